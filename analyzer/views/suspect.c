@@ -7,6 +7,8 @@
 
 #include "analyzer/views/suspect_growth.h"
 
+#define CHURN_LEAST 16u /* freed blocks */
+
 /* The live bytes of a site as a curve. */
 struct curve {
 	double most, end, allocated;
@@ -42,6 +44,14 @@ static struct number time_of(double seconds)
 		snprintf(ret.text, sizeof(ret.text), "%.0f min", seconds / 60);
 	else
 		snprintf(ret.text, sizeof(ret.text), seconds < 10 ? "%.1f s" : "%.0f s", seconds);
+	return ret;
+}
+
+static double total_of(const struct suspect_input *in, const uint64_t *values)
+{
+	double ret = 0;
+	for (uint32_t i = 0; i < in->buckets; i++)
+		ret += (double)values[i];
 	return ret;
 }
 
@@ -149,10 +159,13 @@ static bool is_plateau(const struct curve *curve)
 	return curve->kept > 0.75 && curve->turnover < 3;
 }
 
+/* Blocks come and go: some of them, at least, not one or two. */
 static bool is_churn(const struct suspect_input *in, const struct curve *curve)
 {
-	return curve->survivors < 0.1 ||
-	       (curve->turnover >= 1 && mean_life(in) < window_s(in) / 4 && curve->survivors < 0.3);
+	return in->freed_total_blocks >= CHURN_LEAST &&
+	       (curve->survivors < 0.1 ||
+		       (curve->turnover >= 1 && mean_life(in) < window_s(in) / 4 &&
+			       curve->survivors < 0.3));
 }
 
 static void set(struct suspect *ret, enum suspect_class class, double confidence)
@@ -179,18 +192,36 @@ static void say_growing(const struct growth *growth, struct suspect *ret)
 			time_of(growth->span_s).text);
 }
 
+static void say_few(const struct suspect_input *in, struct suspect *ret)
+{
+	const double allocated = total_of(in, in->allocated_blocks);
+	const double left = total_of(in, in->surviving_blocks);
+	SAY(ret, "Unclear: only %.0f %s allocated, of which %.0f %s left; record longer.",
+		allocated, allocated == 1 ? "block was" : "blocks were", left,
+		left == 1 ? "is" : "are");
+}
+
 static void say_unclear(const struct suspect_input *in, const struct growth *growth,
 	const struct curve *curve, struct suspect *ret)
 {
 	set(ret, SUSPECT_UNCLEAR, 0.5);
+	if (growth->finding != GROWTH_SHORT && growth->finding != GROWTH_FEW &&
+		total_of(in, in->allocated_blocks) < CHURN_LEAST) {
+		say_few(in, ret);
+		return;
+	}
 	switch (growth->finding) {
 	case GROWTH_SHORT:
 		SAY(ret, "Unclear: a window of %s is too short; record for a minute or more.",
 			time_of(window_s(in)).text);
 		break;
+	case GROWTH_LESS_WORK:
+		SAY(ret, "Unclear: it grows more and more slowly, as the program does less; record "
+			 "longer.");
+		break;
 	case GROWTH_FEW:
-		SAY(ret, "Unclear: %.0f blocks that stay are too few; record longer.",
-			growth->blocks);
+		SAY(ret, "Unclear: %.0f %s too few; record longer.", growth->blocks,
+			growth->blocks == 1 ? "block that stays is" : "blocks that stay are");
 		break;
 	case GROWTH_LATE:
 		SAY(ret, "Unclear: it grows since %s only; record longer.",
@@ -242,7 +273,7 @@ static void classify_level(const struct suspect_input *in, const struct growth *
 		SAY(ret, "Fills up: it grows more and more slowly, to %s at the end.",
 			bytes_of(curve->end).text);
 	} else if (!is_short && finding != GROWTH_FEW && finding != GROWTH_LATE &&
-		   is_plateau(curve)) {
+		   finding != GROWTH_LESS_WORK && is_plateau(curve)) {
 		set(ret, SUSPECT_PLATEAU, curve->kept);
 		SAY(ret, "Stays at %s.", bytes_of(curve->end).text);
 	} else if (is_churn(in, curve)) {

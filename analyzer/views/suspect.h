@@ -27,6 +27,9 @@ struct suspect_input {
 	/* Frees of blocks older than the window, or of a pause, whose sizes (power-of-two class)
 	 * this site allocates; NULL: not known. */
 	const uint64_t *older_freed_blocks;
+	/* Blocks of all sites by the bucket of their allocation, those alone that were freed again:
+	 * how much the program does; NULL: not known. */
+	const uint64_t *work_blocks;
 	bool is_sample; /* all counts are estimates */
 	/* Pauses of the capture: their time is in none of the buckets. */
 	uint64_t paused_ns;

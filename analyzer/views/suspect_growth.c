@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "analyzer/views/suspect_trend.h"
+
 /* Thresholds; analyzer/DESIGN.md (Suspects) gives their reasons. */
 #define SEGMENTS 32u
 #define CLIP	 2.0 /* usual segments that a burst counts as, at most */
@@ -14,6 +16,11 @@
 #define SPAN_MIN_S     4.0
 #define SPAN_MIN_SHARE 0.2 /* of the window */
 
+#define REGULAR_LEAST  5u /* bursts, all alike; of single blocks one more */
+#define REGULAR_MOST   16u
+#define REGULAR_STRAY  0.2 /* of the mean time between two; of single blocks half of it */
+#define REGULAR_WITHIN 40u /* parts of the window: one is the most between blocks of a burst */
+
 #define OLD_LIVES	2.0 /* longest lives that make a survivor old */
 #define OLD_LIVES_MANY	1.2 /* likewise, with at least: */
 #define OLD_MANY_BLOCKS 30.0
@@ -21,6 +28,12 @@
 #define SETTLED_WINDOWS 6.0
 #define FLAT_BLOCKS	200.0 /* in each of the two oldest quarters */
 #define FLAT_SHARE	0.8
+
+#define WORK_LEAST	       10.0 /* blocks of work in survivors */
+#define WORK_RATIO_LEAST       0.5  /* last third in first */
+#define WORK_LOW_RATIO_LEAST   0.1  /* the same, if one half is level: */
+#define WORK_LEVEL_RATIO_LEAST 0.65
+#define KEPT_RATIO_LEAST       (2 / 3.0)
 
 #define SILENCE_GAPS	3.0
 #define SILENCE_SHARE	0.3  /* of the span */
@@ -194,56 +207,51 @@ static bool find_old(struct survey *survey)
 	return is_flat(survey);
 }
 
-/* Mann and Kendall's statistic of the segments, with ties, in standard deviations: negative when
- * they fall. */
-static double trend_of(const struct survey *survey)
+/* Whether segments [from, to) of the work are level, by its lower bound: it is of no more
+ * independent events than the survivors, as each may cost the same. */
+static bool is_level(const struct survey *survey, const double *work, uint32_t from, uint32_t to)
 {
-	double n = survey->segments, score = 0, ties = 0;
+	const uint32_t third = (to - from) / 3;
+	const uint64_t *blocks = survey->in->surviving_blocks;
+	double first =
+		sum_of(blocks, segment_begin(survey, from), segment_begin(survey, from + third));
+	double last = sum_of(blocks, segment_begin(survey, to - third), segment_begin(survey, to));
+	double ratio = trend_ratio(work + from, to - from);
+	if (first <= 0 || last <= 0)
+		return false;
+	return ratio - 2 * ratio * sqrt(1 / first + 1 / last) >= WORK_LEVEL_RATIO_LEAST;
+}
+
+/* It becomes half as much at most, or falls once from a level to a lower one. What falls all the
+ * time may be misses of a cache that fills. */
+static bool goes_on(const struct survey *survey, const double *work)
+{
+	const uint32_t count = survey->segments, half = count / 2;
+	const double ratio = trend_ratio(work, count);
+	return ratio >= WORK_RATIO_LEAST ||
+	       (ratio >= WORK_LOW_RATIO_LEAST &&
+		       (is_level(survey, work, 0, half) || is_level(survey, work, half, count)));
+}
+
+/* The site gets slower. If it keeps as much of the program's work as ever, it is the program that
+ * works less: its machine is busy, or its clients are. */
+static enum growth_finding judge_slower(const struct survey *survey)
+{
+	const uint64_t *blocks = survey->in->work_blocks;
+	double work[SEGMENTS], kept[SEGMENTS], sum = 0;
 	for (uint32_t i = 0; i < survey->segments; i++) {
-		double alike = 0;
-		for (uint32_t k = 0; k < survey->segments; k++) {
-			int sign = (survey->segment[k] > survey->segment[i]) -
-				   (survey->segment[k] < survey->segment[i]);
-			score += k > i ? sign : 0;
-			alike += !sign;
-		}
-		/* Each of `alike` equal segments adds its part of their term. */
-		ties += (alike - 1) * (2 * alike + 5);
+		uint32_t from = segment_begin(survey, i), to = segment_begin(survey, i + 1);
+		work[i] = blocks ? sum_of(blocks, from, to) / (to - from) : 0;
+		if (work[i] <= 0)
+			return GROWTH_SLOWS;
+		kept[i] = survey->segment[i] / work[i];
+		sum += work[i] * (to - from);
 	}
-	double variance = (n * (n - 1) * (2 * n + 5) - ties) / 18;
-	return variance > 0 ? score / sqrt(variance) : 0;
-}
-
-/* Laplace's statistic: how far the mean time of survivors lies from the middle of their span, in
- * standard deviations of as many independent events. */
-static double lean_of(const struct survey *survey)
-{
-	double sum = 0, moment = 0;
-	for (uint32_t i = 0; i < survey->segments; i++) {
-		sum += survey->segment[i];
-		moment += survey->segment[i] * ((i + 0.5) / survey->segments - 0.5);
-	}
-	return sum > 0 ? moment / sum * sqrt(12 * survey->events) : 0;
-}
-
-/* The last third's rate, in those of the first. */
-static double thirds_ratio(const struct survey *survey)
-{
-	uint32_t third = survey->segments / 3;
-	double first = 0, last = 0;
-	for (uint32_t i = 0; i < third; i++) {
-		first += survey->segment[i];
-		last += survey->segment[survey->segments - 1 - i];
-	}
-	return first > 0 ? last / first : 1;
-}
-
-static bool slows_down(const struct survey *survey)
-{
-	double ratio = thirds_ratio(survey), trend = trend_of(survey), lean = lean_of(survey);
-	return (ratio < 0.1 && lean < -3) || (ratio < 1 / 3.0 && trend < -2 && lean < -3.5) ||
-	       (ratio < 2 / 3.0 && trend < -2.8 && lean < -4) ||
-	       (ratio < 0.8 && trend < -4 && lean < -4.5);
+	if (sum < WORK_LEAST * survey->old ||
+		trend_ratio(kept, survey->segments) < KEPT_RATIO_LEAST ||
+		trend_slows(kept, survey->segments, survey->events))
+		return GROWTH_SLOWS;
+	return goes_on(survey, work) ? GROWTH_FOUND : GROWTH_LESS_WORK;
 }
 
 /* No old survivor for much longer than there ever was none; or far fewer young ones than old. */
@@ -345,6 +353,60 @@ static double unsteadiness(const struct survey *survey)
 	return most;
 }
 
+struct bursts {
+	uint32_t count, at[REGULAR_MOST + 1];
+	double blocks[REGULAR_MOST + 1];
+};
+
+static void find_bursts(const struct survey *survey, struct bursts *ret)
+{
+	const uint64_t *blocks = survey->in->surviving_blocks;
+	ret->count = 0;
+	for (uint32_t i = survey->first, since = i; i <= survey->last; i++) {
+		if (!blocks[i])
+			continue;
+		if (!ret->count || i - since > survey->n / REGULAR_WITHIN) {
+			if (ret->count == HT_ARRAY_SIZE(ret->at))
+				return;
+			ret->blocks[ret->count] = 0;
+			ret->at[ret->count++] = i;
+		}
+		ret->blocks[ret->count - 1] += (double)blocks[i];
+		since = i;
+	}
+}
+
+/* The end of the window may cut the last burst. */
+static bool is_cut(const struct survey *survey, const struct bursts *bursts)
+{
+	return survey->n - survey->last <= survey->n / REGULAR_WITHIN && bursts->count > 1;
+}
+
+/* Few bursts prove something if they come as by a clock, through the whole window, and none is
+ * much smaller than another. */
+static bool is_regular(const struct survey *survey)
+{
+	struct bursts bursts;
+	find_bursts(survey, &bursts);
+	const bool is_sparse = survey->old < EVENTS_MIN;
+	const uint32_t enough = REGULAR_LEAST + is_sparse;
+	const double stray = is_sparse ? REGULAR_STRAY / 2 : REGULAR_STRAY;
+	if (bursts.count < enough || bursts.count > REGULAR_MOST)
+		return false;
+	const uint32_t whole = bursts.count - is_cut(survey, &bursts);
+	double least = bursts.blocks[0], most = least;
+	double mean = (double)(bursts.at[bursts.count - 1] - bursts.at[0]) / (bursts.count - 1);
+	for (uint32_t i = 1; i < bursts.count; i++) {
+		if (i < whole)
+			least = fmin(least, bursts.blocks[i]);
+		most = fmax(most, bursts.blocks[i]);
+		if (fabs(bursts.at[i] - bursts.at[i - 1] - mean) > stray * mean)
+			return false;
+	}
+	double late = (1 + REGULAR_STRAY) * mean;
+	return 2 * least >= most && survey->first <= late && survey->end - survey->last <= late;
+}
+
 static double confidence_of(const struct survey *survey)
 {
 	double span = (double)(survey->end - survey->first) / survey->n;
@@ -353,7 +415,7 @@ static double confidence_of(const struct survey *survey)
 	return survey->in->is_sample ? 0.9 * ret : ret;
 }
 
-static enum growth_finding judge(const struct survey *survey)
+static enum growth_finding judge(struct survey *survey)
 {
 	double span = survey->end - survey->first;
 	if (survey->old <= 0)
@@ -362,9 +424,13 @@ static enum growth_finding judge(const struct survey *survey)
 		return GROWTH_SHORT;
 	if (has_stopped(survey))
 		return GROWTH_STOPPED;
-	if (slows_down(survey))
-		return GROWTH_SLOWS;
-	if (survey->old < EVENTS_MIN || survey->events < EVENTS_MIN)
+	if (trend_slows(survey->segment, survey->segments, survey->events)) {
+		enum growth_finding slower = judge_slower(survey);
+		if (slower != GROWTH_FOUND)
+			return slower;
+		survey->trust *= 0.7;
+	}
+	if ((survey->old < EVENTS_MIN || survey->events < EVENTS_MIN) && !is_regular(survey))
 		return GROWTH_FEW;
 	if (span < SPAN_MIN_SHARE * survey->n || span * survey->bucket_s < SPAN_MIN_S)
 		return GROWTH_LATE;
@@ -405,6 +471,15 @@ static uint32_t find_steps(const struct suspect_input *in, struct step *step)
 	return count;
 }
 
+/* Before its last steps the site held as much, and let go of it: a buffer that is emptied. */
+static bool was_emptied(const struct suspect_input *in, const struct step *first, double most)
+{
+	for (uint32_t i = 0; i < (uint32_t)first->at; i++)
+		if (2 * (double)in->live_bytes[i] >= most)
+			return true;
+	return false;
+}
+
 /* Arrays that a steady flow fills: each step takes as long as its room does. The next one is not
  * overdue. */
 static bool measure_resizing(const struct survey *survey, struct growth *ret)
@@ -412,7 +487,8 @@ static bool measure_resizing(const struct survey *survey, struct growth *ret)
 	struct step step[SEGMENTS];
 	uint32_t count = find_steps(survey->in, step);
 	if (count < RESIZE_STEPS || survey->window_s < WINDOW_MIN_S ||
-		step[count - 1].bytes < RESIZE_FACTOR * step[0].bytes)
+		step[count - 1].bytes < RESIZE_FACTOR * step[0].bytes ||
+		was_emptied(survey->in, &step[0], step[count - 1].bytes))
 		return false;
 	for (uint32_t i = count - 2; i <= count; i++) {
 		double room = step[i - 1].bytes - step[i - 2].bytes;

@@ -11,6 +11,7 @@ enum growth_finding {
 	GROWTH_NONE,	   /* no block outlived what blocks of this site usually live */
 	GROWTH_STOPPED,	   /* survivors come from an early part of the window alone */
 	GROWTH_SLOWS,	   /* fewer and fewer survive: it fills up */
+	GROWTH_LESS_WORK,  /* fewer and fewer survive, as the program works less and less */
 	GROWTH_FEW,	   /* too few events */
 	GROWTH_LATE,	   /* began too shortly before the end */
 	GROWTH_SHORT,	   /* the window is too short */

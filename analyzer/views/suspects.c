@@ -43,6 +43,17 @@ struct rows {
 	uint64_t bytes; /* outstanding */
 };
 
+struct search {
+	const struct view *view;
+	struct suspects *suspects;
+	struct callers_key *key; /* by node */
+	struct rows *site;	 /* rows that read alike; they lie in suspects->member */
+	size_t site_count;
+	uint32_t buckets;
+	struct window_series *series;
+	uint64_t work_blocks[TIMELINE_STEPS];
+};
+
 /* What the trace shows behind the window counts: most of what stayed in it was freed then. */
 static bool are_freed_later(const struct view *view, struct rows rows, const struct sums *sums)
 {
@@ -66,9 +77,21 @@ static uint64_t oldest_of(
 	return 0;
 }
 
-static struct ht_err *classify(const struct view *view, struct rows rows, uint32_t buckets,
-	struct window_series *series, struct suspects_entry *ret)
+/* What the program does, by bucket: blocks of all sites that were freed again. */
+static void find_work(
+	const struct view *view, uint32_t buckets, struct window_series *series, uint64_t *ret)
 {
+	view_total_series(view, view->window, series);
+	pauses_cut(view, buckets, series);
+	for (uint32_t i = 0; i < buckets; i++)
+		ret[i] = series->allocated_blocks[i] - series->surviving_blocks[i];
+}
+
+static struct ht_err *classify(struct search *search, struct rows rows, struct suspects_entry *ret)
+{
+	const struct view *view = search->view;
+	struct window_series *series = search->series;
+	uint32_t buckets = search->buckets;
 	ret->row = rows.row[0];
 	ret->chains = rows.count;
 	for (size_t i = 0; i < rows.count; i++) {
@@ -97,6 +120,7 @@ static struct ht_err *classify(const struct view *view, struct rows rows, uint32
 		.lifetime_ns_total = ret->sums.lifetime_us * 1000,
 		.lifetime_max_ns = series->longest_ns,
 		.older_freed_blocks = series->older_freed_blocks,
+		.work_blocks = search->work_blocks,
 		.is_sample = view->analysis->cube.sample_bytes != 0,
 		.paused_ns =
 			pauses_within(&view->analysis->model, view->from_ns, view->to_ns).sum_ns,
@@ -137,16 +161,6 @@ static int compare_entries(const void *a, const void *b)
 /* --- sites -------------------------------------------------------------------------------------
  */
 
-struct search {
-	const struct view *view;
-	struct suspects *suspects;
-	struct callers_key *key; /* by node */
-	struct rows *site;	 /* rows that read alike; they lie in suspects->member */
-	size_t site_count;
-	uint32_t buckets;
-	struct window_series *series;
-};
-
 static void search_deinit(struct search *search)
 {
 	free(search->key);
@@ -186,6 +200,7 @@ static struct ht_err *search_init(struct search *search)
 	search->buckets = busy_buckets(view);
 	if (!member || !search->site || !search->series || !search->suspects->entry)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
+	find_work(view, search->buckets, search->series, search->work_blocks);
 	struct ht_err *err = callers_keys(view, &search->key);
 	if (err)
 		return err;
@@ -210,7 +225,7 @@ static struct ht_err *judge(struct search *search, struct rows rows, struct susp
 {
 	*ret = (struct suspects_entry){
 		.first = (size_t)(rows.row - search->suspects->member), .judged = rows.count};
-	struct ht_err *err = classify(search->view, rows, search->buckets, search->series, ret);
+	struct ht_err *err = classify(search, rows, ret);
 	ret->judged_bytes = sums_outstanding_bytes(&ret->sums);
 	return err;
 }
@@ -259,8 +274,7 @@ static struct ht_err *part_growing(
 	for (size_t i = 0; i < rows.count && *looked_at < SUSPECTS_LOOKED_AT; i++) {
 		struct suspects_entry one = {0};
 		const uint32_t at = row[i];
-		struct ht_err *err = classify(search->view, (struct rows){&at, 1, 0},
-			search->buckets, search->series, &one);
+		struct ht_err *err = classify(search, (struct rows){&at, 1, 0}, &one);
 		if (err)
 			return err;
 		++*looked_at;
@@ -283,8 +297,7 @@ static struct ht_err *part_large(struct search *search, struct rows rows, size_t
 		struct suspects_entry one = {0};
 		if (sums_outstanding_bytes(&search->view->row[at].sums) < rows.bytes / LARGE_PART)
 			break;
-		struct ht_err *err = classify(search->view, (struct rows){&at, 1, 0},
-			search->buckets, search->series, &one);
+		struct ht_err *err = classify(search, (struct rows){&at, 1, 0}, &one);
 		if (err)
 			return err;
 		if (is_growing(&one)) {

@@ -196,7 +196,87 @@ static inline void leak_of_a_queue(struct site *site)
 	}
 }
 
+/* A job that runs by a clock keeps some of what it makes; few of its runs are in the window. */
+static inline void leak_in_steps(struct site *site)
+{
+	double gap = site->window / site_between(site, 6.5, 9);
+	uint64_t blocks = 1 + random_below(&site->random, 400);
+	for (double t = site_between(site, 0, gap); t < site->window;
+		t += gap * site_between(site, 0.97, 1.03))
+		for (uint64_t i = 0; i < blocks; i++)
+			site_block(site, t + 1e-4 * (double)i, NEVER, 700);
+}
+
+/* Requests of which some stay. The machine becomes busy, and remains so. */
+static inline void leak_of_fewer_requests(struct site *site)
+{
+	double rate = site_scale(site, 20000, 100000) / site->window;
+	double share = site_between(site, 0.3, 1);
+	double until = site->window * site_between(site, 0.1, 0.7);
+	double less = site_between(site, 0.2, 0.9);
+	for (double t = 0; t < site->window;
+		t = model_next(site, t, t < until ? rate : less * rate, false)) {
+		site_work(site, t, 10 + random_below(&site->random, 40));
+		if (site_chance(site, share))
+			site_block(site, t, NEVER, 300);
+	}
+}
+
 /* ---- innocent ---- */
+
+/* A cache that fills; the program does nothing but what the misses cost. */
+static inline void calm_misses(struct site *site)
+{
+	double slow = site->window * site_scale(site, 0.05, 0.7);
+	double blocks = site_scale(site, 500, 50000);
+	for (double i = 0; i < blocks; i++) {
+		double t = site_exponential(site, slow);
+		site_work(site, t, 10 + random_below(&site->random, 40));
+		site_block(site, t, NEVER, 1500);
+	}
+}
+
+/* Few objects that are made when they are needed first. */
+static inline void calm_few(struct site *site)
+{
+	uint64_t count = 2 + random_below(&site->random, 6);
+	for (uint64_t i = 0; i < count; i++)
+		site_block(site, site_between(site, 0, site->window), NEVER, 4096);
+}
+
+/* A text buffer doubles until it is written out, and begins anew. */
+static inline void calm_log_buffer(struct site *site)
+{
+	double cycle = site->window * site_scale(site, 0.05, 0.4);
+	double begin = -site_between(site, 0, cycle), least = site_scale(site, 1, 64);
+	for (; begin < site->window; begin += cycle)
+		for (double part = least / 4096, next; part < 1; part = next) {
+			next = part * 2;
+			site_block(site, begin + cycle * part, begin + cycle * fmin(1, next),
+				(uint64_t)(1e6 * part) + 16);
+		}
+}
+
+/* Start-up that makes less and less, and is over before the window is. */
+static inline void calm_ramp(struct site *site)
+{
+	double took = site->window * site_between(site, 0.1, 0.6);
+	double blocks = site_scale(site, 20, 5000);
+	for (double i = 0; i < blocks; i++)
+		site_block(site, took * (1 - sqrt(site_between(site, 0, 1))), NEVER, 900);
+}
+
+/* A job that runs by a clock drops what its last run made. */
+static inline void calm_refresh(struct site *site)
+{
+	double gap = site->window / site_between(site, 1.5, 9);
+	uint64_t blocks = 1 + random_below(&site->random, 400);
+	for (double t = -site_between(site, 0, gap), next; t < site->window; t = next) {
+		next = t + gap * site_between(site, 0.97, 1.03);
+		for (uint64_t i = 0; i < blocks; i++)
+			site_block(site, t + 1e-4 * (double)i, next, 700);
+	}
+}
 
 /* A queue whose reader keeps up, just so. */
 static inline void calm_busy_queue(struct site *site)
@@ -233,6 +313,15 @@ static inline void calm_saturating(struct site *site)
 	       blocks = site_scale(site, 500, 5000);
 	for (double i = 0; i < blocks; i++)
 		site_block(site, site_exponential(site, slow), NEVER, 1500);
+}
+
+/* The same in a program that answers as many requests as ever: the rest of its work is no less. */
+static inline void calm_fewer_misses(struct site *site)
+{
+	double rate = 20000 / site->window;
+	calm_saturating(site);
+	for (double t = 0; t < site->window; t = model_next(site, t, rate, false))
+		site_work(site, t, 30);
 }
 
 static inline void calm_queue(struct site *site)

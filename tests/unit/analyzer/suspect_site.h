@@ -23,6 +23,8 @@ struct site {
 	uint64_t allocated[SUSPECT_BUCKETS_MAX], surviving[SUSPECT_BUCKETS_MAX];
 	uint64_t freed[SUSPECT_BUCKETS_MAX], older[SUSPECT_BUCKETS_MAX];
 	uint64_t by_age[SUSPECT_BUCKETS_MAX], freed_total;
+	bool has_work;
+	uint64_t work[SUSPECT_BUCKETS_MAX];
 	double lives, longest;
 };
 
@@ -99,6 +101,14 @@ static inline void site_block(struct site *site, double birth, double death, uin
 	site->longest = fmax(site->longest, death - birth);
 }
 
+/* The program's other blocks, which it frees again. */
+static inline void site_work(struct site *site, double time, uint64_t blocks)
+{
+	site->has_work = true;
+	if (time >= 0 && time < site->window)
+		site->work[site_bucket(site, time)] += blocks;
+}
+
 static inline struct suspect site_classify(struct site *site)
 {
 	for (uint32_t i = 1; i < site->buckets; i++)
@@ -116,6 +126,7 @@ static inline struct suspect site_classify(struct site *site)
 		.lifetime_ns_total = (uint64_t)(site->lives * 1e9),
 		.lifetime_max_ns = (uint64_t)(site->longest * 1e9),
 		.older_freed_blocks = site->hides_older ? NULL : site->older,
+		.work_blocks = site->has_work ? site->work : NULL,
 		.is_sample = site->is_sample};
 	struct suspect ret;
 	suspect_classify(&input, &ret);

@@ -42,6 +42,8 @@ static const struct model leaks[] = {
 	MODEL(leak_of_slow_requests, BIT(GROWING)),
 	MODEL(leak_among_long_lives, BIT(GROWING)),
 	MODEL(leak_of_a_queue, BIT(GROWING)),
+	MODEL(leak_in_steps, BIT(GROWING)),
+	MODEL(leak_of_fewer_requests, BIT(GROWING)),
 };
 
 static const struct model innocents[] = {
@@ -67,6 +69,12 @@ static const struct model innocents[] = {
 	MODEL(calm_churn, BIT(CHURN)),
 	MODEL(calm_random_cache, NOT_GROWING),
 	MODEL(calm_interning, BIT(CHURN)),
+	MODEL(calm_misses, BIT(PLATEAU) | BIT(UNCLEAR)),
+	MODEL(calm_fewer_misses, BIT(PLATEAU)),
+	MODEL(calm_few, BIT(PLATEAU) | BIT(UNCLEAR)),
+	MODEL(calm_log_buffer, NOT_GROWING),
+	MODEL(calm_ramp, BIT(PLATEAU)),
+	MODEL(calm_refresh, NOT_GROWING),
 };
 
 /* The models are random: one round in some 100,000 of the sparsest ones has too few events to tell.
@@ -195,6 +203,13 @@ static void six_blocks(struct site *site)
 		site_block(site, t, NEVER, 1024);
 }
 
+static void six_blocks_any_time(struct site *site)
+{
+	static const double at[] = {4, 9, 27, 31, 42, 55};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(at); i++)
+		site_block(site, at[i], NEVER, 1024);
+}
+
 static void from_the_last_tenth_on(struct site *site)
 {
 	for (double t = 0.9 * site->window; t < site->window; t += 0.01)
@@ -203,12 +218,44 @@ static void from_the_last_tenth_on(struct site *site)
 
 START_TEST(too_little_growth_is_unclear)
 {
-	struct suspect got = run_for(six_blocks, 60, 1);
+	struct suspect got = run_for(six_blocks_any_time, 60, 1);
 	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
 	ck_assert_str_eq(got.text, "Unclear: 6 blocks that stay are too few; record longer.");
 	got = run_for(from_the_last_tenth_on, 60, 1);
 	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
 	ck_assert_str_eq(got.text, "Unclear: it grows since 6.0 s only; record longer.");
+}
+END_TEST
+
+START_TEST(few_blocks_by_a_clock_grow)
+{
+	struct suspect got = run_for(six_blocks, 60, 1);
+	ck_assert_int_eq(got.class, SUSPECT_GROWING);
+	ck_assert_double_eq_tol(got.slope_bytes_per_s, 102.4, 5);
+	ck_assert(got.confidence < run_for(one_block_a_second, 60, 1).confidence);
+}
+END_TEST
+
+static void one_block_again(struct site *site)
+{
+	for (double t = 1; t < site->window; t += site->window / 4)
+		site_block(site, t, t + site->window / 4 - 0.1, 24);
+}
+
+static void one_block_again_and_again(struct site *site)
+{
+	for (double t = 1; t < site->window; t += 0.5)
+		site_block(site, t, t + 0.1, 24);
+}
+
+/* Three frees are no coming and going. */
+START_TEST(churn_takes_many_blocks)
+{
+	struct suspect got = run_for(one_block_again, 60, 1);
+	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
+	ck_assert_str_eq(got.text,
+		"Unclear: only 4 blocks were allocated, of which 1 is left; record longer.");
+	ck_assert_int_eq(run_for(one_block_again_and_again, 60, 1).class, SUSPECT_CHURN);
 }
 END_TEST
 
@@ -302,5 +349,6 @@ END_TEST
 
 HT_SUITE("analyzer/suspect", leaks_are_growing, innocent_sites_are_not,
 	a_small_leak_beneath_churn_and_a_cache, a_short_window_is_unclear,
-	too_little_growth_is_unclear, the_sentence_says_how_much, older_frees_count,
-	a_sample_needs_more_confidence, any_numbers_give_a_class, an_empty_window_is_unclear)
+	too_little_growth_is_unclear, few_blocks_by_a_clock_grow, churn_takes_many_blocks,
+	the_sentence_says_how_much, older_frees_count, a_sample_needs_more_confidence,
+	any_numbers_give_a_class, an_empty_window_is_unclear)
