@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_status.h"
 
@@ -87,13 +88,7 @@ static uint64_t caps_field(const char *status, const char *key)
 static uint64_t own_caps(void)
 {
 	char status[8192];
-	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (length <= 0)
-		return 0;
-	status[length] = '\0';
+	(void)proc_file_short(AT_FDCWD, "/proc/self/status", status, sizeof(status));
 	return caps_field(status, "\nCapEff:");
 }
 

@@ -19,3 +19,6 @@ struct ht_err *proc_file_exists(const struct proc *proc, int dir_fd, const char 
 /* The error for a failed access to `name`: HT_ERR_TARGET_GONE when that is why. */
 HT_MUST_CHECK
 struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int sys);
+/* Reads the short text file `path` (relative to `dir_fd`) into `ret`, NUL-terminated: as much of it
+ * as fits. Returns the bytes read, or -1 with errno and an empty text. */
+ssize_t proc_file_short(int dir_fd, const char *path, char *ret, size_t bytes);

@@ -84,11 +84,7 @@ static const char *stat_field(
 {
 	char path[PROC_PATH_BYTES];
 	snprintf(path, sizeof(path), "task/%d/stat", tid);
-	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, STAT_MAX_BYTES - 1);
-	if (fd >= 0)
-		close(fd);
-	text[length > 0 ? length : 0] = '\0';
+	(void)proc_file_short(proc->dir_fd, path, text, STAT_MAX_BYTES);
 	/* A name may have spaces. */
 	const char *at = strrchr(text, ')');
 	for (unsigned i = STAT_NAME; at && i < field; i++)
@@ -118,12 +114,6 @@ uint64_t proc_timer_slack_ns(pid_t tid)
 	char path[PROC_PATH_BYTES], text[32];
 	/* It is with the process of that number, also where that is a thread. */
 	snprintf(path, sizeof(path), "/proc/%d/timerslack_ns", tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (length <= 0)
-		return UINT64_MAX;
-	text[length] = '\0';
-	return strtoull(text, NULL, 10);
+	return proc_file_short(AT_FDCWD, path, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10)
+								       : UINT64_MAX;
 }

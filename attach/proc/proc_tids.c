@@ -123,15 +123,8 @@ static bool is_nothing(int sys)
 static int stat_read_once(int dir_fd, const char *path, struct proc_stat *ret)
 {
 	char text[STAT_MAX_BYTES];
-	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
+	if (proc_file_short(dir_fd, path, text, sizeof(text)) < 0)
 		return errno;
-	ssize_t length = read(fd, text, sizeof(text) - 1);
-	int sys = errno;
-	close(fd);
-	if (length < 0)
-		return sys;
-	text[length] = '\0';
 	return stat_parse(text, ret) ? 0 : EBADMSG;
 }
 

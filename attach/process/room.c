@@ -90,21 +90,10 @@ int room_free_descriptor(const struct proc *proc, int below)
 	return fd < 0 ? 0 : fd;
 }
 
-/* The kernel gives the whole text to the first read, and nothing to the next: a stream without
- * memory for its buffer would see one digit. */
-static void read_once(const char *path, char *ret, size_t bytes)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
-	ret[length > 0 ? length : 0] = '\0';
-	if (fd >= 0)
-		close(fd);
-}
-
 static uint64_t mappings_max(void)
 {
 	char text[32];
-	read_once(MAPPINGS_MAX_FILE, text, sizeof(text));
+	(void)proc_file_short(AT_FDCWD, MAPPINGS_MAX_FILE, text, sizeof(text));
 	unsigned long max = strtoul(text, NULL, 10);
 	return max ? max : MAPPINGS_MAX_DEFAULT;
 }
@@ -130,8 +119,8 @@ uint64_t room_of_commit(const char *mode, const char *meminfo)
 static uint64_t commit_left(void)
 {
 	char mode[8], meminfo[1 << 13];
-	read_once(COMMIT_FILE, mode, sizeof(mode));
-	read_once(MEMORY_FILE, meminfo, sizeof(meminfo));
+	(void)proc_file_short(AT_FDCWD, COMMIT_FILE, mode, sizeof(mode));
+	(void)proc_file_short(AT_FDCWD, MEMORY_FILE, meminfo, sizeof(meminfo));
 	return room_of_commit(mode, meminfo);
 }
 

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_file.h"
+
 #define STACK_BYTES 8192u
 
 /* The kernel's ways in, of interrupts alone: those of system calls have other names. */
@@ -17,11 +19,7 @@ static bool read_stack(const struct proc *proc, pid_t tid, char *ret, size_t byt
 {
 	char path[32];
 	snprintf(path, sizeof(path), "task/%d/stack", tid);
-	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
-	if (fd >= 0)
-		close(fd);
-	ret[length > 0 ? length : 0] = '\0';
+	ssize_t length = proc_file_short(proc->dir_fd, path, ret, bytes);
 	/* Cut, it does not tell how it came in. */
 	return length > 0 && (size_t)length < bytes - 1 && ret[length - 1] == '\n';
 }

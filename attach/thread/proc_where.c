@@ -55,16 +55,12 @@ struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc
 	int fd = openat(proc->dir_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return thread_failed(proc, proc->dir_fd, path, errno);
-	int file_fd = openat(fd, "syscall", O_RDONLY | O_CLOEXEC);
-	ssize_t length = file_fd < 0 ? -1 : read(file_fd, text, sizeof(text) - 1);
+	ssize_t length = proc_file_short(fd, "syscall", text, sizeof(text));
 	int sys = length < 0 ? errno : EIO;
-	if (file_fd >= 0)
-		close(file_fd);
 	struct ht_err *err = length > 0 ? NULL : thread_failed(proc, fd, "status", sys);
 	close(fd);
 	if (err || length <= 0)
 		return err;
-	text[length] = '\0';
 	if (!syscall_parse(text, ret))
 		return ht_err_new(HT_ERR_FORMAT, "cannot parse /proc/%d/%s/syscall: '%.*s'",
 			proc->pid, path, (int)strcspn(text, "\n"), text);
@@ -89,13 +85,7 @@ uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)
 {
 	char path[PROC_PATH_BYTES], text[96];
 	snprintf(path, sizeof(path), "task/%d/schedstat", tid);
-	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (length <= 0)
-		return 0;
-	text[length] = '\0';
+	(void)proc_file_short(proc->dir_fd, path, text, sizeof(text));
 	return strtoull(text, NULL, 10);
 }
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "attach/memory/memory.h"
+#include "attach/proc/proc_file.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/descriptor.h"
 
@@ -255,11 +256,7 @@ static bool awaits_answer(const struct proc *proc, pid_t tid)
 {
 	char path[32], where[64];
 	snprintf(path, sizeof(path), "task/%d/wchan", tid);
-	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, where, sizeof(where) - 1);
-	if (fd >= 0)
-		close(fd);
-	where[length > 0 ? length : 0] = '\0';
+	(void)proc_file_short(proc->dir_fd, path, where, sizeof(where));
 	return strstr(where, "seccomp") || strcmp(where, "request_wait_answer") == 0;
 }
 

@@ -19,6 +19,7 @@
 #include "attach/helper/worker.h"
 #include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_file.h"
 #include "attach/proc/proc_tids.h"
 #include "attach/process/proc_open.h"
 
@@ -132,11 +133,7 @@ static const char *read_status(pid_t tid)
 	static char text[1 << 16]; /* it names all groups */
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	text[length > 0 ? length : 0] = '\0';
+	(void)proc_file_short(AT_FDCWD, path, text, sizeof(text));
 	return text;
 }
 
@@ -244,16 +241,11 @@ bool tracee_has_ended(pid_t tid)
 	char path[32], text[256];
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
 	for (unsigned look = 0; look < LOOKS; look++) {
-		int fd = open(path, O_RDONLY | O_CLOEXEC);
-		ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-		int sys = errno;
-		if (fd >= 0)
-			close(fd);
-		text[length > 0 ? length : 0] = '\0';
+		ssize_t length = proc_file_short(AT_FDCWD, path, text, sizeof(text));
 		const char *state = strrchr(text, ')');
 		if (length >= 0)
 			return state && state[1] && strspn(state + 2, "ZXx") > 0;
-		if (sys != ENOENT && sys != ESRCH)
+		if (errno != ENOENT && errno != ESRCH)
 			return false;
 	}
 	return true;
