@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
+#include "attach/proc/fd.h"
 
 #define DEBUG_FILES    "/usr/lib/debug/.build-id/"
 #define BUILD_ID_BYTES 64u
@@ -76,10 +76,8 @@ static int open_debug_file(const struct elf_file *file)
 	/* That directory may be on another machine. */
 	pulse_enter();
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd >= 0 && (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode))) {
-		close(fd);
-		fd = -1;
-	}
+	if (fd >= 0 && (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode)))
+		fd_close(&fd);
 	pulse_leave();
 	return fd;
 }
@@ -88,7 +86,7 @@ static struct ht_err *visit_debug_file(
 	struct elf_file *file, elf_symbols_visit *visit, void *context)
 {
 	struct elf_file debug;
-	int fd = open_debug_file(file);
+	FD_GUARD int fd = open_debug_file(file);
 	if (fd < 0)
 		return NULL;
 	struct ht_err *err =
@@ -97,7 +95,6 @@ static struct ht_err *visit_debug_file(
 		err = visit_table(&debug, SHT_SYMTAB, visit, context);
 	file->partial |= debug.partial;
 	elf_file_close(&debug);
-	close(fd);
 	return err;
 }
 

@@ -14,6 +14,7 @@
 #include "attach/memory/proc_map.h"
 #include "attach/proc/proc_living.h"
 #include "format/arch.h"
+#include "format/array.h"
 
 /* Reading a device's mapping may act on the device. */
 static bool is_device(const struct proc_map *map)
@@ -71,14 +72,8 @@ static struct ht_err *identify(const struct proc *proc, const struct proc_map *m
 
 static struct ht_err *append(struct modules *modules, size_t *capacity, const struct module *module)
 {
-	if (modules->count == *capacity) {
-		size_t wanted = *capacity ? 2 * *capacity : 32;
-		struct module *grown = reallocarray(modules->module, wanted, sizeof(*grown));
-		if (!grown)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", wanted);
-		modules->module = grown;
-		*capacity = wanted;
-	}
+	if (!ARRAY_HAS_ROOM(modules->module, modules->count, *capacity, 32))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", modules->count + 1);
 	modules->module[modules->count++] = *module;
 	return NULL;
 }

@@ -8,9 +8,8 @@
 #include "attach/allocators/given.h"
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/startcode.h"
-#include "attach/helper/pulse.h"
-#include "attach/memory/proc_maps.h"
-#include "attach/memory/slow.h"
+#include "attach/memory/memory.h"
+#include "attach/proc/fd.h"
 #include "format/arch.h"
 
 #define NATIVES_MAX    512u
@@ -479,22 +478,14 @@ struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
 	const struct module *module, struct budget *budget, struct natives *ret)
 {
 	struct reading reading = {.module = module, .natives = ret};
-	int fd;
+	FD_GUARD int fd = -1;
 	*ret = (struct natives){0};
 	wanted_fill(&reading.wanted);
-	if (!map->inode || module->vdso || module->interpreter ||
-		slow_holds(map->lo, map->hi - map->lo))
+	if (!map->inode || module->vdso || module->interpreter)
 		return NULL;
-	pulse_enter();
-	struct ht_err *err = proc_open_mapped(proc, map, &fd);
-	pulse_leave();
-	if (!err) {
+	struct ht_err *err = memory_open_file(proc, map, &fd);
+	if (!err && fd >= 0)
 		err = file_take(&reading, fd, budget);
-		close(fd);
-	} else if (err->code == HT_ERR_INCOMPLETE) {
-		ht_err_free(err);
-		err = NULL;
-	}
 	if (err)
 		natives_deinit(ret);
 	return err;

@@ -4,13 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
-#include "attach/helper/pulse.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
-#include "attach/memory/slow.h"
+#include "attach/proc/fd.h"
 
 #define CHUNK_BYTES (1u << 20)
 #define OVERLAP	    5u	       /* an opcode of two bytes, and three of its displacement */
@@ -160,21 +159,9 @@ static struct ht_err *code_read(
 	const struct proc *proc, const struct proc_maps *maps, struct look *look)
 {
 	const struct proc_map *map = proc_maps_find(maps, look->module->lo);
-	int fd;
-	if (!map || slow_holds(map->lo, map->hi - map->lo))
-		return NULL;
-	pulse_enter();
-	struct ht_err *err = proc_open_mapped(proc, map, &fd);
-	pulse_leave();
-	if (err && err->code == HT_ERR_INCOMPLETE) {
-		ht_err_free(err);
-		return NULL;
-	}
-	if (err)
-		return err;
-	err = file_scan(look, fd);
-	close(fd);
-	return err;
+	FD_GUARD int fd = -1;
+	struct ht_err *err = map ? memory_open_file(proc, map, &fd) : NULL;
+	return err || fd < 0 ? err : file_scan(look, fd);
 }
 
 /* --- functions --- */

@@ -6,6 +6,7 @@
 
 #include "attach/memory/memory.h"
 #include "format/arch.h"
+#include "format/array.h"
 
 #define TABLE_MAX_BYTES (64u << 20)
 
@@ -203,14 +204,8 @@ static struct ht_err *name_of(
 
 static struct ht_err *append(struct relocs *relocs, size_t *capacity, const struct reloc *reloc)
 {
-	if (relocs->count == *capacity) {
-		size_t wanted = *capacity ? 2 * *capacity : 16;
-		struct reloc *grown = reallocarray(relocs->reloc, wanted, sizeof(*grown));
-		if (!grown)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for %zu relocations", wanted);
-		relocs->reloc = grown;
-		*capacity = wanted;
-	}
+	if (!ARRAY_HAS_ROOM(relocs->reloc, relocs->count, *capacity, 16))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu relocations", relocs->count + 1);
 	relocs->reloc[relocs->count++] = *reloc;
 	return NULL;
 }

@@ -10,6 +10,7 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "format/arch.h"
+#include "format/array.h"
 
 #define SLOTS_MAX     65536u /* programs have up to a dozen for each module */
 #define FUNCTIONS_MAX 256u   /* a program has one allocator, or a few, of two dozen functions */
@@ -215,14 +216,8 @@ static struct ht_err *append(struct scan *scan, const struct slot *slot)
 			"process %d keeps addresses of allocator functions in more than %u places: "
 			"its relocation tables are damaged",
 			scan->proc->pid, SLOTS_MAX);
-	if (slots->count == scan->capacity) {
-		size_t wanted = scan->capacity ? 2 * scan->capacity : 128;
-		struct slot *grown = reallocarray(slots->slot, wanted, sizeof(*grown));
-		if (!grown)
-			return no_memory(scan);
-		slots->slot = grown;
-		scan->capacity = wanted;
-	}
+	if (!ARRAY_HAS_ROOM(slots->slot, slots->count, scan->capacity, 128))
+		return no_memory(scan);
 	slots->slot[slots->count++] = *slot;
 	return NULL;
 }
@@ -419,15 +414,8 @@ static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 		leave(slots, slot, module);
 		return NULL;
 	}
-	if (slots->function_count == scan->function_capacity) {
-		size_t wanted = scan->function_capacity ? 2 * scan->function_capacity : 16;
-		struct allocator_function *grown =
-			reallocarray(slots->function, wanted, sizeof(*grown));
-		if (!grown)
-			return no_memory(scan);
-		slots->function = grown;
-		scan->function_capacity = wanted;
-	}
+	if (!ARRAY_HAS_ROOM(slots->function, slots->function_count, scan->function_capacity, 16))
+		return no_memory(scan);
 	function = &slots->function[slots->function_count++];
 	*function = (struct allocator_function){.hook = slot->hook,
 		.name = slot->name,

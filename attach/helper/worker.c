@@ -15,6 +15,7 @@
 #include "attach/helper/priority.h"
 #include "attach/helper/pulse.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 
 #define MESSAGE_TEXT_BYTES 1024u
 #define DEATH_PATIENCE_NS  CLOCK_NS_PER_S
@@ -88,8 +89,7 @@ static struct ht_err *take_fds(const int *fd, size_t count, const bool has_fd[WO
 static void forget_fds(struct worker_reply *reply)
 {
 	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
-		if (reply->fd[i] >= 0)
-			close(reply->fd[i]);
+		fd_close(&reply->fd[i]);
 		reply->fd[i] = -1;
 	}
 }

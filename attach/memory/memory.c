@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -12,6 +11,7 @@
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/slow.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_tids.h"
 
 static struct ht_err *gone(const struct proc *proc)
@@ -86,19 +86,31 @@ struct ht_err *memory_read(const struct proc *proc, raddr_t addr, void *buffer, 
 		proc->pid);
 }
 
+struct ht_err *memory_open_file(const struct proc *proc, const struct proc_map *map, int *ret_fd)
+{
+	*ret_fd = -1;
+	if (slow_holds(map->lo, map->hi - map->lo))
+		return NULL;
+	pulse_enter();
+	struct ht_err *err = proc_open_mapped(proc, map, ret_fd);
+	pulse_leave();
+	if (!err || err->code != HT_ERR_INCOMPLETE)
+		return err;
+	ht_err_free(err);
+	*ret_fd = -1;
+	return NULL;
+}
+
 size_t memory_read_file(const struct proc *proc, const struct proc_map *map, uint64_t offset,
 	void *buffer, size_t length)
 {
-	int fd;
-	if (slow_holds(map->lo, map->hi - map->lo))
+	FD_GUARD int fd = -1;
+	ht_err_free(memory_open_file(proc, map, &fd));
+	if (fd < 0)
 		return 0;
 	pulse_enter();
-	struct ht_err *err = proc_open_mapped(proc, map, &fd);
-	ssize_t got = err ? -1 : pread(fd, buffer, length, (off_t)offset);
-	if (!err)
-		close(fd);
+	ssize_t got = pread(fd, buffer, length, (off_t)offset);
 	pulse_leave();
-	ht_err_free(err);
 	return got > 0 ? (size_t)got : 0;
 }
 

@@ -26,6 +26,10 @@ struct ht_err *memory_read_some(
 HT_MUST_CHECK
 struct ht_err *memory_read_own(
 	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read);
+/* Opens the very file of `map`, as proc_open_mapped, counted by pulse.h. `*ret_fd` is the caller's;
+ * -1 without an error: it cannot be opened, or is not to be (slow_avoid). */
+HT_MUST_CHECK
+struct ht_err *memory_open_file(const struct proc *proc, const struct proc_map *map, int *ret_fd);
 /* From the very file of `map`, at `offset` of it: as many bytes as it has, up to `length`; 0 when
  * it cannot be read, or is not to be (slow_avoid). */
 size_t memory_read_file(const struct proc *proc, const struct proc_map *map, uint64_t offset,

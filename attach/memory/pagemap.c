@@ -6,6 +6,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 
@@ -49,7 +50,7 @@ struct ht_err *pagemap_read(const struct proc *proc, int fd, raddr_t at, uint64_
 enum pagemap_own pagemap_own(const struct proc *proc, raddr_t addr, size_t length)
 {
 	size_t pages = 0, own = 0;
-	int fd;
+	FD_GUARD int fd = -1;
 	struct ht_err *err = pagemap_open(proc, &fd);
 	bool known = !err && fd >= 0;
 
@@ -63,8 +64,6 @@ enum pagemap_own pagemap_own(const struct proc *proc, raddr_t addr, size_t lengt
 		       !(entry & PAGEMAP_FILE);
 	}
 	ht_err_free(err);
-	if (fd >= 0)
-		close(fd);
 	if (!known)
 		return PAGEMAP_OWN_UNKNOWN;
 	return own == 0 ? PAGEMAP_OWN_NONE : own < pages ? PAGEMAP_OWN_SOME : PAGEMAP_OWN_ALL;
@@ -74,7 +73,7 @@ bool pagemap_is_empty(const struct proc *proc, raddr_t addr)
 {
 	uint64_t entry = 0;
 	size_t count;
-	int fd;
+	FD_GUARD int fd = -1;
 	struct ht_err *err = pagemap_open(proc, &fd);
 	bool known = !err && fd >= 0;
 
@@ -82,8 +81,6 @@ bool pagemap_is_empty(const struct proc *proc, raddr_t addr)
 		err = pagemap_read(proc, fd, addr, &entry, 1, &count);
 	known &= !err;
 	ht_err_free(err);
-	if (fd >= 0)
-		close(fd);
 	return known && !(entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED));
 }
 

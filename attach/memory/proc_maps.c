@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "attach/memory/slow.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 
@@ -166,15 +167,13 @@ struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *re
 		ret->fd = fd;
 		return NULL;
 	}
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return proc_maps_read(proc, &ret->maps);
 }
 
 void proc_lookup_end(struct proc_lookup *lookup)
 {
-	if (lookup->fd >= 0)
-		close(lookup->fd);
+	fd_close(&lookup->fd);
 	proc_maps_deinit(&lookup->maps);
 	lookup->fd = -1;
 }
@@ -270,8 +269,7 @@ struct ht_err *proc_open_mapped(const struct proc *proc, const struct proc_map *
 	if (root_fd >= 0 && map->name[0] == '/')
 		*ret = open_same_file(root_fd, map->name + 1, map);
 	int sys = errno;
-	if (root_fd >= 0)
-		close(root_fd);
+	fd_close(&root_fd);
 	if (*ret >= 0)
 		return NULL;
 	return ht_err_new(HT_ERR_INCOMPLETE,

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "attach/memory/proc_map.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 
@@ -144,14 +145,13 @@ static void map_touch(const struct proc *proc, const struct proc_map *map)
 	static uint8_t buffer[1u << 16];
 	uint64_t end = map->offset + (map->hi - map->lo);
 	struct stat stat;
-	int fd = map_open(proc, map);
+	FD_GUARD int fd = map_open(proc, map);
 	if (fd < 0)
 		return;
 	bool same = !fstat(fd, &stat) && S_ISREG(stat.st_mode) && stat.st_ino == map->inode;
 	for (uint64_t at = map->offset; same && at < end; at += sizeof(buffer))
 		if (pread(fd, buffer, sizeof(buffer), (off_t)at) <= 0)
 			break;
-	close(fd);
 }
 
 struct ht_err *slow_touch(const struct proc *proc, const struct proc_maps *maps)

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_status.h"
@@ -166,8 +167,7 @@ struct ht_err *permission_lost(const struct proc *proc, struct ht_err *err)
 	/* The kernel asks for the right to trace here. */
 	int fd = openat(proc->dir_fd, "mem", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 || (errno != EACCES && errno != EPERM)) {
-		if (fd >= 0)
-			close(fd);
+		fd_close(&fd);
 		return err;
 	}
 	struct ht_err *rule = permission_explain(proc);
@@ -188,8 +188,7 @@ struct ht_err *permission_check_writing(pid_t pid)
 	bool forbidden = page != MAP_FAILED && mem >= 0 &&
 			 pwrite(mem, &byte, sizeof(byte), (off_t)(uintptr_t)page) < 0 &&
 			 errno == EIO;
-	if (mem >= 0)
-		close(mem);
+	fd_close(&mem);
 	if (page != MAP_FAILED)
 		munmap(page, HT_PAGE_BYTES);
 	if (!forbidden)

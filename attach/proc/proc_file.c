@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "attach/proc/fd.h"
+
 #define READ_STEP_BYTES (1u << 16)
 #define READ_FEW_BYTES	(1u << 13)
 #define LOOKS		2u /* that find nothing, before nothing is there */
@@ -81,12 +83,8 @@ struct ht_err *proc_file_read(
 /* By one read: the kernel gives the whole text to the first, and nothing to the next. */
 ssize_t proc_file_short(int dir_fd, const char *path, char *ret, size_t bytes)
 {
-	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+	FD_GUARD int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
 	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
-	int sys = errno;
-	if (fd >= 0)
-		close(fd);
 	ret[length > 0 ? length : 0] = '\0';
-	errno = sys;
 	return length;
 }

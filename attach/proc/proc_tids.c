@@ -21,6 +21,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_status_text.h"
 
@@ -65,8 +66,7 @@ static struct ht_err *list_once(const struct proc *proc, size_t wanted, struct p
 	ssize_t got = fd < 0 ? -1 : getdents64(fd, entries, room);
 	struct ht_err *err = got < 0 ? proc_file_failed(proc, "task", errno)
 				     : entries_take(proc, entries, (size_t)got, ret);
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	free(entries);
 	return err;
 }

@@ -13,6 +13,7 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_tids.h"
 
@@ -31,8 +32,7 @@ static int take_of_thread(const struct proc *proc, pid_t tid, int fd)
 	int got = is_its ? (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0) : -1;
 	int sys = errno;
 
-	if (pidfd >= 0)
-		close(pidfd);
+	fd_close(&pidfd);
 	errno = sys;
 	return got;
 }
@@ -127,8 +127,7 @@ static bool read_terminal(const struct proc *proc, pid_t tid, int fd, struct ter
 	for (size_t i = 0; !known && i < HT_ARRAY_SIZE(name); i++) {
 		int own = leads_to(proc, tid, fd, name[i]) ? descriptor_take(proc, tid, fd) : -1;
 		known = own >= 0 && tcgetattr(own, ret) == 0;
-		if (own >= 0)
-			close(own);
+		fd_close(&own);
 	}
 	return known && !(ret->c_lflag & ICANON);
 }
@@ -138,14 +137,13 @@ bool descriptor_has_timeout(const struct proc *proc, pid_t tid, int fd, int opti
 	struct timeval timeout = {0};
 	struct termios terminal;
 	socklen_t length = sizeof(timeout);
-	int own = take_socket(proc, tid, fd);
+	FD_GUARD int own = take_socket(proc, tid, fd);
 
 	if (own < 0)
 		return option == SO_RCVTIMEO && read_terminal(proc, tid, fd, &terminal) &&
 		       terminal.c_cc[VTIME] && !terminal.c_cc[VMIN];
-	bool known = getsockopt(own, SOL_SOCKET, option, &timeout, &length) == 0;
-	close(own);
-	return known && (timeout.tv_sec || timeout.tv_usec);
+	return getsockopt(own, SOL_SOCKET, option, &timeout, &length) == 0 &&
+	       (timeout.tv_sec || timeout.tv_usec);
 }
 
 bool descriptor_gathers(const struct proc *proc, pid_t tid, int fd)
@@ -153,25 +151,22 @@ bool descriptor_gathers(const struct proc *proc, pid_t tid, int fd)
 	int least = 0;
 	struct termios terminal;
 	socklen_t length = sizeof(least);
-	int own = take_socket(proc, tid, fd);
+	FD_GUARD int own = take_socket(proc, tid, fd);
 
 	if (own < 0)
 		return read_terminal(proc, tid, fd, &terminal) && terminal.c_cc[VMIN] > 1;
-	bool known = getsockopt(own, SOL_SOCKET, SO_RCVLOWAT, &least, &length) == 0;
-	close(own);
-	return known && least > 1;
+	return getsockopt(own, SOL_SOCKET, SO_RCVLOWAT, &least, &length) == 0 && least > 1;
 }
 
 bool descriptor_takes_parts(const struct proc *proc, pid_t tid, int fd)
 {
 	int domain = AF_UNIX, type = 0;
 	socklen_t domain_length = sizeof(domain), type_length = sizeof(type);
-	int own = take_socket(proc, tid, fd);
+	FD_GUARD int own = take_socket(proc, tid, fd);
 
 	if (own < 0)
 		return leads_to(proc, tid, fd, "/dev/");
-	bool known = getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &domain_length) == 0 &&
-		     getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &type_length) == 0;
-	close(own);
-	return known && domain != AF_UNIX && type == SOCK_STREAM;
+	return getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &domain_length) == 0 &&
+	       getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &type_length) == 0 &&
+	       domain != AF_UNIX && type == SOCK_STREAM;
 }

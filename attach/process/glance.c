@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_status.h"
 
 #define FULL_TURNS	 8u
@@ -20,8 +21,7 @@ void glance_open(struct glance *glance, const struct proc *proc)
 
 void glance_close(struct glance *glance)
 {
-	if (glance->status_fd >= 0)
-		close(glance->status_fd);
+	fd_close(&glance->status_fd);
 	glance->status_fd = -1;
 }
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_tids.h"
 #include "attach/process/gate.h"
 #include "attach/process/kin.h"
@@ -52,8 +53,7 @@ static int open_file(const struct proc *proc)
 	int fd = (int)syscall(SYS_pidfd_open, proc->pid, 0);
 	if (fd >= 0 && is_file_of(proc, fd))
 		return fd;
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return openat(proc->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
@@ -61,20 +61,14 @@ static bool name_is_held(const struct proc *proc)
 {
 	struct sockaddr_un addr;
 	socklen_t bytes = name_of(proc, &addr);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool held = fd >= 0 && connect(fd, (struct sockaddr *)&addr, bytes) == 0;
-	if (fd >= 0)
-		close(fd);
-	return held;
+	FD_GUARD int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return fd >= 0 && connect(fd, (struct sockaddr *)&addr, bytes) == 0;
 }
 
 static bool file_is_held(const struct proc *proc)
 {
-	int fd = open_file(proc);
-	bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
-	if (fd >= 0)
-		close(fd);
-	return held;
+	FD_GUARD int fd = open_file(proc);
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
 static bool one_is_held(const struct proc *proc)
@@ -227,9 +221,7 @@ struct ht_err *lock_take_now(const struct proc *proc, struct lock *ret)
 
 void lock_release(struct lock *lock)
 {
-	if (lock->name_fd >= 0)
-		close(lock->name_fd);
-	if (lock->file_fd >= 0)
-		close(lock->file_fd);
+	fd_close(&lock->name_fd);
+	fd_close(&lock->file_fd);
 	*lock = LOCK_NONE;
 }

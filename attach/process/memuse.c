@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 #include "attach/process/cgroup.h"
@@ -118,10 +119,8 @@ static void look_at_group(void *context, bool unified, const char *directory)
 
 static void close_groups(struct memuse *memuse)
 {
-	if (memuse->cgroup_fd >= 0)
-		close(memuse->cgroup_fd);
-	if (memuse->limit_fd >= 0)
-		close(memuse->limit_fd);
+	fd_close(&memuse->cgroup_fd);
+	fd_close(&memuse->limit_fd);
 	memuse->cgroup_fd = memuse->limit_fd = -1;
 }
 
@@ -167,10 +166,8 @@ void memuse_close(struct memuse *memuse)
 	if (!memuse->proc)
 		return;
 	close_groups(memuse);
-	if (memuse->status_fd >= 0)
-		close(memuse->status_fd);
-	if (memuse->stat_fd >= 0)
-		close(memuse->stat_fd);
+	fd_close(&memuse->status_fd);
+	fd_close(&memuse->stat_fd);
 	*memuse = (struct memuse){0};
 }
 

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/memory/memory.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/permission.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
@@ -218,8 +219,7 @@ static bool has_other_memory(const struct proc *proc)
 	bool other = now.mem_fd >= 0;
 	for (unsigned look = 0; other && look < LOOKS; look++)
 		other = random_differs(proc, &now);
-	if (now.mem_fd >= 0)
-		close(now.mem_fd);
+	fd_close(&now.mem_fd);
 	return other;
 }
 

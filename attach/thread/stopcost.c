@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/thread/stopcost.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>

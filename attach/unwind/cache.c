@@ -15,6 +15,8 @@
 
 #include "attach/elf/modules.h"
 #include "attach/memory/checksum.h"
+#include "attach/proc/fd.h"
+#include "format/array.h"
 
 #define MAGIC	    0x454c424154505448ull /* "HTPTABLE" */
 #define SUFFIX	    ".table"
@@ -78,8 +80,7 @@ static int directory_open(void)
 	close(parent_fd);
 	if (fd >= 0 && fstat(fd, &st) == 0 && is_ours(&st))
 		return fd;
-	if (fd >= 0)
-		close(fd);
+	fd_close(&fd);
 	return -1;
 }
 
@@ -112,14 +113,8 @@ struct files {
 
 static void files_add(struct files *files, const char *name, const struct stat *st)
 {
-	if (files->count == files->capacity) {
-		size_t capacity = files->capacity ? 2 * files->capacity : 256;
-		struct file *grown = reallocarray(files->file, capacity, sizeof(*grown));
-		if (!grown)
-			return;
-		files->file = grown;
-		files->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(files->file, files->count, files->capacity, 256))
+		return;
 	struct file *file = &files->file[files->count++];
 	memcpy(file->name, name, strlen(name) + 1);
 	file->bytes = ht_align_up((uint64_t)st->st_size, BLOCK_BYTES);
@@ -147,8 +142,7 @@ static void files_list(const struct cache *cache, struct files *files)
 	int fd = openat(cache->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
 	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+		fd_close(&fd);
 		return;
 	}
 	for (const struct dirent *entry; (entry = readdir(dir));) {

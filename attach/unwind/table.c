@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "attach/unwind/cfa.h"
+#include "format/array.h"
 
+#define ROWS_FIRST    1024u /* room, at first */
 #define GAP_MERGE_MAX 15u   /* alignment between functions */
 #define GAP_FRAME_MIN 1025u /* more than stubs and padding: code without CFI */
 
@@ -54,35 +56,18 @@ static struct ht_err *no_memory(void)
 	return ht_err_new(HT_ERR_NOMEM, "no memory for an unwind table");
 }
 
-static size_t capacity_after(size_t capacity)
-{
-	return capacity ? 2 * capacity : 1024;
-}
-
 static struct ht_err *rows_push(struct rows *rows, uint32_t at, uint32_t rule)
 {
-	if (rows->count == rows->capacity) {
-		size_t capacity = capacity_after(rows->capacity);
-		struct row *row = reallocarray(rows->row, capacity, sizeof(*row));
-		if (!row)
-			return no_memory();
-		rows->row = row;
-		rows->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(rows->row, rows->count, rows->capacity, ROWS_FIRST))
+		return no_memory();
 	rows->row[rows->count++] = (struct row){.at = at, .rule = rule};
 	return NULL;
 }
 
 static struct ht_err *spans_push(struct spans *spans, const struct span *span)
 {
-	if (spans->count == spans->capacity) {
-		size_t capacity = capacity_after(spans->capacity);
-		struct span *grown = reallocarray(spans->span, capacity, sizeof(*grown));
-		if (!grown)
-			return no_memory();
-		spans->span = grown;
-		spans->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(spans->span, spans->count, spans->capacity, ROWS_FIRST))
+		return no_memory();
 	spans->span[spans->count++] = *span;
 	return NULL;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "attach/heap/view/account.h"
+#include "format/array.h"
 
 #define CHUNK_ALIGN	16u
 #define CHUNK_BYTES_MIN 32u
@@ -26,15 +27,8 @@ static uint64_t chunk_bytes(uint64_t size)
 
 static struct ht_err *add(struct bins *bins, raddr_t addr, uint64_t bytes)
 {
-	if (bins->count == bins->capacity) {
-		size_t capacity = bins->capacity ? 2 * bins->capacity : 256;
-		struct bins_chunk *grown =
-			reallocarray(bins->chunk, capacity, sizeof(*bins->chunk));
-		if (!grown)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for the free chunks of a heap");
-		bins->chunk = grown;
-		bins->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(bins->chunk, bins->count, bins->capacity, 256))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the free chunks of a heap");
 	bins->chunk[bins->count++] = (struct bins_chunk){addr, bytes};
 	return NULL;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/array.h"
+
 #define ADDR_MAX	(1ull << 47)
 #define CHUNK_BYTES	16384u /* of a node, in one read */
 #define NODE_ALIGN	64u
@@ -121,15 +123,8 @@ static struct ht_err *add(struct walker *walker, const struct emap_extent *exten
 		walk->full = walker->failed = true;
 		return NULL;
 	}
-	if (walk->count == walk->capacity) {
-		size_t capacity = walk->capacity ? 2 * walk->capacity : 1024;
-		struct emap_extent *grown =
-			reallocarray(walk->extent, capacity, sizeof(*walk->extent));
-		if (!grown)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for the extents of a heap");
-		walk->extent = grown;
-		walk->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(walk->extent, walk->count, walk->capacity, 1024))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the extents of a heap");
 	walk->extent[walk->count++] = *extent;
 	return NULL;
 }

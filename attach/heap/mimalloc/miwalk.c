@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "attach/heap/view/account.h"
+#include "format/array.h"
 
 #define PAGES_MAX (1u << 20)
 
@@ -13,14 +14,8 @@ struct ht_err *miwalk_add(struct miwalk *walk, const struct miwalk_page *page)
 		walk->full = true;
 		return NULL;
 	}
-	if (walk->count == walk->capacity) {
-		size_t capacity = walk->capacity ? 2 * walk->capacity : 1024;
-		struct miwalk_page *grown = reallocarray(walk->page, capacity, sizeof(*walk->page));
-		if (!grown)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for the pages of a heap");
-		walk->page = grown;
-		walk->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(walk->page, walk->count, walk->capacity, 1024))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the pages of a heap");
 	walk->page[walk->count++] = *page;
 	return NULL;
 }

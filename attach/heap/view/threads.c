@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/memory/proc_map.h"
+#include "format/array.h"
 
 #define SMALL_BYTES 65536u /* of the end of a mapping: a control block lies there if at all */
 #define CONTROL_TID 0x2d0u
@@ -17,14 +18,8 @@ static struct ht_err *add(struct threads *threads, raddr_t addr)
 			return NULL;
 	if (threads->count == THREADS_MAX)
 		return NULL;
-	if (threads->count == threads->capacity) {
-		size_t capacity = threads->capacity ? 2 * threads->capacity : 64;
-		raddr_t *grown = reallocarray(threads->block, capacity, sizeof(*threads->block));
-		if (!grown)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for the threads of a process");
-		threads->block = grown;
-		threads->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(threads->block, threads->count, threads->capacity, 64))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the threads of a process");
 	threads->block[threads->count++] = addr;
 	return NULL;
 }

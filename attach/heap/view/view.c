@@ -8,6 +8,7 @@
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_living.h"
 
 /* Where the kernel does not tell, pages are asked for one by one. */
@@ -55,10 +56,8 @@ void view_pause(struct view *view)
 
 struct ht_err *view_deinit(struct view *view)
 {
-	if (view->pagemap_fd >= 0)
-		close(view->pagemap_fd);
-	if (view->touched.fd >= 0)
-		close(view->touched.fd);
+	fd_close(&view->pagemap_fd);
+	fd_close(&view->touched.fd);
 	proc_maps_deinit(&view->maps);
 	free(view->page);
 	return view->err;

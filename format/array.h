@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Arrays that grow by one element at a time.
+ */
+#pragma once
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/base.h"
+
+/* Is there room behind `count` elements in a malloc'd array of `capacity`, or NULL of none? Where
+ * it is full it is made twice as long, or `first` long, and `array` and `capacity` change. False:
+ * no memory; nothing has changed. */
+#define ARRAY_HAS_ROOM(array, count, capacity, first)                                              \
+	array_has_room(&(array), (count), &(capacity), (first), sizeof((array)[0]))
+
+static inline bool array_has_room(
+	void *array, size_t count, size_t *capacity, size_t first, size_t element_bytes)
+{
+	void *now;
+	size_t wanted = *capacity ? 2 * *capacity : first;
+	if (count < *capacity)
+		return true;
+	/* By its bytes: it points to elements of any type. */
+	memcpy(&now, array, sizeof(now));
+	void *grown = reallocarray(now, wanted, element_bytes);
+	if (!grown)
+		return false;
+	memcpy(array, &grown, sizeof(grown));
+	*capacity = wanted;
+	return true;
+}
