@@ -17,20 +17,18 @@ void modules_deinit(struct modules *modules)
 	*modules = (struct modules){0};
 }
 
+static int compare(const void *key, const void *element)
+{
+	raddr_t addr = *(const raddr_t *)key;
+	const struct module *module = element;
+	return addr < module->lo ? -1 : addr >= module->hi;
+}
+
 const struct module *modules_find(const struct modules *modules, raddr_t addr)
 {
-	size_t lo = 0, hi = modules->count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		const struct module *module = &modules->module[middle];
-		if (addr < module->lo)
-			hi = middle;
-		else if (addr >= module->hi)
-			lo = middle + 1;
-		else
-			return module;
-	}
-	return NULL;
+	return modules->count ? bsearch(&addr, modules->module, modules->count,
+					sizeof(*modules->module), compare)
+			      : NULL;
 }
 
 bool modules_are_static(const struct modules *modules)

@@ -85,17 +85,16 @@ void natives_deinit(struct natives *natives)
 	*natives = (struct natives){0};
 }
 
+static int compare(const void *key, const void *element)
+{
+	raddr_t addr = *(const raddr_t *)key;
+	const struct native *native = element;
+	return (addr > native->addr) - (addr < native->addr);
+}
+
 const struct native *natives_find(const struct natives *natives, raddr_t addr)
 {
-	size_t lo = 0, hi = natives->count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (addr < natives->native[middle].addr)
-			hi = middle;
-		else if (addr > natives->native[middle].addr)
-			lo = middle + 1;
-		else
-			return &natives->native[middle];
-	}
-	return NULL;
+	return natives->count ? bsearch(&addr, natives->native, natives->count,
+					sizeof(*natives->native), compare)
+			      : NULL;
 }

@@ -101,20 +101,17 @@ void proc_maps_deinit(struct proc_maps *maps)
 	*maps = (struct proc_maps){0};
 }
 
+static int compare(const void *key, const void *element)
+{
+	raddr_t addr = *(const raddr_t *)key;
+	const struct proc_map *map = element;
+	return addr < map->lo ? -1 : addr >= map->hi;
+}
+
 const struct proc_map *proc_maps_find(const struct proc_maps *maps, raddr_t addr)
 {
-	size_t lo = 0, hi = maps->count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		const struct proc_map *map = &maps->map[middle];
-		if (addr < map->lo)
-			hi = middle;
-		else if (addr >= map->hi)
-			lo = middle + 1;
-		else
-			return map;
-	}
-	return NULL;
+	return maps->count ? bsearch(&addr, maps->map, maps->count, sizeof(*maps->map), compare)
+			   : NULL;
 }
 
 /* struct procmap_query of linux/fs.h (6.11). */

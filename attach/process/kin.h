@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Other processes that have the memory of a process, or a copy of it: found by looking at all of
- * /proc.
+ * Other processes that have the memory of a process, or a copy of it, found by looking at all of
+ * /proc; and its children.
  */
 #pragma once
 
@@ -27,3 +27,8 @@ struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret);
  */
 HT_MUST_CHECK
 struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret);
+
+/* Puts the first `max` children of `proc`, as the kernel lists them, into `ret`; their number. A
+ * child that comes or goes meanwhile may be missing, and others with it: look again for one that
+ * must be found. */
+size_t kin_children(const struct proc *proc, pid_t *ret, size_t max);

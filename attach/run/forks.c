@@ -22,7 +22,6 @@
 #include "attach/hold/birth.h"
 #include "attach/proc/clock.h"
 #include "attach/process/kin.h"
-#include "attach/process/offspring.h"
 #include "attach/process/proc_open.h"
 #include "attach/run/launch.h"
 #include "attach/run/programs.h"
@@ -432,7 +431,7 @@ static void find_others(struct session *s)
 	/* Which of them is the one that is waited for is not known. */
 	if (now < forks->next_poll_ns || any_holds(forks))
 		return;
-	size_t count = offspring_list(&s->survey.proc, list, KNOWN_MAX);
+	size_t count = kin_children(&s->survey.proc, list, KNOWN_MAX);
 	for (size_t i = 0; i < count; i++) {
 		if (has(forks->known, forks->known_count, list[i]) || is_recorded(forks, list[i]))
 			continue;
