@@ -74,8 +74,9 @@ const char *model_ended(const struct model *model)
 void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES])
 {
 	static const char *const says[] = {
-		[REC_LEFT_UNCHANGED] = "unchanged: mappings, descriptors, allocator addresses, code, "
-				       "threads and signals are as before the capture",
+		[REC_LEFT_UNCHANGED] =
+			"unchanged: mappings, descriptors, allocator addresses, code, "
+			"threads and signals are as before the capture",
 		[REC_LEFT_PAGE] = "unchanged, but for one harmless page of 4 KiB",
 		[REC_LEFT_CODE] =
 			"heaptap's code was left in the process, where it only forwards calls",
