@@ -138,8 +138,12 @@ bool cmd_has_read_part(void)
 
 struct ht_err *cmd_flush(FILE *out, const char *name)
 {
+	const char *shown = strcmp(name, "-") == 0 ? "standard output" : name;
 	errno = 0;
-	if (fflush(out) != 0 || ferror(out))
-		return ht_err_sys(errno ? errno : EIO, "cannot write %s", name);
-	return NULL;
+	if (fflush(out) == 0 && !ferror(out))
+		return NULL;
+	if (errno)
+		return ht_err_sys(errno, "cannot write %s", shown);
+	return ht_err_new(
+		HT_ERR_SYS, "cannot write %s: an earlier write failed; is the disk full?", shown);
 }

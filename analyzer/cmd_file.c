@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/cmd.h"
+
 static int open_part(struct cmd_file *file)
 {
 	if (asprintf(&file->part, "%s.part-XXXXXX", file->path) < 0)
@@ -73,9 +75,8 @@ static struct ht_err *give_name(const struct cmd_file *file)
 
 struct ht_err *cmd_file_close(struct cmd_file *file, struct ht_err *err)
 {
-	errno = 0;
-	if (!err && (fflush(file->file) != 0 || ferror(file->file)))
-		err = ht_err_sys(errno ? errno : EIO, "cannot write %s", file->path);
+	if (!err)
+		err = cmd_flush(file->file, file->path);
 	if (!err && file->part)
 		err = give_name(file);
 	if (err && file->part)

@@ -82,6 +82,32 @@ static struct ht_err *add_growth_alone(
 		rss->explicable_bytes >> 20, mapped ? "" : "mmap (attach --mmap records it), ");
 }
 
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+static bool runs_node(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++) {
+		const char *name = base_name(modules->module[i].path);
+		if (strcmp(name, "node") == 0 || strncmp(name, "libnode.so", 10) == 0)
+			return true;
+	}
+	return false;
+}
+
+static struct ht_err *add_node_growth(const struct rss_growth *rss, struct warnings *warnings)
+{
+	return add(warnings,
+		"RSS grew by %" PRIi64 " MiB; %" PRIu64 " MiB of that are anonymous memory that no "
+							"recorded block explains. In Node.js it is "
+		"mostly V8's own heap of JavaScript objects. Next: `kill -USR1 PID` opens the "
+		"inspector of Node.js, whose heap snapshots show them",
+		rss->growth_bytes >> 20, rss->unexplained_bytes >> 20);
+}
+
 static struct ht_err *add_growth(const struct analysis *analysis, struct warnings *warnings)
 {
 	struct rss_growth rss = rss_growth_of(analysis);
@@ -90,6 +116,8 @@ static struct ht_err *add_growth(const struct analysis *analysis, struct warning
 	bool mapped = analysis_has_mappings(analysis);
 	if (!rss.parts.known)
 		return add_growth_alone(&rss, mapped, warnings);
+	if (runs_node(&analysis->model.modules))
+		return add_node_growth(&rss, warnings);
 	return add(warnings,
 		"RSS grew by %" PRIi64 " MiB; %" PRIu64
 		" MiB of that are anonymous memory that no recorded block%s explains. It is thread "
@@ -132,12 +160,6 @@ static struct ht_err *add_left(struct warnings *warnings, const struct model *mo
 
 #define NAMED_MAX   3u
 #define NAMES_BYTES 200u
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
 
 /* " (a.so, b.so, ...)": the first that are known. A library that came and went again has no name.
  */

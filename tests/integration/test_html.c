@@ -507,6 +507,12 @@ START_TEST(a_page_is_whole_or_not_there)
 				 ANSWER_MS, &out, &words),
 		9);
 	ck_assert_int_lt(access(none, F_OK), 0);
+	ck_assert_int_eq(
+		run_program((const char *[]){"/bin/sh", "-c", "\"$0\" html \"$1\" -o - >/dev/full",
+				    run_built("heaptap"), trace, NULL},
+			ANSWER_MS, &out, &words),
+		1);
+	ck_assert_ptr_nonnull(strstr(words, "cannot write standard output: "));
 }
 END_TEST
 

@@ -117,6 +117,41 @@ START_TEST(sizes_of_any_kind_stay_in_range)
 }
 END_TEST
 
+static void put_pages(uint64_t anonymous_bytes)
+{
+	const struct rec rec = {.kind = REC_MEMORY,
+		.memory = {scene.now, 4,
+			{{MEMORY_RSS, anonymous_bytes + 2 * MIB},
+				{MEMORY_ANONYMOUS, anonymous_bytes}, {MEMORY_FILE, MIB},
+				{MEMORY_SHARED, MIB}}}};
+	tracebuild_put(&scene.trace, &rec);
+}
+
+static void check_next_step(const char *module, const char *words)
+{
+	struct warnings warnings;
+	scene_init(&scene);
+	tracebuild_module(&scene.trace, 1, module, NULL, 0x400000, 0x500000);
+	put_pages(10 * MIB);
+	scene_malloc(&scene, 0, 0x1000, 100, 0);
+	scene_sync(&scene);
+	put_pages(900 * MIB);
+	finish();
+	ck_no_err(warnings_collect(analysis, &warnings));
+	ck_assert_uint_eq(warnings.count, 1);
+	ck_assert_msg(strstr(warnings.text[0], words), "%s: %s", module, warnings.text[0]);
+	warnings_deinit(&warnings);
+	end();
+}
+
+START_TEST(the_warning_names_what_helps_this_program)
+{
+	check_next_step("/usr/bin/node", "V8's own heap");
+	check_next_step("/usr/lib/libnode.so.108", "V8's own heap");
+	check_next_step("/usr/bin/nodeless", "record again with --mmap");
+}
+END_TEST
+
 /* Kinds of pages: what grew of the resident memory, in MiB. */
 static const struct {
 	unsigned anonymous, file, shared;
@@ -216,6 +251,7 @@ START_TEST(forged_figures_do_no_harm)
 }
 END_TEST
 
-HT_SUITE("analyzer/rss", growth_is_from_first_to_last, the_warning_begins_behind_what_is_explicable,
-	what_shrinks_is_no_hole, without_samples_nothing_is_said, sizes_of_any_kind_stay_in_range,
+HT_SUITE("analyzer/rss", the_warning_names_what_helps_this_program, growth_is_from_first_to_last,
+	the_warning_begins_behind_what_is_explicable, what_shrinks_is_no_hole,
+	without_samples_nothing_is_said, sizes_of_any_kind_stay_in_range,
 	what_grew_is_told_by_its_kind, forged_figures_do_no_harm)
