@@ -9,6 +9,8 @@ static struct ht_err *allocated(
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
 	cube->sample_bytes = analysis->model.capture.sample_bytes;
+	if (ht_unlikely(analysis->heap_notes.spread.is_on))
+		spread_allocated(&analysis->heap_notes.spread, block);
 	return cube_allocated(cube, call, block);
 }
 
@@ -18,6 +20,8 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	struct analysis *analysis = context;
 	/* A sample lacks most allocations between this block and its free. */
 	temporary = temporary && !analysis->cube.sample_bytes;
+	if (ht_unlikely(analysis->heap_notes.spread.is_on))
+		spread_freed(&analysis->heap_notes.spread, block);
 	return cube_freed(&analysis->cube, call, block, temporary);
 }
 
@@ -53,6 +57,8 @@ static struct ht_err *allocated_any(
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
 	cube->sample_bytes = analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
+	if (ht_unlikely(analysis->heap_notes.spread.is_on))
+		spread_allocated(&analysis->heap_notes.spread, block);
 	struct ht_err *err = cube_allocated(&analysis->whole, call, block);
 	if (err)
 		return err;
@@ -69,6 +75,8 @@ static struct ht_err *freed_any(void *context, const struct replay_call *call,
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
 	temporary = temporary && !cube->sample_bytes;
+	if (ht_unlikely(analysis->heap_notes.spread.is_on))
+		spread_freed(&analysis->heap_notes.spread, block);
 	struct ht_err *err = cube_freed(&analysis->whole, call, block, temporary);
 	if (err)
 		return err;

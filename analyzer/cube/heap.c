@@ -85,6 +85,10 @@ static struct heap_sum sum_of(const struct heap_notes *notes, const struct cube 
 void heap_note(struct heap_notes *notes, const struct model *model, const struct cube *cube,
 	size_t index, bool ended)
 {
+	if (ended)
+		notes->spread_bytes[index] = spread_end(&notes->spread);
+	else
+		spread_begin(&notes->spread);
 	(ended ? notes->ended : notes->begun)[index] = sum_of(notes, cube);
 	*(ended ? &notes->ended_count : &notes->begun_count) = index + 1;
 	if (!notes->header_bytes)
@@ -120,13 +124,23 @@ static uint64_t moved_bytes(const struct heap_notes *notes, size_t index)
 	return notes->ended[index].moved_bytes - notes->begun[index].moved_bytes;
 }
 
+/* By how much a reading is off for what moved: of older blocks it is not known which thread's they
+ * were. */
+static uint64_t spread_bytes(const struct heap_notes *notes, size_t index)
+{
+	const uint64_t older = notes->ended[index].before_bytes - notes->begun[index].before_bytes;
+	const uint64_t spread = plus(notes->spread_bytes[index], older);
+	const uint64_t moved = moved_bytes(notes, index);
+	return spread < moved ? spread : moved;
+}
+
 static void take_start(
 	struct heap *heap, const struct reading *reading, const struct heap_notes *notes)
 {
 	const struct heap_sum *sum = &notes->begun[0];
 	heap->start_bytes = not_negative(signed_of(reading->sum.held_bytes) - added(sum));
 	heap->off_bytes = plus(
-		plus(reading->sum.off_bytes, moved_bytes(notes, 0)), round_bytes(sum, reading));
+		plus(reading->sum.off_bytes, spread_bytes(notes, 0)), round_bytes(sum, reading));
 	heap->start_held_bytes = reading->sum.held_bytes;
 	heap->system_bytes = reading->sum.system_bytes;
 	heap->arenas = reading->sum.arenas;
@@ -143,8 +157,52 @@ static void take_end(struct heap *heap, const struct reading *end, const struct 
 	if (!end->known)
 		return;
 	heap->end_bytes = end->sum.held_bytes;
-	heap->end_off_bytes = plus(end->sum.off_bytes, moved_bytes(notes, notes->ended_count - 1));
+	heap->end_off_bytes = plus(end->sum.off_bytes, spread_bytes(notes, notes->ended_count - 1));
 	heap->end_system_bytes = end->sum.system_bytes;
+}
+
+/* By the start and the events. UINT64_MAX: there is no bound. */
+static uint64_t ceiling_of(const struct heap *heap, const struct reading *end,
+	const struct heap_notes *notes, bool is_whole)
+{
+	const size_t last = notes->ended_count - 1;
+	const struct heap_sum *sum = &notes->begun[last];
+	const struct heap_range start = heap_range_of(heap->start_bytes, heap->off_bytes);
+	if (!is_whole || !start.is_known)
+		return UINT64_MAX;
+	uint64_t more = plus(plus(sum->live_bytes, round_bytes(sum, end)),
+		plus(spread_bytes(notes, last), UNSEEN_BYTES));
+	more = plus(start.most_bytes, more);
+	return more > sum->before_bytes ? more - sum->before_bytes : 0;
+}
+
+static uint64_t floor_of(
+	const struct heap *heap, const struct heap_notes *notes, uint64_t live_bytes, bool is_whole)
+{
+	const size_t last = notes->ended_count - 1;
+	const struct heap_sum *sum = &notes->begun[last];
+	const struct heap_range start = heap_range_of(heap->start_bytes, heap->off_bytes);
+	const uint64_t less = plus(sum->before_bytes, spread_bytes(notes, last));
+	const uint64_t bytes = plus(start.least_bytes, sum->live_bytes);
+	return is_whole && bytes > less ? more_of(bytes - less, live_bytes) : live_bytes;
+}
+
+/* The books of a busy heap may say next to nothing; the events say more. */
+static void bound_end(struct heap *heap, const struct reading *end, const struct heap_notes *notes,
+	uint64_t live_bytes, bool is_whole)
+{
+	const struct heap_range range = heap_range_of(heap->end_bytes, heap->end_off_bytes);
+	const uint64_t ceiling = ceiling_of(heap, end, notes, is_whole);
+	const uint64_t floor = floor_of(heap, notes, live_bytes, is_whole);
+	if (floor > range.most_bytes || ceiling < range.least_bytes || floor > ceiling)
+		return;
+	heap->end_is_bounded = true;
+	heap->end_floor_bytes = floor;
+	heap->end_ceiling_bytes = ceiling;
+	if (heap->end_bytes < floor)
+		heap->end_bytes = floor;
+	if (heap->end_bytes > ceiling)
+		heap->end_bytes = ceiling;
 }
 
 /* Holds what lies between both readings against the events. */
@@ -155,7 +213,11 @@ static void compare(struct heap *heap, const struct reading *start, const struct
 	heap->growth_known = true;
 	heap->growth_bytes = signed_of(end->sum.held_bytes) - signed_of(start->sum.held_bytes);
 	heap->explained_bytes = added(sum) - added(&notes->begun[0]);
-	uint64_t off_bytes = plus(plus(heap->off_bytes, heap->end_off_bytes), UNSEEN_BYTES);
+	/* No false alarm: as if each byte that moved had been missed. */
+	const uint64_t moved =
+		plus(moved_bytes(notes, 0), moved_bytes(notes, notes->ended_count - 1));
+	uint64_t off_bytes =
+		plus(plus(plus(heap->off_bytes, heap->end_off_bytes), moved), UNSEEN_BYTES);
 	int64_t more = heap->growth_bytes - heap->explained_bytes;
 	heap->is_unexplained =
 		is_whole && (more > signed_of(plus(off_bytes, round_bytes(sum, start))) ||
@@ -175,13 +237,28 @@ static void take_peak(struct heap *heap, const struct cube *cube, uint64_t end_n
 	struct heap_range by_events = heap_range_of(heap->peak_bytes, heap->off_bytes);
 	struct heap_range end = {0};
 	if (heap->end_known)
-		end = heap_range_of(heap->end_bytes, heap->end_off_bytes);
+		end = heap_end_range(heap);
 	heap->peak_least_bytes = more_of(by_events.least_bytes, end.least_bytes);
 	heap->peak_most_bytes = more_of(by_events.most_bytes, end.most_bytes);
 	if (heap->end_known && heap->peak_bytes < heap->end_bytes) {
 		heap->peak_bytes = heap->end_bytes;
 		heap->peak_time_ns = end_ns;
 	}
+}
+
+struct heap_range heap_end_range(const struct heap *heap)
+{
+	struct heap_range range = heap_range_of(heap->end_bytes, heap->end_off_bytes);
+	if (!heap->end_is_bounded)
+		return range;
+	range.least_bytes = more_of(range.least_bytes, heap->end_floor_bytes);
+	if (range.most_bytes > heap->end_ceiling_bytes)
+		range.most_bytes = heap->end_ceiling_bytes;
+	range.is_known = range.most_bytes != UINT64_MAX;
+	range.is_figure = range.most_bytes - range.least_bytes == 0 ||
+			  more_of(range.most_bytes - heap->end_bytes,
+				  heap->end_bytes - range.least_bytes) < heap->end_bytes;
+	return range;
 }
 
 struct heap_range heap_peak_range(const struct heap *heap)
@@ -234,6 +311,8 @@ struct heap heap_of(
 			!model->counter[REC_COUNTER_UNSEEN] && !model->counter[REC_COUNTER_DAMAGE];
 	if (last)
 		take_end(&heap, &end, notes);
+	if (heap.end_known && !model->capture.sample_bytes)
+		bound_end(&heap, &end, notes, cube_live_bytes(cube), is_whole && start.known);
 	if (last && start.known && end.known)
 		compare(&heap, &start, &end, notes, is_whole);
 	if (heap.known)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "analyzer/cube/cube.h"
+#include "analyzer/cube/spread.h"
 #include "analyzer/model/model.h"
 
 /* What the events of the window add up to, until some moment. */
@@ -20,6 +21,8 @@ struct heap_sum {
 struct heap_notes {
 	struct heap_sum begun[MODEL_HEAPS_MAX], ended[MODEL_HEAPS_MAX]; /* by reading */
 	size_t begun_count, ended_count;
+	struct spread spread;			/* of the reading that is under way */
+	uint64_t spread_bytes[MODEL_HEAPS_MAX]; /* by reading */
 	uint64_t header_bytes; /* of a block; 0 until there is a reading that tells */
 	uint64_t before_bytes;
 };
@@ -48,6 +51,9 @@ struct heap {
 	bool end_known;
 	const char *end_allocator, *end_reason;
 	uint64_t end_bytes, end_off_bytes, end_system_bytes;
+	/* What the events say about the end, where that narrows the books' word down. */
+	bool end_is_bounded;
+	uint64_t end_floor_bytes, end_ceiling_bytes;
 	/* From the first reading to the last one, and by the events; where both are known. */
 	bool growth_known;
 	int64_t growth_bytes, explained_bytes;
@@ -62,6 +68,8 @@ struct heap_range {
 };
 
 struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes);
+/* The bounds of the end: never below what was allocated in the window and not freed. */
+struct heap_range heap_end_range(const struct heap *heap);
 /* The bounds of the peak, which are never below those of the start and of the end. */
 struct heap_range heap_peak_range(const struct heap *heap);
 

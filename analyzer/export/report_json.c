@@ -139,8 +139,7 @@ json_t *report_json_heap(const struct analysis *analysis)
 		heap_range_of(heap->start_bytes, heap->off_bytes));
 	object = with_range(
 		object, "peak_least_bytes", "peak_most_bytes", curve, heap_peak_range(heap));
-	return with_range(object, "end_least_bytes", "end_most_bytes", end,
-		heap_range_of(heap->end_bytes, heap->end_off_bytes));
+	return with_range(object, "end_least_bytes", "end_most_bytes", end, heap_end_range(heap));
 }
 
 static json_t *function_json(const struct view *view, unsigned hook, const struct sums *sums)

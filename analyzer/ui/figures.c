@@ -76,6 +76,20 @@ static uint64_t held_at(const struct page *page, uint32_t bucket)
 			       : step->live_bytes;
 }
 
+/* The events know requested bytes alone, so their sum strays from the allocators' books: the curve
+ * of the whole window ends at the end that the books say. */
+static void mend_curve(const struct page *page, uint64_t *value, size_t count)
+{
+	const struct heap *heap = &page->view->analysis->heap;
+	if (!count || !page->view->is_whole || !heap->has_curve || !heap->end_known)
+		return;
+	const double stray = (double)heap->end_bytes - (double)value[count - 1];
+	for (size_t i = 0; i < count; i++) {
+		const double mended = (double)value[i] + stray * (double)(i + 1) / (double)count;
+		value[i] = mended > 0 ? (uint64_t)mended : 0;
+	}
+}
+
 /* Small waves on a large heap are not drawn as mountains: the scale covers a twentieth at least. */
 static void put_curve(struct line *line, const struct page *page)
 {
@@ -83,10 +97,12 @@ static void put_curve(struct line *line, const struct page *page)
 	uint64_t value[TIMELINE_STEPS], most = 0, least = UINT64_MAX;
 	size_t count = 0;
 	for (uint32_t i = window.from; i < window.to && count < TIMELINE_STEPS; i++) {
-		value[count] = held_at(page, i);
-		most = value[count] > most ? value[count] : most;
-		least = value[count] < least ? value[count] : least;
-		count++;
+		value[count++] = held_at(page, i);
+	}
+	mend_curve(page, value, count);
+	for (size_t i = 0; i < count; i++) {
+		most = value[i] > most ? value[i] : most;
+		least = value[i] < least ? value[i] : least;
 	}
 	if (least > most - most / 20)
 		least = most - most / 20;
@@ -125,8 +141,7 @@ static void put_whole_heap(struct line *line, const struct page *page)
 			    : (struct heap_range){0});
 	line_put(line, " -> ");
 	if (heap->end_known)
-		put_amount(line, page, heap->end_bytes,
-			heap_range_of(heap->end_bytes, heap->end_off_bytes));
+		put_amount(line, page, heap->end_bytes, heap_end_range(heap));
 	else
 		line_put(line, "~%s", page_bytes(page, end_by_events(page)).text);
 	if (!heap->has_curve)

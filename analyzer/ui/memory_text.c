@@ -54,11 +54,15 @@ static void put_end(const struct text *text, const struct heap *heap)
 		return;
 	}
 	fputs(", ", out);
-	put_amount(out, heap->end_bytes, heap->end_off_bytes);
+	const struct heap_range range = heap_end_range(heap);
+	const uint64_t off_bytes =
+		range.most_bytes - heap->end_bytes > heap->end_bytes - range.least_bytes
+			? range.most_bytes - heap->end_bytes
+			: heap->end_bytes - range.least_bytes;
+	put_in_range(out, heap->end_bytes, range);
 	fputs(" at the end", out);
-	if ((!heap->known || heap->end_off_bytes > heap->off_bytes) &&
-		has_off(heap->end_bytes, heap->end_off_bytes))
-		fprintf(out, " (off by %s at most)", text_bytes(heap->end_off_bytes).text);
+	if ((!heap->known || off_bytes > heap->off_bytes) && off_bytes && range.is_figure)
+		fprintf(out, " (off by %s at most)", text_bytes(off_bytes).text);
 }
 
 static void put_books(const struct text *text, const struct heap *heap)

@@ -237,7 +237,9 @@ struct text_number text_time(uint64_t time_ns)
 	struct text_number ret;
 	double seconds = (double)time_ns / 1e9;
 	uint64_t whole = time_ns / 1000000000;
-	if (time_ns < 1000000)
+	if (!time_ns)
+		snprintf(ret.text, sizeof(ret.text), "0 s");
+	else if (time_ns < 1000000)
 		snprintf(ret.text, sizeof(ret.text), "%.1f us", seconds * 1e6);
 	else if (time_ns < 1000000000)
 		snprintf(ret.text, sizeof(ret.text), "%.1f ms", seconds * 1e3);

@@ -114,6 +114,73 @@ START_TEST(what_moves_while_it_is_read_makes_it_off)
 }
 END_TEST
 
+/* A thousand blocks come and go while it is read; never more than one of a thread is live. */
+START_TEST(churn_counts_once_a_thread)
+{
+	scene_init(&scene);
+	scene_malloc(&scene, 0, 0x1000, 100, 0);
+	uint64_t begin_tsc = scene.now + 1;
+	for (unsigned i = 0; i < 1000; i++)
+		for (unsigned lane = 0; lane < 2; lane++) {
+			scene_malloc(&scene, lane, 0x10000 * (lane + 1), 3000, 0);
+			scene_free(&scene, lane, 0x10000 * (lane + 1), 3000);
+		}
+	/* Those of one size may all be mappings of their own. */
+	for (unsigned i = 0; i < 10; i++) {
+		scene_malloc(&scene, 0, 0x90000, 100000, 0);
+		scene_free(&scene, 0, 0x90000, 100000);
+	}
+	const struct rec_account one = account("glibc", MIB, 7);
+	scene.now += ABI_TIME_UNIT;
+	put_heap(begin_tsc, &one, 1);
+	const struct heap *heap = finish();
+	ck_assert_uint_eq(heap->start_bytes, MIB - 100);
+	ck_assert_uint_eq(heap->off_bytes, 7 + 2 * 3000 + 100000 + 48);
+	end();
+}
+END_TEST
+
+/* The books of the end say nothing: 40 MiB, give or take all of it. 10 MiB were there at the start,
+ * 30 came, 4 of the older ones went. */
+START_TEST(the_events_bound_the_end)
+{
+	for (int lost = 0; lost < 2; lost++) {
+		scene_init(&scene);
+		read_heap(10 * MIB, 0);
+		scene_malloc(&scene, 0, 0x1000, 30 * MIB, 0);
+		scene_free(&scene, 0, 0x9000, 4 * MIB - 8);
+		read_heap(40 * MIB, 40 * MIB);
+		if (lost)
+			tracebuild_loss(&scene.trace, REC_COUNTER_LOST_TIMEOUT, 1);
+		const struct heap *heap = finish();
+		const struct heap_range range = heap_end_range(heap);
+		ck_assert_uint_eq(range.least_bytes, (lost ? 30 : 36) * (uint64_t)MIB);
+		/* The block's pages and what is never seen. */
+		ck_assert_uint_eq(range.most_bytes, lost ? 80 * (uint64_t)MIB : 37 * MIB + 8192);
+		ck_assert_uint_eq(heap->end_bytes, lost ? 40 * (uint64_t)MIB : 37 * MIB + 8192);
+		ck_assert(range.is_known && (lost || range.is_figure));
+		ck_assert_uint_ge(heap_peak_range(heap).least_bytes, range.least_bytes);
+		end();
+	}
+}
+END_TEST
+
+/* Books and events contradict each other: the books count, and nothing is cut. */
+START_TEST(the_events_do_not_overrule_the_books)
+{
+	scene_init(&scene);
+	read_heap(10 * MIB, 0);
+	scene_malloc(&scene, 0, 0x1000, 30 * MIB, 0);
+	read_heap(20 * MIB, MIB);
+	const struct heap *heap = finish();
+	const struct heap_range range = heap_end_range(heap);
+	ck_assert_uint_eq(heap->end_bytes, 20 * MIB);
+	ck_assert_uint_eq(range.least_bytes, 19 * MIB);
+	ck_assert_uint_eq(range.most_bytes, 21 * MIB);
+	end();
+}
+END_TEST
+
 static const struct heap *compare(int64_t more_bytes, bool lost)
 {
 	scene_init(&scene);
@@ -367,9 +434,10 @@ START_TEST(a_range_holds_the_figure)
 END_TEST
 
 HT_SUITE("analyzer/heap", the_start_is_without_what_came_since,
-	what_moves_while_it_is_read_makes_it_off, both_readings_must_agree_with_the_trace,
-	one_unknown_allocator_makes_it_unknown, forged_readings_do_no_harm,
-	allocators_are_summed_up, blocks_without_headers_are_of_sizes,
+	what_moves_while_it_is_read_makes_it_off, churn_counts_once_a_thread,
+	the_events_bound_the_end, the_events_do_not_overrule_the_books,
+	both_readings_must_agree_with_the_trace, one_unknown_allocator_makes_it_unknown,
+	forged_readings_do_no_harm, allocators_are_summed_up, blocks_without_headers_are_of_sizes,
 	a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
 	readings_out_of_order_are_ignored, the_peak_is_not_below_an_end,
 	an_end_is_known_without_a_start, a_range_holds_the_figure, sizes_of_any_kind_stay_in_range)

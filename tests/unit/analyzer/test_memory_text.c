@@ -82,7 +82,7 @@ static const struct {
 		 .end_off_bytes = 21 * MIB},
 		"between 0 B and 2.0 MiB at the start, between 0 B and 41.0 MiB at the end, "
 		"between "
-		"0 B and 41.0 MiB at the peak (+0.0 us)\n"
+		"0 B and 41.0 MiB at the peak (+0 s)\n"
 		"               (glibc, 1 arena; not exact: caches; 4.0 MiB from the system)\n"},
 	/* Off by anything. */
 	{{.known = true,
@@ -103,7 +103,7 @@ static const struct {
 		 .end_bytes = 3 * MIB,
 		 .end_off_bytes = 4 * MIB},
 		"0 B at the start, between 0 B and 7.0 MiB at the end, between 0 B and 7.0 MiB at "
-		"the peak (+0.0 us)\n"
+		"the peak (+0 s)\n"
 		"               (glibc: not used before the window)\n"},
 	/* 0, but not certainly. */
 	{{.known = true, .off_bytes = 7, .system_bytes = MIB, .arenas = 1},

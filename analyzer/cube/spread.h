@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * By how much live memory moves while the allocators' books are read. Each arena is read at a
+ * moment of its own, so a thread's blocks may have been counted at any of their levels of that
+ * time, and those of another thread at another; large blocks may lie in mappings, and count by size
+ * class.
+ */
+#pragma once
+
+#include "analyzer/model/block.h"
+
+#define SPREAD_LANES 1024u /* a power of two */
+
+/* Zero-initialised is empty, valid and off. */
+struct spread {
+	bool is_on;
+	uint64_t rest_bytes; /* of blocks for which there is no lane */
+	uint32_t count;
+	struct spread_lane {
+		uint64_t key; /* 0: free */
+		int64_t now, least, most;
+	} lane[SPREAD_LANES];
+};
+
+void spread_begin(struct spread *spread);
+void spread_allocated(struct spread *spread, const struct live_block *block);
+void spread_freed(struct spread *spread, const struct live_block *block);
+/* Ends it; returns the most that a reading may be off by. */
+uint64_t spread_end(struct spread *spread);
