@@ -25,7 +25,7 @@ struct ht_err *helper_fork(const char *what, pid_t *ret_pid, int *ret_fd)
 	return ht_err_sys(sys, "cannot fork %s", what);
 }
 
-/* Milliseconds until the deadline, rounded up: poll must not spin in the last one. */
+/* Milliseconds until the deadline, rounded up, so that poll does not spin in the last one. */
 static int poll_timeout_ms(uint64_t deadline_mono_ns)
 {
 	uint64_t now = clock_mono_ns();

@@ -13,7 +13,7 @@
 #define NICE_FIRST (-20)
 #define TURN_NS	   100000u
 
-/* As sched_setattr(2) takes it; the libc of Debian 12 does not know it. */
+/* The argument of sched_setattr(2), which the libc of Debian 12 lacks. */
 struct attributes {
 	uint32_t size, policy;
 	uint64_t flags;
@@ -22,14 +22,14 @@ struct attributes {
 	uint64_t runtime, deadline, period;
 };
 
-/* Since Linux 6.12 everybody may ask for short turns, and gets them early. */
+/* Since Linux 6.12 every process may ask for short turns, and gets them early. */
 static void ask_for_short_turns(void)
 {
 	struct attributes attributes = {.size = sizeof(attributes),
 		.policy = SCHED_NORMAL,
 		.nice = getpriority(PRIO_PROCESS, 0),
 		.runtime = TURN_NS};
-	/* Who was started as a batch job, say, stays one. */
+	/* A process started as a batch job stays one. */
 	if (syscall(SYS_sched_getscheduler, 0) == SCHED_NORMAL)
 		(void)syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
@@ -58,7 +58,7 @@ bool priority_move(int core)
 	CPU_SET(core, &there);
 	if (sched_setaffinity(0, sizeof(there), &there) < 0)
 		return false;
-	bool is_there = sched_getcpu() == core; /* priority_spare */
+	bool is_there = sched_getcpu() == core; /* false if priority_spare has moved us */
 	(void)sched_setaffinity(0, sizeof(allowed), &allowed);
 	return is_there;
 }
@@ -69,7 +69,8 @@ void priority_spare(pid_t pid)
 	if (sched_getaffinity(0, sizeof(ours), &ours) < 0 ||
 		sched_getaffinity(pid, sizeof(its), &its) < 0 || CPU_EQUAL(&ours, &its))
 		return;
-	/* Allowed on it as well, one that waits for a core stays there. */
+	/* A process that may still use the core it waits for would go on waiting there: leave that
+	 * core out. */
 	CPU_AND(&rest, &ours, &its);
 	CPU_XOR(&rest, &rest, &ours);
 	if (CPU_COUNT(&rest) > 0)

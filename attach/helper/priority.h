@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who runs first on a busy machine. While a thread of the target is held or waited for, each turn
- * that we wait for a processor is one that it waits too. Best effort: without the privilege the
- * process only gets short, early turns. Never in real time: we poll, and the threads that are to
- * come to a stop have to run.
+ * Turns on a busy machine. While heaptap holds a thread of the target or waits for one, the target
+ * loses every turn that heaptap waits for. Best effort: without the privilege, heaptap only gets
+ * short, early turns. Never real time: heaptap polls, and the threads that it waits for must run.
  */
 #pragma once
 
@@ -11,31 +10,27 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Before what other programs compute. Returns what priority_restore takes. */
+/* Lets this process run before others that compute. Returns the argument for priority_restore. */
 int priority_raise(void);
 void priority_restore(int before);
 
-/*
- * Moves us to a core, if we may run there, and binds us to none. False: we are elsewhere. Two
- * that only ever wait for each other do that best on one: who wakes the other gives it the core as
- * it goes to sleep, and it waits for no turn of who computes on another.
- */
+/* Moves this process to a core if it may run there, and then allows all its cores again. False: it
+ * runs elsewhere. Two processes that only wait for each other do that best on one core: the waker
+ * gives the core up as it goes to sleep, and neither waits for the turn of a third. */
 bool priority_move(int core);
-/* A child of ours, forked with the cores that we may use, waits in priority_move for a turn, which
- * it may never get: a thread in real time may have that core. It is to run on another, if there is
- * one. Nothing happens to one that does not wait so. */
+/* Helps a child of ours that waits in priority_move for a turn that may never come, since a
+ * real-time thread may have the core: moves it to another core, if there is one. Does nothing to a
+ * child that does not wait there. */
 void priority_spare(pid_t pid);
 
-/* Where a process of ours was allowed to run. */
+/* The cores that a process was allowed to run on. */
 struct priority_cores {
 	bool known;
 	cpu_set_t set;
 };
 
-/*
- * A process of ours that we wait for gets no turn, while we do: it is to run on the core that we
- * are on, until priority_send_back. Linux 6.18 was seen to leave all of a core waiting, for
- * seconds, behind a group of another session (autogroup), while another core was idle.
- */
+/* Moves a process of ours, for which we wait, to our own core until priority_send_back. Linux 6.18
+ * was seen to leave every process of one core waiting for seconds behind a group of another session
+ * (autogroup), while another core was idle. */
 struct priority_cores priority_bring(pid_t pid);
 void priority_send_back(pid_t pid, const struct priority_cores *before);

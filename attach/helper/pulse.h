@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Says when this process may be waiting for the target: a page of the target can be served by a
- * file system that never answers, and only SIGKILL ends such a read. The guardian, which shares the
- * count, ends a daemon that stays in one.
+ * A counter that shows when this process may be waiting for the target: a file system that never
+ * answers may serve a page of the target, and only SIGKILL ends such a read. The guardian shares
+ * the counter and ends a daemon that stays in one read.
  */
 #pragma once
 
 #include "format/base.h"
 #include "format/err.h"
 
-/* Makes the count, for this process to keep and processes forked from here on to watch. */
+/* Creates the counter of this process. Processes forked from here on can watch it. */
 HT_MUST_CHECK
 struct ht_err *pulse_start(void);
-/* In a forked process: its own reads are not counted. Returns the parent's count (odd: in a read),
- * NULL when there is none. */
+/* For a forked process: stops counting its own reads. Returns the parent's counter, which is odd
+ * during a read; NULL: there is none. */
 const uint64_t *pulse_watch(void);
-/* Around everything that may wait for the target; not nested. Without a count nothing happens. */
+/* Call them around everything that may wait for the target. They do not nest, and do nothing
+ * without a counter. */
 void pulse_enter(void);
 void pulse_leave(void);

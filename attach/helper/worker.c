@@ -19,10 +19,9 @@
 
 #define MESSAGE_TEXT_BYTES 1024u
 #define DEATH_PATIENCE_NS  CLOCK_NS_PER_S
-#define MOVE_NS		   (50 * CLOCK_NS_PER_MS) /* it comes to a core in less, or never */
+#define MOVE_NS		   (50 * CLOCK_NS_PER_MS) /* a move to a core takes less, or never ends */
 
-/* What the child sends: its outcome, or what it has of it, and the descriptors as SCM_RIGHTS in the
- * order of `has_fd`. */
+/* A reply, interim or last, with its descriptors as SCM_RIGHTS in the order of `has_fd`. */
 struct message {
 	bool last;
 	bool failed;
@@ -71,7 +70,7 @@ struct ht_err *worker_hand_over(const struct worker_reply *reply)
 	return send_message(parent_fd, &message, reply);
 }
 
-/* The kernel leaves out the descriptors for which we have no number left. */
+/* The kernel drops descriptors for which this process has no free number. */
 static struct ht_err *take_fds(const int *fd, size_t count, const bool has_fd[WORKER_FDS_MAX],
 	const char *what, int ret_fd[WORKER_FDS_MAX])
 {
@@ -94,7 +93,7 @@ static void forget_fds(struct worker_reply *reply)
 	}
 }
 
-/* Each message takes the place of the one before. */
+/* Each message replaces the one before. */
 static struct ht_err *take_message(
 	int fd, const char *what, struct worker_reply *ret, bool *ret_last)
 {
@@ -119,12 +118,12 @@ static struct ht_err *take_message(
 	err = ht_err_first(err, take_fds(fds, fd_count, message.has_fd, what, ret->fd));
 	if (message.last)
 		return err;
-	/* They come once more. */
+	/* The last reply carries the same descriptors again. */
 	ht_err_free(err);
 	return NULL;
 }
 
-/* Not SIGKILL, which cannot be put off. */
+/* Not SIGKILL, which cannot be blocked. */
 static const int death_signal = SIGUSR1;
 static unsigned death_put_off;
 
@@ -148,7 +147,7 @@ void worker_resume_death(void)
 		mask_death(SIG_UNBLOCK);
 }
 
-/* What kills the daemon's process group, such as timeout(1), must not hit us beside it. */
+/* A signal to the daemon's process group, as from timeout(1), must not hit the worker, too. */
 static void die_with_parent(void)
 {
 	setpgid(0, 0);
@@ -157,12 +156,12 @@ static void die_with_parent(void)
 	prctl(PR_SET_PDEATHSIG, death_signal);
 }
 
-#define AWAIT_NS 200000 /* a look takes the core from who is to stop there */
+#define AWAIT_NS 200000 /* each look takes the core from the thread that should stop */
 
 static void expect_stops(void)
 {
 	sigset_t stops;
-	/* Ignored, it is not sent for a stop. */
+	/* The kernel does not send an ignored SIGCHLD for a stop. */
 	signal(SIGCHLD, SIG_DFL);
 	sigemptyset(&stops);
 	sigaddset(&stops, SIGCHLD);
@@ -194,7 +193,7 @@ static void child_main(int fd, pid_t parent,
 	_exit(0);
 }
 
-/* Who stops it does not mean the thread of the target that it may hold: that would wait as long. */
+/* A SIGSTOP to the worker is not meant for the target's thread that it may hold: continue it. */
 static void keep_running(int pidfd)
 {
 	siginfo_t info = {0};
@@ -202,8 +201,7 @@ static void keep_running(int pidfd)
 		(void)syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
 }
 
-/* What it says is read then: woken for each word we would take the core from the thread that it
- * holds. */
+/* Reads the replies only afterwards: to wake for each would take the core from the held thread. */
 static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
 {
 	int fd = (int)syscall(SYS_pidfd_open, child, 0);
@@ -247,8 +245,8 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 			what);
 	}
 	close(fd);
-	/* One that waits for a file system's server may not even die of SIGKILL: init inherits it.
-	 */
+	/* A worker that waits for a file system's server may survive even SIGKILL: leave it to
+	 * init. */
 	if (is_late)
 		(void)helper_is_reaped_by(child, clock_mono_ns() + DEATH_PATIENCE_NS);
 	else

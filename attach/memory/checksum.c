@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#define LANES	    4u /* multiplications do not wait for each other */
+#define LANES	    4u /* so that the multiplications do not wait for each other */
 #define BLOCK_BYTES (LANES * sizeof(uint64_t))
 
-/* One to one in `word` for each `sum`, and in `sum` for each `word`. */
+/* Injective in `word` for a fixed `sum`, and in `sum` for a fixed `word`. */
 static uint64_t add(uint64_t sum, uint64_t word)
 {
 	uint64_t mixed = (sum ^ word) * 0x9e3779b97f4a7c15ull;

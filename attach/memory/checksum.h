@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Says fast whether bytes are what they were: against damage and accident, not against somebody who
- * chooses the bytes.
+ * A fast checksum against damage and accident. Not against an adversary who chooses the bytes.
  */
 #pragma once
 
 #include "format/base.h"
 
-/* Goes on from `seed`: the checksum of what came before, or 0. Bytes that differ only within one
- * aligned word of 8 always differ in their checksum. */
+/* Continues from `seed`, the checksum of the bytes before these, or 0. Two inputs that differ only
+ * within one aligned 8-byte word always have different checksums. */
 uint64_t checksum(uint64_t seed, const void *data, size_t bytes);

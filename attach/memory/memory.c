@@ -20,8 +20,8 @@ static struct ht_err *gone(const struct proc *proc)
 		HT_ERR_TARGET_GONE, "process %d has ended or runs another program", proc->pid);
 }
 
-/* pread takes a signed offset: the upper half of the address space is the kernel's, except for the
- * vsyscall page, which holds nothing for us. */
+/* pread takes a signed offset. The upper half of the address space is the kernel's, except for the
+ * vsyscall page, which heaptap does not need. */
 static bool reachable(raddr_t addr, size_t length)
 {
 	return addr <= INT64_MAX && length <= INT64_MAX - addr;
@@ -144,15 +144,14 @@ struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *d
 	return NULL;
 }
 
-/*
- * How a word is stored whole. The kernel copies what is written through the file by `rep movsb`
- * where the processor is said to be fast at it (FSRM), from the start of a page of its own. Where
- * the word lies a little further from the start of its page than that, the processor takes the two
- * for overlapping and stores byte by byte: on a Zen 3 at 8, 16 and 24, and at none of the other
- * places that test_memory looks at. Those words are stored from a place of ours that is far from it
- * in that sense. That call knows nothing but a number, and obeys protections; a page that the
- * program cannot write is nobody's to change meanwhile, and is written from its start.
- */
+/* How a word is stored whole. The kernel copies data written through the file with `rep movsb` on
+ * processors that are fast at it (FSRM), from the start of a page of its own. If the word lies a
+ * little further from the start of its page than the data from the start of the kernel's page, the
+ * processor takes source and destination for overlapping and stores byte by byte: on a Zen 3 at
+ * offsets 8, 16 and 24, and at no other place that test_memory tries. Such words go by
+ * process_vm_writev from a page of ours, half a page away from that offset. That call takes a PID
+ * and obeys page protections. A page that the program cannot write cannot change meanwhile either:
+ * it is written from its start. */
 #define OVERLAP_BYTES 64u
 
 bool memory_stores_by_number(raddr_t addr)
@@ -175,7 +174,7 @@ static ssize_t write_as(pid_t tid, raddr_t addr, uint64_t value)
 	return put;
 }
 
-/* Where the main thread has ended, its number leads to no memory; those of others do. */
+/* After the end of the main thread its number leads to no memory; a living thread's number does. */
 static ssize_t write_from_afar(const struct proc *proc, raddr_t addr, uint64_t value)
 {
 	pid_t tid = 0;
@@ -202,8 +201,8 @@ static ssize_t write_from_start(const struct proc *proc, raddr_t addr, uint64_t 
 	return put > (ssize_t)length ? put - (ssize_t)length : put < 0 ? put : 0;
 }
 
-/* Who may not make that call (a filter of a container) stores by the file all the same: hardly ever
- * is the word torn, and what stands there may have to go. */
+/* If a container's filter forbids process_vm_writev, the store goes through the file all the same:
+ * a torn word is rare, and removing a hook must not fail for it. */
 static ssize_t write_word(const struct proc *proc, raddr_t addr, uint64_t value)
 {
 	if (!memory_stores_by_number(addr))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The name of what a heaptap maps into its target, by which any other heaptap knows it.
+ * The name of heaptap's mappings in a target, by which any heaptap recognises them.
  */
 #pragma once
 
@@ -8,12 +8,12 @@
 
 #include "format/base.h"
 
-/* Of the memfd, before the number of the heaptap's process. */
+/* Name of the memfd; the PID of heaptap follows. */
 #define OURS_FILE "heaptap-"
-/* The same, as /proc/PID/maps and the links in /proc/PID/fd begin. */
+/* The same name as /proc/PID/maps and the links in /proc/PID/fd show it. */
 #define OURS_NAME "/memfd:" OURS_FILE
 
-/* Is that the name of a mapping, or what a descriptor leads to, of a heaptap's memory? */
+/* Is `name`, of a mapping or the target of a descriptor's link, that of memory of a heaptap? */
 static inline bool ours_is(const char *name)
 {
 	return strncmp(name, OURS_NAME, strlen(OURS_NAME)) == 0;

@@ -10,7 +10,7 @@
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 
-/* PAGEMAP_SCAN of linux/fs.h, which Debian 12's headers do not have. */
+/* PAGEMAP_SCAN of linux/fs.h, which the headers of Debian 12 lack. */
 struct region {
 	uint64_t start, end, categories;
 };

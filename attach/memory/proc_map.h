@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mappings of a process, as a list.
+ * The mappings of a process as a list.
  */
 #pragma once
 
@@ -12,11 +12,11 @@ struct proc_map {
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
 	bool read, write, exec, shared;
-	const char *name; /* "" for anonymous; as the kernel prints it, with \012 for newline */
+	const char *name; /* as the kernel prints it, with \012 for a newline; "": anonymous */
 };
 
 struct proc_maps {
 	struct proc_map *map;
 	size_t count;
-	char *text; /* names point into it */
+	char *text; /* the names point into it */
 };

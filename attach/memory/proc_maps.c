@@ -35,8 +35,8 @@ static bool line_parse(char *line, struct proc_map *ret)
 	return true;
 }
 
-/* The kernel writes the list piece by piece; a mapping that grew downwards by a merge in between
- * comes again with a lower start. False when nothing of it is new. */
+/* The kernel writes the list piece by piece. A mapping that grows downwards by a merge in between
+ * appears again with a lower start. Returns false if nothing of it is new. */
 static bool clip_to(struct proc_map *map, raddr_t end)
 {
 	if (map->hi <= end)
@@ -84,7 +84,8 @@ struct ht_err *proc_maps_read(const struct proc *proc, struct proc_maps *ret)
 	struct ht_err *err = proc_file_read_living(proc, "maps", SIZE_MAX, &ret->text, NULL);
 	if (!err)
 		err = maps_parse(proc, ret);
-	/* Every living program maps something: the one we asked about ended meanwhile. */
+	/* Every living program has mappings: an empty list means that the process ended
+	 * meanwhile. */
 	if (!err && !ret->count)
 		err = proc_gone(proc);
 	if (!err)
@@ -203,7 +204,7 @@ bool proc_lookup_find(const struct proc_lookup *lookup, raddr_t addr, struct pro
 
 	if (lookup->fd < 0)
 		return find_in(&lookup->maps, addr, ret);
-	/* No answer is not the answer that there is nothing. */
+	/* A failed query does not mean that nothing is mapped. */
 	if (query(lookup->fd, addr, 0, &found) < 0)
 		return errno != ENOENT && find_in_text(lookup->proc, addr, ret);
 	*ret = map_of(&found);
@@ -238,7 +239,7 @@ struct ht_err *proc_lookup_next(
 	return NULL;
 }
 
-/* Only a regular file: opening anything else may have an effect, or never come back. */
+/* Regular files only: opening another kind may have an effect or block forever. */
 static int open_same_file(int dir_fd, const char *name, const struct proc_map *map)
 {
 	struct stat st;

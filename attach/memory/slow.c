@@ -14,7 +14,7 @@
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 
-#define TOUCH_BYTES_MAX (1ull << 28) /* larger ones are data */
+#define TOUCH_BYTES_MAX (1ull << 28) /* larger files are data */
 
 struct mount {
 	uint32_t major, minor;
@@ -31,7 +31,7 @@ struct range {
 	raddr_t lo, hi;
 };
 
-/* What this process avoids. */
+/* The ranges that this process avoids. */
 static struct {
 	bool on;
 	struct range *range;
@@ -89,7 +89,7 @@ static struct ht_err *mounts_read(const struct proc *proc, struct mounts *ret)
 	return NULL;
 }
 
-/* Memory that bears a file's name only for the kernel. */
+/* Memory whose name in maps is not that of a file. */
 static bool is_kernel_object(const struct proc_map *map)
 {
 	static const char *const names[] = {
@@ -100,7 +100,8 @@ static bool is_kernel_object(const struct proc_map *map)
 	return !map->inode;
 }
 
-/* A device that is mounted nowhere was unmounted under its users: there is no telling. */
+/* A device that is mounted nowhere has been unmounted lazily: its kind is unknown, so it counts as
+ * slow. */
 static bool is_slow(const struct mounts *mounts, const struct proc_map *map)
 {
 	for (size_t i = 0; i < mounts->count; i++)
@@ -128,7 +129,7 @@ struct ht_err *slow_find(const struct proc *proc, const struct proc_maps *maps, 
 	return err;
 }
 
-/* Also for a file that its path does not lead to any more, or not from here. */
+/* map_files also reaches a file that its path no longer leads to, or does not lead to from here. */
 static int map_open(const struct proc *proc, const struct proc_map *map)
 {
 	char name[64];

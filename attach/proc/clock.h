@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Time as the attach side uses it: CLOCK_MONOTONIC in nanoseconds.
+ * Time on the attach side: CLOCK_MONOTONIC in nanoseconds.
  */
 #pragma once
 
@@ -27,9 +27,10 @@ static inline uint64_t clock_mono_ns(void)
 #define CLOCK_PAUSE_MAX_NS 200000u
 #define CLOCK_PAUSE_PART   16u
 
-/* How long to sleep between two looks at a thread that is waited for since then: a sixteenth of
- * what it takes anyway. On one core with us it would not get to run between looks that come one
- * upon the other, and where it takes long it is held no longer for it than the maximum. */
+/* Pause between two looks at a thread that we have waited for since `since_mono_ns`: a sixteenth of
+ * the time waited so far, within the limits above. Looks without a pause would keep a thread on the
+ * same core from running; the maximum bounds how long a stopped thread is held after it is
+ * ready. */
 static inline uint64_t clock_pause_ns(uint64_t since_mono_ns)
 {
 	uint64_t pause_ns = (clock_mono_ns() - since_mono_ns) / CLOCK_PAUSE_PART;
@@ -38,7 +39,7 @@ static inline uint64_t clock_pause_ns(uint64_t since_mono_ns)
 					       : pause_ns;
 }
 
-/* Sleeps at least that long, or less when a signal arrives. */
+/* Sleeps for `ns` at least, or until a signal arrives. */
 static inline void clock_sleep_ns(uint64_t ns)
 {
 	struct timespec span = {(time_t)(ns / CLOCK_NS_PER_S), (long)(ns % CLOCK_NS_PER_S)};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a descriptor.
+ * Closing descriptors.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "format/base.h"
 
-/* Closes `*fd` unless it is -1, and makes it so. errno stays. */
+/* Closes `*fd` unless it is -1, then sets it to -1. Keeps errno. */
 static inline void fd_close(int *fd)
 {
 	int sys = errno;
@@ -19,5 +19,5 @@ static inline void fd_close(int *fd)
 	errno = sys;
 }
 
-/* In front of a local descriptor: it is closed where its scope ends. */
+/* Marks a local descriptor that closes at the end of its scope. */
 #define FD_GUARD HT_CLEANUP(fd_close)

@@ -42,7 +42,7 @@ static struct ht_err *judge_capable(const struct permission_facts *facts)
 		facts->pid, facts->comm);
 }
 
-/* The kernel wants all three user ids to be ours: the first that is not, or ours. */
+/* The kernel requires all three user ids to be ours. Returns the first that is not, or ours. */
 static uid_t stranger(const struct permission_facts *facts)
 {
 	if (facts->target_euid != facts->our_euid)
@@ -105,7 +105,7 @@ static int yama_scope(void)
 	return scope;
 }
 
-/* Does our user namespace map every id to itself? Only the initial one does by default. */
+/* Does our user namespace map every id to itself? By default only the initial one does. */
 static bool in_initial_user_ns(void)
 {
 	unsigned long inside = 1, outside = 1, count = 0;
@@ -118,8 +118,7 @@ static bool in_initial_user_ns(void)
 	return inside == 0 && outside == 0 && count == UINT32_MAX;
 }
 
-/* Whose process's namespace may not even be looked at, is outside of ours if that has an outside.
- */
+/* A process whose namespace we may not read lives outside of ours, if ours has an outside. */
 static bool same_user_ns(const struct proc *proc)
 {
 	struct stat ours, theirs;
@@ -164,7 +163,7 @@ struct ht_err *permission_lost(const struct proc *proc, struct ht_err *err)
 {
 	if (!err || (err->sys != EACCES && err->sys != EPERM))
 		return err;
-	/* The kernel asks for the right to trace here. */
+	/* To open `mem`, the kernel requires the right to trace. */
 	int fd = openat(proc->dir_fd, "mem", O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 || (errno != EACCES && errno != EPERM)) {
 		fd_close(&fd);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why the kernel forbids access to a process, and what to do about it. The kernel answers EACCES
- * to everything; the rule is worked out from the facts that it judges by.
+ * Why the kernel forbids access to a process, and the remedy. The kernel answers EACCES whatever
+ * the rule is; heaptap works the rule out from the facts that the kernel judges by.
  */
 #pragma once
 
@@ -19,20 +19,20 @@ struct permission_facts {
 	int yama_scope; /* kernel.yama.ptrace_scope; -1: no Yama */
 };
 
-/* HT_ERR_PERMISSION naming the rule that forbids and the remedy. */
+/* Always an HT_ERR_PERMISSION, which names the rule that forbids access and the remedy. */
 HT_MUST_CHECK
 struct ht_err *permission_judge(const struct permission_facts *facts);
-/* Collects the facts about `proc` and judges. HT_ERR_TARGET_GONE if it ended. */
+/* Collects the facts about `proc` and judges them. HT_ERR_TARGET_GONE if the process has ended. */
 HT_MUST_CHECK
 struct ht_err *permission_explain(const struct proc *proc);
 
-/* Adds to an error of ours with `proc`, which it takes and returns, why we may not look into it any
- * more, and the remedy: where that is so, and was the reason. */
+/* Takes an error about `proc` and returns it. If heaptap has lost the right to look into the
+ * process, and `err` comes from that, the result also names the rule and the remedy. */
 HT_MUST_CHECK
 struct ht_err *permission_lost(const struct proc *proc, struct ht_err *err);
 
-/* HT_ERR_PERMISSION where this kernel lets nobody write through /proc/PID/mem what the process
- * itself may only read, as its code (Linux 6.12: CONFIG_PROC_MEM_NO_FORCE and _FORCE_PTRACE,
- * proc_mem.force_override). Tried on a page of our own; `pid` is for the message. */
+/* HT_ERR_PERMISSION if this kernel refuses writes through /proc/PID/mem to memory that the process
+ * itself may only read, such as code (Linux 6.12: CONFIG_PROC_MEM_NO_FORCE and _FORCE_PTRACE,
+ * proc_mem.force_override). Tries it on a page of our own; `pid` is for the message. */
 HT_MUST_CHECK
 struct ht_err *permission_check_writing(pid_t pid);

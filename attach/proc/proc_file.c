@@ -10,7 +10,7 @@
 
 #define READ_STEP_BYTES (1u << 16)
 #define READ_FEW_BYTES	(1u << 13)
-#define LOOKS		2u /* that find nothing, before nothing is there */
+#define LOOKS		2u /* looks without result before a file counts as absent */
 
 struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int sys)
 {
@@ -41,7 +41,7 @@ struct ht_err *proc_file_read(
 	struct ht_err *err = NULL;
 	char *text = NULL;
 	size_t length = 0, capacity = 0;
-	/* What a mapping of its own would be made for is no place for a few lines. */
+	/* A large buffer costs malloc a mapping, which a few lines are not worth. */
 	size_t step = max > READ_STEP_BYTES ? READ_STEP_BYTES : READ_FEW_BYTES;
 	for (;;) {
 		if (capacity - length < step) {
@@ -80,7 +80,7 @@ struct ht_err *proc_file_read(
 	return NULL;
 }
 
-/* By one read: the kernel gives the whole text to the first, and nothing to the next. */
+/* One read: the kernel returns the whole text to the first read and nothing to the second. */
 ssize_t proc_file_short(int dir_fd, const char *path, char *ret, size_t bytes)
 {
 	FD_GUARD int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);

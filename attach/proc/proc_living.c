@@ -100,7 +100,7 @@ struct ht_err *proc_auxv_read(const struct proc *proc, struct proc_auxv *ret)
 	return NULL;
 }
 
-/* One attempt; *ret stays NULL without error when the link is longer than `capacity`. */
+/* One attempt. `*ret` stays NULL, without an error, if the link is longer than `capacity`. */
 static struct ht_err *link_read(
 	const struct proc *proc, const char *path, size_t capacity, char **ret)
 {

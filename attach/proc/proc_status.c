@@ -78,14 +78,14 @@ pid_t proc_ns_tid(const struct proc *proc, pid_t tid)
 	return err ? 0 : status.ns_tid;
 }
 
-/* What of a thread's stat stands in that field, in `text`; NULL: it is gone. */
+/* Points at the given field of a thread's stat, within `text`; NULL: the thread has ended. */
 static const char *stat_field(
 	const struct proc *proc, pid_t tid, unsigned field, char text[STAT_MAX_BYTES])
 {
 	char path[PROC_PATH_BYTES];
 	snprintf(path, sizeof(path), "task/%d/stat", tid);
 	(void)proc_file_short(proc->dir_fd, path, text, STAT_MAX_BYTES);
-	/* A name may have spaces. */
+	/* The name in parentheses may contain spaces. */
 	const char *at = strrchr(text, ')');
 	for (unsigned i = STAT_NAME; at && i < field; i++)
 		at = strchr(at + 1, ' ');
@@ -112,7 +112,7 @@ uint64_t proc_age_ns(const struct proc *proc, pid_t tid)
 uint64_t proc_timer_slack_ns(pid_t tid)
 {
 	char path[PROC_PATH_BYTES], text[32];
-	/* It is with the process of that number, also where that is a thread. */
+	/* The file exists below /proc/TID of any thread, but not below task/TID. */
 	snprintf(path, sizeof(path), "/proc/%d/timerslack_ns", tid);
 	return proc_file_short(AT_FDCWD, path, text, sizeof(text)) > 0 ? strtoull(text, NULL, 10)
 								       : UINT64_MAX;

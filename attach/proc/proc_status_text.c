@@ -97,7 +97,7 @@ static void line_parse(const char *key, const char *value, struct proc_status *r
 		ret->shadow_stack = has_word(value, "shstk");
 }
 
-/* The kernel escapes newlines in Name, so a line is a key. */
+/* The kernel escapes newlines in Name, so every line begins with a key. */
 struct ht_err *proc_status_parse(
 	const struct proc *proc, char *text, struct proc_status *ret, pid_t *ret_tgid)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads of a process, none that lives missing.
+ * Lists the threads of a process without missing a living one.
  *
- * The kernel walks its list of them in the order of their birth. When the one that it has got to
- * ends in that moment it stops, as if that were the last; a second call goes on by number, and
- * leaves out as many living ones as have ended before them. But one call gives a beginning of the
- * list without gaps, and Threads in status is the length of the list at one moment: both change
- * under one lock. So a call that began later and gives at least as many has come past all that were
- * there then: had it missed one of them, it would have met none of the younger ones that could have
- * made up for it.
+ * The kernel walks its list of threads in the order of their birth. If the thread at which the walk
+ * stands ends at that moment, the walk stops as if that thread were the last. A second getdents
+ * call continues by number and skips as many living threads as have ended before them. But one call
+ * returns a gapless beginning of the list, and Threads in status is the length of the list at one
+ * moment; both change under one lock. So a later call that returns at least that many entries has
+ * passed every thread of that moment: had it stopped before one of them, it would have seen none of
+ * the younger threads that could make up the number.
  */
 #include "attach/proc/proc_tids.h"
 
@@ -28,11 +28,11 @@
 #define PF_IO_WORKER	0x00000010u
 #define PF_USER_WORKER	0x00004000u
 #define STAT_MAX_BYTES	2048u
-#define LOOKS		2u /* that find nothing, before nothing is there */
+#define LOOKS		2u /* looks without result before a task counts as gone */
 #define ENTRY_BYTES_MIN 24u
 #define ENTRY_BYTES_MAX 32u   /* with a number of ten digits */
-#define ROOM_ENTRIES	64u   /* for those born meanwhile */
-#define ATTEMPTS_MAX	1000u /* where threads end all the time about every second one succeeds */
+#define ROOM_ENTRIES	64u   /* for threads that begin meanwhile */
+#define ATTEMPTS_MAX	1000u /* if threads end all the time, about every second attempt succeeds */
 
 static struct ht_err *no_memory(const struct proc *proc)
 {
@@ -55,7 +55,7 @@ static struct ht_err *entries_take(
 	return NULL;
 }
 
-/* A beginning of the list, of at least `wanted` if there are as many. */
+/* Reads a gapless beginning of the list, of at least `wanted` threads if there are as many. */
 static struct ht_err *list_once(const struct proc *proc, size_t wanted, struct proc_tids *ret)
 {
 	size_t room = (wanted + ROOM_ENTRIES) * ENTRY_BYTES_MAX;
@@ -102,8 +102,8 @@ struct ht_err *proc_has_thread(const struct proc *proc, pid_t tid, bool *ret)
 	return proc_file_exists(proc, proc->dir_fd, path, ret);
 }
 
-/* The comm field is the one text in stat, and it may hold parentheses, spaces and newlines; what
- * follows its last ')' is numbers. */
+/* The name is the only text in stat, and may contain parentheses, spaces and newlines; only numbers
+ * follow the last ')'. */
 static bool stat_parse(const char *text, struct proc_stat *ret)
 {
 	const char *name = strchr(text, '('), *at = strrchr(text, ')');
@@ -119,7 +119,7 @@ static bool is_nothing(int sys)
 	return sys == ENOENT || sys == ESRCH;
 }
 
-/* 0, or why not. */
+/* Returns 0 or an errno. */
 static int stat_read_once(int dir_fd, const char *path, struct proc_stat *ret)
 {
 	char text[STAT_MAX_BYTES];
@@ -128,7 +128,6 @@ static int stat_read_once(int dir_fd, const char *path, struct proc_stat *ret)
 	return stat_parse(text, ret) ? 0 : EBADMSG;
 }
 
-/* False in `ret_there` when there is no such task. */
 struct ht_err *proc_stat_read(
 	const struct proc *proc, const char *path, struct proc_stat *ret, bool *ret_there)
 {
@@ -157,8 +156,8 @@ static bool is_called(const struct proc_stat *stat, const char *beginning)
 	return strncmp(stat->name, beginning, strlen(beginning)) == 0;
 }
 
-/* By flags, which no program can set, and which meant something else in older kernels; and by the
- * names that the kernel gives: those of io_uring, and of a virtual machine (vhost, KVM). */
+/* By flags, which no program can set but which meant something else in older kernels, and by the
+ * names that the kernel gives to workers of io_uring and of virtual machines (vhost, KVM). */
 static bool is_worker(const struct proc_stat *stat)
 {
 	return (stat->flags & PF_IO_WORKER && is_called(stat, "iou-")) ||

@@ -9,8 +9,8 @@
 
 #define NAME_BYTES 64u
 
-/* Has the line of our numbers, one for each namespace from that of /proc to our own, only one? A
- * kernel without namespaces has no such line. */
+/* NSpid has one number for each namespace from that of /proc to our own. A single number: /proc
+ * shows ours. A kernel without namespaces has no such line. */
 static struct ht_err *is_ours(bool *ret)
 {
 	char *line = NULL;
@@ -18,8 +18,8 @@ static struct ht_err *is_ours(bool *ret)
 	bool there = true;
 	FILE *file = fopen("/proc/self/status", "re");
 
-	/* Not mounted: who opens a process says so. Of us, where /proc shows us, there is a self.
-	 */
+	/* /proc is not mounted: proc_open reports that. If /proc showed our namespace, there would
+	 * be a self. */
 	*ret = file || (errno == ENOENT && access("/proc/1", F_OK) != 0);
 	if (!file)
 		return errno == ENOENT ? NULL : ht_err_sys(errno, "cannot open /proc/self/status");
@@ -37,13 +37,14 @@ static struct ht_err *is_ours(bool *ret)
 	return err;
 }
 
-/* After unshare(CLONE_NEWPID) or setns(2) without a fork. */
+/* False after unshare(CLONE_NEWPID), or setns(2) without a fork. */
 static bool are_children_ours(void)
 {
 	char own[NAME_BYTES], children[NAME_BYTES];
 	ssize_t own_bytes = readlink("/proc/self/ns/pid", own, sizeof(own));
 	ssize_t bytes = readlink("/proc/self/ns/pid_for_children", children, sizeof(children));
-	/* Neither: a kernel without namespaces. The second alone: nobody is in it yet. */
+	/* Neither link: a kernel without namespaces. Only the second missing: the namespace has no
+	 * process yet. */
 	return own_bytes == bytes && (bytes < 0 || memcmp(own, children, (size_t)bytes) == 0);
 }
 

@@ -117,7 +117,7 @@ void cgroup_each(const struct proc *proc, const char *controller,
 	free(groups);
 }
 
-/* A group below a frozen one says that it is frozen, too. */
+/* A group below a frozen one reports itself as frozen, too. */
 static void look_at_group(void *context, bool unified, const char *directory)
 {
 	bool *frozen = context;

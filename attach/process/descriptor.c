@@ -26,7 +26,8 @@ static int take_of_thread(const struct proc *proc, pid_t tid, int fd)
 	int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
 	char path[32];
 
-	/* Still its number now that it is pinned: so it has been. */
+	/* The number still belongs to this thread after the pidfd was opened, so it did at the
+	 * open. */
 	snprintf(path, sizeof(path), "task/%d", tid);
 	bool is_its = pidfd >= 0 && faccessat(proc->dir_fd, path, F_OK, 0) == 0;
 	int got = is_its ? (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0) : -1;
@@ -40,14 +41,14 @@ static int take_of_thread(const struct proc *proc, pid_t tid, int fd)
 int descriptor_take(const struct proc *proc, pid_t tid, int fd)
 {
 	int got = (int)syscall(SYS_pidfd_getfd, proc->pidfd, fd, 0);
-	/* Where the main thread has ended the process has none, but its threads have. */
+	/* If the main thread has ended, the process has no descriptors, but its threads do. */
 	return got < 0 && errno == ESRCH ? take_of_thread(proc, tid, fd) : got;
 }
 
 int descriptor_take_of(const struct proc *proc, pid_t tid, int fd)
 {
 	int got = take_of_thread(proc, tid, fd);
-	/* A table that was copied leads to the same files. */
+	/* A copied table leads to the same files. */
 	return got < 0 && errno == EINVAL ? descriptor_take(proc, tid, fd) : got;
 }
 
@@ -63,7 +64,7 @@ struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, pid_t ot
 	*ret = other && compare(tid, other) == 0;
 	if (other)
 		return NULL;
-	/* A main thread that has ended has no table, and which one lives is a long question. */
+	/* A main thread that has ended has no table; finding a living one takes long. */
 	*ret = tid != proc->pid && compare(proc->pid, tid) == 0;
 	if (*ret)
 		return NULL;
@@ -89,7 +90,7 @@ struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret)
 		err = proc_tids_read(proc, &tids);
 	if (err)
 		return err;
-	/* Those that were kept stand in the beginning of the list itself. */
+	/* The kept threads stand at the beginning of the list itself. */
 	tables.tid = tids.tid;
 	for (size_t i = 0; i < tids.count; i++) {
 		pid_t tid = tids.tid[i];
@@ -112,13 +113,13 @@ static bool leads_to(const struct proc *proc, pid_t tid, int fd, const char *wha
 	return leads;
 }
 
-/* Only a socket is ever taken: the close of another file might mean something to it. */
+/* Takes over sockets only: closing another file might have an effect. */
 static int take_socket(const struct proc *proc, pid_t tid, int fd)
 {
 	return leads_to(proc, tid, fd, "socket:") ? descriptor_take(proc, tid, fd) : -1;
 }
 
-/* Its close means nothing to a terminal either. False: it is none, or gives lines. */
+/* Closing a terminal has no effect either. False: `fd` is no terminal, or one in line mode. */
 static bool read_terminal(const struct proc *proc, pid_t tid, int fd, struct termios *ret)
 {
 	static const char *const name[] = {"/dev/tty", "/dev/pts/", "/dev/console"};

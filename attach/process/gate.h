@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a heaptap that takes the lock of a process ends the guardian that lingers for a page there: a
- * socket without a file, named after the process.
+ * How a heaptap that takes the lock of a process ends a guardian that lingers there for a page: a
+ * socket in the abstract namespace, named after the process.
  */
 #pragma once
 
 #include "attach/proc/proc.h"
 
-/* For a guardian: readable once another heaptap knocks. -1: another guardian waits for this process
- * and has not ended yet. The caller closes it. */
+/* For a guardian: a socket that becomes readable when another heaptap knocks. The caller closes it.
+ * -1: another guardian waits for this process and has not ended yet. */
 int gate_open(const struct proc *proc);
 /* Ends the guardian that lingers for a page of `proc`, if there is one. */
 void gate_knock(const struct proc *proc);

@@ -25,7 +25,7 @@ void glance_close(struct glance *glance)
 	glance->status_fd = -1;
 }
 
-/* The kernel escapes newlines in Name: what stands behind one is a key. */
+/* The kernel escapes newlines in Name, so a key follows each newline. */
 static bool find_number(const char *text, const char *key, long *ret)
 {
 	const char *found = strstr(text, key);
@@ -34,7 +34,7 @@ static bool find_number(const char *text, const char *key, long *ret)
 	return found;
 }
 
-/* False: it was cut, or does not say all, or the thread has ended. */
+/* False: the text was cut, lacks a line, or the thread has ended. */
 static bool status_glance(int fd, struct glance_status *ret)
 {
 	char text[STATUS_MAX_BYTES];
@@ -55,7 +55,7 @@ static bool status_glance(int fd, struct glance_status *ret)
 struct ht_err *glance_status(const struct glance *glance, struct glance_status *ret)
 {
 	struct proc_status status;
-	/* A file of /proc stays that of its process, whoever has the number later. */
+	/* An open file of /proc stays with its process, even if another gets the number. */
 	if (glance->status_fd >= 0 && status_glance(glance->status_fd, ret))
 		return NULL;
 	struct ht_err *err = proc_status(glance->proc, 0, &status);

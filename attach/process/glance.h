@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is asked of a process two hundred times a second while it is recorded, and hardly ever
- * changes: the same answers as those of proc.h, for a fraction of the processor time.
+ * Cheap answers to questions that heaptap asks two hundred times a second during a window, and
+ * whose answers hardly ever change.
  */
 #pragma once
 
@@ -10,22 +10,23 @@
 
 struct glance {
 	const struct proc *proc;
-	int status_fd; /* of the main thread; -1: proc_status is asked */
+	int status_fd; /* status of the main thread; -1: ask proc_status */
 	unsigned turn;
 };
 
 struct glance_status {
 	int seccomp;	    /* as in proc_status */
 	pid_t tracer;	    /* 0: none */
-	uint64_t stack_kib; /* of the main thread's stack, and of all that grow; 0: not told */
+	uint64_t stack_kib; /* stack of the main thread, and every other mapping that grows; 0:
+			       unknown */
 };
 
-/* `proc` must live as long. What cannot be opened costs more, and no more than that. */
+/* `proc` must outlive `glance`. If a file cannot be opened, the answers cost more, nothing else. */
 void glance_open(struct glance *glance, const struct proc *proc);
 void glance_close(struct glance *glance);
-/* Of the main thread; where that has ended, of another. */
+/* Status of the main thread, or of another one if it has ended. */
 HT_MUST_CHECK
 struct ht_err *glance_status(const struct glance *glance, struct glance_status *ret);
-/* As proc_changed. Another program in the same file is noticed at every eighth call at the latest,
- * where the memory of the old one has users left (CLONE_VM); at once where it has none. */
+/* As proc_changed. An exec of the same file is noticed at once if nothing else uses the old memory;
+ * otherwise (CLONE_VM) within eight calls. */
 enum proc_change glance_changed(struct glance *glance);

@@ -19,7 +19,7 @@
 #include "attach/process/proc_open.h"
 
 #define GENERATIONS_MAX 64u
-#define LOOKS		2u /* that find nothing, before nothing is there */
+#define LOOKS		2u /* looks without result before a process counts as gone */
 #define COUNTS_TRIES	200u
 #define LIST_BYTES	4096u
 
@@ -38,7 +38,7 @@ static struct ht_err *add(struct proc_tids *list, pid_t pid)
 
 typedef struct ht_err *kin_test(const struct proc *proc, pid_t other, bool *ret);
 
-/* All processes but `proc` for which `is_kin` holds. */
+/* Lists all processes except `proc` for which `is_kin` is true. */
 static struct ht_err *collect(const struct proc *proc, kin_test *is_kin, struct proc_tids *ret)
 {
 	struct proc_tids list = {0};
@@ -84,7 +84,7 @@ static struct ht_err *not_told(pid_t other)
 		HT_ERR_INCOMPLETE, "cannot find out whether process %d shares its memory", other);
 }
 
-/* What the kernel counts of an address space; "" where there is none. */
+/* Counters of an address space; "" if there is none. */
 static struct ht_err *read_counts(const struct proc *proc, char **ret)
 {
 	struct ht_err *err = proc_text(proc, "status", ret);
@@ -97,8 +97,8 @@ static struct ht_err *read_counts(const struct proc *proc, char **ret)
 	return NULL;
 }
 
-/* The counts of one memory are the same whoever is asked, those of a copy differ: fork(2) copies no
- * pages of files. They must not change in between. */
+/* The counters of one memory are equal through each of its processes; those of a copy differ, since
+ * fork(2) copies no file pages. They must not change in between. */
 static struct ht_err *compare_counts(const struct proc *proc, const struct proc *other, bool *ret)
 {
 	bool told = false;
@@ -116,7 +116,7 @@ static struct ht_err *compare_counts(const struct proc *proc, const struct proc 
 	return err || told ? err : not_told(other->pid);
 }
 
-/* What a program was started with stays with its memory, and with each copy of that. */
+/* Arguments, environment and auxiliary vector stay with the memory and with each copy of it. */
 static struct ht_err *compare_looks(
 	const struct proc *proc, const struct proc_auxv *start, const struct proc *other, bool *ret)
 {
@@ -127,16 +127,16 @@ static struct ht_err *compare_looks(
 	return err;
 }
 
-/* Has it ended, or is it not ours to look at? That permission is one for the memory
- * (PR_SET_DUMPABLE): where we have it of the one, we have it of whoever runs in the same, but for
- * those that became another user, which takes it from the memory. */
+/* Has it ended, or is it out of our reach? The right to look belongs to the memory
+ * (PR_SET_DUMPABLE): if we have it for one process, we have it for all others in the same memory,
+ * except those that became another user, which takes the right from the memory. */
 static bool is_no(const struct ht_err *err)
 {
 	return err->code == HT_ERR_TARGET_GONE || err->code == HT_ERR_REFUSED ||
 	       err->sys == EACCES || err->sys == EPERM;
 }
 
-/* Where kcmp(2) does not answer: a kernel without it, or a container's filter. */
+/* For a kernel without kcmp(2), or under a filter that forbids it. */
 static struct ht_err *shares_by_looks(const struct proc *proc, pid_t pid, bool *ret)
 {
 	struct proc other;
@@ -162,8 +162,8 @@ struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret)
 {
 	*ret = false;
 	for (unsigned look = 0; look < LOOKS; look++) {
-		/* Of a main thread that has ended, and of a kernel thread, there is no memory to
-		 * compare: all those would be equal. */
+		/* A main thread that has ended and a kernel thread have no memory: kcmp would call
+		 * them all equal. */
 		pid_t tid;
 		struct ht_err *err = proc_living_tid(proc, &tid);
 		if (err || !tid)
@@ -190,8 +190,8 @@ struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)
 
 enum runs { RUNS_OTHER, RUNS_SAME, RUNS_UNTOLD, RUNS_UNSEEN };
 
-/* One call for each of the many that are not. The program of a main thread that has ended is not
- * told: then it matters whether there are others, of which each is a link of the directory. */
+/* One call for each of the many processes that are not kin. The program of an ended main thread is
+ * unknown: then other threads decide, each of which is a link of the directory. */
 static enum runs what_runs(const struct proc *proc, pid_t other)
 {
 	char path[64];
@@ -213,7 +213,7 @@ static enum runs what_runs(const struct proc *proc, pid_t other)
 									      : RUNS_OTHER;
 }
 
-/* 0: not told. */
+/* Returns 0 if it is unknown. */
 static pid_t parent_of(pid_t pid, struct proc_status *ret)
 {
 	struct proc proc;
@@ -229,8 +229,9 @@ static pid_t parent_of(pid_t pid, struct proc_status *ret)
 	return parent;
 }
 
-/* A process that shows itself to nobody, though it is this user's and nobody else's: what took
- * other rights with it has become another program. Nor is it ours, if the target started us. */
+/* A process that hides itself although it runs with exactly this user's rights: one that got other
+ * rights has become another program. Children of heaptap are no kin, even if the target started
+ * heaptap. */
 static bool is_closed_child(const struct proc *proc, pid_t other)
 {
 	struct proc_status status = {0}, ancestor;
@@ -257,7 +258,7 @@ static struct ht_err *is_heir_since(
 	struct ht_err *err = proc_open(other, &heir);
 	bool is = !err && heir.start_ticks >= start_ticks;
 
-	/* What is there and cannot be opened is the caller's to name. */
+	/* The caller names a process that exists but cannot be opened. */
 	if (err)
 		is = err->code != HT_ERR_REFUSED && err->code != HT_ERR_TARGET_GONE;
 	else if (runs == RUNS_SAME)
@@ -280,7 +281,8 @@ static struct ht_err *is_older_or_heir(const struct proc *proc, pid_t other, boo
 	return is_heir_since(proc, other, 0, ret);
 }
 
-/* Who has left a memory in which another goes on was perhaps the younger one: a child in vfork. */
+/* A process that left a memory in which another runs on may have been the younger: a vfork
+ * child. */
 static bool is_survived(const struct proc *proc)
 {
 	uint8_t byte;
@@ -295,7 +297,7 @@ struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret)
 
 /* --- children --- */
 
-/* Of one thread: numbers with a blank behind each. */
+/* Children of one thread: numbers, each followed by a blank. */
 static size_t take_list(int task_fd, const char *tid, pid_t *ret, size_t max)
 {
 	char path[64], text[LIST_BYTES];
@@ -315,7 +317,7 @@ static size_t take_list(int task_fd, const char *tid, pid_t *ret, size_t max)
 				break;
 			ret[count++] = (pid_t)pid;
 		}
-		/* What is cut is whole with the next piece. */
+		/* A number that was cut is complete with the next piece. */
 		kept = strlen(at);
 		memmove(text, at, kept);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Other processes that have the memory of a process, or a copy of it, found by looking at all of
+ * Other processes that share a process's memory or have a copy of it, found by a walk through
  * /proc; and its children.
  */
 #pragma once
@@ -8,27 +8,22 @@
 #include "attach/proc/proc.h"
 #include "attach/proc/proc_tids.h"
 
-/*
- * The processes that run in the memory of `proc` and are not among its threads: vfork(2),
- * clone(CLONE_VM). HT_ERR_INCOMPLETE: of one it cannot be told. Give up with proc_tids_deinit.
- */
+/* Lists the processes that run in the memory of `proc` without being its threads: vfork(2),
+ * clone(CLONE_VM). HT_ERR_INCOMPLETE: unknown for one of them. Free with proc_tids_deinit. */
 HT_MUST_CHECK
 struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret);
-/* Does process `other` run in the memory of `proc`? One that has ended does not; what cannot be
- * told is an error. */
+/* Does process `other` run in the memory of `proc`? False if it has ended; an error if it is
+ * unknown. */
 HT_MUST_CHECK
 struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret);
 
-/*
- * The processes that may have been forked by `proc` or by its children: not older, and running the
- * same program. They are found also when the process has ended or runs another program now; of a
- * memory that it has left to others these may be older. Where this user may not see what one runs
- * (PR_SET_DUMPABLE), it counts if it descends from `proc` and has this user's rights.
- */
+/* Lists the processes that `proc` or its children may have forked: not older than `proc`, and
+ * running the same program. Finds them also if the process has ended or runs another program now;
+ * if it has left its memory to others, those may be older. A process whose program this user may
+ * not see (PR_SET_DUMPABLE) counts if it descends from `proc` and has this user's rights. */
 HT_MUST_CHECK
 struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret);
 
-/* Puts the first `max` children of `proc`, as the kernel lists them, into `ret`; their number. A
- * child that comes or goes meanwhile may be missing, and others with it: look again for one that
- * must be found. */
+/* Stores up to `max` children of `proc` in `ret` and returns their number. If a child begins or
+ * ends meanwhile, the list may lack others: look again before you rely on an absence. */
 size_t kin_children(const struct proc *proc, pid_t *ret, size_t max);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Two locks, since neither is seen by everybody. The name of a socket is one in each network
- * namespace. A lock on the process's own file in pidfs (6.9) is the same for all that can see the
- * process; before that, its directory in /proc stands for it, which is one in each mount of /proc.
+ * Two locks, because neither is visible to every heaptap. A socket name is unique in one network
+ * namespace. A lock on the process's own file in pidfs (Linux 6.9) is the same for everyone who
+ * sees the process; before that the lock is on its directory in /proc, which is unique in one mount
+ * of /proc.
  */
 #include "attach/process/lock.h"
 
@@ -24,10 +25,12 @@
 #include "attach/process/kin.h"
 #include "attach/process/proc_open.h"
 
-#define PIDFS_MAGIC	0x50494446
-#define TRIES		1000u /* who only asks has it for a moment, who dies until it has got a processor */
+#define PIDFS_MAGIC 0x50494446
+#define TRIES                                                                                      \
+	1000u /* a heaptap that only asks holds it for a moment, a dying one until it gets a turn  \
+	       */
 #define SHARED_TRIES	50u
-#define SHARED_PAUSE_NS (20 * CLOCK_NS_PER_MS) /* all of /proc is looked at */
+#define SHARED_PAUSE_NS (20 * CLOCK_NS_PER_MS) /* each try walks all of /proc */
 
 static socklen_t name_of(const struct proc *proc, struct sockaddr_un *ret)
 {
@@ -38,7 +41,7 @@ static socklen_t name_of(const struct proc *proc, struct sockaddr_un *ret)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-/* Before pidfs all pidfds of all processes were one file. */
+/* Before pidfs, the pidfds of all processes were one file. */
 static bool is_file_of(const struct proc *proc, int fd)
 {
 	struct statfs fs;
@@ -47,7 +50,7 @@ static bool is_file_of(const struct proc *proc, int fd)
 	       fstat(fd, &stat) == 0 && stat.st_ino == its.st_ino;
 }
 
-/* A description of its own, which nobody has locked. Negative: errno says why. */
+/* Opens a new file description, which carries no lock yet. Negative with errno on failure. */
 static int open_file(const struct proc *proc)
 {
 	int fd = (int)syscall(SYS_pidfd_open, proc->pid, 0);
@@ -97,8 +100,8 @@ static struct ht_err *look_at(pid_t pid, const struct proc *ours, pid_t *ret)
 	return NULL;
 }
 
-/* Of those that run in its memory, but for `ours`: the process that is locked; 0. Where one cannot
- * be told apart (kcmp), none is known to run there. */
+/* The locked process among those that share the memory, except `ours`; 0: none. A process that
+ * cannot be compared (kcmp) counts as not sharing. */
 static struct ht_err *held_sharer(const struct proc *proc, const struct proc *ours, pid_t *ret)
 {
 	struct proc_tids sharers;
@@ -116,7 +119,7 @@ static struct ht_err *held_sharer(const struct proc *proc, const struct proc *ou
 	return err;
 }
 
-/* Who could not be asked may be at work. */
+/* If the question fails, another heaptap may be at work: answer yes. */
 bool lock_is_held(const struct proc *proc)
 {
 	pid_t held;
@@ -179,8 +182,8 @@ static struct ht_err *take_own(const struct proc *proc, bool wait, struct lock *
 	return err ? err : take_file(proc, tries, &lock->file_fd);
 }
 
-/* Of two that come at once each sees the other: the one keeps its own lock and waits, the other one
- * lets go of its own meanwhile. So does who comes when a heaptap is dying. */
+/* Two that begin at once see each other: one keeps its lock and waits, while the other releases its
+ * own. The same ends the wait for a dying heaptap. */
 struct ht_err *lock_take_beside(
 	const struct proc *proc, const struct proc *ours, bool wait, struct lock *ret)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One heaptap per memory: what the kernel frees when its last holder dies. A guardian holds it on
- * while it detaches for a dead daemon. Each process has a lock of its own; of those that run in one
- * memory (vfork, CLONE_VM) one at most is held.
+ * One heaptap per address space. The kernel frees the lock when its last holder dies; a guardian
+ * keeps it while it detaches for a dead daemon. Each process has a lock of its own; of the
+ * processes in one address space (vfork, CLONE_VM) at most one is locked.
  */
 #pragma once
 
@@ -19,22 +19,24 @@ struct lock {
 		-1, -1                                                                             \
 	}
 
-/* Takes the lock of `proc`; one that only asks, or is dying, is waited for: a second for each of
- * the two locks, and some for that of who shares the memory. HT_ERR_REFUSED when another
- * heaptap has it. A guardian that lingers for the page of an earlier capture ends. */
+/* Takes the lock of `proc`. Waits up to a second for each of the two locks, and longer if a process
+ * that shares the memory is locked, since a holder may only be asking or dying. HT_ERR_REFUSED if
+ * another heaptap holds it. Ends a guardian that lingers for the page of an earlier capture. */
 HT_MUST_CHECK
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret);
-/* The same, without waiting. */
+/* As lock_take, without waiting. */
 HT_MUST_CHECK
 struct ht_err *lock_take_now(const struct proc *proc, struct lock *ret);
-/* The same, where the lock of `ours`, which may share its memory, is the caller's. */
+/* As lock_take or lock_take_now, while the caller holds the lock of `ours`, which may share the
+ * memory. */
 HT_MUST_CHECK
 struct ht_err *lock_take_beside(
 	const struct proc *proc, const struct proc *ours, bool wait, struct lock *ret);
 void lock_release(struct lock *lock); /* accepts LOCK_NONE */
 
-/* Has another heaptap, or a guardian, the lock of `proc` now, or of who runs in its memory? */
+/* Does another heaptap or guardian hold the lock of `proc`, or of a process that shares its
+ * memory? */
 bool lock_is_held(const struct proc *proc);
-/* The refusal where it is so. */
+/* HT_ERR_REFUSED if lock_is_held, otherwise NULL. */
 HT_MUST_CHECK
 struct ht_err *lock_refuse(const struct proc *proc);

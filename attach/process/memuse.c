@@ -25,7 +25,7 @@
 
 /* --- the process --- */
 
-/* The kernel escapes newlines in Name: what stands behind one is a key. */
+/* The kernel escapes newlines in Name, so a key follows each newline. */
 static bool find_kib(const char *text, const char *key, uint64_t *ret_bytes)
 {
 	uint64_t kib;
@@ -62,7 +62,7 @@ bool memuse_parse_status(const char *text, struct memory *ret)
 
 void memuse_parse_stat(const char *text, struct memory *ret)
 {
-	/* A name may have spaces and parentheses. */
+	/* A name may contain spaces and parentheses. */
 	const char *at = strrchr(text, ')');
 	for (unsigned field = STATE_FIELD - 1; at && field < MINOR_FIELD; field++)
 		at = strchr(at + 1, ' ');
@@ -75,7 +75,7 @@ void memuse_parse_stat(const char *text, struct memory *ret)
 
 _Static_assert(MAJOR_FIELD == MINOR_FIELD + 2, "one field lies between them");
 
-/* A text that does not fit counts as none: its end would be missing. */
+/* A text that does not fit counts as missing, because its end would be. */
 static bool read_text(int fd, char *ret, size_t bytes)
 {
 	ssize_t length = fd < 0 ? -1 : pread(fd, ret, bytes - 1, 0);
@@ -83,7 +83,7 @@ static bool read_text(int fd, char *ret, size_t bytes)
 	return length > 0 && (size_t)length < bytes - 1;
 }
 
-/* Where the main thread has ended and others go on, its own status says nothing of memory. */
+/* If the main thread has ended and others run on, its own status lacks the memory. */
 static bool read_living(const struct proc *proc, struct memory *ret)
 {
 	char *text = NULL;
@@ -101,7 +101,7 @@ struct groups {
 	char used_path[2 * 4096 + 64], limit_path[2 * 4096 + 64];
 };
 
-/* Of several with the same limit the process's own, or the one next to it. */
+/* Among groups with the same limit, the process's own or the nearest to it. */
 static void look_at_group(void *context, bool unified, const char *directory)
 {
 	struct groups *groups = context;
@@ -144,7 +144,7 @@ static void read_groups(struct memuse *memuse, struct memory *ret)
 		memory_set(ret, MEMORY_CGROUP, number);
 	if (!read_text(memuse->limit_fd, text, sizeof(text)))
 		return;
-	/* "max"; the older version says "no limit" by a number near the largest. */
+	/* "max"; version 1 writes a number near the largest for "no limit". */
 	if (sscanf(text, "%" SCNu64, &number) != 1 || number >= INT64_MAX / 2)
 		number = MEMORY_NO_LIMIT;
 	memory_set(ret, MEMORY_CGROUP_LIMIT, number);
@@ -185,6 +185,6 @@ bool memuse_read(struct memuse *memuse, uint64_t now_ns, struct memory *ret)
 		open_groups(memuse);
 	}
 	read_groups(memuse, ret);
-	/* Asked last: what was read before is then of the program that is recorded. */
+	/* Last, so that everything read before belongs to the recorded program. */
 	return proc_changed(memuse->proc) == PROC_SAME;
 }

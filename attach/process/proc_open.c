@@ -21,10 +21,10 @@
 
 #define PF_KTHREAD   0x00200000u
 #define RANDOM_BYTES 16u
-#define LOOKS	     2u /* that find nothing, before nothing is there */
+#define LOOKS	     2u /* looks that must find a difference */
 
-/* Without asking the file's server: a stalled FUSE or NFS mount must not hang us. errno says why
- * not; unless that is forbidden, the process has no memory any more. */
+/* Without asking the file's server: a stalled FUSE or NFS mount must not block heaptap. On failure
+ * errno is EACCES or EPERM without the right; otherwise the process has no memory any more. */
 static bool exe_identity(const struct proc *proc, uint64_t *ret_dev, uint64_t *ret_ino)
 {
 	char path[PROC_PATH_BYTES];
@@ -63,7 +63,7 @@ static struct ht_err *refuse_missing(pid_t pid)
 	return ht_err_new(HT_ERR_REFUSED, "there is no process with PID %d", pid);
 }
 
-/* A comm for messages: control characters of hostile names would reach the terminal. */
+/* For messages: control characters of hostile names must not reach the terminal. */
 static void comm_printable(char *comm)
 {
 	for (; *comm; comm++)
@@ -104,7 +104,8 @@ static struct ht_err *open_checked(struct proc *proc)
 	if (proc->pidfd < 0)
 		return errno == ESRCH ? refuse_missing(pid)
 				      : ht_err_sys(errno, "cannot open process %d", pid);
-	/* Still readable now: so the number has been this process's at pidfd_open, too. */
+	/* /proc/PID is still readable, so the number belonged to this process at pidfd_open,
+	 * too. */
 	bool there;
 	err = proc_stat_read(proc, "stat", &stat, &there);
 	if (err || !there)
@@ -188,7 +189,7 @@ void proc_close(struct proc *proc)
 	}
 }
 
-/* False when it cannot be told: the page is not there, or the memory has no users any more. */
+/* False if it is unknown: the page is not there, or nothing uses the memory any more. */
 static bool read_random(const struct proc *proc, uint8_t ret[RANDOM_BYTES], size_t *ret_read)
 {
 	struct ht_err *err = memory_read_some(proc, proc->random, ret, RANDOM_BYTES, ret_read);
@@ -197,7 +198,7 @@ static bool read_random(const struct proc *proc, uint8_t ret[RANDOM_BYTES], size
 	return read;
 }
 
-/* The program itself may be writing them: they must stay the same meanwhile. */
+/* The program may be writing these bytes: they must stay the same meanwhile. */
 static bool random_differs(const struct proc *proc, const struct proc *now)
 {
 	uint8_t bytes[3][RANDOM_BYTES];
@@ -208,8 +209,8 @@ static bool random_differs(const struct proc *proc, const struct proc *now)
 	       (got[1] != got[0] || memcmp(bytes[0], bytes[1], RANDOM_BYTES) != 0);
 }
 
-/* Another process may run on in the memory that was opened (CLONE_VM), when this one runs the same
- * program anew. */
+/* If this process runs the same program anew, another may still run in the memory that was opened
+ * (CLONE_VM). */
 static bool has_other_memory(const struct proc *proc)
 {
 	struct proc now = *proc;
@@ -229,8 +230,8 @@ enum proc_change proc_changed(const struct proc *proc)
 		return PROC_EXITED;
 	uint64_t dev, ino;
 	uint8_t byte;
-	/* An address space without users reads as an empty file, at any address. A process gives it
-	 * up some time before it has exited. */
+	/* An address space that nothing uses reads as an empty file at every address. A process
+	 * gives it up some time before it exits. */
 	if (proc->mem_fd >= 0 && pread(proc->mem_fd, &byte, sizeof(byte), 0) == 0)
 		return exe_identity(proc, &dev, &ino) || errno == EACCES || errno == EPERM
 			       ? PROC_EXECED

@@ -21,7 +21,7 @@
 #define COMMIT_FILE	     "/proc/sys/vm/overcommit_memory"
 #define MEMORY_FILE	     "/proc/meminfo"
 #define COMMIT_STRICT	     '2'
-/* Kept from who is not root, at most, unless the machine is told otherwise. */
+/* the kernel's default for what it keeps for root */
 #define COMMIT_RESERVE_BYTES (136ull << 20)
 
 static uint64_t left(uint64_t limit, uint64_t used)
@@ -43,7 +43,8 @@ static DIR *open_descriptors(const struct proc *proc)
 	return dir;
 }
 
-/* How many descriptors are open; marks in `used` those below `count`. False: not all were seen. */
+/* Counts the open descriptors and marks those below `count` in `used`. False: some were not
+ * seen. */
 static bool look_at_descriptors(const struct proc *proc, bool *used, int count, uint64_t *open)
 {
 	DIR *dir = open_descriptors(proc);
@@ -125,7 +126,8 @@ static uint64_t commit_left(void)
 	return room_of_commit(mode, meminfo);
 }
 
-/* No file says that a process has called mlockall(MCL_FUTURE); but then most of it is locked. */
+/* No file shows mlockall(MCL_FUTURE), but a process that has called it has most of its memory
+ * locked. */
 static bool locks_all(const struct proc_status *status)
 {
 	return status->locked_bytes > status->vm_bytes / 2 &&
@@ -157,7 +159,7 @@ struct ht_err *room_read(const struct proc *proc, const struct proc_maps *maps, 
 
 /* --- control groups --- */
 
-/* What the two versions call the same. */
+/* The files and keys that the two versions name differently. */
 struct names {
 	const char *limit, *used, *reclaimable;
 };
@@ -166,13 +168,13 @@ static const struct names unified_names = {"memory.max", "memory.current", "\nin
 static const struct names legacy_names = {
 	"memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "};
 
-/* The least of the group's own room and that of all groups above it. */
+/* The minimum over the group and all groups above it. */
 static void take_room(void *context, bool unified, const char *directory)
 {
 	const struct names *names = unified ? &unified_names : &legacy_names;
 	uint64_t *least = context;
 	uint64_t limit = cgroup_number(directory, names->limit, NULL, UINT64_MAX);
-	/* The older version says "no limit" by a number near the largest. */
+	/* Version 1 writes a number near the largest for "no limit". */
 	if (limit >= INT64_MAX / 2)
 		return;
 	uint64_t used = cgroup_number(directory, names->used, NULL, 0);

@@ -13,7 +13,7 @@ struct common {
 	bool traced, stopped, waiting;
 };
 
-/* Leaves of `common` what holds of the thread, too. */
+/* Keeps in `common` only what is true of this thread, too. */
 static void narrow(const struct proc *proc, pid_t tid, struct common *common)
 {
 	struct proc_status status;
@@ -56,7 +56,7 @@ static const char *reason_now(const struct proc *proc)
 				: NULL;
 }
 
-/* A thread that was let go by us takes a moment to stop as the others have. */
+/* A thread that heaptap has just released takes a moment to stop like the others. */
 const char *standstill_reason(const struct proc *proc)
 {
 	const char *reason = reason_now(proc);
