@@ -8,6 +8,7 @@
 #include "analyzer/views/suspect_growth.h"
 
 #define CHURN_LEAST 16u /* freed blocks */
+#define CHURN_SHARE 0.1 /* that may survive */
 
 /* The live bytes of a site as a curve. */
 struct curve {
@@ -163,7 +164,7 @@ static bool is_plateau(const struct curve *curve)
 static bool is_churn(const struct suspect_input *in, const struct curve *curve)
 {
 	return in->freed_total_blocks >= CHURN_LEAST &&
-	       (curve->survivors < 0.1 ||
+	       (curve->survivors < CHURN_SHARE ||
 		       (curve->turnover >= 1 && mean_life(in) < window_s(in) / 4 &&
 			       curve->survivors < 0.3));
 }
@@ -276,7 +277,7 @@ static void classify_level(const struct suspect_input *in, const struct growth *
 		   finding != GROWTH_LESS_WORK && is_plateau(curve)) {
 		set(ret, SUSPECT_PLATEAU, curve->kept);
 		SAY(ret, "Stays at %s.", bytes_of(curve->end).text);
-	} else if (is_churn(in, curve)) {
+	} else if (is_churn(in, curve) && (!is_short || curve->survivors < CHURN_SHARE)) {
 		set(ret, SUSPECT_CHURN, 1 - curve->survivors);
 		SAY(ret, "Blocks are freed: of %s allocated, %s are left.",
 			bytes_of(curve->allocated).text, bytes_of(curve->end).text);

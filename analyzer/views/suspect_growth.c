@@ -420,8 +420,6 @@ static enum growth_finding judge(struct survey *survey)
 	double span = survey->end - survey->first;
 	if (survey->old <= 0)
 		return GROWTH_NONE;
-	if (survey->window_s < WINDOW_MIN_S || survey->n < BUCKETS_MIN)
-		return GROWTH_SHORT;
 	if (has_stopped(survey))
 		return GROWTH_STOPPED;
 	if (trend_slows(survey->segment, survey->segments, survey->events)) {
@@ -486,8 +484,7 @@ static bool measure_resizing(const struct survey *survey, struct growth *ret)
 {
 	struct step step[SEGMENTS];
 	uint32_t count = find_steps(survey->in, step);
-	if (count < RESIZE_STEPS || survey->window_s < WINDOW_MIN_S ||
-		step[count - 1].bytes < RESIZE_FACTOR * step[0].bytes ||
+	if (count < RESIZE_STEPS || step[count - 1].bytes < RESIZE_FACTOR * step[0].bytes ||
 		was_emptied(survey->in, &step[0], step[count - 1].bytes))
 		return false;
 	for (uint32_t i = count - 2; i <= count; i++) {
@@ -526,7 +523,7 @@ static bool measure_backlog(const struct survey *survey, struct growth *ret)
 	const struct suspect_input *in = survey->in;
 	double trough[SEGMENTS], rises = 0;
 	uint32_t n = survey->n, third = n / 3, last = SEGMENTS - 1;
-	if (n < 2 * SEGMENTS || survey->window_s < WINDOW_MIN_S || survey->longest > n / 3.0)
+	if (n < 2 * SEGMENTS || survey->longest > n / 3.0)
 		return false;
 	double early = sum_of(in->allocated_blocks, 0, third);
 	double late = sum_of(in->allocated_blocks, n - third, n);
@@ -564,7 +561,9 @@ void growth_measure(const struct suspect_input *input, struct growth *ret)
 	if (survey.freed > 0)
 		survey.mean =
 			(double)input->lifetime_ns_total / survey.freed / (double)input->bucket_ns;
-	*ret = (struct growth){.finding = GROWTH_NONE};
+	*ret = (struct growth){.finding = GROWTH_SHORT};
+	if (survey.window_s < WINDOW_MIN_S || survey.n < BUCKETS_MIN)
+		return;
 	if (measure_resizing(&survey, ret)) {
 		ret->finding = GROWTH_FOUND;
 		return;

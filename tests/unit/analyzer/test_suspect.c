@@ -197,17 +197,44 @@ START_TEST(a_short_window_is_unclear)
 }
 END_TEST
 
-static void six_blocks(struct site *site)
-{
-	for (double t = 4; t < site->window; t += 10)
-		site_block(site, t, NEVER, 1024);
-}
-
 static void six_blocks_any_time(struct site *site)
 {
 	static const double at[] = {4, 9, 27, 31, 42, 55};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(at); i++)
 		site_block(site, at[i], NEVER, 1024);
+}
+
+static void keys_that_are_set_again(struct site *site)
+{
+	for (double t = 0; t < site->window; t += 1e-3)
+		site_block(site, t, t + site_between(site, 0.1, 3), 200);
+}
+
+static void cache_that_filled(struct site *site)
+{
+	for (double t = 0; t < 1; t += 1e-2)
+		site_block(site, t, NEVER, 200);
+}
+
+/* Too little time to be sure of anything but churn. */
+START_TEST(a_short_window_has_no_plateau)
+{
+	static void (*const unclear[])(struct site *) = {
+		keys_that_are_set_again, cache_that_filled, six_blocks_any_time};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(unclear); i++) {
+		struct suspect got = run_for(unclear[i], 5, 1);
+		ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
+		ck_assert_ptr_nonnull(strstr(got.text, "a window of 5.0 s is too short; record"));
+	}
+	ck_assert_int_eq(run_for(cache_that_filled, 30, 1).class, SUSPECT_PLATEAU);
+	ck_assert_int_eq(run_for(hundred_megabytes_a_second, 5, 1).class, SUSPECT_CHURN);
+}
+END_TEST
+
+static void six_blocks(struct site *site)
+{
+	for (double t = 4; t < site->window; t += 10)
+		site_block(site, t, NEVER, 1024);
 }
 
 static void from_the_last_tenth_on(struct site *site)
@@ -349,6 +376,6 @@ END_TEST
 
 HT_SUITE("analyzer/suspect", leaks_are_growing, innocent_sites_are_not,
 	a_small_leak_beneath_churn_and_a_cache, a_short_window_is_unclear,
-	too_little_growth_is_unclear, few_blocks_by_a_clock_grow, churn_takes_many_blocks,
-	the_sentence_says_how_much, older_frees_count, a_sample_needs_more_confidence,
-	any_numbers_give_a_class, an_empty_window_is_unclear)
+	a_short_window_has_no_plateau, too_little_growth_is_unclear, few_blocks_by_a_clock_grow,
+	churn_takes_many_blocks, the_sentence_says_how_much, older_frees_count,
+	a_sample_needs_more_confidence, any_numbers_give_a_class, an_empty_window_is_unclear)
