@@ -90,18 +90,38 @@ static void put_change(const struct compare_text *page, const struct compare_ent
 	line_end(&line);
 }
 
+/* "47.8 MiB -> 40.5 MiB" */
+static void put_amounts(struct line *line, const struct compare_text *page)
+{
+	const struct view *first = page->compare->view[0];
+	const struct view *last = page->compare->view[page->compare->view_count - 1];
+	line_put(line, "%s -> ",
+		figure(page->metric, (double)metric_value(&first->total, page->metric), false)
+			.text);
+	line_put(line, "%s",
+		figure(page->metric, (double)metric_value(&last->total, page->metric), false).text);
+}
+
+/* Where the windows differ in length, amounts may say that nothing changed. */
 static void put_total(const struct compare_text *page)
 {
+	const uint32_t last = page->compare->view_count - 1;
 	const double before = compare_total_rate(page->compare, 0, page->metric);
-	const double after =
-		compare_total_rate(page->compare, page->compare->view_count - 1, page->metric);
+	const double after = compare_total_rate(page->compare, last, page->metric);
+	const bool is_same = compare_total_change(page->compare, page->metric) == COMPARE_SAME &&
+			     fabs(after - before) > before / 10;
 	struct line line;
 	line_begin(&line, page->text);
 	line_put(&line, "  %-7s", "total");
-	line_right(&line, figure(page->metric, after - before, true).text, FIGURE_COLUMNS);
+	line_right(&line, is_same ? "same" : figure(page->metric, after - before, true).text,
+		FIGURE_COLUMNS);
 	line_right(&line, figure(page->metric, before, false).text, FIGURE_COLUMNS);
 	line_right(&line, figure(page->metric, after, false).text, FIGURE_COLUMNS);
-	if (before > 0)
+	if (is_same) {
+		line_put(&line, "  ");
+		put_amounts(&line, page);
+		line_put(&line, ", windows differ");
+	} else if (before > 0)
 		line_put(&line, "  %+.1f %%", (after - before) / before * 100);
 	line_end(&line);
 }

@@ -245,12 +245,10 @@ static enum compare_change agreed(const struct pair *pair, enum metric metric)
 	return is_held(metric) && classify_amount(pair) != rate ? COMPARE_SAME : rate;
 }
 
-enum compare_change compare_change_of(
-	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
+static enum compare_change sums_change(const struct compare *compare, const struct sums *sums,
+	const struct sums *even, enum metric metric)
 {
 	const uint32_t last = compare->view_count - 1;
-	const struct sums *sums = &compare->sums[entry->first];
-	const struct sums *even = &compare->even_sums[entry->first];
 	const struct view *const *view = compare->view;
 	const struct pair whole = {
 		.before = (double)metric_value(&sums[0], metric),
@@ -270,6 +268,21 @@ enum compare_change compare_change_of(
 	};
 	const enum compare_change change = agreed(&whole, metric);
 	return change == COMPARE_SAME && is_held(metric) ? agreed(&part, metric) : change;
+}
+
+enum compare_change compare_change_of(
+	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
+{
+	return sums_change(compare, compare_sums(compare, entry, 0),
+		&compare->even_sums[entry->first], metric);
+}
+
+enum compare_change compare_total_change(const struct compare *compare, enum metric metric)
+{
+	struct sums total[COMPARE_VIEWS_MAX];
+	for (uint32_t i = 0; i < compare->view_count; i++)
+		total[i] = compare->view[i]->total;
+	return sums_change(compare, total, compare->even_total, metric);
 }
 
 const char *compare_change_name(enum compare_change change)

@@ -64,6 +64,8 @@ enum compare_change {
  */
 enum compare_change compare_change_of(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric);
+/* The same of all sites together. */
+enum compare_change compare_total_change(const struct compare *compare, enum metric metric);
 const char *compare_change_name(enum compare_change change);
 /* Sorts the entries by how much compare_rate changed from the first view to the last: what is new
  * or has grown first, the largest increase before others; then what is the same; then the rest. */

@@ -13,11 +13,13 @@
 static struct side side[COMPARE_VIEWS_MAX];
 static const struct view *view[COMPARE_VIEWS_MAX];
 static uint32_t count;
+static uint64_t last_seconds; /* of the last window */
 static struct compare compare;
 
 static void begin(uint32_t sides)
 {
 	count = sides;
+	last_seconds = 60;
 	for (uint32_t i = 0; i < count; i++)
 		side_begin(&side[i], 0x400000, 0, "/src");
 }
@@ -38,7 +40,7 @@ static char *print_page(void (*write)(const struct compare_text *), const char *
 	FILE *out = open_memstream(&bytes, &length);
 	const struct text text = text_for(out, &terminal);
 	for (uint32_t i = 0; i < count; i++) {
-		side_end(&side[i], 60);
+		side_end(&side[i], i + 1 < count ? 60 : last_seconds);
 		view[i] = side[i].view;
 		paths[i] = path;
 	}
@@ -114,6 +116,22 @@ START_TEST(diff_prints_what_changed)
 	check_has(page, "<- caller_of_all");
 	check_has(page, "  1 site did not change by more than a tenth\n");
 	check_lacks(page, "stays");
+	end(page);
+}
+END_TEST
+
+/* The second window is a tenth as long; what it holds is a cache, and no more of it. */
+START_TEST(amounts_overrule_rates_of_unlike_windows)
+{
+	begin(2);
+	last_seconds = 6;
+	alloc_in(0, "cache", "a.c", 10 << 20);
+	alloc_in(1, "cache", "a.c", 10 << 20);
+	char *page = print_page(compare_text_diff, "x.htap", 0);
+	check_page(page);
+	check_has(page, "  total         same   10.0 MiB  100.0 MiB  10.0 MiB -> 10.0 MiB, windows "
+			"differ\n");
+	check_has(page, "  1 site did not change by more than a tenth\n");
 	end(page);
 }
 END_TEST
@@ -211,6 +229,6 @@ START_TEST(trend_of_hostile_names)
 }
 END_TEST
 
-HT_SUITE("analyzer/compare_text", diff_prints_what_changed, a_limit_says_what_it_hides,
-	traces_without_allocations, trend_has_a_line_for_each_site, diff_of_hostile_names,
-	trend_of_hostile_names)
+HT_SUITE("analyzer/compare_text", amounts_overrule_rates_of_unlike_windows,
+	diff_prints_what_changed, a_limit_says_what_it_hides, traces_without_allocations,
+	trend_has_a_line_for_each_site, diff_of_hostile_names, trend_of_hostile_names)
