@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which of a file's symbols may be among some names: a node has hundreds of thousands, of which a
- * dozen matter. The first characters tell them from nearly all others.
+ * A filter for symbols: a node binary has hundreds of thousands, of which a dozen matter. A hash of
+ * the first characters rejects nearly all others.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #include "format/base.h"
 
-/* Of the names in a namespace of C++ the first sixteen may be the same. */
+/* Names in one namespace of C++ may share their first sixteen characters. */
 #define BEGINNING_BYTES 24u
 #define BEGINNING_BITS	12u
 
@@ -17,7 +17,7 @@ struct beginnings {
 	uint64_t bit[(1u << BEGINNING_BITS) / 64];
 };
 
-/* Below 2^BEGINNING_BITS, of that part of the name. The factors are odd numbers of chance. */
+/* Hash of the beginning, below 2^BEGINNING_BITS. The factors are arbitrary odd numbers. */
 static inline uint32_t beginning_hash(const char *name)
 {
 	uint64_t word[BEGINNING_BYTES / sizeof(uint64_t)] = {0};
@@ -34,7 +34,7 @@ static inline void beginnings_add(struct beginnings *beginnings, const char *nam
 	beginnings->bit[hash / 64] |= UINT64_C(1) << hash % 64;
 }
 
-/* False: none of the names that were added is this one. */
+/* False: no name that was added equals this one. */
 static inline bool beginnings_may_have(const struct beginnings *beginnings, const char *name)
 {
 	uint32_t hash = beginning_hash(name);

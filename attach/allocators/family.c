@@ -6,14 +6,11 @@
 
 #include "attach/allocators/given.h"
 
-/* In order of search: a name without a prefix fits last. */
+/* In the order of the search: names without a prefix come last. */
 enum { RJEM, JE, MI, TC, BOEHM, GO, RUST, RUST_DEFAULT, PLAIN, GIVEN };
 
-/*
- * Proof is no name that a program with the same prefix for its own might choose (mi_version), and
- * none that a linker leaves out of an allocator that is used: libraries in Rust are linked function
- * by function.
- */
+/* A proof is neither a name that a program with the same prefix might choose (mi_version) nor one
+ * that a linker drops from a used allocator: Rust libraries are linked function by function. */
 static const struct family families[] = {
 	[RJEM] = {"jemalloc", "_rjem_", "je_",
 		{"_rjem_mallctl", "_rjem_je_arena_malloc_hard", "je_arena_malloc_hard"},
@@ -27,20 +24,21 @@ static const struct family families[] = {
 	[GO] = {"the Go runtime", "runtime.", NULL, {NULL}},
 	[RUST] = {"Rust", "__rust_", NULL, {NULL}, .everywhere = true},
 	[RUST_DEFAULT] = {"Rust", "__rdl_", NULL, {NULL}, .everywhere = true},
-	/* Operators new of a jemalloc that is linked in: a program's own would have kept the file
-	 * of theirs out, with its function for want of memory. */
+	/* Operators new of a linked-in jemalloc: if the program had its own, the linker would have
+	 * left out the file of jemalloc's, and with it the function for want of memory. */
 	[PLAIN] = {"malloc", "", "je_", {NULL}, .release = {"_ZL9handleOOMmb", "je_malloc_default"},
 		.hooked = true},
-	/* Believed as it stands: no name of its own is in the tables below. */
+	/* Needs no proof: the tables below have no name of this family. */
 	[GIVEN] = {"given", "", NULL, {NULL}, .given = true},
 };
 
 _Static_assert(HT_ARRAY_SIZE(families) <= FAMILIES_MAX, "family_index");
 
-/* Names beside those of the hooks. A second and third argument is passed on, whatever it means. */
+/* Names other than those of the hooks. A second and a third argument are passed on, whatever they
+ * mean. */
 static const struct {
 	int family;
-	const char *name; /* behind the prefix */
+	const char *name; /* follows the prefix */
 	enum family_role role;
 	enum abi_hook hook;
 } others[] = {
@@ -101,8 +99,8 @@ static const struct {
 	{RUST_DEFAULT, "alloc", FAMILY_UNSEEN, 0},
 };
 
-/* Those that throw, or call a handler that may, and what is called in their place, behind the
- * prefix. */
+/* Functions that throw, or call a handler that may, and what the hook calls instead; both follow
+ * the prefix. */
 static const struct {
 	int family;
 	const char *name;
@@ -192,14 +190,14 @@ const struct family_operator *family_operator(size_t index)
 struct known_member {
 	char name[NAME_BYTES];
 	struct family_member member;
-	uint16_t next; /* of its bucket, in order of search */
+	uint16_t next; /* in the same bucket, in the order of the search */
 };
 
 struct known {
 	struct known_member member[MEMBERS_MAX];
 	size_t count;
 	uint16_t first[1u << BEGINNING_BITS];
-	size_t own[FAMILY_NAMES_MAX]; /* family_name */
+	size_t own[FAMILY_NAMES_MAX]; /* see family_name */
 	size_t own_count;
 };
 
@@ -321,7 +319,7 @@ bool family_find(const char *symbol, struct family_member *ret)
 	return family_find_known(symbol, ret);
 }
 
-/* glibc's, of a thread that ends. */
+/* Part of glibc, for a thread that ends. */
 #define FREES_AGAIN "__malloc_arena_thread_freeres"
 
 bool family_frees_again(const char *symbol)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The names under which allocators bring their functions into a program, and which hook sees the
- * calls of each. The only place to change when a name is to be known.
+ * The names of allocator functions, and the hook for the calls of each. The only place to change
+ * for a new name.
  */
 #pragma once
 
@@ -9,26 +9,26 @@
 #include "format/abi_hooks.h"
 #include "format/base.h"
 
-/* What a symbol is to an allocator. */
+/* The role of a symbol in an allocator. */
 enum family_role {
-	FAMILY_HOOKED, /* called like the function of `hook` */
-	FAMILY_USABLE, /* tells the usable bytes of a block */
-	FAMILY_UNSEEN, /* allocates or frees, and has no hook: it may throw, or is called otherwise
-			*/
+	FAMILY_HOOKED, /* has the signature of the function of `hook` */
+	FAMILY_USABLE, /* returns the usable size of a block */
+	FAMILY_UNSEEN, /* allocates or frees, but has no hook: it may throw, or has another
+			  signature */
 };
 
 struct family {
 	const char *allocator; /* "jemalloc" */
-	const char *prefix;    /* of its functions' names; "": those of the C library */
-	const char *inner;     /* of the names of its own parts, beside `prefix`; NULL: none */
-	const char *proof[3];  /* functions, one of which none but that allocator has */
-	/* Functions that are there where its operators new are its own, and may have another one in
-	 * their place: not in a debug form of it, nor where a program has brought others. None:
-	 * they always are */
+	const char *prefix;    /* prefix of its functions' names; "": the names of the C library */
+	const char *inner;     /* prefix of its internal functions, beside `prefix`; NULL: none */
+	const char *proof[3];  /* functions that only this allocator has; one of them proves it */
+	/* Functions that exist where the operators new of the allocator are its own and can be
+	 * hooked: missing in a debug build, and where a program brings other operators. None:
+	 * always so */
 	const char *release[2];
 	bool hooked;	 /* some of its functions have hooks */
-	bool everywhere; /* in every program of its kind, whatever it allocates by */
-	bool given;	 /* its functions are those that were given (given.h) */
+	bool everywhere; /* part of every program of its kind, whatever that allocates with */
+	bool given;	 /* the functions that the user has named (given.h) */
 };
 
 #define FAMILIES_MAX 16u
@@ -37,9 +37,9 @@ struct family_member {
 	const struct family *family;
 	enum family_role role;
 	enum abi_hook hook; /* FAMILY_HOOKED only */
-	/* What is called in the place of one of ABI_NEWS, without the prefix */
+	/* For a function of ABI_NEWS: what the hook calls instead, without the prefix */
 	const char *plain;
-	/* Without that one, or what `family.release` says, it is FAMILY_UNSEEN */
+	/* FAMILY_UNSEEN unless `plain` or `family.release` is there */
 	bool if_released;
 };
 
@@ -49,36 +49,36 @@ struct family_member {
 #define FAMILY_OPERATORS 20u
 struct family_operator {
 	const char *name;   /* as symbol tables have it */
-	enum abi_hook hook; /* where it is an allocator's own */
+	enum abi_hook hook; /* for an operator of an allocator */
 };
 const struct family_operator *family_operator(size_t index);
 
-/* Names with a prefix of functions that have hooks, by number below the count. */
+/* Prefixed names of functions with hooks, by number below the count. */
 #define FAMILY_NAMES_MAX 160u
 size_t family_name_count(void);
 const char *family_name(size_t index);
 
-/* False: no function of an allocator is called that. Those that were given are of a family of their
- * own, whatever other has such names. */
+/* Finds the role of `symbol`; false: no allocator has such a function. A function that the user has
+ * named belongs to the family "given", whatever other family has the name. */
 bool family_find(const char *symbol, struct family_member *ret);
-/* The same, without those that were given. */
+/* As family_find, without the functions that the user has named. */
 bool family_find_known(const char *symbol, struct family_member *ret);
-/* Is it one of C++'s operators new and delete? */
+/* Is it an operator new or delete of C++? */
 bool family_is_operator(const char *symbol);
-/* Bit by bit, which of `family.release` it is; all that there are. */
+/* Which of `family.release` the symbol is, as a bit; all bits if the family has none. */
 unsigned family_is_release(const struct family *family, const char *symbol);
 unsigned family_whole_release(const struct family *family);
-/* Is it the member's plain function? */
+/* Is `symbol` the function that a hook calls in place of the member (family_member.plain)? */
 bool family_is_plain(const struct family *family, const char *plain, const char *symbol);
-/* Does a function of that name free what its thread has cached, blocks that were freed before, by
- * the C library's free itself? */
+/* Does the function free again, by the C library's free itself, blocks that its thread has cached
+ * after a free? */
 bool family_frees_again(const char *symbol);
 size_t family_index(const struct family *family); /* below FAMILIES_MAX */
-/* Is a function of that name a part of the family's allocator itself, as far as names tell? */
+/* Does the name belong to an internal function of the family's allocator? */
 bool family_is_inner(const struct family *family, const char *symbol);
-/* Is a function of that name proof that the family's allocator is there? */
+/* Does a function of that name prove that the family's allocator is there? */
 bool family_is_proved(const struct family *family, const char *symbol);
-/* Adds all names of which any of these functions says something, but those that were given. */
+/* Adds all names that the functions above know, except those that the user has named. */
 void family_add_beginnings(struct beginnings *beginnings);
-/* The family of that index; NULL: none. */
+/* The family with that index; NULL: none. */
 const struct family *family_at(size_t index);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of a program's own allocator, as who calls heaptap names them (--alloc-fn): there is
- * one list of them for a process of ours, used wherever the symbols and slots of a target are read.
+ * Functions of a program's own allocator, named by the user (--alloc-fn). One list for the whole
+ * heaptap process, used wherever symbols and slots of a target are read.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 #include "format/err.h"
 
 #define GIVEN_MAX	 16u
-#define GIVEN_NAME_BYTES 128u /* with its NUL */
+#define GIVEN_NAME_BYTES 128u /* including the NUL */
 
-/* The function `name` is called like that of `hook`. */
+/* `name` has the signature of the function of `hook`. */
 struct given {
 	char name[GIVEN_NAME_BYTES];
 	uint32_t hook; /* enum abi_hook */
@@ -23,23 +23,22 @@ struct given_list {
 	struct given given[GIVEN_MAX];
 };
 
-/* A list that somebody else has written: may it be used? */
+/* Is a list from another process well-formed? */
 bool given_is_whole(const struct given_list *list);
 
-/* The process's own list is a copy of `list` from now on. Modules that were read before know
- * nothing of it. */
+/* Replaces the list of this process by a copy of `list`. Modules read before do not change. */
 void given_use(const struct given_list *list);
-/* How often that was done. */
+/* Number of calls of given_use. */
 uint32_t given_generation(void);
 const struct given_list *given_used(void);
 
-/* What a symbol is to that list. */
+/* What a symbol is to the list. */
 enum given_match {
 	GIVEN_NONE,
-	GIVEN_FUNCTION, /* it has one of the names */
-	GIVEN_CLONE,	/* what a compiler has made of one: called in its place, in its own way */
-	GIVEN_PART,	/* of one, that stands elsewhere (.cold) */
+	GIVEN_FUNCTION, /* has one of the names */
+	GIVEN_CLONE, /* a compiler's copy of one, called in its place but with another signature */
+	GIVEN_PART,  /* a part of one that stands elsewhere (.cold) */
 };
 
-/* `ret_index`: in the list; unless it is none. */
+/* `*ret_index`: the place in the list, unless GIVEN_NONE. */
 enum given_match given_match(const char *symbol, size_t *ret_index);

@@ -12,7 +12,7 @@ static struct ht_err *wrong(const char *text, const char *why)
 	return ht_err_new(HT_ERR_USAGE, "--alloc-fn %.200s: %s", text, why);
 }
 
-/* What a symbol of C, C++ or Rust consists of. */
+/* Characters that symbols of C, C++ and Rust consist of. */
 static bool is_name(const char *text, size_t length)
 {
 	for (size_t i = 0; i < length; i++)
@@ -32,7 +32,7 @@ static bool kind_find(const char *text, uint32_t *ret)
 	return false;
 }
 
-/* That of the C library has its hook by its name, whoever defines it. */
+/* Functions of the C library have hooks by their names, whichever module defines them. */
 static bool is_hooked_anyway(const char *name)
 {
 	for (unsigned i = 0; i < ABI_TAP_COUNT; i++)

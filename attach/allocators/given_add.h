@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that the user names as allocators (--alloc-fn).
+ * Reads the user's names of allocators (--alloc-fn).
  */
 #pragma once
 
 #include "attach/allocators/given.h"
 
-/* Adds what "NAME=KIND" says. HT_ERR_USAGE names what is wrong with it. */
+/* Adds the function of "NAME=KIND". HT_ERR_USAGE says what is wrong with `text`. */
 HT_MUST_CHECK
 struct ht_err *given_add(struct given_list *list, const char *text);

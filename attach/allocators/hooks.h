@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the functions that have hooks are called.
+ * Names of hooked functions.
  */
 #pragma once
 
 #include "format/abi_hooks.h"
 
-/* The name of a hooked function, as symbol tables have it. */
+/* The name of a hooked function as symbol tables have it. */
 const char *hook_name(enum abi_hook hook);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All names by which a function that has a hook is found, with numbers.
+ * All names under which functions with hooks are found, numbered.
  */
 #pragma once
 
@@ -8,8 +8,8 @@
 #include "attach/allocators/given.h"
 #include "attach/allocators/hooks.h"
 
-/* By number: the names of the hooks, of C++'s operators, those that were given (given.h), and those
- * of allocators with a prefix, whose hooks are others'. */
+/* The numbers, in this order: names of the hooks, C++ operators, names that the user has given
+ * (given.h), and names of allocators with a prefix, which use hooks of other names. */
 #define TAP_NAME_OPERATORS ABI_TAP_COUNT
 #define TAP_NAME_GIVEN	   (TAP_NAME_OPERATORS + FAMILY_OPERATORS)
 #define TAP_NAME_FAMILY	   (TAP_NAME_GIVEN + GIVEN_MAX)
@@ -27,5 +27,5 @@ static inline bool tap_name_is_operator(uint32_t name)
 {
 	return name >= TAP_NAME_OPERATORS && name < TAP_NAME_GIVEN;
 }
-/* The hook of what has that name. */
+/* The hook for the function with that name. */
 enum abi_hook tap_hook(uint32_t name);

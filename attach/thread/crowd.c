@@ -8,10 +8,11 @@
 #include "attach/helper/worker.h"
 #include "attach/proc/clock.h"
 
-/* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
- * it returns EINTR from its call, and nobody is there to put that right. */
+/* A thread stops when it gets its next turn, which takes a while on a busy machine. If heaptap
+ * gives up earlier, the thread returns EINTR from its call, and heaptap is gone before it could
+ * hide that. */
 #define STOP_DEADLINE_NS (10 * CLOCK_NS_PER_S)
-/* So many stop at once on each core, or almost. */
+/* about as many threads stop at once on each core */
 #define EACH_CORE 2
 
 enum state { DONE, ASKED, HELD, DYING };
@@ -28,11 +29,11 @@ struct round {
 	struct member member[CROWD_MAX];
 	size_t asked, left; /* of those asked: neither done nor held */
 	bool together;
-	uint64_t held_since_ns; /* the first of those that are held; 0: none is */
+	uint64_t held_since_ns; /* when the first of the held threads stopped; 0: none is held */
 };
 
-/* Was it killed, and has not come to its end? Then it is taken note of: a thread that makes an exec
- * waits in the kernel until whoever traces the others has seen the end of each. */
+/* Has it been killed without having ended yet? Then its end must be reaped: a thread that makes an
+ * exec waits in the kernel until the tracer has seen the end of every other thread. */
 static bool is_dying(const struct member *member)
 {
 	siginfo_t info = {0};
@@ -40,7 +41,7 @@ static bool is_dying(const struct member *member)
 	       info.si_pid == 0;
 }
 
-/* We have let go of it, and of one that was killed that is without effect. */
+/* After the release; a killed thread is not affected by it. */
 static void part(struct round *round, struct member *member)
 {
 	member->state = is_dying(member) ? DYING : DONE;
@@ -100,7 +101,7 @@ static struct ht_err *look_at(struct round *round, size_t at)
 	return crowd->look(crowd->context, at, &member->tracee);
 }
 
-/* Looks at thread `at` if it has stopped by now. Whatever fails, one that is done is not held. */
+/* Looks at thread `at` if it has stopped. On failure, a thread that is done is not held. */
 static struct ht_err *poll_one(struct round *round, size_t at)
 {
 	struct member *member = &round->member[at];
@@ -145,7 +146,7 @@ static struct ht_err *ask_all(struct round *round)
 		member->state = result == TRACEE_BUSY ? ASKED : DONE;
 		round->left += result == TRACEE_BUSY;
 		round->asked = i + 1;
-		/* A dying worker may still hold it: not an error, another pass will see. */
+		/* A worker that is dying may still hold it: another pass will look again. */
 		if (!err && result == TRACEE_GONE)
 			crowd->gone(crowd->context, i);
 	}

@@ -9,17 +9,17 @@
 
 #define STACK_BYTES 8192u
 
-/* The kernel's ways in, of interrupts alone: those of system calls have other names. */
+/* Entries of the kernel for interrupts only; those for system calls have other names. */
 static const char *const interrupts[] = {"asm_sysvec_", "asm_common_interrupt"};
 
-/* The kernel's functions that the thread is in, the one by which it came in last: "[<0>]
- * name+0x16/0x20". Empty for one that runs. */
+/* Reads the kernel functions on the thread's stack, the entry last: "[<0>] name+0x16/0x20". Empty
+ * for a running thread. */
 static bool read_stack(const struct proc *proc, pid_t tid, char *ret, size_t bytes)
 {
 	char path[32];
 	snprintf(path, sizeof(path), "task/%d/stack", tid);
 	ssize_t length = proc_file_short(proc->dir_fd, path, ret, bytes);
-	/* Cut, it does not tell how it came in. */
+	/* A text that was cut lacks the entry. */
 	return length > 0 && (size_t)length < bytes - 1 && ret[length - 1] == '\n';
 }
 

@@ -15,8 +15,7 @@
 #define SYSCALL_MAX_BYTES   512u
 #define SCHEDSTAT_MAX_BYTES (1u << 16)
 
-/* "running", "-1 SP PC" or "NR ARG*6 SP PC". A thread that has ended has no registers any more: SP
- * and PC are 0. */
+/* "running", "-1 SP PC" or "NR ARG*6 SP PC". For a thread that has ended SP and PC are 0. */
 static bool syscall_parse(const char *text, struct proc_syscall *ret)
 {
 	*ret = (struct proc_syscall){.where = PROC_RUNNING, .nr = -1};
@@ -35,7 +34,7 @@ static bool syscall_parse(const char *text, struct proc_syscall *ret)
 		       &ret->pc) == 9;
 }
 
-/* Not an error only where the thread, of which `path` is a file, is gone. */
+/* NULL only if the thread that has the file `path` has ended. */
 static struct ht_err *thread_failed(const struct proc *proc, int dir_fd, const char *path, int sys)
 {
 	bool there;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registers of a stopped thread by what they are for: what stands where follows the System V
- * ABI for x86-64 and ptrace(2). Nobody else but the stub (inject/stub.c) knows them by name.
+ * The registers of a stopped thread by their purpose, after the System V ABI for x86-64 and
+ * ptrace(2). Only this file and the stub (inject/stub.c) name them.
  */
 #pragma once
 
@@ -9,13 +9,13 @@
 
 #include "format/base.h"
 
-#define REGS_SYSCALL_BYTES 2 /* of the instruction that makes a call */
+#define REGS_SYSCALL_BYTES 2 /* of the system call instruction */
 #define REGS_SYSCALL_BYTE                                                                          \
 	{                                                                                          \
 		0x0f, 0x05                                                                         \
 	}
-#define REGS_BREAKPOINT 0xcc /* one byte; the thread stops behind it */
-#define REGS_RED_ZONE	128u /* bytes below the stack pointer that are in use */
+#define REGS_BREAKPOINT 0xcc /* one byte; a thread stops behind it */
+#define REGS_RED_ZONE	128u /* bytes below the stack pointer that may be in use */
 
 #define REGS_NO_CALL ((unsigned long long)-1)
 
@@ -39,19 +39,19 @@ static inline raddr_t regs_thread_pointer(const struct user_regs_struct *regs)
 	return regs->fs_base;
 }
 
-/* Does it run 64-bit code? */
+/* Does the thread run 64-bit code? */
 static inline bool regs_is_native(const struct user_regs_struct *regs)
 {
 	return regs->cs == 0x33; /* __USER_CS of Linux */
 }
 
-/* Does each of its instructions trap? */
+/* Does the thread trap after each instruction? */
 static inline bool regs_single_steps(const struct user_regs_struct *regs)
 {
 	return regs->eflags & (1u << 8);
 }
 
-/* The call in which it was stopped, or out of which the stop took it; negative: none. */
+/* The system call in which the thread stopped, or which the stop interrupted; negative: none. */
 static inline long regs_call(const struct user_regs_struct *regs)
 {
 	return (long)regs->orig_rax;
@@ -59,7 +59,7 @@ static inline long regs_call(const struct user_regs_struct *regs)
 
 #define REGS_ARGS 4u
 
-/* Argument `i` of that call. */
+/* Argument `i` of regs_call. */
 static inline uint64_t regs_arg(const struct user_regs_struct *regs, unsigned i)
 {
 	const uint64_t arg[REGS_ARGS] = {regs->rdi, regs->rsi, regs->rdx, regs->r10};
@@ -74,7 +74,8 @@ static inline void regs_set_args(struct user_regs_struct *regs, const uint64_t a
 	regs->r10 = arg[3];
 }
 
-/* What the call returns, or a code of the kernel's own (ERESTARTSYS ...); negative: an error. */
+/* The result of regs_call, or a code internal to the kernel (ERESTARTSYS ...); negative: an
+ * error. */
 static inline long regs_result(const struct user_regs_struct *regs)
 {
 	return (long)regs->rax;
@@ -85,26 +86,26 @@ static inline void regs_set_result(struct user_regs_struct *regs, long result)
 	regs->rax = (unsigned long long)result;
 }
 
-/* A thread stopped as it enters a call makes this one instead. */
+/* For a thread stopped at the entry of a call: makes call `nr` instead. */
 static inline void regs_replace_call(struct user_regs_struct *regs, long nr)
 {
 	regs->orig_rax = (unsigned long long)nr;
 }
 
-/* The kernel has no call to make again, or to change the result of. */
+/* Keeps the kernel from restarting the call and from changing its result. */
 static inline void regs_forget_call(struct user_regs_struct *regs)
 {
 	regs->orig_rax = REGS_NO_CALL;
 }
 
-/* Where the thread goes on it makes call `nr` by the instruction before that place. */
+/* Sets the thread back to the call instruction before its PC, with call `nr`. */
 static inline void regs_step_back(struct user_regs_struct *regs, long nr)
 {
 	regs->rax = (unsigned long long)nr;
 	regs->rip -= REGS_SYSCALL_BYTES;
 }
 
-/* The thread makes call `nr` by the instruction at `insn`. */
+/* Sends the thread to the call instruction at `insn`, with call `nr`. */
 static inline void regs_go_to_call(struct user_regs_struct *regs, raddr_t insn, long nr)
 {
 	regs->rax = (unsigned long long)nr;
@@ -112,7 +113,7 @@ static inline void regs_go_to_call(struct user_regs_struct *regs, raddr_t insn, 
 	regs_forget_call(regs);
 }
 
-/* All that may hold an address of code that is to be called, the PC among them. */
+/* All registers that may hold an address of code, the PC among them. */
 #define REGS_WORDS 16u
 
 static inline unsigned long long *regs_word(struct user_regs_struct *regs, unsigned i)

@@ -11,7 +11,7 @@
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
 
-/* No stack is, and where the pointer says anything else no file is asked for a page. The word is
+/* False for a stack; then the read below never makes a file system serve a page. The word is
  * aligned, so it lies in one mapping. */
 static bool is_of_file(const struct same_thread *same)
 {
@@ -19,11 +19,10 @@ static bool is_of_file(const struct same_thread *same)
 	return map && map->inode;
 }
 
-/*
- * In this order. While the file can be read the kernel gives the number to nobody else; so whoever
- * had written it there was this thread, and had not come to where the kernel clears it, after which
- * others may have the place while the file can still be read.
- */
+/* The order matters. While the file is readable, the kernel gives the number to no other thread. So
+ * the thread that wrote this number there was this one, and had not reached the point where the
+ * kernel clears it. After that point another thread may have the place while the file is still
+ * readable. */
 bool same_thread_lives(const struct same_thread *same)
 {
 	uint32_t tid = 0;
@@ -36,11 +35,11 @@ bool same_thread_lives(const struct same_thread *same)
 	return got == sizeof(tid) && tid == same->tid && pread(same->fd, &byte, 1, 0) == 1;
 }
 
-/* `task`: as we number it. */
+/* `task`: the number in our PID namespace. */
 static bool try_task(struct same_thread *same, pid_t task)
 {
 	char path[PROC_PATH_BYTES];
-	/* A file that costs little, and takes no lock that the thread's signals wait for. */
+	/* A cheap file, whose read takes no lock that signals to the thread wait for. */
 	snprintf(path, sizeof(path), "task/%d/comm", task);
 	same->fd = openat(same->proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (same->fd < 0)

@@ -20,7 +20,7 @@
 #include "attach/process/descriptor.h"
 
 #define PIECES_MAX 64u
-#define TERMINALS  0x54 /* the type of their requests, and of FIONREAD and the like */
+#define TERMINALS  0x54 /* type of terminal requests, and of FIONREAD and the like */
 
 static enum stopcost timed(bool has_timeout)
 {
@@ -44,7 +44,7 @@ static enum stopcost of_splice(const struct proc *proc, pid_t tid, const struct 
 	return in == STOPCOST_LATE ? in : on_descriptor(proc, tid, call->arg[2], SO_SNDTIMEO);
 }
 
-/* What it has submitted it would return at once; and its timeout is relative. */
+/* The call would return at once what it has submitted; and its timeout is relative. */
 static enum stopcost of_io_uring(const struct proc_syscall *call)
 {
 	bool submits = call->arg[1] != 0;
@@ -57,7 +57,7 @@ static enum stopcost of_futex(const struct proc_syscall *call, bool filtered)
 	return call->arg[3] ? restarted(relative, filtered) : STOPCOST_RESTART;
 }
 
-/* Of `count` pieces of memory that the call names; what cannot be read may be much. */
+/* Total of `count` pieces of memory that the call names; if they cannot be read, assume much. */
 static uint64_t bytes_of(const struct proc *proc, raddr_t at, uint64_t count)
 {
 	struct iovec piece[PIECES_MAX];
@@ -86,22 +86,21 @@ static uint64_t bytes_of_message(const struct proc *proc, raddr_t at)
 		       : UINT64_MAX;
 }
 
-/* A pipe takes so much as a whole, or not yet; so does AF_UNIX. */
+/* Pipes and AF_UNIX sockets take this many bytes as a whole. */
 static bool may_be_parted(const struct proc *proc, pid_t tid, uint64_t fd, uint64_t bytes)
 {
 	return bytes > PIPE_BUF || (bytes > 1 && descriptor_takes_parts(proc, tid, (int)fd));
 }
 
-/* The same of what it gets. */
+/* The same for a read. */
 static bool may_gather(const struct proc *proc, pid_t tid, uint64_t fd, uint64_t bytes)
 {
 	return bytes > 1 && descriptor_gathers(proc, tid, (int)fd);
 }
 
-/*
- * May it have done a part of what it waits for? It would end with that, as no call does that no
- * signal interrupts; and programs rely on that: write(2) of much into a pipe, recv(2) of all.
- */
+/* May the call have done part of its work? Then a stop would make it return that part, although
+ * calls return early only for signals, and programs rely on that: a large write(2) into a pipe, a
+ * recv(2) of everything. */
 static bool is_partial(const struct proc *proc, pid_t tid, const struct proc_syscall *call)
 {
 	const uint64_t *arg = call->arg;
@@ -144,9 +143,9 @@ static bool is_partial(const struct proc *proc, pid_t tid, const struct proc_sys
 	}
 }
 
-/* A driver makes of a stop what it likes: EINTR, a part, the end of a block device (NBD_DO_IT). One
- * of a terminal goes on, but for tcdrain(3) and its like: EINTR for any stop until a serial line
- * has sent everything. */
+/* A driver may react to a stop in any way: EINTR, a part, the end of a block device (NBD_DO_IT).
+ * Terminals continue, except tcdrain(3) and its like, which return EINTR for any stop until a
+ * serial line has sent everything. */
 static enum stopcost of_ioctl(uint64_t request)
 {
 	if ((uint32_t)request == KVM_RUN)
@@ -180,12 +179,12 @@ static enum stopcost of_call(
 	case SYS_exit:
 	case SYS_exit_group:
 	case SYS_ptrace:
-	/* SO_LINGER: it would end at once, and cannot be made again. */
+	/* SO_LINGER: the close would end at once and cannot be restarted. */
 	case SYS_close:
 	case SYS_close_range:
 	case SYS_dup2:
 	case SYS_dup3:
-	/* tmpfs before Linux 6.18: EINTR for any stop. */
+	/* tmpfs before Linux 6.18 returns EINTR for any stop. */
 	case SYS_fallocate:
 		return STOPCOST_NEVER;
 	case SYS_ioctl:
@@ -247,10 +246,10 @@ static enum stopcost of_call(
 	}
 }
 
-/* Does it wait for the answer of a program? Of its supervisor (SECCOMP_RET_USER_NOTIF), which may
- * have done what was asked already: a stop takes its answer away, and has it asked again. Of a file
- * system (FUSE), which is told that the call is interrupted, and may end it with EINTR. Where the
- * kernel does not tell what a thread waits in: no. */
+/* Does the thread wait for an answer of a program? A seccomp supervisor (SECCOMP_RET_USER_NOTIF)
+ * may have acted already: a stop discards its answer and asks again. A FUSE server learns of the
+ * interruption and may end the call with EINTR. False if the kernel does not tell where the thread
+ * waits. */
 static bool awaits_answer(const struct proc *proc, pid_t tid)
 {
 	char path[32], where[64];
@@ -259,7 +258,7 @@ static bool awaits_answer(const struct proc *proc, pid_t tid)
 	return strstr(where, "seccomp") || strcmp(where, "request_wait_answer") == 0;
 }
 
-/* Calls of a file are among those that are made again as they were. */
+/* A file's calls are among those that the kernel restarts as they were. */
 static enum stopcost of_waiting(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
 {
@@ -290,7 +289,7 @@ static bool is_out(const struct stopcost_seen *seen)
 	return seen->turns.run_ns - seen->running_since_ns >= STOPCOST_MOVE_NS;
 }
 
-/* A thread that is told to have never run has not begun, or the kernel does not tell. */
+/* A thread with no CPU time at all has not begun, or the kernel does not tell. */
 static bool is_untold(const struct stopcost_seen *seen)
 {
 	return !seen->known || (!seen->turns.run_ns && !seen->turns.count);
@@ -314,7 +313,7 @@ bool stopcost_is_timely(
 	struct ht_err *err = proc_turns_read(proc, tid, &seen->turns);
 	seen->known = !err;
 	seen->was_running = cost == STOPCOST_RUNNING;
-	/* Between two looks it may have been in a call, and woken again. */
+	/* Between two looks the thread may have entered a call and woken again. */
 	seen->sleeps = seen->was_running ? sleeps_of(proc, tid) : 0;
 	ht_err_free(err);
 	seen->running_looks = seen->was_running ? before.running_looks + 1 : 0;

@@ -8,7 +8,7 @@
 
 struct ht_err *stops_resume(pid_t pid, enum __ptrace_request request, int sig)
 {
-	/* ESRCH: it was killed while it was stopped; the next wait tells. */
+	/* ESRCH: killed while it was stopped; the next wait reports it. */
 	if (ptrace(request, pid, NULL, (void *)(long)sig) == 0 || errno == ESRCH)
 		return NULL;
 	return ht_err_sys(errno, "cannot continue process %d", pid);
@@ -19,7 +19,7 @@ struct ht_err *stops_ended(pid_t pid)
 	return ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", pid);
 }
 
-/* One failure is not believed. ESRCH: it was killed while it was stopped. */
+/* Tries twice, since a single failure may be spurious. ESRCH: killed while it was stopped. */
 static struct ht_err *ask(
 	enum __ptrace_request request, pid_t pid, size_t size, void *data, const char *what)
 {
@@ -30,8 +30,8 @@ static struct ht_err *ask(
 			      : ht_err_sys(errno, "cannot %s of process %d", what, pid);
 }
 
-/* Is the signal that it stopped for a trap of the processor's or the kernel's, and no program's? Of
- * one that was killed since, the next wait tells. */
+/* Did a trap of the processor or the kernel cause the stop, rather than a signal from a program? If
+ * the process was killed since, the next wait reports it. */
 static struct ht_err *is_trap(pid_t pid, int sig, bool *ret)
 {
 	siginfo_t info = {0};
@@ -110,7 +110,7 @@ struct ht_err *stops_set_mask(pid_t pid, uint64_t mask)
 
 struct ht_err *stops_detach(pid_t pid, int sig)
 {
-	/* Once more: what holds it may kill it. */
+	/* Twice: the process that holds it may be killing it. */
 	if (ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)sig) == 0 ||
 		ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)sig) == 0)
 		return NULL;

@@ -23,13 +23,13 @@
 #include "attach/proc/proc_tids.h"
 #include "attach/process/proc_open.h"
 
-/* Kernel-internal results of an interrupted system call (include/linux/errno.h). */
+/* Results of interrupted system calls inside the kernel (include/linux/errno.h). */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
-#define LOOKS 2u /* that find no thread, before there is none */
+#define LOOKS 2u /* looks without result before a thread counts as ended */
 
-/* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that
- * they did nothing. Measured; see attach/DESIGN.md. select and ppoll do where they cannot write the
+/* Calls that return EINTR after a mere stop, and that can be restarted because EINTR means that
+ * they did nothing. Measured; see attach/DESIGN.md. select and ppoll do so if they cannot write the
  * time that is left. */
 static bool repeats_after_eintr(const struct user_regs_struct *regs)
 {
@@ -67,7 +67,7 @@ static bool repeats_after_eintr(const struct user_regs_struct *regs)
 	case SYS_msgsnd:
 		return true;
 	case SYS_ioctl:
-		/* A guest's processor goes on where it was. */
+		/* A guest's processor continues where it was. */
 		return (uint32_t)regs_arg(regs, 1) == KVM_RUN;
 	default:
 		return false;
@@ -105,8 +105,8 @@ struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stoppe
 	return regs;
 }
 
-/* What is not done to a thread that we hold shows in the target: one failure is not believed.
- * ESRCH: it was killed while it was stopped. */
+/* A held thread that misses an operation behaves differently in the target: try twice, since a
+ * single failure may be spurious. ESRCH: killed while it was stopped. */
 static bool insist(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
 	for (unsigned tries = 0; tries < 2; tries++)
@@ -130,27 +130,27 @@ static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 
 static const char *read_status(pid_t tid)
 {
-	static char text[1 << 16]; /* it names all groups */
+	static char text[1 << 16]; /* the file lists all groups */
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%d/status", tid);
 	(void)proc_file_short(AT_FDCWD, path, text, sizeof(text));
 	return text;
 }
 
-/* The signals, or the number, that a line tells; 0: there is no such line. */
+/* The hexadecimal number in a line of the status; 0: there is no such line. */
 static uint64_t told(const char *status, const char *line)
 {
 	const char *at = strstr(status, line);
 	return at ? strtoull(at + strlen(line), NULL, 16) : 0;
 }
 
-/* What was known of filters before the stop may be older than the thread's own. */
+/* Read now: the thread may have installed a filter since `filtered` was set. */
 static bool has_filter(pid_t tid)
 {
 	return told(read_status(tid), "\nSeccomp:") != 0;
 }
 
-/* Is what has come for it, and will be handled once `mask` is in force, what its call alone blocks?
+/* Are all signals that have arrived, and that `mask` lets through, blocked only by the call?
  * Nothing else ends the call. */
 static bool only_call_blocks(const struct tracee *tracee, uint64_t mask)
 {
@@ -163,7 +163,7 @@ static bool only_call_blocks(const struct tracee *tracee, uint64_t mask)
 	return came && !(came & ~tracee->call_mask);
 }
 
-/* Would the kernel make a call that the thread's filter does not know? */
+/* Would the restart make a call that the thread's filter does not know? */
 static bool restart_is_filtered(const struct tracee *tracee)
 {
 	const struct user_regs_struct *regs = &tracee->regs;
@@ -172,8 +172,9 @@ static bool restart_is_filtered(const struct tracee *tracee)
 	       (tracee->filtered || has_filter(tracee->tid));
 }
 
-/* The registers with which the kernel makes an interrupted call again, unless a handler runs: only
- * it can decide that, in the moment when the thread goes on. Then the call returns EINTR. */
+/* The registers with which the kernel restarts an interrupted call unless a handler runs: only the
+ * kernel can decide that, at the moment when the thread continues. With a handler the call returns
+ * EINTR. */
 static struct user_regs_struct undisturbed_regs(const struct tracee *tracee)
 {
 	struct user_regs_struct regs = tracee->regs;
@@ -190,7 +191,7 @@ bool tracee_undisturb(struct user_regs_struct *regs)
 	return true;
 }
 
-/* At once: whoever dies from here on, the thread finds what it would have found without us. */
+/* At once: if heaptap dies from here on, the thread continues as if it had never been stopped. */
 static struct ht_err *hide_stop(struct tracee *tracee)
 {
 	struct user_regs_struct regs = undisturbed_regs(tracee);
@@ -214,7 +215,7 @@ pid_t tracee_wait(pid_t tid, int options, int *ret_status)
 		    __WALL | WEXITED | WSTOPPED | WNOWAIT | options) < 0)
 		return -1;
 	bool stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
-	/* An exec that was not waited for cannot be traced on where another thread made it. */
+	/* If another thread made an exec that was not waited for, tracing cannot continue. */
 	if (stopped && info.si_status >> 8 != PTRACE_EVENT_EXEC) {
 		*ret_status = W_STOPCODE(info.si_status);
 		return info.si_pid;
@@ -234,8 +235,8 @@ static struct ht_err *pass_signal(pid_t tid, int sig)
 	return NULL;
 }
 
-/* The kernel says EPERM of a thread that is past its end, too. Nothing but a look that finds none
- * proves an end, and one such look alone does not. */
+/* The kernel returns EPERM also for a thread past its end. Only a look that finds no thread proves
+ * the end, and one such look alone does not. */
 bool tracee_has_ended(pid_t tid)
 {
 	char path[32], text[256];
@@ -268,7 +269,7 @@ static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result 
 	return ht_err_sys(errno, "cannot seize thread %d", tid);
 }
 
-/* From here until the stop is hidden our death would show. */
+/* From here until the stop is hidden, the target would notice heaptap's death. */
 static struct ht_err *interrupt(pid_t tid, enum tracee_result *ret_result)
 {
 	worker_put_off_death();
@@ -305,7 +306,7 @@ static struct ht_err *detach(pid_t tid)
 	return NULL;
 }
 
-/* By another call when one fails: without them its restart cannot be hidden. ESRCH: it was killed
+/* Falls back to another request: without registers the restart cannot be hidden. ESRCH: killed
  * while it was stopped. */
 static struct ht_err *get_regs(struct tracee *tracee, bool *ret_gone)
 {
@@ -320,7 +321,7 @@ static struct ht_err *get_regs(struct tracee *tracee, bool *ret_gone)
 	return NULL;
 }
 
-/* Stopped, by us or together with its process: its registers are read, and it is still held. */
+/* The thread has stopped, for heaptap or with its process. Reads its registers; it stays held. */
 static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_result *ret_result)
 {
 	*ret_result = TRACEE_BUSY;
@@ -353,7 +354,8 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 		return err && *ret_result != TRACEE_BUSY ? ht_err_first(err, detach(tracee->tid))
 							 : err;
 	}
-	/* It may stop at any moment: given up after another error, it would return EINTR. */
+	/* Still held: it may stop at any moment, and would return EINTR if given up after another
+	 * error. */
 	if (got < 0 && errno == ECHILD)
 		return ht_err_sys(errno, "cannot wait for thread %d", tracee->tid);
 	tracee->ran_until_ns = now;
@@ -364,13 +366,13 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result)
 {
 	struct ht_err *err = look(tracee, ret_result);
-	/* Detached in a group-stop, the kernel keeps it stopped. */
+	/* Detached in a group-stop, the thread stays stopped. */
 	if (!err && *ret_result == TRACEE_STOPPED_BY_SIGNAL)
 		err = detach(tracee->tid);
 	return err;
 }
 
-/* One that runs on another core stops within microseconds; others need ours. */
+/* A thread on another core stops within microseconds; one that waits for our core needs it. */
 #define LOOKS_AT_ONCE 3u
 
 static struct ht_err *poll_until(
@@ -429,7 +431,8 @@ static struct ht_err *set_signal_mask(pid_t tid, uint64_t mask)
 
 struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs)
 {
-	/* In this order: who dies in between has sent it to where its mask is restored. */
+	/* The order matters: if heaptap dies in between, the thread runs to code that restores its
+	 * mask. */
 	struct ht_err *err = set_regs(tracee->tid, regs);
 	if (!err)
 		err = set_signal_mask(tracee->tid, UINT64_MAX);
@@ -440,9 +443,9 @@ struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struc
 
 struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_mask)
 {
-	/* In this order: see tracee_divert. */
+	/* The order matters: see tracee_divert. */
 	struct ht_err *err = set_signal_mask(as_stopped->tid, signal_mask);
-	/* Another thread may have given it a filter since. */
+	/* Another thread may have installed a filter since. */
 	struct user_regs_struct regs = undisturbed_regs(as_stopped);
 	if (only_call_blocks(as_stopped, signal_mask))
 		regs = tracee_resume_regs(&regs, as_stopped->filtered);
@@ -482,7 +485,7 @@ struct ht_err *tracee_stop_again(
 	return err;
 }
 
-/* One failure is not believed, as in insist: it would say that the process has become another. */
+/* Tries twice, like insist: a spurious failure would make the process look like another. */
 static uint64_t peek(pid_t tid, raddr_t addr)
 {
 	uint64_t word = 0;
@@ -527,7 +530,7 @@ struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *trac
 
 	*ret = false;
 	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tracee->tid, (void *)sizeof(config), &config) < 0)
-		return NULL; /* before Linux 5.13: user space rarely uses it there */
+		return NULL; /* before Linux 5.13, where user space rarely uses rseq */
 	if (!config.rseq_abi_pointer)
 		return NULL;
 	uint64_t section_addr;
@@ -538,7 +541,8 @@ struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *trac
 	struct rseq_cs section;
 	err = memory_read(proc, section_addr, &section, sizeof(section));
 	if (err) {
-		/* Its library may just have been unmapped: another moment, or another thread. */
+		/* The library may just have been unmapped: try another moment, or another
+		 * thread. */
 		ht_err_free(err);
 		*ret = true;
 		return NULL;

@@ -6,10 +6,10 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 
-/* FXSAVE's layout, and behind it what XSAVE adds, each register where it always is (the compacted
- * format is the kernel's own): Intel SDM, volume 1, 13.4. */
-#define REGISTERS_LO 32u  /* before: control words, and where x87 was last */
-#define REGISTERS_HI 416u /* up to the header's end: what XSAVE knows of itself */
+/* FXSAVE's layout, followed by what XSAVE adds; every register has a fixed place (the compacted
+ * format stays inside the kernel). Intel SDM, volume 1, 13.4. */
+#define REGISTERS_LO 32u  /* before: control words, and the last x87 instruction */
+#define REGISTERS_HI 416u /* up to the end of the header, where XSAVE describes itself */
 #define EXTENDED_LO  576u
 
 static bool get(pid_t tid, struct vectors *vectors, int set)
@@ -23,7 +23,8 @@ static bool get(pid_t tid, struct vectors *vectors, int set)
 
 struct ht_err *vectors_read(pid_t tid, struct vectors *ret)
 {
-	/* A processor without XSAVE has the older set alone. One failure is not believed. */
+	/* A processor without XSAVE has only the older set. Tries twice, since a single failure may
+	 * be spurious. */
 	if (get(tid, ret, NT_X86_XSTATE) || get(tid, ret, NT_X86_XSTATE) ||
 		get(tid, ret, NT_PRFPREG) || errno == ESRCH)
 		return NULL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registers of a stopped thread that are not general ones (x87, MMX, SSE, AVX ...), as the
- * bytes that the kernel makes of them. A thread in a system call has them as it had them at the
- * call.
+ * The registers of a stopped thread other than the general ones (x87, MMX, SSE, AVX ...), as the
+ * kernel's bytes. In a system call they are as at its entry.
  */
 #pragma once
 
@@ -13,19 +12,19 @@
 #define VECTORS_MAX_BYTES 16384u
 
 struct vectors {
-	int set; /* the kernel's name for them */
+	int set; /* the register set, NT_... */
 	size_t length;
 	uint8_t bytes[VECTORS_MAX_BYTES];
 };
 
-/* A range of the bytes that are what instructions put into registers. */
+/* A range of bytes whose contents come from instructions. */
 struct vectors_part {
 	size_t lo, hi;
 };
 
 #define VECTORS_PARTS 2u
 
-/* `length` 0: the thread was killed while it was stopped. */
+/* `length` is 0 if the thread was killed while it was stopped. */
 HT_MUST_CHECK
 struct ht_err *vectors_read(pid_t tid, struct vectors *ret);
 void vectors_parts(const struct vectors *vectors, struct vectors_part ret[VECTORS_PARTS]);
