@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What may be read and tried for all modules of a process together. Each module has bounds of its
- * own, but one sparse file costs its maker nothing, and can be mapped thousands of times.
+ * Limits for all modules of a process together. Each module has limits of its own, but a sparse
+ * file costs its maker nothing and can be mapped thousands of times.
  */
 #pragma once
 
 #include "format/base.h"
 
-/* Of files, as long as modules are looked for, and again for the calls in their code. An unstripped
+/* Of files: once while modules are found, and once more for the calls in their code. An unstripped
  * browser has a gigabyte of symbols. */
 #define BUDGET_FILES_BYTES (2ul << 30)
 
 struct budget {
-	uint64_t bytes; /* that may still be read */
-	uint64_t steps; /* of lookups */
-	bool spent;	/* something was left out for want of one of them */
+	uint64_t bytes; /* left to read */
+	uint64_t steps; /* left for lookups */
+	bool spent;	/* something was left out because one of them ran out */
 };
 
 static inline bool budget_take(struct budget *budget, uint64_t *left, uint64_t amount)
@@ -27,7 +27,7 @@ static inline bool budget_take(struct budget *budget, uint64_t *left, uint64_t a
 	return true;
 }
 
-/* False: not any more. NULL: there is no such bound. */
+/* Takes `bytes`, or one step, off the budget. False: not enough is left. NULL has no limit. */
 static inline bool budget_bytes(struct budget *budget, uint64_t bytes)
 {
 	return !budget || budget_take(budget, &budget->bytes, bytes);

@@ -7,10 +7,10 @@
 #include "attach/memory/memory.h"
 
 #define ENTRIES_MAX	4096u  /* of a dynamic section */
-#define CHAIN_STEPS_MAX 65536u /* of a hash chain: hostile ones have no end */
+#define CHAIN_STEPS_MAX 65536u /* of a hash chain: a hostile one may be endless */
 #define NAME_MAX_BYTES	GIVEN_NAME_BYTES
 
-/* What the entries say, before anything is checked. */
+/* The entries, unchecked. */
 struct raw {
 	uint64_t symtab, strtab, strsz, syment;
 	uint64_t rela, relasz, relaent, relacount;
@@ -83,7 +83,7 @@ static struct ht_err *raw_read(
 	return NULL;
 }
 
-/* glibc replaces the link-time addresses of the section by real ones, musl and the kernel (for the
+/* glibc replaces the link-time addresses in the section by real ones; musl and the kernel (for the
  * vDSO) do not. */
 static raddr_t locate(const struct module *module, uint64_t ptr, uint64_t bytes)
 {
@@ -142,20 +142,20 @@ struct ht_err *dynamic_read(
 	return soname_read(proc, raw.soname, ret);
 }
 
-/* A lookup in progress; the first error ends it. */
+/* A lookup in progress. Its first error ends it. */
 struct lookup {
 	const struct proc *proc;
 	const struct dynamic *dynamic;
 	struct budget *budget;
 	const char *name;
-	size_t name_bytes; /* with the NUL */
+	size_t name_bytes; /* including the NUL */
 	Elf64_Sym *found;
 	uint32_t *found_index;
 	size_t found_count;
 	struct ht_err *err;
 };
 
-/* Reads element `index` of an array inside of the module; false: there is none. */
+/* Reads element `index` of an array within the module; false: there is none. */
 static bool element_read(
 	struct lookup *lookup, raddr_t array, uint64_t index, void *ret, size_t bytes)
 {

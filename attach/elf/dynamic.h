@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dynamic section of a module, read from the target's memory, and lookup in the dynamic symbol
- * table that it points to. All tables lie inside of the module; what does not is taken as absent.
+ * The dynamic section of a module, read from the target's memory, and lookups in its dynamic symbol
+ * table. A table that is not entirely within the module counts as absent.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "attach/proc/proc.h"
 
 #define DYNAMIC_SONAME_BYTES 32u
-#define DYNAMIC_VERSIONS_MAX 4u /* symbols of one name that dynamic_lookup gives */
+#define DYNAMIC_VERSIONS_MAX 4u /* symbols of one name that dynamic_lookup returns */
 
 struct dynamic_table {
 	raddr_t addr; /* 0: absent */
@@ -19,26 +19,25 @@ struct dynamic_table {
 
 struct dynamic {
 	raddr_t lo, hi;		   /* of the module */
-	struct dynamic_table rela; /* without the leading ARCH_RELOC_RELATIVE ones */
+	struct dynamic_table rela; /* without the leading ARCH_RELOC_RELATIVE entries */
 	struct dynamic_table jmprel;
 	struct dynamic_table strtab;
-	raddr_t symtab; /* its length is not recorded; it ends before `hi` */
+	raddr_t symtab; /* its length is not recorded; it ends below `hi` */
 	raddr_t hash, gnu_hash;
 	raddr_t versym, verdef, verneed;   /* 0: absent (version.h) */
-	char soname[DYNAMIC_SONAME_BYTES]; /* DT_SONAME, or as much of it; "": none */
-	bool symbolic;			   /* its own definitions come before all others for it */
-	bool has_versions; /* of its own names: a reference to another one is not bound to it */
+	char soname[DYNAMIC_SONAME_BYTES]; /* beginning of DT_SONAME; "": none */
+	bool symbolic;	   /* the module's own definitions come first for its references */
+	bool has_versions; /* the module's names have versions: a reference with another version is
+			      not bound to it */
 };
 
 HT_MUST_CHECK
 struct ht_err *dynamic_read(
 	const struct proc *proc, const struct module *module, struct dynamic *ret);
-/*
- * The symbols called `name` that the dynamic linker would find in this module, at most
- * DYNAMIC_VERSIONS_MAX: definitions, and canonical PLT entries (SHN_UNDEF with a value). Each read
- * is a step of `budget` (NULL: unbounded but for the length of a chain); without one there are
- * none. `ret_index`: of each in the symbol table; NULL: not wanted.
- */
+/* Finds the symbols called `name` that the dynamic linker would find in this module, at most
+ * DYNAMIC_VERSIONS_MAX: definitions and canonical PLT entries (SHN_UNDEF with a value). Each read
+ * is a step of `budget`; without steps left, it finds none. NULL: only the length of a hash chain
+ * is limited. `ret_index`: their places in the symbol table; NULL: not wanted. */
 HT_MUST_CHECK
 struct ht_err *dynamic_lookup(const struct proc *proc, const struct dynamic *dynamic,
 	const char *name, struct budget *budget, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX],

@@ -12,11 +12,11 @@
 #include "format/arch.h"
 
 #define SECTIONS_MAX 65535u
-#define TABLE_MAX    (512ul << 20) /* names of a Rust node's symbols: a hundred megabytes */
+#define TABLE_MAX    (512ul << 20) /* symbol names of a Rust node: a hundred megabytes */
 #define READ_BYTES   (1u << 20)
 #define NOTES_BYTES  1024u
 
-/* The bytes from `offset` on, or as many as there are. */
+/* Reads from `offset` on. Returns the bytes read: fewer at the end of the file. */
 static size_t read_at(int fd, void *data, size_t bytes, uint64_t offset)
 {
 	size_t done = 0;
@@ -42,7 +42,7 @@ static bool header_read(int fd, uint64_t bytes, Elf64_Ehdr *ret)
 	       ret->e_shoff < bytes;
 }
 
-/* More sections than a header can say: their number stands in the first one. */
+/* If there are more sections than the header can say, the first section has their number. */
 static size_t section_count(int fd, const Elf64_Ehdr *ehdr)
 {
 	Elf64_Shdr first;
@@ -58,7 +58,7 @@ static struct ht_err *no_memory(void)
 	return ht_err_new(HT_ERR_NOMEM, "no memory for the symbols of a file");
 }
 
-/* May so many bytes still be read? */
+/* Takes `bytes` off the limits; false: not enough is left. */
 static bool spend(struct elf_file *file, uint64_t bytes, uint64_t most)
 {
 	if (bytes > most || bytes > file->left || !budget_bytes(file->budget, bytes)) {
@@ -105,7 +105,7 @@ static struct ht_err *sections_read(int fd, struct budget *budget, struct elf_fi
 	return NULL;
 }
 
-/* The description of the GNU build-id note within; NULL: there is none. */
+/* The contents of the GNU build-id note in `data`; NULL: none. */
 static const uint8_t *note_find(const uint8_t *data, size_t bytes, size_t *ret_bytes)
 {
 	Elf64_Nhdr note;
@@ -184,7 +184,7 @@ const Elf64_Shdr *elf_file_linked(const struct elf_file *file, const Elf64_Shdr 
 
 #define LARGE_PAGE_BYTES (2ul << 20)
 
-/* Of what is read of a node's symbols the first touch of each page is a third of the time. */
+/* A third of the time for a node's symbols is the first touch of each page. */
 static void ask_for_large_pages(uint8_t *data, size_t bytes)
 {
 	size_t before = -(uintptr_t)data & (LARGE_PAGE_BYTES - 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Tables of an ELF file that are not in memory: symbols, relocations, sections by name. The file is
- * hostile, may shrink while it is read, and is never mapped. What is malformed counts as absent.
+ * Tables of an ELF file on disk: symbols, relocations, sections by name. The file is hostile, may
+ * shrink during the read, and is never mapped. Malformed parts count as absent.
  */
 #pragma once
 
@@ -10,49 +10,49 @@
 #include "attach/elf/budget.h"
 #include "format/err.h"
 
-/* So much is read of a file that is open once: a sparse one costs its maker nothing. */
+/* Maximum read of one open file: a sparse file costs its maker nothing. */
 #define ELF_FILE_READ_MAX (1ul << 30)
 
 struct elf_file {
 	int fd; /* the caller's */
 	uint64_t bytes;
 	uint64_t left;		 /* bytes that may still be read */
-	struct budget *budget;	 /* the caller's, of all files */
-	bool partial;		 /* something was asked for that was too much to read */
+	struct budget *budget;	 /* the caller's, for all files */
+	bool partial;		 /* a part was left out because it was too large */
 	const uint8_t *build_id; /* the caller's */
 	size_t build_id_bytes;
 	Elf64_Shdr *section;
 	size_t section_count;
-	char *names; /* of sections, NUL-terminated as a whole */
+	char *names; /* names of the sections, with a NUL at the very end */
 	size_t name_bytes;
 };
 
-/* The contents of a section, or the beginning of them. */
+/* The contents of a section, or their beginning. */
 struct elf_table {
-	uint8_t *data; /* ends with a zero byte that does not count */
+	uint8_t *data; /* followed by a zero byte that does not count */
 	size_t bytes;
 };
 
-/* What is no 64-bit ELF file of x86-64, or has another build-id than this (0 bytes: than none), has
- * no sections. What is read is taken off `budget` (NULL: the file's own bound alone). HT_ERR_NOMEM
- * only. */
+/* Opens the file behind `fd`. It has no sections if it is not a 64-bit ELF file of x86-64 or has
+ * another build-id (`build_id_bytes` 0: if it has one). Takes reads off `budget` (NULL: only the
+ * file's own limit). HT_ERR_NOMEM only. */
 HT_MUST_CHECK
 struct ht_err *elf_file_open(int fd, const uint8_t *build_id, size_t build_id_bytes,
 	struct budget *budget, struct elf_file *ret);
-void elf_file_close(struct elf_file *file); /* leaves the descriptor */
+void elf_file_close(struct elf_file *file); /* leaves the descriptor open */
 
-/* The first section from `from` on that has this type, or that name; NULL: none is left. */
+/* The first section from `from` on with that type; the section with that name. NULL: none. */
 const Elf64_Shdr *elf_file_typed(
 	const struct elf_file *file, uint32_t type, const Elf64_Shdr *from);
 const Elf64_Shdr *elf_file_named(const struct elf_file *file, const char *name);
 /* The section that `section` is linked to; NULL: none. */
 const Elf64_Shdr *elf_file_linked(const struct elf_file *file, const Elf64_Shdr *section);
 
-/* Reads a section; empty when it has no bytes in the file, or too many. */
+/* Reads a section. Empty if it has no bytes in the file, or too many. */
 HT_MUST_CHECK
 struct ht_err *elf_file_read(
 	struct elf_file *file, const Elf64_Shdr *section, struct elf_table *ret);
 void elf_table_deinit(struct elf_table *table);
 
-/* The bytes of the file from `offset` on; as many as there are, none when they are too many. */
+/* Reads up to `bytes` bytes at `offset`. Returns their number; 0 if they are too many. */
 size_t elf_file_bytes(struct elf_file *file, uint64_t offset, void *ret, size_t bytes);

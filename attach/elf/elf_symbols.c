@@ -13,7 +13,7 @@
 #define DEBUG_FILES    "/usr/lib/debug/.build-id/"
 #define BUILD_ID_BYTES 64u
 
-/* Names lie anywhere among megabytes: each would be waited for. */
+/* Names lie anywhere among megabytes: prefetch, or each costs a cache miss. */
 #define AHEAD (8 * sizeof(Elf64_Sym))
 
 static void fetch_name(const struct elf_table *symbols, const struct elf_table *strings, size_t at)
@@ -66,14 +66,14 @@ static int open_debug_file(const struct elf_file *file)
 	char path[sizeof(DEBUG_FILES) + 2 * BUILD_ID_BYTES + sizeof("/.debug")] = DEBUG_FILES;
 	size_t length = strlen(path);
 	struct stat stat;
-	/* Nobody would end us if it hung; detach is safe without it. */
+	/* Nothing would end a read that hangs now, and a detach is safe without the file. */
 	if (slow_is_avoided() || file->build_id_bytes < 2 || file->build_id_bytes > BUILD_ID_BYTES)
 		return -1;
 	for (size_t i = 0; i < file->build_id_bytes; i++)
 		length += (size_t)snprintf(path + length, sizeof(path) - length,
 			i == 1 ? "/%02x" : "%02x", file->build_id[i]);
 	snprintf(path + length, sizeof(path) - length, ".debug");
-	/* That directory may be on another machine. */
+	/* The directory may be on another machine. */
 	pulse_enter();
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd >= 0 && (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode)))

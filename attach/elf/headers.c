@@ -19,7 +19,7 @@ static bool header_valid(const Elf64_Ehdr *ehdr)
 	       ehdr->e_phnum <= PHDRS_MAX && ehdr->e_phoff < INT32_MAX;
 }
 
-/* Keeps the segments ascending: the kernel accepts executables where they are not. */
+/* Keeps the segments ascending: the kernel accepts executables in which they are not. */
 static bool segment_add(struct module *module, const Elf64_Phdr *phdr)
 {
 	if (phdr->p_memsz == 0)
@@ -49,7 +49,7 @@ static bool segments_overlap(const struct module *module)
 	return false;
 }
 
-/* The segment whose first page is the file's, where the ELF header lies. */
+/* The segment that contains the first page of the file, and so the ELF header. */
 static const struct module_segment *header_segment(const struct module *module)
 {
 	for (size_t i = 0; i < module->segment_count; i++)
@@ -88,7 +88,7 @@ static bool place(struct module *module, raddr_t header)
 	return module->lo <= header && header < module->hi && module->hi <= INT64_MAX;
 }
 
-/* The address of what `phdr` describes; 0 when it does not lie in the image. */
+/* The address of what `phdr` describes; 0: outside of the image. */
 static raddr_t inside(const struct module *module, const Elf64_Phdr *phdr)
 {
 	raddr_t addr = module->bias + phdr->p_vaddr;
@@ -192,7 +192,8 @@ bool headers_are_loaded(
 		const struct proc_map *map = proc_maps_find(maps, module->bias + segment->vaddr);
 		if (!map || ((segment->flags & PF_X) && !map->exec))
 			return false;
-		/* Without a file: text moved to huge pages, or an image that never had one. */
+		/* A mapping without a file: text moved to huge pages, or an image that never had a
+		 * file. */
 		if (map->inode && (map->inode != file->inode || map->dev_major != file->dev_major ||
 					  map->dev_minor != file->dev_minor))
 			return false;

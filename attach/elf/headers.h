@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The headers of one ELF image in the target's memory: what a module is made from.
+ * Parses the headers of one ELF image in the target's memory into a module.
  */
 #pragma once
 
@@ -8,16 +8,14 @@
 #include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
 
-/*
- * Reads the image whose ELF header is at `header` and sets the fields of *ret that come from it
- * (bias and span, segments, build-id, dynamic, eh_frame_hdr, tls_bytes, pie); the others are 0.
- * *ret_valid is false for anything but a well-formed x86-64 executable or library; an error
- * concerns the process.
- */
+/* Reads the image with its ELF header at `header`. Sets the fields of `*ret` that come from it
+ * (bias and span, segments, build-id, dynamic, eh_frame_hdr, tls_bytes, pie) and clears the others.
+ * `*ret_valid` is false unless it is a well-formed x86-64 executable or library. Errors concern the
+ * process. */
 HT_MUST_CHECK
 struct ht_err *headers_read(
 	const struct proc *proc, raddr_t header, struct module *ret, bool *ret_valid);
-/* Are all segments mapped where the headers say, from the file that `file` maps or privately? Tells
- * a loaded image from an ELF file that is merely mapped as data. */
+/* Are all segments mapped where the headers say, from the file of the mapping `file` or privately?
+ * This tells a loaded image from an ELF file that is only mapped as data. */
 bool headers_are_loaded(
 	const struct module *module, const struct proc_maps *maps, const struct proc_map *file);

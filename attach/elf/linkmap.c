@@ -7,9 +7,9 @@
 
 #define SPACES_MAX 64u
 #define LINKS_MAX  20000u
-#define EXTENDED   2 /* r_version from which r_next is there (glibc 2.35) */
+#define EXTENDED   2 /* r_version that has r_next (glibc 2.35) */
 
-/* struct r_debug_extended of later headers. */
+/* struct r_debug_extended of newer headers. */
 struct debug_head {
 	struct r_debug base;
 	uint64_t next;
@@ -37,10 +37,9 @@ static raddr_t debug_of(const struct proc *proc, const struct module *module)
 	return 0;
 }
 
-/*
- * The executable's; or the program's that a dynamic linker was started by hand with. A program that
- * is linked statically has its own, or none: another's is that of the program that it emulates.
- */
+/* From the executable, or from the program that a dynamic linker was started with by hand. A static
+ * program has its own list or none: a list of another module belongs to a program that it
+ * emulates. */
 raddr_t linkmap_head(const struct proc *proc, const struct modules *modules)
 {
 	raddr_t found = 0;
@@ -127,7 +126,7 @@ void linkmap_apply(const struct proc *proc, struct modules *modules)
 	struct placing placing = {.modules = modules};
 	uint32_t last = 0;
 	linkmap_walk(proc, linkmap_head(proc, modules), place, &placing);
-	/* The dynamic linker itself is among the first that were loaded; later ones come behind. */
+	/* The dynamic linker is among the modules loaded first; later ones follow it. */
 	for (size_t i = 0; i < modules->count; i++)
 		if (modules->module[i].interpreter)
 			last = modules->module[i].order;

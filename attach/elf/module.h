@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An ELF image that is loaded in the target, and the table of all of them.
+ * An ELF image loaded in the target, and the table of all of them.
  */
 #pragma once
 
@@ -17,19 +17,20 @@ struct module_segment {
 };
 
 struct module {
-	uint64_t id;	/* from 1, in order of discovery; never reused within one struct modules */
-	char *path;	/* as maps prints it; "" if unnamed */
+	uint64_t id;	/* from 1 in order of discovery; never reused within one struct modules */
+	char *path;	/* as maps prints it; "": unnamed */
 	raddr_t bias;	/* load bias: address = vaddr + bias */
 	raddr_t lo, hi; /* page-aligned span of its PT_LOADs */
-	raddr_t text_lo, text_hi; /* span of its executable segments, page-aligned; equal: none */
+	raddr_t text_lo, text_hi; /* page-aligned span of its executable segments; equal: none */
 	uint64_t dev, inode;
 	uint8_t build_id[MODULE_BUILD_ID_MAX];
 	size_t build_id_bytes;
-	bool executable;	/* the main program (AT_ENTRY lies in it) */
+	bool executable;	/* the main program: AT_ENTRY lies in it */
 	bool vdso, interpreter; /* interpreter: the dynamic linker */
 	uint32_t space;		/* namespace (dlmopen); 0: the program's */
-	uint32_t order; /* from 1, in the dynamic linker's list for its namespace; 0: in none */
-	bool initial;	/* loaded with the program, and never unloaded */
+	uint32_t order; /* from 1, position in the dynamic linker's list of its namespace; 0: not
+			   listed */
+	bool initial;	/* loaded with the program and never unloaded */
 	bool pie;	/* ET_DYN */
 	struct module_segment segment[MODULE_SEGMENTS_MAX];
 	size_t segment_count;
@@ -37,11 +38,10 @@ struct module {
 	uint64_t dynamic_bytes;
 	raddr_t eh_frame_hdr; /* PT_GNU_EH_FRAME; 0: none */
 	uint64_t eh_frame_hdr_bytes;
-	/* Of the executable: how far below the thread pointer its thread-local variables begin; 0:
-	 * it has none */
+	/* Executable only: distance of its thread-local variables below the thread pointer; 0:
+	 * none */
 	uint64_t tls_bytes;
-	/* Code that has run for the last time (startcode.h), in a program without a dynamic linker;
-	 * 0 bytes: none. */
+	/* Code that will not run again (startcode.h), in a static program; 0 bytes: none. */
 	raddr_t spent;
 	uint64_t spent_bytes;
 	struct natives natives;
@@ -56,10 +56,10 @@ struct modules {
 void module_deinit(struct module *module);
 void modules_deinit(struct modules *modules);
 const struct module *modules_find(const struct modules *modules, raddr_t addr);
-/* Has the program no dynamic linker? It is linked statically then. */
+/* Is the program linked statically, without a dynamic linker? */
 bool modules_are_static(const struct modules *modules);
-/* Is it none of the program's own code: in a program that is linked statically, something that its
- * C library has not loaded? An emulator in user space maps such for its guest. */
+/* In a static program: has something other than its C library loaded the module? A user-space
+ * emulator maps such modules for its guest. */
 bool module_is_strange(const struct modules *modules, const struct module *module);
-/* The first such module, or NULL. */
+/* The first module for which module_is_strange is true, or NULL. */
 const struct module *modules_strange(const struct modules *modules);

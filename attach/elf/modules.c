@@ -16,7 +16,7 @@
 #include "format/arch.h"
 #include "format/array.h"
 
-/* Reading a device's mapping may act on the device. */
+/* A read of a device's mapping may have an effect. */
 static bool is_device(const struct proc_map *map)
 {
 	return !strncmp(map->name, "/dev/", 5) && strncmp(map->name, "/dev/shm/", 9) != 0;
@@ -28,7 +28,7 @@ static bool may_hold_header(const struct proc_map *map)
 	       !is_device(map);
 }
 
-/* A program without an interpreter is its own, when it is a dynamic linker started by hand. */
+/* A program without an interpreter that is a dynamic linker started by hand. */
 static bool named_like_linker(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -57,7 +57,7 @@ static bool same_image(const struct module *a, const struct module *b)
 	       !memcmp(a->build_id, b->build_id, a->build_id_bytes);
 }
 
-/* Gives the module its number, and what is to be read of its file: once. */
+/* Gives the module its id. Reads its file only the first time. */
 static struct ht_err *identify(const struct proc *proc, const struct proc_map *map,
 	const struct modules *old, struct budget *budget, uint64_t *next_id, struct module *module)
 {
@@ -83,7 +83,7 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 {
 	struct budget budget = {.bytes = BUDGET_FILES_BYTES};
 	size_t capacity = 0;
-	raddr_t end = 0; /* of the last module: two images never share addresses */
+	raddr_t end = 0; /* of the last module: images do not overlap */
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct proc_map *map = &maps->map[i];
 		struct module module;
@@ -184,7 +184,7 @@ struct ht_err *modules_check_machine(const struct proc *proc, const struct proc_
 	char *exe;
 	struct ht_err *err = proc_link(proc, "exe", &exe);
 	for (size_t i = 0; i < maps->count && !err; i++) {
-		Elf64_Ehdr ehdr; /* the two classes share the fields up to e_machine */
+		Elf64_Ehdr ehdr; /* both classes have the same fields up to e_machine */
 		size_t got;
 		if (!has_header(&maps->map[i], exe))
 			continue;

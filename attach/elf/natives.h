@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions of an allocator that is linked into a module, and the GOT words that hold their
- * addresses: no relocation names them, so the symbol tables of the module's file do, or those of
- * its separate debug file.
+ * Functions of an allocator that is linked into a module ("natives"), and the GOT slots that hold
+ * their addresses. No relocation names them; the symbol table of the module's file or of its
+ * separate debug file does.
  */
 #pragma once
 
@@ -15,13 +15,14 @@ struct native {
 	enum family_role role;
 	enum abi_hook hook; /* FAMILY_HOOKED only */
 	raddr_t addr;
-	uint64_t bytes;	     /* of its code; 0: not told */
-	raddr_t usable_size; /* the family's function that tells the size of a block; 0: none */
-	raddr_t plain;	     /* of ABI_NEWS: what is called in its place */
-	uint32_t pointers;   /* words elsewhere than in the GOT that hold its address */
+	uint64_t bytes;	     /* of its code; 0: unknown */
+	raddr_t usable_size; /* the function of its family that returns the size of a block; 0: none
+			      */
+	raddr_t plain;	     /* for a function of ABI_NEWS: what the hook calls instead */
+	uint32_t pointers;   /* words outside of the GOT that hold its address */
 };
 
-/* A word of the GOT that holds a native's address when it is relocated. */
+/* A GOT slot that holds a native's address after relocation. */
 struct native_word {
 	raddr_t addr; /* 8-byte aligned */
 	uint32_t index;
@@ -29,63 +30,64 @@ struct native_word {
 
 #define NATIVE_GUARDS_MAX 4u
 
-/* A function that is watched over (ABI_GUARDS), and is linked in. */
+/* A linked-in function that heaptap guards (ABI_GUARDS). */
 struct native_guard {
 	enum abi_hook hook;
 	raddr_t addr;
 	uint64_t bytes;
 };
 
-/* Of a V8 that is linked in; 0: none. */
+/* Addresses within a linked-in V8; 0: none. */
 struct natives_v8 {
-	raddr_t interpreter; /* its code that runs functions it has not compiled */
+	raddr_t interpreter; /* code that runs functions which V8 has not compiled */
 	uint64_t interpreter_bytes;
-	raddr_t collector; /* what collects garbage where functions are kept */
+	raddr_t collector; /* collects garbage where functions are kept */
 	uint64_t collector_bytes;
-	raddr_t setter; /* what notes which kind of collection a heap is in */
+	raddr_t setter; /* records the kind of collection that a heap is in */
 	uint64_t setter_bytes;
-	bool has_isolate; /* of the executable: */
-	uint64_t isolate; /* what its thread-local variables begin with, up to the isolate in use */
+	bool has_isolate; /* executable only: */
+	uint64_t isolate; /* distance from the start of its thread-local variables to the current
+			     isolate */
 };
 
 struct startcode {
 	raddr_t addr; /* 0: there is none */
 	uint64_t bytes;
-	raddr_t return_to; /* what its last call, which does not return, leaves on the stack */
+	raddr_t return_to; /* return address of its last call, which never returns */
 };
 
 struct natives {
-	struct native *native; /* ascending by address, one for each */
+	struct native *native; /* ascending by address, one for each address */
 	size_t count;
 	struct native_word *word;
 	size_t word_count;
-	bool partial;	    /* the file, or its debug file, has more than is looked at */
-	uint32_t operators; /* of C++, new and delete, that the module takes from another */
-	/* Names with an allocator's prefix that it takes from another. */
+	bool partial;	    /* the file or its debug file has more than heaptap reads */
+	uint32_t operators; /* references to operators new and delete of other modules */
+	/* Names with an allocator's prefix that the module takes from other modules. */
 	char **need;
 	size_t need_count;
 	struct native_guard guard[NATIVE_GUARDS_MAX];
-	size_t guard_count;   /* may be one more than there is room for */
-	uint32_t given;	      /* of those that were given (given.h): bit by index, is one there? */
-	uint32_t given_twice; /* or several of its name? */
-	raddr_t again;	      /* the function that frees again what was freed (family.h); 0: none */
+	size_t guard_count;   /* may exceed the array by one */
+	uint32_t given;	      /* functions that the user has named (given.h), by index: found */
+	uint32_t given_twice; /* found more than once */
+	raddr_t again;	      /* function that frees cached blocks again (family.h); 0: none */
 	uint64_t again_bytes;
 	struct startcode start; /* of the executable */
-	raddr_t eh_frame;	/* where its section of this name is loaded; 0: none */
+	raddr_t eh_frame;	/* loaded address of the section .eh_frame; 0: none */
 	uint64_t eh_frame_bytes;
 	struct natives_v8 v8;
-	raddr_t debug; /* of the executable: what its own C library would tell a debugger of what it
-			  has loaded (linkmap.h); 0: no symbol tells */
+	raddr_t debug; /* executable only: the r_debug of its own C library (linkmap.h); 0: no
+			  symbol names it */
 };
 
 HT_MUST_CHECK
 struct ht_err *natives_copy(const struct natives *from, struct natives *ret);
 void natives_deinit(struct natives *natives);
-/* Notes `name`, which the module takes from another, if it is one of an allocator with a prefix.
- * Beyond 128 names sets `partial` instead. */
+/* Records `name`, which the module takes from another, if it has an allocator's prefix. Beyond 128
+ * names sets `partial` instead. */
 HT_MUST_CHECK
 struct ht_err *natives_add_need(struct natives *natives, const char *name);
-/* Does the module take a function of that name from another? */
+/* Does the module take a function called `name` from another? */
 bool natives_need(const struct natives *natives, const char *name);
-/* The function that begins at `addr`, or NULL. */
+/* The native that begins at `addr`, or NULL. */
 const struct native *natives_find(const struct natives *natives, raddr_t addr);

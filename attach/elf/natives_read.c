@@ -17,7 +17,7 @@
 #define NAME_MAX_BYTES GIVEN_NAME_BYTES
 #define RELAS_MAX      16u /* linkers make two */
 
-/* What of a family is there. */
+/* What was found of a family. */
 struct presence {
 	uint32_t hooks; /* bit by enum abi_hook */
 	bool proved;
@@ -30,7 +30,7 @@ struct reading {
 	struct presence presence[FAMILIES_MAX];
 	raddr_t main_caller;
 	raddr_t given[GIVEN_MAX];
-	struct beginnings wanted; /* of all names that are looked for, but those that were given */
+	struct beginnings wanted; /* the beginnings of all known names, except the user's */
 };
 
 #define GUARDED_PRCTL	"prctl"
@@ -52,7 +52,7 @@ static void wanted_fill(struct beginnings *wanted)
 		beginnings_add(wanted, own_names[i]);
 }
 
-/* A copy that the compiler made of a given function has something behind its name. */
+/* A compiler's copy of a function that the user has named has a suffix. */
 static bool is_wanted(const struct reading *reading, const char *name)
 {
 	size_t index;
@@ -93,7 +93,7 @@ static struct ht_err *native_add(struct natives *natives, const struct family_me
 	return NULL;
 }
 
-/* Functions that a program without a dynamic linker calls past every slot. */
+/* Functions that a static program calls without a slot. */
 static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, const char *name)
 {
 	enum abi_hook hook;
@@ -135,7 +135,7 @@ static void isolate_note(struct reading *reading, const Elf64_Sym *symbol, const
 	reading->natives->v8.isolate = symbol->st_value;
 }
 
-/* Static functions of several files can have one name. */
+/* Static functions of several files may share a name. */
 static void given_note(struct reading *reading, raddr_t addr, const char *name)
 {
 	size_t index;
@@ -198,7 +198,7 @@ static int compare_natives(const void *a, const void *b)
 	const struct native *left = a, *right = b;
 	if (left->addr != right->addr)
 		return left->addr < right->addr ? -1 : 1;
-	/* Of several names the plainest: whatever it takes, the others take, too. */
+	/* Of several names at one address, the plainest: other modules may use any of them. */
 	if (left->role != right->role)
 		return left->role < right->role ? -1 : 1;
 	return (left->hook > right->hook) - (left->hook < right->hook);
@@ -210,11 +210,10 @@ static int compare_natives(const void *a, const void *b)
 	(HOOK(FREE) | HOOK(DALLOCX) | HOOK(SDALLOCX) | HOOK(FREE_SIZED) | HOOK(FREE_ALIGNED_SIZED))
 #define WHOLE (HOOK(MALLOC) | HOOK(CALLOC) | HOOK(REALLOC) | HOOK(FREE))
 
-/*
- * A function that is merely called free, or tc_delete, may be anything, and be called otherwise:
- * only an allocator that is plainly there is believed. A program may have a prefix for its own, and
- * an own mi_malloc(context, size), whose further arguments a hook of malloc's does not pass on.
- */
+/* A function that is merely called free, or tc_delete, may do anything and have any signature: only
+ * an allocator that is plainly present counts. A program may use a prefix for its own functions,
+ * such as a mi_malloc(context, size), whose further arguments a hook of malloc would not pass
+ * on. */
 static bool is_believed(const struct presence *presence, const struct family *family)
 {
 	if (!family->hooked)
@@ -250,7 +249,7 @@ static raddr_t plain_of(const struct natives *natives, const struct native *nati
 	return 0;
 }
 
-/* What throws and has nothing in its place is not seen. */
+/* A function that throws and has no replacement gets no hook. */
 static void news_settle(struct natives *natives, const struct presence presence[FAMILIES_MAX])
 {
 	for (size_t i = 0; i < natives->count; i++) {
@@ -268,8 +267,8 @@ static void news_settle(struct natives *natives, const struct presence presence[
 	}
 }
 
-/* What measures is known now; what is no function of an allocator, or has another name at the same
- * address, goes. */
+/* Now that all names are known: sets usable_size, and drops functions of no allocator and further
+ * names at one address. */
 static void natives_settle(struct natives *natives, struct presence presence[FAMILIES_MAX])
 {
 	size_t kept = 0;
@@ -296,7 +295,7 @@ static void natives_settle(struct natives *natives, struct presence presence[FAM
 
 /* --- words --- */
 
-/* Only a word of the module's own memory is one of its GOT. */
+/* Only a word in the module's own memory can be one of its GOT slots. */
 static struct ht_err *word_add(struct reading *reading, raddr_t addr, const struct native *native)
 {
 	const struct module *module = reading->module;
@@ -325,7 +324,7 @@ static int compare_words(const void *a, const void *b)
 	return (left->index > right->index) - (left->index < right->index);
 }
 
-/* The file may say twice what a word is to hold. */
+/* The file may describe a word twice. */
 static void words_settle(struct natives *natives)
 {
 	size_t kept = 0;
@@ -343,8 +342,8 @@ static bool holds(const Elf64_Shdr *section, uint64_t vaddr)
 	       vaddr - section->sh_addr <= section->sh_size - sizeof(uint64_t);
 }
 
-/* The file's word has the function's link-time address: in a program that is not relocated, or
- * whose relocations are packed (DT_RELR). */
+/* The word in the file holds the function's link-time address: in a program without relocations, or
+ * with packed ones (DT_RELR). */
 static struct ht_err *got_take(
 	struct reading *reading, struct elf_file *file, const Elf64_Shdr *got)
 {
@@ -363,8 +362,8 @@ static struct ht_err *got_take(
 	return err;
 }
 
-/* The link-time address that a relocation gives to its word; 0: it names a symbol of another
- * module, or is of another kind. */
+/* The link-time address that a relocation stores; 0: it names a symbol of another module, or is of
+ * another kind. */
 static uint64_t value_of(const Elf64_Rela *rela, const struct elf_table *symbols)
 {
 	Elf64_Sym symbol;
@@ -396,7 +395,7 @@ static struct ht_err *rela_take(struct reading *reading, const Elf64_Rela *rela,
 		reading->natives->native[found - reading->natives->native].pointers++;
 		return NULL;
 	}
-	/* By that name its slots are found, and judged, without the file. */
+	/* Its slots are found by that name, without the file. */
 	bool named = ELF64_R_TYPE(rela->r_info) != ARCH_RELOC_RELATIVE && !found->family->prefix[0];
 	return named ? NULL : word_add(reading, addr, found);
 }
@@ -442,7 +441,7 @@ static struct ht_err *words_take(struct reading *reading, struct elf_file *file)
 	return err;
 }
 
-/* A program that was linked without --eh-frame-hdr finds it by its own start-up code. */
+/* A program linked without --eh-frame-hdr finds .eh_frame by its own start code. */
 static void eh_frame_take(struct reading *reading, const struct elf_file *file)
 {
 	const struct module *module = reading->module;

@@ -7,9 +7,9 @@
 #include "attach/proc/proc_living.h"
 
 #define CODE_MAX    (64u << 10)
-#define STACK_BYTES 4096u /* from where a program's stack begins to the frame of that code */
+#define STACK_BYTES 4096u /* from the start of a program's stack to the frame of that code */
 #define CALL_BYTES  5u
-#define STACK_FIELD 28u /* of /proc/PID/stat */
+#define STACK_FIELD 28u /* in /proc/PID/stat */
 #define NAME_FIELD  2u
 
 #define STARTS	   "__libc_start_main"
@@ -48,7 +48,7 @@ static raddr_t find_call(const uint8_t *code, size_t bytes, raddr_t at, raddr_t 
 	return found;
 }
 
-/* Where the file has what is loaded at [addr, addr + bytes), of code. */
+/* The place in the file of the code that is loaded at [addr, addr + bytes). */
 static bool find_offset(const struct module *module, raddr_t addr, uint64_t bytes, uint64_t *ret)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -78,7 +78,7 @@ void startcode_settle(
 	free(code);
 }
 
-/* The name, the one field that is text, may hold anything. */
+/* The name is the only text, and may contain anything. */
 static raddr_t stack_start(const char *stat)
 {
 	const char *at = strrchr(stat, ')');
@@ -87,10 +87,8 @@ static raddr_t stack_start(const char *stat)
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/*
- * Nothing but that call puts this address on the stack, which is empty when the program begins: so
- * where it stands the call was made.
- */
+/* Only that call puts this address on the stack, which is empty when the program begins: if the
+ * address is there, the call was made. */
 struct ht_err *startcode_is_over(const struct proc *proc, const struct startcode *code, bool *ret)
 {
 	raddr_t word[STACK_BYTES / sizeof(raddr_t)];

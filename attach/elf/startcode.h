@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code by which a C library that is linked in has begun its program. It runs once, and never
- * comes back: when it has called main for good its bytes are nobody's, like those behind a text
- * segment. glibc's is __libc_start_main, some four kilobytes.
+ * The start code of a linked-in C library. It runs once: after its call of main, which does not
+ * return to it, its bytes are free, like those behind a text segment. In glibc it is
+ * __libc_start_main, some four kilobytes.
  */
 #pragma once
 
@@ -12,16 +12,16 @@
 #include "attach/memory/memory.h"
 #include "attach/proc/proc.h"
 
-/* Adds the names of which startcode_note takes note. */
+/* Adds the names that startcode_note knows. */
 void startcode_add_beginnings(struct beginnings *beginnings);
-/* Takes note of a symbol of the executable. */
+/* Records a symbol of the executable, if it is one of those names. */
 void startcode_note(
 	struct startcode *found, raddr_t *call, raddr_t addr, uint64_t bytes, const char *name);
-/* Looks in the executable's file for its one call of `call`; where that is not to be found there
- * is no such code. */
+/* Looks in the executable's file for the only call of `call` in the start code. If there is not
+ * exactly one, `found` becomes empty. */
 void startcode_settle(
 	struct startcode *found, raddr_t call, const struct module *module, struct elf_file *file);
 
-/* Has it made that call? False where that is not certain. */
+/* Has the start code made its last call? `*ret` is false if that is uncertain. */
 HT_MUST_CHECK
 struct ht_err *startcode_is_over(const struct proc *proc, const struct startcode *code, bool *ret);

@@ -7,9 +7,9 @@
 
 #define INDEX_MASK   0x7fffu
 #define HIDDEN_BIT   0x8000u
-#define FIRST_INDEX  2u	   /* below: local, and the module itself */
-#define ENTRIES_MAX  1024u /* of a table: hostile ones have no end */
-#define UNSURE_INDEX 3u	   /* glibc takes a lower one for a reference without a version */
+#define FIRST_INDEX  2u	   /* below: local symbols and the module itself */
+#define ENTRIES_MAX  1024u /* of a table: a hostile one may be endless */
+#define UNSURE_INDEX 3u	   /* glibc accepts a lower one for a reference without a version */
 
 struct reading {
 	const struct proc *proc;
@@ -29,7 +29,7 @@ static bool part_read(struct reading *reading, raddr_t at, void *ret, size_t byt
 	return got == bytes;
 }
 
-/* A longer name is cut: the hash tells the rest. */
+/* A longer name is cut; the hash tells such names apart. */
 static void name_take(struct reading *reading, uint32_t offset, struct version *ret)
 {
 	const struct dynamic_table *strtab = &reading->dynamic->strtab;

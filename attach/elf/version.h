@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Versions of dynamic symbols (DT_VERSYM and the tables beside it), and whether the dynamic linker
- * takes a definition for a reference, as glibc's do_lookup_x decides it.
+ * Versions of dynamic symbols (DT_VERSYM and its tables), and whether the dynamic linker accepts a
+ * definition for a reference, as do_lookup_x of glibc decides.
  */
 #pragma once
 
@@ -11,14 +11,15 @@
 
 /* The version of one symbol. */
 struct version {
-	bool told; /* the module gives its symbols versions */
+	bool told; /* the module has versions */
 	bool hidden;
 	uint16_t index; /* in the module's tables; below 2: no version of its own */
 	uint32_t hash;	/* 0: no version */
 	char name[VERSION_NAME_BYTES];
 };
 
-/* Of symbol `index` of the module. What its tables do not hold is taken as no version. */
+/* Reads the version of symbol `index` of the module. A symbol that the tables lack has no
+ * version. */
 HT_MUST_CHECK
 struct ht_err *version_read(const struct proc *proc, const struct dynamic *dynamic, uint32_t index,
 	struct budget *budget, struct version *ret);
@@ -26,7 +27,7 @@ struct ht_err *version_read(const struct proc *proc, const struct dynamic *dynam
 enum version_match {
 	VERSION_OTHER,
 	VERSION_SAME,
-	VERSION_UNSURE, /* a reference without a version: it depends on what else is defined */
+	VERSION_UNSURE, /* a reference without a version: depends on the other definitions */
 };
 
 enum version_match version_match(const struct version *wanted, const struct version *defined);

@@ -67,7 +67,7 @@ static const struct native *native_of(const struct belief *belief, const struct 
 	return module ? natives_find(&module->natives, slot->real) : NULL;
 }
 
-/* One may have several names. */
+/* One function may have several names. */
 static bool is_like(enum abi_hook one, enum abi_hook other)
 {
 	return abi_is_new(one) == abi_is_new(other) && abi_shape_of(one) == abi_shape_of(other);

@@ -12,9 +12,9 @@
 #include "attach/proc/fd.h"
 
 #define CHUNK_BYTES (1u << 20)
-#define OVERLAP	    5u	       /* an opcode of two bytes, and three of its displacement */
-#define PLACES_MAX  65536u     /* whose surroundings are looked at */
-#define STEPS_MAX   (1u << 27) /* reads, calls looked up, places held against a function */
+#define OVERLAP	    5u	       /* a two-byte opcode and three bytes of its displacement */
+#define PLACES_MAX  65536u     /* places whose surroundings are examined */
+#define STEPS_MAX   (1u << 27) /* reads, calls looked up, places compared with a function */
 #define NAMED_MAX   3u
 
 /* An instruction that refers to a function. */
@@ -32,7 +32,7 @@ struct look {
 	struct place *place; /* ascending */
 	size_t count;
 	struct budget *budget;
-	bool partial; /* the file has more than is looked at */
+	bool partial; /* the file has more than heaptap reads */
 };
 
 static struct ht_err *no_memory(void)
@@ -42,7 +42,8 @@ static struct ht_err *no_memory(void)
 
 /* --- code --- */
 
-/* call and jmp rel32, jcc rel32, lea disp32(%rip): whatever else has such four bytes is none. */
+/* call and jmp rel32, jcc rel32, lea disp32(%rip). Other bytes that look like them are no
+ * reference. */
 static bool refers(const uint8_t *disp)
 {
 	return disp[-1] == 0xe8 || disp[-1] == 0xe9 || (disp[-2] == 0x0f && disp[-1] >> 4 == 8) ||
@@ -112,7 +113,7 @@ static size_t place_from(const struct look *look, raddr_t at)
 	return lo;
 }
 
-/* Takes back what is within a function of the allocator itself. */
+/* Withdraws places within a function of the allocator itself. */
 static struct ht_err *inner_take(void *context, const Elf64_Sym *symbol, const char *name)
 {
 	struct look *look = context;
@@ -189,7 +190,7 @@ static bool is_asked_for(const struct module *module, const struct family *famil
 	return module->executable || family->prefix[0] || family->given;
 }
 
-/* Words that lead to a function which has no hook. */
+/* Words that lead to a function without a hook. */
 static size_t unseen_words(const struct natives *natives, size_t index)
 {
 	size_t count = 0;
@@ -198,7 +199,7 @@ static size_t unseen_words(const struct natives *natives, size_t index)
 	return natives->native[index].role == FAMILY_UNSEEN ? count : 0;
 }
 
-/* Modules that call by its name what has no hook. */
+/* Modules that call a function without a hook by its name. */
 static size_t unseen_needs(const struct modules *modules, const struct native *native)
 {
 	size_t count = 0;
@@ -227,7 +228,7 @@ static struct ht_err *functions_add(struct coverage *coverage, const struct modu
 	return NULL;
 }
 
-/* It is called by somebody: by a table of the program's, or as dlsym told. */
+/* Is it one that the user has named, which may be called through a table or dlsym? */
 static bool is_given(const struct native *native)
 {
 	return native->family->given && native->role == FAMILY_HOOKED;
@@ -284,8 +285,8 @@ static bool comes_first(const struct module *module, const struct module *than)
 	return !module->space && module->order && (!than || module->order < than->order);
 }
 
-/* The module whose operator new the program's names are bound to. That of the C++ library calls
- * malloc, as do those that programs bring; that of an allocator takes from itself. */
+/* Finds the module whose operator new the program's references are bound to. The C++ library's
+ * calls malloc, as do operators that programs bring; an allocator's own do not. */
 static struct ht_err *operators_read(const struct proc *proc, const struct modules *modules,
 	struct budget *budget, struct coverage *coverage)
 {
@@ -309,7 +310,7 @@ static struct ht_err *operators_read(const struct proc *proc, const struct modul
 		const struct module *module = &modules->module[i];
 		if (module == first || !module->natives.operators)
 			continue;
-		/* The C++ library's own references are of no use to a program in C. */
+		/* References of the C++ library itself do not matter to a C program. */
 		err = module_symbol(proc, module, "_Znwm", budget, &found);
 		if (err || found)
 			continue;
@@ -366,7 +367,7 @@ void coverage_deinit(struct coverage *coverage)
 	*coverage = (struct coverage){0};
 }
 
-/* --- in words --- */
+/* --- text --- */
 
 static void family_describe(FILE *out, const struct coverage *coverage, const struct family *family)
 {
@@ -382,7 +383,7 @@ static void family_describe(FILE *out, const struct coverage *coverage, const st
 		fprintf(out, " and %zu more", named - NAMED_MAX);
 }
 
-/* Is it the first of its family that has calls which are not seen? */
+/* Is it the first function of its family with unseen calls? */
 static bool begins_family(const struct coverage *coverage, size_t index)
 {
 	for (size_t i = 0; i < index; i++)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which calls of the allocators that are linked in pass a slot, and which go past all of them:
- * straight to the function, or by its address that the code loads. Read from files; nothing of the
- * target's memory is touched.
+ * Which calls of linked-in allocators go through a slot, and which bypass all slots: direct calls,
+ * and calls of an address that the code loads. Read from files; does not touch the target's memory.
  */
 #pragma once
 
@@ -12,31 +11,31 @@
 struct coverage_function {
 	const struct native *native; /* of one of the modules */
 	const struct module *module;
-	size_t slots;  /* that are tapped, or would be */
-	bool at_entry; /* it is hooked at its entry, which sees all of them */
-	size_t places; /* in code outside of the allocator that call it, or load its address */
+	size_t slots;  /* with a hook, or to get one */
+	bool at_entry; /* has an entry hook, which sees every call */
+	size_t places; /* in code outside of the allocator that call it or load its address */
 };
 
 struct coverage {
-	struct coverage_function *function; /* those that anything refers to */
+	struct coverage_function *function; /* those with any reference */
 	size_t count;
-	const struct module *operators; /* allocator whose operator new is not seen; NULL: none */
-	const struct module *partial;	/* whose file has more than is looked at; NULL: none */
-	size_t places; /* sum of those above, and of the modules' references to such operators,
-			and of the modules that are looked at in part */
+	const struct module *operators; /* allocator whose operator new has no hook; NULL: none */
+	const struct module *partial;	/* its file has more than heaptap reads; NULL: none */
+	size_t places; /* sum over the functions, plus references to such operators, plus modules
+			  read in part */
 };
 
-/* For the executable's allocators, and those of other modules that have names of their own (mi_,
- * _rjem_). The result points into `modules`. */
+/* For the allocators of the executable, and those of other modules with a prefix (mi_, _rjem_). The
+ * result points into `modules`. Free with coverage_deinit. */
 HT_MUST_CHECK
 struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *modules, const struct slots *slots, struct coverage *ret);
-/* Of what was loaded since modules had ids below `first_id`: a module whose file has more than is
- * looked at; NULL: none. How many are there? */
+/* Among modules with ids from `first_id` on: one whose file has more than heaptap reads, and how
+ * many there are; NULL: none. */
 const struct module *coverage_partial_since(const struct modules *modules,
 	const struct slots *slots, uint64_t first_id, size_t *ret_count);
 void coverage_deinit(struct coverage *coverage);
 
-/* "jemalloc (_rjem_malloc, _rjem_sdallocx and 3 more)": whose calls are not seen; "" when all are.
- * malloc'd; NULL: no memory. */
+/* Names the functions with calls that heaptap does not see, such as "jemalloc (_rjem_malloc,
+ * _rjem_sdallocx and 3 more)"; "": none. malloc'd; NULL: no memory. */
 char *coverage_unseen(const struct coverage *coverage);

@@ -5,21 +5,21 @@
 
 #define OPERATOR_NEW "_Znwm"
 
-/* Libraries whose symbols tell. */
+/* Libraries that are recognised by their symbols. */
 static const struct {
-	const char *soname;  /* DT_SONAME begins with it; NULL: whatever it is */
+	const char *soname;  /* DT_SONAME begins with it; NULL: any */
 	const char *same;    /* has the address of operator new; NULL: none */
-	const char *release; /* is there, and is not in the debug form */
+	const char *release; /* exists, except in the debug build */
 	const char *bytes, *aligned;
 } known[] = {
-	/* Nothing of jemalloc's that is exported leads to its operators. */
+	/* No exported symbol of jemalloc leads to its operators. */
 	{"libjemalloc.so", NULL, "mallocx", "malloc", "aligned_alloc"},
 	{NULL, "tc_new", FAMILY_TCMALLOC_RELEASE, "tc_malloc_skip_new_handler", "tc_memalign"},
-	/* The alignment of aligned_alloc must divide the size. */
+	/* aligned_alloc would require an alignment that divides the size. */
 	{NULL, "mi_new", "mi_new", "mi_malloc", "mi_memalign"},
 };
 
-/* What is linked in has names in the file. */
+/* A linked-in allocator has names in the file. */
 static bool natives_tell(const struct natives *natives, raddr_t operator_new, struct cxxops *ret)
 {
 	const struct native *its = natives_find(natives, operator_new);

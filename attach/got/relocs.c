@@ -10,7 +10,7 @@
 
 #define TABLE_MAX_BYTES (64u << 20)
 
-/* Room for the longest name with its NUL: a name without one within is none. */
+/* Room for the longest name and its NUL. A longer name is none of ours. */
 #define NAME_BYTES		  GIVEN_NAME_BYTES
 #define X(id, name, shape, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
 ABI_HOOKS(X)
@@ -23,8 +23,7 @@ ABI_GUARDS(X)
 ABI_MAPPINGS(X)
 #undef X
 
-/* A table of the module, copied; shorter than announced where the target does not let it be read.
- */
+/* A copy of a table of the module; shorter than announced if the target cannot be read. */
 struct table {
 	uint8_t *data;
 	size_t bytes;
@@ -67,9 +66,9 @@ static size_t rela_count(const struct table *table)
 	return table->bytes / sizeof(Elf64_Rela);
 }
 
-/* What the relocations use of the symbol table. */
+/* How much of the symbol table the relocations use. */
 struct usage {
-	uint64_t symbols; /* one more than the highest index */
+	uint64_t symbols; /* highest index plus one */
 	uint64_t relocs;
 };
 
@@ -85,7 +84,7 @@ static void usage_add(struct usage *usage, const struct table *relas)
 	}
 }
 
-/* The part of the symbol table that is used; its length is recorded nowhere. */
+/* The used part of the symbol table, whose length is not recorded. */
 static struct dynamic_table symbols_used(const struct dynamic *dynamic, const struct usage *usage)
 {
 	uint64_t fits = (dynamic->hi - dynamic->symtab) / sizeof(Elf64_Sym);
@@ -93,8 +92,8 @@ static struct dynamic_table symbols_used(const struct dynamic *dynamic, const st
 	return (struct dynamic_table){dynamic->symtab, count * sizeof(Elf64_Sym)};
 }
 
-/* Names are copied whole or, where few of many are used (Node.js has 15 MB of them), read one by
- * one: copying would make the target's pages resident. */
+/* Names are copied as a whole or, if few of many are used (Node.js has 15 MB of them), read one by
+ * one: a copy would make the target's pages resident. */
 struct names {
 	const struct proc *proc;
 	struct budget *budget;
@@ -132,12 +131,12 @@ static struct ht_err *name_read(
 	return NULL;
 }
 
-/* All names by their hash: every relocation of a program is asked for its own. */
+/* A hash table of all names: heaptap looks up every relocation of the program. */
 #define BUCKETS 256u
 
 struct name_table {
-	uint32_t generation;	/* of those that were given */
-	uint16_t head[BUCKETS]; /* number + 1; 0: none */
+	uint32_t generation;	/* of given_generation */
+	uint16_t head[BUCKETS]; /* number plus one; 0: none */
 	uint16_t next[TAP_NAMES_MAX];
 };
 
@@ -150,7 +149,7 @@ static uint32_t bucket_of(const char *name)
 	return (hash ^ hash >> 16) % BUCKETS;
 }
 
-/* Of two with one name the first counts. */
+/* If two numbers have one name, the first counts. */
 static void names_add(struct name_table *table, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = to; i-- > from;) {
@@ -176,7 +175,7 @@ static uint32_t find_name(const char *name)
 	return TAP_NAMES_MAX;
 }
 
-/* The name of symbol `index`; "": none, or one that is too long. */
+/* The name of symbol `index`; "": none, or too long. */
 static struct ht_err *symbol_name(const struct names *names, const struct table *symbols,
 	uint64_t index, char ret[NAME_BYTES])
 {
@@ -192,7 +191,7 @@ static struct ht_err *symbol_name(const struct names *names, const struct table 
 	return err;
 }
 
-/* Which name symbol `index` has; TAP_NAMES_MAX: none of them. */
+/* The number of the name of symbol `index`; TAP_NAMES_MAX: none. */
 static struct ht_err *name_of(
 	const struct names *names, const struct table *symbols, uint64_t index, uint32_t *ret)
 {
@@ -210,7 +209,7 @@ static struct ht_err *append(struct relocs *relocs, size_t *capacity, const stru
 	return NULL;
 }
 
-/* The tables that the relocations of one module are read from. */
+/* The tables from which the relocations of one module are read. */
 struct source {
 	const struct module *module;
 	struct table rela, jmprel, symbols;

@@ -115,7 +115,7 @@ static bool is_defined(const struct scope_name *name)
 	return false;
 }
 
-/* Then a module's own references are bound to it. */
+/* If so, the module's own references are bound to it. */
 static bool is_protected(const struct scope_name *name)
 {
 	for (size_t i = 0; i < name->count; i++)
@@ -124,7 +124,7 @@ static bool is_protected(const struct scope_name *name)
 	return false;
 }
 
-/* 0: several, or one that has to be asked which function it is (STT_GNU_IFUNC). */
+/* Returns 0 if there are several definitions, or an indirect one (STT_GNU_IFUNC). */
 static raddr_t address_of(const struct module *module, const struct scope_name *name)
 {
 	raddr_t found = 0;
@@ -141,15 +141,15 @@ static raddr_t address_of(const struct module *module, const struct scope_name *
 	return found;
 }
 
-/* May a name in `from` be bound to `module` at all? glibc's dynamic linker defines allocator
- * functions that the C library's take the place of. */
+/* May `from` use the definition of `module` at all? glibc's dynamic linker defines allocator
+ * functions that the C library's replace. */
 static bool in_sight(const struct module *from, const struct module *module)
 {
 	return module->space == from->space && !module->order == !from->order &&
 	       !module->interpreter && !module->vdso;
 }
 
-/* An auditor has a namespace of its own, and is asked about each name that is bound. */
+/* An auditor has a namespace of its own, and decides each binding. */
 static struct ht_err *is_audited(struct scope *scope, bool *ret)
 {
 	struct ht_err *err = NULL;
@@ -166,7 +166,7 @@ static struct ht_err *is_audited(struct scope *scope, bool *ret)
 	return err;
 }
 
-/* Those that define a name, as one module sees them. */
+/* The definitions of a name that one module sees. */
 struct definitions {
 	const struct module *first;
 	size_t count, with_versions;
@@ -195,15 +195,15 @@ static struct ht_err *find_definitions(
 	return NULL;
 }
 
-/* Is the first one it, whoever refers to the name? One without versions suits every reference, one
- * with versions those that name no other library's. */
+/* Is the first definition certain for every reference? One without versions suits all references;
+ * one with versions suits those that do not name another library's version. */
 static bool is_first_certain(const struct scope *scope, const struct definitions *found)
 {
 	const struct dynamic *first = &scope->tables[found->first - scope->modules->module].dynamic;
 	return found->first->initial && (!first->has_versions || found->with_versions == 1);
 }
 
-/* The address of the definition; 0: it is none to be sure of. */
+/* The address of the definition; 0: uncertain. */
 static raddr_t definition_address(const struct module *module, const Elf64_Sym *symbol)
 {
 	raddr_t addr = module->bias + symbol->st_value;
@@ -211,8 +211,8 @@ static raddr_t definition_address(const struct module *module, const Elf64_Sym *
 	return is_function && addr >= module->text_lo && addr < module->text_hi ? addr : 0;
 }
 
-/* Does the module define the name for this reference? `*ret_addr` 0: it does, or may, and where is
- * not certain. */
+/* Does the module define the name for this reference? `*ret_addr` is 0 if it does or may, at an
+ * uncertain address. */
 static struct ht_err *is_taken_from(struct scope *scope, const struct module *module,
 	uint32_t number, const struct version *wanted, bool *ret_taken, raddr_t *ret_addr)
 {
@@ -238,7 +238,7 @@ static struct ht_err *is_taken_from(struct scope *scope, const struct module *mo
 	return err;
 }
 
-/* The next module behind `order` in the order of loading that `from` looks into; NULL: none. */
+/* The next module after `order` in load order that `from` looks into; NULL: none. */
 static const struct module *module_behind(
 	const struct scope *scope, const struct module *from, uint32_t order)
 {
@@ -252,8 +252,8 @@ static const struct module *module_behind(
 	return found;
 }
 
-/* As the dynamic linker looks: through the modules in the order of loading, for a definition of the
- * version that is asked for. */
+/* As the dynamic linker: looks through the modules in load order for a definition with the
+ * requested version. */
 static struct ht_err *bind_by_version(struct scope *scope, const struct module *from,
 	uint32_t number, uint32_t symbol, raddr_t *ret)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A word that a relocation names, and that may hold an address of an allocator's function.
+ * A word that a relocation names and that may hold the address of an allocator's function.
  */
 #pragma once
 
@@ -8,30 +8,30 @@
 #include "format/base.h"
 
 enum slot_verdict {
-	SLOT_TAP,	 /* holds a function of that name: the allocator's, or a preloaded shim's */
+	SLOT_TAP, /* holds a function of that name: the allocator's, or a preloaded wrapper's */
 	SLOT_UNRESOLVED, /* lazy, not bound yet */
-	SLOT_EMPTY,	 /* 0, or not relocated yet: the dynamic linker may be about to write it, or
-			    to add the load bias to it; a weak reference to nothing stays 0 */
-	SLOT_FOREIGN,	 /* named like an allocator but holds something else (an own table, another
-			    tool, what the program itself stored there) */
-	SLOT_DATA,	 /* not a whole aligned function pointer: points behind one, or is packed;
-			  * a guard's pointer in data */
-	SLOT_OURS,	 /* holds a thunk of ours */
-	SLOT_SKIPPED,	 /* in the dynamic linker or the vDSO */
+	SLOT_EMPTY, /* 0 or not relocated yet: the dynamic linker may be about to write it or to add
+		       the load bias. A weak reference without a definition stays 0 */
+	SLOT_FOREIGN, /* has an allocator's name but holds something else: the program's own table,
+			 another tool, a value the program stored */
+	SLOT_DATA, /* not a whole aligned function pointer: points behind a function, or is packed;
+		      or a guard's pointer in data */
+	SLOT_OURS, /* holds a thunk of heaptap */
+	SLOT_SKIPPED, /* in the dynamic linker or the vDSO */
 };
 
 struct slot {
-	raddr_t addr;	/* 8-byte aligned, but for SLOT_DATA */
-	uint64_t value; /* what it held when read */
+	raddr_t addr;	/* 8-byte aligned, except for SLOT_DATA */
+	uint64_t value; /* the contents at the time of the read */
 	uint64_t module_id;
-	uint32_t type; /* ARCH_RELOC_*; RELATIVE: of a native, however its word is relocated */
+	uint32_t type; /* ARCH_RELOC_*; RELATIVE for a native, whatever relocates its word */
 	enum abi_hook hook;
-	uint32_t name;	 /* of the function that it is called by (relocs.h) */
-	uint32_t symbol; /* that its relocation refers to, in the module's symbol table; 0: none */
+	uint32_t name;	 /* the name by which the function is called (names.h) */
+	uint32_t symbol; /* the symbol of its relocation in the module's symbol table; 0: none */
 	enum slot_verdict verdict;
-	/* SLOT_TAP: the function to call: `value`, or where that is a canonical PLT entry of a
-	 * non-PIE executable, the definition the entry leads to; never an address that leads
-	 * through a slot again. SLOT_UNRESOLVED: what it would be bound to; 0: not certain, look
+	/* SLOT_TAP: the function to call: `value`, or the definition behind it if `value` is a
+	 * canonical PLT entry of a non-PIE executable; never an address that leads through a slot
+	 * again. SLOT_UNRESOLVED: what the dynamic linker would bind it to; 0: uncertain, look
 	 * again later. */
 	raddr_t real;
 };

@@ -12,16 +12,16 @@
 #include "format/arch.h"
 #include "format/array.h"
 
-#define SLOTS_MAX     65536u /* programs have up to a dozen for each module */
-#define FUNCTIONS_MAX 256u   /* a program has one allocator, or a few, of two dozen functions */
-#define BINDER_BYTES  8u     /* of code: endbr64 and four bytes that tell */
+#define SLOTS_MAX     65536u /* programs have up to a dozen in each module */
+#define FUNCTIONS_MAX 256u   /* a program has one allocator or a few, of two dozen functions each */
+#define BINDER_BYTES  8u     /* of code: endbr64 and the four bytes that matter */
 
 struct scan {
 	const struct proc *proc;
 	const struct modules *modules;
 	raddr_t thunk_lo, thunk_hi;
 	bool with_natives, with_mappings;
-	bool with_names; /* slots_read_left: whatever an earlier tap may have written */
+	bool with_names; /* slots_read_left: everything that an earlier capture may have changed */
 	struct scope scope;
 	struct belief belief;
 	struct slots *slots;
@@ -39,7 +39,7 @@ static bool is_ours(const struct scan *scan, raddr_t value)
 	return value >= scan->thunk_lo && value < scan->thunk_hi;
 }
 
-/* What an address is to the name it is called by. */
+/* What an address is for the name by which it is called. */
 enum meaning { MEANS_OTHER, MEANS_FUNCTION, MEANS_CANONICAL_PLT };
 
 static enum meaning symbol_meaning(
@@ -100,10 +100,8 @@ static struct ht_err *judge_canonical(
 	return err;
 }
 
-/*
- * push $index ends the PLT entry of every linker but mold, whose unbound slots lead to the head of
- * the PLT: push %r11; push GOT+8(%rip). With or without endbr64 before.
- */
+/* push $index ends the PLT entry of every linker except mold, whose unbound slots lead to the head
+ * of the PLT: push %r11; push GOT+8(%rip). An endbr64 may precede either. */
 static bool is_binder(const uint8_t *code)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -122,8 +120,8 @@ struct ht_err *slots_is_lazy(const struct proc *proc, raddr_t value, bool *ret)
 	return err;
 }
 
-/* A lazy slot is ours to bind only when it is relocated: glibc adds the load bias to what it finds
- * in one that is not. */
+/* heaptap may bind a lazy slot only after its relocation: until then glibc adds the load bias to
+ * its contents. */
 static struct ht_err *judge_other(struct scan *scan, struct slot *slot, const struct module *own)
 {
 	bool lazy = false;
@@ -137,7 +135,7 @@ static struct ht_err *judge_other(struct scan *scan, struct slot *slot, const st
 	return err;
 }
 
-/* `real` is what the module's file says: no other function is ours to call by that word. */
+/* `real` comes from the module's file: heaptap must not call another function for this word. */
 static void judge_native(const struct scan *scan, struct slot *slot, const struct module *own)
 {
 	if (slot->value == slot->real)
@@ -187,16 +185,16 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 	return NULL;
 }
 
-/* A canonical PLT entry is bound as the module is that holds it. */
+/* A canonical PLT entry is bound for the module that contains it. */
 static struct ht_err *bind(struct scan *scan, struct slot *slot)
 {
 	const struct module *binder = modules_find(scan->modules, slot->value);
-	/* Another's entry is bound by that one's own reference. */
+	/* Another module's entry is bound by the reference of that module. */
 	uint32_t symbol = binder && binder->id == slot->module_id ? slot->symbol : 0;
 	return binder ? scope_bind(&scan->scope, binder, slot->name, symbol, &slot->real) : NULL;
 }
 
-/* musl's dynamic linker is the C library too: strdup and the like call malloc by its slots. */
+/* musl's dynamic linker is the C library too: strdup and others call malloc through its slots. */
 static struct ht_err *is_skipped(struct scan *scan, const struct module *module, bool *ret_skipped)
 {
 	*ret_skipped = module->vdso;
@@ -222,14 +220,14 @@ static struct ht_err *append(struct scan *scan, const struct slot *slot)
 	return NULL;
 }
 
-/* The verdict that the relocation alone gives; SLOT_TAP: it depends on the value. */
+/* The verdict by the relocation alone; SLOT_TAP: the value decides. */
 static enum slot_verdict verdict_before_value(const struct reloc *reloc, bool skipped)
 {
 	if (skipped)
 		return SLOT_SKIPPED;
 	bool is_data = reloc->type == ARCH_RELOC_WORD;
-	/* A guard is not worth a page that stays behind for a pointer that the program has copied.
-	 */
+	/* A pointer that the program has copied would keep heaptap's page in the target: not worth
+	 * it for a guard. */
 	bool left_alone = is_data && (reloc->addend || abi_is_guard(reloc->hook));
 	return left_alone || reloc->addr % sizeof(uint64_t) ? SLOT_DATA : SLOT_TAP;
 }
@@ -260,7 +258,7 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		size_t got;
 		err = memory_read_some(
 			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got);
-		/* What a tap has left leads to no module. */
+		/* A thunk of an earlier capture leads to no module. */
 		if (!err && got == sizeof(slot.value) &&
 			(may || !modules_find(scan->modules, slot.value)))
 			err = append(scan, &slot);
@@ -301,7 +299,7 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 	return err;
 }
 
-/* A word that no relocation names: its value is all that tells, as of a native's. */
+/* A word without a relocation that names it: like a native's, judged by its value alone. */
 static struct ht_err *collect_unlock(struct scan *scan)
 {
 	struct unlock unlock = {0};
@@ -367,8 +365,8 @@ static int compare_addr(const void *a, const void *b)
 	const struct slot *left = a, *right = b;
 	if (left->addr != right->addr)
 		return left->addr < right->addr ? -1 : 1;
-	/* What the file says of a word comes before the name that its relocation has, which may
-	 * tell nothing alone. */
+	/* The file's statement about a word goes before the name in its relocation, which may be
+	 * ambiguous. */
 	return (right->type == ARCH_RELOC_RELATIVE) - (left->type == ARCH_RELOC_RELATIVE);
 }
 
@@ -392,7 +390,7 @@ static struct ht_err *usable_size_of(
 						 : scope_usable_size(&scan->scope, module, ret);
 }
 
-/* What no program has: the slot is left as it is. */
+/* More functions than any program has: leaves the slot alone. */
 static void leave(struct slots *slots, struct slot *slot, const struct module *module)
 {
 	slot->real = 0;
@@ -434,9 +432,9 @@ static bool provides(const struct slots *slots, uint64_t module_id, enum abi_hoo
 	return false;
 }
 
-/* What measures the blocks of the program's realloc; 0 when there is none, or more than one, or
- * some are tapped, and do not tell any more. One that nobody calls by its name is not what another
- * library's code calls. */
+/* The function that returns the size of a block of the program's realloc; 0: none, several, or
+ * unknown because some slots have hooks. A realloc that no slot names is not the one that another
+ * library calls. */
 static raddr_t usable_size_of_realloc(const struct slots *slots)
 {
 	raddr_t found = 0;
@@ -455,8 +453,8 @@ static raddr_t usable_size_of_realloc(const struct slots *slots)
 	return found;
 }
 
-/* glibc's reallocarray calls whatever realloc the program has: its blocks are not glibc's where
- * that is another's, and glibc's malloc_usable_size must not touch them. */
+/* glibc's reallocarray calls whatever realloc the program has. If that is another allocator's,
+ * glibc's malloc_usable_size must not touch the blocks. */
 static void correct_foreign_sizes(struct slots *slots)
 {
 	for (size_t i = 0; i < slots->function_count; i++) {
@@ -502,8 +500,8 @@ static struct ht_err *scan_run(struct scan *scan)
 static struct ht_err *read_slots(struct scan *scan)
 {
 	*scan->slots = (struct slots){0};
-	/* Of a static program the functions are hooked at their entry, or none is: it calls prctl
-	 * and syscall past every slot. */
+	/* In a static program all functions get entry hooks or none does: it calls prctl and
+	 * syscall without a slot. */
 	scan->with_natives = !modules_are_static(scan->modules);
 	struct ht_err *err = scope_init(scan->proc, scan->modules, &scan->scope);
 	if (!err)

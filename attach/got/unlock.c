@@ -21,8 +21,8 @@ static const struct module *find_linker(const struct modules *modules)
 	return NULL;
 }
 
-/* The C library's own, or that of its thread library. Another one of that name is not what the
- * dynamic linker calls. */
+/* The function in the C library or its thread library. The dynamic linker does not call another of
+ * that name. */
 static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
 {
 	static const char *const sonames[] = {"libc.so.6", "libpthread.so.0"};
@@ -42,10 +42,10 @@ static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
 	return err;
 }
 
-/* Where a hooked word leads. */
+/* Where a word with a hook leads. */
 struct hooks {
 	raddr_t lo, hi;
-	const struct proc_maps *maps; /* NULL: lo and hi tell */
+	const struct proc_maps *maps; /* NULL: lo and hi decide */
 };
 
 static bool is_hook(const struct hooks *hooks, raddr_t value)
@@ -54,7 +54,7 @@ static bool is_hook(const struct hooks *hooks, raddr_t value)
 	return hooks->maps ? map && ours_is(map->name) : value >= hooks->lo && value < hooks->hi;
 }
 
-/* Takes the only word of the segment that holds the function, or leads to a hook. */
+/* Finds the only word of the segment that holds the function or leads to a hook. */
 static struct ht_err *search(const struct scope *scope, const struct module *linker,
 	const struct module_segment *segment, const struct hooks *hooks, struct unlock *unlock,
 	size_t *count)
@@ -107,16 +107,16 @@ struct ht_err *unlock_find_left(
 #define SIGN_OF_2_35 "_dl_find_object"
 
 #define WORDS_PER_LOCK (sizeof(pthread_mutex_t) / sizeof(uint64_t))
-#define WORD_OF_KIND   2u /* with __spins above it in the second half of a later word */
+#define WORD_OF_KIND   2u /* with __spins above it, in the upper half of a later word */
 #define LOCKS_MAX      3u
 
-/* A recursive one, as it is when nothing more has been set: kind, and behind it no more words. */
+/* A recursive mutex in its default state: a kind, and no other bits set behind it. */
 static bool is_lock(const uint64_t *word)
 {
 	return word[WORD_OF_KIND] == PTHREAD_MUTEX_RECURSIVE && !word[3] && !word[4];
 }
 
-/* Of dlopen, of the lists and, since 2.34, of thread-local storage: one behind the other. */
+/* The locks of dlopen, of the lists and, since 2.34, of thread-local storage stand in a row. */
 static void find_locks(
 	const uint64_t *word, size_t count, raddr_t lo, struct unlock_locks *ret, size_t *ret_found)
 {
