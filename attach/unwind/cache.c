@@ -20,17 +20,17 @@
 
 #define MAGIC	    0x454c424154505448ull /* "HTPTABLE" */
 #define SUFFIX	    ".table"
-#define NEW	    "new."	  /* what an entry is called until it is whole */
-#define NEW_STALE_S 3600	  /* nobody writes at one for so long */
-#define BLOCK_BYTES 4096u	  /* the least that a file takes */
+#define NEW	    "new."	  /* prefix of an entry until it is complete */
+#define NEW_STALE_S 3600	  /* older ones are abandoned: no write takes that long */
+#define BLOCK_BYTES 4096u	  /* the least that a file takes on disk */
 #define STORE_MAX   (128ul << 20) /* by one attach */
 #define NAME_BYTES  (2 * MODULE_BUILD_ID_MAX + sizeof(SUFFIX))
 
-/* A file: this, the table, .eh_frame. */
+/* A file: this header, the table, .eh_frame. */
 struct header {
 	uint64_t magic;
-	uint64_t compiler; /* CACHE_COMPILER, from the Makefile: what made the table */
-	uint64_t checksum; /* of all the rest */
+	uint64_t compiler; /* CACHE_COMPILER of the Makefile: the compiler of the table */
+	uint64_t checksum; /* of everything behind the header */
 	uint64_t text_lo, text_hi, eh_frame_vaddr, eh_frame_bytes, table_bytes;
 	uint64_t build_id_bytes;
 	uint8_t build_id[MODULE_BUILD_ID_MAX];
@@ -44,7 +44,7 @@ struct cache {
 /* --- the directory
  * -------------------------------------------------------------------------------------------- */
 
-/* Nobody else can have written to it. */
+/* Could only this user have written to it? */
 static bool is_ours(const struct stat *st)
 {
 	return st->st_uid == geteuid() && !(st->st_mode & (S_IWGRP | S_IWOTH));
@@ -54,7 +54,7 @@ static bool parent_path(char path[PATH_MAX])
 {
 	const char *given = secure_getenv("XDG_CACHE_HOME"), *home = secure_getenv("HOME");
 	int length = 0;
-	/* A relative one is to be ignored, says the XDG specification. */
+	/* The XDG specification says to ignore a relative path. */
 	if (given && given[0] == '/')
 		length = snprintf(path, PATH_MAX, "%s", given);
 	else if (geteuid() == 0)
@@ -122,13 +122,13 @@ static void files_add(struct files *files, const char *name, const struct stat *
 	files->bytes += file->bytes;
 }
 
-/* A heaptap that was killed while it wrote leaves one. */
+/* A heaptap that was killed while it wrote leaves such a file. */
 static bool is_abandoned(const char *name, const struct stat *st)
 {
 	return !strncmp(name, NEW, strlen(NEW)) && st->st_mtim.tv_sec + NEW_STALE_S < time(NULL);
 }
 
-/* Whatever else lies there is somebody's. */
+/* Other files there do not belong to heaptap. */
 static bool is_our_name(const char *name)
 {
 	size_t length = strlen(name), suffix = strlen(SUFFIX);
@@ -332,7 +332,7 @@ void cache_store(struct cache *cache, const struct cache_key *key, const struct 
 	if (fd < 0)
 		return;
 	bool whole = file_write(fd, &header, table, input->eh_frame);
-	/* Some file systems say only now that there was no room. */
+	/* Some file systems report a full disk only now. */
 	whole &= close(fd) == 0;
 	if (!whole || renameat(cache->dir_fd, new_name, cache->dir_fd, name) < 0)
 		unlinkat(cache->dir_fd, new_name, 0);

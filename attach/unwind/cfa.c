@@ -42,7 +42,7 @@ enum {
 	CFA_OPCODES = 0x30,
 };
 
-/* What expressions are recognised by. */
+/* Opcodes of the expressions that heaptap recognises. */
 enum {
 	OP_DEREF = 0x06,
 	OP_AND = 0x1a,
@@ -56,12 +56,12 @@ enum {
 };
 
 enum operand {
-	UNKNOWN, /* as the first operand: so is the opcode */
+	UNKNOWN, /* as the first operand: the opcode is unknown */
 	NONE,
 	REG,
 	OFFSET,
 	FACTORED,  /* offset in units of data_align */
-	SFACTORED, /* the same, signed */
+	SFACTORED, /* as FACTORED, signed */
 	DELTA1,	   /* distance of 1, 2, 4 bytes in units of code_align */
 	DELTA2,
 	DELTA4,
@@ -97,7 +97,7 @@ static const uint8_t operands[CFA_OPCODES][2] = {
 	[CFA_GNU_NEGATIVE_OFFSET_EXTENDED] = {REG, FACTORED},
 };
 
-/* An instruction with its operands scaled. */
+/* An instruction with its scaled operands. */
 struct insn {
 	uint8_t op;	/* without a packed operand */
 	uint64_t first; /* register, distance or address */
@@ -279,7 +279,7 @@ static bool state_restore(struct cfa_run *run)
 	return true;
 }
 
-/* Executes one instruction; moves `*at` when it is one of those that do. */
+/* Executes one instruction; moves `*at` if it advances the location. */
 static bool insn_execute(struct cfa_run *run, const struct insn *insn, uint64_t *at)
 {
 	struct cfa_state *state = &run->state;
@@ -349,7 +349,7 @@ static bool insn_execute(struct cfa_run *run, const struct insn *insn, uint64_t 
 	}
 }
 
-/* Runs up to the instruction that leaves `*at`, or to the end of the program. */
+/* Runs until an instruction moves `*at`, or to the end of the program. */
 static bool program_run(struct cfa_run *run, uint64_t *at)
 {
 	uint64_t start = *at;
@@ -375,7 +375,7 @@ static bool rbp_slot_of(const struct cfa_place *rbp, unsigned *ret)
 	switch (rbp->kind) {
 	case CFA_PLACE_DEFAULT:
 	case CFA_PLACE_SAME:
-	/* No caller can need it: to keep the value does no harm. */
+	/* The caller cannot need the value, so keeping it is harmless. */
 	case CFA_PLACE_UNDEFINED:
 		*ret = 0;
 		return true;

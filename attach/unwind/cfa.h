@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Runs the CFA programs of CIE and FDE and says, address range by address range, how to unwind: as
- * an ABI_RULE_* word, or that no such word can express it. Reading of doubtful programs follows
- * libgcc, the unwinder that they were tested with. Hostile input: work is proportional to the
- * program's length, memory is fixed.
+ * Runs the CFA programs of a CIE and an FDE. Tells for each address range how to unwind, as an
+ * ABI_RULE_* word, or that no such word can express it. Reads doubtful programs like libgcc, the
+ * unwinder that they were tested with. Input is hostile: work is proportional to the program's
+ * length, memory is fixed.
  */
 #pragma once
 
 #include "attach/unwind/eh_frame.h"
 #include "format/abi_unwind.h"
 
-/* Nested DW_CFA_remember_state; compilers use one or two. */
+/* Nesting of DW_CFA_remember_state; compilers use one or two levels. */
 #define CFA_REMEMBER_MAX 32u
 
 /* Where the caller's value of a register is. */
@@ -32,15 +32,15 @@ enum cfa_kind {
 	CFA_UNSET,
 	CFA_REGISTER, /* reg + offset */
 	CFA_DRAP,     /* *(rbp + operand) */
-	CFA_PLT,      /* rsp + 8, and 8 more where (pc & 15) >= operand: the linker's PLT */
-	CFA_UCONTEXT, /* the interrupted rsp in the ucontext at rsp */
+	CFA_PLT,      /* rsp + 8, plus 8 where (pc & 15) >= operand: the linker's PLT */
+	CFA_UCONTEXT, /* the interrupted rsp, in the ucontext at rsp */
 	CFA_OTHER,
 };
 
 struct cfa_state {
 	enum cfa_kind kind;
 	uint64_t reg;	/* DWARF number */
-	int64_t offset; /* kept through the kinds that are expressions */
+	int64_t offset; /* kept while the kind is an expression */
 	int64_t operand;
 	struct cfa_place rbp, rsp, ra;
 };
@@ -49,29 +49,30 @@ struct cfa_state {
 struct cfa_row {
 	uint64_t lo, hi;
 	bool expressible;
-	uint32_t rule; /* ABI_RULE_NONE unless expressible */
+	uint32_t rule; /* ABI_RULE_NONE if no rule can express it */
 };
 
 struct cfa_run {
 	const struct eh_section *section;
 	const struct eh_cie *cie;
 	struct bytes program;
-	uint64_t lo, hi; /* from where no row has been given yet; end of the FDE */
-	bool malformed;	 /* the program is; the rest of the range is one inexpressible row */
+	uint64_t lo, hi; /* beginning of the next row; end of the FDE */
+	bool malformed;	 /* the program is malformed: the rest of the range is one inexpressible row
+			  */
 	struct cfa_state initial, state;
 	unsigned remembered_count;
 	struct cfa_state remembered[CFA_REMEMBER_MAX];
 };
 
-/* The state after the CIE's program, with which its FDEs begin. False: it is malformed. */
+/* Runs the program of a CIE. Its FDEs begin with the state `ret`. False: malformed. */
 HT_MUST_CHECK
 bool cfa_state_of_cie(
 	const struct eh_section *section, const struct eh_cie *cie, struct cfa_state *ret);
 
-/* Starts the program of `fde`. `section` and fde->cie are borrowed until the last cfa_run_next. */
+/* Starts the program of `fde`. Borrows `section` and fde->cie until the last cfa_run_next. */
 void cfa_run_start(struct cfa_run *run, const struct eh_section *section, const struct eh_fde *fde,
 	const struct cfa_state *initial);
-/* Gives the next row: together they cover [fde->lo, fde->hi) ascending without a hole. Neighbours
- * may have equal rules. False: there are no more. */
+/* Returns the next row. The rows cover [fde->lo, fde->hi), ascending and without a hole. Neighbours
+ * may have equal rules. False: no more rows. */
 HT_MUST_CHECK
 bool cfa_run_next(struct cfa_run *run, struct cfa_row *ret);

@@ -81,7 +81,7 @@ static bool entry_take(struct bytes *in, struct bytes *ret)
 	return true;
 }
 
-/* The data announced by the letters of `augmentation`, which starts with 'z'. */
+/* Parses the data that the letters of `augmentation`, which begins with 'z', announce. */
 static bool augmentation_data_parse(struct bytes *in, const char *augmentation, struct eh_cie *cie)
 {
 	for (const char *letter = augmentation + 1; *letter; letter++) {
@@ -174,7 +174,7 @@ static bool cie_parse(struct bytes in, struct eh_cie *ret)
 	return true;
 }
 
-/* Makes reader->cie the one that lies `distance` bytes before `id_at`. */
+/* Makes the CIE `distance` bytes before `id_at` reader->cie. */
 static bool cie_select(struct eh_reader *reader, const uint8_t *id_at, uint32_t distance)
 {
 	if (distance > (size_t)(id_at - reader->section.bytes.at))

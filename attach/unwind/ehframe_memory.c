@@ -8,13 +8,13 @@
 #include "attach/memory/memory.h"
 #include "attach/unwind/eh_frame.h"
 
-/* Of .eh_frame_hdr: version, three encodings, a pointer of at most 10 bytes. */
+/* .eh_frame_hdr: version, three encodings, a pointer of at most 10 bytes. */
 #define HDR_VERSION 1u
 #define HDR_READ    14u
 
-#define COMPARE_BYTES (64u << 10) /* at a time: stays in the processor's cache */
+#define COMPARE_BYTES (64u << 10) /* compared at once: fits the processor's cache */
 
-/* The address where .eh_frame_hdr says that .eh_frame begins; false when it says nothing usable. */
+/* Reads the address of .eh_frame from .eh_frame_hdr; false: unusable. */
 static bool hdr_parse(const struct eh_section *hdr, uint64_t *ret)
 {
 	struct bytes in = hdr->bytes;
@@ -24,7 +24,7 @@ static bool hdr_parse(const struct eh_section *hdr, uint64_t *ret)
 	       bytes_u8(&in, &table_encoding) && eh_pointer(&in, hdr, pointer_encoding, ret);
 }
 
-/* Bytes from `vaddr` to the end of the segment that holds it; 0: none does. */
+/* Bytes from `vaddr` to the end of its segment; 0: it is in none. */
 static uint64_t segment_bytes_from(const struct module *module, uint64_t vaddr)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -35,7 +35,7 @@ static uint64_t segment_bytes_from(const struct module *module, uint64_t vaddr)
 	return 0;
 }
 
-/* Finds .eh_frame; *ret_bytes 0 when there is none. Addresses are link-time ones. */
+/* Finds .eh_frame. `*ret_bytes` is 0 if there is none. Addresses are link-time ones. */
 static struct ht_err *eh_frame_find(const struct proc *proc, const struct module *module,
 	uint64_t *ret_vaddr, uint64_t *ret_bytes)
 {
@@ -66,7 +66,7 @@ static struct ht_err *eh_frame_find(const struct proc *proc, const struct module
 	return NULL;
 }
 
-/* Reads what is readable of `bytes` bytes, malloc'd. */
+/* Reads the readable part of `bytes` bytes, malloc'd. */
 static struct ht_err *eh_frame_read(
 	const struct proc *proc, raddr_t addr, uint64_t bytes, uint8_t **ret, size_t *ret_read)
 {
@@ -88,7 +88,7 @@ static struct ht_err *eh_frame_read(
 	return err;
 }
 
-/* What would be compiled, without the bytes; eh_frame_bytes as many as there may be. */
+/* Sets everything for a compilation except the bytes; eh_frame_bytes is the maximum. */
 static struct ht_err *input_find(
 	const struct proc *proc, const struct module *module, struct unwind_input *ret)
 {
@@ -113,7 +113,7 @@ static struct ht_err *input_compile(const struct proc *proc, const struct module
 		return err;
 	input->eh_frame = data;
 	err = table_compile(input, ret, ret_stats);
-	/* Where it did not end by itself the table depends on how much could be read. */
+	/* Without a terminator the table depends on how much could be read: do not store it. */
 	if (!err && ret_stats->section_bytes) {
 		input->eh_frame_bytes = ret_stats->section_bytes;
 		cache_store(cache, &(struct cache_key){module->build_id, module->build_id_bytes},
@@ -123,7 +123,7 @@ static struct ht_err *input_compile(const struct proc *proc, const struct module
 	return err;
 }
 
-/* Are the `bytes` bytes at `addr` of the target these? */
+/* Are the `bytes` bytes at `addr` of the target equal to these? */
 static struct ht_err *bytes_compare(const struct proc *proc, raddr_t addr, const uint8_t *expected,
 	size_t bytes, bool *ret_equal)
 {
@@ -141,7 +141,7 @@ static struct ht_err *bytes_compare(const struct proc *proc, raddr_t addr, const
 	return NULL;
 }
 
-/* Is what is kept of exactly these bytes, and are they those of the target? */
+/* Does the entry have exactly the .eh_frame of the target? */
 static struct ht_err *entry_compare(const struct proc *proc, const struct module *module,
 	const struct unwind_input *input, const struct unwind_input *kept, bool *ret_equal)
 {
@@ -154,7 +154,7 @@ static struct ht_err *entry_compare(const struct proc *proc, const struct module
 		kept->eh_frame_bytes, ret_equal);
 }
 
-/* *ret NULL: there is nothing kept for this module as it is. */
+/* `*ret` is NULL if the cache has nothing for this module as it is. */
 static struct ht_err *table_recall(const struct proc *proc, const struct module *module,
 	const struct unwind_input *input, struct cache *cache, struct abi_table **ret)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds a loaded module's .eh_frame in the target's memory and gives the table of it, compiled or
- * kept.
+ * Finds a loaded module's .eh_frame in the target's memory and returns its table, from the cache or
+ * compiled.
  */
 #pragma once
 
@@ -9,18 +9,18 @@
 #include "attach/unwind/cache.h"
 
 /*
- * Table of `module`, malloc'd; its addresses are offsets from module->bias. A module without usable
- * .eh_frame_hdr gets a table of FRAME rows. At most TABLE_EH_FRAME_MAX bytes are read: .eh_frame is
- * taken to reach to the end of its segment or of what is readable. HT_ERR_FORMAT: the module is too
- * large for a table.
+ * Returns the table of `module`, malloc'd, with addresses as offsets from module->bias. A module
+ * without a usable .eh_frame_hdr gets FRAME rows only. Reads at most TABLE_EH_FRAME_MAX bytes:
+ * .eh_frame is assumed to reach to the end of its segment or of the readable memory. HT_ERR_FORMAT:
+ * the module is too large for a table.
  *
- * Where `cache`, which may be NULL, has the table for the very .eh_frame that lies in the target,
- * it is not compiled again; otherwise it is kept there.
+ * If `cache` (may be NULL) has the table for exactly the .eh_frame in the target, does not compile
+ * it; otherwise stores it there.
  */
 HT_MUST_CHECK
 struct ht_err *ehframe_memory_table(const struct proc *proc, const struct module *module,
 	struct cache *cache, struct abi_table **ret, bool *ret_cached);
-/* The same without a cache. */
+/* As ehframe_memory_table without a cache. */
 HT_MUST_CHECK
 struct ht_err *ehframe_memory_compile(const struct proc *proc, const struct module *module,
 	struct abi_table **ret, struct unwind_stats *ret_stats);

@@ -14,10 +14,11 @@
 #define AREA_ALIGN 64u
 #define LONG_BYTES (128u << 10) /* of .eh_frame_hdr: 16,000 functions, a microsecond each */
 #define RANGES_MAX 16384u
-#define PIECES_MAX 3u	 /* of what is one mapping */
-#define GAPS_MAX   1024u /* that are looked at in a module; node has 113 */
+#define PIECES_MAX 3u	 /* of one mapping */
+#define GAPS_MAX   1024u /* examined in a module; node has 113 */
 /* Snapshots take turns in as many places as there are caches. Each place has its own cache, and the
- * word that names it never changes: whoever still walks by an old snapshot writes nowhere else. */
+ * word that names the cache never changes: an agent that still walks by an old snapshot writes
+ * nowhere else. */
 #define PLACE_BYTES                                                                                \
 	ht_align_up(sizeof(struct abi_snapshot) + RANGES_MAX * sizeof(struct abi_range),           \
 		HT_PAGE_BYTES)
@@ -27,7 +28,7 @@
 
 struct compiled {
 	uint64_t module_id;
-	/* Of the same file, wherever it is loaded; a library may come and go. */
+	/* Identify the file, wherever it is loaded; a library may be unloaded and return. */
 	uint64_t dev, inode, text_bytes;
 	uint8_t build_id[MODULE_BUILD_ID_MAX];
 	size_t build_id_bytes;
@@ -40,7 +41,7 @@ struct publish {
 	size_t count;
 	struct publish_counts counts;
 	struct publish_interpreter interpreter;
-	uint64_t next_off; /* free from here on for tables */
+	uint64_t next_off; /* free for tables from here on */
 	uint32_t generation;
 	uint16_t epoch;
 };
@@ -73,7 +74,7 @@ static bool is_of(const struct compiled *entry, const struct module *module)
 	       entry->text_bytes == module->text_hi - module->text_lo;
 }
 
-/* Tables are relative to the load bias. */
+/* Tables are relative to the load bias, so the file alone decides. */
 static struct compiled *find(const struct publish *publish, const struct module *module)
 {
 	for (size_t i = 0; i < publish->count; i++)
@@ -83,7 +84,7 @@ static struct compiled *find(const struct publish *publish, const struct module 
 	return NULL;
 }
 
-/* Constructors are called from the dynamic linker's entry, which tells nothing of itself. */
+/* The dynamic linker calls constructors from its entry code, which has no CFI. */
 static struct ht_err *end_at_entry(
 	const struct proc *proc, const struct module *module, struct abi_table **table)
 {
@@ -98,8 +99,8 @@ static struct ht_err *end_at_entry(
 	return table_fill_at(table, ehdr.e_entry, abi_rule_make(ABI_RULE_END, 0, 0));
 }
 
-/* Hand-written functions that tell nothing of themselves and keep rbp frames: all collections of
- * garbage go through one of V8's. */
+/* Hand-written functions without CFI that keep rbp frames: every garbage collection of V8 goes
+ * through one. */
 static struct ht_err *find_frames(
 	const struct proc *proc, const struct module *module, struct abi_table **table)
 {
@@ -168,7 +169,7 @@ static uint64_t area_end(const uint8_t *local)
 	return config->near[0] ? ABI_NEAR_OFF : ABI_SHARED_OFF;
 }
 
-/* Where the area is full, stacks end in modules that come later, and are counted as cut. */
+/* If the area is full, stacks end in the modules that come later, and count as cut. */
 static void place_tables(struct publish *publish, uint8_t *local, raddr_t base)
 {
 	uint64_t end = area_end(local);
@@ -196,13 +197,13 @@ static int by_lo(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* What the agent knows by itself. */
+/* Mappings that the agent recognises itself. */
 static bool is_near(const struct proc_map *map)
 {
 	return map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF && ours_is(map->name);
 }
 
-/* The module that the interpreter is in, as long as it is loaded. */
+/* The module of the interpreter, while it is loaded. */
 static const struct module *find_interpreter(
 	const struct publish *publish, const struct modules *modules)
 {
@@ -213,7 +214,7 @@ static const struct module *find_interpreter(
 	return NULL;
 }
 
-/* Where a second mapping of that module's file has the interpreter; 0: it has not. */
+/* The interpreter in a second mapping of that module's file; 0: not in it. */
 static raddr_t find_copy(
 	const struct publish *publish, const struct module *module, const struct proc_map *map)
 {
@@ -232,8 +233,8 @@ static raddr_t find_copy(
 	return 0;
 }
 
-/* Puts a range, and in the middle of it the interpreter that begins at `at`, if it does and there
- * is room. */
+/* Adds a range, split around the interpreter if that begins within it (at `at`) and there is
+ * room. */
 static size_t put_range(const struct publish *publish, const struct abi_range *whole, raddr_t at,
 	size_t room, struct abi_range *range)
 {
@@ -256,7 +257,7 @@ static size_t put_range(const struct publish *publish, const struct abi_range *w
 	return count + (range[count].lo < whole->hi);
 }
 
-/* Modules by their tables, anonymous executable mappings (JIT code) by the frame pointer rule. */
+/* Modules use their tables; anonymous executable mappings (JIT code) use the frame pointer rule. */
 static size_t gather(const struct publish *publish, raddr_t base, const struct modules *modules,
 	const struct proc_maps *maps, struct abi_range *range)
 {
@@ -284,7 +285,7 @@ static size_t gather(const struct publish *publish, raddr_t base, const struct m
 	return count;
 }
 
-/* Without gaps: a thread that is none of these finds that out at the first 0. */
+/* Without gaps: an agent thread that is not listed stops at the first 0. */
 static void put_scripts(
 	const struct publish_interpreter *interpreter, struct abi_snapshot *snapshot)
 {
@@ -310,7 +311,7 @@ struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t
 	uint64_t cache_off = ABI_CACHES_OFF + turn * ABI_CACHE_BYTES;
 	struct abi_snapshot *snapshot = (void *)(local + at);
 
-	/* Who walks by what was here finds nothing, rather than a mixture. */
+	/* An agent that still walks by the old contents must find nothing rather than a mixture. */
 	__atomic_store_n(&snapshot->range_count, 0, __ATOMIC_SEQ_CST);
 	memcpy(snapshot->range, range, count * sizeof(*range));
 	memset(local + cache_off, 0, ABI_CACHE_BYTES);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Puts unwind tables and snapshots where the agent reads them: the tables area of the image's
- * memfd. A snapshot in force is never changed, so the agent needs no lock; its place is used again
+ * Writes unwind tables and snapshots where the agent reads them: the tables area of the image's
+ * memfd. A snapshot in use never changes, so the agent needs no lock; its place is reused
  * ABI_CACHE_COUNT snapshots later. Tables are kept by file, so that a new snapshot after dlopen
- * compiles only what is new.
+ * compiles only new files.
  */
 #pragma once
 
@@ -15,43 +15,40 @@
 
 struct publish;
 
-/* `local`: the memfd mapped here, `base`: the image's address in the target; `compiled` from
+/* `local`: where the memfd is mapped here; `base`: the image's address in the target. `compiled` of
  * publish_compile may be NULL. */
 HT_MUST_CHECK
 struct ht_err *publish_create(struct publish **ret);
 void publish_destroy(struct publish *publish);
 
-/*
- * Gets the tables of all modules that have none yet, from `cache` (NULL: none) or compiled: the
- * slow part, before anything is touched. A module whose unwind information is unusable gets none
- * (frame pointers only).
- */
+/* Gets the missing tables of all modules, from `cache` (NULL: none) or compiled. This is the slow
+ * part: call it before anything changes in the target. A module with unusable unwind information
+ * gets no table (frame pointers only). */
 HT_MUST_CHECK
 struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 	const struct modules *modules, struct cache *cache);
 
-/* Would publish_compile without a cache take some ten milliseconds or more? */
+/* Would publish_compile without a cache take about ten milliseconds or more? */
 bool publish_is_long(const struct publish *publish, const struct modules *modules);
 
-/* Code of an interpreter, in a module and wherever that part of its file is mapped again. */
+/* The code of an interpreter, in its module and in further mappings of that part of the module's
+ * file. */
 struct publish_interpreter {
 	uint64_t module_id;
 	raddr_t lo;
-	uint64_t bytes;			       /* 0: there is none */
-	int words;			       /* from rbp: what a frame of it runs */
+	uint64_t bytes; /* 0: there is none */
+	int words;	/* offset from rbp of the word that names what a frame runs */
 	uint64_t scripts[ABI_SCRIPTS_THREADS]; /* as in abi_snapshot, with gaps */
 };
 
-/* For the snapshots that follow. */
+/* For the snapshots after this call. */
 void publish_set_interpreter(
 	struct publish *publish, const struct publish_interpreter *interpreter);
 
-/*
- * Writes the tables that are not in the memfd yet and a new snapshot of modules and executable
- * anonymous mappings, and puts it in force: always, so that no range of a module that is gone is
- * ever applied to another. Where there is no room for a module's table, stacks are cut there.
- * `new_epoch`: a range now means another module than before.
- */
+/* Writes the missing tables and a new snapshot of modules and executable anonymous mappings, and
+ * activates it. Always writes one, so that no range of an unloaded module ever applies to another.
+ * If a module's table finds no room, stacks end in that module. `new_epoch`: a range now belongs to
+ * another module than before. */
 HT_MUST_CHECK
 struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t base,
 	const struct modules *modules, const struct proc_maps *maps, bool new_epoch);

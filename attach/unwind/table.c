@@ -8,18 +8,18 @@
 #include "attach/unwind/cfa.h"
 #include "format/array.h"
 
-#define ROWS_FIRST    1024u /* room, at first */
+#define ROWS_FIRST    1024u /* initial room */
 #define GAP_MERGE_MAX 15u   /* alignment between functions */
 #define GAP_FRAME_MIN 1025u /* more than stubs and padding: code without CFI */
 
-/* Distinct rules per table; the most seen in a real module are 864. */
+/* Distinct rules in a table; the most seen in a real module are 864. */
 #define RULES_MAX      16384u
 #define RULE_HASH_BITS 15
 
-/* A row that cannot be expressed, told from other NONE rows until the table is packed. */
+/* A row that no rule expresses: distinct from NONE rows until the table is packed. */
 #define RULE_UNSUPPORTED (1u << 31)
 
-/* A place in the text as offset from compiler.lo: TABLE_TEXT_MAX makes it fit. */
+/* A position in the text as an offset from compiler.lo, which TABLE_TEXT_MAX keeps small. */
 struct row {
 	uint32_t at;
 	uint32_t rule;
@@ -72,7 +72,8 @@ static struct ht_err *spans_push(struct spans *spans, const struct span *span)
 	return NULL;
 }
 
-/* Adds a row unless the one before goes on. `first`: index of the first row it may continue. */
+/* Adds a row unless the one before has the same rule. `first`: index of the first row that may be
+ * extended. */
 static struct ht_err *rows_extend(struct rows *rows, size_t first, uint32_t at, uint32_t rule)
 {
 	if (rows->count > first && rows->row[rows->count - 1].rule == rule)
@@ -178,7 +179,7 @@ static struct ht_err *gap_add(struct compiler *compiler, uint32_t lo, uint32_t h
 	return rows_extend(rows, 0, lo, abi_rule_make(ABI_RULE_FRAME, 0, 0));
 }
 
-/* Where FDEs overlap, the one that begins first has the bytes. */
+/* If FDEs overlap, the one that begins first covers the common bytes. */
 static struct ht_err *spans_merge(struct compiler *compiler)
 {
 	uint32_t done = 0;
@@ -203,8 +204,8 @@ static struct ht_err *spans_merge(struct compiler *compiler)
 	return gap_add(compiler, done, (uint32_t)(compiler->hi - compiler->lo));
 }
 
-/* The index of `rule` in the dictionary; that of unsupported rows when it is full. `slot` has
- * 2^RULE_HASH_BITS zeroed words: index + 1. */
+/* Index of `rule` in the dictionary; of RULE_UNSUPPORTED if the dictionary is full. `slot`:
+ * 2^RULE_HASH_BITS words, zeroed, with index + 1. */
 static uint32_t rule_intern(struct compiler *compiler, uint32_t *slot, uint32_t rule)
 {
 	uint32_t mask = (1u << RULE_HASH_BITS) - 1;
@@ -243,7 +244,7 @@ static struct ht_err *rules_intern(struct compiler *compiler)
 	return NULL;
 }
 
-/* Header with every count and offset; `rows` as they stand in the table. */
+/* A header with every count and offset. `rows`: their number in the table. */
 static struct abi_table layout_make(uint64_t lo, uint64_t hi, uint32_t rows, uint32_t rules)
 {
 	struct abi_table layout = {
@@ -262,7 +263,7 @@ static struct abi_table layout_make(uint64_t lo, uint64_t hi, uint32_t rows, uin
 	return layout;
 }
 
-/* Each granule begins with a row of its own: that adds one wherever none begins there already. */
+/* Each granule begins with a row of its own, which adds a row unless one begins there already. */
 static uint32_t packed_row_count(const struct compiler *compiler)
 {
 	uint64_t count = (compiler->hi - compiler->lo) / ABI_GRANULE_BYTES;
@@ -368,7 +369,7 @@ static bool layout_is_sound(const struct abi_table *table, size_t bytes)
 	return layout.bytes == bytes && !memcmp(&layout, table, sizeof(layout));
 }
 
-/* Do the rows of each granule begin with its first byte, ascend, and name rules that there are? */
+/* Do the rows of each granule begin at its first byte, ascend, and name existing rules? */
 static bool rows_are_sound(const struct abi_table *table)
 {
 	const uint8_t *base = (const uint8_t *)table;
@@ -410,7 +411,7 @@ bool table_is_sound(const struct abi_table *table, size_t bytes)
 	return true;
 }
 
-/* Reads item `index` of an array at byte `offset` of a table; false when it lies outside. */
+/* Reads item `index` of the array at byte `offset` of a table; false: outside of it. */
 static bool item_read(const struct abi_table *table, uint32_t offset, uint32_t index,
 	size_t item_bytes, void *ret)
 {
@@ -421,7 +422,7 @@ static bool item_read(const struct abi_table *table, uint32_t offset, uint32_t i
 	return true;
 }
 
-/* The row in force at `vaddr`; false: there is none. */
+/* The row for `vaddr`; false: none. */
 static bool row_find(const struct abi_table *table, uint64_t vaddr, uint32_t *ret)
 {
 	uint32_t row, end;
@@ -459,8 +460,8 @@ uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr)
 					    : abi_rule_make(ABI_RULE_NONE, 0, 0);
 }
 
-/* The index of `rule` in the dictionary; the count of rules if it is not there. The first stands
- * for unsupported rows, which are told from gaps by it. */
+/* Index of `rule` in the dictionary; rule_count if it is missing. Skips the first, which marks
+ * unsupported rows. */
 static uint32_t rule_find(const struct abi_table *table, uint32_t rule)
 {
 	uint32_t found, i = 0;
@@ -470,7 +471,7 @@ static uint32_t rule_find(const struct abi_table *table, uint32_t rule)
 	return i;
 }
 
-/* Where `row` begins. */
+/* Link-time address at which `row` begins. */
 static uint64_t row_vaddr(const struct abi_table *table, uint32_t row)
 {
 	const uint8_t *base = (const uint8_t *)table;
@@ -506,7 +507,7 @@ bool table_find_gap(const struct abi_table *table, uint64_t vaddr, uint64_t *ret
 	return false;
 }
 
-/* Rules come last. */
+/* The rules are the last part of a table, so it grows at its end. */
 static struct ht_err *rule_append(struct abi_table **table, uint32_t rule)
 {
 	const uint32_t count = (*table)->rule_count;
@@ -538,7 +539,8 @@ struct ht_err *table_fill_at(struct abi_table **table, uint64_t vaddr, uint32_t 
 	if (err)
 		return err;
 	uint16_t *indices = (uint16_t *)((uint8_t *)*table + (*table)->index_off);
-	/* Neighbours are equal only where a granule begins: the rest of the same piece of code. */
+	/* Equal neighbours occur only at the beginning of a granule: the second continues the
+	 * first. */
 	const uint16_t before = indices[first];
 	for (uint32_t row = first; row < (*table)->row_count && indices[row] == before; row++)
 		indices[row] = (uint16_t)index;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/v8/bytecode.h"
 
-/* A function that has got baseline code keeps the array behind it. */
+/* A function with baseline code keeps the array behind that code. */
 static bool has_array(struct v8_heap *heap, uint64_t function, uint64_t array)
 {
 	const struct v8_layout *layout = &heap->layout;

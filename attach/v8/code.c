@@ -3,11 +3,11 @@
 
 #include <string.h>
 
-#define REACH_BYTES (2u << 20) /* code is hardly ever longer */
-#define HEADER_MAX  128u       /* of an instruction stream, in front of its instructions */
+#define REACH_BYTES (2u << 20) /* code is rarely longer */
+#define HEADER_MAX  128u       /* header of an instruction stream, before its instructions */
 #define TRIES_MAX   512u       /* words that look like a pointer to a map, for one address */
 
-/* The word `at` of `bytes`. */
+/* The word at offset `at` of `bytes`. */
 static uint64_t word_at(const uint8_t *bytes, size_t at)
 {
 	uint64_t word;
@@ -15,7 +15,7 @@ static uint64_t word_at(const uint8_t *bytes, size_t at)
 	return word;
 }
 
-/* Where the instructions of a Code object end, if they begin at `lo`. */
+/* Reads where the instructions of a Code object end, if they begin at `lo`. */
 static bool read_bounds(struct v8_heap *heap, uint64_t code, raddr_t lo, raddr_t *ret_hi)
 {
 	uint64_t start, size;
@@ -26,7 +26,7 @@ static bool read_bounds(struct v8_heap *heap, uint64_t code, raddr_t lo, raddr_t
 	return (uint32_t)size > 0 && (uint32_t)size < REACH_BYTES;
 }
 
-/* `stream`: the address of an instruction stream. Its header leads to the Code object, which leads
+/* `stream`: address of an instruction stream. Its header must lead to a Code object that leads
  * back. */
 static bool read_stream(struct v8_heap *heap, raddr_t stream, struct v8_code *ret)
 {
@@ -43,7 +43,7 @@ static bool read_stream(struct v8_heap *heap, raddr_t stream, struct v8_code *re
 	return false;
 }
 
-/* The nearest instruction stream that begins before `pc`: that of its code, if it has any. */
+/* Finds the nearest instruction stream before `pc`: that of its code, if any. */
 static bool find_stream(struct v8_heap *heap, raddr_t lo, raddr_t pc, raddr_t *ret)
 {
 	uint8_t bytes[HT_PAGE_BYTES];
@@ -71,7 +71,7 @@ static bool find_stream(struct v8_heap *heap, raddr_t lo, raddr_t pc, raddr_t *r
 	}
 }
 
-/* Optimized code says which function it was made of. */
+/* Optimized code names the function that it was compiled from. */
 static bool find_function(struct v8_heap *heap, uint64_t code, uint64_t *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
@@ -88,7 +88,7 @@ static bool find_function(struct v8_heap *heap, uint64_t code, uint64_t *ret)
 	       v8_load_typed(heap, wrapper, layout->wrapper_function, layout->type_function, ret);
 }
 
-/* Of other code the function knows that it has it. */
+/* Other code does not: the function names its code. */
 static bool is_function_of(struct v8_heap *heap, uint64_t closure, uint64_t code, uint64_t *ret)
 {
 	const struct v8_layout *layout = &heap->layout;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which function's instructions lie at an address: from the address to V8's own books about it.
+ * Finds the function whose instructions lie at an address, through V8's own records.
  */
 #pragma once
 
@@ -8,14 +8,12 @@
 
 struct v8_code {
 	raddr_t lo, hi;	   /* its instructions */
-	uint64_t code;	   /* the Code object */
-	uint64_t function; /* SharedFunctionInfo */
+	uint64_t code;	   /* tagged Code object */
+	uint64_t function; /* tagged SharedFunctionInfo */
 };
 
-/*
- * The code that holds `pc`, whose mapping begins at `lo`. `closure`: what a frame with that pc had
- * where it keeps its JSFunction, or 0; without it only code that was optimized names its function.
- * False: there is none, or its books do not agree with each other.
- */
+/* Finds the code that contains `pc`, in the mapping that begins at `lo`. `closure`: the word of a
+ * frame with that pc for its JSFunction, or 0; without it only optimized code names its function.
+ * False: none, or the records contradict each other. */
 bool v8_code_find(
 	struct v8_heap *heap, raddr_t lo, raddr_t pc, uint64_t closure, struct v8_code *ret);

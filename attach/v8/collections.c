@@ -5,15 +5,15 @@
 
 #include "attach/memory/memory.h"
 
-#define CODE_MAX    4096u /* of the collector: it has some 800 bytes */
+#define CODE_MAX    4096u /* of the collector, which has some 800 bytes */
 #define CHUNK_BYTES (256u << 10)
-#define FIELD_END   0x10000 /* no heap is as large */
+#define FIELD_END   0x10000 /* no heap object is larger */
 
 #define SETTER_BYTES 7u
-#define MARK_COMPACT 2u /* V8's HeapState, of which 0 is none */
+#define MARK_COMPACT 2u /* V8's HeapState; 0 is NOT_IN_GC */
 
-/* N(%reg) of an instruction that begins with `opcode` and its register: bytes before N. Of the
- * register the encoding says anything but rsp, which r12 has in common with it: a SIB byte more. */
+/* The displacement N of `N(%reg)` in an instruction whose opcode and register precede it. Any
+ * register encoding but that of rsp, which r12 shares: it adds a SIB byte. */
 static int32_t place_in(
 	const uint8_t *code, size_t bytes, uint8_t opcode, size_t immediate, uint32_t value)
 {
@@ -29,14 +29,13 @@ static int32_t place_in(
 	return given == value && at > 0 && at < FIELD_END && at % 4 == 0 ? at : -1;
 }
 
-/* A prefix that makes a word of 8 bytes of it. */
+/* A prefix makes the operand 8 bytes wide. */
 static bool is_wide(const uint8_t *code, size_t at)
 {
 	return at > 0 && (code[at - 1] & 0xf8) == 0x48;
 }
 
-/* addl $1, N(%reg), if the collector has but one; `ret_at`: where. -1: there is none, or several.
- */
+/* addl $1, N(%reg), if the collector has exactly one, at `*ret_at`. -1: none, or several. */
 static int32_t find_count(const uint8_t *code, size_t bytes, size_t *ret_at)
 {
 	int32_t found = -1;
@@ -52,7 +51,7 @@ static int32_t find_count(const uint8_t *code, size_t bytes, size_t *ret_at)
 	return found;
 }
 
-/* movl $2, N(%reg): the collector says by it that it is at work. */
+/* movl $2, N(%reg): the collector marks itself as running. */
 static bool notes_itself(const uint8_t *code, size_t bytes, int32_t state)
 {
 	for (size_t i = 0; i < bytes; i++)
@@ -62,7 +61,7 @@ static bool notes_itself(const uint8_t *code, size_t bytes, int32_t state)
 	return false;
 }
 
-/* mov %esi, N(%rdi); ret: what sets it does nothing else. */
+/* mov %esi, N(%rdi): the whole of the setter. */
 static int32_t find_state(const uint8_t code[SETTER_BYTES])
 {
 	int32_t at;
@@ -91,7 +90,7 @@ struct ht_err *v8_collections_places(const struct proc *proc, const struct nativ
 		return err;
 	ret->count = find_count(bytes, got, &count_at);
 	ret->state = find_state(setter);
-	/* In front of the count: whoever sees the new one sees that it is not over, too. */
+	/* The mark must precede the count: a reader of the new count then sees the mark, too. */
 	*ret_found =
 		ret->count >= 0 && ret->state >= 0 && notes_itself(bytes, count_at, ret->state);
 	return NULL;
@@ -126,7 +125,7 @@ bool v8_collections_count(
 	const struct v8_heap *heap, const struct v8_collections *of, uint32_t *ret)
 {
 	raddr_t isolate;
-	/* That it is the same thread is asked last: what was read is then of it. */
+	/* Checks the thread last, so that the count belongs to it. */
 	return of->isolate && v8_read_now(heap, of->count_at, ret, sizeof(*ret)) &&
 	       read_isolate(heap, of, &isolate) && isolate == of->isolate &&
 	       (!of->thread || same_thread_lives(of->thread));

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #define LOCALS_MAX     4096u
-#define INLINED_LOCALS 75u	  /* more names are in a table of their own */
-#define SOURCE_MAX     (8u << 20) /* so much of a source is read for a line */
+#define INLINED_LOCALS 75u	  /* beyond that, the names are in a table of their own */
+#define SOURCE_MAX     (8u << 20) /* read of a source to find a line */
 #define CHUNK_BYTES    32768u
 #define LINES_MAX      (1u << 22)
 
@@ -15,7 +15,7 @@
 #define SCOPE_FUNCTION_VARIABLE (3u << 12)
 #define SCOPE_INFERRED_NAME	(1u << 14)
 
-/* The parts of a ScopeInfo that are of interest. */
+/* The parts of a ScopeInfo that heaptap uses. */
 struct scope {
 	uint64_t name, inferred; /* 0: it has none */
 	bool has_start;
@@ -54,7 +54,7 @@ static bool load_flags(struct v8_heap *heap, uint64_t scope, uint32_t *ret)
 	return true;
 }
 
-/* A string, or something that stands for none. */
+/* A string, or a value that means none. */
 static bool load_name(struct v8_heap *heap, uint64_t scope, uint64_t index, uint64_t *ret)
 {
 	uint64_t word;
@@ -64,12 +64,10 @@ static bool load_name(struct v8_heap *heap, uint64_t scope, uint64_t index, uint
 	return *ret || v8_is_smi(word) || v8_type(heap, word) >= heap->layout.first_nonstring;
 }
 
-/*
- * Behind flags and counts come, as far as there are any: names of locals, as many words about them,
- * the class's variable, the function's name and a word about it, the inferred name. The position is
- * behind these, or in newer versions between the counts and a module's number of variables, which
- * older ones have at the end.
- */
+/* Behind flags and counts follow, as far as present: names of locals, one word about each, the
+ * class's variable, the function's name and a word about it, the inferred name. The source position
+ * comes behind these; in newer versions between the counts and a module's number of variables,
+ * which older ones have at the end. */
 static bool read_scope(struct v8_heap *heap, uint64_t object, struct scope *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
@@ -105,7 +103,7 @@ static bool read_scope(struct v8_heap *heap, uint64_t object, struct scope *ret)
 /* --- lines ---------------------------------------------------------------------------------------
  */
 
-/* V8 has noted where lines end once it was asked for one: an array of small integers. */
+/* V8 records line ends, as an array of small integers, once something has asked for a line. */
 static uint32_t line_by_ends(struct v8_heap *heap, uint64_t ends, uint32_t position)
 {
 	const struct v8_layout *layout = &heap->layout;
@@ -130,7 +128,7 @@ static uint32_t line_by_ends(struct v8_heap *heap, uint64_t ends, uint32_t posit
 	return first + 1;
 }
 
-/* What ends a line: LF, CR, both together, and two of Unicode's own. */
+/* A line ends with LF, CR, CR LF, or one of two Unicode characters. */
 static bool ends_line(const uint8_t *raw, size_t i, bool two_bytes, bool *after_cr)
 {
 	uint32_t unit = two_bytes ? raw[2 * i] | (uint32_t)raw[2 * i + 1] << 8 : raw[i];
@@ -140,7 +138,7 @@ static bool ends_line(const uint8_t *raw, size_t i, bool two_bytes, bool *after_
 	return ends;
 }
 
-/* Of a part in which lines end by LF alone, as nearly all do: sources are long. */
+/* For the usual source, in which lines end with LF only: sources are long. */
 static uint32_t count_newlines(const uint8_t *raw, size_t count)
 {
 	uint32_t lines = 0;
@@ -196,7 +194,7 @@ static uint32_t line_of(struct v8_heap *heap, uint64_t script, uint32_t position
 /* --- the function --------------------------------------------------------------------------------
  */
 
-/* A debugger puts its own books between a function and its script; what is no object at all is
+/* A debugger inserts its own object between a function and its script. A word that is no object is
  * being moved. */
 static bool find_script(struct v8_heap *heap, uint64_t function, uint64_t *ret, bool *ret_moves)
 {
@@ -220,7 +218,7 @@ static bool read_name(
 	       v8_text(heap, scope->inferred, ret->name, sizeof(ret->name));
 }
 
-/* Code that was made from text has no file; what is no object at all is being moved. */
+/* Code made from text has no file. A word that is no object is being moved. */
 static bool read_file(struct v8_heap *heap, uint64_t script, struct v8_function *ret)
 {
 	uint64_t file;
@@ -248,7 +246,7 @@ bool v8_function_read(struct v8_heap *heap, uint64_t function, struct v8_functio
 	} else if (moves) {
 		return false;
 	}
-	/* Nothing of it was moved or freed meanwhile. */
+	/* Once more: nothing of it may have moved or been freed meanwhile. */
 	v8_renew(heap);
 	return v8_load(heap, function, heap->layout.function_name, &again) && again == name &&
 	       v8_type(heap, function) == heap->layout.type_function;

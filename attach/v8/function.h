@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a JavaScript function is called, and where it stands.
+ * Name and position of a JavaScript function.
  */
 #pragma once
 
@@ -11,9 +11,9 @@
 
 struct v8_function {
 	char name[V8_NAME_BYTES]; /* "" if it has none */
-	char file[V8_FILE_BYTES]; /* as the script was loaded: a path, an URL, node:something */
+	char file[V8_FILE_BYTES]; /* as the script was loaded: a path, a URL, node:something */
 	uint32_t line;		  /* of its parameters; 0: unknown */
 };
 
-/* `function`: a SharedFunctionInfo. False: it cannot be told. */
+/* Reads `function`, a SharedFunctionInfo. False: unreadable or contradictory. */
 bool v8_function_read(struct v8_heap *heap, uint64_t function, struct v8_function *ret);

@@ -7,10 +7,11 @@
 #include "attach/memory/proc_maps.h"
 
 #define LINKS_MAX      8u   /* from a string to the one that has its characters */
-#define PARTS_MAX      16u  /* of a string that was put together */
-#define TEXT_UNITS_MAX 512u /* of a part */
+#define PARTS_MAX      16u  /* of a concatenated string */
+#define TEXT_UNITS_MAX 512u /* of one part */
 
-/* V8's heap is in no file, and no file is asked for a page because a word says so. */
+/* V8's heap is anonymous memory; a word from the target must not make a file system serve a
+ * page. */
 static bool is_of_file(const struct v8_heap *heap, raddr_t addr, size_t bytes)
 {
 	raddr_t lo = heap->layout.module_lo, hi = heap->layout.module_hi;
@@ -34,7 +35,8 @@ bool v8_read_now(const struct v8_heap *heap, raddr_t addr, void *ret, size_t byt
 	return got == bytes;
 }
 
-/* An object is asked for many words, and a system call for each is most of what a name costs. */
+/* heaptap reads many words of an object, and one system call for each would be most of the cost of
+ * a name. */
 bool v8_read(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes)
 {
 	const raddr_t at = ht_align_down(addr, HT_PAGE_BYTES);
@@ -121,7 +123,7 @@ static int32_t form_of(struct v8_heap *heap, uint64_t string)
 	return v8_is_string(heap, string) ? v8_type(heap, string) & heap->layout.form_mask : -1;
 }
 
-/* Where the characters of a string begin that has them itself. */
+/* Finds the characters of a string that holds them itself. */
 static bool find_chars(struct v8_heap *heap, uint64_t string, struct v8_chars *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
@@ -158,7 +160,7 @@ bool v8_flat(struct v8_heap *heap, uint64_t string, struct v8_chars *ret)
 				return false;
 			first += offset >> 32;
 		} else if (form == layout->form_cons) {
-			/* Once it was made flat the first part is all of it. */
+			/* After V8 has flattened it, the first part is the whole string. */
 			if (!v8_load(heap, string, layout->cons_second, &second) ||
 				!v8_is_string(heap, second) || !load_length(heap, second, &rest) ||
 				rest || !v8_load(heap, string, layout->cons_first, &string))
@@ -207,7 +209,7 @@ static bool is_half(uint32_t unit)
 	return unit >= 0xd800 && unit < 0xe000;
 }
 
-/* Appends characters that `raw` holds, and says where the text ends then. */
+/* Appends the characters in `raw` and returns the new end of the text. */
 static size_t put_units(
 	const uint8_t *raw, size_t count, bool two_bytes, char *to, size_t at, size_t end)
 {
@@ -240,7 +242,7 @@ static bool append(struct v8_heap *heap, uint64_t string, char *to, size_t end, 
 	return true;
 }
 
-/* Strings that were put together: the parts, first to last. */
+/* A concatenated string: collects its parts, first to last. */
 bool v8_text(struct v8_heap *heap, uint64_t string, char *ret, size_t bytes)
 {
 	uint64_t left[PARTS_MAX] = {string};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Objects in the heap of a V8 that runs, read from outside. It moves and frees them meanwhile, and
- * what is read may be anything: nothing is believed that was not looked at twice, and whatever
- * cannot be read, or is not what it should be, is no object.
+ * Reads objects in the heap of a running V8 from outside. V8 moves and frees them meanwhile, so a
+ * read may return anything: heaptap believes nothing that it has not read twice, and treats
+ * anything unreadable or inconsistent as no object.
  */
 #pragma once
 
@@ -19,9 +19,9 @@ struct v8_page {
 
 struct v8_heap {
 	const struct proc *proc;
-	const struct proc_maps *maps; /* NULL: anything may be read */
-	struct v8_page *page;	      /* V8_PAGES_KEPT, as of some moment since v8_renew; NULL: each
-					 word is read when it is asked for */
+	const struct proc_maps *maps; /* NULL: reads are not restricted */
+	struct v8_page *page; /* V8_PAGES_KEPT pages as of some moment since v8_renew; NULL: read
+				 each word on demand */
 	struct v8_layout layout;
 	struct {
 		uint64_t map;
@@ -29,7 +29,7 @@ struct v8_heap {
 	} kept[V8_TYPES_KEPT];
 };
 
-/* A tagged word: object or small integer. */
+/* A tagged word is an object or a small integer. */
 static inline bool v8_is_object(uint64_t word)
 {
 	return (word & 3) == 1 && word >> 47 == 0;
@@ -40,17 +40,17 @@ static inline bool v8_is_smi(uint64_t word)
 	return (uint32_t)word == 0;
 }
 
-/* What is read from here on is read anew. */
+/* Makes later reads fetch memory anew. */
 void v8_renew(struct v8_heap *heap);
-/* Types that are known: objects may have gone since. */
+/* Forgets the known types: objects may be gone since. */
 void v8_forget(struct v8_heap *heap);
-/* The word at `offset` of an object; false: it cannot be read. */
+/* Reads the word at `offset` of an object; false: unreadable. */
 bool v8_load(const struct v8_heap *heap, uint64_t object, int32_t offset, uint64_t *ret);
-/* The instance type that a map gives its objects; -1: it is no map. */
+/* The instance type of a map's objects; -1: `map` is no map. */
 int32_t v8_map_type(struct v8_heap *heap, uint64_t map);
-/* The instance type of an object; -1: it is none. */
+/* The instance type of an object; -1: it is no object. */
 int32_t v8_type(struct v8_heap *heap, uint64_t object);
-/* Loads a field that holds an object of that type. */
+/* Reads a field that must hold an object of type `type`. */
 bool v8_load_typed(
 	struct v8_heap *heap, uint64_t object, int32_t offset, int32_t type, uint64_t *ret);
 
@@ -61,12 +61,12 @@ struct v8_chars {
 	bool two_bytes;
 };
 
-/* Bytes of the target; false unless all can be read. */
+/* Reads memory of the target; false unless all bytes are readable. */
 bool v8_read(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes);
-/* As they are at this moment, whatever was read before. */
+/* As v8_read, but from the target's memory at this moment. */
 bool v8_read_now(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes);
 bool v8_is_string(struct v8_heap *heap, uint64_t object);
-/* False: it is no string, or one whose parts lie apart. */
+/* False: no string, or one in several parts. */
 bool v8_flat(struct v8_heap *heap, uint64_t string, struct v8_chars *ret);
-/* A string as UTF-8, cut between characters, with a NUL. False: it cannot be had. */
+/* The string as UTF-8, cut between characters if necessary, with a NUL. False: unavailable. */
 bool v8_text(struct v8_heap *heap, uint64_t string, char *ret, size_t bytes);

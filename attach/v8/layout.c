@@ -7,12 +7,12 @@
 #include "attach/elf/dynamic.h"
 #include "attach/memory/memory.h"
 
-/* Of all lookups in all modules, which take a few thousand. */
+/* For all lookups in all modules, which take a few thousand steps. */
 #define STEPS_MAX 200000u
 
 #define FIELD_MAX 512 /* no object here has a field further out */
 
-/* The versions whose layout is understood, each a bit. */
+/* The versions with a known layout, one bit each. */
 enum {
 	V8_11_3 = 1 << 0, /* node 20 */
 	V8_12_4 = 1 << 1, /* node 22 */
@@ -25,8 +25,8 @@ static const struct {
 	unsigned bit;
 } versions[] = {{11, 3, V8_11_3}, {12, 4, V8_12_4}, {13, 6, V8_13_6}};
 
-/* Each constant of a version has to be there, and between these bounds. Names of fields end with
- * the field's type, which differs between versions. */
+/* Every constant of a version must exist and lie within these limits. Names of fields end with the
+ * field's type, which differs between versions. */
 struct constant {
 	size_t field;
 	int32_t lo, hi;
@@ -116,9 +116,9 @@ static const struct constant constants[] = {
 	{AT(form_thin), 0, UINT16_MAX, "ThinStringTag", V8_ALL},
 };
 
-/* What no constant tells, as V8's sources have it (code.h, shared-function-info.tq, scope-info.tq,
- * instance-type.h), and where builds of Node.js have an isolate's heap. Whoever reads such a field
- * sees by what is there whether it is so. */
+/* Values without a constant, from V8's sources (code.h, shared-function-info.tq, scope-info.tq,
+ * instance-type.h), and the offset of an isolate's heap in builds of Node.js. Readers of such a
+ * field verify it by its contents. */
 static const struct {
 	size_t field;
 	int32_t value;
@@ -143,8 +143,8 @@ static const struct {
 	{AT(chunk_heap), 64, V8_13_6},
 };
 
-/* What is taken for granted here: words of 8 bytes, bit 0 says pointer, a small integer is the
- * upper half of its word. */
+/* What the code relies on: 8-byte words, bit 0 marks a pointer, a small integer is the upper half
+ * of its word. */
 static const struct {
 	const char *name;
 	int32_t value;
@@ -165,7 +165,7 @@ struct lookup {
 	struct budget *budget;
 };
 
-/* `*ret_found` false: the module exports no such number. */
+/* `*ret_found` is false if the module does not export such a number. */
 static struct ht_err *read_int(
 	struct lookup *lookup, const char *symbol, int32_t *ret, bool *ret_found)
 {
@@ -248,7 +248,7 @@ static struct ht_err *read_constants(struct lookup *lookup, unsigned version, st
 	return err;
 }
 
-/* Constants that say something only together; "" if they do. */
+/* Checks constants that depend on each other; "" if they agree. */
 static const char *find_misfit(const struct v8_layout *layout)
 {
 	/* Between the number of locals and their names there is nothing, or a position. */

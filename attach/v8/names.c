@@ -12,10 +12,10 @@
 #define PLACES_BITS 16u
 #define PLACES	    (1u << PLACES_BITS)
 #define PLACES_MAX  (PLACES / 4 * 3)
-#define PROBES_MAX  256u /* addresses are the target's: it may choose them to collide */
+#define PROBES_MAX  256u /* the target may choose addresses that collide */
 
 struct place {
-	raddr_t pc; /* or of a BytecodeArray; 0: free */
+	raddr_t pc; /* or the address of a BytecodeArray; 0: free */
 	uint64_t closure;
 	bool waits, is_named;
 };
@@ -23,17 +23,17 @@ struct place {
 struct table {
 	struct place place[PLACES]; /* open addressing */
 	uint32_t used;
-	/* Indices of places that wait: each once. */
+	/* Indices of waiting places, each once. */
 	uint32_t queue[PLACES];
 	uint32_t queue_first, queue_count;
 };
 
-/* Of one thread: what functions were seen in, and V8's count all the time. */
+/* One thread: the functions seen in it, and V8's count meanwhile. */
 struct interpreted {
 	struct table table;
 	struct v8_collections collections;
 	uint32_t collected;  /* the count in this generation */
-	uint32_t next;	     /* in the one that begins next */
+	uint32_t next;	     /* the count for the next generation */
 	uint64_t generation; /* 0: none */
 };
 
@@ -42,10 +42,10 @@ struct v8_names {
 	struct v8_heap heap;
 	struct v8_names_counts counts;
 	struct table compiled;
-	struct interpreted *interpreted[V8_NAMES_THREADS]; /* NULL: none is looked up */
+	struct interpreted *interpreted[V8_NAMES_THREADS]; /* NULL: not followed */
 	unsigned turn;
-	const struct interpreted *last; /* in which something was looked up */
-	struct v8_function function;	/* the last that was found */
+	const struct interpreted *last; /* whose heap was used last */
+	struct v8_function function;	/* the result of the last lookup */
 	struct v8_page page[V8_PAGES_KEPT];
 };
 
@@ -76,7 +76,7 @@ struct v8_names_counts v8_names_counts(const struct v8_names *names)
 	return names->counts;
 }
 
-/* The place of `pc`, found or made; NULL: there is no room. */
+/* Finds or makes the place of `pc`; NULL: no room. */
 static struct place *find_place(struct v8_names *names, struct table *table, raddr_t pc)
 {
 	size_t i = (size_t)(pc * 0x9e3779b97f4a7c15ull >> (64 - PLACES_BITS));
@@ -96,7 +96,7 @@ static struct place *find_place(struct v8_names *names, struct table *table, rad
 	return place;
 }
 
-/* Code that no file holds. */
+/* Anonymous code. */
 static const struct proc_map *find_map(const struct v8_names *names, raddr_t pc)
 {
 	const struct proc_map *map = proc_maps_find(names->options.maps, pc);
@@ -208,8 +208,9 @@ void v8_names_begin(struct v8_names *names, unsigned thread, uint64_t generation
 /* --- looking up ----------------------------------------------------------------------------------
  */
 
-/* What was read is of the time when the frame was there: V8 has not collected since, and an array
- * that was in use stays until it does, or until all of its heap goes, which takes the chunk. */
+/* The reads describe the time when the frame existed: V8 has not collected since, and an array in
+ * use stays until the next collection, or until its heap is freed, which takes the chunk with
+ * it. */
 static bool find_interpreted(
 	struct v8_names *names, const struct interpreted *interpreted, const struct place *place)
 {
@@ -240,12 +241,12 @@ static bool find_compiled(struct v8_names *names, const struct place *place)
 	return true;
 }
 
-/* `interpreted` NULL: the place is of compiled code. */
+/* `interpreted` NULL: compiled code. */
 static struct ht_err *look_up(
 	struct v8_names *names, const struct interpreted *interpreted, struct place *place)
 {
 	v8_renew(&names->heap);
-	/* What one heap has left another may use. */
+	/* Another heap may reuse addresses. */
 	if (names->last != interpreted)
 		v8_forget(&names->heap);
 	names->last = interpreted;
@@ -268,7 +269,7 @@ static struct place *next_waiting(struct table *table)
 	return &table->place[index];
 }
 
-/* Of the threads in turn; NULL: nothing waits in any. */
+/* Takes the threads in turn; NULL: nothing waits. */
 static struct place *next_interpreted(
 	struct v8_names *names, const struct interpreted **ret_interpreted)
 {
@@ -287,7 +288,8 @@ struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_ns)
 	struct ht_err *err = NULL;
 	bool is_late = false;
 	v8_forget(&names->heap);
-	/* In turn: code is moved and freed at any time, and closures of what is interpreted are. */
+	/* In turn, because compiled code moves and dies at any time, and so do closures of
+	 * interpreted functions. */
 	for (unsigned turn = 0; !is_late && !err; is_late = clock_mono_ns() >= deadline_ns) {
 		const struct interpreted *interpreted = NULL;
 		struct place *place = turn++ % 2 ? next_waiting(&names->compiled) : NULL;
