@@ -17,7 +17,7 @@
 #define NAME_MAX_BYTES GIVEN_NAME_BYTES
 #define RELAS_MAX      16u /* linkers make two */
 
-/* What was found of a family. */
+/* Functions found of one family. */
 struct presence {
 	uint32_t hooks; /* bit by enum abi_hook */
 	bool proved;

@@ -15,7 +15,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Has the module a malloc by its plain name? glibc, as well as others. */
+/* Does the module define a plain malloc? glibc does, and others. */
 static bool is_plain(const struct module *module)
 {
 	for (size_t i = 0; i < module->natives.count; i++) {
@@ -49,7 +49,7 @@ static void add_unknown(struct heap *heap, const char *allocator)
 	add(heap, &account);
 }
 
-/* What each module is asked for, once. */
+/* The readers; each looks at a module once. */
 static const struct reader {
 	const char *allocator;
 	struct ht_err *(*read)(struct view *view, const struct module *module,
@@ -80,7 +80,7 @@ static size_t reader_of(const char *allocator)
 	return i;
 }
 
-/* Allocators by names of their own, each once; `found`, by reader: was it read? */
+/* Reads allocators with prefixed names, each once. `found`, by reader: was its allocator read? */
 static struct ht_err *add_natives(
 	struct heap *heap, struct view *view, const struct module *module, bool *found)
 {
@@ -100,8 +100,8 @@ static struct ht_err *add_natives(
 	return err;
 }
 
-/* Is the plain malloc only another name of what was read? A function with several has one of them
- * in the list. */
+/* Is the plain malloc another name of an allocator that was read? Of the names of one function,
+ * only one is among the natives. */
 static bool is_other_name(const struct module *module, const bool *found)
 {
 	bool is_there[READERS + 1] = {false};
@@ -118,7 +118,7 @@ static bool is_other_name(const struct module *module, const bool *found)
 	return false;
 }
 
-/* `found_before`: what was read of it by other names is not read again. */
+/* `found_before`: does not read those allocators again. */
 static struct ht_err *add_plain(struct heap *heap, struct view *view, const struct module *module,
 	const bool *found_before, struct heap_account *ret_unused)
 {
@@ -160,7 +160,7 @@ struct ht_err *heap_read(const struct proc *proc, const struct modules *modules,
 			err = add_plain(ret, &view, module, found, &unused);
 	}
 	err = ht_err_first(err, view_deinit(&view));
-	/* Another allocator that is loaded before it leaves it no work. */
+	/* An allocator loaded before it replaces it. */
 	if (!err && unused.allocator[0] && !ret->count)
 		add(ret, &unused);
 	return err;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the target's allocators hold, read from outside: nothing of the target is called, stopped
- * or waited for. Bounded in reads, memory and so in time, whatever the target's memory says.
+ * What the target's allocators have handed out, read from outside: heaptap calls, stops and waits
+ * for nothing in the target. Reads, memory and time are bounded whatever the target's memory
+ * contains.
  */
 #pragma once
 
@@ -16,10 +17,8 @@ struct heap {
 	size_t count;
 };
 
-/*
- * Reads the books of all allocators that `modules` bring. The process may run on meanwhile: what
- * changed while it was read is part of off_bytes. HT_ERR_TARGET_GONE, HT_ERR_NOMEM; whatever else
- * goes wrong makes an account unknown.
- */
+/* Reads the data structures of all allocators in `modules`. The process may run on: changes during
+ * the read are part of off_bytes. HT_ERR_TARGET_GONE, HT_ERR_NOMEM; any other failure makes an
+ * account unknown. */
 HT_MUST_CHECK
 struct ht_err *heap_read(const struct proc *proc, const struct modules *modules, struct heap *ret);

@@ -13,7 +13,7 @@
 HT_MUST_CHECK
 struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES]);
 /* Has `name` moved since proc_file_path returned `path`, because the thread in that path ended?
- * What was read there may be empty: read again. */
+ * The contents read there may be empty: read again. */
 bool proc_file_moved(const struct proc *proc, const char *name, const char *path);
 /* As proc_file_read, for the file `name` of the process through a living thread. */
 HT_MUST_CHECK

@@ -4,12 +4,12 @@
 #include <string.h>
 
 #define CHUNK_ALIGN  16u
-#define BYTES_MAX    (1ull << 47) /* of addresses that a program has */
+#define BYTES_MAX    (1ull << 47) /* size of a program's address space */
 #define MUTEX_MAX    2
 #define FLAGS_MAX    7
-#define LINKS_OFFSET 16u /* of a chunk, to the pointers to its neighbours in a list */
+#define LINKS_OFFSET 16u /* from the start of a chunk to its list pointers */
 
-static const unsigned heap_info_bytes[] = {0x30, 0x20}; /* since 2.35, and before */
+static const unsigned heap_info_bytes[] = {0x30, 0x20}; /* since 2.35; before */
 
 _Static_assert(offsetof(struct arena_state, top) == 0x60, "as in glibc");
 _Static_assert(offsetof(struct arena_state, next) == 0x870, "as in glibc");
@@ -26,7 +26,7 @@ static bool is_chunk(const struct view *view, raddr_t addr)
 	return addr && addr % CHUNK_ALIGN == 0 && view_holds(view, addr);
 }
 
-/* Empty, or with a first and a last chunk. */
+/* An empty bin, or one with a first and a last chunk. */
 static bool is_bin(const struct view *view, const raddr_t bin[2], raddr_t self)
 {
 	if (bin[0] == self || bin[1] == self)
@@ -40,10 +40,10 @@ static bool is_arena(const struct view *view, raddr_t addr, const struct arena_s
 		state->flags > FLAGS_MAX || state->system_bytes > state->system_max_bytes ||
 		state->system_max_bytes > BYTES_MAX || !state->next)
 		return false;
-	/* Before its first block the top is the bin of unsorted chunks. */
+	/* Before the first block, the top is the bin of unsorted chunks. */
 	if (state->top != arena_bin(addr, 0) && !is_chunk(view, state->top))
 		return false;
-	/* No chunk is so large that the last bin is its. */
+	/* No chunk is large enough for the last bin, so that bin is empty. */
 	if (state->bin[ARENA_BINS - 1][0] != arena_bin(addr, ARENA_BINS - 1))
 		return false;
 	for (size_t i = 0; i < ARENA_BINS; i++)
@@ -58,7 +58,7 @@ bool arena_read(struct view *view, raddr_t addr, struct arena_state *ret)
 	       is_arena(view, addr, ret);
 }
 
-/* Behind the head of the heap it was made in, which names it. */
+/* An arena other than the first follows the header of a heap that names it. */
 static bool is_headed(struct view *view, raddr_t addr)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(heap_info_bytes); i++) {
@@ -108,8 +108,8 @@ raddr_t arena_find(struct view *view, const uint8_t *data, size_t bytes, raddr_t
 	return found;
 }
 
-/* malloc fills in the list heads when it is first called; until then only `next`, which is the
- * arena itself, and the number of threads, which is 1, are not 0. */
+/* malloc initialises the list heads at its first call. Until then only `next`, the arena itself,
+ * and the number of threads, 1, are not 0. */
 static bool is_unused(const uint8_t *data, raddr_t addr)
 {
 	const struct arena_state unused = {.next = addr, .attached_threads = 1};

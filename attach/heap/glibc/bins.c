@@ -10,10 +10,10 @@
 #define CHUNK_BYTES_MIN 32u
 #define SIZE_FLAGS	7u
 #define SIZE_MAPPED	2u
-#define SMALL_BINS	63u   /* with the one of unsorted chunks */
-#define SMALL_BYTES_MAX 1024u /* below it each bin has one size */
+#define SMALL_BINS	63u   /* including the bin of unsorted chunks */
+#define SMALL_BYTES_MAX 1024u /* each bin below has one size */
 #define COST_AT_END	(4 * VIEW_READ_COST)
-#define TRIES		4u /* of a list that changes while it is walked */
+#define TRIES		4u /* for a list that changes during the walk */
 
 struct chunk {
 	uint64_t previous_bytes, size;
@@ -33,7 +33,7 @@ static struct ht_err *add(struct bins *bins, raddr_t addr, uint64_t bytes)
 	return NULL;
 }
 
-/* Which chunks belong into a bin, by its index in arena_state. */
+/* Does a chunk of that size belong into the bin with that index in arena_state? */
 static bool is_at_home(size_t bin, uint64_t bytes)
 {
 	if (bin == 0)
@@ -56,7 +56,8 @@ static struct ht_err *bin_walk(
 	struct chunk chunk;
 	struct ht_err *err = NULL;
 	*ret_whole = false;
-	/* No loop: who comes back to a chunk comes from elsewhere than it says. */
+	/* Cannot loop: a chunk met again would have another predecessor than its back pointer
+	 * says. */
 	for (raddr_t at = bins->state.bin[bin][0]; !err && at != self; at = chunk.forward) {
 		if (at % CHUNK_ALIGN || !view_read(view, at, &chunk, sizeof(chunk)) ||
 			chunk.backward != before || !is_free_chunk(&chunk, bin, left_bytes))
@@ -69,7 +70,7 @@ static struct ht_err *bin_walk(
 	return err;
 }
 
-/* Since 2.32 links of singly linked lists are turned by where they stand. */
+/* Since 2.32 the links of singly linked lists are xored with their own address. */
 static raddr_t link_read(const struct view *view, raddr_t at, raddr_t word)
 {
 	raddr_t turned = word ^ at >> 12;
@@ -104,7 +105,7 @@ static struct ht_err *list_walk(
 				 : fastbin_walk(view, bins, list - ARENA_BINS, ret_whole);
 }
 
-/* What was found of a list that changed is found again. */
+/* Walks a list that changed from its beginning again. */
 static struct ht_err *lists_walk(struct view *view, raddr_t arena, struct bins *bins)
 {
 	bins->whole = true;
@@ -145,8 +146,8 @@ static int compare_chunks(const void *a, const void *b)
 	return (left->addr > right->addr) - (left->addr < right->addr);
 }
 
-/* A chunk that went from one list to another during the walk, alone or with its neighbours, was met
- * twice. */
+/* Drops duplicates: a chunk that moved to another list during the walk, alone or merged with
+ * neighbours, was met twice. */
 static void chunks_settle(struct bins *bins)
 {
 	size_t kept = 0;

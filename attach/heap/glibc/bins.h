@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The free chunks of one of glibc's arenas. The program takes from the lists and gives back while
- * they are walked: every link is checked in both directions, and two walks that find the same
- * chunks prove that nothing moved.
+ * The free chunks of one of glibc's arenas. The program changes the lists while they are walked:
+ * every link is checked in both directions, and two walks that find the same chunks prove that
+ * nothing moved.
  */
 #pragma once
 
@@ -15,19 +15,19 @@ struct bins_chunk {
 
 /* One walk. */
 struct bins {
-	struct arena_state state; /* as it was at the end */
+	struct arena_state state; /* as it was at the end of the walk */
 	uint64_t top_bytes;
 	struct bins_chunk *chunk; /* ascending by address, each once */
 	size_t count, capacity;
-	uint64_t free_bytes; /* of all of them, and of the top */
-	bool valid;	     /* the arena and its top could be read */
+	uint64_t free_bytes; /* of all chunks and the top */
+	bool valid;	     /* the arena and its top were readable */
 	bool whole;	     /* each list was walked to its end */
 };
 
-/* `ret` is zero-initialised, or of a walk before: what it holds is given up. */
+/* `ret`: zero-initialised, or an earlier walk, which it replaces. Free with bins_deinit. */
 HT_MUST_CHECK
 struct ht_err *bins_walk(struct view *view, raddr_t arena, struct bins *ret);
 void bins_deinit(struct bins *bins);
-/* What is free in one of two walks and not in the other, and what the arena got meanwhile: 0 when
- * nothing has moved. */
+/* Bytes that are free in only one of two walks, plus what the arena has got from the system in
+ * between; 0: nothing has moved. */
 uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now);

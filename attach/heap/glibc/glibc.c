@@ -15,7 +15,7 @@
 
 #define WALKS_MAX    4u
 #define HEADER_BYTES 8u /* of a block */
-/* Of free chunks whose pages are asked for one by one: a second is what all may take. */
+/* Maximum of free chunks whose pages are looked up one by one: the whole reading has a second. */
 #define RESIDENT_MAX_BYTES (8ull << 30)
 
 struct reading {
@@ -26,8 +26,9 @@ struct reading {
 	raddr_t tunables_at;
 	struct tunables tunables;
 	unsigned threads;
-	const char *trouble;				/* an arena that cannot be told */
-	uint64_t top_bytes, bins_bytes, resident_bytes; /* free; of both, in resident pages */
+	const char *trouble; /* why an arena cannot be read */
+	uint64_t top_bytes, bins_bytes,
+		resident_bytes; /* free bytes; those of both in resident pages */
 	bool resident_unknown;
 	bool partial, moved;
 };
@@ -44,7 +45,8 @@ static void add_resident(struct reading *reading, raddr_t addr, uint64_t bytes)
 		reading->resident_unknown = true;
 }
 
-/* Pages of free chunks are given back to the kernel, or were never touched, as the top's. */
+/* Pages of free chunks may have been given back to the kernel, or never touched, like those of the
+ * top. */
 static void add_free(struct reading *reading, const struct bins *now)
 {
 	reading->top_bytes += now->top_bytes;
@@ -64,7 +66,7 @@ static void add_arena(struct reading *reading, const struct bins *now, uint64_t 
 	uint64_t held_bytes = now->state.system_bytes - now->free_bytes;
 	account->held_bytes += held_bytes;
 	account->system_bytes += now->state.system_bytes;
-	/* What was not reached may all be free. */
+	/* Everything that was not reached may be free. */
 	account->off_bytes += now->whole ? moved_bytes : held_bytes;
 	reading->partial |= !now->whole;
 	reading->moved |= moved_bytes != 0;
@@ -107,7 +109,7 @@ static void take_arena(
 		add_arena(reading, last, walks->moved_bytes);
 }
 
-/* `share`: of the budget that this arena may cost. */
+/* `share`: the part of the budget for this arena. */
 static struct ht_err *read_arena(struct reading *reading, raddr_t arena, uint64_t share)
 {
 	struct walked walked = {.arena = arena};
@@ -150,7 +152,7 @@ static void take_caches(
 	account->held_bytes -= bytes;
 	if (!unknown)
 		account_value(account, MEMORY_GLIBC_CACHED, bytes);
-	/* Whatever is cached is of these blocks. */
+	/* Cached blocks are a part of held_bytes. */
 	if (unknown_bytes > account->held_bytes)
 		unknown_bytes = account->held_bytes;
 	account->off_bytes += moved;
@@ -193,7 +195,8 @@ static struct ht_err *read_all(struct reading *reading)
 	err = tcache_find(view, &reading->tunables, &places);
 	if (!err) {
 		struct tcache before = tcache_read(view, &reading->tunables, &places);
-		/* What finds its way from one to the other meanwhile has moved in both. */
+		/* Read before and after: a block that moves between cache and arena meanwhile
+		 * changes both. */
 		err = read_arenas(reading);
 		struct tcache now = tcache_read(view, &reading->tunables, &places);
 		take_caches(reading, &before, &now);
@@ -228,7 +231,7 @@ static struct ht_err *read_found(struct reading *reading, const struct variables
 	return err;
 }
 
-/* Nothing is held, and that is known. */
+/* A heap that was never used: everything is 0, and known. */
 static void take_unused(struct heap_account *account)
 {
 	static const enum memory_kind kind[] = {MEMORY_GLIBC_USED, MEMORY_GLIBC_TOP,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What glibc's malloc holds: of each arena what it has from the system without what is free in it,
- * without what threads have cached, and blocks with a mapping of their own.
+ * What glibc's malloc has handed out: the memory of each arena without its free chunks and the
+ * caches of threads, and blocks with a mapping of their own.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 #include "attach/heap/view/account.h"
 #include "attach/heap/view/view.h"
 
-/* False: the module has no arena that is known. An account without arenas: malloc was not called
- * yet. */
+/* `*ret_found` is false if the module has no known arena. An account without arenas: malloc was not
+ * called yet. */
 HT_MUST_CHECK
 struct ht_err *glibc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found);

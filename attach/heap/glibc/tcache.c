@@ -6,10 +6,10 @@
 
 #define CACHE_BINS  64u
 #define CHUNK_ALIGN 16u
-#define SIZE_ARENA  4u /* the chunk is not of the first arena */
-#define ASKED	    4u /* threads that say where the caches are */
+#define SIZE_ARENA  4u /* the chunk belongs to another than the first arena */
+#define ASKED	    4u /* threads that must agree on the place */
 
-/* As it lies in memory, behind the size of its chunk. */
+/* Layout in memory, behind the size of its chunk. */
 struct cache {
 	uint64_t size;
 	uint16_t count[CACHE_BINS];
@@ -63,7 +63,7 @@ static bool read_cache(struct view *view, const struct tunables *tunables, raddr
 	return *ret_bytes <= tcache_max_bytes(tunables);
 }
 
-/* One that nothing is in looks like any other empty block. */
+/* An empty cache looks like any other zeroed block, so it proves nothing. */
 static uint64_t find_distance(struct view *view, const struct tunables *tunables,
 	const struct threads *threads, size_t index)
 {

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks that the program has given back and glibc keeps for the same thread (tcache, as of 2.30 to
- * 2.41). No arena counts them as free. Each thread's are found through its control block, before
- * which the variable lies that points at it.
+ * Freed blocks that glibc keeps for the same thread (tcache, 2.30 to 2.41). No arena counts them as
+ * free. A variable before the thread's control block points at its cache.
  */
 #pragma once
 
@@ -10,23 +9,23 @@
 #include "attach/heap/view/threads.h"
 
 struct tcache {
-	uint64_t bytes;	  /* in those that were found */
-	unsigned threads; /* whose control block was found */
-	unsigned known;	  /* of these, whose cache was read, or who have none */
+	uint64_t bytes;	  /* in the caches that were found */
+	unsigned threads; /* with a control block that was found */
+	unsigned known;	  /* of these: cache read, or no cache */
 };
 
 struct tcache_places {
 	struct threads threads;
-	uint64_t distance; /* of the variable that holds the cache's address, before that; 0: not
-			      known */
+	uint64_t distance; /* from the control block back to the variable with the cache's address;
+			      0: unknown */
 };
 
-/* Looks for the threads, and where they have their caches. */
+/* Looks for the threads and the places of their caches. Free with tcache_places_deinit. */
 HT_MUST_CHECK
 struct ht_err *tcache_find(
 	struct view *view, const struct tunables *tunables, struct tcache_places *ret);
 void tcache_places_deinit(struct tcache_places *places);
 struct tcache tcache_read(
 	struct view *view, const struct tunables *tunables, const struct tcache_places *places);
-/* The most that the cache of one thread can hold. */
+/* Maximum contents of one thread's cache. */
 uint64_t tcache_max_bytes(const struct tunables *tunables);

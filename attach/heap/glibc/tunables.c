@@ -7,14 +7,14 @@
 #define CACHE_COUNT_MAX 65535u
 #define BYTES_MAX	(1ull << 47)
 
-/* The part that is the same in all versions, as it lies in memory. */
+/* The part that all versions have; layout in memory. */
 struct tail {
 	uint64_t mapped_bytes, mapped_max_bytes;
 	raddr_t break_base;
 	uint64_t cache_bins, cache_max_bytes, cache_count, cache_unsorted_limit;
 };
 
-/* What stands before it: huge pages came with 2.35. */
+/* The part before it: 2.35 added huge pages. */
 struct head {
 	uint64_t trim_threshold, top_pad, map_threshold, arena_test, arena_max;
 };
@@ -34,7 +34,7 @@ static const struct layout {
 
 _Static_assert(sizeof(struct head) == 0x28, "as in glibc");
 
-/* Of the largest block that is cached. */
+/* Number of cache bins for that largest cached size. */
 static uint64_t bins_of(uint64_t max_bytes)
 {
 	return max_bytes < 24 ? 1 : (max_bytes + 7) / 16;
@@ -59,7 +59,7 @@ static bool is_counts(const struct counts *counts, const struct tail *tail)
 	       (uint64_t)counts->maps * HT_PAGE_BYTES <= tail->mapped_bytes;
 }
 
-/* Zeros make no parameters, though a program may have set some of them so. */
+/* Zeros everywhere are no parameters, though a program may set some to 0. */
 static bool is_head(const struct head *head)
 {
 	return head->trim_threshold && head->map_threshold && head->arena_test &&

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * glibc's parameters of malloc (struct malloc_par of 2.26 and later), in which blocks with a
- * mapping of their own are counted, too. A variable without an exported name, recognised by how its
- * values depend on each other.
+ * glibc's parameters of malloc (struct malloc_par since 2.26), which also count the blocks with a
+ * mapping of their own. A variable without an exported name; the relations between its values
+ * identify it.
  */
 #pragma once
 
@@ -11,11 +11,10 @@
 struct tunables {
 	uint64_t mapped_bytes; /* of blocks with a mapping of their own */
 	uint64_t cache_bins,
-		cache_count; /* of each thread: so many sizes, so many blocks of each */
+		cache_count; /* of each thread's cache: number of sizes, and blocks of each */
 };
 
-/* Where they lie among the variables `data`, copied from `addr` on; 0: nowhere, or more than one
- * place looks like it. */
+/* Finds them in `data`, a copy of the variables at `addr`; 0: none, or several candidates. */
 raddr_t tunables_find(const struct view *view, const uint8_t *data, size_t bytes, raddr_t addr);
-/* False unless what is at `addr` still looks like them. */
+/* False unless the values at `addr` are still plausible. */
 bool tunables_read(struct view *view, raddr_t addr, struct tunables *ret);

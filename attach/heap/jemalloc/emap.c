@@ -9,17 +9,17 @@
 #define ADDR_MAX	(1ull << 47)
 #define CHUNK_BYTES	16384u /* of a node, in one read */
 #define NODE_ALIGN	64u
-#define ADDRESS_BITS	48u /* of what a leaf's word names, where it is all of the entry */
+#define ADDRESS_BITS	48u /* of the pointer in a leaf's word, if the word is the whole entry */
 #define EXTENTS_MAX	(1u << 20)
-#define TRIED		256u /* entries that tell whether a node is one */
+#define TRIED		256u /* entries that decide whether a node is one */
 #define ODD_SHARE	8u   /* one of so many may be changing just now */
-#define ODD_LEFT	4u   /* so many, and one of so many, whenever they were looked at */
+#define ODD_LEFT	4u /* tolerated: so many, and one of so many, that are odd at every look */
 #define ODD_LEFT_SHARE	64u
 #define TRIES		3u
 #define ARENAS_MAX	4095u
 #define SLAB_BLOCKS_MAX 512u
 
-/* Of a key, below the page's address. */
+/* Flags of a key, below the page's address. */
 #define KEY_SLAB  0x100u
 #define KEY_CLASS 0xffu
 #define KEY_LARGE 0x200u
@@ -31,12 +31,12 @@ const struct emap_shape emap_shapes[EMAP_SHAPES] = {
 	{3, {15, 15, 15}, 16, 64, 16, 2, 18, 26, true},
 };
 
-/* As it lies in memory, in all versions. */
+/* Layout in memory, in all versions. */
 struct edata {
 	uint64_t bits;
 	raddr_t addr;
 	uint64_t size, more[5];
-	uint64_t free[8]; /* of a slab, by block: as many as it takes */
+	uint64_t free[8]; /* of a slab: a bit for each block */
 };
 
 _Static_assert(sizeof(struct edata) == 128, "as in jemalloc");
@@ -73,13 +73,13 @@ static uint64_t edata_bytes(const struct edata *edata)
 	return ht_align_down(edata->size, HT_PAGE_BYTES);
 }
 
-/* Large blocks begin somewhere in their first page. */
+/* A large block begins somewhere in its first page. */
 static raddr_t edata_page(const struct edata *edata)
 {
 	return ht_align_down(edata->addr, HT_PAGE_BYTES);
 }
 
-/* 8, 16, 32, 48, 64, and from there on four sizes each time it doubles. */
+/* 8, 16, 32, 48, 64, then four sizes for each doubling. */
 uint64_t emap_class_bytes(size_t class)
 {
 	if (class < 5)
@@ -113,7 +113,7 @@ struct walker {
 	const struct emap_shape *shape;
 	struct emap_walk *walk;
 	size_t limit;
-	bool failed; /* something was not as it should be */
+	bool failed; /* something was inconsistent */
 };
 
 static struct ht_err *add(struct walker *walker, const struct emap_extent *extent)
@@ -135,10 +135,10 @@ bool emap_is_node(const struct view *view, raddr_t addr, uint64_t bytes)
 	       view_holds(view, addr + bytes - 1);
 }
 
-/* What an entry of a leaf says, without the page; one that was taken back names nothing. */
+/* Decodes an entry of a leaf without its page; an entry that was cleared names nothing. */
 static bool entry_take(const struct emap_shape *shape, const uint8_t *data, struct emap_extent *ret)
 {
-	/* Slab; as of 5.3 also head, and three bits of state. */
+	/* Bits below the pointer: slab; since 5.3 also head and three bits of state. */
 	const uint64_t flags = shape->is_old ? 1 : 31, low = shape->align - 1;
 	uint64_t word, class, more = 0;
 	memcpy(&word, data, sizeof(word));
@@ -181,7 +181,7 @@ static struct ht_err *walk_entry(
 	if (level + 1 == shape->levels) {
 		struct emap_extent extent;
 		bool is_sane = entry_take(shape, data, &extent);
-		/* Each page of a slab names it. */
+		/* Each page of a slab leads to it. */
 		if (is_sane && (!extent.edata || is_last(walker->walk, extent.edata)))
 			return NULL;
 		walker->failed |= !is_sane || !view_holds(walker->view, extent.edata);
@@ -227,7 +227,7 @@ static int compare(const void *a, const void *b)
 	return first->key < second->key ? -1 : first->key > second->key;
 }
 
-/* Of several pages that name an extent the first remains. */
+/* Keeps the first of several pages that lead to one extent. */
 static void sort(struct emap_walk *walk)
 {
 	size_t count = 0;
@@ -254,9 +254,9 @@ static bool slab_held(const struct emap_shape *shape, const struct edata *edata,
 	return free == edata_free(shape, edata);
 }
 
-/* Its extent, which is a page longer than the block where blocks do not all begin where their pages
- * do. Small ones that jemalloc takes a sample of have an extent of their own, too. As of 5.3.1
- * large blocks have any number of pages up to their size's. */
+/* The size of a large extent, without the extra page if blocks may begin within their first page.
+ * Small blocks that jemalloc samples have an extent of their own, too. Since 5.3.1 a large block
+ * has any number of pages up to that of its size class. */
 static bool large_held(const struct emap_shape *shape, const struct edata *edata, uint64_t *ret)
 {
 	unsigned class = edata_class(shape, edata);
@@ -292,7 +292,7 @@ static enum verdict judge(struct view *view, const struct emap_shape *shape,
 	return sane ? VERDICT_ACTIVE : VERDICT_ODD;
 }
 
-/* Is it still there, and what does the leaf say of it now? */
+/* Does the leaf still have the extent, and with which flags? */
 static bool look_again(
 	struct view *view, const struct emap_shape *shape, struct emap_extent *extent)
 {
@@ -327,7 +327,7 @@ static void count_in(struct emap_walk *walk, const struct emap_shape *shape,
 	walk->arena_seen[arena / 64] |= 1ull << arena % 64;
 }
 
-/* Are extents a page longer than their blocks? Then all of them are. */
+/* Do all extents have a page beyond their blocks? Either all of them do, or none. */
 static void take_pages_off(struct emap_walk *walk)
 {
 	if (!walk->longer)
@@ -342,7 +342,7 @@ static void take_pages_off(struct emap_walk *walk)
 	}
 }
 
-/* One that contradicts itself is in the middle of something, as a rule. */
+/* An inconsistent extent is usually in the middle of a change: look again. */
 static void judge_all(struct view *view, const struct emap_shape *shape, struct emap_walk *walk)
 {
 	const struct edata gone = {.bits = (uint64_t)EMAP_RETAINED << shape->state_shift};
@@ -354,7 +354,7 @@ static void judge_all(struct view *view, const struct emap_shape *shape, struct 
 		unsigned tries = 0;
 		enum verdict verdict = judge(view, shape, extent, &edata, &held_bytes);
 		odd += verdict == VERDICT_ODD;
-		/* A tree that is none is not worth it. */
+		/* Not worth it for something that is no tree. */
 		while (verdict == VERDICT_ODD && tries++ < TRIES && odd <= i / ODD_SHARE + 64) {
 			view_forget(view);
 			if (!look_again(view, shape, extent))
@@ -413,7 +413,7 @@ uint64_t emap_moved_bytes(const struct emap_walk *before, const struct emap_walk
 	return moved;
 }
 
-/* Which word of the root leads here, by most of the extents that begin below it. */
+/* The entry of the root that leads here, by most of the extents below it. */
 static uint64_t index_of(struct view *view, const struct emap_shape *shape, struct emap_walk *walk)
 {
 	const unsigned shift = emap_page_bits(shape, 0);
@@ -432,7 +432,7 @@ static uint64_t index_of(struct view *view, const struct emap_shape *shape, stru
 	return index;
 }
 
-/* Has it begun before, and ends here? */
+/* Does an extent end here that has begun before? */
 static bool is_tail(
 	const struct emap_shape *shape, const struct emap_extent *extent, const struct edata *edata)
 {
@@ -462,7 +462,8 @@ struct ht_err *emap_try(struct view *view, const struct emap_shape *shape, raddr
 		uint64_t held_bytes;
 		extent->key += index << emap_page_bits(shape, 0);
 		enum verdict verdict = judge(view, shape, extent, &edata, &held_bytes);
-		/* What nobody has is of no size; read as another version's it would be of some. */
+		/* An idle extent has no size class; read in the layout of another version, it would
+		 * have one. */
 		bool agrees = verdict != VERDICT_IDLE || edata_class(shape, &edata) == EMAP_CLASSES;
 		odd += (verdict == VERDICT_ODD || !agrees) && !is_tail(shape, extent, &edata);
 		active += verdict == VERDICT_ACTIVE;

@@ -9,18 +9,18 @@
 
 #define ROOT_BITS_MAX 18u
 #define PLACES_MAX    4096u
-#define MAP_MAX	      (1ull << 40) /* what is mapped in one piece is no larger, unless it is others' */
-#define FITS_EACH     256u	   /* comparisons with a place are one look */
-#define STRANGERS     4u	   /* words of the root whose addresses were given back */
+#define MAP_MAX	      (1ull << 40) /* larger mappings belong to something else */
+#define FITS_EACH     256u	   /* comparisons with a place that cost one look */
+#define STRANGERS     4u	   /* entries of the root for addresses that were given back */
 
-/* What words of the root may be in use: those of addresses at which something is mapped. */
+/* Entries of the root that may be in use: those for mapped addresses. */
 struct places {
 	uint64_t bit[(1u << ROOT_BITS_MAX) / 64];
 	uint32_t index[PLACES_MAX];
-	size_t count; /* PLACES_MAX: more than are listed */
+	size_t count; /* PLACES_MAX: there are more */
 };
 
-/* The words of as much as a page that are not 0. */
+/* The nonzero words of one page. */
 struct words {
 	raddr_t addr;
 	raddr_t word[HT_PAGE_BYTES / sizeof(raddr_t)];
@@ -36,7 +36,7 @@ struct search {
 	struct emap found;
 	size_t count;
 	uint64_t fits;	       /* comparisons */
-	struct emap_walk walk; /* of what is tried */
+	struct emap_walk walk; /* for trying candidates */
 };
 
 static bool is_found(const struct search *search, raddr_t at)
@@ -62,7 +62,7 @@ static void places_find(const struct view *view, const struct emap_shape *shape,
 	}
 }
 
-/* If the word at `at` is the root's of that index, are its neighbours the root's, too? */
+/* If the word at `at` is entry `index` of the root, do its neighbours fit, too? */
 static bool fits(const struct search *search, const struct emap_shape *shape,
 	const struct places *places, raddr_t at, uint64_t index)
 {
@@ -83,7 +83,7 @@ static bool fits(const struct search *search, const struct emap_shape *shape,
 	return strange <= known + STRANGERS;
 }
 
-/* Programs have arrays of pointers, and each would have to be looked behind. */
+/* Programs have arrays of pointers; reading behind each would cost too much. */
 static bool is_likely(struct search *search, size_t shape, raddr_t at)
 {
 	const struct places *places = &search->place[shape];
@@ -96,7 +96,7 @@ static bool is_likely(struct search *search, size_t shape, raddr_t at)
 	return places->count == PLACES_MAX;
 }
 
-/* Where the root is is told by the extents below it, which say where they are. */
+/* The extents below the node say which addresses they have, and so where the root begins. */
 static struct ht_err *search_node(
 	struct search *search, const struct emap_shape *shape, raddr_t at, raddr_t node)
 {
@@ -118,7 +118,7 @@ static struct ht_err *search_word(struct search *search, raddr_t at, raddr_t wor
 	bool likely = false;
 	for (size_t i = 0; i < EMAP_SHAPES && !err && !is_found(search, at); i++) {
 		const struct emap_shape *shape = &emap_shapes[i];
-		/* Behind one with as many levels the same tree is looked for. */
+		/* With the same number of levels it is the same tree: no second test. */
 		if (!i || shape->levels != emap_shapes[i - 1].levels)
 			likely = search->hi - search->lo >= emap_node_bytes(shape, 0) &&
 				 emap_is_node(search->view, word, emap_node_bytes(shape, 1)) &&

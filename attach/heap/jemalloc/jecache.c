@@ -6,29 +6,30 @@
 
 #include "attach/heap/jemalloc/emap.h"
 
-#define BINS_MAX   73u /* as many sizes as can be cached: up to 8 MiB */
+#define BINS_MAX   73u /* number of sizes that can be cached: up to 8 MiB */
 #define BINS_MIN   1u
 #define CACHES_MAX 8192u
 #define TRIES	   3u
 
-/* Before 5.3: any size may be cached; and no stack is larger than that, in blocks. */
+/* Before 5.3: any size may be cached; maximum length of a stack in blocks. */
 #define BIN_BYTES 24u
 #define LARGE_MAX 64u
 #define ROOM_MAX  8192u
 
-/* As they lie in memory: one size, and the beginning of either part. Of later versions a cache has
- * fewer sizes; what is behind it is read with it. */
+/* Layouts in memory: one size, and the beginning of each part. A cache of a later version has fewer
+ * sizes; the read includes what follows it. */
 struct bin {
-	raddr_t head; /* of a stack that grows downwards: the next block to be handed out */
+	raddr_t head; /* of a stack that grows downwards: the next block to hand out */
 	uint64_t requests;
-	uint16_t low_water, full, empty; /* the low bits of where the stack ends, and begins */
+	uint16_t low_water, full,
+		empty; /* low bits of the addresses where the stack ends and begins */
 	uint16_t more;
 };
 
 struct slow {
 	raddr_t link[2];
-	raddr_t next, previous, bins; /* of all that the arena has */
-	raddr_t more[40];	      /* in one of them: where the other part is */
+	raddr_t next, previous, bins; /* links in the arena's ring */
+	raddr_t more[40];	      /* one of these words names the other part */
 };
 
 struct cache {
@@ -40,7 +41,7 @@ struct cache {
 struct bin_old {
 	int32_t low_water, count; /* either may be -1 for a moment */
 	uint64_t requests;
-	raddr_t end; /* of its stack, which begins where that of the size before ends */
+	raddr_t end; /* end of its stack, which begins where that of the size before ends */
 };
 
 _Static_assert(sizeof(struct bin) == BIN_BYTES, "as in jemalloc");
@@ -49,7 +50,8 @@ _Static_assert(sizeof(struct bin_old) == BIN_BYTES, "as in jemalloc");
 #define BINS_OFFSET offsetof(struct cache, bin)
 #define RING_OFFSET offsetof(struct slow, next)
 
-/* Behind the small sizes: what the arena's ring leads to, which names them; and the other sizes. */
+/* What follows the small sizes: the link in the arena's ring, which names them; and the other
+ * sizes. */
 static const struct between {
 	size_t ring, large;
 } between[JECACHE_FORMS] = {
@@ -61,16 +63,16 @@ static const struct between {
 #define BETWEEN_MAX   120u
 #define ONE_BYTES_MAX (SMALL_BYTES + BETWEEN_MAX + LARGE_MAX * BIN_BYTES)
 
-/* What was read of one. */
+/* The result for one cache. */
 struct found {
-	raddr_t ring; /* its place among those of its arena; 0: there is no ring */
+	raddr_t ring; /* its link in the arena's ring; 0: there is no ring */
 	uint64_t bytes, max_bytes;
 };
 
 /* --- as of 5.3 --- */
 
-/* What one cache holds, and could hold: the stacks of all sizes follow each other. Returns of how
- * many sizes there are any. */
+/* Sums up what one cache holds and could hold: the stacks of all sizes follow each other. Returns
+ * the number of sizes. */
 static size_t bins_sum(const struct cache *cache, struct found *ret)
 {
 	raddr_t full =
@@ -99,8 +101,8 @@ static bool names(const struct slow *slow, raddr_t cache)
 	return false;
 }
 
-/* Where jemalloc counts nothing there is no ring, and the other part names the cache alone: so does
- * many a pair of variables, but none is followed by stacks for all that is small. */
+/* Without statistics there is no ring, and only the other part names the cache. Many pairs of
+ * variables look like that, but none is followed by stacks for all small sizes. */
 static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 {
 	raddr_t addr = bins - BINS_OFFSET;
@@ -118,8 +120,8 @@ static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 
 /* --- before --- */
 
-/* Adds sizes from `class` on, as many as follow each other, `max` at most; `*end` is where the
- * stacks before end. */
+/* Adds up to `max` sizes from `class` on that follow each other. `*end` is where the stacks before
+ * them end. */
 static size_t old_bins_sum(
 	const uint8_t *data, size_t class, size_t max, raddr_t *end, struct found *found)
 {
@@ -129,7 +131,7 @@ static size_t old_bins_sum(
 		struct bin_old bin;
 		memcpy(&bin, data + i * BIN_BYTES, sizeof(bin));
 		uint64_t room = (bin.end - *end) / 8;
-		/* Nothing tells where the first one begins: it has as much as the next, below. */
+		/* Nothing says where the first stack begins: it has as many blocks as the next. */
 		if (!*end)
 			room = bin.count > 0 ? (uint64_t)bin.count : 1;
 		if (!bin.end || bin.end % 8 || bin.end <= *end || !room || room > ROOM_MAX ||
@@ -162,7 +164,7 @@ static bool one_read(struct view *view, enum jecache_form form, raddr_t bins, st
 		ret->ring = bins + SMALL_BYTES + shape->ring;
 	size_t larger = old_bins_sum(
 		data + SMALL_BYTES + shape->large, EMAP_CLASSES_SMALL, LARGE_MAX, &end, ret);
-	/* Without a ring only they tell of which version it is. */
+	/* Without a ring only these fields tell the versions apart. */
 	return ret->ring || (larger && !link[0] && !link[1] && !link[2] && !link[3]);
 }
 
@@ -173,7 +175,7 @@ static bool read_one(struct view *view, enum jecache_form form, raddr_t bins, st
 
 /* --- where they are --- */
 
-/* May there be one, by its first word? Of two parts both are variables of the thread. */
+/* Can a cache be here, by its first word? If it has two parts, both are variables of the thread. */
 static bool is_likely(enum jecache_form form, raddr_t word, raddr_t lo, raddr_t hi)
 {
 	if (form == JECACHE_TWO)
@@ -183,10 +185,10 @@ static bool is_likely(enum jecache_form form, raddr_t word, raddr_t lo, raddr_t 
 
 struct jecache_place jecache_find(struct view *view, const struct threads *threads, bool is_old)
 {
-	/* Without a ring the first can be taken for the other, not the other way round. */
+	/* Without a ring the first layout can be mistaken for the other, but not the reverse. */
 	const enum jecache_form first = is_old ? JECACHE_FIRST : JECACHE_TWO;
 	const enum jecache_form last = is_old ? JECACHE_ONE : JECACHE_TWO;
-	/* Of a size: the end of its stack. */
+	/* Of one size: the end of its stack. */
 	const size_t at_word = is_old ? offsetof(struct bin_old, end) : 0;
 	uint8_t data[THREADS_VARIABLES_BYTES];
 	view_forget(view);
@@ -214,7 +216,7 @@ struct jecache_place jecache_find(struct view *view, const struct threads *threa
 struct sum {
 	struct view *view;
 	enum jecache_form form;
-	raddr_t *seen; /* CACHES_MAX: places in rings */
+	raddr_t *seen; /* CACHES_MAX links in rings */
 	size_t seen_count;
 	struct jecache total;
 };
@@ -240,7 +242,7 @@ static bool add(struct sum *sum, const struct found *found)
 	return true;
 }
 
-/* The others of the ring that a cache is in, until it is closed. */
+/* Adds the other caches in the ring, until it closes. */
 static bool add_ring(struct sum *sum, raddr_t first)
 {
 	raddr_t at = first, link[3];
@@ -260,7 +262,7 @@ static bool add_ring(struct sum *sum, raddr_t first)
 	}
 }
 
-/* Has the thread none? */
+/* Has the thread no cache? */
 static bool is_none(struct sum *sum, raddr_t bins)
 {
 	struct bin_old bin;

@@ -1,36 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Blocks that the program has given back and jemalloc keeps for the same thread (tcache); its map
- * counts them as handed out. A cache is among its thread's variables: stacks of all sizes, one
- * behind the other, and what names them. All those of an arena are in one ring, where jemalloc
- * counts at all (stats): also those whose threads are not found, and those that belong to none.
+ * Freed blocks that jemalloc keeps for the same thread (tcache); its map counts them as handed out.
+ * A cache is among its thread's variables: one stack for each size, in a row, and what names them.
+ * If jemalloc keeps statistics, the caches of an arena form a ring, which also has caches of
+ * threads that were not found and caches without a thread.
  */
 #pragma once
 
 #include "attach/heap/view/threads.h"
 
 struct jecache {
-	uint64_t bytes;	    /* in those that were found */
-	uint64_t max_bytes; /* the most that one of them can hold */
-	unsigned count;	    /* that were found */
-	unsigned known;	    /* threads whose cache is one of them, or who have none */
-	bool whole;	    /* no ring was being changed */
+	uint64_t bytes;	    /* in the caches that were found */
+	uint64_t max_bytes; /* maximum contents of one of them */
+	unsigned count;	    /* caches that were found */
+	unsigned known;	    /* threads with one of these caches, or with none */
+	bool whole;	    /* no ring changed meanwhile */
 };
 
-/* How caches lie in memory. */
+/* Layouts of a cache. */
 enum jecache_form {
-	JECACHE_TWO,   /* as of 5.3: in two parts that name each other */
-	JECACHE_FIRST, /* 5.1: in one */
-	JECACHE_ONE,   /* 5.2: the same, with more between small sizes and others */
+	JECACHE_TWO,   /* since 5.3: two parts that name each other */
+	JECACHE_FIRST, /* 5.1: one part */
+	JECACHE_ONE,   /* 5.2: one part, with more between the small sizes and the others */
 	JECACHE_FORMS,
 };
 
 struct jecache_place {
 	enum jecache_form form;
-	uint64_t distance; /* of its sizes, before its thread's control block; 0: there is none */
+	uint64_t distance; /* from its thread's control block back to its sizes; 0: no cache */
 };
 
-/* `is_old`: those from before 5.3 are looked for. */
+/* `is_old`: look for the layouts before 5.3. */
 struct jecache_place jecache_find(struct view *view, const struct threads *threads, bool is_old);
 HT_MUST_CHECK
 struct ht_err *jecache_read(struct view *view, const struct threads *threads,

@@ -6,18 +6,18 @@
 #include "attach/heap/view/variables.h"
 
 #define QUEUES	    (MIHEAP_SIZES + 2)
-#define MEDIUM_OLD  (128u << 10) /* larger blocks have a page for themselves */
+#define MEDIUM_OLD  (128u << 10) /* larger blocks have a page of their own */
 #define MEDIUM	    (64u << 10)
-#define BACKING	    16u /* in what a heap points at: the first heap of its thread */
+#define BACKING	    16u /* in the object that a heap points at: the first heap of its thread */
 #define STATE_WORDS 386u
 
-/* As it lies in memory. */
+/* Layout in memory. */
 struct queue {
 	raddr_t first, last;
 	uint64_t block_bytes;
 };
 
-/* Where what is read of a heap lies in it, in bytes; what it points at is first. */
+/* Offsets within a heap, in bytes. The pointer to the other object comes first. */
 static const struct shape {
 	unsigned builds;
 	uint16_t bytes, queue, delayed, thread, cookie, pages;
@@ -33,7 +33,7 @@ uint64_t mibuild_medium_max(enum mibuild build)
 	return build < MIBUILD_2_2_2 ? MEDIUM_OLD : MEDIUM;
 }
 
-/* 8, 8, 16, 24, ..., 64, and from there on four sizes each time it doubles. */
+/* 8, 8, 16, 24, ..., 64, then four sizes for each doubling. */
 uint64_t miheap_block_bytes(size_t index)
 {
 	if (index <= 8)
@@ -42,7 +42,7 @@ uint64_t miheap_block_bytes(size_t index)
 	return base + ((index - 9) % 4 + 1) * (base / 4);
 }
 
-/* The two behind those with a size go by what is too large for a page of several. */
+/* The two queues behind those with a size have a size beyond any page of several blocks. */
 static uint64_t queue_bytes(const struct shape *shape, size_t index)
 {
 	if (index < MIHEAP_SIZES)
@@ -98,7 +98,7 @@ struct search {
 	size_t count;
 };
 
-/* What it points at is a variable, too, and points back. */
+/* The object it points at is a variable, too, and points back. */
 static bool is_first(struct search *search, raddr_t addr)
 {
 	raddr_t own, backing;
@@ -109,7 +109,7 @@ static bool is_first(struct search *search, raddr_t addr)
 	       backing == addr;
 }
 
-/* Is there a heap whose queues begin at `addr`? */
+/* Does a heap have its queues at `addr`? */
 static void search_queues(struct search *search, raddr_t addr)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(shapes); i++) {

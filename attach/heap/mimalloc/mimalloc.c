@@ -8,10 +8,10 @@
 
 #define WALKS_MAX     4u
 #define FIND_SHARE    4u /* of the budget */
-#define MISSING_LEFT  4u /* pages that may be on their way, and one of so many */
+#define MISSING_LEFT  4u /* tolerated: so many pages, and one of so many, on their way */
 #define MISSING_SHARE 64u
 
-/* Where its pages are found: by segments, or in a map. */
+/* Where its pages are found: in segments or in a map. */
 struct source {
 	struct miheap first;
 	struct threads threads;
@@ -22,7 +22,7 @@ struct source {
 struct walked {
 	struct source source;
 	struct miwalk walk[2];
-	bool was_whole; /* once at least no page was missing */
+	bool was_whole; /* some walk missed no page */
 };
 
 static bool is_missing_more(const struct miwalk *walk)
@@ -58,7 +58,7 @@ static bool is_partial(void *context, unsigned slot)
 static const struct walks_how how = {
 	.max = WALKS_MAX, .walk = walk, .moved_bytes = moved_bytes, .is_partial = is_partial};
 
-/* Of a page on its way between a heap and a segment nothing is known but that it is like others. */
+/* A page on its way between heap and segment is unknown: assume the largest. */
 static uint64_t missing_bytes(const struct miwalk *walk)
 {
 	uint64_t most = MIWALK_SLICE_BYTES;
@@ -83,7 +83,7 @@ static void take(struct heap_account *account, const struct miwalk *last, uint64
 		return;
 	}
 	account->off_bytes = moved + missing_bytes(last) + last->unsure_bytes;
-	/* It cannot be more than there is. */
+	/* It cannot exceed what there is. */
 	if (last->unsure_bytes && account->off_bytes > last->held_bytes)
 		account->off_bytes = last->held_bytes;
 	if (last->unsure_bytes)
@@ -126,7 +126,7 @@ static struct ht_err *read_all(struct view *view, struct walked *walked, struct 
 	struct walks walks;
 	struct ht_err *err = walks_take(view, &how, walked, &walks);
 	const struct miwalk *last = walks.any ? &walked->walk[walks.last] : NULL;
-	/* What is missing at rest is not on its way. */
+	/* A page that is missing at rest is not on its way, so the reading is wrong. */
 	bool is_known = last && !is_missing_more(last) &&
 			(!last->missing || walks.moved_bytes || walked->was_whole);
 	if (!err && !view->err && is_known)

@@ -9,12 +9,12 @@
 #define SUB_ENTRIES    8192u
 #define SUB_BYTES      (SUB_ENTRIES * sizeof(raddr_t))
 #define ROOT_BYTES_MIN HT_PAGE_BYTES
-#define ROOT_BYTES_MAX (4u << 20) /* of addresses of 48 bits; 2 MiB as a rule */
+#define ROOT_BYTES_MAX (4u << 20) /* for addresses of 48 bits; usually 2 MiB */
 #define CHUNK_BYTES    16384u	  /* in one read */
-#define TRIED	       64u	  /* pages that tell whether a map is one */
+#define TRIED	       64u	  /* pages that decide whether a map is one */
 #define TRIED_SHARE    8u	  /* one of so many may be changing just now */
 #define TRIES	       3u
-#define ODD_LEFT       4u /* so many, and one of so many, whenever they were looked at */
+#define ODD_LEFT       4u /* tolerated: so many, and one of so many, that are odd at every look */
 #define ODD_LEFT_SHARE 64u
 #define LISTS_SHARE    2u /* of the budget of a walk */
 #define THREADS_MAX    1024u
@@ -23,9 +23,9 @@ struct walker {
 	struct view *view;
 	struct miwalk *walk;
 	unsigned forms;
-	uint64_t reserve; /* of the budget, which lists must leave */
+	uint64_t reserve; /* of the budget, that lists must leave */
 	size_t limit, odd;
-	struct mimap_run run; /* the last one, whose end was not seen yet */
+	struct mimap_run run; /* the last run, which may go on */
 	raddr_t thread[THREADS_MAX];
 	bool failed;
 };
@@ -55,7 +55,7 @@ static struct ht_err *take_page(struct walker *walker, const struct miwalk_page 
 	return miwalk_add(walk, page);
 }
 
-/* Is it there still, and how many words name it now? Another may have been given its place. */
+/* Does the map still have the page, and in how many words? Another page may have its place. */
 static bool look_again(struct walker *walker)
 {
 	struct mimap_run *run = &walker->run;
@@ -66,7 +66,7 @@ static bool look_again(struct walker *walker)
 		slices++;
 		at += sizeof(page);
 	}
-	/* What follows is in another part of the map. */
+	/* The run goes on in another part of the map. */
 	if (at == run->word_end && slices < run->slices)
 		return true;
 	if (slices)
@@ -74,14 +74,14 @@ static bool look_again(struct walker *walker)
 	return slices != 0;
 }
 
-/* One that contradicts itself is in the middle of something, as a rule. */
+/* An inconsistent page is usually in the middle of a change: look again. */
 static struct ht_err *end_run(struct walker *walker)
 {
 	struct view *view = walker->view;
 	struct mimap_run *run = &walker->run;
 	struct miwalk_page page = {0};
 	bool is_read = false, is_sure = false;
-	/* No address at all is a variable's in some versions. */
+	/* Some versions have a variable as the page for no address. */
 	if (!run->slices || !run->addr || walker->walk->count + walker->odd >= walker->limit)
 		return NULL;
 	for (unsigned i = 0; i <= TRIES && !is_sure && !view->spent && !view->err; i++) {
@@ -92,7 +92,7 @@ static struct ht_err *end_run(struct walker *walker)
 		is_read = mipage_read(view, run, &walker->forms, &page);
 		is_sure = is_read &&
 			  mipage_count_freed(view, walker->reserve, run, walker->forms, &page);
-		/* A map that is none is not worth it. */
+		/* Not worth it for something that is no map. */
 		if (!is_read && walker->limit != SIZE_MAX)
 			break;
 	}
@@ -104,7 +104,7 @@ static struct ht_err *end_run(struct walker *walker)
 		walker->walk->odd_bytes += page.used * page.block_bytes;
 		return take_page(walker, &page);
 	}
-	/* Of a large block it does not even tell how large it is. */
+	/* A large block does not even reveal its size. */
 	walker->failed |= walker->limit == SIZE_MAX && run->slices >= MIMAP_RUN_MAX;
 	walker->walk->odd_bytes += run->slices * MIWALK_SLICE_BYTES;
 	return NULL;
@@ -209,7 +209,7 @@ struct ht_err *mimap_walk(struct view *view, const struct mimap *map, struct miw
 
 /* --- where it is --- */
 
-/* The words for the lowest addresses are right behind it. */
+/* The part for the lowest addresses follows the root. */
 static bool is_root(struct view *view, raddr_t addr, uint64_t *ret_entries)
 {
 	raddr_t sub;

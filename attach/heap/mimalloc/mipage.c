@@ -3,28 +3,28 @@
 
 #include <string.h>
 
-#define SIZES		73u	   /* of blocks, of which a page has several */
-#define AREA_MAX	(4u << 20) /* of which all slices name it */
+#define SIZES		73u	   /* of blocks that share a page */
+#define AREA_MAX	(4u << 20) /* up to this size, all slices of a page lead to it */
 #define HUGE_MAX	(1ull << 46)
-#define DESCRIPTION_MIN 112u /* of what is known of a page */
+#define DESCRIPTION_MIN 112u /* size of a page's description */
 #define ALIGN_FREE	8u
 #define FLAGS		7ull /* below a thread's number */
 #define OWNED		1ull /* below a list */
 
-/* As it lies in memory. */
+/* Layout in memory. */
 struct page {
 	uint64_t thread;
 	raddr_t free;
 	uint16_t used, capacity, reserved, more;
 	raddr_t local_free, thread_free;
 	uint64_t block_bytes;
-	uint64_t start;	  /* an address, or words from here in its lower half */
-	uint64_t tail[8]; /* whose memory it is, in three words, is among them */
+	uint64_t start;	  /* an address, or in the lower half the distance in words */
+	uint64_t tail[8]; /* contains the page's memory (struct memory) */
 };
 
 _Static_assert(sizeof(struct page) == 120, "as in mimalloc");
 
-/* Whose memory the page is: an arena's, by slices; or the system's. */
+/* The memory of a page: slices of an arena, or from the system. */
 struct memory {
 	uint64_t word[2];
 	uint32_t kind, more;
@@ -32,7 +32,7 @@ struct memory {
 
 static const uint8_t memory_at[MIMAP_FORMS] = {[MIMAP_START] = 5, [MIMAP_OFFSET] = 4};
 
-/* The system's, of three kinds; an arena's. */
+/* Memory of the system (three kinds); of an arena. */
 #define KIND_SYSTEM 4u
 #define KIND_ARENA  7u
 
@@ -56,7 +56,7 @@ static bool is_counted(const struct page *page)
 	       (page->reserved == 1 || is_size(page->block_bytes));
 }
 
-/* Are the words of the map those of its blocks? */
+/* Do the words of the map agree with the page's blocks? */
 static bool is_mapped(const struct mimap_run *run, const struct page *page, raddr_t start)
 {
 	uint64_t bytes = page->reserved * page->block_bytes;
@@ -64,10 +64,10 @@ static bool is_mapped(const struct mimap_run *run, const struct page *page, radd
 	raddr_t end = run->addr + run->slices * MIWALK_SLICE_BYTES;
 	if (start % 8 || start < run->addr || start >= end || start - run->page < DESCRIPTION_MIN)
 		return false;
-	/* As many as its blocks would take from a slice's beginning. */
+	/* As many slices as the blocks take from the beginning of a slice. */
 	if (page->reserved > 1)
 		return slices == run->slices;
-	/* A block that is aligned has slices in front of it, behind what is known of it. */
+	/* An aligned block is preceded by slices, behind the page's description. */
 	uint64_t more = run->page % MIWALK_SLICE_BYTES == 0 && start > run->page
 				? (start - run->page) / MIWALK_SLICE_BYTES
 				: 0;
@@ -76,7 +76,7 @@ static bool is_mapped(const struct mimap_run *run, const struct page *page, radd
 	return run->slices >= slices && run->slices <= slices + more;
 }
 
-/* Is it that memory's? What is known of a page stands in front of its blocks, or apart. */
+/* Does the page lie in that memory? Its description is in front of its blocks, or elsewhere. */
 static bool is_memory(const struct mimap_run *run, const struct page *page, enum mimap_form form)
 {
 	struct memory memory;
@@ -128,7 +128,7 @@ bool mipage_read(
 	return fit;
 }
 
-/* Is it as it was? Not what was read of it in this round. */
+/* Is the page unchanged? Reads it anew. */
 static bool is_same(struct view *view, const struct mimap_run *run, unsigned forms,
 	const struct miwalk_page *page)
 {

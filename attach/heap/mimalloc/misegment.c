@@ -6,25 +6,25 @@
 #define HEADS_LATER (1u << MIBUILD_2_1_8 | HEADS_2_2)
 #define HEADS_2_2   (1u << MIBUILD_2_2_2 | 1u << MIBUILD_2_3_0)
 
-#define MEDIUM	     8u		  /* slices; smaller pages are one slice */
-#define SMALL_SHARE  8u		  /* of the largest block in a page of several */
-#define LARGE_MAX    (16u << 20)  /* larger blocks have a segment each */
-#define LARGE_SLICES 8u		  /* of which a page is a multiple, where it has more */
-#define HUGE_BYTES   (1ull << 31) /* as a block's size: all of the page */
+#define MEDIUM	     8u		  /* slices; smaller pages have one slice */
+#define SMALL_SHARE  8u		  /* of a page with several blocks, for the largest block */
+#define LARGE_MAX    (16u << 20)  /* larger blocks have a segment of their own */
+#define LARGE_SLICES 8u		  /* larger pages have a multiple of these */
+#define HUGE_BYTES   (1ull << 31) /* as a block's size: the whole page */
 #define HUGE_MAX     (1ull << 46)
 #define START_BLOCKS 5u /* the first block is no further into its page */
 
 struct slice {
-	uint32_t count;	 /* of slices that this one is the first of */
-	uint32_t offset; /* of the first one's description */
+	uint32_t count;	 /* slices, of which this one is the first */
+	uint32_t offset; /* to the description of the first slice */
 	uint16_t capacity, reserved;
 	uint32_t used;
-	uint64_t block_bytes; /* 0: nobody has it */
-	raddr_t start;	      /* of its blocks; 0: it does not say */
+	uint64_t block_bytes; /* 0: free */
+	raddr_t start;	      /* of its blocks; 0: unknown */
 	raddr_t thread_free, heap;
 };
 
-/* As they lie in memory. */
+/* Layouts in memory. */
 struct slice_old {
 	uint32_t count, offset;
 	uint8_t committed, more;
@@ -85,7 +85,7 @@ _Static_assert(offsetof(struct head_later, use.cookie) == 224, "as in mimalloc")
 _Static_assert(sizeof(struct head_old) == 264, "as in mimalloc");
 _Static_assert(sizeof(struct head_later) == 288, "as in mimalloc");
 
-/* How it is described, of which builds. */
+/* Layouts, and the builds that have them. */
 static const struct form {
 	unsigned builds;
 	size_t head_bytes, slice_bytes;
@@ -169,7 +169,7 @@ static bool is_own(const struct head *head, raddr_t addr, uint64_t cookie)
 	return (head->use.cookie ^ addr) == cookie;
 }
 
-/* What the program has not touched remains zeros. */
+/* Pages that the program has not touched stay zeros. */
 static bool read_touched(struct view *view, raddr_t addr, void *ret, size_t bytes)
 {
 	raddr_t end;
@@ -217,7 +217,7 @@ static uint64_t committed_bytes(const struct head *head)
 	return head->extent.slices * MIWALK_SLICE_BYTES / MIWALK_SLICES * count;
 }
 
-/* As many slices as it takes; the later versions do not give the block what remains of them. */
+/* As many slices as the block needs; later versions do not add the rest of them to the block. */
 static bool is_large(enum mibuild build, const struct slice *slice)
 {
 	uint64_t bytes = slice->block_bytes;
@@ -229,7 +229,7 @@ static bool is_large(enum mibuild build, const struct slice *slice)
 	return bytes % HT_PAGE_BYTES == 0 && bytes <= LARGE_MAX && slices == slice->count;
 }
 
-/* Blocks are of one of the queues' sizes, or have a page for themselves. */
+/* Blocks have the size of one of the queues, or a page of their own. */
 static bool is_size(enum mibuild build, const struct slice *slice)
 {
 	uint64_t bytes = slice->block_bytes, medium = mibuild_medium_max(build);
@@ -264,14 +264,14 @@ static unsigned builds_of(
 	return fit;
 }
 
-/* Being made, or given back, which can take as long as the system takes for its memory: no block of
- * it is handed out. */
+/* Being made or given back, which can take as long as a call of the system: none of its blocks is
+ * handed out. */
 static bool is_on_its_way(const struct slice *slice)
 {
 	return !slice->capacity && !slice->used;
 }
 
-/* The later versions have room for all of a huge block's size. */
+/* Later versions keep the whole size of a huge block. */
 static bool is_huge_size(const struct form *form, const struct slice *slice, uint64_t page_bytes)
 {
 	bool is_cut = form->slice_bytes == sizeof(struct slice_old) && page_bytes >= HUGE_BYTES;
@@ -314,7 +314,7 @@ static bool page_take(const struct segment *segment, const struct slice *slice, 
 	return true;
 }
 
-/* The last slice of several leads back to the first. */
+/* The last of several slices points to the first. */
 static bool leads_back(const struct segment *segment, uint64_t index, uint64_t end)
 {
 	return end - index == 1 || segment->head.extent.is_huge ||
@@ -333,7 +333,7 @@ static bool pages_take(const struct segment *segment, raddr_t addr, struct miseg
 		if (slice.offset || next <= index || next > entries ||
 			!leads_back(segment, index, next))
 			return false;
-		/* The first one is the description itself. */
+		/* The first slice is the description itself. */
 		if (!index && (slice.count != head->extent.info_slices || !slice.block_bytes))
 			return false;
 		if (!index || !slice.block_bytes)

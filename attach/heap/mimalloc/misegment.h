@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a segment of mimalloc's (2.0.9 to 2.4.1) says of its pages.
+ * What a segment of mimalloc (2.0.9 to 2.4.1) says about its pages.
  */
 #pragma once
 
 #include "attach/heap/mimalloc/miwalk.h"
 
 struct misegment {
-	raddr_t thread; /* 0: it has ended */
+	raddr_t thread; /* 0: the thread has ended */
 	uint64_t system_bytes;
 	struct miwalk_page page[MIWALK_SLICES];
 	size_t count;
-	unsigned builds; /* that all its pages can be of */
+	unsigned builds; /* that fit all its pages */
 };
 
-/* Is there one, by the cookie of the first thread's heap, and has it pages in use? Of `builds`, a
- * bit each. */
+/* Is there a segment with pages in use, by the cookie of the first thread's heap? `builds`: one bit
+ * each. */
 bool misegment_is(struct view *view, raddr_t addr, uint64_t cookie, unsigned builds);
-/* False: it cannot be read, or contradicts itself. */
+/* False: unreadable or inconsistent. */
 bool misegment_read(
 	struct view *view, raddr_t addr, uint64_t cookie, unsigned builds, struct misegment *ret);
-/* Of the first block in its page, if it is of that version. */
+/* Distance of the first block from the beginning of its page in that build. */
 uint64_t misegment_start(enum mibuild build, const struct miwalk_page *page);

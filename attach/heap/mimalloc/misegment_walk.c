@@ -7,11 +7,11 @@
 #include "attach/heap/view/account.h"
 #include "attach/memory/proc_map.h"
 
-#define MAP_MAX	       (1ull << 40) /* what is mapped in one piece is no larger, unless it is others' */
+#define MAP_MAX	       (1ull << 40) /* larger mappings belong to something else */
 #define HEAPS_MAX      4096u
 #define SEGMENT_BYTES  (32ull << 20)
 #define TRIES	       3u
-#define ODD_LEFT       4u /* so many, and one of so many, whenever they were looked at */
+#define ODD_LEFT       4u /* tolerated: so many, and one of so many, that are odd at every look */
 #define ODD_LEFT_SHARE 64u
 #define LISTS_SHARE    2u /* of the budget of a walk */
 
@@ -20,10 +20,10 @@ struct walker {
 	const struct miheap *first;
 	const struct threads *threads;
 	struct miwalk *walk;
-	unsigned builds;  /* that it may be of, by all pages so far */
-	uint64_t reserve; /* of the budget, which lists must leave */
+	unsigned builds;  /* that fit all pages so far */
+	uint64_t reserve; /* of the budget, that lists must leave */
 	size_t odd;
-	bool lost; /* one does not even tell how large it is */
+	bool lost; /* the size of a segment is unknown */
 	struct misegment segment, again;
 };
 
@@ -41,7 +41,7 @@ static bool is_block(const struct miwalk_page *page, unsigned builds, raddr_t ad
 	return is;
 }
 
-/* Counts what is in the page's own list. More than are handed out is no list. */
+/* Counts the page's own list. With more blocks than are handed out it is no list. */
 static bool list_walk(
 	struct view *view, uint64_t reserve, unsigned builds, struct miwalk_page *page)
 {
@@ -86,7 +86,7 @@ static bool is_same(const struct miwalk_page *a, const struct miwalk_page *b)
 	       a->list == b->list;
 }
 
-/* A list that was changed while it was walked may have any length. */
+/* A list that changed during the walk has an unknown length: compare with a second read. */
 static bool confirm(struct walker *walker, raddr_t addr)
 {
 	struct misegment *segment = &walker->segment, *again = &walker->again;
@@ -127,7 +127,7 @@ static struct ht_err *take_segment(struct walker *walker)
 	return err;
 }
 
-/* One that contradicts itself is in the middle of something, as a rule. */
+/* An inconsistent segment is usually in the middle of a change: look again. */
 static struct ht_err *walk_segment(struct walker *walker, raddr_t addr)
 {
 	struct view *view = walker->view;
@@ -218,7 +218,7 @@ static struct miwalk_page *page_of(const struct miwalk *walk, raddr_t addr)
 	return lo ? &walk->page[lo - 1] : NULL;
 }
 
-/* Blocks of pages that were full: those that follow are in their page's list. */
+/* Freed blocks of full pages. Later ones go to the list of their page. */
 static bool delayed_walk(struct walker *walker, const struct miheap *heap, bool *ret_unsure)
 {
 	raddr_t at = heap->delayed;
@@ -275,8 +275,8 @@ static void walk_heaps(struct walker *walker)
 		walk_heap(walker, &walk->heap[i]);
 }
 
-/* Before a thread's control block: the variable that points at its heap; 0: not known. Behind its
- * variables, further away, is its stack, where that has been, too. */
+/* Distance from a thread's control block back to the variable that points at its heap; 0: unknown.
+ * The stack, further away, may have had that pointer, too. */
 static uint64_t heap_distance(const struct walker *walker)
 {
 	uint8_t data[THREADS_VARIABLES_BYTES];
@@ -295,7 +295,7 @@ static uint64_t heap_distance(const struct walker *walker)
 	return 0;
 }
 
-/* Heaps of which no page was found, and which have some. */
+/* Counts the pages of heaps of which no page was found. */
 static void walk_threads(struct walker *walker)
 {
 	struct view *view = walker->view;
@@ -313,7 +313,7 @@ static void walk_threads(struct walker *walker)
 	}
 }
 
-/* A page is its thread's, as its segment is. */
+/* Counts what is handed out. A page belongs to the thread of its segment. */
 static void count(struct walker *walker)
 {
 	struct miwalk *walk = walker->walk;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mimalloc's segments (its 2.x), of all threads, those that have ended among them: each begins at a
- * multiple of 32 MiB with what tells of its pages how many of their blocks are handed out. It is
- * known by its cookie, a random number by its place. Blocks that another thread has freed wait in
- * lists, and are counted as handed out until their own thread looks there.
+ * Walks mimalloc's segments (2.x) of all threads, including those that have ended. A segment begins
+ * at a multiple of 32 MiB with the descriptions of its pages, which say how many blocks are handed
+ * out. Its cookie, a random number combined with its address, identifies it. Blocks freed by
+ * another thread wait in lists, and count as handed out until their own thread takes them back.
  */
 #pragma once
 
 #include "attach/heap/mimalloc/misegment.h"
 #include "attach/heap/view/threads.h"
 
-/* `ret` is zero-initialised, or of a walk before: what it holds is given up. */
+/* `ret`: zero-initialised, or an earlier walk, which it replaces. Free with miwalk_deinit. */
 HT_MUST_CHECK
 struct ht_err *misegment_walk(struct view *view, const struct miheap *first,
 	const struct threads *threads, struct miwalk *ret);

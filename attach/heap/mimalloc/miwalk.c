@@ -43,10 +43,10 @@ uint64_t miwalk_moved_bytes(const struct miwalk *before, const struct miwalk *no
 		bool is_second = b && (!a || b->addr <= a->addr);
 		uint64_t first = is_first ? page_held(a) : 0;
 		uint64_t second = is_second ? page_held(b) : 0;
-		/* All of these are in doubt as it is. */
+		/* Uncertain pages are accounted for already. */
 		if ((is_first && a->unsure) || (is_second && b->unsure))
 			first = second = 0;
-		/* The same bytes of other blocks are others. */
+		/* The same bytes in blocks of another size are other blocks. */
 		moved += is_first && is_second && a->block_bytes != b->block_bytes
 				 ? first + second
 				 : account_distance(first, second);

@@ -8,7 +8,7 @@
 #include "attach/heap/view/variables.h"
 
 #define PAGE_BYTES     8192u
-#define SMALL_MAX      1024u /* of which sizes are told apart by 8 bytes, larger ones by 128 */
+#define SMALL_MAX      1024u /* smaller sizes are distinguished by 8 bytes, larger ones by 128 */
 #define SIZE_MAX_SMALL (256u << 10)
 #define PLACES	       2169u
 #define FREE_LISTS     128u
@@ -16,7 +16,7 @@
 #define CACHES_MAX     4096u
 #define CACHE_ALIGN    64u
 
-/* As they lie in memory. */
+/* Layouts in memory. */
 struct sizes {
 	uint8_t class_of[PLACES];
 	int32_t move[TCBOOKS_CLASSES];
@@ -107,7 +107,7 @@ static void take_sizes(struct tcbooks *books, raddr_t addr, const struct sizes *
 
 /* --- spans --- */
 
-/* The head of a list in its own right: empty, or its first span leads back. */
+/* A list head: empty, or its first span points back. */
 static bool is_head(struct view *view, const struct span *head, raddr_t addr, struct span *first)
 {
 	*first = (struct span){0};
@@ -203,7 +203,7 @@ struct search {
 	struct variables in;
 };
 
-/* Where something of `bytes` may be: NULL: behind the end. */
+/* The data at offset `at`, with room for `bytes`; NULL: beyond the end. */
 static const void *place(const struct search *search, size_t at, size_t bytes)
 {
 	return search->in.bytes >= bytes && at <= search->in.bytes - bytes ? search->in.data + at
@@ -305,7 +305,7 @@ struct ht_err *tcbooks_find(
 	return NULL;
 }
 
-/* Takes off what a cache has; false: more than there is. */
+/* Subtracts the contents of a cache; false: more than there is. */
 static bool take_cache(
 	const struct tcbooks *books, const struct cache *cache, struct tcbooks_sum *sum)
 {
@@ -318,7 +318,7 @@ static bool take_cache(
 	return true;
 }
 
-/* All are in one list, which ends at both ends. */
+/* All caches are in one list, which ends in both directions. */
 static bool take_caches(struct view *view, const struct tcbooks *books, struct tcbooks_sum *sum)
 {
 	struct cache cache;

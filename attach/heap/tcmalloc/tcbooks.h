@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The books of gperftools' tcmalloc (2.10, pages of 8 KiB): its sizes, what each size has in its
- * spans and in the lists between threads, what threads have cached, and what all spans together
- * are. All are variables without an exported name, and each is like nothing else: by how its values
- * depend on each other, and on the sizes.
+ * The data structures of gperftools' tcmalloc (2.10, pages of 8 KiB): its size classes, the blocks
+ * of each class in spans and in lists between threads, the caches of threads, and the sum of all
+ * spans. All are variables without exported names; the relations between their values, and to the
+ * sizes, identify them.
  */
 #pragma once
 
@@ -14,27 +14,27 @@
 
 struct tcbooks {
 	raddr_t sizes, central, pages;
-	raddr_t cache; /* what points at a thread's; 0: not found */
-	/* By size: */
+	raddr_t cache; /* the variable that points at a thread's cache; 0: not found */
+	/* By size class: */
 	unsigned count;
 	uint64_t bytes[TCBOOKS_CLASSES], span_bytes[TCBOOKS_CLASSES], move[TCBOOKS_CLASSES];
 };
 
-/* What they say at one time. */
+/* The sums at one time. */
 struct tcbooks_sum {
-	uint64_t blocks[TCBOOKS_CLASSES]; /* that the program has */
-	uint64_t large_bytes;		  /* in blocks that are larger than any of these */
+	uint64_t blocks[TCBOOKS_CLASSES]; /* that the program owns */
+	uint64_t large_bytes;		  /* in blocks larger than any size class */
 	uint64_t held_bytes, system_bytes;
 	uint32_t caches;
-	bool valid; /* it makes sense */
+	bool valid; /* the sums are consistent */
 };
 
-/* Among the module's variables; `*ret_count`: 0: there are none, or nobody has used them yet; more
- * than 1: something looks like one of them that is none. */
+/* Finds them among the module's variables. `*ret_count`: 0: there are none, or they are unused;
+ * more than 1: there are several candidates. */
 HT_MUST_CHECK
 struct ht_err *tcbooks_find(
 	struct view *view, const struct module *module, struct tcbooks *ret, size_t *ret_count);
 void tcbooks_read(struct view *view, const struct tcbooks *books, struct tcbooks_sum *ret);
-/* By how much two sums differ: 0 when nothing has moved. */
+/* How much two sums differ; 0: not at all. */
 uint64_t tcbooks_moved_bytes(const struct tcbooks *books, const struct tcbooks_sum *before,
 	const struct tcbooks_sum *now);

@@ -5,19 +5,19 @@
 #include "attach/heap/view/account.h"
 #include "attach/heap/view/walks.h"
 
-#define READINGS_MAX 16u /* each is some dozens of looks */
+#define READINGS_MAX 16u /* each costs some dozens of looks */
 #define FIND_SHARE   4u	 /* of the budget */
-#define FINDS_MAX    32u /* with the pauses between them 160 ms, a sixth of what a reading has */
+#define FINDS_MAX    32u /* with the pauses between them 160 ms, a sixth of the time for a reading */
 
 struct readings {
 	const struct tcbooks *books;
 	struct tcbooks_sum sum[2];
-	/* The one that differs least from the one before it. */
+	/* The reading that differs least from the one before it. */
 	struct tcbooks_sum best;
 	uint64_t moved_bytes;
 };
 
-/* What does not add up, as it was changed just then, is no reading. */
+/* A reading during a change does not add up. */
 static struct ht_err *walk(struct view *view, void *context, unsigned slot, bool *ret_valid)
 {
 	struct readings *readings = context;
@@ -70,7 +70,8 @@ static struct ht_err *read_books(
 	return NULL;
 }
 
-/* The table of sizes is constant; lists are torn while a thread works on one of them. */
+/* Tries again: the table of sizes is constant, but lists are inconsistent while a thread changes
+ * them. */
 static struct ht_err *find(
 	struct view *view, const struct module *module, struct tcbooks *ret, size_t *ret_count)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What gperftools' tcmalloc holds (2.10): the blocks of all spans that it has handed out, without
- * those that it keeps for threads, and between them.
+ * What gperftools' tcmalloc (2.10) has handed out: the blocks of all spans without those in the
+ * caches of threads and in the lists between them.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "attach/heap/view/account.h"
 #include "attach/heap/view/view.h"
 
-/* False: the module has no tcmalloc whose books are known, or one that nobody has used yet. */
+/* `*ret_found` is false if the module has no tcmalloc with a known layout, or an unused one. */
 HT_MUST_CHECK
 struct ht_err *tcmalloc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found);

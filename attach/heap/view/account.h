@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What one allocator holds, as a reader of its books says it.
+ * How much one allocator has handed out, by its own data structures.
  */
 #pragma once
 
@@ -10,33 +10,33 @@
 #define HEAP_REASON_BYTES 160u
 #define HEAP_VALUES_MAX	  8u
 
-/* A figure of one allocator's own, beside those that all have. */
+/* A figure that only this allocator has. */
 struct heap_value {
 	enum memory_kind kind;
 	uint64_t bytes;
 };
 
-/* What one allocator has given to the program, by its own books. */
+/* What one allocator has handed out to the program. */
 struct heap_account {
 	char allocator[32];
-	bool known; /* otherwise only `allocator` and `reason` mean anything */
-	/* Blocks that the program has, with their headers and what they were rounded up by. */
+	bool known; /* if false, only `allocator` and `reason` have a meaning */
+	/* Blocks that the program owns, with their headers and the rounding of their sizes. */
 	uint64_t held_bytes;
-	uint64_t off_bytes;    /* held_bytes is off by no more than that */
-	uint64_t system_bytes; /* that the allocator has from the system */
+	uint64_t off_bytes;    /* maximum error of held_bytes */
+	uint64_t system_bytes; /* memory that the allocator has from the system */
 	uint32_t arenas;
-	uint32_t header_bytes; /* of a block, beside what malloc_usable_size tells */
+	uint32_t header_bytes; /* of a block, beyond malloc_usable_size */
 	struct heap_value value[HEAP_VALUES_MAX];
 	uint32_t value_count;
-	char reason[HEAP_REASON_BYTES]; /* why it is unknown, or off; empty: it is neither */
+	char reason[HEAP_REASON_BYTES]; /* why the account is unknown or inexact; "": neither */
 };
 
-/* Adds a figure; there is room for HEAP_VALUES_MAX. */
+/* Adds a figure, up to HEAP_VALUES_MAX. */
 void account_value(struct heap_account *account, enum memory_kind kind, uint64_t bytes);
-/* The first reason stays: it is the weightier one. */
+/* Sets `reason` unless it is set: call it with the most important reason first. */
 HT_PRINTF(2, 3) void account_explain(struct heap_account *account, const char *fmt, ...);
 
-/* Between two sums of bytes, whichever is the larger. */
+/* The absolute difference. */
 static inline uint64_t account_distance(uint64_t a, uint64_t b)
 {
 	return a > b ? a - b : b - a;

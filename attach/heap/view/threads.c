@@ -7,7 +7,7 @@
 #include "attach/memory/proc_map.h"
 #include "format/array.h"
 
-#define SMALL_BYTES 65536u /* of the end of a mapping: a control block lies there if at all */
+#define SMALL_BYTES 65536u /* a control block lies in this last part of a mapping, if at all */
 #define CONTROL_TID 0x2d0u
 #define THREADS_MAX 4096u
 
@@ -24,8 +24,8 @@ static struct ht_err *add(struct threads *threads, raddr_t addr)
 	return NULL;
 }
 
-/* What a control block begins with, and who it belongs to: that of a thread which has ended is
- * kept for the next one. */
+/* Does a control block begin here? One of a thread that has ended is kept for the next thread: it
+ * has no number. */
 static bool is_control(const uint8_t *data, size_t bytes, raddr_t addr)
 {
 	raddr_t word[3];
@@ -60,7 +60,8 @@ struct ht_err *threads_find(struct view *view, struct threads *ret)
 		uint64_t bytes = map->hi - map->lo;
 		if (!view_holds(view, map->lo))
 			continue;
-		/* That of the first thread of a static program is what its break began with. */
+		/* The control block of a static program's first thread lies at the beginning of its
+		 * heap. */
 		if (bytes > SMALL_BYTES && !strcmp(map->name, "[heap]"))
 			err = search(view, map->lo, SMALL_BYTES, ret);
 		if (bytes > SMALL_BYTES)
@@ -81,7 +82,7 @@ size_t threads_variables(struct view *view, const struct threads *threads, size_
 {
 	raddr_t block = threads->block[index];
 	size_t bytes = 0;
-	/* Behind a hole there is something else. */
+	/* Memory beyond a hole belongs to something else. */
 	while (bytes < THREADS_VARIABLES_BYTES &&
 		view_holds(view, block - bytes - THREADS_BLOCK_ALIGN))
 		bytes += THREADS_BLOCK_ALIGN;

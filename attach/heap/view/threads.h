@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The control blocks of a program's threads, as glibc makes them: each lies at the end of its
- * thread's stack, names itself, and stands behind all that is the thread's own.
+ * glibc's control blocks of the program's threads: each lies at the end of its thread's stack,
+ * contains its own address, and follows the thread's variables.
  */
 #pragma once
 
 #include "attach/heap/view/view.h"
 
-/* Of a thread's variables, before its control block, that are looked at. */
+/* Size of the variables before a control block that heaptap reads. */
 #define THREADS_VARIABLES_BYTES 16384u
 #define THREADS_BLOCK_ALIGN	64u
 
@@ -16,10 +16,10 @@ struct threads {
 	size_t count, capacity;
 };
 
-/* Those that are found; there may be more. */
+/* Finds control blocks; may miss some. Free with threads_deinit. */
 HT_MUST_CHECK
 struct ht_err *threads_find(struct view *view, struct threads *ret);
 void threads_deinit(struct threads *threads);
-/* What stands before the block of that index, `ret` of THREADS_VARIABLES_BYTES: the bytes, which
- * end where the block begins. 0: it cannot be read. */
+/* Reads the thread's variables: the bytes that end where the control block `index` begins. `ret`
+ * has THREADS_VARIABLES_BYTES. Returns their number; 0: unreadable. */
 size_t threads_variables(struct view *view, const struct threads *threads, size_t index, void *ret);

@@ -11,7 +11,7 @@
 #include "attach/proc/fd.h"
 #include "attach/proc/proc_living.h"
 
-/* Where the kernel does not tell, pages are asked for one by one. */
+/* If the kernel does not tell, heaptap asks for each page. */
 static bool is_swapped(const struct proc *proc)
 {
 	char *text = NULL;
@@ -69,7 +69,7 @@ bool view_holds(const struct view *view, raddr_t addr)
 	return map && map->inode == 0 && map->read && map->write && !map->shared;
 }
 
-/* A page that is swapped out would be fetched while the target's mappings are locked. */
+/* The kernel would fetch a swapped-out page while it holds a lock on the target's mappings. */
 static bool is_present(struct view *view, raddr_t addr, size_t bytes)
 {
 	uint64_t entry[256];
@@ -163,7 +163,7 @@ static bool is_listed(const struct view_touched *touched, raddr_t addr)
 	return addr >= touched->addr && (addr - touched->addr) / HT_PAGE_BYTES < touched->count;
 }
 
-/* What is told of the page at `addr`; 0: nothing, nor of those behind it. */
+/* State of the page at `addr`; 0: unknown, and so are the pages behind it. */
 static uint64_t touched_entry(struct view *view, raddr_t addr)
 {
 	struct view_touched *touched = &view->touched;

@@ -1,36 +1,37 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks through the books of an allocator until two in a row find the same. The program runs on
- * meanwhile: a walk that meets a change half made makes no sense.
+ * Walks through an allocator's data structures until two consecutive walks agree. The program runs
+ * on meanwhile, so a walk that meets a half-made change is invalid.
  */
 #pragma once
 
 #include "attach/heap/view/view.h"
 
-/* How one allocator's books are walked. `slot`: 0 or 1, where the walk leaves what it finds. */
+/* How to walk one allocator. `slot`: 0 or 1, where a walk stores its result. */
 struct walks_how {
-	unsigned max; /* walks */
-	/* A walk costs little: none leaves budget for the next, and one that makes no sense is
-	 * passed over. Otherwise the first leaves half of the budget for the second, and only walks
-	 * that follow each other are compared. */
+	unsigned max; /* number of walks */
+	/* A walk is cheap: no walk leaves budget for the next, and an invalid walk is ignored.
+	 * Otherwise the first walk leaves half of the budget, and only consecutive valid walks are
+	 * compared. */
 	bool is_small;
-	/* `ret_valid`: does the walk make sense? */
+	/* `*ret_valid`: is the walk consistent? */
 	struct ht_err *(*walk)(struct view *view, void *context, unsigned slot, bool *ret_valid);
-	/* By how much the walks in two slots differ; 0: nothing has moved. */
+	/* How much the walks in two slots differ; 0: not at all. */
 	uint64_t (*moved_bytes)(void *context, unsigned before, unsigned now);
-	/* Is something missing in a walk, so that another is made? NULL: never. */
+	/* Does a walk lack something, so that another is needed? NULL: never. */
 	bool (*is_partial)(void *context, unsigned slot);
 };
 
 struct walks {
-	bool any;	      /* the slot of the last walk that makes sense was not used again */
-	unsigned last;	      /* that slot */
-	unsigned in_row;      /* walks at the end that make sense */
-	uint64_t moved_bytes; /* between `last` and the one before it; UINT64_MAX: not known */
+	bool any;	      /* the result of the last valid walk is still in its slot */
+	unsigned last;	      /* the slot of the last valid walk */
+	unsigned in_row;      /* valid walks at the end */
+	uint64_t moved_bytes; /* difference between `last` and the walk before; UINT64_MAX: unknown
+			       */
 };
 
-/* Until one finds what the one before it found, the budget is spent, or `how->max` walks. After a
- * walk that makes no sense there is a pause. */
+/* Walks until two consecutive walks agree, the budget is spent, or `how->max` walks are done.
+ * Pauses after an invalid walk. */
 HT_MUST_CHECK
 struct ht_err *walks_take(
 	struct view *view, const struct walks_how *how, void *context, struct walks *ret);
