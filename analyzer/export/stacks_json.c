@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analyzer/export/frame_numbers.h"
 #include "analyzer/views/parts.h"
 #include "analyzer/views/stacks.h"
 #include "analyzer/views/suspects.h"
@@ -15,10 +16,8 @@ struct stacks_writer {
 	struct json_writer *json;
 	const struct view *view;
 	const struct report_json_options *options;
-	bool *is_in;	     /* by node of the view's tree: --class leaves its row in */
-	uint32_t *number_of; /* by frame of the view: number + 1; 0: not met */
-	uint32_t *met;	     /* by number: frame of the view */
-	uint32_t met_count;
+	bool *is_in; /* by node of the view's tree: --class leaves its row in */
+	struct frame_numbers frames;
 };
 
 json_t *stacks_json_sums(const struct view *view, const struct sums *sums)
@@ -38,15 +37,6 @@ json_t *stacks_json_sums(const struct view *view, const struct sums *sums)
 		sums->frees ? json_integer(sums_mean_lifetime_ns(sums)) : json_null());
 }
 
-static uint32_t number_of(struct stacks_writer *writer, uint32_t frame)
-{
-	if (!writer->number_of[frame]) {
-		writer->met[writer->met_count] = frame;
-		writer->number_of[frame] = ++writer->met_count;
-	}
-	return writer->number_of[frame] - 1;
-}
-
 /* All frames of a stack, leaf first. No capture has stacks of more nodes than FRAMES_MAX; of a made
  * trace they end there. */
 static json_t *frames_of_stack(struct stacks_writer *writer, uint32_t leaf)
@@ -60,7 +50,8 @@ static json_t *frames_of_stack(struct stacks_writer *writer, uint32_t leaf)
 		const struct frames_place place =
 			frames_of(&writer->view->frames, nodes_index(nodes, id));
 		for (uint32_t i = 0; i < place.count; i++)
-			array = json_plus(array, json_integer(number_of(writer, place.first + i)));
+			array = json_plus(array,
+				json_integer(frame_numbers_get(&writer->frames, place.first + i)));
 	}
 	return array;
 }
@@ -92,10 +83,10 @@ static struct ht_err *put_frames(struct stacks_writer *writer)
 {
 	const struct view *view = writer->view;
 	struct ht_err *err = begin_array(writer->json, "frames");
-	for (uint32_t i = 0; i < writer->met_count && !err; i++) {
+	for (uint32_t i = 0; i < writer->frames.count && !err; i++) {
 		fputs(i ? ",\n" : "\n", writer->json->out);
 		err = json_write(
-			writer->json, frame_json(view, &view->frames.frame[writer->met[i]]));
+			writer->json, frame_json(view, &view->frames.frame[writer->frames.met[i]]));
 	}
 	fputc(']', writer->json->out);
 	return err;
@@ -309,8 +300,9 @@ static json_t *key_json(struct stacks_writer *writer, enum breakdown_by by,
 		break;
 	}
 	return json_with(object, "frame",
-		row->key < view->frames.count ? json_integer(number_of(writer, row->key))
-					      : json_null());
+		row->key < view->frames.count
+			? json_integer(frame_numbers_get(&writer->frames, row->key))
+			: json_null());
 }
 
 static struct ht_err *put_breakdown(struct stacks_writer *writer)
@@ -343,11 +335,11 @@ struct ht_err *stacks_json_write(struct json_writer *json, const struct view *vi
 {
 	struct stacks_writer writer = {.json = json, .view = view, .options = options};
 	struct ht_err *err = NULL;
-	writer.number_of = calloc(view->frames.count + 1, sizeof(*writer.number_of));
-	writer.met = calloc(view->frames.count + 1, sizeof(*writer.met));
 	writer.is_in = calloc(view->tree.count + 1, sizeof(*writer.is_in));
-	if (!writer.number_of || !writer.met || !writer.is_in)
+	if (!writer.is_in)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->frames.count);
+	if (!err)
+		err = frame_numbers_init(&writer.frames, view);
 	if (!err)
 		err = put_suspects(&writer);
 	if (!err)
@@ -358,8 +350,7 @@ struct ht_err *stacks_json_write(struct json_writer *json, const struct view *vi
 		err = put_breakdown(&writer);
 	if (!err)
 		err = put_frames(&writer);
-	free(writer.number_of);
-	free(writer.met);
+	frame_numbers_deinit(&writer.frames);
 	free(writer.is_in);
 	return err;
 }

@@ -184,6 +184,41 @@ START_TEST(frames_are_leaf_first_with_inlines)
 }
 END_TEST
 
+/* The node program maps its own code a second time; two libraries may have the same function. */
+START_TEST(a_frame_of_a_file_that_is_mapped_twice_is_there_once)
+{
+	static const struct {
+		const char *path, *build_id;
+	} module[] = {{"/usr/bin/node", BUILD_ID}, {"/usr/bin/node", BUILD_ID},
+		{"/usr/bin/node", "\x05\x06"}, {"/usr/lib/node.so", BUILD_ID}};
+	scene_init(&scene);
+	for (uint32_t i = 0; i < HT_ARRAY_SIZE(module); i++) {
+		const uint64_t lo = MODULE_LO + 0x100000 * i;
+		tracebuild_module(
+			&scene.trace, i + 1, module[i].path, module[i].build_id, lo, lo + 0x1000);
+		tracebuild_symbol(&scene.trace, i + 1, 0x1f, "make", "make.c", 3);
+		scene_malloc(&scene, 0, 0x1000 * (i + 1), 100,
+			tracebuild_node(&scene.trace, 0, lo + 0x20));
+	}
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	ck_assert_uint_eq(json_array_size(at(root, "stacks")), 4);
+	ck_assert_uint_eq(json_array_size(at(root, "frames")), 3);
+	unsigned same = 0;
+	for (size_t i = 0; i < 4; i++) {
+		const json_t *stack = json_array_get(at(root, "stacks"), i);
+		ck_assert_str_eq(string(frame_at(stack, 0), "function"), "make");
+		ck_assert_int_eq(integer(frame_at(stack, 0), "offset"), 0x1f);
+		same += integer(stack, "id") <= 2 &&
+			json_integer_value(json_array_get(at(stack, "frames"), 0)) ==
+				json_integer_value(json_array_get(
+					at(json_array_get(at(root, "stacks"), 0), "frames"), 0));
+	}
+	ck_assert_uint_eq(same, 2);
+	end();
+}
+END_TEST
+
 static int64_t site_of_stack(int64_t id)
 {
 	size_t index;
@@ -402,6 +437,7 @@ END_TEST
 
 HT_SUITE("analyzer/report_json", tables_and_classes, suspects_point_to_their_stacks,
 	members_have_their_names, a_sample_says_that_it_is_one, frames_are_leaf_first_with_inlines,
-	wrappers_are_counted, threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
+	a_frame_of_a_file_that_is_mapped_twice_is_there_once, wrappers_are_counted,
+	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
 	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
 	a_trace_cut_anywhere_reports_what_is_there)
