@@ -104,7 +104,7 @@ static struct ht_err *function_of(struct callgrind *callgrind, uint32_t node, ui
 	if (*known == UINT32_MAX && frame)
 		err = number_frame(callgrind, frame, known);
 	else if (*known == UINT32_MAX)
-		err = number_function(callgrind, "(other)", "", "", known);
+		err = number_function(callgrind, "(folded)", "", "", known);
 	*ret = *known;
 	return err;
 }

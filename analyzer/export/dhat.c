@@ -135,7 +135,7 @@ static void put_group(struct dhat *dhat, uint32_t group)
 
 static void put_frames(struct dhat *dhat)
 {
-	fputs("\"ftbl\":[\"[root]\",\n\"(no stack)\",\n\"(other)\"", dhat->out);
+	fputs("\"ftbl\":[\"[root]\",\n\"(no stack)\",\n\"(folded)\"", dhat->out);
 	for (uint32_t i = FRAME_GROUPS; i < dhat->count; i++)
 		put_group(dhat, dhat->group[i - FRAME_GROUPS]);
 	fputs("]}\n", dhat->out);

@@ -38,11 +38,17 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 32;
 }
 
+/* An interpreted function has a number of the runtime's in its place, which says nothing. */
+static uint64_t offset_of(const struct frame *frame)
+{
+	return frame->interpreted ? 0 : frame->offset;
+}
+
 /* Strings are interned: equal ones have one address. */
 static uint64_t hash_of(const struct view *view, const struct frame *frame)
 {
 	const struct module *module = module_of(view, frame);
-	uint64_t hash = mix(frame->offset, frame->line);
+	uint64_t hash = mix(offset_of(frame), frame->line);
 	hash = mix(hash, (uintptr_t)frame->function);
 	hash = mix(hash, (uintptr_t)frame->file);
 	return mix(hash, module ? (uintptr_t)module->path : 0);
@@ -54,7 +60,7 @@ static bool are_equal(const struct view *view, const struct frame *a, const stru
 	if (!x != !y || (x && (x->path != y->path || x->build_id != y->build_id)))
 		return false;
 	return a->function == b->function && a->file == b->file && a->line == b->line &&
-	       a->offset == b->offset && a->interpreted == b->interpreted &&
+	       offset_of(a) == offset_of(b) && a->interpreted == b->interpreted &&
 	       a->inlined == b->inlined && a->line_is_first == b->line_is_first;
 }
 

@@ -74,7 +74,7 @@ void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES])
 	if (frame)
 		names_frame(view, frame, to);
 	else
-		snprintf(to, NAMES_BYTES, "%s", node ? "(other)" : "(no stack)");
+		snprintf(to, NAMES_BYTES, "%s", node ? "(folded)" : "(no stack)");
 }
 
 void names_module(const struct view *view, uint32_t module, char to[NAMES_BYTES])
@@ -87,7 +87,7 @@ void names_thread(const struct view *view, uint32_t thread, char to[NAMES_BYTES]
 {
 	const struct model *model = &view->analysis->model;
 	bool is_assumed;
-	const char *name = NULL;
+	const char *name = thread == CUBE_OTHER ? "(folded)" : NULL;
 	if (thread < model->threads.count)
 		name = threads_shown_name(&model->threads, thread, model->comm, &is_assumed);
 	names_copy(to, name ? name : "unknown");

@@ -19,7 +19,7 @@ void names_copy(char to[NAMES_BYTES], const char *from);
 const char *names_base(const char *path);
 /* The function of a frame; without one, its module and offset, or its address. */
 void names_frame(const struct view *view, const struct frame *frame, char to[NAMES_BYTES]);
-/* The same of a node of the view's tree, "(other)" for that of folded stacks, "(no stack)" for the
+/* The same of a node of the view's tree, "(folded)" for that of folded stacks, "(no stack)" for the
  * root. */
 void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES]);
 /* The path of a module, or of none: "". */

@@ -235,7 +235,7 @@ static struct ht_err *write_locations(struct pprof *pprof)
 			err = write_location(pprof, i + 1, pprof->place_of[i]);
 	if (!err)
 		err = write_named(pprof, pprof->no_stack, "(no stack)");
-	return err ? err : write_named(pprof, pprof->other, "(other)");
+	return err ? err : write_named(pprof, pprof->other, "(folded)");
 }
 
 /* Modules that no location is in are left out, but for the program itself. */
@@ -385,7 +385,8 @@ static struct ht_err *find_parts(const struct view *view, struct part **ret, siz
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
 	for (size_t i = 0; i < cube->site_count && !err; i++) {
 		const struct cube_site *site = &cube->site[i];
-		const uint32_t thread = cube_site_thread(site);
+		const uint32_t thread =
+			site->node == CUBE_OTHER ? CUBE_OTHER : cube_site_thread(site);
 		const uint64_t key = (uint64_t)site->node << 32 | thread;
 		uint32_t at;
 		if (sums_are_zero(&view->sums[i]))

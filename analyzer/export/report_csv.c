@@ -178,7 +178,10 @@ static void put_key(
 	bool is_assumed;
 	switch (by) {
 	case BREAKDOWN_SIZE:
-		put_range(out, parts_size_from(row->key), parts_size_to(row->key));
+		if (row->key == BREAKDOWN_OTHER)
+			fputs(",,", out);
+		else
+			put_range(out, parts_size_from(row->key), parts_size_to(row->key));
 		return;
 	case BREAKDOWN_LIFETIME:
 		if (row->key == BREAKDOWN_LIFETIME_NEVER)
@@ -188,7 +191,7 @@ static void put_key(
 		return;
 	case BREAKDOWN_THREAD:
 		if (row->key >= threads->count) {
-			fputs(",,", out);
+			fputs(row->key == BREAKDOWN_OTHER ? ",,(folded)" : ",,", out);
 			return;
 		}
 		fprintf(out, ",%" PRIu32, threads->thread[row->key].tid);

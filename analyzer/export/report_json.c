@@ -154,7 +154,15 @@ static json_t *function_json(const struct view *view, unsigned hook, const struc
 		json_number_or_null(known, calls->before_frees));
 }
 
-/* Frees are those that the function was called for. */
+static json_t *folded_function_json(const struct sums *sums)
+{
+	return json_pack("{ss so so so so so}", "name", "(folded)", "allocations",
+		json_number(sums->allocations), "allocated_bytes",
+		json_number(sums->allocated_bytes), "frees", json_null(), "freed_bytes",
+		json_null(), "before_frees", json_null());
+}
+
+/* Frees are those that the function was called for; which one folded stacks called is not known. */
 static struct ht_err *put_functions(struct json_writer *writer, const struct view *view)
 {
 	static const struct sums none;
@@ -172,6 +180,8 @@ static struct ht_err *put_functions(struct json_writer *writer, const struct vie
 				array, function_json(view, i, has_part ? &part[next].sums : &none));
 		next += has_part;
 	}
+	if (next < count)
+		array = json_plus(array, folded_function_json(&part[next].sums));
 	free(part);
 	return json_put(writer, "functions", array);
 }
@@ -186,8 +196,11 @@ static struct ht_err *put_sizes(struct json_writer *writer, const struct view *v
 	json_t *array = json_array();
 	for (size_t i = 0; i < count; i++) {
 		json_t *class = stacks_json_sums(view, &part[i].sums);
-		class = json_with(class, "from_bytes", json_number(parts_size_from(part[i].key)));
-		class = json_with(class, "to_bytes", json_number(parts_size_to(part[i].key)));
+		const bool is_known = part[i].key != PARTS_FOLDED;
+		class = json_with(class, "from_bytes",
+			json_number_or_null(is_known, is_known ? parts_size_from(part[i].key) : 0));
+		class = json_with(class, "to_bytes",
+			json_number_or_null(is_known, is_known ? parts_size_to(part[i].key) : 0));
 		array = json_plus(array, class);
 	}
 	free(part);
@@ -228,6 +241,19 @@ static json_t *thread_json(const struct view *view, uint32_t index, const struct
 	return json_with(object, "names", names_json(&model->threads, who->first));
 }
 
+/* Frees by folded stacks' threads are counted with these threads. */
+static json_t *folded_thread_json(const struct view *view, const struct sums *sums)
+{
+	json_t *object = stacks_json_sums(view, sums);
+	object = json_with(object, "frees", json_null());
+	object = json_with(object, "freed_bytes", json_null());
+	object = json_with(object, "before_frees", json_null());
+	object = json_with(object, "tid", json_null());
+	object = json_with(object, "name", json_text("(folded)"));
+	object = json_with(object, "name_is_assumed", json_boolean(false));
+	return json_with(object, "names", json_array());
+}
+
 /* Frees are those that the thread called. */
 static struct ht_err *put_threads(struct json_writer *writer, const struct view *view)
 {
@@ -248,6 +274,8 @@ static struct ht_err *put_threads(struct json_writer *writer, const struct view 
 				array, thread_json(view, i, has_part ? &part[next].sums : &none));
 		next += has_part;
 	}
+	if (next < count && part[next].key == PARTS_FOLDED)
+		array = json_plus(array, folded_thread_json(view, &part[next].sums));
 	free(part);
 	return json_put(writer, "threads", array);
 }

@@ -144,7 +144,7 @@ static void put_head(const struct speedscope *speedscope)
 
 static void put_frames(struct speedscope *speedscope)
 {
-	fputs("\"shared\":{\"frames\":[\n{\"name\":\"(no stack)\"},\n{\"name\":\"(other)\"}",
+	fputs("\"shared\":{\"frames\":[\n{\"name\":\"(no stack)\"},\n{\"name\":\"(folded)\"}",
 		speedscope->out);
 	for (uint32_t i = 2; i < speedscope->count; i++)
 		put_frame(speedscope, speedscope->group[i - 2]);

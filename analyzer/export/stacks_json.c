@@ -271,9 +271,13 @@ static json_t *key_json(struct stacks_writer *writer, enum breakdown_by by,
 	const struct threads *threads = &view->analysis->model.threads;
 	bool is_assumed;
 	switch (by) {
-	case BREAKDOWN_SIZE:
-		object = json_with(object, "least_bytes", json_number(parts_size_from(row->key)));
-		return json_with(object, "most_bytes", json_number(parts_size_to(row->key)));
+	case BREAKDOWN_SIZE: {
+		const bool is_known = row->key != BREAKDOWN_OTHER;
+		object = json_with(object, "least_bytes",
+			json_number_or_null(is_known, is_known ? parts_size_from(row->key) : 0));
+		return json_with(object, "most_bytes",
+			json_number_or_null(is_known, is_known ? parts_size_to(row->key) : 0));
+	}
 	case BREAKDOWN_LIFETIME: {
 		const bool is_freed = row->key != BREAKDOWN_LIFETIME_NEVER;
 		object = json_with(object, "least_ns",
@@ -289,7 +293,8 @@ static json_t *key_json(struct stacks_writer *writer, enum breakdown_by by,
 		return json_with(object, "name",
 			json_text(is_known ? threads_shown_name(threads, row->key,
 						     view->analysis->model.comm, &is_assumed)
-					   : NULL));
+				  : row->key == BREAKDOWN_OTHER ? "(folded)"
+								: NULL));
 	}
 	case BREAKDOWN_MODULE:
 	case BREAKDOWN_NAMESPACE:

@@ -28,7 +28,7 @@ const Names = (() => {
 		const {frame, tree} = model, {strings, modules, threads} = model.facts;
 		const functions = functionsOf(model);
 
-		const frameName = (index) => index < 0 ? "(other)" : strings[frame.name[index]];
+		const frameName = (index) => index < 0 ? "(folded)" : strings[frame.name[index]];
 		const fileOf = (index) => frame.file[index] ? strings[frame.file[index] - 1] : "";
 		const moduleOf = (index) => frame.module[index]
 			? base(modules[frame.module[index] - 1][0] || "") : "";
@@ -39,7 +39,7 @@ const Names = (() => {
 				moduleOf(index)].filter((part) => part).join(" in ");
 		}
 
-		const functionName = (index) => index < 0 ? "(other)" : frameName(functions.first[index]);
+		const functionName = (index) => index < 0 ? "(folded)" : frameName(functions.first[index]);
 
 		function functionWhere(index) {
 			return index < 0 ? "" : [fileOf(functions.first[index]),

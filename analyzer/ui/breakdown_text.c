@@ -107,12 +107,12 @@ static void put_frame(struct line *line, const struct table *table, const struct
 
 static void put_name(struct line *line, const struct table *table, const struct breakdown_row *row)
 {
-	if (table->breakdown->by == BREAKDOWN_THREAD)
+	if (table->breakdown->by == BREAKDOWN_THREAD && row->key != BREAKDOWN_OTHER)
 		put_thread(line, table, row->key);
 	else if (row->key == BREAKDOWN_NO_STACK)
 		line_put(line, "(no stack)");
 	else if (row->key == BREAKDOWN_OTHER)
-		line_put(line, "(stacks that allocated little)");
+		line_put(line, "(folded: stacks that allocated little)");
 	else if (row->name)
 		line_foreign(line, row->name, line_left(line));
 	else
@@ -122,9 +122,11 @@ static void put_name(struct line *line, const struct table *table, const struct 
 /* "16 B .." */
 static void put_size(struct line *line, const struct table *table, uint32_t key)
 {
-	char range[64];
-	snprintf(range, sizeof(range), "%s%s", page_bytes(table->page, parts_size_from(key)).text,
-		key > 1 ? " .." : "   ");
+	char range[64] = "(folded)   ";
+	if (key != BREAKDOWN_OTHER)
+		snprintf(range, sizeof(range), "%s%s",
+			page_bytes(table->page, parts_size_from(key)).text,
+			key > 1 ? " .." : "   ");
 	line_right(line, range, figure_columns(table) + 3);
 }
 

@@ -94,7 +94,7 @@ static void write_entry(
 	calls_text_figures(page, &line, entry->value, whole);
 	line_put(&line, "  ");
 	if (entry->group == UINT32_MAX)
-		line_put(&line, "(stacks that allocated little, taken together)");
+		line_put(&line, "(folded: stacks that allocated little)");
 	else
 		calls_text_frame(page, &line, entry->group, NULL, 0);
 	line_end(&line);

@@ -185,7 +185,7 @@ void calls_text_node(const struct calls_text *page, struct line *line, uint32_t 
 	if (group != UINT32_MAX)
 		calls_text_frame(page, line, group, above, reserved);
 	else if (node)
-		line_put(line, "(stacks that allocated little, taken together)");
+		line_put(line, "(folded: stacks that allocated little)");
 	else
 		line_styled(line, TEXT_DIM, "all");
 }

@@ -134,7 +134,8 @@ void chain_put_some(struct line *line, const struct view *view, uint32_t node, b
 	const size_t left = line_left(line);
 	struct tail tail = {.callers_max = callers_max};
 	if (!frame) {
-		line_put(line, "%s", node ? "(stacks that allocated little)" : "(no stack)");
+		line_put(
+			line, "%s", node ? "(folded: stacks that allocated little)" : "(no stack)");
 		return;
 	}
 	find_tail(&tail, line, view, node, has_file);
@@ -196,7 +197,7 @@ void chain_write(const struct text *text, const struct view *view, uint32_t node
 		if (frame)
 			write_frame(&line, view, frame);
 		else
-			line_put(&line, "(stacks that allocated little, taken together)");
+			line_put(&line, "(folded: stacks that allocated little)");
 		line_end(&line);
 	}
 	if (count == 0)

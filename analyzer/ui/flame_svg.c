@@ -84,7 +84,7 @@ static const char *name_of(
 	const struct calls *calls = svg->page->calls;
 	const uint32_t group = calls->tree.node[box->node].group;
 	if (group == UINT32_MAX)
-		return box->node ? "(stacks that allocated little, taken together)" : "all";
+		return box->node ? "(folded: stacks that allocated little)" : "all";
 	const struct frame *frame = calls_frame(calls, box->node);
 	if (calls->groups.group[group].name)
 		return calls->groups.group[group].name;

@@ -13,12 +13,14 @@
 static void write_size(const struct text *text, const struct part *part, uint64_t most)
 {
 	const struct sums *sums = &part->sums;
-	const uint64_t from = parts_size_from(part->key);
+	const bool is_folded = part->key == PARTS_FOLDED;
+	const uint64_t from = is_folded ? 0 : parts_size_from(part->key);
 	const size_t bar = (size_t)((double)sums->allocations / (double)most * BAR_WIDTH + 0.5);
 	struct line line;
 	line_begin(&line, text);
-	line_put(&line, "    %10s%s  %14s  %10s  ", text_bytes(from).text, from > 1 ? ".." : "  ",
-		text_count(sums->allocations).text, text_bytes(sums_outstanding_bytes(sums)).text);
+	line_put(&line, "    %10s%s  %14s  %10s  ", is_folded ? "(folded)" : text_bytes(from).text,
+		from > 1 ? ".." : "  ", text_count(sums->allocations).text,
+		text_bytes(sums_outstanding_bytes(sums)).text);
 	for (size_t i = 0; i < bar; i++)
 		line_put(&line, "%s", text->has_utf8 ? "\u2587" : "#");
 	line_end(&line);
@@ -45,14 +47,18 @@ static struct ht_err *write_sizes(const struct text *text, const struct view *vi
 static void write_thread(const struct text *text, const struct view *view, const struct part *part)
 {
 	const struct model *model = &view->analysis->model;
-	const struct thread *who = &model->threads.thread[part->key];
 	struct line line;
-	bool is_assumed;
-	const char *name = threads_shown_name(&model->threads, part->key, model->comm, &is_assumed);
 	line_begin(&line, text);
-	line_put(&line, "%8" PRIu32 "  ", who->tid);
-	line_foreign(&line, name ? name : "?", 16);
-	line_put(&line, "%s", is_assumed ? " (assumed)" : "");
+	if (part->key == PARTS_FOLDED) {
+		line_put(&line, "%8s  (folded)", "");
+	} else {
+		bool is_assumed;
+		const char *name =
+			threads_shown_name(&model->threads, part->key, model->comm, &is_assumed);
+		line_put(&line, "%8" PRIu32 "  ", model->threads.thread[part->key].tid);
+		line_foreign(&line, name ? name : "?", 16);
+		line_put(&line, "%s", is_assumed ? " (assumed)" : "");
+	}
 	line_to(&line, 28);
 	line_put(&line, "%14s of %10s  %10s outstanding", text_count(part->sums.allocations).text,
 		text_bytes(part->sums.allocated_bytes).text,
@@ -70,7 +76,8 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 	parts_sort(part, count, METRIC_ALLOCATED);
 	line_heading(text, "Threads (allocations)");
 	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
-		if (part[i].key < view->analysis->model.threads.count)
+		if (part[i].key < view->analysis->model.threads.count ||
+			part[i].key == PARTS_FOLDED)
 			write_thread(text, view, &part[i]);
 	if (count > THREADS_SHOWN)
 		line_print(text, "    %zu other threads", count - THREADS_SHOWN);
@@ -80,14 +87,15 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 
 static struct ht_err *write_functions(const struct text *text, const struct view *view)
 {
-	uint64_t allocations[REPLAY_HOOKS] = {0};
+	uint64_t allocations[REPLAY_HOOKS] = {0}, folded = 0;
 	struct part *part;
 	size_t count;
 	struct ht_err *err = parts_find(view, PARTS_FUNCTION, &part, &count);
 	if (err)
 		return err;
 	for (size_t i = 0; i < count; i++)
-		allocations[part[i].key] = part[i].sums.allocations;
+		*(part[i].key == PARTS_FOLDED ? &folded : &allocations[part[i].key]) =
+			part[i].sums.allocations;
 	free(part);
 	line_heading(text, "Functions (allocations, frees)");
 	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
@@ -102,6 +110,8 @@ static struct ht_err *write_functions(const struct text *text, const struct view
 			view->is_whole ? text_count(frees).text : "");
 		line_end(&line);
 	}
+	if (folded)
+		line_print(text, "    %-16s %14s", "(folded)", text_count(folded).text);
 	return NULL;
 }
 

@@ -34,18 +34,20 @@ struct ht_err *parts_find(
 {
 	const struct cube *cube = &view->analysis->cube;
 	const size_t keys = key_count(view, by);
-	struct part *part = calloc(keys, sizeof(*part));
+	struct part *part = calloc(keys + 1, sizeof(*part));
 	if (!part)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for a list of %zu parts", keys);
 	for (size_t i = 0; i < cube->site_count; i++) {
-		const uint32_t key = key_of(&cube->site[i], by);
-		if (key < keys)
+		const struct cube_site *site = &cube->site[i];
+		const size_t key = site->node == CUBE_OTHER ? keys : key_of(site, by);
+		if (key <= keys)
 			sums_add(&part[key].sums, &view->sums[i]);
 	}
 	*ret_count = 0;
-	for (uint32_t key = 0; key < keys; key++)
+	for (uint32_t key = 0; key <= keys; key++)
 		if (!sums_are_zero(&part[key].sums))
-			part[(*ret_count)++] = (struct part){key, part[key].sums};
+			part[(*ret_count)++] =
+				(struct part){key < keys ? key : PARTS_FOLDED, part[key].sums};
 	*ret = part;
 	return NULL;
 }

@@ -10,12 +10,15 @@
 
 enum parts_by { PARTS_THREAD, PARTS_FUNCTION, PARTS_SIZE };
 
+/* As a key: stacks that the cube folded. Of these neither thread, function nor size is known. */
+#define PARTS_FOLDED CUBE_OTHER
+
 struct part {
-	uint32_t key; /* index of the thread, hook, or size class */
+	uint32_t key; /* index of the thread, hook, or size class; PARTS_FOLDED */
 	struct sums sums;
 };
 
-/* Those with figures, in the order of their keys; freed by the caller. */
+/* Those with figures, in the order of their keys, folded stacks last; freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *parts_find(
 	const struct view *view, enum parts_by by, struct part **ret, size_t *ret_count);

@@ -124,7 +124,9 @@ bool select_has(const struct select *select, uint32_t node, uint32_t thread)
 	if (node && node < CUBE_OTHER)
 		found = select->node[nodes_index(&select->analysis->model.nodes, node)];
 	return !(found & SELECT_EXCLUDED) && (!query->modules.count || found & SELECT_MODULE) &&
-	       (!query->functions.count || found & SELECT_FUNCTION) && is_thread(select, thread);
+	       (!query->functions.count || found & SELECT_FUNCTION) &&
+	       /* Of folded stacks the thread is not known. */
+	       is_thread(select, node == CUBE_OTHER ? UINT32_MAX : thread);
 }
 
 void select_destroy(struct select *select)

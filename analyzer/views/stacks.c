@@ -42,7 +42,9 @@ struct ht_err *stacks_find(
 			err = map_put(&by_node, site->node, at);
 		}
 		sums_add(&stack[at].sums, &view->sums[i]);
-		stack[at].calls[cube_site_hook(site)] += view->sums[i].allocations;
+		/* Which functions folded stacks called is not known. */
+		if (site->node != CUBE_OTHER)
+			stack[at].calls[cube_site_hook(site)] += view->sums[i].allocations;
 	}
 	map_deinit(&by_node);
 	if (err) {

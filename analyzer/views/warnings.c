@@ -234,7 +234,7 @@ static struct ht_err *add_folded(const struct cube *cube, struct warnings *warni
 		return NULL;
 	return add(warnings,
 		"%" PRIu64
-		" stacks that allocated little are shown as one, (other): %.2f %% of the "
+		" stacks that allocated little are shown as one, (folded): %.2f %% of the "
 		"allocated bytes",
 		cube->folded_stacks, all ? (double)cube->folded_bytes / (double)all * 100 : 0);
 }

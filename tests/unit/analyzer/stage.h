@@ -89,7 +89,7 @@ static inline const char *stage_chain(const struct view *view, uint32_t stack)
 		const uint32_t group = view->tree.node[at].group;
 		const char *name =
 			group == UINT32_MAX
-				? "(other)"
+				? "(folded)"
 				: view->frames.frame[view->groups.group[group].frame].function;
 		length += (size_t)snprintf(text + length, sizeof(text) - length, "%s%s",
 			length ? " < " : "", name ? name : "?");

@@ -21,7 +21,7 @@ START_TEST(figures_and_frames)
 		"\"ebk\":1,\"fs\":[6,5]},\n"
 		"{\"tb\":1,\"tbk\":1,\"tl\":1,\"mb\":0,\"mbk\":0,\"gb\":0,\"gbk\":0,\"eb\":0,"
 		"\"ebk\":0,\"fs\":[1]}],\n"
-		"\"ftbl\":[\"[root]\",\n\"(no stack)\",\n\"(other)\",\n"
+		"\"ftbl\":[\"[root]\",\n\"(no stack)\",\n\"(folded)\",\n"
 		"\"0x4001FF: inner (in.h:7)\",\n\"0x4001FF: caller (out.c:9)\",\n"
 		"\"0x4000FF: main (main.c:10)\",\n"
 		"\"0x4002FF: target+0x2ff (in \\/usr\\/bin\\/target)\"]}\n");

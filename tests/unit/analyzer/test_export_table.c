@@ -132,7 +132,7 @@ START_TEST(folded_stacks_are_other)
 	ck_assert_uint_ne(cube->other, 0);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(format); i++) {
 		exported_as(&exported, format[i], NULL);
-		ck_assert_msg(memmem(exported.text, exported.length, "(other)", 7), "%s: %s",
+		ck_assert_msg(memmem(exported.text, exported.length, "(folded)", 7), "%s: %s",
 			format[i], exported.text);
 	}
 	exported_end(&exported);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "analyzer/export/report_json.h"
+#include "format/abi_control.h"
 #include "tests/unit/analyzer/scene.h"
 
 #define MODULE_LO 0x400000u
@@ -215,6 +216,99 @@ START_TEST(a_frame_of_a_file_that_is_mapped_twice_is_there_once)
 					at(json_array_get(at(root, "stacks"), 0), "frames"), 0));
 	}
 	ck_assert_uint_eq(same, 2);
+	end();
+}
+END_TEST
+
+static uint32_t interpreted(uint64_t number)
+{
+	struct bytes_out body = {0};
+	const uint32_t id = ++scene.trace.node_count;
+	const struct rec_node node = {.pc = number, .flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED};
+	ck_no_err(rec_node_append(&body, &node));
+	const struct rec rec = {.kind = REC_NODES,
+		.nodes = {.first_id = id, .count = 1, .body = bytes_of(body.data, body.length)}};
+	tracebuild_put(&scene.trace, &rec);
+	bytes_out_deinit(&body);
+	return id;
+}
+
+/* Each call in an interpreted function has a number, which is not printed. */
+START_TEST(an_interpreted_function_is_there_once)
+{
+	scene_init(&scene);
+	for (uint64_t i = 0; i < 3; i++) {
+		const struct rec symbol = {.kind = REC_SYMBOL,
+			.symbol = {.module_id = TRACE_MODULE_SCRIPTS,
+				.offset = 0x100000002 + i,
+				.frame_count = 1,
+				.frame = {{.function = {"keep", 4}, .line = i < 2 ? 7 : 8}}}};
+		scene_malloc(&scene, 0, 0x1000 * (i + 1), 100, interpreted(0x100000002 + i));
+		tracebuild_put(&scene.trace, &symbol);
+	}
+	const struct rec hold = {
+		.kind = REC_SCRIPTS, .scripts = {.generation = 1, .until_tsc = scene.now + 1}};
+	tracebuild_put(&scene.trace, &hold);
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	ck_assert_uint_eq(json_array_size(at(root, "stacks")), 3);
+	ck_assert_uint_eq(json_array_size(at(root, "frames")), 2);
+	end();
+}
+END_TEST
+
+/* The entry of a list that is the folded stacks'. */
+static const json_t *folded_in(const json_t *array, const char *name)
+{
+	size_t index;
+	const json_t *entry;
+	json_array_foreach(array, index, entry)
+	{
+		const json_t *value = at(entry, name);
+		if (json_is_null(value) ||
+			(json_is_string(value) &&
+				strcmp(json_string_value(value), "(folded)") == 0))
+			return entry;
+	}
+	ck_abort_msg("no folded entry in the list");
+}
+
+/* The cube folds stacks only beyond a million cells: here the test folds one. Neither its thread,
+ * nor its function, nor its sizes are known any more. */
+START_TEST(folded_stacks_are_a_part_of_their_own)
+{
+	static const struct {
+		const char *list, *name;
+	} part[] = {{"threads", "name"}, {"functions", "name"}, {"sizes", "from_bytes"}};
+	make_scene();
+	analysis = scene_analyze(&scene);
+	struct cube *cube = &analysis->cube;
+	for (uint32_t i = 0; i < cube->site_count; i++)
+		if (cube_site_hook(&cube->site[i]) == ABI_HOOK_MALLOC) {
+			cube->site[i] = (struct cube_site){.node = CUBE_OTHER,
+				.next = CUBE_NONE,
+				.cell = cube->site[i].cell,
+				.live_bytes = cube->site[i].live_bytes};
+			cube->other = i + 1;
+		}
+	ck_assert_uint_ne(cube->other, 0);
+	load_report(0);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(part); i++) {
+		const json_t *folded = folded_in(at(root, part[i].list), part[i].name);
+		ck_assert_int_eq(integer(folded, "allocated_bytes"), 100);
+		ck_assert_int_eq(integer(folded, "allocations"), 1);
+		int64_t sum = 0;
+		size_t index;
+		const json_t *entry;
+		json_array_foreach(at(root, part[i].list), index, entry) sum +=
+			integer(entry, "allocated_bytes");
+		ck_assert_int_eq(sum, 150);
+	}
+	const json_t *thread = json_array_get(at(root, "threads"), 0);
+	ck_assert_int_eq(integer(thread, "allocated_bytes"), 50);
+	const json_t *stack = json_array_get(at(root, "stacks"), 0);
+	ck_assert_uint_eq(json_array_size(at(stack, "frames")), 0);
+	ck_assert_uint_eq(json_object_size(at(stack, "functions")), 0);
 	end();
 }
 END_TEST
@@ -437,7 +531,8 @@ END_TEST
 
 HT_SUITE("analyzer/report_json", tables_and_classes, suspects_point_to_their_stacks,
 	members_have_their_names, a_sample_says_that_it_is_one, frames_are_leaf_first_with_inlines,
-	a_frame_of_a_file_that_is_mapped_twice_is_there_once, wrappers_are_counted,
+	a_frame_of_a_file_that_is_mapped_twice_is_there_once, an_interpreted_function_is_there_once,
+	folded_stacks_are_a_part_of_their_own, wrappers_are_counted,
 	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
 	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
 	a_trace_cut_anywhere_reports_what_is_there)

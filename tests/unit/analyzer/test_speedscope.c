@@ -26,7 +26,7 @@ START_TEST(one_profile_per_metric)
 		"\"endValue\":4,\n\"samples\":[[2,3,4],\n[2,5],\n[0]],\n\"weights\":[2,1,1]},\n"
 		"{\"type\":\"sampled\",\"name\":\"temporary\",\"unit\":\"none\",\"startValue\":0,"
 		"\"endValue\":2,\n\"samples\":[[2,3,4],\n[0]],\n\"weights\":[1,1]}],\n"
-		"\"shared\":{\"frames\":[\n{\"name\":\"(no stack)\"},\n{\"name\":\"(other)\"},\n"
+		"\"shared\":{\"frames\":[\n{\"name\":\"(no stack)\"},\n{\"name\":\"(folded)\"},\n"
 		"{\"name\":\"main\",\"file\":\"src\\/main.c\",\"line\":10},\n"
 		"{\"name\":\"caller\",\"file\":\"src\\/out.c\",\"line\":9},\n"
 		"{\"name\":\"inner\",\"file\":\"src\\/in.h\",\"line\":7},\n"
