@@ -270,28 +270,6 @@ START_TEST(a_heap_says_how_exact_its_end_is)
 }
 END_TEST
 
-/* The events alone would let the curve fall by a third. */
-START_TEST(the_curve_ends_where_the_books_do)
-{
-	char *heap;
-	scene_init(&scene);
-	put_heap(0);
-	for (unsigned i = 0; i < 64; i++) {
-		scene_malloc(&scene, 0, 0x1000, 8, 0);
-		scene_free(&scene, 0, 0x1000, 8);
-		scene_free(&scene, 0, 0x100000 + 0x1000 * i, 16 << 10);
-		scene.now += 1000000;
-	}
-	put_heap(0);
-	write_page(5);
-	heap = strstr(page, "\nheap   3.0 MiB -> 3.0 MiB, peak 3.0 MiB at +");
-	ck_assert_ptr_nonnull(heap);
-	*strchr(heap + 1, '\n') = '\0';
-	ck_assert_int_eq(heap[strlen(heap) - 1], '#');
-	end();
-}
-END_TEST
-
 START_TEST(mappings_are_told_where_they_were_recorded)
 {
 	for (uint64_t flags = 0; flags <= REC_CAPTURE_MAPPINGS; flags++) {
@@ -620,5 +598,5 @@ HT_SUITE("analyzer/report_text", marks_are_listed, standard_input_has_no_next,
 	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
 	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
 	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
-	a_heap_says_how_exact_its_end_is, the_curve_ends_where_the_books_do,
-	an_empty_window_is_a_page, mappings_are_told_where_they_were_recorded)
+	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page,
+	mappings_are_told_where_they_were_recorded)

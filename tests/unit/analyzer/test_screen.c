@@ -101,6 +101,31 @@ static void check_begins(const char *want)
 	free(page);
 }
 
+/* The events alone would let the curve fall by a third. */
+START_TEST(the_curve_ends_where_the_books_do)
+{
+	const struct report_text_options options = usual();
+	stage_begin(&stage);
+	query_init(&query);
+	put_heap(3 << 20);
+	for (unsigned i = 0; i < 64; i++) {
+		scene_malloc(&stage.scene, 0, 0x1000, 8, 0);
+		scene_free(&stage.scene, 0, 0x1000, 8);
+		scene_free(&stage.scene, 0, 0x100000 + 0x1000 * i, 16 << 10);
+		stage.scene.now += 1000000;
+	}
+	put_heap(3 << 20);
+	analysis = scene_analyze(&stage.scene);
+	write_page(COLUMNS, &options);
+	char *heap = strstr(page, "\nheap   3.0 MiB -> 3.0 MiB, peak 3.0 MiB at +");
+	ck_assert_ptr_nonnull(heap);
+	*strchr(heap + 1, '\n') = '\0';
+	ck_assert_int_eq(heap[strlen(heap) - 1], '#');
+	free(page);
+	end();
+}
+END_TEST
+
 START_TEST(what_grows_and_who)
 {
 	make_minute(true);
@@ -291,5 +316,5 @@ START_TEST(the_first_screen_fits)
 }
 END_TEST
 
-HT_SUITE("analyzer/screen", what_grows_and_who, nothing_grows, no_line_is_wider_than_the_terminal,
-	the_first_screen_fits)
+HT_SUITE("analyzer/screen", the_curve_ends_where_the_books_do, what_grows_and_who, nothing_grows,
+	no_line_is_wider_than_the_terminal, the_first_screen_fits)
