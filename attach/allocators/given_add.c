@@ -7,7 +7,7 @@
 #include "attach/allocators/family.h"
 #include "attach/allocators/hooks.h"
 
-static struct ht_err *wrong(const char *text, const char *why)
+static struct ht_err *usage_error(const char *text, const char *why)
 {
 	return ht_err_new(HT_ERR_USAGE, "--alloc-fn %.200s: %s", text, why);
 }
@@ -45,10 +45,10 @@ static struct ht_err *check_name(const char *text, const char *name)
 {
 	struct family_member member;
 	if (is_hooked_anyway(name))
-		return wrong(text, "that function needs no option");
+		return usage_error(text, "that function needs no option");
 	if (family_find_known(name, &member) &&
 		(member.role != FAMILY_HOOKED || member.if_released))
-		return wrong(
+		return usage_error(
 			text, "that function may throw, or has a calling convention of its own");
 	return NULL;
 }
@@ -58,25 +58,26 @@ struct ht_err *given_add(struct given_list *list, const char *text)
 	const char *sign = strchr(text, '=');
 	struct given given = {0};
 	if (!sign)
-		return wrong(text, "expected NAME=KIND, for example my_alloc=malloc");
+		return usage_error(text, "expected NAME=KIND, for example my_alloc=malloc");
 	size_t length = (size_t)(sign - text);
 	if (!is_name(text, length))
-		return wrong(text, "the name of a function is missing before the =");
+		return usage_error(text, "the name of a function is missing before the =");
 	if (length >= sizeof(given.name))
-		return wrong(text, "the name is longer than 127 characters");
+		return usage_error(text, "the name is longer than 127 characters");
 	memcpy(given.name, text, length);
 	if (!kind_find(sign + 1, &given.hook))
-		return wrong(text, "KIND must be malloc, calloc, realloc, free, posix_memalign, "
-				   "aligned_alloc, memalign, valloc, pvalloc, reallocarray, cfree, "
-				   "mallocx, rallocx, xallocx, dallocx or sdallocx");
+		return usage_error(text,
+			"KIND must be malloc, calloc, realloc, free, posix_memalign, "
+			"aligned_alloc, memalign, valloc, pvalloc, reallocarray, cfree, "
+			"mallocx, rallocx, xallocx, dallocx or sdallocx");
 	struct ht_err *err = check_name(text, given.name);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < list->count; i++)
 		if (!strcmp(list->given[i].name, given.name))
-			return wrong(text, "this name was already given");
+			return usage_error(text, "this name was already given");
 	if (list->count == GIVEN_MAX)
-		return wrong(text, "at most 16 functions can be given");
+		return usage_error(text, "at most 16 functions can be given");
 	list->given[list->count++] = given;
 	return NULL;
 }

@@ -122,7 +122,7 @@ static struct ht_err *put_values(struct session *s, const struct heap *heap)
 static void end(struct heapread *reading)
 {
 	kill(reading->pid, SIGKILL);
-	if (!helper_is_reaped_by(reading->pid, clock_mono_ns() + DEATH_PATIENCE_NS) &&
+	if (!helper_reap_by(reading->pid, clock_mono_ns() + DEATH_PATIENCE_NS) &&
 		reading->dying_count < HEAPREAD_DYING_MAX)
 		reading->dying[reading->dying_count++] = reading->pid;
 	reading->pid = 0;
@@ -168,6 +168,6 @@ void heapread_finish(struct session *s)
 	heapread_stop(s);
 	uint64_t end_ns = clock_mono_ns() + LAST_PATIENCE_NS;
 	for (unsigned i = 0; i < reading->dying_count; i++)
-		(void)helper_is_reaped_by(reading->dying[i], end_ns);
+		(void)helper_reap_by(reading->dying[i], end_ns);
 	reading->dying_count = 0;
 }

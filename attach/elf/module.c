@@ -39,16 +39,16 @@ bool modules_are_static(const struct modules *modules)
 	return true;
 }
 
-bool module_is_strange(const struct modules *modules, const struct module *module)
+bool module_is_foreign(const struct modules *modules, const struct module *module)
 {
 	return !module->executable && !module->vdso && !module->order &&
 	       module->text_lo < module->text_hi && modules_are_static(modules);
 }
 
-const struct module *modules_strange(const struct modules *modules)
+const struct module *modules_first_foreign(const struct modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++)
-		if (module_is_strange(modules, &modules->module[i]))
+		if (module_is_foreign(modules, &modules->module[i]))
 			return &modules->module[i];
 	return NULL;
 }

@@ -60,6 +60,6 @@ const struct module *modules_find(const struct modules *modules, raddr_t addr);
 bool modules_are_static(const struct modules *modules);
 /* In a static program: has something other than its C library loaded the module? A user-space
  * emulator maps such modules for its guest. */
-bool module_is_strange(const struct modules *modules, const struct module *module);
-/* The first module for which module_is_strange is true, or NULL. */
-const struct module *modules_strange(const struct modules *modules);
+bool module_is_foreign(const struct modules *modules, const struct module *module);
+/* The first module for which module_is_foreign is true, or NULL. */
+const struct module *modules_first_foreign(const struct modules *modules);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/got/belief.h"
+#include "attach/got/ambiguous.h"
 #include "attach/got/relocs.h"
 #include "attach/got/unlock.h"
 #include "attach/memory/memory.h"
@@ -23,7 +23,7 @@ struct scan {
 	bool with_natives, with_mappings;
 	bool with_names; /* slots_read_left: everything that an earlier capture may have changed */
 	struct scope scope;
-	struct belief belief;
+	struct ambiguous ambiguous;
 	struct slots *slots;
 	size_t capacity, function_capacity;
 };
@@ -164,7 +164,7 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 		slot->verdict = SLOT_OURS;
 		return NULL;
 	}
-	if (module_is_strange(scan->modules, own)) {
+	if (module_is_foreign(scan->modules, own)) {
 		slot->verdict = SLOT_SKIPPED;
 		return NULL;
 	}
@@ -245,7 +245,7 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		const struct reloc *reloc = &relocs.reloc[i];
 		if (abi_is_mapping(reloc->hook) && !scan->with_mappings)
 			continue;
-		bool may = belief_may(&scan->belief, reloc->name);
+		bool may = ambiguous_may_count(&scan->ambiguous, reloc->name);
 		if (!may && !scan->with_names)
 			continue;
 		struct slot slot = {.addr = reloc->addr,
@@ -339,7 +339,7 @@ static void drop_others(struct scan *scan)
 	struct slots *slots = scan->slots;
 	size_t kept = 0;
 	for (size_t i = 0; i < slots->count; i++)
-		if (belief_holds(&scan->belief, &slots->slot[i]))
+		if (ambiguous_counts(&scan->ambiguous, &slots->slot[i]))
 			slots->slot[kept++] = slots->slot[i];
 	slots->count = kept;
 }
@@ -419,7 +419,7 @@ static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 		.name = slot->name,
 		.addr = slot->real,
 		.module_id = module->id,
-		.plain = belief_plain(&scan->belief, slot),
+		.plain = ambiguous_plain(&scan->ambiguous, slot),
 		.named = named};
 	return usable_size_of(scan, module, slot, &function->usable_size);
 }
@@ -469,7 +469,7 @@ static void correct_foreign_sizes(struct slots *slots)
 static struct ht_err *scan_run(struct scan *scan)
 {
 	struct slots *slots = scan->slots;
-	struct ht_err *err = belief_init(&scan->scope, &scan->belief);
+	struct ht_err *err = ambiguous_init(&scan->scope, &scan->ambiguous);
 	for (size_t i = 0; i < scan->modules->count && !err; i++)
 		err = collect_module(scan, &scan->modules->module[i]);
 	for (size_t i = 0; i < scan->modules->count && !err && scan->with_natives; i++)
@@ -507,7 +507,7 @@ static struct ht_err *read_slots(struct scan *scan)
 	if (!err)
 		err = scan_run(scan);
 	scope_deinit(&scan->scope);
-	belief_deinit(&scan->belief);
+	ambiguous_deinit(&scan->ambiguous);
 	if (err)
 		slots_deinit(scan->slots);
 	return err;

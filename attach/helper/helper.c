@@ -34,7 +34,7 @@ static int poll_timeout_ms(uint64_t deadline_mono_ns)
 	return (int)((deadline_mono_ns - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS);
 }
 
-bool helper_is_heard_by(int fd, uint64_t deadline_mono_ns)
+bool helper_wait_readable(int fd, uint64_t deadline_mono_ns)
 {
 	struct pollfd wait = {.fd = fd, .events = POLLIN};
 	for (;;) {
@@ -47,7 +47,7 @@ bool helper_is_heard_by(int fd, uint64_t deadline_mono_ns)
 	}
 }
 
-bool helper_is_reaped_by(pid_t pid, uint64_t deadline_mono_ns)
+bool helper_reap_by(pid_t pid, uint64_t deadline_mono_ns)
 {
 	for (;;) {
 		pid_t got = waitpid(pid, NULL, WNOHANG);

@@ -15,11 +15,11 @@ HT_MUST_CHECK
 struct ht_err *helper_fork(const char *what, pid_t *ret_pid, int *ret_fd);
 
 /* Waits until `fd` is readable or closed; false at the deadline. */
-bool helper_is_heard_by(int fd, uint64_t deadline_mono_ns);
+bool helper_wait_readable(int fd, uint64_t deadline_mono_ns);
 
 /* Waits for the end of child `pid` and reaps it; false at the deadline. True also if there is no
  * such child. */
-bool helper_is_reaped_by(pid_t pid, uint64_t deadline_mono_ns);
+bool helper_reap_by(pid_t pid, uint64_t deadline_mono_ns);
 
 /* Waits for the end of child `pid` and returns its status as waitpid(2); -1: there is no such
  * child. */

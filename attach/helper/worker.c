@@ -209,7 +209,8 @@ static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
 		return;
 	while (clock_mono_ns() < deadline_mono_ns) {
 		uint64_t look_ns = clock_mono_ns() + MOVE_NS;
-		if (helper_is_heard_by(fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns))
+		if (helper_wait_readable(
+			    fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns))
 			break;
 		keep_running(fd);
 		priority_spare(child);
@@ -233,7 +234,7 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	wait_for_end(child, deadline_mono_ns);
 	bool is_late = false;
 	for (bool last = false; !err && !last;) {
-		if (helper_is_heard_by(fd, deadline_mono_ns)) {
+		if (helper_wait_readable(fd, deadline_mono_ns)) {
 			err = take_message(fd, what, ret, &last);
 			continue;
 		}
@@ -248,7 +249,7 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	/* A worker that waits for a file system's server may survive even SIGKILL: leave it to
 	 * init. */
 	if (is_late)
-		(void)helper_is_reaped_by(child, clock_mono_ns() + DEATH_PATIENCE_NS);
+		(void)helper_reap_by(child, clock_mono_ns() + DEATH_PATIENCE_NS);
 	else
 		(void)helper_reap(child);
 	return err;

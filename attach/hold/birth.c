@@ -93,7 +93,7 @@ static void spare_call(pid_t tid)
 {
 	struct user_regs_struct regs;
 	struct ht_err *err = stops_get_regs(tid, &regs);
-	if (!err && tracee_undisturb(&regs))
+	if (!err && tracee_hide_eintr(&regs))
 		err = stops_set_regs(tid, &regs);
 	ht_err_free(err);
 }

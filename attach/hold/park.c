@@ -66,9 +66,9 @@ static struct ht_err *try_call(
 	struct user_regs_struct regs = calling(park, call);
 	struct ht_err *err = stops_set_regs(pid, &regs);
 	if (!err)
-		err = stops_go(pid, PTRACE_SYSCALL);
+		err = stops_resume_and_await(pid, PTRACE_SYSCALL);
 	if (!err)
-		err = stops_go(pid, PTRACE_SYSCALL);
+		err = stops_resume_and_await(pid, PTRACE_SYSCALL);
 	if (!err)
 		err = stops_get_regs(pid, &regs);
 	if (!err && regs_pc(&regs) != park->call + REGS_SYSCALL_BYTES)

@@ -87,7 +87,7 @@ struct ht_err *points_step_over(const struct proc *proc, const struct points *po
 	const struct point *point = &points->point[i];
 	struct ht_err *err = put_byte(proc, point->addr, point->byte);
 	if (!err)
-		err = stops_go(proc->pid, PTRACE_SINGLESTEP);
+		err = stops_resume_and_await(proc->pid, PTRACE_SINGLESTEP);
 	return err ? err : put_byte(proc, point->addr, REGS_BREAKPOINT);
 }
 

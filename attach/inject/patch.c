@@ -98,7 +98,7 @@ static struct ht_err *store(
 /* What leads to the memory that was opened is the file, not the process's number. */
 static struct ht_err *check_number(const struct patch *patch, raddr_t addr)
 {
-	return memory_stores_by_number(addr) ? proc_check_same(patch->proc) : NULL;
+	return memory_stores_by_pid(addr) ? proc_check_same(patch->proc) : NULL;
 }
 
 /* Replaces `expected` by `value`. FOUND_EXPECTED: it is done. */

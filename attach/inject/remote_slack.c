@@ -111,7 +111,7 @@ static struct ht_err *check_unreadable(const struct proc *proc, const struct rem
 		return err;
 	bool mapped = proc_lookup_find(&lookup, slack->addr, &map);
 	proc_lookup_end(&lookup);
-	if (!mapped || slow_holds(slack->addr, slack->bytes))
+	if (!mapped || slow_is_in(slack->addr, slack->bytes))
 		return NULL;
 	return ht_err_sys(EIO, "cannot read the bytes behind the code at %lx in process %d",
 		(unsigned long)slack->addr, proc->pid);

@@ -71,7 +71,7 @@ struct ht_err *memory_read_some(
 	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read)
 {
 	*ret_read = 0;
-	if (slow_holds(addr, length) && pagemap_own(proc, addr, length) != PAGEMAP_OWN_ALL)
+	if (slow_is_in(addr, length) && pagemap_own(proc, addr, length) != PAGEMAP_OWN_ALL)
 		return NULL;
 	return memory_read_own(proc, addr, buffer, length, ret_read);
 }
@@ -89,7 +89,7 @@ struct ht_err *memory_read(const struct proc *proc, raddr_t addr, void *buffer, 
 struct ht_err *memory_open_file(const struct proc *proc, const struct proc_map *map, int *ret_fd)
 {
 	*ret_fd = -1;
-	if (slow_holds(map->lo, map->hi - map->lo))
+	if (slow_is_in(map->lo, map->hi - map->lo))
 		return NULL;
 	pulse_enter();
 	struct ht_err *err = proc_open_mapped(proc, map, ret_fd);
@@ -154,7 +154,7 @@ struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *d
  * it is written from its start. */
 #define OVERLAP_BYTES 64u
 
-bool memory_stores_by_number(raddr_t addr)
+bool memory_stores_by_pid(raddr_t addr)
 {
 	raddr_t offset = addr % HT_PAGE_BYTES;
 	return offset > 0 && offset < OVERLAP_BYTES;
@@ -205,7 +205,7 @@ static ssize_t write_from_start(const struct proc *proc, raddr_t addr, uint64_t 
  * a torn word is rare, and removing a hook must not fail for it. */
 static ssize_t write_word(const struct proc *proc, raddr_t addr, uint64_t value)
 {
-	if (!memory_stores_by_number(addr))
+	if (!memory_stores_by_pid(addr))
 		return write_once(proc, addr, &value, sizeof(value));
 	ssize_t put = write_from_afar(proc, addr, value);
 	if (put == (ssize_t)sizeof(value))

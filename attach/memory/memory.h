@@ -39,10 +39,10 @@ struct ht_err *memory_read_u64(const struct proc *proc, raddr_t addr, uint64_t *
 HT_MUST_CHECK
 struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *data, size_t length);
 /* One aligned 8-byte store: other threads see the old or the new word, never a mixture. Where
- * memory_stores_by_number is true, the store goes by PID instead of by the opened memory: call
+ * memory_stores_by_pid is true, the store goes by PID instead of by the opened memory: call
  * proc_check_same and read the word right before. The store waits for the target's mmap_lock, and
  * not even SIGKILL ends that wait. */
 HT_MUST_CHECK
 struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t value);
 /* Does a store to `addr`, aligned to 8 bytes, go by PID? Depends on the address alone. */
-bool memory_stores_by_number(raddr_t addr);
+bool memory_stores_by_pid(raddr_t addr);

@@ -89,7 +89,7 @@ struct ht_err *proc_maps_read(const struct proc *proc, struct proc_maps *ret)
 	if (!err && !ret->count)
 		err = proc_gone(proc);
 	if (!err)
-		err = slow_note(proc, ret);
+		err = slow_remember(proc, ret);
 	if (err)
 		proc_maps_deinit(ret);
 	return err;

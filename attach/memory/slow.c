@@ -179,7 +179,7 @@ bool slow_is_avoided(void)
 	return avoided.on;
 }
 
-struct ht_err *slow_note(const struct proc *proc, const struct proc_maps *maps)
+struct ht_err *slow_remember(const struct proc *proc, const struct proc_maps *maps)
 {
 	struct mounts mounts;
 	if (!avoided.on)
@@ -202,7 +202,7 @@ struct ht_err *slow_note(const struct proc *proc, const struct proc_maps *maps)
 	return NULL;
 }
 
-bool slow_holds(raddr_t addr, size_t length)
+bool slow_is_in(raddr_t addr, size_t length)
 {
 	for (size_t i = 0; i < avoided.count; i++)
 		if (addr < avoided.range[i].hi && avoided.range[i].lo < addr + length)

@@ -27,5 +27,5 @@ bool slow_is_avoided(void);
 
 /* For proc_maps_read and memory_read: remembers the slow ones among `maps`; asks about a range. */
 HT_MUST_CHECK
-struct ht_err *slow_note(const struct proc *proc, const struct proc_maps *maps);
-bool slow_holds(raddr_t addr, size_t length);
+struct ht_err *slow_remember(const struct proc *proc, const struct proc_maps *maps);
+bool slow_is_in(raddr_t addr, size_t length);

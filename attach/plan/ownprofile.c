@@ -270,7 +270,7 @@ static struct ht_err *read_symbols(struct subject *subject)
 	struct budget budget = {.bytes = SYMBOLS_MAX_BYTES, .steps = UINT64_MAX};
 	struct elf_file file;
 	int fd;
-	if (!map || !map->inode || slow_holds(map->lo, map->hi - map->lo))
+	if (!map || !map->inode || slow_is_in(map->lo, map->hi - map->lo))
 		return NULL;
 	pulse_enter();
 	struct ht_err *err = proc_open_mapped(&subject->survey->proc, map, &fd);

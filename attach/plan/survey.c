@@ -208,7 +208,7 @@ static struct ht_err *refuse_without_slots(const struct survey *survey)
  */
 static struct ht_err *check_linked(const struct survey *survey)
 {
-	const struct module *strange = modules_strange(&survey->modules);
+	const struct module *strange = modules_first_foreign(&survey->modules);
 	char path[160];
 	if (!strange)
 		return NULL;
@@ -362,7 +362,7 @@ static struct ht_err *read_modules(struct survey *survey)
 {
 	uint64_t end_ns = clock_mono_ns() + LOADING_PATIENCE_NS;
 	struct ht_err *err = modules_read(&survey->proc, &survey->maps, &survey->modules);
-	while (!err && modules_strange(&survey->modules) && clock_mono_ns() < end_ns) {
+	while (!err && modules_first_foreign(&survey->modules) && clock_mono_ns() < end_ns) {
 		clock_sleep_ns(CLOCK_NS_PER_MS);
 		err = reread_modules(survey);
 	}

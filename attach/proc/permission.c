@@ -43,7 +43,7 @@ static struct ht_err *judge_capable(const struct permission_facts *facts)
 }
 
 /* The kernel requires all three user ids to be ours. Returns the first that is not, or ours. */
-static uid_t stranger(const struct permission_facts *facts)
+static uid_t foreign_uid(const struct permission_facts *facts)
 {
 	if (facts->target_euid != facts->our_euid)
 		return facts->target_euid;
@@ -59,11 +59,11 @@ struct ht_err *permission_judge(const struct permission_facts *facts)
 			facts->pid, facts->comm, facts->yama_scope);
 	if (facts->our_cap_sys_ptrace)
 		return judge_capable(facts);
-	if (stranger(facts) != facts->our_euid)
+	if (foreign_uid(facts) != facts->our_euid)
 		return ht_err_new(HT_ERR_PERMISSION,
 			"may not attach to process %d (%s): it runs as uid %u, heaptap as uid %u "
 			"without CAP_SYS_PTRACE; run heaptap as root or as that user",
-			facts->pid, facts->comm, stranger(facts), facts->our_euid);
+			facts->pid, facts->comm, foreign_uid(facts), facts->our_euid);
 	if (!facts->dumpable)
 		return ht_err_new(HT_ERR_PERMISSION,
 			"may not attach to process %d (%s): it is not dumpable (a set-user-ID or "

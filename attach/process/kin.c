@@ -78,7 +78,7 @@ static int compare(pid_t a, pid_t b)
 	return result < 0 ? -errno : result;
 }
 
-static struct ht_err *not_told(pid_t other)
+static struct ht_err *unknown_sharing(pid_t other)
 {
 	return ht_err_new(
 		HT_ERR_INCOMPLETE, "cannot find out whether process %d shares its memory", other);
@@ -113,7 +113,7 @@ static struct ht_err *compare_counts(const struct proc *proc, const struct proc 
 		for (size_t i = 0; i < HT_ARRAY_SIZE(of); i++)
 			free(text[i]);
 	}
-	return err || told ? err : not_told(other->pid);
+	return err || told ? err : unknown_sharing(other->pid);
 }
 
 /* Arguments, environment and auxiliary vector stay with the memory and with each copy of it. */
@@ -130,7 +130,7 @@ static struct ht_err *compare_looks(
 /* Has it ended, or is it out of our reach? The right to look belongs to the memory
  * (PR_SET_DUMPABLE): if we have it for one process, we have it for all others in the same memory,
  * except those that became another user, which takes the right from the memory. */
-static bool is_no(const struct ht_err *err)
+static bool is_out_of_reach(const struct ht_err *err)
 {
 	return err->code == HT_ERR_TARGET_GONE || err->code == HT_ERR_REFUSED ||
 	       err->sys == EACCES || err->sys == EPERM;
@@ -151,7 +151,7 @@ static struct ht_err *shares_by_looks(const struct proc *proc, pid_t pid, bool *
 		err = compare_looks(proc, &start, &other, ret);
 		proc_close(&other);
 	}
-	if (!err || !is_no(err))
+	if (!err || !is_out_of_reach(err))
 		return err;
 	ht_err_free(err);
 	*ret = false;
@@ -177,7 +177,7 @@ struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret)
 		if (result == -EPERM) /* see is_no */
 			return NULL;
 	}
-	return syscall(SYS_kill, other, 0) < 0 && errno == ESRCH ? NULL : not_told(other);
+	return syscall(SYS_kill, other, 0) < 0 && errno == ESRCH ? NULL : unknown_sharing(other);
 }
 
 struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)
@@ -246,7 +246,7 @@ static bool is_closed_child(const struct proc *proc, pid_t other)
 	return parent == proc->pid;
 }
 
-static struct ht_err *is_heir_since(
+static struct ht_err *is_forked_since(
 	const struct proc *proc, pid_t other, uint64_t start_ticks, bool *ret)
 {
 	struct proc heir;
@@ -271,28 +271,28 @@ static struct ht_err *is_heir_since(
 	return NULL;
 }
 
-static struct ht_err *is_heir(const struct proc *proc, pid_t other, bool *ret)
+static struct ht_err *is_forked(const struct proc *proc, pid_t other, bool *ret)
 {
-	return is_heir_since(proc, other, proc->start_ticks, ret);
+	return is_forked_since(proc, other, proc->start_ticks, ret);
 }
 
-static struct ht_err *is_older_or_heir(const struct proc *proc, pid_t other, bool *ret)
+static struct ht_err *is_forked_or_older(const struct proc *proc, pid_t other, bool *ret)
 {
-	return is_heir_since(proc, other, 0, ret);
+	return is_forked_since(proc, other, 0, ret);
 }
 
 /* A process that left a memory in which another runs on may have been the younger: a vfork
  * child. */
-static bool is_survived(const struct proc *proc)
+static bool has_left_memory(const struct proc *proc)
 {
 	uint8_t byte;
 	return proc->mem_fd >= 0 && proc_changed(proc) != PROC_SAME &&
 	       pread(proc->mem_fd, &byte, sizeof(byte), 0) != 0;
 }
 
-struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret)
+struct ht_err *kin_forked(const struct proc *proc, struct proc_tids *ret)
 {
-	return collect(proc, is_survived(proc) ? is_older_or_heir : is_heir, ret);
+	return collect(proc, has_left_memory(proc) ? is_forked_or_older : is_forked, ret);
 }
 
 /* --- children --- */

@@ -22,7 +22,7 @@ struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret);
  * if it has left its memory to others, those may be older. A process whose program this user may
  * not see (PR_SET_DUMPABLE) counts if it descends from `proc` and has this user's rights. */
 HT_MUST_CHECK
-struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret);
+struct ht_err *kin_forked(const struct proc *proc, struct proc_tids *ret);
 
 /* Stores up to `max` children of `proc` in `ret` and returns their number. If a child begins or
  * ends meanwhile, the list may lack others: look again before you rely on an absence. */

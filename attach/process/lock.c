@@ -74,7 +74,7 @@ static bool file_is_held(const struct proc *proc)
 	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
 }
 
-static bool one_is_held(const struct proc *proc)
+static bool any_is_held(const struct proc *proc)
 {
 	return name_is_held(proc) || file_is_held(proc);
 }
@@ -89,7 +89,7 @@ static struct ht_err *look_at(pid_t pid, const struct proc *ours, pid_t *ret)
 	struct proc sharer;
 	struct ht_err *err = proc_open(pid, &sharer);
 	if (!err) {
-		if (!is_same(&sharer, ours) && one_is_held(&sharer))
+		if (!is_same(&sharer, ours) && any_is_held(&sharer))
 			*ret = pid;
 		proc_close(&sharer);
 		return NULL;
@@ -102,7 +102,7 @@ static struct ht_err *look_at(pid_t pid, const struct proc *ours, pid_t *ret)
 
 /* The locked process among those that share the memory, except `ours`; 0: none. A process that
  * cannot be compared (kcmp) counts as not sharing. */
-static struct ht_err *held_sharer(const struct proc *proc, const struct proc *ours, pid_t *ret)
+static struct ht_err *locked_sharer(const struct proc *proc, const struct proc *ours, pid_t *ret)
 {
 	struct proc_tids sharers;
 	*ret = 0;
@@ -123,9 +123,9 @@ static struct ht_err *held_sharer(const struct proc *proc, const struct proc *ou
 bool lock_is_held(const struct proc *proc)
 {
 	pid_t held;
-	if (one_is_held(proc))
+	if (any_is_held(proc))
 		return true;
-	struct ht_err *err = held_sharer(proc, NULL, &held);
+	struct ht_err *err = locked_sharer(proc, NULL, &held);
 	bool unknown = err && err->code != HT_ERR_TARGET_GONE;
 	ht_err_free(err);
 	return unknown || held;
@@ -197,7 +197,7 @@ struct ht_err *lock_take_beside(
 		if (lock.name_fd < 0)
 			err = take_own(proc, wait, &lock);
 		if (!err)
-			err = held_sharer(proc, ours, &held);
+			err = locked_sharer(proc, ours, &held);
 		if (!err && !held)
 			break;
 		if (held < proc->pid)

@@ -24,7 +24,7 @@
 /* the kernel's default for what it keeps for root */
 #define COMMIT_RESERVE_BYTES (136ull << 20)
 
-static uint64_t left(uint64_t limit, uint64_t used)
+static uint64_t remaining(uint64_t limit, uint64_t used)
 {
 	if (limit == UINT64_MAX)
 		return limit;
@@ -115,7 +115,7 @@ uint64_t room_of_commit(const char *mode, const char *meminfo)
 	if (mode[0] != COMMIT_STRICT || !kib_of(meminfo, "\nCommitLimit:", &limit) ||
 		!kib_of(meminfo, "\nCommitted_AS:", &used))
 		return UINT64_MAX;
-	return left(limit, used + COMMIT_RESERVE_BYTES);
+	return remaining(limit, used + COMMIT_RESERVE_BYTES);
 }
 
 static uint64_t commit_left(void)
@@ -144,13 +144,14 @@ struct ht_err *room_read(const struct proc *proc, const struct proc_maps *maps, 
 	look_at_descriptors(proc, NULL, 0, &open);
 	*ret = (struct room){
 		.file_bytes = proc_limit(proc, "Max file size"),
-		.address_bytes = left(proc_limit(proc, "Max address space"), status.vm_bytes),
-		.data_bytes = left(proc_limit(proc, "Max data size"), status.data_bytes),
-		.locked_bytes = locks_all(&status) ? left(proc_limit(proc, "Max locked memory"),
-							     status.locked_bytes)
-						   : UINT64_MAX,
-		.descriptors = left(proc_limit(proc, "Max open files"), open),
-		.mappings = left(mappings_max(), maps->count),
+		.address_bytes = remaining(proc_limit(proc, "Max address space"), status.vm_bytes),
+		.data_bytes = remaining(proc_limit(proc, "Max data size"), status.data_bytes),
+		.locked_bytes = locks_all(&status)
+					? remaining(proc_limit(proc, "Max locked memory"),
+						  status.locked_bytes)
+					: UINT64_MAX,
+		.descriptors = remaining(proc_limit(proc, "Max open files"), open),
+		.mappings = remaining(mappings_max(), maps->count),
 		.memory_bytes = room_of_cgroups(proc),
 		.commit_bytes = commit_left(),
 	};

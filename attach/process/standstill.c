@@ -14,7 +14,7 @@ struct common {
 };
 
 /* Keeps in `common` only what is true of this thread, too. */
-static void narrow(const struct proc *proc, pid_t tid, struct common *common)
+static void keep_common(const struct proc *proc, pid_t tid, struct common *common)
 {
 	struct proc_status status;
 	struct ht_err *err = proc_status(proc, tid, &status);
@@ -37,7 +37,7 @@ static struct ht_err *find_common(const struct proc *proc, struct common *ret)
 		return err;
 	*ret = (struct common){true, true, true};
 	for (size_t i = 0; i < tids.count; i++)
-		narrow(proc, tids.tid[i], ret);
+		keep_common(proc, tids.tid[i], ret);
 	proc_tids_deinit(&tids);
 	return NULL;
 }

@@ -42,7 +42,7 @@ static bool is_dying(const struct member *member)
 }
 
 /* After the release; a killed thread is not affected by it. */
-static void part(struct round *round, struct member *member)
+static void finish(struct round *round, struct member *member)
 {
 	member->state = is_dying(member) ? DYING : DONE;
 	round->left += member->state == DYING;
@@ -56,7 +56,7 @@ static struct ht_err *release(struct round *round, struct member *member)
 		changed ? tracee_release_at(tracee, &tracee->regs) : tracee_release(tracee);
 	uint64_t held_ns = clock_mono_ns() - tracee->ran_until_ns;
 
-	part(round, member);
+	finish(round, member);
 	if (held_ns > round->report->stop_max_ns)
 		round->report->stop_max_ns = held_ns;
 	return err;
@@ -91,7 +91,7 @@ static struct ht_err *look_at(struct round *round, size_t at)
 		if (!err)
 			crowd->gone(crowd->context, at);
 		err = ht_err_first(err, tracee_release(&member->tracee));
-		part(round, member);
+		finish(round, member);
 		return err;
 	}
 	member->state = HELD;
@@ -117,11 +117,11 @@ static struct ht_err *poll_one(struct round *round, size_t at)
 		err = ht_err_first(err, tracee_release(&member->tracee));
 	else if (result == TRACEE_GONE)
 		round->crowd->gone(round->crowd->context, at);
-	part(round, member);
+	finish(round, member);
 	return err;
 }
 
-static struct ht_err *go_on_with(struct round *round, size_t at)
+static struct ht_err *continue_with(struct round *round, size_t at)
 {
 	struct member *member = &round->member[at];
 	if (member->state == ASKED)
@@ -164,7 +164,7 @@ struct ht_err *crowd_stop(const struct crowd *crowd, struct crowd_report *ret)
 	struct ht_err *err = ask_all(&round);
 	while ((round.left || round.held_since_ns) && clock_mono_ns() < deadline_ns) {
 		for (size_t i = 0; i < round.asked; i++) {
-			err = ht_err_first(err, go_on_with(&round, i));
+			err = ht_err_first(err, continue_with(&round, i));
 			err = ht_err_first(err, release_late(&round));
 		}
 		if (!round.left)

@@ -290,7 +290,7 @@ static bool is_out(const struct stopcost_seen *seen)
 }
 
 /* A thread with no CPU time at all has not begun, or the kernel does not tell. */
-static bool is_untold(const struct stopcost_seen *seen)
+static bool is_unknown(const struct stopcost_seen *seen)
 {
 	return !seen->known || (!seen->turns.run_ns && !seen->turns.count);
 }
@@ -317,7 +317,7 @@ bool stopcost_is_timely(
 	seen->sleeps = seen->was_running ? sleeps_of(proc, tid) : 0;
 	ht_err_free(err);
 	seen->running_looks = seen->was_running ? before.running_looks + 1 : 0;
-	if (is_untold(seen))
+	if (is_unknown(seen))
 		return seen->running_looks >= STOPCOST_MOVE_LOOKS;
 	if (!before.known || !before.was_running || before.sleeps != seen->sleeps)
 		seen->running_since_ns = seen->turns.run_ns;

@@ -78,7 +78,7 @@ struct ht_err *stops_await(
 	}
 }
 
-struct ht_err *stops_go(pid_t pid, enum __ptrace_request request)
+struct ht_err *stops_resume_and_await(pid_t pid, enum __ptrace_request request)
 {
 	int status;
 	bool lives = true;

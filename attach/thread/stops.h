@@ -25,7 +25,7 @@ struct ht_err *stops_await(
 	pid_t pid, enum __ptrace_request request, int *ret_status, bool *ret_lives);
 /* stops_resume without a signal, then stops_await. HT_ERR_TARGET_GONE if the process has ended. */
 HT_MUST_CHECK
-struct ht_err *stops_go(pid_t pid, enum __ptrace_request request);
+struct ht_err *stops_resume_and_await(pid_t pid, enum __ptrace_request request);
 /* The HT_ERR_TARGET_GONE for a process that has ended. */
 struct ht_err *stops_ended(pid_t pid);
 

@@ -107,7 +107,7 @@ struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stoppe
 
 /* A held thread that misses an operation behaves differently in the target: try twice, since a
  * single failure may be spurious. ESRCH: killed while it was stopped. */
-static bool insist(enum __ptrace_request request, pid_t tid, void *addr, void *data)
+static bool ptrace_twice(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
 	for (unsigned tries = 0; tries < 2; tries++)
 		if (ptrace(request, tid, addr, data) == 0)
@@ -123,7 +123,7 @@ static struct ht_err *thread_ended(pid_t tid)
 static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 {
 	struct iovec iov = {.iov_base = (void *)regs, .iov_len = sizeof(*regs)};
-	if (!insist(PTRACE_SETREGSET, tid, (void *)NT_PRSTATUS, &iov))
+	if (!ptrace_twice(PTRACE_SETREGSET, tid, (void *)NT_PRSTATUS, &iov))
 		return ht_err_sys(errno, "cannot set the registers of thread %d", tid);
 	return NULL;
 }
@@ -138,7 +138,7 @@ static const char *read_status(pid_t tid)
 }
 
 /* The hexadecimal number in a line of the status; 0: there is no such line. */
-static uint64_t told(const char *status, const char *line)
+static uint64_t status_number(const char *status, const char *line)
 {
 	const char *at = strstr(status, line);
 	return at ? strtoull(at + strlen(line), NULL, 16) : 0;
@@ -147,7 +147,7 @@ static uint64_t told(const char *status, const char *line)
 /* Read now: the thread may have installed a filter since `filtered` was set. */
 static bool has_filter(pid_t tid)
 {
-	return told(read_status(tid), "\nSeccomp:") != 0;
+	return status_number(read_status(tid), "\nSeccomp:") != 0;
 }
 
 /* Are all signals that have arrived, and that `mask` lets through, blocked only by the call?
@@ -157,9 +157,9 @@ static bool only_call_blocks(const struct tracee *tracee, uint64_t mask)
 	if (!(tracee->call_mask & ~mask))
 		return false;
 	const char *status = read_status(tracee->tid);
-	uint64_t came = told(status, "\nSigPnd:") | told(status, "\nShdPnd:");
+	uint64_t came = status_number(status, "\nSigPnd:") | status_number(status, "\nShdPnd:");
 
-	came &= told(status, "\nSigCgt:") & ~mask;
+	came &= status_number(status, "\nSigCgt:") & ~mask;
 	return came && !(came & ~tracee->call_mask);
 }
 
@@ -175,7 +175,7 @@ static bool restart_is_filtered(const struct tracee *tracee)
 /* The registers with which the kernel restarts an interrupted call unless a handler runs: only the
  * kernel can decide that, at the moment when the thread continues. With a handler the call returns
  * EINTR. */
-static struct user_regs_struct undisturbed_regs(const struct tracee *tracee)
+static struct user_regs_struct restarted_regs(const struct tracee *tracee)
 {
 	struct user_regs_struct regs = tracee->regs;
 	if (eintr_by_our_stop(&regs) || restart_is_filtered(tracee))
@@ -183,7 +183,7 @@ static struct user_regs_struct undisturbed_regs(const struct tracee *tracee)
 	return regs;
 }
 
-bool tracee_undisturb(struct user_regs_struct *regs)
+bool tracee_hide_eintr(struct user_regs_struct *regs)
 {
 	if (!eintr_by_our_stop(regs))
 		return false;
@@ -194,7 +194,7 @@ bool tracee_undisturb(struct user_regs_struct *regs)
 /* At once: if heaptap dies from here on, the thread continues as if it had never been stopped. */
 static struct ht_err *hide_stop(struct tracee *tracee)
 {
-	struct user_regs_struct regs = undisturbed_regs(tracee);
+	struct user_regs_struct regs = restarted_regs(tracee);
 
 	if (regs_result(&regs) == regs_result(&tracee->regs))
 		return NULL;
@@ -230,7 +230,7 @@ static bool is_gone(int status)
 
 static struct ht_err *pass_signal(pid_t tid, int sig)
 {
-	if (!insist(PTRACE_CONT, tid, NULL, (void *)(long)sig))
+	if (!ptrace_twice(PTRACE_CONT, tid, NULL, (void *)(long)sig))
 		return ht_err_sys(errno, "cannot pass signal %d on to thread %d", sig, tid);
 	return NULL;
 }
@@ -301,7 +301,7 @@ struct ht_err *tracee_ask(
 
 static struct ht_err *detach(pid_t tid)
 {
-	if (!insist(PTRACE_DETACH, tid, NULL, NULL))
+	if (!ptrace_twice(PTRACE_DETACH, tid, NULL, NULL))
 		return ht_err_sys(errno, "cannot release thread %d", tid);
 	return NULL;
 }
@@ -424,7 +424,7 @@ struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
 
 static struct ht_err *set_signal_mask(pid_t tid, uint64_t mask)
 {
-	if (!insist(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask))
+	if (!ptrace_twice(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask))
 		return ht_err_sys(errno, "cannot set the signal mask of thread %d", tid);
 	return NULL;
 }
@@ -446,7 +446,7 @@ struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_
 	/* The order matters: see tracee_divert. */
 	struct ht_err *err = set_signal_mask(as_stopped->tid, signal_mask);
 	/* Another thread may have installed a filter since. */
-	struct user_regs_struct regs = undisturbed_regs(as_stopped);
+	struct user_regs_struct regs = restarted_regs(as_stopped);
 	if (only_call_blocks(as_stopped, signal_mask))
 		regs = tracee_resume_regs(&regs, as_stopped->filtered);
 	if (!err)

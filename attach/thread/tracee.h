@@ -115,7 +115,7 @@ struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stoppe
 /* For a thread that stopped while a signal was on its way: would its call return EINTR for the stop
  * alone, even if no handler runs? Then changes the result into the kernel's code for a restart
  * unless a handler runs. False: nothing to change. */
-bool tracee_undisturb(struct user_regs_struct *regs);
+bool tracee_hide_eintr(struct user_regs_struct *regs);
 
 /* Is the stopped thread inside a restartable sequence (rseq(2))? Moving it would commit the
  * sequence without protection. */

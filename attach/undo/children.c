@@ -174,7 +174,7 @@ struct ht_err *children_clean(const struct children_options *options, struct chi
 	for (unsigned pursuits = 0;;) {
 		struct proc_tids heirs;
 		size_t cleaned = report.cleaned;
-		struct ht_err *err = kin_heirs(options->target, &heirs);
+		struct ht_err *err = kin_forked(options->target, &heirs);
 		if (err)
 			return err;
 		report.left = report.pages = report.pending = 0;

@@ -103,7 +103,7 @@ static const struct proc_map *find_map(const struct v8_names *names, raddr_t pc)
 	return map && map->exec && map->inode == 0 ? map : NULL;
 }
 
-static void see(struct table *table, struct place *place, uint64_t closure)
+static void record(struct table *table, struct place *place, uint64_t closure)
 {
 	if (place->is_named)
 		return;
@@ -119,7 +119,7 @@ void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure)
 {
 	struct place *place = find_map(names, pc) ? find_place(names, &names->compiled, pc) : NULL;
 	if (place)
-		see(&names->compiled, place, closure);
+		record(&names->compiled, place, closure);
 }
 
 /* --- interpreted functions -----------------------------------------------------------------------
@@ -143,7 +143,7 @@ uint64_t v8_names_see_interpreted(
 	struct place *place = find_place(names, &interpreted->table, array);
 	if (!place)
 		return 0;
-	see(&interpreted->table, place, closure);
+	record(&interpreted->table, place, closure);
 	return number_of(interpreted, place);
 }
 

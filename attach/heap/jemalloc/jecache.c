@@ -93,7 +93,7 @@ static size_t bins_sum(const struct cache *cache, struct found *ret)
 	return i;
 }
 
-static bool names(const struct slow *slow, raddr_t cache)
+static bool has_link_to(const struct slow *slow, raddr_t cache)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(slow->more); i++)
 		if (slow->more[i] == cache)
@@ -112,7 +112,7 @@ static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 		!view_read(view, cache.slow, &slow, sizeof(slow)))
 		return false;
 	bool has_ring = slow.bins == bins;
-	if (!has_ring && (slow.next || slow.previous || slow.bins || !names(&slow, addr)))
+	if (!has_ring && (slow.next || slow.previous || slow.bins || !has_link_to(&slow, addr)))
 		return false;
 	ret->ring = has_ring ? cache.slow + RING_OFFSET : 0;
 	return bins_sum(&cache, ret) >= (has_ring ? BINS_MIN : EMAP_CLASSES_SMALL);

@@ -129,7 +129,7 @@ static bool is_spans(struct view *view, const struct tcbooks *books, unsigned cl
 			       first.held * books->bytes[class] <= books->span_bytes[class]));
 }
 
-static uint64_t each(const struct tcbooks *books, unsigned class)
+static uint64_t blocks_in_span(const struct tcbooks *books, unsigned class)
 {
 	return class ? books->span_bytes[class] / books->bytes[class] : 0;
 }
@@ -138,9 +138,9 @@ static bool central_is_sane(
 	const struct tcbooks *books, unsigned class, const struct central *central)
 {
 	return central->class == class && central->spans <= UINT32_MAX &&
-	       central->free <= central->spans * each(books, class) && central->used_slots >= 0 &&
-	       central->used_slots <= (int32_t)SLOTS && central->slots_max <= (int32_t)SLOTS &&
-	       central->slots_max >= 0;
+	       central->free <= central->spans * blocks_in_span(books, class) &&
+	       central->used_slots >= 0 && central->used_slots <= (int32_t)SLOTS &&
+	       central->slots_max <= (int32_t)SLOTS && central->slots_max >= 0;
 }
 
 static bool is_central(
@@ -361,7 +361,7 @@ void tcbooks_read(struct view *view, const struct tcbooks *books, struct tcbooks
 		if (!central_is_sane(books, i, &central[i]))
 			return;
 		uint64_t between = (uint64_t)central[i].used_slots * books->move[i];
-		uint64_t blocks = central[i].spans * each(books, i) - central[i].free;
+		uint64_t blocks = central[i].spans * blocks_in_span(books, i) - central[i].free;
 		if (between > blocks)
 			return;
 		ret->blocks[i] = blocks - between;

@@ -31,16 +31,16 @@ START_TEST(both_are_connected)
 			(void)!write(fd, "b", 1);
 		_exit(3);
 	}
-	ck_assert(!helper_is_heard_by(fd, 0));
+	ck_assert(!helper_wait_readable(fd, 0));
 	ck_assert_int_eq(write(fd, "a", 1), 1);
-	ck_assert(helper_is_heard_by(fd, clock_mono_ns() + LONG_NS));
+	ck_assert(helper_wait_readable(fd, clock_mono_ns() + LONG_NS));
 	ck_assert_int_eq(read(fd, &word, 1), 1);
 	ck_assert_int_eq(word, 'b');
 	int status = helper_reap(pid);
 	ck_assert(WIFEXITED(status));
 	ck_assert_int_eq(WEXITSTATUS(status), 3);
 	/* Its end was its own alone. */
-	ck_assert(helper_is_heard_by(fd, 0));
+	ck_assert(helper_wait_readable(fd, 0));
 	ck_assert_int_eq(read(fd, &word, 1), 0);
 	close(fd);
 }
@@ -53,11 +53,11 @@ START_TEST(one_that_does_not_end)
 	if (!pid)
 		for (;;)
 			pause();
-	ck_assert(!helper_is_reaped_by(pid, 0));
+	ck_assert(!helper_reap_by(pid, 0));
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
-	ck_assert(helper_is_reaped_by(pid, clock_mono_ns() + LONG_NS));
+	ck_assert(helper_reap_by(pid, clock_mono_ns() + LONG_NS));
 	/* There is none any more. */
-	ck_assert(helper_is_reaped_by(pid, 0));
+	ck_assert(helper_reap_by(pid, 0));
 	ck_assert_int_eq(helper_reap(pid), -1);
 	close(fd);
 }

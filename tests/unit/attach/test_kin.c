@@ -118,7 +118,7 @@ START_TEST(a_list_that_cannot_be_read_is_an_error)
 	setup();
 	deny_calls(SYS_getdents64, ENOMEM);
 	ck_err_says(kin_sharing(&proc, &tids), HT_ERR_SYS, "cannot list /proc");
-	ck_err_says(kin_heirs(&proc, &tids), HT_ERR_SYS, "cannot list /proc");
+	ck_err_says(kin_forked(&proc, &tids), HT_ERR_SYS, "cannot list /proc");
 	finish();
 }
 END_TEST
@@ -127,7 +127,7 @@ static size_t heirs_among_ours(void)
 {
 	struct proc_tids tids;
 	size_t found = 0;
-	ck_no_err(kin_heirs(&proc, &tids));
+	ck_no_err(kin_forked(&proc, &tids));
 	for (size_t i = 0; i < tids.count; i++)
 		found += tids.tid[i] == shared->copy || tids.tid[i] == shared->sharer;
 	proc_tids_deinit(&tids);
@@ -149,7 +149,7 @@ static bool is_heir(const struct proc *of, pid_t pid)
 {
 	struct proc_tids tids;
 	bool is = false;
-	ck_no_err(kin_heirs(of, &tids));
+	ck_no_err(kin_forked(of, &tids));
 	for (size_t i = 0; i < tids.count; i++)
 		is |= tids.tid[i] == pid;
 	proc_tids_deinit(&tids);

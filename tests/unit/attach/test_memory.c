@@ -106,7 +106,7 @@ START_TEST(own_copies_of_avoided_pages)
 	size_t length;
 	setup();
 	slow_avoid();
-	ck_no_err(slow_note(&self, &maps));
+	ck_no_err(slow_remember(&self, &maps));
 	ck_assert_int_eq(((volatile uint8_t *)file)[0], 0x7f);
 	ck_no_err(memory_read_some(&self, at(file), &word, sizeof(word), &length));
 	ck_assert_uint_eq(length, 0);
@@ -143,7 +143,7 @@ START_TEST(file_of_a_mapping)
 	unsigned dev_major = map->dev_major;
 	map->dev_major = 4095;
 	slow_avoid();
-	ck_no_err(slow_note(&self, &maps));
+	ck_no_err(slow_remember(&self, &maps));
 	map->dev_major = dev_major;
 	ck_assert_uint_eq(memory_read_file(&self, map, 0, got, sizeof(got)), 0);
 	proc_maps_deinit(&maps);

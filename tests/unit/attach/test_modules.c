@@ -296,14 +296,14 @@ START_TEST(what_nobody_has_loaded_is_strange)
 	elfwriter_protect(&writer);
 	struct view view = view_of(getpid());
 	const struct module *linker = linker_of(&view);
-	ck_assert_ptr_null(modules_strange(&view.modules));
+	ck_assert_ptr_null(modules_first_foreign(&view.modules));
 	view.modules.module[linker - view.modules.module].interpreter = false;
 	ck_assert(modules_are_static(&view.modules));
-	ck_assert_ptr_eq(
-		modules_strange(&view.modules), modules_find(&view.modules, at(writer.image)));
+	ck_assert_ptr_eq(modules_first_foreign(&view.modules),
+		modules_find(&view.modules, at(writer.image)));
 	for (size_t i = 0; i < view.modules.count; i++) {
 		const struct module *module = &view.modules.module[i];
-		ck_assert_int_eq(module_is_strange(&view.modules, module),
+		ck_assert_int_eq(module_is_foreign(&view.modules, module),
 			module->lo <= at(writer.image) && at(writer.image) < module->hi);
 	}
 	view_deinit(&view);

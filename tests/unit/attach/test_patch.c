@@ -530,7 +530,7 @@ START_TEST(who_runs_another_program_is_not_written_to)
 		sched_yield();
 	/* This one is stored by the number, which leads elsewhere by now. */
 	struct slot slot = slot_of(&words[1]);
-	ck_assert(memory_stores_by_number(slot.addr));
+	ck_assert(memory_stores_by_pid(slot.addr));
 	ck_err_says(patch_replace(&patch, &module, &slot, THUNK), HT_ERR_TARGET_GONE,
 		"another program");
 	patch_end(&patch);

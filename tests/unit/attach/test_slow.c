@@ -191,12 +191,12 @@ START_TEST(nothing_is_avoided_unless_it_is_asked_for)
 {
 	stage(MOUNT_OF("fuse"), MAP_OF("/mnt/x"));
 	ck_assert(!slow_is_avoided());
-	ck_assert(!slow_holds(0x7f0000000000, 1));
+	ck_assert(!slow_is_in(0x7f0000000000, 1));
 	slow_avoid();
 	ck_assert(slow_is_avoided());
-	ck_assert(!slow_holds(0x7f0000000000, 1)); /* as of the last look */
+	ck_assert(!slow_is_in(0x7f0000000000, 1)); /* as of the last look */
 	stage(MOUNT_OF("fuse"), MAP_OF("/mnt/x"));
-	ck_assert(slow_holds(0x7f0000000000, 1));
+	ck_assert(slow_is_in(0x7f0000000000, 1));
 }
 END_TEST
 
@@ -206,18 +206,18 @@ START_TEST(every_byte_of_them_is_avoided)
 	stage(MOUNT_OF("fuse") "20 1 0:41 / / rw - ext4 /dev/sda rw\n",
 		"1000-3000 r-xp 0 00:2a 5 /mnt/x\n3000-5000 r-xp 0 00:29 5 /bin/x\n"
 		"5000-6000 r--p 0 00:2a 6 /mnt/y\n");
-	ck_assert(!slow_holds(0xff8, 8) && slow_holds(0xff8, 9));
-	ck_assert(slow_holds(0x1000, 8) && slow_holds(0x2fff, 1) && slow_holds(0x0, 0x10000));
-	ck_assert(!slow_holds(0x3000, 0x2000) && slow_holds(0x3000, 0x2001));
-	ck_assert(slow_holds(0x5fff, 1) && !slow_holds(0x6000, 8));
+	ck_assert(!slow_is_in(0xff8, 8) && slow_is_in(0xff8, 9));
+	ck_assert(slow_is_in(0x1000, 8) && slow_is_in(0x2fff, 1) && slow_is_in(0x0, 0x10000));
+	ck_assert(!slow_is_in(0x3000, 0x2000) && slow_is_in(0x3000, 0x2001));
+	ck_assert(slow_is_in(0x5fff, 1) && !slow_is_in(0x6000, 8));
 	/* The next look takes the place of this one; one that fails does not. */
 	stage(MOUNT_OF("fuse"), "8000-9000 r-xp 0 00:2a 5 /mnt/x\n");
-	ck_assert(!slow_holds(0x1000, 8) && slow_holds(0x8000, 8));
+	ck_assert(!slow_is_in(0x1000, 8) && slow_is_in(0x8000, 8));
 	char *mountinfo = tmpdir_path("proc/mountinfo");
 	ck_assert_int_eq(unlink(mountinfo), 0);
 	proc_maps_deinit(&maps);
 	ck_err(proc_maps_read(&proc, &maps), HT_ERR_SYS);
-	ck_assert(slow_holds(0x8000, 8));
+	ck_assert(slow_is_in(0x8000, 8));
 	free(mountinfo);
 }
 END_TEST

@@ -209,7 +209,7 @@ static void die_going_on(pid_t tid)
 		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0) {
 		ht_err_free(stops_await(tid, PTRACE_INTERRUPT, &status, &lives));
 		kill(tid, SIGUSR1);
-		ht_err_free(stops_go(tid, PTRACE_SYSCALL));
+		ht_err_free(stops_resume_and_await(tid, PTRACE_SYSCALL));
 	}
 	_exit(1);
 }

@@ -9,21 +9,21 @@
 #include "attach/got/cxxops.h"
 #include "attach/got/slot.h"
 
-struct belief {
+struct ambiguous {
 	const struct modules *modules;
 	struct cxxops *cxxops; /* of each module; NULL: no module has operators of its own */
 	bool families;	       /* some module has an allocator with a prefix */
 };
 
-/* For the modules of `scope`. Free with belief_deinit. */
+/* For the modules of `scope`. Free with ambiguous_deinit. */
 HT_MUST_CHECK
-struct ht_err *belief_init(struct scope *scope, struct belief *ret);
-void belief_deinit(struct belief *belief);
+struct ht_err *ambiguous_init(struct scope *scope, struct ambiguous *ret);
+void ambiguous_deinit(struct ambiguous *ambiguous);
 /* Can a slot of that name count at all? */
-bool belief_may(const struct belief *belief, uint32_t name);
+bool ambiguous_may_count(const struct ambiguous *ambiguous, uint32_t name);
 /* Does the slot count? Always if its name is unambiguous. Also if its function is not known yet:
  * the dynamic linker may be about to write the slot, and an address outside of all modules may be a
  * thunk of another heaptap. */
-bool belief_holds(const struct belief *belief, const struct slot *slot);
+bool ambiguous_counts(const struct ambiguous *ambiguous, const struct slot *slot);
 /* For a slot of ABI_NEWS: the function that the hook calls instead; 0: none. */
-raddr_t belief_plain(const struct belief *belief, const struct slot *slot);
+raddr_t ambiguous_plain(const struct ambiguous *ambiguous, const struct slot *slot);
