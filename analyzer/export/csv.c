@@ -66,8 +66,8 @@ static void put_threads(
 	for (uint32_t i = 0; memory && i < row->count; i++) {
 		char name[NAMES_BYTES];
 		const struct cube_site *site = &cube->site[view->row_site[row->first + i]];
-		names_thread(view, site->node == CUBE_OTHER ? CUBE_OTHER : cube_site_thread(site),
-			name);
+		names_thread(
+			view, site->node == CUBE_OTHER ? CUBE_OTHER : cube_site_thread(site), name);
 		if (is_among(name, shown, count))
 			continue;
 		if (count == THREADS_SHOWN) {

@@ -24,7 +24,8 @@ enum breakdown_by {
 
 struct breakdown_row {
 	/* FUNCTION, LINE, ADDRESS: a frame of the view; THREAD: index of the thread; SIZE: size
-	 * class (cube.h), or BREAKDOWN_OTHER; LIFETIME: of breakdown_life_from, or BREAKDOWN_LIFETIME_NEVER. */
+	 * class (cube.h), or BREAKDOWN_OTHER; LIFETIME: of breakdown_life_from, or
+	 * BREAKDOWN_LIFETIME_NEVER. */
 	uint32_t key;
 	const char *name; /* of a module or namespace; else NULL */
 	struct sums own;

@@ -102,7 +102,7 @@ static struct ht_err *add_node_growth(const struct rss_growth *rss, struct warni
 {
 	return add(warnings,
 		"RSS grew by %" PRIi64 " MiB; %" PRIu64 " MiB of that are anonymous memory that no "
-							"recorded block explains. In Node.js it is "
+		"recorded block explains. In Node.js it is "
 		"mostly V8's own heap of JavaScript objects. Next: `kill -USR1 PID` opens the "
 		"inspector of Node.js, whose heap snapshots show them",
 		rss->growth_bytes >> 20, rss->unexplained_bytes >> 20);
