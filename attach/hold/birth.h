@@ -3,7 +3,7 @@
  * From a thread that is about to make a child (fork, vfork, posix_spawn, system ...) to the child,
  * and on to the program that this becomes by exec: held where that has run nothing yet, as
  * inject/follow does it. Nothing in either of them is changed before that, and whoever of heaptap
- * dies when, they run on. Only in a worker (target/worker.h).
+ * dies when, they run on. Only in a worker (helper/worker.h).
  */
 #pragma once
 

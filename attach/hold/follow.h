@@ -4,7 +4,7 @@
  * met where its dynamic linker has relocated everything and called no constructor, and made to wait
  * there in a system call that ends by itself. Whoever of heaptap dies meanwhile, the process goes
  * on as if nobody had looked: it is traced, but nothing in it is changed. Only in a worker
- * (target/worker.h).
+ * (helper/worker.h).
  */
 #pragma once
 

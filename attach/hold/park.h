@@ -3,7 +3,7 @@
  * A process that has just become a program, before anything of the program ran: it is brought to
  * the point where the dynamic linker has mapped and relocated everything and called no constructor
  * yet, and waits there in a system call, as any blocked process, held by nobody. Only in a worker
- * (target/worker.h).
+ * (helper/worker.h).
  */
 #pragma once
 

@@ -15,7 +15,7 @@ struct programs_options {
 	uint64_t end_ns;      /* CLOCK_MONOTONIC; 0: the end of the last one */
 	struct forks *forks;  /* who records its children; NULL: nobody */
 	bool is_child;	      /* it is no command of ours, but was forked by one that is recorded */
-	uint64_t start_ticks; /* of a child (target/proc.h) */
+	uint64_t start_ticks; /* of a child (proc/proc.h) */
 	const struct heritage *heritage; /* of a child (children.h) */
 };
 

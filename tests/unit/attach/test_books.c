@@ -112,6 +112,6 @@ START_TEST(a_thread_of_another_namespace_is_known_by_the_number_that_it_has_ther
 }
 END_TEST
 
-HT_SUITE("attach/inject/books", a_thread_is_known_by_its_number,
+HT_SUITE("attach/proof/books", a_thread_is_known_by_its_number,
 	a_process_that_shares_the_memory_is_not_in_them,
 	a_thread_of_another_namespace_is_known_by_the_number_that_it_has_there)

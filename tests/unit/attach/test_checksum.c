@@ -48,4 +48,4 @@ START_TEST(length_and_order_show)
 }
 END_TEST
 
-HT_SUITE("attach/target/checksum", every_changed_bit_shows, length_and_order_show)
+HT_SUITE("attach/memory/checksum", every_changed_bit_shows, length_and_order_show)

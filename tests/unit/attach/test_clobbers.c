@@ -137,6 +137,6 @@ START_TEST(what_cannot_be_read)
 }
 END_TEST
 
-HT_SUITE("attach/inject/clobbers", who_calls_nothing_unseen, who_calls_what_nobody_has_seen,
+HT_SUITE("attach/plan/clobbers", who_calls_nothing_unseen, who_calls_what_nobody_has_seen,
 	behind_what_does_not_return, behind_a_call_of_the_system, behind_what_traps,
 	what_cannot_be_read)

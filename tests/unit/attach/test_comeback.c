@@ -79,5 +79,5 @@ START_TEST(nobody_comes_back)
 }
 END_TEST
 
-HT_SUITE("attach/inject/comeback", a_part_elsewhere_comes_back,
-	what_cannot_be_seen_whole_comes_back, nobody_comes_back)
+HT_SUITE("attach/plan/comeback", a_part_elsewhere_comes_back, what_cannot_be_seen_whole_comes_back,
+	nobody_comes_back)

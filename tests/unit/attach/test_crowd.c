@@ -247,6 +247,6 @@ START_TEST(who_is_killed_while_it_is_held_keeps_no_exec_waiting)
 }
 END_TEST
 
-HT_SUITE("attach/inject/crowd", each_is_looked_at_once_and_goes_on, whatever_fails_all_go_on,
+HT_SUITE("attach/thread/crowd", each_is_looked_at_once_and_goes_on, whatever_fails_all_go_on,
 	whoever_is_asked_or_held_when_the_worker_dies_goes_on, one_that_does_not_stop_holds_nobody,
 	who_is_killed_while_it_is_held_keeps_no_exec_waiting)

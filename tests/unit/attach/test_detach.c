@@ -264,7 +264,7 @@ START_TEST(books_that_do_not_tell_all_prove_nothing)
 }
 END_TEST
 
-HT_SUITE("attach/inject/detach", guards_stay_until_no_call_is_under_way,
+HT_SUITE("attach/undo/detach", guards_stay_until_no_call_is_under_way,
 	files_that_are_known_are_not_read_again, a_call_of_a_guard_is_waited_for,
 	a_thread_that_waits_for_room_is_given_it, the_dead_make_no_call,
 	idle_books_prove_that_words_are_stale, books_that_do_not_tell_all_prove_nothing)

@@ -450,7 +450,7 @@ START_TEST(unreadable_pages_are_passed)
 }
 END_TEST
 
-HT_SUITE("attach/inject/escape", entries_in_writable_memory_are_found, places_are_remembered,
+HT_SUITE("attach/proof/escape", entries_in_writable_memory_are_found, places_are_remembered,
 	a_search_can_be_cancelled, terabytes_that_are_only_reserved, other_words_are_none,
 	the_image_is_left_out, what_was_written_is_searched_whatever_its_protection,
 	what_a_file_holds_is_not_searched, shared_memory_is_searched,

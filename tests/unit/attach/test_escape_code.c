@@ -263,7 +263,7 @@ START_TEST(code_that_cannot_be_read_counts)
 }
 END_TEST
 
-HT_SUITE("attach/inject/escape, code", calls_and_jumps_keep_the_address, loads_take_it,
+HT_SUITE("attach/proof/escape, code", calls_and_jumps_keep_the_address, loads_take_it,
 	only_tapped_slots_count, slots_that_nobody_knows_any_more_count,
 	all_of_the_code_is_looked_at, pointers_in_data_count, the_c_library_does_not_count,
 	a_slot_that_is_used_in_no_known_way_counts, the_large_code_model_counts,

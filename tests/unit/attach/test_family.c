@@ -152,6 +152,6 @@ START_TEST(most_other_names_are_told_by_their_beginning)
 }
 END_TEST
 
-HT_SUITE("attach/elf/family", members_are_found_by_their_whole_names,
+HT_SUITE("attach/allocators/family", members_are_found_by_their_whole_names,
 	every_name_with_a_prefix_is_found, operators_are_found, no_name_is_lost_by_its_beginning,
 	most_other_names_are_told_by_their_beginning)

@@ -50,4 +50,4 @@ START_TEST(closed_once)
 }
 END_TEST
 
-HT_SUITE("attach/fd", closed_at_the_end_of_its_scope, closed_once)
+HT_SUITE("attach/proc/fd", closed_at_the_end_of_its_scope, closed_once)

@@ -140,5 +140,5 @@ START_TEST(clones)
 }
 END_TEST
 
-HT_SUITE("attach/elf/given", names_and_kinds, what_is_refused, as_long_and_as_many_as_there_is_room,
-	lists_of_others, a_family_of_their_own, clones)
+HT_SUITE("attach/allocators/given", names_and_kinds, what_is_refused,
+	as_long_and_as_many_as_there_is_room, lists_of_others, a_family_of_their_own, clones)

@@ -251,5 +251,5 @@ START_TEST(the_end)
 }
 END_TEST
 
-HT_SUITE("attach/target/glance", filter_and_tracer, the_stack_of_the_main_thread,
+HT_SUITE("attach/process/glance", filter_and_tracer, the_stack_of_the_main_thread,
 	the_main_thread_has_ended, another_program, another_program_in_the_same_file, the_end)

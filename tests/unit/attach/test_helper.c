@@ -77,4 +77,4 @@ START_TEST(without_a_descriptor)
 }
 END_TEST
 
-HT_SUITE("attach/helper", both_are_connected, one_that_does_not_end, without_a_descriptor)
+HT_SUITE("attach/helper/helper", both_are_connected, one_that_does_not_end, without_a_descriptor)

@@ -138,5 +138,5 @@ START_TEST(stacks_within_a_frame_of_the_threads_own)
 }
 END_TEST
 
-HT_SUITE("attach/inject/judge", threads_to_their_ends, what_no_table_knows_is_undecided,
+HT_SUITE("attach/proof/judge", threads_to_their_ends, what_no_table_knows_is_undecided,
 	a_call_that_never_returns_is_outside, stacks_within_a_frame_of_the_threads_own)

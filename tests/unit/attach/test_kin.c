@@ -174,6 +174,6 @@ START_TEST(who_goes_on_in_the_memory_may_be_older)
 }
 END_TEST
 
-HT_SUITE("attach/target/kin", who_shares_the_memory, without_kcmp,
+HT_SUITE("attach/process/kin", who_shares_the_memory, without_kcmp,
 	a_list_that_cannot_be_read_is_an_error, who_cannot_be_looked_at_may_be_an_heir,
 	who_goes_on_in_the_memory_may_be_older)

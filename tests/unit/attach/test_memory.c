@@ -292,7 +292,7 @@ START_TEST(an_exec_ends_access)
 }
 END_TEST
 
-HT_SUITE("attach/target/memory", read_across_pages, read_past_the_end, impossible_addresses,
+HT_SUITE("attach/memory/memory", read_across_pages, read_past_the_end, impossible_addresses,
 	own_copies_of_avoided_pages, file_of_a_mapping, write_past_page_protection,
 	word_writes_are_aligned, word_writes_are_not_torn, words_are_written_without_the_call,
 	an_exec_ends_access)

@@ -122,5 +122,5 @@ START_TEST(too_many)
 }
 END_TEST
 
-HT_SUITE("attach/message", descriptors_arrive_in_order, no_more_than_there_is_room_for,
+HT_SUITE("attach/helper/message", descriptors_arrive_in_order, no_more_than_there_is_room_for,
 	no_number_is_left, without_descriptors, too_many)

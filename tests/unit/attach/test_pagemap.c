@@ -78,4 +78,4 @@ START_TEST(the_next_page_that_is_there)
 }
 END_TEST
 
-HT_SUITE("attach/target/pagemap", entries_of_pages, the_next_page_that_is_there)
+HT_SUITE("attach/memory/pagemap", entries_of_pages, the_next_page_that_is_there)

@@ -101,5 +101,5 @@ START_TEST(one_that_was_woken_and_has_not_run_is_in_a_call)
 }
 END_TEST
 
-HT_SUITE("attach/target/preempted", one_that_computes_is_seen_where_it_waits_for_a_core,
+HT_SUITE("attach/thread/preempted", one_that_computes_is_seen_where_it_waits_for_a_core,
 	one_that_sleeps_is_in_a_call, one_that_was_woken_and_has_not_run_is_in_a_call)

@@ -560,7 +560,7 @@ START_TEST(a_name_makes_no_worker)
 }
 END_TEST
 
-HT_SUITE("attach/target/proc", a_name_makes_no_worker, own_process, not_a_process, kernel_thread,
+HT_SUITE("attach/proc/proc", a_name_makes_no_worker, own_process, not_a_process, kernel_thread,
 	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
 	the_file_of_a_mapping_opens, syscall_of_threads, what_cannot_be_looked_at_is_not_gone,

@@ -64,4 +64,4 @@ START_TEST(the_age_of_a_thread)
 }
 END_TEST
 
-HT_SUITE("attach/target/proc_status", the_core_of_a_thread, the_age_of_a_thread)
+HT_SUITE("attach/proc/proc_status", the_core_of_a_thread, the_age_of_a_thread)

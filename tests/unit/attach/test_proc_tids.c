@@ -180,6 +180,6 @@ START_TEST(no_living_thread_is_left_out)
 }
 END_TEST
 
-HT_SUITE("attach/target/proc_tids", a_list_is_not_shorter_than_the_kernel_counted,
+HT_SUITE("attach/proc/proc_tids", a_list_is_not_shorter_than_the_kernel_counted,
 	filters_that_cannot_be_seen_are_an_error, nothing_is_done_without_an_answer,
 	no_living_thread_is_left_out)

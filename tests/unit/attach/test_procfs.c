@@ -61,4 +61,4 @@ START_TEST(unreadable)
 }
 END_TEST
 
-HT_SUITE("attach/target/procfs", our_own, of_what_we_start, another_ones, unreadable)
+HT_SUITE("attach/proc/procfs", our_own, of_what_we_start, another_ones, unreadable)

@@ -124,6 +124,6 @@ START_TEST(no_round_that_would_end_after_the_deadline)
 }
 END_TEST
 
-HT_SUITE("attach/inject/prove", pointers_on_stacks_are_gone_however_long_a_round_takes,
+HT_SUITE("attach/proof/prove", pointers_on_stacks_are_gone_however_long_a_round_takes,
 	what_the_program_keeps_is_counted_and_not_waited_for,
 	no_round_that_would_end_after_the_deadline)

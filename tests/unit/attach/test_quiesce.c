@@ -548,7 +548,7 @@ START_TEST(what_no_unwinder_can_tell_is_inside)
 }
 END_TEST
 
-HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
+HT_SUITE("attach/proof/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_frame_of_ours_is_never_outside, a_pc_of_ours_is_inside_whatever_the_books_say,
 	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
 	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,

@@ -390,7 +390,7 @@ START_TEST(a_thread_of_another_program_is_not_judged)
 }
 END_TEST
 
-HT_SUITE("attach/inject/quiesce, held", stacks_in_large_mappings_are_read_one_at_a_time,
+HT_SUITE("attach/proof/quiesce, held", stacks_in_large_mappings_are_read_one_at_a_time,
 	few_wait_for_the_unwinds_of_others, a_call_is_interrupted_while_its_registers_are_rewritten,
 	function_pointers_in_all_registers_are_rewritten,
 	a_thread_that_has_moved_meanwhile_was_not_seen, a_thread_of_another_program_is_not_judged)

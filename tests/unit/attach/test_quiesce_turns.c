@@ -159,5 +159,5 @@ START_TEST(who_has_got_a_core_again_need_not_have_run)
 }
 END_TEST
 
-HT_SUITE("attach/inject/quiesce, turns", who_computes_is_asked_with_all_others,
+HT_SUITE("attach/proof/quiesce, turns", who_computes_is_asked_with_all_others,
 	who_has_got_a_core_again_need_not_have_run)

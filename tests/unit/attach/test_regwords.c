@@ -276,6 +276,6 @@ START_TEST(of_a_thread_that_was_killed_while_it_was_stopped)
 }
 END_TEST
 
-HT_SUITE("attach/inject/regwords", at_any_byte, in_what_processors_have_added, of_a_thread_asleep,
+HT_SUITE("attach/proof/regwords", at_any_byte, in_what_processors_have_added, of_a_thread_asleep,
 	in_general_registers, what_is_written_is_what_was_read,
 	of_a_thread_that_was_killed_while_it_was_stopped)

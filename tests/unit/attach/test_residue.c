@@ -376,7 +376,7 @@ START_TEST(private_code_that_was_changed)
 }
 END_TEST
 
-HT_SUITE("attach/inject/residue", nothing_differs, descriptors_that_cannot_be_listed,
+HT_SUITE("attach/proof/residue", nothing_differs, descriptors_that_cannot_be_listed,
 	a_descriptor_that_cannot_be_read,
 	a_descriptor_of_ours_is_named_before_one_that_cannot_be_read,
 	a_descriptor_of_ours_in_the_table_of_a_thread, a_table_that_cannot_be_read,

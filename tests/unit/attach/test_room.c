@@ -197,7 +197,7 @@ START_TEST(descriptors_that_cannot_be_seen)
 }
 END_TEST
 
-HT_SUITE("attach/target/room", what_is_used_is_taken_off, nothing_is_left_of_what_is_used_up,
+HT_SUITE("attach/process/room", what_is_used_is_taken_off, nothing_is_left_of_what_is_used_up,
 	without_limits_there_is_no_end, locked_memory_counts_where_all_is_locked,
 	mappings_are_those_that_the_kernel_allows, what_the_kernel_promises,
 	a_status_that_says_nothing_is_an_error, the_table_of_descriptors,

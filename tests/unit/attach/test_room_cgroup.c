@@ -144,7 +144,7 @@ START_TEST(other_controllers_do_not_count)
 }
 END_TEST
 
-HT_SUITE("attach/target/room_cgroup", what_a_group_uses_is_taken_off,
+HT_SUITE("attach/process/room_cgroup", what_a_group_uses_is_taken_off,
 	caches_that_can_be_dropped_are_room, the_least_of_all_groups_above,
 	without_limit_there_is_no_end, the_older_version_has_other_names,
 	other_controllers_do_not_count)

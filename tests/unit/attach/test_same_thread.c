@@ -128,4 +128,4 @@ START_TEST(what_cannot_be_read_is_nobodys)
 END_TEST
 
 HT_SUITE(
-	"attach/target/same_thread", another_thread_is_not_the_same, what_cannot_be_read_is_nobodys)
+	"attach/thread/same_thread", another_thread_is_not_the_same, what_cannot_be_read_is_nobodys)

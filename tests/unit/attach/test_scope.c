@@ -328,7 +328,7 @@ START_TEST(lookups_come_to_an_end)
 }
 END_TEST
 
-HT_SUITE("attach/elf/scope", the_only_definition, the_first_in_load_order,
+HT_SUITE("attach/got/scope", the_only_definition, the_first_in_load_order,
 	its_own_definition_behind_another, versions_tell_names_apart,
 	one_that_came_later_is_not_the_first, names_stay_in_their_namespace,
 	an_auditor_binds_as_it_likes, what_is_in_no_list_is_not_seen, what_is_no_plain_function,

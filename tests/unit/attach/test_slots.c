@@ -568,7 +568,7 @@ START_TEST(functions_have_a_bound)
 }
 END_TEST
 
-HT_SUITE("attach/elf/slots", real_programs_have_the_slots_readelf_lists, all_ways_of_linking,
+HT_SUITE("attach/got/slots", real_programs_have_the_slots_readelf_lists, all_ways_of_linking,
 	canonical_plt_entries_lead_to_the_definition, preloaded_shim_is_called,
 	sizes_are_asked_of_the_allocator, values_decide, definitions_of_a_module,
 	words_that_are_no_whole_pointers, names_are_whole, the_dynamic_linker_is_skipped,

@@ -222,7 +222,7 @@ START_TEST(every_byte_of_them_is_avoided)
 }
 END_TEST
 
-HT_SUITE("attach/target/slow", slow_by_the_type_of_the_file_system,
+HT_SUITE("attach/memory/slow", slow_by_the_type_of_the_file_system,
 	slow_by_the_device_of_the_mapping, what_only_the_kernel_has_a_name_for_is_quick,
 	slow_files_are_read, the_file_is_that_of_the_mapping, what_cannot_be_read_is_passed_over,
 	nothing_is_avoided_unless_it_is_asked_for, every_byte_of_them_is_avoided)

@@ -415,7 +415,7 @@ START_TEST(real_signal_frames)
 }
 END_TEST
 
-HT_SUITE("attach/inject/stackscan", entries, bounds_of_our_code, return_addresses,
+HT_SUITE("attach/proof/stackscan", entries, bounds_of_our_code, return_addresses,
 	one_word_is_no_return_address, the_red_zone_belongs_to_the_stack,
 	function_pointers_are_located, signal_frames, signal_frames_everywhere,
 	interrupted_stacks_are_followed, circles, a_signal_stack_within_the_stack,

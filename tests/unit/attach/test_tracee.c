@@ -589,7 +589,7 @@ START_TEST(restartable_sequences)
 }
 END_TEST
 
-HT_SUITE("attach/target/tracee", blocked_calls_do_not_notice,
+HT_SUITE("attach/thread/tracee", blocked_calls_do_not_notice,
 	the_death_of_its_tracer_goes_unnoticed, a_signal_while_it_is_held_interrupts,
 	a_blocked_signal_interrupts_nothing, signals_pass_a_thread_that_is_being_stopped,
 	a_stopped_process_stays_stopped, ended_threads_are_gone,

@@ -268,7 +268,7 @@ START_TEST(these_calls_repeat_after_eintr)
 }
 END_TEST
 
-HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed,
+HT_SUITE("attach/thread/tracee, failing", a_single_failure_goes_unnoticed,
 	killed_while_it_was_stopped, a_signal_before_it_is_asked_is_passed_on,
 	a_signal_outlives_its_tracer, a_signal_outlives_who_goes_to_the_exec,
 	these_calls_repeat_after_eintr)

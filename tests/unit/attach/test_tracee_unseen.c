@@ -110,5 +110,5 @@ START_TEST(registers_that_cannot_be_read)
 }
 END_TEST
 
-HT_SUITE("attach/target/tracee: what is not seen", a_living_thread_is_never_gone,
+HT_SUITE("attach/thread/tracee: what is not seen", a_living_thread_is_never_gone,
 	what_cannot_be_looked_at_is_not_gone, registers_that_cannot_be_read)

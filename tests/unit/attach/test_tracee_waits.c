@@ -88,4 +88,4 @@ START_TEST(no_wait_ends)
 }
 END_TEST
 
-HT_SUITE("attach/target/tracee, waits", no_wait_ends)
+HT_SUITE("attach/thread/tracee, waits", no_wait_ends)

@@ -115,5 +115,5 @@ START_TEST(without_a_dynamic_linker)
 }
 END_TEST
 
-HT_SUITE("attach/elf/unlock", the_pointer_is_the_only_one, the_locks_stand_one_behind_the_other,
+HT_SUITE("attach/got/unlock", the_pointer_is_the_only_one, the_locks_stand_one_behind_the_other,
 	of_an_earlier_heaptap_it_is_found_by_where_it_leads, without_a_dynamic_linker)

@@ -140,5 +140,5 @@ START_TEST(an_error_ends_it)
 }
 END_TEST
 
-HT_SUITE("attach/walks", until_two_in_a_row_agree, the_first_leaves_half_of_the_budget,
+HT_SUITE("attach/heap/view/walks", until_two_in_a_row_agree, the_first_leaves_half_of_the_budget,
 	an_error_ends_it)

@@ -456,7 +456,7 @@ START_TEST(the_death_of_its_parent_ends_it_but_not_at_once)
 }
 END_TEST
 
-HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, it_is_told_of_stops,
+HT_SUITE("attach/helper/worker", the_reply_comes_back_and_nothing_else, it_is_told_of_stops,
 	errors_travel, descriptors_travel, an_error_loses_nothing,
 	descriptors_that_do_not_fit_are_an_error, the_deadline_kills,
 	a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
