@@ -77,6 +77,13 @@ void ht_err_free(struct ht_err *err)
 	free(err);
 }
 
+bool ht_err_drop(struct ht_err *err)
+{
+	bool was_error = err != NULL;
+	ht_err_free(err);
+	return was_error;
+}
+
 struct ht_err *ht_err_first(struct ht_err *first, struct ht_err *second)
 {
 	if (!first)

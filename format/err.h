@@ -42,6 +42,9 @@ HT_PRINTF(2, 3) struct ht_err *ht_err_wrap(struct ht_err *err, const char *fmt, 
 /* Frees `err`; NULL and the static objects are accepted. */
 void ht_err_free(struct ht_err *err);
 
+/* Frees `err`; true if it was an error. For a failure that is an answer by itself. */
+bool ht_err_drop(struct ht_err *err);
+
 /* Keeps the first of two errors and frees the other: for undo that goes on past a failing step. */
 HT_MUST_CHECK
 struct ht_err *ht_err_first(struct ht_err *first, struct ht_err *second);

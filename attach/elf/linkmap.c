@@ -18,9 +18,8 @@ struct debug_head {
 static bool read_some(const struct proc *proc, raddr_t addr, void *ret, size_t bytes)
 {
 	size_t got = 0;
-	struct ht_err *err = addr ? memory_read_some(proc, addr, ret, bytes, &got) : NULL;
-	ht_err_free(err);
-	return !err && got == bytes;
+	return !ht_err_drop(addr ? memory_read_some(proc, addr, ret, bytes, &got) : NULL) &&
+	       got == bytes;
 }
 
 static raddr_t debug_of(const struct proc *proc, const struct module *module)

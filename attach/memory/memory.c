@@ -181,9 +181,7 @@ static ssize_t write_from_afar(const struct proc *proc, raddr_t addr, uint64_t v
 	ssize_t put = write_as(proc->pid, addr, value);
 	if (put >= 0 || errno != ESRCH)
 		return put;
-	struct ht_err *err = proc_living_tid(proc, &tid);
-	ht_err_free(err);
-	return write_as(err ? 0 : tid, addr, value);
+	return write_as(ht_err_drop(proc_living_tid(proc, &tid)) ? 0 : tid, addr, value);
 }
 
 static ssize_t write_from_start(const struct proc *proc, raddr_t addr, uint64_t value)
@@ -191,10 +189,8 @@ static ssize_t write_from_start(const struct proc *proc, raddr_t addr, uint64_t 
 	uint64_t word[OVERLAP_BYTES / sizeof(value)];
 	raddr_t start = ht_align_down(addr, HT_PAGE_BYTES);
 	size_t length = addr - start, got = 0;
-	struct ht_err *err = memory_read_own(proc, start, word, length, &got);
 
-	ht_err_free(err);
-	if (err || got != length)
+	if (ht_err_drop(memory_read_own(proc, start, word, length, &got)) || got != length)
 		return write_once(proc, addr, &value, sizeof(value));
 	word[length / sizeof(value)] = value;
 	ssize_t put = write_once(proc, start, word, length + sizeof(value));

@@ -33,10 +33,7 @@ struct ht_err *proc_file_path(const struct proc *proc, const char *name, char re
 bool proc_file_moved(const struct proc *proc, const char *name, const char *path)
 {
 	char now[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, name, now);
-	bool moved = !err && strcmp(path, now) != 0;
-	ht_err_free(err);
-	return moved;
+	return !ht_err_drop(proc_file_path(proc, name, now)) && strcmp(path, now) != 0;
 }
 
 struct ht_err *proc_file_read_living(

@@ -72,10 +72,7 @@ struct ht_err *proc_any_seccomp(const struct proc *proc, bool *ret)
 pid_t proc_ns_tid(const struct proc *proc, pid_t tid)
 {
 	struct proc_status status;
-	struct ht_err *err = proc_status(proc, tid, &status);
-
-	ht_err_free(err);
-	return err ? 0 : status.ns_tid;
+	return ht_err_drop(proc_status(proc, tid, &status)) ? 0 : status.ns_tid;
 }
 
 /* Points at the given field of a thread's stat, within `text`; NULL: the thread has ended. */

@@ -100,10 +100,10 @@ void cgroup_each(const struct proc *proc, const char *controller,
 	const struct visitor visitor = {visit, context};
 	char *groups = NULL, *line = NULL;
 	size_t capacity = 0, length;
-	struct ht_err *err = proc_text(proc, "cgroup", &groups);
-	FILE *mounts = err ? NULL : fopen("/proc/self/mountinfo", "re");
+	FILE *mounts = ht_err_drop(proc_text(proc, "cgroup", &groups))
+			       ? NULL
+			       : fopen("/proc/self/mountinfo", "re");
 
-	ht_err_free(err);
 	while (mounts && getline(&line, &capacity, mounts) > 0) {
 		if (!cgroup_parse_mount(line, controller, &hierarchy))
 			continue;

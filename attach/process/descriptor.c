@@ -106,9 +106,8 @@ static bool leads_to(const struct proc *proc, pid_t tid, int fd, const char *wha
 	char name[48];
 	char *link = NULL;
 	snprintf(name, sizeof(name), "task/%d/fd/%d", tid, fd);
-	struct ht_err *err = proc_link(proc, name, &link);
-	bool leads = !err && strncmp(link, what, strlen(what)) == 0;
-	ht_err_free(err);
+	bool leads = !ht_err_drop(proc_link(proc, name, &link)) &&
+		     strncmp(link, what, strlen(what)) == 0;
 	free(link);
 	return leads;
 }

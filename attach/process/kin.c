@@ -217,16 +217,11 @@ static enum runs what_runs(const struct proc *proc, pid_t other)
 static pid_t parent_of(pid_t pid, struct proc_status *ret)
 {
 	struct proc proc;
-	struct ht_err *err = proc_open(pid, &proc);
-	bool read = !err;
-
-	if (read) {
-		err = proc_status(&proc, 0, ret);
-		proc_close(&proc);
-	}
-	pid_t parent = err ? 0 : ret->ppid;
-	ht_err_free(err);
-	return parent;
+	if (ht_err_drop(proc_open(pid, &proc)))
+		return 0;
+	bool is_known = !ht_err_drop(proc_status(&proc, 0, ret));
+	proc_close(&proc);
+	return is_known ? ret->ppid : 0;
 }
 
 /* A process that hides itself although it runs with exactly this user's rights: one that got other

@@ -87,9 +87,9 @@ static bool read_text(int fd, char *ret, size_t bytes)
 static bool read_living(const struct proc *proc, struct memory *ret)
 {
 	char *text = NULL;
-	struct ht_err *err = proc_file_read_living(proc, "status", STATUS_MAX_BYTES, &text, NULL);
-	bool has_memory = !err && memuse_parse_status(text, ret);
-	ht_err_free(err);
+	bool has_memory = !ht_err_drop(proc_file_read_living(
+				  proc, "status", STATUS_MAX_BYTES, &text, NULL)) &&
+			  memuse_parse_status(text, ret);
 	free(text);
 	return has_memory;
 }

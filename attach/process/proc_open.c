@@ -30,10 +30,9 @@ static bool exe_identity(const struct proc *proc, uint64_t *ret_dev, uint64_t *r
 	char path[PROC_PATH_BYTES];
 	struct statx stx;
 	for (;;) {
-		struct ht_err *err = proc_file_path(proc, "exe", path);
-		ht_err_free(err);
+		bool is_gone = ht_err_drop(proc_file_path(proc, "exe", path));
 		errno = ENOENT;
-		if (err)
+		if (is_gone)
 			return false;
 		if (statx(proc->dir_fd, path, AT_STATX_DONT_SYNC, STATX_INO, &stx) == 0)
 			break;
@@ -152,9 +151,7 @@ static struct ht_err *mem_open_failed(const struct proc *proc, const char *path,
 static void find_random(struct proc *proc)
 {
 	struct proc_auxv auxv;
-	struct ht_err *err = proc_auxv_read(proc, &auxv);
-	proc->random = err ? 0 : auxv.random;
-	ht_err_free(err);
+	proc->random = ht_err_drop(proc_auxv_read(proc, &auxv)) ? 0 : auxv.random;
 }
 
 struct ht_err *proc_open_mem(struct proc *proc)
@@ -192,10 +189,7 @@ void proc_close(struct proc *proc)
 /* False if it is unknown: the page is not there, or nothing uses the memory any more. */
 static bool read_random(const struct proc *proc, uint8_t ret[RANDOM_BYTES], size_t *ret_read)
 {
-	struct ht_err *err = memory_read_some(proc, proc->random, ret, RANDOM_BYTES, ret_read);
-	bool read = !err;
-	ht_err_free(err);
-	return read;
+	return !ht_err_drop(memory_read_some(proc, proc->random, ret, RANDOM_BYTES, ret_read));
 }
 
 /* The program may be writing these bytes: they must stay the same meanwhile. */

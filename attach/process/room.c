@@ -34,9 +34,9 @@ static uint64_t remaining(uint64_t limit, uint64_t used)
 static DIR *open_descriptors(const struct proc *proc)
 {
 	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, "fd", path);
-	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	ht_err_free(err);
+	int fd = ht_err_drop(proc_file_path(proc, "fd", path))
+			 ? -1
+			 : openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	if (!dir && fd >= 0)
 		close(fd);
@@ -69,11 +69,10 @@ int room_descriptor_table(const struct proc *proc)
 {
 	char *text = NULL;
 	int size = 0;
-	struct ht_err *err = proc_text(proc, "status", &text);
-	const char *line = err ? NULL : strstr(text, "\nFDSize:");
+	const char *line =
+		ht_err_drop(proc_text(proc, "status", &text)) ? NULL : strstr(text, "\nFDSize:");
 	if (line && sscanf(line, "\nFDSize: %d", &size) != 1)
 		size = 0;
-	ht_err_free(err);
 	free(text);
 	return size;
 }

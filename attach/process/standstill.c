@@ -17,13 +17,10 @@ struct common {
 static void keep_common(const struct proc *proc, pid_t tid, struct common *common)
 {
 	struct proc_status status;
-	struct ht_err *err = proc_status(proc, tid, &status);
-
-	if (err)
+	if (ht_err_drop(proc_status(proc, tid, &status))) {
 		*common = (struct common){0};
-	ht_err_free(err);
-	if (err)
 		return;
+	}
 	common->traced &= status.tracer != 0;
 	common->stopped &= status.state == 'T';
 	common->waiting &= status.state == 'D';

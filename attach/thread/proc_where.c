@@ -93,8 +93,7 @@ bool proc_has_run(const struct proc *proc, pid_t tid, uint64_t ran_ns)
 	struct proc_syscall call;
 	if (!ran_ns || proc_ran_ns(proc, tid) != ran_ns)
 		return true;
-	struct ht_err *err = proc_syscall_read(proc, tid, &call);
-	bool is_running = !err && call.where == PROC_RUNNING;
-	ht_err_free(err);
+	bool is_running =
+		!ht_err_drop(proc_syscall_read(proc, tid, &call)) && call.where == PROC_RUNNING;
 	return !is_running;
 }

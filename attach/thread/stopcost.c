@@ -66,8 +66,7 @@ static uint64_t bytes_of(const struct proc *proc, raddr_t at, uint64_t count)
 	if (count > PIECES_MAX)
 		return UINT64_MAX;
 	size_t want = (size_t)count * sizeof(piece[0]);
-	struct ht_err *err = memory_read_some(proc, at, piece, want, &got);
-	ht_err_free(err);
+	ht_err_free(memory_read_some(proc, at, piece, want, &got));
 	if (got < want)
 		return UINT64_MAX;
 	for (size_t i = 0; i < count; i++)
@@ -79,8 +78,7 @@ static uint64_t bytes_of_message(const struct proc *proc, raddr_t at)
 {
 	struct msghdr message;
 	size_t got = 0;
-	struct ht_err *err = memory_read_some(proc, at, &message, sizeof(message), &got);
-	ht_err_free(err);
+	ht_err_free(memory_read_some(proc, at, &message, sizeof(message), &got));
 	return got == sizeof(message)
 		       ? bytes_of(proc, (raddr_t)(uintptr_t)message.msg_iov, message.msg_iovlen)
 		       : UINT64_MAX;
@@ -298,8 +296,7 @@ static bool is_unknown(const struct stopcost_seen *seen)
 static uint64_t sleeps_of(const struct proc *proc, pid_t tid)
 {
 	struct proc_status status = {0};
-	struct ht_err *err = proc_status(proc, tid, &status);
-	ht_err_free(err);
+	ht_err_free(proc_status(proc, tid, &status));
 	return status.sleeps;
 }
 

@@ -48,5 +48,12 @@ START_TEST(the_first_of_two_errors_is_kept)
 }
 END_TEST
 
+START_TEST(a_dropped_error_was_one)
+{
+	ck_assert(ht_err_drop(ht_err_new(HT_ERR_SYS, "dropped")));
+	ck_assert(!ht_err_drop(NULL));
+}
+END_TEST
+
 HT_SUITE("format/err", an_error_carries_code_and_message, a_system_error_names_its_reason,
-	context_stands_before_the_message, the_first_of_two_errors_is_kept)
+	context_stands_before_the_message, the_first_of_two_errors_is_kept, a_dropped_error_was_one)
