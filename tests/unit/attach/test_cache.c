@@ -11,7 +11,7 @@
 
 #define FILE_MAX 8192u
 
-/* Of the file's header. */
+/* The file's header. */
 #define COMPILER_AT  8u
 #define CHECKSUM_AT  16u
 #define SUMMED_AT    24u
@@ -149,7 +149,7 @@ static void sum_up(uint8_t *data, size_t bytes)
 	memcpy(sizes, data + SUMMED_AT + 24, sizeof(sizes));
 	size_t eh_frame = sizes[0], in_table = sizes[1];
 	uint64_t sum = checksum(0, data + SUMMED_AT, HEADER_BYTES - SUMMED_AT);
-	/* Where the sizes are wrong nobody gets as far as the sum. */
+	/* Wrong sizes are refused before the sum. */
 	if (in_table <= bytes - HEADER_BYTES && eh_frame == bytes - HEADER_BYTES - in_table) {
 		sum = checksum(sum, data + HEADER_BYTES, in_table);
 		sum = checksum(sum, data + HEADER_BYTES + in_table, eh_frame);
@@ -157,7 +157,7 @@ static void sum_up(uint8_t *data, size_t bytes)
 	memcpy(data + CHECKSUM_AT, &sum, sizeof(sum));
 }
 
-/* Whoever can write the file can also sum it up. */
+/* An attacker who can write the file can also compute its checksum. */
 START_TEST(a_right_checksum_makes_no_right_table)
 {
 	uint8_t data[FILE_MAX], copy[FILE_MAX];

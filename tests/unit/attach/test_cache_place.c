@@ -158,7 +158,7 @@ static bool is_there(const char *called)
 	return there;
 }
 
-START_TEST(what_was_not_used_for_longest_goes)
+START_TEST(the_least_recently_used_goes)
 {
 	setup();
 	struct cache *cache = opened();
@@ -310,6 +310,5 @@ END_TEST
 
 HT_SUITE("attach/unwind/cache: its place", only_a_directory_of_ours_is_a_cache,
 	a_place_is_found_or_not, a_cache_that_cannot_be_written_is_read,
-	on_a_full_disk_nothing_is_begun, what_was_not_used_for_longest_goes,
-	use_keeps_an_entry_young, one_attach_does_not_fill_it, any_call_may_fail,
-	several_at_once_see_whole_entries)
+	on_a_full_disk_nothing_is_begun, the_least_recently_used_goes, use_keeps_an_entry_young,
+	one_attach_does_not_fill_it, any_call_may_fail, several_at_once_see_whole_entries)

@@ -84,7 +84,7 @@ START_TEST(paths)
 	check_path(false, "0::/a\n4:cpu,memory:/m\n", "/m");
 	check_path(false, "4:memory,cpu:/m:n\n", "/m:n");
 	check_path(false, "4:memory:\n", "");
-	/* What has a name of its own is a hierarchy without controllers. */
+	/* A named hierarchy has no controllers. */
 	check_path(false, "5:name=memory:/wrong\n4:memory:/m", "/m");
 }
 END_TEST

@@ -56,7 +56,7 @@ static void compute_together(const void *arg)
 	child_wait();
 }
 
-/* The main thread, which makes an exec when it is told to: the kernel kills all others first. */
+/* The main thread makes an exec on demand: the kernel kills all others first. */
 static void compute_until_exec(const void *arg)
 {
 	pthread_t thread;
@@ -178,7 +178,7 @@ static struct ht_err *die_in_the_third(void *context, size_t at, struct tracee *
 	return count_look(context, at, tracee);
 }
 
-START_TEST(whoever_is_asked_or_held_when_the_worker_dies_goes_on)
+START_TEST(threads_go_on_when_the_worker_dies)
 {
 	struct child child = start(false);
 	struct crowd crowd = crowd_with(die_in_the_third);
@@ -197,7 +197,7 @@ START_TEST(whoever_is_asked_or_held_when_the_worker_dies_goes_on)
 END_TEST
 
 /* It is waited for, for seconds: not by those that were looked at. */
-START_TEST(one_that_does_not_stop_holds_nobody)
+START_TEST(a_thread_that_does_not_stop_delays_no_other)
 {
 	struct child child = start(true);
 	struct crowd crowd = crowd_with(count_look);
@@ -227,8 +227,8 @@ static struct ht_err *outlive(void *context, size_t at, struct tracee *tracee)
 	return count_look(context, at, tracee);
 }
 
-/* The kernel lets the exec wait until all ends were seen: nobody else sees those. */
-START_TEST(who_is_killed_while_it_is_held_keeps_no_exec_waiting)
+/* The exec waits in the kernel until the tracer has seen the end of all other threads. */
+START_TEST(a_thread_killed_while_held_blocks_no_exec)
 {
 	struct child child = start_body(compute_until_exec, false);
 	struct crowd crowd = crowd_with(outlive);
@@ -248,5 +248,5 @@ START_TEST(who_is_killed_while_it_is_held_keeps_no_exec_waiting)
 END_TEST
 
 HT_SUITE("attach/thread/crowd", each_is_looked_at_once_and_goes_on, whatever_fails_all_go_on,
-	whoever_is_asked_or_held_when_the_worker_dies_goes_on, one_that_does_not_stop_holds_nobody,
-	who_is_killed_while_it_is_held_keeps_no_exec_waiting)
+	threads_go_on_when_the_worker_dies, a_thread_that_does_not_stop_delays_no_other,
+	a_thread_killed_while_held_blocks_no_exec)

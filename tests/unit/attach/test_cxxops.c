@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whose operators new and delete are hooked, and what is called in the place of those that throw:
- * never those of an allocator that checks which was called, nor of a program's own pool.
+ * Operators new and delete that get hooks, and the replacements of those that throw: never those
+ * of an allocator that checks which one was called, nor of a program's own pool.
  */
 #include "attach/got/cxxops.h"
 

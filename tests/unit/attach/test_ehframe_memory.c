@@ -280,7 +280,7 @@ START_TEST(without_an_end_nothing_is_kept)
 	fixture_identify(&fixture, 1);
 	fixture.module.segment[0].filesz = 0x60;
 	ck_assert(!is_kept_again(&fixture, cache));
-	/* What is kept must not be read beyond the segment. */
+	/* The comparison must not read beyond the segment. */
 	fixture.module.segment[0].filesz = HT_PAGE_BYTES;
 	ck_assert(is_kept_again(&fixture, cache));
 	fixture.module.segment[0].filesz = 0x60;

@@ -19,8 +19,8 @@ static int open_program(void)
 	return fd;
 }
 
-/* Whatever its sections claim to be: a sparse file costs nothing but the time to read it. */
-START_TEST(so_much_is_read_of_a_file)
+/* A sparse file costs only the time to read it, so its sections may claim any size. */
+START_TEST(reads_of_a_file_are_limited)
 {
 	static const uint8_t no_id[1];
 	int fd = open_program();
@@ -49,7 +49,7 @@ START_TEST(so_much_is_read_of_a_file)
 END_TEST
 
 /* One file may be mapped by a thousand modules. */
-START_TEST(so_much_is_read_of_all_files)
+START_TEST(reads_of_all_files_are_limited)
 {
 	static const uint8_t no_id[1];
 	struct budget budget = {.bytes = 1u << 20};
@@ -77,4 +77,4 @@ START_TEST(so_much_is_read_of_all_files)
 }
 END_TEST
 
-HT_SUITE("attach/elf/elf_file", so_much_is_read_of_a_file, so_much_is_read_of_all_files)
+HT_SUITE("attach/elf/elf_file", reads_of_a_file_are_limited, reads_of_all_files_are_limited)

@@ -137,7 +137,7 @@ START_TEST(no_name_is_lost_by_its_beginning)
 END_TEST
 
 /* A twentieth of all places are taken; a filter that lets half pass would be none. */
-START_TEST(most_other_names_are_told_by_their_beginning)
+START_TEST(most_other_names_are_rejected_by_their_beginning)
 {
 	struct beginnings beginnings = {0};
 	size_t passed = 0;
@@ -154,4 +154,4 @@ END_TEST
 
 HT_SUITE("attach/allocators/family", members_are_found_by_their_whole_names,
 	every_name_with_a_prefix_is_found, operators_are_found, no_name_is_lost_by_its_beginning,
-	most_other_names_are_told_by_their_beginning)
+	most_other_names_are_rejected_by_their_beginning)

@@ -79,7 +79,7 @@ START_TEST(as_long_and_as_many_as_there_is_room)
 }
 END_TEST
 
-/* What stands in a journal anybody may have written. */
+/* The list in a journal may come from an attacker. */
 START_TEST(lists_of_others)
 {
 	use((const char *[]){"one=malloc", "two=free", NULL});
@@ -110,7 +110,7 @@ START_TEST(a_family_of_their_own)
 	const struct family *given = member.family;
 	ck_assert(family_find("get_more", &member));
 	ck_assert_int_eq(member.hook, ABI_HOOK_REALLOC);
-	/* Whatever else has such a name. */
+	/* Also a name that another family has. */
 	ck_assert(family_find("tc_free", &member));
 	ck_assert_ptr_eq(member.family, given);
 	ck_assert(family_find("tc_malloc", &member));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is looked at all the time says the same as what costs more.
+ * The cheap answers equal the expensive ones.
  */
 #include "attach/process/glance.h"
 

@@ -240,7 +240,7 @@ static uint64_t value_of(const struct heap_account *account, enum memory_kind ki
 	ck_abort_msg("no value of kind %d", kind);
 }
 
-START_TEST(what_is_free_is_told_by_where_it_is)
+START_TEST(free_bytes_are_reported_by_place)
 {
 	setup();
 	fill(&variables->arena, true);
@@ -251,7 +251,7 @@ START_TEST(what_is_free_is_told_by_where_it_is)
 	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_TOP), TOP_BYTES);
 	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_BINS), bins_bytes);
 	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_MAPPED), MAPPED_BYTES);
-	/* Of the pool pages that were never touched are not resident; these are from now on. */
+	/* Untouched pages of the pool are not resident; these are from now on. */
 	uint64_t resident = value_of(&account, MEMORY_GLIBC_FREE_RESIDENT);
 	ck_assert_uint_lt(resident, TOP_BYTES + bins_bytes);
 	for (size_t i = 0; i < POOL_BYTES; i += HT_PAGE_BYTES)
@@ -344,7 +344,7 @@ START_TEST(a_loop_ends)
 }
 END_TEST
 
-START_TEST(more_than_can_be_looked_at_is_said)
+START_TEST(too_much_to_read_is_reported)
 {
 	setup();
 	/* Hardly two on one page in a row. */
@@ -527,9 +527,9 @@ START_TEST(another_allocator_is_named)
 END_TEST
 
 HT_SUITE("attach/heap", every_list_counts_to_the_byte, an_arena_without_a_block_holds_nothing,
-	an_arena_that_was_never_used_holds_nothing, what_is_free_is_told_by_where_it_is,
+	an_arena_that_was_never_used_holds_nothing, free_bytes_are_reported_by_place,
 	all_arenas_of_the_ring_count, a_list_that_contradicts_itself_is_not_believed, a_loop_ends,
-	more_than_can_be_looked_at_is_said, an_arena_that_makes_no_sense_is_unknown,
+	too_much_to_read_is_reported, an_arena_that_makes_no_sense_is_unknown,
 	two_places_that_look_alike_are_none, parameters_that_make_no_sense_are_unknown,
 	zeros_are_no_parameters, parameters_as_they_were_before_huge_pages,
 	threads_whose_caches_are_not_found_are_allowed_for, nothing_to_read_is_unknown,

@@ -17,7 +17,7 @@
 
 #define STACK_BYTES (64u << 10)
 
-/* Of the target: one that shares its memory, one that has a copy. */
+/* Children of the target: one shares its memory, one has a copy. */
 static struct shared {
 	pid_t sharer, copy;
 } * shared;
@@ -91,7 +91,7 @@ static void check(void)
 	proc_tids_deinit(&tids);
 }
 
-START_TEST(who_shares_the_memory)
+START_TEST(processes_that_share_the_memory)
 {
 	setup();
 	check();
@@ -134,8 +134,8 @@ static size_t heirs_among_ours(void)
 	return found;
 }
 
-/* Who could not be looked at is the caller's to look at. */
-START_TEST(who_cannot_be_looked_at_may_be_an_heir)
+/* The caller decides about a process that kin could not examine. */
+START_TEST(a_hidden_child_may_be_forked)
 {
 	setup();
 	ck_assert_uint_eq(heirs_among_ours(), 2);
@@ -157,7 +157,7 @@ static bool is_heir(const struct proc *of, pid_t pid)
 }
 
 /* What it had in its memory is there. */
-START_TEST(who_goes_on_in_the_memory_may_be_older)
+START_TEST(a_process_left_in_the_memory_may_be_older)
 {
 	struct proc younger;
 	setup();
@@ -174,6 +174,6 @@ START_TEST(who_goes_on_in_the_memory_may_be_older)
 }
 END_TEST
 
-HT_SUITE("attach/process/kin", who_shares_the_memory, without_kcmp,
-	a_list_that_cannot_be_read_is_an_error, who_cannot_be_looked_at_may_be_an_heir,
-	who_goes_on_in_the_memory_may_be_older)
+HT_SUITE("attach/process/kin", processes_that_share_the_memory, without_kcmp,
+	a_list_that_cannot_be_read_is_an_error, a_hidden_child_may_be_forked,
+	a_process_left_in_the_memory_may_be_older)

@@ -103,7 +103,7 @@ START_TEST(another_has_its_memory)
 }
 END_TEST
 
-/* One of two in one memory, whichever is asked for. */
+/* One of two processes in one memory holds the lock; the other asks. */
 static void check_dying(pid_t held, pid_t other)
 {
 	const unsigned for_us = DYING_US;

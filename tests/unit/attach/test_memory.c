@@ -90,7 +90,7 @@ START_TEST(impossible_addresses)
 }
 END_TEST
 
-/* Mappings of a device that is mounted nowhere: what they hold nobody may be asked for. */
+/* Mappings of a device that is mounted nowhere: reading their pages from it could block. */
 START_TEST(own_copies_of_avoided_pages)
 {
 	uint8_t *file = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE,

@@ -85,7 +85,7 @@ static void hold(const void *unused)
 	child_wait();
 }
 
-START_TEST(kinds_of_pages_are_told_apart)
+START_TEST(kinds_of_pages_are_distinguished)
 {
 	struct child child = child_fork(hold, NULL);
 	struct proc proc;
@@ -153,5 +153,5 @@ START_TEST(another_program_or_none_gives_nothing)
 END_TEST
 
 HT_SUITE("attach/memuse", every_line_of_status_is_a_figure, what_is_missing_is_unknown_and_not_zero,
-	faults_are_fields_of_stat, kinds_of_pages_are_told_apart,
+	faults_are_fields_of_stat, kinds_of_pages_are_distinguished,
 	another_program_or_none_gives_nothing)

@@ -37,7 +37,7 @@ START_TEST(every_page_counts_to_the_byte)
 }
 END_TEST
 
-START_TEST(what_others_have_freed_is_not_held)
+START_TEST(blocks_freed_by_other_threads_are_not_held)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -82,7 +82,7 @@ START_TEST(a_list_that_contradicts_itself_is_allowed_for)
 }
 END_TEST
 
-START_TEST(more_than_can_be_looked_at_is_said)
+START_TEST(too_much_to_read_is_reported)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -379,10 +379,11 @@ START_TEST(scribbled_over_it_ends)
 }
 END_TEST
 
-HT_SUITE("attach/mimalloc", every_page_counts_to_the_byte, what_others_have_freed_is_not_held,
-	a_list_that_contradicts_itself_is_allowed_for, more_than_can_be_looked_at_is_said,
-	pages_that_were_not_found_are_not_passed_over, a_heap_without_pages_is_found_by_its_thread,
-	a_page_on_its_way_holds_nothing, a_page_that_contradicts_itself_is_not_believed,
+HT_SUITE("attach/mimalloc", every_page_counts_to_the_byte,
+	blocks_freed_by_other_threads_are_not_held, a_list_that_contradicts_itself_is_allowed_for,
+	too_much_to_read_is_reported, pages_that_were_not_found_are_not_passed_over,
+	a_heap_without_pages_is_found_by_its_thread, a_page_on_its_way_holds_nothing,
+	a_page_that_contradicts_itself_is_not_believed,
 	a_segment_that_contradicts_itself_is_not_known, other_segments_are_not_counted,
 	nothing_to_read_is_unknown, variables_that_look_like_heaps_end,
 	malloc_by_its_other_name_is_counted_once, scribbled_over_it_ends)

@@ -204,7 +204,7 @@ static void list_fill(struct page *now, unsigned first, unsigned end)
 	now->thread_free = list | 1;
 }
 
-START_TEST(what_others_have_freed_is_not_held)
+START_TEST(blocks_freed_by_other_threads_are_not_held)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		setup_as(i % 2, i / 2);
@@ -414,7 +414,7 @@ START_TEST(scribbled_over_it_ends)
 }
 END_TEST
 
-HT_SUITE("attach/mimap", every_page_counts_to_the_byte, what_others_have_freed_is_not_held,
+HT_SUITE("attach/mimap", every_page_counts_to_the_byte, blocks_freed_by_other_threads_are_not_held,
 	a_list_that_contradicts_itself_is_allowed_for,
 	a_page_that_contradicts_itself_is_allowed_for,
 	a_large_block_that_contradicts_itself_is_unknown, more_than_a_few_are_not_known,

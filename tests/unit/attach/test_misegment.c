@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mimalloc's segments and heaps as its versions from 2.1.4 on lay them out: each is told from the
- * others, counts to the byte, and is unknown where it contradicts itself. (test_mimalloc.c has the
- * versions before, and what all have in common.)
+ * mimalloc's segments and heaps in the layouts since 2.1.4: each layout is recognised, counts to
+ * the byte, and gives an unknown account if it is inconsistent. test_mimalloc.c has the earlier
+ * versions and what all have in common.
  */
 #include "attach/heap/mimalloc/misegment.h"
 
@@ -198,7 +198,7 @@ START_TEST(each_version_counts_to_the_byte)
 }
 END_TEST
 
-/* Of the size that it really has, also where that is more than a 32-bit number holds. */
+/* A huge block counts with its real size, even beyond 32 bits. */
 static void check_huge(unsigned index)
 {
 	static const uint64_t slices[] = {400, 60000, 300000};
@@ -243,7 +243,7 @@ static void check_lists(unsigned index)
 	check_doubted(20 * 48);
 }
 
-START_TEST(what_others_have_freed_is_not_held)
+START_TEST(blocks_freed_by_other_threads_are_not_held)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_lists(i);
@@ -306,7 +306,7 @@ START_TEST(a_large_page_is_as_large_as_it_must_be)
 }
 END_TEST
 
-/* What is large for one version is no page for the other; and a segment is described in one way. */
+/* A large page of one version is no page in the other, and all of a segment has one layout. */
 static void check_apart(unsigned index)
 {
 	const struct version *own = &versions[index], *other = &versions[3 - index];
@@ -324,7 +324,7 @@ static void check_apart(unsigned index)
 	check_unknown();
 }
 
-START_TEST(versions_are_told_apart)
+START_TEST(versions_are_distinguished)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_apart(i);
@@ -332,5 +332,5 @@ START_TEST(versions_are_told_apart)
 END_TEST
 
 HT_SUITE("attach/misegment", each_version_counts_to_the_byte, a_huge_block_counts,
-	what_others_have_freed_is_not_held, a_page_that_contradicts_itself_is_not_believed,
-	a_large_page_is_as_large_as_it_must_be, versions_are_told_apart)
+	blocks_freed_by_other_threads_are_not_held, a_page_that_contradicts_itself_is_not_believed,
+	a_large_page_is_as_large_as_it_must_be, versions_are_distinguished)

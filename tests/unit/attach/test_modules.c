@@ -289,7 +289,7 @@ START_TEST(linker_started_by_hand)
 END_TEST
 
 /* In a program without a dynamic linker all that runs has been loaded by its own C library. */
-START_TEST(what_nobody_has_loaded_is_strange)
+START_TEST(modules_without_a_loader_are_foreign)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -544,6 +544,6 @@ END_TEST
 HT_SUITE("attach/elf/modules", own_modules_are_those_of_the_dynamic_linker,
 	symbols_are_those_of_dlsym, second_namespace_is_a_second_module,
 	ids_are_kept_and_never_reused, all_kinds_of_executables, linker_started_by_hand,
-	what_nobody_has_loaded_is_strange, thirty_two_bits_are_refused, written_image,
+	modules_without_a_loader_are_foreign, thirty_two_bits_are_refused, written_image,
 	malformed_headers_are_left_out, notes_lie, corrupt_bytes_do_no_harm,
 	a_file_mapped_as_data_is_no_module, segments_come_from_one_file)

@@ -384,8 +384,8 @@ static raddr_t stack_of(const struct view *view)
 	return 0;
 }
 
-/* Wherever such a word came from: it is not tapped, and nobody looks for its module. */
-START_TEST(a_word_of_no_module_is_nobodys)
+/* Such a word gets no hook, and heaptap looks for no module of it. */
+START_TEST(a_word_of_no_module_is_ignored)
 {
 	struct view view;
 	view_open(pie, WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free), &view);
@@ -450,7 +450,7 @@ static void check_relocations(const char *source, bool partial)
 	view_close(&view);
 }
 
-/* Sections that are loaded, and no more than a linker can have made of them; else it is said. */
+/* Only loaded sections, at most as many as a linker makes; otherwise `partial` is set. */
 START_TEST(not_all_relocations_are_read)
 {
 	check_relocations(WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free) EXTRAS("a"), true);
@@ -545,7 +545,7 @@ START_TEST(the_guardian_sees_a_debug_file_being_opened)
 END_TEST
 
 /* In the guardian of a daemon that hung: there, perhaps. */
-START_TEST(who_cannot_be_ended_opens_no_debug_file)
+START_TEST(an_unkillable_process_opens_no_debug_file)
 {
 	static const uint8_t id[20];
 	struct elf_file file = {.fd = -1, .build_id = id, .build_id_bytes = sizeof(id)};
@@ -592,9 +592,9 @@ END_TEST
 HT_SUITE("attach/elf/natives", names_say_how_a_function_is_called,
 	words_are_found_however_they_are_relocated, values_decide, usable_size_is_the_familys,
 	a_function_called_free_may_be_anything, a_prefix_may_be_the_programs_own,
-	words_lie_in_their_module, a_word_of_no_module_is_nobodys, not_all_relocations_are_read,
+	words_lie_in_their_module, a_word_of_no_module_is_ignored, not_all_relocations_are_read,
 	names_of_a_whole_program_are_found, a_v8_is_found,
-	the_guardian_sees_a_debug_file_being_opened, who_cannot_be_ended_opens_no_debug_file,
+	the_guardian_sees_a_debug_file_being_opened, an_unkillable_process_opens_no_debug_file,
 	a_pointer_in_data_is_no_slot, what_goes_past_all_slots_is_counted,
 	no_call_is_overlooked_between_pieces, rust_itself_is_named_only_without_any_slot,
 	without_names_nothing_is_found, hostile_files_do_no_harm)

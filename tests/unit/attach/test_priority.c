@@ -40,7 +40,7 @@ START_TEST(one_that_has_ended_is_left_alone)
 }
 END_TEST
 
-START_TEST(who_moves_is_bound_to_no_core)
+START_TEST(a_moved_process_may_use_all_cores)
 {
 	cpu_set_t ours, one, now;
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(ours), &ours), 0);
@@ -62,4 +62,4 @@ START_TEST(who_moves_is_bound_to_no_core)
 END_TEST
 
 HT_SUITE("attach/priority", a_process_is_brought_and_sent_back, one_that_has_ended_is_left_alone,
-	who_moves_is_bound_to_no_core)
+	a_moved_process_may_use_all_cores)

@@ -18,7 +18,7 @@
 #define LOCAL_BYTES (ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
 #define RANGES_MAX  16384u
 
-/* This process as the target, and an image that nobody runs. */
+/* This process is the target; its image never runs. */
 static struct proc self;
 static struct proc_maps maps;
 static struct modules modules;
@@ -42,7 +42,7 @@ static uint64_t in_force(void)
 	return ((const struct abi_config *)(local + ABI_CONFIG_OFF))->unwind;
 }
 
-/* What stands at an address of the image, which lies in the tables area with all its bytes. */
+/* The bytes at an address of the image, all within the tables area. */
 static const void *view(uint64_t addr, uint64_t bytes)
 {
 	ck_assert_uint_ge(addr, BASE + ABI_UNWIND_OFF);

@@ -90,7 +90,7 @@ START_TEST(another_thread_is_not_the_same)
 END_TEST
 
 /* Pointer and number are what the target says. */
-START_TEST(what_cannot_be_read_is_nobodys)
+START_TEST(an_unreadable_word_belongs_to_no_thread)
 {
 	static _Alignas(8) uint32_t words[4];
 	const raddr_t at = (raddr_t)(uintptr_t)words;
@@ -115,7 +115,7 @@ START_TEST(what_cannot_be_read_is_nobodys)
 		ck_assert(!same_thread_open(&same, &proc, &maps, tids[i], at + 4));
 	}
 	ck_assert(same_thread_open(&same, &proc, &maps, tid, at));
-	/* No file is asked for it, whenever it came there. */
+	/* A word in a file mapping is not read, even if the mapping came later. */
 	file.inode = 1;
 	ck_assert(!same_thread_lives(&same));
 	file.inode = 0;
@@ -127,5 +127,5 @@ START_TEST(what_cannot_be_read_is_nobodys)
 }
 END_TEST
 
-HT_SUITE(
-	"attach/thread/same_thread", another_thread_is_not_the_same, what_cannot_be_read_is_nobodys)
+HT_SUITE("attach/thread/same_thread", another_thread_is_not_the_same,
+	an_unreadable_word_belongs_to_no_thread)

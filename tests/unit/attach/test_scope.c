@@ -191,7 +191,7 @@ START_TEST(an_auditor_binds_as_it_likes)
 END_TEST
 
 /* What the dynamic linker does not list it does not look into. */
-START_TEST(what_is_in_no_list_is_not_seen)
+START_TEST(modules_in_no_list_are_ignored)
 {
 	setup();
 	define(SECOND, "malloc", 16);
@@ -212,7 +212,7 @@ END_TEST
 
 /* An address that only the program's own resolver knows, data, and what lies outside of the text.
  */
-START_TEST(what_is_no_plain_function)
+START_TEST(indirect_and_data_symbols)
 {
 	setup();
 	define(FIRST, "malloc", 16);
@@ -272,7 +272,7 @@ START_TEST(each_name_is_looked_up_once)
 }
 END_TEST
 
-START_TEST(what_measures_blocks_is_looked_up_once)
+START_TEST(usable_size_is_looked_up_once)
 {
 	raddr_t found;
 	setup();
@@ -331,6 +331,6 @@ END_TEST
 HT_SUITE("attach/got/scope", the_only_definition, the_first_in_load_order,
 	its_own_definition_behind_another, versions_tell_names_apart,
 	one_that_came_later_is_not_the_first, names_stay_in_their_namespace,
-	an_auditor_binds_as_it_likes, what_is_in_no_list_is_not_seen, what_is_no_plain_function,
-	several_of_one_name, each_name_is_looked_up_once, what_measures_blocks_is_looked_up_once,
+	an_auditor_binds_as_it_likes, modules_in_no_list_are_ignored, indirect_and_data_symbols,
+	several_of_one_name, each_name_is_looked_up_once, usable_size_is_looked_up_once,
 	a_long_name, lookups_come_to_an_end)

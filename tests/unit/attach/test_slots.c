@@ -177,7 +177,7 @@ static struct child start(const char *path)
 	return child;
 }
 
-/* calloc is called by nobody: unresolved where binding is lazy. */
+/* The program never calls calloc: its slot stays unresolved with lazy binding. */
 static void check_linking(const char *const command[], bool lazy)
 {
 	char *path = compile_or_skip("slots", command, allocating);
@@ -308,7 +308,7 @@ START_TEST(preloaded_shim_is_called)
 }
 END_TEST
 
-START_TEST(sizes_are_asked_of_the_allocator)
+START_TEST(sizes_come_from_the_allocator)
 {
 	char *path = compile((const char *[]){"gcc", "-Wl,-z,now", NULL},
 		"#define _GNU_SOURCE\n"
@@ -535,7 +535,7 @@ START_TEST(corrupt_tables_do_no_harm)
 END_TEST
 
 /* Each of its functions may be malloc, says a module; no program has so many. */
-START_TEST(functions_have_a_bound)
+START_TEST(the_number_of_functions_is_limited)
 {
 	enum { LIBRARIES = 10, SLOTS = 30 };
 	struct elfwriter writer[LIBRARIES];
@@ -570,6 +570,6 @@ END_TEST
 
 HT_SUITE("attach/got/slots", real_programs_have_the_slots_readelf_lists, all_ways_of_linking,
 	canonical_plt_entries_lead_to_the_definition, preloaded_shim_is_called,
-	sizes_are_asked_of_the_allocator, values_decide, definitions_of_a_module,
+	sizes_come_from_the_allocator, values_decide, definitions_of_a_module,
 	words_that_are_no_whole_pointers, names_are_whole, the_dynamic_linker_is_skipped,
-	corrupt_tables_do_no_harm, functions_have_a_bound)
+	corrupt_tables_do_no_harm, the_number_of_functions_is_limited)

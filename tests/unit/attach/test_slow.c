@@ -104,7 +104,7 @@ static char *watched_file(const char *name)
 	return path;
 }
 
-/* What was done to the watched files since the last call. */
+/* Events of the watched files since the last call. */
 static uint32_t watched(void)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));

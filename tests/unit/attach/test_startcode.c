@@ -49,7 +49,7 @@ static struct startcode settle(uint64_t bytes, raddr_t call)
 	return found;
 }
 
-START_TEST(its_names_are_told_beforehand)
+START_TEST(its_names_are_in_the_filter)
 {
 	struct beginnings names = {0};
 	startcode_add_beginnings(&names);
@@ -108,5 +108,5 @@ START_TEST(over_when_main_was_called)
 }
 END_TEST
 
-HT_SUITE("attach/startcode", its_names_are_told_beforehand, one_call_and_no_other,
+HT_SUITE("attach/startcode", its_names_are_in_the_filter, one_call_and_no_other,
 	over_when_main_was_called)

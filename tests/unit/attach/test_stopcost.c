@@ -142,7 +142,7 @@ START_TEST(what_may_have_done_a_part_is_not_stopped)
 }
 END_TEST
 
-/* Of a short write too, they take what fits. */
+/* They take a part even of a short write, as much as fits. */
 START_TEST(networks_and_terminals_take_parts)
 {
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -172,7 +172,7 @@ START_TEST(networks_and_terminals_take_parts)
 }
 END_TEST
 
-/* What takes some bytes, and waits for the others, as it was told to. */
+/* A terminal that returns after `least` bytes or `tenths` of a second. */
 static int open_terminal(cc_t least, cc_t tenths, tcflag_t lines)
 {
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);

@@ -204,7 +204,7 @@ START_TEST(an_entry_is_the_end_of_stacks)
 	struct abi_table *table = compile(&input, &stats);
 	ck_no_err(table_fill_at(&table, 0x1204, end));
 	ck_no_err(table_fill_at(&table, 0x12f0, end));
-	/* What is known stays; beyond the table there is nothing. */
+	/* Known rules stay; beyond the table there is nothing to fill. */
 	ck_no_err(table_fill_at(&table, 0x1000, end));
 	ck_no_err(table_fill_at(&table, 0x9000, end));
 	ck_assert(table_is_sound(table, table->bytes));
@@ -255,7 +255,7 @@ START_TEST(gaps_are_found_and_filled)
 }
 END_TEST
 
-START_TEST(a_filled_gap_ends_where_code_is_told)
+START_TEST(a_filled_gap_ends_at_known_code)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -561,8 +561,8 @@ END_TEST
 
 HT_SUITE("attach/unwind/table", covers_text_with_frame_rule_without_eh_frame, text_may_be_empty,
 	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code,
-	an_entry_is_the_end_of_stacks, gaps_are_found_and_filled,
-	a_filled_gap_ends_where_code_is_told, a_long_gap_is_filled_to_its_end, rows_cross_granules,
+	an_entry_is_the_end_of_stacks, gaps_are_found_and_filled, a_filled_gap_ends_at_known_code,
+	a_long_gap_is_filled_to_its_end, rows_cross_granules,
 	sorts_fdes_and_merges_equal_neighbours, of_overlapping_fdes_the_first_has_the_bytes,
 	what_lies_outside_the_text_is_cut_off, counts_what_it_cannot_use,
 	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing,

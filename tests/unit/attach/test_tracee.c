@@ -372,7 +372,7 @@ END_TEST
 
 void spin_until_told(volatile unsigned *spins);
 
-/* Goes round until somebody sets r12, and then for good. */
+/* Loops until the test sets r12, and then loops without end. */
 __asm__(".text\n"
 	".globl spin_until_told\n"
 	"spin_until_told:\n"
@@ -505,7 +505,7 @@ START_TEST(restarts_are_spelled_out)
 }
 END_TEST
 
-/* Of the calls of drivers one alone. */
+/* KVM_RUN is the only ioctl of a driver that can be restarted. */
 START_TEST(a_guest_goes_on_running)
 {
 	static const unsigned long request[] = {KVM_RUN, KVM_RUN + 1};

@@ -85,7 +85,7 @@ static void stop_while_one_fails(const struct child *child)
 	child_sleeping(child);
 }
 
-/* epoll_wait returns EINTR after each stop that nobody hides. */
+/* epoll_wait returns EINTR after each stop that the tracer does not hide. */
 START_TEST(a_single_failure_goes_unnoticed)
 {
 	static const int requests[] = {PTRACE_SETREGSET, PTRACE_DETACH}, errors[] = {EIO, ESRCH};

@@ -71,7 +71,7 @@ START_TEST(the_locks_stand_one_behind_the_other)
 }
 END_TEST
 
-START_TEST(of_an_earlier_heaptap_it_is_found_by_where_it_leads)
+START_TEST(the_pointer_of_an_earlier_heaptap_is_found)
 {
 	struct unlock unlock, left;
 	setup();
@@ -116,4 +116,4 @@ START_TEST(without_a_dynamic_linker)
 END_TEST
 
 HT_SUITE("attach/got/unlock", the_pointer_is_the_only_one, the_locks_stand_one_behind_the_other,
-	of_an_earlier_heaptap_it_is_found_by_where_it_leads, without_a_dynamic_linker)
+	the_pointer_of_an_earlier_heaptap_is_found, without_a_dynamic_linker)

@@ -264,7 +264,7 @@ START_TEST(an_array_that_is_too_short)
 }
 END_TEST
 
-/* Whatever lies there, and changes, looking ends and harms nobody. */
+/* Lookups in arbitrary, changing bytes end, and do no harm. */
 static void look_at_any_bytes(enum v8plan version)
 {
 	setup_as(version);
@@ -292,14 +292,14 @@ static void look_at_any_bytes(enum v8plan version)
 	}
 }
 
-START_TEST(any_bytes_are_looked_at_in_vain)
+START_TEST(arbitrary_bytes_do_no_harm)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
 		look_at_any_bytes(version);
 }
 END_TEST
 
-/* No file is asked for a page, not even where a read that began in memory goes on into one. */
+/* A read never touches a file mapping, not even one that begins in anonymous memory. */
 START_TEST(files_are_not_read)
 {
 	setup();
@@ -322,5 +322,5 @@ END_TEST
 HT_SUITE("attach/v8", strings_of_every_form, strings_that_have_no_end,
 	functions_have_name_file_and_line, modules_have_a_scope_of_their_own,
 	scopes_of_another_layout, lines_of_a_long_source, code_leads_to_its_function,
-	bytecode_leads_to_its_function, an_array_that_is_too_short, any_bytes_are_looked_at_in_vain,
+	bytecode_leads_to_its_function, an_array_that_is_too_short, arbitrary_bytes_do_no_harm,
 	files_are_not_read)

@@ -144,7 +144,7 @@ static void check_generations(enum v8plan version)
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 
-	/* What is read when garbage was collected may be another's. */
+	/* After a collection the array may belong to another function. */
 	v8_names_begin(names, 0, 2);
 	number = v8_names_see_interpreted(names, 2, array - 1, made.closure);
 	ck_assert_uint_eq(number >> V8_NUMBER_BITS, 2);
@@ -203,9 +203,9 @@ START_TEST(interpreted_functions_have_names_in_their_generation)
 }
 END_TEST
 
-/* Who has the pointer of a thread that has ended, with an isolate where that had its own, after as
- * many collections. */
-START_TEST(what_a_thread_ran_is_not_what_its_follower_runs)
+/* A new thread with the pointer of one that has ended, its isolate in the same place, and the same
+ * number of collections. */
+START_TEST(a_new_thread_with_the_same_pointer_has_its_own_functions)
 {
 	struct v8_layout layout;
 	const raddr_t pointer = set_isolate(&layout, 0);
@@ -254,7 +254,7 @@ END_TEST
 
 /* Where a heap counts its collections its code says, and says it once; and that it is at work it
  * says before. */
-START_TEST(the_collector_says_where_it_counts)
+START_TEST(the_count_is_found_in_the_collector)
 {
 #define AT_WORK 0xc7, 0x87, 0x28, 2, 0, 0, 2, 0, 0, 0
 #define SETTER	0x89, 0xb7, 0x28, 2, 0, 0, 0xc3
@@ -335,5 +335,5 @@ END_TEST
 
 HT_SUITE("attach/v8/names", names_are_looked_up_until_a_deadline,
 	interpreted_functions_have_names_in_their_generation,
-	what_a_thread_ran_is_not_what_its_follower_runs, the_collector_says_where_it_counts,
-	addresses_that_collide_are_given_up)
+	a_new_thread_with_the_same_pointer_has_its_own_functions,
+	the_count_is_found_in_the_collector, addresses_that_collide_are_given_up)

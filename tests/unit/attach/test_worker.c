@@ -173,7 +173,7 @@ static void wait_for_ever(const void *arg)
 	child_wait();
 }
 
-START_TEST(it_is_told_of_stops)
+START_TEST(it_wakes_when_a_thread_stops)
 {
 	struct worker_reply reply;
 	struct child child = child_fork(wait_for_ever, NULL);
@@ -351,7 +351,7 @@ static struct ht_err *take_back(void *context, struct worker_reply *reply)
 	return err;
 }
 
-START_TEST(whom_nobody_could_fork_has_done_nothing)
+START_TEST(a_failed_fork_has_done_nothing)
 {
 	struct worker_reply reply;
 	int number = 7, before = lowest_fd();
@@ -388,7 +388,7 @@ static struct ht_err *hold_and_hang(void *context, struct worker_reply *reply)
 	child_wait();
 }
 
-/* Whatever the worker held runs on. */
+/* A thread that the worker held runs on. */
 START_TEST(the_deadline_releases_what_was_held)
 {
 	struct child child = child_fork(child_idle, NULL);
@@ -456,10 +456,10 @@ START_TEST(the_death_of_its_parent_ends_it_but_not_at_once)
 }
 END_TEST
 
-HT_SUITE("attach/helper/worker", the_reply_comes_back_and_nothing_else, it_is_told_of_stops,
-	errors_travel, descriptors_travel, an_error_loses_nothing,
+HT_SUITE("attach/helper/worker", the_reply_comes_back_and_nothing_else,
+	it_wakes_when_a_thread_stops, errors_travel, descriptors_travel, an_error_loses_nothing,
 	descriptors_that_do_not_fit_are_an_error, the_deadline_kills,
 	a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
-	whom_nobody_could_fork_has_done_nothing, its_last_word_counts,
-	the_deadline_releases_what_was_held, one_that_waits_for_a_core_is_spared_it,
-	one_that_is_stopped_goes_on, the_death_of_its_parent_ends_it_but_not_at_once)
+	a_failed_fork_has_done_nothing, its_last_word_counts, the_deadline_releases_what_was_held,
+	one_that_waits_for_a_core_is_spared_it, one_that_is_stopped_goes_on,
+	the_death_of_its_parent_ends_it_but_not_at_once)
