@@ -223,11 +223,14 @@ struct weight {
 	uint32_t cells; /* and survivors */
 };
 
+/* Those first whose cells cost the fewest bytes. */
 static int compare_weight(const void *a, const void *b)
 {
 	const struct weight *x = a, *y = b;
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? -1 : 1;
+	const double bx = (double)x->bytes / (x->cells + 1.0);
+	const double by = (double)y->bytes / (y->cells + 1.0);
+	if (bx < by || bx > by)
+		return bx < by ? -1 : 1;
 	return (x->node > y->node) - (x->node < y->node);
 }
 
