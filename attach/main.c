@@ -95,9 +95,8 @@ static struct ht_err *prepare_attach(struct options *options, char **ret_page)
 	if (!err)
 		err = name_output(options, options->pid);
 	if (!err && options->html)
-		err = webpage_name(options->output, ret_page);
-	if (!err && options->html)
-		err = webpage_check(*ret_page, options->replace);
+		err = webpage_name(
+			options->page, options->output, options->pid, options->replace, ret_page);
 	return err;
 }
 
@@ -105,9 +104,8 @@ static struct ht_err *prepare_attach(struct options *options, char **ret_page)
 static enum exit_status write_page(
 	const struct options *options, const char *page, enum exit_status status)
 {
-	const int page_status = webpage_write(options->output, page, options->replace);
-	if (page_status == 0 && !options->quiet)
-		print_text(stderr, "page:  %s\n", page);
+	const int page_status =
+		webpage_write(options->output, page, options->replace, options->quiet);
 	return status == EXIT_DONE ? (enum exit_status)page_status : status;
 }
 
@@ -118,10 +116,8 @@ static enum exit_status run_attach(struct options *options)
 
 	start_signals();
 	struct ht_err *err = prepare_attach(options, &page);
-	if (err) {
-		free(page);
+	if (err)
 		return complain(err);
-	}
 	struct session_options session = record_options(options, options->pid);
 	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
 	session.steered = steered_create();

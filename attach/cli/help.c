@@ -16,7 +16,8 @@ static void put_row(const struct option_row *row)
 	char letter[4] = "   ", name[32];
 	if (row->letter)
 		snprintf(letter, sizeof(letter), "-%c,", row->letter);
-	snprintf(name, sizeof(name), "--%s%s%s", row->name, row->argument ? " " : "",
+	snprintf(name, sizeof(name), "--%s%s%s", row->name,
+		row->argument && option_needs_value(row) ? " " : "",
 		row->argument ? row->argument : "");
 	int at_column = printf("  %s %s", letter, name);
 	if (at_column > HELP_COLUMN - 1)
@@ -101,7 +102,7 @@ static void put_completion(const struct command_row *command)
 	printf("'\n");
 	for (size_t i = 0; i < option_table_row_count; i++) {
 		const struct option_row *row = &option_table[i];
-		if (!is_of(row, command) || !row->argument)
+		if (!is_of(row, command) || !option_needs_value(row))
 			continue;
 		printf("_heaptap_values['%s --%s']='%s'\n", command->name, row->name,
 			words_of(row));

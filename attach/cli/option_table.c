@@ -69,8 +69,10 @@ const struct option_row option_table[] = {
 		"the trace; - is stdout\n(default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
 	{OPTION_FORCE, 'f', "force", NULL, NULL,
 		"replace FILE; record a process that profiles its own\nheap", IN_CAPTURE},
-	{OPTION_HTML, 0, "html", NULL, NULL, "also write the trace as one HTML page, FILE.html",
-		IN(COMMAND_ATTACH)},
+	{OPTION_HTML, 0, "html", "[=PAGE]", NULL,
+		"also write the trace as one HTML page, PAGE\n(default: FILE, with .html at its "
+		"end)",
+		IN_CAPTURE},
 	{OPTION_QUIET, 'q', "quiet", NULL, NULL, "print errors only", IN_ALL},
 	{OPTION_VERBOSE, 'v', "verbose", NULL, NULL, "also print each check, times and counts",
 		IN_SURVEY},
@@ -108,6 +110,11 @@ const struct option_row option_table[] = {
 	{OPTION_HELP, 'h', "help", NULL, NULL, "print this", IN_ALL},
 };
 const size_t option_table_row_count = HT_ARRAY_SIZE(option_table);
+
+bool option_needs_value(const struct option_row *row)
+{
+	return row->argument && row->argument[0] != '[';
+}
 
 const struct command_row *option_table_find(const char *name)
 {

@@ -36,7 +36,7 @@ struct option_row {
 	enum option_id id;
 	char letter; /* of the short form, or 0 */
 	const char *name;
-	const char *argument; /* placeholder of the value; NULL: a flag */
+	const char *argument; /* placeholder of the value; NULL: a flag; "[=X]": may be left out */
 	const char *words;    /* that the value can be, with blanks between them; NULL: others */
 	const char *help;     /* a newline where the line would be too long */
 	unsigned commands;    /* that have it: bits OPTION_IN(command) */
@@ -67,6 +67,8 @@ extern const struct option_row option_table[];
 extern const size_t option_table_row_count;
 extern const struct command_row option_table_commands[];
 extern const size_t option_table_command_count;
+
+bool option_needs_value(const struct option_row *row);
 
 /* The row of a command by its name, or NULL. */
 const struct command_row *option_table_find(const char *name);

@@ -16,6 +16,7 @@
 #include "format/quantity.h"
 
 #define LINGER_NS 30000000000ull
+#define PAGE_END  ".html"
 
 static bool parse_pid(const char *text, pid_t *ret)
 {
@@ -90,6 +91,23 @@ static struct ht_err *apply_hook(struct options *options, const char *value)
 	return usage("--hook takes slot, auto or entry", value);
 }
 
+static struct ht_err *keep_name(const char *pattern, char **name)
+{
+	free(*name);
+	*name = strdup(pattern);
+	return *name ? naming_check(pattern)
+		     : ht_err_new(HT_ERR_NOMEM, "no memory for the arguments");
+}
+
+static struct ht_err *apply_page(struct options *options, const char *value)
+{
+	if (!*value)
+		return usage("the page needs a name", "--html=");
+	if (strcmp(value, "-") == 0)
+		return usage("the page is a file; name it", "--html=-");
+	return keep_name(value, &options->page);
+}
+
 static const char *command_name(enum command command)
 {
 	for (size_t i = 0; i < option_table_command_count; i++)
@@ -111,11 +129,7 @@ static struct ht_err *apply(
 	case OPTION_OUTPUT:
 		if (!*value)
 			return usage("the output needs a name", "-o");
-		free(options->output);
-		options->output = strdup(value);
-		if (!options->output)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for the arguments");
-		return naming_check(value);
+		return keep_name(value, &options->output);
 	case OPTION_FORCE:
 		options->replace = true;
 		break;
@@ -151,7 +165,7 @@ static struct ht_err *apply(
 		break;
 	case OPTION_HTML:
 		options->html = true;
-		break;
+		return value ? apply_page(options, value) : NULL;
 	case OPTION_FOLLOW_FORKS:
 		options->follow_forks = true;
 		break;
@@ -237,6 +251,14 @@ static struct ht_err *check(const struct options *options)
 	return options->pid ? NULL : ht_err_new(HT_ERR_USAGE, "the process is missing: -p PID");
 }
 
+/* `--html page.html` for --html=page.html: run would take the page for its command. */
+static bool is_page(const char *before, const char *word)
+{
+	const size_t length = strlen(word), end = sizeof(PAGE_END) - 1;
+	return strcmp(before, "--html") == 0 && word[0] != '-' && length > end &&
+	       strcmp(word + length - end, PAGE_END) == 0;
+}
+
 /* Does the command of run begin here? After --, or with the first word that is no option. */
 static bool begins_command(const struct options *options, const char *word)
 {
@@ -259,7 +281,8 @@ static const char *who_has(const struct option_row *row, enum command command)
 	if (row->id == OPTION_WAIT)
 		return "only stop has this option";
 	if (row->id == OPTION_HTML)
-		return "only attach has this option; heaptap html makes a page of any trace";
+		return "only attach and run have this option; heaptap html makes a page of any "
+		       "trace";
 	return row->commands & OPTION_IN(COMMAND_DOCTOR)
 		       ? "only attach, run and doctor have this option"
 		       : "only attach and run have this option";
@@ -279,6 +302,9 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 			behind_dashes = true;
 			continue;
 		}
+		if (is_page(argv[at - 1], argv[at]))
+			return ht_err_new(HT_ERR_USAGE, "%s: not expected here; write --html=%s",
+				argv[at], argv[at]);
 		if (begins_command(options, argv[at])) {
 			options->words = argv + at + (argv[at][0] == '-');
 			break;
@@ -295,7 +321,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 			return usage(who_has(row, options->command), argv[at]);
 		if (!row->argument && value)
 			return usage("takes no value", argv[at]);
-		if (row->argument && !value) {
+		if (!value && option_needs_value(row)) {
 			if (at + 1 == argc)
 				return usage("needs a value", argv[at]);
 			value = argv[++at];
@@ -373,5 +399,6 @@ struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 void options_deinit(struct options *options)
 {
 	free(options->output);
-	options->output = NULL;
+	free(options->page);
+	options->output = options->page = NULL;
 }

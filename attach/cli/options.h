@@ -37,6 +37,7 @@ struct options {
 	const char *help_of; /* of COMMAND_HELP: the name of one command; NULL: all */
 	pid_t pid;
 	char *output;	       /* owned; a pattern (naming.h); NULL: the default name */
+	char *page;	       /* owned; of --html=PAGE, as `output`; NULL: named after the trace */
 	const char *text;      /* of mark */
 	char **words;	       /* of run: the command and its arguments, the end of main's argv */
 	uint64_t duration_ns;  /* 0: until a signal */

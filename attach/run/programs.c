@@ -15,19 +15,26 @@
 #include "attach/run/forks.h"
 #include "attach/run/parent.h"
 #include "attach/run/record.h"
+#include "attach/run/webpage.h"
 
 #define FOLLOW_MAX 16u /* programs behind the first: a trace each */
+
+struct program {
+	char *output;
+	char *page; /* NULL: without --html */
+	bool has_trace;
+};
 
 /* The programs that the process has become, one by one. */
 struct programs {
 	const struct programs_options *of;
 	const struct options *options;
-	unsigned tries;		      /* to record one */
-	unsigned count;		      /* of those that were */
-	char *output[FOLLOW_MAX + 1]; /* of each */
-	uint64_t left_ns;	      /* of the time that was asked for */
-	char comm[64];		      /* the last one that was recorded */
-	bool execed;		      /* it has become another */
+	unsigned tries; /* to record one */
+	unsigned count; /* of those that were */
+	struct program program[FOLLOW_MAX + 1];
+	uint64_t left_ns; /* of the time that was asked for */
+	char comm[64];	  /* the last one that was recorded */
+	bool execed;	  /* it has become another */
 };
 
 /* The command's status is ours: what is not as it should be is said. */
@@ -53,7 +60,7 @@ static struct ht_err *tell(const struct programs *programs, const struct session
 static bool has_output(const struct programs *programs, const char *name)
 {
 	for (unsigned i = 0; i < programs->count; i++)
-		if (!strcmp(programs->output[i], name))
+		if (!strcmp(programs->program[i].output, name))
 			return true;
 	return false;
 }
@@ -92,8 +99,41 @@ static struct ht_err *name_program(struct programs *programs, pid_t pid)
 	free(first);
 	if (!name)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
-	programs->output[programs->count++] = name;
+	programs->program[programs->count++] = (struct program){.output = name};
 	return NULL;
+}
+
+static void forget_program(struct program *program)
+{
+	free(program->output);
+	free(program->page);
+}
+
+/* --html=PAGE names one page: that of the command's first program. */
+static struct ht_err *name_page(struct programs *programs, pid_t pid)
+{
+	const struct options *options = programs->options;
+	struct program *program = &programs->program[programs->count - 1];
+	const bool is_first = programs->count == 1 && !programs->of->is_child;
+	struct ht_err *err =
+		!options->html ? NULL
+			       : webpage_name(is_first ? options->page : NULL, program->output, pid,
+					 options->replace, &program->page);
+	if (err)
+		forget_program(&programs->program[--programs->count]);
+	return err;
+}
+
+/* Behind the last program, as a page takes time in which the next one would run unrecorded. */
+static void write_pages(const struct programs *programs)
+{
+	const struct options *options = programs->options;
+	for (unsigned i = 0; i < programs->count; i++) {
+		const struct program *program = &programs->program[i];
+		if (program->page && program->has_trace)
+			(void)webpage_write(
+				program->output, program->page, options->replace, options->quiet);
+	}
 }
 
 /* Nobody of ours is the parent of a child, which keeps its number from being used again. */
@@ -118,12 +158,15 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	struct ht_err *err = check_child(programs, launch->pid);
 	if (!err)
 		err = name_program(programs, launch->pid);
+	if (!err)
+		err = name_page(programs, launch->pid);
 	if (err)
 		return err;
+	struct program *program = &programs->program[programs->count - 1];
 	/* Nobody but us tells it to end. */
 	if (of->is_child)
 		child.attend = NULL;
-	session.output = programs->output[programs->count - 1];
+	session.output = program->output;
 	session.child = &child;
 	session.forks = forks_session(of->forks);
 	session.heritage = of->heritage;
@@ -136,9 +179,10 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 		err ? record_error_status(err) : record_status(programs->options, &report),
 		record_end_text(err, programs->options, &report));
 	launch->traces += report.trace_finished;
+	program->has_trace = report.trace_finished;
 	programs->execed = report.ended == REC_END_TARGET_EXEC;
 	if (err) {
-		free(programs->output[--programs->count]);
+		forget_program(&programs->program[--programs->count]);
 		return err;
 	}
 	uint64_t left_ns = programs->left_ns;
@@ -214,7 +258,8 @@ struct ht_err *programs_record(const struct programs_options *options, struct la
 		err = NULL;
 	}
 	launch_leave(launch);
+	write_pages(&programs);
 	for (unsigned i = 0; i < programs.count; i++)
-		free(programs.output[i]);
+		forget_program(&programs.program[i]);
 	return err;
 }

@@ -3,12 +3,15 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/capture/symbols.h"
+#include "attach/cli/naming.h"
+#include "attach/cli/print.h"
 #include "attach/helper/helper.h"
 #include "format/foreign.h"
 
@@ -16,17 +19,18 @@
 #define TRACE_END  ".htap"
 #define PAGE_END   ".html"
 
-struct ht_err *webpage_name(const char *trace, char **ret)
+static struct ht_err *name_after(const char *trace, char **ret)
 {
 	const size_t length = strlen(trace), end = strlen(TRACE_END);
 	const bool has_end = length > end && strcmp(trace + length - end, TRACE_END) == 0;
 	const int kept = (int)(has_end ? length - end : length);
-	return asprintf(ret, "%.*s" PAGE_END, kept, trace) < 0
-		       ? ht_err_new(HT_ERR_NOMEM, "no memory for the name of the page")
-		       : NULL;
+	if (asprintf(ret, "%.*s" PAGE_END, kept, trace) >= 0)
+		return NULL;
+	*ret = NULL;
+	return ht_err_new(HT_ERR_NOMEM, "no memory for the name of the page");
 }
 
-struct ht_err *webpage_check(const char *page, bool replace)
+static struct ht_err *check(const char *page, const char *trace, bool replace)
 {
 	char path[PATH_BYTES], name[PATH_BYTES];
 	struct stat stat;
@@ -36,10 +40,27 @@ struct ht_err *webpage_check(const char *page, bool replace)
 			"--html needs heaptap-analyze, which is not beside heaptap; install both");
 	close(fd);
 	foreign_copy(name, sizeof(name), page);
+	if (strcmp(page, trace) == 0)
+		return ht_err_new(
+			HT_ERR_USAGE, "%s is the name of the trace; name another page", name);
 	if (!replace && lstat(page, &stat) == 0)
 		return ht_err_new(HT_ERR_SYS,
-			"%s exists; replace it with -f or name another trace with -o", name);
+			"%s exists; replace it with -f or name another page: --html=PAGE", name);
 	return NULL;
+}
+
+struct ht_err *webpage_name(
+	const char *pattern, const char *trace, pid_t pid, bool replace, char **ret)
+{
+	char *page = NULL;
+	struct ht_err *err =
+		pattern ? naming_expand(pattern, pid, &page) : name_after(trace, &page);
+	if (!err)
+		err = check(page, trace, replace);
+	*ret = err ? NULL : page;
+	if (err)
+		free(page);
+	return err;
 }
 
 /* In the child. A capture blocks the signals that end it; they end this program. */
@@ -60,7 +81,7 @@ static void execute(const char *trace, const char *page, bool replace)
 	execv(path, argv);
 }
 
-int webpage_write(const char *trace, const char *page, bool replace)
+int webpage_write(const char *trace, const char *page, bool replace, bool quiet)
 {
 	int status = 0;
 	const pid_t pid = fork();
@@ -72,8 +93,11 @@ int webpage_write(const char *trace, const char *page, bool replace)
 		status = helper_reap(pid);
 	if (status < 0)
 		return 1;
-	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
+	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127) {
+		if (WEXITSTATUS(status) == 0 && !quiet)
+			print_text(stderr, "page:  %s\n", page);
 		return WEXITSTATUS(status);
+	}
 	fprintf(stderr, "heaptap: the page was not written: heaptap-analyze %s\n",
 		pid > 0 && WIFSIGNALED(status) ? "was ended by a signal" : "cannot be run");
 	return 1;

@@ -5,17 +5,18 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 #include "format/err.h"
 
-/* The page of a trace: its name with .html instead of .htap. malloc'd. */
+/* The page of a trace: what `pattern` (attach/cli/naming.h) gives for process `pid`; NULL: the name
+ * of the trace with .html instead of .htap. Checks that it can be written: HT_ERR_SYS when
+ * heaptap-analyze is missing, or when the page exists and is not to be replaced; HT_ERR_USAGE when
+ * page and trace have one name. malloc'd; NULL after an error. */
 HT_MUST_CHECK
-struct ht_err *webpage_name(const char *trace, char **ret);
+struct ht_err *webpage_name(
+	const char *pattern, const char *trace, pid_t pid, bool replace, char **ret);
 
-/* Before a capture: can the page be written? HT_ERR_SYS when heaptap-analyze is missing, or when
- * `page` exists and is not to be replaced. */
-HT_MUST_CHECK
-struct ht_err *webpage_check(const char *page, bool replace);
-
-/* Runs heaptap-analyze and waits for it; it prints its own errors. Returns its exit status. */
-int webpage_write(const char *trace, const char *page, bool replace);
+/* Runs heaptap-analyze, waits for it, and unless `quiet` prints the page's name on standard error;
+ * heaptap-analyze prints its own errors. Returns its exit status. */
+int webpage_write(const char *trace, const char *page, bool replace, bool quiet);

@@ -516,40 +516,6 @@ START_TEST(a_page_is_whole_or_not_there)
 }
 END_TEST
 
-static int attach(pid_t pid, const char *trace, char **ret_words)
-{
-	char number[16];
-	snprintf(number, sizeof(number), "%d", pid);
-	return run_program((const char *[]){run_built("heaptap"), "-p", number, "-d", "0.2s",
-				   "--html", "-o", trace, NULL},
-		ANSWER_MS, NULL, ret_words);
-}
-
-START_TEST(a_capture_writes_its_page)
-{
-	char *some = tmpdir_path("page-of.htap"), *trace = tmpdir_path("one.htap"), *words;
-	char *page = tmpdir_path("one.html");
-	struct victim victim;
-	struct stat status;
-	build_hostile(some, 0);
-	if (!make_page(some))
-		return;
-	victim_start(&victim, (const char *[]){run_built("tests/targets/actor"), NULL});
-	ck_assert_int_eq(attach(victim.pid, trace, &words), 0);
-	ck_assert_ptr_nonnull(strstr(words, "\npage:  "));
-	ck_assert(stat(page, &status) == 0 && status.st_size > 100000);
-	/* A page that is there stays, and nothing is recorded. */
-	ck_assert_int_eq(unlink(trace), 0);
-	ck_assert_int_eq(attach(victim.pid, trace, &words), 1);
-	ck_assert_ptr_nonnull(strstr(words, "one.html exists; replace it with -f"));
-	ck_assert_int_lt(access(trace, F_OK), 0);
-	ck_assert_int_eq(attach(victim.pid, "-", &words), 2);
-	ck_assert_ptr_nonnull(strstr(words, "the page needs a trace in a file"));
-	victim_prove_alive(&victim);
-	victim_stop(&victim);
-}
-END_TEST
-
 static off_t embedded_bytes(const char *directory, const char *dygraphs)
 {
 	struct stat status;
@@ -598,4 +564,4 @@ START_TEST(the_code_of_the_page)
 END_TEST
 
 HT_SUITE("integration/html", the_code_of_the_page, what_is_built_in, a_page_is_whole_or_not_there,
-	a_capture_writes_its_page, hostile_names, a_comparison, cxx)
+	hostile_names, a_comparison, cxx)

@@ -188,6 +188,32 @@ START_TEST(switches)
 }
 END_TEST
 
+START_TEST(a_page_and_its_name)
+{
+	static const struct {
+		const char *words, *page;
+	} table[] = {
+		{"attach -p 7 --html", NULL},
+		{"attach -p 7 --html -d 5s", NULL},
+		{"attach -p 7 --html=x.html", "x.html"},
+		{"attach -p 7 --html=x.html --html=y.html", "y.html"},
+		{"run --html true", NULL},
+		{"run --html=%c.html true", "%c.html"},
+		{"run --html -- x.html", NULL},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		struct options options;
+		ck_no_err(parse(table[i].words, &options));
+		ck_assert(options.html);
+		if (table[i].page)
+			ck_assert_str_eq(options.page, table[i].page);
+		else
+			ck_assert_ptr_null(options.page);
+		options_deinit(&options);
+	}
+}
+END_TEST
+
 START_TEST(children_on_request)
 {
 	struct options options;
@@ -378,6 +404,13 @@ START_TEST(wrong_words_are_named)
 		{"recover -p 7 --lossless", "--lossless: only attach and run have this option"},
 		{"verify -p 7 -f", "-f: only attach and run have this option"},
 		{"cleanup -p 7 -d 5s", "-d: only attach and run have this option"},
+		{"doctor -p 7 --html", "--html: only attach and run have this option"},
+		{"attach -p 7 --html=", "--html=: the page needs a name"},
+		{"attach -p 7 --html=-", "--html=-: the page is a file; name it"},
+		{"attach -p 7 --html=x%d", "x%d: % must be followed by"},
+		{"attach -p 7 --html x.html", "x.html: not expected here; write --html=x.html"},
+		{"run --html x.html true", "x.html: not expected here; write --html=x.html"},
+		{"attach -p 7 -o - --html=x", "--html: the page needs a trace in a file"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
 		struct options options;
@@ -421,7 +454,7 @@ END_TEST
 /* A value that the option takes. */
 static const char *value_of(const struct option_row *row)
 {
-	if (!row->argument)
+	if (!option_needs_value(row))
 		return "";
 	if (row->words)
 		return row->id == OPTION_HOOK ? "auto" : row->words;
@@ -470,7 +503,8 @@ START_TEST(help_lists_what_parses)
 			snprintf(words, sizeof(words), "%s%s --%s %s%s", command->name,
 				has_pid ? " -p 7" : "", row->name, value_of(row), word);
 			snprintf(listed, sizeof(listed), " --%s%s%s\n", row->name,
-				row->argument ? " " : "", row->argument ? row->argument : "");
+				option_needs_value(row) ? " " : "",
+				row->argument ? row->argument : "");
 			listed[strlen(listed) - 1] = '\0';
 			struct ht_err *err = parse(words, &options);
 			ck_assert_msg(!err == !!strstr(text, listed), "%s: %s", words,
@@ -517,6 +551,6 @@ START_TEST(help_of_one_command_or_all)
 END_TEST
 
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
-	children_on_request, a_page_is_waited_for, standard_output_is_a_name, commands,
-	the_text_of_a_mark, wrong_words_are_named, the_command_of_run, an_error_keeps_nothing,
-	help_lists_what_parses, help_of_one_command_or_all)
+	children_on_request, a_page_and_its_name, a_page_is_waited_for, standard_output_is_a_name,
+	commands, the_text_of_a_mark, wrong_words_are_named, the_command_of_run,
+	an_error_keeps_nothing, help_lists_what_parses, help_of_one_command_or_all)
