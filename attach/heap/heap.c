@@ -49,16 +49,9 @@ static void add_unknown(struct heap *heap, const char *allocator)
 	add(heap, &account);
 }
 
-/* The readers; each looks at a module once. */
-static const struct reader {
-	const char *allocator;
-	struct ht_err *(*read)(struct view *view, const struct module *module,
-		struct heap_account *ret, bool *ret_found);
-} readers[] = {
-	{"jemalloc", jemalloc_read},
-	{"mimalloc", mimalloc_read},
-	{"tcmalloc", tcmalloc_read},
-};
+/* Each looks at a module once. */
+static const struct reader *const readers[] = {
+	&jemalloc_reader, &mimalloc_reader, &tcmalloc_reader};
 
 #define READERS HT_ARRAY_SIZE(readers)
 
@@ -66,7 +59,7 @@ static struct ht_err *add_read(struct heap *heap, struct view *view, const struc
 	const struct reader *reader, bool *ret_found)
 {
 	struct heap_account account;
-	struct ht_err *err = reader->read(view, module, &account, ret_found);
+	struct ht_err *err = reader_read(reader, view, module, &account, ret_found);
 	if (!err && *ret_found)
 		add(heap, &account);
 	return err;
@@ -75,7 +68,7 @@ static struct ht_err *add_read(struct heap *heap, struct view *view, const struc
 static size_t reader_of(const char *allocator)
 {
 	size_t i = 0;
-	while (i < READERS && strcmp(allocator, readers[i].allocator))
+	while (i < READERS && strcmp(allocator, readers[i]->allocator))
 		i++;
 	return i;
 }
@@ -92,7 +85,7 @@ static struct ht_err *add_natives(
 			continue;
 		size_t k = reader_of(family->allocator);
 		if (k < READERS && !looked[k])
-			err = add_read(heap, view, module, &readers[k], &found[k]);
+			err = add_read(heap, view, module, readers[k], &found[k]);
 		looked[k] = true;
 		if (!err && !found[k])
 			add_unknown(heap, family->allocator);
@@ -127,7 +120,7 @@ static struct ht_err *add_plain(struct heap *heap, struct view *view, const stru
 	struct ht_err *err = NULL;
 	for (size_t i = 0; i < READERS && !is_glibc(module) && !err && !found; i++)
 		if (!found_before[i])
-			err = add_read(heap, view, module, &readers[i], &found);
+			err = add_read(heap, view, module, readers[i], &found);
 	if (err || found)
 		return err;
 	err = glibc_read(view, module, &account, &found);

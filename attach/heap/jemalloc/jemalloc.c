@@ -133,26 +133,26 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 	return err;
 }
 
-struct ht_err *jemalloc_read(
-	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
+static struct ht_err *find(
+	struct view *view, const struct module *module, void *found, size_t *ret_count)
 {
-	struct emap emap;
-	size_t count;
-	*ret = (struct heap_account){.allocator = "jemalloc"};
-	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
-	struct ht_err *err = emap_find(view, module, &emap, &count);
-	view_unlimit(view, kept);
-	*ret_found = !err && count != 0;
-	if (err || !count)
-		return err;
-	if (count > 1) {
-		account_explain(ret, "more than one map of extents was found");
-		return NULL;
-	}
+	return emap_find(view, module, found, ret_count);
+}
+
+static struct ht_err *read_found(struct view *view, void *found, struct heap_account *ret)
+{
 	struct threads threads;
-	err = threads_find(view, &threads);
+	struct ht_err *err = threads_find(view, &threads);
 	if (!err)
-		err = read_all(view, &emap, &threads, ret);
+		err = read_all(view, found, &threads, ret);
 	threads_deinit(&threads);
 	return err;
 }
+
+const struct reader jemalloc_reader = {
+	.allocator = "jemalloc",
+	.several = "more than one map of extents was found",
+	.found_bytes = sizeof(struct emap),
+	.find = find,
+	.read = read_found,
+};

@@ -7,7 +7,6 @@
 #include "attach/heap/view/walks.h"
 
 #define WALKS_MAX     4u
-#define FIND_SHARE    4u /* of the budget */
 #define MISSING_LEFT  4u /* tolerated: so many pages, and one of so many, on their way */
 #define MISSING_SHARE 64u
 
@@ -107,52 +106,53 @@ static void explain_unknown(
 					 "of the system, or is a build that heaptap does not know");
 }
 
-static struct ht_err *find(struct view *view, const struct module *module, struct miwalk *spare,
-	struct source *ret, size_t *ret_count)
+static struct ht_err *find(
+	struct view *view, const struct module *module, void *found, size_t *ret_count)
 {
-	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
-	struct ht_err *err = miheap_find(view, module, &ret->first, ret_count);
-	if (!err && !*ret_count) {
-		view->spent = false;
-		err = mimap_find(view, module, spare, &ret->map, ret_count);
-		ret->is_map = *ret_count != 0;
-	}
-	view_unlimit(view, kept);
-	return err;
+	struct walked *walked = found;
+	struct source *source = &walked->source;
+	struct ht_err *err = miheap_find(view, module, &source->first, ret_count);
+	if (err || *ret_count)
+		return err;
+	view->spent = false;
+	source->is_map = true;
+	return mimap_find(view, module, &walked->walk[0], &source->map, ret_count);
 }
 
-static struct ht_err *read_all(struct view *view, struct walked *walked, struct heap_account *ret)
+static struct ht_err *read_found(struct view *view, void *found, struct heap_account *ret)
 {
 	struct walks walks;
-	struct ht_err *err = walks_take(view, &how, walked, &walks);
+	struct walked *walked = found;
+	struct source *source = &walked->source;
+	struct ht_err *err = source->is_map ? NULL : threads_find(view, &source->threads);
+	if (!err)
+		err = walks_take(view, &how, walked, &walks);
+	if (err)
+		return err;
 	const struct miwalk *last = walks.any ? &walked->walk[walks.last] : NULL;
 	/* A page that is missing at rest is not on its way, so the reading is wrong. */
 	bool is_known = last && !is_missing_more(last) &&
 			(!last->missing || walks.moved_bytes || walked->was_whole);
-	if (!err && !view->err && is_known)
+	if (!view->err && is_known)
 		take(ret, last, walks.moved_bytes);
 	else
 		explain_unknown(ret, view, walked);
-	view->spent = false;
-	return err;
+	return NULL;
 }
 
-struct ht_err *mimalloc_read(
-	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
+static void deinit(void *found)
 {
-	struct walked walked = {0};
-	size_t count;
-	*ret = (struct heap_account){.allocator = "mimalloc"};
-	struct ht_err *err = find(view, module, &walked.walk[0], &walked.source, &count);
-	*ret_found = !err && count != 0;
-	if (count > 1)
-		account_explain(ret, "more than one list of pages was found");
-	if (!err && count == 1 && !walked.source.is_map)
-		err = threads_find(view, &walked.source.threads);
-	if (!err && count == 1)
-		err = read_all(view, &walked, ret);
-	threads_deinit(&walked.source.threads);
-	miwalk_deinit(&walked.walk[0]);
-	miwalk_deinit(&walked.walk[1]);
-	return err;
+	struct walked *walked = found;
+	threads_deinit(&walked->source.threads);
+	miwalk_deinit(&walked->walk[0]);
+	miwalk_deinit(&walked->walk[1]);
 }
+
+const struct reader mimalloc_reader = {
+	.allocator = "mimalloc",
+	.several = "more than one list of pages was found",
+	.found_bytes = sizeof(struct walked),
+	.find = find,
+	.read = read_found,
+	.deinit = deinit,
+};

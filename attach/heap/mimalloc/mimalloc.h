@@ -5,11 +5,6 @@
  */
 #pragma once
 
-#include "attach/elf/module.h"
-#include "attach/heap/view/account.h"
-#include "attach/heap/view/view.h"
+#include "attach/heap/view/reader.h"
 
-/* `*ret_found` is false if the module has no mimalloc with a known layout, or an unused one. */
-HT_MUST_CHECK
-struct ht_err *mimalloc_read(
-	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found);
+extern const struct reader mimalloc_reader;

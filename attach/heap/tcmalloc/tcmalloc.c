@@ -6,7 +6,6 @@
 #include "attach/heap/view/walks.h"
 
 #define READINGS_MAX 16u /* each costs some dozens of looks */
-#define FIND_SHARE   4u	 /* of the budget */
 #define FINDS_MAX    32u /* with the pauses between them 160 ms, a sixth of the time for a reading */
 
 struct readings {
@@ -41,9 +40,9 @@ static uint64_t moved_bytes(void *context, unsigned before, unsigned now)
 static const struct walks_how how = {
 	.max = READINGS_MAX, .is_small = true, .walk = walk, .moved_bytes = moved_bytes};
 
-static struct ht_err *read_books(
-	struct view *view, const struct tcbooks *books, struct heap_account *ret)
+static struct ht_err *read_found(struct view *view, void *found, struct heap_account *ret)
 {
+	const struct tcbooks *books = found;
 	struct readings readings = {.books = books, .moved_bytes = UINT64_MAX};
 	struct walks walks;
 	struct ht_err *err = walks_take(view, &how, &readings, &walks);
@@ -73,33 +72,22 @@ static struct ht_err *read_books(
 /* Tries again: the table of sizes is constant, but lists are inconsistent while a thread changes
  * them. */
 static struct ht_err *find(
-	struct view *view, const struct module *module, struct tcbooks *ret, size_t *ret_count)
+	struct view *view, const struct module *module, void *found, size_t *ret_count)
 {
+	struct tcbooks *books = found;
 	for (unsigned i = 1;; i++) {
-		struct ht_err *err = tcbooks_find(view, module, ret, ret_count);
-		bool is_torn = !err && !*ret_count && ret->count;
+		struct ht_err *err = tcbooks_find(view, module, books, ret_count);
+		bool is_torn = !err && !*ret_count && books->count;
 		if (!is_torn || view->spent || i == FINDS_MAX)
 			return err;
 		view_pause(view);
 	}
 }
 
-struct ht_err *tcmalloc_read(
-	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
-{
-	struct tcbooks books;
-	size_t count;
-	*ret = (struct heap_account){.allocator = "tcmalloc"};
-	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
-	struct ht_err *err = find(view, module, &books, &count);
-	view_unlimit(view, kept);
-	*ret_found = !err && count != 0;
-	if (!*ret_found)
-		return err;
-	if (count > 1)
-		account_explain(ret, "its data structures were found in more than one place");
-	else
-		err = read_books(view, &books, ret);
-	view->spent = false;
-	return err;
-}
+const struct reader tcmalloc_reader = {
+	.allocator = "tcmalloc",
+	.several = "its data structures were found in more than one place",
+	.found_bytes = sizeof(struct tcbooks),
+	.find = find,
+	.read = read_found,
+};

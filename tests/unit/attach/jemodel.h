@@ -16,7 +16,7 @@
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
-#define BOOKS_READ jemalloc_read
+#define BOOKS_READER jemalloc_reader
 #include "tests/unit/attach/madebooks.h"
 
 #define PAGE	   4096u

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An allocator's books, made up in this process, are read. Whoever includes it says by whom:
- * BOOKS_READ is mimalloc_read or its like; `self` is this process, opened, and `module` what has
- * the books' variables.
+ * BOOKS_READER is mimalloc_reader or its like; `self` is this process, opened, and `module` what
+ * has the books' variables.
  */
 #pragma once
 
@@ -39,7 +39,7 @@ static inline struct heap_account read_account(bool *ret_found)
 	struct view view;
 	struct heap_account account;
 	ck_no_err(view_init(&view, &self));
-	ck_no_err(BOOKS_READ(&view, &module, &account, ret_found));
+	ck_no_err(reader_read(&BOOKS_READER, &view, &module, &account, ret_found));
 	ck_no_err(view_deinit(&view));
 	return account;
 }

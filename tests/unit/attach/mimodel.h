@@ -15,7 +15,7 @@
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
-#define BOOKS_READ mimalloc_read
+#define BOOKS_READER mimalloc_reader
 #include "tests/unit/attach/madebooks.h"
 
 #define PAGE	  4096u

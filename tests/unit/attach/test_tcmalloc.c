@@ -16,7 +16,7 @@
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
-#define BOOKS_READ tcmalloc_read
+#define BOOKS_READER tcmalloc_reader
 #include "tests/unit/attach/madebooks.h"
 
 #define MIB	  (1024u * 1024u)
