@@ -104,8 +104,13 @@ static struct ht_err *prepare_attach(struct options *options, char **ret_page)
 static enum exit_status write_page(
 	const struct options *options, const char *page, enum exit_status status)
 {
-	const int page_status =
-		webpage_write(options->output, page, options->replace, options->quiet);
+	/* A page of a large trace takes longer than words may. */
+	alarm(0);
+	signal(SIGALRM, SIG_IGN);
+	const int page_status = webpage_write(options->output, page, options->replace);
+	bound_words(status);
+	if (page_status == 0 && !options->quiet)
+		print_text(stderr, "page:  %s\n", page);
 	return status == EXIT_DONE ? (enum exit_status)page_status : status;
 }
 

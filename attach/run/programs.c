@@ -130,9 +130,11 @@ static void write_pages(const struct programs *programs)
 	const struct options *options = programs->options;
 	for (unsigned i = 0; i < programs->count; i++) {
 		const struct program *program = &programs->program[i];
-		if (program->page && program->has_trace)
-			(void)webpage_write(
-				program->output, program->page, options->replace, options->quiet);
+		if (!program->page || !program->has_trace)
+			continue;
+		if (webpage_write(program->output, program->page, options->replace) == 0 &&
+			!options->quiet)
+			print_text(stderr, "page:  %s\n", program->page);
 	}
 }
 

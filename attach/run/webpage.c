@@ -11,7 +11,6 @@
 
 #include "attach/capture/symbols.h"
 #include "attach/cli/naming.h"
-#include "attach/cli/print.h"
 #include "attach/helper/helper.h"
 #include "format/foreign.h"
 
@@ -75,13 +74,14 @@ static void execute(const char *trace, const char *page, bool replace)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGALRM, SIG_DFL);
 	if (fd < 0)
 		return;
 	close(fd);
 	execv(path, argv);
 }
 
-int webpage_write(const char *trace, const char *page, bool replace, bool quiet)
+int webpage_write(const char *trace, const char *page, bool replace)
 {
 	int status = 0;
 	const pid_t pid = fork();
@@ -93,11 +93,8 @@ int webpage_write(const char *trace, const char *page, bool replace, bool quiet)
 		status = helper_reap(pid);
 	if (status < 0)
 		return 1;
-	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127) {
-		if (WEXITSTATUS(status) == 0 && !quiet)
-			print_text(stderr, "page:  %s\n", page);
+	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
 		return WEXITSTATUS(status);
-	}
 	fprintf(stderr, "heaptap: the page was not written: heaptap-analyze %s\n",
 		pid > 0 && WIFSIGNALED(status) ? "was ended by a signal" : "cannot be run");
 	return 1;

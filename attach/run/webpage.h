@@ -17,6 +17,5 @@ HT_MUST_CHECK
 struct ht_err *webpage_name(
 	const char *pattern, const char *trace, pid_t pid, bool replace, char **ret);
 
-/* Runs heaptap-analyze, waits for it, and unless `quiet` prints the page's name on standard error;
- * heaptap-analyze prints its own errors. Returns its exit status. */
-int webpage_write(const char *trace, const char *page, bool replace, bool quiet);
+/* Runs heaptap-analyze and waits for it; it prints its own errors. Returns its exit status. */
+int webpage_write(const char *trace, const char *page, bool replace);

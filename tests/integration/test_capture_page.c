@@ -94,6 +94,34 @@ START_TEST(an_attached_process)
 }
 END_TEST
 
+/* Stands for one that takes long: heaptap's alarm for words goes off meanwhile. */
+#define SLOW_ANALYZER "#!/bin/sh\nkill -ALRM $PPID\necho page >\"$3\"\n"
+
+START_TEST(a_page_may_take_long)
+{
+	char *directory = files_directory(), *heaptap = files_path(directory, "heaptap"), *words;
+	char *analyzer = files_path(directory, "heaptap-analyze"), number[16];
+	char *trace = files_path(directory, "slow.htap"),
+	     *page = files_path(directory, "slow.html");
+	struct victim victim;
+	files_write(analyzer, SLOW_ANALYZER);
+	ck_assert_int_eq(chmod(analyzer, 0700), 0);
+	ck_assert_int_eq(
+		run_program((const char *[]){"/bin/cp", run_built("heaptap"), heaptap, NULL},
+			RUN_MS, NULL, NULL),
+		0);
+	victim_start(&victim, (const char *[]){run_built("tests/targets/actor"), NULL});
+	snprintf(number, sizeof(number), "%d", victim.pid);
+	ck_assert_int_eq(run_program((const char *[]){heaptap, "-p", number, "-d", "0.2s", "--html",
+					     "--symbolize", "later", "-o", trace, NULL},
+				 RUN_MS, NULL, &words),
+		0);
+	files_check(page, "page\n");
+	ck_assert_msg(strstr(words, "\npage:  "), "%s", words);
+	victim_stop(&victim);
+}
+END_TEST
+
 /* heaptap run, `html`, further words; the trace is `name`. */
 static int run(const char *html, const char *name, const char *const words[], char **ret_words)
 {
@@ -170,4 +198,5 @@ START_TEST(children)
 }
 END_TEST
 
-HT_SUITE("integration/capture_page", an_attached_process, a_command, programs, children)
+HT_SUITE("integration/capture_page", an_attached_process, a_page_may_take_long, a_command, programs,
+	children)
