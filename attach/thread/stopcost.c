@@ -18,6 +18,7 @@
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/descriptor.h"
+#include "attach/thread/calls.h"
 
 #define PIECES_MAX 64u
 #define TERMINALS  0x54 /* type of terminal requests, and of FIONREAD and the like */
@@ -165,78 +166,55 @@ static enum stopcost of_ioctl(uint64_t request)
 	}
 }
 
+/* A close with SO_LINGER would end at once and cannot be restarted; an fallocate in tmpfs before
+ * Linux 6.18 returns EINTR for any stop. */
+#define NEVER_STOPPED                                                                              \
+	SYS_vfork, SYS_clone, SYS_clone3, SYS_execve, SYS_execveat, SYS_exit, SYS_exit_group,      \
+		SYS_ptrace, SYS_close, SYS_close_range, SYS_dup2, SYS_dup3, SYS_fallocate
+/* select, pselect6 and ppoll restart with the time that is left, which the kernel writes to the
+ * caller's memory. */
+#define REPEATED                                                                                   \
+	SYS_semop, SYS_msgrcv, SYS_msgsnd, SYS_select, SYS_pselect6, SYS_ppoll, SYS_pause,         \
+		SYS_rt_sigsuspend
+
 static enum stopcost of_call(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
 {
-	switch (call->nr) {
-	case SYS_vfork:
-	case SYS_clone:
-	case SYS_clone3:
-	case SYS_execve:
-	case SYS_execveat:
-	case SYS_exit:
-	case SYS_exit_group:
-	case SYS_ptrace:
-	/* SO_LINGER: the close would end at once and cannot be restarted. */
-	case SYS_close:
-	case SYS_close_range:
-	case SYS_dup2:
-	case SYS_dup3:
-	/* tmpfs before Linux 6.18 returns EINTR for any stop. */
-	case SYS_fallocate:
+	const uint64_t *arg = call->arg;
+	if (CALLS_INCLUDE(call->nr, NEVER_STOPPED))
 		return STOPCOST_NEVER;
+	if (CALLS_INCLUDE(call->nr, REPEATED))
+		return STOPCOST_REPEAT;
+	if (CALLS_INCLUDE(call->nr, CALLS_RECEIVING))
+		return on_descriptor(proc, tid, arg[0], SO_RCVTIMEO);
+	if (CALLS_INCLUDE(call->nr, CALLS_SENDING))
+		return on_descriptor(proc, tid, arg[0], SO_SNDTIMEO);
+	switch (call->nr) {
 	case SYS_ioctl:
-		return of_ioctl(call->arg[1]);
+		return of_ioctl(arg[1]);
 	case SYS_nanosleep:
 		return restarted(true, filtered);
 	case SYS_clock_nanosleep:
-		return restarted(!((int)call->arg[1] & TIMER_ABSTIME), filtered);
+		return restarted(!((int)arg[1] & TIMER_ABSTIME), filtered);
 	case SYS_poll:
-		return restarted((int)call->arg[2] > 0, filtered);
+		return restarted((int)arg[2] > 0, filtered);
 	case SYS_restart_syscall:
 		return STOPCOST_RESTART_BLOCK;
 	case SYS_futex:
 		return of_futex(call, filtered);
 	case SYS_epoll_wait:
 	case SYS_epoll_pwait:
-		return timed((int)call->arg[3] >= 0);
+		return timed((int)arg[3] >= 0);
 	case SYS_epoll_pwait2:
 	case SYS_semtimedop:
-		return timed(call->arg[3] != 0);
+		return timed(arg[3] != 0);
 	case SYS_rt_sigtimedwait:
-		return timed(call->arg[2] != 0);
+		return timed(arg[2] != 0);
 	case SYS_io_getevents:
 	case SYS_io_pgetevents:
-		return timed(call->arg[4] != 0);
+		return timed(arg[4] != 0);
 	case SYS_io_uring_enter:
 		return of_io_uring(call);
-	case SYS_semop:
-	case SYS_msgrcv:
-	case SYS_msgsnd:
-	case SYS_select:
-	case SYS_pselect6:
-	case SYS_ppoll:
-	case SYS_pause:
-	case SYS_rt_sigsuspend:
-		return STOPCOST_REPEAT;
-	case SYS_read:
-	case SYS_readv:
-	case SYS_preadv2:
-	case SYS_recvfrom:
-	case SYS_recvmsg:
-	case SYS_recvmmsg:
-	case SYS_accept:
-	case SYS_accept4:
-		return on_descriptor(proc, tid, call->arg[0], SO_RCVTIMEO);
-	case SYS_write:
-	case SYS_writev:
-	case SYS_pwritev2:
-	case SYS_sendto:
-	case SYS_sendmsg:
-	case SYS_sendmmsg:
-	case SYS_sendfile:
-	case SYS_connect:
-		return on_descriptor(proc, tid, call->arg[0], SO_SNDTIMEO);
 	case SYS_splice:
 		return of_splice(proc, tid, call);
 	default:

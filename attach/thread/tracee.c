@@ -22,6 +22,7 @@
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_tids.h"
 #include "attach/process/proc_open.h"
+#include "attach/thread/calls.h"
 
 /* Results of interrupted system calls inside the kernel (include/linux/errno.h). */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
@@ -33,45 +34,10 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_R
  * time that is left. */
 static bool repeats_after_eintr(const struct user_regs_struct *regs)
 {
-	switch (regs_call(regs)) {
-	case SYS_epoll_wait:
-	case SYS_epoll_pwait:
-	case SYS_epoll_pwait2:
-	case SYS_read:
-	case SYS_readv:
-	case SYS_preadv2:
-	case SYS_recvfrom:
-	case SYS_recvmsg:
-	case SYS_recvmmsg:
-	case SYS_write:
-	case SYS_writev:
-	case SYS_pwritev2:
-	case SYS_sendto:
-	case SYS_sendmsg:
-	case SYS_sendmmsg:
-	case SYS_sendfile:
-	case SYS_splice:
-	case SYS_connect:
-	case SYS_accept:
-	case SYS_accept4:
-	case SYS_rt_sigtimedwait:
-	case SYS_io_getevents:
-	case SYS_io_pgetevents:
-	case SYS_io_uring_enter:
-	case SYS_select:
-	case SYS_pselect6:
-	case SYS_ppoll:
-	case SYS_semop:
-	case SYS_semtimedop:
-	case SYS_msgrcv:
-	case SYS_msgsnd:
-		return true;
-	case SYS_ioctl:
-		/* A guest's processor continues where it was. */
-		return (uint32_t)regs_arg(regs, 1) == KVM_RUN;
-	default:
-		return false;
-	}
+	long nr = regs_call(regs);
+	/* KVM_RUN: a guest's processor continues where it was. */
+	return CALLS_INCLUDE(nr, CALLS_RECEIVING, CALLS_SENDING, CALLS_POLLING, SYS_splice) ||
+	       (nr == SYS_ioctl && (uint32_t)regs_arg(regs, 1) == KVM_RUN);
 }
 
 static bool eintr_by_our_stop(const struct user_regs_struct *regs)
