@@ -2,6 +2,9 @@
  *
  * heaptap-analyze source: what each line of a function accounts for.
  */
+#include <stdlib.h>
+#include <string.h>
+
 #include "analyzer/cmd_calls.h"
 #include "analyzer/export/source_json.h"
 #include "analyzer/ui/source_text.h"
@@ -17,6 +20,36 @@ struct source_places cmd_source_places(const struct option_values *values)
 	return places;
 }
 
+static int compare(const void *a, const void *b)
+{
+	const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+	return (x < y) - (x > y);
+}
+
+/* Keeps the `limit` lines with the most, in their order. */
+static struct ht_err *limit_lines(struct function *function, size_t limit)
+{
+	const size_t count = function->line_count;
+	int64_t *value = calloc(count + 1, sizeof(*value));
+	if (!value)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
+	for (size_t i = 0; i < count; i++)
+		value[i] = function->line[i].inclusive;
+	qsort(value, count, sizeof(*value), compare);
+	const int64_t least = value[limit - 1];
+	size_t equal = 0;
+	for (size_t i = 0; i < limit; i++)
+		equal += value[i] == least;
+	free(value);
+	function->line_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct function_line line = function->line[i];
+		if (line.inclusive > least || (line.inclusive == least && equal && equal--))
+			function->line[function->line_count++] = line;
+	}
+	return NULL;
+}
+
 static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened,
 	const struct function_matches *matches, const struct function *callers)
 {
@@ -30,7 +63,7 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 	return ht_err_first(err, cmd_output_close(&output, "the source"));
 }
 
-static struct ht_err *write_source(const struct option_values *values, enum cmd_format format,
+static struct ht_err *write_lines(const struct option_values *values, enum cmd_format format,
 	const struct cmd_calls *opened, const struct function_matches *matches,
 	const struct function *function)
 {
@@ -40,6 +73,25 @@ static struct ht_err *write_source(const struct option_values *values, enum cmd_
 	if (format == CMD_CSV)
 		return source_csv_write(stdout, function, &places);
 	return write_text(values, opened, matches, function);
+}
+
+static struct ht_err *write_source(const struct option_values *values, enum cmd_format format,
+	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct function *function)
+{
+	const size_t limit = option_number(values, OPTION_LINES, 0), count = function->line_count;
+	struct function limited = *function;
+	if (!limit || limit >= count)
+		return write_lines(values, format, opened, matches, function);
+	limited.line = malloc(count * sizeof(*limited.line));
+	if (!limited.line)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
+	memcpy(limited.line, function->line, count * sizeof(*limited.line));
+	struct ht_err *err = limit_lines(&limited, limit);
+	if (!err)
+		err = write_lines(values, format, opened, matches, &limited);
+	free(limited.line);
+	return err;
 }
 
 struct ht_err *cmd_source(const struct option_values *values)
