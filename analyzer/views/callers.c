@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/views/inlined.h"
+
 const struct frame *callers_frame(const struct view *view, uint32_t node)
 {
 	const uint32_t group = view->tree.node[node].group;
@@ -89,9 +91,14 @@ struct ht_err *callers_keys(const struct view *view, struct callers_key **ret)
 				       : script[view->tree.node[node].parent];
 		(*ret)[node] = key_of(view, node, next[node], script[node]);
 	}
+	struct ht_err *err = inlined_join(view, script, *ret);
 	free(next);
 	free(script);
-	return NULL;
+	if (err) {
+		free(*ret);
+		*ret = NULL;
+	}
+	return err;
 }
 
 static int compare_pointers(const char *a, const char *b)

@@ -226,6 +226,46 @@ START_TEST(a_script_tells_sites_apart)
 }
 END_TEST
 
+/* 10 s of one stack and 50 s of the other, or a minute of both. */
+static void leak_by_turns(uint32_t first, uint32_t second, bool at_once)
+{
+	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
+		const bool is_first = at_once ? i % 6 == 0 : i < 10000000000 / STEP_NS;
+		scene_malloc(&scene, 0, 0x1000 * (i + 1), 100, is_first ? first : second);
+		scene.now += STEP_NS;
+	}
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+	ck_no_err(suspects_find(view, &suspects));
+}
+
+/* V8's optimiser inlines "keep" into "add", and that into "serve": what each of them allocated in
+ * the same way is one site, unless they do it at the same time. */
+START_TEST(a_function_that_was_inlined_is_its_caller)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		const bool at_once = i & 1, is_deep = i & 2;
+		begin_sites();
+		const uint32_t serve = script(0, 1, "serve", "/srv/a.js");
+		const uint32_t add = script(serve, 2, "add", "/srv/a.js");
+		const uint32_t keep = script(add, 3, "keep", "/srv/a.js");
+		/* Builtins of the runtime lie between. */
+		const uint32_t before =
+			node(node(node(keep, 6, "trampoline"), 4, "grow"), 5, "allocate");
+		const uint32_t after = node(node(is_deep ? serve : add, 4, "grow"), 5, "allocate");
+		leak_by_turns(before, after, at_once);
+		ck_assert_uint_eq(suspects.count, at_once ? 2 : 1);
+		if (!at_once) {
+			ck_assert_uint_eq(suspects.entry[0].chains, 2);
+			ck_assert_uint_eq(sums_outstanding_blocks(&suspects.entry[0].sums), 1200);
+			ck_assert_int_eq(suspects.entry[0].suspect.class, SUSPECT_GROWING);
+			ck_assert_uint_eq(view->row[suspects.entry[0].row].sums.allocations, 1000);
+		}
+		end();
+	}
+}
+END_TEST
+
 /* An evaluator that calls itself: each way to a value has a handful of its blocks. */
 START_TEST(a_leak_over_many_chains_is_one_site)
 {
@@ -352,7 +392,8 @@ START_TEST(a_library_that_comes_back_is_one_module)
 END_TEST
 
 HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
-	a_leak_does_not_hide_behind_other_chains, a_leak_beside_a_cache_of_the_same_function,
-	a_library_that_comes_back_is_one_module, chains_with_one_caller_are_one_site,
-	a_script_tells_sites_apart, what_grows_comes_first, rows_without_memory_have_no_class,
-	what_is_freed_behind_the_window_does_not_grow, nothing_recorded_has_no_suspects)
+	a_function_that_was_inlined_is_its_caller, a_leak_does_not_hide_behind_other_chains,
+	a_leak_beside_a_cache_of_the_same_function, a_library_that_comes_back_is_one_module,
+	chains_with_one_caller_are_one_site, a_script_tells_sites_apart, what_grows_comes_first,
+	rows_without_memory_have_no_class, what_is_freed_behind_the_window_does_not_grow,
+	nothing_recorded_has_no_suspects)
