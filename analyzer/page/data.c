@@ -2,7 +2,8 @@
  *
  * The data of the page: JSON with its length before it, then tables. A table is the number of its
  * rows and its columns, one after the other, of LEB128 numbers. Keys are differences to the row
- * above; what stands in the order of keys is small then.
+ * above; what stands in the order of keys is small then. Other columns are differences to what
+ * columns before them let expect, which most often is right.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -70,9 +71,17 @@ static void put_frames(
 static void put_tree(struct writer *writer, const struct view *view, const struct fold *fold,
 	const struct page_facts *facts)
 {
+	uint32_t *depth = malloc(fold->count * sizeof(*depth));
+	if (!depth && !writer->err)
+		writer->err = ht_err_new(HT_ERR_NOMEM, "out of memory for the page");
 	put(writer, fold->count);
-	for (uint32_t i = 0; i < fold->count; i++)
-		put(writer, i - fold->page_of[view->tree.node[fold->node[i]].parent]);
+	/* How many levels the caller is above the node before. */
+	for (uint32_t i = 0; depth && i < fold->count; i++) {
+		const uint32_t caller = fold->page_of[view->tree.node[fold->node[i]].parent];
+		depth[i] = i ? depth[caller] + 1 : 0;
+		put(writer, i ? depth[i - 1] - depth[caller] : 0);
+	}
+	free(depth);
 	for (uint32_t i = 0; i < fold->count; i++) {
 		const uint32_t group = view->tree.node[fold->node[i]].group;
 		put(writer, group == UINT32_MAX ? 0 : facts->frame_of[group]);
@@ -91,6 +100,43 @@ static void put_sites(struct writer *writer, const struct page_tables *tables)
 	PUT_COLUMN(writer, count, i, site[i].peak_bytes);
 }
 
+/* `count` blocks of the mean size of `blocks` that have `bytes` together; 0 where a double has not
+ * that number. */
+static uint64_t expected_bytes(uint64_t count, uint64_t blocks, uint64_t bytes)
+{
+	uint64_t expected;
+	if (!blocks || __builtin_mul_overflow(count, bytes / blocks, &expected))
+		return 0;
+	return expected > NUMBER_MAX ? 0 : expected;
+}
+
+static uint64_t expected_of_cell(const struct cube_cell *cell, size_t i)
+{
+	if (!i || cell[i].site != cell[i - 1].site)
+		return 0;
+	const struct cube_counts *before = &cell[i - 1].counts;
+	return expected_bytes(
+		cell[i].counts.allocations, before->allocations, before->allocated_bytes);
+}
+
+static uint64_t expected_of_survivor(const struct cube_survivor *survivor, size_t i)
+{
+	if (!i || survivor[i].site != survivor[i - 1].site)
+		return 0;
+	return expected_bytes(survivor[i].blocks, survivor[i - 1].blocks, survivor[i - 1].bytes);
+}
+
+/* As if each lived from the middle of a bucket to the middle of another one. */
+static uint64_t expected_us(const struct cube_survivor *survivor, uint64_t step_us)
+{
+	const uint64_t age = (uint64_t)(survivor->death - survivor->birth);
+	return expected_bytes(survivor->blocks, 1, age * step_us);
+}
+
+#define PUT_DIFFERENCES(writer, count, i, value, expected)                                         \
+	for (size_t i = 0; i < (count); i++)                                                       \
+	put_signed((writer), (int64_t)(value) - (int64_t)(expected))
+
 static void put_cells(struct writer *writer, const struct page_tables *tables)
 {
 	const struct cube_cell *cell = tables->cell;
@@ -101,16 +147,19 @@ static void put_cells(struct writer *writer, const struct page_tables *tables)
 		const bool is_first = !i || cell[i].site != cell[i - 1].site;
 		put(writer, cell[i].bucket - (is_first ? 0 : cell[i - 1].bucket));
 	}
-	PUT_COLUMN(writer, count, i, cell[i].counts.samples);
 	PUT_COLUMN(writer, count, i, cell[i].counts.allocations);
-	PUT_COLUMN(writer, count, i, cell[i].counts.allocated_bytes);
-	PUT_COLUMN(writer, count, i, cell[i].counts.frees);
-	PUT_COLUMN(writer, count, i, cell[i].counts.freed_bytes);
+	PUT_DIFFERENCES(writer, count, i, cell[i].counts.samples, cell[i].counts.allocations);
+	PUT_DIFFERENCES(
+		writer, count, i, cell[i].counts.allocated_bytes, expected_of_cell(cell, i));
+	PUT_DIFFERENCES(writer, count, i, cell[i].counts.frees, cell[i].counts.allocations);
+	PUT_DIFFERENCES(writer, count, i, cell[i].counts.freed_bytes,
+		expected_bytes(cell[i].counts.frees, cell[i].counts.allocations,
+			cell[i].counts.allocated_bytes));
 	PUT_COLUMN(writer, count, i, cell[i].counts.temporary);
 	PUT_COLUMN(writer, count, i, cell[i].counts.lifetime_us);
 }
 
-static void put_survivors(struct writer *writer, const struct page_tables *tables)
+static void put_survivors(struct writer *writer, const struct page_tables *tables, uint64_t step_us)
 {
 	const struct cube_survivor *survivor = tables->survivor;
 	const size_t count = tables->survivor_count;
@@ -122,9 +171,10 @@ static void put_survivors(struct writer *writer, const struct page_tables *table
 	}
 	PUT_COLUMN(writer, count, i, (uint64_t)survivor[i].death - survivor[i].birth);
 	PUT_COLUMN(writer, count, i, survivor[i].blocks);
-	PUT_COLUMN(writer, count, i, survivor[i].bytes);
+	PUT_DIFFERENCES(writer, count, i, survivor[i].bytes, expected_of_survivor(survivor, i));
 	PUT_COLUMN(writer, count, i, survivor[i].temporary);
-	PUT_COLUMN(writer, count, i, survivor[i].lifetime_us);
+	PUT_DIFFERENCES(
+		writer, count, i, survivor[i].lifetime_us, expected_us(&survivor[i], step_us));
 }
 
 static uint64_t before_frees(const struct cube *cube, size_t bucket)
@@ -194,7 +244,7 @@ struct ht_err *page_data(struct bytes_out *out, const struct view *view,
 		put_tree(&writer, view, &fold, &facts);
 		put_sites(&writer, &tables);
 		put_cells(&writer, &tables);
-		put_survivors(&writer, &tables);
+		put_survivors(&writer, &tables, view->analysis->cube.step_ns / 1000);
 		put_timeline(&writer, view->analysis);
 		err = writer.err;
 	}

@@ -131,15 +131,65 @@ const Decode = (() => {
 	}
 
 	function readTree(input) {
-		const tree = table(input, ["parent", "frame"]);
+		const tree = table(input, ["up", "frame"]);
 		/* Loops: the mapping of typed arrays is ten times slower. */
-		tree.parent = new Int32Array(tree.parent);
+		tree.parent = new Int32Array(tree.count);
 		tree.frame = new Int32Array(tree.frame);
-		for (let i = 0; i < tree.count; i++) {
-			tree.parent[i] = i - tree.parent[i];
+		/* Calls from the root to the node before. */
+		const chain = new Int32Array(tree.count + 1);
+		for (let i = 0, depth = 0; i < tree.count; i++) {
+			const caller = i ? depth - tree.up[i] : 0;
+			tree.parent[i] = i ? chain[caller] : 0;
+			depth = i ? caller + 1 : 0;
+			chain[depth] = i;
 			tree.frame[i]--;
 		}
+		delete tree.up;
 		return tree;
+	}
+
+	function signed(bits) {
+		return bits % 2 ? -(bits + 1) / 2 : bits / 2;
+	}
+
+	/* expected_bytes of data.c: it is exact below 2^53. */
+	function expected(count, blocks, bytes) {
+		const product = blocks ? count * Math.floor(bytes / blocks) : 0;
+		return product > Number.MAX_SAFE_INTEGER ? 0 : product;
+	}
+
+	function readCells(input) {
+		const cell = table(input, ["site", "bucket", "allocations", "samples",
+			"allocatedBytes", "frees", "freedBytes", "temporary", "lifetimeUs"]);
+		cell.site = addUp(cell.site);
+		cell.bucket = addUpWithin(cell.site, cell.bucket);
+		const {site, allocations, samples, allocatedBytes, frees, freedBytes} = cell;
+		for (let i = 0; i < cell.count; i++) {
+			const calls = allocations[i];
+			samples[i] = calls + signed(samples[i]);
+			allocatedBytes[i] = signed(allocatedBytes[i]) + (i && site[i] === site[i - 1]
+				? expected(calls, allocations[i - 1], allocatedBytes[i - 1]) : 0);
+			frees[i] = calls + signed(frees[i]);
+			freedBytes[i] = signed(freedBytes[i]) +
+				expected(frees[i], calls, allocatedBytes[i]);
+		}
+		return cell;
+	}
+
+	function readSurvivors(input, stepUs) {
+		const survivor = table(input, ["site", "birth", "age", "blocks", "bytes",
+			"temporary", "lifetimeUs"]);
+		survivor.site = addUp(survivor.site);
+		survivor.birth = addUpWithin(survivor.site, survivor.birth);
+		survivor.death = new Int32Array(survivor.count);
+		const {site, birth, death, age, blocks, bytes, lifetimeUs} = survivor;
+		for (let i = 0; i < survivor.count; i++) {
+			death[i] = birth[i] + age[i];
+			bytes[i] = signed(bytes[i]) + (i && site[i] === site[i - 1]
+				? expected(blocks[i], blocks[i - 1], bytes[i - 1]) : 0);
+			lifetimeUs[i] = signed(lifetimeUs[i]) + expected(blocks[i], 1, age[i] * stepUs);
+		}
+		return survivor;
 	}
 
 	function readTimeline(input) {
@@ -147,8 +197,7 @@ const Decode = (() => {
 			"rss", "anonymous", "file", "shared", "swap", "majorFaults", "cgroup", "beforeFrees"]);
 		let live = 0;
 		for (let i = 0; i < line.count; i++) {
-			const bits = line.live[i];
-			live += bits % 2 ? -(bits + 1) / 2 : bits / 2;
+			live += signed(line.live[i]);
 			line.live[i] = live;
 		}
 		return line;
@@ -162,17 +211,8 @@ const Decode = (() => {
 		const tree = readTree(input);
 		const site = table(input, ["node", "thread", "hook", "size", "peak"]);
 		site.node = addUp(site.node);
-		const cell = table(input, ["site", "bucket", "samples", "allocations",
-			"allocatedBytes", "frees", "freedBytes", "temporary", "lifetimeUs"]);
-		cell.site = addUp(cell.site);
-		cell.bucket = addUpWithin(cell.site, cell.bucket);
-		const survivor = table(input, ["site", "birth", "age", "blocks", "bytes",
-			"temporary", "lifetimeUs"]);
-		survivor.site = addUp(survivor.site);
-		survivor.birth = addUpWithin(survivor.site, survivor.birth);
-		survivor.death = new Int32Array(survivor.count);
-		for (let i = 0; i < survivor.count; i++)
-			survivor.death[i] = survivor.birth[i] + survivor.age[i];
+		const cell = readCells(input);
+		const survivor = readSurvivors(input, Math.floor(facts.window.bucket_ns / 1000));
 		const timeline = readTimeline(input);
 		return {facts, frame, tree, site, cell, survivor, timeline,
 			buckets: timeline.count, stepNs: facts.window.bucket_ns,

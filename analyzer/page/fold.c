@@ -6,7 +6,7 @@
 /* Of a site with more chains the small ones may be folded. */
 #define CHAINS_OF_SUSPECT 64u
 
-enum { IS_USED = 1, IS_SUSPECT = 2 };
+enum { IS_USED = 1, IS_SUSPECT = 2, IS_KEPT = 4 };
 
 uint32_t fold_node(const struct view *view, uint32_t site)
 {
@@ -34,21 +34,48 @@ static void mark_nodes(const struct view *view, const struct suspects *suspects,
 	}
 }
 
-static void number_nodes(
-	struct fold *fold, const struct view *view, const struct sums *total, const uint8_t *mark)
+/* Callees that are kept: the first of each node, and the next one of the same caller; 0: none. */
+struct callees {
+	uint32_t *first, *next;
+};
+
+static void choose_nodes(struct fold *fold, const struct view *view, const struct sums *total,
+	uint8_t *mark, const struct callees *callees)
 {
-	fold->page_of[0] = fold->node[0] = 0;
-	fold->count = 1;
-	for (uint32_t i = 1; i < view->tree.count; i++) {
+	for (uint32_t i = (uint32_t)view->tree.count; --i;) {
 		const bool is_large = total[i].allocated_bytes >= fold->least_bytes;
-		if ((mark[i] & IS_USED && is_large) || mark[i] & IS_SUSPECT) {
-			fold->node[fold->count] = i;
-			fold->page_of[i] = fold->count++;
+		const uint32_t parent = view->tree.node[i].parent;
+		if (!(mark[i] & IS_USED && is_large) && !(mark[i] & IS_SUSPECT)) {
+			fold->folded += mark[i] & IS_USED;
 			continue;
 		}
-		fold->page_of[i] = fold->page_of[view->tree.node[i].parent];
-		fold->folded += mark[i] & IS_USED;
+		mark[i] |= IS_KEPT;
+		callees->next[i] = callees->first[parent];
+		callees->first[parent] = i;
 	}
+}
+
+/* Callers of kept nodes are kept, and have smaller numbers. */
+static void number_nodes(struct fold *fold, const struct view *view, const uint8_t *mark,
+	const struct callees *callees)
+{
+	const struct tree_node *node = view->tree.node;
+	for (uint32_t at = 0;;) {
+		fold->node[fold->count] = at;
+		fold->page_of[at] = fold->count++;
+		if (callees->first[at]) {
+			at = callees->first[at];
+			continue;
+		}
+		while (at && !callees->next[at])
+			at = node[at].parent;
+		if (!at)
+			break;
+		at = callees->next[at];
+	}
+	for (uint32_t i = 1; i < view->tree.count; i++)
+		if (!(mark[i] & IS_KEPT))
+			fold->page_of[i] = fold->page_of[node[i].parent];
 }
 
 struct ht_err *fold_init(struct fold *fold, const struct view *view,
@@ -59,21 +86,26 @@ struct ht_err *fold_init(struct fold *fold, const struct view *view,
 	struct sums *own = calloc(count, sizeof(*own));
 	struct sums *total = calloc(count, sizeof(*total));
 	uint8_t *mark = calloc(count, sizeof(*mark));
+	const struct callees callees = {
+		calloc(count, sizeof(*callees.first)), calloc(count, sizeof(*callees.next))};
 	*fold = (struct fold){.page_of = calloc(count, sizeof(*fold->page_of)),
 		.node = calloc(count, sizeof(*fold->node)),
 		.least_bytes = least_bytes};
-	if (!(own && total && mark && fold->page_of && fold->node))
+	if (!(own && total && mark && callees.first && callees.next && fold->page_of && fold->node))
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", count);
 	if (!err) {
 		for (uint32_t i = 0; i < view->analysis->cube.site_count; i++)
 			sums_add(&own[fold_node(view, i)], &view->sums[i]);
 		tree_totals(&view->tree, own, total);
 		mark_nodes(view, suspects, mark);
-		number_nodes(fold, view, total, mark);
+		choose_nodes(fold, view, total, mark, &callees);
+		number_nodes(fold, view, mark, &callees);
 	}
 	free(own);
 	free(total);
 	free(mark);
+	free(callees.first);
+	free(callees.next);
 	return err;
 }
 

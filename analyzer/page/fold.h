@@ -10,7 +10,8 @@
 
 struct fold {
 	uint32_t *page_of; /* by node of the view's tree: node of the page; 0: the root */
-	uint32_t *node;	   /* by node of the page: node of the view's tree, in their order */
+	uint32_t *node;	   /* by node of the page: node of the view's tree; each is followed by
+			    * what it calls */
 	uint32_t count;
 	uint32_t folded;      /* nodes with figures that the page does not have */
 	uint64_t least_bytes; /* what a node has to have allocated; 0: all are there */

@@ -4,6 +4,7 @@
  */
 #include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"
+#include "tests/support/random.h"
 #include "tests/unit/analyzer/scene.h"
 
 #include <stdlib.h>
@@ -104,5 +105,54 @@ START_TEST(a_page_is_folded_until_it_is_small_enough)
 }
 END_TEST
 
-HT_SUITE("analyzer/page", what_is_folded_is_in_its_callers,
+#define SLOTS 500u
+#define LIVES 60000u
+
+/* A cache: a block of one of few sizes lives as long as chance has it, over many buckets. Returns
+ * the bytes of the page. */
+static uint64_t bytes_of_cache(uint32_t lives, size_t *ret_survivors)
+{
+	struct scene scene;
+	struct page_result result;
+	uint64_t random = 7, size[SLOTS] = {0};
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/bin/target", "12345678901234567890", 0x400000, 0x800000);
+	tracebuild_thread(&scene.trace, SCENE_TID(0), "worker");
+	const uint32_t node = tracebuild_node(&scene.trace, 0, 0x400100);
+	for (uint32_t i = 0; i < lives; i++) {
+		const uint64_t slot = random_below(&random, SLOTS), addr = 0x10000 + slot * 0x1000;
+		if (size[slot])
+			scene_free(&scene, 0, addr, size[slot]);
+		size[slot] = 64u << random_below(&random, 3);
+		scene.now += 1 + random_below(&random, 1u << 20);
+		scene_malloc(&scene, 0, addr, size[slot], node);
+	}
+	struct analysis *analysis = scene_analyze(&scene);
+	struct view *view = scene_view(analysis, NULL);
+	*ret_survivors = analysis->cube.survivor_count;
+	free(written(view, PAGE_BYTES_MAX, &result));
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+	return result.bytes;
+}
+
+START_TEST(what_can_be_expected_takes_no_room)
+{
+	size_t none, survivors;
+	if (!page_is_built()) {
+		printf("skipped: page: this build has no libjs-dygraphs\n");
+		return;
+	}
+	const uint64_t frame = bytes_of_cache(1, &none);
+	const uint64_t bytes = bytes_of_cache(LIVES, &survivors) - frame;
+	ck_assert_uint_eq(none, 0);
+	ck_assert_uint_gt(survivors, LIVES / 4);
+	/* 6.2 of base64 each; 7.7 with plain columns. */
+	ck_assert_uint_lt(bytes, survivors * 7);
+}
+END_TEST
+
+HT_SUITE("analyzer/page", what_is_folded_is_in_its_callers, what_can_be_expected_takes_no_room,
 	a_page_is_folded_until_it_is_small_enough)
