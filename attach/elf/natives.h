@@ -70,8 +70,8 @@ struct natives {
 	size_t guard_count;   /* may exceed the array by one */
 	uint32_t given;	      /* functions that the user has named (given.h), by index: found */
 	uint32_t given_twice; /* found more than once */
-	raddr_t again;	      /* function that frees cached blocks again (family.h); 0: none */
-	uint64_t again_bytes;
+	raddr_t frees_again;  /* function that frees cached blocks again (family.h); 0: none */
+	uint64_t frees_again_bytes;
 	struct startcode start; /* of the executable */
 	raddr_t eh_frame;	/* loaded address of the section .eh_frame; 0: none */
 	uint64_t eh_frame_bytes;

@@ -182,8 +182,8 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 			symbol->st_size, name);
 	}
 	if (module->executable && family_frees_again(name)) {
-		reading->natives->again = addr;
-		reading->natives->again_bytes = symbol->st_size;
+		reading->natives->frees_again = addr;
+		reading->natives->frees_again_bytes = symbol->st_size;
 	}
 	v8_note(&reading->natives->v8, addr, symbol->st_size, name);
 	given_note(reading, addr, name);
@@ -283,9 +283,9 @@ static void natives_settle(struct natives *natives, struct presence presence[FAM
 	for (size_t i = 0; i < natives->count; i++) {
 		struct native *native = &natives->native[i];
 		bool again = kept && natives->native[kept - 1].addr == native->addr;
-		bool believed =
+		bool is_believable =
 			is_believed(&presence[family_index(native->family)], native->family);
-		if (believed && !again && native->role != FAMILY_USABLE)
+		if (is_believable && !again && native->role != FAMILY_USABLE)
 			natives->native[kept++] = *native;
 		else
 			free(native->name);

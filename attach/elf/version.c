@@ -100,7 +100,7 @@ struct ht_err *version_read(const struct proc *proc, const struct dynamic *dynam
 	if (!dynamic->versym ||
 		!part_read(&reading, dynamic->versym + index * sizeof(word), &word, sizeof(word)))
 		return reading.err;
-	ret->told = true;
+	ret->has_versions = true;
 	ret->hidden = word & HIDDEN_BIT;
 	ret->index = word & INDEX_MASK;
 	if (ret->index >= FIRST_INDEX && !find_defined(&reading, ret))
@@ -110,7 +110,7 @@ struct ht_err *version_read(const struct proc *proc, const struct dynamic *dynam
 
 enum version_match version_match(const struct version *wanted, const struct version *defined)
 {
-	if (!defined->told)
+	if (!defined->has_versions)
 		return VERSION_SAME;
 	if (!wanted->hash)
 		return defined->index < UNSURE_INDEX ? VERSION_SAME : VERSION_UNSURE;

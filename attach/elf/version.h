@@ -11,7 +11,7 @@
 
 /* The version of one symbol. */
 struct version {
-	bool told; /* the module has versions */
+	bool has_versions; /* of the module */
 	bool hidden;
 	uint16_t index; /* in the module's tables; below 2: no version of its own */
 	uint32_t hash;	/* 0: no version */

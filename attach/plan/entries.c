@@ -178,13 +178,14 @@ static void pass_again(const struct survey *survey, struct entry *entry)
 {
 	const struct module *module = modules_find(&survey->modules, entry->addr);
 	const struct natives *natives = &module->natives;
-	if (entry->hook != ABI_HOOK_FREE || !natives->again || natives->again_bytes > INT32_MAX ||
+	if (entry->hook != ABI_HOOK_FREE || !natives->frees_again ||
+		natives->frees_again_bytes > INT32_MAX ||
 		survey->coverage.function[entry->function].native->family->prefix[0] ||
 		survey->coverage.function[entry->function].native->family->given)
 		return;
 	for (size_t i = 0; i < entry->place_count; i++) {
-		entry->place[i].passed = natives->again;
-		entry->place[i].passed_bytes = (uint32_t)natives->again_bytes;
+		entry->place[i].passed = natives->frees_again;
+		entry->place[i].passed_bytes = (uint32_t)natives->frees_again_bytes;
 	}
 }
 

@@ -101,19 +101,19 @@ static struct ht_err *read_counts(const struct proc *proc, char **ret)
  * fork(2) copies no file pages. They must not change in between. */
 static struct ht_err *compare_counts(const struct proc *proc, const struct proc *other, bool *ret)
 {
-	bool told = false;
+	bool is_steady = false;
 	struct ht_err *err = NULL;
-	for (unsigned tries = 0; !err && !told && tries < COUNTS_TRIES; tries++) {
+	for (unsigned tries = 0; !err && !is_steady && tries < COUNTS_TRIES; tries++) {
 		char *text[3] = {0};
 		const struct proc *of[] = {proc, other, proc};
 		for (size_t i = 0; !err && i < HT_ARRAY_SIZE(of); i++)
 			err = read_counts(of[i], &text[i]);
-		told = !err && strcmp(text[0], text[2]) == 0;
-		*ret = told && strcmp(text[0], text[1]) == 0;
+		is_steady = !err && strcmp(text[0], text[2]) == 0;
+		*ret = is_steady && strcmp(text[0], text[1]) == 0;
 		for (size_t i = 0; i < HT_ARRAY_SIZE(of); i++)
 			free(text[i]);
 	}
-	return err || told ? err : unknown_sharing(other->pid);
+	return err || is_steady ? err : unknown_sharing(other->pid);
 }
 
 /* Arguments, environment and auxiliary vector stay with the memory and with each copy of it. */
@@ -188,7 +188,7 @@ struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)
 /* --- copies of it --------------------------------------------------------------------------------
  */
 
-enum runs { RUNS_OTHER, RUNS_SAME, RUNS_UNTOLD, RUNS_UNSEEN };
+enum runs { RUNS_OTHER, RUNS_SAME, RUNS_HIDDEN, RUNS_UNKNOWN };
 
 /* One call for each of the many processes that are not kin. The program of an ended main thread is
  * unknown: then other threads decide, each of which is a link of the directory. */
@@ -205,9 +205,9 @@ static enum runs what_runs(const struct proc *proc, pid_t other)
 			       ? RUNS_SAME
 			       : RUNS_OTHER;
 	if (errno == EACCES || errno == EPERM)
-		return RUNS_UNTOLD;
+		return RUNS_HIDDEN;
 	if (errno != ENOENT && errno != ESRCH)
-		return RUNS_UNSEEN;
+		return RUNS_UNKNOWN;
 	snprintf(path, sizeof(path), "/proc/%d/task", other);
 	return errno == ENOENT && stat(path, &task) == 0 && task.st_nlink > 3 ? RUNS_SAME
 									      : RUNS_OTHER;
@@ -244,24 +244,24 @@ static bool is_closed_child(const struct proc *proc, pid_t other)
 static struct ht_err *is_forked_since(
 	const struct proc *proc, pid_t other, uint64_t start_ticks, bool *ret)
 {
-	struct proc heir;
+	struct proc candidate;
 	enum runs runs = what_runs(proc, other);
 
 	*ret = false;
 	if (runs == RUNS_OTHER)
 		return NULL;
-	struct ht_err *err = proc_open(other, &heir);
-	bool is = !err && heir.start_ticks >= start_ticks;
+	struct ht_err *err = proc_open(other, &candidate);
+	bool is = !err && candidate.start_ticks >= start_ticks;
 
 	/* The caller names a process that exists but cannot be opened. */
 	if (err)
 		is = err->code != HT_ERR_REFUSED && err->code != HT_ERR_TARGET_GONE;
 	else if (runs == RUNS_SAME)
-		is &= heir.exe_ino == proc->exe_ino && heir.exe_dev == proc->exe_dev;
-	else if (runs == RUNS_UNTOLD)
+		is &= candidate.exe_ino == proc->exe_ino && candidate.exe_dev == proc->exe_dev;
+	else if (runs == RUNS_HIDDEN)
 		is &= is_closed_child(proc, other);
 	ht_err_free(err);
-	proc_close(&heir);
+	proc_close(&candidate);
 	*ret = is;
 	return NULL;
 }

@@ -11,7 +11,7 @@
 #define PLACES_MAX    4096u
 #define MAP_MAX	      (1ull << 40) /* larger mappings belong to something else */
 #define FITS_EACH     256u	   /* comparisons with a place that cost one look */
-#define STRANGERS     4u	   /* entries of the root for addresses that were given back */
+#define UNKNOWN_MAX   4u	   /* entries of the root for addresses that were given back */
 
 /* Entries of the root that may be in use: those for mapped addresses. */
 struct places {
@@ -68,19 +68,19 @@ static bool fits(const struct search *search, const struct emap_shape *shape,
 {
 	const struct words *words = &search->words;
 	raddr_t root = at - index * sizeof(raddr_t), hi = root + emap_node_bytes(shape, 0);
-	size_t known = 0, strange = 0;
+	size_t known = 0, unknown = 0;
 	if (root < search->lo || root > at || hi > search->hi)
 		return false;
-	for (size_t i = 0; i < words->count && strange <= known + STRANGERS; i++) {
+	for (size_t i = 0; i < words->count && unknown <= known + UNKNOWN_MAX; i++) {
 		raddr_t other = words->addr + words->index[i] * sizeof(raddr_t);
 		if (other < root || other >= hi)
 			continue;
 		uint64_t k = (other - root) / sizeof(raddr_t);
 		bool is_known = places->bit[k / 64] >> k % 64 & 1;
 		known += is_known;
-		strange += !is_known;
+		unknown += !is_known;
 	}
-	return strange <= known + STRANGERS;
+	return unknown <= known + UNKNOWN_MAX;
 }
 
 /* Programs have arrays of pointers; reading behind each would cost too much. */

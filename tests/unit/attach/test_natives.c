@@ -526,7 +526,7 @@ START_TEST(names_of_a_whole_program_are_found)
 		&view);
 	const struct natives *natives = &view.program->natives;
 	ck_assert_uint_eq(natives->guard_count, 2);
-	ck_assert(natives->again && natives->debug);
+	ck_assert(natives->frees_again && natives->debug);
 	view_close(&view);
 }
 END_TEST

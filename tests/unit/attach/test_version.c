@@ -68,7 +68,7 @@ static struct version version_at(uint32_t index)
 static void check(uint32_t index, uint32_t hash, const char *name, bool hidden)
 {
 	struct version version = version_at(index);
-	ck_assert(version.told);
+	ck_assert(version.has_versions);
 	ck_assert_uint_eq(version.hash, hash);
 	ck_assert_str_eq(version.name, name);
 	ck_assert_int_eq(version.hidden, hidden);
@@ -90,9 +90,9 @@ START_TEST(tables_that_are_damaged)
 {
 	setup();
 	dynamic.versym = 0;
-	ck_assert(!version_at(2).told);
+	ck_assert(!version_at(2).has_versions);
 	setup();
-	ck_assert(!version_at(UINT32_MAX).told); /* beyond the module */
+	ck_assert(!version_at(UINT32_MAX).has_versions); /* beyond the module */
 	tables.defined[1].aux.vda_name = UINT32_MAX;
 	check(2, 101, "", false);
 	tables.defined[0].def.vd_next = UINT32_MAX;
@@ -110,10 +110,11 @@ END_TEST
 
 START_TEST(which_definition_is_taken)
 {
-	const struct version none = {0}, glibc = {.told = true, .index = 2, .hash = 7, .name = "G"},
-			     other = {.told = true, .index = 3, .hash = 8, .name = "O"},
-			     twin = {.told = true, .index = 3, .hash = 7, .name = "T"},
-			     base = {.told = true, .index = 1};
+	const struct version none = {0},
+			     glibc = {.has_versions = true, .index = 2, .hash = 7, .name = "G"},
+			     other = {.has_versions = true, .index = 3, .hash = 8, .name = "O"},
+			     twin = {.has_versions = true, .index = 3, .hash = 7, .name = "T"},
+			     base = {.has_versions = true, .index = 1};
 	struct version strict = glibc, old = base;
 	strict.hidden = old.hidden = true;
 	ck_assert_int_eq(version_match(&glibc, &none), VERSION_SAME);
