@@ -91,12 +91,22 @@ static char *name_lambda(const char *name)
 	return readable;
 }
 
+/* gcc's copies of a function, for constants or without parameters, are that function. */
+static void cut_clone(char *readable)
+{
+	char *clone = strstr(readable, " [clone ");
+	if (clone)
+		*clone = '\0';
+}
+
 char *demangle(const char *name)
 {
 	if (name[0] != '_' || (name[1] != 'Z' && name[1] != 'R') ||
 		strnlen(name, MANGLED_MAX) == MANGLED_MAX)
 		return NULL;
 	char *readable = cplus_demangle(name, DMGL_PARAMS | DMGL_ANSI | DMGL_AUTO);
+	if (readable)
+		cut_clone(readable);
 	char *lambda = readable ? name_lambda(readable) : NULL;
 	if (!lambda)
 		return readable;

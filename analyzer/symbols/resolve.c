@@ -156,9 +156,12 @@ static struct ht_err *name_function(
  * symbol says more. */
 static bool says_more(const char *symbol, struct rec_string name)
 {
+	static const char call[] = "operator()"; /* of a lambda: its own parentheses say nothing */
 	bool mangled = !strncmp(symbol, "_Z", 2) || !strncmp(symbol, "_R", 2);
-	return !name.length || (mangled && !memchr(name.data, ':', name.length) &&
-				       !memchr(name.data, '(', name.length));
+	bool is_call = name.length == sizeof(call) - 1 && !memcmp(name.data, call, name.length);
+	return !name.length ||
+	       (mangled && (is_call || (!memchr(name.data, ':', name.length) &&
+					       !memchr(name.data, '(', name.length))));
 }
 
 static struct ht_err *resolve_place(struct source *source, struct strings *strings, uint64_t offset,

@@ -33,6 +33,9 @@ START_TEST(lambdas)
 	check("_ZZ4mainENKUliE0_clEi", "lambda in main()");
 	check("_ZZN3foo3barEiENKUlvE_clEv", "lambda in foo::bar(int)");
 	check("_ZZNK3foo3barEiENKUlvE_clEv", "lambda in foo::bar(int) const");
+	/* gcc's copies */
+	check("_ZZ4mainENKUlvE8_clEv.isra.0", "lambda in main()");
+	check("_ZN3foo3barEi.part.0.cold", "foo::bar(int)");
 	/* clang's */
 	check("_ZZ4mainENK3$_0clEi", "lambda in main()");
 	check("_ZZ4mainENKUlT_E_clIiEEDaS_", "lambda in main()");

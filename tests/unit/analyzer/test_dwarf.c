@@ -144,6 +144,35 @@ START_TEST(an_inlined_lambda_is_called_by_the_function_around_it)
 }
 END_TEST
 
-HT_SUITE("analyzer/dwarf", an_inlined_lambda_is_called_by_the_function_around_it,
+/* One that stands by itself is "operator()" to DWARF; the symbol of gcc's copy says of which
+ * function. */
+START_TEST(a_lambda_of_its_own_is_called_by_the_function_around_it)
+{
+	static const char source[] = "void *volatile kept;\n"
+				     "__attribute__((noinline)) void around(int n) {\n"
+				     "auto f = [=](int i) __attribute__((noinline)) {\n"
+				     "kept = __builtin_malloc(i + n); };\n"
+				     "f(n); f(n + 1); __asm__ volatile(\"\" ::: \"memory\"); }\n"
+				     "int main(int c, char **) { around(c); return 0; }\n";
+	const char *const command[] = {"g++", "-x", "c++", "-O2", "-g", "-Wl,--build-id", NULL};
+	char *linked = compile_or_skip("lambdas", command, source);
+	if (!linked)
+		return;
+	struct module_file file;
+	uint32_t count;
+	GElf_Sym symbol = module_file_symbol(linked, "_ZZ6aroundiENKUliE_clEi.isra.0");
+	module_file_read(&file, linked);
+	const struct symbol_frame *frame =
+		module_file_frames(&file, symbol.st_value + symbol.st_size - 1, &count);
+	ck_assert_uint_eq(count, 1);
+	ck_assert_str_eq(frame[0].function, "lambda in around(int)");
+	ck_assert_ptr_nonnull(frame[0].file);
+	module_file_end(&file);
+	free(linked);
+}
+END_TEST
+
+HT_SUITE("analyzer/dwarf", a_lambda_of_its_own_is_called_by_the_function_around_it,
+	an_inlined_lambda_is_called_by_the_function_around_it,
 	functions_that_the_linker_dropped_name_nothing,
 	functions_that_the_linker_dropped_name_nothing_clang)
