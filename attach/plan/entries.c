@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "attach/inject/remote.h"
-#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/plan/callees.h"
 #include "attach/plan/clobbers.h"
