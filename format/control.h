@@ -78,6 +78,7 @@ enum control_phase {
 	CONTROL_RECORDING,
 	CONTROL_DETACHING, /* the window has ended; the process is being left */
 	CONTROL_ENDED,	   /* the trace is whole, and the process was left */
+	CONTROL_NAMING,	   /* the process was left; names are being written into the trace */
 	CONTROL_PHASES
 };
 

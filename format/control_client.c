@@ -19,6 +19,7 @@
 
 #define QUEUE_PATIENCE_NS (5 * NS_PER_S)
 #define QUEUE_PAUSE_NS	  2000000
+#define MEANWHILE_MS	  500
 
 static size_t places(char (*ret)[CONTROL_PATH_MAX])
 {
@@ -195,22 +196,31 @@ static int left_ms(uint64_t end_ns)
 
 enum step { STEP_DONE, STEP_LATE, STEP_CLOSED };
 
-static enum step await(int fd, short events, uint64_t end_ns)
+/* How long to wait, and what to call meanwhile; NULL: nothing. */
+struct patience {
+	uint64_t end_ns; /* 0: for ever */
+	void (*meanwhile)(void *context);
+	void *context;
+};
+
+static enum step await(int fd, short events, const struct patience *patience)
 {
 	for (;;) {
-		int wait_ms = left_ms(end_ns);
+		int wait_ms = patience->meanwhile ? MEANWHILE_MS : left_ms(patience->end_ns);
 		struct pollfd pollfd = {.fd = fd, .events = events};
 		int ready = poll(&pollfd, 1, wait_ms);
 		if (ready > 0)
 			return STEP_DONE;
 		if (ready < 0 && errno != EINTR)
 			return STEP_CLOSED;
-		if (ready == 0 && left_ms(end_ns) == 0)
+		if (ready == 0 && patience->meanwhile)
+			patience->meanwhile(patience->context);
+		if (ready == 0 && left_ms(patience->end_ns) == 0)
 			return STEP_LATE;
 	}
 }
 
-static enum step send_line(int fd, const char *line, size_t length, uint64_t end_ns)
+static enum step send_line(int fd, const char *line, size_t length, const struct patience *patience)
 {
 	enum step step = STEP_DONE;
 	for (size_t sent = 0; step == STEP_DONE && sent < length;) {
@@ -218,7 +228,7 @@ static enum step send_line(int fd, const char *line, size_t length, uint64_t end
 		if (put > 0)
 			sent += (size_t)put;
 		else if (put < 0 && errno == EAGAIN)
-			step = await(fd, POLLOUT, end_ns);
+			step = await(fd, POLLOUT, patience);
 		else if (put == 0 || errno != EINTR)
 			step = STEP_CLOSED;
 	}
@@ -227,7 +237,7 @@ static enum step send_line(int fd, const char *line, size_t length, uint64_t end
 
 /* `ret_length`: without the newline. */
 static enum step receive_line(
-	int fd, char line[CONTROL_LINE_MAX], size_t *ret_length, uint64_t end_ns)
+	int fd, char line[CONTROL_LINE_MAX], size_t *ret_length, const struct patience *patience)
 {
 	size_t length = 0;
 	for (;;) {
@@ -235,7 +245,7 @@ static enum step receive_line(
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0 && errno == EAGAIN) {
-			enum step step = await(fd, POLLIN, end_ns);
+			enum step step = await(fd, POLLIN, patience);
 			if (step != STEP_DONE)
 				return step;
 			continue;
@@ -251,21 +261,20 @@ static enum step receive_line(
 }
 
 static struct ht_err *exchange(const struct control_client *client, int fd,
-	const struct control_request *request, uint64_t timeout_ns,
+	const struct control_request *request, const struct patience *patience,
 	enum control_client_state *ret_state, struct control_reply *ret)
 {
 	char line[CONTROL_LINE_MAX];
 	size_t length = control_request_encode(request, line);
-	uint64_t end_ns = timeout_ns ? now_ns() + timeout_ns : 0;
 	struct ht_err *err = check_peer(client, fd);
 	if (err)
 		return err;
 	/* A server that has refused the connection has answered before it read the request. */
-	if (send_line(fd, line, length, end_ns) == STEP_LATE) {
+	if (send_line(fd, line, length, patience) == STEP_LATE) {
 		*ret_state = CONTROL_CLIENT_SILENT;
 		return NULL;
 	}
-	enum step step = receive_line(fd, line, &length, end_ns);
+	enum step step = receive_line(fd, line, &length, patience);
 	*ret_state = step == STEP_DONE	 ? CONTROL_CLIENT_ANSWERED
 		     : step == STEP_LATE ? CONTROL_CLIENT_SILENT
 					 : CONTROL_CLIENT_DIED;
@@ -276,8 +285,8 @@ static struct ht_err *exchange(const struct control_client *client, int fd,
 		(int)client->pid, problem);
 }
 
-struct ht_err *control_client_ask(const struct control_client *client,
-	const struct control_request *request, uint64_t timeout_ns,
+static struct ht_err *ask(const struct control_client *client,
+	const struct control_request *request, uint64_t timeout_ns, struct patience *patience,
 	enum control_client_state *ret_state, struct control_reply *ret)
 {
 	memset(ret, 0, sizeof(*ret));
@@ -290,9 +299,26 @@ struct ht_err *control_client_ask(const struct control_client *client,
 	if (fd < 0)
 		return ht_err_sys(
 			errno, "cannot reach the capture of process %d", (int)client->pid);
-	struct ht_err *err = exchange(client, fd, request, timeout_ns, ret_state, ret);
+	patience->end_ns = timeout_ns ? now_ns() + timeout_ns : 0;
+	struct ht_err *err = exchange(client, fd, request, patience, ret_state, ret);
 	close(fd);
 	return err;
+}
+
+struct ht_err *control_client_ask(const struct control_client *client,
+	const struct control_request *request, uint64_t timeout_ns,
+	enum control_client_state *ret_state, struct control_reply *ret)
+{
+	struct patience patience = {0};
+	return ask(client, request, timeout_ns, &patience, ret_state, ret);
+}
+
+struct ht_err *control_client_await(const struct control_client *client,
+	const struct control_request *request, void (*meanwhile)(void *context), void *context,
+	enum control_client_state *ret_state, struct control_reply *ret)
+{
+	struct patience patience = {.meanwhile = meanwhile, .context = context};
+	return ask(client, request, 0, &patience, ret_state, ret);
 }
 
 /* --- one ------------------------------------------------------------------------------------ */

@@ -50,3 +50,9 @@ HT_MUST_CHECK
 struct ht_err *control_client_ask(const struct control_client *client,
 	const struct control_request *request, uint64_t timeout_ns,
 	enum control_client_state *ret_state, struct control_reply *ret);
+/* As control_client_ask, until the answer comes, or the capture dies. `meanwhile` is called twice a
+ * second. */
+HT_MUST_CHECK
+struct ht_err *control_client_await(const struct control_client *client,
+	const struct control_request *request, void (*meanwhile)(void *context), void *context,
+	enum control_client_state *ret_state, struct control_reply *ret);

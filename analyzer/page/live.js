@@ -12,6 +12,7 @@ const Live = (() => {
 	/* --- the bar ----------------------------------------------------------------------- */
 
 	const TEXT = {recording: "Recording", paused: "Paused", detaching: "Leaving the process",
+		naming: "The process was left; writing names into the trace",
 		ended: "The capture has ended; the process was left"};
 
 	async function steer(verb, parameters) {
@@ -50,7 +51,7 @@ const Live = (() => {
 	}
 
 	function showState(now) {
-		const isOver = now.state === "ended" || now.state === "detaching";
+		const isOver = now.state !== "recording" && now.state !== "paused";
 		state = now;
 		Dom.by("live-state").textContent = TEXT[now.state] || now.state;
 		Dom.by("live-figures").textContent = isOver ? "" : [Format.time(now.elapsed_ns),

@@ -32,6 +32,8 @@ static const char *state_of(const struct follow *follow)
 {
 	if (!follow->is_steered || follow->last.phase == CONTROL_ENDED)
 		return "ended";
+	if (follow->last.phase == CONTROL_NAMING)
+		return "naming";
 	if (follow->last.phase == CONTROL_DETACHING)
 		return "detaching";
 	return follow->last.paused ? "paused" : "recording";

@@ -3,11 +3,19 @@
 
 #include <poll.h>
 
+#include "attach/capture/steered.h"
+
 static bool is_signalled(void *context)
 {
 	const struct session *s = context;
 	struct pollfd wait = {.fd = s->signal_fd, .events = POLLIN};
 	return poll(&wait, 1, 0) > 0;
+}
+
+/* A person who asks how the capture is may have to wait for a minute otherwise. */
+static void answer_clients(void *context)
+{
+	steered_serve(context);
 }
 
 static struct ht_err *append_symbols(
@@ -28,14 +36,17 @@ struct ht_err *outlet_open(struct session *s)
 				   .append = append_symbols,
 				   .append_fd = s->handover.far,
 				   .is_cancelled = is_signalled,
+				   .meanwhile = answer_clients,
 				   .context = s},
 		&s->sink);
 }
 
 void outlet_finish(struct session *s)
 {
-	if (s->options->symbolize)
+	if (s->options->symbolize) {
 		handover_send(&s->handover);
+		steered_naming(s);
+	}
 	sink_finish(s->sink, s->options->symbolize);
 }
 

@@ -26,7 +26,7 @@ struct steered {
 	struct server *server;
 	struct session *session; /* while it runs */
 	struct rate rate;
-	bool stop_asked, is_detaching;
+	bool stop_asked, is_detaching, is_naming;
 	bool paused;
 	uint64_t paused_since_ns, paused_ns; /* the latter without the present pause */
 	uint64_t pauses, marks;
@@ -92,7 +92,9 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	const struct session *s = steered->session;
 	uint64_t now = clock_mono_ns();
 	uint64_t until = s->end_ns ? s->end_ns : now;
-	ret->phase = steered->is_detaching ? CONTROL_DETACHING : CONTROL_RECORDING;
+	ret->phase = steered->is_naming	     ? CONTROL_NAMING
+		     : steered->is_detaching ? CONTROL_DETACHING
+					     : CONTROL_RECORDING;
 	ret->paused = steered->paused && !steered->is_detaching;
 	ret->pid = (uint64_t)s->survey.proc.pid;
 	ret->start_ticks = s->survey.proc.start_ticks;
@@ -283,6 +285,12 @@ void steered_detaching(struct session *s)
 {
 	if (s->options->steered)
 		s->options->steered->is_detaching = true;
+}
+
+void steered_naming(struct session *s)
+{
+	if (s->options->steered)
+		s->options->steered->is_naming = true;
 }
 
 void steered_close(struct session *s)

@@ -16,14 +16,16 @@ struct steered *steered_create(void);
 /* Makes the socket, before anything of the target is touched, and after all processes were forked
  * that may outlive this one. What is wrong with it goes into the report's control_problem. */
 void steered_open(struct session *s);
-/* What clients ask for is done now: to be called every few milliseconds, and while the process is
- * left. */
+/* What clients ask for is done now: to be called every few milliseconds, also while the process is
+ * left and while names are looked up. */
 void steered_serve(struct session *s);
 /* Was the end of the window asked for, since the last call? */
 HT_MUST_CHECK
 bool steered_take_stop(struct session *s);
 /* From here on requests that change something are refused. */
 void steered_detaching(struct session *s);
+/* The process was left, and names are looked up. */
+void steered_naming(struct session *s);
 /* Removes the socket: the process may be captured again from here on. */
 void steered_close(struct session *s);
 

@@ -13,6 +13,8 @@ static const char *state_of(const struct control_reply *reply)
 {
 	if (reply->phase == CONTROL_ENDED)
 		return "ended";
+	if (reply->phase == CONTROL_NAMING)
+		return "naming";
 	if (reply->phase != CONTROL_RECORDING)
 		return "detaching";
 	return reply->paused ? "paused" : "recording";
@@ -62,7 +64,10 @@ static void put_times(const struct control_reply *reply)
 {
 	char since[CLOCK_BYTES], span[CLOCK_BYTES], end[CLOCK_BYTES];
 	printf("  %s since %s (%s)",
-		reply->phase == CONTROL_RECORDING ? "recording" : "detaching; recorded",
+		reply->phase == CONTROL_RECORDING ? "recording"
+		: reply->phase == CONTROL_NAMING
+			? "left the process, writes names into the trace; recorded"
+			: "detaching; recorded",
 		clock_text(reply->start_unix_ns, since), span_text(reply->elapsed_ns, span));
 	if (reply->paused)
 		printf(", paused");
@@ -183,6 +188,18 @@ struct ht_err *print_control_end(struct print_control *print)
 }
 
 /* --- stop, pause, resume, mark --------------------------------------------------------------- */
+
+void print_control_phase(const struct options *options, const struct control_reply *reply)
+{
+	const unsigned long long pid = (unsigned long long)reply->pid;
+	if (options->quiet)
+		return;
+	if (reply->phase == CONTROL_DETACHING)
+		fprintf(stderr, "heaptap: leaving process %llu\n", pid);
+	else if (reply->phase == CONTROL_NAMING)
+		fprintf(stderr, "heaptap: process %llu was left; writing names into the trace\n",
+			pid);
+}
 
 static void put_ended(const struct control_reply *reply)
 {

@@ -22,6 +22,8 @@ void print_control_silent(struct print_control *print, pid_t pid);
 HT_MUST_CHECK
 struct ht_err *print_control_end(struct print_control *print);
 
+/* To stderr, for a person who waits for the end: what the capture does now. */
+void print_control_phase(const struct options *options, const struct control_reply *reply);
 /* Of stop, pause, resume and mark, which came to pass. */
 HT_MUST_CHECK
 struct ht_err *print_control_done(const struct options *options, const struct control_reply *reply);

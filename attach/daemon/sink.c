@@ -32,6 +32,7 @@ struct sink {
 	bool takes_all;
 	uint64_t patience_ns;
 	bool (*is_cancelled)(void *context);
+	void (*meanwhile)(void *context);
 	void *context;
 	uint32_t orders; /* given, each of which is answered */
 	uint64_t put_bytes, put_events;
@@ -232,8 +233,9 @@ static bool is_late(
 }
 
 /* Until the last order is carried out, or nothing moves any more; with `hurry` no longer than a
- * second after it was cancelled, for what takes a little at a time moves for hours. */
-static void await_answer(struct sink *sink, bool hurry)
+ * second after it was cancelled, for what takes a little at a time moves for hours. `meanwhile`:
+ * NULL, or called in between. */
+static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *))
 {
 	const struct scribe_page *page = sink->page;
 	struct wait wait = {0};
@@ -244,6 +246,8 @@ static void await_answer(struct sink *sink, bool hurry)
 		pipe.events = waiting_bytes(sink) ? POLLOUT : 0;
 		/* All at the other end that can be waited for here is its death. */
 		poll(&pipe, 1, 1);
+		if (meanwhile)
+			meanwhile(sink->context);
 		if (pipe.revents & POLLERR && !is_answered(sink))
 			give_up_dead(sink);
 		uint64_t now = now_mono_ns(), patience_ns = look_u64(&page->patience_ns);
@@ -339,6 +343,7 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 		.fd = -1,
 		.orders = 1,
 		.is_cancelled = options->is_cancelled,
+		.meanwhile = options->meanwhile,
 		.context = options->context};
 	sink->path = strdup(options->path);
 	sink->page = mmap(NULL, sizeof(*sink->page), PROT_READ | PROT_WRITE,
@@ -435,7 +440,7 @@ void sink_flush(struct sink *sink)
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
-	await_answer(sink, true);
+	await_answer(sink, true, NULL);
 }
 
 void sink_finish(struct sink *sink, bool named)
@@ -448,7 +453,7 @@ void sink_finish(struct sink *sink, bool named)
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
-	await_answer(sink, false);
+	await_answer(sink, false, sink->meanwhile);
 	if (sink_state(sink) == STORE_BROKEN && !sink->problem)
 		give_up(sink, "");
 	dismiss_scribe(sink);
@@ -462,7 +467,7 @@ void sink_discard(struct sink *sink)
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
-	await_answer(sink, true);
+	await_answer(sink, true, NULL);
 	dismiss_scribe(sink);
 }
 

@@ -17,8 +17,9 @@ struct sink_options {
 	scribe_append *append;		     /* for sink_finish; NULL: nothing to append */
 	bool (*is_cancelled)(void *context); /* a second later opening and sink_flush are given up,
 						whatever moves; NULL: never */
-	void *context;			     /* of both; copied by fork when the sink is created */
-	int append_fd;	      /* `append` finds it as SCRIBE_KEPT_FD; 0 or -1: none */
+	void (*meanwhile)(void *context); /* every few milliseconds while sink_finish waits; NULL */
+	void *context;			  /* of all; copied by fork when the sink is created */
+	int append_fd;			  /* `append` finds it as SCRIBE_KEPT_FD; 0 or -1: none */
 	uint64_t patience_ns; /* how long the output may take nothing while it is waited for; 0: 5 s
 			       */
 };

@@ -60,15 +60,48 @@ static enum ht_err_code code_of(uint64_t exit_status)
 					      : HT_ERR_SYS;
 }
 
+/* --- stop --wait ----------------------------------------------------------------------------- */
+
+struct waiting {
+	const struct options *options;
+	const struct control_client *client;
+	uint64_t phase; /* that was printed last */
+};
+
+/* Prints what the capture does at its end, once for each phase. */
+static void print_phase(void *context)
+{
+	static const struct control_request request = {.verb = CONTROL_STATUS};
+	struct waiting *waiting = context;
+	enum control_client_state state;
+	struct control_reply reply;
+	struct ht_err *err =
+		control_client_ask(waiting->client, &request, LIST_PATIENCE_NS, &state, &reply);
+	if (!err && state == CONTROL_CLIENT_ANSWERED && reply.ok && reply.phase != waiting->phase) {
+		waiting->phase = reply.phase;
+		print_control_phase(waiting->options, &reply);
+	}
+	ht_err_free(err);
+}
+
+static struct ht_err *ask_and_wait(const struct options *options,
+	const struct control_client *client, const struct control_request *request,
+	enum control_client_state *ret_state, struct control_reply *ret)
+{
+	struct waiting waiting = {options, client, CONTROL_RECORDING};
+	return control_client_await(client, request, print_phase, &waiting, ret_state, ret);
+}
+
 static struct ht_err *ask_one(const struct options *options, struct control_reply *ret)
 {
 	const struct control_request request = request_of(options);
 	enum control_client_state state;
 	struct control_client client;
 	struct ht_err *err = control_client_find(options->pid, &client);
-	if (!err)
-		err = control_client_ask(
-			&client, &request, request.wait ? 0 : PATIENCE_NS, &state, ret);
+	if (!err && request.wait)
+		err = ask_and_wait(options, &client, &request, &state, ret);
+	else if (!err)
+		err = control_client_ask(&client, &request, PATIENCE_NS, &state, ret);
 	if (err)
 		return err;
 	if (state != CONTROL_CLIENT_ANSWERED)

@@ -256,6 +256,88 @@ START_TEST(a_command_goes_on_when_its_capture_is_stopped)
 }
 END_TEST
 
+/* --- while names are looked up --------------------------------------------------------------- */
+
+static void copy(const char *from, const char *to)
+{
+	char *path = tmpdir_path(to);
+	ck_assert_int_eq(
+		run_program((const char *[]){"cp", from, path, NULL}, LIMIT_MS, NULL, NULL), 0);
+	free(path);
+}
+
+/* A heaptap whose names are looked up until let_names_end. */
+static void begin_with_slow_names(void)
+{
+	const char *built = getenv("HEAPTAP_OUT");
+	char *directory = tmpdir_path("slow"), *before = built ? strdup(built) : NULL;
+	ck_assert_int_eq(mkdir(directory, 0755), 0);
+	copy(run_built("heaptap"), "slow/heaptap");
+	copy(run_built("tests/targets/mute"), "slow/heaptap-analyze");
+	victim_start(&victim, (const char *[]){run_built("tests/targets/stepwise"), NULL});
+	setenv("HEAPTAP_OUT", directory, 1);
+	tap_start(&tap, victim.pid, NULL);
+	if (before)
+		setenv("HEAPTAP_OUT", before, 1);
+	else
+		unsetenv("HEAPTAP_OUT");
+	tap_wait_on(&tap, "/stepwise");
+	free(directory);
+	free(before);
+}
+
+static void let_names_end(void)
+{
+	char *path = tmpdir_path("slow/go");
+	FILE *file = fopen(path, "we");
+	ck_assert(file && fclose(file) == 0);
+	free(path);
+}
+
+static bool is_naming(void)
+{
+	json_t *capture = steer_status(victim.pid);
+	const char *state = report_text(capture, "state");
+	const bool ret = strcmp(state, "naming") == 0;
+	ck_assert_msg(ret || strcmp(state, "recording") == 0 || strcmp(state, "detaching") == 0,
+		"%s", state);
+	json_decref(capture);
+	return ret;
+}
+
+/* The process was left by then, and a person learns that. */
+START_TEST(a_capture_answers_while_names_are_looked_up)
+{
+	char *out, *err, number[16];
+	struct run stop;
+	begin_with_slow_names();
+	work("alloc 0 100 104");
+	snprintf(number, sizeof(number), "%d", victim.pid);
+	steer_do("stop", victim.pid, NULL);
+	run_until(is_naming(), LIMIT_MS);
+	char *ours = procsnap_ours(victim.pid);
+	ck_assert_str_eq(ours, "");
+	free(ours);
+	ck_assert_int_eq(steer("status", victim.pid, NULL, &out, NULL), 0);
+	ck_assert_ptr_nonnull(strstr(out, "writes names into the trace"));
+	free(out);
+	ck_assert_int_eq(steer("pause", victim.pid, NULL, NULL, &err), REFUSED);
+	ck_assert_ptr_nonnull(strstr(err, "is ending"));
+	free(err);
+	run_start(&stop,
+		(const char *[]){run_built("heaptap"), "stop", "-p", number, "--wait", NULL});
+	run_until(strstr(err = run_err(&stop), "was left; writing names"), LIMIT_MS);
+	let_names_end();
+	ck_assert_int_eq(run_wait(&stop, LIMIT_MS), 0);
+	out = run_out(&stop);
+	ck_assert_ptr_nonnull(strstr(out, "ended with status 0"));
+	free(out);
+	run_deinit(&stop);
+	tap_check_clean(tap_wait(&tap, 0));
+	end();
+}
+END_TEST
+
 /* --- what goes wrong ------------------------------------------------------------------------- */
 
 START_TEST(without_a_capture_there_is_nothing_to_steer)
@@ -459,7 +541,8 @@ END_TEST
 HT_SUITE("integration/control", status_tells_how_a_capture_is, two_captures_are_side_by_side,
 	the_socket_is_for_its_user_alone, a_mark_stands_in_the_trace, a_mark_has_limits,
 	stop_waits_for_the_proof, stop_tells_what_the_capture_ends_with,
-	a_command_goes_on_when_its_capture_is_stopped, without_a_capture_there_is_nothing_to_steer,
+	a_command_goes_on_when_its_capture_is_stopped, a_capture_answers_while_names_are_looked_up,
+	without_a_capture_there_is_nothing_to_steer,
 	a_killed_heaptap_is_recognised_and_followed_by_another, a_stale_socket_is_replaced,
 	hostile_clients_disturb_nobody, root_steers_for_others_and_others_not_for_root,
 	wrong_use_is_told)

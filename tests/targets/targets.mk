@@ -45,7 +45,7 @@ burst_sysv  := -Wl,-z,lazy,-z,norelro,--hash-style=sysv
 burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc ledger-tcnames extended busy renamed outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so visit libguest.so libguest-large.so \
+	ledger-tcmalloc ledger-tcnames extended busy renamed outsider flags reflexes changer crowd escape awkward hoist sleepy mute actor actor-static confined plughost libplug.so visit libguest.so libguest-large.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 # Operators new and delete that are the allocator's own: in a library, and linked in.
 operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc jemalloc-direct mimalloc)
@@ -235,7 +235,7 @@ $(filter $t/chainxx-gcc-%,$(chainxx_bin)): $t/chainxx-gcc-%: tests/targets/chain
 $(filter $t/chainxx-clang-%,$(chainxx_bin)): $t/chainxx-clang-%: tests/targets/chainxx.cc
 	$(call build,clang++-14 $(target_cxx) $(variant_flags))
 
-$t/become $t/busy $t/service $t/renamed $t/flags $t/reflexes $t/mapper $t/pooled $t/queued $t/canaries $t/holder $t/resident $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/outsider $t/plughost $t/visit $t/storm: $t/%: tests/targets/%.c
+$t/become $t/busy $t/service $t/renamed $t/flags $t/reflexes $t/mapper $t/pooled $t/queued $t/canaries $t/holder $t/resident $t/states $t/changer $t/crowd $t/sleepy $t/mute $t/actor $t/confined $t/outsider $t/plughost $t/visit $t/storm: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
 $t/leaky: tests/targets/leaky.c
 	$(call build,gcc $(target_c) -O2) -lm

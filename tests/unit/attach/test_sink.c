@@ -188,6 +188,47 @@ START_TEST(what_is_appended_stands_behind_the_rest)
 }
 END_TEST
 
+/* Ends when something has come. */
+static struct ht_err *append_when_told(
+	struct store *store, void *context, char *problem, size_t problem_bytes)
+{
+	char byte = 0;
+	(void)store;
+	(void)context;
+	(void)problem_bytes;
+	problem[0] = '\0';
+	return read(SCRIBE_KEPT_FD, &byte, 1) == 1 ? NULL : ht_err_sys(errno, "nothing came");
+}
+
+static void tell(void *context)
+{
+	const int *fd = context;
+	ck_assert_int_eq(write(*fd, "x", 1), 1);
+}
+
+START_TEST(other_work_is_done_while_something_is_appended)
+{
+	int pair[2];
+	struct sink *sink;
+	char *path = tmpdir_path("trace");
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	ck_no_err(sink_create(&(struct sink_options){.path = path,
+				      .append = append_when_told,
+				      .append_fd = pair[0],
+				      .meanwhile = tell,
+				      .context = &pair[1]},
+		&sink));
+	put_events(sink);
+	sink_finish(sink, true);
+	ck_assert_str_eq(sink_append_problem(sink), "");
+	ck_assert_int_eq(sink_state(sink), STORE_OK);
+	sink_destroy(sink);
+	close(pair[0]);
+	close(pair[1]);
+	free(path);
+}
+END_TEST
+
 static struct ht_err *append_nothing(
 	struct store *store, void *context, char *problem, size_t problem_bytes)
 {
@@ -525,12 +566,12 @@ END_TEST
 
 HT_SUITE("attach/daemon/sink", all_that_is_put_is_written, why_it_cannot_be_opened_comes_back,
 	without_a_record_nothing_stays, what_is_discarded_leaves_no_file,
-	what_is_appended_stands_behind_the_rest, an_error_of_the_scribe_itself_is_said,
-	what_there_is_no_memory_for_is_counted, what_is_not_taken_waits_up_to_a_bound,
-	an_output_that_takes_nothing_is_given_up, a_slow_reader_is_waited_for_until_cancelled,
-	a_scribe_without_a_processor_is_waited_for, a_scribe_that_was_stopped_is_continued,
-	who_was_stopped_waits_again, a_scribe_that_dies_loses_only_what_is_counted,
-	the_scribe_holds_nothing_of_ours, the_scribe_holds_nothing_on_an_old_kernel,
-	the_scribe_holds_nothing_in_an_old_container, a_queue_that_would_block_is_refused,
-	what_may_not_be_durable_is_called_by_its_name,
+	what_is_appended_stands_behind_the_rest, other_work_is_done_while_something_is_appended,
+	an_error_of_the_scribe_itself_is_said, what_there_is_no_memory_for_is_counted,
+	what_is_not_taken_waits_up_to_a_bound, an_output_that_takes_nothing_is_given_up,
+	a_slow_reader_is_waited_for_until_cancelled, a_scribe_without_a_processor_is_waited_for,
+	a_scribe_that_was_stopped_is_continued, who_was_stopped_waits_again,
+	a_scribe_that_dies_loses_only_what_is_counted, the_scribe_holds_nothing_of_ours,
+	the_scribe_holds_nothing_on_an_old_kernel, the_scribe_holds_nothing_in_an_old_container,
+	a_queue_that_would_block_is_refused, what_may_not_be_durable_is_called_by_its_name,
 	what_was_passed_on_is_written_when_the_daemon_dies)

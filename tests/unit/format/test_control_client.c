@@ -108,6 +108,42 @@ START_TEST(who_ends_without_an_answer_has_died)
 }
 END_TEST
 
+static void open_gate(void *context)
+{
+	const int *gate = context;
+	ck_assert_int_eq(write(*gate, "x", 1), 1);
+}
+
+/* A process that answers when the gate is open. */
+static pid_t answer_behind(const int gate[2], const char *answer)
+{
+	char line[CONTROL_LINE_MAX];
+	listen_there();
+	pid_t pid = fork();
+	if (pid)
+		return pid;
+	int fd = accept(listener, NULL, NULL);
+	ssize_t got = read(fd, line, sizeof(line));
+	close(gate[1]);
+	if (got > 0 && read(gate[0], line, 1) == 1)
+		(void)!write(fd, answer, strlen(answer));
+	_exit(0);
+}
+
+START_TEST(other_work_is_done_while_an_answer_is_awaited)
+{
+	enum control_client_state state;
+	struct control_reply reply;
+	int gate[2];
+	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
+	pid_t pid = answer_behind(gate, "heaptap/1 ok phase=2\n");
+	ck_no_err(control_client_await(&client, &request, open_gate, &gate[1], &state, &reply));
+	ck_assert_int_eq(state, CONTROL_CLIENT_ANSWERED);
+	ck_assert_uint_eq(reply.phase, CONTROL_ENDED);
+	end(pid);
+}
+END_TEST
+
 /* Nobody accepts: the connection is in the queue. With a full queue it is none. */
 START_TEST(who_does_not_answer_is_not_waited_for)
 {
@@ -172,6 +208,6 @@ START_TEST(no_capture_is_told_with_the_places)
 END_TEST
 
 HT_SUITE("format/control_client", an_answer_comes_back, a_wrong_answer_is_an_error,
-	who_ends_without_an_answer_has_died, who_does_not_answer_is_not_waited_for,
-	what_a_killed_one_left_is_stale, sockets_are_listed_and_nothing_else,
-	no_capture_is_told_with_the_places)
+	who_ends_without_an_answer_has_died, other_work_is_done_while_an_answer_is_awaited,
+	who_does_not_answer_is_not_waited_for, what_a_killed_one_left_is_stale,
+	sockets_are_listed_and_nothing_else, no_capture_is_told_with_the_places)
