@@ -17,6 +17,12 @@ static void put_figures(struct line *line, const char *const text[])
 	line_put(line, "  ");
 }
 
+static const char *path_of(const struct analysis *analysis, const struct named_module *module)
+{
+	return module->module == MODULES_NONE ? "(in no file)"
+					      : analysis->model.modules.module[module->module].path;
+}
+
 static void put_module(
 	const struct text *text, const struct analysis *analysis, const struct named_module *module)
 {
@@ -31,9 +37,7 @@ static void put_module(
 	};
 	put_figures(&line, (const char *[]){figure[0].text, figure[1].text, figure[2].text,
 				   figure[3].text, figure[4].text});
-	const char *path = module->module == MODULES_NONE
-				   ? "(in no file)"
-				   : analysis->model.modules.module[module->module].path;
+	const char *path = path_of(analysis, module);
 	const char *slash = strrchr(path, '/');
 	/* The end of a path says more than its middle. */
 	if (text_columns(path) > line_left(&line) && slash && slash[1])
@@ -42,14 +46,48 @@ static void put_module(
 	line_end(&line);
 }
 
-static void put_remark(
-	const struct text *text, const struct analysis *analysis, const struct named_module *module)
+#define NAMED_ENOUGH 0.99 /* of the addresses of code that a runtime made: it has no lines */
+
+/* What is missing of a module, and what helps; malloc'd. NULL: nothing. */
+static char *remark_of(const struct analysis *analysis, const struct named_module *module)
 {
+	const bool is_made = module->module == MODULES_NONE;
 	if (module->with_function == module->addresses && module->with_line == module->addresses)
-		return;
-	char *remark = missing_remark(analysis, module->module);
-	if (remark)
+		return NULL;
+	if (is_made && module->with_function >= NAMED_ENOUGH * module->addresses)
+		return NULL;
+	return missing_remark(analysis, module->module);
+}
+
+/* An earlier module with the same remark; NULL: there is none. */
+static const char *find_earlier(const struct analysis *analysis, const struct named *named,
+	size_t index, const char *remark)
+{
+	const char *found = NULL;
+	for (size_t i = 0; i < index && !found; i++) {
+		char *earlier = remark_of(analysis, &named->module[i]);
+		if (earlier && !strcmp(earlier, remark))
+			found = path_of(analysis, &named->module[i]);
+		free(earlier);
+	}
+	return found;
+}
+
+static void put_remark(const struct text *text, const struct analysis *analysis,
+	const struct named *named, size_t index)
+{
+	char *remark = remark_of(analysis, &named->module[index]);
+	const char *earlier = remark ? find_earlier(analysis, named, index, remark) : NULL;
+	struct line line;
+	if (earlier) {
+		const char *slash = strrchr(earlier, '/');
+		line_begin(&line, text);
+		line_put(&line, "      as for ");
+		line_foreign(&line, slash && slash[1] ? slash + 1 : earlier, line_left(&line));
+		line_end(&line);
+	} else if (remark) {
 		line_wrap(text, "      ", "      ", remark, 0);
+	}
 	free(remark);
 }
 
@@ -65,7 +103,7 @@ void named_text_write(
 	line_end(&line);
 	for (size_t i = 0; i < named->count; i++) {
 		put_module(text, analysis, &named->module[i]);
-		put_remark(text, analysis, &named->module[i]);
+		put_remark(text, analysis, named, i);
 	}
 	if (named->others)
 		fprintf(text->out, "%s %s in no call chain\n", text_count(named->others).text,

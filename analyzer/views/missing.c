@@ -168,8 +168,8 @@ static const struct {
 		"link it with -Wl,--build-id, capture as root, or give heaptap report --sysroot "
 		"DIR with the same file below it"},
 	[REC_NAMES_NO_SYMBOLS] = {"functions have no names: it is stripped", SYMBOLS_REMEDY},
-	[REC_NAMES_STRIPPED] = {"most functions have no names: it is stripped, except for "
-				"exported symbols",
+	[REC_NAMES_STRIPPED] = {"functions that are not exported, and lines, have no names: it "
+				"is stripped",
 		SYMBOLS_REMEDY},
 	[REC_NAMES_SPLIT] = {"lines and inlined functions are missing: split debug information was "
 			     "not found",

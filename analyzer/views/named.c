@@ -7,11 +7,34 @@
 struct search {
 	struct model *model;
 	uint32_t *of_node; /* index of the module, by nodes_index */
+	uint32_t *first;   /* by module: the first one of that file, as one may be mapped twice */
 	struct named_module *module;
 	uint32_t *seen; /* number of the last stack that passed through it, by module */
 	size_t modules;
 	struct map places, functions;
 };
+
+static struct ht_err *find_first(struct search *search)
+{
+	const struct module *module = search->model->modules.module;
+	struct map by_file = {0};
+	struct ht_err *err = NULL;
+	for (uint32_t i = 0; i < search->modules && !err; i++) {
+		const uint64_t key = (uint64_t)(uintptr_t)module[i].path * 0x9e3779b97f4a7c15ull ^
+				     (uint64_t)(uintptr_t)module[i].build_id;
+		uint32_t at;
+		search->first[i] = i;
+		if (!module[i].build_id || !module[i].build_id[0])
+			continue;
+		if (!map_get(&by_file, key, &at))
+			err = map_put(&by_file, key, i);
+		else if (module[at].path == module[i].path &&
+			 module[at].build_id == module[i].build_id)
+			search->first[i] = at;
+	}
+	map_deinit(&by_file);
+	return err;
+}
 
 static struct ht_err *count_function(struct search *search, uint32_t index, const char *function)
 {
@@ -29,7 +52,10 @@ static struct ht_err *count_place(
 	struct named_module *module = &search->module[index];
 	uint32_t there, count;
 	uint64_t key;
-	if (place_key(place, &key)) {
+	struct place first = place;
+	if (place.module != MODULES_NONE)
+		first.module = index;
+	if (place_key(first, &key)) {
 		if (map_get(&search->places, key, &there))
 			return NULL;
 		struct ht_err *err = map_put(&search->places, key, 1);
@@ -59,8 +85,8 @@ static struct ht_err *read_nodes(struct search *search, const struct symbols *sy
 		err = place_of_node(&search->model->modules, node, &place);
 		if (err)
 			break;
-		search->of_node[i] =
-			place.module == MODULES_NONE ? (uint32_t)search->modules : place.module;
+		search->of_node[i] = place.module == MODULES_NONE ? (uint32_t)search->modules
+								  : search->first[place.module];
 		err = count_place(search, symbols, place, search->of_node[i]);
 	}
 	return err;
@@ -102,7 +128,7 @@ static void take(struct search *search, struct named *ret)
 		if (module.addresses)
 			search->module[kept++] = module;
 		else
-			ret->others += i < search->modules;
+			ret->others += i < search->modules && search->first[i] == i;
 	}
 	qsort(search->module, kept, sizeof(*search->module), compare);
 	ret->module = search->module;
@@ -121,8 +147,11 @@ struct ht_err *named_find(const struct analysis *analysis, struct named *ret)
 	search.of_node = calloc((size_t)nodes_total(&model->nodes) + 1, sizeof(*search.of_node));
 	search.module = calloc(search.modules + 1, sizeof(*search.module));
 	search.seen = calloc(search.modules + 1, sizeof(*search.seen));
-	if (!search.of_node || !search.module || !search.seen)
+	search.first = calloc(search.modules + 1, sizeof(*search.first));
+	if (!search.of_node || !search.module || !search.seen || !search.first)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for the names of modules");
+	if (!err)
+		err = find_first(&search);
 	if (!err)
 		err = read_nodes(&search, &analysis->symbols);
 	for (uint32_t i = 0; i < cube->site_count && !err; i++)
@@ -132,6 +161,7 @@ struct ht_err *named_find(const struct analysis *analysis, struct named *ret)
 	free(search.of_node);
 	free(search.module);
 	free(search.seen);
+	free(search.first);
 	map_deinit(&search.places);
 	map_deinit(&search.functions);
 	return err;

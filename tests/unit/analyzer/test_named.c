@@ -103,6 +103,47 @@ START_TEST(the_page_names_what_helps)
 }
 END_TEST
 
+static char *print_of_scene(void)
+{
+	analysis = scene_analyze(&stage.scene);
+	ck_no_err(named_find(analysis, &named));
+	return print_page();
+}
+
+/* V8 maps its builtins a second time; what helps two modules is printed once; code that a runtime
+ * made and named lacks nothing. */
+START_TEST(the_page_repeats_nothing)
+{
+	stage_begin(&stage);
+	struct tracebuild *build = &stage.scene.trace;
+	for (uint32_t i = 0; i < 4; i++) {
+		const uint64_t lo = OTHER_LO + 0x100000 * i;
+		const struct rec why = {.kind = REC_NAMES,
+			.names = {.module_id = i + 2, .state = REC_NAMES_NO_SYMBOLS}};
+		tracebuild_module(build, i + 2,
+			i < 2	? "/bin/node"
+			: i < 3 ? "/lib/a.so"
+				: "/lib/b.so",
+			"12345678901234567890", lo, lo + 0x1000);
+		/* At one offset, but of the last. */
+		stage_alloc(&stage, 0, 10, tracebuild_node(build, 0, lo + 0x10 + i / 3));
+		tracebuild_put(build, &why);
+	}
+	stage_alloc(&stage, 0, 10, stage_made(&stage, 0, "turn", 0));
+	char *page = print_of_scene();
+	const char *node =
+		strstr(page, "           2         1      0      0         0  /bin/node\n"
+			     "      functions have no names: it is stripped;");
+	ck_assert_msg(node && !strstr(node + 70, "/bin/node"), "%s", page);
+	ck_assert_msg(strstr(page, "  /lib/a.so\n      as for node\n"), "%s", page);
+	ck_assert_msg(strstr(page, "  /lib/b.so\n      as for node\n"), "%s", page);
+	ck_assert_msg(strstr(page, "  (in no file)\n"), "%s", page);
+	ck_assert_ptr_null(strstr(page, "code in no file. "));
+	free(page);
+	end();
+}
+END_TEST
+
 START_TEST(the_page_has_80_columns)
 {
 	char path[3000] = "/\x1b[31m\n\xe2\x80\xae";
@@ -125,4 +166,4 @@ START_TEST(the_page_has_80_columns)
 END_TEST
 
 HT_SUITE("analyzer/named", modules_by_the_allocations_that_pass, the_page_names_what_helps,
-	the_page_has_80_columns)
+	the_page_repeats_nothing, the_page_has_80_columns)
