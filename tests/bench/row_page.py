@@ -11,7 +11,8 @@ from common import HEAPTAP, is_short
 
 PROGRAM = {False: "#include <regex>\nint main() { std::regex r(\"a(b|c)*\"); return 0; }\n",
            True: "int main() { return 0; }\n"}
-VIEWS = ["grows", "flame", "tree", "sites", "functions", "threads", "sizes", "lifetimes", "modules", "source"]
+VIEWS = ["grows", "flame", "tree", "sites", "functions", "history", "threads", "sizes", "lifetimes", "modules",
+         "source"]
 WINDOWS = 20
 NEEDED = ["/usr/bin/chromium", "/usr/bin/chromedriver", "/usr/lib/python3/dist-packages/selenium"]
 

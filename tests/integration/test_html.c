@@ -217,6 +217,7 @@ static void check_hands(const json_t *seen)
 	ck_assert(json_is_true(report_at(seen, "keys.isInAddress")));
 	ck_assert_ptr_nonnull(strstr(report_text(seen, "table"), "100.0 %"));
 	ck_assert_uint_le(report_u64(seen, "small.width"), 390);
+	ck_assert_uint_lt(report_u64(seen, "small.headline"), 720);
 	ck_assert_str_eq(report_text(seen, "small.ground"), "rgb(20, 24, 29)");
 	ck_assert_str_eq(report_text(seen, "small.chosen"), "rgb(245, 246, 247)");
 }
@@ -550,7 +551,7 @@ END_TEST
 START_TEST(the_code_of_the_page)
 {
 	static const char *const tests[] = {"tests/page/model_test.js", "tests/page/stacks_test.js",
-		"tests/page/state_test.js"};
+		"tests/page/state_test.js", "tests/page/suspects_test.js"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(tests); i++) {
 		char *out, *words;
 		int status = run_program(

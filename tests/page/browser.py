@@ -251,6 +251,10 @@ def narrow_and_dark(driver, views):
         see(driver, view)
         widths.append(driver.execute_script("return document.documentElement.scrollWidth"))
     found = {"width": max(widths), "ground": ground(driver)}
+    # What grows is answered before anything is scrolled.
+    see(driver, "grows")
+    found["headline"] = driver.execute_script(
+        "scrollTo(0, 0); return Math.round(document.getElementById('headline').getBoundingClientRect().top)")
     find(driver, "theme").click()
     found["chosen"] = ground(driver)
     return found

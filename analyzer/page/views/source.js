@@ -102,7 +102,7 @@ const Source = (() => {
 				if (wanted < 0) {
 					table = null;
 					Dom.replace(view, Dom.element("h2", {}, "Source"), Dom.element("p", {},
-						"No chain that counts has a line: debug information is missing. " +
+						"No line is known here: debug information is missing. " +
 						"heaptap symbols prints what helps."));
 					return;
 				}

@@ -87,11 +87,39 @@ const Suspects = (() => {
 		return groups.reduce((most, group) => !most || end(group) > end(most) ? group : most, null);
 	}
 
-	/* What grows together, in one sentence; and what was there before. */
+	const PARTS = [["heap_bytes", "heap"], ["allocator_free_bytes", "free inside the allocator"],
+		["other_anonymous_bytes", "other anonymous memory"], ["file_bytes", "mapped files"],
+		["shared_bytes", "shared memory"]];
+
+	/* The largest part first; one of less than a hundredth of the largest says nothing. */
+	function rssText(rss) {
+		if (!rss.first_bytes)
+			return "";
+		const parts = PARTS.map(([key, name]) => [rss.growth && rss.growth[key], name])
+			.filter(([bytes]) => bytes).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
+		const told = parts.filter(([bytes]) => Math.abs(bytes) >= Math.abs(parts[0][0]) / 100)
+			.map(([bytes, name]) => name + " " + (bytes > 0 ? "+" : "") + Format.bytes(bytes));
+		return "RSS went from " + Format.bytes(rss.first_bytes) + " to " +
+			Format.bytes(rss.last_bytes) + (told.length ? ": " + told.join(", ") : "") + ". ";
+	}
+
+	/* What grows by less than a hundredth of what the heap grew by is not the answer. */
+	function growthText({heap, capture}, growing) {
+		const slope = growing.reduce((sum, group) => sum + group.slope_bytes_per_s, 0);
+		const rate = Format.bytes(slope * 60) + " a minute. ";
+		if (!growing.length)
+			return "No site grows over the whole capture. ";
+		if (heap.known && slope * capture.duration_ns / 1e9 < heap.growth_bytes / 100)
+			return "Little grows steadily: " + (growing.length === 1 ? "1 site, by "
+				: growing.length + " sites, together by ") + rate;
+		return (growing.length === 1 ? "1 site grows, by " : growing.length +
+			" sites grow, together by ") + rate;
+	}
+
+	/* What grows together, in one sentence; where RSS grew; and what was there before. */
 	function headline(app, groups) {
 		const growing = groups.filter((group) => group.class === "growing");
-		const {heap, capture} = app.model.facts;
-		const slope = growing.reduce((sum, group) => sum + group.slope_bytes_per_s, 0) * 60;
+		const {heap, capture, rss} = app.model.facts;
 		const before = heap.known && heap.start_bytes !== null ? "The heap had " +
 			Format.bytes(heap.start_bytes) + " when the capture began: what allocated that is not " +
 			"in it. " : "";
@@ -102,11 +130,9 @@ const Suspects = (() => {
 		const held = largest && largest.class !== "growing" ? app.names.shortName(largest.node) +
 			" holds most, " + Format.bytes(largest.live[largest.live.length - 1]) + ": " +
 			largest.class + ". " : "";
-		return Dom.element("p", {id: "headline"}, growing.length
-			? Dom.element("b", {}, (growing.length === 1 ? "1 site grows, by "
-				: growing.length + " sites grow, together by ") + Format.bytes(slope) +
-				" a minute. ") : Dom.element("b", {}, "No site grows over the whole capture. "),
-		held + before + exact);
+		return Dom.element("p", {id: "headline"},
+			Dom.element("b", {}, growthText(app.model.facts, growing)),
+			rssText(rss) + held + before + exact);
 	}
 
 	function asText(app, groups) {
@@ -164,5 +190,8 @@ const Suspects = (() => {
 		};
 	}
 
-	return {create};
+	return {rssText, growthText, create};
 })();
+
+if (typeof module !== "undefined")
+	module.exports = Suspects;
