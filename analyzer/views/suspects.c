@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/views/suspects.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/views/callers.h"
+#include "analyzer/views/parts.h"
 #include "analyzer/views/pauses.h"
 
 void suspects_deinit(struct suspects *suspects)
@@ -51,20 +53,24 @@ struct search {
 	size_t site_count;
 	uint32_t buckets;
 	struct window_series *series;
+	uint32_t *cube_site; /* those of the rows that are looked at */
 	uint64_t work_blocks[TIMELINE_STEPS];
 };
 
+/* Sites of the cube, and their sums. */
+struct sites {
+	const uint32_t *site;
+	size_t count;
+	struct sums sums;
+};
+
 /* What the trace shows behind the window counts: most of what stayed in it was freed then. */
-static bool are_freed_later(const struct view *view, struct rows rows, const struct sums *sums)
+static bool are_freed_later(const struct view *view, const struct sites *part)
 {
 	uint64_t bytes = 0;
-	for (size_t i = 0; i < rows.count; i++) {
-		const struct row *row = &view->row[rows.row[i]];
-		for (uint32_t k = 0; k < row->count; k++)
-			bytes += window_freed_later(&view->analysis->cube, view->window,
-				view->row_site[row->first + k]);
-	}
-	return bytes > sums_outstanding_bytes(sums) / 2;
+	for (size_t i = 0; i < part->count; i++)
+		bytes += window_freed_later(&view->analysis->cube, view->window, part->site[i]);
+	return bytes > sums_outstanding_bytes(&part->sums) / 2;
 }
 
 /* The age of the oldest block that is left, pauses included. */
@@ -87,23 +93,13 @@ static void find_work(
 		ret[i] = series->allocated_blocks[i] - series->surviving_blocks[i];
 }
 
-static struct ht_err *classify(struct search *search, struct rows rows, struct suspects_entry *ret)
+/* Leaves the part's series in search->series. */
+static void classify_part(struct search *search, const struct sites *part, struct suspect *ret)
 {
 	const struct view *view = search->view;
 	struct window_series *series = search->series;
 	uint32_t buckets = search->buckets;
-	ret->row = rows.row[0];
-	ret->chains = rows.count;
-	for (size_t i = 0; i < rows.count; i++) {
-		const struct sums *sums = &view->row[rows.row[i]].sums;
-		sums_add(&ret->sums, sums);
-		if (sums_outstanding_bytes(sums) >
-			sums_outstanding_bytes(&view->row[ret->row].sums))
-			ret->row = rows.row[i];
-	}
-	struct ht_err *err = view_rows_series(view, rows.row, rows.count, series);
-	if (err)
-		return err;
+	window_series(&view->analysis->cube, view->window, part->site, part->count, series);
 	uint64_t oldest_ns = oldest_of(view, buckets, series);
 	buckets = pauses_cut(view, buckets, series);
 	const struct suspect_input input = {
@@ -116,8 +112,8 @@ static struct ht_err *classify(struct search *search, struct rows rows, struct s
 		.allocated_blocks = series->allocated_blocks,
 		.freed_blocks = series->freed_blocks,
 		.freed_by_age = series->freed_by_age,
-		.freed_total_blocks = ret->sums.frees,
-		.lifetime_ns_total = ret->sums.lifetime_us * 1000,
+		.freed_total_blocks = part->sums.frees,
+		.lifetime_ns_total = part->sums.lifetime_us * 1000,
 		.lifetime_max_ns = series->longest_ns,
 		.older_freed_blocks = series->older_freed_blocks,
 		.work_blocks = search->work_blocks,
@@ -125,15 +121,42 @@ static struct ht_err *classify(struct search *search, struct rows rows, struct s
 		.paused_ns =
 			pauses_within(&view->analysis->model, view->from_ns, view->to_ns).sum_ns,
 	};
-	suspect_classify(&input, &ret->suspect);
-	ret->suspect.oldest_ns = oldest_ns;
-	if (ret->suspect.class == SUSPECT_GROWING && are_freed_later(view, rows, &ret->sums)) {
-		ret->suspect.class = SUSPECT_UNCLEAR;
-		ret->suspect.slope_bytes_per_s = 0;
-		snprintf(ret->suspect.text, sizeof(ret->suspect.text),
+	suspect_classify(&input, ret);
+	ret->oldest_ns = oldest_ns;
+	if (ret->class == SUSPECT_GROWING && are_freed_later(view, part)) {
+		ret->class = SUSPECT_UNCLEAR;
+		ret->slope_bytes_per_s = 0;
+		snprintf(ret->text, sizeof(ret->text),
 			"Unclear: most of these blocks are freed after this part of the trace.");
 	}
-	return NULL;
+}
+
+static struct sites part_of(struct search *search, struct rows rows)
+{
+	const struct view *view = search->view;
+	struct sites part = {.site = search->cube_site};
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct row *row = &view->row[rows.row[i]];
+		memcpy(search->cube_site + part.count, view->row_site + row->first,
+			row->count * sizeof(*search->cube_site));
+		part.count += row->count;
+		sums_add(&part.sums, &row->sums);
+	}
+	return part;
+}
+
+static void classify(struct search *search, struct rows rows, struct suspects_entry *ret)
+{
+	const struct view *view = search->view;
+	const struct sites part = part_of(search, rows);
+	ret->row = rows.row[0];
+	ret->chains = rows.count;
+	ret->sums = part.sums;
+	for (size_t i = 0; i < rows.count; i++)
+		if (sums_outstanding_bytes(&view->row[rows.row[i]].sums) >
+			sums_outstanding_bytes(&view->row[ret->row].sums))
+			ret->row = rows.row[i];
+	classify_part(search, &part, &ret->suspect);
 }
 
 static double weight(const struct suspect *suspect)
@@ -166,6 +189,7 @@ static void search_deinit(struct search *search)
 	free(search->key);
 	free(search->site);
 	free(search->series);
+	free(search->cube_site);
 }
 
 static int compare_rows(const void *a, const void *b, void *context)
@@ -196,9 +220,12 @@ static struct ht_err *search_init(struct search *search)
 	size_t count = 0;
 	search->site = calloc(view->row_count + 1, sizeof(*search->site));
 	search->series = malloc(sizeof(*search->series));
+	search->cube_site =
+		malloc((view->analysis->cube.site_count + 1) * sizeof(*search->cube_site));
 	search->suspects->entry = calloc(SUSPECTS_LOOKED_AT, sizeof(*search->suspects->entry));
 	search->buckets = busy_buckets(view);
-	if (!member || !search->site || !search->series || !search->suspects->entry)
+	if (!member || !search->site || !search->series || !search->cube_site ||
+		!search->suspects->entry)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
 	find_work(view, search->buckets, search->series, search->work_blocks);
 	struct ht_err *err = callers_keys(view, &search->key);
@@ -221,13 +248,12 @@ static struct ht_err *search_init(struct search *search)
 	return NULL;
 }
 
-static struct ht_err *judge(struct search *search, struct rows rows, struct suspects_entry *ret)
+static void judge(struct search *search, struct rows rows, struct suspects_entry *ret)
 {
 	*ret = (struct suspects_entry){
 		.first = (size_t)(rows.row - search->suspects->member), .judged = rows.count};
-	struct ht_err *err = classify(search, rows, ret);
+	classify(search, rows, ret);
 	ret->judged_bytes = sums_outstanding_bytes(&ret->sums);
-	return err;
 }
 
 static bool is_growing(const struct suspects_entry *entry)
@@ -243,16 +269,14 @@ static void take(struct search *search, const struct suspects_entry *entry)
 }
 
 /* A site of which the first `growing` rows may grow, though the whole does not: one entry. */
-static struct ht_err *judge_parted(
+static void judge_parted(
 	struct search *search, struct rows rows, size_t growing, struct suspects_entry *ret)
 {
 	struct suspects_entry rest;
-	struct ht_err *err = judge(search, (struct rows){rows.row, growing, 0}, ret);
-	if (!err && is_growing(ret))
-		err = judge(
-			search, (struct rows){rows.row + growing, rows.count - growing, 0}, &rest);
-	if (err || !is_growing(ret))
-		return err;
+	judge(search, (struct rows){rows.row, growing, 0}, ret);
+	if (!is_growing(ret))
+		return;
+	judge(search, (struct rows){rows.row + growing, rows.count - growing, 0}, &rest);
 	struct suspect *suspect = &ret->suspect;
 	const size_t length = strlen(suspect->text);
 	snprintf(suspect->text + length, sizeof(suspect->text) - length,
@@ -262,33 +286,30 @@ static struct ht_err *judge_parted(
 	ret->chains = rows.count;
 	ret->others = rest.suspect;
 	sums_add(&ret->sums, &rest.sums);
-	return NULL;
 }
 
 /* Puts the rows that grow by themselves first; `looked_at` bounds how many are classified. */
-static struct ht_err *part_growing(
-	struct search *search, struct rows rows, size_t *looked_at, size_t *ret)
+static size_t part_growing(struct search *search, struct rows rows, size_t *looked_at)
 {
 	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
-	*ret = 0;
+	size_t growing = 0;
 	for (size_t i = 0; i < rows.count && *looked_at < SUSPECTS_LOOKED_AT; i++) {
 		struct suspects_entry one = {0};
 		const uint32_t at = row[i];
-		struct ht_err *err = classify(search, (struct rows){&at, 1, 0}, &one);
-		if (err)
-			return err;
+		classify(search, (struct rows){&at, 1, 0}, &one);
 		++*looked_at;
 		if (!is_growing(&one))
 			continue;
-		for (size_t k = i; k > *ret; k--)
+		for (size_t k = i; k > growing; k--)
 			row[k] = row[k - 1];
-		row[(*ret)++] = at;
+		row[growing++] = at;
 	}
-	return NULL;
+	return growing;
 }
 
-/* Puts the large rows that do not grow by themselves last. The others may be too small to judge. */
-static struct ht_err *part_large(struct search *search, struct rows rows, size_t *ret_others)
+/* Puts the large rows that do not grow by themselves last; returns how many others there are, which
+ * may be too small to judge. */
+static size_t part_large(struct search *search, struct rows rows)
 {
 	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
 	size_t end = rows.count;
@@ -297,9 +318,7 @@ static struct ht_err *part_large(struct search *search, struct rows rows, size_t
 		struct suspects_entry one = {0};
 		if (sums_outstanding_bytes(&search->view->row[at].sums) < rows.bytes / LARGE_PART)
 			break;
-		struct ht_err *err = classify(search, (struct rows){&at, 1, 0}, &one);
-		if (err)
-			return err;
+		classify(search, (struct rows){&at, 1, 0}, &one);
 		if (is_growing(&one)) {
 			i++;
 			continue;
@@ -308,37 +327,125 @@ static struct ht_err *part_large(struct search *search, struct rows rows, size_t
 		row[rows.count - 1] = at;
 		end--;
 	}
-	*ret_others = end;
-	return NULL;
+	return end;
+}
+
+/* --- sizes -------------------------------------------------------------------------------------
+ */
+
+static int compare_sizes(const void *a, const void *b, void *context)
+{
+	const struct cube_site *site = context;
+	const unsigned x = cube_site_size_class(&site[*(const uint32_t *)a]);
+	const unsigned y = cube_site_size_class(&site[*(const uint32_t *)b]);
+	return (x > y) - (x < y);
+}
+
+/* Block-seconds, of freed blocks and of those that are left: in each of them a block may be freed.
+ */
+static double exposure_of(
+	const struct search *search, const struct sites *part, const struct window_series *series)
+{
+	double seconds = (double)part->sums.lifetime_us / 1e6;
+	for (uint32_t i = 0; i < search->buckets; i++)
+		seconds += (double)series->surviving_blocks[i] * (search->buckets - i) *
+			   (double)search->view->analysis->cube.step_ns / 1e9;
+	return seconds;
+}
+
+#define SIZE_FREES_KNOWN    30 /* frees that tell how long blocks of a size live */
+#define SIZE_FREES_EXPECTED 8.0
+
+/* Few blocks of a size say little about how long they live: if they lived as all blocks of the site
+ * do, four times as many would have been freed, and some. */
+static bool lives_otherwise(
+	const struct search *search, const struct sites *part, double frees_a_second)
+{
+	const double expected = frees_a_second * exposure_of(search, part, search->series);
+	return part->sums.frees >= SIZE_FREES_KNOWN ||
+	       (expected >= SIZE_FREES_EXPECTED && 4 * (double)part->sums.frees <= expected);
+}
+
+static void say_sizes(struct suspect *suspect, uint64_t least_bytes, uint64_t most_bytes)
+{
+	const size_t length = strlen(suspect->text);
+	snprintf(suspect->text + length, sizeof(suspect->text) - length,
+		" Only its blocks of %" PRIu64 " to %" PRIu64 " bytes grow.", least_bytes,
+		most_bytes);
+}
+
+/* An interpreter allocates objects of all kinds in one place: a leak of one size is not to hide
+ * behind the churn of others. The surest one speaks for all that grow. */
+static void judge_sizes(
+	struct search *search, struct rows rows, size_t *looked_at, struct suspects_entry *ret)
+{
+	const struct view *view = search->view;
+	struct cube_site *site = view->analysis->cube.site;
+	const struct sites all = part_of(search, rows);
+	struct suspect best = {0};
+	double slope = 0, exposure;
+	unsigned least = CUBE_SIZE_CLASSES, most = 0;
+	qsort_r(search->cube_site, all.count, sizeof(*search->cube_site), compare_sizes, site);
+	window_series(&view->analysis->cube, view->window, all.site, all.count, search->series);
+	exposure = exposure_of(search, &all, search->series);
+	for (size_t from = 0, to; from < all.count && *looked_at < SUSPECTS_LOOKED_AT; from = to) {
+		struct sites part = {.site = all.site + from};
+		struct suspect one;
+		for (to = from;
+			to < all.count && !compare_sizes(&all.site[from], &all.site[to], site);
+			to++)
+			sums_add(&part.sums, &view->sums[all.site[to]]);
+		part.count = to - from;
+		if (part.count == all.count)
+			return;
+		if (!sums_outstanding_bytes(&part.sums))
+			continue;
+		++*looked_at;
+		classify_part(search, &part, &one);
+		if (one.class != SUSPECT_GROWING || exposure <= 0 ||
+			!lives_otherwise(search, &part, (double)all.sums.frees / exposure))
+			continue;
+		const unsigned class = cube_site_size_class(&site[all.site[from]]);
+		least = class < least ? class : least;
+		most = class > most ? class : most;
+		slope += one.slope_bytes_per_s;
+		if (one.confidence > best.confidence)
+			best = one;
+	}
+	if (best.class != SUSPECT_GROWING || best.confidence <= 0)
+		return;
+	best.oldest_ns = ret->suspect.oldest_ns;
+	ret->suspect = best;
+	ret->suspect.slope_bytes_per_s = slope;
+	say_sizes(&ret->suspect, parts_size_from(least), parts_size_to(most));
 }
 
 /* A growing site is judged by what is left of it without its innocent chains; a leak on one chain
- * is not to hide behind the others. */
-static struct ht_err *judge_site(
+ * is not to hide behind the others, nor one of a size behind other sizes. */
+static void judge_site(
 	struct search *search, struct rows rows, size_t *looked_at, struct suspects_entry *ret)
 {
-	struct suspects_entry parted;
-	size_t others, growing;
-	struct ht_err *err = NULL;
-	if (rows.count == 1)
-		return judge(search, rows, ret);
-	err = part_large(search, rows, &others);
-	if (!err && others && others < rows.count) {
-		err = judge_parted(search, rows, others, ret);
-		if (err || is_growing(ret))
-			return err;
+	if (rows.count > 1) {
+		const size_t others = part_large(search, rows);
+		*ret = (struct suspects_entry){0};
+		ret->suspect.class = SUSPECT_UNCLEAR;
+		if (others && others < rows.count)
+			judge_parted(search, rows, others, ret);
+		if (is_growing(ret))
+			return;
 	}
-	if (!err)
-		err = judge(search, rows, ret);
-	if (err || is_growing(ret))
-		return err;
-	err = part_growing(search, rows, looked_at, &growing);
-	if (err || !growing || growing == rows.count)
-		return err;
-	err = judge_parted(search, rows, growing, &parted);
-	if (!err && is_growing(&parted))
-		*ret = parted;
-	return err;
+	judge(search, rows, ret);
+	if (is_growing(ret))
+		return;
+	const size_t growing = rows.count > 1 ? part_growing(search, rows, looked_at) : 0;
+	if (growing && growing < rows.count) {
+		struct suspects_entry parted;
+		judge_parted(search, rows, growing, &parted);
+		if (is_growing(&parted))
+			*ret = parted;
+	}
+	if (!is_growing(ret))
+		judge_sizes(search, rows, looked_at, ret);
 }
 
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
@@ -349,9 +456,8 @@ struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
 	struct ht_err *err = search_init(&search);
 	for (size_t i = 0; !err && i < search.site_count && i < SUSPECTS_LOOKED_AT; i++) {
 		struct suspects_entry entry;
-		err = judge_site(&search, search.site[i], &looked_at, &entry);
-		if (!err)
-			take(&search, &entry);
+		judge_site(&search, search.site[i], &looked_at, &entry);
+		take(&search, &entry);
 	}
 	search_deinit(&search);
 	if (err) {

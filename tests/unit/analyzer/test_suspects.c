@@ -370,6 +370,55 @@ START_TEST(a_leak_beside_a_cache_of_the_same_function)
 }
 END_TEST
 
+#define LIFE_STEPS 800u /* 40 s */
+
+/* One stack, as of an interpreter: blocks of 3,000 B live for 40 s, and so does a block of 1,500 B
+ * each `every` steps, unless it `leaks`. */
+static void make_sizes(uint64_t every, bool leaks)
+{
+	begin_sites();
+	const uint32_t stack = node(node(0, 1, "eval"), 2, "allocate");
+	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
+		const uint64_t large = 0x30000000 + 0x10000 * (i % LIFE_STEPS);
+		const uint64_t small = 0x10000000 + 0x1000 * i;
+		for (uint64_t k = 0; k < 10; k++) {
+			if (i >= LIFE_STEPS)
+				scene_free(&scene, 0, large + 0x1000 * k, 0);
+			scene_malloc(&scene, 0, large + 0x1000 * k, 3000, stack);
+		}
+		if (i % every == 0)
+			scene_malloc(&scene, 0, small, 1500, stack);
+		if (i % every == 0 && i >= LIFE_STEPS && !leaks)
+			scene_free(&scene, 0, small - 0x1000 * LIFE_STEPS, 0);
+		scene.now += STEP_NS;
+	}
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+	ck_no_err(suspects_find(view, &suspects));
+	ck_assert_uint_eq(suspects.count, 1);
+}
+
+START_TEST(a_leak_does_not_hide_behind_other_sizes)
+{
+	make_sizes(4, true);
+	const struct suspects_entry *entry = suspects.entry;
+	ck_assert_int_eq(entry->suspect.class, SUSPECT_GROWING);
+	ck_assert_uint_eq(suspects.growing, 1);
+	ck_assert_double_eq_tol(entry->suspect.slope_bytes_per_s, 7500, 375);
+	ck_assert_ptr_nonnull(
+		strstr(entry->suspect.text, " stay. Only its blocks of 1024 to 2047 bytes grow."));
+	ck_assert_uint_eq(sums_outstanding_blocks(&entry->sums), 300 + 10 * LIFE_STEPS);
+	end();
+	make_sizes(4, false);
+	ck_assert_int_ne(suspects.entry[0].suspect.class, SUSPECT_GROWING);
+	end();
+	/* None of these twelve was freed, but then few would have been. */
+	make_sizes(100, true);
+	ck_assert_int_ne(suspects.entry[0].suspect.class, SUSPECT_GROWING);
+	end();
+}
+END_TEST
+
 /* A plugin that is opened, used and closed, each time at another address. */
 START_TEST(a_library_that_comes_back_is_one_module)
 {
@@ -393,7 +442,7 @@ END_TEST
 
 HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
 	a_function_that_was_inlined_is_its_caller, a_leak_does_not_hide_behind_other_chains,
-	a_leak_beside_a_cache_of_the_same_function, a_library_that_comes_back_is_one_module,
-	chains_with_one_caller_are_one_site, a_script_tells_sites_apart, what_grows_comes_first,
-	rows_without_memory_have_no_class, what_is_freed_behind_the_window_does_not_grow,
-	nothing_recorded_has_no_suspects)
+	a_leak_beside_a_cache_of_the_same_function, a_leak_does_not_hide_behind_other_sizes,
+	a_library_that_comes_back_is_one_module, chains_with_one_caller_are_one_site,
+	a_script_tells_sites_apart, what_grows_comes_first, rows_without_memory_have_no_class,
+	what_is_freed_behind_the_window_does_not_grow, nothing_recorded_has_no_suspects)
