@@ -111,6 +111,79 @@ START_TEST(a_killed_server_leaves_nothing)
 }
 END_TEST
 
+START_TEST(a_server_that_ends_leaves_the_process)
+{
+	struct served served;
+	if (!serve_target(&served))
+		return;
+	run_until(summary_of(&served.http, "totals.allocations") > 0, TARGET_MS);
+	ck_assert_int_eq(http_stop(&served.http), 0);
+	tap_verify(&served.tap);
+	victim_stop(&served.victim);
+}
+END_TEST
+
+/* What was recorded stays on show. */
+START_TEST(a_process_that_ends_is_shown_on)
+{
+	struct served served;
+	const struct http *http = &served.http;
+	if (!serve_target(&served))
+		return;
+	run_until(summary_of(http, "totals.allocations") > 0, TARGET_MS);
+	tap_drop(&served.tap, "the process ends");
+	kill(served.victim.pid, SIGKILL);
+	ck_assert_int_eq(victim_wait(&served.victim, TARGET_MS), 128 + SIGKILL);
+	run_until(strstr(http_get(http, "/api/v1/summary", 200), "\"complete\":true"), TARGET_MS);
+	json_t *summary = http_json(http, "/api/v1/summary", 200);
+	ck_assert_str_eq(report_text(summary, "capture.ended"), "target_exit");
+	ck_assert_uint_gt(report_u64(summary, "totals.allocations"), 0);
+	json_decref(summary);
+	ck_assert_int_eq(http_stop(&served.http), 0);
+}
+END_TEST
+
+START_TEST(a_capture_of_another_terminal_goes_on)
+{
+	struct victim victim;
+	struct tap tap;
+	struct http http;
+	char digits[16];
+	victim_start(&victim, (const char *[]){run_built("tests/targets/cxx"), NULL});
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	snprintf(digits, sizeof(digits), "%d", victim.pid);
+	if (http_start(&http, (const char *[]){"-p", digits, NULL})) {
+		run_until(summary_of(&http, "totals.allocations") > 0, TARGET_MS);
+		ck_assert_int_eq(http_stop(&http), 0);
+	}
+	ck_assert(tap_is_recording(victim.pid));
+	json_decref(tap_stop(&tap, 0));
+	victim_stop(&victim);
+}
+END_TEST
+
+/* What one does, both show. */
+START_TEST(two_browsers_follow_one_process)
+{
+	struct served served;
+	char *out, *err;
+	if (!http_has_browser() || !serve_target(&served))
+		return;
+	int status = run_program(
+		(const char *[]){PYTHON, "tests/page/served.py", "both", served.http.address, NULL},
+		BROWSE_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s", err);
+	json_t *seen = report_parse(out);
+	ck_assert_uint_eq(json_array_size(report_at(seen, "grown")), 2);
+	ck_assert_uint_eq(json_array_size(report_at(seen, "console")), 0);
+	json_decref(seen);
+	tap_verify(&served.tap);
+	ck_assert_int_eq(http_stop(&served.http), 0);
+	victim_stop(&served.victim);
+}
+END_TEST
+
 START_TEST(the_page_follows_and_stops)
 {
 	struct served served;
@@ -137,4 +210,6 @@ START_TEST(the_page_follows_and_stops)
 END_TEST
 
 HT_SUITE("integration/serve_live", a_capture_is_followed_and_steered,
-	a_killed_server_leaves_nothing, the_page_follows_and_stops)
+	a_killed_server_leaves_nothing, a_server_that_ends_leaves_the_process,
+	a_process_that_ends_is_shown_on, a_capture_of_another_terminal_goes_on,
+	the_page_follows_and_stops, two_browsers_follow_one_process)

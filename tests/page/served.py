@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: served.py look|folder|follow ADDRESS
+# usage: served.py look|folder|follow|both ADDRESS
 #
 # Opens a page of heaptap serve in chromium, and prints one JSON object: what was on the console, and the totals
 # that the page computes; of several traces, what it shows when they are chosen and compared; of a capture, how they grow, and what marks, pauses and a stop from the page do.
@@ -111,10 +111,31 @@ def follow(driver, address):
         "return heaptap.sums(0, heaptap.buckets)")}
 
 
+def both(driver, address):
+    other = start()
+    try:
+        grows = []
+        for page in [driver, other]:
+            open_page(page, address)
+            wait_text(page, "Recording")
+        for page in [driver, other]:
+            grows.append(grown(page, grown(page, 0)))
+        driver.find_element("id", "live-pause").click()
+        wait_text(other, "Paused")
+        other.find_element("id", "live-pause").click()
+        wait_text(driver, "Recording")
+        other.find_element("id", "live-stop").click()
+        for page in [driver, other]:
+            wait_text(page, "ended")
+        return {"grown": grows}
+    finally:
+        other.quit()
+
+
 def main():
     driver = start()
     try:
-        found = {"look": look, "folder": folder, "follow": follow}[sys.argv[1]](driver, *sys.argv[2:])
+        found = {"look": look, "folder": folder, "follow": follow, "both": both}[sys.argv[1]](driver, *sys.argv[2:])
         found["console"] = [entry["message"] for entry in driver.get_log("browser")]
         print(json.dumps(found))
     finally:
