@@ -32,7 +32,8 @@ analyzer_src := $(filter-out $(if $(microhttpd),analyzer/serve/absent.c,$(addpre
 	analyzer/serve/,exchange.c follow.c reply.c server.c stream.c)),$(wildcard analyzer/*.c analyzer/*/*.c))
 analyzer_asm := $(wildcard analyzer/ui/*.S analyzer/page/*.S)
 support_src  := $(wildcard tests/support/*.c)
-unit_src     := $(wildcard tests/unit/*/test_*.c)
+unit_src     := $(filter-out $(if $(microhttpd),,tests/unit/analyzer/test_follow.c),$(wildcard \
+	tests/unit/*/test_*.c))
 integration_src := $(wildcard tests/integration/test_*.c)
 
 warn := -Wall -Wextra -Wshadow -Wundef -Wvla -Wmissing-prototypes -Wstrict-prototypes \

@@ -214,6 +214,32 @@ START_TEST(every_resource_has_a_schema_and_is_sent_once)
 }
 END_TEST
 
+/* A click over a trace of any size costs what its sums cost: the file is not read again. Only a
+ * filter by size or age does that, and then sees that the file is another. */
+START_TEST(an_answer_does_not_read_the_trace_again)
+{
+	struct http http;
+	char *trace = smalltrace_make("one.htap", 3), path[100];
+	if (!http_start(&http, (const char *[]){trace, NULL}))
+		return;
+	char *before = http_get(&http, "/api/v1/report?from=+10ms&thread=worker", 200);
+	ck_assert_int_eq(truncate(trace, 0), 0);
+	char *after = http_get(&http, "/api/v1/report?from=+10ms&thread=worker", 200);
+	ck_assert_str_eq(after, before);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(resource); i++) {
+		snprintf(path, sizeof(path), "/api/v1/%s", resource[i]);
+		if (strcmp(resource[i], "diff") != 0 && strcmp(resource[i], "trend") != 0)
+			free(http_get(&http, path, 200));
+	}
+	free(http_get(&http, "/api/v1/page", 200));
+	free(http_get(&http, "/api/v1/summary?min-size=1", 500));
+	http_stop(&http);
+	free(trace);
+	free(before);
+	free(after);
+}
+END_TEST
+
 START_TEST(another_question_has_another_etag)
 {
 	struct http http;
@@ -514,7 +540,7 @@ START_TEST(too_many_requests_are_told_so)
 END_TEST
 
 HT_SUITE("integration/serve", answers_are_those_of_the_commands, a_folder_of_windows,
-	every_resource_has_a_schema_and_is_sent_once, another_question_has_another_etag,
-	wrong_requests_are_explained, only_the_token_is_answered, every_answer_has_its_headers,
-	root_is_given_up, ten_thousand_connections, slow_clients_make_room,
-	hostile_bytes_disturb_nobody, too_many_requests_are_told_so)
+	every_resource_has_a_schema_and_is_sent_once, an_answer_does_not_read_the_trace_again,
+	another_question_has_another_etag, wrong_requests_are_explained, only_the_token_is_answered,
+	every_answer_has_its_headers, root_is_given_up, ten_thousand_connections,
+	slow_clients_make_room, hostile_bytes_disturb_nobody, too_many_requests_are_told_so)
