@@ -38,8 +38,8 @@
 enum abi_alive {
 	ABI_FORKED = 0,
 	ABI_ALIVE = 1,
-	ABI_MUTE = 2, /* nothing more is recorded, calls are only forwarded: abi_control.forbidden
-		       * or .given_up says why */
+	ABI_MUTE = 2, /* nothing more is recorded, calls are only forwarded; abi_control.forbidden
+			 or .given_up holds the reason */
 };
 
 struct abi_state {
@@ -50,10 +50,10 @@ struct abi_state {
  */
 
 /*
- * Parts of the memfd that are mapped once more, r-x and private, where a jump from the patched
- * function reaches (abi_config.near). Where there is one, the end of the tables' place is theirs.
- * An area begins with pads, jumps to thunks at any byte; its last page are bridges. Nothing calls
- * from here: only a PC, live or saved, can be in an area.
+ * Parts of the memfd that are mapped a second time, r-x and private, within reach of a jump from
+ * the patched function (abi_config.near). They occupy the end of the table area. An area begins
+ * with pads: jumps to thunks, at any byte offset. Its last page holds bridges. Code here makes no
+ * calls, so only a live or saved PC can point into an area, never a return address.
  */
 #define ABI_NEAR_MAX	     20u
 #define ABI_NEAR_BYTES	     0x40000u
@@ -62,18 +62,18 @@ struct abi_state {
 
 #define ABI_BRIDGE_STEPS 2u
 
-/* The instruction that a jump took the place of, with what is to be done before it, and a jump to
- * the next one. */
+/* The instruction that the entry jump replaced, preceded by what must run before it and followed by
+ * a jump to the next instruction. */
 struct abi_bridge {
-	/* From this byte of its code on so many words lie above the return address; 0: no step. */
+	/* From code byte `from` on, `words` words lie below the return address; 0: no step. */
 	struct abi_bridge_step {
 		uint16_t from, words;
 	} step[ABI_BRIDGE_STEPS];
 	uint8_t code[56];
 };
 
-/* What may stand at the beginning of a pad: lea N(%rsp),%rsp, of which these are the bytes before
- * N. It takes away what the function has pushed. */
+/* A pad may begin with lea N(%rsp),%rsp, which drops what the function has pushed. These are the
+ * bytes before N. */
 #define ABI_PAD_DROP                                                                               \
 	{                                                                                          \
 		0x48, 0x8d, 0x64, 0x24                                                             \
@@ -106,39 +106,40 @@ struct abi_config {
 	uint32_t flags;	      /* enum abi_config_flag */
 	uint8_t build_id[20]; /* of the agent image */
 	uint32_t tid_offset;  /* the thread's tid as a uint32_t at %fs:tid_offset; 0: unknown */
-	uint64_t unwind; /* struct abi_snapshot in force; 0: record the caller only. Replaced by one
-			  * aligned store; the old one stays as it is for some turns
-			  * (attach/unwind/publish) */
-	uint64_t table_mask; /* of words of the stack table (below) */
-	uint64_t slot_mask;  /* slots less one, a power of two less one */
+	uint64_t unwind;      /* struct abi_snapshot in force; 0: record the caller only. The daemon
+				 replaces it by one aligned store; the old snapshot stays unchanged for
+				 several turns (attach/unwind/publish.c) */
+	uint64_t table_mask;  /* of words of the stack table (below) */
+	uint64_t slot_mask;   /* number of slots minus 1; the number is a power of two */
 	uint32_t node_max;
-	int32_t socket_fd;	     /* the agent's end, a SOCK_SEQPACKET unix socket; -1: none */
-	uint32_t frames_max;	     /* deepest stack kept, at most ABI_FRAMES_MAX */
-	uint64_t socket_cookie;	     /* SO_COOKIE of that socket */
-	uint64_t wait_cycles_max;    /* longest delay of a thread by a daemon that stalls, in TSC
-					cycles */
-	uint64_t near[ABI_NEAR_MAX]; /* addresses of the near areas; 0: none */
+	int32_t socket_fd;	  /* the agent's end, a SOCK_SEQPACKET unix socket; -1: none */
+	uint32_t frames_max;	  /* deepest stack kept, at most ABI_FRAMES_MAX */
+	uint64_t socket_cookie;	  /* SO_COOKIE of that socket */
+	uint64_t wait_cycles_max; /* longest time that a stalled daemon may delay a thread, in TSC
+				     cycles */
+	uint64_t near[ABI_NEAR_MAX];	 /* addresses of the near areas; 0: none */
 	uint64_t usable[ABI_USABLE_MAX]; /* malloc_usable_size of each allocator; 0: none */
 	uint64_t stop;			 /* 1: record nothing more, forward calls */
-	/* Only a sample is recorded, and thunks lead to other hooks (below); 0: everything is */
+	/* Mean distance of samples; thunks then lead to the sampling hooks. 0: record every call */
 	uint64_t sample_bytes;
-	uint64_t functions;	   /* uint64_t[node_max] (below); 0: not wanted */
-	int64_t function_words;	   /* where a frame of made code says what it runs, from rbp */
+	uint64_t functions;	/* uint64_t[node_max] (below); 0: do not collect */
+	int64_t function_words; /* where a frame of JIT code holds its function: words from rbp */
 	int64_t interpreted_words; /* the offset of FRAME rules that have one (abi_unwind.h) */
-	uint64_t follow; /* the process, as it numbers itself: a thread that is about to exec asks
-			    to be held (below); 0: none does */
-	uint64_t follow_forks; /* of that process one that is about to make a child asks, too; 0:
-				  none does [D] */
-	uint64_t plain[ABI_PLAIN_MAX]; /* what is called in the place of ABI_NEWS; 0: none */
+	uint64_t follow; /* pid of the followed process, in its own pid namespace: its threads ask
+			    to be held before an exec (below); 0: threads do not ask */
+	uint64_t
+		follow_forks; /* 1: threads of that process also ask before they make a child [D] */
+	uint64_t plain[ABI_PLAIN_MAX]; /* plain functions that hooks call instead of ABI_NEWS; 0:
+					  none */
 	uint64_t thunks;	       /* the thunk page in force; 0: unknown */
-	/* Libraries that are loaded (agent/load.c). The first list of the dynamic linker, and the
-	 * range of its own module, in which all lists lie */
+	/* Loading of libraries (agent/load.c): the dynamic linker's first list, and the range of
+	 * its module, which contains all lists */
 	uint64_t load_list, linker_lo, linker_hi;
-	uint64_t load_lists_lock, load_done_lock; /* its locks: elf/unlock.h */
-	uint64_t load_cycles_max; /* so long a thread waits at most until its library is recorded */
-	uint64_t load_listens;	  /* 1: threads that wait are answered [D] */
-	uint64_t paused; /* 1: blocks that a realloc gives are not recorded; thunks of other
-			  * allocations lead past the agent then [D] */
+	uint64_t load_lists_lock, load_done_lock; /* its locks: attach/got/unlock.h */
+	uint64_t load_cycles_max; /* longest wait of a thread until its library is hooked */
+	uint64_t load_listens;	  /* 1: the daemon answers waiting threads [D] */
+	uint64_t paused; /* 1: hooks do not record the new block of a realloc; thunks of other
+			    allocations then bypass the agent [D] */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
@@ -146,16 +147,16 @@ _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its p
 /* --- control: first page of the shared area ----------------------------------------------------
  */
 
-/* Why events were not recorded; counted per slot and, where there is no slot, in abi_control. */
+/* Why events are missing; counted per slot, or in abi_control if the thread has no slot. */
 enum abi_loss {
-	ABI_LOSS_TIMEOUT,   /* the daemon was too slow: a buffer was thrown away */
-	ABI_LOSS_SOCKET,    /* the socket is gone or not ours any more */
+	ABI_LOSS_TIMEOUT,   /* the daemon was too slow: a buffer was dropped */
+	ABI_LOSS_SOCKET,    /* the socket is closed or is no longer heaptap's */
 	ABI_LOSS_SLOT_FULL, /* no thread slot left */
 	ABI_LOSS_NESTED,    /* nested deeper than ABI_NEST_MAX */
 	ABI_LOSS_COUNT
 };
 
-/* Why a stack is not whole; the event is recorded, with the frames that were found. */
+/* Why a stack is incomplete. The event is recorded with the frames found. */
 enum abi_trunc {
 	ABI_TRUNC_DEPTH,   /* more than frames_max frames */
 	ABI_TRUNC_NO_RULE, /* no unwind rule for a PC, and no frame pointer to follow */
@@ -167,7 +168,7 @@ enum abi_trunc {
 #define ABI_SLOT_MAX   2048u /* a power of two */
 #define ABI_DEEP_COUNT 16u
 
-/* What the target has forbidden its threads during the capture. */
+/* What the target has forbidden its threads during the window. */
 enum abi_forbidden {
 	ABI_FORBIDDEN_SYSCALL = 1 << 0, /* as ABI_FLAG_NO_SYSCALL */
 	ABI_FORBIDDEN_CLOCK = 1 << 1,	/* the TSC may not be read: nothing more is recorded */
@@ -175,56 +176,59 @@ enum abi_forbidden {
 
 struct abi_control {
 	uint64_t magic;
-	uint64_t node_count;  /* nodes[1] .. nodes[node_count] are claimed; may exceed node_max - 1
-			       * by  losers. One may stay unready for ever: pass it [A] */
-	uint64_t unknown_pcs; /* walks that met a PC in no module: the daemon looks for one [A] */
-	uint64_t unknown_pc;  /* one of them [A] */
+	uint64_t node_count; /* nodes[1] .. nodes[node_count] are claimed; failed claims may push it
+				past node_max - 1. A node may stay unready for ever: skip it [A] */
+	uint64_t
+		unknown_pcs; /* walks that met a PC in no module: the daemon rereads the maps [A] */
+	uint64_t unknown_pc; /* one of them [A] */
 	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
-	uint64_t taken; /* the stub waits for the daemon to write 1: descriptors are taken; 2: the
-			   lease is over, by whomever */
+	uint64_t taken; /* what the stub waits for: 1: the daemon has taken the descriptors; 2: the
+			   lease is over, whoever ended it */
 	int32_t stub_fds[4];  /* of the stub: agent's socket, memfd, both ends of the pair */
 	int64_t stub_status;  /* 0 running, 1 ready, 2 done */
 	int64_t stub_time[2]; /* of the stub: struct timespec */
 	int32_t stub_tsc;     /* of the stub: PR_GET_TSC of its thread; 0: unknown */
-	/* Bit i: slot i has been claimed at least once. Says which slots are worth a look: reading
-	 * an untouched one would make its pages. */
+	/* Bit i: slot i has been claimed at least once. The daemon reads only these: reading an
+	 * untouched slot would allocate its pages. */
 	uint64_t claimed[ABI_SLOT_MAX / 64]; /* [A] */
 	/* Key of the only slot that records: its events need no fence before their time stamp.
-	 * Every other slot clears it before its event, and the daemon gives it back in two steps,
-	 * first with ABI_SOLE_PROPOSED, when all others have rested meanwhile. [A, D] On a line of
-	 * its own: every event reads it. */
+	 * Every other slot clears it before its event. When all others have been idle, the daemon
+	 * sets it again in two steps, first with ABI_SOLE_PROPOSED. [A, D] It has its own cache
+	 * line because every event reads it. */
 	_Alignas(64) uint64_t sole;
-	uint64_t tick; /* another at each look of the daemon: a coarse clock [D] */
-	_Alignas(64) uint64_t forbidden; /* enum abi_forbidden; only ever more [A] */
-	/* ABI_GIVEN_UP: nobody reads any more, nothing is recorded from here on [A] */
+	uint64_t tick; /* the daemon increments it at each look: a coarse clock [D] */
+	_Alignas(64) uint64_t forbidden; /* enum abi_forbidden; bits are only added [A] */
+	/* ABI_GIVEN_UP: the stream has no reader; nothing more is recorded [A] */
 	uint64_t given_up;
-	uint64_t samples_lost; /* allocations that were drawn and found no room in the set [A] */
-	/* The thread that is about to exec, or to make a child, and waits for the daemon, for three
-	 * seconds or so; 0: none [A, D: 0 lets it go on]. ABI_EXEC_ASKING: one is finding out
-	 * whether it is to, or nobody has answered the last one. */
+	uint64_t samples_lost; /* allocations drawn for the sample for which the set had no room [A]
+				*/
+	/* The thread that is about to exec or to make a child and waits for the daemon, for about
+	 * three seconds; 0: none [A, D: 0 lets it go on]. ABI_EXEC_ASKING: a thread is still
+	 * checking whether it must ask, or the daemon did not answer the last one. */
 	uint64_t exec_asks;
-	uint64_t exec_calling; /* that thread is about to make a system call, or in it [A] */
-	uint64_t exec_held;    /* the thread that need not wait any more [D] */
-	uint64_t exec_forks;   /* it is not to exec, but to make a child [A] */
-	uint64_t forks; /* calls that make children, whether they were asked about or not [A] */
-	/* Which thread uses a deep area (below): abi_deep_owner, 0: none does. Taken by
-	 * compare-and-swap, from a thread that is gone, too. [A] */
+	uint64_t exec_calling; /* that thread is in a system call or about to make one [A] */
+	uint64_t exec_held;    /* the thread that need not wait any longer [D] */
+	uint64_t exec_forks;   /* 1: that thread makes a child; 0: it execs [A] */
+	uint64_t forks;	       /* calls that make children, whether or not a thread asked [A] */
+	/* The owner of each deep area (below): abi_deep_owner; 0: free. Taken by compare-and-swap,
+	 * also from a thread that has ended. [A] */
 	uint64_t deep_owner[ABI_DEEP_COUNT];
-	/* A thread that has loaded a library asks the daemon to look, and waits. */
-	uint64_t load_adding;  /* thread pointer of the one that is loading [A] */
+	/* A thread that has loaded a library asks the daemon to hook it, and waits. */
+	uint64_t load_adding;  /* thread pointer of the loading thread [A] */
 	uint64_t load_asks;    /* the number of the last question [A] */
-	uint64_t load_seen;    /* up to this question all are answered [D] */
-	uint64_t load_late;    /* questions whose thread has waited in vain, or not at all [A] */
-	uint64_t load_calling; /* such a thread is about to make a system call, or in it [A] */
-	uint64_t load_tick;    /* `tick` during a whole wait in vain: the daemon has stopped [A] */
+	uint64_t load_seen;    /* all questions up to this number are answered [D] */
+	uint64_t load_late;    /* questions whose thread waited in vain or did not wait [A] */
+	uint64_t load_calling; /* such a thread is in a system call or about to make one [A] */
+	uint64_t load_tick;    /* `tick` when a thread waited in vain: if unchanged, the daemon has
+				  stopped [A] */
 };
 
 #define ABI_SOLE_PROPOSED 4ull
 
-/* No thread's number. */
+/* Not a tid. */
 #define ABI_EXEC_ASKING UINT64_MAX
 
-/* None that a program writes there by mistake. */
+/* A value that a program hardly writes there by mistake. */
 #define ABI_GIVEN_UP 0x6e6f207265616465ull
 
 _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
@@ -235,10 +239,10 @@ _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 /*
  * nodes[0] is the root (no frame). nodes[i], i >= 1, is a frame whose caller is nodes[parent];
  * parent < i. A node is written once, `ready` last (release): a reader that sees ready == 1 sees
- * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT),
- * or where what an interpreter runs in the frame lay when it was made (both flags; abi_unwind.h),
- * and above it, from bit 47 on, its thread's number (abi_scripts_of): another thing may lie there
- * later. That is the target's word, for which nobody vouches: it may be anything.
+ * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT).
+ * In an interpreter's frame (both flags; abi_unwind.h) it is the address of the function that the
+ * frame ran when the node was made, with its thread's number (abi_scripts_of) from bit 47 on:
+ * another function may lie there later. The target controls this word; treat it as hostile.
  *
  * The table holds words of (tag << ABI_NODE_BITS | node id); empty is 0. The hash of a frame is
  * abi_stack_hash(hash of its caller, pc); slot = hash & table_mask, linear probing, tag = the upper
@@ -252,9 +256,9 @@ _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 #define ABI_SCRIPTS_MAX	  0x7fffu
 
 /*
- * A thread, by its thread pointer, and its number: another whenever what an interpreter runs in it
- * may have changed places, and at no time that of two threads. 0: its frames are written down as
- * any other.
+ * A thread pointer combined with the thread's number, which no other thread has at the same time.
+ * The number changes whenever interpreted functions may have moved. Number 0 gives 0: frames of
+ * this thread are recorded by PC.
  */
 static inline uint64_t abi_scripts_of(uint64_t thread, uint16_t number)
 {
@@ -266,15 +270,16 @@ struct abi_node {
 	uint32_t parent;
 	uint8_t ready;
 	uint8_t flags;	/* ABI_NODE_* */
-	uint16_t epoch; /* abi_snapshot.epoch when it was made: which modules its pc refers to */
+	uint16_t epoch; /* abi_snapshot.epoch when the node was made: says to which modules `pc`
+			   refers */
 };
 
 _Static_assert(sizeof(struct abi_node) == 16, "four nodes per cache line");
 
 /*
- * functions[i] is of the time when nodes[i] was made: the word at rbp + 8 * function_words in the
- * frame, where rbp alone leads on from it (ABI_RULE_FRAME), and is there before `ready`. 0: there
- * is none. V8 keeps the JSFunction there. Whatever it is, nobody may believe it. [A]
+ * functions[i] is the word at rbp + 8 * function_words in the frame of nodes[i], when the node was
+ * made; only for frames that unwind by rbp alone (ABI_RULE_FRAME), otherwise 0. It is written
+ * before `ready`. V8 keeps the JSFunction there. Treat the word as hostile. [A]
  */
 
 static inline uint64_t abi_stack_hash(uint64_t caller_hash, uint64_t pc)
@@ -287,15 +292,14 @@ static inline uint64_t abi_stack_hash(uint64_t caller_hash, uint64_t pc)
  */
 
 /*
- * With a rate of `sample_bytes` r an allocation of s bytes is taken with probability
- * 1 - exp(-(s + 1) / r): points lie at random on the line of all bytes that a thread asks for, r
- * apart on average (a Poisson process), each allocation has one byte more than it asks for, so that
- * those of none are seen, too, and is taken when there is a point on it.
+ * With r = `sample_bytes`, an allocation of s bytes is sampled with probability 1 - exp(-(s + 1) /
+ * r). Points lie at random on the line of all bytes that a thread requests, r apart on average (a
+ * Poisson process); an allocation is sampled when a point lies on its bytes. One byte is added to
+ * each allocation, so that those of 0 bytes are sampled too.
  *
- * Frees are looked for among the addresses of samples that live: a word of one of two lines of the
- * set. The filter has a byte for each granule of memory, and again for the one ABI_FILTER_BYTES
- * granules further, which counts the samples that live there and stays when it cannot count any
- * more. Where it is 0 a free is none of a sample.
+ * A free looks for its address in the set of live samples: in two lines of it. A filter in front of
+ * the set has one byte per granule of memory, shared by granules ABI_FILTER_BYTES apart, which
+ * counts the live samples there and saturates. If the byte is 0, the freed block is not a sample.
  */
 #define ABI_FILTER_SHIFT 10u
 #define ABI_FILTER_BYTES (1u << 20)
@@ -303,13 +307,15 @@ static inline uint64_t abi_stack_hash(uint64_t caller_hash, uint64_t pc)
 #define ABI_SAMPLE_LINES (1u << 16)
 
 struct abi_sample_line {
-	uint64_t addr[ABI_SAMPLE_WORDS]; /* 0: free. Put in and taken out by compare-and-swap [A] */
+	uint64_t addr[ABI_SAMPLE_WORDS]; /* 0: free. Added and removed by compare-and-swap [A] */
 };
 
-/* Of a thread; a line of its own, used at every allocation. All [A]. */
+/* Sampling state of a thread. It has its own cache line because every allocation uses it. All [A].
+ */
 struct abi_sampler {
-	uint64_t key;	    /* thread pointer + abi_state.alive: in a forked child none is right */
-	uint64_t countdown; /* bytes up to the next point; one is subtracted for each call, too */
+	uint64_t key; /* thread pointer + abi_state.alive, so that no key matches in a forked child
+		       */
+	uint64_t countdown; /* bytes up to the next point; each call subtracts its size plus 1 */
 	uint64_t prev_sp, prev_pc; /* of the last allocation that was only forwarded, at its entry:
 				    * stack pointer, return address */
 	uint64_t random;	   /* state of the generator */
@@ -330,7 +336,7 @@ struct abi_sampler {
  */
 #define ABI_LAST_BITS	  14u
 #define ABI_LAST_WORDS	  (1u << ABI_LAST_BITS)
-#define ABI_LAST_UNIT	  8u  /* addresses that are no multiples have no mark */
+#define ABI_LAST_UNIT	  8u  /* only multiples have a mark */
 #define ABI_LAST_SHIFT	  11u /* bits of a slot's index */
 #define ABI_LAST_PER_LINE 8u
 
@@ -356,7 +362,8 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 /* --- slots: one per thread and nesting level ----------------------------------------------------
  */
 
-#define ABI_NEST_MAX	 4u /* levels: a thread, a signal handler within its hook, and so on */
+#define ABI_NEST_MAX                                                                               \
+	4u /* levels: 0: a thread; 1: a signal handler that interrupted its hook; and so on */
 #define ABI_BUFFER_BYTES 65536u
 #define ABI_FRAMES_MAX	 16384u
 #define ABI_COPY_BYTES	 16384u
@@ -373,35 +380,37 @@ enum abi_slot_state {
 };
 
 /*
- * A slot's events are one endless byte stream. `buffer` holds the part
- * [buffer_start, committed), at buffer[0 .. committed - buffer_start). When it is full the agent
- * sends that part as one message (abi_event.h) and then moves buffer_start up to committed; only
- * afterwards it writes at buffer[0] again. The daemon may copy the committed part at any time and
- * must throw the copy away when buffer_start has changed meanwhile.
+ * A slot's events are one endless byte stream. `buffer` holds the part [buffer_start, committed),
+ * at buffer[0 .. committed - buffer_start). When it is full, the agent sends that part as one
+ * message (abi_event.h), moves buffer_start up to `committed`, and only then writes at buffer[0]
+ * again. The daemon may copy the committed part at any time; it must drop the copy if buffer_start
+ * has changed meanwhile.
  */
 struct abi_slot_head {
 	/* identity; key is claimed by compare-and-swap from 0 or from a dead key */
 	uint64_t key; /* thread pointer (multiple of 16) + nesting level 0..3 [A]; |DEAD [D] */
-	uint32_t tid; /* as the target's innermost pid namespace numbers it [A] */
-	uint32_t incarnation; /* another for each new thread here; odd while `tid` changes [A] */
+	uint32_t tid; /* in the target's innermost pid namespace [A] */
+	uint32_t incarnation; /* changes with each new thread here; odd while `tid` changes [A] */
 	uint32_t state;	      /* enum abi_slot_state [A] */
-	uint32_t gave_up;     /* 1: the last full buffer found no taker in time; do not wait again
-			       * until one does [A] */
-	uint64_t entry_sp;    /* stack pointer of the hook in progress [A] */
-	uint64_t calling;     /* 1: a system call of the agent is about to begin, or not over [A] */
-	uint64_t committed;   /* stream position after the last whole event (release) [A] */
+	uint32_t gave_up;  /* 1: the last full buffer was not taken in time; do not wait again until
+			      one is [A] */
+	uint64_t entry_sp; /* stack pointer of the hook in progress [A] */
+	uint64_t calling;  /* 1: the agent is in a system call or about to make one [A] */
+	uint64_t committed;    /* stream position after the last whole event (release) [A] */
 	uint64_t buffer_start; /* stream position of buffer[0] [A] */
 	uint64_t last_tsc;     /* of the last committed event [A] */
 	uint64_t last_tick;    /* abi_control.tick when last_tsc was read [A] */
 
-	uint64_t last_addr; /* of the last committed event with one; 0 at each buffer start */
+	uint64_t last_addr; /* address of the last committed event that has one; 0 at each buffer
+			       start */
 	uint64_t events;    /* committed since the slot was made [A] */
 	uint64_t lost[ABI_LOSS_COUNT];	 /* events [A] */
 	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
 	uint64_t failed_calls;		 /* allocator calls that returned failure [A] */
 	uint64_t first_event;		 /* `events` when the buffer began [A] */
-	uint64_t silent_since; /* when a full buffer first had no reader, and since then none [A] */
-	uint64_t silent_tick;  /* abi_control.tick at that time [A] */
+	uint64_t silent_since; /* since when full buffers find no reader and `tick` stands still [A]
+				*/
+	uint64_t silent_tick;  /* that `tick` [A] */
 
 	/* written by the daemon: primary stack of the thread `bounds_incarnation` */
 	uint64_t stack_lo;	     /* [D] */
@@ -409,16 +418,15 @@ struct abi_slot_head {
 	uint64_t bounds_incarnation; /* [D] valid only if equal to `incarnation` */
 	uint64_t drained;	     /* [D] stream position up to which the daemon has copied */
 
-	/* Empty at each buffer start: abi_event.h. Bits 0 and 1: the block was allocated, and is
-	 * small. [A]
-	 */
+	/* Empty at each buffer start: abi_event.h. Bits 0 and 1: ENCODE_ALLOCATED, ENCODE_SMALL.
+	 * [A] */
 	uint64_t recent[ABI_RECENT_COUNT];
 
-	uint64_t mappings; /* events of mappings, committed; not among `events` [A] */
+	uint64_t mappings; /* committed events of mappings; `events` does not count them [A] */
 
-	uint64_t abandoned; /* hooks of this thread that were taken for left by a jump [A] */
-	/* Between which stack pointers hooks of this thread began that have no slot, so that no
-	 * entry_sp tells where they are (a coroutine may wait in one); 0, 0: there were none [A] */
+	uint64_t abandoned; /* hooks of this thread that were presumably left by a longjmp [A] */
+	/* Range of the stack pointers at which hooks without a slot began: no entry_sp records
+	 * them, and a coroutine may wait in one. 0, 0: none [A] */
 	uint64_t unbooked_lo, unbooked_hi;
 
 	_Alignas(64) struct abi_sampler sampler;
@@ -434,7 +442,7 @@ struct abi_slot {
 	uint8_t buffer[ABI_BUFFER_BYTES];
 	uint64_t frames[ABI_FRAMES_MAX]; /* scratch of the walk [A] */
 	uint8_t copy[ABI_COPY_BYTES];	 /* scratch: part of a foreign stack [A] */
-	uint8_t memo[ABI_MEMO_BYTES];	 /* stacks of late [A] */
+	uint8_t memo[ABI_MEMO_BYTES];	 /* recent stacks (agent/memo.c) [A] */
 	uint8_t walk[ABI_SLOT_BYTES - HT_PAGE_BYTES - ABI_BUFFER_BYTES - 8 * ABI_FRAMES_MAX -
 		     ABI_COPY_BYTES - ABI_MEMO_BYTES];
 };
@@ -447,9 +455,10 @@ _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by mu
  */
 
 /*
- * A slot has room for some hundred frames of its thread's last stack. A thread with a deeper one
- * takes a deep area, as long as there are any: its pages appear as the stack grows, 70 bytes a
- * frame. Threads beyond ABI_DEEP_COUNT walk their deep stacks anew at each event.
+ * A slot keeps up to TRACE_FRAMES_MAX frames of its thread's last stack (agent/kept.h). A thread
+ * with a deeper stack takes a deep area, if one is free; its pages appear as the stack grows, 103
+ * bytes a frame. If all ABI_DEEP_COUNT areas are taken, a thread walks its whole deep stack at each
+ * event.
  */
 struct abi_deep {
 	/* The kept stack (agent/kept.h): per frame 35 bytes, and three links of 12. [A] */
@@ -471,7 +480,7 @@ static inline uint64_t abi_deep_owner(uint32_t incarnation, uint64_t slot_index)
 /* --- sizes of the shared area --------------------------------------------------------------------
  */
 
-#define ABI_CACHE_SETS	1024u /* two 8-byte entries each: abi_unwind.h */
+#define ABI_CACHE_SETS	1024u /* two 8-byte entries each (abi_unwind.h) */
 #define ABI_CACHE_BYTES (ABI_CACHE_SETS * 16u)
 #define ABI_CACHE_COUNT 16u /* snapshots use them in turn */
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events as the agent writes them into a slot's buffer, as they travel over the socket, and as a
- * reader of the trace gives them: the same bytes everywhere. In the file they are sorted
- * (columns.h).
+ * The encoding of events: in a slot's buffer, on the socket, and as a reader of the trace returns
+ * them. In the file the bytes are sorted by field (columns.h).
  *
  * An event is   tag0  [tag1]  [time]  [addr]  [size]  [stack]   , all little-endian:
  *
@@ -25,18 +24,18 @@
  * Length codes: time, addr, size: 1, 2, 4, 8 bytes; stack: 1, 2, 3, 4 bytes.
  *
  * The table of recent addresses is empty (all 0) at the start of a buffer. Each even address of an
- * event is then stored at its abi_recent_index. Most blocks are freed soon, and allocators give the
- * last freed block first: one byte says which.
+ * event is stored at its abi_recent_index. Most blocks are freed soon, and allocators reuse the
+ * last freed block first: one byte, the index, then encodes the address.
  *
  * Every buffer starts with a THREAD event. Frees are stamped before the real call, allocations
  * after.
  *
- * What was done to a mapping is ABI_WORDS words, in their order, each of them
+ * A change of a mapping is encoded as ABI_WORDS words in order, each of them
  *
  *      tag0 (kind THREAD, above it in bits 3-7 which word: 1 ... ABI_WORDS) | u64
  *
- * and a THREAD event behind the last. Readers that know nothing of words take them for threads that
- * do nothing. Words change no delta: neither the time nor the address before.
+ * and a THREAD event after the last. Older readers take words for THREAD events without events of
+ * their own. Words leave the deltas unchanged: the previous time and the previous address stay.
  */
 #pragma once
 
@@ -47,21 +46,22 @@ enum abi_event_kind {
 		1,	 /* tag0, u32 tid, u32 nesting level: the next events are this thread's */
 	ABI_EVENT_ALLOC, /* tag1, time, addr, size, stack */
 	ABI_EVENT_FREE,	 /* tag1 (no stack), time, addr, size = usable */
-	ABI_EVENT_REALLOC_BEGIN, /* like FREE: the old block is given back if the call succeeds */
-	ABI_EVENT_REALLOC_END,	 /* like ALLOC: it did; the new block */
-	ABI_EVENT_REALLOC_FREED, /* tag0, time: it did, by freeing (size 0, result NULL) */
-	ABI_EVENT_REALLOC_FAIL,	 /* tag0, time: it failed; the block of this stream's last BEGIN
-				    lives */
-	ABI_EVENT_MAPPING,	 /* as the decoder gives what words say; no kind of a tag */
+	ABI_EVENT_REALLOC_BEGIN, /* like FREE: the old block ends if the call succeeds */
+	ABI_EVENT_REALLOC_END,	 /* like ALLOC: the call succeeded; the new block */
+	ABI_EVENT_REALLOC_FREED, /* tag0, time: the call freed the block (size 0, result NULL) */
+	ABI_EVENT_REALLOC_FAIL,	 /* tag0, time: the call failed; the block of this stream's last
+				    BEGIN stays live */
+	ABI_EVENT_MAPPING,	 /* the decoder returns this kind for words; tags never hold it */
 };
 
-/* What was done; part of the trace format: append only. Calls that fail do nothing. */
+/* Part of the trace format: append only. Failed calls are not recorded. */
 enum abi_mapping_call {
 	ABI_CALL_MAP,	    /* stamped after the call; its protection and flags */
 	ABI_CALL_UNMAP,	    /* stamped before */
 	ABI_CALL_MOVE_FROM, /* mremap's old range, stamped before; empty when it stays mapped */
-	ABI_CALL_MOVE_TO,   /* its new one, stamped after: of this stream's last MOVE_FROM */
-	ABI_CALL_ADVISE,    /* stamped after; flags: the advice that gives memory back */
+	ABI_CALL_MOVE_TO,   /* mremap's new range, stamped after; belongs to this stream's last
+			       MOVE_FROM */
+	ABI_CALL_ADVISE,    /* stamped after; flags: an advice that returns memory to the kernel */
 	ABI_CALL_PROTECT,   /* stamped after; the new protection */
 };
 
@@ -74,16 +74,16 @@ enum abi_word {
 };
 
 #define ABI_WORDS	       5u
-#define ABI_WORD_SHIFT	       3u /* of its number in tag0 */
+#define ABI_WORD_SHIFT	       3u /* position of the word's number in tag0 */
 #define ABI_WORD_CALL_SHIFT    32u
 #define ABI_WORD_PROTECT_SHIFT 40u
 
 #define ABI_EVENT_MAX_BYTES 32u
 
 /*
- * Stamps are whole multiples of this, rounded down. An address that goes from one thread to another
- * takes longer on its way, so that of two such events the later one has the later stamp, still; and
- * what a busy thread does until its next event fits into one byte.
+ * Stamps are rounded down to whole multiples of this. Passing an address from one thread to another
+ * takes longer, so the later of two such events still has the later stamp. The time between two
+ * events of a busy thread fits one byte.
  */
 #define ABI_TIME_SHIFT 4u
 #define ABI_TIME_UNIT  (1u << ABI_TIME_SHIFT)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The hooked functions, once: those of the allocator, those of it that throw, those that are only
- * watched over, and those that map memory. X(id, name, shape, arity): `shape` says how the agent
- * reads the call, `arity` how many integer arguments it takes (the thunk passes its own address in
- * the next one). The order of the allocator's functions is part of the trace format: append only.
+ * The only list of hooked functions: allocator functions, operators new, guards, and functions that
+ * map memory. X(id, name, shape, arity): `shape` says how the agent reads the call, `arity` how
+ * many integer arguments it takes (the thunk passes its own address in the next one). The order of
+ * ABI_HOOKS is part of the trace format: append only.
  */
 #pragma once
 
@@ -36,13 +36,12 @@ enum abi_shape {
 	X(SDALLOCX, sdallocx, FREE, 3)
 
 /*
- * Operators new that belong to the allocator itself, and functions like them: where there is no
- * memory they call a handler of the program's, and throw, which nothing of the agent may be in the
- * way of. X(id, name, recorded): the hook calls a plain function of the same allocator
- * (abi_config.plain), which does neither (README names the exception), and records it as a call of
- * `recorded`; where that one gives nothing, the hook is left, and the operator jumped to. Two
- * arguments are looked at, a third one (nothrow) may be there, so that the thunk's address is
- * always in the fourth.
+ * Operators new that the allocator itself defines, and similar functions. Without memory they call
+ * the program's new_handler and throw; an exception cannot unwind through a frame of the agent.
+ * X(id, name, recorded): the hook therefore calls a plain function of the same allocator
+ * (abi_config.plain), which does neither, and records a call of `recorded`. If the plain function
+ * returns NULL, the hook leaves and jumps to the operator. The hook reads two arguments; a third
+ * (nothrow) may be present, so the thunk's address is always in the fourth.
  *
  *      BYTES    (size)             plain(size)
  *      COUNT    (count, size)      plain(count, size)
@@ -56,18 +55,18 @@ enum abi_shape {
 #define ABI_NEW_ARITY 3u
 
 /*
- * The sized frees of C23. X(id, name, arity): recorded as calls of free, whose place in the trace
- * format they share: an event has four bits for its function.
+ * The sized frees of C23. X(id, name, arity): recorded as calls of free, because an event has only
+ * four bits for its function.
  */
 #define ABI_SIZED_FREES(X)                                                                         \
 	X(FREE_SIZED, free_sized, 2)                                                               \
 	X(FREE_ALIGNED_SIZED, free_aligned_sized, 3)
 
 /*
- * Guards: functions by which a program can forbid its threads what the agent does (seccomp,
- * PR_SET_TSC), those by which it becomes another program, and those that make children. The guard
- * takes note and jumps on; nothing of it is recorded, and a thunk passes its address in r11, the
- * only register that no argument can be in.
+ * Guards watch functions by which a program can forbid its threads what the agent does (seccomp,
+ * PR_SET_TSC), replaces itself (exec), makes children, or finishes loading a library. A guard notes
+ * the call and jumps to the real function; it records no event. Its thunk passes its address in
+ * r11, which never holds an argument.
  */
 #define ABI_GUARDS(X)                                                                              \
 	X(PRCTL, prctl)                                                                            \
@@ -76,7 +75,7 @@ enum abi_shape {
 	ABI_FORKS(X)                                                                               \
 	ABI_LOADS(X)
 
-/* Tapped only where a program is followed (attach/capture/tap.h). */
+/* Hooked only if the capture follows an exec (attach/capture/tap.h). */
 #define ABI_EXECS(X)                                                                               \
 	X(EXECVE, execve)                                                                          \
 	X(EXECV, execv)                                                                            \
@@ -88,7 +87,7 @@ enum abi_shape {
 	X(FEXECVE, fexecve)                                                                        \
 	X(EXECVEAT, execveat)
 
-/* Tapped only where children are followed, too. */
+/* Hooked only if the capture follows children too. */
 #define ABI_FORKS(X)                                                                               \
 	X(FORK, fork)                                                                              \
 	X(VFORK, vfork)                                                                            \
@@ -100,16 +99,16 @@ enum abi_shape {
 	X(DAEMON, daemon)
 
 /*
- * What the dynamic linker calls to unlock its lists, through a pointer of its own (elf/unlock.h):
- * after it has relocated a library that it loads, before the library's constructors run. No symbol
- * has this name.
+ * The function that the dynamic linker calls, through a pointer of its own (attach/got/unlock.h),
+ * to unlock its lists: after it has relocated a library and before the library's constructors run.
+ * No symbol has this name.
  */
 #define ABI_LOADS(X) X(LOADED, rtld_unlock)
 
 /*
- * Functions by which a program maps memory past its allocator; hooked on request (attach --mmap).
- * All registers that can hold an argument are taken by six of them: the thunk's address is in r11
- * then, as for guards.
+ * Functions by which a program maps memory without its allocator; hooked on request (attach
+ * --mmap). mmap's six arguments occupy all argument registers, so the thunk's address is in r11, as
+ * for guards.
  */
 #define ABI_MAPPINGS(X)                                                                            \
 	X(MMAP, mmap, 6)                                                                           \
@@ -124,7 +123,8 @@ enum abi_hook {
 	ABI_HOOKS(X)
 #undef X
 		ABI_HOOK_COUNT,
-	ABI_HOOK_LAST = ABI_HOOK_COUNT - 1, /* the others count on from here; never in a trace */
+	ABI_HOOK_LAST = ABI_HOOK_COUNT -
+			1, /* the ids below continue from here and never appear in a trace */
 #define X(id, name, recorded) ABI_NEW_##id,
 	ABI_NEWS(X)
 #undef X
@@ -161,7 +161,7 @@ static inline int abi_is_allocator(enum abi_hook hook)
 	return hook < ABI_ALLOCATOR_COUNT;
 }
 
-/* Is it called by a plain function instead (ABI_NEWS)? */
+/* Is it one of ABI_NEWS? */
 static inline int abi_is_new(enum abi_hook hook)
 {
 	return hook >= ABI_HOOK_COUNT && hook < ABI_NEW_END;
@@ -173,7 +173,7 @@ static inline int abi_is_sized_free(enum abi_hook hook)
 	return hook >= ABI_NEW_END && hook < ABI_ALLOCATOR_COUNT;
 }
 
-/* What calls of it, an allocator's function, are in a trace: below ABI_HOOK_COUNT. */
+/* The hook as which the trace records calls of an allocator's function: below ABI_HOOK_COUNT. */
 static inline enum abi_hook abi_recorded_as(enum abi_hook hook)
 {
 	static const uint8_t recorded_as[] = {
@@ -186,7 +186,7 @@ static inline enum abi_hook abi_recorded_as(enum abi_hook hook)
 	return abi_is_new(hook) ? (enum abi_hook)recorded_as[hook - ABI_HOOK_COUNT] : hook;
 }
 
-/* Of an allocator's function. */
+/* `hook`: an allocator's function. */
 static inline enum abi_shape abi_shape_of(enum abi_hook hook)
 {
 	static const uint8_t shapes[ABI_HOOK_COUNT] = {
@@ -197,8 +197,8 @@ static inline enum abi_shape abi_shape_of(enum abi_hook hook)
 	return (enum abi_shape)shapes[abi_recorded_as(hook)];
 }
 
-/* Does a call of it give a block, or change one, and end none? Then it can go by unrecorded without
- * making the books of other blocks wrong. */
+/* Do its calls only return or resize a block, and never end one? Such a call may stay unrecorded
+ * without an effect on other blocks' records. */
 static inline int abi_only_allocates(enum abi_hook hook)
 {
 	if (!abi_is_allocator(hook))

@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The thunk page: the only addresses that ever stand in a slot of the target.
+ * The thunk page: heaptap writes only addresses of thunk entries into GOT slots of the target.
  *
  *      +0                                          +40 (entry)         +64
  *      | target | real | config | real_lo | len,hook | code             |
  *
  * code:   endbr64 ; lea thunk(%rip), %<argument register `arity`> ; jmp *target(%rip)
  *
- * A call through a tapped slot enters `code`, which passes the thunk's own address as one argument
- * more than the function has (a guard's in r11) and jumps through `target`: the agent's hook while
- * tapped, the real function before and after. Disabling is one aligned store of `real` to `target`.
- * The page needs nothing else to be mapped once every `target` equals `real`; then it may stay
- * behind as the tombstone.
+ * A call through a hooked GOT slot enters `code`, which passes the thunk's own address as one extra
+ * argument (a guard's and a mapping function's in r11) and jumps through `target`: the agent's hook
+ * while recording, the real function before and after. One aligned store of `real` to `target`
+ * disables a thunk. Once every `target` equals `real`, the page needs no other mapping and may stay
+ * as the jump page.
  *
- * The entry is not the thunk's first byte, so that a word equal to an entry is a function pointer
- * that the program holds, never an argument that a hook has spilled.
+ * The entry is not the thunk's first byte: hooks spill the thunk's address to the stack, and a word
+ * equal to an entry is therefore always a function pointer that the program holds.
  *
- * The daemon writes the page (through the memfd, or /proc/PID/mem for an adopted tombstone); the
+ * The daemon writes the page (through the memfd, or /proc/PID/mem for an adopted jump page); the
  * target maps it r-x. One thunk per (hook, distinct real function).
  */
 #pragma once
@@ -35,7 +35,7 @@ struct abi_thunk {
 	uint32_t real_len;    /*   returning into it is the allocator calling itself */
 	uint16_t hook;	      /* enum abi_hook */
 	uint8_t usable_index; /* into abi_config.usable[] */
-	uint8_t plain_index;  /* into abi_config.plain[], of ABI_NEWS */
+	uint8_t plain_index;  /* into abi_config.plain[]; only for ABI_NEWS */
 	uint8_t code[ABI_THUNK_CODE_BYTES];
 };
 

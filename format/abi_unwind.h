@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Unwind tables: what the daemon compiles from .eh_frame and the agent walks by.
+ * Unwind tables: the daemon compiles them from .eh_frame, the agent walks stacks by them.
  *
  * A table covers one module's executable bytes [lo, hi), offsets from its load bias. Row i says how
  * to unwind PCs in [pc(i), pc(i + 1)). Rows are sorted by PC and cover the range without a hole
  * (bytes without CFI are rows too: rule NONE or FRAME).
  *
  *      struct abi_table                      header, 64 bytes
- *      uint32_t granule[granule_count + 1]   first row at or before granule g's first byte
- *      uint16_t row_pc[row_count + 16]       pc(i) - granule base, see below; 16 words of 0xffff
- * end it uint16_t row_rule[row_count]          index into rule[] uint32_t rule[rule_count]
- * abi_rule_*
+ *      uint32_t granule[granule_count + 1]   first row of each granule
+ *      uint16_t row_pc[row_count + 16]       pc(i) & 255; ends with 16 words of 0xffff
+ *      uint16_t row_rule[row_count]          index into rule[]
+ *      uint32_t rule[rule_count]             abi_rule_*
  *
  * Granule g covers [lo + g * 256, lo + (g + 1) * 256), lo being a multiple of 256. granule[g] is
  * the index of the row in force at the granule's first byte; every granule begins with a row of its
@@ -19,7 +19,7 @@
  * granule. Lookup of pc: g = (pc - lo) / 256; the last row of g with row_pc <= pc & 255.
  *
  * The agent checks every index against the counts before use; a broken table gives wrong frames,
- * never a fault. Layout after otel-ebpf-profiler and the kernel's ORC (research/unwind.md).
+ * never a fault. Layout after otel-ebpf-profiler and the kernel's ORC.
  */
 #pragma once
 
@@ -37,9 +37,9 @@ enum abi_rule_kind {
 };
 
 /*
- * FRAME with another offset than 0: code of an interpreter, which is the same whatever it runs.
- * What that is stands at rbp + 8 * offset, as V8 has it: a tagged pointer, 1 more than an address.
- * In some threads (abi_snapshot.scripts) the frame is written down as that address (abi_control.h,
+ * FRAME with an offset other than 0: code of an interpreter, whose PC does not tell which function
+ * it runs. The function is at rbp + 8 * offset, as in V8: a tagged pointer, the address plus 1. In
+ * some threads (abi_snapshot.scripts) the node holds that address instead of the PC (abi_control.h,
  * ABI_NODE_INTERPRETED).
  */
 
@@ -47,8 +47,8 @@ enum abi_rule_kind {
  * A rule is one word:   bits 0-2 kind, bits 3-18 offset (int16_t, in 8-byte words),
  *                       bits 19-26 rbp slot: saved rbp at CFA - 8 * slot; 0: rbp unchanged.
  * The return address is always at CFA - 8, and the caller's rsp is CFA. In DRAP frames the saved
- * rbp is at *rbp (slot 0 means exactly that there). A saved-rbp slot below rsp is popped already:
- * rbp unchanged.
+ * rbp is at *rbp (slot 0 means exactly that there). If the saved-rbp slot
+ * is below rsp, the function has popped it: rbp is unchanged.
  */
 #define ABI_RULE_BITS	 27u
 #define ABI_RBP_SLOT_MAX 255
@@ -85,7 +85,7 @@ struct abi_table {
 	uint32_t row_count;
 	uint32_t rule_count;
 	uint32_t granule_off, pc_off, index_off, rule_off; /* bytes from the table's start */
-	uint32_t unsupported_rows; /* could not be expressed; they are NONE */
+	uint32_t unsupported_rows; /* rows that no rule can express; they are NONE */
 	uint32_t pad[2];
 };
 
@@ -98,8 +98,8 @@ _Static_assert(sizeof(struct abi_table) == 64, "header size is part of the layou
 struct abi_range {
 	uint64_t lo, hi; /* addresses in the target */
 	uint64_t bias;	 /* load bias of its module */
-	/* Address in the target of its struct abi_table; 0: no table, FRAME rule; any address that
-	 * is none: rule NONE. ABI_RANGE_RULE | rule: that rule. */
+	/* Address in the target of its struct abi_table. 0: no table, FRAME rule. An address that
+	 * holds no table: rule NONE. ABI_RANGE_RULE | rule: that rule. */
 	uint64_t table;
 };
 
@@ -108,22 +108,24 @@ struct abi_range {
 #define ABI_SCRIPTS_THREADS 8u
 
 struct abi_snapshot {
-	uint32_t generation; /* + 1 with each snapshot */
-	uint16_t epoch;	     /* + 1 when a range now means another module than before (dlclose) */
+	uint32_t generation; /* increases by 1 with each snapshot */
+	uint16_t epoch;	     /* increases by 1 when a range belongs to another module than before
+				(dlclose) */
 	uint16_t pad;
 	uint32_t range_count;
 	uint32_t cache_sets; /* ABI_CACHE_SETS */
 	uint64_t cache;	     /* uint64_t[cache_sets][2], zeroed */
-	/* The threads whose frames say what they run (abi_control.h, abi_scripts_of), up to the
-	 * first 0; each in one word, so that no thread ever sees another's number for its own. */
+	/* The threads whose frames are recorded by interpreted function (abi_control.h,
+	 * abi_scripts_of), up to the first 0. Pointer and number share a word, so a thread never
+	 * reads another thread's number as its own. */
 	uint64_t scripts[ABI_SCRIPTS_THREADS];
 	struct abi_range range[];
 };
 
 /*
  * PC cache entry: tag (37 bits) << 27 | rule; 0 is empty. x = pc ^ pc >> 10 is a bijection on
- * 47-bit addresses: set = x & (cache_sets - 1), tag = x >> 10. One word, so there is no torn entry,
- * and no false hit. A PC whose rule is NONE is not cached.
+ * 47-bit addresses: set = x & (cache_sets - 1), tag = x >> 10. An entry is one word, so it is never
+ * torn and never matches a wrong PC. A PC whose rule is NONE is not cached.
  */
 static inline uint64_t abi_cache_mix(uint64_t pc)
 {

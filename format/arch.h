@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What all but the agent knows of the processor: how ELF files name it, and its clock. What else a
- * port supplies stands in CONTRIBUTING.md.
+ * The processor's names in ELF files, and its clock: for all parts but the agent. CONTRIBUTING.md
+ * lists what else a port supplies.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 
 #define ARCH_ELF_MACHINE EM_X86_64
 
-/* Relocations of a word that becomes an address: of a named symbol, wherever it stands; of one, in
- * the GOT; of a function that is called through the PLT, perhaps not bound yet; of a place in the
- * module itself. */
+/* Relocations that make a word an address. WORD: of a symbol, anywhere. GOT: of a symbol, in the
+ * GOT. PLT: of a function called through the PLT, possibly not bound yet. RELATIVE: of a place in
+ * the same module. */
 #define ARCH_RELOC_WORD	    R_X86_64_64
 #define ARCH_RELOC_GOT	    R_X86_64_GLOB_DAT
 #define ARCH_RELOC_PLT	    R_X86_64_JUMP_SLOT
 #define ARCH_RELOC_RELATIVE R_X86_64_RELATIVE
 
-/* The clock of the agent's stamps, constant and the same on all cores; its rate is measured
- * (receiver.c). */
+/* The clock of the agent's stamps: of constant rate and the same on all cores. attach/capture
+ * measures its rate. */
 static inline uint64_t arch_tsc(void)
 {
 	return __rdtsc();

@@ -9,9 +9,9 @@
 
 #include "format/base.h"
 
-/* Is there room behind `count` elements in a malloc'd array of `capacity`, or NULL of none? Where
- * it is full it is made twice as long, or `first` long, and `array` and `capacity` change. False:
- * no memory; nothing has changed. */
+/* Makes room for one more element behind the `count` used ones. `array` is malloc'd and holds
+ * `capacity` elements; NULL if `capacity` is 0. A full array grows to twice its length, an empty
+ * one to `first`; `array` and `capacity` change. False: no memory; nothing has changed. */
 #define ARRAY_HAS_ROOM(array, count, capacity, first)                                              \
 	array_has_room(&(array), (count), &(capacity), (first), sizeof((array)[0]))
 
@@ -22,7 +22,7 @@ static inline bool array_has_room(
 	size_t wanted = *capacity ? 2 * *capacity : first;
 	if (count < *capacity)
 		return true;
-	/* By its bytes: it points to elements of any type. */
+	/* memcpy because `array` is a pointer to a pointer of any type. */
 	memcpy(&now, array, sizeof(now));
 	void *grown = reallocarray(now, wanted, element_bytes);
 	if (!grown)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The few types and words that every part of heaptap speaks. Freestanding: the agent includes it.
+ * Basic types and macros of all parts. Freestanding: the agent includes it.
  */
 #pragma once
 

@@ -47,7 +47,7 @@ bool bytes_u64(struct bytes *in, uint64_t *ret)
 	return take_copy(in, ret, sizeof(*ret));
 }
 
-/* Length of the LEB128 at the front of `in`; 0 when it does not end within the limit. */
+/* Length of the LEB128 at the front of `in`; 0 if it does not end within 10 bytes. */
 static size_t leb_length(const struct bytes *in)
 {
 	size_t left = bytes_left(in);

@@ -15,7 +15,7 @@ struct bytes {
 
 static inline struct bytes bytes_of(const void *data, size_t length)
 {
-	/* `data` may be NULL where there are none. */
+	/* `data` may be NULL if `length` is 0. */
 	return (struct bytes){.at = data, .end = length ? (const uint8_t *)data + length : data};
 }
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define WORD_MAX  31u
-#define BEGIN_MIN 3u /* letters of a beginning that count */
+#define BEGIN_MIN 3u /* a shorter word is not accepted as a beginning */
 
 static size_t least(size_t a, size_t b)
 {
@@ -40,7 +40,7 @@ void closest_try(struct closest *closest, const char *candidate)
 	size_t allowed = length / 3 > 1 ? length / 3 : 1;
 	if (begins)
 		edits = least(edits, allowed);
-	/* Of one or two letters anything is near. */
+	/* A word of one or two letters is near to too many candidates. */
 	if (edits > allowed || (length < BEGIN_MIN && edits > 0))
 		return;
 	if (closest->match && edits >= closest->distance)

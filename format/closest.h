@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which of some words a mistyped one was to be.
+ * Finds the word that a mistyped word probably means.
  */
 #pragma once
 
@@ -8,11 +8,11 @@
 
 struct closest {
 	const char *word;  /* the mistyped one */
-	const char *match; /* the best so far; NULL: none is near enough */
+	const char *match; /* the nearest candidate so far; NULL: none is near enough */
 	size_t distance;
 };
 
-/* To be called for each candidate, with `closest` zero-initialised but for `word`. A word is near
- * where a letter in three, and one at least, is wrong, missing, too much, or has changed places
- * with the next; or where it is the beginning of the candidate. */
+/* Call it for each candidate, with `closest` zero-initialised except for `word`. `candidate` is
+ * near if at most one letter in three (at least one) is wrong, missing, extra, or swapped with the
+ * next, or if `word` is its beginning. */
 void closest_try(struct closest *closest, const char *candidate);

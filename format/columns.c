@@ -9,18 +9,18 @@
 
 #define TAG_VALUES 65536u
 
-/* Longer pieces are sorted at two places at a time. */
+/* Pieces longer than this are sorted at two places at a time. */
 #define SPLIT_BYTES  4096u
 #define GUESS_EVENTS 32u
 
-/* Columns that began in the same place of a page would be in each other's way in the cache. */
+/* Columns at the same offset of a page would evict each other from the cache. */
 #define STAGGER_BYTES 704u
 
-/* What two tags say; of the pairs the second is for a time whose first byte is 0. */
+/* What a pair of tags encodes. In each array, index 1 is for a time whose first byte is 0. */
 struct shape {
 	struct widths widths;
 	uint8_t number[2]; /* 0: none yet */
-	uint8_t time[2];   /* bytes of it that stand in the column */
+	uint8_t time[2];   /* bytes of the time in its column */
 };
 
 struct columns_encoder {
@@ -35,7 +35,7 @@ struct lane {
 	uint8_t *end[COLUMN_COUNT];
 };
 
-/* Of a piece, what is sorted into columns of its own; `at` is how far. */
+/* A part of a piece, sorted into columns of its own up to `at`. */
 struct part {
 	const uint8_t *at, *end;
 	struct lane empty, lane;
@@ -72,7 +72,7 @@ static void forget_shapes(struct columns_encoder *encoder)
 	encoder->shape_count = 0;
 }
 
-/* Gives the event at `at` a shape; false when it cannot have one. */
+/* Gives the event at `at` a shape; false if it cannot have one. */
 static bool add_shape(struct columns_encoder *encoder, const uint8_t *at)
 {
 	struct widths widths = widths_of(at[0], at[1]);
@@ -93,7 +93,7 @@ static bool add_shape(struct columns_encoder *encoder, const uint8_t *at)
 	return true;
 }
 
-/* An event that has no shape, as it is. False when it is none. */
+/* Copies an event without a shape. False if no event is at `*at`. */
 static bool put_other(const uint8_t **at, struct lane *lane)
 {
 	size_t length = event_bytes(*at);
@@ -113,8 +113,8 @@ static inline void put_field(
 	lane->end[column] += width;
 }
 
-/* Sorts the event at `at`, behind which EVENT_ROOM is readable, and moves on to the next one. False
- * when it is none: nothing has moved. */
+/* Sorts the event at `*at`, where EVENT_ROOM bytes must be readable, and moves `*at` to the next.
+ * False if no event is there; nothing has moved. */
 static inline __attribute__((always_inline)) bool put_event(
 	struct columns_encoder *encoder, const uint8_t **at, struct lane *lane)
 {
@@ -136,7 +136,8 @@ static inline __attribute__((always_inline)) bool put_event(
 	return true;
 }
 
-/* Near the end of a piece there may be less behind an event than is touched. */
+/* As put_event near the end of the piece, where fewer than EVENT_ROOM bytes are readable: works on
+ * a padded copy. */
 static bool put_late_event(
 	struct columns_encoder *encoder, const uint8_t **at, size_t left, struct lane *lane)
 {
@@ -149,7 +150,7 @@ static bool put_late_event(
 	return true;
 }
 
-/* False when there are no whole events up to `stop`. */
+/* False if the bytes up to `stop` are not whole events. */
 static bool sort_up_to(struct columns_encoder *encoder, struct part *part, const uint8_t *stop)
 {
 	struct lane lane = part->lane;
@@ -164,16 +165,16 @@ static bool sort_up_to(struct columns_encoder *encoder, struct part *part, const
 	return is_event;
 }
 
-/* So many there are, without a look at where each of them ends. */
+/* A lower bound of the number of events in [at, end). */
 static size_t least_events(const uint8_t *at, const uint8_t *end)
 {
 	return at < end ? (size_t)(end - at) / EVENT_ROOM : 0;
 }
 
 /*
- * Where the next event begins is known two loads after where this one does, and the processor has
- * nothing to do meanwhile: so two parts are sorted at a time, as far as both go. `second` begins
- * where nobody knows that an event does: if it fails that says nothing. False when `first` does.
+ * Each event's start depends on two loads of the event before, and the processor idles meanwhile:
+ * so two parts are sorted in turns, as far as both go. The start of `second` is a guess, so its
+ * failure does not matter. False if `first` fails.
  */
 static bool sort_both(struct columns_encoder *encoder, struct part *first, const uint8_t *stop,
 	struct part *second)
@@ -198,8 +199,8 @@ static bool sort_both(struct columns_encoder *encoder, struct part *first, const
 	return is_event;
 }
 
-/* A place near the middle where an event may begin: who begins to read at a wrong place is in step
- * soon, mostly. */
+/* A place near the middle where an event may begin: decoding from a wrong byte usually falls into
+ * step within 32 events. */
 static const uint8_t *guess_start(const struct part *part)
 {
 	const uint8_t *at = part->at + (part->end - part->at) / 2;
@@ -212,7 +213,7 @@ static const uint8_t *guess_start(const struct part *part)
 
 _Static_assert(SPLIT_BYTES / 2 >= (GUESS_EVENTS + 1) * EVENT_ROOM, "a guess stays in the piece");
 
-/* False when the piece is not whole events. */
+/* False if the piece is not whole events. */
 static bool sort(struct columns_encoder *encoder, struct part *first, struct part *second)
 {
 	if (first->end - first->at >= SPLIT_BYTES) {

@@ -17,10 +17,10 @@ struct source {
 	unsigned int shape_count; /* from 1 */
 	size_t piece_bytes;
 	size_t column_bytes[COLUMN_COUNT];
-	struct bytes columns; /* all of them, one after the other */
+	struct bytes columns; /* all columns, one after the other */
 };
 
-/* The beginnings of what is left of columns. */
+/* Where the unread rest of each column begins. */
 struct rest {
 	const uint8_t *at[COLUMN_COUNT];
 };
@@ -76,8 +76,8 @@ static inline void take_field(uint8_t *to, struct rest *rest, enum column column
 	rest->at[column] += width;
 }
 
-/* Puts the next event together at `to`, where EVENT_ROOM is. Returns its end; NULL when there is no
- * such event. */
+/* Restores the next event at `to`, where EVENT_ROOM bytes must be writable. Returns its end; NULL
+ * if the columns hold no valid event. */
 static inline uint8_t *take_event(const struct source *source, struct rest *rest, uint8_t *to)
 {
 	uint8_t number = *rest->at[COLUMN_SHAPE]++;
@@ -102,8 +102,8 @@ static inline uint8_t *take_event(const struct source *source, struct rest *rest
 	return to + widths.stack;
 }
 
-/* Puts the piece together at `to`, where there is room for one event more. Behind the columns,
- * which begin at `from`, is room, too. */
+/* Restores the piece at `to`, which has room for one event more. The columns begin at `from`; room
+ * is readable behind them too. */
 static bool join(const struct source *source, const uint8_t *from, uint8_t *to)
 {
 	const uint8_t *end[COLUMN_COUNT], *piece_end = to + source->piece_bytes;
@@ -113,7 +113,8 @@ static bool join(const struct source *source, const uint8_t *from, uint8_t *to)
 		from += source->column_bytes[i];
 		end[i] = from;
 	}
-	/* Who leaves a column reads the next one, or the room behind, and is found out at once. */
+	/* A read past a column reads the next one or the room behind; the check after it notices at
+	 * once. */
 	while (rest.at[COLUMN_SHAPE] < end[COLUMN_SHAPE]) {
 		to = take_event(source, &rest, to);
 		if (!to || to > piece_end || rest.at[COLUMN_TIME] > end[COLUMN_TIME] ||
@@ -159,9 +160,9 @@ struct ht_err *columns_decode(
 	return NULL;
 }
 
-/* --- events without the bytes between --- */
+/* --- decoding events without restoring the piece --- */
 
-/* What a shape says of its events: how wide their fields are, and what of a word belongs to one. */
+/* What a shape says of its events: the widths of fields, and the mask of each in a loaded word. */
 struct fields {
 	uint64_t time_mask, addr_mask, size_mask;
 	uint32_t stack_mask;
@@ -256,8 +257,8 @@ static inline uint32_t take_stack(const uint8_t **at, uint32_t mask, size_t widt
 	return word & mask;
 }
 
-/* Events with a shape, until there is one without; more of a column than it has may be taken.
- * Returns how many; `*ret_sound` is false behind the last that can be. */
+/* Decodes events up to the first without a shape; may read past a column's end. Returns their
+ * number; `*ret_sound` is false after the last valid one. */
 static size_t take_shaped(struct columns_events *events, struct event_decoder *decoder,
 	struct event *restrict ret, size_t max, bool *ret_sound)
 {
@@ -308,8 +309,8 @@ static size_t take_shaped(struct columns_events *events, struct event_decoder *d
 	return count;
 }
 
-/* An event that stands as it is, of which `*ret_whole` says whether it is one for the reader. False
- * when it is none. */
+/* Decodes an event that stands unsorted; `*ret_whole` says if it is one for the reader. False if it
+ * is malformed. */
 static bool take_other(struct columns_events *events, struct event_decoder *decoder,
 	struct event *ret, bool *ret_whole)
 {

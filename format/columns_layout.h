@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the columns of a piece are laid out (FORMAT.md, 3.8): what columns.c writes and
- * columns_decode.c reads. Internal to the two.
+ * The layout of a piece's columns (FORMAT.md, 3.8). Internal to columns.c, which writes it, and
+ * columns_decode.c, which reads it.
  */
 #pragma once
 
@@ -22,11 +22,11 @@ enum column {
 #define TIME_LEFT_OUT 0x80u /* in the first tag of a shape */
 #define THREAD_BYTES  9u
 
-/* Fields are copied as whole words, events are read and written with so much room. */
+/* Fields are copied as whole words; EVENT_ROOM bytes of an event must be readable or writable. */
 #define WORD_BYTES 8u
 #define EVENT_ROOM ABI_EVENT_MAX_BYTES
 
-/* How long the fields of an event with two tags are; all 0 for one that has not both. */
+/* Field lengths in bytes of an event with two tags; all 0 for an event with one. */
 struct widths {
 	uint8_t event, time, addr, size, stack;
 };
@@ -53,7 +53,7 @@ static inline struct widths widths_of(uint8_t tag0, uint8_t tag1)
 _Static_assert(TAG_BYTES + 3 * WORD_BYTES + sizeof(uint32_t) <= EVENT_ROOM,
 	"what is touched of the longest event");
 
-/* How long the event is that begins at `at`, of which two bytes are readable; 0: it is none. */
+/* Length in bytes of the event at `at`, of which two bytes must be readable; 0: not an event. */
 static inline size_t event_bytes(const uint8_t *at)
 {
 	switch (at[0] & 7) {

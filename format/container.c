@@ -3,7 +3,7 @@
 
 #define CRC32_POLYNOMIAL 0xedb88320u
 
-/* Bit by bit: it sees a header and an index, never the blocks. */
+/* Bit by bit is fast enough: it covers only header and index, never the blocks. */
 uint32_t trace_crc32(uint32_t crc, const void *data, size_t length)
 {
 	const uint8_t *at = data;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What frames a trace file, for the writer and the reader: magics, header, footer (FORMAT.md,
- * "Container"). Not for anyone else.
+ * The container of a trace file: magics, header, footer (FORMAT.md, "Container"). Internal to
+ * writer.c and reader.c.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 #define TRACE_MAJOR	   2u
 #define TRACE_MINOR	   4u
-#define TRACE_MAJOR_OLDEST 1u /* that is read */
+#define TRACE_MAJOR_OLDEST 1u /* the oldest major version that the reader accepts */
 
 /* Header and footer are skippable frames of LZ4, so that lz4(1) passes over them; blocks are LZ4
  * frames. */
@@ -22,7 +22,7 @@
 #define TRACE_FOOTER_TAG  "HTIX"
 #define TRACE_TRAILER_TAG "HTND"
 
-/* Header payload: tag, u16 major, u16 minor, whatever a newer version adds, u32 crc. */
+/* Header payload: tag, u16 major, u16 minor, additions of newer versions, u32 crc. */
 #define TRACE_HEADER_MIN 12u
 #define TRACE_HEADER_MAX 4096u
 

@@ -32,7 +32,7 @@ size_t control_directories(uid_t uid, const char *runtime, char (*ret)[CONTROL_P
 int control_open_directory(const char *path, uid_t uid, bool make)
 {
 	struct stat stat;
-	/* The mode is exact whatever the umask is: umask only takes bits away. */
+	/* The umask can only clear bits, so other users never get access. */
 	if (make && mkdir(path, 0700) != 0 && errno != EEXIST)
 		return -1;
 	int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -50,7 +50,7 @@ void control_name(pid_t pid, uint64_t start_ticks, char ret[CONTROL_NAME_MAX])
 	snprintf(ret, CONTROL_NAME_MAX, "%d.%llu", (int)pid, (unsigned long long)start_ticks);
 }
 
-/* A number without leading zeros, of digits alone: each has one spelling. */
+/* Takes a number of digits without leading zeros: each number has one spelling. */
 static bool take_number(const char **at, const char *end, uint64_t *ret)
 {
 	const char *start = *at;
@@ -76,7 +76,7 @@ bool control_name_parse(const char *name, pid_t *ret_pid, uint64_t *ret_start_ti
 
 /* --- a line --------------------------------------------------------------------------------- */
 
-/* Room for the newline is kept. */
+/* A line under construction; one byte is reserved for the newline. */
 struct line {
 	char *data;
 	size_t length;
@@ -112,7 +112,7 @@ static void line_escaped(struct line *line, const char *text, size_t length)
 	}
 }
 
-/* All of it or nothing. */
+/* Appends the whole value or nothing. */
 static void line_value(struct line *line, const char *key, const char *text, size_t length)
 {
 	size_t before = line->length;
@@ -144,7 +144,7 @@ struct words {
 };
 
 struct word {
-	const char *key, *value; /* value: NULL where there is no "=" */
+	const char *key, *value; /* value: NULL if there is no "=" */
 	size_t key_length, value_length;
 };
 
@@ -172,7 +172,7 @@ static bool word_is(const struct word *word, const char *key)
 	return word->key_length == strlen(key) && memcmp(word->key, key, word->key_length) == 0;
 }
 
-/* The bytes that a value stands for. NULL, or what is wrong with it. */
+/* Decodes a value. Returns NULL, or a message that names the fault. */
 static const char *word_bytes(const struct word *word, char *ret, size_t room, size_t *ret_length)
 {
 	const char *at = word->value, *end = at + word->value_length;
@@ -213,7 +213,7 @@ static const char *word_number(const struct word *word, uint64_t *ret)
 	return take_number(&at, end, ret) && at == end ? NULL : "a number is none";
 }
 
-/* Moves past the greeting. NULL, or what is wrong. */
+/* Moves past the greeting. Returns NULL, or a message that names the fault. */
 static const char *take_greeting(const char *line, size_t length, struct words *ret)
 {
 	size_t greeting = strlen(GREETING);
@@ -300,7 +300,7 @@ const char *control_request_parse(const char *line, size_t length, struct contro
 			sizeof((struct control_reply){0}.name)                                     \
 	}
 
-/* The long ones last: what does not fit is left out. */
+/* Long fields last: fields that do not fit are left out. */
 static const struct field {
 	const char *key;
 	size_t offset;

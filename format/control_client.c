@@ -105,7 +105,7 @@ struct ht_err *control_client_list(struct control_clients *ret)
 	*ret = (struct control_clients){0};
 	for (size_t i = 0; !err && i < count; i++)
 		err = control_client_add(path[i], geteuid(), ret);
-	/* Root steers the captures of others, too. */
+	/* Root controls captures of all users. */
 	if (!err && geteuid() == 0)
 		err = add_users("/run/user", "", "/heaptap", ret);
 	if (!err && geteuid() == 0)
@@ -132,8 +132,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* -1 with errno. The path of a socket has 108 bytes at most and a directory's may have more: the
- * socket is reached by the directory's descriptor. */
+/* Returns a descriptor, or -1 with errno. A socket address holds at most 108 bytes and the
+ * directory's path may be longer, so connect goes through the directory's descriptor. */
 static int connect_to(const struct control_client *client)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -156,7 +156,7 @@ static int connect_to(const struct control_client *client)
 	return fd;
 }
 
-/* While the queue of connections is full, which a capture empties every few milliseconds. */
+/* Retries while the queue of connections is full; a capture empties it every few milliseconds. */
 static int connect_soon(const struct control_client *client, uint64_t timeout_ns)
 {
 	uint64_t end_ns = now_ns() + (timeout_ns ? timeout_ns : QUEUE_PATIENCE_NS);
@@ -169,7 +169,8 @@ static int connect_soon(const struct control_client *client, uint64_t timeout_ns
 	return fd;
 }
 
-/* The directory is one user's alone, but a file in it may be a socket that was moved there. */
+/* The directory is private to one user, but a socket of another user may have been moved into it.
+ */
 static struct ht_err *check_peer(const struct control_client *client, int fd)
 {
 	struct ucred peer;
@@ -184,7 +185,7 @@ static struct ht_err *check_peer(const struct control_client *client, int fd)
 		(int)client->pid, client->directory, (unsigned)peer.uid);
 }
 
-/* Milliseconds for poll; 0: the time is over. */
+/* Milliseconds left, for poll; 0: the time is over. */
 static int left_ms(uint64_t end_ns)
 {
 	uint64_t now = now_ns();
@@ -235,7 +236,7 @@ static enum step send_line(int fd, const char *line, size_t length, const struct
 	return step;
 }
 
-/* `ret_length`: without the newline. */
+/* Receives one line; `*ret_length` excludes the newline. */
 static enum step receive_line(
 	int fd, char line[CONTROL_LINE_MAX], size_t *ret_length, const struct patience *patience)
 {
@@ -269,7 +270,7 @@ static struct ht_err *exchange(const struct control_client *client, int fd,
 	struct ht_err *err = check_peer(client, fd);
 	if (err)
 		return err;
-	/* A server that has refused the connection has answered before it read the request. */
+	/* A server that refuses the connection answers before it reads the request. */
 	if (send_line(fd, line, length, patience) == STEP_LATE) {
 		*ret_state = CONTROL_CLIENT_SILENT;
 		return NULL;
@@ -323,7 +324,7 @@ struct ht_err *control_client_await(const struct control_client *client,
 
 /* --- one ------------------------------------------------------------------------------------ */
 
-/* Does a heaptap listen? Another error than that it was killed shows when it is asked. */
+/* Was the socket's heaptap killed? Other errors show in control_client_ask. */
 static bool is_stale(const struct control_client *client)
 {
 	int fd = connect_to(client);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The error object. NULL is success; anything else says in one line what failed, why, and what to
- * do. The message is made once, where the operands are known. Expected outcomes (end of stream, not
+ * The error object. NULL is success; any other error says in one line what failed, why, and what to
+ * do. The message is written where the operands are known. Expected outcomes (end of stream, not
  * found, target exited) are values, not errors.
  */
 #pragma once
@@ -42,7 +42,7 @@ HT_PRINTF(2, 3) struct ht_err *ht_err_wrap(struct ht_err *err, const char *fmt, 
 /* Frees `err`; NULL and the static objects are accepted. */
 void ht_err_free(struct ht_err *err);
 
-/* Frees `err`; true if it was an error. For a failure that is an answer by itself. */
+/* Frees `err`; true if it was an error. For callers that need only to know that it failed. */
 bool ht_err_drop(struct ht_err *err);
 
 /* Keeps the first of two errors and frees the other: for undo that goes on past a failing step. */

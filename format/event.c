@@ -67,8 +67,8 @@ static void fill_mapping(const struct event_decoder *decoder, struct event *ret)
 		.flags = (uint32_t)decoder->word[ABI_WORD_FLAGS - 1]};
 }
 
-/* Word `number` of a mapping; false when it is out of its order. Those behind the last one are of a
- * later version. */
+/* Takes word `number` of a mapping; false if it is out of order. Words beyond ABI_WORDS come from a
+ * later version and are skipped. */
 static bool take_word(struct event_decoder *decoder, unsigned number, const uint8_t *at)
 {
 	if (number > ABI_WORDS)
@@ -80,7 +80,7 @@ static bool take_word(struct event_decoder *decoder, unsigned number, const uint
 	return true;
 }
 
-/* Takes THREAD, or a word; `*ret_whole` when it was the last of a mapping. As take_event. */
+/* Takes a THREAD event or a word, as take_event; sets `*ret_whole` if it completes a mapping. */
 static size_t take_thread_or_word(
 	struct event_decoder *decoder, const uint8_t *start, struct event *ret, bool *ret_whole)
 {
@@ -97,8 +97,8 @@ static size_t take_thread_or_word(
 	return THREAD_BYTES;
 }
 
-/* Decodes the event at `start`, behind which ABI_EVENT_MAX_BYTES are readable. Returns its length,
- * 0 when it is malformed. */
+/* Decodes the event at `start`, where ABI_EVENT_MAX_BYTES must be readable. Returns its length in
+ * bytes; 0: malformed. */
 static size_t take_event(struct event_decoder *decoder, const uint8_t *start, struct event *ret)
 {
 	uint8_t tag0 = start[0];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decodes the events of one slot's stream (abi_event.h). Used by the analyzer, and by the daemon's
- * tests; hostile input.
+ * Decodes the events of one slot's stream (abi_event.h). Input is hostile.
  */
 #pragma once
 
@@ -17,25 +16,24 @@ struct event_decoder {
 	uint32_t level;
 	bool has_thread; /* a THREAD event was read since the restart */
 	bool in_step;	 /* false after damage; the caller clears it when pieces are missing */
-	unsigned words;	 /* read of a mapping that is not whole yet */
+	unsigned words;	 /* words read so far of an unfinished mapping event */
 	uint64_t word[ABI_WORDS];
 };
 
 struct event {
 	uint8_t kind;	 /* enum abi_event_kind, never THREAD: the decoder consumes it */
 	uint8_t hook;	 /* enum abi_hook, or a newer one: 0 .. 15 */
-	uint8_t protect; /* of a mapping: PROT_* */
+	uint8_t protect; /* mapping: PROT_* */
 	uint32_t tid;
-	uint64_t tsc; /* but for mappings never less than that of the event before, within a buffer
-		       */
+	uint64_t tsc; /* never decreases within a buffer, except for mappings */
 	uint64_t addr;
 	uint64_t size;
 	uint32_t stack;
-	uint32_t flags; /* of a mapping */
-}; /* REALLOC_FREED and REALLOC_FAIL have no hook, addr, size: 0. Only allocations have a stack, and
-    * mappings, whose hook is an enum abi_mapping_call or a newer one. */
+	uint32_t flags;
+}; /* hook, addr and size are 0 for REALLOC_FREED and REALLOC_FAIL. Only allocations and mappings
+      have a stack. A mapping's hook is an enum abi_mapping_call or a newer value. */
 
-/* The stream continues at a buffer start. */
+/* Resets the delta state: the next event is at a buffer start. */
 void event_decoder_restart(struct event_decoder *decoder);
 
 enum event_result { EVENT_OK, EVENT_NONE_LEFT, EVENT_MALFORMED };
@@ -45,8 +43,8 @@ enum event_result { EVENT_OK, EVENT_NONE_LEFT, EVENT_MALFORMED };
 HT_MUST_CHECK
 enum event_result event_next(struct event_decoder *decoder, struct bytes *in, struct event *ret);
 
-/* Takes the event at `at`, behind which ABI_EVENT_MAX_BYTES are readable: returns its length, 0
- * when it is malformed. `*ret_whole` is false where it is part of a later one, and `ret` unset. */
+/* Takes the event at `at`, where ABI_EVENT_MAX_BYTES must be readable. Returns its length in bytes;
+ * 0: malformed. `*ret_whole` is false, and `ret` unset, if it is only part of a later event. */
 HT_MUST_CHECK
 size_t event_step(
 	struct event_decoder *decoder, const uint8_t *at, struct event *ret, bool *ret_whole);

@@ -4,8 +4,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-/* Locks of the open file, not of the process: closing another descriptor of the file must not
- * release them. */
+/* Open file description locks: unlike a process's locks, closing another descriptor of the file
+ * does not release them. */
 void growing_mark(int fd)
 {
 	const struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET};

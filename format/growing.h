@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A lock on the file of a trace while a capture writes it (FORMAT.md, "Cut and damaged files"): by
- * it a reader tells a trace that grows from one that was cut. Nothing ever waits for the lock, and
- * the kernel releases it when the last descriptor of the open file is closed, however its owner
- * ended.
+ * A lock on the file of a trace while a capture writes it (FORMAT.md, "Cut and damaged files"). By
+ * it a reader distinguishes a growing trace from a cut one. No process waits for the lock. The
+ * kernel releases it when the last descriptor of the open file closes, even if its owner was
+ * killed.
  */
 #pragma once
 
 #include "format/base.h"
 
-/* Marks the open file `fd` as being written. Some file systems have no locks: then nothing happens.
- */
+/* Marks the open file `fd` as being written. Does nothing on a file system without locks. */
 void growing_mark(int fd);
-/* Is the file marked by another open file description than that of `fd`? */
+/* Does an open file description other than that of `fd` mark the file? */
 bool growing_is_marked(int fd);

@@ -45,11 +45,12 @@ enum memory_kind {
 #undef MEMORY_ENUM
 };
 
-/* From here on kinds are of allocators: their books are read at the window's ends alone. */
+/* Kinds from here on come from allocators' own counters, which are read only at the window's ends.
+ */
 #define MEMORY_ALLOCATORS MEMORY_GLIBC_USED
 #define MEMORY_KIND_COUNT 84u /* one more than the highest known kind */
 
-/* The number of a group that has no limit. */
+/* CGROUP_LIMIT of a group without limit. */
 #define MEMORY_NO_LIMIT UINT64_MAX
 
 /* NULL for a kind that this build does not know. */

@@ -16,7 +16,7 @@ struct number {
 	bool is_huge;
 };
 
-/* False where no number stands at `*at`, which moves behind it. */
+/* Takes the number at `*at` and moves behind it; false if there is none. */
 static bool take_number(const char **at, struct number *ret)
 {
 	*ret = (struct number){.scale = 1};
@@ -39,7 +39,7 @@ static bool take_number(const char **at, struct number *ret)
 	return true;
 }
 
-/* Times `unit`; false beyond `max`. */
+/* Multiplies by `unit`; false if the result exceeds `max`. */
 static bool scale(const struct number *number, uint64_t unit, uint64_t max, uint64_t *ret)
 {
 	if (number->is_huge || number->whole > max / unit)
@@ -98,7 +98,7 @@ const char *quantity_duration(const char *text, uint64_t *ret_ns)
 	return NULL;
 }
 
-/* The power of two of a unit, "", "K" or "KiB" and the like; SIZE_MAX_BITS when it is none. */
+/* The power of two of a unit, "", "K" or "KiB" and the like; SIZE_MAX_BITS if it is no unit. */
 static unsigned unit_bits(const char *text)
 {
 	static const char letters[] = "KMG";

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Times and sizes as a person types them: a number, which may have a fraction, and a unit.
+ * Parses times and sizes as a person types them: a number, possibly with a fraction, and a unit.
  */
 #pragma once
 
 #include "format/base.h"
 
 /* "30s", "0.5s", "1.5h", "250ms", "1h30m"; a bare number is seconds. More than 0, at most 10 years.
- * NULL, or what is wrong with it. */
+ * Returns NULL, or a static message that names the fault. */
 const char *quantity_duration(const char *text, uint64_t *ret_ns);
-/* "4096", "512K", "64k", "512KiB", "1.5M", "1G"; at most 1 TiB. NULL, or what is wrong with it. */
+/* "4096", "512K", "64k", "512KiB", "1.5M", "1G"; at most 1 TiB. Returns NULL, or a static message
+ * that names the fault. */
 const char *quantity_size(const char *text, uint64_t *ret_bytes);

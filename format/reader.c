@@ -24,25 +24,25 @@ struct trace_reader {
 	char *name;
 	size_t input_at, input_end;
 	bool input_ended;
-	uint64_t limit;	 /* what may still be read */
+	uint64_t limit;	 /* bytes that may still be read */
 	uint64_t offset; /* of input[input_at] in the trace */
-	bool is_growing; /* it was being written when the reader was created */
+	bool is_growing; /* the file was being written when the reader was created */
 	bool keeps_columns;
 
 	LZ4F_dctx *lz4;
 	struct bytes_out block; /* decompressed, checksum verified */
-	struct bytes records;	/* what is left of the block */
+	struct bytes records;	/* the unread records of `block` */
 	uint64_t block_offset;	/* of the block's frame in the trace */
-	uint64_t frame_offset;	/* of the frame that is read, whatever it is */
+	uint64_t frame_offset;	/* of the frame being read, of any kind */
 	uint64_t blocks, record_count;
-	struct bytes_out scratch, piece; /* of events that stood in columns */
+	struct bytes_out scratch, piece; /* memory to restore events from columns */
 
 	enum trace_end end;	/* TRACE_MORE until something else is known */
-	struct ht_err *problem; /* why it is TRUNCATED or DAMAGED */
+	struct ht_err *problem; /* why `end` is TRUNCATED or DAMAGED */
 	uint8_t input[INPUT_BYTES];
 };
 
-/* The end of the trace for the stated reason: an error of code HT_ERR_FORMAT. */
+/* Ends the trace for the stated reason; gives an error of code HT_ERR_FORMAT. */
 #define trace_stops(reader, how, fmt, ...)                                                         \
 	((reader)->end = (how),                                                                    \
 		ht_err_new(HT_ERR_FORMAT, "%s: " fmt, (reader)->name, ##__VA_ARGS__))
@@ -69,7 +69,7 @@ static void input_consume(struct trace_reader *reader, size_t length)
 	reader->offset += length;
 }
 
-/* Reads on until `length` bytes, at most INPUT_BYTES, are there or the input ends. */
+/* Reads until `length` bytes, at most INPUT_BYTES, are buffered or the input ends. */
 static struct ht_err *input_fill(struct trace_reader *reader, size_t length)
 {
 	if (input_left(reader) >= length)
@@ -92,7 +92,7 @@ static struct ht_err *input_fill(struct trace_reader *reader, size_t length)
 	return NULL;
 }
 
-/* As input_fill(), and an input that ends earlier cuts `what`. */
+/* As input_fill(); if the input ends earlier, the error says that `what` is cut. */
 static struct ht_err *input_need(struct trace_reader *reader, size_t length, const char *what)
 {
 	struct ht_err *err = input_fill(reader, length);
@@ -160,7 +160,7 @@ static struct ht_err *read_header(struct trace_reader *reader)
 	return NULL;
 }
 
-/* Continues `crc` over the next `length` bytes and passes over them. */
+/* Skips the next `length` bytes and continues `crc` over them. */
 static struct ht_err *skip_index(struct trace_reader *reader, uint64_t length, uint32_t *crc)
 {
 	while (length) {
@@ -330,7 +330,7 @@ static struct ht_err *read_frame(struct trace_reader *reader)
 		(ull)reader->offset, (ull)reader->blocks);
 }
 
-/* Makes COLUMNS the EVENTS that they were. */
+/* Turns COLUMNS back into EVENTS. */
 static struct ht_err *join_columns(struct trace_reader *reader, struct rec *rec)
 {
 	const struct rec_columns columns = rec->columns;
@@ -421,7 +421,7 @@ void trace_reader_destroy(struct trace_reader *reader)
 	free(reader);
 }
 
-/* Why a file that is still being written ends where it does: instead of `cut`, which is freed. */
+/* Replaces `cut`, which is freed, by an error that says that the file is still being written. */
 static struct ht_err *call_growing(struct trace_reader *reader, struct ht_err *cut)
 {
 	ht_err_free(cut);
@@ -454,7 +454,8 @@ struct ht_err *trace_reader_continue(struct trace_reader *reader)
 	ht_err_free(reader->problem);
 	reader->problem = NULL;
 	LZ4F_resetDecompressionContext(reader->lz4);
-	/* Asked before the end is looked for: what its writer wrote last is then there. */
+	/* Check before the end is read: if the writer has finished by now, its last bytes are
+	 * there. */
 	reader->is_growing = growing_is_marked(reader->fd);
 	reader->offset = reader->frame_offset;
 	reader->input_at = reader->input_end = 0;

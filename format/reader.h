@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads a trace record by record from a file or a pipe, in memory bounded by one block. Works
- * without a footer. A damaged or cut file gives every record up to the last whole block, then says
- * so; a file that another process is still writing, likewise.
+ * without a footer. From a damaged, cut or growing file it returns every record up to the last
+ * whole block, then reports how the file ends.
  */
 #pragma once
 
@@ -12,8 +12,8 @@ enum trace_end {
 	TRACE_MORE,	 /* a record was read */
 	TRACE_COMPLETE,	 /* footer reached, and nothing follows it */
 	TRACE_TRUNCATED, /* the file ends without footer, or inside a block */
-	TRACE_DAMAGED,	 /* a block fails its checksum or is malformed, and nothing after it is
-			  * read; or something follows the footer */
+	TRACE_DAMAGED,	 /* a block fails its checksum or is malformed: reading stops there; or
+			    something follows the footer */
 };
 
 struct trace_reader;
@@ -24,10 +24,10 @@ struct trace_reader;
 HT_MUST_CHECK
 struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader **ret);
 void trace_reader_destroy(struct trace_reader *reader);
-/* Before the first record: the trace ends after so many bytes, though the file may not. */
+/* Ends the trace after `bytes` bytes of the file. Call it before the first record. */
 void trace_reader_limit(struct trace_reader *reader, uint64_t bytes);
-/* Before the first record: REC_COLUMNS are given as they are, with a sound head and their
- * piece_bytes, instead of the REC_EVENTS that they were. */
+/* Returns REC_COLUMNS unchanged, with a checked head and piece_bytes set, instead of restoring
+ * their REC_EVENTS. Call it before the first record. */
 void trace_reader_keep_columns(struct trace_reader *reader);
 
 /*
@@ -39,18 +39,20 @@ HT_MUST_CHECK
 struct ht_err *trace_reader_next(
 	struct trace_reader *reader, struct rec *ret, enum trace_end *ret_end);
 
-/* After TRACE_TRUNCATED of a trace that is growing, whose file is seekable: what has been written
- * since can be read. */
+/* After TRACE_TRUNCATED of a growing trace in a seekable file: lets trace_reader_next read what was
+ * written since. */
 HT_MUST_CHECK
 struct ht_err *trace_reader_continue(struct trace_reader *reader);
 
-/* Why the trace ended early, for a person; NULL while there was no problem. Owned by the reader. */
+/* Why the trace ended early, for a person; NULL if it did not. Owned by the reader. */
 const char *trace_reader_problem(const struct trace_reader *reader);
-/* Was the file still being written when the reader was created? Then TRACE_TRUNCATED is no cut. */
+/* Was the file still being written when the reader was created? Then TRACE_TRUNCATED does not mean
+ * a cut. */
 bool trace_reader_is_growing(const struct trace_reader *reader);
-/* File bytes consumed so far, for progress. Blocks are numbered from 0 and placed by this. */
+/* File bytes consumed so far, for progress. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);
-/* File bytes read so far: a second reader with this limit finds the same, though the file grows. */
+/* File bytes read so far: a second reader with this limit reads the same records even if the file
+ * grows. */
 uint64_t trace_reader_seen(const struct trace_reader *reader);
-/* Records given so far. */
+/* Records returned so far. */
 uint64_t trace_reader_records(const struct trace_reader *reader);

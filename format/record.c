@@ -3,8 +3,7 @@
 
 #include <string.h>
 
-/* A payload's layout is stated once, as a table of fields in file order; encoder and decoder walk
- * the same table. */
+/* A payload's layout is one table of fields in file order; encoder and decoder both walk it. */
 enum field_type {
 	FIELD_LAST, /* closes a table */
 	FIELD_NUMBER,
@@ -272,7 +271,7 @@ static const struct layout *layout_of(unsigned int kind)
 
 /* --- encoding --- */
 
-/* The length stands before the payload and is known after it: always three LEB128 bytes. */
+/* The length precedes the payload but is known only after it: always three LEB128 bytes. */
 #define LENGTH_BYTES 3u
 _Static_assert(TRACE_RECORD_MAX < 1u << 7 * LENGTH_BYTES, "any payload length fits");
 
@@ -345,10 +344,11 @@ static struct ht_err *put_fields(
 	return err;
 }
 
-/* epoch, parent and flags take a byte each at least, pc eight. */
+/* epoch, parent and flags take at least one byte each, pc eight. */
 #define NODE_BYTES_MIN 11u
 
-/* What makes `count` safe to allocate by, and every id a uint32_t. */
+/* The body can hold `count` nodes, and every id fits a uint32_t: so `count` is safe to allocate by.
+ */
 static bool nodes_plausible(const struct rec_nodes *nodes)
 {
 	return nodes->count <= bytes_left(&nodes->body) / NODE_BYTES_MIN && nodes->first_id > 0 &&
@@ -365,19 +365,28 @@ static struct ht_err *put_payload(struct bytes_out *out, const struct rec *rec)
 	return put_fields(out, layout->fields, (const uint8_t *)rec);
 }
 
+static const struct {
+	const char *name, *text;
+} ends[] = {
+	[REC_END_DURATION] = {"duration", "its time is over"},
+	[REC_END_SIGNAL] = {"signal", "a signal"},
+	[REC_END_TARGET_EXIT] = {"target_exit", "the process exited"},
+	[REC_END_TARGET_EXEC] = {"target_exec", "the process became another program (exec)"},
+	[REC_END_DISK_FULL] = {"disk_full", "the disk is full"},
+	[REC_END_ERROR] = {"error", "an error"},
+	[REC_END_STOP] = {"stop", "heaptap stop"},
+	[REC_END_FORBIDDEN] = {"forbidden",
+		"the process blocked recording (strict seccomp or PR_SET_TSC)"},
+};
+
 const char *rec_end_name(uint64_t reason)
 {
-	static const char *const name[] = {
-		[REC_END_DURATION] = "duration",
-		[REC_END_SIGNAL] = "signal",
-		[REC_END_TARGET_EXIT] = "target_exit",
-		[REC_END_TARGET_EXEC] = "target_exec",
-		[REC_END_DISK_FULL] = "disk_full",
-		[REC_END_ERROR] = "error",
-		[REC_END_STOP] = "stop",
-		[REC_END_FORBIDDEN] = "forbidden",
-	};
-	return reason < HT_ARRAY_SIZE(name) ? name[reason] : "unknown";
+	return reason < HT_ARRAY_SIZE(ends) ? ends[reason].name : "unknown";
+}
+
+const char *rec_end_text(uint64_t reason)
+{
+	return reason < HT_ARRAY_SIZE(ends) ? ends[reason].text : "an unknown reason";
 }
 
 struct ht_err *rec_encode(struct bytes_out *out, const struct rec *rec)

@@ -25,8 +25,8 @@
 #define TRACE_MEMORY_MAX   256u
 
 enum rec_kind {
-	REC_TARGET = 1, /* who was profiled; once, first */
-	REC_CAPTURE,	/* when and how; once, second */
+	REC_TARGET = 1, /* the profiled process; once, first */
+	REC_CAPTURE,	/* when and how it was recorded; once, second */
 	REC_MODULE,	/* a loaded module; before the first node whose pc lies in it */
 	REC_MODULE_GONE,
 	REC_THREAD, /* tid and name, again when the name changes */
@@ -36,17 +36,17 @@ enum rec_kind {
 	REC_RSS,    /* before version 2.2; REC_MEMORY since */
 	REC_LOSS,   /* running total of one counter; the last one counts */
 	REC_SYMBOL, /* names for one (module, offset) */
-	REC_MARK,   /* a user's word at a time */
+	REC_MARK,   /* a user's text at a time */
 	REC_END,    /* why the capture ended; once, last but for symbols */
-	REC_HEAP,   /* what the allocators hold, by their own books */
-	REC_MAPPED, /* what was mapped when the window began; before the first event */
-	REC_COLUMNS, /* REC_EVENTS sorted by field: only between writer and reader */
-	REC_SCRIPTS, /* up to when numbers of interpreted functions hold; before those events are
-			complete */
-	REC_NAMES,   /* what stood in the way of a module's names; behind END */
+	REC_HEAP,   /* what the allocators hold, by their own counters */
+	REC_MAPPED, /* mappings when the window began; before the first event */
+	REC_COLUMNS, /* REC_EVENTS sorted by field; only writer and reader see it */
+	REC_SCRIPTS, /* until when numbers of interpreted functions are valid; before those events
+			are complete */
+	REC_NAMES,   /* why names of a module are missing; after END */
 	REC_MEMORY,  /* how much memory of each kind is in use at a time (format/memory.h) */
-	REC_PAUSE,   /* from here on new blocks are not recorded, or are again */
-	REC_LEFT,    /* how heaptap left the process; before END */
+	REC_PAUSE,   /* recording of new blocks stops or resumes here */
+	REC_LEFT,    /* how the detach ended; before END */
 };
 
 struct rec_string {
@@ -63,11 +63,12 @@ struct rec_capture {
 	uint64_t start_unix_ns, start_mono_ns, start_tsc;
 	uint64_t slots_tapped, modules;
 	uint64_t memory_total_bytes; /* of the machine */
-	uint64_t sample_bytes;	     /* one allocation in so many bytes is recorded; 0: each */
-	uint64_t flags;		     /* REC_CAPTURE_*; since version 1.1 */
+	uint64_t sample_bytes; /* mean distance of samples in bytes; 0: every allocation is recorded
+				*/
+	uint64_t flags;	       /* REC_CAPTURE_*; since version 1.1 */
 };
 
-#define REC_CAPTURE_MAPPINGS 1u /* mappings were recorded, too */
+#define REC_CAPTURE_MAPPINGS 1u /* mappings were recorded too */
 
 struct rec_segment {
 	uint64_t vaddr, memsz, offset, flags; /* PT_LOAD as in the ELF file; flags PF_* */
@@ -75,7 +76,7 @@ struct rec_segment {
 
 struct rec_module {
 	uint64_t id;	 /* from 1 */
-	uint64_t epoch;	 /* nodes of this epoch and later, until MODULE_GONE, see it */
+	uint64_t epoch;	 /* nodes of this epoch and later, until MODULE_GONE, may refer to it */
 	uint64_t bias;	 /* address in the target = vaddr + bias */
 	uint64_t lo, hi; /* addresses it spans */
 	struct rec_string path, build_id;
@@ -85,17 +86,17 @@ struct rec_module {
 };
 
 #define REC_MODULE_EXECUTABLE 1u /* the main program */
-#define REC_MODULE_UNTAPPED   2u /* its slots could not be tapped from the window's start */
+#define REC_MODULE_UNTAPPED   2u /* heaptap could not hook it from the window's start */
 
 struct rec_module_gone {
-	uint64_t id, epoch; /* nodes of this epoch and later do not see it */
+	uint64_t id, epoch; /* nodes of this epoch and later do not refer to it */
 };
 
 struct rec_thread {
 	uint64_t tid;
 	struct rec_string name;
-	uint64_t since_tsc; /* the thread's events from then on are of this name; 0: of a trace that
-			     * does not say, or of all */
+	uint64_t since_tsc; /* the thread has this name from then on; 0: throughout, or an older
+			       trace */
 };
 
 /* Payload: first_id, count, then per node: epoch, parent, pc (fixed 8 bytes), flags. */
@@ -104,8 +105,8 @@ struct rec_nodes {
 	struct bytes body; /* read with rec_node_next, count times */
 };
 
-/* The pc of an interpreted function (ABI_NODE_INTERPRETED) is its number, with its generation above
- * so many bits; 0: nobody knows which it is. */
+/* The pc of an interpreted function (ABI_NODE_INTERPRETED) is its number, with its generation
+ * shifted left by this; 0: unknown function. */
 #define TRACE_SCRIPTS_SHIFT 32u
 
 struct rec_node {
@@ -116,27 +117,25 @@ struct rec_node {
 };
 
 struct rec_events {
-	uint64_t slot;	   /* streams are told apart by it */
+	uint64_t slot;	   /* identifies the stream */
 	uint64_t position; /* of the first byte in the slot's stream: a jump means loss */
 	uint64_t flags;	   /* REC_EVENTS_* */
 	struct rec_string body;
 };
 
-/* What stands in a trace instead of most REC_EVENTS; a reader makes those of it unless asked not
- * to.
- */
+/* A trace holds these instead of most REC_EVENTS. The reader restores the REC_EVENTS unless
+ * trace_reader_keep_columns was called. */
 struct rec_columns {
 	uint64_t slot, position, flags; /* as in rec_events */
 	struct bytes body;		/* columns.h */
-	size_t piece_bytes;		/* length of the events in them; not in the trace */
+	size_t piece_bytes; /* length of their events in bytes; not stored in the trace */
 };
 
 #define REC_EVENTS_RESTART 1u /* the piece begins at a buffer start: delta state is reset */
 
 struct rec_sync {
 	uint64_t tsc, mono_ns;
-	uint64_t complete_tsc; /* every event stamped before it stands in the trace before this
-				  record */
+	uint64_t complete_tsc; /* every event stamped before it precedes this record in the trace */
 };
 
 struct rec_rss {
@@ -155,13 +154,13 @@ enum rec_counter {
 	REC_COUNTER_FAILED_CALLS, /* allocator calls that returned failure */
 	REC_COUNTER_NESTED,	  /* events recorded from within a hook (signal handlers) */
 	REC_COUNTER_DAEMON_DROPS, /* events the daemon received and could not write */
-	REC_COUNTER_UNTAPPED,	  /* modules tapped later than they were loaded, or not at all */
+	REC_COUNTER_UNTAPPED,	  /* modules hooked after they were loaded, or not at all */
 	REC_COUNTER_EVENTS,	  /* events committed by the agent: what the trace should hold */
-	REC_COUNTER_DAMAGE,	  /* things in shared memory or messages that make no sense */
-	REC_COUNTER_UNSEEN,	  /* places in code that call an allocator past all slots */
-	REC_COUNTER_SAMPLES_LOST, /* samples for which there was no room */
-	REC_COUNTER_MAPPINGS, /* events of mappings that the trace should hold: in no other counter
-			       */
+	REC_COUNTER_DAMAGE,	  /* malformed data in shared memory or messages */
+	REC_COUNTER_UNSEEN,	  /* call sites that reach an allocator without a GOT slot */
+	REC_COUNTER_SAMPLES_LOST, /* samples dropped for lack of room */
+	REC_COUNTER_MAPPINGS,	  /* events of mappings that the trace should hold; no other counter
+				     includes them */
 	REC_COUNTER_COUNT
 };
 
@@ -176,7 +175,7 @@ struct rec_frame {
 	uint64_t line;			  /* 0: unknown */
 };
 
-/* No module has this id: the offset of a symbol is the number of an interpreted function. */
+/* In REC_SYMBOL: not a module; `offset` is the number of an interpreted function. */
 #define TRACE_MODULE_SCRIPTS UINT32_MAX
 
 struct rec_symbol {
@@ -186,23 +185,23 @@ struct rec_symbol {
 	struct rec_frame frame[TRACE_INLINE_MAX];
 };
 
-/* What was not found for a module when its names were looked up. */
+/* Which names of a module the lookup did not find. */
 enum rec_names_state {
 	REC_NAMES_WHOLE, /* nothing is missing */
-	/* no names at all, or those of a debug file alone */
-	REC_NAMES_NO_FILE,	/* its file is not there any more, or never was one */
-	REC_NAMES_OTHER_FILE,	/* another build has taken its place */
+	/* These: no names at all, or only those of a debug file. */
+	REC_NAMES_NO_FILE,	/* its file is deleted, or the module never had one */
+	REC_NAMES_OTHER_FILE,	/* another build replaced its file */
 	REC_NAMES_UNREADABLE,	/* its file cannot be opened */
-	REC_NAMES_UNIDENTIFIED, /* it has no build-id, and the file by its name may be another */
+	REC_NAMES_UNIDENTIFIED, /* it has no build-id, so the file with its name may differ */
 	REC_NAMES_NO_SYMBOLS,	/* stripped, without any symbol of a function */
 	REC_NAMES_STRIPPED,	/* only the functions that it exports have names */
-	/* debug information that is there, and was not read */
+	/* These: debug information exists but was not read. */
 	REC_NAMES_SPLIT,      /* detail: a .dwo or .dwp file that was not found */
-	REC_NAMES_COMPRESSED, /* in a way that this libdw cannot decompress; detail: of which file
+	REC_NAMES_COMPRESSED, /* compressed in a way that this libdw cannot read; detail: the file
 			       */
 	REC_NAMES_DEBUG_FILE, /* detail: a debug file that belongs to another build */
 	REC_NAMES_ALTERNATE,  /* detail: a file of dwz that was not found */
-	REC_NAMES_DAMAGED,    /* it makes no sense */
+	REC_NAMES_DAMAGED,    /* it is malformed */
 };
 
 struct rec_names {
@@ -224,14 +223,14 @@ struct rec_pause {
 enum rec_left_result {
 	REC_LEFT_UNCHANGED, /* the comparison found no difference */
 	REC_LEFT_PAGE,	    /* one page stays */
-	REC_LEFT_CODE,	    /* the agent stays, and only forwards calls */
+	REC_LEFT_CODE,	    /* the agent stays and only forwards calls */
 	REC_LEFT_DIFFERS,   /* nothing stays, but the comparison found a difference */
-	REC_LEFT_ENDED,	    /* the process had ended, or had become another program */
+	REC_LEFT_ENDED,	    /* the process had ended or exec'd another program */
 };
 
 struct rec_left {
 	uint64_t result; /* enum rec_left_result */
-	uint64_t checks; /* parts of the process that were compared; 0: none */
+	uint64_t checks; /* number of parts of the process compared; 0: no comparison */
 	struct rec_string why;
 };
 
@@ -248,32 +247,34 @@ enum rec_end_reason {
 	REC_END_DISK_FULL,
 	REC_END_ERROR,
 	REC_END_STOP,	   /* heaptap stop */
-	REC_END_FORBIDDEN, /* the target forbade its threads the clock (strict seccomp, PR_SET_TSC)
-			    */
+	REC_END_FORBIDDEN, /* the target forbade its threads to read the clock (strict seccomp,
+			      PR_SET_TSC) */
 };
 
-/* The one word that scripts see for a reason: "duration", "target_exit", ...; "unknown" for one
- * that is none. */
+/* The stable name of a reason for scripts: "duration", "target_exit", ...; "unknown" for other
+ * numbers. */
 const char *rec_end_name(uint64_t reason);
+/* The same for a person: "the process exited", ...; "an unknown reason" for other numbers. */
+const char *rec_end_text(uint64_t reason);
 
 struct rec_end {
 	uint64_t reason, mono_ns, tsc;
 };
 
-/* Numbers of an account that is not known are 0. */
+/* What one allocator holds, by its own counters. Without REC_ACCOUNT_KNOWN all numbers are 0. */
 struct rec_account {
 	struct rec_string allocator;
 	uint64_t flags; /* REC_ACCOUNT_* */
 	uint64_t held_bytes, off_bytes, system_bytes;
 	uint64_t arenas;
-	uint64_t header_bytes; /* of a block, beside its usable bytes */
+	uint64_t header_bytes; /* of a block, not counted in its usable bytes */
 	struct rec_string reason;
 };
 
 #define REC_ACCOUNT_KNOWN 1u
 
 struct rec_heap {
-	uint64_t begin_tsc, end_tsc; /* it was read from then to then */
+	uint64_t begin_tsc, end_tsc; /* the accounts were read between these times */
 	uint64_t account_count;
 	struct rec_account account[TRACE_ACCOUNTS_MAX];
 };
@@ -291,9 +292,9 @@ struct rec_mapped {
 	struct rec_range range[TRACE_RANGES_MAX];
 };
 
-/* One figure of a REC_MEMORY; a figure that is not known has no value. */
+/* One figure of a REC_MEMORY. An unknown figure is absent. */
 struct rec_value {
-	uint64_t kind; /* enum memory_kind; readers skip those that they do not know */
+	uint64_t kind; /* enum memory_kind; readers skip kinds that they do not know */
 	uint64_t number;
 };
 
@@ -304,8 +305,8 @@ struct rec_memory {
 };
 
 struct rec {
-	enum rec_kind kind; /* a kind that this build does not know: all fields but `kind` and `raw`
-			       unset */
+	enum rec_kind
+		kind; /* for a kind that this build does not know, only `kind` and `raw` are set */
 	struct rec_string raw; /* the payload; encoded only for a kind that this build does not
 				  know */
 	union {
@@ -344,8 +345,8 @@ HT_MUST_CHECK
 struct ht_err *rec_node_append(struct bytes_out *body, const struct rec_node *node);
 
 /* Decodes the record at the front of `in` and moves past it. Views in `ret` live as long as the
- * bytes behind `in`. HT_ERR_FORMAT when malformed: `in` has then not moved, `ret` is undefined. Of
- * NODES only first_id and count are checked (ids fit 32 bits, count is bounded by the body). */
+ * bytes behind `in`. HT_ERR_FORMAT if malformed: `in` is then unchanged, `ret` undefined. In NODES
+ * only first_id and count are checked (ids fit 32 bits, count is bounded by the body). */
 HT_MUST_CHECK
 struct ht_err *rec_decode(struct bytes *in, struct rec *ret);
 

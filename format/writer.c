@@ -21,12 +21,12 @@ struct sync_point {
 };
 
 /*
- * Bytes move  put -> block -> (compressed) frame -> descriptor.  A frame stays until all of it is
- * written; what a later frame holds does not depend on how often an earlier one had to be tried.
+ * Bytes move put -> block -> (compressed) frame -> descriptor. A frame stays until all of it is
+ * written, so a retried write does not change later frames.
  */
 struct trace_writer {
 	int fd;
-	bool is_finished;	/* the footer is, or was, in `frame` */
+	bool is_finished;	/* the footer is in `frame`, or was written */
 	struct bytes_out block; /* records of the block under construction */
 	uint64_t block_records;
 	struct bytes_out frame; /* on its way to the descriptor */
@@ -37,18 +37,18 @@ struct trace_writer {
 	uint64_t indexed_offset;
 	struct sync_point sync, indexed_sync;
 	struct columns_encoder *encoder;
-	struct bytes_out columns; /* of the last piece */
-	struct rec sorted;	  /* the record that they are */
+	struct bytes_out columns; /* columns of the last piece */
+	struct rec sorted;	  /* the REC_COLUMNS record of `columns` */
 };
 
-/* Cuts the part of `frame` that was written off the file. Where that is not possible the rest of
- * the frame has to follow it. */
+/* Truncates the file to drop the part of `frame` already written. If that is not possible, the rest
+ * of the frame must follow. */
 static void cut_partial_frame(struct trace_writer *writer)
 {
 	if (!writer->frame_sent)
 		return;
-	/* Asked for, not remembered: an O_APPEND file begins with what is not ours, and only a
-	 * write moves its position there. */
+	/* Ask each time: an O_APPEND file begins with foreign bytes, and only a write moves its
+	 * position behind them. */
 	off_t position = lseek(writer->fd, 0, SEEK_CUR);
 	if (position < (off_t)writer->frame_sent)
 		return;
@@ -127,7 +127,7 @@ static struct ht_err *make_footer(struct trace_writer *writer)
 		frame, &trailer.crc, sizeof(trailer) - offsetof(struct trace_trailer, crc));
 }
 
-/* Differences are modulo 2^64: a clock that steps back costs bytes, nothing else. */
+/* Differences are modulo 2^64: a clock that steps back only costs bytes. */
 static struct ht_err *put_index_entry(struct trace_writer *writer)
 {
 	const struct sync_point *from = &writer->indexed_sync;
@@ -152,8 +152,9 @@ static struct ht_err *put_index_entry(struct trace_writer *writer)
 	return NULL;
 }
 
-/* Compresses the block under construction into `frame`, which is empty. The block checksum covers
- * the compressed bytes: some of their bits have no effect on the content. */
+/* Compresses the block under construction into the empty `frame`. The block checksum covers the
+ * compressed bytes: the content checksum misses flips of bits that have no effect on the content.
+ */
 static struct ht_err *make_block(struct trace_writer *writer)
 {
 	const LZ4F_preferences_t preferences = {
@@ -217,7 +218,7 @@ void trace_writer_destroy(struct trace_writer *writer)
 	free(writer);
 }
 
-/* NULL in `ret` when the piece is none that could be sorted, or would not become shorter. */
+/* `*ret` is NULL if the piece cannot be sorted or would not become shorter. */
 static struct ht_err *sort_events(
 	struct trace_writer *writer, const struct rec_events *events, const struct rec **ret)
 {

@@ -13,24 +13,24 @@
 struct trace_writer;
 
 /* Starts a trace on `fd` (a file or a pipe; borrowed, written from where it stands) and writes the
- * header. SIGPIPE and SIGXFSZ are the caller's to ignore. */
+ * header. The caller must ignore SIGPIPE and SIGXFSZ. */
 HT_MUST_CHECK
 struct ht_err *trace_writer_create(int fd, struct trace_writer **ret);
-/* Forgets buffered records; does not close the descriptor. Accepts NULL. */
+/* Drops buffered records; does not close the descriptor. Accepts NULL. */
 void trace_writer_destroy(struct trace_writer *writer);
 
 /*
- * Appends one record, after writing the block out if it is full. After an error the record is not
- * part of the trace and the call may be tried again; nothing put before is lost. A block that could
- * be written in part only (ENOSPC and the like) is cut off a regular file, which then ends with the
- * last whole block; on a pipe the next call writes the rest of it.
+ * Appends one record; writes the block out first if it is full. After an error the record is not
+ * part of the trace, earlier records are kept, and the call may be repeated. A block written only
+ * in part (ENOSPC and the like) is cut off a regular file, which then ends with the last whole
+ * block; on a pipe the next call writes the rest.
  */
 HT_MUST_CHECK
 struct ht_err *trace_writer_put(struct trace_writer *writer, const struct rec *rec);
 /* Writes the block under construction out, if it holds anything. */
 HT_MUST_CHECK
 struct ht_err *trace_writer_flush(struct trace_writer *writer);
-/* Flushes and writes the footer: no put afterwards. May be tried again after an error. */
+/* Flushes and writes the footer; no put may follow. The call may be repeated after an error. */
 HT_MUST_CHECK
 struct ht_err *trace_writer_finish(struct trace_writer *writer);
 /* Bytes written to the descriptor so far. */

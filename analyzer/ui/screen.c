@@ -12,23 +12,17 @@
 /* --- title -------------------------------------------------------------------------------------
  */
 
-static const char *why_ended(const struct model *model)
+#define ENDING_BYTES 96u
+
+static void ending_of(const struct model *model, char ret[ENDING_BYTES])
 {
-	static const char *const reason[] = {
-		[REC_END_DURATION] = "complete",
-		[REC_END_SIGNAL] = "ended by a signal",
-		[REC_END_TARGET_EXIT] = "ended: process exited",
-		[REC_END_TARGET_EXEC] = "ended: process became another program (exec)",
-		[REC_END_DISK_FULL] = "ended by a full disk",
-		[REC_END_ERROR] = "ended by an error",
-		[REC_END_STOP] = "ended by heaptap stop",
-		[REC_END_FORBIDDEN] = "ended: process forbade it",
-	};
 	if (!model->has_end)
-		return model->is_growing ? "still recording" : "end missing";
-	return model->end.reason < HT_ARRAY_SIZE(reason) && reason[model->end.reason]
-		       ? reason[model->end.reason]
-		       : "ended for an unknown reason";
+		snprintf(ret, ENDING_BYTES, "%s",
+			model->is_growing ? "still recording" : "end missing");
+	else if (model->end.reason == REC_END_DURATION)
+		snprintf(ret, ENDING_BYTES, "complete");
+	else
+		snprintf(ret, ENDING_BYTES, "ended: %s", rec_end_text(model->end.reason));
 }
 
 #define WHEN_BYTES 64u
@@ -91,13 +85,14 @@ static size_t write_title(const struct page *page)
 	}
 	line_put(&line, "%s, ", text_time(model->duration_ns).text);
 	put_when(&line, page);
-	const char *why = why_ended(model);
-	const bool fits = line_left(&line) >= strlen(why) + 2;
+	char ending[ENDING_BYTES];
+	ending_of(model, ending);
+	const bool fits = line_left(&line) >= strlen(ending) + 2;
 	if (fits)
-		line_put(&line, ", %s", why);
+		line_put(&line, ", %s", ending);
 	line_end(&line);
 	if (!fits)
-		line_print(page->text, "recording %s", why);
+		line_print(page->text, "recording %s", ending);
 	return fits ? 1 : 2;
 }
 

@@ -6,17 +6,11 @@
 
 #include "attach/cli/print.h"
 
-static const char *const early_ends[] = {
-	[REC_END_DURATION] = NULL,
-	[REC_END_SIGNAL] = NULL,
-	[REC_END_STOP] = NULL,
-	[REC_END_TARGET_EXIT] = "the process exited",
-	[REC_END_TARGET_EXEC] = "the process became another program (exec)",
-	[REC_END_DISK_FULL] = "the disk is full",
-	[REC_END_ERROR] = "an error",
-	[REC_END_FORBIDDEN] = "the process forbade itself what recording needs (strict seccomp or "
-			      "PR_SET_TSC)",
-};
+/* Did the window end for a reason other than its duration or the user? */
+static bool is_early(enum rec_end_reason reason)
+{
+	return reason != REC_END_DURATION && reason != REC_END_SIGNAL && reason != REC_END_STOP;
+}
 
 static double ms(uint64_t ns)
 {
@@ -138,15 +132,13 @@ static void print_unseen(const struct session_report *r)
 
 static void print_problems(const struct session_report *r)
 {
-	const char *early = early_ends[r->ended];
-
 	if (r->guardian_left)
 		print_text(stderr,
 			"WARNING: heaptap's guardian, process %d, has not ended and may still be "
 			"at work; heaptap verify shows whether anything is left\n",
 			r->guardian_left);
-	if (early && r->detached)
-		print_text(stderr, "recording ended early: %s\n", early);
+	if (is_early(r->ended) && r->detached)
+		print_text(stderr, "recording ended early: %s\n", rec_end_text(r->ended));
 	if (r->dropped_events)
 		print_text(stderr,
 			"WARNING: %lu events are lost, heaptap could not keep up; --lossless "

@@ -447,10 +447,27 @@ START_TEST(ids_and_counts_of_nodes_are_bounded)
 }
 END_TEST
 
+START_TEST(every_end_reason_has_its_name_and_text)
+{
+	for (uint64_t reason = 0; reason <= REC_END_FORBIDDEN; reason++) {
+		ck_assert_str_ne(rec_end_name(reason), "unknown");
+		for (uint64_t other = 0; other < reason; other++) {
+			ck_assert_str_ne(rec_end_name(reason), rec_end_name(other));
+			ck_assert_str_ne(rec_end_text(reason), rec_end_text(other));
+		}
+	}
+	ck_assert_str_eq(rec_end_name(REC_END_TARGET_EXIT), "target_exit");
+	ck_assert_str_eq(rec_end_text(REC_END_TARGET_EXIT), "the process exited");
+	ck_assert_str_eq(rec_end_name(REC_END_FORBIDDEN + 1), "unknown");
+	ck_assert_str_eq(rec_end_text(UINT64_MAX), "an unknown reason");
+}
+END_TEST
+
 HT_SUITE("format/record", every_kind_is_as_specified, fields_added_later_are_passed_over,
 	an_older_capture_has_no_flags, a_cut_record_is_malformed,
 	a_payload_too_short_for_its_fields_is_malformed, numbers_reach_64_bits,
 	a_long_string_is_cut, a_string_beyond_the_limit_is_malformed, a_build_id_is_never_cut,
 	lists_reach_their_limits_and_no_further, a_list_beyond_the_limit_is_malformed,
 	a_payload_reaches_its_limit_and_no_further, kinds_are_1_to_255, nodes_round_trip,
-	a_node_cut_or_out_of_range_is_malformed, ids_and_counts_of_nodes_are_bounded)
+	a_node_cut_or_out_of_range_is_malformed, ids_and_counts_of_nodes_are_bounded,
+	every_end_reason_has_its_name_and_text)
