@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/capture/asked.h"
 
-bool asked_by(const struct session *s, bool forks, struct follow_ask *ret)
+bool asked_by(
+	const struct image *image, const struct proc *proc, bool forks, struct follow_ask *ret)
 {
-	struct abi_control *control = image_control(&s->image);
+	struct abi_control *control = image_control(image);
 	uint64_t tid = __atomic_load_n(&control->exec_asks, __ATOMIC_ACQUIRE);
 	bool for_child = __atomic_load_n(&control->exec_forks, __ATOMIC_ACQUIRE) != 0;
 
-	/* The words are the target's. */
+	/* The target can write these words. */
 	if (!tid || tid > INT32_MAX || for_child != forks)
 		return false;
-	*ret = (struct follow_ask){.proc = &s->survey.proc,
+	*ret = (struct follow_ask){.proc = proc,
 		.tid = (pid_t)tid,
-		.code_lo = s->image.base + ABI_TEXT_OFF,
-		.code_hi = s->image.base + ABI_TEXT_OFF + ABI_TEXT_MAX,
+		.code_lo = image->base + ABI_TEXT_OFF,
+		.code_hi = image->base + ABI_TEXT_OFF + ABI_TEXT_MAX,
 		.asks = &control->exec_asks,
 		.held = &control->exec_held};
 	return true;

@@ -29,6 +29,7 @@
 #define FD_FLOOR_MAX	  1000
 #define LEASE_NS	  (50 * CLOCK_NS_PER_MS) /* twice as long in each further attempt */
 #define MAP_ATTEMPTS	  4u
+#define LOAD_WAIT_NS	  (100 * CLOCK_NS_PER_MS) /* of a thread that loads a library */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x8u
@@ -214,7 +215,7 @@ static struct ht_err *configure(struct session *s)
 	bool follows = s->options->child && s->options->child->hold;
 	config->follow = follows ? (uint64_t)s->survey.status.ns_tid : 0;
 	config->follow_forks = s->options->forks && s->options->forks->is_open(s->options->forks);
-	loads_configure(s, config);
+	loads_configure(&s->loads, &s->survey, &s->image, bring_in_cycles(s, LOAD_WAIT_NS));
 	config->wait_cycles_max = bring_in_cycles(s, s->options->wait_ns);
 	return memory_write(&s->survey.proc, s->image.base + ABI_STATE_OFF, &alive, sizeof(alive));
 }

@@ -10,15 +10,16 @@
 #include <unistd.h>
 
 #include "attach/capture/memory.h"
-#include "attach/capture/session_state.h"
 #include "attach/daemon/fds.h"
+#include "attach/daemon/receiver.h"
+#include "attach/daemon/sink.h"
 #include "attach/helper/helper.h"
 #include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
 #include "attach/proc/clock.h"
 #include "format/arch.h"
 
-/* Nobody takes what the target sends meanwhile. */
+/* Short: heaptap receives nothing from the target meanwhile. */
 #define DEATH_PATIENCE_NS (20 * CLOCK_NS_PER_MS)
 #define LAST_PATIENCE_NS  CLOCK_NS_PER_S
 
@@ -31,30 +32,30 @@ _Static_assert(sizeof(struct heapread_page) <= HT_PAGE_BYTES, "a page");
 
 /* --- in the process that reads --- */
 
-static _Noreturn void read_heap(struct session *s, pid_t parent)
+static _Noreturn void read_heap(const struct heapread *reading, pid_t parent)
 {
-	const struct proc *proc = &s->survey.proc;
-	struct heapread_page *page = s->heapread.page;
+	const struct proc *proc = reading->proc;
+	struct heapread_page *page = reading->page;
 	int kept[] = {proc->mem_fd, proc->dir_fd, proc->pidfd};
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* The lock, the guardian's and the agent's sockets: nobody is to take us for the daemon. */
+	/* Neither the lock nor the guardian's and the agent's sockets: other processes would take
+	 * this one for the daemon. */
 	if (getppid() != parent || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		_exit(1);
 	(void)pulse_watch();
 	/* A page that its file system does not give would hold the target's mappings. */
 	slow_avoid();
-	struct ht_err *err = heap_read(proc, &s->survey.modules, &page->heap);
+	struct ht_err *err = heap_read(proc, reading->modules, &page->heap);
 	__atomic_store_n(&page->done, !err, __ATOMIC_RELEASE);
 	_exit(0);
 }
 
 /* --- in the daemon --- */
 
-void heapread_start(struct session *s, uint64_t limit_ns)
+void heapread_start(struct heapread *reading, uint64_t limit_ns)
 {
-	struct heapread *reading = &s->heapread;
 	pid_t self = getpid();
 
 	if (!reading->page) {
@@ -69,11 +70,11 @@ void heapread_start(struct session *s, uint64_t limit_ns)
 	reading->end_ns = clock_mono_ns() + limit_ns;
 	pid_t pid = fork();
 	if (pid == 0)
-		read_heap(s, self);
+		read_heap(reading, self);
 	if (pid < 0)
 		return;
 	reading->pid = pid;
-	receiver_hold(s->receiver, reading->begin_tsc);
+	receiver_hold(reading->receiver, reading->begin_tsc);
 }
 
 static struct rec_string text_of(const char *text)
@@ -81,10 +82,10 @@ static struct rec_string text_of(const char *text)
 	return (struct rec_string){text, strlen(text)};
 }
 
-static struct ht_err *put_heap(struct session *s, const struct heap *heap)
+static struct ht_err *put_heap(const struct heapread *reading, const struct heap *heap)
 {
 	struct rec rec = {.kind = REC_HEAP};
-	rec.heap = (struct rec_heap){.begin_tsc = s->heapread.begin_tsc,
+	rec.heap = (struct rec_heap){.begin_tsc = reading->begin_tsc,
 		.end_tsc = arch_tsc(),
 		.account_count = heap->count};
 	for (size_t i = 0; i < heap->count; i++) {
@@ -101,11 +102,11 @@ static struct ht_err *put_heap(struct session *s, const struct heap *heap)
 		to->arenas = from->arenas;
 		to->header_bytes = from->header_bytes;
 	}
-	return sink_put(s->sink, &rec, 0);
+	return sink_put(reading->sink, &rec, 0);
 }
 
-/* Of several heaps of one allocator the sum. Where one is not known no sum is. */
-static struct ht_err *put_values(struct session *s, const struct heap *heap)
+/* Puts the sum over all heaps; nothing if one is unknown. */
+static struct ht_err *put_values(struct sink *sink, const struct heap *heap)
 {
 	struct memory sum = {0};
 	for (size_t i = 0; i < heap->count; i++) {
@@ -116,7 +117,7 @@ static struct ht_err *put_values(struct session *s, const struct heap *heap)
 			memory_set(&sum, account->value[k].kind,
 				sum.number[account->value[k].kind] + account->value[k].bytes);
 	}
-	return memory_put(s, &sum, clock_mono_ns());
+	return memory_put(sink, &sum, clock_mono_ns());
 }
 
 static void end(struct heapread *reading)
@@ -128,9 +129,8 @@ static void end(struct heapread *reading)
 	reading->pid = 0;
 }
 
-struct ht_err *heapread_look(struct session *s, bool *ret_runs)
+struct ht_err *heapread_look(struct heapread *reading, bool *ret_runs)
 {
-	struct heapread *reading = &s->heapread;
 	struct ht_err *err = NULL;
 
 	*ret_runs = false;
@@ -147,25 +147,24 @@ struct ht_err *heapread_look(struct session *s, bool *ret_runs)
 		.account = {{.allocator = "malloc", .reason = "it was not read in time"}},
 		.count = 1};
 	bool done = __atomic_load_n(&reading->page->done, __ATOMIC_ACQUIRE);
-	err = put_heap(s, done ? &reading->page->heap : &late);
+	err = put_heap(reading, done ? &reading->page->heap : &late);
 	if (!err && done)
-		err = put_values(s, &reading->page->heap);
-	heapread_stop(s);
+		err = put_values(reading->sink, &reading->page->heap);
+	heapread_stop(reading);
 	return err;
 }
 
-void heapread_stop(struct session *s)
+void heapread_stop(struct heapread *reading)
 {
-	if (s->heapread.pid)
-		end(&s->heapread);
-	if (s->receiver)
-		receiver_hold(s->receiver, UINT64_MAX);
+	if (reading->pid)
+		end(reading);
+	if (reading->receiver)
+		receiver_hold(reading->receiver, UINT64_MAX);
 }
 
-void heapread_finish(struct session *s)
+void heapread_finish(struct heapread *reading)
 {
-	struct heapread *reading = &s->heapread;
-	heapread_stop(s);
+	heapread_stop(reading);
 	uint64_t end_ns = clock_mono_ns() + LAST_PATIENCE_NS;
 	for (unsigned i = 0; i < reading->dying_count; i++)
 		(void)helper_reap_by(reading->dying[i], end_ns);

@@ -8,26 +8,36 @@
 
 #include "attach/heap/heap.h"
 
-struct session;
+struct modules;
+struct proc;
+struct receiver;
+struct sink;
 
 #define HEAPREAD_DYING_MAX 4u
 
 struct heapread {
+	const struct proc *proc;
+	const struct modules *modules;
+	struct receiver *receiver; /* keeps back what it receives while the heap is read; or NULL */
+	struct sink *sink;
 	pid_t pid;			 /* 0: none runs */
-	pid_t dying[HEAPREAD_DYING_MAX]; /* were killed, and had not died yet */
+	pid_t dying[HEAPREAD_DYING_MAX]; /* killed, and not reaped yet */
 	unsigned dying_count;
 	uint64_t begin_tsc, end_ns;
 	struct heapread_page *page; /* shared with it */
 };
 
-/* At the window's start and end; not while one runs. `limit_ns`: it is killed then. */
-void heapread_start(struct session *s, uint64_t limit_ns);
-/* Looks whether it is done, to be called every few milliseconds. Returns whether it still runs. */
+/* Starts the reader, at the window's start and end; not while one runs. The caller has set the
+ * first four fields; they outlive the reading. `limit_ns`: heapread_look kills a reader that takes
+ * longer. Without memory or processes there is no reading. */
+void heapread_start(struct heapread *reading, uint64_t limit_ns);
+/* Puts the account into the trace when the reader has ended or its time is over. The caller calls
+ * it every few milliseconds. `ret_runs`: the reader still runs. */
 HT_MUST_CHECK
-struct ht_err *heapread_look(struct session *s, bool *ret_runs);
-/* Kills it if it runs. What it holds open is closed. */
-void heapread_stop(struct session *s);
-/* The same, for the last time: whoever was killed is waited for, a second at most. One that had not
- * got a processor since it was forked has all our descriptors, the lock's among them; one that
- * cannot die is left to init, and holds nothing but what it reads. */
-void heapread_finish(struct session *s);
+struct ht_err *heapread_look(struct heapread *reading, bool *ret_runs);
+/* Kills the reader if it runs. */
+void heapread_stop(struct heapread *reading);
+/* Kills the reader and waits up to a second for each one that was killed. A reader that has not run
+ * since its fork holds all descriptors of heaptap, the lock's too. A reader that cannot die is left
+ * to init and holds only what it reads. */
+void heapread_finish(struct heapread *reading);

@@ -5,19 +5,31 @@
  */
 #pragma once
 
+#include "attach/process/memuse.h"
 #include "format/memory.h"
 
-struct session;
+struct sink;
 
-/* Puts these figures; none where none is known. */
+struct memory_figures {
+	const struct proc *proc;
+	struct sink *sink;
+	int agent_fd; /* the agent's memfd; negative: none */
+	struct memuse use;
+	uint64_t next_ns;
+};
+
+/* Puts these figures; no record if none is known. */
 HT_MUST_CHECK
-struct ht_err *memory_put(struct session *s, const struct memory *memory, uint64_t mono_ns);
-/* The window begins: puts the first figures. */
+struct ht_err *memory_put(struct sink *sink, const struct memory *memory, uint64_t mono_ns);
+/* The window begins: puts the first figures. `proc` and `sink` outlive `figures`, which memory_end
+ * closes, also after an error. */
 HT_MUST_CHECK
-struct ht_err *memory_begin(struct session *s);
+struct ht_err *memory_begin(
+	struct memory_figures *figures, const struct proc *proc, struct sink *sink, int agent_fd);
 /* Called each tick: puts figures when they are due. */
 HT_MUST_CHECK
-struct ht_err *memory_look(struct session *s, uint64_t now_mono_ns);
-/* The window ends: puts the last figures, unless the target has ended or runs another program. */
+struct ht_err *memory_look(struct memory_figures *figures, uint64_t now_mono_ns);
+/* The window ends: puts the last figures, unless `is_gone`: the target has ended or runs another
+ * program. */
 HT_MUST_CHECK
-struct ht_err *memory_end(struct session *s);
+struct ht_err *memory_end(struct memory_figures *figures, bool is_gone);

@@ -392,7 +392,7 @@ static struct ht_err *finish_trace(struct session *s)
 static void release(struct session *s)
 {
 	steered_close(s);
-	heapread_finish(s);
+	heapread_finish(&s->heapread);
 	watch_destroy(s->watch);
 	interpreted_finish(s);
 	v8_names_destroy(s->names);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The state of a capture, shared by the files that are its steps: session.c, bring_in.c, window.c,
- * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c, outlet.c,
- * memory.c, steered.c. No other file includes this.
+ * The state of a capture, for the orchestrator (session.c) and the steps that use several parts of
+ * it. A step that uses one part receives that part alone: heapread.c, loads.c, memory.c, asked.c.
  */
 #pragma once
 
 #include "attach/capture/handover.h"
 #include "attach/capture/heapread.h"
+#include "attach/capture/loads.h"
+#include "attach/capture/memory.h"
 #include "attach/capture/session.h"
 #include "attach/capture/symbols.h"
 #include "attach/capture/tap.h"
@@ -16,7 +17,6 @@
 #include "attach/plan/survey.h"
 #include "attach/process/glance.h"
 #include "attach/process/lock.h"
-#include "attach/process/memuse.h"
 #include "attach/undo/guardian.h"
 #include "attach/unwind/publish.h"
 #include "attach/v8/names.h"
@@ -42,16 +42,6 @@ struct interpreted {
 };
 
 _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
-
-/* Of libraries that are loaded (loads.h). */
-struct loads {
-	uint64_t answered; /* the last question */
-	uint64_t early;	   /* the last one that was answered before the tables were there */
-	uint64_t late;	   /* abi_control.load_late, as far as it is counted */
-	uint64_t in_vain;  /* waits that had ended when the slots were hooked */
-	uint64_t busy_until_ns;
-	bool see_constructors;
-};
 
 struct session {
 	const struct session_options *options;
@@ -91,10 +81,9 @@ struct session {
 	uint64_t modules_put;	  /* highest module id in the trace */
 	raddr_t copy_lo[64];	  /* of modules' code that is mapped once more, and in the trace */
 	size_t copy_count;
-	uint64_t next_seccomp_ns; /* when to look for filters again */
-	struct glance glance;	  /* while the window is open */
-	struct memuse memuse;	  /* likewise */
-	uint64_t next_memory_ns;
+	uint64_t next_seccomp_ns;     /* when to look for filters again */
+	struct glance glance;	      /* while the window is open */
+	struct memory_figures memory; /* likewise */
 	bool target_gone;
 	struct linger_plan linger; /* for the guardian, when all is done */
 };

@@ -50,9 +50,9 @@ static struct ht_err *follow_modules(struct session *s, bool asked, uint64_t que
 	struct ht_err *refused = err && err->code == HT_ERR_REFUSED ? err : NULL;
 	if (refused)
 		err = NULL;
-	late |= asked && loads_tapped(s);
+	late |= asked && loads_tapped(&s->loads);
 	if (!err && asked && publish_is_long(s->publish, &s->survey.modules))
-		loads_answer_early(s, question);
+		loads_answer_early(&s->loads, question);
 	if (!err)
 		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
 	if (!err)
@@ -132,8 +132,9 @@ static void hold_exec(struct session *s)
 	struct abi_config *config = image_config(&s->image);
 	struct follow_ask ask;
 
-	/* Who is not a command that we follow has nobody to hold it, whatever its words say. */
-	if (!child || !child->hold || !config->follow || !asked_by(s, false, &ask))
+	/* Only followed commands can be held; ignore requests from other targets. */
+	if (!child || !child->hold || !config->follow ||
+		!asked_by(&s->image, &s->survey.proc, false, &ask))
 		return;
 	s->has_execed |= child->hold(child->context, &ask);
 	follow_answer(&ask);
@@ -144,17 +145,18 @@ static void hold_exec(struct session *s)
 static struct ht_err *look_for_modules(struct session *s, uint64_t now)
 {
 	uint64_t question, before = s->report->untapped_modules;
-	bool changed, asked = loads_asked(s, &question);
+	bool changed, asked = loads_asked(&s->loads, &question);
 	/* A thread of the target waits: where many compute each step would cost a turn of all. */
 	int priority = asked ? priority_raise() : 0;
 	struct ht_err *err = watch_modules(s->watch, now, &changed);
 
 	if (!err && (changed || asked))
 		err = follow_modules(s, asked, question,
-			!loads_see_constructors(s) || !(asked || loads_come(s)));
+			!loads_see_constructors(&s->loads) || !(asked || loads_come(&s->loads)));
 	if (asked) {
-		loads_answer(s, question);
-		loads_count(s, question, s->report->untapped_modules - before);
+		loads_answer(&s->loads, question);
+		s->report->untapped_modules +=
+			loads_count(&s->loads, question, s->report->untapped_modules - before);
 		priority_restore(priority);
 	}
 	return err;
@@ -183,13 +185,13 @@ static struct ht_err *tick(struct session *s)
 	if (!err)
 		err = watch_threads(s->watch, now, status.stack_kib);
 	if (!err)
-		err = memory_look(s, now);
+		err = memory_look(&s->memory, now);
 	if (!err)
 		err = interpreted_follow(s);
 	if (!err)
 		err = scripts_follow(s);
 	if (!err && !s->is_ending)
-		err = heapread_look(s, &reads);
+		err = heapread_look(&s->heapread, &reads);
 	sink_tick(s->sink);
 	steered_serve(s);
 	return err;
@@ -265,7 +267,7 @@ static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason 
 		reason == REC_END_DURATION || reason == REC_END_SIGNAL || reason == REC_END_STOP;
 
 	if (s->is_ending) {
-		struct ht_err *err = heapread_look(s, &runs);
+		struct ht_err *err = heapread_look(&s->heapread, &runs);
 		s->pump_error = ht_err_first(s->pump_error, err);
 		/* To ask by a command again is no impatience. */
 		if (runs && (turn == TURN_GO_ON || reason == REC_END_DURATION ||
@@ -281,8 +283,8 @@ static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason 
 	if (!asked || (s->options->child && s->options->child->let_go))
 		return TURN_END;
 	/* What is still being read at the start is not worth waiting for. */
-	heapread_stop(s);
-	heapread_start(s, HEAP_LIMIT_NS);
+	heapread_stop(&s->heapread);
+	heapread_start(&s->heapread, HEAP_LIMIT_NS);
 	s->is_ending = s->heapread.pid != 0;
 	return s->is_ending ? TURN_GO_ON : TURN_END;
 }
@@ -295,7 +297,7 @@ static struct ht_err *pump(struct session *s)
 
 	/* One that has not begun holds nothing. */
 	if (!s->options->child || !s->options->child->let_go)
-		heapread_start(s, HEAP_LIMIT_NS);
+		heapread_start(&s->heapread, HEAP_LIMIT_NS);
 	for (;;) {
 		/* What the output does not take stays with the target, whose threads wait a bounded
 		 * time, drop, and count. */
@@ -307,12 +309,12 @@ static struct ht_err *pump(struct session *s)
 			{.fd = sink_fd(s->sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
 		bool names_soon = watch_names_soon(s->watch);
 		const struct timespec timeout = {.tv_nsec = names_soon ? NAMES_NS
-							    : loads_are_busy(s)
+							    : loads_are_busy(&s->loads)
 								    ? LOADS_NS
 								    : TICK_MS * CLOCK_NS_PER_MS};
 		ppoll(wait, HT_ARRAY_SIZE(wait), &timeout, NULL);
 		if (wait[4].revents) {
-			heapread_stop(s);
+			heapread_stop(&s->heapread);
 			return unguarded();
 		}
 		if (wait[0].revents & POLLIN)
@@ -324,7 +326,7 @@ static struct ht_err *pump(struct session *s)
 		bool signalled = take_signals(s);
 		uint64_t now = clock_mono_ns(), question;
 		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN) &&
-			!loads_asked(s, &question)) {
+			!loads_asked(&s->loads, &question)) {
 			err = names_soon ? watch_names(s->watch) : NULL;
 			if (err)
 				break;
@@ -343,7 +345,7 @@ static struct ht_err *pump(struct session *s)
 		if (err)
 			break;
 	}
-	heapread_stop(s);
+	heapread_stop(&s->heapread);
 	/* What has ended the command is no impatience with the end that comes now. */
 	if (s->options->child)
 		(void)take_signals(s);
@@ -353,15 +355,19 @@ static struct ht_err *pump(struct session *s)
 struct ht_err *window_run(struct session *s)
 {
 	glance_open(&s->glance, &s->survey.proc);
-	struct ht_err *err = memory_begin(s);
-	loads_listen(s, !err);
+	s->heapread = (struct heapread){.proc = &s->survey.proc,
+		.modules = &s->survey.modules,
+		.receiver = s->receiver,
+		.sink = s->sink};
+	struct ht_err *err = memory_begin(&s->memory, &s->survey.proc, s->sink, s->remote.memfd);
+	loads_listen(&s->loads, !err);
 	if (!err)
 		err = pump(s);
-	loads_listen(s, false);
-	loads_end(s);
+	loads_listen(&s->loads, false);
+	s->report->untapped_modules += loads_end(&s->loads);
 	if (!err && !s->target_gone)
 		err = watch_names(s->watch);
-	err = ht_err_first(err, memory_end(s));
+	err = ht_err_first(err, memory_end(&s->memory, s->target_gone));
 	glance_close(&s->glance);
 	return err;
 }

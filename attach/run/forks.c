@@ -397,7 +397,7 @@ static void answer(struct session *s)
 	struct forks *forks = forks_of(s);
 	struct follow_ask ask;
 
-	if (!asked_by(s, true, &ask) || any_holds(forks))
+	if (!asked_by(&s->image, &s->survey.proc, true, &ask) || any_holds(forks))
 		return;
 	if (is_open(forks) && start(s, &ask, 0))
 		forks->asked++;

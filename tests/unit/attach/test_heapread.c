@@ -11,7 +11,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/session_state.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
@@ -36,11 +35,11 @@ static void hold_up(const void *arg)
 START_TEST(one_that_dies_late_is_waited_for_in_the_end)
 {
 	struct child dying = child_fork(child_idle, NULL), tracer = child_fork(hold_up, &dying);
-	struct session session = {.heapread = {.pid = dying.pid}};
-	heapread_stop(&session);
-	ck_assert_int_eq(session.heapread.pid, 0);
+	struct heapread reading = {.pid = dying.pid};
+	heapread_stop(&reading);
+	ck_assert_int_eq(reading.pid, 0);
 	ck_assert_int_eq(kill(dying.pid, 0), 0);
-	heapread_finish(&session);
+	heapread_finish(&reading);
 	ck_assert_int_eq(kill(dying.pid, 0), -1);
 	ck_assert_int_eq(errno, ESRCH);
 	child_kill(&tracer);
