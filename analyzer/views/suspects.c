@@ -386,6 +386,8 @@ static void judge_sizes(
 	double slope = 0, exposure;
 	unsigned least = CUBE_SIZE_CLASSES, most = 0;
 	qsort_r(search->cube_site, all.count, sizeof(*search->cube_site), compare_sizes, site);
+	if (!all.count || !compare_sizes(&all.site[0], &all.site[all.count - 1], site))
+		return;
 	window_series(&view->analysis->cube, view->window, all.site, all.count, search->series);
 	exposure = exposure_of(search, &all, search->series);
 	for (size_t from = 0, to; from < all.count && *looked_at < SUSPECTS_LOOKED_AT; from = to) {
@@ -396,8 +398,6 @@ static void judge_sizes(
 			to++)
 			sums_add(&part.sums, &view->sums[all.site[to]]);
 		part.count = to - from;
-		if (part.count == all.count)
-			return;
 		if (!sums_outstanding_bytes(&part.sums))
 			continue;
 		++*looked_at;
