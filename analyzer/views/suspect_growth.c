@@ -35,13 +35,14 @@
 #define WORK_LEVEL_RATIO_LEAST 0.65
 #define KEPT_RATIO_LEAST       (2 / 3.0)
 
-#define SILENCE_GAPS	3.0
-#define SILENCE_SHARE	0.3  /* of the span */
-#define SILENCE_LEAST	0.06 /* of the window */
-#define SILENCE_LEAST_S 2.0
-#define BALANCE_LEAST	0.4 /* older frees in survivors */
-#define BALANCE_MOST	5.0
-#define CYCLE_LIVES	10.0 /* longest lives after which no end of a cycle is due */
+#define SILENCE_GAPS	   3.0
+#define SILENCE_SHARE	   0.3	/* of the span */
+#define SILENCE_LEAST	   0.06 /* of the window */
+#define SILENCE_LEAST_S	   2.0
+#define BALANCE_LEAST	   0.4 /* older frees in survivors */
+#define BALANCE_MOST	   5.0
+#define CYCLE_BLOCKS_LEAST 0.02 /* allocated before its end, in old survivors */
+#define CYCLE_LIVES	   10.0 /* longest lives after which no end of a cycle is due */
 
 #define RESIZE_STEP   1.1 /* least factor between two steps */
 #define RESIZE_STEPS  5u
@@ -219,7 +220,7 @@ static bool is_level(const struct survey *survey, const double *work, uint32_t f
 	double ratio = trend_ratio(work + from, to - from);
 	if (first <= 0 || last <= 0)
 		return false;
-	return ratio - 2 * ratio * sqrt(1 / first + 1 / last) >= WORK_LEVEL_RATIO_LEAST;
+	return ratio - 2.5 * ratio * sqrt(1 / first + 1 / last) >= WORK_LEVEL_RATIO_LEAST;
 }
 
 /* It becomes half as much at most, or falls once from a level to a lower one. What falls all the
@@ -299,9 +300,11 @@ static bool ended_older_cycle(const struct survey *survey)
 		most = older[i] > older[most] ? i : most;
 	if (most < 2 || most + 2 >= survey->n || survival(survey, most + 2, survey->n) < 0.5)
 		return false;
+	/* The site had blocks of its own by then: else those that went were another site's. */
+	double before = sum_of(survey->in->allocated_blocks, 0, most);
 	return sum_of(older, most - 1, most + 2) >= 0.3 * survey->old &&
-	       sum_of(survey->in->freed_blocks, most - 1, most + 2) >=
-		       0.5 * sum_of(survey->in->allocated_blocks, 0, most);
+	       before >= CYCLE_BLOCKS_LEAST * survey->old &&
+	       sum_of(survey->in->freed_blocks, most - 1, most + 2) >= 0.5 * before;
 }
 
 /* The survivors are all younger than a moment at which the site freed what it had, and since then

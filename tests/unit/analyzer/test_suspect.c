@@ -310,6 +310,23 @@ START_TEST(older_frees_count)
 }
 END_TEST
 
+/* A batch of another site ends in the window, before this one allocates anything. */
+START_TEST(older_frees_may_be_of_others)
+{
+	static struct site site;
+	site_init(&site, 60, 5);
+	for (unsigned i = 0; i < 400; i++)
+		site_block(&site, -10, 4, 1500);
+	/* The list of what leaks is made larger, too. */
+	for (unsigned i = 0; i < 6; i++)
+		site_block(&site, 7.9 + 0.1 * (1 << i), 7.9 + 0.1 * (2 << i), 1 << i);
+	for (double t = 8; t < 60; t += 10)
+		for (unsigned i = 0; i < 50; i++)
+			site_block(&site, t, NEVER, 2000);
+	ck_assert_int_eq(site_classify(&site).class, SUSPECT_GROWING);
+}
+END_TEST
+
 START_TEST(a_sample_needs_more_confidence)
 {
 	static struct site site;
@@ -378,4 +395,5 @@ HT_SUITE("analyzer/suspect", leaks_are_growing, innocent_sites_are_not,
 	a_small_leak_beneath_churn_and_a_cache, a_short_window_is_unclear,
 	a_short_window_has_no_plateau, too_little_growth_is_unclear, few_blocks_by_a_clock_grow,
 	churn_takes_many_blocks, the_sentence_says_how_much, older_frees_count,
-	a_sample_needs_more_confidence, any_numbers_give_a_class, an_empty_window_is_unclear)
+	older_frees_may_be_of_others, a_sample_needs_more_confidence, any_numbers_give_a_class,
+	an_empty_window_is_unclear)
