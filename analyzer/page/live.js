@@ -8,6 +8,7 @@
 const Live = (() => {
 	const AGAIN_MS = 1000;
 	let show, source, state = null, isLoading = false, isStale = false;
+	let newest = null, isFollowing = true, isHeld = false;
 
 	/* --- the bar ----------------------------------------------------------------------- */
 
@@ -44,10 +45,13 @@ const Live = (() => {
 				Dom.element("input", {id: "live-text", placeholder: "name of a mark",
 					"aria-label": "name of a mark", maxlength: "200"}),
 				Dom.element("button", {id: "live-mark"}, "Mark")),
+			button("follow", "Follow", setFollowing),
 			button("pause", "Pause", () => steer(state.state === "paused" ? "resume" : "pause")),
 			button("stop", "Stop and detach", () => steer("stop")),
 			Dom.element("span", {id: "live-error", role: "alert"}));
 		Dom.by("notices").before(bar);
+		Dom.by("live-follow").setAttribute("aria-pressed", "true");
+		Dom.by("live-follow").title = "Show what is new, twice a second; off: the page stays as it is";
 	}
 
 	function showState(now) {
@@ -64,6 +68,15 @@ const Live = (() => {
 
 	/* --- events ------------------------------------------------------------------------ */
 
+	/* What is pressed, such as the brush, is not exchanged under the pointer. */
+	function showNewest() {
+		if (!newest || !isFollowing || isHeld)
+			return;
+		const model = newest;
+		newest = null;
+		show(model);
+	}
+
 	/* One at a time; what comes meanwhile is loaded next. */
 	async function load() {
 		isStale = true;
@@ -72,9 +85,22 @@ const Live = (() => {
 		isLoading = true;
 		while (isStale) {
 			isStale = false;
-			show(await Decode.load(source));
+			newest = await Decode.load(source);
+			showNewest();
 		}
 		isLoading = false;
+	}
+
+	function setFollowing() {
+		isFollowing = !isFollowing;
+		Dom.by("live-follow").setAttribute("aria-pressed", String(isFollowing));
+		showNewest();
+	}
+
+	/* After the handlers of what was pressed. */
+	function hold(is) {
+		isHeld = is;
+		setTimeout(showNewest);
 	}
 
 	let last = "";
@@ -119,8 +145,16 @@ const Live = (() => {
 		if (!source.dataset.live)
 			return;
 		showBar();
+		addEventListener("pointerdown", () => hold(true));
+		for (const name of ["pointerup", "pointercancel", "blur"])
+			addEventListener(name, () => hold(false));
 		goOn();
 	}
 
-	return {start};
+	/* Without those that the bar of this page says already. */
+	function warningsOf({capture, warnings}) {
+		return state && capture.ended === "running" ? warnings.slice(1) : warnings;
+	}
+
+	return {start, warningsOf};
 })();

@@ -9,7 +9,7 @@
 	const TITLES = {grows: "What grows", flame: "Flame graph", tree: "Tree", sites: "Sites",
 		functions: "Functions", history: "Over time", threads: "Threads", sizes: "Sizes", lifetimes: "Lifetimes",
 		modules: "Modules", source: "Source", diff: "Diff", trend: "Trend", about: "About this capture"};
-	let app, timeline, views, theme;
+	let app, timeline, views, theme, shownWarnings = "";
 
 	/* --- what it is of ----------------------------------------------------------------- */
 
@@ -27,7 +27,11 @@
 	}
 
 	function showNotices() {
-		const {warnings} = app.model.facts;
+		const warnings = Live.warningsOf(app.model.facts), text = warnings.join("\n");
+		/* What a reader has opened stays open when a live model changes. */
+		if (text === shownWarnings)
+			return;
+		shownWarnings = text;
 		Dom.replace(Dom.by("notices"));
 		if (!warnings.length)
 			return;
@@ -221,6 +225,14 @@
 		display();
 	}
 
+	/* The same time stays selected when the buckets of a longer capture are larger. */
+	function follow(model) {
+		const {state} = app, old = app.model;
+		if (state.to - state.from < old.buckets && model.stepNs !== old.stepNs)
+			app.set(State.rescale(state, old.stepNs / model.stepNs));
+		show(model);
+	}
+
 	function start(model) {
 		app = App.create(model, render);
 		theme = Theme.start(() => timeline && redraw());
@@ -250,7 +262,7 @@
 
 	const data = Dom.by("data");
 	Promise.all([Decode.load(data), Folder.ask(data)]).then(([model]) => start(model)).then(() => {
-		Live.start(data, show);
+		Live.start(data, follow);
 		Folder.start(data, show);
 	}).catch((error) => {
 		Dom.by("notices").append(Dom.element("p", {class: "notice", role: "alert"},

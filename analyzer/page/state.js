@@ -44,6 +44,11 @@ const State = (() => {
 		return state;
 	}
 
+	/* Buckets that hold the time of those of `state`, each of which is `factor` new ones. */
+	function rescale({from, to}, factor) {
+		return {from: Math.floor(from * factor), to: Math.max(1, Math.ceil(to * factor))};
+	}
+
 	function write(state, buckets, first) {
 		const normal = usual(buckets, first), said = new URLSearchParams();
 		for (const [name, value] of Object.entries(state))
@@ -54,7 +59,7 @@ const State = (() => {
 		return "#" + said;
 	}
 
-	return {VIEWS, CHOICES, usual, read, write};
+	return {VIEWS, CHOICES, usual, read, rescale, write};
 })();
 
 if (typeof module !== "undefined")

@@ -90,12 +90,26 @@ def grown(driver, calls):
                         " heaptap.sums(0, heaptap.buckets).allocations" % calls)
 
 
+def check_follow_button(driver):
+    """Off, the page stays as it is, though the capture goes on."""
+    driver.find_element("id", "live-follow").click()
+    still = driver.execute_script("return " + SUMS)
+    for _ in range(3):
+        figures = driver.find_element("id", "live-figures").text
+        WebDriverWait(driver, LIMIT_S, poll_frequency=0.1).until(
+            lambda driver: driver.find_element("id", "live-figures").text != figures)
+    assert driver.execute_script("return " + SUMS) == still, "the page went on"
+    driver.find_element("id", "live-follow").click()
+    assert not driver.find_elements("css selector", "#notices .notice"), "the bar says it"
+
+
 def follow(driver, address):
     open_page(driver, address)
     wait_text(driver, "Recording")
     seen = [grown(driver, 0)]
     for _ in range(3):
         seen.append(grown(driver, seen[-1]))
+    check_follow_button(driver)
     driver.find_element("id", "live-text").send_keys("from the page")
     driver.find_element("id", "live-mark").click()
     driver.find_element("id", "live-pause").click()

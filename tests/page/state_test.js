@@ -31,6 +31,13 @@ for (const hash of ["#view=none", "#metric=toString", "#from=-5", "#from=x", "#f
 	assert.deepStrictEqual(read(hash), usual, hash);
 assert.strictEqual(read("#zoom=1e99").zoom, 2 ** 31);
 
+/* --- the same time when buckets have another length */
+
+assert.deepStrictEqual(State.rescale({from: 10, to: 20}, 0.5), {from: 5, to: 10});
+assert.deepStrictEqual(State.rescale({from: 11, to: 13}, 0.5), {from: 5, to: 7});
+assert.deepStrictEqual(State.rescale({from: 0, to: 1}, 0.25), {from: 0, to: 1});
+assert.deepStrictEqual(State.rescale({from: 3, to: 4}, 2), {from: 6, to: 8});
+
 /* --- tables */
 
 const columns = [{key: "name", title: "Name", unit: "text", value: (row) => row[0]},
