@@ -151,6 +151,13 @@ static struct ht_err *prepare(struct session *s)
 		err = residue_create(&s->survey.proc, &s->survey.modules, &s->residue);
 	if (!err)
 		err = outlet_open(s);
+	s->records = (struct records){.survey = &s->survey,
+		.image = &s->image,
+		.publish = s->publish,
+		.handover = s->options->symbolize ? &s->handover : NULL,
+		.sink = s->sink,
+		.sample_bytes = s->options->sample_bytes,
+		.mappings = s->options->mappings};
 	if (!err)
 		steered_open(s);
 	if (!err)
@@ -159,18 +166,18 @@ static struct ht_err *prepare(struct session *s)
 	return err;
 }
 
-/* To be called again does nothing. */
+/* Idempotent. */
 static struct ht_err *begin_trace(struct session *s)
 {
 	if (s->first_tap_ns)
 		return NULL;
-	struct ht_err *err = records_put_target(s);
+	struct ht_err *err = records_put_target(&s->records);
 	if (!err)
-		err = records_put_capture(s);
+		err = records_put_capture(&s->records);
 	if (!err && s->options->mappings)
-		err = records_put_mapped(s);
+		err = records_put_mapped(&s->records);
 	if (!err)
-		err = records_put_new_modules(s, false);
+		err = records_put_new_modules(&s->records, false, &s->report->untapped_modules);
 	if (!err)
 		s->first_tap_ns = clock_mono_ns();
 	return err;
@@ -333,13 +340,6 @@ static void fill_output(struct session *s)
 	report->trace_finished = report->sink_state != STORE_BROKEN && report->trace_bytes > 0;
 }
 
-static struct ht_err *put_counter(struct session *s, enum rec_counter counter, uint64_t total)
-{
-	struct rec rec = {.kind = REC_LOSS};
-	rec.loss = (struct rec_loss){.counter = counter, .total = total};
-	return sink_put(s->sink, &rec, 0);
-}
-
 static struct ht_err *put_left(struct session *s)
 {
 	const struct session_report *r = s->report;
@@ -360,9 +360,10 @@ static struct ht_err *finish_trace(struct session *s)
 
 	struct ht_err *err = finish_events(s);
 	if (!err)
-		err = put_counter(s, REC_COUNTER_UNTAPPED, report->untapped_modules);
+		err = records_put_counter(
+			&s->records, REC_COUNTER_UNTAPPED, report->untapped_modules);
 	if (!err && report->unseen_places)
-		err = put_counter(s, REC_COUNTER_UNSEEN, report->unseen_places);
+		err = records_put_counter(&s->records, REC_COUNTER_UNSEEN, report->unseen_places);
 	if (s->end_ns == 0) {
 		s->end_ns = clock_mono_ns();
 		s->end_tsc = arch_tsc();

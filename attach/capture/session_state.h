@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a capture, for the orchestrator (session.c) and the steps that use several parts of
- * it. A step that uses one part receives that part alone: heapread.c, loads.c, memory.c, asked.c.
+ * it. A step that uses one part receives that part alone: heapread.c, loads.c, memory.c,
+ * records.c, asked.c.
  */
 #pragma once
 
@@ -9,6 +10,7 @@
 #include "attach/capture/heapread.h"
 #include "attach/capture/loads.h"
 #include "attach/capture/memory.h"
+#include "attach/capture/records.h"
 #include "attach/capture/session.h"
 #include "attach/capture/symbols.h"
 #include "attach/capture/tap.h"
@@ -78,9 +80,7 @@ struct session {
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t phase_ns;	  /* when the present phase began */
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
-	uint64_t modules_put;	  /* highest module id in the trace */
-	raddr_t copy_lo[64];	  /* of modules' code that is mapped once more, and in the trace */
-	size_t copy_count;
+	struct records records;
 	uint64_t next_seccomp_ns;     /* when to look for filters again */
 	struct glance glance;	      /* while the window is open */
 	struct memory_figures memory; /* likewise */

@@ -56,12 +56,12 @@ static struct ht_err *follow_modules(struct session *s, bool asked, uint64_t que
 	if (!err)
 		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
 	if (!err)
-		err = records_put_gone_modules(s, old_id, old_count, &gone);
+		err = records_put_gone_modules(&s->records, old_id, old_count, &gone);
 	if (!err)
 		err = publish_snapshot(s->publish, s->image.local, s->image.base,
 			&s->survey.modules, &s->survey.maps, gone);
 	if (!err)
-		err = records_put_new_modules(s, late);
+		err = records_put_new_modules(&s->records, late, &s->report->untapped_modules);
 	if (!err && !asked)
 		err = tap_slots(&s->tap);
 	err = ht_err_first(err, refused);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is told of a target that has ended before its first event.
+ * The records of a target that has ended before its first event.
  */
 #include "attach/capture/records.h"
 
@@ -9,15 +9,16 @@
 #include "tests/support/ht_check.h"
 
 /* The records that follow are in its trace nevertheless. */
-START_TEST(who_has_ended_has_nothing_mapped)
+START_TEST(a_target_that_has_ended_has_nothing_mapped)
 {
-	static struct session session;
+	static struct survey survey;
+	const struct records records = {.survey = &survey};
 	struct child child = child_fork(child_idle, NULL);
-	ck_no_err(proc_open(child.pid, &session.survey.proc));
+	ck_no_err(proc_open(child.pid, &survey.proc));
 	child_kill(&child);
-	ck_no_err(records_put_mapped(&session));
-	proc_close(&session.survey.proc);
+	ck_no_err(records_put_mapped(&records));
+	proc_close(&survey.proc);
 }
 END_TEST
 
-HT_SUITE("attach/records", who_has_ended_has_nothing_mapped)
+HT_SUITE("attach/records", a_target_that_has_ended_has_nothing_mapped)
