@@ -481,7 +481,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 
 	steered_detaching(s);
 	if (s->options->forks)
-		s->options->forks->settle(s);
+		s->options->forks->settle(s->options->forks, &s->shown);
 	if (!change_noticed(s, &window)) {
 		if (window)
 			s->report->ended = REC_END_ERROR;
@@ -585,6 +585,11 @@ struct ht_err *session_run(const struct session_options *options, struct session
 
 	*ret = (struct session_report){0};
 	session.phase_ns = session.start_ns;
+	session.shown = (struct session_target){.proc = &session.survey.proc,
+		.image = &session.image,
+		.journal = &session.journal,
+		.slack = &session.slack,
+		.heritage = options->heritage};
 	struct ht_err *err = capture(&session);
 	release(&session);
 	if (err && ret->children.left + ret->children.pages) {

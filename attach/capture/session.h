@@ -15,7 +15,6 @@
 #include "format/record.h"
 
 struct follow_ask;
-struct session;
 struct heritage;
 struct signalfd_siginfo;
 struct steered;
@@ -34,16 +33,25 @@ struct session_child {
 	void *context;
 };
 
+/* What a session shows of its target to session_forks, for the time of a call. */
+struct session_target {
+	struct proc *proc;
+	struct image *image;
+	const struct journal *journal;
+	const struct remote_slack *slack;
+	const struct heritage *heritage; /* of session_options */
+};
+
 /* Records the children of a target. */
 struct session_forks {
 	/* Is a child recorded that comes now? */
 	bool (*is_open)(const struct session_forks *forks);
 	/* Every few milliseconds while the tap is in. Does not return in the processes that it
 	 * forks. */
-	void (*look)(struct session *s);
+	void (*look)(struct session_forks *forks, const struct session_target *target);
 	/* Before the tap is taken out: waits, a moment, for a process that may hold a thread of the
 	 * target. */
-	void (*settle)(struct session *s);
+	void (*settle)(struct session_forks *forks, const struct session_target *target);
 };
 
 struct session_options {

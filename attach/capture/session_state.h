@@ -48,6 +48,7 @@ _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 struct session {
 	const struct session_options *options;
 	struct session_report *report;
+	struct session_target shown; /* to options->forks */
 	struct survey survey;
 	struct entries entries;
 	struct agent_elf elf;

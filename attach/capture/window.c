@@ -171,7 +171,7 @@ static struct ht_err *tick(struct session *s)
 	struct ht_err *err = look_for_modules(s, now);
 	hold_exec(s);
 	if (s->options->forks)
-		s->options->forks->look(s);
+		s->options->forks->look(s->options->forks, &s->shown);
 	/* What cannot be told now is asked again at the next look. */
 	struct ht_err *untold = glance_status(&s->glance, &status);
 	if (untold)

@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "attach/capture/asked.h"
-#include "attach/capture/session_state.h"
 #include "attach/capture/start.h"
 #include "attach/cli/print.h"
 #include "attach/daemon/fds.h"
@@ -66,6 +65,7 @@ struct recorder {
 
 struct forks {
 	struct session_forks session; /* the first: what a session sees of it */
+	struct session_target target; /* of `look` and `settle`; zero between their calls */
 	struct shared *shared;
 	const struct options *options;
 	uint64_t end_ns, next_poll_ns;
@@ -81,11 +81,6 @@ struct forks {
 /* --- the bound
  * --------------------------------------------------------------------------------------------------
  */
-
-static struct forks *forks_of(const struct session *s)
-{
-	return (struct forks *)s->options->forks;
-}
 
 static void count_unrecorded(struct shared *shared, uint64_t count, const char *why)
 {
@@ -187,14 +182,14 @@ static struct ht_err *await_memory(const struct proc *parent, const struct proc 
 
 /* What it has of its parent's tap is taken out before its own comes. */
 static struct ht_err *clean(
-	const struct session *s, const struct heritage *heritage, const struct proc *child)
+	struct forks *forks, const struct heritage *heritage, const struct proc *child)
 {
 	struct children_report report;
-	struct ht_err *err = await_memory(&s->survey.proc, child);
+	struct ht_err *err = await_memory(forks->target.proc, child);
 	if (err)
 		return err;
 	children_clean_inherited(
-		&s->survey.proc, heritage, child->pid, clock_mono_ns() + CLEAN_NS, &report);
+		forks->target.proc, heritage, child->pid, clock_mono_ns() + CLEAN_NS, &report);
 	return report.left ? ht_err_new(HT_ERR_REFUSED, "%s", report.why) : NULL;
 }
 
@@ -205,9 +200,8 @@ static bool is_told_to_end(void)
 }
 
 static struct ht_err *record_child(
-	struct session *s, const struct heritage *heritage, const struct birth *birth)
+	struct forks *forks, const struct heritage *heritage, const struct birth *birth)
 {
-	struct forks *forks = forks_of(s);
 	struct launch launch = {
 		.pid = birth->pid, .fd = -1, .followed = birth->result, .wait = birth->wait};
 	struct proc child;
@@ -219,7 +213,7 @@ static struct ht_err *record_child(
 	if (err)
 		return err;
 	if (birth->result == FOLLOW_NOTHING)
-		err = clean(s, heritage, &child);
+		err = clean(forks, heritage, &child);
 	const struct programs_options options = {.options = forks->options,
 		.end_ns = forks->end_ns,
 		.forks = forks,
@@ -227,8 +221,8 @@ static struct ht_err *record_child(
 		.start_ticks = child.start_ticks,
 		.heritage = heritage};
 	proc_close(&child);
-	proc_close(&s->survey.proc);
-	munmap(s->image.local, s->image.bytes);
+	proc_close(forks->target.proc);
+	munmap(forks->target.image->local, forks->target.image->bytes);
 	if (!err && is_told_to_end())
 		err = ht_err_new(HT_ERR_TARGET_GONE, "the command ended");
 	if (!err)
@@ -254,7 +248,7 @@ static bool leave_daemon(const struct proc *proc, pid_t parent)
 	return true;
 }
 
-static void collect(struct forks *forks, const struct session *s);
+static void collect(struct forks *forks);
 
 static void signal_all(const struct forks *forks, int sig)
 {
@@ -294,7 +288,7 @@ static bool is_over(const struct forks *forks, pid_t parent)
 static void await_own(struct forks *forks, pid_t parent)
 {
 	bool told = false;
-	for (collect(forks, NULL); forks->recorder_count; collect(forks, NULL)) {
+	for (collect(forks); forks->recorder_count; collect(forks)) {
 		if (!told && is_over(forks, parent)) {
 			end_those_that_last(forks);
 			told = true;
@@ -303,22 +297,22 @@ static void await_own(struct forks *forks, pid_t parent)
 	}
 }
 
-static _Noreturn void recorder_main(
-	struct session *s, struct note *note, const struct follow_ask *ask, pid_t pid, pid_t parent)
+static _Noreturn void recorder_main(struct forks *forks, struct note *note,
+	const struct follow_ask *ask, pid_t pid, pid_t parent)
 {
-	struct forks *forks = forks_of(s);
 	const struct heritage heritage = {.daemon_pid = parent,
-		.journal = &s->journal,
-		.slack = &s->slack,
-		.next = s->options->heritage};
-	if (!leave_daemon(&s->survey.proc, parent))
+		.journal = forks->target.journal,
+		.slack = forks->target.slack,
+		.next = forks->target.heritage};
+	if (!leave_daemon(forks->target.proc, parent))
 		_exit(1);
 	forks->recorder_count = forks->known_count = 0;
 	forks->asked = forks->found = forks->passed_over = 0;
 	struct birth birth = {.pid = pid};
 	if (ask)
 		birth = await_birth(ask, note);
-	struct ht_err *err = record_child(s, &heritage, &birth);
+	struct ht_err *err = record_child(forks, &heritage, &birth);
+	forks->target = (struct session_target){0};
 	if (err)
 		count_unrecorded(forks->shared, 1, err->message);
 	ht_err_free(err);
@@ -333,9 +327,8 @@ static _Noreturn void recorder_main(
 /* --- in the daemon
  * ---------------------------------------------------------------------------------------------- */
 
-static bool start(struct session *s, const struct follow_ask *ask, pid_t pid)
+static bool start(struct forks *forks, const struct follow_ask *ask, pid_t pid)
 {
-	struct forks *forks = forks_of(s);
 	struct note *note = claim(forks);
 	pid_t self = getpid();
 
@@ -345,7 +338,7 @@ static bool start(struct session *s, const struct follow_ask *ask, pid_t pid)
 	__atomic_store_n(&note->stage, ask ? STAGE_HOLDS : STAGE_CHILD, __ATOMIC_RELEASE);
 	pid_t recorder = fork();
 	if (recorder == 0)
-		recorder_main(s, note, ask, pid, self);
+		recorder_main(forks, note, ask, pid, self);
 	if (recorder < 0) {
 		__atomic_store_n(&note->claimed, 0, __ATOMIC_RELEASE);
 		return false;
@@ -354,9 +347,9 @@ static bool start(struct session *s, const struct follow_ask *ask, pid_t pid)
 	return true;
 }
 
-static void go_on(const struct session *s)
+static void go_on(const struct forks *forks)
 {
-	struct abi_control *control = image_control(&s->image);
+	struct abi_control *control = image_control(forks->target.image);
 	__atomic_store_n(&control->exec_held, 0, __ATOMIC_RELEASE);
 	__atomic_store_n(&control->exec_asks, 0, __ATOMIC_RELEASE);
 }
@@ -375,7 +368,7 @@ static bool any_holds(const struct forks *forks)
 }
 
 /* Those that have ended. One that held a thread has let it go so: it waits for no other. */
-static void collect(struct forks *forks, const struct session *s)
+static void collect(struct forks *forks)
 {
 	for (size_t i = 0; i < forks->recorder_count;) {
 		struct recorder *recorder = &forks->recorder[i];
@@ -384,25 +377,24 @@ static void collect(struct forks *forks, const struct session *s)
 			i++;
 			continue;
 		}
-		if (s && holds(recorder))
-			go_on(s);
+		if (forks->target.image && holds(recorder))
+			go_on(forks);
 		__atomic_store_n(&recorder->note->claimed, 0, __ATOMIC_RELEASE);
 		*recorder = forks->recorder[--forks->recorder_count];
 	}
 }
 
 /* A thread that is about to make a child. */
-static void answer(struct session *s)
+static void answer(struct forks *forks)
 {
-	struct forks *forks = forks_of(s);
 	struct follow_ask ask;
 
-	if (!asked_by(&s->image, &s->survey.proc, true, &ask) || any_holds(forks))
+	if (!asked_by(forks->target.image, forks->target.proc, true, &ask) || any_holds(forks))
 		return;
-	if (is_open(forks) && start(s, &ask, 0))
+	if (is_open(forks) && start(forks, &ask, 0))
 		forks->asked++;
 	else
-		go_on(s);
+		go_on(forks);
 }
 
 static bool has(const pid_t *list, size_t count, pid_t pid)
@@ -422,21 +414,20 @@ static bool is_recorded(const struct forks *forks, pid_t pid)
 }
 
 /* Those that came without a word: by clone(2), or beside one that we were asked about. */
-static void find_others(struct session *s)
+static void find_others(struct forks *forks)
 {
 	static pid_t list[KNOWN_MAX];
-	struct forks *forks = forks_of(s);
 	uint64_t now = clock_mono_ns();
 
 	/* Which of them is the one that is waited for is not known. */
 	if (now < forks->next_poll_ns || any_holds(forks))
 		return;
-	size_t count = kin_children(&s->survey.proc, list, KNOWN_MAX);
+	size_t count = kin_children(forks->target.proc, list, KNOWN_MAX);
 	for (size_t i = 0; i < count; i++) {
 		if (has(forks->known, forks->known_count, list[i]) || is_recorded(forks, list[i]))
 			continue;
 		forks->found++;
-		forks->passed_over += !is_open(forks) || !start(s, NULL, list[i]);
+		forks->passed_over += !is_open(forks) || !start(forks, NULL, list[i]);
 	}
 	memcpy(forks->known, list, count * sizeof(*list));
 	forks->known_count = count;
@@ -444,33 +435,39 @@ static void find_others(struct session *s)
 	forks->next_poll_ns = now + POLL_NS + 10 * (clock_mono_ns() - now);
 }
 
-static void look(struct session *s)
+static void look(struct session_forks *session, const struct session_target *target)
 {
-	struct forks *forks = forks_of(s);
-	collect(forks, s);
-	answer(s);
-	find_others(s);
-	__atomic_store_n(&image_config(&s->image)->follow_forks, is_open(forks), __ATOMIC_RELEASE);
+	struct forks *forks = (struct forks *)session;
+	forks->target = *target;
+	collect(forks);
+	answer(forks);
+	find_others(forks);
+	__atomic_store_n(
+		&image_config(forks->target.image)->follow_forks, is_open(forks), __ATOMIC_RELEASE);
+	forks->target = (struct session_target){0};
 }
 
-static void settle(struct session *s)
+static void settle(struct session_forks *session, const struct session_target *target)
 {
-	struct forks *forks = forks_of(s);
+	struct forks *forks = (struct forks *)session;
 	uint64_t end_ns = clock_mono_ns() + SETTLE_NS;
-	if (!s->image.local)
+	if (!target->image->local)
 		return;
-	__atomic_store_n(&image_config(&s->image)->follow_forks, 0, __ATOMIC_RELEASE);
-	for (collect(forks, s); any_holds(forks) && clock_mono_ns() < end_ns; collect(forks, s))
+	forks->target = *target;
+	__atomic_store_n(&image_config(forks->target.image)->follow_forks, 0, __ATOMIC_RELEASE);
+	for (collect(forks); any_holds(forks) && clock_mono_ns() < end_ns; collect(forks))
 		clock_sleep_ns(CLOCK_NS_PER_MS);
 	for (size_t i = 0; i < forks->recorder_count; i++)
 		if (holds(&forks->recorder[i]))
 			kill(forks->recorder[i].pid, SIGKILL);
-	uint64_t calls = __atomic_load_n(&image_control(&s->image)->forks, __ATOMIC_RELAXED);
+	uint64_t calls =
+		__atomic_load_n(&image_control(forks->target.image)->forks, __ATOMIC_RELAXED);
 	uint64_t seen = forks->asked + forks->found - forks->passed_over;
 	uint64_t missed = calls > seen ? calls - seen : 0;
 	count_unrecorded(forks->shared, missed > forks->passed_over ? missed : forks->passed_over,
 		"too many at once or in total, or they ended before heaptap could record them");
 	forks->asked = forks->found = forks->passed_over = 0;
+	forks->target = (struct session_target){0};
 }
 
 /* --- the whole
@@ -520,10 +517,10 @@ void forks_end(struct forks *forks)
 	sigset_t set;
 	start_ending_signals(&set);
 	__atomic_store_n(&forks->shared->is_over, 1, __ATOMIC_RELAXED);
-	collect(forks, NULL);
+	collect(forks);
 	end_those_that_last(forks);
 	/* Another signal is impatience, as it is with any capture's end. */
-	for (; forks->recorder_count && clock_mono_ns() < end_ns; collect(forks, NULL))
+	for (; forks->recorder_count && clock_mono_ns() < end_ns; collect(forks))
 		if (sigtimedwait(&set, NULL, &step) > 0)
 			signal_all(forks, SIGTERM);
 }
