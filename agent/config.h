@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the daemon tells the agent, found through a thunk, and whether it was told to this process.
+ * The agent's access to abi_config and abi_control, found through a thunk; and the check that this
+ * process is not a forked child of the target.
  */
 #pragma once
 
@@ -13,7 +14,7 @@ static inline const struct abi_config *config_of(const struct abi_thunk *self)
 	return (const struct abi_config *)self->config;
 }
 
-/* What lies `offset` bytes from the image's begin on (abi_control.h). */
+/* Address of byte `offset` of the image (abi_control.h). */
 static inline uint64_t config_at(const struct abi_config *config, uint64_t offset)
 {
 	return (uint64_t)config - ABI_CONFIG_OFF + offset;
@@ -39,40 +40,40 @@ static inline struct abi_slot *config_slots(const struct abi_config *config)
 	return (struct abi_slot *)config_at(config, ABI_SLOTS_OFF);
 }
 
-/* False in a forked child: its slots are its parent's, and must not be written. */
+/* False in a forked child: the slots belong to its parent, and the child must not write them. */
 static inline bool config_alive(const struct abi_config *config)
 {
 	return load_relaxed(&config_state(config)->alive) != ABI_FORKED;
 }
 
-/* Whether calls are recorded: not in a forked child, nor where the clock may not be read. */
+/* Are calls recorded? Not in a forked child, and not if the agent is mute. */
 static inline bool config_recording(const struct abi_config *config)
 {
 	return load_relaxed(&config_state(config)->alive) == ABI_ALIVE;
 }
 
-/* Are new blocks to go unrecorded? Ends of blocks are recorded all the same. */
+/* Is recording of new blocks paused? Ends of blocks are recorded anyway. */
 static inline bool config_paused(const struct abi_config *config)
 {
 	return load_relaxed(&config->paused) != 0;
 }
 
-/* Nothing more is recorded in this process. Why stands in abi_control before it: calls that are not
- * recorded are in no slot's books, and the daemon is to know. */
+/* Stops recording in this process. The caller has stored the reason in abi_control first: no slot
+ * counts the calls from now on, and the daemon must know. */
 static inline void config_mute(const struct abi_config *config)
 {
 	uint64_t alive = ABI_ALIVE;
 	compare_swap(&config_state(config)->alive, &alive, ABI_MUTE);
 }
 
-/* Nobody reads what is recorded, nor will. */
+/* Stops recording because the stream has no reader and will not get one. */
 static inline void config_give_up(const struct abi_config *config)
 {
 	(void)exchange(&config_control(config)->given_up, ABI_GIVEN_UP);
 	config_mute(config);
 }
 
-/* The target's threads may not do this any more, or not all of them: enum abi_forbidden. */
+/* Notes that some or all threads of the target may not do `what` (enum abi_forbidden) any more. */
 static inline void config_forbid(const struct abi_config *config, uint64_t what)
 {
 	fetch_or(&config_control(config)->forbidden, what);

@@ -8,7 +8,7 @@
 
 _Static_assert(TRACE_FRESH_MAX == TRACE_FRAMES_MAX, "what a walk finds at once can be kept");
 
-/* A slot has room for stacks with fewer frames. */
+/* A stack with fewer frames fits a slot. */
 #define DEEP_END_FRAMES 128u
 
 static uint64_t owner_of(const struct abi_config *config, const struct abi_slot *slot)
@@ -17,7 +17,7 @@ static uint64_t owner_of(const struct abi_config *config, const struct abi_slot 
 	return abi_deep_owner(load_relaxed(&slot->head.incarnation), index);
 }
 
-/* Whether that thread has ended. An incarnation of a slot never comes back. */
+/* Has that thread ended? An incarnation of a slot never recurs. */
 static bool owner_is_gone(const struct abi_config *config, uint64_t owner)
 {
 	uint64_t index = (uint32_t)owner - UINT64_C(1);
@@ -76,12 +76,12 @@ static HT_NOINLINE void deep_end(const struct abi_config *config, struct abi_slo
 		compare_swap(&config_control(config)->deep_owner[number - 1], &mine, 0);
 }
 
-/* Leaves out the `drop` outermost of `count` kept frames. The next one has no caller any more. */
+/* Drops the `drop` outermost of `count` kept frames. The next one has no caller any more. */
 static void frames_drop(
 	struct trace *trace, const struct abi_snapshot *snapshot, uint64_t drop, uint64_t count)
 {
 	uint64_t from = kept_links(trace, drop + 1), end = kept_links(trace, count);
-	/* Its last link says what it runs, and is none to its caller. */
+	/* Its last link holds the function that it runs and does not lead to its caller. */
 	if (trace->flags[drop] & TRACE_INTERPRETS && from > 0)
 		from--;
 	for (uint64_t i = from; i < end; i++) {
@@ -99,12 +99,12 @@ static void frames_drop(
 	}
 }
 
-/* In trace.outside: the stack is cut, where is not known yet. */
+/* In trace.outside: the stack is cut; the number of frames outside is not known yet. */
 #define OUTSIDE_UNKNOWN UINT64_MAX
 
 /*
- * Counts the frames outside the outermost kept one, up to ABI_FRAMES_MAX. The kept frame is memory
- * that others may have written to: the stack is mapped from `sp` on.
+ * Counts the frames outside the outermost kept one, up to ABI_FRAMES_MAX. Other threads may have
+ * overwritten the kept frame, so the walk starts at or above `sp`, from which the stack is mapped.
  */
 static HT_NOINLINE void outside_count(
 	const struct abi_config *config, struct abi_slot *slot, struct trace *trace, uint64_t sp)
@@ -136,8 +136,8 @@ static uint64_t drop_of(const struct trace_walk *walk)
 	return ht_align_up(more, DEEP_CUT_FRAMES);
 }
 
-/* Whether the outermost kept frame, with `outside` frames cut beyond it, can stay the outermost:
- * some kept frames remain, and all frames together certainly exceed the room. */
+/* Can the outermost kept frame, with `outside` frames cut beyond it, stay the outermost? Yes if
+ * enough kept frames remain and all frames together exceed the room. */
 static bool edge_stays(const struct trace_walk *walk, uint64_t outside)
 {
 	uint64_t count = walk->held + walk->added;
@@ -167,7 +167,7 @@ static inline bool deep_walk(const struct abi_snapshot *snapshot, struct abi_dee
 	return walk->held == 0 && (has_met || is_full);
 }
 
-/* Keeps what a walk has found. */
+/* Keeps the stack that a walk found. */
 static inline uint32_t deep_keep(const struct abi_snapshot *snapshot, struct abi_slot *slot,
 	struct abi_deep *area, const struct stack *stack, uint64_t sp, struct trace_walk *walk)
 {
@@ -175,7 +175,7 @@ static inline uint32_t deep_keep(const struct abi_snapshot *snapshot, struct abi
 	uint64_t drop = drop_of(walk);
 	if (!config_alive(stack->config))
 		return 0;
-	/* A handler that jumps out of here leaves a trace of nothing. */
+	/* A handler that jumps out of here leaves an empty trace. */
 	store_release(&trace->count, 0);
 	if (drop > 0) {
 		frames_drop(trace, snapshot, drop, walk->held);

@@ -10,9 +10,9 @@
 
 #define ENCODE_THREAD_BYTES 9u
 
-/* Beside an address among the slot's recent ones: what its last event was. */
+/* Flags in a slot's recent addresses: about the last event of the address. */
 #define ENCODE_ALLOCATED 1ull
-#define ENCODE_SMALL	 2ull /* so was the block, if it was allocated */
+#define ENCODE_SMALL	 2ull /* the block is small; only with ENCODE_ALLOCATED */
 #define ENCODE_FLAGS	 (ENCODE_ALLOCATED | ENCODE_SMALL)
 
 static inline uint8_t *encode_word(uint8_t *at, uint64_t value, unsigned code)
@@ -67,8 +67,9 @@ struct encode_addr {
 };
 
 /*
- * How an address is written behind `last`, and puts it into the slot's recent ones, with `flags`.
- * In the place of one in which there is no room for them comes one that is never looked for there.
+ * Encodes an address as its difference to `last` or as an index, and stores it with `flags` in the
+ * slot's recent addresses. An even address that is not a multiple of 4 has no room for flags: a
+ * value that no lookup matches takes its place.
  */
 static inline struct encode_addr encode_addr(
 	uint64_t recent[ABI_RECENT_COUNT], uint64_t addr, uint64_t last, uint64_t flags)
@@ -77,7 +78,7 @@ static inline struct encode_addr encode_addr(
 	struct encode_addr ret = {.word = index};
 	if ((recent[index] & ~ENCODE_FLAGS) != addr) {
 		ret.word = abi_addr_fold(addr - last);
-		/* Of one byte there are none: code 0 says that the word is an index. */
+		/* Code 0 means an index, so a difference takes at least two bytes. */
 		ret.code = 1 + (ret.word > UINT16_MAX) + (ret.word > UINT32_MAX);
 	}
 	if (ht_likely(!(addr & ENCODE_FLAGS)))
@@ -87,7 +88,8 @@ static inline struct encode_addr encode_addr(
 	return ret;
 }
 
-/* The others; `stack` only where `with_stack`. At most ABI_EVENT_MAX_BYTES are touched. */
+/* Encodes events with an address; `stack` counts only if `with_stack`. Touches at most
+ * ABI_EVENT_MAX_BYTES. */
 static inline uint8_t *encode_block(uint8_t *at, unsigned kind, unsigned hook, uint64_t time,
 	struct encode_addr addr, uint64_t size, uint32_t stack, bool with_stack)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a walk goes on from the kept stack, and how its new frames are kept: for the stack of a slot
- * (trace.c) and for that of a deep area (deep.c), each compiled with its own sizes (kept.h).
+ * Walks until it meets the kept stack, and keeps the new frames. Compiled twice with different
+ * sizes (kept.h): for the stack in a slot (trace.c) and for that in a deep area (deep.c).
  */
 #pragma once
 
@@ -16,10 +16,11 @@ static bool uses_fp(uint32_t rule)
 	return kind == ABI_RULE_RBP || kind == ABI_RULE_FRAME || kind == ABI_RULE_DRAP;
 }
 
-/* Beside an id: inner frames are missing. */
+/* Flag of an id: inner frames are missing. */
 #define TRACE_CUT (UINT64_C(1) << 32)
 
-/* What frame `i` says that it runs (abi_control.h); `span`: what is read directly of the stack. */
+/* The function that frame `i` runs (abi_control.h, functions[]); `span`: the part of the stack that
+ * may be read directly. */
 static uint64_t function_of(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct trace_span span, const struct trace *trace, uint64_t i)
 {
@@ -35,15 +36,15 @@ static uint64_t function_of(const struct abi_config *config, const struct abi_sn
 	return *(const uint64_t *)at;
 }
 
-/* Apart: what the stack of trace_intern has no room for. */
+/* A function of its own: its locals would enlarge the frame of trace_intern. */
 static HT_NOINLINE uint64_t frame_at(const struct trace *trace, uint64_t i)
 {
 	return kept_frame(trace, i);
 }
 
 /*
- * The id of the stack that `trace` holds, which is new; its outer frames seldom are. When no node
- * is left: that of the deepest caller there is, and TRACE_CUT.
+ * The id of the stack in `trace`, which is new although its outer frames usually are not. If no
+ * node is left: the id of the innermost caller that has a node, and TRACE_CUT.
  */
 static HT_NOINLINE uint64_t trace_intern(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct trace_span span, const struct trace *trace,
@@ -66,29 +67,28 @@ static HT_NOINLINE uint64_t trace_intern(const struct abi_config *config,
 	return id;
 }
 
-/* In fp_at of a new frame: it may say what it runs. Its step begins at rbp, so that this is set of
- * it in any case. */
+/* Flag in fp_at of a new frame: the frame may hold the function that it runs. The step of such a
+ * frame begins at rbp, so TRACE_NEEDS_FP is set anyway and the bit is free. */
 #define FRESH_INTERPRETS TRACE_NEEDS_FP
 
-/* The result of a walk. */
 struct trace_walk {
-	uint64_t held;	 /* outermost frames that were kept before, and belong to the stack */
-	uint64_t added;	 /* new frames inside them */
-	uint64_t end_at; /* where the outermost return address, 0, was found; 0: there is none */
+	uint64_t held;	 /* number of outermost kept frames that belong to the stack */
+	uint64_t added;	 /* number of new frames inside them */
+	uint64_t end_at; /* address of the outermost return address, which is 0; 0: none found */
 };
 
-/* How a step went, and the flags of the frame that it left. */
-struct step_told {
+/* Result of a step, and the flags of the frame that it left. */
+struct step_outcome {
 	enum step_result result;
 	uint32_t uses;
 };
 
-/* The step by a rule that is not in the first place of the cache, or not plain. */
-static HT_NOINLINE struct step_told step_by_table(const struct abi_config *config,
+/* A step by a rule that is not in the first entry of its cache set, or not plain. */
+static HT_NOINLINE struct step_outcome step_by_table(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct stack *stack, struct step_state *state)
 {
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(state));
-	struct step_told told = {STEP_NO_RULE, uses_fp(rule) ? TRACE_USES_FP : 0};
+	struct step_outcome told = {STEP_NO_RULE, uses_fp(rule) ? TRACE_USES_FP : 0};
 	if (ht_unlikely(step_interprets(state->pc, rule)))
 		told.uses |= FRESH_INTERPRETS;
 	if (rule & RULES_HIDDEN)
@@ -99,8 +99,7 @@ static HT_NOINLINE struct step_told step_by_table(const struct abi_config *confi
 }
 
 /*
- * kept_left of what is met in a walk: steps are made again that loaded more than a return
- * address, in `scratch`.
+ * As kept_left, but repeats, in `scratch`, the steps that loaded more than a return address.
  */
 static inline uint64_t frames_left_special(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct stack *stack, const struct trace *trace,
@@ -123,16 +122,16 @@ static inline uint64_t frames_left_special(const struct abi_config *config,
 	}
 }
 
-/* From which rsp on a walk may have come to one of the `held` outermost frames. */
+/* The lowest rsp at which a walk can meet one of the `held` outermost frames. */
 static inline uint64_t edge_of(const struct trace *trace, uint64_t held)
 {
 	return held ? trace->frame[held - 1].sp : UINT64_MAX;
 }
 
 /*
- * Walks until it meets one of the `walk->held` outermost kept frames, from which those outside it
- * are found again, or the stack's end. New frames go to `fresh`, innermost first. False: this stack
- * cannot be kept, or there are more than TRACE_FRESH_MAX new frames (`walk->added` of them).
+ * Walks until it meets the end of the stack, or one of the `walk->held` outermost kept frames whose
+ * outer frames are unchanged. Writes new frames to `fresh`, innermost first. False: this stack
+ * cannot be kept, or it has more than TRACE_FRESH_MAX new frames (`walk->added` of them).
  */
 static inline bool walk_fresh(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct stack *stack, const struct trace *trace, struct step_state state,
@@ -140,7 +139,8 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 {
 	const uint64_t *cache = (const uint64_t *)snapshot->cache;
 	struct step_state *to = fresh;
-	/* What others write to, so that the state itself can stay in registers. */
+	/* Functions that take an address get this copy, so that the state itself stays in
+	 * registers. */
 	struct step_state copy;
 	uint64_t held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
 	for (;;) {
@@ -172,7 +172,7 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 			result = step_direct(&state, hi, rule);
 		} else {
 			copy = state;
-			struct step_told told = step_by_table(config, snapshot, stack, &copy);
+			struct step_outcome told = step_by_table(config, snapshot, stack, &copy);
 			state = copy;
 			result = told.result;
 			uses = told.uses;
@@ -193,14 +193,14 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 	return true;
 }
 
-/* Where a word lies, as in trace.link_at. */
+/* Place of a word, as in trace.link_at. */
 static inline int32_t place_of(uint64_t address, uint64_t hi)
 {
 	return (int32_t)((int64_t)(address - hi) >> 3);
 }
 
-/* Where a new frame says what it runs; 0: nowhere. What lies there is loaded once, so that all that
- * is made of it is of one word, whoever else writes it. */
+/* Address of the word that holds the function that a new frame runs; 0: none. Load the word only
+ * once: other threads may change it. */
 static inline uint64_t fresh_word_at(
 	const struct abi_config *config, const struct step_state *fresh, uint64_t hi)
 {
@@ -208,7 +208,7 @@ static inline uint64_t fresh_word_at(
 	return !(at & 7) && at >= fresh->sp && at < hi ? at : 0;
 }
 
-/* As what a new frame is written down that is not kept. */
+/* The node's pc for a new frame that is not kept. */
 static inline uint64_t fresh_frame(
 	const struct abi_config *config, const struct trace *trace, const struct step_state *fresh)
 {
@@ -219,9 +219,9 @@ static inline uint64_t fresh_frame(
 }
 
 /*
- * Puts the new frames, of which the outermost is the last before `fresh`, inside the held outer
- * ones as long as there is room, and returns how many there are then. Notes which words each step
- * to a caller depended on. `*hash`: of the held frames, then of all.
+ * Appends the new frames, outermost first, to the held ones as long as there is room; the outermost
+ * new frame is the last before `fresh`. Returns the number of kept frames. Notes the words on which
+ * each step to a caller depended. `*hash`: in: of the held frames; out: of all.
  */
 static uint64_t trace_extend(const struct abi_config *config, struct trace *trace,
 	const struct trace_walk *walk, const struct step_state *fresh, uint64_t *hash)
@@ -272,8 +272,8 @@ static uint64_t trace_extend(const struct abi_config *config, struct trace *trac
 }
 
 /*
- * Keeps what a walk has found, with its new frames, and returns the id; 0: there is no room for
- * any, or the plain walk has to make it.
+ * Keeps the stack that a walk found and returns its id. 0: no room for it, or only the plain walk
+ * can make it.
  */
 static inline uint32_t trace_keep(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct abi_slot *slot, struct trace *trace,
@@ -284,7 +284,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 
 	if (ht_unlikely(!config_alive(config)))
 		return 0;
-	/* A handler that jumps out of here leaves a trace of nothing. */
+	/* A handler that jumps out of here leaves an empty trace. */
 	store_release(&trace->count, 0);
 	if (held == 0) {
 		trace->snapshot = (uint64_t)snapshot;
@@ -300,10 +300,10 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 		found = whole > count ? 0 : trace_intern(config, snapshot, span, trace, count);
 	uint32_t id = (uint32_t)found;
 	bool cut = found & TRACE_CUT;
-	/* Of nothing at all the plain walk gets no more, and counts it. */
+	/* If not even one frame has a node, the plain walk gets no more, and counts the loss. */
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
-	/* A forked child's are of a stack that its parent has left long ago. */
+	/* In a forked child, the kept frames are of a stack that its parent has left. */
 	if (ht_unlikely(!config_alive(config)))
 		return id;
 	trace->id = cut || whole > count ? 0 : id;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The gate before every system call of the agent. It is closed from the beginning where the target
- * runs under a seccomp filter. When the target is about to enter one, the guard (guard.c) closes it
- * and waits for the calls that are within, so that none is left when the filter is in force. The
- * daemon does the same before it takes the guards out.
+ * The gate before every system call of the agent. If the target runs under a seccomp filter, the
+ * gate is closed from the start. When the target is about to install one, the guard (guard.c)
+ * closes the gate and waits for calls in progress, so that none is left when the filter is in
+ * force. The daemon does the same before it removes the guards.
  */
 #pragma once
 
@@ -17,7 +17,8 @@ static inline bool gate_enter(
 	const struct abi_control *control = config_control(config);
 	if (config->flags & ABI_FLAG_NO_SYSCALL || !config_alive(config))
 		return false;
-	/* A full barrier: either we see the gate closed, or who closes it sees the mark. */
+	/* A full barrier: either this thread sees the gate closed, or the thread that closes it
+	 * sees the mark. */
 	*ret_before = exchange(&slot->head.calling, 1);
 	if (ht_likely(!load_acquire(&control->forbidden) && !load_acquire(&config->stop)))
 		return true;
@@ -25,8 +26,8 @@ static inline bool gate_enter(
 	return false;
 }
 
-/* As gate_enter, for a thread that need not have a slot: `calling` is its mark, which is 0 again
- * when the call is over. One thread uses it at a time. */
+/* As gate_enter, for a thread that may have no slot: `calling` is its mark, which the caller clears
+ * after the call. One thread uses it at a time. */
 HT_MUST_CHECK
 static inline bool gate_enter_by(const struct abi_config *config, uint64_t *calling)
 {

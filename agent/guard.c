@@ -10,7 +10,7 @@ _Static_assert(offsetof(struct abi_thunk, real) == 8, "guard_entry.S");
 /* Strict mode forbids its thread the clock, too. */
 #define STRICT (ABI_FORBIDDEN_SYSCALL | ABI_FORBIDDEN_CLOCK)
 
-#define PAUSE_CYCLES 64u /* from 10 to 140, by processor */
+#define PAUSE_CYCLES 64u /* 10 to 140 cycles, depending on the processor */
 
 #define EXEC_STEP_NS 1000000
 #define EXEC_STEPS   3000u
@@ -37,16 +37,18 @@ static bool is_calling(const struct abi_slot *slot)
 	uint64_t key = load_acquire(&slot->head.key);
 	if (!load_acquire(&slot->head.calling) || key & ABI_SLOT_DEAD)
 		return false;
-	/* Of the waiting thread itself a handler has interrupted the call, which waits for it. */
+	/* If it is this thread's own call, this code runs in a signal handler that interrupted it:
+	 * do not wait for it. */
 	return (key & ~15ull) != (sys_thread_pointer() & ~15ull);
 }
 
-/* Waits until no thread is within the gate, and about as long as a slow daemon may delay one.
- * Counted in turns: the clock may be forbidden already, or by a handler meanwhile. */
+/* Waits until no thread is within the gate, at most about as long as a slow daemon may delay one.
+ * Counts turns because the clock may be forbidden already, or a signal handler may forbid it
+ * meanwhile. */
 static void wait_for_calls(const struct abi_config *config, const struct abi_control *control)
 {
 	uint64_t turns = config->wait_cycles_max / PAUSE_CYCLES;
-	/* Of its own: a child in vfork that was killed there leaves the mark for good. */
+	/* With a limit of its own: a vfork child killed there leaves the mark set for ever. */
 	for (uint64_t left = turns; left && load_acquire(&control->exec_calling); left--)
 		sys_pause();
 	for (uint64_t left = turns; left && load_acquire(&control->load_calling); left--)
@@ -66,8 +68,8 @@ static void forbid(const struct abi_thunk *self, uint64_t what)
 {
 	const struct abi_config *config = config_of(self);
 
-	/* A forked child forbids nothing to its parent. Who was within a hook when recording ended
-	 * may still be about to make a call. */
+	/* A forked child forbids nothing to its parent. Also wait if recording has ended: a thread
+	 * that was in a hook then may still make a call. */
 	if (!config_alive(config))
 		return;
 	config_forbid(config, what);
@@ -98,8 +100,8 @@ void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struc
 		guard_exec(self);
 }
 
-/* A child in vfork runs in this memory with its parent's thread pointer: only the kernel can tell
- * who is who. 0: none that is followed. */
+/* The tid of the asking thread; 0: its process is not followed. A vfork child runs in this memory
+ * with its parent's thread pointer, so only the kernel can tell the two apart. */
 static uint64_t find_asker(const struct abi_config *config, struct abi_control *control)
 {
 	uint64_t tid = 0;
@@ -117,7 +119,7 @@ static bool is_answered(const struct abi_control *control, uint64_t tid)
 	return load_acquire(&control->exec_asks) != tid || load_acquire(&control->exec_held) == tid;
 }
 
-/* Waits until the daemon holds this thread, or does not want to. */
+/* Waits until the daemon holds this thread or lets it go on. */
 static void ask(const struct abi_config *config, uint64_t forks)
 {
 	struct abi_control *control = config_control(config);
@@ -135,8 +137,8 @@ static void ask(const struct abi_config *config, uint64_t forks)
 		sys_wait_writable(-1, (struct sys_timespec){.nsec = EXEC_STEP_NS});
 		store_release(&control->exec_calling, 0);
 	}
-	/* Held, it stays the one that asks. Where nobody has answered, nobody is asked again: a
-	 * program may search long for one that it can become. */
+	/* A held thread stays the asking one. If the daemon did not answer, no thread asks again:
+	 * execvp may try many paths. */
 	if (tid && load_acquire(&control->exec_held) != tid)
 		compare_swap(&control->exec_asks, &tid, step == steps ? ABI_EXEC_ASKING : 0);
 }

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Watches over the functions by which the target forbids its threads something (guard_entry.S leads
- * here): takes note, before the real function is called, of what the agent may not do any more. And
- * over those by which it becomes another program, or makes children: the daemon may want to see
- * that.
+ * Guards (reached through guard_entry.S). Before the target forbids its threads system calls or the
+ * clock, a guard notes what the agent must not do any more. Before the target execs or makes a
+ * child, a guard asks the daemon, if the capture follows it.
  */
 #pragma once
 
 #include "format/abi_thunk.h"
 
-/* Reached by the thunks of ABI_GUARDS, with the thunk's address in r11: leave every register that
- * holds an argument, and the stack, as they were, and jump to the real function. */
+/* Targets of the thunks of ABI_GUARDS, with the thunk's address in r11. They preserve the stack and
+ * every register that holds an argument, and jump to the real function. */
 void heaptap_guard_prctl(void);
 void heaptap_guard_syscall(void);
 void heaptap_guard_execve(void);
@@ -31,14 +30,14 @@ void heaptap_guard_popen(void);
 void heaptap_guard_forkpty(void);
 void heaptap_guard_daemon(void);
 
-/* What these found in the arguments: prctl(option, mode, ...), and syscall(number, ...), which may
- * be the same. When they return, what the call is about to forbid is not done any more by any
- * thread (but for one that does not get to run for abi_config.wait_cycles_max). */
+/* Called with the arguments of prctl(option, mode, ...) and syscall(number, ...); the latter may be
+ * a prctl too. When they return, no thread of the agent still does what the call is about to
+ * forbid, except a thread that has not run for abi_config.wait_cycles_max. */
 void guard_prctl(uint64_t option, uint64_t mode, const struct abi_thunk *self);
 void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struct abi_thunk *self);
 
-/* Where the process is followed: waits until the daemon holds this thread, does not want to, or
- * does not answer. Any process but that one, and a thread beside one that waits, goes on. */
+/* If the capture follows this process: waits until the daemon holds this thread, lets it go on, or
+ * does not answer in time. Returns at once in any other process, and while another thread waits. */
 void guard_exec(const struct abi_thunk *self);
-/* The same for one that is about to make a child; each is counted. */
+/* The same before a call that makes a child; counts each such call. */
 void guard_fork(const struct abi_thunk *self);

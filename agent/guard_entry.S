@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the thunks of guards lead: the arguments are shown to guard.c, and the real function is
- * jumped to with registers and stack as they were (the seventh argument of syscall lies there), so
- * that no thread is ever within a guard while it is within the call.
+ * Targets of the guards' thunks. They pass the arguments to guard.c and jump to the real function
+ * with registers and stack unchanged (the seventh argument of syscall lies on the stack). So no
+ * thread is within a guard while it is within the real call.
  */
 #define THUNK_REAL 8 /* abi_thunk.real */
 
-	/* No frame here: the return address is what rsp points to (agent/rules.c). */
+	/* No frame here: rsp points to the return address (agent/rules.c). */
 	.section .text.guard, "ax", @progbits
 
 	.macro	guard name, show

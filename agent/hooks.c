@@ -8,19 +8,19 @@
 #include "agent/thread.h"
 #include "agent/trace.h"
 
-/* sampled_hooks.c makes the hooks for captures of a sample of this file. */
+/* sampled_hooks.c includes this file to make the hooks of sampling captures. */
 #ifndef HOOKS_SAMPLED
 #define HOOKS_SAMPLED false
 #define HOOK(name)    heaptap_hook_##name
 #define NEW(name)     hooks_##name
 #endif
 
-/* Of the function in which it stands. */
+/* The frame of the function that uses it. */
 #define HOOK_FRAME ((const struct thread_frame *)__builtin_frame_address(0))
 
 #define REAL(self, type, ...) ((type(*)(__VA_ARGS__))(self)->real)
 
-/* Requested bytes; SIZE_MAX, which no allocator grants, when the product overflows. */
+/* Requested bytes; SIZE_MAX, which no allocator grants, if the product overflows. */
 static size_t product(size_t count, size_t size)
 {
 	size_t bytes;
@@ -42,9 +42,9 @@ static uint64_t usable_bytes(const struct abi_thunk *self, void *block)
 }
 
 /*
- * Records what the real function gave: a new block, or nothing (`block` NULL). `slot` is
- * thread_enter's and is left; NULL: nothing happens. In one piece with the hook of the function
- * that is called most: record_block is for all others.
+ * Records the real function's result: a new block, or a failure (`block` NULL). Leaves `slot`,
+ * which thread_enter returned; NULL: does nothing. Inlined into the hook of malloc; all others call
+ * record_block.
  */
 static inline __attribute__((always_inline)) void record_block_here(const struct abi_config *config,
 	struct abi_slot *slot, const struct thread_frame *frame, enum abi_event_kind kind,
@@ -73,7 +73,7 @@ static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_sl
 		abi_recorded_as((enum abi_hook)self->hook), block, size);
 }
 
-/* Records that `block` is about to be given back, and marks the call of the real function. */
+/* Records that `block` is about to be freed, and marks the call of the real function. */
 static inline __attribute__((always_inline)) void record_giving_back_here(
 	const struct abi_thunk *self, struct abi_slot *slot, enum abi_event_kind kind,
 	enum abi_hook hook, void *block)
@@ -94,7 +94,7 @@ static HT_NOINLINE void record_giving_back(
 	record_giving_back_here(self, slot, kind, (enum abi_hook)self->hook, block);
 }
 
-/* Records that a realloc gave no block: `kind` says what became of the old one. */
+/* Records that a realloc returned no block; `kind`: what became of the old one. */
 static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi_slot *slot,
 	enum abi_event_kind kind, unsigned failed_calls)
 {
@@ -108,7 +108,7 @@ static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi
 	thread_leave(config, slot);
 }
 
-/* Before an allocation: as thread_enter. */
+/* thread_enter before an allocation. */
 static inline struct abi_slot *alloc_begin(
 	const struct abi_thunk *self, const struct thread_frame *frame, size_t size)
 {
@@ -128,7 +128,7 @@ static inline void alloc_end(const struct abi_thunk *self, struct abi_slot *slot
 		record_block(self, slot, frame, ABI_EVENT_ALLOC, block, size);
 }
 
-/* Whether the block is one of which the end is to be recorded; then it is forgotten. */
+/* Is the end of this block to be recorded? Removes it from the samples. */
 static inline bool is_wanted(const struct abi_thunk *self, void *block)
 {
 	return HOOKS_SAMPLED ? sample_remove(config_of(self), (uint64_t)block) : block != NULL;
@@ -155,7 +155,7 @@ static inline struct abi_slot *realloc_begin(
 	return slot;
 }
 
-/* The block that was given back is still there. */
+/* The realloc failed: the old block is still live. */
 static inline void realloc_fail(
 	const struct abi_thunk *self, struct abi_slot *slot, void *old, unsigned failed_calls)
 {
@@ -225,7 +225,8 @@ HOOK_BY_SIZE(pvalloc)
 HOOK_BY_ALIGNMENT(aligned_alloc)
 HOOK_BY_ALIGNMENT(memalign)
 
-/* Also a call that is not recorded is in the books: detach unmaps what they say nobody is in. */
+/* thread_enter also for unrecorded frees: detach unmaps the agent when the thread records show no
+ * call inside it. */
 static inline struct abi_slot *free_begin(
 	const struct abi_thunk *self, const struct thread_frame *frame, void *block)
 {
@@ -284,7 +285,7 @@ void HOOK(sdallocx)(void *block, size_t size, size_t flags, const struct abi_thu
 	free_end(self, slot);
 }
 
-/* As free_begin, of a function that is recorded as free. */
+/* As free_begin, for a function that is recorded as free. */
 static inline __attribute__((always_inline)) struct abi_slot *sized_free_begin(
 	const struct abi_thunk *self, const struct thread_frame *frame, void *block)
 {
@@ -362,7 +363,7 @@ void *HOOK(rallocx)(void *old, size_t size, size_t flags, const struct abi_thunk
 	return block;
 }
 
-/* What is granted of `size` to `size + extra`, by the usable bytes there are. */
+/* The size granted between `size` and `size + extra`, given the block's usable bytes. */
 static size_t granted(size_t size, size_t extra, size_t usable)
 {
 	return usable - size < extra ? usable : size + extra;
@@ -374,8 +375,8 @@ size_t HOOK(xallocx)(
 	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, block, size);
 	size_t usable =
 		REAL(self, size_t, void *, size_t, size_t, size_t)(block, size, extra, flags);
-	/* That a block cannot grow where it lies is an answer, no failure. What was drawn by is
-	 * what it asks for at least. */
+	/* That a block cannot grow in place is an answer, not a failure. The draw used `size`, the
+	 * minimum requested. */
 	if (slot && usable < size)
 		realloc_fail(self, slot, block, 0);
 	else
@@ -384,7 +385,7 @@ size_t HOOK(xallocx)(
 	return usable;
 }
 
-/* 0: none. */
+/* The plain function that replaces an operator new; 0: none. */
 static inline uint64_t plain_of(const struct abi_thunk *self)
 {
 	return self->plain_index < ABI_PLAIN_MAX ? config_of(self)->plain[self->plain_index] : 0;

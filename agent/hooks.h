@@ -2,17 +2,14 @@
  *
  * The hooks: one function per entry of ABI_HOOKS, found by the daemon in the agent's symbol table,
  * and one more for captures of a sample. A thunk jumps here with its own address behind the
- * function's arguments. Result and errno are those of the real function, whatever becomes of the
- * recording.
+ * function's arguments. Result and errno are always those of the real function.
  */
 #pragma once
 
 #include "format/abi_hooks.h"
 #include "format/abi_thunk.h"
 
-/* Of mallocx and the like `flags` may be a whole register: other allocators have an alignment
- * there.
- */
+/* `flags` of mallocx and the like is a whole register: other allocators pass an alignment there. */
 #define HOOKS_DECLARE(PREFIX)                                                                      \
 	void *PREFIX##malloc(size_t size, const struct abi_thunk *self);                           \
 	void *PREFIX##calloc(size_t count, size_t size, const struct abi_thunk *self);             \
@@ -44,14 +41,14 @@
 	void *PREFIX##new_aligned(size_t size, size_t alignment, __VA_ARGS__)
 
 HOOKS_DECLARE(heaptap_hook_);	 /* record every call */
-HOOKS_DECLARE(heaptap_sampled_); /* record the call if it is to be in the sample */
-HOOKS_DECLARE(heaptap_sample_);	 /* the way to these: sample_entry.S */
+HOOKS_DECLARE(heaptap_sampled_); /* record the call if it belongs to the sample */
+HOOKS_DECLARE(heaptap_sample_);	 /* entries of heaptap_sampled_: sample_entry.S */
 
-/* Of ABI_NEWS: new_entry.S, sample_entry.S. */
+/* Hooks of ABI_NEWS: new_entry.S, sample_entry.S. */
 NEWS_DECLARE(heaptap_hook_, size_t unused_too, const struct abi_thunk *self);
 NEWS_DECLARE(heaptap_sampled_, size_t unused_too, const struct abi_thunk *self);
 NEWS_DECLARE(heaptap_sample_, size_t unused_too, const struct abi_thunk *self);
-/* What these call from a frame of their own. NULL: they are to jump to the real function. */
+/* Called by these from a frame of their own. NULL: the entry must jump to the real function. */
 struct thread_frame;
 NEWS_DECLARE(hooks_, const struct abi_thunk *self, const struct thread_frame *frame);
 NEWS_DECLARE(sampled_hooks_, const struct abi_thunk *self, const struct thread_frame *frame);

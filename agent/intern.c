@@ -14,8 +14,8 @@ static uint64_t tag_of(uint64_t hash)
 }
 
 /*
- * The id under `hash`, or INTERN_NONE and in *ret_free the empty word where the search ended (NULL:
- * there was none near).
+ * The id under `hash`, or INTERN_NONE. `*ret_free`: the empty word at which the search ended; NULL:
+ * none near.
  */
 static uint32_t table_find(const struct abi_config *config, uint64_t hash, uint64_t **ret_free)
 {
@@ -45,7 +45,7 @@ static uint32_t node_make(const struct abi_config *config, uint16_t epoch, uint3
 	uint64_t frame, uint64_t function)
 {
 	struct abi_control *control = config_control(config);
-	/* Looked at first, so that a full array does not make the counter run on. */
+	/* Check first, so that a full array does not keep increasing the counter. */
 	if (load_relaxed(&control->node_count) + 1 >= config->node_max)
 		return INTERN_NONE;
 	uint64_t id = fetch_add(&control->node_count, 1) + 1;

@@ -1,36 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread's last stack, kept so that the next walk can begin with it. A slot has room for some
- * hundred frames (trace.c). A source file that defines TRACE_DEEP before it includes this works on
- * the stack in a deep area instead (deep.c): the same structure, larger.
+ * A thread's last stack, kept so that the next walk can reuse it. A slot has room for
+ * TRACE_FRAMES_MAX frames (trace.c). A source file that defines TRACE_DEEP before including this
+ * gets the larger version of the same structure, for a deep area (deep.c).
  */
 #pragma once
 
 #include "agent/slot.h"
 #include "agent/step.h"
 
-/* What else is known of a frame, beside STEP_SPECIAL. */
-#define TRACE_USES_FP	 2u /* the step to the caller begins at rbp */
-#define TRACE_NEEDS_FP	 4u /* some step from here on does, with the rbp of this frame */
-#define TRACE_INTERPRETS 8u /* the frame's last link says what it runs (step_interpreted) */
+/* Flags of a frame, in addition to STEP_SPECIAL. */
+#define TRACE_USES_FP  2u /* the step to the caller begins at rbp */
+#define TRACE_NEEDS_FP 4u /* some step from here outwards uses the rbp of this frame */
+#define TRACE_INTERPRETS                                                                           \
+	8u /* the frame's last link holds the function that it runs (step_interpreted) */
 
 struct trace_frame {
 	uint64_t pc; /* as in struct step_state */
 	uint64_t sp, fp;
-	uint64_t hash; /* of this frame and all outside it */
+	uint64_t hash; /* hash of this frame and all outside it */
 };
 
 #ifdef TRACE_DEEP
 #define TRACE_ROOM	 (sizeof(((struct abi_deep *)0)->walk))
 #define TRACE_FRAMES_MAX ABI_FRAMES_MAX
-/* Three links each, as an interpreter's frames have, and where trace_extend stops. */
+/* Three links a frame, as in an interpreter's frames, plus what trace_extend may add before it
+ * stops. */
 #define TRACE_LINKS_MAX (3 * TRACE_FRAMES_MAX + 4)
 #define TRACE_FRESH_MAX (sizeof(((struct abi_deep *)0)->fresh) / sizeof(struct step_state))
 #else
 #define TRACE_ROOM	(sizeof(((struct abi_slot *)0)->walk))
 /* Most frames have one link, those with a saved rbp two, those of an interpreter three. */
 #define TRACE_LINKS_MAX (TRACE_FRAMES_MAX / 2 * 3)
-/* Bytes of two frames in the arrays of struct trace. */
+/* Bytes that two frames take in the arrays of struct trace. */
 #define TRACE_FRAMES_BYTES                                                                         \
 	(2 * (sizeof(struct trace_frame) + sizeof(uint16_t) + sizeof(uint8_t)) +                   \
 		3 * (sizeof(uint64_t) + sizeof(int32_t)))
@@ -38,34 +40,34 @@ struct trace_frame {
 #define TRACE_FRESH_MAX	 (ABI_FRAMES_MAX * sizeof(uint64_t) / sizeof(struct step_state))
 #endif
 
-/* Stacks that are larger are walked anew each time: places in them do not fit 32 bits. */
+/* Larger stacks are walked anew each time: places in them do not fit 32 bits. */
 #define TRACE_STACK_WORDS_MAX (1ull << 31)
 
 /*
- * Lies in abi_slot.walk or abi_deep.walk. All zero is a trace of nothing. Frames are outermost
- * first; of a stack for which a slot has no room they are the outer ones, of one for which a deep
- * area has none the inner ones.
+ * Lies in abi_slot.walk or abi_deep.walk. All zero is an empty trace. Frames are outermost first.
+ * If a stack does not fit, a slot keeps its outer frames, a deep area its inner ones.
  */
 struct trace {
-	uint64_t snapshot; /* address of the abi_snapshot, and its generation */
+	uint64_t snapshot; /* address of the abi_snapshot, combined with its generation */
 	uint32_t generation;
 	uint32_t incarnation;
 	uint64_t hi;	  /* where the stack begins */
 	uint64_t count;	  /* frames; 0 while they change */
 	uint64_t id;	  /* of the stack of all these frames; 0: unknown */
-	uint64_t version; /* another whenever the outermost frame is another (memo.h) */
-	uint64_t scripts; /* walk_scripts of all these frames */
+	uint64_t version; /* changes whenever the outermost frame changes (memo.h) */
+	uint64_t scripts; /* walk_scripts when these frames were kept */
 	union {
-		uint64_t deep;	  /* in a slot: number of the area that is used instead, and 1 */
-		uint64_t outside; /* in an area: so many frames at least were cut off outside */
+		uint64_t
+			deep; /* in a slot: number of the deep area used instead, plus 1; 0: none */
+		uint64_t outside; /* in a deep area: at least this many frames were cut off outside
+				   */
 	};
 	/*
-	 * A link is a word of the stack by which a frame's caller was found: its return address,
-	 * and behind it the saved rbp, where it matters. Behind these is what the frame says that
-	 * it runs. Those of frame i end at link_end[i], and
-	 * begin where those of its caller, frame i - 1, end. The outermost frame has one where its
-	 * return address is 0, or none. link_at is where a link lies, in words from `hi` on,
-	 * negative; 0: the step loaded other words, and is made again.
+	 * A link is a word of the stack that led to a frame's caller: the return address, then the
+	 * saved rbp if it matters, then the function that the frame runs. The links of frame i end
+	 * at link_end[i] and begin where those of its caller, frame i - 1, end. The outermost frame
+	 * has one link if its return address is 0, otherwise none. link_at is the place of a link
+	 * in words relative to `hi`, negative; 0: the step loaded other words and must be repeated.
 	 */
 	uint64_t link_word[TRACE_LINKS_MAX];
 	struct trace_frame frame[TRACE_FRAMES_MAX];
@@ -89,14 +91,14 @@ static inline struct trace_span span_from(uint64_t sp, uint64_t hi)
 	return (struct trace_span){(const uint64_t *)hi, (hi - sp) / sizeof(uint64_t)};
 }
 
-/* Links of the `count` outermost frames. */
+/* Number of links of the `count` outermost frames. */
 static inline uint64_t kept_links(const struct trace *trace, uint64_t count)
 {
 	uint64_t links = count ? load_relaxed(&trace->link_end[count - 1]) : 0;
 	return ht_likely(links <= TRACE_LINKS_MAX) ? links : TRACE_LINKS_MAX;
 }
 
-/* As what frame `i` is written down. */
+/* The node's pc for frame `i`. */
 static inline uint64_t kept_frame(const struct trace *trace, uint64_t i)
 {
 	uint64_t links = kept_links(trace, i + 1);
@@ -105,9 +107,7 @@ static inline uint64_t kept_frame(const struct trace *trace, uint64_t i)
 	return step_interpreted(trace->frame[i].pc, trace->link_word[links - 1], trace->scripts);
 }
 
-/* Whether a walk that is at `state` goes on as it did from frame `i`, where its rsp is that
- * frame's.
- */
+/* Does a walk in `state`, whose rsp is that of frame `i`, go on as it did from that frame? */
 static inline bool kept_goes_on(
 	const struct trace *trace, uint64_t i, const struct step_state *state)
 {
@@ -117,12 +117,12 @@ static inline bool kept_goes_on(
 }
 
 /*
- * The words of a span as links name them. link_at as an unsigned number counts from 2^32 words
- * below `hi` on: its largest is the last word of the stack, and 0, or what is positive, is far
- * below it.
+ * The words of a span, addressed by link_at. As an unsigned number, link_at counts from 2^32 words
+ * below `hi`: the largest value is the last word of the stack; 0 and positive values lie far below
+ * the span.
  */
 struct trace_links {
-	uint64_t base;	/* address of word 0, which is not there */
+	uint64_t base;	/* address of word 0, which lies outside of the span */
 	uint64_t first; /* number of the span's first word */
 };
 
@@ -141,13 +141,13 @@ static inline bool kept_link_holds(
 			 trace->link_word[link]);
 }
 
-/* How many of the first `links` are left where those that do not hold, and all inside them, are
- * left out. */
+/* How many of the first `links` remain if the first that does not hold, and all inside it, are
+ * dropped. */
 static inline __attribute__((always_inline)) uint64_t kept_links_held(
 	const struct trace *trace, uint64_t links, struct trace_span span)
 {
 	const struct trace_links in = trace_links_of(span);
-	/* By four: which one it was is asked once more, where one did not. */
+	/* Four at a time; if one of them does not hold, the loop below finds which. */
 	while (ht_likely(links >= 4) && ht_likely(kept_link_holds(trace, links - 1, in)) &&
 		ht_likely(kept_link_holds(trace, links - 2, in)) &&
 		ht_likely(kept_link_holds(trace, links - 3, in)) &&
@@ -158,14 +158,14 @@ static inline __attribute__((always_inline)) uint64_t kept_links_held(
 	return links;
 }
 
-/* All frames from the one that was asked about to the outermost are what they were. */
+/* All frames from the given one to the outermost are unchanged. */
 #define TRACE_INTACT UINT64_MAX
 
 /*
- * Whether a walk that has come to kept frame `count - 1` finds those outside it again:
- * TRACE_INTACT, or the innermost one from which it goes elsewhere. From there outwards, so that no
- * word is looked at which the walk would not load: where it goes elsewhere the next one's place may
- * be anything's, an array that cannot be read.
+ * Does a walk that has come to kept frame `count - 1` find the frames outside it again?
+ * TRACE_INTACT, or the index of the innermost frame from which the walk would differ. Checks
+ * outwards from there, so it reads no word that the walk would not load: beyond a difference, the
+ * word's place may belong to an array in unreadable memory.
  */
 static inline uint64_t kept_left(const struct trace *trace, uint64_t count, struct trace_span span)
 {
@@ -177,7 +177,7 @@ static inline uint64_t kept_left(const struct trace *trace, uint64_t count, stru
 	return count;
 }
 
-/* Number of kept frames; 0 where none is of this thread and of the snapshot in force. */
+/* Number of kept frames; 0 if they are not of this thread and of the snapshot in force. */
 static inline uint64_t kept_count(const struct trace *trace, const struct abi_slot *slot,
 	const struct abi_snapshot *snapshot, uint64_t hi)
 {
@@ -189,8 +189,8 @@ static inline uint64_t kept_count(const struct trace *trace, const struct abi_sl
 	return kept ? count : 0;
 }
 
-/* The id of the stack of all `count` kept frames, if a walk that begins with `state`, on the stack
- * that ends at `hi`, finds it again; 0: that stack is another. */
+/* The id of the stack of all `count` kept frames, if a walk from `state`, on the stack that ends at
+ * `hi`, would find it again; 0: the stack differs. */
 static inline __attribute__((always_inline)) uint32_t kept_stack(
 	const struct trace *trace, uint64_t count, const struct step_state *state, uint64_t hi)
 {

@@ -6,8 +6,8 @@
 #include "agent/sys.h"
 
 #define LOAD_STEP_NS  200000
-#define LOAD_LISTS    16u /* namespaces: glibc has as many */
-#define LOAD_EXTENDED 2	  /* version of a list from which `next` is there */
+#define LOAD_LISTS    16u /* namespaces: glibc has 16 */
+#define LOAD_EXTENDED 2	  /* from this list version on, `next` exists */
 
 /* struct r_debug_extended of <link.h>. */
 struct load_list {
@@ -19,8 +19,8 @@ struct load_list {
 
 #define LOAD_DELETING 2
 
-/* Does the dynamic linker unload anything, in any namespace? Its lists lie in its own module, which
- * stays. */
+/* Is the dynamic linker unloading a library in any namespace? Its lists lie in its own module,
+ * which stays mapped. */
 static bool is_deleting(const struct abi_config *config)
 {
 	uint64_t at = config->load_list;
@@ -67,9 +67,9 @@ static void ask(const struct abi_config *config)
 }
 
 /*
- * glibc unlocks its lists each time when it has added a library, and another lock when all that
- * were added are relocated: before their constructors run (2.35), or at the end of dlopen. There
- * the thread waits.
+ * glibc unlocks its lists after it has added a library, and another lock after it has relocated all
+ * added ones: before their constructors run (2.35), or at the end of dlopen. The thread waits at
+ * the second.
  */
 void guard_load(uint64_t lock, const struct abi_thunk *self)
 {
@@ -81,7 +81,7 @@ void guard_load(uint64_t lock, const struct abi_thunk *self)
 	if ((!is_lists && !is_done) || !is_listening(config))
 		return;
 	if (is_deleting(config)) {
-		/* A dlopen that fails takes out what it has added. */
+		/* A failing dlopen removes what it has added. */
 		if (load_relaxed(&control->load_adding) == thread)
 			store_release(&control->load_adding, 0);
 	} else if (is_lists) {

@@ -21,7 +21,7 @@ enum {
 #define WHAT_PROTECT_SHIFT 8u
 #define WHAT_FLAGS_SHIFT   32u
 
-/* What is taken when a call has returned. */
+/* What a hook notes after the call has returned. */
 struct record {
 	uint64_t tsc;
 	uint32_t stack;
@@ -32,8 +32,8 @@ static bool is_address(const void *result)
 	return result != (void *)-1;
 }
 
-/* Before what a call takes away: another thread may have that place before the call returns. Marks
- * the slot as inside the real function. */
+/* Takes the time before a call that unmaps: another thread may get the address range before the
+ * call returns. Marks the slot as inside the real function. */
 static HT_NOINLINE uint64_t stamp_before(const struct abi_thunk *self, struct abi_slot *slot)
 {
 	if (!slot)
@@ -45,8 +45,8 @@ static HT_NOINLINE uint64_t stamp_before(const struct abi_thunk *self, struct ab
 }
 
 /*
- * Whether what the call has done is to be recorded; then the slot is marked, and the time taken.
- * Otherwise it is left. `slot` is thread_enter's.
+ * Is the call to be recorded? If so, marks the slot and takes the time; otherwise leaves the slot.
+ * `slot`: as thread_enter returned it.
  */
 static HT_NOINLINE bool record_begin(
 	const struct abi_thunk *self, struct abi_slot *slot, bool is_done, struct record *ret)
@@ -63,15 +63,16 @@ static HT_NOINLINE bool record_begin(
 	return true;
 }
 
-/* Without the quick ways: they would take more stack, and a mapping takes microseconds. */
+/* Always the plain walk: the faster ways use more stack, and a mapping takes microseconds anyway.
+ */
 static HT_NOINLINE uint32_t stack_id(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
 {
 	return trace_stack_other(config_of(self), slot, walk_start_of(frame));
 }
 
-/* Of several arguments: the walk before is what needs the stack, and no struct is to lie below it.
- */
+/* Separate arguments, not a struct: the walk before needs the stack, and a struct would lie on it
+ * meanwhile. */
 static HT_NOINLINE void put(const struct abi_thunk *self, struct abi_slot *slot,
 	const struct record *record, uint64_t addr, uint64_t length, uint64_t what)
 {
@@ -86,7 +87,7 @@ static HT_NOINLINE void put(const struct abi_thunk *self, struct abi_slot *slot,
 }
 
 /* A call, its protection and its flags in one word. */
-static inline uint64_t what_of(enum abi_mapping_call call, int protect, int flags)
+static inline uint64_t call_word(enum abi_mapping_call call, int protect, int flags)
 {
 	return call | (uint64_t)(uint8_t)protect << WHAT_PROTECT_SHIFT |
 	       (uint64_t)(uint32_t)flags << WHAT_FLAGS_SHIFT;
@@ -95,7 +96,7 @@ static inline uint64_t what_of(enum abi_mapping_call call, int protect, int flag
 void *mapping_mmap(void *addr, size_t length, int protect, int flags, int fd, int64_t offset,
 	const struct abi_thunk *self)
 {
-	/* The frame of a hook is that of mapping_entry.S. */
+	/* The hook's frame is the one that mapping_entry.S made. */
 	const struct thread_frame *frame = (const struct thread_frame *)HOOK_FRAME->caller_fp;
 	struct abi_slot *slot = thread_enter(self, frame, ABI_SLOT_IN_MAPPING);
 	struct record record;
@@ -104,14 +105,14 @@ void *mapping_mmap(void *addr, size_t length, int protect, int flags, int fd, in
 	if (record_begin(self, slot, is_address(result), &record)) {
 		record.stack = stack_id(self, slot, frame);
 		put(self, slot, &record, (uint64_t)result, length,
-			what_of(ABI_CALL_MAP, protect, flags));
+			call_word(ABI_CALL_MAP, protect, flags));
 		thread_leave(config_of(self), slot);
 	}
 	return result;
 }
 
-/* The daemon holds back what is stamped later than a slot's last event while that is recording: a
- * stamp from before the call is committed after it. */
+/* An event stamped before the call is committed after it. Meanwhile the daemon holds back events
+ * stamped later than this slot's last one, because the slot is marked as recording. */
 int heaptap_hook_munmap(void *addr, size_t length, const struct abi_thunk *self)
 {
 	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_RECORDING);
@@ -121,7 +122,7 @@ int heaptap_hook_munmap(void *addr, size_t length, const struct abi_thunk *self)
 	if (record_begin(self, slot, result == 0, &record)) {
 		record.stack = stack_id(self, slot, HOOK_FRAME);
 		record.tsc = tsc;
-		put(self, slot, &record, (uint64_t)addr, length, what_of(ABI_CALL_UNMAP, 0, 0));
+		put(self, slot, &record, (uint64_t)addr, length, call_word(ABI_CALL_UNMAP, 0, 0));
 		thread_leave(config_of(self), slot);
 	}
 	return result;
@@ -139,9 +140,9 @@ void *heaptap_hook_mremap(void *addr, size_t old_length, size_t length, int flag
 		record.stack = stack_id(self, slot, HOOK_FRAME);
 		const struct record from = {.tsc = tsc};
 		put(self, slot, &from, (uint64_t)addr, flags & MREMAP_DONTUNMAP ? 0 : old_length,
-			what_of(ABI_CALL_MOVE_FROM, 0, flags));
+			call_word(ABI_CALL_MOVE_FROM, 0, flags));
 		put(self, slot, &record, (uint64_t)result, length,
-			what_of(ABI_CALL_MOVE_TO, 0, flags));
+			call_word(ABI_CALL_MOVE_TO, 0, flags));
 		thread_leave(config_of(self), slot);
 	}
 	return result;
@@ -156,7 +157,7 @@ int heaptap_hook_madvise(void *addr, size_t length, int advice, const struct abi
 	if (record_begin(self, slot, result == 0 && gives_back, &record)) {
 		record.stack = stack_id(self, slot, HOOK_FRAME);
 		put(self, slot, &record, (uint64_t)addr, length,
-			what_of(ABI_CALL_ADVISE, 0, advice));
+			call_word(ABI_CALL_ADVISE, 0, advice));
 		thread_leave(config_of(self), slot);
 	}
 	return result;
@@ -170,7 +171,7 @@ int heaptap_hook_mprotect(void *addr, size_t length, int protect, const struct a
 	if (record_begin(self, slot, result == 0, &record)) {
 		record.stack = stack_id(self, slot, HOOK_FRAME);
 		put(self, slot, &record, (uint64_t)addr, length,
-			what_of(ABI_CALL_PROTECT, protect, 0));
+			call_word(ABI_CALL_PROTECT, protect, 0));
 		thread_leave(config_of(self), slot);
 	}
 	return result;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the thunks of mmap lead: it has as many arguments as there are registers for them. A frame
- * like that of all hooks stands here (agent/rules.c), and below it the thunk's address, from r11, as
- * a seventh argument.
+ * Targets of the thunks of mmap, whose six arguments occupy all argument registers. They make a
+ * frame like that of every hook (agent/rules.c), and push the thunk's address, from r11, as the
+ * seventh argument.
  */
 	.text
 

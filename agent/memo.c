@@ -8,16 +8,15 @@
 #define MEMO_LAYOUT_BITS 7u
 #define MEMO_FORKS	 3u
 #define MEMO_STACK_BITS	 9u
-#define MEMO_WAYS	 4u /* places of a stack, in one line */
+#define MEMO_WAYS	 4u /* possible places of a stack, in one cache line */
 
-/* So often in a row the same stack is found here before it becomes the kept one, which costs less.
- */
+/* After so many hits in a row, a stack becomes the kept one, which is cheaper to find. */
 #define MEMO_HITS_MAX 64u
 
 /*
- * Words of one page, by their places, in words from rsp on; the first again where there are fewer.
- * Where that is another page than the hook's return address lies in, `gate` is a key of these
- * places and of all that leads to the first: who has another key may find an array there.
+ * Words of one page: their places, in words from rsp; unused entries repeat the first. If the page
+ * is not that of the hook's return address, `gate` is the key of these places and of all words
+ * before them. A stack with another key may have unreadable memory there.
  */
 struct memo_group {
 	uint64_t gate; /* 0: there is none */
@@ -28,16 +27,17 @@ struct memo_group {
 };
 
 /*
- * By which words a walk came to the frame `outer - 1` of the kept stack, innermost first. Where the
- * ways from one place differ, as behind C++'s operator new, the word at `fork` says which layout.
+ * The words through which a walk came to frame `outer - 1` of the kept stack, innermost first. If
+ * stacks from one call site differ, as behind C++'s operator new, the word at `fork` selects the
+ * layout.
  */
 struct memo_layout {
-	uint64_t seed;	/* of all below but the gates */
+	uint64_t seed;	/* key of all members below except the gates */
 	uint16_t outer; /* 0: there is none */
 	uint16_t needs_fp;
 	uint16_t groups; /* one at least */
-	uint16_t fork;	 /* a word's place and one; 0: this is the layout */
-	uint64_t begin;	 /* whose layout, and fork, this is */
+	uint16_t fork;	 /* place of the selecting word, plus 1; 0: this is the layout itself */
+	uint64_t begin;	 /* the call site and forks to which this layout belongs */
 	struct memo_group group[MEMO_GROUPS];
 };
 
@@ -49,15 +49,15 @@ struct memo_stack {
 struct memo {
 	struct memo_stack stack[1u << MEMO_STACK_BITS];
 	struct memo_layout layout[1u << MEMO_LAYOUT_BITS];
-	uint32_t last;			  /* stack that was found last, */
-	uint32_t hits;			  /* so often in a row */
-	uint32_t layout_puts, stack_puts; /* of those that had no place yet */
+	uint32_t last;			  /* index of the stack found last */
+	uint32_t hits;			  /* number of hits in a row */
+	uint32_t layout_puts, stack_puts; /* number of layouts and stacks added so far */
 	struct memo_layout made;	  /* scratch: stacks of threads are small */
 };
 
 _Static_assert(sizeof(struct memo) <= ABI_MEMO_BYTES, "the memo fits");
 
-/* Odd numbers of chance, one for each word of a group, and for what else goes into a key. */
+/* Random odd numbers: one factor for each word of a group and for the other parts of a key. */
 static const uint64_t memo_factor[] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb,
 	0xd6e8feb86659fd93, 0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3,
 	0x589965cc75374cc3, 0x1d8e4e27c47d124f, 0xeb44accab455d165, 0xff51afd7ed558ccd,
@@ -77,8 +77,7 @@ enum {
 
 _Static_assert(HT_ARRAY_SIZE(memo_factor) > MEMO_FAR, "a factor for each");
 
-/* The stack from rsp on. The words beside the hook's return address, in its page, can be read
- * whatever they are. */
+/* The stack from rsp on. The page of the hook's return address is always readable. */
 struct memo_words {
 	const uint64_t *sp;
 	uint64_t count, beside;
@@ -112,9 +111,9 @@ static inline uint64_t gate_of(uint64_t key, uint64_t near, uint64_t far)
 }
 
 /*
- * Adds the words of a group that has a gate to the key of all before it. 0: a walk would not load
- * them, or the stack is too short. What the gate is of is loaded once, and then only checked:
- * another process on the same memory may write it.
+ * Adds the words of a group with a gate to the key of all before it. 0: a walk would not load them,
+ * or the stack is too short. The places are loaded once and then checked against the gate, because
+ * another process on the same memory may write them.
  */
 static inline uint64_t key_add_gated(
 	uint64_t key, const struct memo_group *group, struct memo_words words, uint64_t gate)
@@ -131,8 +130,8 @@ static inline uint64_t key_add_gated(
 	return key;
 }
 
-/* The same of any group: the words of one without a gate lie `beside`, where they can be read
- * whatever they are. */
+/* The same for any group: the words of a group without a gate lie in the page `beside`, which is
+ * always readable. */
 static inline uint64_t key_add(
 	uint64_t key, const struct memo_group *group, struct memo_words words)
 {
@@ -149,7 +148,7 @@ static inline uint64_t key_add(
 	return key;
 }
 
-/* Of all but words that a walk from `start` by this layout depends on. */
+/* The key, except for stack words, of what a walk from `start` by this layout depends on. */
 static inline uint64_t key_begin(const struct memo_layout *layout, const struct trace *trace,
 	uint64_t outer, const struct walk_start *start)
 {
@@ -164,7 +163,7 @@ static inline uint64_t key_begin(const struct memo_layout *layout, const struct 
 	return key;
 }
 
-/* Of all; 0: the walk goes another way, or the stack is too short. */
+/* The key of all that the walk depends on; 0: the walk differs, or the stack is too short. */
 static inline uint64_t key_of(const struct memo_layout *layout, const struct trace *trace,
 	uint64_t outer, const struct walk_start *start, struct memo_words words)
 {
@@ -172,7 +171,7 @@ static inline uint64_t key_of(const struct memo_layout *layout, const struct tra
 	uint64_t key = key_begin(layout, trace, outer, start);
 	key = key_add(key, &layout->group[0], words);
 	for (uint64_t i = 1; ht_unlikely(i < groups) && i < MEMO_GROUPS && key != 0; i++) {
-		/* The same factors again, for words that come to weigh something else. */
+		/* Mixing lets the next group use the same factors with another effect. */
 		key = key_add(mixed(key), &layout->group[i], words);
 	}
 	return key;
@@ -183,7 +182,7 @@ static inline uint32_t stack_index(uint64_t key)
 	return (uint32_t)(key * memo_factor[0] >> (64 - MEMO_STACK_BITS));
 }
 
-/* The place of the stack that has this key; NULL: it has none. */
+/* The stack with this key; NULL: none. */
 static inline struct memo_stack *stack_find(struct memo *memo, uint64_t key)
 {
 	uint32_t index = stack_index(key);
@@ -195,14 +194,15 @@ static inline struct memo_stack *stack_find(struct memo *memo, uint64_t key)
 	return NULL;
 }
 
-/* The layout of this beginning, or that whose place it may take: each has two. */
+/* The layout with this beginning, or the one that it may replace: each has two possible places. */
 static inline struct memo_layout *layout_at(struct memo *memo, uint64_t begin)
 {
 	uint64_t index = begin >> (64 - MEMO_LAYOUT_BITS);
 	return &memo->layout[ht_likely(memo->layout[index].begin == begin) ? index : index ^ 1];
 }
 
-/* `*begin`: sum_of, and becomes what the layout is of, by so many forks. */
+/* `*begin`: in: sum_of the registers; out: the key under which the layout is stored, after all
+ * forks. */
 static inline struct memo_layout *layout_find(
 	struct memo *memo, uint64_t *begin, struct memo_words words, unsigned *forks)
 {
@@ -254,7 +254,8 @@ static inline uint64_t page_of(uint64_t at, uint64_t beside)
 	return at < beside ? 0 : 1 + (at - beside) * sizeof(uint64_t) / HT_PAGE_BYTES;
 }
 
-/* Makes groups of words that lie in one page each. What it counts by is its own. */
+/* Builds groups of words, each within one page. Its counters are private: other processes cannot
+ * write them. */
 struct memo_making {
 	struct memo_layout *layout;
 	uint64_t groups;
@@ -266,7 +267,8 @@ static inline bool place_add(
 	struct memo_making *making, struct trace_span span, uint64_t beside, int32_t at_hi)
 {
 	uint64_t at = span.words + (uint64_t)(int64_t)at_hi, page = page_of(at, beside);
-	/* That of a step which loaded more than a return address is 0, no place at all. */
+	/* A step that loaded more than a return address has link_at 0, which is not a place in the
+	 * stack. */
 	if (at >= span.words || at > UINT16_MAX)
 		return false;
 	if (making->groups == 0 || making->words == MEMO_GROUP || making->page != page) {
@@ -283,8 +285,8 @@ static inline bool place_add(
 	return true;
 }
 
-/* How many groups the layout that is made has; 0: there are more words than there is room for, or
- * what they mean depends on others. */
+/* Number of groups of the new layout; 0: too many words, or a step depends on words that links do
+ * not name. */
 static HT_NOINLINE uint64_t layout_make(
 	struct abi_slot *slot, uint64_t outer, uint64_t count, struct trace_span span)
 {
@@ -306,7 +308,7 @@ static HT_NOINLINE uint64_t layout_make(
 	return making.groups;
 }
 
-/* Where the walk of `count` frames began that is kept now. */
+/* The registers at which the walk of the `count` kept frames began. */
 static inline struct walk_start start_of(const struct trace *trace, uint64_t count)
 {
 	const struct trace_frame *inner = &trace->frame[count - 1];
@@ -314,9 +316,9 @@ static inline struct walk_start start_of(const struct trace *trace, uint64_t cou
 }
 
 /*
- * Adds the words of a group that is being made to the key, as the walk has loaded them: `*link` is
- * the one behind the next. False: its places, `near` and `far`, are not those of the walk. Whoever
- * else has written there must not get a gate for them.
+ * Adds the words of a group under construction to the key, as the walk has loaded them; `*link` is
+ * one past the next link. False: the places `near` and `far` are not those of the walk, because
+ * another process wrote them: such places must not get a gate.
  */
 static inline bool key_add_links(uint64_t *key, const struct trace *trace, uint64_t near,
 	uint64_t far, uint64_t words, uint64_t *link, uint64_t end)
@@ -335,7 +337,7 @@ static inline bool key_add_links(uint64_t *key, const struct trace *trace, uint6
 	return true;
 }
 
-/* Sets the gates to the way of this walk; its key. 0: it is not what was made. */
+/* Sets the gates for this walk and returns its key; 0: the layout is not the one just made. */
 static HT_NOINLINE uint64_t layout_close(struct abi_slot *slot, uint64_t groups, uint64_t outer,
 	uint64_t count, struct trace_span span)
 {
@@ -358,7 +360,7 @@ static HT_NOINLINE uint64_t layout_close(struct abi_slot *slot, uint64_t groups,
 	return link == end ? key : 0;
 }
 
-/* A handler that jumps out of here leaves no layout, or a stack that is none. */
+/* A handler that jumps out of here leaves an empty layout or an invalid stack. */
 static void layout_put(
 	struct memo_layout *to, const struct memo_layout *from, uint64_t outer, uint64_t groups)
 {
@@ -374,8 +376,7 @@ static void layout_put(
 	store_release(&to->outer, (uint16_t)outer);
 }
 
-/* Where a layout is put which layout_find looked for: it is there, or takes the place of one of
- * two. */
+/* The place for a layout that layout_find looked for: its own, or one of two to replace. */
 static struct memo_layout *layout_place(
 	struct memo *memo, struct memo_layout *found, uint64_t begin)
 {
@@ -383,7 +384,7 @@ static struct memo_layout *layout_place(
 	return found->begin == begin ? found : &memo->layout[index ^ (memo->layout_puts++ & 1)];
 }
 
-/* Whether another walk from there went another way than the layout says that it has left. */
+/* Did a walk from the same beginning differ from the layout? */
 static inline bool layout_differs(
 	const struct memo_layout *old, const struct memo_layout *made, uint64_t groups)
 {
@@ -395,8 +396,8 @@ static inline bool layout_differs(
 	return differs;
 }
 
-/* How many groups, from which frame on. As few kept frames as another walk from there has met: not
- * in turn now these, now those. */
+/* Builds the layout and returns its number of groups. Starts at no more kept frames than an earlier
+ * walk from the same beginning has met, so that the layout does not alternate. */
 static inline uint64_t layout_from(struct abi_slot *slot, const struct memo_layout *old,
 	uint64_t begin, uint64_t *outer, uint64_t count, struct trace_span span)
 {
@@ -409,7 +410,7 @@ static inline uint64_t layout_from(struct abi_slot *slot, const struct memo_layo
 	return groups;
 }
 
-/* Where the stack of this key is put: it is there, or takes an empty place, or another's. */
+/* The place for the stack of this key: its own, an empty one, or another's. */
 static struct memo_stack *stack_place(struct memo *memo, uint64_t key)
 {
 	struct memo_stack *found = stack_find(memo, key);

@@ -5,13 +5,13 @@
 #include "agent/step.h"
 #include "format/abi_hooks.h"
 
-/* Frames between a hook and a call within it: a library that logs in malloc has a dozen. */
+/* Most frames between a hook and a call within it: a library that logs in malloc has a dozen. */
 #define NESTED_FRAMES_MAX 64u
 
 enum found {
-	FOUND,	 /* the outer call's frame stands, and no handler came in between */
-	HANDLER, /* one did */
-	UNKNOWN, /* the stack does not tell */
+	FOUND,	 /* the outer call's frame exists, with no signal handler in between */
+	HANDLER, /* a signal handler came in between */
+	UNKNOWN, /* the stack gives no answer */
 };
 
 /*
@@ -39,7 +39,7 @@ static HT_NOINLINE enum found walk_out(const struct abi_config *config, struct a
 			return UNKNOWN;
 		if (state.sp == sp && (pc ? state.pc == pc : (rule & RULES_HIDDEN) != 0))
 			return FOUND;
-		/* Behind it: the mark is of a hook that is gone. */
+		/* The walk has passed `sp`: the mark belongs to a hook that is gone. */
 		if (state.sp >= sp && stack_contains(&stack, sp))
 			return UNKNOWN;
 	}
@@ -48,7 +48,7 @@ static HT_NOINLINE enum found walk_out(const struct abi_config *config, struct a
 
 bool nested_is_allocator(const struct abi_thunk *self, uint64_t pc)
 {
-	/* A page of an earlier capture is there as long as calls come through it. */
+	/* The jump page of an earlier capture stays as long as calls come through it. */
 	uint64_t page = config_of(self)->thunks;
 	const struct abi_thunk *thunk = (const struct abi_thunk *)page;
 	if (pc - self->real_lo < self->real_len)
@@ -62,8 +62,8 @@ bool nested_is_allocator(const struct abi_thunk *self, uint64_t pc)
 	return false;
 }
 
-/* Whether the slot's hook waits for a function of the same kind: an allocator may map memory, and
- * what takes the place of mmap may allocate. */
+/* Does the slot's hook wait for a function of the same kind? An allocator may map memory, and a
+ * replacement of mmap may allocate. */
 static bool is_same_kind(const struct abi_thunk *self, const struct abi_slot *slot)
 {
 	uint32_t state = load_relaxed(&slot->head.state);
@@ -80,8 +80,8 @@ bool nested_in(
 	bool is_near = entry_sp - (uint64_t)frame->caller_stack < NESTED_NEAR_BYTES;
 	if (!is_same_kind(self, slot))
 		return false;
-	/* An allocator that ends in a jump to another of its functions returns to the hook itself.
-	 */
+	/* If an allocator's function ends in a jump to another one, the inner call returns directly
+	 * to the hook. */
 	if (is_near && (pc - self->real_lo < self->real_len ||
 			       pc - config_at(config, ABI_TEXT_OFF) < ABI_TEXT_MAX))
 		return true;

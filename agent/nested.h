@@ -1,31 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Whether a hooked call is part of another one: an allocator that calls itself, or a library before
- * it that calls the next. Such a call is only forwarded: the outermost is what the program asked
- * for. A signal handler's call within an allocator is none of these.
+ * Decides if a hooked call is part of another one: an allocator calls itself, or an interposed
+ * library calls the next allocator. The hook only forwards such a call; the program made only the
+ * outermost. A call by a signal handler that interrupts an allocator is not part of the allocator's
+ * call.
  */
 #pragma once
 
 #include "agent/thread.h"
 
-/* What an allocator calls itself lies that near, and no handler's call does: red zone and signal
- * frame are larger. */
+/* An allocator's call to itself is within this distance on the stack. A handler's call is not: red
+ * zone and signal frame are larger. */
 #define NESTED_NEAR_BYTES 1024u
 
 /*
- * Whether the call from `frame` is part of the one that the hook of `slot` waits for. Not on the
- * common path: it may walk the stack, with the scratch of `slot`, which such a hook does not use.
+ * Is the call from `frame` part of the call that the hook of `slot` waits for? Slow: it may walk
+ * the stack, in the scratch of `slot`, which a waiting hook does not use.
  */
 HT_MUST_CHECK
 bool nested_in(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame);
 
-/* Whether the call from `frame` is part of the one to which `pc` is the return address, at `at`,
- * and of which no slot tells. `slot` is the caller's own. */
+/* Is the call from `frame` part of an unrecorded call whose return address is `pc`, stored at `at`?
+ * `slot` is the caller's own. */
 HT_MUST_CHECK
 bool nested_in_call(const struct abi_config *config, struct abi_slot *slot,
 	const struct thread_frame *frame, uint64_t at, uint64_t pc);
 
-/* Whether `pc` lies in a module that holds a hooked function of an allocator. */
+/* Does `pc` lie in a module that holds a hooked function of an allocator? */
 HT_MUST_CHECK
 bool nested_is_allocator(const struct abi_thunk *self, uint64_t pc);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the thunks of ABI_NEWS lead: a frame like that of all hooks stands here (agent/rules.c) while
- * hooks.c calls the plain function. Where that gives nothing, the real one is jumped to with registers
- * and stack as they were, so that a thread that calls a handler, or throws, is in no frame of ours.
+ * Targets of the thunks of ABI_NEWS. They make a frame like that of every hook (agent/rules.c)
+ * while hooks.c calls the plain function. If that returns NULL, they jump to the real operator with
+ * registers and stack unchanged, so that no frame of the agent is on the stack when it calls
+ * new_handler or throws.
  */
 #define THUNK_REAL 8 /* abi_thunk.real */
 

@@ -6,8 +6,7 @@
 
 _Static_assert(ABI_CACHE_SETS == 1024, "rules_find and the tag width agree");
 
-/* Whether [address, address + bytes) lies in the read-only area that the daemon writes tables to.
- */
+/* Does [address, address + bytes) lie in the read-only area of the daemon's tables? */
 static bool in_tables(const struct abi_config *config, uint64_t address, uint64_t bytes)
 {
 	uint64_t offset = address - config_image(config);
@@ -47,7 +46,7 @@ static const struct abi_range *range_find(const struct abi_snapshot *snapshot, u
 	return NULL;
 }
 
-/* Whether an array of `count` elements at offset `offset` lies in a table of `bytes`. */
+/* Does an array of `count` elements at `offset` lie in a table of `bytes`? */
 static bool array_fits(uint32_t bytes, uint32_t offset, uint64_t count, uint32_t element_bytes)
 {
 	return offset % element_bytes == 0 && offset <= bytes &&
@@ -67,7 +66,7 @@ static bool table_fits(const struct abi_config *config, uint64_t address)
 	       array_fits(bytes, table->rule_off, table->rule_count, 4);
 }
 
-/* The rule at `vaddr`; NONE where the table has none. */
+/* The rule at `vaddr`; NONE if the table has none. */
 static uint32_t table_find(const struct abi_table *table, uint64_t vaddr)
 {
 	const uint8_t *base = (const uint8_t *)table;
@@ -107,11 +106,11 @@ static bool code_is(uint64_t pc, uint64_t end, const uint8_t *bytes, uint64_t co
 }
 
 /*
- * Only the frame of the hook itself matters: from any other function of the agent rbp leads
- * outwards to it, or to the caller of one. Hooks are compiled so that their code says where the
- * frame stands (scripts/check-agent): not before `push %rbp; mov %rsp,%rbp`, and no longer at
- * `ret`, or at the jump that new_entry.S ends in. A thunk has none, nor a guard. `pc` of a return
- * address is one too low, and then lies within a call.
+ * Only the hook's frame matters: from any other function of the agent rbp leads outwards to the
+ * hook's frame, or to the caller of a hook. Hooks are compiled so that their code shows if the
+ * frame exists (scripts/check-agent): not yet before `push %rbp; mov %rsp,%rbp`, no longer at `ret`
+ * or at the jump that ends new_entry.S. Thunks and guards have no frame. For a return address, `pc`
+ * is one too low and lies within the call.
  */
 static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 {
@@ -130,7 +129,7 @@ static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 	return abi_rule_make(ABI_RULE_FRAME, 0, 0) | RULES_HIDDEN;
 }
 
-/* Words above the return address before this instruction of a bridge. */
+/* Words pushed below the return address before this instruction of a bridge. */
 static uint64_t words_in_bridge(uint64_t pc)
 {
 	const struct abi_bridge *bridge = (const struct abi_bridge *)(pc & ~63ull);
@@ -141,7 +140,8 @@ static uint64_t words_in_bridge(uint64_t pc)
 	return words;
 }
 
-/* What stands before, and for, the first instructions of a function that is hooked at its entry. */
+/* The rule in pads and bridges: code before, and in place of, the first instructions of a function
+ * that is hooked at its entry. */
 static uint32_t rule_of_near(uint64_t pc, uint64_t offset)
 {
 	uint64_t words = 1;

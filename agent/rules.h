@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * PC -> unwind rule, by the snapshot's cache and tables (format/abi_unwind.h). Whatever these hold,
- * no access leaves them.
+ * Finds the unwind rule of a PC by the snapshot's cache and tables (format/abi_unwind.h). No access
+ * leaves them, even if their content is hostile.
  */
 #pragma once
 
@@ -10,19 +10,19 @@
 #include "format/abi_unwind.h"
 
 /*
- * A bit beside the rule: the PC is the agent's own, which a signal handler has interrupted or an
- * allocator will return to. Such frames are walked through, and not part of the program's stack.
+ * Flag of a rule: the PC lies in the agent, which a signal handler has interrupted or to which an
+ * allocator will return. The walk passes such frames but does not record them.
  */
 #define RULES_HIDDEN (1u << 31)
 
-/* Not a rule, but RULES_HIDDEN is set in it: the PC lies in no known executable range. */
+/* Not a rule, although RULES_HIDDEN is set in it: the PC lies in no known executable range. */
 #define RULES_OUTSIDE UINT32_MAX
 
-/* `snapshot`; NULL where it does not fit its area. */
+/* Returns `snapshot`, or NULL if it does not fit its area. */
 const struct abi_snapshot *rules_checked(
 	const struct abi_config *config, const struct abi_snapshot *snapshot);
 
-/* The snapshot in force; NULL when there is none, or none that fits its area. */
+/* The snapshot in force; NULL if there is none or it does not fit its area. */
 static inline const struct abi_snapshot *rules_snapshot(const struct abi_config *config)
 {
 	return rules_checked(config, (const struct abi_snapshot *)load_acquire(&config->unwind));
@@ -33,8 +33,8 @@ uint32_t rules_find_slow(
 	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc);
 
 /*
- * The rule where it stands at its first place in the cache; else 0, whose kind is NONE. Bits beyond
- * ABI_RULE_BITS may be anything.
+ * The rule, if it is in the first entry of its cache set; otherwise 0, whose kind is NONE. Bits
+ * beyond ABI_RULE_BITS are undefined.
  */
 static inline uint32_t rules_cached(const uint64_t *cache, uint64_t pc)
 {

@@ -7,7 +7,7 @@
 #include "agent/stack.h"
 #include "agent/sys.h"
 
-/* sample_entry.S */
+/* sample_entry.S uses these offsets. */
 _Static_assert(offsetof(struct abi_thunk, real) == 8, "THUNK_REAL");
 _Static_assert(offsetof(struct abi_thunk, config) == 16, "THUNK_CONFIG");
 _Static_assert(offsetof(struct abi_config, slot_mask) == 56, "CONFIG_MASK");
@@ -23,15 +23,15 @@ _Static_assert(offsetof(struct abi_sampler, countdown) == 8, "SAMPLER_COUNTDOWN"
 _Static_assert(offsetof(struct abi_sampler, prev_sp) == 16, "SAMPLER_PREV_SP");
 _Static_assert(offsetof(struct abi_sampler, prev_pc) == 24, "SAMPLER_PREV_PC");
 
-/* No distance is longer than so many times the mean: -log(2^-64) is 44.4. */
+/* The longest distance in units of the mean: -log(2^-64) is 44.4. */
 #define DISTANCE_MAX 64u
 
 #define LOG2_BITS 32u
 #define LN_2	  0xb17217f7d1cf79acull /* times 2^64 */
 
 /*
- * Log to the base 2 of `number` / 2^63, which is at least 1 and below 2, times 2^LOG2_BITS: each
- * squaring gives one digit (Knuth, The Art of Computer Programming, vol. 1, 1.2.2, exercise 25).
+ * 2^LOG2_BITS times the base-2 logarithm of `number` / 2^63, which lies in [1, 2). Each squaring
+ * gives one binary digit (Knuth, The Art of Computer Programming, vol. 1, 1.2.2, exercise 25).
  */
 static uint64_t log2_of(uint64_t number)
 {
@@ -62,7 +62,7 @@ static uint64_t next_random(struct abi_sampler *sampler)
 	x ^= x >> 12;
 	x ^= x << 25;
 	x ^= x >> 27;
-	/* 0 would stay, and what the target writes here is not known. */
+	/* xorshift never leaves 0, and the target may write 0 here. */
 	sampler->random = x ? x : 1;
 	x = sampler->random * 0x2545f4914f6cdd1dull;
 	return x ? x : 1;
@@ -74,9 +74,9 @@ static uint64_t draw_distance(const struct abi_config *config, struct abi_sample
 }
 
 /*
- * Whether the call comes from the allocator, within a call that was only forwarded: that one was
- * drawn for already. Of it there is left, in the stack of its caller, its return address. That
- * may be long gone, and an array that cannot be read lie there.
+ * Does the call come from the allocator, within a forwarded call that was already drawn for? Only
+ * that call's return address, in the stack of its caller, shows it. The address may be stale, and
+ * unreadable memory may lie there now.
  */
 static bool is_nested(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
@@ -95,7 +95,7 @@ static bool is_nested(
 	return word == sampler->prev_pc;
 }
 
-/* The thread has not been here before, or is another. */
+/* Resets the sampler for a new thread of the slot. */
 static void sampler_claim(const struct abi_config *config, struct abi_slot *slot, uint64_t key)
 {
 	struct abi_sampler *sampler = &slot->head.sampler;
@@ -107,11 +107,12 @@ static void sampler_claim(const struct abi_config *config, struct abi_slot *slot
 	store_release(&sampler->key, key);
 }
 
-/* Whether a point lies on the next `bytes`, which are used up. */
+/* Does a point lie on the next `bytes`? Subtracts them from the countdown. */
 static bool count_down(const struct abi_config *config, struct abi_sampler *sampler, uint64_t bytes)
 {
 	uint64_t left = load_relaxed(&sampler->countdown);
-	/* Below 0: a handler came while the entry had it so, or it is not what we wrote. */
+	/* Wrapped below 0: a handler interrupted sample_entry.S there, or the target overwrote it.
+	 */
 	if (ht_unlikely(left > config->sample_bytes * DISTANCE_MAX))
 		left = draw_distance(config, sampler);
 	bool is_at_point = left < bytes;
@@ -126,10 +127,9 @@ static uint64_t own_key(const struct abi_config *config)
 }
 
 /*
- * A call that the thread's own slot does not draw for: part of another one, or a handler's within a
- * hook. The entry has seen the countdown, and who knows that a point is near must use it up: what
- * is left of a distance is distributed as a whole one only for those who know no more than that it
- * is left.
+ * Handles a call that the thread's slot does not draw for: part of another call, or a handler's
+ * within a hook. The entry saw that a point is near, so the point must be used up: the remaining
+ * distance is exponentially distributed only if the decision does not depend on it.
  */
 static void pass_by(const struct abi_config *config, uint64_t bytes)
 {
@@ -173,7 +173,7 @@ static uint8_t *filter_of(const struct abi_config *config, uint64_t addr)
 	       ((addr >> ABI_FILTER_SHIFT) & (ABI_FILTER_BYTES - 1));
 }
 
-/* A count that has reached its end stays there: then it only costs a look into the set. */
+/* A saturated count stays: it only costs a lookup in the set. */
 static void filter_add(const struct abi_config *config, uint64_t addr, uint8_t change)
 {
 	uint8_t *count = filter_of(config, addr);
@@ -182,7 +182,7 @@ static void filter_add(const struct abi_config *config, uint64_t addr, uint8_t c
 		;
 }
 
-/* Word `i` of those in which `addr` may stand: of two lines, by either half of one product. */
+/* Word `i` of the places of `addr`: two lines, chosen by the halves of one product. */
 #define PLACES (2u * ABI_SAMPLE_WORDS)
 
 static uint64_t *place_of(const struct abi_config *config, uint64_t addr, unsigned i)
@@ -208,7 +208,7 @@ bool sample_insert(const struct abi_config *config, uint64_t addr)
 {
 	if (!config_alive(config))
 		return false;
-	/* Of a block whose free was not seen. */
+	/* The address is still there from a block whose free was not seen. */
 	if (place_find(config, addr))
 		return true;
 	filter_add(config, addr, 1);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where thunks lead in a capture of a sample (format/abi_control.h). A call that is not taken is told
- * by a handful of loads and one subtraction, and jumps on to the real function with registers and
- * stack as they were: no thread is within the agent while it is within the call, so that the books of
- * agent/thread.c need not know. All others go to sampled_hooks.c.
+ * Targets of the thunks in a sampling capture (format/abi_control.h). A few loads and one
+ * subtraction recognise a call outside the sample; it jumps to the real function with registers and
+ * stack unchanged. The thread is not within the agent during that call, so its thread record need
+ * not change. All other calls go to sampled_hooks.c.
  */
 #define THUNK_REAL	   8
 #define THUNK_CONFIG	   16
@@ -20,8 +20,8 @@
 #define SAMPLER_PREV_PC	   2328
 #define GOLDEN		   0x9e3779b97f4a7c15 /* thread.c, slot_index */
 
-	/* No frame here: the return address is what rsp points to (agent/rules.c). Only rax, r10
-	 * and r11 are changed: no function that is hooked has more than four arguments. */
+	/* No frame here: rsp points to the return address (agent/rules.c). Only rax, r10 and r11
+	 * change: the hooked functions have at most four arguments. */
 	.section .text.guard, "ax", @progbits
 
 	.macro	function name
@@ -37,7 +37,7 @@ heaptap_sample_\name:
 	.size	heaptap_sample_\name, . - heaptap_sample_\name
 	.endm
 
-	/* Goes on where no sample lives near \block. */
+	/* Falls through if no sample lives near \block. */
 	.macro	unless_sampled block, self, name
 	mov	THUNK_CONFIG(\self), %r11
 	mov	\block, %rax
@@ -47,7 +47,8 @@ heaptap_sample_\name:
 	jne	heaptap_sampled_\name
 	.endm
 
-	/* r10: the thread's slot. A thread whose slot is not at its first place goes the long way. */
+	/* r10: the thread's slot. A thread whose slot is not at its first place takes the slow
+	 * path. */
 	.macro	find_slot self, name
 	mov	THUNK_CONFIG(\self), %r11
 	mov	%fs:0, %rax
@@ -62,9 +63,9 @@ heaptap_sample_\name:
 	jne	heaptap_sampled_\name
 	.endm
 
-	/* One instruction, so that a handler finds it done or not; with one byte more for the call. At a
-	 * point it is taken back, for sample.c to do it again; below 0 it is for a handler that comes in
-	 * between. */
+	/* One instruction, so that a signal handler never sees it half done; subtracts one byte
+	 * more for the call. At a point it is undone and sample.c repeats it; a handler in between
+	 * sees a value below 0. */
 	.macro	count_down size, name
 	stc
 	sbb	\size, SAMPLER_COUNTDOWN(%r10)
@@ -112,8 +113,8 @@ heaptap_sample_\name:
 	end	\name
 	.endm
 
-	/* Rare functions, which in some allocators end in a jump to one of the others. That one is told
-	 * by its return address into a hook. */
+	/* Rare functions, which in some allocators end in a jump to another hooked function. That
+	 * call is recognised by its return address into a hook. */
 	.macro	long_way name
 	function \name
 	jmp	heaptap_sampled_\name
@@ -145,7 +146,7 @@ heaptap_sample_\name:
 
 	allocate_many calloc, %rdx
 
-	/* What is not taken needs no plain function in its place. */
+	/* A call outside the sample needs no plain function. */
 	allocate new_bytes, %rdi, %rcx
 	allocate new_aligned, %rdi, %rcx
 	allocate_many new_count, %rcx

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The hooks once more, for captures of a sample: those that record everything are to pay nothing
- * for it.
+ * The hooks of sampling captures, compiled separately: the hooks that record everything must not
+ * pay for sampling.
  */
 #define HOOKS_SAMPLED true
 #define HOOK(name)    heaptap_sampled_##name

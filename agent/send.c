@@ -6,15 +6,16 @@
 #include "agent/sys.h"
 #include "format/abi_event.h"
 
-#define SEND_STEP_NS	  1000000 /* between two looks at what the daemon has copied */
-#define SEND_SILENT_WAITS 32u	  /* of wait_cycles_max: some ten seconds without a reader */
+#define SEND_STEP_NS	  1000000 /* between two checks of what the daemon has copied */
+#define SEND_SILENT_WAITS 32u	  /* times wait_cycles_max: about ten seconds without a reader */
 
 static bool is_drained(const struct abi_slot_head *head)
 {
 	return (int64_t)(load_acquire(&head->drained) - head->committed) >= 0;
 }
 
-/* Programs close descriptors they do not know, and get the number for something of their own. */
+/* Is socket_fd still the agent's socket? Programs close unknown descriptors and then reuse the
+ * number. */
 static HT_NOINLINE bool is_our_socket(const struct abi_config *config, struct abi_slot *slot)
 {
 	uint64_t cookie = 0, before;
@@ -26,9 +27,9 @@ static HT_NOINLINE bool is_our_socket(const struct abi_config *config, struct ab
 }
 
 /*
- * One try: 0, or a negative error. Its number may have become another's since it was looked at. An
- * address of one byte is none to any socket, and ignored by ours, as by all connected ones of its
- * kind; TCP looks at addresses only where it is asked to connect.
+ * Tries to send once: 0, or a negative error. The program may have reused the descriptor since the
+ * check, so the message carries a one-byte address: other sockets refuse it, while the agent's
+ * connected socket, like every one of its kind, ignores it. MSG_FASTOPEN makes TCP read it too.
  */
 static HT_NOINLINE long message_send(const struct abi_config *config, struct abi_slot *slot)
 {
@@ -56,7 +57,7 @@ static HT_NOINLINE long message_send(const struct abi_config *config, struct abi
 	return sent < 0 ? sent : 0;
 }
 
-/* Until `fd` (negative: nothing) takes a message or some time has passed. */
+/* Waits until `fd` takes a message (negative: does not matter), at most SEND_STEP_NS. */
 static HT_NOINLINE void wait_step(const struct abi_config *config, struct abi_slot *slot, int fd)
 {
 	uint64_t before;
@@ -74,8 +75,8 @@ static inline bool wait_is_endless(const struct abi_config *config)
 }
 
 /*
- * A thread waits once for a daemon that stalls. After that its buffers are dropped without delay,
- * until one is taken again.
+ * A thread waits once for a stalled daemon. After that it drops its buffers without delay until one
+ * is taken again.
  */
 static inline __attribute__((always_inline)) bool wait_is_over(
 	const struct abi_config *config, const struct abi_slot_head *head, uint64_t since)
@@ -84,8 +85,8 @@ static inline __attribute__((always_inline)) bool wait_is_over(
 }
 
 /*
- * There is no other end: heaptap and its guardian have ended, or the program has shut the socket.
- * In the latter case the daemon still looks at the memory, unless it was stopped as well.
+ * The socket has no other end: heaptap and its guardian have ended, or the program has shut the
+ * socket down. In the second case the daemon still reads the shared memory, unless it is stopped.
  */
 static HT_NOINLINE void note_no_reader(const struct abi_config *config, struct abi_slot_head *head)
 {
@@ -103,7 +104,8 @@ static HT_NOINLINE void note_no_reader(const struct abi_config *config, struct a
 static bool wait_drained(const struct abi_config *config, struct abi_slot *slot, uint64_t since,
 	enum abi_loss *ret_loss)
 {
-	/* Bounded even when lossless: without a system call a dead daemon looks like a slow one. */
+	/* Bounded even with ABI_FLAG_LOSSLESS: without system calls a dead daemon looks like a slow
+	 * one. */
 	while (!is_drained(&slot->head) && config_recording(config)) {
 		if (wait_is_over(config, &slot->head, since)) {
 			*ret_loss = ABI_LOSS_TIMEOUT;
@@ -116,12 +118,12 @@ static bool wait_drained(const struct abi_config *config, struct abi_slot *slot,
 
 bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss)
 {
-	/* From here on a handler may forbid the clock whenever we wait. */
+	/* From here on a signal handler may forbid the clock during each wait. */
 	if (is_drained(&slot->head) || !config_recording(config))
 		return true;
 	uint64_t since = sys_tsc();
 	for (;;) {
-		/* The daemon can do without: it also copies from memory. */
+		/* The daemon does not need the socket: it also copies from memory. */
 		if (!is_our_socket(config, slot))
 			return wait_drained(config, slot, since, ret_loss);
 		long error = message_send(config, slot);
@@ -135,14 +137,16 @@ bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum ab
 			*ret_loss = ABI_LOSS_SOCKET;
 			return false;
 		}
-		/* Whatever ends it, the bound counts from there: the daemon is emptying buffers. */
+		/* When the endless wait ends, the bound counts from that moment: the daemon is
+		 * emptying buffers. */
 		if (wait_is_endless(config)) {
 			since = sys_tsc();
 		} else if (wait_is_over(config, &slot->head, since)) {
 			*ret_loss = ABI_LOSS_TIMEOUT;
 			return false;
 		}
-		/* Short of memory the socket is writable all the same: then only time helps. */
+		/* If the kernel is short of memory, the socket is still writable: only waiting
+		 * helps. */
 		wait_step(config, slot, error == -SYS_EAGAIN ? config->socket_fd : -1);
 	}
 }

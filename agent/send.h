@@ -8,8 +8,9 @@
 #include "format/abi_control.h"
 
 /*
- * True when the daemon has, or will read, all that is committed. False: it is lost, and why. Waits
- * at most abi_config.wait_cycles_max, with ABI_FLAG_LOSSLESS from abi_config.stop on.
+ * True: the daemon has read, or will read, all committed bytes. False: they are lost; `*ret_loss`
+ * says why. Waits at most abi_config.wait_cycles_max; with ABI_FLAG_LOSSLESS the limit applies only
+ * after abi_config.stop is set.
  */
 HT_MUST_CHECK
 bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss);

@@ -4,9 +4,9 @@
 #include "agent/sys.h"
 
 #define PIECE_WORDS 32u
-#define SCAN_BYTES  16384u /* from a hook in a handler up to the signal frame */
+#define SCAN_BYTES  16384u /* longest distance from a hook in a handler to the signal frame */
 
-/* As stack_t lies in a signal frame. Linux does not write the four bytes behind the flags. */
+/* stack_t in a signal frame. Linux does not write the four bytes after the flags. */
 struct saved {
 	uint64_t base, flags, bytes;
 };
@@ -19,9 +19,9 @@ static bool is_saved(const struct saved *saved, uint64_t at, uint64_t sp, uint64
 }
 
 /*
- * While a handler runs on a stack of SS_AUTODISARM the kernel has forgotten it, and says that there
- * is none, as in a thread without any. What it was stands in the handler's signal frame, on that
- * very stack. Copied by the kernel: an array above may have pages that cannot be read.
+ * While a handler runs on a stack with SS_AUTODISARM, the kernel reports no signal stack, as for a
+ * thread without one. The handler's signal frame, on that stack, holds the former setting. The
+ * kernel copies the words, because pages above may be unreadable.
  */
 static bool is_disarmed_stack(uint64_t sp, uint64_t hi)
 {

@@ -6,6 +6,6 @@
 
 #include "format/base.h"
 
-/* The caller's stack pointer is `sp`, on a stack that ends at `hi`; a signal stack may be an array
- * in some frame of it. */
+/* `sp`: the caller's stack pointer, on a stack that ends at `hi`. A signal stack may be an array in
+ * a frame of that stack. */
 bool sigstack_is_in_use(uint64_t sp, uint64_t hi);

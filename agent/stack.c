@@ -6,7 +6,7 @@
 
 #define STACK_OPENS_MAX	    8u
 #define STACK_USER_END	    (1ull << 47)
-#define STACK_FOREIGN_BYTES (64ull << 20) /* how far a stack of unknown size may reach */
+#define STACK_FOREIGN_BYTES (64ull << 20) /* longest reach of a stack of unknown size */
 #define STACK_FIRST_BYTES   HT_PAGE_BYTES
 #define STACK_FETCHES_MAX   64u
 #define STACK_PIECES_MAX    (ABI_COPY_BYTES / HT_PAGE_BYTES + 1)
@@ -25,7 +25,8 @@ static bool pid_known(struct stack *stack)
 
 bool stack_open(struct stack *stack, uint64_t sp)
 {
-	/* Signal handlers on stacks of their own, each interrupting the other: more is forged. */
+	/* Each open but the first is a signal handler on its own stack; more of them than this are
+	 * forged. */
 	if (++stack->opens > STACK_OPENS_MAX)
 		return false;
 	if (stack_is_primary(stack, sp)) {
@@ -44,8 +45,8 @@ bool stack_open(struct stack *stack, uint64_t sp)
 }
 
 /*
- * Copies up to `bytes` from `address` on and returns how many. One piece per page: the kernel
- * promises to stop at a bad page only between pieces.
+ * Copies up to `bytes` from `address` and returns the number copied. One piece per page:
+ * process_vm_readv stops at a bad page only between pieces.
  */
 static uint64_t copy_fetch(struct stack *stack, uint64_t address, uint64_t bytes)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The memory of one stack during a walk: the thread's primary stack, read directly, or any other,
- * read from a copy that the kernel makes (it may be unmapped by another thread at any time).
+ * read from a copy that the kernel makes, because another thread may unmap it at any time.
  */
 #pragma once
 
@@ -12,7 +12,7 @@ struct stack {
 	struct abi_slot *slot;
 	uint64_t lo, hi;		 /* no address outside is read */
 	uint64_t primary_lo, primary_hi; /* equal: unknown */
-	bool direct_only;		 /* no other stack than the primary one may be opened */
+	bool direct_only;		 /* only the primary stack may be opened */
 	bool copied;			 /* read slot->copy, which holds [copy_lo, copy_hi) */
 	int32_t pid;
 	uint64_t copy_lo, copy_hi;
@@ -20,8 +20,8 @@ struct stack {
 };
 
 /*
- * Not open yet; stack_contains is false of every address. Field by field: the compiler would clear
- * the whole by a string instruction, which takes ten nanoseconds to start.
+ * Initialises a stack that is not open: stack_contains is false for every address. Field by field,
+ * because the compiler would clear the whole with a string instruction, which takes 10 ns to start.
  */
 static inline void stack_init(
 	struct stack *stack, const struct abi_config *config, struct abi_slot *slot)
@@ -44,11 +44,11 @@ static inline bool stack_is_primary(const struct stack *stack, uint64_t address)
 	return address >= stack->primary_lo && address < stack->primary_hi;
 }
 
-/* Goes over to the stack in which `sp` lies. False: it may not be read. */
+/* Opens the stack that contains `sp`. False: it may not be read. */
 HT_MUST_CHECK
 bool stack_open(struct stack *stack, uint64_t sp);
 
-/* The same for the first stack, if it is the primary one. */
+/* The same for a walk's first stack, if that is the primary one. */
 HT_MUST_CHECK
 static inline bool stack_open_primary(struct stack *stack, uint64_t sp)
 {
@@ -60,7 +60,7 @@ static inline bool stack_open_primary(struct stack *stack, uint64_t sp)
 	return true;
 }
 
-/* Whether `address` lies in the open stack, as far as that is known. */
+/* Is `address` known to lie in the open stack? */
 static inline bool stack_contains(const struct stack *stack, uint64_t address)
 {
 	if (stack->copied && address - stack->primary_lo < stack->primary_hi - stack->primary_lo)
@@ -68,11 +68,11 @@ static inline bool stack_contains(const struct stack *stack, uint64_t address)
 	return address >= stack->lo && address < stack->hi;
 }
 
-/* stack_load from the copy; fetches it. */
+/* stack_load from the copy, which it fetches if needed. */
 HT_MUST_CHECK
 bool stack_load_copy(struct stack *stack, uint64_t address, uint64_t *ret);
 
-/* Loads the word at `address`. False: it is not aligned, below `sp`, or not to be read. */
+/* Loads the word at `address`. False: it is not aligned, below `sp`, or not readable. */
 HT_MUST_CHECK
 static inline bool stack_load(struct stack *stack, uint64_t sp, uint64_t address, uint64_t *ret)
 {
@@ -89,8 +89,8 @@ static inline bool stack_load(struct stack *stack, uint64_t sp, uint64_t address
 	return true;
 }
 
-/* Loads the word at `address`, which need not be there; what lies at `sp` is in use. Directly where
- * both are in one page, otherwise by a copy. */
+/* Loads the word at `address`, which may be unmapped; `sp` is mapped. Reads directly if both are in
+ * one page, otherwise through a copy by the kernel. */
 HT_MUST_CHECK
 bool stack_load_near(const struct abi_config *config, struct abi_slot *slot, uint64_t sp,
 	uint64_t address, uint64_t *ret);

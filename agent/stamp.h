@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time of an event. Readers merge the streams by it: of two events of one block the later one
- * must have the later stamp, in whatever threads they are. A stamp that is read early could put a
- * free before the allocation that another thread has just handed over; DESIGN.md says when that
- * cannot be, so that no fence is needed.
+ * The time stamp of an event. Readers merge the streams by it, so of two events of one block the
+ * later must have the later stamp, also across threads. A clock read too early could put a free
+ * before the allocation that another thread has just handed over. DESIGN.md lists the cases in
+ * which that cannot happen and no fence is needed.
  */
 #pragma once
 
@@ -11,21 +11,21 @@
 #include "agent/encode.h"
 #include "agent/sys.h"
 
-/* So many events in a row may have one time, while one thread records alone, or of its own blocks
- * of at most so many bytes. */
+/* STAMP_SAME_TIME events in a row may share one time: while one thread records alone, or for its
+ * own blocks of at most STAMP_SMALL_BYTES. */
 #define STAMP_SAME_TIME	  4u
 #define STAMP_SMALL_BYTES 512u
 
 /*
- * A reading behind everything that this thread has got from others, and the slot's mark on the
- * address. `is_late`: the slot has had this address of late, and is likely to have it again; for
- * others no mark of another address is overwritten.
+ * Reads the clock after everything that this thread has received from others, and sets the slot's
+ * mark on the address. `is_late`: the slot had this address recently and will probably have it
+ * again; if not, no mark of another address is overwritten.
  */
 static HT_NOINLINE uint64_t stamp_fenced(
 	const struct abi_config *config, uint64_t *last, uint64_t mark, bool is_late)
 {
 	uint64_t tsc = sys_tsc();
-	/* Loaded behind the fence, which would wait for it. */
+	/* Load after the fence, which would otherwise wait for this load. */
 	uint64_t seen = load_relaxed(last);
 	bool is_wanted = abi_last_is_same(seen, mark) ? seen != mark : is_late;
 	if (is_wanted && config_alive(config))
@@ -33,15 +33,15 @@ static HT_NOINLINE uint64_t stamp_fenced(
 	return tsc;
 }
 
-/* An event, as far as its time depends on it. */
+/* The properties of an event on which its time depends. */
 struct stamp_event {
 	uint64_t addr; /* of the block */
-	bool has_addr; /* if not: it says what became of the block of the event before */
+	bool has_addr; /* false: the event tells what became of the previous event's block */
 	bool is_small; /* the block has STAMP_SMALL_BYTES at most */
-	bool is_freed; /* it is small also if its allocation, not long ago, says so */
+	bool is_freed; /* a free: the block is also small if its recent allocation says so */
 };
 
-/* `repeated`: the time of the event before, if it may have that. 0: it may not. */
+/* `repeated`: the time of the previous event, if this event may share it; 0: it may not. */
 static inline __attribute__((always_inline)) uint64_t stamp_of_block(
 	const struct abi_config *config, struct abi_slot *slot, struct stamp_event event,
 	uint64_t repeated)
@@ -59,7 +59,7 @@ static inline __attribute__((always_inline)) uint64_t stamp_of_block(
 	return stamp_fenced(config, last, mark, is_late);
 }
 
-/* The time of the slot's next event; 0: nothing is recorded any more. */
+/* The time of the slot's next event; 0: recording has stopped. */
 static inline __attribute__((always_inline)) uint64_t stamp(
 	const struct abi_config *config, struct abi_slot *slot, struct stamp_event event)
 {
@@ -71,8 +71,7 @@ static inline __attribute__((always_inline)) uint64_t stamp(
 	bool may_repeat = head->events % STAMP_SAME_TIME != 0 && head->last_tick == tick;
 	if (ht_likely(is_sole && may_repeat))
 		return last_tsc;
-	/* A handler within this very call, or while it waited, may have forbidden the clock, or
-	 * forked. */
+	/* A signal handler may have forbidden the clock, or forked, during this call. */
 	if (ht_unlikely(!config_recording(config)))
 		return 0;
 	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
@@ -82,6 +81,6 @@ static inline __attribute__((always_inline)) uint64_t stamp(
 			       ? sys_tsc_early()
 			       : stamp_of_block(config, slot, event, may_repeat ? last_tsc : 0);
 	tsc = abi_time_floor(tsc);
-	/* Clocks of two processors may differ by a little: time never goes back in a stream. */
+	/* Clocks of two processors may differ slightly; time must not go back in a stream. */
 	return tsc < last_tsc ? last_tsc : tsc;
 }

@@ -9,16 +9,16 @@
 #include "agent/stack.h"
 #include "format/abi_unwind.h"
 
-/* In a frame's PC: that of an interrupted instruction, not a return address. */
+/* Flag in a frame's PC: the PC of an interrupted instruction, not a return address. */
 #define STEP_EXACT (1ull << 63)
 
-/* Beside it: not a PC, but where what an interpreter runs lies. */
+/* Flag in a frame's PC: not a PC but the address of the function that an interpreter runs. */
 #define STEP_INTERPRETED (1ull << 62)
 
 /* No code lies here or above. */
 #define STEP_PC_END (1ull << 47)
 
-/* In fp_at: the step loaded other words than a return address and one saved rbp. */
+/* Flag in fp_at: the step loaded words other than a return address and one saved rbp. */
 #define STEP_SPECIAL 1u
 
 enum step_result {
@@ -31,7 +31,7 @@ enum step_result {
 struct step_state {
 	uint64_t pc; /* with STEP_EXACT */
 	uint64_t sp, fp;
-	uint64_t fp_at; /* where the last step loaded `fp`; 0: it left it alone; or STEP_SPECIAL */
+	uint64_t fp_at; /* where the last step loaded `fp`; 0: `fp` unchanged; or STEP_SPECIAL */
 };
 
 /* The PC whose rule is in force: return addresses may lie behind the end of their function. */
@@ -40,16 +40,16 @@ static inline uint64_t step_lookup_pc(const struct step_state *state)
 	return state->pc & STEP_EXACT ? state->pc & ~STEP_EXACT : state->pc - 1;
 }
 
-/* Whether the frame at `pc` says what it runs, by this rule. One that was interrupted may not have
- * been made yet. */
+/* Does the frame at `pc` hold the function that it runs, by this rule? An interrupted frame may be
+ * incomplete, so it does not count. */
 static inline bool step_interprets(uint64_t pc, uint32_t rule)
 {
 	return abi_rule_kind(rule) == ABI_RULE_FRAME && abi_rule_offset(rule) != 0 &&
 	       !(pc & STEP_EXACT);
 }
 
-/* As what the frame at `pc` is written down that says by `word` what it runs: as no more than its
- * PC where that can be no pointer to it, or `scripts` (walk_scripts) is 0. */
+/* The node's pc for the frame at `pc` whose function word is `word`. It is the plain PC if the word
+ * cannot be a pointer or `scripts` (walk_scripts) is 0. */
 static inline uint64_t step_interpreted(uint64_t pc, uint64_t word, uint64_t scripts)
 {
 	bool is_pointer = (word & 7) == 1 && word > HT_PAGE_BYTES && word < STEP_PC_END;
@@ -62,17 +62,19 @@ static inline uint64_t step_interpreted(uint64_t pc, uint64_t word, uint64_t scr
 /* step() for the rules that compilers seldom need. */
 enum step_result step_rare(struct step_state *state, struct stack *stack, uint32_t rule);
 
-/* To the caller whose frame begins at `cfa`; its rbp was saved at `fp_at`, or is unchanged (0). */
+/* Steps to the caller, whose frame begins at `cfa`. Its rbp was saved at `fp_at`; 0: rbp is
+ * unchanged. */
 HT_MUST_CHECK
 static inline enum step_result step_to(
 	struct step_state *state, struct stack *stack, uint64_t cfa, uint64_t fp_at)
 {
 	uint64_t pc;
-	/* A saved rbp below rsp is popped already. */
+	/* The function has already popped a saved rbp below rsp. */
 	state->fp_at = fp_at >= state->sp ? fp_at : 0;
 	if (state->fp_at && !stack_load(stack, state->sp, fp_at, &state->fp))
 		return STEP_BAD_STACK;
-	/* Not below rsp: so the CFA lies above it, and every walk goes outwards. */
+	/* stack_load refuses addresses below rsp, so the CFA lies above it and every walk goes
+	 * outwards. */
 	if (!stack_load(stack, state->sp, cfa - 8, &pc) || pc >= STEP_PC_END)
 		return STEP_BAD_STACK;
 	state->pc = pc;
@@ -80,7 +82,7 @@ static inline enum step_result step_to(
 	return STEP_OK;
 }
 
-/* Goes to the caller. After anything but STEP_OK the state means nothing. */
+/* Steps to the caller. After any result but STEP_OK the state is undefined. */
 HT_MUST_CHECK
 static inline enum step_result step(struct step_state *state, struct stack *stack, uint32_t rule)
 {
@@ -97,15 +99,15 @@ static inline enum step_result step(struct step_state *state, struct stack *stac
 	return step_to(state, stack, cfa, slot ? cfa - 8 * slot : 0);
 }
 
-/* Whether step_direct can make the step. */
+/* Can step_direct make the step? */
 static inline bool step_is_plain(uint32_t rule)
 {
 	return (uint32_t)abi_rule_kind(rule) - ABI_RULE_RSP <= ABI_RULE_RBP - ABI_RULE_RSP;
 }
 
 /*
- * step() for the rules of most code, on a stack that is read directly and ends at `hi`, which is
- * aligned: in one piece, so that all of it can stay in registers.
+ * step() for the rules of most code, on a stack that is read directly and ends at the aligned `hi`.
+ * In one function, so that the state stays in registers.
  */
 HT_MUST_CHECK
 static inline enum step_result step_direct(struct step_state *state, uint64_t hi, uint32_t rule)
@@ -122,8 +124,8 @@ static inline enum step_result step_direct(struct step_state *state, uint64_t hi
 		state->fp_at = fp_at;
 		state->fp = *(const uint64_t *)fp_at;
 	}
-	/* Words from the CFA on, fewer than from rsp on; rotated, so that odd bytes are far more.
-	 */
+	/* Bytes from the CFA to `hi` must be fewer than from rsp. Rotated right, so that an
+	 * unaligned count becomes huge and fails the same check. */
 	uint64_t bytes = hi - cfa;
 	if (ht_unlikely((bytes >> 3 | bytes << 61) >= (hi - sp) >> 3))
 		return STEP_BAD_STACK;

@@ -6,7 +6,8 @@
 /* The words of a mapping, and a THREAD event before and after them. */
 #define STREAM_MAPPING_BYTES (ABI_WORDS * ENCODE_WORD_BYTES + 2 * ENCODE_THREAD_BYTES)
 
-/* False in a forked child, and where nothing is recorded any more: the slot stays as it is. */
+/* Hands the buffer over. False in a forked child and after recording has stopped: the slot is
+ * unchanged. */
 static HT_NOINLINE bool buffer_flush(const struct abi_config *config, struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
@@ -23,8 +24,8 @@ static HT_NOINLINE bool buffer_flush(const struct abi_config *config, struct abi
 	return true;
 }
 
-/* The delta state is reset only while the buffer is empty: whoever is interrupted here repeats it.
- */
+/* Resets the delta state. The buffer is empty, so a thread that is interrupted here repeats the
+ * reset. */
 static HT_NOINLINE void buffer_begin(struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
@@ -39,7 +40,7 @@ HT_NOINLINE uint64_t stream_room_made(const struct abi_config *config, struct ab
 {
 	if (stream_used(&slot->head) != 0 && !buffer_flush(config, slot))
 		return 0;
-	/* A handler may have forked since the hook was entered. */
+	/* A signal handler may have forked since the hook was entered. */
 	if (!config_alive(config))
 		return 0;
 	buffer_begin(slot);
@@ -48,7 +49,8 @@ HT_NOINLINE uint64_t stream_room_made(const struct abi_config *config, struct ab
 
 uint64_t stream_mapping_stamp(const struct abi_config *config, const struct abi_slot *slot)
 {
-	/* A handler, or another thread, may have forbidden the clock since the hook was entered. */
+	/* A signal handler or another thread may have forbidden the clock since the hook was
+	 * entered. */
 	if (!config_recording(config))
 		return 0;
 	uint64_t tsc = abi_time_floor(sys_tsc()), last_tsc = slot->head.last_tsc;
@@ -73,8 +75,8 @@ void stream_put_mapping(const struct abi_config *config, struct abi_slot *slot,
 	for (unsigned i = 0; i < ABI_WORDS; i++)
 		at = encode_whole_word(at, i + 1, word[i]);
 	at = encode_thread(at, head->tid, head->key & (ABI_SLOT_DEAD - 1));
-	/* Counted afterwards: a thread that is killed in between leaves no count of what never
-	 * came. */
+	/* Counted after the commit: a thread killed in between must not leave a count without its
+	 * event. */
 	store_release(&head->committed,
 		load_relaxed(&head->committed) + (uint64_t)(at - slot->buffer) - used);
 	count_add(&head->mappings, 1);

@@ -25,20 +25,20 @@ struct stream_event {
 _Static_assert(ABI_EVENT_MAX_BYTES >= 2 + 8 + 8 + 8 + 4, "the longest event");
 
 /*
- * What lies in the buffer. A process that shares the target's memory and thread pointer may write
- * the same slot; then the words mean nothing, but no index made of them may leave the buffer.
+ * Bytes used in the buffer. A process that shares the target's memory and thread pointer may write
+ * the same slot; the words are then garbage, but no index computed from them may leave the buffer.
  */
 static inline uint64_t stream_used(const struct abi_slot_head *head)
 {
 	return load_relaxed(&head->committed) - load_relaxed(&head->buffer_start);
 }
 
-/* stream_room where there is none: the buffer is handed over, or begins. */
+/* The slow path of stream_room: hands the buffer over, or begins a new one. */
 uint64_t stream_room_made(const struct abi_config *config, struct abi_slot *slot);
 
 /*
- * Makes room for `bytes` behind those in use, whose number it returns; 0 in a forked child, and
- * where nothing is recorded any more.
+ * Makes room for `bytes` in the buffer and returns the number of bytes used. 0 in a forked child
+ * and after recording has stopped.
  */
 static inline uint64_t stream_room(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t bytes)
@@ -48,7 +48,7 @@ static inline uint64_t stream_room(
 	return ht_likely(has_room) ? used : stream_room_made(config, slot);
 }
 
-/* Which fields an event has; known where it is put, so that each kind gets code of its own. */
+/* The fields of an event; a compile-time constant, so that each kind gets its own code. */
 enum stream_shape {
 	STREAM_MARK,
 	STREAM_FREED,
@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void stream_put_block(
 	stream_put_shape(config, slot, event, STREAM_BLOCK);
 }
 
-/* The one of the three that is for the event's kind. */
+/* Calls the one of the three for the event's kind. */
 static inline void stream_put(
 	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
 {
@@ -128,31 +128,33 @@ static inline void stream_put(
 		stream_put_block(config, slot, event);
 }
 
-/* What was done to a mapping. */
+/* A change of a mapping. */
 struct stream_mapping {
 	enum abi_mapping_call call;
-	uint64_t tsc; /* of stream_mapping_stamp */
+	uint64_t tsc; /* from stream_mapping_stamp */
 	uint64_t addr, length;
 	uint32_t protect, flags;
 	uint32_t stack; /* node id; 0: none */
 };
 
-/* The time of a mapping: behind everything that this thread has got from others. */
+/* The time of a change of a mapping: read after everything that this thread has received from
+ * others. */
 uint64_t stream_mapping_stamp(const struct abi_config *config, const struct abi_slot *slot);
-/* As the three above, but of a mapping, and stamped already. */
+/* As the three above, for a mapping whose time is already taken. */
 void stream_put_mapping(const struct abi_config *config, struct abi_slot *slot,
 	const struct stream_mapping *mapping);
 
-/* Is `addr` a block whose allocation is among the last events of this stream? Then the free of it
- * needs no size. */
+/* Is `addr` a block whose allocation is among the last events of this stream? Then its free needs
+ * no size. */
 static inline bool stream_allocated(const struct abi_slot *slot, uint64_t addr)
 {
 	uint64_t recent = slot->head.recent[abi_recent_index(addr)];
 	return (recent & ~ENCODE_SMALL) == (addr | ENCODE_ALLOCATED);
 }
 
-/* The events from here on are those of the slot's present tid. */
+/* Appends a THREAD event: the following events belong to the slot's current tid. */
 void stream_announce(const struct abi_config *config, struct abi_slot *slot);
 
-/* Begins a new buffer: an owner that never came back may have left the delta state half written. */
+/* Begins a new buffer, because an owner that never returned may have left the delta state half
+ * written. */
 void stream_restart(const struct abi_config *config, struct abi_slot *slot);

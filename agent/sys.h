@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's only seam to the outside: system calls, thread pointer, clock. Calls return the
- * kernel's own value, negative for an error; errno does not exist here. The hosted build finds
- * tests/hosted/agent/sys.h instead.
+ * The agent's only access to the kernel and the processor: system calls, thread pointer, clock.
+ * Calls return the kernel's own value, negative for an error; errno does not exist here. The hosted
+ * build finds tests/hosted/agent/sys.h instead.
  */
 #pragma once
 
@@ -101,7 +101,7 @@ static inline long sys_gettid(void)
 #define SYS_SS_DISABLE	  2
 #define SYS_SS_AUTODISARM 0x80000000u
 
-/* Of the thread's signal stack. Not to be had: as if the caller ran on it. */
+/* SS_* flags of the thread's signal stack; SS_ONSTACK if the kernel does not return them. */
 static inline int32_t sys_signal_stack_flags(void)
 {
 	struct {
@@ -112,7 +112,7 @@ static inline int32_t sys_signal_stack_flags(void)
 	return sys_call5(SYS_SIGALTSTACK, 0, (uint64_t)&old, 0, 0, 0) ? SYS_SS_ONSTACK : old.flags;
 }
 
-/* Whether the calling thread may not read the time stamp counter (PR_SET_TSC). */
+/* Is the calling thread forbidden to read the time stamp counter (PR_SET_TSC)? */
 static inline bool sys_tsc_forbidden(void)
 {
 	int32_t mode = 0;
@@ -120,7 +120,7 @@ static inline bool sys_tsc_forbidden(void)
 	return mode == SYS_TSC_SIGSEGV;
 }
 
-/* Where the thread control block really is; 0: not told. */
+/* The address of the thread control block as the kernel knows it; 0: unknown. */
 static inline uint64_t sys_thread_base(void)
 {
 	uint64_t base = 0;
@@ -140,7 +140,7 @@ static inline long sys_socket_cookie(int fd, uint64_t *ret)
 		(uint64_t)&bytes);
 }
 
-/* Waits until `fd` (negative: nothing) takes a message, at most `wait`. */
+/* Waits at most `wait` until `fd` takes a message; only waits if `fd` is negative. */
 static inline long sys_wait_writable(int fd, struct sys_timespec wait)
 {
 	struct {
@@ -165,7 +165,7 @@ static inline uint64_t sys_flags(void)
 	return __builtin_ia32_readeflags_u64();
 }
 
-/* The first word of the thread control block, which is its own address, or ought to be. */
+/* The first word of the thread control block; by the ABI, its own address. */
 static inline uint64_t sys_thread_pointer(void)
 {
 	uint64_t ret;
@@ -182,8 +182,8 @@ static inline uint64_t sys_tsc_early(void)
 }
 
 /*
- * The same, read after every earlier load has its value. rdtscp would do, but old processors and
- * some virtual machines lack it.
+ * The same, read after every earlier load has its value. rdtscp would do the same, but old
+ * processors and some virtual machines lack it.
  */
 static inline uint64_t sys_tsc(void)
 {

@@ -9,7 +9,8 @@
 #include "agent/stream.h"
 #include "agent/sys.h"
 
-/* A thread that finds no slot within so many probes gives up: the table is nine tenths full. */
+/* A thread that finds no slot within so many probes gives up: the table is then about nine tenths
+ * full. */
 #define THREAD_PROBES_MAX 128u
 
 static uint32_t tid_now(const struct abi_config *config, struct abi_slot *slot)
@@ -25,8 +26,8 @@ static uint32_t tid_now(const struct abi_config *config, struct abi_slot *slot)
 }
 
 /*
- * The slot has a new thread. The daemon reads incarnation, tid, incarnation: an odd one around the
- * tid makes sure that no bounds of the old thread are ever taken for the new one's.
+ * Gives the slot to a new thread. The daemon reads incarnation, tid, incarnation: the odd value
+ * around the tid prevents it from giving the old thread's stack bounds to the new one.
  */
 static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 {
@@ -51,8 +52,8 @@ static void slot_note_claim(const struct abi_config *config, const struct abi_sl
 }
 
 /*
- * Asked where a thread first appears: what it has forbidden itself before the attach (PR_SET_TSC)
- * can be seen from nowhere else. False: nothing is recorded from now on.
+ * Checked at a thread's first call: only the thread itself can see that it forbade itself the clock
+ * (PR_SET_TSC) before the attach. False: recording stops.
  */
 static bool clock_is_readable(const struct abi_config *config, struct abi_slot *slot)
 {
@@ -67,9 +68,9 @@ static bool clock_is_readable(const struct abi_config *config, struct abi_slot *
 }
 
 /*
- * Asked where a thread first appears: a program that makes one by a system call of its own, with an
- * allocator that needs none of it, gives it a thread control block as short as it likes, which need
- * not begin with its own address either.
+ * Checked at a thread's first call: a program that calls clone itself and whose allocator needs no
+ * thread-local storage may give the thread a short thread control block, which need not begin with
+ * its own address either.
  */
 static HT_NOINLINE bool tid_is_readable(const struct abi_config *config, struct abi_slot *slot)
 {
@@ -78,7 +79,7 @@ static HT_NOINLINE bool tid_is_readable(const struct abi_config *config, struct 
 	struct sys_iovec local = {&tid, sizeof(tid)}, remote = {(void *)at, sizeof(tid)};
 	if (!gate_enter(config, slot, &before))
 		return true;
-	/* Where a filter of the kernel's own forbids these calls, nothing is known. */
+	/* A seccomp filter may refuse these calls: then nothing is known. */
 	uint64_t base = sys_thread_base();
 	bool is_readable = !base || base == tcb;
 	if (is_readable && at / HT_PAGE_BYTES != tcb / HT_PAGE_BYTES)
@@ -87,17 +88,18 @@ static HT_NOINLINE bool tid_is_readable(const struct abi_config *config, struct 
 	return is_readable;
 }
 
-/* False: another thread has claimed it. `*ret` is NULL where this one cannot have a slot. */
+/* Claims the slot. False: another thread has claimed it. `*ret` is NULL if this thread cannot have
+ * a slot. */
 static bool slot_claim(const struct abi_config *config, struct abi_slot *slot, uint64_t seen,
 	uint64_t key, struct abi_slot **ret)
 {
 	*ret = NULL;
-	/* First: whoever sees the key must see the note. */
+	/* First: a reader that sees the key must also see this bit. */
 	slot_note_claim(config, slot);
 	if (!compare_swap(&slot->head.key, &seen, key))
 		return false;
-	/* Its last owner may have died inside a hook. A handler is not to take ours for that one
-	 * (hook_ended). */
+	/* The last owner may have died inside a hook. A signal handler must not take our claim for
+	 * that hook (hook_ended). */
 	store_release(&slot->head.entry_sp, 0);
 	slot_mark(slot, ABI_SLOT_RECORDING);
 	store_release(&slot->head.entry_sp, 0);
@@ -118,7 +120,7 @@ static bool slot_claim(const struct abi_config *config, struct abi_slot *slot, u
 	return true;
 }
 
-/* Finds the slot of `key` or claims one. NULL: there is none left, or none for this thread. */
+/* Finds the slot of `key` or claims one. NULL: none left, or this thread cannot have one. */
 static HT_NOINLINE struct abi_slot *slot_search(const struct abi_config *config, uint64_t key)
 {
 	uint64_t start = thread_slot_index(key);
@@ -165,9 +167,9 @@ static bool on_primary_stack(
 }
 
 /*
- * Whether the hook that marked the slot is gone without leaving: a signal handler jumped out of
- * it. Only within one stack do addresses tell what was called by what, and a signal stack may be
- * an array in some frame of the primary one.
+ * Did the hook that marked the slot end without leaving it, because a signal handler jumped out?
+ * Addresses show the order of calls only within one stack, and a signal stack may be an array in a
+ * frame of the primary one.
  */
 static HT_NOINLINE bool hook_abandoned(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t sp)
@@ -178,15 +180,17 @@ static HT_NOINLINE bool hook_abandoned(
 }
 
 /*
- * Whether the thread that marked the slot has ended within its hook (cancelled by a handler), and
- * this one has got its thread control block. A claim that a handler has interrupted has no place.
+ * Has the thread that marked the slot ended within its hook (cancelled by a handler), and does this
+ * one reuse its thread control block? A claim interrupted by a handler has entry_sp 0 and does not
+ * count.
  */
 static bool hook_ended(const struct abi_config *config, const struct abi_slot *slot, uint64_t tcb)
 {
 	return load_relaxed(&slot->head.entry_sp) != 0 && !thread_owns(config, slot, tcb);
 }
 
-/* No slot tells of the hook entered at `sp`, which may be on a stack of its own, and wait there. */
+/* Notes a hook without a slot, entered at `sp`, possibly on a stack of its own, where it may wait.
+ */
 static void note_unbooked(struct abi_slot_head *outer, uint64_t sp)
 {
 	if (!outer->unbooked_hi || sp < outer->unbooked_lo)
@@ -195,8 +199,8 @@ static void note_unbooked(struct abi_slot_head *outer, uint64_t sp)
 		store_release(&outer->unbooked_hi, sp);
 }
 
-/* The slow part of thread_enter: the thread's first slot is busy. So may be the one that is
- * returned. */
+/* The slow part of thread_enter: the thread's first slot is busy. The returned slot may be busy
+ * too. */
 static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 	const struct thread_frame *frame, struct abi_slot *outer, uint64_t tcb)
 {
@@ -207,7 +211,7 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 		if (slot->head.state == ABI_SLOT_IDLE || hook_ended(config, slot, tcb))
 			return slot;
 		if (hook_abandoned(config, slot, sp)) {
-			/* First: it is ours, and a handler is to see that. */
+			/* First, so that a signal handler sees that the slot is ours. */
 			store_release(&slot->head.entry_sp, sp);
 			store_release(&slot->head.abandoned, slot->head.abandoned + 1);
 			store_release(&slot->head.calling, 0);
@@ -239,7 +243,7 @@ HT_NOINLINE struct abi_slot *thread_enter_slow(
 	uint64_t tcb = sys_thread_pointer(), key = thread_key(tcb);
 	uint64_t sp = (uint64_t)frame->caller_stack;
 	struct abi_slot *slot = key && !thread_flags_are_odd() ? slot_find(config, key) : NULL;
-	/* A handler that interrupted the search may have forked. */
+	/* A signal handler that interrupted the search may have forked. */
 	if (!config_alive(config))
 		return NULL;
 	if (!slot) {
@@ -261,13 +265,13 @@ HT_NOINLINE struct abi_slot *thread_enter_slow(
 	slot_adopt(config, slot);
 	if (!config_alive(config))
 		return NULL;
-	/* A handler that came before the new tid took ours for the hook of a thread that has ended.
-	 */
+	/* A signal handler that ran before the new tid was stored took this hook for that of an
+	 * ended thread. */
 	thread_mark(slot, sp, ABI_SLOT_RECORDING);
 	if (has_ended)
 		store_release(&slot->head.calling, 0);
 	if (clock_is_readable(config, slot)) {
-		/* What has ended may have left the delta state half written. */
+		/* The ended hook may have left the delta state half written. */
 		if (has_ended)
 			stream_restart(config, slot);
 		else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which slot a call belongs to: found by thread pointer, one per nesting level; also the gate that
- * tells a nested call from a stale mark.
+ * Finds the slot of a call, by thread pointer and nesting level, and tells a nested call from a
+ * stale mark.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "agent/slot.h"
 #include "agent/sys.h"
 
-/* The frame of a hook, as __builtin_frame_address(0) gives it. */
+/* The frame of a hook, at __builtin_frame_address(0). */
 struct thread_frame {
 	uint64_t caller_fp;	 /* rbp of the hook's caller */
 	uint64_t caller_pc;	 /* return address */
@@ -21,26 +21,26 @@ static inline struct abi_slot *thread_slot_at(const struct abi_config *config, u
 	return config_slots(config) + (index & config->slot_mask);
 }
 
-/* Where the slot of `key` should be. */
+/* Index at which the search for the slot of `key` begins. */
 static inline uint64_t thread_slot_index(uint64_t key)
 {
 	return key * 0x9e3779b97f4a7c15ull >> 32;
 }
 
-/* Of the slots of the thread whose control block is at `tcb`. */
+/* The key, without nesting level, of the thread whose control block is at `tcb`. */
 static inline uint64_t thread_key(uint64_t tcb)
 {
 	return tcb & ~15ull;
 }
 
-/* Found by the address that is the slot's key: a thread that the program made with a copy of
- * another's first words, and nothing behind them, has the other's slot, and reads its tid. */
+/* Reads the tid at the address that is the slot's key. A thread that the program made with only a
+ * copy of another's first words has the other's key, and reads the other's tid. */
 static inline uint32_t thread_tid(const struct abi_config *config, uint64_t tcb)
 {
 	return load_relaxed((const uint32_t *)(tcb + config->tid_offset));
 }
 
-/* False: the slot's thread has ended, and this one has got its thread control block. */
+/* False: the slot's thread has ended and this one reuses its thread control block. */
 static inline bool thread_owns(
 	const struct abi_config *config, const struct abi_slot *slot, uint64_t tcb)
 {
@@ -48,9 +48,9 @@ static inline bool thread_owns(
 }
 
 /*
- * With the direction flag set the agent's copies would run down over what lies below; with
- * alignment checks its stores into the stream, which are not aligned, would be SIGBUS. Allocators
- * need neither, so a program may call them in that state, and the call is only forwarded.
+ * With the direction flag set, the agent's copies would run backwards over other memory; with
+ * alignment checks, its unaligned stores would raise SIGBUS. Allocators need neither flag clear, so
+ * a program may call them in that state: the hook only forwards the call.
  */
 static inline bool thread_flags_are_odd(void)
 {
@@ -58,9 +58,9 @@ static inline bool thread_flags_are_odd(void)
 }
 
 /*
- * Who jumps out anywhere in here leaves a slot that is free, or one of which it is known who has
- * it: a mark without a place would be believed for ever. Once more behind the mark: a handler may
- * have had the slot in between.
+ * A handler that jumps out anywhere in here leaves a slot that is free or whose owner is known: a
+ * mark without entry_sp would never be recognised as stale. entry_sp is stored again after the mark
+ * because a handler may have used the slot in between.
  */
 static inline void thread_mark(struct abi_slot *slot, uint64_t sp, enum abi_slot_state state)
 {
@@ -69,21 +69,22 @@ static inline void thread_mark(struct abi_slot *slot, uint64_t sp, enum abi_slot
 	store_release(&slot->head.entry_sp, sp);
 }
 
-/* The hook goes on into the real function. In a forked child the slot is the parent's. */
+/* Marks that the hook enters the real function. Does nothing in a forked child: the slot is the
+ * parent's. */
 static inline void thread_mark_real(const struct abi_config *config, struct abi_slot *slot)
 {
 	if (ht_likely(config_alive(config)))
 		slot_mark(slot, ABI_SLOT_IN_REAL);
 }
 
-/* thread_enter where anything is unlike the call before. */
+/* thread_enter if anything differs from the call before. */
 HT_MUST_CHECK
 struct abi_slot *thread_enter_slow(
 	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state);
 
 /*
- * Enters the hook called from `frame`: returns the slot to record in, in state `state`, or NULL
- * when the call is only to be forwarded (nothing to record, or the loss is counted already).
+ * Enters the hook called from `frame`. Returns the slot to record in, in state `state`, or NULL if
+ * the hook must only forward the call (nothing to record, or the loss is counted already).
  */
 HT_MUST_CHECK
 static inline struct abi_slot *thread_enter(

@@ -5,7 +5,7 @@
 #include "agent/follow.h"
 #include "agent/memo.h"
 
-/* trace_stack by the kept frames. 0: this stack cannot be kept. */
+/* trace_stack with the kept frames; 0: this stack cannot be kept. */
 static inline uint32_t stack_traced(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct abi_slot *slot, struct step_state state)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk that remembers. A slot keeps its thread's last stack; the next walk loads every word of
- * it that was used then, and where all are unchanged it takes the outer frames as they are.
+ * A walk that reuses the last stack. A slot keeps its thread's last stack; the next walk reloads
+ * every word that the last one used, and reuses the outer frames if their words are unchanged.
  *
  * A walk is a function of the caller's registers, the tables, and the words it loads. The kept
- * frames are of one snapshot, and a kept frame stands for the outer ones only if the walk arrives
- * at the very same pc, rsp and rbp: the result is that of walk_plain, at less cost.
+ * frames are of one snapshot, and the outer ones are reused only if the walk arrives at a kept
+ * frame with the same pc, rsp and rbp. So the result equals that of walk_plain, at less cost.
  */
 #pragma once
 
@@ -13,16 +13,16 @@
 #include "agent/walk.h"
 
 /*
- * The three ways beside that of the kept stack, the cheapest first. Each gives 0 where the next one
- * has to be gone, the last one never. They are called by the hook itself, so that each has the
- * stack for itself: hooks run on small ones.
+ * Three ways to get the stack when it is not the kept one, cheapest first. Each returns 0 if the
+ * next must be tried; the last never does. The hook calls each directly, so that their frames do
+ * not add up: hooks run on small stacks.
  */
 
-/* The stack is one of late. Frames are kept of the stack that ends at `hi`. */
+/* Finds the stack among the recent ones. Frames are kept of the stack that ends at `hi`. */
 uint32_t trace_stack_late(
 	struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi);
 
-/* The walk goes on from a kept frame, in a deep area where the thread has one (deep.h). */
+/* Walks until it meets a kept frame; in a deep area if the thread has one (deep.h). */
 uint32_t trace_stack_changed(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
 	uint64_t sp, uint64_t fp);
 
@@ -30,7 +30,7 @@ uint32_t trace_stack_changed(const struct abi_config *config, struct abi_slot *s
 uint32_t trace_stack_plain(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
 	uint64_t sp, uint64_t fp);
 
-/* trace_stack without looking at the kept stack first. */
+/* trace_stack if the stack is not the kept one. */
 static inline __attribute__((always_inline)) uint32_t trace_stack_other(
 	const struct abi_config *config, struct abi_slot *slot, struct walk_start start)
 {
@@ -41,9 +41,8 @@ static inline __attribute__((always_inline)) uint32_t trace_stack_other(
 }
 
 /*
- * The node id of the stack; what walk_plain and intern_stack give with the snapshot in force,
- * except where it has more than ABI_FRAMES_MAX frames (deep.h). Cut stacks and losses are counted
- * in the slot.
+ * The node id of the stack: that of walk_plain and intern_stack with the snapshot in force, unless
+ * the stack has more than ABI_FRAMES_MAX frames (deep.h). Counts cut stacks and losses in the slot.
  */
 static inline __attribute__((always_inline)) uint32_t trace_stack(
 	const struct abi_config *config, struct abi_slot *slot, struct walk_start start)

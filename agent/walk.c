@@ -3,10 +3,11 @@
 
 #include "agent/rules.h"
 
-/* Frames of the agent itself, in handlers that interrupted it: each level has a few. */
+/* Most frames of the agent in one stack, where handlers have interrupted it: each nesting level has
+ * a few. */
 #define WALK_HIDDEN_MAX 64u
 
-/* The daemon looks for the module of such a PC. */
+/* Asks the daemon to look for the module of a PC. */
 static HT_NOINLINE void report_unknown(const struct abi_config *config, uint64_t pc)
 {
 	struct abi_control *control = config_control(config);
@@ -14,7 +15,7 @@ static HT_NOINLINE void report_unknown(const struct abi_config *config, uint64_t
 	fetch_add(&control->unknown_pcs, 1);
 }
 
-/* Counts why the walk stopped, unless it came to the stack's end. */
+/* Counts why the walk stopped, unless it reached the stack's end. */
 static void count_result(struct abi_slot *slot, enum step_result result)
 {
 	uint64_t *trunc = slot->head.trunc;
@@ -39,7 +40,7 @@ static uint32_t frames_max(const struct abi_config *config)
 	return max > ABI_FRAMES_MAX ? ABI_FRAMES_MAX : max ? max : 1;
 }
 
-/* What the frame at `state` says that it runs; 0: nothing. */
+/* The function that the frame at `state` runs (abi_control.h, functions[]); 0: none. */
 static uint64_t function_of(const struct abi_config *config, struct stack *stack,
 	const struct step_state *state, uint32_t rule)
 {
@@ -49,7 +50,7 @@ static uint64_t function_of(const struct abi_config *config, struct stack *stack
 	return says ? word : 0;
 }
 
-/* As what the frame is written down. */
+/* The node's pc for the frame. */
 static uint64_t frame_of(const struct abi_snapshot *snapshot, struct stack *stack,
 	const struct step_state *state, uint32_t rule)
 {
@@ -92,7 +93,7 @@ uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *
 			result = STEP_END;
 	}
 	count_result(slot, result);
-	/* The caller is a frame whatever is known of it: it runs. */
+	/* The caller runs, so it is a frame even if nothing is known of it. */
 	if (count == 0) {
 		slot->frames[WALK_FUNCTIONS_MAX] = 0;
 		slot->frames[count++] = start->pc;

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Walks a thread's stack by unwind tables. Reads memory directly only on the thread's primary
- * stack; any other stack is copied by the kernel first. Never faults, whatever the tables or the
- * stack hold.
+ * stack; any other stack is copied by the kernel first. Never faults, even if tables or stack are
+ * garbage.
  */
 #pragma once
 
 #include "agent/step.h"
 #include "agent/thread.h"
 
-/* Where the walk begins: the caller of a hook, as if the hook had returned. */
+/* The registers at which a walk begins: those of a hook's caller, as if the hook had returned. */
 struct walk_start {
 	uint64_t pc;
 	uint64_t sp;
@@ -25,7 +25,7 @@ static inline struct walk_start walk_start_of(const struct thread_frame *frame)
 	};
 }
 
-/* The number of this slot's thread (abi_scripts_of); 0: it has none. */
+/* abi_scripts_of this slot's thread; 0: it has no number. */
 static inline uint64_t walk_scripts(
 	const struct abi_snapshot *snapshot, const struct abi_slot_head *head)
 {
@@ -41,18 +41,19 @@ static inline uint64_t walk_scripts(
 }
 
 /*
- * Writes the PCs of the frames (step.h), or what they run, innermost first, to slot->frames and
- * returns their number, 1 at least. A stack that is not whole is counted in slot->head.trunc.
- * `snapshot` NULL: the caller only.
+ * Writes the frames (step.h: PCs, or addresses of interpreted functions), innermost first, to
+ * slot->frames and returns their number, at least 1. Counts an incomplete stack in
+ * slot->head.trunc. `snapshot` NULL: only the caller.
  */
 uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct abi_slot *slot, const struct walk_start *start);
 
-/* Where walk_plain puts what each frame says that it runs (abi_control.h), as long as there are not
- * more frames. */
+/* walk_plain also stores the function that each frame runs (abi_control.h, functions[]), for stacks
+ * of at most this many frames. */
 #define WALK_FUNCTIONS_MAX (ABI_FRAMES_MAX / 2)
 
-/* Those of the `count` frames that it found last; NULL: nobody wants them, or there are more. */
+/* The functions of the `count` frames that walk_plain found last; NULL: the capture does not
+ * collect them, or the stack has more frames. */
 static inline const uint64_t *walk_functions(
 	const struct abi_config *config, const struct abi_slot *slot, uint32_t count)
 {
