@@ -11,15 +11,31 @@ const struct frame *callers_frame(const struct view *view, uint32_t node)
 	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
+/* A library that calls back: who called the library says more. */
+static bool is_passed_over(const struct view *view, uint32_t node)
+{
+	const uint32_t group = view->tree.node[node].group;
+	return !view->query.shows_wrappers && group != UINT32_MAX &&
+	       view->groups.group[group].is_wrapper;
+}
+
+static bool is_another(const struct frame *frame, const struct frame *caller)
+{
+	return caller && (!frame || !frame->function || caller->function != frame->function);
+}
+
 uint32_t callers_next(const struct view *view, uint32_t node)
 {
 	const struct frame *frame = callers_frame(view, node);
+	uint32_t first = 0;
 	for (uint32_t at = view->tree.node[node].parent; at; at = view->tree.node[at].parent) {
-		const struct frame *caller = callers_frame(view, at);
-		if (caller && (!frame || !frame->function || caller->function != frame->function))
+		if (!is_another(frame, callers_frame(view, at)))
+			continue;
+		if (!is_passed_over(view, at))
 			return at;
+		first = first ? first : at;
 	}
-	return 0;
+	return first;
 }
 
 /* Not one of the runtime's own, such as node:internal/timers. */
@@ -40,8 +56,7 @@ uint32_t callers_script(const struct view *view, uint32_t node)
 /* --- keys --------------------------------------------------------------------------------------
  */
 
-/* The next node that is another function: that of the parent, if the parent is the same function.
- */
+/* callers_next by the results of the nodes nearer to the root. */
 static uint32_t next_of(const struct view *view, const uint32_t *next, uint32_t node)
 {
 	const struct frame *frame = callers_frame(view, node);
@@ -51,8 +66,14 @@ static uint32_t next_of(const struct view *view, const uint32_t *next, uint32_t 
 		return 0;
 	if (!caller)
 		return callers_next(view, node);
-	return frame && frame->function && caller->function == frame->function ? next[parent]
-									       : parent;
+	if (!is_another(frame, caller))
+		return next[parent];
+	if (!is_passed_over(view, parent))
+		return parent;
+	uint32_t at = next[parent];
+	if (at && !is_passed_over(view, at) && !is_another(frame, callers_frame(view, at)))
+		at = next[at];
+	return at && !is_passed_over(view, at) ? at : parent;
 }
 
 static struct callers_key key_of(

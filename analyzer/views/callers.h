@@ -8,7 +8,8 @@
 
 /* The frame of a node; NULL: the root, or stacks that were folded. */
 const struct frame *callers_frame(const struct view *view, uint32_t node);
-/* The next node towards the root that is another function; 0: there is none. */
+/* The next node towards the root that is another function, and of no library that only calls back,
+ * if there is one that is not; 0: there is none. */
 uint32_t callers_next(const struct view *view, uint32_t node);
 /* The function of the user's script that a chain of the runtime's code comes from; 0: there is
  * none, or `node` is in it. */

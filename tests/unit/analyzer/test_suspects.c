@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/views/callers.h"
 #include "tests/unit/analyzer/scene.h"
 
 #define STEP_NS 50000000u
@@ -226,6 +227,39 @@ START_TEST(a_script_tells_sites_apart)
 }
 END_TEST
 
+/* A library that calls back is not the caller; its ways do not tell sites apart. */
+START_TEST(a_library_that_calls_back_is_passed_over)
+{
+	static const char each[] = "std::for_each<int*>(int*, int*)";
+	struct callers_key *key;
+	begin_sites();
+	const uint32_t serve = node(0, 1, "serve");
+	const uint32_t stack[] = {node(node(serve, 3, each), 4, "add"),
+		node(node(node(serve, 5, "std::sort<int*>(int*, int*)"), 3, each), 4, "add"),
+		/* "add" calls itself through the library, and is called by nothing else. */
+		node(node(node(serve, 4, "add"), 3, each), 4, "add"),
+		node(node(0, 3, each), 6, "first")};
+	leak(stack, HT_ARRAY_SIZE(stack));
+	ck_assert_uint_eq(suspects.count, 2);
+	ck_no_err(callers_keys(view, &key));
+	for (size_t i = 0; i < suspects.count; i++) {
+		const uint32_t at = view->row[suspects.entry[i].row].node;
+		const struct frame *caller = callers_frame(view, callers_next(view, at));
+		const bool is_add = !strcmp(callers_frame(view, at)->function, "add");
+		ck_assert_uint_eq(suspects.entry[i].chains, is_add ? 3 : 1);
+		/* At the root of a chain libraries are left out. */
+		ck_assert(is_add ? !strcmp(caller->function, "serve") : !caller);
+	}
+	for (uint32_t at = 1; at < view->tree.count; at++) {
+		const uint32_t next = callers_next(view, at);
+		ck_assert_ptr_eq(
+			key[at].function, next ? callers_frame(view, next)->function : NULL);
+	}
+	free(key);
+	end();
+}
+END_TEST
+
 /* 10 s of one stack and 50 s of the other, or a minute of both. */
 static void leak_by_turns(uint32_t first, uint32_t second, bool at_once)
 {
@@ -441,8 +475,9 @@ START_TEST(a_library_that_comes_back_is_one_module)
 END_TEST
 
 HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
-	a_function_that_was_inlined_is_its_caller, a_leak_does_not_hide_behind_other_chains,
-	a_leak_beside_a_cache_of_the_same_function, a_leak_does_not_hide_behind_other_sizes,
-	a_library_that_comes_back_is_one_module, chains_with_one_caller_are_one_site,
-	a_script_tells_sites_apart, what_grows_comes_first, rows_without_memory_have_no_class,
-	what_is_freed_behind_the_window_does_not_grow, nothing_recorded_has_no_suspects)
+	a_function_that_was_inlined_is_its_caller, a_library_that_calls_back_is_passed_over,
+	a_leak_does_not_hide_behind_other_chains, a_leak_beside_a_cache_of_the_same_function,
+	a_leak_does_not_hide_behind_other_sizes, a_library_that_comes_back_is_one_module,
+	chains_with_one_caller_are_one_site, a_script_tells_sites_apart, what_grows_comes_first,
+	rows_without_memory_have_no_class, what_is_freed_behind_the_window_does_not_grow,
+	nothing_recorded_has_no_suspects)
