@@ -5,37 +5,37 @@
 
 #define CHANGE_NS CLOCK_NS_PER_S
 
-/* A thread that ends in our hands does so because its process ends, or execs in another thread: it
- * ends first. */
-static enum proc_change await_change(const struct session *s, const struct ht_err *err)
+/* A held thread ends because its process ends or execs in another thread. The thread ends first. */
+static enum proc_change await_change(const struct proc *proc, const struct ht_err *err)
 {
 	uint64_t deadline = clock_mono_ns() + CHANGE_NS;
-	enum proc_change change = proc_changed(&s->survey.proc);
+	enum proc_change seen = proc_changed(proc);
 
-	while (err && err->code == HT_ERR_TARGET_GONE && change == PROC_SAME &&
+	while (err && err->code == HT_ERR_TARGET_GONE && seen == PROC_SAME &&
 		clock_mono_ns() < deadline) {
 		clock_sleep_ns(CLOCK_NS_PER_MS);
-		change = proc_changed(&s->survey.proc);
+		seen = proc_changed(proc);
 	}
-	return change;
+	return seen;
 }
 
-/* What it became may have ended, too, before anybody looked: that one is another program's end. */
-enum rec_end_reason change_reason(const struct session *s, enum proc_change change)
+/* If the new program ended before heaptap looked, the kernel shows an end, not an exec. */
+enum rec_end_reason change_reason(const struct change *change, enum proc_change seen)
 {
-	return change == PROC_EXECED || s->has_execed ? REC_END_TARGET_EXEC : REC_END_TARGET_EXIT;
+	return seen == PROC_EXECED || change->has_execed ? REC_END_TARGET_EXEC
+							 : REC_END_TARGET_EXIT;
 }
 
-bool change_noticed(struct session *s, struct ht_err **err)
+bool change_noticed(struct change *change, struct ht_err **err)
 {
-	enum proc_change change = s->target_gone ? PROC_SAME : await_change(s, *err);
-	if (change != PROC_SAME) {
-		s->target_gone = true;
-		s->report->ended = change_reason(s, change);
+	enum proc_change seen = change->is_gone ? PROC_SAME : await_change(change->proc, *err);
+	if (seen != PROC_SAME) {
+		change->is_gone = true;
+		*change->ended = change_reason(change, seen);
 	}
-	if (s->target_gone) {
+	if (change->is_gone) {
 		ht_err_free(*err);
 		*err = NULL;
 	}
-	return s->target_gone;
+	return change->is_gone;
 }

@@ -326,7 +326,7 @@ static struct ht_err *look(struct session *s, uint64_t until_tsc, bool for_worke
 
 static bool is_watched(const struct session *s)
 {
-	return s->names && s->interpreted.code.bytes && !s->target_gone;
+	return s->names && s->interpreted.code.bytes && !s->change.is_gone;
 }
 
 static struct ht_err *drain(struct session *s, bool for_workers)

@@ -21,8 +21,8 @@ struct ht_err *interpreted_drain(struct session *s);
 /* The same, and looks for workers. Called each tick. */
 HT_MUST_CHECK
 struct ht_err *interpreted_follow(struct session *s);
-/* receiver_drain_last; whether the agent can write no more is what session.mapped and target_gone
- * say. */
+/* receiver_drain_last; whether the agent can write no more is what session.mapped and
+ * change.is_gone say. */
 HT_MUST_CHECK
 struct ht_err *interpreted_drain_last(struct session *s);
 /* Closes what is open. Before the names go. */

@@ -11,22 +11,22 @@
 #define NAMES_BYTES 96u
 #define KEPT_BYTES  200u
 
-/* The function whose calls the thunk sees; NULL: none that is known. */
-static const char *name_of(const struct session *s, size_t thunk)
+/* The function whose calls the thunk sees; NULL: unknown. */
+static const char *name_of(const struct image *image, size_t thunk)
 {
-	unsigned hook = thunk < s->image.thunk_count ? s->image.thunk[thunk].hook : ABI_TAP_COUNT;
+	unsigned hook = thunk < image->thunk_count ? image->thunk[thunk].hook : ABI_TAP_COUNT;
 	return hook < ABI_TAP_COUNT ? hook_name((enum abi_hook)hook) : NULL;
 }
 
 /* "free, malloc", or "allocator functions" where not all are known or there are too many. */
-static void name_functions(const struct session *s, uint64_t thunks, char ret[NAMES_BYTES])
+static void name_functions(const struct image *image, uint64_t thunks, char ret[NAMES_BYTES])
 {
 	size_t length = 0;
 	ret[0] = '\0';
 	for (size_t i = 0; i < ABI_THUNK_MAX; i++) {
 		if (!(thunks >> i & 1))
 			continue;
-		const char *name = name_of(s, i);
+		const char *name = name_of(image, i);
 		if (name && length + strlen(name) + 3 < NAMES_BYTES) {
 			length += (size_t)snprintf(ret + length, NAMES_BYTES - length, "%s%s",
 				length ? ", " : "", name);
@@ -39,12 +39,12 @@ static void name_functions(const struct session *s, uint64_t thunks, char ret[NA
 		snprintf(ret, NAMES_BYTES, "allocator functions");
 }
 
-static void say_what_keeps_it(
-	const struct session *s, const struct detach_report *result, char ret[KEPT_BYTES])
+static void describe_what_keeps_it(
+	const struct image *image, const struct detach_report *result, char ret[KEPT_BYTES])
 {
 	char names[NAMES_BYTES];
 	if (result->escaped) {
-		name_functions(s, result->found.thunks, names);
+		name_functions(image, result->found.thunks, names);
 		snprintf(ret, KEPT_BYTES, "the program keeps addresses of %s", names);
 	} else if (result->unread_bytes) {
 		snprintf(ret, KEPT_BYTES,
@@ -58,18 +58,18 @@ static void say_what_keeps_it(
 	}
 }
 
-void leftpage_note(struct session *s, const struct detach_report *result)
+void leftpage_note(
+	struct leftpage *left, const struct detach_report *result, struct session_report *report)
 {
-	struct session_report *report = s->report;
-	pid_t pid = s->options->pid;
+	pid_t pid = left->proc->pid;
 	char kept[KEPT_BYTES], goes[KEPT_BYTES];
 
-	report->page = s->image.thunks;
-	say_what_keeps_it(s, result, kept);
-	if (s->options->linger_ns && result->found.count && !linger_reaches(pid)) {
-		s->linger.time_ns = report->linger_ns = s->options->linger_ns;
+	report->page = left->image->thunks;
+	describe_what_keeps_it(left->image, result, kept);
+	if (left->linger_ns && result->found.count && !linger_reaches(pid)) {
+		left->plan.time_ns = report->linger_ns = left->linger_ns;
 		linger_plan_add(
-			&s->linger, pid, s->survey.proc.start_ticks, report->page, &result->found);
+			&left->plan, pid, left->proc->start_ticks, report->page, &result->found);
 		snprintf(goes, sizeof(goes),
 			"if the program drops these addresses within %.3g s, heaptap removes the "
 			"page; later, `heaptap cleanup -p %d` or the next capture does",
@@ -85,17 +85,17 @@ void leftpage_note(struct session *s, const struct detach_report *result)
 		kept, goes);
 }
 
-void leftpage_add_children(struct session *s)
+void leftpage_add_children(struct leftpage *left, struct session_report *report)
 {
-	const struct children_report *children = &s->report->children;
-	if (!s->options->linger_ns)
+	const struct children_report *children = &report->children;
+	if (!left->linger_ns)
 		return;
 	for (size_t i = 0; i < children->pages && i < CHILDREN_NAMED_MAX; i++) {
 		const struct children_page *page = &children->page[i];
 		if (linger_reaches(page->pid))
 			continue;
-		linger_plan_add(&s->linger, page->pid, page->start_ticks, page->page, NULL);
-		s->linger.time_ns = s->report->linger_ns = s->options->linger_ns;
+		linger_plan_add(&left->plan, page->pid, page->start_ticks, page->page, NULL);
+		left->plan.time_ns = report->linger_ns = left->linger_ns;
 	}
 }
 

@@ -22,40 +22,40 @@ struct ht_err *remains_add_of(struct ht_err *err, struct ht_err *left)
 	return err;
 }
 
-void remains_add_heir(const struct session *s, char *why, size_t bytes)
+void remains_add_heir(const struct remains *remains, char *why, size_t bytes)
 {
 	char heir[REMAINS_HEIR_BYTES];
 	size_t length = strlen(why);
-	guardian_prospect(&s->guardian, s->options->pid, heir, sizeof(heir));
+	guardian_prospect(remains->guardian, remains->pid, heir, sizeof(heir));
 	snprintf(why + length, bytes - length, "; %s", heir);
 }
 
-struct ht_err *remains_of(const struct session *s, const char *why)
+struct ht_err *remains_of(const struct remains *remains, const char *why)
 {
-	pid_t pid = s->options->pid;
-	if (s->image.local)
+	pid_t pid = remains->pid;
+	if (remains->image->local)
 		return ht_err_new(HT_ERR_INCOMPLETE,
 			"heaptap's code, mapped at %lx, or its attach code, at %lx, stays in "
 			"process %d: %s",
-			(unsigned long)s->image.base, (unsigned long)s->slack.addr, pid, why);
+			(unsigned long)remains->image->base, (unsigned long)remains->slack->addr,
+			pid, why);
 	return ht_err_new(HT_ERR_INCOMPLETE,
 		"the attach code behind the code at %lx, and memory named " OURS_FILE
 		"%d, may stay in process %d: %s",
-		(unsigned long)s->slack.addr, getpid(), pid, why);
+		(unsigned long)remains->slack->addr, getpid(), pid, why);
 }
 
-struct ht_err *remains_of_detach(const struct session *s)
+struct ht_err *remains_of_detach(const struct remains *remains, const struct session_report *report)
 {
-	const struct session_report *report = s->report;
 	if (!report->detached || !report->why[0])
 		return NULL;
 	if (report->level == DETACH_INCOMPLETE)
-		return remains_of(s, report->why);
-	/* A page stays, and `why` says for what. */
+		return remains_of(remains, report->why);
+	/* `why` names the page and what keeps it. */
 	if (report->level == DETACH_TOMBSTONE)
 		return ht_err_new(HT_ERR_INCOMPLETE, "%s", report->why);
 	return ht_err_new(HT_ERR_INCOMPLETE,
 		"heaptap has left process %d again, but something is not as it was: %s; `heaptap "
 		"verify -p %d` checks once more",
-		s->options->pid, report->why, s->options->pid);
+		remains->pid, report->why, remains->pid);
 }

@@ -95,7 +95,7 @@ struct ht_err *scripts_finish(struct session *s)
 	if (!s->names)
 		return NULL;
 	struct ht_err *err = NULL;
-	if (!s->target_gone)
+	if (!s->change.is_gone)
 		err = v8_names_look_up_rest(s->names, clock_mono_ns() + REST_NS);
 	struct v8_names_counts counts = v8_names_counts(s->names);
 	s->report->script_places = counts.seen + counts.dropped;

@@ -255,7 +255,7 @@ static struct ht_err *take_out(struct session *s)
 		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
 	if (!err)
 		err = detach_unmap(&detach, &result);
-	if (change_noticed(s, &err))
+	if (change_noticed(&s->change, &err))
 		return NULL;
 	report->detach_ns = clock_mono_ns() - start;
 	err = permission_lost(&s->survey.proc, err);
@@ -265,7 +265,7 @@ static struct ht_err *take_out(struct session *s)
 		ht_err_free(err);
 	}
 	if (result.level == DETACH_INCOMPLETE)
-		remains_add_heir(s, result.why, sizeof(result.why));
+		remains_add_heir(&s->remains, result.why, sizeof(result.why));
 	report->detached = true;
 	report->level = result.level;
 	memcpy(report->why, result.why, sizeof(report->why));
@@ -283,8 +283,8 @@ static struct ht_err *take_out(struct session *s)
 		snprintf(report->why, sizeof(report->why), "%s",
 			residue_difference(&report->verify));
 	if (result.level == DETACH_TOMBSTONE)
-		leftpage_note(s, &result);
-	if (change_noticed(s, &err))
+		leftpage_note(&s->leftpage, &result, report);
+	if (change_noticed(&s->change, &err))
 		report->detached = false;
 	return err;
 }
@@ -304,40 +304,6 @@ static struct ht_err *finish_events(struct session *s)
 	sink_flush(s->sink);
 	err = scripts_finish(s);
 	return err ? err : receiver_put_totals(s->receiver);
-}
-
-static void fill_totals(struct session *s)
-{
-	struct receiver_totals totals = {0};
-	struct session_report *report = s->report;
-
-	if (s->receiver)
-		totals = receiver_totals(s->receiver);
-
-	report->events = totals.events;
-	report->nested_events = totals.nested;
-	report->threads = totals.threads;
-	report->damage = totals.damage;
-	report->sample_bytes = s->options->sample_bytes;
-	report->mappings = totals.mappings;
-	report->dropped_events = sink_dropped_events(s->sink) + totals.samples_lost;
-	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
-		report->dropped_events += totals.lost[i];
-	for (size_t i = 0; i < ABI_TRUNC_COUNT; i++)
-		report->truncated_stacks += totals.trunc[i];
-}
-
-static void fill_output(struct session *s)
-{
-	struct session_report *report = s->report;
-	const char *problem = sink_problem(s->sink);
-
-	report->sink_state = sink_state(s->sink);
-	snprintf(report->sink_problem, sizeof(report->sink_problem), "%s", problem ? problem : "");
-	snprintf(report->symbols_problem, sizeof(report->symbols_problem), "%s",
-		sink_append_problem(s->sink));
-	report->trace_bytes = sink_bytes(s->sink);
-	report->trace_finished = report->sink_state != STORE_BROKEN && report->trace_bytes > 0;
 }
 
 static struct ht_err *put_left(struct session *s)
@@ -379,8 +345,9 @@ static struct ht_err *finish_trace(struct session *s)
 		session_progress(s, "looking up names");
 	if (!err)
 		outlet_finish(s);
-	fill_totals(s);
-	fill_output(s);
+	report_fill_totals(report, s->receiver, s->sink);
+	report->sample_bytes = s->options->sample_bytes;
+	report_fill_output(report, s->sink);
 	err = ht_err_first(s->pump_error, err);
 	s->pump_error = NULL;
 	return err;
@@ -407,9 +374,9 @@ static void release(struct session *s)
 	if (s->report->detached && s->report->level == DETACH_TOMBSTONE)
 		image_keep_thunks(&s->image);
 	image_deinit(&s->image);
-	if ((s->mapped && !s->target_gone) || s->report->children.pending)
+	if ((s->mapped && !s->change.is_gone) || s->report->children.pending)
 		guardian_leave(&s->guardian);
-	else if (!guardian_dismiss_to_linger(&s->guardian, &s->linger, GUARDIAN_PATIENCE_NS))
+	else if (!guardian_dismiss_to_linger(&s->guardian, &s->leftpage.plan, GUARDIAN_PATIENCE_NS))
 		s->report->guardian_left = s->guardian.pid;
 	outlet_close(s);
 	residue_destroy(s->residue);
@@ -442,25 +409,25 @@ static struct ht_err *recover(struct session *s)
 		return NULL;
 	if (!failed && report.detach.level == DETACH_TOMBSTONE)
 		return ht_err_new(HT_ERR_INCOMPLETE, "%s", why);
-	remains_add_heir(s, why, sizeof(report.detach.why));
-	return remains_of(s, why);
+	remains_add_heir(&s->remains, why, sizeof(report.detach.why));
+	return remains_of(&s->remains, why);
 }
 
 /* After a failed attach: nothing may be left. */
 static struct ht_err *roll_back(struct session *s)
 {
-	if (!s->slack_written || s->target_gone)
+	if (!s->slack_written || s->change.is_gone)
 		return NULL;
 	if (!s->image.local || !journal_is_begun(&s->journal))
 		return recover(s);
 	struct ht_err *err = take_out(s);
-	return err ? err : remains_of_detach(s);
+	return err ? err : remains_of_detach(&s->remains, s->report);
 }
 
 /* As long as the target has something left, so will each new child: it is the guardian's then. */
 static struct ht_err *clean_children(struct session *s)
 {
-	if (!s->slack_written || (s->mapped && !s->target_gone))
+	if (!s->slack_written || (s->mapped && !s->change.is_gone))
 		return NULL;
 	struct ht_err *err = children_clean(
 		&(struct children_options){.target = &s->survey.proc,
@@ -469,7 +436,7 @@ static struct ht_err *clean_children(struct session *s)
 			.slack = &s->slack,
 			.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns},
 		&s->report->children);
-	leftpage_add_children(s);
+	leftpage_add_children(&s->leftpage, s->report);
 	return err;
 }
 
@@ -482,7 +449,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	steered_detaching(s);
 	if (s->options->forks)
 		s->options->forks->settle(s->options->forks, &s->shown);
-	if (!change_noticed(s, &window)) {
+	if (!change_noticed(&s->change, &window)) {
 		if (window)
 			s->report->ended = REC_END_ERROR;
 		session_progress(s, "detaching");
@@ -497,7 +464,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	/* The output may take its time, and nobody is to have something of ours meanwhile. */
 	err = ht_err_first(err, clean_children(s));
 	err = ht_err_first(err, finish_trace(s));
-	return err ? remains_add_of(err, remains_of_detach(s)) : NULL;
+	return err ? remains_add_of(err, remains_of_detach(&s->remains, s->report)) : NULL;
 }
 
 static struct ht_err *attach(struct session *s)
@@ -530,7 +497,7 @@ static bool gone_meanwhile(struct session *s, struct ht_err **err)
 		*err = NULL;
 		return true;
 	}
-	return *err && s->survey.proc.pid && change_noticed(s, err);
+	return *err && s->survey.proc.pid && change_noticed(&s->change, err);
 }
 
 /* What the trace may hold by now is no capture. */
@@ -544,7 +511,7 @@ static struct ht_err *let_go(struct session *s)
 {
 	const struct session_child *child = s->options->child;
 	struct ht_err *err = child && child->let_go ? child->let_go(child->context) : NULL;
-	s->target_gone = err != NULL;
+	s->change.is_gone = err != NULL;
 	return err;
 }
 
@@ -559,11 +526,11 @@ static struct ht_err *capture(struct session *s)
 		"attaching to %d (%s): %zu addresses of allocator functions in %zu modules",
 		s->options->pid, s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
-	if (err && !change_noticed(s, &err))
+	if (err && !change_noticed(&s->change, &err))
 		err = remains_add_of(err, roll_back(s));
-	if (err && !change_noticed(s, &err))
+	if (err && !change_noticed(&s->change, &err))
 		return discard(s, err);
-	if (s->target_gone)
+	if (s->change.is_gone)
 		return s->slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);
 	err = let_go(s);
 	if (err)
@@ -585,6 +552,12 @@ struct ht_err *session_run(const struct session_options *options, struct session
 
 	*ret = (struct session_report){0};
 	session.phase_ns = session.start_ns;
+	session.change = (struct change){.proc = &session.survey.proc, .ended = &ret->ended};
+	session.remains =
+		(struct remains){options->pid, &session.image, &session.slack, &session.guardian};
+	session.leftpage = (struct leftpage){.proc = &session.survey.proc,
+		.image = &session.image,
+		.linger_ns = options->linger_ns};
 	session.shown = (struct session_target){.proc = &session.survey.proc,
 		.image = &session.image,
 		.journal = &session.journal,

@@ -2,16 +2,20 @@
  *
  * The state of a capture, for the orchestrator (session.c) and the steps that use several parts of
  * it. A step that uses one part receives that part alone: heapread.c, loads.c, memory.c,
- * records.c, asked.c.
+ * records.c, asked.c, change.c, leftpage.c, remains.c.
  */
 #pragma once
 
+#include "attach/capture/change.h"
 #include "attach/capture/handover.h"
 #include "attach/capture/heapread.h"
+#include "attach/capture/leftpage.h"
 #include "attach/capture/loads.h"
 #include "attach/capture/memory.h"
+#include "attach/capture/options.h"
 #include "attach/capture/records.h"
-#include "attach/capture/session.h"
+#include "attach/capture/remains.h"
+#include "attach/capture/report.h"
 #include "attach/capture/symbols.h"
 #include "attach/capture/tap.h"
 #include "attach/capture/watch.h"
@@ -75,9 +79,8 @@ struct session {
 	struct tap tap;
 	struct heapread heapread;
 	struct loads loads;
-	unsigned holds;	 /* of threads that were about to exec */
-	bool has_execed; /* one of these was seen to; what it became may have ended */
-	bool is_ending;	 /* the window's end was asked for, and waits for a reading of the heap */
+	unsigned holds; /* of threads that were about to exec */
+	bool is_ending; /* the window's end was asked for, and waits for a reading of the heap */
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t phase_ns;	  /* when the present phase began */
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
@@ -85,8 +88,9 @@ struct session {
 	uint64_t next_seccomp_ns;     /* when to look for filters again */
 	struct glance glance;	      /* while the window is open */
 	struct memory_figures memory; /* likewise */
-	bool target_gone;
-	struct linger_plan linger; /* for the guardian, when all is done */
+	struct change change;
+	struct leftpage leftpage;
+	struct remains remains;
 };
 
 /* Says what is being done, to a person who waits. */

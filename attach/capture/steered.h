@@ -5,7 +5,9 @@
  */
 #pragma once
 
-#include "attach/capture/session.h"
+#include <stdbool.h>
+
+#include "format/base.h"
 
 struct session;
 struct steered;

@@ -136,7 +136,7 @@ static void hold_exec(struct session *s)
 	if (!child || !child->hold || !config->follow ||
 		!asked_by(&s->image, &s->survey.proc, false, &ask))
 		return;
-	s->has_execed |= child->hold(child->context, &ask);
+	s->change.has_execed |= child->hold(child->context, &ask);
 	follow_answer(&ask);
 	if (++s->holds == HOLDS_MAX)
 		__atomic_store_n(&config->follow, 0, __ATOMIC_RELEASE);
@@ -213,8 +213,8 @@ static enum turn judge_turn(
 	enum proc_change change = glance_changed(&s->glance);
 
 	if (change != PROC_SAME) {
-		*ret = change_reason(s, change);
-		s->target_gone = true;
+		*ret = change_reason(&s->change, change);
+		s->change.is_gone = true;
 	} else if (signalled) {
 		*ret = REC_END_SIGNAL;
 	} else if (steered_take_stop(s)) {
@@ -365,9 +365,9 @@ struct ht_err *window_run(struct session *s)
 		err = pump(s);
 	loads_listen(&s->loads, false);
 	s->report->untapped_modules += loads_end(&s->loads);
-	if (!err && !s->target_gone)
+	if (!err && !s->change.is_gone)
 		err = watch_names(s->watch);
-	err = ht_err_first(err, memory_end(&s->memory, s->target_gone));
+	err = ht_err_first(err, memory_end(&s->memory, s->change.is_gone));
 	glance_close(&s->glance);
 	return err;
 }

@@ -10,7 +10,7 @@
 /* The agent makes no system call from now on. */
 void window_forbid_calls(struct session *s);
 
-/* Runs the window; report->ended says why it ended, session.target_gone whether there is a target
- * left. */
+/* Runs the window; report->ended says why it ended, session.change.is_gone whether there is a
+ * target left. */
 HT_MUST_CHECK
 struct ht_err *window_run(struct session *s);

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/capture/session.h"
+#include "attach/capture/report.h"
 
 /* Prints on standard error: the result of the comparison, warnings, the trace, the next command.
  * `verbose` adds each of the six checks, times and counts. */
