@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the agent's parts cost, one by one, beside what nobody can do without: a call through a
- * pointer, a cache miss, a message of 64 KiB. The agent's object files are those that are shipped;
- * only the target around them is made up (stage.h).
+ * Measures the cost of each part of the agent, beside costs that no profiler avoids: a call through
+ * a pointer, a cache miss, a message of 64 KiB. Links the agent's object files as shipped; only the
+ * target around them is simulated (stage.h).
  *
  * usage: parts [-s] [PART...]      -s: short samples
  *
- * Prints for each part: name, what is measured, nanoseconds per operation (median, least, 9th
- * decile of all samples; CPU of the thread). Work that is done only to make the operation possible
- * is measured in alternation and taken away. Under callgrind it counts each part's instructions
- * instead: one dump for the operation and one for the work around it.
+ * Prints for each part: name, description, nanoseconds per operation (median, least, 9th decile of
+ * all samples; CPU of the thread). Setup work is measured in alternation and subtracted. Under
+ * callgrind it counts each part's instructions instead: one dump for the operation and one for the
+ * setup.
  */
 #include "agent/hooks.h"
 #include "agent/intern.h"

@@ -38,7 +38,7 @@ def instructions(folder):
 
 
 def run_parts(count, folder):
-    print("parts: of the agent, one by one, and what nobody can do without (CPU of the thread)")
+    print("parts: the agent's parts, and costs that no profiler avoids (CPU of the thread)")
     rounds = [timed() for _ in range(count)]
     counted = instructions(folder)
     print(f"{'part':>14} {'ns':>8} {'spread':>16} {'instructions':>12}  what")

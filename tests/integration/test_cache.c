@@ -25,7 +25,7 @@
 #define ANSWER_MS 60000
 #define FILES_MAX 32
 #define NOBODY	  65534
-/* Of the modules of the program only the vDSO is never kept. */
+/* heaptap keeps the tables of all modules but the vDSO. */
 #define NEVER_KEPT 1
 
 struct counts {

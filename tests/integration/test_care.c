@@ -383,7 +383,7 @@ START_TEST(a_page_is_taken_over_and_then_goes)
 }
 END_TEST
 
-/* A breakpoint is somebody else's, and so are bytes behind the code that are no stub. */
+/* heaptap does not claim breakpoints, nor bytes behind the code that are not its stub. */
 START_TEST(changed_code_is_told_apart)
 {
 	struct victim victim;
@@ -451,7 +451,7 @@ static uint64_t page_of_heaptap(pid_t pid)
 	return lo;
 }
 
-/* Nobody has forgotten the page as long as a slot leads there. */
+/* The program can still reach the page as long as a slot leads there. */
 START_TEST(a_page_that_a_slot_leads_to_stays)
 {
 	struct victim victim;
@@ -531,7 +531,7 @@ START_TEST(words_for_people)
 	free(out);
 	struct procsnap *before = take_after_use(&victim);
 	leave_tombstone(&victim);
-	/* Whatever has exit code 6 is named, here, too. */
+	/* Each command that ends with 6 lists the leftovers. */
 	const char *const commands[] = {"verify", "recover"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++) {
 		argv[1] = commands[i];

@@ -74,7 +74,7 @@ static void find_text(pid_t pid, const char *program, struct books *ret)
 	ck_assert_uint_lt(ret->text_lo, ret->text_hi);
 }
 
-/* Of a static program the C library is a part: what is booked stands in a section of its own. */
+/* A static program contains the C library, so the booked functions have their own section. */
 static void find_section(const char *program, struct books *ret)
 {
 	char *text;

@@ -29,7 +29,7 @@
 #define ANSWER_MS  30000
 #define REAP_MS	   300
 #define STOPPED_MS 500
-#define POINTS	   8 /* of a sweep, when not all are asked for */
+#define POINTS	   8 /* points tried in a sweep, unless HEAPTAP_SWEEP asks for all */
 #define CHANGES	   (PROCSNAP_MASKS_CHANGE | PROCSNAP_SYSTEM_CALLED) /* by itself */
 
 struct change {
@@ -66,9 +66,9 @@ static char *target_path(void)
 	return run_built("tests/targets/changer");
 }
 
-/* What came of the runs. */
+/* The results of all runs. */
 struct outcome {
-	unsigned statuses[6], reused; /* how heaptap ended; numbers that were used again */
+	unsigned statuses[6], reused; /* runs by exit status of heaptap; process numbers reused */
 };
 
 struct changing {

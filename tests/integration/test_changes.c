@@ -339,7 +339,7 @@ START_TEST(children_are_recovered)
 }
 END_TEST
 
-/* What is mapped is taken out of both at once, whichever is named, and each has descriptors. */
+/* Both processes share memory, so one recover cleans the mappings; each has its own descriptors. */
 static void recover_one_of_two(bool the_target)
 {
 	struct victim victim;

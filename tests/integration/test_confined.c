@@ -145,10 +145,11 @@ static const struct {
 } own_changes[] = {{"chroot", "process root"}, {"chroot", "process cwd"},
 	{"mount", "process ns/mnt"}, {"net", "process ns/net"}, {"ipc", "process ns/ipc"},
 	{"ipc", "process ns/uts"}, {"filter-trap", "thread "}, {"strict-in-thread", "thread "},
-	{"strict-in-thread", "descriptor "}, {"nobody", "thread "}, {"no-capabilities", "thread "},
-	{"address-space", "process limits"}, {"data", "process limits"},
-	{"descriptors", "process limits"}, {"high-descriptors", "process limits"},
-	{"lock-little", "thread "}, {"lock-little", "pages "}, {"sealed", "pages "}};
+	{"strict-in-thread", "descriptor "}, {"other-user", "thread "},
+	{"no-capabilities", "thread "}, {"address-space", "process limits"},
+	{"data", "process limits"}, {"descriptors", "process limits"},
+	{"high-descriptors", "process limits"}, {"lock-little", "thread "},
+	{"lock-little", "pages "}, {"sealed", "pages "}};
 
 static bool is_own_change(const char *during, const char *line)
 {
@@ -270,7 +271,7 @@ static void check_refused(const struct refused *r)
 
 WORKS(namespaces, {"user", "", ""}, {"mount", "", ""}, {"net", "", ""}, {"ipc", "", ""},
 	{"pid", "", ""}, {"user mount pid net ipc bare", "", ""}, {"chroot", "", ""})
-WORKS(privileges, {"nobody undumpable", "", ""}, {"no-new-privs no-capabilities", "", ""})
+WORKS(privileges, {"other-user undumpable", "", ""}, {"no-new-privs no-capabilities", "", ""})
 WORKS(filters, {"", "filter-kill", ""}, {"", "filter-kill-thread", ""}, {"", "filter-trap", ""},
 	{"", "filter-errno", ""}, {"", "filter-notify", ""}, {"", "filter-by-prctl", ""},
 	{"", "filter-in-thread", ""}, {"", "filter-docker", ""})
@@ -282,7 +283,7 @@ WORKS(filters_entered, {"", "", "filter-kill"}, {"", "", "filter-trap"},
 /* What would have been refused, or must be known from the start, comes in the midst of a capture.
  */
 WORKS(meanwhile, {"", "", "chroot"}, {"", "", "mount"}, {"", "", "net"}, {"", "", "ipc"},
-	{"", "", "nobody"}, {"", "", "undumpable"}, {"", "", "no-capabilities"},
+	{"", "", "other-user"}, {"", "", "undumpable"}, {"", "", "no-capabilities"},
 	{"", "", "no-new-privs"}, {"", "", "address-space"}, {"", "", "data"},
 	{"", "", "descriptors"}, {"", "", "high-descriptors"}, {"", "", "mappings"},
 	{"", "", "lock-little"})

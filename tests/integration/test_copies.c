@@ -148,7 +148,7 @@ START_TEST(names_from_a_debug_directory)
 	ck_assert(is_same(&before, &after));
 	json_t *old = report_load(at.trace), *new = report_load(copy);
 	ck_assert(json_equal(report_at(old, "totals"), report_at(new, "totals")));
-	/* Once more, of the copy: nothing is said twice. */
+	/* A copy of the copy must not repeat records. */
 	char *again = tmpdir_path("again.htap");
 	must((const char *[]){"symbols", copy, "--resolve", "-o", again, NULL});
 	check_named(&at, again);

@@ -145,7 +145,7 @@ static size_t heaptap_mappings(pid_t pid)
 	return count;
 }
 
-/* Ends the capture; nothing of heaptap may be left but one tombstone page, and that is told. */
+/* Ends the capture; heaptap may leave one jump page, which its report must name. */
 static void stop_with_escapes(struct tap *tap)
 {
 	kill(tap->run.pid, SIGINT);
@@ -166,7 +166,7 @@ static void stop_with_escapes(struct tap *tap)
 	run_deinit(&tap->run);
 }
 
-/* Of the page, if there is one, no address is left. */
+/* Once the program has forgotten the addresses, cleanup removes the jump page, if there is one. */
 static void clean_up(pid_t target)
 {
 	json_decref(report_run("cleanup", target, 0));
@@ -298,8 +298,8 @@ START_TEST(library_unloaded_during_capture)
 }
 END_TEST
 
-/* What is there now is the program's, though it has our addresses where slots were: they are not
- * ours to restore, and the page that they lead to stays. */
+/* The program's own memory now holds our addresses where slots were. heaptap must not write there,
+ * so the page that those addresses lead to stays. */
 START_TEST(library_replaced_during_capture)
 {
 	struct victim victim;

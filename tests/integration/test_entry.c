@@ -135,8 +135,8 @@ static void refuse_of(const char *name, const char *const reasons[])
 	victim_stop(&victim);
 }
 
-/* Who calls an allocator that calls nothing itself may keep values in registers that it leaves
- * alone, and a hook does not: it is not hooked, and said to be seen by nobody. */
+/* The compiler knows which registers a leaf allocator preserves; its callers keep values there, and
+ * a hook would overwrite them. heaptap does not hook it, and reports it as not covered. */
 START_TEST(registers_of_callers)
 {
 	refuse_of("tests/targets/leafalloc",

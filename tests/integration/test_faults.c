@@ -151,7 +151,7 @@ static void fail_sweep(const struct ordeal_target *chosen, int error)
 		}
 }
 
-/* Without root nobody but us can ever get at the image again, once the worker has taken it. */
+/* Without root only this heaptap can reach the image again, once the worker has taken it. */
 START_TEST(taken_without_root)
 {
 	struct ordeal ordeal;
@@ -276,7 +276,7 @@ END_TEST
  * ------------------------------------------------------------------
  */
 
-/* A breakpoint of somebody's, at the beginning of the C library's code. */
+/* Sets a breakpoint, as a debugger does, at the beginning of the C library's code. */
 static void change_code(void *context)
 {
 	const struct victim *victim = context;

@@ -99,7 +99,7 @@ START_TEST(at_their_entries)
 }
 END_TEST
 
-/* Without its frees nothing of an allocator is hooked, and all of it is said to be unseen. */
+/* If an allocator's free cannot be hooked, heaptap hooks none of its functions and reports all. */
 static void check_none_hooked(const char *program, const char *given, const char *refused)
 {
 	struct victim victim;
@@ -267,7 +267,7 @@ static void feed(void *context)
 	dup2(fd, STDIN_FILENO);
 }
 
-/* Functions that nobody else calls: from the first call on. */
+/* Only the program itself calls these functions: each call from the first must be recorded. */
 START_TEST(of_a_command)
 {
 	char *trace = tmpdir_path("run.htap");

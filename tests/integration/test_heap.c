@@ -399,7 +399,7 @@ static uint64_t mimalloc_bytes(struct victim *victim)
 	return report_u64(books_of(victim), "held");
 }
 
-/* What is read of it while the program rests. */
+/* The heap's size as heaptap reads it while the program is idle. */
 static uint64_t at_rest_bytes(struct victim *victim, const char *allocator)
 {
 	struct tap tap;

@@ -229,7 +229,7 @@ static void finish(void)
 	json_decref(report_load(tap.trace));
 }
 
-/* It cannot be taken out, and that is said. */
+/* heaptap cannot remove its agent, and reports that. */
 static void stop_incomplete(void)
 {
 	json_t *attach = tap_stop(&tap, 6);

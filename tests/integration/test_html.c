@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * heaptap html: the page of a trace computes what the report prints, in node and in a browser, for
- * the whole window and for parts of it; it asks nobody for anything, and no name in a trace becomes
- * more than text.
+ * the whole window and for parts of it; it makes no network request, and each name of the trace
+ * stays plain text.
  */
 #include <jansson.h>
 #include <stdio.h>
@@ -437,7 +437,7 @@ static void check_compared(const char *page, const char *old, const char *new, c
 	free(printed);
 }
 
-/* The view has the total of the new trace, and of its rows those that are asked for. */
+/* The view shows the new trace's total and the selected rows. */
 static void check_diff_view(const char *page)
 {
 	if (!has_browser())
@@ -490,7 +490,7 @@ START_TEST(a_page_is_whole_or_not_there)
 	if (!page)
 		return;
 	ck_assert(stat(page, &status) == 0 && (status.st_mode & 0777) == 0600);
-	/* What is there stays. */
+	/* An existing file is not overwritten. */
 	ck_assert_int_eq(
 		run_program((const char *[]){run_built("heaptap"), "html", trace, "-o", page, NULL},
 			ANSWER_MS, &out, &words),

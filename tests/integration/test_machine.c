@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heaptap leaves on the machine beside the trace that was asked for, while it captures and
- * when it has ended or was killed: looked at where nobody else is, in mount, network and IPC
- * namespaces of the test's own.
+ * heaptap leaves nothing on the machine but its trace: not while it captures, not after its end,
+ * not when killed. The test looks in its own mount, network and IPC namespaces, which are otherwise
+ * empty.
  */
 #include <ftw.h>
 #include <sched.h>

@@ -105,8 +105,8 @@ static const char *covered(const json_t *doctor, const char *function)
 	return NULL;
 }
 
-/* Optimised as a whole, the program loads addresses of functions in its code and calls those: that
- * goes past the GOT, and is said everywhere. */
+/* Whole-program optimisation loads the functions' addresses in code and calls them past the GOT;
+ * doctor and the trace must report that. */
 START_TEST(rust_optimised_as_a_whole)
 {
 	const char *program = run_built("tests/targets/rust-jemalloc-lto");
@@ -208,7 +208,7 @@ END_TEST
 
 #define SPARSE_BYTES (600l << 20) /* of which nothing is on the disk */
 
-/* All of it is said to be names. */
+/* Declares the whole file to be symbol names. */
 static void make_too_much(const char *path)
 {
 	Elf64_Ehdr ehdr;
@@ -227,7 +227,7 @@ static void make_too_much(const char *path)
 	close(fd);
 }
 
-/* What is left out when a library is loaded during the capture is told at its end. */
+/* The end of the capture reports what heaptap left out of a library loaded during it. */
 START_TEST(library_with_too_much_loaded_later)
 {
 	char *program = tmpdir_path("plughost"), *library = tmpdir_path("libplug.so");

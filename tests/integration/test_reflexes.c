@@ -149,8 +149,8 @@ static void scan(void)
 	count_on("scans", MORE);
 }
 
-/* Whose signals come at any moment, and find in the registers what is nowhere else: a collector
- * that did not would free what the thread works with. */
+/* A collector's signal arrives at any moment, and some pointers exist only in registers. If the
+ * collector missed them, it would free blocks that the thread uses. */
 START_TEST(a_collector_sees_the_registers)
 {
 	cycles("scanned", FAULT_CYCLES, scan);

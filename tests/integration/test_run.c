@@ -341,7 +341,7 @@ END_TEST
 static struct result run_as_nobody(const char *const command[])
 {
 	const char *argv[WORDS_MAX] = {run_built("heaptap"), "run", "-f", "-q", "-o"};
-	char *directory = files_directory(), *trace = files_path(directory, "nobody.htap");
+	char *directory = files_directory(), *trace = files_path(directory, "other-user.htap");
 	struct run run;
 	argv[5] = trace;
 	for (size_t at = 6; *command && at < WORDS_MAX - 1; command++)

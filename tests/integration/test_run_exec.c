@@ -32,7 +32,7 @@ struct result {
 	char *out, *err;
 };
 
-/* Of the `number`th program, from 1. */
+/* The trace of the `number`th program, counted from 1. */
 static const char *trace_path(unsigned number)
 {
 	static char path[4096];
@@ -170,7 +170,7 @@ START_TEST(exact_to_the_last_event)
 }
 END_TEST
 
-/* --- as if nobody looked --- */
+/* --- the program notices nothing --- */
 
 START_TEST(what_it_is_given)
 {
@@ -181,7 +181,7 @@ START_TEST(what_it_is_given)
 	struct result result = run((const char *[]){"-q", "--", "env", early, "state", NULL});
 	check_result(&result, 0);
 	ck_assert_ptr_nonnull(strstr(direct, "death signal"));
-	/* Whose child it is: the test has its children die with it, heaptap does not. */
+	/* The parents differ: children of the test die with it, those of heaptap do not. */
 	char *a = strstr(direct, "death signal"), *b = strstr(result.out, "death signal");
 	ck_assert_ptr_nonnull(b);
 	ck_assert_int_eq(a - direct, b - result.out);

@@ -111,14 +111,14 @@ START_TEST(by_any_function)
 }
 END_TEST
 
-/* It is found when it is there: how late that is nobody promises. */
+/* heaptap finds such a child only by looking; there is no bound on how late. */
 START_TEST(by_a_system_call)
 {
 	check_way("clone", false);
 }
 END_TEST
 
-/* Nobody handles them: who is traced until its exec is not to hear of them either. */
+/* The child ignores these signals; heaptap traces it until its exec and must not deliver them. */
 START_TEST(signals_that_are_ignored)
 {
 	for (unsigned i = 0; i < 10; i++)
@@ -220,8 +220,8 @@ static void check_rounds(const char *path, unsigned rounds)
 	}
 	while (first < rounds && !blocks[first])
 		first++;
-	/* In the first of the last ones it was told to stop, perhaps behind its blocks, before
-	 * which there may be no tap. */
+	/* The command "stop" may come after the first of the last rounds took its blocks, and
+	 * before the tap. */
 	ck_assert_uint_le(first, rounds - LAST_ROUNDS + 1);
 	for (unsigned i = first + 1; i < rounds; i++)
 		ck_assert_msg(

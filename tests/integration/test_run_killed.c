@@ -63,7 +63,7 @@ static void trial_deinit(struct trial *trial)
 	free(trial->last);
 }
 
-/* To the end, as if nobody counted; the tap is out when the time is over. */
+/* Runs to the end without a hit and counts system calls; the tap is removed when time is over. */
 static uint64_t count_calls(const struct sweep_plan *like)
 {
 	struct sweep_plan plan = *like;
@@ -153,7 +153,7 @@ static bool kill_at(const struct sweep_plan *plan)
 	trial_start(&trial, plan);
 	if (!is_hit(&trial))
 		return false;
-	/* Main may live on, and wait for a command that nobody tells to stop. */
+	/* Main may survive and wait for a command that has no reason to stop: stop it. */
 	if (plan->action == SWEEP_KILL && trial.sweep.hit_role != SWEEP_MAIN) {
 		run_until(command_has_begun(&trial.command) || is_gone(trial.sweep.run.pid) ||
 				  is_gone(trial.sweep.command),
@@ -198,7 +198,7 @@ static void sweep_run(const char *name, struct sweep_plan plan, unsigned points,
 	}
 	uint64_t calls = count_calls(&plan), hits = 0;
 	struct sweep_points at = sweep_points_of(name, calls, points);
-	/* What is behind is the parent's waiting. */
+	/* Calls after these are the parent's wait. */
 	for (plan.at = at.first; plan.at <= at.last && plan.at <= calls; plan.at += at.stride)
 		hits += once(&plan);
 	for (plan.at = at.first / 2; !hits && plan.at; plan.at /= 2)

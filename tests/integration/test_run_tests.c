@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scripts/run-tests counts what Check programs say, also where they run side by side, crash or
- * hang; a suite counts its tests that run side by side. What killed tests leave is removed.
- * scripts/soak ends at a failure, and goes on where events alone were dropped. scripts/sweep runs
- * what it is told to, and says of each how it ended.
+ * scripts/run-tests adds up the results of Check programs, also where they run side by side, crash
+ * or hang; a suite counts its tests that run side by side. The files of killed tests are removed.
+ * scripts/soak ends at a failure, and continues where events alone were dropped. scripts/sweep runs
+ * the given sweeps and prints how each ended.
  */
 #include <fcntl.h>
 #include <signal.h>

@@ -124,7 +124,7 @@ static void find_mappings(pid_t pid, struct code *code)
 	fclose(maps);
 }
 
-/* What stands before `name` in a line of readelf's, by its format. */
+/* The address range in the line of readelf's output that names `name`, read by `format`. */
 static struct range find_line(
 	const char *option, const char *file, const char *name, const char *format)
 {
@@ -308,8 +308,8 @@ static void check_stacks(const struct runtime *runtime, const struct code *code,
 		ck_assert_uint_eq(stacks.whole, stacks.seen);
 }
 
-/* What is known of a thread's stack is not forgotten: none is cut behind one that was whole. But
- * the first thread's stack grows, and of a new part nothing is known for a while (is_early). */
+/* heaptap does not forget a thread's stack: after one whole stack, none of the thread is cut. But
+ * the first thread's stack grows, and heaptap learns of a new part only later (is_early). */
 static void check_cut(const struct code *code, const struct tracefile *file, uint32_t first)
 {
 	for (size_t i = 0; i < file->event_count; i++) {
@@ -491,7 +491,7 @@ RUNTIME_TEST(python_extension, compare, python())
 RUNTIME_TEST(go_again_and_killed, harry, go())
 RUNTIME_TEST(java_again_and_killed, harry, java("-XX:+TieredCompilation", false))
 
-/* And what is said names what it allocates by. */
+/* The refusal names the allocator that the program uses. */
 START_TEST(go_without_cgo_is_refused)
 {
 	struct victim victim;

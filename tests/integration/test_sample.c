@@ -197,8 +197,7 @@ static void compare_books(bool nested, const char *way, const char *const argv[]
 	victim_stop(&victim);
 	tracefile_load(tap.trace, &file);
 	struct estimate all = check_trace(&file, ledger);
-	/* Whose realloc has failed, a handler's or that of what it interrupted, is not in an event.
-	 */
+	/* The event does not tell whether the handler's realloc failed or the interrupted one. */
 	if (!nested)
 		check_frees(&file, ledger);
 	check_report(tap.trace, &all);

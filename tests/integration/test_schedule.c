@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that run before everybody else, after everybody else, or on one core with heaptap: it
- * gets there, changes nothing about how they are scheduled, and nobody waits for a thread that
- * waits for him.
+ * Targets with the highest priority, with the lowest, or on one core with heaptap: heaptap
+ * attaches, leaves their scheduling unchanged, and never deadlocks with a thread that waits for it.
  */
 #include <dirent.h>
 #include <sched.h>
@@ -185,9 +184,8 @@ static void check(const struct setting *setting)
 SETTING(real_time, .policy = SCHED_FIFO, .priority = 10, .apart = true)
 SETTING(real_time_in_turns, .policy = SCHED_RR, .priority = 90, .apart = true)
 SETTING(with_deadlines, .policy = SCHED_DEADLINE)
-/* What is left for heaptap there, and for the kernel's own workers, is what is kept for programs
- * that are not in real time: 50 ms of each second. Attaching takes half a minute then, more or
- * less. */
+/* The kernel reserves 50 ms of each second for programs without real-time priority; heaptap and the
+ * kernel's own workers share them. Attaching takes about 30 s. */
 SETTING(real_time_on_our_core, .policy = SCHED_FIFO, .priority = 10, .on_one_core = true,
 	.slow = true)
 SETTING(when_nobody_else_runs, .policy = SCHED_IDLE, .on_one_core = true, .beside_a_hog = true)

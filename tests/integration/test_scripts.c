@@ -153,7 +153,7 @@ static long number_behind(const json_t *frame, const char *name)
 	return *end || end == function + strlen(name) ? -1 : number;
 }
 
-/* Each within7 was called by made7, and by nobody else. */
+/* made7 is the only caller of within7. */
 static uint64_t check_chain(const json_t *frames)
 {
 	uint64_t right = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap serve: its answers are what the commands print; only those that know the token are
- * answered; slow, hostile and very many clients disturb nobody.
+ * heaptap serve: its answers equal the output of the commands; it answers only requests with the
+ * token; slow, hostile and very many clients do not disturb others.
  */
 #include <jansson.h>
 #include <stdio.h>

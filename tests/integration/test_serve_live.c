@@ -123,7 +123,7 @@ START_TEST(a_server_that_ends_leaves_the_process)
 }
 END_TEST
 
-/* What was recorded stays on show. */
+/* The page keeps showing the recording. */
 START_TEST(a_process_that_ends_is_shown_on)
 {
 	struct served served;

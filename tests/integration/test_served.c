@@ -129,7 +129,7 @@ static void open_it(const void *path)
 	_exit(open(path, O_RDONLY | O_CLOEXEC) < 0);
 }
 
-/* Asked to stop, it waits on, and cannot even be killed: nobody gives it a stub. */
+/* Neither a stop nor SIGKILL ends its wait, so no thread can run a stub in it. */
 START_TEST(a_thread_that_waits_for_a_file_system)
 {
 	struct victim server;
@@ -206,7 +206,7 @@ static unsigned mappings_of_ours(pid_t pid)
 	return count;
 }
 
-/* The guardian alone is left, and nobody would end it: it does not read what does not answer. */
+/* Only the guardian is left, and no process would kill it: it must not read memory that stalls. */
 START_TEST(code_that_stalls_before_heaptap_is_killed)
 {
 	struct victim victim;

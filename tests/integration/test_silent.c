@@ -139,8 +139,8 @@ START_TEST(filter_entered_by_each_with_prctl)
 }
 END_TEST
 
-/* What counts none counts those that there are: of a filter that the agent cannot know, as nobody
- * looks who could tell it, and the buffers are full. */
+/* Proves that the counter works: with heaptap stopped the agent does not learn of the filter, its
+ * buffers fill, and its system calls must be counted. */
 START_TEST(filter_entered_unseen)
 {
 	struct victim victim;
@@ -156,8 +156,7 @@ START_TEST(filter_entered_unseen)
 }
 END_TEST
 
-/* --- nobody reads any more ----------------------------------------------------------------------
- */
+/* --- no reader is left --- */
 
 static bool is_root(void)
 {

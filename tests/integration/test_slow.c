@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Heaptap that does not get on: stopped, its output full or read by nobody. The target waits once
- * at most, and what is dropped is counted to the last event.
+ * heaptap makes no progress: it is stopped, its output is full, or its output has no reader. The
+ * target waits once at most, and heaptap counts each dropped event.
  *
  * HEAPTAP_STOP_S: for how long it is stopped (8).
  */
@@ -160,7 +160,7 @@ START_TEST(killed_lossless)
 }
 END_TEST
 
-/* Nobody takes out what is in the target: it goes on all the same, until somebody does. */
+/* With heaptap and guardian dead the agent stays; the target keeps working until recover. */
 START_TEST(killed_lossless_with_its_guardian)
 {
 	struct victim victim;

@@ -138,7 +138,7 @@ static bool unload(void)
 	return dlclose(library) == 0;
 }
 
-/* Of a whole mapping, which so stays one. */
+/* Advises the whole mapping, so that the kernel does not split it. */
 static bool advise(void)
 {
 	return madvise(page, PAGE_BYTES, MADV_DONTDUMP) == 0;
@@ -210,7 +210,7 @@ static bool name_agent(void)
 	return bind_name("heaptap-agent", getpid());
 }
 
-/* Nobody's matter here. */
+/* Another process's names: the snapshot ignores them. */
 static bool lock_session_of_other(void)
 {
 	return bind_name("heaptap", getppid()) && bind_name("heaptap-agent", getppid());

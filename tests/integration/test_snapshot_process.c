@@ -117,7 +117,7 @@ static bool change_user_namespace(void)
 	return unshare(CLONE_NEWUSER) == 0;
 }
 
-/* Of those to come: its own a process never leaves. */
+/* Affects only future children: a process never leaves its own PID namespace. */
 static bool change_pid_namespace(void)
 {
 	return unshare(CLONE_NEWPID) == 0;

@@ -233,7 +233,7 @@ static void run_cycle(void)
 	check_status(status);
 }
 
-/* Nothing of heaptap is mapped, nobody traces a thread: cheap enough for every cycle. */
+/* No mapping of heaptap, no traced thread: a check that is cheap enough for every cycle. */
 static void check_quickly(void)
 {
 	char *ours = procsnap_ours(soak.victim.pid);

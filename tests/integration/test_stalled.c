@@ -195,8 +195,8 @@ static bool is_server_waiting(const struct victim *victim)
 	return waiting;
 }
 
-/* Who waits for whom: the server for heaptap, which waits for the output, which the server serves.
- * It lasts as long as the capture, and then nothing is lost. */
+/* A cycle of waits: the server waits for heaptap, heaptap for its output, and the server serves
+ * that output. The cycle lasts until the capture ends; then nothing is lost. */
 START_TEST(the_server_waits_in_a_hook)
 {
 	struct victim victim;

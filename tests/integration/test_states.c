@@ -86,7 +86,7 @@ static void cycle(struct victim *victim, unsigned flags)
 	procsnap_verify(before, victim->pid);
 }
 
-/* What is refused, that is. Its exit status, and what it says (malloc'd). */
+/* Attaches where heaptap must refuse. Returns its exit status and its message (malloc'd). */
 static int try_attach(const struct victim *victim, char **ret_err)
 {
 	char pid[16], *trace = tmpdir_path("trace");
@@ -211,8 +211,8 @@ END_TEST
 /* --- threads that are not there, or cannot be stopped --------------------------------------------
  */
 
-/* Of a process without a main thread /proc shows neither mappings nor descriptors, but each thread
- * that is left does. */
+/* Without a main thread, /proc/PID shows neither mappings nor descriptors; /proc/PID/task/TID of a
+ * remaining thread does. */
 static size_t lines_of_heaptap(pid_t pid)
 {
 	char path[300], line[4400];
@@ -436,7 +436,7 @@ static bool make_group(
 	return ctlgroup_make(&group, kinds, count);
 }
 
-/* Whatever comes of a test: what is frozen cannot even be killed. */
+/* Also runs after a failed test: a frozen process does not die of SIGKILL. */
 static void thaw(void)
 {
 	ctlgroup_set(&group, freezer_file, freezer->thaw);

@@ -43,7 +43,7 @@ static bool is_placed_anywhere(const char *name)
 	return strstr(name, "-pie") || strstr(name, "rust");
 }
 
-/* Of a program that is placed anywhere: is its stack so far above it that jumps find room? */
+/* In a randomly placed program: is the stack far enough above it to leave room for jumps? */
 static bool has_room(pid_t pid)
 {
 	char line[512];
@@ -233,7 +233,7 @@ START_TEST(libraries)
 }
 END_TEST
 
-/* What is being loaded, or has just gone, is no reason to refuse. */
+/* Libraries that are being loaded, or have just gone, are no reason to refuse. */
 START_TEST(libraries_come_and_go)
 {
 	struct victim victim;

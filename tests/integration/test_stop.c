@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The stop is invisible: a program that waits in a system call while heaptap attaches and detaches
- * gets the result, the errno and the time that its twin gets, which nobody attached to. 80
- * kinds of wait, made by the only thread, which then has to run the stub; by one that is only
- * looked at; and by one that is stopped in detach, because addresses may have escaped. A sample
- * tries each wait at one of these three.
+ * gets the same result, errno and time as a twin without heaptap. 80 kinds of wait, each in three
+ * threads: the only one, which has to run the stub; one that heaptap only inspects; one that
+ * heaptap stops in detach, because addresses may have escaped. A sample tries each wait in one of
+ * the three.
  */
 #include <dirent.h>
 #include <signal.h>

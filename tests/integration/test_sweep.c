@@ -17,8 +17,8 @@
 
 #define SLOW_MS 40 /* so that the guardian comes to look meanwhile */
 #define NOBODY	65534
-/* Of the worker's calls, from the first descriptor that it takes: the answer is given at the 11th,
- * or a little before. */
+/* The worker's calls are counted from the first descriptor that it takes; it answers at the 11th or
+ * a little before. */
 #define ANSWER_FIRST 9
 #define ANSWER_LAST  13
 
@@ -145,7 +145,7 @@ START_TEST(main_killed_beside_worker_storm)
 }
 END_TEST
 
-/* What it does to the thread that it holds, it does to the end; nobody else may act meanwhile. */
+/* The worker finishes its work on the thread that it holds; no other process may act meanwhile. */
 START_TEST(main_killed_beside_a_slow_worker)
 {
 	struct ordeal ordeal;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Who takes out what a dead heaptap has left dies of it, too: all that is left of heaptap is killed
- * at a call that comes after main's end in the midst of a capture, and `heaptap recover` is killed,
- * or a call of its fails, at its system calls (HEAPTAP_SWEEP, tests/support/sweep.h), and so is
- * `heaptap cleanup`. The target lives and computes right, what is said of it is true, and the next
- * recover or cleanup takes out the rest.
+ * The rescuers die, too. Main is killed in a capture, then its remaining processes at a later
+ * system call; `heaptap recover` and `heaptap cleanup` are killed, or one of their system calls
+ * fails (HEAPTAP_SWEEP, tests/support/sweep.h). The target lives and computes right, heaptap's
+ * messages are true, and the next recover or cleanup removes the rest.
  */
 #include <errno.h>
 #include <signal.h>
@@ -256,7 +255,7 @@ static void order(struct ordeal *o, const char *command)
 	free(victim_ask(&o->victim, command, ORDEAL_HEAPTAP_MS));
 }
 
-/* A page of jump stubs that nobody needs any more. */
+/* Leaves a jump page that the program no longer needs. */
 static void leave_tombstone(struct ordeal *o)
 {
 	struct tap tap;
@@ -291,7 +290,7 @@ static void clean_the_rest(struct ordeal *o, const char *where)
 	order(o, "forget");
 }
 
-/* A stub that is left where nobody was, to give its place back, is recover's. */
+/* cleanup killed with its worker may leave a stub in the program's code; recover restores it. */
 static bool cleanup_hit_at(struct ordeal *o, const struct sweep_plan *plan, uint64_t *ret_calls)
 {
 	const char *const argv[] = {run_built("heaptap"), "cleanup", "-p", o->pid, NULL};
@@ -318,7 +317,7 @@ static bool cleanup_hit_at(struct ordeal *o, const struct sweep_plan *plan, uint
 	return sweep.hit;
 }
 
-/* From where it has found that nobody needs the page, and begins to take it out. */
+/* Sweeps the calls after cleanup found the page unused and began to remove it. */
 static void cleanup_sweep(enum sweep_action action, enum sweep_role role, long number)
 {
 	rescue_sweep(&escaped,

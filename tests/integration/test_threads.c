@@ -35,7 +35,7 @@ static void cycle(struct victim *victim, const char *what, uint64_t growth)
 	run_until(report_count(victim, what) >= end, ANSWER_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
-	/* Of those that are born some have not allocated when it ends. */
+	/* Some newborn threads have not allocated when the capture ends. */
 	if (!strcmp(what, "born"))
 		ck_assert_uint_ge(report_u64(attach, "threads") + CHAINS, growth);
 	json_decref(attach);

@@ -28,7 +28,7 @@
 
 /* --- the library's side --- */
 
-/* What is started before unwound_started() has the library in it. */
+/* Programs started between this and unwound_started() load the library. */
 static struct unwound *unwound_start(void)
 {
 	char *path = tmpdir_path("unwound");

@@ -65,7 +65,7 @@ struct named_in {
 	uint64_t here, away; /* calls of the one function and of the other */
 };
 
-/* What was allocated tells which function of which worker it was. `stack` is taken apart. */
+/* The allocated sizes tell which function of which worker made them. Modifies `stack`. */
 static void check_worker(char *stack, uint64_t calls, uint64_t bytes, struct named_in *named)
 {
 	const bool is_away = bytes / calls >= AWAY_BASE;

@@ -2,8 +2,8 @@
  *
  * usage: node state_test.js
  *
- * What is selected, as the address has it; tables as text and CSV. Ends with 1 at the first thing
- * that is not so.
+ * Tests the selection in the page's address, and tables as text and CSV. Exits with 1 at the first
+ * failure.
  */
 "use strict";
 

@@ -6,7 +6,7 @@
 
 #include "format/base.h"
 
-/* False where there is no chromium: then the check of `what` is said to be skipped. */
+/* Is chromium installed? If not, prints that the check of `what` is skipped. */
 bool browser_is_there(const char *what);
 /* What the page at this path has become when its scripts have run; malloc'd. */
 char *browser_dump(const char *path);

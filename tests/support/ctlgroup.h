@@ -18,8 +18,8 @@ struct ctlgroup {
 	size_t kind; /* which of the kinds it is */
 };
 
-/* Makes a group in the first of `kinds` where that works. False: nowhere, which is said to be
- * skipped. */
+/* Makes a control group of the first of `kinds` that this machine allows. False: none; prints that
+ * the test is skipped. */
 bool ctlgroup_make(struct ctlgroup *group, const struct ctlgroup_kind kinds[], size_t count);
 /* Writes a file of the group. False: it was not taken. */
 bool ctlgroup_set(const struct ctlgroup *group, const char *file, const char *text);

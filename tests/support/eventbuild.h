@@ -38,6 +38,6 @@ struct eventbuild_mapping {
 	uint32_t flags, stack;
 };
 
-/* What was done to a mapping, and the thread and level that a THREAD event behind it names. */
+/* Puts a mapping call, then a THREAD event with thread `tid` and `level`. */
 void eventbuild_mapping(struct eventbuild *build, uint64_t tsc,
 	const struct eventbuild_mapping *mapping, uint32_t tid, uint32_t level);

@@ -10,7 +10,7 @@
 
 #include "format/base.h"
 
-/* Of the process `pid`; `snap` is only told apart from others, until it is removed. */
+/* Registers a snapshot of process `pid`. `snap` is only an identity: it is compared, never read. */
 void looks_add(const void *snap, pid_t pid);
 void looks_remove(const void *snap);
 /* It was compared, or need not be. */

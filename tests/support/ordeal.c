@@ -146,7 +146,7 @@ bool ordeal_check_trace(struct ordeal *o, bool whole)
 	return true;
 }
 
-/* What is left may be a stub that a thread is in: nothing may be written over it. */
+/* The leftover may be a stub with a thread inside: a new attach must not write over it. */
 static void check_attach_refused(struct ordeal *o, const char *where)
 {
 	char *err;

@@ -46,8 +46,8 @@ void ordeal_check(struct ordeal *ordeal, const char *where);
 /* All of heaptap is dead: whatever is left passes calls through, is not touched by an attach, and
  * `heaptap recover` takes it out. */
 void ordeal_recover(struct ordeal *ordeal, const char *where);
-/* What was written of the trace is one; removes it. False when there is none. `whole`: with its
- * end. */
+/* Checks that the output is empty or a valid trace, then removes it. `whole`: it must be a trace
+ * with its end record. False: no file. */
 bool ordeal_check_trace(struct ordeal *ordeal, bool whole);
 
 /*

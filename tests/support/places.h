@@ -18,7 +18,7 @@ struct places;
 
 /* HEAPTAP_SWEEP=places. */
 bool places_wanted(void);
-/* Of the program `exe`. */
+/* Collects the places of the program `exe`. */
 struct places *places_new(const char *exe);
 void places_destroy(struct places *places);
 /* A run begins: its calls are counted from the start. */

@@ -293,7 +293,7 @@ static void read_fd_info(
 		fclose(info);
 }
 
-/* Of a thread's own table what the process's has not. */
+/* Adds a descriptor of a thread with its own table if the process's table lacks it. */
 static void add_fd(struct procsnap *snap, const char *task, const char *fd, const char *value)
 {
 	char key[320];

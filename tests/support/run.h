@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts programs as a user would, with their output captured, and waits for them with a deadline.
- * What they put into XDG_CACHE_HOME stays with the test.
- * Whatever goes wrong here fails the running test. Children die with the test process.
+ * Starts programs as a user would, captures their output, and waits for them with a deadline.
+ * XDG_CACHE_HOME leads to a directory of the test. Every error in here fails the running test.
+ * Children die with the test process.
  */
 #pragma once
 
@@ -19,19 +19,19 @@ struct run {
 
 /* Starts argv[0] (a path, or found in PATH) with /dev/null as its stdin. */
 void run_start(struct run *run, const char *const argv[]);
-/* The same for a program that gives up root first (user and group `nobody`). */
+/* Like run_start, but the program runs with user and group 65534 instead of root. */
 void run_start_as_nobody(struct run *run, const char *const argv[]);
-/* The same for a child that calls `prepare(context)` last before it becomes the program. */
+/* Like run_start, but the child calls `prepare(context)` just before exec. */
 void run_start_prepared(
 	struct run *run, const char *const argv[], void (*prepare)(void *context), void *context);
 /* The same with stdout on `stdout_fd` instead of in memory. */
 void run_start_to(struct run *run, const char *const argv[], int stdout_fd);
 
-/* Waits until it ended; a program still running after `limit_ms` is killed and fails the test. What
- * a busy machine gives to nobody here is no part of them. Returns its exit status, or 128 + the
- * signal that ended it. */
+/* Waits until the program has ended. One that runs longer than `limit_ms` is killed and fails the
+ * test; time in which a busy machine did not run the test does not count. Returns the exit status,
+ * or 128 + the signal that ended the program. */
 int run_wait(struct run *run, unsigned limit_ms);
-/* The limit of what heaptap refuses: within ten seconds, and what its start costs. */
+/* heaptap must refuse within ten seconds; the rest is for its start. */
 #define RUN_REFUSAL_MS 15000u
 /* Has it ended? Never waits. */
 bool run_has_ended(struct run *run);
@@ -49,8 +49,8 @@ int run_program(const char *const argv[], unsigned limit_ms, char **ret_out, cha
  * "heaptap" or "tests/targets/ledger". Static buffers, used in turn: valid for the next 7 calls. */
 char *run_built(const char *name);
 
-/* The program that the environment names in `variable`; NULL where it names none that runs, and the
- * check of `what` is said to be skipped. */
+/* The program named by the environment's `variable`. NULL: none that can run; prints that the check
+ * of `what` is skipped. */
 const char *run_named(const char *what, const char *variable);
 
 /* Monotonic time; and a pause of a millisecond for polling loops. */

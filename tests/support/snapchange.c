@@ -34,7 +34,7 @@ static void make(const void *arg)
 	child_wait();
 }
 
-/* Of a line that says what was and what is: where they begin to differ, no other name has begun. */
+/* Does a "before, after" line first differ in this field? No other name may begin before there. */
 static bool field_differs(const char *line, const char *field)
 {
 	const char *is = strstr(line, "\", is \"");

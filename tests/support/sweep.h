@@ -71,7 +71,7 @@ struct sweep {
 	pthread_t tracer;
 	struct sweep_process *process;
 	size_t process_count;
-	size_t turn; /* whose events are asked for first */
+	size_t turn; /* index of the process that is polled first */
 };
 
 /* Starts argv[0]; `argv` must live until sweep_wait. Orphans of heaptap become children of the
@@ -104,5 +104,5 @@ struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned p
  * as there were in the run that made the fewest. */
 void sweep_points_check(const struct sweep_points *points, uint64_t calls, uint64_t hits);
 
-/* What was done where, for messages: "kill at call 17, openat of main". Static buffer. */
+/* Describes the action for messages: "kill at call 17, openat of main". Static buffer. */
 const char *sweep_text(const struct sweep *sweep);

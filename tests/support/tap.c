@@ -46,7 +46,7 @@ static void start(struct tap *tap, pid_t target, const char *const extra[])
 	run_start(&tap->run, argv);
 }
 
-/* Of a process without a main thread /proc shows nothing. */
+/* /proc shows nothing of a process without a main thread. */
 static bool has_target(const struct tap *tap)
 {
 	return kill(tap->target, 0) == 0 && child_state(tap->target) != 'Z';

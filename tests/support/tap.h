@@ -27,7 +27,7 @@ void tap_start_changing(struct tap *tap, pid_t target, unsigned changes, const c
 /* For a test that starts `run` itself: the snapshot. */
 void tap_look(struct tap *tap, unsigned changes);
 /* Waits until every bound allocator slot of the modules whose path ends with `module` is tapped, as
- * the target's memory shows it, nobody traces the target, and everything else is tapped, too. */
+ * the target's memory shows it, all other hooks are in place, and no process traces the target. */
 void tap_wait_on(struct tap *tap, const char *module);
 /* Is it so? Never waits. */
 bool tap_is_on(pid_t target, const char *module);
@@ -58,7 +58,7 @@ void tap_drop(struct tap *tap, const char *why);
 void tap_check_equal(const json_t *attach);
 /* The same, no event dropped, every slot restored. */
 void tap_check_clean(const json_t *attach);
-/* What was recorded and what was dropped are all of the target's own `calls`. */
+/* Checks that recorded plus dropped calls equal the `calls` that the target counted. */
 void tap_check_balance(const json_t *attach, uint64_t calls);
 /* The guardian of a capture that has begun. */
 pid_t tap_guardian(const struct tap *tap);

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does what it is told, one thing at a time:
+ * Executes one command at a time:
  *
  *      work N        N allocations; every tenth stays; answers "worked"
  *      hold N        N MiB from malloc, written to; they stay; answers "held"
  *      map N         N MiB from mmap, likewise
  *      flood         allocates without end in a second thread, a million blocks a second; answers
- * "flooding" exit N        ends with this status exec          becomes a new program, itself, which
- * says "ready" again undumpable    forbids others to look into it; answers "done" rename NAME
- * renames its main thread; answers "done"
+ *                    "flooding"
+ *      exit N        ends with this status
+ *      exec          execs itself; the new program says "ready" again
+ *      undumpable    clears its dumpable flag; answers "done"
+ *      rename NAME   renames its main thread; answers "done"
  *
  * Also built statically, where no slot leads to the allocator.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An allocator of a program's own, with names that nobody else knows: arenalloc.c.
+ * A private allocator with function names that no library uses: arenalloc.c.
  */
 #pragma once
 

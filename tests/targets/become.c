@@ -9,7 +9,7 @@
  *               too
  *      thread   by execv in another thread
  *      beside   by execv in another thread, from a directory of that thread alone
- *      filter   with a filter that kills who calls poll(2), of which nobody was told
+ *      filter   with a seccomp filter that kills callers of poll(2)
  *      inline   by a system call of its own
  *      vain     after a thousand calls that fail
  *      trapped  the same, with a signal and its handler after each of them

@@ -5,14 +5,14 @@
  * usage: brood WAY PROGRAM     one child that becomes PROGRAM, by fork vfork posix_spawn
  *                              posix_spawnp system popen forkpty clone; exits as that does.
  *                              "winch": by fork, with signals that it ignores while it waits
- *        brood keep            says "ready PID", and "child PID" of a forked child, which takes
- *                              8 blocks of 5000 + N bytes in its Nth round, until it is told
- * "stop"; says "rounds N" then. Exits as the child does brood storm N         says "ready PID",
- * makes N children, which end or become /bin/true, by fork and vfork in turn, says "made I" of
- * each, and "wrong COUNT"
- *        brood ends N          makes N children, which end, are killed, or cannot become another
- *                              program; asks for each, without waiting, when its pidfd says that it
- *                              has ended. Says "wrong COUNT"
+ *        brood keep            says "ready PID", then "child PID" of a forked child. The child
+ *                              takes 8 blocks of 5000 + N bytes in round N until the command
+ *                              "stop", then says "rounds N". Exits as the child does
+ *        brood storm N         says "ready PID", makes N children, which end or exec /bin/true, by
+ *                              fork and vfork in turn; says "made I" of each, and "wrong COUNT"
+ *        brood ends N          makes N children, which end, are killed, or fail to exec; waits for
+ *                              each with WNOHANG when its pidfd becomes readable. Says
+ *                              "wrong COUNT"
  */
 #include <poll.h>
 #include <pty.h>
@@ -147,7 +147,7 @@ static int keep_books(void)
 	unsigned rounds = 0;
 	printf("child %d\n", getpid());
 	fflush(stdout);
-	/* The last rounds are of after it was told. */
+	/* The last rounds come after the command. */
 	for (unsigned left = 20; left; left -= is_told(), rounds++) {
 		void *volatile block[BLOCKS];
 		for (unsigned i = 0; i < BLOCKS; i++)

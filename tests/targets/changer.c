@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that does not stay what it was. Commands, most answered by one line:
+ * A process that changes its identity. It answers most commands with one line:
  *
  *	exit N		ends
  *	exec		becomes this program again, which says "ready" again
  *	exec-thread	the same from another thread
  *	fork		a child goes on by itself; answers its PID
- *	hide		the same with a child that nobody but root may inspect
- *	forker		a second thread forks such a child at each SIGUSR1
+ *	hide		like fork, with a child that only root may inspect
+ *	forker		a second thread forks a child as `hide` does at each SIGUSR1
  *	daemon		a child goes on without any descriptor, this process ends; answers its PID
  *	spawn		starts a program by posix_spawn and waits for its end; answers "done"
  *	vfork		the same by vfork

@@ -247,7 +247,7 @@ static int filter_errno(void)
 	return only_own_calls(SECCOMP_RET_ERRNO | EPERM, SECCOMP_FILTER_FLAG_TSYNC, false);
 }
 
-/* Who makes such a call waits for an answer that nobody gives. */
+/* The supervisor never answers: the calls that this filter catches never return. */
 static int filter_notify(void)
 {
 	return only_own_calls(SECCOMP_RET_USER_NOTIF, SECCOMP_FILTER_FLAG_NEW_LISTENER, false);
@@ -504,7 +504,7 @@ static int lock_all(void)
 	return mlockall(MCL_CURRENT | MCL_FUTURE);
 }
 
-/* What is locked stays so without the right to lock more. */
+/* Locks memory, then gives up the right to lock more; existing locks stay. */
 static int lock_little(void)
 {
 	return lock_all() || other_user() || prctl(PR_SET_DUMPABLE, 1);
@@ -531,7 +531,7 @@ static const struct confinement {
 	{"no-new-privs", no_new_privs},
 	{"undumpable", undumpable},
 	{"mdwe", write_execute},
-	{"nobody", other_user},
+	{"other-user", other_user},
 	{"no-capabilities", drop_capabilities},
 	{"chroot", empty_root},
 	{"user", user_ns},

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Takes addresses of allocator functions out of its GOT and keeps them, so that a profiler's hooks
- * escape into places where nobody looks for them. Commands:
+ * escape into places that a profiler does not restore. Commands:
  *
  *      copy     copies a table of both, as it stands in memory protected by RELRO, into the heap
  *      atexit   lets the C library keep free, to be called at the end

@@ -56,7 +56,7 @@ static const char *const function_name[COUNT] = {"malloc", "calloc", "realloc", 
 struct block {
 	unsigned char *ptr; /* NULL: none */
 	size_t size;
-	int flags; /* its alignment, as *x functions are told it */
+	int flags; /* its alignment, as the flags of jemalloc's *x functions */
 	unsigned phase;
 };
 
@@ -189,7 +189,7 @@ static void resize_in_place(struct tally *tally, struct block *block, uint64_t r
 {
 	size_t size = random_size(random >> 8), extra = random & 0xff;
 	size_t usable = J(sallocx)(block->ptr, block->flags);
-	/* Of a large block jemalloc 5.3.0 may answer one size and later know another. */
+	/* jemalloc 5.3.0 may answer one size for a large block and report another later. */
 	if (usable > SMALL_MAX || size + extra > SMALL_MAX)
 		return;
 	size_t now = J(xallocx)(block->ptr, size, extra, block->flags);

@@ -281,8 +281,8 @@ static void set_churning(bool on)
 	speak_send();
 }
 
-/* A chunk that was given back points at the list it is in, which is a part of the arena. Nobody may
- * call malloc from then on. */
+/* Follows a freed chunk's pointer to its list in the arena, and overwrites that. No thread may call
+ * malloc from then on. */
 static void scribble(void)
 {
 	char *a = malloc(5000), *guard = malloc(16), *b = malloc(5000);

@@ -160,7 +160,7 @@ static void attack_control(uint64_t random)
 		scribble(shared_off, LAYOUT_CONTROL_BYTES, random);
 }
 
-/* As if it were a command, and its first thread, or somebody else, about to exec. */
+/* Pretends to be a followed command about to exec, in its own name or its parent's. */
 static void attack_exec(uint64_t random)
 {
 	put(LAYOUT_CONFIG + LAYOUT_FOLLOW, (uint64_t)target);
@@ -203,7 +203,7 @@ static void attack_journal(uint64_t random)
 	scribble(LAYOUT_JOURNAL, random & 1 ? 512 : 65536, random >> 1);
 }
 
-/* Whoever calls the allocator meanwhile is lost. */
+/* Breaks the hooks themselves: no thread may call the allocator meanwhile. */
 static void attack_everything(uint64_t random)
 {
 	switch (random % 8) {
@@ -382,7 +382,7 @@ static void protect_part(uint64_t lo, uint64_t hi)
 		speak_fail("mprotect: errno %d", errno);
 }
 
-/* Nobody runs what stands there but at the end of the program. */
+/* Replaces the stub's place; its code runs only at the end of the program. */
 static void steal_stub(void)
 {
 	precious_page = mmap(stubplace_find(), PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,

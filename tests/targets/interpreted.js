@@ -36,7 +36,7 @@ async function later() {
 
 const numbers = series();
 
-// Makes a function that nobody has seen: of each round one, that calls what follows it by its name.
+// Makes a new function for each round; it calls the next function by name.
 function makeOne(round) {
   return new Function('shelf', 'numbers', 'later', `
     return function made${round}() {
@@ -58,7 +58,7 @@ function turn() {
   makeOne(rounds)();
   fill();
   rounds++;
-  // What has not run for some collections of the old generation loses its bytecode; then it runs again.
+  // V8 drops the bytecode of functions that did not run for some collections of the old generation.
   if (typeof gc === 'function' && rounds % 10 === 0)
     gc();
   setTimeout(turn, 1);

@@ -26,7 +26,7 @@
 
 enum state { GONE, USABLE, RESERVED };
 
-/* Who made a page accessible, or mapped it. */
+/* The call that mapped a page or made it accessible. */
 enum owner { BY_ANON, BY_FILE, BY_OVER, BY_NONE, BY_MOVE, BY_PROTECT, OWNERS };
 
 static const char *const owner_name[OWNERS] = {

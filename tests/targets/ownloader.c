@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A static program that maps a library by itself, as an emulator does for its guest: "open" maps
- * libplug.so where nobody will ever run it. Answers "done".
+ * libplug.so but never runs it. Answers "done".
  */
 #include <elf.h>
 #include <stdint.h>

@@ -5,7 +5,7 @@
  * usage: parent HEAPTAP
  *
  *      wait ARGUMENTS       runs `HEAPTAP attach -p SELF ARGUMENTS`; its stdout and stderr are
- *                           pipes that are full and that nobody reads; answers "status N"
+ *                           full pipes without a reader; answers "status N"
  *      read FILE ARGUMENTS  runs it with a pipe for stdout, which goes into FILE, but nothing of
  *                           it before a million calls; answers "status N calls N"
  *      log ARGUMENTS        runs it, and keeps each line that it says on stderr in memory of its

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What a thread has told the kernel about itself and only it can ask for: the stack for its signal
- * handlers, its restartable sequences, its robust list. Nobody else is to have changed that.
+ * handlers, its restartable sequences, its robust list. heaptap must not change those.
  */
 #pragma once
 

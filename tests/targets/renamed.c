@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A worker thread that changes its name when it is told to, and threads that soon end. The program
- * and its worker are called the-main at first.
+ * A worker thread that changes its name on command, and short-lived threads. The program and its
+ * worker are called the-main at first.
  *
  *      name X     the worker calls itself X
  *      keep N S   the worker allocates N blocks of S bytes

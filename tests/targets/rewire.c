@@ -23,7 +23,7 @@
 
 typedef void free_function(void *ptr);
 
-/* What is called through the GOT is not what the compiler sees. */
+/* Volatile: the GOT may lead to another function than the compiler assumes. */
 static free_function *volatile before;
 static volatile unsigned long counted;
 static void *loaded;

@@ -71,7 +71,7 @@ static inline size_t speak_read(const char *path, char *text, size_t bytes)
 	return used;
 }
 
-/* The next command; "stop" when nobody listens any more. "ping" is answered here. */
+/* The next command; "stop" at end of input. Answers "ping" itself. */
 static inline const char *speak_hear(void)
 {
 	static char line[256];

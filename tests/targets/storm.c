@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Four threads load and unload the libraries that its arguments name, at random, with and without
- * lazy binding, and map something else where one was: memory full of a pattern, which nobody may
- * touch. "storm" begins, "calm" ends it, "count" tells how often a library was loaded; "hold" maps
+ * lazy binding, and map memory full of a pattern where a library was; that pattern must not change.
+ * "storm" begins, "calm" ends it, "count" answers how often a library was loaded; "hold" maps
  * a pattern over every place where a library ever lay, and keeps it there until the end.
  */
 #include <dlfcn.h>

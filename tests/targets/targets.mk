@@ -24,7 +24,7 @@ variant_flags = -$(firstword $(subst -, ,$*)) \
 chain_bin   := $(addprefix $t/chain-,$(chain_variants))
 chainxx_bin := $(addprefix $t/chainxx-,$(chainxx_variants))
 
-# Ways to link the ledger; mold is asked for where it is to be had.
+# Ways to link the ledger; mold and musl only where they are installed.
 linked_variants := gold lld relr sysv gnu noplt bare $(if $(shell command -v mold),mold) \
 	$(if $(shell command -v musl-gcc),musl)
 linked_gold  := -fuse-ld=gold -Wl,-z,lazy
@@ -310,7 +310,7 @@ $t/rust-lto: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -C opt-level=3 -C lto=fat -C codegen-units=1 -o $@ $<
 $t/libforeign.a: tests/targets/foreign.c
 	$(call quiet,TARGET)gcc $(target_c) -O2 -c -o $@.o $< && rm -f $@ && ar rcs $@ $@.o
-# go takes what it has linked before, whatever has become of the library, unless it is told another sum.
+# Go reuses its cached link result even if the library changed, unless a flag differs.
 $t/foreign-go: tests/targets/foreign.go tests/targets/foreign.h $t/libforeign.a
 	$(call quiet,TARGET)env GOCACHE=$(abspath $t)/go-cache GOENV=off GOFLAGS= GO111MODULE=off CGO_ENABLED=1 CC=gcc \
 		CGO_CFLAGS='-O2 -g -iquote $(CURDIR)' CGO_LDFLAGS=-L$(abspath $t) $(GO) build \

@@ -2,7 +2,7 @@
 //
 // Exceptions all the time, in several threads: out of operator new, out of its new_handler, held
 // while a destructor sleeps, thrown on in other threads, and the unwinding of cancelled threads.
-// Whatever is built is destroyed, whatever is thrown is caught. "count" answers with the rounds.
+// Checks that each object is destroyed and each exception caught. "count" answers with the rounds.
 #include <atomic>
 #include <chrono>
 #include <cstdint>

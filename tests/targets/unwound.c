@@ -100,7 +100,7 @@ static __attribute__((noinline)) void unwound_record(
 	busy = false;
 }
 
-/* After a call from `caller_pc`, where rbp was `caller_fp`: the agent's, or somebody else's. */
+/* Notes a call from `caller_pc` with rbp `caller_fp`. Only calls of the agent are recorded. */
 static void *unwound_note(uint64_t caller_pc, uint64_t caller_fp, void *block, size_t bytes)
 {
 	if (!unwound || !block)

@@ -11,7 +11,7 @@
 
 /* One allocation, followed in unwound.word by the next. */
 struct unwound_record {
-	uint64_t address, bytes; /* the block, and what was asked for */
+	uint64_t address, bytes; /* the block, and the requested size */
 	uint64_t tsc;		 /* after the allocation, before the agent's own stamp */
 	uint64_t tid;
 	uint64_t depth;

@@ -232,7 +232,7 @@ static long in_io_pgetevents(void)
 	return syscall(SYS_io_pgetevents, aio, 1, 1, &event, &time, NULL);
 }
 
-/* io_uring with one entry: a read of an eventfd that somebody else will write to. */
+/* io_uring with one entry: a read of an eventfd that the helper writes to. */
 static struct io_uring_params ring;
 static unsigned char *submission_ring, *completion_ring;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * waits CASE MILLISECONDS [-t] [-h | -r]: makes one blocking call (waits.h) when it is told "go",
+ * waits CASE MILLISECONDS [-t] [-h | -r]: makes one blocking call (waits.h) at the command "go",
  * in its only thread, or with -t in a second one. It says "waiting HELPER" before, and after it
  * "CASE: RESULT ERRNO, HANDLED BEGIN END": how often the handler of SIGUSR2 ran (-h: that ends
  * calls with EINTR, -r: with SA_RESTART), and the monotonic time of both ends in nanoseconds.
@@ -94,7 +94,7 @@ static int list_cases(void)
 	return 0;
 }
 
-/* Lives as long as the target; then, or when it is told so before, it does its part. */
+/* The helper process: ends the target's wait at each SIGUSR1; cleans up when the target ends. */
 static void help(const struct waits_case *mine, int ready_fd)
 {
 	sigset_t told;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * System calls that block, one per case, each until its time has passed or until somebody ends the
- * wait. main.c makes one of them and says how it went.
+ * Blocking system calls, one per case. Each ends by timeout or by an event from the helper. main.c
+ * makes one of them and prints its result.
  */
 #pragma once
 

@@ -398,7 +398,7 @@ START_TEST(a_fork_that_nobody_follows_is_counted)
 	setup_exec(hold_it, 1);
 	check_birth(0, 0, 1);
 	ck_assert_uint_eq(sys_fake.calls, 0);
-	/* A child in vfork, and a forked one, of which nobody keeps books. */
+	/* A child in vfork, and a forked one that heaptap does not record. */
 	world_config->follow_forks = 1;
 	world_config->follow = 2;
 	check_birth(0, 0, 1);

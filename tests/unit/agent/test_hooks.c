@@ -254,7 +254,7 @@ START_TEST(free_is_recorded_before)
 }
 END_TEST
 
-/* Whoever has seen the allocation knows the size: the allocator is not asked. */
+/* The reader knows the size from the allocation, so the agent does not query the allocator. */
 START_TEST(free_of_a_new_block_asks_nothing)
 {
 	setup();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Of what is kept of a stack no word outside of it is looked at, also where the target has written
- * over the places of its words.
+ * The kept stack never makes the agent read outside the stack, even if the target has overwritten
+ * the kept addresses.
  */
 #include "agent/kept.h"
 

@@ -250,7 +250,7 @@ START_TEST(ways_through_several_pages)
 }
 END_TEST
 
-/* What is met again and again becomes the kept stack, which is looked at first. */
+/* A repeated stack becomes the kept stack, which the agent compares first. */
 START_TEST(the_same_stack_again_becomes_the_kept_one)
 {
 	make_plain();
@@ -323,7 +323,7 @@ START_TEST(nothing_is_known_of_other_tables)
 }
 END_TEST
 
-/* Whatever is written there, nothing outside the stack is read. */
+/* Arbitrary memo contents never make the agent read outside the stack. */
 START_TEST(garbage_in_the_memo)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++) {

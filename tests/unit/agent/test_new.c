@@ -32,7 +32,7 @@ static void setup(void)
 	real.answer = block_a;
 }
 
-/* What is called in the place of an operator new. */
+/* The function that stands in for an operator new. */
 static struct {
 	void *answer;
 	unsigned calls;

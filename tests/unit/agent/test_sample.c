@@ -235,7 +235,7 @@ static void *plain_two(size_t a, size_t b)
 	return real_any(a, b, 2, 0);
 }
 
-/* What is taken is called by its plain function, all else is forwarded. */
+/* The sampler calls the plain function for a sampled call, and forwards all others. */
 static void call_news(uint64_t left)
 {
 	bool taken = left == NOW;

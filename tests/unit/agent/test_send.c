@@ -211,7 +211,7 @@ START_TEST(lossless_waits_on)
 }
 END_TEST
 
-/* Otherwise a thread would hang in a capture that nobody reads any more. */
+/* Otherwise a thread would hang after heaptap stops reading. */
 START_TEST(lossless_ends_with_stop)
 {
 	setup();

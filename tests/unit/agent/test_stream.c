@@ -127,7 +127,7 @@ START_TEST(typical_events_are_short)
 }
 END_TEST
 
-/* What is said of a block holds from its allocation to its free, within one buffer. */
+/* The agent's knowledge of a block holds from its allocation to its free, within one buffer. */
 START_TEST(allocations_of_late_are_known)
 {
 	world_make();
@@ -308,7 +308,7 @@ static uint64_t pair_fences(struct abi_slot *slot, uint64_t addr)
 	return alloc + fences_of(slot, ABI_EVENT_FREE, addr);
 }
 
-/* Of the events of a block that is a thread's own for a while only the first need a fence. */
+/* While one thread owns a block, only its first events need a fence. */
 START_TEST(own_blocks_need_no_fence)
 {
 	world_make();
@@ -420,8 +420,8 @@ static void make_blocks(struct past *past, size_t count)
 }
 
 /*
- * Whoever has a block, and however early the clock is read where it is not fenced: the stamps of
- * its events are in their order, which streams are merged by.
+ * The analyzer merges streams by stamps. For any owner of a block, and however early an unfenced
+ * clock is read, the stamps of the block's events must be in their order.
  */
 START_TEST(events_of_a_block_are_in_order)
 {

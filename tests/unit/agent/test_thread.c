@@ -162,7 +162,7 @@ START_TEST(new_thread_in_an_old_tcb)
 }
 END_TEST
 
-/* Whatever its stack, and though nobody has told its bounds. */
+/* On any stack, also without known bounds. */
 START_TEST(new_thread_after_one_that_ended_in_a_hook)
 {
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
@@ -466,7 +466,7 @@ START_TEST(flags_that_the_agent_cannot_bear)
 }
 END_TEST
 
-/* Of a thread of the program's own making: behind its thread control block may be nothing. */
+/* A thread without pthreads: the page after its thread control block may be unmapped. */
 START_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
 {
 	_Alignas(HT_PAGE_BYTES) static uint8_t pages[2 * HT_PAGE_BYTES];

@@ -511,7 +511,7 @@ START_TEST(oracle_flag)
 }
 END_TEST
 
-/* Whatever is written there of where a frame begins, no step is made outside the stack. */
+/* Arbitrary saved frame positions never lead a step outside the stack. */
 START_TEST(garbage_where_steps_are_made_again)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -558,7 +558,7 @@ START_TEST(garbage_in_the_kept_frames)
 }
 END_TEST
 
-/* The word that is asked for here is the return address, which the caller's node has. */
+/* The snapshot names the word of the return address, which the caller's node has. */
 START_TEST(what_a_frame_says_that_it_runs_is_noted)
 {
 	uint64_t noted = 0;

@@ -112,8 +112,8 @@ START_TEST(what_cannot_be_a_pointer_is_none)
 }
 END_TEST
 
-/* Where what is run may lie elsewhere, the same word is another frame; in other threads, or where
- * nobody asks, it is none. */
+/* In another generation functions may have moved, so the same word is another frame. In other
+ * threads, or without a snapshot, it is no frame. */
 START_TEST(generations_and_threads)
 {
 	call_interpreted(3);

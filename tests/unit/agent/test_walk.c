@@ -158,7 +158,7 @@ START_TEST(unknown_module)
 	sim_call(SIM_FIRST);
 	expected_count = sim_hook(&start, expected);
 	struct abi_slot *slot = sim_slot();
-	/* What stands where a return address should is no frame, unless it lies in code. */
+	/* A word in the place of a return address is a frame only if it points into code. */
 	expected_count = 2;
 	check_frames(slot, walk(slot));
 	check_trunc(slot, ABI_TRUNC_NO_RULE);

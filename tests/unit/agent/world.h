@@ -2,7 +2,7 @@
  *
  * The memory an agent finds itself in, for hosted tests: a whole image with config, state, control,
  * table, nodes and slots where a target would have them, one fake thread, and an allocator that
- * does as it is told. Included once by each test program.
+ * the test controls. Included once by each test program.
  */
 #pragma once
 

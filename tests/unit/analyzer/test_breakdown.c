@@ -22,7 +22,7 @@ static struct analysis *analysis;
 static struct query query;
 static uint64_t seed;
 
-/* What was made up: chains from the outside in, and what each allocated and kept. */
+/* The generated chains, outermost frame first, with what each allocated and kept. */
 static struct {
 	uint32_t node;
 	uint8_t function[DEEPEST]; /* FUNCTIONS and more: made code */
@@ -263,7 +263,8 @@ START_TEST(lives_of_known_blocks)
 }
 END_TEST
 
-/* Of a part, or of some threads, lives are means; blocks that live alike are in their place. */
+/* For a part of the window or some threads, lifetimes are means. Blocks with equal lifetimes are
+ * still in the right row. */
 START_TEST(lives_of_a_part_are_estimates)
 {
 	struct breakdown breakdown;

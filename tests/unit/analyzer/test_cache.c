@@ -79,7 +79,7 @@ START_TEST(what_was_stored_is_found)
 	ck_assert_uint_eq(names.state, REC_NAMES_STRIPPED);
 	ck_assert(cache_find(&names, 0x20, &symbol) && symbol.frame_count == 0);
 	ck_assert(!cache_find(&names, 0x30, &symbol));
-	/* What is added joins it. */
+	/* A later store adds to the names. */
 	add(&names, 0x30, "later");
 	cache_store(&cache, build_id[0], &none, &none, &names);
 	cache_names_deinit(&names);

@@ -371,7 +371,7 @@ START_TEST(joined_buckets_have_the_same_sums)
 }
 END_TEST
 
-/* Of a hostile trace: more joins at once than a bucket's number has bits. */
+/* A hostile trace: joins more buckets at once than a bucket's number has bits. */
 START_TEST(centuries_without_an_event)
 {
 	static const uint64_t gap_ns[] = {1ull << 50, 1ull << 58, 3ull << 60};

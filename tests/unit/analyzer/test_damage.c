@@ -139,7 +139,7 @@ START_TEST(cut_at_each_length)
 }
 END_TEST
 
-/* What stands twice, or is followed by something. */
+/* Repeated parts of a trace, and bytes after its end. */
 START_TEST(bytes_added_and_repeated)
 {
 	make_trace();

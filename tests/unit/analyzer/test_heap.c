@@ -211,7 +211,7 @@ START_TEST(both_readings_must_agree_with_the_trace)
 		ck_assert_int_eq(is_warned(), beyond);
 		end();
 	}
-	/* What was lost explains anything. */
+	/* Lost events explain any difference. */
 	ck_assert(!compare(50 * MIB, true)->is_unexplained);
 	end();
 }
@@ -268,8 +268,8 @@ START_TEST(allocators_are_summed_up)
 }
 END_TEST
 
-/* Who frees is taken for the one that has the most; its blocks may be a fourth larger than asked.
- */
+/* Unknown frees count for the allocator that has the most. Without headers its blocks may be a
+ * fourth larger than requested. */
 START_TEST(blocks_without_headers_are_of_sizes)
 {
 	scene_init(&scene);
@@ -349,7 +349,8 @@ START_TEST(sizes_of_any_kind_stay_in_range)
 }
 END_TEST
 
-/* What blocks take is more than was asked for: the books of the end know it, the events do not. */
+/* Blocks take more than the requested size; the allocator's books at the end include that, events
+ * do not. */
 START_TEST(the_peak_is_not_below_an_end)
 {
 	static const struct {

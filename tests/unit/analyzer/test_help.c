@@ -230,7 +230,7 @@ START_TEST(a_man_page_prints_text_as_it_is)
 }
 END_TEST
 
-/* What stands between the quotes behind `key`, malloc'd; NULL: nothing. */
+/* The quoted string after `key`, malloc'd; NULL: none. */
 static char *assigned(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);

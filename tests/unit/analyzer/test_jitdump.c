@@ -82,7 +82,7 @@ static void put_move(uint64_t from, uint64_t to, uint64_t bytes, uint64_t index)
 	put_u64(index);
 }
 
-/* Of a kind that is passed over: lines, unwind tables, what a later version has. */
+/* A record of a kind that the reader skips: lines, unwind tables, kinds of later versions. */
 static void put_other(uint32_t kind)
 {
 	begin_record(kind, 24);

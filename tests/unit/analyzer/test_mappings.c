@@ -57,7 +57,7 @@ START_TEST(a_part_is_unmapped)
 	call(ABI_CALL_MAP, 0, 10 * PAGE - 100, RW, ANON, 1);
 	call(ABI_CALL_UNMAP, 3, 4 * PAGE, 0, 0, 2);
 	check_live(6, 0, 0);
-	/* What is not there is no mapping of before. */
+	/* An unmap of unmapped pages is no unmap of an older mapping. */
 	call(ABI_CALL_UNMAP, 2, 6 * PAGE, 0, 0, 2);
 	check_live(4, 0, 0);
 	ck_assert_uint_eq(mappings.before_bytes, 0);
@@ -114,7 +114,7 @@ START_TEST(what_moves_stays_what_it_is)
 	call(ABI_CALL_MOVE_FROM, 50, 0, 0, MREMAP_MAYMOVE, 0);
 	call(ABI_CALL_MOVE_TO, 60, 2 * PAGE, 0, MREMAP_MAYMOVE, 2);
 	check_live(0, 8, 4);
-	/* Of what is not known, too. */
+	/* Likewise an unknown old range. */
 	call(ABI_CALL_MOVE_FROM, 200, PAGE, 0, MREMAP_MAYMOVE, 0);
 	call(ABI_CALL_MOVE_TO, 210, 3 * PAGE, 0, MREMAP_MAYMOVE, 2);
 	check_live(3, 8, 4);
@@ -202,7 +202,7 @@ START_TEST(what_cannot_be_is_counted)
 }
 END_TEST
 
-/* More ranges than a process can have are not followed, and what is told adds up still. */
+/* The analyzer does not follow more ranges than a process can have; its totals still add up. */
 START_TEST(ranges_are_bounded)
 {
 	for (uint64_t i = 0; i < RANGES_MAX; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names that are missing are told of, with the reason and the remedy; separate and packed symbols
- * are found, and only those of the right build.
+ * The report of missing names gives the reason and the remedy. Separate and compressed symbols are
+ * found, and only those of the right build.
  */
 #include "analyzer/views/missing.h"
 
@@ -35,7 +35,7 @@ static int sh(const char *command)
 	return run_program((const char *[]){"sh", "-ec", command, NULL}, TOOL_MS, NULL, NULL);
 }
 
-/* `format` with the program's path, as often as it is asked for. */
+/* Runs a shell command with the program's path in $p, its directory in $d, its name in $n. */
 static void change(const char *format, const char *program)
 {
 	char command[9000];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is kept of a trace, how its end is told, and records that no daemon would write.
+ * The model of a trace: its contents, its end, and records that no daemon would write.
  */
 #include "analyzer/model/model.h"
 

@@ -54,7 +54,7 @@ START_TEST(rust_keeps_type_and_trait)
 }
 END_TEST
 
-/* Whatever a name holds, the result is a string within its bounds. */
+/* Any bytes as a name give a string within its bounds. */
 START_TEST(nonsense_is_harmless)
 {
 	static const char part[] = "<>():. a-*&~operator{}";

@@ -18,7 +18,7 @@ static const struct terminal screen = {.is_terminal = true, .columns = 60, .rows
 static char *text;
 static size_t length;
 
-/* What was written since the last call. */
+/* Checks the text written since the last call. */
 static void check_written(FILE *out, const char *want)
 {
 	fflush(out);

@@ -328,8 +328,8 @@ static uint64_t allocations_at(const struct cube *cube, uint64_t number)
 	return sum;
 }
 
-/* Of what happens when nobody knows any more what lies there, the number says nothing; another
- * generation's holds. */
+/* After its function's code may have moved, a number no longer names a frame; those of another
+ * generation still do. */
 START_TEST(numbers_hold_until_the_trace_says)
 {
 	const uint64_t first = 1ull << 32 | 5, second = 2ull << 32 | 5;

@@ -60,7 +60,7 @@ START_TEST(parameters_are_options)
 	check("/api/v1/callers?name=a%20b&full-stacks", "--json --full-stacks -- -first.htap a b");
 	check("/api/v1/diff?metric=calls", "--json --metric=calls -- -first.htap second.htap");
 	check("/api/v1/export/pprof?min-size=64k", "--format=pprof --min-size=64k -- -first.htap");
-	/* What is no option, or has no such value, is the parser's to refuse. */
+	/* The option parser, not the route, refuses unknown options and bad values. */
 	check("/api/v1/tree?nothing=1", "--json --nothing=1 -- -first.htap");
 	check("/api/v1/page", "-- -first.htap");
 }

@@ -119,7 +119,7 @@ START_TEST(what_came_goes_and_parts_are_the_whole)
 	ck_assert_uint_gt(cube->total.allocations, 1500);
 	ck_assert_uint_eq(cube_live_blocks(cube), 0);
 	ck_assert_uint_eq(cube_live_bytes(cube), 0);
-	/* Nothing is said of temporary and of older blocks. */
+	/* A sample has no figures for temporary and for older blocks. */
 	ck_assert_uint_eq(cube->total.temporary, 0);
 	ck_assert_uint_eq(cube->before_frees, 0);
 	uint64_t allocations = 0, bytes = 0, steps = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The answer to a query: filters, windows, blocks alive at a moment; whatever is asked for, rows
- * sum up to the total.
+ * The answer to a query: filters, windows, blocks live at a moment. For each query the rows sum up
+ * to the total.
  */
 #include "analyzer/views/view.h"
 

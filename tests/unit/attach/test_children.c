@@ -221,7 +221,7 @@ START_TEST(who_ends_leaves_no_stub_in_shared_memory)
 }
 END_TEST
 
-/* As somebody left it that cannot be asked any more. */
+/* A dead heaptap left the stub. */
 START_TEST(a_stub_in_the_targets_place_is_taken_out)
 {
 	static const uint8_t zeros[STUB_BYTES_MAX];
@@ -240,7 +240,7 @@ START_TEST(a_stub_in_the_targets_place_is_taken_out)
 }
 END_TEST
 
-/* What is mapped there is the target's, which the descriptor is not. */
+/* The mapping is shared with the target; the descriptor is the child's own. */
 static void be_parent_with_a_page(const void *arg)
 {
 	char name[32];

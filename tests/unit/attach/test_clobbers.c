@@ -100,7 +100,7 @@ START_TEST(who_calls_what_nobody_has_seen)
 }
 END_TEST
 
-/* What stands behind a call that never returns is another function. */
+/* Bytes after a call that never returns belong to another function. */
 START_TEST(behind_what_does_not_return)
 {
 	ck_need(bridge_is_supported());
@@ -110,7 +110,7 @@ START_TEST(behind_what_does_not_return)
 }
 END_TEST
 
-/* So with a call of the system that does not return, or of which nobody knows whether it does. */
+/* Likewise after a system call that never returns, or whose number is unknown. */
 START_TEST(behind_a_call_of_the_system)
 {
 	ck_need(bridge_is_supported());

@@ -136,7 +136,7 @@ START_TEST(files_that_are_known_are_not_read_again)
 }
 END_TEST
 
-/* Of a thread that is about to exec, and has no slot. */
+/* The guard's caller is about to exec and has no thread record. */
 START_TEST(a_call_of_a_guard_is_waited_for)
 {
 	struct proc self;
@@ -160,7 +160,7 @@ static void take_what_it_waits_with(void *context)
 	__atomic_store_n(&busy->calling, 0, __ATOMIC_RELEASE);
 }
 
-/* Nobody else would, and it would wait for as long as it waits for us. */
+/* Only the detach reads here. Without that the thread and the detach would wait for each other. */
 START_TEST(a_thread_that_waits_for_room_is_given_it)
 {
 	struct proc self;

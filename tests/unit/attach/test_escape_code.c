@@ -108,7 +108,7 @@ START_TEST(only_tapped_slots_count)
 }
 END_TEST
 
-/* Nobody knows what its code does. */
+/* The module of such a slot is unknown, so its code may have copied the address. */
 START_TEST(slots_that_nobody_knows_any_more_count)
 {
 	setup("/usr/bin/program");
@@ -245,7 +245,8 @@ START_TEST(code_behind_a_hole_is_looked_at)
 }
 END_TEST
 
-/* What is mapped and not there: behind the end of its file. Of code, nobody knows what it does. */
+/* The mapping lies beyond the end of its file. Unreadable code might use the address; data cannot.
+ */
 START_TEST(code_that_cannot_be_read_counts)
 {
 	static const int prot[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_EXEC};

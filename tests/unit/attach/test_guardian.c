@@ -259,7 +259,7 @@ static struct guardian start_stopped(void)
 	return guardian;
 }
 
-/* It never gets to what it was told. */
+/* A stopped guardian never reads the message. */
 START_TEST(a_guardian_that_does_not_end_is_killed)
 {
 	struct guardian guardian = start_stopped();

@@ -72,7 +72,7 @@ static enum held_verdict judge(struct tracee *tracee, const struct remote_remain
 	return verdict;
 }
 
-/* Of a thread that is stopped for it, and let go. */
+/* Stops the thread, judges it, and lets it go. */
 static enum held_verdict judge_of(pid_t tid, const struct remote_remains *remains)
 {
 	struct tracee tracee = stop(tid);
@@ -330,7 +330,7 @@ static void check_dispatched(const struct verdicts *expected)
 	finish(&child);
 }
 
-/* What stands there before the attach goes on; what comes later has to let the last stub out. */
+/* An attach refuses any dispatch; leaving works if the dispatch lets the last stub's calls pass. */
 START_TEST(calls_that_are_handed_to_the_program)
 {
 	static const struct verdicts table[] = {

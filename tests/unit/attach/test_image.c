@@ -260,7 +260,7 @@ START_TEST(one_thunk_for_each_function)
 	ck_assert_uint_ne(entry[0], entry[1]);
 	ck_assert_uint_ne(entry[0], entry[2]);
 	ck_assert_uint_ne(entry[1], entry[2]);
-	/* What is to be called beside it is another one by now. */
+	/* The plain function to call instead has changed. */
 	struct image_thunk d = a;
 	d.plain_index = 1;
 	ck_no_err(image_thunk(&image, &d, &again));
@@ -294,8 +294,8 @@ START_TEST(enabling_and_disabling)
 }
 END_TEST
 
-/* Of a sample what is not taken is forwarded without a frame; but not an operator that may end in a
- * jump to another hook, which would draw once more. */
+/* A sampling hook forwards the calls that it skips without a frame of its own. An operator that may
+ * jump to another hook is not forwarded so, or the sampler would draw twice for one call. */
 START_TEST(hooks_of_a_sample)
 {
 	for (unsigned entries = 0; entries < 2; entries++) {
@@ -553,7 +553,7 @@ START_TEST(what_replaced_an_adopted_page_is_not_written)
 }
 END_TEST
 
-/* Who was forked meanwhile still needs the bridges of functions that are hooked at their entry. */
+/* A child forked during the capture still needs the bridges of entry hooks. */
 START_TEST(what_is_kept_for_a_tombstone)
 {
 	for (unsigned near = 0; near < 2; near++) {

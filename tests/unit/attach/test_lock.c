@@ -128,7 +128,7 @@ START_TEST(another_is_dying_that_had_its_memory)
 }
 END_TEST
 
-/* Somebody may have it. */
+/* A process that shares the memory may hold the lock. */
 START_TEST(who_shares_its_memory_cannot_be_listed)
 {
 	struct child child = child_fork(child_idle, NULL);

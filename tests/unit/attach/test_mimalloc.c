@@ -115,7 +115,7 @@ START_TEST(pages_that_were_not_found_are_not_passed_over)
 	check_unknown();
 	second->pages--;
 	segment[1]->cookie++;
-	/* Nobody else knows of that heap. */
+	/* Without segment 1 heaptap does not learn of the second heap, and misses no pages. */
 	(void)read_known();
 	segment[1]->cookie--;
 	segment[0]->cookie++;

@@ -283,7 +283,7 @@ START_TEST(a_page_that_contradicts_itself_is_allowed_for)
 }
 END_TEST
 
-/* Nobody knows how large it is. */
+/* Its size is unknown. */
 START_TEST(a_large_block_that_contradicts_itself_is_unknown)
 {
 	setup_as(MIMAP_START, false);

@@ -52,7 +52,7 @@ int open(const char *path, int flags, ...)
 	return fd;
 }
 
-/* What is looked at behind pidfd_open. */
+/* The open that follows pidfd_open. */
 int openat(int dir, const char *path, int flags, ...)
 {
 	va_list args;

@@ -88,7 +88,7 @@ START_TEST(who_asks_hears_of_each_node)
 }
 END_TEST
 
-/* The target's address is nobody's business. */
+/* The trace must not contain the address of an interpreted function. */
 START_TEST(what_is_interpreted_becomes_a_number)
 {
 	for (unsigned asks = 0; asks < 2; asks++) {

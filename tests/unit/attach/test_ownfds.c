@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Among a process's descriptors ours are told from its own, whatever they lead to. The process is
- * the test itself.
+ * Distinguishes heaptap's descriptors in a process from its own, whatever they refer to. The
+ * process is the test itself.
  */
 #include "attach/inject/ownfds.h"
 

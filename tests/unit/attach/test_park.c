@@ -32,7 +32,7 @@
 #define LIMIT_NS (60 * CLOCK_NS_PER_S)
 #define LIMIT_MS 60000
 
-/* A child that execs when it is told to. */
+/* A child that execs when the test writes to `go_fd`. */
 struct child {
 	pid_t pid;
 	int go_fd;
@@ -235,7 +235,7 @@ START_TEST(worker_is_killed_at_each_call)
 		calls_until_death = 0;
 		if (parked)
 			ck_no_err(leave(&child));
-		/* Before it is seized nothing holds it, and nobody tells it to exec. */
+		/* Before the seize no command to exec is sent, so the child ends by itself. */
 		ck_assert_int_eq(wait_for(&child), parked ? 7 : calls == 1 ? 99 : 128 + SIGKILL);
 	}
 	ck_assert_uint_gt(calls, 10);
@@ -303,7 +303,7 @@ START_TEST(no_program)
 }
 END_TEST
 
-/* Who gives up what it holds kills it. */
+/* If parking fails after the hold, the worker kills the command. */
 START_TEST(dies_with_the_worker)
 {
 	struct child child =

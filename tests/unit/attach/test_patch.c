@@ -514,7 +514,7 @@ static void become_another(const void *unused)
 		execlp("sleep", "sleep", "1000", NULL);
 }
 
-/* What is mapped by now is not what would be written: another process runs there. */
+/* The process has execed: the mapping now belongs to another program. */
 START_TEST(who_runs_another_program_is_not_written_to)
 {
 	struct patch patch;

@@ -43,8 +43,7 @@ static int connect_to(const struct place *place)
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	int sys = connect(fd, (struct sockaddr *)&address, sizeof(address)) ? errno : 0;
 	close(fd);
-	/* Nobody accepts here: the queue may be full of captures that looked whether it is alive.
-	 */
+	/* This listener never accepts; its queue may be full of liveness checks. */
 	return sys == EAGAIN ? 0 : sys;
 }
 

@@ -28,7 +28,7 @@ static void with_handler_of(const void *arg)
 	child_wait();
 }
 
-/* Of a process that handles `sig` (0: nothing). */
+/* The preference for a process that handles `sig` (0: none). */
 static struct preference read_with(int sig, const struct choose_threads *threads)
 {
 	struct preference preference;

@@ -346,7 +346,7 @@ static void open_the_gate(void)
 		sched_yield();
 }
 
-/* What was read of its stack may have been of both places. */
+/* The stack may have been read partly before and partly after the move. */
 START_TEST(a_thread_that_has_moved_meanwhile_was_not_seen)
 {
 	setup();

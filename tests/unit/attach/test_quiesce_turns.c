@@ -61,7 +61,7 @@ static void *spin_for_good(void *arg)
 	return arg;
 }
 
-/* Of those that spin on one core one runs, and the others have lost it. */
+/* All threads spin on one core: one runs, the others are preempted. */
 static void spin_on_one_core(const void *arg)
 {
 	pthread_t thread;
@@ -142,7 +142,7 @@ START_TEST(who_computes_is_asked_with_all_others)
 }
 END_TEST
 
-/* Who then has the core was seen without it, and has not slept since. */
+/* The thread that has the core now was seen preempted before and has not slept since. */
 START_TEST(who_has_got_a_core_again_need_not_have_run)
 {
 	struct child child;

@@ -402,7 +402,7 @@ START_TEST(completeness_stays_behind_the_tick)
 }
 END_TEST
 
-/* What is to stand in the trace before certain events are sorted. */
+/* Some records must be in the trace before certain events are sorted. */
 START_TEST(completeness_is_held_as_long_as_asked)
 {
 	struct stage stage;

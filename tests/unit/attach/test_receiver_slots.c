@@ -50,7 +50,7 @@ START_TEST(threads_get_bounds_and_are_released)
 	ck_assert_uint_eq(agent.slot->head.key, (0x7000 + 1) | ABI_SLOT_DEAD);
 	ck_assert_uint_eq(see_threads(&stage).count, 0);
 
-	/* The stream goes on where it was, and what is known of the old owner touches nobody. */
+	/* The stream continues, and late data about the old owner does not change the new one. */
 	agent_give_up_buffer(&agent);
 	agent_init(&heir, &stage, 5, 0x9000);
 	receiver_set_bounds(stage.receiver, &seen.thread[0], 0x1, 0x2);

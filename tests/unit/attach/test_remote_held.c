@@ -179,7 +179,7 @@ static void wait_with_handler(const void *arg)
 	wait_for_events(NULL);
 }
 
-/* Whatever the handler's flags say of other calls: epoll_wait returns. The signal comes while the
+/* epoll_wait returns EINTR for any handler flags, also SA_RESTART. The signal comes while the
  * thread is in the stub. */
 static void check_interrupted(int flags)
 {
@@ -301,7 +301,7 @@ START_TEST(the_daemons_socket_is_another_file_by_now)
 }
 END_TEST
 
-/* Who had no core meanwhile does not wait for one that has given up. */
+/* heaptap lost the core past the lease: it must not wait for a thread that has given up. */
 START_TEST(a_thread_that_has_given_up_is_not_waited_for)
 {
 	struct fixture fixture;
@@ -318,7 +318,7 @@ START_TEST(a_thread_that_has_given_up_is_not_waited_for)
 }
 END_TEST
 
-/* Nobody has collected it: there is a process of that number as before. */
+/* The process is an unreaped zombie: its number still exists. */
 START_TEST(no_thread_is_waited_for_where_none_lives)
 {
 	struct fixture fixture;

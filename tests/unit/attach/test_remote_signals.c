@@ -71,7 +71,7 @@ START_TEST(a_signal_to_the_process_is_its_main_threads)
 }
 END_TEST
 
-/* Nobody is to be woken for it; least of all a thread that has nothing to do with it. */
+/* An ignored signal wakes no thread, so heaptap must not interrupt one for it. */
 START_TEST(an_ignored_signal_ends_no_wait)
 {
 	struct fixture fixture;

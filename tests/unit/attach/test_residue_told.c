@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each difference between before and after is told, where it belongs and by its name; nothing else
- * is.
+ * The comparison names each difference between before and after in its category, and nothing else.
  */
 #include "attach/proof/residue.h"
 
@@ -30,7 +29,7 @@
 #define SLEEP_MS 1000
 #define SHORT_MS 50 /* ten seconds are 200 such sleeps */
 
-/* Whoever waits for a difference to pass has waited for long enough. */
+/* The simulated clock: each sleep passes at once. */
 static long passed_ms, sleep_ms = SLEEP_MS;
 static unsigned sleeps_until_undone;
 
@@ -328,8 +327,8 @@ START_TEST(changed_code)
 }
 END_TEST
 
-/* Of a library that goes while the picture is taken, and is loaded in the same place again; of V8's
- * copy for a worker. */
+/* A library may be unloaded while heaptap takes the picture, and loaded in the same place again; so
+ * may V8's copy for a worker. */
 START_TEST(code_of_which_a_part_was_seen)
 {
 	struct look look;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread that records alone is told so; never while another may be in the middle of an event.
+ * A thread that records alone gets the sole flag, but never while another thread may be in the
+ * middle of an event.
  */
 #include "attach/daemon/sole.h"
 
@@ -42,7 +43,7 @@ static void look(void)
 	now_ns += PERIOD_NS;
 }
 
-/* Slot 0 records between the looks until it is told that it is alone. */
+/* Slot 0 records between the looks until it has the sole flag. */
 static void make_sole(void)
 {
 	make();
@@ -205,7 +206,7 @@ START_TEST(marks_are_cleared_before)
 }
 END_TEST
 
-/* Those of one thread are true, also when it is told that it is alone. */
+/* Marks made by one thread are true; the sole flag for it need not clear them. */
 START_TEST(marks_of_one_stay)
 {
 	make();

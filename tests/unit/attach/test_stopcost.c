@@ -232,7 +232,7 @@ START_TEST(threads_that_are_in_no_call)
 }
 END_TEST
 
-/* Nobody takes its call up. */
+/* The supervisor never answers its call. */
 static void be_supervised(const void *arg)
 {
 	struct sock_filter code[] = {

@@ -127,7 +127,7 @@ static rlim_t in_use(int resource)
 	return pages * HT_PAGE_BYTES;
 }
 
-/* Puts another file in the place of each descriptor that it is told, and tells. */
+/* Reads descriptor numbers, puts another file in the place of each, and confirms. */
 static void *take_numbers(void *arg)
 {
 	int fd[4];
@@ -415,7 +415,7 @@ START_TEST(a_taken_lease_completes)
 	ck_assert(has_vm_flag(&stage, map.image + ABI_TABLES_OFF, " dd"));
 	ck_assert(has_vm_flag(&stage, map.image + ABI_SHARED_OFF, " dd"));
 
-	/* Of the descriptors only the agent's end is left. */
+	/* The agent's end is the only new descriptor left. */
 	struct snap after;
 	char ours[32];
 	take_snap(&stage.proc, &after);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Walks are made until two in a row agree, and what is said of the last of them.
+ * Walks repeat until two in a row agree; the result is that of the last walk.
  */
 #include "attach/heap/view/walks.h"
 
@@ -59,7 +59,7 @@ static const struct {
 	{"55", false, false, 2, '5', 2, 0},
 	{"577", false, false, 3, '7', 3, 0},
 	{"5678", false, false, 4, '8', 4, 1},
-	/* What is missing may be on its way, so that the same is not enough. */
+	/* A missing block may be in transit, so two equal walks are not enough. */
 	{"5555", false, true, 4, '5', 4, 0},
 	/* Only walks that follow each other are compared. */
 	{"5-55", false, false, 4, '5', 2, 0},

@@ -158,7 +158,7 @@ static void check_comes_back(struct bench *bench, const uint8_t *data, size_t le
 		ck_assert_mem_eq(bench->piece.data, data, length);
 }
 
-/* Of a program that allocates: few sizes and stacks, and now and then anything. */
+/* An event as programs make them: few sizes and stacks, now and then a random one. */
 static void put_likely_event(struct eventbuild *build, uint64_t *state)
 {
 	uint64_t tsc = build->tsc + (next_random(state) % 4 ? 0 : next_random(state) % 8192);
@@ -324,7 +324,8 @@ START_TEST(what_is_no_event_is_found_wherever_it_stands)
 }
 END_TEST
 
-/* Who begins between two of these events stays there: what is read from there looks like them. */
+/* A decoder that starts in the middle of such an event never gets back in step: the bytes look like
+ * events. */
 START_TEST(a_wrong_guess_changes_nothing)
 {
 	static const uint8_t event[] = {ABI_EVENT_FREE, ABI_EVENT_NO_SIZE, 3, 4}, other[] = {7, 1};
@@ -544,7 +545,7 @@ START_TEST(a_column_that_runs_out_is_not_left_far_behind)
 	bench_init(&bench);
 	for (unsigned int wide = 1; wide <= 5; wide++)
 		check_runs_out(&bench, wide);
-	/* Of an event without a shape there is one byte, which says that it has twenty. */
+	/* An event without a shape has one byte, which claims twenty. */
 	uint8_t columns[9 + 32] = {(31 * 20 & 0x7f) | 0x80, 31 * 20 >> 7, 0, 31, 0, 0, 0, 0, 1};
 	columns[sizeof(columns) - 1] = ABI_EVENT_ALLOC | 3 << 3 | 3 << 5;
 	ck_assert(!decode(&bench, columns, sizeof(columns)));

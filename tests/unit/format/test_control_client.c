@@ -144,7 +144,7 @@ START_TEST(other_work_is_done_while_an_answer_is_awaited)
 }
 END_TEST
 
-/* Nobody accepts: the connection is in the queue. With a full queue it is none. */
+/* No server accepts: the connection waits in the queue. With a full queue there is none. */
 START_TEST(who_does_not_answer_is_not_waited_for)
 {
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;

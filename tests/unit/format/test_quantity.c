@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is wrong with a time or a size that is refused; what is accepted: test_options.
+ * The message for a time or size that is refused. test_options tests those that are accepted.
  */
 #include "format/quantity.h"
 
