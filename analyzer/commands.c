@@ -408,7 +408,7 @@ static const struct option_command command[] = {
 			"-p shows a running process, which is then also steered from the page; "
 			"when the server ends, so does a capture that it started. "
 			"/api/v1/summary and so on answer with the JSON of report, tree, callers, "
-			"diff and export; their options are parameters: from=+10s.",
+			"diff, trend and export; their options are parameters: from=+10s.",
 		.operand = {{"FILE|DIR", "trace file", OPTION_KIND_FILE, true}},
 		.most = 64,
 		.groups = OPTIONS_NAMES,
