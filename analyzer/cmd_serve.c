@@ -169,13 +169,31 @@ static struct ht_err *open_capture(struct serve *serve)
 
 /* --- the server ------------------------------------------------------------------------------ */
 
+/* What a directory has beside traces, or one that a capture has not begun to write, must not hide
+ * the others. */
+static struct ht_err *leave_out(struct serve *serve, size_t index, struct ht_err *err)
+{
+	if (err->code != HT_ERR_FORMAT || !serve->traces.is_found[index] ||
+		serve->traces.count == 1)
+		return err;
+	fprintf(stderr, "heaptap: warning: left out: %s\n", err->message);
+	ht_err_free(err);
+	serve_traces_remove(&serve->traces, index);
+	return NULL;
+}
+
 static struct ht_err *read_traces(struct serve *serve)
 {
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < serve->traces.count && !err; i++)
-		err = cmd_analyse(serve->values, serve->traces.fd[i], serve->traces.path[i], NULL,
-			false, &serve->analysis[i]);
-	return err;
+	size_t i = 0;
+	while (i < serve->traces.count) {
+		struct ht_err *err = cmd_analyse(serve->values, serve->traces.fd[i],
+			serve->traces.path[i], NULL, false, &serve->analysis[i]);
+		if (!err)
+			i++;
+		else if ((err = leave_out(serve, i, err)))
+			return err;
+	}
+	return NULL;
 }
 
 static struct ht_err *ready(void *context, const char *address, uint16_t port)

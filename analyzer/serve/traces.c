@@ -59,6 +59,8 @@ static struct ht_err *add_directory(struct serve_traces *traces, const char *dir
 			path = NULL;
 		if (!err)
 			err = add_file(traces, path);
+		if (!err)
+			traces->is_found[traces->count - 1] = true;
 		free(entry[i]);
 	}
 	free(entry);
@@ -110,6 +112,22 @@ struct ht_err *serve_traces_add(struct serve_traces *traces, const char *path)
 	if (!err)
 		identify(traces);
 	return err;
+}
+
+void serve_traces_remove(struct serve_traces *traces, size_t index)
+{
+	const size_t behind = --traces->count - index;
+	free(traces->path[index]);
+	close(traces->fd[index]);
+#define MOVE_UP(member)                                                                            \
+	memmove(&traces->member[index], &traces->member[index + 1],                                \
+		behind * sizeof(traces->member[0]))
+	MOVE_UP(path);
+	MOVE_UP(fd);
+
+	MOVE_UP(identity);
+	MOVE_UP(is_found);
+#undef MOVE_UP
 }
 
 void serve_traces_deinit(struct serve_traces *traces)

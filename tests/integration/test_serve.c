@@ -122,6 +122,14 @@ START_TEST(answers_are_those_of_the_commands)
 }
 END_TEST
 
+static void write_file(const char *name, const char *text)
+{
+	char *path = tmpdir_path(name);
+	FILE *file = fopen(path, "we");
+	ck_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
+	free(path);
+}
+
 START_TEST(a_folder_of_windows)
 {
 	struct http http;
@@ -132,6 +140,9 @@ START_TEST(a_folder_of_windows)
 	free(smalltrace_make("windows/w-10.htap", 3));
 	free(smalltrace_make("windows/w-9.htap", 2));
 	free(smalltrace_make("windows/other", 2));
+	/* Neither one that is not begun nor one that is none hides the others. */
+	write_file("windows/a.htap", "");
+	write_file("windows/w-9a.htap", "this is no trace at all, but a text that is long enough");
 	if (!http_start(&http, (const char *[]){folder, NULL}))
 		return;
 	json_t *answer = http_json(&http, "/api/v1/traces", 200);
@@ -143,6 +154,11 @@ START_TEST(a_folder_of_windows)
 		free(path);
 	}
 	json_decref(answer);
+	char *err = run_err(&http.run);
+	ck_assert_ptr_nonnull(strstr(err, "a.htap: the file is empty"));
+	ck_assert_ptr_nonnull(strstr(err, "left out: "));
+	ck_assert_ptr_nonnull(strstr(err, "w-9a.htap: not a heaptap trace"));
+	free(err);
 	ck_assert_int_eq(http_stop(&http), 0);
 	free(folder);
 }
