@@ -17,14 +17,15 @@
 #include "analyzer/serve/privilege.h"
 #include "analyzer/serve/serve.h"
 
-#define DATA_BYTES_MAX (64u << 20) /* of the page; what is more is folded */
+#define DATA_BYTES_MAX (64u << 20) /* limit of the page's data; small chains are folded beyond it  \
+				    */
 
 struct serve {
 	const struct option_values *values;
 	struct serve_traces traces;
 	struct analysis *analysis[SERVE_TRACES_MAX];
 	char *page, *policy;
-	/* With -p: the trace of `capture` is the first and only one, read from `growing`. */
+	/* With -p: the only trace is that of `capture`, read from `growing`. */
 	bool is_live;
 	struct capture capture;
 	int growing;
@@ -82,7 +83,8 @@ static struct ht_err *write_traces(struct serve *serve)
 	return err;
 }
 
-/* What was read so far, as if no more came: only in a process that then answers. */
+/* Ends the growing trace at what was read so far. Only for a child process that answers one
+ * request. */
 static struct ht_err *end_growing(struct serve *serve)
 {
 	struct resolve_files files = cmd_files(serve->values);
@@ -90,7 +92,7 @@ static struct ht_err *end_growing(struct serve *serve)
 	if (!serve->analysis[0])
 		return ht_err_new(HT_ERR_REFUSED, "the trace has not begun; try again");
 	struct ht_err *err = analysis_end(serve->analysis[0]);
-	/* No record is there yet. */
+	/* The trace has no record yet. */
 	if (err && err->code == HT_ERR_FORMAT)
 		err->code = HT_ERR_REFUSED;
 	return err ? err : analysis_resolve(serve->analysis[0], &files);
@@ -115,7 +117,7 @@ static struct ht_err *answer(void *context, const struct serve_question *questio
 
 /* --- a capture that runs --------------------------------------------------------------------- */
 
-/* Reads nothing, and more comes later, where the header is not written yet. */
+/* Reads on. While the header is not written yet, reads nothing and says that more may come. */
 static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read)
 {
 	struct serve *serve = context;
@@ -134,7 +136,7 @@ static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, 
 	return err;
 }
 
-/* The program beside this one, or that of an installation. */
+/* Finds heaptap beside this program, or where an installation puts it. */
 static struct ht_err *find_heaptap(char path[PATH_MAX])
 {
 	static const char *const place[] = {"heaptap", "../../bin/heaptap"};
@@ -161,7 +163,7 @@ static struct ht_err *open_capture(struct serve *serve)
 		err = serve_traces_add(&serve->traces, serve->capture.trace);
 	if (err)
 		return err;
-	/* Another place in the file than that which answers have in common. */
+	/* A file description of its own: the answers share the position of the other. */
 	serve->growing = open(serve->capture.trace, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	return serve->growing < 0 ? ht_err_sys(errno, "cannot open %s", serve->capture.trace)
 				  : NULL;

@@ -2,17 +2,16 @@
 #include "analyzer/cube/heap.h"
 
 /*
- * What a block takes beyond the bytes that were asked for: glibc's header, what it is rounded up
- * by, and a rest that is too small for a block of its own; one that may have a mapping of its own,
- * up to two pages.
+ * What a block takes beyond its requested bytes: glibc's header, rounding, and a rest too small for
+ * a block. A block with its own mapping takes up to two pages more.
  */
 #define SMALL_ROUND_BYTES 48u
 #define LARGE_ROUND_BYTES 8192u
-#define LARGE_CLASS	  17u /* sizes of so many bits: from 64 KiB on */
-/* The C library and the dynamic linker allocate past the slots, a little for each thread. */
+#define LARGE_CLASS	  17u /* number of bits of the smallest large size: 64 KiB */
+/* The C library and the dynamic linker allocate a little for each thread without a GOT slot. */
 #define UNSEEN_BYTES (1u << 20)
 
-/* A trace may claim any sizes: sums stay within what can be told. */
+/* A trace may claim any sizes: clamp sums to what an int64_t holds. */
 static int64_t signed_of(uint64_t bytes)
 {
 	return bytes > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)bytes;
@@ -37,8 +36,10 @@ static uint64_t not_negative(int64_t bytes)
 
 struct reading {
 	bool known;
-	bool has_sizes; /* an allocator has blocks without headers, of sizes a fourth apart */
-	const struct model_account *telling; /* whose reason is the reading's */
+	bool has_sizes; /* an allocator has blocks without headers, whose size classes are 25 %
+			   apart */
+	const struct model_account
+		*telling; /* the account whose reason applies to the whole reading */
 	struct model_account sum;
 };
 
@@ -58,8 +59,8 @@ static struct reading reading_of(const struct model_heap *heap)
 		reading.sum.off_bytes = plus(reading.sum.off_bytes, account->off_bytes);
 		reading.sum.system_bytes = plus(reading.sum.system_bytes, account->system_bytes);
 		reading.sum.arenas = plus(reading.sum.arenas, account->arenas);
-		/* Of frees the trace does not say whose blocks they were: they are taken for those
-		 * of the allocator that has the most. */
+		/* The trace does not say which allocator a freed block belonged to: assume the one
+		 * that holds the most. */
 		if (account->held_bytes > most_bytes) {
 			most_bytes = account->held_bytes;
 			reading.sum.header_bytes = account->header_bytes;
@@ -68,7 +69,7 @@ static struct reading reading_of(const struct model_heap *heap)
 	return reading;
 }
 
-/* --- what passes by --- */
+/* --- notes while the trace is read --- */
 
 static struct heap_sum sum_of(const struct heap_notes *notes, const struct cube *cube)
 {
@@ -104,7 +105,7 @@ uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes)
 
 /* --- the whole --- */
 
-/* By the events, since the window's start. */
+/* Bytes added since the window's start, by the events. */
 static int64_t added(const struct heap_sum *sum)
 {
 	return signed_of(sum->live_bytes) - signed_of(sum->before_bytes);
@@ -118,14 +119,13 @@ static uint64_t round_bytes(const struct heap_sum *sum, const struct reading *re
 	       (reading->has_sizes ? sum->live_bytes / 4 : 0);
 }
 
-/* While it was read. */
+/* Bytes allocated and freed while the reading took place. */
 static uint64_t moved_bytes(const struct heap_notes *notes, size_t index)
 {
 	return notes->ended[index].moved_bytes - notes->begun[index].moved_bytes;
 }
 
-/* By how much a reading is off for what moved: of older blocks it is not known which thread's they
- * were. */
+/* The error of a reading caused by calls during it: for older blocks the thread is unknown. */
 static uint64_t spread_bytes(const struct heap_notes *notes, size_t index)
 {
 	const uint64_t older = notes->ended[index].before_bytes - notes->begun[index].before_bytes;
@@ -161,7 +161,7 @@ static void take_end(struct heap *heap, const struct reading *end, const struct 
 	heap->end_system_bytes = end->sum.system_bytes;
 }
 
-/* By the start and the events. UINT64_MAX: there is no bound. */
+/* Upper bound of the end, by the start and the events; UINT64_MAX: none. */
 static uint64_t ceiling_of(const struct heap *heap, const struct reading *end,
 	const struct heap_notes *notes, bool is_whole)
 {
@@ -187,7 +187,7 @@ static uint64_t floor_of(
 	return is_whole && bytes > less ? more_of(bytes - less, live_bytes) : live_bytes;
 }
 
-/* The books of a busy heap may say next to nothing; the events say more. */
+/* A reading of a busy heap may be very inexact; the events give better bounds. */
 static void bound_end(struct heap *heap, const struct reading *end, const struct heap_notes *notes,
 	uint64_t live_bytes, bool is_whole)
 {
@@ -205,7 +205,7 @@ static void bound_end(struct heap *heap, const struct reading *end, const struct
 		heap->end_bytes = ceiling;
 }
 
-/* Holds what lies between both readings against the events. */
+/* Compares the difference of both readings with the events. */
 static void compare(struct heap *heap, const struct reading *start, const struct reading *end,
 	const struct heap_notes *notes, bool is_whole)
 {
@@ -213,7 +213,7 @@ static void compare(struct heap *heap, const struct reading *start, const struct
 	heap->growth_known = true;
 	heap->growth_bytes = signed_of(end->sum.held_bytes) - signed_of(start->sum.held_bytes);
 	heap->explained_bytes = added(sum) - added(&notes->begun[0]);
-	/* No false alarm: as if each byte that moved had been missed. */
+	/* To avoid a false alarm, assume that the reading missed every byte that moved. */
 	const uint64_t moved =
 		plus(moved_bytes(notes, 0), moved_bytes(notes, notes->ended_count - 1));
 	uint64_t off_bytes =
@@ -224,8 +224,8 @@ static void compare(struct heap *heap, const struct reading *start, const struct
 				    -more > signed_of(off_bytes));
 }
 
-/* The events know requested bytes alone, the allocators what blocks take: the end may be more than
- * the highest sum of the events, and then it is the highest that is known. */
+/* Events count requested bytes, allocators count what blocks take: if the end exceeds the highest
+ * sum of the events, the end is the peak. */
 static void take_peak(struct heap *heap, const struct cube *cube, uint64_t end_ns)
 {
 	heap->peak_bytes = not_negative(signed_of(heap->start_bytes) + cube->highest_bytes);

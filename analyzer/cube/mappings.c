@@ -7,7 +7,7 @@
 #include "analyzer/model/array.h"
 
 #define PAGE_SHIFT	12u
-#define HUGE_SHIFT	21u /* of MAP_HUGETLB that does not say which */
+#define HUGE_SHIFT	21u /* page size of MAP_HUGETLB without a size flag */
 #define HUGE_SHIFT_MAX	34u
 #define HUGE_SHIFT_MASK 63u
 #define HUGE_SHIFT_AT	26u
@@ -46,7 +46,7 @@ static struct ht_err *find_stack(
 
 /* --- bytes ----------------------------------------------------------------------------------- */
 
-/* To be called before the stack's accessible bytes change: profile.c. */
+/* Call before the stack's accessible bytes change, as in cube.c. */
 static void settle_peak(const struct mappings *mappings, struct mappings_stack *stack)
 {
 	if (stack->peak_epoch == mappings->peak_epoch)
@@ -72,7 +72,8 @@ static uint64_t *bytes_of_kind(struct mappings_bytes *bytes, const struct range 
 	return range->file ? &bytes->file : &bytes->anonymous;
 }
 
-/* The range comes, or goes. Of older ones only what went is counted. */
+/* Counts a range that appears or disappears. For ranges from before the window, only the
+ * disappearance counts. */
 static struct ht_err *account(struct mappings *mappings, const struct range *range, bool comes)
 {
 	struct mappings_stack *stack;
@@ -102,7 +103,7 @@ static struct ht_err *put(struct mappings *mappings, const struct range *range)
 	return refused ? NULL : account(mappings, range, true);
 }
 
-/* What was taken out unaccounted and is as it was. */
+/* Puts back a piece that was taken out, unchanged and without accounting. */
 static struct ht_err *put_back(struct mappings *mappings, const struct range *piece)
 {
 	bool refused;
@@ -122,7 +123,7 @@ static struct ht_err *cut(struct mappings *mappings, const struct range *place)
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* What a call speaks of, in whole pages; false: nothing that can be. */
+/* The range of a call in whole pages; false: impossible. */
 static bool place_of(uint64_t addr, uint64_t length, unsigned shift, struct range *ret)
 {
 	uint64_t page = 1ull << shift;
@@ -154,7 +155,7 @@ static struct ht_err *made(struct mappings *mappings, uint32_t node, uint64_t by
 	return NULL;
 }
 
-/* Puts a range of the window in the place of whatever was there. */
+/* Replaces what is mapped there by a range of the window. */
 static struct ht_err *replace(struct mappings *mappings, struct range *range, uint32_t node)
 {
 	range->mapped_by = node;
@@ -198,8 +199,7 @@ static struct ht_err *take_piece(void *context, const struct range *piece)
 	return err;
 }
 
-/* Fills `piece` with what is within the place, which is then free and not accounted for any more.
- */
+/* Moves the ranges within `place` to `piece`; they are then neither mapped nor accounted for. */
 static struct ht_err *take_pieces(struct mappings *mappings, const struct range *place)
 {
 	mappings->piece_count = 0;
@@ -215,8 +215,8 @@ static struct ht_err *find_moving(struct mappings *mappings, uint32_t stream, st
 	return err;
 }
 
-/* An mremap moves one mapping: any piece of it tells what that is. What stays where it was, too,
- * has no length here, and is looked at in its first page. */
+/* An mremap moves one mapping, so any piece of it gives its properties. If the old range also stays
+ * mapped, its length here is 0; its first page gives the properties. */
 static struct ht_err *take_move_from(
 	struct mappings *mappings, uint32_t stream, const struct event *event)
 {
@@ -262,7 +262,7 @@ static struct ht_err *protect_piece(struct mappings *mappings, const struct rang
 	if (now.usable == piece->usable)
 		return put_back(mappings, piece);
 	if (now.usable) {
-		/* Memory of the window, however old the reservation. */
+		/* The memory belongs to the window even if the reservation is older. */
 		now.used_by = event->stack;
 		now.used_before = false;
 		*made_bytes += now.hi - now.lo;
@@ -278,7 +278,7 @@ static struct ht_err *take_protect(struct mappings *mappings, const struct event
 	struct range place;
 	uint64_t made_bytes = 0;
 	if (!place_of(event->addr, event->size, PAGE_SHIFT, &place)) {
-		/* Of no bytes it is no error, and does nothing. */
+		/* A call with 0 bytes is legal and does nothing. */
 		mappings->odd += event->size != 0;
 		return NULL;
 	}
@@ -323,7 +323,7 @@ struct ht_err *mappings_before(struct mappings *mappings, const struct rec_range
 		.before = true,
 		.used_before = rec->flags & REC_RANGE_USABLE,
 	};
-	/* Of two that overlap, which cannot be, the second is not followed. */
+	/* Overlapping ranges are impossible: ignore the second. */
 	if (!place_of(rec->lo, rec->bytes, PAGE_SHIFT, &range) ||
 		ranges_overlap(&mappings->ranges, range.lo, range.hi)) {
 		mappings->odd++;
@@ -342,7 +342,7 @@ struct ht_err *mappings_event(
 	return err;
 }
 
-/* --- the whole ------------------------------------------------------------------------------- */
+/* --- the result ------------------------------------------------------------------------------- */
 
 void mappings_finish(struct mappings *mappings)
 {

@@ -14,14 +14,14 @@
 
 struct mappings_bytes {
 	uint64_t anonymous, file; /* accessible */
-	uint64_t reserved;	  /* not accessible, of whatever */
+	uint64_t reserved;	  /* not accessible, of any kind */
 };
 
 struct mappings_stack {
 	uint32_t node;	     /* leaf node, 0: no stack */
 	uint32_t peak_epoch; /* value of mappings.peak_epoch that peak_bytes belongs to */
 	uint64_t calls;
-	uint64_t made_bytes; /* that became accessible by these calls */
+	uint64_t made_bytes; /* bytes made accessible by these calls */
 	struct mappings_bytes live;
 	uint64_t peak_bytes; /* its share of the peak; after mappings_finish */
 };
@@ -32,36 +32,36 @@ struct mappings_stack {
 struct mappings {
 	uint64_t calls[MAPPINGS_CALLS];
 	uint64_t made_bytes;
-	struct mappings_bytes live;	   /* of the window, at its end */
-	uint64_t before_bytes;		   /* accessible ones of older mappings, that went */
-	uint64_t advised_bytes;		   /* given back by madvise, and still mapped */
-	uint64_t peak_bytes, peak_time_ns; /* of accessible bytes, the most of the window */
+	struct mappings_bytes live; /* of the window's mappings, at its end */
+	uint64_t before_bytes;	    /* accessible bytes of older mappings that were unmapped */
+	uint64_t advised_bytes;	    /* returned to the kernel by madvise, still mapped */
+	uint64_t peak_bytes, peak_time_ns; /* the most accessible bytes in the window */
 	uint32_t peak_epoch;
-	uint64_t odd;	  /* events that cannot be */
+	uint64_t odd;	  /* impossible events */
 	uint64_t refused; /* ranges beyond RANGES_MAX */
 
 	struct mappings_stack *stack;
 	size_t stack_count, stack_capacity;
 	struct map by_node;
 	struct ranges ranges;
-	struct range *moving; /* by stream: what its mremap has taken; hi 0: nothing known */
+	struct range *moving; /* by stream: the range that its mremap moves; hi 0: unknown */
 	size_t moving_capacity;
 	struct range *piece; /* scratch of mprotect */
 	size_t piece_count, piece_capacity;
 };
 
 void mappings_deinit(struct mappings *mappings);
-/* What was there before the window. */
+/* Takes a range that was mapped before the window. */
 HT_MUST_CHECK
 struct ht_err *mappings_before(struct mappings *mappings, const struct rec_range *range);
-/* An event of kind ABI_EVENT_MAPPING of this stream, with its time since the window's start. */
+/* Takes an ABI_EVENT_MAPPING of this stream, with its time since the window's start. */
 HT_MUST_CHECK
 struct ht_err *mappings_event(
 	struct mappings *mappings, uint32_t stream, const struct event *event, uint64_t time_ns);
-/* No more events: makes peak_bytes of the stacks valid. */
+/* Call after the last event: makes peak_bytes of the stacks valid. */
 void mappings_finish(struct mappings *mappings);
-/* Indices of `stack`, those with the most accessible bytes first, then by what they reserved and
- * made; freed by the caller. */
+/* Indices of `stack`, sorted by accessible, then reserved, then made bytes, most first; freed by
+ * the caller. */
 HT_MUST_CHECK
 struct ht_err *mappings_order(const struct mappings *mappings, uint32_t **ret);
 

@@ -48,7 +48,7 @@ static void put_figures(FILE *out, const struct view *view, const struct sums *s
 	const bool is_sample = view->analysis->cube.sample_bytes != 0;
 	for (int i = 0; i < METRIC_COUNT; i++) {
 		fputs(i ? "," : "", out);
-		/* What was allocated in between is not in a sample. */
+		/* A sample does not show what a thread allocated in between. */
 		if (!is_sample || i != METRIC_TEMPORARY)
 			fprintf(out, "%" PRIi64, metric_value(sums, (enum metric)i));
 	}
@@ -82,10 +82,10 @@ static const struct frame *frame_of_node(const struct view *view, uint32_t node)
 	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
-/* What was found about a row. */
+/* The finding about a row. */
 struct finding {
 	const struct suspect *suspect; /* NULL: not classified */
-	uint64_t bytes;		       /* of all rows that this was found about */
+	uint64_t bytes;		       /* of all rows with this finding */
 };
 
 /* A row's share of the slope of its site. */

@@ -280,7 +280,7 @@ static struct ht_err *put_threads(struct json_writer *writer, const struct view 
 	return json_put(writer, "threads", array);
 }
 
-/* What is known of a process's memory, by the names of its kinds. */
+/* Adds the known figures of a process's memory, by the names of their kinds. */
 static json_t *with_memory(json_t *object, const struct timeline_memory *memory)
 {
 	for (size_t kind = 0; kind < TIMELINE_MEMORY_KINDS; kind++)

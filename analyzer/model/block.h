@@ -12,7 +12,7 @@ struct live_block {
 	uint64_t birth_ns; /* when it was allocated, since the window's start */
 	uint32_t stack;	   /* node id, 0: none */
 	uint32_t thread;   /* index of the thread that allocated it */
-	uint32_t note;	   /* the observer's own: what it left here when it was allocated */
-	uint8_t hook;	   /* the function that it called: replay.h */
-	bool rounds_up;	   /* of a sample: sample.h */
+	uint32_t note;	   /* what the observer stored here when the block was allocated */
+	uint8_t hook;	   /* the allocating function: replay.h */
+	bool rounds_up;	   /* rounding of sample_blocks (sample.h) */
 };

@@ -9,8 +9,8 @@
 #define CAPACITY_MIN 1024u
 #define HUGE_BYTES   ((size_t)2 << 20)
 
-/* Of sixteenths of the slots: how many may be used, and how many live blocks are too many to make
- * room by giving up the dead. */
+/* In sixteenths of the slots: USED_MAX may be used; with more live blocks than LIVE_MAX the table
+ * grows instead of reclaiming freed places. */
 #define USED_MAX 10u
 #define LIVE_MAX 7u
 
@@ -25,7 +25,7 @@ static void unmap(void *slots, size_t bytes)
 		munmap(slots, bytes);
 }
 
-/* Zeroed. A large table is hit everywhere at once: in huge pages the processor finds them. */
+/* Returns zeroed slots. Accesses are spread over the whole table, so huge pages save TLB misses. */
 static struct live_entry *map_slots(size_t capacity)
 {
 	const size_t bytes = bytes_of_slots(capacity);
@@ -56,8 +56,8 @@ static void enter_again(struct live *live, const struct live_entry *block)
 	*place = *block;
 }
 
-/* With one multiplier the blocks of both tables are in the same order: while one fills, the other
- * empties. */
+/* With the same multiplier the blocks of both tables are in the same order, so the copy is
+ * sequential in both. */
 static void move_blocks(struct live *from, struct live *to)
 {
 	const size_t step = HUGE_BYTES / sizeof(*from->slot);

@@ -8,14 +8,14 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* A block (block.h) as it waits for its free. */
+/* A block (block.h) that is not freed yet. */
 struct live_entry {
 	uint64_t addr, size, birth_ns;
 	uint32_t note;
-	uint32_t origin_flags; /* LIVE_*, above them the origin: origins.h */
+	uint32_t origin_flags; /* LIVE_* flags; above them the number of the origin (origins.h) */
 };
 
-/* No bit-field: a byte that was just stored delays the load of its word. */
+/* Not bit-fields: storing a byte delays the next load of its word. */
 #define LIVE_IS_LIVE	  1u
 #define LIVE_ROUNDS_UP	  2u
 #define LIVE_ORIGIN_SHIFT 2u
@@ -26,23 +26,24 @@ static inline bool live_is_live(const struct live_entry *entry)
 }
 
 /*
- * Zero-initialised is empty and valid. A block that was freed keeps its place: allocators hand the
- * same addresses out again. Places of the dead are given up when the table is full.
+ * Zero-initialised is empty and valid. A freed block keeps its place, because allocators return the
+ * same addresses again. Places of freed blocks are reclaimed when the table is full.
  */
 struct live {
 	struct live_entry *slot;
 	size_t capacity; /* a power of two, or 0 */
 	size_t used;	 /* slots with an address */
-	size_t count;	 /* of them live */
+	size_t count;	 /* number of live blocks */
 	uint64_t multiplier;
 	unsigned shift;	 /* 64 - log2(capacity): the upper bits of a product are the good ones */
-	bool is_crowded; /* a block is too far from home: the addresses suit the multiplier badly */
+	bool is_crowded; /* a block is too far from its first place: the multiplier suits the
+			    addresses badly */
 };
 
 /*
  * Fibonacci hashing (Knuth, The Art of Computer Programming, vol. 3, 6.4): addresses at regular
- * distances, which allocators give, collide less than random ones. Where addresses are chosen to
- * collide, a random multiplier takes its place.
+ * distances, which allocators return, collide less than random ones. A random multiplier replaces
+ * it if addresses are chosen to collide.
  */
 #define LIVE_MULTIPLIER 0x9e3779b97f4a7c15ull
 #define LIVE_FAR	128u /* slots */
@@ -54,14 +55,14 @@ static inline size_t live_home(const struct live *live, uint64_t addr)
 	return addr * live->multiplier >> live->shift;
 }
 
-/* Asks for the memory where the block at `addr` is, or will be. */
+/* Prefetches the place of the block at `addr`. */
 static inline void live_prefetch(const struct live *live, uint64_t addr)
 {
 	if (live->capacity)
 		__builtin_prefetch(&live->slot[live_home(live, addr)], 1);
 }
 
-/* The place of `addr` in a table that has any: that of a block, or free, then its addr is 0. */
+/* The place of `addr` in a table with capacity: that of a block, or a free one, whose addr is 0. */
 static inline struct live_entry *live_place(const struct live *live, uint64_t addr)
 {
 	struct live_entry *slot = live->slot;
@@ -75,9 +76,8 @@ static inline struct live_entry *live_place(const struct live *live, uint64_t ad
 HT_MUST_CHECK
 struct ht_err *live_reserve(struct live *live);
 
-/* The place for a block at `addr`, which is not 0: with the block that is live there, or with
- * LIVE_IS_LIVE unset. Room for it is reserved. The place is the caller's to fill until the next
- * call. */
+/* The place for a block at `addr`, which is not 0: holds the block that is live there, or has
+ * LIVE_IS_LIVE unset. Room must be reserved. The caller fills the place before the next call. */
 static inline struct live_entry *live_enter(struct live *live, uint64_t addr)
 {
 	struct live_entry *block = live_place(live, addr);
@@ -91,8 +91,8 @@ static inline struct live_entry *live_enter(struct live *live, uint64_t addr)
 	return block;
 }
 
-/* Takes the block at `addr` out; NULL when there is none. What it was stays readable until the
- * next live_enter. */
+/* Removes the block at `addr`; NULL if there is none. The entry stays readable until the next
+ * live_enter. */
 static inline struct live_entry *live_leave(struct live *live, uint64_t addr)
 {
 	if (!addr || !live->capacity)
@@ -105,6 +105,6 @@ static inline struct live_entry *live_leave(struct live *live, uint64_t addr)
 	return block;
 }
 
-/* Ends a live set: slot[0] to slot[count - 1] are its blocks, oldest first; only live_deinit may
- * follow. */
+/* Turns the set into a list: slot[0] to slot[count - 1] are its blocks, oldest first. Only
+ * live_deinit may follow. */
 void live_list(struct live *live);

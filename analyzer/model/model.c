@@ -257,7 +257,7 @@ static struct ht_err *take_memory(struct model_reading *load, const struct rec_m
 		timebase_since_start(&model->timebase, rec->mono_ns), &sample);
 }
 
-/* Of a process that was ending an old trace has 0 bytes, which mean nothing. */
+/* Old traces record 0 bytes for a process that is ending: ignore these. */
 static struct ht_err *take_old_rss(struct model_reading *load, const struct rec_rss *rec)
 {
 	struct rec_memory memory = {
@@ -416,7 +416,7 @@ struct ht_err *model_reading_continue(struct model_reading *load, uint64_t bytes
 static struct ht_err *pass_rest(struct model_reading *load)
 {
 	struct model *model = load->model;
-	/* What is left of readings was passed with the last event. */
+	/* Release what waited for the end of an unfinished heap reading. */
 	struct ht_err *err = load->replay && load->heaps_ended < model->heap_count
 				     ? release(load, UINT64_MAX)
 				     : NULL;

@@ -12,7 +12,7 @@
 #define MODULES_NONE UINT32_MAX
 
 struct module {
-	uint64_t id, epoch, gone_epoch; /* seen by nodes of [epoch, gone_epoch) */
+	uint64_t id, epoch, gone_epoch; /* nodes of [epoch, gone_epoch) may refer to it */
 	uint64_t bias, lo, hi, flags;
 	const char *path;
 	const char *build_id; /* lower-case hex, empty when there is none */
@@ -39,7 +39,7 @@ HT_MUST_CHECK
 struct ht_err *modules_add(
 	struct modules *modules, struct strings *strings, const struct rec_module *rec);
 void modules_gone(struct modules *modules, const struct rec_module_gone *rec);
-/* Notes why names of a module are missing; of several notes the last one counts. */
+/* Notes why names of a module are missing; the last note counts. */
 HT_MUST_CHECK
 struct ht_err *modules_note(
 	struct modules *modules, struct strings *strings, const struct rec_names *rec);

@@ -9,7 +9,7 @@
 #include "analyzer/model/map.h"
 #include "format/record.h"
 
-#define NODES_MAX (1u << 24) /* ids are below: a stack reference has 24 bits */
+#define NODES_MAX (1u << 24) /* ids are below this: a stack reference has 24 bits */
 
 struct node {
 	uint64_t pc;
@@ -24,12 +24,12 @@ struct nodes {
 	struct node *node;
 	size_t capacity;
 	uint32_t count;	   /* highest known id + 1, or 0 */
-	uint64_t rejected; /* with an id or a parent that cannot be */
-	/* Generation of the interpreted functions in the stack of a node, by id; 0: there are none,
-	 * or none has a number. NULL: nowhere. */
+	uint64_t rejected; /* nodes with an impossible id or parent */
+	/* Generation of the interpreted functions in the stack of a node, by id; 0: no such
+	 * function, or none with a number. NULL: 0 for all. */
 	uint16_t *generation;
 	size_t generation_capacity;
-	/* Stacks in which nobody knows what is interpreted: ids are NODES_MAX + index. */
+	/* Copies of stacks whose interpreted functions are unknown: ids are NODES_MAX + index. */
 	struct node *plain;
 	size_t plain_capacity;
 	uint32_t plain_count;
@@ -37,7 +37,7 @@ struct nodes {
 };
 
 void nodes_deinit(struct nodes *nodes);
-/* Takes all nodes of one record; impossible ones are counted and left out. */
+/* Takes all nodes of one record; counts impossible ones and leaves them out. */
 HT_MUST_CHECK
 struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec);
 /* The node, or NULL when `id` is 0 or unknown. */
@@ -47,8 +47,8 @@ uint16_t nodes_generation(const struct nodes *nodes, uint32_t id);
 /* The same stack without numbers of interpreted functions. */
 HT_MUST_CHECK
 struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret);
-/* A number below nodes_total for each node, less than those of what it calls; valid until the next
- * nodes_add. */
+/* A number below nodes_total for each node, less than the numbers of its callees; valid until the
+ * next nodes_add. */
 static inline uint32_t nodes_index(const struct nodes *nodes, uint32_t id)
 {
 	return id < NODES_MAX ? id : nodes->count + (id - NODES_MAX);

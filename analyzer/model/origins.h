@@ -13,7 +13,7 @@
 struct origin {
 	uint32_t stack;	 /* node id, 0: none */
 	uint32_t thread; /* index */
-	uint32_t next;	 /* number of another origin with this stack; 0: there is none */
+	uint32_t next;	 /* number of another origin with this stack; 0: none */
 	uint8_t hook;
 };
 
@@ -24,7 +24,7 @@ struct origins {
 	struct origins_index {
 		uint32_t *first; /* number of an origin with the stack; 0: none yet */
 		size_t capacity;
-	} of_node, of_plain; /* by stack, from NODES_MAX on the second */
+	} of_node, of_plain; /* by stack; ids from NODES_MAX on are in of_plain */
 };
 
 void origins_deinit(struct origins *origins);

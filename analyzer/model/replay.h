@@ -14,12 +14,12 @@
 #include "analyzer/model/timebase.h"
 #include "format/event.h"
 
-#define REPLAY_HOOKS 16u /* values of event.hook; those of enum abi_hook have names */
+#define REPLAY_HOOKS 16u /* number of values of event.hook; those of enum abi_hook have names */
 
-/* The call by which something happened. */
+/* The call that caused a fact. */
 struct replay_call {
 	uint64_t tsc;
-	uint64_t time_ns; /* since the window's start; never earlier than that of the call before */
+	uint64_t time_ns; /* since the window's start; never decreases from call to call */
 	uint32_t thread;  /* index of the calling thread */
 	uint8_t hook;	  /* below REPLAY_HOOKS */
 };
@@ -27,7 +27,7 @@ struct replay_call {
 /* Receives the facts; an error ends the replay. */
 struct replay_observer {
 	void *context;
-	/* What the observer leaves in block->note is there again when the block is freed. */
+	/* What the observer stores in block->note is there when the block is freed. */
 	struct ht_err *(*allocated)(
 		void *context, const struct replay_call *call, struct live_block *block);
 	/* temporary: its thread allocated nothing else in between */
@@ -36,9 +36,10 @@ struct replay_observer {
 	/* A block older than the window; usable_bytes is 0 when unknown. */
 	struct ht_err *(*before_freed)(
 		void *context, const struct replay_call *call, uint64_t usable_bytes);
-	/* After the last event, each block that was not freed, oldest first; NULL: not wanted. */
+	/* Called after the last event for each block that was not freed, oldest first; may be NULL.
+	 */
 	struct ht_err *(*lived_on)(void *context, const struct live_block *block);
-	/* What was done to a mapping, as the event says; NULL: nobody asks. */
+	/* Called for each event of a mapping; may be NULL. */
 	struct ht_err *(*mapped)(void *context, uint32_t stream, const struct event *event);
 };
 
@@ -46,22 +47,23 @@ struct replay_counts {
 	uint64_t events;
 	uint64_t mappings;	 /* events of mappings, not among `events` */
 	uint64_t inferred_frees; /* blocks given up because their address was allocated again */
-	uint64_t absorbed_frees; /* of those, how many frees arrived later */
+	uint64_t absorbed_frees; /* of inferred_frees: those whose free arrived later */
 	uint64_t unknown_stacks; /* allocations whose stack is not in the trace */
-	uint64_t odd_events;	 /* events that cannot be: allocation at address 0 and the like */
+	uint64_t odd_events;	 /* impossible events: allocation at address 0 and the like */
 };
 
 struct replay;
 
-/* Tables and observer are borrowed; `threads` is added to. */
+/* Borrows the tables and the observer; adds to `threads`. */
 HT_MUST_CHECK
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
 	const struct nodes *nodes, const struct timebase *timebase, struct replay **ret);
-/* The events are those of a sample: one allocation in so many bytes. To be said before the first.
- */
+/* Tells the replay that the events are of a sample with a mean distance of `sample_bytes`. Call
+ * before the first event. */
 void replay_sample(struct replay *replay, uint64_t sample_bytes);
-/* Stacks of events in which numbers of interpreted functions do not hold are to be without them:
- * such are added to the nodes. To be said before the first event; both are borrowed. */
+/* Makes the replay remove numbers of interpreted functions from stacks of events for which the
+ * numbers are not valid; it adds such stacks to `nodes`. Call before the first event; borrows both.
+ */
 void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts);
 void replay_destroy(struct replay *replay);
 /* A streams_sink and a streams_scout; `context` is the struct replay. */
@@ -69,7 +71,7 @@ HT_MUST_CHECK
 struct ht_err *replay_events(
 	void *context, uint32_t stream, const struct event *event, size_t count);
 void replay_scout(void *context, const struct event *event, size_t count);
-/* No more events: hands out the blocks that live on, those of reallocs under way among them. */
+/* Call after the last event: hands out the live blocks, including those of reallocs in progress. */
 HT_MUST_CHECK
 struct ht_err *replay_finish(struct replay *replay);
 const struct replay_counts *replay_counts(const struct replay *replay);

@@ -13,11 +13,11 @@ struct sample_share {
 };
 
 /*
- * How many allocations one of `size` bytes stands for, rounded down, or up with a probability of
- * what is left over: a sum of many is right on average. `random` is evenly distributed. 1 where
- * `rate` is 0.
+ * How many allocations a sampled one of `size` bytes represents. Rounded up with the probability of
+ * the fraction, otherwise down, so that sums are right on average. `random` is uniformly
+ * distributed. 1 if `rate` is 0.
  */
 uint64_t sample_blocks(uint64_t size, uint64_t rate, uint64_t random);
 
-/* What `block` stands for, the same each time. */
+/* What `block` represents; the same on each call. */
 struct sample_share sample_share_of(const struct live_block *block, uint64_t rate);

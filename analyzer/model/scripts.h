@@ -15,5 +15,5 @@ struct scripts {
 void scripts_deinit(struct scripts *scripts);
 HT_MUST_CHECK
 struct ht_err *scripts_take(struct scripts *scripts, const struct rec_scripts *rec);
-/* Does a number of that generation say in an event of this time what was interpreted? */
+/* Are numbers of this generation valid in an event of this time? */
 bool scripts_hold(const struct scripts *scripts, uint16_t generation, uint64_t tsc);

@@ -14,20 +14,21 @@
 
 struct streams_damage {
 	uint64_t gaps;		/* jumps in a stream's position */
-	uint64_t missing_bytes; /* jumped over */
-	uint64_t skipped_bytes; /* present, but without a start to decode from, or malformed */
+	uint64_t missing_bytes; /* bytes in these gaps */
+	uint64_t skipped_bytes; /* bytes that are present but malformed or without a start to decode
+				   from */
 	uint64_t malformed;	/* pieces that could not be decoded to their end */
 	uint64_t early;		/* releases forced by STREAMS_WAITING_BYTES */
 };
 
 struct streams;
 
-/* Receives the next events, one at least, all of the stream with this index (below STREAMS_MAX,
+/* Receives the next events, at least one, all of the stream with this index (below STREAMS_MAX,
  * dense from 0). */
 typedef struct ht_err *streams_sink(
 	void *context, uint32_t stream, const struct event *event, size_t count);
 
-/* Sees events some time before the sink does, to fetch the memory that they will need. */
+/* Sees events some time before the sink does, to prefetch memory. */
 typedef void streams_scout(void *context, const struct event *event, size_t count);
 
 HT_MUST_CHECK
@@ -37,13 +38,13 @@ void streams_destroy(struct streams *streams);
 /* Takes a copy of one piece. */
 HT_MUST_CHECK
 struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece);
-/* Likewise, of a reader that keeps columns. */
+/* Likewise for REC_COLUMNS (trace_reader_keep_columns). */
 HT_MUST_CHECK
 struct ht_err *streams_add_columns(struct streams *streams, const struct rec_columns *piece);
-/* Hands every waiting event stamped before `tsc` to the sink, in the order of their stamps. */
+/* Passes every waiting event stamped before `tsc` to the sink, in the order of their stamps. */
 HT_MUST_CHECK
 struct ht_err *streams_release(struct streams *streams, uint64_t tsc);
-/* Hands out everything that waits: at the end of the trace. */
+/* Passes all waiting events to the sink: at the end of the trace. */
 HT_MUST_CHECK
 struct ht_err *streams_finish(struct streams *streams);
 const struct streams_damage *streams_damage(const struct streams *streams);

@@ -4,10 +4,10 @@
 /* Shorter steps give a slope dominated by the time it takes to read two clocks; they are
  * used only while there is no other. */
 #define STEP_MIN_NS 1000000u
-/* With less than these a near stamp's product, and its sum with the pair, have 63 bits. */
+/* Below this, a near stamp's product, and its sum with the pair, fit 63 bits. */
 #define NEAR_SLOPE ((uint64_t)1 << 33)
 #define NEAR_NS	   ((uint64_t)1 << 61)
-#define NS_MAX	   4000000000000000000 /* later times are this one */
+#define NS_MAX	   4000000000000000000 /* later times are clamped to this */
 
 void timebase_start(struct timebase *base, uint64_t tsc, uint64_t mono_ns)
 {

@@ -9,17 +9,17 @@
 /* Zero-initialised: no pair yet, every time is 0. */
 struct timebase {
 	uint64_t start_ns;     /* CLOCK_MONOTONIC at the window's start */
-	uint64_t tsc, mono_ns; /* the pair that times are counted from */
+	uint64_t tsc, mono_ns; /* the reference pair */
 	uint64_t pair_ns;      /* mono_ns since the start */
 	double ns_per_cycle;   /* 0: not known yet */
-	uint64_t ns_per_2_32;  /* of so many cycles; 0: the slope is too steep for that */
+	uint64_t ns_per_2_32;  /* ns of 2^32 cycles; 0: the slope is too steep */
 	uint64_t near_cycles;  /* 2 * TIMEBASE_NEAR_CYCLES; 0: no stamp is near */
 };
 
 void timebase_start(struct timebase *base, uint64_t tsc, uint64_t mono_ns);
-/* Adds a pair; one that adds nothing to what is known is ignored. */
+/* Adds a clock pair; ignores one that adds no information. */
 void timebase_add(struct timebase *base, uint64_t tsc, uint64_t mono_ns);
-/* Stamps so near to the pair need no wide product, with the slopes of real clocks. */
+/* With the slopes of real clocks, stamps this near to the pair need no 128-bit product. */
 #define TIMEBASE_NEAR_CYCLES (1u << 30)
 
 /* As timebase_ns, for any stamp. */

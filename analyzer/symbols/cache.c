@@ -14,7 +14,7 @@
 
 #define NAME_BYTES    (2 * TRACE_BUILD_ID_MAX + 16)
 #define PART_PREFIX   ".part-"
-#define MODULE_NUMBER 1u /* in the records; any */
+#define MODULE_NUMBER 1u /* an arbitrary module number in the records */
 
 struct identity {
 	uint64_t device, inode, bytes, changed_ns;
@@ -159,7 +159,7 @@ static bool read_whole(int fd, void *ret, size_t bytes)
 	return true;
 }
 
-/* Where each record is; false where they make no sense. */
+/* Indexes the records; false if they are malformed. */
 static bool index_records(struct cache_names *names)
 {
 	struct bytes in = bytes_of(names->records.data, names->records.length);
@@ -212,7 +212,7 @@ void cache_load(const struct cache *cache, const char *build_id, const struct el
 		fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid();
 	if (!is_ours || !read_names(fd, &want, ret))
 		cache_names_deinit(ret);
-	else /* Used just now. */
+	else /* Marks the file as just used. */
 		futimens(fd, NULL);
 	close(fd);
 }
@@ -260,7 +260,7 @@ static void prune(const struct cache *cache)
 	struct entry *entry = NULL;
 	size_t count = 0;
 	uint64_t all = 0;
-	/* Another description: reading moves its position. */
+	/* A file description of its own, because reading moves its position. */
 	int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
 	if (!directory) {
@@ -297,7 +297,7 @@ void cache_store(const struct cache *cache, const char *build_id, const struct e
 {
 	struct header header = make_header(file, debug);
 	char part[64];
-	/* Other states name a file that may be there the next time. */
+	/* In other states a missing file may exist the next time. */
 	const bool lasts = names->state == REC_NAMES_WHOLE ||
 			   names->state == REC_NAMES_NO_SYMBOLS ||
 			   names->state == REC_NAMES_STRIPPED;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was looked up before, by build-id, in $XDG_CACHE_HOME/heaptap/symbols (else ~/.cache): so
- * that no debug information is read a second time. A file of it holds for the very files that it
- * was made from. Nothing here is an error: without a cache, names are looked up.
+ * Caches names by build-id in $XDG_CACHE_HOME/heaptap/symbols (else ~/.cache), so that debug
+ * information is read only once. A cache file is valid only for the files from which it was made.
+ * No failure here is an error: without a cache, names are looked up.
  */
 #pragma once
 
@@ -17,30 +17,31 @@ struct cache {
 	uint64_t most; /* bytes of all files together */
 };
 
-/* Makes the directory if it is missing. One that is not this user's alone is not used. */
+/* Opens the directory; makes it if it is missing. A directory that other users can access is not
+ * used. */
 void cache_open(struct cache *cache);
 void cache_close(struct cache *cache);
 
 /* The names of one module. Zero-initialised is empty and valid. */
 struct cache_names {
 	struct bytes_out records; /* symbol records */
-	struct map by_offset;	  /* where in them */
+	struct map by_offset;	  /* offset in the module -> offset in `records` */
 	uint64_t state;		  /* enum rec_names_state */
-	size_t kept;		  /* bytes of the records that came from the cache */
+	size_t kept;		  /* bytes of the records loaded from the cache */
 };
 
 void cache_names_deinit(struct cache_names *names);
-/* The names of `build_id` that were made from these files; none where there are no such. */
+/* Loads the names of `build_id` that were made from these files; none if there are none. */
 void cache_load(const struct cache *cache, const char *build_id, const struct elf_file *file,
 	const struct elf_file *debug, struct cache_names *ret);
-/* What is known of an offset; false: nothing, not even that it has no name. `ret` is valid until
+/* Finds an offset; false: unknown (an offset known to have no name is found). `ret` is valid until
  * the next cache_add. */
 bool cache_find(const struct cache_names *names, uint64_t offset, struct rec_symbol *ret);
-/* Adds what was found; `frame_count` may be 0. */
+/* Adds the result of a lookup; `frame_count` may be 0. */
 HT_MUST_CHECK
 struct ht_err *cache_add(struct cache_names *names, uint64_t offset, const struct rec_frame *frame,
 	uint64_t frame_count);
-/* Writes the names, if any were added, and removes the files that were used least lately beyond
+/* Writes the names if any were added; then removes the least recently used files beyond
  * cache->most. */
 void cache_store(const struct cache *cache, const char *build_id, const struct elf_file *file,
 	const struct elf_file *debug, const struct cache_names *names);

@@ -8,12 +8,12 @@
 
 #include "format/base.h"
 
-/* Longer names come from nobody's compiler; the work may grow much faster than the name. */
+/* No compiler makes longer names; demangling time can grow much faster than the name. */
 #define MANGLED_MAX 65536u
 
 static const char call[] = "::operator()";
 
-/* Behind the brackets that open at `at`; NULL: they do not close. */
+/* Returns what follows the brackets that open at `at`; NULL: they do not close. */
 static const char *skip_brackets(const char *at, char open, char close)
 {
 	size_t depth = 0;
@@ -26,8 +26,8 @@ static const char *skip_brackets(const char *at, char open, char close)
 	return NULL;
 }
 
-/* The last call operator that `name` is of: its parameters, behind template arguments if it is a
- * generic lambda's, are the end of the name. */
+/* The call operator that ends `name`: only its parameters, after template arguments for a generic
+ * lambda, may follow. */
 static const char *find_call(const char *name)
 {
 	const char *found = NULL;
@@ -43,7 +43,7 @@ static const char *find_call(const char *name)
 	return end && (!*end || !strcmp(end, " const")) ? found : NULL;
 }
 
-/* Templates show their return type in front. */
+/* The names of templates begin with the return type. */
 static const char *skip_return_type(const char *name, const char *end)
 {
 	const char *from = name;
@@ -57,7 +57,7 @@ static const char *skip_return_type(const char *name, const char *end)
 	return from;
 }
 
-/* Where the type of a lambda begins that ends at `end`: "{lambda(int)#1}", or clang's "$_1". */
+/* The beginning of a lambda type that ends at `end`: "{lambda(int)#1}", or clang's "$_1". */
 static const char *find_lambda(const char *name, const char *end)
 {
 	const char *at = end;
@@ -75,7 +75,7 @@ static const char *find_lambda(const char *name, const char *end)
 	return at < end && at - name > 2 && !strncmp(at - 2, "$_", 2) ? at - 2 : NULL;
 }
 
-/* "main::{lambda(int)#1}::operator()(int) const" is "lambda in main()". NULL: it is none. */
+/* "main::{lambda(int)#1}::operator()(int) const" is "lambda in main()". NULL: not a lambda. */
 static char *name_lambda(const char *name)
 {
 	const char *end = find_call(name), *type = end ? find_lambda(name, end) : NULL;

@@ -4,5 +4,5 @@
  */
 #pragma once
 
-/* The readable form of `name`, to be freed; NULL when it is not mangled or not understood. */
+/* The readable form of `name`, to be freed; NULL if it is not mangled or not understood. */
 char *demangle(const char *name);

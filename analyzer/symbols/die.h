@@ -8,7 +8,8 @@
 
 #include "format/base.h"
 
-/* Moves on to the next sibling, which must lie behind: a damaged file could send us in circles. */
+/* Moves to the next sibling. It must lie further on, otherwise a damaged file could make a cycle.
+ */
 static inline bool die_next_sibling(Dwarf_Die *die)
 {
 	const char *at = die->addr;

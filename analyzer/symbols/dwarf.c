@@ -17,8 +17,8 @@
 
 #define DEPTH_MAX 128u /* of nested DIEs */
 struct unit {
-	Dwarf_Die die;	 /* its lines are its own, or those of its skeleton */
-	Dwarf_Die whole; /* the same, or what its skeleton stands for */
+	Dwarf_Die die;	 /* the unit, or the skeleton; has the lines */
+	Dwarf_Die whole; /* the unit, or the split unit of the skeleton */
 	bool is_skeleton;
 	bool indexed;
 	struct spans function_span; /* index: in `function` */
@@ -26,7 +26,7 @@ struct unit {
 	size_t function_count, function_capacity;
 	struct scopes scopes;
 	struct lines lines;
-	bool has_lines; /* they were read, or there are none */
+	bool has_lines; /* lines were read, or the unit has none */
 };
 
 struct dwarf {
@@ -44,8 +44,8 @@ struct dwarf {
 	struct spans unit_span; /* index: in `unit` */
 };
 
-/* Only what is in the file: the linker leaves the ranges of code that it drops at 0, or at another
- * address where no code can be. */
+/* Only ranges within code: the linker leaves the ranges of dropped code at 0 or at another address
+ * without code. */
 static struct ht_err *add_ranges(
 	const struct dwarf *dwarf, struct spans *spans, Dwarf_Die *die, uint32_t index)
 {
@@ -59,8 +59,8 @@ static struct ht_err *add_ranges(
 
 /* --- units ----------------------------------------------------------------------------------- */
 
-/* libdw would open whatever path the file names; so the alternate file is found here, by build-id.
- * False when there is one and it is not found: then names would be missing throughout. */
+/* Finds the alternate file here, by build-id, because libdw would open any path that the file
+ * names. False if it is not found: then names would be missing throughout. */
 static bool open_alternate(struct dwarf *dwarf)
 {
 	const char *path = NULL;
@@ -90,7 +90,7 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	Dwarf_CU *cu = NULL;
 	uint8_t type;
 	Dwarf_Die die;
-	/* Without asking for split units: libdw would open any path that the skeleton names. */
+	/* Do not ask libdw for split units: it would open any path that the skeleton names. */
 	while (dwarf_get_units(dwarf->dw, cu, &cu, NULL, &type, &die, NULL) == 0) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
@@ -108,7 +108,7 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	return NULL;
 }
 
-/* Where libdw has found nothing: it passes over sections that it cannot decompress. */
+/* Notes sections that libdw skipped because it cannot decompress them. */
 static void note_unread(struct dwarf *dwarf)
 {
 	dwarf->note->state = elf_file_is_compressed(dwarf->file, ".debug_info")
@@ -182,7 +182,7 @@ static struct ht_err *add_function(const struct dwarf *dwarf, struct unit *unit,
 	return err;
 }
 
-/* Functions stand in the unit and in namespaces; those in classes are declarations. */
+/* Functions are in the unit and in namespaces; those in classes are declarations. */
 static struct ht_err *index_children(
 	const struct dwarf *dwarf, struct unit *unit, Dwarf_Die *parent, unsigned depth)
 {
@@ -233,7 +233,7 @@ static size_t find_inlined(
 		int tag = dwarf_tag(&child);
 		if (tag != DW_TAG_inlined_subroutine && tag != DW_TAG_lexical_block)
 			continue;
-		/* A block without ranges of its own is as long as what it stands in. */
+		/* A block without ranges of its own covers its parent. */
 		bool unbounded = tag == DW_TAG_lexical_block &&
 				 !dwarf_hasattr(&child, DW_AT_ranges) &&
 				 !dwarf_hasattr(&child, DW_AT_low_pc);
@@ -272,7 +272,8 @@ static const char *linkage_name(Dwarf_Die *die)
 	return NULL;
 }
 
-/* Of the function itself a symbol may say more than its place does; inlined ones have none. */
+/* The symbol of the function itself may be more precise than its scope; inlined functions have no
+ * symbol. */
 static struct ht_err *intern_name(struct strings *strings, struct unit *unit, Dwarf_Die *die,
 	bool is_inlined, struct rec_string *ret)
 {
@@ -346,7 +347,7 @@ static struct ht_err *intern_call(
 		return NULL;
 	if (!unit->is_skeleton)
 		return intern_file(strings, unit, number, &ret->file);
-	/* Numbers of files in a split unit are those of a table of its own. */
+	/* File numbers in a split unit refer to its own table. */
 	Dwarf_Files *files;
 	size_t count;
 	if (dwarf_getsrcfiles(&unit->whole, &files, &count) != 0 || number >= count)
@@ -354,7 +355,7 @@ static struct ht_err *intern_call(
 	return intern(strings, dwarf_filesrc(files, number, NULL, NULL), &ret->file);
 }
 
-/* The function of `unit` that holds `address`, by what the symbols say; NULL: there is none. */
+/* The function of `unit` that holds `address` and agrees with the symbols; NULL: none. */
 static Dwarf_Die *find_function(struct unit *unit, const struct symtab *symtab, uint64_t address)
 {
 	size_t at = 0;
@@ -401,7 +402,7 @@ struct ht_err *dwarf_frames(struct dwarf *dwarf, const struct symtab *symtab,
 		Dwarf_Die *function = err ? NULL : find_function(unit, symtab, address);
 		if (function)
 			return put_frames(dwarf, strings, unit, function, address, ret, ret_count);
-		/* Of a function without an entry in DWARF its lines are known. */
+		/* A function without a DIE may still have lines. */
 		struct rec_frame frame = {0};
 		if (!err && *ret_count == 0)
 			err = intern_line(dwarf, strings, unit, address, &frame);

@@ -13,21 +13,22 @@
 
 struct dwarf;
 
-/* What debug information was there and could not be read. */
+/* Debug information that exists but was not read. */
 struct dwarf_note {
 	enum rec_names_state state; /* REC_NAMES_WHOLE: nothing */
 	char detail[TRACE_STRING_MAX + 1];
 };
 
-/* Reads the units of `file`, and later files that it refers to (both borrowed, and `note`); `*ret`
- * is NULL when it has no usable DWARF. `path` is where the file lies, or lay, in the target. */
+/* Reads the units of `file`, and later the files to which it refers. Borrows `file`, `finder` and
+ * `note`. `*ret` is NULL if it has no usable DWARF. `path`: where the file lies, or lay, in the
+ * target. */
 HT_MUST_CHECK
 struct ht_err *dwarf_create(const struct elf_file *file, const struct finder *finder,
 	const char *path, struct dwarf_note *note, struct dwarf **ret);
 void dwarf_destroy(struct dwarf *dwarf);
-/* Frames of `address`, innermost first; names are interned in `strings`. A function that `symtab`
- * denies (symtab_agrees) is left out. A frame whose function is unknown has an empty name.
- * `*ret_count` is 0 when nothing is known, and at most TRACE_INLINE_MAX. */
+/* Frames of `address`, innermost first; names are interned in `strings`. A function that
+ * contradicts `symtab` (symtab_agrees) is left out. A frame whose function is unknown has an empty
+ * name. `*ret_count` is 0 when nothing is known, and at most TRACE_INLINE_MAX. */
 HT_MUST_CHECK
 struct ht_err *dwarf_frames(struct dwarf *dwarf, const struct symtab *symtab,
 	struct strings *strings, uint64_t address, struct rec_frame *ret, uint64_t *ret_count);

@@ -132,7 +132,7 @@ static int if_regular(int fd)
 	return -1;
 }
 
-/* Links and ".." lead to places below `root`, as they do for a process whose root it is. */
+/* Links and ".." are resolved within `root`, as for a process with that root directory. */
 static int open_in_root(int root, const char *path, int flags)
 {
 	struct open_how how = {.flags = (uint64_t)(OPEN_FLAGS | flags),
@@ -151,7 +151,8 @@ int finder_open(const struct finder *finder, enum finder_place place, const char
 		return -1;
 	if (place == FINDER_SYSROOT) {
 		int fd = open_in_root(finder->sysroot, path, 0);
-		/* Before Linux 5.6, or forbidden: the user has named the directory. */
+		/* openat2 is missing before Linux 5.6 or may be forbidden. A plain open is
+		 * acceptable: the user named the directory. */
 		if (fd < 0 && finder->sysroot >= 0 && (errno == ENOSYS || errno == EPERM))
 			fd = finder_open_below(finder->sysroot_path, path);
 		return fd;

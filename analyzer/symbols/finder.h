@@ -14,7 +14,7 @@
 
 enum finder_place { FINDER_SYSROOT, FINDER_TARGET, FINDER_HOST, FINDER_PLACES };
 
-/* A mapped file, as heaptap saw it. */
+/* A mapped file that heaptap handed over. */
 struct finder_module {
 	uint64_t inode; /* 0: unknown */
 	int fd;		/* -1: not handed over */
@@ -36,20 +36,21 @@ struct finder {
 HT_MUST_CHECK
 struct ht_err *finder_init(struct finder *finder, const char *sysroot);
 void finder_deinit(struct finder *finder);
-/* Takes the files that wait in a socket (format/handover.h). */
+/* Receives the files that wait in a socket (format/handover.h). */
 HT_MUST_CHECK
 struct ht_err *finder_take(struct finder *finder, int socket);
-/* Whether the user has named places to look into. */
+/* Has the user named places to look in? */
 static inline bool finder_is_named(const struct finder *finder)
 {
 	return finder->sysroot >= 0 || finder->debug_dir_count;
 }
-/* What was handed over of a module; NULL: nothing. */
+/* The file that heaptap handed over for a module; NULL: none. */
 const struct finder_module *finder_module(const struct finder *finder, uint64_t id);
-/* Opens a regular file for reading; -1, with errno, when it is none or not there. Never blocks. */
+/* Opens a regular file for reading. Returns -1 with errno if it is missing or not regular. Never
+ * blocks. */
 int finder_open(const struct finder *finder, enum finder_place place, const char *path);
-/* Opens a file that the target itself has written, by the name that it has used; one that is a link
- * is not opened. */
+/* Opens a file that the target itself has written, by the name that it used; refuses symbolic
+ * links. */
 int finder_open_own(const struct finder *finder, const char *path);
-/* As finder_open, of a file below a directory of this machine. */
+/* As finder_open, for a file below a directory of this machine. */
 int finder_open_below(const char *directory, const char *path);

@@ -19,7 +19,7 @@ struct places {
 	size_t count, capacity;
 };
 
-/* What is open while one module's places are resolved. */
+/* The open files while one module's places are resolved. */
 struct source {
 	struct elf_file file, debug, packed;
 	struct symtab symtab;

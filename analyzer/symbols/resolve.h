@@ -16,7 +16,7 @@ typedef struct ht_err *resolve_sink(
 	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count);
 
 struct resolve_files {
-	const char *sysroot; /* is looked into first; "" for none */
+	const char *sysroot; /* searched first; "": none */
 	const char *debug_dir[FINDER_DEBUG_DIRS_MAX];
 	size_t debug_dir_count;
 	const char *perf_map; /* NULL for none; one that cannot be read is an error */
@@ -27,9 +27,9 @@ struct resolve_files {
 	int handover; /* a socket with files of the target, if it has */
 };
 
-/* Resolves every place of model->nodes that is not in `known`; where the user has named a sysroot
- * or a directory of debug files, those without a line, too. A place for which nothing is found is
- * not reported. What stood in the way of a module's names is noted in model->modules. */
+/* Resolves every place of model->nodes that is not in `known`; if the user named a sysroot or a
+ * directory of debug files, also known places without a line. A place for which nothing is found is
+ * not reported. Notes in model->modules why names of a module are missing. */
 HT_MUST_CHECK
 struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 	const struct resolve_files *files, resolve_sink *sink, void *context);

@@ -20,13 +20,13 @@ struct spans {
 };
 
 void spans_deinit(struct spans *spans);
-/* Empty ones, and those beyond some millions, are left out. */
+/* Ignores empty spans and those beyond 2^22. */
 HT_MUST_CHECK
 struct ht_err *spans_add(struct spans *spans, uint64_t from, uint64_t to, uint32_t index);
-/* To be called once, after the last spans_add. */
+/* Call once, after the last spans_add. */
 void spans_sort(struct spans *spans);
-/* Of the spans that hold `address` the one with the highest start, for `*at` 0; then, with `*at` as
- * the call before left it, the next one. NULL: there is no other. */
+/* Iterates over the spans that hold `address`, highest start first. `*at` is 0 for the first call
+ * and kept between calls. NULL: no more. */
 const struct span *spans_next(const struct spans *spans, uint64_t address, size_t *at);
-/* Whether one span holds all of [from, to). */
+/* Does one span hold all of [from, to)? */
 bool spans_hold(const struct spans *spans, uint64_t from, uint64_t to);

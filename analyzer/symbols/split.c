@@ -76,7 +76,7 @@ static bool store_offset(const struct split *split, const Dwarf_Attribute *name,
 	return data && at >= start && store(split, ".debug_info", at - start, value);
 }
 
-/* Of an index the entry in the table of offsets is changed. */
+/* For an indexed string, changes the entry in the table of offsets. */
 static bool store_indexed(
 	const struct split *split, Dwarf_Die *skeleton, const Dwarf_Attribute *name, uint32_t value)
 {

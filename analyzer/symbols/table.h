@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is known about code addresses: frames by (module, offset), innermost inlined function first.
+ * The names of code addresses: frames by (module, offset), innermost inlined function first.
  */
 #pragma once
 

@@ -42,7 +42,7 @@ static const char *const rust[] = {
 	"std::sys::pal::unix::alloc::",
 };
 
-/* Whoever implements these traits is an allocator: GlobalAlloc, Allocator. */
+/* A type that implements these traits is an allocator: GlobalAlloc, Allocator. */
 static const char rust_allocator[] = "core::alloc::";
 
 static bool begins(const char *text, const char *prefix)
@@ -156,7 +156,7 @@ static bool is_library(const char *type)
 	return !begins(end, "::") || begins_any(type, rust, HT_ARRAY_SIZE(rust));
 }
 
-/* What stands behind " as " in "<TYPE as TRAIT>"; NULL when there is none. */
+/* TRAIT of "<TYPE as TRAIT>"; NULL if `name` has no such form. */
 static const char *find_trait(const char *name)
 {
 	unsigned depth = 0;

@@ -62,7 +62,7 @@ static void file_label(const struct frame *frame, char ret[NAME_BYTES])
 		snprintf(ret, NAME_BYTES, "  %.900s", base_name(frame->file));
 }
 
-/* What stands behind a function in one line. */
+/* What follows a function on its line. */
 struct tail {
 	char file[NAME_BYTES];	 /* of the function itself */
 	char script[NAME_BYTES]; /* the script's function with its file */
@@ -154,7 +154,7 @@ void chain_put(struct line *line, const struct view *view, uint32_t node, bool h
 /* --- in full -----------------------------------------------------------------------------------
  */
 
-/* What stands behind a function: file and line, or module, and what is special about them. */
+/* The text after a function: file and line, or module, and remarks about them. */
 static void place_label(
 	const struct view *view, const struct frame *frame, bool has_room, char ret[NAME_BYTES])
 {

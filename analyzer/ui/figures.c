@@ -208,7 +208,8 @@ static void write_heap(const struct page *page)
 	const struct heap *heap = &page->view->analysis->heap;
 	struct line line;
 	label(&line, page, "heap");
-	/* What came in a pause is in no event, but the allocators know of it. */
+	/* Events miss the blocks allocated in a pause, but the allocators' counters include them.
+	 */
 	const bool by_books = heap->known && heap->end_known && page->view->is_whole &&
 			      page->view->analysis->model.pause_count;
 	if (!heap->has_curve && !by_books)

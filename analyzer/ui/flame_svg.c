@@ -148,7 +148,7 @@ static unsigned colour_of(const struct svg *svg, const struct flame_box *box)
 	return chosen ? chosen - 1 : COLOURS - 1;
 }
 
-/* Neighbours of one colour are told apart by its strength. */
+/* Shades distinguish adjacent boxes of the same colour. */
 static unsigned shade_of(const char *name)
 {
 	uint32_t hash = 2166136261u;

@@ -24,7 +24,7 @@ struct line {
 	size_t style_count;
 };
 
-/* Of a page without a width (text->columns is 0), LINE_WIDE. */
+/* The width of a line; LINE_WIDE if text->columns is 0. */
 size_t line_width(const struct text *text);
 /* `text` is borrowed until line_end. */
 void line_begin(struct line *line, const struct text *text);

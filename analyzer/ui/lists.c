@@ -252,7 +252,7 @@ static struct ht_err *write_four(const struct page *page)
 	size_t count = 0;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(all) && !err; i++) {
 		const struct list *same = NULL;
-		/* What was allocated in between is not in a sample. */
+		/* A sample does not show what a thread allocated in between. */
 		if (is_sample && all[i].metric == METRIC_TEMPORARY)
 			continue;
 		struct list *one = &list[count++];

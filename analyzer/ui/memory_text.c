@@ -206,7 +206,7 @@ static void write_rss(const struct text *text, const struct analysis *analysis)
 		write_parts(out, &rss.parts);
 }
 
-/* What is wider than the page goes on below. */
+/* Continues columns beyond the page's width below. */
 void memory_text_write(const struct text *text, const struct analysis *analysis)
 {
 	char *bytes = NULL, *rest;

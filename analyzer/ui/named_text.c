@@ -7,7 +7,7 @@
 #include "analyzer/ui/line.h"
 #include "analyzer/views/missing.h"
 
-/* Of the figures, in the order of `title`. */
+/* Widths of the figures, in the order of `title`. */
 static const unsigned width[] = {12, 10, 7, 7, 10};
 
 static void put_figures(struct line *line, const char *const text[])
@@ -48,7 +48,7 @@ static void put_module(
 
 #define NAMED_ENOUGH 0.99 /* of the addresses of code that a runtime made: it has no lines */
 
-/* What is missing of a module, and what helps; malloc'd. NULL: nothing. */
+/* A remark on missing names of a module and the remedy; malloc'd. NULL: none. */
 static char *remark_of(const struct analysis *analysis, const struct named_module *module)
 {
 	const bool is_made = module->module == MODULES_NONE;

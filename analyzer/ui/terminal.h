@@ -25,10 +25,10 @@ struct terminal {
 };
 
 /*
- * Of the file that `out` writes to; a stream in memory is no terminal.
- * columns: of the terminal, else COLUMNS, else 80.
- * has_colour: as `color` says; TERMINAL_COLOR_AUTO: no if NO_COLOR is set and not empty, else yes
- * if CLICOLOR_FORCE is set and neither empty nor 0, else yes on a terminal whose TERM is set and
- * not dumb. has_utf8: by the first of LC_ALL, LC_CTYPE and LANG that is set and not empty.
+ * Describes the file that `out` writes to; a stream in memory is not a terminal. columns: of the
+ * terminal, else COLUMNS, else 80. has_colour: as `color` says; TERMINAL_COLOR_AUTO: no if NO_COLOR
+ * is set and not empty, else yes if CLICOLOR_FORCE is set and neither empty nor 0, else yes on a
+ * terminal whose TERM is set and not dumb. has_utf8: by the first of LC_ALL, LC_CTYPE and LANG that
+ * is set and not empty.
  */
 struct terminal terminal_of(FILE *out, enum terminal_color color);
