@@ -83,14 +83,19 @@ static uint64_t oldest_of(
 	return 0;
 }
 
-/* What the program does, by bucket: blocks of all sites that were freed again. */
-static void find_work(
-	const struct view *view, uint32_t buckets, struct window_series *series, uint64_t *ret)
+/* What the program does, by bucket: blocks of all sites that were freed again, whatever the query
+ * chooses. */
+static void find_work(struct search *search)
 {
-	view_total_series(view, view->window, series);
-	pauses_cut(view, buckets, series);
-	for (uint32_t i = 0; i < buckets; i++)
-		ret[i] = series->allocated_blocks[i] - series->surviving_blocks[i];
+	const struct view *view = search->view;
+	const struct cube *cube = &view->analysis->cube;
+	struct window_series *series = search->series;
+	for (uint32_t i = 0; i < cube->site_count; i++)
+		search->cube_site[i] = i;
+	window_series(cube, view->window, search->cube_site, cube->site_count, series);
+	pauses_cut(view, search->buckets, series);
+	for (uint32_t i = 0; i < search->buckets; i++)
+		search->work_blocks[i] = series->allocated_blocks[i] - series->surviving_blocks[i];
 }
 
 /* Leaves the part's series in search->series. */
@@ -227,7 +232,7 @@ static struct ht_err *search_init(struct search *search)
 	if (!member || !search->site || !search->series || !search->cube_site ||
 		!search->suspects->entry)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
-	find_work(view, search->buckets, search->series, search->work_blocks);
+	find_work(search);
 	struct ht_err *err = callers_keys(view, &search->key);
 	if (err)
 		return err;

@@ -453,6 +453,37 @@ START_TEST(a_leak_does_not_hide_behind_other_sizes)
 }
 END_TEST
 
+/* After 20 s clients come a quarter as often. The query chooses the leak alone. */
+START_TEST(work_is_that_of_the_whole_program)
+{
+	for (int is_chosen = 0; is_chosen < 2; is_chosen++) {
+		struct query query;
+		begin_sites();
+		const uint32_t leak_node = node(0, 1, "leak"), work = node(0, 2, "answer");
+		for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
+			const uint64_t requests = i < 400 ? 8 : 2;
+			for (uint64_t k = 0; k < requests; k++)
+				scene_malloc(&scene, 0, 0x10000000 + 0x10000 * i + 0x1000 * k, 100,
+					leak_node);
+			for (uint64_t k = 0; k < 15 * requests; k++) {
+				scene_malloc(&scene, 0, 0x1000, 300, work);
+				scene_free(&scene, 0, 0x1000, 0);
+			}
+			scene.now += STEP_NS;
+		}
+		analysis = scene_analyze(&scene);
+		query_init(&query);
+		if (is_chosen)
+			ck_no_err(query_add(&query.functions, "--function", "leak"));
+		ck_no_err(view_create(analysis, &query, true, &view));
+		ck_no_err(suspects_find(view, &suspects));
+		ck_assert_str_eq(function_of(0), "leak");
+		ck_assert_int_eq(suspects.entry[0].suspect.class, SUSPECT_GROWING);
+		end();
+	}
+}
+END_TEST
+
 /* A plugin that is opened, used and closed, each time at another address. */
 START_TEST(a_library_that_comes_back_is_one_module)
 {
@@ -477,7 +508,7 @@ END_TEST
 HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
 	a_function_that_was_inlined_is_its_caller, a_library_that_calls_back_is_passed_over,
 	a_leak_does_not_hide_behind_other_chains, a_leak_beside_a_cache_of_the_same_function,
-	a_leak_does_not_hide_behind_other_sizes, a_library_that_comes_back_is_one_module,
-	chains_with_one_caller_are_one_site, a_script_tells_sites_apart, what_grows_comes_first,
-	rows_without_memory_have_no_class, what_is_freed_behind_the_window_does_not_grow,
-	nothing_recorded_has_no_suspects)
+	a_leak_does_not_hide_behind_other_sizes, work_is_that_of_the_whole_program,
+	a_library_that_comes_back_is_one_module, chains_with_one_caller_are_one_site,
+	a_script_tells_sites_apart, what_grows_comes_first, rows_without_memory_have_no_class,
+	what_is_freed_behind_the_window_does_not_grow, nothing_recorded_has_no_suspects)
