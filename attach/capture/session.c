@@ -92,7 +92,7 @@ static void note_unseen(struct session *s)
 	foreign_copy(s->report->refused, sizeof(s->report->refused), refused ? refused : "?");
 	s->report->entries = s->entries.hooked;
 	free(refused);
-	char *given = given_describe(&s->survey);
+	char *given = given_describe(&s->survey.slots, &s->survey.coverage);
 	foreign_copy(s->report->given, sizeof(s->report->given), given ? given : "?");
 	free(given);
 }

@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "format/base.h"
+
 #define IN	   OPTION_IN
 #define IN_CAPTURE OPTION_IN_CAPTURE
 #define IN_SURVEY  OPTION_IN_SURVEY

@@ -5,7 +5,27 @@
  */
 #pragma once
 
-#include "attach/cli/options.h"
+#include <stdbool.h>
+#include <stddef.h>
+
+enum command {
+	COMMAND_ATTACH,
+	COMMAND_RUN,
+	COMMAND_DOCTOR,
+	COMMAND_VERIFY,
+	COMMAND_RECOVER,
+	COMMAND_CLEANUP,
+	COMMAND_STATUS, /* these ask a running capture */
+	COMMAND_LIST,
+	COMMAND_STOP,
+	COMMAND_PAUSE,
+	COMMAND_RESUME,
+	COMMAND_MARK,
+	COMMAND_VERSION,
+	COMMAND_HELP,
+	COMMAND_COMPLETION, /* print what bash completion offers; the build runs it */
+	COMMAND_ANALYZE,    /* everything that heaptap-analyze does: argv goes there as it is */
+};
 
 enum option_id {
 	OPTION_PID = 'p',

@@ -7,27 +7,9 @@
 #include <sys/types.h>
 
 #include "attach/allocators/given.h"
+#include "attach/cli/option_table.h"
 #include "format/base.h"
 #include "format/err.h"
-
-enum command {
-	COMMAND_ATTACH,
-	COMMAND_RUN,
-	COMMAND_DOCTOR,
-	COMMAND_VERIFY,
-	COMMAND_RECOVER,
-	COMMAND_CLEANUP,
-	COMMAND_STATUS, /* these ask a running capture */
-	COMMAND_LIST,
-	COMMAND_STOP,
-	COMMAND_PAUSE,
-	COMMAND_RESUME,
-	COMMAND_MARK,
-	COMMAND_VERSION,
-	COMMAND_HELP,
-	COMMAND_COMPLETION, /* print what bash completion offers; the build runs it */
-	COMMAND_ANALYZE,    /* everything that heaptap-analyze does: argv goes there as it is */
-};
 
 /* How the functions of an allocator are hooked that is linked into the program. */
 enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };

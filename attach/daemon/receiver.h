@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attach/daemon/node_scan.h"
+#include "attach/daemon/receiver_totals.h"
 #include "attach/daemon/sink.h"
 #include "format/abi_control.h"
 
@@ -20,23 +21,6 @@ struct receiver_options {
 	struct sink *sink; /* borrowed */
 	node_scan_observer *node_seen; /* NULL: nobody asks; called during the passes below */
 	void *context;
-};
-
-/*
- * Totals so far, over all slots. After receiver_drain_last they balance: committed = events +
- * sink_dropped_events() + lost[TIMEOUT] + lost[SOCKET]; the other losses were never committed.
- */
-struct receiver_totals {
-	uint64_t events;    /* in the trace, or on their way to it in the sink */
-	uint64_t committed; /* recorded by the agent */
-	uint64_t lost[ABI_LOSS_COUNT];
-	uint64_t trunc[ABI_TRUNC_COUNT];
-	uint64_t samples_lost; /* drawn, and not recorded */
-	uint64_t mappings;     /* committed, of mappings: not among those above */
-	uint64_t failed_calls;
-	uint64_t nested;  /* events in slots of nesting level 1 and up */
-	uint64_t threads; /* that slots of level 0 ever had */
-	uint64_t damage;  /* what the agent cannot have written: 0 unless the target did */
 };
 
 HT_MUST_CHECK
@@ -88,11 +72,3 @@ void receiver_set_bounds(
 	struct receiver *receiver, const struct receiver_thread *thread, raddr_t lo, raddr_t hi);
 /* The thread of that slot is gone and its stream is drained: others may claim the slot. */
 void receiver_release(struct receiver *receiver, const struct receiver_thread *thread);
-
-/* Of all slots: not for each tick. */
-struct receiver_totals receiver_totals(const struct receiver *receiver);
-/* abi_control.unknown_pcs */
-uint64_t receiver_unknown_pcs(const struct receiver *receiver);
-/* Writes the totals as REC_LOSS records. */
-HT_MUST_CHECK
-struct ht_err *receiver_put_totals(struct receiver *receiver);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a receiver knows, shared by receiver.c, which takes, and receiver_totals.c, which adds up.
- * Nobody else includes this.
+ * The inside of a receiver: receiver.c takes, receiver_totals.c adds up. No other file includes
+ * this.
  */
 #pragma once
 
 #include "attach/daemon/node_scan.h"
-#include "attach/daemon/receiver.h"
 #include "attach/daemon/sole.h"
 #include "format/event.h"
 

@@ -1,7 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The receiver's sums: what was recorded, lost and cut, and why.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/daemon/receiver_totals.h"
+
 #include "attach/daemon/receiver_state.h"
 
 /* No agent lives long enough for more: the target wrote it. */

@@ -490,13 +490,13 @@ struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struc
 		return err;
 	}
 	settle(survey, ret);
-	operators_settle(survey, ret);
+	if (ret->hooked)
+		operators_settle(survey, entries_has, ret);
 	survey->entry_count = ret->hooked;
 	return NULL;
 }
 
-/* Without it a trace of a static program would mislead. What is not hooked for another's sake is
- * named last. */
+/* A static program's trace without its allocator misleads. Entries that are passed come last. */
 static const struct entry *find_missing(const struct survey *survey, const struct entries *entries)
 {
 	const struct entry *found = NULL;

@@ -8,21 +8,22 @@
 #include "attach/got/relocs.h"
 #include "format/foreign.h"
 
-/* Of what is not named in a file that can be read, a slot may tell. */
-static size_t slots_named(const struct survey *survey, uint32_t name)
+/* A slot names the function even if no readable file does. */
+static size_t slots_named(const struct slots *slots, uint32_t name)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < survey->slots.count; i++)
-		count += survey->slots.slot[i].name == name && survey->slots.slot[i].real;
+	for (size_t i = 0; i < slots->count; i++)
+		count += slots->slot[i].name == name && slots->slot[i].real;
 	return count;
 }
 
-static struct ht_err *check_one(const struct survey *survey, uint32_t index)
+static struct ht_err *check_one(
+	pid_t pid, const struct modules *modules, const struct slots *slots, uint32_t index)
 {
 	const char *name = given_used()->given[index].name;
-	bool found = slots_named(survey, TAP_NAME_GIVEN + index) > 0;
-	for (size_t i = 0; i < survey->modules.count; i++) {
-		const struct module *module = &survey->modules.module[i];
+	bool found = slots_named(slots, TAP_NAME_GIVEN + index) > 0;
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *module = &modules->module[i];
 		char path[160];
 		found |= module->natives.given >> index & 1;
 		if (!(module->natives.given_twice >> index & 1))
@@ -37,20 +38,20 @@ static struct ht_err *check_one(const struct survey *survey, uint32_t index)
 		     : ht_err_new(HT_ERR_REFUSED,
 			       "--alloc-fn %s: process %d has no function of that name in the "
 			       "symbols of its files or their debug files (inlined or stripped?)",
-			       name, survey->proc.pid);
+			       name, pid);
 }
 
-struct ht_err *given_check(const struct survey *survey)
+struct ht_err *given_check(pid_t pid, const struct modules *modules, const struct slots *slots)
 {
 	struct ht_err *err = NULL;
 	for (uint32_t i = 0; !err && i < given_used()->count; i++)
-		err = check_one(survey, i);
+		err = check_one(pid, modules, slots, i);
 	return err;
 }
 
-static void describe_way(FILE *out, const struct survey *survey, const struct given *given)
+static void describe_way(FILE *out, const struct slots *all_slots, const struct coverage *coverage,
+	const struct given *given)
 {
-	const struct coverage *coverage = &survey->coverage;
 	size_t slots = 0, places = 0, pointers = 0;
 	bool at_entry = false;
 	for (size_t i = 0; i < coverage->count; i++) {
@@ -68,7 +69,7 @@ static void describe_way(FILE *out, const struct survey *survey, const struct gi
 	}
 	if (!slots)
 		slots = slots_named(
-			survey, (uint32_t)(given - given_used()->given) + TAP_NAME_GIVEN);
+			all_slots, (uint32_t)(given - given_used()->given) + TAP_NAME_GIVEN);
 	fprintf(out,
 		slots ? "recorded addresses: %zu" : "NOT RECORDED: the program calls it directly",
 		slots);
@@ -78,7 +79,7 @@ static void describe_way(FILE *out, const struct survey *survey, const struct gi
 		fprintf(out, ", calls through %zu pointers in data are not recorded", pointers);
 }
 
-char *given_describe(const struct survey *survey)
+char *given_describe(const struct slots *slots, const struct coverage *coverage)
 {
 	const struct given_list *list = given_used();
 	char *text = NULL;
@@ -88,7 +89,7 @@ char *given_describe(const struct survey *survey)
 		const struct given *given = &list->given[i];
 		fprintf(out, "%s%s as %s (", i ? ", " : "", given->name,
 			hook_name((enum abi_hook)given->hook));
-		describe_way(out, survey, given);
+		describe_way(out, slots, coverage, given);
 		fputc(')', out);
 	}
 	if (!out || fclose(out) != 0) {

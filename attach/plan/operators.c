@@ -9,6 +9,7 @@
 
 struct seen {
 	const struct survey *survey;
+	operators_is_hooked *is_hooked;
 	const struct entries *entries;
 };
 
@@ -21,7 +22,7 @@ static bool is_seen(void *context, raddr_t addr, bool is_word)
 		ht_err_free(err);
 		return false;
 	}
-	if (entries_has(seen->entries, addr))
+	if (seen->is_hooked(seen->entries, addr))
 		return true;
 	for (size_t i = 0; i < coverage->count; i++)
 		if (coverage->function[i].native->addr == addr && coverage->function[i].at_entry)
@@ -29,27 +30,28 @@ static bool is_seen(void *context, raddr_t addr, bool is_word)
 	return false;
 }
 
-static bool calls_seen(
-	const struct survey *survey, const struct entries *entries, const struct native *native)
+static bool calls_seen(struct seen *seen, const struct native *native)
 {
-	struct seen seen = {survey, entries};
+	const struct proc *proc = &seen->survey->proc;
 	uint8_t code[OPERATOR_MAX];
 	size_t got = 0;
 	if (!native->bytes || native->bytes > sizeof(code))
 		return false;
-	ht_err_free(memory_read_some(&survey->proc, native->addr, code, native->bytes, &got));
+	ht_err_free(memory_read_some(proc, native->addr, code, native->bytes, &got));
 	return got == native->bytes &&
-	       callees_any(code, native->addr, native->bytes, is_seen, &seen);
+	       callees_any(code, native->addr, native->bytes, is_seen, seen);
 }
 
-void operators_settle(struct survey *survey, const struct entries *entries)
+void operators_settle(
+	struct survey *survey, operators_is_hooked *is_hooked, const struct entries *entries)
 {
+	struct seen seen = {survey, is_hooked, entries};
 	struct coverage *coverage = &survey->coverage;
-	for (unsigned step = 0; step < OPERATOR_STEPS && entries->hooked; step++)
+	for (unsigned step = 0; step < OPERATOR_STEPS; step++)
 		for (size_t i = 0; i < coverage->count; i++) {
 			struct coverage_function *function = &coverage->function[i];
 			if (function->native->role != FAMILY_UNSEEN || function->at_entry ||
-				!calls_seen(survey, entries, function->native))
+				!calls_seen(&seen, function->native))
 				continue;
 			coverage->places -= function->places;
 			function->places = 0;

@@ -1,11 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What has no hook, and may need none: operators new and delete, and Rust's own functions.
+ * Functions that have no hook and may need none: operators new and delete, and Rust's own
+ * functions.
  */
 #pragma once
 
-#include "attach/plan/entries.h"
+#include "attach/plan/survey.h"
 
-/* Those that call a function which is hooked at its entry are seen there: so does the survey's
- * coverage have it from now on. */
-void operators_settle(struct survey *survey, const struct entries *entries);
+struct entries;
+
+/* entries_has */
+typedef bool operators_is_hooked(const struct entries *entries, raddr_t addr);
+
+/* The calls of an operator that calls a function which is hooked at its entry are seen there. Marks
+ * such operators in the survey's coverage. */
+void operators_settle(
+	struct survey *survey, operators_is_hooked *is_hooked, const struct entries *entries);

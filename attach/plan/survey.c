@@ -389,7 +389,7 @@ static struct ht_err *read_contents(struct survey *survey)
 		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
 			&survey->coverage);
 	if (!err && !survey->given_optional)
-		err = given_check(survey);
+		err = given_check(survey->proc.pid, &survey->modules, &survey->slots);
 	if (err)
 		return err;
 	count_slots(survey);

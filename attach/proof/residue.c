@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proof/residue_state.h"
+#include "attach/proof/residue.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -12,6 +12,7 @@
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
+#include "attach/proof/residue_state.h"
 
 #define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
 
@@ -355,6 +356,11 @@ struct ht_err *residue_create(
 	else
 		*ret = residue;
 	return err;
+}
+
+void residue_look_again(struct residue *residue, const struct proc *proc)
+{
+	residue_look_at_threads(residue, proc);
 }
 
 void residue_destroy(struct residue *residue)

@@ -8,6 +8,7 @@
 
 #include "attach/elf/modules.h"
 #include "attach/inject/journal.h"
+#include "attach/proof/residue_report.h"
 
 struct residue;
 
@@ -19,22 +20,6 @@ void residue_destroy(struct residue *residue);
 /* Looks at the threads' signal masks once more, still before anything is touched: the mask of a
  * thread that changes it by itself (in pthread_create, in handlers) proves nothing later. */
 void residue_look_again(struct residue *residue, const struct proc *proc);
-
-#define RESIDUE_TEXT_BYTES 160u
-
-/* Each is "equal", or what differs, or that it could not be read: that proves nothing. */
-#define RESIDUE_CHECKS 6u /* texts of a report */
-
-struct residue_report {
-	char maps[RESIDUE_TEXT_BYTES];
-	char fds[RESIDUE_TEXT_BYTES];
-	char slots[RESIDUE_TEXT_BYTES];
-	char text[RESIDUE_TEXT_BYTES];
-	char threads[RESIDUE_TEXT_BYTES];
-	char signals[RESIDUE_TEXT_BYTES];
-	bool equal;
-	bool page_only; /* the page that was to stay is all that differs */
-};
 
 /* The first thing that differs; "" when everything is equal. */
 const char *residue_difference(const struct residue_report *report);

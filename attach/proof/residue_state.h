@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The picture of before, and what its parts say of differences.
+ * The picture before: its parts, and what they compare.
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/memory/proc_map.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proof/residue.h"
+#include "attach/proof/residue_report.h"
 
 /* A difference has to last so long to count. */
 #define RESIDUE_SETTLE_NS (1000 * CLOCK_NS_PER_MS)
@@ -59,5 +59,7 @@ static inline bool residue_is_equal(const char *text)
 /* Threads and their signal masks; the target may run. */
 HT_MUST_CHECK
 struct ht_err *residue_take_threads(const struct proc *proc, struct residue *residue);
+/* Looks at the masks once more: a mask that changes proves nothing later. */
+void residue_look_at_threads(struct residue *residue, const struct proc *proc);
 void residue_compare_threads(
 	const struct residue *residue, const struct proc *proc, struct residue_report *report);

@@ -80,7 +80,7 @@ struct ht_err *residue_take_threads(const struct proc *proc, struct residue *res
 	return err;
 }
 
-void residue_look_again(struct residue *residue, const struct proc *proc)
+void residue_look_at_threads(struct residue *residue, const struct proc *proc)
 {
 	for (size_t i = 0; i < residue->thread_count; i++) {
 		struct thread_signals *thread = &residue->thread[i];

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a receiver has received and what was lost, added up over all slots.
+ */
+#pragma once
+
+#include "format/abi_control.h"
+#include "format/err.h"
+
+struct receiver;
+
+/*
+ * Totals so far, over all slots. After receiver_drain_last they balance: committed = events +
+ * sink_dropped_events() + lost[TIMEOUT] + lost[SOCKET]; the other losses were never committed.
+ */
+struct receiver_totals {
+	uint64_t events;    /* in the trace, or on their way to it in the sink */
+	uint64_t committed; /* recorded by the agent */
+	uint64_t lost[ABI_LOSS_COUNT];
+	uint64_t trunc[ABI_TRUNC_COUNT];
+	uint64_t samples_lost; /* drawn, and not recorded */
+	uint64_t mappings;     /* committed, of mappings: not among those above */
+	uint64_t failed_calls;
+	uint64_t nested;  /* events in slots of nesting level 1 and up */
+	uint64_t threads; /* that slots of level 0 ever had */
+	uint64_t damage;  /* what the agent cannot have written: 0 unless the target did */
+};
+
+/* Reads all slots: too slow for each tick. */
+struct receiver_totals receiver_totals(const struct receiver *receiver);
+/* abi_control.unknown_pcs */
+uint64_t receiver_unknown_pcs(const struct receiver *receiver);
+/* Writes the totals as REC_LOSS records. */
+HT_MUST_CHECK
+struct ht_err *receiver_put_totals(struct receiver *receiver);
