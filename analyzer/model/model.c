@@ -87,7 +87,10 @@ void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES])
 	};
 	if (!model->has_left)
 		snprintf(text, MODEL_LEFT_BYTES, "%s",
-			model->is_growing ? "the capture still runs" : "the trace does not say it");
+			model->is_growing ? "the capture still runs"
+			: model->has_end
+				? "the trace does not say how the process was left"
+				: "the trace does not say how the process was left: it has no end");
 	else
 		snprintf(text, MODEL_LEFT_BYTES, "%s%s%s", says[model->left],
 			model->left_why ? ": " : "", model->left_why ? model->left_why : "");

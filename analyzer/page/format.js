@@ -31,6 +31,8 @@ const Format = (() => {
 	/* Since the start of the capture. */
 	function time(ns) {
 		const s = ns / 1e9;
+		if (s < 0.1)
+			return ns ? Number((ns / 1e6).toFixed(1)) + " ms" : "0 s";
 		if (s < 60)
 			return s.toFixed(s < 10 ? 2 : 1) + " s";
 		const minutes = Math.floor(s / 60), rest = Math.floor(s % 60);
@@ -41,6 +43,8 @@ const Format = (() => {
 
 	/* The same of seconds, as short as on an axis. */
 	function moment(s) {
+		if (s > 0 && s < 0.1)
+			return Number((s * 1e3).toFixed(2)) + " ms";
 		return s < 60 ? Number(s.toFixed(3)) + " s" : time(s * 1e9);
 	}
 

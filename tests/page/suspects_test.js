@@ -33,6 +33,8 @@ assert.strictEqual(Suspects.growthText(facts(MIB, 10), growing(6, 6)),
 assert.strictEqual(Suspects.growthText({heap: {known: false}, capture: {duration_ns: 1e10}},
 	growing(6)), "1 site grows, by 360 B a minute. ");
 
+assert.strictEqual(Suspects.rssText({first_bytes: 30 * MIB, last_bytes: 30 * MIB + 1,
+	growth: {heap_bytes: MIB}}), "RSS stayed at 30.0 MiB. ");
 const rss = {first_bytes: 30 * MIB, last_bytes: 64 * MIB};
 assert.strictEqual(Suspects.rssText({first_bytes: 0, last_bytes: 0}), "");
 assert.strictEqual(Suspects.rssText(rss), "RSS went from 30.0 MiB to 64.0 MiB. ");

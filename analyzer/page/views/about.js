@@ -38,15 +38,26 @@ const About = (() => {
 		]);
 	}
 
+	const ENDED = {duration: "the end of its duration", signal: "a signal", stop: "heaptap stop",
+		target_exit: "the end of the process", target_exec: "exec: the process became another program",
+		disk_full: "a full disk", error: "an error", running: "nothing yet: the capture still runs",
+		forbidden: "the process, which forbade its threads the clock",
+		truncated: "not known: the trace has no end"};
+
+	/* Of old traces, and of captures that were killed. */
+	function isUnknown(capture) {
+		return capture.left.result === null && capture.ended !== "running";
+	}
+
 	function losses(facts) {
 		const {capture} = facts;
 		const none = (value, what) => value ? Format.count(value) + " " + what : "none";
 		return list([
-			["Ended by", capture.ended],
+			["Ended by", ENDED[capture.ended] || capture.ended],
 			["Trace file", capture.complete ? "complete" : capture.file],
 			["How the process was left", capture.left.text +
-				(["code", "differs"].includes(capture.left.result) ? "; heaptap verify -p " +
-					facts.target.pid + " checks it again" : "")],
+				(["code", "differs"].includes(capture.left.result) || isUnknown(capture)
+					? "; heaptap verify -p " + facts.target.pid + " checks it" : "")],
 			["Events", Format.count(capture.events)],
 			["Events lost", none(capture.dropped_events, "events")],
 			["Stacks that were cut", none(capture.truncated_stacks, "stacks")],

@@ -99,17 +99,27 @@ const Suspects = (() => {
 			.filter(([bytes]) => bytes).sort((a, b) => Math.abs(b[0]) - Math.abs(a[0]));
 		const told = parts.filter(([bytes]) => Math.abs(bytes) >= Math.abs(parts[0][0]) / 100)
 			.map(([bytes, name]) => name + " " + (bytes > 0 ? "+" : "") + Format.bytes(bytes));
+		if (Format.bytes(rss.first_bytes) === Format.bytes(rss.last_bytes))
+			return "RSS stayed at " + Format.bytes(rss.last_bytes) + ". ";
 		return "RSS went from " + Format.bytes(rss.first_bytes) + " to " +
 			Format.bytes(rss.last_bytes) + (told.length ? ": " + told.join(", ") : "") + ". ";
 	}
 
+	function slopeOf(growing) {
+		return growing.reduce((sum, group) => sum + group.slope_bytes_per_s, 0);
+	}
+
 	/* What grows by less than a hundredth of what the heap grew by is not the answer. */
-	function growthText({heap, capture}, growing) {
-		const slope = growing.reduce((sum, group) => sum + group.slope_bytes_per_s, 0);
-		const rate = Format.bytes(slope * 60) + " a minute. ";
+	function isLittle({heap, capture}, growing) {
+		return heap.known && growing.length > 0 &&
+			slopeOf(growing) * capture.duration_ns / 1e9 < heap.growth_bytes / 100;
+	}
+
+	function growthText(facts, growing) {
+		const rate = Format.bytes(slopeOf(growing) * 60) + " a minute. ";
 		if (!growing.length)
 			return "No site grows over the whole capture. ";
-		if (heap.known && slope * capture.duration_ns / 1e9 < heap.growth_bytes / 100)
+		if (isLittle(facts, growing))
 			return "Little grows steadily: " + (growing.length === 1 ? "1 site, by "
 				: growing.length + " sites, together by ") + rate;
 		return (growing.length === 1 ? "1 site grows, by " : growing.length +
@@ -169,16 +179,20 @@ const Suspects = (() => {
 					group.sites.some((site) => isIn[site])));
 				const growing = shown.filter((group) => group.class === "growing");
 				const others = shown.filter((group) => group.class !== "growing");
-				Dom.replace(view, Dom.element("h2", {}, "What grows"), headline(app, groups),
-					...growing.slice(0, GROWING).map((group) => card(app, group)));
+				const grown = growing.slice(0, GROWING).map((group) => card(app, group));
 				if (growing.length > GROWING)
-					view.append(more(growing.slice(GROWING, MORE), "more that grow"));
-				if (others.length)
-					view.append(Dom.element("h3", {}, growing.length ? "The largest others" :
-						"What held most memory at the end"),
-					...others.slice(0, OTHERS).map((group) => card(app, group)));
+					grown.push(more(growing.slice(GROWING, MORE), "more that grow"));
+				const held = others.slice(0, OTHERS).map((group) => card(app, group));
 				if (others.length > OTHERS)
-					view.append(more(others.slice(OTHERS, MORE), "more"));
+					held.push(more(others.slice(OTHERS, MORE), "more"));
+				const heldFirst = !growing.length || isLittle(app.model.facts, growing);
+				if (held.length)
+					held.unshift(Dom.element("h3", {}, heldFirst
+						? "What held most memory at the end" : "The largest others"));
+				if (heldFirst && grown.length)
+					grown.unshift(Dom.element("h3", {}, "What grows a little"));
+				Dom.replace(view, Dom.element("h2", {}, "What grows"), headline(app, groups),
+					...(heldFirst ? [...held, ...grown] : [...grown, ...held]));
 				view.append(Dom.element("p", {class: "hint"},
 					"Class, rate and sentence are of the whole capture; amounts are of the " +
 					"selected time. Curves show live bytes over the whole capture. Next: choose " +

@@ -65,8 +65,20 @@ START_TEST(how_the_process_was_left_is_kept)
 		"the capture");
 	check_left((struct rec_left){REC_LEFT_CODE, 6, {"it sleeps", 9}}, true,
 		"heaptap's code was left in the process, where it only forwards calls: it sleeps");
-	check_left(
-		(struct rec_left){REC_LEFT_ENDED + 1, 6, {0}}, false, "the trace does not say it");
+	check_left((struct rec_left){REC_LEFT_ENDED + 1, 6, {0}}, false,
+		"the trace does not say how the process was left");
+}
+END_TEST
+
+START_TEST(a_killed_capture_does_not_say_how_the_process_was_left)
+{
+	char is[MODEL_LEFT_BYTES];
+	begin();
+	load();
+	model_left_text(&model, is);
+	ck_assert_str_eq(is, "the trace does not say how the process was left: it has no end");
+	ck_assert_str_eq(model_ended(&model), "truncated");
+	end();
 }
 END_TEST
 
@@ -339,7 +351,8 @@ START_TEST(records_of_any_content_are_survived)
 }
 END_TEST
 
-HT_SUITE("analyzer/model", how_the_process_was_left_is_kept, pauses_are_kept,
+HT_SUITE("analyzer/model", how_the_process_was_left_is_kept,
+	a_killed_capture_does_not_say_how_the_process_was_left, pauses_are_kept,
 	target_threads_marks_and_counters_are_kept, without_an_end_record_the_last_clock_counts,
 	the_window_ends_when_the_end_record_says,
 	recorded_events_that_are_not_there_are_dropped_ones, what_is_no_trace_is_refused,
