@@ -29,7 +29,7 @@ static struct ht_err *before_freed(
 	void *context, const struct replay_call *call, uint64_t usable_bytes)
 {
 	struct analysis *analysis = context;
-	/* In a sample that is a block whose allocation was lost. */
+	/* In a sample this is a block whose allocation was lost. */
 	if (analysis->model.capture.sample_bytes)
 		return NULL;
 	return cube_before_freed(&analysis->cube, call, usable_bytes,
@@ -62,7 +62,7 @@ static struct ht_err *allocated_any(
 	struct ht_err *err = cube_allocated(&analysis->whole, call, block);
 	if (err)
 		return err;
-	/* Its age is not known yet. */
+	/* The block's age is not known yet. */
 	if (cube->is_unordered || !is_of_size(analysis, block))
 		return cube_pass(cube, call->time_ns);
 	struct live_block chosen = *block;
@@ -83,7 +83,7 @@ static struct ht_err *freed_any(void *context, const struct replay_call *call,
 	if (!is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
 		return cube_pass(cube, call->time_ns);
 	struct live_block chosen = *block;
-	/* The note is that of the other cube. */
+	/* The note belongs to the other cube. */
 	chosen.note = 0;
 	return cube->is_unordered ? cube_lived(cube, &chosen, call, temporary)
 				  : cube_freed(cube, call, &chosen, temporary);
@@ -166,7 +166,7 @@ static struct ht_err *heap(void *context, size_t index, bool ended)
 
 static struct ht_err *finish(struct analysis *analysis)
 {
-	/* Also where there was no event to say so. */
+	/* Also if the trace has no event. */
 	analysis->cube.sample_bytes = analysis->model.capture.sample_bytes;
 	analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
 	mappings_finish(&analysis->mappings);

@@ -20,40 +20,40 @@ struct analysis {
 	uint64_t min_size, max_size, min_age_ns, max_age_ns; /* of the query */
 	struct mappings mappings;
 	struct heap_notes heap_notes;
-	struct heap heap;	       /* when all is read */
+	struct heap heap;	       /* valid after the trace is read */
 	struct model_reading *reading; /* of analysis_begin */
 };
 
-/* Whether mappings were recorded: otherwise there are none. */
+/* Did the capture record mappings? */
 static inline bool analysis_has_mappings(const struct analysis *analysis)
 {
 	return analysis->model.capture.flags & REC_CAPTURE_MAPPINGS;
 }
 
-/* Everything that was recorded, for what is about the process as a whole. */
+/* The cube of all recorded blocks, for figures about the whole process. */
 static inline const struct cube *analysis_whole(const struct analysis *analysis)
 {
 	return analysis->filters_blocks ? &analysis->whole : &analysis->cube;
 }
 
-/* Reads the trace on `fd` (borrowed) to its end. Of `query` (not kept) sizes and ages are applied
- * here, a block's age being its life up to its free or the end of the trace; the rest is the
- * view's. NULL: all blocks. Frees of older blocks, of which neither is known, are left out with
- * those that are not chosen. */
+/* Reads the trace on `fd` (borrowed) to its end. Applies only the sizes and ages of `query` (not
+ * kept); the view applies the rest. A block's age is its life up to its free or the end of the
+ * trace. NULL: all blocks. With such a filter, frees of older blocks are left out: their size and
+ * age are unknown. */
 HT_MUST_CHECK
 struct ht_err *analysis_create(
 	int fd, const char *name, const struct query *query, struct analysis **ret);
-/* The same step by step, for a trace that grows, of all blocks; `name` must last as long. */
+/* The same step by step, for a growing trace, with all blocks; `name` must outlive it. */
 HT_MUST_CHECK
 struct ht_err *analysis_begin(int fd, const char *name, struct analysis **ret);
-/* Reads what has been written by now, at most about `bytes` of it; model.how_ended is TRACE_MORE
- * where there is more. */
+/* Reads what has been written by now, at most about `bytes`; model.how_ended is TRACE_MORE if more
+ * is there. */
 HT_MUST_CHECK
 struct ht_err *analysis_continue(struct analysis *analysis, uint64_t bytes);
-/* Makes what was read as whole as analysis_create does; no more can be read. */
+/* Completes the analysis of what was read, as analysis_create does; no more can be read. */
 HT_MUST_CHECK
 struct ht_err *analysis_end(struct analysis *analysis);
 void analysis_destroy(struct analysis *analysis);
-/* Names what the trace does not name, from files on this machine. */
+/* Finds names that the trace lacks, from files on this machine. */
 HT_MUST_CHECK
 struct ht_err *analysis_resolve(struct analysis *analysis, const struct resolve_files *files);

@@ -38,7 +38,7 @@ static bool find_cell(const struct cube *cube, uint32_t site, uint32_t bucket, u
 	return *ret != CUBE_NONE && cube->cell[*ret].bucket == bucket;
 }
 
-/* The cell at `at` is its site's newest. */
+/* Notes the cell at `at` as the newest of its site. */
 static struct ht_err *note_cell(struct cube *cube, size_t at)
 {
 	const struct cube_cell *cell = &cube->cell[at];
@@ -120,8 +120,8 @@ struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birt
 	return err;
 }
 
-/* Puts all survivors in again, each as `change` makes it; those that die where they were born
- * vanish. They stay in the order of their deaths. */
+/* Rebuilds the survivors, each changed by `change`; drops those whose birth and death are then
+ * equal. Keeps the order of deaths. */
 static struct ht_err *rewrite_survivors(struct cube *cube,
 	void (*change)(struct cube_survivor *, const void *), const void *context)
 {
@@ -151,7 +151,7 @@ static struct ht_err *rewrite_survivors(struct cube *cube,
 /* --- joined buckets ----------------------------------------------------------------------------
  */
 
-/* Cells of a site that have one bucket now become one. */
+/* Joins cells of a site that are now in the same bucket. */
 static struct ht_err *join_cells(struct cube *cube, unsigned shift)
 {
 	size_t kept = 0;
@@ -203,7 +203,7 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 	if (cube->timeline.step_ns == cube->step_ns)
 		return NULL;
 	unsigned shift = (unsigned)__builtin_ctzll(cube->timeline.step_ns / cube->step_ns);
-	/* After a gap of centuries all that was before it is in the first bucket. */
+	/* After a gap of centuries everything before it is in the first bucket. */
 	if (shift > BUCKET_BITS)
 		shift = BUCKET_BITS;
 	cube->step_ns = cube->timeline.step_ns;
@@ -218,12 +218,12 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 
 /* The sites of one stack. */
 struct weight {
-	uint64_t bytes; /* that they allocated */
+	uint64_t bytes; /* bytes that they allocated */
 	uint32_t node;
-	uint32_t cells; /* and survivors */
+	uint32_t cells; /* number of cells and survivors */
 };
 
-/* Those first whose cells cost the fewest bytes. */
+/* Sorts by allocated bytes per cell, lowest first. */
 static int compare_weight(const void *a, const void *b)
 {
 	const struct weight *x = a, *y = b;
@@ -303,7 +303,7 @@ static void fold_site(struct cube *cube, struct cube_site *other, struct cube_si
 		.node = CUBE_NONE, .next = CUBE_NONE, .cell = CUBE_NONE, .bucket = site->bucket};
 }
 
-/* The lightest stacks, until they have half of all cells. */
+/* Chooses the lightest stacks until they have half of all cells. */
 static void choose(struct cube *cube, struct fold *fold)
 {
 	size_t wanted = (cube->cell_count + cube->survivor_count) / 2;
@@ -326,7 +326,7 @@ static void choose(struct cube *cube, struct fold *fold)
 	}
 }
 
-/* Cells of folded sites leave; those of CUBE_OTHER are put in again as the last ones. */
+/* Removes the cells of folded sites and appends those of CUBE_OTHER. */
 static struct ht_err *fold_cells(struct cube *cube, const struct fold *fold)
 {
 	struct cube_counts *sum = calloc(TIMELINE_STEPS, sizeof(*sum));
@@ -413,7 +413,7 @@ struct ht_err *cube_shrink(struct cube *cube)
 /* --- by site -----------------------------------------------------------------------------------
  */
 
-/* Puts `count` elements in the order of their sites, those of a site in the order they had. */
+/* Sorts `count` elements by site; stable. */
 static struct ht_err *sort_by_site(
 	void *data, size_t count, size_t bytes, size_t sites, uint32_t **ret_first)
 {

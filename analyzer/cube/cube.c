@@ -69,7 +69,7 @@ static struct ht_err *add_site(
 	return NULL;
 }
 
-/* The site that was found last comes first the next time. */
+/* Moves the found site to the front of its chain. */
 static uint32_t find_in_chain(struct cube *cube, uint32_t *head, uint32_t key)
 {
 	uint32_t before = CUBE_NONE;
@@ -118,7 +118,7 @@ static struct ht_err *find_site(
 	return err;
 }
 
-/* As find_site, of a block that was there before. */
+/* As find_site, for a block whose note may hold the site. */
 static inline struct ht_err *find_noted(
 	struct cube *cube, const struct live_block *block, uint32_t *ret)
 {
@@ -224,7 +224,7 @@ static inline struct ht_err *enter_bucket(struct cube *cube, uint64_t time_ns)
 	return ht_likely(time_ns < cube->bucket_end_ns) ? NULL : next_bucket(cube, time_ns);
 }
 
-/* The site's counts of the present bucket. */
+/* Opens the site's counts of the current bucket. */
 static inline struct ht_err *open_cell(struct cube *cube, uint32_t at)
 {
 	if (ht_likely(cube->site[at].bucket == cube->bucket))
@@ -237,8 +237,8 @@ static inline struct ht_err *open_cell(struct cube *cube, uint32_t at)
 /* --- facts -------------------------------------------------------------------------------------
  */
 
-/* To be called before the site's live bytes change: what they are is what they were at the last
- * peak, unless they have changed since. */
+/* Call before the site's live bytes change: if they have not changed since the last peak, they are
+ * the site's share of it. */
 static inline void settle_peak(const struct cube *cube, struct cube_site *site)
 {
 	if (site->peak_epoch == cube->peak_epoch)
@@ -247,8 +247,8 @@ static inline void settle_peak(const struct cube *cube, struct cube_site *site)
 	site->peak_bytes = site->live_bytes;
 }
 
-/* A total that is not the highest of its bucket is no peak; nor is it the highest without the older
- * blocks that were freed, of which there were no more before. */
+/* Notes a peak. A total below its bucket's highest is not a peak. Frees of older blocks only lower
+ * the total, so a peak without them is needed first. */
 static void note_highest(struct cube *cube, uint64_t live_bytes, uint64_t time_ns)
 {
 	cube->bucket_max_bytes = live_bytes;
@@ -304,7 +304,7 @@ static struct ht_err *allocated_any(
 	return NULL;
 }
 
-/* Whether the site with this note has counts of the bucket of a call, which can be added to. */
+/* Does the site with this note have open counts in the bucket of `call`? */
 static inline bool is_open(const struct cube *cube, uint32_t note, const struct replay_call *call)
 {
 	return note - 1 < cube->site_count && cube->site[note - 1].bucket == cube->bucket &&
@@ -454,7 +454,7 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 	const struct sample_share share = share_of(cube, block);
 	uint32_t at = 0;
 	struct ht_err *err = death ? cube_pass(cube, death->time_ns) : NULL;
-	/* A sample of RSS, or a block before this one, may have made it necessary. */
+	/* An RSS sample or an earlier block may have joined steps. */
 	if (!err)
 		err = follow(cube);
 	if (!err)

@@ -18,8 +18,8 @@
 
 #define CUBE_SIZE_CLASSES 65u /* 0: size 0; n: sizes of n significant bits */
 
-/* More cells, or survivors, than this (cube.cells_max): buckets are joined down to
- * CUBE_BUCKETS_MIN, then the stacks that allocated least become one (CUBE_OTHER). */
+/* With more cells or survivors than this (cube.cells_max), buckets are joined down to
+ * CUBE_BUCKETS_MIN; then the stacks that allocated least are folded into CUBE_OTHER. */
 #define CUBE_CELLS_MAX	 (1u << 20)
 #define CUBE_BUCKETS_MIN 64u
 #define CUBE_OTHER	 (UINT32_MAX - 1) /* as a node: stacks that were folded */
@@ -48,14 +48,14 @@ struct cube_survivor {
 struct cube_site {
 	uint32_t node;	     /* leaf node of the stack, 0: none; CUBE_OTHER */
 	uint32_t key;	     /* thread, hook and size class: cube_site_thread and so on */
-	uint32_t next;	     /* another site of the node, CUBE_NONE: there is none */
-	uint32_t cell;	     /* its newest cell, CUBE_NONE: it has none */
-	uint32_t bucket;     /* of `open` */
+	uint32_t next;	     /* another site of the node; CUBE_NONE: none */
+	uint32_t cell;	     /* its newest cell; CUBE_NONE: none */
+	uint32_t bucket;     /* bucket of `open` */
 	uint32_t peak_epoch; /* value of cube.peak_epoch that peak_bytes belongs to */
 	uint64_t live_blocks, live_bytes;
 	uint64_t peak_bytes;	 /* its share of the peak of the whole trace; after cube_finish */
 	uint64_t longest_ns;	 /* longest life of a block that was freed */
-	struct cube_counts open; /* what will become its next cell */
+	struct cube_counts open; /* counts of its next cell */
 };
 
 static inline uint32_t cube_site_thread(const struct cube_site *site)
@@ -73,7 +73,7 @@ static inline unsigned cube_site_size_class(const struct cube_site *site)
 	return site->key & 127;
 }
 
-/* Frees by who called them; over the whole trace. */
+/* Frees by the calling thread and function, over the whole trace. */
 struct cube_calls {
 	uint64_t frees, freed_bytes; /* of blocks of the trace */
 	uint64_t before_frees;	     /* of older blocks */
@@ -81,10 +81,10 @@ struct cube_calls {
 
 /* Zero-initialised, and after cube_init, it is empty and valid. */
 struct cube {
-	uint64_t sample_bytes; /* to be set before the first fact; 0: everything was recorded */
+	uint64_t sample_bytes; /* set before the first fact; 0: not a sample */
 	size_t cells_max;      /* CUBE_CELLS_MAX */
-	/* To be set before the first fact: blocks are counted when their life is known, by
-	 * cube_lived alone. */
+	/* Set before the first fact: blocks are counted only by cube_lived, when their lifetimes
+	 * are known. */
 	bool is_unordered;
 	struct timeline timeline;
 	struct cube_counts total;
@@ -92,13 +92,14 @@ struct cube {
 	/* Frees of older blocks by size class and bucket; class 0: usable size unknown. */
 	uint32_t before[CUBE_SIZE_CLASSES][TIMELINE_STEPS];
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
-	bool is_peak_estimate; /* after cube_finish: it is the highest total at a bucket's end */
+	bool is_peak_estimate; /* after cube_finish: the peak is the highest total at a bucket's end
+				*/
 	uint32_t peak_epoch;
-	int64_t highest_bytes; /* of live bytes without the older blocks that were freed */
+	int64_t highest_bytes; /* highest live bytes, ignoring frees of older blocks */
 	uint64_t highest_time_ns;
 
-	/* The bucket of the newest event: its end, the totals at its start, its highest total. */
-	uint32_t bucket; /* as all buckets here, by step_ns: the timeline may be ahead */
+	/* The bucket of the newest event: its end, the totals at its start, its peak. */
+	uint32_t bucket; /* in units of step_ns, as all buckets here; the timeline may be ahead */
 	uint64_t bucket_end_ns, bucket_max_bytes;
 	struct cube_counts bucket_start;
 
@@ -107,12 +108,12 @@ struct cube {
 	struct cube_index {
 		uint32_t *site; /* index + 1 of a site of the node; 0: none yet */
 		size_t capacity;
-	} of_node, of_plain; /* by node, from NODES_MAX on the second */
-	/* Index + 1 of the site that was found last, by a hash of node and key; 0: none yet. */
+	} of_node, of_plain; /* by node; ids from NODES_MAX on are in of_plain */
+	/* Cache of sites: index + 1, by a hash of node and key; 0: empty. */
 	uint32_t recent[CUBE_RECENT];
 	uint32_t other; /* index + 1 of the site CUBE_OTHER */
 	uint64_t folded_stacks;
-	uint64_t folded_bytes; /* that they allocated; after cube_finish */
+	uint64_t folded_bytes; /* bytes that folded stacks allocated; after cube_finish */
 
 	struct cube_cell
 		*cell; /* after cube_finish, each site's are in the order of their buckets */
@@ -140,8 +141,8 @@ struct cube {
 
 void cube_init(struct cube *cube);
 void cube_deinit(struct cube *cube);
-/* The three facts of replay.h. The note of a block is index + 1 of its site, by which it is found
- * again; 0: it has to be looked for. */
+/* Take the facts of replay.h. The note of a block is index + 1 of its site; 0: the site must be
+ * searched. */
 HT_MUST_CHECK
 struct ht_err *cube_allocated(
 	struct cube *cube, const struct replay_call *call, struct live_block *block);
@@ -152,15 +153,17 @@ struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 HT_MUST_CHECK
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes);
-/* Time passes without a fact: buckets are those of all events, whatever of them is counted. */
+/* Advances the time without a fact, so that buckets are those of all events, not only of the
+ * counted ones. */
 HT_MUST_CHECK
 struct ht_err *cube_pass(struct cube *cube, uint64_t time_ns);
-/* With is_unordered: all of a block that died by `death`, which is not earlier than the last one,
- * or, if that is NULL, lives on; blocks come in any order of their births. */
+/* With is_unordered: counts the whole life of a block that died by `death`; NULL: it stays live.
+ * Deaths must not decrease; births may come in any order. */
 HT_MUST_CHECK
 struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 	const struct replay_call *death, bool temporary);
-/* No more facts: sorts cells and survivors by site, and makes peak_bytes of the sites valid. */
+/* Call after the last fact: sorts cells and survivors by site, and makes peak_bytes of the sites
+ * valid. */
 HT_MUST_CHECK
 struct ht_err *cube_finish(struct cube *cube);
 
@@ -172,7 +175,7 @@ static inline unsigned cube_size_class(uint64_t size)
 uint64_t cube_live_blocks_from(const struct cube *cube, unsigned size_class);
 /* The name of a hook, "unknown" for one that this build does not know. */
 const char *cube_function_name(unsigned hook);
-/* Live blocks and bytes of the trace, until now. */
+/* Live blocks and bytes at the current time. */
 static inline uint64_t cube_live_bytes(const struct cube *cube)
 {
 	return cube->total.allocated_bytes - cube->total.freed_bytes;
@@ -190,17 +193,17 @@ static inline uint32_t cube_bucket_at(const struct cube *cube, uint64_t time_ns)
 
 /* --- between cube.c and cells.c --- */
 
-/* The open counts of a site become a cell. */
+/* Turns the open counts of a site into a cell. */
 HT_MUST_CHECK
 struct ht_err *cube_close_cell(struct cube *cube, uint32_t site);
-/* Follows the timeline, whose steps may have been joined since. */
+/* Joins buckets as the timeline has joined its steps. */
 HT_MUST_CHECK
 struct ht_err *cube_follow_timeline(struct cube *cube);
 /* Counts a block of `site` that was allocated in the bucket `birth` and dies in a later one. */
 HT_MUST_CHECK
 struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birth, uint32_t death,
 	struct sample_share share, bool temporary, uint64_t lifetime_us);
-/* Makes room where there is more than cells_max of something. */
+/* Reduces cells and survivors if there are more than cells_max. */
 HT_MUST_CHECK
 struct ht_err *cube_shrink(struct cube *cube);
 HT_MUST_CHECK

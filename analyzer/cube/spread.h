@@ -14,7 +14,7 @@
 /* Zero-initialised is empty, valid and off. */
 struct spread {
 	bool is_on;
-	uint64_t rest_bytes; /* of blocks for which there is no lane */
+	uint64_t rest_bytes; /* bytes of blocks without a lane */
 	uint32_t count;
 	struct spread_lane {
 		uint64_t key; /* 0: free */
@@ -25,5 +25,5 @@ struct spread {
 void spread_begin(struct spread *spread);
 void spread_allocated(struct spread *spread, const struct live_block *block);
 void spread_freed(struct spread *spread, const struct live_block *block);
-/* Ends it; returns the most that a reading may be off by. */
+/* Ends the reading; returns the largest error that it may have. */
 uint64_t spread_end(struct spread *spread);

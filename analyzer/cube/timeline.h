@@ -11,14 +11,14 @@
 #define TIMELINE_FIRST_STEP_NS 1000000u
 
 struct timeline_step {
-	bool touched; /* by events */
+	bool touched; /* an event fell into it */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
 	uint64_t live_bytes;	 /* at its end */
-	uint64_t before_bytes;	 /* usable ones of older blocks, freed until its end */
+	uint64_t before_bytes;	 /* usable bytes of older blocks freed by its end */
 	uint64_t live_max_bytes; /* highest within it */
 };
 
-/* Kinds that the process has, without those of its allocators. */
+/* Number of memory kinds without those of allocators. */
 #define TIMELINE_MEMORY_KINDS (MEMORY_CGROUP_LIMIT + 1u)
 
 /* The last figure of each kind within a step. */
@@ -42,10 +42,10 @@ void timeline_init(struct timeline *timeline);
 void timeline_join(struct timeline *timeline);
 /* Makes the step at `time_ns` the newest one, unless the newest is later; steps may be joined. */
 void timeline_enter(struct timeline *timeline, uint64_t time_ns);
-/* Adds what happened in the newest step; its live_bytes and before_bytes are those at its end. */
+/* Adds `more` to the newest step; live_bytes and before_bytes are those at its end. */
 void timeline_add(struct timeline *timeline, const struct timeline_step *more);
-/* Notes what `sample` knows of the process. May run ahead of the events. */
+/* Notes the figures of `sample`. May run ahead of the events. */
 void timeline_note(struct timeline *timeline, uint64_t time_ns, const struct memory *sample);
-/* No more facts: gives steps in which nothing happened the live and older bytes of the one before.
- */
+/* Call after the last fact: fills steps without events with the live and older bytes of the step
+ * before. */
 void timeline_finish(struct timeline *timeline);

@@ -81,7 +81,7 @@ static void add_cell(struct sums *sums, const struct cube_cell *cell, struct win
 	sums->growth_bytes += (int64_t)(counts->allocated_bytes - counts->freed_bytes);
 }
 
-/* The frees of the window that are of blocks from before it. */
+/* Moves the window's frees of older blocks out of the sums. */
 static void take_older(
 	struct sums *sums, const struct cube_survivor *survivor, struct window window)
 {
@@ -129,12 +129,12 @@ struct ht_err *window_sums(const struct cube *cube, struct window window, struct
 	return NULL;
 }
 
-/* Counts the live blocks as the allocations. Their frees are added by the caller. */
+/* Makes the live blocks the allocations. The caller adds their frees. */
 static void turn_alive(struct sums *sums)
 {
 	sums->allocations = sums_outstanding_blocks(sums);
 	sums->allocated_bytes = sums_outstanding_bytes(sums);
-	/* How many of those that a sample recorded are still there is not known: no more than. */
+	/* The number of recorded samples still live is unknown; this is an upper bound. */
 	if (sums->samples > sums->allocations)
 		sums->samples = sums->allocations;
 	sums->frees = sums->freed_bytes = sums->temporary = sums->lifetime_us = 0;
@@ -198,14 +198,14 @@ static void add_cells(
 		ret->freed_by_age[0] += cell->counts.frees;
 		ret->live_bytes[at] +=
 			(int64_t)(cell->counts.allocated_bytes - cell->counts.freed_bytes);
-		/* Those that died in the same bucket go; later deaths go below. */
+		/* Subtracts deaths in the same bucket; later deaths are subtracted below. */
 		ret->surviving_blocks[at] += cell->counts.allocations - cell->counts.frees;
 		ret->surviving_bytes[at] += cell->counts.allocated_bytes - cell->counts.freed_bytes;
 	}
 }
 
-/* Moves a death from the bucket where the cells counted it to the bucket of its birth. Sums wrap
- * around on the way and are right at the end. */
+/* Moves a death from the bucket where the cells counted it to the bucket of its birth. Sums may
+ * wrap around on the way and are correct at the end. */
 static void add_survivors(
 	const struct cube *cube, struct window window, uint32_t site, struct window_series *ret)
 {

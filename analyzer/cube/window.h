@@ -16,7 +16,7 @@ struct window {
 
 /* The whole trace. */
 struct window window_whole(const struct cube *cube);
-/* The buckets that hold a part of [from_ns, to_ns); at least one where the trace has any. */
+/* The buckets that overlap [from_ns, to_ns); at least one if the trace has any. */
 struct window window_snap(const struct cube *cube, uint64_t from_ns, uint64_t to_ns);
 bool window_is_whole(const struct cube *cube, struct window window);
 uint64_t window_start_ns(const struct cube *cube, struct window window);
@@ -33,8 +33,8 @@ struct window_peak window_peak(const struct cube *cube, struct window window);
 /* Sums of each site, cube->site_count of them; freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *window_sums(const struct cube *cube, struct window window, struct sums **ret);
-/* The same of those blocks alone that are live at the end of the bucket `alive`, which lies in the
- * window: allocations are these blocks, frees come after it. */
+/* The same, only for blocks that are live at the end of the bucket `alive` in the window:
+ * `allocations` counts these blocks, `frees` their later frees. */
 HT_MUST_CHECK
 struct ht_err *window_sums_alive(
 	const struct cube *cube, struct window window, uint32_t alive, struct sums **ret);

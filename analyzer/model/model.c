@@ -13,7 +13,8 @@ struct model_reading {
 	const char *name;
 	struct replay *replay; /* NULL: events are not wanted */
 	struct streams *streams;
-	size_t heaps_begun, heaps_ended; /* so many, of those of the model, were passed */
+	size_t heaps_begun,
+		heaps_ended; /* number of readings whose beginning (or end) has passed */
 };
 
 void model_deinit(struct model *model)
@@ -34,7 +35,7 @@ uint64_t model_missing_events(const struct model *model)
 	const uint64_t *counter = model->counter;
 	uint64_t accounted = model->counts.events + counter[REC_COUNTER_LOST_TIMEOUT] +
 			     counter[REC_COUNTER_LOST_SOCKET] + counter[REC_COUNTER_DAEMON_DROPS];
-	/* The running total is taken before the last events of a cut file. */
+	/* In a cut file the last counters precede the last events. */
 	if (model->how_ended != TRACE_COMPLETE || !model->has_events)
 		return 0;
 	return counter[REC_COUNTER_EVENTS] > accounted ? counter[REC_COUNTER_EVENTS] - accounted
@@ -181,7 +182,7 @@ static struct ht_err *take_account(
 
 static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
 {
-	/* Their times ascend; what does not is no reading of this window. */
+	/* The times of readings ascend; ignore one that does not. */
 	uint64_t least_tsc = model->heap_count ? model->heap[model->heap_count - 1].end_tsc : 0;
 	if (model->heap_count == MODEL_HEAPS_MAX || rec->begin_tsc < least_tsc ||
 		rec->end_tsc < rec->begin_tsc)
@@ -206,7 +207,7 @@ static struct ht_err *pass_heap(struct model_reading *load, size_t index, bool e
 	return load->observer.heap(load->observer.replay.context, index, ended);
 }
 
-/* Stops at each beginning and end of a reading, in their order. */
+/* Releases events up to `tsc`; stops at each beginning and end of a reading, in order. */
 static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 {
 	const struct model *model = load->model;
@@ -293,7 +294,7 @@ static struct ht_err *take_pause(struct model *model, const struct rec_pause *re
 		last->end_ns = now_ns > last->begin_ns ? now_ns : last->begin_ns;
 	if (is_open || !rec->paused || model->pause_count == MODEL_PAUSES_MAX)
 		return NULL;
-	/* Times of a made trace may run back. */
+	/* A forged trace may have times that decrease. */
 	if (last && now_ns < last->end_ns)
 		now_ns = last->end_ns;
 	struct ht_err *err = array_reserve(&model->pause, &model->pause_capacity,
@@ -303,7 +304,7 @@ static struct ht_err *take_pause(struct model *model, const struct rec_pause *re
 	return err;
 }
 
-/* A result of a later version counts as none. */
+/* Ignores a result of a later version. */
 static struct ht_err *take_left(struct model *model, const struct rec_left *rec)
 {
 	if (rec->result > REC_LEFT_ENDED)
@@ -315,7 +316,7 @@ static struct ht_err *take_left(struct model *model, const struct rec_left *rec)
 	return rec->why.length ? strings_intern(&model->strings, rec->why, &model->left_why) : NULL;
 }
 
-/* The last one may have lasted up to the end. */
+/* Ends a last pause that lasted until the end of what was read. */
 static void end_pause(struct model *model)
 {
 	struct model_pause *last =

@@ -19,7 +19,7 @@ static bool is_interpreted(const struct node *node)
 	return node->flags & ABI_NODE_INTERPRETED;
 }
 
-/* The array is only there where something is interpreted. */
+/* The array exists only if some function is interpreted. */
 static struct ht_err *note_generation(struct nodes *nodes, uint32_t id)
 {
 	const struct node *node = &nodes->node[id];
@@ -88,7 +88,7 @@ uint16_t nodes_generation(const struct nodes *nodes, uint32_t id)
 	return id < nodes->count && id < nodes->generation_capacity ? nodes->generation[id] : 0;
 }
 
-/* Its caller has one already, or needs none. */
+/* Adds the plain copy of a node whose caller has one or needs none. */
 static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
 {
 	struct node node = *nodes_get(nodes, id);
@@ -106,7 +106,7 @@ static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
 	return err;
 }
 
-/* From the innermost frame that has one, or needs none, inwards. */
+/* Starts at the innermost frame that has a plain copy or needs none, and goes inwards. */
 struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret)
 {
 	uint32_t *chain = NULL;

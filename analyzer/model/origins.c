@@ -33,7 +33,7 @@ static struct ht_err *add(struct origins *origins, struct origins_index *index, 
 	return NULL;
 }
 
-/* The origin that was found last comes first the next time. */
+/* Moves the found origin to the front of its chain. */
 static uint32_t find(struct origins *origins, uint32_t *first, uint32_t thread, uint8_t hook)
 {
 	struct origin *before = NULL;

@@ -4,8 +4,8 @@
 #include <search.h>
 #include <stdlib.h>
 
-/* Ranges that overlap are equal: as those of the tree are disjoint, this is an order of them, and a
- * search finds one that overlaps. */
+/* Treats overlapping ranges as equal. The ranges in the tree are disjoint, so this orders them, and
+ * a search finds an overlapping one. */
 static int compare(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
@@ -42,7 +42,7 @@ static bool is_alike(const struct range *a, const struct range *b)
 	       a->file == b->file && a->before == b->before && a->used_before == b->used_before;
 }
 
-/* Makes a neighbour that is alike, at [lo, hi), part of `range`. */
+/* Joins an adjacent range at [lo, hi) with equal properties into `range`. */
 static void join(struct ranges *ranges, struct range *range, uint64_t lo, uint64_t hi)
 {
 	struct range *neighbour = lo < hi ? find(ranges, lo, hi) : NULL;
@@ -73,8 +73,8 @@ struct ht_err *ranges_put(struct ranges *ranges, const struct range *range, bool
 	return NULL;
 }
 
-/* What lies outside a cut. Of one range it may make two, of which the second may be one too many:
- * that is taken out, too. */
+/* Puts back the parts of a range outside of the cut. They may be two; if the second exceeds
+ * RANGES_MAX, it is removed too. */
 struct cut {
 	struct ranges *ranges;
 	ranges_sink *sink;

@@ -8,12 +8,12 @@
 #include "analyzer/model/origins.h"
 #include "analyzer/model/sample.h"
 
-/* Stamps of two threads are inverted by at most this (some milliseconds): a free that comes later
- * than that after an allocation of its address is a free of the new block. */
+/* Stamps of two threads are inverted by at most this (a few milliseconds). A free later than this
+ * after an allocation of its address frees the new block. */
 #define INVERSION_CYCLES (1u << 24)
 #define OWED_MAX	 64u
 
-/* What a stream's last REALLOC_BEGIN gave back, until its outcome is known. */
+/* The block of a stream's last REALLOC_BEGIN, until the outcome is known. */
 struct pending {
 	enum { PENDING_NONE, PENDING_BLOCK, PENDING_BEFORE } kind;
 	bool temporary;
@@ -23,19 +23,19 @@ struct pending {
 	struct live_block block;
 };
 
-/* A free that is still to come: its block was given up when `addr` was allocated again. */
+/* A free that has not arrived yet: its block was dropped when `addr` was allocated again. */
 struct owed {
 	uint64_t addr, tsc;
-	uint32_t thread; /* allocated the address; its own frees are in order */
+	uint32_t thread; /* the thread that allocated the address; its own frees are in order */
 };
 
 /* One slot's stream. */
 struct lane {
 	struct pending pending;
 	bool known;
-	uint32_t tid, thread; /* of the last event, and its index */
-	uint64_t until_tsc;   /* as long as it is not under another name */
-	size_t changes;	      /* of names that were known then */
+	uint32_t tid, thread; /* of the last event; index of the thread */
+	uint64_t until_tsc;   /* until when `thread` has its name */
+	size_t changes;	      /* number of name changes known then */
 };
 
 #define KNOWN_ORIGINS 1024u
@@ -50,8 +50,8 @@ struct replay {
 	struct threads *threads;
 	const struct nodes *nodes;
 	const struct timebase *timebase;
-	uint64_t now_ns;  /* of the newest event */
-	uint32_t caller;  /* index of the thread that calls; UINT32_MAX: none */
+	uint64_t now_ns;  /* time of the newest event */
+	uint32_t caller;  /* index of the calling thread; UINT32_MAX: none */
 	uint64_t *newest; /* its newest block */
 	struct live live;
 	struct origins origins;
@@ -60,10 +60,10 @@ struct replay {
 	struct owed owed[OWED_MAX];
 	unsigned owed_count;
 	uint64_t sample_bytes, random;
-	struct nodes *nodes_to_add; /* NULL: all numbers hold */
+	struct nodes *nodes_to_add; /* NULL: all numbers are valid */
 	const struct scripts *scripts;
 	struct replay_counts counts;
-	uint32_t known[KNOWN_ORIGINS]; /* origins that were met not long ago; 0: none yet */
+	uint32_t known[KNOWN_ORIGINS]; /* recently used origins; 0: none yet */
 };
 
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
@@ -111,7 +111,7 @@ static void owe(struct replay *replay, uint64_t addr, const struct replay_call *
 		.thread = replay->threads->thread[call->thread].first};
 }
 
-/* Whether the free of `addr` is one that was owed; drops those that are overdue. */
+/* Is the free of `addr` an owed one? Drops overdue ones. */
 static bool absorb(struct replay *replay, uint64_t addr, const struct replay_call *call)
 {
 	uint32_t thread = replay->threads->thread[call->thread].first;
@@ -143,7 +143,8 @@ void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scr
 	replay->scripts = scripts;
 }
 
-/* The stack of an event, as far as the trace vouches for it. */
+/* The stack of an event, without function numbers that are not valid at its time; 0 if the trace
+ * lacks it. */
 static struct ht_err *find_stack(struct replay *replay, const struct event *event, uint32_t *ret)
 {
 	*ret = event->stack;
@@ -171,13 +172,13 @@ static bool rounds_up(struct replay *replay, uint64_t size)
 	       sample_blocks(size, replay->sample_bytes, UINT64_MAX);
 }
 
-/* A thread is the same under each of its names. */
+/* The index that identifies a thread under all of its names. */
 static uint32_t same_thread(const struct replay *replay, uint32_t thread)
 {
 	return replay->threads->thread[thread].first;
 }
 
-/* Whether the thread that allocated `block` has allocated nothing since. */
+/* Has the thread that allocated `block` allocated nothing since? */
 static bool is_newest(const struct replay *replay, const struct live_block *block)
 {
 	if (ht_likely(block->thread == replay->caller))
@@ -200,7 +201,7 @@ static struct live_block block_of(const struct replay *replay, const struct live
 		.note = entry->note};
 }
 
-/* No block goes: free(NULL), or a free whose block was given up before. */
+/* Does the free end no block? True for free(NULL) and for a free whose block was dropped before. */
 static bool frees_nothing(
 	struct replay *replay, const struct replay_call *call, const struct event *event)
 {
@@ -221,7 +222,7 @@ static struct ht_err *free_block(
 	return observer->freed(observer->context, call, &block, is_newest(replay, &block));
 }
 
-/* Takes what a realloc of `addr` gives back out of the live set. */
+/* Removes the old block of a realloc of `addr` from the live set. */
 static struct pending give_back(
 	struct replay *replay, const struct replay_call *call, const struct event *event)
 {
@@ -259,7 +260,8 @@ static struct ht_err *report_gone(struct replay *replay, const struct pending *g
 	return NULL;
 }
 
-/* The stream's realloc succeeded, or its outcome was lost: then that is what reallocs mostly do. */
+/* Ends the old block: the stream's realloc succeeded, or its outcome was lost and success is
+ * assumed. */
 static struct ht_err *settle(struct replay *replay, struct lane *lane, uint64_t tsc)
 {
 	struct pending gone = lane->pending;
@@ -267,7 +269,7 @@ static struct ht_err *settle(struct replay *replay, struct lane *lane, uint64_t 
 	return report_gone(replay, &gone, tsc);
 }
 
-/* The block that was live at this address is given up. */
+/* Drops the block that was live at this address. */
 static struct ht_err *give_up(
 	struct replay *replay, const struct replay_call *call, const struct live_entry *entry)
 {
@@ -277,7 +279,7 @@ static struct ht_err *give_up(
 		replay->observer.context, call, &older, is_newest(replay, &older));
 }
 
-/* A place for a block at `addr`, which the caller fills. */
+/* Makes a place for a block at `addr`; the caller fills it. */
 static inline struct ht_err *enter_block(struct replay *replay, const struct replay_call *call,
 	uint64_t addr, struct live_entry **ret)
 {
@@ -306,7 +308,8 @@ static struct ht_err *find_origin(
 	struct ht_err *err = find_stack(replay, event, &block->stack);
 	if (!err)
 		err = origins_number(&replay->origins, block->stack, thread, block->hook, ret);
-	/* A stack of interpreted functions is another one at another time. */
+	/* A stack of interpreted functions means other functions at another time: do not reuse its
+	 * origin. */
 	if (!err && !nodes_generation(replay->nodes, event->stack))
 		replay->known[known_index(block->stack, thread, block->hook)] = *ret;
 	return err;
@@ -354,7 +357,7 @@ static inline struct ht_err *allocate(
 	return err;
 }
 
-/* The stream's realloc failed: its block lives on. */
+/* The stream's realloc failed: its block stays live. */
 static struct ht_err *reinstate(
 	struct replay *replay, struct lane *lane, const struct replay_call *call)
 {
@@ -374,7 +377,7 @@ static struct ht_err *reinstate(
 	return err;
 }
 
-/* The thread of a lane, by what is known now. */
+/* Updates the thread of a lane by the names known now. */
 static struct ht_err *update_lane(
 	struct replay *replay, struct lane *lane, const struct event *event)
 {
@@ -408,7 +411,7 @@ static inline struct ht_err *find_lane(
 	return update_lane(replay, lane, event);
 }
 
-/* A realloc of the same stream goes on behind it. */
+/* A realloc of the same stream may still be open after it. */
 static struct ht_err *take_mapping(
 	struct replay *replay, uint32_t stream, const struct event *event)
 {
@@ -422,8 +425,7 @@ static struct ht_err *take_mapping(
 		       : NULL;
 }
 
-/* Events that are neither an allocation nor a free; the outcome of the stream's last realloc is
- * known. */
+/* Takes an event that is neither an allocation nor a free. The stream has no open realloc. */
 static struct ht_err *take_rest(struct replay *replay, struct lane *lane,
 	const struct replay_call *call, const struct event *event)
 {
@@ -450,7 +452,7 @@ static inline struct ht_err *take_call(struct replay *replay, struct lane *lane,
 		if (err)
 			return err;
 	}
-	/* Processors foretell two branches better than one jump through a table. */
+	/* Processors predict two branches better than one jump through a table. */
 	if (event->kind == ABI_EVENT_FREE)
 		return free_block(replay, call, event);
 	if (ht_likely(event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END))
@@ -458,7 +460,7 @@ static inline struct ht_err *take_call(struct replay *replay, struct lane *lane,
 	return take_rest(replay, lane, call, event);
 }
 
-/* How many of the events are calls of one thread, under one name. */
+/* Counts the first events that are calls of one thread under one name. */
 static size_t count_calls(const struct lane *lane, const struct event *event, size_t count)
 {
 	size_t calls = 0;
@@ -471,7 +473,7 @@ static size_t count_calls(const struct lane *lane, const struct event *event, si
 static struct ht_err *take_calls(
 	struct replay *replay, struct lane *lane, const struct event *event, size_t count)
 {
-	/* A copy, which nothing that is called can change. */
+	/* A copy, so that the compiler knows that no called function changes it. */
 	const struct timebase timebase = *replay->timebase;
 	const struct event *end = event + count;
 	struct ht_err *err = NULL;
@@ -507,7 +509,8 @@ struct ht_err *replay_events(
 			err = find_lane(replay, stream, event, &lane);
 			if (err)
 				break;
-			/* The first one is the lane's, even if its name holds no longer. */
+			/* The first event belongs to the lane's thread even if its name has
+			 * changed. */
 			taken += count_calls(lane, event + 1, count - 1);
 			err = take_calls(replay, lane, event, taken);
 		}
@@ -527,7 +530,7 @@ void replay_scout(void *context, const struct event *event, size_t count)
 
 /* --- the end ---------------------------------------------------------------------------------- */
 
-/* Blocks of reallocs whose outcome the trace does not have. */
+/* Blocks of reallocs whose outcome the trace lacks stay live. */
 static struct ht_err *reinstate_all(struct replay *replay)
 {
 	struct ht_err *err = NULL;

@@ -8,18 +8,18 @@
 #include "analyzer/model/map.h"
 #include "format/columns.h"
 
-/* Events as they came. */
+/* A piece of events as it arrived. */
 struct arrival {
 	uint64_t slot, position, flags;
 	struct bytes body;
-	size_t length; /* of the events, which may stand in columns */
+	size_t length; /* bytes of the events, which may be in columns */
 	bool is_columns;
 };
 
 struct piece {
 	struct piece *next;
 	size_t length;	     /* of `bytes` */
-	size_t events_bytes; /* of the events in them, which may stand in columns */
+	size_t events_bytes; /* bytes of the events in it, which may be in columns */
 	bool restart, is_columns;
 	uint8_t bytes[];
 };
@@ -28,14 +28,15 @@ struct piece {
 _Static_assert(AHEAD <= COLUMNS_EVENTS_MAX, "columns fill a stream's events at once");
 
 struct stream {
-	struct event ahead[AHEAD]; /* from `next` to `end`: it is in the heap while there are any */
+	struct event ahead[AHEAD]; /* valid from `next` to `end`; the stream is in the heap while
+				      there are any */
 	unsigned next, end;
-	struct bytes in;		/* rest of the piece `first`, or */
-	struct columns_events *columns; /* what reads its columns; NULL: it has none */
+	struct bytes in;		/* rest of the piece `first`; or */
+	struct columns_events *columns; /* the reader of its columns; NULL: none */
 	struct event_decoder decoder;
 	struct piece *first, *last;
 	uint32_t index;
-	bool lost;	   /* waits for a restart */
+	bool lost;	   /* a gap or damage: waits for a restart */
 	uint64_t expected; /* position of the next piece */
 };
 
@@ -46,7 +47,8 @@ struct streams {
 	struct stream **stream;
 	size_t count, capacity;
 	struct map by_slot;
-	struct stream **heap; /* of ready streams, the oldest event first; as large as `stream` */
+	struct stream *
+		*heap; /* heap of ready streams, the oldest event first; as large as `stream` */
 	size_t heap_count, heap_capacity;
 	size_t waiting_bytes;
 	struct streams_damage damage;
@@ -107,7 +109,7 @@ static const struct event *next_event(const struct stream *stream)
 	return &stream->ahead[stream->next];
 }
 
-/* Begins to read the first piece of a stream that waits. */
+/* Begins to read the first waiting piece of a stream. */
 static struct ht_err *open_first(struct stream *stream)
 {
 	const struct piece *piece = stream->first;
@@ -117,7 +119,7 @@ static struct ht_err *open_first(struct stream *stream)
 	return piece->is_columns ? columns_events_create(stream->in, &stream->columns) : NULL;
 }
 
-/* Goes on to the next piece that can be decoded. */
+/* Moves to the next piece that can be decoded. */
 static struct ht_err *next_piece(struct streams *streams, struct stream *stream)
 {
 	drop_first(streams, stream);
@@ -128,8 +130,8 @@ static struct ht_err *next_piece(struct streams *streams, struct stream *stream)
 	return stream->first ? open_first(stream) : NULL;
 }
 
-/* Decodes events of the first piece behind those that are there; `*ret_lost` bytes of it are lost
- * where it is malformed. */
+/* Appends decoded events of the first piece; `*ret_lost`: bytes of the piece lost because it is
+ * malformed. */
 static enum event_result decode_piece(struct stream *stream, size_t *ret_lost)
 {
 	struct event *free_place = &stream->ahead[stream->end];
@@ -150,7 +152,7 @@ static enum event_result decode_piece(struct stream *stream, size_t *ret_lost)
 	return result;
 }
 
-/* Fills `ahead` when it is used up. */
+/* Refills `ahead` when it is empty. */
 static struct ht_err *decode_ahead(struct streams *streams, struct stream *stream)
 {
 	struct ht_err *err = NULL;
@@ -222,7 +224,7 @@ static void heap_push(struct streams *streams, struct stream *stream)
 	streams->heap[at] = stream;
 }
 
-/* The top stream has a later event than before: lets it sink to its place. */
+/* Moves the top stream, whose next event is later now, down to its place. */
 static void heap_sink(struct streams *streams)
 {
 	struct stream *stream = streams->heap[0];
@@ -240,7 +242,7 @@ static void heap_sink(struct streams *streams)
 	streams->heap[at] = stream;
 }
 
-/* The oldest but the top of the heap; NULL: there is no other. */
+/* The stream with the second oldest event; NULL: none. */
 static const struct stream *second_oldest(const struct streams *streams)
 {
 	if (streams->heap_count < 2)
@@ -250,8 +252,8 @@ static const struct stream *second_oldest(const struct streams *streams)
 		       : streams->heap[1];
 }
 
-/* How many decoded events of the top stream come before those of `second` and before `tsc`: one at
- * least. */
+/* Number of decoded events of the top stream that come before those of `second` and before `tsc`:
+ * at least one. */
 static size_t count_run(const struct stream *stream, const struct stream *second, uint64_t tsc)
 {
 	const struct event *event = next_event(stream);
@@ -259,7 +261,7 @@ static size_t count_run(const struct stream *stream, const struct stream *second
 	size_t count = 1;
 	if (second) {
 		const uint64_t limit = next_event(second)->tsc;
-		/* Of two with one stamp the stream that was there first goes first. */
+		/* At equal stamps the stream with the lower index goes first. */
 		const uint64_t end = stream->index < second->index ? limit + 1 : limit;
 		tsc = end < tsc ? end : tsc;
 	}
@@ -268,7 +270,7 @@ static size_t count_run(const struct stream *stream, const struct stream *second
 	return count;
 }
 
-/* Hands out the events of the top stream that come before those of all others and before `tsc`. */
+/* Passes on the events of the top stream that come before those of all others and before `tsc`. */
 static struct ht_err *pop_run(struct streams *streams, uint64_t tsc)
 {
 	struct stream *stream = streams->heap[0];

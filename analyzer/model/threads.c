@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* How far back a name is looked for. */
+/* How many earlier threads of a slot are searched for a name. */
 #define BEFORE_MAX 4096u
 
 void threads_deinit(struct threads *threads)
@@ -14,7 +14,7 @@ void threads_deinit(struct threads *threads)
 	*threads = (struct threads){0};
 }
 
-/* A new entry; `*ret` is the last one where there is no room. */
+/* Adds an entry; `*ret` is the last one if there is no room. */
 static struct ht_err *add(struct threads *threads, const struct thread *thread, uint32_t *ret)
 {
 	*ret = THREADS_MAX - 1;
@@ -49,7 +49,7 @@ struct ht_err *threads_index(
 	if (err)
 		return err;
 	uint32_t at = threads->thread[*ret].changes;
-	/* From the last change on backwards: events are mostly of now. */
+	/* Backwards from the last change, because most events are recent. */
 	for (; at; at = threads->change[at - 1].before) {
 		const struct thread_change *change = &threads->change[at - 1];
 		if (change->since_tsc <= tsc) {
@@ -138,7 +138,7 @@ struct ht_err *threads_name(
 	const struct thread_change *last =
 		thread->changes ? &threads->change[thread->changes - 1] : NULL;
 	uint64_t last_tsc = last ? last->since_tsc : thread->named_tsc;
-	/* The first name, or a trace that does not say since when: the last one counts for all. */
+	/* The first name, or an older trace without times: the name counts from the start. */
 	if (!thread->name || (!last && rec->since_tsc <= last_tsc)) {
 		thread->name = name;
 		thread->named_tsc = rec->since_tsc;

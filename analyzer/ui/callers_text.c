@@ -24,7 +24,7 @@ static void write_more(const struct calls_text *page, size_t count, int64_t valu
 	line_end(&line);
 }
 
-/* The whole name, however long: the user is to choose one. */
+/* The full name without a length limit: the user must choose one. */
 static void write_match(const struct calls_text *page, const struct function_match *match)
 {
 	static const char indent[] = "                                 ";
@@ -169,7 +169,7 @@ static void write_lines(const struct calls_text *page, const struct function *ca
 	}
 }
 
-/* Without any debug information the lines say nothing. */
+/* Does any frame have a line? Without debug information, the lines are useless. */
 static bool has_lines(const struct function *callers)
 {
 	for (size_t i = 0; i < callers->line_count; i++)

@@ -7,11 +7,11 @@
 #include "analyzer/ui/calls_text.h"
 #include "analyzer/views/function.h"
 
-/* The list of functions that a name fits, with their values. */
+/* Writes the functions that match a name, with their values. */
 void callers_text_write_matches(
 	const struct calls_text *page, const struct function_matches *matches);
 void callers_text_write(const struct calls_text *page, const struct function_matches *matches,
 	const struct function *callers);
-/* The function's name, and its values. */
+/* Writes the function's name and its values. */
 void callers_text_write_function(const struct calls_text *page,
 	const struct function_matches *matches, const struct function *callers);

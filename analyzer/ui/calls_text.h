@@ -12,7 +12,8 @@ struct calls_text {
 	const struct text *text;
 	const struct calls *calls;
 	size_t limit;
-	bool has_limit; /* else what is below 1 % is summed up; a limit of 0: nothing is */
+	bool has_limit; /* `limit` is given; if not, entries below 1 % are summed up. A limit of 0
+			   shows all */
 	bool is_exact;	/* bytes without KiB and MiB */
 };
 
@@ -21,23 +22,23 @@ struct calls_text {
 
 /* A value of the metric, with its sign and unit. */
 struct text_number calls_text_value(const struct calls_text *page, int64_t value);
-/* Its share of `whole`, "-" when there is none. */
+/* The share of `whole` in per cent; "-" if `whole` is 0. */
 struct text_number calls_text_share(int64_t value, int64_t whole);
 /* Value and share of `whole`, right-aligned in CALLS_TEXT_FIGURES columns. */
 void calls_text_figures(
 	const struct calls_text *page, struct line *line, int64_t value, int64_t whole);
-/* Target, window and metric, and in which way the figures are not exact. */
+/* Writes target, window and metric, and says how the figures are inexact. */
 void calls_text_head(const struct calls_text *page);
 
-/* Whether there is nothing to show; then says so. */
+/* Is there nothing to show? Then prints that. */
 bool calls_text_is_empty(const struct calls_text *page);
 
-/* The rest of the line but for `reserved` columns: the name of a group of frames, and its file or
- * module where there is room and it is not that of `above` (a frame, or NULL). */
+/* Fills the line up to `reserved` columns: the name of a group of frames, and its file or module if
+ * there is room and it differs from that of `above` (a frame, or NULL). */
 void calls_text_frame(const struct calls_text *page, struct line *line, uint32_t group,
 	const struct frame *above, size_t reserved);
-/* The same of a node; the root and folded stacks have names, too. */
+/* The same for a node; the root and folded stacks have names too. */
 void calls_text_node(const struct calls_text *page, struct line *line, uint32_t node,
 	const struct frame *above, size_t reserved);
-/* The least value, without its sign, of an entry that is shown without a limit: 1 %. */
+/* The least absolute value of an entry that is shown without a limit: 1 %. */
 int64_t calls_text_least(const struct calls *calls);

@@ -20,7 +20,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* NULL: an unknown one, or none. */
+/* NULL: unknown or none. */
 static const char *module_name(const struct view *view, const struct frame *frame)
 {
 	return frame->module == MODULES_NONE
@@ -28,7 +28,7 @@ static const char *module_name(const struct view *view, const struct frame *fram
 		       : base_name(view->analysis->model.modules.module[frame->module].path);
 }
 
-/* A label and its columns, to see whether it fits. */
+/* Makes a label and counts its columns. */
 static void frame_name(
 	const struct view *view, const struct frame *frame, size_t columns, char ret[NAME_BYTES])
 {
@@ -68,7 +68,7 @@ struct tail {
 	char script[NAME_BYTES]; /* the script's function with its file */
 	uint32_t caller, script_node;
 	size_t callers_max;
-	size_t columns; /* that it needs at least */
+	size_t columns; /* columns that it needs at least */
 };
 
 static void find_tail(struct tail *tail, const struct line *line, const struct view *view,
@@ -103,7 +103,7 @@ static void put_caller(struct line *line, const char *name, size_t columns)
 	line_foreign_styled(line, TEXT_DIM, name, columns);
 }
 
-/* As many as fit before the script's function, which comes last. */
+/* Puts as many callers as fit before the script's function, which comes last. */
 static void put_callers(struct line *line, const struct view *view, const struct tail *tail)
 {
 	char name[NAME_BYTES];

@@ -102,7 +102,7 @@ static void put_amounts(struct line *line, const struct compare_text *page)
 		figure(page->metric, (double)metric_value(&last->total, page->metric), false).text);
 }
 
-/* Where the windows differ in length, amounts may say that nothing changed. */
+/* If the windows differ in length, equal amounts do not mean equal behaviour: print both rates. */
 static void put_total(const struct compare_text *page)
 {
 	const uint32_t last = page->compare->view_count - 1;

@@ -55,7 +55,7 @@ static void write_calls(const struct page *page)
 	line_end(&line);
 }
 
-/* The step of the whole process's timeline that has the end of a bucket of the view. */
+/* The step of the whole process's timeline that contains the end of a bucket of the view. */
 static const struct timeline_step *step_at(const struct page *page, uint32_t bucket)
 {
 	const struct analysis *analysis = page->view->analysis;
@@ -67,7 +67,7 @@ static const struct timeline_step *step_at(const struct page *page, uint32_t buc
 	return &timeline->step[at];
 }
 
-/* What the whole heap holds at the end of a bucket, or what was recorded of it. */
+/* The size of the whole heap at the end of a bucket; if unknown, the recorded part. */
 static uint64_t held_at(const struct page *page, uint32_t bucket)
 {
 	const struct heap *heap = &page->view->analysis->heap;
@@ -76,8 +76,8 @@ static uint64_t held_at(const struct page *page, uint32_t bucket)
 			       : step->live_bytes;
 }
 
-/* The events know requested bytes alone, so their sum strays from the allocators' books: the curve
- * of the whole window ends at the end that the books say. */
+/* Events count only requested bytes, so their sum drifts from the allocators' counters: adjust the
+ * curve of the whole window so that it ends at the counters' value. */
 static void mend_curve(const struct page *page, uint64_t *value, size_t count)
 {
 	const struct heap *heap = &page->view->analysis->heap;
@@ -90,7 +90,8 @@ static void mend_curve(const struct page *page, uint64_t *value, size_t count)
 	}
 }
 
-/* Small waves on a large heap are not drawn as mountains: the scale covers a twentieth at least. */
+/* The scale covers at least a twentieth of the value, so that small waves of a large heap look
+ * small. */
 static void put_curve(struct line *line, const struct page *page)
 {
 	const struct window window = page->view->window;
@@ -112,7 +113,7 @@ static void put_curve(struct line *line, const struct page *page)
 			line_left(line) < SPARK_COLUMNS ? line_left(line) : SPARK_COLUMNS);
 }
 
-/* "1.5 MiB", "0 B..3.0 MiB" where it may be off by as much as it is. */
+/* "1.5 MiB"; "0 B..3.0 MiB" if the error is not less than the figure. */
 static void put_amount(
 	struct line *line, const struct page *page, uint64_t bytes, struct heap_range range)
 {
@@ -125,7 +126,7 @@ static void put_amount(
 			page_bytes(page, range.most_bytes).text);
 }
 
-/* By the start and the events, without the allocators' word. */
+/* The heap at the end, computed from the start and the events. */
 static uint64_t end_by_events(const struct page *page)
 {
 	const struct window window = page->view->window;
@@ -151,7 +152,7 @@ static void put_whole_heap(struct line *line, const struct page *page)
 	line_put(line, " at +%s", text_time(heap->peak_time_ns).text);
 }
 
-/* A part: the heap by the events, at the borders of buckets. */
+/* For a part of the trace: the heap by the events, at bucket borders. */
 static void put_part_of_heap(struct line *line, const struct page *page)
 {
 	const struct view *view = page->view;
@@ -161,7 +162,7 @@ static void put_part_of_heap(struct line *line, const struct page *page)
 	line_put(line, "~%s", page_bytes(page, end_by_events(page)).text);
 }
 
-/* What the trace says of all blocks where the allocators' books say nothing. */
+/* The recorded blocks, for a trace without a reading of the heap. */
 static void put_recorded(struct line *line, const struct page *page)
 {
 	const struct window window = page->view->window;
@@ -242,7 +243,7 @@ static int compare_parts(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* The largest first; one of less than a hundredth of the largest says nothing. */
+/* Largest first; leaves out parts below 1 % of the largest. */
 static void put_rss_parts(struct line *line, const struct page *page, const struct rss_parts *parts)
 {
 	struct rss_part part[] = {

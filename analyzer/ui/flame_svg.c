@@ -17,19 +17,18 @@ extern const char flame_script[], flame_script_end[];
 #define ROW	     18u
 #define HEAD	     64u
 #define FOOT	     56u
-#define CHARACTER    6.65 /* width of one, in a size of 11 */
+#define CHARACTER    6.65 /* average width of a character, in pixels at font size 11 */
 #define NAME_COLUMNS 80u
 #define TITLE_BYTES  1000u
 #define LEGEND_BYTES 20u
 #define SHADES	     4u
-#define COLOURS	     7u /* the last one is for all other modules */
+#define COLOURS	     7u /* the last colour is for all other modules */
 
-/* Light enough for black text; told apart by people with any colour vision (after Okabe and Ito).
- */
+/* Light enough for black text; distinguishable with any colour vision (after Okabe and Ito). */
 static const char *const colour[COLOURS] = {
 	"#f0b840", "#8ccff5", "#4fc3a1", "#f2e96a", "#e8956a", "#d9a0c4", "#d0d0d0"};
 
-/* A module or namespace, and what its boxes take of the drawing. */
+/* A module or namespace, and the area of its boxes. */
 struct space {
 	uint32_t group;
 	double area;
@@ -48,13 +47,13 @@ struct svg {
 /* --- texts of foreign origin -------------------------------------------------------------------
  */
 
-/* Neither XML nor a reader of the file takes these as a character. */
+/* False for code points that XML forbids or that would confuse a reader. */
 static bool is_character(uint32_t point)
 {
 	return (point & 0xfffe) != 0xfffe && (point < 0xfdd0 || point > 0xfdef);
 }
 
-/* For texts and attributes alike. At most `max` bytes, cut between characters. */
+/* Escapes text for content and attributes; at most `max` bytes, cut between characters. */
 static void put_escaped(FILE *out, const char *text, size_t max)
 {
 	size_t put = 0;
@@ -140,7 +139,7 @@ static struct ht_err *choose_colours(struct svg *svg)
 	return NULL;
 }
 
-/* From 0; COLOURS - 1 for all that have none of their own. */
+/* Index of the colour; COLOURS - 1 for boxes without a colour of their own. */
 static unsigned colour_of(const struct svg *svg, const struct flame_box *box)
 {
 	const uint32_t space = space_of(svg, box);
@@ -165,7 +164,7 @@ static unsigned height_of(const struct svg *svg)
 	return HEAD + (svg->flame->depth + 1) * ROW + FOOT;
 }
 
-/* What fits of a name: all of it, a short form, the beginning of that, or nothing. */
+/* Writes what fits: the name, its short form, the beginning of that, or nothing. */
 static void put_label(const struct svg *svg, const char *name, const char *brief, double pixels)
 {
 	const double room = (pixels - 6) / CHARACTER;

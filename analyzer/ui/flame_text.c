@@ -7,12 +7,12 @@
 #include "analyzer/ui/name.h"
 #include "analyzer/views/function.h"
 
-#define BOX_LEAST 4u /* columns of a box, its edge included, that is drawn */
+#define BOX_LEAST 4u /* narrowest box drawn, in columns with its edge */
 
 struct bars {
 	const struct calls_text *page;
 	const struct flame *flame;
-	size_t width, column; /* of the page; written so far */
+	size_t width, column; /* columns of the page; columns written so far */
 };
 
 static size_t column_of(const struct bars *row, uint64_t at)
@@ -49,7 +49,7 @@ static void name_of(const struct calls *calls, uint32_t node, size_t columns, ch
 		function_name(calls->view, frame, ret);
 }
 
-/* The beginning of a name tells more than its end, where it is a part of a row. */
+/* In a narrow box the beginning of a name is more useful than its end. */
 static void put_name(struct bars *row, const char *name, size_t columns)
 {
 	char cut[NAME_BYTES];
@@ -73,7 +73,7 @@ static size_t columns_of(const struct bars *row, const struct flame_box *box)
 	return column_of(row, box->start + box->value) - column_of(row, box->start);
 }
 
-/* Marks where the box before ends, if something is left out behind it. */
+/* Marks the end of the previous box if something is left out after it. */
 static void go_to(struct bars *row, size_t column)
 {
 	if (row->column && row->column < column)

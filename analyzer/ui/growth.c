@@ -21,7 +21,8 @@ static void put_blocks(struct line *line, const struct page *page, const struct 
 		blocks == 1 ? "block" : "blocks");
 }
 
-/* Blocks of some ages, or of one moment, are no series of what a site holds. */
+/* Are sites classified? Not with a filter by age or moment, which breaks the series of live bytes.
+ */
 static bool is_judged(const struct page *page)
 {
 	const struct query *query = &page->view->query;
@@ -40,7 +41,7 @@ static void put_class(struct line *line, const struct suspect *suspect)
 		line_styled(line, TEXT_DIM, ", %.0f %% sure", suspect->confidence * 100);
 }
 
-/* A site of one chain has as many callers as fit; of several, the one that they share. */
+/* For a site with one chain: as many callers as fit; with several: the caller that they share. */
 static void write_chain(const struct page *page, const struct suspects_entry *site)
 {
 	const uint32_t node = page->view->row[site->row].node;
@@ -119,7 +120,7 @@ static void add_up(struct found *found)
 	}
 }
 
-/* The sentence without the word that it begins with. */
+/* The reason without its first word. */
 static const char *reason_of(const struct suspect *suspect)
 {
 	const char *colon = strstr(suspect->text, ": ");

@@ -17,7 +17,7 @@ void line_begin(struct line *line, const struct text *text)
 	*line = (struct line){.text = text, .memory = *text};
 	line->memory.has_colour = false;
 	line->memory.out = open_memstream(&line->bytes, &line->length);
-	/* Without memory for the line, its pieces are printed as they come. */
+	/* Without memory for the line, print its pieces directly. */
 	if (!line->memory.out)
 		line->memory.out = text->out;
 }
@@ -27,7 +27,7 @@ static bool is_kept(const struct line *line)
 	return line->memory.out != line->text->out;
 }
 
-/* Counts what was written since `from`. */
+/* Counts the columns written since `from`. */
 static void added(struct line *line, size_t from)
 {
 	if (!is_kept(line))
@@ -200,7 +200,7 @@ void line_heading(const struct text *text, const char *title)
 /* --- paragraphs --------------------------------------------------------------------------------
  */
 
-/* Bytes of the first line of `string`, which ends with a word where one fits. */
+/* Bytes of the first line of `string`; ends after a word if one fits. */
 static size_t first_line(const char *string, size_t columns)
 {
 	const size_t fits = bytes_within(string, columns);

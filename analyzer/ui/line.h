@@ -8,16 +8,16 @@
 #include "analyzer/ui/text.h"
 
 #define LINE_STYLES 24u
-#define LINE_WIDE   1000u /* columns of a line where the page has no width */
+#define LINE_WIDE   1000u /* columns of a line on a page without a width */
 
 struct line_style {
-	size_t from, to; /* in bytes */
+	size_t from, to; /* byte range */
 	enum text_style style;
 };
 
 struct line {
 	const struct text *text;
-	struct text memory; /* what pieces are written to */
+	struct text memory; /* pieces are written here */
 	char *bytes;
 	size_t length, columns;
 	struct line_style style[LINE_STYLES];
@@ -32,7 +32,7 @@ void line_begin(struct line *line, const struct text *text);
 HT_PRINTF(2, 3) void line_put(struct line *line, const char *fmt, ...);
 HT_PRINTF(3, 4)
 void line_styled(struct line *line, enum text_style style, const char *fmt, ...);
-/* A string of foreign origin in at most `columns`; its middle is left out where it has more. */
+/* Puts a string of foreign origin in at most `columns`; leaves out the middle of a longer one. */
 void line_foreign(struct line *line, const char *string, size_t columns);
 void line_foreign_styled(
 	struct line *line, enum text_style style, const char *string, size_t columns);
@@ -43,12 +43,12 @@ void line_to(struct line *line, size_t column);
 /* A sparkline (text_sparkline). */
 void line_sparkline(
 	struct line *line, const uint64_t *value, size_t count, uint64_t lowest, size_t columns);
-/* Columns that are left. */
+/* Columns left. */
 size_t line_left(const struct line *line);
 /* Prints the line, without spaces at its end. */
 void line_end(struct line *line);
 
-/* One line of one piece. */
+/* Prints a line of one piece. */
 HT_PRINTF(2, 3) void line_print(const struct text *text, const char *fmt, ...);
 /* An empty line, and a title on a line of its own. */
 void line_heading(const struct text *text, const char *title);

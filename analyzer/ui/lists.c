@@ -9,9 +9,9 @@
 struct list {
 	enum metric metric;
 	const char *title;
-	struct alike *site; /* those shown, in their order */
+	struct alike *site; /* the sites shown, in order */
 	size_t count;
-	size_t others; /* sites beyond the limit that have figures */
+	size_t others; /* number of sites beyond the limit that have figures */
 	int64_t others_value;
 };
 
@@ -22,7 +22,7 @@ static const struct list all[] = {
 	{.metric = METRIC_TEMPORARY, .title = "Temporary"},
 };
 
-/* The sites of the rows that the page has; with their chains each row is one. */
+/* Finds the sites of the page's rows; with --stacks each row is a site. */
 static struct ht_err *find_sites(const struct page *page, struct list *list)
 {
 	const struct view *view = page->view;
@@ -63,7 +63,7 @@ static bool is_sum(enum metric metric)
 	return metric != METRIC_LIFETIME;
 }
 
-/* The total is that of the peak for its list: what the rows' shares add up to. */
+/* The total to which the rows' shares add up; for the peak list, the peak. */
 static int64_t total_of(const struct page *page, enum metric metric)
 {
 	return metric_value(&page->view->total, metric);
@@ -141,7 +141,7 @@ static void write_entry(const struct page *page, enum metric metric, const struc
 	put_figures(&line, page, metric, &site->sums);
 	if (page->view->analysis->cube.sample_bytes)
 		line_put(&line, "(%s samples)  ", text_count(site->sums.samples).text);
-	/* Chains of one site differ behind the first caller. */
+	/* The chains of one site differ after the first caller. */
 	if (site->chains > 1)
 		chain_put_some(&line, page->view, row->node, false, 1);
 	else
@@ -206,7 +206,7 @@ static void write_list(const struct page *page, const struct list *list)
 /* --- all lists ---------------------------------------------------------------------------------
  */
 
-/* Sites that hold a hundredth of the total and more; the list is in their order. */
+/* Number of sites with at least 1 % of the total; the list is sorted by it. */
 static size_t sites_that_count(const struct page *page, const struct list *list)
 {
 	const int64_t total = total_of(page, list->metric);
@@ -217,7 +217,7 @@ static size_t sites_that_count(const struct page *page, const struct list *list)
 	return count;
 }
 
-/* Whether a list has the same sites in the same order, but for those that hold next to nothing. */
+/* Does a list have the same sites in the same order, ignoring those below 1 %? */
 static bool reads_the_same(const struct page *page, const struct list *a, const struct list *b)
 {
 	const size_t count = sites_that_count(page, a);
@@ -229,7 +229,7 @@ static bool reads_the_same(const struct page *page, const struct list *a, const 
 	return true;
 }
 
-/* One line instead of a list that says what an earlier one said. */
+/* One line instead of a list that equals an earlier one. */
 static void write_repeated(
 	const struct page *page, const struct list *list, const struct list *earlier)
 {

@@ -9,11 +9,11 @@
 #include "analyzer/views/rss.h"
 
 #define INDENT "               "
-#define PART   "              " /* beside the figure of a part */
+#define PART   "              " /* indent of lines after the figure of a part */
 
 /* --- the heap --- */
 
-/* "1.5 MiB"; where it may be off by as much as it is, "between 0 B and 3.0 MiB". */
+/* "1.5 MiB"; "between 0 B and 3.0 MiB" if the error is not less than the figure. */
 static void put_in_range(FILE *out, uint64_t bytes, struct heap_range range)
 {
 	if (!range.is_known)
@@ -30,13 +30,13 @@ static void put_amount(FILE *out, uint64_t bytes, uint64_t off_bytes)
 	put_in_range(out, bytes, heap_range_of(bytes, off_bytes));
 }
 
-/* Is it worth saying what a figure is off by? Bounds say it themselves. */
+/* Is the error of a figure printed? Not with bounds, which show it. */
 static bool has_off(uint64_t bytes, uint64_t off_bytes)
 {
 	return off_bytes && heap_range_of(bytes, off_bytes).is_figure;
 }
 
-/* "glibc: why it is not known" */
+/* "glibc: REASON" */
 static void put_reason(const struct text *text, const char *allocator, const char *reason)
 {
 	text_foreign(text, allocator, 32);
@@ -108,7 +108,7 @@ static void write_unknown(const struct text *text, const struct heap *heap)
 	fputs(")\n", text->out);
 }
 
-/* What the heap holds as a whole, with what it held before the window. */
+/* Writes the size of the whole heap, including blocks from before the window. */
 static void write_heap(const struct text *text, const struct heap *heap)
 {
 	FILE *out = text->out;
@@ -147,7 +147,7 @@ static void put_part(FILE *out, int64_t bytes, const char *what)
 	fprintf(out, INDENT "%12s  %s", change, what);
 }
 
-/* Free memory is address space first: allocators give pages back and keep the addresses. */
+/* Free memory may not be resident: allocators return pages and keep the addresses. */
 static void put_free(FILE *out, const struct rss_parts *parts)
 {
 	put_part(out, parts->free_bytes, "free inside the allocator");
@@ -176,7 +176,7 @@ static void write_parts(FILE *out, const struct rss_parts *parts)
 			: "other anonymous memory: free inside the allocator, stacks, mmap, "
 			  "JIT code\n");
 	if (parts->swapped_bytes)
-		/* The other way round: what is swapped out is resident no more. */
+		/* Negated: swapped-out memory is no longer resident. */
 		put_part(out, parts->swapped_bytes == INT64_MIN ? INT64_MAX : -parts->swapped_bytes,
 			"swapped out\n");
 	put_part(out, parts->file_bytes, "mapped files\n");

@@ -16,8 +16,8 @@ static void copy(const char *from, char ret[NAME_BYTES])
 		snprintf(ret, NAME_BYTES, "%.*s...%s", (int)half, from, from + length - half);
 }
 
-/* Where the parameters begin in "f(int) const"; NULL: there are none, or they are the name's own
- * parentheses: operator(), (anonymous namespace). */
+/* Where the parameters begin in "f(int) const". NULL: none; parentheses of operator() and
+ * (anonymous namespace) are not parameters. */
 static char *parameters(char *name)
 {
 	char *end = strrchr(name, ')');
@@ -51,8 +51,8 @@ static bool is_bracket(const char *name, const char *at)
 	return true;
 }
 
-/* Leaves out what is between outer angle brackets; a leading one of Rust's "<T as Trait>::f" keeps
- * what is not in further brackets. */
+/* Drops what is between outer angle brackets. In Rust's "<T as Trait>::f" it keeps the leading
+ * bracket and drops only inner ones. */
 static void drop_arguments(char *name)
 {
 	const int kept = name[0] == '<';

@@ -8,7 +8,7 @@
 
 #define NAME_BYTES 1024u
 
-/* Shortens a function's name to `columns` if it can by leaving out what tells least: the return
- * type, the parameters, the arguments of templates, outer namespaces. What is still too wide is the
- * caller's to elide. Names of more than NAME_BYTES keep their beginning and end. */
+/* Shortens a function's name to `columns` if possible, by dropping in this order: return type,
+ * parameters, template arguments, outer namespaces. The caller elides a name that is still too
+ * wide. Names of more than NAME_BYTES keep their beginning and end. */
 void name_shorten(const char *function, size_t columns, char ret[NAME_BYTES]);

@@ -39,14 +39,14 @@ static void put_module(
 				   figure[3].text, figure[4].text});
 	const char *path = path_of(analysis, module);
 	const char *slash = strrchr(path, '/');
-	/* The end of a path says more than its middle. */
+	/* The end of a path is more useful than its middle. */
 	if (text_columns(path) > line_left(&line) && slash && slash[1])
 		path = slash + 1;
 	line_foreign(&line, path, line_left(&line));
 	line_end(&line);
 }
 
-#define NAMED_ENOUGH 0.99 /* of the addresses of code that a runtime made: it has no lines */
+#define NAMED_ENOUGH 0.99 /* share of named addresses in generated code, which has no lines */
 
 /* A remark on missing names of a module and the remedy; malloc'd. NULL: none. */
 static char *remark_of(const struct analysis *analysis, const struct named_module *module)
@@ -59,7 +59,7 @@ static char *remark_of(const struct analysis *analysis, const struct named_modul
 	return missing_remark(analysis, module->module);
 }
 
-/* An earlier module with the same remark; NULL: there is none. */
+/* An earlier module with the same remark; NULL: none. */
 static const char *find_earlier(const struct analysis *analysis, const struct named *named,
 	size_t index, const char *remark)
 {

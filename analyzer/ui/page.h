@@ -15,12 +15,12 @@ struct page {
 	struct suspects suspects;
 	enum suspect_class *class_of_row; /* SUSPECT_CLASS_COUNT: not classified */
 	struct warnings warnings;
-	size_t warnings_shown; /* in full, on the first screen */
+	size_t warnings_shown; /* warnings shown in full on the first screen */
 };
 
-/* Nothing was recorded, and no event was lost; or the options choose nothing. */
+/* True if nothing was recorded and no event was lost, or if the options select nothing. */
 bool page_is_empty(const struct page *page);
-/* Whether --class leaves a row of the view in. */
+/* Does --class keep a row of the view? */
 bool page_has_row(const struct page *page, uint32_t row);
 /* "1.5 MiB"; with --bytes "1,572,864 B". */
 struct text_number page_bytes(const struct page *page, uint64_t bytes);
@@ -28,27 +28,27 @@ struct text_number page_bytes(const struct page *page, uint64_t bytes);
 struct text_number page_change(const struct page *page, int64_t bytes);
 /* A metric's value in its unit. */
 struct text_number page_value(const struct page *page, enum metric metric, int64_t value);
-/* "~" where the figure is an estimate, else "". */
+/* "~" if the figure is an estimate, else "". */
 const char *page_mark(const struct page *page, enum metric metric);
 
 /* --- sections ---------------------------------------------------------------------------------
  */
 
-/* The first screen: at most 23 lines, so that a prompt fits, too. */
+/* Writes the first screen: at most 23 lines, so that a prompt fits too. */
 HT_MUST_CHECK
 struct ht_err *screen_write(struct page *page);
-/* Its first lines alone. */
+/* Writes only its title. */
 void screen_write_title(const struct page *page);
-/* Allocations, heap and RSS, a line each. */
+/* Writes allocations, heap and RSS, one line each. */
 void figures_write(const struct page *page);
-/* The sites that grow, or else those with most outstanding bytes: at most eleven lines. */
+/* Writes the growing sites, or else those with most outstanding bytes: at most 11 lines. */
 HT_MUST_CHECK
 struct ht_err *growth_write(const struct page *page);
-/* Outstanding, peak, calls, temporary; or the list of --metric. */
+/* Writes the lists: outstanding, peak, calls, temporary; or the list of --metric. */
 HT_MUST_CHECK
 struct ht_err *lists_write(const struct page *page);
 HT_MUST_CHECK
 struct ht_err *mappings_text_write(const struct page *page);
-/* The table of --by. */
+/* Writes the table of --by. */
 HT_MUST_CHECK
 struct ht_err *breakdown_text_write(const struct page *page);

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define PAGER_DEFAULT	 "less -R -F -X"
-#define STATUS_NOT_FOUND 127 /* of a shell */
+#define STATUS_NOT_FOUND 127 /* exit status of a shell that finds no such command */
 #define STATUS_CANNOT	 126
 
 extern char **environ;
@@ -25,7 +25,7 @@ struct ht_err *pager_open(bool is_wanted, const struct terminal *terminal, struc
 	return ret->out ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 }
 
-/* Lines of the screen; an escape sequence of colours takes no column, any character one. */
+/* Counts screen lines; a colour escape sequence takes no column, any character one. */
 static size_t count_rows(const struct pager *pager)
 {
 	size_t rows = 0, columns = 0;
@@ -95,7 +95,7 @@ static void feed(int input, const char *data, size_t length)
 		ssize_t written = write(input, data, length);
 		if (written < 0 && errno == EINTR)
 			continue;
-		/* The user has seen enough. */
+		/* The user has closed the pager. */
 		if (written <= 0)
 			break;
 		data += written;
@@ -104,7 +104,7 @@ static void feed(int input, const char *data, size_t length)
 	close(input);
 }
 
-/* False: no pager has run. */
+/* False: no pager could run. */
 static bool show(const char *command, const char *data, size_t length)
 {
 	/* Ctrl-C belongs to the pager. */
@@ -114,7 +114,7 @@ static bool show(const char *command, const char *data, size_t length)
 	int input = -1, status = 0;
 	pid_t pid;
 	fflush(stdout);
-	/* PAGER=less alone would print the sequences of colours. */
+	/* Without these options, less prints colour escape sequences as text. */
 	setenv("LESS", "FRX", false);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(number); i++)
 		sigaction(number[i], &ignore, &before[i]);
@@ -140,7 +140,7 @@ struct ht_err *pager_close(struct pager *pager)
 	struct ht_err *err =
 		has_failed ? ht_err_new(HT_ERR_NOMEM, "no memory for the output") : NULL;
 	const char *command = choose_command();
-	/* The prompt of the shell needs a row, too. */
+	/* The shell's prompt needs a row too. */
 	bool is_long = !err && count_rows(pager) >= pager->terminal.rows;
 	if (!err && !(is_long && command && show(command, pager->data, pager->length)))
 		fwrite(pager->data, 1, pager->length, stdout);

@@ -13,7 +13,7 @@ struct progress {
 	FILE *out;	  /* NULL: nothing is shown */
 	const char *what; /* "reading my.htap" */
 	uint64_t total;	  /* bytes; 0: unknown */
-	uint64_t next_ns; /* when the bar is drawn next */
+	uint64_t next_ns; /* time of the next drawing */
 	unsigned columns;
 	bool is_shown;
 };
@@ -25,5 +25,5 @@ struct progress progress_begin(FILE *out, const struct terminal *terminal, const
 uint64_t progress_now_ns(void);
 /* `done` of `total` bytes are read. Cheap enough for each block of a trace. */
 void progress_update(struct progress *progress, uint64_t done, uint64_t now_ns);
-/* Erases the bar. Idempotent. To be called before anything else is printed to the terminal. */
+/* Erases the bar. Idempotent. Call it before anything else is printed to the terminal. */
 void progress_end(struct progress *progress);

@@ -12,7 +12,7 @@
 /* --- totals in full ----------------------------------------------------------------------------
  */
 
-/* How far from the truth an estimate of `samples` equal ones is, by the rule of thumb 1/sqrt(n). */
+/* Prints the relative error of an estimate from n samples: about 1/sqrt(n). */
 static void write_sample(const struct page *page)
 {
 	const uint64_t samples = page->view->total.samples;
@@ -68,7 +68,7 @@ static void write_figures(const struct page *page)
 
 #define MARKS_SHOWN 10u
 
-/* What --from and --to accept. */
+/* Lists the marks, which --from and --to accept. */
 static void write_marks(const struct page *page)
 {
 	const struct model *model = &page->view->analysis->model;
@@ -117,7 +117,7 @@ static void write_totals(const struct page *page)
 /* --- the end of the page -----------------------------------------------------------------------
  */
 
-/* Those that the first screen has cut or left out. */
+/* Writes the warnings that the first screen cut or left out. */
 static void write_warnings(const struct page *page, bool all)
 {
 	const struct warnings *warnings = &page->warnings;

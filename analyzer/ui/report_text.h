@@ -10,7 +10,7 @@
 #include "analyzer/views/suspects.h"
 
 struct report_text_options {
-	const char *path;	     /* the trace, as the user called it */
+	const char *path;	     /* the trace, as the user named it */
 	size_t limit;		     /* entries of each list, 0 for all */
 	bool shows_stacks;	     /* the chain of each entry */
 	bool is_exact;		     /* sizes in bytes */

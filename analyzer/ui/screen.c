@@ -6,7 +6,7 @@
 #include "analyzer/ui/page.h"
 #include "analyzer/views/pauses.h"
 
-#define SCREEN_LINES   23u /* the last of 24 is the shell's */
+#define SCREEN_LINES   23u /* the last of 24 lines is for the shell's prompt */
 #define WARNINGS_SHOWN 3u
 
 /* --- title -------------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ static void put_when(struct line *line, const struct page *page)
 	line_put(line, "%s .. %s%s", from, to, page->options->is_utc ? " UTC" : "");
 }
 
-/* A part of the trace: what the first line has no room for. */
+/* For a part of the trace: what does not fit the first line. */
 static void write_part(const struct page *page)
 {
 	const struct view *view = page->view;
@@ -104,14 +104,14 @@ void screen_write_title(const struct page *page)
 /* --- warnings and commands ---------------------------------------------------------------------
  */
 
-/* Fills at most so many lines with whole words; notes how many warnings are shown in full. */
+/* Fills at most `lines` lines with whole words; notes how many warnings are shown in full. */
 static void write_warnings(struct page *page, size_t lines)
 {
 	const struct warnings *warnings = &page->warnings;
 	const size_t first = warnings->has_ending, count = warnings->count - first;
 	size_t shown = 0, complete = 0;
 	while (shown < count && shown < WARNINGS_SHOWN && lines > 0) {
-		/* The last line is for those that have no room. */
+		/* The last line counts the warnings without room. */
 		const size_t room = lines > 1 && shown + 1 < count ? lines - 1 : lines;
 		const size_t wanted =
 			line_wrap(page->text, "! ", "  ", warnings->text[first + shown++], room);
@@ -129,7 +129,7 @@ struct hint {
 	const char *before, *after, *what;
 };
 
-/* A command that a reader may copy: a path that is too long for it is left to the reader. */
+/* Prints a command to copy; leaves out a path that is too long. */
 static void write_hint(const struct page *page, const char *head, const struct hint *hint)
 {
 	const char *path = page->options->path;
@@ -182,7 +182,7 @@ struct ht_err *screen_write(struct page *page)
 		strcmp(page->options->path, "-") != 0)
 		fputc('\n', page->text->out);
 	lines = lines > 4 ? 4 : lines;
-	/* Three totals, two empty lines, eleven of growth, two of commands. */
+	/* 18 lines follow: 3 of totals, 2 empty, 11 of growth, 2 of commands. */
 	write_warnings(page, SCREEN_LINES - 18 - lines);
 	write_next(page);
 	return NULL;

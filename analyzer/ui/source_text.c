@@ -24,7 +24,7 @@ struct part {
 /* --- one line ----------------------------------------------------------------------------------
  */
 
-/* Tabs are spaces, so that the text stays in its columns. */
+/* Expands tabs, so that the text stays in its columns. */
 static void expand(const char *from, char to[LINE_BYTES])
 {
 	size_t at = 0;
@@ -40,7 +40,7 @@ static void expand(const char *from, char to[LINE_BYTES])
 	to[at] = '\0';
 }
 
-/* What text_foreign writes has no line of its own to break, and what is too long is cut. */
+/* Writes a source line: foreign text, cut if it is too long. */
 static void put_source(struct line *line, const char *source, bool has_value)
 {
 	char expanded[LINE_BYTES], fits[LINE_BYTES];
@@ -49,7 +49,7 @@ static void put_source(struct line *line, const char *source, bool has_value)
 	if (text_columns(expanded) <= left) {
 		snprintf(fits, sizeof(fits), "%s", expanded);
 	} else {
-		/* Source is read from its left. */
+		/* Cut at the right: source is read from the left. */
 		size_t end = strlen(expanded);
 		while (end && (text_columns(expanded) > left - 3 || (expanded[end] & 0xc0) == 0x80))
 			expanded[--end] = '\0';
@@ -83,7 +83,7 @@ static void write_line(const struct part *part, uint32_t number, const struct fu
 /* --- a file ------------------------------------------------------------------------------------
  */
 
-/* The lines of the file from `from` to before `to`, without a value, as far as they are context. */
+/* Writes the context within lines [from, to), which have no value. */
 static void write_gap(const struct part *part, uint64_t from, uint64_t to, bool has_before)
 {
 	const uint64_t after = has_before ? from + CONTEXT : from;

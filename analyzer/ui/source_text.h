@@ -8,8 +8,8 @@
 #include "analyzer/ui/calls_text.h"
 #include "analyzer/views/function.h"
 
-/* Lines of one file are next to each other in `callers`. Where a file is not found, its lines are
- * numbers alone. */
+/* Lines of one file must be adjacent in `callers`. If a file is not found, only line numbers are
+ * printed. */
 HT_MUST_CHECK
 struct ht_err *source_text_write(const struct calls_text *page,
 	const struct function_matches *matches, const struct function *callers,

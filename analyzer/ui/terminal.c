@@ -24,8 +24,8 @@ static bool has_colour(bool is_terminal, enum terminal_color color)
 	return is_terminal && *term && strcmp(term, "dumb") != 0;
 }
 
-/* Names like C.UTF-8 and de_DE.utf8; locales that are not installed count, too: terminals are not
- * what the system has locales for. */
+/* Accepts names like C.UTF-8 and de_DE.utf8. The locale need not be installed: the terminal may
+ * support UTF-8 without it. */
 static bool has_utf8(void)
 {
 	static const char *const names[] = {"LC_ALL", "LC_CTYPE", "LANG"};

@@ -8,7 +8,7 @@
 
 #include "format/base.h"
 
-#define TERMINAL_COLUMNS     80u /* of what is no terminal */
+#define TERMINAL_COLUMNS     80u /* for output that is not a terminal */
 #define TERMINAL_ROWS	     24u
 #define TERMINAL_COLUMNS_MIN 20u
 #define TERMINAL_COLUMNS_MAX 1000u

@@ -72,7 +72,7 @@ struct character {
 	unsigned columns;
 };
 
-/* Tables of widths belong to a locale; the C library has this one, whatever the user's is. */
+/* wcwidth depends on the locale; use C.UTF-8, which the C library always has. */
 static locale_t use_widths(void)
 {
 	static locale_t locale;
@@ -134,7 +134,7 @@ static size_t tail_start(
 	*ret_columns = all;
 	while (at < length) {
 		struct character character = decode(string + at, length - at);
-		/* A combining character belongs to what is left out before it. */
+		/* A combining character belongs to the omitted character before it. */
 		if (*ret_columns <= columns && character.columns > 0)
 			break;
 		*ret_columns -= character.columns;

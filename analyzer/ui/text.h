@@ -13,13 +13,13 @@
 struct text {
 	FILE *out;
 	bool has_colour;
-	bool has_utf8;	  /* else ASCII for what heaptap itself draws */
+	bool has_utf8;	  /* false: heaptap draws with ASCII only */
 	unsigned columns; /* of a line */
 };
 
 enum text_style { TEXT_BOLD, TEXT_DIM, TEXT_WARNING };
 
-/* Room for any number below. */
+/* Room for any number that the functions below format. */
 struct text_number {
 	char text[40];
 };
@@ -40,9 +40,9 @@ void text_foreign(const struct text *text, const char *string, size_t max);
 unsigned text_elided(const struct text *text, const char *string, unsigned columns);
 /* The columns of a string, as text_foreign writes it. */
 size_t text_columns(const char *string);
-/* Draws `count` values in at most `columns` cells of eight levels; where a cell stands for several
- * values, the highest counts. `lowest` and less is the lowest level, the highest value the highest.
- * Returns the number of cells. */
+/* Draws `count` values in at most `columns` cells of eight levels; a cell of several values shows
+ * the highest. Values up to `lowest` get the lowest level, the highest value the highest. Returns
+ * the number of cells. */
 unsigned text_sparkline(const struct text *text, const uint64_t *value, size_t count,
 	uint64_t lowest, unsigned columns);
 

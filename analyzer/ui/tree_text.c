@@ -8,18 +8,18 @@
 #include "analyzer/model/array.h"
 
 #define OWN_COLUMNS  11u
-#define NAME_COLUMNS 28u /* that a name has left below the deepest level that is drawn */
+#define NAME_COLUMNS 28u /* columns left for a name at the deepest level drawn */
 
-/* The children of a node that a page shows. */
+/* The children of a node to print. */
 struct shown {
-	uint32_t count; /* of those that have lines of their own */
-	uint32_t more;	/* that are summed up */
+	uint32_t count; /* number of children with lines of their own */
+	uint32_t more;	/* number of children summed up */
 	int64_t more_value;
 };
 
 /* A level whose entries are being printed. */
 struct level {
-	uint32_t node; /* the last one of the chain that the entries are called by */
+	uint32_t node; /* the innermost node of the chain that calls the entries */
 	uint32_t next; /* index of the child to look at next */
 	struct shown left;
 };
@@ -60,8 +60,7 @@ static struct shown shown_of(const struct tree_text *tree, uint32_t node)
 	return ret;
 }
 
-/* The only child that is shown, where what is summed up beside it is little; 0: there are several,
- * or none. */
+/* The only child shown, if the summed-up rest is small; 0: several or none. */
 static uint32_t only_child(const struct tree_text *tree, uint32_t node, const struct shown *shown)
 {
 	const struct calls *calls = tree->calls;
@@ -92,7 +91,7 @@ static bool has_more(const struct level *level)
 	return level->left.count || level->left.more;
 }
 
-/* One column per level; where there are too many, the number of the level instead of the outer
+/* Draws one column per level; if there are too many, prints the level's number instead of the outer
  * ones. */
 static void put_guides(const struct tree_text *tree, struct line *line, enum corner corner)
 {
@@ -161,7 +160,7 @@ static void write_no_stack(const struct tree_text *tree)
 /* --- chains ------------------------------------------------------------------------------------
  */
 
-/* Goes on while a function calls itself and nothing else happens; returns how often. */
+/* Skips a function that only calls itself; returns how often. */
 static uint32_t skip_recursion(const struct tree_text *tree, uint32_t *node, struct shown *shown)
 {
 	const struct calls *calls = tree->calls;
