@@ -100,12 +100,19 @@ static struct ht_err *list_parts(struct sources *sources)
 /* --- text --------------------------------------------------------------------------------------
  */
 
-static json_t *line_json(struct sources *sources, const struct source *source, size_t number)
+/* The first line that has no room is the last one of all. */
+static bool has_room(struct sources *sources, const char *line)
+{
+	const size_t bytes = strnlen(line, LINE_BYTES) + 1;
+	const bool fits = bytes <= sources->bytes_left;
+	sources->bytes_left = fits ? sources->bytes_left - bytes : 0;
+	return fits;
+}
+
+static json_t *line_json(const struct source *source, size_t number)
 {
 	char text[LINE_BYTES + 1];
 	snprintf(text, sizeof(text), "%s", source->line[number - 1]);
-	const size_t bytes = strlen(text) + 1;
-	sources->bytes_left -= bytes < sources->bytes_left ? bytes : sources->bytes_left;
 	return json_pack("[oo]", json_number(number), json_text(text));
 }
 
@@ -119,9 +126,10 @@ static json_t *lines_json(
 		const size_t at = part->line[i].number;
 		size_t from = at > AROUND ? at - AROUND : 1;
 		for (from = from < next ? next : from;
-			from <= at + AROUND && from <= source->line_count && sources->bytes_left;
+			from <= at + AROUND && from <= source->line_count &&
+			has_room(sources, source->line[from - 1]);
 			from++)
-			array = json_plus(array, line_json(sources, source, from));
+			array = json_plus(array, line_json(source, from));
 		next = from > next ? from : next;
 	}
 	return array;
