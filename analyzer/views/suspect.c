@@ -38,6 +38,22 @@ static struct number bytes_of(double bytes)
 	return ret;
 }
 
+/* "1,234,567" */
+static struct number count_of(double count)
+{
+	struct number digits, ret;
+	const size_t length =
+		(size_t)snprintf(digits.text, sizeof(digits.text), "%.0f", fmin(count, 1e15));
+	size_t to = 0;
+	for (size_t i = 0; i < length; i++) {
+		if (i && (length - i) % 3 == 0)
+			ret.text[to++] = ',';
+		ret.text[to++] = digits.text[i];
+	}
+	ret.text[to] = '\0';
+	return ret;
+}
+
 static struct number time_of(double seconds)
 {
 	struct number ret;
@@ -188,8 +204,8 @@ static void say_growing(const struct growth *growth, struct suspect *ret)
 		SAY(ret, "Grows by %s a second: blocks are freed, but more slowly than allocated.",
 			bytes_of(growth->slope_bytes_per_s).text);
 	else
-		SAY(ret, "Grows by %s a second: %.0f blocks allocated over %s stay.",
-			bytes_of(growth->slope_bytes_per_s).text, growth->blocks,
+		SAY(ret, "Grows by %s a second: %s blocks allocated over %s stay.",
+			bytes_of(growth->slope_bytes_per_s).text, count_of(growth->blocks).text,
 			time_of(growth->span_s).text);
 }
 
@@ -221,7 +237,7 @@ static void say_unclear(const struct suspect_input *in, const struct growth *gro
 			 "longer.");
 		break;
 	case GROWTH_FEW:
-		SAY(ret, "Unclear: %.0f %s too few; record longer.", growth->blocks,
+		SAY(ret, "Unclear: %s %s too few; record longer.", count_of(growth->blocks).text,
 			growth->blocks == 1 ? "block that stays is" : "blocks that stay are");
 		break;
 	case GROWTH_LATE:
