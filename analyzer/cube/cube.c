@@ -247,8 +247,8 @@ static inline void settle_peak(const struct cube *cube, struct cube_site *site)
 	site->peak_bytes = site->live_bytes;
 }
 
-/* Notes a peak. A total below its bucket's highest is not a peak. Frees of older blocks only lower
- * the total, so a peak without them is needed first. */
+/* Notes a new highest total of the bucket. No lower total can be the peak, nor the highest after
+ * subtracting the freed older blocks, whose bytes never decrease. */
 static void note_highest(struct cube *cube, uint64_t live_bytes, uint64_t time_ns)
 {
 	cube->bucket_max_bytes = live_bytes;

@@ -138,7 +138,7 @@ struct ht_err *threads_name(
 	const struct thread_change *last =
 		thread->changes ? &threads->change[thread->changes - 1] : NULL;
 	uint64_t last_tsc = last ? last->since_tsc : thread->named_tsc;
-	/* The first name, or an older trace without times: the name counts from the start. */
+	/* The first name, or a trace without times: it is the thread's only name so far. */
 	if (!thread->name || (!last && rec->since_tsc <= last_tsc)) {
 		thread->name = name;
 		thread->named_tsc = rec->since_tsc;

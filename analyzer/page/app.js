@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The application: a model, what is selected, and all that views compute from both, once for each
- * selection. Views read `app` and change it by app.set.
+ * The application: a model, a selection, and all that views compute from both, once per selection.
+ * Views read `app` and change it with app.set.
  */
 "use strict";
 
 const App = (() => {
-	/* Letters of a search, and keys that move a selection, are one step back when they follow each
-	 * other within this time. */
+	/* Changes of these keys that follow each other within STEP_MS (letters of a search, moves
+	 * of a selection) are one step of the browser's history. */
 	const STEP_MS = 1200, SMALL = ["search", "from,to"];
 
 	const SHOWN = ["allocations", "allocatedBytes", "frees", "freedBytes", "growthBytes", "peakBytes"];
 
-	/* The value of `make`, made again only when the key is another. */
+	/* Caches the value of `make` until its key changes. */
 	function memory() {
 		const known = new Map();
 		return (name, key, make) => {
@@ -23,7 +23,7 @@ const App = (() => {
 		};
 	}
 
-	/* What is computed from model and state. */
+	/* Adds the functions that compute values from model and state. */
 	function computed(app) {
 		const remember = memory(), {model} = app;
 		const window = () => [app.state.from, app.state.to];
@@ -37,19 +37,19 @@ const App = (() => {
 		app.format = (value) => Format.value(value, app.unit());
 		app.sums = () => remember("sums", window(),
 			() => Model.sumsOf(model, app.state.from, app.state.to));
-		/* By site, whether it counts; null: all do. */
+		/* By site, whether the filters keep it; null: all sites. */
 		app.isIn = () => remember("isIn", filters(),
 			() => Stacks.sitesIn(model, app.names, app.state));
 		app.values = () => remember("values", [...window(), ...filters(), app.state.metric],
 			() => Model.valuesOf(model, app.sums(), app.state.metric, app.isIn()));
 		app.total = () => remember("total", [...window(), ...filters()],
 			() => Model.total(model, app.sums(), app.isIn(), SHOWN));
-		/* The sum that is seen, and that of all chains. */
+		/* The sum of the filtered chains, and of all chains. */
 		app.sum = () => app.values().reduce((sum, value) => sum + value, 0);
-		/* Where each of the model's chains is shown to begin. */
+		/* The node at which each of the model's chains begins on screen. */
 		app.begin = () => remember("begin", app.state.wrappers,
 			() => Stacks.beginOf(model, options().showsWrappers));
-		/* Of the model's tree, whose frames are lines. */
+		/* Totals of the model's tree, whose frames are lines. */
 		app.lineTotals = () => remember("lineTotals", [...window(), ...filters(), app.state.metric,
 			app.state.wrappers], () => {
 			const begin = app.begin(), siteNode = new Int32Array(model.site.count);
@@ -57,7 +57,7 @@ const App = (() => {
 				siteNode[i] = begin[model.site.node[i]];
 			return Stacks.inclusive({...model.tree, siteNode}, app.values());
 		});
-		/* The chains that count, and that a search finds: the row of each site, -1: none, and the
+		/* The chains that filters and search keep: the row of each site (-1: none) and the
 		 * node of each row. */
 		app.chains = () => remember("chains", [...filters(), app.state.wrappers, app.state.search],
 			() => rowsOf(app));
@@ -69,7 +69,7 @@ const App = (() => {
 			: remember("up", shape(), () => Stacks.bottomUp(app.down()));
 		app.children = () => remember("children " + app.state.direction, shape(),
 			() => Stacks.childrenOf(app.tree()));
-		/* Of the tree that is shown. */
+		/* Totals of the tree on screen. */
 		app.totals = () => remember("totals " + app.state.direction,
 			[...window(), ...filters(), ...shape(), app.state.metric],
 			() => Stacks.inclusive(app.tree(), app.values()));
@@ -94,7 +94,7 @@ const App = (() => {
 		return {rowOf, nodes};
 	}
 
-	/* Figures by row, computed when they are asked for, and the rows that have any. */
+	/* Figures by row, computed on demand, and the rows that have any. */
 	function sumsByRow({rowOf, nodes}, sums) {
 		const known = new Map();
 		function of(figure) {
@@ -117,7 +117,8 @@ const App = (() => {
 
 	function searching(app, remember) {
 		const {model, names} = app;
-		/* By frame, whether the search finds it; null: there is none, or it is no expression. */
+		/* By frame, whether the search finds it; null: no search, or an invalid expression.
+		 */
 		app.found = () => remember("found", app.state.search, () => app.state.search
 			? Stacks.framesThat(model, names, "/" + app.state.search + "/") : null);
 		/* By function. */
@@ -139,7 +140,7 @@ const App = (() => {
 		const metrics = Object.keys(Model.METRICS)
 			.filter((name) => !(model.isSample && name === "temporary"));
 		const app = {model, metrics, names: Names.of(model), render};
-		/* The page of a comparison opens with it. */
+		/* A page with a comparison opens on the comparison. */
 		const isMissing = {diff: !model.facts.diff, trend: Folder.traces.length < 2};
 		app.views = State.VIEWS.filter((name) => !isMissing[name]);
 		app.first = model.facts.diff ? "diff" : "grows";
@@ -150,7 +151,8 @@ const App = (() => {
 		computed(app);
 
 		let lastKind = "", lastTime = 0;
-		/* What the views show changes; the way back leads to what was before. */
+		/* Changes the state and redraws the views; the browser's Back button returns to the
+		 * former state. */
 		app.set = (change) => {
 			const kind = Object.keys(change).join(), now = performance.now();
 			const isStep = !SMALL.includes(kind) || kind !== lastKind || now - lastTime > STEP_MS;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Buttons that several views have: choices, what to do with a function, and the filters in force.
+ * Buttons of several views: choices, actions on a function, and the active filters.
  */
 "use strict";
 
 const Controls = (() => {
-	/* A button that sets a part of the state, and shows whether it is so. */
+	/* A button that sets a part of the state and shows if it is set. */
 	function choice(app, text, change, title) {
 		const is = Object.entries(change).every(([name, value]) => app.state[name] === value);
 		const isTree = "direction" in change || "wrappers" in change || "recursion" in change;
@@ -46,14 +46,14 @@ const Controls = (() => {
 			button("Hide", "Drop chains through " + name, () => app.hide(name)));
 	}
 
-	/* A name that leads to its function. */
+	/* A function's name as a link to its view. */
 	function link(app, call, text) {
 		const name = app.names.functionName(call);
 		return call < 0 ? text || name : Dom.element("button", {class: "link", type: "button",
 			title: name, onclick: () => app.openFunction(call)}, text || app.names.shortOf(name));
 	}
 
-	/* The filters in force, each with a button that takes it away. */
+	/* The active filters, each with a button that removes it. */
 	function showFilters(app, place) {
 		const {state} = app, chips = [];
 		const chip = (text, title, without) => chips.push(Dom.element("button", {type: "button",

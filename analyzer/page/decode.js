@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the bytes of a page, or of a server, to the model: tables of columns, and facts.
+ * Decodes the bytes of a page or a server into the model: tables of columns, and facts.
  */
 "use strict";
 
@@ -14,7 +14,7 @@ const Decode = (() => {
 		return bytes;
 	}
 
-	/* One block of LZ4; throws where it is not one of `length` bytes. */
+	/* Unpacks one LZ4 block; throws if it is malformed or does not give `length` bytes. */
 	function unpackLz4(from, length) {
 		const to = new Uint8Array(length);
 		let at = 0, put = 0;
@@ -104,7 +104,7 @@ const Decode = (() => {
 		};
 	}
 
-	/* Keys are differences to the row above. */
+	/* Decodes keys stored as differences to the row above. */
 	function addUp(column) {
 		for (let i = 1; i < column.length; i++)
 			column[i] += column[i - 1];
@@ -132,7 +132,7 @@ const Decode = (() => {
 
 	function readTree(input) {
 		const tree = table(input, ["up", "frame"]);
-		/* Loops: the mapping of typed arrays is ten times slower. */
+		/* Loops, because map() of typed arrays is ten times slower. */
 		tree.parent = new Int32Array(tree.count);
 		tree.frame = new Int32Array(tree.frame);
 		/* Calls from the root to the node before. */
@@ -152,7 +152,7 @@ const Decode = (() => {
 		return bits % 2 ? -(bits + 1) / 2 : bits / 2;
 	}
 
-	/* expected_bytes of data.c: it is exact below 2^53. */
+	/* expected_bytes of data.c; exact below 2^53. */
 	function expected(count, blocks, bytes) {
 		const product = blocks ? count * Math.floor(bytes / blocks) : 0;
 		return product > Number.MAX_SAFE_INTEGER ? 0 : product;
@@ -203,7 +203,7 @@ const Decode = (() => {
 		return line;
 	}
 
-	/* The model of what data.c wrote. */
+	/* Builds the model from the bytes that data.c wrote. */
 	function tables(bytes) {
 		const input = reader(bytes, 0);
 		const facts = JSON.parse(input.text(input.number()));
@@ -219,7 +219,7 @@ const Decode = (() => {
 			isSample: facts.capture.sample_bytes > 0};
 	}
 
-	/* The same, compressed: `length` bytes. */
+	/* The same from compressed data of `length` unpacked bytes. */
 	function decode(packed, length) {
 		return tables(unpackLz4(packed, length));
 	}
@@ -229,8 +229,8 @@ const Decode = (() => {
 		return error || "the server answered " + answer.status;
 	}
 
-	/* The model of an element: its text is base64 of LZ4, or data-source names where the tables
-	 * are, not compressed. */
+	/* Loads the model of an element: its text is base64 of LZ4, or data-source is the address
+	 * of uncompressed tables. */
 	async function load(element) {
 		const {source, bytes} = element.dataset;
 		if (!source)

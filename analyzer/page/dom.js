@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Elements. Text comes in by textContent alone: names in a trace are hostile.
+ * Builds elements. Text is set only with textContent, because names in a trace are hostile.
  */
 "use strict";
 
@@ -35,14 +35,15 @@ const Dom = (() => {
 		return made;
 	}
 
-	/* A bar as long as the share of `most` that `value` is. */
+	/* A bar whose length is `value` / `most`. */
 	function meter(value, most) {
 		const bar = element("div", {class: value < 0 ? "negative" : ""});
 		bar.style.width = Math.abs(value) / (Math.abs(most) || 1) * 100 + "%";
 		return element("div", {class: "meter", "aria-hidden": "true"}, bar);
 	}
 
-	/* A colour of the style sheet, which light and dark change. Asking the browser is slow. */
+	/* Caches the colours of the style sheet's current theme, because reading them from the
+	 * browser is slow. */
 	const colours = new Map();
 	function colour(name) {
 		const key = document.documentElement.dataset.theme + " " + name;
@@ -52,7 +53,7 @@ const Dom = (() => {
 		return colours.get(key);
 	}
 
-	/* A canvas as sharp as the screen is; returns its context in CSS pixels. */
+	/* Sizes a canvas for the screen's pixel density; returns its context in CSS pixels. */
 	function paintOn(canvas, width, height) {
 		const ratio = window.devicePixelRatio || 1;
 		canvas.width = Math.round(width * ratio);
@@ -65,7 +66,7 @@ const Dom = (() => {
 		return context;
 	}
 
-	/* A small curve of `values`, with buckets [from, to) shaded when they are a part. */
+	/* A sparkline of `values`; shades buckets [from, to) if they are only a part. */
 	function sparkline(values, from, to, label) {
 		const canvas = element("canvas", {class: "spark", role: "img", "aria-label": label});
 		const width = 132, height = 34, context = paintOn(canvas, width, height);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A page over several traces: a bar that chooses which one is shown, and which one it is compared with.
+ * A page over several traces: a bar chooses the shown trace and the one to compare it with.
  */
 "use strict";
 
 const Folder = (() => {
-	/* What the address says of a model that is not shown any more. */
+	/* Parts of the address that are valid only for the former model. */
 	const NUMBERS = ["from", "to", "zoom", "call", "file", "thread"];
 	let traces = [], source, show, loaded = "", wanted = 0;
 
@@ -31,7 +31,7 @@ const Folder = (() => {
 		Dom.by("folder-state").textContent = text;
 	}
 
-	/* The last choice wins, however late the answer to another one comes. */
+	/* The last choice wins, even if the answer to an earlier one arrives later. */
 	async function load() {
 		const mine = ++wanted;
 		loaded = location.search;
@@ -103,7 +103,8 @@ const Folder = (() => {
 
 	/* --- start ------------------------------------------------------------------------- */
 
-	/* Asks which traces there are; those of a page without a server, or of a live one, are one. */
+	/* Fetches the list of traces. A page without a server, or of a live capture, has one trace.
+	 */
 	async function ask(element) {
 		if (!element.dataset.source || element.dataset.live)
 			return;

@@ -28,7 +28,7 @@ const Format = (() => {
 		return unit === "bytes" ? bytes(number) : count(number);
 	}
 
-	/* Since the start of the capture. */
+	/* A time since the start of the capture. */
 	function time(ns) {
 		const s = ns / 1e9;
 		if (s < 0.1)
@@ -41,7 +41,7 @@ const Format = (() => {
 			: Math.floor(minutes / 60) + ":" + two(minutes % 60) + ":" + two(rest) + " h";
 	}
 
-	/* The same of seconds, as short as on an axis. */
+	/* The same for seconds, as short as on an axis. */
 	function moment(s) {
 		if (s > 0 && s < 0.1)
 			return Number((s * 1e3).toFixed(2)) + " ms";
@@ -63,7 +63,8 @@ const Format = (() => {
 		return (share > 0 && share < 0.05 ? "<0.1" : share.toFixed(1)) + " %";
 	}
 
-	/* Past the bracket that closes the one at `at`; the name's end where there is none. */
+	/* The position after the bracket that closes the one at `at`; the name's end if none does.
+	 */
 	function past(name, at) {
 		const open = name[at], close = {"(": ")", "<": ">"}[open];
 		for (let depth = 0; at < name.length; at++) {

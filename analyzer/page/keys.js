@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keys that work everywhere but where text is written.
+ * Keys that work everywhere except in text fields.
  */
 "use strict";
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A page over a capture that runs: listens to its server, shows how the capture is, takes the model
- * anew when there is more of it, and steers the capture.
+ * A page over a running capture: listens to its server, shows the capture's state, reloads the
+ * model when it grows, and controls the capture.
  */
 "use strict";
 
@@ -68,7 +68,8 @@ const Live = (() => {
 
 	/* --- events ------------------------------------------------------------------------ */
 
-	/* What is pressed, such as the brush, is not exchanged under the pointer. */
+	/* Waits while the user presses something, such as the brush: it must not be replaced under
+	 * the pointer. */
 	function showNewest() {
 		if (!newest || !isFollowing || isHeld)
 			return;
@@ -77,7 +78,7 @@ const Live = (() => {
 		show(model);
 	}
 
-	/* One at a time; what comes meanwhile is loaded next. */
+	/* Loads one model at a time; a newer one is loaded afterwards. */
 	async function load() {
 		isStale = true;
 		if (isLoading)
@@ -97,7 +98,7 @@ const Live = (() => {
 		showNewest();
 	}
 
-	/* After the handlers of what was pressed. */
+	/* Runs after the handlers of the pressed element. */
 	function hold(is) {
 		isHeld = is;
 		setTimeout(showNewest);
@@ -138,7 +139,7 @@ const Live = (() => {
 		});
 	}
 
-	/* Of a page whose server has a capture; `showModel` shows another model. */
+	/* Starts on a page whose server has a capture; `showModel` shows a new model. */
 	function start(element, showModel) {
 		source = element;
 		show = showModel;
@@ -151,7 +152,7 @@ const Live = (() => {
 		goOn();
 	}
 
-	/* Without those that the bar of this page says already. */
+	/* The warnings without those that the bar shows already. */
 	function warningsOf({capture, warnings}) {
 		return state && capture.ended === "running" ? warnings.slice(1) : warnings;
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page around the views: loads the model, shows what it is of, and renders the open view when
- * something was selected.
+ * The page around the views: loads the model, shows its target, and renders the open view when the
+ * selection changes.
  */
 "use strict";
 
@@ -28,7 +28,7 @@
 
 	function showNotices() {
 		const warnings = Live.warningsOf(app.model.facts), text = warnings.join("\n");
-		/* What a reader has opened stays open when a live model changes. */
+		/* Warnings that the reader has opened stay open when a live model changes. */
 		if (text === shownWarnings)
 			return;
 		shownWarnings = text;
@@ -41,7 +41,7 @@
 			Dom.element("ul", {}, ...warnings.map((text) => Dom.element("li", {}, text)))));
 	}
 
-	/* Of the selected time, and of the chains that count. */
+	/* Shows the figures of the selected time and the filtered chains. */
 	function showFigures() {
 		const total = app.total(), {from, to} = app.state;
 		const peak = app.isIn() ? ["At the peak", total.peakBytes]
@@ -82,9 +82,9 @@
 			() => app.set({hide: [...app.state.hide, "/" + search + "/"], search: "", zoom: 0})));
 	}
 
-	/* --- what is taken away ------------------------------------------------------------ */
+	/* --- copies and files ------------------------------------------------------------ */
 
-	/* What the text begins with: without it a copied table is of nothing. */
+	/* The heading of copied text, which says what the table is about. */
 	function heading() {
 		const {from, to, metric} = app.state, {stepNs} = app.model;
 		const filters = [...document.querySelectorAll("#filters .chip")]
@@ -138,7 +138,7 @@
 
 	/* --- controls ---------------------------------------------------------------------- */
 
-	/* Tabs that stay keep the focus, however often the model changes. */
+	/* Reuses existing tabs, so that they keep the focus when the model changes. */
 	function showTabs() {
 		if (Dom.by("tabs").dataset.views === app.views.join())
 			return;
@@ -219,13 +219,13 @@
 		redraw();
 	}
 
-	/* Another model: of a capture that goes on, or of another trace of the server. */
+	/* Shows a new model: of a growing capture, or of another trace of the server. */
 	function show(model) {
 		app = App.create(model, render);
 		display();
 	}
 
-	/* The same time stays selected when the buckets of a longer capture are larger. */
+	/* Keeps the selected time when the buckets of a longer capture become larger. */
 	function follow(model) {
 		const {state} = app, old = app.model;
 		if (state.to - state.from < old.buckets && model.stepNs !== old.stepNs)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is computed from the data of the page for a window: pure functions. Sums are those of
- * analyzer/cube/window.c, lifetimes those of analyzer/views/lifetimes.c.
+ * Computes figures of a window from the data of the page: pure functions. Sums are as in
+ * analyzer/cube/window.c, lifetimes as in analyzer/views/lifetimes.c.
  */
 "use strict";
 
@@ -42,8 +42,8 @@ const Model = (() => {
 		return first;
 	}
 
-	/* What does not change with the window: where sites' cells begin, and by column the sum of all
-	 * cells before each, so that a part of a site's cells is a difference. */
+	/* Data independent of the window: where sites' cells begin, and by column the running sum
+	 * of cells, so that the sum of some of a site's cells is a difference. */
 	function indexOf(model) {
 		if (model.index)
 			return model.index;
@@ -78,7 +78,7 @@ const Model = (() => {
 		return from;
 	}
 
-	/* The frees of the window that are of blocks from before it. */
+	/* The window's frees of older blocks. */
 	function olderSurvivors(model, from, to) {
 		const {birth, death, count} = model.survivor, older = [];
 		for (let i = 0; from > 0 && i < count; i++)
@@ -87,11 +87,11 @@ const Model = (() => {
 		return older;
 	}
 
-	/* Columns of survivors by the column of cells that they are taken off. */
+	/* For each column of cells, the column of survivors to subtract. */
 	const OF_OLDER = {frees: "blocks", freedBytes: "bytes", temporary: "temporary",
 		lifetimeUs: "lifetimeUs"};
 
-	/* Figures by site of buckets [from, to); `of` computes a column when it is first asked for. */
+	/* Figures by site of buckets [from, to); `of` computes a column at its first use. */
 	function sumsOf(model, from, to) {
 		const {first, before} = indexOf(model), {count} = model.site, known = new Map();
 		const starts = from ? cellsFrom(model, from) : first;
@@ -137,7 +137,7 @@ const Model = (() => {
 		}};
 	}
 
-	/* Figures of the sites in `isIn`, of all without it: these, or every one. */
+	/* Sums over the sites in `isIn` (default: all) of `figures` (default: all figures). */
 	function total(model, sums, isIn, figures) {
 		const result = {};
 		for (const figure of figures || FIGURES) {
@@ -153,7 +153,7 @@ const Model = (() => {
 
 	/* --- metrics ----------------------------------------------------------------------- */
 
-	/* By name, as analyzer/query/metric.h defines them: a figure, and one that is taken off. */
+	/* By name, as analyzer/query/metric.h defines them: a figure, and one to subtract. */
 	const METRICS = {
 		outstanding: {unit: "bytes", figure: "allocatedBytes", less: "freedBytes"},
 		growth: {unit: "bytes", figure: "growthBytes"},
@@ -189,14 +189,14 @@ const Model = (() => {
 		return live;
 	}
 
-	/* Figures that a metric adds in each bucket; the other metrics are of what stays. */
+	/* Metrics that count per bucket; the other metrics are levels. */
 	const RATES = {allocated: "allocatedBytes", calls: "allocations", temporary: "temporary",
 		freed: "freedBytes"};
 
 	/*
-	 * A metric in each of buckets [from, to), by part of the sites; a site whose part is below 0
-	 * counts nowhere. A rate is what the bucket adds: the series' sum is the metric's value. All
-	 * else is a level at the bucket's end: the last one is the metric's value, but for a peak.
+	 * A metric in each of buckets [from, to), by part of the sites; sites with a part below 0
+	 * are left out. A rate counts per bucket: its sum is the metric's value. Other metrics are
+	 * levels at the bucket's end: the last is the metric's value, except for a peak.
 	 */
 	function history(model, from, to, metric, partOf, parts) {
 		const {cell, survivor} = model, rate = RATES[metric];
@@ -220,7 +220,7 @@ const Model = (() => {
 		return series;
 	}
 
-	/* By site, the most that it has live at the end of a bucket of [from, to), or allocates in all. */
+	/* By site, its highest level at the end of a bucket of [from, to); for rates, its sum. */
 	function weights(model, from, to, metric) {
 		const {cell} = model, {first} = indexOf(model), most = new Float64Array(model.site.count);
 		const rate = RATES[metric];
@@ -239,16 +239,16 @@ const Model = (() => {
 
 	const LIFE_CLASSES = 65;
 
-	/* Power of two of a life in ns, as cube_size_class counts it: 0 is no time at all. */
+	/* Class of a lifetime in ns, as cube_size_class: 0 for 0 ns, else the number of bits. */
 	function lifeClass(ns) {
 		const high = Math.floor(ns / 2 ** 32);
 		return high ? 64 - Math.clz32(high) : 32 - Math.clz32(ns);
 	}
 
 	/*
-	 * Blocks of the sites in `isIn` (null: all) that were allocated and freed in buckets
-	 * [from, to), by class of their life. Exact for the whole trace; else blocks of one site,
-	 * bucket of birth and bucket of death count with their mean.
+	 * Blocks of the sites in `isIn` (null: all) that were allocated and freed in buckets [from,
+	 * to), by class of their life. Exact for the whole trace; otherwise the blocks of one site,
+	 * birth bucket and death bucket share their mean.
 	 */
 	function lifetimes(model, from, to, isIn) {
 		const all = model.facts.lifetimes, isExact = isWhole(model, from, to) && !isIn && !!all;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a frame, a function, a thread is called. A frame is a line of a function; a function has a
- * number here, that of the first frame with its name in its file.
+ * Names of frames, functions and threads. A frame is a line of a function. A function's number is
+ * that of the first frame with its name and file.
  */
 "use strict";
 
@@ -47,7 +47,7 @@ const Names = (() => {
 		}
 
 		const shorts = new Map();
-		/* Taking a name apart is slow. */
+		/* Cached, because parsing a name is slow. */
 		function shortOf(name) {
 			if (!shorts.has(name))
 				shorts.set(name, Format.shortName(name));
@@ -57,7 +57,7 @@ const Names = (() => {
 		const nodeName = (node) => node ? frameName(tree.frame[node]) : "(no stack)";
 		const shortName = (node) => node ? shortOf(nodeName(node)) : "(no stack)";
 
-		/* The function of the user's script that a chain of a runtime's code comes from. */
+		/* The function of the user's script that calls a chain of a runtime's code. */
 		function scriptText(node) {
 			for (let at = node; at; at = tree.parent[at]) {
 				const index = tree.frame[at];
@@ -69,7 +69,7 @@ const Names = (() => {
 			return "";
 		}
 
-		/* The next functions that lead to a node. */
+		/* The nearest callers of a node, at most `most`. */
 		function callers(node, most) {
 			const names = [];
 			let last = shortName(node);
@@ -81,7 +81,7 @@ const Names = (() => {
 			return names;
 		}
 
-		/* Where a node is, and who called it. */
+		/* The place of a node and its callers. */
 		function callersText(node) {
 			const names = callers(node, 3);
 			const where = node && tree.frame[node] >= 0 ? frameWhere(tree.frame[node]) : "";

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is seen, to take away: as text on the clipboard, as a file.
+ * Exports the view: as text on the clipboard, as a file.
  */
 "use strict";
 
@@ -17,7 +17,8 @@ const Save = (() => {
 		setTimeout(() => URL.revokeObjectURL(url), 10000);
 	}
 
-	/* Some browsers refuse the clipboard to a file: then the text is there to be copied by hand. */
+	/* Some browsers refuse the clipboard to pages from files: then shows the text to copy by
+	 * hand. */
 	async function copy(text) {
 		try {
 			await navigator.clipboard.writeText(text);

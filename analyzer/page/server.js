@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a page of heaptap serve asks its server for. The token that proves who asks stands in the
- * address of the page, and goes along as a header, so that no other page can send it.
+ * Requests of a page to its heaptap serve. The page's address contains the token that authorises
+ * requests; it is sent as a header, which no other page can do.
  */
 "use strict";
 
@@ -20,13 +20,13 @@ const Server = (() => {
 			headers: {"X-Heaptap-Token": given().get("token") || ""}});
 	}
 
-	/* The numbers, as text, of the trace that the page is about, and of the one it is compared
-	 * with; null: none is given. */
+	/* The numbers, as text, of the shown trace and of the one it is compared with; null: not
+	 * given. */
 	function chosen() {
 		return {trace: given().get("trace"), base: given().get("base")};
 	}
 
-	/* The address of the page about other traces; a base below 0 is none. */
+	/* The address of the page with other traces; no base if it is below 0. */
 	function search({trace, base}) {
 		const all = given();
 		all.set("trace", trace);
@@ -36,7 +36,7 @@ const Server = (() => {
 		return "?" + all;
 	}
 
-	/* A server that has too much to do, or whose trace has not begun, says when to ask again. */
+	/* A busy server, or one whose trace has not begun, says when to ask again. */
 	async function get(path, parameters) {
 		for (let tries = 0; ; tries++) {
 			const answer = await send("GET", path, parameters);
@@ -48,7 +48,7 @@ const Server = (() => {
 
 	return {
 		get, chosen, search,
-		/* Of the traces that are chosen. */
+		/* Asks about the chosen traces. */
 		getChosen: (path) => get(path, Object.fromEntries(
 			Object.entries(chosen()).filter(([, value]) => value !== null))),
 		post: (path, parameters) => send("POST", path, parameters),

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call chains: which of them count, how they are shown, and the trees that views walk. A tree is
- * arrays by node, parents before children: parent, call (the function, -1 of the root and of folded
- * stacks), and siteNode, the node where each site's chain ends.
+ * Call chains: filters, display, and the trees that views walk. A tree is arrays by node, parents
+ * before children: parent, call (the function, -1 of the root and of folded stacks), and siteNode,
+ * the node where each site's chain ends.
  */
 "use strict";
 
 const Stacks = (() => {
-	/* --- which chains count ------------------------------------------------------------ */
+	/* --- filters ------------------------------------------------------------ */
 
-	/* "/x/" is a regular expression, of name and place; anything else is a function's name. Null
-	 * where it is no expression. */
+	/* "/x/" is a regular expression on name and place; other text is matched against the
+	 * function's name. Null: an invalid expression. */
 	function matcher(text) {
 		if (text.length < 3 || !text.startsWith("/") || !text.endsWith("/"))
 			return (name) => name === text;
@@ -40,8 +40,9 @@ const Stacks = (() => {
 		return isIn;
 	}
 
-	/* By site, whether it counts; null: all do. {focus: text or "", hide: [text...], thread: index
-	 * or -1}: chains through `focus`, through none of `hide`, of one thread. */
+	/* By site, whether the filters keep it; null: all sites. {focus: text or "", hide:
+	 * [text...], thread: index or -1}: chains through `focus`, through none of `hide`, of one
+	 * thread. */
 	function sitesIn(model, names, {focus, hide, thread}) {
 		const {site} = model;
 		if (!focus && !hide.length && thread < 0)
@@ -63,10 +64,10 @@ const Stacks = (() => {
 		return isIn;
 	}
 
-	/* --- how they are shown ------------------------------------------------------------ */
+	/* --- display ------------------------------------------------------------ */
 
-	/* The node where each chain is shown to begin: before the wrappers that allocations go
-	 * through. A chain of wrappers alone stays. */
+	/* The node at which each chain begins on screen: the caller of the allocation wrappers. A
+	 * chain of wrappers alone is shown in full. */
 	function beginOf(model, showsWrappers) {
 		const {parent, frame, count} = model.tree, begin = new Int32Array(count);
 		for (let i = 1; i < count; i++)
@@ -77,8 +78,8 @@ const Stacks = (() => {
 		return begin;
 	}
 
-	/* Nodes by what leads to them, (parent, call): a hash table with open addressing, since there
-	 * may be millions. */
+	/* Nodes by (parent, call): a hash table with open addressing, because there may be
+	 * millions. */
 	function growing(least) {
 		let room = 1 << Math.ceil(Math.log2(Math.max(4096, least))), count = 1, slot = new Int32Array(room * 2);
 		let parent = new Int32Array(room), call = new Int32Array(room).fill(-1);
@@ -125,8 +126,8 @@ const Stacks = (() => {
 		};
 	}
 
-	/* The tree by function, outermost callers at the root; nodeOf: by node of the model's tree. With
-	 * `mergesRecursion` a call of what is running already goes on from there. */
+	/* The tree by function, outermost callers at the root; nodeOf: by node of the model's tree.
+	 * With `mergesRecursion`, a recursive call continues at the function's first node. */
 	function topDown(model, functions, {showsWrappers, mergesRecursion}) {
 		const {parent, frame, count} = model.tree, begin = beginOf(model, showsWrappers);
 		const isUsed = new Uint8Array(count), nodeOf = new Int32Array(count), tree = growing(count);
@@ -150,8 +151,8 @@ const Stacks = (() => {
 		return {...tree.tree(siteNode), nodeOf};
 	}
 
-	/* The same chains from the allocating functions to their callers. Chains that still agree are
-	 * grouped, level by level; one that is alone is followed to its end. */
+	/* The same chains from the allocating functions to their callers. Groups chains that still
+	 * agree, level by level; follows a chain that is alone to its end. */
 	function bottomUp(down) {
 		const parent = [0], call = [-1], endOf = new Int32Array(down.count);
 		const add = (up, at) => {
@@ -211,7 +212,7 @@ const Stacks = (() => {
 		return {first, child};
 	}
 
-	/* Children with figures, those with most first. */
+	/* Children with figures, largest first. */
 	function sorted(children, totals, node) {
 		const list = [];
 		for (let i = children.first[node]; i < children.first[node + 1]; i++)
@@ -220,8 +221,8 @@ const Stacks = (() => {
 		return list.sort((a, b) => totals[b] - totals[a] || a - b);
 	}
 
-	/* What `isFound` (by function) finds: the sum below the outermost nodes, so that nothing counts
-	 * twice. */
+	/* The sum of what `isFound` (by function) finds: totals of the outermost matching nodes, so
+	 * that nothing counts twice. */
 	function matched(tree, totals, isFound) {
 		const isIn = new Uint8Array(tree.count);
 		let sum = 0, found = 0;
@@ -235,8 +236,8 @@ const Stacks = (() => {
 		return {sum, found};
 	}
 
-	/* The nodes with no caller of the same group: what they have together is the group's inclusive
-	 * value. `keyOf`: by node, a number; -1: no group. */
+	/* The nodes without a caller of the same group: the sum of their totals is the group's
+	 * inclusive value. `keyOf`: by node, a number; -1: no group. */
 	function outermost(tree, keyOf) {
 		const nodes = [];
 		for (let i = 1; i < tree.count; i++) {
@@ -250,8 +251,8 @@ const Stacks = (() => {
 		return Int32Array.from(nodes);
 	}
 
-	/* One function: `callers` are those of the outermost of its recursive calls, `callees` those of
-	 * the innermost, so that either list and what has none (`outermost`, `own`) are `total`. As
+	/* One function: `callers` of its outermost recursive calls, `callees` of its innermost.
+	 * Each list plus the part without one (`outermost`, `own`) adds up to `total`. As
 	 * analyzer/views/function.c. */
 	function around(tree, own, call) {
 		const outer = new Int32Array(tree.count), callee = new Int32Array(tree.count).fill(-2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is selected, and the address that says it. The address is read as something a stranger wrote.
+ * The selection, and the address that encodes it. The address is hostile input.
  */
 "use strict";
 
@@ -10,14 +10,14 @@ const State = (() => {
 	const CHOICES = {view: VIEWS, change: ["all", "new", "grown", "shrunk", "gone", "same"], direction: ["down", "up"], shape: ["icicle", "flame"],
 		wrappers: ["fold", "show"], recursion: ["show", "merge"]};
 
-	/* `hide` is a list, numbers are not negative but for `thread`. */
+	/* `hide` is a list; no number but `thread` may be negative. */
 	function usual(buckets, first = "grows") {
 		return {view: first, change: "all", from: 0, to: buckets, metric: "outstanding", search: "", focus: "",
 			hide: [], thread: -1, wrappers: "fold", recursion: "show", direction: "down",
 			shape: "icicle", sort: "", zoom: 0, call: -1, file: -1};
 	}
 
-	/* Not below 0, but for what is usually -1: nothing chosen. */
+	/* Not below 0, unless the default is -1 (nothing chosen). */
 	function numberOf(text, normal) {
 		const number = Math.floor(Number(text));
 		return Number.isNaN(number) ? normal
@@ -44,7 +44,7 @@ const State = (() => {
 		return state;
 	}
 
-	/* Buckets that hold the time of those of `state`, each of which is `factor` new ones. */
+	/* The new buckets that cover the same time; `factor` old ones are one new one. */
 	function rescale({from, to}, factor) {
 		return {from: Math.floor(from * factor), to: Math.max(1, Math.ceil(to * factor))};
 	}

@@ -18,7 +18,7 @@ const Table = (() => {
 			share: (share) => Format.percent(share, 1)}[column.unit](value);
 	}
 
-	/* "key" is the largest first, "key-" the smallest; texts the other way round. */
+	/* "key": largest first; "key-": smallest first; for texts the reverse. */
 	function sortRows(rows, columns, sort) {
 		const isTurned = sort.endsWith("-"), key = isTurned ? sort.slice(0, -1) : sort;
 		const column = columns.find((one) => one.key === key);
@@ -31,7 +31,7 @@ const Table = (() => {
 		return rows.map((row) => row).sort(compare);
 	}
 
-	/* The first `count` of what sortRows gives: of many rows only those are sorted. */
+	/* The first `count` rows of sortRows; does not sort the others. */
 	function firstRows(rows, columns, sort, count) {
 		const isTurned = sort.endsWith("-"), key = isTurned ? sort.slice(0, -1) : sort;
 		const column = columns.find((one) => one.key === key);
@@ -92,7 +92,7 @@ const Table = (() => {
 		return {element, columns, rows: all, count: rows.length};
 	}
 
-	/* As wide as its texts, names last. */
+	/* Columns as wide as their texts, names last. */
 	function text({columns, rows: all}) {
 		const list = all();
 		const shown = [...columns.filter((one) => one.unit !== "text"),
@@ -107,7 +107,7 @@ const Table = (() => {
 		return lines.join("\n") + "\n";
 	}
 
-	/* Numbers as they are; a text that a spreadsheet would compute is quoted as text. */
+	/* Numbers unformatted; text that a spreadsheet would evaluate is escaped. */
 	function csv({columns, rows}) {
 		const quote = (value) => {
 			const words = value === null || value === undefined ? "" : String(value);

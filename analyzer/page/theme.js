@@ -9,7 +9,7 @@ const Theme = (() => {
 	const system = matchMedia("(prefers-color-scheme: dark)");
 	let chosen = "auto";
 
-	/* Some browsers keep nothing for a file. */
+	/* Some browsers refuse storage to pages from files. */
 	function stored(value) {
 		try {
 			if (value !== undefined)

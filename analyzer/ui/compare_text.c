@@ -102,7 +102,8 @@ static void put_amounts(struct line *line, const struct compare_text *page)
 		figure(page->metric, (double)metric_value(&last->total, page->metric), false).text);
 }
 
-/* If the windows differ in length, equal amounts do not mean equal behaviour: print both rates. */
+/* If the windows differ in length, rates may differ although the amounts are the same: then prints
+ * "same" and the amounts. */
 static void put_total(const struct compare_text *page)
 {
 	const uint32_t last = page->compare->view_count - 1;

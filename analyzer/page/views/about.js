@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * About this capture: what it is of, how it ended, what was lost, and where memory grew.
+ * About this capture: its target, its end, losses, and where memory grew.
  */
 "use strict";
 
@@ -13,7 +13,7 @@ const About = (() => {
 	const bytes = (value) => value === null || value === undefined ? "not known"
 		: Format.bytes(value);
 
-	/* A figure, or its bounds where it may be off by as much as it is. */
+	/* A figure, or its bounds if the error is not less than the figure. */
 	function range(heap, name) {
 		const value = heap[name + "_bytes"], least = heap[name + "_least_bytes"];
 		const most = heap[name + "_most_bytes"];
@@ -44,7 +44,7 @@ const About = (() => {
 		forbidden: "the process, which forbade its threads the clock",
 		truncated: "not known: the trace has no end"};
 
-	/* Of old traces, and of captures that were killed. */
+	/* True for old traces and killed captures. */
 	function isUnknown(capture) {
 		return capture.left.result === null && capture.ended !== "running";
 	}

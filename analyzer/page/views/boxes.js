@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The boxes of a flame graph: where they lie, and how they look on a canvas and in an SVG.
+ * The boxes of a flame graph: layout, and drawing on a canvas and in an SVG.
  */
 "use strict";
 
@@ -14,7 +14,7 @@ const Boxes = (() => {
 		return [0, ...path.reverse()];
 	}
 
-	/* Children that are wide enough, the widest first. */
+	/* Children that are wide enough, widest first. */
 	function wideChildren(children, total, node, least) {
 		const list = [];
 		for (let i = children.first[node]; i < children.first[node + 1]; i++)
@@ -56,7 +56,7 @@ const Boxes = (() => {
 			card: Dom.colour("card"), quiet: Dom.colour("line"), accent: Dom.colour("accent")};
 	}
 
-	/* Colours are those of modules; shades tell neighbours apart. */
+	/* Colours stand for modules; shades distinguish adjacent boxes. */
 	function look(app, tree, node, colour, found) {
 		const call = tree.call[node], isMatch = found && call >= 0 && found[call];
 		const frame = call < 0 ? -1 : app.names.functions.first[call];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changed from an older trace: the analyzer's comparison of both whole captures, as a table and
- * as a flame graph that is red where more is, and blue where less is.
+ * What changed from an older trace: the analyzer's comparison of both whole captures, as a table
+ * and as a flame graph: red for more, blue for less.
  */
 "use strict";
 
@@ -26,7 +26,7 @@ const DiffView = (() => {
 			Math.abs(b.new - b.old) - Math.abs(a.new - a.old) || b.new - a.new);
 	}
 
-	/* Of the kind that is chosen, and with a match of the search. */
+	/* The rows of the chosen kind that match the search. */
 	function chosen(app, rows) {
 		const {change, search} = app.state;
 		let isFound = () => true;
@@ -222,7 +222,7 @@ const DiffView = (() => {
 		return {
 			render,
 			resize: () => Dom.by("diff-flame") && draw(),
-			/* Of the new trace, all sites. */
+			/* The new trace's sum over all sites. */
 			sum: () => diff.metrics[app.state.metric].others[1] +
 				rows.reduce((sum, row) => sum + row.new, 0),
 			text: () => Table.text(table),

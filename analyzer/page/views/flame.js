@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The call tree as a flame graph on a canvas, and beside it the same as a table: what the chosen
- * frame calls, or who calls it.
+ * The call tree as a flame graph on a canvas, with a table beside it: the callees, or the callers,
+ * of the chosen frame.
  */
 "use strict";
 

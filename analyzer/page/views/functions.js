@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All functions; and one of them: who calls it, what it calls, and what its lines allocate.
+ * All functions; and one function with its callers, callees and lines.
  */
 "use strict";
 
 const Functions = (() => {
-	/* What lines have, {frame, own, total}: of one function, or of one file. A chain counts once for
-	 * each line. `of` gives the frames' functions or files, `wanted` is one of them. */
+	/* Figures of lines, {frame, own, total}, of one function or file. A chain counts once for
+	 * each line. `of`: the function or file of each frame; `wanted`: the one to list. */
 	function linesOf(app, kind, of, wanted) {
 		const {frame, parent, count} = app.model.tree, {own, total} = app.lineTotals();
 		const {keyOf, outer} = app.remember("lines of " + kind, wanted, () => {
@@ -71,7 +71,7 @@ const Functions = (() => {
 			const table = Groups.tableOf(app, "functions");
 			tables = [table];
 			Dom.replace(view, Dom.element("h2", {}, Format.count(table.count) + " functions"),
-				Dom.element("p", {class: "hint"}, "Own: what the function itself asked for. " +
+				Dom.element("p", {class: "hint"}, "Own: what the function itself requested. " +
 					"Total: with what it calls. Choose one to see its callers."), table.element);
 		}
 
@@ -81,7 +81,7 @@ const Functions = (() => {
 			const callers = sideTable(app, "callers", "Who calls it", is.callers,
 				{value: is.outermost, text: "nothing: the chain ends here"}, all);
 			const callees = sideTable(app, "callees", "What it calls", is.callees,
-				{value: is.own, text: "itself: what it asked for"}, all);
+				{value: is.own, text: "itself: what it requested"}, all);
 			const lines = lineTable(app, call, all);
 			tables = [callers, callees, ...lines ? [lines] : []];
 			Dom.replace(view,

@@ -29,7 +29,7 @@ const Groups = (() => {
 		return {ofCall, texts, hasSpaces: frame.space.some((space) => space)};
 	}
 
-	/* What does not change with the window: the group of each node, and its outermost nodes. */
+	/* Data independent of the window: the group of each node, and its outermost nodes. */
 	function nodesOf(app, kind) {
 		const tree = app.down();
 		const keys = app.remember("keys " + kind, 0, () => keysOf(app, kind));
@@ -95,7 +95,7 @@ const Groups = (() => {
 			columns: columnsOf(app, kind, sum, most)})};
 	}
 
-	/* The view of modules and, where names have them, of namespaces. */
+	/* The view of modules and, if names have them, of namespaces. */
 	function create(app) {
 		let tables = [];
 		return {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The selected time, function by function: the largest that allocate, one upon the other.
+ * The selected time by function: the largest allocating functions, stacked.
  */
 "use strict";
 
 const History = (() => {
 	const LARGEST = 8;
 
-	/* The function that allocates, by site; -1: it has no stack, or does not count. */
+	/* The allocating function, by site; -1: no stack, or filtered out. */
 	function functionsOf(app) {
 		const {model} = app, begin = app.begin(), isIn = app.isIn(), found = app.foundChains();
 		const of = new Int32Array(model.site.count).fill(-1);
@@ -19,7 +19,7 @@ const History = (() => {
 		return of;
 	}
 
-	/* The largest functions, and by site the number of its part: the last is that of all others. */
+	/* The largest functions, and the part number of each site; the last part is all others. */
 	function partsOf(app) {
 		const {model, state} = app, of = functionsOf(app), isIn = app.isIn();
 		const found = app.foundChains(), sums = new Map();
@@ -53,14 +53,14 @@ const History = (() => {
 
 	const isRate = (app) => Boolean(Model.RATES[app.state.metric]);
 
-	/* As a rate is read: for each second, whatever a bucket's length is. */
+	/* Rates are shown per second, whatever a bucket's length is. */
 	function shownOf(app, value) {
 		return isRate(app) ? value / (app.model.stepNs / 1e9) : value;
 	}
 
 	const textOf = (app, value) => app.format(value) + (isRate(app) ? "/s" : "");
 
-	/* dygraphs piles series up from the last one. */
+	/* dygraphs stacks series from the last one. */
 	function drawChart(app, rows, place, say) {
 		const {state, model} = app, labels = rows.map((row, i) => i + 1 + ". " + row.name);
 		const second = (bucket) => (state.from + bucket + 0.5) * model.stepNs / 1e9;
@@ -68,7 +68,7 @@ const History = (() => {
 			[second(bucket), ...rows.map((row) => shownOf(app, row.values[bucket]))]);
 		return new Dygraph(place, data, {
 			labels: ["time", ...labels], colors: rows.map((row) => row.colour),
-			/* Levels that fell below that of the start cannot be piled up. */
+			/* Negative levels (below the start) cannot be stacked. */
 			stackedGraph: !rows.some((row) => row.values.some((value) => value < 0)),
 			fillAlpha: 0.75, strokeWidth: 1, interactionModel: {}, highlightCircleSize: 0,
 			includeZero: true, xRangePad: 0, labelsKMG2: app.unit() === "bytes",
@@ -153,7 +153,7 @@ const History = (() => {
 		return drawing.text();
 	}
 
-	/* The value that the last step, or all steps together, come to. */
+	/* The sum of the last bucket's levels, or of all buckets' rates. */
 	function sumOf(app, rows) {
 		const {metric} = app.state;
 		return rows.reduce((all, row) => all + (metric === "peak" ? row.value : isRate(app)

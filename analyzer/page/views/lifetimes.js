@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long blocks lived that were allocated and freed in the selected time, and which sites they
- * come from.
+ * Lifetimes of blocks allocated and freed in the selected time, and their sites.
  */
 "use strict";
 

@@ -19,7 +19,7 @@ const Parts = (() => {
 			cell: (app, key) => Dom.element("button", {type: "button", class: "link",
 				title: "Keep only this thread", onclick: () => app.set({thread: key, zoom: 0})},
 			app.names.threadName(key))},
-		sizes: {title: "By size that was asked for", name: "Size", inOrder: true,
+		sizes: {title: "By requested size", name: "Size", inOrder: true,
 			column: (model) => model.site.size, text: (app, key) => sizeName(key)},
 		functions: {title: "By function that was called", name: "Function",
 			column: (model) => model.site.hook,
@@ -47,7 +47,7 @@ const Parts = (() => {
 			.sort((a, b) => a.key - b.key);
 	}
 
-	/* Figures beside that of the metric. */
+	/* Columns in addition to the metric's. */
 	const MORE = [["outstanding", "Outstanding", "bytes", "medium"],
 		["allocated", "Allocated", "bytes", "wide"], ["calls", "Calls", "blocks", "wide"]];
 

@@ -33,7 +33,7 @@ const Sites = (() => {
 		["lifetime", "Mean life", "ns", meanLife, "wide"],
 	];
 
-	/* A chain's function, where it is and who called it; `open` shows it. */
+	/* A chain's function, its place and its callers; `open` shows it. */
 	function nameColumn(app, open, hint) {
 		const {nodes} = app.chains();
 		return {key: "name", title: "Function and callers", unit: "text",
@@ -50,7 +50,7 @@ const Sites = (() => {
 			render(view) {
 				const sums = app.chainSums();
 				const {metric} = app.state, sorted = app.state.sort.replace(/-$/, "") || metric;
-				/* The column that counts is there on every screen. */
+				/* The column of the metric is visible on every screen. */
 				const columns = COLUMNS.filter(([key]) => key === "lifetime" ||
 					app.metrics.includes(key)).map(([key, title, unit, value, hide]) =>
 					({key, title, unit, value: value(sums), hide: key === sorted ? "" : hide}));

@@ -8,7 +8,7 @@
 const Source = (() => {
 	const FILES = 60;
 
-	/* By file: what its lines have, of their own and in all; those with most first. */
+	/* By file: own and total figures of its lines, largest first. */
 	function filesOf(app) {
 		const {tree, frame} = app.model, {own, total} = app.lineTotals(), files = new Map();
 		const {key, outer} = app.remember("files", 0, () => {
@@ -38,7 +38,8 @@ const Source = (() => {
 
 	const pathOf = (app, file) => app.model.facts.strings[file - 1];
 
-	/* {line, own, total, text}: those with figures, and the text around them where it is there. */
+	/* {line, own, total, text}: lines with figures, and the text around them if it is
+	 * available. */
 	function rowsOf(app, file, text) {
 		const {frame} = app.model;
 		const rows = new Map((text ? text.lines : []).map(([line, words]) =>

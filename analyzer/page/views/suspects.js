@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What grows: the sites that the analyzer classified, growing ones first. Class and sentence are of
- * the whole capture; amounts are of the selected time.
+ * What grows: the sites that the analyzer classified, growing ones first. Class and sentence apply
+ * to the whole capture, amounts to the selected time.
  */
 "use strict";
 
@@ -25,7 +25,7 @@ const Suspects = (() => {
 		return groups;
 	}
 
-	/* The thread with most, and how much of all it has. */
+	/* The thread with most of the total, and its share. */
 	function threadText(app, group) {
 		const {model} = app, values = app.values(), by = new Map();
 		let sum = 0;
@@ -42,7 +42,7 @@ const Suspects = (() => {
 		return "thread " + app.names.threadName(list[0][0]) + share + more;
 	}
 
-	/* When its live bytes left the ground. */
+	/* When its live bytes began to grow. */
 	function sinceText(app, group) {
 		const most = Math.max(...group.live), at = group.live.findIndex((live) => live > most * GROWN);
 		return at <= 0 ? "since the start of the capture"
@@ -91,7 +91,7 @@ const Suspects = (() => {
 		["other_anonymous_bytes", "other anonymous memory"], ["file_bytes", "mapped files"],
 		["shared_bytes", "shared memory"]];
 
-	/* The largest part first; one of less than a hundredth of the largest says nothing. */
+	/* Largest first; leaves out parts below 1 % of the largest. */
 	function rssText(rss) {
 		if (!rss.first_bytes)
 			return "";
@@ -109,7 +109,7 @@ const Suspects = (() => {
 		return growing.reduce((sum, group) => sum + group.slope_bytes_per_s, 0);
 	}
 
-	/* What grows by less than a hundredth of what the heap grew by is not the answer. */
+	/* Growing sites that explain less than 1 % of the heap's growth are not the answer. */
 	function isLittle({heap, capture}, growing) {
 		return heap.known && growing.length > 0 &&
 			slopeOf(growing) * capture.duration_ns / 1e9 < heap.growth_bytes / 100;
@@ -126,7 +126,8 @@ const Suspects = (() => {
 			" sites grow, together by ") + rate;
 	}
 
-	/* What grows together, in one sentence; where RSS grew; and what was there before. */
+	/* One sentence on all growing sites; then the growth of RSS and the heap before the window.
+	 */
 	function headline(app, groups) {
 		const growing = groups.filter((group) => group.class === "growing");
 		const {heap, capture, rss} = app.model.facts;
@@ -156,7 +157,7 @@ const Suspects = (() => {
 		let shown = [];
 		const isOpen = new Set();
 
-		/* Cards with curves take time, so these are made when they are looked at. */
+		/* Cards with curves are slow, so they are made when the reader opens them. */
 		function more(groups, text) {
 			const details = Dom.element("details", {open: isOpen.has(text)},
 				Dom.element("summary", {}, groups.length + " " + text));
@@ -198,7 +199,8 @@ const Suspects = (() => {
 					"selected time. Curves show live bytes over the whole capture. Next: choose " +
 					"a name to see the chain in the flame graph, or Callers."));
 			},
-			/* Suspects are some of the sites: their view adds nothing up. */
+			/* Suspects are only some of the sites, so this view has no sum of its own.
+			 */
 			sum: () => app.sum(),
 			text: () => asText(app, shown),
 		};

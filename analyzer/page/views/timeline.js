@@ -11,14 +11,14 @@ const Timeline = (() => {
 		["swap", "swapped out"]];
 	const DASHES = {anonymous: [6, 3], file: [2, 3], shared: [8, 3, 2, 3], swap: [1, 4]};
 
-	/* Keys of curves that the reader took away, also of a model that follows. */
+	/* Keys of curves that the reader has hidden; kept when the model changes. */
 	const hidden = new Set();
 
 	/* Label, colour, and bytes of bucket i; null: not known. */
 	function seriesOf(model) {
 		const line = model.timeline, s = model.stepNs / 1e9;
 		const known = (column) => (i) => column[i] ? column[i] - 1 : null;
-		/* The last step ends with the capture, before its time is over. */
+		/* The last step is shorter: it ends with the capture. */
 		const isPart = (i) => (i + 1) * model.stepNs > model.facts.capture.duration_ns;
 		const series = [
 			{name: "allocated per second", key: "rate", axis: "y2",
@@ -37,7 +37,7 @@ const Timeline = (() => {
 		return series;
 	}
 
-	/* Since the bucket before; null: not known. */
+	/* Faults since the previous bucket; null: unknown. */
 	function faultsAt(model, bucket) {
 		const faults = model.timeline.majorFaults, before = bucket ? faults[bucket - 1] : 0;
 		return faults[bucket] && before ? faults[bucket] - before : null;

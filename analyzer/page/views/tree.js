@@ -45,7 +45,7 @@ const TreeView = (() => {
 			}
 		}
 
-		/* What is visible: {node, depth, children}, or {more, of}. */
+		/* The visible rows: {node, depth, children}, or {more, of}. */
 		function rows(total) {
 			const list = [], stack = [{node: 0, depth: 0}];
 			while (stack.length) {
