@@ -206,7 +206,7 @@ static uint64_t known_plus_one(const struct timeline_memory *memory, enum memory
 	return memory->is_known[kind] ? 1 + memory->number[kind] : 0;
 }
 
-/* What is not known is 0, and what is known one more than it is. */
+/* Unknown figures are 0; known ones are stored plus 1. */
 static void put_timeline(struct writer *writer, const struct analysis *analysis)
 {
 	const struct timeline_step *step = analysis->cube.timeline.step;

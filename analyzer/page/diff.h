@@ -8,7 +8,7 @@
 
 #include "analyzer/views/compare.h"
 
-/* Sites that the page lists for each metric: so many with the largest figures, and as many with the
+/* For each metric the page lists this many sites with the largest figures, and as many with the
  * largest changes. The others are summed up. */
 #define PAGE_DIFF_SITES 400u
 

@@ -18,10 +18,10 @@ struct page_names {
 	uint32_t count;
 };
 
-/* What the columns of the page name by number; each array is freed by page_facts_deinit. */
+/* The tables that the page's columns refer to by number; page_facts_deinit frees each array. */
 struct page_facts {
 	struct page_names names;
-	uint32_t *frame_of; /* by group of the view: number of the page + 1; 0: not there */
+	uint32_t *frame_of; /* by group of the view: frame of the page + 1; 0: not on the page */
 	uint32_t *group;    /* by frame of the page: group of the view */
 	uint32_t frame_count;
 	/* By frame of the page: index of a name, + 1 for a file and a namespace; 0: none. */

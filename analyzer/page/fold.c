@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* Of a site with more chains the small ones may be folded. */
+/* Small chains of a site with more chains than this may be folded. */
 #define CHAINS_OF_SUSPECT 64u
 
 enum { IS_USED = 1, IS_SUSPECT = 2, IS_KEPT = 4 };

@@ -10,16 +10,15 @@
 
 struct fold {
 	uint32_t *page_of; /* by node of the view's tree: node of the page; 0: the root */
-	uint32_t *node;	   /* by node of the page: node of the view's tree; each is followed by
-			    * what it calls */
+	uint32_t *node; /* by node of the page: node of the view's tree; callers precede callees */
 	uint32_t count;
-	uint32_t folded;      /* nodes with figures that the page does not have */
-	uint64_t least_bytes; /* what a node has to have allocated; 0: all are there */
+	uint32_t folded;      /* number of nodes with figures that the page lacks */
+	uint64_t least_bytes; /* least allocated bytes of a node on the page; 0: no limit */
 };
 
-/* The node of the view's tree where the page has a site of the cube: with its wrappers. */
+/* The node of the view's tree at which the page shows a site of the cube, wrappers included. */
 uint32_t fold_node(const struct view *view, uint32_t site);
-/* Keeps what allocated `least_bytes` in the window, itself or through what it calls, and the chains
+/* Keeps nodes that allocated at least `least_bytes` in the window, callees included, and the chains
  * of `suspects`. */
 HT_MUST_CHECK
 struct ht_err *fold_init(struct fold *fold, const struct view *view,

@@ -147,7 +147,8 @@ struct ht_err *page_write_data(FILE *out, const struct view *view, const struct 
 	return err;
 }
 
-/* Of the policy in the head of the page: the page of a server may ask it for data. */
+/* Replaces this part of the policy in the page's head: the page of a server may load data from it.
+ */
 static const char policy_begin[] = "content=\"default-src 'none';";
 static const char policy_more[] = " connect-src 'self';";
 static const char *const source[] = {

@@ -9,17 +9,17 @@
 #include "analyzer/symbols/source.h"
 #include "analyzer/views/view.h"
 
-#define PAGE_SOURCES_BYTES_MAX (1u << 20) /* of text, all files together */
+#define PAGE_SOURCES_BYTES_MAX (1u << 20) /* bytes of text of all files together */
 
 struct page_sources_result {
-	uint32_t files;	  /* whose text is there */
-	uint32_t left;	  /* those that were not taken since the text was at its bound */
-	uint32_t missing; /* those that were not found */
+	uint32_t files;	  /* files with text */
+	uint32_t left;	  /* files left out because of the limit */
+	uint32_t missing; /* files not found */
 };
 
-/* An array of files, those whose frames allocated most first: {path, lines: [[number, text]...],
- * problem, is_newer}. `problem` says why there is no text, or is null. Stops at `bytes_max` bytes
- * of text. */
+/* An array of files, sorted by the bytes that their frames allocated, most first: {path, lines:
+ * [[number, text]...], problem, is_newer}. `problem` says why the text is missing, or is null.
+ * Stops at `bytes_max` bytes of text. */
 HT_MUST_CHECK
 struct ht_err *page_sources_json(const struct view *view, const struct source_places *places,
 	size_t bytes_max, json_t **ret, struct page_sources_result *ret_result);

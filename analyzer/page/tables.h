@@ -21,7 +21,7 @@ struct page_tables {
 	size_t site_count, cell_count, survivor_count;
 };
 
-/* Of a view of the whole window. */
+/* Builds the tables of a view of the whole window. */
 HT_MUST_CHECK
 struct ht_err *page_tables_init(
 	struct page_tables *tables, const struct view *view, const struct fold *fold);

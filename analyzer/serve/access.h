@@ -16,7 +16,7 @@ struct access {
 	char token[ACCESS_TOKEN_BYTES + 1];
 };
 
-/* What a request says of itself; NULL: it has no such header or parameter. */
+/* Identity of a request; NULL: no such header or parameter. */
 struct access_claim {
 	const char *host, *origin;
 	const char *header;    /* the token, as header X-Heaptap-Token */
@@ -27,8 +27,8 @@ struct access_claim {
 /* A new token for a server on `port`. */
 HT_MUST_CHECK
 struct ht_err *access_init(struct access *access, uint16_t port);
-/* HT_ERR_PERMISSION: it is not answered. Host must be 127.0.0.1, localhost or [::1] with the port,
- * so that a name of somebody else's that leads here (DNS rebinding) does not; Origin, where it is
- * given, the same. Tokens are compared in constant time. */
+/* Checks a request. HT_ERR_PERMISSION: refuse it. Host must be 127.0.0.1, localhost or [::1] with
+ * the port, so that a foreign name that resolves to this machine (DNS rebinding) is refused;
+ * Origin, if given, likewise. Tokens are compared in constant time. */
 HT_MUST_CHECK
 struct ht_err *access_check(const struct access *access, const struct access_claim *claim);

@@ -14,18 +14,18 @@
 struct capture {
 	pid_t pid; /* of the recorded process */
 	pid_t keeper;
-	int socket;   /* to the keeper; readable: an answer, or its end */
+	int socket;   /* to the keeper; readable: an answer, or the keeper has ended */
 	bool started; /* by this server */
-	char trace[sizeof(((struct control_reply *)0)->trace)]; /* where it is now */
+	char trace[sizeof(((struct control_reply *)0)->trace)]; /* its current path */
 };
 
 /* Joins the capture of `pid`, or starts one with the program `heaptap`, and waits until its trace
  * has a place. capture_close also after an error. */
 HT_MUST_CHECK
 struct ht_err *capture_open(struct capture *capture, pid_t pid, const char *heaptap);
-/* Ends the keeper, and with it a capture that was started here; waits for both. */
+/* Ends the keeper, and a capture that this server started; waits for both. */
 void capture_close(struct capture *capture);
-/* Asks the keeper; answers come in the order of the questions. False: it is gone. */
+/* Sends the keeper a request; answers come in order. False: the keeper is gone. */
 bool capture_ask(const struct capture *capture, const struct control_request *request);
-/* Takes an answer that is there; false: the keeper is gone. */
+/* Takes a waiting answer; false: the keeper is gone. */
 bool capture_answer(const struct capture *capture, struct control_reply *ret);

@@ -8,27 +8,27 @@
 #include "format/base.h"
 
 struct client {
-	struct client *previous, *next; /* of those that the server waits for */
+	struct client *previous, *next; /* neighbours in the ring */
 	int fd;
-	uint64_t since_ns; /* the server waits for a request; CLOCK_MONOTONIC */
+	uint64_t since_ns; /* time since which the server waits for a request; CLOCK_MONOTONIC */
 	bool is_waited_for;
 };
 
 struct clients {
-	struct client ring; /* of those that are waited for, the oldest first */
+	struct client ring; /* of connections that the server waits for, oldest first */
 	uint32_t count, most;
 };
 
 #define CLIENTS_PATIENCE_NS 10000000000ull
 
-/* `most`: more connections than these cost the oldest one that is waited for. */
+/* `most`: with more connections, the oldest waiting one is closed. */
 void clients_init(struct clients *clients, uint32_t most);
-/* NULL: out of memory; the connection is then not looked after. */
+/* NULL: out of memory; the connection then has no time limit. */
 struct client *clients_add(struct clients *clients, int fd, uint64_t now_ns);
 /* `client` may be NULL, here and below. */
 void clients_remove(struct clients *clients, struct client *client);
-/* A whole request has come; and its answer is out. */
+/* clients_asked: a whole request has arrived. clients_answered: its answer is sent. */
 void clients_asked(struct clients *clients, struct client *client);
 void clients_answered(struct clients *clients, struct client *client, uint64_t now_ns);
-/* Ends connections that were waited for too long: their reads find an end. */
+/* Shuts connections that were silent for too long; their reads then find the end. */
 void clients_end_slow(struct clients *clients, uint64_t now_ns);

@@ -96,7 +96,7 @@ static uint64_t mix(uint64_t hash, const void *data, size_t length)
 	return hash;
 }
 
-/* Of the traces and of the question: the path and all parameters but the token. */
+/* The tag depends on the traces and the question: the path and all parameters but the token. */
 static void set_etag(struct exchange *exchange)
 {
 	const struct server *server = exchange->server;

@@ -229,7 +229,7 @@ static void take_answer(struct follow *follow)
 	const bool was_known = follow->last.ok;
 	if (reply.ok)
 		follow->last = reply;
-	/* A capture of somebody else's that is gone answers no more. */
+	/* A capture that this server did not start has ended and answers no more. */
 	else if (!exchange && was_known)
 		follow->last.phase = CONTROL_ENDED;
 	if (exchange)
@@ -244,7 +244,7 @@ static void read_on(struct follow *follow)
 	const struct serve_config *config = follow->server->config;
 	struct ht_err *err =
 		config->read_on(config->context, READ_MAX, &follow->has_more, &follow->read);
-	/* What was read stays, and is what is shown. */
+	/* Keep showing what was read. */
 	if (err)
 		follow->has_more = false;
 	ht_err_free(err);

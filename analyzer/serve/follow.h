@@ -17,18 +17,18 @@ struct stream;
 
 struct follow {
 	struct server *server;
-	struct control_reply last;		  /* how the capture was when it was asked last */
+	struct control_reply last;		  /* the capture's last answer */
 	bool is_steered;			  /* the keeper answers */
-	struct exchange *asked[FOLLOW_ASKED_MAX]; /* that wait for its answers; NULL: ourselves */
+	struct exchange *asked[FOLLOW_ASKED_MAX]; /* exchanges that wait for its answers; NULL: the
+						     server itself */
 	size_t asked_count;
 	struct stream *streams;
 	size_t stream_count;
-	char *report, *message; /* of the last event: its data, and all that is sent */
-	uint64_t generation;	/* of the message */
-	struct job job;		/* that makes the next report; pid 0: none */
+	char *report, *message; /* of the last event: its data, and the bytes to send */
+	uint64_t generation;	/* number of the message */
+	struct job job;		/* the job that makes the next report; pid 0: none */
 	struct serve_question question;
-	uint64_t next_ns, read,
-		reported; /* next tick; bytes of the trace that were read, and shown */
+	uint64_t next_ns, read, reported; /* next tick; bytes of the trace read, and shown */
 	bool has_more, has_ended;
 };
 

@@ -11,13 +11,13 @@
 #include "format/base.h"
 #include "format/err.h"
 
-#define JOB_SECONDS_MAX 60u	     /* of the clock, and of a processor */
-#define JOB_BYTES_MAX	(4ull << 30) /* of memory beyond the server's */
+#define JOB_SECONDS_MAX 60u	     /* limit of elapsed time and of CPU time */
+#define JOB_BYTES_MAX	(4ull << 30) /* limit of memory beyond the server's */
 #define JOB_OUTPUT_MAX	(1ull << 30)
 
 struct job {
 	pid_t pid;
-	int pipe;	      /* readable at its end: poll it, then call job_finish */
+	int pipe;	      /* readable when it ends: poll it, then call job_finish */
 	int output;	      /* of memory */
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 };
@@ -32,8 +32,8 @@ struct job_task {
 
 HT_MUST_CHECK
 struct ht_err *job_start(struct job *job, const struct job_task *task);
-/* Ends the process if it still runs, waits for it, and returns its error. `ret_output`, to be
- * closed by the caller, is what it printed; -1 with an error. HT_ERR_REFUSED: it took more than a
- * request may. */
+/* Ends the process if it still runs, waits for it, and returns its error. `*ret_output` holds what
+ * it printed; the caller closes it; -1 with an error. HT_ERR_REFUSED: it exceeded the limits of a
+ * request. */
 HT_MUST_CHECK
 struct ht_err *job_finish(struct job *job, int *ret_output);

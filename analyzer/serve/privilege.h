@@ -7,7 +7,7 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* As root becomes the user of SUDO_UID and SUDO_GID, or nobody, without other groups. Gains no
- * rights by any program from now on. Cannot be undone. */
+/* If run as root, becomes SUDO_UID and SUDO_GID, or the user "nobody", without other groups. Sets
+ * no_new_privs. Irrevocable. */
 HT_MUST_CHECK
 struct ht_err *privilege_drop(void);

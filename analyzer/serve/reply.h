@@ -15,14 +15,14 @@ enum MHD_Result reply_error(
 	struct MHD_Connection *connection, unsigned status, const char *message);
 /* The same for the error of a command, which is freed; its code decides the status. */
 enum MHD_Result reply_failure(struct MHD_Connection *connection, struct ht_err *err);
-/* A text that stays; `policy`: Content-Security-Policy. */
+/* Sends a static text; `policy`: Content-Security-Policy. */
 enum MHD_Result reply_page(struct MHD_Connection *connection, const char *page, const char *policy);
-/* The whole of a file, which is closed. `etag`: NULL: it is another at each time. `name`: of a file
- * to save it as, or NULL. */
+/* Sends a whole file and closes it. `etag` NULL: not cacheable. `name`: file name for saving, or
+ * NULL. */
 enum MHD_Result reply_file(struct MHD_Connection *connection, int fd, const char *type,
 	const char *etag, const char *name);
 enum MHD_Result reply_unchanged(struct MHD_Connection *connection, const char *etag);
-/* The type of an answer; what is no page may not run as one. */
+/* Sets the type of an answer; forbids the browser to run other types as a page. */
 void reply_type(struct MHD_Response *response, const char *type);
 /* Adds the headers of every answer, sends it and destroys it. */
 enum MHD_Result reply_send(

@@ -12,13 +12,13 @@
 #define REQUEST_PARAMETERS_MAX 64u
 
 struct request_parameter {
-	const char *name, *value; /* "" where there is no "=" */
+	const char *name, *value; /* value: "" if there is no "=" */
 };
 
 struct request {
-	char *text; /* owned; what the others point into */
+	char *text; /* owned; the other members point into it */
 	const char *path;
-	struct request_parameter parameter[REQUEST_PARAMETERS_MAX]; /* as they stand */
+	struct request_parameter parameter[REQUEST_PARAMETERS_MAX]; /* in their order */
 	size_t count;
 };
 
@@ -28,10 +28,9 @@ struct request {
 HT_MUST_CHECK
 struct ht_err *request_parse(const char *target, struct request *ret);
 void request_deinit(struct request *request);
-/* The value of the last parameter of that name; NULL: there is none. */
+/* The value of the last parameter of that name; NULL: none. */
 const char *request_value(const struct request *request, const char *name);
-/* A parameter as a number below `count`, `otherwise` where it is not given. HT_ERR_USAGE names it.
- */
+/* A parameter as a number below `count`; `otherwise` if it is not given. HT_ERR_USAGE names it. */
 HT_MUST_CHECK
 struct ht_err *request_index(const struct request *request, const char *name, size_t count,
 	size_t otherwise, size_t *ret);

@@ -11,7 +11,7 @@
 #include "analyzer/serve/route.h"
 #include "analyzer/serve/traces.h"
 
-/* What a request asks for, to be answered on standard output. */
+/* A request to answer on standard output. */
 struct serve_question {
 	enum route_kind kind;
 	const struct option_command *command; /* NULL for ROUTE_TRACES and ROUTE_EVENTS */
@@ -26,16 +26,16 @@ struct serve_config {
 	const char *page, *policy;   /* the page and its Content-Security-Policy */
 	/* Runs in a process of its own. */
 	struct ht_err *(*answer)(void *context, const struct serve_question *question);
-	/* The server answers from now on at `address`; no files are opened any more. */
+	/* Called when the server answers at `address`; it opens no more files from then on. */
 	struct ht_err *(*ready)(void *context, const char *address, uint16_t port);
 	struct capture *capture; /* of the first trace, while it runs; NULL: none */
-	/* Reads about `most` bytes on in the trace of the capture; `ret_read`: what was read. */
+	/* Reads about `most` more bytes of the capture's trace; `*ret_read`: bytes read so far. */
 	struct ht_err *(*read_on)(
 		void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read);
 	void *context;
 };
 
-/* False where libmicrohttpd was missing when this program was built. */
+/* False if this program was built without libmicrohttpd. */
 bool serve_is_built(void);
 /* Serves until SIGINT, SIGTERM or SIGHUP. */
 HT_MUST_CHECK

@@ -9,8 +9,8 @@
 #include "analyzer/serve/follow.h"
 
 #define SERVER_DAEMONS	   2u  /* 127.0.0.1 and ::1 */
-#define SERVER_JOBS_MAX	   3u  /* that run */
-#define SERVER_WAITING_MAX 64u /* for their turn */
+#define SERVER_JOBS_MAX	   3u  /* running jobs */
+#define SERVER_WAITING_MAX 64u /* waiting exchanges */
 
 struct server {
 	const struct serve_config *config;
@@ -19,9 +19,9 @@ struct server {
 	struct MHD_Daemon *daemon[SERVER_DAEMONS];
 	size_t daemon_count;
 	int signals;
-	struct exchange *first; /* those with a job, running or waiting */
+	struct exchange *first; /* exchanges with a job, running or waiting */
 	uint32_t running, running_heavy, waiting;
-	struct follow follow; /* where config has a capture */
+	struct follow follow; /* used if config has a capture */
 	bool has_ended;
 };
 

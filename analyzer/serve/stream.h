@@ -7,7 +7,7 @@
 
 #include "analyzer/serve/follow.h"
 
-/* Begins the answer, with the message that there is. */
+/* Begins the answer with the current message. */
 enum MHD_Result stream_begin(struct follow *follow, struct MHD_Connection *connection);
-/* There is a new message, or the end. */
+/* Call when there is a new message, or at the end. */
 void stream_wake_all(struct follow *follow);

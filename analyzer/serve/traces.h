@@ -14,10 +14,10 @@
 struct serve_traces {
 	char *path[SERVE_TRACES_MAX];
 	int fd[SERVE_TRACES_MAX];
-	uint64_t identity[SERVE_TRACES_MAX]; /* of the file and its content */
+	uint64_t identity[SERVE_TRACES_MAX]; /* identifies the file and its content */
 	bool is_found[SERVE_TRACES_MAX];     /* in a directory, not named by an operand */
 	size_t count;
-	uint64_t read; /* bytes of the first one, which grows */
+	uint64_t read; /* bytes read of the first trace, which grows */
 };
 
 /* Adds one file. */
@@ -28,6 +28,6 @@ struct ht_err *serve_traces_add(struct serve_traces *traces, const char *path);
 HT_MUST_CHECK
 struct ht_err *serve_traces_open(
 	struct serve_traces *traces, const char *const *operand, size_t count);
-/* Closes one; those behind it move up. */
+/* Closes one trace; later ones move up. */
 void serve_traces_remove(struct serve_traces *traces, size_t index);
 void serve_traces_deinit(struct serve_traces *traces);

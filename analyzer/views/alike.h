@@ -7,15 +7,15 @@
 #include "analyzer/views/view.h"
 
 struct alike {
-	uint32_t row; /* of the view: the one with most bytes allocated */
+	uint32_t row; /* the row of the view with most allocated bytes */
 	size_t chains;
-	struct sums sums; /* of all of them */
+	struct sums sums; /* sums of all its rows */
 };
 
-/* The sites of `count` rows, in the order of their `row`; freed by the caller. With `apart` each
- * row is a site. */
+/* Groups `count` rows into sites, sorted by `row`; freed by the caller. With `apart`, each row is a
+ * site. */
 HT_MUST_CHECK
 struct ht_err *alike_find(const struct view *view, const uint32_t *row, size_t count, bool apart,
 	struct alike **ret, size_t *ret_count);
-/* Puts those with most of `metric` first, then those that allocated most. */
+/* Sorts by `metric`, then by allocated bytes, most first. */
 void alike_sort(struct alike *site, size_t count, enum metric metric);

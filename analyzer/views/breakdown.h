@@ -29,22 +29,22 @@ struct breakdown_row {
 	uint32_t key;
 	const char *name; /* of a module or namespace; else NULL */
 	struct sums own;
-	struct sums inclusive; /* with what its callees allocate; recursion counts once */
+	struct sums inclusive; /* callees included; recursion counts once */
 };
 
 /* Zero-initialised is empty and valid. */
 struct breakdown {
 	enum breakdown_by by;
 	bool has_inclusive; /* by function, line, address, module, namespace */
-	bool is_estimate;   /* lifetimes of a part of the trace: each is a mean of a few blocks */
+	bool is_estimate;   /* lifetimes of a part of the trace are means over few blocks */
 	struct breakdown_row *row;
 	size_t count;
 	struct groups groups; /* the names of rows live in it */
 };
 
-/* Rows with figures. By size and lifetime: in the order of their keys; else those with most of
- * `metric` first, by their own sums or, where there are, by the inclusive ones: `by_inclusive`.
- * LIFETIME fills allocations, bytes, frees, freed bytes alone. */
+/* Builds the rows with figures. Rows by size and lifetime are sorted by key; others by `metric`,
+ * largest first: by own sums, or with `by_inclusive` by inclusive sums if there are any. LIFETIME
+ * fills only allocations, bytes, frees and freed bytes. */
 HT_MUST_CHECK
 struct ht_err *breakdown_find(const struct view *view, enum breakdown_by by, enum metric metric,
 	bool by_inclusive, struct breakdown *ret);

@@ -8,14 +8,14 @@
 
 /* The frame of a node; NULL: the root, or stacks that were folded. */
 const struct frame *callers_frame(const struct view *view, uint32_t node);
-/* The next node towards the root that is another function, and of no library that only calls back,
- * if there is one that is not; 0: there is none. */
+/* The next node towards the root with another function, preferably not of a library that only calls
+ * back; 0: none. */
 uint32_t callers_next(const struct view *view, uint32_t node);
-/* The function of the user's script that a chain of the runtime's code comes from; 0: there is
- * none, or `node` is in it. */
+/* The function of the user's script that calls a chain of the runtime's code; 0: none, or `node` is
+ * in it. */
 uint32_t callers_script(const struct view *view, uint32_t node);
-/* What tells sites apart: two nodes are alike if they are the same function at the same line,
- * called by the same function, or from the same line of a script. */
+/* Key of a site: two nodes are of one site if they are the same function at the same line, called
+ * by the same function or from the same line of a script. */
 struct callers_key {
 	uint32_t group, script; /* groups; UINT32_MAX: none */
 	const char *function, *file;

@@ -8,14 +8,14 @@
 
 #include "analyzer/views/view.h"
 
-/* A bottom-up tree has no more nodes than this; chains end where it is full. */
+/* Most nodes of a bottom-up tree; a full tree cuts chains. */
 #define CALLS_NODES_MAX (1u << 22)
 #define CALLS_DEPTH_MAX 1024u /* frames of a chain in a bottom-up tree */
 
 struct calls_options {
 	enum grouping grouping;
 	bool is_bottom_up;
-	enum metric metric;  /* one whose parts add up (calls_check) */
+	enum metric metric;  /* a metric whose parts add up (calls_check) */
 	enum metric sort;    /* decides the order of children */
 	const bool *has_row; /* by row of the view, whether it is in; NULL: all */
 };
@@ -24,8 +24,8 @@ struct calls_children {
 	uint32_t first, count; /* calls->child[first...] */
 };
 
-/* Everything is by node of the tree. Node 0, the root, stands for all; its own value is that of
- * blocks without a stack. */
+/* Arrays are indexed by node of the tree. Node 0 is the root; its own value is that of blocks
+ * without a stack. */
 struct calls {
 	const struct view *view; /* borrowed */
 	struct calls_options options;
@@ -33,15 +33,15 @@ struct calls {
 	struct tree tree;
 	int64_t *
 		own; /* top-down: of chains that begin there; bottom-up: of chains that end there */
-	int64_t *total; /* own, and all that lies below */
+	int64_t *total; /* own value plus all below */
 	int64_t *order; /* the same of options.sort, if that is another metric; else NULL */
 	struct calls_children *children; /* those with figures below them */
 	uint32_t *child;
-	uint64_t cut; /* chains of a bottom-up tree that lack their last callers */
+	uint64_t cut; /* number of cut chains in a bottom-up tree */
 };
 
-/* Refuses a metric whose parts do not add up, or that a sample does not tell; and a sort by one.
- * The message names the option. */
+/* Refuses a metric, or a sort by a metric, whose parts do not add up or that a sample does not
+ * give. The message names the option. */
 HT_MUST_CHECK
 struct ht_err *calls_check(const struct view *view, enum metric metric, enum metric sort);
 HT_MUST_CHECK

@@ -8,8 +8,7 @@
 #include "analyzer/symbols/wrapper.h"
 #include "analyzer/views/frames.h"
 
-/* Equal things get one number, and nothing else does. Interned strings are told apart by their
- * addresses. */
+/* Numbers equal things equally and others differently. Interned strings are compared by address. */
 struct numbering {
 	struct map by_pointer, by_pair, by_place, by_module;
 	uint32_t next; /* from 1: 0 stands for no file and no module */

@@ -21,9 +21,8 @@ struct missing {
 
 HT_MUST_CHECK
 struct ht_err *missing_find(const struct analysis *analysis, struct missing *ret);
-/* What is missing of a module's names, and what helps; NULL where nothing is, or no memory.
- * malloc'd.
- */
+/* A remark on a module's missing names and the remedy; malloc'd. NULL: nothing is missing, or no
+ * memory. */
 char *missing_remark(const struct analysis *analysis, uint32_t module);
 /* A sentence that names the module, the reason and the remedy. malloc'd; NULL: no memory. */
 char *missing_sentence(const struct analysis *analysis, const struct missing_module *of);

@@ -2,11 +2,11 @@
 #include "analyzer/views/rss.h"
 
 /*
- * What is harmless. Allocators keep what is freed, so that the peak counts, not the end; size
- * classes and fragmentation take up to half as much again (jemalloc's classes are 25 % apart at
- * most, glibc's holes are bounded by what was live in them); a small block takes a header and is
- * rounded up to 32 bytes at least. heaptap's own memory in the process is bounded by what attach
- * asks to be free (README, Limits).
+ * Bounds of harmless growth. Allocators keep freed memory, so the peak counts, not the end. Size
+ * classes and fragmentation take up to half as much again: jemalloc's classes are at most 25 %
+ * apart, glibc's holes are bounded by what was live in them. A small block takes a header and is
+ * rounded up to at least 32 bytes. heaptap's own memory in the process is bounded by what attach
+ * requires to be free (README, Limits).
  */
 #define BLOCK_BYTES	 32u
 #define OWN_BYTES	 (32u << 20)

@@ -37,7 +37,7 @@ struct suspects {
 HT_MUST_CHECK
 struct ht_err *suspects_of_class(const struct suspects *suspects, enum suspect_class of_class,
 	struct suspects_entry **ret, size_t *ret_count);
-/* What was found about row `row` of the entry, 0 .. chains. */
+/* The finding about row `row` of the entry, 0 .. chains. */
 const struct suspect *suspects_row_suspect(const struct suspects_entry *entry, size_t row);
 HT_MUST_CHECK
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret);

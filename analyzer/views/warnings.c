@@ -10,8 +10,8 @@
 #include "analyzer/views/missing.h"
 #include "analyzer/views/rss.h"
 
-/* What was counted while it was recorded. Each sentence holds one PRIu64, and is added when the
- * number is not zero. */
+/* Counters of the capture. Each sentence contains one PRIu64 and is added if the number is not 0.
+ */
 static const struct {
 	enum rec_counter counter;
 	const char *sentence;
@@ -194,7 +194,7 @@ static struct ht_err *add_untapped(const struct model *model, struct warnings *w
 		count, names);
 }
 
-/* What was found as the trace was read; likewise. */
+/* Findings while the trace was read; likewise. */
 static struct ht_err *add_found(const struct model *model, struct warnings *warnings)
 {
 	const struct streams_damage *damage = &model->damage;
