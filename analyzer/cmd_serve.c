@@ -255,8 +255,8 @@ static struct ht_err *check(const struct option_values *values)
 					      : "serve: a trace file or -p PID is missing");
 	if (!serve_is_built())
 		return ht_err_new(HT_ERR_REFUSED,
-			"serve is not in this build: install libmicrohttpd-dev and build heaptap "
-			"again");
+			"serve is not in this build: run apt-get install libmicrohttpd-dev, then "
+			"make");
 	if (!page_is_built())
 		return ht_err_new(HT_ERR_REFUSED, "serve is not in this build: install "
 						  "libjs-dygraphs and build heaptap again");

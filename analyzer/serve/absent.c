@@ -13,5 +13,5 @@ struct ht_err *serve_run(const struct serve_config *config)
 {
 	(void)config;
 	return ht_err_new(HT_ERR_REFUSED,
-		"serve is not in this build: install libmicrohttpd-dev and build heaptap again");
+		"serve is not in this build: run apt-get install libmicrohttpd-dev, then make");
 }
