@@ -66,6 +66,8 @@ const Live = (() => {
 			Dom.by("live-" + name).disabled = isOver;
 	}
 
+	const ENDED = "heaptap serve has ended; what is shown stays.";
+
 	/* --- events ------------------------------------------------------------------------ */
 
 	/* Waits while the user presses something, such as the brush: it must not be replaced under
@@ -118,14 +120,18 @@ const Live = (() => {
 		}
 	}
 
+	/* Returns why it has ended. */
 	async function listen() {
 		const answer = await Server.get(source.dataset.live);
+		if (!answer.ok)
+			return (await answer.json()).error;
+		Dom.by("live-error").textContent = "";
 		const reader = answer.body.getReader(), decoder = new TextDecoder();
 		let rest = "";
 		for (;;) {
 			const {done, value} = await reader.read();
 			if (done)
-				return;
+				return ENDED;
 			const parts = (rest + decoder.decode(value, {stream: true})).split("\n\n");
 			rest = parts.pop();
 			parts.forEach(take);
@@ -133,8 +139,8 @@ const Live = (() => {
 	}
 
 	function goOn() {
-		listen().catch(() => {}).then(() => {
-			Dom.by("live-error").textContent = "heaptap serve has ended; what is shown stays.";
+		listen().catch(() => ENDED).then((problem) => {
+			Dom.by("live-error").textContent = problem;
 			setTimeout(goOn, AGAIN_MS * 5);
 		});
 	}

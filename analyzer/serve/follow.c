@@ -191,7 +191,7 @@ enum MHD_Result follow_listen(struct follow *follow, struct exchange *exchange)
 {
 	if (follow->stream_count == FOLLOW_STREAMS_MAX)
 		return reply_error(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-			"too many listen already");
+			"too many pages follow this capture already");
 	return stream_begin(follow, exchange->connection);
 }
 

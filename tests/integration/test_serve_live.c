@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/support/ht_check.h"
 #include "tests/support/http.h"
@@ -163,6 +165,41 @@ START_TEST(a_capture_of_another_terminal_goes_on)
 }
 END_TEST
 
+#define PAGES 16u
+
+/* One more gets an error that says why. */
+START_TEST(a_bounded_number_of_pages_follows)
+{
+	struct served served;
+	const struct http *http = &served.http;
+	char request[400], answer[1000];
+	int fd[PAGES];
+	if (!serve_target(&served))
+		return;
+	run_until(summary_of(http, "totals.allocations") > 0, TARGET_MS);
+	snprintf(request, sizeof(request), "GET /api/v1/events HTTP/1.1\r\n" HEADERS "\r\n",
+		http->port, http->token);
+	for (size_t i = 0; i < PAGES; i++) {
+		fd[i] = http_connect(http);
+		ck_assert_int_eq(
+			send(fd[i], request, strlen(request), MSG_NOSIGNAL), (int)strlen(request));
+		ssize_t got = recv(fd[i], answer, sizeof(answer) - 1, 0);
+		answer[got > 0 ? got : 0] = '\0';
+		ck_assert_uint_eq(http_status(answer), 200);
+	}
+	json_t *refused = http_json(http, "/api/v1/events", 503);
+	ck_assert_ptr_nonnull(strstr(report_text(refused, "error"), "too many pages follow"));
+	json_decref(refused);
+	for (size_t i = 0; i < PAGES; i++)
+		close(fd[i]);
+	json_decref(http_post(http, "/api/v1/stop", 200));
+	run_until(strstr(http_get(http, "/api/v1/summary", 200), "\"complete\":true"), TARGET_MS);
+	tap_verify(&served.tap);
+	ck_assert_int_eq(http_stop(&served.http), 0);
+	victim_stop(&served.victim);
+}
+END_TEST
+
 /* What one does, both show. */
 START_TEST(two_browsers_follow_one_process)
 {
@@ -212,4 +249,5 @@ END_TEST
 HT_SUITE("integration/serve_live", a_capture_is_followed_and_steered,
 	a_killed_server_leaves_nothing, a_server_that_ends_leaves_the_process,
 	a_process_that_ends_is_shown_on, a_capture_of_another_terminal_goes_on,
-	the_page_follows_and_stops, two_browsers_follow_one_process)
+	a_bounded_number_of_pages_follows, the_page_follows_and_stops,
+	two_browsers_follow_one_process)
