@@ -307,7 +307,7 @@ START_TEST(full_disk)
 }
 END_TEST
 
-START_TEST(of_somebody_else)
+START_TEST(cache_of_another_user)
 {
 	char *cache = tmpdir_path("cache"), *directory = tmpdir_path("cache/heaptap");
 	if (geteuid() != 0) {
@@ -347,5 +347,5 @@ START_TEST(without_home)
 END_TEST
 
 HT_SUITE("integration/cache", second_attach_compiles_nothing, not_wanted, damaged, two_at_once,
-	libraries_that_come_later_are_compiled, read_only, full_disk, of_somebody_else,
+	libraries_that_come_later_are_compiled, read_only, full_disk, cache_of_another_user,
 	without_home)

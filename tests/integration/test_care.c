@@ -384,7 +384,7 @@ START_TEST(a_page_is_taken_over_and_then_goes)
 END_TEST
 
 /* heaptap does not claim breakpoints, nor bytes behind the code that are not its stub. */
-START_TEST(changed_code_is_told_apart)
+START_TEST(changed_code_is_not_claimed)
 {
 	struct victim victim;
 	start_target(&victim, "sleepy");
@@ -418,7 +418,7 @@ static struct gotword slot_of_free(pid_t pid)
 }
 
 /* The only finding that is a danger. */
-START_TEST(slots_that_lead_nowhere_are_told)
+START_TEST(reports_slots_that_lead_nowhere)
 {
 	static const uint64_t nowhere = 0x5a5a00000000;
 	struct victim victim;
@@ -498,7 +498,7 @@ static json_t *verify_while_held(const struct victim *victim, const char *name, 
 	return verify;
 }
 
-START_TEST(who_holds_a_thread_is_told)
+START_TEST(names_the_holder_of_a_thread)
 {
 	struct victim victim;
 	start_target(&victim, "sleepy");
@@ -594,6 +594,6 @@ HT_SUITE("integration/care", nothing_is_found_where_nothing_was, a_capture_is_fo
 	an_abandoned_capture_of_an_allocator_linked_in_is_recovered,
 	an_abandoned_capture_of_other_names_is_recovered, a_part_of_an_image_is_recovered,
 	a_page_goes_when_the_program_has_forgotten_it, a_page_is_taken_over_and_then_goes,
-	changed_code_is_told_apart, slots_that_lead_nowhere_are_told,
-	a_page_that_a_slot_leads_to_stays, who_holds_a_thread_is_told, words_for_people,
+	changed_code_is_not_claimed, reports_slots_that_lead_nowhere,
+	a_page_that_a_slot_leads_to_stays, names_the_holder_of_a_thread, words_for_people,
 	words_about_a_capture)

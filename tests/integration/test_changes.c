@@ -361,7 +361,7 @@ static void recover_one_of_two(bool the_target)
 	waitpid(since, NULL, 0);
 }
 
-START_TEST(who_shares_the_memory_is_recovered_with_the_target)
+START_TEST(recovers_a_memory_sharer_with_the_target)
 {
 	recover_one_of_two(true);
 	recover_one_of_two(false);
@@ -475,7 +475,7 @@ static void outlive(bool by_exec)
 	end_child(sharer);
 }
 
-START_TEST(who_shares_the_memory_outlives_the_target)
+START_TEST(memory_sharer_outlives_the_target)
 {
 	outlive(false);
 	outlive(true);
@@ -483,7 +483,7 @@ START_TEST(who_shares_the_memory_outlives_the_target)
 END_TEST
 
 /* As what started a child in vfork, which comes before it. */
-START_TEST(who_is_older_than_the_target_goes_on_in_its_memory)
+START_TEST(older_memory_sharer_outlives_the_target)
 {
 	struct victim victim;
 	struct tap tap;
@@ -533,8 +533,7 @@ HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_t
 	target_becomes_a_daemon, stopped_child_is_named, stopped_child_is_named_beside_an_error,
 	child_that_keeps_addresses_is_named_with_the_reason,
 	child_that_may_not_be_inspected_is_named, children_are_recovered,
-	who_shares_the_memory_is_recovered_with_the_target, storm_of_fork, storm_of_vfork,
+	recovers_a_memory_sharer_with_the_target, storm_of_fork, storm_of_vfork,
 	storm_of_posix_spawn, storm_of_system, memory_is_shared,
-	a_process_that_comes_shares_the_memory, who_shares_the_memory_outlives_the_target,
-	who_is_older_than_the_target_goes_on_in_its_memory, exec_by_the_main_thread,
-	exec_by_another_thread)
+	a_process_that_comes_shares_the_memory, memory_sharer_outlives_the_target,
+	older_memory_sharer_outlives_the_target, exec_by_the_main_thread, exec_by_another_thread)

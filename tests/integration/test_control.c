@@ -484,7 +484,7 @@ static int connect_once(const struct control_client *client)
 	return fd;
 }
 
-START_TEST(hostile_clients_disturb_nobody)
+START_TEST(hostile_clients_do_not_disturb_the_capture)
 {
 	static const char garbage[] = "GET /\xff\x00\n\n\nheaptap/1 stop\n";
 	static int fds[CLIENTS];
@@ -513,7 +513,7 @@ START_TEST(hostile_clients_disturb_nobody)
 }
 END_TEST
 
-START_TEST(wrong_use_is_told)
+START_TEST(reports_wrong_use)
 {
 	static const struct {
 		const char *const words[5];
@@ -544,5 +544,5 @@ HT_SUITE("integration/control", status_tells_how_a_capture_is, two_captures_are_
 	a_command_goes_on_when_its_capture_is_stopped, a_capture_answers_while_names_are_looked_up,
 	without_a_capture_there_is_nothing_to_steer,
 	a_killed_heaptap_is_recognised_and_followed_by_another, a_stale_socket_is_replaced,
-	hostile_clients_disturb_nobody, root_steers_for_others_and_others_not_for_root,
-	wrong_use_is_told)
+	hostile_clients_do_not_disturb_the_capture, root_steers_for_others_and_others_not_for_root,
+	reports_wrong_use)

@@ -186,7 +186,7 @@ static uint64_t recurse(const char *program, uint64_t levels, uint64_t stack_mib
 	return record_cut;
 }
 
-START_TEST(as_many_frames_as_are_kept)
+START_TEST(stacks_of_the_kept_depth)
 {
 	struct tap tap;
 	ck_assert_uint_eq(recurse("deepstack-O2", FRAMES_MAX - OUTER_MAX, 64, &tap), 0);
@@ -218,5 +218,5 @@ START_TEST(stacks_of_gigabytes)
 }
 END_TEST
 
-HT_SUITE("integration/deep", as_many_frames_as_are_kept, deeper_stacks_are_cut_and_counted,
+HT_SUITE("integration/deep", stacks_of_the_kept_depth, deeper_stacks_are_cut_and_counted,
 	stacks_of_gigabytes)

@@ -285,7 +285,7 @@ static void change_code(void *context)
 
 /* The fourth is that of the first slot. Nothing of ours is left, but that is not all that is
  * promised. */
-START_TEST(what_differs_after_a_failed_attach_is_named)
+START_TEST(names_differences_after_a_failed_attach)
 {
 	struct victim victim;
 	struct sweep sweep;
@@ -381,4 +381,4 @@ END_TEST
 
 HT_SUITE("integration/faults", malloc_fails, interrupted_by_terminal, terminated, hung_up,
 	taken_without_root, descriptor_unread, memory_unread, no_memory, no_permission, io_error,
-	interrupted, no_such_process, what_differs_after_a_failed_attach_is_named)
+	interrupted, no_such_process, names_differences_after_a_failed_attach)

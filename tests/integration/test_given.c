@@ -78,14 +78,14 @@ static void compare_books(const char *program, const char *way, bool at_entries,
 	victim_stop(&victim);
 }
 
-START_TEST(by_slots_of_their_names)
+START_TEST(hooks_given_functions_by_slots)
 {
 	compare_books("tests/targets/arena-shared", "slot", false,
 		"arena_put as free (recorded addresses: 2)");
 }
 END_TEST
 
-START_TEST(by_words_without_a_name)
+START_TEST(hooks_given_functions_by_unnamed_words)
 {
 	compare_books("tests/targets/arena-words", "slot", false,
 		"arena_place as posix_memalign (recorded addresses: 1)");
@@ -123,7 +123,7 @@ static void check_none_hooked(const char *program, const char *given, const char
 	victim_stop(&victim);
 }
 
-START_TEST(one_that_frees_cannot_be_hooked)
+START_TEST(unhookable_free_hooks_nothing)
 {
 	check_none_hooked("tests/targets/arena-direct", "arena_forget=free",
 		"arena_forget (its callers may rely");
@@ -131,7 +131,7 @@ START_TEST(one_that_frees_cannot_be_hooked)
 END_TEST
 
 /* Where it leads to, another block than its own would be seen. */
-START_TEST(one_that_frees_what_lies_before)
+START_TEST(free_that_passes_another_block_hooks_nothing)
 {
 	check_none_hooked(
 		"tests/targets/arena-fixed", "arena_put_behind=free", "arena_put_behind (");
@@ -139,7 +139,7 @@ START_TEST(one_that_frees_what_lies_before)
 END_TEST
 
 /* One that comes to what is hooked with some of its calls is not seen there. */
-START_TEST(one_that_keeps_blocks_of_its_own)
+START_TEST(allocator_that_keeps_blocks)
 {
 	struct victim victim;
 	struct tap tap;
@@ -268,7 +268,7 @@ static void feed(void *context)
 }
 
 /* Only the program itself calls these functions: each call from the first must be recorded. */
-START_TEST(of_a_command)
+START_TEST(hooks_given_functions_of_a_command)
 {
 	char *trace = tmpdir_path("run.htap");
 	const char *const argv[] = {run_built("heaptap"), "run", "-q", "-o", trace, GIVEN, "--",
@@ -292,7 +292,7 @@ START_TEST(of_a_command)
 }
 END_TEST
 
-HT_SUITE("integration/given", by_slots_of_their_names, by_words_without_a_name, at_their_entries,
-	one_that_frees_cannot_be_hooked, one_that_frees_what_lies_before,
-	one_that_keeps_blocks_of_its_own, coroutines_wait_within_a_hook, recovered, wrong,
-	of_a_command)
+HT_SUITE("integration/given", hooks_given_functions_by_slots,
+	hooks_given_functions_by_unnamed_words, at_their_entries, unhookable_free_hooks_nothing,
+	free_that_passes_another_block_hooks_nothing, allocator_that_keeps_blocks,
+	coroutines_wait_within_a_hook, recovered, wrong, hooks_given_functions_of_a_command)

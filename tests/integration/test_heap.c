@@ -183,7 +183,7 @@ START_TEST(at_work_it_is_as_far_off_as_it_says)
 END_TEST
 
 /* The arena is another one at each look. */
-START_TEST(what_is_scribbled_over_is_unknown)
+START_TEST(overwritten_heap_is_unknown)
 {
 	struct victim victim;
 	struct tap tap;
@@ -585,7 +585,7 @@ END_TEST
 
 HT_SUITE("integration/heap", at_rest_it_is_exact, at_rest_without_caches,
 	the_end_is_the_start_and_the_trace, at_work_it_is_as_far_off_as_it_says,
-	what_is_scribbled_over_is_unknown, jemalloc_preloaded, jemalloc_linked_in,
+	overwritten_heap_is_unknown, jemalloc_preloaded, jemalloc_linked_in,
 	jemalloc_preloaded_the_end, jemalloc_linked_in_the_end, jemalloc_at_work,
 	jemalloc_scribbled_over, mimalloc_for_some_blocks_alone, mimalloc_preloaded,
 	mimalloc_preloaded_the_end, mimalloc_at_work, mimalloc_scribbled_over, tcmalloc_preloaded,

@@ -115,7 +115,7 @@ START_TEST(control_words)
 }
 END_TEST
 
-START_TEST(an_exec_that_nobody_follows)
+START_TEST(forged_exec_request_is_ignored)
 {
 	attack("exec", true, 0);
 }
@@ -332,7 +332,7 @@ START_TEST(something_else_in_the_stubs_place)
 }
 END_TEST
 
-HT_SUITE("integration/hostile", control_words, an_exec_that_nobody_follows, stack_nodes, slots,
+HT_SUITE("integration/hostile", control_words, forged_exec_request_is_ignored, stack_nodes, slots,
 	journal, everything, holes, rubbish_on_the_socket, children_attack, cutting_the_memory_off,
 	closed_and_reused, shut_down, parts_are_unmapped, everything_is_protected,
 	protected_and_called, something_else_in_the_agents_place, stub_place_not_executable,

@@ -100,19 +100,19 @@ static void fail_sweeps(long number, int error)
 	fail_sweep(&threaded, number, error);
 }
 
-START_TEST(no_process_any_more)
+START_TEST(fails_cleanly_without_processes)
 {
 	fail_sweeps(SYS_clone, EAGAIN);
 }
 END_TEST
 
-START_TEST(no_descriptor_any_more)
+START_TEST(fails_cleanly_without_descriptors)
 {
 	fail_sweeps(SYS_openat, EMFILE);
 }
 END_TEST
 
-START_TEST(no_memory_any_more)
+START_TEST(fails_cleanly_without_memory)
 {
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: lasting: a sanitizer ends where it gets no memory\n");
@@ -122,13 +122,13 @@ START_TEST(no_memory_any_more)
 }
 END_TEST
 
-START_TEST(no_look_any_more)
+START_TEST(fails_cleanly_without_reads)
 {
 	fail_sweeps(SYS_pread64, EPERM);
 }
 END_TEST
 
-START_TEST(no_tracing_any_more)
+START_TEST(fails_cleanly_without_ptrace)
 {
 	fail_sweeps(SYS_ptrace, EPERM);
 }
@@ -377,5 +377,6 @@ START_TEST(undumpable_during_a_capture)
 END_TEST
 
 HT_SUITE("integration/lasting", group_is_full, group_is_full_at_detach, limit_is_used_up,
-	limit_is_used_up_at_detach, no_process_any_more, no_descriptor_any_more, no_memory_any_more,
-	no_look_any_more, no_tracing_any_more, undumpable_during_a_capture)
+	limit_is_used_up_at_detach, fails_cleanly_without_processes,
+	fails_cleanly_without_descriptors, fails_cleanly_without_memory,
+	fails_cleanly_without_reads, fails_cleanly_without_ptrace, undumpable_during_a_capture)

@@ -217,26 +217,26 @@ static void check_fates(enum fate fate)
 	check_fate(fate, "-Wl,--build-id=none");
 }
 
-START_TEST(of_a_library_that_is_there)
+START_TEST(names_of_an_existing_library)
 {
 	check_fates(KEPT);
 }
 END_TEST
 
-START_TEST(of_a_library_that_was_deleted)
+START_TEST(names_of_a_deleted_library)
 {
 	check_fates(DELETED);
 }
 END_TEST
 
-START_TEST(of_a_library_that_was_replaced)
+START_TEST(names_of_a_replaced_library)
 {
 	check_fates(REPLACED);
 	check_fates(COPIED);
 }
 END_TEST
 
-START_TEST(of_a_library_in_memory)
+START_TEST(names_of_a_library_in_memory)
 {
 	check_fates(IN_MEMORY);
 }
@@ -264,7 +264,7 @@ static bool is_root(void)
 	return false;
 }
 
-START_TEST(in_a_root_of_the_targets_own)
+START_TEST(names_in_the_targets_own_root)
 {
 	if (!is_root())
 		return;
@@ -283,7 +283,7 @@ START_TEST(in_a_root_of_the_targets_own)
 }
 END_TEST
 
-START_TEST(of_code_that_was_made_in_a_pid_namespace)
+START_TEST(names_of_jit_code_in_a_pid_namespace)
 {
 	static const char *const made[] = {"made_leaf", "made_by_the_program", "serve"};
 	if (!is_root())
@@ -301,6 +301,6 @@ START_TEST(of_code_that_was_made_in_a_pid_namespace)
 }
 END_TEST
 
-HT_SUITE("integration/names", of_a_library_that_is_there, of_a_library_that_was_deleted,
-	of_a_library_that_was_replaced, of_a_library_in_memory, in_a_root_of_the_targets_own,
-	of_code_that_was_made_in_a_pid_namespace)
+HT_SUITE("integration/names", names_of_an_existing_library, names_of_a_deleted_library,
+	names_of_a_replaced_library, names_of_a_library_in_memory, names_in_the_targets_own_root,
+	names_of_jit_code_in_a_pid_namespace)

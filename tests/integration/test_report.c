@@ -262,7 +262,7 @@ START_TEST(heaptrack_reads_the_export)
 }
 END_TEST
 
-START_TEST(what_is_no_trace)
+START_TEST(refuses_other_files)
 {
 	char *path = tmpdir_path("nonsense.htap"), *err;
 	FILE *file = fopen(path, "we");
@@ -283,4 +283,4 @@ END_TEST
 HT_SUITE("integration/report", tables_sum_up_to_the_totals, a_page_has_eighty_columns,
 	stacks_sum_up_to_the_totals, a_limit_limits, text_says_where_and_how_much,
 	growth_of_rss_that_the_trace_does_not_explain, collapsed_stacks_sum_up,
-	heaptrack_reads_the_export, what_is_no_trace)
+	heaptrack_reads_the_export, refuses_other_files)

@@ -157,7 +157,7 @@ static void check_kind(size_t index)
 	victim_stop(&subject.victim);
 }
 
-START_TEST(each_kind_is_told)
+START_TEST(reports_each_kind_of_growth)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(kinds); i++)
 		check_kind(i);
@@ -165,7 +165,7 @@ START_TEST(each_kind_is_told)
 END_TEST
 
 /* Equal to mallinfo2, which takes cached blocks for used ones; half of the pages are given back. */
-START_TEST(free_chunks_are_told_to_the_byte)
+START_TEST(reports_free_chunks_to_the_byte)
 {
 	for (int trims = 0; trims < 2; trims++) {
 		struct subject subject;
@@ -243,5 +243,5 @@ START_TEST(an_end_and_an_exec_give_no_figure)
 }
 END_TEST
 
-HT_SUITE("integration/rss", each_kind_is_told, free_chunks_are_told_to_the_byte,
+HT_SUITE("integration/rss", reports_each_kind_of_growth, reports_free_chunks_to_the_byte,
 	a_heap_that_was_never_used_is_zero, an_end_and_an_exec_give_no_figure)

@@ -484,7 +484,7 @@ static void check_no_trace(const char *const command[], int status, const char *
 }
 
 /* Its status is kept where it is a failure. */
-START_TEST(it_ends_before_its_start)
+START_TEST(command_that_ends_before_its_start)
 {
 	static const char *const linker = "/lib64/ld-linux-x86-64.so.2";
 	check_no_trace((const char *[]){linker, "/no/such/program", NULL}, 127, "status 127");
@@ -494,7 +494,7 @@ START_TEST(it_ends_before_its_start)
 END_TEST
 
 /* The command is no program that can be recorded, but what it is started by is. */
-START_TEST(what_it_becomes_has_no_trace)
+START_TEST(program_after_exec_has_no_trace)
 {
 	struct result result = run((const char *[]){
 		"env", run_built("tests/targets/linked-static"), "-l", "-t", "1", NULL});
@@ -571,13 +571,13 @@ static void compare_state(void (*prepare)(void *context))
 	run_deinit(&under);
 }
 
-START_TEST(what_it_is_given)
+START_TEST(command_inherits_the_same_state)
 {
 	compare_state(NULL);
 }
 END_TEST
 
-START_TEST(what_it_is_given_by_a_strange_parent)
+START_TEST(command_inherits_an_unusual_parents_state)
 {
 	compare_state(make_strange);
 }
@@ -588,5 +588,6 @@ HT_SUITE("integration/run", from_the_first_allocation_to_the_last,
 	with_text_relocations, linked_in_and_called_straight, real_programs, exit_status,
 	no_core_of_heaptap, cannot_be_run, refused_before_anything_ran, output_that_is_there,
 	without_root, rights_of_its_own, scripts, scripts_of_scripts, a_script_without_interpreter,
-	a_script_with_windows_line_ends, it_ends_before_its_start, what_it_becomes_has_no_trace,
-	what_it_is_given, what_it_is_given_by_a_strange_parent)
+	a_script_with_windows_line_ends, command_that_ends_before_its_start,
+	program_after_exec_has_no_trace, command_inherits_the_same_state,
+	command_inherits_an_unusual_parents_state)

@@ -110,7 +110,7 @@ static void check_becomes_early(const char *way)
 	unlink(trace_path(2));
 }
 
-START_TEST(by_any_function)
+START_TEST(exec_by_any_function)
 {
 	static const char *const ways[] = {"execve", "execv", "execvp", "execvpe", "execl",
 		"execlp", "execle", "fexecve", "execveat", "syscall"};
@@ -119,13 +119,13 @@ START_TEST(by_any_function)
 }
 END_TEST
 
-START_TEST(in_another_thread)
+START_TEST(exec_in_another_thread)
 {
 	check_becomes_early("thread");
 }
 END_TEST
 
-START_TEST(in_a_handler)
+START_TEST(exec_in_a_signal_handler)
 {
 	check_becomes_early("handler");
 }
@@ -172,7 +172,7 @@ END_TEST
 
 /* --- the program notices nothing --- */
 
-START_TEST(what_it_is_given)
+START_TEST(program_inherits_the_same_state)
 {
 	char *early = realpath(run_built("tests/targets/early"), NULL), *direct;
 	ck_assert_int_eq(
@@ -244,7 +244,7 @@ END_TEST
 
 /* --- what is not recorded runs --- */
 
-START_TEST(what_cannot_be_recorded_runs)
+START_TEST(unrecordable_programs_run)
 {
 	struct words all = words_of((const char *[]){
 		"--", "env", run_built("tests/targets/linked-static"), "-t", "1", NULL});
@@ -265,7 +265,7 @@ START_TEST(what_cannot_be_recorded_runs)
 END_TEST
 
 /* Sooner than anybody looks again, often; its own words are those of one that is used wrongly. */
-START_TEST(what_ends_at_once_is_named)
+START_TEST(names_programs_that_end_at_once)
 {
 	for (unsigned i = 0; i < SHORT_RUNS; i++) {
 		struct result result = run((const char *[]){
@@ -319,7 +319,7 @@ START_TEST(rights_of_its_own)
 }
 END_TEST
 
-START_TEST(a_filter_of_its_own_kills_nobody)
+START_TEST(own_filter_does_not_kill_the_program)
 {
 	struct result result = run((const char *[]){
 		"--", run_built("tests/targets/become"), "filter", "/bin/true", NULL});
@@ -328,7 +328,7 @@ START_TEST(a_filter_of_its_own_kills_nobody)
 }
 END_TEST
 
-START_TEST(late_where_it_was_not_seen)
+START_TEST(records_late_after_an_unseen_exec)
 {
 	struct result result = run((const char *[]){
 		"--", run_built("tests/targets/become"), "inline", "/bin/sleep", "1.5", NULL});
@@ -341,7 +341,7 @@ END_TEST
 
 /* --- bounds --- */
 
-START_TEST(again_and_again)
+START_TEST(repeated_execs)
 {
 	struct result result = run((const char *[]){"--", run_built("tests/targets/become"),
 		"again-40", run_built("tests/targets/early"), "x", NULL});
@@ -354,7 +354,7 @@ START_TEST(again_and_again)
 }
 END_TEST
 
-START_TEST(in_vain)
+START_TEST(failing_execs)
 {
 	struct result result = run((const char *[]){"--", run_built("tests/targets/become"), "vain",
 		run_built("tests/targets/early"), NULL});
@@ -364,14 +364,15 @@ START_TEST(in_vain)
 }
 END_TEST
 
-START_TEST(in_vain_beside_signals)
+START_TEST(failing_execs_beside_signals)
 {
 	check_becomes_early("trapped");
 }
 END_TEST
 
-HT_SUITE("integration/run_exec", by_any_function, in_another_thread, in_a_handler,
-	beside_a_child_in_vfork, through_wrappers, exact_to_the_last_event, what_it_is_given,
-	ends_as_it_ends, time_is_for_all, what_cannot_be_recorded_runs, what_ends_at_once_is_named,
-	rights_of_its_own, a_filter_of_its_own_kills_nobody, late_where_it_was_not_seen,
-	again_and_again, in_vain, in_vain_beside_signals)
+HT_SUITE("integration/run_exec", exec_by_any_function, exec_in_another_thread,
+	exec_in_a_signal_handler, beside_a_child_in_vfork, through_wrappers,
+	exact_to_the_last_event, program_inherits_the_same_state, ends_as_it_ends, time_is_for_all,
+	unrecordable_programs_run, names_programs_that_end_at_once, rights_of_its_own,
+	own_filter_does_not_kill_the_program, records_late_after_an_unseen_exec, repeated_execs,
+	failing_execs, failing_execs_beside_signals)

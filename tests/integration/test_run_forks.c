@@ -102,7 +102,7 @@ static void check_way(const char *way, bool early)
 	free(err);
 }
 
-START_TEST(by_any_function)
+START_TEST(child_by_any_function)
 {
 	static const char *const ways[] = {
 		"fork", "vfork", "posix_spawn", "posix_spawnp", "system", "popen", "forkpty"};
@@ -112,7 +112,7 @@ START_TEST(by_any_function)
 END_TEST
 
 /* heaptap finds such a child only by looking; there is no bound on how late. */
-START_TEST(by_a_system_call)
+START_TEST(child_by_a_system_call)
 {
 	check_way("clone", false);
 }
@@ -294,7 +294,7 @@ START_TEST(heaptap_is_killed_while_a_child_is_recorded)
 END_TEST
 
 /* Not for a child, nor for a child of that one. */
-START_TEST(nobody_is_waited_for)
+START_TEST(does_not_wait_for_children)
 {
 	struct words all =
 		words_of((const char *[]){"sh", "-c", "(sleep 600; :) & sleep 1; echo $!", NULL});
@@ -392,7 +392,7 @@ static void check_killed(uint64_t *random, unsigned what)
 	command_deinit(&command);
 }
 
-START_TEST(whoever_is_killed)
+START_TEST(survives_the_kill_of_any_process)
 {
 	uint64_t random = 1;
 	for (unsigned i = 0; i < KILLS; i++)
@@ -400,7 +400,8 @@ START_TEST(whoever_is_killed)
 }
 END_TEST
 
-HT_SUITE("integration/run_forks", by_any_function, by_a_system_call, signals_that_are_ignored,
-	through_wrappers, exact_from_its_tap_on, the_command_ends_first,
-	heaptap_is_killed_while_a_child_is_recorded, nobody_is_waited_for,
-	their_ends_are_seen_at_once, over_the_bound_they_run_unrecorded, whoever_is_killed)
+HT_SUITE("integration/run_forks", child_by_any_function, child_by_a_system_call,
+	signals_that_are_ignored, through_wrappers, exact_from_its_tap_on, the_command_ends_first,
+	heaptap_is_killed_while_a_child_is_recorded, does_not_wait_for_children,
+	their_ends_are_seen_at_once, over_the_bound_they_run_unrecorded,
+	survives_the_kill_of_any_process)

@@ -125,7 +125,7 @@ START_TEST(programs_run_side_by_side)
 END_TEST
 
 /* It begins when all others have ended, though it is named first. */
-START_TEST(one_that_must_be_alone_is_alone)
+START_TEST(alone_programs_run_alone)
 {
 	char alone[4400], slow[4400], *here = tmpdir_path(""), *order = tmpdir_path("order.txt");
 	snprintf(slow, sizeof(slow), "sleep 0.5; touch %sended; %s", here, good);
@@ -140,7 +140,7 @@ START_TEST(one_that_must_be_alone_is_alone)
 }
 END_TEST
 
-START_TEST(one_that_takes_long_starts_first)
+START_TEST(long_programs_start_first)
 {
 	char *out, *order = tmpdir_path("order.txt");
 	files_write(order, "first early for once\n");
@@ -335,7 +335,7 @@ static void hold(const void *path)
 	child_wait();
 }
 
-START_TEST(what_is_left_is_removed)
+START_TEST(removes_leftover_files)
 {
 	char *parent = tmpdir_path("");
 	char *left = left_directory("heaptap-test.left", 2);
@@ -364,7 +364,7 @@ START_TEST(what_is_left_is_removed)
 END_TEST
 
 /* As long as any of its processes may use it. */
-START_TEST(what_is_used_is_kept)
+START_TEST(keeps_files_in_use)
 {
 	char *path = tmpdir_path("");
 	const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
@@ -469,7 +469,7 @@ static const struct swept {
 };
 
 /* In a tree of its own, where tests only say how they were run. */
-START_TEST(a_sweep_runs_what_it_is_told)
+START_TEST(a_sweep_runs_the_given_sweeps)
 {
 	static const char *const directories[] = {"scripts", "bin", "out", "out/release",
 		"out/release/tests", "out/release/tests/integration"};
@@ -516,8 +516,8 @@ END_TEST
 
 HT_SUITE("integration/run_tests", counts_are_summed, crashes_side_by_side_are_counted,
 	a_crash_is_a_failure, a_hang_is_a_failure, skips_are_shown, programs_run_side_by_side,
-	one_that_must_be_alone_is_alone, one_that_takes_long_starts_first, outputs_are_not_mixed,
+	alone_programs_run_alone, long_programs_start_first, outputs_are_not_mixed,
 	a_test_inherits_no_ignored_signal, a_sanitizers_report_is_a_failure,
 	units_alone_are_searched_for_leaks, side_by_side_they_meet, side_by_side_each_counts,
-	what_is_left_is_removed, what_is_used_is_kept, a_soak_counts_dropped_events,
-	a_sweep_runs_what_it_is_told)
+	removes_leftover_files, keeps_files_in_use, a_soak_counts_dropped_events,
+	a_sweep_runs_the_given_sweeps)

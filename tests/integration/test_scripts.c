@@ -292,7 +292,7 @@ static void check_recycled(const char *node)
 	ck_assert_uint_gt(named, 0);
 }
 
-START_TEST(what_takes_a_functions_place_has_not_its_name)
+START_TEST(code_in_a_functions_place_has_another_name)
 {
 	check_recycled("/usr/bin/node");
 }
@@ -408,7 +408,7 @@ END_TEST
 
 /* --- what is no V8 that we know --- */
 
-START_TEST(an_unknown_v8_is_said_and_left_alone)
+START_TEST(reports_an_unknown_v8_and_leaves_it_alone)
 {
 	char *program = compile((const char *[]){"gcc", "-rdynamic", NULL},
 		"#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
@@ -441,5 +441,5 @@ END_TEST
 HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
 	interpreted_functions_have_names, interpreted_functions_by_the_plain_walk,
 	bytecode_that_is_flushed_and_moved, functions_that_become_baseline_code,
-	what_takes_a_functions_place_has_not_its_name, node_22, node_24,
-	an_unknown_v8_is_said_and_left_alone)
+	code_in_a_functions_place_has_another_name, node_22, node_24,
+	reports_an_unknown_v8_and_leaves_it_alone)

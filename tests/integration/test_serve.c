@@ -494,7 +494,7 @@ START_TEST(slow_clients_make_room)
 }
 END_TEST
 
-START_TEST(hostile_bytes_disturb_nobody)
+START_TEST(hostile_bytes_do_not_disturb_others)
 {
 	static const char *const bytes[] = {"\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
 		"\x16\x03\x01\x02", "GET /%00%ff%2e%2e/ HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -527,7 +527,7 @@ START_TEST(hostile_bytes_disturb_nobody)
 }
 END_TEST
 
-START_TEST(too_many_requests_are_told_so)
+START_TEST(refuses_too_many_requests)
 {
 	struct http http;
 	int fd[200];
@@ -559,4 +559,4 @@ HT_SUITE("integration/serve", answers_are_those_of_the_commands, a_folder_of_win
 	every_resource_has_a_schema_and_is_sent_once, an_answer_does_not_read_the_trace_again,
 	another_question_has_another_etag, wrong_requests_are_explained, only_the_token_is_answered,
 	every_answer_has_its_headers, root_is_given_up, ten_thousand_connections,
-	slow_clients_make_room, hostile_bytes_disturb_nobody, too_many_requests_are_told_so)
+	slow_clients_make_room, hostile_bytes_do_not_disturb_others, refuses_too_many_requests)

@@ -185,7 +185,7 @@ START_TEST(killed_lossless_with_its_guardian)
 }
 END_TEST
 
-START_TEST(nobody_reads_the_pipe)
+START_TEST(pipe_without_a_reader)
 {
 	struct victim victim;
 	char pid[16];
@@ -248,4 +248,4 @@ START_TEST(full_disk)
 END_TEST
 
 HT_SUITE("integration/slow", stopped, stopped_lossless, killed_lossless,
-	killed_lossless_with_its_guardian, nobody_reads_the_pipe, full_disk)
+	killed_lossless_with_its_guardian, pipe_without_a_reader, full_disk)

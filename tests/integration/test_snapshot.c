@@ -387,7 +387,7 @@ START_TEST(each_change_is_seen)
 END_TEST
 
 /* Beside its other memory, where the kernel puts it. */
-START_TEST(what_a_still_program_maps_is_seen)
+START_TEST(sees_mappings_of_a_still_program)
 {
 	static const struct snapchange still = {nothing, NULL, NULL, false},
 				       seen = {map_beside, "mapping", NULL, false},
@@ -399,7 +399,7 @@ START_TEST(what_a_still_program_maps_is_seen)
 END_TEST
 
 /* Also where a program may load libraries, or open files. */
-START_TEST(what_is_ours_is_always_seen)
+START_TEST(always_sees_heaptaps_own)
 {
 	static const struct snapchange mapped = {map_our_file, "mapping", NULL, false},
 				       held = {open_our_file, "descriptor", NULL, false},
@@ -416,5 +416,5 @@ START_TEST(what_is_ours_is_always_seen)
 }
 END_TEST
 
-HT_SUITE("integration/snapshot", each_change_is_seen, what_a_still_program_maps_is_seen,
-	what_is_ours_is_always_seen)
+HT_SUITE("integration/snapshot", each_change_is_seen, sees_mappings_of_a_still_program,
+	always_sees_heaptaps_own)

@@ -181,7 +181,7 @@ START_TEST(each_change_is_seen)
 END_TEST
 
 /* What not every machine can change: a file of ours stands in the kernel's place. */
-START_TEST(each_change_that_is_told_is_seen)
+START_TEST(sees_each_listed_change)
 {
 	static const struct told {
 		const char *path, *was, *is, *seen, *field;
@@ -207,7 +207,7 @@ START_TEST(each_change_that_is_told_is_seen)
 		files_write(file, told[i].is);
 		struct procsnap *after = procsnap_take(child.pid, 0);
 		char *difference = procsnap_diff(before, after);
-		ck_assert_msg(snapchange_is_told(difference, told[i].seen, told[i].field),
+		ck_assert_msg(snapchange_is_shown(difference, told[i].seen, told[i].field),
 			"%s: \"%s\"", path, difference);
 		free(difference);
 		procsnap_destroy(before);
@@ -219,7 +219,7 @@ START_TEST(each_change_that_is_told_is_seen)
 END_TEST
 
 /* Filters of system calls, and nothing else. */
-START_TEST(a_filter_is_let_pass_where_that_is_said)
+START_TEST(allows_a_declared_filter)
 {
 	static const struct snapchange filter = {change_privileges, NULL, NULL, false};
 	snapchange_check(&filter, NULL, 0, PROCSNAP_FILTERED);
@@ -263,7 +263,7 @@ static int status_after(void (*use)(pid_t), pid_t pid)
 	return status;
 }
 
-START_TEST(one_that_is_compared_with_nothing_fails_the_test)
+START_TEST(uncompared_snapshot_fails_the_test)
 {
 	struct child child = child_fork(child_idle, NULL);
 	ck_assert_int_ne(status_after(forget, child.pid), 0);
@@ -274,5 +274,5 @@ START_TEST(one_that_is_compared_with_nothing_fails_the_test)
 }
 END_TEST
 
-HT_SUITE("integration/snapshot_process", each_change_is_seen, each_change_that_is_told_is_seen,
-	a_filter_is_let_pass_where_that_is_said, one_that_is_compared_with_nothing_fails_the_test)
+HT_SUITE("integration/snapshot_process", each_change_is_seen, sees_each_listed_change,
+	allows_a_declared_filter, uncompared_snapshot_fails_the_test)

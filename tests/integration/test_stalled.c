@@ -332,7 +332,7 @@ START_TEST(the_reader_stops_reading)
 }
 END_TEST
 
-START_TEST(nobody_will_read_the_fifo)
+START_TEST(fifo_without_a_reader)
 {
 	struct victim victim;
 	struct tap tap;
@@ -432,6 +432,6 @@ END_TEST
 HT_SUITE_WAITING("integration/stalled",
 	HT_WAITING(writes_stall_until_the_duration_is_over, writes_stall_until_a_signal,
 		the_output_cannot_be_opened, the_reader_stops_reading),
-	the_server_waits_in_a_hook, syncing_stalls, nobody_will_read_the_fifo,
+	the_server_waits_in_a_hook, syncing_stalls, fifo_without_a_reader,
 	the_target_only_waits_for_heaptap, the_target_reads_the_trace,
 	the_target_logs_what_heaptap_says, the_writing_process_is_killed)

@@ -85,13 +85,13 @@ START_TEST(main_killed_static)
 }
 END_TEST
 
-START_TEST(all_killed_static)
+START_TEST(heaptap_killed_beside_static_target)
 {
 	kill_sweep(&unlinked, SWEEP_KILL_ALL, SWEEP_ANY);
 }
 END_TEST
 
-START_TEST(all_killed_entries)
+START_TEST(heaptap_killed_with_entry_hooks)
 {
 	kill_sweep(&entries, SWEEP_KILL_ALL, SWEEP_ANY);
 }
@@ -191,25 +191,25 @@ START_TEST(worker_killed_storm)
 }
 END_TEST
 
-START_TEST(all_killed_computing)
+START_TEST(heaptap_killed_beside_computing_target)
 {
 	kill_sweep(&computing, SWEEP_KILL_ALL, SWEEP_ANY);
 }
 END_TEST
 
-START_TEST(all_killed_threaded)
+START_TEST(heaptap_killed_beside_threaded_target)
 {
 	kill_sweep(&threaded, SWEEP_KILL_ALL, SWEEP_ANY);
 }
 END_TEST
 
-START_TEST(all_killed_blocked)
+START_TEST(heaptap_killed_beside_blocked_target)
 {
 	kill_sweep(&blocked_restarting, SWEEP_KILL_ALL, SWEEP_ANY);
 }
 END_TEST
 
-START_TEST(all_killed_storm)
+START_TEST(heaptap_killed_in_a_signal_storm)
 {
 	kill_sweep(&storm, SWEEP_KILL_ALL, SWEEP_ANY);
 }
@@ -237,7 +237,7 @@ START_TEST(worker_killed_as_the_mask_is_set)
 }
 END_TEST
 
-START_TEST(all_killed_as_the_mask_is_set)
+START_TEST(heaptap_killed_as_it_sets_the_mask)
 {
 	kill_as_the_mask_is_set(&threaded, SWEEP_KILL_ALL);
 }
@@ -277,12 +277,13 @@ START_TEST(guardian_killed)
 END_TEST
 
 HT_SUITE("integration/sweep", main_killed_entries, main_killed_beside_worker_entries,
-	all_killed_entries, main_killed_static, all_killed_static, main_killed_computing,
-	main_killed_threaded, main_killed_blocked, main_killed_storm,
+	heaptap_killed_with_entry_hooks, main_killed_static, heaptap_killed_beside_static_target,
+	main_killed_computing, main_killed_threaded, main_killed_blocked, main_killed_storm,
 	main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
 	main_killed_beside_worker_blocked, main_killed_beside_worker_storm,
 	main_killed_beside_a_slow_worker, worker_killed_as_the_mask_is_set,
-	all_killed_as_the_mask_is_set, worker_killed_computing, worker_killed_threaded,
-	worker_killed_blocked, worker_killed_storm, all_killed_computing, all_killed_threaded,
-	all_killed_blocked, all_killed_storm, guardian_killed, worker_killed_without_root,
+	heaptap_killed_as_it_sets_the_mask, worker_killed_computing, worker_killed_threaded,
+	worker_killed_blocked, worker_killed_storm, heaptap_killed_beside_computing_target,
+	heaptap_killed_beside_threaded_target, heaptap_killed_beside_blocked_target,
+	heaptap_killed_in_a_signal_storm, guardian_killed, worker_killed_without_root,
 	main_killed_beside_worker_without_root)

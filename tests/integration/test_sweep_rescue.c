@@ -120,7 +120,7 @@ static void each_write(enum sweep_action action, int error, bool orphans, once_f
 		POINTS_ALL, once);
 }
 
-START_TEST(all_killed_as_the_guardian_writes)
+START_TEST(rest_killed_as_the_guardian_writes)
 {
 	each_write(SWEEP_KILL_ALL, 0, true, rest_killed_at);
 }
@@ -138,7 +138,7 @@ START_TEST(its_worker_and_all_killed)
 }
 END_TEST
 
-START_TEST(all_killed_as_it_detaches_storm)
+START_TEST(rest_killed_as_it_detaches_in_a_storm)
 {
 	rest_killed(&storm, SWEEP_ANY);
 }
@@ -348,8 +348,8 @@ START_TEST(cleanup_fails)
 }
 END_TEST
 
-HT_SUITE("integration/sweep_rescue", all_killed_as_the_guardian_writes, recover_killed_as_it_writes,
-	recover_cannot_write, guardian_killed_as_it_detaches, its_worker_and_all_killed,
-	all_killed_as_it_detaches_storm, recover_killed_threaded, recover_killed_computing,
-	recover_fails_threaded, recover_fails_computing, cleanup_killed,
+HT_SUITE("integration/sweep_rescue", rest_killed_as_the_guardian_writes,
+	recover_killed_as_it_writes, recover_cannot_write, guardian_killed_as_it_detaches,
+	its_worker_and_all_killed, rest_killed_as_it_detaches_in_a_storm, recover_killed_threaded,
+	recover_killed_computing, recover_fails_threaded, recover_fails_computing, cleanup_killed,
 	cleanup_killed_as_it_writes, cleanup_fails)

@@ -9,10 +9,10 @@
 
 #include "format/base.h"
 
-/* Has the ledger count calls of `function`, which is the same as `into`, or nothing but a call of
- * it, as calls of that. */
+/* Adds the ledger's counts of `function` to those of `into`: it is an alias, or only calls `into`.
+ */
 void books_fold(json_t *ledger, const char *function, const char *into);
 /* Fails the test unless trace and report of `path` equal the ledger's answer to "go", to the last
- * call and byte. `by_thread`: for each of its threads, too. `cut`: some stacks are: handlers run in
- * the middle of a hook, from where no table leads down, or the C library has no tables. */
+ * call and byte. `by_thread`: also compares each thread. `cut`: allows cut stacks, which occur when
+ * handlers run inside a hook, where no table leads further, or the C library has no tables. */
 void books_check(const char *path, const json_t *ledger, bool by_thread, bool cut);

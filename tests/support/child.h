@@ -9,8 +9,8 @@
 
 struct child {
 	pid_t pid;
-	int ready_fd; /* at its end when the child exec'd or exited */
-	long value;   /* that child_ready gave */
+	int ready_fd; /* at end of file once the child has execed or exited */
+	long value;   /* the argument of child_ready */
 };
 
 /* Forks; the child runs `body`, which calls child_ready() and then may wait in child_wait(). */
@@ -20,10 +20,10 @@ void child_ready(long value);
 /* In the child: sleeps until it is killed. */
 _Noreturn void child_wait(void);
 
-/* Bodies for child_fork. It is ready, and sleeps. */
+/* A body for child_fork: calls child_ready(0), then sleeps. */
 void child_idle(const void *unused);
-/* The same, and another process sleeps in its memory (CLONE_VM): its number is the `value`. It ends
- * with the child. */
+/* Like child_idle, with a second process in the same memory (CLONE_VM), which sleeps and ends with
+ * the child. `value` is the second process's PID. */
 void child_idle_shared(const void *unused);
 
 /* fork(2) with the number `pid` for the child, which must be free (CAP_CHECKPOINT_RESTORE or
@@ -36,13 +36,12 @@ struct child child_exec(const char *const argv[], const char *const env[]);
 /* Waits until /proc/PID/maps of the child contains `text`: a library is loaded. */
 void child_mapped(const struct child *child, const char *text);
 
-/* From now on both run on one core only. */
+/* Restricts both processes to one common core. */
 void child_share_core(pid_t a, pid_t b);
 
-/* The state of a process as the kernel tells it: R, S, T, Z, ... of its main thread. */
+/* The state letter of the process's main thread in /proc/PID/stat: R, S, T, Z, ... */
 char child_state(pid_t pid);
-/* The number of the system call that a thread of whatever process is in; -1: none, or it has ended.
- */
+/* The system call that a thread of any process is in; -1: none, or the thread has ended. */
 long child_call(pid_t tid);
 /* Waits until its main thread sleeps: a program whose work ends in pause() has done it. */
 void child_sleeping(const struct child *child);

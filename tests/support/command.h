@@ -9,7 +9,7 @@
 #include "tests/support/victim.h"
 
 struct command {
-	struct victim victim; /* of an unknown number until it begins */
+	struct victim victim; /* its PID is unknown until the command begins */
 	int in_fd, out_fd;    /* the command's ends of the pipes */
 };
 
@@ -17,9 +17,11 @@ struct command {
 void command_init(struct command *command);
 /* For run_start_prepared and the like: `context` is the command. */
 void command_prepare(void *context);
-/* Everybody who is to have the command's ends has them: its end is seen from now on. */
+/* Closes the test's copies of the command's pipe ends, so that the command's end gives end of file.
+ * Call it once the processes that need those ends have been forked. */
 void command_forked(struct command *command);
-/* Waits until it runs, or cannot any more: false. Fails the test after `limit_ms`. */
+/* Waits until the command runs. False: it ended without running. Fails the test after `limit_ms`.
+ */
 bool command_begins(struct command *command, unsigned limit_ms);
 /* All of these, with heaptap started by `argv` as `run`: returns when the command runs, within
  * `limit_ms`. */
@@ -27,5 +29,5 @@ void command_start(
 	struct command *command, struct run *run, const char *const argv[], unsigned limit_ms);
 /* Has it begun? Never waits. */
 bool command_has_begun(const struct command *command);
-/* Gives up the pipes: it ends, if it still runs. */
+/* Closes the pipes, which ends the command if it still runs. */
 void command_deinit(struct command *command);

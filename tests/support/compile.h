@@ -9,9 +9,10 @@
 /*
  * Compiles C `source` by `command` (compiler and options before the input, NULL-terminated) and
  * `libraries` (options behind it, or NULL) into a file in the test's directory. Returns its path,
- * malloc'd; NULL when this compiler or these options are not to be had here.
+ * malloc'd; NULL if this machine lacks the compiler or these options.
  */
 char *compile(const char *const command[], const char *source, const char *const libraries[]);
 
-/* As compile, without libraries; and says that the check of `what` is skipped where it is NULL. */
+/* Like compile, without libraries. If it returns NULL, it prints that the check of `what` is
+ * skipped. */
 char *compile_or_skip(const char *what, const char *const command[], const char *source);

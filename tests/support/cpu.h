@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All that a thread has in its registers, before and after a piece of code that is promised to
- * change none of it.
+ * The registers of a thread before and after a piece of code that must not change them.
  */
 #pragma once
 
@@ -33,15 +32,15 @@ extern struct cpu cpu_before, cpu_after;
 extern uint64_t cpu_stack[64], cpu_entry_sp;
 extern uint32_t cpu_has_avx;
 
-/* Loads x87 and SSE state from `fx`, and AVX state of its own, fills the red zone, and jumps to
- * `code`, which goes on at cpu_resume: there everything is written to cpu_after. */
+/* Loads x87 and SSE state from `fx`, and fixed AVX state, fills the red zone, and jumps to `code`.
+ * `code` must continue at cpu_resume, which writes all registers to cpu_after. */
 void cpu_enter(const void *code, const void *fx);
 void cpu_resume(void);
 
 /* x87 and SSE state with something in every register. */
 const uint8_t *cpu_odd_fx(void);
-/* General registers with something in each, to go on with at cpu_resume. */
+/* General registers with a distinct value in each, and cpu_resume as the instruction pointer. */
 struct user_regs_struct cpu_odd_regs(void);
-/* Is everything in `after` what `r` and `before` say? */
+/* Fails the test unless `after` equals `r` and `before` in every register. */
 void cpu_check(const struct cpu *before, const struct cpu *after, uint64_t entry_sp,
 	const struct user_regs_struct *r);

@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Where a group of the wanted kind may be made, and a file of it with what that is given first. */
+/* A kind of control group: the directory to make it in, and a file of it with its first contents.
+ */
 struct ctlgroup_kind {
 	const char *root, *file, *text;
 };
@@ -21,8 +22,8 @@ struct ctlgroup {
 /* Makes a control group of the first of `kinds` that this machine allows. False: none; prints that
  * the test is skipped. */
 bool ctlgroup_make(struct ctlgroup *group, const struct ctlgroup_kind kinds[], size_t count);
-/* Writes a file of the group. False: it was not taken. */
+/* Writes a file of the group. False: the kernel refused. */
 bool ctlgroup_set(const struct ctlgroup *group, const char *file, const char *text);
 void ctlgroup_move(const struct ctlgroup *group, pid_t pid);
-/* As soon as all in it have ended. */
+/* Waits until all processes in the group have ended, then removes it. */
 void ctlgroup_remove(const struct ctlgroup *group);

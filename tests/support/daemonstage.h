@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Daemon and target in one process, for tests of attach/daemon: a shared image and a socket with a
- * receiver at one end and agents that keep to the protocol at the other, and the trace that comes
- * of it, put together again. Every function fails the running test when something goes wrong.
+ * receiver at one end and agents that keep to the protocol at the other, and a reader of the
+ * resulting trace. Every function fails the running test on error.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * System calls of this process, and of those it forks, that fail from here on.
+ * Makes system calls of this process and its later children fail.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 void deny_calls(long number, int error);
 /* Only those whose argument `arg` (0 to 5) has these low 32 bits. */
 void deny_calls_with(long number, unsigned arg, uint32_t value, int error);
-/* No descriptor more is to be had, until allow_files() gets back what this returned: a sanitizer
- * looks at its own threads when the process ends. */
+/* Makes every new descriptor fail. Returns the old limit: pass it to allow_files() before the
+ * process ends, because a sanitizer needs descriptors then. */
 rlim_t deny_files(void);
 void allow_files(rlim_t usual);

@@ -8,7 +8,7 @@
 #include "format/abi_event.h"
 #include "format/bytes.h"
 
-/* One slot's stream, as far as it was encoded. Zero-initialised: at a buffer start. */
+/* The stream of one slot so far. Zero-initialised, it is at the start of a buffer. */
 struct eventbuild {
 	struct bytes_out out;
 	uint64_t tsc, addr; /* of the event before */
@@ -17,7 +17,7 @@ struct eventbuild {
 
 void eventbuild_deinit(struct eventbuild *build);
 
-/* A new buffer: deltas count from 0 again. What was encoded stays in `out`. */
+/* Starts a new buffer: deltas count from 0 again. `out` keeps the earlier events. */
 void eventbuild_restart(struct eventbuild *build);
 
 void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lists of what was seen of a process: each fact says about what (its key), and what (its value);
- * and how two such lists differ.
+ * Lists of facts about a process, each with a key and a value, and the difference of two lists.
  */
 #pragma once
 
@@ -24,13 +23,12 @@ void facts_deinit(struct facts *facts);
 /* The value of the first with this key, or NULL. */
 const char *facts_find(const struct facts *facts, const char *key);
 
-/* Says of each difference in one line that begins with `what`. Facts of `before` may be missing
- * from `after` where they `may_go`, and new ones be there where they `may_come`: none of heaptap's.
- */
+/* Writes a line that begins with `what` for each difference. `may_go`: facts may be missing from
+ * `after`. `may_come`: `after` may have new facts, except those of heaptap. */
 void facts_diff(FILE *out, const char *what, const struct facts *before, const struct facts *after,
 	bool may_go, bool may_come);
 
 /* What bears heaptap's name. */
 #define FACTS_OURS "memfd:heaptap-"
-/* Whether a value tells of nothing of heaptap's, nor of a thread that is traced or stopped. */
+/* True if a value names nothing of heaptap and no traced or stopped thread. */
 bool facts_are_clean(const char *value);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports, read by the programs that they are for, and the sums of their figures. Each function
+ * Reads exports with the programs that they are made for, and sums up their figures. Each function
  * fails the running test on error.
  */
 #pragma once

@@ -6,12 +6,12 @@
 #pragma once
 
 void files_write(const char *path, const char *text);
-/* The first line of the file is `text`. */
+/* Fails the test unless the first line of the file is `text`. */
 void files_check(const char *path, const char *text);
 
-/* An empty directory of this test; once. malloc'd. */
+/* Makes an empty directory for this test; call it once. malloc'd. */
 char *files_directory(void);
-/* How many files lie in it, but for hidden ones. */
+/* The number of files in the directory, without hidden ones. */
 unsigned int files_count(const char *directory);
 /* `directory`/`name`, malloc'd. */
 char *files_path(const char *directory, const char *name);

@@ -11,7 +11,7 @@
 
 struct gotword {
 	uint64_t addr;	/* in the process */
-	uint64_t value; /* that it holds */
+	uint64_t value; /* the contents of the word */
 	bool allocator; /* its relocation names a function of the malloc family, or it leads to
 			 * one that is linked in */
 	bool lazy;	/* JUMP_SLOT not bound yet: it points into its own module */
@@ -29,7 +29,6 @@ struct gotwords {
 void gotwords_read(pid_t pid, struct gotwords *ret);
 void gotwords_deinit(struct gotwords *words);
 
-/* How many of the allocator words, bound or not, of modules whose path ends with `module` ("" is
- * all) hold an address within mappings named heaptap; `ret_all` (unless NULL) is how many there
- * are. */
+/* Counts allocator words, bound or not, that hold an address within mappings named heaptap, in
+ * modules whose path ends with `module` ("": all). `ret_all` (unless NULL): all allocator words. */
 size_t gotwords_tapped(pid_t pid, const char *module, size_t *ret_all);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which functions of a program are hooked at their entry: what their first bytes in its memory were
- * and are, by the names of its file. A second opinion, written apart from attach/ on purpose.
+ * Finds which functions of a program have an entry hook: compares their first bytes in memory with
+ * those before. Looks up names in the program's file itself, independently of attach/ on purpose.
  */
 #pragma once
 
@@ -24,8 +24,7 @@ struct hookedcode {
 /* The functions `names` (NULL ends them) of `program`, which `pid` runs; none is hooked yet. */
 void hookedcode_watch(
 	struct hookedcode *ret, pid_t pid, const char *program, const char *const names[]);
-/* How many of them have a jump at one of their first bytes where they had none, and nothing else.
- */
+/* The number of functions whose only change is a new jump at one of their first bytes. */
 size_t hookedcode_count(const struct hookedcode *code);
-/* Waits until all do, and everything else is tapped, too. */
+/* Waits until all functions have that jump and all other hooks are in place. */
 void hookedcode_wait(const struct hookedcode *code, struct tap *tap);

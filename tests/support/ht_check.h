@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What every test program shares: its main in one line, and checks for struct ht_err.
+ * For every test program: a main in one line, and checks for struct ht_err.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 	}
 
 /* HT_SUITE_WAITING("x", HT_WAITING(slow_one, slow_two), third_test): those that mostly wait run
- * side by side, before the others. Chosen by CK_RUN_CASE, or with CK_FORK=no, nothing does. */
+ * side by side, before the others. CK_RUN_CASE and CK_FORK=no turn that off. */
 #define HT_SUITE_WAITING(name, waiting_tests, ...)                                                 \
 	int main(void)                                                                             \
 	{                                                                                          \

@@ -15,10 +15,10 @@ struct http {
 	uint16_t port;
 };
 
-/* Starts `heaptap serve WORDS` and waits for its address; false: this build has no server, which is
- * said to be skipped. */
+/* Starts `heaptap serve WORDS` and waits for its address. False: this build has no server; prints
+ * that the test is skipped. */
 bool http_start(struct http *http, const char *const words[]);
-/* SIGINT; its exit status. */
+/* Sends SIGINT; returns the server's exit status. */
 int http_stop(struct http *http);
 
 /* A connection; -1: refused. */

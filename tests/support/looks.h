@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which snapshots a test holds, so that whoever would take one of the same process knows, and so
- * that none is taken and then forgotten: a test whose process ends with exit(3) fails if there was
- * one that was compared with nothing.
+ * The snapshots that a test holds. tap.h asks whether the test has its own snapshot of a process. A
+ * test whose process ends with exit(3) fails if it took a snapshot and never compared it.
  */
 #pragma once
 
@@ -13,7 +12,7 @@
 /* Registers a snapshot of process `pid`. `snap` is only an identity: it is compared, never read. */
 void looks_add(const void *snap, pid_t pid);
 void looks_remove(const void *snap);
-/* It was compared, or need not be. */
+/* Marks the snapshot as compared, or as needing no comparison. */
 void looks_compared(const void *snap);
-/* Is there one of it? */
+/* Does the test hold a snapshot of process `pid`? */
 bool looks_has(pid_t pid);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a machine may lack: a test that needs it looks for it first.
+ * Features that a machine may lack: tests check for them first.
  */
 #pragma once
 

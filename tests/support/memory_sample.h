@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A sample of a process's memory that knows one figure.
+ * A sample of a process's memory with a single known figure.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One target, to which heaptap attaches again and again while something is done to heaptap at its
- * system calls, and what must hold after each time.
+ * Repeated attaches to one target, each with a fault injected into heaptap at a system call, and
+ * the checks after each.
  */
 #pragma once
 
@@ -29,22 +29,22 @@ struct ordeal {
 };
 
 void ordeal_init(struct ordeal *ordeal, const struct ordeal_target *target);
-/* Nothing is left in the target, and it finds its own results right. */
+/* Checks that nothing is left in the target and that its own results are right. */
 void ordeal_deinit(struct ordeal *ordeal);
 
-/* An attach that nothing happens to, and that must be perfect. Returns how many calls `like` would
- * have counted. */
+/* An attach without a fault, which must succeed in every respect. Returns how many calls `like`
+ * would have counted. */
 uint64_t ordeal_undisturbed(struct ordeal *ordeal, const struct sweep_plan *like);
 
 /* Did heaptap, of which this is the standard error, attach and detach? Its first line is then about
  * how it left the target. */
 bool ordeal_is_capture(const char *err);
-/* How the target differs from what it was before; "" not at all. malloc'd. */
+/* The difference of the target from its snapshot; "": none. malloc'd. */
 char *ordeal_difference(const struct ordeal *ordeal);
-/* The target answers and does not differ; `where` is for the message. */
+/* Checks that the target answers and equals its snapshot; `where` is for the message. */
 void ordeal_check(struct ordeal *ordeal, const char *where);
-/* All of heaptap is dead: whatever is left passes calls through, is not touched by an attach, and
- * `heaptap recover` takes it out. */
+/* After the death of all of heaptap: checks that leftovers pass calls through, that attach refuses
+ * to touch them, and that `heaptap recover` removes them. */
 void ordeal_recover(struct ordeal *ordeal, const char *where);
 /* Checks that the output is empty or a valid trace, then removes it. `whole`: it must be a trace
  * with its end record. False: no file. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a process looks like from outside, and whether two looks differ in anything that heaptap
- * must leave as it was. Reads /proc only: taking a snapshot never stops a thread.
+ * Snapshots of a process from outside, and the difference of two snapshots in everything that
+ * heaptap must leave unchanged. Reads /proc only: taking a snapshot never stops a thread.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 struct procsnap;
 
-/* Parts that a busy program changes by itself, and that are then compared in essence only. */
+/* Parts that a busy program changes by itself; the comparison then ignores such changes. */
 enum procsnap_flag {
 	PROCSNAP_FDS_CHANGE = 1 << 0,	  /* a server: only descriptors of heaptap's count */
 	PROCSNAP_THREADS_CHANGE = 1 << 1, /* only threads that stand in both are compared */
@@ -23,17 +23,16 @@ enum procsnap_flag {
 	PROCSNAP_FILES_MOVE = 1 << 7,	  /* it reads or writes files */
 	PROCSNAP_FILE_CHANGES = 1 << 9,	  /* it maps and unmaps parts of its memfd all the time */
 	PROCSNAP_FILTERED = 1 << 10,	  /* it enters filters of system calls */
-	/* And one that maps and allocates nothing: all mappings are compared. */
+	/* The program maps and allocates nothing: compares all mappings. */
 	PROCSNAP_STILL = 1 << 8,
 	/* What Node.js does. */
 	PROCSNAP_NODE = PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE,
 };
 
-/* A test that takes one and never compares it fails at its end. */
+/* Takes a snapshot. A test that never compares its snapshot fails at its end. */
 struct procsnap *procsnap_take(pid_t pid, unsigned flags);
 void procsnap_destroy(struct procsnap *snap);
-/* The same with one that need not have been compared: its process has ended, or keeps what is
- * known. */
+/* Frees a snapshot that needs no comparison: its process has ended, or keeps a known leftover. */
 void procsnap_drop(struct procsnap *snap);
 
 /*
@@ -49,19 +48,19 @@ void procsnap_drop(struct procsnap *snap);
  */
 char *procsnap_diff(const struct procsnap *before, const struct procsnap *after);
 
-/* What of heaptap is there, one line each, or "" (malloc'd): mappings and descriptors that bear its
- * name, threads that are traced or stopped. Cheap. */
+/* Lists what heaptap has in the process, one line each, or "" (malloc'd): mappings and descriptors
+ * with its name, threads that are traced or stopped. Cheap. */
 char *procsnap_ours(pid_t pid);
-/* Whether there is nothing of it. */
+/* True if procsnap_ours would list nothing. */
 bool procsnap_is_clean(pid_t pid);
 
 /* Takes a second look and fails the test when it differs from `before`. Frees `before`. */
 void procsnap_verify(struct procsnap *before, pid_t pid);
-/* The same where as many lines of the difference are expected as `expected` (NULL-terminated) has
- * texts: each text stands in one of them, in that order. */
+/* Like procsnap_verify, but the difference must have one line for each text of `expected`
+ * (NULL-terminated), and contain the texts in that order. */
 void procsnap_verify_but(struct procsnap *before, pid_t pid, const char *const expected[]);
 /* The texts for the page that a detach leaves where the program has kept an address. */
 #define PROCSNAP_PAGE "/memfd:heaptap-", "text ", "pages "
-/* Looks again and again until nothing differs, such as when a guardian has to take something out.
- * Fails the test after `limit_ms`. `before` stays the caller's. */
+/* Polls until nothing differs, for example while a guardian cleans up. Fails the test after
+ * `limit_ms`. The caller keeps `before`. */
 void procsnap_wait(const struct procsnap *before, pid_t pid, unsigned limit_ms);

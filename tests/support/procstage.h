@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A made-up directory in place of /proc/PID: that of a process which lives, and of which only what
- * a test writes there is known. One for each test.
+ * A fake directory in place of /proc/PID of a live process; it contains only the files that the
+ * test writes. One per test.
  */
 #pragma once
 
 #include "attach/proc/proc.h"
 
-/* From now on `proc`, which is open, is looked at there. */
+/* Makes the open `proc` read from the fake directory. */
 void procstage_init(struct proc *proc);
 /* The file `name`, such as "status" or "task/7/status"; the folder it is in is made. */
 void procstage_file(const char *name, const char *text);

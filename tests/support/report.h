@@ -12,9 +12,9 @@
  * their numbers. Anything but exit 0, or 7 of a trace that is not
  * whole, fails the test. */
 json_t *report_load(const char *trace);
-/* The same of a capture that runs; NULL: its trace holds no record yet. */
+/* Like report_load for a running capture; NULL: its trace holds no record yet. */
 json_t *report_load_begun(const char *trace);
-/* `heaptap COMMAND -p PID --json`, parsed; it must end with `status`, and say nothing else. */
+/* `heaptap COMMAND -p PID --json`, parsed; it must end with `status` and print nothing else. */
 json_t *report_run(const char *command, pid_t pid, int status);
 /* The value `what` in a victim's answer to "count". */
 uint64_t report_count(struct victim *victim, const char *what);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much a test tries of what it could repeat without end: a sample, whose seed comes from the
- * commit, or with HEAPTAP_TEST_ALL=1 (scripts/test --all) everything that the test lists.
+ * How many repetitions a test makes: a sample, whose seed comes from the commit, or all that the
+ * test lists with HEAPTAP_TEST_ALL=1 (scripts/test --all).
  */
 #pragma once
 

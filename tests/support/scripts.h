@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Node.js running scripts that say how far they are. Included once by each test program.
+ * Node.js scripts that report their progress. Included once by each test program.
  */
 #pragma once
 

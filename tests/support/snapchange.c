@@ -48,7 +48,7 @@ static bool field_differs(const char *line, const char *field)
 	return *old != *now;
 }
 
-bool snapchange_is_told(const char *difference, const char *beginning, const char *field)
+bool snapchange_is_shown(const char *difference, const char *beginning, const char *field)
 {
 	for (const char *line = difference; *line; line = strchr(line, '\n') + 1)
 		if (!strncmp(line, beginning, strlen(beginning)) &&
@@ -76,7 +76,7 @@ void snapchange_check(
 	run_until(strchr("ST", child_state(child.pid)), STOP_MS);
 	struct procsnap *after = procsnap_take(child.pid, flags);
 	char *difference = procsnap_diff(before, after);
-	ck_assert_msg(change->seen ? snapchange_is_told(difference, change->seen, change->field)
+	ck_assert_msg(change->seen ? snapchange_is_shown(difference, change->seen, change->field)
 				   : !difference[0],
 		"change %zu: \"%s\"", number, difference);
 	free(difference);

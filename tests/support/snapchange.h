@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One change that a process makes to itself between two looks of tests/support/procsnap, and
- * whether they tell of it.
+ * One change that a process makes to itself between two snapshots (tests/support/procsnap), and
+ * whether their difference shows it.
  */
 #pragma once
 
@@ -14,13 +14,14 @@ struct snapchange {
 	bool root;	   /* only root can make it */
 };
 
-/* In the process that makes a change: "x" is written to it when that is made, by one that ends or
- * stops there, too. Then it is looked at as soon as it sleeps or is stopped. */
+/* In the process that makes a change: gets "x" once the change is made; a change that ends or stops
+ * the process writes it itself. The test then takes the second snapshot once the process sleeps or
+ * is stopped. */
 extern int snapchange_gate;
 
 /* Fails the test unless the difference is as the change says; `number` is for the message. `flags`
  * are procsnap's; `prepare`, or NULL, is called in the process before the first look. */
 void snapchange_check(
 	const struct snapchange *change, bool (*prepare)(void), size_t number, unsigned flags);
-/* Whether a line of the difference begins so, and this field (NULL: any) differs in it. */
-bool snapchange_is_told(const char *difference, const char *beginning, const char *field);
+/* True if a line of the difference has this beginning and differs in this field (NULL: any). */
+bool snapchange_is_shown(const char *difference, const char *beginning, const char *field);

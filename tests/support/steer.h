@@ -9,8 +9,8 @@
 
 #include "format/base.h"
 
-/* heaptap COMMAND -p PID WORD (NULL: none): its status, what it printed, and what it complained of
- * (malloc'd, unless NULL). */
+/* Runs heaptap COMMAND -p PID WORD (NULL: none). Returns its exit status; `out` and `err` (unless
+ * NULL) get its output, malloc'd. */
 int steer(const char *command, pid_t pid, const char *word, char **out, char **err);
 /* The same; anything but 0 fails the test. */
 void steer_do(const char *command, pid_t pid, const char *word);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs heaptap under a tracer that counts the system calls of all its processes in one order, and
- * does one thing when the K-th is about to be made: so that a test can do it at every one of them.
- * The target is not traced; heaptap traces it as ever. With HEAPTAP_SWEEP_CORE=N, and on any core
+ * acts just before the K-th. A test can so act at each call in turn. The tracer does not trace the
+ * target; heaptap does, as usual. With HEAPTAP_SWEEP_CORE=N, and on any core
  * in a sample, heaptap and its tracer run on that core alone, the target on all: a sweep takes a
  * third of the time.
  */
@@ -24,8 +24,8 @@ enum sweep_role {
 
 enum sweep_action {
 	SWEEP_COUNT,	 /* nothing */
-	SWEEP_KILL,	 /* SIGKILL to the process that makes the call, which is not made */
-	SWEEP_KILL_MAIN, /* SIGKILL to main, whoever makes the call */
+	SWEEP_KILL,	 /* SIGKILL to the calling process; the call is not made */
+	SWEEP_KILL_MAIN, /* SIGKILL to main, whichever process makes the call */
 	SWEEP_KILL_ALL,	 /* SIGKILL to every process of heaptap */
 	SWEEP_FAIL,	 /* the call is not made and returns -`value`; exit and brk do not fail.
 			  * What SWEEP_CALL does comes first, if `call` is given */
@@ -45,11 +45,11 @@ struct sweep_plan {
 	bool from_guardian;    /* which is the first after the guardian has its name */
 	bool orphans;	       /* which is the first after main's end */
 	int value;
-	long request;			/* only calls of ptrace for this count; 0: all calls */
-	long number;			/* only calls of this number do; 0: all calls */
-	bool command;			/* what main forks first is no part of heaptap */
-	unsigned dally_ms;		/* so long the process then waits in its call */
-	void (*call)(void *context);	/* runs in the tracer's thread, while that process waits */
+	long request;		     /* only calls of ptrace for this count; 0: all calls */
+	long number;		     /* only calls of this number do; 0: all calls */
+	bool command;		     /* main's first child is a command, not a process of heaptap */
+	unsigned dally_ms;	     /* how long the process then waits in its call */
+	void (*call)(void *context); /* runs in the tracer's thread, while that process waits */
 	void (*prepare)(void *context); /* as run_start_prepared, or NULL */
 	void *context;
 };
@@ -95,9 +95,9 @@ struct sweep_points {
  * HEAPTAP_SWEEP=all is every call, HEAPTAP_SWEEP=K the K-th alone, HEAPTAP_SWEEP=K- every call from
  * the K-th on, HEAPTAP_SWEEP=/N every N-th; up to one and a half times `calls`: on a busy machine
  * heaptap waits in more of them, again and again the same. The first of them is the same in every
- * run, unless HEAPTAP_TEST_SEED=S, HEAPTAP_SWEEP_SEED=S or =random chooses another. Prints what was
- * chosen, for the sweep `name`. Where no point was reached, as the run that was counted made more
- * calls than others, go on with first / 2, first / 4 and so on. */
+ * run, unless HEAPTAP_TEST_SEED=S, HEAPTAP_SWEEP_SEED=S or =random chooses another. Prints the
+ * choice for the sweep `name`. If no point was reached, because the counted run made more calls
+ * than the others, continue with first / 2, first / 4 and so on. */
 struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points);
 
 /* Fails the test unless at least one point was reached, and half of those up to `calls`: as many

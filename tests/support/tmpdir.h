@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A directory of the running test, removed with everything in it when its process ends; when that
- * is killed, by a later one.
+ * A directory of the running test, removed with its contents when the process ends. If the process
+ * is killed, a later test removes the directory.
  */
 #pragma once
 
 /* Path of a file with this name in the directory, which is made at the first call. malloc'd. */
 char *tmpdir_path(const char *name);
 
-/* Removes such directories in `parent` that are ours, an hour old, and of which no process that may
- * use them lives. The first tmpdir_path does so. */
+/* Removes directories of dead tests in `parent`: ours, an hour old, and without a live process that
+ * may use them. The first call of tmpdir_path calls this. */
 void tmpdir_remove_left(const char *parent);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All events of a trace file in memory, without the analyzer: what a test compares a target's own
- * books with.
+ * Reads all events of a trace file without the analyzer, so that a test can compare them with the
+ * target's own counts.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct tracefile_node {
 	uint64_t pc;
 	uint32_t parent; /* id; 0: outermost */
 	uint8_t flags;
-	bool known; /* it stands in the trace */
+	bool known; /* the trace has this node */
 };
 
 struct tracefile {

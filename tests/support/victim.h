@@ -32,15 +32,14 @@ void victim_start_as(struct victim *victim, pid_t pid, const char *const argv[])
 void victim_send(struct victim *victim, const char *command);
 /* The next line it prints, without newline, malloc'd. Fails the test after `limit_ms`. */
 char *victim_line(struct victim *victim, unsigned limit_ms);
-/* Is there something to read, or will there never be? False after `limit_ms`, counted in what the
- * test itself had of them. */
+/* Waits for output or its end. False after `limit_ms` in which the test itself could run. */
 bool victim_await(const struct victim *victim, unsigned limit_ms);
-/* Fails the test: the victim did `what`. Tells what the kernel says of each of its threads, where
- * its pid is known. */
+/* Fails the test with the message that the victim did `what`, and with the state of each thread if
+ * its PID is known. */
 _Noreturn void victim_complain(const struct victim *victim, const char *what, unsigned limit_ms);
 /* Sends one line and returns the answer. */
 char *victim_ask(struct victim *victim, const char *command, unsigned limit_ms);
-/* It answers. */
+/* Fails the test unless the victim answers "ping". */
 void victim_prove_alive(struct victim *victim);
 /* Lets it check itself and end; fails the test unless it exits with 0. */
 void victim_stop(struct victim *victim);
@@ -51,5 +50,5 @@ void victim_kill(struct victim *victim);
 
 /* Writes into its memory, past all protection, as a debugger does. */
 void victim_poke(pid_t pid, uint64_t addr, const void *bytes, size_t count);
-/* Where the first byte, or the last, of its C library's code is mapped. */
+/* The address of the first byte of its C library's code, or with `last` of the last byte. */
 uint64_t victim_libc(pid_t pid, bool last);

@@ -140,7 +140,7 @@ static void check_cut(void)
 	ck_assert_uint_eq(cut_count(), cut + 1);
 }
 
-START_TEST(as_many_frames_as_there_is_room_for_are_exact)
+START_TEST(stacks_up_to_the_limit_are_exact)
 {
 	static const uint32_t kinds[] = {PLAIN_RULES, FP_RULES, ALL_RULES};
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(kinds); i++) {
@@ -407,7 +407,7 @@ START_TEST(garbage_in_the_area)
 }
 END_TEST
 
-HT_SUITE("agent/deep", as_many_frames_as_there_is_room_for_are_exact, overwritten_words,
-	equal_layouts, more_frames_are_cut_and_counted, deep_from_the_first_event_on,
-	an_event_costs_what_is_new, threads_share_the_areas, another_stack_in_between,
-	a_forked_child_takes_no_area, garbage_in_the_area)
+HT_SUITE("agent/deep", stacks_up_to_the_limit_are_exact, overwritten_words, equal_layouts,
+	more_frames_are_cut_and_counted, deep_from_the_first_event_on, an_event_costs_what_is_new,
+	threads_share_the_areas, another_stack_in_between, a_forked_child_takes_no_area,
+	garbage_in_the_area)

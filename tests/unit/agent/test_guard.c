@@ -91,7 +91,7 @@ static void check_call(void (*guard)(void), uint64_t first, uint64_t second, uin
 /* Upper halves of ints and results of earlier calls may hold anything. */
 #define DIRT 0xdead00000000ull
 
-START_TEST(what_is_forbidden)
+START_TEST(notes_forbidden_calls)
 {
 	static const struct {
 		void (*guard)(void);
@@ -173,7 +173,7 @@ START_TEST(calls_of_others_are_waited_for)
 END_TEST
 
 /* Threads that were within a hook then may still walk their stacks, or send. */
-START_TEST(also_where_nothing_is_recorded_any_more)
+START_TEST(guards_after_recording_ended)
 {
 	setup_other(0x1000);
 	config_give_up(world_config);
@@ -307,7 +307,7 @@ START_TEST(an_exec_waits_until_it_is_held)
 }
 END_TEST
 
-START_TEST(an_exec_waits_for_nobody_for_ever)
+START_TEST(exec_wait_is_bounded)
 {
 	setup_exec(hold_it, 0);
 	check_exec(3000, ABI_EXEC_ASKING);
@@ -317,7 +317,7 @@ START_TEST(an_exec_waits_for_nobody_for_ever)
 }
 END_TEST
 
-START_TEST(who_is_not_followed_does_not_wait)
+START_TEST(unfollowed_process_does_not_wait)
 {
 	setup_exec(hold_it, 1);
 	world_config->follow = 0;
@@ -393,7 +393,7 @@ START_TEST(a_fork_waits_until_it_is_held)
 }
 END_TEST
 
-START_TEST(a_fork_that_nobody_follows_is_counted)
+START_TEST(counts_unfollowed_forks)
 {
 	setup_exec(hold_it, 1);
 	check_birth(0, 0, 1);
@@ -432,10 +432,9 @@ START_TEST(calls_of_an_exec_are_waited_for)
 }
 END_TEST
 
-HT_SUITE("agent/guard", what_is_forbidden, a_child_forbids_its_parent_nothing,
-	calls_of_others_are_waited_for, also_where_nothing_is_recorded_any_more, not_for_ever,
+HT_SUITE("agent/guard", notes_forbidden_calls, a_child_forbids_its_parent_nothing,
+	calls_of_others_are_waited_for, guards_after_recording_ended, not_for_ever,
 	not_for_the_dead_nor_oneself, gates_nest, the_gate_is_closed_at_stop,
-	an_exec_waits_until_it_is_held, an_exec_waits_for_nobody_for_ever,
-	who_is_not_followed_does_not_wait, an_exec_makes_no_call_that_is_forbidden,
-	a_fork_waits_until_it_is_held, a_fork_that_nobody_follows_is_counted,
-	calls_of_an_exec_are_waited_for)
+	an_exec_waits_until_it_is_held, exec_wait_is_bounded, unfollowed_process_does_not_wait,
+	an_exec_makes_no_call_that_is_forbidden, a_fork_waits_until_it_is_held,
+	counts_unfollowed_forks, calls_of_an_exec_are_waited_for)

@@ -368,7 +368,7 @@ END_TEST
 
 /* A frame of a coroutine whose stack is an array of the thread's own, as far below its end as the
  * coroutine itself is, has no pages. */
-START_TEST(what_is_known_of_other_places_is_not_read)
+START_TEST(ignores_memos_of_other_places)
 {
 	uint64_t page = ((uint64_t)sim_stack + 8 * HT_PAGE_BYTES);
 	make_plain();
@@ -441,7 +441,7 @@ static void *scribble(void *arg)
 
 /* A child that was forked in the middle of a hook writes there while its parent goes on: also then
  * no array is read that a frame holds. */
-START_TEST(what_another_writes_meanwhile_is_no_place)
+START_TEST(rejects_a_concurrently_written_memo)
 {
 	const uint32_t by_one[] = {ARRAY, SHORT}, other[] = {OTHER};
 	struct scribbler scribbler = {0};
@@ -468,9 +468,9 @@ START_TEST(what_another_writes_meanwhile_is_no_place)
 }
 END_TEST
 
-HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, words_in_an_array_are_not_read,
-	ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
+HT_SUITE("agent/memo", ignores_memos_of_other_places, words_in_an_array_are_not_read, ways_in_turn,
+	ways_with_other_words, a_stack_of_late_is_not_walked_again,
 	many_stacks_of_one_place_are_known, ways_of_many_frames, ways_through_several_pages,
 	the_same_stack_again_becomes_the_kept_one, outer_frames_in_turn,
 	nothing_is_known_of_other_tables, garbage_in_the_memo, a_forked_child_keeps_nothing,
-	what_another_writes_meanwhile_is_no_place)
+	rejects_a_concurrently_written_memo)

@@ -296,7 +296,7 @@ static void call_all(uint64_t left)
 	check_call(block_a, (uint64_t)old, 64, 100, 0, 3);
 }
 
-START_TEST(what_is_not_taken_is_only_forwarded)
+START_TEST(skipped_calls_are_only_forwarded)
 {
 	setup();
 	call_all(NOT_YET);
@@ -305,7 +305,7 @@ START_TEST(what_is_not_taken_is_only_forwarded)
 }
 END_TEST
 
-START_TEST(what_is_taken_is_recorded_with_its_function_and_size)
+START_TEST(sampled_calls_are_recorded_with_function_and_size)
 {
 	static const uint64_t sizes[ABI_HOOK_COUNT] = {
 		100, 110, 11, 0, 100, 11, 11, 100, 100, 132, 0, 100, 100, 100};
@@ -369,7 +369,7 @@ static HT_NOINLINE void call_inner(void)
 	__asm__ volatile(""); /* no jump */
 }
 
-START_TEST(what_an_allocator_calls_within_a_call_is_part_of_it)
+START_TEST(nested_allocator_calls_are_part_of_the_call)
 {
 	for (int far = 0; far < 2; far++) {
 		setup();
@@ -403,7 +403,7 @@ static void call_inner_realloc(void)
 }
 
 /* Its point is used up, and not left to the next call. */
-START_TEST(what_is_part_of_a_call_that_is_watched_is_not_taken)
+START_TEST(nested_calls_of_a_watched_call_are_not_sampled)
 {
 	setup();
 	inner = thunk(ABI_HOOK_REALLOC);
@@ -588,11 +588,10 @@ END_TEST
 
 HT_SUITE("agent/sample", distances_are_logarithms, each_call_is_taken_that_an_oracle_takes,
 	each_size_is_taken_as_often_as_it_should, a_countdown_that_went_wrong_starts_again,
-	what_is_not_taken_is_only_forwarded, what_is_taken_is_recorded_with_its_function_and_size,
+	skipped_calls_are_only_forwarded, sampled_calls_are_recorded_with_function_and_size,
 	a_forked_child_takes_nothing_and_forgets_nothing,
-	nothing_is_recorded_where_recording_has_ended,
-	what_an_allocator_calls_within_a_call_is_part_of_it,
-	what_is_part_of_a_call_that_is_watched_is_not_taken,
+	nothing_is_recorded_where_recording_has_ended, nested_allocator_calls_are_part_of_the_call,
+	nested_calls_of_a_watched_call_are_not_sampled,
 	the_free_of_a_sample_is_recorded_before_it_is_done,
 	a_neighbour_of_a_sample_is_freed_without_a_word,
 	a_realloc_forgets_the_old_block_and_draws_for_the_new_one,

@@ -269,7 +269,7 @@ static void flush_without_reader(void)
 }
 
 /* As long as the daemon looks at the memory it has a reader. */
-START_TEST(nobody_reads_any_more)
+START_TEST(stops_when_the_reader_is_gone)
 {
 	setup();
 	const uint64_t long_cycles = 33 * world_config->wait_cycles_max;
@@ -445,6 +445,6 @@ HT_SUITE("agent/send", daemon_takes_it, drained_needs_no_call, slow_daemon_is_wa
 	too_slow_daemon_loses_it, one_wait_is_enough, no_more_than_a_buffer_is_sent,
 	drained_during_the_wait, lossless_waits_on, lossless_ends_with_stop,
 	lossless_has_time_after_stop, interrupted_send_is_repeated, dead_socket,
-	nobody_reads_any_more, foreign_socket_is_not_written,
+	stops_when_the_reader_is_gone, foreign_socket_is_not_written,
 	a_socket_that_has_its_number_since_takes_nothing, without_system_calls,
 	forbidden_during_a_call, forked_child_leaves_the_slot, no_clock_after_it_was_forbidden)

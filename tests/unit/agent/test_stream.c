@@ -378,7 +378,7 @@ END_TEST
 
 /* A handler has forked, or forbidden the clock, since the hook was entered: nothing is written, and
  * no clock is read. */
-START_TEST(what_records_no_more_writes_nothing)
+START_TEST(stopped_recorder_writes_nothing)
 {
 	static struct abi_slot before;
 	const uint64_t alive[] = {ABI_FORKED, ABI_MUTE};
@@ -459,5 +459,5 @@ HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_events_are_short,
 	allocations_of_late_are_known, time_does_not_go_back, full_buffers_are_sent,
 	announces_new_thread, restart_forgets_delta_state, garbage_in_the_head_stays_in_the_buffer,
 	time_stamps_in_order, own_blocks_need_no_fence, small_blocks_of_one_thread_share_times,
-	forked_children_leave_no_marks, what_records_no_more_writes_nothing,
+	forked_children_leave_no_marks, stopped_recorder_writes_nothing,
 	events_of_a_block_are_in_order)

@@ -559,7 +559,7 @@ START_TEST(garbage_in_the_kept_frames)
 END_TEST
 
 /* The snapshot names the word of the return address, which the caller's node has. */
-START_TEST(what_a_frame_says_that_it_runs_is_noted)
+START_TEST(notes_the_interpreted_function)
 {
 	uint64_t noted = 0;
 	for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -591,9 +591,8 @@ END_TEST
 
 HT_SUITE("agent/trace", coroutines_in_the_stack_are_not_looked_at,
 	arrays_in_the_place_of_kept_frames_are_not_read, garbage_in_the_kept_frames,
-	garbage_where_steps_are_made_again, what_a_frame_says_that_it_runs_is_noted,
-	random_programs, equal_layouts, overwritten_words, wild_registers, new_tables,
-	new_thread_on_the_same_stack, another_end_of_the_same_stack, too_deep_stacks_are_not_kept,
-	deep_stacks, outer_frames_of_deep_stacks_are_kept, end_by_null,
-	end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
-	garbage_in_the_trace, oracle_flag)
+	garbage_where_steps_are_made_again, notes_the_interpreted_function, random_programs,
+	equal_layouts, overwritten_words, wild_registers, new_tables, new_thread_on_the_same_stack,
+	another_end_of_the_same_stack, too_deep_stacks_are_not_kept, deep_stacks,
+	outer_frames_of_deep_stacks_are_kept, end_by_null, end_by_null_in_a_realigned_frame,
+	new_stacks_become_nodes, full_node_array, garbage_in_the_trace, oracle_flag)

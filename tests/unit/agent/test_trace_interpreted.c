@@ -63,7 +63,7 @@ static uint32_t hook(void)
 }
 
 /* The same frames, of which one runs something else, or has what cannot be that. */
-START_TEST(what_it_runs_is_the_frame)
+START_TEST(interpreted_function_is_the_frame)
 {
 	const uint64_t words[] = {
 		0x7f0000000001, 0x7f0000001001, 0x7f0000000001, 4, 0x7f0000001001, 5};
@@ -92,7 +92,7 @@ START_TEST(what_it_runs_is_the_frame)
 END_TEST
 
 /* Words that are no pointers, or would be to where no object can be. */
-START_TEST(what_cannot_be_a_pointer_is_none)
+START_TEST(rejects_impossible_pointers)
 {
 	const uint64_t words[] = {0, 1, 9, HT_PAGE_BYTES, 0x7f0000000000, 0x7f0000000002,
 		0x7f0000000005, 1ull << 47 | 1, UINT64_MAX, STEP_EXACT | 0x1001};
@@ -173,5 +173,5 @@ START_TEST(deep_stacks)
 }
 END_TEST
 
-HT_SUITE("agent/trace_interpreted", what_it_runs_is_the_frame, what_cannot_be_a_pointer_is_none,
+HT_SUITE("agent/trace_interpreted", interpreted_function_is_the_frame, rejects_impossible_pointers,
 	generations_and_threads, deep_stacks)

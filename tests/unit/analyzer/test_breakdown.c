@@ -179,7 +179,7 @@ START_TEST(recursion_counts_once)
 }
 END_TEST
 
-START_TEST(modules_are_told_apart)
+START_TEST(modules_are_distinguished)
 {
 	for (uint64_t with = 1; with <= 10; with++) {
 		uint64_t own[2] = {0}, inclusive[2] = {0};
@@ -290,6 +290,6 @@ START_TEST(lives_of_a_part_are_estimates)
 }
 END_TEST
 
-HT_SUITE("analyzer/breakdown", own_sums_add_up, recursion_counts_once, modules_are_told_apart,
+HT_SUITE("analyzer/breakdown", own_sums_add_up, recursion_counts_once, modules_are_distinguished,
 	lives_are_ranges_that_follow_each_other, lives_of_known_blocks,
 	lives_of_a_part_are_estimates)

@@ -62,7 +62,7 @@ static bool has(const char *id, const struct elf_file *file, const char *functio
 	return found;
 }
 
-START_TEST(what_was_stored_is_found)
+START_TEST(stored_names_are_found)
 {
 	struct cache_names names = {0};
 	struct rec_symbol symbol;
@@ -158,6 +158,6 @@ START_TEST(a_directory_of_others_is_not_used)
 }
 END_TEST
 
-HT_SUITE("analyzer/cache", what_was_stored_is_found, another_file_is_looked_up_anew,
+HT_SUITE("analyzer/cache", stored_names_are_found, another_file_is_looked_up_anew,
 	names_that_may_get_more_are_not_kept, those_used_least_lately_make_room,
 	a_directory_of_others_is_not_used)

@@ -80,7 +80,7 @@ static void make_branches(void)
 	stage_alloc(&stage, 0, 4, stage_node(&stage, loop, "least", NULL));
 }
 
-START_TEST(what_is_small_is_summed_up)
+START_TEST(small_rows_are_summed_up)
 {
 	make_branches();
 	begin_page(false);
@@ -265,7 +265,7 @@ START_TEST(nothing_says_what_to_try)
 }
 END_TEST
 
-HT_SUITE("analyzer/calls_text", what_is_small_is_summed_up, a_limit_shows_so_many_of_each,
+HT_SUITE("analyzer/calls_text", small_rows_are_summed_up, a_limit_shows_so_many_of_each,
 	callers_stand_below_what_allocates, sixty_levels_fit_into_eighty_columns,
 	direct_recursion_is_one_line, chains_that_are_too_long_are_cut_and_counted,
 	a_graph_of_text_has_shares_as_widths, names_steer_no_terminal, nothing_says_what_to_try)

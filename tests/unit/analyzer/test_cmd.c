@@ -136,7 +136,7 @@ static void use_terminal(unsigned short rows)
 	close(fd);
 }
 
-START_TEST(what_is_longer_than_the_screen_goes_to_the_pager)
+START_TEST(long_output_goes_to_the_pager)
 {
 	static const struct {
 		const char *command, *option;
@@ -205,7 +205,7 @@ START_TEST(perf_maps_name_what_no_module_holds)
 }
 END_TEST
 
-START_TEST(wrong_use_is_said_in_one_line)
+START_TEST(wrong_use_gives_one_line)
 {
 	static const struct {
 		const char *args[7];
@@ -245,7 +245,7 @@ START_TEST(wrong_use_is_said_in_one_line)
 }
 END_TEST
 
-START_TEST(what_is_no_trace_is_named)
+START_TEST(names_a_file_that_is_no_trace)
 {
 	char *path = tmpdir_path("text");
 	FILE *file = fopen(path, "w");
@@ -259,7 +259,7 @@ START_TEST(what_is_no_trace_is_named)
 }
 END_TEST
 
-START_TEST(exports_do_not_overwrite_unless_told)
+START_TEST(exports_overwrite_only_with_an_option)
 {
 	char *trace = make_trace(), *path = tmpdir_path("out.txt");
 	const char *const args[] = {
@@ -376,10 +376,9 @@ START_TEST(emitted_symbols_are_records)
 }
 END_TEST
 
-HT_SUITE("analyzer/cmd", reports_have_two_faces, colours_on_request,
-	what_is_longer_than_the_screen_goes_to_the_pager,
+HT_SUITE("analyzer/cmd", reports_have_two_faces, colours_on_request, long_output_goes_to_the_pager,
 	info_knows_no_number_of_events_of_a_cut_file, perf_maps_name_what_no_module_holds,
-	wrong_use_is_said_in_one_line, what_is_no_trace_is_named,
-	exports_do_not_overwrite_unless_told, a_failed_export_leaves_no_file,
+	wrong_use_gives_one_line, names_a_file_that_is_no_trace,
+	exports_overwrite_only_with_an_option, a_failed_export_leaves_no_file,
 	a_failed_export_keeps_what_was_there, an_export_does_not_replace_its_trace,
 	a_full_disk_is_an_error, emitted_symbols_are_records)

@@ -49,7 +49,7 @@ START_TEST(a_quote_is_doubled_and_a_formula_is_text)
 END_TEST
 
 /* What a sample does not tell is empty. */
-START_TEST(a_sample_has_no_temporary_ones)
+START_TEST(a_sample_has_no_temporary_blocks)
 {
 	exported = (struct exported){0};
 	scene_init_sample(&exported.scene, 1 << 19);
@@ -79,4 +79,4 @@ START_TEST(many_threads_are_cut)
 END_TEST
 
 HT_SUITE("analyzer/csv", many_threads_are_cut, one_line_per_chain, a_filter_leaves_lines_out,
-	a_quote_is_doubled_and_a_formula_is_text, a_sample_has_no_temporary_ones)
+	a_quote_is_doubled_and_a_formula_is_text, a_sample_has_no_temporary_blocks)

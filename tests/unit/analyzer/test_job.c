@@ -55,7 +55,7 @@ static struct ht_err *print(void *context)
 	return NULL;
 }
 
-START_TEST(what_is_printed_is_the_answer)
+START_TEST(the_answer_is_the_commands_output)
 {
 	struct ht_err *err;
 	char here[] = "here";
@@ -185,6 +185,6 @@ START_TEST(a_job_changes_nothing_here)
 }
 END_TEST
 
-HT_SUITE("unit/analyzer/job", what_is_printed_is_the_answer, an_error_comes_back_with_its_kind,
+HT_SUITE("unit/analyzer/job", the_answer_is_the_commands_output, an_error_comes_back_with_its_kind,
 	a_long_error_is_cut, a_job_has_limits, a_job_that_is_late_is_ended,
 	a_job_has_only_what_it_needs, a_job_changes_nothing_here)

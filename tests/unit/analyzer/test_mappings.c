@@ -102,7 +102,7 @@ START_TEST(a_reservation_is_made_accessible)
 }
 END_TEST
 
-START_TEST(what_moves_stays_what_it_is)
+START_TEST(moved_mappings_keep_their_kind)
 {
 	call(ABI_CALL_MAP, 0, 4 * PAGE, PROT_READ, MAP_PRIVATE, 1);
 	call(ABI_CALL_MOVE_FROM, 0, 4 * PAGE, 0, MREMAP_MAYMOVE, 0);
@@ -122,7 +122,7 @@ START_TEST(what_moves_stays_what_it_is)
 }
 END_TEST
 
-START_TEST(what_was_there_before)
+START_TEST(unmapping_older_mappings)
 {
 	const struct rec_range used = {BASE, 10 * PAGE, REC_RANGE_USABLE};
 	const struct rec_range reserved = {BASE + 10 * PAGE, 10 * PAGE, 0};
@@ -174,7 +174,7 @@ START_TEST(the_peak_has_stacks)
 }
 END_TEST
 
-START_TEST(what_cannot_be_is_counted)
+START_TEST(impossible_calls_are_counted)
 {
 	static const struct event odd[] = {
 		{.hook = ABI_CALL_MAP, .addr = BASE + 1, .size = PAGE},
@@ -327,6 +327,6 @@ START_TEST(a_trace_tells_it)
 END_TEST
 
 HT_SUITE("analyzer/mappings", a_part_is_unmapped, one_is_mapped_over_others,
-	a_reservation_is_made_accessible, what_moves_stays_what_it_is, what_was_there_before,
+	a_reservation_is_made_accessible, moved_mappings_keep_their_kind, unmapping_older_mappings,
 	given_back_is_mapped_still, huge_pages_are_whole, the_peak_has_stacks,
-	what_cannot_be_is_counted, ranges_are_bounded, random_calls, a_trace_tells_it)
+	impossible_calls_are_counted, ranges_are_bounded, random_calls, a_trace_tells_it)

@@ -211,7 +211,7 @@ START_TEST(the_parts_of_rss_add_up)
 END_TEST
 
 /* 50 MiB of blocks were never written to, 8 were swapped out. */
-START_TEST(what_is_not_resident_is_a_part)
+START_TEST(nonresident_memory_has_a_row)
 {
 	grow(10, 0, 0);
 	hold(5, 6, 73, 74);
@@ -257,5 +257,5 @@ START_TEST(without_books_the_trace_tells)
 END_TEST
 
 HT_SUITE("analyzer/memory_text", no_heap_line_contradicts_itself,
-	without_figures_nothing_is_written, the_parts_of_rss_add_up, what_is_not_resident_is_a_part,
+	without_figures_nothing_is_written, the_parts_of_rss_add_up, nonresident_memory_has_a_row,
 	pages_given_back_are_free_and_not_resident, without_books_the_trace_tells)

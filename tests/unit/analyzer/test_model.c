@@ -160,7 +160,7 @@ START_TEST(the_window_ends_when_the_end_record_says)
 }
 END_TEST
 
-START_TEST(recorded_events_that_are_not_there_are_dropped_ones)
+START_TEST(missing_events_count_as_dropped)
 {
 	begin();
 	scene_malloc(&scene, 0, 0x1000, 8, 0);
@@ -175,7 +175,7 @@ START_TEST(recorded_events_that_are_not_there_are_dropped_ones)
 }
 END_TEST
 
-START_TEST(what_is_no_trace_is_refused)
+START_TEST(refuses_other_files)
 {
 	struct analysis *analysis = NULL;
 	int fd = tracebuild_memfd("{\"schema\":1}", 12);
@@ -354,6 +354,5 @@ END_TEST
 HT_SUITE("analyzer/model", how_the_process_was_left_is_kept,
 	a_killed_capture_does_not_say_how_the_process_was_left, pauses_are_kept,
 	target_threads_marks_and_counters_are_kept, without_an_end_record_the_last_clock_counts,
-	the_window_ends_when_the_end_record_says,
-	recorded_events_that_are_not_there_are_dropped_ones, what_is_no_trace_is_refused,
-	records_of_any_content_are_survived)
+	the_window_ends_when_the_end_record_says, missing_events_count_as_dropped,
+	refuses_other_files, records_of_any_content_are_survived)

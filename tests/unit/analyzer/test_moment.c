@@ -47,7 +47,7 @@ START_TEST(moments_are_nanoseconds_since_the_start)
 }
 END_TEST
 
-START_TEST(what_is_no_moment_is_refused)
+START_TEST(refuses_malformed_moments)
 {
 	static const char *const text[] = {"", "+", "-", "+10parsecs", "10s later", "24:00:00",
 		"12:60", "12:30:", "12:30:10x", "load", "+-5s", "nan", "+inf",
@@ -61,4 +61,4 @@ START_TEST(what_is_no_moment_is_refused)
 }
 END_TEST
 
-HT_SUITE("analyzer/moment", moments_are_nanoseconds_since_the_start, what_is_no_moment_is_refused)
+HT_SUITE("analyzer/moment", moments_are_nanoseconds_since_the_start, refuses_malformed_moments)

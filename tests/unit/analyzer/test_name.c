@@ -17,7 +17,7 @@ static void check(const char *function, size_t columns, const char *want)
 	ck_assert_str_eq(name, want);
 }
 
-START_TEST(what_fits_stays)
+START_TEST(short_names_stay)
 {
 	check("void app::f<int>(int)", 21, "void app::f<int>(int)");
 	check("main", 4, "main");
@@ -83,6 +83,6 @@ START_TEST(long_names_keep_both_ends)
 }
 END_TEST
 
-HT_SUITE("analyzer/name", what_fits_stays, return_type_parameters_arguments_namespaces,
+HT_SUITE("analyzer/name", short_names_stay, return_type_parameters_arguments_namespaces,
 	operators_keep_their_names, rust_keeps_type_and_trait, nonsense_is_harmless,
 	long_names_keep_both_ends)

@@ -17,7 +17,7 @@ static void check_copy(const char *from, const char *want)
 	ck_assert_str_eq(name, want);
 }
 
-START_TEST(what_is_harmful_is_a_question_mark)
+START_TEST(harmful_bytes_become_question_marks)
 {
 	check_copy("plain, (1) \xc3\xbc", "plain, (1) \xc3\xbc");
 	check_copy("a\nb\tc\x1b[31m\x7f", "a?b?c?[31m?");
@@ -196,5 +196,6 @@ START_TEST(fields_stay_fields)
 }
 END_TEST
 
-HT_SUITE("analyzer/names", what_is_harmful_is_a_question_mark, a_megabyte_is_cut_between_characters,
-	a_json_string_ends_no_script, json_stays_json, lines_stay_lines, fields_stay_fields)
+HT_SUITE("analyzer/names", harmful_bytes_become_question_marks,
+	a_megabyte_is_cut_between_characters, a_json_string_ends_no_script, json_stays_json,
+	lines_stay_lines, fields_stay_fields)

@@ -125,7 +125,7 @@ START_TEST(each_kind_of_value)
 }
 END_TEST
 
-START_TEST(what_is_not_given_has_the_value_of_the_caller)
+START_TEST(absent_options_keep_the_callers_value)
 {
 	struct option_values values;
 	ck_no_err(parse("show -", &values));
@@ -284,7 +284,7 @@ START_TEST(mistyped_commands)
 }
 END_TEST
 
-HT_SUITE("analyzer/option", each_kind_of_value, what_is_not_given_has_the_value_of_the_caller,
+HT_SUITE("analyzer/option", each_kind_of_value, absent_options_keep_the_callers_value,
 	letters_and_second_names, the_last_one_counts_unless_it_is_repeatable,
 	sixteen_times_and_no_more, two_dashes_end_the_options, help_needs_no_operand,
 	a_command_takes_its_groups_and_its_own, operands_are_counted, each_mistake_has_its_words,

@@ -53,7 +53,7 @@ static void check_shown(const struct terminal *terminal, bool is_wanted, const c
 	free(got);
 }
 
-START_TEST(what_is_longer_than_the_screen)
+START_TEST(pages_output_longer_than_the_screen)
 {
 	check_shown(&screen, true, MARKING, "1\n2\n3\n4\n", "1\n2\n3\n4\n");
 	check_shown(&screen, true, MARKING, "1\n2\n3\n4\n5\n",
@@ -130,6 +130,6 @@ START_TEST(less_without_a_choice)
 }
 END_TEST
 
-HT_SUITE("analyzer/pager", what_is_longer_than_the_screen, long_lines_take_more_rows,
+HT_SUITE("analyzer/pager", pages_output_longer_than_the_screen, long_lines_take_more_rows,
 	no_pager_where_none_is_wanted, a_pager_that_cannot_run_loses_nothing,
 	the_user_ends_the_pager, less_without_a_choice)

@@ -89,7 +89,7 @@ START_TEST(parts_are_sorted_by_a_metric)
 }
 END_TEST
 
-START_TEST(what_the_query_leaves_out_is_in_no_part)
+START_TEST(parts_exclude_filtered_blocks)
 {
 	struct query query;
 	query_init(&query);
@@ -118,4 +118,4 @@ START_TEST(size_classes_have_bounds)
 END_TEST
 
 HT_SUITE("analyzer/parts", blocks_are_in_one_part_each, parts_are_sorted_by_a_metric,
-	what_the_query_leaves_out_is_in_no_part, size_classes_have_bounds)
+	parts_exclude_filtered_blocks, size_classes_have_bounds)

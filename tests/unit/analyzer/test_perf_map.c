@@ -106,7 +106,7 @@ START_TEST(long_names_are_cut)
 }
 END_TEST
 
-START_TEST(what_is_no_map_is_named)
+START_TEST(names_a_file_that_is_no_map)
 {
 	struct perf_map map;
 	char *path = put_file("root:x:0:0:root\n", 16);
@@ -228,5 +228,5 @@ START_TEST(files_of_any_content)
 END_TEST
 
 HT_SUITE("analyzer/perf_map", lines_have_start_size_and_name, the_last_line_counts,
-	other_lines_are_passed_over, long_names_are_cut, what_is_no_map_is_named, own_maps_only,
+	other_lines_are_passed_over, long_names_are_cut, names_a_file_that_is_no_map, own_maps_only,
 	any_ranges_at_any_addresses, files_of_any_content)

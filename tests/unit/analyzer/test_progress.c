@@ -58,7 +58,7 @@ START_TEST(from_half_a_second_on_ten_times_a_second)
 }
 END_TEST
 
-START_TEST(what_ends_soon_shows_nothing)
+START_TEST(short_work_shows_nothing)
 {
 	struct progress progress = begin(&screen, "reading a.htap", 1000);
 	FILE *out = progress.out;
@@ -128,6 +128,6 @@ START_TEST(only_where_a_line_can_be_erased)
 }
 END_TEST
 
-HT_SUITE("analyzer/progress", from_half_a_second_on_ten_times_a_second,
-	what_ends_soon_shows_nothing, bytes_of_an_unknown_total, more_than_the_total,
-	a_bar_is_narrower_than_the_terminal, only_where_a_line_can_be_erased)
+HT_SUITE("analyzer/progress", from_half_a_second_on_ten_times_a_second, short_work_shows_nothing,
+	bytes_of_an_unknown_total, more_than_the_total, a_bar_is_narrower_than_the_terminal,
+	only_where_a_line_can_be_erased)

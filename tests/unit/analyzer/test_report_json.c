@@ -355,7 +355,7 @@ START_TEST(wrappers_are_counted)
 }
 END_TEST
 
-START_TEST(threads_and_functions_are_told_apart)
+START_TEST(threads_and_functions_are_distinguished)
 {
 	make_scene();
 	analysis = scene_analyze(&scene);
@@ -533,6 +533,6 @@ HT_SUITE("analyzer/report_json", tables_and_classes, suspects_point_to_their_sta
 	members_have_their_names, a_sample_says_that_it_is_one, frames_are_leaf_first_with_inlines,
 	a_frame_of_a_file_that_is_mapped_twice_is_there_once, an_interpreted_function_is_there_once,
 	folded_stacks_are_a_part_of_their_own, wrappers_are_counted,
-	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
+	threads_and_functions_are_distinguished, a_limit_cuts_the_list_only,
 	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
 	a_trace_cut_anywhere_reports_what_is_there)

@@ -193,7 +193,7 @@ START_TEST(a_limit_says_what_is_left_out)
 }
 END_TEST
 
-START_TEST(a_heap_without_an_allocator_is_said)
+START_TEST(reports_a_heap_without_an_allocator)
 {
 	begin();
 	const struct rec rec = {
@@ -268,7 +268,7 @@ START_TEST(a_heap_says_how_exact_its_end_is)
 }
 END_TEST
 
-START_TEST(mappings_are_told_where_they_were_recorded)
+START_TEST(shows_mappings_if_recorded)
 {
 	for (uint64_t flags = 0; flags <= REC_CAPTURE_MAPPINGS; flags++) {
 		scene_init_with(&scene, 0, flags);
@@ -464,7 +464,7 @@ START_TEST(chosen_blocks_say_so)
 }
 END_TEST
 
-START_TEST(a_choice_of_nothing_is_said)
+START_TEST(reports_an_empty_selection)
 {
 	make_rows();
 	scene_free(&scene, 0, 0x7, 2048);
@@ -588,13 +588,12 @@ START_TEST(marks_are_listed)
 END_TEST
 
 HT_SUITE("analyzer/report_text", marks_are_listed, standard_input_has_no_next,
-	a_choice_of_nothing_is_said, blocks_of_a_moment_have_no_class, sites_of_a_class,
+	reports_an_empty_selection, blocks_of_a_moment_have_no_class, sites_of_a_class,
 	chosen_blocks_say_so, a_metric_makes_one_list, chains_that_read_alike_are_one_line,
 	an_order_of_its_own, exact_bytes, a_class_chooses_rows, a_part_says_so,
 	one_table_instead_of_lists, tables_have_their_figures,
 	lines_of_made_code_are_the_functions_first, figures_are_on_the_page,
 	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
 	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
-	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
-	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page,
-	mappings_are_told_where_they_were_recorded)
+	a_limit_says_what_is_left_out, reports_a_heap_without_an_allocator,
+	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page, shows_mappings_if_recorded)

@@ -57,7 +57,7 @@ START_TEST(a_bad_address_is_refused)
 }
 END_TEST
 
-START_TEST(what_is_too_much_is_refused)
+START_TEST(refuses_oversized_requests)
 {
 	struct request request;
 	char *text = malloc(REQUEST_BYTES_MAX + 2);
@@ -104,4 +104,4 @@ START_TEST(an_index_is_one_of_the_traces)
 END_TEST
 
 HT_SUITE("unit/analyzer/request", parameters_are_decoded, a_bad_address_is_refused,
-	what_is_too_much_is_refused, an_index_is_one_of_the_traces)
+	refuses_oversized_requests, an_index_is_one_of_the_traces)

@@ -170,7 +170,7 @@ START_TEST(paths_that_are_no_regular_files_are_passed_over)
 }
 END_TEST
 
-START_TEST(what_the_trace_knows_is_not_resolved_again)
+START_TEST(names_in_the_trace_are_not_resolved_again)
 {
 	resolve_test_plain();
 	struct module_here here = module_here_find("");
@@ -188,4 +188,4 @@ END_TEST
 HT_SUITE("analyzer/resolve", dwarf_gives_inlined_functions_and_lines,
 	a_file_with_another_build_id_is_not_accepted,
 	a_file_is_not_accepted_for_a_module_without_build_id, the_c_library_has_names,
-	paths_that_are_no_regular_files_are_passed_over, what_the_trace_knows_is_not_resolved_again)
+	paths_that_are_no_regular_files_are_passed_over, names_in_the_trace_are_not_resolved_again)

@@ -78,7 +78,7 @@ START_TEST(the_warning_begins_behind_what_is_explicable)
 }
 END_TEST
 
-START_TEST(what_shrinks_is_no_hole)
+START_TEST(shrinking_is_not_unexplained_growth)
 {
 	begin(500 * MIB, 10 * MIB);
 	struct rss_growth rss = finish();
@@ -89,7 +89,7 @@ START_TEST(what_shrinks_is_no_hole)
 }
 END_TEST
 
-START_TEST(without_samples_nothing_is_said)
+START_TEST(without_samples_no_output)
 {
 	scene_init(&scene);
 	scene_free(&scene, 0, 0x1000, 100);
@@ -199,7 +199,7 @@ static void see(struct model_memory *memory, enum memory_kind kind, unsigned gro
 	memory_set(&memory->last, kind, (7 + (uint64_t)grown_mib) * MIB);
 }
 
-START_TEST(what_grew_is_told_by_its_kind)
+START_TEST(growth_is_split_by_kind)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(growths); i++) {
 		struct analysis *made = calloc(1, sizeof(*made));
@@ -252,6 +252,6 @@ START_TEST(forged_figures_do_no_harm)
 END_TEST
 
 HT_SUITE("analyzer/rss", the_warning_names_what_helps_this_program, growth_is_from_first_to_last,
-	the_warning_begins_behind_what_is_explicable, what_shrinks_is_no_hole,
-	without_samples_nothing_is_said, sizes_of_any_kind_stay_in_range,
-	what_grew_is_told_by_its_kind, forged_figures_do_no_harm)
+	the_warning_begins_behind_what_is_explicable, shrinking_is_not_unexplained_growth,
+	without_samples_no_output, sizes_of_any_kind_stay_in_range, growth_is_split_by_kind,
+	forged_figures_do_no_harm)

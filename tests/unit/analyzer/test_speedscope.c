@@ -46,7 +46,7 @@ START_TEST(an_empty_window_is_an_export)
 }
 END_TEST
 
-START_TEST(a_sample_has_no_temporary_ones)
+START_TEST(a_sample_has_no_temporary_blocks)
 {
 	exported = (struct exported){0};
 	scene_init_sample(&exported.scene, 1 << 19);
@@ -58,5 +58,5 @@ START_TEST(a_sample_has_no_temporary_ones)
 }
 END_TEST
 
-HT_SUITE("analyzer/speedscope", a_sample_has_no_temporary_ones, one_profile_per_metric,
+HT_SUITE("analyzer/speedscope", a_sample_has_no_temporary_blocks, one_profile_per_metric,
 	an_empty_window_is_an_export)

@@ -60,7 +60,7 @@ static const char *function_of(size_t entry)
 	return view->frames.frame[frame].function;
 }
 
-START_TEST(what_grows_comes_first)
+START_TEST(growing_stacks_come_first)
 {
 	make_minute();
 	ck_no_err(suspects_find(view, &suspects));
@@ -98,7 +98,7 @@ START_TEST(rows_without_memory_have_no_class)
 END_TEST
 
 /* In its first minute a batch looks like a leak; the trace goes on and has its end. */
-START_TEST(what_is_freed_behind_the_window_does_not_grow)
+START_TEST(blocks_freed_after_the_window_do_not_grow)
 {
 	struct query query;
 	uint64_t count = 0;
@@ -510,5 +510,5 @@ HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
 	a_leak_does_not_hide_behind_other_chains, a_leak_beside_a_cache_of_the_same_function,
 	a_leak_does_not_hide_behind_other_sizes, work_is_that_of_the_whole_program,
 	a_library_that_comes_back_is_one_module, chains_with_one_caller_are_one_site,
-	a_script_tells_sites_apart, what_grows_comes_first, rows_without_memory_have_no_class,
-	what_is_freed_behind_the_window_does_not_grow, nothing_recorded_has_no_suspects)
+	a_script_tells_sites_apart, growing_stacks_come_first, rows_without_memory_have_no_class,
+	blocks_freed_after_the_window_do_not_grow, nothing_recorded_has_no_suspects)

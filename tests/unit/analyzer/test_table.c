@@ -29,7 +29,7 @@ static void end(void)
 	strings_deinit(&strings);
 }
 
-START_TEST(places_are_told_apart)
+START_TEST(places_are_distinguished)
 {
 	uint32_t count;
 	add(0, 0x10, "a");
@@ -135,6 +135,6 @@ START_TEST(equal_strings_are_one)
 }
 END_TEST
 
-HT_SUITE("analyzer/table", places_are_told_apart, interpreted_functions_have_numbers,
+HT_SUITE("analyzer/table", places_are_distinguished, interpreted_functions_have_numbers,
 	empty_and_impossible_symbols_are_left_out, symbols_of_unknown_modules_are_left_out,
 	many_symbols_are_found_again, equal_strings_are_one)

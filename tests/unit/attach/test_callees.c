@@ -17,7 +17,7 @@ struct code {
 
 /* A function that only calls another is seen there; where it might do something itself it is not.
  */
-START_TEST(who_passes_its_work_on)
+START_TEST(function_that_passes_its_work_on)
 {
 	static const struct {
 		struct code f;
@@ -67,7 +67,7 @@ static bool is_word_there(void *context, raddr_t addr, bool is_word)
 }
 
 /* operator new has a loop and a call of malloc in it; operator delete is a jump. */
-START_TEST(who_calls_what_is_hooked)
+START_TEST(callers_of_hooked_functions)
 {
 	/* call ENTRY + 256 ; ret */
 	const uint8_t calls[] = {0xe8, 0xfb, 0, 0, 0, 0xc3};
@@ -87,7 +87,7 @@ START_TEST(who_calls_what_is_hooked)
 }
 END_TEST
 
-HT_SUITE("attach/callees", who_passes_its_work_on, who_calls_what_is_hooked)
+HT_SUITE("attach/callees", function_that_passes_its_work_on, callers_of_hooked_functions)
 
 #else
 

@@ -214,7 +214,7 @@ static void check_place(enum __ptrace_request request)
 	kin_end(&kin);
 }
 
-START_TEST(who_ends_leaves_no_stub_in_shared_memory)
+START_TEST(ending_child_leaves_no_stub_in_shared_memory)
 {
 	check_place(PTRACE_CONT);
 	check_place(PTRACE_DETACH);
@@ -254,7 +254,7 @@ static void be_parent_with_a_page(const void *arg)
 	child_idle_shared(arg);
 }
 
-START_TEST(who_shares_a_page_of_jumps_keeps_no_socket)
+START_TEST(sharer_of_a_jump_page_keeps_no_socket)
 {
 	struct kin_case kin = kin_make(be_parent_with_a_page);
 	pid_t pid = (pid_t)kin.parent.value;
@@ -284,7 +284,7 @@ static void be_parent_of_two(const void *arg)
 }
 
 /* As what forked it would have, had it not ended. */
-START_TEST(who_comes_when_another_ends_is_cleaned)
+START_TEST(child_forked_during_cleaning_is_cleaned)
 {
 	pid_t second;
 	ck_assert_int_eq(pipe(ended), 0);
@@ -301,7 +301,7 @@ START_TEST(who_comes_when_another_ends_is_cleaned)
 }
 END_TEST
 
-HT_SUITE("attach/children", who_ends_leaves_no_stub_in_shared_memory,
-	a_stub_in_the_targets_place_is_taken_out, who_shares_a_page_of_jumps_keeps_no_socket,
-	who_comes_when_another_ends_is_cleaned, a_child_that_cannot_be_looked_at_is_named,
+HT_SUITE("attach/children", ending_child_leaves_no_stub_in_shared_memory,
+	a_stub_in_the_targets_place_is_taken_out, sharer_of_a_jump_page_keeps_no_socket,
+	child_forked_during_cleaning_is_cleaned, a_child_that_cannot_be_looked_at_is_named,
 	a_child_whose_lock_is_held_is_named)

@@ -72,7 +72,7 @@ static bool all(const uint8_t *function)
 	return clobbers_all(read_own, NULL, (raddr_t)(uintptr_t)function);
 }
 
-START_TEST(who_calls_nothing_unseen)
+START_TEST(callee_with_known_code)
 {
 	ck_assert(!all(leaf));
 	ck_assert(!all(looping));
@@ -86,7 +86,7 @@ START_TEST(who_calls_nothing_unseen)
 }
 END_TEST
 
-START_TEST(who_calls_what_nobody_has_seen)
+START_TEST(callee_with_unknown_code)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(all(by_register));
@@ -131,12 +131,12 @@ START_TEST(behind_what_traps)
 }
 END_TEST
 
-START_TEST(what_cannot_be_read)
+START_TEST(unreadable_code)
 {
 	ck_assert(!clobbers_all(read_nothing, NULL, (raddr_t)(uintptr_t)by_word));
 }
 END_TEST
 
-HT_SUITE("attach/plan/clobbers", who_calls_nothing_unseen, who_calls_what_nobody_has_seen,
+HT_SUITE("attach/plan/clobbers", callee_with_known_code, callee_with_unknown_code,
 	behind_what_does_not_return, behind_a_call_of_the_system, behind_what_traps,
-	what_cannot_be_read)
+	unreadable_code)

@@ -157,7 +157,7 @@ static struct ht_err *fail_each(void *context, size_t at, struct tracee *tracee)
 	return ht_err_new(HT_ERR_INTERNAL, "as the test wants it");
 }
 
-START_TEST(whatever_fails_all_go_on)
+START_TEST(all_threads_continue_after_any_failure)
 {
 	struct child child = start(false);
 	struct crowd crowd = crowd_with(fail_each);
@@ -247,6 +247,6 @@ START_TEST(a_thread_killed_while_held_blocks_no_exec)
 }
 END_TEST
 
-HT_SUITE("attach/thread/crowd", each_is_looked_at_once_and_goes_on, whatever_fails_all_go_on,
-	threads_go_on_when_the_worker_dies, a_thread_that_does_not_stop_delays_no_other,
-	a_thread_killed_while_held_blocks_no_exec)
+HT_SUITE("attach/thread/crowd", each_is_looked_at_once_and_goes_on,
+	all_threads_continue_after_any_failure, threads_go_on_when_the_worker_dies,
+	a_thread_that_does_not_stop_delays_no_other, a_thread_killed_while_held_blocks_no_exec)

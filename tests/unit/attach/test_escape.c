@@ -185,7 +185,7 @@ START_TEST(the_image_is_left_out)
 }
 END_TEST
 
-START_TEST(what_was_written_is_searched_whatever_its_protection)
+START_TEST(searches_written_pages_of_any_protection)
 {
 	static const int prot[] = {
 		PROT_READ, PROT_READ | PROT_EXEC, PROT_EXEC, PROT_WRITE, PROT_NONE};
@@ -209,7 +209,7 @@ static uint64_t *map_fd(int fd, int prot, int flags)
 }
 
 /* Two pages of the same file in two places: in one of them one page is the program's own. */
-START_TEST(what_a_file_holds_is_not_searched)
+START_TEST(does_not_search_file_contents)
 {
 	if (!setup_to_search())
 		return;
@@ -263,7 +263,7 @@ START_TEST(a_private_view_of_shared_memory_is_searched)
 }
 END_TEST
 
-START_TEST(pages_are_told_apart)
+START_TEST(pages_are_distinguished)
 {
 	enum { ANON, FILE_PRIVATE, FILE_SHARED, MEMORY, DEVICE };
 	static const struct proc_map map[] = {
@@ -333,7 +333,7 @@ START_TEST(addresses_stand_anywhere)
 END_TEST
 
 /* Memory that only the program itself can look into. */
-START_TEST(memory_that_cannot_be_read_is_told)
+START_TEST(reports_unreadable_memory)
 {
 	if (!setup_to_search())
 		return;
@@ -415,7 +415,7 @@ START_TEST(one_read_that_fails_hides_nothing)
 END_TEST
 
 /* Not all of it is brought back for one search; what is not may hold anything. */
-START_TEST(memory_that_is_swapped_out_is_told)
+START_TEST(reports_swapped_out_memory)
 {
 	if (!setup_to_search())
 		return;
@@ -452,8 +452,8 @@ END_TEST
 
 HT_SUITE("attach/proof/escape", entries_in_writable_memory_are_found, places_are_remembered,
 	a_search_can_be_cancelled, terabytes_that_are_only_reserved, other_words_are_none,
-	the_image_is_left_out, what_was_written_is_searched_whatever_its_protection,
-	what_a_file_holds_is_not_searched, shared_memory_is_searched,
-	a_private_view_of_shared_memory_is_searched, pages_are_told_apart, addresses_stand_anywhere,
-	unreadable_pages_are_passed, memory_that_cannot_be_read_is_told,
-	memory_that_is_swapped_out_is_told, one_read_that_fails_hides_nothing)
+	the_image_is_left_out, searches_written_pages_of_any_protection,
+	does_not_search_file_contents, shared_memory_is_searched,
+	a_private_view_of_shared_memory_is_searched, pages_are_distinguished,
+	addresses_stand_anywhere, unreadable_pages_are_passed, reports_unreadable_memory,
+	reports_swapped_out_memory, one_read_that_fails_hides_nothing)

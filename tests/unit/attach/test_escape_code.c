@@ -109,7 +109,7 @@ START_TEST(only_tapped_slots_count)
 END_TEST
 
 /* The module of such a slot is unknown, so its code may have copied the address. */
-START_TEST(slots_that_nobody_knows_any_more_count)
+START_TEST(slots_of_unknown_modules_count)
 {
 	setup("/usr/bin/program");
 	ck_assert(!possible());
@@ -265,8 +265,8 @@ START_TEST(code_that_cannot_be_read_counts)
 END_TEST
 
 HT_SUITE("attach/proof/escape, code", calls_and_jumps_keep_the_address, loads_take_it,
-	only_tapped_slots_count, slots_that_nobody_knows_any_more_count,
-	all_of_the_code_is_looked_at, pointers_in_data_count, the_c_library_does_not_count,
+	only_tapped_slots_count, slots_of_unknown_modules_count, all_of_the_code_is_looked_at,
+	pointers_in_data_count, the_c_library_does_not_count,
 	a_slot_that_is_used_in_no_known_way_counts, the_large_code_model_counts,
 	other_numbers_do_not_count, code_behind_a_hole_is_looked_at,
 	code_that_cannot_be_read_counts)

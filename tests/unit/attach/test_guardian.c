@@ -193,7 +193,7 @@ START_TEST(workers_are_outlived)
 END_TEST
 
 /* A guardian without the memfd could not get at the image again. */
-START_TEST(what_did_not_arrive_whole_is_an_error)
+START_TEST(partial_message_is_an_error)
 {
 	const struct rlimit none = {2, 2}; /* as poll(2) needs for two */
 	struct proc proc;
@@ -232,7 +232,7 @@ static struct guardian start_guardian(void)
 }
 
 /* What kills the daemon's group must not hit it; a session of its own may get no turn. */
-START_TEST(it_has_a_process_group_and_no_session_of_its_own)
+START_TEST(has_its_own_process_group_but_no_session)
 {
 	struct guardian guardian = start_guardian();
 	run_until(getpgid(guardian.pid) == guardian.pid, PATIENCE_MS);
@@ -269,7 +269,7 @@ START_TEST(a_guardian_that_does_not_end_is_killed)
 END_TEST
 
 /* The end of the socket alone would set it to work. */
-START_TEST(a_guardian_that_is_not_told_is_killed)
+START_TEST(kills_a_guardian_that_gets_no_message)
 {
 	struct guardian guardian = start_stopped();
 	ck_assert_int_eq(shutdown(guardian.fd, SHUT_WR), 0);
@@ -339,7 +339,7 @@ START_TEST(a_machine_that_stood_still_is_no_reason_to_kill_it)
 END_TEST
 
 HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
-	workers_are_outlived, what_did_not_arrive_whole_is_an_error,
-	it_has_a_process_group_and_no_session_of_its_own, a_guardian_that_is_dismissed_ends,
-	a_guardian_that_does_not_end_is_killed, a_guardian_that_is_not_told_is_killed,
-	who_takes_out_what_stays, a_machine_that_stood_still_is_no_reason_to_kill_it)
+	workers_are_outlived, partial_message_is_an_error, has_its_own_process_group_but_no_session,
+	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_killed,
+	kills_a_guardian_that_gets_no_message, who_takes_out_what_stays,
+	a_machine_that_stood_still_is_no_reason_to_kill_it)

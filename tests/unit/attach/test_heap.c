@@ -403,7 +403,7 @@ START_TEST(an_arena_that_makes_no_sense_is_unknown)
 }
 END_TEST
 
-START_TEST(two_places_that_look_alike_are_none)
+START_TEST(two_candidates_are_rejected)
 {
 	setup();
 	struct {
@@ -530,7 +530,7 @@ HT_SUITE("attach/heap", every_list_counts_to_the_byte, an_arena_without_a_block_
 	an_arena_that_was_never_used_holds_nothing, free_bytes_are_reported_by_place,
 	all_arenas_of_the_ring_count, a_list_that_contradicts_itself_is_not_believed, a_loop_ends,
 	too_much_to_read_is_reported, an_arena_that_makes_no_sense_is_unknown,
-	two_places_that_look_alike_are_none, parameters_that_make_no_sense_are_unknown,
+	two_candidates_are_rejected, parameters_that_make_no_sense_are_unknown,
 	zeros_are_no_parameters, parameters_as_they_were_before_huge_pages,
 	threads_whose_caches_are_not_found_are_allowed_for, nothing_to_read_is_unknown,
 	another_allocator_is_named)

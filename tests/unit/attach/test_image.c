@@ -530,7 +530,7 @@ START_TEST(foreign_pages_are_not_adopted)
 END_TEST
 
 /* The program has put something of its own in the place of a page that was adopted. */
-START_TEST(what_replaced_an_adopted_page_is_not_written)
+START_TEST(does_not_write_to_a_replaced_jump_page)
 {
 	raddr_t old[2], entry;
 	uint8_t *page = make_tombstone(old), own[HT_PAGE_BYTES];
@@ -554,7 +554,7 @@ START_TEST(what_replaced_an_adopted_page_is_not_written)
 END_TEST
 
 /* A child forked during the capture still needs the bridges of entry hooks. */
-START_TEST(what_is_kept_for_a_tombstone)
+START_TEST(parts_kept_for_a_jump_page)
 {
 	for (unsigned near = 0; near < 2; near++) {
 		struct image image = make_image();
@@ -582,5 +582,5 @@ HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_conf
 	hooks_of_a_sample, a_full_page_refuses, only_entries_have_a_real_function,
 	an_open_image_is_not_written, damaged_images_are_refused, an_inherited_image_is_private,
 	a_tombstone_is_used_again, an_open_image_finds_its_adopted_page,
-	foreign_pages_are_not_adopted, what_replaced_an_adopted_page_is_not_written,
-	what_is_kept_for_a_tombstone)
+	foreign_pages_are_not_adopted, does_not_write_to_a_replaced_jump_page,
+	parts_kept_for_a_jump_page)

@@ -92,7 +92,7 @@ START_TEST(other_functions_stay_hooked)
 END_TEST
 
 /* A library is loaded, or the slots of one are looked at again. */
-START_TEST(what_is_hooked_in_a_pause_waits_for_its_end)
+START_TEST(hooks_made_in_a_pause_wait_for_its_end)
 {
 	struct image image = make_image();
 	ck_no_err(image_pause(&image, &elf, true));
@@ -119,5 +119,5 @@ START_TEST(thunks_of_an_earlier_capture_are_left_alone)
 END_TEST
 
 HT_SUITE("attach/inject/image paused", only_allocations_pass_by_the_agent,
-	other_functions_stay_hooked, what_is_hooked_in_a_pause_waits_for_its_end,
+	other_functions_stay_hooked, hooks_made_in_a_pause_wait_for_its_end,
 	thunks_of_an_earlier_capture_are_left_alone)

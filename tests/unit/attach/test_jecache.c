@@ -15,7 +15,7 @@ static uint64_t fill_more(void)
 	return held + emap_class_bytes(68);
 }
 
-START_TEST(what_is_cached_is_not_held)
+START_TEST(cached_blocks_are_not_live)
 {
 	setup();
 	uint64_t held = fill_more();
@@ -159,6 +159,6 @@ START_TEST(variables_end_at_a_hole)
 }
 END_TEST
 
-HT_SUITE("attach/jecache", variables_end_at_a_hole, what_is_cached_is_not_held,
+HT_SUITE("attach/jecache", variables_end_at_a_hole, cached_blocks_are_not_live,
 	caches_without_a_ring, caches_of_before, caches_of_before_that_contradict_themselves,
 	caches_that_are_not_found_are_allowed_for)

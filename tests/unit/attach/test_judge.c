@@ -108,7 +108,7 @@ START_TEST(threads_to_their_ends)
 }
 END_TEST
 
-START_TEST(what_no_table_knows_is_undecided)
+START_TEST(code_without_tables_is_undecided)
 {
 	judge_both(lost, JUDGE_UNDECIDED, JUDGE_UNDECIDED);
 	judge_both(behind_unknown, JUDGE_UNDECIDED, JUDGE_UNDECIDED);
@@ -138,5 +138,5 @@ START_TEST(stacks_within_a_frame_of_the_threads_own)
 }
 END_TEST
 
-HT_SUITE("attach/proof/judge", threads_to_their_ends, what_no_table_knows_is_undecided,
+HT_SUITE("attach/proof/judge", threads_to_their_ends, code_without_tables_is_undecided,
 	a_call_that_never_returns_is_outside, stacks_within_a_frame_of_the_threads_own)

@@ -50,7 +50,7 @@ START_TEST(its_word_is_lost)
 }
 END_TEST
 
-START_TEST(it_was_killed_where_it_waited)
+START_TEST(command_killed_before_its_start)
 {
 	struct launch launch = start((const char *[]){"sh", "-c", "exit 7", NULL});
 	kill(launch.pid, SIGKILL);
@@ -63,4 +63,4 @@ START_TEST(it_was_killed_where_it_waited)
 }
 END_TEST
 
-HT_SUITE("unit/attach/launch", its_word_is_lost, it_was_killed_where_it_waited)
+HT_SUITE("unit/attach/launch", its_word_is_lost, command_killed_before_its_start)

@@ -86,17 +86,17 @@ static void deny_looks(struct child *child)
 	deny_calls(SYS_pidfd_getfd, EPERM);
 }
 
-START_TEST(what_may_not_be_looked_at_is_not_said_to_stay)
+START_TEST(unreadable_process_may_have_leftovers)
 {
 	ck_err_says(close_after(deny_looks, RECOVER_NOTHING), HT_ERR_INCOMPLETE, "may be left");
 }
 END_TEST
 
-START_TEST(who_has_ended_keeps_nothing)
+START_TEST(ended_process_has_no_leftovers)
 {
 	ck_no_err(close_after(child_kill, RECOVER_DONE));
 }
 END_TEST
 
-HT_SUITE("attach/leftover", all_copies_are_closed, what_may_not_be_looked_at_is_not_said_to_stay,
-	who_has_ended_keeps_nothing)
+HT_SUITE("attach/leftover", all_copies_are_closed, unreadable_process_may_have_leftovers,
+	ended_process_has_no_leftovers)

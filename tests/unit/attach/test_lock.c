@@ -129,7 +129,7 @@ START_TEST(another_is_dying_that_had_its_memory)
 END_TEST
 
 /* A process that shares the memory may hold the lock. */
-START_TEST(who_shares_its_memory_cannot_be_listed)
+START_TEST(fails_when_sharers_cannot_be_listed)
 {
 	struct child child = child_fork(child_idle, NULL);
 	struct lock lock;
@@ -144,6 +144,5 @@ START_TEST(who_shares_its_memory_cannot_be_listed)
 }
 END_TEST
 
-HT_SUITE("attach/lock", who_shares_its_memory_cannot_be_listed, another_has_it,
-	another_has_its_memory, another_is_dying_that_had_its_memory, another_is_dying,
-	its_process_has_ended)
+HT_SUITE("attach/lock", fails_when_sharers_cannot_be_listed, another_has_it, another_has_its_memory,
+	another_is_dying_that_had_its_memory, another_is_dying, its_process_has_ended)

@@ -43,7 +43,7 @@ START_TEST(every_line_of_status_is_a_figure)
 }
 END_TEST
 
-START_TEST(what_is_missing_is_unknown_and_not_zero)
+START_TEST(missing_figures_are_unknown_not_zero)
 {
 	struct memory memory = {0};
 	/* A kernel without swap, before 4.5, or with another word for a number. */
@@ -152,6 +152,6 @@ START_TEST(another_program_or_none_gives_nothing)
 }
 END_TEST
 
-HT_SUITE("attach/memuse", every_line_of_status_is_a_figure, what_is_missing_is_unknown_and_not_zero,
+HT_SUITE("attach/memuse", every_line_of_status_is_a_figure, missing_figures_are_unknown_not_zero,
 	faults_are_fields_of_stat, kinds_of_pages_are_distinguished,
 	another_program_or_none_gives_nothing)

@@ -163,7 +163,7 @@ START_TEST(unknown_letters)
 }
 END_TEST
 
-START_TEST(whose_number_is_in_it)
+START_TEST(finds_a_process_number_in_the_pattern)
 {
 	ck_assert(naming_has_pid(NULL));
 	ck_assert(naming_has_pid("a.%c.%p.htap"));
@@ -187,7 +187,7 @@ START_TEST(further_traces)
 END_TEST
 
 /* Nothing was touched: not as one that ends during the capture. */
-START_TEST(of_a_process_that_ends)
+START_TEST(names_a_process_that_ends)
 {
 	static const long behind[] = {SYS_open, SYS_pidfd_open, SYS_statx};
 	char *name;
@@ -201,7 +201,7 @@ START_TEST(of_a_process_that_ends)
 }
 END_TEST
 
-START_TEST(of_a_number_that_is_used_again)
+START_TEST(names_a_reused_process_number)
 {
 	char *name;
 
@@ -219,6 +219,6 @@ START_TEST(of_a_number_that_is_used_again)
 }
 END_TEST
 
-HT_SUITE("attach/naming", process_and_percent, whose_number_is_in_it, host_and_time, default_name,
-	number_that_is_free, unknown_letters, further_traces, of_a_process_that_ends,
-	of_a_number_that_is_used_again)
+HT_SUITE("attach/naming", process_and_percent, finds_a_process_number_in_the_pattern, host_and_time,
+	default_name, number_that_is_free, unknown_letters, further_traces,
+	names_a_process_that_ends, names_a_reused_process_number)

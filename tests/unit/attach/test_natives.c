@@ -295,7 +295,7 @@ START_TEST(a_pointer_in_data_is_no_slot)
 END_TEST
 
 /* Each way to refer to a function without a slot; calls within the allocator do not count. */
-START_TEST(what_goes_past_all_slots_is_counted)
+START_TEST(counts_calls_past_all_slots)
 {
 	struct view view;
 	view_open(pie,
@@ -595,6 +595,6 @@ HT_SUITE("attach/elf/natives", names_say_how_a_function_is_called,
 	words_lie_in_their_module, a_word_of_no_module_is_ignored, not_all_relocations_are_read,
 	names_of_a_whole_program_are_found, a_v8_is_found,
 	the_guardian_sees_a_debug_file_being_opened, an_unkillable_process_opens_no_debug_file,
-	a_pointer_in_data_is_no_slot, what_goes_past_all_slots_is_counted,
+	a_pointer_in_data_is_no_slot, counts_calls_past_all_slots,
 	no_call_is_overlooked_between_pieces, rust_itself_is_named_only_without_any_slot,
 	without_names_nothing_is_found, hostile_files_do_no_harm)

@@ -62,7 +62,7 @@ static void see(void *context, struct rec_node *node, uint64_t function)
 		node->pc = 0x77;
 }
 
-START_TEST(who_asks_hears_of_each_node)
+START_TEST(observer_sees_each_node)
 {
 	struct stage stage;
 	struct node_scan scan;
@@ -89,7 +89,7 @@ START_TEST(who_asks_hears_of_each_node)
 END_TEST
 
 /* The trace must not contain the address of an interpreted function. */
-START_TEST(what_is_interpreted_becomes_a_number)
+START_TEST(interpreted_functions_become_numbers)
 {
 	for (unsigned asks = 0; asks < 2; asks++) {
 		struct stage stage;
@@ -237,6 +237,6 @@ START_TEST(without_memory_nodes_come_later_and_events_are_counted)
 END_TEST
 
 HT_SUITE("attach/daemon/node_scan", nodes_come_once_and_after_their_parents,
-	who_asks_hears_of_each_node, what_is_interpreted_becomes_a_number,
+	observer_sees_each_node, interpreted_functions_become_numbers,
 	nodes_stand_before_the_events_that_name_them, all_nodes_that_fit_are_taken,
 	without_memory_nodes_come_later_and_events_are_counted)

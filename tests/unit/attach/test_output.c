@@ -55,7 +55,7 @@ START_TEST(an_existing_file_is_left_alone)
 }
 END_TEST
 
-START_TEST(what_is_no_file_is_refused)
+START_TEST(refuses_other_than_regular_files)
 {
 	struct output output;
 	char *directory = files_directory();
@@ -120,5 +120,5 @@ END_TEST
 
 HT_SUITE("attach/daemon/output", under_sudo_the_file_is_its_users,
 	no_descriptor_is_no_mistake_of_the_user, an_existing_file_is_left_alone,
-	what_is_no_file_is_refused, symbolic_links_are_not_followed,
+	refuses_other_than_regular_files, symbolic_links_are_not_followed,
 	another_file_in_its_place_is_not_removed)

@@ -109,7 +109,7 @@ START_TEST(a_number_of_the_process_is_none_of_ours)
 }
 END_TEST
 
-START_TEST(what_is_not_ours_is_not_marked)
+START_TEST(other_descriptors_are_not_marked)
 {
 	int fd[STUB_UNMAP_FDS] = {0};
 	size_t count = 2;
@@ -147,4 +147,4 @@ START_TEST(all_are_visited)
 END_TEST
 
 HT_SUITE("unit/attach/ownfds", ours_are_found, a_number_of_the_process_is_none_of_ours,
-	what_is_not_ours_is_not_marked, all_are_visited)
+	other_descriptors_are_not_marked, all_are_visited)

@@ -315,7 +315,7 @@ START_TEST(dies_with_the_worker)
 END_TEST
 
 /* A point that was met is not taken for the program's own trap, which would end it. */
-START_TEST(what_it_stopped_for_cannot_be_read)
+START_TEST(stop_reason_that_cannot_be_read)
 {
 	bool parked;
 	failing_looks = 1;
@@ -333,4 +333,4 @@ END_TEST
 
 HT_SUITE("attach/park", waits_and_goes_on, code_cannot_be_written, worker_is_killed_at_each_call,
 	an_auditor_forks, an_auditor_makes_a_thread, signals_meanwhile, no_program,
-	dies_with_the_worker, what_it_stopped_for_cannot_be_read)
+	dies_with_the_worker, stop_reason_that_cannot_be_read)

@@ -319,7 +319,7 @@ END_TEST
 
 /* A free that is seen while its allocation is not tells nothing; the other way round it would be a
  * leak. What frees is tapped first. */
-START_TEST(what_was_tapped_first_is_restored_last)
+START_TEST(restores_in_reverse_order)
 {
 	static const size_t place[] = {3, 600, 4, 1};
 	setup();
@@ -515,7 +515,7 @@ static void become_another(const void *unused)
 }
 
 /* The process has execed: the mapping now belongs to another program. */
-START_TEST(who_runs_another_program_is_not_written_to)
+START_TEST(does_not_write_to_another_program)
 {
 	struct patch patch;
 	struct proc proc;
@@ -541,12 +541,12 @@ START_TEST(who_runs_another_program_is_not_written_to)
 }
 END_TEST
 
-HT_SUITE("attach/inject/patch", who_runs_another_program_is_not_written_to, taps_and_restores,
+HT_SUITE("attach/inject/patch", does_not_write_to_another_program, taps_and_restores,
 	read_only_pages, a_changed_word_is_not_tapped, a_page_that_is_gone_is_not_tapped,
 	a_full_journal_taps_nothing, a_word_that_others_changed_is_left_alone,
 	a_word_that_holds_the_original_is_restored, an_unmapped_word_is_lost,
 	another_mapping_is_not_written, unloaded_slots_are_forgotten,
-	the_linkers_values_are_left_alone, what_was_tapped_first_is_restored_last,
+	the_linkers_values_are_left_alone, restores_in_reverse_order,
 	untapping_twice_changes_nothing, a_slot_can_be_tapped_again,
 	one_unreadable_slot_stops_no_other, only_what_was_read_is_replaced,
 	code_is_restored_in_a_copy, other_code_in_its_place_is_not_touched,

@@ -123,7 +123,7 @@ START_TEST(killed_ones_of_other_processes_are_removed_and_all_else_stays)
 END_TEST
 
 /* Its heaptap was killed before it listened. */
-START_TEST(what_was_half_made_is_removed)
+START_TEST(removes_half_made_places)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct stat stat;
@@ -196,6 +196,5 @@ END_TEST
 
 HT_SUITE("attach/control/place", a_socket_is_for_its_user_alone,
 	captures_of_two_processes_are_side_by_side, a_killed_one_is_replaced,
-	killed_ones_of_other_processes_are_removed_and_all_else_stays,
-	what_was_half_made_is_removed, captures_come_and_go_at_once,
-	the_next_directory_is_used_where_one_cannot_be)
+	killed_ones_of_other_processes_are_removed_and_all_else_stays, removes_half_made_places,
+	captures_come_and_go_at_once, the_next_directory_is_used_where_one_cannot_be)

@@ -44,7 +44,7 @@ static void setup(void)
 }
 
 /* Two on one core: one of them waits for it. */
-START_TEST(one_that_computes_is_seen_where_it_waits_for_a_core)
+START_TEST(preempted_thread_is_seen)
 {
 	struct proc proc;
 	setup();
@@ -59,7 +59,7 @@ START_TEST(one_that_computes_is_seen_where_it_waits_for_a_core)
 }
 END_TEST
 
-START_TEST(one_that_sleeps_is_in_a_call)
+START_TEST(sleeping_thread_is_in_a_call)
 {
 	struct proc proc;
 	setup();
@@ -75,7 +75,7 @@ END_TEST
 
 /* Its wait is over, and it has not had a core since: a stop would begin the wait anew. Both stay so
  * as long as another computes there. */
-START_TEST(one_that_was_woken_and_has_not_run_is_in_a_call)
+START_TEST(woken_thread_is_in_a_call_until_it_runs)
 {
 	struct proc proc;
 	unsigned looks = 0;
@@ -101,5 +101,5 @@ START_TEST(one_that_was_woken_and_has_not_run_is_in_a_call)
 }
 END_TEST
 
-HT_SUITE("attach/thread/preempted", one_that_computes_is_seen_where_it_waits_for_a_core,
-	one_that_sleeps_is_in_a_call, one_that_was_woken_and_has_not_run_is_in_a_call)
+HT_SUITE("attach/thread/preempted", preempted_thread_is_seen, sleeping_thread_is_in_a_call,
+	woken_thread_is_in_a_call_until_it_runs)

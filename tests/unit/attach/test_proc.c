@@ -390,7 +390,7 @@ START_TEST(syscall_of_threads)
 END_TEST
 
 /* Not that the thread is gone: nothing is known of it. */
-START_TEST(what_cannot_be_looked_at_is_not_gone)
+START_TEST(unreadable_process_is_not_gone)
 {
 	struct child child = child_fork(with_thread, NULL);
 	struct proc proc = opened(child.pid);
@@ -519,7 +519,7 @@ START_TEST(each_rule_is_named)
 END_TEST
 
 /* As on a kernel with proc_mem.force_override=never. */
-START_TEST(memory_that_nobody_may_write)
+START_TEST(memory_that_is_not_writable)
 {
 	ck_no_err(permission_check_writing(getpid()));
 	deny_calls(SYS_pwrite64, EIO);
@@ -563,6 +563,6 @@ END_TEST
 HT_SUITE("attach/proc/proc", a_name_makes_no_worker, own_process, not_a_process, kernel_thread,
 	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
-	the_file_of_a_mapping_opens, syscall_of_threads, what_cannot_be_looked_at_is_not_gone,
-	text_has_a_limit, memory_that_nobody_may_write, soft_limits, kernel_refusals_name_the_rule,
+	the_file_of_a_mapping_opens, syscall_of_threads, unreadable_process_is_not_gone,
+	text_has_a_limit, memory_that_is_not_writable, soft_limits, kernel_refusals_name_the_rule,
 	each_rule_is_named)

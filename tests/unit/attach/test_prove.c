@@ -101,7 +101,7 @@ START_TEST(pointers_on_stacks_are_gone_however_long_a_round_takes)
 }
 END_TEST
 
-START_TEST(what_the_program_keeps_is_counted_and_not_waited_for)
+START_TEST(kept_addresses_are_counted_not_awaited)
 {
 	struct scene scene;
 	prove(&scene, with_pointer_kept, clock_mono_ns() + FAR_NS);
@@ -125,5 +125,4 @@ START_TEST(no_round_that_would_end_after_the_deadline)
 END_TEST
 
 HT_SUITE("attach/proof/prove", pointers_on_stacks_are_gone_however_long_a_round_takes,
-	what_the_program_keeps_is_counted_and_not_waited_for,
-	no_round_that_would_end_after_the_deadline)
+	kept_addresses_are_counted_not_awaited, no_round_that_would_end_after_the_deadline)

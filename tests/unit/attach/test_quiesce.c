@@ -230,7 +230,7 @@ static void with_many_stacks(const void *arg)
 	child_wait();
 }
 
-START_TEST(what_was_not_read_may_be_inside_whatever_the_books_say)
+START_TEST(unread_thread_may_be_inside)
 {
 	setup();
 	books = QUIESCE_IDLE;
@@ -349,7 +349,7 @@ START_TEST(function_pointers_are_counted)
 END_TEST
 
 /* It would stop where it lost its core. Once it has run it is asked, whatever the books say. */
-START_TEST(who_lost_its_core_in_a_hook_is_not_stopped_before_it_has_run)
+START_TEST(preempted_thread_in_a_hook_is_not_stopped)
 {
 	static const uint64_t other = 0x1234;
 	setup();
@@ -540,7 +540,7 @@ START_TEST(a_process_that_is_gone)
 }
 END_TEST
 
-START_TEST(what_no_unwinder_can_tell_is_inside)
+START_TEST(unknown_stack_counts_as_inside)
 {
 	setup();
 	check_never_outside(lost);
@@ -552,10 +552,9 @@ HT_SUITE("attach/proof/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_frame_of_ours_is_never_outside, a_pc_of_ours_is_inside_whatever_the_books_say,
 	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
 	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,
-	what_was_not_read_may_be_inside_whatever_the_books_say, a_thread_in_vfork_is_inside,
-	a_running_thread_is_stopped_once, a_main_thread_beside_others_is_not_stopped_at_once,
-	when_the_time_is_over_one_look_will_do,
-	who_lost_its_core_in_a_hook_is_not_stopped_before_it_has_run,
-	function_pointers_are_rewritten, function_pointers_are_counted,
-	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
-	a_process_that_is_gone, what_no_unwinder_can_tell_is_inside)
+	unread_thread_may_be_inside, a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
+	a_main_thread_beside_others_is_not_stopped_at_once, when_the_time_is_over_one_look_will_do,
+	preempted_thread_in_a_hook_is_not_stopped, function_pointers_are_rewritten,
+	function_pointers_are_counted, threads_that_end_are_outside,
+	threads_that_were_asked_are_let_go_in_order_whatever_fails, a_process_that_is_gone,
+	unknown_stack_counts_as_inside)

@@ -126,7 +126,7 @@ static void check_all_at_once(const struct quiesce_report *report)
 }
 
 /* One that runs has run as much as when it got its core, for the kernel, until the next tick. */
-START_TEST(who_computes_is_asked_with_all_others)
+START_TEST(computing_threads_stop_all_at_once)
 {
 	struct child child;
 	struct quiesce *quiesce = start_beside_spinners(&child);
@@ -143,7 +143,7 @@ START_TEST(who_computes_is_asked_with_all_others)
 END_TEST
 
 /* The thread that has the core now was seen preempted before and has not slept since. */
-START_TEST(who_has_got_a_core_again_need_not_have_run)
+START_TEST(rescheduled_thread_may_not_have_run)
 {
 	struct child child;
 	struct quiesce *quiesce = start_beside_spinners(&child);
@@ -159,5 +159,5 @@ START_TEST(who_has_got_a_core_again_need_not_have_run)
 }
 END_TEST
 
-HT_SUITE("attach/proof/quiesce, turns", who_computes_is_asked_with_all_others,
-	who_has_got_a_core_again_need_not_have_run)
+HT_SUITE("attach/proof/quiesce, turns", computing_threads_stop_all_at_once,
+	rescheduled_thread_may_not_have_run)

@@ -149,7 +149,7 @@ START_TEST(at_any_byte)
 }
 END_TEST
 
-START_TEST(in_what_processors_have_added)
+START_TEST(words_in_extended_state)
 {
 	__builtin_cpu_init();
 	for (size_t at = 0; at < 32 && __builtin_cpu_supports("avx"); at += 8)
@@ -164,7 +164,7 @@ START_TEST(in_what_processors_have_added)
 END_TEST
 
 /* The call goes on, and what is behind it has the function. */
-START_TEST(of_a_thread_asleep)
+START_TEST(words_of_a_sleeping_thread)
 {
 	struct tracee tracee;
 	uint64_t word[2];
@@ -206,7 +206,7 @@ static void clear(struct user_regs_struct *regs)
 		*regs_word(regs, i) = i;
 }
 
-START_TEST(in_general_registers)
+START_TEST(words_in_general_registers)
 {
 	const struct regwords none = {.ranges = &ours}, all = {.ranges = &ours, .real = real_of};
 	struct regwords_report report;
@@ -240,7 +240,7 @@ START_TEST(in_general_registers)
 }
 END_TEST
 
-START_TEST(what_is_written_is_what_was_read)
+START_TEST(written_words_equal_those_read)
 {
 	static struct vectors before, after;
 	struct tracee tracee;
@@ -261,7 +261,7 @@ START_TEST(what_is_written_is_what_was_read)
 }
 END_TEST
 
-START_TEST(of_a_thread_that_was_killed_while_it_was_stopped)
+START_TEST(words_of_a_thread_killed_while_stopped)
 {
 	static struct vectors vectors;
 	struct tracee tracee;
@@ -276,6 +276,6 @@ START_TEST(of_a_thread_that_was_killed_while_it_was_stopped)
 }
 END_TEST
 
-HT_SUITE("attach/proof/regwords", at_any_byte, in_what_processors_have_added, of_a_thread_asleep,
-	in_general_registers, what_is_written_is_what_was_read,
-	of_a_thread_that_was_killed_while_it_was_stopped)
+HT_SUITE("attach/proof/regwords", at_any_byte, words_in_extended_state, words_of_a_sleeping_thread,
+	words_in_general_registers, written_words_equal_those_read,
+	words_of_a_thread_killed_while_stopped)

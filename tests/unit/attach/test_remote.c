@@ -47,7 +47,7 @@ static void place_deinit(struct place *place)
 	proc_close(&place->self);
 }
 
-START_TEST(what_is_no_stub_is_left_alone)
+START_TEST(leaves_other_code_alone)
 {
 	struct place place;
 	bool holds = true;
@@ -66,7 +66,7 @@ START_TEST(what_is_no_stub_is_left_alone)
 }
 END_TEST
 
-START_TEST(what_cannot_be_read_may_be_a_stub)
+START_TEST(unreadable_code_may_be_a_stub)
 {
 	struct place place;
 	bool holds;
@@ -155,7 +155,7 @@ static void check_chosen(struct libraries *libraries, size_t which)
 	ck_assert_uint_eq(slack.original[slack.bytes - 1], 0x5a);
 }
 
-START_TEST(what_the_program_put_behind_its_code_is_left_alone)
+START_TEST(leaves_the_programs_bytes_after_its_code_alone)
 {
 	struct libraries libraries;
 	struct remote_slack slack;
@@ -178,7 +178,7 @@ START_TEST(what_the_program_put_behind_its_code_is_left_alone)
 }
 END_TEST
 
-START_TEST(of_an_unreadable_file_zeros_are_expected)
+START_TEST(expects_zeros_if_the_file_is_unreadable)
 {
 	struct libraries libraries;
 	libraries_init(&libraries);
@@ -212,6 +212,6 @@ START_TEST(a_stub_that_stands_there_refuses)
 }
 END_TEST
 
-HT_SUITE("attach/inject/remote", what_is_no_stub_is_left_alone, what_cannot_be_read_may_be_a_stub,
-	what_the_program_put_behind_its_code_is_left_alone,
-	of_an_unreadable_file_zeros_are_expected, a_stub_that_stands_there_refuses)
+HT_SUITE("attach/inject/remote", leaves_other_code_alone, unreadable_code_may_be_a_stub,
+	leaves_the_programs_bytes_after_its_code_alone, expects_zeros_if_the_file_is_unreadable,
+	a_stub_that_stands_there_refuses)

@@ -95,7 +95,7 @@ static void let_it_wait_for_the_answer(void)
 }
 
 /* Also of one that is stopped again, to be put back. */
-START_TEST(the_time_in_the_stub_is_told)
+START_TEST(reports_the_time_in_the_stub)
 {
 	struct fixture fixture;
 	setup(&fixture);
@@ -332,7 +332,7 @@ START_TEST(no_thread_is_waited_for_where_none_lives)
 END_TEST
 
 HT_SUITE("attach/inject/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
-	the_time_in_the_stub_is_told, a_thread_that_has_given_up_is_not_waited_for,
+	reports_the_time_in_the_stub, a_thread_that_has_given_up_is_not_waited_for,
 	no_thread_is_waited_for_where_none_lives,
 	an_error_after_the_answer_does_not_hold_the_thread,
 	a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run,

@@ -294,7 +294,7 @@ static void check_told(struct residue_report *report, char *part, const char *te
 }
 
 /* No error of its own, for which there would be another exit code. */
-START_TEST(what_cannot_be_read_is_told)
+START_TEST(reports_unreadable_parts)
 {
 	struct look look;
 	look_begin(&look, BLOCK);
@@ -519,7 +519,7 @@ START_TEST(a_thread_that_is_traced)
 }
 END_TEST
 
-HT_SUITE("attach/proof/residue, told", what_cannot_be_read_is_told, nothing_differs, changed_code,
+HT_SUITE("attach/proof/residue, told", reports_unreadable_parts, nothing_differs, changed_code,
 	code_of_which_a_part_was_seen, a_changed_mapping_of_a_module,
 	a_module_that_changes_while_the_picture_is_taken, a_module_s_words_that_are_in_place,
 	a_module_s_file_mapped_elsewhere, memory_of_ours, a_page_that_stays, descriptors_of_ours,

@@ -51,7 +51,7 @@ static struct room room_of(const char *status, const char *limits)
 	return room_with(0);
 }
 
-START_TEST(what_is_used_is_taken_off)
+START_TEST(subtracts_used_memory)
 {
 	struct room room = room_of("VmSize:\t100 kB\nVmData:\t 30 kB\n",
 		LIMITS("5000", "40960", "64", "1000", "1048576"));
@@ -197,7 +197,7 @@ START_TEST(descriptors_that_cannot_be_seen)
 }
 END_TEST
 
-HT_SUITE("attach/process/room", what_is_used_is_taken_off, nothing_is_left_of_what_is_used_up,
+HT_SUITE("attach/process/room", subtracts_used_memory, nothing_is_left_of_what_is_used_up,
 	without_limits_there_is_no_end, locked_memory_counts_where_all_is_locked,
 	mappings_are_those_that_the_kernel_allows, what_the_kernel_promises,
 	a_status_that_says_nothing_is_an_error, the_table_of_descriptors,

@@ -63,7 +63,7 @@ static void put(const char *name, const char *text)
 	free(path);
 }
 
-START_TEST(what_a_group_uses_is_taken_off)
+START_TEST(subtracts_a_groups_use)
 {
 	if (!stage_unified())
 		return;
@@ -144,7 +144,6 @@ START_TEST(other_controllers_do_not_count)
 }
 END_TEST
 
-HT_SUITE("attach/process/room_cgroup", what_a_group_uses_is_taken_off,
-	caches_that_can_be_dropped_are_room, the_least_of_all_groups_above,
-	without_limit_there_is_no_end, the_older_version_has_other_names,
-	other_controllers_do_not_count)
+HT_SUITE("attach/process/room_cgroup", subtracts_a_groups_use, caches_that_can_be_dropped_are_room,
+	the_least_of_all_groups_above, without_limit_there_is_no_end,
+	the_older_version_has_other_names, other_controllers_do_not_count)

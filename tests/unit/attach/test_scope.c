@@ -150,7 +150,7 @@ START_TEST(versions_tell_names_apart)
 }
 END_TEST
 
-START_TEST(one_that_came_later_is_not_the_first)
+START_TEST(later_module_is_not_first)
 {
 	setup();
 	define(SECOND, "malloc", 16);
@@ -329,8 +329,7 @@ START_TEST(lookups_come_to_an_end)
 END_TEST
 
 HT_SUITE("attach/got/scope", the_only_definition, the_first_in_load_order,
-	its_own_definition_behind_another, versions_tell_names_apart,
-	one_that_came_later_is_not_the_first, names_stay_in_their_namespace,
-	an_auditor_binds_as_it_likes, modules_in_no_list_are_ignored, indirect_and_data_symbols,
-	several_of_one_name, each_name_is_looked_up_once, usable_size_is_looked_up_once,
-	a_long_name, lookups_come_to_an_end)
+	its_own_definition_behind_another, versions_tell_names_apart, later_module_is_not_first,
+	names_stay_in_their_namespace, an_auditor_binds_as_it_likes, modules_in_no_list_are_ignored,
+	indirect_and_data_symbols, several_of_one_name, each_name_is_looked_up_once,
+	usable_size_is_looked_up_once, a_long_name, lookups_come_to_an_end)

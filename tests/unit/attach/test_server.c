@@ -201,7 +201,7 @@ START_TEST(a_silent_client_is_sent_away)
 }
 END_TEST
 
-START_TEST(silent_clients_keep_nobody_out)
+START_TEST(silent_clients_do_not_block_others)
 {
 	static int fds[MANY];
 	int connected = 0;
@@ -386,7 +386,7 @@ END_TEST
 
 HT_SUITE("attach/control/server", a_request_has_its_answer_and_the_connection_ends,
 	a_request_may_come_byte_by_byte, garbage_is_answered_with_what_is_wrong,
-	one_request_a_connection, a_silent_client_is_sent_away, silent_clients_keep_nobody_out,
+	one_request_a_connection, a_silent_client_is_sent_away, silent_clients_do_not_block_others,
 	a_pass_takes_a_bounded_number, those_that_wait_are_answered_at_the_end,
 	few_may_wait_and_others_are_served_meanwhile, a_stop_that_is_refused_is_not_waited_for,
 	a_request_without_a_client_is_not_carried_out, a_client_that_leaves_is_forgotten,

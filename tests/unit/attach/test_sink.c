@@ -155,7 +155,7 @@ static struct ht_err *append_mark(
 	return store_put(store, &rec, EVENTS_IN_BODY);
 }
 
-START_TEST(what_is_discarded_leaves_no_file)
+START_TEST(discarded_trace_leaves_no_file)
 {
 	char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
@@ -170,7 +170,7 @@ START_TEST(what_is_discarded_leaves_no_file)
 }
 END_TEST
 
-START_TEST(what_is_appended_stands_behind_the_rest)
+START_TEST(appended_records_follow_the_rest)
 {
 	struct sink *sink;
 	enum trace_end end;
@@ -239,7 +239,7 @@ static struct ht_err *append_nothing(
 	return ht_err_new(HT_ERR_NOMEM, "no memory for a name");
 }
 
-START_TEST(an_error_of_the_scribe_itself_is_said)
+START_TEST(reports_an_error_of_the_scribe)
 {
 	struct sink *sink;
 	enum trace_end end;
@@ -257,7 +257,7 @@ START_TEST(an_error_of_the_scribe_itself_is_said)
 }
 END_TEST
 
-START_TEST(what_there_is_no_memory_for_is_counted)
+START_TEST(counts_records_dropped_without_memory)
 {
 	char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
@@ -286,7 +286,7 @@ static pid_t scribe_pid(void)
 	return pid;
 }
 
-START_TEST(what_is_not_taken_waits_up_to_a_bound)
+START_TEST(buffered_output_is_bounded)
 {
 	int read_fd;
 	struct sink *sink = sink_on_pipe(&read_fd, PATIENCE_NS);
@@ -520,7 +520,7 @@ START_TEST(a_queue_that_would_block_is_refused)
 }
 END_TEST
 
-START_TEST(what_may_not_be_durable_is_called_by_its_name)
+START_TEST(names_output_that_may_not_be_durable)
 {
 	struct sink *sink;
 	char *path = tmpdir_path("trace");
@@ -542,7 +542,7 @@ static uint64_t events_in(const char *path)
 	return access(path, R_OK) ? 0 : read_events(path, &end);
 }
 
-START_TEST(what_was_passed_on_is_written_when_the_daemon_dies)
+START_TEST(queued_output_is_written_after_the_daemons_death)
 {
 	enum trace_end end;
 	char *path = tmpdir_path("trace");
@@ -565,13 +565,13 @@ START_TEST(what_was_passed_on_is_written_when_the_daemon_dies)
 END_TEST
 
 HT_SUITE("attach/daemon/sink", all_that_is_put_is_written, why_it_cannot_be_opened_comes_back,
-	without_a_record_nothing_stays, what_is_discarded_leaves_no_file,
-	what_is_appended_stands_behind_the_rest, other_work_is_done_while_something_is_appended,
-	an_error_of_the_scribe_itself_is_said, what_there_is_no_memory_for_is_counted,
-	what_is_not_taken_waits_up_to_a_bound, an_output_that_takes_nothing_is_given_up,
+	without_a_record_nothing_stays, discarded_trace_leaves_no_file,
+	appended_records_follow_the_rest, other_work_is_done_while_something_is_appended,
+	reports_an_error_of_the_scribe, counts_records_dropped_without_memory,
+	buffered_output_is_bounded, an_output_that_takes_nothing_is_given_up,
 	a_slow_reader_is_waited_for_until_cancelled, a_scribe_without_a_processor_is_waited_for,
 	a_scribe_that_was_stopped_is_continued, who_was_stopped_waits_again,
 	a_scribe_that_dies_loses_only_what_is_counted, the_scribe_holds_nothing_of_ours,
 	the_scribe_holds_nothing_on_an_old_kernel, the_scribe_holds_nothing_in_an_old_container,
-	a_queue_that_would_block_is_refused, what_may_not_be_durable_is_called_by_its_name,
-	what_was_passed_on_is_written_when_the_daemon_dies)
+	a_queue_that_would_block_is_refused, names_output_that_may_not_be_durable,
+	queued_output_is_written_after_the_daemons_death)

@@ -79,7 +79,7 @@ START_TEST(slow_by_the_device_of_the_mapping)
 END_TEST
 
 /* Nothing is mounted there: the file system was unmounted, or there never was one. */
-START_TEST(what_only_the_kernel_has_a_name_for_is_quick)
+START_TEST(kernel_named_mappings_are_quick)
 {
 	static const char *const quick[] = {MAP_OF("/memfd:x (deleted)"), MAP_OF("/SYSV00000000"),
 		MAP_OF("/dev/zero (deleted)"), MAP_OF("/dev/shm/x"), MAP_OF("anon_inode:[x]"),
@@ -167,7 +167,7 @@ START_TEST(the_file_is_that_of_the_mapping)
 }
 END_TEST
 
-START_TEST(what_cannot_be_read_is_passed_over)
+START_TEST(unreadable_mappings_are_skipped)
 {
 	char *fifo = tmpdir_path("fifo"), text[9000];
 	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
@@ -223,6 +223,6 @@ START_TEST(every_byte_of_them_is_avoided)
 END_TEST
 
 HT_SUITE("attach/memory/slow", slow_by_the_type_of_the_file_system,
-	slow_by_the_device_of_the_mapping, what_only_the_kernel_has_a_name_for_is_quick,
-	slow_files_are_read, the_file_is_that_of_the_mapping, what_cannot_be_read_is_passed_over,
+	slow_by_the_device_of_the_mapping, kernel_named_mappings_are_quick, slow_files_are_read,
+	the_file_is_that_of_the_mapping, unreadable_mappings_are_skipped,
 	nothing_is_avoided_unless_it_is_asked_for, every_byte_of_them_is_avoided)

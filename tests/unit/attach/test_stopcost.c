@@ -90,7 +90,7 @@ START_TEST(a_timeout_makes_late_what_is_repeated)
 END_TEST
 
 /* A stop would end it with the part. What is no more than a pipe takes at once has no parts. */
-START_TEST(what_may_have_done_a_part_is_not_stopped)
+START_TEST(partially_done_calls_are_not_stopped)
 {
 	ck_no_err(proc_open(getpid(), &proc));
 	ck_no_err(proc_open_mem(&proc));
@@ -188,7 +188,7 @@ static int open_terminal(cc_t least, cc_t tenths, tcflag_t lines)
 	return end;
 }
 
-START_TEST(what_gathers_is_not_stopped)
+START_TEST(gathering_calls_are_not_stopped)
 {
 	static const int ten = 10;
 	struct iovec two = {NULL, 2};
@@ -394,8 +394,8 @@ START_TEST(a_kernel_that_tells_no_cpu_time)
 END_TEST
 
 HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
-	what_may_have_done_a_part_is_not_stopped, networks_and_terminals_take_parts,
-	what_gathers_is_not_stopped, sockets_tell_their_timeouts,
+	partially_done_calls_are_not_stopped, networks_and_terminals_take_parts,
+	gathering_calls_are_not_stopped, sockets_tell_their_timeouts,
 	a_thread_that_waits_for_its_supervisor_is_not_stopped,
 	a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped,
 	a_thread_that_has_run_is_timely, a_kernel_that_tells_no_cpu_time)

@@ -320,7 +320,7 @@ START_TEST(a_file_size_limit_loses_only_what_is_counted)
 }
 END_TEST
 
-START_TEST(what_failed_once_may_be_written_later)
+START_TEST(failed_write_may_succeed_later)
 {
 	struct store *store;
 	char *path = tmpdir_path("trace");
@@ -491,7 +491,7 @@ START_TEST(a_closed_pipe_breaks_the_store)
 }
 END_TEST
 
-START_TEST(a_pipe_that_nobody_reads_breaks_the_store)
+START_TEST(pipe_without_a_reader_breaks_the_store)
 {
 	int pair[2];
 	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
@@ -520,8 +520,8 @@ HT_SUITE("attach/daemon/store", a_new_file_is_private_and_complete,
 	a_file_is_replaced_when_the_trace_is_finished, an_abandoned_trace_replaces_too,
 	a_trace_that_cannot_take_its_place_stays_beside_it, a_trace_that_was_removed_is_missed,
 	a_block_leaves_after_a_second, a_full_block_leaves_by_itself,
-	a_file_size_limit_loses_only_what_is_counted, what_failed_once_may_be_written_later,
+	a_file_size_limit_loses_only_what_is_counted, failed_write_may_succeed_later,
 	the_reserve_stays_free_and_takes_the_end, a_full_disk_keeps_whole_blocks,
 	a_pipe_gets_all_of_it, a_socket_gets_all_of_it,
 	a_redirected_file_is_not_touched_but_for_writing, a_closed_pipe_breaks_the_store,
-	a_pipe_that_nobody_reads_breaks_the_store, a_closed_standard_output_is_refused)
+	pipe_without_a_reader_breaks_the_store, a_closed_standard_output_is_refused)

@@ -77,7 +77,7 @@ START_TEST(every_flag_comes_back)
 }
 END_TEST
 
-START_TEST(it_fits_the_bytes_that_are_asked_for)
+START_TEST(stub_fits_its_requested_bytes)
 {
 	struct stub_map map = {.image = 1ull << 40, .image_bytes = IMAGE_BYTES};
 	struct stub_thread thread = {.resume = cpu_odd_regs(), .hold_ms = 50};
@@ -508,7 +508,7 @@ START_TEST(want_of_address_space_undoes_everything)
 }
 END_TEST
 
-START_TEST(what_was_there_is_never_unmapped)
+START_TEST(existing_mappings_are_never_unmapped)
 {
 	static const uint64_t offsets[] = {0, ABI_STATE_OFF, ABI_SHARED_OFF + HT_PAGE_BYTES};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(offsets) + ABI_NEAR_MAX; i++) {
@@ -593,8 +593,8 @@ START_TEST(unmapping_goes_on_past_a_failure)
 }
 END_TEST
 
-HT_SUITE("attach/inject/stub", every_flag_comes_back, it_fits_the_bytes_that_are_asked_for,
+HT_SUITE("attach/inject/stub", every_flag_comes_back, stub_fits_its_requested_bytes,
 	a_taken_lease_completes, an_expired_lease_closes_only_what_is_its_own,
 	an_expired_lease_undoes_everything, want_of_descriptors_undoes_everything,
-	want_of_address_space_undoes_everything, what_was_there_is_never_unmapped,
+	want_of_address_space_undoes_everything, existing_mappings_are_never_unmapped,
 	unmapping_takes_out_what_is_named, unmapping_goes_on_past_a_failure)

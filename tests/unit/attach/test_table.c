@@ -333,7 +333,7 @@ START_TEST(sorts_fdes_and_merges_equal_neighbours)
 }
 END_TEST
 
-START_TEST(of_overlapping_fdes_the_first_has_the_bytes)
+START_TEST(first_of_overlapping_fdes_wins)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -352,7 +352,7 @@ START_TEST(of_overlapping_fdes_the_first_has_the_bytes)
 }
 END_TEST
 
-START_TEST(what_lies_outside_the_text_is_cut_off)
+START_TEST(ranges_outside_the_text_are_cut)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -522,7 +522,7 @@ static void check_reads(const struct abi_table *table)
 	}
 }
 
-START_TEST(what_is_sound_can_be_read)
+START_TEST(sound_tables_are_read)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -563,7 +563,7 @@ HT_SUITE("attach/unwind/table", covers_text_with_frame_rule_without_eh_frame, te
 	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code,
 	an_entry_is_the_end_of_stacks, gaps_are_found_and_filled, a_filled_gap_ends_at_known_code,
 	a_long_gap_is_filled_to_its_end, rows_cross_granules,
-	sorts_fdes_and_merges_equal_neighbours, of_overlapping_fdes_the_first_has_the_bytes,
-	what_lies_outside_the_text_is_cut_off, counts_what_it_cannot_use,
+	sorts_fdes_and_merges_equal_neighbours, first_of_overlapping_fdes_wins,
+	ranges_outside_the_text_are_cut, counts_what_it_cannot_use,
 	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing,
-	what_is_sound_can_be_read)
+	sound_tables_are_read)

@@ -268,7 +268,7 @@ START_TEST(caches_that_are_not_found_are_allowed_for)
 }
 END_TEST
 
-START_TEST(what_contradicts_itself_is_unknown)
+START_TEST(contradictory_heap_is_unknown)
 {
 	for (unsigned i = 0; i < 25; i++) {
 		setup();
@@ -438,5 +438,5 @@ END_TEST
 
 HT_SUITE("attach/tcmalloc", every_block_counts_to_the_byte, at_work_it_is_as_far_off_as_it_says,
 	a_list_that_is_torn_is_looked_at_again, caches_that_are_not_found_are_allowed_for,
-	what_contradicts_itself_is_unknown, nothing_to_read_is_unknown, scribbled_over_it_ends,
+	contradictory_heap_is_unknown, nothing_to_read_is_unknown, scribbled_over_it_ends,
 	pointers_that_look_like_caches_end)

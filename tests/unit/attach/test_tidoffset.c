@@ -32,7 +32,7 @@ static uint32_t find(const uint32_t *at, pid_t tid)
 
 #define FIND(...) find((const uint32_t[]){__VA_ARGS__, 0}, TID)
 
-START_TEST(of_c_libraries_that_are_known)
+START_TEST(offset_of_known_c_libraries)
 {
 	ck_assert_uint_eq(FIND(720), 720);
 	ck_assert_uint_eq(FIND(48), 48);
@@ -43,7 +43,7 @@ START_TEST(of_c_libraries_that_are_known)
 }
 END_TEST
 
-START_TEST(of_others)
+START_TEST(offset_of_other_c_libraries)
 {
 	ck_assert_uint_eq(FIND(100), 100);
 	ck_assert_uint_eq(FIND(100, 200), 0);
@@ -52,4 +52,4 @@ START_TEST(of_others)
 }
 END_TEST
 
-HT_SUITE("attach/inject/tidoffset", of_c_libraries_that_are_known, of_others)
+HT_SUITE("attach/inject/tidoffset", offset_of_known_c_libraries, offset_of_other_c_libraries)

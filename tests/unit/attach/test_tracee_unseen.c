@@ -65,7 +65,7 @@ START_TEST(a_living_thread_is_never_gone)
 }
 END_TEST
 
-START_TEST(what_cannot_be_looked_at_is_not_gone)
+START_TEST(unreadable_thread_is_not_gone)
 {
 	struct child child = child_fork(spin, NULL);
 	struct tracee tracee;
@@ -111,4 +111,4 @@ START_TEST(registers_that_cannot_be_read)
 END_TEST
 
 HT_SUITE("attach/thread/tracee: what is not seen", a_living_thread_is_never_gone,
-	what_cannot_be_looked_at_is_not_gone, registers_that_cannot_be_read)
+	unreadable_thread_is_not_gone, registers_that_cannot_be_read)

@@ -99,7 +99,7 @@ static uint64_t bytes_of_look(struct scene *scene, uint64_t now_ns)
 	return bytes_of_look_with(scene, now_ns, 132);
 }
 
-START_TEST(who_is_on_no_known_stack_is_looked_for_now_and_then)
+START_TEST(searches_rarely_for_threads_on_unknown_stacks)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -266,7 +266,7 @@ START_TEST(a_stack_of_gigabytes_has_bounds)
 }
 END_TEST
 
-HT_SUITE("attach/watch", who_is_on_no_known_stack_is_looked_for_now_and_then,
+HT_SUITE("attach/watch", searches_rarely_for_threads_on_unknown_stacks,
 	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own,
 	a_stack_of_gigabytes_has_bounds, the_main_threads_stack_begins_at_its_program,
 	the_main_threads_stack_is_looked_for_when_it_has_grown,

@@ -296,7 +296,7 @@ START_TEST(a_piece_that_is_cut_is_left_as_it_is)
 END_TEST
 
 /* Long enough to be sorted at two places, and cut or spoilt anywhere in the second half. */
-START_TEST(what_is_no_event_is_found_wherever_it_stands)
+START_TEST(finds_malformed_events_anywhere)
 {
 	struct eventbuild build = {0};
 	struct bench bench;
@@ -575,7 +575,7 @@ START_TEST(columns_are_appended)
 END_TEST
 
 HT_SUITE("format/columns", random_streams_come_back, the_columns_are_as_specified,
-	a_piece_that_is_cut_is_left_as_it_is, what_is_no_event_is_found_wherever_it_stands,
+	a_piece_that_is_cut_is_left_as_it_is, finds_malformed_events_anywhere,
 	a_wrong_guess_changes_nothing, noise_comes_back_or_is_left,
 	there_may_be_more_shapes_than_numbers, a_piece_is_as_long_as_a_record_at_most,
 	a_piece_that_claims_more_than_a_record_is_refused, cut_columns_are_malformed,

@@ -97,7 +97,7 @@ START_TEST(a_wrong_answer_is_an_error)
 }
 END_TEST
 
-START_TEST(who_ends_without_an_answer_has_died)
+START_TEST(server_that_ends_without_answer_has_died)
 {
 	enum control_client_state state;
 	struct control_reply reply;
@@ -145,7 +145,7 @@ START_TEST(other_work_is_done_while_an_answer_is_awaited)
 END_TEST
 
 /* No server accepts: the connection waits in the queue. With a full queue there is none. */
-START_TEST(who_does_not_answer_is_not_waited_for)
+START_TEST(does_not_wait_for_a_silent_server)
 {
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;
 	struct control_reply reply;
@@ -161,7 +161,7 @@ START_TEST(who_does_not_answer_is_not_waited_for)
 }
 END_TEST
 
-START_TEST(what_a_killed_one_left_is_stale)
+START_TEST(socket_of_a_killed_server_is_stale)
 {
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;
 	struct control_reply reply;
@@ -199,7 +199,7 @@ START_TEST(sockets_are_listed_and_nothing_else)
 }
 END_TEST
 
-START_TEST(no_capture_is_told_with_the_places)
+START_TEST(no_capture_error_names_the_places)
 {
 	struct control_client found;
 	/* No process has this number. */
@@ -208,6 +208,6 @@ START_TEST(no_capture_is_told_with_the_places)
 END_TEST
 
 HT_SUITE("format/control_client", an_answer_comes_back, a_wrong_answer_is_an_error,
-	who_ends_without_an_answer_has_died, other_work_is_done_while_an_answer_is_awaited,
-	who_does_not_answer_is_not_waited_for, what_a_killed_one_left_is_stale,
-	sockets_are_listed_and_nothing_else, no_capture_is_told_with_the_places)
+	server_that_ends_without_answer_has_died, other_work_is_done_while_an_answer_is_awaited,
+	does_not_wait_for_a_silent_server, socket_of_a_killed_server_is_stale,
+	sockets_are_listed_and_nothing_else, no_capture_error_names_the_places)

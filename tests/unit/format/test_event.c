@@ -232,7 +232,7 @@ static void check_malformed(const uint8_t *data, size_t length)
 	ck_assert(!decoder.in_step);
 }
 
-START_TEST(what_no_agent_writes_is_malformed)
+START_TEST(impossible_events_are_malformed)
 {
 	const uint8_t kind_0[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 	check_malformed(kind_0, sizeof(kind_0));
@@ -372,5 +372,5 @@ END_TEST
 
 HT_SUITE("format/event", random_events_round_trip, the_encoding_is_as_specified,
 	a_piece_continues_the_one_before, a_restart_forgets_the_deltas, a_cut_piece_is_malformed,
-	what_no_agent_writes_is_malformed, nothing_is_decoded_out_of_step, noise_ends,
+	impossible_events_are_malformed, nothing_is_decoded_out_of_step, noise_ends,
 	words_make_a_mapping, words_out_of_order_are_malformed, folded_addresses_unfold)

@@ -16,7 +16,7 @@ static void check_copy(const char *from, size_t bytes, const char *want)
 	ck_assert_str_eq(to, want);
 }
 
-START_TEST(what_is_copied_is_harmless)
+START_TEST(copied_text_is_harmless)
 {
 	check_copy("", 64, "");
 	check_copy("/usr/lib/gr\xc3\xbc\xc3\x9f.so", 64, "/usr/lib/gr\xc3\xbc\xc3\x9f.so");
@@ -27,7 +27,7 @@ START_TEST(what_is_copied_is_harmless)
 }
 END_TEST
 
-START_TEST(what_does_not_fit_is_cut_between_characters)
+START_TEST(long_text_is_cut_between_characters)
 {
 	check_copy("abc", 4, "abc");
 	check_copy("abcd", 4, "abc");
@@ -38,4 +38,4 @@ START_TEST(what_does_not_fit_is_cut_between_characters)
 }
 END_TEST
 
-HT_SUITE("format/foreign", what_is_copied_is_harmless, what_does_not_fit_is_cut_between_characters)
+HT_SUITE("format/foreign", copied_text_is_harmless, long_text_is_cut_between_characters)

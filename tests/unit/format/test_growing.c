@@ -68,7 +68,7 @@ static struct ended read_bytes(const struct bytes_out *trace, size_t length, uin
 	return ended;
 }
 
-START_TEST(what_follows_the_footer_is_damage)
+START_TEST(bytes_after_the_footer_are_damage)
 {
 	struct bytes_out trace = {0};
 	make_trace(&trace);
@@ -121,5 +121,5 @@ START_TEST(a_file_that_is_being_written_is_growing)
 }
 END_TEST
 
-HT_SUITE("format/growing", what_follows_the_footer_is_damage, a_limit_is_an_end,
+HT_SUITE("format/growing", bytes_after_the_footer_are_damage, a_limit_is_an_end,
 	a_file_that_is_being_written_is_growing)

@@ -356,7 +356,7 @@ static void check_open_refused(const struct bytes_out *file, const char *says)
 	close(fd);
 }
 
-START_TEST(what_is_no_trace_is_refused)
+START_TEST(refuses_other_files)
 {
 	struct bytes_out file = {0};
 	check_open_refused(&file, "x.htap: the file is empty");
@@ -594,7 +594,7 @@ HT_SUITE("format/reader", linked_blocks_are_refused, a_footer_that_lies_is_damag
 	a_trace_cut_at_any_byte_gives_its_whole_blocks, a_flipped_bit_never_goes_unnoticed,
 	noise_in_the_file_never_adds_records, a_checksum_failure_names_its_block,
 	a_missing_block_is_damage, a_pipe_is_read_as_it_comes, an_io_error_is_an_error,
-	what_is_no_trace_is_refused, older_versions_are_read, malformed_columns_are_damage,
+	refuses_other_files, older_versions_are_read, malformed_columns_are_damage,
 	a_newer_major_version_is_refused_with_a_remedy, a_newer_minor_version_is_read,
 	blocks_not_framed_as_specified_are_refused, a_block_beyond_the_limit_is_refused,
 	a_block_that_lies_about_its_size_is_refused, a_malformed_record_is_damage)

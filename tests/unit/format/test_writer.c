@@ -297,7 +297,7 @@ START_TEST(a_write_that_fails_at_once_cuts_nothing)
 }
 END_TEST
 
-START_TEST(what_stood_in_an_appended_file_stays)
+START_TEST(appending_keeps_the_files_contents)
 {
 	char kept[6];
 	int file = tracebuild_memfd("before", 6);
@@ -525,7 +525,7 @@ END_TEST
 
 HT_SUITE("format/writer", blocks_close_when_full, the_largest_record_fits_any_block,
 	the_index_leads_to_each_block, a_full_device_is_an_error_and_can_be_retried,
-	a_block_written_in_part_is_cut_off, what_stood_in_an_appended_file_stays,
+	a_block_written_in_part_is_cut_off, appending_keeps_the_files_contents,
 	a_write_that_fails_at_once_cuts_nothing, a_pipe_gets_the_rest_of_a_block_later,
 	interrupted_and_short_writes_go_on, lz4_decodes_the_file,
 	events_are_sorted_where_that_is_possible_and_shorter, the_checksum_is_that_of_zlib)
