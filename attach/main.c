@@ -217,7 +217,9 @@ static struct ht_err *record_command(
 	const struct options *options, struct launch *launch, struct forks **ret)
 {
 	uint64_t end_ns = options->duration_ns ? clock_mono_ns() + options->duration_ns : 0;
-	struct ht_err *err = options->follow_forks ? forks_create(options, end_ns, ret) : NULL;
+	struct ht_err *err = options->follow_forks
+				     ? forks_create(options, end_ns, programs_record_child, ret)
+				     : NULL;
 	return err ? err
 		   : programs_record(
 			     &(struct programs_options){.options = options, .forks = *ret}, launch);

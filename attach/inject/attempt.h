@@ -6,7 +6,8 @@
 #pragma once
 
 #include "attach/helper/worker.h"
-#include "attach/inject/remote.h"
+#include "attach/inject/remote_slack.h"
+#include "attach/inject/remote_task.h"
 #include "attach/proc/clock.h"
 #include "attach/thread/tracee.h"
 

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How bridge.c and bridge_later.c look at a function's code.
+ * Decodes a function's code, for bridge.c and bridge_later.c.
  */
 #pragma once
 
 #include <Zydis/Zydis.h>
 
-#include "attach/inject/bridge.h"
+#include "format/base.h"
+
+struct bridge;
 
 struct instruction {
 	ZydisDecodedInstruction head;

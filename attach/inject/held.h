@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What is asked of a thread while it is held, directly before it is sent to the stub: whatever was
- * true when it was chosen may not be any more.
+ * Checks a held thread directly before it is sent to the stub: it may have changed since it was
+ * chosen.
  */
 #pragma once
 
-#include "attach/inject/remote.h"
+#include "attach/inject/remote_slack.h"
+#include "attach/inject/remote_task.h"
 #include "attach/thread/tracee.h"
 
 enum held_verdict {

@@ -6,50 +6,8 @@
  */
 #pragma once
 
-#include "attach/inject/choose.h"
-#include "attach/inject/stub.h"
-#include "attach/memory/proc_map.h"
-
-/* The stub's place, prepared: the bytes that were there, to be written back when no thread is in
- * it. */
-struct remote_slack {
-	raddr_t addr;
-	size_t bytes;
-	raddr_t left; /* choose_slack's */
-	uint8_t original[STUB_BYTES_MAX];
-};
-
-/* A stub that is not ours stands there: HT_ERR_REFUSED. */
-HT_MUST_CHECK
-struct ht_err *remote_slack_refuse(const struct proc *proc);
-/* The place for a stub that makes so many near areas, and its bytes: only one that the program has
- * left as its file has it. HT_ERR_REFUSED when there is none, or a stub stands there. */
-HT_MUST_CHECK
-struct ht_err *remote_slack_choose(const struct proc *proc, const struct modules *modules,
-	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret);
-/* Chooses it. Writes its bytes back once, so that the page is private to the target before any
- * thread is stopped. */
-HT_MUST_CHECK
-struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
-	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret);
-/* Is there a stub that nobody has taken out, running or not? Told by its code; the place in `ret`.
- */
-bool remote_find_stub(const struct proc *proc, const struct modules *modules,
-	const struct proc_maps *maps, struct choose_slack *ret);
-/* A place of which nobody knows any more what was there: its bytes as the module's file has them.
- * HT_ERR_INCOMPLETE when the file cannot be read. */
-HT_MUST_CHECK
-struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,
-	const struct choose_slack *place, struct remote_slack *ret);
-/* Does a stub stand there? Nobody else writes one: a module that was loaded in that place since, or
- * a child that was forked before or after, has something else there. */
-HT_MUST_CHECK
-struct ht_err *remote_slack_holds_stub(
-	const struct proc *proc, const struct remote_slack *slack, bool *ret);
-/* Writes the original bytes back, where a stub stands. No thread may have its PC, or a saved PC, in
- * there. */
-HT_MUST_CHECK
-struct ht_err *remote_slack_restore(const struct proc *proc, const struct remote_slack *slack);
+#include "attach/inject/remote_slack.h"
+#include "attach/inject/remote_task.h"
 
 struct remote_image {
 	int memfd;	  /* of the image; owned by the caller, as the next two are. Open after an
@@ -68,12 +26,6 @@ struct remote_image {
 				 * False without a memfd: it is not known whether an image stays */
 };
 
-/* Who is to have the image before it is taken, because whoever takes it may die of that. */
-struct remote_heir {
-	struct ht_err *(*hand_over)(void *context, int memfd); /* called in a worker */
-	void *context;
-};
-
 /*
  * Maps the image at map->image; `heir` may be NULL. On error nothing is left in the target if
  * ret->not_taken: a thread that got no answer within its lease undoes everything. HT_ERR_REFUSED
@@ -84,14 +36,6 @@ HT_MUST_CHECK
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
 	const struct stub_map *map, bool filtered, const struct remote_heir *heir,
 	struct remote_image *ret);
-
-/* What is to go, as it is in this very moment: `look` is called in each attempt with the thread
- * `tid` held, directly before its stub. */
-struct remote_remains {
-	struct ht_err *(*look)(void *context, pid_t tid, struct stub_unmap *ret);
-	void *context;
-	pid_t table; /* only a thread with the descriptors of this one will do; 0: the process's */
-};
 
 struct remote_unmapped {
 	uint64_t stop_ns; /* as that of remote_image */

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/inject/remote.h"
+#include "attach/inject/remote_slack.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"

@@ -23,7 +23,6 @@
 #include "attach/process/kin.h"
 #include "attach/process/proc_open.h"
 #include "attach/run/launch.h"
-#include "attach/run/programs.h"
 #include "attach/undo/children.h"
 
 #define AT_ONCE	  16u  /* recorders */
@@ -68,6 +67,7 @@ struct forks {
 	struct session_target target; /* of `look` and `settle`; zero between their calls */
 	struct shared *shared;
 	const struct options *options;
+	forks_record *record;
 	uint64_t end_ns, next_poll_ns;
 	struct recorder recorder[AT_ONCE];
 	size_t recorder_count;
@@ -214,10 +214,9 @@ static struct ht_err *record_child(
 		return err;
 	if (birth->result == FOLLOW_NOTHING)
 		err = clean(forks, heritage, &child);
-	const struct programs_options options = {.options = forks->options,
+	const struct forks_child recorded = {.options = forks->options,
 		.end_ns = forks->end_ns,
 		.forks = forks,
-		.is_child = true,
 		.start_ticks = child.start_ticks,
 		.heritage = heritage};
 	proc_close(&child);
@@ -226,7 +225,7 @@ static struct ht_err *record_child(
 	if (!err && is_told_to_end())
 		err = ht_err_new(HT_ERR_TARGET_GONE, "the command ended");
 	if (!err)
-		return programs_record(&options, &launch);
+		return forks->record(&recorded, &launch);
 	launch_leave(&launch);
 	return err;
 }
@@ -484,7 +483,8 @@ struct session_forks *forks_session(struct forks *forks)
 	return forks ? &forks->session : NULL;
 }
 
-struct ht_err *forks_create(const struct options *options, uint64_t end_ns, struct forks **ret)
+struct ht_err *forks_create(
+	const struct options *options, uint64_t end_ns, forks_record *record, struct forks **ret)
 {
 	struct forks *forks = calloc(1, sizeof(*forks));
 	if (!forks)
@@ -498,6 +498,7 @@ struct ht_err *forks_create(const struct options *options, uint64_t end_ns, stru
 	forks->session =
 		(struct session_forks){.is_open = session_is_open, .look = look, .settle = settle};
 	forks->options = options;
+	forks->record = record;
 	forks->end_ns = end_ns;
 	*ret = forks;
 	return NULL;

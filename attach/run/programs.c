@@ -12,7 +12,6 @@
 #include "attach/cli/print_session.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
-#include "attach/run/forks.h"
 #include "attach/run/parent.h"
 #include "attach/run/record.h"
 #include "attach/run/webpage.h"
@@ -264,4 +263,15 @@ struct ht_err *programs_record(const struct programs_options *options, struct la
 	for (unsigned i = 0; i < programs.count; i++)
 		forget_program(&programs.program[i]);
 	return err;
+}
+
+struct ht_err *programs_record_child(const struct forks_child *child, struct launch *launch)
+{
+	const struct programs_options options = {.options = child->options,
+		.end_ns = child->end_ns,
+		.forks = child->forks,
+		.is_child = true,
+		.start_ticks = child->start_ticks,
+		.heritage = child->heritage};
+	return programs_record(&options, launch);
 }
