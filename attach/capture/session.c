@@ -126,7 +126,7 @@ static struct ht_err *prepare(struct session *s)
 	if (!err)
 		err = journal_create(&s->journal);
 	if (!err)
-		err = guardian_start(&s->survey.proc, &s->journal, &s->guardian);
+		err = guardian_start(&s->survey.proc, &s->journal, linger_run, &s->guardian);
 	if (!err)
 		err = survey_read(&s->survey);
 	if (!err)

@@ -39,7 +39,7 @@ static struct ht_err *remove_guarded(
 	struct ht_err *err = journal_create(&journal);
 	if (err)
 		return err;
-	err = guardian_start(proc, &journal, &guardian);
+	err = guardian_start(proc, &journal, NULL, &guardian);
 	if (err) {
 		journal_destroy(&journal);
 		return err;

@@ -366,7 +366,7 @@ static void finish_detach(const struct proc *proc, const struct journal *journal
 
 /* In a process of its own: the daemon, where it lives on, has no child that ends some time. The
  * lock is held by whoever has a copy of its descriptors, so we wait until these are closed. */
-static void start_lingering(const struct linger_plan *plan)
+static void start_lingering(guardian_linger *linger, const struct linger_plan *plan)
 {
 	int ready[2];
 	char byte;
@@ -374,15 +374,15 @@ static void start_lingering(const struct linger_plan *plan)
 		return;
 	pid_t pid = fork();
 	if (pid == 0) {
-		linger_run(plan, ready[1]);
+		linger(plan, ready[1]);
 		_exit(0);
 	}
 	close(ready[1]);
 	(void)!read(ready[0], &byte, 1);
 }
 
-static void guardian_main(
-	int fd, const struct proc *proc, const struct journal *journal, pid_t daemon_pid)
+static void guardian_main(int fd, const struct proc *proc, const struct journal *journal,
+	pid_t daemon_pid, guardian_linger *linger)
 {
 	struct watch watch = {.memfd = -1, .fd = fd, .daemon_pid = daemon_pid};
 
@@ -399,13 +399,13 @@ static void guardian_main(
 		finish_detach(proc, journal, daemon_pid, &watch);
 	if (!watch.done)
 		place_forget(proc->pid, proc->start_ticks);
-	if (watch.plan.count)
-		start_lingering(&watch.plan);
+	if (watch.plan.count && linger)
+		start_lingering(linger, &watch.plan);
 	_exit(0);
 }
 
-struct ht_err *guardian_start(
-	const struct proc *proc, const struct journal *journal, struct guardian *ret)
+struct ht_err *guardian_start(const struct proc *proc, const struct journal *journal,
+	guardian_linger *linger, struct guardian *ret)
 {
 	pid_t daemon_pid = getpid(), pid;
 	int fd;
@@ -415,7 +415,7 @@ struct ht_err *guardian_start(
 	if (err)
 		return err;
 	if (pid == 0)
-		guardian_main(fd, proc, journal, daemon_pid);
+		guardian_main(fd, proc, journal, daemon_pid, linger);
 	*ret = (struct guardian){.fd = fd, .pid = pid};
 	return NULL;
 }

@@ -9,7 +9,7 @@
 #include "attach/inject/journal.h"
 #include "attach/inject/remote.h"
 #include "attach/proc/proc.h"
-#include "attach/undo/linger.h"
+#include "attach/undo/linger_plan.h"
 
 /* For guardian_dismiss. */
 #define GUARDIAN_PATIENCE_NS UINT64_C(10000000000)
@@ -19,10 +19,14 @@ struct guardian {
 	pid_t pid;
 };
 
-/* `journal`: as journal_create made it; the guardian reads what is entered later. */
+/* linger_run, which a guardian process calls when it was dismissed to linger. */
+typedef void guardian_linger(const struct linger_plan *plan, int ready_fd);
+
+/* Forks the guardian. `journal`: as journal_create made it; the guardian reads later entries, too.
+ * `linger` NULL: this guardian is never dismissed to linger. */
 HT_MUST_CHECK
-struct ht_err *guardian_start(
-	const struct proc *proc, const struct journal *journal, struct guardian *ret);
+struct ht_err *guardian_start(const struct proc *proc, const struct journal *journal,
+	guardian_linger *linger, struct guardian *ret);
 /* Tells it the stub's place, before that is written; an error unless it says that it has got it. */
 HT_MUST_CHECK
 struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remote_slack *slack);

@@ -23,22 +23,6 @@
 #define SEARCH_SHARE	16u /* a search comes after as many times the length of the last one */
 #define PROOF_NS	CLOCK_NS_PER_S
 
-/* --- the plan
- * ---------------------------------------------------------------------------------------- */
-
-void linger_plan_add(struct linger_plan *plan, pid_t pid, uint64_t start_ticks, raddr_t page,
-	const struct escape_found *found)
-{
-	if (plan->count == LINGER_PAGES_MAX)
-		return;
-	struct linger_page *ret = &plan->page[plan->count++];
-	*ret = (struct linger_page){.pid = pid, .start_ticks = start_ticks, .page = page};
-	for (size_t i = 0; found && i < found->count && i < LINGER_PLACES_MAX; i++)
-		ret->place[ret->place_count++] = found->place[i];
-}
-
-_Static_assert(LINGER_PLACES_MAX <= ESCAPE_PLACES_MAX, "a search tells as many");
-
 static pid_t parent_of(pid_t pid)
 {
 	struct proc_status status = {0};

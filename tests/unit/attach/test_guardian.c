@@ -19,6 +19,7 @@
 
 #include "attach/helper/pulse.h"
 #include "attach/process/proc_open.h"
+#include "attach/undo/linger.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
@@ -45,7 +46,7 @@ static void be_daemon(const void *arg)
 
 	dup2(stand->err_fd, STDERR_FILENO);
 	if (proc_open(getppid(), &proc) || journal_create(&journal) ||
-		guardian_start(&proc, &journal, &guardian))
+		guardian_start(&proc, &journal, linger_run, &guardian))
 		_exit(1);
 	if (stand->within_read)
 		pulse_enter();
@@ -122,7 +123,8 @@ static void be_daemon_unheard(const void *arg)
 	(void)arg;
 	deny_calls(SYS_recvmsg, ENOMEM);
 	if (proc_open(getppid(), &proc) || journal_create(&journal) ||
-		guardian_start(&proc, &journal, &guardian) || send(guardian.fd, "x", 1, 0) != 1)
+		guardian_start(&proc, &journal, linger_run, &guardian) ||
+		send(guardian.fd, "x", 1, 0) != 1)
 		_exit(1);
 	child_ready(guardian.pid);
 	child_wait();
@@ -165,7 +167,7 @@ static void be_daemon_with_worker(const void *arg)
 
 	(void)arg;
 	if (proc_open(getppid(), &proc) || journal_create(&journal) ||
-		guardian_start(&proc, &journal, &guardian))
+		guardian_start(&proc, &journal, linger_run, &guardian))
 		_exit(1);
 	if (fork() == 0)
 		be_worker(self);
@@ -204,7 +206,7 @@ START_TEST(partial_message_is_an_error)
 
 	ck_no_err(proc_open(getpid(), &proc));
 	ck_no_err(journal_create(&journal));
-	ck_no_err(guardian_start(&proc, &journal, &guardian));
+	ck_no_err(guardian_start(&proc, &journal, linger_run, &guardian));
 	ck_no_err(guardian_tell_slack(&guardian, &slack));
 	ck_no_err(guardian_tell_image(&guardian, memfd));
 	ck_assert_int_eq(prlimit(guardian.pid, RLIMIT_NOFILE, &none, NULL), 0);
@@ -227,7 +229,7 @@ static struct guardian start_guardian(void)
 	struct guardian guardian;
 	ck_no_err(proc_open(getpid(), &proc));
 	ck_no_err(journal_create(&journal));
-	ck_no_err(guardian_start(&proc, &journal, &guardian));
+	ck_no_err(guardian_start(&proc, &journal, linger_run, &guardian));
 	return guardian;
 }
 
