@@ -115,7 +115,8 @@ static struct ht_err *map_image(struct session *s)
 		if (!err || !may_try_again(s, err))
 			break;
 	}
-	/* Who was never stopped has nothing to be taken out, nor has a child of his. */
+	/* If no thread was stopped, nothing was written; neither the target nor its children need
+	 * cleaning. */
 	s->slack_written = written;
 	if (s->remote.memfd >= 0)
 		err = ht_err_first(err, guardian_tell_image(&s->guardian, s->remote.memfd));

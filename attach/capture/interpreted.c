@@ -288,7 +288,7 @@ static struct ht_err *look_at(struct session *s, unsigned i, uint64_t until_tsc,
 	return NULL;
 }
 
-/* Of what there is too little for more; NULL: of nothing. */
+/* What is used up; NULL: nothing. */
 static const char *used_up(const struct session *s, uint64_t nodes_max, unsigned scripts_max)
 {
 	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);
@@ -349,7 +349,7 @@ struct ht_err *interpreted_drain(struct session *s)
 struct ht_err *interpreted_drain_last(struct session *s)
 {
 	struct ht_err *err = NULL;
-	/* Where nobody is in a hook any more, nothing happens from now on. */
+	/* If no thread is in a hook, no event follows. */
 	uint64_t until_tsc = s->mapped ? receiver_settled(s->receiver) : abi_time_floor(arch_tsc());
 	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && is_watched(s) && !err; i++)
 		if (s->interpreted.thread[i].generation &&

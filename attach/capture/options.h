@@ -68,6 +68,6 @@ struct session_options {
 	uint64_t wait_ns;      /* longest delay of a thread while the daemon stalls */
 	uint64_t detach_deadline_ns;
 	uint64_t linger_ns;	 /* how long the guardian waits for a page that stays; 0: not */
-	struct steered *steered; /* by which others steer it; NULL: nobody does */
+	struct steered *steered; /* by which others steer it; NULL: it cannot be steered */
 	void (*progress)(const char *line); /* NULL: quiet */
 };

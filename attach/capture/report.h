@@ -63,8 +63,8 @@ struct session_report {
 				    * are none */
 	struct children_report children;
 	uint64_t pauses, paused_ns; /* asked for by others */
-	char control_problem[900];  /* why nobody can steer it (steered.h); "" */
-	pid_t guardian_left;	    /* it did not end when it was told; 0: it has */
+	char control_problem[900];  /* why it cannot be steered (steered.h); "" */
+	pid_t guardian_left;	    /* it did not end when it was dismissed; 0: it has */
 	char comm[64];
 };
 

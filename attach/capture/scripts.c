@@ -8,7 +8,7 @@
 #include "attach/proc/clock.h"
 #include "attach/process/room.h"
 
-/* Meanwhile nobody reads what the target sends, nor sees that the window is over. */
+/* Short: heaptap neither reads events nor sees the window's end meanwhile. */
 #define TICK_NS (1 * CLOCK_NS_PER_MS)
 #define REST_NS (500 * CLOCK_NS_PER_MS)
 

@@ -60,7 +60,7 @@ static struct ht_err *take_lock(struct session *s)
 {
 	struct ourmaps found;
 	struct ht_err *err = lock_take(&s->survey.proc, &s->lock);
-	/* Who holds it is worth more than that it is held. */
+	/* Prefer the error that names the lock's holder. */
 	return err ? ht_err_first(survey_check_tapped(&s->survey.proc, &found), err) : NULL;
 }
 
@@ -183,7 +183,7 @@ static struct ht_err *begin_trace(struct session *s)
 	return err;
 }
 
-/* Whoever enters a filter from now on passes a guard; who did before is to be seen. */
+/* Guards catch filters installed from now on; check for existing ones. */
 static struct ht_err *ask_for_filters(void *context)
 {
 	struct session *s = context;
@@ -461,7 +461,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	note_unseen_later(s);
 	s->report->tables = publish_counts(s->publish);
 	err = ht_err_first(window, err);
-	/* The output may take its time, and nobody is to have something of ours meanwhile. */
+	/* Clean the children first: the output may be slow. */
 	err = ht_err_first(err, clean_children(s));
 	err = ht_err_first(err, finish_trace(s));
 	return err ? remains_add_of(err, remains_of_detach(&s->remains, s->report)) : NULL;
@@ -489,7 +489,7 @@ static struct ht_err *changed_untouched(struct session *s)
 		s->options->pid);
 }
 
-/* Whatever could not be read of a process that has ended could not because of that. */
+/* If the process has ended, that is why it could not be read. */
 static bool gone_meanwhile(struct session *s, struct ht_err **err)
 {
 	if (*err && (*err)->code == HT_ERR_TARGET_GONE) {

@@ -80,7 +80,7 @@ struct session {
 	struct heapread heapread;
 	struct loads loads;
 	unsigned holds; /* of threads that were about to exec */
-	bool is_ending; /* the window's end was asked for, and waits for a reading of the heap */
+	bool is_ending; /* the window ends after the last reading of the heap */
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t phase_ns;	  /* when the present phase began */
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */

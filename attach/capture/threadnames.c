@@ -63,7 +63,7 @@ bool threadnames_come_fast(const struct threadnames *names)
 	return names->looked_tsc && names->calm < CALM_LOOKS;
 }
 
-/* What is known of the thread; nothing, if another had the slot at the last look. */
+/* The thread's entry; empty if another thread had the record at the last look. */
 static struct named *find(struct threadnames *names, const struct receiver_thread *thread)
 {
 	struct named *named = &names->slot[thread->slot % ABI_SLOT_MAX];

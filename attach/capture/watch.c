@@ -279,8 +279,8 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	return true;
 }
 
-/* Whose bounds are looked at though they were before: the list of mappings is long, and while it is
- * written the target can map nothing. */
+/* Threads whose bounds are read again. Reading all mappings keeps the target from mapping memory,
+ * so it is done seldom. */
 struct bounds_due {
 	bool main; /* its stack has grown: what is below its bounds is read by copying */
 	bool any;
@@ -296,7 +296,7 @@ static struct bounds_due bounds_due(struct watch *watch, uint64_t now_ns, uint64
 	return ret;
 }
 
-/* Who is on no stack that we know may stay there for good. */
+/* A thread on an unknown stack may stay there for good. */
 static bool needs_bounds(
 	const struct watch *watch, const struct receiver_thread *thread, struct bounds_due again)
 {
@@ -368,7 +368,7 @@ static void living_deinit(struct living *living)
 	free(living->inner);
 }
 
-/* Each is asked for its number once, however many slots there are to compare it with. */
+/* Reads the number of each thread once, for all comparisons. */
 static struct ht_err *living_read(const struct watch *watch, struct living *ret)
 {
 	struct living living = {0};

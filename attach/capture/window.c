@@ -42,7 +42,7 @@ static struct ht_err *follow_modules(struct session *s, bool asked, uint64_t que
 		old_id[i] = s->survey.modules.module[i].id;
 	struct ht_err *err =
 		survey_refresh(&s->survey, s->image.thunks, s->image.thunks + HT_PAGE_BYTES);
-	/* Whoever runs on in the memory of a program that is another now has its modules still. */
+	/* After an exec, another process that shares the old memory still shows the old modules. */
 	if (!err)
 		err = proc_check_same(&s->survey.proc);
 	if (!err && asked)
@@ -248,7 +248,7 @@ static bool take_signals(const struct session *s)
 	return false;
 }
 
-/* If we died now, nobody would take out what is in the target. */
+/* If heaptap died now, no process would clean the target. */
 static struct ht_err *unguarded(void)
 {
 	return ht_err_new(HT_ERR_INTERNAL,
@@ -282,7 +282,7 @@ static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason 
 	s->report->ended = reason;
 	if (!asked || (s->options->child && s->options->child->let_go))
 		return TURN_END;
-	/* What is still being read at the start is not worth waiting for. */
+	/* Do not wait for the reading that the start began. */
 	heapread_stop(&s->heapread);
 	heapread_start(&s->heapread, HEAP_LIMIT_NS);
 	s->is_ending = s->heapread.pid != 0;
@@ -346,7 +346,7 @@ static struct ht_err *pump(struct session *s)
 			break;
 	}
 	heapread_stop(&s->heapread);
-	/* What has ended the command is no impatience with the end that comes now. */
+	/* Drop the signal that ended the command: it must not cut the detach short. */
 	if (s->options->child)
 		(void)take_signals(s);
 	return err;

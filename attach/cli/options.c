@@ -229,7 +229,7 @@ static struct ht_err *check_mark(const char *text)
 	return NULL;
 }
 
-/* What is still missing, or does not go together. */
+/* Refuses missing options and options that exclude each other. */
 static struct ht_err *check(const struct options *options)
 {
 	bool to_stdout = options->output && strcmp(options->output, "-") == 0;

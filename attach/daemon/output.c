@@ -75,7 +75,7 @@ static struct ht_err *cannot_use(const char *path, mode_t mode)
 	return ht_err_new(HT_ERR_USAGE, "%s %s", path, why);
 }
 
-/* Character devices whose opening has no effect and whose writing nobody is harmed by. */
+/* Character devices that heaptap can open and write without effect. */
 static bool is_harmless_device(const struct stat *st)
 {
 	return S_ISCHR(st->st_mode) &&

@@ -19,7 +19,7 @@ struct receiver_options {
 	uint32_t slot_max;
 	int socket_fd;	   /* the daemon's end, non-blocking; -1: shared memory only. Borrowed */
 	struct sink *sink; /* borrowed */
-	node_scan_observer *node_seen; /* NULL: nobody asks; called during the passes below */
+	node_scan_observer *node_seen; /* or NULL; called during the passes below */
 	void *context;
 };
 

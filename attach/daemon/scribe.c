@@ -37,7 +37,7 @@ _Static_assert(SCRIBE_KEPT_FD == QUEUE_FD + 1, "no number is used twice");
 
 #define show(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
 
-/* Who waits for the end of what is our parent's to write must not wait for us. */
+/* A reader that waits for the end of the parent's output must not wait for this process. */
 static void leave_terminal(bool keep_stdout)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -46,8 +46,8 @@ static void leave_terminal(bool keep_stdout)
 			dup2(null, fd);
 }
 
-/* What is the target's, the lock, the guardian's socket: nothing of it may be held open by a
- * process that cannot be ended. */
+/* A process that cannot be killed must hold open neither the target, the lock nor the guardian's
+ * socket. */
 static void become_scribe(int fd, int kept_fd, const char *path)
 {
 	sigset_t all;
@@ -227,7 +227,7 @@ static bool receive(struct scribe *scribe)
 	return got > 0 || (got < 0 && errno == EINTR);
 }
 
-/* True when all was finished; false when nobody tells us any more what to write. */
+/* True: all was finished. False: the parent sends no more. */
 static bool serve(struct scribe *scribe, pid_t parent)
 {
 	for (;;) {

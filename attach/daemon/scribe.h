@@ -20,7 +20,7 @@ enum scribe_kind {
 	SCRIBE_DISCARD,	     /* nothing was captured; then the process ends */
 };
 
-/* What is written to the pipe. */
+/* A message in the pipe. */
 struct scribe_message {
 	uint32_t kind;
 	uint32_t length; /* of the record */

@@ -101,7 +101,7 @@ static void kill_scribe(struct sink *sink)
 	sink->scribe = -1;
 }
 
-/* What is in no file by now is lost. `why` is asked for where the scribe does not know better. */
+/* Data that is in no file by now is lost. `why` counts unless the scribe knows the reason. */
 static void give_up(struct sink *sink, const char *why)
 {
 	const struct scribe_page *page = sink->page;
@@ -204,8 +204,8 @@ struct wait {
 	uint64_t since_ns, looked_ns;
 };
 
-/* Not its output's fault: it waits for a processor, or somebody has stopped it, and it is
- * continued. */
+/* The output is not the reason: the scribe waits for a processor, or was stopped and is continued.
+ */
 static bool has_another_reason(const struct sink *sink)
 {
 	char path[32];
@@ -217,7 +217,7 @@ static bool has_another_reason(const struct sink *sink)
 	return state == 'R' || (state == 'T' && kill(sink->scribe, SIGCONT) == 0);
 }
 
-/* Who had no turn himself does not know whether it had one. */
+/* If heaptap had no turn itself, it cannot tell whether the scribe had one. */
 static bool is_late(
 	const struct sink *sink, struct wait *wait, bool has_moved, uint64_t patience_ns)
 {

@@ -15,8 +15,7 @@ struct store_options {
 	bool replace;	  /* -f: an existing regular file is replaced when the trace is finished or
 			   * abandoned with content; without it the file must not exist */
 	uint64_t reserve_bytes; /* stop before the file system has less than this free; 0: 64 MiB */
-	uint64_t
-		*progress; /* counts what a slow reader takes within one call; NULL: nobody looks */
+	uint64_t *progress;	/* counts what a slow reader takes within one call; or NULL */
 };
 
 /* Opens the output: mode 0600, O_EXCL | O_NOFOLLOW; owner is the invoking user under sudo.

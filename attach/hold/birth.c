@@ -38,7 +38,7 @@ enum seen {
 	SEEN_LEFT, /* it is let go */
 };
 
-/* What is traced, and how long that may take. */
+/* The traced thread, and the time limit. */
 struct patience {
 	pid_t tid;
 	const struct proc *child; /* NULL: the thread that makes it */
@@ -169,8 +169,8 @@ static struct ht_err *go_to_fork(const struct follow_ask *ask,
  * --------------------------------------------------------------------------------------------------
  */
 
-/* Would it go otherwise than it does when nobody traces it? Or does it make a child itself, or a
- * thread? It is then to be attached to soon. */
+/* Does tracing change what the child does? Or does it make a child or a thread itself? Then attach
+ * soon. */
 static bool is_affected(const struct proc *child, const struct user_regs_struct *regs)
 {
 	long nr = regs_call(regs);

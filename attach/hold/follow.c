@@ -38,8 +38,8 @@ static bool waits_in_guard(const struct follow_ask *ask, const struct tracee *tr
 	       __atomic_load_n(ask->asks, __ATOMIC_ACQUIRE) == (uint64_t)ask->tid;
 }
 
-/* Who does not wait any more may be anywhere: it is let go as it was. A filter would see the call
- * that it is to wait in. */
+/* A thread that no longer waits may be anywhere: it is released unchanged. A seccomp filter would
+ * see the call in which it is to wait. */
 struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret)
 {
 	struct tracee tracee;

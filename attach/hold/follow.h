@@ -36,7 +36,7 @@ struct follow_wait {
 };
 
 enum follow_result {
-	FOLLOW_NOTHING, /* it has not become another program, or nobody has seen it */
+	FOLLOW_NOTHING, /* it has not become another program, or heaptap did not see it */
 	FOLLOW_BEGAN,	/* it has, and runs */
 	FOLLOW_WAITS,	/* at its start, for FOLLOW_WAIT_MS at most */
 };

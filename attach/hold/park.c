@@ -131,7 +131,7 @@ static struct ht_err *find_points(struct start *start, const struct proc_maps *m
 		err = refuse_static(start);
 	if (err)
 		return err;
-	/* Of a dynamic linker that was started as a program it is the first thing to run. */
+	/* A dynamic linker that was started as a program runs this first. */
 	start->entry = linker.entry ? linker.entry : start->notice;
 	start->state = linker.state;
 	return find_call(start, &linker.module);

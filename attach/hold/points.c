@@ -33,7 +33,7 @@ static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t by
 		       : ht_err_sys(errno, "cannot write to the code of process %d", proc->pid);
 }
 
-/* Of the page that `addr` lies in; 0: it cannot be read. */
+/* Sums the page that `addr` lies in; 0: it cannot be read. */
 static uint64_t page_sum(const struct proc *proc, raddr_t addr)
 {
 	uint8_t page[HT_PAGE_BYTES];

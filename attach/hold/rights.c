@@ -92,7 +92,7 @@ bool rights_allow_exec(
 	join(tid, execveat ? (int)regs_arg(regs, 0) : FD_CWD, name, path);
 	for (unsigned scripts = 0; scripts < SCRIPTS_MAX; scripts++) {
 		struct stat stat_of;
-		/* What is not there is not run. */
+		/* A missing file is not run. */
 		if (stat(path, &stat_of) < 0)
 			return errno == ENOENT || errno == ENOTDIR;
 		if (!S_ISREG(stat_of.st_mode))

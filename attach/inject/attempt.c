@@ -23,7 +23,7 @@
 #include "format/abi_control.h"
 
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
- * it returns EINTR from its call, and nobody is there to put that right. */
+ * it returns EINTR from its call, and no process corrects that. */
 #define STOP_DEADLINE_NS  (10 * CLOCK_NS_PER_S)
 #define READY_DEADLINE_NS (10 * CLOCK_NS_PER_S)
 #define STOP_TRIES	  3u
@@ -80,7 +80,7 @@ static struct ht_err *read_status(const struct attempt *attempt, int64_t *ret)
 	return err;
 }
 
-/* Who spins does not get the core back, on a busy machine, until the lease is over. */
+/* Sleeps: on a busy machine a spinning process does not get the core back before the lease ends. */
 static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
 {
 	struct ht_err *err = tracee_pass_signals(&attempt->tracee);
@@ -237,8 +237,8 @@ static void close_fds(struct worker_reply *reply)
 	}
 }
 
-/* Without root nobody gets at the image again but through its memfd, and we may be killed as soon
- * as the thread may keep it. What the thread does then is not known. */
+/* Without root the image can be reached only through its memfd, and this worker may be killed as
+ * soon as the thread may keep the image. */
 static struct ht_err *hand_over(const struct attempt *attempt, struct attempt_outcome *outcome,
 	const struct worker_reply *reply)
 {

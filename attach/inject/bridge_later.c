@@ -11,9 +11,9 @@
 #include "attach/inject/bridge_code.h"
 
 #define REGISTERS 16u
-#define NOTHING	  0xffu /* what nobody needs */
+#define NOTHING	  0xffu /* a register that no code needs */
 
-/* What was done before the place: it is done again in the bridge, and undone in the pad. */
+/* The instructions before the place: the bridge repeats them, the pad undoes them. */
 struct prologue {
 	unsigned arity;
 	uint8_t redo[BRIDGE_UNDO_MAX];
@@ -178,7 +178,7 @@ static bool absorb(struct prologue *p, const struct instruction *i, const uint8_
 		return absorb_move(p, i, code);
 	if (what == ZYDIS_MNEMONIC_ENDBR64)
 		return redo_add(p, code, i->head.length);
-	/* Who has no block leaves here, and nothing is missed; who comes by has one. */
+	/* A caller without a block leaves here: nothing to record. All others have a block. */
 	if (what == ZYDIS_MNEMONIC_JZ)
 		return frees && tested && !p->moves;
 	if ((what != ZYDIS_MNEMONIC_TEST && what != ZYDIS_MNEMONIC_CMP) || !compares_registers(i))

@@ -33,8 +33,8 @@ struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict
 /* Is the stub's place still executable, and private to the process? */
 HT_MUST_CHECK
 struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slack *slack);
-/* Does it hold what was there before? `leaving`: or a stub. While one stands there nobody else's
- * comes into its place, for a first stub is never written over another. */
+/* Refuses a place that holds other bytes than before. `leaving`: accepts a stub, too. It is
+ * heaptap's own, as a first stub is never written over another. */
 HT_MUST_CHECK
 struct ht_err *held_slack_holds(
 	const struct proc *proc, const struct remote_slack *slack, bool leaving);

@@ -440,7 +440,7 @@ static struct ht_err *publish_thunk(
 	return memory_write(image->adopted_in, thunk_addr(image, index), thunk, sizeof(*thunk));
 }
 
-/* Through a page that is not there any more nobody comes to us. */
+/* No call arrives through a page that is unmapped. */
 static struct ht_err *set_target(struct image *image, size_t index, uint64_t value)
 {
 	bool in_place;

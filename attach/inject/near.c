@@ -177,7 +177,7 @@ static void place_one(struct plan *plan, struct near_hook *hook)
 	hook->chosen = 0;
 }
 
-/* What is needed first, then the others, where there still are areas. */
+/* Places the needed functions first, then the others while areas are left. */
 static void place_all(struct plan *plan)
 {
 	struct near_hook *sorted[HOOKS_MAX];

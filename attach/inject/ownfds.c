@@ -34,7 +34,7 @@ static bool is_memfd(const char *link, uint32_t daemon_pid)
 	return strcmp(link, ours) == 0;
 }
 
-/* Of the process, or of a thread. */
+/* Opens the descriptors of the process or of one thread. */
 static struct ht_err *open_fds(const struct proc *proc, pid_t tid, DIR **ret)
 {
 	char path[PROC_PATH_BYTES];

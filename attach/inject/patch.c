@@ -10,8 +10,8 @@
 #include "attach/process/proc_open.h"
 #include "attach/thread/regs.h"
 
-/* Who looked longer ago than this may have slept since, and looks again. Where everything is that
- * slow (under a tracer, say), the last look has to do. */
+/* A look that is older may be outdated: heaptap may have slept since, and looks again. If each look
+ * takes that long (under a tracer, say), the last one counts. */
 #define LOOK_NS	  20000u
 #define LOOKS_MAX 16u
 #define READS_MAX 3u
@@ -22,8 +22,8 @@ struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 	struct ht_err *err = proc_lookup_begin(proc, &ret->lookup);
 	if (err)
 		return err;
-	/* What is written is the memory that was opened: others may run in it, when what is mapped
-	 * is another program's. */
+	/* The open descriptor writes the old memory even after an exec, and other processes may run
+	 * in it. */
 	err = proc_check_same(proc);
 	if (err)
 		proc_lookup_end(&ret->lookup);

@@ -36,7 +36,7 @@ static bool is_as_in_file(
 	uint8_t file[STUB_BYTES_MAX] = {0};
 	if (pagemap_own(unused->proc, slack->addr, slack->bytes) == PAGEMAP_OWN_NONE)
 		return true;
-	/* What is mapped beyond the end of the file is zeros. */
+	/* Mapped bytes beyond the end of the file are zeros. */
 	memory_read_file(
 		unused->proc, map, map->offset + (slack->addr - map->lo), file, slack->bytes);
 	return memcmp(slack->original, file, slack->bytes) == 0;
@@ -99,8 +99,8 @@ struct ht_err *remote_slack_prepare(const struct proc *proc, const struct module
 	return err;
 }
 
-/* What is mapped but does not let itself be read may be the stub: only where nothing is mapped, or
- * a stalled file that nobody wrote to, there is none. */
+/* A mapped page that cannot be read may hold the stub. There is none if nothing is mapped, or only
+ * a stalled file that no process wrote to. */
 static struct ht_err *check_unreadable(const struct proc *proc, const struct remote_slack *slack)
 {
 	struct proc_lookup lookup;
@@ -170,7 +170,7 @@ struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc
 	struct ht_err *err = proc_open_mapped(proc, map, &fd);
 	if (err)
 		return err;
-	/* What is mapped beyond the end of the file is zeros. */
+	/* Mapped bytes beyond the end of the file are zeros. */
 	off_t offset = (off_t)(map->offset + (place->addr - map->lo));
 	if (pread(fd, ret->original, ret->bytes, offset) < 0)
 		err = ht_err_sys(errno, "cannot read %s", map->name);

@@ -42,8 +42,8 @@ struct stub_thread {
 	/* So long it waits at the end for a tracer that puts it back in the very state in which
 	 * it was stopped; 0: it restores itself at once. */
 	uint32_t hold_ms;
-	/* Who is to answer may want the very core on which it waits, and its timers are not late by
-	 * more than is usual: it sleeps. Otherwise it yields. */
+	/* The answering process may need the core on which the thread waits, and the thread's
+	 * timers are punctual: the thread sleeps. Otherwise it yields. */
 	bool together;
 };
 

@@ -13,5 +13,5 @@
 
 #include "attach/plan/codewalk.h"
 
-/* True: its callers expect all of them to be changed. False: they may not, or nobody can tell. */
+/* True: its callers expect all of them to be changed. False: they may not, or it is unknown. */
 bool clobbers_all(codewalk_read *read, void *context, raddr_t entry);

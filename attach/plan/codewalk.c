@@ -119,7 +119,7 @@ static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head, int64_t n
 	return category == ZYDIS_CATEGORY_RET || is_trap(head) ? CODEWALK_END : CODEWALK_PLAIN;
 }
 
-/* Of a system call behind the instruction, if it was `number` before it. */
+/* The number of a system call behind the instruction, if it was `number` before it. */
 static int64_t number_behind(const ZydisDecodedInstruction *head,
 	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], int64_t number)
 {
@@ -163,7 +163,7 @@ static void read_target(const ZydisDecodedInstruction *head, const ZydisDecodedO
 
 /* --- variables that branches depend on */
 
-/* What is known behind an instruction, of one register and of the zero flag. */
+/* The known values of one register and of the zero flag behind an instruction. */
 struct known {
 	ZydisRegister whole; /* the register; ZYDIS_REGISTER_NONE: of none */
 	uint64_t value;
@@ -235,7 +235,7 @@ static bool writes_zero_flag(const ZydisDecodedInstruction *head)
 				ZYDIS_CPUFLAG_ZF;
 }
 
-/* What is known behind the instruction, if it was `known` before it. */
+/* Updates `known` from before the instruction to behind it. */
 static void learn(struct walk *walk, const ZydisDecodedInstruction *head, raddr_t at,
 	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], struct known *known)
 {

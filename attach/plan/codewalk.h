@@ -14,7 +14,7 @@ enum codewalk_kind {
 	CODEWALK_JUMP,
 	CODEWALK_BRANCH,
 	CODEWALK_CALL,
-	CODEWALK_SYSTEM, /* a system call whose number nobody can tell: exit(2) does not return */
+	CODEWALK_SYSTEM, /* a system call of unknown number: exit(2) does not return */
 	CODEWALK_END,	 /* nothing follows: a return, a trap, exit(2) */
 };
 

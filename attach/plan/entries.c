@@ -21,8 +21,8 @@ static struct ht_err *no_memory(void)
 
 /* --- which --- */
 
-/* Has it calls that pass no slot? What was given is called by somebody: by a table of the
- * program's, or as dlsym told, where no slot leads to it. */
+/* Has it calls that pass no slot? If no slot leads to a given function, the program calls it by a
+ * table of its own or by an address from dlsym. */
 static bool passes_slots(const struct coverage_function *function)
 {
 	const struct native *native = function->native;
@@ -30,7 +30,7 @@ static bool passes_slots(const struct coverage_function *function)
 	       (native->family->given && (native->pointers || !function->slots));
 }
 
-/* Of a static program nothing is seen but at entries. */
+/* A static program has no slots: only entries can be hooked. */
 static bool is_wanted(const struct survey *survey, const struct coverage_function *function,
 	enum entries_mode mode)
 {
@@ -104,7 +104,7 @@ static struct ht_err *collect(
 
 /* --- their code --- */
 
-/* Of the segment that holds `addr`: how many bytes of the file follow it there. */
+/* How many bytes of the file follow `addr` in its segment. */
 static uint64_t file_bytes(const struct module *module, raddr_t addr, uint64_t *ret_offset)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -144,7 +144,7 @@ static bool gives_back(enum abi_hook hook)
 	return shape == ABI_SHAPE_FREE || shape == ABI_SHAPE_REALLOC || shape == ABI_SHAPE_RESIZE;
 }
 
-/* What is there must be what its file has: anything else is another's breakpoint, or probe. */
+/* The code must equal the file's: other bytes are a debugger's breakpoint or a probe. */
 static const char *read_own_code(const struct survey *survey, struct code *code,
 	const struct entry *entry, size_t *ret_bytes)
 {
@@ -172,7 +172,7 @@ static const char *read_own_code(const struct survey *survey, struct code *code,
 	return NULL;
 }
 
-/* What is freed by a call from there the program has freed before. */
+/* A call from there frees a block that the program has freed before. */
 static void pass_again(const struct survey *survey, struct entry *entry)
 {
 	const struct module *module = modules_find(&survey->modules, entry->addr);
@@ -188,7 +188,7 @@ static void pass_again(const struct survey *survey, struct entry *entry)
 	}
 }
 
-/* What is done before such a place is done anew for whoever comes to it. */
+/* The bridge repeats the instructions before such a place. */
 static void read_later(
 	const struct survey *survey, const struct code *code, size_t bytes, struct entry *entry)
 {

@@ -20,7 +20,7 @@
 #define CONF_BYTES	      1024u
 #define HOOK_CODE_BYTES	      64u
 
-/* What is looked at of one module that defines allocator functions. */
+/* A module that defines allocator functions, as far as it is searched. */
 struct subject {
 	const struct survey *survey;
 	const struct module *module;

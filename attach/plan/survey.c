@@ -31,7 +31,7 @@
 #define THREAD_BYTES ABI_SLOT_BYTES
 
 #define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
-#define FILES_PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* while nobody takes events */
+#define FILES_PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* heaptap takes no events meanwhile */
 #define LOADING_PATIENCE_NS	(CLOCK_NS_PER_S / 10)
 
 static struct ht_err *check_pid(pid_t pid)
@@ -64,7 +64,7 @@ static struct ht_err *check_status(const struct proc *proc, const struct proc_st
 	if (status->tracer != 0) {
 		char comm[64];
 		name_process(status->tracer, comm);
-		/* Its guardian may hold a thread for a while: nobody is to end that. */
+		/* Its guardian may hold a thread for a while: it must not be killed. */
 		if (!strncmp(comm, "heaptap", strlen("heaptap")) && lock_is_held(proc))
 			return lock_refuse(proc);
 		return ht_err_new(HT_ERR_REFUSED,
@@ -220,7 +220,7 @@ static struct ht_err *check_linked(const struct survey *survey)
 		survey->proc.pid, path[0] ? path : "code without a name");
 }
 
-/* Of a static program the allocator is known by its names, if at all. */
+/* A static program's allocator can be recognized only by names. */
 static bool is_named(const struct survey *survey)
 {
 	for (size_t i = 0; i < survey->coverage.count; i++)

@@ -53,8 +53,8 @@ uint64_t survey_memory_bytes(const struct survey *survey);
  * nothing of its memory may be read. For who reads it without a survey. */
 HT_MUST_CHECK
 struct ht_err *survey_check_files(const struct proc *proc);
-/* For who cannot refuse, and has nobody to end it when it hangs: such files are left alone by this
- * process from now on (slow_avoid). */
+/* For a caller that cannot refuse and that no process ends when it hangs: from now on this process
+ * avoids files that hang (slow_avoid). */
 HT_MUST_CHECK
 struct ht_err *survey_avoid_stalled(const struct proc *proc);
 /* HT_ERR_REFUSED when the process has the image of a capture. Reads nothing of its memory. */

@@ -45,9 +45,8 @@ static bool is_busy(const struct abi_slot_head *head)
 	return __atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE;
 }
 
-/* A call that found no slot is in nobody's books, and the number of its thread may stand in the
- * slot of one that ended. Nor is one that was only forwarded, since there is no clock or no reader.
- */
+/* Do the thread records show all calls? No, if a call found no record (that of a thread that ended
+ * may have its number), or was only forwarded, as there was no clock or no reader. */
 static bool books_tell_all(const struct image *image)
 {
 	const struct abi_control *control = image_control(image);

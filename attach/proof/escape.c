@@ -95,7 +95,7 @@ static bool takes_target(const uint8_t *code, size_t bytes, raddr_t at, const st
 	return false;
 }
 
-/* From `at` on nothing could be read: a hole between two segments, or code that nobody knows. */
+/* Nothing could be read from `at` on: a hole between two segments, or unknown code. */
 static struct ht_err *pass_unread_code(
 	const struct proc_lookup *lookup, raddr_t at, raddr_t *ret_next, bool *ret_unknown)
 {
@@ -130,7 +130,7 @@ static struct ht_err *scan_code(const struct proc_lookup *lookup, const struct m
 		if (err)
 			return err;
 	}
-	/* Whoever uses it does so in a way that is not known here. */
+	/* A target that no known code calls is used in an unknown way. */
 	for (size_t i = 0; i < targets->count && !*ret; i++)
 		*ret = !targets->called[i];
 	return NULL;
@@ -459,7 +459,7 @@ static struct ht_err *pass_unread(
 	scan->failed = at;
 	if (!*ret_bytes || is_never_read(map))
 		return NULL;
-	/* Of what was unmapped the page map says that it is not there. */
+	/* The page map shows unmapped memory as absent. */
 	struct ht_err *err = scan->pagemap_fd < 0 ? is_mapped(scan->proc, at, &mapped) : NULL;
 	if (mapped)
 		scan->found.unread_bytes += HT_PAGE_BYTES;

@@ -74,7 +74,7 @@ static struct ht_err *pass_over_sharer(const struct prove *prove,
 	if (!err && shares)
 		err = pass_over(prove, &theirs, &found);
 	proc_close(&sharer);
-	/* What has ended, or runs another program, is not inside any more, whatever was seen. */
+	/* A process that ended or runs another program is outside, whatever was seen before. */
 	struct ht_err *looked = err ? kin_shares(options->proc, pid, &shares) : NULL;
 	if (err && !looked && !shares) {
 		ht_err_free(err);

@@ -34,7 +34,7 @@ struct watched {
 	pid_t tid;
 	bool outside;
 	bool is_program; /* not the kernel's worker */
-	bool alone;	 /* its stacks are much to read: nobody else is to wait for that */
+	bool alone;	 /* its stacks are long: no other thread is stopped meanwhile */
 	bool doubtful;	 /* looked at, it may have been inside */
 	bool asked;	 /* to stop, once */
 	unsigned passes;
@@ -260,7 +260,7 @@ static struct ht_err *rewrite_stack(const struct quiesce_options *o,
 	return NULL;
 }
 
-/* What was found on the stacks of a stopped thread, and where it will go on, at `pc`. */
+/* Judges what the stacks of a stopped thread hold, and `pc`, where it continues. */
 static struct ht_err *weigh(const struct job *job, size_t at, const struct tracee *tracee,
 	const struct stackscan_found *found, raddr_t pc, enum verdict *ret)
 {
@@ -484,7 +484,7 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 	return NULL;
 }
 
-/* Whoever is not seen outside is asked, once, whether he runs anything of the program's. */
+/* A thread that was not seen outside is checked, once, for running code of the program. */
 static struct ht_err *look_at(const struct quiesce *quiesce, const struct proc_maps *maps,
 	struct watched *w, enum verdict *ret, size_t *ret_entries)
 {

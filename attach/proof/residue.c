@@ -26,7 +26,7 @@ static bool same_map(const struct proc_map *a, const struct proc_map *b)
 /* --- text
  * ----------------------------------------------------------------------------------------- */
 
-/* Of what can be read of `bytes`: their number, and their hash. */
+/* Counts and hashes those of `bytes` that can be read. */
 static struct ht_err *hash_range(
 	const struct proc *proc, raddr_t lo, uint64_t bytes, uint8_t *buffer, struct text_hash *ret)
 {
@@ -298,7 +298,7 @@ static bool has_all_within(
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct proc_map *map = &maps->map[i];
-		/* What is behind a module's variables may grow into its span. */
+		/* A mapping behind a module's variables may grow into its span. */
 		if (map->hi <= lo || map->lo >= hi || !map->inode)
 			continue;
 		const struct proc_map *its = proc_maps_find(other, map->lo);

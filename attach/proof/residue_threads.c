@@ -12,8 +12,8 @@
 #define MASK_TURNS 100
 #define MASKS_NS   (10 * CLOCK_NS_PER_S)
 
-/* Every signal but those that cannot be, and the two of the C library's own: nobody wants that for
- * longer than it takes to begin a thread, or to end it. */
+/* All signals that can be blocked but the C library's two: a thread blocks these only while it
+ * begins or ends a thread. */
 static bool mask_is_passing(uint64_t blocked)
 {
 	const uint64_t kill_stop_and_libc = 1ull << 8 | 1ull << 18 | 3ull << 31;
@@ -135,8 +135,8 @@ static bool has_had_a_turn(const struct proc *proc, pid_t tid, uint64_t *ran_ns)
 	return !waits || *ran_ns == 0 || *ran_ns != before_ns;
 }
 
-/* Of a second there may be two looks left for us on a busy machine, and one turn for the thread:
- * a collector that blocks a signal while it works did so in both. */
+/* On a busy machine a second may have two looks for heaptap and one turn for the thread: a
+ * collector that blocks a signal while it works is seen with it both times. */
 static bool has_lasted(uint64_t since_ns, unsigned turns)
 {
 	uint64_t lasted_ns = clock_mono_ns() - since_ns;

@@ -86,7 +86,7 @@ static int exec_file(const char *file, char *const argv[])
 	return errno != ENOEXEC || is_binary(file) ? errno : exec_by_shell(file, argv);
 }
 
-/* Of a candidate of PATH: the next one may be there. */
+/* Errors of one directory of PATH: the next may have the command. */
 static bool is_elsewhere(int sys)
 {
 	return sys == ENOENT || sys == ENOTDIR || sys == ESTALE || sys == ENODEV ||

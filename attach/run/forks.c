@@ -240,7 +240,7 @@ static bool leave_daemon(const struct proc *proc, pid_t parent)
 	if (getppid() != parent || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		return false;
 	(void)pulse_watch();
-	/* We are in the background of the terminal, and one report is said at once. */
+	/* This process is in the terminal's background; it prints each report in one write. */
 	signal(SIGTTOU, SIG_IGN);
 	__fpurge(stdout);
 	setvbuf(stderr, NULL, _IOFBF, 1u << 16);

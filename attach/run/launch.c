@@ -22,7 +22,7 @@
 /* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
 #define PATIENCE_NS (600 * CLOCK_NS_PER_S)
 
-/* Of an exec, and of a dynamic linker: what takes longer is not waited for. */
+/* The longest wait for an exec and for a dynamic linker. */
 #define HOLD_NS (10 * CLOCK_NS_PER_S)
 
 #define TRIES 3u
@@ -129,7 +129,7 @@ struct ht_err *launch_exec(struct launch *launch)
 	return NULL;
 }
 
-/* Who does not hear of it must not take it for one that waits: it is told before. */
+/* Sent before the thread is released: a parent that receives nothing must not expect it to wait. */
 static struct ht_err *tell_last(void *context)
 {
 	struct worker_reply *reply = context;

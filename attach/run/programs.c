@@ -31,12 +31,12 @@ struct programs {
 	unsigned tries; /* to record one */
 	unsigned count; /* of those that were */
 	struct program program[FOLLOW_MAX + 1];
-	uint64_t left_ns; /* of the time that was asked for */
+	uint64_t left_ns; /* of --duration */
 	char comm[64];	  /* the last one that was recorded */
 	bool execed;	  /* it has become another */
 };
 
-/* The command's status is ours: what is not as it should be is said. */
+/* heaptap exits with the command's status: only the text shows a problem. */
 static struct ht_err *tell(const struct programs *programs, const struct session_report *report,
 	const struct launch *launch, const char *output)
 {
@@ -213,7 +213,7 @@ static bool is_next(const struct programs *programs)
 	return !why;
 }
 
-/* Whatever the reason, the command goes on. */
+/* The command goes on in any case. */
 static void tell_unrecorded(
 	const struct programs *programs, struct launch *launch, struct ht_err *err)
 {

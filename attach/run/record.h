@@ -25,13 +25,13 @@ enum exit_status {
 /* The output is the caller's to name. */
 struct session_options record_options(const struct options *options, pid_t pid);
 
-/* Of a capture that has left the jump page, and nothing else, it is EXIT_DONE but for --strict. */
+/* EXIT_DONE also for a capture that has left only the jump page, unless --strict. */
 enum exit_status record_status(const struct options *options, const struct session_report *report);
 enum exit_status record_error_status(const struct ht_err *err);
 
-/* What a client is told who waited for the end (steered.h); "": nothing. `err`: of session_run. */
+/* The answer to a client that waited for the end (steered.h); "": none. `err`: of session_run. */
 const char *record_end_text(const struct ht_err *err, const struct options *options,
 	const struct session_report *report);
 
-/* What is not as it should be is said in any case. */
+/* Is the report printed? With --quiet only that of a failure. */
 bool record_is_printed(const struct options *options, const struct session_report *report);

@@ -89,7 +89,7 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	return NULL;
 }
 
-/* What is forbidden now will be at the next try. */
+/* If it is forbidden now, so is the next attempt. */
 static bool is_forbidden(const struct ht_err *err)
 {
 	return err->code == HT_ERR_PERMISSION || err->sys == EACCES || err->sys == EPERM;

@@ -153,7 +153,7 @@ struct watch {
 	int terminal;	 /* its stderr, while it lives; -1 */
 };
 
-/* The other end may be closed by now, or full of what nobody reads. */
+/* The other end may be closed, or full of unread bytes. */
 static void answer(const struct watch *watch, uint32_t kind, bool whole)
 {
 	struct answer answer = {.kind = kind, .whole = whole};
@@ -172,7 +172,7 @@ static bool hear_again(struct watch *watch)
 	return watch->failures < FAILURES_MAX;
 }
 
-/* False when there is nobody to be heard any more. */
+/* False: the daemon has closed its end. */
 static bool hear(struct watch *watch)
 {
 	struct message message;
@@ -231,7 +231,7 @@ static void leave_terminal(struct watch *watch)
 /* --- the daemon hangs
  * ----------------------------------------------------------------------------------- */
 
-/* A daemon that somebody stopped, or that gets no processor, is left in peace. */
+/* A daemon that was stopped, or that gets no processor, is not hanging. */
 static bool is_hanging(struct watch *watch)
 {
 	uint64_t pulse = watch->pulse ? __atomic_load_n(watch->pulse, __ATOMIC_ACQUIRE) : 0;
@@ -333,15 +333,15 @@ static bool is_out(const struct proc *proc, const struct recover_options *option
 	return out;
 }
 
-/* Who stayed for a minute may stay for hours: a look costs some milliseconds of a core. */
+/* A thread that stays inside for a minute may stay for hours; a look costs milliseconds of a core.
+ */
 static uint64_t retry_pause_ns(uint64_t elapsed_ns)
 {
 	uint64_t pause_ns = elapsed_ns / RETRY_SHARE;
 	return pause_ns < RETRY_PAUSE_NS ? RETRY_PAUSE_NS : pause_ns;
 }
 
-/* A busy machine may keep threads from being proven outside for long: nobody else will try again.
- */
+/* On a busy machine the proof may take long, and no other process tries again. */
 static void finish_detach(const struct proc *proc, const struct journal *journal, pid_t daemon_pid,
 	const struct watch *watch)
 {

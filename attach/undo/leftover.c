@@ -78,7 +78,8 @@ static struct ht_err *cannot_be_told(pid_t pid, const char *why)
 		pid, why);
 }
 
-/* The first, if there is any. What cannot be read keeps nobody from closing what was found. */
+/* Finds the first, if any. Descriptors that cannot be read do not keep the others from being
+ * closed. */
 static struct ht_err *look(const struct proc *proc, struct leftover *ret)
 {
 	*ret = (struct leftover){.proc = proc};

@@ -432,8 +432,8 @@ static struct ht_err *recover_remains(struct detach *detach, struct recover_repo
 	return err;
 }
 
-/* Who has left the memory that it shared with others, by its end or an exec, was the only one that
- * could be in the stub, and they are not to keep it. */
+/* A process that left shared memory by its end or an exec was the only one that could be in the
+ * stub. The processes that share the memory still must not keep the stub. */
 static void restore_if_left(const struct proc *proc, const struct remote_slack *slack)
 {
 	if (slack && proc_changed(proc) != PROC_SAME)

@@ -23,7 +23,7 @@ struct recover_report {
 };
 
 struct recover_options {
-	/* Of the image, or -1 to open it through the target's mappings (needs CAP_SYS_ADMIN or
+	/* The image's, or -1 to open it through the target's mappings (needs CAP_SYS_ADMIN or
 	 * CAP_CHECKPOINT_RESTORE). */
 	int memfd;
 	/* The stub's place, when the image's journal may not know it yet; NULL. */
@@ -56,8 +56,8 @@ HT_MUST_CHECK
 struct ht_err *recover_slack(
 	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns);
 
-/* Where nobody is left who knows the stub's place: `ret` becomes `space` if there is a stub, or a
- * place for one is `wanted`. */
+/* For a stub whose place no process knows any more: `ret` becomes `space` if there is a stub, or if
+ * a place for one is `wanted`. */
 HT_MUST_CHECK
 struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
 	const struct remote_slack **ret);

@@ -193,7 +193,7 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 		if (!err)
 			err = remote_unmap(proc, slack, &look, filtered, &unmapped);
 		*ret_stop_ns = unmapped.stop_ns;
-		/* Whatever became of it: the stub's place is given back when no thread is in it. */
+		/* In any case restore the stub's place when no thread is in it. */
 		struct ht_err *restore = detach_slack(proc, slack, filtered, deadline_mono_ns);
 		bool again =
 			err && err->code == HT_ERR_INCOMPLETE && !restore && attempt < ATTEMPTS;

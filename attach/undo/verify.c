@@ -214,7 +214,7 @@ static enum verify_state judge(const struct look *look, const struct ourmaps *fo
 		ours |= look->report->part[i].ours;
 	if (found->image)
 		return lock_is_held(look->proc) ? VERIFY_TAPPED : VERIFY_ABANDONED;
-	/* A thread that is just being held, a stub at work: somebody is attaching or detaching. */
+	/* A held thread or a running stub: another heaptap is attaching or detaching. */
 	if (ours && lock_is_held(look->proc))
 		return VERIFY_TAPPED;
 	if (found->tombstone)
@@ -259,7 +259,7 @@ struct ht_err *verify_run(const struct proc *proc, struct verify_report *ret)
 		err = look_at_all(&look);
 	modules_deinit(&look.modules);
 	proc_maps_deinit(&look.maps);
-	/* Of a process that ended, or became another program, meanwhile, anything was said. */
+	/* If the process ended or became another program meanwhile, the result means nothing. */
 	struct ht_err *gone = proc_check_same(proc);
 	if (gone)
 		ht_err_free(err);

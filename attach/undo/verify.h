@@ -21,7 +21,7 @@ enum verify_part {
 enum verify_state {
 	VERIFY_CLEAN,	  /* nothing of heaptap is there */
 	VERIFY_TAPPED,	  /* an agent is, and a heaptap or its guardian is at work */
-	VERIFY_ABANDONED, /* an agent is, and nobody looks after it */
+	VERIFY_ABANDONED, /* an agent is, and no heaptap looks after it */
 	VERIFY_TOMBSTONE, /* one page of jump stubs is */
 	VERIFY_REMAINS,	  /* something else is */
 };
