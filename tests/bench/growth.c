@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that has much of one thing: threads, of which a few at a time are awake; stacks from
- * which it allocates; blocks that live. Measures when told to.
+ * A program with a large number of one thing: threads, of which a few at a time are awake; stacks
+ * from which it allocates; live blocks. Measures on command.
  *
  * usage: growth threads|stacks|blocks COUNT      commands on stdin: measure, quit
  *

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A server under full load: threads that answer requests from strings, vectors and a map of their
- * own. Measures when told to, so that the same process can be measured before and while it is
- * tapped.
+ * own. Measures on command, so that the same process can be measured before and while it is tapped.
  *
  * usage: server THREADS      commands on stdin: measure, quit
  *

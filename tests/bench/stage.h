@@ -213,13 +213,13 @@ static void stage_descend(unsigned depth)
 	stage_slot->head.bounds_incarnation = stage_slot->head.incarnation;
 }
 
-/* Until when nothing has to be sent. */
+/* Marks the stream as drained up to `position`, so that the agent need not send before. */
 static void stage_drain(uint64_t position)
 {
 	stage_slot->head.drained = position;
 }
 
-/* No stack is known any more. */
+/* Clears the agent's known stacks. */
 static void stage_forget(void)
 {
 	memset((void *)config_at(stage_config, ABI_TABLE_OFF), 0,
@@ -239,7 +239,7 @@ static void stage_make(const void *hooks[2], const void *reals[2])
 		stage_fail("mmap");
 	stage_make_thunk(&stage_thunks[0], ABI_HOOK_MALLOC, hooks[0], reals[0]);
 	stage_make_thunk(&stage_thunks[1], ABI_HOOK_FREE, hooks[1], reals[1]);
-	/* As they are while the target is not tapped. */
+	/* A thunk as it is without a capture: it leads to the real function. */
 	stage_make_thunk(&stage_thunks[2], ABI_HOOK_MALLOC, reals[0], reals[0]);
 	if (mprotect(stage_thunks, HT_PAGE_BYTES, PROT_READ | PROT_EXEC) != 0)
 		stage_fail("mprotect");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What no attach by ptrace can do without: a sleeping thread is stopped, its registers are read,
+ * The least cost of an attach by ptrace: a sleeping thread is stopped, its registers are read,
  * and it is let go; and the same with one system call, an mmap, in between. Prints for both how
  * long it was held, in nanoseconds, p50 and p99 of 500.
  *

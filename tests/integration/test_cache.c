@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cache of unwind tables: the second attach uses what the first kept, and whatever is wrong
- * with the cache, a capture goes as it goes without. That stacks by kept tables are right says
- * test_chain.
+ * The cache of unwind tables: the second attach uses the tables that the first stored, and a broken
+ * cache never changes a capture. test_chain compares stacks that use cached tables.
  */
 #include <dirent.h>
 #include <fcntl.h>

@@ -446,7 +446,8 @@ START_TEST(target_forks)
 }
 END_TEST
 
-/* At the calls of those who hold a thread or wait for its stub: it is another thread that forks. */
+/* Acts at calls of processes that hold a thread or wait for its stub, so another thread must fork.
+ */
 START_TEST(target_forks_in_a_thread)
 {
 	sweep_of(&forks_in_thread);

@@ -83,7 +83,7 @@ static void confined_start(struct confined *c, const char *start)
 	char words[128], *rest = words;
 	const char *argv[WORDS_MAX + 4] = {0};
 	size_t count = 0;
-	/* Where the break lies of one at fixed addresses is not to be left to chance. */
+	/* At fixed addresses the result depends on where the break lies: turn off randomization. */
 	if (is_static() && !strstr(program, "-pie")) {
 		argv[count++] = "/usr/bin/setarch";
 		argv[count++] = "-R";
@@ -377,8 +377,9 @@ END_TEST
 START_TEST(linked_statically_anywhere)
 {
 	check_static("tests/targets/confined-static-pie");
-	/* The books of who has no clock tell nothing, and where there are no tables for the judge
-	 * what is stale on a stack counts: not asked of a program at fixed addresses. */
+	/* Without a clock a thread record is useless, and without tables the judge counts stale
+	 * words on the stack. A program at fixed addresses may have such words, so only this one is
+	 * tested. */
 	check_ended("", "strict-in-thread");
 	check_ended("alone", "no-clock");
 }

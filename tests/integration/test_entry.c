@@ -42,7 +42,7 @@ static void start(struct victim *victim, const struct program *program)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "tests/targets/%s", program->argv[0]);
-	/* Whether its break lies where a jump would lead to is not to be left to chance. */
+	/* The break may lie where a jump would lead: turn off randomization. */
 	const char *argv[10] = {"/usr/bin/setarch", "-R", run_built(path)};
 	for (size_t i = 1; program->argv[i]; i++)
 		argv[2 + i] = program->argv[i];
@@ -211,8 +211,8 @@ START_TEST(recovered)
 }
 END_TEST
 
-/* A debugger whose breakpoint lay within a jump of ours would make the program jump nowhere: hooks
- * in code are gone before it has read a symbol, while it traces. */
+/* A debugger's breakpoint inside one of our jumps would send the program to a wrong address. So
+ * heaptap removes entry hooks as soon as a debugger traces, before that has read a symbol. */
 START_TEST(a_debugger_comes)
 {
 	const struct program program = {{"extended-direct"}, "auto", rjem, true, false, false};

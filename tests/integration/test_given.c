@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocators of a program's own, whose functions --alloc-fn names: exact beside the C library's, by
- * slots and at their entries, each allocation once, and taken out again; what is wrong is refused.
+ * A program's own allocators, named by --alloc-fn: heaptap records each allocation once beside
+ * those of the C library, by GOT slots and by entry hooks, removes the hooks, and refuses wrong
+ * options.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ enum { USAGE = 2, REFUSED = 3 };
 static const char *const functions[] = {"arena_get", "arena_zeroed", "arena_resize",
 	"arena_aligned", "arena_place", "arena_put", NULL};
 
-/* Whether its break lies where a jump would lead to is not to be left to chance. */
+/* The break may lie where a jump would lead: turn off randomization. */
 static void start(struct victim *victim, const char *program)
 {
 	victim_start(victim, (const char *[]){"/usr/bin/setarch", "-R", run_built(program), NULL});
@@ -130,7 +131,7 @@ START_TEST(unhookable_free_hooks_nothing)
 }
 END_TEST
 
-/* Where it leads to, another block than its own would be seen. */
+/* The function jumps to a hooked free with another block than its own argument. */
 START_TEST(free_that_passes_another_block_hooks_nothing)
 {
 	check_none_hooked(

@@ -197,7 +197,7 @@ START_TEST(dispatched_while_tapped)
 }
 END_TEST
 
-/* The name of the one is not seen by the other, whose network namespace is its own. */
+/* The second heaptap has its own network namespace, so it does not see the first one's socket. */
 START_TEST(another_heaptap_in_another_namespace)
 {
 	char pid[16], *err;
@@ -227,7 +227,8 @@ static char *attach_is_refused(void)
 	return err;
 }
 
-/* A guardian that holds a thread is not to be ended; another tracer is, whatever its name. */
+/* The refusal advises to end another tracer, even one with a guardian's name, but never the holder
+ * of heaptap's lock. */
 START_TEST(held_by_a_guardian)
 {
 	char path[32], *err;

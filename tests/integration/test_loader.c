@@ -218,8 +218,8 @@ static void load_in_namespace(struct victim *victim, const char *library)
 	ask_count(victim, command);
 }
 
-/* A namespace has its own C library, whose functions have thunks of their own. With two of them it
- * matters which one a lazy slot is bound to: seen as one they would have each function twice. */
+/* Each linker namespace has its own C library, so its functions need thunks of their own. A lazy
+ * slot must be bound to the library of its namespace. */
 START_TEST(namespaces)
 {
 	struct victim victim;

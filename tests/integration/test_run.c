@@ -531,7 +531,8 @@ static void make_strange(void *context)
 	setenv("STRANGE", "yes", 1);
 }
 
-/* But that who starts heaptap to die with him has not started the command so. */
+/* Compares two states line by line. Only the parent-death signal may differ: the test sets it for
+ * heaptap, and the command does not inherit it. */
 static void check_same(const char *a, const char *b)
 {
 	for (size_t line = 1; *a || *b; line++) {

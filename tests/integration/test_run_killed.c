@@ -134,7 +134,7 @@ static bool is_hit(struct trial *trial)
 {
 	run_until(atomic_load(&trial->sweep.hit) || is_over(trial), LOOK_MS);
 	if (atomic_load(&trial->sweep.hit)) {
-		/* A failure may be told by who does not know of it. */
+		/* Print the place now: a later failure may come from code that does not know it. */
 		if (places_wanted())
 			printf("%s\n", sweep_text(&trial->sweep)), fflush(stdout);
 		return true;
@@ -285,8 +285,8 @@ START_TEST(a_call_fails)
 }
 END_TEST
 
-/* The same for a command that becomes another program, which is followed: whoever dies, it is
- * there, or nothing of the command has run. */
+/* The same for a command that execs and is followed: if any process of heaptap dies, either the new
+ * program runs, or the command has not run at all. */
 START_TEST(main_is_killed_by_exec)
 {
 	by_exec = true;

@@ -163,8 +163,8 @@ START_TEST(a_thread_that_waits_for_a_file_system)
 }
 END_TEST
 
-/* Its pages are left alone; so it is not known what points to ours, and one page stays until the
- * next capture. */
+/* heaptap does not read pages that stall, so they may hold addresses of hooks: the jump page stays
+ * until the next capture. */
 START_TEST(code_that_stalls_during_the_capture)
 {
 	struct victim victim;

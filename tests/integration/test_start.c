@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heaptap inherits from whoever starts it: closed descriptors, ignored and blocked signals,
- * small limits, a working directory that is gone, another PID namespace. It works, or refuses in
- * one line; nothing that it prints or records goes where it does not belong.
+ * State that heaptap inherits: closed descriptors, ignored and blocked signals, small limits, a
+ * deleted working directory, another PID namespace. heaptap works, or refuses in one line, and
+ * writes its output and its trace to no other file.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -357,8 +357,8 @@ START_TEST(little_stack)
 }
 END_TEST
 
-/* From some moment on it gets no memory any more, and cannot even fork. What it cannot take out is
- * its guardian's, whose limit is another. */
+/* heaptap runs out of memory and cannot even fork. The guardian, with its own limit, then cleans up
+ * what heaptap cannot. */
 START_TEST(address_space_runs_out)
 {
 #ifdef __SANITIZE_ADDRESS__

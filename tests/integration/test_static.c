@@ -60,7 +60,7 @@ static bool has_room(pid_t pid)
 	return stack - first > ROOM;
 }
 
-/* Where its break, or its stack, lies is not to be left to chance. */
+/* Starts the target without randomization: the result depends on its break and its stack. */
 static void start(struct victim *victim, const char *const words[])
 {
 	char path[64];

@@ -243,8 +243,7 @@ START_TEST(heaptap_killed_as_it_sets_the_mask)
 }
 END_TEST
 
-/* Without root only who has the memfd can take out what stays as soon as the worker has answered.
- */
+/* Without root only a process with the memfd can clean up once the worker has answered. */
 static void kill_without_root(enum sweep_action action)
 {
 	struct ordeal ordeal;

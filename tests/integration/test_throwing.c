@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Threads that throw, unwind and are cancelled all the time, also during attach and detach
- * (tests/targets/throwing.cc): the unwinder never meets a frame of the agent, and whatever has been
- * thrown is caught where it would have been.
+ * (tests/targets/throwing.cc): the unwinder never meets a frame of the agent, and each exception
+ * reaches the same handler as without heaptap.
  */
 #include <stdlib.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
  * usage: node compared.js PAGE DIFF
  *
  * The comparison in the page is that of heaptap diff --json --limit 0 in the file DIFF: each site's
- * kind of change and its two figures, and the totals. Ends with 1 at the first thing that is not so.
+ * kind of change and its two figures, and the totals. Exits with 1 at the first failure.
  */
 "use strict";
 

@@ -2,7 +2,7 @@
  *
  * usage: node model_test.js
  *
- * The page's decoder and sums by themselves. Ends with 1 at the first thing that is not so.
+ * The page's decoder and sums by themselves. Exits with 1 at the first failure.
  */
 "use strict";
 

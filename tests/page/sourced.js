@@ -3,7 +3,7 @@
  * usage: node sourced.js PAGE FILE
  *
  * The page of --embed-source has lines of FILE as they are there, around those with figures, each
- * once. Ends with 1 at the first thing that is not so.
+ * once. Exits with 1 at the first failure.
  */
 "use strict";
 

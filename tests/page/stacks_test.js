@@ -3,7 +3,7 @@
  * usage: node stacks_test.js
  *
  * Chains of random recursive programs, shown in every way, against what each chain says by itself.
- * Ends with 1 at the first thing that is not so.
+ * Exits with 1 at the first failure.
  */
 "use strict";
 

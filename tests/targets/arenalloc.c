@@ -52,7 +52,7 @@ static inline __attribute__((always_inline)) void *take(size_t size)
 	return block;
 }
 
-/* It calls nothing: who calls it may keep values in registers that it leaves alone. */
+/* A leaf function: its callers may keep values in registers that it preserves. */
 void arena_forget(void *block)
 {
 	if (block)

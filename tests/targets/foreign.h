@@ -17,8 +17,8 @@ typedef void foreign_back_fn(void *context, uint64_t seed);
 
 /* A phase begins: its books are empty. No thread is in foreign_work. */
 void foreign_begin(void);
-/* Allocates and frees, and calls `back` in the midst of it, unless NULL, which may come here again.
- * Some blocks stay, for whoever comes next. */
+/* Allocates and frees, and calls `back` (unless NULL) in between, which may call this function
+ * again. Some blocks stay for the next call to free. */
 void foreign_work(uint64_t seed, unsigned operations, foreign_back_fn *back, void *context);
 /* Says the books of the phase as one line; no thread is in foreign_work. */
 void foreign_say(void);

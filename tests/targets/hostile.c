@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Works against whoever looks into it, by the memory and the socket that a capture shares with it.
+ * Attacks a capture through the memory and the socket that it shares with the target.
  *
  *      load N          N times malloc and free; answers "longest NS": of a single call
  *      press MS        the same for that time; answers "calls N longest NS"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An allocator that calls nothing, or what never returns, beside those who call it: the compiler
- * knows which registers it leaves alone, and keeps values in them. Each line it hears it adds up
- * numbers in such registers, and answers the sum, or that it is wrong.
+ * An allocator that calls nothing, or only functions that never return, and its callers: the
+ * compiler knows which registers the allocator preserves, and keeps values in them. At each line of
+ * input the program adds up numbers in such registers, and answers the sum, or that it is wrong.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs for which signals that others die of are all in a day's work:
+ * Programs that handle signals which usually kill a process:
  *
  * reflexes faults: two threads write to pages that they protect, whose handler allocates and lets
  * them; one runs int3, ud2 and a division by 0; each checks address and code of its signal.

@@ -265,7 +265,7 @@ START_TEST(garbage_in_the_head_stays_in_the_buffer)
 }
 END_TEST
 
-/* Only who records alone may stamp early; whoever else records ends that first. */
+/* Only a thread that records alone may stamp early; a second recorder first revokes that. */
 START_TEST(time_stamps_in_order)
 {
 	struct stream_event event = {.kind = ABI_EVENT_FREE};

@@ -104,7 +104,7 @@ START_TEST(threads_have_slots_of_their_own)
 	ck_assert_ptr_null(enter_at(4000));
 	ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 1);
 
-	/* A dead one is passed by those behind it, and taken by who needs one. */
+	/* Threads with later slots skip a dead slot; a new thread claims it. */
 	slots[5]->head.key |= ABI_SLOT_DEAD;
 	slots[5]->head.state = ABI_SLOT_IN_REAL;
 	for (unsigned i = 0; i < WORLD_SLOTS; i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A journal that lies in a target's memory may say anything: whatever it says, no word is named
- * that is not an allocator's slot with a thunk of ours, and none would get anything but code.
+ * A journal in the target's memory may hold anything. heaptap only accepts claims about allocator
+ * slots that hold one of our thunks, and would only write addresses of code to them.
  */
 #include "attach/inject/claims.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions whose callers may count on registers that they leave alone, told by their code.
+ * Reads from a function's code whether its callers may rely on registers that it preserves.
  */
 #include "attach/plan/clobbers.h"
 

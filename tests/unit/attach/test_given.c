@@ -125,7 +125,7 @@ START_TEST(a_family_of_their_own)
 }
 END_TEST
 
-/* A compiler that has seen who calls it may have made another of it, for them alone. */
+/* A compiler that knows the callers may have made a clone of the function for them. */
 START_TEST(clones)
 {
 	struct family_member member;

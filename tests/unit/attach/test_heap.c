@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * glibc's arenas as a program that means no good, or is in the middle of something, could leave
- * them: what is free is counted to the byte, and what cannot be told is never taken for known.
+ * glibc's arenas, sound, hostile, or in the middle of a change: heaptap counts free chunks to the
+ * byte, and reports the heap as unknown if it cannot.
  */
 #include "attach/heap/heap.h"
 

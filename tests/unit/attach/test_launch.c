@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A command that was let go runs, whatever heaptap hears of it; one that was not is dead.
+ * A released command runs even if heaptap gets no confirmation; one that was not released is dead.
  */
 #include "attach/run/launch.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One heaptap per memory, and who has just been killed is none any more.
+ * One heaptap per memory; one that has just been killed does not count.
  */
 #include "attach/process/lock.h"
 

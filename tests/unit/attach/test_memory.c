@@ -175,7 +175,7 @@ END_TEST
 static atomic_bool stop;
 static atomic_uint changes;
 
-/* Counts what it has seen change, too: who never ran has seen nothing torn. */
+/* Also counts the changes that it sees: a thread that never ran could not see a torn word. */
 static void *watch(void *arg)
 {
 	volatile uint64_t *word = arg;
@@ -191,7 +191,8 @@ static void *watch(void *arg)
 	return (void *)torn;
 }
 
-/* So many changes of a word are to be seen; on one core only those at which it goes to another. */
+/* The least number of changes that a reader must see; on one core it sees only those at a context
+ * switch. */
 static unsigned changes_min(void)
 {
 	cpu_set_t allowed;

@@ -492,7 +492,8 @@ START_TEST(the_dynamic_linker_is_skipped)
 		ck_assert_int_eq(module->interpreter || module->vdso,
 			view.slots.slot[i].verdict == SLOT_SKIPPED);
 	}
-	/* So is all that a program without one has not loaded itself. */
+	/* Without an interpreter, heaptap skips all modules that the program did not load itself.
+	 */
 	for (size_t i = 0; i < view.modules.count; i++) {
 		view.modules.module[i].interpreter = false;
 		view.modules.module[i].order = 0;
