@@ -62,7 +62,7 @@ static struct ht_err *write_csv(const struct view *view, const struct option_val
 
 static struct ht_err *write_text(const struct view *view, const struct option_values *values)
 {
-	const struct report_text_options page = {
+	const struct page_options page = {
 		.path = values->operand[0],
 		.limit = option_number(values, OPTION_LIMIT, TEXT_ROWS),
 		.shows_stacks = option_is_given(values, OPTION_STACKS),

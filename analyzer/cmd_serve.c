@@ -17,8 +17,7 @@
 #include "analyzer/serve/privilege.h"
 #include "analyzer/serve/serve.h"
 
-#define DATA_BYTES_MAX (64u << 20) /* limit of the page's data; small chains are folded beyond it  \
-				    */
+#define DATA_BYTES_MAX (64u << 20) /* of the page's data; beyond it, chains are folded */
 
 struct serve {
 	const struct option_values *values;

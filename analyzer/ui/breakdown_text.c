@@ -254,7 +254,7 @@ static void write_table(const struct table *table)
 
 struct ht_err *breakdown_text_write(const struct page *page)
 {
-	const struct report_text_options *options = page->options;
+	const struct page_options *options = page->options;
 	struct breakdown breakdown;
 	struct table table = {.page = page, .breakdown = &breakdown};
 	const bool is_bars = options->by == BREAKDOWN_SIZE || options->by == BREAKDOWN_LIFETIME;

@@ -171,7 +171,7 @@ static struct ht_err *write_page(struct page *page)
 }
 
 struct ht_err *report_text_write(
-	const struct text *text, const struct view *view, const struct report_text_options *options)
+	const struct text *text, const struct view *view, const struct page_options *options)
 {
 	struct page page = {.text = text, .view = view, .options = options};
 	struct ht_err *err = write_page(&page);

@@ -99,6 +99,7 @@ static const struct {
 	{"printf ' * Of what was kept.\n' >tests/x.sh", "tests/x.sh:1: * Of what"},
 	{"printf '# the name %s told\n' is >scripts/x.txt", "say who does what"},
 	{"printf '# a file that some''body made\n' >>Makefile", "say who does what"},
+	{"echo '/* attach/gone.c tells why */' >>attach/x.c", "there is no attach/gone.c, which"},
 	{"rm out/attach/x.d", "build first"},
 	{"echo 'echo $1' >>scripts/deps", "shellcheck"},
 	{"echo 'attach/y.c test_x:one' >tests/covers.txt", "no line for attach/x.c"},

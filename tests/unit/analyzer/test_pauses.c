@@ -179,7 +179,7 @@ START_TEST(a_report_says_when_recording_was_paused)
 	make_minute((struct made){10, 20, 2});
 	FILE *out = open_memstream(&page, &length);
 	const struct text text = {.out = out, .columns = 80};
-	const struct report_text_options options = {.path = "my.htap", .is_utc = true};
+	const struct page_options options = {.path = "my.htap", .is_utc = true};
 	ck_no_err(report_text_write(&text, view, &options));
 	fclose(out);
 	ck_assert_msg(strstr(page, "\npaused from +10.0 s to +20.0 s: new allocations were not "

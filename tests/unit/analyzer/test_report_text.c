@@ -21,7 +21,7 @@ static void begin(void)
 }
 
 static void write_page_of(
-	unsigned columns, const struct report_text_options *options, const struct query *query)
+	unsigned columns, const struct page_options *options, const struct query *query)
 {
 	size_t length = 0;
 	analysis = scene_analyze_blocks(&scene, query);
@@ -35,7 +35,7 @@ static void write_page_of(
 
 static void write_page_with(size_t limit, bool shows_wrappers)
 {
-	const struct report_text_options options = {
+	const struct page_options options = {
 		.path = "my.htap", .limit = limit, .shows_stacks = true, .is_utc = true};
 	struct query query;
 	query_init(&query);
@@ -312,9 +312,9 @@ static void check_width(size_t columns)
 			text_columns(line) <= columns, "%zu columns: %s", text_columns(line), line);
 }
 
-static struct report_text_options options_of(enum metric metric)
+static struct page_options options_of(enum metric metric)
 {
-	return (struct report_text_options){.path = "my.htap",
+	return (struct page_options){.path = "my.htap",
 		.limit = 10,
 		.has_metric = true,
 		.metric = metric,
@@ -340,7 +340,7 @@ static void make_rows(void)
 START_TEST(a_metric_makes_one_list)
 {
 	make_rows();
-	const struct report_text_options options = options_of(METRIC_ALLOCATED);
+	const struct page_options options = options_of(METRIC_ALLOCATED);
 	write_page_of(80, &options, NULL);
 	check_has("\nAllocated: bytes allocated in the window (9.7 KiB)\n"
 		  "   allocated    share       calls  function <- callers\n"
@@ -370,7 +370,7 @@ static void make_two_chains(void)
 
 START_TEST(chains_that_read_alike_are_one_line)
 {
-	struct report_text_options options = options_of(METRIC_CALLS);
+	struct page_options options = options_of(METRIC_CALLS);
 	make_two_chains();
 	write_page_of(80, &options, NULL);
 	check_has("           2  100.0 %     2.0 KiB  leaf <- caller\n");
@@ -386,7 +386,7 @@ END_TEST
 START_TEST(an_order_of_its_own)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_PEAK);
+	struct page_options options = options_of(METRIC_PEAK);
 	options.has_sort = true;
 	options.sort = METRIC_LIFETIME;
 	options.limit = 1;
@@ -399,7 +399,7 @@ END_TEST
 START_TEST(exact_bytes)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	struct page_options options = options_of(METRIC_OUTSTANDING);
 	options.is_exact = true;
 	write_page_of(80, &options, NULL);
 	check_has(" of 9,980 B, 0.0 % temporary\n");
@@ -412,7 +412,7 @@ END_TEST
 START_TEST(a_class_chooses_rows)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	struct page_options options = options_of(METRIC_OUTSTANDING);
 	options.has_class = true;
 	options.of_class = SUSPECT_GROWING;
 	write_page_of(80, &options, NULL);
@@ -425,7 +425,7 @@ END_TEST
 START_TEST(a_part_says_so)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_PEAK);
+	struct page_options options = options_of(METRIC_PEAK);
 	struct query query;
 	query_init(&query);
 	query.from = "+4ms";
@@ -445,7 +445,7 @@ END_TEST
 START_TEST(chosen_blocks_say_so)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	struct page_options options = options_of(METRIC_OUTSTANDING);
 	struct query query;
 	query_init(&query);
 	query.min_size = 999;
@@ -468,7 +468,7 @@ START_TEST(reports_an_empty_selection)
 {
 	make_rows();
 	scene_free(&scene, 0, 0x7, 2048);
-	struct report_text_options options = {.path = "my.htap", .limit = 10};
+	struct page_options options = {.path = "my.htap", .limit = 10};
 	struct query query;
 	query_init(&query);
 	ck_no_err(query_add(&query.threads, "--thread", "none of these"));
@@ -482,7 +482,7 @@ END_TEST
 START_TEST(blocks_of_a_moment_have_no_class)
 {
 	make_rows();
-	struct report_text_options options = {.path = "my.htap", .limit = 10};
+	struct page_options options = {.path = "my.htap", .limit = 10};
 	struct query query;
 	query_init(&query);
 	query.alive_at = "+4ms";
@@ -496,7 +496,7 @@ END_TEST
 START_TEST(sites_of_a_class)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	struct page_options options = options_of(METRIC_OUTSTANDING);
 	options.has_class = true;
 	options.of_class = SUSPECT_UNCLEAR;
 	write_page_of(80, &options, NULL);
@@ -509,7 +509,7 @@ END_TEST
 START_TEST(standard_input_has_no_next)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_CALLS);
+	struct page_options options = options_of(METRIC_CALLS);
 	options.path = "-";
 	write_page_of(80, &options, NULL);
 	ck_assert_ptr_null(strstr(page, "Next:"));
@@ -521,7 +521,7 @@ END_TEST
 START_TEST(one_table_instead_of_lists)
 {
 	make_rows();
-	struct report_text_options options = options_of(METRIC_CALLS);
+	struct page_options options = options_of(METRIC_CALLS);
 	options.has_by = true;
 	options.by = BREAKDOWN_MODULE;
 	write_page_of(80, &options, NULL);
@@ -556,7 +556,7 @@ START_TEST(tables_have_their_figures)
 			"    not freed               10 100.0 %  ########################\n"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
-		struct report_text_options options = options_of(METRIC_CALLS);
+		struct page_options options = options_of(METRIC_CALLS);
 		make_rows();
 		options.has_by = true;
 		options.by = table[i].by;

@@ -24,12 +24,12 @@ static struct query query;
 static char *page;
 static uint64_t seed;
 
-static struct report_text_options usual(void)
+static struct page_options usual(void)
 {
-	return (struct report_text_options){.path = "my.htap", .limit = 10, .is_utc = true};
+	return (struct page_options){.path = "my.htap", .limit = 10, .is_utc = true};
 }
 
-static void write_page(unsigned columns, const struct report_text_options *options)
+static void write_page(unsigned columns, const struct page_options *options)
 {
 	size_t length = 0;
 	FILE *out = open_memstream(&page, &length);
@@ -104,7 +104,7 @@ static void check_begins(const char *want)
 /* The events alone would let the curve fall by a third. */
 START_TEST(the_curve_ends_where_the_books_do)
 {
-	const struct report_text_options options = usual();
+	const struct page_options options = usual();
 	stage_begin(&stage);
 	query_init(&query);
 	put_heap(3 << 20);
@@ -129,7 +129,7 @@ END_TEST
 START_TEST(what_grows_and_who)
 {
 	make_minute(true);
-	const struct report_text_options options = usual();
+	const struct page_options options = usual();
 	write_page(COLUMNS, &options);
 	check_begins(
 		"target (pid 4242)  60.0 s, 2023-11-14 22:13:21 .. 22:14:21 UTC, complete\n"
@@ -160,7 +160,7 @@ END_TEST
 START_TEST(nothing_grows)
 {
 	make_minute(false);
-	const struct report_text_options options = usual();
+	const struct page_options options = usual();
 	write_page(COLUMNS, &options);
 	check_begins(
 		"target (pid 4242)  60.0 s, 2023-11-14 22:13:21 .. 22:14:21 UTC, complete\n"
@@ -248,9 +248,9 @@ static void make_hostile(uint64_t kind)
 	query_init(&query);
 }
 
-static struct report_text_options any_options(void)
+static struct page_options any_options(void)
 {
-	struct report_text_options options = usual();
+	struct page_options options = usual();
 	options.path = random_below(&seed, 4) ? "my.htap" : hostile_name();
 	options.shows_stacks = random_below(&seed, 2);
 	options.is_exact = random_below(&seed, 2);
@@ -281,7 +281,7 @@ START_TEST(no_line_is_wider_than_the_terminal)
 		const uint64_t with = seed;
 		make_hostile(seed % KINDS);
 		for (int i = 0; i < 6; i++) {
-			const struct report_text_options options = any_options();
+			const struct page_options options = any_options();
 			const unsigned columns = i ? COLUMNS : (unsigned)(40 + with);
 			write_page(columns, &options);
 			check_lines(columns);
@@ -300,7 +300,7 @@ START_TEST(the_first_screen_fits)
 		size_t lines = 0;
 		make_hostile((seed % KINDS) | 4);
 		query.from = with % 3 ? NULL : "+3s";
-		const struct report_text_options options = usual();
+		const struct page_options options = usual();
 		write_page(COLUMNS, &options);
 		const char *next = strstr(page, "\nNext: ");
 		ck_assert_ptr_nonnull(next);
