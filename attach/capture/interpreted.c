@@ -288,7 +288,7 @@ static struct ht_err *look_at(struct session *s, unsigned i, uint64_t until_tsc,
 	return NULL;
 }
 
-/* What is used up; NULL: nothing. */
+/* Names what is used up; NULL: nothing. */
 static const char *used_up(const struct session *s, uint64_t nodes_max, unsigned scripts_max)
 {
 	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);

@@ -27,21 +27,21 @@
 #include "attach/unwind/publish.h"
 #include "attach/v8/names.h"
 
-/* A thread whose interpreted functions are told apart. */
+/* A thread whose interpreted functions have names of their own. */
 struct interpreted_thread {
 	raddr_t pointer;	 /* its thread pointer; 0: unknown, or none */
-	struct same_thread same; /* but of the first thread's */
+	struct same_thread same; /* not set for the first thread */
 	raddr_t isolate;	 /* when its generation began */
 	uint16_t generation;	 /* in force; 0: none */
 };
 
-/* Of interpreted JavaScript functions (interpreted.h). */
+/* The state of interpreted.c. */
 struct interpreted {
 	struct publish_interpreter code; /* 0 bytes: they cannot be told apart, or not any more */
 	/* The target's first thread, and workers. */
 	struct interpreted_thread thread[ABI_SCRIPTS_THREADS];
 	uint16_t generation; /* the last that has begun; 0: none */
-	bool no_workers;     /* they have used up what there is for them */
+	bool no_workers;     /* they have used up their share of nodes and generations */
 	uint64_t next_ns;    /* when to look for workers */
 	uint32_t see_from;   /* the slot where that begins: one look sees some of many threads */
 	uint32_t place_from; /* and of workers the one that the last look had no time for */
@@ -52,43 +52,54 @@ _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 struct session {
 	const struct session_options *options;
 	struct session_report *report;
-	struct session_target shown; /* to options->forks */
+	uint64_t start_ns, start_tsc;
+	uint64_t phase_ns; /* when the present phase began */
+
+	/* The target, as far as it is known. */
 	struct survey survey;
 	struct entries entries;
-	struct agent_elf elf;
 	struct publish *publish;
-	struct residue *residue;
-	struct sink *sink;
-	struct symbols_target named;
-	struct handover handover;
-	struct guardian guardian;
+	struct residue *residue; /* the picture before */
+	struct v8_names *names;	 /* NULL: the target has no V8 that heaptap knows */
+	int32_t frame_function;	 /* v8_layout.frame_function */
+
+	/* What is changed in it, and what removes that. */
 	struct lock lock;
-	int signal_fd;
+	struct journal journal;
+	struct guardian guardian;
+	struct agent_elf elf;
+	struct image image;
 	struct remote_slack slack;
 	bool slack_written;
 	struct remote_image remote;
 	bool mapped; /* the target has the image */
-	struct image image;
-	struct journal journal;
-	struct receiver *receiver;
-	struct ht_err *pump_error; /* the first that came in the middle of the detach */
-	struct watch *watch;
-	struct v8_names *names; /* NULL: the target has no V8 that we know */
-	int32_t frame_function; /* v8_layout.frame_function */
-	struct interpreted interpreted;
 	struct tap tap;
+	struct session_target shown; /* to options->forks */
+
+	/* The trace. */
+	struct sink *sink;
+	struct symbols_target named;
+	struct handover handover;
+	struct records records;
+	struct receiver *receiver;
+	uint64_t first_tap_ns;
+
+	/* While the window is open. */
+	int signal_fd;
+	struct watch *watch;
+	struct glance glance;
+	struct memory_figures memory;
 	struct heapread heapread;
 	struct loads loads;
-	unsigned holds; /* of threads that were about to exec */
-	bool is_ending; /* the window ends after the last reading of the heap */
-	uint64_t start_ns, start_tsc, first_tap_ns;
-	uint64_t phase_ns;	  /* when the present phase began */
-	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
-	struct records records;
-	uint64_t next_seccomp_ns;     /* when to look for filters again */
-	struct glance glance;	      /* while the window is open */
-	struct memory_figures memory; /* likewise */
+	struct interpreted interpreted;
+	unsigned holds;		  /* of threads that were about to exec */
+	uint64_t next_seccomp_ns; /* when to look for filters again */
+
+	/* How it ends. */
 	struct change change;
+	bool is_ending;		   /* the window ends after the last reading of the heap */
+	struct ht_err *pump_error; /* the first of the time in which the agent is removed */
+	uint64_t end_ns, end_tsc;  /* of the window: when the last slot was restored */
 	struct leftpage leftpage;
 	struct remains remains;
 };

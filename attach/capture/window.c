@@ -257,8 +257,8 @@ static struct ht_err *unguarded(void)
 }
 
 /*
- * The end that was asked for comes when the heap was read once more, so that the trace can be held
- * against what the allocators say; any other end, and impatience with this one, comes at once.
+ * A requested end comes after the heap was read once more, so that the trace can be compared with
+ * the allocators' figures. Any other end, and a second request, comes at once.
  */
 static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason reason)
 {

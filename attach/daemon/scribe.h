@@ -63,7 +63,7 @@ struct scribe_options {
 #define SCRIBE_KEPT_FD 4
 
 /* The process, just forked from `parent`: opens the output and carries out what comes from `fd`
- * until it is told to finish, or its parent is gone or closes the pipe: then what came is written.
- * All other descriptors are closed, all signals blocked. */
+ * until the message to finish, or until its parent ends or closes the pipe: then it writes the
+ * rest. All other descriptors are closed, all signals blocked. */
 _Noreturn void scribe_run(
 	int fd, pid_t parent, struct scribe_page *page, const struct scribe_options *options);

@@ -43,8 +43,9 @@ static void exchange(struct abi_control *control, uint64_t seen, uint64_t value)
 }
 
 /*
- * Who records alone leaves no marks, so that those of others would not be true any more. Whoever
- * makes one from here on has moved, or is in an event, at the next look: then nobody is told.
+ * A thread that records alone leaves no marks, so the marks of others become wrong. A thread that
+ * makes one from here on has moved, or is in an event, at the next look: then no thread is
+ * notified.
  */
 static void clear_marks(struct sole *sole, uint64_t *last)
 {

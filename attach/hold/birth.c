@@ -87,8 +87,8 @@ static struct ht_err *leave(pid_t tid, int sig, enum seen *ret)
 	return stops_detach(tid, sig);
 }
 
-/* The kernel throws a signal away that nobody handles, and wakes nobody for it, but where the
- * thread is traced: then it is not to end its call either. Best effort: it may have been killed. */
+/* The kernel drops a signal that has no handler and wakes no thread for it, unless the thread is
+ * traced: keep such a signal from ending the call. Best effort: the thread may have been killed. */
 static void spare_call(pid_t tid)
 {
 	struct user_regs_struct regs;

@@ -2,8 +2,8 @@
  *
  * From a program to the one that it becomes by exec: held while it execs, so that the new one is
  * met where its dynamic linker has relocated everything and called no constructor, and made to wait
- * there in a system call that ends by itself. Whoever of heaptap dies meanwhile, the process goes
- * on as if nobody had looked: it is traced, but nothing in it is changed. Only in a worker
+ * there in a system call that ends by itself. If a process of heaptap dies meanwhile, the target
+ * goes on undisturbed: it is traced, but nothing in it is changed. Only in a worker
  * (helper/worker.h).
  */
 #pragma once

@@ -2,7 +2,7 @@
  *
  * A process that has just become a program, before anything of the program ran: it is brought to
  * the point where the dynamic linker has mapped and relocated everything and called no constructor
- * yet, and waits there in a system call, as any blocked process, held by nobody. Only in a worker
+ * yet, and waits there in a system call, as any blocked process, without a tracer. Only in a worker
  * (helper/worker.h).
  */
 #pragma once

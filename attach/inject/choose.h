@@ -38,8 +38,8 @@ struct choose_slack {
 
 typedef bool choose_suits(void *context, const struct choose_slack *slack);
 
-/* The longest run of file bytes behind a text segment, mapped r-x and used by nobody, that `suits`
- * (NULL: each does), which is asked for longer ones only: `want` bytes of it. Only in modules that
+/* The longest run of file bytes behind a text segment, mapped r-x and unused, that `suits` accepts
+ * (NULL: all do; it is called for longer runs only): `want` bytes of it. Only in modules that
  * are never unloaded: we come back to take everything out, and then something else would be there.
  * HT_ERR_REFUSED when none has as much. */
 HT_MUST_CHECK

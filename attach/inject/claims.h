@@ -11,7 +11,7 @@
 /*
  * HT_ERR_REFUSED when it names another image or thunk page than `image`, a place for the stub that
  * is none, or would put something else than code into an allocator slot that holds one of our
- * thunks. Entries that are nobody's slot, and hold no thunk, become JOURNAL_SLOT_GONE.
+ * thunks. Entries that are no known slot and hold no thunk become JOURNAL_SLOT_GONE.
  */
 HT_MUST_CHECK
 struct ht_err *claims_check(

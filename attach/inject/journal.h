@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was changed in the target, written down before each change is made, in memory that daemon
+ * The changes in the target. Each is written down before it is made, in memory that daemon
  * and guardian share and the target cannot reach. A copy lies in the image's memfd for `heaptap
  * recover`, when both are dead; it is the target's to damage, and read only through journal_read
  * and checked. Positions and values only; undoing is inject/patch and inject/detach.

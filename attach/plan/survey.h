@@ -47,8 +47,6 @@ void survey_deinit(struct survey *survey);
  * where functions are noted. */
 uint64_t survey_memory_bytes(const struct survey *survey);
 
-/* Reads mappings, modules and slots again; modules keep their ids. `thunk_lo/hi`: our own thunks.
- */
 /* HT_ERR_REFUSED when a file that the process maps is of a file system that does not answer: then
  * nothing of its memory may be read. For who reads it without a survey. */
 HT_MUST_CHECK
@@ -60,5 +58,7 @@ struct ht_err *survey_avoid_stalled(const struct proc *proc);
 /* HT_ERR_REFUSED when the process has the image of a capture. Reads nothing of its memory. */
 HT_MUST_CHECK
 struct ht_err *survey_check_tapped(const struct proc *proc, struct ourmaps *ret);
+/* Reads mappings, modules and slots again; modules keep their ids. `thunk_lo/hi`: our own thunks.
+ */
 HT_MUST_CHECK
 struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t thunk_hi);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What the agent's own books, the slots of its image, say of the target's threads: asked by the
- * proof that all are outside. The target can write there; what is told is weighed against what the
+ * proof that all are outside. The target can write there; the records are weighed against what the
  * stacks say.
  */
 #pragma once

@@ -104,7 +104,7 @@ static struct range part_to_scan(const struct scan *scan, const struct proc_map 
 
 /* A program may use rsp for something else, and a frame that is long over lead to a stack that is
  * gone; but a stack may also have come, or grown, since the maps were read. To read there might
- * wait for a file that nobody knows yet. */
+ * wait for a file that is not known yet. */
 static void miss(const struct proc *proc, struct scan *scan, raddr_t sp)
 {
 	if (pagemap_is_empty(proc, sp))

@@ -74,7 +74,7 @@ struct forks {
 	pid_t known[KNOWN_MAX]; /* children of the target, as they were last listed */
 	size_t known_count;
 	/* Of this session: calls of which we were asked, children that were found otherwise, and
-	 * those of these that nobody records. */
+	 * those of these that are not recorded. */
 	uint64_t asked, found, passed_over;
 };
 

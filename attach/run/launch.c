@@ -103,7 +103,7 @@ static struct ht_err *exec_job(void *context, struct worker_reply *reply)
 	return err;
 }
 
-/* It is told before the child ends, and by nobody when it has become the program. */
+/* The child sends the reason before it ends, and nothing when it has become the program. */
 static void hear_why(struct launch *launch)
 {
 	int why;

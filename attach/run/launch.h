@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A command that heaptap starts as its child: everything that it inherits is what heaptap was
- * given, and nothing of it runs before it is said so.
+ * given, and nothing of it runs before the caller allows it.
  */
 #pragma once
 

@@ -292,9 +292,9 @@ static void stand_by(struct watch *watch)
 /*
  * A worker that the daemon leaves dies after it, and not before the end of the call in which it is:
  * that may be the one that sends a thread to the stub, which we have just seen elsewhere. It has
- * died when nobody holds the other end of the socket any more. One that cannot die waits for the
- * target's memory or for a thread, and does nothing after that. What was told and not yet heard is
- * heard here.
+ * died when no process holds the other end of the socket. One that cannot die waits for the
+ * target's memory or for a thread, and does nothing after that. Messages that are still in the
+ * socket are read here.
  */
 static void outlive_workers(struct watch *watch)
 {

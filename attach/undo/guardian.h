@@ -36,10 +36,9 @@ struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
 /* The same while a thread of the target waits: without a look at what it says. */
 HT_MUST_CHECK
 struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd);
-/* What becomes of that which stays in the process `pid`, in words: somebody may have killed the
- * guardian. */
+/* Describes what removes the leftovers in the process `pid`; the guardian may have been killed. */
 void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, size_t bytes);
-/* Nothing is left to guard: it exits, and is reaped. One that does not (somebody stopped it, or it
+/* Nothing is left to guard: it exits, and is reaped. One that does not (it was stopped, or it
  * gets no processor) within `patience_ns` of ours, in which a time that the machine gives to
  * neither of us does not count, is killed, waited for as long again, and then left to init: it
  * waited for us, and makes no call any more. False: it could not be killed either, and may be at

@@ -157,7 +157,8 @@ static struct ht_err *close_of_sharer(
 	return err;
 }
 
-/* `none`: nothing of ours was found in it. Then it is no news that somebody cannot be compared. */
+/* `none`: nothing of heaptap's was found in it. Then a process that cannot be compared is no error.
+ */
 static struct ht_err *close_of_sharers(
 	const struct proc *proc, bool none, uint64_t deadline_mono_ns, bool *ret_any)
 {

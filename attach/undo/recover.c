@@ -261,7 +261,7 @@ static struct recover_options with_deadline(const struct recover_options *option
 	return with;
 }
 
-/* Has nobody begun a journal in it? The stub, or what was forked within it, has perhaps not even
+/* Has it no journal yet? The stub, or a child forked within it, has perhaps not even
  * made all of it. */
 static bool is_part(const struct proc *proc, const struct ourmaps *found)
 {
