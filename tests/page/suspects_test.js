@@ -14,9 +14,11 @@ const Suspects = require(path.join(code, "views/suspects.js"));
 
 const MIB = 1 << 20;
 const facts = (growth, seconds) => ({heap: {known: true, growth_bytes: growth},
-	capture: {duration_ns: seconds * 1e9}});
+	capture: {duration_ns: seconds * 1e9}, totals: {allocations: 7}});
 const growing = (...slopes) => slopes.map((slope) => ({slope_bytes_per_s: slope}));
 
+assert.strictEqual(Suspects.growthText({totals: {allocations: 0}}, []),
+	"The process allocated nothing. ");
 assert.strictEqual(Suspects.growthText(facts(MIB, 10), []),
 	"No site grows over the whole capture. ");
 assert.strictEqual(Suspects.growthText(facts(MIB, 10), growing(MIB / 10)),
@@ -30,8 +32,8 @@ assert.strictEqual(Suspects.growthText(facts(6100, 10), growing(6)),
 	"Little grows steadily: 1 site, by 360 B a minute. ");
 assert.strictEqual(Suspects.growthText(facts(MIB, 10), growing(6, 6)),
 	"Little grows steadily: 2 sites, together by 720 B a minute. ");
-assert.strictEqual(Suspects.growthText({heap: {known: false}, capture: {duration_ns: 1e10}},
-	growing(6)), "1 site grows, by 360 B a minute. ");
+assert.strictEqual(Suspects.growthText({heap: {known: false}, capture: {duration_ns: 1e10},
+	totals: {allocations: 7}}, growing(6)), "1 site grows, by 360 B a minute. ");
 
 assert.strictEqual(Suspects.rssText({first_bytes: 30 * MIB, last_bytes: 30 * MIB + 1,
 	growth: {heap_bytes: MIB}}), "RSS stayed at 30.0 MiB. ");
@@ -44,5 +46,12 @@ assert.strictEqual(Suspects.rssText({...rss, growth: {heap_bytes: null, allocato
 assert.strictEqual(Suspects.rssText({...rss, growth: {heap_bytes: 100 * MIB,
 	allocator_free_bytes: MIB - 1, other_anonymous_bytes: 0, file_bytes: MIB, shared_bytes: 0}}),
 "RSS went from 30.0 MiB to 64.0 MiB: heap +100 MiB, mapped files +1.0 MiB. ");
+
+const app = {model: {stepNs: 1e8}};
+const since = (live) => Suspects.sinceText(app, {live: Array.from({length: 100}, (_, i) => live(i))});
+assert.strictEqual(since((i) => i * 10), "since the start of the capture");
+assert.strictEqual(since(() => 0), "since the start of the capture");
+assert.strictEqual(since((i) => i < 50 ? 0 : i * 10), "since +5.00 s");
+assert.strictEqual(since((i) => i < 6 ? 0 : 10), "since +0.60 s");
 
 console.log("all right");

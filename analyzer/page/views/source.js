@@ -103,8 +103,9 @@ const Source = (() => {
 				if (wanted < 0) {
 					table = null;
 					Dom.replace(view, Dom.element("h2", {}, "Source"), Dom.element("p", {},
-						"No line is known here: debug information is missing. " +
-						"heaptap symbols prints what helps."));
+						facts.totals.allocations ? "No chain here has a line: debug information " +
+							"is missing. heaptap symbols prints what helps."
+							: "The process allocated nothing."));
 					return;
 				}
 				if (!files.some((one) => one.file === wanted))

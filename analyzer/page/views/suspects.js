@@ -6,7 +6,7 @@
 "use strict";
 
 const Suspects = (() => {
-	const GROWING = 8, OTHERS = 5, MORE = 40, GROWN = 0.02;
+	const GROWING = 8, OTHERS = 5, MORE = 40, GROWN = 0.02, AT_ONCE = 0.05;
 
 	function groupsOf(app) {
 		const {model} = app, of = new Map(), begin = Stacks.beginOf(model, false);
@@ -42,10 +42,11 @@ const Suspects = (() => {
 		return "thread " + app.names.threadName(list[0][0]) + share + more;
 	}
 
-	/* When its live bytes began to grow. */
+	/* When its live bytes began to grow. What grows evenly from the first moment on has GROWN
+	 * of its most after GROWN of the time. */
 	function sinceText(app, group) {
 		const most = Math.max(...group.live), at = group.live.findIndex((live) => live > most * GROWN);
-		return at <= 0 ? "since the start of the capture"
+		return at <= group.live.length * AT_ONCE ? "since the start of the capture"
 			: "since +" + Format.time(at * app.model.stepNs);
 	}
 
@@ -117,6 +118,8 @@ const Suspects = (() => {
 
 	function growthText(facts, growing) {
 		const rate = Format.bytes(slopeOf(growing) * 60) + " a minute. ";
+		if (!facts.totals.allocations)
+			return "The process allocated nothing. ";
 		if (!growing.length)
 			return "No site grows over the whole capture. ";
 		if (isLittle(facts, growing))
@@ -206,7 +209,7 @@ const Suspects = (() => {
 		};
 	}
 
-	return {rssText, growthText, create};
+	return {rssText, growthText, sinceText, create};
 })();
 
 if (typeof module !== "undefined")
