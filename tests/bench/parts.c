@@ -506,7 +506,7 @@ static const struct part parts[] = {
 		run_events, NULL, 0, NULL, 0},
 	{"event-among", "the same, several threads record, blocks are this one's", setup_among,
 		run_events, NULL, 0, NULL, 0},
-	{"event-fenced", "the same, of blocks that anybody may have had before", setup_among,
+	{"event-fenced", "the same, of blocks that any thread may have had before", setup_among,
 		run_events_unknown, NULL, 0, NULL, 0},
 	{"pair-alone", "malloc+free pair of empty functions, 20 frames, all of it",
 		setup_pair_alone, run_pair, base_pair, 0, NULL, 0},

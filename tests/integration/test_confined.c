@@ -432,7 +432,7 @@ START_TEST(memory_group)
 }
 END_TEST
 
-/* Room for what the refusal asks for is room enough. */
+/* A group of 48 MiB, the room that a refusal asks for, is enough. */
 START_TEST(narrow_memory_group)
 {
 	struct confined c;

@@ -113,7 +113,7 @@ ENTRY_TEST(forked_children, "auto", plain, false, false, "ledger-direct", "-l", 
 	"-m", "forks")
 ENTRY_TEST(rust, "auto", lto, false, false, "rust-jemalloc-lto")
 
-/* Some of it is refused, for `reasons`; the program's results are its own. */
+/* heaptap must refuse to hook some functions, for `reasons`; the program's results stay right. */
 static void refuse_of(const char *name, const char *const reasons[])
 {
 	struct victim victim;

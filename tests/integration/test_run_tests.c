@@ -231,7 +231,7 @@ START_TEST(is_wrong)
 }
 END_TEST
 
-/* The process around the test, which Check does not see end. */
+/* Kills the parent of the test, which Check does not watch. */
 START_TEST(ends_all)
 {
 	kill(getppid(), SIGKILL);

@@ -272,7 +272,7 @@ START_TEST(thread_id)
 }
 END_TEST
 
-/* A copy of a built program that anybody may run. */
+/* A copy of a built program that any user may run. */
 static const char *public_copy(const char *built, const char *name)
 {
 	char *copy = tmpdir_path(name), *directory = tmpdir_path("");

@@ -215,7 +215,7 @@ void tap_verify_soon(struct tap *tap, unsigned limit_ms)
 	tap->before = NULL;
 }
 
-/* It has refused, whatever for, or says that nothing is left. */
+/* heaptap refused the target for any reason, or reports no leftover. */
 static bool should_be_unchanged(const json_t *attach, int status)
 {
 	if (!attach)

@@ -6,8 +6,8 @@
  *      ping            answered by "pong" (it is alive and its main loop turns)
  *      stop            checks its own results, then exits with 0, or with 2 and a reason on stderr
  *
- * and some know more commands, answered by one line each. A victim lets anybody of the same user
- * trace it, also where Yama restricts that, and dies with the test process.
+ * and some know more commands, answered by one line each. A victim lets any process of the same
+ * user trace it, also where Yama restricts that, and dies with the test process.
  */
 #pragma once
 

@@ -72,7 +72,7 @@ static void check_sums(const struct sums *expected)
 		speak_fail("checksums differ");
 }
 
-/* Two words: who made it, and its number. */
+/* Two words: the thread that allocated the block, and the block's number. */
 static uint64_t *make_block(uint64_t owner, uint64_t number, size_t size)
 {
 	uint64_t *block = malloc(size);

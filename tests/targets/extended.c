@@ -71,7 +71,7 @@ static struct worker {
 	uint64_t seed;
 	struct tally tally;
 	struct block storage[TABLE];
-	struct block *table[TABLE]; /* into anybody's storage: blocks change hands */
+	struct block *table[TABLE]; /* into any worker's storage: workers exchange blocks */
 } worker[THREADS];
 
 static struct block mailbox_storage[MAILBOXES];

@@ -351,7 +351,7 @@ static void check_precious(void)
 			speak_fail("the page in the agent's place was written");
 }
 
-/* A page that is cut off would be a SIGBUS for whoever maps it. */
+/* Truncating the file would give each process that maps it a SIGBUS. */
 static void attack_size(uint64_t random)
 {
 	if (!ftruncate(image_fd, (off_t)(random % image_bytes)))

@@ -74,7 +74,7 @@ struct worker {
 	uint64_t operations;
 	struct tally tally;
 	struct block storage[TABLE];
-	struct block *table[TABLE]; /* into anybody's storage: blocks change hands */
+	struct block *table[TABLE]; /* into any worker's storage: workers exchange blocks */
 };
 
 enum mode { STEADY, STORM, SIGNALS, NESTED, FORKS_MODE };

@@ -439,8 +439,8 @@ static void *scribble(void *arg)
 	return NULL;
 }
 
-/* A child that was forked in the middle of a hook writes there while its parent goes on: also then
- * no array is read that a frame holds. */
+/* A child that shares the memo and was forked inside a hook writes to it while the parent runs. The
+ * agent must still not read an array within a frame. */
 START_TEST(rejects_a_concurrently_written_memo)
 {
 	const uint32_t by_one[] = {ARRAY, SHORT}, other[] = {OTHER};

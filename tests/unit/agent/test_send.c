@@ -34,7 +34,7 @@ static struct {
 static long fake_send(int fd, const struct sys_msghdr *message, int flags)
 {
 	ck_assert_uint_eq(slot->head.calling, 1);
-	/* It neither blocks the program nor signals it, whatever became of the daemon. */
+	/* Sending neither blocks the program nor raises a signal, even with a dead daemon. */
 	ck_assert_int_eq(flags, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL | SYS_MSG_FASTOPEN);
 	if (daemon_does.sends + 1 == daemon_does.forbid_at_send)
 		world_control->forbidden = ABI_FORBIDDEN_SYSCALL;

@@ -315,14 +315,15 @@ START_TEST(hook_left_by_longjmp)
 	struct abi_slot *slot = enter_at(2000);
 	bounds_set(slot);
 	stream_put(world_config, slot, &event);
-	/* Above, or at the same place: the frame is gone. libc's caller makes no difference. */
+	/* A new hook frame above the recorded one, or in its place: the old frame has ended, for a
+	 * caller in libc, too. */
 	for (size_t words = 2000; words <= 2001; words++) {
 		ck_assert_ptr_eq(
 			thread_enter(&self, frame_at(words, REAL_LO), ABI_SLOT_IN_REAL), slot);
 		ck_assert_uint_eq(slot->head.entry_sp, (uint64_t)&stack[words]);
 		ck_assert_uint_eq(slot->head.buffer_start, slot->head.committed);
 	}
-	/* Below: a handler. */
+	/* A new hook frame below: a signal handler. */
 	ck_assert_ptr_eq(enter_at(1500), world_my_slot(1));
 }
 END_TEST

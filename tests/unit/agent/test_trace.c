@@ -531,7 +531,7 @@ START_TEST(garbage_where_steps_are_made_again)
 }
 END_TEST
 
-/* Nothing but the stack is asked what a frame runs. */
+/* The agent reads a frame's interpreted function only from the stack, never through kept frames. */
 START_TEST(garbage_in_the_kept_frames)
 {
 	for (uint64_t seed = 1; seed <= 50; seed++) {

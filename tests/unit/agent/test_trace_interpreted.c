@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A frame of an interpreter is what it runs, in the walk that remembers as in the plain one; random
- * programs with such frames are in the other tests of both.
+ * The node of an interpreter's frame is the interpreted function, both in the walk that reuses the
+ * last stack and in the plain one. Other tests of both walks have random programs with such frames.
  */
 #include "agent/intern.h"
 #include "agent/rules.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk finds the callers that there are, stops where it cannot know, and reads nothing that it
+ * The walk finds all callers, stops at the first unknown one, and reads nothing that it
  * must not, whatever stack and tables hold.
  */
 #include "agent/walk.h"

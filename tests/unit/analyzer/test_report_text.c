@@ -304,7 +304,7 @@ START_TEST(a_sample_of_nothing_says_its_rate)
 }
 END_TEST
 
-/* Each line of the page; none is wider than that. */
+/* Fails the test if a line of the page is wider than `columns`. */
 static void check_width(size_t columns)
 {
 	for (char *rest = page, *line; (line = strsep(&rest, "\n"));)

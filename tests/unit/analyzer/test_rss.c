@@ -38,7 +38,8 @@ static size_t count_warnings(void)
 	return count;
 }
 
-/* 100 MiB are held in two blocks, 30 are given back, of another 20 the window does not know. */
+/* The window allocates two blocks of 70 and 30 MiB, frees the second, and frees 20 MiB that were
+ * allocated before it. */
 static void begin(uint64_t first_bytes, uint64_t last_bytes)
 {
 	scene_init(&scene);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sites that leak are growing, innocent ones are not, whatever their parameters.
+ * For all parameters of the models, leaking sites count as growing and innocent ones do not.
  */
 #include "analyzer/views/suspect.h"
 

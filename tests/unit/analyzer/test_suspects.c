@@ -283,7 +283,7 @@ START_TEST(a_function_that_was_inlined_is_its_caller)
 		const uint32_t serve = script(0, 1, "serve", "/srv/a.js");
 		const uint32_t add = script(serve, 2, "add", "/srv/a.js");
 		const uint32_t keep = script(add, 3, "keep", "/srv/a.js");
-		/* Builtins of the runtime lie between. */
+		/* The chains contain builtins of the runtime between the named functions. */
 		const uint32_t before =
 			node(node(node(keep, 6, "trampoline"), 4, "grow"), 5, "allocate");
 		const uint32_t after = node(node(is_deep ? serve : add, 4, "grow"), 5, "allocate");

@@ -104,7 +104,8 @@ struct fixture {
 	struct stub_map map;
 };
 
-/* Free address space, here and so in a child, which may have made a thread above it. */
+/* Free address space in the test, and so in a child after fork. It leaves room above for a thread
+ * of the child. */
 static inline raddr_t hole(uint64_t bytes)
 {
 	bytes += THREAD_BYTES;

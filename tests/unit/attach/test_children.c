@@ -78,7 +78,8 @@ START_TEST(a_child_that_cannot_be_looked_at_is_named)
 }
 END_TEST
 
-/* It has a descriptor of ours, whoever has its lock. */
+/* heaptap cannot close its descriptor in a child whose lock another process holds, so it names the
+ * child. */
 START_TEST(a_child_whose_lock_is_held_is_named)
 {
 	int pair[2];
@@ -268,7 +269,7 @@ START_TEST(sharer_of_a_jump_page_keeps_no_socket)
 }
 END_TEST
 
-/* --- who comes while others are cleaned ----------------------------------------------------------
+/* --- processes forked during cleaning ------------------------------------------------------------
  */
 
 static void be_parent_of_two(const void *arg)

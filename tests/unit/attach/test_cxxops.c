@@ -189,7 +189,7 @@ START_TEST(by_slots)
 			ck_assert_uint_eq(slots_plain(&view.slots, new_slot), plain);
 			ck_assert_uint_eq(slots_plain(&view.slots, delete_slot), 0);
 		}
-		/* Nor does anybody look there for what a tap has left. */
+		/* heaptap does not look there for leftovers either. */
 		if (!new_slot) {
 			slots_deinit(&view.slots);
 			ck_no_err(slots_read_left(&view.proc, &view.modules, &view.slots));

@@ -90,7 +90,7 @@ START_TEST(caches_of_before)
 		struct heap_account account = read_known();
 		ck_assert_uint_ge(account.off_bytes, room);
 		ck_assert_str_ne(account.reason, "");
-		/* It may lie just below this thread's variables. */
+		/* The page may lie just below this thread's variables: clear it. */
 		memset(other, 0, PAGE);
 	}
 }

@@ -138,7 +138,7 @@ static bool waits_in_pause(const struct proc *proc)
 	return call.where == PROC_IN_SYSCALL && call.nr == SYS_pause;
 }
 
-/* Code is what the file has, whatever stood there for a moment. */
+/* The code must equal the file again once the breakpoint is gone. */
 static void check_code(const struct proc *proc)
 {
 	static uint8_t mapped[1 << 20], stored[1 << 20];

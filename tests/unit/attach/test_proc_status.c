@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernel's stat says of a thread, whatever it calls itself.
+ * Reads a thread's /proc stat correctly for any thread name.
  */
 #include <sched.h>
 #include <sys/prctl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that compute, more than there are cores for them: who is asked to stop, and when.
+ * More computing threads than cores: which threads heaptap stops, and when.
  */
 #include "attach/proof/quiesce.h"
 

@@ -163,7 +163,8 @@ START_TEST(words_in_extended_state)
 }
 END_TEST
 
-/* The call goes on, and what is behind it has the function. */
+/* After heaptap's write the thread's system call continues, and the code after it sees the function
+ * in its register. */
 START_TEST(words_of_a_sleeping_thread)
 {
 	struct tracee tracee;

@@ -175,7 +175,7 @@ START_TEST(names_stay_in_their_namespace)
 }
 END_TEST
 
-/* It is asked what each name is bound to, and may say anything. */
+/* The dynamic linker lets an auditor (la_symbind64) replace each binding by any address. */
 START_TEST(an_auditor_binds_as_it_likes)
 {
 	setup();

@@ -188,7 +188,7 @@ static bool has_marks(void)
 	return false;
 }
 
-/* Two have left marks; who then records alone leaves none. */
+/* Two threads have left marks; a thread that then records alone leaves none. */
 START_TEST(marks_are_cleared_before)
 {
 	make();

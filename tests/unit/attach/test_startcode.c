@@ -68,7 +68,7 @@ START_TEST(one_call_and_no_other)
 	ck_assert_uint_eq(found.addr, START);
 	ck_assert_uint_eq(found.bytes, 0x100);
 	ck_assert_uint_eq(found.return_to, BIAS + 0x1045);
-	/* It lies behind the function, or beyond the file's bytes. */
+	/* The call lies after the function's end, or the function beyond the file's bytes. */
 	ck_assert_uint_eq(settle(0x20, CALLED).addr, 0);
 	ck_assert_uint_eq(settle(0x1000, CALLED).addr, 0);
 	ck_assert_uint_eq(settle(0x100, 0).addr, 0);

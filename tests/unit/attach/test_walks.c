@@ -18,7 +18,7 @@
 struct script {
 	const char *next;
 	char slot[2];
-	uint64_t left[WALKS_MAX]; /* of the budget, at each walk */
+	uint64_t left[WALKS_MAX]; /* the budget left at each walk */
 	unsigned count;
 	bool is_partial;
 };

@@ -146,7 +146,7 @@ static bool stop(pid_t pid)
 	       waitid(P_PID, (id_t)pid, &info, __WALL | WSTOPPED | WNOWAIT) == 0;
 }
 
-/* The kernel shows the stop a moment before it tells. */
+/* waitid shows a stop a moment before the kernel sends its event. */
 static bool is_told_in_time(void)
 {
 	uint64_t end_ns = clock_mono_ns() + TOLD_NS;
@@ -155,15 +155,15 @@ static bool is_told_in_time(void)
 	return is_told();
 }
 
-/* Of one that came before the wait, too. */
+/* A stop that came before the wait also sends its event. */
 static struct ht_err *expect_a_stop(void *context, struct worker_reply *reply)
 {
 	const struct child *child = context;
 	if (is_told() || !stop(child->pid) || !is_told_in_time())
-		return ht_err_new(HT_ERR_INTERNAL, "it was not told");
+		return ht_err_new(HT_ERR_INTERNAL, "no event for the stop");
 	worker_await_stop();
 	reply->data[0] = 1;
-	return is_told() ? ht_err_new(HT_ERR_INTERNAL, "it did not wait for that") : NULL;
+	return is_told() ? ht_err_new(HT_ERR_INTERNAL, "the wait did not consume the event") : NULL;
 }
 
 static void wait_for_ever(const void *arg)
