@@ -38,7 +38,7 @@ struct timeline {
 };
 
 void timeline_init(struct timeline *timeline);
-/* Joins each two steps. */
+/* Joins steps pairwise: half as many, each twice as long. */
 void timeline_join(struct timeline *timeline);
 /* Makes the step at `time_ns` the newest one, unless the newest is later; steps may be joined. */
 void timeline_enter(struct timeline *timeline, uint64_t time_ns);

@@ -83,7 +83,8 @@ static struct ht_err *read_lines(struct perf_map *map, int fd, size_t bytes, con
 	map->text = malloc(bytes + 1);
 	if (!map->text)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %s", path);
-	/* What the program adds meanwhile is left for another time. */
+	/* Reads no further than the size at the start, although the program may append meanwhile.
+	 */
 	while (map->length < bytes) {
 		ssize_t got = read(fd, map->text + map->length, bytes - map->length);
 		if (got < 0)

@@ -27,7 +27,7 @@ void symtab_deinit(struct symtab *symtab);
 /* Adds the functions of .symtab and .dynsym; what is malformed is left out. */
 HT_MUST_CHECK
 struct ht_err *symtab_add(struct symtab *symtab, Elf *elf);
-/* To be called once, after the last symtab_add. */
+/* Call once, after the last symtab_add. */
 void symtab_sort(struct symtab *symtab);
 /* The mangled name of the function that covers `address`; NULL when there is none. */
 const char *symtab_find(const struct symtab *symtab, uint64_t address);

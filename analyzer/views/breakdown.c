@@ -23,15 +23,14 @@ static struct ht_err *out_of_memory(size_t rows)
 /* --- by frames ---------------------------------------------------------------------------------
  */
 
-/* A walk of a tree that was built line by line or address by address; its nodes are then put
- * together by coarser groups. */
+/* A walk of a tree by line or address, whose nodes are added up by coarser groups. */
 struct walk {
 	const struct view *view;
 	const struct tree *tree;
-	const struct groups *groups; /* what a row is */
+	const struct groups *groups; /* the groups that are rows */
 	struct sums *own, *total;    /* by node */
 	uint32_t *child, *sibling;   /* by node; 0: none */
-	uint32_t *depth;	     /* by row: how many frames of it are above the node */
+	uint32_t *depth;	     /* by row: number of its frames above the node */
 	struct breakdown_row *row;   /* by group; then no stack, then other */
 	size_t rows;
 };
@@ -63,7 +62,7 @@ static void leave(struct walk *walk, uint32_t node)
 		walk->depth[row_of(walk, node)]--;
 }
 
-/* Stacks are as deep as the trace says: no recursion here. */
+/* Not recursive, because the trace decides how deep stacks are. */
 static void walk_tree(struct walk *walk)
 {
 	const struct tree *tree = walk->tree;

@@ -11,7 +11,7 @@ const struct frame *callers_frame(const struct view *view, uint32_t node)
 	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
-/* A library that calls back: who called the library says more. */
+/* Is the node in a library that calls back? The library's caller is more useful. */
 static bool is_passed_over(const struct view *view, uint32_t node)
 {
 	const uint32_t group = view->tree.node[node].group;

@@ -112,7 +112,7 @@ static struct ht_err *turn_values(
 	return NULL;
 }
 
-/* A second tree, of the same chains from their other end, takes the place of the first. */
+/* Replaces the tree by one of the same chains from their other end. */
 static struct ht_err *turn(struct calls *calls)
 {
 	struct tree tree = {.groups = &calls->groups};
@@ -251,11 +251,11 @@ const struct frame *calls_frame(const struct calls *calls, uint32_t node)
 /* --- groups ------------------------------------------------------------------------------------
  */
 
-/* A walk into the depth that needs no stack: it goes back by parents. */
+/* A depth-first walk without a stack: it goes back by parents. */
 struct walk {
 	const struct calls *calls;
 	uint32_t *next;	   /* by node: the child to visit next */
-	uint32_t *on_path; /* by group: how often it stands between root and node */
+	uint32_t *on_path; /* by group: how often it occurs between root and node */
 	int64_t *own, *inclusive;
 };
 

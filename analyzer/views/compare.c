@@ -96,15 +96,15 @@ static uint64_t length_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
-/* Without pauses: what a rate is of. */
+/* The recorded time, without pauses: the base of rates. */
 static uint64_t recorded_ns(const struct view *view, uint64_t length)
 {
 	const uint64_t to_ns = view->from_ns + length;
 	return length - pauses_within(&view->analysis->model, view->from_ns, to_ns).sum_ns;
 }
 
-/* Sums of the first part of the window, by site of the cube; of all of it where a query has chosen
- * blocks by their time. */
+/* Sums of the first part of the window, by site of the cube; of the whole window if the query
+ * selects blocks by time. */
 static struct ht_err *find_even(
 	struct compare *compare, uint32_t index, uint64_t even_ns, struct sums **ret)
 {
@@ -219,7 +219,7 @@ static enum compare_change classify(double before, double after, double all)
 	return before - after > fabs(after) / 10 ? COMPARE_SHRUNK : COMPARE_SAME;
 }
 
-/* An entry in the first and the last view, and all of them. */
+/* An entry in the first, the last, and all views. */
 struct pair {
 	double before, after, all_before, all_after;
 	uint64_t before_ns, after_ns;

@@ -11,7 +11,7 @@ struct build {
 	uint64_t *value; /* by node: what is above 0 at it and below it */
 	uint64_t *next;	 /* by node: where its next child begins */
 	uint64_t least;
-	size_t limit; /* of a node's children; 0: none */
+	size_t limit; /* largest number of a node's children; 0: no limit */
 };
 
 static void add_up(const struct build *build)
@@ -46,7 +46,7 @@ static bool has_box(const struct build *build, uint32_t node, uint32_t depth)
 	       build->flame->count < FLAME_BOXES_MAX;
 }
 
-/* Goes into the depth by the order of children, and back by parents. */
+/* Depth first: down by the order of children, back by parents. */
 static struct ht_err *make_boxes(struct build *build)
 {
 	const struct calls *calls = build->calls;
@@ -82,8 +82,8 @@ static struct ht_err *make_boxes(struct build *build)
 	return err;
 }
 
-/* Large boxes matter more than the first ones: the least value doubles until all fit. Depths are
- * kept where starts will be. */
+/* Doubles the least value until all boxes fit, so that small boxes are dropped, not late ones.
+ * Stores depths where starts will be. */
 static void choose_least(struct build *build, double least_share)
 {
 	const struct tree *tree = &build->calls->tree;

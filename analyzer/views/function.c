@@ -144,10 +144,11 @@ void function_matches_deinit(struct function_matches *matches)
 /* --- callers and callees -----------------------------------------------------------------------
  */
 
-/* What of the function stands between the root and a node, the node included. */
+/* The function's nodes on the path from the root to a node, inclusive. */
 struct path {
-	uint32_t outermost; /* the outermost node of the function; 0: there is none */
-	uint32_t callee;    /* called by the innermost one; 0: that is the node itself */
+	uint32_t outermost; /* the outermost node of the function; 0: none */
+	uint32_t callee; /* the node called by the innermost one; 0: the innermost one is the node
+			    itself */
 	bool is_recursive;
 };
 
@@ -251,7 +252,7 @@ static int compare_lines(const void *a, const void *b)
 	return (x->frame > y->frame) - (x->frame < y->frame);
 }
 
-/* Lines of one number, which several groups may have, become one. */
+/* Joins lines of equal number, which may come from several groups. */
 static void join_lines(struct function *function)
 {
 	size_t count = 0;
@@ -289,7 +290,7 @@ static struct ht_err *take_lines(const struct count *count, const struct calls *
 	return NULL;
 }
 
-/* A second tree, of the same chains by line. */
+/* Counts lines in a second tree of the same chains, built by line. */
 static struct ht_err *count_lines(const struct count *count)
 {
 	struct calls_options options = count->calls->options;

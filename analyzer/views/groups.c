@@ -68,8 +68,8 @@ static struct ht_err *find_module(
 	return map_put(&numbering->by_module, key, frame->module);
 }
 
-/* Function and file; without a file, the module's path tells functions of one name apart: a file
- * may be mapped twice, as V8 does with its builtins. */
+/* Numbers by function and file. Without a file, the module's path distinguishes functions of one
+ * name; not the module, because a file may be mapped twice, as V8 does with its builtins. */
 static struct ht_err *number_function(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {
@@ -98,7 +98,7 @@ static struct ht_err *number_address(
 	return NULL;
 }
 
-/* Several frames are at one address: their functions tell them apart. */
+/* An address may have several frames: their functions distinguish them. */
 static struct ht_err *number_exactly(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {
@@ -156,8 +156,8 @@ static struct ht_err *number_frame(struct numbering *numbering, const struct fra
 	return err ? err : number_pair(numbering, function, frame->line, ret);
 }
 
-/* What calls a thread's function in libstdc++ has no symbol: execute_native_thread_routine is not
- * exported. */
+/* The frame in libstdc++ that calls a thread's function has no symbol:
+ * execute_native_thread_routine is not exported. */
 static bool is_plumbing(const struct numbering *numbering, const struct frame *frame)
 {
 	static const char library[] = "libstdc++.so";

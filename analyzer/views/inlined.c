@@ -3,12 +3,12 @@
 
 #include <stdlib.h>
 
-#define CALLERS_MAX  8u	   /* functions that one function is inlined into, one into the other */
-#define PAIRS_MAX    4096u /* whose times are compared */
+#define CALLERS_MAX  8u	   /* longest chain of functions inlined into each other */
+#define PAIRS_MAX    4096u /* limit of pairs whose times are compared */
 #define BLOCKS_LEAST 16.0  /* of each: functions become hot before they are optimised */
 #define OVERLAP	     0.05  /* of the smaller one's allocations, at the same time */
 
-/* Rows that a function of a script allocates through one native function. */
+/* The rows that a script's function allocates through one native function. */
 struct site {
 	uint32_t group, script;	 /* groups */
 	uint32_t first, count;	 /* search->row[first...] */
@@ -67,7 +67,7 @@ static void find_sites(struct search *search)
 	}
 }
 
-/* One begins where the other ends, or as good as. */
+/* Does one site begin about when the other ends? */
 static struct ht_err *take_turns(
 	struct search *search, const struct site *a, const struct site *b, bool *ret)
 {
@@ -118,7 +118,7 @@ static struct ht_err *find_caller(struct search *search, struct site *site)
 	return NULL;
 }
 
-/* Functions that call each other may lead round and round. */
+/* Bounded, because functions that call each other may form a cycle. */
 static void join(struct search *search, const struct site *site)
 {
 	const struct site *into = site->into;

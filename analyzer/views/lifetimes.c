@@ -23,7 +23,8 @@ static void add(struct lifetimes *lifetimes, const struct deaths *deaths)
 	lifetimes->bytes[class] += deaths->bytes;
 }
 
-/* Those that died in a later bucket than that of their birth; the rest is taken off `within`. */
+/* Adds blocks that died in a later bucket than that of their birth, and subtracts them from
+ * `within`. */
 static void add_survivors(
 	const struct view *view, uint32_t site, struct deaths *within, struct lifetimes *ret)
 {

@@ -9,7 +9,7 @@
 
 #define INCREASE_LEAST_BYTES (64.0 * 1024)
 #define CONFIDENCE_LEAST     0.5
-#define STEPS_MAX	     (1u << 20) /* of a window that is mostly empty */
+#define STEPS_MAX	     (1u << 20) /* limit of steps of a window that is mostly empty */
 
 /* --- words -------------------------------------------------------------------------------------
  */
@@ -80,7 +80,7 @@ static uint64_t length_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
-/* At the end of the window, and so long after its start. */
+/* Levels at the end of the window, and `length` after its start. */
 static struct ht_err *find_levels(
 	const struct view *view, uint64_t part_ns, struct level *ret, struct level *ret_part)
 {
@@ -127,7 +127,7 @@ static struct ht_err *check_growth(
 				suspect->slope_bytes_per_s, limits->growth_bytes_per_s);
 	}
 	suspects_deinit(&suspects);
-	/* Many sites may grow slowly. */
+	/* Many sites may each grow too slowly. */
 	if (!err && limits->has_growth && !ret->count &&
 		ret->growth_bytes_per_s > limits->growth_bytes_per_s)
 		err = add(ret, LIMITS_GROWTH, UINT32_MAX, ret->growth_bytes_per_s,
@@ -135,7 +135,7 @@ static struct ht_err *check_growth(
 	return err;
 }
 
-/* From the highest before to the lowest after, so that an increase is none of noise. */
+/* From the highest before to the lowest after, so that noise does not count as an increase. */
 static double increase(uint64_t before, uint64_t after, double scale)
 {
 	if ((double)after * scale < (double)before + INCREASE_LEAST_BYTES)
@@ -155,7 +155,7 @@ static struct ht_err *check_increase(const struct limits *limits, const struct v
 		err = find_levels(view, part_ns, &after, &after_part);
 	if (err)
 		return err;
-	/* As compare_change_of: amount and rate agree, or the first parts of one length do. */
+	/* As compare_change_of: amount and rate must agree, or the first parts of equal length. */
 	const double amount = increase(before.highest, after.lowest, 1);
 	const double rate = increase(
 		before.highest, after.lowest, new_ns ? (double)old_ns / (double)new_ns : 1);

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Report code that lies in no file only if a tenth of the allocations pass through it: some of V8's
- * own frames never have names. */
+/* Report code in no file only if a tenth of the allocations pass through it: some of V8's own
+ * frames never have names. */
 #define MADE_PART 10u
 
 /* Counts by module; the last module stands for code in no file. */
@@ -29,7 +29,7 @@ struct search {
 	size_t modules;
 };
 
-/* What each node is, once. */
+/* Looks up the frame of each node once. */
 static struct ht_err *read_frames(struct search *search, const struct symbols *symbols)
 {
 	const struct nodes *nodes = &search->model->nodes;
@@ -53,7 +53,7 @@ static struct ht_err *read_frames(struct search *search, const struct symbols *s
 	return NULL;
 }
 
-/* Each stack counts once for a module, however many of its frames are there. */
+/* Counts a stack once per module, regardless of its number of frames there. */
 static void add_stack(struct search *search, const struct cube *cube, uint32_t number)
 {
 	const struct nodes *nodes = &search->model->nodes;
@@ -121,7 +121,7 @@ static void show(struct missing *missing, uint32_t module, uint64_t allocations)
 
 struct ht_err *missing_find(const struct analysis *analysis, struct missing *ret)
 {
-	/* Looking up modules puts them in order. */
+	/* Not const: the first lookup sorts the modules. */
 	struct model *model = (struct model *)(uintptr_t)&analysis->model;
 	const struct cube *cube = &analysis->cube;
 	struct search search = {.model = model, .modules = model->modules.count};
@@ -216,7 +216,7 @@ char *missing_remark(const struct analysis *analysis, uint32_t index)
 	const char *detail = module->names_detail ? module->names_detail : "";
 	if (!strcmp(detail, module->path))
 		detail = "";
-	/* By which the user finds the right file. */
+	/* The build-id helps the user to find the right file. */
 	const char *id = module->names < REC_NAMES_NO_SYMBOLS ? module->build_id : "";
 	int length = asprintf(&text, "%s%s%s%s; %s%s%s%s", what, detail[0] ? " (" : "", detail,
 		detail[0] ? ")" : "", remedy, id[0] ? " (build-id " : "", id, id[0] ? ")" : "");

@@ -6,7 +6,7 @@
 /* Modules by index; the last stands for code in no file. */
 struct search {
 	struct model *model;
-	uint32_t *of_node; /* index of the module, by nodes_index */
+	uint32_t *of_node; /* module index, by nodes_index */
 	uint32_t *first;   /* by module: the first one of that file, as one may be mapped twice */
 	struct named_module *module;
 	uint32_t *seen; /* number of the last stack that passed through it, by module */
@@ -138,7 +138,7 @@ static void take(struct search *search, struct named *ret)
 
 struct ht_err *named_find(const struct analysis *analysis, struct named *ret)
 {
-	/* Looking up modules puts them in order. */
+	/* Not const: the first lookup sorts the modules. */
 	struct model *model = (struct model *)(uintptr_t)&analysis->model;
 	const struct cube *cube = &analysis->cube;
 	struct search search = {.model = model, .modules = model->modules.count};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/views/pauses.h"
 
-/* What two spans have in common. */
+/* The overlap of two spans. */
 static uint64_t overlap_ns(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
 {
 	uint64_t from = a_from > b_from ? a_from : b_from, to = a_to < b_to ? a_to : b_to;
@@ -33,7 +33,7 @@ static bool is_paused(const struct view *view, uint32_t bucket)
 	       step_ns - step_ns / 2;
 }
 
-/* Bucket `from` becomes `to`, and gets what comes from buckets that went. */
+/* Moves bucket `from` to `to`; adds what dropped buckets passed on. */
 static void move(struct window_series *series, uint32_t from, uint32_t to)
 {
 	if (from == to)
@@ -47,7 +47,7 @@ static void move(struct window_series *series, uint32_t from, uint32_t to)
 	series->older_freed_blocks[to] = series->older_freed_blocks[from];
 }
 
-/* Calls that were under way when a pause began, and what was freed in it. */
+/* Adds bucket `from` to `to`: calls in progress when the pause began, and frees during it. */
 static void add(struct window_series *series, uint32_t from, uint32_t to)
 {
 	series->allocated_bytes[to] += series->allocated_bytes[from];
@@ -65,7 +65,7 @@ uint32_t pauses_cut(const struct view *view, uint32_t buckets, struct window_ser
 		return buckets;
 	for (uint32_t i = 0; i < buckets; i++) {
 		if (is_paused(view, i)) {
-			/* The next one that stays, or the last one that did. */
+			/* The next bucket kept, or else the last. */
 			uint32_t next = i + 1;
 			while (next < buckets && is_paused(view, next))
 				next++;

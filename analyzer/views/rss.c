@@ -11,8 +11,7 @@
 #define BLOCK_BYTES	 32u
 #define OWN_BYTES	 (32u << 20)
 #define OWN_THREAD_BYTES (256u << 10)
-/* Growth that is worth a look: more than so many bytes, and more than one of so many unexplained.
- */
+/* Growth is suspicious above GROWTH_BYTES, if more than one in GROWTH_SHARE bytes is unexplained. */
 #define GROWTH_BYTES (16 << 20)
 #define GROWTH_SHARE 10u
 
@@ -23,7 +22,7 @@ static int64_t difference(uint64_t a, uint64_t b)
 	return a > b ? bounded : -bounded;
 }
 
-/* A trace may claim any sizes: the sum stays at the end of the range. */
+/* A trace may claim any sizes: clamps the sum to UINT64_MAX. */
 static uint64_t plus(uint64_t a, uint64_t b)
 {
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
@@ -47,7 +46,7 @@ static int64_t growth_of(const struct model_memory *memory, enum memory_kind kin
 	return difference(memory->last.number[kind], memory->first.number[kind]);
 }
 
-/* At both ends of the window: kinds that are read at these ends alone. */
+/* True for a kind that is read only at the window's ends, and was read at both. */
 static bool is_at_both_ends(const struct model_memory *memory, enum memory_kind kind)
 {
 	return memory->count[kind] >= 2;
@@ -58,8 +57,7 @@ static uint64_t free_of(uint64_t system_bytes, uint64_t held_bytes)
 	return system_bytes > held_bytes ? system_bytes - held_bytes : 0;
 }
 
-/* What of glibc's free chunks is in no resident page was given back to the kernel, or never
- * touched. */
+/* Bytes of glibc's free chunks in no resident page: returned to the kernel, or never touched. */
 static uint64_t not_resident(const struct memory *memory)
 {
 	if (!memory->is_known[MEMORY_GLIBC_FREE_RESIDENT])
@@ -75,7 +73,7 @@ static void take_books(
 	uint64_t end = free_of(heap->end_system_bytes, heap->end_bytes);
 	bool exact = is_at_both_ends(memory, MEMORY_GLIBC_FREE_RESIDENT);
 	parts->heap_known = parts->free_known = true;
-	/* Since the window began, not since the books were first read. */
+	/* Since the window began, not since the first reading of the heap. */
 	parts->heap_bytes = difference(heap->end_bytes, heap->start_bytes);
 	parts->free_end_bytes = end;
 	if (exact) {
@@ -113,8 +111,8 @@ static struct rss_parts parts_of(const struct analysis *analysis, int64_t explai
 	return parts;
 }
 
-/* What nothing accounts for: by the books, or, where these are not known, beyond the most that the
- * window's blocks can have added. */
+/* Unexplained growth: by the allocators' counters; if these are unknown, the growth beyond the most
+ * that the window's blocks can have added. */
 static uint64_t unexplained_of(const struct rss_growth *rss, uint64_t mapped_bytes)
 {
 	const struct rss_parts *parts = &rss->parts;
@@ -133,7 +131,7 @@ struct rss_growth rss_growth_of(const struct analysis *analysis)
 	uint64_t own_bytes = OWN_BYTES + OWN_THREAD_BYTES * (uint64_t)model->threads.tids;
 	uint64_t block_bytes = plus(cube->peak_bytes, cube->peak_bytes / 2);
 	block_bytes = plus(block_bytes, BLOCK_BYTES * cube->peak_blocks);
-	/* Where mappings are recorded: some of them hold blocks, so that this is the most. */
+	/* An upper bound if mappings are recorded, because some of them hold blocks. */
 	uint64_t mapped_bytes = mappings_accessible(&analysis->mappings.live);
 	struct rss_growth ret = {
 		.known = memory->count[MEMORY_RSS] != 0,
@@ -151,7 +149,7 @@ struct rss_growth rss_growth_of(const struct analysis *analysis)
 			? ret.growth_bytes > GROWTH_BYTES &&
 				  ret.unexplained_bytes > (uint64_t)ret.growth_bytes / GROWTH_SHARE
 			: ret.unexplained_bytes != 0;
-	/* The allocators know of what came in a pause; the events do not. */
+	/* The allocators' counters include blocks allocated in a pause; the events do not. */
 	if (model->pause_count && !(ret.parts.known && ret.parts.free_known))
 		ret.is_unexplained = false;
 	return ret;

@@ -25,7 +25,7 @@ static bool contains(const struct query_words *words, const char *text)
 }
 
 /* LeakSanitizer's rule: a pattern matches any part, `*` anything, `^` and `$` the ends. A mismatch
- * tries again behind the last `*` alone, so that the work is bounded by both lengths. */
+ * retries only after the last `*`, so the work is bounded by the product of both lengths. */
 static bool is_suppressed_by(const char *pattern, const char *text)
 {
 	const bool from_start = *pattern == '^';
@@ -125,7 +125,7 @@ bool select_has(const struct select *select, uint32_t node, uint32_t thread)
 		found = select->node[nodes_index(&select->analysis->model.nodes, node)];
 	return !(found & SELECT_EXCLUDED) && (!query->modules.count || found & SELECT_MODULE) &&
 	       (!query->functions.count || found & SELECT_FUNCTION) &&
-	       /* Of folded stacks the thread is not known. */
+	       /* The thread of folded stacks is unknown. */
 	       is_thread(select, node == CUBE_OTHER ? UINT32_MAX : thread);
 }
 

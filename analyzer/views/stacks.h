@@ -19,5 +19,5 @@ struct ht_err *stacks_find(
 	const struct view *view, enum metric metric, struct stack **ret, size_t *ret_count);
 /* The node of the view's tree where the stack is shown to begin: the same for stacks of one row. */
 uint32_t stacks_site(const struct view *view, const struct stack *stack);
-/* How many frames are passed over, up to there. */
+/* Number of innermost frames that are wrappers, which displays skip. */
 uint32_t stacks_wrappers(const struct view *view, const struct stack *stack);

@@ -13,14 +13,15 @@
 /* The live bytes of a site as a curve. */
 struct curve {
 	double most, end, allocated;
-	double survivors;   /* share of the allocated bytes */
-	double excess;	    /* of the most live blocks over their mean, in what chance does */
-	uint32_t falls;	    /* from the upper third of its range to the lower one */
-	double period;	    /* mean time between falls, in buckets */
-	double fall_spread; /* of the times between falls: mean deviation in means */
+	double survivors; /* share of the allocated bytes */
+	double excess;	/* by which the most live blocks exceed their mean, in units of what chance
+			   does */
+	uint32_t falls; /* from the upper third of its range to the lower one */
+	double period;	/* mean time between falls, in buckets */
+	double fall_spread; /* mean deviation of the times between falls / their mean */
 	uint32_t high;	    /* buckets in the upper half */
-	double kept;	    /* least live bytes of the last third, as a share of the most there */
-	double turnover;    /* bytes allocated in the last third, in most live bytes there */
+	double kept;	    /* least live bytes of the last third / most live bytes there */
+	double turnover;    /* bytes allocated in the last third / most live bytes there */
 };
 
 struct number {
@@ -93,7 +94,7 @@ static double lowest(const struct suspect_input *in, uint32_t from, uint32_t to)
 	return ret;
 }
 
-/* Counts falls with a hysteresis, so that noise at one level is none. */
+/* Counts falls with hysteresis, so that noise around a level does not count. */
 static void count_falls(const struct suspect_input *in, struct curve *curve)
 {
 	uint32_t first_high = 0, at[SUSPECT_BUCKETS_MAX];
@@ -144,14 +145,14 @@ static struct curve curve_of(const struct suspect_input *in)
 	return ret;
 }
 
-/* Seconds; the window where none was freed. */
+/* Mean lifetime in seconds; the window's length if no block was freed. */
 static double mean_life(const struct suspect_input *in)
 {
 	double freed = (double)in->freed_total_blocks;
 	return freed > 0 ? (double)in->lifetime_ns_total / freed / 1e9 : window_s(in);
 }
 
-/* More than independent blocks do by chance in so many buckets; or regular, of blocks that live for
+/* Live bytes vary more than independent blocks do by chance, or regularly with blocks that live for
  * much of a period. */
 static bool is_periodic(const struct suspect_input *in, const struct curve *curve)
 {
@@ -176,7 +177,7 @@ static bool is_plateau(const struct curve *curve)
 	return curve->kept > 0.75 && curve->turnover < 3;
 }
 
-/* Blocks come and go: some of them, at least, not one or two. */
+/* Most blocks are freed again, and at least CHURN_LEAST were. */
 static bool is_churn(const struct suspect_input *in, const struct curve *curve)
 {
 	return in->freed_total_blocks >= CHURN_LEAST &&
@@ -310,8 +311,8 @@ static uint64_t oldest_of(const struct suspect_input *in)
 }
 
 /*
- * In a pause blocks go, and none come in their place: a site that holds as much as ever falls, and
- * rises again afterwards.
+ * In a pause, frees are recorded but new blocks are not: a site with a constant level seems to fall
+ * and then to rise again.
  */
 static void mind_pauses(const struct suspect_input *in, struct suspect *ret)
 {

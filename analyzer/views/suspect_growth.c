@@ -8,7 +8,7 @@
 
 /* Thresholds; analyzer/DESIGN.md (Suspects) gives their reasons. */
 #define SEGMENTS 32u
-#define CLIP	 2.0 /* usual segments that a burst counts as, at most */
+#define CLIP	 2.0 /* a burst counts as at most this many usual segments */
 
 #define WINDOW_MIN_S   8.0
 #define BUCKETS_MIN    16u
@@ -16,12 +16,13 @@
 #define SPAN_MIN_S     4.0
 #define SPAN_MIN_SHARE 0.2 /* of the window */
 
-#define REGULAR_LEAST  5u /* bursts, all alike; of single blocks one more */
-#define REGULAR_MOST   16u
-#define REGULAR_STRAY  0.2 /* of the mean time between two; of single blocks half of it */
-#define REGULAR_WITHIN 40u /* parts of the window: one is the most between blocks of a burst */
+#define REGULAR_LEAST 5u /* similar bursts; one more if they are single blocks */
+#define REGULAR_MOST  16u
+#define REGULAR_STRAY 0.2 /* as a share of the mean time between bursts; half for single blocks */
+#define REGULAR_WITHIN                                                                             \
+	40u /* the window has this many parts; blocks of a burst are at most one apart */
 
-#define OLD_LIVES	2.0 /* longest lives that make a survivor old */
+#define OLD_LIVES	2.0 /* a survivor older than so many longest lives is old */
 #define OLD_LIVES_MANY	1.2 /* likewise, with at least: */
 #define OLD_MANY_BLOCKS 30.0
 #define OLD_MANY_EVENTS 12.0
@@ -53,7 +54,7 @@
 #define BACKLOG_BLOCKS 50.0
 #define BACKLOG_STRAY  0.2 /* from a straight line, of the rise */
 
-/* Blocks of one site by bucket of their allocation, and what is known about their ends. */
+/* Blocks of one site by bucket of allocation, with their known ends. */
 struct survey {
 	const struct suspect_input *in;
 	uint32_t n;
@@ -64,8 +65,8 @@ struct survey {
 	uint32_t end; /* survivors allocated before this bucket are old: they outlived the others */
 	uint32_t first, last;	  /* bucket of the first and last old survivor */
 	double old;		  /* blocks that are old survivors */
-	double events;		  /* independent ones among them */
-	double trust;		  /* in their age */
+	double events;		  /* independent events among them */
+	double trust;		  /* confidence that they are old */
 	uint32_t segments;	  /* equal parts of first..end */
 	double segment[SEGMENTS]; /* old survivors per bucket, outliers clipped */
 };
@@ -96,7 +97,7 @@ static uint32_t segment_begin(const struct survey *survey, uint32_t segment)
 	return survey->first + (uint32_t)(length * segment / survey->segments);
 }
 
-/* A burst counts as much as CLIP usual segments, so that one start-up hides no steady growth. */
+/* Limits a burst to CLIP usual segments, so that a start-up does not hide steady growth. */
 static void clip(struct survey *survey)
 {
 	double used[SEGMENTS];
@@ -138,14 +139,14 @@ static void gather(struct survey *survey, uint32_t end)
 	clip(survey);
 }
 
-/* The share that survives among the blocks allocated in some buckets. */
+/* The share of survivors among the blocks allocated in buckets [from, to). */
 static double survival(const struct survey *survey, uint32_t from, uint32_t to)
 {
 	double allocated = sum_of(survey->in->allocated_blocks, from, to);
 	return allocated > 0 ? sum_of(survey->in->surviving_blocks, from, to) / allocated : 0;
 }
 
-/* Of blocks that are half a window old, none seems to be freed any more. */
+/* Are blocks older than half the window practically never freed? */
 static bool is_flat(const struct survey *survey)
 {
 	const uint64_t *blocks = survey->in->surviving_blocks;
@@ -158,8 +159,8 @@ static bool is_flat(const struct survey *survey)
 	return ratio - 2 * ratio * sqrt(1 / oldest + 1 / older) > FLAT_SHARE;
 }
 
-/* Finds an age from which on a block is freed in one of SETTLED_WINDOWS windows at most, by the
- * upper bound of that rate: a few blocks that were freed late prove nothing for all others. */
+/* Finds an age beyond which blocks are freed at most once in SETTLED_WINDOWS windows, by the upper
+ * bound of that rate, because a few late frees do not show that all others will be freed. */
 static bool find_settled(const struct survey *survey, uint32_t *ret)
 {
 	const struct suspect_input *in = survey->in;
@@ -177,7 +178,7 @@ static bool find_settled(const struct survey *survey, uint32_t *ret)
 	return false;
 }
 
-/* Finds survivors older than blocks of this site ever become. False: no age proves that. */
+/* Finds survivors older than any freed block of this site. False: no age is sufficient evidence. */
 static bool find_old(struct survey *survey)
 {
 	if (survey->freed <= 0) {
@@ -208,8 +209,8 @@ static bool find_old(struct survey *survey)
 	return is_flat(survey);
 }
 
-/* Whether segments [from, to) of the work are level, by its lower bound: it is of no more
- * independent events than the survivors, as each may cost the same. */
+/* Is the work in segments [from, to) level, by its lower bound? It is assumed to have no more
+ * independent events than the survivors. */
 static bool is_level(const struct survey *survey, const double *work, uint32_t from, uint32_t to)
 {
 	const uint32_t third = (to - from) / 3;
@@ -223,8 +224,8 @@ static bool is_level(const struct survey *survey, const double *work, uint32_t f
 	return ratio - 2.5 * ratio * sqrt(1 / first + 1 / last) >= WORK_LEVEL_RATIO_LEAST;
 }
 
-/* It becomes half as much at most, or falls once from a level to a lower one. What falls all the
- * time may be misses of a cache that fills. */
+/* Does growth go on? It falls to no less than half, or falls once from one level to another. A
+ * steady fall may be the misses of a cache that fills. */
 static bool goes_on(const struct survey *survey, const double *work)
 {
 	const uint32_t count = survey->segments, half = count / 2;
@@ -234,8 +235,8 @@ static bool goes_on(const struct survey *survey, const double *work)
 		       (is_level(survey, work, 0, half) || is_level(survey, work, half, count)));
 }
 
-/* The site gets slower. If it keeps as much of the program's work as ever, it is the program that
- * works less: its machine is busy, or its clients are. */
+/* Judges a site whose growth slows. If its growth per unit of the program's work is constant, only
+ * the program works less: its machine or its clients are busy. */
 static enum growth_finding judge_slower(const struct survey *survey)
 {
 	const uint64_t *blocks = survey->in->work_blocks;
@@ -255,7 +256,8 @@ static enum growth_finding judge_slower(const struct survey *survey)
 	return goes_on(survey, work) ? GROWTH_FOUND : GROWTH_LESS_WORK;
 }
 
-/* No old survivor for much longer than there ever was none; or far fewer young ones than old. */
+/* Did growth stop? No old survivor for much longer than any gap before, or far fewer young
+ * survivors than old ones. */
 static bool has_stopped(const struct survey *survey)
 {
 	const uint64_t *blocks = survey->in->surviving_blocks;
@@ -277,8 +279,8 @@ static bool has_stopped(const struct survey *survey)
 	       sum_of(blocks, survey->end, survey->n) < expected / 3;
 }
 
-/* As many older blocks of these sizes are freed, all the time: a queue longer than the window. Far
- * more than that are another site's. */
+/* Are about as many older blocks of these sizes freed all the time? That is a queue longer than the
+ * window. Far more frees belong to another site. */
 static bool is_balanced(const struct survey *survey)
 {
 	const uint64_t *older = survey->in->older_freed_blocks;
@@ -291,7 +293,8 @@ static bool is_balanced(const struct survey *survey)
 	       most <= BALANCE_MOST * rate * (n - third);
 }
 
-/* Blocks older than the window went at once, with those of the window: it began within a cycle. */
+/* Were blocks from before the window freed at once together with those of the window? Then the
+ * window began within a cycle. */
 static bool ended_older_cycle(const struct survey *survey)
 {
 	const uint64_t *older = survey->in->older_freed_blocks;
@@ -300,15 +303,15 @@ static bool ended_older_cycle(const struct survey *survey)
 		most = older[i] > older[most] ? i : most;
 	if (most < 2 || most + 2 >= survey->n || survival(survey, most + 2, survey->n) < 0.5)
 		return false;
-	/* The site had blocks of its own by then: else those that went were another site's. */
+	/* The site must have had blocks by then; otherwise the frees belong to another site. */
 	double before = sum_of(survey->in->allocated_blocks, 0, most);
 	return sum_of(older, most - 1, most + 2) >= 0.3 * survey->old &&
 	       before >= CYCLE_BLOCKS_LEAST * survey->old &&
 	       sum_of(survey->in->freed_blocks, most - 1, most + 2) >= 0.5 * before;
 }
 
-/* The survivors are all younger than a moment at which the site freed what it had, and since then
- * most blocks survive: the next such moment may come. */
+/* Are all survivors younger than a moment at which the site freed all it had, and do most blocks
+ * survive since? Then the next such moment may still come. */
 static bool is_within_cycle(const struct survey *survey)
 {
 	const struct suspect_input *in = survey->in;
@@ -343,7 +346,7 @@ static double slope_of(const struct survey *survey)
 	return median_of(slope, count) / survey->bucket_s;
 }
 
-/* How far the sum of old survivors strays from a straight line, 0..1. */
+/* Deviation of the sum of old survivors from a straight line, 0..1. */
 static double unsteadiness(const struct survey *survey)
 {
 	double total = 0, sum = 0, most = 0;
@@ -385,8 +388,7 @@ static bool is_cut(const struct survey *survey, const struct bursts *bursts)
 	return survey->n - survey->last <= survey->n / REGULAR_WITHIN && bursts->count > 1;
 }
 
-/* Few bursts prove something if they come as by a clock, through the whole window, and none is
- * much smaller than another. */
+/* A few bursts are evidence if they are regular throughout the window and of similar size. */
 static bool is_regular(const struct survey *survey)
 {
 	struct bursts bursts;
@@ -444,8 +446,9 @@ struct step {
 	double at, bytes;
 };
 
-/* Steps of what surely stays: the least live bytes from a bucket on. Returns how many of the last
- * SEGMENTS ones there are since the blocks became more, or more bytes were live. */
+/* Finds the steps of the least live bytes from each bucket to the end. Returns how many of the last
+ * SEGMENTS steps came after the last increase of the number of blocks and after the last higher
+ * level. */
 static uint32_t find_steps(const struct suspect_input *in, struct step *step)
 {
 	double least[SUSPECT_BUCKETS_MAX], live = 0, blocks = 0;
@@ -472,7 +475,8 @@ static uint32_t find_steps(const struct suspect_input *in, struct step *step)
 	return count;
 }
 
-/* Before its last steps the site held as much, and let go of it: a buffer that is emptied. */
+/* Did the site hold as much before its last steps and free it? Then it is a buffer that is emptied.
+ */
 static bool was_emptied(const struct suspect_input *in, const struct step *first, double most)
 {
 	for (uint32_t i = 0; i < (uint32_t)first->at; i++)
@@ -481,8 +485,8 @@ static bool was_emptied(const struct suspect_input *in, const struct step *first
 	return false;
 }
 
-/* Arrays that a steady flow fills: each step takes as long as its room does. The next one is not
- * overdue. */
+/* Detects arrays that a steady flow fills: each step lasts as long as its room suffices, and the
+ * next is not overdue. */
 static bool measure_resizing(const struct survey *survey, struct growth *ret)
 {
 	struct step step[SEGMENTS];
@@ -519,8 +523,8 @@ static void find_troughs(const struct suspect_input *in, uint32_t parts, double 
 	}
 }
 
-/* Every block is freed in the end, and still more and more are live: as many are allocated as
- * ever, and longest lives are long over. A queue that its reader does not keep up with. */
+/* Detects a queue whose reader does not keep up: every block is freed in the end, the allocation
+ * rate is constant, longest lives are long over, and still more and more blocks are live. */
 static bool measure_backlog(const struct survey *survey, struct growth *ret)
 {
 	const struct suspect_input *in = survey->in;

@@ -36,7 +36,7 @@ static uint32_t busy_buckets(const struct view *view)
 	return busy;
 }
 
-#define LARGE_PART 16u /* a chain with this part of a site's bytes is judged by itself */
+#define LARGE_PART 16u /* a chain with at least 1/16 of a site's bytes is judged by itself */
 
 /* The rows of one site, the largest first. */
 struct rows {
@@ -49,11 +49,11 @@ struct search {
 	const struct view *view;
 	struct suspects *suspects;
 	struct callers_key *key; /* by node */
-	struct rows *site;	 /* rows that read alike; they lie in suspects->member */
+	struct rows *site;	 /* rows with equal text; they are in suspects->member */
 	size_t site_count;
 	uint32_t buckets;
 	struct window_series *series;
-	uint32_t *cube_site; /* those of the rows that are looked at */
+	uint32_t *cube_site; /* sites of the rows being examined */
 	uint64_t work_blocks[TIMELINE_STEPS];
 };
 
@@ -64,7 +64,7 @@ struct sites {
 	struct sums sums;
 };
 
-/* What the trace shows behind the window counts: most of what stayed in it was freed then. */
+/* Were most of the window's survivors freed later in the trace? */
 static bool are_freed_later(const struct view *view, const struct sites *part)
 {
 	uint64_t bytes = 0;
@@ -73,7 +73,7 @@ static bool are_freed_later(const struct view *view, const struct sites *part)
 	return bytes > sums_outstanding_bytes(&part->sums) / 2;
 }
 
-/* The age of the oldest block that is left, pauses included. */
+/* The age of the oldest live block, pauses included. */
 static uint64_t oldest_of(
 	const struct view *view, uint32_t buckets, const struct window_series *series)
 {
@@ -83,8 +83,7 @@ static uint64_t oldest_of(
 	return 0;
 }
 
-/* What the program does, by bucket: blocks of all sites that were freed again, whatever the query
- * chooses. */
+/* The program's work by bucket: freed blocks of all sites, regardless of the query. */
 static void find_work(struct search *search)
 {
 	const struct view *view = search->view;
@@ -98,7 +97,7 @@ static void find_work(struct search *search)
 		search->work_blocks[i] = series->allocated_blocks[i] - series->surviving_blocks[i];
 }
 
-/* Leaves the part's series in search->series. */
+/* Also stores the part's series in search->series. */
 static void classify_part(struct search *search, const struct sites *part, struct suspect *ret)
 {
 	const struct view *view = search->view;
@@ -273,7 +272,8 @@ static void take(struct search *search, const struct suspects_entry *entry)
 	suspects->growing += is_growing(entry);
 }
 
-/* A site of which the first `growing` rows may grow, though the whole does not: one entry. */
+/* Judges a site whose first `growing` rows may grow although the whole does not; makes one entry.
+ */
 static void judge_parted(
 	struct search *search, struct rows rows, size_t growing, struct suspects_entry *ret)
 {
@@ -293,7 +293,8 @@ static void judge_parted(
 	sums_add(&ret->sums, &rest.sums);
 }
 
-/* Puts the rows that grow by themselves first; `looked_at` bounds how many are classified. */
+/* Moves the rows that grow by themselves to the front; `*looked_at` limits how many are classified.
+ */
 static size_t part_growing(struct search *search, struct rows rows, size_t *looked_at)
 {
 	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
@@ -312,8 +313,8 @@ static size_t part_growing(struct search *search, struct rows rows, size_t *look
 	return growing;
 }
 
-/* Puts the large rows that do not grow by themselves last; returns how many others there are, which
- * may be too small to judge. */
+/* Moves the large rows that do not grow by themselves to the end; returns the number of others,
+ * which may be too small to judge. */
 static size_t part_large(struct search *search, struct rows rows)
 {
 	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
@@ -361,8 +362,8 @@ static double exposure_of(
 #define SIZE_FREES_KNOWN    30 /* frees that tell how long blocks of a size live */
 #define SIZE_FREES_EXPECTED 8.0
 
-/* Few blocks of a size say little about how long they live: if they lived as all blocks of the site
- * do, four times as many would have been freed, and some. */
+/* Do blocks of a size live longer than all blocks of the site? Only if, at the site's rate, at
+ * least four times as many would have been freed. */
 static bool lives_otherwise(
 	const struct search *search, const struct sites *part, double frees_a_second)
 {
@@ -379,8 +380,8 @@ static void say_sizes(struct suspect *suspect, uint64_t least_bytes, uint64_t mo
 		most_bytes);
 }
 
-/* An interpreter allocates objects of all kinds in one place: a leak of one size is not to hide
- * behind the churn of others. The surest one speaks for all that grow. */
+/* An interpreter allocates objects of all kinds in one place: judge each size, so that a leak of
+ * one is not hidden by the churn of others. The most certain size represents all that grow. */
 static void judge_sizes(
 	struct search *search, struct rows rows, size_t *looked_at, struct suspects_entry *ret)
 {
@@ -425,8 +426,8 @@ static void judge_sizes(
 	say_sizes(&ret->suspect, parts_size_from(least), parts_size_to(most));
 }
 
-/* A growing site is judged by what is left of it without its innocent chains; a leak on one chain
- * is not to hide behind the others, nor one of a size behind other sizes. */
+/* Judges a growing site without its harmless chains, so that neither other chains nor other sizes
+ * hide a leak. */
 static void judge_site(
 	struct search *search, struct rows rows, size_t *looked_at, struct suspects_entry *ret)
 {

@@ -30,7 +30,7 @@ struct ht_err *tree_step(struct tree *tree, uint32_t parent, uint32_t group, uin
 	return map_put(&tree->by_step, key, *ret);
 }
 
-/* Whether a frame is left out of the middle or the root of a chain. */
+/* Is a frame omitted from the middle or the root of a chain? */
 static bool is_left_out(const struct group *group, bool is_root)
 {
 	return group->is_plumbing || (is_root && group->is_wrapper);
@@ -44,7 +44,7 @@ struct build {
 	bool *is_passed_over; /* by frame, where groups are modules or namespaces */
 };
 
-/* A module has frames of both kinds: what a frame passes on is its caller's. */
+/* A module has frames of both kinds: a frame that is skipped counts for its caller. */
 static struct ht_err *find_passed_over(struct build *build)
 {
 	const struct frames *frames = build->frames;
@@ -87,7 +87,7 @@ static struct ht_err *add_node(struct build *build, uint32_t index)
 	return err;
 }
 
-/* A stack of nothing but what is left out is its innermost frame. */
+/* A stack of only omitted frames keeps its innermost frame. */
 static struct ht_err *mend_empty(struct build *build, uint32_t index)
 {
 	struct tree *tree = build->tree;
@@ -103,7 +103,7 @@ static struct ht_err *find_sites(struct tree *tree, bool shows_all)
 	tree->site_of = calloc(tree->count, sizeof(*tree->site_of));
 	if (!tree->site_of)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", tree->count);
-	/* First 0 for chains of wrappers alone, which begin where they begin. */
+	/* 0 for chains of only wrappers, which are shown in full. */
 	for (uint32_t i = 1; i < tree->count; i++)
 		tree->site_of[i] =
 			!shows_all && tree->node[i].group != UINT32_MAX &&

@@ -27,7 +27,7 @@ struct view {
 	struct tree tree;
 	struct sums *sums;	 /* by site of the cube; zero where the query leaves it out */
 	struct sums total;	 /* of all sites that are in */
-	struct window_peak peak; /* of all blocks, whatever the query chooses */
+	struct window_peak peak; /* of all blocks, regardless of the query */
 	struct row *row;
 	size_t row_count;
 	uint32_t *row_site;

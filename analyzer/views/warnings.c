@@ -69,7 +69,7 @@ static struct ht_err *add_ending(const struct model *model, struct warnings *war
 	return warnings->has_ending ? add(warnings, "%s", text) : NULL;
 }
 
-/* Without kinds of pages: files, and memory that was reserved before, may be what grew. */
+/* For a trace without kinds of pages: files, or memory reserved before, may have grown. */
 static struct ht_err *add_growth_alone(
 	const struct rss_growth *rss, bool mapped, struct warnings *warnings)
 {
