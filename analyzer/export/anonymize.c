@@ -17,7 +17,7 @@
 #define TSC_START      (1ull << 40) /* a multiple of ABI_TIME_UNIT */
 #define MONO_START     1000000000000ull
 
-/* Modules lie side by side, and their places are counted; those in no module lie above them. */
+/* Modules lie side by side and their places are numbered; places in no module lie above them. */
 #define MODULE_BYTES (1ull << 28)
 #define MADE_START   (1ull << 45)
 #define PLACE_FIRST  0x1000u
@@ -87,7 +87,7 @@ void anonymizer_destroy(struct anonymizer *anonymizer)
 /* --- numbers -----------------------------------------------------------------------------------
  */
 
-/* 0 and the greatest number are no times. */
+/* 0 and UINT64_MAX are not times. */
 static uint64_t since(uint64_t value, uint64_t start, uint64_t new_start)
 {
 	if (value == 0 || value == UINT64_MAX)
@@ -110,7 +110,7 @@ static uint64_t new_data(const struct anonymizer *anonymizer, uint64_t addr)
 	return addr ? addr + anonymizer->data_shift : 0;
 }
 
-/* Counts what is met for the first time, from 1. */
+/* Numbers each new key, from 1. */
 static struct ht_err *count_new(struct map *map, uint64_t key, uint64_t *ret)
 {
 	uint32_t number;
@@ -128,7 +128,7 @@ static struct ht_err *new_thread(struct anonymizer *anonymizer, uint64_t tid, ui
 	return count_new(&anonymizer->threads, tid, ret);
 }
 
-/* An offset in its module, or an address in none; false where the key has no room for the place. */
+/* Maps an offset in a module, or an address in none; false if the key has no room for the place. */
 static struct ht_err *new_place(
 	struct anonymizer *anonymizer, struct place place, uint64_t *ret, bool *ret_is_known)
 {

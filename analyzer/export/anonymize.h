@@ -12,12 +12,12 @@
 
 struct anonymizer;
 
-/* `model` is the whole trace, read before (borrowed). `keeps_system`: names of the C and C++
- * libraries stay, without the types in them. */
+/* `model`: the whole trace, already read (borrowed). `keeps_system`: keeps names of the C and C++
+ * libraries, without the types in them. */
 HT_MUST_CHECK
 struct ht_err *anonymizer_create(struct model *model, bool keeps_system, struct anonymizer **ret);
 void anonymizer_destroy(struct anonymizer *anonymizer);
-/* Writes what stands for one record of the trace, if anything does. */
+/* Writes the anonymous version of a record, if it has one. */
 HT_MUST_CHECK
 struct ht_err *anonymizer_put(
 	struct anonymizer *anonymizer, const struct rec *rec, struct trace_writer *writer);

@@ -15,11 +15,11 @@ struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
 	const struct function_matches *matches, const struct function *callers);
 void callers_csv_write(FILE *out, const struct calls *calls, const struct function_matches *matches,
 	const struct function *callers);
-/* The functions that a name fits, where they are several: "matches" and nothing else. */
+/* Writes the functions that a name matches, if there are several: only "matches". */
 HT_MUST_CHECK
 struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const struct calls *calls,
 	const struct function_matches *matches);
-/* The member "functions": those that are taken for one. */
+/* Writes the member "functions": the functions treated as one. */
 HT_MUST_CHECK
 struct ht_err *callers_json_put_matches(struct json_writer *json, const char *name,
 	const struct calls *calls, const struct function_matches *matches);

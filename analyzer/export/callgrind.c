@@ -31,10 +31,10 @@ static const struct {
 	{METRIC_TEMPORARY, "Temporary"},
 };
 
-/* Equal as callgrind's readers tell functions apart: by file and name. */
+/* A function, identified by file and name as in callgrind's readers. */
 struct function {
 	uint32_t name, file, module; /* numbers of strings */
-	uint32_t seen_in;	     /* the last row that has it, + 1 */
+	uint32_t seen_in;	     /* the last row that contains it, plus 1 */
 };
 
 /* Own cost of a function's line, or, with `callee`, of the calls from there. */
@@ -47,7 +47,7 @@ struct callgrind {
 	FILE *out;
 	const struct view *view;
 	struct pool pool;
-	uint8_t *printed;  /* by number of a string: in which roles it stands in the output */
+	uint8_t *printed;  /* by number of a string: the roles in which it was printed */
 	struct map by_key; /* (name, file) -> function */
 	struct function *function;
 	size_t function_count, function_capacity;
@@ -154,7 +154,7 @@ static struct ht_err *add_cost(struct callgrind *callgrind, uint32_t function, u
 	return err;
 }
 
-/* From the outermost function on, the first call to each. */
+/* Counts, from the outermost function inwards, the first call of each function. */
 static struct ht_err *add_row(struct callgrind *callgrind, size_t index, struct names_chain *chain)
 {
 	const struct row *row = &callgrind->view->row[index];
@@ -175,7 +175,7 @@ static struct ht_err *add_row(struct callgrind *callgrind, size_t index, struct 
 	return err ? err : add_cost(callgrind, function, line, NO_CALLEE, &row->sums);
 }
 
-/* Costs of one function stand together, its own first. */
+/* Sorts the costs of one function together, its own first. */
 static int compare(const void *a, const void *b)
 {
 	const struct cost *x = a, *y = b;
@@ -225,8 +225,7 @@ static void put_cost(struct callgrind *callgrind, const struct cost *cost)
 	if (cost->callee != NO_CALLEE) {
 		put_function(callgrind, (const char *const[]){"cob", "cfi", "cfn"},
 			&callgrind->function[cost->callee]);
-		/* A reader skips a call that was made 0 times, and takes its figures for own ones.
-		 */
+		/* Readers skip a call with count 0 and count its figures as the function's own. */
 		const uint64_t calls = cost->sums.allocations;
 		fprintf(out, "calls=%" PRIu64 " 0\n", calls ? calls : 1);
 	}

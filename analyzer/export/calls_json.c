@@ -125,9 +125,9 @@ struct ht_err *calls_json_head(
 /* --- the walk ----------------------------------------------------------------------------------
  */
 
-/* One line of the output: a node, or what is summed up. */
+/* One line of the output: a node, or a sum of nodes. */
 struct entry {
-	uint32_t node; /* 0 and more != 0: summed up */
+	uint32_t node; /* 0 with more != 0: a sum */
 	uint64_t parent, more;
 	uint32_t depth;
 	int64_t total;

@@ -44,7 +44,7 @@ struct line {
 
 struct lines {
 	struct pool chains;
-	struct line *line; /* by number of the chain: it says the same in both traces */
+	struct line *line; /* by number of the chain: the chain has the same text in both traces */
 	size_t capacity;
 };
 

@@ -9,11 +9,11 @@
 
 #include "analyzer/views/compare.h"
 
-/* The `limit` first entries (0: all) of a sorted comparison; `path` names each view. */
+/* Writes the first `limit` entries (0: all) of a sorted comparison; `path` names each view. */
 HT_MUST_CHECK
 struct ht_err *compare_json_write(FILE *out, const struct compare *compare, const char *const *path,
 	enum metric metric, size_t limit);
 /* An array of the traces: path, program, start, window and sums; NULL: no memory. */
 json_t *compare_json_traces(const struct compare *compare, const char *const *path);
-/* One line an entry: change, one rate per view, function, file. */
+/* Writes one line per entry: change, one rate per view, function, file. */
 void compare_csv_write(FILE *out, const struct compare *compare, enum metric metric, size_t limit);

@@ -8,7 +8,7 @@ void csv_put_text(FILE *out, const char *text)
 	if (!text)
 		return;
 	putc('"', out);
-	/* Spreadsheets pass over spaces before a formula. */
+	/* Spreadsheets ignore spaces before a formula. */
 	const char *first = text;
 	while ((*first > 0 && *first <= 0x20) || *first == 0x7f)
 		first++;

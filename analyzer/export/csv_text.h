@@ -6,6 +6,6 @@
 
 #include <stdio.h>
 
-/* In quotes. NULL is an empty field. A spreadsheet takes a field that begins with = + - or @ for a
- * formula: such a text gets an apostrophe in front. Control characters become spaces. */
+/* Writes a quoted field; NULL is an empty one. Spreadsheets treat a field that begins with = + - or
+ * @ as a formula: such a text gets an apostrophe in front. Control characters become spaces. */
 void csv_put_text(FILE *out, const char *text);

@@ -11,7 +11,7 @@
 #include "analyzer/export/names.h"
 
 #define NS_PER_US 1000u
-#define SHORT_US  1000u /* "tuth": lives up to here the viewer calls short */
+#define SHORT_US  1000u /* "tuth": the viewer calls lives up to this short */
 
 /* Frames that every file has. */
 enum { FRAME_ROOT, FRAME_NO_STACK, FRAME_OTHER, FRAME_GROUPS };
@@ -25,9 +25,9 @@ struct dhat {
 	struct window_series series;
 };
 
-/* Figures of a row that the cube knows only at the ends of buckets. */
+/* Estimated figures of a row, which the cube knows only at the ends of buckets. */
 struct estimate {
-	uint64_t lives_us; /* of all blocks, those at the end included */
+	uint64_t lives_us; /* of all blocks, including those live at the end */
 	uint64_t max_bytes, max_blocks;
 	uint64_t peak_blocks;
 };
@@ -37,7 +37,7 @@ static uint64_t at_least(uint64_t value, uint64_t least)
 	return value > least ? value : least;
 }
 
-/* A block that is left has lived since the middle of the bucket of its birth. */
+/* Assumes that a live block was allocated in the middle of its bucket. */
 static uint64_t lives_of_left(const struct dhat *dhat)
 {
 	const struct view *view = dhat->view;
@@ -66,7 +66,7 @@ static struct estimate estimate_of(struct dhat *dhat, const struct row *row)
 		estimate.max_bytes = at_least(estimate.max_bytes, bytes > 0 ? (uint64_t)bytes : 0);
 		estimate.max_blocks = at_least(estimate.max_blocks, blocks);
 	}
-	/* So many blocks as the share of the peak is of blocks of mean size. */
+	/* Blocks at the peak: the share of the peak's bytes divided by the mean size. */
 	if (sums->allocated_bytes)
 		estimate.peak_blocks =
 			(uint64_t)((double)sums->peak_bytes * (double)sums->allocations /

@@ -26,7 +26,7 @@ static bool is_chosen(const struct events *events, const struct live_block *bloc
 	       (!events->select || select_has(events->select, block->stack, block->thread));
 }
 
-/* On the window's own clock. */
+/* Converts the time to the window's clock. */
 static struct replay_call in_window(const struct events *events, const struct replay_call *call)
 {
 	struct replay_call moved = *call;
@@ -79,7 +79,7 @@ uint64_t events_end_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
-/* The last bucket of the cube has no end: what comes later is in it as well. */
+/* The last bucket of the cube has no end: it includes all later events. */
 static uint64_t last_ns(const struct view *view)
 {
 	const bool is_last = view->window.to == view->analysis->cube.timeline.count;
@@ -102,7 +102,7 @@ struct ht_err *events_read(const struct export_job *job, const struct model_obse
 			.before_freed = before_freed},
 		.memory = memory,
 	};
-	/* The trace may have grown meanwhile. */
+	/* Limit the model to what was read before: the trace may have grown. */
 	struct model model = {.limit_bytes = view->analysis->model.seen_bytes};
 	struct ht_err *err = NULL;
 	if (lseek(job->fd, job->start, SEEK_SET) < 0)

@@ -8,7 +8,7 @@
 #include "analyzer/export/export.h"
 
 /* Reads the job's trace again, from its start. The observer's functions may be NULL as those of a
- * struct model_observer; of events `allocated` and `freed` are called, and `rss` in the window.
+ * struct model_observer; it calls `allocated` and `freed` for events, and `rss` within the window.
  * Nodes and threads have the numbers that they have in the view's analysis; times count from the
  * start of the window. */
 HT_MUST_CHECK

@@ -14,7 +14,8 @@
  * object before this free was allocated with the same size and stack, by any thread. */
 struct export_heaptrack_stats {
 	uint64_t calls, temporary, peak_bytes, leaked_bytes;
-	uint64_t sample_bytes; /* not 0: an object is a sample, with the bytes that it stands for */
+	uint64_t
+		sample_bytes; /* not 0: each object is a sample with the bytes that it represents */
 };
 
 #define EXPORT_NOTE_BYTES 256u
@@ -22,7 +23,7 @@ struct export_heaptrack_stats {
 /* Input of a writer, and its results besides the file. */
 struct export_job {
 	const struct view *view;
-	const struct view *older; /* of the trace to compare with; NULL where a format has one */
+	const struct view *older; /* the trace to compare with; NULL if the format has one trace */
 	enum metric metric;
 	/* The trace of `view`, for events: a seekable descriptor, and where the trace begins. */
 	int fd;
@@ -34,11 +35,11 @@ struct export_job {
 
 /* Traits of a format. */
 enum export_trait {
-	EXPORT_METRIC = 1u << 0,     /* it has one figure, which --metric chooses */
-	EXPORT_ROWS = 1u << 1,	     /* its chains are those of reports; others have every frame */
-	EXPORT_EVENTS = 1u << 2,     /* it has single events, so that it reads the trace again */
+	EXPORT_METRIC = 1u << 0, /* it has one figure, chosen by --metric */
+	EXPORT_ROWS = 1u << 1, /* its chains are those of reports; other formats have every frame */
+	EXPORT_EVENTS = 1u << 2,     /* it has single events, so it reads the trace again */
 	EXPORT_SERIES = 1u << 3,     /* it has memory over time */
-	EXPORT_COMPARISON = 1u << 4, /* it is of two traces */
+	EXPORT_COMPARISON = 1u << 4, /* it compares two traces */
 	EXPORT_STATS = 1u << 5,	     /* it fills export_job.stats */
 };
 
@@ -81,7 +82,7 @@ extern const struct export_format export_format[];
 extern const size_t export_format_count;
 /* The names, ended by NULL, in the order of export_format. */
 extern const char *const export_names[];
-/* Refuses a metric and a query that the format cannot answer: a usage error, which says why. */
+/* Refuses a metric or query that the format cannot answer, with a usage error that says why. */
 HT_MUST_CHECK
 struct ht_err *export_check(
 	const struct export_format *format, const struct query *query, enum metric metric);

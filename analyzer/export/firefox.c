@@ -20,8 +20,8 @@
 
 #define VERSION	      60
 #define EVENTS_MAX    500000u
-#define EVENTS_WANTED 450000u		 /* of those that are drawn: how many, is chance */
-#define NUMBER_MAX    ((1ull << 53) - 1) /* what JavaScript holds exactly */
+#define EVENTS_WANTED 450000u		 /* expected number of drawn events */
+#define NUMBER_MAX    ((1ull << 53) - 1) /* the largest exact integer in JavaScript */
 
 struct event_row {
 	uint64_t time_ns, address;
@@ -51,7 +51,7 @@ static uint64_t mix(uint64_t value)
 	return value ^ value >> 31;
 }
 
-/* The bytes that a block stands for; 0: it is not drawn. The same at its birth and its end. */
+/* The bytes that a block represents; 0: not drawn. The same for its allocation and its free. */
 static uint64_t weight_of(const struct firefox *firefox, const struct live_block *block)
 {
 	const struct model *model = &firefox->view->analysis->model;
@@ -214,7 +214,7 @@ static void put_events(const struct firefox *firefox)
 	putc('}', out);
 }
 
-/* A front end draws nothing of a thread without samples: one at each end. */
+/* The viewer hides a thread without samples: write one at each end. */
 static void put_thread(const struct firefox *firefox)
 {
 	const struct model *model = &firefox->view->analysis->model;

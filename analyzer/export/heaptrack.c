@@ -301,8 +301,9 @@ static struct ht_err *allocated(
 	return NULL;
 }
 
-/* After a free the reader takes kind 0 for the one allocated last, and a free of it for that of a
- * temporary object. So such an object is freed as one of the twin, which has its size and stack. */
+/* After a free, the reader's "last allocated" kind is 0, and it counts a free of kind 0 as
+ * temporary. So an object of kind 0 is freed as its twin kind, which has the same size and stack.
+ */
 static void put_free(const struct exporter *exporter, uint32_t kind)
 {
 	bool is_mistaken = kind == 0 && !exporter->after_allocation;

@@ -20,7 +20,7 @@ struct lines_sequence {
 	size_t first, count;
 };
 
-/* As the table has it. */
+/* A file as the table names it. */
 struct lines_file {
 	const char *name; /* terminated, in the section */
 	uint64_t directory;

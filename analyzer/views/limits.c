@@ -80,7 +80,7 @@ static uint64_t length_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
-/* Levels at the end of the window, and `length` after its start. */
+/* Levels at the end of the window, and `part_ns` after its start. */
 static struct ht_err *find_levels(
 	const struct view *view, uint64_t part_ns, struct level *ret, struct level *ret_part)
 {
