@@ -73,7 +73,7 @@ void cmd_warn_ending(const struct model_ending *ending, bool is_shown)
 	has_read_part = true;
 	if (is_shown)
 		return;
-	/* The name of a file is among it. */
+	/* The text contains the name of a file. */
 	foreign_copy(text, sizeof(text), text);
 	fprintf(stderr, "heaptap: warning: %s\n", text);
 }

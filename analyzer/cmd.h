@@ -20,7 +20,7 @@
 /* The commands (commands.c has their names). Each takes a command line that is already checked.
  * Data goes to stdout, errors back to main.c. */
 struct ht_err *cmd_report(const struct option_values *values);
-/* Prints as cmd_report does with --json, but only these members, in their order. */
+/* As cmd_report with --json, but prints only these members, in their order. */
 HT_MUST_CHECK
 struct ht_err *cmd_report_members(const struct option_values *values, const char *const *member);
 struct ht_err *cmd_diff(const struct option_values *values);
@@ -44,17 +44,17 @@ struct ht_err *cmd_completion(const struct option_values *values);
 /* Opens a trace for reading: a regular file, or "-" for standard input. */
 HT_MUST_CHECK
 struct ht_err *cmd_open_trace(const char *path, int *ret);
-/* Reads the trace on `fd`, opened by cmd_open_trace, and names its functions; warns of a trace of
- * which a part was read, unless that `is_shown`. analysis_destroy also after an error. */
+/* Reads the trace on `fd`, opened by cmd_open_trace, and names its functions; warns if only a part
+ * was readable, unless the output shows that (`is_shown`). Call analysis_destroy also after an
+ * error. */
 HT_MUST_CHECK
 struct ht_err *cmd_analyse(const struct option_values *values, int fd, const char *path,
 	const struct query *query, bool is_shown, struct analysis **ret);
 #define CMD_HELD_MAX 64u
-/* From now on commands of this process take the trace of this path from here: it is not opened
- * again, and cmd_analyse gives `analysis`, with its names, once, where the query allows it. `path`
- * and `fd` are borrowed. */
+/* Makes later commands of this process reuse the open trace of `path`: cmd_analyse returns
+ * `analysis`, with its names, once, if the query allows it. Borrows `path` and `fd`. */
 void cmd_hold(const char *path, int fd, struct analysis *analysis);
-/* A descriptor of a held trace, at its beginning; -1: it is not held. */
+/* A descriptor of a held trace, at its beginning; -1: not held. */
 int cmd_held_open(const char *path);
 /* The files that --sysroot, --debug-dir and --perf-map name. */
 struct resolve_files cmd_files(const struct option_values *values);
@@ -78,7 +78,7 @@ HT_MUST_CHECK
 struct ht_err *cmd_view_open(
 	const struct option_values *values, const char *path, bool is_shown, struct cmd_view *ret);
 void cmd_view_close(struct cmd_view *view);
-/* The program is to end with CMD_EXIT_EXCEEDED: a threshold of check or diff is exceeded. */
+/* Exit status if a threshold of check or diff is exceeded. */
 #define CMD_EXIT_EXCEEDED 8
 void cmd_note_exceeded(void);
 bool cmd_has_exceeded(void);
@@ -112,7 +112,7 @@ struct ht_err *cmd_warn_reader(
  * `ret_bytes` is 0. HT_ERR_FORMAT where no record can be read. */
 HT_MUST_CHECK
 struct ht_err *cmd_check_ending(int fd, const char *path, uint64_t *ret_bytes);
-/* Has it said so? */
+/* Has a command warned that only a part of a trace was read? */
 bool cmd_has_read_part(void);
 /* Flushes `out` and reports any error that its writes met. */
 HT_MUST_CHECK

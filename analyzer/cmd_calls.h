@@ -22,18 +22,19 @@ struct ht_err *cmd_calls_open(
 void cmd_calls_close(struct cmd_calls *opened);
 
 enum cmd_format { CMD_TEXT, CMD_JSON, CMD_CSV };
-/* A usage error where --json and --csv are given together. */
+/* A usage error if --json and --csv are both given. */
 HT_MUST_CHECK
 struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_format *ret);
-/* The page of text that the options ask for; `text` and `calls` are borrowed. */
+/* Makes the page of text that the options describe; borrows `text` and `calls`. */
 struct calls_text cmd_calls_page(const struct option_values *values, const struct cmd_calls *opened,
 	const struct text *text);
 /* Writes one function to standard output; everything is borrowed. */
 typedef struct ht_err *cmd_calls_writer(const struct option_values *values, enum cmd_format format,
 	const struct cmd_calls *opened, const struct function_matches *matches,
 	const struct function *function);
-/* Opens the trace and writes the function that the second operand names. Where that fits several,
- * writes their list, as "schema" in JSON; the usage error says how to choose. */
+/* Opens the trace and writes the function that the second operand names. If several functions
+ * match, writes their list (JSON: with `schema`) and returns a usage error that says how to choose.
+ */
 HT_MUST_CHECK
 struct ht_err *cmd_calls_run(
 	const struct option_values *values, const char *schema, cmd_calls_writer *write);

@@ -52,7 +52,7 @@ struct ht_err *cmd_copy_each(struct cmd_copy *copy,
 
 struct ht_err *cmd_copy_close(struct cmd_copy *copy, struct ht_err *err)
 {
-	/* The copy of a part is a part: it gets no footer. */
+	/* A copy of a partial trace gets no footer, so that it is recognised as partial. */
 	if (!err)
 		err = copy->model.how_ended == TRACE_COMPLETE ? trace_writer_finish(copy->writer)
 							      : trace_writer_flush(copy->writer);

@@ -21,7 +21,7 @@ struct cmd_copy {
 HT_MUST_CHECK
 struct ht_err *cmd_copy_open(const struct option_values *values,
 	const struct model_observer *observer, struct cmd_copy *ret);
-/* Gives each record of the trace to `sink`, a second time. */
+/* Reads the trace again and passes each record to `sink`. */
 HT_MUST_CHECK
 struct ht_err *cmd_copy_each(struct cmd_copy *copy,
 	struct ht_err *(*sink)(void *context, const struct rec *rec), void *context);

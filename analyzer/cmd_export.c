@@ -23,7 +23,7 @@ struct options {
 	bool stats, force, utc;
 };
 
-/* Options that a format has no use for are refused, not ignored. */
+/* Refuses options that the format does not use. */
 static struct ht_err *check_format(
 	const struct option_values *values, const struct export_format *format)
 {
@@ -117,7 +117,7 @@ static void print_notes(const struct export_job *job, bool wants_stats)
 			stats->calls, stats->temporary, stats->peak_bytes, stats->leaked_bytes);
 }
 
-/* Writes what `newer` and, for a comparison, `older` say. */
+/* Writes `newer` and, for a comparison, `older`. */
 static struct ht_err *write_export(
 	FILE *out, struct answer *newer, struct answer *older, const struct options *options)
 {

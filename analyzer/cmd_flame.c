@@ -38,7 +38,7 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 	return ht_err_first(err, cmd_output_close(&output, "the flame graph"));
 }
 
-/* The file is opened first, so that one that cannot be written fails before the work. */
+/* Opens the file first, so that an unwritable file fails before the work. */
 static struct ht_err *write_file(const struct option_values *values, const char *path)
 {
 	struct cmd_file file;

@@ -14,7 +14,7 @@
 #include "analyzer/page/sources.h"
 #include "analyzer/ui/watch.h"
 
-/* What options ask for and cannot have. */
+/* Refuses options that cannot be satisfied. */
 static struct ht_err *check(const char *out_path)
 {
 	if (!page_is_built())
@@ -25,7 +25,7 @@ static struct ht_err *check(const char *out_path)
 	return NULL;
 }
 
-/* Everything that becomes the page. */
+/* All parts of the page. */
 struct html {
 	const struct option_values *values;
 	struct cmd_view of, old; /* old: of --diff */
@@ -49,7 +49,7 @@ static struct ht_err *answer(struct html *html, int fd)
 	return err ? err : view_create(of->analysis, &of->query, false, &of->view);
 }
 
-/* What changed since the trace of --diff. */
+/* Compares the view with the trace of --diff. */
 static struct ht_err *compare_with(struct html *html, const char *old_path)
 {
 	const char *const path[] = {old_path, html->values->operand[0]};

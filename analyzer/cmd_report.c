@@ -94,7 +94,7 @@ static struct ht_err *write_report(const struct view *view, const struct option_
 	return write_text(view, values);
 }
 
-/* What options ask for together and cannot have. */
+/* Refuses options that exclude each other. */
 static struct ht_err *check(const struct option_values *values)
 {
 	if (option_is_given(values, OPTION_JSON) && option_is_given(values, OPTION_CSV))

@@ -107,7 +107,7 @@ static struct ht_err *take_found(
 	return err ? err : map_put(&to->found, key, 1);
 }
 
-/* All but what is replaced. */
+/* Copies all records except replaced ones. */
 static struct ht_err *pass_on(void *context, const struct rec *rec)
 {
 	struct resolving *to = context;

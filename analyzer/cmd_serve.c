@@ -32,7 +32,7 @@ struct serve {
 
 /* --- answers, each in a process of its own --------------------------------------------------- */
 
-/* What changed since the trace of --diff. */
+/* Compares the view with the trace of --diff. */
 static struct ht_err *compare_with(const struct option_values *values, const struct view *of,
 	const char *old_path, json_t **ret)
 {

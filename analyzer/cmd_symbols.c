@@ -54,7 +54,7 @@ static struct ht_err *emit_notes(struct emit *emit)
 	return err;
 }
 
-/* What the trace says by itself need not be said again. */
+/* Names already in the trace, which are not written again. */
 struct known {
 	struct model model;
 	struct symbols symbols;

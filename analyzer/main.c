@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 		return cmd_has_read_part()  ? CMD_EXIT_PART
 		       : cmd_has_exceeded() ? CMD_EXIT_EXCEEDED
 					    : 0;
-	/* Names of the trace may be among it. */
+	/* The message may contain names from the trace. */
 	foreign_copy(err->message, strlen(err->message) + 1, err->message);
 	fprintf(stderr, "heaptap: %s\n", err->message);
 	int code = exit_code(err);

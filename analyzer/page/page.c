@@ -57,7 +57,7 @@ static void put_base64(FILE *out, const struct bytes_out *bytes)
 	}
 }
 
-/* The data with `least_bytes`; `ret_bytes` is what the page is long with it, 0: too long. */
+/* Packs the data with `least_bytes`. `*ret_bytes`: length of the page with it; 0: too long. */
 static struct ht_err *pack(const struct view *view, const struct suspects *suspects,
 	const struct page_more *more, uint64_t least_bytes, struct bytes_out *packed,
 	uint64_t *ret_length, struct page_result *ret)

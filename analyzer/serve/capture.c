@@ -156,7 +156,7 @@ bool capture_answer(const struct capture *capture, struct control_reply *ret)
 	return recv(capture->socket, ret, sizeof(*ret), 0) == sizeof(*ret);
 }
 
-/* Until the capture says where its trace is. */
+/* Waits until the capture reports the path of its trace. */
 static struct ht_err *await_trace(struct capture *capture)
 {
 	const struct control_request request = {.verb = CONTROL_STATUS};

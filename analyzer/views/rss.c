@@ -11,7 +11,8 @@
 #define BLOCK_BYTES	 32u
 #define OWN_BYTES	 (32u << 20)
 #define OWN_THREAD_BYTES (256u << 10)
-/* Growth is suspicious above GROWTH_BYTES, if more than one in GROWTH_SHARE bytes is unexplained. */
+/* Growth is suspicious above GROWTH_BYTES, if more than one in GROWTH_SHARE bytes is unexplained.
+ */
 #define GROWTH_BYTES (16 << 20)
 #define GROWTH_SHARE 10u
 

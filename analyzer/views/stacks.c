@@ -42,7 +42,7 @@ struct ht_err *stacks_find(
 			err = map_put(&by_node, site->node, at);
 		}
 		sums_add(&stack[at].sums, &view->sums[i]);
-		/* Which functions folded stacks called is not known. */
+		/* The functions that folded stacks called are unknown. */
 		if (site->node != CUBE_OTHER)
 			stack[at].calls[cube_site_hook(site)] += view->sums[i].allocations;
 	}
