@@ -79,7 +79,7 @@ static bool fail_on(struct ordeal *o, const struct sweep_plan *plan)
 	return sweep.hit;
 }
 
-/* What the dynamic linker does about its calls is not ours: from the first one of main on. */
+/* Calls fail from main's first call on: the dynamic linker's handling of failures is not tested. */
 static void fail_sweep(const struct ordeal_target *target, long number, int error)
 {
 	struct ordeal ordeal;

@@ -409,7 +409,7 @@ START_TEST(root_is_given_up)
 		check_status(&http, "\nGid:\t1235\t1235\t1235\t1235\n");
 		check_status(&http, "\nGroups:\t \n");
 		check_status(&http, "\nCapPrm:\t0000000000000000\n");
-		/* What only root may read is read again all the same. */
+		/* Only root may open the trace; the server must still read it again. */
 		json_decref(http_json(&http, "/api/v1/summary?min-size=1", 200));
 	}
 	http_stop(&http);

@@ -12,7 +12,7 @@
 bool sample_is_whole(void);
 /* `all`, or in a sample `few`. */
 unsigned sample_size(unsigned all, unsigned few);
-/* HEAPTAP_TEST_SEED; without it, and where everything is tried, `otherwise`. */
+/* HEAPTAP_TEST_SEED; `otherwise` if that is unset or the sample is whole. */
 uint64_t sample_seed(uint64_t otherwise);
 /* Is `index` one of the items that this sample tries, one in `share`? `turn` tells apart tests that
  * share a list: `share` tests with consecutive turns try each item once together. */

@@ -64,7 +64,7 @@ void *arena_get(size_t size)
 	return take(size);
 }
 
-/* Through the function that others call, too: one allocation. */
+/* Calls the public arena_get, which is hooked, too: still one allocation. */
 void *arena_zeroed(size_t count, size_t size)
 {
 	void *block = arena_get(count * size);

@@ -454,7 +454,7 @@ static int no_descriptors(void)
 	return errno != EMFILE;
 }
 
-/* All numbers from the middle on: what is free is low. */
+/* Opens all descriptors from the middle of the limit on, so that only low numbers are free. */
 static int high_descriptors(void)
 {
 	if (limit(RLIMIT_NOFILE, 200))

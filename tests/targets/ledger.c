@@ -133,7 +133,7 @@ static void book_new(struct tally *tally, enum function function, struct block *
 		tally->peak_bytes = live;
 }
 
-/* Before the block is given back: `usable` as the allocator says. */
+/* Books a block just before its free; `usable`: its size by the allocator. */
 static void book_gone(struct tally *tally, struct block *block, size_t usable)
 {
 	if (block->phase == phase) {

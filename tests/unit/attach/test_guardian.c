@@ -233,7 +233,8 @@ static struct guardian start_guardian(void)
 	return guardian;
 }
 
-/* What kills the daemon's group must not hit it; a session of its own may get no turn. */
+/* A signal to the daemon's process group must not hit the guardian. In a session of its own the
+ * guardian might get no CPU time (autogroup). */
 START_TEST(has_its_own_process_group_but_no_session)
 {
 	struct guardian guardian = start_guardian();

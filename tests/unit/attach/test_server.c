@@ -24,7 +24,7 @@ static struct server *server;
 static int listener;
 static uint64_t now_ns;
 
-/* What the handler was asked, and does. */
+/* The handler's last request, and whether it refuses. */
 static struct {
 	unsigned calls;
 	struct control_request request;

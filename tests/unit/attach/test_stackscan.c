@@ -222,7 +222,7 @@ START_TEST(signal_frames)
 }
 END_TEST
 
-/* However a stack is read in pieces, frames lie across all of them in each way. */
+/* The stack is read in pieces; signal frames lie across the borders of pieces at each offset. */
 START_TEST(signal_frames_everywhere)
 {
 	uint64_t *stack = make_stack_of(LONG_BYTES);

@@ -70,7 +70,7 @@ static void check_same_event(const struct event *got, const struct event *want)
 	ck_assert_uint_eq(got->flags, want->flags);
 }
 
-/* What `count` events should be: those of the piece. */
+/* Checks that the `count` events in `got` equal those of the piece. */
 static void check_same_events(
 	struct event_decoder *decoder, struct bytes *piece, const struct event *got, size_t count)
 {
