@@ -48,8 +48,8 @@ static void leave_unsaid(int signal)
 	_exit(final_status);
 }
 
-/* Who reads what is printed may be the target, and wait for our end: what the pipe does not take
- * in time is not said. */
+/* The reader may be the target, waiting for heaptap to exit: drop output that the pipe does not
+ * accept in time. */
 static void bound_words(enum exit_status status)
 {
 	sigset_t set;
@@ -316,7 +316,7 @@ static enum exit_status run_verify(const struct options *options)
 	return err ? complain(err) : status;
 }
 
-/* Opens a process to change it: nobody else may meanwhile. */
+/* Opens a process to change it, and locks out other heaptaps. */
 static struct ht_err *open_locked(pid_t pid, struct proc *proc, struct lock *lock)
 {
 	*lock = LOCK_NONE;
@@ -419,7 +419,7 @@ static enum exit_status run_help(const struct options *options)
 	return EXIT_DONE;
 }
 
-/* What was asked for is not done when nobody can read it. */
+/* A result that could not be printed is an error. */
 static int check_printed(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
@@ -434,7 +434,7 @@ int main(int argc, char **argv)
 	struct ht_err *err = start_descriptors();
 	int status = EXIT_DONE;
 
-	/* What is read of files goes back to the system, whatever was freed before. */
+	/* Memory for the contents of files goes back to the system when it is freed. */
 	mallopt(M_MMAP_THRESHOLD, TABLE_BYTES);
 	if (!err)
 		err = options_parse(argc, argv, &options);

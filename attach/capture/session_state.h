@@ -63,7 +63,7 @@ struct session {
 	struct v8_names *names;	 /* NULL: the target has no V8 that heaptap knows */
 	int32_t frame_function;	 /* v8_layout.frame_function */
 
-	/* What is changed in it, and what removes that. */
+	/* The changes of the target, and their undo. */
 	struct lock lock;
 	struct journal journal;
 	struct guardian guardian;

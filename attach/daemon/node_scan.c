@@ -65,7 +65,7 @@ static bool read_node(struct node_scan *scan, uint32_t id, struct rec_node *ret)
 	return is_written(scan, ret->parent);
 }
 
-/* Nobody has it: its nodes are to be put again. */
+/* The record was not written: put its nodes again. */
 static void forget_run(struct node_scan *scan)
 {
 	for (uint32_t id = scan->run_first; id < scan->run_first + scan->run_count; id++)

@@ -122,7 +122,7 @@ struct piece {
 	uint64_t events;
 };
 
-/* Nobody can decode the rest of a buffer of which a part is missing. */
+/* The rest of a buffer cannot be decoded if a part before it is missing. */
 static struct ht_err *put_events(struct receiver *receiver, const struct piece *piece)
 {
 	struct stream *stream = &receiver->streams[piece->slot];

@@ -27,8 +27,8 @@ static int by_cost(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* Most of the kernel's workers are seen by this alone: they have no registers of a program's. The
- * others are asked for when they are to be stopped. */
+/* This finds most of the kernel's workers: they have no registers of a program. proc_is_worker
+ * finds the others when they are to be stopped. */
 static bool is_nowhere(const struct proc_syscall *call)
 {
 	return call->where != PROC_RUNNING && !call->sp && !call->pc;

@@ -2,12 +2,12 @@
  *
  * Which threads should rather not run the stub.
  *
- * While a thread is in the stub, or stopped, it takes no signals. What is sent to the process, and
- * the kernel would have given to that thread, goes to another one: which runs the handler, in the
- * place of a main thread that waits for that (pause), or whose epoll_wait returns EINTR for a
- * signal that is ignored. So there is patience for another thread; but for one that may have to
- * wait for a core where an addressed one sleeps, or have a filter that we may not suspend. And
- * where no signal has a handler, and all others compute, nobody would notice.
+ * A thread in the stub, or a stopped one, takes no signals. The kernel gives a signal to the
+ * process to another thread then. That thread runs the handler, while a main thread sleeps on in
+ * pause; or its epoll_wait returns EINTR for an ignored signal. So heaptap waits for another
+ * thread, unless that one has to wait for a core, or has a filter that heaptap may not suspend. If
+ * no signal has a handler and all other threads compute, the program cannot notice, and heaptap
+ * does not wait.
  */
 #pragma once
 

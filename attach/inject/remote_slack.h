@@ -38,8 +38,8 @@ bool remote_find_stub(const struct proc *proc, const struct modules *modules,
 HT_MUST_CHECK
 struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,
 	const struct choose_slack *place, struct remote_slack *ret);
-/* Does a stub stand there? Nobody else writes one: a module that was loaded in that place since, or
- * a child that was forked before or after, has something else there. */
+/* Does a stub stand there? Only heaptap writes one: a module that was loaded in that place since,
+ * or a child that was forked before or after, has something else there. */
 HT_MUST_CHECK
 struct ht_err *remote_slack_holds_stub(
 	const struct proc *proc, const struct remote_slack *slack, bool *ret);

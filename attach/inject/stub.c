@@ -158,8 +158,8 @@ static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice
 }
 
 /* The range is reserved in one piece and only where nothing is: from then on the fixed mappings
- * inside it can hurt nobody, and undoing is one munmap. It is reserved with the memfd, so that a
- * child forked at any moment has nothing that does not bear its name. */
+ * inside it replace no other mapping, and undoing is one munmap. It is reserved with the memfd, so
+ * that a child forked at any moment has nothing that does not bear its name. */
 static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at, raddr_t name)
 {
 	add_mask(plan, at, STUB_MASK_ALL);

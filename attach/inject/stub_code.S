@@ -2,7 +2,7 @@
  *
  * The bootstrap stub: position-independent code that one thread of the target runs from the slack behind
  * a text segment. It makes a list of system calls and then restores every register by itself, so that
- * nobody has to be alive to bring the thread back. It uses no stack, touches no vector register, and
+ * the thread comes back even if heaptap is dead. It uses no stack, touches no vector register, and
  * writes no memory but the handshake words in struct abi_control (and what the calls write).
  *
  *   rbp  data + STUB_BASE          r12  saved descriptor        r14  saved socket pair, both halves

@@ -67,8 +67,8 @@
 #define STUB_TAKEN   1
 #define STUB_EXPIRED 2
 
-/* The mark of a file that is ours: F_SETSIG of its description, which nothing else looks at without
- * O_ASYNC, and which is asked for without memory. */
+/* The mark of a file of heaptap's: F_SETSIG of its description. Without O_ASYNC the kernel does not
+ * use it, and F_GETSIG needs no memory. */
 #define STUB_MARK 63
 
 #define STUB_SYS_MUNMAP	       11

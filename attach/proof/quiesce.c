@@ -251,7 +251,7 @@ static struct ht_err *rewrite_stack(const struct quiesce_options *o,
 		raddr_t real = stackscan_is_entry(&o->ranges, word) ? o->real(o->context, word) : 0;
 		if (!real)
 			continue;
-		/* Nobody else reads it: it may come in pieces. */
+		/* Only the stopped thread reads this word, so the store need not be whole. */
 		err = memory_write(o->proc, found->entry[i], &real, sizeof(real));
 		if (err)
 			return err;

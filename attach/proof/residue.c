@@ -56,8 +56,8 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 	for (size_t i = 0; !err && i < residue->maps.count; i++) {
 		const struct proc_map *map = &residue->maps.map[i];
 		struct text_hash *text = &residue->text[residue->text_count];
-		/* Shared is what a JIT compiler writes by another mapping of it; the kernel lets
-		 * nobody else write there. */
+		/* A JIT compiler writes to shared code through another mapping of it. The kernel
+		 * allows no other writes to code that is executable and not writable. */
 		if (!map->exec || map->write || map->shared || !map->inode || ours_is(map->name))
 			continue;
 		*text = (struct text_hash){

@@ -137,7 +137,7 @@ static void write_pages(const struct programs *programs)
 	}
 }
 
-/* Nobody of ours is the parent of a child, which keeps its number from being used again. */
+/* heaptap is not the child's parent, so no zombie keeps its number from being used again. */
 static struct ht_err *check_child(const struct programs *programs, pid_t pid)
 {
 	struct proc proc;
@@ -164,7 +164,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	if (err)
 		return err;
 	struct program *program = &programs->program[programs->count - 1];
-	/* Nobody but us tells it to end. */
+	/* Only heaptap ends it. */
 	if (of->is_child)
 		child.attend = NULL;
 	session.output = program->output;

@@ -314,9 +314,9 @@ static struct ht_err *check_range(const struct detach *detach, raddr_t lo, raddr
 	return err;
 }
 
-/* Is the image still what is mapped there? The target may have unmapped it, or parts, and something
- * of its own may be there. A page of an earlier capture is told by its name, which only the whole
- * list has; otherwise the thread that may be held is not to wait for that. */
+/* Is the image still mapped there? The target may have unmapped parts of it and mapped something
+ * else. Only the whole list of mappings has the name that identifies a page of an earlier capture;
+ * without such a page the list is not read, since a thread may be held meanwhile. */
 static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
 {
 	struct ht_err *err = NULL;

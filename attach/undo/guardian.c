@@ -242,7 +242,7 @@ static bool is_hanging(struct watch *watch)
 	return watch->looks >= LOOKS_MAX;
 }
 
-/* Nobody may be there to read it: a line that does not fit is not worth waiting for. */
+/* The terminal may be gone: drop a line that does not fit at once. */
 static void say(const struct watch *watch, const char *line)
 {
 	struct pollfd terminal = {.fd = watch->terminal, .events = POLLOUT};
@@ -324,7 +324,7 @@ static bool is_out(const struct proc *proc, const struct recover_options *option
 
 	if (proc_changed(proc) != PROC_SAME)
 		return true;
-	/* Nobody would end us if we hung. */
+	/* No other process would end the guardian if it hung. */
 	struct ht_err *err = survey_avoid_stalled(proc);
 	if (!err)
 		err = recover_run(proc, options, &report);

@@ -131,7 +131,7 @@ static struct ht_err *complete_journal(struct journal *journal, const struct pro
 	return begun_only || journal->shown ? find_near(journal, proc, &image->file) : NULL;
 }
 
-/* Nobody who knows better is alive: the target's own words, checked. */
+/* Every heaptap that knew is dead: use the target's copy of the journal, checked. */
 static struct ht_err *read_journal(
 	const struct proc *proc, const struct image *image, struct journal *ret)
 {
