@@ -101,6 +101,7 @@ static const struct {
 	{"printf '# a file that some''body made\n' >>Makefile", "say who does what"},
 	{"echo '/* attach/gone.c tells why */' >>attach/x.c", "there is no attach/gone.c, which"},
 	{"rm out/attach/x.d", "build first"},
+	{"seq 250 >attach/DESIGN.md", "attach/DESIGN.md has 250 lines"},
 	{"echo 'echo $1' >>scripts/deps", "shellcheck"},
 	{"echo 'attach/y.c test_x:one' >tests/covers.txt", "no line for attach/x.c"},
 	{"echo 'attach/y.c test_x:one' >tests/covers.txt", "no file for the line attach/y.c"},
