@@ -279,7 +279,17 @@ const Stacks = (() => {
 		return result;
 	}
 
-	return {sitesIn, framesThat, chainsWith, beginOf, topDown, bottomUp, inclusive, childrenOf, sorted, matched,
+	/* The analyzer folds the stacks that allocate least into one site, whose thread, size and function
+	 * are not known. */
+	const FOLDED = Infinity;
+
+	/* By site, its key in `column`, or FOLDED. */
+	function keysOf(model, column) {
+		const {node} = model.site, {frame} = model.tree;
+		return Array.from(column, (key, site) => node[site] && frame[node[site]] < 0 ? FOLDED : key);
+	}
+
+	return {FOLDED, keysOf, sitesIn, framesThat, chainsWith, beginOf, topDown, bottomUp, inclusive, childrenOf, sorted, matched,
 		outermost, around};
 })();
 

@@ -162,4 +162,9 @@ for (let i = 0; i < PROGRAMS; i++) {
 			checkTrees(model, names, {showsWrappers, mergesRecursion});
 	checkFilters(model, names);
 }
+/* --- folded stacks are a part of their own; those without a stack are not folded */
+
+assert.deepStrictEqual(Stacks.keysOf({site: {node: [0, 1, 2]}, tree: {frame: [-1, 3, -1]}}, [7, 8, 0]),
+	[7, 8, Stacks.FOLDED]);
+
 console.log("all right");

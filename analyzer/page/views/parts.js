@@ -5,6 +5,8 @@
 "use strict";
 
 const Parts = (() => {
+	const {FOLDED} = Stacks;
+
 	function sizeName(size) {
 		if (size < 2)
 			return size + " B";
@@ -30,7 +32,7 @@ const Parts = (() => {
 		const {model} = app, sums = app.sums(), values = app.values(), isIn = app.isIn();
 		const allocated = sums.of("allocatedBytes"), freed = sums.of("freedBytes");
 		const calls = sums.of("allocations");
-		const keys = kind.column(model), found = app.foundChains(), parts = new Map();
+		const keys = Stacks.keysOf(model, kind.column(model)), found = app.foundChains(), parts = new Map();
 		for (let site = 0; site < model.site.count; site++) {
 			if ((isIn && !isIn[site]) || (found && !found[model.site.node[site]]))
 				continue;
@@ -58,8 +60,9 @@ const Parts = (() => {
 		return {sum, ...Table.make(app, {id: name, rows, sort: kind.inOrder ? "" : metric,
 			isFixed: kind.inOrder, columns: [
 				{key: "name", title: kind.name, unit: "text",
-					value: (part) => kind.text(app, part.key),
-					cell: kind.cell && ((part) => kind.cell(app, part.key))},
+					value: (part) => part.key === FOLDED ? "(folded)" : kind.text(app, part.key),
+					cell: kind.cell && ((part) => part.key === FOLDED ? "(folded)"
+						: kind.cell(app, part.key))},
 				{key: metric, title: metric, unit: app.unit(), value: (part) => part.value},
 				{key: "share", title: "Share", unit: "share",
 					value: (part) => sum ? Math.abs(part.value / sum) : 0},
