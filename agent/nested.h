@@ -7,7 +7,9 @@
  */
 #pragma once
 
-#include "agent/thread.h"
+#include "agent/config.h"
+#include "agent/frame.h"
+#include "agent/slot.h"
 
 /* An allocator's call to itself is within this distance on the stack. A handler's call is not: red
  * zone and signal frame are larger. */

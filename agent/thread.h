@@ -6,15 +6,9 @@
 #pragma once
 
 #include "agent/config.h"
+#include "agent/frame.h"
 #include "agent/slot.h"
 #include "agent/sys.h"
-
-/* The frame of a hook, at __builtin_frame_address(0). */
-struct thread_frame {
-	uint64_t caller_fp;	 /* rbp of the hook's caller */
-	uint64_t caller_pc;	 /* return address */
-	uint64_t caller_stack[]; /* its address is the caller's rsp after the return */
-};
 
 static inline struct abi_slot *thread_slot_at(const struct abi_config *config, uint64_t index)
 {

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "analyzer/export/json.h"
-#include "analyzer/export/report_json.h"
+#include "analyzer/export/report_options.h"
 
 /* The members that every set of blocks has. */
 json_t *stacks_json_sums(const struct view *view, const struct sums *sums);

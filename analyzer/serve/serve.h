@@ -2,7 +2,7 @@
  *
  * Traces over HTTP, for a browser or a script on this machine. The server reads nothing of a trace
  * and prints no figure itself: a command answers, in a process of its own (job.h).
- * analyzer/DESIGN.md has the reasons.
+ * analyzer/serve/DESIGN.md has the reasons.
  */
 #pragma once
 

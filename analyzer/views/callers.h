@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include "analyzer/views/callers_key.h"
 #include "analyzer/views/view.h"
 
 /* The frame of a node; NULL: the root, or stacks that were folded. */
@@ -14,14 +15,6 @@ uint32_t callers_next(const struct view *view, uint32_t node);
 /* The function of the user's script that calls a chain of the runtime's code; 0: none, or `node` is
  * in it. */
 uint32_t callers_script(const struct view *view, uint32_t node);
-/* Key of a site: two nodes are of one site if they are the same function at the same line, called
- * by the same function or from the same line of a script. */
-struct callers_key {
-	uint32_t group, script; /* groups; UINT32_MAX: none */
-	const char *function, *file;
-	uint32_t caller; /* the group of a caller without a name */
-};
-
 /* The keys of all nodes of the tree, by node; freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *callers_keys(const struct view *view, struct callers_key **ret);

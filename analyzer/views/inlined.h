@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "analyzer/views/callers.h"
+#include "analyzer/views/callers_key.h"
+#include "analyzer/views/view.h"
 
 /* Gives the rows of both sites one key. `script` is, by node, the innermost function of a script in
  * the chain, 0: there is none. */

@@ -6,7 +6,7 @@
 
 #include "analyzer/views/suspect_trend.h"
 
-/* Thresholds; analyzer/DESIGN.md (Suspects) gives their reasons. */
+/* Thresholds; analyzer/views/DESIGN.md (Suspects) gives their reasons. */
 #define SEGMENTS 32u
 #define CLIP	 2.0 /* a burst counts as at most this many usual segments */
 

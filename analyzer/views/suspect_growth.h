@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "analyzer/views/suspect.h"
+#include "analyzer/views/suspect_input.h"
 
 enum growth_finding {
 	GROWTH_FOUND,
