@@ -24,7 +24,7 @@ struct piece {
 	uint8_t bytes[];
 };
 
-#define AHEAD 32u /* events that are decoded before their turn */
+#define AHEAD 64u /* events that are decoded before their turn */
 _Static_assert(AHEAD <= COLUMNS_EVENTS_MAX, "columns fill a stream's events at once");
 
 struct stream {
