@@ -8,7 +8,7 @@
 (() => {
 	const TITLES = {grows: "What grows", flame: "Flame graph", tree: "Tree", sites: "Sites",
 		functions: "Functions", history: "Over time", threads: "Threads", sizes: "Sizes", lifetimes: "Lifetimes",
-		modules: "Modules", source: "Source", diff: "Diff", trend: "Trend", about: "About this capture"};
+		modules: "Modules", source: "Source", diff: "Diff", trend: "Trend", about: "About"};
 	let app, timeline, views, theme, shownWarnings = "";
 
 	/* --- what it is of ----------------------------------------------------------------- */
