@@ -19,6 +19,7 @@
 #define GENERATIONS_MAX 64u
 #define PAUSE_NS	(200 * CLOCK_NS_PER_MS)
 #define PAUSE_MAX_NS	(10 * CLOCK_NS_PER_S)
+#define GATE_NS		(10 * CLOCK_NS_PER_S)
 #define PAUSE_SHARE	4u  /* of the time since the start */
 #define SEARCH_SHARE	16u /* a search comes after as many times the length of the last one */
 #define PROOF_NS	CLOCK_NS_PER_S
@@ -58,6 +59,7 @@ struct wait {
 	int gate_fd;
 	bool done;
 	uint64_t search_ns; /* no search before */
+	uint64_t gate_ns;   /* no attempt to open the gate after */
 };
 
 static bool is_ended_by_another(void *context)
@@ -84,10 +86,21 @@ static void wait_begin(struct wait *wait, const struct linger_page *at)
 {
 	*wait = (struct wait){.at = *at, .gate_fd = -1};
 	struct ht_err *err = open_process(wait);
+	wait->done = err != NULL;
+	wait->gate_ns = clock_mono_ns() + GATE_NS;
 	if (!err)
 		wait->gate_fd = gate_open(&wait->proc);
-	wait->done = err || wait->gate_fd < 0;
 	ht_err_free(err);
+}
+
+/* The process that waits for an earlier capture has the gate until it gets a turn of a core. If it
+ * keeps the gate, it is that of a later capture. */
+static void open_gate(struct wait *wait)
+{
+	if (wait->done || wait->gate_fd >= 0)
+		return;
+	wait->gate_fd = gate_open(&wait->proc);
+	wait->done = wait->gate_fd < 0 && clock_mono_ns() > wait->gate_ns;
 }
 
 static void wait_end(struct wait *wait)
@@ -192,6 +205,7 @@ static size_t end_those_that_are_done(struct wait *waits, size_t count)
 	size_t left = 0;
 	for (size_t i = 0; i < count; i++) {
 		struct wait *wait = &waits[i];
+		open_gate(wait);
 		if (!wait->done &&
 			(is_ended_by_another(wait) || proc_changed(&wait->proc) != PROC_SAME))
 			wait->done = true;

@@ -5,10 +5,13 @@
  */
 #include <dirent.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,6 +173,46 @@ START_TEST(captures_do_not_add_up)
 }
 END_TEST
 
+/* Binds the name by which later heaptaps end the process that waits. */
+static int hold_gate(void)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	char path[32], text[1024];
+	unsigned long ticks;
+	snprintf(path, sizeof(path), "/proc/%d/stat", victim.pid);
+	FILE *stat = fopen(path, "re");
+	ck_assert(stat && fgets(text, sizeof(text), stat));
+	fclose(stat);
+	const char *at = strrchr(text, ')');
+	for (int field = 2; at && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	ck_assert(at && sscanf(at, "%lu", &ticks) == 1);
+	const int length = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1,
+		"heaptap-linger-%d-%lu", victim.pid, ticks);
+	const int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(
+		bind(fd, (struct sockaddr *)&addr,
+			(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)),
+		0);
+	return fd;
+}
+
+/* On a busy machine the process of an earlier capture ends late. */
+START_TEST(the_process_of_an_earlier_capture_ends_late)
+{
+	pid_t pid;
+	start();
+	const int gate = hold_gate();
+	capture_and_linger("5m");
+	ck_assert_uint_eq(lingering(&pid), 1);
+	close(gate);
+	forget();
+	run_until(!pages_of_ours(), GONE_MS);
+	run_until(!lingers(), GONE_MS);
+	finish();
+}
+END_TEST
+
 /* A caller that waits for the end of heaptap's output, or of its session, does not wait for this.
  */
 START_TEST(nothing_of_the_caller_is_held)
@@ -322,6 +365,6 @@ START_TEST(children_keep_their_page_strictly)
 END_TEST
 
 HT_SUITE("integration/linger", the_page_goes_when_the_program_has_forgotten_it, status_and_words,
-	captures_do_not_add_up, nothing_of_the_caller_is_held, it_ends_with_the_process,
-	it_ends_with_the_time, it_is_killed, it_gives_way, children_keep_their_page,
-	children_keep_their_page_strictly)
+	captures_do_not_add_up, the_process_of_an_earlier_capture_ends_late,
+	nothing_of_the_caller_is_held, it_ends_with_the_process, it_ends_with_the_time,
+	it_is_killed, it_gives_way, children_keep_their_page, children_keep_their_page_strictly)
