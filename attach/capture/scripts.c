@@ -13,18 +13,21 @@
 #define REST_NS (500 * CLOCK_NS_PER_MS)
 
 static struct ht_err *put_name(
-	void *context, bool interpreted, uint64_t place, const struct v8_function *function)
+	void *context, bool interpreted, uint64_t place, const struct v8_functions *functions)
 {
 	const struct session *s = context;
-	const char *name = function->name[0] ? function->name : "(anonymous)";
 	struct rec rec = {.kind = REC_SYMBOL,
 		.symbol = {.module_id = interpreted ? TRACE_MODULE_SCRIPTS : 0,
 			.offset = place,
-			.frame_count = 1}};
+			.frame_count = functions->count}};
 
-	rec.symbol.frame[0] = (struct rec_frame){.function = {name, strlen(name)},
-		.file = {function->file, strlen(function->file)},
-		.line = function->line};
+	for (unsigned i = 0; i < functions->count; i++) {
+		const struct v8_function *function = &functions->function[i];
+		const char *name = function->name[0] ? function->name : "(anonymous)";
+		rec.symbol.frame[i] = (struct rec_frame){.function = {name, strlen(name)},
+			.file = {function->file, strlen(function->file)},
+			.line = function->line};
+	}
 	return sink_put(s->sink, &rec, 0);
 }
 

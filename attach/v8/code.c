@@ -72,29 +72,33 @@ static bool find_stream(struct v8_heap *heap, raddr_t lo, raddr_t pc, raddr_t *r
 }
 
 /* Optimized code names the function that it was compiled from. */
-static bool find_function(struct v8_heap *heap, uint64_t code, uint64_t *ret)
+static bool find_function(struct v8_heap *heap, struct v8_code *code)
 {
 	const struct v8_layout *layout = &heap->layout;
 	const int32_t at = layout->array_elements + 8 * layout->deoptimization_function;
 	uint64_t array, length, wrapper;
-	if (!v8_load_typed(
-		    heap, code, layout->code_deoptimization, layout->type_deoptimization, &array) ||
+	if (!v8_load_typed(heap, code->code, layout->code_deoptimization,
+		    layout->type_deoptimization, &array) ||
 		!v8_load(heap, array, layout->array_length, &length) || !v8_is_smi(length) ||
 		length >> 32 <= (uint64_t)layout->deoptimization_function)
 		return false;
+	code->deoptimization = array;
 	if (!layout->wrapper_function)
-		return v8_load_typed(heap, array, at, layout->type_function, ret);
+		return v8_load_typed(heap, array, at, layout->type_function, &code->function);
 	return v8_load_typed(heap, array, at, layout->type_wrapper, &wrapper) &&
-	       v8_load_typed(heap, wrapper, layout->wrapper_function, layout->type_function, ret);
+	       v8_load_typed(heap, wrapper, layout->wrapper_function, layout->type_function,
+		       &code->function);
 }
 
 /* Other code does not: the function names its code. */
-static bool is_function_of(struct v8_heap *heap, uint64_t closure, uint64_t code, uint64_t *ret)
+static bool is_function_of(struct v8_heap *heap, uint64_t closure, struct v8_code *code)
 {
 	const struct v8_layout *layout = &heap->layout;
 	uint64_t data;
-	return v8_load_typed(heap, closure, layout->closure_function, layout->type_function, ret) &&
-	       v8_load(heap, *ret, layout->function_data, &data) && data == code;
+	code->deoptimization = 0;
+	return v8_load_typed(heap, closure, layout->closure_function, layout->type_function,
+		       &code->function) &&
+	       v8_load(heap, code->function, layout->function_data, &data) && data == code->code;
 }
 
 bool v8_code_find(
@@ -103,6 +107,5 @@ bool v8_code_find(
 	raddr_t stream;
 	return find_stream(heap, lo, pc, &stream) && read_stream(heap, stream, ret) &&
 	       pc >= ret->lo && pc < ret->hi &&
-	       (find_function(heap, ret->code, &ret->function) ||
-		       is_function_of(heap, closure, ret->code, &ret->function));
+	       (find_function(heap, ret) || is_function_of(heap, closure, ret));
 }

@@ -7,9 +7,10 @@
 #include "attach/v8/heap.h"
 
 struct v8_code {
-	raddr_t lo, hi;	   /* its instructions */
-	uint64_t code;	   /* tagged Code object */
-	uint64_t function; /* tagged SharedFunctionInfo */
+	raddr_t lo, hi;		 /* its instructions */
+	uint64_t code;		 /* tagged Code object */
+	uint64_t function;	 /* tagged SharedFunctionInfo */
+	uint64_t deoptimization; /* tagged array; 0: the code is not optimized */
 };
 
 /* Finds the code that contains `pc`, in the mapping that begins at `lo`. `closure`: the word of a

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attach/elf/modules.h"
+#include "attach/v8/translation.h"
 
 /* Offsets are in bytes from an object's first byte. */
 struct v8_layout {
@@ -19,6 +20,9 @@ struct v8_layout {
 					  of the instructions (32 bits) */
 	int32_t code_deoptimization;
 	int32_t deoptimization_function; /* index of the function in that array */
+	int32_t deoptimization_literals; /* index of its array of literals */
+	int32_t deoptimization_entries;	 /* index of its first entry of a call */
+	int32_t translation;		 /* enum v8_translation_form */
 	int32_t wrapper_function; /* field of the wrapper for it; 0: the function itself is there */
 	int32_t array_elements, array_length;
 	int32_t closure_function; /* of a JSFunction: its SharedFunctionInfo */
@@ -42,7 +46,8 @@ struct v8_layout {
 
 	/* Instance types. */
 	int32_t type_map, type_code, type_instructions, type_array, type_deoptimization,
-		type_wrapper, type_function, type_bytecode, type_script, type_scope;
+		type_wrapper, type_bytes, type_literals, type_function, type_bytecode, type_script,
+		type_scope;
 	int32_t type_external, type_uncached; /* of one-byte strings; 0: unknown */
 	int32_t first_nonstring;
 	/* Bits of the type of a string. */

@@ -8,6 +8,7 @@
 #include "attach/proc/clock.h"
 #include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
+#include "attach/v8/inlined.h"
 
 #define PLACES_BITS 16u
 #define PLACES	    (1u << PLACES_BITS)
@@ -45,7 +46,7 @@ struct v8_names {
 	struct interpreted *interpreted[V8_NAMES_THREADS]; /* NULL: not followed */
 	unsigned turn;
 	const struct interpreted *last; /* whose heap was used last */
-	struct v8_function function;	/* the result of the last lookup */
+	struct v8_functions found;	/* by the last lookup */
 	struct v8_page page[V8_PAGES_KEPT];
 };
 
@@ -217,28 +218,43 @@ static bool find_interpreted(
 	const uint64_t array = place->pc + 1;
 	uint64_t function;
 	uint32_t count;
+	names->found.count = 1;
 	return v8_collections_own(&names->heap, &interpreted->collections, array) &&
 	       v8_bytecode_find(&names->heap, array, place->closure, &function) &&
-	       v8_function_read(&names->heap, function, &names->function) &&
+	       v8_function_read(&names->heap, function, &names->found.function[0]) &&
 	       v8_collections_own(&names->heap, &interpreted->collections, array) &&
 	       v8_collections_count(&names->heap, &interpreted->collections, &count) &&
 	       count == interpreted->collected;
+}
+
+static bool read_functions(
+	struct v8_names *names, const struct v8_code *code, const struct v8_inlined *inlined)
+{
+	struct v8_functions *found = &names->found;
+	found->count = 0;
+	for (unsigned i = 0; i < inlined->count; i++)
+		if (!v8_function_read(
+			    &names->heap, inlined->function[i], &found->function[found->count++]))
+			return false;
+	return v8_function_read(&names->heap, code->function, &found->function[found->count++]);
 }
 
 static bool find_compiled(struct v8_names *names, const struct place *place)
 {
 	const struct proc_map *map = find_map(names, place->pc);
 	struct v8_code code, again;
-	struct v8_function function;
-	if (!map || !v8_code_find(&names->heap, map->lo, place->pc, place->closure, &code) ||
-		!v8_function_read(&names->heap, code.function, &function))
+	struct v8_inlined inlined, inlined_again;
+	if (!map || !v8_code_find(&names->heap, map->lo, place->pc, place->closure, &code))
+		return false;
+	v8_inlined_find(&names->heap, &code, place->pc, &inlined);
+	if (!read_functions(names, &code, &inlined))
 		return false;
 	v8_renew(&names->heap);
 	if (!v8_code_find(&names->heap, map->lo, place->pc, place->closure, &again) ||
 		again.lo != code.lo || again.code != code.code || again.function != code.function)
 		return false;
-	names->function = function;
-	return true;
+	v8_inlined_find(&names->heap, &again, place->pc, &inlined_again);
+	return memcmp(&inlined, &inlined_again, sizeof(inlined)) == 0;
 }
 
 /* `interpreted` NULL: compiled code. */
@@ -256,7 +272,7 @@ static struct ht_err *look_up(
 	place->is_named = true;
 	names->counts.named++;
 	return names->options.sink(names->options.context, interpreted != NULL,
-		interpreted ? number_of(interpreted, place) : place->pc, &names->function);
+		interpreted ? number_of(interpreted, place) : place->pc, &names->found);
 }
 
 static struct place *next_waiting(struct table *table)

@@ -8,6 +8,7 @@
 #include "attach/memory/proc_map.h"
 #include "attach/v8/collections.h"
 #include "attach/v8/function.h"
+#include "attach/v8/translation.h"
 
 struct v8_names;
 
@@ -15,10 +16,17 @@ struct v8_names;
  * bits. */
 #define V8_NUMBER_BITS 32u
 
-/* Receives the name of the code at an address, or of the interpreted function with that number.
- * Valid during the call. */
+/* What runs at a place: the functions that V8 inlined there, innermost first, and last the one
+ * whose code it is. */
+struct v8_functions {
+	unsigned count;
+	struct v8_function function[V8_INLINED_MAX];
+};
+
+/* Receives the names of the code at an address, or that of the interpreted function with that
+ * number. Valid during the call. */
 typedef struct ht_err *v8_names_sink(
-	void *context, bool interpreted, uint64_t place, const struct v8_function *function);
+	void *context, bool interpreted, uint64_t place, const struct v8_functions *functions);
 
 struct v8_names_options {
 	const struct proc *proc;      /* borrowed */

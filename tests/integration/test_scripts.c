@@ -19,6 +19,7 @@
 #define LOAD_MS	    90000
 #define SCRIPT	    "tests/targets/named.js"
 #define INTERPRETED "tests/targets/interpreted.js"
+#define INLINED	    "tests/targets/inlined.js"
 #define RECYCLED    "tests/targets/recycled.js"
 
 /* A frame of a report. */
@@ -26,6 +27,7 @@ struct frame {
 	const char *function, *file;
 	uint64_t line, address;
 	bool is_made, is_interpreted; /* lies in no module; nor at an address */
+	bool is_inlined;
 };
 
 typedef void frame_visitor(void *context, const struct frame *frame);
@@ -41,13 +43,15 @@ static void visit_frames(const char *trace, frame_visitor *visit, void *context)
 		const char *function = json_string_value(json_object_get(frame, "function"));
 		const char *file = json_string_value(json_object_get(frame, "file"));
 		const json_t *offset = json_object_get(frame, "offset");
-		visit(context, &(struct frame){.function = function ? function : "",
-				       .file = file ? file : "",
-				       .line = (uint64_t)json_integer_value(
-					       json_object_get(frame, "line")),
-				       .address = (uint64_t)json_integer_value(offset),
-				       .is_made = json_is_null(json_object_get(frame, "module")),
-				       .is_interpreted = json_is_null(offset)});
+		visit(context,
+			&(struct frame){.function = function ? function : "",
+				.file = file ? file : "",
+				.line = (uint64_t)json_integer_value(
+					json_object_get(frame, "line")),
+				.address = (uint64_t)json_integer_value(offset),
+				.is_made = json_is_null(json_object_get(frame, "module")),
+				.is_interpreted = json_is_null(offset),
+				.is_inlined = json_is_true(json_object_get(frame, "inlined"))});
 	}
 	json_decref(report);
 }
@@ -137,6 +141,55 @@ static void check_names(const char *node, bool turn_runs_compiled)
 START_TEST(functions_have_names_without_a_flag)
 {
 	check_names("/usr/bin/node", true);
+}
+END_TEST
+
+/* --- functions that are inlined --- */
+
+/* Is each of `name` a frame, right below the one before it? */
+static bool is_chain(const json_t *frames, const char *const name[])
+{
+	size_t at, next = 0;
+	json_t *frame;
+	json_array_foreach(frames, at, frame)
+	{
+		const char *function = json_string_value(json_object_get(frame, "function"));
+		if (function && !strcmp(function, name[next]) && !name[++next])
+			return true;
+		else if (next && (!function || strcmp(function, name[next - 1]) != 0))
+			next = 0;
+	}
+	return false;
+}
+
+/* What V8 has compiled into one function has all of its names. */
+static void check_inlined(const char *node)
+{
+	static const char *const chain[] = {"hold", "take", "serve", NULL};
+	struct victim victim;
+	struct tap tap;
+	json_t *stack;
+	size_t index;
+	int64_t all = 0, right = 0;
+	victim_start(&victim, (const char *[]){node, INLINED, NULL});
+	scripts_work(&victim, 400);
+	capture(&victim, &tap, PROCSNAP_NODE, 200);
+	victim_stop(&victim);
+	json_t *report = report_load(tap.trace);
+	json_array_foreach(report_at(report, "stacks"), index, stack)
+	{
+		const int64_t count = json_integer_value(json_object_get(stack, "allocations"));
+		all += count;
+		right += is_chain(json_object_get(stack, "frames"), chain) ? count : 0;
+	}
+	json_decref(report);
+	/* Node.js itself allocates, too, and code lives on a moment after V8 replaced it. */
+	ck_assert_msg(right > all / 2, "%ld of %ld allocations", (long)right, (long)all);
+}
+
+START_TEST(inlined_functions_have_names)
+{
+	check_inlined("/usr/bin/node");
 }
 END_TEST
 
@@ -332,7 +385,7 @@ static void compare(void *context, const struct frame *frame)
 {
 	struct oracle *oracle = context;
 	char expected[2048], ours[2048];
-	if (!frame->is_made || frame->is_interpreted)
+	if (!frame->is_made || frame->is_interpreted || frame->is_inlined)
 		return;
 	look_up(oracle->map, frame->address, expected, sizeof(expected));
 	if (!expected[0]) {
@@ -392,6 +445,7 @@ static void try_version(const char *variable, uint64_t least)
 	compare_names(node, least);
 	check_interpreted((const char *[]){node, INTERPRETED, NULL}, NULL, 20);
 	check_recycled(node);
+	check_inlined(node);
 }
 
 START_TEST(node_22)
@@ -439,7 +493,7 @@ START_TEST(reports_an_unknown_v8_and_leaves_it_alone)
 END_TEST
 
 HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
-	interpreted_functions_have_names, interpreted_functions_by_the_plain_walk,
-	bytecode_that_is_flushed_and_moved, functions_that_become_baseline_code,
-	code_in_a_functions_place_has_another_name, node_22, node_24,
-	reports_an_unknown_v8_and_leaves_it_alone)
+	inlined_functions_have_names, interpreted_functions_have_names,
+	interpreted_functions_by_the_plain_walk, bytecode_that_is_flushed_and_moved,
+	functions_that_become_baseline_code, code_in_a_functions_place_has_another_name, node_22,
+	node_24, reports_an_unknown_v8_and_leaves_it_alone)

@@ -8,12 +8,13 @@
 #include "tests/unit/attach/v8heap.h"
 
 static struct ht_err *count_name(
-	void *context, bool interpreted, uint64_t pc, const struct v8_function *function)
+	void *context, bool interpreted, uint64_t pc, const struct v8_functions *functions)
 {
 	unsigned *count = context;
 	ck_assert(!interpreted);
 	ck_assert_uint_ne(pc, 0);
-	ck_assert_str_eq(function->name, "named");
+	ck_assert_uint_eq(functions->count, 1);
+	ck_assert_str_eq(functions->function[0].name, "named");
 	++*count;
 	return NULL;
 }
@@ -53,11 +54,11 @@ struct noted {
 };
 
 static struct ht_err *note_name(
-	void *context, bool interpreted, uint64_t number, const struct v8_function *function)
+	void *context, bool interpreted, uint64_t number, const struct v8_functions *functions)
 {
 	struct noted *noted = context;
 	ck_assert(interpreted);
-	*noted = (struct noted){noted->count + 1, number, *function};
+	*noted = (struct noted){noted->count + 1, number, functions->function[0]};
 	return NULL;
 }
 
