@@ -33,6 +33,7 @@
 #include "attach/run/parent.h"
 #include "attach/run/programs.h"
 #include "attach/run/record.h"
+#include "attach/run/seek.h"
 #include "attach/run/steer.h"
 #include "attach/run/webpage.h"
 #include "attach/undo/leftover.h"
@@ -440,6 +441,11 @@ int main(int argc, char **argv)
 		err = options_parse(argc, argv, &options);
 	if (err)
 		return complain(err);
+	err = seek_process(&options);
+	if (err) {
+		options_deinit(&options);
+		return complain(err);
+	}
 	given_use(&options.given);
 	switch (options.command) {
 	case COMMAND_ATTACH:

@@ -64,6 +64,15 @@ const size_t option_table_command_count = HT_ARRAY_SIZE(option_table_commands);
 
 const struct option_row option_table[] = {
 	{OPTION_PID, 'p', "pid", "PID", NULL, "the process", IN_PROCESS | IN_STEER},
+	{OPTION_NAME, 'n', "name", "NAME", NULL,
+		"instead of -p: the process of this name, if only\none has it",
+		IN_PROCESS | IN_STEER},
+	{OPTION_UNIT, 'u', "unit", "UNIT", NULL,
+		"the main process of a systemd unit; with -n: in it", IN_PROCESS | IN_STEER},
+	{OPTION_CONTAINER, 0, "container", "ID", NULL,
+		"the first process of a container; with -n: in it", IN_PROCESS | IN_STEER},
+	{OPTION_WAIT_FOR, 0, "wait-for", "NAME", NULL, "as -n; waits until there is such a process",
+		IN(COMMAND_ATTACH)},
 	{OPTION_DURATION, 'd', "duration", "TIME", NULL,
 		"time to record: 0.5s 30s 5m 1.5h\n(default: until Ctrl-C, or the end)",
 		IN_CAPTURE},

@@ -108,6 +108,32 @@ static struct ht_err *apply_page(struct options *options, const char *value)
 	return keep_name(value, &options->page);
 }
 
+static struct ht_err *check_container(const char *value)
+{
+	size_t length = strlen(value);
+	if (length < FIND_CONTAINER_MIN || length > FIND_CONTAINER_MAX ||
+		strspn(value, "0123456789abcdef") != length)
+		return usage("--container takes the ID of a container: 4 to 64 of the digits 0-9 "
+			     "a-f",
+			value);
+	return NULL;
+}
+
+/* Of -n, -u, --container and --wait-for. */
+static struct ht_err *apply_find(struct options *options, enum option_id id, const char *value)
+{
+	if (!*value)
+		return usage("the name is empty", id == OPTION_UNIT ? "-u" : "-n");
+	if (id == OPTION_UNIT)
+		options->find.unit = value;
+	else if (id == OPTION_CONTAINER)
+		options->find.container = value;
+	else
+		options->find.name = value;
+	options->wait_for |= id == OPTION_WAIT_FOR;
+	return id == OPTION_CONTAINER ? check_container(value) : NULL;
+}
+
 static const char *command_name(enum command command)
 {
 	for (size_t i = 0; i < option_table_command_count; i++)
@@ -124,6 +150,11 @@ static struct ht_err *apply(
 		if (!parse_pid(value, &options->pid))
 			return usage("not a process number", value);
 		break;
+	case OPTION_NAME:
+	case OPTION_UNIT:
+	case OPTION_CONTAINER:
+	case OPTION_WAIT_FOR:
+		return apply_find(options, row->id, value);
 	case OPTION_DURATION:
 		return apply_duration(value, &options->duration_ns);
 	case OPTION_OUTPUT:
@@ -229,6 +260,21 @@ static struct ht_err *check_mark(const char *text)
 	return NULL;
 }
 
+/* Is the process named, in one way? */
+static struct ht_err *check_process(const struct options *options)
+{
+	const struct find_query *find = &options->find;
+	bool is_found = find->name || find->unit || find->container;
+	bool may_be_all = options->command == COMMAND_LIST || options->command == COMMAND_STATUS;
+	if (options->pid && is_found)
+		return usage("-p names the process already", find->name	  ? find->name
+							     : find->unit ? find->unit
+									  : find->container);
+	return options->pid || is_found || may_be_all
+		       ? NULL
+		       : ht_err_new(HT_ERR_USAGE, "the process is missing: -p PID, or -n NAME");
+}
+
 /* Refuses missing options and options that exclude each other. */
 static struct ht_err *check(const struct options *options)
 {
@@ -244,11 +290,8 @@ static struct ht_err *check(const struct options *options)
 	}
 	if (options->html && to_stdout)
 		return usage("the page needs a trace in a file; name one with -o", "--html");
-	if (options->command == COMMAND_LIST || options->command == COMMAND_STATUS)
-		return NULL;
-	if (options->pid && options->command == COMMAND_MARK)
-		return check_mark(options->text);
-	return options->pid ? NULL : ht_err_new(HT_ERR_USAGE, "the process is missing: -p PID");
+	struct ht_err *err = check_process(options);
+	return err || options->command != COMMAND_MARK ? err : check_mark(options->text);
 }
 
 /* `--html page.html` for --html=page.html: run would take the page for its command. */
@@ -273,11 +316,13 @@ static bool is_text(const struct options *options, const char *word, bool behind
 
 static const char *who_has(const struct option_row *row, enum command command)
 {
-	if (row->id == OPTION_PID)
+	if (row->commands == (OPTION_IN_PROCESS | OPTION_IN_STEER))
 		return command == COMMAND_RUN ? "run starts the process itself"
 					      : "list prints all; status has this option";
 	if (row->id == OPTION_FOLLOW_FORKS)
 		return "only run has this option";
+	if (row->commands == OPTION_IN(COMMAND_ATTACH))
+		return "only attach has this option";
 	if (row->id == OPTION_WAIT)
 		return "only stop has this option";
 	if (row->id == OPTION_HTML)

@@ -8,6 +8,7 @@
 
 #include "attach/allocators/given.h"
 #include "attach/cli/option_table.h"
+#include "attach/process/find.h"
 #include "format/base.h"
 #include "format/err.h"
 
@@ -16,9 +17,10 @@ enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 
 struct options {
 	enum command command;
-	const char *help_of; /* of COMMAND_HELP: the name of one command; NULL: all */
-	pid_t pid;
-	char *output;	       /* owned; a pattern (naming.h); NULL: the default name */
+	const char *help_of;	/* of COMMAND_HELP: the name of one command; NULL: all */
+	pid_t pid;		/* 0: named by `find`, or not at all */
+	struct find_query find; /* points into main's argv */
+	char *output;		/* owned; a pattern (naming.h); NULL: the default name */
 	char *page;	       /* owned; of --html=PAGE, as `output`; NULL: named after the trace */
 	const char *text;      /* of mark */
 	char **words;	       /* of run: the command and its arguments, the end of main's argv */
@@ -29,7 +31,7 @@ struct options {
 	struct given_list given; /* functions of an allocator of the program's own */
 	/* replace: also record a process that profiles its own heap */
 	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
-		no_cache, follow_forks, strict, wait, html;
+		no_cache, follow_forks, strict, wait, html, wait_for;
 };
 
 /* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */

@@ -311,6 +311,29 @@ START_TEST(commands)
 END_TEST
 
 /* One that begins with a dash needs another word before it, as in any program. */
+START_TEST(a_process_by_other_names)
+{
+	struct options options;
+	ck_no_err(parse("attach -n x -u y --container 01ab -d 5s", &options));
+	ck_assert_str_eq(options.find.name, "x");
+	ck_assert_str_eq(options.find.unit, "y");
+	ck_assert_str_eq(options.find.container, "01ab");
+	ck_assert(!options.wait_for && options.pid == 0);
+	ck_no_err(parse("-n x", &options));
+	ck_assert_int_eq(options.command, COMMAND_ATTACH);
+	ck_no_err(parse("--wait-for x", &options));
+	ck_assert_str_eq(options.find.name, "x");
+	ck_assert(options.wait_for);
+	ck_err_says(parse("-p 7 -u x", &options), HT_ERR_USAGE, "x: -p names the process already");
+	ck_err_says(parse("attach --name=", &options), HT_ERR_USAGE, "the name is empty");
+	ck_err_says(parse("doctor --container 01a", &options), HT_ERR_USAGE, "4 to 64");
+	ck_err_says(parse("doctor --container 01ag", &options), HT_ERR_USAGE, "4 to 64");
+	ck_err_says(parse("doctor --wait-for x", &options), HT_ERR_USAGE, "only attach has");
+	ck_err_says(
+		parse("run -n x true", &options), HT_ERR_USAGE, "run starts the process itself");
+}
+END_TEST
+
 START_TEST(the_text_of_a_mark)
 {
 	struct options options;
@@ -482,6 +505,13 @@ static char *help_text(const struct command_row *row)
 	return text;
 }
 
+/* These stand instead of -p. */
+static bool names_process(const struct option_row *row)
+{
+	return row->id == OPTION_NAME || row->id == OPTION_UNIT || row->id == OPTION_CONTAINER ||
+	       row->id == OPTION_WAIT_FOR;
+}
+
 /* The help of a command lists those options that the command takes. */
 START_TEST(help_lists_what_parses)
 {
@@ -501,7 +531,8 @@ START_TEST(help_lists_what_parses)
 			char words[128], listed[64];
 			struct options options = {0};
 			snprintf(words, sizeof(words), "%s%s --%s %s%s", command->name,
-				has_pid ? " -p 7" : "", row->name, value_of(row), word);
+				has_pid && !names_process(row) ? " -p 7" : "", row->name,
+				value_of(row), word);
 			snprintf(listed, sizeof(listed), " --%s%s%s\n", row->name,
 				option_needs_value(row) ? " " : "",
 				row->argument ? row->argument : "");
@@ -552,5 +583,6 @@ END_TEST
 
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
 	children_on_request, a_page_and_its_name, a_page_is_waited_for, standard_output_is_a_name,
-	commands, the_text_of_a_mark, wrong_words_are_named, the_command_of_run,
-	an_error_keeps_nothing, help_lists_what_parses, help_of_one_command_or_all)
+	commands, a_process_by_other_names, the_text_of_a_mark, wrong_words_are_named,
+	the_command_of_run, an_error_keeps_nothing, help_lists_what_parses,
+	help_of_one_command_or_all)

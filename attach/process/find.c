@@ -1,0 +1,310 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/process/find.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
+#include "attach/proc/proc_file.h"
+
+#define GROUPS_BYTES	8192u
+#define STATUS_BYTES	8192u
+#define STAT_BYTES	1024u
+#define FLAGS_FIELD	9u /* of stat: proc(5) */
+#define START_FIELD	22u
+#define PF_KTHREAD	0x00200000u
+#define PAUSE_MIN_NS	(10 * CLOCK_NS_PER_MS)
+#define PAUSE_MAX_NS	CLOCK_NS_PER_S
+#define PAUSES_PER_LOOK 30u
+#define DELETED		" (deleted)"
+
+/* --- groups ---------------------------------------------------------------------------------- */
+
+/* Calls `visit` with each part of each path, until it returns true. */
+static bool any_part(const char *groups,
+	bool (*visit)(const char *part, size_t length, const void *wanted, char *ret),
+	const void *wanted, char *ret)
+{
+	for (const char *line = groups; *line;) {
+		const char *end = strchrnul(line, '\n');
+		const char *at = memchr(line, ':', (size_t)(end - line));
+		at = at ? memchr(at + 1, ':', (size_t)(end - at - 1)) : NULL;
+		while (at && at < end) {
+			at += strspn(at, ":/");
+			size_t length = strcspn(at, "/\n");
+			if (at < end && visit(at, length, wanted, ret))
+				return true;
+			at += length;
+		}
+		line = *end ? end + 1 : end;
+	}
+	return false;
+}
+
+static bool is_unit(const char *part, size_t length, const void *wanted, char *ret)
+{
+	(void)ret;
+	return strlen(wanted) == length && memcmp(part, wanted, length) == 0;
+}
+
+bool find_unit_matches(const char *groups, const char *unit)
+{
+	char service[NAME_MAX + 1];
+	if (strchr(unit, '.'))
+		return any_part(groups, is_unit, unit, NULL);
+	int length = snprintf(service, sizeof(service), "%s.service", unit);
+	return length < (int)sizeof(service) && any_part(groups, is_unit, service, NULL);
+}
+
+/* "ID", "docker-ID.scope", "libpod-ID.scope", "cri-containerd-ID.scope", "crio-ID.scope", and with
+ * a colon before the ID. */
+static bool is_container(const char *part, size_t length, const void *wanted, char *ret)
+{
+	static const char scope[] = ".scope", helper[] = "conmon";
+	const size_t end = sizeof(scope) - 1;
+	if (length > end && memcmp(part + length - end, scope, end) == 0)
+		length -= end;
+	if (length < FIND_CONTAINER_MAX || memmem(part, length, helper, sizeof(helper) - 1))
+		return false;
+	const char *id = part + length - FIND_CONTAINER_MAX;
+	if (id > part && id[-1] != '-' && id[-1] != ':')
+		return false;
+	for (size_t i = 0; i < FIND_CONTAINER_MAX; i++)
+		if (!isxdigit((unsigned char)id[i]))
+			return false;
+	if (strncmp(id, wanted, strlen(wanted)) != 0)
+		return false;
+	memcpy(ret, id, FIND_CONTAINER_MAX);
+	ret[FIND_CONTAINER_MAX] = '\0';
+	return true;
+}
+
+bool find_container_matches(const char *groups, const char *start, char ret[FIND_CONTAINER_MAX + 1])
+{
+	return strlen(start) <= FIND_CONTAINER_MAX && any_part(groups, is_container, start, ret);
+}
+
+/* --- one process ----------------------------------------------------------------------------- */
+
+/* A path that cannot be read, as another user's, names no program. */
+static bool has_program(int fd, const char *name)
+{
+	char path[PATH_MAX];
+	ssize_t length = readlinkat(fd, "exe", path, sizeof(path) - 1);
+	if (length <= 0)
+		return false;
+	path[length] = '\0';
+	const size_t cut = sizeof(DELETED) - 1;
+	if ((size_t)length > cut && strcmp(path + length - cut, DELETED) == 0)
+		path[(size_t)length - cut] = '\0';
+	const char *base = strrchr(path, '/');
+	return strcmp(base ? base + 1 : path, name) == 0;
+}
+
+static bool has_name(int fd, const char *name, const char *comm)
+{
+	return strcmp(comm, name) == 0 || has_program(fd, name);
+}
+
+static void read_comm(int fd, char ret[64])
+{
+	ssize_t length = proc_file_short(fd, "comm", ret, 64);
+	if (length > 0 && ret[length - 1] == '\n')
+		ret[length - 1] = '\0';
+}
+
+/* Arguments may hold anything; the end of one is a zero byte. */
+static void read_command(int fd, char *ret, size_t bytes)
+{
+	ssize_t length = proc_file_short(fd, "cmdline", ret, bytes);
+	while (length > 0 && ret[length - 1] == '\0')
+		length--;
+	for (ssize_t i = 0; i < length; i++)
+		if (ret[i] == '\0' || ret[i] == '\n')
+			ret[i] = ' ';
+}
+
+/* False for a zombie, a kernel thread, and what has ended. */
+static bool read_stat(int fd, struct found *ret)
+{
+	char text[STAT_BYTES];
+	unsigned long long value[START_FIELD + 1] = {0};
+	if (proc_file_short(fd, "stat", text, sizeof(text)) <= 0)
+		return false;
+	/* A name may contain spaces and parentheses. */
+	char *at = strrchr(text, ')');
+	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X' || at[2] == '\0')
+		return false;
+	at += 3;
+	for (unsigned field = 4; field <= START_FIELD; field++)
+		value[field] = strtoull(at, &at, 10);
+	ret->parent = (pid_t)value[4];
+	ret->start_ticks = value[START_FIELD];
+	return !(value[FLAGS_FIELD] & PF_KTHREAD);
+}
+
+/* The kernel escapes newlines in Name, so a key follows each newline. */
+static const char *line_of(const char *status, const char *key)
+{
+	const char *at = strstr(status, key);
+	return at ? at + strlen(key) : "";
+}
+
+static void read_status(int fd, struct found *ret)
+{
+	char text[STATUS_BYTES];
+	(void)proc_file_short(fd, "status", text, sizeof(text));
+	/* The second number is that of the rights. */
+	char *at;
+	(void)strtoul(line_of(text, "\nUid:"), &at, 10);
+	ret->user = (uid_t)strtoul(at, NULL, 10);
+	ret->rss_bytes = strtoull(line_of(text, "\nVmRSS:"), NULL, 10) * 1024;
+	unsigned long number = 0, levels = 0;
+	const char *from = line_of(text, "\nNSpid:");
+	for (char *end; (number = strtoul(from, &end, 10), end != from) && *end; from = end) {
+		levels++;
+		ret->is_ns_first = levels > 1 && number == 1;
+		if (*end == '\n')
+			break;
+	}
+}
+
+static bool is_in(int fd, const struct find_query *query, struct found *ret)
+{
+	char groups[GROUPS_BYTES];
+	if (!query->unit && !query->container)
+		return true;
+	(void)proc_file_short(fd, "cgroup", groups, sizeof(groups));
+	return (!query->unit || find_unit_matches(groups, query->unit)) &&
+	       (!query->container ||
+		       find_container_matches(groups, query->container, ret->container));
+}
+
+/* The cheap looks first: most processes do not match. */
+static bool look(int fd, const struct find_query *query, struct found *ret)
+{
+	read_comm(fd, ret->comm);
+	if (query->name && !has_name(fd, query->name, ret->comm))
+		return false;
+	if (!is_in(fd, query, ret) || !read_stat(fd, ret))
+		return false;
+	read_status(fd, ret);
+	read_command(fd, ret->command, sizeof(ret->command));
+	return true;
+}
+
+/* --- all ------------------------------------------------------------------------------------- */
+
+static struct ht_err *add(struct found_list *list, const struct found *found)
+{
+	if (list->count % 64 == 0) {
+		struct found *more = reallocarray(list->process, list->count + 64, sizeof(*more));
+		if (!more)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for a list of processes");
+		list->process = more;
+	}
+	list->process[list->count++] = *found;
+	return NULL;
+}
+
+static struct ht_err *look_at(
+	int root, const char *name, const struct find_query *query, struct found_list *ret)
+{
+	struct found found = {0};
+	char *end;
+	long pid = strtol(name, &end, 10);
+	if (*end || pid <= 0 || pid > INT32_MAX || pid == getpid())
+		return NULL;
+	found.pid = (pid_t)pid;
+	FD_GUARD int fd = openat(root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd >= 0 && look(fd, query, &found) ? add(ret, &found) : NULL;
+}
+
+static bool has_pid(const struct found_list *list, pid_t pid, const char *container)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->process[i].pid == pid &&
+			strcmp(list->process[i].container, container) == 0)
+			return true;
+	return false;
+}
+
+static bool has_first(const struct found_list *list, const char *container)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (list->process[i].is_ns_first &&
+			strcmp(list->process[i].container, container) == 0)
+			return true;
+	return false;
+}
+
+/* In a container, process 1 within it; elsewhere, and if there is no such, those that came from
+ * outside. A container within a container has its own process 1, whose parent is in the outer. */
+static bool is_main(const struct found_list *list, const struct found *found, bool in_container)
+{
+	if (has_pid(list, found->parent, found->container))
+		return false;
+	return !in_container || found->is_ns_first || !has_first(list, found->container);
+}
+
+static void keep_main(struct found_list *list, bool in_container)
+{
+	struct found_list all = *list;
+	bool *keep = calloc(all.count + 1, sizeof(*keep));
+	for (size_t i = 0; keep && i < all.count; i++)
+		keep[i] = is_main(&all, &all.process[i], in_container);
+	list->count = 0;
+	for (size_t i = 0; i < all.count; i++)
+		if (!keep || keep[i])
+			list->process[list->count++] = all.process[i];
+	free(keep);
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct found *first = a, *second = b;
+	return (first->pid > second->pid) - (first->pid < second->pid);
+}
+
+struct ht_err *find_processes(
+	const char *root, const struct find_query *query, struct found_list *ret)
+{
+	struct ht_err *err = NULL;
+	*ret = (struct found_list){0};
+	DIR *directory = opendir(root);
+	if (!directory)
+		return ht_err_sys(errno, "cannot read %s", root);
+	const struct dirent *entry;
+	while (!err && (entry = readdir(directory)) != NULL)
+		err = look_at(dirfd(directory), entry->d_name, query, ret);
+	closedir(directory);
+	if (err)
+		found_list_deinit(ret);
+	else if (ret->count)
+		qsort(ret->process, ret->count, sizeof(*ret->process), by_pid);
+	if (!err && !query->name)
+		keep_main(ret, query->container != NULL);
+	return err;
+}
+
+void found_list_deinit(struct found_list *list)
+{
+	free(list->process);
+	*list = (struct found_list){0};
+}
+
+uint64_t find_pause_ns(uint64_t look_ns)
+{
+	uint64_t pause_ns = look_ns < PAUSE_MAX_NS ? look_ns * PAUSES_PER_LOOK : PAUSE_MAX_NS;
+	return pause_ns < PAUSE_MIN_NS	 ? PAUSE_MIN_NS
+	       : pause_ns > PAUSE_MAX_NS ? PAUSE_MAX_NS
+					 : pause_ns;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/seek.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/cli/print.h"
+#include "attach/cli/print_found.h"
+#include "attach/plan/survey.h"
+#include "attach/proc/clock.h"
+#include "format/control_client.h"
+
+#define PROC	       "/proc"
+#define BEGIN_NS       (3 * CLOCK_NS_PER_S) /* for a program to be loaded */
+#define BEGIN_PAUSE_NS (5 * CLOCK_NS_PER_MS)
+#define WHAT_BYTES     512u
+
+/* "by the name x in container 12ab" */
+static const char *describe(const struct find_query *query, char ret[WHAT_BYTES])
+{
+	int at = 0;
+	*ret = '\0';
+	if (query->name)
+		at = snprintf(ret, WHAT_BYTES, " named %.100s", query->name);
+	if (query->unit)
+		at += snprintf(ret + at, WHAT_BYTES - (size_t)at, " of unit %.150s", query->unit);
+	if (query->container)
+		snprintf(ret + at, WHAT_BYTES - (size_t)at, " in container %.100s",
+			query->container);
+	return ret;
+}
+
+static struct ht_err *refuse_none(const struct find_query *query)
+{
+	char what[WHAT_BYTES];
+	return ht_err_new(HT_ERR_REFUSED, "no process%s is running%s", describe(query, what),
+		query->name ? "; --wait-for waits for one" : "");
+}
+
+static struct ht_err *refuse_several(const struct find_query *query, const struct found_list *list)
+{
+	char what[WHAT_BYTES];
+	print_found(list);
+	return ht_err_new(HT_ERR_REFUSED, "%zu processes%s; choose one with -p PID", list->count,
+		describe(query, what));
+}
+
+static bool has_capture(const struct control_clients *clients, const struct found *found)
+{
+	for (size_t i = 0; i < clients->count; i++)
+		if (clients->client[i].pid == found->pid &&
+			clients->client[i].start_ticks == found->start_ticks)
+			return true;
+	return false;
+}
+
+/* Leaves those alone that are recorded, if there are any. */
+static struct ht_err *keep_recorded(struct found_list *list)
+{
+	struct control_clients clients;
+	size_t count = 0;
+	struct ht_err *err = control_client_list(&clients);
+	if (err)
+		return err;
+	for (size_t i = 0; i < list->count; i++)
+		if (has_capture(&clients, &list->process[i]))
+			list->process[count++] = list->process[i];
+	if (count)
+		list->count = count;
+	control_clients_deinit(&clients);
+	return NULL;
+}
+
+/* `*ret_pid`: 0 if there is none. */
+static struct ht_err *seek_once(const struct options *options, pid_t *ret_pid)
+{
+	struct found_list list;
+	struct ht_err *err = find_processes(PROC, &options->find, &list);
+	*ret_pid = 0;
+	if (!err && list.count > 1 && OPTION_IN(options->command) & OPTION_IN_STEER)
+		err = keep_recorded(&list);
+	if (!err && list.count > 1)
+		err = refuse_several(&options->find, &list);
+	else if (!err && list.count == 1)
+		*ret_pid = list.process[0].pid;
+	found_list_deinit(&list);
+	return err;
+}
+
+/* Just after an exec a process has its name, but no library yet. What is refused then is refused by
+ * the command itself if it lasts. */
+static void await_begin(pid_t pid)
+{
+	const uint64_t end_ns = clock_mono_ns() + BEGIN_NS;
+	bool is_refused = true;
+	while (is_refused && clock_mono_ns() < end_ns) {
+		struct survey survey;
+		struct ht_err *err = survey_take(pid, &survey);
+		is_refused = err && err->code == HT_ERR_REFUSED;
+		if (!err)
+			survey_deinit(&survey);
+		ht_err_free(err);
+		if (is_refused)
+			clock_sleep_ns(BEGIN_PAUSE_NS);
+	}
+}
+
+static struct ht_err *await_process(struct options *options)
+{
+	char what[WHAT_BYTES];
+	struct ht_err *err = seek_once(options, &options->pid);
+	if (err || options->pid)
+		return err;
+	if (!options->quiet && isatty(STDERR_FILENO))
+		print_text(stderr, "heaptap: waiting for a process%s\n",
+			describe(&options->find, what));
+	while (!err && !options->pid) {
+		const uint64_t before_ns = clock_mono_ns();
+		err = seek_once(options, &options->pid);
+		if (!err && !options->pid)
+			clock_sleep_ns(find_pause_ns(clock_mono_ns() - before_ns));
+	}
+	if (!err)
+		await_begin(options->pid);
+	return err;
+}
+
+struct ht_err *seek_process(struct options *options)
+{
+	const struct find_query *query = &options->find;
+	if (!query->name && !query->unit && !query->container)
+		return NULL;
+	if (options->wait_for)
+		return await_process(options);
+	struct ht_err *err = seek_once(options, &options->pid);
+	return err || options->pid ? err : refuse_none(query);
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Processes that are named in another way than by their PID: by name, by unit, and before they run.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/ctlgroup.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/steer.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define LIMIT_MS 20000
+#define USAGE	 2
+#define REFUSED	 3
+
+static struct victim victim, other;
+static struct tap tap;
+static char *program, name[32];
+
+/* A program whose name no other process on this machine has. */
+static void make_program(void)
+{
+	snprintf(name, sizeof(name), "sought-%d", getpid());
+	program = tmpdir_path(name);
+	ck_assert_int_eq(run_program((const char *[]){"cp", run_built("tests/targets/stepwise"),
+					     program, NULL},
+				 LIMIT_MS, NULL, NULL),
+		0);
+}
+
+static void begin(struct victim *ret)
+{
+	victim_start(ret, (const char *[]){program, NULL});
+}
+
+static int ask(const char *command, const char *way, const char *value, char **out, char **err)
+{
+	return run_program((const char *[]){run_built("heaptap"), command, way, value, NULL},
+		LIMIT_MS, out, err);
+}
+
+/* --- names ----------------------------------------------------------------------------------- */
+
+START_TEST(the_only_process_of_a_name)
+{
+	char *out, *err, line[64];
+	make_program();
+	ck_assert_int_eq(ask("doctor", "-n", name, NULL, &err), REFUSED);
+	ck_assert_ptr_nonnull(strstr(err, "no process named"));
+	free(err);
+	begin(&victim);
+	ck_assert_int_eq(ask("doctor", "-n", name, &out, NULL), 0);
+	snprintf(line, sizeof(line), "%d", victim.pid);
+	ck_assert_msg(strstr(out, line), "%s", out);
+	free(out);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* Some name from outside must not move the cursor. */
+START_TEST(of_several_a_list)
+{
+	char *err, line[64];
+	make_program();
+	begin(&victim);
+	victim_start(&other, (const char *[]){program, "\033[2J", NULL});
+	ck_assert_int_eq(ask("attach", "-n", name, NULL, &err), REFUSED);
+	for (int i = 0; i < 2; i++) {
+		snprintf(line, sizeof(line), "\n%8d root ", i ? other.pid : victim.pid);
+		ck_assert_msg(getuid() || strstr(err, line), "%s", err);
+	}
+	ck_assert_ptr_nonnull(strstr(err, "2 processes named sought-"));
+	ck_assert_ptr_nonnull(strstr(err, "choose one with -p PID"));
+	ck_assert_ptr_null(strchr(err, '\033'));
+	free(err);
+	victim_stop(&other);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(of_several_the_one_with_a_capture_is_steered)
+{
+	make_program();
+	begin(&victim);
+	begin(&other);
+	tap_start(&tap, other.pid, NULL);
+	tap_wait_on(&tap, name);
+	ck_assert_int_eq(ask("mark", "-n", name, NULL, NULL), USAGE);
+	ck_assert_int_eq(ask("stop", "-n", name, NULL, NULL), 0);
+	tap_check_clean(tap_wait(&tap, 0));
+	victim_stop(&other);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* --- units ----------------------------------------------------------------------------------- */
+
+START_TEST(the_process_of_a_unit)
+{
+	static const struct ctlgroup_kind kinds[] = {{"/sys/fs/cgroup", "cgroup.max.depth", "9"},
+		{"/sys/fs/cgroup/unified", "cgroup.max.depth", "9"},
+		{"/sys/fs/cgroup/systemd", "notify_on_release", "0"},
+		{"/sys/fs/cgroup/pids", "notify_on_release", "0"}};
+	struct ctlgroup group, unit;
+	char *out, line[64];
+	if (!ctlgroup_make(&group, kinds, HT_ARRAY_SIZE(kinds)))
+		return;
+	make_program();
+	begin(&victim);
+	unit = group;
+	snprintf(unit.path + strlen(unit.path), sizeof(unit.path) - strlen(unit.path),
+		"/%s.service", name);
+	ck_assert_int_eq(mkdir(unit.path, 0755), 0);
+	ctlgroup_move(&unit, victim.pid);
+	ck_assert_int_eq(ask("doctor", "-u", name, &out, NULL), 0);
+	snprintf(line, sizeof(line), "%d", victim.pid);
+	ck_assert_msg(strstr(out, line), "%s", out);
+	free(out);
+	victim_stop(&victim);
+	ctlgroup_remove(&unit);
+	ctlgroup_remove(&group);
+}
+END_TEST
+
+/* --- waiting --------------------------------------------------------------------------------- */
+
+static void wait_for(struct run *run, char *trace)
+{
+	run_start(run, (const char *[]){run_built("heaptap"), "attach", "--wait-for", name, "-o",
+			       trace, "--json", NULL});
+	/* It looks at least twice. */
+	for (int i = 0; i < 30; i++)
+		run_pause();
+}
+
+START_TEST(a_process_that_comes_is_recorded)
+{
+	make_program();
+	char *trace = tmpdir_path("awaited.htap");
+	wait_for(&tap.run, trace);
+	snprintf(tap.trace, sizeof(tap.trace), "%s", trace);
+	begin(&victim);
+	tap.target = victim.pid;
+	tap_wait_on(&tap, name);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_stop(&victim);
+	free(trace);
+}
+END_TEST
+
+START_TEST(a_signal_ends_the_waiting)
+{
+	struct run run;
+	make_program();
+	char *trace = tmpdir_path("none.htap");
+	wait_for(&run, trace);
+	ck_assert(!run_has_ended(&run));
+	ck_assert_int_eq(kill(run.pid, SIGINT), 0);
+	ck_assert_int_eq(run_wait(&run, LIMIT_MS), 128 + SIGINT);
+	ck_assert_int_ne(access(trace, F_OK), 0);
+	run_deinit(&run);
+	free(trace);
+}
+END_TEST
+
+HT_SUITE("integration/seek", the_only_process_of_a_name, of_several_a_list,
+	of_several_the_one_with_a_capture_is_steered, the_process_of_a_unit,
+	a_process_that_comes_is_recorded, a_signal_ends_the_waiting)
