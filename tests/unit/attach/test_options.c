@@ -481,7 +481,7 @@ static const char *value_of(const struct option_row *row)
 		return "";
 	if (row->words)
 		return row->id == OPTION_HOOK ? "auto" : row->words;
-	return row->id == OPTION_ALLOC_FN ? "f=free" : "7";
+	return row->id == OPTION_ALLOC_FN ? "f=free" : row->id == OPTION_CONTAINER ? "7777" : "7";
 }
 
 /* Prints the help of a command into a file; its text is malloc'd. */
