@@ -512,6 +512,16 @@ static bool names_process(const struct option_row *row)
 	       row->id == OPTION_WAIT_FOR;
 }
 
+/* Not as the beginning of a longer name. */
+static bool is_listed(const char *help, const char *option)
+{
+	const char *at = strstr(help, option);
+	for (; at; at = strstr(at + 1, option))
+		if (at[strlen(option)] == ' ' || at[strlen(option)] == '\n')
+			return true;
+	return false;
+}
+
 /* The help of a command lists those options that the command takes. */
 START_TEST(help_lists_what_parses)
 {
@@ -533,12 +543,11 @@ START_TEST(help_lists_what_parses)
 			snprintf(words, sizeof(words), "%s%s --%s %s%s", command->name,
 				has_pid && !names_process(row) ? " -p 7" : "", row->name,
 				value_of(row), word);
-			snprintf(listed, sizeof(listed), " --%s%s%s\n", row->name,
+			snprintf(listed, sizeof(listed), " --%s%s%s", row->name,
 				option_needs_value(row) ? " " : "",
 				row->argument ? row->argument : "");
-			listed[strlen(listed) - 1] = '\0';
 			struct ht_err *err = parse(words, &options);
-			ck_assert_msg(!err == !!strstr(text, listed), "%s: %s", words,
+			ck_assert_msg(!err == is_listed(text, listed), "%s: %s", words,
 				err ? err->message : "taken, but not listed");
 			seen += !err;
 			ht_err_free(err);
