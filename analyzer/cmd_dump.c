@@ -12,7 +12,7 @@
 
 #include "analyzer/cube/cube.h"
 #include "analyzer/model/array.h"
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "analyzer/ui/text.h"
 #include "format/event.h"
 #include "format/memory.h"

@@ -11,7 +11,7 @@
 #pragma once
 
 #include "analyzer/cube/timeline.h"
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/replay.h"
 #include "analyzer/model/sample.h"

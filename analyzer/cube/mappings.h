@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "analyzer/model/ranges.h"
 #include "analyzer/model/replay.h"
 #include "format/record.h"

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/export/anonymous_events.h"
+#include "format/event_encode.h"
 #include "analyzer/export/pseudonym.h"
 #include "analyzer/model/array.h"
 #include "analyzer/symbols/table.h"
@@ -43,7 +43,7 @@ struct anonymizer {
 	uint32_t place_count[MODULES_MAX + 1]; /* by module; the last: in none */
 	struct stream *stream;
 	size_t stream_count, stream_capacity;
-	struct anonymous_events events;
+	struct event_encoder events;
 	struct bytes_out nodes;
 	struct rec out;
 	char text[2 * TRACE_INLINE_MAX][PSEUDONYM_BYTES]; /* of the record under construction */
@@ -79,7 +79,7 @@ void anonymizer_destroy(struct anonymizer *anonymizer)
 	map_deinit(&anonymizer->lines);
 	map_deinit(&anonymizer->slots);
 	free(anonymizer->stream);
-	anonymous_events_deinit(&anonymizer->events);
+	event_encoder_deinit(&anonymizer->events);
 	bytes_out_deinit(&anonymizer->nodes);
 	free(anonymizer);
 }
@@ -378,13 +378,13 @@ static struct ht_err *put_event(
 	struct ht_err *err = new_thread(anonymizer, event->tid, &thread);
 	/* Two threads may have one number at different levels. */
 	if (!err && *tid != (thread | (uint64_t)level << 32))
-		err = anonymous_events_thread(&anonymizer->events, (uint32_t)thread, level);
+		err = event_encoder_thread(&anonymizer->events, (uint32_t)thread, level);
 	*tid = thread | (uint64_t)level << 32;
 	event->tid = (uint32_t)thread;
 	event->tsc = new_tsc(anonymizer, event->tsc);
 	if (event->kind != ABI_EVENT_REALLOC_FREED && event->kind != ABI_EVENT_REALLOC_FAIL)
 		event->addr = new_data(anonymizer, event->addr);
-	return err ? err : anonymous_events_put(&anonymizer->events, event, level);
+	return err ? err : event_encoder_put(&anonymizer->events, event, level);
 }
 
 static struct ht_err *put_events(
@@ -405,7 +405,7 @@ static struct ht_err *put_events(
 	stream->read_to = events->position + events->body.length;
 	if (events->flags & REC_EVENTS_RESTART)
 		event_decoder_restart(&stream->decoder);
-	anonymous_events_begin(&anonymizer->events);
+	event_encoder_begin(&anonymizer->events);
 	enum event_result result = EVENT_NONE_LEFT;
 	while (!err && (result = event_next(&stream->decoder, &in, &event)) == EVENT_OK)
 		err = put_event(anonymizer, stream, &event, &tid);

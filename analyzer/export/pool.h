@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "analyzer/model/strings.h"
 
 /* Zero-initialised is empty and valid. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "analyzer/model/map.h"
+#include "format/map.h"
 
 #define CAPACITY_MIN 1024u
 #define HUGE_BYTES   ((size_t)2 << 20)

@@ -10,10 +10,10 @@
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/replay.h"
 #include "analyzer/model/scripts.h"
-#include "analyzer/model/streams.h"
+#include "format/streams.h"
 #include "analyzer/model/strings.h"
 #include "analyzer/model/threads.h"
-#include "analyzer/model/timebase.h"
+#include "format/timebase.h"
 #include "format/memory.h"
 #include "format/reader.h"
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "analyzer/model/array.h"
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "analyzer/model/strings.h"
 
 #define MODULES_MAX  65536u

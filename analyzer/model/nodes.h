@@ -6,7 +6,7 @@
 #pragma once
 
 #include "analyzer/model/array.h"
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "format/record.h"
 
 #define NODES_MAX (1u << 24) /* ids are below this: a stack reference has 24 bits */

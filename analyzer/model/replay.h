@@ -11,7 +11,7 @@
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/scripts.h"
 #include "analyzer/model/threads.h"
-#include "analyzer/model/timebase.h"
+#include "format/timebase.h"
 #include "format/event.h"
 
 #define REPLAY_HOOKS 16u /* number of values of event.hook; those of enum abi_hook have names */

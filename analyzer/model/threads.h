@@ -6,7 +6,7 @@
 #pragma once
 
 #include "analyzer/model/array.h"
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "analyzer/model/strings.h"
 
 #define THREADS_MAX	  (1u << 20)

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "analyzer/symbols/elf_file.h"
 
 #define CACHE_BYTES_MAX	     (512ull << 20) /* of all files together */

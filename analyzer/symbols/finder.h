@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "format/err.h"
 
 #define FINDER_DEBUG_DIRS_MAX 16u

@@ -5,7 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analyzer/model/map.h"
+#include "format/map.h"
 #include "format/arch.h"
 #include "format/record.h"
 

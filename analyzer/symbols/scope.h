@@ -8,7 +8,7 @@
 
 #include <elfutils/libdw.h>
 
-#include "analyzer/model/map.h"
+#include "format/map.h"
 
 struct scope {
 	const char *name; /* lives as long as its file */

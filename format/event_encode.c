@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/export/anonymous_events.h"
+#include "format/event_encode.h"
 
 #include <string.h>
 
-void anonymous_events_deinit(struct anonymous_events *events)
+void event_encoder_deinit(struct event_encoder *encoder)
 {
-	bytes_out_deinit(&events->out);
+	bytes_out_deinit(&encoder->out);
 }
 
-void anonymous_events_begin(struct anonymous_events *events)
+void event_encoder_begin(struct event_encoder *encoder)
 {
-	events->out.length = 0;
-	events->tsc = 0;
-	events->addr = 0;
-	memset(events->recent, 0, sizeof(events->recent));
+	encoder->out.length = 0;
+	encoder->tsc = 0;
+	encoder->addr = 0;
+	memset(encoder->recent, 0, sizeof(encoder->recent));
 }
 
 /* An event under construction. */
@@ -28,9 +28,9 @@ static void put(struct piece *piece, uint64_t value, size_t bytes)
 	piece->length += bytes;
 }
 
-static struct ht_err *finish(struct anonymous_events *events, const struct piece *piece)
+static struct ht_err *finish(struct event_encoder *encoder, const struct piece *piece)
 {
-	return bytes_out_put(&events->out, piece->bytes, piece->length);
+	return bytes_out_put(&encoder->out, piece->bytes, piece->length);
 }
 
 /* 1, 2, 4, 8 bytes. */
@@ -50,18 +50,17 @@ static unsigned stack_code(uint32_t value)
 	return value < 1u << 8 ? 0 : value < 1u << 16 ? 1 : value < 1u << 24 ? 2 : 3;
 }
 
-struct ht_err *anonymous_events_thread(
-	struct anonymous_events *events, uint32_t tid, uint32_t level)
+struct ht_err *event_encoder_thread(struct event_encoder *encoder, uint32_t tid, uint32_t level)
 {
 	struct piece piece = {.length = 0};
 	put(&piece, ABI_EVENT_THREAD, 1);
 	put(&piece, tid, sizeof(tid));
 	put(&piece, level, sizeof(level));
-	return finish(events, &piece);
+	return finish(encoder, &piece);
 }
 
 static struct ht_err *put_mapping(
-	struct anonymous_events *events, const struct event *event, uint32_t level)
+	struct event_encoder *encoder, const struct event *event, uint32_t level)
 {
 	const uint64_t word[ABI_WORDS] = {
 		event->tsc,
@@ -76,49 +75,49 @@ static struct ht_err *put_mapping(
 		put(&piece, ABI_EVENT_THREAD | (i + 1) << ABI_WORD_SHIFT, 1);
 		put(&piece, word[i], sizeof(word[i]));
 	}
-	struct ht_err *err = finish(events, &piece);
-	return err ? err : anonymous_events_thread(events, event->tid, level);
+	struct ht_err *err = finish(encoder, &piece);
+	return err ? err : event_encoder_thread(encoder, event->tid, level);
 }
 
-static uint64_t step_time(struct anonymous_events *events, uint64_t tsc)
+static uint64_t step_time(struct event_encoder *encoder, uint64_t tsc)
 {
 	const uint64_t floor = abi_time_floor(tsc);
-	const uint64_t step = floor > events->tsc ? floor - events->tsc : 0;
-	events->tsc += step;
+	const uint64_t step = floor > encoder->tsc ? floor - encoder->tsc : 0;
+	encoder->tsc += step;
 	return step >> ABI_TIME_SHIFT;
 }
 
-static uint64_t step_addr(struct anonymous_events *events, uint64_t addr, unsigned *ret_code)
+static uint64_t step_addr(struct event_encoder *encoder, uint64_t addr, unsigned *ret_code)
 {
 	const uint64_t index = abi_recent_index(addr);
-	const uint64_t folded = abi_addr_fold(addr - events->addr);
-	const bool is_recent = events->recent[index] == addr;
-	events->addr = addr;
+	const uint64_t folded = abi_addr_fold(addr - encoder->addr);
+	const bool is_recent = encoder->recent[index] == addr;
+	encoder->addr = addr;
 	if (addr % 2 == 0)
-		events->recent[index] = addr;
+		encoder->recent[index] = addr;
 	/* Code 0 is the table's. */
 	*ret_code = is_recent ? 0 : number_code(folded | (UINT8_MAX + 1));
 	return is_recent ? index : folded;
 }
 
-struct ht_err *anonymous_events_put(
-	struct anonymous_events *events, const struct event *event, uint32_t level)
+struct ht_err *event_encoder_put(
+	struct event_encoder *encoder, const struct event *event, uint32_t level)
 {
 	struct piece piece = {.length = 0};
 	if (event->kind == ABI_EVENT_MAPPING)
-		return put_mapping(events, event, level);
-	const uint64_t time = step_time(events, event->tsc);
+		return put_mapping(encoder, event, level);
+	const uint64_t time = step_time(encoder, event->tsc);
 	const unsigned time_code = number_code(time);
 	if (event->kind == ABI_EVENT_REALLOC_FREED || event->kind == ABI_EVENT_REALLOC_FAIL) {
 		put(&piece, (unsigned)event->kind | time_code << 3, 1);
 		put_number(&piece, time, time_code);
-		return finish(events, &piece);
+		return finish(encoder, &piece);
 	}
 	const bool has_stack =
 		event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END;
 	const bool has_size = has_stack || event->size;
 	unsigned addr_code;
-	const uint64_t addr = step_addr(events, event->addr, &addr_code);
+	const uint64_t addr = step_addr(encoder, event->addr, &addr_code);
 	put(&piece, (unsigned)event->kind | time_code << 3 | addr_code << 5, 1);
 	put(&piece,
 		number_code(event->size) | (unsigned)event->hook << 4 |
@@ -131,5 +130,5 @@ struct ht_err *anonymous_events_put(
 		put_number(&piece, event->size, number_code(event->size));
 	if (has_stack)
 		put(&piece, event->stack, stack_code(event->stack) + 1);
-	return finish(events, &piece);
+	return finish(encoder, &piece);
 }

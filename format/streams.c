@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/model/streams.h"
+#include "format/streams.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
-#include "analyzer/model/map.h"
+#include "format/array.h"
 #include "format/columns.h"
+#include "format/map.h"
 
 /* A piece of events as it arrived. */
 struct arrival {
@@ -184,18 +184,14 @@ static struct ht_err *find_stream(struct streams *streams, uint64_t slot, struct
 	if (streams->count == STREAMS_MAX)
 		return ht_err_new(HT_ERR_FORMAT,
 			"the trace has more than %u event streams: it is damaged", STREAMS_MAX);
-	struct ht_err *err = array_reserve(&streams->stream, &streams->capacity, streams->count + 1,
-		sizeof(*streams->stream), "event streams");
-	if (!err)
-		err = array_reserve(&streams->heap, &streams->heap_capacity, streams->count + 1,
-			sizeof(*streams->heap), "event streams");
-	if (err)
-		return err;
+	if (!ARRAY_HAS_ROOM(streams->stream, streams->count, streams->capacity, 16) ||
+		!ARRAY_HAS_ROOM(streams->heap, streams->count, streams->heap_capacity, 16))
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for event streams");
 	struct stream *stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for an event stream");
 	stream->index = (uint32_t)streams->count;
-	err = map_put(&streams->by_slot, slot, stream->index);
+	struct ht_err *err = map_put(&streams->by_slot, slot, stream->index);
 	if (err) {
 		free(stream);
 		return err;

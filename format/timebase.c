@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/model/timebase.h"
+#include "format/timebase.h"
 
 /* Shorter steps give a slope dominated by the time it takes to read two clocks; they are
  * used only while there is no other. */

@@ -2,7 +2,7 @@
  *
  * TSC stamps as times, between, before and after the clock pairs.
  */
-#include "analyzer/model/timebase.h"
+#include "format/timebase.h"
 
 #include "tests/support/ht_check.h"
 

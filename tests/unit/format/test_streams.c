@@ -2,7 +2,7 @@
  *
  * Order by time, resynchronisation after jumps and damage, and what is counted.
  */
-#include "analyzer/model/streams.h"
+#include "format/streams.h"
 
 #include <stdlib.h>
 #include <string.h>
