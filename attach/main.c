@@ -28,6 +28,7 @@
 #include "attach/proc/clock.h"
 #include "attach/process/lock.h"
 #include "attach/process/proc_open.h"
+#include "attach/run/background.h"
 #include "attach/run/command.h"
 #include "attach/run/forks.h"
 #include "attach/run/parent.h"
@@ -127,6 +128,8 @@ static enum exit_status run_attach(struct options *options)
 	struct session_options session = record_options(options, options->pid);
 	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
 	session.steered = steered_create();
+	session.begun = background_begun;
+	session.begun_context = options;
 	err = session_run(&session, &report);
 	enum exit_status status = err ? record_error_status(err) : record_status(options, &report);
 	steered_end(session.steered, status, record_end_text(err, options, &report));
@@ -140,6 +143,16 @@ static enum exit_status run_attach(struct options *options)
 		return complain(err);
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
+	return err ? complain(err) : status;
+}
+
+/* With -b the capture goes on in a process of its own, and this one returns. */
+static enum exit_status start_attach(struct options *options)
+{
+	enum exit_status status;
+	struct ht_err *err;
+	if (!background_leave(options, &status, &err))
+		return run_attach(options);
 	return err ? complain(err) : status;
 }
 
@@ -449,7 +462,7 @@ int main(int argc, char **argv)
 	given_use(&options.given);
 	switch (options.command) {
 	case COMMAND_ATTACH:
-		status = run_attach(&options);
+		status = start_attach(&options);
 		break;
 	case COMMAND_RUN:
 		status = run_run(&options);

@@ -536,6 +536,8 @@ static struct ht_err *capture(struct session *s)
 	if (err)
 		return discard(s, err);
 	session_progress(s, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");
+	if (s->options->begun)
+		s->options->begun(s->options->begun_context);
 	return conclude(s, window_run(s));
 }
 

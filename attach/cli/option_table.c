@@ -78,6 +78,8 @@ const struct option_row option_table[] = {
 		IN_CAPTURE},
 	{OPTION_OUTPUT, 'o', "output", "FILE", NULL,
 		"the trace; - is stdout\n(default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
+	{OPTION_BACKGROUND, 'b', "background", NULL, NULL,
+		"return when recording has begun; heaptap stop ends it", IN(COMMAND_ATTACH)},
 	{OPTION_FORCE, 'f', "force", NULL, NULL,
 		"replace FILE; record a process that profiles its own\nheap", IN_CAPTURE},
 	{OPTION_HTML, 0, "html", "[=PAGE]", NULL,

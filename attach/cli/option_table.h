@@ -31,6 +31,7 @@ enum option_id {
 	OPTION_PID = 'p',
 	OPTION_DURATION = 'd',
 	OPTION_OUTPUT = 'o',
+	OPTION_BACKGROUND = 'b',
 	OPTION_FORCE = 'f',
 	OPTION_QUIET = 'q',
 	OPTION_VERBOSE = 'v',

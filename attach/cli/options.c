@@ -185,6 +185,9 @@ static struct ht_err *apply(
 	case OPTION_MMAP:
 		options->mappings = true;
 		break;
+	case OPTION_BACKGROUND:
+		options->background = true;
+		break;
 	case OPTION_STRICT:
 		options->strict = true;
 		break;
@@ -224,30 +227,40 @@ static struct ht_err *apply(
 	return NULL;
 }
 
-/* Finds the option of `word` ("-d", "-d5s", "--duration", "--duration=5s"); `ret_value` points at
- * an argument inside the word, or is NULL. */
-static const struct option_row *find_row(const char *word, const char **ret_value)
+/* Is `word` the option of this row ("-d", "-d5s", "--duration", "--duration=5s")? `ret_value`
+ * points at an argument inside the word, or is NULL. */
+static bool is_row(const struct option_row *row, const char *word, const char **ret_value)
 {
 	*ret_value = NULL;
+	if (word[1] != '-') {
+		if (row->letter == word[1] && word[2] != '\0')
+			*ret_value = word + 2;
+		return row->letter == word[1];
+	}
+	size_t length = strlen(row->name);
+	if (strncmp(word + 2, row->name, length) != 0)
+		return false;
+	if (word[2 + length] == '=')
+		*ret_value = word + 3 + length;
+	return word[2 + length] == '=' || word[2 + length] == '\0';
+}
+
+/* Prefers an option of the command: a letter may mean another option of another command. */
+static const struct option_row *find_row(
+	const char *word, enum command command, const char **ret_value)
+{
+	const struct option_row *found = NULL;
 	for (size_t i = 0; i < option_table_row_count; i++) {
 		const struct option_row *row = &option_table[i];
-		if (word[1] != '-') {
-			if (row->letter != word[1])
-				continue;
-			if (word[2] != '\0')
-				*ret_value = word + 2;
-			return row;
+		const char *value;
+		bool is_better = !found || (row->commands & OPTION_IN(command) &&
+						   !(found->commands & OPTION_IN(command)));
+		if (is_better && is_row(row, word, &value)) {
+			found = row;
+			*ret_value = value;
 		}
-		size_t length = strlen(row->name);
-		if (strncmp(word + 2, row->name, length) != 0)
-			continue;
-		if (word[2 + length] == '=')
-			*ret_value = word + 3 + length;
-		else if (word[2 + length] != '\0')
-			continue;
-		return row;
 	}
-	return NULL;
+	return found;
 }
 
 static struct ht_err *check_mark(const char *text)
@@ -290,6 +303,9 @@ static struct ht_err *check(const struct options *options)
 	}
 	if (options->html && to_stdout)
 		return usage("the page needs a trace in a file; name one with -o", "--html");
+	if (options->background && to_stdout)
+		return usage(
+			"a capture in the background has no standard output; name a file", "-o -");
 	struct ht_err *err = check_process(options);
 	return err || options->command != COMMAND_MARK ? err : check_mark(options->text);
 }
@@ -359,7 +375,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 					     ? "not expected here; a process is named with -p"
 					     : "not expected here",
 				argv[at]);
-		const struct option_row *row = find_row(argv[at], &value);
+		const struct option_row *row = find_row(argv[at], options->command, &value);
 		if (!row)
 			return no_such_option(argv[at]);
 		if (!(row->commands & OPTION_IN(options->command)))

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/background.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/capture/start.h"
+#include "attach/cli/systemlog.h"
+#include "attach/cli/print.h"
+#include "attach/helper/helper.h"
+#include "attach/proc/fd.h"
+
+#define RELAY_BYTES 4096u
+
+/* How the process that captures tells the other one that it has begun; -1: not in it. */
+static int begun_fd = -1;
+
+/* One stream of the new process, and the stream of ours where it goes. */
+struct relay {
+	int from, to;
+};
+
+struct pipes {
+	int begun[2], out[2], words[2];
+};
+
+static void close_all(struct pipes *pipes)
+{
+	for (int i = 0; i < 2; i++) {
+		fd_close(&pipes->begun[i]);
+		fd_close(&pipes->out[i]);
+		fd_close(&pipes->words[i]);
+	}
+}
+
+static struct ht_err *open_all(struct pipes *pipes)
+{
+	*pipes = (struct pipes){{-1, -1}, {-1, -1}, {-1, -1}};
+	if (pipe2(pipes->begun, O_CLOEXEC) == 0 && pipe2(pipes->out, O_CLOEXEC) == 0 &&
+		pipe2(pipes->words, O_CLOEXEC) == 0)
+		return NULL;
+	struct ht_err *err = ht_err_sys(errno, "cannot make a pipe");
+	close_all(pipes);
+	return err;
+}
+
+/* --- the process that captures --------------------------------------------------------------- */
+
+/* A reader of anything that we inherited must not wait for us. */
+static void close_others(int keep)
+{
+	(void)syscall(SYS_close_range, STDERR_FILENO + 1, keep - 1, 0);
+	(void)syscall(SYS_close_range, keep + 1, ~0u, 0);
+}
+
+static void enter(struct pipes *pipes)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	setsid();
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		close(null);
+	}
+	dup2(pipes->out[1], STDOUT_FILENO);
+	if (!systemlog_is_stderr())
+		dup2(pipes->words[1], STDERR_FILENO);
+	begun_fd = pipes->begun[1];
+	close_others(begun_fd);
+}
+
+static void give_up_streams(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return;
+	dup2(null, STDOUT_FILENO);
+	if (!systemlog_is_stderr())
+		dup2(null, STDERR_FILENO);
+	close(null);
+}
+
+void background_begun(void *context)
+{
+	const struct options *options = context;
+	char path[PATH_MAX] = "";
+	if (begun_fd < 0)
+		return;
+	fflush(stdout);
+	fflush(stderr);
+	give_up_streams();
+	if (options->output[0] != '/' && !getcwd(path, sizeof(path)))
+		*path = '\0';
+	size_t length = strlen(path);
+	snprintf(path + length, sizeof(path) - length, "%s%s", length ? "/" : "", options->output);
+	(void)!write(begun_fd, path, strlen(path) + 1);
+	fd_close(&begun_fd);
+}
+
+/* --- the process that returns ---------------------------------------------------------------- */
+
+/* False: there will be no more. */
+static bool relay_some(struct relay *relay)
+{
+	char bytes[RELAY_BYTES];
+	ssize_t got = read(relay->from, bytes, sizeof(bytes));
+	if (got < 0)
+		return errno == EINTR || errno == EAGAIN;
+	for (ssize_t sent = 0; sent < got;) {
+		ssize_t put = write(relay->to, bytes + sent, (size_t)(got - sent));
+		if (put < 0 && errno != EINTR)
+			return false;
+		sent += put > 0 ? put : 0;
+	}
+	return got > 0;
+}
+
+/* What was printed before the process ended or began. */
+static void relay_rest(struct relay *relay)
+{
+	struct pollfd poll_fd = {.fd = relay->from, .events = POLLIN};
+	while (poll(&poll_fd, 1, 0) > 0 && relay_some(relay))
+		;
+}
+
+static void pass_on(int signals, pid_t pid)
+{
+	struct signalfd_siginfo info;
+	while (read(signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+		kill(pid, (int)info.ssi_signo);
+}
+
+/* Waits until it has begun, or has ended without: then `path` is "". */
+static void await_begin(pid_t pid, const struct pipes *pipes, char path[PATH_MAX])
+{
+	struct relay relays[] = {{pipes->out[0], STDOUT_FILENO}, {pipes->words[0], STDERR_FILENO}};
+	sigset_t set;
+	start_ending_signals(&set);
+	FD_GUARD int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	struct pollfd wait[] = {{.fd = pipes->begun[0], .events = POLLIN},
+		{.fd = signals, .events = POLLIN}, {.fd = relays[0].from, .events = POLLIN},
+		{.fd = relays[1].from, .events = POLLIN}};
+	*path = '\0';
+	do {
+		wait[0].revents = 0;
+		if (poll(wait, HT_ARRAY_SIZE(wait), -1) < 0)
+			continue;
+		if (wait[1].revents)
+			pass_on(signals, pid);
+		for (int i = 0; i < 2; i++)
+			if (wait[2 + i].revents && !relay_some(&relays[i]))
+				wait[2 + i].fd = -1;
+	} while (!wait[0].revents);
+	/* Less than a pipe holds at once: one read gets it all. */
+	ssize_t got = read(pipes->begun[0], path, PATH_MAX - 1);
+	path[got > 0 ? got : 0] = '\0';
+	for (int i = 0; i < 2; i++)
+		relay_rest(&relays[i]);
+}
+
+static enum exit_status end_status(pid_t pid)
+{
+	int status = helper_reap(pid);
+	if (status >= 0 && WIFEXITED(status))
+		return (enum exit_status)WEXITSTATUS(status);
+	print_text(stderr, "heaptap: its process was killed before the capture began; 'heaptap "
+			   "verify' says whether anything is left\n");
+	return EXIT_INTERNAL;
+}
+
+static struct ht_err *print_begun(const struct options *options, pid_t pid, const char *path)
+{
+	const int target = (int)options->pid;
+	if (options->json)
+		return print_json(
+			json_pack("{s:s, s:i, s:i, s:o}", "schema", "heaptap.background/1", "pid",
+				target, "heaptap_pid", (int)pid, "trace", print_string(path)));
+	if (!options->quiet)
+		print_text(stderr,
+			"heaptap: recording process %d in the background (heaptap is process %d)\n"
+			"trace: %s\n"
+			"stop:  heaptap stop -p %d --wait\n",
+			target, (int)pid, path, target);
+	return NULL;
+}
+
+bool background_leave(const struct options *options, enum exit_status *ret, struct ht_err **ret_err)
+{
+	struct pipes pipes;
+	char path[PATH_MAX];
+	*ret = EXIT_DONE;
+	*ret_err = options->background ? open_all(&pipes) : NULL;
+	if (!options->background || *ret_err)
+		return *ret_err != NULL;
+	start_signals();
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0) {
+		enter(&pipes);
+		return false;
+	}
+	if (pid < 0)
+		*ret_err = ht_err_sys(errno, "cannot start a process for the capture");
+	fd_close(&pipes.begun[1]);
+	fd_close(&pipes.out[1]);
+	fd_close(&pipes.words[1]);
+	if (pid > 0) {
+		await_begin(pid, &pipes, path);
+		if (*path)
+			*ret_err = print_begun(options, pid, path);
+		else
+			*ret = end_status(pid);
+	}
+	close_all(&pipes);
+	return true;
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach -b: returns when the capture has begun, or fails as without -b; what stays has no
+ * terminal.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/steer.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define LIMIT_MS 20000
+#define USAGE	 2
+#define REFUSED	 3
+
+static struct victim victim;
+static char pid[16], *trace;
+
+static void begin(void)
+{
+	victim_start(&victim, (const char *[]){run_built("tests/targets/stepwise"), NULL});
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	trace = tmpdir_path("background.htap");
+}
+
+static void end(void)
+{
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+	free(trace);
+}
+
+static pid_t start_capture(void)
+{
+	char *out, *err;
+	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-b", "-p", pid,
+					 "-o", trace, "--json", NULL},
+		LIMIT_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s", err);
+	ck_assert_str_eq(err, "");
+	json_t *begun = report_parse(out);
+	ck_assert_str_eq(report_text(begun, "schema"), "heaptap.background/1");
+	ck_assert_uint_eq(report_u64(begun, "pid"), (uint64_t)victim.pid);
+	ck_assert_str_eq(report_text(begun, "trace"), trace);
+	pid_t heaptap = (pid_t)report_u64(begun, "heaptap_pid");
+	json_decref(begun);
+	free(out);
+	free(err);
+	return heaptap;
+}
+
+static void check_stream(pid_t heaptap, int fd)
+{
+	char path[64], found[64] = "";
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", heaptap, fd);
+	ck_assert_int_gt(readlink(path, found, sizeof(found) - 1), 0);
+	ck_assert_str_eq(found, "/dev/null");
+}
+
+/* --- begins ---------------------------------------------------------------------------------- */
+
+START_TEST(the_capture_has_begun_when_the_command_returns)
+{
+	begin();
+	pid_t heaptap = start_capture();
+	/* The first allocation after the command is in the trace. */
+	free(victim_ask(&victim, "alloc 0 1000 104", LIMIT_MS));
+	ck_assert_int_eq(getsid(heaptap), heaptap);
+	for (int fd = 0; fd < 3; fd++)
+		check_stream(heaptap, fd);
+	ck_assert_uint_eq(steer_figure(victim.pid, "heaptap_pid"), (uint64_t)heaptap);
+	steer_do("stop", victim.pid, "--wait");
+	json_t *report = report_load(trace);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 1000);
+	json_decref(report);
+	end();
+}
+END_TEST
+
+START_TEST(words_name_the_trace_and_the_way_to_stop)
+{
+	char *err, line[128];
+	begin();
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "-b", "-p", pid, "-o",
+					     trace, NULL},
+				 LIMIT_MS, NULL, &err),
+		0);
+	snprintf(line, sizeof(line), "recording process %s in the background", pid);
+	ck_assert_msg(strstr(err, line), "%s", err);
+	ck_assert_msg(strstr(err, trace), "%s", err);
+	snprintf(line, sizeof(line), "heaptap stop -p %s --wait", pid);
+	ck_assert_msg(strstr(err, line), "%s", err);
+	free(err);
+	steer_do("stop", victim.pid, "--wait");
+	end();
+}
+END_TEST
+
+/* The status of a capture that its target ended comes to the client that waits. */
+START_TEST(a_client_gets_the_status_of_the_capture)
+{
+	struct run stop;
+	begin();
+	start_capture();
+	run_start(&stop, (const char *[]){run_built("heaptap"), "stop", "-p", pid, "--wait", NULL});
+	ck_assert_int_eq(run_wait(&stop, LIMIT_MS), 0);
+	run_deinit(&stop);
+	ck_assert_int_eq(steer("status", victim.pid, NULL, NULL, NULL), REFUSED);
+	end();
+}
+END_TEST
+
+/* --- the terminal ---------------------------------------------------------------------------- */
+
+/* The program leads the session of a terminal: when it ends, the kernel hangs up. */
+static void take_terminal(void *context)
+{
+	setsid();
+	/* Whoever runs the tests may ignore it. */
+	signal(SIGHUP, SIG_DFL);
+	int terminal = open(context, O_RDWR);
+	if (terminal < 0 || ioctl(terminal, TIOCSCTTY, 0) != 0)
+		_exit(99);
+	for (int fd = 0; fd < 3; fd++)
+		dup2(terminal, fd);
+}
+
+START_TEST(the_terminal_may_hang_up)
+{
+	struct run run;
+	begin();
+	int master = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	ck_assert(master >= 0 && grantpt(master) == 0 && unlockpt(master) == 0);
+	run_start_prepared(&run,
+		(const char *[]){
+			run_built("heaptap"), "attach", "-b", "-q", "-p", pid, "-o", trace, NULL},
+		take_terminal, ptsname(master));
+	ck_assert_int_eq(run_wait(&run, LIMIT_MS), 0);
+	close(master);
+	run_deinit(&run);
+	free(victim_ask(&victim, "alloc 0 10 104", LIMIT_MS));
+	/* A capture that ends takes no mark. */
+	steer_do("mark", victim.pid, "here");
+	steer_do("stop", victim.pid, "--wait");
+	end();
+}
+END_TEST
+
+/* --- fails ----------------------------------------------------------------------------------- */
+
+static int attach(const char *background, char **err)
+{
+	return run_program((const char *[]){run_built("heaptap"), "attach", "-p", pid, "-o", trace,
+				   background, NULL},
+		LIMIT_MS, NULL, err);
+}
+
+START_TEST(a_failed_attach_is_as_in_the_foreground)
+{
+	char *before, *behind;
+	begin();
+	ck_assert_int_eq(kill(victim.pid, SIGSTOP), 0);
+	run_until(child_state(victim.pid) == 'T', LIMIT_MS);
+	ck_assert_int_eq(attach(NULL, &before), REFUSED);
+	ck_assert_int_eq(attach("-b", &behind), REFUSED);
+	ck_assert_str_eq(before, behind);
+	ck_assert_int_ne(access(trace, F_OK), 0);
+	ck_assert_int_eq(kill(victim.pid, SIGCONT), 0);
+	free(before);
+	free(behind);
+	end();
+}
+END_TEST
+
+START_TEST(standard_output_is_refused)
+{
+	char *err;
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "attach", "-b", "-p",
+					     "1", "-o", "-", NULL},
+				 LIMIT_MS, NULL, &err),
+		USAGE);
+	ck_assert_msg(strstr(err, "in the background has no standard output"), "%s", err);
+	free(err);
+}
+END_TEST
+
+HT_SUITE("integration/background", the_capture_has_begun_when_the_command_returns,
+	words_name_the_trace_and_the_way_to_stop, a_client_gets_the_status_of_the_capture,
+	the_terminal_may_hang_up, a_failed_attach_is_as_in_the_foreground,
+	standard_output_is_refused)
