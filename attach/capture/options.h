@@ -70,6 +70,6 @@ struct session_options {
 	uint64_t linger_ns;	 /* how long the guardian waits for a page that stays; 0: not */
 	struct steered *steered; /* by which others steer it; NULL: it cannot be steered */
 	void (*progress)(const char *line); /* NULL: quiet */
-	void (*begun)(void *context);	    /* everything is tapped; NULL: tell nobody */
+	void (*begun)(void *context);	    /* everything is tapped; or NULL */
 	void *begun_context;
 };

@@ -124,7 +124,7 @@ static bool relay_some(struct relay *relay)
 	return got > 0;
 }
 
-/* What was printed before the process ended or began. */
+/* Relays the lines from before the begin or the end of the process. */
 static void relay_rest(struct relay *relay)
 {
 	struct pollfd poll_fd = {.fd = relay->from, .events = POLLIN};

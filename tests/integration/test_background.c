@@ -126,7 +126,7 @@ END_TEST
 static void take_terminal(void *context)
 {
 	setsid();
-	/* Whoever runs the tests may ignore it. */
+	/* The caller of the tests may ignore it. */
 	signal(SIGHUP, SIG_DFL);
 	int terminal = open(context, O_RDWR);
 	if (terminal < 0 || ioctl(terminal, TIOCSCTTY, 0) != 0)
