@@ -52,10 +52,10 @@ static inline bool config_recording(const struct abi_config *config)
 	return load_relaxed(&config_state(config)->alive) == ABI_ALIVE;
 }
 
-/* Is recording of new blocks paused? Ends of blocks are recorded anyway. */
-static inline bool config_paused(const struct abi_config *config)
+/* Which new blocks are recorded: enum abi_paused. Ends of blocks are recorded anyway. */
+static inline uint64_t config_paused(const struct abi_config *config)
 {
-	return load_relaxed(&config->paused) != 0;
+	return load_relaxed(&config->paused);
 }
 
 /* Stops recording in this process. The caller has stored the reason in abi_control first: no slot

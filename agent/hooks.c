@@ -168,6 +168,23 @@ static inline void realloc_fail(
 		thread_leave(config, slot);
 }
 
+/* Is the new block of a realloc recorded? `was_block`: the old one was; `block`: NULL for a failure
+ * of a new allocation. */
+static inline bool realloc_keeps(
+	const struct abi_thunk *self, struct abi_slot *slot, bool was_block, void *block)
+{
+	const struct abi_config *config = config_of(self);
+	switch (config_paused(config)) {
+	case ABI_PAUSED_NO:
+		return !HOOKS_SAMPLED || (block && sample_keep(config, slot, (uint64_t)block));
+	case ABI_PAUSED_SETTLE:
+		return was_block && block &&
+		       (!HOOKS_SAMPLED || sample_insert(config, (uint64_t)block));
+	default:
+		return false;
+	}
+}
+
 static inline __attribute__((always_inline)) void realloc_end(const struct abi_thunk *self,
 	struct abi_slot *slot, const struct thread_frame *frame, void *old, void *block,
 	size_t size)
@@ -175,9 +192,7 @@ static inline __attribute__((always_inline)) void realloc_end(const struct abi_t
 	if (!slot)
 		return;
 	bool was_block = HOOKS_SAMPLED ? old && slot->head.sampler.gone : old != NULL;
-	bool is_kept =
-		!config_paused(config_of(self)) &&
-		(!HOOKS_SAMPLED || (block && sample_keep(config_of(self), slot, (uint64_t)block)));
+	bool is_kept = realloc_keeps(self, slot, was_block, block);
 	if (old && !block && size)
 		realloc_fail(self, slot, old, 1);
 	else if (was_block && (!block || !is_kept))

@@ -300,6 +300,10 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 		fprintf(out, "pause mono_ns=%" PRIu64 " paused=%" PRIu64 "\n", rec->pause.mono_ns,
 			rec->pause.paused);
 		return NULL;
+	case REC_SETTLE:
+		fprintf(out, "settle tsc=%" PRIu64 " mono_ns=%" PRIu64 " wanted_ns=%" PRIu64 "\n",
+			rec->settle.tsc, rec->settle.mono_ns, rec->settle.wanted_ns);
+		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		return NULL;
 	}

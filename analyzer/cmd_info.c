@@ -95,6 +95,10 @@ static void print(const struct text *text, const struct info *info)
 	for (size_t i = 0; i < model->pause_count; i++)
 		fprintf(out, "paused +%s to +%s\n", text_time(model->pause[i].begin_ns).text,
 			text_time(model->pause[i].end_ns).text);
+	if (model->settle.is_there)
+		fprintf(out, "%-12s for %s after the window, of %s wanted\n", "settled",
+			text_time(model_settle_ns(&model->settle)).text,
+			text_time(model->settle.wanted_ns).text);
 	for (size_t i = 0; i < model->mark_count; i++) {
 		fprintf(out, "mark +%s  ", text_time(model->mark[i].time_ns).text);
 		text_foreign(text, model->mark[i].text, 1000);

@@ -21,7 +21,7 @@ const char *const commands_metric[] = {
 		NULL,
 };
 static const char *const class_words[] = {
-	"growing", "plateau", "spike", "periodic", "churn", "unclear", NULL};
+	"growing", "survivor", "plateau", "spike", "periodic", "churn", "unclear", NULL};
 static const char *const by_words[] = {
 	"function", "line", "address", "module", "namespace", "thread", "size", "lifetime", NULL};
 static const char *const by_frame_words[] = {

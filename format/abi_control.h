@@ -97,6 +97,14 @@ enum abi_config_flag {
 		1 << 2, /* never splice a stored stack: the plain walk, as an oracle */
 };
 
+/* Which new blocks hooks record; thunks of functions that only allocate bypass the agent unless all
+ * are. Frees are recorded in any case. */
+enum abi_paused {
+	ABI_PAUSED_NO,
+	ABI_PAUSED_ALL,	   /* no block: a realloc ends the old block and begins none */
+	ABI_PAUSED_SETTLE, /* only those into which a realloc makes a recorded block */
+};
+
 #define ABI_USABLE_MAX 16u
 #define ABI_PLAIN_MAX  16u
 
@@ -138,8 +146,7 @@ struct abi_config {
 	uint64_t load_lists_lock, load_done_lock; /* its locks: attach/got/unlock.h */
 	uint64_t load_cycles_max; /* longest wait of a thread until its library is hooked */
 	uint64_t load_listens;	  /* 1: the daemon answers waiting threads [D] */
-	uint64_t paused; /* 1: hooks do not record the new block of a realloc; thunks of other
-			    allocations then bypass the agent [D] */
+	uint64_t paused;	  /* enum abi_paused [D] */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");

@@ -8,7 +8,7 @@
 #include "format/bytes.h"
 
 #define TRACE_MAJOR	   2u
-#define TRACE_MINOR	   4u
+#define TRACE_MINOR	   5u
 #define TRACE_MAJOR_OLDEST 1u /* the oldest major version that the reader accepts */
 
 /* Header and footer are skippable frames of LZ4, so that lz4(1) passes over them; blocks are LZ4

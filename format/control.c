@@ -315,6 +315,8 @@ static const struct field {
 	NUMBER(start_unix_ns),
 	NUMBER(elapsed_ns),
 	NUMBER(duration_ns),
+	NUMBER(settle_ns),
+	NUMBER(settled_ns),
 	NUMBER(events),
 	NUMBER(trace_bytes),
 	NUMBER(dropped),

@@ -78,6 +78,7 @@ enum control_phase {
 	CONTROL_DETACHING, /* the window has ended; heaptap is detaching */
 	CONTROL_ENDED,	   /* the trace is complete and the detach is over */
 	CONTROL_NAMING,	   /* the detach is over; heaptap writes names into the trace */
+	CONTROL_SETTLING,  /* the window has ended; frees of its blocks are recorded */
 	CONTROL_PHASES
 };
 
@@ -98,6 +99,8 @@ struct control_reply {
 	uint64_t start_unix_ns; /* when the window began */
 	uint64_t elapsed_ns;	/* since then */
 	uint64_t duration_ns;	/* length of the window; 0: no limit */
+	uint64_t settle_ns;	/* how long the capture settles after it; 0: not */
+	uint64_t settled_ns;	/* how long it has settled */
 	uint64_t events;	/* recorded so far */
 	uint64_t trace_bytes;	/* size of the file so far */
 	uint64_t dropped;	/* events lost so far, for any reason */

@@ -234,6 +234,13 @@ static const struct field left_fields[] = {
 	{0},
 };
 
+static const struct field settle_fields[] = {
+	NUMBER(settle.tsc),
+	NUMBER(settle.mono_ns),
+	NUMBER(settle.wanted_ns),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -259,6 +266,7 @@ static const struct layout {
 	[REC_MEMORY] = {"MEMORY", memory_fields},
 	[REC_PAUSE] = {"PAUSE", pause_fields},
 	[REC_LEFT] = {"LEFT", left_fields},
+	[REC_SETTLE] = {"SETTLE", settle_fields},
 };
 
 /* NULL for a kind that this build does not know. */

@@ -47,6 +47,7 @@ enum rec_kind {
 	REC_MEMORY,  /* how much memory of each kind is in use at a time (format/memory.h) */
 	REC_PAUSE,   /* recording of new blocks stops or resumes here */
 	REC_LEFT,    /* how the detach ended; before END */
+	REC_SETTLE,  /* the window is over; from here on frees of its blocks alone are recorded */
 };
 
 struct rec_string {
@@ -220,6 +221,11 @@ struct rec_pause {
 	uint64_t paused; /* 1: a pause begins, 0: it ends */
 };
 
+struct rec_settle {
+	uint64_t tsc, mono_ns; /* the window's end, both read together */
+	uint64_t wanted_ns;    /* how long frees are to be recorded after it */
+};
+
 enum rec_left_result {
 	REC_LEFT_UNCHANGED, /* the comparison found no difference */
 	REC_LEFT_PAGE,	    /* one page stays */
@@ -331,6 +337,7 @@ struct rec {
 		struct rec_memory memory;
 		struct rec_pause pause;
 		struct rec_left left;
+		struct rec_settle settle;
 	};
 };
 

@@ -36,12 +36,24 @@ static struct ht_err *before_freed(
 		heap_before_freed(&analysis->heap_notes, usable_bytes));
 }
 
+static struct ht_err *settled(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	struct analysis *analysis = context;
+	return cube_settled(&analysis->cube, block, call->time_ns);
+}
+
 /* --- blocks chosen by size or age --------------------------------------------------------------
  */
 
 static bool is_of_size(const struct analysis *analysis, const struct live_block *block)
 {
 	return analysis->min_size <= block->size && block->size <= analysis->max_size;
+}
+
+static uint64_t known_until(const struct model *model)
+{
+	return model->settle.is_there ? model->settle.end_ns : model->duration_ns;
 }
 
 static bool is_of_age(
@@ -100,11 +112,26 @@ static struct ht_err *before_freed_any(
 		heap_before_freed(&analysis->heap_notes, usable_bytes));
 }
 
+static struct ht_err *settled_any(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	struct analysis *analysis = context;
+	struct cube *cube = &analysis->cube;
+	struct live_block chosen = *block;
+	struct ht_err *err = cube_settled(&analysis->whole, block, call->time_ns);
+	if (err || !is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
+		return err;
+	chosen.note = 0;
+	if (cube->is_unordered)
+		err = cube_lived(cube, &chosen, NULL, false);
+	return err ? err : cube_settled(cube, &chosen, call->time_ns);
+}
+
 static struct ht_err *lived_on(void *context, const struct live_block *block)
 {
 	struct analysis *analysis = context;
 	if (!analysis->cube.is_unordered || !is_of_size(analysis, block) ||
-		!is_of_age(analysis, block, analysis->model.duration_ns))
+		!is_of_age(analysis, block, known_until(&analysis->model)))
 		return NULL;
 	return cube_lived(&analysis->cube, block, NULL, false);
 }
@@ -121,6 +148,7 @@ static void choose_blocks(
 	cube_init(&analysis->whole);
 	observer->replay.allocated = allocated_any;
 	observer->replay.freed = freed_any;
+	observer->replay.settled = settled_any;
 	observer->replay.before_freed = before_freed_any;
 	observer->replay.lived_on = lived_on;
 }
@@ -189,6 +217,7 @@ static struct ht_err *begin(
 		.replay = {.context = analysis,
 			.allocated = allocated,
 			.freed = freed,
+			.settled = settled,
 			.before_freed = before_freed,
 			.mapped = mapped},
 		.memory = memory,

@@ -195,7 +195,8 @@ static void join_survivor(struct cube_survivor *survivor, const void *context)
 {
 	const unsigned *shift = context;
 	survivor->birth = (uint16_t)(survivor->birth >> *shift);
-	survivor->death = (uint16_t)(survivor->death >> *shift);
+	if (survivor->death != CUBE_SETTLED)
+		survivor->death = (uint16_t)(survivor->death >> *shift);
 }
 
 struct ht_err *cube_follow_timeline(struct cube *cube)

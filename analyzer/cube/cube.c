@@ -390,6 +390,21 @@ struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 	return count_survivor(cube, block, at, share, temporary, life_ns);
 }
 
+struct ht_err *cube_settled(struct cube *cube, const struct live_block *block, uint64_t time_ns)
+{
+	const struct sample_share share = share_of(cube, block);
+	const uint64_t life_ns = time_ns - block->birth_ns;
+	uint32_t at = 0;
+	struct ht_err *err = find_noted(cube, block, &at);
+	if (err)
+		return err;
+	if (cube->site[at].longest_ns < life_ns)
+		cube->site[at].longest_ns = life_ns;
+	cube->has_settled = true;
+	return cube_add_survivor(cube, at, cube_bucket_at(cube, block->birth_ns), CUBE_SETTLED,
+		share, false, life_ns / 1000 * share.blocks);
+}
+
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes)
 {

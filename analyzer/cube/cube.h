@@ -35,6 +35,8 @@ struct cube_cell {
 	struct cube_counts counts;
 };
 
+#define CUBE_SETTLED UINT16_MAX /* as the bucket of a death: after the window, while it settled */
+
 struct cube_survivor {
 	uint32_t site;
 	uint16_t birth, death; /* buckets, birth < death */
@@ -121,6 +123,7 @@ struct cube {
 	struct map by_bucket;		/* (site, bucket) -> cell, if is_unordered */
 	struct cube_survivor *survivor; /* in the order of their deaths */
 	size_t survivor_count, survivor_capacity;
+	bool has_settled; /* some survivors died after the window */
 	struct map dying; /* (site, birth) -> survivor, of those that died in `dying_bucket` */
 	uint32_t dying_bucket;
 	uint64_t step_ns;    /* of the timeline, as the buckets in all tables are counted */
@@ -153,6 +156,9 @@ struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 HT_MUST_CHECK
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes);
+/* A block of the window was freed after it, at `time_ns`. Calls of the window come before. */
+HT_MUST_CHECK
+struct ht_err *cube_settled(struct cube *cube, const struct live_block *block, uint64_t time_ns);
 /* Advances the time without a fact, so that buckets are those of all events, not only of the
  * counted ones. */
 HT_MUST_CHECK

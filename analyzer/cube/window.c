@@ -93,6 +93,15 @@ static void take_older(
 	sums->lifetime_us -= survivor->lifetime_us;
 }
 
+/* Counts the frees after the window of blocks that were allocated in it. */
+static void add_later(struct sums *sums, const struct cube_survivor *survivor, struct window window)
+{
+	if (!is_in(window, survivor->birth) || survivor->death < window.to)
+		return;
+	sums->later_frees += survivor->blocks;
+	sums->later_freed_bytes += survivor->bytes;
+}
+
 static void add_peaks(const struct cube *cube, struct window window, struct sums *sums)
 {
 	if (window_is_whole(cube, window)) {
@@ -123,8 +132,11 @@ struct ht_err *window_sums(const struct cube *cube, struct window window, struct
 		return err;
 	for (size_t i = 0; i < cube->cell_count; i++)
 		add_cell(&(*ret)[cube->cell[i].site], &cube->cell[i], window);
-	for (size_t i = 0; i < cube->survivor_count && window.from; i++)
+	const bool concerns_all = window_is_whole(cube, window) && !cube->has_settled;
+	for (size_t i = 0; i < cube->survivor_count && !concerns_all; i++) {
 		take_older(&(*ret)[cube->survivor[i].site], &cube->survivor[i], window);
+		add_later(&(*ret)[cube->survivor[i].site], &cube->survivor[i], window);
+	}
 	add_peaks(cube, window, *ret);
 	return NULL;
 }
@@ -138,6 +150,7 @@ static void turn_alive(struct sums *sums)
 	if (sums->samples > sums->allocations)
 		sums->samples = sums->allocations;
 	sums->frees = sums->freed_bytes = sums->temporary = sums->lifetime_us = 0;
+	sums->later_frees = sums->later_freed_bytes = 0;
 	sums->growth_blocks = sums->live_blocks = (int64_t)sums->allocations;
 	sums->growth_bytes = sums->live_bytes = (int64_t)sums->allocated_bytes;
 	sums->peak_bytes = sums->allocated_bytes;
@@ -155,9 +168,13 @@ struct ht_err *window_sums_alive(
 	for (size_t i = 0; i < cube->survivor_count; i++) {
 		const struct cube_survivor *survivor = &cube->survivor[i];
 		struct sums *sums = &(*ret)[survivor->site];
-		if (!is_in(until, survivor->birth) || survivor->death <= alive ||
-			survivor->death >= window.to)
+		if (!is_in(until, survivor->birth) || survivor->death <= alive)
 			continue;
+		if (survivor->death >= window.to) {
+			sums->later_frees += survivor->blocks;
+			sums->later_freed_bytes += survivor->bytes;
+			continue;
+		}
 		sums->frees += survivor->blocks;
 		sums->freed_bytes += survivor->bytes;
 		sums->temporary += survivor->temporary;
@@ -204,6 +221,21 @@ static void add_cells(
 	}
 }
 
+/* A block that was freed while the whole window settled did not survive. */
+static void take_settled(const struct cube *cube, struct window window,
+	const struct cube_survivor *survivor, struct window_series *ret)
+{
+	if (!is_in(window, survivor->birth) || window.to != cube->timeline.count)
+		return;
+	const uint32_t birth = survivor->birth - window.from;
+	const uint64_t age =
+		survivor->blocks ? survivor->lifetime_us / survivor->blocks * 1000 / cube->step_ns
+				 : 0;
+	ret->surviving_blocks[birth] -= survivor->blocks;
+	ret->surviving_bytes[birth] -= survivor->bytes;
+	ret->freed_by_age[age < TIMELINE_STEPS ? age : TIMELINE_STEPS - 1] += survivor->blocks;
+}
+
 /* Moves a death from the bucket where the cells counted it to the bucket of its birth. Sums may
  * wrap around on the way and are correct at the end. */
 static void add_survivors(
@@ -211,6 +243,10 @@ static void add_survivors(
 {
 	for (uint32_t i = cube->first_survivor[site]; i < cube->first_survivor[site + 1]; i++) {
 		const struct cube_survivor *survivor = &cube->survivor[i];
+		if (survivor->death == CUBE_SETTLED) {
+			take_settled(cube, window, survivor, ret);
+			continue;
+		}
 		if (!is_in(window, survivor->death))
 			continue;
 		const uint32_t death = survivor->death - window.from;

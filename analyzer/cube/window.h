@@ -49,7 +49,8 @@ struct window_series {
 	uint64_t allocated_bytes[TIMELINE_STEPS], allocated_blocks[TIMELINE_STEPS];
 	uint64_t freed_blocks[TIMELINE_STEPS]; /* of blocks allocated in the window */
 	uint64_t freed_by_age[TIMELINE_STEPS]; /* the same, by buckets from birth to death */
-	uint64_t surviving_bytes[TIMELINE_STEPS], surviving_blocks[TIMELINE_STEPS]; /* by birth */
+	uint64_t surviving_bytes[TIMELINE_STEPS], surviving_blocks[TIMELINE_STEPS]; /* by birth;
+							not those freed while the window settled */
 	uint64_t
 		older_freed_blocks[TIMELINE_STEPS]; /* of older blocks of the sites' size classes */
 	uint64_t longest_ns;			    /* longest life that ended */

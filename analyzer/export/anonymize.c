@@ -497,6 +497,10 @@ static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *re
 		out->pause = (struct rec_pause){
 			new_mono(anonymizer, rec->pause.mono_ns), rec->pause.paused};
 		return NULL;
+	case REC_SETTLE:
+		out->settle = (struct rec_settle){new_tsc(anonymizer, rec->settle.tsc),
+			new_mono(anonymizer, rec->settle.mono_ns), rec->settle.wanted_ns};
+		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}

@@ -40,7 +40,7 @@ static void put_names(FILE *out, const char *prefix)
 		const struct metric_info *info = metric_info((enum metric)i);
 		fprintf(out, "%s%s%s%s", i ? "," : "", prefix, info->name, unit[info->unit]);
 	}
-	fprintf(out, ",%soutstanding_blocks", prefix);
+	fprintf(out, ",%soutstanding_blocks,%ssurvivors_blocks", prefix, prefix);
 }
 
 static void put_figures(FILE *out, const struct view *view, const struct sums *sums)
@@ -52,7 +52,8 @@ static void put_figures(FILE *out, const struct view *view, const struct sums *s
 		if (!is_sample || i != METRIC_TEMPORARY)
 			fprintf(out, "%" PRIi64, metric_value(sums, (enum metric)i));
 	}
-	fprintf(out, ",%" PRIu64, sums_outstanding_blocks(sums));
+	fprintf(out, ",%" PRIu64 ",%" PRIu64, sums_outstanding_blocks(sums),
+		sums_surviving_blocks(sums));
 }
 
 static void put_frame(FILE *out, const struct view *view, const struct frame *frame)
@@ -89,11 +90,12 @@ struct finding {
 };
 
 /* A row's share of the slope of its site. */
-static double slope_of(const struct finding *finding, const struct row *row)
+static double slope_of(
+	const struct view *view, const struct finding *finding, const struct row *row)
 {
 	return finding->bytes
 		       ? finding->suspect->slope_bytes_per_s *
-				 (double)sums_outstanding_bytes(&row->sums) / (double)finding->bytes
+				 (double)view_held_bytes(view, &row->sums) / (double)finding->bytes
 		       : 0;
 }
 
@@ -105,7 +107,7 @@ static void put_site(
 	put_figures(out, view, &row->sums);
 	if (finding->suspect)
 		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(finding->suspect->class),
-			slope_of(finding, row), finding->suspect->confidence);
+			slope_of(view, finding, row), finding->suspect->confidence);
 	else
 		fputs(",,,", out);
 	put_frame(out, view, frame_of_node(view, row->node));
@@ -119,7 +121,7 @@ static struct finding *findings_by_row(const struct view *view, const struct sus
 	struct finding *ret = calloc(view->row_count + 1, sizeof(*ret));
 	for (size_t i = 0; ret && i < suspects->count; i++) {
 		const struct suspects_entry *entry = &suspects->entry[i];
-		const uint64_t others = sums_outstanding_bytes(&entry->sums) - entry->judged_bytes;
+		const uint64_t others = entry->held_bytes - entry->judged_bytes;
 		for (size_t k = 0; k < entry->chains; k++)
 			ret[suspects->member[entry->first + k]] =
 				(struct finding){suspects_row_suspect(entry, k),

@@ -343,6 +343,15 @@ json_t *report_json_pauses(const struct model *model)
 	return array;
 }
 
+json_t *report_json_settle(const struct model *model)
+{
+	const struct model_settle *settle = &model->settle;
+	if (!settle->is_there)
+		return json_null();
+	return json_pack("{so so so}", "begin_ns", json_number(settle->begin_ns), "end_ns",
+		json_number(settle->end_ns), "wanted_ns", json_number(settle->wanted_ns));
+}
+
 static struct ht_err *put_warnings(struct json_writer *writer, const struct view *view)
 {
 	struct warnings warnings;
@@ -375,6 +384,7 @@ static struct ht_err *put_facts(struct json_writer *writer, const struct view *v
 		{"timeline", timeline_json(view)},
 		{"marks", report_json_marks(model)},
 		{"pauses", report_json_pauses(model)},
+		{"settle", report_json_settle(model)},
 	};
 	struct ht_err *err = NULL;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(member); i++) {

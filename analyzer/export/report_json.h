@@ -22,3 +22,5 @@ json_t *report_json_totals(const struct view *view);
 json_t *report_json_heap(const struct analysis *analysis);
 json_t *report_json_marks(const struct model *model);
 json_t *report_json_pauses(const struct model *model);
+/* null: the capture did not settle. */
+json_t *report_json_settle(const struct model *model);

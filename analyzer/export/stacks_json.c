@@ -30,6 +30,8 @@ json_t *stacks_json_sums(const struct view *view, const struct sums *sums)
 		"temporary", is_sample ? json_null() : json_number(sums->temporary),
 		"outstanding_blocks", json_number(sums_outstanding_blocks(sums)),
 		"outstanding_bytes", json_number(sums_outstanding_bytes(sums)));
+	object = json_with(object, "survivors_blocks", json_number(sums_surviving_blocks(sums)));
+	object = json_with(object, "survivors_bytes", json_number(sums_surviving_bytes(sums)));
 	object = json_with(object, "growth_bytes", json_integer(sums->growth_bytes));
 	object = json_with(object, "live_bytes", json_integer(sums->live_bytes));
 	object = json_with(object, "peak_bytes", json_number(sums->peak_bytes));
@@ -159,8 +161,10 @@ static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_
 	const struct suspect *suspect = &entry->suspect;
 	const uint32_t site = row->count ? view->row_site[row->first] : 0;
 	const uint32_t leaf = suspects_leaf_frame(view, row);
-	return json_pack("{ss so so so so so so sf sf so ss so so so so}", "class",
-		suspect_class_name(suspect->class), "outstanding_bytes",
+	return json_pack("{ss so so so so so so so so sf sf so ss so so so so}", "class",
+		suspect_class_name(suspect->class), "survivors_blocks",
+		json_number(sums_surviving_blocks(&entry->sums)), "survivors_bytes",
+		json_number(sums_surviving_bytes(&entry->sums)), "outstanding_bytes",
 		json_number(sums_outstanding_bytes(&entry->sums)), "chains",
 		json_number(entry->chains), "judged_chains", json_number(entry->judged),
 		"outstanding_blocks", json_number(sums_outstanding_blocks(&entry->sums)),

@@ -15,6 +15,7 @@ struct model_reading {
 	struct streams *streams;
 	size_t heaps_begun,
 		heaps_ended; /* number of readings whose beginning (or end) has passed */
+	bool settles;	     /* the window has ended */
 };
 
 void model_deinit(struct model *model)
@@ -157,12 +158,19 @@ static void take_capture(struct model *model, const struct rec_capture *rec)
 	timebase_start(&model->timebase, rec->start_tsc, rec->start_mono_ns);
 }
 
+/* The trace reaches up to `time_ns`. */
+static void note_end(struct model *model, uint64_t time_ns)
+{
+	uint64_t *end_ns = model->settle.is_there ? &model->settle.end_ns : &model->duration_ns;
+	if (time_ns > *end_ns)
+		*end_ns = time_ns;
+}
+
 static void note_time(struct model *model, uint64_t tsc, uint64_t mono_ns)
 {
 	timebase_add(&model->timebase, tsc, mono_ns);
 	uint64_t time_ns = timebase_since_start(&model->timebase, mono_ns);
-	if (time_ns > model->duration_ns)
-		model->duration_ns = time_ns;
+	note_end(model, time_ns);
 }
 
 static struct ht_err *take_account(
@@ -208,7 +216,7 @@ static struct ht_err *pass_heap(struct model_reading *load, size_t index, bool e
 }
 
 /* Releases events up to `tsc`; stops at each beginning and end of a reading, in order. */
-static struct ht_err *release(struct model_reading *load, uint64_t tsc)
+static struct ht_err *release_to(struct model_reading *load, uint64_t tsc)
 {
 	const struct model *model = load->model;
 	struct ht_err *err = NULL;
@@ -225,6 +233,19 @@ static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 			load->heaps_begun++;
 	}
 	return err ? err : streams_release(load->streams, tsc);
+}
+
+/* As release_to; ends the window on the way. */
+static struct ht_err *release(struct model_reading *load, uint64_t tsc)
+{
+	const struct model_settle *settle = &load->model->settle;
+	struct ht_err *err = NULL;
+	if (settle->is_there && !load->settles && tsc >= settle->begin_tsc) {
+		err = release_to(load, settle->begin_tsc);
+		replay_settle(load->replay);
+		load->settles = true;
+	}
+	return err ? err : release_to(load, tsc);
 }
 
 static struct ht_err *take_sync(struct model_reading *load, const struct rec_sync *rec)
@@ -247,6 +268,9 @@ static struct ht_err *take_memory(struct model_reading *load, const struct rec_m
 {
 	struct model *model = load->model;
 	struct memory sample = {0};
+	/* The figures are the window's. */
+	if (model->settle.is_there)
+		return NULL;
 	for (uint64_t i = 0; i < rec->value_count; i++) {
 		take_value(&model->memory, &rec->value[i]);
 		if (rec->value[i].kind < MEMORY_KIND_COUNT)
@@ -286,6 +310,8 @@ static struct ht_err *take_mark(struct model *model, const struct rec_mark *rec)
 
 static struct ht_err *take_pause(struct model *model, const struct rec_pause *rec)
 {
+	if (model->settle.is_there)
+		return NULL;
 	uint64_t now_ns = timebase_since_start(&model->timebase, rec->mono_ns);
 	struct model_pause *last =
 		model->pause_count ? &model->pause[model->pause_count - 1] : NULL;
@@ -335,6 +361,28 @@ static struct ht_err *take_mapped(struct model_reading *load, const struct rec_m
 	return err;
 }
 
+static void take_end(struct model *model, const struct rec_end *rec)
+{
+	model->has_end = true;
+	model->end = *rec;
+	timebase_add(&model->timebase, rec->tsc, rec->mono_ns);
+	uint64_t end_ns = timebase_since_start(&model->timebase, rec->mono_ns);
+	if (!model->settle.is_there)
+		model->duration_ns = end_ns;
+	else
+		note_end(model, end_ns);
+}
+
+static void take_settle(struct model *model, const struct rec_settle *rec)
+{
+	if (model->settle.is_there || model->has_end)
+		return;
+	timebase_add(&model->timebase, rec->tsc, rec->mono_ns);
+	uint64_t begin_ns = timebase_since_start(&model->timebase, rec->mono_ns);
+	model->duration_ns = begin_ns;
+	model->settle = (struct model_settle){true, rec->tsc, begin_ns, begin_ns, rec->wanted_ns};
+}
+
 static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 {
 	struct model *model = load->model;
@@ -372,10 +420,7 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 	case REC_MARK:
 		return take_mark(model, &rec->mark);
 	case REC_END:
-		model->has_end = true;
-		model->end = rec->end;
-		timebase_add(&model->timebase, rec->end.tsc, rec->end.mono_ns);
-		model->duration_ns = timebase_since_start(&model->timebase, rec->end.mono_ns);
+		take_end(model, &rec->end);
 		return NULL;
 	case REC_HEAP:
 		return take_heap(model, &rec->heap);
@@ -391,6 +436,9 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 		return take_left(model, &rec->left);
 	case REC_PAUSE:
 		return take_pause(model, &rec->pause);
+	case REC_SETTLE:
+		take_settle(model, &rec->settle);
+		return NULL;
 	case REC_COLUMNS:
 		return load->replay ? streams_add_columns(load->streams, &rec->columns) : NULL;
 	}
@@ -420,10 +468,10 @@ struct ht_err *model_reading_continue(struct model_reading *load, uint64_t bytes
 static struct ht_err *pass_rest(struct model_reading *load)
 {
 	struct model *model = load->model;
-	/* Release what waited for the end of an unfinished heap reading. */
-	struct ht_err *err = load->replay && load->heaps_ended < model->heap_count
-				     ? release(load, UINT64_MAX)
-				     : NULL;
+	/* Release what waited for the end of the window, or of an unfinished heap reading. */
+	bool waits =
+		load->heaps_ended < model->heap_count || (model->settle.is_there && !load->settles);
+	struct ht_err *err = load->replay && waits ? release(load, UINT64_MAX) : NULL;
 	return !err && load->replay ? streams_finish(load->streams) : err;
 }
 

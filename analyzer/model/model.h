@@ -32,6 +32,20 @@ struct model_pause {
 				      the end of what was read */
 };
 
+/* The time after the window in which only frees of its blocks were recorded. The window's figures
+ * end at begin_ns. */
+struct model_settle {
+	bool is_there;
+	uint64_t begin_tsc;
+	uint64_t begin_ns, end_ns; /* since the window's start; the end of what was read */
+	uint64_t wanted_ns;	   /* the length that the user gave */
+};
+
+static inline uint64_t model_settle_ns(const struct model_settle *settle)
+{
+	return settle->end_ns - settle->begin_ns;
+}
+
 /* What one allocator held, as in FORMAT.md. */
 struct model_account {
 	const char *allocator, *reason;
@@ -67,7 +81,10 @@ struct model {
 	const char *comm, *exe, *kernel, *heaptap_version;
 	struct rec_capture capture;
 	struct rec_end end;
-	uint64_t duration_ns; /* to the end record, else to the last clock pair */
+	/* Length of the window: to the settle record, the end record, or the last clock pair
+	 */
+	uint64_t duration_ns;
+	struct model_settle settle;
 	uint64_t counter[REC_COUNTER_COUNT];
 	struct model_memory memory;
 	uint64_t rss_max_bytes;

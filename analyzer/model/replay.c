@@ -6,12 +6,8 @@
 #include "analyzer/model/array.h"
 #include "analyzer/model/live.h"
 #include "analyzer/model/origins.h"
+#include "analyzer/model/owed.h"
 #include "analyzer/model/sample.h"
-
-/* Stamps of two threads are inverted by at most this (a few milliseconds). A free later than this
- * after an allocation of its address frees the new block. */
-#define INVERSION_CYCLES (1u << 24)
-#define OWED_MAX	 64u
 
 /* The block of a stream's last REALLOC_BEGIN, until the outcome is known. */
 struct pending {
@@ -21,12 +17,6 @@ struct pending {
 	uint32_t thread;
 	uint64_t usable_bytes;
 	struct live_block block;
-};
-
-/* A free that has not arrived yet: its block was dropped when `addr` was allocated again. */
-struct owed {
-	uint64_t addr, tsc;
-	uint32_t thread; /* the thread that allocated the address; its own frees are in order */
 };
 
 /* One slot's stream. */
@@ -57,11 +47,11 @@ struct replay {
 	struct origins origins;
 	struct lane *lane;
 	size_t lane_capacity;
-	struct owed owed[OWED_MAX];
-	unsigned owed_count;
+	struct owed owed;
 	uint64_t sample_bytes, random;
 	struct nodes *nodes_to_add; /* NULL: all numbers are valid */
 	const struct scripts *scripts;
+	bool is_settling; /* the window is over */
 	struct replay_counts counts;
 	uint32_t known[KNOWN_ORIGINS]; /* recently used origins; 0: none yet */
 };
@@ -94,40 +84,6 @@ void replay_destroy(struct replay *replay)
 const struct replay_counts *replay_counts(const struct replay *replay)
 {
 	return &replay->counts;
-}
-
-/* --- frees that arrive late ------------------------------------------------------------------ */
-
-static void owe(struct replay *replay, uint64_t addr, const struct replay_call *call)
-{
-	replay->counts.inferred_frees++;
-	if (replay->owed_count == OWED_MAX) {
-		for (unsigned i = 1; i < OWED_MAX; i++)
-			replay->owed[i - 1] = replay->owed[i];
-		replay->owed_count--;
-	}
-	replay->owed[replay->owed_count++] = (struct owed){.addr = addr,
-		.tsc = call->tsc,
-		.thread = replay->threads->thread[call->thread].first};
-}
-
-/* Is the free of `addr` an owed one? Drops overdue ones. */
-static bool absorb(struct replay *replay, uint64_t addr, const struct replay_call *call)
-{
-	uint32_t thread = replay->threads->thread[call->thread].first;
-	bool found = false;
-	unsigned kept = 0;
-	for (unsigned i = 0; i < replay->owed_count; i++) {
-		const struct owed owed = replay->owed[i];
-		bool in_time = (int64_t)(call->tsc - owed.tsc) < (int64_t)INVERSION_CYCLES;
-		if (!found && in_time && owed.addr == addr && owed.thread != thread)
-			found = true;
-		else if (in_time)
-			replay->owed[kept++] = owed;
-	}
-	replay->owed_count = kept;
-	replay->counts.absorbed_frees += found;
-	return found;
 }
 
 /* --- facts ----------------------------------------------------------------------------------- */
@@ -201,12 +157,26 @@ static struct live_block block_of(const struct replay *replay, const struct live
 		.note = entry->note};
 }
 
+/* A block of `addr` is given up. */
+static void owe(struct replay *replay, uint64_t addr, const struct replay_call *call)
+{
+	replay->counts.inferred_frees++;
+	owed_add(&replay->owed, addr, call->tsc, same_thread(replay, call->thread));
+}
+
+static bool absorb(struct replay *replay, uint64_t addr, const struct replay_call *call)
+{
+	bool found = owed_take(&replay->owed, addr, call->tsc, same_thread(replay, call->thread));
+	replay->counts.absorbed_frees += found;
+	return found;
+}
+
 /* Does the free end no block? True for free(NULL) and for a free whose block was dropped before. */
 static bool frees_nothing(
 	struct replay *replay, const struct replay_call *call, const struct event *event)
 {
 	return event->addr == 0 ||
-	       (ht_unlikely(replay->owed_count != 0) && absorb(replay, event->addr, call));
+	       (ht_unlikely(replay->owed.count != 0) && absorb(replay, event->addr, call));
 }
 
 static struct ht_err *free_block(
@@ -262,7 +232,7 @@ static struct ht_err *report_gone(struct replay *replay, const struct pending *g
 
 /* Ends the old block: the stream's realloc succeeded, or its outcome was lost and success is
  * assumed. */
-static struct ht_err *settle(struct replay *replay, struct lane *lane, uint64_t tsc)
+static struct ht_err *close_realloc(struct replay *replay, struct lane *lane, uint64_t tsc)
 {
 	struct pending gone = lane->pending;
 	lane->pending.kind = PENDING_NONE;
@@ -417,6 +387,8 @@ static struct ht_err *take_mapping(
 {
 	struct event known = *event;
 	replay->counts.mappings++;
+	if (replay->is_settling)
+		return NULL;
 	struct ht_err *err = find_stack(replay, event, &known.stack);
 	if (err)
 		return err;
@@ -448,7 +420,7 @@ static inline struct ht_err *take_call(struct replay *replay, struct lane *lane,
 		    lane->pending.kind != PENDING_NONE || event->kind == ABI_EVENT_REALLOC_FAIL)) {
 		if (event->kind == ABI_EVENT_REALLOC_FAIL)
 			return reinstate(replay, lane, call);
-		struct ht_err *err = settle(replay, lane, event->tsc);
+		struct ht_err *err = close_realloc(replay, lane, event->tsc);
 		if (err)
 			return err;
 	}
@@ -458,6 +430,69 @@ static inline struct ht_err *take_call(struct replay *replay, struct lane *lane,
 	if (ht_likely(event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END))
 		return allocate(replay, call, event);
 	return take_rest(replay, lane, call, event);
+}
+
+/* --- after the window ------------------------------------------------------------------------ */
+
+void replay_settle(struct replay *replay)
+{
+	replay->is_settling = true;
+}
+
+static struct ht_err *end_settled(
+	struct replay *replay, const struct replay_call *call, const struct live_block *block)
+{
+	const struct replay_observer *observer = &replay->observer;
+	return observer->settled ? observer->settled(observer->context, call, block) : NULL;
+}
+
+/* An address that is not live belongs to a block that began after the window, or before it. */
+static struct ht_err *free_settled(
+	struct replay *replay, const struct replay_call *call, uint64_t addr)
+{
+	const struct live_entry *entry = addr ? live_leave(&replay->live, addr) : NULL;
+	if (!entry)
+		return NULL;
+	const struct live_block block = block_of(replay, entry);
+	return end_settled(replay, call, &block);
+}
+
+/* A realloc ends: its block is live again, at `addr`. */
+static struct ht_err *move_settled(
+	struct replay *replay, struct lane *lane, const struct replay_call *call, uint64_t addr)
+{
+	if (lane->pending.kind != PENDING_BLOCK || !addr) {
+		lane->pending.kind = PENDING_NONE;
+		return NULL;
+	}
+	struct ht_err *err = free_settled(replay, call, addr);
+	lane->pending.block.addr = addr;
+	return err ? err : reinstate(replay, lane, call);
+}
+
+static struct ht_err *take_settled(struct replay *replay, struct lane *lane,
+	const struct replay_call *call, const struct event *event)
+{
+	struct ht_err *err = NULL;
+	if (event->kind == ABI_EVENT_REALLOC_FAIL)
+		return reinstate(replay, lane, call);
+	if (event->kind == ABI_EVENT_REALLOC_END)
+		return move_settled(replay, lane, call, event->addr);
+	if (lane->pending.kind == PENDING_BLOCK)
+		err = end_settled(replay, call, &lane->pending.block);
+	lane->pending.kind = PENDING_NONE;
+	if (err)
+		return err;
+	switch (event->kind) {
+	case ABI_EVENT_FREE:
+	case ABI_EVENT_ALLOC: /* the address was free: the event of its free comes late */
+		return free_settled(replay, call, event->addr);
+	case ABI_EVENT_REALLOC_BEGIN:
+		lane->pending = give_back(replay, call, event);
+		return NULL;
+	default:
+		return NULL;
+	}
 }
 
 /* Counts the first events that are calls of one thread under one name. */
@@ -490,7 +525,8 @@ static struct ht_err *take_calls(
 			.thread = lane->thread,
 			.hook = event->hook % REPLAY_HOOKS,
 		};
-		err = take_call(replay, lane, &call, event);
+		err = ht_unlikely(replay->is_settling) ? take_settled(replay, lane, &call, event)
+						       : take_call(replay, lane, &call, event);
 	}
 	return err;
 }

@@ -33,6 +33,9 @@ struct replay_observer {
 	/* temporary: its thread allocated nothing else in between */
 	struct ht_err *(*freed)(void *context, const struct replay_call *call,
 		const struct live_block *block, bool temporary);
+	/* Freed in the settle time (replay_settle); may be NULL. */
+	struct ht_err *(*settled)(
+		void *context, const struct replay_call *call, const struct live_block *block);
 	/* A block older than the window; usable_bytes is 0 when unknown. */
 	struct ht_err *(*before_freed)(
 		void *context, const struct replay_call *call, uint64_t usable_bytes);
@@ -65,6 +68,9 @@ void replay_sample(struct replay *replay, uint64_t sample_bytes);
  * numbers are not valid; it adds such stacks to `nodes`. Call before the first event; borrows both.
  */
 void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts);
+/* The window is over: events from here on are those of FORMAT.md, SETTLE. Blocks end by `settled`,
+ * and keep their size and stack when a realloc moves them; none begins. */
+void replay_settle(struct replay *replay);
 void replay_destroy(struct replay *replay);
 /* A streams_sink and a streams_scout; `context` is the struct replay. */
 HT_MUST_CHECK

@@ -263,16 +263,16 @@ struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view
 		json_decref(warnings);
 		return err;
 	}
-	facts->object = json_pack("{ss so so so so so so so so so so so so so so so so sO}",
+	facts->object = json_pack("{ss so so so so so so so so so so so so so so so so so sO}",
 		"schema", "heaptap.page/1", "target", report_json_target(model), "capture",
 		report_json_capture(model), "window", report_json_window(view), "totals",
 		report_json_totals(view), "rss", memory_json_rss(analysis), "heap",
 		report_json_heap(analysis), "marks", report_json_marks(model), "pauses",
-		report_json_pauses(model), "warnings", warnings, "functions", functions_json(),
-		"threads", threads_json(view), "modules", modules_json(view), "suspects",
-		suspects_json(view, fold, suspects), "metrics", metrics_json(), "lifetimes",
-		lifetimes_json(&analysis->cube), "folded", folded_json(fold), "strings",
-		facts->names.array);
+		report_json_pauses(model), "settle", report_json_settle(model), "warnings",
+		warnings, "functions", functions_json(), "threads", threads_json(view), "modules",
+		modules_json(view), "suspects", suspects_json(view, fold, suspects), "metrics",
+		metrics_json(), "lifetimes", lifetimes_json(&analysis->cube), "folded",
+		folded_json(fold), "strings", facts->names.array);
 	err = add_more(facts, view, more);
 	return err || facts->object ? err : out_of_memory();
 }

@@ -12,7 +12,7 @@ const Live = (() => {
 
 	/* --- the bar ----------------------------------------------------------------------- */
 
-	const TEXT = {recording: "Recording", paused: "Paused", detaching: "Leaving the process",
+	const TEXT = {recording: "Recording", paused: "Paused", settling: "The window is over; frees are recorded", detaching: "Leaving the process",
 		naming: "The process was left; writing names into the trace",
 		ended: "The capture has ended; the process was left"};
 

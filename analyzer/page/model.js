@@ -10,7 +10,7 @@ const Model = (() => {
 
 	const FIGURES = ["samples", "allocations", "allocatedBytes", "frees", "freedBytes",
 		"temporary", "lifetimeUs", "growthBlocks", "growthBytes", "liveBlocks", "liveBytes",
-		"peakBytes"];
+		"laterFrees", "laterFreedBytes", "peakBytes"];
 
 	function isWhole(model, from, to) {
 		return from === 0 && to === model.buckets;
@@ -123,7 +123,19 @@ const Model = (() => {
 			return sums;
 		}
 
+		/* Frees after the window of blocks that were allocated in it. A death while the capture
+		 * settled is in no bucket: it is model.buckets. */
+		function later(column) {
+			const {birth, death, site} = model.survivor, sums = new Float64Array(count);
+			for (let i = 0; i < model.survivor.count; i++)
+				if (birth[i] >= from && birth[i] < to && death[i] >= to)
+					sums[site[i]] += model.survivor[column][i];
+			return sums;
+		}
+
 		const make = {
+			laterFrees: () => later("blocks"),
+			laterFreedBytes: () => later("bytes"),
 			growthBlocks: () => difference("allocations", "frees", starts, ends),
 			growthBytes: () => difference("allocatedBytes", "freedBytes", starts, ends),
 			liveBlocks: () => difference("allocations", "frees", first, ends),
@@ -156,6 +168,8 @@ const Model = (() => {
 	/* By name, as analyzer/query/metric.h defines them: a figure, and one to subtract. */
 	const METRICS = {
 		outstanding: {unit: "bytes", figure: "allocatedBytes", less: "freedBytes"},
+		survivors: {unit: "bytes", figure: "allocatedBytes", less: "freedBytes",
+			later: "laterFreedBytes"},
 		growth: {unit: "bytes", figure: "growthBytes"},
 		live: {unit: "bytes", figure: "liveBytes"},
 		peak: {unit: "bytes", figure: "peakBytes"},
@@ -167,10 +181,12 @@ const Model = (() => {
 
 	/* Values of a metric by site; 0 for those that are not in `isIn`. */
 	function valuesOf(model, sums, metric, isIn) {
-		const {figure, less} = METRICS[metric];
-		const values = Float64Array.from(sums.of(figure)), taken = less && sums.of(less);
-		for (let i = 0; i < values.length; i++)
-			values[i] = isIn && !isIn[i] ? 0 : taken ? values[i] - taken[i] : values[i];
+		const {figure, less, later} = METRICS[metric], values = Float64Array.from(sums.of(figure));
+		for (const taken of [less, later].filter((name) => name).map(sums.of))
+			for (let i = 0; i < values.length; i++)
+				values[i] -= taken[i];
+		for (let i = 0; isIn && i < values.length; i++)
+			values[i] = isIn[i] ? values[i] : 0;
 		return values;
 	}
 
@@ -193,6 +209,20 @@ const Model = (() => {
 	const RATES = {allocated: "allocatedBytes", calls: "allocations", temporary: "temporary",
 		freed: "freedBytes"};
 
+	/* Blocks that were freed after `to` are no survivors from their birth on, and those that were
+	 * freed before are none either: a level of survivors never falls. */
+	function takeLater(model, from, to, partOf, series) {
+		const {birth, death, bytes, site, count} = model.survivor;
+		for (let i = 0; i < count; i++) {
+			const part = partOf[site[i]];
+			if (part < 0 || birth[i] < from || birth[i] >= to)
+				continue;
+			series[part][birth[i] - from] -= bytes[i];
+			if (death[i] < to)
+				series[part][death[i] - from] += bytes[i];
+		}
+	}
+
 	/*
 	 * A metric in each of buckets [from, to), by part of the sites; sites with a part below 0
 	 * are left out. A rate counts per bucket: its sum is the metric's value. Other metrics are
@@ -209,11 +239,13 @@ const Model = (() => {
 			series[part][Math.max(0, bucket - from)] += rate ? cell[rate][i]
 				: cell.allocatedBytes[i] - cell.freedBytes[i];
 		}
-		const taken = rate ? OF_OLDER[rate] : metric === "outstanding" ? "bytes" : null;
+		const taken = rate ? OF_OLDER[rate] : metric === "outstanding" || metric === "survivors" ? "bytes" : null;
 		for (const i of taken ? olderSurvivors(model, from, to) : [])
 			if (partOf[survivor.site[i]] >= 0)
 				series[partOf[survivor.site[i]]][survivor.death[i] - from] +=
 					rate ? -survivor[taken][i] : survivor[taken][i];
+		if (metric === "survivors")
+			takeLater(model, from, to, partOf, series);
 		for (const one of rate ? [] : series)
 			for (let i = 1; i < one.length; i++)
 				one[i] += one[i - 1];
@@ -268,7 +300,7 @@ const Model = (() => {
 	}
 
 	function addLives(model, from, to, isIn, addMean) {
-		const {cell, survivor} = model, within = new Float64Array(model.buckets * 3);
+		const {cell, survivor} = model, within = new Float64Array(model.buckets * 3 + 3);
 		let next = 0;
 		for (let i = 0; i < cell.count;) {
 			const site = cell.site[i], first = i;
@@ -313,6 +345,8 @@ const Model = (() => {
 			temporary: model.isSample ? null : sums.temporary,
 			outstanding_blocks: sums.allocations - sums.frees,
 			outstanding_bytes: sums.allocatedBytes - sums.freedBytes,
+			survivors_blocks: sums.allocations - sums.frees - sums.laterFrees,
+			survivors_bytes: sums.allocatedBytes - sums.freedBytes - sums.laterFreedBytes,
 			growth_bytes: sums.growthBytes,
 			live_bytes: sums.liveBytes,
 			mean_lifetime_ns: sums.frees

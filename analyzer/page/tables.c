@@ -143,6 +143,8 @@ static void make_survivors(
 		if (site == NO_SITE)
 			continue;
 		survivor[count] = cube->survivor[i];
+		if (survivor[count].death == CUBE_SETTLED)
+			survivor[count].death = (uint16_t)cube->timeline.count;
 		survivor[count++].site = site;
 	}
 	qsort(survivor, count, sizeof(*survivor), compare_survivors);

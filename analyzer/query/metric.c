@@ -67,6 +67,8 @@ void sums_add(struct sums *sum, const struct sums *more)
 	sum->growth_bytes += more->growth_bytes;
 	sum->live_blocks += more->live_blocks;
 	sum->live_bytes += more->live_bytes;
+	sum->later_frees += more->later_frees;
+	sum->later_freed_bytes += more->later_freed_bytes;
 	sum->peak_bytes += more->peak_bytes;
 }
 

@@ -12,14 +12,15 @@
  * is an estimate.
  */
 struct sums {
-	uint64_t samples;		       /* allocations that were recorded */
-	uint64_t allocations, allocated_bytes; /* in the window */
-	uint64_t frees, freed_bytes;	       /* of these blocks, by the end of the window */
-	uint64_t temporary;		       /* of these frees (DESIGN.md, replay) */
-	uint64_t lifetime_us;		       /* of the freed blocks, added up */
-	int64_t growth_blocks, growth_bytes;   /* live at the end less live at the start */
-	int64_t live_blocks, live_bytes;       /* at the end, whenever allocated in the trace */
-	uint64_t peak_bytes;		       /* share of the highest total of the window */
+	uint64_t samples;			 /* allocations that were recorded */
+	uint64_t allocations, allocated_bytes;	 /* in the window */
+	uint64_t frees, freed_bytes;		 /* of these blocks, by the end of the window */
+	uint64_t temporary;			 /* of these frees (DESIGN.md, replay) */
+	uint64_t lifetime_us;			 /* of the freed blocks, added up */
+	int64_t growth_blocks, growth_bytes;	 /* live at the end less live at the start */
+	int64_t live_blocks, live_bytes;	 /* at the end, whenever allocated in the trace */
+	uint64_t later_frees, later_freed_bytes; /* of these blocks, after the end of the window */
+	uint64_t peak_bytes;			 /* share of the highest total of the window */
 };
 
 enum metric_unit { METRIC_BYTES, METRIC_COUNT_OF_BLOCKS, METRIC_TIME_NS };
@@ -29,6 +30,8 @@ enum metric_unit { METRIC_BYTES, METRIC_COUNT_OF_BLOCKS, METRIC_TIME_NS };
 	X(OUTSTANDING, "outstanding", METRIC_BYTES, false,                                         \
 		(int64_t)(s->allocated_bytes - s->freed_bytes),                                    \
 		"allocated in the window and not freed by its end")                                \
+	X(SURVIVORS, "survivors", METRIC_BYTES, false, (int64_t)sums_surviving_bytes(s),           \
+		"allocated in the window, held until the trace ends")                              \
 	X(GROWTH, "growth", METRIC_BYTES, true, s->growth_bytes,                                   \
 		"live at the end of the window, less live at its start")                           \
 	X(LIVE, "live", METRIC_BYTES, true, s->live_bytes, "live at the end of the window")        \
@@ -76,6 +79,16 @@ static inline uint64_t sums_outstanding_blocks(const struct sums *sums)
 static inline uint64_t sums_outstanding_bytes(const struct sums *sums)
 {
 	return sums->allocated_bytes - sums->freed_bytes;
+}
+
+static inline uint64_t sums_surviving_blocks(const struct sums *sums)
+{
+	return sums_outstanding_blocks(sums) - sums->later_frees;
+}
+
+static inline uint64_t sums_surviving_bytes(const struct sums *sums)
+{
+	return sums_outstanding_bytes(sums) - sums->later_freed_bytes;
 }
 
 /* 0 where nothing was freed. */

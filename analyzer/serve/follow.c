@@ -34,6 +34,8 @@ static const char *state_of(const struct follow *follow)
 		return "ended";
 	if (follow->last.phase == CONTROL_NAMING)
 		return "naming";
+	if (follow->last.phase == CONTROL_SETTLING)
+		return "settling";
 	if (follow->last.phase == CONTROL_DETACHING)
 		return "detaching";
 	return follow->last.paused ? "paused" : "recording";

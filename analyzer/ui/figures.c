@@ -204,6 +204,25 @@ static void write_pauses(const struct page *page)
 	line_end(&line);
 }
 
+/* "held 5.0 min after the window: 12.3 MiB in 1,234 blocks, of 30.1 MiB outstanding" */
+static void write_settle(const struct page *page)
+{
+	const struct view *view = page->view;
+	const struct sums *total = &view->total;
+	const char *mark = page_mark(page, METRIC_SURVIVORS);
+	struct line line;
+	if (!view_is_settled(view))
+		return;
+	label(&line, page, "held");
+	line_put(&line, "%s after the window: %s%s",
+		text_time(model_settle_ns(&view->analysis->model.settle)).text, mark,
+		page_bytes(page, sums_surviving_bytes(total)).text);
+	line_put(&line, " in %s%s blocks", mark, text_count(sums_surviving_blocks(total)).text);
+	line_put(&line, ", of %s%s outstanding", mark,
+		page_bytes(page, sums_outstanding_bytes(total)).text);
+	line_end(&line);
+}
+
 static void write_heap(const struct page *page)
 {
 	const struct heap *heap = &page->view->analysis->heap;
@@ -311,6 +330,7 @@ void figures_write(const struct page *page)
 {
 	write_pauses(page);
 	write_calls(page);
+	write_settle(page);
 	write_heap(page);
 	write_rss(page);
 }

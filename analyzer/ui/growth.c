@@ -16,7 +16,7 @@ static int64_t per_minute(const struct suspect *suspect)
 /* "10 blocks", with a mark for an estimate. */
 static void put_blocks(struct line *line, const struct page *page, const struct sums *sums)
 {
-	const uint64_t blocks = sums_outstanding_blocks(sums);
+	const uint64_t blocks = view_held_blocks(page->view, sums);
 	line_put(line, "%s%s %s", page_mark(page, METRIC_OUTSTANDING), text_count(blocks).text,
 		blocks == 1 ? "block" : "blocks");
 }
@@ -37,7 +37,7 @@ static void put_class(struct line *line, const struct suspect *suspect)
 		line_styled(line, TEXT_BOLD, "%s", suspect_class_name(suspect->class));
 	else
 		line_put(line, "%s", suspect_class_name(suspect->class));
-	if (suspect->class != SUSPECT_UNCLEAR)
+	if (suspect->class != SUSPECT_UNCLEAR && suspect->class != SUSPECT_SURVIVOR)
 		line_styled(line, TEXT_DIM, ", %.0f %% sure", suspect->confidence * 100);
 }
 
@@ -67,7 +67,7 @@ static void write_chain(const struct page *page, const struct suspects_entry *si
 static void write_site(const struct page *page, const struct suspects_entry *site)
 {
 	const struct suspect *suspect = &site->suspect;
-	const uint64_t bytes = sums_outstanding_bytes(&site->sums);
+	const uint64_t bytes = site->held_bytes;
 	const bool grows = is_judged(page) && suspect->class == SUSPECT_GROWING;
 	char figure[64];
 	struct line line;
@@ -81,11 +81,11 @@ static void write_site(const struct page *page, const struct suspects_entry *sit
 			&line, TEXT_BOLD, "%s/min", page_change(page, per_minute(suspect)).text);
 	else
 		line_put(&line, "%s of all",
-			text_percent(bytes, sums_outstanding_bytes(&page->view->total)).text);
+			text_percent(bytes, view_held_bytes(page->view, &page->view->total)).text);
 	line_put(&line, "  ");
 	line_to(&line, 28);
 	put_blocks(&line, page, &site->sums);
-	if (sums_outstanding_blocks(&site->sums))
+	if (view_held_blocks(page->view, &site->sums))
 		line_put(&line, ", oldest %s", text_time(suspect->oldest_ns).text);
 	if (is_judged(page))
 		put_class(&line, suspect);
@@ -98,7 +98,7 @@ static void write_site(const struct page *page, const struct suspects_entry *sit
 
 struct found {
 	const struct suspects_entry *site;
-	size_t count, growing;
+	size_t count, growing, survivors;
 	uint64_t bytes, unclear_bytes;
 	double slope;
 	const struct suspect *unclear; /* the largest */
@@ -108,9 +108,10 @@ static void add_up(struct found *found)
 {
 	for (size_t i = 0; i < found->count; i++) {
 		const struct suspect *suspect = &found->site[i].suspect;
-		const uint64_t bytes = sums_outstanding_bytes(&found->site[i].sums);
+		const uint64_t bytes = found->site[i].held_bytes;
 		found->bytes += bytes;
 		found->growing += suspect->class == SUSPECT_GROWING;
+		found->survivors += suspect->class == SUSPECT_SURVIVOR;
 		found->slope += suspect->slope_bytes_per_s;
 		if (suspect->class != SUSPECT_UNCLEAR)
 			continue;
@@ -143,7 +144,8 @@ static void write_heading(const struct page *page, const struct found *found)
 		line_styled(&line, TEXT_BOLD, "No site is %s",
 			suspect_class_name(page->options->of_class));
 	else if (!found->count)
-		line_styled(&line, TEXT_BOLD, "Nothing that was allocated in the window is left");
+		line_styled(&line, TEXT_BOLD, "Nothing that was allocated in the window is left%s",
+			view_is_settled(page->view) ? " after it settled" : "");
 	else if (page->view->query.alive_at)
 		put_moment(&line, page->view->query.alive_at);
 	else if (!is_judged(page))
@@ -155,13 +157,16 @@ static void write_heading(const struct page *page, const struct found *found)
 	else if (found->growing)
 		line_styled(&line, TEXT_BOLD, "What grows: %zu of %zu sites, %s/min%s",
 			found->growing, found->count, page_change(page, per_minute(&all)).text,
-			found->growing < SITES_SHOWN && found->growing < found->count
+			found->growing < SITES_SHOWN - view_is_settled(page->view) &&
+					found->growing < found->count
 				? "; then the largest others"
 				: "");
 	else if (found->unclear && found->unclear_bytes > found->bytes / 2)
 		line_styled(&line, TEXT_BOLD, "Growth unclear: %s", reason_of(found->unclear));
 	else
-		line_styled(&line, TEXT_BOLD, "Nothing grows; most of what is outstanding:");
+		line_styled(&line, TEXT_BOLD, "%s; most of what is %s:",
+			found->survivors ? "Growth is not proven" : "Nothing grows",
+			view_is_settled(page->view) ? "held after the window" : "outstanding");
 	line_end(&line);
 }
 
@@ -177,7 +182,9 @@ struct ht_err *growth_write(const struct page *page)
 	found.site = site;
 	add_up(&found);
 	write_heading(page, &found);
-	for (size_t i = 0; i < found.count && i < SITES_SHOWN; i++)
+	/* One line of figures more leaves room for one site less. */
+	const size_t most = SITES_SHOWN - view_is_settled(page->view);
+	for (size_t i = 0; i < found.count && i < most; i++)
 		write_site(page, &site[i]);
 	free(site);
 	return NULL;

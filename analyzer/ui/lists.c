@@ -16,6 +16,7 @@ struct list {
 };
 
 static const struct list all[] = {
+	{.metric = METRIC_SURVIVORS, .title = "Survivors"},
 	{.metric = METRIC_OUTSTANDING, .title = "Outstanding"},
 	{.metric = METRIC_PEAK, .title = "Peak"},
 	{.metric = METRIC_CALLS, .title = "Calls"},
@@ -102,6 +103,11 @@ static void put_figures(
 			text_count(sums_outstanding_blocks(sums)).text);
 		line_right(line, figure, 12);
 		break;
+	case METRIC_SURVIVORS:
+		snprintf(figure, sizeof(figure), "%s%s", page_mark(page, metric),
+			text_count(sums_surviving_blocks(sums)).text);
+		line_right(line, figure, 12);
+		break;
 	case METRIC_CALLS:
 	case METRIC_TEMPORARY:
 		line_right(line, page_bytes(page, sums->allocated_bytes).text,
@@ -149,7 +155,7 @@ static void write_entry(const struct page *page, enum metric metric, const struc
 	line_end(&line);
 	if (!page->options->shows_stacks)
 		return;
-	if (metric == METRIC_OUTSTANDING)
+	if (metric == (view_is_settled(page->view) ? METRIC_SURVIVORS : METRIC_OUTSTANDING))
 		write_sentence(page, row);
 	chain_write(page->text, page->view, row->node);
 }
@@ -172,6 +178,7 @@ static void write_columns(const struct page *page, enum metric metric)
 {
 	static const char *const third[METRIC_COUNT] = {
 		[METRIC_OUTSTANDING] = "blocks",
+		[METRIC_SURVIVORS] = "blocks",
 		[METRIC_CALLS] = "bytes",
 		[METRIC_TEMPORARY] = "bytes",
 		[METRIC_ALLOCATED] = "calls",
@@ -254,6 +261,8 @@ static struct ht_err *write_four(const struct page *page)
 		const struct list *same = NULL;
 		/* A sample does not show what a thread allocated in between. */
 		if (is_sample && all[i].metric == METRIC_TEMPORARY)
+			continue;
+		if (all[i].metric == METRIC_SURVIVORS && !view_is_settled(page->view))
 			continue;
 		struct list *one = &list[count++];
 		*one = all[i];

@@ -48,6 +48,9 @@ static void write_figures(const struct page *page)
 	write_total(page, "frees", total->frees, total->freed_bytes, " allocated in the window");
 	write_total(page, "outstanding", sums_outstanding_blocks(total),
 		sums_outstanding_bytes(total), ": allocated in the window, not freed in it");
+	if (view_is_settled(view))
+		write_total(page, "survivors", sums_surviving_blocks(total),
+			sums_surviving_bytes(total), ": of these, not freed after it either");
 	line_begin(&line, page->text);
 	line_put(&line, "  peak         %s%s at +%s", page_mark(page, METRIC_PEAK),
 		page_bytes(page, view->peak.bytes).text, text_time(view->peak.time_ns).text);

@@ -359,10 +359,22 @@ void suspect_classify(const struct suspect_input *input, struct suspect *ret)
 	mind_pauses(input, ret);
 }
 
+void suspect_survives(
+	uint64_t held, uint64_t outstanding, uint64_t settle_ns, struct suspect *suspect)
+{
+	if (!held || suspect->class != SUSPECT_UNCLEAR)
+		return;
+	set(suspect, SUSPECT_SURVIVOR, (double)held / (double)(outstanding ? outstanding : held));
+	SAY(suspect, "Held %s after the window: %s of %s blocks.",
+		time_of((double)settle_ns / 1e9).text, count_of((double)held).text,
+		count_of((double)outstanding).text);
+}
+
 const char *suspect_class_name(enum suspect_class class)
 {
 	static const char *const names[SUSPECT_CLASS_COUNT] = {
 		[SUSPECT_GROWING] = "growing",
+		[SUSPECT_SURVIVOR] = "survivor",
 		[SUSPECT_PLATEAU] = "plateau",
 		[SUSPECT_SPIKE] = "spike",
 		[SUSPECT_PERIODIC] = "periodic",

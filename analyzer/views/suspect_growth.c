@@ -59,6 +59,7 @@ struct survey {
 	const struct suspect_input *in;
 	uint32_t n;
 	double bucket_s, window_s;
+	double settle;	/* time after the window by which survivors are older, in buckets */
 	double longest; /* life of a freed block, in buckets */
 	double mean;	/* likewise */
 	double freed;	/* blocks */
@@ -168,9 +169,9 @@ static bool find_settled(const struct survey *survey, uint32_t *ret)
 		return false;
 	for (uint32_t age = survey->n / 32 + 1; age <= survey->n / 2; age *= 2) {
 		double freed = sum_of(in->freed_by_age, age, survey->n), windows = 0;
-		for (uint32_t i = 0; i < survey->n - age; i++)
-			windows +=
-				(double)in->surviving_blocks[i] * (survey->n - age - i) / survey->n;
+		for (uint32_t i = 0; i < survey->n; i++)
+			windows += (double)in->surviving_blocks[i] *
+				   fmax(0, survey->n + survey->settle - age - i) / survey->n;
 		*ret = age;
 		if (SETTLED_WINDOWS * (freed + 2 * sqrt(freed) + 3) <= windows)
 			return true;
@@ -186,13 +187,13 @@ static bool find_old(struct survey *survey)
 		gather(survey, survey->n);
 		return true;
 	}
-	double age = OLD_LIVES * survey->longest + 1;
+	double age = fmax(0, OLD_LIVES * survey->longest + 1 - survey->settle);
 	if (age <= survey->n / 2.0) {
 		survey->trust = 1;
 		gather(survey, survey->n - (uint32_t)age);
 		return true;
 	}
-	age = OLD_LIVES_MANY * survey->longest + 1;
+	age = fmax(0, OLD_LIVES_MANY * survey->longest + 1 - survey->settle);
 	if (age < (1 - SPAN_MIN_SHARE) * survey->n && survey->mean <= survey->n / 4.0) {
 		survey->trust = 0.9;
 		gather(survey, survey->n - (uint32_t)age);
@@ -202,7 +203,7 @@ static bool find_old(struct survey *survey)
 	survey->trust = 0.8;
 	uint32_t settled;
 	if (find_settled(survey, &settled)) {
-		gather(survey, survey->n - settled);
+		gather(survey, survey->n - (uint32_t)fmax(0, settled - survey->settle));
 		return true;
 	}
 	gather(survey, survey->n / 2);
@@ -564,6 +565,7 @@ void growth_measure(const struct suspect_input *input, struct growth *ret)
 		.bucket_s = (double)input->bucket_ns / 1e9,
 		.freed = (double)input->freed_total_blocks};
 	survey.window_s = survey.bucket_s * survey.n;
+	survey.settle = (double)input->settle_ns / (double)input->bucket_ns;
 	survey.longest = (double)input->lifetime_max_ns / (double)input->bucket_ns;
 	if (survey.freed > 0)
 		survey.mean =

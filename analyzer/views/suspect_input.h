@@ -14,7 +14,8 @@ struct suspect_input {
 	uint32_t buckets; /* whole ones of the window, at most SUSPECT_BUCKETS_MAX */
 	/* Of blocks allocated in the window, at the end of each bucket. */
 	const int64_t *live_bytes;
-	/* By the bucket of the allocation; surviving: not freed by the end of the window. */
+	/* By the bucket of the allocation; surviving: not freed by the end of the window,
+	 * nor in the settle time after it. */
 	const uint64_t *allocated_bytes, *allocated_blocks;
 	const uint64_t *surviving_bytes, *surviving_blocks;
 	const uint64_t *freed_blocks; /* of this site and the window, by the bucket of the free */
@@ -28,6 +29,8 @@ struct suspect_input {
 	/* Blocks of all sites by the bucket of their allocation, those alone that were freed again:
 	 * how much the program does; NULL: not known. */
 	const uint64_t *work_blocks;
+	/* Recorded frees went on for so long after the window, and survivors are older by it. */
+	uint64_t settle_ns;
 	bool is_sample; /* all counts are estimates */
 	/* Pauses of the capture: their time is in none of the buckets. */
 	uint64_t paused_ns;

@@ -121,18 +121,27 @@ static void classify_part(struct search *search, const struct sites *part, struc
 		.lifetime_max_ns = series->longest_ns,
 		.older_freed_blocks = series->older_freed_blocks,
 		.work_blocks = search->work_blocks,
+		.settle_ns =
+			view_is_settled(view) ? model_settle_ns(&view->analysis->model.settle) : 0,
 		.is_sample = view->analysis->cube.sample_bytes != 0,
 		.paused_ns =
 			pauses_within(&view->analysis->model, view->from_ns, view->to_ns).sum_ns,
 	};
 	suspect_classify(&input, ret);
-	ret->oldest_ns = oldest_ns;
+	ret->oldest_ns = oldest_ns ? oldest_ns + input.settle_ns : 0;
 	if (ret->class == SUSPECT_GROWING && are_freed_later(view, part)) {
 		ret->class = SUSPECT_UNCLEAR;
 		ret->slope_bytes_per_s = 0;
-		snprintf(ret->text, sizeof(ret->text),
-			"Unclear: most of these blocks are freed after this part of the trace.");
+		snprintf(ret->text, sizeof(ret->text), "%s",
+			view_is_settled(view) ? "Unclear: most of these blocks were freed soon "
+						"after the window."
+					      : "Unclear: most of these blocks are freed after "
+						"this part of the trace.");
 	}
+	if (view_is_settled(view) && ret->class == SUSPECT_UNCLEAR)
+		suspect_survives(view_held_blocks(view, &part->sums),
+			sums_outstanding_blocks(&part->sums),
+			model_settle_ns(&view->analysis->model.settle), ret);
 }
 
 static struct sites part_of(struct search *search, struct rows rows)
@@ -157,8 +166,8 @@ static void classify(struct search *search, struct rows rows, struct suspects_en
 	ret->chains = rows.count;
 	ret->sums = part.sums;
 	for (size_t i = 0; i < rows.count; i++)
-		if (sums_outstanding_bytes(&view->row[rows.row[i]].sums) >
-			sums_outstanding_bytes(&view->row[ret->row].sums))
+		if (view_held_bytes(view, &view->row[rows.row[i]].sums) >
+			view_held_bytes(view, &view->row[ret->row].sums))
 			ret->row = rows.row[i];
 	classify_part(search, &part, &ret->suspect);
 }
@@ -169,19 +178,22 @@ static double weight(const struct suspect *suspect)
 	       (suspect->slope_bytes_per_s > 0 ? suspect->slope_bytes_per_s : 0);
 }
 
+/* Growing sites come first, then survivors. */
+static unsigned rank_of(enum suspect_class class)
+{
+	return class == SUSPECT_GROWING ? 0 : class == SUSPECT_SURVIVOR ? 1 : 2;
+}
+
 static int compare_entries(const void *a, const void *b)
 {
 	const struct suspects_entry *x = a, *y = b;
-	const bool x_grows = x->suspect.class == SUSPECT_GROWING;
-	const bool y_grows = y->suspect.class == SUSPECT_GROWING;
-	if (x_grows != y_grows)
-		return x_grows ? -1 : 1;
-	if (x_grows && weight(&x->suspect) != weight(&y->suspect))
+	const unsigned rank_x = rank_of(x->suspect.class), rank_y = rank_of(y->suspect.class);
+	if (rank_x != rank_y)
+		return rank_x < rank_y ? -1 : 1;
+	if (rank_x == 0 && weight(&x->suspect) != weight(&y->suspect))
 		return weight(&x->suspect) > weight(&y->suspect) ? -1 : 1;
-	const uint64_t bx = sums_outstanding_bytes(&x->sums);
-	const uint64_t by = sums_outstanding_bytes(&y->sums);
-	if (bx != by)
-		return bx > by ? -1 : 1;
+	if (x->held_bytes != y->held_bytes)
+		return x->held_bytes > y->held_bytes ? -1 : 1;
 	return (x->row > y->row) - (x->row < y->row);
 }
 
@@ -202,7 +214,8 @@ static int compare_rows(const void *a, const void *b, void *context)
 	const struct row *x = &search->view->row[*(const uint32_t *)a];
 	const struct row *y = &search->view->row[*(const uint32_t *)b];
 	const int order = callers_compare(&search->key[x->node], &search->key[y->node]);
-	const uint64_t bx = sums_outstanding_bytes(&x->sums), by = sums_outstanding_bytes(&y->sums);
+	const uint64_t bx = view_held_bytes(search->view, &x->sums);
+	const uint64_t by = view_held_bytes(search->view, &y->sums);
 	if (order)
 		return order;
 	return bx != by ? (bx > by ? -1 : 1) : (x > y) - (x < y);
@@ -236,7 +249,7 @@ static struct ht_err *search_init(struct search *search)
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < view->row_count; i++)
-		if (sums_outstanding_bytes(&view->row[i].sums))
+		if (view_held_bytes(view, &view->row[i].sums))
 			member[count++] = i;
 	qsort_r(member, count, sizeof(*member), compare_rows, search);
 	for (size_t i = 0; i < count; i++) {
@@ -246,7 +259,7 @@ static struct ht_err *search_init(struct search *search)
 			search->site[search->site_count++].row = member + i;
 		struct rows *site = &search->site[search->site_count - 1];
 		site->count++;
-		site->bytes += sums_outstanding_bytes(&view->row[member[i]].sums);
+		site->bytes += view_held_bytes(view, &view->row[member[i]].sums);
 	}
 	qsort(search->site, search->site_count, sizeof(*search->site), compare_sites);
 	return NULL;
@@ -257,7 +270,7 @@ static void judge(struct search *search, struct rows rows, struct suspects_entry
 	*ret = (struct suspects_entry){
 		.first = (size_t)(rows.row - search->suspects->member), .judged = rows.count};
 	classify(search, rows, ret);
-	ret->judged_bytes = sums_outstanding_bytes(&ret->sums);
+	ret->held_bytes = ret->judged_bytes = view_held_bytes(search->view, &ret->sums);
 }
 
 static bool is_growing(const struct suspects_entry *entry)
@@ -291,6 +304,7 @@ static void judge_parted(
 	ret->chains = rows.count;
 	ret->others = rest.suspect;
 	sums_add(&ret->sums, &rest.sums);
+	ret->held_bytes += rest.held_bytes;
 }
 
 /* Moves the rows that grow by themselves to the front; `*looked_at` limits how many are classified.
@@ -322,7 +336,8 @@ static size_t part_large(struct search *search, struct rows rows)
 	for (size_t i = 0, seen = 0; seen < rows.count; seen++) {
 		const uint32_t at = row[i];
 		struct suspects_entry one = {0};
-		if (sums_outstanding_bytes(&search->view->row[at].sums) < rows.bytes / LARGE_PART)
+		if (view_held_bytes(search->view, &search->view->row[at].sums) <
+			rows.bytes / LARGE_PART)
 			break;
 		classify(search, (struct rows){&at, 1, 0}, &one);
 		if (is_growing(&one)) {
@@ -404,7 +419,7 @@ static void judge_sizes(
 			to++)
 			sums_add(&part.sums, &view->sums[all.site[to]]);
 		part.count = to - from;
-		if (!sums_outstanding_bytes(&part.sums))
+		if (!view_held_bytes(view, &part.sums))
 			continue;
 		++*looked_at;
 		classify_part(search, &part, &one);

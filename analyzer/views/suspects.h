@@ -9,18 +9,19 @@
 #include "analyzer/views/view.h"
 
 #define SUSPECTS_LOOKED_AT                                                                         \
-	2048u		  /* sites that are classified: those with most outstanding bytes          \
+	2048u		  /* sites that are classified: those with most held bytes                 \
 			   */
 #define SUSPECTS_MAX 256u /* that are kept */
 
 /* A site: rows that read alike (callers.h). If some of its chains grow and the others do not, the
  * class, the slope and the sentence are those of the growing ones; the sums are of all. */
 struct suspects_entry {
-	uint32_t row; /* of the view: the judged one with most outstanding bytes */
+	uint32_t row; /* of the view: the judged one with most held bytes (view_held_bytes) */
 	size_t first; /* its rows: suspects.member[first .. first + chains), judged ones first */
 	size_t chains;
 	size_t judged;	       /* rows that the class is about */
-	uint64_t judged_bytes; /* outstanding ones of these rows */
+	uint64_t judged_bytes; /* held ones of these rows */
+	uint64_t held_bytes;   /* of all rows */
 	struct sums sums;
 	struct suspect suspect, others; /* of the judged rows; of the others, if there are any */
 };

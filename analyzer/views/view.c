@@ -220,6 +220,23 @@ bool view_is_filtered(const struct view *view)
 	       query_filters_stacks(&view->query);
 }
 
+bool view_is_settled(const struct view *view)
+{
+	const struct analysis *analysis = view->analysis;
+	return analysis->model.settle.is_there && !view->query.alive_at &&
+	       view->window.to == analysis->cube.timeline.count;
+}
+
+uint64_t view_held_blocks(const struct view *view, const struct sums *sums)
+{
+	return view_is_settled(view) ? sums_surviving_blocks(sums) : sums_outstanding_blocks(sums);
+}
+
+uint64_t view_held_bytes(const struct view *view, const struct sums *sums)
+{
+	return view_is_settled(view) ? sums_surviving_bytes(sums) : sums_outstanding_bytes(sums);
+}
+
 bool view_has_skipped(const struct view *view)
 {
 	if (view->query.shows_wrappers)

@@ -47,6 +47,12 @@ HT_MUST_CHECK
 struct ht_err *view_order(const struct view *view, enum metric metric, uint32_t **ret);
 /* Whether the query chooses among the blocks of the window. */
 bool view_is_filtered(const struct view *view);
+/* Whether the view ends where the settle time begins, so that survivors tell more than what was
+ * outstanding at its end. */
+bool view_is_settled(const struct view *view);
+/* Survivors if the view is settled, else what is outstanding. */
+uint64_t view_held_blocks(const struct view *view, const struct sums *sums);
+uint64_t view_held_bytes(const struct view *view, const struct sums *sums);
 /* Whether a chain leaves frames out that --show-wrappers shows. */
 bool view_has_skipped(const struct view *view);
 /* The series of a row over the window. */

@@ -57,6 +57,7 @@ struct session_options {
 	bool replace;
 	bool force;	      /* record also a target that profiles its own heap */
 	uint64_t duration_ns; /* 0: until a signal */
+	uint64_t settle_ns;   /* how long frees are recorded after the duration; 0: not */
 	enum entries_mode hook;
 	bool given_optional; /* functions that were given (given.h) may be missing */
 	bool lossless;

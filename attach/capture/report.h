@@ -27,7 +27,8 @@ struct session_report {
 	uint64_t attach_ns; /* from the start to the last tapped slot */
 	uint64_t phase_ns[SESSION_PHASES];
 	struct publish_counts tables;
-	uint64_t capture_ns; /* first tapped to last restored slot */
+	uint64_t capture_ns; /* first tapped to last restored slot, or to the settle time */
+	uint64_t settle_ns;  /* from there to the last restored slot; 0: it did not settle */
 	uint64_t detach_ns;
 	uint64_t stop_ns;      /* longest time any thread was held */
 	uint64_t sample_bytes; /* of the options */

@@ -232,6 +232,13 @@ static void pump(void *context)
 	steered_serve(s);
 }
 
+static void note_times(struct session *s)
+{
+	uint64_t window_ns = settle_has_begun(&s->settle) ? s->settle.begin_ns : s->end_ns;
+	s->report->capture_ns = window_ns - s->first_tap_ns;
+	s->report->settle_ns = s->end_ns - window_ns;
+}
+
 static struct ht_err *take_out(struct session *s)
 {
 	struct session_report *report = s->report;
@@ -250,7 +257,7 @@ static struct ht_err *take_out(struct session *s)
 	struct ht_err *err = detach_untap(&detach, &result);
 	s->end_ns = clock_mono_ns();
 	s->end_tsc = arch_tsc();
-	report->capture_ns = s->end_ns - s->first_tap_ns;
+	note_times(s);
 	if (!err && !detach.suspend_seccomp)
 		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
 	if (!err)
@@ -333,7 +340,7 @@ static struct ht_err *finish_trace(struct session *s)
 	if (s->end_ns == 0) {
 		s->end_ns = clock_mono_ns();
 		s->end_tsc = arch_tsc();
-		report->capture_ns = s->end_ns - s->first_tap_ns;
+		note_times(s);
 	}
 	end.end =
 		(struct rec_end){.reason = report->ended, .mono_ns = s->end_ns, .tsc = s->end_tsc};
@@ -554,6 +561,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 
 	*ret = (struct session_report){0};
 	session.phase_ns = session.start_ns;
+	session.settle.wanted_ns = options->settle_ns;
 	session.change = (struct change){.proc = &session.survey.proc, .ended = &ret->ended};
 	session.remains =
 		(struct remains){options->pid, &session.image, &session.slack, &session.guardian};

@@ -16,6 +16,7 @@
 #include "attach/capture/records.h"
 #include "attach/capture/remains.h"
 #include "attach/capture/report.h"
+#include "attach/capture/settle.h"
 #include "attach/capture/symbols.h"
 #include "attach/capture/tap.h"
 #include "attach/capture/watch.h"
@@ -92,6 +93,7 @@ struct session {
 	struct heapread heapread;
 	struct loads loads;
 	struct interpreted interpreted;
+	struct settle settle;
 	unsigned holds;		  /* of threads that were about to exec */
 	uint64_t next_seccomp_ns; /* when to look for filters again */
 

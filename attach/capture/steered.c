@@ -92,13 +92,19 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	const struct session *s = steered->session;
 	uint64_t now = clock_mono_ns();
 	uint64_t until = s->end_ns ? s->end_ns : now;
-	ret->phase = steered->is_naming	     ? CONTROL_NAMING
-		     : steered->is_detaching ? CONTROL_DETACHING
-					     : CONTROL_RECORDING;
+	ret->phase = steered->is_naming		    ? CONTROL_NAMING
+		     : steered->is_detaching	    ? CONTROL_DETACHING
+		     : settle_has_begun(&s->settle) ? CONTROL_SETTLING
+						    : CONTROL_RECORDING;
 	ret->paused = steered->paused && !steered->is_detaching;
 	ret->pid = (uint64_t)s->survey.proc.pid;
 	ret->start_ticks = s->survey.proc.start_ticks;
 	ret->heaptap_pid = (uint64_t)getpid();
+	if (settle_has_begun(&s->settle)) {
+		ret->settled_ns = until - s->settle.begin_ns;
+		until = s->settle.begin_ns;
+	}
+	ret->settle_ns = s->settle.wanted_ns;
 	ret->elapsed_ns = s->first_tap_ns ? until - s->first_tap_ns : 0;
 	ret->start_unix_ns =
 		clock_read_ns(CLOCK_REALTIME) - (s->first_tap_ns ? now - s->first_tap_ns : 0);
@@ -163,13 +169,13 @@ static void begin_pause(struct steered *steered, struct control_reply *ret)
 	steered->paused = true;
 	steered->pauses++;
 	steered->paused_since_ns = rec.pause.mono_ns;
-	complain(image_pause(&s->image, &s->elf, true), ret);
+	complain(image_pause(&s->image, &s->elf, ABI_PAUSED_ALL), ret);
 }
 
 static void end_pause(struct steered *steered, struct control_reply *ret)
 {
 	struct session *s = steered->session;
-	if (!complain(image_pause(&s->image, &s->elf, false), ret))
+	if (!complain(image_pause(&s->image, &s->elf, ABI_PAUSED_NO), ret))
 		return;
 	struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 0}};
 	if (!put(steered, &rec, ret))
@@ -203,7 +209,10 @@ static void handle(void *context, const struct control_request *request, struct 
 	struct steered *steered = context;
 	ret->ok = true;
 	if (is_too_late(steered, request->verb)) {
-		refuse(ret, STATUS_REFUSED, "the capture of process %d is ending",
+		refuse(ret, STATUS_REFUSED,
+			settle_has_begun(&steered->session->settle) && !steered->is_detaching
+				? "the window of process %d is over; only frees are recorded now"
+				: "the capture of process %d is ending",
 			(int)steered->session->survey.proc.pid);
 		return;
 	}

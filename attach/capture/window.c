@@ -184,7 +184,7 @@ static struct ht_err *tick(struct session *s)
 		err = debugged(s, &status);
 	if (!err)
 		err = watch_threads(s->watch, now, status.stack_kib);
-	if (!err)
+	if (!err && !settle_has_begun(&s->settle))
 		err = memory_look(&s->memory, now);
 	if (!err)
 		err = interpreted_follow(s);
@@ -289,9 +289,41 @@ static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason 
 	return s->is_ending ? TURN_GO_ON : TURN_END;
 }
 
+/* The window's last figures, and its end. */
+static struct ht_err *begin_settling(struct session *s)
+{
+	struct ht_err *err = memory_end(&s->memory, false);
+	s->is_ending = true;
+	session_progress(s, "the window is over; frees of its blocks are recorded for %.1f s more",
+		(double)s->settle.wanted_ns / CLOCK_NS_PER_S);
+	return ht_err_first(err, settle_begin(&s->settle, &s->image, &s->elf, s->sink));
+}
+
+/* Ends the window, and then the settle time. */
+static struct ht_err *take_turn(struct session *s, bool signalled, enum turn *ret)
+{
+	const bool settles = settle_has_begun(&s->settle);
+	const uint64_t duration_ns = s->options->duration_ns;
+	uint64_t end_ns = settles	? s->settle.end_ns
+			  : duration_ns ? s->first_tap_ns + duration_ns
+					: 0;
+	enum rec_end_reason reason = s->report->ended;
+	*ret = judge_turn(s, end_ns, signalled, &reason);
+	if (settles) {
+		/* The end of the settle time is that of the window, for the window's reason. */
+		if (*ret == TURN_END && reason != REC_END_DURATION)
+			s->report->ended = reason;
+		return NULL;
+	}
+	*ret = put_off(s, *ret, reason);
+	if (*ret != TURN_END || !settle_follows(&s->settle, s->report->ended))
+		return NULL;
+	*ret = TURN_GO_ON;
+	return begin_settling(s);
+}
+
 static struct ht_err *pump(struct session *s)
 {
-	uint64_t end_ns = s->options->duration_ns ? s->first_tap_ns + s->options->duration_ns : 0;
 	uint64_t next_tick_ns = 0;
 	struct ht_err *err = NULL;
 
@@ -333,9 +365,9 @@ static struct ht_err *pump(struct session *s)
 			continue;
 		}
 		next_tick_ns = now + TICK_MS * CLOCK_NS_PER_MS;
-		enum rec_end_reason reason = s->report->ended;
-		enum turn turn = judge_turn(s, end_ns, signalled, &reason);
-		if (put_off(s, turn, reason) == TURN_END)
+		enum turn turn;
+		err = take_turn(s, signalled, &turn);
+		if (err || turn == TURN_END)
 			break;
 		err = tick(s);
 		if (err && err->code == HT_ERR_TARGET_GONE) {
@@ -367,7 +399,8 @@ struct ht_err *window_run(struct session *s)
 	s->report->untapped_modules += loads_end(&s->loads);
 	if (!err && !s->change.is_gone)
 		err = watch_names(s->watch);
-	err = ht_err_first(err, memory_end(&s->memory, s->change.is_gone));
+	if (!settle_has_begun(&s->settle))
+		err = ht_err_first(err, memory_end(&s->memory, s->change.is_gone));
 	glance_close(&s->glance);
 	return err;
 }

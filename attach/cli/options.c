@@ -157,6 +157,8 @@ static struct ht_err *apply(
 		return apply_find(options, row->id, value);
 	case OPTION_DURATION:
 		return apply_duration(value, &options->duration_ns);
+	case OPTION_SETTLE:
+		return apply_duration(value, &options->settle_ns);
 	case OPTION_OUTPUT:
 		if (!*value)
 			return usage("the output needs a name", "-o");
@@ -292,6 +294,9 @@ static struct ht_err *check_process(const struct options *options)
 static struct ht_err *check(const struct options *options)
 {
 	bool to_stdout = options->output && strcmp(options->output, "-") == 0;
+
+	if (options->settle_ns && !options->duration_ns)
+		return usage("the window needs an end: -d TIME", "--settle");
 
 	if (options->command == COMMAND_RUN) {
 		if (!options->words || !options->words[0])

@@ -25,6 +25,7 @@ struct options {
 	const char *text;      /* of mark */
 	char **words;	       /* of run: the command and its arguments, the end of main's argv */
 	uint64_t duration_ns;  /* 0: until a signal */
+	uint64_t settle_ns;    /* 0: no settle time after it */
 	uint64_t sample_bytes; /* 0: every allocation */
 	uint64_t linger_ns;    /* how long the guardian waits for a page that stays; 0: not */
 	enum options_hook hook;

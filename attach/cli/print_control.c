@@ -15,6 +15,8 @@ static const char *state_of(const struct control_reply *reply)
 		return "ended";
 	if (reply->phase == CONTROL_NAMING)
 		return "naming";
+	if (reply->phase == CONTROL_SETTLING)
+		return "settling";
 	if (reply->phase != CONTROL_RECORDING)
 		return "detaching";
 	return reply->paused ? "paused" : "recording";
@@ -64,7 +66,8 @@ static void put_times(const struct control_reply *reply)
 {
 	char since[CLOCK_BYTES], span[CLOCK_BYTES], end[CLOCK_BYTES];
 	printf("  %s since %s (%s)",
-		reply->phase == CONTROL_RECORDING ? "recording"
+		reply->phase == CONTROL_RECORDING  ? "recording"
+		: reply->phase == CONTROL_SETTLING ? "settling; recorded"
 		: reply->phase == CONTROL_NAMING
 			? "left the process, writes names into the trace; recorded"
 			: "detaching; recorded",
@@ -73,6 +76,10 @@ static void put_times(const struct control_reply *reply)
 		printf(", paused");
 	if (reply->phase == CONTROL_RECORDING && reply->duration_ns)
 		printf(", ends at %s", clock_text(reply->start_unix_ns + reply->duration_ns, end));
+	if (reply->phase == CONTROL_SETTLING)
+		printf("\n  settles  for %s of ", span_text(reply->settled_ns, span));
+	if (reply->phase == CONTROL_SETTLING)
+		printf("%s: only frees are recorded", span_text(reply->settle_ns, span));
 	putchar('\n');
 }
 
@@ -119,6 +126,8 @@ static json_t *capture_json(const struct control_reply *reply)
 		{"start_unix_ns", reply->start_unix_ns},
 		{"elapsed_ns", reply->elapsed_ns},
 		{"duration_ns", reply->duration_ns},
+		{"settle_ns", reply->settle_ns},
+		{"settled_ns", reply->settled_ns},
 		{"events", reply->events},
 		{"events_per_s", reply->events_per_s},
 		{"trace_bytes", reply->trace_bytes},

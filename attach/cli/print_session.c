@@ -199,6 +199,9 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 	if (r->pauses)
 		print_text(stderr, "paused %lu time%s, for %.1f s in all\n",
 			(unsigned long)r->pauses, print_plural(r->pauses), ms(r->paused_ns) / 1e3);
+	if (r->settle_ns)
+		print_text(stderr, "settled: frees were recorded for %.1f s after the window\n",
+			ms(r->settle_ns) / 1e3);
 	if (verbose)
 		print_counts(r);
 	print_text(stderr, "trace: %s (%s, %lu event%s in %.1f s)\n", trace,
@@ -251,6 +254,7 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"attach_ns", r->attach_ns},
 		{"stop_ns", r->stop_ns},
 		{"capture_ns", r->capture_ns},
+		{"settle_ns", r->settle_ns},
 		{"detach_ns", r->detach_ns},
 		{"sample_bytes", r->sample_bytes},
 		{"events", r->events},

@@ -526,7 +526,7 @@ struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, ra
 	return enable(image, elf, thunk_index(image, addr));
 }
 
-struct ht_err *image_pause(struct image *image, const struct agent_elf *elf, bool paused)
+struct ht_err *image_pause(struct image *image, const struct agent_elf *elf, enum abi_paused paused)
 {
 	raddr_t config = image->base + ABI_CONFIG_OFF;
 	struct ht_err *first = NULL;

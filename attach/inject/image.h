@@ -44,7 +44,8 @@ struct image {
 	struct abi_thunk *thunk; /* what we wrote there: nothing is read back that the target could
 				  * have changed. ABI_THUNK_MAX, owned */
 	const struct proc *adopted_in; /* NULL: the page is the image's own */
-	bool paused; /* thunks of functions that only allocate lead to the real ones */
+	enum abi_paused paused; /* not NO: thunks of functions that only allocate lead to the real
+				   ones */
 	bool forked; /* inherited by fork: the memfd is still another process's, and only read */
 };
 
@@ -141,13 +142,14 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 HT_MUST_CHECK
 struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr);
 /*
- * From here on new blocks are not recorded, or are again: thunks of functions that only allocate
- * (abi_only_allocates) jump to the real function or to the hook, also those that are enabled later,
- * and abi_config.paused holds for the rest. Frees are recorded in either case. Not to be called
- * once thunks are disabled. After an error some are as they were.
+ * From here on new blocks are not recorded, or are again (ABI_PAUSED_NO): thunks of functions that
+ * only allocate (abi_only_allocates) jump to the real function or to the hook, also those that are
+ * enabled later, and abi_config.paused holds for the rest. Frees are recorded in either case. Not
+ * to be called once thunks are disabled. After an error some are as they were.
  */
 HT_MUST_CHECK
-struct ht_err *image_pause(struct image *image, const struct agent_elf *elf, bool paused);
+struct ht_err *image_pause(
+	struct image *image, const struct agent_elf *elf, enum abi_paused paused);
 /* From here on every thunk jumps straight to the real function; those of guards by the second. */
 HT_MUST_CHECK
 struct ht_err *image_disable_hooks(struct image *image);

@@ -76,6 +76,7 @@ struct session_options record_options(const struct options *options, pid_t pid)
 		.replace = options->replace,
 		.force = options->replace,
 		.duration_ns = options->duration_ns,
+		.settle_ns = options->settle_ns,
 		.hook = (enum entries_mode)options->hook,
 		.lossless = options->lossless,
 		.sample_bytes = options->sample_bytes,

@@ -101,6 +101,20 @@ assert.strictEqual(Model.weights(model, 0, 2, "live")[0], 70);
 assert.strictEqual(Model.weights(model, 1, 3, "allocated")[0], 120);
 assert.deepStrictEqual([...Model.liveSeries(model, [0])], [30, 70, 10, 170]);
 
+/* --- a block that was freed after the window, while the capture settled */
+
+const settled = traceOf(blocks);
+for (const [name, value] of Object.entries({site: 0, birth: 3, death: BUCKETS, blocks: 1, bytes: 160,
+	temporary: 0, lifetimeUs: 0}))
+	settled.survivor[name].push(value);
+settled.survivor.count++;
+assert.strictEqual(Model.report(settled, 0, BUCKETS).outstanding_bytes, 170);
+assert.strictEqual(Model.report(settled, 0, BUCKETS).survivors_bytes, 10);
+assert.strictEqual(Model.report(settled, 0, BUCKETS).survivors_blocks, 1);
+assert.strictEqual(Model.report(settled, 0, 2).survivors_bytes, 10);
+assert.deepStrictEqual([...Model.history(settled, 0, BUCKETS, "survivors", [0], 1)[0]], [10, 10, 10, 10]);
+assert.deepStrictEqual([...Model.history(settled, 1, BUCKETS, "survivors", [0], 1)[0]], [0, 0, 0]);
+
 /* --- lifetimes: exact for the whole trace, means for a part, never another number of blocks */
 
 model.facts.lifetimes = {blocks: [0, 0, 2], bytes: [0, 0, 60]};

@@ -66,6 +66,10 @@ const About = (() => {
 			facts.pauses.length ? ["Paused", facts.pauses.map((pause) => "from +" +
 				Format.time(pause.begin_ns) + " to +" + Format.time(pause.end_ns)).join(", ") +
 				": new allocations were not recorded"] : null,
+			facts.settle ? ["Held after the capture", Format.time(facts.settle.end_ns -
+				facts.settle.begin_ns) + " after it, " + Format.bytes(facts.totals.survivors_bytes) +
+				" in " + Format.count(facts.totals.survivors_blocks) + " blocks were still held, of " +
+				Format.bytes(facts.totals.outstanding_bytes) + " at its end"] : null,
 			[facts.pauses.length ? "Blocks older than the capture, or of a pause"
 				: "Blocks older than the capture",
 				Format.count(facts.totals.before_frees) + " of them were freed in it"],

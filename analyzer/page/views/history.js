@@ -163,6 +163,7 @@ const History = (() => {
 
 	const MEANING = {
 		outstanding: "Bytes allocated in the selected time and not freed yet, at each moment.",
+		survivors: "Bytes allocated up to each moment and never freed in the trace.",
 		growth: "Bytes live at each moment, less those live when the selected time began.",
 		live: "Bytes live at each moment, of those allocated in the capture.",
 		peak: "Bytes live at each moment, of those allocated in the capture.",

@@ -129,6 +129,14 @@ const Suspects = (() => {
 			" sites grow, together by ") + rate;
 	}
 
+	/* "Of 3.0 MiB outstanding at the end, 1.0 MiB was still held 5 min later. " */
+	function settleText(facts) {
+		const {settle, totals} = facts;
+		return settle ? "Of " + Format.bytes(totals.outstanding_bytes) +
+			" outstanding at the end, " + Format.bytes(totals.survivors_bytes) +
+			" were still held " + Format.time(settle.end_ns - settle.begin_ns) + " later. " : "";
+	}
+
 	/* One sentence on all growing sites; then the growth of RSS and the heap before the window.
 	 */
 	function headline(app, groups) {
@@ -146,7 +154,7 @@ const Suspects = (() => {
 			largest.class + ". " : "";
 		return Dom.element("p", {id: "headline"},
 			Dom.element("b", {}, growthText(app.model.facts, growing)),
-			rssText(rss) + held + before + exact);
+			rssText(rss) + settleText(app.model.facts) + held + before + exact);
 	}
 
 	function asText(app, groups) {

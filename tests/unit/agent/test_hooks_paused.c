@@ -92,6 +92,35 @@ START_TEST(a_sample_forgets_the_old_block_and_takes_no_new_one)
 }
 END_TEST
 
-HT_SUITE("agent/hooks paused", a_realloc_ends_the_old_block_and_begins_none,
-	a_realloc_of_nothing_records_nothing, a_realloc_that_fails_leaves_the_old_block,
-	a_free_is_recorded, a_sample_forgets_the_old_block_and_takes_no_new_one)
+/* The window is over: what it recorded is followed to where it goes. */
+START_TEST(settling_follows_a_recorded_block)
+{
+	world_make();
+	world_config->paused = ABI_PAUSED_SETTLE;
+	ck_assert_uint_eq(record(heaptap_hook_realloc, NULL, 50, block_b), 0);
+	ck_assert_uint_eq(record(heaptap_hook_realloc, block_b, 50, block_a), 2);
+	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_END);
+	ck_assert_uint_eq(events[1].addr, (uint64_t)block_a);
+}
+END_TEST
+
+START_TEST(settling_follows_a_sample_and_takes_no_other_block)
+{
+	world_make();
+	world_config->sample_bytes = 1;
+	ck_assert_uint_eq(record(heaptap_sampled_realloc, NULL, 4000, block_a), 1);
+	world_config->paused = ABI_PAUSED_SETTLE;
+	world_config->sample_bytes = UINT64_MAX / 64; /* no draw takes it again */
+	ck_assert_uint_eq(record(heaptap_sampled_realloc, NULL, 4000, block_b), 1);
+	ck_assert_uint_eq(record(heaptap_sampled_realloc, block_a, 8000, block_b), 3);
+	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_BEGIN);
+	ck_assert_int_eq(events[2].kind, ABI_EVENT_REALLOC_END);
+	ck_assert_uint_eq(world_filter_sum(), 1);
+}
+END_TEST
+
+HT_SUITE("agent/hooks paused", settling_follows_a_recorded_block,
+	settling_follows_a_sample_and_takes_no_other_block,
+	a_realloc_ends_the_old_block_and_begins_none, a_realloc_of_nothing_records_nothing,
+	a_realloc_that_fails_leaves_the_old_block, a_free_is_recorded,
+	a_sample_forgets_the_old_block_and_takes_no_new_one)

@@ -232,7 +232,7 @@ static struct rec_string any_mappings(void)
 
 static struct rec any_record(const char *noise)
 {
-	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 19)};
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % REC_SETTLE)};
 	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
 	switch (rec.kind) {
 	case REC_TARGET:
@@ -304,6 +304,9 @@ static struct rec any_record(const char *noise)
 		break;
 	case REC_PAUSE:
 		rec.pause = (struct rec_pause){any(), any() % 3};
+		break;
+	case REC_SETTLE:
+		rec.settle = (struct rec_settle){any(), any(), any()};
 		break;
 	}
 	return rec;

@@ -540,9 +540,10 @@ START_TEST(help_lists_what_parses)
 			const struct option_row *row = &option_table[j];
 			char words[128], listed[64];
 			struct options options = {0};
-			snprintf(words, sizeof(words), "%s%s --%s %s%s", command->name,
-				has_pid && !names_process(row) ? " -p 7" : "", row->name,
-				value_of(row), word);
+			snprintf(words, sizeof(words), "%s%s%s --%s %s%s", command->name,
+				has_pid && !names_process(row) ? " -p 7" : "",
+				row->id == OPTION_SETTLE ? " -d 1" : "", row->name, value_of(row),
+				word);
 			snprintf(listed, sizeof(listed), " --%s%s%s", row->name,
 				option_needs_value(row) ? " " : "",
 				row->argument ? row->argument : "");

@@ -57,6 +57,7 @@ static const struct {
 		PAYLOAD("\1\2\1\xac\2\xc8\1\4")},
 	{{.kind = REC_PAUSE, .pause = {300, 1}}, PAYLOAD("\xac\2\1")},
 	{{.kind = REC_LEFT, .left = {3, 6, TEXT("fds")}}, PAYLOAD("\3\6\3fds")},
+	{{.kind = REC_SETTLE, .settle = {1, 300, 4}}, PAYLOAD("\1\xac\2\4")},
 	{{.kind = (enum rec_kind)200, .raw = TEXT("later")}, PAYLOAD("later")},
 };
 
