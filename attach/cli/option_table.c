@@ -122,6 +122,8 @@ const struct option_row option_table[] = {
 		"return when the process is left and the trace whole,\nwith the capture's exit "
 		"status",
 		IN(COMMAND_STOP)},
+	{OPTION_METRICS, 0, "metrics", NULL, NULL, "print the text format that Prometheus reads",
+		IN(COMMAND_STATUS)},
 	{OPTION_VERSION, 0, "version", NULL, NULL, "print the version", IN_ALL},
 	{OPTION_HELP, 'h', "help", NULL, NULL, "print this", IN_ALL},
 };

@@ -190,6 +190,9 @@ static struct ht_err *apply(
 	case OPTION_BACKGROUND:
 		options->background = true;
 		break;
+	case OPTION_METRICS:
+		options->metrics = true;
+		break;
 	case OPTION_STRICT:
 		options->strict = true;
 		break;
@@ -308,6 +311,8 @@ static struct ht_err *check(const struct options *options)
 	}
 	if (options->html && to_stdout)
 		return usage("the page needs a trace in a file; name one with -o", "--html");
+	if (options->metrics && options->json)
+		return usage("one format at a time", "--metrics --json");
 	if (options->background && to_stdout)
 		return usage(
 			"a capture in the background has no standard output; name a file", "-o -");
@@ -344,6 +349,8 @@ static const char *who_has(const struct option_row *row, enum command command)
 		return "only run has this option";
 	if (row->commands == OPTION_IN(COMMAND_ATTACH))
 		return "only attach has this option";
+	if (row->id == OPTION_METRICS)
+		return "only status has this option";
 	if (row->id == OPTION_WAIT)
 		return "only stop has this option";
 	if (row->id == OPTION_HTML)

@@ -32,7 +32,7 @@ struct options {
 	struct given_list given; /* functions of an allocator of the program's own */
 	/* replace: also record a process that profiles its own heap */
 	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
-		no_cache, follow_forks, strict, wait, html, wait_for, background;
+		no_cache, follow_forks, strict, wait, html, wait_for, background, metrics;
 };
 
 /* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */

@@ -167,7 +167,9 @@ static void put_row(const struct control_reply *reply, bool is_first)
 void print_control_capture(struct print_control *print, const struct control_reply *reply)
 {
 	bool is_first = print->count++ == 0;
-	if (print->options->json)
+	if (print->options->metrics)
+		print->lacks_memory |= !print_metrics_add(&print->metrics, reply);
+	else if (print->options->json)
 		json_array_append_new(print->captures, capture_json(reply));
 	else if (print->options->command == COMMAND_LIST)
 		put_row(reply, is_first);
@@ -178,7 +180,9 @@ void print_control_capture(struct print_control *print, const struct control_rep
 void print_control_silent(struct print_control *print, pid_t pid)
 {
 	print->count++;
-	if (print->options->json)
+	if (print->options->metrics)
+		print_metrics_add_silent(&print->metrics);
+	else if (print->options->json)
 		json_array_append_new(print->captures,
 			json_pack("{s:s, s:i}", "state", "silent", "pid", (int)pid));
 	else if (!print->options->quiet)
@@ -187,6 +191,11 @@ void print_control_silent(struct print_control *print, pid_t pid)
 
 struct ht_err *print_control_end(struct print_control *print)
 {
+	if (print->options->metrics) {
+		print_metrics_end(&print->metrics);
+		return print->lacks_memory ? ht_err_new(HT_ERR_NOMEM, "no memory for all captures")
+					   : NULL;
+	}
 	if (!print->options->json) {
 		if (!print->count && !print->options->quiet)
 			printf("no capture is running\n");

@@ -6,13 +6,16 @@
 
 #include "attach/cli/options.h"
 #include "attach/cli/print.h"
+#include "attach/cli/print_metrics.h"
 #include "format/control.h"
 
 /* Of status and list: any number of captures between begin and end. */
 struct print_control {
 	const struct options *options;
-	json_t *captures; /* owned; with --json */
+	json_t *captures;	      /* owned; with --json */
+	struct print_metrics metrics; /* with --metrics */
 	size_t count;
+	bool lacks_memory;
 };
 
 void print_control_begin(struct print_control *print);

@@ -106,6 +106,7 @@ static struct ht_err *ask_one(const struct options *options, struct control_repl
 		return err;
 	if (state != CONTROL_CLIENT_ANSWERED)
 		return explain(options, state);
+	ret->user = client.user;
 	return ret->ok ? NULL : ht_err_new(code_of(ret->exit_status), "%s", ret->message);
 }
 
@@ -124,6 +125,8 @@ static struct ht_err *ask_all(const struct options *options)
 		struct control_reply reply;
 		err = control_client_ask(
 			&clients.client[i], &request, LIST_PATIENCE_NS, &state, &reply);
+		/* What a capture says of its own user may be wrong. */
+		reply.user = clients.client[i].user;
 		bool is_stale = !err && state == CONTROL_CLIENT_STALE;
 		if (!err && state == CONTROL_CLIENT_ANSWERED && reply.ok)
 			print_control_capture(&print, &reply);

@@ -86,6 +86,21 @@ START_TEST(status_tells_how_a_capture_is)
 }
 END_TEST
 
+START_TEST(status_as_metrics)
+{
+	char *out, line[128];
+	begin();
+	ck_assert_int_eq(steer("status", victim.pid, "--metrics", &out, NULL), 0);
+	snprintf(line, sizeof(line),
+		"\nheaptap_paused{uid=\"%u\",pid=\"%d\",comm=\"stepwise\"} 0\n",
+		(unsigned)geteuid(), victim.pid);
+	ck_assert_msg(strstr(out, line), "%s", out);
+	free(out);
+	tap_check_clean(tap_stop(&tap, 0));
+	end();
+}
+END_TEST
+
 /* All that run on the machine are listed: others, too. */
 START_TEST(two_captures_are_side_by_side)
 {
@@ -538,9 +553,9 @@ START_TEST(reports_wrong_use)
 }
 END_TEST
 
-HT_SUITE("integration/control", status_tells_how_a_capture_is, two_captures_are_side_by_side,
-	the_socket_is_for_its_user_alone, a_mark_stands_in_the_trace, a_mark_has_limits,
-	stop_waits_for_the_proof, stop_tells_what_the_capture_ends_with,
+HT_SUITE("integration/control", status_tells_how_a_capture_is, status_as_metrics,
+	two_captures_are_side_by_side, the_socket_is_for_its_user_alone, a_mark_stands_in_the_trace,
+	a_mark_has_limits, stop_waits_for_the_proof, stop_tells_what_the_capture_ends_with,
 	a_command_goes_on_when_its_capture_is_stopped, a_capture_answers_while_names_are_looked_up,
 	without_a_capture_there_is_nothing_to_steer,
 	a_killed_heaptap_is_recognised_and_followed_by_another, a_stale_socket_is_replaced,

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The text that Prometheus reads, held against its grammar, whatever a capture says.
+ */
+#include "attach/cli/print_metrics.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/run.h"
+#include "tests/support/tmpdir.h"
+
+#define LIMIT_MS 20000
+
+static struct print_metrics metrics;
+
+static struct control_reply reply_of(uint64_t pid, const char *comm, const char *trace)
+{
+	struct control_reply reply = {
+		.ok = true, .pid = pid, .events = 17, .elapsed_ns = 1500000000};
+	snprintf(reply.comm, sizeof(reply.comm), "%s", comm);
+	snprintf(reply.trace, sizeof(reply.trace), "%s", trace);
+	return reply;
+}
+
+static void add(struct control_reply reply)
+{
+	ck_assert(print_metrics_add(&metrics, &reply));
+}
+
+/* Returns the printed text, malloc'd; `ret_path` gets the file that has it, too. */
+static char *print(char **ret_path)
+{
+	char *text = NULL;
+	size_t room = 0;
+	*ret_path = tmpdir_path("metrics");
+	ck_assert_ptr_nonnull(freopen(*ret_path, "we", stdout));
+	print_metrics_end(&metrics);
+	ck_assert_int_eq(fflush(stdout), 0);
+	FILE *file = fopen(*ret_path, "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_gt(getdelim(&text, &room, '\0', file), 0);
+	fclose(file);
+	return text;
+}
+
+/* --- the grammar ----------------------------------------------------------------------------- */
+
+static const char *take_name(const char *at)
+{
+	const char *start = at;
+	while (isalnum((unsigned char)*at) || *at == '_')
+		at++;
+	ck_assert_msg(at > start && !isdigit((unsigned char)*start), "no name: %s", start);
+	return at;
+}
+
+static const char *take_labels(const char *at)
+{
+	if (*at != '{')
+		return at;
+	do {
+		at = take_name(at + 1);
+		ck_assert_msg(at[0] == '=' && at[1] == '"', "%s", at);
+		for (at += 2; *at != '"'; at++) {
+			ck_assert_msg((unsigned char)*at >= ' ', "%s", at);
+			if (*at == '\\')
+				ck_assert_msg(strchr("\\\"n", *++at), "%s", at);
+		}
+		at++;
+	} while (*at == ',');
+	ck_assert_msg(*at == '}', "%s", at);
+	return at + 1;
+}
+
+static void check_sample(const char *line, const char *family)
+{
+	char *end;
+	const char *at = take_name(line);
+	ck_assert_msg(
+		(size_t)(at - line) == strlen(family) && !strncmp(line, family, strlen(family)),
+		"%s is not in %s", line, family);
+	at = take_labels(at);
+	ck_assert_msg(*at == ' ', "%s", line);
+	ck_assert_msg(strtod(at + 1, &end) >= 0 && end > at + 1 && !*end, "%s", line);
+}
+
+/* HELP, TYPE, then at least one sample of that family, and no family twice. */
+static void check_text(char *text)
+{
+	char family[128] = "", seen[4096] = " ", word[160];
+	unsigned samples = 1;
+	char *rest = NULL;
+	ck_assert_int_eq(text[strlen(text) - 1], '\n');
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		if (strncmp(line, "# HELP ", 7) == 0) {
+			ck_assert_uint_gt(samples, 0);
+			ck_assert_int_eq(sscanf(line + 7, "%127s", family), 1);
+			snprintf(word, sizeof(word), " %s ", family);
+			ck_assert_msg(!strstr(seen, word), "%s twice", family);
+			size_t used = strlen(seen);
+			ck_assert_uint_lt(used + strlen(word), sizeof(seen));
+			snprintf(seen + used, sizeof(seen) - used, "%s", word + 1);
+			samples = 0;
+		} else if (strncmp(line, "# TYPE ", 7) == 0) {
+			char type[16];
+			ck_assert_int_eq(sscanf(line + 7, "%127s %15s", word, type), 2);
+			ck_assert_str_eq(word, family);
+			bool is_total = strlen(family) > 6 &&
+					!strcmp(family + strlen(family) - 6, "_total");
+			ck_assert_str_eq(type, is_total ? "counter" : "gauge");
+		} else {
+			check_sample(line, family);
+			samples++;
+		}
+	}
+	ck_assert_uint_gt(samples, 0);
+}
+
+/* By the program that users have. */
+static void check_promtool(const char *path)
+{
+	char *out, *err;
+	if (access("/usr/bin/promtool", X_OK) != 0) {
+		printf("skipped: promtool: it is not installed\n");
+		return;
+	}
+	char *command;
+	ck_assert_int_ge(asprintf(&command, "promtool check metrics <%s", path), 0);
+	int status = run_program((const char *[]){"sh", "-c", command, NULL}, LIMIT_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s%s", out, err);
+	free(command);
+	free(out);
+	free(err);
+}
+
+static void check(void)
+{
+	char *path, *text = print(&path);
+	check_promtool(path);
+	check_text(text);
+	free(text);
+	free(path);
+}
+
+/* --- tests ----------------------------------------------------------------------------------- */
+
+START_TEST(no_capture)
+{
+	check();
+}
+END_TEST
+
+START_TEST(captures_side_by_side)
+{
+	struct control_reply sample = reply_of(7, "server", "/tmp/x.htap");
+	sample.sample_bytes = 65536;
+	sample.duration_ns = 60000000000;
+	sample.phase = CONTROL_NAMING;
+	add(sample);
+	add(reply_of(8, "server", "/tmp/y.htap"));
+	print_metrics_add_silent(&metrics);
+	char *path, *text = print(&path);
+	check_promtool(path);
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_captures 2\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_captures_silent 1\n"));
+	ck_assert_ptr_nonnull(
+		strstr(text, "\nheaptap_events_total{uid=\"0\",pid=\"8\",comm=\"server\"} 17\n"));
+	ck_assert_ptr_nonnull(strstr(text,
+		"\nheaptap_window_seconds{uid=\"0\",pid=\"8\",comm=\"server\"} 1.500000000\n"));
+	/* Only one of them has a limit. */
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_window_limit_seconds{uid=\"0\",pid=\"7\""));
+	ck_assert_ptr_null(strstr(text, "\nheaptap_window_limit_seconds{uid=\"0\",pid=\"8\""));
+	check_text(text);
+	free(text);
+	free(path);
+}
+END_TEST
+
+START_TEST(hostile_names_are_escaped)
+{
+	static char longest[2048];
+	memset(longest, '"', sizeof(longest) - 1);
+	add(reply_of(7, "a\"} 1\nx{b=\"\\", "/tmp/\033[2J\r\n\\\"\xff\xc3"));
+	add(reply_of(8, "\"\"\"\"\"\"\"\"\"\"\"\"\"\"\"", longest));
+	struct control_reply odd = reply_of(UINT64_MAX, "", "");
+	odd.phase = odd.elapsed_ns = odd.events = UINT64_MAX;
+	add(odd);
+	check();
+}
+END_TEST
+
+/* A reader refuses all of a text that has a series twice. */
+START_TEST(no_series_comes_twice)
+{
+	struct control_reply other = reply_of(7, "server", "");
+	other.user = 1000;
+	add(reply_of(7, "server", ""));
+	add(reply_of(7, "server", ""));
+	add(other);
+	char *path, *text = print(&path);
+	check_promtool(path);
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_captures 2\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_captures_silent 1\n"));
+	free(text);
+	free(path);
+}
+END_TEST
+
+HT_SUITE("unit/attach/print_metrics", no_capture, captures_side_by_side, hostile_names_are_escaped,
+	no_series_comes_twice)
