@@ -12,6 +12,7 @@
 #include "analyzer/cmd.h"
 #include "analyzer/commands.h"
 #include "analyzer/export/traces_json.h"
+#include "analyzer/live/tail.h"
 #include "analyzer/page/diff.h"
 #include "analyzer/page/page.h"
 #include "analyzer/serve/privilege.h"
@@ -24,10 +25,10 @@ struct serve {
 	struct serve_traces traces;
 	struct analysis *analysis[SERVE_TRACES_MAX];
 	char *page, *policy;
-	/* With -p: the only trace is that of `capture`, read from `growing`. */
+	/* With -p: the only trace is that of `capture`; analysis[0] is the tail's. */
 	bool is_live;
 	struct capture capture;
-	int growing;
+	struct tail tail;
 };
 
 /* --- answers, each in a process of its own --------------------------------------------------- */
@@ -116,56 +117,27 @@ static struct ht_err *answer(void *context, const struct serve_question *questio
 
 /* --- a capture that runs --------------------------------------------------------------------- */
 
-/* Reads on. While the header is not written yet, reads nothing and says that more may come. */
 static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read)
 {
 	struct serve *serve = context;
-	struct analysis **analysis = &serve->analysis[0];
-	*ret_has_more = false;
-	if (!*analysis) {
-		ht_err_free(analysis_begin(serve->growing, serve->traces.path[0], analysis));
-		if (!*analysis)
-			return lseek(serve->growing, 0, SEEK_SET) < 0
-				       ? ht_err_sys(errno, "cannot read the trace")
-				       : NULL;
-	}
-	struct ht_err *err = analysis_continue(*analysis, most);
-	*ret_has_more = !err && (*analysis)->model.how_ended == TRACE_MORE;
-	*ret_read = (*analysis)->model.seen_bytes;
+	struct ht_err *err = tail_read_on(&serve->tail, most);
+	serve->analysis[0] = serve->tail.analysis;
+	*ret_has_more = serve->tail.has_more;
+	*ret_read = serve->tail.read_bytes;
 	return err;
-}
-
-/* Finds heaptap beside this program, or where an installation puts it. */
-static struct ht_err *find_heaptap(char path[PATH_MAX])
-{
-	static const char *const place[] = {"heaptap", "../../bin/heaptap"};
-	char self[PATH_MAX];
-	const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	self[length > 0 ? length : 0] = '\0';
-	char *slash = strrchr(self, '/');
-	for (size_t i = 0; slash && i < HT_ARRAY_SIZE(place); i++) {
-		snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - self), self, place[i]);
-		if (access(path, X_OK) == 0)
-			return NULL;
-	}
-	return ht_err_new(HT_ERR_REFUSED, "the program heaptap is not beside heaptap-analyze");
 }
 
 static struct ht_err *open_capture(struct serve *serve)
 {
 	char heaptap[PATH_MAX];
+	const struct capture_start start = {.heaptap = heaptap, .trace = -1, .log = -1};
 	const pid_t pid = (pid_t)option_number(serve->values, OPTION_PID, 0);
-	struct ht_err *err = find_heaptap(heaptap);
+	struct ht_err *err = capture_find_program(heaptap);
 	if (!err)
-		err = capture_open(&serve->capture, pid, heaptap);
+		err = capture_open(&serve->capture, pid, &start);
 	if (!err)
 		err = serve_traces_add(&serve->traces, serve->capture.trace);
-	if (err)
-		return err;
-	/* A file description of its own: the answers share the position of the other. */
-	serve->growing = open(serve->capture.trace, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	return serve->growing < 0 ? ht_err_sys(errno, "cannot open %s", serve->capture.trace)
-				  : NULL;
+	return err ? err : tail_open(&serve->tail, serve->capture.trace, false);
 }
 
 /* --- the server ------------------------------------------------------------------------------ */
@@ -272,15 +244,15 @@ struct ht_err *cmd_serve(const struct option_values *values)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the server");
 	serve->values = values;
 	serve->is_live = option_is_given(values, OPTION_PID);
-	serve->capture.socket = serve->growing = -1;
+	serve->capture.socket = serve->tail.fd = -1;
 	err = open_and_run(serve);
-	for (size_t i = 0; i < SERVE_TRACES_MAX; i++)
+	for (size_t i = serve->is_live; i < SERVE_TRACES_MAX; i++)
 		analysis_destroy(serve->analysis[i]);
 	serve_traces_deinit(&serve->traces);
-	if (serve->growing >= 0)
-		close(serve->growing);
+	tail_close(&serve->tail);
+	/* A capture that was started has printed how it ended. */
 	if (serve->is_live)
-		capture_close(&serve->capture);
+		(void)capture_close(&serve->capture);
 	free(serve->page);
 	free(serve->policy);
 	free(serve);

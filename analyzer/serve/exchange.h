@@ -8,7 +8,7 @@
 
 #include "analyzer/serve/access.h"
 #include "analyzer/serve/clients.h"
-#include "analyzer/serve/job.h"
+#include "analyzer/live/job.h"
 #include "analyzer/serve/reply.h"
 #include "analyzer/serve/serve.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "analyzer/cli/option.h"
-#include "analyzer/serve/capture.h"
+#include "analyzer/live/capture.h"
 #include "analyzer/serve/route.h"
 #include "analyzer/serve/traces.h"
 

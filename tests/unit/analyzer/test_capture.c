@@ -3,7 +3,7 @@
  * The capture that a server shows, behind its keeper: a process that listens like a capture is
  * joined, asked and left alone; without one a program is started.
  */
-#include "analyzer/serve/capture.h"
+#include "analyzer/live/capture.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -71,12 +71,18 @@ static void fake_end(struct fake *fake)
 	(void)rmdir(fake->directory);
 }
 
+static struct ht_err *open_with(struct capture *capture, const char *heaptap)
+{
+	const struct capture_start start = {.heaptap = heaptap, .trace = -1, .log = -1};
+	return capture_open(capture, getpid(), &start);
+}
+
 static void check_refused(const struct control_reply *reply, const char *words)
 {
 	struct fake fake;
 	struct capture capture;
 	fake_start(&fake, reply);
-	ck_err_says(capture_open(&capture, getpid(), "/nowhere/heaptap"), HT_ERR_REFUSED, words);
+	ck_err_says(open_with(&capture, "/nowhere/heaptap"), HT_ERR_REFUSED, words);
 	capture_close(&capture);
 	fake_end(&fake);
 }
@@ -90,7 +96,7 @@ START_TEST(a_capture_that_runs_is_joined)
 	struct fake fake;
 	struct capture capture;
 	fake_start(&fake, &reply);
-	ck_no_err(capture_open(&capture, getpid(), "/nowhere/heaptap"));
+	ck_no_err(open_with(&capture, "/nowhere/heaptap"));
 	ck_assert(!capture.started);
 	ck_assert_str_eq(capture.trace, "/tmp/.part");
 	/* Two questions at once have their answers in turn. */
@@ -121,7 +127,7 @@ START_TEST(a_capture_that_dies_is_reported)
 	struct fake fake;
 	struct capture capture;
 	fake_start(&fake, &reply);
-	ck_no_err(capture_open(&capture, getpid(), "/nowhere/heaptap"));
+	ck_no_err(open_with(&capture, "/nowhere/heaptap"));
 	fake_end(&fake);
 	ck_assert(capture_ask(&capture, &request) && capture_answer(&capture, &answer));
 	ck_assert(!answer.ok);
@@ -135,10 +141,10 @@ START_TEST(a_program_that_records_nothing_is_reported)
 	static const char *const program[] = {"/nowhere/heaptap", "/bin/false"};
 	struct capture capture;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(program); i++) {
-		ck_err_says(capture_open(&capture, getpid(), program[i]), HT_ERR_REFUSED,
+		ck_err_says(open_with(&capture, program[i]), HT_ERR_REFUSED,
 			"is not recorded: the capture ended");
 		ck_assert(capture.started);
-		capture_close(&capture);
+		ck_assert_int_eq(capture_close(&capture), 1);
 	}
 }
 END_TEST
@@ -151,7 +157,7 @@ START_TEST(without_a_keeper_there_is_no_answer)
 	struct fake fake;
 	struct capture capture;
 	fake_start(&fake, &reply);
-	ck_no_err(capture_open(&capture, getpid(), "/nowhere/heaptap"));
+	ck_no_err(open_with(&capture, "/nowhere/heaptap"));
 	kill(capture.keeper, SIGKILL);
 	ck_assert_int_eq(waitpid(capture.keeper, NULL, 0), capture.keeper);
 	capture.keeper = 0;

@@ -3,7 +3,7 @@
  * Processes that answer a request: what they print is the answer, and whatever they do else ends
  * with them.
  */
-#include "analyzer/serve/job.h"
+#include "analyzer/live/job.h"
 
 #include <fcntl.h>
 #include <poll.h>

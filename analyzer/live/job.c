@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/serve/job.h"
+#include "analyzer/live/job.h"
 
 #include <errno.h>
 #include <fcntl.h>

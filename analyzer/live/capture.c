@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/serve/capture.h"
+#include "analyzer/live/capture.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -16,12 +17,14 @@
 
 #include "format/control_client.h"
 
-#define NS_PER_S   1000000000ull
-#define NS_PER_MS  1000000ull
-#define ASK_NS	   (3 * NS_PER_S)
-#define START_NS   (120 * NS_PER_S)
-#define PAUSE_NS   (20 * NS_PER_MS)
-#define PID_DIGITS 16u
+#define NS_PER_S    1000000000ull
+#define NS_PER_MS   1000000ull
+#define ASK_NS	    (3 * NS_PER_S)
+#define START_NS    (120 * NS_PER_S)
+#define PAUSE_NS    (20 * NS_PER_MS)
+#define PID_DIGITS  16u
+#define LOOK_MS	    1000
+#define BLOCK_BYTES 512u /* of st_blocks */
 
 static uint64_t now_ns(void)
 {
@@ -57,15 +60,11 @@ static struct control_reply ask(pid_t pid, const struct control_request *request
 
 /* --- the keeper ------------------------------------------------------------------------------ */
 
-static pid_t start_capture(pid_t pid, const char *heaptap)
+static void be_capture(pid_t pid, const struct capture_start *start, pid_t keeper)
 {
 	char digits[PID_DIGITS];
-	snprintf(digits, sizeof(digits), "%d", pid);
-	const pid_t keeper = getpid();
-	const pid_t child = fork();
-	if (child)
-		return child;
 	sigset_t none;
+	snprintf(digits, sizeof(digits), "%d", pid);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	signal(SIGINT, SIG_DFL);
@@ -74,52 +73,99 @@ static pid_t start_capture(pid_t pid, const char *heaptap)
 	/* It ends as by Ctrl-C when the keeper is killed. */
 	prctl(PR_SET_PDEATHSIG, SIGINT);
 	if (getppid() != keeper)
-		_exit(1);
-	/* Standard output is the server's address. */
-	dup2(STDERR_FILENO, STDOUT_FILENO);
-	execl(heaptap, heaptap, "attach", "-p", digits, (char *)NULL);
-	fprintf(stderr, "heaptap: cannot run %s: %s\n", heaptap, strerror(errno));
+		return;
+	if (start->log >= 0)
+		dup2(start->log, STDERR_FILENO);
+	/* The standard output of the keeper is for figures of this program. */
+	dup2(start->trace >= 0 ? start->trace : STDERR_FILENO, STDOUT_FILENO);
+	/* Names would be written only at the end of a trace that is read now. */
+	if (start->trace >= 0)
+		execl(start->heaptap, "heaptap", "attach", "-q", "--symbolize=later", "-o", "-",
+			"-p", digits, (char *)NULL);
+	else
+		execl(start->heaptap, "heaptap", "attach", "-p", digits, (char *)NULL);
+	fprintf(stderr, "heaptap: cannot run %s: %s\n", start->heaptap, strerror(errno));
+}
+
+static pid_t start_capture(pid_t pid, const struct capture_start *start)
+{
+	const pid_t keeper = getpid();
+	const pid_t child = fork();
+	if (child)
+		return child;
+	be_capture(pid, start, keeper);
 	_exit(1);
 }
 
-static void end_capture(pid_t child)
+static int wait_for(pid_t child)
 {
-	kill(child, SIGINT);
-	while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+	int status = 0;
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
 	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
-/* Answers until the server is gone. `child`: the capture that was started; 0: none was. */
-__attribute__((noreturn)) static void keep(int socket, pid_t pid, pid_t child)
+static bool is_too_large(const struct capture_start *start)
+{
+	struct stat trace;
+	return start->trace_bytes_max && fstat(start->trace, &trace) == 0 &&
+	       (uint64_t)trace.st_blocks * BLOCK_BYTES > start->trace_bytes_max;
+}
+
+/* False: the program is gone. */
+static bool answer_one(int socket, pid_t pid, bool has_ended)
+{
+	struct control_request request;
+	if (recv(socket, &request, sizeof(request), 0) != sizeof(request))
+		return false;
+	struct control_reply reply = ask(pid, &request);
+	if (has_ended && !reply.ok)
+		reply = (struct control_reply){.ok = true, .phase = CONTROL_ENDED};
+	return send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) == sizeof(reply);
+}
+
+/* Answers until the program is gone. `child`: the capture that was started; 0: none was. */
+__attribute__((noreturn)) static void keep(
+	int socket, pid_t pid, pid_t child, const struct capture_start *start)
 {
 	const int ended = child ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
-	bool has_ended = false;
-	struct control_request request;
-	for (;;) {
-		struct pollfd polled[] = {{socket, POLLIN, 0}, {has_ended ? -1 : ended, POLLIN, 0}};
-		if (poll(polled, HT_ARRAY_SIZE(polled), -1) < 0)
+	int status = 0;
+	for (bool goes_on = true; goes_on;) {
+		struct pollfd polled[] = {{socket, POLLIN, 0}, {child ? ended : -1, POLLIN, 0}};
+		if (poll(polled, HT_ARRAY_SIZE(polled), start->trace_bytes_max ? LOOK_MS : -1) < 0)
 			continue;
 		if (polled[1].revents) {
-			waitpid(child, NULL, 0);
-			has_ended = true;
+			status = wait_for(child);
 			child = 0;
 		}
-		if (!polled[0].revents)
-			continue;
-		if (recv(socket, &request, sizeof(request), 0) != sizeof(request))
-			break;
-		struct control_reply reply = ask(pid, &request);
-		if (has_ended && !reply.ok)
-			reply = (struct control_reply){.ok = true, .phase = CONTROL_ENDED};
-		if (send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) != sizeof(reply))
-			break;
+		if (child && is_too_large(start))
+			kill(child, SIGINT);
+		if (polled[0].revents)
+			goes_on = answer_one(socket, pid, ended >= 0 && !child);
 	}
-	if (child)
-		end_capture(child);
-	_exit(0);
+	if (child) {
+		kill(child, SIGINT);
+		status = wait_for(child);
+	}
+	_exit(status);
 }
 
-static struct ht_err *start_keeper(struct capture *capture, const char *heaptap)
+struct ht_err *capture_find_program(char path[PATH_MAX])
+{
+	static const char *const place[] = {"heaptap", "../../bin/heaptap"};
+	char self[PATH_MAX];
+	const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	self[length > 0 ? length : 0] = '\0';
+	char *slash = strrchr(self, '/');
+	for (size_t i = 0; slash && i < HT_ARRAY_SIZE(place); i++) {
+		snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - self), self, place[i]);
+		if (access(path, X_OK) == 0)
+			return NULL;
+	}
+	return ht_err_new(HT_ERR_REFUSED, "the program heaptap is not beside heaptap-analyze");
+}
+
+static struct ht_err *start_keeper(struct capture *capture, const struct capture_start *start)
 {
 	int pair[2];
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
@@ -127,12 +173,13 @@ static struct ht_err *start_keeper(struct capture *capture, const char *heaptap)
 	capture->keeper = fork();
 	if (capture->keeper == 0) {
 		close(pair[0]);
-		/* A terminal sends these to all; the server's end is what counts. */
+		setsid();
+		/* Only the program's end counts. */
 		signal(SIGINT, SIG_IGN);
 		signal(SIGTERM, SIG_IGN);
 		signal(SIGHUP, SIG_IGN);
 		keep(pair[1], capture->pid,
-			capture->started ? start_capture(capture->pid, heaptap) : 0);
+			capture->started ? start_capture(capture->pid, start) : 0, start);
 	}
 	close(pair[1]);
 	if (capture->keeper < 0) {
@@ -143,7 +190,8 @@ static struct ht_err *start_keeper(struct capture *capture, const char *heaptap)
 	return NULL;
 }
 
-/* --- the server's side ----------------------------------------------------------------------- */
+/* --- this program's side -----------------------------------------------------------------------
+ */
 
 bool capture_ask(const struct capture *capture, const struct control_request *request)
 {
@@ -157,7 +205,7 @@ bool capture_answer(const struct capture *capture, struct control_reply *ret)
 }
 
 /* Waits until the capture reports the path of its trace. */
-static struct ht_err *await_trace(struct capture *capture)
+static struct ht_err *await_trace(struct capture *capture, const struct capture_start *start)
 {
 	const struct control_request request = {.verb = CONTROL_STATUS};
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
@@ -171,6 +219,11 @@ static struct ht_err *await_trace(struct capture *capture)
 				"process %d is not recorded: the capture ended", capture->pid);
 		const char *path = *reply.partial ? reply.partial : reply.trace;
 		snprintf(capture->trace, sizeof(capture->trace), "%s", reply.ok ? path : "");
+		if (strcmp(capture->trace, "-") == 0 && capture->started && start->trace >= 0) {
+			snprintf(capture->trace, sizeof(capture->trace), "/proc/self/fd/%d",
+				start->trace);
+			return NULL;
+		}
 		if (strcmp(capture->trace, "-") == 0)
 			return ht_err_new(HT_ERR_REFUSED,
 				"the capture of process %d writes to standard output, which cannot "
@@ -184,7 +237,7 @@ static struct ht_err *await_trace(struct capture *capture)
 		capture->pid, reply.ok ? "its path is too long" : reply.message);
 }
 
-struct ht_err *capture_open(struct capture *capture, pid_t pid, const char *heaptap)
+struct ht_err *capture_open(struct capture *capture, pid_t pid, const struct capture_start *start)
 {
 	struct control_client client;
 	*capture = (struct capture){.pid = pid, .socket = -1};
@@ -195,17 +248,18 @@ struct ht_err *capture_open(struct capture *capture, pid_t pid, const char *heap
 		capture->started = true;
 	}
 	if (!err)
-		err = start_keeper(capture, heaptap);
-	return err ? err : await_trace(capture);
+		err = start_keeper(capture, start);
+	return err ? err : await_trace(capture, start);
 }
 
-void capture_close(struct capture *capture)
+int capture_close(struct capture *capture)
 {
+	int status = 0;
 	if (capture->socket >= 0)
 		close(capture->socket);
 	if (capture->keeper > 0)
-		while (waitpid(capture->keeper, NULL, 0) < 0 && errno == EINTR) {
-		}
+		status = wait_for(capture->keeper);
 	capture->keeper = 0;
 	capture->socket = -1;
+	return status;
 }
