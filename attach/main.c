@@ -28,7 +28,7 @@
 #include "attach/proc/clock.h"
 #include "attach/process/lock.h"
 #include "attach/process/proc_open.h"
-#include "attach/run/background.h"
+#include "attach/run/attach.h"
 #include "attach/run/command.h"
 #include "attach/run/forks.h"
 #include "attach/run/parent.h"
@@ -36,125 +36,10 @@
 #include "attach/run/record.h"
 #include "attach/run/seek.h"
 #include "attach/run/steer.h"
-#include "attach/run/webpage.h"
+#include "attach/run/words.h"
 #include "attach/undo/leftover.h"
 
-#define WORDS_S	    5
 #define TABLE_BYTES (1 << 20)
-
-static volatile sig_atomic_t final_status;
-
-static void leave_unsaid(int signal)
-{
-	(void)signal;
-	_exit(final_status);
-}
-
-/* The reader may be the target, waiting for heaptap to exit: drop output that the pipe does not
- * accept in time. */
-static void bound_words(enum exit_status status)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGALRM);
-	final_status = (sig_atomic_t)status;
-	signal(SIGALRM, leave_unsaid);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	alarm(WORDS_S);
-}
-
-static enum exit_status complain(struct ht_err *err)
-{
-	enum exit_status status = record_error_status(err);
-	print_text(stderr, "heaptap: %s\n", err->message);
-	ht_err_free(err);
-	return status;
-}
-
-/* A terminal that was stopped (^S) must not keep us in the target. */
-static void show_progress(const char *line)
-{
-	struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
-	if (poll(&terminal, 1, 0) == 1 && terminal.revents & POLLOUT)
-		print_text(stderr, "heaptap: %s\n", line);
-}
-
-static struct ht_err *name_output(struct options *options, pid_t pid)
-{
-	char *name;
-	struct ht_err *err = naming_expand(options->output, pid, &name);
-	if (err)
-		return err;
-	free(options->output);
-	options->output = name;
-	return NULL;
-}
-
-/* `*ret_page` stays NULL without --html. */
-static struct ht_err *prepare_attach(struct options *options, char **ret_page)
-{
-	struct ht_err *err = start_check_room();
-	if (!err)
-		err = name_output(options, options->pid);
-	if (!err && options->html)
-		err = webpage_name(
-			options->page, options->output, options->pid, options->replace, ret_page);
-	return err;
-}
-
-/* The status of the capture comes first. */
-static enum exit_status write_page(
-	const struct options *options, const char *page, enum exit_status status)
-{
-	/* A page of a large trace takes longer than words may. */
-	alarm(0);
-	signal(SIGALRM, SIG_IGN);
-	const int page_status = webpage_write(options->output, page, options->replace);
-	bound_words(status);
-	if (page_status == 0 && !options->quiet)
-		print_text(stderr, "page:  %s\n", page);
-	return status == EXIT_DONE ? (enum exit_status)page_status : status;
-}
-
-static enum exit_status run_attach(struct options *options)
-{
-	struct session_report report;
-	char *page = NULL;
-
-	start_signals();
-	struct ht_err *err = prepare_attach(options, &page);
-	if (err)
-		return complain(err);
-	struct session_options session = record_options(options, options->pid);
-	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
-	session.steered = steered_create();
-	session.begun = background_begun;
-	session.begun_context = options;
-	err = session_run(&session, &report);
-	enum exit_status status = err ? record_error_status(err) : record_status(options, &report);
-	steered_end(session.steered, status, record_end_text(err, options, &report));
-	bound_words(status);
-	if (!err && record_is_printed(options, &report))
-		print_session(&report, options->output, options->verbose);
-	if (!err && page && report.trace_finished)
-		status = write_page(options, page, status);
-	free(page);
-	if (err)
-		return complain(err);
-	if (options->json && strcmp(options->output, "-") != 0)
-		err = print_session_json(&report, options->pid, options->output);
-	return err ? complain(err) : status;
-}
-
-/* With -b the capture goes on in a process of its own, and this one returns. */
-static enum exit_status start_attach(struct options *options)
-{
-	enum exit_status status;
-	struct ht_err *err;
-	if (!background_leave(options, &status, &err))
-		return run_attach(options);
-	return err ? complain(err) : status;
-}
 
 /* --- run
  * ------------------------------------------------------------------------------------------------
@@ -162,7 +47,7 @@ static enum exit_status start_attach(struct options *options)
 
 static enum exit_status complain_of_command(const char *name, int sys)
 {
-	(void)complain(command_explain(name, sys));
+	(void)words_complain(command_explain(name, sys));
 	return sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
@@ -218,7 +103,7 @@ static int end_run(const char *name, struct launch *launch, struct forks *forks,
 	if (err && !has_trace)
 		tell_no_trace(name, err);
 	else if (err)
-		(void)complain(err);
+		(void)words_complain(err);
 	int status = end_as(launch, forks);
 	if (!err && !has_trace)
 		tell_no_trace(name, ended_early(launch));
@@ -284,20 +169,20 @@ static enum exit_status run_doctor(const struct options *options)
 	struct survey survey;
 	struct ht_err *err = survey_take(options->pid, &survey);
 	if (err)
-		return complain(err);
+		return words_complain(err);
 	err = plan_entries(&survey);
 	if (!err)
 		err = ownprofile_find(&survey, false, &profile);
 	if (err) {
 		survey_deinit(&survey);
-		return complain(err);
+		return words_complain(err);
 	}
 	if (options->json)
 		err = print_survey_json(&survey, &profile);
 	else if (!options->quiet)
 		print_survey(&survey, &profile, options->verbose);
 	survey_deinit(&survey);
-	return err ? complain(err) : EXIT_DONE;
+	return err ? words_complain(err) : EXIT_DONE;
 }
 
 static struct ht_err *open_readable(pid_t pid, struct proc *proc)
@@ -319,7 +204,7 @@ static enum exit_status run_verify(const struct options *options)
 	struct proc proc;
 	struct ht_err *err = open_readable(options->pid, &proc);
 	if (err)
-		return complain(err);
+		return words_complain(err);
 	err = verify_run(&proc, &report);
 	proc_close(&proc);
 	enum exit_status status = report.state == VERIFY_CLEAN ? EXIT_DONE : EXIT_INCOMPLETE_DETACH;
@@ -327,7 +212,7 @@ static enum exit_status run_verify(const struct options *options)
 		err = print_verify_json(&report, options->pid);
 	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_verify(&report, options->pid);
-	return err ? complain(err) : status;
+	return err ? words_complain(err) : status;
 }
 
 /* Opens a process to change it, and locks out other heaptaps. */
@@ -358,7 +243,7 @@ static enum exit_status run_recover(const struct options *options)
 	struct lock lock;
 	struct ht_err *err = open_locked(options->pid, &proc, &lock);
 	if (err)
-		return complain(err);
+		return words_complain(err);
 	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
 	if (!err)
 		err = leftover_close(&proc, &report);
@@ -371,7 +256,7 @@ static enum exit_status run_recover(const struct options *options)
 		err = print_recover_json(&report, options->pid);
 	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_recover(&report, options->pid);
-	return err ? complain(err) : status;
+	return err ? words_complain(err) : status;
 }
 
 static enum exit_status run_cleanup(const struct options *options)
@@ -381,7 +266,7 @@ static enum exit_status run_cleanup(const struct options *options)
 	struct lock lock;
 	struct ht_err *err = open_locked(options->pid, &proc, &lock);
 	if (err)
-		return complain(err);
+		return words_complain(err);
 	err = cleanup_run(&proc, &report);
 	close_locked(&proc, &lock);
 	enum exit_status status =
@@ -392,14 +277,14 @@ static enum exit_status run_cleanup(const struct options *options)
 		err = print_cleanup_json(&report, options->pid);
 	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_cleanup(&report, options->pid);
-	return err ? complain(err) : status;
+	return err ? words_complain(err) : status;
 }
 
 static enum exit_status run_steer(const struct options *options)
 {
 	enum exit_status status;
 	struct ht_err *err = steer_run(options, &status);
-	return err ? complain(err) : status;
+	return err ? words_complain(err) : status;
 }
 
 static enum exit_status run_analyze(char **argv)
@@ -453,16 +338,16 @@ int main(int argc, char **argv)
 	if (!err)
 		err = options_parse(argc, argv, &options);
 	if (err)
-		return complain(err);
+		return words_complain(err);
 	err = seek_process(&options);
 	if (err) {
 		options_deinit(&options);
-		return complain(err);
+		return words_complain(err);
 	}
 	given_use(&options.given);
 	switch (options.command) {
 	case COMMAND_ATTACH:
-		status = start_attach(&options);
+		status = attach_run(&options);
 		break;
 	case COMMAND_RUN:
 		status = run_run(&options);

@@ -385,6 +385,10 @@ static const struct {
 	[REC_END_STOP] = {"stop", "heaptap stop"},
 	[REC_END_FORBIDDEN] = {"forbidden",
 		"the process blocked recording (strict seccomp or PR_SET_TSC)"},
+	[REC_END_RSS] = {"rss", "its RSS reached --until-rss"},
+	[REC_END_GROWTH] = {"growth", "its RSS grew by --until-growth"},
+	[REC_END_SIZE] = {"size", "the trace reached --max-size"},
+	[REC_END_COMMAND] = {"command", "the command given to attach ended"},
 };
 
 const char *rec_end_name(uint64_t reason)

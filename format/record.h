@@ -255,6 +255,10 @@ enum rec_end_reason {
 	REC_END_STOP,	   /* heaptap stop */
 	REC_END_FORBIDDEN, /* the target forbade its threads to read the clock (strict seccomp,
 			      PR_SET_TSC) */
+	REC_END_RSS,	   /* --until-rss */
+	REC_END_GROWTH,	   /* --until-growth */
+	REC_END_SIZE,	   /* --max-size */
+	REC_END_COMMAND,   /* the command ended for whose time heaptap recorded */
 };
 
 /* The stable name of a reason for scripts: "duration", "target_exit", ...; "unknown" for other

@@ -34,6 +34,7 @@ static struct ht_err *put(struct memory_figures *figures, uint64_t now_ns)
 	/* A process that is ending has no memory: that is not 0 bytes. */
 	if (!memuse_read(&figures->use, now_ns, &memory))
 		return NULL;
+	figures->rss_bytes = memory.number[MEMORY_RSS];
 	add_own(figures, &memory);
 	return memory_put(figures->sink, &memory, now_ns);
 }

@@ -16,6 +16,7 @@ struct memory_figures {
 	int agent_fd; /* the agent's memfd; negative: none */
 	struct memuse use;
 	uint64_t next_ns;
+	uint64_t rss_bytes; /* the last; 0: unknown */
 };
 
 /* Puts these figures; no record if none is known. */

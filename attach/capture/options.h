@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "attach/capture/limits.h"
 #include "attach/plan/entries.h"
 
 struct follow_ask;
@@ -58,6 +59,8 @@ struct session_options {
 	bool force;	      /* record also a target that profiles its own heap */
 	uint64_t duration_ns; /* 0: until a signal */
 	uint64_t settle_ns;   /* how long frees are recorded after the duration; 0: not */
+	struct limits_options limits;
+	uint64_t start_ticks; /* field 22 of the process's stat: another one is refused; 0: any */
 	enum entries_mode hook;
 	bool given_optional; /* functions that were given (given.h) may be missing */
 	bool lossless;

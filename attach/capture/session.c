@@ -118,6 +118,10 @@ static struct ht_err *prepare(struct session *s)
 	struct ht_err *err = agent_elf_read(&s->elf);
 	if (!err)
 		err = survey_open(s->options->pid, &s->survey);
+	if (!err && s->options->start_ticks &&
+		s->survey.proc.start_ticks != s->options->start_ticks)
+		err = ht_err_new(
+			HT_ERR_TARGET_GONE, "process %d is another one now", s->options->pid);
 	s->survey.with_mappings = s->options->mappings;
 	s->survey.given_optional = s->options->given_optional;
 	/* Before there is a guardian: it holds the lock on when we are dead. */

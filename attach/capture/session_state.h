@@ -10,6 +10,7 @@
 #include "attach/capture/handover.h"
 #include "attach/capture/heapread.h"
 #include "attach/capture/leftpage.h"
+#include "attach/capture/limits.h"
 #include "attach/capture/loads.h"
 #include "attach/capture/memory.h"
 #include "attach/capture/options.h"
@@ -90,6 +91,7 @@ struct session {
 	struct watch *watch;
 	struct glance glance;
 	struct memory_figures memory;
+	struct limits limits;
 	struct heapread heapread;
 	struct loads loads;
 	struct interpreted interpreted;

@@ -223,6 +223,9 @@ static enum turn judge_turn(
 		*ret = REC_END_FORBIDDEN;
 	} else if (end_ns && clock_mono_ns() >= end_ns) {
 		*ret = REC_END_DURATION;
+	} else if (limits_reached(&s->limits, clock_mono_ns(), s->memory.rss_bytes,
+			   sink_bytes(s->sink), ret)) {
+		return TURN_END;
 	} else if (sink_state(s->sink) != STORE_OK) {
 		*ret = sink_state(s->sink) == STORE_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
 	} else {
@@ -256,6 +259,13 @@ static struct ht_err *unguarded(void)
 		"the trace holds everything recorded until then");
 }
 
+/* Did the options or heaptap stop name this end? */
+static bool is_wanted(enum rec_end_reason reason)
+{
+	return reason == REC_END_DURATION || reason == REC_END_STOP || reason == REC_END_RSS ||
+	       reason == REC_END_GROWTH || reason == REC_END_SIZE || reason == REC_END_COMMAND;
+}
+
 /*
  * A requested end comes after the heap was read once more, so that the trace can be compared with
  * the allocators' figures. Any other end, and a second request, comes at once.
@@ -263,15 +273,13 @@ static struct ht_err *unguarded(void)
 static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason reason)
 {
 	bool runs = false;
-	bool asked =
-		reason == REC_END_DURATION || reason == REC_END_SIGNAL || reason == REC_END_STOP;
+	bool asked = reason == REC_END_SIGNAL || is_wanted(reason);
 
 	if (s->is_ending) {
 		struct ht_err *err = heapread_look(&s->heapread, &runs);
 		s->pump_error = ht_err_first(s->pump_error, err);
 		/* To ask by a command again is no impatience. */
-		if (runs && (turn == TURN_GO_ON || reason == REC_END_DURATION ||
-				    reason == REC_END_STOP))
+		if (runs && (turn == TURN_GO_ON || is_wanted(reason)))
 			return TURN_GO_ON;
 		if (turn == TURN_END && !asked)
 			s->report->ended = reason;
@@ -387,6 +395,7 @@ static struct ht_err *pump(struct session *s)
 struct ht_err *window_run(struct session *s)
 {
 	glance_open(&s->glance, &s->survey.proc);
+	limits_begin(&s->limits, &s->options->limits);
 	s->heapread = (struct heapread){.proc = &s->survey.proc,
 		.modules = &s->survey.modules,
 		.receiver = s->receiver,

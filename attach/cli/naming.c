@@ -43,13 +43,23 @@ struct ht_err *naming_check(const char *pattern)
 	return NULL;
 }
 
-bool naming_has_pid(const char *pattern)
+static bool has_letter(const char *pattern, char letter)
 {
 	pattern = pattern ? pattern : DEFAULT_PATTERN;
 	for (const char *at = strchr(pattern, '%'); at && at[1]; at = strchr(at + 2, '%'))
-		if (at[1] == 'p')
+		if (at[1] == letter)
 			return true;
 	return false;
+}
+
+bool naming_has_pid(const char *pattern)
+{
+	return has_letter(pattern, 'p');
+}
+
+bool naming_tells_windows_apart(const char *pattern)
+{
+	return has_letter(pattern, 't') || has_letter(pattern, 'n');
 }
 
 /* What ends here was not touched. */
@@ -154,11 +164,11 @@ struct ht_err *naming_expand(const char *pattern, pid_t pid, char **ret)
 	return *ret ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
 }
 
-char *naming_number(const char *name, unsigned number)
+char *naming_number(const char *name, unsigned number, int digits)
 {
 	char *numbered;
 	size_t length = strlen(name), end = sizeof(SUFFIX) - 1;
 	size_t stem = length > end && !strcmp(name + length - end, SUFFIX) ? length - end : length;
-	int got = asprintf(&numbered, "%.*s.%u%s", (int)stem, name, number, name + stem);
+	int got = asprintf(&numbered, "%.*s.%0*u%s", (int)stem, name, digits, number, name + stem);
 	return got < 0 ? NULL : numbered;
 }

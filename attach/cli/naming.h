@@ -18,8 +18,12 @@
 HT_MUST_CHECK
 struct ht_err *naming_expand(const char *pattern, pid_t pid, char **ret);
 
-/* The `number`th trace by one name: x.htap becomes x.2.htap. malloc'd; NULL: no memory. */
-char *naming_number(const char *name, unsigned number);
+/* The `number`th trace by one name: x.htap becomes x.2.htap, or x.002.htap with 3 digits. malloc'd;
+ * NULL: no memory. */
+char *naming_number(const char *name, unsigned number, int digits);
+
+/* Do two traces of one process get different names, if a second passes between them? */
+bool naming_tells_windows_apart(const char *pattern);
 
 /* Does the name have the process's number in it? */
 bool naming_has_pid(const char *pattern);

@@ -13,7 +13,7 @@
 #define IN_ALL	   OPTION_IN_ALL
 
 const struct command_row option_table_commands[] = {
-	{"attach", COMMAND_ATTACH, "-p PID [OPTION...]",
+	{"attach", COMMAND_ATTACH, "-p PID [OPTION...] [-- CMD [ARG...]]",
 		"record the allocations of a running process, then leave it",
 		"heaptap attach -p 1234 -d 30s -o my.htap"},
 	{"run", COMMAND_RUN, "[OPTION...] [--] CMD [ARG...]",
@@ -89,6 +89,35 @@ const struct option_row option_table[] = {
 		"also write the trace as one HTML page, PAGE\n(default: FILE, with .html at its "
 		"end)",
 		IN_CAPTURE},
+	{OPTION_DELAY, 0, "delay", "TIME", NULL, "wait before the first window",
+		IN(COMMAND_ATTACH)},
+	{OPTION_EVERY, 0, "every", "TIME", NULL,
+		"one window each TIME, a trace for each; detached\nbetween them",
+		IN(COMMAND_ATTACH)},
+	{OPTION_COUNT, 0, "count", "N", NULL, "end after N windows", IN(COMMAND_ATTACH)},
+	{OPTION_KEEP, 0, "keep", "N", NULL, "keep the last N traces of this series",
+		IN(COMMAND_ATTACH)},
+	{OPTION_TRIGGER_RSS, 0, "trigger-rss", "SIZE", NULL,
+		"wait, without touching the process, until its RSS\nis SIZE: 12G",
+		IN(COMMAND_ATTACH)},
+	{OPTION_TRIGGER_GROWTH, 0, "trigger-growth", "SIZE[/TIME]", NULL,
+		"the same until RSS has grown: 2G, or 100M/min", IN(COMMAND_ATTACH)},
+	{OPTION_UNTIL_RSS, 0, "until-rss", "SIZE", NULL, "end the window when RSS is SIZE",
+		IN(COMMAND_ATTACH)},
+	{OPTION_UNTIL_GROWTH, 0, "until-growth", "SIZE[/TIME]", NULL,
+		"end the window when RSS has grown: 2G, or 100M/min", IN(COMMAND_ATTACH)},
+	{OPTION_MAX_SIZE, 0, "max-size", "SIZE", NULL,
+		"end the window when the trace has SIZE, names come\non top: 100M; at least 16K",
+		IN(COMMAND_ATTACH)},
+	{OPTION_ON_FULL, 0, "on-full", "WHAT", "stop rotate",
+		"after --max-size: stop (default), or rotate: the\nnext window begins; the last "
+		"two traces "
+		"stay, or\n--keep N",
+		IN(COMMAND_ATTACH)},
+	{OPTION_EXEC, 0, "exec", "CMD", NULL,
+		"run CMD for each finished trace, whose name is\nadded; CMD is split at spaces, no "
+		"shell",
+		IN(COMMAND_ATTACH)},
 	{OPTION_QUIET, 'q', "quiet", NULL, NULL, "print errors only", IN_ALL},
 	{OPTION_VERBOSE, 'v', "verbose", NULL, NULL, "also print each check, times and counts",
 		IN_SURVEY},

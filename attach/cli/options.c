@@ -145,7 +145,11 @@ static const char *command_name(enum command command)
 static struct ht_err *apply(
 	struct options *options, const struct option_row *row, const char *value)
 {
-	switch (row->id) {
+	bool is_of_series;
+	struct ht_err *err = series_apply(&options->series, row->id, value, &is_of_series);
+	if (err || is_of_series)
+		return err;
+	switch ((int)row->id) {
 	case OPTION_PID:
 		if (!parse_pid(value, &options->pid))
 			return usage("not a process number", value);
@@ -293,6 +297,18 @@ static struct ht_err *check_process(const struct options *options)
 		       : ht_err_new(HT_ERR_USAGE, "the process is missing: -p PID, or -n NAME");
 }
 
+static struct ht_err *check_attach(const struct options *options, bool to_stdout)
+{
+	const uint64_t window_ns =
+		options->duration_ns ? options->duration_ns + options->settle_ns : 0;
+	struct ht_err *err = series_check(&options->series, window_ns, to_stdout);
+	if (!err && options->words && !options->words[0])
+		err = ht_err_new(HT_ERR_USAGE, "the command is missing behind --");
+	if (!err && options->words && series_has_several(&options->series))
+		err = usage("a command is recorded in one window", "--");
+	return err;
+}
+
 /* Refuses missing options and options that exclude each other. */
 static struct ht_err *check(const struct options *options)
 {
@@ -317,6 +333,8 @@ static struct ht_err *check(const struct options *options)
 		return usage(
 			"a capture in the background has no standard output; name a file", "-o -");
 	struct ht_err *err = check_process(options);
+	if (!err && options->command == COMMAND_ATTACH)
+		err = check_attach(options, to_stdout);
 	return err || options->command != COMMAND_MARK ? err : check_mark(options->text);
 }
 
@@ -328,10 +346,12 @@ static bool is_page(const char *before, const char *word)
 	       strcmp(word + length - end, PAGE_END) == 0;
 }
 
-/* Does the command of run begin here? After --, or with the first word that is no option. */
+/* Does the command begin here? After --, for run also with the first word that is no option. */
 static bool begins_command(const struct options *options, const char *word)
 {
-	return options->command == COMMAND_RUN && (word[0] != '-' || strcmp(word, "--") == 0);
+	const bool is_dashes = strcmp(word, "--") == 0;
+	return options->command == COMMAND_RUN ? word[0] != '-' || is_dashes
+					       : options->command == COMMAND_ATTACH && is_dashes;
 }
 
 static bool is_text(const struct options *options, const char *word, bool behind_dashes)
@@ -356,6 +376,8 @@ static const char *who_has(const struct option_row *row, enum command command)
 	if (row->id == OPTION_HTML)
 		return "only attach and run have this option; heaptap html makes a page of any "
 		       "trace";
+	if (row->commands == OPTION_IN(COMMAND_ATTACH))
+		return "only attach has this option";
 	return row->commands & OPTION_IN(COMMAND_DOCTOR)
 		       ? "only attach, run and doctor have this option"
 		       : "only attach and run have this option";

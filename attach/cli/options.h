@@ -8,6 +8,7 @@
 
 #include "attach/allocators/given.h"
 #include "attach/cli/option_table.h"
+#include "attach/cli/series.h"
 #include "attach/process/find.h"
 #include "format/base.h"
 #include "format/err.h"
@@ -21,13 +22,16 @@ struct options {
 	pid_t pid;		/* 0: named by `find`, or not at all */
 	struct find_query find; /* points into main's argv */
 	char *output;		/* owned; a pattern (naming.h); NULL: the default name */
-	char *page;	       /* owned; of --html=PAGE, as `output`; NULL: named after the trace */
-	const char *text;      /* of mark */
-	char **words;	       /* of run: the command and its arguments, the end of main's argv */
+	char *page;	  /* owned; of --html=PAGE, as `output`; NULL: named after the trace */
+	const char *text; /* of mark */
+	/* The command and its arguments, the end of main's argv: that of run, or for attach that
+	 * for whose time heaptap records. NULL: none. */
+	char **words;
 	uint64_t duration_ns;  /* 0: until a signal */
 	uint64_t settle_ns;    /* 0: no settle time after it */
 	uint64_t sample_bytes; /* 0: every allocation */
 	uint64_t linger_ns;    /* how long the guardian waits for a page that stays; 0: not */
+	struct series_options series;
 	enum options_hook hook;
 	struct given_list given; /* functions of an allocator of the program's own */
 	/* replace: also record a process that profiles its own heap */

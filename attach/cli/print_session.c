@@ -6,10 +6,16 @@
 
 #include "attach/cli/print.h"
 
-/* Did the window end for a reason other than its duration or the user? */
+static bool has_reached_limit(enum rec_end_reason reason)
+{
+	return reason == REC_END_RSS || reason == REC_END_GROWTH || reason == REC_END_SIZE;
+}
+
+/* Did the window end for a reason that the user did not ask for? */
 static bool is_early(enum rec_end_reason reason)
 {
-	return reason != REC_END_DURATION && reason != REC_END_SIGNAL && reason != REC_END_STOP;
+	return reason != REC_END_DURATION && reason != REC_END_SIGNAL && reason != REC_END_STOP &&
+	       reason != REC_END_COMMAND && !has_reached_limit(reason);
 }
 
 static double ms(uint64_t ns)
@@ -139,6 +145,8 @@ static void print_problems(const struct session_report *r)
 			r->guardian_left);
 	if (is_early(r->ended) && r->detached)
 		print_text(stderr, "recording ended early: %s\n", rec_end_text(r->ended));
+	else if (has_reached_limit(r->ended))
+		print_text(stderr, "recording ended: %s\n", rec_end_text(r->ended));
 	if (r->dropped_events)
 		print_text(stderr,
 			"WARNING: %lu events are lost, heaptap could not keep up; --lossless "

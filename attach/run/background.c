@@ -91,17 +91,17 @@ static void give_up_streams(void)
 
 void background_begun(void *context)
 {
-	const struct options *options = context;
+	const char *output = context;
 	char path[PATH_MAX] = "";
 	if (begun_fd < 0)
 		return;
 	fflush(stdout);
 	fflush(stderr);
 	give_up_streams();
-	if (options->output[0] != '/' && !getcwd(path, sizeof(path)))
+	if (output[0] != '/' && !getcwd(path, sizeof(path)))
 		*path = '\0';
 	size_t length = strlen(path);
-	snprintf(path + length, sizeof(path) - length, "%s%s", length ? "/" : "", options->output);
+	snprintf(path + length, sizeof(path) - length, "%s%s", length ? "/" : "", output);
 	(void)!write(begun_fd, path, strlen(path) + 1);
 	fd_close(&begun_fd);
 }
@@ -186,10 +186,11 @@ static struct ht_err *print_begun(const struct options *options, pid_t pid, cons
 				target, "heaptap_pid", (int)pid, "trace", print_string(path)));
 	if (!options->quiet)
 		print_text(stderr,
-			"heaptap: recording process %d in the background (heaptap is process %d)\n"
+			"heaptap: %s process %d in the background (heaptap is process %d)\n"
 			"trace: %s\n"
 			"stop:  heaptap stop -p %d --wait\n",
-			target, (int)pid, path, target);
+			series_waits(&options->series) ? "waiting to record" : "recording", target,
+			(int)pid, path, target);
 	return NULL;
 }
 

@@ -18,5 +18,5 @@ bool background_leave(
 	const struct options *options, enum exit_status *ret, struct ht_err **ret_err);
 
 /* The capture has begun, or begun to wait for its moment: lets the caller's process end, and gives
- * up its streams. `context`: the struct options of record_options. Nothing outside of -b. */
+ * up its streams. `context`: the name of the trace. Does nothing without -b, or again. */
 void background_begun(void *context);

@@ -211,6 +211,21 @@ static struct ht_err *explain_file(const char *name, char file[PATH_MAX], int sy
 	return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s", name, strerror(sys));
 }
 
+int command_check(const char *name)
+{
+	char file[PATH_MAX];
+	const char *path = search_path(name);
+	bool denied = false;
+	if (!path)
+		return access(name, X_OK) == 0 ? 0 : errno;
+	while (*name && next_candidate(&path, name, file)) {
+		if (access(file, X_OK) == 0)
+			return 0;
+		denied |= errno == EACCES;
+	}
+	return denied ? EACCES : ENOENT;
+}
+
 struct ht_err *command_explain(const char *name, int sys)
 {
 	char file[PATH_MAX];

@@ -71,7 +71,7 @@ static struct ht_err *name_first(const struct programs *programs, pid_t pid, cha
 	struct ht_err *err = naming_expand(pattern, pid, ret);
 	if (err || !programs->of->is_child || naming_has_pid(pattern))
 		return err;
-	char *name = naming_number(*ret, (unsigned)pid);
+	char *name = naming_number(*ret, (unsigned)pid, 1);
 	free(*ret);
 	*ret = name;
 	return name ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
@@ -91,7 +91,7 @@ static struct ht_err *name_program(struct programs *programs, pid_t pid)
 				(programs->of->is_child && !replace && access(name, F_OK) == 0));
 	for (unsigned number = 2; is_taken && name; number++) {
 		free(name);
-		name = naming_number(first, number);
+		name = naming_number(first, number, 1);
 		is_taken = name &&
 			   (has_output(programs, name) || (!replace && access(name, F_OK) == 0));
 	}

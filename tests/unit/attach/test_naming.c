@@ -179,7 +179,7 @@ START_TEST(further_traces)
 	} cases[] = {{"x.htap", "x.2.htap"}, {"a/b.c/x", "a/b.c/x.2"}, {".htap", ".htap.2"},
 		{"x.htap.gz", "x.htap.gz.2"}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
-		char *name = naming_number(cases[i].name, 2);
+		char *name = naming_number(cases[i].name, 2, 1);
 		ck_assert_str_eq(name, cases[i].numbered);
 		free(name);
 	}

@@ -8,29 +8,11 @@
 #include "attach/cli/help.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
+#include "tests/unit/attach/words.h"
 
-#define WORDS_MAX 20
-#define NS_PER_S  1000000000ull
-#define HOUR_NS	  (3600 * NS_PER_S)
-#define YEARS_10  (10ull * 365 * 24 * HOUR_NS)
-
-/* Parses "heaptap" and `words`, which blanks separate. They live until the next call. */
-static struct ht_err *parse(const char *words, struct options *ret)
-{
-	static char copy[256];
-	static char *argv[WORDS_MAX];
-	int argc = 1;
-
-	memset(argv, 0, sizeof(argv));
-	argv[0] = (char[]){"heaptap"};
-
-	snprintf(copy, sizeof(copy), "%s", words);
-	char *rest = NULL;
-	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
-		argv[argc++] = word;
-	*ret = (struct options){0};
-	return options_parse(argc, argv, ret);
-}
+#define NS_PER_S 1000000000ull
+#define HOUR_NS	 (3600 * NS_PER_S)
+#define YEARS_10 (10ull * 365 * 24 * HOUR_NS)
 
 START_TEST(durations)
 {
@@ -401,7 +383,7 @@ START_TEST(wrong_words_are_named)
 		{"attach -p 7 -z", "-z: no such option"},
 		{"attach -p 7 --durations 5s", "--durations: no such option"},
 		{"attach -p 7 --dur 5s", "--dur: no such option"},
-		{"attach -p 7 --", "--: no such option"},
+		{"attach -p 7 --", "the command is missing behind --"},
 		{"attach -p 7 -q1", "-q1: takes no value"},
 		{"attach -p 7 --json=yes", "--json=yes: takes no value"},
 		{"attach -p 7 9", "9: not expected here"},
@@ -474,125 +456,7 @@ START_TEST(an_error_keeps_nothing)
 }
 END_TEST
 
-/* A value that the option takes. */
-static const char *value_of(const struct option_row *row)
-{
-	if (!option_needs_value(row))
-		return "";
-	if (row->words)
-		return row->id == OPTION_HOOK ? "auto" : row->words;
-	return row->id == OPTION_ALLOC_FN ? "f=free" : row->id == OPTION_CONTAINER ? "7777" : "7";
-}
-
-/* Prints the help of a command into a file; its text is malloc'd. */
-static char *help_text(const struct command_row *row)
-{
-	char *path = tmpdir_path("help"), *text = NULL;
-	size_t room = 0;
-	ck_assert_ptr_nonnull(freopen(path, "we", stdout));
-	if (row)
-		help_print_command(row);
-	else
-		help_print_commands();
-	fflush(stdout);
-	FILE *help = fopen(path, "re");
-	ck_assert_ptr_nonnull(help);
-	ck_assert_int_gt(getdelim(&text, &room, '\0', help), 0);
-	fclose(help);
-	free(path);
-	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
-		ck_assert_msg(end - line <= 80, "%.*s", (int)(end - line), line);
-	return text;
-}
-
-/* These stand instead of -p. */
-static bool names_process(const struct option_row *row)
-{
-	return row->id == OPTION_NAME || row->id == OPTION_UNIT || row->id == OPTION_CONTAINER ||
-	       row->id == OPTION_WAIT_FOR;
-}
-
-/* Not as the beginning of a longer name. */
-static bool is_listed(const char *help, const char *option)
-{
-	const char *at = strstr(help, option);
-	for (; at; at = strstr(at + 1, option))
-		if (at[strlen(option)] == ' ' || at[strlen(option)] == '\n')
-			return true;
-	return false;
-}
-
-/* The help of a command lists those options that the command takes. */
-START_TEST(help_lists_what_parses)
-{
-	unsigned seen = 0;
-	for (size_t i = 0; i < option_table_command_count; i++) {
-		const struct command_row *command = &option_table_commands[i];
-		if (!(OPTION_IN(command->command) & OPTION_IN_ALL))
-			continue;
-		char *text = help_text(command);
-		bool is_run = command->command == COMMAND_RUN;
-		bool has_pid = !is_run && command->command != COMMAND_LIST;
-		const char *word = is_run			      ? " true"
-				   : command->command == COMMAND_MARK ? " text"
-								      : "";
-		for (size_t j = 0; j < option_table_row_count; j++) {
-			const struct option_row *row = &option_table[j];
-			char words[128], listed[64];
-			struct options options = {0};
-			snprintf(words, sizeof(words), "%s%s%s --%s %s%s", command->name,
-				has_pid && !names_process(row) ? " -p 7" : "",
-				row->id == OPTION_SETTLE ? " -d 1" : "", row->name, value_of(row),
-				word);
-			snprintf(listed, sizeof(listed), " --%s%s%s", row->name,
-				option_needs_value(row) ? " " : "",
-				row->argument ? row->argument : "");
-			struct ht_err *err = parse(words, &options);
-			ck_assert_msg(!err == is_listed(text, listed), "%s: %s", words,
-				err ? err->message : "taken, but not listed");
-			seen += !err;
-			ht_err_free(err);
-			options_deinit(&options);
-		}
-		free(text);
-	}
-	ck_assert_uint_gt(seen, 50);
-}
-END_TEST
-
-START_TEST(help_of_one_command_or_all)
-{
-	static const struct {
-		const char *words, *help_of;
-	} table[] = {
-		{"--help", NULL},
-		{"-h", NULL},
-		{"help", NULL},
-		{"help run", "run"},
-		{"help export", "export"},
-		{"run --help", "run"},
-		{"-p 7 --help", "attach"},
-		{"doctor -h", "doctor"},
-	};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
-		struct options options;
-		ck_no_err(parse(table[i].words, &options));
-		ck_assert_int_eq(options.command, COMMAND_HELP);
-		ck_assert_pstr_eq(options.help_of, table[i].help_of);
-		options_deinit(&options);
-	}
-	char *text = help_text(NULL);
-	for (size_t i = 0; i < option_table_command_count; i++) {
-		char line[32];
-		snprintf(line, sizeof(line), "\n  %-10s ", option_table_commands[i].name);
-		ck_assert_msg(!strstr(text, line) == !option_table_commands[i].help, "%s", line);
-	}
-	free(text);
-}
-END_TEST
-
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
 	children_on_request, a_page_and_its_name, a_page_is_waited_for, standard_output_is_a_name,
 	commands, a_process_by_other_names, the_text_of_a_mark, wrong_words_are_named,
-	the_command_of_run, an_error_keeps_nothing, help_lists_what_parses,
-	help_of_one_command_or_all)
+	the_command_of_run, an_error_keeps_nothing)

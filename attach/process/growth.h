@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Has memory grown by so much, or by so much within a time? From figures that others read.
+ */
+#pragma once
+
+#include "format/base.h"
+
+#define GROWTH_SAMPLES 65u
+
+struct growth_limit {
+	uint64_t bytes;	  /* 0: no limit */
+	uint64_t span_ns; /* within this time; 0: since the first figure */
+};
+
+struct growth {
+	struct growth_limit limit;
+	struct growth_sample {
+		uint64_t ns, bytes;
+	} sample[GROWTH_SAMPLES]; /* the last ones, evenly within the span */
+	size_t count, next;	  /* `next`: the oldest, where all are in use */
+};
+
+/* Parses "2G" or "100M/min", "1G/h", "50M/10s" ("MiB" as quantity_size, the time as
+ * quantity_duration or s, min, h). Returns NULL, or a static message that names the fault. */
+const char *growth_parse(const char *text, struct growth_limit *ret);
+
+/* Takes the next figure; false while it does not reach the limit. A limit with a span compares with
+ * the figure of a span ago: before one has passed the answer is false. `now_ns` never decreases. */
+bool growth_reached(struct growth *growth, uint64_t now_ns, uint64_t bytes);

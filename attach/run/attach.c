@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/attach.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/capture/start.h"
+#include "attach/capture/steered.h"
+#include "attach/cli/naming.h"
+#include "attach/cli/print.h"
+#include "attach/cli/print_session.h"
+#include "attach/proc/clock.h"
+#include "attach/process/proc_open.h"
+#include "attach/run/background.h"
+#include "attach/run/beside.h"
+#include "attach/run/command.h"
+#include "attach/run/finished.h"
+#include "attach/run/schedule.h"
+#include "attach/run/waiting.h"
+#include "attach/run/webpage.h"
+#include "attach/run/words.h"
+
+#define NUMBER_DIGITS 3
+#define NUMBER_MAX    1000000u
+
+/* The captures of one process. */
+struct attach {
+	const struct options *options;
+	struct proc proc; /* between windows; zeroed where there is one window, which begins now */
+	struct schedule schedule;
+	struct finished finished;
+	struct beside beside;
+	uint64_t number; /* of the window, from 1 */
+	uint64_t end_ns; /* CLOCK_BOOTTIME; when the time of a series that rotates is over; 0: never
+			  */
+	uint64_t traces; /* finished */
+	bool is_over;	 /* no window follows */
+	int worst;	 /* exit status so far */
+};
+
+/* One window. */
+struct window {
+	char *output, *page; /* owned; page NULL: none */
+	struct session_report report;
+};
+
+/* The status that is nearer to the target's safety wins: DESIGN section 10. */
+static unsigned rank_of(int status)
+{
+	static const int order[] = {EXIT_DONE, EXIT_TARGET_ENDED, EXIT_REFUSED, EXIT_USAGE,
+		EXIT_PERMISSION, EXIT_INTERNAL, EXIT_INCOMPLETE_TRACE, EXIT_INCOMPLETE_DETACH};
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(order); i++)
+		if (order[i] == status)
+			return i;
+	return HT_ARRAY_SIZE(order);
+}
+
+static void note_status(struct attach *attach, int status)
+{
+	if (rank_of(status) > rank_of(attach->worst))
+		attach->worst = status;
+}
+
+static bool is_series(const struct attach *attach)
+{
+	return series_has_several(&attach->options->series);
+}
+
+/* --- one window ------------------------------------------------------------------------------- */
+
+static bool is_taken(const char *name)
+{
+	return access(name, F_OK) == 0;
+}
+
+/* A name of its own for each trace of a series. */
+static struct ht_err *name_output(const struct attach *attach, char **ret)
+{
+	const struct options *options = attach->options;
+	char *first = NULL;
+	struct ht_err *err = naming_expand(options->output, options->pid, &first);
+	if (err || !is_series(attach)) {
+		*ret = first;
+		return err;
+	}
+	const bool is_apart = naming_tells_windows_apart(options->output);
+	unsigned number = is_apart ? 2 : (unsigned)attach->number;
+	char *name = is_apart ? strdup(first) : naming_number(first, number, NUMBER_DIGITS);
+	while (name && is_apart && is_taken(name) && number < NUMBER_MAX) {
+		free(name);
+		name = naming_number(first, number++, NUMBER_DIGITS);
+	}
+	free(first);
+	*ret = name;
+	return name ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
+}
+
+static struct ht_err *name_files(const struct attach *attach, struct window *window)
+{
+	const struct options *options = attach->options;
+	struct ht_err *err = name_output(attach, &window->output);
+	if (!err && options->html)
+		err = webpage_name(options->page, window->output, options->pid, options->replace,
+			&window->page);
+	return err;
+}
+
+static uint64_t duration_ns(const struct attach *attach)
+{
+	const uint64_t now_ns = waiting_now_ns();
+	if (!attach->end_ns)
+		return attach->options->duration_ns;
+	return attach->end_ns > now_ns ? attach->end_ns - now_ns : 1;
+}
+
+static struct session_options session_of(struct attach *attach, const struct window *window)
+{
+	const struct options *options = attach->options;
+	struct session_options session = record_options(options, options->pid);
+	session.output = window->output;
+	session.duration_ns = duration_ns(attach);
+	session.start_ticks = attach->proc.start_ticks;
+	session.progress = !options->quiet && isatty(STDERR_FILENO) ? words_show_progress : NULL;
+	session.steered = steered_create();
+	session.begun = background_begun;
+	session.begun_context = window->output;
+	if (options->words) {
+		session.limits.is_over = beside_is_over;
+		session.limits.context = &attach->beside;
+	}
+	return session;
+}
+
+/* The status of the capture comes first. */
+static int write_page(const struct options *options, const struct window *window, int status)
+{
+	/* A page of a large trace takes longer than words may. */
+	words_unbound();
+	const int page_status = webpage_write(window->output, window->page, options->replace);
+	words_bound((enum exit_status)status);
+	if (page_status == 0 && !options->quiet)
+		print_text(stderr, "page:  %s\n", window->page);
+	return status == EXIT_DONE ? page_status : status;
+}
+
+/* Prints the result, and writes the page. */
+static int present(struct attach *attach, struct window *window, int status)
+{
+	const struct options *options = attach->options;
+	words_bound((enum exit_status)status);
+	if (record_is_printed(options, &window->report))
+		print_session(&window->report, window->output, options->verbose);
+	if (window->page && window->report.trace_finished)
+		status = write_page(options, window, status);
+	struct ht_err *err = NULL;
+	if (options->json && strcmp(window->output, "-") != 0)
+		err = print_session_json(&window->report, options->pid, window->output);
+	if (err)
+		status = words_complain(err);
+	fflush(stdout);
+	words_unbound();
+	return status;
+}
+
+/* Does the way in which a window ended allow another one? */
+static bool may_go_on(const struct session_report *report, int status)
+{
+	return (status == EXIT_DONE || status == EXIT_INCOMPLETE_TRACE) &&
+	       report->ended != REC_END_SIGNAL && report->ended != REC_END_STOP &&
+	       report->ended != REC_END_DISK_FULL && report->ended != REC_END_ERROR;
+}
+
+static int record(struct attach *attach, struct window *window)
+{
+	struct session_options session = session_of(attach, window);
+	struct session_report *report = &window->report;
+	struct ht_err *err = session_run(&session, report);
+	int status = (int)(err ? record_error_status(err) : record_status(attach->options, report));
+	steered_end(
+		session.steered, (unsigned)status, record_end_text(err, attach->options, report));
+	if (err) {
+		words_bound((enum exit_status)status);
+		status = (int)words_complain(err);
+		words_unbound();
+		/* Another capture may be over at the next time. */
+		attach->is_over = status != EXIT_REFUSED || !attach->options->series.every_ns;
+		return status;
+	}
+	attach->is_over =
+		!may_go_on(report, status) || (attach->end_ns && report->ended == REC_END_DURATION);
+	status = present(attach, window, status);
+	if (report->trace_finished && strcmp(window->output, "-") != 0)
+		finished_add(&attach->finished, window->output, window->page);
+	attach->traces += report->trace_finished;
+	return status;
+}
+
+static int run_window(struct attach *attach)
+{
+	struct window window = {0};
+	struct ht_err *err = name_files(attach, &window);
+	int status = err ? (int)words_complain(err) : record(attach, &window);
+	attach->is_over |= err != NULL;
+	free(window.output);
+	free(window.page);
+	return status;
+}
+
+/* --- the series ------------------------------------------------------------------------------- */
+
+static struct ht_err *begin(struct attach *attach)
+{
+	const struct options *options = attach->options;
+	const struct series_options *series = &options->series;
+	const bool waits = series->delay_ns || is_series(attach) || series_has_trigger(series);
+	attach->schedule = (struct schedule){.first_ns = waiting_now_ns() + series->delay_ns,
+		.every_ns = series->every_ns,
+		.count = series->count			      ? series->count
+			 : series->every_ns || series->rotate ? UINT64_MAX
+							      : 1};
+	attach->finished.command = series->exec;
+	attach->finished.keep = series->keep ? series->keep : series->rotate ? 2 : 0;
+	attach->beside.words = options->words;
+	return waits ? proc_open(options->pid, &attach->proc) : NULL;
+}
+
+static void show(const struct attach *attach, const char *line)
+{
+	if (!attach->options->quiet)
+		print_text(stderr, "heaptap: %s\n", line);
+}
+
+static void show_wait(const struct attach *attach, uint64_t until_ns, uint64_t missed)
+{
+	const uint64_t now_ns = waiting_now_ns();
+	char line[128];
+	if (missed) {
+		snprintf(line, sizeof(line), "%lu window%s began too late and was left out",
+			(unsigned long)missed, missed == 1 ? "" : "s");
+		show(attach, line);
+	}
+	if (until_ns < now_ns + CLOCK_NS_PER_S)
+		return;
+	snprintf(line, sizeof(line), "detached; window %lu begins in %.0f s",
+		(unsigned long)attach->number, (double)(until_ns - now_ns) / 1e9);
+	show(attach, attach->number == 1 ? strchr(line, 'w') : line);
+}
+
+static void show_trigger(const struct attach *attach)
+{
+	const struct series_options *series = &attach->options->series;
+	char line[320];
+	char size[PRINT_SIZE_BYTES], rss[64] = "", growth[96] = "";
+	if (series->trigger_rss_bytes)
+		snprintf(rss, sizeof(rss), " RSS is %s",
+			print_size(series->trigger_rss_bytes, size));
+	if (series->trigger_growth.span_ns)
+		snprintf(growth, sizeof(growth), " RSS has grown by %s within %.0f s",
+			print_size(series->trigger_growth.bytes, size),
+			(double)series->trigger_growth.span_ns / 1e9);
+	else if (series->trigger_growth.bytes)
+		snprintf(growth, sizeof(growth), " RSS has grown by %s",
+			print_size(series->trigger_growth.bytes, size));
+	snprintf(line, sizeof(line), "waiting, without touching process %d, until its%s%s%s",
+		(int)attach->options->pid, rss, rss[0] && growth[0] ? " or its" : "", growth);
+	show(attach, line);
+}
+
+/* With -b the caller's process need not wait for the first window. */
+static void leave_caller(const struct attach *attach)
+{
+	char *output;
+	struct ht_err *err = name_output(attach, &output);
+	if (!err)
+		background_begun(output);
+	ht_err_free(err);
+	free(output);
+}
+
+/* False: no window begins. */
+static bool wait_for_window(struct attach *attach)
+{
+	const struct series_options *series = &attach->options->series;
+	const struct waiting_trigger trigger = {series->trigger_rss_bytes, series->trigger_growth};
+	uint64_t missed;
+	const uint64_t next_ns = schedule_next(&attach->schedule, waiting_now_ns(), &missed);
+	enum waiting_end end = WAITING_DUE;
+	if (next_ns == SCHEDULE_OVER)
+		return false;
+	attach->number++;
+	if (!attach->proc.pid)
+		return true;
+	if (attach->number == 1 && series_waits(series))
+		leave_caller(attach);
+	show_wait(attach, next_ns, missed);
+	end = waiting_until(&attach->proc, next_ns);
+	if (end == WAITING_DUE && series_has_trigger(series)) {
+		show_trigger(attach);
+		end = waiting_trigger(&attach->proc, &trigger);
+	}
+	if (end == WAITING_ENDED) {
+		print_text(stderr,
+			"heaptap: process %d ended while heaptap waited; %lu trace%s recorded\n",
+			(int)attach->options->pid, (unsigned long)attach->traces,
+			attach->traces == 1 ? " was" : "s were");
+		note_status(attach, EXIT_TARGET_ENDED);
+	} else if (end == WAITING_SIGNALLED && !attach->traces) {
+		show(attach, "nothing was recorded");
+	}
+	return end == WAITING_DUE;
+}
+
+/* heaptap does not touch the process for a command that cannot be started. */
+static int check_command(const struct options *options)
+{
+	const int sys = options->words ? command_check(options->words[0]) : 0;
+	if (!sys)
+		return EXIT_DONE;
+	(void)words_complain(command_explain(options->words[0], sys));
+	return sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+int attach_run(const struct options *options)
+{
+	struct attach attach = {.options = options};
+	enum exit_status left;
+	struct ht_err *err;
+	if (background_leave(options, &left, &err))
+		return (int)(err ? words_complain(err) : left);
+	start_signals();
+	int status = check_command(options);
+	if (status != EXIT_DONE)
+		return status;
+	err = start_check_room();
+	if (!err)
+		err = begin(&attach);
+	if (err) {
+		proc_close(&attach.proc);
+		return (int)words_complain(err);
+	}
+	while (!attach.is_over && wait_for_window(&attach)) {
+		if (!attach.end_ns && options->series.rotate && options->duration_ns)
+			attach.end_ns = waiting_now_ns() + options->duration_ns;
+		note_status(&attach, run_window(&attach));
+	}
+	finished_wait(&attach.finished);
+	finished_deinit(&attach.finished);
+	proc_close(&attach.proc);
+	return attach.worst;
+}

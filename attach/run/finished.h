@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The finished traces of a series: the oldest go, and a command is run for each.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+
+#define FINISHED_RUNNING 8u
+
+struct finished {
+	uint64_t keep;	     /* traces that stay; 0: all */
+	const char *command; /* for each, split at spaces; NULL: none */
+	struct finished_file {
+		char *path, *page; /* owned; page NULL: none */
+		dev_t device;
+		ino_t inode;
+	} * file; /* those that stay, oldest first */
+	size_t count;
+	pid_t running[FINISHED_RUNNING]; /* commands; 0: none */
+};
+
+/* A trace is whole: starts the command, whose end is not waited for, and removes the oldest trace
+ * of the series with its page, if there are too many. What cannot be done is printed. */
+void finished_add(struct finished *finished, const char *path, const char *page);
+/* Waits for the commands; prints those that failed. A signal that ends captures ends the wait. */
+void finished_wait(struct finished *finished);
+void finished_deinit(struct finished *finished);

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/waiting.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "attach/capture/start.h"
+#include "attach/proc/clock.h"
+#include "attach/process/memuse.h"
+
+#define LOOK_NS	    (250 * CLOCK_NS_PER_MS) /* between two looks at the memory */
+#define LOOK_MIN_NS (20 * CLOCK_NS_PER_MS)
+#define LOOK_PART   32u
+
+uint64_t waiting_now_ns(void)
+{
+	return clock_read_ns(CLOCK_BOOTTIME);
+}
+
+/* A pidfd is readable from the process's end on, also before its parent reaps it. */
+static enum waiting_end wait_for(const struct proc *proc, int timer, int signals)
+{
+	struct pollfd wait[] = {{.fd = proc->pidfd, .events = POLLIN},
+		{.fd = signals, .events = POLLIN}, {.fd = timer, .events = POLLIN}};
+	struct signalfd_siginfo info[4];
+	do
+		wait[0].revents = wait[1].revents = wait[2].revents = 0;
+	while (poll(wait, HT_ARRAY_SIZE(wait), -1) < 0);
+	if (wait[1].revents)
+		return read(signals, info, sizeof(info)) > 0 ? WAITING_SIGNALLED : WAITING_DUE;
+	return wait[0].revents ? WAITING_ENDED : WAITING_DUE;
+}
+
+/* Calls to timerfd and signalfd fail only without descriptors or memory; then the window begins
+ * early rather than never. */
+enum waiting_end waiting_until(const struct proc *proc, uint64_t boot_ns)
+{
+	const struct itimerspec when = {
+		.it_value = {(time_t)(boot_ns / CLOCK_NS_PER_S), (long)(boot_ns % CLOCK_NS_PER_S)}};
+	sigset_t set;
+	start_ending_signals(&set);
+	const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	const int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+	enum waiting_end end = WAITING_DUE;
+	if (signals >= 0 && timer >= 0 &&
+		timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL) == 0)
+		end = wait_for(proc, timer, signals);
+	if (timer >= 0)
+		close(timer);
+	if (signals >= 0)
+		close(signals);
+	return end;
+}
+
+static uint64_t step_ns(const struct waiting_trigger *trigger)
+{
+	const uint64_t part = trigger->growth.span_ns / LOOK_PART;
+	if (!part || part > LOOK_NS)
+		return LOOK_NS;
+	return part < LOOK_MIN_NS ? LOOK_MIN_NS : part;
+}
+
+enum waiting_end waiting_trigger(const struct proc *proc, const struct waiting_trigger *trigger)
+{
+	struct growth growth = {.limit = trigger->growth};
+	enum waiting_end end = WAITING_DUE;
+	struct memuse use;
+	memuse_open(&use, proc);
+	while (end == WAITING_DUE) {
+		struct memory memory = {0};
+		const uint64_t now_ns = waiting_now_ns();
+		const bool is_read = memuse_read(&use, clock_mono_ns(), &memory);
+		const uint64_t rss_bytes = is_read ? memory.number[MEMORY_RSS] : 0;
+		if ((trigger->rss_bytes && rss_bytes >= trigger->rss_bytes) ||
+			(is_read && growth_reached(&growth, now_ns, rss_bytes)))
+			break;
+		end = waiting_until(proc, now_ns + step_ns(trigger));
+	}
+	memuse_close(&use);
+	return end;
+}

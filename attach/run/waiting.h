@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Waits for the begin of a window without touching the process: for a time, or for its memory.
+ */
+#pragma once
+
+#include "attach/process/growth.h"
+#include "attach/proc/proc.h"
+
+enum waiting_end {
+	WAITING_DUE,	   /* the window begins */
+	WAITING_SIGNALLED, /* a signal that ends a capture; it is taken */
+	WAITING_ENDED,	   /* the process has ended */
+};
+
+struct waiting_trigger {
+	uint64_t rss_bytes;	    /* 0: not waited for */
+	struct growth_limit growth; /* since the wait began */
+};
+
+/* CLOCK_BOOTTIME. */
+uint64_t waiting_now_ns(void);
+/* Waits until `boot_ns`. The ending signals (start.h) are blocked. */
+enum waiting_end waiting_until(const struct proc *proc, uint64_t boot_ns);
+/* Waits for the first of the trigger's conditions. */
+enum waiting_end waiting_trigger(const struct proc *proc, const struct waiting_trigger *trigger);

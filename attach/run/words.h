@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a command says on standard error, so that no reader can hold heaptap up.
+ */
+#pragma once
+
+#include "attach/run/record.h"
+
+/* Prints the error, frees it and returns its exit status. */
+enum exit_status words_complain(struct ht_err *err);
+
+/* From here on heaptap ends with `status` when a reader takes nothing for some seconds: it may be
+ * the target, which waits for heaptap to end. */
+void words_bound(enum exit_status status);
+/* No more of that: what follows may take long. */
+void words_unbound(void);
+
+/* Shows a line of progress; drops it when the terminal is stopped (^S). */
+void words_show_progress(const char *line);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Growth of memory is noticed at its limit, over a span or since the first figure.
+ */
+#include "attach/process/growth.h"
+
+#include "tests/support/ht_check.h"
+
+#define S   1000000000ull
+#define MIB 1048576ull
+
+static struct growth growth_of(const char *text)
+{
+	struct growth growth = {0};
+	const char *problem = growth_parse(text, &growth.limit);
+	ck_assert_msg(!problem, "%s: %s", text, problem);
+	return growth;
+}
+
+START_TEST(sizes_and_rates_are_parsed)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes, span_ns;
+	} good[] = {{"2G", 2048 * MIB, 0}, {"100M/min", 100 * MIB, 60 * S}, {"1M/s", MIB, S},
+		{"1M/m", MIB, 60 * S}, {"1G/h", 1024 * MIB, 3600 * S},
+		{"50M/10s", 50 * MIB, 10 * S}, {"1M/1h30m", MIB, 5400 * S}};
+	static const char *const bad[] = {"", "/min", "100M/", "100M/fortnight", "x/min", "100M/0s",
+		"11111111111111111111111111111111111111111/s"};
+	struct growth_limit limit;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(good); i++) {
+		ck_assert_ptr_null(growth_parse(good[i].text, &limit));
+		ck_assert_uint_eq(limit.bytes, good[i].bytes);
+		ck_assert_uint_eq(limit.span_ns, good[i].span_ns);
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(bad); i++)
+		ck_assert_msg(growth_parse(bad[i], &limit) != NULL, "%s", bad[i]);
+}
+END_TEST
+
+START_TEST(without_a_span_the_first_figure_counts)
+{
+	struct growth growth = growth_of("10M");
+	ck_assert(!growth_reached(&growth, 0, 100 * MIB));
+	ck_assert(!growth_reached(&growth, 1, 110 * MIB - 1));
+	ck_assert(!growth_reached(&growth, 9999 * S, 50 * MIB));
+	ck_assert(growth_reached(&growth, 10000 * S, 110 * MIB));
+	growth = (struct growth){0};
+	ck_assert(!growth_reached(&growth, 1, UINT64_MAX)); /* no limit */
+}
+END_TEST
+
+/* 6 MiB a second reach 300 MiB a minute as soon as a minute has passed, 4 never do, whatever the
+ * distance of the figures. */
+START_TEST(a_rate_is_held_against_the_figure_of_a_span_ago)
+{
+	static const uint64_t steps_ns[] = {S / 50, S / 4, S, 7 * S};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(steps_ns); i++) {
+		struct growth fast = growth_of("300M/min"), slow = fast;
+		uint64_t reached_ns = 0;
+		for (uint64_t ns = 0; ns < 600 * S; ns += steps_ns[i]) {
+			if (growth_reached(&fast, ns, ns * 6 * MIB / S) && !reached_ns)
+				reached_ns = ns;
+			ck_assert(!growth_reached(&slow, ns, ns * 4 * MIB / S));
+		}
+		ck_assert_uint_ge(reached_ns, 60 * S - steps_ns[i]);
+		ck_assert_uint_le(reached_ns, 60 * S + 2 * steps_ns[i]);
+	}
+}
+END_TEST
+
+/* A balloon after hours of rest. */
+START_TEST(old_figures_are_forgotten)
+{
+	struct growth growth = growth_of("100M/10s");
+	uint64_t ns = 0;
+	for (; ns < 3600 * S; ns += S / 4)
+		ck_assert(!growth_reached(&growth, ns, 500 * MIB + ns / S * 1024));
+	bool is_reached = false;
+	for (uint64_t end_ns = ns + 12 * S; ns < end_ns; ns += S / 4)
+		is_reached |= growth_reached(&growth, ns, 650 * MIB);
+	ck_assert(is_reached);
+	/* It has not grown any more for a span. */
+	ck_assert(!growth_reached(&growth, ns, 650 * MIB));
+}
+END_TEST
+
+HT_SUITE("attach/process/growth", sizes_and_rates_are_parsed,
+	without_a_span_the_first_figure_counts, a_rate_is_held_against_the_figure_of_a_span_ago,
+	old_figures_are_forgotten)
