@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "attach/inject/jump.h"
 #ifdef HEAPTAP_ZYDIS
 #include "attach/inject/bridge_code.h"
 #endif
@@ -99,7 +100,7 @@ bool bridge_make(const struct bridge *bridge, raddr_t at, struct abi_bridge *ret
 uint64_t bridge_word(const struct bridge *bridge)
 {
 	unsigned shift = 8 * (unsigned)(bridge->entry - bridge->word);
-	return (bridge->before & ~(0xffull << shift)) | (uint64_t)BRIDGE_JUMP_OPCODE << shift;
+	return (bridge->before & ~(0xffull << shift)) | (uint64_t)JUMP_OPCODE << shift;
 }
 
 #ifdef HEAPTAP_ZYDIS
@@ -107,14 +108,6 @@ uint64_t bridge_word(const struct bridge *bridge)
 bool bridge_is_supported(void)
 {
 	return true;
-}
-
-/* All but its first byte is there already. */
-static raddr_t jump_target(raddr_t entry, const uint8_t *code)
-{
-	int32_t far;
-	memcpy(&far, code + 1, sizeof(far));
-	return entry + BRIDGE_JUMP_BYTES + (raddr_t)(int64_t)far;
 }
 
 bool bridge_decode(
@@ -305,6 +298,7 @@ const char *bridge_read_place(
 		return "it pushes too much";
 	if (behind + BRIDGE_PAD_BYTES > sizeof(((struct abi_bridge *)0)->code))
 		return "too much stands before it";
+	/* All but its first byte is there already. */
 	bridge->pad = jump_target(bridge->entry, code);
 	return NULL;
 }

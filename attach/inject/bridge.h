@@ -15,13 +15,11 @@
 
 #include "format/abi_control.h"
 
-#define BRIDGE_LOOK_BYTES  32u	/* of the function are needed, behind its aligned first word, too */
-#define BRIDGE_JUMP_BYTES  5u	/* at the entry */
-#define BRIDGE_JUMP_OPCODE 0xe9 /* the first of them */
-#define BRIDGE_PAD_BYTES   14u	/* a jump to any address */
-#define BRIDGE_UNDO_MAX	   26u	/* in front of it */
-#define BRIDGE_ARITY_MAX   6u
-#define BRIDGE_PLACES_MAX  6u /* instructions of a function that could lead to a pad */
+#define BRIDGE_LOOK_BYTES 32u /* of the function are needed, behind its aligned first word, too */
+#define BRIDGE_PAD_BYTES  14u /* a jump to any address */
+#define BRIDGE_UNDO_MAX	  26u /* in front of it */
+#define BRIDGE_ARITY_MAX  6u
+#define BRIDGE_PLACES_MAX 6u /* instructions of a function that could lead to a pad */
 
 enum bridge_kind {
 	BRIDGE_COPY,	 /* the instruction can stand anywhere */

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/patch.h"
 
-#include <string.h>
 #include <sys/sysmacros.h>
 
-#include "attach/inject/bridge.h"
+#include "attach/inject/jump.h"
 #include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
-#include "attach/thread/regs.h"
 
 /* A look that is older may be outdated: heaptap may have slept since, and looks again. If each look
  * takes that long (under a tracer, say), the last one counts. */
@@ -215,27 +213,14 @@ struct ht_err *patch_code(const struct patch *patch, const struct patch_code *co
 	return err;
 }
 
-/* Our jump, as it was written; a debugger's breakpoints may stand in its distance. Another's jump
- * begins like ours, and needs what follows it. */
-static bool is_our_jump(const uint8_t code[BRIDGE_JUMP_BYTES], raddr_t function, raddr_t pad)
-{
-	uint8_t made[BRIDGE_JUMP_BYTES] = {BRIDGE_JUMP_OPCODE};
-	int32_t far = (int32_t)(pad - function - BRIDGE_JUMP_BYTES);
-	memcpy(made + 1, &far, sizeof(far));
-	for (size_t i = 0; i < BRIDGE_JUMP_BYTES; i++)
-		if (code[i] != made[i] && (i == 0 || code[i] != REGS_BREAKPOINT))
-			return false;
-	return true;
-}
-
 static struct ht_err *has_our_jump(
 	const struct patch *patch, const struct journal_slot *entry, bool *ret)
 {
-	uint8_t code[BRIDGE_JUMP_BYTES] = {0};
+	uint8_t code[JUMP_BYTES] = {0};
 	raddr_t function = entry->addr + entry->code_at;
 	size_t got = 0;
 	struct ht_err *err = memory_read_some(patch->proc, function, code, sizeof(code), &got);
-	*ret = !err && got == sizeof(code) && is_our_jump(code, function, entry->real);
+	*ret = !err && got == sizeof(code) && jump_leads(function, code, entry->real);
 	return err;
 }
 

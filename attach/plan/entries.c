@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/inject/jump.h"
 #include "attach/inject/remote.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/plan/callees.h"
@@ -234,7 +235,7 @@ static bool are_beside(const struct bridge *one, const struct bridge *other)
 {
 	raddr_t here = one->entry, there = other->entry;
 	raddr_t apart = here > there ? here - there : there - here;
-	return other->word == one->word || apart < BRIDGE_JUMP_BYTES;
+	return other->word == one->word || apart < JUMP_BYTES;
 }
 
 /* Is another function hooked, or may it be, where this one's place is? */

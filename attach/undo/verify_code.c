@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "attach/helper/worker.h"
-#include "attach/inject/bridge.h"
 #include "attach/inject/choose.h"
+#include "attach/inject/jump.h"
 #include "attach/inject/near.h"
 #include "attach/inject/remote.h"
 #include "attach/memory/memory.h"
@@ -69,16 +69,14 @@ static int open_mapped(const struct proc *proc, const struct proc_map *map)
 /* Where a byte differs: does a jump there, or just before it, lead to a heaptap's memory? */
 static bool is_entry_hook(const struct code *code, raddr_t at)
 {
-	uint8_t bytes[2 * BRIDGE_JUMP_BYTES - 1];
+	uint8_t bytes[2 * JUMP_BYTES - 1];
 	size_t got = 0;
-	int32_t far;
-	raddr_t from = at - (BRIDGE_JUMP_BYTES - 1);
+	raddr_t from = at - (JUMP_BYTES - 1);
 	ht_err_free(memory_read_some(code->proc, from, bytes, sizeof(bytes), &got));
-	for (size_t i = 0; i + BRIDGE_JUMP_BYTES <= got; i++) {
-		memcpy(&far, bytes + i + 1, sizeof(far));
-		const struct proc_map *to = proc_maps_find(
-			code->maps, from + i + BRIDGE_JUMP_BYTES + (raddr_t)(int64_t)far);
-		if (bytes[i] == BRIDGE_JUMP_OPCODE && to && near_is_area(to))
+	for (size_t i = 0; i + JUMP_BYTES <= got; i++) {
+		const struct proc_map *to =
+			proc_maps_find(code->maps, jump_target(from + i, bytes + i));
+		if (bytes[i] == JUMP_OPCODE && to && near_is_area(to))
 			return true;
 	}
 	return false;
