@@ -150,37 +150,33 @@ static int run_run(struct options *options)
 }
 
 /* A static program is recorded by entries, or not at all. */
-static struct ht_err *plan_entries(struct survey *survey)
+static struct ht_err *plan(struct survey *survey, struct entries *entries, struct taps *taps)
 {
-	struct entries entries;
-	if (!survey->is_static)
-		return NULL;
-	struct ht_err *err = entries_plan(survey, ENTRIES_AUTO, &entries);
-	if (err)
-		return err;
-	err = entries_check(survey, ENTRIES_AUTO, &entries);
-	entries_deinit(&entries);
-	return err;
+	enum entries_mode mode = survey->is_static ? ENTRIES_AUTO : ENTRIES_SLOT;
+	struct ht_err *err = entries_plan(survey, mode, entries);
+	if (!err)
+		err = entries_check(survey, mode, entries);
+	return err ? err : taps_plan(survey, entries, (struct taps_follow){0}, taps);
 }
 
 static enum exit_status run_doctor(const struct options *options)
 {
 	struct ownprofile profile;
 	struct survey survey;
+	struct entries entries = {0};
+	struct taps taps = {0};
 	struct ht_err *err = survey_take(options->pid, &survey);
 	if (err)
 		return words_complain(err);
-	err = plan_entries(&survey);
+	err = plan(&survey, &entries, &taps);
 	if (!err)
 		err = ownprofile_find(&survey, false, &profile);
-	if (err) {
-		survey_deinit(&survey);
-		return words_complain(err);
-	}
-	if (options->json)
-		err = print_survey_json(&survey, &profile);
-	else if (!options->quiet)
-		print_survey(&survey, &profile, options->verbose);
+	if (!err && options->json)
+		err = print_survey_json(&survey, &taps, &profile);
+	else if (!err && !options->quiet)
+		print_survey(&survey, &taps, &profile, options->verbose);
+	taps_deinit(&taps);
+	entries_deinit(&entries);
 	survey_deinit(&survey);
 	return err ? words_complain(err) : EXIT_DONE;
 }

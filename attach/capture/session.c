@@ -206,8 +206,8 @@ static struct ht_err *tap(struct session *s)
 		.image = &s->image,
 		.journal = &s->journal,
 		.entries = &s->entries,
-		.follows = s->options->child && s->options->child->hold,
-		.follows_forks = s->options->forks != NULL,
+		.follow = {.execs = s->options->child && s->options->child->hold,
+			.forks = s->options->forks != NULL},
 		.guarded = ask_for_filters,
 		.context = s};
 	struct ht_err *err = begin_trace(s);

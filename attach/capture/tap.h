@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From slots to taps: makes the thunks, lets them reach the agent, writes the slots. Guards come
- * first; and frees before allocations, so that no recorded allocation loses its free.
+ * Carries out the table of taps (plan/taps): makes the thunks, lets them reach the agent, writes
+ * the slots and the code.
  */
 #pragma once
 
-#include "attach/plan/entries.h"
-#include "attach/plan/survey.h"
+#include "attach/plan/taps.h"
 
 struct tap {
 	const struct survey *survey;
@@ -14,10 +13,9 @@ struct tap {
 	struct image *image;
 	struct journal *journal;
 	struct entries *entries; /* functions hooked at their entry: their slots are left alone */
-	size_t tapped;		 /* running count */
-	size_t left;		 /* that found no room the last time */
-	bool follows;		 /* guards of execs, too */
-	bool follows_forks;	 /* and of what makes children */
+	struct taps_follow follow;
+	size_t tapped; /* running count */
+	size_t left;   /* that found no room the last time */
 	/* Called when the guards are in force, and before anything of which the agent could make
 	 * system calls. */
 	struct ht_err *(*guarded)(void *context);

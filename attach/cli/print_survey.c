@@ -7,16 +7,6 @@
 #include "attach/cli/print.h"
 #include "attach/got/relocs.h"
 
-static const char *const verdict_names[] = {
-	[SLOT_TAP] = "tap",
-	[SLOT_UNRESOLVED] = "tap (not bound yet)",
-	[SLOT_EMPTY] = "leave: empty",
-	[SLOT_FOREIGN] = "leave: holds something else",
-	[SLOT_DATA] = "leave: program data",
-	[SLOT_OURS] = "tapped",
-	[SLOT_SKIPPED] = "leave: dynamic linker",
-};
-
 static const char *module_path(const struct survey *survey, uint64_t id)
 {
 	for (size_t i = 0; i < survey->modules.count; i++)
@@ -108,16 +98,22 @@ static void print_allocators(const struct survey *s)
 	}
 }
 
-static void print_slots(const struct survey *s)
+/* The slot of the row, if it is of an allocator. */
+static const struct slot *slot_of(const struct taps_row *row)
+{
+	return row->slot && abi_is_allocator(row->slot->hook) ? row->slot : NULL;
+}
+
+static void print_slots(const struct survey *s, const struct taps *taps)
 {
 	print_text(stdout, "slots: %zu to tap, %zu not bound yet, %zu hold something else\n",
 		s->tap_count, s->unresolved_count, s->foreign_count);
-	for (size_t i = 0; i < s->slots.count; i++) {
-		const struct slot *slot = &s->slots.slot[i];
-		if (!abi_is_allocator(slot->hook))
+	for (size_t i = 0; i < taps->count; i++) {
+		const struct slot *slot = slot_of(&taps->row[i]);
+		if (!slot)
 			continue;
 		print_text(stdout, "  %-16s %lx %-28s %s\n", tap_name(slot->name),
-			(unsigned long)slot->addr, verdict_names[slot->verdict],
+			(unsigned long)slot->addr, taps_words(&taps->row[i]),
 			module_path(s, slot->module_id));
 	}
 }
@@ -137,7 +133,8 @@ static void print_profile(const struct ownprofile *profile)
 			profile->unsure);
 }
 
-void print_survey(const struct survey *s, const struct ownprofile *profile, bool verbose)
+void print_survey(const struct survey *s, const struct taps *taps, const struct ownprofile *profile,
+	bool verbose)
 {
 	char size[PRINT_SIZE_BYTES];
 
@@ -146,7 +143,7 @@ void print_survey(const struct survey *s, const struct ownprofile *profile, bool
 		print_size(s->status.rss_bytes, size));
 	print_allocators(s);
 	if (verbose)
-		print_slots(s);
+		print_slots(s, taps);
 	if (s->any_seccomp)
 		print_text(stdout,
 			"seccomp filter: heaptap's code in the process makes no system call\n");
@@ -168,18 +165,19 @@ void print_survey(const struct survey *s, const struct ownprofile *profile, bool
 		s->tap_count + s->unresolved_count);
 }
 
-struct ht_err *print_survey_json(const struct survey *s, const struct ownprofile *profile)
+struct ht_err *print_survey_json(
+	const struct survey *s, const struct taps *taps, const struct ownprofile *profile)
 {
 	json_t *slots = json_array();
 
-	for (size_t i = 0; slots && i < s->slots.count; i++) {
-		const struct slot *slot = &s->slots.slot[i];
-		if (!abi_is_allocator(slot->hook))
+	for (size_t i = 0; slots && i < taps->count; i++) {
+		const struct slot *slot = slot_of(&taps->row[i]);
+		if (!slot)
 			continue;
 		json_array_append_new(
 			slots, json_pack("{s:s, s:I, s:s, s:o}", "function", tap_name(slot->name),
 				       "address", (json_int_t)slot->addr, "verdict",
-				       verdict_names[slot->verdict], "module",
+				       taps_words(&taps->row[i]), "module",
 				       print_string(module_path(s, slot->module_id))));
 	}
 	return print_json(json_pack(

@@ -353,11 +353,9 @@ bool slots_have_operators(const struct slots *slots)
 	return false;
 }
 
-raddr_t slots_plain(const struct slots *slots, const struct slot *slot)
+const struct allocator_function *slots_function(const struct slots *slots, const struct slot *slot)
 {
-	const struct allocator_function *function =
-		abi_is_new(slot->hook) ? function_find(slots, slot) : NULL;
-	return function ? function->plain : 0;
+	return function_find(slots, slot);
 }
 
 static int compare_addr(const void *a, const void *b)

@@ -45,8 +45,8 @@ HT_MUST_CHECK
 struct ht_err *slots_read_left(
 	const struct proc *proc, const struct modules *modules, struct slots *ret);
 void slots_deinit(struct slots *slots);
-/* For a slot of ABI_NEWS: the function that the hook calls instead; 0: none. */
-raddr_t slots_plain(const struct slots *slots, const struct slot *slot);
+/* The function that the slot leads to; NULL: unknown. */
+const struct allocator_function *slots_function(const struct slots *slots, const struct slot *slot);
 
 /* Are there slots of operators new and delete? Only operators of a known allocator have slots;
  * others call malloc, or are not seen (cxxops.h). */

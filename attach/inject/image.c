@@ -457,16 +457,34 @@ static struct ht_err *set_target(struct image *image, size_t index, uint64_t val
 		thunk_addr(image, index) + offsetof(struct abi_thunk, target), value);
 }
 
+/* Where `addr` stands among the `count` words of a table, from now on; 0, which stays free: it is
+ * 0, or there is no room. */
+static uint8_t table_index(uint64_t *table, uint8_t count, raddr_t addr)
+{
+	uint8_t i;
+
+	if (!addr)
+		return 0;
+	for (i = 1; i < count && table[i]; i++)
+		if (table[i] == addr)
+			return i;
+	if (i == count)
+		return 0;
+	table[i] = addr;
+	return i;
+}
+
 /* One that forwards to `real`. */
 static struct abi_thunk thunk_of(const struct image *image, const struct image_thunk *want)
 {
+	struct abi_config *config = image_config(image);
 	struct abi_thunk thunk = {.target = want->real,
 		.config = image->base + ABI_CONFIG_OFF,
 		.real_lo = want->real_lo,
 		.real_len = want->real_len > UINT32_MAX ? UINT32_MAX : (uint32_t)want->real_len,
 		.hook = (uint16_t)want->hook,
-		.usable_index = (uint8_t)want->usable_index,
-		.plain_index = (uint8_t)want->plain_index,
+		.plain_index = table_index(config->plain, ABI_PLAIN_MAX, want->plain),
+		.usable_index = table_index(config->usable, ABI_USABLE_MAX, want->usable),
 		.real = want->real};
 	make_code(thunk.code, want->hook);
 	return thunk;
@@ -491,6 +509,9 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 	struct ht_err *err = NULL;
 	size_t i;
 
+	if (abi_is_new(want->hook) && !thunk.plain_index)
+		return ht_err_new(HT_ERR_REFUSED, "the process's allocators have more operators "
+						  "new than heaptap has room for");
 	for (i = 0; i < image->thunk_count && !is_wanted(image, i, &thunk); i++)
 		;
 	if (i == ABI_THUNK_MAX)

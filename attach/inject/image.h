@@ -129,12 +129,12 @@ struct image_thunk {
 	raddr_t real;
 	raddr_t real_lo; /* executable range of the module that holds it */
 	uint64_t real_len;
-	unsigned usable_index; /* below ABI_USABLE_MAX */
-	unsigned plain_index;  /* below ABI_PLAIN_MAX; of ABI_NEWS not 0 */
+	raddr_t usable; /* measures its blocks; 0: nothing does, or the image has no room for it */
+	raddr_t plain;	/* of ABI_NEWS, not 0: what the hook calls instead */
 };
 
 /* The entry of the thunk for (hook, real), made now if there is none; it forwards to `real` until
- * image_enable. HT_ERR_REFUSED when the page is full. */
+ * image_enable. HT_ERR_REFUSED when the page is full, or the image has no room for `plain`. */
 HT_MUST_CHECK
 struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret);
 /* Lets calls through the entry `addr` reach the agent's hook; with abi_config.sample_bytes that for

@@ -6,37 +6,12 @@
 #pragma once
 
 #include "attach/inject/near.h"
-#include "attach/inject/patch.h"
-#include "attach/plan/survey.h"
+#include "attach/plan/entry.h"
 
 enum entries_mode {
 	ENTRIES_SLOT, /* none */
 	ENTRIES_AUTO, /* those with calls that pass no slot */
 	ENTRIES_ALL,  /* whichever can be */
-};
-
-#define ENTRY_NAME_BYTES 64u
-
-#define ENTRY_GUARD SIZE_MAX
-
-struct entry {
-	char name[ENTRY_NAME_BYTES];
-	enum abi_hook hook;
-	raddr_t usable_size;
-	raddr_t plain;		  /* of ABI_NEWS */
-	raddr_t text_lo, text_hi; /* of its module */
-	raddr_t addr;
-	uint64_t bytes;
-	struct bridge place[1 + BRIDGE_PLACES_MAX]; /* where it could be hooked */
-	size_t place_count;
-	struct bridge bridge;	 /* where it is */
-	raddr_t leads_to;	 /* all that it does is done there; 0: nowhere */
-	bool passed;		 /* it is not hooked itself: what it leads to is */
-	raddr_t at;		 /* of its bridge; 0: it is not to be hooked */
-	const char *why;	 /* then: the reason; NULL: it is passed */
-	size_t function;	 /* in survey.coverage; ENTRY_GUARD: it is watched over */
-	struct patch_place file; /* where its word lies */
-	bool tapped;
 };
 
 struct entries {

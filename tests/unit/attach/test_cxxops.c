@@ -186,8 +186,8 @@ START_TEST(by_slots)
 			ck_assert_int_eq(delete_slot->hook, ABI_HOOK_DALLOCX);
 			ck_no_err(module_symbol(&view.proc, module, cases[i].plain, NULL, &plain));
 			ck_assert_uint_ne(plain, 0);
-			ck_assert_uint_eq(slots_plain(&view.slots, new_slot), plain);
-			ck_assert_uint_eq(slots_plain(&view.slots, delete_slot), 0);
+			ck_assert_uint_eq(slots_function(&view.slots, new_slot)->plain, plain);
+			ck_assert_uint_eq(slots_function(&view.slots, delete_slot)->plain, 0);
 		}
 		/* heaptap does not look there for leftovers either. */
 		if (!new_slot) {

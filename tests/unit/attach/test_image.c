@@ -178,7 +178,19 @@ static long probe(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
 
 static struct image_thunk want(enum abi_hook hook, raddr_t real)
 {
-	return (struct image_thunk){.hook = hook, .real = real, .real_lo = 77, .real_len = 88};
+	return (struct image_thunk){.hook = hook,
+		.real = real,
+		.real_lo = 77,
+		.real_len = 88,
+		.plain = abi_is_new(hook) ? 99 : 0};
+}
+
+static raddr_t thunk_to(struct image *image, enum abi_hook hook, raddr_t real)
+{
+	struct image_thunk thunk = want(hook, real);
+	raddr_t entry;
+	ck_no_err(image_thunk(image, &thunk, &entry));
+	return entry;
 }
 
 static long call(raddr_t entry)
@@ -197,28 +209,16 @@ static void check_call(raddr_t entry, unsigned arity)
 		ck_assert_uint_eq(got[i], i == arity ? entry - ABI_THUNK_ENTRY : 1001 + i);
 }
 
-static unsigned arity_of(enum abi_hook hook)
-{
-	static const unsigned arity[] = {
-#define X(id, name, shape, count) count,
-		ABI_HOOKS(X)
-#undef X
-	};
-	return arity[hook];
-}
-
 /* A thunk passes its own address as the argument behind the function's own, and no other register
  * of a call changes. */
 START_TEST(thunks_jump_to_the_real_function)
 {
 	struct image image = make_image();
 	for (unsigned hook = 0; hook < ABI_HOOK_COUNT; hook++) {
-		struct image_thunk thunk = want((enum abi_hook)hook, addr_of(probe));
-		raddr_t entry;
-		ck_no_err(image_thunk(&image, &thunk, &entry));
+		raddr_t entry = thunk_to(&image, (enum abi_hook)hook, addr_of(probe));
 		ck_assert_uint_eq(entry % ABI_THUNK_BYTES, ABI_THUNK_ENTRY);
 		ck_assert_mem_eq((void *)entry, "\xf3\x0f\x1e\xfa", 4);
-		check_call(entry, arity_of((enum abi_hook)hook));
+		check_call(entry, abi_arity_of((enum abi_hook)hook));
 		ck_assert_uint_eq(image_real(&image, entry), addr_of(probe));
 	}
 	ck_assert_uint_eq(image.thunk_count, ABI_HOOK_COUNT);
@@ -233,7 +233,7 @@ START_TEST(a_thunk_knows_what_the_hook_needs)
 		.real = addr_of(probe),
 		.real_lo = 0x1000,
 		.real_len = 1ull << 40,
-		.usable_index = 3};
+		.usable = 0x3000};
 	raddr_t entry;
 	ck_no_err(image_thunk(&image, &thunk, &entry));
 	const struct abi_thunk *made = (void *)(entry - ABI_THUNK_ENTRY);
@@ -243,7 +243,9 @@ START_TEST(a_thunk_knows_what_the_hook_needs)
 	ck_assert_uint_eq(made->real_lo, 0x1000);
 	ck_assert_uint_eq(made->real_len, UINT32_MAX);
 	ck_assert_uint_eq(made->hook, ABI_HOOK_FREE);
-	ck_assert_uint_eq(made->usable_index, 3);
+	ck_assert_uint_eq(made->usable_index, 1);
+	ck_assert_uint_eq(image_config(&image)->usable[1], 0x3000);
+	ck_assert_uint_eq(made->plain_index, 0);
 	image_deinit(&image);
 }
 END_TEST
@@ -262,7 +264,7 @@ START_TEST(one_thunk_for_each_function)
 	ck_assert_uint_ne(entry[1], entry[2]);
 	/* The plain function to call instead has changed. */
 	struct image_thunk d = a;
-	d.plain_index = 1;
+	d.plain = 0x4000;
 	ck_no_err(image_thunk(&image, &d, &again));
 	ck_assert_uint_ne(again, entry[0]);
 	ck_assert_uint_eq(((struct abi_thunk *)(again - ABI_THUNK_ENTRY))->plain_index, 1);
@@ -280,8 +282,7 @@ START_TEST(enabling_and_disabling)
 	struct image image = make_image();
 	raddr_t entry[ABI_HOOK_COUNT];
 	for (unsigned i = 0; i < ABI_HOOK_COUNT; i++) {
-		struct image_thunk thunk = want((enum abi_hook)i, addr_of(probe));
-		ck_no_err(image_thunk(&image, &thunk, &entry[i]));
+		entry[i] = thunk_to(&image, (enum abi_hook)i, addr_of(probe));
 		ck_no_err(image_enable(&image, &elf, entry[i]));
 		const struct abi_thunk *made = (void *)(entry[i] - ABI_THUNK_ENTRY);
 		ck_assert_uint_eq(made->target, image.base + elf.hook_off[i]);
@@ -289,7 +290,7 @@ START_TEST(enabling_and_disabling)
 	}
 	ck_no_err(image_disable_all(&image));
 	for (unsigned i = 0; i < ABI_HOOK_COUNT; i++)
-		check_call(entry[i], arity_of((enum abi_hook)i));
+		check_call(entry[i], abi_arity_of((enum abi_hook)i));
 	image_deinit(&image);
 }
 END_TEST
@@ -303,9 +304,7 @@ START_TEST(hooks_of_a_sample)
 		image_config(&image)->sample_bytes = 4096;
 		image_config(&image)->near[0] = entries ? addr_of(probe) : 0;
 		for (unsigned i = 0; i < ABI_ALLOCATOR_COUNT; i++) {
-			struct image_thunk thunk = want((enum abi_hook)i, addr_of(probe));
-			raddr_t entry;
-			ck_no_err(image_thunk(&image, &thunk, &entry));
+			raddr_t entry = thunk_to(&image, (enum abi_hook)i, addr_of(probe));
 			ck_no_err(image_enable(&image, &elf, entry));
 			const struct abi_thunk *made = (void *)(entry - ABI_THUNK_ENTRY);
 			bool framed = entries && abi_is_new((enum abi_hook)i);
@@ -324,8 +323,7 @@ START_TEST(a_full_page_refuses)
 	struct image image = make_image();
 	raddr_t entry, first;
 	for (unsigned i = 0; i < ABI_THUNK_MAX; i++) {
-		struct image_thunk thunk = want(ABI_HOOK_MALLOC, addr_of(probe) + i);
-		ck_no_err(image_thunk(&image, &thunk, &entry));
+		entry = thunk_to(&image, ABI_HOOK_MALLOC, addr_of(probe) + i);
 		first = i ? first : entry;
 	}
 	ck_assert_uint_eq(entry, image.thunks + HT_PAGE_BYTES - ABI_THUNK_BYTES + ABI_THUNK_ENTRY);
@@ -340,12 +338,32 @@ START_TEST(a_full_page_refuses)
 }
 END_TEST
 
+/* A free without its size is recorded; an operator new without a function to call is not hooked. */
+START_TEST(tables_of_functions_have_an_end)
+{
+	struct image image = make_image();
+	struct image_thunk thunk = want(ABI_NEW_BYTES, addr_of(probe));
+	raddr_t entry;
+	for (unsigned i = 1; i < ABI_PLAIN_MAX; i++) {
+		thunk.plain = thunk.usable = i;
+		ck_no_err(image_thunk(&image, &thunk, &entry));
+		const struct abi_thunk *made = (void *)(entry - ABI_THUNK_ENTRY);
+		ck_assert_uint_eq(made->plain_index, i);
+		ck_assert_uint_eq(made->usable_index, i);
+	}
+	thunk.plain = thunk.usable = ABI_PLAIN_MAX;
+	ck_err_says(image_thunk(&image, &thunk, &entry), HT_ERR_REFUSED, "more operators new");
+	thunk.hook = ABI_HOOK_FREE;
+	ck_no_err(image_thunk(&image, &thunk, &entry));
+	ck_assert_uint_eq(((struct abi_thunk *)(entry - ABI_THUNK_ENTRY))->usable_index, 0);
+	image_deinit(&image);
+}
+END_TEST
+
 START_TEST(only_entries_have_a_real_function)
 {
 	struct image image = make_image();
-	struct image_thunk thunk = want(ABI_HOOK_MALLOC, 0x1234);
-	raddr_t entry;
-	ck_no_err(image_thunk(&image, &thunk, &entry));
+	raddr_t entry = thunk_to(&image, ABI_HOOK_MALLOC, 0x1234);
 	ck_assert_uint_eq(image_real(&image, entry), 0x1234);
 	ck_assert_uint_eq(image_real(&image, entry + 1), 0);
 	ck_assert_uint_eq(image_real(&image, entry - ABI_THUNK_ENTRY), 0);
@@ -363,9 +381,7 @@ END_TEST
 START_TEST(an_open_image_is_not_written)
 {
 	struct image image = make_image(), opened;
-	struct image_thunk thunk = want(ABI_HOOK_MALLOC, addr_of(probe));
-	raddr_t entry;
-	ck_no_err(image_thunk(&image, &thunk, &entry));
+	raddr_t entry = thunk_to(&image, ABI_HOOK_MALLOC, addr_of(probe));
 	image_config(&image)->magic = 4711;
 	int fd = fcntl(image.memfd, F_DUPFD_CLOEXEC, 0);
 	ck_no_err(image_open(&opened, &self, image.base, image.thunks, fd));
@@ -407,9 +423,7 @@ END_TEST
 START_TEST(an_inherited_image_is_private)
 {
 	struct image image = make_image(), opened;
-	struct image_thunk thunk = want(ABI_HOOK_MALLOC, addr_of(probe));
-	raddr_t entry;
-	ck_no_err(image_thunk(&image, &thunk, &entry));
+	raddr_t entry = thunk_to(&image, ABI_HOOK_MALLOC, addr_of(probe));
 	ck_no_err(image_enable(&image, &elf, entry));
 	struct journal journal;
 	ck_no_err(journal_create(&journal));
@@ -579,8 +593,8 @@ HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_conf
 	a_target_cannot_shrink_the_image, the_memfd_is_taken_over, claimed_slots,
 	claimed_slots_are_found_one_after_the_other, thunks_jump_to_the_real_function,
 	a_thunk_knows_what_the_hook_needs, one_thunk_for_each_function, enabling_and_disabling,
-	hooks_of_a_sample, a_full_page_refuses, only_entries_have_a_real_function,
-	an_open_image_is_not_written, damaged_images_are_refused, an_inherited_image_is_private,
-	a_tombstone_is_used_again, an_open_image_finds_its_adopted_page,
-	foreign_pages_are_not_adopted, does_not_write_to_a_replaced_jump_page,
-	parts_kept_for_a_jump_page)
+	hooks_of_a_sample, a_full_page_refuses, tables_of_functions_have_an_end,
+	only_entries_have_a_real_function, an_open_image_is_not_written, damaged_images_are_refused,
+	an_inherited_image_is_private, a_tombstone_is_used_again,
+	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted,
+	does_not_write_to_a_replaced_jump_page, parts_kept_for_a_jump_page)

@@ -30,7 +30,7 @@ static struct image make_image(void)
 static size_t add(struct image *image, unsigned hook)
 {
 	struct image_thunk want = {
-		.hook = (enum abi_hook)hook, .real = REAL, .plain_index = abi_is_new(hook)};
+		.hook = (enum abi_hook)hook, .real = REAL, .plain = abi_is_new(hook)};
 	raddr_t entry;
 	ck_no_err(image_thunk(image, &want, &entry));
 	ck_no_err(image_enable(image, &elf, entry));

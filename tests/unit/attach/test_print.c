@@ -176,8 +176,11 @@ START_TEST(what_attach_would_do_is_json_and_text)
 	char *path = tmpdir_path("printed"), *words = tmpdir_path("words");
 	struct survey survey = hostile_survey(&module, &slot, &function, &native);
 	struct ownprofile profile = {.active = HOSTILE};
+	struct entries entries = {0};
+	struct taps taps;
+	ck_no_err(taps_plan(&survey, &entries, (struct taps_follow){0}, &taps));
 	print_into(path);
-	ck_no_err(print_survey_json(&survey, &profile));
+	ck_no_err(print_survey_json(&survey, &taps, &profile));
 	json_t *object = json_loads(printed(path), 0, NULL);
 	ck_assert_ptr_nonnull(object);
 	check_text(object, "comm");
@@ -187,7 +190,8 @@ START_TEST(what_attach_would_do_is_json_and_text)
 	check_text(json_array_get(json_object_get(object, "linked_in"), 0), "module");
 	json_decref(object);
 	print_into(words);
-	print_survey(&survey, &profile, true);
+	print_survey(&survey, &taps, &profile, true);
+	taps_deinit(&taps);
 	ck_assert_ptr_null(strchr(printed(words), '\033'));
 	free(path);
 	free(words);
