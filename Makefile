@@ -29,10 +29,10 @@ attach_asm   := $(wildcard attach/inject/*.S)
 # The server of heaptap serve; without libmicrohttpd there is none.
 microhttpd   := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
 analyzer_src := $(filter-out $(if $(microhttpd),analyzer/serve/absent.c,$(addprefix \
-	analyzer/serve/,exchange.c follow.c reply.c server.c stream.c)),$(wildcard analyzer/*.c analyzer/*/*.c))
+	analyzer/serve/,events.c exchange.c queue.c reply.c server.c stream.c)),$(wildcard analyzer/*.c analyzer/*/*.c))
 analyzer_asm := $(wildcard analyzer/ui/*.S analyzer/page/*.S)
 support_src  := $(wildcard tests/support/*.c)
-unit_src     := $(filter-out $(if $(microhttpd),,tests/unit/analyzer/test_follow.c),$(wildcard \
+unit_src     := $(filter-out $(if $(microhttpd),,tests/unit/analyzer/test_events.c),$(wildcard \
 	tests/unit/*/test_*.c))
 integration_src := $(wildcard tests/integration/test_*.c)
 

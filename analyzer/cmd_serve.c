@@ -187,6 +187,8 @@ static struct ht_err *ready(void *context, const char *address, uint16_t port)
 
 static struct ht_err *run(struct serve *serve)
 {
+	const struct follow_config live = {
+		.capture = &serve->capture, .read_on = read_on, .context = serve};
 	const struct serve_config config = {
 		.table = &commands_table,
 		.traces = &serve->traces,
@@ -195,8 +197,7 @@ static struct ht_err *run(struct serve *serve)
 		.policy = serve->policy,
 		.answer = answer,
 		.ready = ready,
-		.capture = serve->is_live ? &serve->capture : NULL,
-		.read_on = read_on,
+		.live = serve->is_live ? &live : NULL,
 		.context = serve,
 	};
 	return serve_run(&config);

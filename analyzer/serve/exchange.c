@@ -7,15 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/serve/server.h"
-
-struct exchange *exchange_create(
-	struct server *server, struct MHD_Connection *connection, const char *target)
+struct exchange *exchange_create(const struct serve_config *config, const struct access *access,
+	struct MHD_Connection *connection, const char *target)
 {
 	struct exchange *exchange = calloc(1, sizeof(*exchange));
 	if (!exchange)
 		return NULL;
-	exchange->server = server;
+	exchange->config = config;
+	exchange->access = access;
 	exchange->connection = connection;
 	exchange->output = -1;
 	exchange->target = strdup(target);
@@ -53,7 +52,7 @@ static struct ht_err *check_access(const struct exchange *exchange, bool changes
 		.parameter = request_value(&exchange->request, "token"),
 		.changes = changes,
 	};
-	return access_check(&exchange->server->access, &claim);
+	return access_check(exchange->access, &claim);
 }
 
 static bool reads_again(const struct option_values *values)
@@ -68,9 +67,9 @@ static bool reads_again(const struct option_values *values)
 
 static struct ht_err *read_question(struct exchange *exchange, const char *rest)
 {
-	const struct option_table *table = exchange->server->config->table;
+	const struct option_table *table = exchange->config->table;
 	const struct route *route = exchange->route;
-	const struct serve_traces *traces = exchange->server->config->traces;
+	const struct serve_traces *traces = exchange->config->traces;
 	exchange->question.kind = route->kind;
 	exchange->question.member = route->member;
 	if (!route->command)
@@ -99,8 +98,7 @@ static uint64_t mix(uint64_t hash, const void *data, size_t length)
 /* The tag depends on the traces and the question: the path and all parameters but the token. */
 static void set_etag(struct exchange *exchange)
 {
-	const struct server *server = exchange->server;
-	const struct serve_traces *traces = server->config->traces;
+	const struct serve_traces *traces = exchange->config->traces;
 	const struct request *request = &exchange->request;
 	uint64_t of_traces = mix(0xcbf29ce484222325u, HEAPTAP_VERSION, sizeof(HEAPTAP_VERSION));
 	uint64_t of_question = 0xcbf29ce484222325u;
@@ -118,72 +116,48 @@ static void set_etag(struct exchange *exchange)
 		of_traces, of_question);
 }
 
-static bool is_known(const struct exchange *exchange)
+bool exchange_is_known(struct exchange *exchange)
 {
 	const char *known = header(exchange, MHD_HTTP_HEADER_IF_NONE_MATCH);
+	set_etag(exchange);
 	return known && (strcmp(known, "*") == 0 || strstr(known, exchange->etag));
 }
 
-/* --- the answer ------------------------------------------------------------------------------ */
+/* --- the request and the answer -------------------------------------------------------------- */
 
-static enum MHD_Result wait_for_job(struct exchange *exchange)
+static enum MHD_Result refuse(const struct exchange *exchange, unsigned status, const char *message)
 {
-	set_etag(exchange);
-	if (is_known(exchange))
-		return reply_unchanged(exchange->connection, exchange->etag);
-	if (server_enqueue(exchange->server, exchange))
-		return MHD_YES;
-	return reply_error(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-		"too many requests wait already; try again");
+	return reply_error(exchange->connection, status, message);
 }
 
-static enum MHD_Result begin_route(struct exchange *exchange, const char *rest)
+bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Result *ret)
 {
-	const struct serve_config *config = exchange->server->config;
-	struct ht_err *err = read_question(exchange, rest);
-	if (err)
-		return reply_failure(exchange->connection, err);
-	switch (exchange->route->kind) {
-	case ROUTE_PAGE:
-		return reply_page(exchange->connection, config->page, config->policy);
-	case ROUTE_DATA:
-	case ROUTE_COMMAND:
-	case ROUTE_TRACES:
-		return wait_for_job(exchange);
-	case ROUTE_EVENTS:
-		if (config->capture)
-			return follow_listen(&exchange->server->follow, exchange);
-		break;
-	case ROUTE_CONTROL:
-		if (config->capture)
-			return follow_control(&exchange->server->follow, exchange);
-		break;
-	}
-	return reply_error(exchange->connection, MHD_HTTP_NOT_FOUND,
-		"no capture runs: these traces were given as files");
-}
-
-enum MHD_Result exchange_begin(struct exchange *exchange, const char *method)
-{
-	struct MHD_Connection *connection = exchange->connection;
 	const bool posts = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
 	const char *rest = "";
 	if (!posts && strcmp(method, MHD_HTTP_METHOD_GET) != 0 &&
-		strcmp(method, MHD_HTTP_METHOD_HEAD) != 0)
-		return reply_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+		strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
+		*ret = refuse(exchange, MHD_HTTP_METHOD_NOT_ALLOWED,
 			"only GET, HEAD and POST are answered");
+		return false;
+	}
 	struct ht_err *err = request_parse(exchange->target, &exchange->request);
 	if (!err)
 		err = check_access(exchange, posts);
-	if (err)
-		return reply_failure(connection, err);
-	exchange->route = route_find(exchange->request.path, &rest);
-	if (!exchange->route)
-		return reply_error(connection, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
-	if (posts != (exchange->route->kind == ROUTE_CONTROL))
-		return reply_error(connection, MHD_HTTP_METHOD_NOT_ALLOWED,
+	exchange->route = err ? NULL : route_find(exchange->request.path, &rest);
+	if (!err && !exchange->route) {
+		*ret = refuse(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
+		return false;
+	}
+	if (!err && posts != (exchange->route->kind == ROUTE_CONTROL)) {
+		*ret = refuse(exchange, MHD_HTTP_METHOD_NOT_ALLOWED,
 			posts ? "this is read with GET" : "this is done with POST");
-	return begin_route(exchange, rest);
+		return false;
+	}
+	if (!err)
+		err = read_question(exchange, rest);
+	if (err)
+		*ret = reply_failure(exchange->connection, err);
+	return !err;
 }
 
 enum MHD_Result exchange_end(struct exchange *exchange)
@@ -204,6 +178,6 @@ enum MHD_Result exchange_end(struct exchange *exchange)
 struct ht_err *exchange_answer(void *context)
 {
 	const struct exchange *exchange = context;
-	const struct serve_config *config = exchange->server->config;
+	const struct serve_config *config = exchange->config;
 	return config->answer(config->context, &exchange->question);
 }

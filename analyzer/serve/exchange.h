@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request and its answer.
+ * One request, what it asks for, and its answer.
  */
 #pragma once
 
 #include <microhttpd.h>
 
+#include "analyzer/live/job.h"
 #include "analyzer/serve/access.h"
 #include "analyzer/serve/clients.h"
-#include "analyzer/live/job.h"
 #include "analyzer/serve/reply.h"
 #include "analyzer/serve/serve.h"
-
-struct server;
 
 enum exchange_state {
 	EXCHANGE_NEW,	  /* its headers are not read yet */
@@ -23,7 +21,8 @@ enum exchange_state {
 };
 
 struct exchange {
-	struct server *server;
+	const struct serve_config *config; /* of the server; borrowed */
+	const struct access *access;
 	struct MHD_Connection *connection;
 	struct client *client;
 	char *target;
@@ -41,12 +40,15 @@ struct exchange {
 };
 
 /* `target` is copied. NULL: out of memory. */
-struct exchange *exchange_create(
-	struct server *server, struct MHD_Connection *connection, const char *target);
+struct exchange *exchange_create(const struct serve_config *config, const struct access *access,
+	struct MHD_Connection *connection, const char *target);
 /* Call it only while no job of it runs. */
 void exchange_destroy(struct exchange *exchange);
-/* Call when its headers are read: answers it, or queues a job (state). */
-enum MHD_Result exchange_begin(struct exchange *exchange, const char *method);
+/* Call when its headers are read: checks who asks, and finds the route and the question. False: it
+ * is refused; the answer is sent, and `*ret` is what libmicrohttpd is to get. */
+bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Result *ret);
+/* Has the browser this answer, from the same traces? */
+bool exchange_is_known(struct exchange *exchange);
 /* Call when its job is done: answers it. */
 enum MHD_Result exchange_end(struct exchange *exchange);
 /* Runs in the job. */

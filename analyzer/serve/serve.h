@@ -7,7 +7,7 @@
 #pragma once
 
 #include "analyzer/cli/option.h"
-#include "analyzer/live/capture.h"
+#include "analyzer/live/follow.h"
 #include "analyzer/serve/route.h"
 #include "analyzer/serve/traces.h"
 
@@ -28,10 +28,8 @@ struct serve_config {
 	struct ht_err *(*answer)(void *context, const struct serve_question *question);
 	/* Called when the server answers at `address`; it opens no more files from then on. */
 	struct ht_err *(*ready)(void *context, const char *address, uint16_t port);
-	struct capture *capture; /* of the first trace, while it runs; NULL: none */
-	/* Reads about `most` more bytes of the capture's trace; `*ret_read`: bytes read so far. */
-	struct ht_err *(*read_on)(
-		void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read);
+	const struct follow_config
+		*live; /* the capture of the first trace, while it runs; NULL: none */
 	void *context;
 };
 

@@ -1,5 +1,9 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/serve/server.h"
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The server of serve.h: its sockets, its connections, and the loop. One thread does it all, so
+ * that a fork of it is whole.
+ */
+#include "analyzer/serve/serve.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -14,8 +18,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/serve/events.h"
+#include "analyzer/serve/queue.h"
+
 #define NS_PER_S	1000000000ull
-#define NS_PER_MS	1000000ull
 #define TICK_MS		1000
 #define CONNECTIONS_MAX 1000u
 #define SPARE		64u  /* connections that may be open while the oldest ones are closed */
@@ -23,6 +29,19 @@
 #define IDLE_S		30u
 #define HEADER_BYTES	(24u << 10)
 #define BACKLOG		1024
+#define DAEMONS_MAX	2u /* 127.0.0.1 and ::1 */
+
+struct server {
+	const struct serve_config *config;
+	struct access access;
+	struct clients clients;
+	struct MHD_Daemon *daemon[DAEMONS_MAX];
+	size_t daemon_count;
+	int signals;
+	struct queue queue;
+	struct events events; /* used if config has a capture */
+	bool has_ended;
+};
 
 bool serve_is_built(void)
 {
@@ -36,93 +55,50 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* --- jobs ------------------------------------------------------------------------------------ */
+/* --- requests -------------------------------------------------------------------------------- */
 
-bool server_enqueue(struct server *server, struct exchange *exchange)
+static enum MHD_Result answer_by_job(struct server *server, struct exchange *exchange)
 {
-	struct exchange **last = &server->first;
-	if (server->waiting == SERVER_WAITING_MAX)
-		return false;
-	while (*last)
-		last = &(*last)->next;
-	*last = exchange;
-	exchange->state = EXCHANGE_WAITING;
-	server->waiting++;
-	MHD_suspend_connection(exchange->connection);
-	return true;
+	if (exchange_is_known(exchange))
+		return reply_unchanged(exchange->connection, exchange->etag);
+	if (queue_add(&server->queue, exchange))
+		return MHD_YES;
+	return reply_error(exchange->connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+		"too many requests wait already; try again");
 }
 
-/* It is done, with this error; taken out of the list by the caller. */
-static void finish(struct exchange *exchange, struct ht_err *err)
+static enum MHD_Result begin(struct server *server, struct exchange *exchange, const char *method)
 {
-	exchange->err = err;
-	exchange->state = EXCHANGE_DONE;
-	MHD_resume_connection(exchange->connection);
-}
-
-static void start(struct server *server, struct exchange *exchange, struct exchange **link)
-{
-	const struct serve_traces *traces = server->config->traces;
-	const struct job_task task = {.run = exchange_answer,
-		.context = exchange,
-		.kept = traces->fd,
-		.kept_count = traces->count};
-	server->waiting--;
-	struct ht_err *err = job_start(&exchange->job, &task);
-	if (err) {
-		*link = exchange->next;
-		finish(exchange, err);
-		return;
+	const struct serve_config *config = server->config;
+	enum MHD_Result refused;
+	if (!exchange_read(exchange, method, &refused))
+		return refused;
+	switch (exchange->route->kind) {
+	case ROUTE_PAGE:
+		return reply_page(exchange->connection, config->page, config->policy);
+	case ROUTE_DATA:
+	case ROUTE_COMMAND:
+	case ROUTE_TRACES:
+		return answer_by_job(server, exchange);
+	case ROUTE_EVENTS:
+		if (config->live)
+			return events_listen(&server->events, exchange);
+		break;
+	case ROUTE_CONTROL:
+		if (config->live)
+			return events_control(&server->events, exchange);
+		break;
 	}
-	exchange->state = EXCHANGE_RUNNING;
-	server->running++;
-	server->running_heavy += exchange->is_heavy;
-}
-
-/* Those that read a trace again have its place in the file in common: one at a time. */
-static void start_jobs(struct server *server)
-{
-	struct exchange **link = &server->first;
-	while (*link && server->running < SERVER_JOBS_MAX) {
-		struct exchange *exchange = *link;
-		if (exchange->state == EXCHANGE_WAITING &&
-			!(exchange->is_heavy && server->running_heavy))
-			start(server, exchange, link);
-		if (*link == exchange)
-			link = &exchange->next;
-	}
-}
-
-static void end_job(struct server *server, struct exchange *exchange)
-{
-	struct exchange **link = &server->first;
-	while (*link != exchange)
-		link = &(*link)->next;
-	*link = exchange->next;
-	server->running--;
-	server->running_heavy -= exchange->is_heavy;
-	finish(exchange, job_finish(&exchange->job, &exchange->output));
-}
-
-static void end_all_jobs(struct server *server)
-{
-	while (server->first) {
-		struct exchange *exchange = server->first;
-		if (exchange->state == EXCHANGE_RUNNING) {
-			exchange->job.deadline_ns = 0;
-			end_job(server, exchange);
-			continue;
-		}
-		server->first = exchange->next;
-		finish(exchange, ht_err_new(HT_ERR_REFUSED, "heaptap serve ends"));
-	}
+	return reply_error(exchange->connection, MHD_HTTP_NOT_FOUND,
+		"no capture runs: these traces were given as files");
 }
 
 /* --- libmicrohttpd --------------------------------------------------------------------------- */
 
 static void *take_target(void *context, const char *target, struct MHD_Connection *connection)
 {
-	return exchange_create(context, connection, target);
+	const struct server *server = context;
+	return exchange_create(server->config, &server->access, connection, target);
 }
 
 static struct client *client_of(struct MHD_Connection *connection)
@@ -153,7 +129,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 	if (*data_size)
 		return MHD_NO;
 	clients_asked(&server->clients, client_of(connection));
-	return exchange_begin(exchange, method);
+	return begin(server, exchange, method);
 }
 
 static void completed(void *context, struct MHD_Connection *connection, void **request,
@@ -315,47 +291,34 @@ static int epoll_of(struct MHD_Daemon *daemon)
 	return MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 }
 
-#define POLLED_MAX (1 + SERVER_DAEMONS + FOLLOW_POLLED + SERVER_JOBS_MAX)
-
-static void end_jobs(
-	struct server *server, const struct pollfd *polled, struct exchange **of, size_t count)
-{
-	const uint64_t now = now_ns();
-	for (size_t i = 0; i < count; i++)
-		if (polled[i].revents || of[i]->job.deadline_ns <= now)
-			end_job(server, of[i]);
-}
+#define POLLED_MAX (1 + DAEMONS_MAX + EVENTS_POLLED + QUEUE_JOBS_MAX)
 
 static void turn(struct server *server)
 {
 	struct pollfd polled[POLLED_MAX];
-	struct exchange *of[SERVER_JOBS_MAX];
-	size_t count = 0, jobs = 0;
+	size_t count = 0;
 	int wait_ms = timeout_ms(server);
 	polled[count++] = (struct pollfd){server->signals, POLLIN, 0};
 	for (size_t i = 0; i < server->daemon_count; i++)
 		polled[count++] = (struct pollfd){epoll_of(server->daemon[i]), POLLIN, 0};
-	struct pollfd *follow = polled + count;
-	if (server->config->capture) {
-		const int live_ms = follow_poll(&server->follow, follow);
+	struct pollfd *events = polled + count;
+	if (server->config->live) {
+		const int live_ms = events_poll(&server->events, events);
 		wait_ms = live_ms < wait_ms ? live_ms : wait_ms;
-		count += FOLLOW_POLLED;
+		count += EVENTS_POLLED;
 	}
-	for (struct exchange *at = server->first; at; at = at->next)
-		if (at->state == EXCHANGE_RUNNING) {
-			of[jobs++] = at;
-			polled[count++] = (struct pollfd){at->job.pipe, POLLIN, 0};
-		}
+	struct pollfd *jobs = polled + count;
+	count += queue_poll(&server->queue, jobs);
 	if (poll(polled, count, wait_ms) < 0 && errno != EINTR)
 		server->has_ended = true;
 	server->has_ended |= polled[0].revents != 0;
-	end_jobs(server, polled + count - jobs, of, jobs);
-	if (server->config->capture)
-		follow_turn(&server->follow, follow);
-	start_jobs(server);
+	queue_turn(&server->queue, jobs);
+	if (server->config->live)
+		events_turn(&server->events, events);
+	queue_start(&server->queue);
 	for (size_t i = 0; i < server->daemon_count; i++)
 		MHD_run(server->daemon[i]);
-	start_jobs(server);
+	queue_start(&server->queue);
 	clients_end_slow(&server->clients, now_ns());
 }
 
@@ -374,21 +337,21 @@ struct ht_err *serve_run(const struct serve_config *config)
 	struct ht_err *err = open_signals(&server);
 	if (!err)
 		err = open_sockets(&server);
-	if (!err && config->capture)
-		err = follow_init(&server.follow, &server);
+	if (!err && config->live)
+		err = events_init(&server.events, config);
 	if (!err)
 		err = announce(&server);
 	while (!err && !server.has_ended)
 		turn(&server);
-	end_all_jobs(&server);
-	if (config->capture)
-		follow_end(&server.follow);
+	queue_end(&server.queue);
+	if (config->live)
+		events_end(&server.events);
 	for (size_t i = 0; i < server.daemon_count; i++) {
 		MHD_run(server.daemon[i]);
 		MHD_stop_daemon(server.daemon[i]);
 	}
-	if (config->capture)
-		follow_deinit(&server.follow);
+	if (config->live)
+		events_deinit(&server.events);
 	if (server.signals >= 0)
 		close(server.signals);
 	return err;

@@ -4,10 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/serve/reply.h"
+
 #define BLOCK_BYTES 65536u
 
 struct stream {
-	struct follow *follow;
+	struct stream_hub *hub;
 	struct MHD_Connection *connection;
 	char *text; /* that is sent now */
 	size_t length, at;
@@ -19,16 +21,16 @@ struct stream {
 /* False: there is nothing new. */
 static bool take_message(struct stream *stream)
 {
-	const struct follow *follow = stream->follow;
+	const struct stream_hub *hub = stream->hub;
 	if (stream->at < stream->length)
 		return true;
-	if (!follow->message || stream->generation == follow->generation)
+	if (!hub->message || stream->generation == hub->generation)
 		return false;
 	free(stream->text);
-	stream->text = strdup(follow->message);
+	stream->text = strdup(hub->message);
 	stream->length = stream->text ? strlen(stream->text) : 0;
 	stream->at = 0;
-	stream->generation = follow->generation;
+	stream->generation = hub->generation;
 	return stream->length;
 }
 
@@ -36,7 +38,7 @@ static ssize_t give(void *context, uint64_t position, char *to, size_t most)
 {
 	struct stream *stream = context;
 	(void)position;
-	if (stream->follow->has_ended)
+	if (stream->hub->has_ended)
 		return MHD_CONTENT_READER_END_OF_STREAM;
 	if (!take_message(stream)) {
 		stream->is_suspended = true;
@@ -52,24 +54,23 @@ static ssize_t give(void *context, uint64_t position, char *to, size_t most)
 static void end(void *context)
 {
 	struct stream *stream = context;
-	struct stream **link = &stream->follow->streams;
+	struct stream **link = &stream->hub->first;
 	while (*link != stream)
 		link = &(*link)->next;
 	*link = stream->next;
-	stream->follow->stream_count--;
+	stream->hub->count--;
 	free(stream->text);
 	free(stream);
 }
 
-enum MHD_Result stream_begin(struct follow *follow, struct MHD_Connection *connection)
+enum MHD_Result stream_begin(struct stream_hub *hub, struct MHD_Connection *connection)
 {
 	struct stream *stream = calloc(1, sizeof(*stream));
 	if (!stream)
 		return MHD_NO;
-	*stream = (struct stream){
-		.follow = follow, .connection = connection, .next = follow->streams};
-	follow->streams = stream;
-	follow->stream_count++;
+	*stream = (struct stream){.hub = hub, .connection = connection, .next = hub->first};
+	hub->first = stream;
+	hub->count++;
 	struct MHD_Response *response =
 		MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, give, stream, end);
 	if (!response) {
@@ -80,11 +81,31 @@ enum MHD_Result stream_begin(struct follow *follow, struct MHD_Connection *conne
 	return reply_send(connection, MHD_HTTP_OK, response);
 }
 
-void stream_wake_all(struct follow *follow)
+static void wake_all(struct stream_hub *hub)
 {
-	for (struct stream *stream = follow->streams; stream; stream = stream->next)
+	for (struct stream *stream = hub->first; stream; stream = stream->next)
 		if (stream->is_suspended) {
 			stream->is_suspended = false;
 			MHD_resume_connection(stream->connection);
 		}
+}
+
+void stream_send_all(struct stream_hub *hub, char *message)
+{
+	free(hub->message);
+	hub->message = message;
+	hub->generation++;
+	wake_all(hub);
+}
+
+void stream_end_all(struct stream_hub *hub)
+{
+	hub->has_ended = true;
+	wake_all(hub);
+}
+
+void stream_hub_deinit(struct stream_hub *hub)
+{
+	free(hub->message);
+	hub->message = NULL;
 }

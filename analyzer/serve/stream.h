@@ -1,13 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An answer that goes on: server-sent events. One that is read slowly misses messages, and gets the
+ * Answers that go on: server-sent events. A browser that reads slowly misses messages, and gets the
  * last.
  */
 #pragma once
 
-#include "analyzer/serve/follow.h"
+#include <microhttpd.h>
 
-/* Begins the answer with the current message. */
-enum MHD_Result stream_begin(struct follow *follow, struct MHD_Connection *connection);
-/* Call when there is a new message, or at the end. */
-void stream_wake_all(struct follow *follow);
+#include "format/base.h"
+
+struct stream;
+
+/* All streams that are open, and the message that each of them is to send. */
+struct stream_hub {
+	struct stream *first;
+	size_t count;
+	char *message;	     /* owned; the bytes to send; NULL: none yet */
+	uint64_t generation; /* number of the message */
+	bool has_ended;
+};
+
+/* Begins an answer with the current message. */
+enum MHD_Result stream_begin(struct stream_hub *hub, struct MHD_Connection *connection);
+/* Sends `message`, taken over, to all. */
+void stream_send_all(struct stream_hub *hub, char *message);
+/* Ends all streams; they close in the server's next turn. */
+void stream_end_all(struct stream_hub *hub);
+/* Call when no stream is open. */
+void stream_hub_deinit(struct stream_hub *hub);

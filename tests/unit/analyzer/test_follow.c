@@ -1,32 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture as a server follows it: the test is the keeper, and turns the follower by hand.
+ * A capture that is followed: the test is the keeper, and turns the follower by hand.
  */
-#include "analyzer/serve/follow.h"
+#include "analyzer/live/follow.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "analyzer/commands.h"
-#include "analyzer/serve/server.h"
 #include "tests/support/ht_check.h"
 
 #define TURNS_MAX 100
 
 struct scene {
-	struct serve_config config;
-	struct serve_traces traces;
 	struct capture capture;
-	struct server server;
+	struct follow follow;
 	int keeper;
 	uint64_t bytes, limit; /* read of the trace, and there */
+	int answers;	       /* to the requests of the test */
+	char problem[256];     /* of the last one; "": none */
 };
-
-/* --- the server's side ----------------------------------------------------------------------- */
 
 static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read)
 {
@@ -38,12 +32,12 @@ static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, 
 	return NULL;
 }
 
-static struct ht_err *answer(void *context, const struct serve_question *question)
+static void take_answer(void *context, const struct follow *follow, const char *problem)
 {
-	const struct scene *scene = context;
-	ck_assert_int_eq(question->kind, ROUTE_EVENTS);
-	printf("{\"read\":%llu}\n", (unsigned long long)scene->bytes);
-	return NULL;
+	struct scene *scene = context;
+	ck_assert_ptr_eq(follow, &scene->follow);
+	scene->answers++;
+	snprintf(scene->problem, sizeof(scene->problem), "%s", problem ? problem : "");
 }
 
 static void open_scene(struct scene *scene)
@@ -53,44 +47,47 @@ static void open_scene(struct scene *scene)
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	scene->keeper = pair[1];
 	scene->capture = (struct capture){.pid = 4242, .socket = pair[0], .trace = "a.htap"};
-	scene->traces.path[0] = strdup("a.htap");
-	scene->traces.count = 1;
-	scene->config = (struct serve_config){.table = &commands_table,
-		.traces = &scene->traces,
-		.capture = &scene->capture,
-		.answer = answer,
-		.read_on = read_on,
-		.context = scene};
-	scene->server.config = &scene->config;
-	ck_no_err(follow_init(&scene->server.follow, &scene->server));
+	const struct follow_config config = {
+		.capture = &scene->capture, .read_on = read_on, .context = scene};
+	follow_init(&scene->follow, &config);
+}
+
+static void close_keeper(struct scene *scene)
+{
+	if (scene->keeper >= 0)
+		close(scene->keeper);
+	scene->keeper = -1;
 }
 
 static void close_scene(struct scene *scene)
 {
-	follow_end(&scene->server.follow);
-	follow_deinit(&scene->server.follow);
-	free(scene->traces.path[0]);
+	close_keeper(scene);
 	close(scene->capture.socket);
-	if (scene->keeper >= 0)
-		close(scene->keeper);
 }
 
 static void turn(struct scene *scene)
 {
-	struct pollfd polled[FOLLOW_POLLED];
-	const int wait_ms = follow_poll(&scene->server.follow, polled);
-	ck_assert_int_ge(poll(polled, FOLLOW_POLLED, wait_ms), 0);
-	follow_turn(&scene->server.follow, polled);
+	struct pollfd polled;
+	const int wait_ms = follow_poll(&scene->follow, &polled);
+	ck_assert_int_ge(poll(&polled, 1, wait_ms), 0);
+	ck_assert(follow_turn(&scene->follow, &polled) == (polled.revents != 0));
 }
 
-/* The keeper takes the question that the next tick asks, and answers it. */
-static void answer_status(struct scene *scene, const struct control_reply *reply)
+static bool ask(struct scene *scene, enum control_verb verb)
+{
+	const struct follow_asked asked = {.answered = take_answer, .context = scene};
+	const struct control_request request = {.verb = verb};
+	return follow_ask(&scene->follow, &request, &asked);
+}
+
+/* The keeper takes the next request, which has this verb, and answers it. */
+static void answer(struct scene *scene, enum control_verb verb, const struct control_reply *reply)
 {
 	struct control_request request;
 	for (int i = 0; i < TURNS_MAX; i++) {
 		if (recv(scene->keeper, &request, sizeof(request), MSG_DONTWAIT) ==
 			(ssize_t)sizeof(request)) {
-			ck_assert_int_eq(request.verb, CONTROL_STATUS);
+			ck_assert_int_eq(request.verb, verb);
 			ck_assert_int_eq(
 				send(scene->keeper, reply, sizeof(*reply), 0), (int)sizeof(*reply));
 			turn(scene);
@@ -98,20 +95,10 @@ static void answer_status(struct scene *scene, const struct control_reply *reply
 		}
 		turn(scene);
 	}
-	ck_abort_msg("the follower asks nothing");
+	ck_abort_msg("the capture is not asked");
 }
 
-static void check_state(const struct scene *scene, const char *state)
-{
-	char text[64];
-	const char *message = scene->server.follow.message;
-	snprintf(text, sizeof(text), "\"state\":\"%s\"", state);
-	ck_assert_msg(message && strstr(message, text), "%s: %s", state, message);
-	ck_assert_ptr_eq(strstr(message, "event: capture\ndata: {"), message);
-	ck_assert_str_eq(message + strlen(message) - 2, "\n\n");
-}
-
-/* --- tests ----------------------------------------------------------------------------------- */
+static const struct control_reply recording = {.ok = true, .phase = CONTROL_RECORDING};
 
 START_TEST(each_state_of_a_capture_has_its_name)
 {
@@ -128,8 +115,8 @@ START_TEST(each_state_of_a_capture_has_its_name)
 	struct scene scene;
 	open_scene(&scene);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
-		answer_status(&scene, &row[i].reply);
-		check_state(&scene, row[i].state);
+		answer(&scene, CONTROL_STATUS, &row[i].reply);
+		ck_assert_str_eq(follow_state(&scene.follow), row[i].state);
 	}
 	close_scene(&scene);
 }
@@ -140,11 +127,11 @@ START_TEST(a_capture_that_answers_no_more_has_ended)
 	struct scene scene;
 	open_scene(&scene);
 	/* Before the first answer it may only be late. */
-	answer_status(&scene, &(struct control_reply){.message = "not yet"});
-	check_state(&scene, "recording");
-	answer_status(&scene, &(struct control_reply){.ok = true});
-	answer_status(&scene, &(struct control_reply){.message = "gone"});
-	check_state(&scene, "ended");
+	answer(&scene, CONTROL_STATUS, &(struct control_reply){.message = "not yet"});
+	ck_assert_str_eq(follow_state(&scene.follow), "recording");
+	answer(&scene, CONTROL_STATUS, &recording);
+	answer(&scene, CONTROL_STATUS, &(struct control_reply){.message = "gone"});
+	ck_assert_str_eq(follow_state(&scene.follow), "ended");
 	close_scene(&scene);
 }
 END_TEST
@@ -153,46 +140,56 @@ START_TEST(without_a_keeper_the_capture_has_ended)
 {
 	struct scene scene;
 	open_scene(&scene);
-	answer_status(&scene, &(struct control_reply){.ok = true});
-	close(scene.keeper);
-	scene.keeper = -1;
-	for (int i = 0; i < TURNS_MAX && scene.server.follow.is_steered; i++)
+	answer(&scene, CONTROL_STATUS, &recording);
+	ck_assert(ask(&scene, CONTROL_STOP));
+	close_keeper(&scene);
+	for (int i = 0; i < TURNS_MAX && scene.follow.is_steered; i++)
 		turn(&scene);
-	check_state(&scene, "ended");
+	ck_assert_str_eq(follow_state(&scene.follow), "ended");
+	ck_assert_int_eq(scene.answers, 1);
+	ck_assert_str_eq(scene.problem, "the capture has ended");
+	ck_assert(!ask(&scene, CONTROL_STOP));
 	close_scene(&scene);
 }
 END_TEST
 
-static const char *await_report(struct scene *scene)
-{
-	const struct follow *follow = &scene->server.follow;
-	for (int i = 0; i < TURNS_MAX && !(follow->message && strstr(follow->message, "report"));
-		i++)
-		turn(scene);
-	return follow->message;
-}
-
-START_TEST(a_report_is_made_for_those_who_listen)
+START_TEST(answers_reach_those_who_asked)
 {
 	struct scene scene;
-	struct follow *follow = &scene.server.follow;
 	open_scene(&scene);
-	scene.limit = 5000;
-	answer_status(&scene, &(struct control_reply){.ok = true});
-	ck_assert_uint_eq(scene.traces.read, 5000);
-	ck_assert_int_eq(follow->job.pid, 0);
-	follow->stream_count = 1;
-	const char *message = await_report(&scene);
-	ck_assert_msg(strstr(message, "event: report\ndata: {\"read\":5000}\n\n"), "%s", message);
-	/* Nothing new: no further one. */
-	answer_status(&scene, &(struct control_reply){.ok = true});
-	ck_assert_int_eq(follow->job.pid, 0);
-	follow->stream_count = 0;
+	answer(&scene, CONTROL_STATUS, &recording);
+	ck_assert_int_eq(scene.answers, 0);
+	ck_assert(ask(&scene, CONTROL_PAUSE));
+	ck_assert(ask(&scene, CONTROL_STOP));
+	answer(&scene, CONTROL_PAUSE, &(struct control_reply){.ok = true, .paused = 1});
+	ck_assert_int_eq(scene.answers, 1);
+	ck_assert_str_eq(scene.problem, "");
+	ck_assert_str_eq(follow_state(&scene.follow), "paused");
+	/* A refusal is no end. */
+	answer(&scene, CONTROL_STOP, &(struct control_reply){.message = "not now"});
+	ck_assert_int_eq(scene.answers, 2);
+	ck_assert_str_eq(scene.problem, "not now");
+	ck_assert_str_eq(follow_state(&scene.follow), "paused");
+	ck_assert(ask(&scene, CONTROL_STOP));
+	follow_end(&scene.follow, "the end");
+	ck_assert_str_eq(scene.problem, "the end");
 	close_scene(&scene);
 }
 END_TEST
 
-/* Others are answered in between. */
+START_TEST(not_more_wait_than_there_is_room_for)
+{
+	struct scene scene;
+	size_t count = 0;
+	open_scene(&scene);
+	while (count <= FOLLOW_ASKED_MAX && ask(&scene, CONTROL_STATUS))
+		count++;
+	ck_assert_uint_eq(count, FOLLOW_ASKED_MAX);
+	close_scene(&scene);
+}
+END_TEST
+
+/* The owner has others to answer in between. */
 START_TEST(a_long_trace_is_read_in_parts)
 {
 	struct scene scene;
@@ -203,11 +200,13 @@ START_TEST(a_long_trace_is_read_in_parts)
 	ck_assert_uint_lt(scene.bytes, scene.limit);
 	for (int i = 0; i < TURNS_MAX && scene.bytes < scene.limit; i++)
 		turn(&scene);
-	ck_assert_uint_eq(scene.bytes, scene.limit);
+	ck_assert_uint_eq(scene.follow.read, scene.limit);
+	ck_assert(!scene.follow.has_more);
 	close_scene(&scene);
 }
 END_TEST
 
 HT_SUITE("unit/analyzer/follow", each_state_of_a_capture_has_its_name,
 	a_capture_that_answers_no_more_has_ended, without_a_keeper_the_capture_has_ended,
-	a_report_is_made_for_those_who_listen, a_long_trace_is_read_in_parts)
+	answers_reach_those_who_asked, not_more_wait_than_there_is_room_for,
+	a_long_trace_is_read_in_parts)
