@@ -5,6 +5,7 @@
 # make lint       format, layers, banned functions, agent rules
 # make bench      ratios against heaptrack           make install PREFIX= DESTDIR=
 # make fuzz       libFuzzer programs in out/fuzz/tests/fuzz; needs clang
+# make static     both programs without libraries: scripts/release
 #
 # Non-recursive. CC CFLAGS CPPFLAGS LDFLAGS LDLIBS of the user are appended, never replaced; they do
 # not reach the agent, which runs in other people's processes.
@@ -59,7 +60,7 @@ hosted = $(base) -iquote tests/hosted -iquote . $(san) $(CPPFLAGS) $(CFLAGS)
 agent_cc = -std=gnu11 -O2 -g -MMD -MP $(warn) -iquote . -ffreestanding -fno-builtin -fPIC \
            -fvisibility=hidden -fno-stack-protector -fno-omit-frame-pointer -fcf-protection=branch \
            -mgeneral-regs-only -fno-asynchronous-unwind-tables -fno-exceptions -fno-jump-tables \
-           -fno-plt -ftls-model=local-exec -fstack-usage
+           -fno-plt -ftls-model=local-exec -fstack-usage -ffile-prefix-map=$(CURDIR)=.
 agent_ld = -nostdlib -shared -Wl,-T,agent/agent.lds,-Bsymbolic,-z,defs,-z,now,-z,noexecstack \
            -Wl,--build-id=sha1,--hash-style=gnu
 
@@ -186,6 +187,7 @@ unit_bin        := $(patsubst %.c,$O/%,$(unit_src))
 integration_bin := $(patsubst %.c,$O/%,$(integration_src))
 
 -include tests/targets/targets.mk
+include scripts/release.mk
 
 # What the tests start, beside themselves.
 test-programs: all $(unit_bin) $(integration_bin) $(target_bin)
