@@ -66,6 +66,7 @@ static struct ht_err *write_text(const struct view *view, const struct option_va
 		.path = values->operand[0],
 		.limit = option_number(values, OPTION_LIMIT, TEXT_ROWS),
 		.shows_stacks = option_is_given(values, OPTION_STACKS),
+		.is_brief = option_is_given(values, OPTION_BRIEF),
 		.is_exact = option_is_given(values, OPTION_BYTES),
 		.is_utc = option_is_given(values, OPTION_UTC),
 		.has_metric = option_is_given(values, OPTION_METRIC),

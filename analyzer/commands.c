@@ -101,6 +101,7 @@ static const struct option_row option[OPTION_COUNT] = {
 		.alias = "full-stacks",
 		.help = "also print frames that only pass the allocation on (operator new, std::, "
 			"alloc::)"},
+	[OPTION_BRIEF] = FLAG(OPTIONS_SHOW, "brief", "print the first screen only"),
 	[OPTION_WIDE] = FLAG(OPTIONS_SHOW, "wide", "do not shorten lines to the terminal's width"),
 	[OPTION_BYTES] = FLAG(OPTIONS_SHOW, "bytes", "print sizes in bytes, without KiB and MiB"),
 	[OPTION_UTC] = FLAG(OPTIONS_SHOW, "utc", "print clock times in UTC"),

@@ -326,6 +326,8 @@ static const struct field {
 	NUMBER(paused_ns),
 	NUMBER(marks),
 	NUMBER(sample_bytes),
+	NUMBER(rss_bytes),
+	NUMBER(rss_first_bytes),
 	NUMBER(user),
 	TEXT(message),
 	TEXT(comm),

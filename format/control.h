@@ -110,7 +110,9 @@ struct control_reply {
 	uint64_t marks;		    /* recorded so far by MARK */
 	uint64_t sample_bytes;	    /* one allocation in so many bytes is recorded; 0: each */
 	uint64_t user;		    /* uid that runs the capture */
-	char comm[64];		    /* name of the process; hostile bytes */
+	uint64_t rss_bytes,
+		rss_first_bytes; /* of the process: now and when the window began; 0: unknown */
+	char comm[64];		 /* name of the process; hostile bytes */
 	/* Absolute; "-": standard output; "": longer than fits a line. Hostile bytes. */
 	char trace[2048];
 	/* Likewise: the file that holds the trace until it is complete, then renamed to `trace`;

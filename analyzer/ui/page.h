@@ -13,6 +13,7 @@ struct page_options {
 	const char *path;	     /* the trace, as the user named it */
 	size_t limit;		     /* entries of each list, 0 for all */
 	bool shows_stacks;	     /* the chain of each entry */
+	bool is_brief;		     /* the first screen only */
 	bool is_exact;		     /* sizes in bytes */
 	bool is_utc;		     /* clock times */
 	bool has_metric;	     /* one list instead of four */

@@ -135,7 +135,9 @@ static void write_warnings(const struct page *page, bool all)
 static struct ht_err *write_lists(struct page *page)
 {
 	struct ht_err *err = screen_write(page);
-	if (!err && !page_is_empty(page))
+	if (err || page->options->is_brief)
+		return err;
+	if (!page_is_empty(page))
 		err = lists_write(page);
 	if (!err)
 		err = mappings_text_write(page);

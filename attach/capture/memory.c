@@ -28,14 +28,24 @@ struct ht_err *memory_put(struct sink *sink, const struct memory *memory, uint64
 	return rec.memory.value_count ? sink_put(sink, &rec, 0) : NULL;
 }
 
+/* Without heaptap's own memory: it comes and goes with the capture. */
+static void note_rss(struct memory_figures *figures, const struct memory *memory)
+{
+	const uint64_t own_bytes = memory->number[MEMORY_HEAPTAP];
+	const uint64_t rss_bytes = memory->number[MEMORY_RSS];
+	figures->rss_bytes = rss_bytes > own_bytes ? rss_bytes - own_bytes : rss_bytes;
+	if (!figures->rss_first_bytes)
+		figures->rss_first_bytes = figures->rss_bytes;
+}
+
 static struct ht_err *put(struct memory_figures *figures, uint64_t now_ns)
 {
 	struct memory memory = {0};
 	/* A process that is ending has no memory: that is not 0 bytes. */
 	if (!memuse_read(&figures->use, now_ns, &memory))
 		return NULL;
-	figures->rss_bytes = memory.number[MEMORY_RSS];
 	add_own(figures, &memory);
+	note_rss(figures, &memory);
 	return memory_put(figures->sink, &memory, now_ns);
 }
 

@@ -26,6 +26,8 @@ struct steered {
 	struct server *server;
 	struct session *session; /* while it runs */
 	struct rate rate;
+	void (*shown)(void *context, const struct control_reply *status); /* NULL: not asked for */
+	void *shown_context;
 	bool stop_asked, is_detaching, is_naming;
 	bool paused;
 	uint64_t paused_since_ns, paused_ns; /* the latter without the present pause */
@@ -115,6 +117,8 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	ret->marks = steered->marks;
 	ret->sample_bytes = s->options->sample_bytes;
 	ret->user = geteuid();
+	ret->rss_bytes = s->memory.rss_bytes;
+	ret->rss_first_bytes = s->memory.rss_first_bytes;
 	fill_counts(s, ret);
 	const struct rate_look look = {now, ret->events, ret->trace_bytes};
 	ret->events_per_s = rate_events_per_s(&steered->rate, &look);
@@ -269,16 +273,30 @@ static void note_rate(struct steered *steered, uint64_t now_ns)
 		return;
 	fill_counts(steered->session, &reply);
 	rate_note(&steered->rate, &(struct rate_look){now_ns, reply.events, reply.trace_bytes});
+	if (!steered->shown)
+		return;
+	fill(steered, &reply);
+	steered->shown(steered->shown_context, &reply);
+}
+
+void steered_watch(struct steered *steered,
+	void (*shown)(void *context, const struct control_reply *status), void *context)
+{
+	if (!steered)
+		return;
+	steered->shown = shown;
+	steered->shown_context = context;
 }
 
 void steered_serve(struct session *s)
 {
 	struct steered *steered = s->options->steered;
-	if (!steered || !steered->server)
+	if (!steered || !steered->session)
 		return;
 	uint64_t now_ns = clock_mono_ns();
 	note_rate(steered, now_ns);
-	server_serve(steered->server, now_ns);
+	if (steered->server)
+		server_serve(steered->server, now_ns);
 }
 
 bool steered_take_stop(struct session *s)

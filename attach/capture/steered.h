@@ -7,13 +7,17 @@
 
 #include <stdbool.h>
 
-#include "format/base.h"
+#include "format/control.h"
 
 struct session;
 struct steered;
 
 /* NULL: no memory; all functions accept that. */
 struct steered *steered_create(void);
+
+/* Calls `shown` once a second of the window with the answer to status. */
+void steered_watch(struct steered *steered,
+	void (*shown)(void *context, const struct control_reply *status), void *context);
 
 /* Makes the socket, before anything of the target is touched, and after all processes were forked
  * that may outlive this one. What is wrong with it goes into the report's control_problem. */

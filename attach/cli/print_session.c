@@ -190,7 +190,7 @@ static void print_counts(const struct session_report *r)
 		ms(r->attach_ns), ms(r->detach_ns), ms(r->stop_ns));
 }
 
-void print_session(const struct session_report *r, const char *trace, bool verbose)
+void print_session(const struct session_report *r, const char *trace, bool verbose, bool has_next)
 {
 	char size[PRINT_SIZE_BYTES];
 
@@ -215,7 +215,7 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 	print_text(stderr, "trace: %s (%s, %lu event%s in %.1f s)\n", trace,
 		print_size(r->trace_bytes, size), (unsigned long)r->events, print_plural(r->events),
 		ms(r->capture_ns) / 1e3);
-	if (strcmp(trace, "-") != 0 && strcmp(trace, "/dev/null") != 0)
+	if (has_next && strcmp(trace, "-") != 0 && strcmp(trace, "/dev/null") != 0)
 		print_text(stderr, "next:  heaptap report %s\n", trace);
 }
 

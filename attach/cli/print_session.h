@@ -9,7 +9,9 @@
 
 /* Prints on standard error: the result of the comparison, warnings, the trace, the next command.
  * `verbose` adds each of the six checks, times and counts. */
-void print_session(const struct session_report *report, const char *trace, bool verbose);
+/* `has_next`: with the command that shows the trace. */
+void print_session(
+	const struct session_report *report, const char *trace, bool verbose, bool has_next);
 /* Prints "schema": "heaptap.attach/1" on standard output. */
 HT_MUST_CHECK
 struct ht_err *print_session_json(

@@ -12,9 +12,8 @@
 #include "attach/daemon/now.h"
 #include "attach/daemon/output.h"
 
-#define RESERVE_DEFAULT_BYTES (64ull << 20)
-#define BLOCK_AGE_MAX_NS      1000000000ull
-#define STALL_MS	      5000 /* how long a pipe may take nothing */
+#define BLOCK_AGE_MAX_NS 1000000000ull
+#define STALL_MS	 5000 /* how long a pipe may take nothing */
 
 struct store {
 	struct output output;
@@ -62,7 +61,7 @@ struct ht_err *store_create(const struct store_options *options, struct store **
 	if (!store)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 	store->reserve_bytes =
-		options->reserve_bytes ? options->reserve_bytes : RESERVE_DEFAULT_BYTES;
+		options->reserve_bytes ? options->reserve_bytes : STORE_RESERVE_BYTES;
 	store->progress = options->progress;
 	struct ht_err *err = output_open(options->path, options->replace, &store->output);
 	if (err) {

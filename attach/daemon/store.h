@@ -8,13 +8,16 @@
 
 #include "format/writer.h"
 
+#define STORE_RESERVE_BYTES (64ull << 20) /* usually left free on the file system */
+
 struct store;
 
 struct store_options {
 	const char *path; /* "-": standard output */
 	bool replace;	  /* -f: an existing regular file is replaced when the trace is finished or
 			   * abandoned with content; without it the file must not exist */
-	uint64_t reserve_bytes; /* stop before the file system has less than this free; 0: 64 MiB */
+	uint64_t reserve_bytes; /* stop before the file system has less than this free; 0: the usual
+				 */
 	uint64_t *progress;	/* counts what a slow reader takes within one call; or NULL */
 };
 

@@ -18,6 +18,7 @@
 #include "attach/run/beside.h"
 #include "attach/run/command.h"
 #include "attach/run/finished.h"
+#include "attach/run/progress.h"
 #include "attach/run/schedule.h"
 #include "attach/run/waiting.h"
 #include "attach/run/webpage.h"
@@ -33,7 +34,8 @@ struct attach {
 	struct schedule schedule;
 	struct finished finished;
 	struct beside beside;
-	uint64_t number; /* of the window, from 1 */
+	struct progress progress; /* of the present window */
+	uint64_t number;	  /* of the window, from 1 */
 	uint64_t end_ns; /* CLOCK_BOOTTIME; when the time of a series that rotates is over; 0: never
 			  */
 	uint64_t traces; /* finished */
@@ -123,8 +125,15 @@ static struct session_options session_of(struct attach *attach, const struct win
 	session.output = window->output;
 	session.duration_ns = duration_ns(attach);
 	session.start_ticks = attach->proc.start_ticks;
-	session.progress = !options->quiet && isatty(STDERR_FILENO) ? words_show_progress : NULL;
+	const bool is_watched = !options->quiet && isatty(STDERR_FILENO);
+	session.progress = is_watched ? progress_say : NULL;
 	session.steered = steered_create();
+	attach->progress =
+		(struct progress){.output = window->output, .reserve_bytes = STORE_RESERVE_BYTES};
+	if (is_watched) {
+		progress_begin(&attach->progress);
+		steered_watch(session.steered, progress_show, &attach->progress);
+	}
 	session.begun = background_begun;
 	session.begun_context = window->output;
 	if (options->words) {
@@ -146,13 +155,26 @@ static int write_page(const struct options *options, const struct window *window
 	return status == EXIT_DONE ? page_status : status;
 }
 
+/* Does the capture end with the first screen of its report? Where a person sees it. */
+static bool shows_screen(const struct attach *attach, const struct window *window)
+{
+	const struct options *options = attach->options;
+	return window->report.trace_finished && !is_series(attach) && !options->quiet &&
+	       !options->json && !options->background && strcmp(window->output, "-") != 0 &&
+	       isatty(STDOUT_FILENO);
+}
+
 /* Prints the result, and writes the page. */
 static int present(struct attach *attach, struct window *window, int status)
 {
 	const struct options *options = attach->options;
+	const bool has_screen = shows_screen(attach, window);
+	progress_clear(&attach->progress);
+	if (has_screen)
+		(void)webpage_print_screen(window->output);
 	words_bound((enum exit_status)status);
 	if (record_is_printed(options, &window->report))
-		print_session(&window->report, window->output, options->verbose);
+		print_session(&window->report, window->output, options->verbose, !has_screen);
 	if (window->page && window->report.trace_finished)
 		status = write_page(options, window, status);
 	struct ht_err *err = NULL;

@@ -52,7 +52,7 @@ static struct ht_err *tell(const struct programs *programs, const struct session
 		return NULL;
 	if (programs->of->is_child)
 		print_text(stderr, "heaptap: %s, the child %d:\n", report->comm, (int)launch->pid);
-	print_session(report, output, options->verbose);
+	print_session(report, output, options->verbose, true);
 	return NULL;
 }
 

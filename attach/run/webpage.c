@@ -63,12 +63,9 @@ struct ht_err *webpage_name(
 }
 
 /* In the child. A capture blocks the signals that end it; they end this program. */
-static void execute(const char *trace, const char *page, bool replace)
+static void execute(char *const argv[])
 {
-	char program[] = "heaptap", command[] = "html", output[] = "-o", force[] = "-f";
-	char end[] = "--", path[PATH_BYTES];
-	char *argv[] = {program, command, output, (char *)page, replace ? force : end,
-		replace ? end : (char *)trace, replace ? (char *)trace : NULL, NULL};
+	char path[PATH_BYTES];
 	const int fd = symbols_open_analyzer(path, sizeof(path));
 	sigset_t none;
 	sigemptyset(&none);
@@ -81,12 +78,14 @@ static void execute(const char *trace, const char *page, bool replace)
 	execv(path, argv);
 }
 
-int webpage_write(const char *trace, const char *page, bool replace)
+/* Runs heaptap-analyze for `what`; its exit status. */
+static int run(char *const argv[], const char *what)
 {
 	int status = 0;
+	fflush(stdout);
 	const pid_t pid = fork();
 	if (pid == 0) {
-		execute(trace, page, replace);
+		execute(argv);
 		_exit(127);
 	}
 	if (pid > 0)
@@ -95,7 +94,22 @@ int webpage_write(const char *trace, const char *page, bool replace)
 		return 1;
 	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
 		return WEXITSTATUS(status);
-	fprintf(stderr, "heaptap: the page was not written: heaptap-analyze %s\n",
+	fprintf(stderr, "heaptap: %s was not written: heaptap-analyze %s\n", what,
 		pid > 0 && WIFSIGNALED(status) ? "was ended by a signal" : "cannot be run");
 	return 1;
+}
+
+int webpage_write(const char *trace, const char *page, bool replace)
+{
+	char program[] = "heaptap", command[] = "html", output[] = "-o", force[] = "-f";
+	char end[] = "--";
+	return run((char *[]){program, command, output, (char *)page, replace ? force : end,
+			   replace ? end : (char *)trace, replace ? (char *)trace : NULL, NULL},
+		"the page");
+}
+
+int webpage_print_screen(const char *trace)
+{
+	char program[] = "heaptap", command[] = "report", brief[] = "--brief", end[] = "--";
+	return run((char *[]){program, command, brief, end, (char *)trace, NULL}, "the report");
 }

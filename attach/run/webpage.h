@@ -19,3 +19,5 @@ struct ht_err *webpage_name(
 
 /* Runs heaptap-analyze and waits for it; it prints its own errors. Returns its exit status. */
 int webpage_write(const char *trace, const char *page, bool replace);
+/* The same for the first screen of the report, on standard output. */
+int webpage_print_screen(const char *trace);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/run/words.h"
 
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -41,11 +40,4 @@ void words_unbound(void)
 {
 	alarm(0);
 	signal(SIGALRM, SIG_IGN);
-}
-
-void words_show_progress(const char *line)
-{
-	struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
-	if (poll(&terminal, 1, 0) == 1 && terminal.revents & POLLOUT)
-		print_text(stderr, "heaptap: %s\n", line);
 }

@@ -14,6 +14,3 @@ enum exit_status words_complain(struct ht_err *err);
 void words_bound(enum exit_status status);
 /* No more of that: what follows may take long. */
 void words_unbound(void);
-
-/* Shows a line of progress; drops it when the terminal is stopped (^S). */
-void words_show_progress(const char *line);

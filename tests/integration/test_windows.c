@@ -2,6 +2,7 @@
  *
  * Windows: a series of them, what they wait for, what ends them, and what becomes of their traces.
  */
+#include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -290,6 +291,60 @@ START_TEST(another_capture_runs)
 }
 END_TEST
 
+/* --- a terminal --- */
+
+static void use_terminal(void *context)
+{
+	const int *terminal = context;
+	dup2(*terminal, STDOUT_FILENO);
+	dup2(*terminal, STDERR_FILENO);
+}
+
+/* What the terminal has shown. */
+static char *read_terminal(int fd)
+{
+	static char text[65536];
+	size_t length = 0;
+	ssize_t got;
+	while (length < sizeof(text) - 1 &&
+		(got = read(fd, text + length, sizeof(text) - 1 - length)) > 0)
+		length += (size_t)got;
+	text[length] = '\0';
+	return text;
+}
+
+/* A line that is rewritten, then the first screen, the proof, and the page. */
+START_TEST(one_command_from_process_to_answer)
+{
+	static const char *const parts[] = {"\r1 s of 2 s, RSS ", " blocks, oldest ",
+		"process unchanged", "trace: ", "page:  "};
+	const struct winsize size = {.ws_row = 24, .ws_col = 80};
+	struct scene scene;
+	int ours, terminal;
+	scene_start_service(&scene);
+	ck_assert_int_eq(openpty(&ours, &terminal, NULL, NULL, &size), 0);
+	run_start_prepared(&scene.run,
+		(const char *[]){run_built("heaptap"), "-p", scene.pid, "-f", "-d", "2s", "--html",
+			"-o", scene.trace, NULL},
+		use_terminal, &terminal);
+	close(terminal);
+	run_until(is_tapped(&scene), RUN_MS);
+	while (!run_has_ended(&scene.run))
+		take(&scene, "run 50");
+	ck_assert_int_eq(run_wait(&scene.run, RUN_MS), 0);
+	const char *at = read_terminal(ours);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(parts); i++) {
+		const char *next = strstr(at, parts[i]);
+		ck_assert_msg(next != NULL, "no \"%s\" in %s", parts[i], at);
+		at = next;
+	}
+	close(ours);
+	run_deinit(&scene.run);
+	victim_stop(&scene.victim);
+}
+END_TEST
+
 HT_SUITE("integration/windows", windows_at_even_times, a_trigger_waits_for_memory,
 	memory_and_size_end_a_window, full_traces_rotate, a_command_bounds_the_window,
-	a_signal_ends_the_wait, the_process_ends_between_windows, another_capture_runs)
+	a_signal_ends_the_wait, one_command_from_process_to_answer,
+	the_process_ends_between_windows, another_capture_runs)
