@@ -24,6 +24,7 @@
 #include "attach/cli/print_session.h"
 #include "attach/cli/print_survey.h"
 #include "attach/control/place.h"
+#include "attach/memory/stalled.h"
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
 #include "attach/process/lock.h"
@@ -188,7 +189,7 @@ static struct ht_err *open_readable(pid_t pid, struct proc *proc)
 		return err;
 	err = proc_open_mem(proc);
 	if (!err)
-		err = survey_check_files(proc);
+		err = stalled_check(proc);
 	if (err)
 		proc_close(proc);
 	return err;

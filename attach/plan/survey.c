@@ -7,10 +7,8 @@
 #include <unistd.h>
 
 #include "attach/elf/modules.h"
-#include "attach/helper/worker.h"
 #include "attach/inject/remote.h"
-#include "attach/memory/proc_maps.h"
-#include "attach/memory/slow.h"
+#include "attach/memory/stalled.h"
 #include "attach/plan/given_report.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/permission.h"
@@ -30,9 +28,7 @@
 #define COMMON_BYTES (ABI_DEEP_OFF - ABI_TABLE_OFF - ABI_FUNCTIONS_BYTES)
 #define THREAD_BYTES ABI_SLOT_BYTES
 
-#define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
-#define FILES_PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* heaptap takes no events meanwhile */
-#define LOADING_PATIENCE_NS	(CLOCK_NS_PER_S / 10)
+#define LOADING_PATIENCE_NS (CLOCK_NS_PER_S / 10)
 
 static struct ht_err *check_pid(pid_t pid)
 {
@@ -299,50 +295,11 @@ static struct ht_err *read_slots(const struct survey *survey, const struct modul
 		       : slots_read(&survey->proc, modules, thunk_lo, thunk_hi, ret);
 }
 
-struct files {
-	const struct proc *proc;
-	const struct proc_maps *maps;
-};
-
-static struct ht_err *touch_files(void *context, struct worker_reply *reply)
-{
-	const struct files *files = context;
-	(void)reply;
-	return slow_touch(files->proc, files->maps);
-}
-
-/* A file system that a process serves, maybe the target itself, must show that it answers before
- * a page of it is read in the target's memory. */
-static struct ht_err *check_file_systems(
-	const struct proc *proc, const struct proc_maps *maps, uint64_t patience_ns)
-{
-	struct files files = {.proc = proc, .maps = maps};
-	struct worker_reply reply;
-	char *path;
-	struct ht_err *err = slow_find(proc, maps, &path);
-	if (err || !path)
-		return err;
-	err = worker_run(
-		"reading mapped files", clock_mono_ns() + patience_ns, touch_files, &files, &reply);
-	if (err && err->code == HT_ERR_REFUSED) {
-		ht_err_free(err);
-		err = ht_err_new(HT_ERR_REFUSED,
-			"process %d maps files of a file system that does not answer, such as %s; "
-			"try again when it does",
-			proc->pid, path);
-	}
-	free(path);
-	return err;
-}
-
 static struct ht_err *reread_modules(struct survey *survey)
 {
 	struct proc_maps maps;
 	struct modules modules;
-	struct ht_err *err = proc_maps_read(&survey->proc, &maps);
-	if (err)
-		return err;
-	err = check_file_systems(&survey->proc, &maps, FILES_PATIENCE_NS);
+	struct ht_err *err = stalled_read_maps(&survey->proc, &maps);
 	if (!err)
 		err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
 	if (err) {
@@ -398,17 +355,6 @@ static struct ht_err *read_contents(struct survey *survey)
 	return survey->tap_count + survey->unresolved_count ? NULL : refuse_without_slots(survey);
 }
 
-struct ht_err *survey_check_files(const struct proc *proc)
-{
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
-	err = check_file_systems(proc, &maps, FILES_PATIENCE_NS);
-	proc_maps_deinit(&maps);
-	return err;
-}
-
 struct ht_err *survey_open(pid_t pid, struct survey *ret)
 {
 	struct survey survey = {0};
@@ -439,9 +385,7 @@ struct ht_err *survey_open(pid_t pid, struct survey *ret)
 
 struct ht_err *survey_read(struct survey *survey)
 {
-	struct ht_err *err = proc_maps_read(&survey->proc, &survey->maps);
-	if (!err)
-		err = check_file_systems(&survey->proc, &survey->maps, FILES_PATIENCE_NS);
+	struct ht_err *err = stalled_read_maps(&survey->proc, &survey->maps);
 	return err ? err : read_contents(survey);
 }
 
@@ -465,33 +409,6 @@ void survey_deinit(struct survey *survey)
 	proc_close(&survey->proc);
 }
 
-/* Where a file system has stopped answering, its mappings are left alone from now on. */
-static struct ht_err *read_maps_later(
-	const struct proc *proc, uint64_t patience_ns, struct proc_maps *ret)
-{
-	struct ht_err *err = proc_maps_read(proc, ret);
-	if (err || slow_is_avoided())
-		return err;
-	err = check_file_systems(proc, ret, patience_ns);
-	if (!err)
-		return NULL;
-	proc_maps_deinit(ret);
-	if (err->code != HT_ERR_REFUSED)
-		return err;
-	ht_err_free(err);
-	slow_avoid();
-	return proc_maps_read(proc, ret);
-}
-
-struct ht_err *survey_avoid_stalled(const struct proc *proc)
-{
-	struct proc_maps maps;
-	struct ht_err *err = read_maps_later(proc, FILES_PATIENCE_NS, &maps);
-	if (!err)
-		proc_maps_deinit(&maps);
-	return err;
-}
-
 static void note_partial(
 	struct survey *survey, const struct modules *modules, const struct slots *slots)
 {
@@ -509,7 +426,7 @@ struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t t
 	struct proc_maps maps;
 	struct modules modules;
 	struct slots slots;
-	struct ht_err *err = read_maps_later(&survey->proc, FILES_PATIENCE_LATER_NS, &maps);
+	struct ht_err *err = stalled_read_maps_later(&survey->proc, &maps);
 	if (err)
 		return err;
 	err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);

@@ -47,14 +47,6 @@ void survey_deinit(struct survey *survey);
  * where functions are noted. */
 uint64_t survey_memory_bytes(const struct survey *survey);
 
-/* HT_ERR_REFUSED when a file that the process maps is of a file system that does not answer: then
- * nothing of its memory may be read. For who reads it without a survey. */
-HT_MUST_CHECK
-struct ht_err *survey_check_files(const struct proc *proc);
-/* For a caller that cannot refuse and that no process ends when it hangs: from now on this process
- * avoids files that hang (slow_avoid). */
-HT_MUST_CHECK
-struct ht_err *survey_avoid_stalled(const struct proc *proc);
 /* HT_ERR_REFUSED when the process has the image of a capture. Reads nothing of its memory. */
 HT_MUST_CHECK
 struct ht_err *survey_check_tapped(const struct proc *proc, struct ourmaps *ret);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "attach/plan/survey.h"
+#include "attach/memory/stalled.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/permission.h"
 #include "attach/proc/proc_tids.h"
@@ -59,7 +59,7 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 		return NULL;
 	err = proc_open_mem(child);
 	if (!err)
-		err = survey_avoid_stalled(child);
+		err = stalled_avoid(child);
 	if (err)
 		return err;
 	/* A page that is the target's, or an earlier capture's, says nothing of what else there is.

@@ -20,7 +20,7 @@
 #include "attach/helper/priority.h"
 #include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
-#include "attach/plan/survey.h"
+#include "attach/memory/stalled.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "attach/undo/children.h"
@@ -325,7 +325,7 @@ static bool is_out(const struct proc *proc, const struct recover_options *option
 	if (proc_changed(proc) != PROC_SAME)
 		return true;
 	/* No other process would end the guardian if it hung. */
-	struct ht_err *err = survey_avoid_stalled(proc);
+	struct ht_err *err = stalled_avoid(proc);
 	if (!err)
 		err = recover_run(proc, options, &report);
 	bool out = !err && report.outcome != RECOVER_INCOMPLETE;

@@ -8,7 +8,7 @@
 
 #include "attach/daemon/fds.h"
 #include "attach/memory/slow.h"
-#include "attach/plan/survey.h"
+#include "attach/memory/stalled.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/gate.h"
@@ -165,7 +165,7 @@ static void look_at(struct wait *wait)
 		return;
 	}
 	/* Nothing would end this process where a file system stalls. */
-	struct ht_err *err = survey_avoid_stalled(&wait->proc);
+	struct ht_err *err = stalled_avoid(&wait->proc);
 	wait->done = slow_is_avoided();
 	if (!err && !wait->done)
 		err = tombstone_still(
