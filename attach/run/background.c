@@ -184,13 +184,17 @@ static struct ht_err *print_begun(const struct options *options, pid_t pid, cons
 		return print_json(
 			json_pack("{s:s, s:i, s:i, s:o}", "schema", "heaptap.background/1", "pid",
 				target, "heaptap_pid", (int)pid, "trace", print_string(path)));
-	if (!options->quiet)
-		print_text(stderr,
-			"heaptap: %s process %d in the background (heaptap is process %d)\n"
-			"trace: %s\n"
-			"stop:  heaptap stop -p %d --wait\n",
-			series_waits(&options->series) ? "waiting to record" : "recording", target,
-			(int)pid, path, target);
+	if (options->quiet)
+		return NULL;
+	print_text(stderr,
+		"heaptap: %s process %d in the background (heaptap is process %d)\ntrace: %s\n",
+		series_waits(&options->series) ? "waiting to record" : "recording", target,
+		(int)pid, path);
+	/* No capture answers while heaptap waits for a window. */
+	if (series_waits(&options->series) || series_has_several(&options->series))
+		print_text(stderr, "stop:  kill -INT %d\n", (int)pid);
+	else
+		print_text(stderr, "stop:  heaptap stop -p %d --wait\n", target);
 	return NULL;
 }
 
