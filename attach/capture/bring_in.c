@@ -61,13 +61,6 @@ static uint32_t memfd_flags(void)
 	return MFD_NOEXEC_SEAL;
 }
 
-uint64_t bring_in_cycles(const struct session *s, uint64_t ns)
-{
-	double spent_ns = (double)(clock_mono_ns() - s->start_ns);
-	double spent_cycles = (double)(arch_tsc() - s->start_tsc);
-	return (uint64_t)((double)ns * spent_cycles / spent_ns);
-}
-
 /* The thread of the last attempt may still be in the stub, undoing: its registers stand there. */
 static struct ht_err *clear_slack(struct session *s)
 {
@@ -216,8 +209,8 @@ static struct ht_err *configure(struct session *s)
 	bool follows = s->options->child && s->options->child->hold;
 	config->follow = follows ? (uint64_t)s->survey.status.ns_tid : 0;
 	config->follow_forks = s->options->forks && s->options->forks->is_open(s->options->forks);
-	loads_configure(&s->loads, &s->survey, &s->image, bring_in_cycles(s, LOAD_WAIT_NS));
-	config->wait_cycles_max = bring_in_cycles(s, s->options->wait_ns);
+	loads_configure(&s->loads, &s->survey, &s->image, times_cycles(&s->times, LOAD_WAIT_NS));
+	config->wait_cycles_max = times_cycles(&s->times, s->options->wait_ns);
 	return memory_write(&s->survey.proc, s->image.base + ABI_STATE_OFF, &alive, sizeof(alive));
 }
 
@@ -240,7 +233,7 @@ struct ht_err *bring_in(struct session *s)
 		.image_bytes = s->image.bytes,
 		.slot_max = s->image.slot_max,
 		.socket_fd = s->remote.daemon_fd,
-		.sink = s->sink,
+		.sink = s->outlet.sink,
 		.node_seen = s->names ? scripts_see : NULL,
 		.context = s};
 	err = receiver_create(&receiver, &s->receiver);
@@ -248,6 +241,6 @@ struct ht_err *bring_in(struct session *s)
 		return err;
 	return watch_create(
 		&(struct watch_options){
-			.survey = &s->survey, .receiver = s->receiver, .sink = s->sink},
+			.survey = &s->survey, .receiver = s->receiver, .sink = s->outlet.sink},
 		&s->watch);
 }

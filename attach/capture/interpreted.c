@@ -258,7 +258,7 @@ static struct ht_err *put_until(struct session *s, unsigned i, uint64_t tsc)
 {
 	struct rec rec = {.kind = REC_SCRIPTS,
 		.scripts = {.generation = s->interpreted.thread[i].generation, .until_tsc = tsc}};
-	return tsc ? sink_put(s->sink, &rec, 0) : NULL;
+	return tsc ? sink_put(s->outlet.sink, &rec, 0) : NULL;
 }
 
 /* `until_tsc`: what happens from now on is stamped with that or later. Changed: a snapshot has to

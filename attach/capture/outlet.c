@@ -3,55 +3,52 @@
 
 #include <poll.h>
 
-#include "attach/capture/steered.h"
-
-static bool is_signalled(void *context)
+static bool is_cancelled(void *context)
 {
-	const struct session *s = context;
-	struct pollfd wait = {.fd = s->signal_fd, .events = POLLIN};
+	const struct outlet *outlet = context;
+	struct pollfd wait = {.fd = outlet->options.cancel_fd, .events = POLLIN};
 	return poll(&wait, 1, 0) > 0;
 }
 
-/* A person who asks how the capture is may have to wait for a minute otherwise. */
-static void answer_clients(void *context)
+static void call_meanwhile(void *context)
 {
-	steered_serve(context);
+	const struct outlet *outlet = context;
+	outlet->options.meanwhile(outlet->options.context);
 }
 
 static struct ht_err *append_symbols(
 	struct store *store, void *context, char *problem, size_t problem_bytes)
 {
-	const struct session *s = context;
-	int files = s->handover.far >= 0 ? SCRIBE_KEPT_FD : -1;
-	return symbols_append(store, &s->named, files, problem, problem_bytes);
+	const struct outlet *outlet = context;
+	int files = outlet->handover.far >= 0 ? SCRIBE_KEPT_FD : -1;
+	return symbols_append(store, &outlet->named, files, problem, problem_bytes);
 }
 
-struct ht_err *outlet_open(struct session *s)
+struct ht_err *outlet_open(struct outlet *outlet, const struct outlet_options *options)
 {
-	s->named = symbols_target_of(&s->survey.proc, &s->survey.status);
-	handover_open(&s->handover, &s->survey.proc);
-	s->named.has_root = s->handover.root >= 0;
-	return sink_create(&(struct sink_options){.path = s->options->output,
-				   .replace = s->options->replace,
+	outlet->options = *options;
+	outlet->named = symbols_target_of(options->proc, options->status);
+	handover_open(&outlet->handover, options->proc);
+	outlet->named.has_root = outlet->handover.root >= 0;
+	return sink_create(&(struct sink_options){.path = options->output,
+				   .replace = options->replace,
 				   .append = append_symbols,
-				   .append_fd = s->handover.far,
-				   .is_cancelled = is_signalled,
-				   .meanwhile = answer_clients,
-				   .context = s},
-		&s->sink);
+				   .append_fd = outlet->handover.far,
+				   .is_cancelled = is_cancelled,
+				   .meanwhile = call_meanwhile,
+				   .context = outlet},
+		&outlet->sink);
 }
 
-void outlet_finish(struct session *s)
+void outlet_finish(struct outlet *outlet)
 {
-	if (s->options->symbolize) {
-		handover_send(&s->handover);
-		steered_naming(s);
-	}
-	sink_finish(s->sink, s->options->symbolize);
+	if (outlet->options.symbolize)
+		handover_send(&outlet->handover);
+	sink_finish(outlet->sink, outlet->options.symbolize);
 }
 
-void outlet_close(struct session *s)
+void outlet_close(struct outlet *outlet)
 {
-	sink_destroy(s->sink);
-	handover_close(&s->handover);
+	sink_destroy(outlet->sink);
+	handover_close(&outlet->handover);
 }

@@ -2,8 +2,12 @@
 #include "attach/capture/report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "attach/daemon/receiver.h"
+#include "attach/plan/given_report.h"
+#include "format/foreign.h"
 
 void report_fill_totals(
 	struct session_report *report, const struct receiver *receiver, const struct sink *sink)
@@ -34,4 +38,35 @@ void report_fill_output(struct session_report *report, const struct sink *sink)
 		sink_append_problem(sink));
 	report->trace_bytes = sink_bytes(sink);
 	report->trace_finished = report->sink_state != STORE_BROKEN && report->trace_bytes > 0;
+}
+
+void report_fill_coverage(
+	struct session_report *report, const struct survey *survey, const struct entries *entries)
+{
+	char *unseen = coverage_unseen(&survey->coverage);
+	foreign_copy(report->unseen, sizeof(report->unseen), unseen ? unseen : "?");
+	report->unseen_places = survey->coverage.places;
+	free(unseen);
+	char *refused = entries_refused(entries);
+	foreign_copy(report->refused, sizeof(report->refused), refused ? refused : "?");
+	report->entries = entries->hooked;
+	free(refused);
+	char *given = given_describe(&survey->slots, &survey->coverage);
+	foreign_copy(report->given, sizeof(report->given), given ? given : "?");
+	free(given);
+}
+
+void report_add_partial(struct session_report *report, const struct survey *survey)
+{
+	char *unseen = report->unseen;
+	size_t length = strlen(unseen);
+
+	if (!survey->partial_count)
+		return;
+	snprintf(unseen + length, sizeof(report->unseen) - length,
+		"%spart of %s, which is too large to be searched", length ? ", " : "",
+		survey->partial_path);
+	/* Cut between characters. */
+	foreign_copy(unseen, sizeof(report->unseen), unseen);
+	report->unseen_places += survey->partial_count;
 }

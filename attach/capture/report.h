@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attach/daemon/sink.h"
+#include "attach/plan/entries.h"
 #include "attach/plan/ownprofile.h"
 #include "attach/proof/residue.h"
 #include "attach/undo/children.h"
@@ -71,6 +72,11 @@ struct session_report {
 
 struct receiver;
 
+/* Sets which functions are seen, and which are not. */
+void report_fill_coverage(
+	struct session_report *report, const struct survey *survey, const struct entries *entries);
+/* Adds what was not searched of libraries that were loaded during the capture. */
+void report_add_partial(struct session_report *report, const struct survey *survey);
 /* Sets the counts of events and losses. `receiver` NULL: there were no events. */
 void report_fill_totals(
 	struct session_report *report, const struct receiver *receiver, const struct sink *sink);

@@ -28,7 +28,7 @@ static struct ht_err *put_name(
 			.file = {function->file, strlen(function->file)},
 			.line = function->line};
 	}
-	return sink_put(s->sink, &rec, 0);
+	return sink_put(s->outlet.sink, &rec, 0);
 }
 
 struct ht_err *scripts_prepare(struct session *s)

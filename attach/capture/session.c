@@ -22,14 +22,12 @@
 #include "attach/capture/symbols.h"
 #include "attach/capture/window.h"
 #include "attach/helper/priority.h"
-#include "attach/plan/given_report.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/permission.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/lock.h"
 #include "attach/process/proc_open.h"
 #include "format/arch.h"
-#include "format/foreign.h"
 
 void session_progress(const struct session *s, const char *fmt, ...)
 {
@@ -82,35 +80,42 @@ static struct ht_err *get_tables(struct session *s)
 	return err;
 }
 
-static void note_unseen(struct session *s)
+/* A person who asks how the capture is may have to wait for a minute otherwise. */
+static void answer_clients(void *context)
 {
-	char *unseen = coverage_unseen(&s->survey.coverage);
-	foreign_copy(s->report->unseen, sizeof(s->report->unseen), unseen ? unseen : "?");
-	s->report->unseen_places = s->survey.coverage.places;
-	free(unseen);
-	char *refused = entries_refused(&s->entries);
-	foreign_copy(s->report->refused, sizeof(s->report->refused), refused ? refused : "?");
-	s->report->entries = s->entries.hooked;
-	free(refused);
-	char *given = given_describe(&s->survey.slots, &s->survey.coverage);
-	foreign_copy(s->report->given, sizeof(s->report->given), given ? given : "?");
-	free(given);
+	steered_serve(context);
 }
 
-/* Of libraries that were loaded during the capture. */
-static void note_unseen_later(struct session *s)
+static struct ht_err *open_outlet(struct session *s)
 {
-	char *unseen = s->report->unseen;
-	size_t length = strlen(unseen);
+	return outlet_open(&s->outlet, &(struct outlet_options){.output = s->options->output,
+					       .replace = s->options->replace,
+					       .symbolize = s->options->symbolize,
+					       .proc = &s->survey.proc,
+					       .status = &s->survey.status,
+					       .cancel_fd = s->signal_fd,
+					       .meanwhile = answer_clients,
+					       .context = s->options->steered});
+}
 
-	if (!s->survey.partial_count)
-		return;
-	snprintf(unseen + length, sizeof(s->report->unseen) - length,
-		"%spart of %s, which is too large to be searched", length ? ", " : "",
-		s->survey.partial_path);
-	/* Cut between characters. */
-	foreign_copy(unseen, sizeof(s->report->unseen), unseen);
-	s->report->unseen_places += s->survey.partial_count;
+static void open_steered(struct session *s)
+{
+	const struct steered_capture capture = {.options = s->options,
+		.proc = &s->survey.proc,
+		.comm = s->report->comm,
+		.times = &s->times,
+		.settle = &s->settle,
+		.memory = &s->memory,
+		.is_ending = &s->is_ending,
+		.receiver = &s->receiver,
+		.sink = s->outlet.sink,
+		.image = &s->image,
+		.elf = &s->elf};
+	struct ht_err *err = steered_open(s->options->steered, &capture);
+	if (err)
+		snprintf(s->report->control_problem, sizeof(s->report->control_problem), "%s",
+			err->message);
+	ht_err_free(err);
 }
 
 static struct ht_err *prepare(struct session *s)
@@ -143,7 +148,7 @@ static struct ht_err *prepare(struct session *s)
 	if (err)
 		return err;
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
-	note_unseen(s);
+	report_fill_coverage(s->report, &s->survey, &s->entries);
 	end_phase(s, SESSION_SURVEY);
 	err = scripts_prepare(s);
 	if (!err)
@@ -154,16 +159,16 @@ static struct ht_err *prepare(struct session *s)
 	if (!err)
 		err = residue_create(&s->survey.proc, &s->survey.modules, &s->residue);
 	if (!err)
-		err = outlet_open(s);
+		err = open_outlet(s);
 	s->records = (struct records){.survey = &s->survey,
 		.image = &s->image,
 		.publish = s->publish,
-		.handover = s->options->symbolize ? &s->handover : NULL,
-		.sink = s->sink,
+		.handover = outlet_handover(&s->outlet),
+		.sink = s->outlet.sink,
 		.sample_bytes = s->options->sample_bytes,
 		.mappings = s->options->mappings};
 	if (!err)
-		steered_open(s);
+		open_steered(s);
 	if (!err)
 		residue_look_again(s->residue, &s->survey.proc);
 	end_phase(s, SESSION_PICTURE);
@@ -173,7 +178,7 @@ static struct ht_err *prepare(struct session *s)
 /* Idempotent. */
 static struct ht_err *begin_trace(struct session *s)
 {
-	if (s->first_tap_ns)
+	if (s->times.first_tap_ns)
 		return NULL;
 	struct ht_err *err = records_put_target(&s->records);
 	if (!err)
@@ -183,7 +188,7 @@ static struct ht_err *begin_trace(struct session *s)
 	if (!err)
 		err = records_put_new_modules(&s->records, false, &s->report->untapped_modules);
 	if (!err)
-		s->first_tap_ns = clock_mono_ns();
+		s->times.first_tap_ns = clock_mono_ns();
 	return err;
 }
 
@@ -233,14 +238,14 @@ static void pump(void *context)
 		err = interpreted_drain(s);
 	/* The target comes first; what was lost is counted by the sink. */
 	s->pump_error = ht_err_first(s->pump_error, err);
-	steered_serve(s);
+	steered_serve(s->options->steered);
 }
 
 static void note_times(struct session *s)
 {
-	uint64_t window_ns = settle_has_begun(&s->settle) ? s->settle.begin_ns : s->end_ns;
-	s->report->capture_ns = window_ns - s->first_tap_ns;
-	s->report->settle_ns = s->end_ns - window_ns;
+	uint64_t window_ns = settle_has_begun(&s->settle) ? s->settle.begin_ns : s->times.end_ns;
+	s->report->capture_ns = window_ns - s->times.first_tap_ns;
+	s->report->settle_ns = s->times.end_ns - window_ns;
 }
 
 static struct ht_err *take_out(struct session *s)
@@ -257,10 +262,9 @@ static struct ht_err *take_out(struct session *s)
 	struct detach_report result = {0};
 	uint64_t start = clock_mono_ns();
 
-	sink_take_all(s->sink);
+	sink_take_all(s->outlet.sink);
 	struct ht_err *err = detach_untap(&detach, &result);
-	s->end_ns = clock_mono_ns();
-	s->end_tsc = arch_tsc();
+	times_end(&s->times);
 	note_times(s);
 	if (!err && !detach.suspend_seccomp)
 		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
@@ -312,7 +316,7 @@ static struct ht_err *finish_events(struct session *s)
 	if (err)
 		return err;
 	/* What the output does not take is among the totals. */
-	sink_flush(s->sink);
+	sink_flush(s->outlet.sink);
 	err = scripts_finish(s);
 	return err ? err : receiver_put_totals(s->receiver);
 }
@@ -327,7 +331,7 @@ static struct ht_err *put_left(struct session *s)
 					     : r->verify.equal		    ? REC_LEFT_UNCHANGED
 									    : REC_LEFT_DIFFERS,
 			RESIDUE_CHECKS, {r->why, strlen(r->why)}};
-	return sink_put(s->sink, &rec, 0);
+	return sink_put(s->outlet.sink, &rec, 0);
 }
 
 static struct ht_err *finish_trace(struct session *s)
@@ -341,24 +345,25 @@ static struct ht_err *finish_trace(struct session *s)
 			&s->records, REC_COUNTER_UNTAPPED, report->untapped_modules);
 	if (!err && report->unseen_places)
 		err = records_put_counter(&s->records, REC_COUNTER_UNSEEN, report->unseen_places);
-	if (s->end_ns == 0) {
-		s->end_ns = clock_mono_ns();
-		s->end_tsc = arch_tsc();
+	if (s->times.end_ns == 0) {
+		times_end(&s->times);
 		note_times(s);
 	}
-	end.end =
-		(struct rec_end){.reason = report->ended, .mono_ns = s->end_ns, .tsc = s->end_tsc};
+	end.end = (struct rec_end){
+		.reason = report->ended, .mono_ns = s->times.end_ns, .tsc = s->times.end_tsc};
 	if (!err)
 		err = put_left(s);
 	if (!err)
-		err = sink_put(s->sink, &end, 0);
+		err = sink_put(s->outlet.sink, &end, 0);
 	if (!err && s->options->symbolize)
 		session_progress(s, "looking up names");
+	if (!err && s->options->symbolize)
+		steered_naming(s->options->steered);
 	if (!err)
-		outlet_finish(s);
-	report_fill_totals(report, s->receiver, s->sink);
+		outlet_finish(&s->outlet);
+	report_fill_totals(report, s->receiver, s->outlet.sink);
 	report->sample_bytes = s->options->sample_bytes;
-	report_fill_output(report, s->sink);
+	report_fill_output(report, s->outlet.sink);
 	err = ht_err_first(s->pump_error, err);
 	s->pump_error = NULL;
 	return err;
@@ -370,7 +375,9 @@ static struct ht_err *finish_trace(struct session *s)
 
 static void release(struct session *s)
 {
-	steered_close(s);
+	const struct steered_pauses pauses = steered_close(s->options->steered);
+	s->report->pauses = pauses.count;
+	s->report->paused_ns = pauses.ns;
 	heapread_finish(&s->heapread);
 	watch_destroy(s->watch);
 	interpreted_finish(s);
@@ -389,7 +396,7 @@ static void release(struct session *s)
 		guardian_leave(&s->guardian);
 	else if (!guardian_dismiss_to_linger(&s->guardian, &s->leftpage.plan, GUARDIAN_PATIENCE_NS))
 		s->report->guardian_left = s->guardian.pid;
-	outlet_close(s);
+	outlet_close(&s->outlet);
 	residue_destroy(s->residue);
 	publish_destroy(s->publish);
 	entries_deinit(&s->entries);
@@ -457,7 +464,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 {
 	struct ht_err *err = NULL;
 
-	steered_detaching(s);
+	steered_detaching(s->options->steered);
 	if (s->options->forks)
 		s->options->forks->settle(s->options->forks, &s->shown);
 	if (!change_noticed(&s->change, &window)) {
@@ -469,7 +476,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 		priority_restore(niceness);
 	}
 	s->report->slots_foreign = s->survey.foreign_count;
-	note_unseen_later(s);
+	report_add_partial(s->report, &s->survey);
 	s->report->tables = publish_counts(s->publish);
 	err = ht_err_first(window, err);
 	/* Clean the children first: the output may be slow. */
@@ -487,7 +494,7 @@ static struct ht_err *attach(struct session *s)
 		err = tap(s);
 	end_phase(s, SESSION_TAP);
 	priority_restore(niceness);
-	s->report->attach_ns = clock_mono_ns() - s->start_ns;
+	s->report->attach_ns = clock_mono_ns() - s->times.start_ns;
 	return err;
 }
 
@@ -514,7 +521,7 @@ static bool gone_meanwhile(struct session *s, struct ht_err **err)
 /* What the trace may hold by now is no capture. */
 static struct ht_err *discard(struct session *s, struct ht_err *err)
 {
-	sink_discard(s->sink);
+	sink_discard(s->outlet.sink);
 	return ht_err_first(err, clean_children(s));
 }
 
@@ -560,11 +567,10 @@ struct ht_err *session_run(const struct session_options *options, struct session
 		.lock = LOCK_NONE,
 		.signal_fd = -1,
 		.remote = {.memfd = -1, .daemon_fd = -1, .agent_socket = -1},
-		.start_ns = clock_mono_ns(),
-		.start_tsc = arch_tsc()};
+		.times = times_begin()};
 
 	*ret = (struct session_report){0};
-	session.phase_ns = session.start_ns;
+	session.phase_ns = session.times.start_ns;
 	session.settle.wanted_ns = options->settle_ns;
 	session.change = (struct change){.proc = &session.survey.proc, .ended = &ret->ended};
 	session.remains =

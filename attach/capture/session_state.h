@@ -7,19 +7,19 @@
 #pragma once
 
 #include "attach/capture/change.h"
-#include "attach/capture/handover.h"
 #include "attach/capture/heapread.h"
 #include "attach/capture/leftpage.h"
 #include "attach/capture/limits.h"
 #include "attach/capture/loads.h"
 #include "attach/capture/memory.h"
 #include "attach/capture/options.h"
+#include "attach/capture/outlet.h"
 #include "attach/capture/records.h"
 #include "attach/capture/remains.h"
 #include "attach/capture/report.h"
 #include "attach/capture/settle.h"
-#include "attach/capture/symbols.h"
 #include "attach/capture/tap.h"
+#include "attach/capture/times.h"
 #include "attach/capture/watch.h"
 #include "attach/daemon/receiver.h"
 #include "attach/plan/survey.h"
@@ -54,7 +54,7 @@ _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 struct session {
 	const struct session_options *options;
 	struct session_report *report;
-	uint64_t start_ns, start_tsc;
+	struct times times;
 	uint64_t phase_ns; /* when the present phase began */
 
 	/* The target, as far as it is known. */
@@ -79,12 +79,9 @@ struct session {
 	struct session_target shown; /* to options->forks */
 
 	/* The trace. */
-	struct sink *sink;
-	struct symbols_target named;
-	struct handover handover;
+	struct outlet outlet;
 	struct records records;
 	struct receiver *receiver;
-	uint64_t first_tap_ns;
 
 	/* While the window is open. */
 	int signal_fd;
@@ -103,7 +100,6 @@ struct session {
 	struct change change;
 	bool is_ending;		   /* the window ends after the last reading of the heap */
 	struct ht_err *pump_error; /* the first of the time in which the agent is removed */
-	uint64_t end_ns, end_tsc;  /* of the window: when the last slot was restored */
 	struct leftpage leftpage;
 	struct remains remains;
 };

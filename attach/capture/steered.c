@@ -8,11 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/capture/session_state.h"
 #include "attach/control/place.h"
 #include "attach/control/rate.h"
 #include "attach/control/server.h"
-#include "attach/proc/clock.h"
 
 #define MARKS_MAX  10000u /* of one capture */
 #define PAUSES_MAX 1000u
@@ -24,7 +22,7 @@
 struct steered {
 	struct place place;
 	struct server *server;
-	struct session *session; /* while it runs */
+	struct steered_capture capture; /* while it runs */
 	struct rate rate;
 	void (*shown)(void *context, const struct control_reply *status); /* NULL: not asked for */
 	void *shown_context;
@@ -60,10 +58,10 @@ static void make_absolute(const char *path, char ret[PATH_MAX])
 		*ret = '\0';
 }
 
-static void name_trace(struct steered *steered, const struct session *s)
+static void name_trace(struct steered *steered)
 {
-	const char *beside = sink_beside(s->sink), *base;
-	make_absolute(s->options->output, steered->trace);
+	const char *beside = sink_beside(steered->capture.sink), *base;
+	make_absolute(steered->capture.options->output, steered->trace);
 	base = strrchr(steered->trace, '/');
 	if (*beside && base)
 		snprintf(steered->partial, sizeof(steered->partial), "%.*s%s",
@@ -77,53 +75,56 @@ static void copy_text(char *to, size_t room, const char *text)
 		snprintf(to, room, "%s", text);
 }
 
-static void fill_counts(const struct session *s, struct control_reply *ret)
+static void fill_counts(const struct steered_capture *capture, struct control_reply *ret)
 {
+	const struct receiver *receiver = *capture->receiver;
 	struct receiver_totals totals = {0};
-	if (s->receiver)
-		totals = receiver_totals(s->receiver);
+	if (receiver)
+		totals = receiver_totals(receiver);
 	ret->events = totals.events;
-	ret->trace_bytes = sink_bytes(s->sink);
-	ret->dropped = sink_dropped_events(s->sink) + totals.samples_lost;
+	ret->trace_bytes = sink_bytes(capture->sink);
+	ret->dropped = sink_dropped_events(capture->sink) + totals.samples_lost;
 	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
 		ret->dropped += totals.lost[i];
 }
 
 static void fill(struct steered *steered, struct control_reply *ret)
 {
-	const struct session *s = steered->session;
+	const struct steered_capture *capture = &steered->capture;
+	const struct times *times = capture->times;
+	const struct settle *settle = capture->settle;
 	uint64_t now = clock_mono_ns();
-	uint64_t until = s->end_ns ? s->end_ns : now;
-	ret->phase = steered->is_naming		    ? CONTROL_NAMING
-		     : steered->is_detaching	    ? CONTROL_DETACHING
-		     : settle_has_begun(&s->settle) ? CONTROL_SETTLING
-						    : CONTROL_RECORDING;
+	uint64_t until = times->end_ns ? times->end_ns : now;
+	ret->phase = steered->is_naming		? CONTROL_NAMING
+		     : steered->is_detaching	? CONTROL_DETACHING
+		     : settle_has_begun(settle) ? CONTROL_SETTLING
+						: CONTROL_RECORDING;
 	ret->paused = steered->paused && !steered->is_detaching;
-	ret->pid = (uint64_t)s->survey.proc.pid;
-	ret->start_ticks = s->survey.proc.start_ticks;
+	ret->pid = (uint64_t)capture->proc->pid;
+	ret->start_ticks = capture->proc->start_ticks;
 	ret->heaptap_pid = (uint64_t)getpid();
-	if (settle_has_begun(&s->settle)) {
-		ret->settled_ns = until - s->settle.begin_ns;
-		until = s->settle.begin_ns;
+	if (settle_has_begun(settle)) {
+		ret->settled_ns = until - settle->begin_ns;
+		until = settle->begin_ns;
 	}
-	ret->settle_ns = s->settle.wanted_ns;
-	ret->elapsed_ns = s->first_tap_ns ? until - s->first_tap_ns : 0;
-	ret->start_unix_ns =
-		clock_read_ns(CLOCK_REALTIME) - (s->first_tap_ns ? now - s->first_tap_ns : 0);
-	ret->duration_ns = s->options->duration_ns;
+	ret->settle_ns = settle->wanted_ns;
+	ret->elapsed_ns = times->first_tap_ns ? until - times->first_tap_ns : 0;
+	ret->start_unix_ns = clock_read_ns(CLOCK_REALTIME) -
+			     (times->first_tap_ns ? now - times->first_tap_ns : 0);
+	ret->duration_ns = capture->options->duration_ns;
 	ret->pauses = steered->pauses;
 	ret->paused_ns =
 		steered->paused_ns + (steered->paused ? until - steered->paused_since_ns : 0);
 	ret->marks = steered->marks;
-	ret->sample_bytes = s->options->sample_bytes;
+	ret->sample_bytes = capture->options->sample_bytes;
 	ret->user = geteuid();
-	ret->rss_bytes = s->memory.rss_bytes;
-	ret->rss_first_bytes = s->memory.rss_first_bytes;
-	fill_counts(s, ret);
+	ret->rss_bytes = capture->memory->rss_bytes;
+	ret->rss_first_bytes = capture->memory->rss_first_bytes;
+	fill_counts(capture, ret);
 	const struct rate_look look = {now, ret->events, ret->trace_bytes};
 	ret->events_per_s = rate_events_per_s(&steered->rate, &look);
 	ret->trace_bytes_per_min = rate_bytes_per_min(&steered->rate, &look);
-	copy_text(ret->comm, sizeof(ret->comm), s->report->comm);
+	copy_text(ret->comm, sizeof(ret->comm), capture->comm);
 	copy_text(ret->trace, sizeof(ret->trace), steered->trace);
 	copy_text(ret->partial, sizeof(ret->partial), steered->partial);
 }
@@ -152,7 +153,7 @@ static bool complain(struct ht_err *err, struct control_reply *ret)
 
 static bool put(struct steered *steered, const struct rec *rec, struct control_reply *ret)
 {
-	return complain(sink_put(steered->session->sink, rec, 0), ret);
+	return complain(sink_put(steered->capture.sink, rec, 0), ret);
 }
 
 /*
@@ -162,7 +163,6 @@ static bool put(struct steered *steered, const struct rec *rec, struct control_r
  */
 static void begin_pause(struct steered *steered, struct control_reply *ret)
 {
-	struct session *s = steered->session;
 	struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 1}};
 	if (steered->pauses == PAUSES_MAX) {
 		refuse(ret, STATUS_REFUSED, "this capture was paused %u times already", PAUSES_MAX);
@@ -173,13 +173,13 @@ static void begin_pause(struct steered *steered, struct control_reply *ret)
 	steered->paused = true;
 	steered->pauses++;
 	steered->paused_since_ns = rec.pause.mono_ns;
-	complain(image_pause(&s->image, &s->elf, ABI_PAUSED_ALL), ret);
+	complain(image_pause(steered->capture.image, steered->capture.elf, ABI_PAUSED_ALL), ret);
 }
 
 static void end_pause(struct steered *steered, struct control_reply *ret)
 {
-	struct session *s = steered->session;
-	if (!complain(image_pause(&s->image, &s->elf, ABI_PAUSED_NO), ret))
+	if (!complain(
+		    image_pause(steered->capture.image, steered->capture.elf, ABI_PAUSED_NO), ret))
 		return;
 	struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 0}};
 	if (!put(steered, &rec, ret))
@@ -204,7 +204,7 @@ static void put_mark(
 /* Status and stop are for any time; nothing else is while the process is being left. */
 static bool is_too_late(const struct steered *steered, enum control_verb verb)
 {
-	bool is_ending = steered->is_detaching || steered->session->is_ending;
+	bool is_ending = steered->is_detaching || *steered->capture.is_ending;
 	return is_ending && verb != CONTROL_STATUS && verb != CONTROL_STOP;
 }
 
@@ -214,10 +214,10 @@ static void handle(void *context, const struct control_request *request, struct 
 	ret->ok = true;
 	if (is_too_late(steered, request->verb)) {
 		refuse(ret, STATUS_REFUSED,
-			settle_has_begun(&steered->session->settle) && !steered->is_detaching
+			settle_has_begun(steered->capture.settle) && !steered->is_detaching
 				? "the window of process %d is over; only frees are recorded now"
 				: "the capture of process %d is ending",
-			(int)steered->session->survey.proc.pid);
+			(int)steered->capture.proc->pid);
 		return;
 	}
 	switch (request->verb) {
@@ -245,25 +245,21 @@ static void handle(void *context, const struct control_request *request, struct 
 
 /* --- when ------------------------------------------------------------------------------------ */
 
-void steered_open(struct session *s)
+struct ht_err *steered_open(struct steered *steered, const struct steered_capture *capture)
 {
-	struct steered *steered = s->options->steered;
 	if (!steered)
-		return;
+		return NULL;
 	struct ht_err *err =
-		place_open(s->survey.proc.pid, s->survey.proc.start_ticks, &steered->place);
-	steered->session = s;
+		place_open(capture->proc->pid, capture->proc->start_ticks, &steered->place);
+	steered->capture = *capture;
 	if (!err)
 		steered->server = server_create(steered->place.listener, handle, steered);
 	if (!err && !steered->server) {
 		place_close(&steered->place);
 		err = ht_err_new(HT_ERR_NOMEM, "no memory for the socket");
 	}
-	if (err)
-		snprintf(s->report->control_problem, sizeof(s->report->control_problem), "%s",
-			err->message);
-	ht_err_free(err);
-	name_trace(steered, s);
+	name_trace(steered);
+	return err;
 }
 
 static void note_rate(struct steered *steered, uint64_t now_ns)
@@ -271,7 +267,7 @@ static void note_rate(struct steered *steered, uint64_t now_ns)
 	struct control_reply reply = {0};
 	if (!rate_is_due(&steered->rate, now_ns))
 		return;
-	fill_counts(steered->session, &reply);
+	fill_counts(&steered->capture, &reply);
 	rate_note(&steered->rate, &(struct rate_look){now_ns, reply.events, reply.trace_bytes});
 	if (!steered->shown)
 		return;
@@ -288,10 +284,9 @@ void steered_watch(struct steered *steered,
 	steered->shown_context = context;
 }
 
-void steered_serve(struct session *s)
+void steered_serve(struct steered *steered)
 {
-	struct steered *steered = s->options->steered;
-	if (!steered || !steered->session)
+	if (!steered || !steered->capture.proc)
 		return;
 	uint64_t now_ns = clock_mono_ns();
 	note_rate(steered, now_ns);
@@ -299,43 +294,43 @@ void steered_serve(struct session *s)
 		server_serve(steered->server, now_ns);
 }
 
-bool steered_take_stop(struct session *s)
+bool steered_take_stop(struct steered *steered)
 {
-	struct steered *steered = s->options->steered;
 	bool asked = steered && steered->stop_asked;
 	if (asked)
 		steered->stop_asked = false;
 	return asked;
 }
 
-void steered_detaching(struct session *s)
+void steered_detaching(struct steered *steered)
 {
-	if (s->options->steered)
-		s->options->steered->is_detaching = true;
+	if (steered)
+		steered->is_detaching = true;
 }
 
-void steered_naming(struct session *s)
+void steered_naming(struct steered *steered)
 {
-	if (s->options->steered)
-		s->options->steered->is_naming = true;
+	if (steered)
+		steered->is_naming = true;
 }
 
-void steered_close(struct session *s)
+struct steered_pauses steered_close(struct steered *steered)
 {
-	struct steered *steered = s->options->steered;
-	if (!steered || !steered->server)
-		return;
-	steered_detaching(s);
+	if (!steered || !steered->server) {
+		if (steered)
+			steered->capture = (struct steered_capture){0};
+		return (struct steered_pauses){0};
+	}
+	steered_detaching(steered);
 	/* Those that have come while names were looked up. */
 	server_serve(steered->server, clock_mono_ns());
 	fill(steered, &steered->last);
-	if (sink_state(s->sink) == STORE_OK)
+	if (sink_state(steered->capture.sink) == STORE_OK)
 		steered->last.partial[0] = '\0';
-	s->report->pauses = steered->last.pauses;
-	s->report->paused_ns = steered->last.paused_ns;
 	server_close_listener(steered->server);
 	place_close(&steered->place);
-	steered->session = NULL;
+	steered->capture = (struct steered_capture){0};
+	return (struct steered_pauses){steered->last.pauses, steered->last.paused_ns};
 }
 
 void steered_end(struct steered *steered, unsigned status, const char *message)

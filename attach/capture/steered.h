@@ -5,12 +5,31 @@
  */
 #pragma once
 
-#include <stdbool.h>
-
+#include "attach/capture/options.h"
+#include "attach/capture/memory.h"
+#include "attach/capture/settle.h"
+#include "attach/capture/times.h"
+#include "attach/daemon/receiver.h"
 #include "format/control.h"
 
-struct session;
-struct steered;
+/* What requests are answered from, and what they change. All borrowed. */
+struct steered_capture {
+	const struct session_options *options;
+	const struct proc *proc;
+	const char *comm;
+	const struct times *times;
+	const struct settle *settle;
+	const struct memory_figures *memory;
+	const bool *is_ending;		  /* the window is over; it ends when the heap was read */
+	struct receiver *const *receiver; /* points to NULL until the agent is in the target */
+	struct sink *sink;
+	struct image *image; /* initialised when the agent is in the target */
+	const struct agent_elf *elf;
+};
+
+struct steered_pauses {
+	uint64_t count, ns;
+};
 
 /* NULL: no memory; all functions accept that. */
 struct steered *steered_create(void);
@@ -20,20 +39,23 @@ void steered_watch(struct steered *steered,
 	void (*shown)(void *context, const struct control_reply *status), void *context);
 
 /* Makes the socket, before anything of the target is touched, and after all processes were forked
- * that may outlive this one. What is wrong with it goes into the report's control_problem. */
-void steered_open(struct session *s);
+ * that may outlive this one. `capture` is copied; what it points to must live until steered_close.
+ * An error leaves a capture that cannot be steered. */
+HT_MUST_CHECK
+struct ht_err *steered_open(struct steered *steered, const struct steered_capture *capture);
 /* What clients ask for is done now: to be called every few milliseconds, also while the process is
  * left and while names are looked up. */
-void steered_serve(struct session *s);
+void steered_serve(struct steered *steered);
 /* Was the end of the window asked for, since the last call? */
 HT_MUST_CHECK
-bool steered_take_stop(struct session *s);
+bool steered_take_stop(struct steered *steered);
 /* From here on requests that change something are refused. */
-void steered_detaching(struct session *s);
+void steered_detaching(struct steered *steered);
 /* The process was left, and names are looked up. */
-void steered_naming(struct session *s);
-/* Removes the socket: the process may be captured again from here on. */
-void steered_close(struct session *s);
+void steered_naming(struct steered *steered);
+/* Removes the socket: the process may be captured again from here on. Returns the pauses that were
+ * asked for. */
+struct steered_pauses steered_close(struct steered *steered);
 
 /* Answers those that wait for the end, after session_run, and frees it. `status`: what the capture
  * exits with; `message`: what there is to say, or "". */

@@ -192,8 +192,8 @@ static struct ht_err *tick(struct session *s)
 		err = scripts_follow(s);
 	if (!err && !s->is_ending)
 		err = heapread_look(&s->heapread, &reads);
-	sink_tick(s->sink);
-	steered_serve(s);
+	sink_tick(s->outlet.sink);
+	steered_serve(s->options->steered);
 	return err;
 }
 
@@ -217,17 +217,17 @@ static enum turn judge_turn(
 		s->change.is_gone = true;
 	} else if (signalled) {
 		*ret = REC_END_SIGNAL;
-	} else if (steered_take_stop(s)) {
+	} else if (steered_take_stop(s->options->steered)) {
 		*ret = REC_END_STOP;
 	} else if (is_mute(s)) {
 		*ret = REC_END_FORBIDDEN;
 	} else if (end_ns && clock_mono_ns() >= end_ns) {
 		*ret = REC_END_DURATION;
 	} else if (limits_reached(&s->limits, clock_mono_ns(), s->memory.rss_bytes,
-			   sink_bytes(s->sink), ret)) {
+			   sink_bytes(s->outlet.sink), ret)) {
 		return TURN_END;
-	} else if (sink_state(s->sink) != STORE_OK) {
-		*ret = sink_state(s->sink) == STORE_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
+	} else if (sink_state(s->outlet.sink) != STORE_OK) {
+		*ret = sink_state(s->outlet.sink) == STORE_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
 	} else {
 		return TURN_GO_ON;
 	}
@@ -304,7 +304,7 @@ static struct ht_err *begin_settling(struct session *s)
 	s->is_ending = true;
 	session_progress(s, "the window is over; frees of its blocks are recorded for %.1f s more",
 		(double)s->settle.wanted_ns / CLOCK_NS_PER_S);
-	return ht_err_first(err, settle_begin(&s->settle, &s->image, &s->elf, s->sink));
+	return ht_err_first(err, settle_begin(&s->settle, &s->image, &s->elf, s->outlet.sink));
 }
 
 /* Ends the window, and then the settle time. */
@@ -313,7 +313,7 @@ static struct ht_err *take_turn(struct session *s, bool signalled, enum turn *re
 	const bool settles = settle_has_begun(&s->settle);
 	const uint64_t duration_ns = s->options->duration_ns;
 	uint64_t end_ns = settles	? s->settle.end_ns
-			  : duration_ns ? s->first_tap_ns + duration_ns
+			  : duration_ns ? s->times.first_tap_ns + duration_ns
 					: 0;
 	enum rec_end_reason reason = s->report->ended;
 	*ret = judge_turn(s, end_ns, signalled, &reason);
@@ -341,12 +341,12 @@ static struct ht_err *pump(struct session *s)
 	for (;;) {
 		/* What the output does not take stays with the target, whose threads wait a bounded
 		 * time, drop, and count. */
-		bool has_room = sink_has_room(s->sink);
+		bool has_room = sink_has_room(s->outlet.sink);
 		struct pollfd wait[] = {
 			{.fd = has_room ? receiver_socket(s->receiver) : -1, .events = POLLIN},
 			{.fd = s->survey.proc.pidfd, .events = POLLIN},
 			{.fd = s->signal_fd, .events = POLLIN},
-			{.fd = sink_fd(s->sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
+			{.fd = sink_fd(s->outlet.sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
 		bool names_soon = watch_names_soon(s->watch);
 		const struct timespec timeout = {.tv_nsec = names_soon ? NAMES_NS
 							    : loads_are_busy(&s->loads)
@@ -362,7 +362,7 @@ static struct ht_err *pump(struct session *s)
 		if (err)
 			break;
 		if (wait[3].revents)
-			sink_tick(s->sink);
+			sink_tick(s->outlet.sink);
 		bool signalled = take_signals(s);
 		uint64_t now = clock_mono_ns(), question;
 		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN) &&
@@ -399,8 +399,9 @@ struct ht_err *window_run(struct session *s)
 	s->heapread = (struct heapread){.proc = &s->survey.proc,
 		.modules = &s->survey.modules,
 		.receiver = s->receiver,
-		.sink = s->sink};
-	struct ht_err *err = memory_begin(&s->memory, &s->survey.proc, s->sink, s->remote.memfd);
+		.sink = s->outlet.sink};
+	struct ht_err *err =
+		memory_begin(&s->memory, &s->survey.proc, s->outlet.sink, s->remote.memfd);
 	loads_listen(&s->loads, !err);
 	if (!err)
 		err = pump(s);
