@@ -197,7 +197,14 @@ static struct ht_err *configure(struct session *s)
 	config->socket_cookie = sockets.cookie;
 	config->tid_offset = s->remote.tid_offset;
 	config->sample_bytes = s->options->sample_bytes;
-	scripts_configure(s, config);
+	scripts_configure(&s->scripts,
+		&(struct scripts_use){.survey = &s->survey,
+			.image = &s->image,
+			.remote = &s->remote,
+			.change = &s->change,
+			.publish = s->publish,
+			.sink = s->outlet.sink},
+		config);
 	config->flags = (s->survey.any_seccomp || catches_calls(s) ? ABI_FLAG_NO_SYSCALL : 0) |
 			(s->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
 			(s->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);
@@ -234,8 +241,8 @@ struct ht_err *bring_in(struct session *s)
 		.slot_max = s->image.slot_max,
 		.socket_fd = s->remote.daemon_fd,
 		.sink = s->outlet.sink,
-		.node_seen = s->names ? scripts_see : NULL,
-		.context = s};
+		.node_seen = s->scripts.names ? scripts_see : NULL,
+		.context = &s->scripts};
 	err = receiver_create(&receiver, &s->receiver);
 	if (err)
 		return err;

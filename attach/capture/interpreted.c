@@ -27,15 +27,15 @@
 #define BEGUN_RAN_NS (100 * CLOCK_NS_PER_MS)
 #define BEGUN_AGE_NS CLOCK_NS_PER_S
 
-struct ht_err *interpreted_prepare(
-	struct session *s, const struct v8_layout *layout, struct v8_places *ret_places)
+struct ht_err *interpreted_prepare(struct interpreted *interpreted, struct proc *proc,
+	const struct v8_layout *layout, struct v8_places *ret_places)
 {
 	const struct natives_v8 *code = &layout->code;
 	bool found;
-	struct ht_err *err = v8_collections_places(&s->survey.proc, code, ret_places, &found);
+	struct ht_err *err = v8_collections_places(proc, code, ret_places, &found);
 	if (err || !found || !code->has_isolate || !code->interpreter)
 		return err;
-	s->interpreted.code = (struct publish_interpreter){.module_id = layout->module_id,
+	interpreted->code = (struct publish_interpreter){.module_id = layout->module_id,
 		.lo = code->interpreter,
 		.bytes = code->interpreter_bytes,
 		.words = layout->frame_bytecode / 8};
@@ -45,91 +45,93 @@ struct ht_err *interpreted_prepare(
 /* --- generations --- */
 
 /* The next generation of the thread, for the snapshots that follow. */
-static void begin(struct session *s, unsigned i)
+static void begin(struct interpreted *interpreted, unsigned i)
 {
-	struct interpreted *interpreted = &s->interpreted;
 	struct interpreted_thread *thread = &interpreted->thread[i];
 	thread->generation = ++interpreted->generation;
-	thread->isolate = v8_names_isolate(s->names, thread->pointer);
+	thread->isolate = v8_names_isolate(interpreted->use.names, thread->pointer);
 	interpreted->code.scripts[i] = abi_scripts_of(thread->pointer, thread->generation);
 	/* What the agent saw before it sees the snapshot has no number that is looked up. */
-	v8_names_begin(s->names, i, thread->generation);
+	v8_names_begin(interpreted->use.names, i, thread->generation);
 }
 
 /* It has none; of the first thread the pointer stays what it is. */
-static void end(struct session *s, unsigned i)
+static void end(struct interpreted *interpreted, unsigned i)
 {
-	struct interpreted_thread *thread = &s->interpreted.thread[i];
-	v8_names_drop(s->names, i);
+	struct interpreted_thread *thread = &interpreted->thread[i];
+	v8_names_drop(interpreted->use.names, i);
 	same_thread_close(&thread->same);
 	*thread = (struct interpreted_thread){.pointer = i ? 0 : thread->pointer};
-	s->interpreted.code.scripts[i] = 0;
+	interpreted->code.scripts[i] = 0;
 }
 
-static struct ht_err *publish(struct session *s)
+static struct ht_err *publish(struct interpreted *interpreted)
 {
-	publish_set_interpreter(s->publish, &s->interpreted.code);
-	return publish_snapshot(s->publish, s->image.local, s->image.base, &s->survey.modules,
-		&s->survey.maps, false);
+	publish_set_interpreter(interpreted->use.publish, &interpreted->code);
+	return publish_snapshot(interpreted->use.publish, interpreted->use.image->local,
+		interpreted->use.image->base, &interpreted->use.survey->modules,
+		&interpreted->use.survey->maps, false);
 }
 
-static void say(struct session *s, const char *whose, const char *why)
+static void say(struct interpreted *interpreted, const char *whose, const char *why)
 {
-	snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+	snprintf(interpreted->use.problem, interpreted->use.problem_bytes,
 		"some interpreted JavaScript functions%s have no names: there are too many %s",
 		whose, why);
 }
 
 /* From here on interpreted functions are all one. */
-static struct ht_err *give_up(struct session *s, const char *why)
+static struct ht_err *give_up(struct interpreted *interpreted, const char *why)
 {
 	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
-		end(s, i);
-	s->interpreted.code.bytes = 0;
-	say(s, "", why);
-	return publish(s);
+		end(interpreted, i);
+	interpreted->code.bytes = 0;
+	say(interpreted, "", why);
+	return publish(interpreted);
 }
 
 /* Those of workers are. */
-static void give_up_workers(struct session *s, const char *why)
+static void give_up_workers(struct interpreted *interpreted, const char *why)
 {
 	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
-		end(s, i);
-	s->interpreted.no_workers = true;
-	say(s, " of worker threads", why);
+		end(interpreted, i);
+	interpreted->no_workers = true;
+	say(interpreted, " of worker threads", why);
 }
 
 /* --- threads --- */
 
 static void take_first(void *context, const struct receiver_thread *thread)
 {
-	struct session *s = context;
-	if (thread->tid == (uint32_t)s->survey.status.ns_tid)
-		s->interpreted.thread[0].pointer = thread->thread_pointer;
+	struct interpreted *interpreted = context;
+	if (thread->tid == (uint32_t)interpreted->use.survey->status.ns_tid)
+		interpreted->thread[0].pointer = thread->thread_pointer;
 }
 
 /* A thread that has run the stub has told where its variables are, any other when it allocates. */
-static bool find_first(struct session *s)
+static bool find_first(struct interpreted *interpreted)
 {
-	struct interpreted_thread *first = &s->interpreted.thread[0];
-	if (!first->pointer && s->remote.tid == s->survey.proc.pid)
-		first->pointer = s->remote.thread_pointer;
-	if (!first->pointer && s->receiver)
-		receiver_each_thread(s->receiver, take_first, s);
-	return first->pointer && v8_names_find_isolate(s->names, 0, first->pointer, NULL);
+	struct interpreted_thread *first = &interpreted->thread[0];
+	if (!first->pointer && interpreted->use.remote->tid == interpreted->use.survey->proc.pid)
+		first->pointer = interpreted->use.remote->thread_pointer;
+	if (!first->pointer && interpreted->receiver)
+		receiver_each_thread(interpreted->receiver, take_first, interpreted);
+	return first->pointer &&
+	       v8_names_find_isolate(interpreted->use.names, 0, first->pointer, NULL);
 }
 
-void interpreted_configure(struct session *s)
+void interpreted_configure(struct interpreted *interpreted, const struct interpreted_use *use)
 {
-	if (s->interpreted.code.bytes && find_first(s)) {
-		begin(s, 0);
-		publish_set_interpreter(s->publish, &s->interpreted.code);
+	interpreted->use = *use;
+	if (interpreted->code.bytes && find_first(interpreted)) {
+		begin(interpreted, 0);
+		publish_set_interpreter(interpreted->use.publish, &interpreted->code);
 	}
 }
 
 /* Threads that have an isolate. */
 struct seen {
-	struct session *session;
+	struct interpreted *interpreted;
 	struct seen_thread {
 		raddr_t pointer, isolate;
 		uint32_t tid, slot;
@@ -151,7 +153,7 @@ static void see_thread(void *context, const struct receiver_thread *thread)
 		if (seen->thread[i].pointer == thread->thread_pointer)
 			return; /* its slots of other levels */
 	seen->looked++;
-	raddr_t isolate = v8_names_isolate(seen->session->names, thread->thread_pointer);
+	raddr_t isolate = v8_names_isolate(seen->interpreted->use.names, thread->thread_pointer);
 	if (isolate)
 		seen->thread[seen->count++] = (struct seen_thread){
 			thread->thread_pointer, isolate, thread->tid, thread->slot};
@@ -175,43 +177,43 @@ static bool is_known(const struct interpreted *interpreted, const struct seen_th
 	return false;
 }
 
-static bool has_begun(const struct session *s, const struct same_thread *same)
+static bool has_begun(const struct interpreted *interpreted, const struct same_thread *same)
 {
-	return proc_ran_ns(&s->survey.proc, same->task) >= BEGUN_RAN_NS ||
-	       proc_age_ns(&s->survey.proc, same->task) >= BEGUN_AGE_NS;
+	return proc_ran_ns(&interpreted->use.survey->proc, same->task) >= BEGUN_RAN_NS ||
+	       proc_age_ns(&interpreted->use.survey->proc, same->task) >= BEGUN_AGE_NS;
 }
 
-static bool take_worker(struct session *s, unsigned i, const struct seen_thread *seen)
+static bool take_worker(struct interpreted *interpreted, unsigned i, const struct seen_thread *seen)
 {
-	struct interpreted_thread *thread = &s->interpreted.thread[i];
-	if (!same_thread_open(&thread->same, &s->survey.proc, &s->survey.maps, seen->tid,
-		    seen->pointer + s->remote.tid_offset))
+	struct interpreted_thread *thread = &interpreted->thread[i];
+	if (!same_thread_open(&thread->same, &interpreted->use.survey->proc,
+		    &interpreted->use.survey->maps, seen->tid,
+		    seen->pointer + interpreted->use.remote->tid_offset))
 		return false;
 	thread->pointer = seen->pointer;
-	if (has_begun(s, &thread->same) &&
-		v8_names_find_isolate(s->names, i, thread->pointer, &thread->same)) {
-		begin(s, i);
+	if (has_begun(interpreted, &thread->same) &&
+		v8_names_find_isolate(interpreted->use.names, i, thread->pointer, &thread->same)) {
+		begin(interpreted, i);
 		return true;
 	}
-	end(s, i);
+	end(interpreted, i);
 	return false;
 }
 
 /* True: it has got a place, and a snapshot has to say so. */
 static bool place_worker(
-	struct session *s, const struct seen *seen, const struct seen_thread *thread)
+	struct interpreted *interpreted, const struct seen *seen, const struct seen_thread *thread)
 {
-	struct interpreted *interpreted = &s->interpreted;
 	unsigned i = 1;
-	if (thread->tid == (uint32_t)s->survey.status.ns_tid || is_known(interpreted, thread) ||
-		!is_alone(seen, thread))
+	if (thread->tid == (uint32_t)interpreted->use.survey->status.ns_tid ||
+		is_known(interpreted, thread) || !is_alone(seen, thread))
 		return false;
 	while (i < ABI_SCRIPTS_THREADS && interpreted->thread[i].pointer)
 		i++;
 	if (i < ABI_SCRIPTS_THREADS)
-		return take_worker(s, i, thread);
-	if (!s->report->scripts_problem[0])
-		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+		return take_worker(interpreted, i, thread);
+	if (!interpreted->use.problem[0])
+		snprintf(interpreted->use.problem, interpreted->use.problem_bytes,
 			"interpreted JavaScript functions of some worker threads have no names: "
 			"heaptap reads those of %u workers at a time",
 			ABI_SCRIPTS_THREADS - 1);
@@ -219,9 +221,8 @@ static bool place_worker(
 }
 
 /* In turn: from the one on that the last look had no time for. */
-static bool place_workers(struct session *s, const struct seen *seen, uint64_t end_ns)
+static bool place_workers(struct interpreted *interpreted, const struct seen *seen, uint64_t end_ns)
 {
-	struct interpreted *interpreted = &s->interpreted;
 	bool changed = false;
 	size_t first = 0;
 	while (first < seen->count && seen->thread[first].slot < interpreted->place_from)
@@ -231,22 +232,22 @@ static bool place_workers(struct session *s, const struct seen *seen, uint64_t e
 		interpreted->place_from = thread->slot;
 		if (k > 0 && clock_mono_ns() > end_ns)
 			return changed;
-		changed |= place_worker(s, seen, thread);
+		changed |= place_worker(interpreted, seen, thread);
 	}
 	return changed;
 }
 
 /* Is there one that is not among them? True: there is, and a snapshot has to say so. */
-static bool find_workers(struct session *s)
+static bool find_workers(struct interpreted *interpreted)
 {
-	struct interpreted *interpreted = &s->interpreted;
-	struct seen seen = {.session = s, .from = interpreted->see_from};
+	struct seen seen = {.interpreted = interpreted, .from = interpreted->see_from};
 	const uint64_t now_ns = clock_mono_ns();
-	if (interpreted->no_workers || !s->remote.tid_offset || now_ns < interpreted->next_ns)
+	if (interpreted->no_workers || !interpreted->use.remote->tid_offset ||
+		now_ns < interpreted->next_ns)
 		return false;
-	receiver_each_thread(s->receiver, see_thread, &seen);
+	receiver_each_thread(interpreted->receiver, see_thread, &seen);
 	interpreted->see_from = seen.next;
-	bool changed = place_workers(s, &seen, now_ns + SEEN_TICK_NS);
+	bool changed = place_workers(interpreted, &seen, now_ns + SEEN_TICK_NS);
 	const uint64_t end_ns = clock_mono_ns(), rest_ns = (end_ns - now_ns) * SEEN_PART;
 	interpreted->next_ns = end_ns + (rest_ns > SEEN_PERIOD_NS ? rest_ns : SEEN_PERIOD_NS);
 	return changed;
@@ -254,34 +255,37 @@ static bool find_workers(struct session *s)
 
 /* --- looks --- */
 
-static struct ht_err *put_until(struct session *s, unsigned i, uint64_t tsc)
+static struct ht_err *put_until(struct interpreted *interpreted, unsigned i, uint64_t tsc)
 {
 	struct rec rec = {.kind = REC_SCRIPTS,
-		.scripts = {.generation = s->interpreted.thread[i].generation, .until_tsc = tsc}};
-	return tsc ? sink_put(s->outlet.sink, &rec, 0) : NULL;
+		.scripts = {.generation = interpreted->thread[i].generation, .until_tsc = tsc}};
+	return tsc ? sink_put(interpreted->use.sink, &rec, 0) : NULL;
 }
 
 /* `until_tsc`: what happens from now on is stamped with that or later. Changed: a snapshot has to
  * say so. */
-static struct ht_err *look_at(struct session *s, unsigned i, uint64_t until_tsc, bool *ret_changed)
+static struct ht_err *look_at(
+	struct interpreted *interpreted, unsigned i, uint64_t until_tsc, bool *ret_changed)
 {
-	if (!s->interpreted.thread[i].generation) {
-		if (i == 0 && find_first(s)) {
-			begin(s, i);
+	if (!interpreted->thread[i].generation) {
+		if (i == 0 && find_first(interpreted)) {
+			begin(interpreted, i);
 			*ret_changed = true;
 		}
 		return NULL;
 	}
-	switch (v8_names_check(s->names, i)) {
+	switch (v8_names_check(interpreted->use.names, i)) {
 	case V8_NAMES_HOLD:
-		return receiver_is_quiet(s->receiver) ? NULL : put_until(s, i, until_tsc);
+		return receiver_is_quiet(interpreted->receiver)
+			       ? NULL
+			       : put_until(interpreted, i, until_tsc);
 	case V8_NAMES_MOVES:
 		return NULL;
 	case V8_NAMES_MOVED:
-		begin(s, i);
+		begin(interpreted, i);
 		break;
 	case V8_NAMES_LOST:
-		end(s, i);
+		end(interpreted, i);
 		break;
 	}
 	*ret_changed = true;
@@ -289,77 +293,86 @@ static struct ht_err *look_at(struct session *s, unsigned i, uint64_t until_tsc,
 }
 
 /* Names what is used up; NULL: nothing. */
-static const char *used_up(const struct session *s, uint64_t nodes_max, unsigned scripts_max)
+static const char *used_up(
+	const struct interpreted *interpreted, uint64_t nodes_max, unsigned scripts_max)
 {
-	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);
+	const struct abi_control *control =
+		(const void *)(interpreted->use.image->local + ABI_CONTROL_OFF);
 	if (__atomic_load_n(&control->node_count, __ATOMIC_RELAXED) >= nodes_max)
 		return "different stacks";
-	return s->interpreted.generation >= scripts_max ? "garbage collections" : NULL;
+	return interpreted->generation >= scripts_max ? "garbage collections" : NULL;
 }
 
-static bool has_workers(const struct session *s)
+static bool has_workers(const struct interpreted *interpreted)
 {
 	bool any = false;
 	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
-		any |= s->interpreted.thread[i].generation != 0;
+		any |= interpreted->thread[i].generation != 0;
 	return any;
 }
 
-static struct ht_err *look(struct session *s, uint64_t until_tsc, bool for_workers)
+static struct ht_err *look(struct interpreted *interpreted, uint64_t until_tsc, bool for_workers)
 {
 	struct ht_err *err = NULL;
 	bool changed = false;
-	const char *why = used_up(s, NODES_MAX, SCRIPTS_MAX);
+	const char *why = used_up(interpreted, NODES_MAX, SCRIPTS_MAX);
 	if (why)
-		return give_up(s, why);
-	why = has_workers(s) ? used_up(s, WORKERS_NODES_MAX, WORKERS_SCRIPTS_MAX) : NULL;
+		return give_up(interpreted, why);
+	why = has_workers(interpreted)
+		      ? used_up(interpreted, WORKERS_NODES_MAX, WORKERS_SCRIPTS_MAX)
+		      : NULL;
 	if (why) {
-		give_up_workers(s, why);
+		give_up_workers(interpreted, why);
 		changed = true;
 	}
 	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && !err; i++)
-		err = look_at(s, i, until_tsc, &changed);
+		err = look_at(interpreted, i, until_tsc, &changed);
 	if (!err && for_workers)
-		changed |= find_workers(s);
-	return !err && changed ? publish(s) : err;
+		changed |= find_workers(interpreted);
+	return !err && changed ? publish(interpreted) : err;
 }
 
-static bool is_watched(const struct session *s)
+static bool is_watched(const struct interpreted *interpreted)
 {
-	return s->names && s->interpreted.code.bytes && !s->change.is_gone;
+	return interpreted->use.names && interpreted->code.bytes &&
+	       !interpreted->use.change->is_gone;
 }
 
-static struct ht_err *drain(struct session *s, bool for_workers)
+static struct ht_err *drain(
+	struct interpreted *interpreted, struct receiver *receiver, bool for_workers)
 {
-	struct ht_err *err =
-		is_watched(s) ? look(s, receiver_settled(s->receiver), for_workers) : NULL;
-	return err ? err : receiver_drain(s->receiver);
+	struct ht_err *err = NULL;
+	interpreted->receiver = receiver;
+	if (is_watched(interpreted))
+		err = look(interpreted, receiver_settled(receiver), for_workers);
+	return err ? err : receiver_drain(receiver);
 }
 
-struct ht_err *interpreted_follow(struct session *s)
+struct ht_err *interpreted_follow(struct interpreted *interpreted, struct receiver *receiver)
 {
-	return drain(s, true);
+	return drain(interpreted, receiver, true);
 }
 
-struct ht_err *interpreted_drain(struct session *s)
+struct ht_err *interpreted_drain(struct interpreted *interpreted, struct receiver *receiver)
 {
-	return drain(s, false);
+	return drain(interpreted, receiver, false);
 }
 
-struct ht_err *interpreted_drain_last(struct session *s)
+struct ht_err *interpreted_drain_last(
+	struct interpreted *interpreted, struct receiver *receiver, bool is_mapped)
 {
 	struct ht_err *err = NULL;
 	/* If no thread is in a hook, no event follows. */
-	uint64_t until_tsc = s->mapped ? receiver_settled(s->receiver) : abi_time_floor(arch_tsc());
-	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && is_watched(s) && !err; i++)
-		if (s->interpreted.thread[i].generation &&
-			v8_names_check(s->names, i) == V8_NAMES_HOLD)
-			err = put_until(s, i, until_tsc);
-	return err ? err : receiver_drain_last(s->receiver);
+	uint64_t until_tsc = is_mapped ? receiver_settled(receiver) : abi_time_floor(arch_tsc());
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && is_watched(interpreted) && !err; i++)
+		if (interpreted->thread[i].generation &&
+			v8_names_check(interpreted->use.names, i) == V8_NAMES_HOLD)
+			err = put_until(interpreted, i, until_tsc);
+	return err ? err : receiver_drain_last(receiver);
 }
 
-void interpreted_finish(struct session *s)
+void interpreted_finish(struct interpreted *interpreted)
 {
 	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
-		same_thread_close(&s->interpreted.thread[i].same);
+		same_thread_close(&interpreted->thread[i].same);
 }

@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/capture/interpreted.h"
 #include "attach/proc/clock.h"
 #include "attach/process/room.h"
 
@@ -15,7 +14,7 @@
 static struct ht_err *put_name(
 	void *context, bool interpreted, uint64_t place, const struct v8_functions *functions)
 {
-	const struct session *s = context;
+	const struct scripts *scripts = context;
 	struct rec rec = {.kind = REC_SYMBOL,
 		.symbol = {.module_id = interpreted ? TRACE_MODULE_SCRIPTS : 0,
 			.offset = place,
@@ -28,80 +27,116 @@ static struct ht_err *put_name(
 			.file = {function->file, strlen(function->file)},
 			.line = function->line};
 	}
-	return sink_put(s->outlet.sink, &rec, 0);
+	return sink_put(scripts->sink, &rec, 0);
 }
 
-struct ht_err *scripts_prepare(struct session *s)
+struct ht_err *scripts_prepare(
+	struct scripts *scripts, struct survey *survey, char *problem, size_t problem_bytes)
 {
 	char why[120];
 	struct v8_layout layout;
 	bool found;
 
-	struct ht_err *err = v8_layout_read(
-		&s->survey.proc, &s->survey.modules, &layout, &found, why, sizeof(why));
+	scripts->problem = problem;
+	scripts->problem_bytes = problem_bytes;
+	struct ht_err *err =
+		v8_layout_read(&survey->proc, &survey->modules, &layout, &found, why, sizeof(why));
 	if (err)
 		return err;
 	if (why[0])
-		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+		snprintf(problem, problem_bytes,
 			"JavaScript functions have no names: heaptap does not know this V8 (%s)",
 			why);
 	if (!found)
 		return NULL;
-	if (room_of_cgroups(&s->survey.proc) <
-		survey_memory_bytes(&s->survey) + ABI_FUNCTIONS_BYTES) {
-		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+	if (room_of_cgroups(&survey->proc) < survey_memory_bytes(survey) + ABI_FUNCTIONS_BYTES) {
+		snprintf(problem, problem_bytes,
 			"JavaScript functions have no names: the memory limit of the process's "
 			"control group leaves no room");
 		return NULL;
 	}
 	struct v8_places places = {0};
-	s->frame_function = layout.frame_function;
-	err = interpreted_prepare(s, &layout, &places);
+	scripts->frame_function = layout.frame_function;
+	err = interpreted_prepare(&scripts->interpreted, &survey->proc, &layout, &places);
 	if (err)
 		return err;
-	return v8_names_create(&(struct v8_names_options){.proc = &s->survey.proc,
-				       .maps = &s->survey.maps,
+	return v8_names_create(&(struct v8_names_options){.proc = &survey->proc,
+				       .maps = &survey->maps,
 				       .places = places,
 				       .sink = put_name,
-				       .context = s},
-		&layout, &s->names);
+				       .context = scripts},
+		&layout, &scripts->names);
 }
 
-void scripts_configure(struct session *s, struct abi_config *config)
+void scripts_configure(
+	struct scripts *scripts, const struct scripts_use *use, struct abi_config *config)
 {
-	config->functions = s->names ? s->image.base + ABI_FUNCTIONS_OFF : 0;
-	config->function_words = s->frame_function / 8;
-	config->interpreted_words = s->interpreted.code.words;
-	if (s->names)
-		interpreted_configure(s);
+	config->functions = scripts->names ? use->image->base + ABI_FUNCTIONS_OFF : 0;
+	config->function_words = scripts->frame_function / 8;
+	config->interpreted_words = scripts->interpreted.code.words;
+	scripts->sink = use->sink;
+	if (!scripts->names)
+		return;
+	interpreted_configure(
+		&scripts->interpreted, &(struct interpreted_use){.survey = use->survey,
+					       .image = use->image,
+					       .remote = use->remote,
+					       .change = use->change,
+					       .publish = use->publish,
+					       .sink = use->sink,
+					       .names = scripts->names,
+					       .problem = scripts->problem,
+					       .problem_bytes = scripts->problem_bytes});
 }
 
 void scripts_see(void *context, struct rec_node *node, uint64_t function)
 {
-	const struct session *s = context;
+	const struct scripts *scripts = context;
 	raddr_t pc = node->flags & ABI_NODE_EXACT ? node->pc : node->pc - 1;
 
 	if (node->flags & ABI_NODE_INTERPRETED)
-		node->pc = v8_names_see_interpreted(s->names, node->pc >> ABI_SCRIPTS_SHIFT,
+		node->pc = v8_names_see_interpreted(scripts->names, node->pc >> ABI_SCRIPTS_SHIFT,
 			node->pc & ((1ull << ABI_SCRIPTS_SHIFT) - 1), function);
 	else
-		v8_names_see(s->names, pc, function);
+		v8_names_see(scripts->names, pc, function);
 }
 
-struct ht_err *scripts_follow(struct session *s)
+struct ht_err *scripts_follow(struct scripts *scripts, struct receiver *receiver)
 {
-	return s->names ? v8_names_look_up(s->names, clock_mono_ns() + TICK_NS) : NULL;
+	struct ht_err *err = interpreted_follow(&scripts->interpreted, receiver);
+	if (err || !scripts->names)
+		return err;
+	return v8_names_look_up(scripts->names, clock_mono_ns() + TICK_NS);
 }
 
-struct ht_err *scripts_finish(struct session *s)
+struct ht_err *scripts_drain(struct scripts *scripts, struct receiver *receiver)
 {
-	if (!s->names)
+	return interpreted_drain(&scripts->interpreted, receiver);
+}
+
+struct ht_err *scripts_drain_last(
+	struct scripts *scripts, struct receiver *receiver, bool is_mapped)
+{
+	return interpreted_drain_last(&scripts->interpreted, receiver, is_mapped);
+}
+
+struct ht_err *scripts_finish(
+	struct scripts *scripts, bool is_gone, uint64_t *ret_places, uint64_t *ret_names)
+{
+	if (!scripts->names)
 		return NULL;
 	struct ht_err *err = NULL;
-	if (!s->change.is_gone)
-		err = v8_names_look_up_rest(s->names, clock_mono_ns() + REST_NS);
-	struct v8_names_counts counts = v8_names_counts(s->names);
-	s->report->script_places = counts.seen + counts.dropped;
-	s->report->script_names = counts.named;
+	if (!is_gone)
+		err = v8_names_look_up_rest(scripts->names, clock_mono_ns() + REST_NS);
+	struct v8_names_counts counts = v8_names_counts(scripts->names);
+	*ret_places = counts.seen + counts.dropped;
+	*ret_names = counts.named;
 	return err;
+}
+
+void scripts_close(struct scripts *scripts)
+{
+	interpreted_finish(&scripts->interpreted);
+	v8_names_destroy(scripts->names);
+	scripts->names = NULL;
 }

@@ -11,7 +11,6 @@
 
 #include "attach/capture/bring_in.h"
 #include "attach/capture/change.h"
-#include "attach/capture/interpreted.h"
 #include "attach/capture/leftpage.h"
 #include "attach/capture/outlet.h"
 #include "attach/capture/records.h"
@@ -150,7 +149,8 @@ static struct ht_err *prepare(struct session *s)
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
 	report_fill_coverage(s->report, &s->survey, &s->entries);
 	end_phase(s, SESSION_SURVEY);
-	err = scripts_prepare(s);
+	err = scripts_prepare(&s->scripts, &s->survey, s->report->scripts_problem,
+		sizeof(s->report->scripts_problem));
 	if (!err)
 		err = open_signals(s);
 	if (!err)
@@ -235,7 +235,7 @@ static void pump(void *context)
 	struct session *s = context;
 	struct ht_err *err = receiver_read_socket(s->receiver);
 	if (!err)
-		err = interpreted_drain(s);
+		err = scripts_drain(&s->scripts, s->receiver);
 	/* The target comes first; what was lost is counted by the sink. */
 	s->pump_error = ht_err_first(s->pump_error, err);
 	steered_serve(s->options->steered);
@@ -312,12 +312,13 @@ static struct ht_err *finish_events(struct session *s)
 	/* The target ended while we came in: there were none. */
 	if (!s->receiver)
 		return NULL;
-	struct ht_err *err = interpreted_drain_last(s);
+	struct ht_err *err = scripts_drain_last(&s->scripts, s->receiver, s->mapped);
 	if (err)
 		return err;
 	/* What the output does not take is among the totals. */
 	sink_flush(s->outlet.sink);
-	err = scripts_finish(s);
+	err = scripts_finish(&s->scripts, s->change.is_gone, &s->report->script_places,
+		&s->report->script_names);
 	return err ? err : receiver_put_totals(s->receiver);
 }
 
@@ -380,8 +381,7 @@ static void release(struct session *s)
 	s->report->paused_ns = pauses.ns;
 	heapread_finish(&s->heapread);
 	watch_destroy(s->watch);
-	interpreted_finish(s);
-	v8_names_destroy(s->names);
+	scripts_close(&s->scripts);
 	receiver_destroy(s->receiver);
 	ht_err_free(s->pump_error);
 	const int taken[] = {s->remote.memfd, s->remote.daemon_fd, s->remote.agent_socket};

@@ -17,6 +17,7 @@
 #include "attach/capture/records.h"
 #include "attach/capture/remains.h"
 #include "attach/capture/report.h"
+#include "attach/capture/scripts.h"
 #include "attach/capture/settle.h"
 #include "attach/capture/tap.h"
 #include "attach/capture/times.h"
@@ -27,29 +28,6 @@
 #include "attach/process/lock.h"
 #include "attach/undo/guardian.h"
 #include "attach/unwind/publish.h"
-#include "attach/v8/names.h"
-
-/* A thread whose interpreted functions have names of their own. */
-struct interpreted_thread {
-	raddr_t pointer;	 /* its thread pointer; 0: unknown, or none */
-	struct same_thread same; /* not set for the first thread */
-	raddr_t isolate;	 /* when its generation began */
-	uint16_t generation;	 /* in force; 0: none */
-};
-
-/* The state of interpreted.c. */
-struct interpreted {
-	struct publish_interpreter code; /* 0 bytes: they cannot be told apart, or not any more */
-	/* The target's first thread, and workers. */
-	struct interpreted_thread thread[ABI_SCRIPTS_THREADS];
-	uint16_t generation; /* the last that has begun; 0: none */
-	bool no_workers;     /* they have used up their share of nodes and generations */
-	uint64_t next_ns;    /* when to look for workers */
-	uint32_t see_from;   /* the slot where that begins: one look sees some of many threads */
-	uint32_t place_from; /* and of workers the one that the last look had no time for */
-};
-
-_Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 
 struct session {
 	const struct session_options *options;
@@ -62,8 +40,6 @@ struct session {
 	struct entries entries;
 	struct publish *publish;
 	struct residue *residue; /* the picture before */
-	struct v8_names *names;	 /* NULL: the target has no V8 that heaptap knows */
-	int32_t frame_function;	 /* v8_layout.frame_function */
 
 	/* The changes of the target, and their undo. */
 	struct lock lock;
@@ -91,7 +67,7 @@ struct session {
 	struct limits limits;
 	struct heapread heapread;
 	struct loads loads;
-	struct interpreted interpreted;
+	struct scripts scripts;
 	struct settle settle;
 	unsigned holds;		  /* of threads that were about to exec */
 	uint64_t next_seccomp_ns; /* when to look for filters again */

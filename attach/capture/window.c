@@ -8,7 +8,6 @@
 
 #include "attach/capture/asked.h"
 #include "attach/capture/change.h"
-#include "attach/capture/interpreted.h"
 #include "attach/capture/loads.h"
 #include "attach/capture/memory.h"
 #include "attach/capture/records.h"
@@ -187,9 +186,7 @@ static struct ht_err *tick(struct session *s)
 	if (!err && !settle_has_begun(&s->settle))
 		err = memory_look(&s->memory, now);
 	if (!err)
-		err = interpreted_follow(s);
-	if (!err)
-		err = scripts_follow(s);
+		err = scripts_follow(&s->scripts, s->receiver);
 	if (!err && !s->is_ending)
 		err = heapread_look(&s->heapread, &reads);
 	sink_tick(s->outlet.sink);
