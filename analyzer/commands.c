@@ -10,6 +10,7 @@
 #include "analyzer/cmd.h"
 #include "analyzer/export/export.h"
 #include "analyzer/query/metric.h"
+#include "analyzer/top/listing.h"
 
 /* --- options -----------------------------------------------------------------------------------
  */
@@ -205,6 +206,27 @@ static const struct option_row option[OPTION_COUNT] = {
 		.value = "PID",
 		.most = INT_MAX,
 		.help = "show the capture of this process while it runs; without one, start it"},
+	[OPTION_BATCH] = {.kind = OPTION_KIND_FLAG,
+		.name = "batch",
+		.letter = 'b',
+		.help = "print tables as plain text, one after the other"},
+	[OPTION_DELAY] = {.kind = OPTION_KIND_DURATION,
+		.name = "delay",
+		.letter = 'd',
+		.value = "TIME",
+		.help = "time between two tables: 5 or 0.5s (default: 2s)"},
+	[OPTION_TABLES] = {.kind = OPTION_KIND_NUMBER,
+		.name = "tables",
+		.letter = 'n',
+		.value = "N",
+		.help = "with -b: print N tables, then end (default: until the capture ends)"},
+	[OPTION_ROWS] =
+		VALUE(0, NUMBER, "rows", "N", "with -b: rows of a table; 0: all (default: 20)"),
+	[OPTION_ORDER] = CHOICE(
+		0, "sort", "COLUMN", listing_sort_names, "the column that decides the order"),
+	[OPTION_FILTER] = VALUE(0, TEXT, "filter", "TEXT",
+		"show only stacks with TEXT in a function, file or module"),
+	[OPTION_JSON_LINES] = FLAG(0, "json", "with -b: print each table as a line of JSON"),
 	[OPTION_HELP] = {.groups = OPTIONS_ALL,
 		.kind = OPTION_KIND_FLAG,
 		.name = "help",
@@ -417,6 +439,24 @@ static const struct option_command command[] = {
 		.example = {"heaptap serve my.htap", "heaptap serve -p 4711",
 			"heaptap serve windows/ --port 8080"},
 		.run = cmd_serve,
+	},
+	{
+		.name = "top",
+		.summary = "show live what a process allocates and holds",
+		.description =
+			"Shows a table of allocating functions, what grows first: outstanding "
+			"bytes, their change within a minute, bytes and calls a second, share of "
+			"temporary blocks, age of the oldest block, and trend. Joins the capture "
+			"of the process; without one, starts one with a private trace and ends it "
+			"with the table. ? lists the keys.",
+		.needs = "-p PID",
+		.groups = OPTIONS_NAMES,
+		.own = {OPTION_PID, OPTION_DELAY, OPTION_BATCH, OPTION_TABLES, OPTION_ROWS,
+			OPTION_JSON_LINES, OPTION_ORDER, OPTION_FILTER, OPTION_BOTTOM_UP,
+			OPTION_SHOW_WRAPPERS, OPTION_WIDE, OPTION_COLOR},
+		.example = {"heaptap top -p 4711", "heaptap top -p 4711 -b -d 5 -n 12",
+			"heaptap top -p 4711 -b --json | jq .outstanding_bytes"},
+		.run = cmd_top,
 	},
 	{
 		.name = "info",

@@ -52,6 +52,7 @@ const struct command_row option_table_commands[] = {
 	{"html", COMMAND_ANALYZE, "", "write a trace as one HTML page", NULL},
 	{"serve", COMMAND_ANALYZE, "", "show traces in a browser, and answer scripts, over HTTP",
 		NULL},
+	{"top", COMMAND_ANALYZE, "", "show live what a process allocates and holds", NULL},
 	{"info", COMMAND_ANALYZE, "", "print what a trace holds", NULL},
 	{"dump", COMMAND_ANALYZE, "", "print each record of a trace", NULL},
 	{"symbols", COMMAND_ANALYZE, "", "print which names a trace has, or add some", NULL},

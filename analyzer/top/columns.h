@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lines of a table as text: which columns fit into a width, and what stands in them.
+ */
+#pragma once
+
+#include "analyzer/top/listing.h"
+#include "analyzer/ui/line.h"
+
+/* Fewer columns hold no name. */
+#define COLUMNS_LEAST 36u
+
+/* Room for a figure of a column. */
+struct columns_figure {
+	char text[16];
+};
+/* At most 5 characters, 6 with a sign: 512, 1.5K, 11.9M, 123G (powers of 1024). */
+struct columns_figure columns_bytes(uint64_t bytes);
+struct columns_figure columns_change(int64_t bytes);
+/* 204, 1.2k, 28k, 3.4M (powers of 1000). */
+struct columns_figure columns_rate(double per_s);
+/* 98s, 12m, 3h, 5d; "-" for 0. */
+struct columns_figure columns_age(uint64_t age_ns);
+
+/* The titles. */
+void columns_put_titles(struct line *line, bool has_baseline);
+/* One row. */
+void columns_put_row(struct line *line, const struct snapshot *now, const struct listing_row *row,
+	bool has_baseline);
+/* The row's names as fully as they fit: function, place, callers. */
+void columns_put_names(
+	struct line *line, const struct snapshot *now, const struct listing_row *row);

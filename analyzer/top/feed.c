@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/top/feed.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "format/record.h"
+
+#define NS_PER_S  1000000000ull
+#define NS_PER_MS 1000000ull
+#define LOG_BYTES 8192u
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* --- opening --------------------------------------------------------------------------------- */
+
+static int make_in(const char *directory)
+{
+	char path[PATH_MAX];
+	if (directory[0] != '/' || snprintf(path, sizeof(path), "%s/heaptap-top.XXXXXX",
+					   directory) >= (int)sizeof(path))
+		return -1;
+	const int fd = mkostemp(path, O_CLOEXEC);
+	/* Without a name, the file is gone however the last of its users ends. */
+	if (fd >= 0)
+		unlink(path);
+	return fd;
+}
+
+static struct ht_err *make_files(struct feed *feed)
+{
+	const char *runtime = getenv("XDG_RUNTIME_DIR");
+	feed->trace = runtime ? make_in(runtime) : -1;
+	if (feed->trace < 0)
+		feed->trace = make_in("/tmp");
+	if (feed->trace < 0)
+		return ht_err_sys(errno, "cannot make a file for the trace in /tmp");
+	feed->log = memfd_create("log", MFD_CLOEXEC);
+	return feed->log < 0 ? ht_err_sys(errno, "cannot make room for messages") : NULL;
+}
+
+static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read)
+{
+	struct tail *tail = context;
+	struct ht_err *err = tail_read_on(tail, most);
+	*ret_has_more = tail->has_more;
+	*ret_read = tail->read_bytes;
+	return err;
+}
+
+struct ht_err *feed_open(
+	struct feed *feed, pid_t pid, uint64_t delay_ns, const struct feed_tasks *tasks)
+{
+	char heaptap[PATH_MAX];
+	*feed = (struct feed){.tasks = tasks, .trace = -1, .log = -1, .delay_ns = delay_ns};
+	const struct follow_config follow = {&feed->capture, read_on, &feed->tail};
+	feed->capture.socket = feed->tail.fd = -1;
+	feed->heading.pid = pid;
+	struct ht_err *err = capture_find_program(heaptap);
+	if (!err)
+		err = make_files(feed);
+	if (err)
+		return err;
+	const struct capture_start start = {heaptap, feed->trace, feed->log, FEED_TRACE_BYTES_MAX};
+	err = capture_open(&feed->capture, pid, &start);
+	if (!err)
+		err = tail_open(&feed->tail, feed->capture.trace, feed->capture.started);
+	follow_init(&feed->follow, &follow);
+	feed->due_ns = now_ns();
+	return err;
+}
+
+/* --- the capture ----------------------------------------------------------------------------- */
+
+static void tell(struct feed *feed, const char *text)
+{
+	snprintf(feed->message, sizeof(feed->message), "%s", text);
+}
+
+static void paused(void *context, const struct follow *follow, const char *problem)
+{
+	(void)follow;
+	tell(context, problem ? problem : "Paused: no new allocation is recorded; p resumes");
+}
+
+static void resumed(void *context, const struct follow *follow, const char *problem)
+{
+	(void)follow;
+	tell(context, problem ? problem : "Recording again");
+}
+
+static void marked(void *context, const struct follow *follow, const char *problem)
+{
+	(void)follow;
+	tell(context, problem ? problem : "The mark is in the trace");
+}
+
+static void ask(struct feed *feed, const struct control_request *request,
+	void (*answered)(void *context, const struct follow *follow, const char *problem))
+{
+	const struct follow_asked asked = {answered, feed};
+	if (!follow_ask(&feed->follow, request, &asked))
+		tell(feed, "The capture has ended or does not answer");
+}
+
+void feed_pause(struct feed *feed, bool pause)
+{
+	const struct control_request request = {.verb = pause ? CONTROL_PAUSE : CONTROL_RESUME};
+	ask(feed, &request, pause ? paused : resumed);
+}
+
+void feed_mark(struct feed *feed, const char *text)
+{
+	struct control_request request = {.verb = CONTROL_MARK};
+	request.text_length = strnlen(text, sizeof(request.text));
+	memcpy(request.text, text, request.text_length);
+	ask(feed, &request, marked);
+}
+
+static void look_at_capture(struct feed *feed)
+{
+	const struct follow *follow = &feed->follow;
+	const bool has_ended = !follow->is_steered || follow->last.phase == CONTROL_ENDED;
+	if (follow->last.phase != CONTROL_ENDED)
+		feed->heading.last = follow->last;
+	/* Read what the capture wrote last. */
+	if (has_ended && !feed->heading.has_ended)
+		feed->follow.has_more = true;
+	feed->heading.has_ended = has_ended;
+}
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+
+static struct ht_err *run_job(void *context)
+{
+	const struct feed *feed = context;
+	const struct feed_tasks *tasks = feed->tasks;
+	/* The handlers of ncurses are for the process with the screen. */
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGTSTP, SIG_DFL);
+	if (feed->is_saving)
+		return tasks->save(tasks->context, feed->tail.analysis, feed->save_path);
+	return tasks->snapshot(tasks->context, feed->tail.analysis);
+}
+
+static void start_job(struct feed *feed)
+{
+	const struct job_task task = {.run = run_job, .context = feed};
+	const uint64_t now = now_ns();
+	if (feed->job.pid || !feed->tail.analysis || feed->is_complete)
+		return;
+	feed->is_saving = feed->save_path;
+	feed->is_last = feed->heading.has_ended && !feed->follow.has_more;
+	if (!feed->is_saving && !feed->is_last && (feed->due_ns > now || feed->follow.has_more))
+		return;
+	struct ht_err *err = job_start(&feed->job, &task);
+	/* The next turn tries again. */
+	if (err)
+		feed->job.pid = 0;
+	ht_err_free(err);
+	feed->job_ns = now;
+}
+
+/* The next snapshot begins after the interval; and where one takes longer than that, after as much
+ * time as it took, for the target needs the processors too. */
+static void set_due(struct feed *feed)
+{
+	const uint64_t now = now_ns(), took = now - feed->job_ns;
+	feed->due_ns += feed->delay_ns;
+	if (feed->due_ns < now)
+		feed->due_ns = now;
+	if (took > feed->delay_ns && feed->due_ns < now + took)
+		feed->due_ns = now + took;
+}
+
+static void end_save(struct feed *feed, struct ht_err *err)
+{
+	snprintf(feed->message, sizeof(feed->message), "%s%s",
+		err ? err->message : "Written: ", err ? "" : feed->save_path);
+	free(feed->save_path);
+	feed->save_path = NULL;
+}
+
+static bool end_snapshot(struct feed *feed, struct ht_err *err, int output)
+{
+	struct snapshot *snapshot = NULL;
+	if (!err)
+		err = snapshot_read(output, &snapshot);
+	set_due(feed);
+	feed->is_complete = feed->is_last;
+	/* A trace without events has no snapshot yet: the next one may succeed. */
+	if (err && err->code == HT_ERR_REFUSED && feed->now)
+		snprintf(feed->message, sizeof(feed->message), "%s", err->message);
+	ht_err_free(err);
+	if (!snapshot)
+		return feed->is_complete;
+	snapshot_destroy(feed->before);
+	feed->before = feed->now;
+	feed->now = snapshot;
+	return true;
+}
+
+static bool end_job(struct feed *feed)
+{
+	int output;
+	bool is_new = false;
+	struct ht_err *err = job_finish(&feed->job, &output);
+	if (feed->is_saving) {
+		end_save(feed, err);
+		ht_err_free(err);
+	} else {
+		is_new = end_snapshot(feed, err, output);
+	}
+	if (output >= 0)
+		close(output);
+	return is_new;
+}
+
+void feed_save(struct feed *feed, const char *path)
+{
+	if (feed->save_path)
+		return;
+	feed->save_path = strdup(path);
+	snprintf(feed->message, sizeof(feed->message), "Writing %s ...", path);
+}
+
+/* --- turns ----------------------------------------------------------------------------------- */
+
+int feed_poll(const struct feed *feed, struct pollfd polled[FEED_POLLED])
+{
+	const uint64_t now = now_ns();
+	const int follow_ms = follow_poll(&feed->follow, &polled[0]);
+	polled[1] = (struct pollfd){feed->job.pid ? feed->job.pipe : -1, POLLIN, 0};
+	if (feed->job.pid || feed->is_complete || !feed->tail.analysis)
+		return follow_ms;
+	const uint64_t due_ms = feed->due_ns > now ? (feed->due_ns - now) / NS_PER_MS + 1 : 0;
+	return due_ms < (uint64_t)follow_ms ? (int)due_ms : follow_ms;
+}
+
+bool feed_turn(struct feed *feed, const struct pollfd polled[FEED_POLLED])
+{
+	bool is_new = false;
+	(void)follow_turn(&feed->follow, &polled[0]);
+	if (polled[1].revents || (feed->job.pid && feed->job.deadline_ns <= now_ns()))
+		is_new = end_job(feed);
+	look_at_capture(feed);
+	start_job(feed);
+	/* A capture that ended before its trace began has no snapshot. */
+	if (feed->heading.has_ended && !feed->tail.analysis && !feed->is_complete) {
+		feed->is_complete = true;
+		return true;
+	}
+	return is_new;
+}
+
+/* --- the end --------------------------------------------------------------------------------- */
+
+static const enum ht_err_code code_of[] = {[1] = HT_ERR_INTERNAL,
+	[2] = HT_ERR_USAGE,
+	[3] = HT_ERR_REFUSED,
+	[4] = HT_ERR_PERMISSION,
+	[5] = HT_ERR_TARGET_GONE,
+	[6] = HT_ERR_INCOMPLETE};
+
+/* Prints what the capture printed, but for its last line, which is the error. */
+static struct ht_err *take_log(const struct feed *feed, int status)
+{
+	static const char program[] = "heaptap: ";
+	char text[LOG_BYTES];
+	const ssize_t got = feed->log >= 0 ? pread(feed->log, text, sizeof(text) - 1, 0) : 0;
+	size_t length = got > 0 ? (size_t)got : 0;
+	/* Lost events (7) are shown; the trace itself is gone. */
+	const bool is_error = status > 0 && status < (int)HT_ARRAY_SIZE(code_of);
+	while (length && text[length - 1] == '\n')
+		length--;
+	text[length] = '\0';
+	char *last = is_error ? strrchr(text, '\n') : text + length;
+	last = last ? last + (*last == '\n') : text;
+	fwrite(text, 1, (size_t)(last - text), stderr);
+	if (!is_error) {
+		if (length)
+			putc('\n', stderr);
+		return NULL;
+	}
+	if (strncmp(last, program, strlen(program)) == 0)
+		last += strlen(program);
+	return ht_err_new(code_of[status], "%s", *last ? last : "the capture has ended");
+}
+
+static bool has_target_ended(const struct feed *feed)
+{
+	return feed->now && feed->now->figures.has_end &&
+	       (feed->now->figures.end_reason == REC_END_TARGET_EXIT ||
+		       feed->now->figures.end_reason == REC_END_TARGET_EXEC);
+}
+
+struct ht_err *feed_close(struct feed *feed)
+{
+	int output = -1;
+	if (feed->job.pid) {
+		feed->job.deadline_ns = 0;
+		ht_err_free(job_finish(&feed->job, &output));
+	}
+	if (output >= 0)
+		close(output);
+	struct ht_err *err = take_log(feed, capture_close(&feed->capture));
+	if (has_target_ended(feed) && (!err || err->code == HT_ERR_TARGET_GONE)) {
+		ht_err_free(err);
+		err = ht_err_new(HT_ERR_TARGET_GONE, "the capture has ended: %s",
+			rec_end_text(feed->now->figures.end_reason));
+	}
+	tail_close(&feed->tail);
+	if (feed->trace >= 0)
+		close(feed->trace);
+	if (feed->log >= 0)
+		close(feed->log);
+	snapshot_destroy(feed->now);
+	snapshot_destroy(feed->before);
+	free(feed->save_path);
+	return err;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The snapshot of a view: what the viewer gets of a trace.
+ */
+#pragma once
+
+#include "analyzer/top/snapshot.h"
+#include "analyzer/views/view.h"
+
+/* Writes the snapshot of the whole view. */
+HT_MUST_CHECK
+struct ht_err *gather_write(FILE *out, const struct view *view);

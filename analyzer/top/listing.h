@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of the live table: one snapshot against an earlier one, sorted, filtered, and opened
+ * where the user looks into a row. Knows no terminal.
+ */
+#pragma once
+
+#include "analyzer/top/snapshot.h"
+
+enum listing_sort {
+	LISTING_GROWTH, /* what grows first, then what holds most; with a baseline by the change */
+	LISTING_OUTSTANDING,
+	LISTING_PER_MINUTE,
+	LISTING_ALLOCATED,
+	LISTING_CALLS,
+	LISTING_TEMPORARY,
+	LISTING_AGE,
+	LISTING_SORTS
+};
+/* "growth" ..., ended by NULL, in the order of enum listing_sort. */
+extern const char *const listing_sort_names[LISTING_SORTS + 1];
+
+/* What a row shows in columns. */
+struct listing_figures {
+	int64_t outstanding_bytes; /* with a baseline: the change since then */
+	int64_t per_minute_bytes;
+	double bytes_per_s, calls_per_s; /* since the earlier snapshot */
+	uint64_t temporary, allocations; /* since the capture, or the baseline, began */
+	uint64_t oldest_ns;		 /* 0: nothing is outstanding */
+};
+
+enum listing_kind {
+	LISTING_SITE,	  /* a function with its caller */
+	LISTING_FUNCTION, /* all sites of a function */
+	LISTING_FRAME,	  /* a line of the chain of the site above */
+	LISTING_NOTE,	  /* how many other chains the site above has */
+};
+
+struct listing_row {
+	enum listing_kind kind;
+	unsigned depth;			 /* below a row that is open */
+	uint64_t id;			 /* the same in each table */
+	const struct snapshot_row *site; /* the largest one of a function */
+	uint32_t sites;			 /* of a function */
+	uint32_t frame;			 /* text, of LISTING_FRAME */
+	bool is_growing, is_open;
+	struct listing_figures figures;
+	uint32_t trend_count;
+	uint64_t trend[SNAPSHOT_TREND];
+};
+
+struct listing_options {
+	enum listing_sort sort;
+	const char *filter; /* a part of any name in a chain, in any case; NULL or "": all */
+	bool is_by_function;
+	const uint64_t *open; /* ids of rows that are open */
+	size_t open_count;
+};
+
+struct listing {
+	struct listing_row *row;
+	size_t count;
+	struct listing_figures total; /* of all sites, whatever the filter */
+	double span_s;		      /* that the rates are about */
+};
+
+/* `before`: the snapshot that rates are counted from; NULL: the beginning. `baseline`: the one that
+ * everything is counted from; NULL: none. All are borrowed by the table. */
+HT_MUST_CHECK
+struct ht_err *listing_make(const struct snapshot *now, const struct snapshot *before,
+	const struct snapshot *baseline, const struct listing_options *options,
+	struct listing *ret);
+void listing_deinit(struct listing *listing);

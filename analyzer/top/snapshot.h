@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The figures of one moment: of the whole process, and of each site. Made by a process that reads
+ * the trace (gather.h), and handed over in a file, so that the viewer computes with numbers alone.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "format/base.h"
+#include "format/err.h"
+
+#define SNAPSHOT_TREND	    32u
+#define SNAPSHOT_ROWS_MAX   4096u
+#define SNAPSHOT_FRAMES_MAX 40u /* of one chain */
+#define SNAPSHOT_NAME_BYTES 512u
+#define SNAPSHOT_NONE	    UINT32_MAX
+
+/* Sums since the capture began. */
+struct snapshot_sums {
+	uint64_t outstanding_bytes, outstanding_blocks;
+	uint64_t allocated_bytes, allocations, temporary;
+	int64_t per_minute_bytes; /* how outstanding bytes changed within the last minute */
+};
+
+/* A site: stacks that read alike in one line. */
+struct snapshot_row {
+	uint64_t id; /* the same in each snapshot */
+	struct snapshot_sums sums;
+	uint64_t oldest_ns; /* age of the oldest block that is outstanding; 0: there is none */
+	bool is_growing;
+	double slope_bytes_per_s; /* of a growing one */
+	uint32_t chains;
+	/* Texts, or SNAPSHOT_NONE: snapshot_function. */
+	uint32_t function, caller, script;
+	uint32_t frame, frame_count; /* the largest chain, innermost first: snapshot_frame */
+	uint32_t trend_count;
+	uint64_t trend[SNAPSHOT_TREND]; /* outstanding bytes, from the beginning on */
+};
+
+struct snapshot_figures {
+	uint64_t time_ns; /* since the capture began */
+	struct snapshot_sums sums;
+	bool has_rss, is_estimate, has_end;
+	uint64_t rss_bytes, threads, sites, growing;
+	double slope_bytes_per_s; /* of all that grow */
+	uint64_t end_reason;	  /* enum rec_end_reason, if the trace has its end */
+	uint32_t trend_count;
+	uint64_t trend[SNAPSHOT_TREND];
+};
+
+struct snapshot {
+	struct snapshot_figures figures;
+	uint32_t row_count, frame_count, text_bytes;
+	struct snapshot_row *row; /* growing ones first, then those with most outstanding bytes */
+	/* Texts are pairs of strings, harmless on a terminal: a function and its place. */
+	uint32_t *frame;
+	char *text;
+};
+
+/* Writes and reads what snapshot_read understands; both in one build of the program. */
+HT_MUST_CHECK
+struct ht_err *snapshot_write(FILE *out, const struct snapshot *snapshot);
+/* Reads the whole file `fd`, from its beginning. HT_ERR_FORMAT if it was cut. snapshot_destroy
+ * frees it. */
+HT_MUST_CHECK
+struct ht_err *snapshot_read(int fd, struct snapshot **ret);
+HT_MUST_CHECK
+struct ht_err *snapshot_copy(const struct snapshot *snapshot, struct snapshot **ret);
+void snapshot_destroy(struct snapshot *snapshot);
+
+/* "" for SNAPSHOT_NONE. */
+const char *snapshot_function(const struct snapshot *snapshot, uint32_t text);
+/* File and line, or the module; may be empty. */
+const char *snapshot_place(const struct snapshot *snapshot, uint32_t text);
+/* The text of a frame of the row's chain. */
+uint32_t snapshot_frame(
+	const struct snapshot *snapshot, const struct snapshot_row *row, uint32_t index);
+/* The row with this id, or NULL. */
+const struct snapshot_row *snapshot_find(const struct snapshot *snapshot, uint64_t id);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/top/top.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "analyzer/top/batch.h"
+
+#define NS_PER_S 1000000000ull
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* Signals that end the program become readable: the target is to be left first. */
+static struct ht_err *hold_signals(int *ret)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
+		return ht_err_sys(errno, "cannot hold signals");
+	*ret = signalfd(-1, &set, SFD_CLOEXEC);
+	return *ret < 0 ? ht_err_sys(errno, "cannot receive signals") : NULL;
+}
+
+/* --- batch mode ------------------------------------------------------------------------------ */
+
+static struct ht_err *print_table(const struct top_config *config, const struct feed *feed)
+{
+	const struct terminal terminal = terminal_of(stdout, config->color);
+	struct text text = text_for(stdout, &terminal);
+	struct listing listing;
+	struct ht_err *err =
+		listing_make(feed->now, feed->before, NULL, &config->options, &listing);
+	if (config->is_wide)
+		text.columns = 0;
+	if (!err && config->is_json)
+		err = batch_print_json(stdout, &feed->heading, feed->now, &listing, config->rows);
+	else if (!err)
+		batch_print(&text, &feed->heading, feed->now, &listing, config->rows);
+	listing_deinit(&listing);
+	if (!err && (fflush(stdout) != 0 || ferror(stdout)))
+		err = ht_err_sys(errno, "cannot write the table");
+	return err;
+}
+
+static struct ht_err *print_tables(const struct top_config *config, struct feed *feed, int signals)
+{
+	const uint64_t first_ns = now_ns() + config->delay_ns;
+	struct ht_err *err = NULL;
+	for (uint64_t printed = 0; !err && (!config->tables || printed < config->tables);) {
+		struct pollfd polled[1 + FEED_POLLED] = {{signals, POLLIN, 0}};
+		const int timeout_ms = feed_poll(feed, polled + 1);
+		if (poll(polled, HT_ARRAY_SIZE(polled), timeout_ms) < 0 && errno != EINTR)
+			return ht_err_sys(errno, "cannot wait for the capture");
+		if (polled[0].revents)
+			return NULL;
+		const bool is_new = feed_turn(feed, polled + 1);
+		/* The rates of the first table count from a snapshot that is not printed. */
+		if (is_new && feed->now && (feed->is_complete || now_ns() >= first_ns)) {
+			err = print_table(config, feed);
+			printed++;
+		}
+		if (feed->is_complete)
+			break;
+	}
+	return err;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+static struct ht_err *run(const struct top_config *config, struct feed *feed)
+{
+	int signals = -1;
+	struct ht_err *err = hold_signals(&signals);
+	if (!err)
+		err = print_tables(config, feed, signals);
+	if (signals >= 0)
+		close(signals);
+	return err;
+}
+
+struct ht_err *top_run(const struct top_config *config)
+{
+	struct feed feed;
+	struct ht_err *err = feed_open(&feed, config->pid, config->delay_ns, &config->tasks);
+	if (!err)
+		err = run(config, &feed);
+	struct ht_err *end = feed_close(&feed);
+	/* What the capture itself says of its failure is better than that it ended. */
+	if (end && err && err->code == HT_ERR_REFUSED) {
+		ht_err_free(err);
+		return end;
+	}
+	return ht_err_first(err, end);
+}
