@@ -199,11 +199,12 @@ static void put_heap(struct writer *writer, const struct analysis *analysis)
 
 /* Columns of the timeline, in the order of decode.js. */
 static const enum memory_kind page_memory[] = {MEMORY_RSS, MEMORY_ANONYMOUS, MEMORY_FILE,
-	MEMORY_SHARED, MEMORY_SWAP, MEMORY_MAJOR_FAULTS, MEMORY_CGROUP};
+	MEMORY_SHARED, MEMORY_SWAP, MEMORY_MAJOR_FAULTS, MEMORY_CGROUP, MEMORY_CGROUP_LIMIT};
 
 static uint64_t known_plus_one(const struct timeline_memory *memory, enum memory_kind kind)
 {
-	return memory->is_known[kind] ? 1 + memory->number[kind] : 0;
+	const bool is_known = memory->is_known[kind] && memory->number[kind] != MEMORY_NO_LIMIT;
+	return is_known ? 1 + memory->number[kind] : 0;
 }
 
 /* Unknown figures are 0; known ones are stored plus 1. */

@@ -194,7 +194,7 @@ const Decode = (() => {
 
 	function readTimeline(input) {
 		const line = table(input, ["allocations", "allocatedBytes", "live", "liveMax", "heap",
-			"rss", "anonymous", "file", "shared", "swap", "majorFaults", "cgroup", "beforeFrees"]);
+			"rss", "anonymous", "file", "shared", "swap", "majorFaults", "cgroup", "cgroupLimit", "beforeFrees"]);
 		let live = 0;
 		for (let i = 0; i < line.count; i++) {
 			live += signed(line.live[i]);

@@ -82,20 +82,21 @@ const Names = (() => {
 		}
 
 		/* The place of a node and its callers. */
-		function callersText(node) {
+		function callersText(node, isWithoutScript) {
 			const names = callers(node, 3);
 			const where = node && tree.frame[node] >= 0 ? frameWhere(tree.frame[node]) : "";
-			return [where, scriptText(node), names.length ? "called by " + names.join(" \u2190 ")
+			return [where, isWithoutScript ? "" : scriptText(node), names.length ? "called by " + names.join(" \u2190 ")
 				: ""].filter((part) => part).join(" \u00b7 ");
 		}
 
 		function threadName(index) {
 			const thread = threads[index] || [0, "unknown"];
-			return thread[1] + " (" + thread[0] + ")";
+			return thread[1] + " (" + (thread[0] === model.facts.target.pid ? "main, " : "") +
+				thread[0] + ")";
 		}
 
 		return {functions, shortOf, frameName, frameWhere, fileOf, functionName, functionWhere, nodeName,
-			shortName, callersText, threadName};
+			shortName, callersText, scriptText, threadName};
 	}
 
 	return {of, base};

@@ -199,14 +199,14 @@ static void say_growing(const struct growth *growth, struct suspect *ret)
 	ret->slope_bytes_per_s = growth->slope_bytes_per_s;
 	set(ret, SUSPECT_GROWING, growth->confidence);
 	if (growth->by_resizing)
-		SAY(ret, "Grows by %s a second: the same blocks were enlarged in %.0f steps.",
-			bytes_of(growth->slope_bytes_per_s).text, growth->blocks);
+		SAY(ret, "Grows by %s a minute: the same blocks were enlarged in %.0f steps.",
+			bytes_of(growth->slope_bytes_per_s * 60).text, growth->blocks);
 	else if (growth->by_backlog)
-		SAY(ret, "Grows by %s a second: blocks are freed, but more slowly than allocated.",
-			bytes_of(growth->slope_bytes_per_s).text);
+		SAY(ret, "Grows by %s a minute: blocks are freed, but more slowly than allocated.",
+			bytes_of(growth->slope_bytes_per_s * 60).text);
 	else
-		SAY(ret, "Grows by %s a second: %s blocks allocated over %s stay.",
-			bytes_of(growth->slope_bytes_per_s).text, count_of(growth->blocks).text,
+		SAY(ret, "Grows by %s a minute: %s blocks allocated over %s stay.",
+			bytes_of(growth->slope_bytes_per_s * 60).text, count_of(growth->blocks).text,
 			time_of(growth->span_s).text);
 }
 

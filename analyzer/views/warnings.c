@@ -98,14 +98,16 @@ static bool runs_node(const struct modules *modules)
 	return false;
 }
 
-static struct ht_err *add_node_growth(const struct rss_growth *rss, struct warnings *warnings)
+static struct ht_err *add_node_growth(
+	const struct rss_growth *rss, uint64_t pid, struct warnings *warnings)
 {
 	return add(warnings,
 		"RSS grew by %" PRIi64 " MiB; %" PRIu64 " MiB of that are anonymous memory that no "
 		"recorded block explains. In Node.js it is "
-		"mostly V8's own heap of JavaScript objects. Next: `kill -USR1 PID` opens the "
+		"mostly V8's own heap of JavaScript objects. Next: `kill -USR1 %" PRIu64
+		"` opens the "
 		"inspector of Node.js, whose heap snapshots show them",
-		rss->growth_bytes >> 20, rss->unexplained_bytes >> 20);
+		rss->growth_bytes >> 20, rss->unexplained_bytes >> 20, pid);
 }
 
 static struct ht_err *add_growth(const struct analysis *analysis, struct warnings *warnings)
@@ -117,7 +119,7 @@ static struct ht_err *add_growth(const struct analysis *analysis, struct warning
 	if (!rss.parts.known)
 		return add_growth_alone(&rss, mapped, warnings);
 	if (runs_node(&analysis->model.modules))
-		return add_node_growth(&rss, warnings);
+		return add_node_growth(&rss, analysis->model.target.pid, warnings);
 	return add(warnings,
 		"RSS grew by %" PRIi64 " MiB; %" PRIu64
 		" MiB of that are anonymous memory that no recorded block%s explains. It is thread "

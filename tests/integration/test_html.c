@@ -139,7 +139,7 @@ static void check_window(const char *trace, const json_t *window)
 			json_number_value(expected));
 		figures++;
 	}
-	ck_assert_uint_eq(figures, 13);
+	ck_assert_uint_eq(figures, 15);
 	json_array_foreach(report_at(window, "rootSums"), index, value) ck_assert_uint_eq(
 		(uint64_t)json_number_value(value), report_u64(report, "totals.outstanding_bytes"));
 	const json_t *sums = json_object_get(window, "viewSums");

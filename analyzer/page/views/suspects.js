@@ -52,8 +52,8 @@ const Suspects = (() => {
 
 	function factsText(app, group, grows) {
 		return [sinceText(app, group), threadText(app, group),
-			grows ? Math.round(group.confidence * 100) + " % sure" : "",
-			group.nodes.length > 1 ? group.nodes.length + " call chains" : ""]
+			grows ? Math.round(group.confidence * 100) + " % sure that it grows" : "",
+			group.nodes.length > 1 ? "reached by " + group.nodes.length + " call chains" : ""]
 			.filter((part) => part).join(" \u00b7 ");
 	}
 
@@ -62,7 +62,7 @@ const Suspects = (() => {
 		const values = app.values(), frame = app.model.tree.frame[group.node];
 		const amount = group.sites.reduce((sum, site) => sum + values[site], 0);
 		const call = group.node && frame >= 0 ? names.functions.ofFrame[frame] : -1;
-		const amounts = Dom.element("div", {class: "amount"});
+		const amounts = Dom.element("div", {class: "amount"}), script = names.scriptText(group.node);
 		if (grows)
 			amounts.append(Dom.element("b", {}, "+" +
 				Format.bytes(group.slope_bytes_per_s * 60) + "/min"), Dom.element("br"));
@@ -73,7 +73,8 @@ const Suspects = (() => {
 				Dom.element("button", {class: "link name", type: "button",
 					title: names.nodeName(group.node) + "\nShows this chain in the flame graph",
 					onclick: () => app.openChain(group.node)}, names.shortName(group.node)),
-				Dom.element("div", {class: "where"}, names.callersText(group.node)),
+				script ? Dom.element("div", {class: "script"}, script) : null,
+				Dom.element("div", {class: "where"}, names.callersText(group.node, true)),
 				Dom.element("div", {}, group.text),
 				Dom.element("div", {class: "where"}, factsText(app, group, grows)),
 				grows && call >= 0 ? Controls.ofFunction(app, call) : null),

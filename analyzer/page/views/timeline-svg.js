@@ -51,9 +51,9 @@ const TimelineSvg = (() => {
 		let at = LEFT;
 		for (const one of bytes) {
 			drawing.add("path", {d: path(one, model.buckets, x, y), fill: "none",
-				stroke: Dom.colour(one.isPart ? "rss" : one.key),
+				stroke: Dom.colour(one.colour || (one.isPart ? "rss" : one.key)),
 				"stroke-width": one.isPart ? 1 : 1.8, "stroke-dasharray": one.isPart ? "5 3" : ""});
-			drawing.add("text", {x: at, y: 20, fill: Dom.colour(one.isPart ? "rss" : one.key)}, one.name);
+			drawing.add("text", {x: at, y: 20, fill: Dom.colour(one.colour || (one.isPart ? "rss" : one.key))}, one.name);
 			at += one.name.length * 7 + 24;
 		}
 		for (const mark of model.facts.marks) {

@@ -9,10 +9,13 @@ const Timeline = (() => {
 	/* Parts of RSS, and what is beside it. */
 	const MEMORY = [["anonymous", "anonymous"], ["file", "files"], ["shared", "shared memory"],
 		["swap", "swapped out"]];
-	const DASHES = {anonymous: [6, 3], file: [2, 3], shared: [8, 3, 2, 3], swap: [1, 4]};
+	const DASHES = {anonymous: [6, 3], file: [2, 3], shared: [8, 3, 2, 3], swap: [1, 4], limit: [4, 3]};
 
-	/* Keys of curves that the reader has hidden; kept when the model changes. */
-	const hidden = new Set();
+	/* Keys of curves that the reader has hidden or shown; kept when the model changes. */
+	const hidden = new Set(), chosen = new Set();
+
+	const GROUP = [["cgroup", "cgroup", "its control group"],
+		["cgroupLimit", "limit", "limit of the group"]];
 
 	/* Label, colour, and bytes of bucket i; null: not known. */
 	function seriesOf(model) {
@@ -34,6 +37,14 @@ const Timeline = (() => {
 		for (const [column, name] of MEMORY)
 			if (most(column) > most("rss") / 20)
 				series.push({name, key: column, isPart: true, value: known(line[column])});
+		/* A group that has far more than the process would flatten all other curves: the
+		 * reader shows it. */
+		for (const [column, key, name] of GROUP)
+			if (most(column) > 0) {
+				series.push({name, key, isPart: true, colour: "quiet", value: known(line[column])});
+				if (!chosen.has(key) && most(column) > 2 * most("rss"))
+					hidden.add(key);
+			}
 		return series;
 	}
 
@@ -87,7 +98,7 @@ const Timeline = (() => {
 		function options() {
 			const own = {};
 			for (const one of series)
-				own[one.name] = {axis: one.axis || "y", color: Dom.colour(one.isPart ? "rss" : one.key),
+				own[one.name] = {axis: one.axis || "y", color: Dom.colour(one.colour || (one.isPart ? "rss" : one.key)),
 					fillGraph: one.key === "rate", strokeWidth: one.key === "rate"
 						? 0.8 : one.isPart ? 1.1 : 1.8,
 					strokePattern: one.isPart ? DASHES[one.key] : null,
@@ -145,7 +156,7 @@ const Timeline = (() => {
 				? " (the whole capture)" : "")];
 			if (bucket >= 0) {
 				parts.push("at " + Format.time((bucket + 0.5) * model.stepNs) + ":");
-				const faults = faultsAt(model, bucket), cgroup = model.timeline.cgroup[bucket];
+				const faults = faultsAt(model, bucket);
 				for (const one of series) {
 					const value = one.value(bucket);
 					if (value !== null)
@@ -154,8 +165,6 @@ const Timeline = (() => {
 				}
 				if (faults)
 					parts.push("page faults that read the disk " + Format.count(faults));
-				if (cgroup)
-					parts.push("its control group " + Format.bytes(cgroup - 1));
 			}
 			Dom.by("readout").textContent = parts.join(" \u00b7 ");
 		}
@@ -218,7 +227,9 @@ const Timeline = (() => {
 				columns: [{key: "time", title: "Time", unit: "text",
 					value: (i) => "+" + Format.time((i + 0.5) * model.stepNs)},
 				...series.map((one) => ({key: one.key, title: one.name, unit: "bytes",
-					value: (i) => one.value(i)}))]}).element);
+					value: (i) => one.value(i)})),
+				{key: "faults", title: "page faults that read the disk", unit: "blocks",
+					value: (i) => faultsAt(model, i)}]}).element);
 		}
 
 		function key(event) {
@@ -270,6 +281,7 @@ const Timeline = (() => {
 		/* Shows or hides a curve. */
 		function toggle(event, one) {
 			const isHidden = !hidden.delete(one.key) && Boolean(hidden.add(one.key));
+			chosen.add(one.key);
 			event.currentTarget.setAttribute("aria-pressed", String(!isHidden));
 			graph.setVisibility(series.indexOf(one), !isHidden);
 		}
@@ -280,7 +292,7 @@ const Timeline = (() => {
 		Dom.element("span", {class: "swatch swatch-" + one.key}), one.name)));
 		return {
 			draw, selectPeak, step, destroy: () => graph && graph.destroy(),
-			svg: () => TimelineSvg.draw(app, series),
+			svg: () => TimelineSvg.draw(app, series.filter((one) => !hidden.has(one.key))),
 			update() {
 				showSelection(app.state.from, app.state.to);
 				say(-1);

@@ -290,10 +290,10 @@ START_TEST(the_sentence_says_how_much)
 {
 	struct suspect got = run_for(one_block_a_second, 60, 3);
 	ck_assert_str_eq(
-		got.text, "Grows by 1.0 KiB a second: 60 blocks allocated over 60 s stay.");
+		got.text, "Grows by 60.1 KiB a minute: 60 blocks allocated over 60 s stay.");
 	ck_assert_uint_eq(got.oldest_ns / 1000000000, 59);
 	got = run_for(leak_many_tiny, 60, 3);
-	ck_assert_ptr_nonnull(strstr(got.text, " a second: 20,"));
+	ck_assert_ptr_nonnull(strstr(got.text, " a minute: 20,"));
 	ck_assert_ptr_nonnull(strstr(got.text, " blocks allocated over 60 s stay."));
 }
 END_TEST
