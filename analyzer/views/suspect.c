@@ -206,8 +206,8 @@ static void say_growing(const struct growth *growth, struct suspect *ret)
 			bytes_of(growth->slope_bytes_per_s * 60).text);
 	else
 		SAY(ret, "Grows by %s a minute: %s blocks allocated over %s stay.",
-			bytes_of(growth->slope_bytes_per_s * 60).text, count_of(growth->blocks).text,
-			time_of(growth->span_s).text);
+			bytes_of(growth->slope_bytes_per_s * 60).text,
+			count_of(growth->blocks).text, time_of(growth->span_s).text);
 }
 
 static void say_few(const struct suspect_input *in, struct suspect *ret)
