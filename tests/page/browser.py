@@ -216,9 +216,13 @@ def saved(driver, folder):
     see(driver, "flame")
     for kind in ["svg", "collapsed"]:
         driver.find_element(By.CSS_SELECTOR, "#saves [data-kind=%s]" % kind).click()
-    WebDriverWait(driver, 60).until(lambda _: len(
-        [name for name in os.listdir(folder) if name.endswith((".svg", ".txt"))]) == 2)
-    return sorted(name.split("-flame-")[1] for name in os.listdir(folder))
+
+    # The browser writes to a file of another name first, which may still be there.
+    def whole():
+        return sorted(name for name in os.listdir(folder) if name.endswith((".svg", ".txt")))
+
+    WebDriverWait(driver, 60).until(lambda _: len(whole()) == 2)
+    return [name.split("-flame-")[1] for name in whole()]
 
 
 # Turns a table round by its heading.
