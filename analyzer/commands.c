@@ -216,7 +216,7 @@ static const struct option_row option[OPTION_COUNT] = {
 		.value = "TIME",
 		.help = "time between two tables: 5 or 0.5s (default: 2s)"},
 	[OPTION_TABLES] = {.kind = OPTION_KIND_NUMBER,
-		.name = "tables",
+		.name = "limit",
 		.letter = 'n',
 		.value = "N",
 		.help = "with -b: print N tables, then end (default: until the capture ends)"},
