@@ -296,6 +296,8 @@ static struct ht_err *add_other(struct cube *cube)
 static void fold_site(struct cube *cube, struct cube_site *other, struct cube_site *site)
 {
 	other->live_bytes += site->live_bytes;
+	other->variance.bytes += site->variance.bytes;
+	other->variance.blocks += site->variance.blocks;
 	other->peak_bytes +=
 		site->peak_epoch == cube->peak_epoch ? site->peak_bytes : site->live_bytes;
 	if (other->longest_ns < site->longest_ns)

@@ -286,6 +286,15 @@ static inline void count_birth(
 		note_highest(cube, live_bytes, time_ns);
 }
 
+static void count_sample(
+	const struct cube *cube, struct cube_site *site, const struct live_block *block)
+{
+	const struct sample_variance more = sample_variance_of(block, cube->sample_bytes);
+	site->open.samples++;
+	site->variance.bytes += more.bytes;
+	site->variance.blocks += more.blocks;
+}
+
 static struct ht_err *allocated_any(
 	struct cube *cube, const struct replay_call *call, struct live_block *block)
 {
@@ -299,7 +308,7 @@ static struct ht_err *allocated_any(
 		return err;
 	block->note = at + 1;
 	if (cube->sample_bytes)
-		cube->site[at].open.samples++;
+		count_sample(cube, &cube->site[at], block);
 	count_birth(cube, &cube->site[at], share_of(cube, block), call->time_ns);
 	return NULL;
 }
@@ -432,13 +441,14 @@ struct ht_err *cube_pass(struct cube *cube, uint64_t time_ns)
 /* --- blocks of which everything is known -------------------------------------------------------
  */
 
-static struct ht_err *put_birth(
-	struct cube *cube, uint32_t at, uint32_t bucket, struct sample_share share)
+static struct ht_err *put_birth(struct cube *cube, uint32_t at, uint32_t bucket,
+	const struct live_block *block, struct sample_share share)
 {
 	struct cube_site *site = &cube->site[at];
 	struct timeline_step *step = &cube->timeline.step[bucket];
 	site->bucket = bucket;
 	site->live_bytes += share.bytes;
+	count_sample(cube, site, block);
 	site->open = (struct cube_counts){
 		.samples = 1, .allocations = share.blocks, .allocated_bytes = share.bytes};
 	step->touched = true;
@@ -476,7 +486,7 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 		err = find_site(cube, block, block->hook, &at);
 	const uint32_t birth = cube_bucket_at(cube, block->birth_ns);
 	if (!err)
-		err = put_birth(cube, at, birth, share);
+		err = put_birth(cube, at, birth, block, share);
 	if (err || !death)
 		return err;
 	const uint64_t life_ns = death->time_ns - block->birth_ns;

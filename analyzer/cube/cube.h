@@ -58,6 +58,7 @@ struct cube_site {
 	uint64_t peak_bytes;	 /* its share of the peak of the whole trace; after cube_finish */
 	uint64_t longest_ns;	 /* longest life of a block that was freed */
 	struct cube_counts open; /* counts of its next cell */
+	struct sample_variance variance; /* of what it allocated; 0 without samples */
 };
 
 static inline uint32_t cube_site_thread(const struct cube_site *site)

@@ -56,6 +56,18 @@ struct window_peak window_peak(const struct cube *cube, struct window window)
 	return peak;
 }
 
+struct window_spread window_spread(const struct cube *cube, uint32_t site)
+{
+	const struct sample_variance *variance = &cube->site[site].variance;
+	double blocks = 0, bytes = 0;
+	for (uint32_t i = cube->first_cell[site]; i < cube->first_cell[site + 1]; i++) {
+		blocks += (double)cube->cell[i].counts.allocations;
+		bytes += (double)cube->cell[i].counts.allocated_bytes;
+	}
+	return (struct window_spread){bytes > 0 ? variance->bytes / bytes : 0,
+		blocks > 0 ? variance->blocks / blocks : 0};
+}
+
 static bool is_in(struct window window, uint32_t bucket)
 {
 	return window.from <= bucket && bucket < window.to;
@@ -125,6 +137,15 @@ static struct ht_err *new_sums(const struct cube *cube, struct sums **ret)
 		    : ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
 }
 
+/* Sets the variances, in proportion to those of all that each site allocated in the trace. */
+static void estimate(const struct cube *cube, struct sums *sums)
+{
+	for (size_t site = 0; cube->sample_bytes && site < cube->site_count; site++) {
+		const struct window_spread spread = window_spread(cube, (uint32_t)site);
+		sums_estimate(&sums[site], spread.of_byte, spread.of_block);
+	}
+}
+
 struct ht_err *window_sums(const struct cube *cube, struct window window, struct sums **ret)
 {
 	struct ht_err *err = new_sums(cube, ret);
@@ -138,6 +159,7 @@ struct ht_err *window_sums(const struct cube *cube, struct window window, struct
 		add_later(&(*ret)[cube->survivor[i].site], &cube->survivor[i], window);
 	}
 	add_peaks(cube, window, *ret);
+	estimate(cube, *ret);
 	return NULL;
 }
 
@@ -184,6 +206,7 @@ struct ht_err *window_sums_alive(
 		sums->live_blocks -= (int64_t)survivor->blocks;
 		sums->live_bytes -= (int64_t)survivor->bytes;
 	}
+	estimate(cube, *ret);
 	return NULL;
 }
 

@@ -39,6 +39,13 @@ HT_MUST_CHECK
 struct ht_err *window_sums_alive(
 	const struct cube *cube, struct window window, uint32_t alive, struct sums **ret);
 
+/* In a sample, by how much an estimated byte, or block, of a site varies: variances of its sums are
+ * proportional to them. */
+struct window_spread {
+	double of_byte, of_block;
+};
+struct window_spread window_spread(const struct cube *cube, uint32_t site);
+
 /* Bytes of a site's blocks that were allocated in the window and freed after it. */
 uint64_t window_freed_later(const struct cube *cube, struct window window, uint32_t site);
 

@@ -33,7 +33,11 @@ struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const s
 static json_t *entry_json(const struct calls *calls, const struct function_entry *entry)
 {
 	json_t *object = calls_json_group(calls, entry->group);
-	return json_with(object, "value", json_integer(entry->value));
+	object = json_with(object, "value", json_integer(entry->value));
+	return calls->total_variance
+		       ? json_with(object, "value_bound95",
+				 json_integer(metric_bound_of(entry->value, entry->variance)))
+		       : object;
 }
 
 static struct ht_err *put_entries(struct json_writer *json, const char *name,
@@ -72,6 +76,13 @@ struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
 		err = callers_json_put_matches(&json, "functions", calls, matches);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(figure) && !err; i++)
 		err = json_put(&json, figure[i].name, json_integer(figure[i].value));
+	if (!err && calls->total_variance)
+		err = json_put(&json, "inclusive_bound95",
+			json_integer(
+				metric_bound_of(callers->inclusive, callers->inclusive_variance)));
+	if (!err && calls->total_variance)
+		err = json_put(&json, "own_bound95",
+			json_integer(metric_bound_of(callers->own, callers->own_variance)));
 	if (!err)
 		err = put_entries(&json, "callers", calls, callers->caller, callers->caller_count);
 	if (!err)
@@ -88,6 +99,9 @@ static void put_entries_csv(FILE *out, const char *kind, const struct calls *cal
 	for (size_t i = 0; i < count; i++) {
 		fprintf(out, "%s,%" PRIi64 ",,", kind, entry[i].value);
 		calls_csv_group(out, calls, entry[i].group);
+		if (calls->total_variance)
+			fprintf(out, ",%" PRIi64,
+				metric_bound_of(entry[i].value, entry[i].variance));
 		fputc('\n', out);
 	}
 }
@@ -95,11 +109,16 @@ static void put_entries_csv(FILE *out, const char *kind, const struct calls *cal
 void callers_csv_write(FILE *out, const struct calls *calls, const struct function_matches *matches,
 	const struct function *callers)
 {
-	fputs("kind,total,own,function,file,line,module\n", out);
+	fprintf(out, "kind,total,own,function,file,line,module%s\n",
+		calls->total_variance ? ",total_bound95" : "");
 	for (size_t i = 0; i < matches->count; i++) {
 		const struct function_match *match = &matches->match[i];
 		fprintf(out, "function,%" PRIi64 ",%" PRIi64 ",", match->inclusive, match->own);
 		calls_csv_group(out, calls, match->group);
+		/* That of all matches together. */
+		if (calls->total_variance)
+			fprintf(out, ",%" PRIi64,
+				metric_bound_of(callers->inclusive, callers->inclusive_variance));
 		fputc('\n', out);
 	}
 	put_entries_csv(out, "caller", calls, callers->caller, callers->caller_count);
@@ -110,6 +129,6 @@ void callers_csv_write(FILE *out, const struct calls *calls, const struct functi
 		calls_csv_text(out, line->file);
 		fputc(',', out);
 		calls_csv_number(out, line->line, line->line);
-		fputs(",\n", out);
+		fputs(calls->total_variance ? ",,\n" : ",\n", out);
 	}
 }

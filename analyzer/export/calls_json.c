@@ -119,7 +119,11 @@ struct ht_err *calls_json_head(
 		err = json_put(json, "window",
 			json_pack("{so so}", "from_ns", json_number(view->from_ns), "to_ns",
 				json_number(view->to_ns)));
-	return err ? err : json_put(json, "total", json_integer(calls->total[0]));
+	if (!err)
+		err = json_put(json, "total", json_integer(calls->total[0]));
+	return err || !calls->total_variance ? err
+					     : json_put(json, "total_bound95",
+						       json_integer(calls_bound(calls, 0, false)));
 }
 
 /* --- the walk ----------------------------------------------------------------------------------
@@ -131,6 +135,7 @@ struct entry {
 	uint64_t parent, more;
 	uint32_t depth;
 	int64_t total;
+	double variance; /* of a sample; else 0 */
 };
 
 struct walk {
@@ -149,7 +154,9 @@ static struct ht_err *put_more(struct walk *walk, uint32_t node, uint32_t depth)
 	const struct calls_children *children = &calls->children[node];
 	struct entry entry = {.parent = walk->number[node], .depth = depth + 1};
 	for (uint32_t i = walk->next[node]; i < children->count; i++) {
-		entry.total += calls->total[calls->child[children->first + i]];
+		const uint32_t child = calls->child[children->first + i];
+		entry.total += calls->total[child];
+		entry.variance += calls->total_variance ? calls->total_variance[child] : 0;
 		entry.more++;
 	}
 	walk->next[node] = children->count;
@@ -163,7 +170,8 @@ static struct ht_err *put_node(struct walk *walk, uint32_t node, uint32_t depth)
 	const struct entry entry = {.node = node,
 		.parent = walk->number[calls->tree.node[node].parent],
 		.depth = depth,
-		.total = calls->total[node]};
+		.total = calls->total[node],
+		.variance = calls->total_variance ? calls->total_variance[node] : 0};
 	walk->number[node] = walk->count++;
 	return walk->put(walk->context, &entry);
 }
@@ -236,13 +244,19 @@ static struct ht_err *put_json(void *context, const struct entry *entry)
 	const bool is_node = !entry->more, is_root = is_node && !entry->node;
 	fputs(tree->has_node ? ",\n" : "\n", tree->json.out);
 	tree->has_node = true;
-	return json_write(
-		&tree->json, json_pack("{so so so so so}", "parent",
-				     json_number_or_null(!is_root, entry->parent), "frame",
-				     is_node ? frame_number(tree, entry->node) : json_null(),
-				     "total", json_integer(entry->total), "own",
-				     json_signed_or_null(is_node, tree->calls->own[entry->node]),
-				     "more", json_number(entry->more)));
+	json_t *object = json_pack("{so so so so so}", "parent",
+		json_number_or_null(!is_root, entry->parent), "frame",
+		is_node ? frame_number(tree, entry->node) : json_null(), "total",
+		json_integer(entry->total), "own",
+		json_signed_or_null(is_node, tree->calls->own[entry->node]), "more",
+		json_number(entry->more));
+	if (tree->calls->total_variance)
+		object = json_with(object, "total_bound95",
+			json_integer(metric_bound_of(entry->total, entry->variance)));
+	if (tree->calls->total_variance)
+		object = json_with(object, "own_bound95",
+			json_signed_or_null(is_node, calls_bound(tree->calls, entry->node, true)));
+	return json_write(&tree->json, object);
 }
 
 static struct ht_err *put_frames(struct json_tree *tree)
@@ -324,6 +338,12 @@ static struct ht_err *put_csv(void *context, const struct entry *entry)
 		calls_csv_group(out, tree->calls, group);
 	else
 		fputs(is_root ? "all,,," : is_node ? "other,,," : "more,,,", out);
+	if (tree->calls->total_variance)
+		fprintf(out, ",%" PRIi64, metric_bound_of(entry->total, entry->variance));
+	if (tree->calls->total_variance && is_node)
+		fprintf(out, ",%" PRIi64, calls_bound(tree->calls, entry->node, true));
+	else if (tree->calls->total_variance)
+		fputc(',', out);
 	fputs("\n", out);
 	return NULL;
 }
@@ -333,7 +353,8 @@ struct ht_err *calls_csv_write(FILE *out, const struct calls *calls, size_t limi
 	struct csv_tree tree = {.out = out, .calls = calls};
 	struct walk walk = {.calls = calls, .limit = limit, .put = put_csv, .context = &tree};
 	struct ht_err *err = walk_begin(&walk);
-	fputs("node,parent,depth,total,own,more,function,file,line,module\n", out);
+	fprintf(out, "node,parent,depth,total,own,more,function,file,line,module%s\n",
+		calls->total_variance ? ",total_bound95,own_bound95" : "");
 	if (!err)
 		err = walk_all(&walk);
 	walk_end(&walk);

@@ -26,11 +26,21 @@ static const char *unit_of(enum metric metric)
 	return "";
 }
 
-static void put_names(FILE *out)
+/* Means of lifetimes have none; temporary allocations are in no sample. */
+static bool has_bound(enum metric metric)
+{
+	return metric != METRIC_LIFETIME && metric != METRIC_TEMPORARY;
+}
+
+static void put_names(FILE *out, const struct view *view)
 {
 	for (enum metric i = 0; i < METRIC_COUNT; i++)
 		fprintf(out, "%s%s,", metric_info(i)->name, unit_of(i));
-	fputs("outstanding_blocks,module,threads,function,file,line,chain\n", out);
+	fputs("outstanding_blocks,module,threads,function,file,line,chain", out);
+	for (enum metric i = 0; view->analysis->cube.sample_bytes && i < METRIC_COUNT; i++)
+		if (has_bound(i))
+			fprintf(out, ",%s_bound95", metric_info(i)->name);
+	putc('\n', out);
 }
 
 /* An unknown figure is an empty field. */
@@ -126,6 +136,9 @@ static struct ht_err *put_row(FILE *out, const struct view *view, const struct r
 	put_leaf(out, view, row->node);
 	names_chain_take(chain, view, row->node);
 	struct ht_err *err = put_chain(out, view, chain);
+	for (enum metric i = 0; view->analysis->cube.sample_bytes && i < METRIC_COUNT; i++)
+		if (has_bound(i))
+			fprintf(out, ",%" PRIi64, metric_bound(&row->sums, i));
 	putc('\n', out);
 	return err;
 }
@@ -143,7 +156,7 @@ struct ht_err *export_csv(FILE *out, struct export_job *job)
 	if (!err)
 		err = names_chain_init(&chain, view);
 	if (!err)
-		put_names(out);
+		put_names(out, view);
 	for (size_t i = 0; i < view->row_count && !err; i++)
 		err = put_row(out, view, &view->row[order[i]], &chain, shown);
 	names_chain_deinit(&chain);

@@ -95,6 +95,9 @@ static void put_header(const struct exporter *exporter)
 	fputs("v " HEAPTRACK_VERSION " 3\nX ", out);
 	put_text(out, model->exe && model->exe[0] ? model->exe : "unknown");
 	putc('\n', out);
+	char note[MODEL_NOTE_BYTES];
+	for (unsigned i = 0; model_note(model, i, note); i++)
+		fprintf(out, "# %s\n", note);
 	put_line_2(out, 'I', RSS_PAGE_BYTES, model->capture.memory_total_bytes / RSS_PAGE_BYTES);
 	/* Attached: what was allocated before is not known. */
 	fputs("A\n", out);

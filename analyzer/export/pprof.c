@@ -447,6 +447,8 @@ static struct ht_err *write_comments(struct pprof *pprof)
 	if (!err && model->capture.sample_bytes)
 		err = write_comment(
 			pprof, "a sample: all figures are estimates, temp_objects are not known");
+	for (unsigned i = 0; !err && model_note(model, i, text); i++)
+		err = write_comment(pprof, text);
 	return err;
 }
 

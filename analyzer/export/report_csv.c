@@ -32,7 +32,12 @@ static void put_text(FILE *out, const char *text)
 /* --- columns -----------------------------------------------------------------------------------
  */
 
-static void put_names(FILE *out, const char *prefix)
+static bool has_bounds(const struct view *view)
+{
+	return view->analysis->cube.sample_bytes != 0;
+}
+
+static void put_names(FILE *out, const struct view *view, const char *prefix)
 {
 	static const char *const unit[] = {
 		[METRIC_BYTES] = "_bytes", [METRIC_COUNT_OF_BLOCKS] = "", [METRIC_TIME_NS] = "_ns"};
@@ -41,6 +46,8 @@ static void put_names(FILE *out, const char *prefix)
 		fprintf(out, "%s%s%s%s", i ? "," : "", prefix, info->name, unit[info->unit]);
 	}
 	fprintf(out, ",%soutstanding_blocks,%ssurvivors_blocks", prefix, prefix);
+	for (int i = 0; i < METRIC_COUNT && has_bounds(view); i++)
+		fprintf(out, ",%s%s_bound95", prefix, metric_info((enum metric)i)->name);
 }
 
 static void put_figures(FILE *out, const struct view *view, const struct sums *sums)
@@ -54,6 +61,12 @@ static void put_figures(FILE *out, const struct view *view, const struct sums *s
 	}
 	fprintf(out, ",%" PRIu64 ",%" PRIu64, sums_outstanding_blocks(sums),
 		sums_surviving_blocks(sums));
+	/* Means of lifetimes have none. */
+	for (int i = 0; i < METRIC_COUNT && is_sample; i++)
+		if (i == METRIC_LIFETIME || i == METRIC_TEMPORARY)
+			fputc(',', out);
+		else
+			fprintf(out, ",%" PRIi64, metric_bound(sums, (enum metric)i));
 }
 
 static void put_frame(FILE *out, const struct view *view, const struct frame *frame)
@@ -138,7 +151,7 @@ static struct ht_err *write_rows(FILE *out, const struct view *view,
 	size_t shown = 0;
 	struct ht_err *err = finding ? view_order(view, options->order, &row)
 				     : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
-	put_names(out, "");
+	put_names(out, view, "");
 	fputs(",class,slope_bytes_per_s,confidence,function,file,line,module,offset,caller\r\n",
 		out);
 	for (size_t i = 0; i < view->row_count && !err; i++) {
@@ -229,10 +242,10 @@ static struct ht_err *write_table(
 	struct ht_err *err = breakdown_find(view, options->by, options->order, false, &breakdown);
 	if (err)
 		return err;
-	put_names(out, "");
+	put_names(out, view, "");
 	if (breakdown.has_inclusive) {
 		fputc(',', out);
-		put_names(out, "inclusive_");
+		put_names(out, view, "inclusive_");
 	}
 	fprintf(out, "%s\r\n", key[options->by]);
 	for (size_t i = 0; i < breakdown.count && (!options->limit || i < options->limit); i++) {

@@ -20,6 +20,30 @@ struct stacks_writer {
 	struct frame_numbers frames;
 };
 
+/* By the names of the figures. */
+static json_t *bounds_json(const struct sums *sums)
+{
+	const struct {
+		const char *name;
+		int64_t bound;
+	} list[] = {
+		{"allocations", metric_bound(sums, METRIC_CALLS)},
+		{"allocated_bytes", metric_bound(sums, METRIC_ALLOCATED)},
+		{"freed_bytes", metric_bound(sums, METRIC_FREED)},
+		{"outstanding_blocks", sums_outstanding_blocks_bound(sums)},
+		{"outstanding_bytes", metric_bound(sums, METRIC_OUTSTANDING)},
+		{"survivors_blocks", sums_surviving_blocks_bound(sums)},
+		{"survivors_bytes", metric_bound(sums, METRIC_SURVIVORS)},
+		{"growth_bytes", metric_bound(sums, METRIC_GROWTH)},
+		{"live_bytes", metric_bound(sums, METRIC_LIVE)},
+		{"peak_bytes", metric_bound(sums, METRIC_PEAK)},
+	};
+	json_t *object = json_object();
+	for (size_t i = 0; i < HT_ARRAY_SIZE(list); i++)
+		object = json_with(object, list[i].name, json_integer(list[i].bound));
+	return object;
+}
+
 json_t *stacks_json_sums(const struct view *view, const struct sums *sums)
 {
 	const bool is_sample = view->analysis->cube.sample_bytes != 0;
@@ -35,6 +59,8 @@ json_t *stacks_json_sums(const struct view *view, const struct sums *sums)
 	object = json_with(object, "growth_bytes", json_integer(sums->growth_bytes));
 	object = json_with(object, "live_bytes", json_integer(sums->live_bytes));
 	object = json_with(object, "peak_bytes", json_number(sums->peak_bytes));
+	if (is_sample)
+		object = json_with(object, "bounds95", bounds_json(sums));
 	return json_with(object, "mean_lifetime_ns",
 		sums->frees ? json_integer(sums_mean_lifetime_ns(sums)) : json_null());
 }
@@ -161,7 +187,7 @@ static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_
 	const struct suspect *suspect = &entry->suspect;
 	const uint32_t site = row->count ? view->row_site[row->first] : 0;
 	const uint32_t leaf = suspects_leaf_frame(view, row);
-	return json_pack("{ss so so so so so so so so sf sf so ss so so so so}", "class",
+	json_t *object = json_pack("{ss so so so so so so so so sf sf so ss so so so so}", "class",
 		suspect_class_name(suspect->class), "survivors_blocks",
 		json_number(sums_surviving_blocks(&entry->sums)), "survivors_bytes",
 		json_number(sums_surviving_bytes(&entry->sums)), "outstanding_bytes",
@@ -177,6 +203,9 @@ static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_
 		json_number_or_null(leaf != UINT32_MAX && view->frames.frame[leaf].line,
 			leaf == UINT32_MAX ? 0 : view->frames.frame[leaf].line),
 		"stack", frames_of_stack(writer, view->analysis->cube.site[site].node));
+	return view->analysis->cube.sample_bytes
+		       ? json_with(object, "bounds95", bounds_json(&entry->sums))
+		       : object;
 }
 
 static bool is_chosen(const struct stacks_writer *writer, const struct suspect *suspect)

@@ -98,6 +98,23 @@ void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES])
 			model->left_why ? ": " : "", model->left_why ? model->left_why : "");
 }
 
+bool model_note(const struct model *model, size_t index, char text[MODEL_NOTE_BYTES])
+{
+	const struct model_settle *settle = &model->settle;
+	if (index < model->pause_count)
+		snprintf(text, MODEL_NOTE_BYTES,
+			"paused from +%.3f s to +%.3f s: new allocations were not recorded",
+			(double)model->pause[index].begin_ns / 1e9,
+			(double)model->pause[index].end_ns / 1e9);
+	else if (index == model->pause_count && settle->is_there)
+		snprintf(text, MODEL_NOTE_BYTES,
+			"settled for %.3f s after the window: its frees are not in this file",
+			(double)model_settle_ns(settle) / 1e9);
+	else
+		return false;
+	return true;
+}
+
 struct model_ending model_ending(const struct model *model)
 {
 	return (struct model_ending){.how_ended = model->how_ended,

@@ -176,6 +176,10 @@ bool model_ending_text(const struct model_ending *ending, char text[MODEL_ENDING
 /* How the capture ended: rec_end_name(); without an END record "running" while the capture runs,
  * else "truncated". */
 const char *model_ended(const struct model *model);
+#define MODEL_NOTE_BYTES 160u
+/* For formats that have comments: the `index`th sentence about times that the window's figures do
+ * not have, pauses first, then the settle time; false: there is none. */
+bool model_note(const struct model *model, size_t index, char text[MODEL_NOTE_BYTES]);
 #define MODEL_LEFT_BYTES 1024u
 /* A sentence without its full stop: how the detach ended. */
 void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES]);

@@ -30,3 +30,14 @@ struct sample_share sample_share_of(const struct live_block *block, uint64_t rat
 		sample_blocks(block->size, rate, block->rounds_up ? 0 : UINT64_MAX),
 		bytes < BYTES_MAX ? (uint64_t)llround(bytes) : block->size};
 }
+
+struct sample_variance sample_variance_of(const struct live_block *block, uint64_t rate)
+{
+	if (rate == 0)
+		return (struct sample_variance){0};
+	const double weight = weight_of(block->size, rate), part = weight - floor(weight);
+	const double missed = exp(-((double)block->size + 1) / (double)rate);
+	const double bytes = fmin(weight * (double)block->size, BYTES_MAX);
+	return (struct sample_variance){
+		missed * bytes * bytes, missed * weight * weight + part * (1 - part)};
+}

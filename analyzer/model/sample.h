@@ -19,5 +19,12 @@ struct sample_share {
  */
 uint64_t sample_blocks(uint64_t size, uint64_t rate, uint64_t random);
 
+/* What a recorded block adds to the variances of sums of bytes and of blocks: (1 - p) / p^2, with
+ * what rounding to whole blocks adds. */
+struct sample_variance {
+	double bytes, blocks;
+};
+struct sample_variance sample_variance_of(const struct live_block *block, uint64_t rate);
+
 /* What `block` represents; the same on each call. */
 struct sample_share sample_share_of(const struct live_block *block, uint64_t rate);

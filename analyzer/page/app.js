@@ -46,6 +46,12 @@ const App = (() => {
 			() => Model.total(model, app.sums(), app.isIn(), SHOWN));
 		/* The sum of the filtered chains, and of all chains. */
 		app.sum = () => app.values().reduce((sum, value) => sum + value, 0);
+		/* The bound of a sum of the metric over these sites, for people; "" where it is exact. */
+		app.boundText = (value, sites) => {
+			const variance = model.isSample ? app.sums().of(Model.VARIANCE + app.state.metric) : [];
+			return Format.bound(value, Model.bound(value,
+				sites.reduce((sum, site) => sum + (variance[site] || 0), 0)));
+		};
 		/* The node at which each of the model's chains begins on screen. */
 		app.begin = () => remember("begin", app.state.wrappers,
 			() => Stacks.beginOf(model, options().showsWrappers));

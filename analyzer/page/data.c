@@ -5,6 +5,7 @@
  * above; what stands in the order of keys is small then. Other columns are differences to what
  * columns before them let expect, which most often is right.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,9 @@
 
 /* A number that a double has exactly: what a page can compute with. */
 #define NUMBER_MAX ((1ull << 53) - 1)
+
+/* Standard errors of samples are written in units of 1 / 1024 byte or block. */
+#define ERROR_SCALE 1024
 
 /* Writing goes on after an error, to no effect. */
 struct writer {
@@ -98,6 +102,8 @@ static void put_sites(struct writer *writer, const struct page_tables *tables)
 	PUT_COLUMN(writer, count, i, site[i].key >> 7 & (REPLAY_HOOKS - 1));
 	PUT_COLUMN(writer, count, i, site[i].key & 127);
 	PUT_COLUMN(writer, count, i, site[i].peak_bytes);
+	PUT_COLUMN(writer, count, i, (uint64_t)(ERROR_SCALE * sqrt(site[i].variance.bytes)));
+	PUT_COLUMN(writer, count, i, (uint64_t)(ERROR_SCALE * sqrt(site[i].variance.blocks)));
 }
 
 /* `count` blocks of the mean size of `blocks` that have `bytes` together; 0 where a double has not

@@ -148,6 +148,9 @@ const Decode = (() => {
 		return tree;
 	}
 
+	/* As in data.c. */
+	const ERROR_SCALE = 1024;
+
 	function signed(bits) {
 		return bits % 2 ? -(bits + 1) / 2 : bits / 2;
 	}
@@ -209,8 +212,12 @@ const Decode = (() => {
 		const facts = JSON.parse(input.text(input.number()));
 		const frame = table(input, ["name", "file", "line", "module", "isWrapper", "space"]);
 		const tree = readTree(input);
-		const site = table(input, ["node", "thread", "hook", "size", "peak"]);
+		const site = table(input, ["node", "thread", "hook", "size", "peak", "varianceBytes",
+			"varianceBlocks"]);
 		site.node = addUp(site.node);
+		for (const column of [site.varianceBytes, site.varianceBlocks])
+			for (let i = 0; i < site.count; i++)
+				column[i] = (column[i] / ERROR_SCALE) ** 2;
 		const cell = readCells(input);
 		const survivor = readSurvivors(input, Math.floor(facts.window.bucket_ns / 1000));
 		const timeline = readTimeline(input);

@@ -63,6 +63,12 @@ const Format = (() => {
 		return (share > 0 && share < 0.05 ? "<0.1" : share.toFixed(1)) + " %";
 	}
 
+	/* " \u00b112 %" of an estimate; "" if it is exact. */
+	function bound(value, half) {
+		const percent = 100 * half / Math.abs(value);
+		return half && value ? " \u00b1" + percent.toFixed(percent < 10 ? 1 : 0) + " %" : "";
+	}
+
 	/* The position after the bracket that closes the one at `at`; the name's end if none does.
 	 */
 	function past(name, at) {
@@ -104,7 +110,7 @@ const Format = (() => {
 		return short;
 	}
 
-	return {shortName, bytes, count, value, time, moment, duration, percent};
+	return {bound, shortName, bytes, count, value, time, moment, duration, percent};
 })();
 
 if (typeof module !== "undefined")

@@ -142,11 +142,15 @@ const Model = (() => {
 			liveBytes: () => difference("allocatedBytes", "freedBytes", first, ends),
 			peakBytes: peaks,
 		};
-		return {from, to, of(figure) {
+		/* "variance:METRIC" too, for a sample. */
+		const sums = {from, to, of(figure) {
 			if (!known.has(figure))
-				known.set(figure, make[figure] ? make[figure]() : cells(figure));
+				known.set(figure, figure.startsWith(VARIANCE)
+					? variances(model, sums, figure.slice(VARIANCE.length))
+					: make[figure] ? make[figure]() : cells(figure));
 			return known.get(figure);
 		}};
+		return sums;
 	}
 
 	/* Sums over the sites in `isIn` (default: all) of `figures` (default: all figures). */
@@ -188,6 +192,35 @@ const Model = (() => {
 		for (let i = 0; isIn && i < values.length; i++)
 			values[i] = isIn[i] ? values[i] : 0;
 		return values;
+	}
+
+	/* --- bounds of a sample ------------------------------------------------------------ */
+
+	const VARIANCE = "variance:", Z_95 = 1.959964;
+
+	/* By site, the variance of a metric: in proportion to that of all that it allocated, as
+	 * sums_estimate in analyzer/query/metric.c. */
+	function variances(model, sums, metric) {
+		const {first, before} = indexOf(model), isBytes = METRICS[metric].unit === "bytes";
+		const all = (column, site) => before(column)[first[site + 1]] - before(column)[first[site]];
+		const values = valuesOf(model, sums, metric);
+		const outstanding = metric === "growth" && valuesOf(model, sums, "outstanding");
+		return values.map((value, site) => {
+			const whole = all(isBytes ? "allocatedBytes" : "allocations", site);
+			if (!model.isSample || metric === "temporary" || !whole)
+				return 0;
+			const moved = outstanding ? 2 * outstanding[site] - value : value;
+			return Math.abs(moved) *
+				model.site[isBytes ? "varianceBytes" : "varianceBlocks"][site] / whole;
+		});
+	}
+
+	/* The bound of a value at 95 %, as metric_bound_of; 0: it is exact. */
+	function bound(value, variance) {
+		if (!(variance > 0))
+			return 0;
+		const square = value * value;
+		return Z_95 * Math.sqrt(variance * (square > variance ? 1 + 2 * variance / square : 3));
 	}
 
 	/* --- series ------------------------------------------------------------------------ */
@@ -356,7 +389,7 @@ const Model = (() => {
 		};
 	}
 
-	return {FIGURES, sumsOf, total, METRICS, valuesOf, lifetimes, liveSeries, history, weights, RATES,
+	return {VARIANCE, bound, FIGURES, sumsOf, total, METRICS, valuesOf, lifetimes, liveSeries, history, weights, RATES,
 		peakOf, isWhole, report};
 })();
 

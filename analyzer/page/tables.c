@@ -38,11 +38,19 @@ static size_t list_sites(const struct view *view, const struct fold *fold, struc
 	for (uint32_t i = 0; i < cube->site_count; i++) {
 		const struct cube_site *site = &cube->site[i];
 		if (view->row_of_site[i] != UINT32_MAX)
-			list[count++] = (struct numbered){
-				{fold->page_of[fold_node(view, i)], site->key, site->peak_bytes},
-				i};
+			list[count++] =
+				(struct numbered){{fold->page_of[fold_node(view, i)], site->key,
+							  site->peak_bytes, site->variance},
+					i};
 	}
 	return count;
+}
+
+static void add_site(struct page_site *to, const struct page_site *more)
+{
+	to->peak_bytes += more->peak_bytes;
+	to->variance.bytes += more->variance.bytes;
+	to->variance.blocks += more->variance.blocks;
 }
 
 /* `number`: by site of the cube. */
@@ -53,7 +61,7 @@ static void join_sites(
 		const bool is_same = i && list[i].site.node == list[i - 1].site.node &&
 				     list[i].site.key == list[i - 1].site.key;
 		if (is_same)
-			tables->site[tables->site_count - 1].peak_bytes += list[i].site.peak_bytes;
+			add_site(&tables->site[tables->site_count - 1], &list[i].site);
 		else
 			tables->site[tables->site_count++] = list[i].site;
 		number[list[i].index] = (uint32_t)tables->site_count - 1;

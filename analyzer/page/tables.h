@@ -11,6 +11,7 @@ struct page_site {
 	uint32_t node; /* of the page */
 	uint32_t key;  /* thread, hook and size class, as in struct cube_site */
 	uint64_t peak_bytes;
+	struct sample_variance variance; /* of what it allocated in the trace; 0 without samples */
 };
 
 /* Each table is in the order of its sites, then of its buckets. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/query/metric.h"
 
+#include <math.h>
 #include <string.h>
 
 static const struct metric_info info[METRIC_COUNT] = {
@@ -26,6 +27,56 @@ int64_t metric_value(const struct sums *s, enum metric metric)
 		break;
 	}
 	return 0;
+}
+
+#define Z_95 1.959964 /* of the normal distribution */
+
+int64_t metric_bound_of(int64_t value, double variance)
+{
+	if (!(variance > 0))
+		return 0;
+	/* Few samples are skewed: two of the mean size more make the interval cover 95 % from three
+	 * samples on. */
+	const double square = (double)value * (double)value;
+	const double wider = square > variance ? 1 + 2 * variance / square : 3;
+	const double bound = Z_95 * sqrt(variance * wider);
+	return bound < 9e18 ? (int64_t)llround(bound) : INT64_MAX;
+}
+
+int64_t metric_bound(const struct sums *sums, enum metric metric)
+{
+	return metric_bound_of(metric_value(sums, metric), (double)sums->variance[metric]);
+}
+
+int64_t sums_outstanding_blocks_bound(const struct sums *sums)
+{
+	return metric_bound_of((int64_t)sums_outstanding_blocks(sums),
+		(double)sums->variance[SUMS_OUTSTANDING_BLOCKS]);
+}
+
+int64_t sums_surviving_blocks_bound(const struct sums *sums)
+{
+	return metric_bound_of((int64_t)sums_surviving_blocks(sums),
+		(double)sums->variance[SUMS_SURVIVING_BLOCKS]);
+}
+
+void sums_estimate(struct sums *sums, double of_byte, double of_block)
+{
+	for (unsigned i = 0; i < METRIC_COUNT; i++) {
+		const enum metric_unit unit = info[i].unit;
+		const int64_t value = metric_value(sums, (enum metric)i);
+		/* Growth is what came and is live, less what was live and went. */
+		const double moved = i == METRIC_GROWTH ? 2 * (double)sums_outstanding_bytes(sums) -
+								  (double)value
+							: (double)value;
+		sums->variance[i] =
+			(float)(fabs(moved) * (unit == METRIC_BYTES ? of_byte : of_block));
+	}
+	sums->variance[METRIC_LIFETIME] = sums->variance[METRIC_TEMPORARY] = 0;
+	sums->variance[SUMS_OUTSTANDING_BLOCKS] =
+		(float)((double)sums_outstanding_blocks(sums) * of_block);
+	sums->variance[SUMS_SURVIVING_BLOCKS] =
+		(float)((double)sums_surviving_blocks(sums) * of_block);
 }
 
 bool metric_is_exact(enum metric metric, bool is_whole_window)
@@ -69,6 +120,8 @@ void sums_add(struct sums *sum, const struct sums *more)
 	sum->live_bytes += more->live_bytes;
 	sum->later_frees += more->later_frees;
 	sum->later_freed_bytes += more->later_freed_bytes;
+	for (unsigned i = 0; i < SUMS_VARIANCES; i++)
+		sum->variance[i] += more->variance[i];
 	sum->peak_bytes += more->peak_bytes;
 }
 

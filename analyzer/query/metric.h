@@ -7,22 +7,6 @@
 
 #include "format/base.h"
 
-/*
- * What a set of blocks adds up to over a window. In a capture by sample, every figure but `samples`
- * is an estimate.
- */
-struct sums {
-	uint64_t samples;			 /* allocations that were recorded */
-	uint64_t allocations, allocated_bytes;	 /* in the window */
-	uint64_t frees, freed_bytes;		 /* of these blocks, by the end of the window */
-	uint64_t temporary;			 /* of these frees (DESIGN.md, replay) */
-	uint64_t lifetime_us;			 /* of the freed blocks, added up */
-	int64_t growth_blocks, growth_bytes;	 /* live at the end less live at the start */
-	int64_t live_blocks, live_bytes;	 /* at the end, whenever allocated in the trace */
-	uint64_t later_frees, later_freed_bytes; /* of these blocks, after the end of the window */
-	uint64_t peak_bytes;			 /* share of the highest total of the window */
-};
-
 enum metric_unit { METRIC_BYTES, METRIC_COUNT_OF_BLOCKS, METRIC_TIME_NS };
 
 /* name, unit, whether a figure can be below 0, value of `s`, title */
@@ -55,6 +39,29 @@ enum metric {
 		METRIC_COUNT
 };
 
+/*
+ * What a set of blocks adds up to over a window. In a capture by sample, every figure but `samples`
+ * is an estimate.
+ */
+#define SUMS_OUTSTANDING_BLOCKS METRIC_COUNT
+#define SUMS_SURVIVING_BLOCKS	(METRIC_COUNT + 1)
+#define SUMS_VARIANCES		(METRIC_COUNT + 2)
+
+struct sums {
+	uint64_t samples;			 /* allocations that were recorded */
+	uint64_t allocations, allocated_bytes;	 /* in the window */
+	uint64_t frees, freed_bytes;		 /* of these blocks, by the end of the window */
+	uint64_t temporary;			 /* of these frees (DESIGN.md, replay) */
+	uint64_t lifetime_us;			 /* of the freed blocks, added up */
+	int64_t growth_blocks, growth_bytes;	 /* live at the end less live at the start */
+	int64_t live_blocks, live_bytes;	 /* at the end, whenever allocated in the trace */
+	uint64_t later_frees, later_freed_bytes; /* of these blocks, after the end of the window */
+	uint64_t peak_bytes;			 /* share of the highest total of the window */
+	/* In a capture by sample: variances of the metrics, and of the two numbers of blocks that
+	 * are none (sums_estimate); else 0. */
+	float variance[SUMS_VARIANCES];
+};
+
 struct metric_info {
 	const char *name, *title;
 	enum metric_unit unit;
@@ -64,6 +71,17 @@ struct metric_info {
 const struct metric_info *metric_info(enum metric metric);
 /* The value of a metric. Not a sum for METRIC_LIFETIME: a mean. */
 int64_t metric_value(const struct sums *sums, enum metric metric);
+/* The bound of a figure at 95 %: half of the width of its interval. 0: it is exact, or (lifetime,
+ * temporary) has none. */
+int64_t metric_bound(const struct sums *sums, enum metric metric);
+int64_t sums_outstanding_blocks_bound(const struct sums *sums);
+int64_t sums_surviving_blocks_bound(const struct sums *sums);
+/* The same of a value and its variance. Variances of disjoint sets of blocks add up. */
+int64_t metric_bound_of(int64_t value, double variance);
+/* Sets the variances of sums of one site in a capture by sample. A recorded block that counts for
+ * w, with probability p = 1 / w, has (1 - p) w^2 (Horvitz and Thompson, 1952). `of_byte`,
+ * `of_block`: the sum of these over all of the site's samples, for an estimated byte and block. */
+void sums_estimate(struct sums *sums, double of_byte, double of_block);
 /* False for a figure that a part of the window tells only to a bucket (cube/window.h). */
 bool metric_is_exact(enum metric metric, bool is_whole_window);
 /* Finds a metric by its name; false: there is none. */

@@ -141,13 +141,26 @@ static void put_life(struct line *line, uint32_t key)
 	line_right(line, range, 16);
 }
 
+/* In a sample, the bound of a figure, right-aligned; else nothing. */
+static void put_bound(struct line *line, const struct table *table, const struct sums *sums)
+{
+	if (table->page->view->analysis->cube.sample_bytes)
+		line_right(line,
+			text_bound(table->page->text, metric_value(sums, table->metric),
+				metric_bound(sums, table->metric))
+				.text,
+			TEXT_BOUND_COLUMNS);
+}
+
 /* --- rows --------------------------------------------------------------------------------------
  */
 
 static void put_bar(struct line *line, const struct table *table, int64_t value)
 {
 	const double share = table->most > 0 && value > 0 ? (double)value / (double)table->most : 0;
-	const size_t bar = (size_t)(share * BAR_COLUMNS + 0.5);
+	const size_t room = line_left(line) > 2 ? line_left(line) - 2 : 0;
+	const size_t bar =
+		(size_t)(share * (double)(room < BAR_COLUMNS ? room : BAR_COLUMNS) + 0.5);
 	line_put(line, "  ");
 	for (size_t i = 0; i < bar; i++)
 		line_put(line, "%s", table->page->text->has_utf8 ? "\u2587" : "#");
@@ -171,6 +184,7 @@ static void write_bar_row(const struct table *table, const struct breakdown_row 
 		put_value(&line, table, value);
 	}
 	put_share(&line, table, value);
+	put_bound(&line, table, &row->own);
 	put_bar(&line, table, value);
 	line_end(&line);
 }
@@ -187,7 +201,9 @@ static void write_row(const struct table *table, const struct breakdown_row *row
 		line_put(&line, "  ");
 		put_value(&line, table, inclusive);
 		put_share(&line, table, inclusive);
+		put_bound(&line, table, &row->inclusive);
 	} else {
+		put_bound(&line, table, &row->own);
 		line_right(&line, text_count(row->own.allocations).text, 14);
 		line_right(&line, page_bytes(table->page, row->own.allocated_bytes).text,
 			figure_columns(table));
@@ -201,6 +217,9 @@ static void write_head(const struct table *table)
 {
 	const struct metric_info *info = metric_info(table->metric);
 	const size_t columns = figure_columns(table);
+	const bool is_sample = table->page->view->analysis->cube.sample_bytes != 0;
+	const char *bound = is_sample ? "bound" : "";
+	const size_t bound_columns = is_sample ? TEXT_BOUND_COLUMNS : 0;
 	struct line line;
 	fputc('\n', table->page->text->out);
 	line_begin(&line, table->page->text);
@@ -217,15 +236,18 @@ static void write_head(const struct table *table)
 		if (table->metric != METRIC_CALLS)
 			line_right(&line, info->name, columns + 1);
 		line_right(&line, "share", 8);
+		line_right(&line, bound, bound_columns);
 	} else if (table->breakdown->has_inclusive) {
 		line_right(&line, "own", columns);
 		line_right(&line, "share", 8);
 		line_right(&line, "with callees", columns + 2);
 		line_right(&line, "share", 8);
+		line_right(&line, bound, bound_columns);
 		line_put(&line, "  %s", column[table->breakdown->by]);
 	} else {
 		line_right(&line, info->name, columns);
 		line_right(&line, "share", 8);
+		line_right(&line, bound, bound_columns);
 		line_right(&line, "allocations", 14);
 		line_right(&line, "allocated", columns);
 		line_put(&line, "  %s", column[table->breakdown->by]);

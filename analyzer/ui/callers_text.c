@@ -20,6 +20,7 @@ static void write_more(const struct calls_text *page, size_t count, int64_t valu
 		return;
 	line_begin(&line, page->text);
 	calls_text_figures(page, &line, value, whole);
+	calls_text_bound(page, &line, 0, 0);
 	line_styled(&line, TEXT_DIM, "  %s more", text_count(count).text);
 	line_end(&line);
 }
@@ -53,6 +54,16 @@ void callers_text_write_matches(
 			text_count(matches->count - shown).text);
 }
 
+static void write_figure(
+	const struct calls_text *page, const char *name, int64_t value, double variance)
+{
+	const struct text_number bound =
+		text_bound(page->text, value, metric_bound_of(value, variance));
+	fprintf(page->text->out, "  %-14s%s (%s)%s%s\n", name, calls_text_value(page, value).text,
+		calls_text_share(value, page->calls->total[0]).text, *bound.text ? " " : "",
+		bound.text);
+}
+
 void callers_text_write_function(const struct calls_text *page,
 	const struct function_matches *matches, const struct function *callers)
 {
@@ -64,12 +75,8 @@ void callers_text_write_function(const struct calls_text *page,
 		calls_text_frame(page, &line, matches->match[i].group, NULL, 0);
 		line_end(&line);
 	}
-	fprintf(page->text->out, "  with callees  %s (%s)\n",
-		calls_text_value(page, callers->inclusive).text,
-		calls_text_share(callers->inclusive, whole).text);
-	fprintf(page->text->out, "  own           %s (%s)\n",
-		calls_text_value(page, callers->own).text,
-		calls_text_share(callers->own, whole).text);
+	write_figure(page, "with callees", callers->inclusive, callers->inclusive_variance);
+	write_figure(page, "own", callers->own, callers->own_variance);
 	if (callers->recursive)
 		fprintf(page->text->out, "  recursive     %s (%s): counted once\n",
 			calls_text_value(page, callers->recursive).text,
@@ -92,6 +99,7 @@ static void write_entry(
 	struct line line;
 	line_begin(&line, page->text);
 	calls_text_figures(page, &line, entry->value, whole);
+	calls_text_bound(page, &line, entry->value, metric_bound_of(entry->value, entry->variance));
 	line_put(&line, "  ");
 	if (entry->group == UINT32_MAX)
 		line_put(&line, "(folded: stacks that allocated little)");
@@ -107,6 +115,7 @@ static void write_rest(const struct calls_text *page, const struct list *list, i
 		return;
 	line_begin(&line, page->text);
 	calls_text_figures(page, &line, list->rest_value, whole);
+	calls_text_bound(page, &line, 0, 0);
 	line_styled(&line, TEXT_DIM, "  (%s)", list->rest);
 	line_end(&line);
 }

@@ -47,6 +47,13 @@ void calls_text_figures(
 	line_right(line, calls_text_share(value, whole).text, SHARE_COLUMNS);
 }
 
+void calls_text_bound(
+	const struct calls_text *page, struct line *line, int64_t value, int64_t bound)
+{
+	if (page->calls->total_variance)
+		line_right(line, text_bound(page->text, value, bound).text, TEXT_BOUND_COLUMNS);
+}
+
 int64_t calls_text_least(const struct calls *calls)
 {
 	const struct calls_children *children = &calls->children[0];
@@ -68,7 +75,7 @@ static void write_notes(const struct calls_text *page)
 	const uint64_t sample_bytes = view->analysis->cube.sample_bytes;
 	if (sample_bytes)
 		fprintf(page->text->out,
-			"a sample, one allocation in %s: all figures are estimates\n",
+			"a sample, one allocation in %s: estimates, with bounds at 95 %%\n",
 			text_bytes(sample_bytes).text);
 	if (view->is_snapped)
 		fprintf(page->text->out, "--from and --to are rounded to steps of %s\n",
@@ -98,8 +105,10 @@ void calls_text_head(const struct calls_text *page)
 			text_time(view->to_ns).text);
 	line_end(&line);
 	line_begin(&line, page->text);
-	line_styled(&line, TEXT_BOLD, "%s %s", metric->name,
-		calls_text_value(page, calls->total[0]).text);
+	const struct text_number bound =
+		text_bound(page->text, calls->total[0], calls_bound(calls, 0, false));
+	line_styled(&line, TEXT_BOLD, "%s %s%s%s", metric->name,
+		calls_text_value(page, calls->total[0]).text, *bound.text ? " " : "", bound.text);
 	line_put(&line, ": %s", metric->title);
 	line_end(&line);
 	write_notes(page);

@@ -27,6 +27,9 @@ struct text_number calls_text_share(int64_t value, int64_t whole);
 /* Value and share of `whole`, right-aligned in CALLS_TEXT_FIGURES columns. */
 void calls_text_figures(
 	const struct calls_text *page, struct line *line, int64_t value, int64_t whole);
+/* In a sample, the bound of a value, right-aligned; else nothing. */
+void calls_text_bound(
+	const struct calls_text *page, struct line *line, int64_t value, int64_t bound);
 /* Writes target, window and metric, and says how the figures are inexact. */
 void calls_text_head(const struct calls_text *page);
 

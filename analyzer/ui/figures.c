@@ -45,13 +45,12 @@ static void write_calls(const struct page *page)
 		is_chosen ? " chosen" : "", is_sample ? "" : " allocations");
 	line_put(&line, " (%s%s/s)", mark, text_count((uint64_t)rate).text);
 	line_put(&line, " of %s%s", mark, page_bytes(page, total->allocated_bytes).text);
+	page_put_bound(page, &line, total, METRIC_ALLOCATED);
 	if (!is_sample)
 		line_put(&line, ", %s temporary",
 			text_percent(total->temporary, total->allocations).text);
 	else
-		line_put(&line, "; %s samples, usual error %.1f %%",
-			text_count(total->samples).text,
-			total->samples ? 100 / sqrt((double)total->samples) : 100.0);
+		line_put(&line, "; %s samples", text_count(total->samples).text);
 	line_end(&line);
 }
 
@@ -217,6 +216,7 @@ static void write_settle(const struct page *page)
 	line_put(&line, "%s after the window: %s%s",
 		text_time(model_settle_ns(&view->analysis->model.settle)).text, mark,
 		page_bytes(page, sums_surviving_bytes(total)).text);
+	page_put_bound(page, &line, total, METRIC_SURVIVORS);
 	line_put(&line, " in %s%s blocks", mark, text_count(sums_surviving_blocks(total)).text);
 	line_put(&line, ", of %s%s outstanding", mark,
 		page_bytes(page, sums_outstanding_bytes(total)).text);

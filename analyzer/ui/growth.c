@@ -5,7 +5,8 @@
 #include "analyzer/ui/chain.h"
 #include "analyzer/ui/page.h"
 
-#define SITES_SHOWN 5u
+#define SITES_SHOWN  5u
+#define CLASS_COLUMN 60u
 
 static int64_t per_minute(const struct suspect *suspect)
 {
@@ -32,7 +33,7 @@ static bool is_judged(const struct page *page)
 static void put_class(struct line *line, const struct suspect *suspect)
 {
 	line_put(line, "  ");
-	line_to(line, 60);
+	line_to(line, CLASS_COLUMN);
 	if (suspect->class == SUSPECT_GROWING)
 		line_styled(line, TEXT_BOLD, "%s", suspect_class_name(suspect->class));
 	else
@@ -75,6 +76,8 @@ static void write_site(const struct page *page, const struct suspects_entry *sit
 	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, METRIC_OUTSTANDING),
 		page_bytes(page, bytes).text);
 	line_right(&line, figure, page->options->is_exact ? 16 : 10);
+	page_put_bound(page, &line, &site->sums,
+		view_is_settled(page->view) ? METRIC_SURVIVORS : METRIC_OUTSTANDING);
 	line_put(&line, "  ");
 	if (grows)
 		line_styled(
@@ -85,8 +88,10 @@ static void write_site(const struct page *page, const struct suspects_entry *sit
 	line_put(&line, "  ");
 	line_to(&line, 28);
 	put_blocks(&line, page, &site->sums);
-	if (view_held_blocks(page->view, &site->sums))
-		line_put(&line, ", oldest %s", text_time(suspect->oldest_ns).text);
+	const struct text_number oldest = text_time(suspect->oldest_ns);
+	if (view_held_blocks(page->view, &site->sums) &&
+		line.columns + strlen(oldest.text) + 11 <= CLASS_COLUMN)
+		line_put(&line, ", oldest %s", oldest.text);
 	if (is_judged(page))
 		put_class(&line, suspect);
 	line_end(&line);

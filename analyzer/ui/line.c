@@ -86,7 +86,7 @@ void line_foreign_styled(
 
 void line_right(struct line *line, const char *string, size_t columns)
 {
-	const size_t length = strlen(string);
+	const size_t length = text_columns(string);
 	line_put(line, "%*s%s", length < columns ? (int)(columns - length) : 0, "", string);
 }
 

@@ -145,8 +145,12 @@ static void write_entry(const struct page *page, enum metric metric, const struc
 	struct line line;
 	line_begin(&line, page->text);
 	put_figures(&line, page, metric, &site->sums);
-	if (page->view->analysis->cube.sample_bytes)
-		line_put(&line, "(%s samples)  ", text_count(site->sums.samples).text);
+	if (page->view->analysis->cube.sample_bytes) {
+		const struct text_number bound = text_bound(page->text,
+			metric_value(&site->sums, metric), metric_bound(&site->sums, metric));
+		line_right(&line, bound.text, TEXT_BOUND_COLUMNS - 2);
+		line_put(&line, "  ");
+	}
 	/* The chains of one site differ after the first caller. */
 	if (site->chains > 1)
 		chain_put_some(&line, page->view, row->node, false, 1);
@@ -193,6 +197,8 @@ static void write_columns(const struct page *page, enum metric metric)
 	line_right(&line, is_sum(metric) ? "share" : "", 9);
 	if (third[metric])
 		line_right(&line, third[metric], is_bytes && is_exact ? 18 : 12);
+	if (page->view->analysis->cube.sample_bytes)
+		line_right(&line, "bound", TEXT_BOUND_COLUMNS);
 	line_styled(&line, TEXT_DIM, "  function <- callers");
 	line_end(&line);
 }

@@ -48,6 +48,15 @@ struct text_number page_value(const struct page *page, enum metric metric, int64
 	return info->is_signed ? page_change(page, value) : page_bytes(page, amount);
 }
 
+void page_put_bound(
+	const struct page *page, struct line *line, const struct sums *sums, enum metric metric)
+{
+	const struct text_number bound =
+		text_bound(page->text, metric_value(sums, metric), metric_bound(sums, metric));
+	if (*bound.text)
+		line_put(line, " %s", bound.text);
+}
+
 const char *page_mark(const struct page *page, enum metric metric)
 {
 	const bool is_exact = metric_is_exact(metric, page->view->is_whole) &&

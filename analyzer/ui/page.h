@@ -48,6 +48,10 @@ struct text_number page_value(const struct page *page, enum metric metric, int64
 /* "~" if the figure is an estimate, else "". */
 const char *page_mark(const struct page *page, enum metric metric);
 
+/* " " and the bound at 95 % of a figure of a sample; else nothing. */
+void page_put_bound(
+	const struct page *page, struct line *line, const struct sums *sums, enum metric metric);
+
 /* --- sections ---------------------------------------------------------------------------------
  */
 

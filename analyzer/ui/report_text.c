@@ -2,7 +2,6 @@
 #include "analyzer/ui/report_text.h"
 
 #include <inttypes.h>
-#include <math.h>
 #include <stdlib.h>
 
 #include "analyzer/ui/memory_text.h"
@@ -12,29 +11,26 @@
 /* --- totals in full ----------------------------------------------------------------------------
  */
 
-/* Prints the relative error of an estimate from n samples: about 1/sqrt(n). */
 static void write_sample(const struct page *page)
 {
-	const uint64_t samples = page->view->total.samples;
 	char text[320];
-	int length = snprintf(text, sizeof(text),
+	snprintf(text, sizeof(text),
 		"one allocation in %s of its bytes was recorded: %s samples. All figures are "
-		"estimates; with n samples the usual error is 1/sqrt(n)",
+		"estimates; for 95 of 100 the true figure is within the bound that is behind it",
 		page_bytes(page, page->view->analysis->cube.sample_bytes).text,
-		text_count(samples).text);
-	if (samples)
-		snprintf(text + length, sizeof(text) - (size_t)length, ": %.1f %% for the totals",
-			100 / sqrt((double)samples));
+		text_count(page->view->total.samples).text);
 	line_wrap(page->text, "  sample       ", "               ", text, 0);
 }
 
+/* `bound`: of the bytes, at 95 %; 0: they are exact. */
 static void write_total(const struct page *page, const char *name, uint64_t blocks, uint64_t bytes,
-	const char *what)
+	int64_t bound, const char *what)
 {
+	const struct text_number shown = text_bound(page->text, (int64_t)bytes, bound);
 	struct line line;
 	line_begin(&line, page->text);
-	line_put(&line, "  %-13s%s of %s%s", name, text_count(blocks).text,
-		page_bytes(page, bytes).text, what);
+	line_put(&line, "  %-13s%s of %s%s%s%s", name, text_count(blocks).text,
+		page_bytes(page, bytes).text, *shown.text ? " " : "", shown.text, what);
 	line_end(&line);
 }
 
@@ -44,16 +40,22 @@ static void write_figures(const struct page *page)
 	const struct cube *cube = &view->analysis->cube;
 	const struct sums *total = &view->total;
 	struct line line;
-	write_total(page, "allocations", total->allocations, total->allocated_bytes, "");
-	write_total(page, "frees", total->frees, total->freed_bytes, " allocated in the window");
+	write_total(page, "allocations", total->allocations, total->allocated_bytes,
+		metric_bound(total, METRIC_ALLOCATED), "");
+	write_total(page, "frees", total->frees, total->freed_bytes,
+		metric_bound(total, METRIC_FREED), " allocated in the window");
 	write_total(page, "outstanding", sums_outstanding_blocks(total),
-		sums_outstanding_bytes(total), ": allocated in the window, not freed in it");
+		sums_outstanding_bytes(total), metric_bound(total, METRIC_OUTSTANDING),
+		": allocated in the window, not freed in it");
 	if (view_is_settled(view))
 		write_total(page, "survivors", sums_surviving_blocks(total),
-			sums_surviving_bytes(total), ": of these, not freed after it either");
+			sums_surviving_bytes(total), metric_bound(total, METRIC_SURVIVORS),
+			": of these, not freed after it either");
 	line_begin(&line, page->text);
-	line_put(&line, "  peak         %s%s at +%s", page_mark(page, METRIC_PEAK),
-		page_bytes(page, view->peak.bytes).text, text_time(view->peak.time_ns).text);
+	line_put(&line, "  peak         %s%s", page_mark(page, METRIC_PEAK),
+		page_bytes(page, view->peak.bytes).text);
+	page_put_bound(page, &line, total, METRIC_PEAK);
+	line_put(&line, " at +%s", text_time(view->peak.time_ns).text);
 	line_end(&line);
 	if (!cube->sample_bytes) {
 		line_begin(&line, page->text);
@@ -63,7 +65,7 @@ static void write_figures(const struct page *page)
 		line_end(&line);
 	}
 	if (!cube->sample_bytes && view->is_whole)
-		write_total(page, "older", cube->before_frees, cube->before_freed_bytes,
+		write_total(page, "older", cube->before_frees, cube->before_freed_bytes, 0,
 			view->analysis->model.pause_count
 				? " freed, allocated earlier or in a pause"
 				: " freed in the window, allocated earlier");

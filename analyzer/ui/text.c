@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <locale.h>
+#include <math.h>
 #include <string.h>
 #include <wchar.h>
 
@@ -259,6 +260,17 @@ struct text_number text_percent(uint64_t part, uint64_t whole)
 	struct text_number ret = {"-"};
 	if (whole)
 		snprintf(ret.text, sizeof(ret.text), "%.1f %%", 100 * (double)part / (double)whole);
+	return ret;
+}
+
+struct text_number text_bound(const struct text *text, int64_t value, int64_t bound)
+{
+	const double percent = value ? 100 * (double)bound / fabs((double)value) : 0;
+	struct text_number ret = {""};
+	/* U+00B1 */
+	if (bound && value)
+		snprintf(ret.text, sizeof(ret.text), percent < 10 ? "%s%.1f %%" : "%s%.0f %%",
+			text->has_utf8 ? "\xc2\xb1" : "+-", fmin(percent, 9999));
 	return ret;
 }
 

@@ -51,5 +51,10 @@ struct text_number text_count(uint64_t count);	/* 1,104,752 */
 struct text_number text_time(uint64_t time_ns); /* 12.3 ms, 29.8 s, 5 min 12 s */
 /* Of `whole`; "-" when that is 0. */
 struct text_number text_percent(uint64_t part, uint64_t whole);
+/* The bound of an estimate as a share of it: "+-3.1 %", "+-12 %", with one
+ * character for +- where the terminal has it; "" if it
+ * is exact, or nothing. */
+struct text_number text_bound(const struct text *text, int64_t value, int64_t bound);
+#define TEXT_BOUND_COLUMNS 9u /* with blanks before it */
 /* An empty line, and a title on a line of its own. */
 void text_heading(const struct text *text, const char *title);

@@ -122,6 +122,8 @@ static void put_figures(
 		calls_text_figures(tree->page, line, calls->total[node], calls->total[0]);
 	else
 		line_put(line, "%*s", (int)CALLS_TEXT_FIGURES, "");
+	calls_text_bound(tree->page, line, calls->total[node],
+		has_total ? calls_bound(calls, node, false) : 0);
 	if (!calls->options.is_bottom_up)
 		line_right(line, own && node ? calls_text_value(tree->page, own).text : "",
 			OWN_COLUMNS);
@@ -133,6 +135,7 @@ static void write_more(const struct tree_text *tree, const struct shown *shown)
 	struct line line;
 	line_begin(&line, tree->page->text);
 	calls_text_figures(tree->page, &line, shown->more_value, tree->calls->total[0]);
+	calls_text_bound(tree->page, &line, 0, 0);
 	if (!tree->calls->options.is_bottom_up)
 		line_put(&line, "%*s", (int)OWN_COLUMNS, "");
 	line_put(&line, "  ");
@@ -148,6 +151,7 @@ static void write_no_stack(const struct tree_text *tree)
 		return;
 	line_begin(&line, tree->page->text);
 	calls_text_figures(tree->page, &line, tree->calls->own[0], tree->calls->total[0]);
+	calls_text_bound(tree->page, &line, tree->calls->own[0], calls_bound(tree->calls, 0, true));
 	if (!tree->calls->options.is_bottom_up)
 		line_right(
 			&line, calls_text_value(tree->page, tree->calls->own[0]).text, OWN_COLUMNS);
@@ -247,10 +251,13 @@ static struct ht_err *write_next(struct tree_text *tree)
 
 static void write_columns(const struct tree_text *tree)
 {
-	text_styled(tree->page->text, TEXT_DIM,
-		tree->calls->options.is_bottom_up
-			? "       value   share  function, with its callers below it\n"
-			: "       total   share        own  function\n");
+	const bool is_bottom_up = tree->calls->options.is_bottom_up;
+	struct line line;
+	line_begin(&line, tree->page->text);
+	line_styled(&line, TEXT_DIM, "       %s   share%s%s", is_bottom_up ? "value" : "total",
+		tree->calls->total_variance ? "    bound" : "",
+		is_bottom_up ? "  function, with its callers below it" : "        own  function");
+	line_end(&line);
 }
 
 struct ht_err *tree_text_write(const struct calls_text *page)

@@ -10,6 +10,8 @@ void calls_deinit(struct calls *calls)
 	free(calls->own);
 	free(calls->total);
 	free(calls->order);
+	free(calls->own_variance);
+	free(calls->total_variance);
 	free(calls->children);
 	free(calls->child);
 	*calls = (struct calls){0};
@@ -58,6 +60,44 @@ static struct ht_err *own_values(const struct calls *calls, enum metric metric, 
 		(*ret)[node] += metric_value(&view->sums[i], metric);
 	}
 	return NULL;
+}
+
+static struct ht_err *own_variances(struct calls *calls)
+{
+	const struct view *view = calls->view;
+	calls->own_variance = calloc(calls->tree.count, sizeof(*calls->own_variance));
+	if (!calls->own_variance)
+		return out_of_memory(&calls->tree);
+	for (size_t i = 0; i < view->analysis->cube.site_count; i++) {
+		if (!has_site(calls, i))
+			continue;
+		const uint32_t node = tree_leaf(&calls->tree, &view->analysis->model.nodes,
+			view->analysis->cube.site[i].node);
+		calls->own_variance[node] += (double)view->sums[i].variance[calls->options.metric];
+	}
+	return NULL;
+}
+
+/* Needs the variances of own values. */
+static struct ht_err *total_variances(struct calls *calls)
+{
+	const struct tree *tree = &calls->tree;
+	calls->total_variance = malloc(tree->count * sizeof(*calls->total_variance));
+	if (!calls->total_variance)
+		return out_of_memory(tree);
+	for (size_t i = 0; i < tree->count; i++)
+		calls->total_variance[i] = calls->own_variance[i];
+	for (size_t i = tree->count; i-- > 1;)
+		calls->total_variance[tree->node[i].parent] += calls->total_variance[i];
+	return NULL;
+}
+
+int64_t calls_bound(const struct calls *calls, uint32_t node, bool is_own)
+{
+	if (!calls->total_variance)
+		return 0;
+	return is_own ? metric_bound_of(calls->own[node], calls->own_variance[node])
+		      : metric_bound_of(calls->total[node], calls->total_variance[node]);
 }
 
 /* Children come after their parents. */
@@ -112,6 +152,19 @@ static struct ht_err *turn_values(
 	return NULL;
 }
 
+static struct ht_err *turn_variances(
+	struct calls *calls, const struct tree *tree, const uint32_t *turned)
+{
+	double *variance = calloc(tree->count, sizeof(*variance));
+	if (!variance)
+		return out_of_memory(tree);
+	for (size_t i = 0; i < calls->tree.count; i++)
+		variance[turned[i]] += calls->own_variance[i];
+	free(calls->own_variance);
+	calls->own_variance = variance;
+	return NULL;
+}
+
 /* Replaces the tree by one of the same chains from their other end. */
 static struct ht_err *turn(struct calls *calls)
 {
@@ -129,6 +182,8 @@ static struct ht_err *turn(struct calls *calls)
 		err = turn_values(calls, &tree, turned, &calls->own);
 	if (!err && calls->order)
 		err = turn_values(calls, &tree, turned, &calls->order);
+	if (!err && calls->own_variance)
+		err = turn_variances(calls, &tree, turned);
 	free(turned);
 	if (err) {
 		tree_deinit(&tree);
@@ -211,8 +266,13 @@ static struct ht_err *find_values(struct calls *calls)
 	struct ht_err *err = own_values(calls, options->metric, &calls->own);
 	if (!err && options->sort != options->metric)
 		err = own_values(calls, options->sort, &calls->order);
+	const bool is_sample = calls->view->analysis->cube.sample_bytes != 0;
+	if (!err && is_sample)
+		err = own_variances(calls);
 	if (!err && options->is_bottom_up)
 		err = turn(calls);
+	if (!err && is_sample)
+		err = total_variances(calls);
 	if (!err)
 		err = copy_of(&calls->tree, calls->own, &calls->total);
 	if (err)

@@ -34,6 +34,8 @@ struct calls {
 	int64_t *
 		own; /* top-down: of chains that begin there; bottom-up: of chains that end there */
 	int64_t *total; /* own value plus all below */
+	/* In a capture by sample: variances of both (query/metric.h); else NULL. */
+	double *own_variance, *total_variance;
 	int64_t *order; /* the same of options.sort, if that is another metric; else NULL */
 	struct calls_children *children; /* those with figures below them */
 	uint32_t *child;
@@ -48,6 +50,8 @@ HT_MUST_CHECK
 struct ht_err *calls_init(
 	struct calls *calls, const struct view *view, const struct calls_options *options);
 void calls_deinit(struct calls *calls);
+/* The bound of a node's value at 95 % (metric_bound_of); 0: it is exact. */
+int64_t calls_bound(const struct calls *calls, uint32_t node, bool is_own);
 /* The frame that stands for a node; NULL: the root, or stacks that the cube folded. */
 const struct frame *calls_frame(const struct calls *calls, uint32_t node);
 

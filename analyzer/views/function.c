@@ -155,9 +155,10 @@ struct path {
 struct count {
 	const struct calls *calls;
 	struct function *function;
-	bool *is_function;	  /* by group of the call tree */
-	int64_t *caller, *callee; /* by the same */
-	struct path *path;	  /* by node */
+	bool *is_function; /* by group of the call tree */
+	/* By the same; `value` and `variance`. */
+	struct function_entry *caller, *callee;
+	struct path *path; /* by node */
 };
 
 static struct path path_of(const struct count *count, uint32_t node)
@@ -176,24 +177,34 @@ static struct path path_of(const struct count *count, uint32_t node)
 	return path;
 }
 
+static void add_entry(struct function_entry *entry, int64_t value, double variance)
+{
+	entry->value += value;
+	entry->variance += variance;
+}
+
 /* The chains that begin at a node. */
 static void count_node(struct count *count, uint32_t node)
 {
 	const struct tree *tree = &count->calls->tree;
 	const int64_t value = count->calls->own[node];
+	const double variance = count->calls->own_variance ? count->calls->own_variance[node] : 0;
 	const struct path *path = &count->path[node];
 	struct function *function = count->function;
 	if (!path->outermost)
 		return;
 	const uint32_t caller = tree->node[path->outermost].parent;
 	function->inclusive += value;
+	function->inclusive_variance += variance;
 	function->recursive += path->is_recursive ? value : 0;
 	if (path->callee)
-		count->callee[tree->node[path->callee].group] += value;
-	else
+		add_entry(&count->callee[tree->node[path->callee].group], value, variance);
+	else {
 		function->own += value;
+		function->own_variance += variance;
+	}
 	if (caller)
-		count->caller[tree->node[caller].group] += value;
+		add_entry(&count->caller[tree->node[caller].group], value, variance);
 	else
 		function->outermost += value;
 }
@@ -206,15 +217,16 @@ static int compare_entries(const void *a, const void *b)
 	return (x->group > y->group) - (x->group < y->group);
 }
 
-static struct ht_err *take_entries(
-	const int64_t *value, size_t groups, struct function_entry **ret, size_t *ret_count)
+static struct ht_err *take_entries(const struct function_entry *entry, size_t groups,
+	struct function_entry **ret, size_t *ret_count)
 {
 	*ret = calloc(groups + 1, sizeof(**ret));
 	if (!*ret)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu functions", groups);
 	for (uint32_t i = 0; i < groups; i++)
-		if (value[i])
-			(*ret)[(*ret_count)++] = (struct function_entry){i, value[i]};
+		if (entry[i].value)
+			(*ret)[(*ret_count)++] =
+				(struct function_entry){i, entry[i].value, entry[i].variance};
 	qsort(*ret, *ret_count, sizeof(**ret), compare_entries);
 	return NULL;
 }

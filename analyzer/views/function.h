@@ -37,6 +37,7 @@ void function_matches_deinit(struct function_matches *matches);
 struct function_entry {
 	uint32_t group; /* of the call tree */
 	int64_t value;
+	double variance; /* of a sample (query/metric.h); else 0 */
 };
 
 struct function_line {
@@ -52,6 +53,7 @@ struct function_line {
  */
 struct function {
 	int64_t own, inclusive;
+	double own_variance, inclusive_variance; /* of a sample; else 0 */
 	int64_t outermost; /* of chains that end with the function: it has no caller */
 	int64_t recursive; /* of chains in which it stands several times */
 	struct function_entry *caller, *callee; /* those with most first */

@@ -115,6 +115,25 @@ assert.strictEqual(Model.report(settled, 0, 2).survivors_bytes, 10);
 assert.deepStrictEqual([...Model.history(settled, 0, BUCKETS, "survivors", [0], 1)[0]], [10, 10, 10, 10]);
 assert.deepStrictEqual([...Model.history(settled, 1, BUCKETS, "survivors", [0], 1)[0]], [0, 0, 0]);
 
+/* --- bounds: the variance of the metric test in C, of a sample of one in two blocks of 10 bytes */
+
+const half = traceOf([[0, 4, 10], [0, 4, 10], [0, 4, 10], [0, 4, 10]]);
+half.isSample = true;
+half.site.varianceBytes = [400];
+half.site.varianceBlocks = [4];
+half.cell.frees[1] = 2;
+half.cell.freedBytes[1] = 20;
+assert.strictEqual(Model.sumsOf(half, 0, 2).of("variance:allocated")[0], 400);
+assert.strictEqual(Model.sumsOf(half, 0, 2).of("variance:calls")[0], 4);
+assert.strictEqual(Model.sumsOf(half, 0, 2).of("variance:outstanding")[0], 200);
+assert.strictEqual(Model.sumsOf(half, 0, 2).of("variance:growth")[0], 200);
+assert.strictEqual(Model.sumsOf(model, 0, 1).of("variance:allocated")[0], 0);
+assert.strictEqual(Math.round(Model.bound(1000000, 100)), 20);
+assert.strictEqual(Math.round(Model.bound(0, 100)), Math.round(1.959964 * Math.sqrt(300)));
+assert.strictEqual(Model.bound(5, 0), 0);
+assert.strictEqual(Format.bound(200, 6), " \u00b13.0 %");
+assert.strictEqual(Format.bound(200, 0), "");
+
 /* --- lifetimes: exact for the whole trace, means for a part, never another number of blocks */
 
 model.facts.lifetimes = {blocks: [0, 0, 2], bytes: [0, 0, 60]};

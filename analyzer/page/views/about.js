@@ -34,7 +34,8 @@ const About = (() => {
 			["Recorded with", "heaptap " + (capture.heaptap_version || "unknown")],
 			["Kind", capture.sample_bytes
 				? "a sample, one block in about " + Format.bytes(capture.sample_bytes) +
-					" allocated: figures are estimates" : "every allocation"],
+					" allocated: figures are estimates; " +
+					"19 of 20 true figures are within the bound \u00b1" : "every allocation"],
 		]);
 	}
 

@@ -15,6 +15,11 @@ const Sites = (() => {
 		return (row) => allocated[row] - freed[row];
 	}
 
+	function survivors(sums) {
+		const held = outstanding(sums), later = sums.of("laterFreedBytes");
+		return (row) => held(row) - later[row];
+	}
+
 	function meanLife(sums) {
 		const us = sums.of("lifetimeUs"), frees = sums.of("frees");
 		return (row) => frees[row] ? us[row] / frees[row] * 1000 : null;
@@ -23,6 +28,7 @@ const Sites = (() => {
 	/* Key, title, unit, value of a row of the figures, class that hides it on small screens. */
 	const COLUMNS = [
 		["outstanding", "Outstanding", "bytes", outstanding, "medium"],
+		["survivors", "Survivors", "bytes", survivors, "wide"],
 		["growth", "Growth", "bytes", figure("growthBytes"), "medium"],
 		["live", "Live at end", "bytes", figure("liveBytes"), "wide"],
 		["peak", "At the peak", "bytes", figure("peakBytes"), "wide"],
@@ -44,6 +50,18 @@ const Sites = (() => {
 				Dom.element("div", {class: "where"}, app.names.callersText(nodes[row])))};
 	}
 
+	/* The bound of the metric at 95 %, as a share of it; null: the capture is no sample. */
+	function boundColumn(app, sums) {
+		const {metric} = app.state;
+		if (!app.model.isSample)
+			return null;
+		const value = COLUMNS.find(([key]) => key === metric);
+		const values = value ? value[3](sums) : () => 0;
+		const variance = sums.of(Model.VARIANCE + metric);
+		return {key: "bound", title: "\u00b1", unit: "share", hide: "",
+			value: (row) => Model.bound(values(row), variance[row]) / Math.abs(values(row)) || null};
+	}
+
 	function create(app) {
 		let table = null, sum = 0;
 		return {
@@ -54,6 +72,9 @@ const Sites = (() => {
 				const columns = COLUMNS.filter(([key]) => key === "lifetime" ||
 					app.metrics.includes(key)).map(([key, title, unit, value, hide]) =>
 					({key, title, unit, value: value(sums), hide: key === sorted ? "" : hide}));
+				const bound = boundColumn(app, sums);
+				if (bound)
+					columns.splice(columns.findIndex((one) => one.key === metric) + 1, 0, bound);
 				const of = columns.find((one) => one.key === metric);
 				sum = sums.rows.reduce((all, row) => all + of.value(row), 0);
 				table = Table.make(app, {id: "sites", rows: sums.rows, sort: metric, columns: [

@@ -66,7 +66,7 @@ const Suspects = (() => {
 		if (grows)
 			amounts.append(Dom.element("b", {}, "+" +
 				Format.bytes(group.slope_bytes_per_s * 60) + "/min"), Dom.element("br"));
-		amounts.append(app.format(amount) + " " + state.metric);
+		amounts.append(app.format(amount) + app.boundText(amount, group.sites) + " " + state.metric);
 		return Dom.element("article", {class: "suspect"},
 			Dom.element("div", {class: "what"},
 				Dom.element("span", {class: "badge " + (grows ? "growing" : "")}, group.class),
@@ -146,7 +146,8 @@ const Suspects = (() => {
 		const before = heap.known && heap.start_bytes !== null ? "The heap had " +
 			Format.bytes(heap.start_bytes) + " when the capture began: what allocated that is not " +
 			"in it. " : "";
-		const exact = capture.sample_bytes ? "Figures are estimates from a sample."
+		const exact = capture.sample_bytes
+			? "Figures are estimates from a sample, with bounds at 95 %."
 			: app.model.facts.pauses.length ? "Allocations were recorded, but not in pauses."
 			: "Every allocation was recorded.";
 		const largest = largestOf(groups);

@@ -5,8 +5,9 @@
 #include "tests/unit/analyzer/exported.h"
 
 #define HEAD                                                                                       \
-	"outstanding_bytes,growth_bytes,live_bytes,peak_bytes,allocated_bytes,calls,temporary,"    \
-	"freed_bytes,lifetime_ns,outstanding_blocks,module,threads,function,file,line,chain\n"
+	"outstanding_bytes,survivors_bytes,growth_bytes,live_bytes,peak_bytes,allocated_bytes,"    \
+	"calls,temporary,freed_bytes,lifetime_ns,outstanding_blocks,module,threads,function,file," \
+	"line,chain\n"
 
 static struct exported exported;
 
@@ -14,11 +15,11 @@ START_TEST(one_line_per_chain)
 {
 	exported_begin(&exported);
 	ck_assert_str_eq(exported_as(&exported, "csv", NULL), HEAD
-		"100,100,100,130,130,2,1,30,1000,1,\"/usr/bin/target\",\"worker\",\"inner\","
+		"100,100,100,100,130,130,2,1,30,1000,1,\"/usr/bin/target\",\"worker\",\"inner\","
 		"\"src/in.h\",7,\"main;caller;inner\"\n"
-		"7,7,7,0,7,1,0,0,,1,\"/usr/bin/target\",\"target\",\"target+0x2ff\",\"\",,"
+		"7,7,7,7,0,7,1,0,0,,1,\"/usr/bin/target\",\"target\",\"target+0x2ff\",\"\",,"
 		"\"main;target+0x2ff\"\n"
-		"0,0,0,0,1,1,1,1,1000,0,\"\",\"target\",\"(no stack)\",\"\",,\"(no stack)\"\n");
+		"0,0,0,0,0,1,1,1,1,1000,0,\"\",\"target\",\"(no stack)\",\"\",,\"(no stack)\"\n");
 	exported_end(&exported);
 }
 END_TEST
@@ -29,9 +30,9 @@ START_TEST(a_filter_leaves_lines_out)
 	query_init(&query);
 	ck_no_err(query_add(&query.functions, "--function", "caller"));
 	exported_begin(&exported);
-	ck_assert_str_eq(exported_as(&exported, "csv", &query),
-		HEAD "100,100,100,130,130,2,1,30,1000,1,\"/usr/bin/target\",\"worker\",\"inner\","
-		     "\"src/in.h\",7,\"main;caller;inner\"\n");
+	ck_assert_str_eq(exported_as(&exported, "csv", &query), HEAD
+		"100,100,100,100,130,130,2,1,30,1000,1,\"/usr/bin/target\",\"worker\",\"inner\","
+		"\"src/in.h\",7,\"main;caller;inner\"\n");
 	exported_end(&exported);
 }
 END_TEST
@@ -55,7 +56,7 @@ START_TEST(a_sample_has_no_temporary_blocks)
 	scene_init_sample(&exported.scene, 1 << 19);
 	scene_malloc(&exported.scene, 0, 0x1000, 1 << 24, 0);
 	exported_as(&exported, "csv", NULL);
-	exported_has(&exported, "\n16777216,16777216,16777216,16777216,16777216,1,,0,,1,");
+	exported_has(&exported, "\n16777216,16777216,16777216,16777216,16777216,16777216,1,,0,,1,");
 	exported_end(&exported);
 }
 END_TEST

@@ -8,7 +8,7 @@
 
 #include "analyzer/ui/report_text.h"
 #include "analyzer/views/suspects.h"
-#include "tests/unit/analyzer/scene.h"
+#include "tests/unit/analyzer/exported.h"
 
 #define S 1000000000ull
 #define P 0x5000u
@@ -328,8 +328,32 @@ START_TEST(the_first_screen_says_what_was_held)
 }
 END_TEST
 
-HT_SUITE("analyzer/settle", the_window_ends_where_it_settles,
-	without_a_settle_time_survivors_are_what_is_outstanding,
+START_TEST(pauses_and_the_settle_time_are_comments)
+{
+	struct exported exported = {0};
+	scene_init(&exported.scene);
+	scene_malloc(&exported.scene, 0, 0x1000, 100, 0);
+	uint64_t now = exported.scene.now;
+	tracebuild_put(&exported.scene.trace,
+		&(struct rec){.kind = REC_PAUSE, .pause = {now + 1000000, 1}});
+	tracebuild_put(&exported.scene.trace,
+		&(struct rec){.kind = REC_PAUSE, .pause = {now + 3000000, 0}});
+	now = exported.scene.now = now + 4000000;
+	tracebuild_put(
+		&exported.scene.trace, &(struct rec){.kind = REC_SETTLE, .settle = {now, now, 1}});
+	exported.scene.now += 5000000;
+	scene_free(&exported.scene, 0, 0x1000, 0);
+	exported_as(&exported, "heaptrack", NULL);
+	exported_has(&exported,
+		"\n# paused from +0.001 s to +0.003 s: new allocations were not recorded\n"
+		"# settled for 0.005 s after the window: its frees are not in this file\n");
+	ck_assert_ptr_null(strstr(exported.text, "\n- "));
+	exported_end(&exported);
+}
+END_TEST
+
+HT_SUITE("analyzer/settle", pauses_and_the_settle_time_are_comments,
+	the_window_ends_where_it_settles, without_a_settle_time_survivors_are_what_is_outstanding,
 	what_begins_while_it_settles_is_nothing,
 	a_block_that_moves_while_it_settles_stays_what_it_was, survivors_are_those_of_the_ledger,
 	a_part_of_the_window_has_survivors, blocks_of_an_age_live_through_the_settle_time,

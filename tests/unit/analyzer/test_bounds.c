@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bounds of a sample, held against the whole trace of the same run: it is thinned by the rule
+ * of the agent, with many seeds, and 95 of 100 intervals must hold the true figure.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/views/calls.h"
+#include "tests/unit/analyzer/scene.h"
+
+#define RATE	 4096u
+#define SITES	 12u
+#define BLOCKS	 6000u
+#define SEEDS	 200u
+#define TOP	 5u
+#define EXPECTED 5.0 /* least expected samples of a figure that is judged */
+
+struct made_block {
+	uint32_t site;
+	uint64_t size;
+	bool is_freed;
+};
+
+static struct made_block run[BLOCKS];
+static struct scene scene;
+static struct analysis *analysis;
+static struct view *view;
+
+/* Sites of small blocks, of large ones, and of both; the first ones allocate most. */
+static void make_run(void)
+{
+	srandom(34);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		const uint32_t site = (uint32_t)fmin(
+			SITES - 1, floor(-log((random() % 100000 + 1) / 100000.0) * 3));
+		const uint64_t least = 16u << site % 4 * 3; /* 16 to 8192 */
+		run[i] = (struct made_block){
+			site, least + (uint64_t)random() % (3 * least), random() % 3 != 0};
+	}
+}
+
+static bool is_taken(uint64_t size)
+{
+	return drand48() < -expm1(-((double)size + 1) / RATE);
+}
+
+/* `rate` 0: everything is in the trace. */
+static void look(uint64_t rate)
+{
+	scene_init_sample(&scene, rate);
+	uint32_t node[SITES];
+	tracebuild_module(
+		&scene.trace, 1, "/usr/bin/x", "12345678901234567890", 0x400000, 0x500000);
+	for (uint32_t i = 0; i < SITES; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "site%u", i);
+		node[i] = tracebuild_node(&scene.trace, 0, 0x400100 + 0x100 * i);
+		tracebuild_symbol(&scene.trace, 1, 0xff + 0x100 * i, name, "x.c", i + 1);
+	}
+	for (uint32_t i = 0; i < BLOCKS; i++) {
+		if (rate && !is_taken(run[i].size))
+			continue;
+		scene_malloc(&scene, 0, 0x10000 + 0x10000ull * i, run[i].size, node[run[i].site]);
+		if (run[i].is_freed)
+			scene_free(&scene, 0, 0x10000 + 0x10000ull * i, 0);
+	}
+	analysis = scene_analyze(&scene);
+	view = scene_view(analysis, NULL);
+}
+
+static void forget(void)
+{
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+
+/* By site; one more for the total. */
+struct looked {
+	struct sums site[SITES + 1];
+};
+
+static void note(struct looked *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	ret->site[SITES] = view->total;
+	for (size_t i = 0; i < view->row_count; i++) {
+		const uint32_t group = view->tree.node[view->row[i].node].group;
+		const struct frame *frame = &view->frames.frame[view->groups.group[group].frame];
+		ret->site[strtoul(frame->function + strlen("site"), NULL, 10)] = view->row[i].sums;
+	}
+}
+
+static double expected_samples(uint32_t site, bool is_outstanding)
+{
+	double sum = 0;
+	for (unsigned i = 0; i < BLOCKS; i++)
+		if ((site == SITES || run[i].site == site) && !(is_outstanding && run[i].is_freed))
+			sum += -expm1(-((double)run[i].size + 1) / RATE);
+	return sum;
+}
+
+struct covered {
+	unsigned count, within;
+};
+
+static void cover(struct covered *covered, int64_t truth, int64_t estimate, int64_t bound)
+{
+	covered->count++;
+	covered->within += llabs(truth - estimate) <= bound;
+}
+
+START_TEST(intervals_hold_the_true_figure)
+{
+	static const enum metric metrics[] = {METRIC_ALLOCATED, METRIC_CALLS, METRIC_OUTSTANDING,
+		METRIC_SURVIVORS, METRIC_GROWTH, METRIC_LIVE, METRIC_FREED};
+	struct covered covered[HT_ARRAY_SIZE(metrics) + 1] = {0};
+	struct looked full, sample;
+	make_run();
+	look(0);
+	note(&full);
+	forget();
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+		srand48((long)seed);
+		look(RATE);
+		note(&sample);
+		forget();
+		for (uint32_t i = 0; i <= SITES; i++) {
+			const struct sums *truth = &full.site[i], *is = &sample.site[i];
+			if (expected_samples(i, true) < EXPECTED)
+				continue;
+			for (size_t k = 0; k < HT_ARRAY_SIZE(metrics); k++)
+				cover(&covered[k], metric_value(truth, metrics[k]),
+					metric_value(is, metrics[k]), metric_bound(is, metrics[k]));
+			cover(&covered[HT_ARRAY_SIZE(metrics)],
+				(int64_t)sums_outstanding_blocks(truth),
+				(int64_t)sums_outstanding_blocks(is),
+				sums_outstanding_blocks_bound(is));
+		}
+	}
+	for (size_t k = 0; k < HT_ARRAY_SIZE(covered); k++) {
+		const double share = (double)covered[k].within / covered[k].count;
+		ck_assert_uint_gt(covered[k].count, 1000);
+		ck_assert_msg(share > 0.93 && share < 0.97, "%s: %.1f %% of %u intervals",
+			k < HT_ARRAY_SIZE(metrics) ? metric_info(metrics[k])->name : "blocks",
+			100 * share, covered[k].count);
+	}
+}
+END_TEST
+
+/* A site of the whole trace that is larger than the sample's fifth, by both bounds, is one of its
+ * first five. */
+START_TEST(large_sites_are_among_the_first)
+{
+	struct looked full, sample;
+	unsigned judged = 0, missed = 0;
+	make_run();
+	look(0);
+	note(&full);
+	forget();
+	for (unsigned seed = 1; seed <= SEEDS / 2; seed++) {
+		srand48((long)seed);
+		look(RATE);
+		note(&sample);
+		uint32_t *row;
+		ck_no_err(view_order(view, METRIC_OUTSTANDING, &row));
+		ck_assert_uint_gt(view->row_count, TOP);
+		const struct sums *next = &view->row[row[TOP]].sums;
+		const int64_t bar = metric_value(next, METRIC_OUTSTANDING) +
+				    metric_bound(next, METRIC_OUTSTANDING);
+		const int64_t least =
+			metric_value(&view->row[row[TOP - 1]].sums, METRIC_OUTSTANDING);
+		for (uint32_t i = 0; i < SITES; i++) {
+			const int64_t truth = metric_value(&full.site[i], METRIC_OUTSTANDING);
+			const struct sums *is = &sample.site[i];
+			if (truth <= bar + metric_bound(is, METRIC_OUTSTANDING))
+				continue;
+			judged++;
+			missed += metric_value(is, METRIC_OUTSTANDING) < least;
+		}
+		free(row);
+		forget();
+	}
+	ck_assert_uint_gt(judged, SEEDS);
+	ck_assert_msg(missed * 100 <= judged, "%u of %u", missed, judged);
+}
+END_TEST
+
+/* The sum of (1 - p) (size / p)^2, in proportion for what is outstanding. */
+START_TEST(variances_are_those_of_the_blocks)
+{
+	struct looked sample;
+	double exact[SITES] = {0};
+	make_run();
+	srand48(1);
+	look(RATE);
+	note(&sample);
+	forget();
+	srand48(1);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		if (!is_taken(run[i].size))
+			continue;
+		const double p = -expm1(-((double)run[i].size + 1) / RATE);
+		exact[run[i].site] += (1 - p) * pow((double)run[i].size / p, 2);
+	}
+	for (uint32_t i = 0; i < SITES; i++) {
+		const double is = (double)sample.site[i].variance[METRIC_ALLOCATED];
+		ck_assert_double_eq_tol(is, exact[i], exact[i] * 1e-4);
+	}
+}
+END_TEST
+
+START_TEST(whole_traces_and_certain_blocks_have_no_bound)
+{
+	struct looked is;
+	make_run();
+	look(0);
+	note(&is);
+	forget();
+	ck_assert_int_eq(metric_bound(&is.site[SITES], METRIC_ALLOCATED), 0);
+	scene_init_sample(&scene, RATE);
+	scene_malloc(&scene, 0, 0x10000, 1 << 20, 0);
+	analysis = scene_analyze(&scene);
+	view = scene_view(analysis, NULL);
+	ck_assert_int_eq(metric_bound(&view->total, METRIC_ALLOCATED), 0);
+	forget();
+	ck_assert_int_eq(metric_bound_of(100, 0), 0);
+	ck_assert_int_eq(metric_bound_of(0, 100), (int64_t)llround(1.959964 * sqrt(300)));
+	ck_assert_int_eq(metric_bound_of(1000000, 100), 20);
+	ck_assert_int_eq(metric_bound_of(1, NAN), 0);
+	ck_assert_int_eq(metric_bound_of(INT64_MAX, 1e300), INT64_MAX);
+}
+END_TEST
+
+/* In each tree the root has the bound of the total, and bounds of disjoint parts square-add. */
+START_TEST(trees_have_the_same_bounds)
+{
+	make_run();
+	srand48(7);
+	look(RATE);
+	for (int is_bottom_up = 0; is_bottom_up <= 1; is_bottom_up++) {
+		struct calls calls;
+		ck_no_err(calls_init(&calls, view,
+			&(struct calls_options){.grouping = GROUPING_FUNCTION,
+				.is_bottom_up = is_bottom_up,
+				.metric = METRIC_ALLOCATED,
+				.sort = METRIC_ALLOCATED}));
+		const int64_t bound = metric_bound(&view->total, METRIC_ALLOCATED);
+		ck_assert_int_le(llabs(calls_bound(&calls, 0, false) - bound), 1 + bound / 10000);
+		double sum = calls.own_variance[0];
+		for (uint32_t i = 0; i < calls.children[0].count; i++)
+			sum += calls.total_variance[calls.child[i]];
+		ck_assert_double_eq_tol(
+			sum, calls.total_variance[0], calls.total_variance[0] * 1e-9);
+		calls_deinit(&calls);
+	}
+	forget();
+}
+END_TEST
+
+HT_SUITE("analyzer/bounds", intervals_hold_the_true_figure, large_sites_are_among_the_first,
+	variances_are_those_of_the_blocks, whole_traces_and_certain_blocks_have_no_bound,
+	trees_have_the_same_bounds)
