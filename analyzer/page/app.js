@@ -144,7 +144,8 @@ const App = (() => {
 
 	function create(model, render) {
 		const metrics = Object.keys(Model.METRICS)
-			.filter((name) => !(model.isSample && name === "temporary"));
+			.filter((name) => !(model.isSample && name === "temporary") &&
+				(name !== "survivors" || model.facts.settle));
 		const app = {model, metrics, names: Names.of(model), render};
 		/* A page with a comparison opens on the comparison. */
 		const isMissing = {diff: !model.facts.diff, trend: Folder.traces.length < 2};
