@@ -207,6 +207,9 @@ static int record(struct attach *attach, struct window *window)
 		words_bound((enum exit_status)status);
 		status = (int)words_complain(err);
 		words_unbound();
+		/* The first window could write there: the disk is full now. */
+		if (status == EXIT_USAGE && attach->traces)
+			status = EXIT_INCOMPLETE_TRACE;
 		/* Another capture may be over at the next time. */
 		attach->is_over = status != EXIT_REFUSED || !attach->options->series.every_ns;
 		return status;

@@ -2,11 +2,13 @@
  *
  * Windows: a series of them, what they wait for, what ends them, and what becomes of their traces.
  */
+#include <fcntl.h>
 #include <pty.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -291,6 +293,41 @@ START_TEST(another_capture_runs)
 }
 END_TEST
 
+/* The disk is full in the third window: the two traces before are whole, and the series ends. */
+START_TEST(a_full_disk_ends_the_series)
+{
+	struct scene scene;
+	char *directory = tmpdir_path("disk"), path[4200];
+	if (geteuid() != 0) {
+		printf("skipped: windows: needs root to mount a small file system\n");
+		return;
+	}
+	scene_start_service(&scene);
+	ck_assert_int_eq(mkdir(directory, 0700), 0);
+	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	ck_assert_int_eq(mount("small", directory, "tmpfs", 0, "size=100m"), 0);
+	snprintf(path, sizeof(path), "%s/w.htap", directory);
+	scene.trace = strdup(path);
+	start(&scene, (const char *[]){"-d", "0.5s", "--every", "1.5s", NULL});
+	run_until(is_there(&scene, 2) && !is_tapped(&scene), RUN_MS);
+	run_until(strstr(run_err(&scene.run), ".002.htap (") != NULL, RUN_MS);
+	snprintf(path, sizeof(path), "%s/full", directory);
+	int fd = open(path, O_CREAT | O_WRONLY, 0600);
+	ck_assert_int_eq(posix_fallocate(fd, 0, 60 << 20), 0);
+	close(fd);
+	while (!run_has_ended(&scene.run))
+		take(&scene, "run 100");
+	check_end(&scene, 7, (const char *[]){"process unchanged", "MiB free; make room", NULL});
+	for (unsigned number = 1; number <= 2; number++)
+		check_reason(numbered(&scene, number), "duration");
+	ck_assert(!is_there(&scene, 4));
+	victim_prove_alive(&scene.victim);
+	victim_stop(&scene.victim);
+	ck_assert_int_eq(umount2(directory, MNT_DETACH), 0);
+}
+END_TEST
+
 /* --- a terminal --- */
 
 static void use_terminal(void *context)
@@ -347,4 +384,4 @@ END_TEST
 HT_SUITE("integration/windows", windows_at_even_times, a_trigger_waits_for_memory,
 	memory_and_size_end_a_window, full_traces_rotate, a_command_bounds_the_window,
 	a_signal_ends_the_wait, one_command_from_process_to_answer,
-	the_process_ends_between_windows, another_capture_runs)
+	the_process_ends_between_windows, another_capture_runs, a_full_disk_ends_the_series)
