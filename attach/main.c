@@ -367,6 +367,7 @@ int main(int argc, char **argv)
 	case COMMAND_PAUSE:
 	case COMMAND_RESUME:
 	case COMMAND_MARK:
+	case COMMAND_SNAPSHOT:
 		status = run_steer(&options);
 		break;
 	case COMMAND_VERSION:

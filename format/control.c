@@ -234,6 +234,7 @@ static const char *const verb_names[CONTROL_VERBS] = {
 	[CONTROL_PAUSE] = "pause",
 	[CONTROL_RESUME] = "resume",
 	[CONTROL_MARK] = "mark",
+	[CONTROL_SNAPSHOT] = "snapshot",
 };
 
 const char *control_verb_name(enum control_verb verb)
@@ -282,7 +283,7 @@ const char *control_request_parse(const char *line, size_t length, struct contro
 			if (word_is(&word, verb_names[i]))
 				ret->verb = (enum control_verb)i;
 	if (ret->verb == CONTROL_VERBS)
-		return "the request is none of status, stop, pause, resume, mark";
+		return "the request is none of status, stop, pause, resume, mark, snapshot";
 	while (!problem && words_next(&words, &word))
 		problem = take_argument(&word, ret);
 	return problem;

@@ -10,9 +10,9 @@
  *      heaptap/1 VERB[ KEY=VALUE]...\n       to the capture
  *      heaptap/1 ok[ KEY=VALUE]...\n         from the capture; or "error"
  *
- * VERB is status, stop, pause, resume or mark. In values %XX may encode any byte, and must encode
- * bytes outside of ! to ~ and % itself. Unknown keys are skipped; a line with a version other than
- * 1 is refused. A line has CONTROL_LINE_MAX bytes at most.
+ * VERB is status, stop, pause, resume, mark or snapshot. In values %XX may encode any byte, and
+ * must encode bytes outside of ! to ~ and % itself. Unknown keys are skipped; a line with a version
+ * other than 1 is refused. A line has CONTROL_LINE_MAX bytes at most.
  */
 #pragma once
 
@@ -60,6 +60,8 @@ enum control_verb {
 	CONTROL_PAUSE,	/* no new allocation is recorded; frees of recorded blocks are */
 	CONTROL_RESUME, /* the end of a pause */
 	CONTROL_MARK,	/* puts `text` into the trace, with the present time */
+	/* Puts the totals so far into the trace, for a client that is about to copy it. */
+	CONTROL_SNAPSHOT,
 	CONTROL_VERBS
 };
 

@@ -389,6 +389,7 @@ static const struct {
 	[REC_END_GROWTH] = {"growth", "its RSS grew by --until-growth"},
 	[REC_END_SIZE] = {"size", "the trace reached --max-size"},
 	[REC_END_COMMAND] = {"command", "the command given to attach ended"},
+	[REC_END_SNAPSHOT] = {"snapshot", "a snapshot; the capture went on"},
 };
 
 const char *rec_end_name(uint64_t reason)

@@ -259,6 +259,7 @@ enum rec_end_reason {
 	REC_END_GROWTH,	   /* --until-growth */
 	REC_END_SIZE,	   /* --max-size */
 	REC_END_COMMAND,   /* the command ended for whose time heaptap recorded */
+	REC_END_SNAPSHOT,  /* not the end: the trace is a copy of one that goes on */
 };
 
 /* The stable name of a reason for scripts: "duration", "target_exit", ...; "unknown" for other

@@ -90,6 +90,8 @@ void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES])
 	if (!model->has_left)
 		snprintf(text, MODEL_LEFT_BYTES, "%s",
 			model->is_growing ? "the capture still runs"
+			: model->has_end && model->end.reason == REC_END_SNAPSHOT
+				? "the capture went on"
 			: model->has_end
 				? "the trace does not say how the process was left"
 				: "the trace does not say how the process was left: it has no end");

@@ -201,6 +201,17 @@ static void put_mark(
 		steered->marks++;
 }
 
+/* For a client that is about to copy the trace. */
+static void put_totals(struct steered *steered, struct control_reply *ret)
+{
+	struct receiver *receiver = *steered->capture.receiver;
+	if (receiver)
+		complain(receiver_put_totals(receiver), ret);
+	else
+		refuse(ret, STATUS_REFUSED, "nothing of process %d is recorded yet",
+			(int)steered->capture.proc->pid);
+}
+
 /* Status and stop are for any time; nothing else is while the process is being left. */
 static bool is_too_late(const struct steered *steered, enum control_verb verb)
 {
@@ -237,6 +248,9 @@ static void handle(void *context, const struct control_request *request, struct 
 		break;
 	case CONTROL_MARK:
 		put_mark(steered, request, ret);
+		break;
+	case CONTROL_SNAPSHOT:
+		put_totals(steered, ret);
 		break;
 	}
 	if (ret->ok)

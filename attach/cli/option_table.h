@@ -21,6 +21,7 @@ enum command {
 	COMMAND_PAUSE,
 	COMMAND_RESUME,
 	COMMAND_MARK,
+	COMMAND_SNAPSHOT,
 	COMMAND_VERSION,
 	COMMAND_HELP,
 	COMMAND_COMPLETION, /* print what bash completion offers; the build runs it */
@@ -97,7 +98,7 @@ struct command_row {
 /* They ask a capture that runs. */
 #define OPTION_IN_STEER                                                                            \
 	(OPTION_IN(COMMAND_STATUS) | OPTION_IN(COMMAND_STOP) | OPTION_IN(COMMAND_PAUSE) |          \
-		OPTION_IN(COMMAND_RESUME) | OPTION_IN(COMMAND_MARK))
+		OPTION_IN(COMMAND_RESUME) | OPTION_IN(COMMAND_MARK) | OPTION_IN(COMMAND_SNAPSHOT))
 #define OPTION_IN_ALL                                                                              \
 	(OPTION_IN_PROCESS | OPTION_IN(COMMAND_RUN) | OPTION_IN_STEER | OPTION_IN(COMMAND_LIST))
 

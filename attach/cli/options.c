@@ -329,6 +329,8 @@ static struct ht_err *check(const struct options *options)
 		return usage("the page needs a trace in a file; name one with -o", "--html");
 	if (options->metrics && options->json)
 		return usage("one format at a time", "--metrics --json");
+	if (options->command == COMMAND_SNAPSHOT && to_stdout)
+		return usage("a snapshot is a file; name one", "-o -");
 	if (options->background && to_stdout)
 		return usage(
 			"a capture in the background has no standard output; name a file", "-o -");

@@ -276,3 +276,20 @@ struct ht_err *print_control_done(const struct options *options, const struct co
 		put_done(options, reply);
 	return NULL;
 }
+
+struct ht_err *print_control_snapshot(
+	const struct options *options, const char *path, uint64_t bytes, const char *problem)
+{
+	char size[PRINT_SIZE_BYTES];
+	if (options->json)
+		return print_json(json_pack("{s:s, s:i, s:o, s:I, s:o}", "schema",
+			"heaptap.snapshot/1", "pid", (int)options->pid, "trace", print_string(path),
+			"trace_bytes", (json_int_t)bytes, "problem",
+			*problem ? print_string(problem) : json_null()));
+	if (*problem)
+		print_text(stderr, "heaptap: %s\n", problem);
+	if (!options->quiet)
+		print_text(stderr, "trace: %s (%s)\nnext:  heaptap report %s\n", path,
+			print_size(bytes, size), path);
+	return NULL;
+}

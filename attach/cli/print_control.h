@@ -30,3 +30,7 @@ void print_control_phase(const struct options *options, const struct control_rep
 /* Of stop, pause, resume and mark, which came to pass. */
 HT_MUST_CHECK
 struct ht_err *print_control_done(const struct options *options, const struct control_reply *reply);
+/* Of snapshot: the file, and what is missing in it, "": nothing. */
+HT_MUST_CHECK
+struct ht_err *print_control_snapshot(
+	const struct options *options, const char *path, uint64_t bytes, const char *problem);

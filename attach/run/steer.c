@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/run/steer.h"
 
+#include <stdlib.h>
 #include <string.h>
 
+#include "attach/capture/snapshot.h"
+#include "attach/capture/start.h"
+#include "attach/cli/naming.h"
 #include "attach/cli/print_control.h"
 #include "attach/proc/clock.h"
 #include "format/control_client.h"
 
 #define PATIENCE_NS	 (5 * CLOCK_NS_PER_S)
+#define SNAPSHOT_NAME	 "heaptap.%c.%p.%t.snapshot.htap"
 #define LIST_PATIENCE_NS CLOCK_NS_PER_S /* one of several */
 
 static enum control_verb verb_of(enum command command)
@@ -21,6 +26,8 @@ static enum control_verb verb_of(enum command command)
 		return CONTROL_RESUME;
 	case COMMAND_MARK:
 		return CONTROL_MARK;
+	case COMMAND_SNAPSHOT:
+		return CONTROL_SNAPSHOT;
 	default:
 		return CONTROL_STATUS;
 	}
@@ -142,6 +149,39 @@ static struct ht_err *ask_all(const struct options *options)
 	return ht_err_first(err, print_control_end(&print));
 }
 
+/* --- snapshot -------------------------------------------------------------------------------- */
+
+static struct ht_err *write_snapshot(
+	const struct options *options, const struct control_reply *capture, char *output)
+{
+	struct snapshot_report report;
+	const struct snapshot_options snapshot = {.pid = options->pid,
+		.start_ticks = capture->start_ticks,
+		.trace = *capture->partial ? capture->partial : capture->trace,
+		.output = output,
+		.replace = options->replace};
+	if (strcmp(capture->trace, "-") == 0 || !*capture->trace)
+		return ht_err_new(HT_ERR_REFUSED,
+			"the capture of process %d writes to its standard output, which cannot be "
+			"read back",
+			(int)options->pid);
+	struct ht_err *err = snapshot_write(&snapshot, &report);
+	return err ? err : print_control_snapshot(options, output, report.bytes, report.problem);
+}
+
+static struct ht_err *take_snapshot(
+	const struct options *options, const struct control_reply *capture)
+{
+	char *output = NULL;
+	start_signals();
+	struct ht_err *err = naming_expand(
+		options->output ? options->output : SNAPSHOT_NAME, options->pid, &output);
+	if (!err)
+		err = write_snapshot(options, capture, output);
+	free(output);
+	return err;
+}
+
 struct ht_err *steer_run(const struct options *options, enum exit_status *ret)
 {
 	struct control_reply reply;
@@ -157,6 +197,8 @@ struct ht_err *steer_run(const struct options *options, enum exit_status *ret)
 		print_control_capture(&print, &reply);
 		return print_control_end(&print);
 	}
+	if (options->command == COMMAND_SNAPSHOT)
+		return take_snapshot(options, &reply);
 	if (options->wait)
 		*ret = (enum exit_status)(reply.exit_status & 0xff);
 	return print_control_done(options, &reply);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands that ask a running capture: status, list, stop, pause, resume, mark. Nothing of the
- * recorded process is touched or looked at.
+ * The commands that ask a running capture: status, list, stop, pause, resume, mark, snapshot.
+ * The recorded process is not touched.
  */
 #pragma once
 

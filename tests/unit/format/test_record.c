@@ -450,7 +450,7 @@ END_TEST
 
 START_TEST(every_end_reason_has_its_name_and_text)
 {
-	for (uint64_t reason = 0; reason <= REC_END_FORBIDDEN; reason++) {
+	for (uint64_t reason = 0; reason <= REC_END_SNAPSHOT; reason++) {
 		ck_assert_str_ne(rec_end_name(reason), "unknown");
 		for (uint64_t other = 0; other < reason; other++) {
 			ck_assert_str_ne(rec_end_name(reason), rec_end_name(other));
@@ -459,7 +459,8 @@ START_TEST(every_end_reason_has_its_name_and_text)
 	}
 	ck_assert_str_eq(rec_end_name(REC_END_TARGET_EXIT), "target_exit");
 	ck_assert_str_eq(rec_end_text(REC_END_TARGET_EXIT), "the process exited");
-	ck_assert_str_eq(rec_end_name(REC_END_FORBIDDEN + 1), "unknown");
+	ck_assert_str_eq(rec_end_name(REC_END_SNAPSHOT), "snapshot");
+	ck_assert_str_eq(rec_end_name(REC_END_SNAPSHOT + 1), "unknown");
 	ck_assert_str_eq(rec_end_text(UINT64_MAX), "an unknown reason");
 }
 END_TEST
