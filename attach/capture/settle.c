@@ -7,7 +7,9 @@
 
 bool settle_follows(const struct settle *settle, enum rec_end_reason reason)
 {
-	return settle->wanted_ns && !settle_has_begun(settle) && reason == REC_END_DURATION;
+	return settle->wanted_ns && !settle_has_begun(settle) &&
+	       (reason == REC_END_DURATION || reason == REC_END_RSS || reason == REC_END_GROWTH ||
+		       reason == REC_END_COMMAND);
 }
 
 struct ht_err *settle_begin(

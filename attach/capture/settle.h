@@ -15,8 +15,8 @@ struct settle {
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; 0: the window goes on */
 };
 
-/* Does a window that ended for this reason settle? Not if a person or an error ended it, or the
- * target is gone. */
+/* Does a window that ended for this reason settle? Not if a person, an error or the trace's size
+ * ended it, or the target is gone. */
 bool settle_follows(const struct settle *settle, enum rec_end_reason reason);
 /* Ends the window: from here on no new block is recorded. The record is put before the first
  * function bypasses the agent, so that nothing of the window is missing. */

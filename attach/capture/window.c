@@ -299,6 +299,9 @@ static struct ht_err *begin_settling(struct session *s)
 {
 	struct ht_err *err = memory_end(&s->memory, false);
 	s->is_ending = true;
+	/* Of the window's limits only the size of the trace is left. */
+	limits_begin(&s->limits,
+		&(struct limits_options){.trace_bytes = s->options->limits.trace_bytes});
 	session_progress(s, "the window is over; frees of its blocks are recorded for %.1f s more",
 		(double)s->settle.wanted_ns / CLOCK_NS_PER_S);
 	return ht_err_first(err, settle_begin(&s->settle, &s->image, &s->elf, s->outlet.sink));

@@ -309,12 +309,20 @@ static struct ht_err *check_attach(const struct options *options, bool to_stdout
 	return err;
 }
 
+/* Does the window end by itself, while the process goes on and the trace has room? */
+static bool may_settle(const struct options *options)
+{
+	const struct series_options *series = &options->series;
+	return options->duration_ns || series->until_rss_bytes || series->until_growth.bytes ||
+	       (options->command == COMMAND_ATTACH && options->words);
+}
+
 /* Refuses missing options and options that exclude each other. */
 static struct ht_err *check(const struct options *options)
 {
 	bool to_stdout = options->output && strcmp(options->output, "-") == 0;
 
-	if (options->settle_ns && !options->duration_ns)
+	if (options->settle_ns && !may_settle(options))
 		return usage("the window needs an end: -d TIME", "--settle");
 
 	if (options->command == COMMAND_RUN) {

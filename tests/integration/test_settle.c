@@ -128,6 +128,21 @@ START_TEST(the_settle_time_ends_by_itself)
 }
 END_TEST
 
+/* The limit that ended the window does not end the settle time, too. */
+START_TEST(a_window_that_ends_by_memory_settles)
+{
+	begin("tests/targets/stepwise",
+		(const char *[]){"--until-rss", "1M", "--settle", "0.3s", NULL});
+	tap_check_clean(tap_wait(&tap, 0));
+	json_t *report = report_load(tap.trace);
+	ck_assert_str_eq(json_string_value(report_at(report, "capture.ended")), "rss");
+	ck_assert_uint_ge(report_u64(report, "settle.end_ns"),
+		report_u64(report, "settle.begin_ns") + 300000000);
+	json_decref(report);
+	end();
+}
+END_TEST
+
 START_TEST(a_signal_ends_the_settle_time_at_once)
 {
 	begin("tests/targets/stepwise", (const char *[]){"-d", "0.3s", "--settle", "1h", NULL});
@@ -166,5 +181,5 @@ END_TEST
 
 HT_SUITE("integration/settle", survivors_are_exact, survivors_of_a_sample_are_exact,
 	survivors_of_hooked_code_are_exact, the_settle_time_ends_by_itself,
-	a_signal_ends_the_settle_time_at_once, a_target_may_end_while_it_settles,
-	a_window_without_an_end_does_not_settle)
+	a_window_that_ends_by_memory_settles, a_signal_ends_the_settle_time_at_once,
+	a_target_may_end_while_it_settles, a_window_without_an_end_does_not_settle)
