@@ -120,9 +120,7 @@ struct ht_err *bytes_out_put(struct bytes_out *out, const void *data, size_t len
 {
 	if (!length)
 		return NULL;
-	struct ht_err *err = bytes_out_reserve(out, length);
-	if (err)
-		return err;
+	HT_TRY(bytes_out_reserve(out, length));
 	memcpy(out->data + out->length, data, length);
 	out->length += length;
 	return NULL;

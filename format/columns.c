@@ -269,16 +269,14 @@ struct ht_err *columns_encode(
 		return NULL;
 	/* No column is longer than its piece. */
 	const size_t column_bytes = length + EVENT_ROOM + STAGGER_BYTES;
-	struct ht_err *err = bytes_out_reserve(&encoder->scratch, 2 * COLUMN_COUNT * column_bytes);
-	if (err)
-		return err;
+	HT_TRY(bytes_out_reserve(&encoder->scratch, 2 * COLUMN_COUNT * column_bytes));
 	uint8_t *memory = encoder->scratch.data;
 	struct part first = part_of(piece, memory, column_bytes);
 	struct part second = part_of(piece, memory + COLUMN_COUNT * column_bytes, column_bytes);
 	forget_shapes(encoder);
 	if (!sort(encoder, &first, &second))
 		return NULL;
-	err = put_columns(encoder, length, &first, &second, out);
+	struct ht_err *err = put_columns(encoder, length, &first, &second, out);
 	if (err)
 		out->length = start;
 	*ret_done = !err;

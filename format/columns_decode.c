@@ -143,14 +143,9 @@ struct ht_err *columns_decode(
 	bool is_sound = take_source(columns, &source);
 	scratch->length = 0;
 	if (is_sound) {
-		struct ht_err *err =
-			bytes_out_put(scratch, source.columns.at, bytes_left(&source.columns));
-		if (!err)
-			err = bytes_out_reserve(scratch, EVENT_ROOM);
-		if (!err)
-			err = bytes_out_reserve(out, source.piece_bytes + EVENT_ROOM);
-		if (err)
-			return err;
+		HT_TRY(bytes_out_put(scratch, source.columns.at, bytes_left(&source.columns)));
+		HT_TRY(bytes_out_reserve(scratch, EVENT_ROOM));
+		HT_TRY(bytes_out_reserve(out, source.piece_bytes + EVENT_ROOM));
 		memset(scratch->data + scratch->length, 0, EVENT_ROOM);
 		is_sound = join(&source, scratch->data, out->data + out->length);
 	}

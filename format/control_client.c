@@ -267,9 +267,7 @@ static struct ht_err *exchange(const struct control_client *client, int fd,
 {
 	char line[CONTROL_LINE_MAX];
 	size_t length = control_request_encode(request, line);
-	struct ht_err *err = check_peer(client, fd);
-	if (err)
-		return err;
+	HT_TRY(check_peer(client, fd));
 	/* A server that refuses the connection answers before it reads the request. */
 	if (send_line(fd, line, length, patience) == STEP_LATE) {
 		*ret_state = CONTROL_CLIENT_SILENT;
@@ -358,9 +356,7 @@ struct ht_err *control_client_find(pid_t pid, struct control_client *ret)
 {
 	struct control_clients all;
 	bool found = false, was_killed = false;
-	struct ht_err *err = control_client_list(&all);
-	if (err)
-		return err;
+	HT_TRY(control_client_list(&all));
 	for (size_t i = 0; i < all.count && !found; i++) {
 		if (all.client[i].pid != pid)
 			continue;

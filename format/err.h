@@ -48,3 +48,12 @@ bool ht_err_drop(struct ht_err *err);
 /* Keeps the first of two errors and frees the other: for undo that goes on past a failing step. */
 HT_MUST_CHECK
 struct ht_err *ht_err_first(struct ht_err *first, struct ht_err *second);
+
+/* Returns from the function with the error that the call gives, if it gives one. What the function
+ * holds must be released by guards (HT_CLEANUP) or not be held yet. */
+#define HT_TRY(...)                                                                                \
+	do {                                                                                       \
+		struct ht_err *try_err = (__VA_ARGS__);                                            \
+		if (try_err)                                                                       \
+			return try_err;                                                            \
+	} while (0)

@@ -75,8 +75,8 @@ static struct ht_err *put_mapping(
 		put(&piece, ABI_EVENT_THREAD | (i + 1) << ABI_WORD_SHIFT, 1);
 		put(&piece, word[i], sizeof(word[i]));
 	}
-	struct ht_err *err = finish(encoder, &piece);
-	return err ? err : event_encoder_thread(encoder, event->tid, level);
+	HT_TRY(finish(encoder, &piece));
+	return event_encoder_thread(encoder, event->tid, level);
 }
 
 static uint64_t step_time(struct event_encoder *encoder, uint64_t tsc)

@@ -67,11 +67,8 @@ static struct ht_err *grow(struct map *map)
 
 struct ht_err *map_put(struct map *map, uint64_t key, uint32_t value)
 {
-	if (map->count * 2 >= map->capacity) {
-		struct ht_err *err = grow(map);
-		if (err)
-			return err;
-	}
+	if (map->count * 2 >= map->capacity)
+		HT_TRY(grow(map));
 	struct map_entry *entry = find(map, key);
 	if (!entry->value_plus_1)
 		map->count++;

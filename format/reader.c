@@ -132,30 +132,22 @@ static struct ht_err *check_version(struct trace_reader *reader, const uint8_t *
 
 static struct ht_err *read_header(struct trace_reader *reader)
 {
-	struct ht_err *err = input_fill(reader, TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN);
-	if (err)
-		return err;
+	HT_TRY(input_fill(reader, TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN));
 	if (!input_left(reader))
 		return trace_damaged(reader, "the file is empty: no capture has written to it");
-	err = input_need(reader, TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN, "header");
-	if (err)
-		return err;
+	HT_TRY(input_need(reader, TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN, "header"));
 	if (load_u32(input(reader)) != TRACE_SKIPPABLE_MAGIC ||
 		!has_tag(input(reader) + TRACE_SKIPPABLE_BYTES, TRACE_HEADER_TAG))
 		return trace_damaged(reader, "not a heaptap trace");
 	uint32_t length = load_u32(input(reader) + sizeof(uint32_t));
 	if (length < TRACE_HEADER_MIN || length > TRACE_HEADER_MAX)
 		return trace_damaged(reader, "header of %u bytes: damaged", length);
-	err = input_need(reader, TRACE_SKIPPABLE_BYTES + length, "header");
-	if (err)
-		return err;
+	HT_TRY(input_need(reader, TRACE_SKIPPABLE_BYTES + length, "header"));
 	const uint8_t *payload = input(reader) + TRACE_SKIPPABLE_BYTES;
 	size_t covered = length - sizeof(uint32_t);
 	if (trace_crc32(0, payload, covered) != load_u32(payload + covered))
 		return trace_damaged(reader, "the header's checksum does not match: damaged");
-	err = check_version(reader, payload + TRACE_TAG_BYTES);
-	if (err)
-		return err;
+	HT_TRY(check_version(reader, payload + TRACE_TAG_BYTES));
 	input_consume(reader, TRACE_SKIPPABLE_BYTES + length);
 	return NULL;
 }
@@ -164,9 +156,7 @@ static struct ht_err *read_header(struct trace_reader *reader)
 static struct ht_err *skip_index(struct trace_reader *reader, uint64_t length, uint32_t *crc)
 {
 	while (length) {
-		struct ht_err *err = input_need(reader, 1, "footer");
-		if (err)
-			return err;
+		HT_TRY(input_need(reader, 1, "footer"));
 		size_t part = length < input_left(reader) ? length : input_left(reader);
 		*crc = trace_crc32(*crc, input(reader), part);
 		input_consume(reader, part);
@@ -192,9 +182,7 @@ static struct ht_err *check_trailer(
 static struct ht_err *read_footer(struct trace_reader *reader)
 {
 	const uint64_t footer_offset = reader->offset;
-	struct ht_err *err = input_need(reader, TRACE_SKIPPABLE_BYTES + TRACE_TAG_BYTES, "footer");
-	if (err)
-		return err;
+	HT_TRY(input_need(reader, TRACE_SKIPPABLE_BYTES + TRACE_TAG_BYTES, "footer"));
 	uint32_t length = load_u32(input(reader) + sizeof(uint32_t));
 	if (length < TRACE_FOOTER_MIN ||
 		!has_tag(input(reader) + TRACE_SKIPPABLE_BYTES, TRACE_FOOTER_TAG))
@@ -204,24 +192,17 @@ static struct ht_err *read_footer(struct trace_reader *reader)
 
 	struct trace_trailer trailer;
 	uint32_t crc = 0;
-	err = skip_index(reader, length - sizeof(trailer), &crc);
-	if (!err)
-		err = input_need(reader, sizeof(trailer), "footer");
-	if (err)
-		return err;
+	HT_TRY(skip_index(reader, length - sizeof(trailer), &crc));
+	HT_TRY(input_need(reader, sizeof(trailer), "footer"));
 	memcpy(&trailer, input(reader), sizeof(trailer));
 	crc = trace_crc32(crc, &trailer, offsetof(struct trace_trailer, crc));
 	if (crc != trailer.crc || !has_tag(trailer.tag, TRACE_TRAILER_TAG))
 		return trace_damaged(reader,
 			"the checksum of the footer at byte %llu does not match",
 			(ull)footer_offset);
-	err = check_trailer(reader, &trailer, footer_offset);
-	if (err)
-		return err;
+	HT_TRY(check_trailer(reader, &trailer, footer_offset));
 	input_consume(reader, sizeof(trailer));
-	err = input_fill(reader, 1);
-	if (err)
-		return err;
+	HT_TRY(input_fill(reader, 1));
 	if (input_left(reader))
 		return trace_damaged(reader,
 			"something follows the end of the trace, at byte %llu, and is not read",
@@ -243,15 +224,11 @@ static struct ht_err *lz4_damage(struct trace_reader *reader, size_t code)
 /* Reads the frame's own header: how long the records are. */
 static struct ht_err *open_block(struct trace_reader *reader, size_t *ret_length)
 {
-	struct ht_err *err = input_need(reader, LZ4F_MIN_SIZE_TO_KNOW_HEADER_LENGTH, "last block");
-	if (err)
-		return err;
+	HT_TRY(input_need(reader, LZ4F_MIN_SIZE_TO_KNOW_HEADER_LENGTH, "last block"));
 	size_t head = LZ4F_headerSize(input(reader), LZ4F_MIN_SIZE_TO_KNOW_HEADER_LENGTH);
 	if (LZ4F_isError(head))
 		return lz4_damage(reader, head);
-	err = input_need(reader, head, "last block");
-	if (err)
-		return err;
+	HT_TRY(input_need(reader, head, "last block"));
 	LZ4F_frameInfo_t info;
 	size_t hint = LZ4F_getFrameInfo(reader->lz4, &info, input(reader), &head);
 	if (LZ4F_isError(hint))
@@ -272,9 +249,7 @@ static struct ht_err *decompress_block(struct trace_reader *reader, size_t lengt
 {
 	size_t done = 0;
 	for (;;) {
-		struct ht_err *err = input_need(reader, 1, "last block");
-		if (err)
-			return err;
+		HT_TRY(input_need(reader, 1, "last block"));
 		size_t from = input_left(reader);
 		size_t to = length - done;
 		size_t hint = LZ4F_decompress(
@@ -295,13 +270,9 @@ static struct ht_err *read_block(struct trace_reader *reader)
 {
 	size_t length = 0;
 	reader->block_offset = reader->offset;
-	struct ht_err *err = open_block(reader, &length);
-	if (!err)
-		err = bytes_out_reserve(&reader->block, length);
-	if (!err)
-		err = decompress_block(reader, length);
-	if (err)
-		return err;
+	HT_TRY(open_block(reader, &length));
+	HT_TRY(bytes_out_reserve(&reader->block, length));
+	HT_TRY(decompress_block(reader, length));
 	reader->records = bytes_of(reader->block.data, length);
 	reader->blocks++;
 	return NULL;
@@ -310,17 +281,13 @@ static struct ht_err *read_block(struct trace_reader *reader)
 static struct ht_err *read_frame(struct trace_reader *reader)
 {
 	reader->frame_offset = reader->offset;
-	struct ht_err *err = input_fill(reader, sizeof(uint32_t));
-	if (err)
-		return err;
+	HT_TRY(input_fill(reader, sizeof(uint32_t)));
 	if (!input_left(reader))
 		return trace_stops(reader, TRACE_TRUNCATED,
 			"ends at byte %llu without a footer: the capture did not finish, or the "
 			"file was cut",
 			(ull)reader->offset);
-	err = input_need(reader, sizeof(uint32_t), "last block");
-	if (err)
-		return err;
+	HT_TRY(input_need(reader, sizeof(uint32_t), "last block"));
 	uint32_t magic = load_u32(input(reader));
 	if (magic == TRACE_BLOCK_MAGIC)
 		return read_block(reader);
@@ -335,9 +302,7 @@ static struct ht_err *join_columns(struct trace_reader *reader, struct rec *rec)
 {
 	const struct rec_columns columns = rec->columns;
 	reader->piece.length = 0;
-	struct ht_err *err = columns_decode(columns.body, &reader->scratch, &reader->piece);
-	if (err)
-		return err;
+	HT_TRY(columns_decode(columns.body, &reader->scratch, &reader->piece));
 	rec->kind = REC_EVENTS;
 	rec->events = (struct rec_events){.slot = columns.slot,
 		.position = columns.position,
@@ -348,11 +313,8 @@ static struct ht_err *join_columns(struct trace_reader *reader, struct rec *rec)
 
 static struct ht_err *read_record(struct trace_reader *reader, struct rec *ret)
 {
-	while (!bytes_left(&reader->records) && reader->end == TRACE_MORE) {
-		struct ht_err *err = read_frame(reader);
-		if (err)
-			return err;
-	}
+	while (!bytes_left(&reader->records) && reader->end == TRACE_MORE)
+		HT_TRY(read_frame(reader));
 	if (reader->end != TRACE_MORE)
 		return NULL;
 	struct ht_err *err = rec_decode(&reader->records, ret);

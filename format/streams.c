@@ -291,21 +291,15 @@ static struct ht_err *pop_run(struct streams *streams, uint64_t tsc)
 
 struct ht_err *streams_release(struct streams *streams, uint64_t tsc)
 {
-	while (streams->heap_count && next_event(streams->heap[0])->tsc < tsc) {
-		struct ht_err *err = pop_run(streams, tsc);
-		if (err)
-			return err;
-	}
+	while (streams->heap_count && next_event(streams->heap[0])->tsc < tsc)
+		HT_TRY(pop_run(streams, tsc));
 	return NULL;
 }
 
 struct ht_err *streams_finish(struct streams *streams)
 {
-	while (streams->heap_count) {
-		struct ht_err *err = pop_run(streams, UINT64_MAX);
-		if (err)
-			return err;
-	}
+	while (streams->heap_count)
+		HT_TRY(pop_run(streams, UINT64_MAX));
 	return NULL;
 }
 

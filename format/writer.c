@@ -86,8 +86,8 @@ static struct ht_err *put_skippable_head(struct bytes_out *out, size_t payload_l
 {
 	if (payload_length > UINT32_MAX)
 		return ht_err_new(HT_ERR_INTERNAL, "trace index of %zu bytes", payload_length);
-	struct ht_err *err = put_u32(out, TRACE_SKIPPABLE_MAGIC);
-	return err ? err : put_u32(out, (uint32_t)payload_length);
+	HT_TRY(put_u32(out, TRACE_SKIPPABLE_MAGIC));
+	return put_u32(out, (uint32_t)payload_length);
 }
 
 static struct ht_err *make_header(struct bytes_out *frame)
@@ -97,10 +97,9 @@ static struct ht_err *make_header(struct bytes_out *frame)
 		uint16_t major, minor;
 	} payload = {.major = TRACE_MAJOR, .minor = TRACE_MINOR};
 	memcpy(payload.tag, TRACE_HEADER_TAG, sizeof(payload.tag));
-	struct ht_err *err = put_skippable_head(frame, TRACE_HEADER_MIN);
-	if (!err)
-		err = bytes_out_put(frame, &payload, sizeof(payload));
-	return err ? err : put_u32(frame, trace_crc32(0, &payload, sizeof(payload)));
+	HT_TRY(put_skippable_head(frame, TRACE_HEADER_MIN));
+	HT_TRY(bytes_out_put(frame, &payload, sizeof(payload)));
+	return put_u32(frame, trace_crc32(0, &payload, sizeof(payload)));
 }
 
 static struct ht_err *make_footer(struct trace_writer *writer)
@@ -112,15 +111,10 @@ static struct ht_err *make_footer(struct trace_writer *writer)
 		.footer_offset = writer->whole_bytes,
 	};
 	memcpy(trailer.tag, TRACE_TRAILER_TAG, sizeof(trailer.tag));
-	struct ht_err *err = put_skippable_head(frame, TRACE_FOOTER_MIN + writer->index.length);
-	if (!err)
-		err = bytes_out_put(frame, TRACE_FOOTER_TAG, TRACE_TAG_BYTES);
-	if (!err)
-		err = bytes_out_put(frame, writer->index.data, writer->index.length);
-	if (!err)
-		err = bytes_out_put(frame, &trailer, offsetof(struct trace_trailer, crc));
-	if (err)
-		return err;
+	HT_TRY(put_skippable_head(frame, TRACE_FOOTER_MIN + writer->index.length));
+	HT_TRY(bytes_out_put(frame, TRACE_FOOTER_TAG, TRACE_TAG_BYTES));
+	HT_TRY(bytes_out_put(frame, writer->index.data, writer->index.length));
+	HT_TRY(bytes_out_put(frame, &trailer, offsetof(struct trace_trailer, crc)));
 	trailer.crc = trace_crc32(
 		0, frame->data + TRACE_SKIPPABLE_BYTES, frame->length - TRACE_SKIPPABLE_BYTES);
 	return bytes_out_put(
@@ -166,17 +160,13 @@ static struct ht_err *make_block(struct trace_writer *writer)
 	};
 	struct bytes_out *frame = &writer->frame;
 	size_t bound = LZ4F_compressFrameBound(writer->block.length, &preferences);
-	struct ht_err *err = bytes_out_reserve(frame, bound);
-	if (err)
-		return err;
+	HT_TRY(bytes_out_reserve(frame, bound));
 	size_t length = LZ4F_compressFrame(frame->data, frame->capacity, writer->block.data,
 		writer->block.length, &preferences);
 	if (LZ4F_isError(length))
 		return ht_err_new(HT_ERR_INTERNAL, "cannot compress a block of the trace: %s",
 			LZ4F_getErrorName(length));
-	err = put_index_entry(writer);
-	if (err)
-		return err;
+	HT_TRY(put_index_entry(writer));
 	frame->length = length;
 	writer->blocks++;
 	writer->records += writer->block_records;
@@ -240,23 +230,14 @@ static struct ht_err *sort_events(
 
 struct ht_err *trace_writer_put(struct trace_writer *writer, const struct rec *rec)
 {
-	struct ht_err *err;
 	if (writer->is_finished)
 		return ht_err_new(HT_ERR_INTERNAL, "a record came after the end of the trace");
-	if (writer->block.length >= TRACE_BLOCK_BYTES) {
-		err = trace_writer_flush(writer);
-		if (err)
-			return err;
-	}
+	if (writer->block.length >= TRACE_BLOCK_BYTES)
+		HT_TRY(trace_writer_flush(writer));
 	const struct rec *sorted = NULL;
-	if (rec->kind == REC_EVENTS) {
-		err = sort_events(writer, &rec->events, &sorted);
-		if (err)
-			return err;
-	}
-	err = rec_encode(&writer->block, sorted ? sorted : rec);
-	if (err)
-		return err;
+	if (rec->kind == REC_EVENTS)
+		HT_TRY(sort_events(writer, &rec->events, &sorted));
+	HT_TRY(rec_encode(&writer->block, sorted ? sorted : rec));
 	writer->block_records++;
 	if (rec->kind == REC_SYNC)
 		writer->sync = (struct sync_point){.mono_ns = rec->sync.mono_ns,
@@ -270,8 +251,8 @@ struct ht_err *trace_writer_flush(struct trace_writer *writer)
 	struct ht_err *err = send_frame(writer);
 	if (err || !writer->block.length)
 		return err;
-	err = make_block(writer);
-	return err ? err : send_frame(writer);
+	HT_TRY(make_block(writer));
+	return send_frame(writer);
 }
 
 struct ht_err *trace_writer_finish(struct trace_writer *writer)
