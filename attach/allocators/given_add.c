@@ -70,9 +70,7 @@ struct ht_err *given_add(struct given_list *list, const char *text)
 			"KIND must be malloc, calloc, realloc, free, posix_memalign, "
 			"aligned_alloc, memalign, valloc, pvalloc, reallocarray, cfree, "
 			"mallocx, rallocx, xallocx, dallocx or sdallocx");
-	struct ht_err *err = check_name(text, given.name);
-	if (err)
-		return err;
+	HT_TRY(check_name(text, given.name));
 	for (uint32_t i = 0; i < list->count; i++)
 		if (!strcmp(list->given[i].name, given.name))
 			return usage_error(text, "this name was already given");

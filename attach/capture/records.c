@@ -210,9 +210,7 @@ struct ht_err *records_put_new_modules(struct records *records, bool late, uint6
 			continue;
 		bool is_missed = late && !is_coming(records, module) &&
 				 has_slots(records->survey, module->id);
-		struct ht_err *err = put_module(records, module, is_missed);
-		if (err)
-			return err;
+		HT_TRY(put_module(records, module, is_missed));
 		highest = module->id > highest ? module->id : highest;
 		*missed += is_missed;
 	}
@@ -236,9 +234,7 @@ struct ht_err *records_put_gone_modules(
 		struct rec rec = {.kind = REC_MODULE_GONE};
 		rec.module_gone = (struct rec_module_gone){
 			.id = old_id[i], .epoch = (uint64_t)publish_epoch(records->publish) + 1};
-		struct ht_err *err = sink_put(records->sink, &rec, 0);
-		if (err)
-			return err;
+		HT_TRY(sink_put(records->sink, &rec, 0));
 	}
 	return NULL;
 }

@@ -17,9 +17,7 @@ struct ht_err *settle_begin(
 {
 	struct rec rec = {.kind = REC_SETTLE};
 	rec.settle = (struct rec_settle){arch_tsc(), clock_mono_ns(), settle->wanted_ns};
-	struct ht_err *err = sink_put(sink, &rec, 0);
-	if (err)
-		return err;
+	HT_TRY(sink_put(sink, &rec, 0));
 	settle->begin_ns = rec.settle.mono_ns;
 	settle->end_ns = rec.settle.mono_ns + settle->wanted_ns;
 	return image_pause(image, elf, ABI_PAUSED_SETTLE);

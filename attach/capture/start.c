@@ -160,12 +160,9 @@ static struct ht_err *check_memory(
 
 struct ht_err *start_check_room(void)
 {
-	struct ht_err *err = procfs_check();
-	if (!err)
-		err = check_descriptors();
-	if (!err)
-		err = check_stack();
-	if (!err)
-		err = check_memory(RLIMIT_AS, IN_ALL, ADDRESS_SPACE_MIN, "address space", "-v");
-	return err ? err : check_memory(RLIMIT_DATA, IN_DATA, DATA_MIN, "data", "-d");
+	HT_TRY(procfs_check());
+	HT_TRY(check_descriptors());
+	HT_TRY(check_stack());
+	HT_TRY(check_memory(RLIMIT_AS, IN_ALL, ADDRESS_SPACE_MIN, "address space", "-v"));
+	return check_memory(RLIMIT_DATA, IN_DATA, DATA_MIN, "data", "-d");
 }

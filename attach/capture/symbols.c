@@ -165,9 +165,7 @@ static struct ht_err *put_symbols(struct store *store, struct bytes_out *in)
 		if (rec.kind != REC_SYMBOL && rec.kind != REC_NAMES)
 			return ht_err_new(HT_ERR_FORMAT,
 				"heaptap-analyze sent a record that is not a symbol");
-		err = store_put(store, &rec, 0);
-		if (err)
-			return err;
+		HT_TRY(store_put(store, &rec, 0));
 	}
 	in->length = bytes_left(&view);
 	memmove(in->data, view.at, in->length);

@@ -17,16 +17,13 @@ static struct ht_err *tap_row(
 {
 	raddr_t thunk;
 	bool done;
-	struct ht_err *err = image_thunk(tap->image, &row->thunk, &thunk);
-	if (err)
-		return err;
+	HT_TRY(image_thunk(tap->image, &row->thunk, &thunk));
 	if (row->entry)
 		entries_write_pad(tap->entries, row->entry, tap->image, thunk);
-	err = image_enable(tap->image, tap->elf, thunk);
-	if (err)
-		return err;
-	err = row->entry ? hook_code(tap, patch, row->entry, &done)
-			 : patch_tap(patch, row->module, row->slot, thunk, tap->journal, &done);
+	HT_TRY(image_enable(tap->image, tap->elf, thunk));
+	struct ht_err *err =
+		row->entry ? hook_code(tap, patch, row->entry, &done)
+			   : patch_tap(patch, row->module, row->slot, thunk, tap->journal, &done);
 	tap->tapped += !err && done && !abi_is_guard(row->thunk.hook);
 	return err;
 }

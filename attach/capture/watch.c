@@ -152,9 +152,7 @@ static struct ht_err *hash_exec_maps(const struct watch *watch, uint64_t *ret)
 {
 	struct proc_maps maps;
 	uint64_t hash = 0;
-	struct ht_err *err = proc_maps_read(proc_of(watch), &maps);
-	if (err)
-		return err;
+	HT_TRY(proc_maps_read(proc_of(watch), &maps));
 	for (size_t i = 0; i < maps.count; i++)
 		if (maps.map[i].exec) {
 			hash_add(&hash, maps.map[i].lo ^ maps.map[i].inode);
@@ -180,9 +178,7 @@ struct ht_err *watch_modules(struct watch *watch, uint64_t now_ns, bool *ret_cha
 	}
 	if (changed || due(&watch->next_maps_ns, now_ns, MAPS_PERIOD_NS)) {
 		uint64_t hash;
-		struct ht_err *err = hash_exec_maps(watch, &hash);
-		if (err)
-			return err;
+		HT_TRY(hash_exec_maps(watch, &hash));
 		changed |= hash != watch->maps_hash;
 		watch->maps_hash = hash;
 	}
@@ -325,9 +321,7 @@ static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns, uint64
 		any = needs_bounds(watch, &watch->thread[i], again);
 	if (!any)
 		return NULL;
-	struct ht_err *err = proc_maps_read(proc_of(watch), &maps);
-	if (err)
-		return err;
+	HT_TRY(proc_maps_read(proc_of(watch), &maps));
 	/* Now that it is at hand. */
 	again.main = true;
 	for (size_t i = 0; i < watch->thread_count; i++)
@@ -372,9 +366,7 @@ static void living_deinit(struct living *living)
 static struct ht_err *living_read(const struct watch *watch, struct living *ret)
 {
 	struct living living = {0};
-	struct ht_err *err = proc_tids_read(proc_of(watch), &living.tids);
-	if (err)
-		return err;
+	HT_TRY(proc_tids_read(proc_of(watch), &living.tids));
 	living.inner = calloc(living.tids.count + 1, sizeof(*living.inner));
 	if (!living.inner) {
 		living_deinit(&living);
@@ -448,16 +440,14 @@ bool watch_names_soon(const struct watch *watch)
 struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns, uint64_t stack_kib)
 {
 	uint64_t look_tsc = collect_threads(watch);
-	struct ht_err *err = bound_threads(watch, now_ns, stack_kib);
-	if (err)
-		return err;
+	HT_TRY(bound_threads(watch, now_ns, stack_kib));
 	bool look_for_dead = due(&watch->next_dead_ns, now_ns, DEAD_PERIOD_NS);
 	bool number = !has_same_numbers(watch) &&
 		      threadnames_needs_number(watch->names, watch->thread, watch->thread_count);
 	if (!look_for_dead && !number)
 		return name_threads(watch, look_tsc);
 	struct living living;
-	err = living_read(watch, &living);
+	struct ht_err *err = living_read(watch, &living);
 	if (err && err->code == HT_ERR_REFUSED) {
 		/* They come and go too fast at the moment: the next look will see. */
 		ht_err_free(err);

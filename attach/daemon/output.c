@@ -161,8 +161,8 @@ static struct ht_err *open_in_directory(struct output *output, const char *base,
 		return open_device(output, base);
 	if (exists && replace && !S_ISREG(st.st_mode))
 		return cannot_use(output->path, st.st_mode);
-	struct ht_err *err = replace ? name_temporary(output, base) : name_final(output, base);
-	return err ? err : create_file(output);
+	HT_TRY(replace ? name_temporary(output, base) : name_final(output, base));
+	return create_file(output);
 }
 
 static struct ht_err *open_path(struct output *output, bool replace)

@@ -250,9 +250,7 @@ static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
 			receiver->damage++;
 			continue;
 		}
-		struct ht_err *err = take_message(receiver);
-		if (err)
-			return err;
+		HT_TRY(take_message(receiver));
 	}
 	return NULL;
 }

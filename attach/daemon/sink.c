@@ -186,10 +186,9 @@ static struct ht_err *enqueue(
 
 static struct ht_err *order(struct sink *sink, enum scribe_kind kind)
 {
-	struct ht_err *err = enqueue(sink, kind, NULL, 0);
-	if (!err)
-		sink->orders++;
-	return err;
+	HT_TRY(enqueue(sink, kind, NULL, 0));
+	sink->orders++;
+	return NULL;
 }
 
 static bool is_cancelled(const struct sink *sink)

@@ -66,10 +66,8 @@ static struct ht_err *raw_read(
 		size_t step =
 			count - done < HT_ARRAY_SIZE(block) ? count - done : HT_ARRAY_SIZE(block);
 		size_t got;
-		struct ht_err *err = memory_read_some(proc, module->dynamic + done * sizeof(*block),
-			block, step * sizeof(*block), &got);
-		if (err)
-			return err;
+		HT_TRY(memory_read_some(proc, module->dynamic + done * sizeof(*block), block,
+			step * sizeof(*block), &got));
 		step = got / sizeof(*block);
 		for (size_t i = 0; i < step; i++) {
 			if (block[i].d_tag == DT_NULL)

@@ -100,9 +100,7 @@ static struct ht_err *visit_debug_file(
 
 struct ht_err *elf_symbols_each(struct elf_file *file, elf_symbols_visit *visit, void *context)
 {
-	struct ht_err *err = visit_table(file, SHT_DYNSYM, visit, context);
-	if (err)
-		return err;
+	HT_TRY(visit_table(file, SHT_DYNSYM, visit, context));
 	return elf_file_typed(file, SHT_SYMTAB, NULL)
 		       ? visit_table(file, SHT_SYMTAB, visit, context)
 		       : visit_debug_file(file, visit, context);

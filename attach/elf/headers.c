@@ -129,10 +129,9 @@ static struct ht_err *notes_read(
 	raddr_t addr = inside(module, phdr);
 	if (!addr || module->build_id_bytes)
 		return NULL;
-	struct ht_err *err = memory_read_some(proc, addr, notes, length, &length);
-	if (!err)
-		build_id_find(module, notes, length, phdr->p_align == 8 ? 8 : note_align);
-	return err;
+	HT_TRY(memory_read_some(proc, addr, notes, length, &length));
+	build_id_find(module, notes, length, phdr->p_align == 8 ? 8 : note_align);
+	return NULL;
 }
 
 static struct ht_err *extras_read(const struct proc *proc, struct module *module,

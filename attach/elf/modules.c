@@ -90,9 +90,7 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 		bool valid;
 		if (map->lo < end || !may_hold_header(map))
 			continue;
-		struct ht_err *err = headers_read(proc, map->lo, &module, &valid);
-		if (err)
-			return err;
+		HT_TRY(headers_read(proc, map->lo, &module, &valid));
 		if (!valid || module.lo < end || !headers_are_loaded(&module, maps, map))
 			continue;
 		module.dev = makedev(map->dev_major, map->dev_minor);
@@ -101,7 +99,7 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 		if (!module.path)
 			return ht_err_new(HT_ERR_NOMEM, "no memory for the modules");
 		roles_set(&module, auxv);
-		err = identify(proc, map, old, &budget, &ret->next_id, &module);
+		struct ht_err *err = identify(proc, map, old, &budget, &ret->next_id, &module);
 		if (!err)
 			err = append(ret, &capacity, &module);
 		if (err) {

@@ -97,14 +97,12 @@ struct ht_err *startcode_is_over(const struct proc *proc, const struct startcode
 	*ret = false;
 	if (!code->return_to)
 		return NULL;
-	struct ht_err *err = proc_text(proc, "stat", &stat);
-	if (err)
-		return err;
+	HT_TRY(proc_text(proc, "stat", &stat));
 	raddr_t start = ht_align_down(stack_start(stat), sizeof(raddr_t));
 	free(stat);
 	if (start < sizeof(word))
 		return NULL;
-	err = memory_read_some(proc, start - sizeof(word), word, sizeof(word), &got);
+	struct ht_err *err = memory_read_some(proc, start - sizeof(word), word, sizeof(word), &got);
 	for (size_t i = 0; !err && i < got / sizeof(word[0]); i++)
 		*ret |= word[i] == code->return_to;
 	return err;

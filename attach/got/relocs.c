@@ -226,18 +226,15 @@ static struct ht_err *select_from(const struct source *source, const struct tabl
 		uint32_t name;
 		if (!is_wanted(&rela) || addr < module->lo || addr > module->hi - sizeof(uint64_t))
 			continue;
-		struct ht_err *err =
-			name_of(&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), &name);
-		if (!err && name != TAP_NAMES_MAX)
-			err = append(ret, capacity,
+		HT_TRY(name_of(&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), &name));
+		if (name != TAP_NAMES_MAX)
+			HT_TRY(append(ret, capacity,
 				&(struct reloc){.addr = addr,
 					.type = (uint32_t)ELF64_R_TYPE(rela.r_info),
 					.hook = tap_hook(name),
 					.name = name,
 					.symbol = (uint32_t)ELF64_R_SYM(rela.r_info),
-					.addend = rela.r_addend});
-		if (err)
-			return err;
+					.addend = rela.r_addend}));
 	}
 	return NULL;
 }
@@ -246,16 +243,13 @@ static struct ht_err *source_read(const struct proc *proc, const struct dynamic 
 	struct budget *budget, struct source *source)
 {
 	struct usage usage = {0};
-	struct ht_err *err = table_read(proc, &dynamic->rela, budget, &source->rela);
-	if (!err)
-		err = table_read(proc, &dynamic->jmprel, budget, &source->jmprel);
-	if (err)
-		return err;
+	HT_TRY(table_read(proc, &dynamic->rela, budget, &source->rela));
+	HT_TRY(table_read(proc, &dynamic->jmprel, budget, &source->jmprel));
 	usage_add(&usage, &source->rela);
 	usage_add(&usage, &source->jmprel);
 	struct dynamic_table used = symbols_used(dynamic, &usage);
-	err = table_read(proc, &used, budget, &source->symbols);
-	return err ? err : names_init(&source->names, proc, dynamic, &usage, budget);
+	HT_TRY(table_read(proc, &used, budget, &source->symbols));
+	return names_init(&source->names, proc, dynamic, &usage, budget);
 }
 
 static void source_deinit(struct source *source)
@@ -308,10 +302,8 @@ static struct ht_err *add_words(
 		raddr_t addr = module->bias + rela.r_offset;
 		if (!is_wanted(&rela) || addr < module->lo || addr > module->hi - sizeof(uint64_t))
 			continue;
-		struct ht_err *err = symbol_name(
-			&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), name);
-		if (err)
-			return err;
+		HT_TRY(symbol_name(
+			&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), name));
 		for (size_t n = 0; n < wanted->name_count && wanted->count < wanted->max; n++)
 			if (!strcmp(name, wanted->names[n]))
 				wanted->word[wanted->count++] =

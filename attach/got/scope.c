@@ -181,9 +181,7 @@ static struct ht_err *find_definitions(
 		const struct scope_name *name;
 		if (!in_sight(module, other))
 			continue;
-		struct ht_err *err = scope_name(scope, other, number, &name);
-		if (err)
-			return err;
+		HT_TRY(scope_name(scope, other, number, &name));
 		if (!is_defined(name))
 			continue;
 		const struct dynamic *dynamic = &scope->tables[i].dynamic;
@@ -227,9 +225,8 @@ static struct ht_err *is_taken_from(struct scope *scope, const struct module *mo
 		struct version defined;
 		if (name->symbol[i].st_shndx == SHN_UNDEF)
 			continue;
-		err = version_read(scope->proc, dynamic, name->index[i], &scope->budget, &defined);
-		if (err)
-			return err;
+		HT_TRY(version_read(
+			scope->proc, dynamic, name->index[i], &scope->budget, &defined));
 		enum version_match match = version_match(wanted, &defined);
 		*ret_taken = match != VERSION_OTHER;
 		if (match == VERSION_SAME)
@@ -291,9 +288,7 @@ struct ht_err *scope_bind(struct scope *scope, const struct module *module, uint
 	if (err || !found.first)
 		return err;
 	const struct module *first = found.first;
-	err = scope_name(scope, module, number, &name);
-	if (err)
-		return err;
+	HT_TRY(scope_name(scope, module, number, &name));
 	const struct dynamic *own = &scope->tables[module - scope->modules->module].dynamic;
 	bool own_first =
 		first != module && is_defined(name) && (own->symbolic || is_protected(name));
@@ -301,8 +296,7 @@ struct ht_err *scope_bind(struct scope *scope, const struct module *module, uint
 	if (found.count > 1 && !(in_order && is_first_certain(scope, &found)))
 		return in_order && symbol ? bind_by_version(scope, module, number, symbol, ret)
 					  : NULL;
-	err = scope_name(scope, first, number, &name);
-	if (!err)
-		*ret = address_of(first, name);
-	return err;
+	HT_TRY(scope_name(scope, first, number, &name));
+	*ret = address_of(first, name);
+	return NULL;
 }

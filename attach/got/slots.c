@@ -168,11 +168,8 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 		slot->verdict = SLOT_SKIPPED;
 		return NULL;
 	}
-	if (holder) {
-		struct ht_err *err = meaning_of(scan, holder, slot->name, slot->value, &meaning);
-		if (err)
-			return err;
-	}
+	if (holder)
+		HT_TRY(meaning_of(scan, holder, slot->name, slot->value, &meaning));
 	if (meaning == MEANS_FUNCTION) {
 		slot->verdict = SLOT_TAP;
 		slot->real = slot->value;
@@ -306,9 +303,7 @@ static struct ht_err *collect_unlock(struct scan *scan)
 	struct ht_err *err;
 	if (scan->with_names) {
 		struct proc_maps maps;
-		err = proc_maps_read(scan->proc, &maps);
-		if (err)
-			return err;
+		HT_TRY(proc_maps_read(scan->proc, &maps));
 		err = unlock_find_left(&scan->scope, &maps, &unlock);
 		proc_maps_deinit(&maps);
 	} else {

@@ -59,10 +59,10 @@ static struct ht_err *add_read(struct heap *heap, struct view *view, const struc
 	const struct reader *reader, bool *ret_found)
 {
 	struct heap_account account;
-	struct ht_err *err = reader_read(reader, view, module, &account, ret_found);
-	if (!err && *ret_found)
+	HT_TRY(reader_read(reader, view, module, &account, ret_found));
+	if (*ret_found)
 		add(heap, &account);
-	return err;
+	return NULL;
 }
 
 static size_t reader_of(const char *allocator)
@@ -123,9 +123,7 @@ static struct ht_err *add_plain(struct heap *heap, struct view *view, const stru
 			err = add_read(heap, view, module, readers[i], &found);
 	if (err || found)
 		return err;
-	err = glibc_read(view, module, &account, &found);
-	if (err)
-		return err;
+	HT_TRY(glibc_read(view, module, &account, &found));
 	if (found && (account.arenas || !account.known))
 		add(heap, &account);
 	else if (found)
@@ -152,9 +150,9 @@ struct ht_err *heap_read(const struct proc *proc, const struct modules *modules,
 		if (!err && (is_plain(module) || is_glibc(module)))
 			err = add_plain(ret, &view, module, found, &unused);
 	}
-	err = ht_err_first(err, view_deinit(&view));
+	HT_TRY(ht_err_first(err, view_deinit(&view)));
 	/* An allocator loaded before it replaces it. */
-	if (!err && unused.allocator[0] && !ret->count)
+	if (unused.allocator[0] && !ret->count)
 		add(ret, &unused);
-	return err;
+	return NULL;
 }

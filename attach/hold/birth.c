@@ -190,10 +190,10 @@ static struct ht_err *judge_call(const struct proc *child, enum seen *seen)
 		return leave(child->pid, 0, seen);
 	if (info.op != PTRACE_SYSCALL_INFO_ENTRY)
 		return NULL;
-	struct ht_err *err = stops_get_regs(child->pid, &regs);
-	if (!err && is_affected(child, &regs))
-		err = leave(child->pid, 0, seen);
-	return err;
+	HT_TRY(stops_get_regs(child->pid, &regs));
+	if (is_affected(child, &regs))
+		HT_TRY(leave(child->pid, 0, seen));
+	return NULL;
 }
 
 static struct ht_err *go_to_exec(const struct proc *child, enum seen *ret)

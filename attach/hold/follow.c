@@ -160,8 +160,8 @@ static struct ht_err *go_to_start(const struct proc *proc, const struct linker *
 		loading |= state == RT_ADD;
 		if (!loading || state != RT_CONSISTENT)
 			continue;
-		err = stops_get_regs(proc->pid, ret);
-		return err ? err : is_last_call(proc, linker, ret, ret_there);
+		HT_TRY(stops_get_regs(proc->pid, ret));
+		return is_last_call(proc, linker, ret, ret_there);
 	}
 	return NULL;
 }
@@ -169,10 +169,8 @@ static struct ht_err *go_to_start(const struct proc *proc, const struct linker *
 static struct ht_err *find_linker(const struct proc *proc, struct linker *ret)
 {
 	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
-	err = modules_check_machine(proc, &maps);
+	HT_TRY(proc_maps_read(proc, &maps));
+	struct ht_err *err = modules_check_machine(proc, &maps);
 	if (!err)
 		err = linker_find(proc, &maps, ret);
 	proc_maps_deinit(&maps);

@@ -27,13 +27,12 @@ static struct ht_err *find_state(const struct proc *proc, struct linker *linker)
 	struct dynamic dynamic;
 	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
 	size_t count = 0;
-	struct ht_err *err = dynamic_read(proc, &linker->module, &dynamic);
-	if (!err)
-		err = dynamic_lookup(proc, &dynamic, "_r_debug", NULL, symbol, NULL, &count);
-	if (!err && count)
+	HT_TRY(dynamic_read(proc, &linker->module, &dynamic));
+	HT_TRY(dynamic_lookup(proc, &dynamic, "_r_debug", NULL, symbol, NULL, &count));
+	if (count)
 		linker->state = linker->module.bias + symbol[0].st_value +
 				offsetof(struct r_debug, r_state);
-	return err;
+	return NULL;
 }
 
 struct ht_err *linker_find(

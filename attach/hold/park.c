@@ -81,10 +81,10 @@ static struct ht_err *try_call(
 static struct ht_err *make_call(pid_t pid, const struct park *park, const struct call *call)
 {
 	long result;
-	struct ht_err *err = try_call(pid, park, call, &result);
-	if (!err && result < 0)
-		err = ht_err_sys((int)-result, "process %d cannot be held at its start", pid);
-	return err;
+	HT_TRY(try_call(pid, park, call, &result));
+	if (result < 0)
+		return ht_err_sys((int)-result, "process %d cannot be held at its start", pid);
+	return NULL;
 }
 
 /* --- the program
@@ -121,16 +121,13 @@ static struct ht_err *find_call(struct start *start, const struct module *linker
 static struct ht_err *find_points(struct start *start, const struct proc_maps *maps)
 {
 	struct linker linker;
-	struct ht_err *err = linker_find(&start->proc, maps, &linker);
-	if (!err && !linker.found)
-		err = refuse_static(start);
-	if (!err)
-		err = module_symbol(
-			&start->proc, &linker.module, "_dl_debug_state", NULL, &start->notice);
-	if (!err && !start->notice)
-		err = refuse_static(start);
-	if (err)
-		return err;
+	HT_TRY(linker_find(&start->proc, maps, &linker));
+	if (!linker.found)
+		HT_TRY(refuse_static(start));
+	HT_TRY(module_symbol(
+		&start->proc, &linker.module, "_dl_debug_state", NULL, &start->notice));
+	if (!start->notice)
+		HT_TRY(refuse_static(start));
 	/* A dynamic linker that was started as a program runs this first. */
 	start->entry = linker.entry ? linker.entry : start->notice;
 	start->state = linker.state;
@@ -140,16 +137,11 @@ static struct ht_err *find_points(struct start *start, const struct proc_maps *m
 static struct ht_err *look_at_program(struct start *start)
 {
 	struct proc_maps maps;
-	struct ht_err *err = proc_open(start->pid, &start->proc);
-	if (!err)
-		err = rights_check(start->pid);
-	if (!err)
-		err = proc_open_mem(&start->proc);
-	if (!err)
-		err = proc_maps_read(&start->proc, &maps);
-	if (err)
-		return err;
-	err = modules_check_machine(&start->proc, &maps);
+	HT_TRY(proc_open(start->pid, &start->proc));
+	HT_TRY(rights_check(start->pid));
+	HT_TRY(proc_open_mem(&start->proc));
+	HT_TRY(proc_maps_read(&start->proc, &maps));
+	struct ht_err *err = modules_check_machine(&start->proc, &maps);
 	if (!err)
 		err = find_points(start, &maps);
 	proc_maps_deinit(&maps);
@@ -207,8 +199,8 @@ static struct ht_err *at_call(struct start *start)
 	struct user_regs_struct regs;
 	start->inside = !start->inside;
 	if (start->inside) {
-		struct ht_err *err = stops_get_regs(start->pid, &regs);
-		return err ? err : spare_child(start, &regs);
+		HT_TRY(stops_get_regs(start->pid, &regs));
+		return spare_child(start, &regs);
 	}
 	if (!start->bare)
 		return NULL;
@@ -234,9 +226,7 @@ static struct ht_err *go_to_trap(struct start *start, struct user_regs_struct *r
 		if (err)
 			return err;
 	}
-	struct ht_err *err = stops_get_regs(start->pid, ret);
-	if (err)
-		return err;
+	HT_TRY(stops_get_regs(start->pid, ret));
 	/* A breakpoint stops behind its byte. */
 	regs_set_pc(ret, regs_pc(ret) - 1);
 	return stops_set_regs(start->pid, ret);
@@ -305,13 +295,11 @@ static struct ht_err *ignore_traps(const struct start *start, const struct park 
 	} action = {.handler = (uint64_t)SIG_IGN};
 	uint8_t before[sizeof(action)];
 	raddr_t at = ht_align_down(regs_sp(&park->regs) - REGS_RED_ZONE - sizeof(action), 16);
-	struct ht_err *err = memory_read(&start->proc, at, before, sizeof(before));
-	if (!err)
-		err = memory_write(&start->proc, at, &action, sizeof(action));
-	if (!err)
-		err = make_call(start->pid, park,
-			&(struct call){SYS_rt_sigaction, {SIGTRAP, at, 0, sizeof(action.mask)}});
-	return err ? err : memory_write(&start->proc, at, before, sizeof(before));
+	HT_TRY(memory_read(&start->proc, at, before, sizeof(before)));
+	HT_TRY(memory_write(&start->proc, at, &action, sizeof(action)));
+	HT_TRY(make_call(start->pid, park,
+		&(struct call){SYS_rt_sigaction, {SIGTRAP, at, 0, sizeof(action.mask)}}));
+	return memory_write(&start->proc, at, before, sizeof(before));
 }
 
 /* With signals as they were: those that end a program end one that waits, too. */
@@ -319,21 +307,17 @@ static struct ht_err *wait_there(const struct start *start, pid_t parent, const 
 {
 	pid_t pid = start->pid;
 	struct user_regs_struct regs = calling(park, &(struct call){SYS_pause, {0}});
-	struct ht_err *err = stops_set_mask(pid, UINT64_MAX);
-	if (!err)
-		err = forget_copies(start, park);
-	if (!err && start->ignores_traps)
-		err = ignore_traps(start, park);
-	if (!err)
-		err = make_call(pid, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, SIGKILL}});
+	HT_TRY(stops_set_mask(pid, UINT64_MAX));
+	HT_TRY(forget_copies(start, park));
+	if (start->ignores_traps)
+		HT_TRY(ignore_traps(start, park));
+	HT_TRY(make_call(pid, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, SIGKILL}}));
 	/* That holds from now on; who died before died unseen by it. */
-	if (!err && getppid() != parent)
-		err = ht_err_new(HT_ERR_INTERNAL, "heaptap has ended");
-	if (!err)
-		err = stops_set_regs(pid, &regs);
-	if (!err)
-		err = stops_set_mask(pid, park->signal_mask);
-	return err ? err : stops_detach(pid, 0);
+	if (getppid() != parent)
+		return ht_err_new(HT_ERR_INTERNAL, "heaptap has ended");
+	HT_TRY(stops_set_regs(pid, &regs));
+	HT_TRY(stops_set_mask(pid, park->signal_mask));
+	return stops_detach(pid, 0);
 }
 
 static struct ht_err *park_program(struct start *start, pid_t parent, struct park *ret)
@@ -379,22 +363,16 @@ struct ht_err *park_leave(
 {
 	int status;
 	bool lives = true;
-	struct ht_err *err = park_seize(child);
-	if (!err && ptrace(PTRACE_INTERRUPT, child, NULL, NULL) < 0)
-		err = ht_err_sys(errno, "cannot stop process %d", child);
-	if (!err)
-		err = stops_await(child, PTRACE_INTERRUPT, &status, &lives);
-	if (!err && !lives)
-		err = stops_ended(child);
-	if (!err)
-		err = stops_set_mask(child, UINT64_MAX);
-	if (!err)
-		err = make_call(child, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, 0}});
-	if (!err)
-		err = stops_set_regs(child, &park->regs);
-	if (!err)
-		err = stops_set_mask(child, park->signal_mask);
-	if (!err)
-		err = last(context);
-	return err ? err : stops_detach(child, 0);
+	HT_TRY(park_seize(child));
+	if (ptrace(PTRACE_INTERRUPT, child, NULL, NULL) < 0)
+		return ht_err_sys(errno, "cannot stop process %d", child);
+	HT_TRY(stops_await(child, PTRACE_INTERRUPT, &status, &lives));
+	if (!lives)
+		HT_TRY(stops_ended(child));
+	HT_TRY(stops_set_mask(child, UINT64_MAX));
+	HT_TRY(make_call(child, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, 0}}));
+	HT_TRY(stops_set_regs(child, &park->regs));
+	HT_TRY(stops_set_mask(child, park->signal_mask));
+	HT_TRY(last(context));
+	return stops_detach(child, 0);
 }

@@ -53,14 +53,12 @@ struct ht_err *points_set(
 		point->addr = addr[i];
 		point->shared = pagemap_own(proc, addr[i], 1) == PAGEMAP_OWN_NONE;
 		point->sum = page_sum(proc, addr[i]);
-		struct ht_err *err = memory_read(proc, addr[i], &point->byte, 1);
+		HT_TRY(memory_read(proc, addr[i], &point->byte, 1));
 		/* The kernel would take ours for that tool's, and the process would not stop. */
-		if (!err && point->byte == REGS_BREAKPOINT)
-			err = ht_err_new(HT_ERR_REFUSED,
+		if (point->byte == REGS_BREAKPOINT)
+			return ht_err_new(HT_ERR_REFUSED,
 				"another tool (a debugger, a uprobe of perf or bpftrace) has a "
 				"breakpoint at the start of the command; remove it and try again");
-		if (err)
-			return err;
 	}
 	return points_set_again(proc, ret);
 }
@@ -85,10 +83,9 @@ struct ht_err *points_clear(const struct proc *proc, const struct points *points
 struct ht_err *points_step_over(const struct proc *proc, const struct points *points, size_t i)
 {
 	const struct point *point = &points->point[i];
-	struct ht_err *err = put_byte(proc, point->addr, point->byte);
-	if (!err)
-		err = stops_resume_and_await(proc->pid, PTRACE_SINGLESTEP);
-	return err ? err : put_byte(proc, point->addr, REGS_BREAKPOINT);
+	HT_TRY(put_byte(proc, point->addr, point->byte));
+	HT_TRY(stops_resume_and_await(proc->pid, PTRACE_SINGLESTEP));
+	return put_byte(proc, point->addr, REGS_BREAKPOINT);
 }
 
 raddr_t points_copied(const struct proc *proc, const struct points *points, size_t i)

@@ -50,14 +50,11 @@ static struct ht_err *write_stub(struct attempt *attempt, const struct stub_thre
 {
 	struct stub stub;
 	raddr_t at = attempt->slack->addr;
-	struct ht_err *err = attempt->map ? stub_make_map(attempt->map, at, thread, &stub)
-					  : stub_make_unmap(&attempt->unmap, at, thread, &stub);
-	if (!err && stub.length > attempt->slack->bytes)
-		err = ht_err_new(HT_ERR_INTERNAL, "the attach code does not fit its place");
-	if (!err)
-		err = held_slack_holds(attempt->proc, attempt->slack, !attempt->map);
-	if (err)
-		return err;
+	HT_TRY(attempt->map ? stub_make_map(attempt->map, at, thread, &stub)
+			    : stub_make_unmap(&attempt->unmap, at, thread, &stub));
+	if (stub.length > attempt->slack->bytes)
+		return ht_err_new(HT_ERR_INTERNAL, "the attach code does not fit its place");
+	HT_TRY(held_slack_holds(attempt->proc, attempt->slack, !attempt->map));
 	attempt->written = true;
 	return memory_write(attempt->proc, at, stub.bytes, stub.length);
 }
@@ -83,10 +80,9 @@ static struct ht_err *read_status(const struct attempt *attempt, int64_t *ret)
 /* Sleeps: on a busy machine a spinning process does not get the core back before the lease ends. */
 static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
 {
-	struct ht_err *err = tracee_pass_signals(&attempt->tracee);
-	if (!err)
-		clock_sleep_ns(pause_ns);
-	return err;
+	HT_TRY(tracee_pass_signals(&attempt->tracee));
+	clock_sleep_ns(pause_ns);
+	return NULL;
 }
 
 /* On one core with us the thread is interrupted by each look, and may wait then for the turns of
@@ -366,9 +362,7 @@ static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *re
 		err = held_judge(attempt->proc, tracee, attempt->slack, attempt->remains, ret);
 		if (!err && *ret == HELD_FIT)
 			return NULL;
-		err = ht_err_first(err, tracee_release(tracee));
-		if (err)
-			return err;
+		HT_TRY(ht_err_first(err, tracee_release(tracee)));
 	}
 	return NULL;
 }

@@ -16,12 +16,9 @@ struct facts {
 static struct ht_err *facts_read(const struct proc *proc, struct facts *ret)
 {
 	*ret = (struct facts){0};
-	struct ht_err *err = proc_maps_read(proc, &ret->maps);
-	if (!err)
-		err = modules_read(proc, &ret->maps, &ret->modules);
-	if (!err)
-		err = slots_read_left(proc, &ret->modules, &ret->slots);
-	return err;
+	HT_TRY(proc_maps_read(proc, &ret->maps));
+	HT_TRY(modules_read(proc, &ret->maps, &ret->modules));
+	return slots_read_left(proc, &ret->modules, &ret->slots);
 }
 
 static void facts_deinit(struct facts *facts)
@@ -118,11 +115,9 @@ struct ht_err *claims_check(
 {
 	const struct journal_header *h = journal->header;
 	struct facts facts;
-	struct ht_err *err = journal_check(journal);
-	if (err)
-		return err;
+	HT_TRY(journal_check(journal));
 	given_use(&h->given);
-	err = facts_read(proc, &facts);
+	struct ht_err *err = facts_read(proc, &facts);
 	if (!err && !names_this_image(image, h))
 		err = damaged(proc, "it belongs to another capture");
 	if (!err && !names_slack(&facts, h))

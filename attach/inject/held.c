@@ -181,10 +181,8 @@ struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slac
 {
 	struct proc_lookup lookup;
 	struct proc_map map;
-	struct ht_err *err = proc_lookup_begin(proc, &lookup);
+	HT_TRY(proc_lookup_begin(proc, &lookup));
 
-	if (err)
-		return err;
 	bool runs = proc_lookup_find(&lookup, slack->addr, &map) && map.read && map.exec &&
 		    !map.shared && map.hi - slack->addr >= slack->bytes;
 	proc_lookup_end(&lookup);
@@ -202,8 +200,6 @@ struct ht_err *held_slack_holds(
 		return err;
 	if (stub)
 		return remote_slack_refuse(proc);
-	err = memory_read(proc, slack->addr, now, slack->bytes);
-	if (err)
-		return err;
+	HT_TRY(memory_read(proc, slack->addr, now, slack->bytes));
 	return memcmp(now, slack->original, slack->bytes) == 0 ? NULL : slack_is_lost(proc, slack);
 }

@@ -137,9 +137,7 @@ struct ht_err *agent_elf_read(struct agent_elf *ret)
 	}
 	if (!elf.text)
 		return bad_agent("no segment");
-	struct ht_err *err = read_symbols(ehdr, &elf);
-	if (err)
-		return err;
+	HT_TRY(read_symbols(ehdr, &elf));
 	*ret = elf;
 	return NULL;
 }
@@ -201,9 +199,7 @@ struct ht_err *image_init(struct image *image, const struct agent_elf *elf, radd
 		close(memfd);
 		return err;
 	}
-	err = map_here(image, base, bytes, memfd, false);
-	if (err)
-		return err;
+	HT_TRY(map_here(image, base, bytes, memfd, false));
 	memcpy(image->local + ABI_TEXT_OFF, elf->text, elf->text_bytes);
 	image_configure(image, elf);
 	return NULL;
@@ -241,9 +237,7 @@ struct ht_err *image_open(
 	}
 	/* Before anything is tapped the page is 0 in the process itself, too. */
 	bool forked = thunks && !state.alive && was_tapped(memfd);
-	err = map_here(image, base, bytes, memfd, forked);
-	if (err)
-		return err;
+	HT_TRY(map_here(image, base, bytes, memfd, forked));
 	if (thunks && (forked || thunks != image->thunks)) {
 		err = image_adopt(image, proc, thunks);
 		if (err)
@@ -258,9 +252,7 @@ struct ht_err *image_open(
 struct ht_err *image_open_forked(struct image *image, const struct proc *proc, raddr_t base,
 	raddr_t thunks, const struct image_file *file)
 {
-	struct ht_err *err = map_here(image, base, abi_image_bytes(ABI_SLOT_MAX), -1, true);
-	if (err)
-		return err;
+	HT_TRY(map_here(image, base, abi_image_bytes(ABI_SLOT_MAX), -1, true));
 	image->file = *file;
 	return thunks ? image_adopt(image, proc, thunks) : NULL;
 }
@@ -429,13 +421,11 @@ static struct ht_err *publish_thunk(
 		image->thunk[index] = *shared_thunk(image, index) = *thunk;
 		return NULL;
 	}
-	struct ht_err *err = is_in_place(image, index, &in_place);
-	if (!err && !in_place)
-		err = ht_err_new(HT_ERR_REFUSED,
+	HT_TRY(is_in_place(image, index, &in_place));
+	if (!in_place)
+		return ht_err_new(HT_ERR_REFUSED,
 			"the page of an earlier capture at %lx has been changed by the process",
 			(unsigned long)image->thunks);
-	if (err)
-		return err;
 	image->thunk[index] = *thunk;
 	return memory_write(image->adopted_in, thunk_addr(image, index), thunk, sizeof(*thunk));
 }

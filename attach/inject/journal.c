@@ -26,9 +26,7 @@ void journal_destroy(struct journal *journal)
 
 struct ht_err *journal_copy(const struct journal *from, struct journal *ret)
 {
-	struct ht_err *err = journal_create(ret);
-	if (err)
-		return err;
+	HT_TRY(journal_create(ret));
 	memcpy(ret->header, from->header, ABI_JOURNAL_BYTES);
 	journal_forget_undoing(ret);
 	return NULL;

@@ -13,9 +13,7 @@ struct ht_err *ourmaps_read(const struct proc *proc, struct ourmaps *ret)
 {
 	struct ourmaps found = {0};
 	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
+	HT_TRY(proc_maps_read(proc, &maps));
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
 		if (!ours_is(map->name) || near_is_area(map))

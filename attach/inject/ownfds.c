@@ -96,10 +96,8 @@ static struct ht_err *visit_each(
 static struct ht_err *visit_table(const struct proc *proc, pid_t tid, const struct visit *visit)
 {
 	DIR *dir;
-	struct ht_err *err = open_fds(proc, tid, &dir);
-	if (err)
-		return err;
-	err = visit_each(proc, tid, dir, visit);
+	HT_TRY(open_fds(proc, tid, &dir));
+	struct ht_err *err = visit_each(proc, tid, dir, visit);
 	closedir(dir);
 	return err;
 }
@@ -169,12 +167,10 @@ struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header 
 	*ret_count = 0;
 	if (!forked && header->agent_fd < 0)
 		return NULL;
-	struct ht_err *err = open_fds(proc, 0, &dir);
-	if (err)
-		return err;
+	HT_TRY(open_fds(proc, 0, &dir));
 	struct finds finds = {.header = header, .fd = ret, .count = ret_count};
-	err = forked ? visit_each(proc, 0, dir, &(struct visit){find_one, &finds})
-		     : find_agents(proc, header, dir, ret, ret_count);
+	struct ht_err *err = forked ? visit_each(proc, 0, dir, &(struct visit){find_one, &finds})
+				    : find_agents(proc, header, dir, ret, ret_count);
 	closedir(dir);
 	return err;
 }
@@ -245,9 +241,7 @@ struct ht_err *ownfds_is_heaptaps(
 	*ret = ours_is(link);
 	if (strncmp(link, SOCKET_NAME, strlen(SOCKET_NAME)) != 0)
 		return NULL;
-	struct ht_err *err = proc_living_tid(proc, &living);
-	if (err)
-		return err;
+	HT_TRY(proc_living_tid(proc, &living));
 	int own = tid ? descriptor_take_of(proc, tid, fd) : descriptor_take(proc, living, fd);
 	if (own < 0)
 		return errno == EBADF

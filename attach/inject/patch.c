@@ -17,12 +17,10 @@
 struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
 	ret->proc = proc;
-	struct ht_err *err = proc_lookup_begin(proc, &ret->lookup);
-	if (err)
-		return err;
+	HT_TRY(proc_lookup_begin(proc, &ret->lookup));
 	/* The open descriptor writes the old memory even after an exec, and other processes may run
 	 * in it. */
-	err = proc_check_same(proc);
+	struct ht_err *err = proc_check_same(proc);
 	if (err)
 		proc_lookup_end(&ret->lookup);
 	return err;
@@ -339,9 +337,7 @@ static struct ht_err *restore(const struct patch *patch, struct journal *journal
 			journal_set_state(journal, index, state);
 		return failed;
 	}
-	struct ht_err *err = exchange(patch, entry, entry->thunk, entry->original, &now, &found);
-	if (err)
-		return err;
+	HT_TRY(exchange(patch, entry, entry->thunk, entry->original, &now, &found));
 	if (found == FOUND_NOTHING)
 		state = JOURNAL_SLOT_GONE;
 	else if (found == FOUND_EXPECTED || is_the_linkers(patch, entry, now))

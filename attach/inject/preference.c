@@ -18,10 +18,8 @@ struct ht_err *preference_read(const struct proc *proc, const struct choose_thre
 	struct preference preference = {.confined = filtered && geteuid() != 0};
 	struct proc_status status;
 	bool others_compute = true;
-	struct ht_err *err = proc_status(proc, 0, &status);
+	HT_TRY(proc_status(proc, 0, &status));
 
-	if (err)
-		return err;
 	for (size_t i = 0; i < threads->count; i++) {
 		const struct choose_thread *thread = &threads->thread[i];
 		preference.others |= !thread->addressed;

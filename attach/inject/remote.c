@@ -72,11 +72,10 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struc
 	struct worker_reply *reply, struct attempt_outcome *ret)
 {
 	struct choose_threads threads;
-	struct ht_err *err = choose_threads(attempt->proc, attempt->filtered, &threads);
-	if (err)
-		return err;
+	HT_TRY(choose_threads(attempt->proc, attempt->filtered, &threads));
 	struct preference preference;
-	err = preference_read(attempt->proc, &threads, attempt->filtered, &preference);
+	struct ht_err *err =
+		preference_read(attempt->proc, &threads, attempt->filtered, &preference);
 	for (size_t i = 0, looks = 0;
 		!err && !ret->ran && i < threads.count && looks < CANDIDATES_MAX; i++) {
 		const struct choose_thread *thread = &threads.thread[i];
@@ -170,8 +169,7 @@ struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *
 		.proc = proc, .slack = slack, .filtered = filtered, .remains = remains};
 	struct worker_reply reply;
 	struct attempt_outcome outcome;
-	struct ht_err *err = try_threads(&attempt, &reply, &outcome);
-	if (!err)
-		*ret = (struct remote_unmapped){outcome.stop_ns, outcome.put_back};
-	return err;
+	HT_TRY(try_threads(&attempt, &reply, &outcome));
+	*ret = (struct remote_unmapped){outcome.stop_ns, outcome.put_back};
+	return NULL;
 }

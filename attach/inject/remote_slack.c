@@ -91,12 +91,10 @@ struct ht_err *remote_slack_prepare(const struct proc *proc, const struct module
 	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret)
 {
 	struct remote_slack slack;
-	struct ht_err *err = remote_slack_choose(proc, modules, maps, near_count, &slack);
-	if (!err)
-		err = memory_write(proc, slack.addr, slack.original, slack.bytes);
-	if (!err)
-		*ret = slack;
-	return err;
+	HT_TRY(remote_slack_choose(proc, modules, maps, near_count, &slack));
+	HT_TRY(memory_write(proc, slack.addr, slack.original, slack.bytes));
+	*ret = slack;
+	return NULL;
 }
 
 /* A mapped page that cannot be read may hold the stub. There is none if nothing is mapped, or only
@@ -105,10 +103,8 @@ static struct ht_err *check_unreadable(const struct proc *proc, const struct rem
 {
 	struct proc_lookup lookup;
 	struct proc_map map;
-	struct ht_err *err = proc_lookup_begin(proc, &lookup);
+	HT_TRY(proc_lookup_begin(proc, &lookup));
 
-	if (err)
-		return err;
 	bool mapped = proc_lookup_find(&lookup, slack->addr, &map);
 	proc_lookup_end(&lookup);
 	if (!mapped || slow_is_in(slack->addr, slack->bytes))

@@ -157,9 +157,7 @@ struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *re
 	struct map_query asked;
 
 	*ret = (struct proc_lookup){.proc = proc, .fd = -1};
-	struct ht_err *err = proc_file_path(proc, "maps", path);
-	if (err)
-		return err;
+	HT_TRY(proc_file_path(proc, "maps", path));
 	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && (query(fd, 0, 0, &asked) == 0 || errno == ENOENT)) {
 		ret->fd = fd;
@@ -260,9 +258,7 @@ struct ht_err *proc_open_mapped(const struct proc *proc, const struct proc_map *
 	*ret = open_same_file(proc->dir_fd, name, map);
 	if (*ret >= 0)
 		return NULL;
-	struct ht_err *err = proc_file_path(proc, "root", root);
-	if (err)
-		return err;
+	HT_TRY(proc_file_path(proc, "root", root));
 	int root_fd = openat(proc->dir_fd, root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd >= 0 && map->name[0] == '/')
 		*ret = open_same_file(root_fd, map->name + 1, map);

@@ -73,9 +73,7 @@ static struct ht_err *mounts_read(const struct proc *proc, struct mounts *ret)
 {
 	size_t room = 1;
 	*ret = (struct mounts){0};
-	struct ht_err *err = proc_file_read_living(proc, "mountinfo", SIZE_MAX, &ret->text, NULL);
-	if (err)
-		return err;
+	HT_TRY(proc_file_read_living(proc, "mountinfo", SIZE_MAX, &ret->text, NULL));
 	for (const char *c = ret->text; *c; c++)
 		room += *c == '\n';
 	ret->mount = calloc(room, sizeof(*ret->mount));
@@ -158,9 +156,7 @@ static void map_touch(const struct proc *proc, const struct proc_map *map)
 struct ht_err *slow_touch(const struct proc *proc, const struct proc_maps *maps)
 {
 	struct mounts mounts;
-	struct ht_err *err = mounts_read(proc, &mounts);
-	if (err)
-		return err;
+	HT_TRY(mounts_read(proc, &mounts));
 	for (size_t i = 0; i < maps->count; i++)
 		if (is_slow(&mounts, &maps->map[i]) &&
 			maps->map[i].hi - maps->map[i].lo <= TOUCH_BYTES_MAX)

@@ -89,8 +89,7 @@ struct ht_err *stalled_check(const struct proc *proc)
 struct ht_err *stalled_avoid(const struct proc *proc)
 {
 	struct proc_maps maps;
-	struct ht_err *err = read_maps_later(proc, PATIENCE_NS, &maps);
-	if (!err)
-		proc_maps_deinit(&maps);
-	return err;
+	HT_TRY(read_maps_later(proc, PATIENCE_NS, &maps));
+	proc_maps_deinit(&maps);
+	return NULL;
 }

@@ -117,13 +117,11 @@ static struct ht_err *find_variable(
 	*ret = 0;
 	if (!module->dynamic)
 		return NULL;
-	struct ht_err *err = dynamic_read(&subject->survey->proc, module, &dynamic);
-	if (!err)
-		err = dynamic_lookup(
-			&subject->survey->proc, &dynamic, name, NULL, symbol, NULL, &count);
-	if (!err && count && symbol[0].st_shndx != SHN_UNDEF)
+	HT_TRY(dynamic_read(&subject->survey->proc, module, &dynamic));
+	HT_TRY(dynamic_lookup(&subject->survey->proc, &dynamic, name, NULL, symbol, NULL, &count));
+	if (count && symbol[0].st_shndx != SHN_UNDEF)
 		*ret = module->bias + symbol[0].st_value;
-	return err;
+	return NULL;
 }
 
 /* The program's own malloc_conf comes before the library's. */

@@ -155,12 +155,9 @@ static struct ht_err *check_room(const struct survey *survey)
 	pid_t pid = survey->proc.pid;
 	uint64_t memory = survey_memory_bytes(survey);
 	struct room room;
-	struct ht_err *err = room_read(&survey->proc, &survey->maps, &room);
+	HT_TRY(room_read(&survey->proc, &survey->maps, &room));
 
-	if (!err)
-		err = check_space(pid, &room);
-	if (err)
-		return err;
+	HT_TRY(check_space(pid, &room));
 	if (room.descriptors < DESCRIPTORS_SPARE)
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d may open only %lu more descriptors (ulimit -n), and %u are "
@@ -255,13 +252,13 @@ static struct ht_err *refuse_without_names(const struct survey *survey)
 
 struct ht_err *survey_check_tapped(const struct proc *proc, struct ourmaps *ret)
 {
-	struct ht_err *err = ourmaps_read(proc, ret);
-	if (!err && ret->image)
-		err = ht_err_new(HT_ERR_REFUSED,
+	HT_TRY(ourmaps_read(proc, ret));
+	if (ret->image)
+		return ht_err_new(HT_ERR_REFUSED,
 			"process %d is already recorded by heaptap %d; stop that one, or run "
 			"heaptap recover -p %d if it has ended",
 			proc->pid, ret->daemon_pid, proc->pid);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *check_stub(const struct survey *survey)
@@ -329,26 +326,17 @@ static struct ht_err *read_modules(struct survey *survey)
 
 static struct ht_err *read_contents(struct survey *survey)
 {
-	struct ht_err *err = check_room(survey);
-	if (!err)
-		err = modules_check_machine(&survey->proc, &survey->maps);
-	if (!err)
-		err = read_modules(survey);
-	if (!err)
-		err = survey_check_tapped(&survey->proc, &survey->found);
-	if (!err)
-		err = check_linked(survey);
-	if (!err)
-		err = check_stub(survey);
-	if (!err)
-		err = read_slots(survey, &survey->modules, 0, 0, &survey->slots);
-	if (!err)
-		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
-			&survey->coverage);
-	if (!err && !survey->given_optional)
-		err = given_check(survey->proc.pid, &survey->modules, &survey->slots);
-	if (err)
-		return err;
+	HT_TRY(check_room(survey));
+	HT_TRY(modules_check_machine(&survey->proc, &survey->maps));
+	HT_TRY(read_modules(survey));
+	HT_TRY(survey_check_tapped(&survey->proc, &survey->found));
+	HT_TRY(check_linked(survey));
+	HT_TRY(check_stub(survey));
+	HT_TRY(read_slots(survey, &survey->modules, 0, 0, &survey->slots));
+	HT_TRY(coverage_read(
+		&survey->proc, &survey->maps, &survey->modules, &survey->slots, &survey->coverage));
+	if (!survey->given_optional)
+		HT_TRY(given_check(survey->proc.pid, &survey->modules, &survey->slots));
 	count_slots(survey);
 	if (survey->is_static)
 		return is_named(survey) ? NULL : refuse_without_names(survey);
@@ -358,14 +346,10 @@ static struct ht_err *read_contents(struct survey *survey)
 struct ht_err *survey_open(pid_t pid, struct survey *ret)
 {
 	struct survey survey = {0};
-	struct ht_err *err = check_pid(pid);
+	HT_TRY(check_pid(pid));
 
-	if (err)
-		return err;
-	err = proc_open(pid, &survey.proc);
-	if (err)
-		return err;
-	err = proc_status(&survey.proc, 0, &survey.status);
+	HT_TRY(proc_open(pid, &survey.proc));
+	struct ht_err *err = proc_status(&survey.proc, 0, &survey.status);
 	if (!err)
 		err = check_status(&survey.proc, &survey.status);
 	if (!err)
@@ -385,16 +369,14 @@ struct ht_err *survey_open(pid_t pid, struct survey *ret)
 
 struct ht_err *survey_read(struct survey *survey)
 {
-	struct ht_err *err = stalled_read_maps(&survey->proc, &survey->maps);
-	return err ? err : read_contents(survey);
+	HT_TRY(stalled_read_maps(&survey->proc, &survey->maps));
+	return read_contents(survey);
 }
 
 struct ht_err *survey_take(pid_t pid, struct survey *ret)
 {
-	struct ht_err *err = survey_open(pid, ret);
-	if (err)
-		return err;
-	err = survey_read(ret);
+	HT_TRY(survey_open(pid, ret));
+	struct ht_err *err = survey_read(ret);
 	if (err)
 		survey_deinit(ret);
 	return err;
@@ -426,10 +408,8 @@ struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t t
 	struct proc_maps maps;
 	struct modules modules;
 	struct slots slots;
-	struct ht_err *err = stalled_read_maps_later(&survey->proc, &maps);
-	if (err)
-		return err;
-	err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
+	HT_TRY(stalled_read_maps_later(&survey->proc, &maps));
+	struct ht_err *err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
 	if (err) {
 		proc_maps_deinit(&maps);
 		return err;

@@ -18,9 +18,7 @@
 struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES])
 {
 	pid_t tid;
-	struct ht_err *err = proc_living_tid(proc, &tid);
-	if (err)
-		return err;
+	HT_TRY(proc_living_tid(proc, &tid));
 	if (!tid)
 		return proc_gone(proc);
 	int length = tid == proc->pid ? snprintf(ret, PROC_PATH_BYTES, "%s", name)
@@ -42,10 +40,8 @@ struct ht_err *proc_file_read_living(
 	char path[PROC_PATH_BYTES];
 	for (;;) {
 		*ret = NULL;
-		struct ht_err *err = proc_file_path(proc, name, path);
-		if (err)
-			return err;
-		err = proc_file_read(proc, path, max, ret, ret_length);
+		HT_TRY(proc_file_path(proc, name, path));
+		struct ht_err *err = proc_file_read(proc, path, max, ret, ret_length);
 		if (!proc_file_moved(proc, name, path))
 			return err;
 		free(*ret);
@@ -77,9 +73,7 @@ struct ht_err *proc_auxv_read(const struct proc *proc, struct proc_auxv *ret)
 	*ret = (struct proc_auxv){0};
 	char *data;
 	size_t length;
-	struct ht_err *err = proc_file_read_living(proc, "auxv", TEXT_MAX_BYTES, &data, &length);
-	if (err)
-		return err;
+	HT_TRY(proc_file_read_living(proc, "auxv", TEXT_MAX_BYTES, &data, &length));
 	struct bytes in = bytes_of(data, length);
 	for (uint64_t type, value; bytes_u64(&in, &type) && bytes_u64(&in, &value);) {
 		if (type == AT_PHDR)
@@ -120,10 +114,8 @@ struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret)
 	char path[PROC_PATH_BYTES];
 	size_t capacity = 256;
 	for (*ret = NULL; capacity <= LINK_MAX_BYTES; capacity *= 2) {
-		struct ht_err *err = proc_file_path(proc, name, path);
-		if (err)
-			return err;
-		err = link_read(proc, path, capacity, ret);
+		HT_TRY(proc_file_path(proc, name, path));
+		struct ht_err *err = link_read(proc, path, capacity, ret);
 		if (err && proc_file_moved(proc, name, path)) {
 			ht_err_free(err);
 			continue;

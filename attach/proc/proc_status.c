@@ -23,12 +23,9 @@ struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_statu
 	char path[PROC_PATH_BYTES], *text;
 	pid_t tgid;
 	snprintf(path, sizeof(path), "task/%d/status", tid);
-	struct ht_err *err =
-		tid ? proc_file_read(proc, path, PROC_STATUS_BYTES, &text, NULL)
-		    : proc_file_read_living(proc, "status", PROC_STATUS_BYTES, &text, NULL);
-	if (err)
-		return err;
-	err = proc_status_parse(proc, text, ret, &tgid);
+	HT_TRY(tid ? proc_file_read(proc, path, PROC_STATUS_BYTES, &text, NULL)
+		   : proc_file_read_living(proc, "status", PROC_STATUS_BYTES, &text, NULL));
+	struct ht_err *err = proc_status_parse(proc, text, ret, &tgid);
 	free(text);
 	return err;
 }

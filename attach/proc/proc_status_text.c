@@ -121,10 +121,8 @@ struct ht_err *proc_status_parse(
 struct ht_err *proc_status_leader(const struct proc *proc, struct proc_status *ret, pid_t *ret_tgid)
 {
 	char *text;
-	struct ht_err *err = proc_file_read(proc, "status", PROC_STATUS_BYTES, &text, NULL);
-	if (err)
-		return err;
-	err = proc_status_parse(proc, text, ret, ret_tgid);
+	HT_TRY(proc_file_read(proc, "status", PROC_STATUS_BYTES, &text, NULL));
+	struct ht_err *err = proc_status_parse(proc, text, ret, ret_tgid);
 	free(text);
 	return err;
 }

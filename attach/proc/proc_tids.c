@@ -183,9 +183,7 @@ struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret)
 	*ret = !err && lives ? proc->pid : 0;
 	if (err || lives || proc_has_exited(proc))
 		return err;
-	err = proc_tids_read(proc, &tids);
-	if (err)
-		return err;
+	HT_TRY(proc_tids_read(proc, &tids));
 	for (size_t i = 0; !err && !*ret && i < tids.count; i++) {
 		char path[64];
 		snprintf(path, sizeof(path), "task/%d/stat", tids.tid[i]);

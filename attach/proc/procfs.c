@@ -51,9 +51,7 @@ static bool are_children_ours(void)
 static struct ht_err *check(void)
 {
 	bool ours;
-	struct ht_err *err = is_ours(&ours);
-	if (err)
-		return err;
+	HT_TRY(is_ours(&ours));
 	if (!ours)
 		return ht_err_new(HT_ERR_REFUSED,
 			"/proc belongs to another PID namespace than heaptap, so that its numbers "

@@ -85,11 +85,8 @@ struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret)
 {
 	struct proc_tids tids, tables = {0};
 	pid_t living;
-	struct ht_err *err = proc_living_tid(proc, &living);
-	if (!err)
-		err = proc_tids_read(proc, &tids);
-	if (err)
-		return err;
+	HT_TRY(proc_living_tid(proc, &living));
+	HT_TRY(proc_tids_read(proc, &tids));
 	/* The kept threads stand at the beginning of the list itself. */
 	tables.tid = tids.tid;
 	for (size_t i = 0; i < tids.count; i++) {

@@ -58,10 +58,9 @@ struct ht_err *glance_status(const struct glance *glance, struct glance_status *
 	/* An open file of /proc stays with its process, even if another gets the number. */
 	if (glance->status_fd >= 0 && status_glance(glance->status_fd, ret))
 		return NULL;
-	struct ht_err *err = proc_status(glance->proc, 0, &status);
-	if (!err)
-		*ret = (struct glance_status){.seccomp = status.seccomp, .tracer = status.tracer};
-	return err;
+	HT_TRY(proc_status(glance->proc, 0, &status));
+	*ret = (struct glance_status){.seccomp = status.seccomp, .tracer = status.tracer};
+	return NULL;
 }
 
 static bool seems_same(const struct proc *proc)

@@ -87,9 +87,7 @@ static struct ht_err *unknown_sharing(pid_t other)
 /* Counters of an address space; "" if there is none. */
 static struct ht_err *read_counts(const struct proc *proc, char **ret)
 {
-	struct ht_err *err = proc_text(proc, "status", ret);
-	if (err)
-		return err;
+	HT_TRY(proc_text(proc, "status", ret));
 	char *from = strstr(*ret, "\nVmPeak:"), *to = strstr(*ret, "\nVmSwap:");
 	size_t length = from && to > from ? (size_t)(to - from) : 0;
 	memmove(*ret, from ? from : *ret, length);
@@ -121,10 +119,10 @@ static struct ht_err *compare_looks(
 	const struct proc *proc, const struct proc_auxv *start, const struct proc *other, bool *ret)
 {
 	struct proc_auxv theirs;
-	struct ht_err *err = proc_auxv_read(other, &theirs);
-	if (!err && memcmp(start, &theirs, sizeof(theirs)) == 0)
-		err = compare_counts(proc, other, ret);
-	return err;
+	HT_TRY(proc_auxv_read(other, &theirs));
+	if (memcmp(start, &theirs, sizeof(theirs)) == 0)
+		HT_TRY(compare_counts(proc, other, ret));
+	return NULL;
 }
 
 /* Has it ended, or is it out of our reach? The right to look belongs to the memory

@@ -178,8 +178,8 @@ static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *re
 static struct ht_err *take_own(const struct proc *proc, bool wait, struct lock *lock)
 {
 	unsigned tries = wait ? TRIES : 1;
-	struct ht_err *err = take_name(proc, tries, &lock->name_fd);
-	return err ? err : take_file(proc, tries, &lock->file_fd);
+	HT_TRY(take_name(proc, tries, &lock->name_fd));
+	return take_file(proc, tries, &lock->file_fd);
 }
 
 /* Two that begin at once see each other: one keeps its lock and waits, while the other releases its

@@ -126,9 +126,7 @@ struct ht_err *proc_open(pid_t pid, struct proc *ret)
 	*ret = (struct proc){.pid = pid, .pidfd = -1, .dir_fd = -1, .mem_fd = -1};
 	if (pid <= 0)
 		return ht_err_new(HT_ERR_REFUSED, "%d is not a PID: give a positive number", pid);
-	struct ht_err *err = procfs_check();
-	if (err)
-		return err;
+	HT_TRY(procfs_check());
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	ret->dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -136,7 +134,7 @@ struct ht_err *proc_open(pid_t pid, struct proc *ret)
 		return errno == ENOENT || errno == ESRCH
 			       ? refuse_missing(pid)
 			       : ht_err_sys(errno, "cannot open %s", path);
-	err = open_checked(ret);
+	struct ht_err *err = open_checked(ret);
 	if (err)
 		proc_close(ret);
 	return err;
@@ -160,9 +158,7 @@ struct ht_err *proc_open_mem(struct proc *proc)
 	if (proc->mem_fd < 0)
 		find_random(proc);
 	while (proc->mem_fd < 0) {
-		struct ht_err *err = proc_file_path(proc, "mem", path);
-		if (err)
-			return err;
+		HT_TRY(proc_file_path(proc, "mem", path));
 		int fd = openat(proc->dir_fd, path, O_RDWR | O_CLOEXEC);
 		int sys = errno;
 		if (!proc_file_moved(proc, "mem", path)) {

@@ -137,9 +137,7 @@ struct ht_err *room_read(const struct proc *proc, const struct proc_maps *maps, 
 {
 	struct proc_status status;
 	uint64_t open;
-	struct ht_err *err = proc_status(proc, 0, &status);
-	if (err)
-		return err;
+	HT_TRY(proc_status(proc, 0, &status));
 	look_at_descriptors(proc, NULL, 0, &open);
 	*ret = (struct room){
 		.file_bytes = proc_limit(proc, "Max file size"),

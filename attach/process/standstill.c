@@ -29,9 +29,7 @@ static void keep_common(const struct proc *proc, pid_t tid, struct common *commo
 static struct ht_err *find_common(const struct proc *proc, struct common *ret)
 {
 	struct proc_tids tids;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-	if (err)
-		return err;
+	HT_TRY(proc_tids_read(proc, &tids));
 	*ret = (struct common){true, true, true};
 	for (size_t i = 0; i < tids.count; i++)
 		keep_common(proc, tids.tid[i], ret);

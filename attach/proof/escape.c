@@ -101,9 +101,7 @@ static struct ht_err *pass_unread_code(
 {
 	struct proc_map map;
 	bool found;
-	struct ht_err *err = proc_lookup_next(lookup, at, &map, &found);
-	if (err)
-		return err;
+	HT_TRY(proc_lookup_next(lookup, at, &map, &found));
 	bool mapped = found && map.lo <= at;
 	*ret_unknown = mapped && map.exec;
 	*ret_next = !found ? UINT64_MAX : mapped ? map.hi : map.lo;
@@ -206,9 +204,7 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 		*ret = possible;
 		return err;
 	}
-	err = proc_lookup_begin(proc, &lookup);
-	if (err)
-		return err;
+	HT_TRY(proc_lookup_begin(proc, &lookup));
 	err = search_modules(&lookup, modules, slots, journal, &possible);
 	proc_lookup_end(&lookup);
 	if (!err)
@@ -286,10 +282,7 @@ static struct ht_err *like_pages(const struct scan *scan, const struct proc_map 
 	*ret_bytes = want;
 	if (scan->pagemap_fd < 0)
 		return NULL;
-	struct ht_err *err =
-		pagemap_read(scan->proc, scan->pagemap_fd, at, entry, want / HT_PAGE_BYTES, &count);
-	if (err)
-		return err;
+	HT_TRY(pagemap_read(scan->proc, scan->pagemap_fd, at, entry, want / HT_PAGE_BYTES, &count));
 	/* Beyond the program's part of the addresses. */
 	if (count == 0) {
 		*ret = ESCAPE_PAGE_NOT;
@@ -432,9 +425,7 @@ static struct ht_err *is_mapped(const struct proc *proc, raddr_t addr, bool *ret
 {
 	struct proc_lookup lookup;
 	struct proc_map map;
-	struct ht_err *err = proc_lookup_begin(proc, &lookup);
-	if (err)
-		return err;
+	HT_TRY(proc_lookup_begin(proc, &lookup));
 	*ret = proc_lookup_find(&lookup, addr, &map);
 	proc_lookup_end(&lookup);
 	return NULL;
@@ -512,16 +503,15 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 	const struct proc *proc = search->proc;
 	const struct stackscan_ranges *ranges = search->ranges;
 	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
+	HT_TRY(proc_maps_read(proc, &maps));
 	struct scan scan = {.proc = proc,
 		.search = search,
 		.ranges = ranges,
 		.pagemap_fd = -1,
 		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
-	err = scan.buffer ? pagemap_open(proc, &scan.pagemap_fd)
-			  : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
+	struct ht_err *err = scan.buffer
+				     ? pagemap_open(proc, &scan.pagemap_fd)
+				     : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
 	if (!err)
 		err = read_guard(proc, &scan.guard);
 	for (size_t i = 0; !err && i < maps.count; i++) {

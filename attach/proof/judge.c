@@ -134,6 +134,6 @@ struct ht_err *judge_whole(const struct proc *proc, pid_t tid,
 	const struct stackscan_ranges *ranges, enum judge_result *ret)
 {
 	struct walk walk = {.proc = proc, .ranges = ranges, .whole = true};
-	struct ht_err *err = proc_auxv_read(proc, &walk.auxv);
-	return err ? err : judge(&walk, tid, ret);
+	HT_TRY(proc_auxv_read(proc, &walk.auxv));
+	return judge(&walk, tid, ret);
 }

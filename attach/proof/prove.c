@@ -99,9 +99,7 @@ static struct ht_err *pass_until_outside(
 	struct ht_err *err = pass_over(prove, &options, report);
 	if (err || report->left)
 		return err;
-	err = kin_sharing(options.proc, &sharers);
-	if (err)
-		return err;
+	HT_TRY(kin_sharing(options.proc, &sharers));
 	for (size_t i = 0; !err && i < sharers.count; i++)
 		err = pass_over_sharer(prove, &options, sharers.tid[i], report);
 	proc_tids_deinit(&sharers);

@@ -174,9 +174,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	enum suspended suspended = NONE_SUSPENDED;
 
 	*ret_entries = 0;
-	struct ht_err *err = proc_syscall_read(o->proc, tid, &before);
-	if (err)
-		return err;
+	HT_TRY(proc_syscall_read(o->proc, tid, &before));
 	*ret = MUST_STOP;
 	if (before.where == PROC_THREAD_GONE)
 		*ret = GONE;
@@ -188,7 +186,8 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 		*ret = INSIDE;
 		return NULL;
 	}
-	err = stackscan_run(o->proc, maps, &o->ranges, before.sp, STACKSCAN_ALL, &found);
+	struct ht_err *err =
+		stackscan_run(o->proc, maps, &o->ranges, before.sp, STACKSCAN_ALL, &found);
 	if (!err)
 		err = find_suspended(o, maps, tid, before.sp, &suspended);
 	if (!err)
@@ -245,16 +244,12 @@ static struct ht_err *rewrite_stack(const struct quiesce_options *o,
 			answers->entries_left++;
 			continue;
 		}
-		struct ht_err *err = memory_read_u64(o->proc, found->entry[i], &word);
-		if (err)
-			return err;
+		HT_TRY(memory_read_u64(o->proc, found->entry[i], &word));
 		raddr_t real = stackscan_is_entry(&o->ranges, word) ? o->real(o->context, word) : 0;
 		if (!real)
 			continue;
 		/* Only the stopped thread reads this word, so the store need not be whole. */
-		err = memory_write(o->proc, found->entry[i], &real, sizeof(real));
-		if (err)
-			return err;
+		HT_TRY(memory_write(o->proc, found->entry[i], &real, sizeof(real)));
 		answers->rewritten++;
 	}
 	return NULL;
@@ -291,24 +286,20 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	const struct quiesce_options *o = &job->quiesce->options;
 	struct stackscan_found found;
 	struct user_regs_struct regs = tracee->regs;
-	struct ht_err *err = stackscan_run(o->proc, job->maps, &o->ranges, regs_sp(&tracee->regs),
-		job->count == 1 ? STACKSCAN_ALL : SCAN_TOGETHER_BYTES, &found);
-	if (err)
-		return err;
+	HT_TRY(stackscan_run(o->proc, job->maps, &o->ranges, regs_sp(&tracee->regs),
+		job->count == 1 ? STACKSCAN_ALL : SCAN_TOGETHER_BYTES, &found));
 	if (found.cut) {
 		*ret = TAKES_LONG;
 		return NULL;
 	}
-	err = look_at_registers(o, tracee->tid, &regs, answers);
+	struct ht_err *err = look_at_registers(o, tracee->tid, &regs, answers);
 	if (!err && o->rewrite)
 		err = rewrite_stack(o, &found, answers);
 	else if (!err)
 		answers->entries_left += (uint32_t)found.entry_count;
 	if (err)
 		return err;
-	err = weigh(job, at, tracee, &found, regs_pc(&regs), ret);
-	if (err)
-		return err;
+	HT_TRY(weigh(job, at, tracee, &found, regs_pc(&regs), ret));
 	if (memcmp(&regs, &tracee->regs, sizeof(regs)) == 0)
 		return NULL;
 	/* Only the kernel can tell whether an interrupted call is made again; from another place it
@@ -579,10 +570,8 @@ struct ht_err *quiesce_pass(struct quiesce *quiesce, struct quiesce_report *ret)
 	struct proc_maps maps;
 	quiesce->report.left = 0;
 	quiesce->report.why = NULL;
-	struct ht_err *err = proc_maps_read(quiesce->options.proc, &maps);
-	if (err)
-		return err;
-	err = pass_with_maps(quiesce, &maps);
+	HT_TRY(proc_maps_read(quiesce->options.proc, &maps));
+	struct ht_err *err = pass_with_maps(quiesce, &maps);
 	proc_maps_deinit(&maps);
 	if (!err)
 		*ret = quiesce->report;

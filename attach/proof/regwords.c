@@ -55,9 +55,7 @@ struct ht_err *regwords_look(const struct regwords *regwords, pid_t tid,
 	bool changed = false;
 
 	*ret = (struct regwords_report){0};
-	struct ht_err *err = vectors_read(tid, &vectors);
-	if (err)
-		return err;
+	HT_TRY(vectors_read(tid, &vectors));
 	look_at_general(regwords, regs, ret);
 	vectors_parts(&vectors, part);
 	for (unsigned i = 0; i < VECTORS_PARTS; i++)

@@ -321,9 +321,7 @@ static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *res
 {
 	struct proc_maps now;
 	size_t modules = 0, texts = 0;
-	struct ht_err *err = proc_maps_read(proc, &now);
-	if (err)
-		return err;
+	HT_TRY(proc_maps_read(proc, &now));
 	for (size_t i = 0; i < residue->module_count; i++)
 		if (is_steady(residue, &now, residue->module[i].lo, residue->module[i].hi))
 			residue->module[modules++] = residue->module[i];
@@ -385,9 +383,7 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 
 	while (!err && !equal) {
 		struct proc_maps now;
-		err = proc_maps_read(proc, &now);
-		if (err)
-			return err;
+		HT_TRY(proc_maps_read(proc, &now));
 		residue_say(report->maps, "equal");
 		residue_say(report->text, "equal");
 		compare_modules(residue, &now, report->maps);

@@ -70,9 +70,7 @@ static struct ht_err *scan_range(const struct proc *proc, struct scan *scan, rad
 	for (raddr_t at = lo; at < hi;) {
 		size_t want = hi - at < CHUNK_WORDS * 8 ? hi - at : CHUNK_WORDS * 8;
 		size_t got = 0;
-		struct ht_err *err = memory_read_some(proc, at, chunk, want, &got);
-		if (err)
-			return err;
+		HT_TRY(memory_read_some(proc, at, chunk, want, &got));
 		for (size_t i = 0; i < got / sizeof(chunk[0]); i++)
 			if (stackscan_ours(scan->ranges, chunk[i]) | (chunk[i] == FRAME_SEGMENTS))
 				look_at(scan, at + i * sizeof(chunk[0]), &chunk[i]);
@@ -133,9 +131,7 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 		bytes_max -= part.hi - part.lo;
 		/* Already while it is scanned: most frames found there return into it. */
 		scan.done[scan.done_count++] = part;
-		struct ht_err *err = scan_range(proc, &scan, part.lo, part.hi);
-		if (err)
-			return err;
+		HT_TRY(scan_range(proc, &scan, part.lo, part.hi));
 	}
 	*ret = found;
 	return NULL;
@@ -152,9 +148,7 @@ struct ht_err *stackscan_holds(const struct proc *proc, const struct stackscan_r
 		size_t got;
 		if (end > hi)
 			end = hi;
-		struct ht_err *err = memory_read_some(proc, at, word, end - at, &got);
-		if (err)
-			return err;
+		HT_TRY(memory_read_some(proc, at, word, end - at, &got));
 		for (size_t i = 0; i < got / sizeof(word[0]); i++)
 			*ret |= stackscan_is_return(ranges, word[i]);
 		at = end;

@@ -38,9 +38,7 @@ static bool syscall_parse(const char *text, struct proc_syscall *ret)
 static struct ht_err *thread_failed(const struct proc *proc, int dir_fd, const char *path, int sys)
 {
 	bool there;
-	struct ht_err *err = proc_file_exists(proc, dir_fd, path, &there);
-	if (err)
-		return err;
+	HT_TRY(proc_file_exists(proc, dir_fd, path, &there));
 	if (there)
 		return ht_err_sys(sys, "cannot read where a thread of process %d is", proc->pid);
 	return proc_changed(proc) == PROC_EXITED ? proc_file_failed(proc, path, ESRCH) : NULL;

@@ -253,12 +253,10 @@ struct ht_err *tracee_ask(
 	pid_t tid, bool suspend_seccomp, struct tracee *ret, enum tracee_result *ret_result)
 {
 	enum tracee_result result = TRACEE_BUSY;
-	struct ht_err *err = seize(tid, suspend_seccomp, &result);
+	HT_TRY(seize(tid, suspend_seccomp, &result));
 
-	if (!err && result == TRACEE_BUSY)
-		err = interrupt(tid, &result);
-	if (err)
-		return err;
+	if (result == TRACEE_BUSY)
+		HT_TRY(interrupt(tid, &result));
 	*ret = (struct tracee){
 		.tid = tid, .filtered = suspend_seccomp, .ran_until_ns = clock_mono_ns()};
 	*ret_result = result;
@@ -331,11 +329,11 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 
 struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result)
 {
-	struct ht_err *err = look(tracee, ret_result);
+	HT_TRY(look(tracee, ret_result));
 	/* Detached in a group-stop, the thread stays stopped. */
-	if (!err && *ret_result == TRACEE_STOPPED_BY_SIGNAL)
-		err = detach(tracee->tid);
-	return err;
+	if (*ret_result == TRACEE_STOPPED_BY_SIGNAL)
+		HT_TRY(detach(tracee->tid));
+	return NULL;
 }
 
 /* A thread on another core stops within microseconds; one that waits for our core needs it. */
@@ -359,10 +357,10 @@ struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_se
 	struct ht_err *err = tracee_ask(tid, suspend_seccomp, ret, ret_result);
 	if (err || *ret_result != TRACEE_BUSY)
 		return err;
-	err = poll_until(ret, deadline_mono_ns, ret_result);
-	if (!err && *ret_result == TRACEE_STOPPED_BY_SIGNAL)
-		err = detach(tid);
-	return err;
+	HT_TRY(poll_until(ret, deadline_mono_ns, ret_result));
+	if (*ret_result == TRACEE_STOPPED_BY_SIGNAL)
+		HT_TRY(detach(tid));
+	return NULL;
 }
 
 struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_struct *regs)

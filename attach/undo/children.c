@@ -174,9 +174,7 @@ struct ht_err *children_clean(const struct children_options *options, struct chi
 	for (unsigned pursuits = 0;;) {
 		struct proc_tids heirs;
 		size_t cleaned = report.cleaned;
-		struct ht_err *err = kin_forked(options->target, &heirs);
-		if (err)
-			return err;
+		HT_TRY(kin_forked(options->target, &heirs));
 		report.left = report.pages = report.pending = 0;
 		bool seen = clean_all(options, &heirs, &report);
 		proc_tids_deinit(&heirs);

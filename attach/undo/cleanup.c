@@ -15,10 +15,8 @@ static struct ht_err *prepare_slack(const struct proc *proc, struct remote_slack
 {
 	struct proc_maps maps;
 	struct modules modules;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
-	err = modules_read(proc, &maps, &modules);
+	HT_TRY(proc_maps_read(proc, &maps));
+	struct ht_err *err = modules_read(proc, &maps, &modules);
 	if (!err) {
 		err = remote_slack_prepare(proc, &modules, &maps, 0, ret);
 		modules_deinit(&modules);
@@ -36,10 +34,8 @@ static struct ht_err *remove_guarded(
 	struct remote_slack slack;
 	uint64_t deadline = clock_mono_ns() + DEADLINE_NS, stop_ns = 0;
 
-	struct ht_err *err = journal_create(&journal);
-	if (err)
-		return err;
-	err = guardian_start(proc, &journal, NULL, &guardian);
+	HT_TRY(journal_create(&journal));
+	struct ht_err *err = guardian_start(proc, &journal, NULL, &guardian);
 	if (err) {
 		journal_destroy(&journal);
 		return err;
@@ -89,9 +85,7 @@ struct ht_err *cleanup_look(
 {
 	struct cleanup_report report = {.outcome = CLEANUP_NOTHING};
 	struct ourmaps found;
-	struct ht_err *err = ourmaps_read(proc, &found);
-	if (err)
-		return err;
+	HT_TRY(ourmaps_read(proc, &found));
 	report.page = found.base;
 	report.daemon_pid = found.daemon_pid;
 	if (found.image)
@@ -100,11 +94,9 @@ struct ht_err *cleanup_look(
 		*ret = report;
 		return NULL;
 	}
-	err = tombstone_examine(proc, found.base, look, &report.found);
-	if (!err && report.found.unused)
-		err = remove_guarded(proc, found.base, &report);
-	if (err)
-		return err;
+	HT_TRY(tombstone_examine(proc, found.base, look, &report.found));
+	if (report.found.unused)
+		HT_TRY(remove_guarded(proc, found.base, &report));
 	report.outcome = report.found.unused ? CLEANUP_REMOVED : CLEANUP_IN_USE;
 	if (!report.found.unused)
 		name_place(proc, &report);

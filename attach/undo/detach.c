@@ -34,10 +34,8 @@ static struct ht_err *read_slots(
 	const struct detach *detach, struct modules *modules, struct slots *ret)
 {
 	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(detach->proc, &maps);
-	if (err)
-		return err;
-	err = modules_reread(detach->proc, &maps, detach->modules, modules);
+	HT_TRY(proc_maps_read(detach->proc, &maps));
+	struct ht_err *err = modules_reread(detach->proc, &maps, detach->modules, modules);
 	proc_maps_deinit(&maps);
 	if (err)
 		return err;
@@ -71,10 +69,8 @@ static struct ht_err *untap_strays(const struct detach *detach)
 {
 	struct modules modules;
 	struct slots slots;
-	struct ht_err *err = read_slots(detach, &modules, &slots);
-	if (err)
-		return err;
-	err = replace_strays(detach, &modules, &slots);
+	HT_TRY(read_slots(detach, &modules, &slots));
+	struct ht_err *err = replace_strays(detach, &modules, &slots);
 	slots_deinit(&slots);
 	modules_deinit(&modules);
 	return err;
@@ -199,9 +195,7 @@ struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *
 		.deadline_mono_ns =
 			deadline_mono_ns > least_mono_ns ? deadline_mono_ns : least_mono_ns};
 	struct prove_report report;
-	struct ht_err *err = prove_outside(&prove, &report);
-	if (err)
-		return err;
+	HT_TRY(prove_outside(&prove, &report));
 	if (!report.outside)
 		return ht_err_new(HT_ERR_INCOMPLETE,
 			"thread %d may still return into heaptap's attach code (%s); its %zu bytes "
@@ -360,9 +354,8 @@ static struct ht_err *find_remains(const struct remains *remains, struct stub_un
 		ret->lo[count - 1] += HT_PAGE_BYTES;
 	if (adopted && !remains->keep)
 		add_range(ret, &count, h->thunks, HT_PAGE_BYTES);
-	struct ht_err *err =
-		ownfds_find(detach->proc, h, detach->image->forked, ret->fd, &ret->fd_count);
-	return err ? err : check_ours(detach, ret);
+	HT_TRY(ownfds_find(detach->proc, h, detach->image->forked, ret->fd, &ret->fd_count));
+	return check_ours(detach, ret);
 }
 
 static struct ht_err *look_at_remains(void *context, pid_t tid, struct stub_unmap *ret)
@@ -506,11 +499,10 @@ static struct ht_err *may_have_escaped(
 	*ret = report->patch.changed || report->patch.unloaded || is_adopted(detach);
 	if (*ret)
 		return NULL;
-	struct ht_err *err = read_slots(detach, &modules, &slots);
-	if (err)
-		return err;
+	HT_TRY(read_slots(detach, &modules, &slots));
 	/* The slots are restored by now: ask the journal which of them were ours. */
-	err = escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
+	struct ht_err *err =
+		escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
 	slots_deinit(&slots);
 	modules_deinit(&modules);
 	return err;
@@ -556,9 +548,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	}
 	struct remote_slack slack = slack_of(detach);
 	bool out = false;
-	err = unmap(detach, keep, ret, &out);
-	if (err)
-		return err;
+	HT_TRY(unmap(detach, keep, ret, &out));
 	/* All threads were seen outside of the stub's place above, and none was sent there since
 	 * but the one that is out again. */
 	if (out)

@@ -111,8 +111,8 @@ static struct ht_err *hear_answer(struct guardian *guardian, uint32_t kind)
 static struct ht_err *tell_and_hear(
 	struct guardian *guardian, const struct message *message, int fd)
 {
-	struct ht_err *err = tell(guardian, message, fd);
-	return err ? err : hear_answer(guardian, message->kind);
+	HT_TRY(tell(guardian, message, fd));
+	return hear_answer(guardian, message->kind);
 }
 
 struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remote_slack *slack)
@@ -409,11 +409,8 @@ struct ht_err *guardian_start(const struct proc *proc, const struct journal *jou
 {
 	pid_t daemon_pid = getpid(), pid;
 	int fd;
-	struct ht_err *err = pulse_start();
-	if (!err)
-		err = helper_fork("the guardian process", &pid, &fd);
-	if (err)
-		return err;
+	HT_TRY(pulse_start());
+	HT_TRY(helper_fork("the guardian process", &pid, &fd));
 	if (pid == 0)
 		guardian_main(fd, proc, journal, daemon_pid, linger);
 	*ret = (struct guardian){.fd = fd, .pid = pid};

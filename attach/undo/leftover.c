@@ -49,13 +49,11 @@ static struct ht_err *close_one(
 	struct recover_report report = {.outcome = RECOVER_NOTHING};
 	struct remote_slack space;
 	struct journal journal;
-	struct ht_err *err = journal_create(&journal);
-	if (err)
-		return err;
+	HT_TRY(journal_create(&journal));
 	journal_begin(&journal, 0, 0, ABI_THUNKS_OFF);
 	journal_set_sockets(&journal, -1, left->inode, 0);
 	options.own = &journal;
-	err = recover_find_slack(left->proc, true, &space, &options.slack);
+	struct ht_err *err = recover_find_slack(left->proc, true, &space, &options.slack);
 	if (!err)
 		err = recover_forked(left->proc, &options, left->daemon_pid, &report);
 	journal_destroy(&journal);
@@ -114,9 +112,7 @@ static struct ht_err *close_each(const struct proc *proc, uint64_t deadline_mono
 			return err;
 		if (clock_mono_ns() > deadline_mono_ns)
 			break;
-		err = close_found(&left, &before, deadline_mono_ns, ret_any);
-		if (err)
-			return err;
+		HT_TRY(close_found(&left, &before, deadline_mono_ns, ret_any));
 		before = left;
 	}
 	return stays(proc->pid, "there are more descriptors than heaptap could close in time");

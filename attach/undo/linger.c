@@ -71,10 +71,8 @@ static bool is_ended_by_another(void *context)
 
 static struct ht_err *open_process(struct wait *wait)
 {
-	struct ht_err *err = proc_open(wait->at.pid, &wait->proc);
-	if (err)
-		return err;
-	err = proc_open_mem(&wait->proc);
+	HT_TRY(proc_open(wait->at.pid, &wait->proc));
+	struct ht_err *err = proc_open_mem(&wait->proc);
 	if (!err && wait->proc.start_ticks != wait->at.start_ticks)
 		err = ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", wait->at.pid);
 	if (err)
@@ -125,10 +123,8 @@ static struct ht_err *take_out(struct wait *wait, const struct tombstone_look *l
 	struct cleanup_report report;
 	struct lock lock;
 	/* Another heaptap that only asks for the lock has it for a moment. */
-	struct ht_err *err = lock_take_now(&wait->proc, &lock);
-	if (err)
-		return err;
-	err = cleanup_look(&wait->proc, look, &report);
+	HT_TRY(lock_take_now(&wait->proc, &lock));
+	struct ht_err *err = cleanup_look(&wait->proc, look, &report);
 	lock_release(&lock);
 	if (err)
 		return err;

@@ -61,9 +61,7 @@ static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base
 	const struct journal *own, struct image *ret)
 {
 	if (memfd < 0) {
-		struct ht_err *err = open_memfd(proc, base, &memfd);
-		if (err)
-			return err;
+		HT_TRY(open_memfd(proc, base, &memfd));
 	} else {
 		memfd = fcntl(memfd, F_DUPFD_CLOEXEC, 3);
 	}
@@ -110,10 +108,9 @@ static struct ht_err *find_near(
 	struct journal *journal, const struct proc *proc, const struct image_file *file)
 {
 	raddr_t near[ABI_NEAR_MAX];
-	struct ht_err *err = near_find(proc, file, near);
-	if (!err)
-		journal_set_near(journal, near);
-	return err;
+	HT_TRY(near_find(proc, file, near));
+	journal_set_near(journal, near);
+	return NULL;
 }
 
 /* The daemon died between mapping and beginning the journal: only the place of the stub is known.
@@ -135,14 +132,12 @@ static struct ht_err *complete_journal(struct journal *journal, const struct pro
 static struct ht_err *read_journal(
 	const struct proc *proc, const struct image *image, struct journal *ret)
 {
-	struct ht_err *err = journal_create(ret);
-	if (err)
-		return err;
+	HT_TRY(journal_create(ret));
 	journal_show(ret, image->local);
 	journal_read(ret, image->local);
 	if (!journal_is_begun(ret))
 		return NULL;
-	err = claims_check(proc, image, ret);
+	struct ht_err *err = claims_check(proc, image, ret);
 	if (err)
 		journal_destroy(ret);
 	return err;
@@ -154,10 +149,8 @@ struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct r
 	struct proc_maps maps;
 	struct modules modules;
 	struct choose_slack place;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
-	err = modules_read(proc, &maps, &modules);
+	HT_TRY(proc_maps_read(proc, &maps));
+	struct ht_err *err = modules_read(proc, &maps, &modules);
 	if (!err) {
 		if (remote_find_stub(proc, &modules, &maps, &place)) {
 			err = remote_slack_from_file(proc, &maps, &place, space);
@@ -304,8 +297,8 @@ struct ht_err *recover_slack(
 	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns)
 {
 	bool filtered;
-	struct ht_err *err = proc_any_seccomp(proc, &filtered);
-	return err ? err : detach_slack(proc, slack, filtered, deadline_mono_ns);
+	HT_TRY(proc_any_seccomp(proc, &filtered));
+	return detach_slack(proc, slack, filtered, deadline_mono_ns);
 }
 
 struct ht_err *recover_run(
@@ -448,14 +441,12 @@ struct ht_err *recover_forked(const struct proc *proc, const struct recover_opti
 	struct ourmaps found;
 	struct journal journal;
 	struct image image = {0};
-	struct ht_err *err = ourmaps_read(proc, &found);
-	if (!err)
-		err = inherit_journal(proc, &o, daemon_pid, &found, &journal);
-	if (err)
-		return err;
+	HT_TRY(ourmaps_read(proc, &found));
+	HT_TRY(inherit_journal(proc, &o, daemon_pid, &found, &journal));
 	const struct journal_header *h = journal.header;
 	bool tapped = h->slot_count && has_page(proc, h->thunks);
-	err = image_open_forked(&image, proc, h->image, tapped ? h->thunks : 0, &found.file);
+	struct ht_err *err =
+		image_open_forked(&image, proc, h->image, tapped ? h->thunks : 0, &found.file);
 	if (!err) {
 		struct detach detach = detach_of(proc, &image, &journal, &o);
 		err = found.image ? detach_image(&detach, &report)

@@ -33,10 +33,8 @@ static struct ht_err *count_slots(
 	struct proc_maps maps;
 	struct modules modules;
 	struct slots slots;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
-	err = modules_read(proc, &maps, &modules);
+	HT_TRY(proc_maps_read(proc, &maps));
+	struct ht_err *err = modules_read(proc, &maps, &modules);
 	proc_maps_deinit(&maps);
 	if (err)
 		return err;
@@ -94,9 +92,7 @@ static struct ht_err *examine(
 	const struct proc *proc, struct page *page, struct tombstone_report *report)
 {
 	bool filtered;
-	struct ht_err *err = proc_any_seccomp(proc, &filtered);
-	if (err)
-		return err;
+	HT_TRY(proc_any_seccomp(proc, &filtered));
 	const struct image *image = &page->image;
 	struct prove prove = {.threads = {.proc = proc,
 				      .ranges = ranges_of(image->thunks),
@@ -111,12 +107,10 @@ static struct ht_err *examine(
 		.context = page};
 	struct prove_report proof;
 
-	err = count_slots(proc, image->thunks, report);
+	struct ht_err *err = count_slots(proc, image->thunks, report);
 	if (err || report->slots)
 		return err;
-	err = prove_forgotten(&prove, &proof);
-	if (err)
-		return err;
+	HT_TRY(prove_forgotten(&prove, &proof));
 	report->unused = proof.outside && proof.pointers == 0 && proof.unread_bytes == 0;
 	report->pointers = proof.pointers;
 	report->unread_bytes = proof.unread_bytes;
@@ -185,11 +179,9 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 	const struct remote_remains look = {.look = look_at_page, .context = &remains};
 	struct remote_unmapped unmapped = {.stop_ns = *ret_stop_ns};
 	bool filtered;
-	struct ht_err *err = proc_any_seccomp(proc, &filtered);
-	if (err)
-		return err;
+	HT_TRY(proc_any_seccomp(proc, &filtered));
 	for (unsigned attempt = 1;; attempt++) {
-		err = check_ours(proc, page);
+		struct ht_err *err = check_ours(proc, page);
 		if (!err)
 			err = remote_unmap(proc, slack, &look, filtered, &unmapped);
 		*ret_stop_ns = unmapped.stop_ns;

@@ -104,9 +104,7 @@ static struct ht_err *look_at_slots(struct look *look)
 	size_t right = 0, tapped = 0, nowhere = 0, foreign = 0;
 	raddr_t at = 0;
 	struct slots slots;
-	struct ht_err *err = slots_read_left(look->proc, &look->modules, &slots);
-	if (err)
-		return err;
+	HT_TRY(slots_read_left(look->proc, &look->modules, &slots));
 	for (size_t i = 0; i < slots.count; i++) {
 		const struct slot *slot = &slots.slot[i];
 		const struct proc_map *map = proc_maps_find(&look->maps, slot->value);
@@ -165,11 +163,9 @@ static struct ht_err *look_at_thread(struct look *look, pid_t tid, size_t *aslee
 	struct ht_err *err = proc_status_listed(look->proc, tid, &status, &lives);
 	if (err || !lives)
 		return err;
-	err = proc_syscall_read(look->proc, tid, &call);
-	if (!err && status.tracer)
-		err = is_heaptap(status.tracer, &ours);
-	if (err)
-		return err;
+	HT_TRY(proc_syscall_read(look->proc, tid, &call));
+	if (status.tracer)
+		HT_TRY(is_heaptap(status.tracer, &ours));
 	if (ours) {
 		say(f->text, "thread %d is held by heaptap %d", tid, status.tracer);
 		f->ours = true;
@@ -226,20 +222,13 @@ static struct ht_err *look_at_all(struct look *look)
 {
 	struct ourmaps found;
 	struct proc_status status;
-	struct ht_err *err = proc_status(look->proc, 0, &status);
-	if (!err)
-		err = ourmaps_read(look->proc, &found);
-	if (!err)
-		err = look_at_slots(look);
-	if (!err)
-		err = look_at_threads(look);
-	if (!err)
-		err = verify_code(
-			look->proc, &look->maps, &look->modules, &look->report->part[VERIFY_CODE]);
-	if (!err)
-		err = look_at_descriptors(look);
-	if (err)
-		return err;
+	HT_TRY(proc_status(look->proc, 0, &status));
+	HT_TRY(ourmaps_read(look->proc, &found));
+	HT_TRY(look_at_slots(look));
+	HT_TRY(look_at_threads(look));
+	HT_TRY(verify_code(
+		look->proc, &look->maps, &look->modules, &look->report->part[VERIFY_CODE]));
+	HT_TRY(look_at_descriptors(look));
 	look_at_mappings(look);
 	memcpy(look->report->comm, status.comm, sizeof(status.comm));
 	look->report->daemon_pid = found.daemon_pid;
@@ -251,10 +240,8 @@ struct ht_err *verify_run(const struct proc *proc, struct verify_report *ret)
 {
 	*ret = (struct verify_report){0};
 	struct look look = {.proc = proc, .report = ret};
-	struct ht_err *err = proc_maps_read(proc, &look.maps);
-	if (err)
-		return err;
-	err = modules_read(proc, &look.maps, &look.modules);
+	HT_TRY(proc_maps_read(proc, &look.maps));
+	struct ht_err *err = modules_read(proc, &look.maps, &look.modules);
 	if (!err)
 		err = look_at_all(&look);
 	modules_deinit(&look.modules);

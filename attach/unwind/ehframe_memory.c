@@ -52,11 +52,9 @@ static struct ht_err *eh_frame_find(const struct proc *proc, const struct module
 	}
 	if (!module->eh_frame_hdr)
 		return NULL;
-	struct ht_err *err = memory_read_some(proc, module->eh_frame_hdr, data,
+	HT_TRY(memory_read_some(proc, module->eh_frame_hdr, data,
 		module->eh_frame_hdr_bytes < HDR_READ ? module->eh_frame_hdr_bytes : HDR_READ,
-		&length);
-	if (err)
-		return err;
+		&length));
 	struct eh_section hdr = {
 		.bytes = bytes_of(data, length),
 		.vaddr = module->eh_frame_hdr - module->bias,
@@ -107,12 +105,10 @@ static struct ht_err *input_compile(const struct proc *proc, const struct module
 	struct unwind_stats *ret_stats)
 {
 	uint8_t *data;
-	struct ht_err *err = eh_frame_read(proc, module->bias + input->eh_frame_vaddr,
-		input->eh_frame_bytes, &data, &input->eh_frame_bytes);
-	if (err)
-		return err;
+	HT_TRY(eh_frame_read(proc, module->bias + input->eh_frame_vaddr, input->eh_frame_bytes,
+		&data, &input->eh_frame_bytes));
 	input->eh_frame = data;
-	err = table_compile(input, ret, ret_stats);
+	struct ht_err *err = table_compile(input, ret, ret_stats);
 	/* Without a terminator the table depends on how much could be read: do not store it. */
 	if (!err && ret_stats->section_bytes) {
 		input->eh_frame_bytes = ret_stats->section_bytes;

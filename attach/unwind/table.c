@@ -104,11 +104,8 @@ static struct ht_err *fde_add(struct compiler *compiler, const struct eh_section
 		uint64_t lo = clamp(row.lo, compiler->lo, compiler->hi);
 		if (row.hi <= compiler->lo || row.lo >= compiler->hi)
 			continue;
-		struct ht_err *err =
-			rows_extend(&compiler->raw, span.first, (uint32_t)(lo - compiler->lo),
-				row.expressible ? row.rule : RULE_UNSUPPORTED);
-		if (err)
-			return err;
+		HT_TRY(rows_extend(&compiler->raw, span.first, (uint32_t)(lo - compiler->lo),
+			row.expressible ? row.rule : RULE_UNSUPPORTED));
 	}
 	compiler->stats.bad_fdes += run.malformed;
 	span.count = (uint32_t)compiler->raw.count - span.first;
@@ -139,9 +136,7 @@ static struct ht_err *fdes_collect(struct compiler *compiler, const struct eh_se
 			compiler->stats.bad_fdes++;
 			continue;
 		}
-		struct ht_err *err = fde_add(compiler, section, &fde, &initial);
-		if (err)
-			return err;
+		HT_TRY(fde_add(compiler, section, &fde, &initial));
 	}
 	if (reader.terminated)
 		compiler->stats.section_bytes = (uint64_t)(reader.rest.at - section->bytes.at);

@@ -118,9 +118,7 @@ static struct ht_err *lists_walk(struct view *view, raddr_t arena, struct bins *
 			if (i)
 				view_forget(view);
 			bins->count = count;
-			struct ht_err *err = list_walk(view, arena, bins, list, &whole);
-			if (err)
-				return err;
+			HT_TRY(list_walk(view, arena, bins, list, &whole));
 		}
 		bins->whole &= whole;
 	}

@@ -188,11 +188,9 @@ static struct ht_err *read_all(struct reading *reading)
 	struct proc_status status;
 	struct tcache_places places;
 	uint64_t mapped_bytes = reading->tunables.mapped_bytes;
-	struct ht_err *err = proc_status(view->proc, 0, &status);
-	if (err)
-		return err;
+	HT_TRY(proc_status(view->proc, 0, &status));
 	reading->threads = status.threads;
-	err = tcache_find(view, &reading->tunables, &places);
+	struct ht_err *err = tcache_find(view, &reading->tunables, &places);
 	if (!err) {
 		struct tcache before = tcache_read(view, &reading->tunables, &places);
 		/* Read before and after: a block that moves between cache and arena meanwhile

@@ -103,17 +103,13 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 	struct jecache before, now;
 	struct walked walked = {.emap = emap};
 	struct walks walks;
-	struct ht_err *err = proc_status(view->proc, 0, &status);
-	if (err)
-		return err;
+	HT_TRY(proc_status(view->proc, 0, &status));
 	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
 	struct jecache_place place = jecache_find(view, threads, emap->shape->is_old);
 	view_unlimit(view, kept);
-	err = jecache_read(view, threads, &place, &before);
-	if (err)
-		return err;
+	HT_TRY(jecache_read(view, threads, &place, &before));
 	kept = view_limit(view, view->left - view->left / CACHES_SHARE);
-	err = walks_take(view, &how, &walked, &walks);
+	struct ht_err *err = walks_take(view, &how, &walked, &walks);
 	bool spent = view->spent;
 	view_unlimit(view, kept);
 	const struct emap_walk *last = walks.any ? &walked.walk[walks.last] : NULL;

@@ -45,9 +45,7 @@ static struct ht_err *read_found(struct view *view, void *found, struct heap_acc
 	const struct tcbooks *books = found;
 	struct readings readings = {.books = books, .moved_bytes = UINT64_MAX};
 	struct walks walks;
-	struct ht_err *err = walks_take(view, &how, &readings, &walks);
-	if (err)
-		return err;
+	HT_TRY(walks_take(view, &how, &readings, &walks));
 	if (readings.moved_bytes == UINT64_MAX) {
 		account_explain(ret, view->swapped ? "part of its data structures is swapped out"
 						   : "its data structures do not add up");

@@ -33,12 +33,10 @@ struct ht_err *view_init(struct view *view, const struct proc *proc)
 	view->page = calloc(VIEW_PAGES, sizeof(*view->page));
 	if (!view->page)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to read a heap");
-	struct ht_err *err = proc_maps_read(proc, &view->maps);
-	if (!err && is_swapped(proc))
-		err = pagemap_open(proc, &view->pagemap_fd);
-	if (!err)
-		err = pagemap_open(proc, &view->touched.fd);
-	return err;
+	HT_TRY(proc_maps_read(proc, &view->maps));
+	if (is_swapped(proc))
+		HT_TRY(pagemap_open(proc, &view->pagemap_fd));
+	return pagemap_open(proc, &view->touched.fd);
 }
 
 void view_pause(struct view *view)
