@@ -10,9 +10,7 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 	const struct function_matches *matches, const struct function *callers)
 {
 	struct cmd_output output;
-	struct ht_err *err = cmd_output_open(values, &output);
-	if (err)
-		return err;
+	HT_TRY(cmd_output_open(values, &output));
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
 	callers_text_write(&page, matches, callers);
 	return cmd_output_close(&output, "the callers");

@@ -95,7 +95,6 @@ static struct ht_err *list_matches(const struct option_values *values, enum cmd_
 {
 	static const struct function none;
 	struct cmd_output output;
-	struct ht_err *err;
 	switch (format) {
 	case CMD_JSON:
 		return callers_json_write_matches(stdout, schema, &opened->calls, matches);
@@ -105,9 +104,7 @@ static struct ht_err *list_matches(const struct option_values *values, enum cmd_
 	case CMD_TEXT:
 		break;
 	}
-	err = cmd_output_open(values, &output);
-	if (err)
-		return err;
+	HT_TRY(cmd_output_open(values, &output));
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
 	callers_text_write_matches(&page, matches);
 	return cmd_output_close(&output, "the functions");
@@ -134,10 +131,8 @@ static struct ht_err *write_function(const struct option_values *values, enum cm
 	cmd_calls_writer *write)
 {
 	struct function function;
-	struct ht_err *err = function_init(&function, &opened->calls, matches);
-	if (err)
-		return err;
-	err = write(values, format, opened, matches, &function);
+	HT_TRY(function_init(&function, &opened->calls, matches));
+	struct ht_err *err = write(values, format, opened, matches, &function);
 	function_deinit(&function);
 	return err;
 }
@@ -148,10 +143,8 @@ struct ht_err *cmd_calls_run(
 	struct function_matches matches = {0};
 	enum cmd_format format;
 	struct cmd_calls opened;
-	struct ht_err *err = cmd_calls_format(values, &format);
-	if (err)
-		return err;
-	err = cmd_calls_open(values, false, &opened);
+	HT_TRY(cmd_calls_format(values, &format));
+	struct ht_err *err = cmd_calls_open(values, false, &opened);
 	if (!err)
 		err = find_function(values, format, schema, &opened, &matches);
 	if (!err)

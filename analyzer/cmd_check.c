@@ -167,10 +167,8 @@ struct ht_err *cmd_check(const struct option_values *values)
 	struct cmd_view now = {0}, baseline = {0};
 	struct limits_result result = {0};
 	struct limits limits;
-	struct ht_err *err = parse_limits(values, &limits);
-	if (err)
-		return err;
-	err = cmd_view_open(values, values->operand[0], false, &now);
+	HT_TRY(parse_limits(values, &limits));
+	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &now);
 	if (!err && baseline_path)
 		err = cmd_view_open(values, baseline_path, false, &baseline);
 	if (!err)

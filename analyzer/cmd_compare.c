@@ -39,9 +39,7 @@ static struct ht_err *write_text(const struct option_values *values, struct comp
 	size_t limit, void (*write)(const struct compare_text *))
 {
 	struct cmd_output output;
-	struct ht_err *err = cmd_output_open(values, &output);
-	if (err)
-		return err;
+	HT_TRY(cmd_output_open(values, &output));
 	const struct compare_text page = {
 		.text = &output.text,
 		.compare = compare,

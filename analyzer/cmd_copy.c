@@ -14,18 +14,14 @@ struct ht_err *cmd_copy_open(const struct option_values *values,
 	*ret = (struct cmd_copy){.in = -1};
 	if (!path)
 		return ht_err_new(HT_ERR_USAGE, "%s: -o OUT is missing", name);
-	struct ht_err *err = cmd_open_trace(trace, &ret->in);
-	if (!err && lseek(ret->in, 0, SEEK_CUR) < 0)
-		err = ht_err_new(HT_ERR_USAGE,
+	HT_TRY(cmd_open_trace(trace, &ret->in));
+	if (lseek(ret->in, 0, SEEK_CUR) < 0)
+		return ht_err_new(HT_ERR_USAGE,
 			"%s reads the trace twice, so it takes a file, no pipe", name);
-	if (!err)
-		err = cmd_file_open(path, traces, option_is_given(values, OPTION_FORCE), &ret->out);
-	if (!err)
-		err = model_load(&ret->model, ret->in, trace, observer);
-	if (!err && lseek(ret->in, 0, SEEK_SET) < 0)
-		err = ht_err_sys(errno, "cannot read %s", trace);
-	if (err)
-		return err;
+	HT_TRY(cmd_file_open(path, traces, option_is_given(values, OPTION_FORCE), &ret->out));
+	HT_TRY(model_load(&ret->model, ret->in, trace, observer));
+	if (lseek(ret->in, 0, SEEK_SET) < 0)
+		return ht_err_sys(errno, "cannot read %s", trace);
 	cmd_warn_model(&ret->model);
 	return trace_writer_create(fileno(ret->out.file), &ret->writer);
 }

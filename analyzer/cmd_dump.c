@@ -73,12 +73,9 @@ static struct ht_err *find_decoder(struct dump *dump, uint64_t slot, struct even
 {
 	uint32_t index;
 	if (!map_get(&dump->decoder_of_slot, slot, &index)) {
-		struct ht_err *err = array_reserve(&dump->decoder, &dump->capacity, dump->count + 1,
-			sizeof(*dump->decoder), "event streams");
-		if (!err)
-			err = map_put(&dump->decoder_of_slot, slot, (uint32_t)dump->count);
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&dump->decoder, &dump->capacity, dump->count + 1,
+			sizeof(*dump->decoder), "event streams"));
+		HT_TRY(map_put(&dump->decoder_of_slot, slot, (uint32_t)dump->count));
 		index = (uint32_t)dump->count++;
 	}
 	*ret = &dump->decoder[index];
@@ -89,9 +86,7 @@ static struct ht_err *print_events(struct dump *dump, const struct rec_events *r
 {
 	FILE *out = dump->text.out;
 	struct event_decoder *decoder;
-	struct ht_err *err = find_decoder(dump, rec->slot, &decoder);
-	if (err)
-		return err;
+	HT_TRY(find_decoder(dump, rec->slot, &decoder));
 	fprintf(out, "events slot=%" PRIu64 " position=%" PRIu64 " bytes=%zu%s\n", rec->slot,
 		rec->position, rec->body.length, rec->flags & REC_EVENTS_RESTART ? " restart" : "");
 	if (rec->flags & REC_EVENTS_RESTART)
@@ -138,9 +133,7 @@ static struct ht_err *print_nodes(FILE *out, const struct rec_nodes *rec)
 	struct bytes body = rec->body;
 	for (uint64_t i = 0; i < rec->count; i++) {
 		struct rec_node node;
-		struct ht_err *err = rec_node_next(&body, &node);
-		if (err)
-			return err;
+		HT_TRY(rec_node_next(&body, &node));
 		fprintf(out,
 			"node id=%" PRIu64 " parent=%" PRIu32 " epoch=%u pc=0x%" PRIx64
 			" flags=%u\n",
@@ -341,13 +334,11 @@ struct ht_err *cmd_dump(const struct option_values *values)
 {
 	const char *path = values->operand[0];
 	int fd;
-	struct ht_err *err = cmd_open_trace(path, &fd);
-	if (err)
-		return err;
+	HT_TRY(cmd_open_trace(path, &fd));
 	struct dump dump = {.text = text_to(stdout)};
 	struct trace_reader *reader = NULL;
 	uint64_t bytes;
-	err = cmd_check_ending(fd, path, &bytes);
+	struct ht_err *err = cmd_check_ending(fd, path, &bytes);
 	dump.is_checked = bytes != 0;
 	if (!err)
 		err = trace_reader_create(fd, path, &reader);

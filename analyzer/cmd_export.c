@@ -71,10 +71,9 @@ static struct ht_err *read_options(const struct option_values *values, struct op
 		return ht_err_new(HT_ERR_USAGE,
 			"export: --format is missing; heaptap export --help lists the formats");
 	ret->format = &export_format[option_number(values, OPTION_FORMAT, 0)];
-	struct ht_err *err = check_format(values, ret->format);
-	if (!err)
-		err = cmd_query(values, &ret->query);
-	return err ? err : export_check(ret->format, &ret->query, ret->metric);
+	HT_TRY(check_format(values, ret->format));
+	HT_TRY(cmd_query(values, &ret->query));
+	return export_check(ret->format, &ret->query, ret->metric);
 }
 
 /* A trace, and the answer to the query; {.fd = -1} is valid. */
@@ -86,15 +85,13 @@ struct answer {
 
 static struct ht_err *answer(struct answer *answer, const char *path, const struct options *options)
 {
-	struct ht_err *err = cmd_analyse(
-		options->values, answer->fd, path, &options->query, false, &answer->analysis);
-	if (!err && options->format->traits & EXPORT_METRIC &&
-		options->metric == METRIC_TEMPORARY && answer->analysis->cube.sample_bytes)
-		err = ht_err_new(HT_ERR_USAGE,
+	HT_TRY(cmd_analyse(
+		options->values, answer->fd, path, &options->query, false, &answer->analysis));
+	if (options->format->traits & EXPORT_METRIC && options->metric == METRIC_TEMPORARY &&
+		answer->analysis->cube.sample_bytes)
+		return ht_err_new(HT_ERR_USAGE,
 			"%s is a sample, which cannot show temporary allocations", path);
-	if (!err)
-		err = view_create(answer->analysis, &options->query, options->utc, &answer->view);
-	return err;
+	return view_create(answer->analysis, &options->query, options->utc, &answer->view);
 }
 
 static void answer_deinit(struct answer *answer)
@@ -128,18 +125,16 @@ static struct ht_err *write_export(
 	if (options->format->traits & EXPORT_EVENTS && job.start < 0)
 		return ht_err_new(HT_ERR_USAGE,
 			"%s is read twice for this format: give a file, not a pipe", options->path);
-	struct ht_err *err = answer(newer, options->path, options);
-	if (!err && options->older_path)
-		err = answer(older, options->older_path, options);
-	if (err)
-		return err;
+	HT_TRY(answer(newer, options->path, options));
+	if (options->older_path)
+		HT_TRY(answer(older, options->older_path, options));
 	job.view = newer->view;
 	job.older = older->view;
 	struct watch watch = {0};
 	/* The export is written while the trace is read again. */
 	if (options->format->traits & EXPORT_EVENTS && !isatty(fileno(out)))
 		watch_begin(&watch, stderr, newer->fd, options->path);
-	err = options->format->write(out, &job);
+	struct ht_err *err = options->format->write(out, &job);
 	watch_end(&watch);
 	if (!err)
 		print_notes(&job, options->stats);
@@ -151,9 +146,7 @@ static struct ht_err *export_to(
 {
 	const char *const traces[] = {options->path, options->older_path, NULL};
 	struct cmd_file file;
-	struct ht_err *err = cmd_file_open(options->out_path, traces, options->force, &file);
-	if (err)
-		return err;
+	HT_TRY(cmd_file_open(options->out_path, traces, options->force, &file));
 	return cmd_file_close(&file, write_export(file.file, newer, older, options));
 }
 

@@ -15,10 +15,9 @@ static struct ht_err *write_svg(
 {
 	const struct calls_text page = cmd_calls_page(values, opened, NULL);
 	struct flame flame;
-	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
-	if (err)
-		return err;
-	err = flame_svg_write(out, &page, &flame, option_is_given(values, OPTION_TOP_DOWN));
+	HT_TRY(flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit));
+	struct ht_err *err =
+		flame_svg_write(out, &page, &flame, option_is_given(values, OPTION_TOP_DOWN));
 	flame_deinit(&flame);
 	return err;
 }
@@ -27,11 +26,9 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 {
 	struct cmd_output output;
 	struct flame flame = {0};
-	struct ht_err *err = cmd_output_open(values, &output);
-	if (err)
-		return err;
+	HT_TRY(cmd_output_open(values, &output));
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
-	err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
+	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
 	if (!err)
 		err = flame_text_write(&page, &flame);
 	flame_deinit(&flame);
@@ -44,11 +41,8 @@ static struct ht_err *write_file(const struct option_values *values, const char 
 	struct cmd_file file;
 	struct cmd_calls opened;
 	const char *const traces[] = {values->operand[0], NULL};
-	struct ht_err *err =
-		cmd_file_open(path, traces, option_is_given(values, OPTION_FORCE), &file);
-	if (err)
-		return err;
-	err = cmd_calls_open(values, false, &opened);
+	HT_TRY(cmd_file_open(path, traces, option_is_given(values, OPTION_FORCE), &file));
+	struct ht_err *err = cmd_calls_open(values, false, &opened);
 	if (!err)
 		err = write_svg(values, &opened, file.file);
 	cmd_calls_close(&opened);
@@ -61,15 +55,13 @@ struct ht_err *cmd_flame(const struct option_values *values)
 	const size_t limit = option_number(values, OPTION_CALLEES, 0);
 	enum cmd_format format;
 	struct cmd_calls opened;
-	struct ht_err *err = cmd_calls_format(values, &format);
-	if (!err && path && format != CMD_TEXT)
-		err = ht_err_new(HT_ERR_USAGE,
+	HT_TRY(cmd_calls_format(values, &format));
+	if (path && format != CMD_TEXT)
+		return ht_err_new(HT_ERR_USAGE,
 			"flame: -o writes an SVG; --json and --csv go to standard output");
-	if (err)
-		return err;
 	if (path)
 		return write_file(values, path);
-	err = cmd_calls_open(values, false, &opened);
+	struct ht_err *err = cmd_calls_open(values, false, &opened);
 	if (!err && format == CMD_JSON)
 		err = calls_json_write(stdout, &opened.calls, limit);
 	else if (!err && format == CMD_CSV)

@@ -65,9 +65,7 @@ struct ht_err *cmd_analyse(const struct option_values *values, int fd, const cha
 		found->analysis = NULL;
 		return NULL;
 	}
-	struct ht_err *err = read_trace(fd, path, query, ret);
-	if (err)
-		return err;
+	HT_TRY(read_trace(fd, path, query, ret));
 	const struct model_ending ending = model_ending(&(*ret)->model);
 	cmd_warn_ending(&ending, is_shown);
 	return analysis_resolve(*ret, &files);

@@ -45,20 +45,18 @@ static struct ht_err *answer(struct html *html, int fd)
 	if (err)
 		return err;
 	cmd_warn_model(&of->analysis->model);
-	err = analysis_resolve(of->analysis, &files);
-	return err ? err : view_create(of->analysis, &of->query, false, &of->view);
+	HT_TRY(analysis_resolve(of->analysis, &files));
+	return view_create(of->analysis, &of->query, false, &of->view);
 }
 
 /* Compares the view with the trace of --diff. */
 static struct ht_err *compare_with(struct html *html, const char *old_path)
 {
 	const char *const path[] = {old_path, html->values->operand[0]};
-	struct ht_err *err = cmd_view_open(html->values, old_path, false, &html->old);
-	if (err)
-		return err;
+	HT_TRY(cmd_view_open(html->values, old_path, false, &html->old));
 	const struct view *const view[] = {html->old.view, html->of.view};
-	err = compare_init(&html->compare, view, HT_ARRAY_SIZE(view));
-	return err ? err : page_diff_json(&html->compare, path, &html->more.diff);
+	HT_TRY(compare_init(&html->compare, view, HT_ARRAY_SIZE(view)));
+	return page_diff_json(&html->compare, path, &html->more.diff);
 }
 
 static void print_sources(const struct page_sources_result *result)
@@ -79,22 +77,21 @@ static struct ht_err *embed_source(struct html *html)
 {
 	const struct source_places places = cmd_source_places(html->values);
 	struct page_sources_result result;
-	struct ht_err *err = page_sources_json(
-		html->of.view, &places, PAGE_SOURCES_BYTES_MAX, &html->more.sources, &result);
-	if (!err)
-		print_sources(&result);
-	return err;
+	HT_TRY(page_sources_json(
+		html->of.view, &places, PAGE_SOURCES_BYTES_MAX, &html->more.sources, &result));
+	print_sources(&result);
+	return NULL;
 }
 
 static struct ht_err *make(struct html *html, int fd, FILE *out, struct page_result *ret)
 {
 	const char *old_path = option_text(html->values, OPTION_DIFF, NULL);
-	struct ht_err *err = answer(html, fd);
-	if (!err && old_path)
-		err = compare_with(html, old_path);
-	if (!err && option_is_given(html->values, OPTION_EMBED_SOURCE))
-		err = embed_source(html);
-	return err ? err : page_write(out, html->of.view, &html->more, PAGE_BYTES_MAX, ret);
+	HT_TRY(answer(html, fd));
+	if (old_path)
+		HT_TRY(compare_with(html, old_path));
+	if (option_is_given(html->values, OPTION_EMBED_SOURCE))
+		HT_TRY(embed_source(html));
+	return page_write(out, html->of.view, &html->more, PAGE_BYTES_MAX, ret);
 }
 
 static void print_folded(const struct page_result *result)
@@ -114,15 +111,12 @@ static struct ht_err *write_to(struct html *html, int fd)
 		values->operand[0], option_text(values, OPTION_DIFF, NULL), NULL};
 	struct cmd_file out;
 	struct page_result result = {0};
-	struct ht_err *err = cmd_file_open(option_text(values, OPTION_OUTPUT, "-"), traces,
-		option_is_given(values, OPTION_FORCE), &out);
-	if (err)
-		return err;
-	err = make(html, fd, out.file, &result);
-	err = cmd_file_close(&out, err);
-	if (!err)
-		print_folded(&result);
-	return err;
+	HT_TRY(cmd_file_open(option_text(values, OPTION_OUTPUT, "-"), traces,
+		option_is_given(values, OPTION_FORCE), &out));
+	struct ht_err *err = make(html, fd, out.file, &result);
+	HT_TRY(cmd_file_close(&out, err));
+	print_folded(&result);
+	return NULL;
 }
 
 static void close_all(struct html *html)

@@ -112,12 +112,10 @@ struct ht_err *cmd_info(const struct option_values *values)
 {
 	const char *path = values->operand[0];
 	int fd;
-	struct ht_err *err = cmd_open_trace(path, &fd);
-	if (err)
-		return err;
+	HT_TRY(cmd_open_trace(path, &fd));
 	struct info info = {0};
 	const struct model_observer observer = {.replay.context = &info, .symbol = count_symbol};
-	err = model_load(&info.model, fd, path, &observer);
+	struct ht_err *err = model_load(&info.model, fd, path, &observer);
 	close(fd);
 	struct cmd_output output;
 	if (!err)

@@ -126,12 +126,9 @@ struct ht_err *cmd_query(const struct option_values *values, struct query *ret)
 	ret->min_age_ns = option_number(values, OPTION_MIN_AGE, ret->min_age_ns);
 	ret->max_age_ns = option_number(values, OPTION_MAX_AGE, ret->max_age_ns);
 	ret->shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS);
-	struct ht_err *err = take_words(values, OPTION_THREAD, "--thread", &ret->threads);
-	if (!err)
-		err = take_words(values, OPTION_MODULE, "--module", &ret->modules);
-	if (!err)
-		err = take_words(values, OPTION_FUNCTION, "--function", &ret->functions);
-	if (!err)
-		err = take_words(values, OPTION_EXCLUDE, "--exclude", &ret->excluded);
-	return err ? err : take_suppressions(values, ret);
+	HT_TRY(take_words(values, OPTION_THREAD, "--thread", &ret->threads));
+	HT_TRY(take_words(values, OPTION_MODULE, "--module", &ret->modules));
+	HT_TRY(take_words(values, OPTION_FUNCTION, "--function", &ret->functions));
+	HT_TRY(take_words(values, OPTION_EXCLUDE, "--exclude", &ret->excluded));
+	return take_suppressions(values, ret);
 }

@@ -79,10 +79,8 @@ static struct ht_err *write_text(const struct view *view, const struct option_va
 		.of_class = class_of(values),
 	};
 	struct cmd_output output;
-	struct ht_err *err = cmd_output_open(values, &output);
-	if (err)
-		return err;
-	err = report_text_write(&output.text, view, &page);
+	HT_TRY(cmd_output_open(values, &output));
+	struct ht_err *err = report_text_write(&output.text, view, &page);
 	return ht_err_first(err, cmd_output_close(&output, "the report"));
 }
 
@@ -112,11 +110,10 @@ struct ht_err *cmd_report(const struct option_values *values)
 	const bool is_data =
 		option_is_given(values, OPTION_JSON) || option_is_given(values, OPTION_CSV);
 	struct cmd_view view = {0};
-	struct ht_err *err = check(values);
-	if (err)
-		return err;
+	HT_TRY(check(values));
 	/* The page begins with it, too. */
-	err = cmd_view_open(values, values->operand[0], !is_data && isatty(STDOUT_FILENO), &view);
+	struct ht_err *err =
+		cmd_view_open(values, values->operand[0], !is_data && isatty(STDOUT_FILENO), &view);
 	if (!err)
 		err = write_report(view.view, values);
 	cmd_view_close(&view);
@@ -126,10 +123,8 @@ struct ht_err *cmd_report(const struct option_values *values)
 struct ht_err *cmd_report_members(const struct option_values *values, const char *const *member)
 {
 	struct cmd_view view = {0};
-	struct ht_err *err = check(values);
-	if (err)
-		return err;
-	err = cmd_view_open(values, values->operand[0], false, &view);
+	HT_TRY(check(values));
+	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &view);
 	if (!err)
 		err = write_json(view.view, values, member);
 	cmd_view_close(&view);

@@ -46,11 +46,9 @@ struct ht_err *cmd_symbols_list(const struct option_values *values)
 	struct analysis *analysis = NULL;
 	struct watch watch;
 	int fd;
-	struct ht_err *err = cmd_open_trace(path, &fd);
-	if (err)
-		return err;
+	HT_TRY(cmd_open_trace(path, &fd));
 	watch_begin(&watch, stderr, fd, path);
-	err = analysis_create(fd, path, NULL, &analysis);
+	struct ht_err *err = analysis_create(fd, path, NULL, &analysis);
 	watch_end(&watch);
 	close(fd);
 	if (!err) {
@@ -103,8 +101,8 @@ static struct ht_err *take_found(
 	if (place.module != MODULES_NONE)
 		rec.symbol.module_id = modules->module[place.module].id;
 	memcpy(rec.symbol.frame, frame, frame_count * sizeof(*frame));
-	struct ht_err *err = rec_encode(&to->records, &rec);
-	return err ? err : map_put(&to->found, key, 1);
+	HT_TRY(rec_encode(&to->records, &rec));
+	return map_put(&to->found, key, 1);
 }
 
 /* Copies all records except replaced ones. */

@@ -101,9 +101,7 @@ static struct ht_err *end_growing(struct serve *serve)
 static struct ht_err *answer(void *context, const struct serve_question *question)
 {
 	struct serve *serve = context;
-	struct ht_err *err = serve->is_live ? end_growing(serve) : NULL;
-	if (err)
-		return err;
+	HT_TRY(serve->is_live ? end_growing(serve) : NULL);
 	for (size_t i = 0; i < serve->traces.count; i++)
 		cmd_hold(serve->traces.path[i], serve->traces.fd[i], serve->analysis[i]);
 	if (question->kind == ROUTE_TRACES)
@@ -132,12 +130,10 @@ static struct ht_err *open_capture(struct serve *serve)
 	char heaptap[PATH_MAX];
 	const struct capture_start start = {.heaptap = heaptap, .trace = -1, .log = -1};
 	const pid_t pid = (pid_t)option_number(serve->values, OPTION_PID, 0);
-	struct ht_err *err = capture_find_program(heaptap);
-	if (!err)
-		err = capture_open(&serve->capture, pid, &start);
-	if (!err)
-		err = serve_traces_add(&serve->traces, serve->capture.trace);
-	return err ? err : tail_open(&serve->tail, serve->capture.trace, false);
+	HT_TRY(capture_find_program(heaptap));
+	HT_TRY(capture_open(&serve->capture, pid, &start));
+	HT_TRY(serve_traces_add(&serve->traces, serve->capture.trace));
+	return tail_open(&serve->tail, serve->capture.trace, false);
 }
 
 /* --- the server ------------------------------------------------------------------------------ */
@@ -172,11 +168,9 @@ static struct ht_err *read_traces(struct serve *serve)
 static struct ht_err *ready(void *context, const char *address, uint16_t port)
 {
 	const struct serve *serve = context;
-	struct ht_err *err = privilege_drop();
-	if (err)
-		return err;
+	HT_TRY(privilege_drop());
 	printf("%s\n", address);
-	err = cmd_flush(stdout, "the address");
+	struct ht_err *err = cmd_flush(stdout, "the address");
 	fprintf(stderr,
 		"heaptap: open this address in a browser; Ctrl-C ends the server%s\n"
 		"heaptap: from another machine: ssh -L %u:127.0.0.1:%u HOST, then the same "
@@ -237,16 +231,14 @@ static struct ht_err *check(const struct option_values *values)
 
 struct ht_err *cmd_serve(const struct option_values *values)
 {
-	struct ht_err *err = check(values);
-	if (err)
-		return err;
+	HT_TRY(check(values));
 	struct serve *serve = calloc(1, sizeof(*serve));
 	if (!serve)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the server");
 	serve->values = values;
 	serve->is_live = option_is_given(values, OPTION_PID);
 	serve->capture.socket = serve->tail.fd = -1;
-	err = open_and_run(serve);
+	struct ht_err *err = open_and_run(serve);
 	for (size_t i = serve->is_live; i < SERVE_TRACES_MAX; i++)
 		analysis_destroy(serve->analysis[i]);
 	serve_traces_deinit(&serve->traces);

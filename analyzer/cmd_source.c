@@ -55,11 +55,9 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 {
 	const struct source_places places = cmd_source_places(values);
 	struct cmd_output output;
-	struct ht_err *err = cmd_output_open(values, &output);
-	if (err)
-		return err;
+	HT_TRY(cmd_output_open(values, &output));
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
-	err = source_text_write(&page, matches, callers, &places);
+	struct ht_err *err = source_text_write(&page, matches, callers, &places);
 	return ht_err_first(err, cmd_output_close(&output, "the source"));
 }
 

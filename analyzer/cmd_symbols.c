@@ -20,10 +20,10 @@ struct emit {
 static struct ht_err *emit_record(struct emit *emit, const struct rec *rec)
 {
 	emit->out.length = 0;
-	struct ht_err *err = rec_encode(&emit->out, rec);
-	if (!err && fwrite(emit->out.data, emit->out.length, 1, stdout) != 1)
-		err = ht_err_sys(errno, "cannot write symbols");
-	return err;
+	HT_TRY(rec_encode(&emit->out, rec));
+	if (fwrite(emit->out.data, emit->out.length, 1, stdout) != 1)
+		return ht_err_sys(errno, "cannot write symbols");
+	return NULL;
 }
 
 static struct ht_err *emit_symbol(
@@ -96,10 +96,8 @@ static struct ht_err *emit_values(const struct option_values *values)
 	if (values->operand_count == 0)
 		return ht_err_new(HT_ERR_USAGE, "symbols: trace file is missing");
 	int fd;
-	struct ht_err *err = cmd_open_trace(values->operand[0], &fd);
-	if (err)
-		return err;
-	err = emit_all(fd, &files);
+	HT_TRY(cmd_open_trace(values->operand[0], &fd));
+	struct ht_err *err = emit_all(fd, &files);
 	close(fd);
 	return err;
 }

@@ -9,22 +9,19 @@
 static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened)
 {
 	struct cmd_output output;
-	struct ht_err *err = cmd_output_open(values, &output);
-	if (err)
-		return err;
+	HT_TRY(cmd_output_open(values, &output));
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
-	err = tree_text_write(&page);
+	struct ht_err *err = tree_text_write(&page);
 	return ht_err_first(err, cmd_output_close(&output, "the call tree"));
 }
 
 struct ht_err *cmd_tree(const struct option_values *values)
 {
 	enum cmd_format format;
-	struct ht_err *err = cmd_calls_format(values, &format);
-	if (err)
-		return err;
+	HT_TRY(cmd_calls_format(values, &format));
 	struct cmd_calls opened;
-	err = cmd_calls_open(values, option_is_given(values, OPTION_BOTTOM_UP), &opened);
+	struct ht_err *err =
+		cmd_calls_open(values, option_is_given(values, OPTION_BOTTOM_UP), &opened);
 	const size_t limit = option_number(values, OPTION_CALLEES, 0);
 	if (!err && format == CMD_JSON)
 		err = calls_json_write(stdout, &opened.calls, limit);

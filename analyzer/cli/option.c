@@ -190,11 +190,8 @@ static struct ht_err *take_option(struct parse *parse, enum option_id id, const 
 	if (row->is_repeatable && before == OPTION_REPEAT_MAX)
 		return ht_err_new(HT_ERR_USAGE, "%s: --%s can be given %u times", command,
 			row->name, OPTION_REPEAT_MAX);
-	if (value.text) {
-		struct ht_err *err = read_value(command, row, value.text, &value.number);
-		if (err)
-			return err;
-	}
+	if (value.text)
+		HT_TRY(read_value(command, row, value.text, &value.number));
 	values->value[values->count++] = value;
 	return NULL;
 }

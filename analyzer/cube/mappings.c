@@ -30,12 +30,9 @@ static struct ht_err *find_stack(
 	uint32_t index;
 	if (!map_get(&mappings->by_node, node, &index)) {
 		index = (uint32_t)mappings->stack_count;
-		struct ht_err *err = array_reserve(&mappings->stack, &mappings->stack_capacity,
-			mappings->stack_count + 1, sizeof(*mappings->stack), "stacks");
-		if (!err)
-			err = map_put(&mappings->by_node, node, index);
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&mappings->stack, &mappings->stack_capacity,
+			mappings->stack_count + 1, sizeof(*mappings->stack), "stacks"));
+		HT_TRY(map_put(&mappings->by_node, node, index));
 		mappings->stack[index] =
 			(struct mappings_stack){.node = node, .peak_epoch = mappings->peak_epoch};
 		mappings->stack_count++;
@@ -83,10 +80,7 @@ static struct ht_err *account(struct mappings *mappings, const struct range *ran
 			mappings->before_bytes += bytes;
 		return NULL;
 	}
-	struct ht_err *err =
-		find_stack(mappings, range->usable ? range->used_by : range->mapped_by, &stack);
-	if (err)
-		return err;
+	HT_TRY(find_stack(mappings, range->usable ? range->used_by : range->mapped_by, &stack));
 	settle_peak(mappings, stack);
 	*bytes_of_kind(&stack->live, range) += comes ? bytes : -bytes;
 	*bytes_of_kind(&mappings->live, range) += comes ? bytes : -bytes;
@@ -96,9 +90,7 @@ static struct ht_err *account(struct mappings *mappings, const struct range *ran
 static struct ht_err *put(struct mappings *mappings, const struct range *range)
 {
 	bool refused;
-	struct ht_err *err = ranges_put(&mappings->ranges, range, &refused);
-	if (err)
-		return err;
+	HT_TRY(ranges_put(&mappings->ranges, range, &refused));
 	mappings->refused += refused;
 	return refused ? NULL : account(mappings, range, true);
 }
@@ -146,9 +138,7 @@ static unsigned page_shift(uint32_t flags)
 static struct ht_err *made(struct mappings *mappings, uint32_t node, uint64_t bytes)
 {
 	struct mappings_stack *stack;
-	struct ht_err *err = find_stack(mappings, node, &stack);
-	if (err)
-		return err;
+	HT_TRY(find_stack(mappings, node, &stack));
 	stack->calls++;
 	stack->made_bytes += bytes;
 	mappings->made_bytes += bytes;
@@ -161,10 +151,9 @@ static struct ht_err *replace(struct mappings *mappings, struct range *range, ui
 	range->mapped_by = node;
 	range->used_by = range->usable ? node : 0;
 	range->before = range->used_before = false;
-	struct ht_err *err = cut(mappings, range);
-	if (!err)
-		err = put(mappings, range);
-	return err ? err : made(mappings, node, range->usable ? range->hi - range->lo : 0);
+	HT_TRY(cut(mappings, range));
+	HT_TRY(put(mappings, range));
+	return made(mappings, node, range->usable ? range->hi - range->lo : 0);
 }
 
 static struct ht_err *take_map(struct mappings *mappings, const struct event *event)
@@ -192,11 +181,10 @@ static struct ht_err *take_unmap(struct mappings *mappings, const struct event *
 static struct ht_err *take_piece(void *context, const struct range *piece)
 {
 	struct mappings *mappings = context;
-	struct ht_err *err = array_reserve(&mappings->piece, &mappings->piece_capacity,
-		mappings->piece_count + 1, sizeof(*piece), "mapped ranges");
-	if (!err)
-		mappings->piece[mappings->piece_count++] = *piece;
-	return err;
+	HT_TRY(array_reserve(&mappings->piece, &mappings->piece_capacity, mappings->piece_count + 1,
+		sizeof(*piece), "mapped ranges"));
+	mappings->piece[mappings->piece_count++] = *piece;
+	return NULL;
 }
 
 /* Moves the ranges within `place` to `piece`; they are then neither mapped nor accounted for. */
@@ -208,11 +196,10 @@ static struct ht_err *take_pieces(struct mappings *mappings, const struct range 
 
 static struct ht_err *find_moving(struct mappings *mappings, uint32_t stream, struct range **ret)
 {
-	struct ht_err *err = array_reserve(&mappings->moving, &mappings->moving_capacity,
-		(size_t)stream + 1, sizeof(*mappings->moving), "streams");
-	if (!err)
-		*ret = &mappings->moving[stream];
-	return err;
+	HT_TRY(array_reserve(&mappings->moving, &mappings->moving_capacity, (size_t)stream + 1,
+		sizeof(*mappings->moving), "streams"));
+	*ret = &mappings->moving[stream];
+	return NULL;
 }
 
 /* An mremap moves one mapping, so any piece of it gives its properties. If the old range also stays
@@ -221,16 +208,14 @@ static struct ht_err *take_move_from(
 	struct mappings *mappings, uint32_t stream, const struct event *event)
 {
 	struct range place, *moving;
-	struct ht_err *err = find_moving(mappings, stream, &moving);
-	if (err)
-		return err;
+	HT_TRY(find_moving(mappings, stream, &moving));
 	*moving = (struct range){0};
 	bool stays = event->size == 0;
 	if (!place_of(event->addr, stays ? 1 : event->size, PAGE_SHIFT, &place)) {
 		mappings->odd++;
 		return NULL;
 	}
-	err = take_pieces(mappings, &place);
+	struct ht_err *err = take_pieces(mappings, &place);
 	for (size_t i = 0; i < mappings->piece_count && !err; i++) {
 		*moving = mappings->piece[i];
 		err = stays ? put_back(mappings, moving) : account(mappings, moving, false);
@@ -242,9 +227,7 @@ static struct ht_err *take_move_to(
 	struct mappings *mappings, uint32_t stream, const struct event *event)
 {
 	struct range *moving;
-	struct ht_err *err = find_moving(mappings, stream, &moving);
-	if (err)
-		return err;
+	HT_TRY(find_moving(mappings, stream, &moving));
 	struct range range = {.usable = !moving->hi || moving->usable, .file = moving->file};
 	*moving = (struct range){0};
 	if (!place_of(event->addr, event->size, PAGE_SHIFT, &range)) {
@@ -269,8 +252,8 @@ static struct ht_err *protect_piece(struct mappings *mappings, const struct rang
 	} else {
 		now.used_by = 0;
 	}
-	struct ht_err *err = account(mappings, piece, false);
-	return err ? err : put(mappings, &now);
+	HT_TRY(account(mappings, piece, false));
+	return put(mappings, &now);
 }
 
 static struct ht_err *take_protect(struct mappings *mappings, const struct event *event)

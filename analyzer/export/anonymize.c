@@ -357,13 +357,9 @@ static struct ht_err *find_stream(struct anonymizer *anonymizer, uint64_t slot, 
 	uint32_t index;
 	if (!map_get(&anonymizer->slots, slot, &index)) {
 		index = (uint32_t)anonymizer->stream_count;
-		struct ht_err *err = array_reserve(&anonymizer->stream,
-			&anonymizer->stream_capacity, anonymizer->stream_count + 1,
-			sizeof(*anonymizer->stream), "streams");
-		if (!err)
-			err = map_put(&anonymizer->slots, slot, index);
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&anonymizer->stream, &anonymizer->stream_capacity,
+			anonymizer->stream_count + 1, sizeof(*anonymizer->stream), "streams"));
+		HT_TRY(map_put(&anonymizer->slots, slot, index));
 		anonymizer->stream_count++;
 	}
 	*ret = &anonymizer->stream[index];

@@ -76,10 +76,8 @@ static struct ht_err *number_function(struct callgrind *callgrind, const char *n
 	const uint64_t key = (uint64_t)function.name << 32 | function.file;
 	if (err || map_get(&callgrind->by_key, key, ret))
 		return err;
-	err = array_reserve(&callgrind->function, &callgrind->function_capacity,
-		callgrind->function_count + 1, sizeof(*callgrind->function), "functions");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&callgrind->function, &callgrind->function_capacity,
+		callgrind->function_count + 1, sizeof(*callgrind->function), "functions"));
 	*ret = (uint32_t)callgrind->function_count++;
 	callgrind->function[*ret] = function;
 	return map_put(&callgrind->by_key, key, *ret);
@@ -130,10 +128,8 @@ static struct ht_err *find_cost(struct callgrind *callgrind, uint32_t function, 
 	}
 	const uint64_t place = (uint64_t)pair << 32 | line;
 	if (!err && !map_get(&callgrind->cost_of_place, place, &at)) {
-		err = array_reserve(&callgrind->cost, &callgrind->cost_capacity,
-			callgrind->cost_count + 1, sizeof(*callgrind->cost), "calls");
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&callgrind->cost, &callgrind->cost_capacity,
+			callgrind->cost_count + 1, sizeof(*callgrind->cost), "calls"));
 		at = (uint32_t)callgrind->cost_count++;
 		callgrind->cost[at] =
 			(struct cost){.function = function, .line = line, .callee = callee};
@@ -148,10 +144,9 @@ static struct ht_err *add_cost(struct callgrind *callgrind, uint32_t function, u
 	uint32_t callee, const struct sums *sums)
 {
 	struct cost *cost;
-	struct ht_err *err = find_cost(callgrind, function, line, callee, &cost);
-	if (!err)
-		sums_add(&cost->sums, sums);
-	return err;
+	HT_TRY(find_cost(callgrind, function, line, callee, &cost));
+	sums_add(&cost->sums, sums);
+	return NULL;
 }
 
 /* Counts, from the outermost function inwards, the first call of each function. */

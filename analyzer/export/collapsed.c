@@ -51,12 +51,9 @@ struct lines {
 static struct ht_err *add_line(struct lines *lines, const char *text, size_t which, int64_t value)
 {
 	uint32_t at;
-	struct ht_err *err = pool_number(&lines->chains, text, &at);
-	if (!err)
-		err = array_reserve(&lines->line, &lines->capacity, lines->chains.count,
-			sizeof(*lines->line), "stacks");
-	if (err)
-		return err;
+	HT_TRY(pool_number(&lines->chains, text, &at));
+	HT_TRY(array_reserve(&lines->line, &lines->capacity, lines->chains.count,
+		sizeof(*lines->line), "stacks"));
 	lines->line[at].chain = lines->chains.text[at];
 	lines->line[at].value[which] += value;
 	return NULL;

@@ -74,12 +74,9 @@ static struct ht_err *add_event(struct firefox *firefox, const struct replay_cal
 		return NULL;
 	}
 	uint32_t stack;
-	struct ht_err *err = firefox_tables_stack(&firefox->tables, block->stack, &stack);
-	if (!err)
-		err = array_reserve(&firefox->event, &firefox->capacity, firefox->count + 1,
-			sizeof(*firefox->event), "events");
-	if (err)
-		return err;
+	HT_TRY(firefox_tables_stack(&firefox->tables, block->stack, &stack));
+	HT_TRY(array_reserve(&firefox->event, &firefox->capacity, firefox->count + 1,
+		sizeof(*firefox->event), "events"));
 	const int64_t bytes = (int64_t)(weight < NUMBER_MAX ? weight : NUMBER_MAX);
 	firefox->event[firefox->count++] = (struct event_row){
 		.time_ns = call->time_ns,
@@ -128,9 +125,7 @@ static struct ht_err *find_rate(struct firefox *firefox)
 {
 	struct part *part;
 	size_t count;
-	struct ht_err *err = parts_find(firefox->view, PARTS_SIZE, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(firefox->view, PARTS_SIZE, &part, &count));
 	if (count_drawn(part, count, 0) > EVENTS_MAX)
 		for (firefox->rate = 1; firefox->rate < 1ull << 62 &&
 					count_drawn(part, count, firefox->rate) > EVENTS_WANTED;)
@@ -144,16 +139,15 @@ static struct ht_err *read_events(struct firefox *firefox, struct export_job *jo
 	const struct model_observer observer = {
 		.replay = {.context = firefox, .allocated = allocated, .freed = freed},
 	};
-	struct ht_err *err = find_rate(firefox);
-	if (!err)
-		err = events_read(job, &observer);
-	if (!err && firefox->rate)
+	HT_TRY(find_rate(firefox));
+	HT_TRY(events_read(job, &observer));
+	if (firefox->rate)
 		snprintf(job->note, sizeof(job->note),
 			"firefox: more than %u events; blocks below %" PRIu64
 			" bytes are a sample, and their bytes are estimates%s",
 			EVENTS_MAX, firefox->rate,
 			firefox->left_out ? "; the last events are left out" : "");
-	return err;
+	return NULL;
 }
 
 /* --- columns -----------------------------------------------------------------------------------

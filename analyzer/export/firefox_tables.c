@@ -64,10 +64,8 @@ static struct ht_err *number_source(struct firefox_tables *tables, const char *f
 	struct ht_err *err = pool_number(&tables->pool, name, &string);
 	if (err || map_get(&tables->source_of, string, ret))
 		return err;
-	err = array_reserve(&tables->source, &tables->source_capacity, tables->source_count + 1,
-		sizeof(*tables->source), "files");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&tables->source, &tables->source_capacity, tables->source_count + 1,
+		sizeof(*tables->source), "files"));
 	tables->source[tables->source_count++] = string;
 	*ret = (uint32_t)tables->source_count;
 	return map_put(&tables->source_of, string, *ret);
@@ -97,10 +95,8 @@ static struct ht_err *find_function(
 	const uint64_t key = (uint64_t)pair << 32 | wanted->lib;
 	if (err || map_get(&tables->by_lib, key, ret))
 		return err;
-	err = array_reserve(&tables->function, &tables->function_capacity,
-		tables->function_count + 1, sizeof(*tables->function), "functions");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&tables->function, &tables->function_capacity,
+		tables->function_count + 1, sizeof(*tables->function), "functions"));
 	*ret = (uint32_t)tables->function_count++;
 	tables->function[*ret] = *wanted;
 	return map_put(&tables->by_lib, key, *ret);
@@ -115,10 +111,9 @@ static struct ht_err *number_function(
 	};
 	char name[NAMES_BYTES];
 	names_frame(tables->view, frame, name);
-	struct ht_err *err = pool_number(&tables->pool, name, &function.name);
-	if (!err)
-		err = number_source(tables, frame->file, &function.source);
-	return err ? err : find_function(tables, &function, ret);
+	HT_TRY(pool_number(&tables->pool, name, &function.name));
+	HT_TRY(number_source(tables, frame->file, &function.source));
+	return find_function(tables, &function, ret);
 }
 
 static struct ht_err *number_frame(struct firefox_tables *tables, uint32_t frame, uint32_t *ret)

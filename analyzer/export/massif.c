@@ -180,16 +180,14 @@ static struct ht_err *put_tree(struct massif *massif, enum metric metric)
 	uint64_t bytes;
 	const size_t items = take_items(massif, metric, &bytes);
 	massif->least_bytes = bytes / 100 * THRESHOLD + 1;
-	struct ht_err *err = split(massif, 0, items, true, &branch, &count);
-	if (err)
-		return err;
+	HT_TRY(split(massif, 0, items, true, &branch, &count));
 	while (shown < count && branch[shown].bytes >= massif->least_bytes)
 		shown++;
 	fprintf(massif->out,
 		"n%zu: %" PRIu64
 		" (heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n",
 		shown + (shown < count), bytes);
-	err = put_branches(massif, branch, count, 1);
+	struct ht_err *err = put_branches(massif, branch, count, 1);
 	free(branch);
 	return err;
 }

@@ -168,9 +168,7 @@ static struct ht_err *put_functions(struct json_writer *writer, const struct vie
 	static const struct sums none;
 	struct part *part;
 	size_t count, next = 0;
-	struct ht_err *err = parts_find(view, PARTS_FUNCTION, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(view, PARTS_FUNCTION, &part, &count));
 	json_t *array = json_array();
 	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
 		const struct cube_calls *calls = &view->analysis->cube.function[i];
@@ -190,9 +188,7 @@ static struct ht_err *put_sizes(struct json_writer *writer, const struct view *v
 {
 	struct part *part;
 	size_t count;
-	struct ht_err *err = parts_find(view, PARTS_SIZE, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(view, PARTS_SIZE, &part, &count));
 	json_t *array = json_array();
 	for (size_t i = 0; i < count; i++) {
 		json_t *class = stacks_json_sums(view, &part[i].sums);
@@ -261,9 +257,7 @@ static struct ht_err *put_threads(struct json_writer *writer, const struct view 
 	const struct cube *cube = &view->analysis->cube;
 	struct part *part;
 	size_t count, next = 0;
-	struct ht_err *err = parts_find(view, PARTS_THREAD, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(view, PARTS_THREAD, &part, &count));
 	json_t *array = json_array();
 	for (uint32_t i = 0; i < view->analysis->model.threads.count; i++) {
 		const bool has_part = next < count && part[next].key == i;
@@ -355,9 +349,7 @@ json_t *report_json_settle(const struct model *model)
 static struct ht_err *put_warnings(struct json_writer *writer, const struct view *view)
 {
 	struct warnings warnings;
-	struct ht_err *err = warnings_collect(view->analysis, &warnings);
-	if (err)
-		return err;
+	HT_TRY(warnings_collect(view->analysis, &warnings));
 	json_t *array = json_array();
 	for (size_t i = 0; i < warnings.count; i++)
 		array = json_plus(array, json_text(warnings.text[i]));

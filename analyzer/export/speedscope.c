@@ -72,9 +72,7 @@ static struct ht_err *put_profile(struct speedscope *speedscope, enum metric met
 	FILE *out = speedscope->out;
 	int64_t sum;
 	free(speedscope->order);
-	struct ht_err *err = view_order(view, metric, &speedscope->order);
-	if (err)
-		return err;
+	HT_TRY(view_order(view, metric, &speedscope->order));
 	const size_t count = count_rows(speedscope, metric, &sum);
 	fprintf(out,
 		"{\"type\":\"sampled\",\"name\":\"%s\",\"unit\":\"%s\",\"startValue\":0,"

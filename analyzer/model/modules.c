@@ -43,16 +43,11 @@ struct ht_err *modules_add(
 		.flags = rec->flags,
 		.segment_count = (uint32_t)rec->segment_count,
 	};
-	struct ht_err *err = strings_intern(strings, rec->path, &module.path);
-	if (!err)
-		err = intern_hex(strings, rec->build_id, &module.build_id);
-	if (!err)
-		err = array_reserve(&modules->module, &modules->capacity, modules->count + 1,
-			sizeof(*modules->module), "modules");
-	if (!err)
-		err = map_put(&modules->by_id, rec->id, (uint32_t)modules->count);
-	if (err)
-		return err;
+	HT_TRY(strings_intern(strings, rec->path, &module.path));
+	HT_TRY(intern_hex(strings, rec->build_id, &module.build_id));
+	HT_TRY(array_reserve(&modules->module, &modules->capacity, modules->count + 1,
+		sizeof(*modules->module), "modules"));
+	HT_TRY(map_put(&modules->by_id, rec->id, (uint32_t)modules->count));
 	size_t bytes = module.segment_count * sizeof(*module.segment);
 	module.segment = malloc(bytes ? bytes : 1);
 	if (!module.segment)
@@ -122,11 +117,8 @@ struct ht_err *modules_find(struct modules *modules, uint64_t pc, uint64_t epoch
 	*ret = MODULES_NONE;
 	if (modules->count == 0)
 		return NULL;
-	if (modules->ordered != modules->count) {
-		struct ht_err *err = put_in_order(modules);
-		if (err)
-			return err;
-	}
+	if (modules->ordered != modules->count)
+		HT_TRY(put_in_order(modules));
 	size_t from = 0, to = modules->count; /* the first with lo > pc */
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;

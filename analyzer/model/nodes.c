@@ -26,13 +26,11 @@ static struct ht_err *note_generation(struct nodes *nodes, uint32_t id)
 	uint64_t own = is_interpreted(node) ? node->pc >> TRACE_SCRIPTS_SHIFT : 0;
 	if (!own && !nodes->generation)
 		return NULL;
-	struct ht_err *err = array_reserve(&nodes->generation, &nodes->generation_capacity,
-		nodes->capacity, sizeof(*nodes->generation), "stack nodes");
-	if (!err)
-		nodes->generation[id] = own && own <= ABI_SCRIPTS_MAX
-						? (uint16_t)own
-						: nodes->generation[node->parent];
-	return err;
+	HT_TRY(array_reserve(&nodes->generation, &nodes->generation_capacity, nodes->capacity,
+		sizeof(*nodes->generation), "stack nodes"));
+	nodes->generation[id] =
+		own && own <= ABI_SCRIPTS_MAX ? (uint16_t)own : nodes->generation[node->parent];
+	return NULL;
 }
 
 static struct ht_err *add(struct nodes *nodes, uint64_t id, const struct rec_node *rec)
@@ -41,10 +39,8 @@ static struct ht_err *add(struct nodes *nodes, uint64_t id, const struct rec_nod
 		nodes->rejected++;
 		return NULL;
 	}
-	struct ht_err *err = array_reserve(
-		&nodes->node, &nodes->capacity, id + 1, sizeof(*nodes->node), "stack nodes");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(
+		&nodes->node, &nodes->capacity, id + 1, sizeof(*nodes->node), "stack nodes"));
 	nodes->node[id] = (struct node){
 		.pc = rec->pc,
 		.parent = rec->parent,
@@ -97,13 +93,11 @@ static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
 		node.parent = NODES_MAX + caller;
 	if (is_interpreted(&node))
 		node.pc = 0;
-	struct ht_err *err = array_reserve(&nodes->plain, &nodes->plain_capacity,
-		(size_t)nodes->plain_count + 1, sizeof(*nodes->plain), "stack nodes");
-	if (!err)
-		err = map_put(&nodes->plain_of, id, nodes->plain_count);
-	if (!err)
-		nodes->plain[nodes->plain_count++] = node;
-	return err;
+	HT_TRY(array_reserve(&nodes->plain, &nodes->plain_capacity, (size_t)nodes->plain_count + 1,
+		sizeof(*nodes->plain), "stack nodes"));
+	HT_TRY(map_put(&nodes->plain_of, id, nodes->plain_count));
+	nodes->plain[nodes->plain_count++] = node;
+	return NULL;
 }
 
 /* Starts at the innermost frame that has a plain copy or needs none, and goes inwards. */

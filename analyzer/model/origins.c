@@ -20,13 +20,10 @@ static struct ht_err *add(struct origins *origins, struct origins_index *index, 
 	if (origins->count == ORIGINS_MAX - 1)
 		return ht_err_new(HT_ERR_FORMAT,
 			"the trace has more than %u stacks by thread: it is damaged", ORIGINS_MAX);
-	struct ht_err *err = array_reserve(&index->first, &index->capacity, (size_t)at + 1,
-		sizeof(*index->first), "stack nodes");
-	if (!err)
-		err = array_reserve(&origins->origin, &origins->capacity, origins->count + 1,
-			sizeof(*origins->origin), "stacks by thread");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&index->first, &index->capacity, (size_t)at + 1, sizeof(*index->first),
+		"stack nodes"));
+	HT_TRY(array_reserve(&origins->origin, &origins->capacity, origins->count + 1,
+		sizeof(*origins->origin), "stacks by thread"));
 	origin.next = index->first[at];
 	origins->origin[origins->count] = origin;
 	*ret = index->first[at] = (uint32_t)++origins->count;

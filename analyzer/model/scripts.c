@@ -17,11 +17,11 @@ struct ht_err *scripts_take(struct scripts *scripts, const struct rec_scripts *r
 	uint64_t generation = rec->generation;
 	if (generation > ABI_SCRIPTS_MAX)
 		return NULL;
-	struct ht_err *err = array_reserve(&scripts->until_tsc, &scripts->capacity, generation + 1,
-		sizeof(*scripts->until_tsc), "generations of functions");
-	if (!err && scripts->until_tsc[generation] < rec->until_tsc)
+	HT_TRY(array_reserve(&scripts->until_tsc, &scripts->capacity, generation + 1,
+		sizeof(*scripts->until_tsc), "generations of functions"));
+	if (scripts->until_tsc[generation] < rec->until_tsc)
 		scripts->until_tsc[generation] = rec->until_tsc;
-	return err;
+	return NULL;
 }
 
 bool scripts_hold(const struct scripts *scripts, uint16_t generation, uint64_t tsc)

@@ -80,16 +80,11 @@ static struct ht_err *copy(
 struct ht_err *strings_intern(struct strings *strings, struct rec_string text, const char **ret)
 {
 	size_t length = text.length ? strnlen(text.data, text.length) : 0;
-	if (strings->count * 2 >= strings->capacity) {
-		struct ht_err *err = grow(strings);
-		if (err)
-			return err;
-	}
+	if (strings->count * 2 >= strings->capacity)
+		HT_TRY(grow(strings));
 	const char **slot = find(strings, length ? text.data : "", length);
 	if (!*slot) {
-		struct ht_err *err = copy(strings, length ? text.data : "", length, slot);
-		if (err)
-			return err;
+		HT_TRY(copy(strings, length ? text.data : "", length, slot));
 		strings->count++;
 	}
 	*ret = *slot;

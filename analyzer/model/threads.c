@@ -20,10 +20,8 @@ static struct ht_err *add(struct threads *threads, const struct thread *thread, 
 	*ret = THREADS_MAX - 1;
 	if (threads->count == THREADS_MAX)
 		return NULL;
-	struct ht_err *err = array_reserve(&threads->thread, &threads->capacity, threads->count + 1,
-		sizeof(*threads->thread), "threads");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&threads->thread, &threads->capacity, threads->count + 1,
+		sizeof(*threads->thread), "threads"));
 	threads->thread[threads->count] = *thread;
 	*ret = (uint32_t)threads->count++;
 	return NULL;
@@ -45,9 +43,7 @@ struct ht_err *threads_index(
 	struct threads *threads, uint32_t tid, uint64_t tsc, uint32_t *ret, uint64_t *ret_until)
 {
 	*ret_until = UINT64_MAX;
-	struct ht_err *err = find(threads, tid, ret);
-	if (err)
-		return err;
+	HT_TRY(find(threads, tid, ret));
 	uint32_t at = threads->thread[*ret].changes;
 	/* Backwards from the last change, because most events are recent. */
 	for (; at; at = threads->change[at - 1].before) {
@@ -103,16 +99,12 @@ static struct ht_err *find_name(
 static struct ht_err *add_change(
 	struct threads *threads, uint32_t first, uint64_t since_tsc, const char *name)
 {
-	struct ht_err *err = NULL;
 	uint32_t thread;
 	if (threads->change_count == THREADS_MAX)
 		return NULL;
-	err = find_name(threads, first, name, &thread);
-	if (!err)
-		err = array_reserve(&threads->change, &threads->change_capacity,
-			threads->change_count + 1, sizeof(*threads->change), "names of threads");
-	if (err)
-		return err;
+	HT_TRY(find_name(threads, first, name, &thread));
+	HT_TRY(array_reserve(&threads->change, &threads->change_capacity, threads->change_count + 1,
+		sizeof(*threads->change), "names of threads"));
 	threads->change[threads->change_count] = (struct thread_change){
 		.since_tsc = since_tsc,
 		.thread = thread,
@@ -129,11 +121,8 @@ struct ht_err *threads_name(
 	const char *name;
 	if (rec->tid > UINT32_MAX)
 		return NULL;
-	struct ht_err *err = find(threads, (uint32_t)rec->tid, &first);
-	if (!err)
-		err = strings_intern(strings, rec->name, &name);
-	if (err)
-		return err;
+	HT_TRY(find(threads, (uint32_t)rec->tid, &first));
+	HT_TRY(strings_intern(strings, rec->name, &name));
 	struct thread *thread = &threads->thread[first];
 	const struct thread_change *last =
 		thread->changes ? &threads->change[thread->changes - 1] : NULL;

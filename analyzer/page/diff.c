@@ -127,10 +127,10 @@ static struct ht_err *node_name(struct diff *diff, uint32_t index, uint32_t node
 		return NULL;
 	}
 	names_node(view, node, name);
-	struct ht_err *err = add_name(diff, name, ret);
-	if (!err && group != UINT32_MAX)
+	HT_TRY(add_name(diff, name, ret));
+	if (group != UINT32_MAX)
 		diff->name_of[index][group] = *ret + 1;
-	return err;
+	return NULL;
 }
 
 /* Names of the chain, the innermost first, then the file and the line where it begins. */

@@ -48,8 +48,8 @@ static struct ht_err *add_once(struct page_names *names, const char *text, uint3
 	if (!text || map_get(&names->by_pointer, key, ret))
 		return NULL;
 	names_copy(safe, text);
-	struct ht_err *err = add_name(names, safe, ret);
-	return err ? err : map_put(&names->by_pointer, key, ++*ret);
+	HT_TRY(add_name(names, safe, ret));
+	return map_put(&names->by_pointer, key, ++*ret);
 }
 
 static struct ht_err *add_space(
@@ -74,10 +74,9 @@ static struct ht_err *add_frame(struct page_facts *facts, const struct view *vie
 	facts->group[number] = group;
 	facts->frame_of[group] = ++facts->frame_count;
 	const struct frame *frame = names_frame_of(view, node);
-	struct ht_err *err = add_name(&facts->names, text, &facts->name[number]);
-	if (!err)
-		err = add_once(&facts->names, frame->file, &facts->file[number]);
-	return err ? err : add_space(facts, view, frame, &facts->space[number]);
+	HT_TRY(add_name(&facts->names, text, &facts->name[number]));
+	HT_TRY(add_once(&facts->names, frame->file, &facts->file[number]));
+	return add_space(facts, view, frame, &facts->space[number]);
 }
 
 static struct ht_err *add_frames(
@@ -179,9 +178,7 @@ static json_t *metrics_json(void)
 static struct ht_err *warnings_json(const struct view *view, json_t **ret)
 {
 	struct warnings warnings;
-	struct ht_err *err = warnings_collect(view->analysis, &warnings);
-	if (err)
-		return err;
+	HT_TRY(warnings_collect(view->analysis, &warnings));
 	*ret = json_array();
 	for (size_t i = 0; i < warnings.count; i++)
 		*ret = json_plus(*ret, json_text(warnings.text[i]));
@@ -214,11 +211,10 @@ static struct ht_err *number_of_file(
 	*ret = 0;
 	if (!path)
 		return NULL;
-	struct ht_err *err = strings_intern(&view->analysis->model.strings,
-		(struct rec_string){.data = path, .length = strlen(path)}, &text);
-	if (!err)
-		map_get(&facts->names.by_pointer, (uint64_t)(uintptr_t)text, ret);
-	return err;
+	HT_TRY(strings_intern(&view->analysis->model.strings,
+		(struct rec_string){.data = path, .length = strlen(path)}, &text));
+	map_get(&facts->names.by_pointer, (uint64_t)(uintptr_t)text, ret);
+	return NULL;
 }
 
 /* Text of files that the page has frames of. */

@@ -30,9 +30,7 @@ static struct ht_err *compress(const struct bytes_out *data, struct bytes_out *r
 	if (data->length > LZ4_MAX_INPUT_SIZE)
 		return NULL; /* empty: too large, so that the caller folds */
 	const int bound = LZ4_compressBound((int)data->length);
-	struct ht_err *err = bytes_out_reserve(ret, (size_t)bound);
-	if (err)
-		return err;
+	HT_TRY(bytes_out_reserve(ret, (size_t)bound));
 	const int length = LZ4_compress_HC((const char *)data->data, (char *)ret->data,
 		(int)data->length, bound, LZ4HC_CLEVEL_MAX);
 	if (length <= 0)

@@ -115,8 +115,8 @@ struct ht_err *cache_add(struct cache_names *names, uint64_t offset, const struc
 		return NULL;
 	if (frame_count)
 		memcpy(rec.symbol.frame, frame, frame_count * sizeof(*frame));
-	struct ht_err *err = rec_encode(&names->records, &rec);
-	return err ? err : map_put(&names->by_offset, offset, (uint32_t)at);
+	HT_TRY(rec_encode(&names->records, &rec));
+	return map_put(&names->by_offset, offset, (uint32_t)at);
 }
 
 /* --- files -------------------------------------------------------------------------------------

@@ -94,13 +94,9 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	while (dwarf_get_units(dwarf->dw, cu, &cu, NULL, &type, &die, NULL) == 0) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
-		struct ht_err *err = array_reserve(&dwarf->unit, &dwarf->unit_capacity,
-			dwarf->unit_count + 1, sizeof(*dwarf->unit), "compilation units");
-		if (!err)
-			err = add_ranges(
-				dwarf, &dwarf->unit_span, &die, (uint32_t)dwarf->unit_count);
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&dwarf->unit, &dwarf->unit_capacity, dwarf->unit_count + 1,
+			sizeof(*dwarf->unit), "compilation units"));
+		HT_TRY(add_ranges(dwarf, &dwarf->unit_span, &die, (uint32_t)dwarf->unit_count));
 		dwarf->unit[dwarf->unit_count++] = (struct unit){
 			.die = die, .whole = die, .is_skeleton = type == DW_UT_skeleton};
 	}
@@ -173,13 +169,11 @@ void dwarf_destroy(struct dwarf *dwarf)
 
 static struct ht_err *add_function(const struct dwarf *dwarf, struct unit *unit, Dwarf_Die *die)
 {
-	struct ht_err *err = array_reserve(&unit->function, &unit->function_capacity,
-		unit->function_count + 1, sizeof(*unit->function), "functions");
-	if (!err)
-		err = add_ranges(dwarf, &unit->function_span, die, (uint32_t)unit->function_count);
-	if (!err)
-		unit->function[unit->function_count++] = *die;
-	return err;
+	HT_TRY(array_reserve(&unit->function, &unit->function_capacity, unit->function_count + 1,
+		sizeof(*unit->function), "functions"));
+	HT_TRY(add_ranges(dwarf, &unit->function_span, die, (uint32_t)unit->function_count));
+	unit->function[unit->function_count++] = *die;
+	return NULL;
 }
 
 /* Functions are in the unit and in namespaces; those in classes are declarations. */
@@ -256,11 +250,10 @@ static struct ht_err *intern(struct strings *strings, const char *text, struct r
 	if (!text)
 		return NULL;
 	const char *stored;
-	struct ht_err *err = strings_intern(
-		strings, (struct rec_string){.data = text, .length = strlen(text)}, &stored);
-	if (!err)
-		*ret = (struct rec_string){.data = stored, .length = strlen(stored)};
-	return err;
+	HT_TRY(strings_intern(
+		strings, (struct rec_string){.data = text, .length = strlen(text)}, &stored));
+	*ret = (struct rec_string){.data = stored, .length = strlen(stored)};
+	return NULL;
 }
 
 static const char *linkage_name(Dwarf_Die *die)
@@ -318,8 +311,8 @@ static struct ht_err *intern_file(
 	struct strings *strings, struct unit *unit, uint64_t index, struct rec_string *ret)
 {
 	const char *path;
-	struct ht_err *err = lines_path(&unit->lines, index, &path);
-	return err ? err : intern(strings, path, ret);
+	HT_TRY(lines_path(&unit->lines, index, &path));
+	return intern(strings, path, ret);
 }
 
 static struct ht_err *intern_line(const struct dwarf *dwarf, struct strings *strings,

@@ -72,9 +72,7 @@ static struct ht_err *put_line(struct reader *reader, uint64_t address, uint64_t
 	if (text->length + NUMBERS_MAX + name_bytes + 1 > reader->max)
 		return ht_err_new(HT_ERR_USAGE, "%s has more than %zu bytes of names", reader->path,
 			reader->max);
-	struct ht_err *err = bytes_out_reserve(text, NUMBERS_MAX + name_bytes + 1);
-	if (err)
-		return err;
+	HT_TRY(bytes_out_reserve(text, NUMBERS_MAX + name_bytes + 1));
 	text->length += (size_t)snprintf((char *)text->data + text->length, NUMBERS_MAX,
 		"%" PRIx64 " %" PRIx64 " ", address, bytes);
 	*ret_name = text->length;
@@ -95,8 +93,8 @@ static struct ht_err *take_load(struct reader *reader, size_t *left, bool *ret_o
 	*ret_ok = *ret_ok && get_name(reader, left, name);
 	if (!*ret_ok || !name[0])
 		return NULL;
-	struct ht_err *err = put_line(reader, load.address, load.bytes, name, strlen(name), &at);
-	return err ? err : map_put(&reader->names, load.index, (uint32_t)at);
+	HT_TRY(put_line(reader, load.address, load.bytes, name, strlen(name), &at));
+	return map_put(&reader->names, load.index, (uint32_t)at);
 }
 
 static struct ht_err *take_move(struct reader *reader, size_t *left, bool *ret_ok)

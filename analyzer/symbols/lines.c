@@ -102,21 +102,19 @@ static bool take_header(struct bytes in, struct header *ret)
 
 static struct ht_err *add_directory(struct lines *lines, const char *name)
 {
-	struct ht_err *err = array_reserve(&lines->directory, &lines->directory_capacity,
-		lines->directory_count + 1, sizeof(*lines->directory), "source directories");
-	if (!err)
-		lines->directory[lines->directory_count++] = name;
-	return err;
+	HT_TRY(array_reserve(&lines->directory, &lines->directory_capacity,
+		lines->directory_count + 1, sizeof(*lines->directory), "source directories"));
+	lines->directory[lines->directory_count++] = name;
+	return NULL;
 }
 
 static struct ht_err *add_file(struct lines *lines, const char *name, uint64_t directory)
 {
-	struct ht_err *err = array_reserve(&lines->file, &lines->file_capacity,
-		lines->file_count + 1, sizeof(*lines->file), "source files");
-	if (!err)
-		lines->file[lines->file_count++] =
-			(struct lines_file){.name = name, .directory = directory};
-	return err;
+	HT_TRY(array_reserve(&lines->file, &lines->file_capacity, lines->file_count + 1,
+		sizeof(*lines->file), "source files"));
+	lines->file[lines->file_count++] =
+		(struct lines_file){.name = name, .directory = directory};
+	return NULL;
 }
 
 static bool take_text(struct bytes *in, const char **ret)
@@ -272,10 +270,8 @@ static struct ht_err *add_row(struct lines *lines, struct machine *machine)
 		(lines->count > machine->first &&
 			machine->address < lines->row[lines->count - 1].address))
 		return NULL;
-	struct ht_err *err = array_reserve(&lines->row, &lines->capacity, lines->count + 1,
-		sizeof(*lines->row), "rows of a line table");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&lines->row, &lines->capacity, lines->count + 1, sizeof(*lines->row),
+		"rows of a line table"));
 	lines->row[lines->count++] = (struct lines_row){machine->address,
 		machine->file > UINT32_MAX ? 0 : (uint32_t)machine->file,
 		machine->line < 0 || machine->line > UINT32_MAX ? 0 : (uint32_t)machine->line};
@@ -284,14 +280,12 @@ static struct ht_err *add_row(struct lines *lines, struct machine *machine)
 
 static struct ht_err *add_sequence(struct lines *lines, uint64_t from, uint64_t to, size_t first)
 {
-	struct ht_err *err = array_reserve(&lines->sequence, &lines->sequence_capacity,
-		lines->sequence_count + 1, sizeof(*lines->sequence), "sequences of lines");
-	if (!err)
-		err = spans_add(&lines->sequence_span, from, to, (uint32_t)lines->sequence_count);
-	if (!err)
-		lines->sequence[lines->sequence_count++] =
-			(struct lines_sequence){first, lines->count - first};
-	return err;
+	HT_TRY(array_reserve(&lines->sequence, &lines->sequence_capacity, lines->sequence_count + 1,
+		sizeof(*lines->sequence), "sequences of lines"));
+	HT_TRY(spans_add(&lines->sequence_span, from, to, (uint32_t)lines->sequence_count));
+	lines->sequence[lines->sequence_count++] =
+		(struct lines_sequence){first, lines->count - first};
+	return NULL;
 }
 
 static struct ht_err *end_sequence(

@@ -48,19 +48,15 @@ static struct ht_err *collect(
 		uint32_t frame_count;
 		if (!node || node->flags & ABI_NODE_INTERPRETED)
 			continue;
-		struct ht_err *err = place_of_node(&model->modules, node, &place);
-		if (err)
-			return err;
+		HT_TRY(place_of_node(&model->modules, node, &place));
 		const struct symbol_frame *frame = symbols_find(known, place, &frame_count);
 		if (frame && place.module != MODULES_NONE)
 			model->modules.module[place.module].is_named = true;
 		if (frame &&
 			(!improves || place.module == MODULES_NONE || frame[frame_count - 1].file))
 			continue;
-		err = array_reserve(
-			&ret->place, &ret->capacity, ret->count + 1, sizeof(*ret->place), "places");
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&ret->place, &ret->capacity, ret->count + 1,
+			sizeof(*ret->place), "places"));
 		ret->place[ret->count++] = place;
 	}
 	if (ret->count == 0)

@@ -23,10 +23,8 @@ void scopes_deinit(struct scopes *scopes)
 static struct ht_err *add_scope(
 	struct scopes *scopes, const char *name, uint32_t parent, uint32_t *ret)
 {
-	struct ht_err *err = array_reserve(&scopes->scope, &scopes->capacity, scopes->count + 1,
-		sizeof(*scopes->scope), "scopes");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&scopes->scope, &scopes->capacity, scopes->count + 1,
+		sizeof(*scopes->scope), "scopes"));
 	*ret = (uint32_t)scopes->count;
 	scopes->scope[scopes->count++] = (struct scope){name, parent};
 	return NULL;
@@ -124,9 +122,7 @@ struct ht_err *scopes_name(
 	const char *name = dwarf_diename(die);
 	if (!scopes->indexed) {
 		scopes->indexed = true;
-		struct ht_err *err = index_children(scopes, unit, SCOPE_NONE, 0);
-		if (err)
-			return err;
+		HT_TRY(index_children(scopes, unit, SCOPE_NONE, 0));
 	}
 	Dwarf_Die declaration = find_declaration(die);
 	if (name && !strcmp(name, "operator()"))

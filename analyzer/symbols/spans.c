@@ -18,11 +18,10 @@ struct ht_err *spans_add(struct spans *spans, uint64_t from, uint64_t to, uint32
 {
 	if (from >= to || spans->count == SPANS_MAX)
 		return NULL;
-	struct ht_err *err = array_reserve(&spans->span, &spans->capacity, spans->count + 1,
-		sizeof(*spans->span), "ranges of code");
-	if (!err)
-		spans->span[spans->count++] = (struct span){from, to, index};
-	return err;
+	HT_TRY(array_reserve(&spans->span, &spans->capacity, spans->count + 1, sizeof(*spans->span),
+		"ranges of code"));
+	spans->span[spans->count++] = (struct span){from, to, index};
+	return NULL;
 }
 
 static int compare(const void *a, const void *b)

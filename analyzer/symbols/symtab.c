@@ -47,10 +47,8 @@ static struct ht_err *add_section(
 		const char *name = elf_strptr(elf, shdr->sh_link, sym.st_name);
 		if (!name || !name[0])
 			continue;
-		struct ht_err *err = array_reserve(&symtab->entry, &symtab->capacity,
-			symtab->count + 1, sizeof(*symtab->entry), "symbols");
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&symtab->entry, &symtab->capacity, symtab->count + 1,
+			sizeof(*symtab->entry), "symbols"));
 		symtab->entry[symtab->count++] = (struct symtab_entry){
 			.from = sym.st_value,
 			.to = sym.st_value + (sym.st_size ? sym.st_size : UNSIZED_BYTES),
@@ -69,9 +67,7 @@ struct ht_err *symtab_add(struct symtab *symtab, Elf *elf)
 		if (!gelf_getshdr(scn, &shdr) ||
 			(shdr.sh_type != SHT_SYMTAB && shdr.sh_type != SHT_DYNSYM))
 			continue;
-		struct ht_err *err = add_section(symtab, elf, scn, &shdr);
-		if (err)
-			return err;
+		HT_TRY(add_section(symtab, elf, scn, &shdr));
 	}
 	return NULL;
 }

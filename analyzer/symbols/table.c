@@ -57,15 +57,12 @@ static struct ht_err *add_frame(
 	struct symbols *symbols, struct strings *strings, const struct rec_frame *rec)
 {
 	struct symbol_frame frame = {.line = rec->line > UINT32_MAX ? 0 : (uint32_t)rec->line};
-	struct ht_err *err = array_reserve(&symbols->frame, &symbols->frame_capacity,
-		symbols->frame_count + 1, sizeof(*symbols->frame), "frames");
-	if (!err)
-		err = intern(strings, rec->function, &frame.function);
-	if (!err)
-		err = intern(strings, rec->file, &frame.file);
-	if (!err)
-		symbols->frame[symbols->frame_count++] = frame;
-	return err;
+	HT_TRY(array_reserve(&symbols->frame, &symbols->frame_capacity, symbols->frame_count + 1,
+		sizeof(*symbols->frame), "frames"));
+	HT_TRY(intern(strings, rec->function, &frame.function));
+	HT_TRY(intern(strings, rec->file, &frame.file));
+	symbols->frame[symbols->frame_count++] = frame;
+	return NULL;
 }
 
 struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, struct place place,

@@ -115,10 +115,7 @@ static int compare(const void *a, const void *b)
 static struct ht_err *choose_colours(struct svg *svg)
 {
 	const struct view *view = svg->page->calls->view;
-	struct ht_err *err =
-		groups_init(&svg->spaces, GROUPING_NAMESPACE, &view->frames, view->analysis);
-	if (err)
-		return err;
+	HT_TRY(groups_init(&svg->spaces, GROUPING_NAMESPACE, &view->frames, view->analysis));
 	svg->space = calloc(svg->spaces.count + 1, sizeof(*svg->space));
 	svg->colour_of_space = calloc(svg->spaces.count + 1, 1);
 	if (!svg->space || !svg->colour_of_space)

@@ -66,9 +66,7 @@ struct ht_err *mappings_text_write(const struct page *page)
 	uint32_t *order;
 	if (!analysis_has_mappings(page->view->analysis))
 		return NULL;
-	struct ht_err *err = mappings_order(mappings, &order);
-	if (err)
-		return err;
+	HT_TRY(mappings_order(mappings, &order));
 	fputc('\n', page->text->out);
 	line_wrap(page->text, "", "    ",
 		"Mappings: memory that the program and its allocators mapped; it contains the "

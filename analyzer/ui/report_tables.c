@@ -31,9 +31,7 @@ static struct ht_err *write_sizes(const struct text *text, const struct view *vi
 	struct part *part;
 	size_t count;
 	uint64_t most = 1;
-	struct ht_err *err = parts_find(view, PARTS_SIZE, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(view, PARTS_SIZE, &part, &count));
 	for (size_t i = 0; i < count; i++)
 		if (part[i].sums.allocations > most)
 			most = part[i].sums.allocations;
@@ -70,9 +68,7 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 {
 	struct part *part;
 	size_t count;
-	struct ht_err *err = parts_find(view, PARTS_THREAD, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(view, PARTS_THREAD, &part, &count));
 	parts_sort(part, count, METRIC_ALLOCATED);
 	line_heading(text, "Threads (allocations)");
 	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
@@ -90,9 +86,7 @@ static struct ht_err *write_functions(const struct text *text, const struct view
 	uint64_t allocations[REPLAY_HOOKS] = {0}, folded = 0;
 	struct part *part;
 	size_t count;
-	struct ht_err *err = parts_find(view, PARTS_FUNCTION, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(view, PARTS_FUNCTION, &part, &count));
 	for (size_t i = 0; i < count; i++)
 		*(part[i].key == PARTS_FOLDED ? &folded : &allocations[part[i].key]) =
 			part[i].sums.allocations;
@@ -117,8 +111,7 @@ static struct ht_err *write_functions(const struct text *text, const struct view
 
 struct ht_err *report_tables_write(const struct text *text, const struct view *view)
 {
-	struct ht_err *err = write_sizes(text, view);
-	if (!err)
-		err = write_functions(text, view);
-	return err ? err : write_threads(text, view);
+	HT_TRY(write_sizes(text, view));
+	HT_TRY(write_functions(text, view));
+	return write_threads(text, view);
 }

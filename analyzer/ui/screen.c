@@ -175,9 +175,7 @@ struct ht_err *screen_write(struct page *page)
 			 .count != 0;
 	figures_write(page);
 	fputc('\n', page->text->out);
-	struct ht_err *err = growth_write(page);
-	if (err)
-		return err;
+	HT_TRY(growth_write(page));
 	if (page->warnings.count > page->warnings.has_ending ||
 		strcmp(page->options->path, "-") != 0)
 		fputc('\n', page->text->out);

@@ -53,9 +53,7 @@ static struct ht_err *join(
 	const struct view *view, uint32_t *row, size_t count, struct alike *site, size_t *ret_count)
 {
 	struct callers_key *key = NULL;
-	struct ht_err *err = callers_keys(view, &key);
-	if (err)
-		return err;
+	HT_TRY(callers_keys(view, &key));
 	struct by_key by = {view, key};
 	qsort_r(row, count, sizeof(*row), compare_rows, &by);
 	*ret_count = add_up(&by, row, count, site);

@@ -103,9 +103,7 @@ static void name_rows(struct walk *walk)
 static struct ht_err *walk_begin(struct walk *walk)
 {
 	const size_t nodes = walk->tree->count;
-	struct ht_err *err = view_own_sums(walk->view, walk->tree, &walk->own);
-	if (err)
-		return err;
+	HT_TRY(view_own_sums(walk->view, walk->tree, &walk->own));
 	walk->rows = walk->groups->count + 2;
 	walk->total = calloc(nodes, sizeof(*walk->total));
 	walk->child = calloc(nodes, sizeof(*walk->child));
@@ -158,10 +156,9 @@ static struct ht_err *find_by_address(const struct view *view, struct breakdown 
 {
 	struct groups groups;
 	struct tree tree;
-	struct ht_err *err = groups_init(&groups, GROUPING_ADDRESS, &view->frames, view->analysis);
-	if (err)
-		return err;
-	err = tree_init(&tree, view->analysis, &view->frames, &groups, view->query.shows_wrappers);
+	HT_TRY(groups_init(&groups, GROUPING_ADDRESS, &view->frames, view->analysis));
+	struct ht_err *err = tree_init(
+		&tree, view->analysis, &view->frames, &groups, view->query.shows_wrappers);
 	if (!err) {
 		err = walk_groups(view, &tree, breakdown);
 		tree_deinit(&tree);
@@ -193,10 +190,7 @@ static enum grouping grouping_of(enum breakdown_by by)
 static struct ht_err *find_by_frames(const struct view *view, struct breakdown *breakdown)
 {
 	const enum breakdown_by by = breakdown->by;
-	struct ht_err *err =
-		groups_init(&breakdown->groups, grouping_of(by), &view->frames, view->analysis);
-	if (err)
-		return err;
+	HT_TRY(groups_init(&breakdown->groups, grouping_of(by), &view->frames, view->analysis));
 	if (by == BREAKDOWN_ADDRESS || by == BREAKDOWN_MODULE)
 		return find_by_address(view, breakdown);
 	return walk_groups(view, &view->tree, breakdown);
@@ -210,9 +204,7 @@ static struct ht_err *find_by_parts(
 {
 	struct part *part;
 	size_t count;
-	struct ht_err *err = parts_find(view, by, &part, &count);
-	if (err)
-		return err;
+	HT_TRY(parts_find(view, by, &part, &count));
 	breakdown->row = calloc(count + 1, sizeof(*breakdown->row));
 	for (size_t i = 0; i < count && breakdown->row; i++)
 		breakdown->row[breakdown->count++] =

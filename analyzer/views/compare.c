@@ -76,16 +76,12 @@ static struct ht_err *find_entry(struct compare *compare, uint64_t chain, uint32
 	if (map_get(&compare->by_chain, chain, ret))
 		return NULL;
 	const size_t first = compare->count * compare->view_count;
-	struct ht_err *err = array_reserve(&compare->entry, &compare->capacity, compare->count + 1,
-		sizeof(*compare->entry), "sites");
-	if (!err)
-		err = array_reserve(&compare->sums, &compare->sums_capacity,
-			first + compare->view_count, sizeof(*compare->sums), "sites");
-	if (!err)
-		err = array_reserve(&compare->even_sums, &compare->even_capacity,
-			first + compare->view_count, sizeof(*compare->even_sums), "sites");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&compare->entry, &compare->capacity, compare->count + 1,
+		sizeof(*compare->entry), "sites"));
+	HT_TRY(array_reserve(&compare->sums, &compare->sums_capacity, first + compare->view_count,
+		sizeof(*compare->sums), "sites"));
+	HT_TRY(array_reserve(&compare->even_sums, &compare->even_capacity,
+		first + compare->view_count, sizeof(*compare->even_sums), "sites"));
 	*ret = (uint32_t)compare->count++;
 	compare->entry[*ret] = (struct compare_entry){.first = (uint32_t)first};
 	return map_put(&compare->by_chain, chain, *ret);
@@ -125,9 +121,7 @@ static struct ht_err *add_row(
 	const struct view *view = compare->view[index];
 	const struct row *row = &view->row[row_index];
 	uint32_t at;
-	struct ht_err *err = find_entry(compare, hash_chain(view, row->node), &at);
-	if (err)
-		return err;
+	HT_TRY(find_entry(compare, hash_chain(view, row->node), &at));
 	struct compare_entry *entry = &compare->entry[at];
 	entry->view = index;
 	entry->row = row_index;

@@ -30,10 +30,8 @@ static void add_up(const struct build *build)
 static struct ht_err *add_box(struct build *build, uint32_t node, uint32_t depth, uint64_t start)
 {
 	struct flame *flame = build->flame;
-	struct ht_err *err = array_reserve(&flame->box, &flame->capacity, flame->count + 1,
-		sizeof(*flame->box), "boxes of a flame graph");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&flame->box, &flame->capacity, flame->count + 1, sizeof(*flame->box),
+		"boxes of a flame graph"));
 	flame->box[flame->count++] = (struct flame_box){node, depth, start, build->value[node]};
 	flame->depth = depth > flame->depth ? depth : flame->depth;
 	build->next[node] = start;

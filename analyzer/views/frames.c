@@ -31,13 +31,10 @@ static struct ht_err *add_frames(
 		known = &unknown;
 		count = 1;
 	}
-	struct ht_err *err = array_reserve(&frames->frame, &frames->capacity, frames->count + count,
-		sizeof(*frames->frame), "frames");
-	if (!err)
-		err = array_reserve(&frames->place, &frames->place_capacity,
-			frames->place_count + 1, sizeof(*frames->place), "frames");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&frames->frame, &frames->capacity, frames->count + count,
+		sizeof(*frames->frame), "frames"));
+	HT_TRY(array_reserve(&frames->place, &frames->place_capacity, frames->place_count + 1,
+		sizeof(*frames->place), "frames"));
 	frames->place[frames->place_count++] =
 		(struct frames_place){(uint32_t)frames->count, count};
 	for (uint32_t i = 0; i < count; i++)
@@ -59,15 +56,11 @@ static struct ht_err *take_node(
 {
 	struct place place;
 	uint64_t key;
-	struct ht_err *err = place_of_node(&analysis->model.modules, node, &place);
-	if (err)
-		return err;
+	HT_TRY(place_of_node(&analysis->model.modules, node, &place));
 	const bool has_key = place_key(place, &key);
 	if (has_key && map_get(&frames->by_place, key, &frames->place_of[index]))
 		return NULL;
-	err = add_frames(frames, &analysis->symbols, place);
-	if (err)
-		return err;
+	HT_TRY(add_frames(frames, &analysis->symbols, place));
 	frames->place_of[index] = (uint32_t)frames->place_count - 1;
 	return has_key ? map_put(&frames->by_place, key, frames->place_of[index]) : NULL;
 }

@@ -55,11 +55,8 @@ static struct ht_err *find_module(
 	const struct module *module = &numbering->analysis->model.modules.module[frame->module];
 	if (!module->build_id || !module->build_id[0])
 		return NULL;
-	struct ht_err *err = number_pointer(numbering, module->path, &path);
-	if (!err)
-		err = number_pointer(numbering, module->build_id, &build_id);
-	if (err)
-		return err;
+	HT_TRY(number_pointer(numbering, module->path, &path));
+	HT_TRY(number_pointer(numbering, module->build_id, &build_id));
 	const uint64_t key = (uint64_t)path << 32 | build_id;
 	if (map_get(&numbering->by_module, key, &first)) {
 		*ret = first;
@@ -89,9 +86,7 @@ static struct ht_err *number_address(
 {
 	struct place place = {frame->module, frame->offset, frame->interpreted};
 	uint64_t key;
-	struct ht_err *err = find_module(numbering, frame, &place.module);
-	if (err)
-		return err;
+	HT_TRY(find_module(numbering, frame, &place.module));
 	if (place_key(place, &key))
 		return number_of(numbering, &numbering->by_place, key, ret);
 	*ret = numbering->next++;
@@ -103,10 +98,9 @@ static struct ht_err *number_exactly(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {
 	uint32_t address, function;
-	struct ht_err *err = number_address(numbering, frame, &address);
-	if (!err)
-		err = number_pointer(numbering, frame->function, &function);
-	return err ? err : number_pair(numbering, address, function, ret);
+	HT_TRY(number_address(numbering, frame, &address));
+	HT_TRY(number_pointer(numbering, frame->function, &function));
+	return number_pair(numbering, address, function, ret);
 }
 
 static const char *module_name(const struct numbering *numbering, const struct frame *frame)
@@ -134,13 +128,12 @@ static struct ht_err *number_frame(struct numbering *numbering, const struct fra
 	const char **ret_name, uint32_t *ret)
 {
 	uint32_t function;
-	struct ht_err *err;
 	*ret_name = NULL;
 	switch (numbering->groups->grouping) {
 	case GROUPING_MODULE:
 	case GROUPING_NAMESPACE:
-		err = find_name(numbering, frame, ret_name);
-		return err ? err : number_pointer(numbering, *ret_name, ret);
+		HT_TRY(find_name(numbering, frame, ret_name));
+		return number_pointer(numbering, *ret_name, ret);
 	case GROUPING_ADDRESS:
 		return number_exactly(numbering, frame, ret);
 	case GROUPING_FUNCTION:
@@ -152,8 +145,8 @@ static struct ht_err *number_frame(struct numbering *numbering, const struct fra
 	}
 	if (!frame->function)
 		return number_address(numbering, frame, ret);
-	err = number_function(numbering, frame, &function);
-	return err ? err : number_pair(numbering, function, frame->line, ret);
+	HT_TRY(number_function(numbering, frame, &function));
+	return number_pair(numbering, function, frame->line, ret);
 }
 
 /* The frame in libstdc++ that calls a thread's function has no symbol:
@@ -170,10 +163,8 @@ static struct ht_err *add_group(
 	struct numbering *numbering, uint32_t at, const struct frame *frame, const char *name)
 {
 	struct groups *groups = numbering->groups;
-	struct ht_err *err = array_reserve(&groups->group, &groups->capacity, groups->count + 1,
-		sizeof(*groups->group), "functions");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&groups->group, &groups->capacity, groups->count + 1,
+		sizeof(*groups->group), "functions"));
 	groups->group[groups->count++] = (struct group){
 		.frame = at,
 		.name = name,

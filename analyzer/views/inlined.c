@@ -73,11 +73,8 @@ static struct ht_err *take_turns(
 {
 	struct window_series *x = &search->series[0], *y = &search->series[1];
 	double both = 0, of_x = 0, of_y = 0;
-	struct ht_err *err = view_rows_series(search->view, search->row + a->first, a->count, x);
-	if (!err)
-		err = view_rows_series(search->view, search->row + b->first, b->count, y);
-	if (err)
-		return err;
+	HT_TRY(view_rows_series(search->view, search->row + a->first, a->count, x));
+	HT_TRY(view_rows_series(search->view, search->row + b->first, b->count, y));
 	for (uint32_t i = 0; i < x->count; i++) {
 		const double p = (double)x->allocated_blocks[i], q = (double)y->allocated_blocks[i];
 		both += p < q ? p : q;
@@ -107,9 +104,7 @@ static struct ht_err *find_caller(struct search *search, struct site *site)
 			continue;
 		if (search->pairs++ >= PAIRS_MAX)
 			return NULL;
-		struct ht_err *err = take_turns(search, site, caller, &is_one);
-		if (err)
-			return err;
+		HT_TRY(take_turns(search, site, caller, &is_one));
 		if (!is_one)
 			continue;
 		site->into = caller;

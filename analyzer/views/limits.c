@@ -150,11 +150,8 @@ static struct ht_err *check_increase(const struct limits *limits, const struct v
 	const uint64_t old_ns = length_ns(baseline), new_ns = length_ns(view);
 	const uint64_t part_ns = old_ns < new_ns ? old_ns : new_ns;
 	struct level before, after, before_part, after_part;
-	struct ht_err *err = find_levels(baseline, part_ns, &before, &before_part);
-	if (!err)
-		err = find_levels(view, part_ns, &after, &after_part);
-	if (err)
-		return err;
+	HT_TRY(find_levels(baseline, part_ns, &before, &before_part));
+	HT_TRY(find_levels(view, part_ns, &after, &after_part));
 	/* As compare_change_of: amount and rate must agree, or the first parts of equal length. */
 	const double amount = increase(before.highest, after.lowest, 1);
 	const double rate = increase(

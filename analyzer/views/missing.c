@@ -39,9 +39,7 @@ static struct ht_err *read_frames(struct search *search, const struct symbols *s
 		uint32_t count;
 		if (!node)
 			continue;
-		struct ht_err *err = place_of_node(&search->model->modules, node, &place);
-		if (err)
-			return err;
+		HT_TRY(place_of_node(&search->model->modules, node, &place));
 		const struct symbol_frame *known = symbols_find(symbols, place, &count);
 		struct frame *frame = &search->frame[i];
 		frame->module =

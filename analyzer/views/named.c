@@ -58,9 +58,7 @@ static struct ht_err *count_place(
 	if (place_key(first, &key)) {
 		if (map_get(&search->places, key, &there))
 			return NULL;
-		struct ht_err *err = map_put(&search->places, key, 1);
-		if (err)
-			return err;
+		HT_TRY(map_put(&search->places, key, 1));
 	}
 	module->addresses++;
 	const struct symbol_frame *frame = symbols_find(symbols, place, &count);

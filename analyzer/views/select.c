@@ -163,9 +163,7 @@ struct ht_err *select_sites(const struct analysis *analysis, const struct frames
 {
 	const struct cube *cube = &analysis->cube;
 	struct select *select;
-	struct ht_err *err = select_create(analysis, frames, query, &select);
-	if (err)
-		return err;
+	HT_TRY(select_create(analysis, frames, query, &select));
 	*ret = calloc(cube->site_count + 1, sizeof(**ret));
 	for (size_t i = 0; *ret && i < cube->site_count; i++)
 		(*ret)[i] =

@@ -245,9 +245,7 @@ static struct ht_err *search_init(struct search *search)
 		!search->suspects->entry)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
 	find_work(search);
-	struct ht_err *err = callers_keys(view, &search->key);
-	if (err)
-		return err;
+	HT_TRY(callers_keys(view, &search->key));
 	for (uint32_t i = 0; i < view->row_count; i++)
 		if (view_held_bytes(view, &view->row[i].sums))
 			member[count++] = i;

@@ -21,10 +21,8 @@ struct ht_err *tree_step(struct tree *tree, uint32_t parent, uint32_t group, uin
 	const uint64_t key = (uint64_t)parent << 32 | group;
 	if (map_get(&tree->by_step, key, ret))
 		return NULL;
-	struct ht_err *err = array_reserve(
-		&tree->node, &tree->capacity, tree->count + 1, sizeof(*tree->node), "frames");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(
+		&tree->node, &tree->capacity, tree->count + 1, sizeof(*tree->node), "frames"));
 	*ret = (uint32_t)tree->count++;
 	tree->node[*ret] = (struct tree_node){.parent = parent, .group = group};
 	return map_put(&tree->by_step, key, *ret);

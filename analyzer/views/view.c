@@ -74,10 +74,8 @@ static struct ht_err *find_sums(struct view *view, bool utc)
 	view->peak = window_peak(cube, view->window);
 	if (!view->query.alive_at)
 		return window_sums(cube, view->window, &view->sums);
-	struct ht_err *err = moment_parse(
-		"--alive-at", view->query.alive_at, &view->analysis->model, utc, &alive_ns);
-	if (err)
-		return err;
+	HT_TRY(moment_parse(
+		"--alive-at", view->query.alive_at, &view->analysis->model, utc, &alive_ns));
 	const struct window at = window_snap(cube, alive_ns, alive_ns + 1);
 	if (at.from < view->window.from || at.from >= view->window.to)
 		return ht_err_new(
@@ -92,12 +90,8 @@ static struct ht_err *apply_filters(struct view *view)
 {
 	const struct cube *cube = &view->analysis->cube;
 	bool *is_in = NULL;
-	if (query_filters_stacks(&view->query)) {
-		struct ht_err *err =
-			select_sites(view->analysis, &view->frames, &view->query, &is_in);
-		if (err)
-			return err;
-	}
+	if (query_filters_stacks(&view->query))
+		HT_TRY(select_sites(view->analysis, &view->frames, &view->query, &is_in));
 	for (size_t i = 0; i < cube->site_count; i++) {
 		if (is_in && !is_in[i])
 			view->sums[i] = (struct sums){0};
