@@ -36,6 +36,7 @@ struct ht_err *cmd_anonymize(const struct option_values *values);
 struct ht_err *cmd_html(const struct option_values *values);
 struct ht_err *cmd_serve(const struct option_values *values);
 struct ht_err *cmd_top(const struct option_values *values);
+struct ht_err *cmd_push(const struct option_values *values);
 struct ht_err *cmd_info(const struct option_values *values);
 struct ht_err *cmd_dump(const struct option_values *values);
 struct ht_err *cmd_version(const struct option_values *values);

@@ -10,9 +10,6 @@
 
 extern const struct option_table commands_table;
 
-/* The words of --metric, by enum metric, ended by NULL. */
-extern const char *const commands_metric[];
-
 /* Runs the command argv[0] with the words behind it, or prints its help. argv[0] may be the name of
  * a trace instead: that is report. Data goes to standard output. */
 HT_MUST_CHECK

@@ -2,7 +2,7 @@
  *
  * The command line as two tables, options and commands, and the parser that reads argv by them.
  * Help, man pages and completion (help.h, man.h, completion.h) print the same tables. The tables of
- * heaptap-analyze are in analyzer/commands.c.
+ * heaptap-analyze are in analyzer/command_options.c and analyzer/commands.c.
  */
 #pragma once
 
@@ -78,6 +78,13 @@ enum option_id {
 	OPTION_ORDER,
 	OPTION_FILTER,
 	OPTION_JSON_LINES,
+	OPTION_ADDRESS,
+	OPTION_SERVICE,
+	OPTION_HOST,
+	OPTION_SPOOL,
+	OPTION_SPOOL_MAX,
+	OPTION_TIMEOUT,
+	OPTION_QUIET,
 	OPTION_HELP,
 	OPTION_COUNT,
 };

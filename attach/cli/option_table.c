@@ -56,6 +56,7 @@ const struct command_row option_table_commands[] = {
 	{"serve", COMMAND_ANALYZE, "", "show traces in a browser, and answer scripts, over HTTP",
 		NULL},
 	{"top", COMMAND_ANALYZE, "", "show live what a process allocates and holds", NULL},
+	{"push", COMMAND_ANALYZE, "", "send traces to Pyroscope or ClickHouse", NULL},
 	{"info", COMMAND_ANALYZE, "", "print what a trace holds", NULL},
 	{"dump", COMMAND_ANALYZE, "", "print each record of a trace", NULL},
 	{"symbols", COMMAND_ANALYZE, "", "print which names a trace has, or add some", NULL},
@@ -123,6 +124,10 @@ const struct option_row option_table[] = {
 	{OPTION_EXEC, 0, "exec", "CMD", NULL,
 		"run CMD for each finished trace, whose name is\nadded; CMD is split at spaces, no "
 		"shell",
+		IN(COMMAND_ATTACH)},
+	{OPTION_PUSH, 0, "push", "URL", NULL,
+		"send each finished trace: pyroscope+http://HOST:4040\nor "
+		"clickhouse+http://HOST:8123; @FILE: its first\nline; repeatable",
 		IN(COMMAND_ATTACH)},
 	{OPTION_QUIET, 'q', "quiet", NULL, NULL, "print errors only", IN_ALL},
 	{OPTION_VERBOSE, 'v', "verbose", NULL, NULL, "also print each check, times and counts",

@@ -48,6 +48,21 @@ static struct ht_err *apply_max_size(const char *value, uint64_t *ret)
 	return complete(value, problem);
 }
 
+static struct ht_err *add_push(struct series_options *series, const char *value)
+{
+	size_t i = 0;
+	while (i < SERIES_PUSH_MAX && series->push[i])
+		i++;
+	if (i == SERIES_PUSH_MAX)
+		return refuse("--push", "takes 4 addresses at most");
+	if (*value != '@' && strncmp(value, "pyroscope+http", 14) != 0 &&
+		strncmp(value, "clickhouse+http", 15) != 0)
+		return refuse("--push",
+			"takes pyroscope+http://HOST:4040, clickhouse+http://HOST:8123 or @FILE");
+	series->push[i] = value;
+	return NULL;
+}
+
 struct ht_err *series_apply(
 	struct series_options *series, enum option_id id, const char *value, bool *ret_is_one)
 {
@@ -73,6 +88,8 @@ struct ht_err *series_apply(
 		return apply_max_size(value, &series->max_bytes);
 	case OPTION_ON_FULL:
 		return apply_full(series, value);
+	case OPTION_PUSH:
+		return add_push(series, value);
 	case OPTION_EXEC:
 		series->exec = value;
 		return value[strspn(value, " ")] ? NULL
@@ -127,6 +144,8 @@ struct ht_err *series_check(
 			"--keep", "needs several traces: --every, --count or --on-full=rotate");
 	if (series_has_several(series) && to_stdout)
 		return refuse("-o -", "several traces need files; name them with -o FILE");
+	if (series->push[0] && to_stdout)
+		return refuse("--push", "needs a trace in a file; name one with -o");
 	if (series->exec && to_stdout)
 		return refuse("--exec", "needs a trace in a file; name one with -o");
 	return NULL;

@@ -8,6 +8,8 @@
 #include "attach/process/growth.h"
 #include "format/err.h"
 
+#define SERIES_PUSH_MAX 4u
+
 struct series_options {
 	uint64_t delay_ns; /* before the first window */
 	uint64_t every_ns; /* from a window's begin to the next one's; 0: no such time */
@@ -22,6 +24,8 @@ struct series_options {
 	uint64_t max_bytes; /* of the trace */
 	bool rotate;	    /* then the next window begins */
 	const char *exec;   /* command for each finished trace; NULL: none */
+	const char
+		*push[SERIES_PUSH_MAX]; /* addresses that get each finished trace; NULL: no more */
 };
 
 /* Applies an option of a series; `*ret_is_one` false: it is another option. */

@@ -18,6 +18,7 @@
 #include "attach/run/beside.h"
 #include "attach/run/command.h"
 #include "attach/run/finished.h"
+#include "attach/run/push.h"
 #include "attach/run/progress.h"
 #include "attach/run/schedule.h"
 #include "attach/run/waiting.h"
@@ -33,6 +34,7 @@ struct attach {
 	struct proc proc; /* between windows; zeroed where there is one window, which begins now */
 	struct schedule schedule;
 	struct finished finished;
+	struct push push;
 	struct beside beside;
 	struct progress progress; /* of the present window */
 	uint64_t number;	  /* of the window, from 1 */
@@ -217,8 +219,10 @@ static int record(struct attach *attach, struct window *window)
 	attach->is_over =
 		!may_go_on(report, status) || (attach->end_ns && report->ended == REC_END_DURATION);
 	status = present(attach, window, status);
-	if (report->trace_finished && strcmp(window->output, "-") != 0)
+	if (report->trace_finished && strcmp(window->output, "-") != 0) {
+		push_start(&attach->push, window->output);
 		finished_add(&attach->finished, window->output, window->page);
+	}
 	attach->traces += report->trace_finished;
 	return status;
 }
@@ -247,9 +251,12 @@ static struct ht_err *begin(struct attach *attach)
 			 : series->every_ns || series->rotate ? UINT64_MAX
 							      : 1};
 	attach->finished.command = series->exec;
+	attach->push.address = series->push;
+	attach->push.quiet = options->quiet;
 	attach->finished.keep = series->keep ? series->keep : series->rotate ? 2 : 0;
 	attach->beside.words = options->words;
-	return waits ? proc_open(options->pid, &attach->proc) : NULL;
+	struct ht_err *err = push_check(&attach->push);
+	return !err && waits ? proc_open(options->pid, &attach->proc) : err;
 }
 
 static void show(const struct attach *attach, const char *line)
@@ -372,6 +379,7 @@ int attach_run(const struct options *options)
 		note_status(&attach, run_window(&attach));
 	}
 	finished_wait(&attach.finished);
+	push_wait(&attach.push);
 	finished_deinit(&attach.finished);
 	proc_close(&attach.proc);
 	return attach.worst;

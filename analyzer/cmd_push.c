@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze push: sends windows to Pyroscope and ClickHouse, and keeps what they do not take.
+ */
+#include "analyzer/cmd.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/push/curl.h"
+#include "analyzer/push/spool.h"
+
+#define SPOOL_MAX_BYTES (256u << 20)
+#define TIMEOUT_NS	30000000000u
+
+struct target {
+	struct push_address address;
+	struct push_spool spool;
+};
+
+struct push {
+	const struct option_values *values;
+	struct target target[OPTION_REPEAT_MAX];
+	size_t count;
+};
+
+static void say(const struct target *target, const char *what)
+{
+	fprintf(stderr, "push: %s: %s\n", target->address.shown, what);
+}
+
+/* --- into the spool --------------------------------------------------------------------------- */
+
+struct request {
+	const struct push_address *address;
+	const struct push_window *window;
+};
+
+static struct ht_err *write_request(FILE *out, void *context)
+{
+	const struct request *request = context;
+	return push_request_write(out, request->address, request->window);
+}
+
+static struct ht_err *add(struct target *target, const struct push_window *window, bool is_quiet)
+{
+	struct request request = {&target->address, window};
+	enum push_added added;
+	size_t dropped;
+	char line[160];
+	struct ht_err *err = push_spool_add(
+		&target->spool, window->key, write_request, &request, &added, &dropped);
+	if (err)
+		return err;
+	if (added == PUSH_SENT && !is_quiet)
+		say(target, "has this window already");
+	if (dropped) {
+		snprintf(line, sizeof(line),
+			"the spool is full: the oldest %s gone; %" PRIu64 " since it exists",
+			dropped == 1 ? "window is" : "windows are",
+			push_spool_dropped(&target->spool));
+		say(target, line);
+	}
+	return NULL;
+}
+
+/* Adds the window of a trace to each spool. */
+static struct ht_err *add_trace(struct push *push, const char *path)
+{
+	struct cmd_view view;
+	struct push_window window;
+	struct ht_err *err = cmd_view_open(push->values, path, false, &view);
+	if (!err)
+		push_window_init(&window, view.view, option_text(push->values, OPTION_HOST, NULL),
+			option_text(push->values, OPTION_SERVICE, NULL));
+	for (size_t i = 0; i < push->count && !err; i++)
+		err = add(&push->target[i], &window, option_is_given(push->values, OPTION_QUIET));
+	cmd_view_close(&view);
+	return err;
+}
+
+/* --- out of the spool ------------------------------------------------------------------------- */
+
+struct sending {
+	size_t sent;
+	char why[PUSH_WHY_BYTES]; /* something was not taken; "": all were */
+	bool is_over;
+};
+
+static struct ht_err *send_one(
+	struct target *target, const char *name, uint64_t timeout_ns, struct sending *sending)
+{
+	struct push_head head;
+	struct push_answer answer;
+	const int fd = push_spool_read(&target->spool, name);
+	if (fd < 0)
+		return NULL;
+	if (!push_request_read(fd, &head)) {
+		close(fd);
+		snprintf(sending->why, sizeof(sending->why), "%s in the spool is damaged", name);
+		return NULL;
+	}
+	struct ht_err *err = push_curl_send(&target->address, &head, fd, timeout_ns, &answer);
+	close(fd);
+	if (err)
+		return err;
+	if (answer.result == PUSH_TAKEN) {
+		push_spool_taken(&target->spool, name, head.key);
+		sending->sent++;
+	} else {
+		memcpy(sending->why, answer.why, sizeof(sending->why));
+	}
+	sending->is_over = answer.result == PUSH_AWAY;
+	return NULL;
+}
+
+static struct ht_err *send_all(struct target *target, uint64_t timeout_ns, struct sending *sending)
+{
+	char name[PUSH_SPOOL_NAME_BYTES] = "";
+	struct ht_err *err = NULL;
+	while (!err && !sending->is_over && push_spool_next(&target->spool, name, name))
+		err = send_one(target, name, timeout_ns, sending);
+	return err;
+}
+
+static struct ht_err *report(
+	const struct target *target, const struct sending *sending, bool is_quiet)
+{
+	size_t windows;
+	uint64_t bytes;
+	char line[64];
+	if (sending->sent && !is_quiet) {
+		snprintf(line, sizeof(line), "%zu window%s sent", sending->sent,
+			sending->sent == 1 ? "" : "s");
+		say(target, line);
+	}
+	if (!*sending->why)
+		return NULL;
+	push_spool_count(&target->spool, &windows, &bytes);
+	return ht_err_new(HT_ERR_SYS, "push: %s: %s; %zu window%s (%" PRIu64 " KiB) wait%s in %s",
+		target->address.shown, sending->why, windows, windows == 1 ? "" : "s",
+		(bytes + 1023) / 1024, windows == 1 ? "s" : "", target->spool.path);
+}
+
+/* One process sends; the others' windows are sent by it. */
+static struct ht_err *empty(struct target *target, uint64_t timeout_ns, bool is_quiet)
+{
+	struct sending sending = {0};
+	char name[PUSH_SPOOL_NAME_BYTES];
+	struct ht_err *err = NULL;
+	do {
+		if (!push_spool_lock(&target->spool))
+			break;
+		err = send_all(target, timeout_ns, &sending);
+		push_spool_unlock(&target->spool);
+		/* Another process may have added a window meanwhile, and left. */
+	} while (!err && !*sending.why && push_spool_next(&target->spool, "", name));
+	return err ? err : report(target, &sending, is_quiet);
+}
+
+/* --- the command ------------------------------------------------------------------------------ */
+
+static struct ht_err *open_targets(struct push *push)
+{
+	const struct option_value *value = NULL;
+	struct ht_err *err = NULL;
+	while (!err && (value = option_next(push->values, OPTION_ADDRESS, value))) {
+		struct target *target = &push->target[push->count++];
+		target->spool.dir = target->spool.lock = -1;
+		err = push_address_parse(value->text, &target->address);
+		if (!err)
+			err = push_spool_open(option_text(push->values, OPTION_SPOOL, NULL),
+				target->address.shown,
+				option_number(push->values, OPTION_SPOOL_MAX, SPOOL_MAX_BYTES),
+				&target->spool);
+	}
+	if (!err && !push->count)
+		err = ht_err_new(HT_ERR_USAGE,
+			"push: --to is missing: --to pyroscope+http://HOST:4040 or --to "
+			"clickhouse+http://HOST:8123");
+	return err;
+}
+
+struct ht_err *cmd_push(const struct option_values *values)
+{
+	struct push push = {.values = values};
+	const uint64_t timeout_ns = option_number(values, OPTION_TIMEOUT, TIMEOUT_NS);
+	struct ht_err *err = open_targets(&push);
+	const bool is_ready = !err;
+	for (size_t i = 0; is_ready && i < values->operand_count; i++)
+		err = ht_err_first(err, add_trace(&push, values->operand[i]));
+	for (size_t i = 0; is_ready && i < push.count; i++)
+		err = ht_err_first(err,
+			empty(&push.target[i], timeout_ns, option_is_given(values, OPTION_QUIET)));
+	for (size_t i = 0; i < push.count; i++) {
+		push_spool_close(&push.target[i].spool);
+		push_address_deinit(&push.target[i].address);
+	}
+	return err;
+}

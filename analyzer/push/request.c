@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/push/request.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/export/export.h"
+
+#define MAGIC "heaptap-push 1 "
+
+/* What the types of a sample mean to Pyroscope (analyzer/export/pprof.c has their order). */
+static const char sample_types[] =
+	"{\"alloc_objects\":{\"units\":\"objects\",\"aggregation\":\"sum\"},"
+	"\"alloc_space\":{\"units\":\"bytes\",\"aggregation\":\"sum\"},"
+	"\"inuse_objects\":{\"units\":\"objects\",\"aggregation\":\"average\"},"
+	"\"inuse_space\":{\"units\":\"bytes\",\"aggregation\":\"average\"},"
+	"\"peak_space\":{\"units\":\"bytes\",\"aggregation\":\"average\"},"
+	"\"temp_objects\":{\"units\":\"objects\",\"aggregation\":\"sum\"}}";
+
+static void put_escaped(FILE *out, const char *text)
+{
+	for (; *text; text++) {
+		if (isalnum((unsigned char)*text) || strchr("-_.~", *text))
+			putc(*text, out);
+		else
+			fprintf(out, "%%%02X", (unsigned char)*text);
+	}
+}
+
+/* A label's value ends at a comma or a brace. */
+static void put_label(FILE *out, const char *value)
+{
+	for (; *value; value++) {
+		const char one[] = {*value, '\0'};
+		put_escaped(
+			out, isalnum((unsigned char)*value) || strchr("-_./:", *value) ? one : "_");
+	}
+}
+
+static struct ht_err *write_profile(FILE *out, const struct push_window *window)
+{
+	const char *part = "--heaptap-%s\r\nContent-Disposition: form-data; name=\"%s\"; "
+			   "filename=\"%s\"\r\nContent-Type: %s\r\n\r\n";
+	struct export_job job = {.view = window->view, .metric = METRIC_OUTSTANDING, .name = ""};
+	fprintf(out,
+		MAGIC "%s\nmultipart/form-data; boundary=heaptap-%s\n/ingest?name=", window->key,
+		window->key);
+	put_label(out, window->service);
+	fputs("%7Bhost%3D", out);
+	put_label(out, window->host);
+	if (*window->build) {
+		fputs("%2Cbuild%3D", out);
+		put_label(out, window->build);
+	}
+	fprintf(out, "%%7D&from=%" PRIu64 "&until=%" PRIu64 "&format=pprof&spyName=heaptap\n",
+		window->begin_s, window->end_s);
+	fprintf(out, part, window->key, "sample_type_config", "config.json", "application/json");
+	fprintf(out, "%s\r\n", sample_types);
+	fprintf(out, part, window->key, "profile", "profile.pprof", "application/octet-stream");
+	struct ht_err *err = export_pprof(out, &job);
+	fprintf(out, "\r\n--heaptap-%s--\r\n", window->key);
+	return err;
+}
+
+static struct ht_err *write_rows(
+	FILE *out, const struct push_address *address, const struct push_window *window)
+{
+	char statement[512];
+	snprintf(statement, sizeof(statement), "INSERT INTO `%s`.`%s` FORMAT JSONEachRow",
+		address->database, address->table);
+	/* A table may lack columns that a later heaptap fills. */
+	fprintf(out, MAGIC "%s\napplication/x-ndjson\n/?input_format_skip_unknown_fields=1&query=",
+		window->key);
+	put_escaped(out, statement);
+	putc('\n', out);
+	return push_rows_write(out, window);
+}
+
+struct ht_err *push_request_write(
+	FILE *out, const struct push_address *address, const struct push_window *window)
+{
+	switch (address->kind) {
+	case PUSH_PYROSCOPE:
+		return write_profile(out, window);
+	case PUSH_CLICKHOUSE:
+		return write_rows(out, address, window);
+	}
+	return ht_err_new(HT_ERR_INTERNAL, "no such endpoint");
+}
+
+/* Copies the line at *at, and moves *at behind it. */
+static bool take_line(char **at, char *line, size_t line_bytes)
+{
+	const size_t length = strcspn(*at, "\n");
+	if ((*at)[length] != '\n' || length >= line_bytes)
+		return false;
+	memcpy(line, *at, length);
+	line[length] = '\0';
+	*at += length + 1;
+	/* A line of a configuration of curl. */
+	return !strpbrk(line, "\"\\\r");
+}
+
+bool push_request_read(int fd, struct push_head *ret)
+{
+	char text[3 * PUSH_LINE_BYTES], first[sizeof(MAGIC) + PUSH_KEY_BYTES], *at = text;
+	const ssize_t got = pread(fd, text, sizeof(text) - 1, 0);
+	if (got <= 0)
+		return false;
+	text[got] = '\0';
+	if (!take_line(&at, first, sizeof(first)) || strncmp(first, MAGIC, strlen(MAGIC)) != 0 ||
+		strlen(first) != strlen(MAGIC) + PUSH_KEY_BYTES - 1)
+		return false;
+	memcpy(ret->key, first + strlen(MAGIC), PUSH_KEY_BYTES);
+	return take_line(&at, ret->type, sizeof(ret->type)) &&
+	       take_line(&at, ret->target, sizeof(ret->target)) &&
+	       lseek(fd, at - text, SEEK_SET) >= 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finished traces that go to Pyroscope or ClickHouse (--push): heaptap-analyze push sends them, at
+ * low priority, while heaptap goes on. What an endpoint does not take waits in a spool on the disk.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "attach/cli/series.h"
+
+#define PUSH_RUNNING 8u
+
+/* Zero-initialised but for `address` is valid; without an address nothing happens. */
+struct push {
+	const char *const
+		*address; /* SERIES_PUSH_MAX of them, borrowed, from the first NULL on unused */
+	bool quiet;	  /* print errors only */
+	pid_t running[PUSH_RUNNING]; /* 0: none */
+};
+
+/* HT_ERR_SYS where there is no heaptap-analyze to push with. */
+HT_MUST_CHECK
+struct ht_err *push_check(const struct push *push);
+/* Sends a whole trace to each address. Does not wait. */
+void push_start(struct push *push, const char *trace);
+/* Waits for those that still send; a signal that ends captures ends the wait, not the sending. */
+void push_wait(struct push *push);
