@@ -77,6 +77,9 @@ void start_signals(void)
 	sigset_t set;
 
 	start_ending_signals(&set);
+	/* usersignals.h */
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/capture/usersignals.h"
 #include "attach/control/place.h"
 #include "attach/control/rate.h"
 #include "attach/control/server.h"
@@ -22,6 +23,7 @@
 struct steered {
 	struct place place;
 	struct server *server;
+	struct usersignals signals;
 	struct steered_capture capture; /* while it runs */
 	struct rate rate;
 	void (*shown)(void *context, const struct control_reply *status); /* NULL: not asked for */
@@ -37,8 +39,10 @@ struct steered {
 struct steered *steered_create(void)
 {
 	struct steered *steered = calloc(1, sizeof(*steered));
-	if (steered)
-		steered->place = PLACE_NONE;
+	if (!steered)
+		return NULL;
+	steered->place = PLACE_NONE;
+	steered->signals = USERSIGNALS_NONE;
 	return steered;
 }
 
@@ -272,6 +276,7 @@ struct ht_err *steered_open(struct steered *steered, const struct steered_captur
 		place_close(&steered->place);
 		err = ht_err_new(HT_ERR_NOMEM, "no memory for the socket");
 	}
+	usersignals_open(&steered->signals);
 	name_trace(steered);
 	return err;
 }
@@ -298,12 +303,28 @@ void steered_watch(struct steered *steered,
 	steered->shown_context = context;
 }
 
+/* As the requests of a client that wants no answer. */
+static void follow_signals(struct steered *steered)
+{
+	const struct usersignals_taken taken = usersignals_take(&steered->signals);
+	struct control_reply reply = {0};
+	usersignals_reap(&steered->signals);
+	if (taken.pause)
+		handle(steered,
+			&(struct control_request){
+				.verb = steered->paused ? CONTROL_RESUME : CONTROL_PAUSE},
+			&reply);
+	if (taken.snapshot && !is_too_late(steered, CONTROL_SNAPSHOT))
+		usersignals_snapshot(&steered->signals, steered->capture.proc->pid, steered->trace);
+}
+
 void steered_serve(struct steered *steered)
 {
 	if (!steered || !steered->capture.proc)
 		return;
 	uint64_t now_ns = clock_mono_ns();
 	note_rate(steered, now_ns);
+	follow_signals(steered);
 	if (steered->server)
 		server_serve(steered->server, now_ns);
 }
@@ -330,6 +351,8 @@ void steered_naming(struct steered *steered)
 
 struct steered_pauses steered_close(struct steered *steered)
 {
+	if (steered)
+		usersignals_close(&steered->signals);
 	if (!steered || !steered->server) {
 		if (steered)
 			steered->capture = (struct steered_capture){0};

@@ -30,6 +30,27 @@ static void begin_with(const char *program, const char *const extra[])
 	tap_wait_on(&tap, strrchr(program, '/'));
 }
 
+static bool is_recording(void)
+{
+	json_t *capture = steer_status(victim.pid);
+	bool is = strcmp(report_text(capture, "state"), "recording") == 0;
+	json_decref(capture);
+	return is;
+}
+
+/* With its footer, which comes last. */
+static bool tracefile_is_complete(const char *path)
+{
+	char *out = NULL;
+	if (access(path, F_OK) != 0)
+		return false;
+	int status = run_program(
+		(const char *[]){run_built("heaptap"), "info", path, NULL}, LIMIT_MS, &out, NULL);
+	bool is = status == 0 && strstr(out, "file         complete\n");
+	free(out);
+	return is;
+}
+
 static void work(const char *command)
 {
 	free(victim_ask(&victim, command, LIMIT_MS));
@@ -147,6 +168,42 @@ START_TEST(a_trace_that_is_to_replace_another_is_read)
 }
 END_TEST
 
+/* --- signals --------------------------------------------------------------------------------- */
+
+START_TEST(a_signal_takes_a_snapshot)
+{
+	char *path = NULL;
+	begin_with(run_built("tests/targets/stepwise"), NULL);
+	work("alloc 0 7 104");
+	ck_assert_int_eq(kill(tap.run.pid, SIGUSR1), 0);
+	const char *end_of_name = strstr(tap.trace, ".htap");
+	ck_assert_int_ge(
+		asprintf(&path, "%.*s.snapshot.1.htap", (int)(end_of_name - tap.trace), tap.trace),
+		0);
+	run_until(tracefile_is_complete(path), LIMIT_MS);
+	check_allocations(report_load(path), 7);
+	free(path);
+	tap_check_clean(tap_stop(&tap, 0));
+	end();
+}
+END_TEST
+
+START_TEST(a_signal_begins_and_ends_a_pause)
+{
+	begin_with(run_built("tests/targets/stepwise"), NULL);
+	ck_assert_int_eq(kill(tap.run.pid, SIGUSR2), 0);
+	run_until(steer_figure(victim.pid, "pauses") == 1, LIMIT_MS);
+	steer_check_state(victim.pid, "paused");
+	work("alloc 0 7 104");
+	ck_assert_int_eq(kill(tap.run.pid, SIGUSR2), 0);
+	run_until(steer_figure(victim.pid, "paused_ns") > 0 && is_recording(), LIMIT_MS);
+	work("alloc 7 10 104");
+	tap_check_clean(tap_stop(&tap, 0));
+	check_allocations(report_load(tap.trace), 3);
+	end();
+}
+END_TEST
+
 /* --- refusals -------------------------------------------------------------------------------- */
 
 START_TEST(what_exists_is_not_replaced)
@@ -193,5 +250,6 @@ END_TEST
 HT_SUITE_WAITING("integration/snapshot_trace",
 	HT_WAITING(it_has_all_until_now_and_the_capture_goes_on,
 		functions_of_a_deleted_program_have_names,
-		a_trace_that_is_to_replace_another_is_read),
+		a_trace_that_is_to_replace_another_is_read, a_signal_takes_a_snapshot,
+		a_signal_begins_and_ends_a_pause),
 	what_exists_is_not_replaced, standard_output_cannot_be_read_back)

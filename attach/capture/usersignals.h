@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Signals to the capturing process by which scripts steer it without a client: SIGUSR1 takes a
+ * snapshot, SIGUSR2 begins or ends a pause. start_signals blocks both.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+
+struct usersignals {
+	int fd;		/* signalfd; -1: none */
+	pid_t snapshot; /* of the process that takes one; 0: none */
+};
+
+#define USERSIGNALS_NONE ((struct usersignals){.fd = -1})
+
+struct usersignals_taken {
+	bool snapshot, pause;
+};
+
+/* Without a descriptor the signals do nothing. */
+void usersignals_open(struct usersignals *signals);
+/* The signals since the last call; several of one kind count once. Never waits. */
+struct usersignals_taken usersignals_take(const struct usersignals *signals);
+/* Runs heaptap snapshot for the capture of `pid`, whose trace is `trace`: to TRACE.snapshot.N.htap.
+ * Nothing if the last one still runs. */
+void usersignals_snapshot(struct usersignals *signals, pid_t pid, const char *trace);
+/* Reaps that process if it has ended: to be called now and then. */
+void usersignals_reap(struct usersignals *signals);
+void usersignals_close(struct usersignals *signals);
+
+/* The argument of -o for a snapshot of `trace`, as a pattern (naming.h), in `ret`. False: too long.
+ */
+bool usersignals_name(const char *trace, char *ret, size_t bytes);
