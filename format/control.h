@@ -108,6 +108,10 @@ struct control_reply {
 	uint64_t dropped;	/* events lost so far, for any reason */
 	/* Rates over the last seconds. */
 	uint64_t events_per_s, trace_bytes_per_min;
+	uint64_t paused_by_overhead; /* 1: --max-overhead pauses, and resumes by itself */
+	/* Share of the CPU time in the last second, and its limit, in millionths; without a limit
+	 * 0. */
+	uint64_t overhead_ppm, overhead_limit_ppm;
 	uint64_t pauses, paused_ns; /* so far, including the present one */
 	uint64_t marks;		    /* recorded so far by MARK */
 	uint64_t sample_bytes;	    /* one allocation in so many bytes is recorded; 0: each */

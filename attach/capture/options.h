@@ -56,9 +56,10 @@ struct session_options {
 	const struct heritage *heritage;   /* what its children may have of before */
 	const char *output;		   /* path, or "-" */
 	bool replace;
-	bool force;	      /* record also a target that profiles its own heap */
-	uint64_t duration_ns; /* 0: until a signal */
-	uint64_t settle_ns;   /* how long frees are recorded after the duration; 0: not */
+	bool force;		   /* record also a target that profiles its own heap */
+	uint64_t duration_ns;	   /* 0: until a signal */
+	uint64_t max_overhead_ppm; /* pauses by itself above this share of CPU time; 0: never */
+	uint64_t settle_ns;	   /* how long frees are recorded after the duration; 0: not */
 	struct limits_options limits;
 	uint64_t start_ticks; /* field 22 of the process's stat: another one is refused; 0: any */
 	enum entries_mode hook;

@@ -64,9 +64,11 @@ struct session_report {
 	char scripts_problem[200]; /* why JavaScript functions have no names; "": they do, or there
 				    * are none */
 	struct children_report children;
-	uint64_t pauses, paused_ns; /* asked for by others */
-	char control_problem[900];  /* why it cannot be steered (steered.h); "" */
-	pid_t guardian_left;	    /* it did not end when it was dismissed; 0: it has */
+	uint64_t pauses, paused_ns;
+	/* With --max-overhead: the limit and the mean, in millionths; else 0. */
+	uint64_t overhead_limit_ppm, overhead_ppm;
+	char control_problem[900]; /* why it cannot be steered (steered.h); "" */
+	pid_t guardian_left;	   /* it did not end when it was dismissed; 0: it has */
 	char comm[64];
 };
 

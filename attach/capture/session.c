@@ -108,8 +108,9 @@ static void open_steered(struct session *s)
 		.is_ending = &s->is_ending,
 		.receiver = &s->receiver,
 		.sink = s->outlet.sink,
-		.image = &s->image,
-		.elf = &s->elf};
+		.pausing = &s->pausing,
+		.overhead = &s->overhead};
+	s->pausing = (struct pausing){.sink = s->outlet.sink, .image = &s->image, .elf = &s->elf};
 	struct ht_err *err = steered_open(s->options->steered, &capture);
 	if (err)
 		snprintf(s->report->control_problem, sizeof(s->report->control_problem), "%s",
@@ -246,6 +247,10 @@ static void note_times(struct session *s)
 	uint64_t window_ns = settle_has_begun(&s->settle) ? s->settle.begin_ns : s->times.end_ns;
 	s->report->capture_ns = window_ns - s->times.first_tap_ns;
 	s->report->settle_ns = s->times.end_ns - window_ns;
+	s->report->pauses = s->pausing.count;
+	s->report->paused_ns = pausing_ns(&s->pausing, window_ns);
+	s->report->overhead_limit_ppm = s->overhead.limit_ppm;
+	s->report->overhead_ppm = overhead_mean_ppm(&s->overhead);
 }
 
 static struct ht_err *take_out(struct session *s)
@@ -376,9 +381,7 @@ static struct ht_err *finish_trace(struct session *s)
 
 static void release(struct session *s)
 {
-	const struct steered_pauses pauses = steered_close(s->options->steered);
-	s->report->pauses = pauses.count;
-	s->report->paused_ns = pauses.ns;
+	steered_close(s->options->steered);
 	heapread_finish(&s->heapread);
 	watch_destroy(s->watch);
 	scripts_close(&s->scripts);
@@ -572,6 +575,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 	*ret = (struct session_report){0};
 	session.phase_ns = session.times.start_ns;
 	session.settle.wanted_ns = options->settle_ns;
+	session.overhead.limit_ppm = options->max_overhead_ppm;
 	session.change = (struct change){.proc = &session.survey.proc, .ended = &ret->ended};
 	session.remains =
 		(struct remains){options->pid, &session.image, &session.slack, &session.guardian};

@@ -18,6 +18,8 @@
 #include "attach/capture/remains.h"
 #include "attach/capture/report.h"
 #include "attach/capture/scripts.h"
+#include "attach/capture/overhead.h"
+#include "attach/capture/pausing.h"
 #include "attach/capture/settle.h"
 #include "attach/capture/tap.h"
 #include "attach/capture/times.h"
@@ -69,6 +71,8 @@ struct session {
 	struct loads loads;
 	struct scripts scripts;
 	struct settle settle;
+	struct pausing pausing;
+	struct overhead overhead;
 	unsigned holds;		  /* of threads that were about to exec */
 	uint64_t next_seccomp_ns; /* when to look for filters again */
 

@@ -29,9 +29,7 @@ struct steered {
 	void (*shown)(void *context, const struct control_reply *status); /* NULL: not asked for */
 	void *shown_context;
 	bool stop_asked, is_detaching, is_naming;
-	bool paused;
-	uint64_t paused_since_ns, paused_ns; /* the latter without the present pause */
-	uint64_t pauses, marks;
+	uint64_t pauses, marks;	   /* that clients made */
 	struct control_reply last; /* when the session ended */
 	char trace[PATH_MAX], partial[PATH_MAX];
 };
@@ -103,7 +101,10 @@ static void fill(struct steered *steered, struct control_reply *ret)
 		     : steered->is_detaching	? CONTROL_DETACHING
 		     : settle_has_begun(settle) ? CONTROL_SETTLING
 						: CONTROL_RECORDING;
-	ret->paused = steered->paused && !steered->is_detaching;
+	ret->paused = pausing_is_on(capture->pausing) && !steered->is_detaching;
+	ret->paused_by_overhead = ret->paused && !capture->pausing->wants[PAUSING_USER];
+	ret->overhead_ppm = capture->overhead->ppm;
+	ret->overhead_limit_ppm = capture->overhead->limit_ppm;
 	ret->pid = (uint64_t)capture->proc->pid;
 	ret->start_ticks = capture->proc->start_ticks;
 	ret->heaptap_pid = (uint64_t)getpid();
@@ -116,9 +117,8 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	ret->start_unix_ns = clock_read_ns(CLOCK_REALTIME) -
 			     (times->first_tap_ns ? now - times->first_tap_ns : 0);
 	ret->duration_ns = capture->options->duration_ns;
-	ret->pauses = steered->pauses;
-	ret->paused_ns =
-		steered->paused_ns + (steered->paused ? until - steered->paused_since_ns : 0);
+	ret->pauses = capture->pausing->count;
+	ret->paused_ns = pausing_ns(capture->pausing, until);
 	ret->marks = steered->marks;
 	ret->sample_bytes = capture->options->sample_bytes;
 	ret->user = geteuid();
@@ -160,36 +160,20 @@ static bool put(struct steered *steered, const struct rec *rec, struct control_r
 	return complain(sink_put(steered->capture.sink, rec, 0), ret);
 }
 
-/*
- * The record of a pause's begin is stamped before the first function is let go by, and that of its
- * end after the last one is recorded again: nothing outside of what the trace calls a pause is
- * missing.
- */
 static void begin_pause(struct steered *steered, struct control_reply *ret)
 {
-	struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 1}};
-	if (steered->pauses == PAUSES_MAX) {
+	if (steered->pauses == PAUSES_MAX)
 		refuse(ret, STATUS_REFUSED, "this capture was paused %u times already", PAUSES_MAX);
-		return;
-	}
-	if (!put(steered, &rec, ret))
-		return;
-	steered->paused = true;
-	steered->pauses++;
-	steered->paused_since_ns = rec.pause.mono_ns;
-	complain(image_pause(steered->capture.image, steered->capture.elf, ABI_PAUSED_ALL), ret);
+	else if (complain(pausing_set(steered->capture.pausing, PAUSING_USER, true), ret))
+		steered->pauses++;
 }
 
 static void end_pause(struct steered *steered, struct control_reply *ret)
 {
-	if (!complain(
-		    image_pause(steered->capture.image, steered->capture.elf, ABI_PAUSED_NO), ret))
-		return;
-	struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 0}};
-	if (!put(steered, &rec, ret))
-		return;
-	steered->paused = false;
-	steered->paused_ns += rec.pause.mono_ns - steered->paused_since_ns;
+	struct pausing *pausing = steered->capture.pausing;
+	if (complain(pausing_set(pausing, PAUSING_USER, false), ret) && pausing_is_on(pausing))
+		refuse(ret, STATUS_REFUSED,
+			"--max-overhead has paused this capture, and resumes it by itself");
 }
 
 static void put_mark(
@@ -243,11 +227,11 @@ static void handle(void *context, const struct control_request *request, struct 
 		steered->stop_asked = true;
 		break;
 	case CONTROL_PAUSE:
-		if (!steered->paused)
+		if (!steered->capture.pausing->wants[PAUSING_USER])
 			begin_pause(steered, ret);
 		break;
 	case CONTROL_RESUME:
-		if (steered->paused)
+		if (pausing_is_on(steered->capture.pausing))
 			end_pause(steered, ret);
 		break;
 	case CONTROL_MARK:
@@ -349,14 +333,14 @@ void steered_naming(struct steered *steered)
 		steered->is_naming = true;
 }
 
-struct steered_pauses steered_close(struct steered *steered)
+void steered_close(struct steered *steered)
 {
 	if (steered)
 		usersignals_close(&steered->signals);
 	if (!steered || !steered->server) {
 		if (steered)
 			steered->capture = (struct steered_capture){0};
-		return (struct steered_pauses){0};
+		return;
 	}
 	steered_detaching(steered);
 	/* Those that have come while names were looked up. */
@@ -367,7 +351,6 @@ struct steered_pauses steered_close(struct steered *steered)
 	server_close_listener(steered->server);
 	place_close(&steered->place);
 	steered->capture = (struct steered_capture){0};
-	return (struct steered_pauses){steered->last.pauses, steered->last.paused_ns};
 }
 
 void steered_end(struct steered *steered, unsigned status, const char *message)

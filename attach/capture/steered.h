@@ -7,6 +7,8 @@
 
 #include "attach/capture/options.h"
 #include "attach/capture/memory.h"
+#include "attach/capture/overhead.h"
+#include "attach/capture/pausing.h"
 #include "attach/capture/settle.h"
 #include "attach/capture/times.h"
 #include "attach/daemon/receiver.h"
@@ -23,12 +25,8 @@ struct steered_capture {
 	const bool *is_ending;		  /* the window is over; it ends when the heap was read */
 	struct receiver *const *receiver; /* points to NULL until the agent is in the target */
 	struct sink *sink;
-	struct image *image; /* initialised when the agent is in the target */
-	const struct agent_elf *elf;
-};
-
-struct steered_pauses {
-	uint64_t count, ns;
+	struct pausing *pausing;
+	const struct overhead *overhead;
 };
 
 /* NULL: no memory; all functions accept that. */
@@ -53,9 +51,8 @@ bool steered_take_stop(struct steered *steered);
 void steered_detaching(struct steered *steered);
 /* The process was left, and names are looked up. */
 void steered_naming(struct steered *steered);
-/* Removes the socket: the process may be captured again from here on. Returns the pauses that were
- * asked for. */
-struct steered_pauses steered_close(struct steered *steered);
+/* Removes the socket: the process may be captured again from here on. */
+void steered_close(struct steered *steered);
 
 /* Answers those that wait for the end, after session_run, and frees it. `status`: what the capture
  * exits with; `message`: what there is to say, or "". */

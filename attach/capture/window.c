@@ -161,6 +161,28 @@ static struct ht_err *look_for_modules(struct session *s, uint64_t now)
 	return err;
 }
 
+/* CPU time of all threads of the target; 0: it is gone. */
+static uint64_t cpu_ns_of(pid_t pid)
+{
+	clockid_t clock;
+	struct timespec now;
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &now) != 0)
+		return 0;
+	return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static struct ht_err *mind_overhead(struct session *s, uint64_t now_ns)
+{
+	struct overhead *overhead = &s->overhead;
+	if (s->is_ending || !overhead_is_due(overhead, now_ns))
+		return NULL;
+	const struct overhead_look look = {
+		now_ns, receiver_totals(s->receiver).events, cpu_ns_of(s->survey.proc.pid)};
+	if (!look.cpu_ns)
+		return NULL;
+	return pausing_set(&s->pausing, PAUSING_OVERHEAD, overhead_judge(overhead, &look));
+}
+
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
@@ -187,6 +209,8 @@ static struct ht_err *tick(struct session *s)
 		err = memory_look(&s->memory, now);
 	if (!err)
 		err = scripts_follow(&s->scripts, s->receiver);
+	if (!err)
+		err = mind_overhead(s, now);
 	if (!err && !s->is_ending)
 		err = heapread_look(&s->heapread, &reads);
 	sink_tick(s->outlet.sink);
@@ -299,7 +323,7 @@ static struct ht_err *begin_settling(struct session *s)
 {
 	struct ht_err *err = memory_end(&s->memory, false);
 	s->is_ending = true;
-	/* Of the window's limits only the size of the trace is left. */
+	/* The size of the trace is the only limit that is left. */
 	limits_begin(&s->limits,
 		&(struct limits_options){.trace_bytes = s->options->limits.trace_bytes});
 	session_progress(s, "the window is over; frees of its blocks are recorded for %.1f s more",

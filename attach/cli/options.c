@@ -61,6 +61,20 @@ static struct ht_err *apply_size(const char *value, uint64_t *ret_bytes)
 	return problem ? not_a("size", value, problem) : NULL;
 }
 
+static struct ht_err *apply_percent(const char *value, uint64_t *ret_ppm)
+{
+	char *end;
+	errno = 0;
+	const double percent = strtod(value, &end);
+	if (errno || end == value || strcmp(end, *end ? "%" : "") != 0 ||
+		!isdigit((unsigned char)*value) ||
+		strspn(value, "0123456789.") != (size_t)(end - value) ||
+		!(percent >= 0.01 && percent <= 100))
+		return not_a("share", value, "0.01% to 100%, such as 5%");
+	*ret_ppm = (uint64_t)(percent * 10000 + 0.5);
+	return NULL;
+}
+
 static struct ht_err *no_such_option(const char *word)
 {
 	char name[64];
@@ -161,6 +175,8 @@ static struct ht_err *apply(
 		return apply_find(options, row->id, value);
 	case OPTION_DURATION:
 		return apply_duration(value, &options->duration_ns);
+	case OPTION_MAX_OVERHEAD:
+		return apply_percent(value, &options->max_overhead_ppm);
 	case OPTION_SETTLE:
 		return apply_duration(value, &options->settle_ns);
 	case OPTION_OUTPUT:

@@ -27,10 +27,11 @@ struct options {
 	/* The command and its arguments, the end of main's argv: that of run, or for attach that
 	 * for whose time heaptap records. NULL: none. */
 	char **words;
-	uint64_t duration_ns;  /* 0: until a signal */
-	uint64_t settle_ns;    /* 0: no settle time after it */
-	uint64_t sample_bytes; /* 0: every allocation */
-	uint64_t linger_ns;    /* how long the guardian waits for a page that stays; 0: not */
+	uint64_t duration_ns;	   /* 0: until a signal */
+	uint64_t max_overhead_ppm; /* of the target's CPU time; 0: no limit */
+	uint64_t settle_ns;	   /* 0: no settle time after it */
+	uint64_t sample_bytes;	   /* 0: every allocation */
+	uint64_t linger_ns;	   /* how long the guardian waits for a page that stays; 0: not */
 	struct series_options series;
 	enum options_hook hook;
 	struct given_list given; /* functions of an allocator of the program's own */

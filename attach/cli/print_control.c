@@ -89,7 +89,12 @@ static void put_pauses(const struct control_reply *reply)
 	if (reply->pauses)
 		printf("  paused   %llu time%s, %s in all%s\n", (unsigned long long)reply->pauses,
 			print_plural(reply->pauses), span_text(reply->paused_ns, span),
-			reply->paused ? "; heaptap resume ends the pause" : "");
+			!reply->paused		    ? ""
+			: reply->paused_by_overhead ? "; it resumes by itself"
+						    : "; heaptap resume ends the pause");
+	if (reply->overhead_limit_ppm)
+		printf("  overhead %.1f %% of the process's CPU time, limit %.1f %%\n",
+			(double)reply->overhead_ppm / 1e4, (double)reply->overhead_limit_ppm / 1e4);
 	if (reply->marks)
 		printf("  marks    %llu\n", (unsigned long long)reply->marks);
 }
@@ -134,6 +139,9 @@ static json_t *capture_json(const struct control_reply *reply)
 		{"trace_bytes_per_min", reply->trace_bytes_per_min},
 		{"dropped_events", reply->dropped},
 		{"sample_bytes", reply->sample_bytes},
+		{"overhead_ppm", reply->overhead_ppm},
+		{"overhead_limit_ppm", reply->overhead_limit_ppm},
+		{"paused_by_overhead", reply->paused_by_overhead},
 		{"pauses", reply->pauses},
 		{"paused_ns", reply->paused_ns},
 		{"marks", reply->marks},

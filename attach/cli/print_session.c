@@ -207,6 +207,13 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 	if (r->pauses)
 		print_text(stderr, "paused %lu time%s, for %.1f s in all\n",
 			(unsigned long)r->pauses, print_plural(r->pauses), ms(r->paused_ns) / 1e3);
+	if (r->overhead_limit_ppm)
+		print_text(stderr,
+			"recording cost about %.1f %% of the process's CPU time, limit %.1f %%%s\n",
+			(double)r->overhead_ppm / 1e4, (double)r->overhead_limit_ppm / 1e4,
+			10 * r->overhead_ppm > 11 * r->overhead_limit_ppm
+				? ": frees are recorded in pauses, too; --sample costs less"
+				: "");
 	if (r->settle_ns)
 		print_text(stderr, "settled: frees were recorded for %.1f s after the window\n",
 			ms(r->settle_ns) / 1e3);
@@ -270,6 +277,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"dropped_events", r->dropped_events},
 		{"pauses", r->pauses},
 		{"paused_ns", r->paused_ns},
+		{"overhead_ppm", r->overhead_ppm},
+		{"overhead_limit_ppm", r->overhead_limit_ppm},
 		{"nested_events", r->nested_events},
 		{"truncated_stacks", r->truncated_stacks},
 		{"children_cleaned", r->children.cleaned},

@@ -77,6 +77,7 @@ struct session_options record_options(const struct options *options, pid_t pid)
 		.force = options->replace,
 		.duration_ns = options->duration_ns,
 		.settle_ns = options->settle_ns,
+		.max_overhead_ppm = options->max_overhead_ppm,
 		.hook = (enum entries_mode)options->hook,
 		.lossless = options->lossless,
 		.sample_bytes = options->sample_bytes,

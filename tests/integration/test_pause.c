@@ -4,6 +4,7 @@
  */
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
@@ -171,6 +172,66 @@ START_TEST(a_heaptap_killed_in_a_pause_leaves_nothing)
 }
 END_TEST
 
-HT_SUITE("integration/pause", a_pause_is_exact, a_pause_of_a_sample_is_exact,
-	a_pause_of_hooked_code_is_exact, pauses_may_be_many_and_the_last_one_open,
-	a_heaptap_killed_in_a_pause_leaves_nothing)
+static bool is_in_state(const char *state)
+{
+	json_t *status = steer_status(victim.pid);
+	bool ret = strcmp(report_text(status, "state"), state) == 0;
+	json_decref(status);
+	return ret;
+}
+
+/* A program that does little but allocate is above the limit; one that computes is not. */
+START_TEST(max_overhead_pauses_and_resumes)
+{
+	begin_with("tests/targets/stepwise", (const char *[]){"--max-overhead", "1%", NULL});
+	uint64_t until_ms = run_now_ms() + LIMIT_MS;
+	while (!is_in_state("paused") && run_now_ms() < until_ms) {
+		work("alloc 0 20000 104");
+		work("free 0 20000");
+	}
+	steer_check_state(victim.pid, "paused");
+	ck_assert_uint_eq(steer_figure(victim.pid, "paused_by_overhead"), 1);
+	ck_assert_uint_gt(steer_figure(victim.pid, "overhead_ppm"), 10000);
+	char *err = NULL;
+	ck_assert_int_eq(steer("resume", victim.pid, NULL, NULL, &err), 3);
+	ck_assert_msg(strstr(err, "--max-overhead"), "%s", err);
+	free(err);
+	work("alloc 0 1000 208"); /* not recorded, and soon frees of unknown blocks */
+	while (!is_in_state("recording") && run_now_ms() < until_ms)
+		work("burn 0 50");
+	steer_check_state(victim.pid, "recording");
+	work("free 0 1000");
+	work("alloc 0 100 416");
+	json_t *attach = tap_stop(&tap, 0);
+	ck_assert_uint_eq(report_u64(attach, "overhead_limit_ppm"), 10000);
+	ck_assert_uint_gt(report_u64(attach, "overhead_ppm"), 0);
+	ck_assert_uint_ge(report_u64(attach, "pauses"), 1);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 208), 0);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 416), 100);
+	json_t *report = report_load(tap.trace);
+	ck_assert_uint_ge(json_array_size(report_at(report, "pauses")), 1);
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 100);
+	json_decref(report);
+	end();
+}
+END_TEST
+
+/* What the user pauses only the user resumes. */
+START_TEST(a_pause_of_the_user_lasts)
+{
+	begin_with("tests/targets/stepwise", (const char *[]){"--max-overhead", "100%", NULL});
+	steer_do("pause", victim.pid, NULL);
+	work("burn 0 300");
+	steer_check_state(victim.pid, "paused");
+	ck_assert_uint_eq(steer_figure(victim.pid, "paused_by_overhead"), 0);
+	steer_do("resume", victim.pid, NULL);
+	steer_check_state(victim.pid, "recording");
+	tap_check_clean(tap_stop(&tap, 0));
+	end();
+}
+END_TEST
+
+HT_SUITE("integration/pause", max_overhead_pauses_and_resumes, a_pause_of_the_user_lasts,
+	a_pause_is_exact, a_pause_of_a_sample_is_exact, a_pause_of_hooked_code_is_exact,
+	pauses_may_be_many_and_the_last_one_open, a_heaptap_killed_in_a_pause_leaves_nothing)

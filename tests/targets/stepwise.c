@@ -5,10 +5,13 @@
  *
  *      alloc FIRST LAST SIZE, realloc FIRST LAST SIZE, free FIRST LAST
  *
+ * burn FIRST LAST: each thread uses LAST ms of CPU time, and allocates nothing.
+ *
  * A block's bytes say which block it is; a thread that finds others fails.
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tests/targets/speak.h"
 
@@ -55,12 +58,23 @@ static void work_on(unsigned i)
 		fill(i, malloc(job.size));
 }
 
+static void burn(unsigned ms)
+{
+	struct timespec from, now;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while ((now.tv_sec - from.tv_sec) * 1000 + (now.tv_nsec - from.tv_nsec) / 1000000 < ms);
+}
+
 static void *work(void *argument)
 {
 	unsigned self = (unsigned)(size_t)argument;
 	for (;;) {
 		pthread_barrier_wait(&begin);
-		for (unsigned i = job.first; i < job.last; i++)
+		if (job.what == 'b')
+			burn(job.last);
+		for (unsigned i = job.first; i < job.last && job.what != 'b'; i++)
 			if (i % THREADS == self)
 				work_on(i);
 		pthread_barrier_wait(&end);

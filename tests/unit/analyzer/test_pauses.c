@@ -193,6 +193,56 @@ START_TEST(a_report_says_when_recording_was_paused)
 }
 END_TEST
 
-HT_SUITE("analyzer/views/pauses", pauses_of_a_part, a_leak_grows_as_if_nothing_had_been,
-	a_queue_does_not_grow_because_of_a_pause, a_pause_is_no_change,
-	a_report_says_when_recording_was_paused)
+/*
+ * What the agent records in pauses, against a list: blocks end and none begins, a realloc ends its
+ * block, addresses are used again by blocks of which the trace knows nothing.
+ */
+START_TEST(a_pause_makes_no_false_leak)
+{
+	enum { BLOCKS = 3000, PLACES = 500 };
+	static enum { NONE, RECORDED, UNKNOWN } place[PLACES];
+	uint64_t allocated = 0, live = 0;
+	bool paused = false;
+	memset(place, 0, sizeof(place));
+	scene_init(&scene);
+	srandom(20);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		const unsigned at = (unsigned)random() % PLACES, lane = i % 3;
+		const uint64_t addr = 0x10000 + 0x1000ull * at;
+		if (i % 200 == 199)
+			put_pause(paused = !paused);
+		if (place[at] == NONE) {
+			if (!paused)
+				scene_malloc(&scene, lane, addr, 100, 0);
+			allocated += !paused;
+			place[at] = paused ? UNKNOWN : RECORDED;
+		} else if (random() % 3) {
+			scene_free(&scene, lane, addr, 104);
+			place[at] = NONE;
+		} else {
+			scene_realloc_begin(&scene, lane, addr, 104);
+			if (paused)
+				scene_realloc_done(&scene, lane, ABI_EVENT_REALLOC_FREED);
+			else
+				scene_realloc_end(&scene, lane, addr, 100, 0);
+			allocated += !paused;
+			place[at] = paused ? UNKNOWN : RECORDED;
+		}
+	}
+	for (unsigned i = 0; i < PLACES; i++)
+		live += place[i] == RECORDED;
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+	ck_assert_uint_gt(analysis->model.pause_count, 5);
+	ck_assert_uint_eq(view->total.allocations, allocated);
+	ck_assert_uint_eq(sums_outstanding_blocks(&view->total), live);
+	ck_assert_uint_eq(analysis->model.counts.inferred_frees, 0);
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("analyzer/views/pauses", a_pause_makes_no_false_leak, pauses_of_a_part,
+	a_leak_grows_as_if_nothing_had_been, a_queue_does_not_grow_because_of_a_pause,
+	a_pause_is_no_change, a_report_says_when_recording_was_paused)

@@ -456,7 +456,28 @@ START_TEST(an_error_keeps_nothing)
 }
 END_TEST
 
-HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
-	children_on_request, a_page_and_its_name, a_page_is_waited_for, standard_output_is_a_name,
-	commands, a_process_by_other_names, the_text_of_a_mark, wrong_words_are_named,
-	the_command_of_run, an_error_keeps_nothing)
+START_TEST(an_overhead_is_a_share)
+{
+	static const struct {
+		const char *word;
+		uint64_t ppm; /* 0: refused */
+	} cases[] = {{"5%", 50000}, {"5", 50000}, {"0.5%", 5000}, {"100%", 1000000}, {"0.01%", 100},
+		{"0%", 0}, {"101%", 0}, {"-5%", 0}, {"nan", 0}, {"5%%", 0}, {"5x", 0}, {"", 0},
+		{"0x5", 0}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		char words[64];
+		struct options options = {0};
+		snprintf(words, sizeof(words), "attach -p 7 --max-overhead=%s", cases[i].word);
+		struct ht_err *err = parse(words, &options);
+		ck_assert_msg(!err == (cases[i].ppm != 0), "%s", words);
+		ck_assert_uint_eq(options.max_overhead_ppm, cases[i].ppm);
+		ht_err_free(err);
+		options_deinit(&options);
+	}
+}
+END_TEST
+
+HT_SUITE("attach/options", an_overhead_is_a_share, durations, nonsense_is_no_duration, sizes,
+	spellings, defaults, switches, children_on_request, a_page_and_its_name,
+	a_page_is_waited_for, standard_output_is_a_name, commands, a_process_by_other_names,
+	the_text_of_a_mark, wrong_words_are_named, the_command_of_run, an_error_keeps_nothing)
