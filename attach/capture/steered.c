@@ -296,7 +296,9 @@ static void follow_signals(struct steered *steered)
 	if (taken.pause)
 		handle(steered,
 			&(struct control_request){
-				.verb = steered->paused ? CONTROL_RESUME : CONTROL_PAUSE},
+				.verb = steered->capture.pausing->wants[PAUSING_USER]
+						? CONTROL_RESUME
+						: CONTROL_PAUSE},
 			&reply);
 	if (taken.snapshot && !is_too_late(steered, CONTROL_SNAPSHOT))
 		usersignals_snapshot(&steered->signals, steered->capture.proc->pid, steered->trace);
