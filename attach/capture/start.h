@@ -28,8 +28,8 @@ struct ht_err *start_leave_descriptors(int keep_fd);
  * command that it starts in the background, and stops a capture by it. */
 void start_ending_signals(sigset_t *ret);
 
-/* For a capture: the signals that end and steer it are blocked, children can be waited for, and writing fails
- * rather than kills. */
+/* For a capture: the signals that end and steer it are blocked, children can be waited for, and
+ * writing fails rather than kills. */
 void start_signals(void);
 
 /* The same for heaptap as a command's parent: nothing that the terminal sends ends it. */
