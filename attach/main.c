@@ -36,6 +36,7 @@
 #include "attach/run/programs.h"
 #include "attach/run/record.h"
 #include "attach/run/seek.h"
+#include "attach/run/several.h"
 #include "attach/run/steer.h"
 #include "attach/run/words.h"
 #include "attach/undo/leftover.h"
@@ -324,6 +325,16 @@ static int check_printed(int status)
 	return status == EXIT_DONE ? EXIT_INTERNAL : status;
 }
 
+/* Of several processes each has a capture in a process of its own. */
+static int run_attach(struct options *options)
+{
+	int status;
+	struct ht_err *err;
+	if (!several_split(options, &status, &err))
+		return attach_run(options);
+	return err ? (int)words_complain(err) : status;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -344,7 +355,7 @@ int main(int argc, char **argv)
 	given_use(&options.given);
 	switch (options.command) {
 	case COMMAND_ATTACH:
-		status = attach_run(&options);
+		status = run_attach(&options);
 		break;
 	case COMMAND_RUN:
 		status = run_run(&options);

@@ -133,6 +133,35 @@ static struct ht_err *check_container(const char *value)
 	return NULL;
 }
 
+/* Of several, attach records each; of other commands the last counts. */
+static struct ht_err *apply_pid(struct options *options, const char *value)
+{
+	if (!parse_pid(value, &options->pid))
+		return usage("not a process number", value);
+	if (options->command != COMMAND_ATTACH)
+		options->pid_count = 0;
+	for (unsigned i = 0; i < options->pid_count; i++)
+		if (options->pids[i] == options->pid)
+			return NULL;
+	if (options->pid_count == OPTIONS_PIDS_MAX)
+		return usage("-p names more than 64 processes", value);
+	options->pids[options->pid_count++] = options->pid;
+	return NULL;
+}
+
+/* Each process needs a trace of its own. */
+static struct ht_err *check_several(const struct options *options)
+{
+	const char *shared = options->output && !naming_has_pid(options->output) ? options->output
+			     : options->page && !naming_has_pid(options->page)	 ? options->page
+										 : NULL;
+	if (options->pid_count > 1 && options->words)
+		return usage("a command goes with one process", options->words[0]);
+	return options->pid_count > 1 && shared
+		       ? usage("several processes need several names: %p is the PID", shared)
+		       : NULL;
+}
+
 /* Of -n, -u, --container and --wait-for. */
 static struct ht_err *apply_find(struct options *options, enum option_id id, const char *value)
 {
@@ -165,9 +194,7 @@ static struct ht_err *apply(
 		return err;
 	switch ((int)row->id) {
 	case OPTION_PID:
-		if (!parse_pid(value, &options->pid))
-			return usage("not a process number", value);
-		break;
+		return apply_pid(options, value);
 	case OPTION_NAME:
 	case OPTION_UNIT:
 	case OPTION_CONTAINER:
@@ -361,6 +388,8 @@ static struct ht_err *check(const struct options *options)
 	struct ht_err *err = check_process(options);
 	if (!err && options->command == COMMAND_ATTACH)
 		err = check_attach(options, to_stdout);
+	if (!err)
+		err = check_several(options);
 	return err || options->command != COMMAND_MARK ? err : check_mark(options->text);
 }
 

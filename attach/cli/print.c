@@ -7,10 +7,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/cli/systemlog.h"
 #include "format/foreign.h"
 
 /* More than any line, with two paths in it. */
 #define TEXT_BYTES 16384u
+
+/* Messages are warnings in systemd's journal: sd-daemon(3). What is printed without the program's
+ * name is a result. */
+static const char *level_of(const FILE *out, const char *line)
+{
+	static const char name[] = "heaptap: ";
+	bool is_message = out == stderr && strncmp(line, name, sizeof(name) - 1) == 0;
+	return is_message && systemlog_is_stderr() ? "<4>" : "";
+}
 
 void print_text(FILE *out, const char *fmt, ...)
 {
@@ -26,6 +36,7 @@ void print_text(FILE *out, const char *fmt, ...)
 		if (end)
 			*end = '\0';
 		foreign_copy(line, strlen(line) + 1, line);
+		fputs(level_of(out, line), out);
 		fputs(line, out);
 		if (end)
 			fputc('\n', out);

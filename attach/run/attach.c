@@ -51,21 +51,9 @@ struct window {
 	struct session_report report;
 };
 
-/* The status that is nearer to the target's safety wins: DESIGN section 10. */
-static unsigned rank_of(int status)
-{
-	static const int order[] = {EXIT_DONE, EXIT_TARGET_ENDED, EXIT_REFUSED, EXIT_USAGE,
-		EXIT_PERMISSION, EXIT_INTERNAL, EXIT_INCOMPLETE_TRACE, EXIT_INCOMPLETE_DETACH};
-	for (unsigned i = 0; i < HT_ARRAY_SIZE(order); i++)
-		if (order[i] == status)
-			return i;
-	return HT_ARRAY_SIZE(order);
-}
-
 static void note_status(struct attach *attach, int status)
 {
-	if (rank_of(status) > rank_of(attach->worst))
-		attach->worst = status;
+	attach->worst = record_worse(attach->worst, status);
 }
 
 static bool is_series(const struct attach *attach)

@@ -52,6 +52,22 @@ enum exit_status record_status(const struct options *options, const struct sessi
 	return EXIT_DONE;
 }
 
+/* The status that is nearer to the target's safety wins: DESIGN section 10. */
+static unsigned rank_of(int status)
+{
+	static const int order[] = {EXIT_DONE, EXIT_TARGET_ENDED, EXIT_REFUSED, EXIT_USAGE,
+		EXIT_PERMISSION, EXIT_INTERNAL, EXIT_INCOMPLETE_TRACE, EXIT_INCOMPLETE_DETACH};
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(order); i++)
+		if (order[i] == status)
+			return i;
+	return HT_ARRAY_SIZE(order);
+}
+
+int record_worse(int status, int other)
+{
+	return rank_of(other) > rank_of(status) ? other : status;
+}
+
 const char *record_end_text(const struct ht_err *err, const struct options *options,
 	const struct session_report *report)
 {

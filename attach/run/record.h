@@ -27,6 +27,8 @@ struct session_options record_options(const struct options *options, pid_t pid);
 
 /* EXIT_DONE also for a capture that has left only the jump page, unless --strict. */
 enum exit_status record_status(const struct options *options, const struct session_report *report);
+/* Of two exit statuses the one that says more: 6 over 7 over 5. */
+int record_worse(int status, int other);
 enum exit_status record_error_status(const struct ht_err *err);
 
 /* The answer to a client that waited for the end (steered.h); "": none. `err`: of session_run. */

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/child.h"
@@ -19,9 +20,10 @@
 #include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 
-#define LIMIT_MS 20000
-#define USAGE	 2
-#define REFUSED	 3
+#define LIMIT_MS     20000
+#define USAGE	     2
+#define REFUSED	     3
+#define TARGET_ENDED 5
 
 static struct victim victim;
 static char pid[16], *trace;
@@ -194,7 +196,119 @@ START_TEST(standard_output_is_refused)
 }
 END_TEST
 
-HT_SUITE("integration/background", the_capture_has_begun_when_the_command_returns,
+/* --- several processes ------------------------------------------------------------------------ */
+
+static struct victim other;
+
+static void check_one_trace(const char *pattern, pid_t target)
+{
+	char *path = NULL;
+	ck_assert_int_ge(asprintf(&path, "%.*s%d.htap", (int)(strchr(pattern, '%') - pattern),
+				 pattern, target),
+		0);
+	json_t *report = report_load(path);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 5);
+	json_decref(report);
+	ck_assert_int_eq(unlink(path), 0);
+	free(path);
+}
+
+static int record_both(struct run *run, int signal_target)
+{
+	char second[16];
+	char *pattern = tmpdir_path("%p.htap");
+	snprintf(second, sizeof(second), "%d", other.pid);
+	run_start(run, (const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid, "-p",
+			       second, "-o", pattern, NULL});
+	run_until(tap_is_recording(victim.pid) && tap_is_recording(other.pid), LIMIT_MS);
+	free(victim_ask(&victim, "alloc 0 5 104", LIMIT_MS));
+	free(victim_ask(&other, "alloc 0 5 104", LIMIT_MS));
+	if (signal_target)
+		victim_stop(&other);
+	ck_assert_int_eq(kill(run->pid, SIGTERM), 0);
+	int status = run_wait(run, LIMIT_MS);
+	check_one_trace(pattern, victim.pid);
+	check_one_trace(pattern, other.pid);
+	run_deinit(run);
+	free(pattern);
+	return status;
+}
+
+START_TEST(several_processes)
+{
+	struct run run;
+	begin();
+	victim_start(&other, (const char *[]){run_built("tests/targets/stepwise"), NULL});
+	ck_assert_int_eq(record_both(&run, 0), 0);
+	free(victim_ask(&other, "free 0 5", LIMIT_MS));
+	free(victim_ask(&victim, "free 0 5", LIMIT_MS));
+	/* One ends by itself: the status says so. */
+	ck_assert_int_eq(record_both(&run, 1), TARGET_ENDED);
+	end();
+}
+END_TEST
+
+/* --- systemd --------------------------------------------------------------------------------- */
+
+static void name_journal(void *context)
+{
+	struct stat stat;
+	char stream[64];
+	(void)context;
+	fstat(STDERR_FILENO, &stat);
+	snprintf(stream, sizeof(stream), "%lu:%lu", (unsigned long)stat.st_dev,
+		(unsigned long)stat.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+}
+
+START_TEST(messages_in_the_journal_have_a_level)
+{
+	const char *const argv[] = {run_built("heaptap"), "attach", "-p", "x", NULL};
+	struct run run;
+	char *err;
+	run_start_prepared(&run, argv, name_journal, NULL);
+	ck_assert_int_eq(run_wait(&run, LIMIT_MS), USAGE);
+	err = run_err(&run);
+	ck_assert_msg(strncmp(err, "<4>heaptap: ", 12) == 0, "%s", err);
+	free(err);
+	run_deinit(&run);
+	ck_assert_int_eq(run_program(argv, LIMIT_MS, NULL, &err), USAGE);
+	ck_assert_msg(strncmp(err, "heaptap: ", 9) == 0, "%s", err);
+	free(err);
+}
+END_TEST
+
+START_TEST(systemd_accepts_the_units)
+{
+	char *command = NULL, *out, *err, *directory = tmpdir_path("units");
+	char *program = realpath(run_built("heaptap"), NULL);
+	ck_assert_ptr_nonnull(program);
+	if (access("/usr/bin/systemd-analyze", X_OK) != 0) {
+		printf("skipped: systemd_accepts_the_units: there is no systemd-analyze\n");
+		free(program);
+		free(directory);
+		return;
+	}
+	/* The program that is named there is the installed one. */
+	ck_assert_int_ge(
+		asprintf(&command,
+			"mkdir '%s' && cp scripts/systemd/heaptap@.* '%s' && cd '%s' && sed -i "
+			"'s|^ExecStart=/usr/bin/heaptap|ExecStart=%s|' heaptap@.service && "
+			"systemd-analyze verify --man=no ./heaptap@.service ./heaptap@.timer 2>&1",
+			directory, directory, directory, program),
+		0);
+	int status = run_program((const char *[]){"sh", "-c", command, NULL}, LIMIT_MS, &out, &err);
+	ck_assert_msg(status == 0 && !*out, "%d: %s%s", status, out, err);
+	free(out);
+	free(err);
+	free(command);
+	free(program);
+	free(directory);
+}
+END_TEST
+
+HT_SUITE("integration/background", several_processes, messages_in_the_journal_have_a_level,
+	systemd_accepts_the_units, the_capture_has_begun_when_the_command_returns,
 	words_name_the_trace_and_the_way_to_stop, a_client_gets_the_status_of_the_capture,
 	the_terminal_may_hang_up, a_failed_attach_is_as_in_the_foreground,
 	standard_output_is_refused)

@@ -109,7 +109,7 @@ START_TEST(spellings)
 		"-p 42 -d 5s -o out",
 		"--pid=42 -d5s -o out",
 		"attach -o out -d 5s -p 42",
-		"attach -p 1 -d 9h -o other -p 42 -d 5s -o out",
+		"attach -p 42 -d 9h -o other -p 42 -d 5s -o out",
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(same); i++) {
 		struct options options;
@@ -293,6 +293,22 @@ START_TEST(commands)
 END_TEST
 
 /* One that begins with a dash needs another word before it, as in any program. */
+START_TEST(several_processes)
+{
+	struct options options;
+	ck_no_err(parse("attach -p 1 -p 2 -p 1 -d 5s", &options));
+	ck_assert_uint_eq(options.pid_count, 2);
+	ck_assert_int_eq(options.pids[0], 1);
+	ck_assert_int_eq(options.pids[1], 2);
+	ck_no_err(parse("attach -p 1 -p 2 -o %p.htap", &options));
+	options_deinit(&options);
+	ck_err_says(parse("attach -p 1 -p 2 -o x.htap", &options), HT_ERR_USAGE, "several names");
+	ck_no_err(parse("doctor -p 1 -p 2", &options));
+	ck_assert_uint_eq(options.pid_count, 1);
+	ck_assert_int_eq(options.pid, 2);
+}
+END_TEST
+
 START_TEST(a_process_by_other_names)
 {
 	struct options options;
@@ -480,4 +496,5 @@ END_TEST
 HT_SUITE("attach/options", an_overhead_is_a_share, durations, nonsense_is_no_duration, sizes,
 	spellings, defaults, switches, children_on_request, a_page_and_its_name,
 	a_page_is_waited_for, standard_output_is_a_name, commands, a_process_by_other_names,
-	the_text_of_a_mark, wrong_words_are_named, the_command_of_run, an_error_keeps_nothing)
+	several_processes, the_text_of_a_mark, wrong_words_are_named, the_command_of_run,
+	an_error_keeps_nothing)
