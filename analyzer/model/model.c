@@ -386,10 +386,11 @@ static void take_end(struct model *model, const struct rec_end *rec)
 	model->end = *rec;
 	timebase_add(&model->timebase, rec->tsc, rec->mono_ns);
 	uint64_t end_ns = timebase_since_start(&model->timebase, rec->mono_ns);
+	/* Clock pairs may stand behind it. */
 	if (!model->settle.is_there)
 		model->duration_ns = end_ns;
-	else
-		note_end(model, end_ns);
+	else if (end_ns > model->settle.begin_ns)
+		model->settle.end_ns = end_ns;
 }
 
 static void take_settle(struct model *model, const struct rec_settle *rec)

@@ -209,6 +209,7 @@ static void write_settle(const struct page *page)
 	const struct view *view = page->view;
 	const struct sums *total = &view->total;
 	const char *mark = page_mark(page, METRIC_SURVIVORS);
+	static const char outstanding[] = " outstanding";
 	struct line line;
 	if (!view_is_settled(view))
 		return;
@@ -218,8 +219,9 @@ static void write_settle(const struct page *page)
 		page_bytes(page, sums_surviving_bytes(total)).text);
 	page_put_bound(page, &line, total, METRIC_SURVIVORS);
 	line_put(&line, " in %s%s blocks", mark, text_count(sums_surviving_blocks(total)).text);
-	line_put(&line, ", of %s%s outstanding", mark,
-		page_bytes(page, sums_outstanding_bytes(total)).text);
+	line_put(&line, ", of %s%s", mark, page_bytes(page, sums_outstanding_bytes(total)).text);
+	if (line_left(&line) >= strlen(outstanding))
+		line_put(&line, "%s", outstanding);
 	line_end(&line);
 }
 
