@@ -13,8 +13,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "attach/capture/loads.h"
-#include "attach/capture/scripts.h"
 #include "attach/inject/remote.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
@@ -62,17 +60,17 @@ static uint32_t memfd_flags(void)
 }
 
 /* The thread of the last attempt may still be in the stub, undoing: its registers stand there. */
-static struct ht_err *clear_slack(struct session *s)
+static struct ht_err *clear_slack(const struct bring_in_use *use, struct inside *inside)
 {
-	return detach_slack(&s->survey.proc, &s->slack, s->survey.any_seccomp,
-		clock_mono_ns() + s->options->detach_deadline_ns);
+	return detach_slack(&use->survey->proc, &inside->slack, use->survey->any_seccomp,
+		clock_mono_ns() + use->options->detach_deadline_ns);
 }
 
 /* Not where an image stays, or may stay, nor where no other thread could do. */
-static bool may_try_again(const struct session *s, const struct ht_err *err)
+static bool may_try_again(const struct inside *inside, const struct ht_err *err)
 {
-	return err->code == HT_ERR_REFUSED && s->remote.tid && s->remote.not_taken &&
-	       !s->remote.clock_forbidden;
+	return err->code == HT_ERR_REFUSED && inside->remote.tid && inside->remote.not_taken &&
+	       !inside->remote.clock_forbidden;
 }
 
 static struct ht_err *hand_to_guardian(void *context, int memfd)
@@ -80,55 +78,56 @@ static struct ht_err *hand_to_guardian(void *context, int memfd)
 	return guardian_hand_image(context, memfd);
 }
 
-static struct ht_err *map_image(struct session *s)
+static struct ht_err *map_image(const struct bring_in_use *use, struct inside *inside)
 {
-	const struct remote_heir heir = {hand_to_guardian, &s->guardian};
+	const struct remote_heir heir = {hand_to_guardian, use->guardian};
 	struct stub_map map = {
 		.image_bytes = abi_image_bytes(ABI_SLOT_MAX), .memfd_flags = memfd_flags()};
 	struct ht_err *err = NULL;
 	bool written = false;
 
-	memcpy(map.near, s->entries.near, sizeof(map.near));
-	map.near_count = s->entries.near_count;
+	memcpy(map.near, use->entries->near, sizeof(map.near));
+	map.near_count = use->entries->near_count;
 	snprintf(map.name, sizeof(map.name), OURS_FILE "%d", getpid());
 	for (unsigned attempt = 0; attempt < MAP_ATTEMPTS; attempt++) {
 		ht_err_free(err);
-		err = attempt ? clear_slack(s) : NULL;
-		if (!err && !s->survey.any_seccomp)
-			err = proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp);
+		err = attempt ? clear_slack(use, inside) : NULL;
+		if (!err && !use->survey->any_seccomp)
+			err = proc_any_seccomp(&use->survey->proc, &use->survey->any_seccomp);
 		if (!err)
-			err = choose_range(&s->survey.maps, map.image_bytes, attempt, &map.image);
+			err = choose_range(
+				&use->survey->maps, map.image_bytes, attempt, &map.image);
 		if (err)
 			return err;
-		map.fd_floor = fd_floor(&s->survey.proc);
+		map.fd_floor = fd_floor(&use->survey->proc);
 		map.lease_ns = LEASE_NS << attempt;
-		err = remote_map(
-			&s->survey.proc, &s->slack, &map, s->survey.any_seccomp, &heir, &s->remote);
-		written |= s->remote.tid != 0;
-		if (!err || !may_try_again(s, err))
+		err = remote_map(&use->survey->proc, &inside->slack, &map, use->survey->any_seccomp,
+			&heir, &inside->remote);
+		written |= inside->remote.tid != 0;
+		if (!err || !may_try_again(inside, err))
 			break;
 	}
 	/* If no thread was stopped, nothing was written; neither the target nor its children need
 	 * cleaning. */
-	s->slack_written = written;
-	if (s->remote.memfd >= 0)
-		err = ht_err_first(err, guardian_tell_image(&s->guardian, s->remote.memfd));
+	inside->slack_written = written;
+	if (inside->remote.memfd >= 0)
+		err = ht_err_first(err, guardian_tell_image(use->guardian, inside->remote.memfd));
 	if (err)
 		return err;
-	s->mapped = true;
-	int memfd = fcntl(s->remote.memfd, F_DUPFD_CLOEXEC, 3);
+	inside->mapped = true;
+	int memfd = fcntl(inside->remote.memfd, F_DUPFD_CLOEXEC, 3);
 	if (memfd < 0)
 		return ht_err_sys(errno, "cannot keep the agent's memory");
-	return image_init(&s->image, &s->elf, map.image, ABI_SLOT_MAX, memfd);
+	return image_init(&inside->image, use->elf, map.image, ABI_SLOT_MAX, memfd);
 }
 
 /* So that `verify` knows the other end, whoever is dead by then. Best effort: it is a help. */
-static void name_our_end(const struct session *s)
+static void name_our_end(const struct proc *proc, int fd)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int length = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "heaptap-agent-%d-%llx",
-		s->survey.proc.pid, (unsigned long long)arch_tsc());
-	bind(s->remote.daemon_fd, (struct sockaddr *)&addr,
+		proc->pid, (unsigned long long)arch_tsc());
+	bind(fd, (struct sockaddr *)&addr,
 		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length));
 }
 
@@ -136,118 +135,120 @@ struct sockets {
 	uint64_t cookie, agent_inode, daemon_inode;
 };
 
-static struct ht_err *identify_sockets(const struct session *s, struct sockets *ret)
+static struct ht_err *identify_sockets(const struct remote_image *remote, struct sockets *ret)
 {
 	socklen_t length = sizeof(ret->cookie);
 	struct stat agent, daemon;
 
-	if (getsockopt(s->remote.agent_socket, SOL_SOCKET, SO_COOKIE, &ret->cookie, &length) < 0 ||
-		fstat(s->remote.agent_socket, &agent) < 0 ||
-		fstat(s->remote.daemon_fd, &daemon) < 0)
+	if (getsockopt(remote->agent_socket, SOL_SOCKET, SO_COOKIE, &ret->cookie, &length) < 0 ||
+		fstat(remote->agent_socket, &agent) < 0 || fstat(remote->daemon_fd, &daemon) < 0)
 		return ht_err_sys(errno, "cannot identify the agent's socket");
 	ret->agent_inode = agent.st_ino;
 	ret->daemon_inode = daemon.st_ino;
 	return NULL;
 }
 
-static void configure_sockets(struct session *s)
+static void configure_sockets(const struct proc *proc, struct remote_image *remote)
 {
 	int size = SEND_BUFFER_BYTES;
 
 	/* Both ends are one open file description each, so their options can be set from here. */
-	if (setsockopt(s->remote.agent_socket, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
-		setsockopt(s->remote.agent_socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	close(s->remote.agent_socket);
-	s->remote.agent_socket = -1;
-	name_our_end(s);
-	fcntl(s->remote.daemon_fd, F_SETFL, O_NONBLOCK);
+	if (setsockopt(remote->agent_socket, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
+		setsockopt(remote->agent_socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+	close(remote->agent_socket);
+	remote->agent_socket = -1;
+	name_our_end(proc, remote->daemon_fd);
+	fcntl(remote->daemon_fd, F_SETFL, O_NONBLOCK);
 }
 
 /* Which of its threads have their system calls dispatched to the program cannot be seen without
  * stopping each; the program gets them by SIGSYS. */
-static bool catches_calls(const struct session *s)
+static bool catches_calls(const struct survey *survey)
 {
-	return s->survey.status.sig_cgt >> (SIGSYS - 1) & 1;
+	return survey->status.sig_cgt >> (SIGSYS - 1) & 1;
 }
 
-static struct ht_err *configure(struct session *s)
+static struct ht_err *configure(const struct bring_in_use *use, struct inside *inside)
 {
-	struct abi_config *config = image_config(&s->image);
+	struct abi_config *config = image_config(&inside->image);
 	uint64_t alive = 1;
 	struct sockets sockets;
 
 	/* A journal that has begun must know them: it is what the way back goes by. */
-	struct ht_err *err = identify_sockets(s, &sockets);
-	if (!err && s->survey.found.tombstone)
-		err = image_adopt(&s->image, &s->survey.proc, s->survey.found.base);
+	struct ht_err *err = identify_sockets(&inside->remote, &sockets);
+	if (!err && use->survey->found.tombstone)
+		err = image_adopt(&inside->image, &use->survey->proc, use->survey->found.base);
 	if (err)
 		return err;
-	journal_show(&s->journal, s->image.local);
-	journal_begin(&s->journal, s->image.base, s->image.bytes, s->image.thunks);
-	if (s->entries.near_count)
-		journal_set_near(&s->journal, s->entries.near);
-	journal_set_slack(
-		&s->journal, s->slack.addr, s->slack.left, s->slack.original, s->slack.bytes);
+	journal_show(use->journal, inside->image.local);
+	journal_begin(use->journal, inside->image.base, inside->image.bytes, inside->image.thunks);
+	if (use->entries->near_count)
+		journal_set_near(use->journal, use->entries->near);
+	journal_set_slack(use->journal, inside->slack.addr, inside->slack.left,
+		inside->slack.original, inside->slack.bytes);
 	journal_set_sockets(
-		&s->journal, s->remote.agent_fd, sockets.agent_inode, sockets.daemon_inode);
-	configure_sockets(s);
-	memcpy(config->near, s->entries.near, sizeof(config->near));
-	entries_write_bridges(&s->entries, &s->image);
-	config->socket_fd = s->remote.agent_fd;
+		use->journal, inside->remote.agent_fd, sockets.agent_inode, sockets.daemon_inode);
+	configure_sockets(&use->survey->proc, &inside->remote);
+	memcpy(config->near, use->entries->near, sizeof(config->near));
+	entries_write_bridges(use->entries, &inside->image);
+	config->socket_fd = inside->remote.agent_fd;
 	config->socket_cookie = sockets.cookie;
-	config->tid_offset = s->remote.tid_offset;
-	config->sample_bytes = s->options->sample_bytes;
-	scripts_configure(&s->scripts,
-		&(struct scripts_use){.survey = &s->survey,
-			.image = &s->image,
-			.remote = &s->remote,
-			.change = &s->change,
-			.publish = s->publish,
-			.sink = s->outlet.sink},
+	config->tid_offset = inside->remote.tid_offset;
+	config->sample_bytes = use->options->sample_bytes;
+	scripts_configure(use->scripts,
+		&(struct scripts_use){.survey = use->survey,
+			.image = &inside->image,
+			.remote = &inside->remote,
+			.change = use->change,
+			.publish = use->publish,
+			.sink = use->sink},
 		config);
-	config->flags = (s->survey.any_seccomp || catches_calls(s) ? ABI_FLAG_NO_SYSCALL : 0) |
-			(s->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
-			(s->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);
-	err = publish_snapshot(s->publish, s->image.local, s->image.base, &s->survey.modules,
-		&s->survey.maps, false);
+	config->flags =
+		(use->survey->any_seccomp || catches_calls(use->survey) ? ABI_FLAG_NO_SYSCALL : 0) |
+		(use->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
+		(use->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);
+	err = publish_snapshot(use->publish, inside->image.local, inside->image.base,
+		&use->survey->modules, &use->survey->maps, false);
 	if (err)
 		return err;
 	/* As it numbers itself: its first thread has its number. */
-	bool follows = s->options->child && s->options->child->hold;
-	config->follow = follows ? (uint64_t)s->survey.status.ns_tid : 0;
-	config->follow_forks = s->options->forks && s->options->forks->is_open(s->options->forks);
-	loads_configure(&s->loads, &s->survey, &s->image, times_cycles(&s->times, LOAD_WAIT_NS));
-	config->wait_cycles_max = times_cycles(&s->times, s->options->wait_ns);
-	return memory_write(&s->survey.proc, s->image.base + ABI_STATE_OFF, &alive, sizeof(alive));
+	bool follows = use->options->child && use->options->child->hold;
+	config->follow = follows ? (uint64_t)use->survey->status.ns_tid : 0;
+	config->follow_forks =
+		use->options->forks && use->options->forks->is_open(use->options->forks);
+	loads_configure(
+		use->loads, use->survey, &inside->image, times_cycles(use->times, LOAD_WAIT_NS));
+	config->wait_cycles_max = times_cycles(use->times, use->options->wait_ns);
+	return memory_write(
+		&use->survey->proc, inside->image.base + ABI_STATE_OFF, &alive, sizeof(alive));
 }
 
-struct ht_err *bring_in(struct session *s)
+struct ht_err *bring_in(const struct bring_in_use *use, struct inside *inside)
 {
-	struct ht_err *err = remote_slack_prepare(&s->survey.proc, &s->survey.modules,
-		&s->survey.maps, s->entries.near_count, &s->slack);
+	struct ht_err *err = remote_slack_prepare(&use->survey->proc, &use->survey->modules,
+		&use->survey->maps, use->entries->near_count, &inside->slack);
 	if (!err)
-		err = guardian_tell_slack(&s->guardian, &s->slack);
+		err = guardian_tell_slack(use->guardian, &inside->slack);
 	if (err)
 		return err;
-	s->slack_written = true;
-	err = map_image(s);
+	inside->slack_written = true;
+	err = map_image(use, inside);
 	if (!err)
-		err = configure(s);
+		err = configure(use, inside);
 	if (err)
 		return err;
-	s->report->stop_ns = s->remote.stop_ns;
-	struct receiver_options receiver = {.image = s->image.local,
-		.image_bytes = s->image.bytes,
-		.slot_max = s->image.slot_max,
-		.socket_fd = s->remote.daemon_fd,
-		.sink = s->outlet.sink,
-		.node_seen = s->scripts.names ? scripts_see : NULL,
-		.context = &s->scripts};
-	err = receiver_create(&receiver, &s->receiver);
+	struct receiver_options receiver = {.image = inside->image.local,
+		.image_bytes = inside->image.bytes,
+		.slot_max = inside->image.slot_max,
+		.socket_fd = inside->remote.daemon_fd,
+		.sink = use->sink,
+		.node_seen = use->scripts->names ? scripts_see : NULL,
+		.context = use->scripts};
+	err = receiver_create(&receiver, &inside->receiver);
 	if (err)
 		return err;
 	return watch_create(
 		&(struct watch_options){
-			.survey = &s->survey, .receiver = s->receiver, .sink = s->outlet.sink},
-		&s->watch);
+			.survey = use->survey, .receiver = inside->receiver, .sink = use->sink},
+		&inside->watch);
 }

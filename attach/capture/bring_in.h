@@ -4,7 +4,43 @@
  */
 #pragma once
 
-#include "attach/capture/session_state.h"
+#include "attach/capture/loads.h"
+#include "attach/capture/options.h"
+#include "attach/capture/scripts.h"
+#include "attach/capture/times.h"
+#include "attach/capture/watch.h"
+#include "attach/daemon/receiver.h"
+#include "attach/inject/remote.h"
+#include "attach/undo/guardian.h"
 
+/* What of heaptap is in the target, and this end of it. */
+struct inside {
+	struct remote_slack slack;
+	bool slack_written; /* a thread was to run the stub: there is something to clean */
+	struct remote_image remote;
+	struct image image;
+	bool mapped; /* the target has the image */
+	struct receiver *receiver;
+	struct watch *watch;
+};
+
+/* What the way in uses and changes; all borrowed. */
+struct bring_in_use {
+	const struct session_options *options;
+	const struct times *times;
+	struct survey *survey;
+	struct entries *entries;
+	struct publish *publish;
+	const struct agent_elf *elf;
+	struct guardian *guardian;
+	struct journal *journal;
+	struct loads *loads;
+	struct scripts *scripts;
+	const struct change *change;
+	struct sink *sink;
+};
+
+/* An error leaves in `inside` what has to be taken out again. The caller destroys receiver and
+ * watch, and closes the descriptors of `remote`. */
 HT_MUST_CHECK
-struct ht_err *bring_in(struct session *s);
+struct ht_err *bring_in(const struct bring_in_use *use, struct inside *inside);

@@ -78,3 +78,6 @@ struct session_options {
 	void (*begun)(void *context);	    /* everything is tapped; or NULL */
 	void *begun_context;
 };
+
+/* Tells a person who waits what is being done. */
+HT_PRINTF(2, 3) void options_tell(const struct session_options *options, const char *fmt, ...);

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -11,10 +10,9 @@
 
 #include "attach/capture/bring_in.h"
 #include "attach/capture/change.h"
-#include "attach/capture/leftpage.h"
+#include "attach/capture/leave.h"
 #include "attach/capture/outlet.h"
 #include "attach/capture/records.h"
-#include "attach/capture/remains.h"
 #include "attach/capture/scripts.h"
 #include "attach/capture/start.h"
 #include "attach/capture/steered.h"
@@ -28,18 +26,41 @@
 #include "attach/process/proc_open.h"
 #include "format/arch.h"
 
-void session_progress(const struct session *s, const char *fmt, ...)
-{
-	char line[256];
-	va_list args;
+struct session {
+	const struct session_options *options;
+	struct session_report *report;
+	struct times times;
+	uint64_t phase_ns; /* when the present phase began */
 
-	if (!s->options->progress)
-		return;
-	va_start(args, fmt);
-	vsnprintf(line, sizeof(line), fmt, args);
-	va_end(args);
-	s->options->progress(line);
-}
+	/* The target, as far as it is known. */
+	struct survey survey;
+	struct entries entries;
+	struct publish *publish;
+
+	/* The changes of the target, and their undo. */
+	struct lock lock;
+	struct journal journal;
+	struct guardian guardian;
+	struct agent_elf elf;
+	struct inside inside;
+	struct tap tap;
+	struct session_target shown; /* to options->forks */
+
+	/* The trace. */
+	struct outlet outlet;
+	struct records records;
+
+	/* While the window is open. */
+	int signal_fd;
+	struct loads loads;
+	struct scripts scripts;
+	struct window window;
+
+	/* How it ends. */
+	struct change change;
+	struct ht_err *pump_error; /* the first of the time in which the agent is removed */
+	struct leave leave;
+};
 
 /* --- before anything is touched
  * ------------------------------------------------------------------------- */
@@ -103,14 +124,15 @@ static void open_steered(struct session *s)
 		.proc = &s->survey.proc,
 		.comm = s->report->comm,
 		.times = &s->times,
-		.settle = &s->settle,
-		.memory = &s->memory,
-		.is_ending = &s->is_ending,
-		.receiver = &s->receiver,
+		.settle = &s->window.settle,
+		.memory = &s->window.memory,
+		.is_ending = &s->window.is_ending,
+		.receiver = &s->inside.receiver,
 		.sink = s->outlet.sink,
-		.pausing = &s->pausing,
-		.overhead = &s->overhead};
-	s->pausing = (struct pausing){.sink = s->outlet.sink, .image = &s->image, .elf = &s->elf};
+		.pausing = &s->window.pausing,
+		.overhead = &s->window.overhead};
+	s->window.pausing =
+		(struct pausing){.sink = s->outlet.sink, .image = &s->inside.image, .elf = &s->elf};
 	struct ht_err *err = steered_open(s->options->steered, &capture);
 	if (err)
 		snprintf(s->report->control_problem, sizeof(s->report->control_problem), "%s",
@@ -158,11 +180,12 @@ static struct ht_err *prepare(struct session *s)
 		err = get_tables(s);
 	end_phase(s, SESSION_TABLES);
 	if (!err)
-		err = residue_create(&s->survey.proc, &s->survey.modules, &s->residue);
+		err = residue_create(&s->survey.proc, &s->survey.modules, &s->leave.residue);
 	if (!err)
 		err = open_outlet(s);
+	s->leave.sink = s->outlet.sink;
 	s->records = (struct records){.survey = &s->survey,
-		.image = &s->image,
+		.image = &s->inside.image,
 		.publish = s->publish,
 		.handover = outlet_handover(&s->outlet),
 		.sink = s->outlet.sink,
@@ -171,7 +194,7 @@ static struct ht_err *prepare(struct session *s)
 	if (!err)
 		open_steered(s);
 	if (!err)
-		residue_look_again(s->residue, &s->survey.proc);
+		residue_look_again(s->leave.residue, &s->survey.proc);
 	end_phase(s, SESSION_PICTURE);
 	return err;
 }
@@ -201,7 +224,7 @@ static struct ht_err *ask_for_filters(void *context)
 		return NULL;
 	struct ht_err *err = proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp);
 	if (!err && s->survey.any_seccomp)
-		window_forbid_calls(s);
+		window_forbid_calls(&s->inside.image);
 	return err;
 }
 
@@ -209,7 +232,7 @@ static struct ht_err *tap(struct session *s)
 {
 	s->tap = (struct tap){.survey = &s->survey,
 		.elf = &s->elf,
-		.image = &s->image,
+		.image = &s->inside.image,
 		.journal = &s->journal,
 		.entries = &s->entries,
 		.follow = {.execs = s->options->child && s->options->child->hold,
@@ -234,79 +257,12 @@ static struct ht_err *tap(struct session *s)
 static void pump(void *context)
 {
 	struct session *s = context;
-	struct ht_err *err = receiver_read_socket(s->receiver);
+	struct ht_err *err = receiver_read_socket(s->inside.receiver);
 	if (!err)
-		err = scripts_drain(&s->scripts, s->receiver);
+		err = scripts_drain(&s->scripts, s->inside.receiver);
 	/* The target comes first; what was lost is counted by the sink. */
 	s->pump_error = ht_err_first(s->pump_error, err);
 	steered_serve(s->options->steered);
-}
-
-static void note_times(struct session *s)
-{
-	uint64_t window_ns = settle_has_begun(&s->settle) ? s->settle.begin_ns : s->times.end_ns;
-	s->report->capture_ns = window_ns - s->times.first_tap_ns;
-	s->report->settle_ns = s->times.end_ns - window_ns;
-	s->report->pauses = s->pausing.count;
-	s->report->paused_ns = pausing_ns(&s->pausing, window_ns);
-	s->report->overhead_limit_ppm = s->overhead.limit_ppm;
-	s->report->overhead_ppm = overhead_mean_ppm(&s->overhead);
-}
-
-static struct ht_err *take_out(struct session *s)
-{
-	struct session_report *report = s->report;
-	struct detach detach = {.proc = &s->survey.proc,
-		.image = &s->image,
-		.journal = s->journal,
-		.modules = &s->survey.modules,
-		.suspend_seccomp = s->survey.any_seccomp,
-		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns,
-		.pump = s->receiver ? pump : NULL,
-		.context = s};
-	struct detach_report result = {0};
-	uint64_t start = clock_mono_ns();
-
-	sink_take_all(s->outlet.sink);
-	struct ht_err *err = detach_untap(&detach, &result);
-	times_end(&s->times);
-	note_times(s);
-	if (!err && !detach.suspend_seccomp)
-		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
-	if (!err)
-		err = detach_unmap(&detach, &result);
-	if (change_noticed(&s->change, &err))
-		return NULL;
-	report->detach_ns = clock_mono_ns() - start;
-	err = permission_lost(&s->survey.proc, err);
-	if (err) {
-		result.level = DETACH_INCOMPLETE;
-		snprintf(result.why, sizeof(result.why) - REMAINS_HEIR_BYTES, "%s", err->message);
-		ht_err_free(err);
-	}
-	if (result.level == DETACH_INCOMPLETE)
-		remains_add_heir(&s->remains, result.why, sizeof(result.why));
-	report->detached = true;
-	report->level = result.level;
-	memcpy(report->why, result.why, sizeof(report->why));
-	report->slots_tapped = result.patch.tapped;
-	report->slots_restored = result.patch.restored;
-	report->slots_changed = result.patch.changed;
-	report->slots_unloaded = result.patch.unloaded;
-	report->met = result.quiesce;
-	if (result.stop_max_ns > report->stop_ns)
-		report->stop_ns = result.stop_max_ns;
-	s->mapped = result.level == DETACH_INCOMPLETE;
-	err = residue_compare(s->residue, &s->survey.proc, &s->journal,
-		result.level == DETACH_TOMBSTONE, &report->verify);
-	if (!err && result.level <= DETACH_RETRIED && !report->verify.equal)
-		snprintf(report->why, sizeof(report->why), "%s",
-			residue_difference(&report->verify));
-	if (result.level == DETACH_TOMBSTONE)
-		leftpage_note(&s->leftpage, &result, report);
-	if (change_noticed(&s->change, &err))
-		report->detached = false;
-	return err;
 }
 
 /* --- the end of the trace
@@ -315,16 +271,16 @@ static struct ht_err *take_out(struct session *s)
 static struct ht_err *finish_events(struct session *s)
 {
 	/* The target ended while we came in: there were none. */
-	if (!s->receiver)
+	if (!s->inside.receiver)
 		return NULL;
-	struct ht_err *err = scripts_drain_last(&s->scripts, s->receiver, s->mapped);
+	struct ht_err *err = scripts_drain_last(&s->scripts, s->inside.receiver, s->inside.mapped);
 	if (err)
 		return err;
 	/* What the output does not take is among the totals. */
 	sink_flush(s->outlet.sink);
 	err = scripts_finish(&s->scripts, s->change.is_gone, &s->report->script_places,
 		&s->report->script_names);
-	return err ? err : receiver_put_totals(s->receiver);
+	return err ? err : receiver_put_totals(s->inside.receiver);
 }
 
 static struct ht_err *put_left(struct session *s)
@@ -353,7 +309,7 @@ static struct ht_err *finish_trace(struct session *s)
 		err = records_put_counter(&s->records, REC_COUNTER_UNSEEN, report->unseen_places);
 	if (s->times.end_ns == 0) {
 		times_end(&s->times);
-		note_times(s);
+		window_report(&s->window, &s->times, s->report);
 	}
 	end.end = (struct rec_end){
 		.reason = report->ended, .mono_ns = s->times.end_ns, .tsc = s->times.end_tsc};
@@ -362,12 +318,12 @@ static struct ht_err *finish_trace(struct session *s)
 	if (!err)
 		err = sink_put(s->outlet.sink, &end, 0);
 	if (!err && s->options->symbolize)
-		session_progress(s, "looking up names");
+		options_tell(s->options, "looking up names");
 	if (!err && s->options->symbolize)
 		steered_naming(s->options->steered);
 	if (!err)
 		outlet_finish(&s->outlet);
-	report_fill_totals(report, s->receiver, s->outlet.sink);
+	report_fill_totals(report, s->inside.receiver, s->outlet.sink);
 	report->sample_bytes = s->options->sample_bytes;
 	report_fill_output(report, s->outlet.sink);
 	err = ht_err_first(s->pump_error, err);
@@ -382,25 +338,27 @@ static struct ht_err *finish_trace(struct session *s)
 static void release(struct session *s)
 {
 	steered_close(s->options->steered);
-	heapread_finish(&s->heapread);
-	watch_destroy(s->watch);
+	window_close(&s->window);
+	watch_destroy(s->inside.watch);
 	scripts_close(&s->scripts);
-	receiver_destroy(s->receiver);
+	receiver_destroy(s->inside.receiver);
 	ht_err_free(s->pump_error);
-	const int taken[] = {s->remote.memfd, s->remote.daemon_fd, s->remote.agent_socket};
+	const int taken[] = {
+		s->inside.remote.memfd, s->inside.remote.daemon_fd, s->inside.remote.agent_socket};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(taken); i++)
 		if (taken[i] >= 0)
 			close(taken[i]);
 	s->journal.shown = NULL;
 	if (s->report->detached && s->report->level == DETACH_TOMBSTONE)
-		image_keep_thunks(&s->image);
-	image_deinit(&s->image);
-	if ((s->mapped && !s->change.is_gone) || s->report->children.pending)
+		image_keep_thunks(&s->inside.image);
+	image_deinit(&s->inside.image);
+	if ((s->inside.mapped && !s->change.is_gone) || s->report->children.pending)
 		guardian_leave(&s->guardian);
-	else if (!guardian_dismiss_to_linger(&s->guardian, &s->leftpage.plan, GUARDIAN_PATIENCE_NS))
+	else if (!guardian_dismiss_to_linger(
+			 &s->guardian, &s->leave.leftpage.plan, GUARDIAN_PATIENCE_NS))
 		s->report->guardian_left = s->guardian.pid;
 	outlet_close(&s->outlet);
-	residue_destroy(s->residue);
+	residue_destroy(s->leave.residue);
 	publish_destroy(s->publish);
 	entries_deinit(&s->entries);
 	if (s->signal_fd >= 0)
@@ -408,57 +366,6 @@ static void release(struct session *s)
 	lock_release(&s->lock);
 	journal_destroy(&s->journal);
 	survey_deinit(&s->survey);
-}
-
-/* Where there is no image of ours to detach by, or no journal. What stays is the guardian's. */
-static struct ht_err *recover(struct session *s)
-{
-	struct recover_report report = {0};
-	char *why = report.detach.why;
-	const struct recover_options options = {.memfd = s->remote.memfd,
-		.slack = &s->slack,
-		.own = &s->journal,
-		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns};
-	struct ht_err *err = recover_run(&s->survey.proc, &options, &report);
-	err = permission_lost(&s->survey.proc, err);
-	bool failed = err != NULL;
-	if (err)
-		snprintf(why, sizeof(report.detach.why) - REMAINS_HEIR_BYTES, "%s", err->message);
-	ht_err_free(err);
-	s->mapped = failed || report.detach.level >= DETACH_TOMBSTONE;
-	if (!s->mapped)
-		return NULL;
-	if (!failed && report.detach.level == DETACH_TOMBSTONE)
-		return ht_err_new(HT_ERR_INCOMPLETE, "%s", why);
-	remains_add_heir(&s->remains, why, sizeof(report.detach.why));
-	return remains_of(&s->remains, why);
-}
-
-/* After a failed attach: nothing may be left. */
-static struct ht_err *roll_back(struct session *s)
-{
-	if (!s->slack_written || s->change.is_gone)
-		return NULL;
-	if (!s->image.local || !journal_is_begun(&s->journal))
-		return recover(s);
-	struct ht_err *err = take_out(s);
-	return err ? err : remains_of_detach(&s->remains, s->report);
-}
-
-/* As long as the target has something left, so will each new child: it is the guardian's then. */
-static struct ht_err *clean_children(struct session *s)
-{
-	if (!s->slack_written || (s->mapped && !s->change.is_gone))
-		return NULL;
-	struct ht_err *err = children_clean(
-		&(struct children_options){.target = &s->survey.proc,
-			.daemon_pid = getpid(),
-			.journal = &s->journal,
-			.slack = &s->slack,
-			.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns},
-		&s->report->children);
-	leftpage_add_children(&s->leftpage, s->report);
-	return err;
 }
 
 /* Ends the capture that has begun: takes the tap out if there is a target left, completes the
@@ -473,9 +380,9 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	if (!change_noticed(&s->change, &window)) {
 		if (window)
 			s->report->ended = REC_END_ERROR;
-		session_progress(s, "detaching");
+		options_tell(s->options, "detaching");
 		int niceness = priority_raise();
-		err = take_out(s);
+		err = leave_take_out(&s->leave);
 		priority_restore(niceness);
 	}
 	s->report->slots_foreign = s->survey.foreign_count;
@@ -483,15 +390,29 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	s->report->tables = publish_counts(s->publish);
 	err = ht_err_first(window, err);
 	/* Clean the children first: the output may be slow. */
-	err = ht_err_first(err, clean_children(s));
+	err = ht_err_first(err, leave_clean_children(&s->leave));
 	err = ht_err_first(err, finish_trace(s));
-	return err ? remains_add_of(err, remains_of_detach(&s->remains, s->report)) : NULL;
+	return err ? remains_add_of(err, remains_of_detach(&s->leave.remains, s->report)) : NULL;
 }
 
 static struct ht_err *attach(struct session *s)
 {
 	int niceness = priority_raise();
-	struct ht_err *err = bring_in(s);
+	const struct bring_in_use use = {.options = s->options,
+		.times = &s->times,
+		.survey = &s->survey,
+		.entries = &s->entries,
+		.publish = s->publish,
+		.elf = &s->elf,
+		.guardian = &s->guardian,
+		.journal = &s->journal,
+		.loads = &s->loads,
+		.scripts = &s->scripts,
+		.change = &s->change,
+		.sink = s->outlet.sink};
+	struct ht_err *err = bring_in(&use, &s->inside);
+	if (!err)
+		s->report->stop_ns = s->inside.remote.stop_ns;
 	end_phase(s, SESSION_BRING_IN);
 	if (!err)
 		err = tap(s);
@@ -525,7 +446,7 @@ static bool gone_meanwhile(struct session *s, struct ht_err **err)
 static struct ht_err *discard(struct session *s, struct ht_err *err)
 {
 	sink_discard(s->outlet.sink);
-	return ht_err_first(err, clean_children(s));
+	return ht_err_first(err, leave_clean_children(&s->leave));
 }
 
 static struct ht_err *let_go(struct session *s)
@@ -536,6 +457,34 @@ static struct ht_err *let_go(struct session *s)
 	return err;
 }
 
+static struct ht_err *run_window(struct session *s)
+{
+	const struct window_use use = {.options = s->options,
+		.report = s->report,
+		.times = &s->times,
+		.survey = &s->survey,
+		.entries = &s->entries,
+		.publish = s->publish,
+		.image = &s->inside.image,
+		.elf = &s->elf,
+		.tap = &s->tap,
+		.records = &s->records,
+		.scripts = &s->scripts,
+		.loads = &s->loads,
+		.receiver = s->inside.receiver,
+		.watch = s->inside.watch,
+		.sink = s->outlet.sink,
+		.change = &s->change,
+		.shown = &s->shown,
+		.signal_fd = s->signal_fd,
+		.guardian_fd = s->guardian.fd,
+		.memfd = s->inside.remote.memfd};
+	struct ht_err *err = window_run(&s->window, &use);
+	s->pump_error = s->window.heap_error;
+	s->window.heap_error = NULL;
+	return err;
+}
+
 static struct ht_err *capture(struct session *s)
 {
 	struct ht_err *err = prepare(s);
@@ -543,23 +492,23 @@ static struct ht_err *capture(struct session *s)
 		return changed_untouched(s);
 	if (err)
 		return err;
-	session_progress(s,
+	options_tell(s->options,
 		"attaching to %d (%s): %zu addresses of allocator functions in %zu modules",
 		s->options->pid, s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
 	if (err && !change_noticed(&s->change, &err))
-		err = remains_add_of(err, roll_back(s));
+		err = remains_add_of(err, leave_roll_back(&s->leave));
 	if (err && !change_noticed(&s->change, &err))
 		return discard(s, err);
 	if (s->change.is_gone)
-		return s->slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);
+		return s->inside.slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);
 	err = let_go(s);
 	if (err)
 		return discard(s, err);
-	session_progress(s, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");
+	options_tell(s->options, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");
 	if (s->options->begun)
 		s->options->begun(s->options->begun_context);
-	return conclude(s, window_run(s));
+	return conclude(s, run_window(s));
 }
 
 struct ht_err *session_run(const struct session_options *options, struct session_report *ret)
@@ -569,23 +518,33 @@ struct ht_err *session_run(const struct session_options *options, struct session
 		.guardian = {.fd = -1},
 		.lock = LOCK_NONE,
 		.signal_fd = -1,
-		.remote = {.memfd = -1, .daemon_fd = -1, .agent_socket = -1},
+		.inside.remote = {.memfd = -1, .daemon_fd = -1, .agent_socket = -1},
 		.times = times_begin()};
 
 	*ret = (struct session_report){0};
 	session.phase_ns = session.times.start_ns;
-	session.settle.wanted_ns = options->settle_ns;
-	session.overhead.limit_ppm = options->max_overhead_ppm;
+	session.window.settle.wanted_ns = options->settle_ns;
+	session.window.overhead.limit_ppm = options->max_overhead_ppm;
 	session.change = (struct change){.proc = &session.survey.proc, .ended = &ret->ended};
-	session.remains =
-		(struct remains){options->pid, &session.image, &session.slack, &session.guardian};
-	session.leftpage = (struct leftpage){.proc = &session.survey.proc,
-		.image = &session.image,
-		.linger_ns = options->linger_ns};
-	session.shown = (struct session_target){.proc = &session.survey.proc,
-		.image = &session.image,
+	session.leave = (struct leave){.options = options,
+		.report = ret,
+		.survey = &session.survey,
 		.journal = &session.journal,
-		.slack = &session.slack,
+		.inside = &session.inside,
+		.change = &session.change,
+		.times = &session.times,
+		.window = &session.window,
+		.pump = pump,
+		.context = &session,
+		.remains = {options->pid, &session.inside.image, &session.inside.slack,
+			&session.guardian},
+		.leftpage = {.proc = &session.survey.proc,
+			.image = &session.inside.image,
+			.linger_ns = options->linger_ns}};
+	session.shown = (struct session_target){.proc = &session.survey.proc,
+		.image = &session.inside.image,
+		.journal = &session.journal,
+		.slack = &session.inside.slack,
 		.heritage = options->heritage};
 	struct ht_err *err = capture(&session);
 	release(&session);

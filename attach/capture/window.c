@@ -8,10 +8,6 @@
 
 #include "attach/capture/asked.h"
 #include "attach/capture/change.h"
-#include "attach/capture/loads.h"
-#include "attach/capture/memory.h"
-#include "attach/capture/records.h"
-#include "attach/capture/scripts.h"
 #include "attach/capture/steered.h"
 #include "attach/helper/priority.h"
 #include "attach/proc/clock.h"
@@ -30,54 +26,58 @@
  * (`asked`) its slots come first, and where the tables take long it goes on without them: its calls
  * are recorded, with stacks that are counted as cut. `late`: those that came have run already.
  */
-static struct ht_err *follow_modules(struct session *s, bool asked, uint64_t question, bool late)
+static struct ht_err *follow_modules(
+	struct window *window, bool asked, uint64_t question, bool late)
 {
-	size_t old_count = s->survey.modules.count;
+	size_t old_count = window->use.survey->modules.count;
 	uint64_t *old_id = calloc(old_count + 1, sizeof(*old_id));
 	bool gone = false;
 	if (!old_id)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", old_count);
 	for (size_t i = 0; i < old_count; i++)
-		old_id[i] = s->survey.modules.module[i].id;
-	struct ht_err *err =
-		survey_refresh(&s->survey, s->image.thunks, s->image.thunks + HT_PAGE_BYTES);
+		old_id[i] = window->use.survey->modules.module[i].id;
+	struct ht_err *err = survey_refresh(window->use.survey, window->use.image->thunks,
+		window->use.image->thunks + HT_PAGE_BYTES);
 	/* After an exec, another process that shares the old memory still shows the old modules. */
 	if (!err)
-		err = proc_check_same(&s->survey.proc);
+		err = proc_check_same(&window->use.survey->proc);
 	if (!err && asked)
-		err = tap_slots(&s->tap);
+		err = tap_slots(window->use.tap);
 	struct ht_err *refused = err && err->code == HT_ERR_REFUSED ? err : NULL;
 	if (refused)
 		err = NULL;
-	late |= asked && loads_tapped(&s->loads);
-	if (!err && asked && publish_is_long(s->publish, &s->survey.modules))
-		loads_answer_early(&s->loads, question);
+	late |= asked && loads_tapped(window->use.loads);
+	if (!err && asked && publish_is_long(window->use.publish, &window->use.survey->modules))
+		loads_answer_early(window->use.loads, question);
 	if (!err)
-		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
+		err = publish_compile(window->use.publish, &window->use.survey->proc,
+			&window->use.survey->modules, NULL);
 	if (!err)
-		err = records_put_gone_modules(&s->records, old_id, old_count, &gone);
+		err = records_put_gone_modules(window->use.records, old_id, old_count, &gone);
 	if (!err)
-		err = publish_snapshot(s->publish, s->image.local, s->image.base,
-			&s->survey.modules, &s->survey.maps, gone);
+		err = publish_snapshot(window->use.publish, window->use.image->local,
+			window->use.image->base, &window->use.survey->modules,
+			&window->use.survey->maps, gone);
 	if (!err)
-		err = records_put_new_modules(&s->records, late, &s->report->untapped_modules);
+		err = records_put_new_modules(
+			window->use.records, late, &window->use.report->untapped_modules);
 	if (!err && !asked)
-		err = tap_slots(&s->tap);
+		err = tap_slots(window->use.tap);
 	err = ht_err_first(err, refused);
 	/* What finds no room is not recorded, and counted; the capture goes on. */
 	if (err && err->code == HT_ERR_REFUSED) {
 		ht_err_free(err);
 		err = NULL;
 	}
-	s->report->slots_left = s->tap.left;
-	watch_settled(s->watch);
+	window->use.report->slots_left = window->use.tap->left;
+	watch_settled(window->use.watch);
 	free(old_id);
 	return err;
 }
 
-void window_forbid_calls(struct session *s)
+void window_forbid_calls(struct image *image)
 {
-	__atomic_fetch_or(&image_config(&s->image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&image_config(image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
 }
 
 /*
@@ -85,77 +85,81 @@ void window_forbid_calls(struct session *s)
  * that is the guards' work (agent/guard.c). What enters one by a system call instruction of its own
  * is seen here, too late for a buffer that got full meanwhile.
  */
-static void follow_seccomp(struct session *s, uint64_t now_ns, const struct glance_status *status)
+static void follow_seccomp(
+	struct window *window, uint64_t now_ns, const struct glance_status *status)
 {
-	if (s->survey.any_seccomp)
+	if (window->use.survey->any_seccomp)
 		return;
-	s->survey.any_seccomp = status->seccomp != 0;
-	if (!s->survey.any_seccomp && now_ns >= s->next_seccomp_ns) {
-		s->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
+	window->use.survey->any_seccomp = status->seccomp != 0;
+	if (!window->use.survey->any_seccomp && now_ns >= window->next_seccomp_ns) {
+		window->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
 		/* What cannot be told now is asked again, and before the detach it must be. */
-		ht_err_free(proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp));
+		ht_err_free(proc_any_seccomp(
+			&window->use.survey->proc, &window->use.survey->any_seccomp));
 	}
-	if (s->survey.any_seccomp)
-		window_forbid_calls(s);
+	if (window->use.survey->any_seccomp)
+		window_forbid_calls(window->use.image);
 }
 
 /* The agent found no reader and no look of ours for ten seconds, and records no more. */
-static struct ht_err *given_up(const struct session *s)
+static struct ht_err *given_up(const struct window *window)
 {
 	/* Any other value is of a program that scribbles: that is found out elsewhere. */
-	if (__atomic_load_n(&image_control(&s->image)->given_up, __ATOMIC_ACQUIRE) != ABI_GIVEN_UP)
+	if (__atomic_load_n(&image_control(window->use.image)->given_up, __ATOMIC_ACQUIRE) !=
+		ABI_GIVEN_UP)
 		return NULL;
 	return ht_err_new(HT_ERR_INTERNAL,
 		"recording has ended: process %d closed heaptap's socket while heaptap was stopped",
-		s->survey.proc.pid);
+		window->use.survey->proc.pid);
 }
 
 /* A breakpoint in the five bytes of a jump makes it lead elsewhere: at the latest when a debugger
  * has come, no code of ours stands in its way. It sets none before it has read the program's
  * symbols. */
-static struct ht_err *debugged(const struct session *s, const struct glance_status *status)
+static struct ht_err *debugged(const struct window *window, const struct glance_status *status)
 {
-	if (!s->entries.hooked || !status->tracer)
+	if (!window->use.entries->hooked || !status->tracer)
 		return NULL;
 	return ht_err_new(HT_ERR_INTERNAL,
 		"recording has ended: process %d is now traced by process %d, whose breakpoints "
 		"could hit code that heaptap has changed",
-		s->survey.proc.pid, status->tracer);
+		window->use.survey->proc.pid, status->tracer);
 }
 
 /* A thread that is about to make the target another program waits for us, if there is one. Where
  * that has come to nothing, it goes on in this one. */
-static void hold_exec(struct session *s)
+static void hold_exec(struct window *window)
 {
-	const struct session_child *child = s->options->child;
-	struct abi_config *config = image_config(&s->image);
+	const struct session_child *child = window->use.options->child;
+	struct abi_config *config = image_config(window->use.image);
 	struct follow_ask ask;
 
 	/* Only followed commands can be held; ignore requests from other targets. */
 	if (!child || !child->hold || !config->follow ||
-		!asked_by(&s->image, &s->survey.proc, false, &ask))
+		!asked_by(window->use.image, &window->use.survey->proc, false, &ask))
 		return;
-	s->change.has_execed |= child->hold(child->context, &ask);
+	window->use.change->has_execed |= child->hold(child->context, &ask);
 	follow_answer(&ask);
-	if (++s->holds == HOLDS_MAX)
+	if (++window->holds == HOLDS_MAX)
 		__atomic_store_n(&config->follow, 0, __ATOMIC_RELEASE);
 }
 
-static struct ht_err *look_for_modules(struct session *s, uint64_t now)
+static struct ht_err *look_for_modules(struct window *window, uint64_t now)
 {
-	uint64_t question, before = s->report->untapped_modules;
-	bool changed, asked = loads_asked(&s->loads, &question);
+	uint64_t question, before = window->use.report->untapped_modules;
+	bool changed, asked = loads_asked(window->use.loads, &question);
 	/* A thread of the target waits: where many compute each step would cost a turn of all. */
 	int priority = asked ? priority_raise() : 0;
-	struct ht_err *err = watch_modules(s->watch, now, &changed);
+	struct ht_err *err = watch_modules(window->use.watch, now, &changed);
 
 	if (!err && (changed || asked))
-		err = follow_modules(s, asked, question,
-			!loads_see_constructors(&s->loads) || !(asked || loads_come(&s->loads)));
+		err = follow_modules(window, asked, question,
+			!loads_see_constructors(window->use.loads) ||
+				!(asked || loads_come(window->use.loads)));
 	if (asked) {
-		loads_answer(&s->loads, question);
-		s->report->untapped_modules +=
-			loads_count(&s->loads, question, s->report->untapped_modules - before);
+		loads_answer(window->use.loads, question);
+		window->use.report->untapped_modules += loads_count(
+			window->use.loads, question, window->use.report->untapped_modules - before);
 		priority_restore(priority);
 	}
 	return err;
@@ -171,84 +175,85 @@ static uint64_t cpu_ns_of(pid_t pid)
 	return (uint64_t)now.tv_sec * CLOCK_NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-static struct ht_err *mind_overhead(struct session *s, uint64_t now_ns)
+static struct ht_err *mind_overhead(struct window *window, uint64_t now_ns)
 {
-	struct overhead *overhead = &s->overhead;
-	if (s->is_ending || !overhead_is_due(overhead, now_ns))
+	struct overhead *overhead = &window->overhead;
+	if (window->is_ending || !overhead_is_due(overhead, now_ns))
 		return NULL;
-	const struct overhead_look look = {
-		now_ns, receiver_totals(s->receiver).events, cpu_ns_of(s->survey.proc.pid)};
+	const struct overhead_look look = {now_ns, receiver_totals(window->use.receiver).events,
+		cpu_ns_of(window->use.survey->proc.pid)};
 	if (!look.cpu_ns)
 		return NULL;
-	return pausing_set(&s->pausing, PAUSING_OVERHEAD, overhead_judge(overhead, &look));
+	return pausing_set(&window->pausing, PAUSING_OVERHEAD, overhead_judge(overhead, &look));
 }
 
-static struct ht_err *tick(struct session *s)
+static struct ht_err *tick(struct window *window)
 {
 	uint64_t now = clock_mono_ns();
 	struct glance_status status;
 	bool reads;
 
-	struct ht_err *err = look_for_modules(s, now);
-	hold_exec(s);
-	if (s->options->forks)
-		s->options->forks->look(s->options->forks, &s->shown);
+	struct ht_err *err = look_for_modules(window, now);
+	hold_exec(window);
+	if (window->use.options->forks)
+		window->use.options->forks->look(window->use.options->forks, window->use.shown);
 	/* What cannot be told now is asked again at the next look. */
-	struct ht_err *untold = glance_status(&s->glance, &status);
+	struct ht_err *untold = glance_status(&window->glance, &status);
 	if (untold)
 		status = (struct glance_status){0};
 	ht_err_free(untold);
-	follow_seccomp(s, now, &status);
+	follow_seccomp(window, now, &status);
 	if (!err)
-		err = given_up(s);
+		err = given_up(window);
 	if (!err)
-		err = debugged(s, &status);
+		err = debugged(window, &status);
 	if (!err)
-		err = watch_threads(s->watch, now, status.stack_kib);
-	if (!err && !settle_has_begun(&s->settle))
-		err = memory_look(&s->memory, now);
+		err = watch_threads(window->use.watch, now, status.stack_kib);
+	if (!err && !settle_has_begun(&window->settle))
+		err = memory_look(&window->memory, now);
 	if (!err)
-		err = scripts_follow(&s->scripts, s->receiver);
+		err = scripts_follow(window->use.scripts, window->use.receiver);
 	if (!err)
-		err = mind_overhead(s, now);
-	if (!err && !s->is_ending)
-		err = heapread_look(&s->heapread, &reads);
-	sink_tick(s->outlet.sink);
-	steered_serve(s->options->steered);
+		err = mind_overhead(window, now);
+	if (!err && !window->is_ending)
+		err = heapread_look(&window->heapread, &reads);
+	sink_tick(window->use.sink);
+	steered_serve(window->use.options->steered);
 	return err;
 }
 
 /* Has the target forbidden its threads what recording needs (agent/guard.c)? */
-static bool is_mute(const struct session *s)
+static bool is_mute(const struct window *window)
 {
 	uint64_t forbidden =
-		__atomic_load_n(&image_control(&s->image)->forbidden, __ATOMIC_ACQUIRE);
+		__atomic_load_n(&image_control(window->use.image)->forbidden, __ATOMIC_ACQUIRE);
 	return forbidden & ABI_FORBIDDEN_CLOCK;
 }
 
 enum turn { TURN_GO_ON, TURN_END };
 
 static enum turn judge_turn(
-	struct session *s, uint64_t end_ns, bool signalled, enum rec_end_reason *ret)
+	struct window *window, uint64_t end_ns, bool signalled, enum rec_end_reason *ret)
 {
-	enum proc_change change = glance_changed(&s->glance);
+	enum proc_change change = glance_changed(&window->glance);
 
 	if (change != PROC_SAME) {
-		*ret = change_reason(&s->change, change);
-		s->change.is_gone = true;
+		*ret = change_reason(window->use.change, change);
+		window->use.change->is_gone = true;
 	} else if (signalled) {
 		*ret = REC_END_SIGNAL;
-	} else if (steered_take_stop(s->options->steered)) {
+	} else if (steered_take_stop(window->use.options->steered)) {
 		*ret = REC_END_STOP;
-	} else if (is_mute(s)) {
+	} else if (is_mute(window)) {
 		*ret = REC_END_FORBIDDEN;
 	} else if (end_ns && clock_mono_ns() >= end_ns) {
 		*ret = REC_END_DURATION;
-	} else if (limits_reached(&s->limits, clock_mono_ns(), s->memory.rss_bytes,
-			   sink_bytes(s->outlet.sink), ret)) {
+	} else if (limits_reached(&window->limits, clock_mono_ns(), window->memory.rss_bytes,
+			   sink_bytes(window->use.sink), ret)) {
 		return TURN_END;
-	} else if (sink_state(s->outlet.sink) != STORE_OK) {
-		*ret = sink_state(s->outlet.sink) == STORE_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
+	} else if (sink_state(window->use.sink) != STORE_OK) {
+		*ret = sink_state(window->use.sink) == STORE_FULL ? REC_END_DISK_FULL
+								  : REC_END_ERROR;
 	} else {
 		return TURN_GO_ON;
 	}
@@ -257,11 +262,11 @@ static enum turn judge_turn(
 
 /* All that are pending, at once: what comes after these is impatience with the end. Those of a
  * command's parent are the command's. */
-static bool take_signals(const struct session *s)
+static bool take_signals(const struct window *window)
 {
-	const struct session_child *child = s->options->child;
+	const struct session_child *child = window->use.options->child;
 	struct signalfd_siginfo info[4];
-	ssize_t got = read(s->signal_fd, info, sizeof(info));
+	ssize_t got = read(window->use.signal_fd, info, sizeof(info));
 	size_t count = got > 0 ? (size_t)got / sizeof(info[0]) : 0;
 
 	if (!child || !child->attend)
@@ -291,117 +296,121 @@ static bool is_wanted(enum rec_end_reason reason)
  * A requested end comes after the heap was read once more, so that the trace can be compared with
  * the allocators' figures. Any other end, and a second request, comes at once.
  */
-static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason reason)
+static enum turn put_off(struct window *window, enum turn turn, enum rec_end_reason reason)
 {
 	bool runs = false;
 	bool asked = reason == REC_END_SIGNAL || is_wanted(reason);
 
-	if (s->is_ending) {
-		struct ht_err *err = heapread_look(&s->heapread, &runs);
-		s->pump_error = ht_err_first(s->pump_error, err);
+	if (window->is_ending) {
+		struct ht_err *err = heapread_look(&window->heapread, &runs);
+		window->heap_error = ht_err_first(window->heap_error, err);
 		/* To ask by a command again is no impatience. */
 		if (runs && (turn == TURN_GO_ON || is_wanted(reason)))
 			return TURN_GO_ON;
 		if (turn == TURN_END && !asked)
-			s->report->ended = reason;
+			window->use.report->ended = reason;
 		return TURN_END;
 	}
 	if (turn == TURN_GO_ON)
 		return turn;
-	s->report->ended = reason;
-	if (!asked || (s->options->child && s->options->child->let_go))
+	window->use.report->ended = reason;
+	if (!asked || (window->use.options->child && window->use.options->child->let_go))
 		return TURN_END;
 	/* Do not wait for the reading that the start began. */
-	heapread_stop(&s->heapread);
-	heapread_start(&s->heapread, HEAP_LIMIT_NS);
-	s->is_ending = s->heapread.pid != 0;
-	return s->is_ending ? TURN_GO_ON : TURN_END;
+	heapread_stop(&window->heapread);
+	heapread_start(&window->heapread, HEAP_LIMIT_NS);
+	window->is_ending = window->heapread.pid != 0;
+	return window->is_ending ? TURN_GO_ON : TURN_END;
 }
 
 /* The window's last figures, and its end. */
-static struct ht_err *begin_settling(struct session *s)
+static struct ht_err *begin_settling(struct window *window)
 {
-	struct ht_err *err = memory_end(&s->memory, false);
-	s->is_ending = true;
+	struct ht_err *err = memory_end(&window->memory, false);
+	window->is_ending = true;
 	/* The size of the trace is the only limit that is left. */
-	limits_begin(&s->limits,
-		&(struct limits_options){.trace_bytes = s->options->limits.trace_bytes});
-	session_progress(s, "the window is over; frees of its blocks are recorded for %.1f s more",
-		(double)s->settle.wanted_ns / CLOCK_NS_PER_S);
-	return ht_err_first(err, settle_begin(&s->settle, &s->image, &s->elf, s->outlet.sink));
+	limits_begin(&window->limits,
+		&(struct limits_options){.trace_bytes = window->use.options->limits.trace_bytes});
+	options_tell(window->use.options,
+		"the window is over; frees of its blocks are recorded for %.1f s more",
+		(double)window->settle.wanted_ns / CLOCK_NS_PER_S);
+	return ht_err_first(err, settle_begin(&window->settle, window->use.image, window->use.elf,
+					 window->use.sink));
 }
 
 /* Ends the window, and then the settle time. */
-static struct ht_err *take_turn(struct session *s, bool signalled, enum turn *ret)
+static struct ht_err *take_turn(struct window *window, bool signalled, enum turn *ret)
 {
-	const bool settles = settle_has_begun(&s->settle);
-	const uint64_t duration_ns = s->options->duration_ns;
-	uint64_t end_ns = settles	? s->settle.end_ns
-			  : duration_ns ? s->times.first_tap_ns + duration_ns
+	const bool settles = settle_has_begun(&window->settle);
+	const uint64_t duration_ns = window->use.options->duration_ns;
+	uint64_t end_ns = settles	? window->settle.end_ns
+			  : duration_ns ? window->use.times->first_tap_ns + duration_ns
 					: 0;
-	enum rec_end_reason reason = s->report->ended;
-	*ret = judge_turn(s, end_ns, signalled, &reason);
+	enum rec_end_reason reason = window->use.report->ended;
+	*ret = judge_turn(window, end_ns, signalled, &reason);
 	if (settles) {
 		/* The end of the settle time is that of the window, for the window's reason. */
 		if (*ret == TURN_END && reason != REC_END_DURATION)
-			s->report->ended = reason;
+			window->use.report->ended = reason;
 		return NULL;
 	}
-	*ret = put_off(s, *ret, reason);
-	if (*ret != TURN_END || !settle_follows(&s->settle, s->report->ended))
+	*ret = put_off(window, *ret, reason);
+	if (*ret != TURN_END || !settle_follows(&window->settle, window->use.report->ended))
 		return NULL;
 	*ret = TURN_GO_ON;
-	return begin_settling(s);
+	return begin_settling(window);
 }
 
-static struct ht_err *pump(struct session *s)
+static struct ht_err *pump(struct window *window)
 {
 	uint64_t next_tick_ns = 0;
 	struct ht_err *err = NULL;
 
 	/* One that has not begun holds nothing. */
-	if (!s->options->child || !s->options->child->let_go)
-		heapread_start(&s->heapread, HEAP_LIMIT_NS);
+	if (!window->use.options->child || !window->use.options->child->let_go)
+		heapread_start(&window->heapread, HEAP_LIMIT_NS);
 	for (;;) {
 		/* What the output does not take stays with the target, whose threads wait a bounded
 		 * time, drop, and count. */
-		bool has_room = sink_has_room(s->outlet.sink);
+		bool has_room = sink_has_room(window->use.sink);
 		struct pollfd wait[] = {
-			{.fd = has_room ? receiver_socket(s->receiver) : -1, .events = POLLIN},
-			{.fd = s->survey.proc.pidfd, .events = POLLIN},
-			{.fd = s->signal_fd, .events = POLLIN},
-			{.fd = sink_fd(s->outlet.sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
-		bool names_soon = watch_names_soon(s->watch);
+			{.fd = has_room ? receiver_socket(window->use.receiver) : -1,
+				.events = POLLIN},
+			{.fd = window->use.survey->proc.pidfd, .events = POLLIN},
+			{.fd = window->use.signal_fd, .events = POLLIN},
+			{.fd = sink_fd(window->use.sink), .events = POLLOUT},
+			{.fd = window->use.guardian_fd}};
+		bool names_soon = watch_names_soon(window->use.watch);
 		const struct timespec timeout = {.tv_nsec = names_soon ? NAMES_NS
-							    : loads_are_busy(&s->loads)
+							    : loads_are_busy(window->use.loads)
 								    ? LOADS_NS
 								    : TICK_MS * CLOCK_NS_PER_MS};
 		ppoll(wait, HT_ARRAY_SIZE(wait), &timeout, NULL);
 		if (wait[4].revents) {
-			heapread_stop(&s->heapread);
+			heapread_stop(&window->heapread);
 			return unguarded();
 		}
 		if (wait[0].revents & POLLIN)
-			err = receiver_read_socket(s->receiver);
+			err = receiver_read_socket(window->use.receiver);
 		if (err)
 			break;
 		if (wait[3].revents)
-			sink_tick(s->outlet.sink);
-		bool signalled = take_signals(s);
+			sink_tick(window->use.sink);
+		bool signalled = take_signals(window);
 		uint64_t now = clock_mono_ns(), question;
 		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN) &&
-			!loads_asked(&s->loads, &question)) {
-			err = names_soon ? watch_names(s->watch) : NULL;
+			!loads_asked(window->use.loads, &question)) {
+			err = names_soon ? watch_names(window->use.watch) : NULL;
 			if (err)
 				break;
 			continue;
 		}
 		next_tick_ns = now + TICK_MS * CLOCK_NS_PER_MS;
 		enum turn turn;
-		err = take_turn(s, signalled, &turn);
+		err = take_turn(window, signalled, &turn);
 		if (err || turn == TURN_END)
 			break;
-		err = tick(s);
+		err = tick(window);
 		if (err && err->code == HT_ERR_TARGET_GONE) {
 			ht_err_free(err);
 			err = NULL;
@@ -409,32 +418,53 @@ static struct ht_err *pump(struct session *s)
 		if (err)
 			break;
 	}
-	heapread_stop(&s->heapread);
+	heapread_stop(&window->heapread);
 	/* Drop the signal that ended the command: it must not cut the detach short. */
-	if (s->options->child)
-		(void)take_signals(s);
+	if (window->use.options->child)
+		(void)take_signals(window);
 	return err;
 }
 
-struct ht_err *window_run(struct session *s)
+struct ht_err *window_run(struct window *window, const struct window_use *use)
 {
-	glance_open(&s->glance, &s->survey.proc);
-	limits_begin(&s->limits, &s->options->limits);
-	s->heapread = (struct heapread){.proc = &s->survey.proc,
-		.modules = &s->survey.modules,
-		.receiver = s->receiver,
-		.sink = s->outlet.sink};
-	struct ht_err *err =
-		memory_begin(&s->memory, &s->survey.proc, s->outlet.sink, s->remote.memfd);
-	loads_listen(&s->loads, !err);
+	window->use = *use;
+	glance_open(&window->glance, &window->use.survey->proc);
+	limits_begin(&window->limits, &window->use.options->limits);
+	window->heapread = (struct heapread){.proc = &window->use.survey->proc,
+		.modules = &window->use.survey->modules,
+		.receiver = window->use.receiver,
+		.sink = window->use.sink};
+	struct ht_err *err = memory_begin(
+		&window->memory, &window->use.survey->proc, window->use.sink, window->use.memfd);
+	loads_listen(window->use.loads, !err);
 	if (!err)
-		err = pump(s);
-	loads_listen(&s->loads, false);
-	s->report->untapped_modules += loads_end(&s->loads);
-	if (!err && !s->change.is_gone)
-		err = watch_names(s->watch);
-	if (!settle_has_begun(&s->settle))
-		err = ht_err_first(err, memory_end(&s->memory, s->change.is_gone));
-	glance_close(&s->glance);
+		err = pump(window);
+	loads_listen(window->use.loads, false);
+	window->use.report->untapped_modules += loads_end(window->use.loads);
+	if (!err && !window->use.change->is_gone)
+		err = watch_names(window->use.watch);
+	if (!settle_has_begun(&window->settle))
+		err = ht_err_first(err, memory_end(&window->memory, window->use.change->is_gone));
+	glance_close(&window->glance);
 	return err;
+}
+
+void window_report(
+	const struct window *window, const struct times *times, struct session_report *report)
+{
+	const struct settle *settle = &window->settle;
+	uint64_t end_ns = settle_has_begun(settle) ? settle->begin_ns : times->end_ns;
+	report->capture_ns = end_ns - times->first_tap_ns;
+	report->settle_ns = times->end_ns - end_ns;
+	report->pauses = window->pausing.count;
+	report->paused_ns = pausing_ns(&window->pausing, end_ns);
+	report->overhead_limit_ppm = window->overhead.limit_ppm;
+	report->overhead_ppm = overhead_mean_ppm(&window->overhead);
+}
+
+void window_close(struct window *window)
+{
+	heapread_finish(&window->heapread);
+	ht_err_free(window->heap_error);
+	window->heap_error = NULL;
 }
