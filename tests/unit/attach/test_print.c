@@ -76,7 +76,7 @@ START_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
 	char *path = tmpdir_path("printed");
 	struct session_report report = hostile_report();
 	print_into(path);
-	print_session(&report, HOSTILE, true);
+	print_session(&report, HOSTILE, true, true);
 	const char *text = printed(path);
 	ck_assert_ptr_null(strchr(text, '\033'));
 	ck_assert_ptr_nonnull(strstr(text, "left in the process: " TAME "\n"));
@@ -89,7 +89,7 @@ static const char *printed_of_capture(const struct session_report *report, bool 
 {
 	char *path = tmpdir_path(verbose ? "verbose" : "brief");
 	print_into(path);
-	print_session(report, "a.htap", verbose);
+	print_session(report, "a.htap", verbose, true);
 	const char *text = printed(path);
 	free(path);
 	return text;
