@@ -165,6 +165,9 @@ const struct option_row option_table[] = {
 		"return when the process is left and the trace whole,\nwith the capture's exit "
 		"status",
 		IN(COMMAND_STOP)},
+	{OPTION_MARK_LOG, 0, "mark-log", "FILE=REGEX", NULL,
+		"each line appended to FILE that matches becomes a\nmark; repeatable",
+		IN(COMMAND_ATTACH) | IN(COMMAND_MARK)},
 	{OPTION_METRICS, 0, "metrics", NULL, NULL, "print the text format that Prometheus reads",
 		IN(COMMAND_STATUS)},
 	{OPTION_VERSION, 0, "version", NULL, NULL, "print the version", IN_ALL},

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "attach/allocators/given_add.h"
+#include "attach/cli/logspec.h"
 #include "attach/cli/naming.h"
 #include "attach/cli/option_table.h"
 #include "format/closest.h"
@@ -133,6 +134,14 @@ static struct ht_err *check_container(const char *value)
 	return NULL;
 }
 
+static struct ht_err *apply_log(struct options *options, const char *value)
+{
+	if (options->log_count == OPTIONS_LOGS_MAX)
+		return usage("--mark-log names more than 8 files", value);
+	options->logs[options->log_count++] = value;
+	return logspec_check(value);
+}
+
 /* Of several, attach records each; of other commands the last counts. */
 static struct ht_err *apply_pid(struct options *options, const char *value)
 {
@@ -240,6 +249,8 @@ static struct ht_err *apply(
 	case OPTION_METRICS:
 		options->metrics = true;
 		break;
+	case OPTION_MARK_LOG:
+		return apply_log(options, value);
 	case OPTION_STRICT:
 		options->strict = true;
 		break;
@@ -390,7 +401,9 @@ static struct ht_err *check(const struct options *options)
 		err = check_attach(options, to_stdout);
 	if (!err)
 		err = check_several(options);
-	return err || options->command != COMMAND_MARK ? err : check_mark(options->text);
+	return err || options->command != COMMAND_MARK || options->log_count
+		       ? err
+		       : check_mark(options->text);
 }
 
 /* `--html page.html` for --html=page.html: run would take the page for its command. */
@@ -424,6 +437,8 @@ static const char *who_has(const struct option_row *row, enum command command)
 		return "only run has this option";
 	if (row->commands == OPTION_IN(COMMAND_ATTACH))
 		return "only attach has this option";
+	if (row->id == OPTION_MARK_LOG)
+		return "only attach and mark have this option";
 	if (row->id == OPTION_METRICS)
 		return "only status has this option";
 	if (row->id == OPTION_WAIT)

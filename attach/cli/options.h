@@ -17,13 +17,16 @@
 enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 
 #define OPTIONS_PIDS_MAX 64u
+#define OPTIONS_LOGS_MAX 8u
 
 struct options {
 	enum command command;
 	const char *help_of; /* of COMMAND_HELP: the name of one command; NULL: all */
 	pid_t pid;	     /* 0: named by `find`, or not at all */
 	pid_t pids[OPTIONS_PIDS_MAX];
-	unsigned pid_count;	/* of attach: each -p, `pid` is the last; else at most 1 */
+	unsigned pid_count; /* of attach: each -p, `pid` is the last; else at most 1 */
+	const char *logs[OPTIONS_LOGS_MAX]; /* FILE=REGEX, of main's argv */
+	unsigned log_count;
 	struct find_query find; /* points into main's argv */
 	char *output;		/* owned; a pattern (naming.h); NULL: the default name */
 	char *page;	  /* owned; of --html=PAGE, as `output`; NULL: named after the trace */

@@ -19,6 +19,7 @@
 #include "attach/run/command.h"
 #include "attach/run/finished.h"
 #include "attach/run/push.h"
+#include "attach/run/marklog.h"
 #include "attach/run/progress.h"
 #include "attach/run/schedule.h"
 #include "attach/run/waiting.h"
@@ -108,6 +109,14 @@ static uint64_t duration_ns(const struct attach *attach)
 	return attach->end_ns > now_ns ? attach->end_ns - now_ns : 1;
 }
 
+/* Everything is tapped. */
+static void tell_begun(void *context)
+{
+	struct attach *attach = context;
+	marklog_start(attach->options);
+	background_begun((void *)attach->progress.output);
+}
+
 static struct session_options session_of(struct attach *attach, const struct window *window)
 {
 	const struct options *options = attach->options;
@@ -124,8 +133,8 @@ static struct session_options session_of(struct attach *attach, const struct win
 		progress_begin(&attach->progress);
 		steered_watch(session.steered, progress_show, &attach->progress);
 	}
-	session.begun = background_begun;
-	session.begun_context = window->output;
+	session.begun = tell_begun;
+	session.begun_context = attach;
 	if (options->words) {
 		session.limits.is_over = beside_is_over;
 		session.limits.context = &attach->beside;
@@ -190,6 +199,7 @@ static int record(struct attach *attach, struct window *window)
 	struct session_options session = session_of(attach, window);
 	struct session_report *report = &window->report;
 	struct ht_err *err = session_run(&session, report);
+	marklog_stop();
 	int status = (int)(err ? record_error_status(err) : record_status(attach->options, report));
 	steered_end(
 		session.steered, (unsigned)status, record_end_text(err, attach->options, report));

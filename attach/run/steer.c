@@ -9,6 +9,7 @@
 #include "attach/cli/naming.h"
 #include "attach/cli/print_control.h"
 #include "attach/proc/clock.h"
+#include "attach/run/marklog.h"
 #include "format/control_client.h"
 
 #define PATIENCE_NS	 (5 * CLOCK_NS_PER_S)
@@ -186,6 +187,8 @@ struct ht_err *steer_run(const struct options *options, enum exit_status *ret)
 {
 	struct control_reply reply;
 	*ret = EXIT_DONE;
+	if (options->log_count)
+		return marklog_run(options);
 	if (!options->pid)
 		return ask_all(options);
 	struct ht_err *err = ask_one(options, &reply);
