@@ -31,6 +31,9 @@ attach_asm   := $(wildcard attach/inject/*.S)
 microhttpd   := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
 analyzer_src := $(filter-out $(if $(microhttpd),analyzer/serve/absent.c,$(addprefix \
 	analyzer/serve/,events.c exchange.c queue.c reply.c server.c stream.c)),$(wildcard analyzer/*.c analyzer/*/*.c))
+# The terminal of heaptap top; without ncursesw it prints tables as text.
+ncursesw     := $(shell pkg-config --exists ncursesw 2>/dev/null && echo yes)
+analyzer_src := $(filter-out analyzer/top/$(if $(ncursesw),display_absent,display).c,$(analyzer_src))
 analyzer_asm := $(wildcard analyzer/ui/*.S analyzer/page/*.S)
 support_src  := $(wildcard tests/support/*.c)
 unit_src     := $(filter-out $(if $(microhttpd),,tests/unit/analyzer/test_events.c),$(wildcard \
@@ -52,7 +55,7 @@ zydis := $(shell printf '\043include <Zydis/Zydis.h>\n' | $(CC) -E -x c - >/dev/
 pkg_cflags += $(if $(zydis),-DHEAPTAP_ZYDIS)
 attach_libs   := $(if $(zydis),-lZydis) -llz4 -lelf -lunwind-ptrace -lunwind-x86_64 -lunwind -ljansson
 analyzer_libs := -llz4 -ldw -lelf -llzma -liberty -ljansson -lm -lpthread \
-	$(if $(microhttpd),-lmicrohttpd)
+	$(if $(microhttpd),-lmicrohttpd) $(if $(ncursesw),-lncursesw -ltinfo)
 check_libs    := $(shell pkg-config --libs check 2>/dev/null) -lpthread
 
 host   = $(base) -iquote . $(san) $(pkg_cflags) $(CPPFLAGS) $(CFLAGS)

@@ -9,6 +9,7 @@
 #include "analyzer/commands.h"
 #include "analyzer/page/page.h"
 #include "analyzer/serve/serve.h"
+#include "analyzer/top/display.h"
 
 #ifndef HEAPTAP_VERSION
 #define HEAPTAP_VERSION "unknown"
@@ -22,6 +23,8 @@ struct ht_err *cmd_version(const struct option_values *values)
 		puts("without html and serve: libjs-dygraphs was missing");
 	else if (!serve_is_built())
 		puts("without serve: libmicrohttpd-dev was missing");
+	if (!display_is_built())
+		puts("without the interactive top (-b works): libncurses-dev was missing");
 	return NULL;
 }
 

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "analyzer/top/batch.h"
+#include "analyzer/top/display.h"
+#include "analyzer/top/interact.h"
 
 #define NS_PER_S 1000000000ull
 
@@ -18,14 +20,16 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
-/* Signals that end the program become readable: the target is to be left first. */
-static struct ht_err *hold_signals(int *ret)
+/* Signals become readable: the target is to be left before the program ends. */
+static struct ht_err *hold_signals(bool is_batch, int *ret)
 {
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
+	if (!is_batch)
+		interact_signals(&set);
 	signal(SIGPIPE, SIG_IGN);
 	if (sigprocmask(SIG_BLOCK, &set, NULL) != 0)
 		return ht_err_sys(errno, "cannot hold signals");
@@ -79,21 +83,44 @@ static struct ht_err *print_tables(const struct top_config *config, struct feed 
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
+static struct ht_err *run_interactive(
+	const struct top_config *config, struct feed *feed, int signals)
+{
+	struct ht_err *err = display_open();
+	if (!err)
+		err = interact_run(feed, &config->options, signals);
+	display_close();
+	return err;
+}
+
 static struct ht_err *run(const struct top_config *config, struct feed *feed)
 {
 	int signals = -1;
-	struct ht_err *err = hold_signals(&signals);
+	struct ht_err *err = hold_signals(config->is_batch, &signals);
 	if (!err)
-		err = print_tables(config, feed, signals);
+		err = config->is_batch ? print_tables(config, feed, signals)
+				       : run_interactive(config, feed, signals);
 	if (signals >= 0)
 		close(signals);
+	return err;
+}
+
+/* Before the target is touched. */
+static struct ht_err *check_terminal(const struct top_config *config)
+{
+	struct ht_err *err = display_check();
+	if (!err)
+		fprintf(stderr, "heaptap: looking at process %d ...\n", (int)config->pid);
 	return err;
 }
 
 struct ht_err *top_run(const struct top_config *config)
 {
 	struct feed feed;
-	struct ht_err *err = feed_open(&feed, config->pid, config->delay_ns, &config->tasks);
+	struct ht_err *err = config->is_batch ? NULL : check_terminal(config);
+	if (err)
+		return err;
+	err = feed_open(&feed, config->pid, config->delay_ns, &config->tasks);
 	if (!err)
 		err = run(config, &feed);
 	struct ht_err *end = feed_close(&feed);
