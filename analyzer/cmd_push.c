@@ -50,10 +50,8 @@ static struct ht_err *add(struct target *target, const struct push_window *windo
 	enum push_added added;
 	size_t dropped;
 	char line[160];
-	struct ht_err *err = push_spool_add(
-		&target->spool, window->key, write_request, &request, &added, &dropped);
-	if (err)
-		return err;
+	HT_TRY(push_spool_add(
+		&target->spool, window->key, write_request, &request, &added, &dropped));
 	if (added == PUSH_SENT && !is_quiet)
 		say(target, "has this window already");
 	if (dropped) {
@@ -119,10 +117,9 @@ static struct ht_err *send_one(
 static struct ht_err *send_all(struct target *target, uint64_t timeout_ns, struct sending *sending)
 {
 	char name[PUSH_SPOOL_NAME_BYTES] = "";
-	struct ht_err *err = NULL;
-	while (!err && !sending->is_over && push_spool_next(&target->spool, name, name))
-		err = send_one(target, name, timeout_ns, sending);
-	return err;
+	while (!sending->is_over && push_spool_next(&target->spool, name, name))
+		HT_TRY(send_one(target, name, timeout_ns, sending));
+	return NULL;
 }
 
 static struct ht_err *report(

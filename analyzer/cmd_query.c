@@ -14,10 +14,9 @@ static struct ht_err *take_words(const struct option_values *values, enum option
 	const char *name, struct query_words *words)
 {
 	const struct option_value *value = NULL;
-	struct ht_err *err = NULL;
-	while (!err && (value = option_next(values, id, value)))
-		err = query_add(words, name, value->text);
-	return err;
+	while ((value = option_next(values, id, value)))
+		HT_TRY(query_add(words, name, value->text));
+	return NULL;
 }
 
 /* --- suppressions ------------------------------------------------------------------------------

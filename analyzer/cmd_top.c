@@ -23,17 +23,16 @@ static struct ht_err *open_view(
 	files.uses_cache = true;
 	query_init(&ret->query);
 	ret->query.shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS);
-	struct ht_err *err = analysis_end(analysis);
-	if (!err)
-		err = analysis_resolve(analysis, &files);
-	return err ? err : view_create(analysis, &ret->query, false, &ret->view);
+	HT_TRY(analysis_end(analysis));
+	HT_TRY(analysis_resolve(analysis, &files));
+	return view_create(analysis, &ret->query, false, &ret->view);
 }
 
 static struct ht_err *write_snapshot(void *context, struct analysis *analysis)
 {
 	struct cmd_view of = {0};
-	struct ht_err *err = open_view(context, analysis, &of);
-	return err ? err : gather_write(stdout, of.view);
+	HT_TRY(open_view(context, analysis, &of));
+	return gather_write(stdout, of.view);
 }
 
 static struct ht_err *save(void *context, struct analysis *analysis, const char *path)
@@ -46,10 +45,8 @@ static struct ht_err *save(void *context, struct analysis *analysis, const char 
 	if (!page_is_built())
 		return ht_err_new(HT_ERR_REFUSED, "html is not in this build: install "
 						  "libjs-dygraphs and build heaptap again");
-	struct ht_err *err = cmd_file_open(path, traces, false, &out);
-	if (err)
-		return err;
-	err = open_view(context, analysis, &of);
+	HT_TRY(cmd_file_open(path, traces, false, &out));
+	struct ht_err *err = open_view(context, analysis, &of);
 	if (!err)
 		err = page_write(out.file, of.view, &more, PAGE_BYTES_MAX, &result);
 	return cmd_file_close(&out, err);
@@ -73,9 +70,7 @@ static struct ht_err *check(const struct option_values *values)
 
 struct ht_err *cmd_top(const struct option_values *values)
 {
-	struct ht_err *err = check(values);
-	if (err)
-		return err;
+	HT_TRY(check(values));
 	const struct top_config config = {
 		.pid = (pid_t)option_number(values, OPTION_PID, 0),
 		.delay_ns = option_number(values, OPTION_DELAY, DELAY_NS),

@@ -234,17 +234,16 @@ static enum option_id find_letter(const struct parse *parse, char letter)
 /* -f, -n5, -fn5 */
 static struct ht_err *take_letters(struct parse *parse)
 {
-	struct ht_err *err = NULL;
-	for (const char *at = parse->word[parse->at] + 1; *at && !err; at++) {
+	for (const char *at = parse->word[parse->at] + 1; *at; at++) {
 		const char short_form[] = {'-', *at, '\0'};
 		enum option_id id = find_letter(parse, *at);
 		if (id == OPTION_NONE)
 			return unknown_option(parse->table, parse->command, short_form, "");
 		if (parse->table->option[id].kind != OPTION_KIND_FLAG)
 			return take_option(parse, id, at[1] ? at + 1 : NULL);
-		err = take_option(parse, id, NULL);
+		HT_TRY(take_option(parse, id, NULL));
 	}
-	return err;
+	return NULL;
 }
 
 static struct ht_err *take_words(struct parse *parse)

@@ -215,12 +215,12 @@ static struct ht_err *take_move_from(
 		mappings->odd++;
 		return NULL;
 	}
-	struct ht_err *err = take_pieces(mappings, &place);
-	for (size_t i = 0; i < mappings->piece_count && !err; i++) {
+	HT_TRY(take_pieces(mappings, &place));
+	for (size_t i = 0; i < mappings->piece_count; i++) {
 		*moving = mappings->piece[i];
-		err = stays ? put_back(mappings, moving) : account(mappings, moving, false);
+		HT_TRY(stays ? put_back(mappings, moving) : account(mappings, moving, false));
 	}
-	return err;
+	return NULL;
 }
 
 static struct ht_err *take_move_to(

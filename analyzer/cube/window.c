@@ -148,9 +148,7 @@ static void estimate(const struct cube *cube, struct sums *sums)
 
 struct ht_err *window_sums(const struct cube *cube, struct window window, struct sums **ret)
 {
-	struct ht_err *err = new_sums(cube, ret);
-	if (err)
-		return err;
+	HT_TRY(new_sums(cube, ret));
 	for (size_t i = 0; i < cube->cell_count; i++)
 		add_cell(&(*ret)[cube->cell[i].site], &cube->cell[i], window);
 	const bool concerns_all = window_is_whole(cube, window) && !cube->has_settled;
@@ -182,9 +180,7 @@ struct ht_err *window_sums_alive(
 	const struct cube *cube, struct window window, uint32_t alive, struct sums **ret)
 {
 	const struct window until = {window.from, alive + 1};
-	struct ht_err *err = window_sums(cube, until, ret);
-	if (err)
-		return err;
+	HT_TRY(window_sums(cube, until, ret));
 	for (size_t i = 0; i < cube->site_count; i++)
 		turn_alive(&(*ret)[i]);
 	for (size_t i = 0; i < cube->survivor_count; i++) {

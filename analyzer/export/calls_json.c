@@ -275,19 +275,13 @@ static struct ht_err *put_frames(struct json_tree *tree)
 static struct ht_err *write_json(struct json_tree *tree, struct walk *walk)
 {
 	const struct calls *calls = tree->calls;
-	struct ht_err *err = calls_json_head(&tree->json, "heaptap.tree/1", calls);
-	if (!err)
-		err = json_put(&tree->json, "bottom_up", json_boolean(calls->options.is_bottom_up));
-	if (!err)
-		err = json_put(
-			&tree->json, "by", json_text(grouping_name(calls->options.grouping)));
-	if (!err)
-		err = json_put(&tree->json, "cut_chains", json_number(calls->cut));
-	if (err)
-		return err;
+	HT_TRY(calls_json_head(&tree->json, "heaptap.tree/1", calls));
+	HT_TRY(json_put(&tree->json, "bottom_up", json_boolean(calls->options.is_bottom_up)));
+	HT_TRY(json_put(&tree->json, "by", json_text(grouping_name(calls->options.grouping))));
+	HT_TRY(json_put(&tree->json, "cut_chains", json_number(calls->cut)));
 	json_begin_member(&tree->json, "nodes");
 	fputc('[', tree->json.out);
-	err = walk_all(walk);
+	struct ht_err *err = walk_all(walk);
 	fputc(']', tree->json.out);
 	if (!err)
 		err = put_frames(tree);

@@ -134,11 +134,8 @@ static struct ht_err *number_frames(struct exporter *exporter, const struct symb
 {
 	for (uint32_t i = 0; i < count; i++) {
 		ret[i].line = frame[i].line;
-		struct ht_err *err = number_string(exporter, frame[i].function, &ret[i].function);
-		if (!err)
-			err = number_string(exporter, frame[i].file, &ret[i].file);
-		if (err)
-			return err;
+		HT_TRY(number_string(exporter, frame[i].function, &ret[i].function));
+		HT_TRY(number_string(exporter, frame[i].file, &ret[i].file));
 	}
 	return NULL;
 }
@@ -149,12 +146,10 @@ static struct ht_err *put_ip(struct exporter *exporter, uint64_t pc, struct plac
 	uint32_t count, module = 0;
 	const struct symbol_frame *frame =
 		symbols_find(&exporter->job->view->analysis->symbols, place, &count);
-	struct ht_err *err = number_frames(exporter, frame, count, numbered);
-	if (!err && place.module != MODULES_NONE)
-		err = number_string(
-			exporter, exporter->model->modules.module[place.module].path, &module);
-	if (err)
-		return err;
+	HT_TRY(number_frames(exporter, frame, count, numbered));
+	if (place.module != MODULES_NONE)
+		HT_TRY(number_string(
+			exporter, exporter->model->modules.module[place.module].path, &module));
 	putc('i', exporter->out);
 	put_hex(exporter->out, pc);
 	put_hex(exporter->out, module);
@@ -175,13 +170,11 @@ static struct ht_err *number_ip(struct exporter *exporter, const struct node *no
 {
 	struct place place;
 	uint64_t key;
-	struct ht_err *err = place_of_node(&exporter->model->modules, node, &place);
-	if (err)
-		return err;
+	HT_TRY(place_of_node(&exporter->model->modules, node, &place));
 	bool has_key = place_key(place, &key);
 	if (has_key && map_get(&exporter->ip, key, ret))
 		return NULL;
-	err = put_ip(exporter, node_lookup_pc(node), place);
+	struct ht_err *err = put_ip(exporter, node_lookup_pc(node), place);
 	*ret = exporter->ip_count;
 	return err || !has_key ? err : map_put(&exporter->ip, key, *ret);
 }
@@ -199,19 +192,15 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 	struct ht_err *err = NULL;
 	const struct node *node = nodes_get(nodes, leaf);
 	for (uint32_t id = leaf; node && !*trace_of(exporter, id); node = nodes_get(nodes, id)) {
-		err = array_reserve(&exporter->chain, &exporter->chain_capacity, depth + 1,
-			sizeof(*exporter->chain), "frames");
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&exporter->chain, &exporter->chain_capacity, depth + 1,
+			sizeof(*exporter->chain), "frames"));
 		exporter->chain[depth++] = id;
 		id = node->parent;
 	}
 	while (depth > 0) {
 		uint32_t id = exporter->chain[--depth], ip = 0;
 		node = nodes_get(nodes, id);
-		err = number_ip(exporter, node, &ip);
-		if (err)
-			return err;
+		HT_TRY(number_ip(exporter, node, &ip));
 		put_line_2(exporter->out, 't', ip, *trace_of(exporter, node->parent));
 		*trace_of(exporter, id) = ++exporter->trace_count;
 	}
@@ -258,18 +247,15 @@ static struct ht_err *put_kinds(struct exporter *exporter)
 	uint32_t trace = 0;
 	for (size_t i = 0; i < exporter->kind_count; i++) {
 		const struct kind *kind = &exporter->kind[i];
-		struct ht_err *err = number_trace(exporter, kind->stack, &trace);
-		if (err)
-			return err;
+		HT_TRY(number_trace(exporter, kind->stack, &trace));
 		put_line_2(exporter->out, 'a', kind->bytes, trace);
 	}
 	/* Kind 0 has a twin, the last: see put_free. */
 	if (!exporter->kind_count)
 		return NULL;
-	struct ht_err *err = number_trace(exporter, exporter->kind[0].stack, &trace);
-	if (!err)
-		put_line_2(exporter->out, 'a', exporter->kind[0].bytes, trace);
-	return err;
+	HT_TRY(number_trace(exporter, exporter->kind[0].stack, &trace));
+	put_line_2(exporter->out, 'a', exporter->kind[0].bytes, trace);
+	return NULL;
 }
 
 /* --- events
@@ -291,9 +277,7 @@ static struct ht_err *allocated(
 	struct export_heaptrack_stats *stats = &exporter->job->stats;
 	uint32_t kind;
 	put_time(exporter, call->time_ns);
-	struct ht_err *err = find_kind(exporter, block, &kind);
-	if (err)
-		return err;
+	HT_TRY(find_kind(exporter, block, &kind));
 	put_line(exporter->out, '+', kind);
 	exporter->after_allocation = true;
 	exporter->last_kind = kind;
@@ -320,9 +304,7 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	uint32_t kind;
 	(void)temporary; /* heaptrack has its own idea of it */
 	put_time(exporter, call->time_ns);
-	struct ht_err *err = find_kind(exporter, block, &kind);
-	if (err)
-		return err;
+	HT_TRY(find_kind(exporter, block, &kind));
 	put_free(exporter, kind);
 	exporter->job->stats.temporary += exporter->after_allocation && exporter->last_kind == kind;
 	exporter->job->stats.leaked_bytes -= counted_bytes(exporter, block);
@@ -352,10 +334,8 @@ static struct ht_err *note_kind(
 	struct ht_err *err = find_key(exporter, block, &key);
 	if (err || map_get(&exporter->number, key, &known))
 		return err;
-	err = array_reserve(&exporter->kind, &exporter->kind_capacity, exporter->kind_count + 1,
-		sizeof(*exporter->kind), "kinds of allocations");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&exporter->kind, &exporter->kind_capacity, exporter->kind_count + 1,
+		sizeof(*exporter->kind), "kinds of allocations"));
 	exporter->kind[exporter->kind_count] =
 		(struct kind){.bytes = counted_bytes(exporter, block), .stack = block->stack};
 	return map_put(&exporter->number, key, (uint32_t)exporter->kind_count++);
@@ -366,16 +346,12 @@ static struct ht_err *read_kinds(struct exporter *exporter)
 	const struct model_observer observer = {
 		.replay = {.context = exporter, .allocated = note_kind},
 	};
-	struct ht_err *err = events_read(exporter->job, &observer);
-	if (!err)
-		err = array_reserve(&exporter->trace, &exporter->trace_capacity,
-			(size_t)exporter->model->nodes.count + 1, sizeof(*exporter->trace),
-			"stack nodes");
-	if (!err)
-		err = array_reserve(&exporter->plain_trace, &exporter->plain_capacity,
-			(size_t)exporter->model->nodes.plain_count + 1,
-			sizeof(*exporter->plain_trace), "stack nodes");
-	return err;
+	HT_TRY(events_read(exporter->job, &observer));
+	HT_TRY(array_reserve(&exporter->trace, &exporter->trace_capacity,
+		(size_t)exporter->model->nodes.count + 1, sizeof(*exporter->trace), "stack nodes"));
+	return array_reserve(&exporter->plain_trace, &exporter->plain_capacity,
+		(size_t)exporter->model->nodes.plain_count + 1, sizeof(*exporter->plain_trace),
+		"stack nodes");
 }
 
 static struct ht_err *write_events(struct exporter *exporter)

@@ -81,17 +81,16 @@ struct pprof {
 
 static struct ht_err *put_number(struct bytes_out *out, unsigned field, uint64_t value)
 {
-	struct ht_err *err = bytes_out_uleb(out, field << 3);
-	return err ? err : bytes_out_uleb(out, value);
+	HT_TRY(bytes_out_uleb(out, field << 3));
+	return bytes_out_uleb(out, value);
 }
 
 static struct ht_err *put_bytes(
 	struct bytes_out *out, unsigned field, const void *data, size_t length)
 {
-	struct ht_err *err = bytes_out_uleb(out, field << 3 | 2);
-	if (!err)
-		err = bytes_out_uleb(out, length);
-	return err ? err : bytes_out_put(out, data, length);
+	HT_TRY(bytes_out_uleb(out, field << 3 | 2));
+	HT_TRY(bytes_out_uleb(out, length));
+	return bytes_out_put(out, data, length);
 }
 
 /* Puts `from` into `to` as one field, and empties it. */
@@ -142,10 +141,8 @@ static struct ht_err *number_function(
 	const uint64_t key = (uint64_t)function.name << 32 | function.file;
 	if (err || map_get(&pprof->function, key, ret))
 		return err;
-	err = array_reserve(&pprof->made, &pprof->function_capacity, pprof->function_count + 1,
-		sizeof(*pprof->made), "functions");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&pprof->made, &pprof->function_capacity, pprof->function_count + 1,
+		sizeof(*pprof->made), "functions"));
 	pprof->made[pprof->function_count] = function;
 	*ret = (uint32_t)++pprof->function_count;
 	return map_put(&pprof->function, key, *ret);
@@ -189,12 +186,11 @@ static struct ht_err *put_line(
 	struct pprof *pprof, const char *name, const char *file, uint32_t line)
 {
 	uint32_t function;
-	struct ht_err *err = number_function(pprof, name, file, &function);
-	if (!err)
-		err = put_number(&pprof->inner, LINE_FUNCTION, function);
-	if (!err && line)
-		err = put_number(&pprof->inner, LINE_LINE, line);
-	return err ? err : put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
+	HT_TRY(number_function(pprof, name, file, &function));
+	HT_TRY(put_number(&pprof->inner, LINE_FUNCTION, function));
+	if (line)
+		HT_TRY(put_number(&pprof->inner, LINE_LINE, line));
+	return put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
 }
 
 /* The innermost function comes first. An address without a name has no line, and pprof prints it
@@ -221,10 +217,9 @@ static struct ht_err *write_named(struct pprof *pprof, uint32_t number, const ch
 {
 	if (!number)
 		return NULL;
-	struct ht_err *err = put_number(&pprof->message, LOCATION_ID, number);
-	if (!err)
-		err = put_line(pprof, name, NULL, 0);
-	return err ? err : write_message(pprof, PROFILE_LOCATION);
+	HT_TRY(put_number(&pprof->message, LOCATION_ID, number));
+	HT_TRY(put_line(pprof, name, NULL, 0));
+	return write_message(pprof, PROFILE_LOCATION);
 }
 
 static struct ht_err *write_locations(struct pprof *pprof)
@@ -243,11 +238,8 @@ static struct ht_err *write_module(struct pprof *pprof, uint32_t index)
 {
 	const struct module *module = &pprof->view->analysis->model.modules.module[index];
 	uint32_t path, build_id;
-	struct ht_err *err = number_string(pprof, module->path, &path);
-	if (!err)
-		err = number_string(pprof, module->build_id, &build_id);
-	if (err)
-		return err;
+	HT_TRY(number_string(pprof, module->path, &path));
+	HT_TRY(number_string(pprof, module->build_id, &build_id));
 	const uint64_t field[] = {
 		[MAPPING_ID] = index + 1,
 		[MAPPING_START] = module->lo,
@@ -260,9 +252,9 @@ static struct ht_err *write_module(struct pprof *pprof, uint32_t index)
 		[MAPPING_HAS_LINES] = 1,
 		[MAPPING_HAS_INLINES] = 1,
 	};
-	for (unsigned i = MAPPING_ID; i <= MAPPING_HAS_INLINES && !err; i++)
-		err = put_number(&pprof->message, i, field[i]);
-	return err ? err : write_message(pprof, PROFILE_MAPPING);
+	for (unsigned i = MAPPING_ID; i <= MAPPING_HAS_INLINES; i++)
+		HT_TRY(put_number(&pprof->message, i, field[i]));
+	return write_message(pprof, PROFILE_MAPPING);
 }
 
 /* pprof takes the first for the program. */
@@ -322,22 +314,19 @@ static struct ht_err *put_values(struct pprof *pprof, const struct sums *sums)
 	const uint64_t value[HT_ARRAY_SIZE(sample_type)] = {sums->allocations,
 		sums->allocated_bytes, sums_outstanding_blocks(sums), sums_outstanding_bytes(sums),
 		sums->peak_bytes, sums->temporary};
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < HT_ARRAY_SIZE(value) && !err; i++)
-		err = bytes_out_uleb(&pprof->inner, value[i]);
-	return err ? err : put_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(value); i++)
+		HT_TRY(bytes_out_uleb(&pprof->inner, value[i]));
+	return put_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
 }
 
 static struct ht_err *put_label(
 	struct pprof *pprof, const char *key, unsigned field, uint64_t value)
 {
 	uint32_t name;
-	struct ht_err *err = pool_number(&pprof->pool, key, &name);
-	if (!err)
-		err = put_number(&pprof->inner, LABEL_KEY, name);
-	if (!err)
-		err = put_number(&pprof->inner, field, value);
-	return err ? err : put_message(&pprof->message, SAMPLE_LABEL, &pprof->inner);
+	HT_TRY(pool_number(&pprof->pool, key, &name));
+	HT_TRY(put_number(&pprof->inner, LABEL_KEY, name));
+	HT_TRY(put_number(&pprof->inner, field, value));
+	return put_message(&pprof->message, SAMPLE_LABEL, &pprof->inner);
 }
 
 static struct ht_err *put_thread(struct pprof *pprof, uint32_t thread)
@@ -346,12 +335,11 @@ static struct ht_err *put_thread(struct pprof *pprof, uint32_t thread)
 	char name[NAMES_BYTES];
 	uint32_t number;
 	names_thread(pprof->view, thread, name);
-	struct ht_err *err = pool_number(&pprof->pool, name, &number);
-	if (!err)
-		err = put_label(pprof, "thread", LABEL_STRING, number);
-	if (!err && thread < threads->count)
-		err = put_label(pprof, "tid", LABEL_NUMBER, threads->thread[thread].tid);
-	return err;
+	HT_TRY(pool_number(&pprof->pool, name, &number));
+	HT_TRY(put_label(pprof, "thread", LABEL_STRING, number));
+	if (thread < threads->count)
+		HT_TRY(put_label(pprof, "tid", LABEL_NUMBER, threads->thread[thread].tid));
+	return NULL;
 }
 
 /* The sums of one thread on one stack. */
@@ -365,12 +353,10 @@ static struct ht_err *write_sample(struct pprof *pprof, const struct part *part)
 	const struct sums *sums = &part->sums;
 	if (!sums->allocations && !sums->peak_bytes)
 		return NULL;
-	struct ht_err *err = put_stack(pprof, part->node);
-	if (!err)
-		err = put_values(pprof, sums);
-	if (!err)
-		err = put_thread(pprof, part->thread);
-	return err ? err : write_message(pprof, PROFILE_SAMPLE);
+	HT_TRY(put_stack(pprof, part->node));
+	HT_TRY(put_values(pprof, sums));
+	HT_TRY(put_thread(pprof, part->thread));
+	return write_message(pprof, PROFILE_SAMPLE);
 }
 
 /* Sites also differ in size and function, which a sample does not have. */
@@ -420,21 +406,18 @@ static struct ht_err *write_type(
 	struct pprof *pprof, unsigned field, const char *name, const char *unit)
 {
 	uint32_t number, of_unit;
-	struct ht_err *err = pool_number(&pprof->pool, name, &number);
-	if (!err)
-		err = pool_number(&pprof->pool, unit, &of_unit);
-	if (!err)
-		err = put_number(&pprof->message, TYPE_NAME, number);
-	if (!err)
-		err = put_number(&pprof->message, TYPE_UNIT, of_unit);
-	return err ? err : write_message(pprof, field);
+	HT_TRY(pool_number(&pprof->pool, name, &number));
+	HT_TRY(pool_number(&pprof->pool, unit, &of_unit));
+	HT_TRY(put_number(&pprof->message, TYPE_NAME, number));
+	HT_TRY(put_number(&pprof->message, TYPE_UNIT, of_unit));
+	return write_message(pprof, field);
 }
 
 static struct ht_err *write_comment(struct pprof *pprof, const char *text)
 {
 	uint32_t number;
-	struct ht_err *err = number_string(pprof, text, &number);
-	return err ? err : write_number(pprof, PROFILE_COMMENT, number);
+	HT_TRY(number_string(pprof, text, &number));
+	return write_number(pprof, PROFILE_COMMENT, number);
 }
 
 static struct ht_err *write_comments(struct pprof *pprof)
@@ -443,37 +426,31 @@ static struct ht_err *write_comments(struct pprof *pprof)
 	const struct model *model = &pprof->view->analysis->model;
 	snprintf(text, sizeof(text), "heaptap %s, process %u", HEAPTAP_VERSION,
 		(unsigned)model->target.pid);
-	struct ht_err *err = write_comment(pprof, text);
-	if (!err && model->capture.sample_bytes)
-		err = write_comment(
-			pprof, "a sample: all figures are estimates, temp_objects are not known");
-	for (unsigned i = 0; !err && model_note(model, i, text); i++)
-		err = write_comment(pprof, text);
-	return err;
+	HT_TRY(write_comment(pprof, text));
+	if (model->capture.sample_bytes)
+		HT_TRY(write_comment(
+			pprof, "a sample: all figures are estimates, temp_objects are not known"));
+	for (unsigned i = 0; model_note(model, i, text); i++)
+		HT_TRY(write_comment(pprof, text));
+	return NULL;
 }
 
 static struct ht_err *write_head(struct pprof *pprof)
 {
 	const struct view *view = pprof->view;
 	uint32_t number;
-	struct ht_err *err = pool_number(&pprof->pool, "", &number);
-	for (size_t i = 0; i < HT_ARRAY_SIZE(sample_type) && !err; i++)
-		err = write_type(
-			pprof, PROFILE_SAMPLE_TYPE, sample_type[i].name, sample_type[i].unit);
-	if (!err)
-		err = pool_number(&pprof->pool, DEFAULT_TYPE, &number);
-	if (!err)
-		err = write_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, number);
-	if (!err)
-		err = write_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes");
-	if (!err)
-		err = write_number(pprof, PROFILE_PERIOD, 1);
-	if (!err)
-		err = write_number(pprof, PROFILE_TIME_NANOS,
-			view->analysis->model.capture.start_unix_ns + view->from_ns);
-	if (!err)
-		err = write_number(pprof, PROFILE_DURATION_NANOS, view->to_ns - view->from_ns);
-	return err ? err : write_comments(pprof);
+	HT_TRY(pool_number(&pprof->pool, "", &number));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sample_type); i++)
+		HT_TRY(write_type(
+			pprof, PROFILE_SAMPLE_TYPE, sample_type[i].name, sample_type[i].unit));
+	HT_TRY(pool_number(&pprof->pool, DEFAULT_TYPE, &number));
+	HT_TRY(write_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, number));
+	HT_TRY(write_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes"));
+	HT_TRY(write_number(pprof, PROFILE_PERIOD, 1));
+	HT_TRY(write_number(pprof, PROFILE_TIME_NANOS,
+		view->analysis->model.capture.start_unix_ns + view->from_ns));
+	HT_TRY(write_number(pprof, PROFILE_DURATION_NANOS, view->to_ns - view->from_ns));
+	return write_comments(pprof);
 }
 
 static struct ht_err *pprof_init(struct pprof *pprof)

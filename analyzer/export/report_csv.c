@@ -239,9 +239,7 @@ static struct ht_err *write_table(
 		[BREAKDOWN_LIFETIME] = ",least_ns,most_ns",
 	};
 	struct breakdown breakdown;
-	struct ht_err *err = breakdown_find(view, options->by, options->order, false, &breakdown);
-	if (err)
-		return err;
+	HT_TRY(breakdown_find(view, options->by, options->order, false, &breakdown));
 	put_names(out, view, "");
 	if (breakdown.has_inclusive) {
 		fputc(',', out);

@@ -159,11 +159,9 @@ static struct ht_err *put_stacks(struct stacks_writer *writer)
 	const size_t limit = writer->options->limit;
 	struct stack *stack;
 	size_t count;
-	struct ht_err *err = stacks_find(writer->view, writer->options->order, &stack, &count);
-	if (err)
-		return err;
+	HT_TRY(stacks_find(writer->view, writer->options->order, &stack, &count));
 	count = choose_stacks(writer, stack, count);
-	err = json_put(writer->json, "stacks_total", json_number(count));
+	struct ht_err *err = json_put(writer->json, "stacks_total", json_number(count));
 	if (!err)
 		err = begin_array(writer->json, "stacks");
 	if (limit && limit < count)
@@ -229,9 +227,7 @@ static void choose_rows(struct stacks_writer *writer, const struct suspects *sus
 static struct ht_err *put_suspects(struct stacks_writer *writer)
 {
 	struct suspects suspects;
-	struct ht_err *err = suspects_find(writer->view, &suspects);
-	if (err)
-		return err;
+	HT_TRY(suspects_find(writer->view, &suspects));
 	json_t *array = json_array();
 	choose_rows(writer, &suspects);
 	for (size_t i = 0; i < suspects.count; i++)
@@ -283,9 +279,7 @@ static struct ht_err *put_mappings(struct stacks_writer *writer)
 	uint32_t *order;
 	if (!analysis_has_mappings(writer->view->analysis))
 		return json_put(writer->json, "mappings", json_null());
-	struct ht_err *err = mappings_order(mappings, &order);
-	if (err)
-		return err;
+	HT_TRY(mappings_order(mappings, &order));
 	json_t *stacks = json_array();
 	for (size_t i = 0; i < count && (!limit || i < limit); i++)
 		stacks = json_plus(stacks, mapping_stack(writer, &mappings->stack[order[i]]));
@@ -349,10 +343,7 @@ static struct ht_err *put_breakdown(struct stacks_writer *writer)
 	struct breakdown breakdown;
 	if (!options->has_by)
 		return NULL;
-	struct ht_err *err =
-		breakdown_find(writer->view, options->by, options->order, false, &breakdown);
-	if (err)
-		return err;
+	HT_TRY(breakdown_find(writer->view, options->by, options->order, false, &breakdown));
 	json_t *rows = json_array();
 	for (size_t i = 0; i < breakdown.count && (!options->limit || i < options->limit); i++) {
 		const struct breakdown_row *row = &breakdown.row[i];

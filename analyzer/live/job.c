@@ -129,9 +129,7 @@ struct ht_err *job_start(struct job *job, const struct job_task *task)
 {
 	int status[2];
 	*job = (struct job){.deadline_ns = now_ns() + JOB_SECONDS_MAX * NS_PER_S};
-	struct ht_err *err = open_both(job, status);
-	if (err)
-		return err;
+	HT_TRY(open_both(job, status));
 	job->pid = fork();
 	if (job->pid == 0)
 		run(job, status[1], task);

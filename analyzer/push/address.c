@@ -121,9 +121,7 @@ static struct ht_err *parse(const char *text, struct push_address *ret)
 			      "with https");
 	ret->kind = scheme[kind].kind;
 	const char *http = text + strlen(scheme[kind].prefix);
-	struct ht_err *err = check(http);
-	if (err)
-		return err;
+	HT_TRY(check(http));
 	const char *host = strstr(http, "//") + 2;
 	size_t length = strcspn(http, "?#");
 	const char *query = http[length] == '?' ? http + length + 1 : "";
@@ -135,9 +133,7 @@ static struct ht_err *parse(const char *text, struct push_address *ret)
 		if (*at == '@')
 			user_end = at + 1;
 	ret->url = strndup(http, length);
-	err = ret->url ? apply_all(ret, query) : no_memory();
-	if (err)
-		return err;
+	HT_TRY(ret->url ? apply_all(ret, query) : no_memory());
 	const int scheme_length = (int)(host - text), host_length = (int)(http + length - user_end);
 	if (asprintf(&ret->shown, "%.*s%.*s%s%s%s%s", scheme_length, text, host_length, user_end,
 		    ret->tenant	    ? "?tenant="

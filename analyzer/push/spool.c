@@ -83,14 +83,10 @@ struct ht_err *push_spool_open(
 {
 	char path[PATH_BYTES];
 	*ret = (struct push_spool){.dir = -1, .lock = -1, .max_bytes = max_bytes};
-	struct ht_err *err = name_base(base, path);
-	if (err)
-		return err;
+	HT_TRY(name_base(base, path));
 	snprintf(ret->path, sizeof(ret->path), "%s/%016" PRIx64, path,
 		push_hash(PUSH_HASH_BEGIN, shown, strlen(shown)));
-	err = make(ret->path);
-	if (err)
-		return err;
+	HT_TRY(make(ret->path));
 	ret->dir = open(ret->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (ret->dir < 0)
 		return ht_err_sys(errno, "push: cannot open the spool %s", ret->path);

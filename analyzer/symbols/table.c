@@ -75,16 +75,11 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 		return NULL;
 	struct symbol symbol = {
 		.first = (uint32_t)symbols->frame_count, .count = (uint32_t)frame_count};
-	struct ht_err *err = NULL;
-	for (uint64_t i = 0; i < frame_count && !err; i++)
-		err = add_frame(symbols, strings, &frame[i]);
-	if (!err)
-		err = array_reserve(&symbols->symbol, &symbols->capacity, symbols->count + 1,
-			sizeof(*symbols->symbol), "symbols");
-	if (!err)
-		err = map_put(&symbols->by_place, key, (uint32_t)symbols->count);
-	if (err)
-		return err;
+	for (uint64_t i = 0; i < frame_count; i++)
+		HT_TRY(add_frame(symbols, strings, &frame[i]));
+	HT_TRY(array_reserve(&symbols->symbol, &symbols->capacity, symbols->count + 1,
+		sizeof(*symbols->symbol), "symbols"));
+	HT_TRY(map_put(&symbols->by_place, key, (uint32_t)symbols->count));
 	symbols->symbol[symbols->count++] = symbol;
 	symbols->made_count += place.module == MODULES_NONE;
 	return NULL;
@@ -104,12 +99,10 @@ struct ht_err *symbols_improve(struct symbols *symbols, struct strings *strings,
 		return NULL;
 	const struct symbol better = {
 		.first = (uint32_t)symbols->frame_count, .count = (uint32_t)frame_count};
-	struct ht_err *err = NULL;
-	for (uint64_t i = 0; i < frame_count && !err; i++)
-		err = add_frame(symbols, strings, &frame[i]);
-	if (!err)
-		*symbol = better;
-	return err;
+	for (uint64_t i = 0; i < frame_count; i++)
+		HT_TRY(add_frame(symbols, strings, &frame[i]));
+	*symbol = better;
+	return NULL;
 }
 
 struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,

@@ -283,10 +283,8 @@ struct ht_err *breakdown_text_write(const struct page *page)
 	table.metric = options->has_metric ? options->metric
 		       : is_bars	   ? METRIC_CALLS
 					   : METRIC_OUTSTANDING;
-	struct ht_err *err = breakdown_find(page->view, options->by,
-		options->has_sort ? options->sort : table.metric, false, &breakdown);
-	if (err)
-		return err;
+	HT_TRY(breakdown_find(page->view, options->by,
+		options->has_sort ? options->sort : table.metric, false, &breakdown));
 	table.total = metric_value(&page->view->total, table.metric);
 	for (size_t i = 0; i < breakdown.count; i++) {
 		const int64_t value = metric_value(&breakdown.row[i].own, table.metric);

@@ -181,9 +181,7 @@ struct ht_err *growth_write(const struct page *page)
 		page->options->has_class ? page->options->of_class : SUSPECT_CLASS_COUNT;
 	struct found found = {0};
 	struct suspects_entry *site;
-	struct ht_err *err = suspects_of_class(&page->suspects, of_class, &site, &found.count);
-	if (err)
-		return err;
+	HT_TRY(suspects_of_class(&page->suspects, of_class, &site, &found.count));
 	found.site = site;
 	add_up(&found);
 	write_heading(page, &found);

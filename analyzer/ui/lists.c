@@ -43,9 +43,7 @@ static struct ht_err *find_sites(const struct page *page, struct list *list)
 static struct ht_err *find_list(const struct page *page, struct list *list)
 {
 	const size_t limit = page->options->limit;
-	struct ht_err *err = find_sites(page, list);
-	if (err)
-		return err;
+	HT_TRY(find_sites(page, list));
 	alike_sort(list->site, list->count,
 		page->options->has_sort ? page->options->sort : list->metric);
 	for (size_t i = limit; limit && i < list->count; i++) {

@@ -158,23 +158,19 @@ static struct ht_err *write_table(struct page *page)
 	if (page->warnings.has_ending)
 		line_wrap(page->text, "! ", "  ", page->warnings.text[0], 2);
 	screen_write_title(page);
-	struct ht_err *err = breakdown_text_write(page);
-	if (!err)
-		write_warnings(page, true);
-	return err;
+	HT_TRY(breakdown_text_write(page));
+	write_warnings(page, true);
+	return NULL;
 }
 
 static struct ht_err *write_page(struct page *page)
 {
-	struct ht_err *err = warnings_collect(page->view->analysis, &page->warnings);
-	if (err)
-		return err;
+	HT_TRY(warnings_collect(page->view->analysis, &page->warnings));
 	if (page->options->has_by)
 		return write_table(page);
-	err = suspects_find(page->view, &page->suspects);
-	if (!err)
-		err = suspects_classes(page->view, &page->suspects, &page->class_of_row);
-	return err ? err : write_lists(page);
+	HT_TRY(suspects_find(page->view, &page->suspects));
+	HT_TRY(suspects_classes(page->view, &page->suspects, &page->class_of_row));
+	return write_lists(page);
 }
 
 struct ht_err *report_text_write(

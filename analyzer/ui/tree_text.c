@@ -220,11 +220,10 @@ static struct ht_err *write_chain(struct tree_text *tree, uint32_t node, enum co
 		node = child;
 		corner = CORNER_NONE;
 	}
-	struct ht_err *err = array_reserve(&tree->level, &tree->capacity, tree->count + 1,
-		sizeof(*tree->level), "levels of a call tree");
-	if (!err)
-		tree->level[tree->count++] = (struct level){.node = last, .left = shown};
-	return err;
+	HT_TRY(array_reserve(&tree->level, &tree->capacity, tree->count + 1, sizeof(*tree->level),
+		"levels of a call tree"));
+	tree->level[tree->count++] = (struct level){.node = last, .left = shown};
+	return NULL;
 }
 
 /* Prints the next entry of the innermost level, or closes the level. */

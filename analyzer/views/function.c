@@ -124,10 +124,8 @@ struct ht_err *function_find(
 {
 	int64_t *own, *inclusive;
 	*ret = (struct function_matches){0};
-	struct ht_err *err = calls_group_values(calls, &own, &inclusive);
-	if (err)
-		return err;
-	err = take_matches(calls, text, own, inclusive, ret);
+	HT_TRY(calls_group_values(calls, &own, &inclusive));
+	struct ht_err *err = take_matches(calls, text, own, inclusive, ret);
 	free(own);
 	free(inclusive);
 	if (err)
@@ -309,10 +307,8 @@ static struct ht_err *count_lines(const struct count *count)
 	struct calls lines;
 	int64_t *own, *inclusive;
 	options.grouping = GROUPING_LINE;
-	struct ht_err *err = calls_init(&lines, count->calls->view, &options);
-	if (err)
-		return err;
-	err = calls_group_values(&lines, &own, &inclusive);
+	HT_TRY(calls_init(&lines, count->calls->view, &options));
+	struct ht_err *err = calls_group_values(&lines, &own, &inclusive);
 	if (!err) {
 		err = take_lines(count, &lines, own, inclusive);
 		free(own);

@@ -178,9 +178,8 @@ static bool is_put(const struct records *records, raddr_t lo)
 static struct ht_err *put_copies(struct records *records)
 {
 	struct modules *modules = &records->survey->modules;
-	struct ht_err *err = NULL;
 
-	for (size_t i = 0; i < records->survey->maps.count && !err; i++) {
+	for (size_t i = 0; i < records->survey->maps.count; i++) {
 		const struct proc_map *map = &records->survey->maps.map[i];
 		const struct module *module = map->exec ? module_of_file(modules, map) : NULL;
 		uint64_t vaddr;
@@ -195,9 +194,9 @@ static struct ht_err *put_copies(struct records *records)
 		copy.hi = map->hi;
 		copy.executable = false;
 		records->copy_lo[records->copy_count++] = map->lo;
-		err = put_module(records, &copy, false);
+		HT_TRY(put_module(records, &copy, false));
 	}
-	return err;
+	return NULL;
 }
 
 /* Ids ascend in order of discovery. */

@@ -146,14 +146,10 @@ static char *fill_in(const char *pattern, struct facts *facts)
 struct ht_err *naming_expand(const char *pattern, pid_t pid, char **ret)
 {
 	struct facts facts;
-	struct ht_err *err = NULL;
 
 	pattern = pattern ? pattern : DEFAULT_PATTERN;
-	err = naming_check(pattern);
-	if (!err)
-		err = read_facts(pid, &facts);
-	if (err)
-		return err;
+	HT_TRY(naming_check(pattern));
+	HT_TRY(read_facts(pid, &facts));
 	*ret = fill_in(pattern, &facts);
 	while (*ret && facts.number && facts.number < NUMBER_MAX &&
 		faccessat(AT_FDCWD, *ret, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {

@@ -82,23 +82,15 @@ static struct ht_err *put_loss(struct receiver *receiver, enum rec_counter count
 struct ht_err *receiver_put_totals(struct receiver *receiver)
 {
 	struct receiver_totals totals = receiver_totals(receiver);
-	struct ht_err *err = NULL;
-	for (unsigned int k = 0; k < ABI_LOSS_COUNT && !err; k++)
-		err = put_loss(receiver, REC_COUNTER_LOST_TIMEOUT + k, totals.lost[k]);
-	for (unsigned int k = 0; k < ABI_TRUNC_COUNT && !err; k++)
-		err = put_loss(receiver, REC_COUNTER_TRUNC_DEPTH + k, totals.trunc[k]);
-	if (!err)
-		err = put_loss(receiver, REC_COUNTER_FAILED_CALLS, totals.failed_calls);
-	if (!err)
-		err = put_loss(receiver, REC_COUNTER_NESTED, totals.nested);
-	if (!err)
-		err = put_loss(receiver, REC_COUNTER_SAMPLES_LOST, totals.samples_lost);
-	if (!err)
-		err = put_loss(receiver, REC_COUNTER_MAPPINGS, totals.mappings);
-	if (!err)
-		err = put_loss(
-			receiver, REC_COUNTER_DAEMON_DROPS, sink_dropped_events(receiver->sink));
-	if (!err)
-		err = put_loss(receiver, REC_COUNTER_DAMAGE, totals.damage);
-	return err ? err : put_loss(receiver, REC_COUNTER_EVENTS, totals.committed);
+	for (unsigned int k = 0; k < ABI_LOSS_COUNT; k++)
+		HT_TRY(put_loss(receiver, REC_COUNTER_LOST_TIMEOUT + k, totals.lost[k]));
+	for (unsigned int k = 0; k < ABI_TRUNC_COUNT; k++)
+		HT_TRY(put_loss(receiver, REC_COUNTER_TRUNC_DEPTH + k, totals.trunc[k]));
+	HT_TRY(put_loss(receiver, REC_COUNTER_FAILED_CALLS, totals.failed_calls));
+	HT_TRY(put_loss(receiver, REC_COUNTER_NESTED, totals.nested));
+	HT_TRY(put_loss(receiver, REC_COUNTER_SAMPLES_LOST, totals.samples_lost));
+	HT_TRY(put_loss(receiver, REC_COUNTER_MAPPINGS, totals.mappings));
+	HT_TRY(put_loss(receiver, REC_COUNTER_DAEMON_DROPS, sink_dropped_events(receiver->sink)));
+	HT_TRY(put_loss(receiver, REC_COUNTER_DAMAGE, totals.damage));
+	return put_loss(receiver, REC_COUNTER_EVENTS, totals.committed);
 }

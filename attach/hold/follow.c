@@ -168,13 +168,10 @@ static struct ht_err *go_to_start(const struct proc *proc, const struct linker *
 
 static struct ht_err *find_linker(const struct proc *proc, struct linker *ret)
 {
-	struct proc_maps maps;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	HT_TRY(proc_maps_read(proc, &maps));
-	struct ht_err *err = modules_check_machine(proc, &maps);
-	if (!err)
-		err = linker_find(proc, &maps, ret);
-	proc_maps_deinit(&maps);
-	return err;
+	HT_TRY(modules_check_machine(proc, &maps));
+	return linker_find(proc, &maps, ret);
 }
 
 /* In the place of the call that it makes, which is made when it is let go. */

@@ -136,16 +136,13 @@ static struct ht_err *find_points(struct start *start, const struct proc_maps *m
 
 static struct ht_err *look_at_program(struct start *start)
 {
-	struct proc_maps maps;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	HT_TRY(proc_open(start->pid, &start->proc));
 	HT_TRY(rights_check(start->pid));
 	HT_TRY(proc_open_mem(&start->proc));
 	HT_TRY(proc_maps_read(&start->proc, &maps));
-	struct ht_err *err = modules_check_machine(&start->proc, &maps);
-	if (!err)
-		err = find_points(start, &maps);
-	proc_maps_deinit(&maps);
-	return err;
+	HT_TRY(modules_check_machine(&start->proc, &maps));
+	return find_points(start, &maps);
 }
 
 /* Is the list whole again, which it is when everything is relocated? Before the program's own

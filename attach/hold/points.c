@@ -65,10 +65,9 @@ struct ht_err *points_set(
 
 struct ht_err *points_set_again(const struct proc *proc, const struct points *points)
 {
-	struct ht_err *err = NULL;
-	for (size_t i = 0; !err && i < points->count; i++)
-		err = put_byte(proc, points->point[i].addr, REGS_BREAKPOINT);
-	return err;
+	for (size_t i = 0; i < points->count; i++)
+		HT_TRY(put_byte(proc, points->point[i].addr, REGS_BREAKPOINT));
+	return NULL;
 }
 
 struct ht_err *points_clear(const struct proc *proc, const struct points *points)

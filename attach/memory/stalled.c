@@ -80,10 +80,8 @@ struct ht_err *stalled_read_maps_later(const struct proc *proc, struct proc_maps
 
 struct ht_err *stalled_check(const struct proc *proc)
 {
-	struct proc_maps maps;
-	struct ht_err *err = stalled_read_maps(proc, &maps);
-	proc_maps_deinit(&maps);
-	return err;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	return stalled_read_maps(proc, &maps);
 }
 
 struct ht_err *stalled_avoid(const struct proc *proc)

@@ -43,10 +43,9 @@ static struct ht_err *check_one(
 
 struct ht_err *given_check(pid_t pid, const struct modules *modules, const struct slots *slots)
 {
-	struct ht_err *err = NULL;
-	for (uint32_t i = 0; !err && i < given_used()->count; i++)
-		err = check_one(pid, modules, slots, i);
-	return err;
+	for (uint32_t i = 0; i < given_used()->count; i++)
+		HT_TRY(check_one(pid, modules, slots, i));
+	return NULL;
 }
 
 static void describe_way(FILE *out, const struct slots *all_slots, const struct coverage *coverage,

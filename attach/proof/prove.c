@@ -177,16 +177,15 @@ struct ht_err *prove_forgotten(const struct prove *prove, struct prove_report *r
 {
 	uint64_t since_ns = clock_mono_ns(), patience_ns = since_ns + PATIENCE_NS;
 	struct prove_report report = {0};
-	struct ht_err *err = try_once(prove, &report);
+	HT_TRY(try_once(prove, &report));
 
-	for (unsigned round = 1; !err && round < ROUNDS; round++) {
+	for (unsigned round = 1; round < ROUNDS; round++) {
 		if (!is_worth_another(prove, &report, since_ns, patience_ns))
 			break;
 		clock_sleep_ns(ROUND_PAUSE_NS);
 		since_ns = clock_mono_ns();
-		err = try_once(prove, &report);
+		HT_TRY(try_once(prove, &report));
 	}
-	if (!err)
-		*ret = report;
-	return err;
+	*ret = report;
+	return NULL;
 }

@@ -67,13 +67,10 @@ static struct ht_err *replace_strays(
  * where a forked process still has the old one. */
 static struct ht_err *untap_strays(const struct detach *detach)
 {
-	struct modules modules;
-	struct slots slots;
+	HT_CLEANUP(modules_deinit) struct modules modules = {0};
+	HT_CLEANUP(slots_deinit) struct slots slots = {0};
 	HT_TRY(read_slots(detach, &modules, &slots));
-	struct ht_err *err = replace_strays(detach, &modules, &slots);
-	slots_deinit(&slots);
-	modules_deinit(&modules);
-	return err;
+	return replace_strays(detach, &modules, &slots);
 }
 
 static bool is_calling(const struct image *image)
@@ -493,19 +490,15 @@ static void explain(
 static struct ht_err *may_have_escaped(
 	struct detach *detach, const struct detach_report *report, bool *ret)
 {
-	struct modules modules;
-	struct slots slots;
+	HT_CLEANUP(modules_deinit) struct modules modules = {0};
+	HT_CLEANUP(slots_deinit) struct slots slots = {0};
 
 	*ret = report->patch.changed || report->patch.unloaded || is_adopted(detach);
 	if (*ret)
 		return NULL;
 	HT_TRY(read_slots(detach, &modules, &slots));
 	/* The slots are restored by now: ask the journal which of them were ours. */
-	struct ht_err *err =
-		escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
-	slots_deinit(&slots);
-	modules_deinit(&modules);
-	return err;
+	return escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
 }
 
 struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)

@@ -155,11 +155,10 @@ static struct ht_err *search_page(
 static struct ht_err *search_piece(void *context, raddr_t addr, const uint8_t *data, size_t bytes)
 {
 	struct search *search = context;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < bytes && !err && !search->view->spent; i += HT_PAGE_BYTES)
-		err = search_page(search, addr + i, data + i,
-			bytes - i < HT_PAGE_BYTES ? bytes - i : HT_PAGE_BYTES);
-	return err;
+	for (size_t i = 0; i < bytes && !search->view->spent; i += HT_PAGE_BYTES)
+		HT_TRY(search_page(search, addr + i, data + i,
+			bytes - i < HT_PAGE_BYTES ? bytes - i : HT_PAGE_BYTES));
+	return NULL;
 }
 
 struct ht_err *emap_find(
