@@ -156,6 +156,12 @@ static struct ht_err *run_job(void *context)
 	return tasks->snapshot(tasks->context, feed->tail.analysis);
 }
 
+/* A target may allocate faster than its trace is read: then a table is late rather than missing. */
+static bool is_early(const struct feed *feed, uint64_t now)
+{
+	return feed->due_ns > now || (feed->follow.has_more && feed->due_ns + feed->delay_ns > now);
+}
+
 static void start_job(struct feed *feed)
 {
 	const struct job_task task = {.run = run_job, .context = feed};
@@ -164,7 +170,7 @@ static void start_job(struct feed *feed)
 		return;
 	feed->is_saving = feed->save_path;
 	feed->is_last = feed->heading.has_ended && !feed->follow.has_more;
-	if (!feed->is_saving && !feed->is_last && (feed->due_ns > now || feed->follow.has_more))
+	if (!feed->is_saving && !feed->is_last && is_early(feed, now))
 		return;
 	struct ht_err *err = job_start(&feed->job, &task);
 	/* The next turn tries again. */
