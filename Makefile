@@ -26,7 +26,7 @@ format_src   := $(wildcard format/*.c)
 agent_src    := $(wildcard agent/*.c)
 agent_asm    := $(wildcard agent/*.S)
 attach_src   := $(wildcard attach/*.c attach/*/*.c attach/*/*/*.c)
-attach_asm   := $(wildcard attach/inject/*.S)
+attach_asm   := $(wildcard attach/inject/*.S attach/stub/*.S)
 # The server of heaptap serve; without libmicrohttpd there is none.
 microhttpd   := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
 analyzer_src := $(filter-out $(if $(microhttpd),analyzer/serve/absent.c,$(addprefix \

@@ -14,8 +14,8 @@
 
 #include "attach/capture/session.h"
 #include "attach/capture/start.h"
-#include "attach/capture/steered.h"
-#include "attach/capture/symbols.h"
+#include "attach/steer/steered.h"
+#include "attach/trace/symbols.h"
 #include "attach/cli/help.h"
 #include "attach/cli/naming.h"
 #include "attach/cli/options.h"

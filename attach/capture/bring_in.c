@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/proc/clock.h"
@@ -199,7 +199,7 @@ static struct ht_err *configure(const struct bring_in_use *use, struct inside *i
 		&(struct scripts_use){.survey = use->survey,
 			.image = &inside->image,
 			.remote = &inside->remote,
-			.change = use->change,
+			.is_gone = &use->change->is_gone,
 			.publish = use->publish,
 			.sink = use->sink},
 		config);

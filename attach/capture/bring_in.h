@@ -4,13 +4,14 @@
  */
 #pragma once
 
+#include "attach/capture/change.h"
 #include "attach/capture/loads.h"
-#include "attach/capture/options.h"
-#include "attach/capture/scripts.h"
-#include "attach/capture/times.h"
+#include "attach/steer/options.h"
+#include "attach/trace/scripts.h"
+#include "attach/steer/times.h"
 #include "attach/capture/watch.h"
 #include "attach/daemon/receiver.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/undo/guardian.h"
 
 /* What of heaptap is in the target, and this end of it. */

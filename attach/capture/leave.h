@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attach/capture/bring_in.h"
+#include "attach/capture/change.h"
 #include "attach/capture/leftpage.h"
 #include "attach/capture/remains.h"
 #include "attach/capture/report.h"

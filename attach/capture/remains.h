@@ -7,7 +7,7 @@
 
 #include "attach/capture/report.h"
 #include "attach/inject/image.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/undo/guardian.h"
 
 #define REMAINS_HEIR_BYTES 192u /* for what remains_add_heir adds */

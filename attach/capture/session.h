@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/capture/options.h"
+#include "attach/steer/options.h"
 #include "attach/capture/report.h"
 
 /* Runs a capture. An error means that nothing was recorded and nothing is left in the target (or,

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "attach/capture/threadnames.h"
+#include "attach/trace/threadnames.h"
 #include "attach/elf/linkmap.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"

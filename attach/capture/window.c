@@ -8,7 +8,7 @@
 
 #include "attach/capture/asked.h"
 #include "attach/capture/change.h"
-#include "attach/capture/steered.h"
+#include "attach/steer/steered.h"
 #include "attach/helper/priority.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"

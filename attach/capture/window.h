@@ -5,18 +5,18 @@
  */
 #pragma once
 
-#include "attach/capture/heapread.h"
-#include "attach/capture/limits.h"
+#include "attach/trace/heapread.h"
+#include "attach/steer/limits.h"
 #include "attach/capture/loads.h"
-#include "attach/capture/memory.h"
-#include "attach/capture/overhead.h"
-#include "attach/capture/pausing.h"
-#include "attach/capture/records.h"
+#include "attach/trace/memory.h"
+#include "attach/steer/overhead.h"
+#include "attach/steer/pausing.h"
+#include "attach/trace/records.h"
 #include "attach/capture/report.h"
-#include "attach/capture/scripts.h"
-#include "attach/capture/settle.h"
+#include "attach/trace/scripts.h"
+#include "attach/steer/settle.h"
 #include "attach/capture/tap.h"
-#include "attach/capture/times.h"
+#include "attach/steer/times.h"
 #include "attach/capture/watch.h"
 #include "attach/process/glance.h"
 

@@ -3,7 +3,7 @@
 
 #include "attach/elf/modules.h"
 #include "attach/got/slots.h"
-#include "attach/inject/choose.h"
+#include "attach/stub/choose.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 

@@ -11,7 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "attach/inject/stub_layout.h"
+#include "attach/stub/stub_layout.h"
 #include "attach/memory/ours.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"

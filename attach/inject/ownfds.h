@@ -5,7 +5,7 @@
 #pragma once
 
 #include "attach/inject/journal.h"
-#include "attach/inject/stub.h"
+#include "attach/stub/stub.h"
 #include "attach/proc/proc.h"
 
 /*

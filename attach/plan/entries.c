@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "attach/inject/jump.h"
-#include "attach/inject/remote_slack.h"
+#include "attach/stub/remote_slack.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/plan/operators.h"
 

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "attach/elf/modules.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/memory/stalled.h"
 #include "attach/plan/given_report.h"
 #include "attach/proc/clock.h"

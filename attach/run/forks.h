@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "attach/capture/options.h"
+#include "attach/steer/options.h"
 #include "attach/cli/options.h"
 #include "format/err.h"
 

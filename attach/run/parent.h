@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/capture/options.h"
+#include "attach/steer/options.h"
 #include "attach/run/launch.h"
 
 /* Forks the command, and leaves to it what heaptap was given: descriptors, the terminal's signals.

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/capture/steered.h"
+#include "attach/steer/steered.h"
 #include "attach/cli/naming.h"
 #include "attach/cli/print.h"
 #include "attach/cli/print_session.h"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "attach/capture/start.h"
-#include "attach/capture/symbols.h"
+#include "attach/trace/symbols.h"
 #include "attach/cli/print.h"
 
 #define PATH_BYTES 4200u

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/capture/snapshot.h"
+#include "attach/trace/snapshot.h"
 #include "attach/capture/start.h"
 #include "attach/cli/naming.h"
 #include "attach/cli/print_control.h"

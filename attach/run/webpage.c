@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/symbols.h"
+#include "attach/trace/symbols.h"
 #include "attach/cli/naming.h"
 #include "attach/helper/helper.h"
 #include "format/foreign.h"

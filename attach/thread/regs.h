@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The registers of a stopped thread by their purpose, after the System V ABI for x86-64 and
- * ptrace(2). Only this file and the stub (inject/stub.c) name them.
+ * ptrace(2). Only this file and the stub (stub/stub.c) name them.
  */
 #pragma once
 

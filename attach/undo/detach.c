@@ -11,7 +11,7 @@
 #include "attach/elf/modules.h"
 #include "attach/helper/priority.h"
 #include "attach/inject/ownfds.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"

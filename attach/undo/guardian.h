@@ -7,7 +7,7 @@
 #pragma once
 
 #include "attach/inject/journal.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/proc/proc.h"
 #include "attach/undo/linger_plan.h"
 

@@ -14,7 +14,7 @@
 #include "attach/inject/claims.h"
 #include "attach/inject/near.h"
 #include "attach/inject/ownfds.h"
-#include "attach/inject/stub_layout.h"
+#include "attach/stub/stub_layout.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/inject/ourmaps.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/undo/detach.h"
 
 enum recover_outcome {

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/proof/escape.h"
 
 struct tombstone_report {

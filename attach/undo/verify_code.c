@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "attach/helper/worker.h"
-#include "attach/inject/choose.h"
+#include "attach/stub/choose.h"
 #include "attach/inject/jump.h"
 #include "attach/inject/near.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/inject/stub_layout.h"
+#include "attach/stub/stub_layout.h"
 #include "format/abi_control.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"

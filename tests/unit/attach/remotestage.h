@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that gets the stub of attach/inject/remote, and what is done in the moments between:
+ * A process that gets the stub of attach/stub/remote, and what is done in the moments between:
  * what the tests of its thread share. Included once by a test program.
  */
 #pragma once
 
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/inject/stub_layout.h"
+#include "attach/stub/stub_layout.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/proc_open.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/choose.h"
+#include "attach/stub/choose.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -365,7 +365,7 @@ START_TEST(the_range_of_a_real_process)
 }
 END_TEST
 
-HT_SUITE("attach/inject/choose", threads_that_are_disturbed_least_come_first,
-	a_process_that_is_gone, the_longest_slack_is_taken, text_that_fills_its_page_has_no_slack,
+HT_SUITE("attach/stub/choose", threads_that_are_disturbed_least_come_first, a_process_that_is_gone,
+	the_longest_slack_is_taken, text_that_fills_its_page_has_no_slack,
 	what_shares_the_last_page_is_left_alone, spent_code_is_the_second_choice, ranges_are_free,
 	an_empty_space_has_room, a_full_space_is_refused, the_range_of_a_real_process)

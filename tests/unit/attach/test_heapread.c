@@ -3,7 +3,7 @@
  * The process that reads the heap is gone when the capture is over: until it has got a processor it
  * holds what heaptap holds, its lock, too.
  */
-#include "attach/capture/heapread.h"
+#include "attach/trace/heapread.h"
 
 #include <errno.h>
 #include <signal.h>

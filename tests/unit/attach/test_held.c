@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/held.h"
+#include "attach/stub/held.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -349,7 +349,7 @@ START_TEST(calls_that_are_handed_to_the_program)
 }
 END_TEST
 
-HT_SUITE("attach/inject/held", a_thread_in_the_stubs_place_is_elsewhere,
+HT_SUITE("attach/stub/held", a_thread_in_the_stubs_place_is_elsewhere,
 	a_thread_of_another_process_is_elsewhere, a_thread_in_code_of_32_bits_is_elsewhere,
 	a_thread_that_steps_itself_is_elsewhere, a_thread_that_has_raised_a_signal_is_elsewhere,
 	the_table_of_descriptors_is_asked_of_the_held_thread,

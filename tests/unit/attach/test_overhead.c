@@ -2,7 +2,7 @@
  *
  * When a capture pauses by itself: simulated loads, second by second, without a clock.
  */
-#include "attach/capture/overhead.h"
+#include "attach/steer/overhead.h"
 
 #include "tests/support/ht_check.h"
 
@@ -150,6 +150,6 @@ START_TEST(odd_numbers_are_harmless)
 }
 END_TEST
 
-HT_SUITE("attach/capture/overhead", a_light_load_is_never_paused, a_heavy_load_is_kept_to_the_limit,
+HT_SUITE("attach/steer/overhead", a_light_load_is_never_paused, a_heavy_load_is_kept_to_the_limit,
 	what_frees_alone_cost_more_is_not_recorded, an_idle_target_changes_nothing, pauses_stay_few,
 	odd_numbers_are_harmless)

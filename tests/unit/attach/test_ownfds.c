@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/inject/stub_layout.h"
+#include "attach/stub/stub_layout.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"

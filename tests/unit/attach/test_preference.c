@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/preference.h"
+#include "attach/stub/preference.h"
 
 #include <signal.h>
 
@@ -76,6 +76,5 @@ START_TEST(it_is_first_where_nobody_would_notice)
 }
 END_TEST
 
-HT_SUITE("attach/inject/preference",
-	a_main_thread_that_sleeps_is_second_where_a_signal_has_a_handler,
+HT_SUITE("attach/stub/preference", a_main_thread_that_sleeps_is_second_where_a_signal_has_a_handler,
 	it_is_second_where_another_waits, it_is_first_where_nobody_would_notice)

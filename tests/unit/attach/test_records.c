@@ -2,7 +2,7 @@
  *
  * The records of a target that has ended before its first event.
  */
-#include "attach/capture/records.h"
+#include "attach/trace/records.h"
 
 #include "attach/process/proc_open.h"
 #include "tests/support/child.h"

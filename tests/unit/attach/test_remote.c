@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 
 #include <fcntl.h>
 #include <stdlib.h>
@@ -212,6 +212,6 @@ START_TEST(a_stub_that_stands_there_refuses)
 }
 END_TEST
 
-HT_SUITE("attach/inject/remote", leaves_other_code_alone, unreadable_code_may_be_a_stub,
+HT_SUITE("attach/stub/remote", leaves_other_code_alone, unreadable_code_may_be_a_stub,
 	leaves_the_programs_bytes_after_its_code_alone, expects_zeros_if_the_file_is_unreadable,
 	a_stub_that_stands_there_refuses)

@@ -331,7 +331,7 @@ START_TEST(no_thread_is_waited_for_where_none_lives)
 }
 END_TEST
 
-HT_SUITE("attach/inject/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
+HT_SUITE("attach/stub/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
 	reports_the_time_in_the_stub, a_thread_that_has_given_up_is_not_waited_for,
 	no_thread_is_waited_for_where_none_lives,
 	an_error_after_the_answer_does_not_hold_the_thread,

@@ -166,6 +166,6 @@ START_TEST(one_that_it_does_not_block_interrupts_it)
 }
 END_TEST
 
-HT_SUITE("attach/inject/remote, signals", a_signal_to_the_process_is_its_main_threads,
+HT_SUITE("attach/stub/remote, signals", a_signal_to_the_process_is_its_main_threads,
 	an_ignored_signal_ends_no_wait, a_signal_that_the_call_blocks_does_not_interrupt_it,
 	one_that_it_does_not_block_interrupts_it)

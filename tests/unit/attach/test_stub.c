@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/stub.h"
+#include "attach/stub/stub.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/inject/stub_layout.h"
+#include "attach/stub/stub_layout.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"
@@ -593,7 +593,7 @@ START_TEST(unmapping_goes_on_past_a_failure)
 }
 END_TEST
 
-HT_SUITE("attach/inject/stub", every_flag_comes_back, stub_fits_its_requested_bytes,
+HT_SUITE("attach/stub/stub", every_flag_comes_back, stub_fits_its_requested_bytes,
 	a_taken_lease_completes, an_expired_lease_closes_only_what_is_its_own,
 	an_expired_lease_undoes_everything, want_of_descriptors_undoes_everything,
 	want_of_address_space_undoes_everything, existing_mappings_are_never_unmapped,

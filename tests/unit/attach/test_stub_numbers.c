@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/inject/stub.h"
-#include "attach/inject/stub_layout.h"
+#include "attach/stub/stub.h"
+#include "attach/stub/stub_layout.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/cpu.h"

@@ -2,7 +2,7 @@
  *
  * Where a thread's number stands, in control blocks of this process's own making.
  */
-#include "attach/inject/tidoffset.h"
+#include "attach/stub/tidoffset.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -52,4 +52,4 @@ START_TEST(offset_of_other_c_libraries)
 }
 END_TEST
 
-HT_SUITE("attach/inject/tidoffset", offset_of_known_c_libraries, offset_of_other_c_libraries)
+HT_SUITE("attach/stub/tidoffset", offset_of_known_c_libraries, offset_of_other_c_libraries)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/capture/usersignals.h"
+#include "attach/steer/usersignals.h"
 
 #include <signal.h>
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "attach/elf/modules.h"
-#include "attach/inject/remote.h"
+#include "attach/stub/remote.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/process/proc_open.h"

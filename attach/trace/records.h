@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The records that say what was captured: target, window, modules.
+ */
+#pragma once
+
+#include "attach/trace/handover.h"
+#include "attach/inject/image.h"
+#include "attach/plan/survey.h"
+#include "attach/unwind/publish.h"
+#include "format/record.h"
+
+struct sink;
+
+#define RECORDS_COPIES_MAX 64u
+
+/* The caller sets the first six fields; what they point to outlives the struct. */
+struct records {
+	struct survey *survey; /* gives the ids of copies of modules */
+	const struct image *image;
+	const struct publish *publish; /* its epoch says when a module comes and goes */
+	struct handover *handover;     /* holds the files of modules for names; NULL: no names */
+	struct sink *sink;
+	uint64_t sample_bytes; /* of session_options, as is `mappings` */
+	bool mappings;
+	uint64_t modules_put;		     /* highest module id in the trace */
+	raddr_t copy_lo[RECORDS_COPIES_MAX]; /* code that is mapped twice and in the trace */
+	size_t copy_count;
+};
+
+/* Puts the target: process, command and machine. */
+HT_MUST_CHECK
+struct ht_err *records_put_target(const struct records *records);
+/* The window begins now. */
+HT_MUST_CHECK
+struct ht_err *records_put_capture(const struct records *records);
+/* Puts what is mapped now: before the first event of a window that records mappings. Puts nothing
+ * if the target has ended. */
+HT_MUST_CHECK
+struct ht_err *records_put_mapped(const struct records *records);
+/* Puts the total of something that the trace lacks. */
+HT_MUST_CHECK
+struct ht_err *records_put_counter(
+	const struct records *records, enum rec_counter counter, uint64_t total);
+/* Puts the modules that the trace does not have yet. `late`: loaded during the window. Adds to
+ * `missed` the late ones that ran before their slots were hooked. */
+HT_MUST_CHECK
+struct ht_err *records_put_new_modules(struct records *records, bool late, uint64_t *missed);
+/* Puts the end of the modules of `old_id` that are no longer loaded. */
+HT_MUST_CHECK
+struct ht_err *records_put_gone_modules(
+	const struct records *records, const uint64_t *old_id, size_t old_count, bool *ret_any);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of a target's JavaScript functions, for the trace of a capture.
+ */
+#pragma once
+
+#include "attach/trace/interpreted.h"
+
+struct scripts {
+	struct v8_names *names; /* NULL: the target has no V8 that heaptap knows */
+	int32_t frame_function; /* v8_layout.frame_function */
+	struct interpreted interpreted;
+	struct sink *sink;
+	char *problem; /* borrowed; receives why functions have no names */
+	size_t problem_bytes;
+};
+
+/* What the names are made with, when the agent is in the target; borrowed until scripts_close. */
+struct scripts_use {
+	const struct survey *survey;
+	const struct image *image;
+	const struct remote_image *remote;
+	const bool *is_gone; /* the target has ended or runs another program */
+	struct publish *publish;
+	struct sink *sink;
+};
+
+/* Is there a V8, and is it one whose functions can be named? If not, `problem`, which is borrowed
+ * until scripts_close, says why, and nothing else is done. `survey` is read, and borrowed, too. */
+HT_MUST_CHECK
+struct ht_err *scripts_prepare(
+	struct scripts *scripts, struct survey *survey, char *problem, size_t problem_bytes);
+/* What the agent has to write down for it; before publish_snapshot. */
+void scripts_configure(
+	struct scripts *scripts, const struct scripts_use *use, struct abi_config *config);
+/* A node_scan_observer; the context is the struct scripts. */
+void scripts_see(void *context, struct rec_node *node, uint64_t function);
+/* Drains the receiver, looks up some of what was seen, and puts the names. Called each tick. */
+HT_MUST_CHECK
+struct ht_err *scripts_follow(struct scripts *scripts, struct receiver *receiver);
+/* Drains the receiver, when it is known up to when names hold: all that was received so far, or
+ * all that there is (receiver_drain_last; interpreted_drain_last has `is_mapped`). */
+HT_MUST_CHECK
+struct ht_err *scripts_drain(struct scripts *scripts, struct receiver *receiver);
+HT_MUST_CHECK
+struct ht_err *scripts_drain_last(
+	struct scripts *scripts, struct receiver *receiver, bool is_mapped);
+/* Looks up the rest, when the last node was seen, unless the target is gone. */
+HT_MUST_CHECK
+struct ht_err *scripts_finish(
+	struct scripts *scripts, bool is_gone, uint64_t *ret_places, uint64_t *ret_names);
+void scripts_close(struct scripts *scripts);
