@@ -22,7 +22,7 @@ compdir    := $(PREFIX)/share/bash-completion/completions
 
 VERSION := 0.1.0
 
-format_src   := $(wildcard format/*.c)
+format_src   := $(wildcard format/*.c format/*/*.c)
 agent_src    := $(wildcard agent/*.c)
 agent_asm    := $(wildcard agent/*.S)
 attach_src   := $(wildcard attach/*.c attach/*/*.c attach/*/*/*.c)

@@ -12,6 +12,7 @@
 
 #include "analyzer/cube/cube.h"
 #include "analyzer/model/array.h"
+#include "format/cull/culled.h"
 #include "format/map.h"
 #include "analyzer/ui/text.h"
 #include "format/event.h"
@@ -196,6 +197,32 @@ static void print_heap(const struct text *text, const struct rec_heap *heap)
 	}
 }
 
+static void print_culled(FILE *out, const struct rec_culled *rec)
+{
+	static const char *const name[] = {[CULLED_THREAD] = "thread",
+		[CULLED_BLOCKS] = "blocks",
+		[CULLED_PEAK] = "peak",
+		[CULLED_FREES] = "frees",
+		[CULLED_LIVES] = "lives"};
+	struct bytes body = rec->body;
+	struct culled_entry entry;
+	fprintf(out,
+		"culled interval=%" PRIu64 " end_tsc=%" PRIu64 " events=%" PRIu64
+		" live_max=%" PRIu64,
+		rec->interval, rec->end_tsc, rec->events, rec->live_max_bytes);
+	if (rec->has_peak)
+		fprintf(out, " peak_ns=%" PRIu64 " peak_bytes=%" PRIu64 " peak_blocks=%" PRIu64,
+			rec->peak_ns, rec->peak_bytes, rec->peak_blocks);
+	fputc('\n', out);
+	while (culled_next(&body, &entry)) {
+		const bool is_known = entry.kind < HT_ARRAY_SIZE(name) && name[entry.kind];
+		fprintf(out, "  culled-%s", is_known ? name[entry.kind] : "unknown");
+		for (unsigned i = 0; i < entry.count; i++)
+			fprintf(out, " %" PRIu64, entry.number[i]);
+		fputc('\n', out);
+	}
+}
+
 static void print_named(
 	const struct text *text, const char *kind, uint64_t number, struct rec_string string)
 {
@@ -216,10 +243,11 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 		fprintf(out,
 			"capture sample_bytes=%" PRIu64 " unix_ns=%" PRIu64 " mono_ns=%" PRIu64
 			" tsc=%" PRIu64 " slots=%" PRIu64 " modules=%" PRIu64 " flags=%" PRIu64
-			"\n",
+			" cull_ns=%" PRIu64 "\n",
 			rec->capture.sample_bytes, rec->capture.start_unix_ns,
 			rec->capture.start_mono_ns, rec->capture.start_tsc,
-			rec->capture.slots_tapped, rec->capture.modules, rec->capture.flags);
+			rec->capture.slots_tapped, rec->capture.modules, rec->capture.flags,
+			rec->capture.cull_ns);
 		return NULL;
 	case REC_MODULE:
 		print_module(text, &rec->module);
@@ -296,6 +324,9 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 	case REC_SETTLE:
 		fprintf(out, "settle tsc=%" PRIu64 " mono_ns=%" PRIu64 " wanted_ns=%" PRIu64 "\n",
 			rec->settle.tsc, rec->settle.mono_ns, rec->settle.wanted_ns);
+		return NULL;
+	case REC_CULLED:
+		print_culled(out, &rec->culled);
 		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		return NULL;

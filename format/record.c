@@ -57,6 +57,7 @@ static const struct field capture_fields[] = {
 	NUMBER(capture.memory_total_bytes),
 	NUMBER(capture.sample_bytes),
 	FIELD(FIELD_LATER, struct rec, capture.flags),
+	FIELD(FIELD_LATER, struct rec, capture.cull_ns),
 	{0},
 };
 
@@ -241,6 +242,24 @@ static const struct field settle_fields[] = {
 	{0},
 };
 
+static const struct field culled_fields[] = {
+	NUMBER(culled.interval),
+	NUMBER(culled.end_tsc),
+	NUMBER(culled.events),
+	NUMBER(culled.inferred_frees),
+	NUMBER(culled.absorbed_frees),
+	NUMBER(culled.live_max_bytes),
+	NUMBER(culled.has_peak),
+	NUMBER(culled.peak_ns),
+	NUMBER(culled.peak_bytes),
+	NUMBER(culled.peak_blocks),
+	NUMBER(culled.has_highest),
+	NUMBER(culled.highest_ns),
+	NUMBER(culled.highest_bytes),
+	FIELD(FIELD_BYTES, struct rec, culled.body),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -267,6 +286,7 @@ static const struct layout {
 	[REC_PAUSE] = {"PAUSE", pause_fields},
 	[REC_LEFT] = {"LEFT", left_fields},
 	[REC_SETTLE] = {"SETTLE", settle_fields},
+	[REC_CULLED] = {"CULLED", culled_fields},
 };
 
 /* NULL for a kind that this build does not know. */

@@ -48,6 +48,7 @@ enum rec_kind {
 	REC_PAUSE,   /* recording of new blocks stops or resumes here */
 	REC_LEFT,    /* how the detach ended; before END */
 	REC_SETTLE,  /* the window is over; from here on frees of its blocks alone are recorded */
+	REC_CULLED,  /* sums of events that a filter left out (format/cull/culled.h) */
 };
 
 struct rec_string {
@@ -67,6 +68,7 @@ struct rec_capture {
 	uint64_t sample_bytes; /* mean distance of samples in bytes; 0: every allocation is recorded
 				*/
 	uint64_t flags;	       /* REC_CAPTURE_*; since version 1.1 */
+	uint64_t cull_ns; /* blocks that lived shorter are only in CULLED records; 0: none is */
 };
 
 #define REC_CAPTURE_MAPPINGS 1u /* mappings were recorded too */
@@ -240,6 +242,25 @@ struct rec_left {
 	struct rec_string why;
 };
 
+/* Sums of one interval of TRACE_CULLED_NS, counted from the window's start. */
+struct rec_culled {
+	uint64_t interval; /* number of the interval, from 0 */
+	uint64_t end_tsc;  /* all events stamped before it precede this record */
+	uint64_t events;   /* number of events that were left out */
+	uint64_t inferred_frees, absorbed_frees; /* as in the analyzer's replay */
+	uint64_t live_max_bytes; /* most live bytes in the interval; 0: not stated */
+	/* If has_peak is 1: the most live bytes since the window's start. Entries CULLED_PEAK
+	 * change the shares of it. */
+	uint64_t has_peak, peak_ns, peak_bytes, peak_blocks;
+	/* If has_highest is 1: the greatest value since the window's start of live bytes less bytes
+	 * of older blocks that were freed. */
+	uint64_t has_highest, highest_ns;
+	uint64_t highest_bytes; /* an int64_t, as (n << 1) ^ (n >> 63) */
+	struct bytes body;	/* culled_next */
+};
+
+#define TRACE_CULLED_NS 1024000000u
+
 struct rec_mark {
 	uint64_t mono_ns;
 	struct rec_string text;
@@ -343,6 +364,7 @@ struct rec {
 		struct rec_pause pause;
 		struct rec_left left;
 		struct rec_settle settle;
+		struct rec_culled culled;
 	};
 };
 

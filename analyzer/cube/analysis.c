@@ -18,8 +18,9 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
 	struct analysis *analysis = context;
-	/* A sample lacks most allocations between this block and its free. */
-	temporary = temporary && !analysis->cube.sample_bytes;
+	/* A sample lacks most allocations between this block and its free; CULLED records count
+	 * temporary blocks themselves. */
+	temporary = temporary && !analysis->cube.sample_bytes && !analysis->cube.is_culled;
 	if (ht_unlikely(analysis->heap_notes.spread.is_on))
 		spread_freed(&analysis->heap_notes.spread, block);
 	return cube_freed(&analysis->cube, call, block, temporary);
@@ -86,7 +87,7 @@ static struct ht_err *freed_any(void *context, const struct replay_call *call,
 {
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
-	temporary = temporary && !cube->sample_bytes;
+	temporary = temporary && !cube->sample_bytes && !cube->is_culled;
 	if (ht_unlikely(analysis->heap_notes.spread.is_on))
 		spread_freed(&analysis->heap_notes.spread, block);
 	struct ht_err *err = cube_freed(&analysis->whole, call, block, temporary);
@@ -192,6 +193,97 @@ static struct ht_err *heap(void *context, size_t index, bool ended)
 	return NULL;
 }
 
+static struct ht_err *captured(void *context)
+{
+	struct analysis *analysis = context;
+	if (!analysis->model.capture.cull_ns || analysis->cube.is_culled)
+		return NULL;
+	struct ht_err *err = cube_cull(&analysis->cube);
+	analysis->cube.is_part = analysis->filters_blocks;
+	return err || !analysis->filters_blocks ? err : cube_cull(&analysis->whole);
+}
+
+static struct cube_culled culled_of(const struct model_culled *culled)
+{
+	const uint64_t *number = culled->entry.number;
+	const uint64_t key = number[CULLED_BLOCKS_KEY];
+	const uint64_t age = number[CULLED_BLOCKS_AGE];
+	const bool in_window = age <= culled->time_ns / TRACE_CULLED_NS;
+	return (struct cube_culled){.stack = culled->stack,
+		.thread = culled->thread,
+		.hook = key >> CULLED_KEY_HOOK_SHIFT & CULLED_KEY_HOOK,
+		.size_class = key & CULLED_KEY_CLASS,
+		.birth_ns = in_window ? culled->time_ns - age * TRACE_CULLED_NS : 0,
+		.death_ns = culled->time_ns,
+		.blocks = number[CULLED_BLOCKS_COUNT],
+		.bytes = number[CULLED_BLOCKS_BYTES],
+		.lifetime_us = number[CULLED_BLOCKS_LIFETIME_US],
+		.longest_ns = number[CULLED_BLOCKS_LONGEST_NS],
+		.temporary = number[CULLED_BLOCKS_TEMPORARY]};
+}
+
+/* Sums have a mean size and a mean age: all of them are chosen by these, or none. */
+static bool is_chosen(const struct analysis *analysis, const struct cube_culled *culled)
+{
+	if (!culled->blocks)
+		return false;
+	const uint64_t bytes = culled->bytes / culled->blocks;
+	const uint64_t age_ns = culled->lifetime_us / culled->blocks * 1000;
+	return analysis->min_size <= bytes && bytes <= analysis->max_size &&
+	       analysis->min_age_ns <= age_ns && age_ns <= analysis->max_age_ns;
+}
+
+static struct ht_err *count_blocks(struct analysis *analysis, const struct cube_culled *culled)
+{
+	struct ht_err *err = NULL;
+	if (culled->size_class >= CUBE_SIZE_CLASSES)
+		return NULL;
+	if (analysis->filters_blocks)
+		err = cube_culled_blocks(&analysis->whole, culled);
+	if (!err && (!analysis->filters_blocks || is_chosen(analysis, culled)))
+		err = cube_culled_blocks(&analysis->cube, culled);
+	return err;
+}
+
+static struct ht_err *count_head(struct analysis *analysis, const struct model_culled *culled)
+{
+	struct ht_err *err = cube_culled_head(&analysis->cube, culled->time_ns, culled->head);
+	return err || !analysis->filters_blocks
+		       ? err
+		       : cube_culled_head(&analysis->whole, culled->time_ns, culled->head);
+}
+
+static struct ht_err *culled(void *context, const struct model_culled *culled)
+{
+	struct analysis *analysis = context;
+	struct cube *whole = analysis->filters_blocks ? &analysis->whole : &analysis->cube;
+	const uint64_t *number = culled->entry.number;
+	const struct cube_culled site = culled_of(culled);
+	if (!whole->is_culled)
+		return NULL;
+	if (culled->head)
+		return count_head(analysis, culled);
+	switch (culled->entry.kind) {
+	case CULLED_BLOCKS:
+		return count_blocks(analysis, &site);
+	case CULLED_PEAK:
+		return site.size_class < CUBE_SIZE_CLASSES
+			       ? cube_culled_peak(
+					 whole, &site, culled_unfold(number[CULLED_PEAK_CHANGE]))
+			       : NULL;
+	case CULLED_FREES:
+		return cube_culled_frees(whole, culled->thread,
+			number[CULLED_FREES_FUNCTION] % REPLAY_HOOKS, number[CULLED_FREES_COUNT],
+			number[CULLED_FREES_BYTES]);
+	case CULLED_LIVES:
+		cube_culled_lives(whole, number[CULLED_LIVES_CLASS], number[CULLED_LIVES_COUNT],
+			number[CULLED_LIVES_BYTES]);
+		return NULL;
+	default:
+		return NULL;
+	}
+}
+
 static struct ht_err *finish(struct analysis *analysis)
 {
 	/* Also if the trace has no event. */
@@ -224,6 +316,8 @@ static struct ht_err *begin(
 		.symbol = symbol,
 		.heap = heap,
 		.mapped_before = mapped_before,
+		.captured = captured,
+		.culled = culled,
 	};
 	cube_init(&analysis->cube);
 	if (query && query_filters_blocks(query))

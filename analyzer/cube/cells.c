@@ -32,7 +32,7 @@ static uint64_t cell_key(uint32_t site, uint32_t bucket)
 
 static bool find_cell(const struct cube *cube, uint32_t site, uint32_t bucket, uint32_t *ret)
 {
-	if (cube->is_unordered)
+	if (cube->is_unordered || cube->is_culled)
 		return map_get(&cube->by_bucket, cell_key(site, bucket), ret);
 	*ret = cube->site[site].cell;
 	return *ret != CUBE_NONE && cube->cell[*ret].bucket == bucket;
@@ -43,32 +43,38 @@ static struct ht_err *note_cell(struct cube *cube, size_t at)
 {
 	const struct cube_cell *cell = &cube->cell[at];
 	cube->site[cell->site].cell = (uint32_t)at;
-	if (!cube->is_unordered)
+	if (!cube->is_unordered && !cube->is_culled)
 		return NULL;
 	return map_put(&cube->by_bucket, cell_key(cell->site, cell->bucket), (uint32_t)at);
 }
 
-struct ht_err *cube_close_cell(struct cube *cube, uint32_t at)
+struct ht_err *cube_add_cell(
+	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts)
 {
 	uint32_t found;
-	struct ht_err *err = NULL;
+	if (find_cell(cube, site, bucket, &found)) {
+		counts_add(&cube->cell[found].counts, counts);
+		return NULL;
+	}
+	struct ht_err *err = array_reserve(&cube->cell, &cube->cell_capacity, cube->cell_count + 1,
+		sizeof(*cube->cell), "cells");
+	if (err)
+		return err;
+	cube->cell[cube->cell_count] =
+		(struct cube_cell){.site = site, .bucket = bucket, .counts = *counts};
+	return note_cell(cube, cube->cell_count++);
+}
+
+struct ht_err *cube_close_cell(struct cube *cube, uint32_t at)
+{
 	struct cube_site *site = &cube->site[at];
 	if (counts_are_zero(&site->open))
 		return NULL;
 	if (!cube->sample_bytes)
 		site->open.samples = site->open.allocations;
-	if (find_cell(cube, at, site->bucket, &found)) {
-		counts_add(&cube->cell[found].counts, &site->open);
-	} else {
-		err = array_reserve(&cube->cell, &cube->cell_capacity, cube->cell_count + 1,
-			sizeof(*cube->cell), "cells");
-		if (err)
-			return err;
-		cube->cell[cube->cell_count] = (struct cube_cell){
-			.site = at, .bucket = site->bucket, .counts = site->open};
-		err = note_cell(cube, cube->cell_count++);
-	}
-	site->open = (struct cube_counts){0};
+	struct ht_err *err = cube_add_cell(cube, at, site->bucket, &site->open);
+	if (!err)
+		site->open = (struct cube_counts){0};
 	return err;
 }
 
@@ -95,6 +101,24 @@ static void survivor_add(struct cube_survivor *sum, const struct cube_survivor *
 	sum->lifetime_us += more->lifetime_us;
 }
 
+struct ht_err *cube_add_survivors(struct cube *cube, const struct cube_survivor *more)
+{
+	uint32_t at;
+	enter_death(cube, more->death);
+	if (map_get(&cube->dying, dying_key(more->site, more->birth), &at)) {
+		survivor_add(&cube->survivor[at], more);
+		return NULL;
+	}
+	struct ht_err *err = array_reserve(&cube->survivor, &cube->survivor_capacity,
+		cube->survivor_count + 1, sizeof(*cube->survivor), "survivors");
+	if (!err)
+		err = map_put(&cube->dying, dying_key(more->site, more->birth),
+			(uint32_t)cube->survivor_count);
+	if (!err)
+		cube->survivor[cube->survivor_count++] = *more;
+	return err;
+}
+
 struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birth, uint32_t death,
 	struct sample_share share, bool temporary, uint64_t lifetime_us)
 {
@@ -105,19 +129,7 @@ struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birt
 		.bytes = share.bytes,
 		.temporary = temporary,
 		.lifetime_us = lifetime_us};
-	uint32_t at;
-	enter_death(cube, death);
-	if (map_get(&cube->dying, dying_key(site, birth), &at)) {
-		survivor_add(&cube->survivor[at], &one);
-		return NULL;
-	}
-	struct ht_err *err = array_reserve(&cube->survivor, &cube->survivor_capacity,
-		cube->survivor_count + 1, sizeof(*cube->survivor), "survivors");
-	if (!err)
-		err = map_put(&cube->dying, dying_key(site, birth), (uint32_t)cube->survivor_count);
-	if (!err)
-		cube->survivor[cube->survivor_count++] = one;
-	return err;
+	return cube_add_survivors(cube, &one);
 }
 
 /* Rebuilds the survivors, each changed by `change`; drops those whose birth and death are then
@@ -454,7 +466,7 @@ static int compare_cells(const void *a, const void *b)
 
 struct ht_err *cube_sort(struct cube *cube)
 {
-	if (cube->is_unordered && cube->cell_count)
+	if ((cube->is_unordered || cube->is_culled) && cube->cell_count)
 		qsort(cube->cell, cube->cell_count, sizeof(*cube->cell), compare_cells);
 	struct ht_err *err = sort_by_site(cube->cell, cube->cell_count, sizeof(*cube->cell),
 		cube->site_count, &cube->first_cell);

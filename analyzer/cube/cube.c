@@ -88,17 +88,16 @@ static uint32_t find_in_chain(struct cube *cube, uint32_t *head, uint32_t key)
 	return CUBE_NONE;
 }
 
-static struct ht_err *look_up_site(
-	struct cube *cube, const struct live_block *block, uint32_t key, uint32_t *ret)
+static struct ht_err *look_up_site(struct cube *cube, uint32_t stack, uint32_t key, uint32_t *ret)
 {
-	struct cube_index *index = block->stack < NODES_MAX ? &cube->of_node : &cube->of_plain;
-	const uint32_t at = block->stack % NODES_MAX;
+	struct cube_index *index = stack < NODES_MAX ? &cube->of_node : &cube->of_plain;
+	const uint32_t at = stack % NODES_MAX;
 	if (at < index->capacity) {
 		*ret = find_in_chain(cube, &index->site[at], key);
 		if (*ret != CUBE_NONE)
 			return NULL;
 	}
-	struct ht_err *err = add_site(cube, block->stack, key, index, at);
+	struct ht_err *err = add_site(cube, stack, key, index, at);
 	*ret = (uint32_t)cube->site_count - 1;
 	return err;
 }
@@ -109,13 +108,23 @@ static inline size_t recent_index(uint32_t node, uint32_t key)
 	return ((uint64_t)node << 32 | key) * 0x9e3779b97f4a7c15ull >> (64 - CUBE_RECENT_BITS);
 }
 
+static struct ht_err *find_by_key(struct cube *cube, uint32_t stack, uint32_t key, uint32_t *ret)
+{
+	struct ht_err *err = look_up_site(cube, stack, key, ret);
+	cube->recent[recent_index(stack, key)] = *ret + 1;
+	return err;
+}
+
 static struct ht_err *find_site(
 	struct cube *cube, const struct live_block *block, uint8_t hook, uint32_t *ret)
 {
-	const uint32_t key = key_of(block->thread, hook, block->size);
-	struct ht_err *err = look_up_site(cube, block, key, ret);
-	cube->recent[recent_index(block->stack, key)] = *ret + 1;
-	return err;
+	return find_by_key(cube, block->stack, key_of(block->thread, hook, block->size), ret);
+}
+
+struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,
+	unsigned size_class, uint32_t *ret)
+{
+	return find_by_key(cube, stack, thread << 11 | (uint32_t)hook << 7 | size_class, ret);
 }
 
 /* As find_site, for a block whose note may hold the site. */
@@ -174,6 +183,16 @@ static inline struct ht_err *enter_caller(struct cube *cube, const struct replay
 	struct ht_err *err = put_caller(cube);
 	cube->caller_thread = call->thread;
 	cube->caller_hook = call->hook;
+	return err;
+}
+
+struct ht_err *cube_count_caller(
+	struct cube *cube, uint32_t thread, uint8_t hook, const struct cube_calls *calls)
+{
+	const struct replay_call call = {.thread = thread, .hook = hook};
+	struct ht_err *err = enter_caller(cube, &call);
+	if (!err)
+		calls_add(&cube->caller, calls);
 	return err;
 }
 
@@ -251,6 +270,9 @@ static inline void settle_peak(const struct cube *cube, struct cube_site *site)
  * subtracting the freed older blocks, whose bytes never decrease. */
 static void note_highest(struct cube *cube, uint64_t live_bytes, uint64_t time_ns)
 {
+	/* CULLED records state the true ones. */
+	if (cube->is_culled)
+		return;
 	cube->bucket_max_bytes = live_bytes;
 	const int64_t bytes = (int64_t)(live_bytes - cube->before_heap_bytes);
 	if (bytes > cube->highest_bytes) {
@@ -511,9 +533,11 @@ struct ht_err *cube_finish(struct cube *cube)
 	}
 	if (!err)
 		err = cube_sort(cube);
-	if (!err && cube->is_unordered)
+	if (!err && (cube->is_unordered || (cube->is_culled && !cube->has_peak)))
 		cube_estimate_peak(cube);
 	timeline_finish(&cube->timeline);
+	if (cube->is_culled)
+		cube_finish_culled(cube);
 	if (err || !cube->other)
 		return err;
 	for (uint32_t i = cube->first_cell[cube->other - 1]; i < cube->first_cell[cube->other]; i++)

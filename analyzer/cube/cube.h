@@ -15,6 +15,7 @@
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/replay.h"
 #include "analyzer/model/sample.h"
+#include "format/cull/culled.h"
 
 #define CUBE_SIZE_CLASSES 65u /* 0: size 0; n: sizes of n significant bits */
 
@@ -89,6 +90,9 @@ struct cube {
 	/* Set before the first fact: blocks are counted only by cube_lived, when their lifetimes
 	 * are known. */
 	bool is_unordered;
+	bool is_culled; /* cube_cull was called */
+	bool is_part;	/* with is_culled: some blocks are left out, so that the peak is unknown */
+	bool has_peak;	/* with is_culled: a record has stated the peak */
 	struct timeline timeline;
 	struct cube_counts total;
 	uint64_t before_frees, before_freed_bytes, before_heap_bytes;
@@ -174,6 +178,32 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 HT_MUST_CHECK
 struct ht_err *cube_finish(struct cube *cube);
 
+/* Blocks of one site without facts of their own (format/cull/culled.h). */
+struct cube_culled {
+	uint32_t stack, thread;
+	uint8_t hook;
+	unsigned size_class;
+	uint64_t birth_ns, death_ns; /* in the intervals of birth and death */
+	uint64_t blocks, bytes, temporary, lifetime_us, longest_ns;
+};
+
+/* Call before the first fact: steps are those of culled sums at least, and the peak is stated. */
+HT_MUST_CHECK
+struct ht_err *cube_cull(struct cube *cube);
+HT_MUST_CHECK
+struct ht_err *cube_culled_blocks(struct cube *cube, const struct cube_culled *from);
+/* Changes a site's share of the peak. */
+HT_MUST_CHECK
+struct ht_err *cube_culled_peak(
+	struct cube *cube, const struct cube_culled *site, int64_t change_bytes);
+/* Frees of culled blocks by the thread and function that called. */
+HT_MUST_CHECK
+struct ht_err *cube_culled_frees(
+	struct cube *cube, uint32_t thread, uint8_t hook, uint64_t frees, uint64_t bytes);
+void cube_culled_lives(struct cube *cube, uint64_t class, uint64_t blocks, uint64_t bytes);
+HT_MUST_CHECK
+struct ht_err *cube_culled_head(struct cube *cube, uint64_t time_ns, const struct rec_culled *head);
+
 static inline unsigned cube_size_class(uint64_t size)
 {
 	return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
@@ -200,6 +230,21 @@ static inline uint32_t cube_bucket_at(const struct cube *cube, uint64_t time_ns)
 
 /* --- between cube.c and cells.c --- */
 
+/* Adds to the cell of a site in a bucket. */
+HT_MUST_CHECK
+struct ht_err *cube_add_cell(
+	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts);
+HT_MUST_CHECK
+struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,
+	unsigned size_class, uint32_t *ret);
+HT_MUST_CHECK
+struct ht_err *cube_count_caller(
+	struct cube *cube, uint32_t thread, uint8_t hook, const struct cube_calls *calls);
+/* Adds survivors to those of the same site, birth and death. */
+HT_MUST_CHECK
+struct ht_err *cube_add_survivors(struct cube *cube, const struct cube_survivor *more);
+/* After the last fact of a culled trace: live bytes of the timeline from its steps. */
+void cube_finish_culled(struct cube *cube);
 /* Turns the open counts of a site into a cell. */
 HT_MUST_CHECK
 struct ht_err *cube_close_cell(struct cube *cube, uint32_t site);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/cull/culled.h"
 #include "format/event_encode.h"
 #include "analyzer/export/pseudonym.h"
 #include "analyzer/model/array.h"
@@ -218,6 +219,7 @@ static void put_capture(struct anonymizer *anonymizer, const struct rec_capture 
 		.modules = capture->modules,
 		.sample_bytes = capture->sample_bytes,
 		.flags = capture->flags,
+		.cull_ns = capture->cull_ns,
 	};
 }
 
@@ -416,6 +418,33 @@ static struct ht_err *put_events(
 	return err;
 }
 
+/* Sums name threads and times; the rest are numbers of what was allocated. */
+static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec_culled *culled)
+{
+	struct bytes body = culled->body;
+	struct bytes_out *to = &anonymizer->nodes;
+	struct culled_entry entry;
+	struct ht_err *err = NULL;
+	to->length = 0;
+	while (!err && culled_next(&body, &entry)) {
+		uint64_t *number = entry.number;
+		/* An unknown entry may hold a name. */
+		if (entry.kind > CULLED_LIVES)
+			continue;
+		if (entry.kind == CULLED_THREAD) {
+			err = new_thread(
+				anonymizer, number[CULLED_THREAD_TID], &number[CULLED_THREAD_TID]);
+			number[CULLED_THREAD_TSC] = new_tsc(anonymizer, number[CULLED_THREAD_TSC]);
+		}
+		if (!err)
+			err = culled_put(to, &entry);
+	}
+	anonymizer->out.culled = *culled;
+	anonymizer->out.culled.end_tsc = new_tsc(anonymizer, culled->end_tsc);
+	anonymizer->out.culled.body = bytes_of(to->data, to->length);
+	return err;
+}
+
 /* --- one after the other -----------------------------------------------------------------------
  */
 
@@ -497,6 +526,8 @@ static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *re
 		out->settle = (struct rec_settle){new_tsc(anonymizer, rec->settle.tsc),
 			new_mono(anonymizer, rec->settle.mono_ns), rec->settle.wanted_ns};
 		return NULL;
+	case REC_CULLED:
+		return put_culled(anonymizer, &rec->culled);
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}

@@ -14,8 +14,9 @@ struct model_reading {
 	struct replay *replay; /* NULL: events are not wanted */
 	struct streams *streams;
 	size_t heaps_begun,
-		heaps_ended; /* number of readings whose beginning (or end) has passed */
-	bool settles;	     /* the window has ended */
+		heaps_ended;	     /* number of readings whose beginning (or end) has passed */
+	bool settles;		     /* the window has ended */
+	struct replay_counts culled; /* of CULLED records */
 };
 
 void model_deinit(struct model *model)
@@ -403,6 +404,21 @@ static void take_settle(struct model *model, const struct rec_settle *rec)
 	model->settle = (struct model_settle){true, rec->tsc, begin_ns, begin_ns, rec->wanted_ns};
 }
 
+static struct ht_err *take_culled(struct model_reading *load, const struct rec_culled *rec)
+{
+	struct model *model = load->model;
+	struct ht_err *err = load->replay ? release(load, rec->end_tsc) : NULL;
+	if (err || !load->replay)
+		return err;
+	load->culled.events += rec->events;
+	load->culled.inferred_frees += rec->inferred_frees;
+	load->culled.absorbed_frees += rec->absorbed_frees;
+	return load->observer.culled
+		       ? culled_read(&model->threads, &model->nodes, rec, load->observer.culled,
+				 load->observer.replay.context, &load->culled.unknown_stacks)
+		       : NULL;
+}
+
 static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 {
 	struct model *model = load->model;
@@ -413,7 +429,9 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 		take_capture(model, &rec->capture);
 		if (load->replay)
 			replay_sample(load->replay, model->capture.sample_bytes);
-		return NULL;
+		return load->observer.captured
+			       ? load->observer.captured(load->observer.replay.context)
+			       : NULL;
 	case REC_MODULE:
 		return modules_add(&model->modules, &model->strings, &rec->module);
 	case REC_MODULE_GONE:
@@ -459,6 +477,8 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 	case REC_SETTLE:
 		take_settle(model, &rec->settle);
 		return NULL;
+	case REC_CULLED:
+		return take_culled(load, &rec->culled);
 	case REC_COLUMNS:
 		return load->replay ? streams_add_columns(load->streams, &rec->columns) : NULL;
 	}
@@ -510,6 +530,10 @@ struct ht_err *model_reading_finish(struct model_reading *load)
 	if (load->replay) {
 		model->has_events = true;
 		model->counts = *replay_counts(load->replay);
+		model->counts.events += load->culled.events;
+		model->counts.inferred_frees += load->culled.inferred_frees;
+		model->counts.absorbed_frees += load->culled.absorbed_frees;
+		model->counts.unknown_stacks += load->culled.unknown_stacks;
 		model->damage = *streams_damage(load->streams);
 	}
 	end_pause(model);

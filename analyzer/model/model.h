@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "analyzer/model/culled.h"
 #include "analyzer/model/modules.h"
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/replay.h"
@@ -120,6 +121,10 @@ struct model_observer {
 	/* Called when all events before the beginning (or end) of heap reading `index` have passed.
 	 */
 	struct ht_err *(*heap)(void *context, size_t index, bool ended);
+	/* Called when CAPTURE was read: model.capture is valid. */
+	struct ht_err *(*captured)(void *context);
+	/* Sums of blocks without events of their own, behind all events of their interval. */
+	culled_observer *culled;
 };
 
 /*

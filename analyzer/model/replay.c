@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/model/array.h"
-#include "analyzer/model/live.h"
+#include "format/live.h"
 #include "analyzer/model/origins.h"
 #include "analyzer/model/owed.h"
 #include "analyzer/model/sample.h"

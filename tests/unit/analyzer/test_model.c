@@ -230,9 +230,26 @@ static struct rec_string any_mappings(void)
 		(const char *)mapping_events.out.data, mapping_events.out.length};
 }
 
+static struct bytes_out culled_entries;
+
+static struct rec_culled any_culled(void)
+{
+	culled_entries.length = 0;
+	for (unsigned i = 0; i < 6; i++) {
+		struct culled_entry entry = {.kind = i ? 1 + random() % 7 : CULLED_THREAD,
+			.count = (unsigned)random() % 9};
+		for (unsigned n = 0; n < entry.count; n++)
+			entry.number[n] = random() % 2 ? any() % 5 : any();
+		ck_no_err(culled_put(&culled_entries, &entry));
+	}
+	return (struct rec_culled){random() % 2 ? any() % 100 : any(), any(), any(), any(), any(),
+		any(), any() % 2, any(), any(), any(), any() % 2, any(), any(),
+		bytes_of(culled_entries.data, culled_entries.length)};
+}
+
 static struct rec any_record(const char *noise)
 {
-	struct rec rec = {.kind = (enum rec_kind)(1 + random() % REC_SETTLE)};
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % REC_CULLED)};
 	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
 	switch (rec.kind) {
 	case REC_TARGET:
@@ -240,7 +257,7 @@ static struct rec any_record(const char *noise)
 		break;
 	case REC_CAPTURE:
 		rec.capture = (struct rec_capture){
-			any(), any(), any(), any(), any(), any(), any(), any()};
+			any(), any(), any(), any(), any(), any(), any(), any(), any() % 2};
 		break;
 	case REC_MODULE:
 		rec.module = (struct rec_module){any() % 20, any() % 4, any(), any(), any(), text,
@@ -304,6 +321,9 @@ static struct rec any_record(const char *noise)
 		break;
 	case REC_PAUSE:
 		rec.pause = (struct rec_pause){any(), any() % 3};
+		break;
+	case REC_CULLED:
+		rec.culled = any_culled();
 		break;
 	case REC_SETTLE:
 		rec.settle = (struct rec_settle){any(), any(), any()};

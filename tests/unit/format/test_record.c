@@ -25,8 +25,8 @@ static const struct {
 	{{.kind = REC_TARGET,
 		 .target = {1, 2, 3, TEXT("com"), TEXT("/exe"), TEXT("6.1"), TEXT("0.1")}},
 		PAYLOAD("\1\2\3\3com\4/exe\0036.1\0030.1")},
-	{{.kind = REC_CAPTURE, .capture = {1, 2, 3, 4, 5, 300, 6, 7}},
-		PAYLOAD("\1\2\3\4\5\xac\2\6\7")},
+	{{.kind = REC_CAPTURE, .capture = {1, 2, 3, 4, 5, 300, 6, 7, 8}},
+		PAYLOAD("\1\2\3\4\5\xac\2\6\7\10")},
 	{{.kind = REC_MODULE,
 		 .module = {1, 2, 3, 4, 5, TEXT("/lib"), TEXT("\xab\0\xcd"), 6, 2,
 			 {{7, 8, 9, 10}, {11, 12, 13, 14}}}},
@@ -58,6 +58,10 @@ static const struct {
 	{{.kind = REC_PAUSE, .pause = {300, 1}}, PAYLOAD("\xac\2\1")},
 	{{.kind = REC_LEFT, .left = {3, 6, TEXT("fds")}}, PAYLOAD("\3\6\3fds")},
 	{{.kind = REC_SETTLE, .settle = {1, 300, 4}}, PAYLOAD("\1\xac\2\4")},
+	{{.kind = REC_CULLED,
+		 .culled = {1, 300, 3, 4, 5, 6, 1, 8, 9, 10, 1, 12, 13,
+			 {sorted, sorted + sizeof(sorted)}}},
+		PAYLOAD("\1\xac\2\3\4\5\6\1\10\11\12\1\14\15\4\5\6")},
 	{{.kind = (enum rec_kind)200, .raw = TEXT("later")}, PAYLOAD("later")},
 };
 
@@ -123,7 +127,7 @@ START_TEST(fields_added_later_are_passed_over)
 	static struct rec got;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {
 		unsigned int kind = goldens[i].rec.kind;
-		if (kind == REC_EVENTS || kind == REC_COLUMNS)
+		if (kind == REC_EVENTS || kind == REC_COLUMNS || kind == REC_CULLED)
 			continue;
 		struct bytes_out out = {0};
 		struct bytes_out again = {0};
@@ -176,8 +180,9 @@ START_TEST(a_payload_too_short_for_its_fields_is_malformed)
 		unsigned int kind = goldens[i].rec.kind;
 		size_t fixed = kind == REC_EVENTS    ? 3
 			       : kind == REC_COLUMNS ? 3
+			       : kind == REC_CULLED  ? 14
 			       : kind == 200	     ? 0
-			       : kind == REC_CAPTURE ? goldens[i].length - 1 /* without flags */
+			       : kind == REC_CAPTURE ? goldens[i].length - 2 /* without flags */
 			       : kind == REC_THREAD  ? goldens[i].length - 2 /* without since_tsc */
 						     : goldens[i].length;
 		for (size_t length = 0; length < fixed; length++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/model/live.h"
+#include "format/live.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
  *
  * The live set against a plain array.
  */
-#include "analyzer/model/live.h"
+#include "format/live.h"
 
 #include <stdlib.h>
 

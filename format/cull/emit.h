@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Writes events as REC_EVENTS: gathers some, and makes one piece for each stream of them. A piece
+ * begins with a restart, so that a stream needs no state but its position.
+ */
+#pragma once
+
+#include "format/event_encode.h"
+#include "format/record.h"
+
+#define EMIT_EVENTS 4096u /* gathered at most; their bytes fit any record */
+
+struct emit_event {
+	struct event event;
+	uint32_t stream;
+	uint32_t next; /* of the same stream; index + 1, 0: none */
+	bool is_counted;
+};
+
+struct emit_stream {
+	uint64_t position;
+	uint32_t first, last; /* gathered events; index + 1, 0: none */
+};
+
+/* Gets a record and the number of counted events that it stands for. */
+typedef struct ht_err *emit_put(void *context, const struct rec *rec, uint64_t events);
+
+/* Zero-initialised is empty, and valid once `put` is set. */
+struct emit {
+	emit_put *put;
+	void *context;
+	struct event_encoder encoder;
+	struct emit_event *event; /* EMIT_EVENTS of them */
+	size_t count;
+	struct emit_stream *stream;
+	size_t stream_count, stream_capacity;
+	uint64_t counted; /* events written or gathered so far */
+};
+
+void emit_deinit(struct emit *emit);
+HT_MUST_CHECK
+struct ht_err *emit_add(
+	struct emit *emit, uint32_t stream, const struct event *event, bool is_counted);
+/* Puts what is gathered. */
+HT_MUST_CHECK
+struct ht_err *emit_flush(struct emit *emit);

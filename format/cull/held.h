@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Events that are not written yet because they are younger than the time of --cull, in the order of
+ * their stamps. Any of them can be taken out.
+ */
+#pragma once
+
+#include "format/bytes.h"
+#include "format/event.h"
+
+struct held {
+	uint32_t before, after; /* neighbours; 0: none */
+	uint32_t stream;
+	uint32_t lane; /* REALLOC_BEGIN without an outcome, or its block: number of the lane + 1 */
+	uint64_t time_ns;  /* of the event, since the window's start */
+	uint64_t first_ns; /* of the first block of the chain of reallocs */
+	bool is_listed;	   /* will be written whatever follows */
+	bool is_counted;   /* is one of the events that REC_COUNTER_EVENTS counts */
+	struct event event;
+	struct bytes_out *record; /* not NULL: an encoded record instead of the event; owned */
+};
+
+/* Zero-initialised is empty and valid. Numbers of elements are never 0. */
+struct held_queue {
+	struct held *element;
+	size_t used, capacity; /* elements in use or free */
+	uint32_t first, last, free;
+	size_t count;	 /* elements in the queue */
+	uint64_t events; /* those with is_counted */
+};
+
+void held_deinit(struct held_queue *queue);
+/* Appends a copy of `held`; `*ret`: its number. */
+HT_MUST_CHECK
+struct ht_err *held_push(struct held_queue *queue, const struct held *held, uint32_t *ret);
+/* Takes an element out; frees its record. */
+void held_remove(struct held_queue *queue, uint32_t at);
+
+static inline struct held *held_get(const struct held_queue *queue, uint32_t at)
+{
+	return &queue->element[at];
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the parts of the filter share.
+ */
+#pragma once
+
+#include "format/cull/emit.h"
+#include "format/cull/held.h"
+#include "format/cull/lanes.h"
+#include "format/cull/options.h"
+#include "format/cull/tally.h"
+#include "format/live.h"
+#include "format/streams.h"
+#include "format/timebase.h"
+
+#define CULL_READINGS_MAX 64u
+
+struct cull_reading {
+	uint64_t begin_tsc, end_tsc, header_bytes;
+};
+
+struct cull {
+	struct cull_options options;
+	struct timebase timebase;
+	struct streams *streams;
+	struct live live; /* note: number of the held allocation, 0: written; origin: site */
+	struct held_queue held;
+	struct tally tally;
+	struct emit emit;
+	struct lanes lanes;
+	uint64_t now_ns;			 /* time of the newest event */
+	uint64_t next_ns;			 /* end of the interval */
+	uint64_t complete_tsc;			 /* as in the last SYNC that was put */
+	uint64_t taken_events;			 /* counted events that came in */
+	uint64_t told_events;			 /* of those: left out, and stated in a record */
+	uint64_t inferred_frees, absorbed_frees; /* not stated yet */
+	struct cull_reading reading[CULL_READINGS_MAX];
+	size_t reading_count, readings_begun, readings_ended;
+	bool is_reading; /* blocks that live now are written whatever their age */
+	bool is_finished;
+	uint16_t *generation; /* of interpreted functions, by node; NULL: none has any */
+	size_t generation_count, generation_capacity;
+	uint64_t *until_tsc; /* by generation */
+};
+
+/* The call of an event. */
+struct cull_call {
+	uint64_t tsc, now_ns;
+	uint32_t stream, tid, thread;
+	uint8_t hook;
+};
