@@ -30,7 +30,7 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_R
 #define LOOKS 2u /* looks without result before a thread counts as ended */
 
 /* Calls that return EINTR after a mere stop, and that can be restarted because EINTR means that
- * they did nothing. Measured; see attach/inject/DESIGN.md. select and ppoll do so if they cannot
+ * they did nothing. Measured; see attach/stub/DESIGN.md. select and ppoll do so if they cannot
  * write the time that is left. */
 static bool repeats_after_eintr(const struct user_regs_struct *regs)
 {

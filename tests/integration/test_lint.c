@@ -141,7 +141,7 @@ START_TEST(an_order_is_kept)
 					     "scripts/check-layers out",
 		house, NULL, NULL, &out);
 	ck_assert_msg(status == 0, "%s", out);
-	ck_assert_msg(strstr(out, "unordered: format agent attach/proc "), "%s", out);
+	ck_assert_msg(strstr(out, "unordered: format format/cull agent attach/proc "), "%s", out);
 	ck_assert_int_eq(shell("rm -rf \"$1\"", house, NULL, NULL, NULL), 0);
 }
 END_TEST
