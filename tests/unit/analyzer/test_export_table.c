@@ -111,7 +111,7 @@ START_TEST(a_window_and_a_filter_apply)
 	exported_has(
 		&exported, "mem_heap_B=20\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=detailed");
 	exported_as(&exported, "csv", &query);
-	exported_has(&exported, "\n20,10,20,");
+	exported_has(&exported, "\n20,20,10,20,");
 	exported_end(&exported);
 }
 END_TEST

@@ -29,6 +29,7 @@ START_TEST(each_metric_has_its_value)
 		enum metric_unit unit;
 	} cases[] = {
 		{"outstanding", 700, METRIC_BYTES},
+		{"survivors", 700, METRIC_BYTES},
 		{"growth", -50, METRIC_BYTES},
 		{"live", 900, METRIC_BYTES},
 		{"peak", 950, METRIC_BYTES},

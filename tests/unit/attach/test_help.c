@@ -24,6 +24,8 @@ static const char *value_of(const struct option_row *row)
 	return row->id == OPTION_ALLOC_FN    ? "f=free"
 	       : row->id == OPTION_MAX_SIZE  ? "1M"
 	       : row->id == OPTION_CONTAINER ? "7777"
+	       : row->id == OPTION_PUSH	     ? "clickhouse+http://localhost:8123"
+	       : row->id == OPTION_MARK_LOG  ? "app.log=x"
 					     : "7";
 }
 
