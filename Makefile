@@ -135,11 +135,11 @@ $O/agent-so/%.o: agent/%.c Makefile
 
 $O/agent-so/%.o: agent/%.S Makefile
 	@mkdir -p $(@D)
-	$(call quiet,AS)$(CC) -iquote . -MMD -MP -g -c -o $@ $<
+	$(call quiet,AS)$(CC) -iquote . -MMD -MP -g -ffile-prefix-map=$(CURDIR)=. -c -o $@ $<
 
 $O/agent-hosted/%.o: agent/%.S Makefile
 	@mkdir -p $(@D)
-	$(call quiet,AS)$(CC) -iquote . -MMD -MP -g -c -o $@ $<
+	$(call quiet,AS)$(CC) -iquote . -MMD -MP -g -ffile-prefix-map=$(CURDIR)=. -c -o $@ $<
 
 $O/agent-hosted/%.o: agent/%.c Makefile
 	@mkdir -p $(@D)
