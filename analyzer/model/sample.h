@@ -19,8 +19,8 @@ struct sample_share {
  */
 uint64_t sample_blocks(uint64_t size, uint64_t rate, uint64_t random);
 
-/* What a recorded block adds to the variances of sums of bytes and of blocks: (1 - p) / p^2, with
- * what rounding to whole blocks adds. */
+/* The share of one recorded block in the variances of the sums of bytes and of blocks:
+ * (1 - p) / p^2, and for blocks the variance of rounding to whole ones. */
 struct sample_variance {
 	double bytes, blocks;
 };

@@ -11,7 +11,8 @@
 
 #define MAGIC "heaptap-push 1 "
 
-/* What the types of a sample mean to Pyroscope (analyzer/export/pprof.c has their order). */
+/* Units and aggregation of the types of a sample, as Pyroscope reads them. Their order is that of
+ * analyzer/export/pprof.c. */
 static const char sample_types[] =
 	"{\"alloc_objects\":{\"units\":\"objects\",\"aggregation\":\"sum\"},"
 	"\"alloc_space\":{\"units\":\"bytes\",\"aggregation\":\"sum\"},"

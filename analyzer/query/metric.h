@@ -40,8 +40,8 @@ enum metric {
 };
 
 /*
- * What a set of blocks adds up to over a window. In a capture by sample, every figure but `samples`
- * is an estimate.
+ * The sums of a set of blocks over a window. In a capture by sample, all but `samples` are
+ * estimates.
  */
 #define SUMS_OUTSTANDING_BLOCKS METRIC_COUNT
 #define SUMS_SURVIVING_BLOCKS	(METRIC_COUNT + 1)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the table is made from: a capture that is joined or started, its trace, which is read on,
- * and snapshots of it at intervals. Each snapshot is made by a copy of this process, so that it
- * changes nothing here; one at a time.
+ * The data of the table. feed joins or starts a capture, reads on in its trace, and makes a
+ * snapshot at intervals. A copy of this process makes each snapshot, so that nothing changes here;
+ * one at a time.
  */
 #pragma once
 

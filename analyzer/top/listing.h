@@ -20,7 +20,7 @@ enum listing_sort {
 /* "growth" ..., ended by NULL, in the order of enum listing_sort. */
 extern const char *const listing_sort_names[LISTING_SORTS + 1];
 
-/* What a row shows in columns. */
+/* The figures in the columns of a row. */
 struct listing_figures {
 	int64_t outstanding_bytes; /* with a baseline: the change since then */
 	int64_t per_minute_bytes;

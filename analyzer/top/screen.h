@@ -27,7 +27,7 @@ enum screen_key {
 	SCREEN_BACKSPACE,
 };
 
-/* What the owner is to do. */
+/* A key may ask the owner of the screen for one of these. */
 enum screen_action {
 	SCREEN_NOTHING,
 	SCREEN_QUIT,
@@ -45,7 +45,7 @@ struct screen_line {
 	enum screen_style style;
 };
 
-/* What the terminal shows. */
+/* The lines of the terminal, from the top. */
 struct screen_lines {
 	struct screen_line *line;
 	size_t count;

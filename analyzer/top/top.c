@@ -124,7 +124,7 @@ struct ht_err *top_run(const struct top_config *config)
 	if (!err)
 		err = run(config, &feed);
 	struct ht_err *end = feed_close(&feed);
-	/* What the capture itself says of its failure is better than that it ended. */
+	/* The capture knows why it failed; the reader of its trace knows only that it ended. */
 	if (end && err && err->code == HT_ERR_REFUSED) {
 		ht_err_free(err);
 		return end;

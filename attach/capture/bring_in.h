@@ -25,7 +25,7 @@ struct inside {
 	struct watch *watch;
 };
 
-/* What the way in uses and changes; all borrowed. */
+/* The parts of a capture that bring_in reads and changes; all borrowed. */
 struct bring_in_use {
 	const struct session_options *options;
 	const struct times *times;

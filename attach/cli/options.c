@@ -194,13 +194,50 @@ static const char *command_name(enum command command)
 	return NULL;
 }
 
+/* Where an option without a value is kept; NULL: it is another option. */
+static bool *flag_of(struct options *options, enum option_id id)
+{
+	switch ((int)id) {
+	case OPTION_FORCE:
+		return &options->replace;
+	case OPTION_QUIET:
+		return &options->quiet;
+	case OPTION_VERBOSE:
+		return &options->verbose;
+	case OPTION_JSON:
+		return &options->json;
+	case OPTION_LOSSLESS:
+		return &options->lossless;
+	case OPTION_MMAP:
+		return &options->mappings;
+	case OPTION_BACKGROUND:
+		return &options->background;
+	case OPTION_METRICS:
+		return &options->metrics;
+	case OPTION_STRICT:
+		return &options->strict;
+	case OPTION_WAIT:
+		return &options->wait;
+	case OPTION_FOLLOW_FORKS:
+		return &options->follow_forks;
+	case OPTION_NO_CACHE:
+		return &options->no_cache;
+	default:
+		return NULL;
+	}
+}
+
 static struct ht_err *apply(
 	struct options *options, const struct option_row *row, const char *value)
 {
-	bool is_of_series;
+	bool is_of_series, *flag = flag_of(options, row->id);
 	struct ht_err *err = series_apply(&options->series, row->id, value, &is_of_series);
 	if (err || is_of_series)
 		return err;
+	if (flag) {
+		*flag = true;
+		return NULL;
+	}
 	switch ((int)row->id) {
 	case OPTION_PID:
 		return apply_pid(options, value);
@@ -219,53 +256,20 @@ static struct ht_err *apply(
 		if (!*value)
 			return usage("the output needs a name", "-o");
 		return keep_name(value, &options->output);
-	case OPTION_FORCE:
-		options->replace = true;
-		break;
-	case OPTION_QUIET:
-		options->quiet = true;
-		break;
-	case OPTION_VERBOSE:
-		options->verbose = true;
-		break;
-	case OPTION_JSON:
-		options->json = true;
-		break;
-	case OPTION_LOSSLESS:
-		options->lossless = true;
-		break;
 	case OPTION_HOOK:
 		return apply_hook(options, value);
 	case OPTION_ALLOC_FN:
 		return given_add(&options->given, value);
 	case OPTION_SAMPLE:
 		return apply_size(value, &options->sample_bytes);
-	case OPTION_MMAP:
-		options->mappings = true;
-		break;
-	case OPTION_BACKGROUND:
-		options->background = true;
-		break;
-	case OPTION_METRICS:
-		options->metrics = true;
-		break;
 	case OPTION_MARK_LOG:
 		return apply_log(options, value);
-	case OPTION_STRICT:
-		options->strict = true;
-		break;
 	case OPTION_LINGER:
 		options->linger_ns = 0;
 		return strcmp(value, "0") == 0 ? NULL : apply_duration(value, &options->linger_ns);
-	case OPTION_WAIT:
-		options->wait = true;
-		break;
 	case OPTION_HTML:
 		options->html = true;
 		return value ? apply_page(options, value) : NULL;
-	case OPTION_FOLLOW_FORKS:
-		options->follow_forks = true;
-		break;
 	case OPTION_UNWIND:
 		if (strcmp(value, "full") != 0)
 			return usage("--unwind takes only the word full", value);
@@ -275,9 +279,6 @@ static struct ht_err *apply(
 		if (strcmp(value, "later") != 0)
 			return usage("--symbolize takes only the word later", value);
 		options->symbolize_later = true;
-		break;
-	case OPTION_NO_CACHE:
-		options->no_cache = true;
 		break;
 	case OPTION_VERSION:
 		options->command = COMMAND_VERSION;

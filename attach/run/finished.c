@@ -110,38 +110,42 @@ void finished_wait(struct finished *finished)
 
 /* --- the files -------------------------------------------------------------------------------- */
 
-/* Only a file that is still the one that was written. */
+/* Removes the file if it is still the one that was written. */
 static void discard(struct finished_file *file)
 {
 	struct stat info;
-	if (lstat(file->path, &info) == 0 && info.st_dev == file->device &&
-		info.st_ino == file->inode) {
-		if (unlink(file->path) != 0)
-			print_text(stderr, "WARNING: cannot remove %s: %s\n", file->path,
-				strerror(errno));
-		else if (file->page)
-			unlink(file->page);
-	}
+	if (file->path && lstat(file->path, &info) == 0 && info.st_dev == file->device &&
+		info.st_ino == file->inode && unlink(file->path) != 0)
+		print_text(stderr, "WARNING: cannot remove %s: %s\n", file->path, strerror(errno));
 	free(file->path);
-	free(file->page);
+}
+
+/* False: it is not there, or there is no memory. `path` may be NULL: no file. */
+static bool note(struct finished_file *file, const char *path)
+{
+	struct stat info;
+	if (!path)
+		return true;
+	if (lstat(path, &info) != 0)
+		return false;
+	*file = (struct finished_file){strdup(path), info.st_dev, info.st_ino};
+	return file->path != NULL;
 }
 
 static void remember(struct finished *finished, const char *path, const char *page)
 {
-	struct finished_file *file =
-		reallocarray(finished->file, finished->count + 1, sizeof(*file));
-	struct finished_file one = {.path = strdup(path), .page = page ? strdup(page) : NULL};
-	struct stat info;
-	if (file)
-		finished->file = file;
-	if (!file || !one.path || (page && !one.page) || lstat(path, &info) != 0) {
-		free(one.path);
-		free(one.page);
+	struct finished_trace one = {0}, *kept;
+	kept = reallocarray(finished->kept, finished->count + 1, sizeof(*kept));
+	if (kept)
+		finished->kept = kept;
+	if (!kept || !note(&one.trace, path)) {
+		free(one.trace.path);
 		return;
 	}
-	one.device = info.st_dev;
-	one.inode = info.st_ino;
-	file[finished->count++] = one;
+	/* A page that could not be written is none. */
+	if (!note(&one.page, page))
+		one.page = (struct finished_file){0};
+	kept[finished->count++] = one;
 }
 
 void finished_add(struct finished *finished, const char *path, const char *page)
@@ -153,17 +157,18 @@ void finished_add(struct finished *finished, const char *path, const char *page)
 	remember(finished, path, page);
 	if (finished->count <= finished->keep)
 		return;
-	discard(&finished->file[0]);
+	discard(&finished->kept[0].trace);
+	discard(&finished->kept[0].page);
 	finished->count--;
-	memmove(finished->file, finished->file + 1, finished->count * sizeof(*finished->file));
+	memmove(finished->kept, finished->kept + 1, finished->count * sizeof(*finished->kept));
 }
 
 void finished_deinit(struct finished *finished)
 {
 	for (size_t i = 0; i < finished->count; i++) {
-		free(finished->file[i].path);
-		free(finished->file[i].page);
+		free(finished->kept[i].trace.path);
+		free(finished->kept[i].page.path);
 	}
-	free(finished->file);
+	free(finished->kept);
 	*finished = (struct finished){0};
 }

@@ -13,11 +13,13 @@
 struct finished {
 	uint64_t keep;	     /* traces that stay; 0: all */
 	const char *command; /* for each, split at spaces; NULL: none */
-	struct finished_file {
-		char *path, *page; /* owned; page NULL: none */
-		dev_t device;
-		ino_t inode;
-	} * file; /* those that stay, oldest first */
+	struct finished_trace {
+		struct finished_file {
+			char *path; /* owned; NULL: there is none */
+			dev_t device;
+			ino_t inode;
+		} trace, page;
+	} * kept; /* those that stay, oldest first */
 	size_t count;
 	pid_t running[FINISHED_RUNNING]; /* commands; 0: none */
 };

@@ -34,8 +34,8 @@ static enum waiting_end wait_for(const struct proc *proc, int timer, int signals
 	return wait[0].revents ? WAITING_ENDED : WAITING_DUE;
 }
 
-/* Calls to timerfd and signalfd fail only without descriptors or memory; then the window begins
- * early rather than never. */
+/* signalfd and timerfd_create fail only without descriptors or memory. Then the window begins early
+ * rather than never, after a pause, since callers may wait in a loop. */
 enum waiting_end waiting_until(const struct proc *proc, uint64_t boot_ns)
 {
 	const struct itimerspec when = {
@@ -48,6 +48,8 @@ enum waiting_end waiting_until(const struct proc *proc, uint64_t boot_ns)
 	if (signals >= 0 && timer >= 0 &&
 		timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL) == 0)
 		end = wait_for(proc, timer, signals);
+	else
+		clock_sleep_ns(LOOK_NS);
 	if (timer >= 0)
 		close(timer);
 	if (signals >= 0)

@@ -50,7 +50,7 @@ struct interpreted {
 	uint32_t place_from; /* and of workers the one that the last look had no time for */
 };
 
-/* What of the V8 of this layout has to be known. `ret_places`: v8_names_options. */
+/* Finds what the names of a V8 with this layout need. `ret_places`: for v8_names_options. */
 HT_MUST_CHECK
 struct ht_err *interpreted_prepare(struct interpreted *interpreted, struct proc *proc,
 	const struct v8_layout *layout, struct v8_places *ret_places);

@@ -30,7 +30,7 @@ struct scripts_use {
 HT_MUST_CHECK
 struct ht_err *scripts_prepare(
 	struct scripts *scripts, struct survey *survey, char *problem, size_t problem_bytes);
-/* What the agent has to write down for it; before publish_snapshot. */
+/* Tells the agent which words of a JavaScript frame to record; before publish_snapshot. */
 void scripts_configure(
 	struct scripts *scripts, const struct scripts_use *use, struct abi_config *config);
 /* A node_scan_observer; the context is the struct scripts. */
