@@ -117,6 +117,8 @@ START_TEST(a_large_library)
 	struct victim victim;
 	struct tap tap;
 	start_with(&victim, &tap, "tests/targets/libguest-large.so", NULL);
+	/* A busy machine may need longer even for the slots. */
+	tap_configure(&tap, offsetof(struct abi_config, load_cycles_max), UINT64_MAX);
 	free(victim_ask(&victim, "visit 1", ANSWER_MS));
 	uint64_t late = tap_control(victim.pid, offsetof(struct abi_control, load_late));
 	json_t *attach = tap_stop(&tap, 0);
@@ -127,8 +129,10 @@ START_TEST(a_large_library)
 	victim_stop(&victim);
 	check_visits(&tap, "visit", 1);
 	json_t *report = report_load(tap.trace);
-	/* A busy machine may let the thread go on when the table is there, too. */
-	ck_assert_uint_eq(report_u64(report, "capture.truncated_stacks"), cut_stacks(tap.trace));
+	/* The last ones may come when the table is there. */
+	uint64_t cut = cut_stacks(tap.trace);
+	ck_assert_uint_gt(cut, 0);
+	ck_assert_uint_eq(report_u64(report, "capture.truncated_stacks"), cut);
 	json_decref(report);
 }
 END_TEST

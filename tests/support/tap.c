@@ -122,35 +122,52 @@ bool tap_is_on(pid_t target, const char *module)
 	return tapped == all && !is_traced(target);
 }
 
-/* Where the memory begins that agent and daemon share; 0: nowhere. */
-static uint64_t shared_memory(pid_t pid)
+/* Where `pid` has the part of the image mapped that begins at `offset`; 0: nowhere. */
+static uint64_t image_part(pid_t pid, uint64_t offset)
 {
 	char line[4400];
-	uint64_t lo, offset, found = 0;
+	uint64_t lo, start, found = 0;
 	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
 	FILE *maps = fopen(line, "re");
 	while (maps && !found && fgets(line, sizeof(line), maps))
 		if (strstr(line, "/memfd:heaptap-") &&
-			sscanf(line, "%" SCNx64 "-%*x rw-s %" SCNx64, &lo, &offset) == 2 &&
-			offset == ABI_CONTROL_OFF)
+			sscanf(line, "%" SCNx64 "-%*x rw-s %" SCNx64, &lo, &start) == 2 &&
+			start == offset)
 			found = lo;
 	if (maps)
 		fclose(maps);
 	return found;
 }
 
-uint64_t tap_control(pid_t target, size_t offset)
+static int open_memory(pid_t pid, int flags)
 {
 	char path[64];
-	uint64_t word = 0, control = shared_memory(target);
-	snprintf(path, sizeof(path), "/proc/%d/mem", target);
-	int memory = control ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	return open(path, flags | O_CLOEXEC);
+}
+
+uint64_t tap_control(pid_t target, size_t offset)
+{
+	uint64_t word = 0, control = image_part(target, ABI_CONTROL_OFF);
+	int memory = control ? open_memory(target, O_RDONLY) : -1;
 	if (memory < 0)
 		return 0;
 	bool read = pread(memory, &word, sizeof(word), (off_t)(control + offset)) ==
 		    (ssize_t)sizeof(word);
 	close(memory);
 	return read ? word : 0;
+}
+
+/* The target can only read these words; heaptap has the whole image mapped. */
+void tap_configure(const struct tap *tap, size_t offset, uint64_t word)
+{
+	uint64_t image = image_part(tap->run.pid, 0);
+	ck_assert_uint_ne(image, 0);
+	int memory = open_memory(tap->run.pid, O_RDWR);
+	ck_assert_int_ge(memory, 0);
+	off_t at = (off_t)(image + ABI_CONFIG_OFF + offset);
+	ck_assert_int_eq(pwrite(memory, &word, sizeof(word), at), sizeof(word));
+	close(memory);
 }
 
 /* The daemon begins to count its looks at the shared memory when everything is tapped. */

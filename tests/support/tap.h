@@ -37,6 +37,8 @@ void tap_wait_any(struct tap *tap);
 bool tap_is_recording(pid_t target);
 /* The word at `offset` of struct abi_control in the target; 0: there is none. */
 uint64_t tap_control(pid_t target, size_t offset);
+/* Sets the word at `offset` of struct abi_config, of a capture that has begun. */
+void tap_configure(const struct tap *tap, size_t offset, uint64_t word);
 /* An expected status: 0, or 7 with events dropped, as it may be where a thread of the target cannot
  * sleep while it waits for the daemon. */
 #define TAP_MAY_DROP (-1)
