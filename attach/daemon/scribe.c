@@ -11,8 +11,8 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "attach/daemon/fds.h"
 #include "attach/daemon/now.h"
+#include "format/helper.h"
 
 #define TICK_MS	   200
 #define READ_BYTES (1u << 18)
@@ -40,10 +40,9 @@ _Static_assert(SCRIBE_KEPT_FD == QUEUE_FD + 1, "no number is used twice");
 /* A reader that waits for the end of the parent's output must not wait for this process. */
 static void leave_terminal(bool keep_stdout)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fd != STDOUT_FILENO || !keep_stdout)
-			dup2(null, fd);
+			helper_silence(fd);
 }
 
 /* A process that cannot be killed must hold open neither the target, the lock nor the guardian's
@@ -67,7 +66,7 @@ static void become_scribe(int fd, int kept_fd, const char *path)
 		_exit(1);
 	if (kept_fd >= 0)
 		kept[4] = dup3(kept_fd, SCRIBE_KEPT_FD, O_CLOEXEC);
-	if (!fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
+	if (!helper_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		_exit(1);
 	leave_terminal(!strcmp(path, "-"));
 	fcntl(QUEUE_FD, F_SETFD, FD_CLOEXEC);

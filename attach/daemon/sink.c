@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/daemon/now.h"
 #include "attach/daemon/runstate.h"
+#include "format/helper.h"
 
 #define NS_PER_S	    1000000000ull
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
@@ -78,17 +78,9 @@ static void close_queue(struct sink *sink)
 
 static bool await_death(struct sink *sink, uint64_t patience_ns)
 {
-	uint64_t end_ns = now_mono_ns() + patience_ns;
-	while (sink->scribe >= 0) {
-		pid_t got = waitpid(sink->scribe, NULL, WNOHANG);
-		if (got == sink->scribe || (got < 0 && errno != EINTR))
-			sink->scribe = -1;
-		else if (now_mono_ns() > end_ns)
-			return false;
-		else
-			poll(NULL, 0, 1);
-	}
-	return true;
+	if (sink->scribe >= 0 && helper_ends_within(sink->scribe, patience_ns))
+		sink->scribe = -1;
+	return sink->scribe < 0;
 }
 
 /* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
