@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "attach/capture/bring_in.h"
@@ -67,10 +66,7 @@ struct session {
 
 static struct ht_err *open_signals(struct session *s)
 {
-	sigset_t set;
-
-	start_ending_signals(&set);
-	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->signal_fd = start_open_signals();
 	return s->signal_fd < 0 ? ht_err_sys(errno, "cannot make a signalfd") : NULL;
 }
 
