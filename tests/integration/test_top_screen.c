@@ -80,7 +80,7 @@ static void finish(struct screened *screened)
 	free(screened->socket);
 }
 
-START_TEST(the_table_fits_stops_and_ends)
+HT_TEST(the_table_fits_stops_and_ends)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -108,9 +108,8 @@ START_TEST(the_table_fits_stops_and_ends)
 	tap_verify_soon(&screened.tap, WAIT_MS);
 	finish(&screened);
 }
-END_TEST
 
-START_TEST(ctrl_c_leaves_the_target)
+HT_TEST(ctrl_c_leaves_the_target)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -121,9 +120,8 @@ START_TEST(ctrl_c_leaves_the_target)
 	tap_verify(&screened.tap);
 	finish(&screened);
 }
-END_TEST
 
-START_TEST(a_terminal_that_hangs_up_leaves_the_target)
+HT_TEST(a_terminal_that_hangs_up_leaves_the_target)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -134,7 +132,5 @@ START_TEST(a_terminal_that_hangs_up_leaves_the_target)
 	victim_stop(&screened.victim);
 	free(screened.socket);
 }
-END_TEST
 
-HT_SUITE("integration/top_screen", the_table_fits_stops_and_ends, ctrl_c_leaves_the_target,
-	a_terminal_that_hangs_up_leaves_the_target)
+HT_SUITE("integration/top_screen")

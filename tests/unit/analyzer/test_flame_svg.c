@@ -64,7 +64,7 @@ static void check_harmless(void)
 	ck_assert_uint_eq(count_of("<g class=\"f "), count_of("<title>"));
 }
 
-START_TEST(hostile_names_are_text)
+HT_TEST(hostile_names_are_text)
 {
 	static const char *const name[] = {
 		"\"><script>alert(1)</script>",
@@ -93,9 +93,8 @@ START_TEST(hostile_names_are_text)
 	free(huge);
 	free(svg);
 }
-END_TEST
 
-START_TEST(boxes_have_name_value_and_share)
+HT_TEST(boxes_have_name_value_and_share)
 {
 	stage_begin(&stage);
 	uint32_t start = stage_node(&stage, 0, "main", NULL);
@@ -110,9 +109,8 @@ START_TEST(boxes_have_name_value_and_share)
 	ck_assert_ptr_nonnull(strstr(svg, "100.0 %</title><rect x=\"10.00\" y=\"100\""));
 	free(svg);
 }
-END_TEST
 
-START_TEST(nothing_is_fetched)
+HT_TEST(nothing_is_fetched)
 {
 	stage_begin(&stage);
 	stage_alloc(&stage, 0, 10, stage_node(&stage, 0, "main", NULL));
@@ -128,9 +126,8 @@ START_TEST(nothing_is_fetched)
 	ck_assert_ptr_nonnull(strstr(svg, "data-unit=\"count\""));
 	free(svg);
 }
-END_TEST
 
-START_TEST(stacks_that_shrank_are_named_and_left_out)
+HT_TEST(stacks_that_shrank_are_named_and_left_out)
 {
 	stage_begin(&stage);
 	stage_alloc(&stage, 0, 10, stage_node(&stage, 0, "main", NULL));
@@ -139,10 +136,9 @@ START_TEST(stacks_that_shrank_are_named_and_left_out)
 	ck_assert_uint_eq(count_of("<title>"), 0);
 	free(svg);
 }
-END_TEST
 
 /* A chain of 50,000 frames, and as many neighbours: bounded, and still a graph. */
-START_TEST(large_trees_are_bounded)
+HT_TEST(large_trees_are_bounded)
 {
 	uint32_t at = 0;
 	stage_begin(&stage);
@@ -154,7 +150,5 @@ START_TEST(large_trees_are_bounded)
 	ck_assert_uint_eq(count_of("<title>"), FLAME_DEPTH_MAX + 1);
 	free(svg);
 }
-END_TEST
 
-HT_SUITE("analyzer/flame_svg", hostile_names_are_text, boxes_have_name_value_and_share,
-	nothing_is_fetched, stacks_that_shrank_are_named_and_left_out, large_trees_are_bounded)
+HT_SUITE("analyzer/flame_svg")

@@ -149,13 +149,12 @@ static void check(void)
 
 /* --- tests ----------------------------------------------------------------------------------- */
 
-START_TEST(no_capture)
+HT_TEST(no_capture)
 {
 	check();
 }
-END_TEST
 
-START_TEST(captures_side_by_side)
+HT_TEST(captures_side_by_side)
 {
 	struct control_reply sample = reply_of(7, "server", "/tmp/x.htap");
 	sample.sample_bytes = 65536;
@@ -179,9 +178,8 @@ START_TEST(captures_side_by_side)
 	free(text);
 	free(path);
 }
-END_TEST
 
-START_TEST(hostile_names_are_escaped)
+HT_TEST(hostile_names_are_escaped)
 {
 	static char longest[2048];
 	memset(longest, '"', sizeof(longest) - 1);
@@ -192,10 +190,9 @@ START_TEST(hostile_names_are_escaped)
 	add(odd);
 	check();
 }
-END_TEST
 
 /* A reader refuses all of a text that has a series twice. */
-START_TEST(no_series_comes_twice)
+HT_TEST(no_series_comes_twice)
 {
 	struct control_reply other = reply_of(7, "server", "");
 	other.user = 1000;
@@ -209,7 +206,5 @@ START_TEST(no_series_comes_twice)
 	free(text);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("unit/attach/print_metrics", no_capture, captures_side_by_side, hostile_names_are_escaped,
-	no_series_comes_twice)
+HT_SUITE("unit/attach/print_metrics")
