@@ -14,8 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/clock.h"
+
 #define LOOK_MS	  1
-#define NS_PER_MS 1000000u
 
 extern char **environ;
 
@@ -150,7 +151,7 @@ bool helper_has_ended(pid_t pid, int *ret_status)
 bool helper_ends_within(pid_t pid, uint64_t patience_ns)
 {
 	int status;
-	for (uint64_t looks = patience_ns / NS_PER_MS; !helper_has_ended(pid, &status); looks--) {
+	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS; !helper_has_ended(pid, &status); looks--) {
 		if (!looks)
 			return false;
 		poll(NULL, 0, LOOK_MS);

@@ -15,24 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "format/clock.h"
 #include "format/control_client.h"
 #include "format/helper.h"
 
-#define NS_PER_S    1000000000ull
-#define NS_PER_MS   1000000ull
-#define ASK_NS	    (3 * NS_PER_S)
-#define START_NS    (120 * NS_PER_S)
-#define PAUSE_NS    (20 * NS_PER_MS)
+#define ASK_NS	    (3 * CLOCK_NS_PER_S)
+#define START_NS    (120 * CLOCK_NS_PER_S)
+#define PAUSE_NS    (20 * CLOCK_NS_PER_MS)
 #define PID_DIGITS  16u
 #define LOOK_MS	    1000
 #define BLOCK_BYTES 512u /* of st_blocks */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* --- asking the capture ---------------------------------------------------------------------- */
 
@@ -196,7 +188,7 @@ static struct ht_err *await_trace(struct capture *capture, const struct capture_
 {
 	const struct control_request request = {.verb = CONTROL_STATUS};
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
-	const uint64_t until_ns = now_ns() + START_NS;
+	const uint64_t until_ns = clock_mono_ns() + START_NS;
 	struct control_reply reply;
 	do {
 		if (!capture_ask(capture, &request) || !capture_answer(capture, &reply))
@@ -219,7 +211,7 @@ static struct ht_err *await_trace(struct capture *capture, const struct capture_
 		if (*capture->trace)
 			return NULL;
 		nanosleep(&pause, NULL);
-	} while (now_ns() < until_ns && capture->started);
+	} while (clock_mono_ns() < until_ns && capture->started);
 	return ht_err_new(HT_ERR_REFUSED, "the capture of process %d has no trace: %s",
 		capture->pid, reply.ok ? "its path is too long" : reply.message);
 }

@@ -9,21 +9,13 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "format/clock.h"
 #include "format/helper.h"
 
 #define STATUS_FD     3
 #define MESSAGE_BYTES 4096u
-#define NS_PER_S      1000000000ull
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* --- in the new process ---------------------------------------------------------------------- */
 
@@ -125,7 +117,7 @@ static struct ht_err *open_both(struct job *job, int *status)
 struct ht_err *job_start(struct job *job, const struct job_task *task)
 {
 	int status[2];
-	*job = (struct job){.deadline_ns = now_ns() + JOB_SECONDS_MAX * NS_PER_S};
+	*job = (struct job){.deadline_ns = clock_mono_ns() + JOB_SECONDS_MAX * CLOCK_NS_PER_S};
 	HT_TRY(open_both(job, status));
 	job->pid = helper_fork(SIGKILL);
 	if (job->pid == 0)
@@ -157,7 +149,7 @@ struct ht_err *job_finish(struct job *job, int *ret_output)
 	char text[MESSAGE_BYTES];
 	size_t length = 0;
 	ssize_t n = 1;
-	if (now_ns() >= job->deadline_ns)
+	if (clock_mono_ns() >= job->deadline_ns)
 		kill(job->pid, SIGKILL);
 	while (n > 0 && length < sizeof(text) - 1) {
 		n = read(job->pipe, text + length, sizeof(text) - 1 - length);
