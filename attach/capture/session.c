@@ -235,11 +235,9 @@ static struct ht_err *tap(struct session *s)
 			.forks = s->options->forks != NULL},
 		.guarded = ask_for_filters,
 		.context = s};
-	struct ht_err *err = begin_trace(s);
-	if (err)
-		return err;
+	HT_TRY(begin_trace(s));
 	journal_set_phase(&s->journal, JOURNAL_TAPPED);
-	err = tap_slots(&s->tap);
+	struct ht_err *err = tap_slots(&s->tap);
 	if (!err && s->tap.tapped == 0)
 		err = ht_err_new(HT_ERR_REFUSED,
 			"no address of an allocator function in process %d could be changed",
@@ -269,13 +267,11 @@ static struct ht_err *finish_events(struct session *s)
 	/* The target ended while we came in: there were none. */
 	if (!s->inside.receiver)
 		return NULL;
-	struct ht_err *err = scripts_drain_last(&s->scripts, s->inside.receiver, s->inside.mapped);
-	if (err)
-		return err;
+	HT_TRY(scripts_drain_last(&s->scripts, s->inside.receiver, s->inside.mapped));
 	/* What the output does not take is among the totals. */
 	sink_flush(s->outlet.sink);
-	err = scripts_finish(&s->scripts, s->change.is_gone, &s->report->script_places,
-		&s->report->script_names);
+	struct ht_err *err = scripts_finish(&s->scripts, s->change.is_gone,
+		&s->report->script_places, &s->report->script_names);
 	return err ? err : receiver_put_totals(s->inside.receiver);
 }
 
