@@ -3,7 +3,6 @@
  * heaptap-analyze check: thresholds for continuous integration.
  */
 #include <inttypes.h>
-#include <math.h>
 
 #include "analyzer/cmd.h"
 #include "analyzer/export/json.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/record.h"
 
-#include <string.h>
-
 /* A payload's layout is one table of fields in file order; encoder and decoder both walk it. */
 enum field_type {
 	FIELD_LAST, /* closes a table */

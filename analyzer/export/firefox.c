@@ -10,7 +10,6 @@
  */
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzer/export/events.h"
 #include "analyzer/export/firefox_tables.h"

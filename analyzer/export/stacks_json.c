@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/export/stacks_json.h"
 
-#include <errno.h>
 #include <stdlib.h>
 
 #include "analyzer/export/frame_numbers.h"

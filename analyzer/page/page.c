@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <lz4.h>
 #include <lz4hc.h>
-#include <stdlib.h>
 #include <string.h>
 
 extern const char page_head_begin[], page_head_end[], page_tail_begin[], page_tail_end[];

@@ -2,7 +2,6 @@
 #include "analyzer/query/moment.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

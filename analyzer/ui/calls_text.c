@@ -2,7 +2,6 @@
 #include "analyzer/ui/calls_text.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/ui/name.h"

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "attach/trace/threadnames.h"
 #include "attach/elf/linkmap.h"

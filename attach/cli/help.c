@@ -2,7 +2,6 @@
 #include "attach/cli/help.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define HELP_COLUMN 25 /* of the text of an option */
 

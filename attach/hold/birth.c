@@ -2,7 +2,6 @@
 #include "attach/hold/birth.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/hold/follow.h"
 
-#include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <sys/ptrace.h>

@@ -10,7 +10,6 @@
 
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
-#include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 #include "attach/process/cgroup.h"
 #include "attach/process/proc_open.h"

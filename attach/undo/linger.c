@@ -2,8 +2,6 @@
 #include "attach/undo/linger.h"
 
 #include <poll.h>
-#include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "attach/memory/slow.h"

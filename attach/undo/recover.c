@@ -4,10 +4,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "attach/elf/modules.h"
@@ -16,7 +14,6 @@
 #include "attach/inject/ownfds.h"
 #include "attach/stub/stub_layout.h"
 #include "attach/memory/memory.h"
-#include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"

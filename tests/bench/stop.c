@@ -7,7 +7,6 @@
  * usage: stop
  */
 #include <elf.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -3,7 +3,6 @@
  * Targets that do to the agent what programs do to anything they do not know: inherit it by fork,
  * close its descriptor and reuse the number.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +11,6 @@
 #include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
-#include "tests/support/report.h"
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 

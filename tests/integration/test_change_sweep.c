@@ -5,7 +5,6 @@
  * HEAPTAP_SWEEP as tests/support/sweep.h says.
  */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -20,7 +19,6 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/sweep.h"
-#include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/tracefile.h"
 #include "tests/support/victim.h"

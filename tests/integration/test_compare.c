@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"

@@ -4,7 +4,6 @@
  * before it prints, and ends with 7 where a part was read and with 9 where nothing was. None ends
  * with 0.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -13,7 +13,6 @@
 
 #include "format/abi_control.h"
 #include "tests/support/ht_check.h"
-#include "tests/support/report.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/tracefile.h"

@@ -4,12 +4,9 @@
  * them without an error, and heaptrack_print finds the totals that heaptap states. An empty window
  * is a fifth.
  */
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"

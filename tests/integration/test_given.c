@@ -4,7 +4,6 @@
  * those of the C library, by GOT slots and by entry hooks, removes the hooks, and refuses wrong
  * options.
  */
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

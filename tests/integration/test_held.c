@@ -18,7 +18,6 @@
 #include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
-#include "tests/support/report.h"
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 

@@ -15,7 +15,6 @@
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/tap.h"
-#include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
 #include "tests/targets/layout.h"
 

@@ -3,7 +3,6 @@
  * Counts are exact: what the trace and the report say equals what the target itself wrote down,
  * whatever its threads, signals and children do (tests/targets/ledger.c).
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

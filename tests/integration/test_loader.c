@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "tests/support/books.h"
-#include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "tests/support/ht_check.h"
-#include "tests/support/report.h"
 #include "tests/support/steer.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"

@@ -4,9 +4,7 @@
  * byte, whatever form it has; where there is no memory the program's handler is called, may
  * allocate and throw, and nothing of it meets a frame of the agent (tests/targets/operators.cc).
  */
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/books.h"

@@ -14,7 +14,6 @@
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"
-#include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 

@@ -3,11 +3,8 @@
  * `heaptap run`: a program is recorded from its first allocation to its last, runs as if it had
  * been started directly, and ends heaptap as it ends.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

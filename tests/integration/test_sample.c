@@ -5,7 +5,6 @@
  * that was drawn; and the target is left as it was.
  */
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,9 +4,7 @@
  * of a folder in which traces are chosen, compared and put side by side.
  */
 #include <jansson.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/ht_check.h"
 #include "tests/support/http.h"

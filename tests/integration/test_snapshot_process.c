@@ -17,7 +17,6 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <signal.h>
 
 #include "tests/support/child.h"
 #include "tests/support/files.h"

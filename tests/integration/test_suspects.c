@@ -11,7 +11,6 @@
 #include "tests/support/run.h"
 #include "tests/support/sample.h"
 #include "tests/support/tap.h"
-#include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 
 #define RUN_MS 60000

@@ -4,7 +4,6 @@
  * and end all the time, also during attach and detach (tests/targets/crowd.c); one with coroutines
  * whose stacks are taken away (tests/targets/pooled.c).
  */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

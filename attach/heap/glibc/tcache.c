@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/heap/glibc/tcache.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define CACHE_BINS  64u

@@ -3,7 +3,6 @@
  * Blocks chosen by size and age: what is counted of them equals a naive recomputation from the list
  * of the chosen ones, in every window, and the heap and RSS stay those of all blocks.
  */
-#include <string.h>
 
 #include "analyzer/cube/window.h"
 #include "tests/unit/analyzer/made.h"

@@ -5,7 +5,6 @@
  */
 #include "analyzer/views/breakdown.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/random.h"

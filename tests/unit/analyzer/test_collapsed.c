@@ -3,7 +3,6 @@
  * Collapsed stacks: root first, one line per stack, separators safe, sums equal to the totals.
  */
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzer/export/export.h"
 #include "tests/unit/analyzer/scene.h"

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 
 #include "tests/support/compile.h"
-#include "tests/support/tmpdir.h"
 #include "tests/unit/analyzer/module_file.h"
 
 /* Nothing calls the first two. The second begins where the program has other code, if the section

@@ -5,7 +5,6 @@
 #include "analyzer/live/follow.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

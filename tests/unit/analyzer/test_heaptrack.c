@@ -5,7 +5,6 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "analyzer/export/export.h"
 #include "tests/support/run.h"

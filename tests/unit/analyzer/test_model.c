@@ -5,7 +5,6 @@
 #include "analyzer/model/model.h"
 
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tests/unit/analyzer/scene.h"

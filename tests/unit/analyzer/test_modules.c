@@ -4,8 +4,6 @@
  */
 #include "analyzer/model/modules.h"
 
-#include <stdlib.h>
-
 #include "tests/support/ht_check.h"
 
 static struct modules modules;

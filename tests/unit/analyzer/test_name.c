@@ -6,7 +6,6 @@
 
 #include <string.h>
 
-#include "analyzer/ui/text.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/random.h"
 

@@ -3,7 +3,6 @@
  * Names of a trace may hold any byte and be a megabyte long: in no export do they break the format,
  * reach a terminal as a command, or end a script.
  */
-#include <ctype.h>
 #include <jansson.h>
 
 #include "analyzer/export/names.h"

@@ -3,7 +3,6 @@
  * Numbered strings: each once, in the order in which they are met.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "analyzer/export/pool.h"
 #include "tests/support/ht_check.h"

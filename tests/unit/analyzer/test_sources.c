@@ -4,7 +4,6 @@
  */
 #include "analyzer/page/sources.h"
 #include "tests/support/files.h"
-#include "tests/support/tmpdir.h"
 #include "tests/unit/analyzer/scene.h"
 
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 
 #include "tests/support/compile.h"
-#include "tests/support/files.h"
 #include "tests/support/run.h"
 #include "tests/support/tmpdir.h"
 #include "tests/unit/analyzer/module_file.h"

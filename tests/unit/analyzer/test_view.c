@@ -5,8 +5,6 @@
  */
 #include "analyzer/views/view.h"
 
-#include <stdlib.h>
-
 #include "tests/unit/analyzer/made.h"
 #include "tests/unit/analyzer/stage.h"
 

@@ -2,7 +2,6 @@
 #include "attach/unwind/cfa.h"
 
 #include <dwarf.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tests/support/ehwriter.h"

@@ -3,7 +3,6 @@
 
 #include <pthread.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

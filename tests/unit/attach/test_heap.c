@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "attach/heap/glibc/arena.h"
-#include "attach/heap/view/view.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 

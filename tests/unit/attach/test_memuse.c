@@ -6,10 +6,8 @@
 #include "attach/process/memuse.h"
 
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/proc/proc_status.h"

@@ -8,7 +8,6 @@
 
 #include <pthread.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "attach/heap/mimalloc/mimalloc.h"

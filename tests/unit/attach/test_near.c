@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/near.h"
 
-#include <string.h>
-
 #include "attach/memory/proc_map.h"
 #include "attach/proof/stackscan.h"
 #include "tests/support/ht_check.h"

@@ -4,7 +4,6 @@
  */
 #include "attach/cli/series.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "attach/cli/options.h"

@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/elf/modules.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 

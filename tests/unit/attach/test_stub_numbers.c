@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #include "attach/stub/stub.h"
-#include "attach/stub/stub_layout.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/cpu.h"

@@ -12,7 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/elf/modules.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 

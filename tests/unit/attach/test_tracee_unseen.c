@@ -5,7 +5,6 @@
 #include "attach/thread/tracee.h"
 
 #include <errno.h>
-#include <sys/epoll.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>

@@ -8,8 +8,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "attach/memory/proc_map.h"
 #include "tests/support/ht_check.h"

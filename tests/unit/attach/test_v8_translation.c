@@ -5,7 +5,6 @@
 #include "attach/v8/translation.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "tests/support/ht_check.h"
 #include "tests/support/random.h"

@@ -4,7 +4,6 @@
  */
 #include "attach/heap/view/walks.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #include "attach/process/proc_open.h"

@@ -4,8 +4,6 @@
  */
 #include "format/closest.h"
 
-#include <string.h>
-
 #include "tests/support/ht_check.h"
 
 static const char *match(const char *word)

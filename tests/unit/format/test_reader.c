@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/reader.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <lz4frame.h>
 #include <pthread.h>
