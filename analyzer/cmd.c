@@ -120,8 +120,7 @@ struct ht_err *cmd_check_ending(int fd, const char *path, uint64_t *ret_bytes)
 	if (start < 0)
 		return NULL;
 	struct ht_err *err = trace_reader_create(fd, path, &reader);
-	if (!err)
-		err = read_to_end(reader);
+	HT_THEN(err, read_to_end(reader));
 	if (!err)
 		*ret_bytes = trace_reader_seen(reader);
 	trace_reader_destroy(reader);

@@ -23,11 +23,9 @@ struct ht_err *cmd_anonymize(const struct option_values *values)
 	struct context context = {0};
 	struct ht_err *err = cmd_copy_open(values, &observer, &copy);
 	context.writer = copy.writer;
-	if (!err)
-		err = anonymizer_create(&copy.model, option_is_given(values, OPTION_KEEP_SYSTEM),
-			&context.anonymizer);
-	if (!err)
-		err = cmd_copy_each(&copy, put, &context);
+	HT_THEN(err, anonymizer_create(&copy.model, option_is_given(values, OPTION_KEEP_SYSTEM),
+			     &context.anonymizer));
+	HT_THEN(err, cmd_copy_each(&copy, put, &context));
 	anonymizer_destroy(context.anonymizer);
 	return cmd_copy_close(&copy, err);
 }

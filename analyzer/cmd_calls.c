@@ -24,8 +24,7 @@ static struct ht_err *choose_rows(const struct option_values *values, struct cmd
 	if (!option_is_given(values, OPTION_CLASS))
 		return NULL;
 	struct ht_err *err = suspects_find(view, &suspects);
-	if (!err)
-		err = suspects_classes(view, &suspects, &of_row);
+	HT_THEN(err, suspects_classes(view, &suspects, &of_row));
 	if (!err) {
 		ret->has_row = calloc(view->row_count + 1, sizeof(*ret->has_row));
 		if (!ret->has_row)
@@ -50,10 +49,8 @@ struct ht_err *cmd_calls_open(
 	options.sort = (enum metric)option_number(values, OPTION_SORT, options.metric);
 	*ret = (struct cmd_calls){0};
 	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &ret->of);
-	if (!err)
-		err = calls_check(ret->of.view, options.metric, options.sort);
-	if (!err)
-		err = choose_rows(values, ret);
+	HT_THEN(err, calls_check(ret->of.view, options.metric, options.sort));
+	HT_THEN(err, choose_rows(values, ret));
 	options.has_row = ret->has_row;
 	return err ? err : calls_init(&ret->calls, ret->of.view, &options);
 }
@@ -118,10 +115,9 @@ static struct ht_err *find_function(const struct option_values *values, enum cmd
 	if (err || ret->is_one)
 		return err;
 	err = list_matches(values, format, schema, opened, ret);
-	if (!err)
-		err = ht_err_new(HT_ERR_USAGE,
-			"\"%.200s\" fits %zu functions; give the whole name of one, in quotes",
-			text, ret->count);
+	HT_THEN(err, ht_err_new(HT_ERR_USAGE,
+			     "\"%.200s\" fits %zu functions; give the whole name of one, in quotes",
+			     text, ret->count));
 	function_matches_deinit(ret);
 	return err;
 }
@@ -145,10 +141,8 @@ struct ht_err *cmd_calls_run(
 	struct cmd_calls opened;
 	HT_TRY(cmd_calls_format(values, &format));
 	struct ht_err *err = cmd_calls_open(values, false, &opened);
-	if (!err)
-		err = find_function(values, format, schema, &opened, &matches);
-	if (!err)
-		err = write_function(values, format, &opened, &matches, write);
+	HT_THEN(err, find_function(values, format, schema, &opened, &matches));
+	HT_THEN(err, write_function(values, format, &opened, &matches, write));
 	function_matches_deinit(&matches);
 	cmd_calls_close(&opened);
 	return err;

@@ -135,12 +135,10 @@ static struct ht_err *write_json(const struct view *view, const struct limits_re
 		return err;
 	}
 	err = json_put(&writer, "violations", array);
-	if (!err)
-		err = json_put(
-			&writer, "outstanding_bytes", json_number(result->outstanding_bytes));
-	if (!err)
-		err = json_put(
-			&writer, "growth_bytes_per_s", json_real(result->growth_bytes_per_s));
+	HT_THEN(err,
+		json_put(&writer, "outstanding_bytes", json_number(result->outstanding_bytes)));
+	HT_THEN(err,
+		json_put(&writer, "growth_bytes_per_s", json_real(result->growth_bytes_per_s)));
 	fputs("}\n", stdout);
 	return err;
 }
@@ -170,10 +168,8 @@ struct ht_err *cmd_check(const struct option_values *values)
 	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &now);
 	if (!err && baseline_path)
 		err = cmd_view_open(values, baseline_path, false, &baseline);
-	if (!err)
-		err = limits_check(&limits, now.view, baseline.view, &result);
-	if (!err)
-		err = write_result(values, now.view, &result);
+	HT_THEN(err, limits_check(&limits, now.view, baseline.view, &result));
+	HT_THEN(err, write_result(values, now.view, &result));
 	limits_result_deinit(&result);
 	cmd_view_close(&now);
 	cmd_view_close(&baseline);

@@ -74,10 +74,8 @@ static struct ht_err *run(
 	if (!traces)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the traces");
 	struct ht_err *err = open_traces(values, traces);
-	if (!err)
-		err = compare_init(&compare, traces->view, traces->count);
-	if (!err)
-		err = write_compare(values, &compare, write);
+	HT_THEN(err, compare_init(&compare, traces->view, traces->count));
+	HT_THEN(err, write_compare(values, &compare, write));
 	compare_deinit(&compare);
 	for (uint32_t i = 0; i < traces->count; i++)
 		cmd_view_close(&traces->opened[i]);

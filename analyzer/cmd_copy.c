@@ -49,9 +49,8 @@ struct ht_err *cmd_copy_each(struct cmd_copy *copy,
 struct ht_err *cmd_copy_close(struct cmd_copy *copy, struct ht_err *err)
 {
 	/* A copy of a partial trace gets no footer, so that it is recognised as partial. */
-	if (!err)
-		err = copy->model.how_ended == TRACE_COMPLETE ? trace_writer_finish(copy->writer)
-							      : trace_writer_flush(copy->writer);
+	HT_THEN(err, copy->model.how_ended == TRACE_COMPLETE ? trace_writer_finish(copy->writer)
+							     : trace_writer_flush(copy->writer));
 	trace_writer_destroy(copy->writer);
 	model_deinit(&copy->model);
 	if (copy->out.file)

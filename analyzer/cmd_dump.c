@@ -346,8 +346,7 @@ static struct ht_err *print_all(struct dump *dump, struct trace_reader *reader)
 		if (!err && how_ended != TRACE_MORE)
 			return print_ending(dump, reader, how_ended, has_end);
 		has_end |= !err && rec.kind == REC_END;
-		if (!err)
-			err = print_record(dump, &rec);
+		HT_THEN(err, print_record(dump, &rec));
 		if (err)
 			return err;
 	}
@@ -363,12 +362,10 @@ struct ht_err *cmd_dump(const struct option_values *values)
 	uint64_t bytes;
 	struct ht_err *err = cmd_check_ending(fd, path, &bytes);
 	dump.is_checked = bytes != 0;
-	if (!err)
-		err = trace_reader_create(fd, path, &reader);
+	HT_THEN(err, trace_reader_create(fd, path, &reader));
 	if (!err && dump.is_checked)
 		trace_reader_limit(reader, bytes);
-	if (!err)
-		err = print_all(&dump, reader);
+	HT_THEN(err, print_all(&dump, reader));
 	trace_reader_destroy(reader);
 	close(fd);
 	free(dump.decoder);

@@ -155,12 +155,10 @@ struct ht_err *cmd_export(const struct option_values *values)
 	struct options options;
 	struct answer newer = {.fd = -1}, older = {.fd = -1};
 	struct ht_err *err = read_options(values, &options);
-	if (!err)
-		err = cmd_open_trace(options.path, &newer.fd);
+	HT_THEN(err, cmd_open_trace(options.path, &newer.fd));
 	if (!err && options.older_path)
 		err = cmd_open_trace(options.older_path, &older.fd);
-	if (!err)
-		err = export_to(&options, &newer, &older);
+	HT_THEN(err, export_to(&options, &newer, &older));
 	answer_deinit(&older);
 	answer_deinit(&newer);
 	query_deinit(&options.query);

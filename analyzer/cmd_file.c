@@ -75,8 +75,7 @@ static struct ht_err *give_name(const struct cmd_file *file)
 
 struct ht_err *cmd_file_close(struct cmd_file *file, struct ht_err *err)
 {
-	if (!err)
-		err = cmd_flush(file->file, file->path);
+	HT_THEN(err, cmd_flush(file->file, file->path));
 	if (!err && file->part)
 		err = give_name(file);
 	if (err && file->part)

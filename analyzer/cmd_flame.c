@@ -29,8 +29,7 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 	HT_TRY(cmd_output_open(values, &output));
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
 	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
-	if (!err)
-		err = flame_text_write(&page, &flame);
+	HT_THEN(err, flame_text_write(&page, &flame));
 	flame_deinit(&flame);
 	return ht_err_first(err, cmd_output_close(&output, "the flame graph"));
 }
@@ -43,8 +42,7 @@ static struct ht_err *write_file(const struct option_values *values, const char 
 	const char *const traces[] = {values->operand[0], NULL};
 	HT_TRY(cmd_file_open(path, traces, option_is_given(values, OPTION_FORCE), &file));
 	struct ht_err *err = cmd_calls_open(values, false, &opened);
-	if (!err)
-		err = write_svg(values, &opened, file.file);
+	HT_THEN(err, write_svg(values, &opened, file.file));
 	cmd_calls_close(&opened);
 	return cmd_file_close(&file, err);
 }

@@ -133,12 +133,9 @@ struct ht_err *cmd_html(const struct option_values *values)
 	struct html html = {.values = values};
 	int fd = -1;
 	struct ht_err *err = check(option_text(values, OPTION_OUTPUT, "-"));
-	if (!err)
-		err = cmd_query(values, &html.of.query);
-	if (!err)
-		err = cmd_open_trace(values->operand[0], &fd);
-	if (!err)
-		err = write_to(&html, fd);
+	HT_THEN(err, cmd_query(values, &html.of.query));
+	HT_THEN(err, cmd_open_trace(values->operand[0], &fd));
+	HT_THEN(err, write_to(&html, fd));
 	close_all(&html);
 	if (fd >= 0)
 		close(fd);

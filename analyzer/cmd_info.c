@@ -118,8 +118,7 @@ struct ht_err *cmd_info(const struct option_values *values)
 	struct ht_err *err = model_load(&info.model, fd, path, &observer);
 	close(fd);
 	struct cmd_output output;
-	if (!err)
-		err = cmd_output_open(values, &output);
+	HT_THEN(err, cmd_output_open(values, &output));
 	if (!err) {
 		cmd_warn_model(&info.model);
 		print(&output.text, &info);

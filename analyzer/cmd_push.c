@@ -167,11 +167,10 @@ static struct ht_err *open_targets(struct push *push)
 		struct target *target = &push->target[push->count++];
 		target->spool.dir = target->spool.lock = -1;
 		err = push_address_parse(value->text, &target->address);
-		if (!err)
-			err = push_spool_open(option_text(push->values, OPTION_SPOOL, NULL),
-				target->address.shown,
-				option_number(push->values, OPTION_SPOOL_MAX, SPOOL_MAX_BYTES),
-				&target->spool);
+		HT_THEN(err, push_spool_open(option_text(push->values, OPTION_SPOOL, NULL),
+				     target->address.shown,
+				     option_number(push->values, OPTION_SPOOL_MAX, SPOOL_MAX_BYTES),
+				     &target->spool));
 	}
 	if (!err && !push->count)
 		err = ht_err_new(HT_ERR_USAGE,

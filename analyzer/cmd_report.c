@@ -114,8 +114,7 @@ struct ht_err *cmd_report(const struct option_values *values)
 	/* The page begins with it, too. */
 	struct ht_err *err =
 		cmd_view_open(values, values->operand[0], !is_data && isatty(STDOUT_FILENO), &view);
-	if (!err)
-		err = write_report(view.view, values);
+	HT_THEN(err, write_report(view.view, values));
 	cmd_view_close(&view);
 	return ht_err_first(err, cmd_flush(stdout, "the report"));
 }
@@ -125,8 +124,7 @@ struct ht_err *cmd_report_members(const struct option_values *values, const char
 	struct cmd_view view = {0};
 	HT_TRY(check(values));
 	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &view);
-	if (!err)
-		err = write_json(view.view, values, member);
+	HT_THEN(err, write_json(view.view, values, member));
 	cmd_view_close(&view);
 	return ht_err_first(err, cmd_flush(stdout, "the report"));
 }

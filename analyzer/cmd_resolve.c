@@ -55,8 +55,7 @@ struct ht_err *cmd_symbols_list(const struct option_values *values)
 		cmd_warn_model(&analysis->model);
 		err = analysis_resolve(analysis, &files);
 	}
-	if (!err)
-		err = write_named(values, analysis);
+	HT_THEN(err, write_named(values, analysis));
 	analysis_destroy(analysis);
 	return err;
 }
@@ -131,8 +130,7 @@ static struct ht_err *put_found(struct resolving *to)
 	struct ht_err *err = rec ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for a record");
 	while (!err && bytes_left(&in)) {
 		err = rec_decode(&in, rec);
-		if (!err)
-			err = trace_writer_put(to->copy.writer, rec);
+		HT_THEN(err, trace_writer_put(to->copy.writer, rec));
 	}
 	free(rec);
 	return err;
@@ -162,14 +160,10 @@ struct ht_err *cmd_symbols_resolve(const struct option_values *values)
 	const struct model_observer observer = {.replay.context = to, .symbol = take_known};
 	files.uses_cache = true;
 	struct ht_err *err = cmd_copy_open(values, &observer, &to->copy);
-	if (!err)
-		err = resolve_places(&to->copy.model, &to->known, &files, take_found, to);
-	if (!err)
-		err = cmd_copy_each(&to->copy, pass_on, to);
-	if (!err)
-		err = put_found(to);
-	if (!err)
-		err = put_states(to);
+	HT_THEN(err, resolve_places(&to->copy.model, &to->known, &files, take_found, to));
+	HT_THEN(err, cmd_copy_each(&to->copy, pass_on, to));
+	HT_THEN(err, put_found(to));
+	HT_THEN(err, put_states(to));
 	const size_t found = to->found.count;
 	err = cmd_copy_close(&to->copy, err);
 	if (!err)

@@ -42,10 +42,8 @@ static struct ht_err *compare_with(const struct option_values *values, const str
 	struct cmd_view old = {0};
 	struct ht_err *err = cmd_view_open(values, old_path, false, &old);
 	const struct view *const view[] = {old.view, of};
-	if (!err)
-		err = compare_init(&compare, view, HT_ARRAY_SIZE(view));
-	if (!err)
-		err = page_diff_json(&compare, path, ret);
+	HT_THEN(err, compare_init(&compare, view, HT_ARRAY_SIZE(view)));
+	HT_THEN(err, page_diff_json(&compare, path, ret));
 	compare_deinit(&compare);
 	cmd_view_close(&old);
 	return err;
@@ -60,8 +58,7 @@ static struct ht_err *write_data(const struct option_values *values)
 	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &view);
 	if (!err && old_path)
 		err = compare_with(values, view.view, old_path, &more.diff);
-	if (!err)
-		err = page_write_data(stdout, view.view, &more, DATA_BYTES_MAX, &result);
+	HT_THEN(err, page_write_data(stdout, view.view, &more, DATA_BYTES_MAX, &result));
 	json_decref(more.diff);
 	cmd_view_close(&view);
 	return err;
@@ -75,9 +72,8 @@ static struct ht_err *write_traces(struct serve *serve)
 	query_init(&query);
 	for (size_t i = 0; i < serve->traces.count && !err; i++)
 		err = view_create(serve->analysis[i], &query, false, &view[i]);
-	if (!err)
-		err = traces_json_write(stdout, (const struct view *const *)view,
-			(const char *const *)serve->traces.path, serve->traces.count);
+	HT_THEN(err, traces_json_write(stdout, (const struct view *const *)view,
+			     (const char *const *)serve->traces.path, serve->traces.count));
 	for (size_t i = 0; i < serve->traces.count; i++)
 		view_destroy(view[i]);
 	return err;
@@ -207,8 +203,7 @@ static struct ht_err *open_and_run(struct serve *serve)
 		err = serve_traces_open(&serve->traces, values->operand, values->operand_count);
 	if (!err && !serve->is_live)
 		err = read_traces(serve);
-	if (!err)
-		err = page_for_server(serve->is_live, &serve->page, &serve->policy);
+	HT_THEN(err, page_for_server(serve->is_live, &serve->page, &serve->policy));
 	return err ? err : run(serve);
 }
 

@@ -86,8 +86,7 @@ static struct ht_err *write_source(const struct option_values *values, enum cmd_
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
 	memcpy(limited.line, function->line, count * sizeof(*limited.line));
 	struct ht_err *err = limit_lines(&limited, limit);
-	if (!err)
-		err = write_lines(values, format, opened, matches, &limited);
+	HT_THEN(err, write_lines(values, format, opened, matches, &limited));
 	free(limited.line);
 	return err;
 }

@@ -74,10 +74,8 @@ static struct ht_err *emit_all(int fd, const struct resolve_files *files)
 	struct ht_err *err = model_load(&known.model, fd, "the trace", &observer);
 	if (!err)
 		cmd_warn_model(&known.model);
-	if (!err)
-		err = resolve_places(&known.model, &known.symbols, files, emit_symbol, &emit);
-	if (!err)
-		err = emit_notes(&emit);
+	HT_THEN(err, resolve_places(&known.model, &known.symbols, files, emit_symbol, &emit));
+	HT_THEN(err, emit_notes(&emit));
 	bytes_out_deinit(&emit.out);
 	symbols_deinit(&known.symbols);
 	model_deinit(&known.model);

@@ -47,8 +47,7 @@ static struct ht_err *save(void *context, struct analysis *analysis, const char 
 						  "libjs-dygraphs and build heaptap again");
 	HT_TRY(cmd_file_open(path, traces, false, &out));
 	struct ht_err *err = open_view(context, analysis, &of);
-	if (!err)
-		err = page_write(out.file, of.view, &more, PAGE_BYTES_MAX, &result);
+	HT_THEN(err, page_write(out.file, of.view, &more, PAGE_BYTES_MAX, &result));
 	return cmd_file_close(&out, err);
 }
 

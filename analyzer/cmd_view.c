@@ -9,10 +9,8 @@ struct ht_err *cmd_view_open(
 	int fd = -1;
 	*ret = (struct cmd_view){0};
 	struct ht_err *err = cmd_query(values, &ret->query);
-	if (!err)
-		err = cmd_open_trace(path, &fd);
-	if (!err)
-		err = cmd_analyse(values, fd, path, &ret->query, is_shown, &ret->analysis);
+	HT_THEN(err, cmd_open_trace(path, &fd));
+	HT_THEN(err, cmd_analyse(values, fd, path, &ret->query, is_shown, &ret->analysis));
 	if (fd >= 0)
 		close(fd);
 	if (err)

@@ -131,10 +131,8 @@ static int run_run(struct options *options)
 	struct launch launch;
 	struct forks *forks = NULL;
 	struct ht_err *err = parent_fork(options->words, &launch);
-	if (!err)
-		err = start_check_room();
-	if (!err)
-		err = launch_exec(&launch);
+	HT_THEN(err, start_check_room());
+	HT_THEN(err, launch_exec(&launch));
 	bool started = !err && !launch.exec_errno;
 	if (launch.waits)
 		err = record_command(options, &launch, &forks);
@@ -170,8 +168,7 @@ static enum exit_status run_doctor(const struct options *options)
 	if (err)
 		return words_complain(err);
 	err = plan(&survey, &entries, &taps);
-	if (!err)
-		err = ownprofile_find(&survey, false, &profile);
+	HT_THEN(err, ownprofile_find(&survey, false, &profile));
 	if (!err && options->json)
 		err = print_survey_json(&survey, &taps, &profile);
 	else if (!err && !options->quiet)
@@ -186,8 +183,7 @@ static struct ht_err *open_readable(pid_t pid, struct proc *proc)
 {
 	HT_TRY(proc_open(pid, proc));
 	struct ht_err *err = proc_open_mem(proc);
-	if (!err)
-		err = stalled_check(proc);
+	HT_THEN(err, stalled_check(proc));
 	if (err)
 		proc_close(proc);
 	return err;
@@ -237,8 +233,7 @@ static enum exit_status run_recover(const struct options *options)
 	if (err)
 		return words_complain(err);
 	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
-	if (!err)
-		err = leftover_close(&proc, &report);
+	HT_THEN(err, leftover_close(&proc, &report));
 	if (!err)
 		place_forget(proc.pid, proc.start_ticks);
 	close_locked(&proc, &lock);
@@ -337,8 +332,7 @@ int main(int argc, char **argv)
 
 	/* Memory for the contents of files goes back to the system when it is freed. */
 	mallopt(M_MMAP_THRESHOLD, TABLE_BYTES);
-	if (!err)
-		err = options_parse(argc, argv, &options);
+	HT_THEN(err, options_parse(argc, argv, &options));
 	if (err)
 		return words_complain(err);
 	err = seek_process(&options);

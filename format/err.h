@@ -49,6 +49,13 @@ bool ht_err_drop(struct ht_err *err);
 HT_MUST_CHECK
 struct ht_err *ht_err_first(struct ht_err *first, struct ht_err *second);
 
+/* The next step, unless one before has failed: HT_THEN(err, call) where `err` is NULL so far. */
+#define HT_THEN(err, ...)                                                                          \
+	do {                                                                                       \
+		if (!(err))                                                                        \
+			(err) = (__VA_ARGS__);                                                     \
+	} while (0)
+
 /* Returns from the function with the error that the call gives, if it gives one. What the function
  * holds must be released by guards (HT_CLEANUP) or not be held yet. */
 #define HT_TRY(...)                                                                                \

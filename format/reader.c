@@ -347,8 +347,7 @@ struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader
 	if (!reader->name ||
 		LZ4F_isError(LZ4F_createDecompressionContext(&reader->lz4, LZ4F_VERSION)))
 		err = ht_err_new(HT_ERR_NOMEM, "no memory to read %s", name);
-	if (!err)
-		err = read_header(reader);
+	HT_THEN(err, read_header(reader));
 	if (err) {
 		trace_reader_destroy(reader);
 		return err;

@@ -256,8 +256,7 @@ struct ht_err *rec_encode(struct bytes_out *out, const struct rec *rec)
 	const size_t start = out->length;
 	const uint8_t head[1 + LENGTH_BYTES] = {(uint8_t)kind};
 	struct ht_err *err = bytes_out_put(out, head, sizeof(head));
-	if (!err)
-		err = put_payload(out, rec);
+	HT_THEN(err, put_payload(out, rec));
 	size_t length = out->length - start - sizeof(head);
 	if (!err && length > TRACE_RECORD_MAX)
 		err = ht_err_new(HT_ERR_INTERNAL, "payload of %zu bytes, limit %u", length,
@@ -274,12 +273,9 @@ struct ht_err *rec_node_append(struct bytes_out *body, const struct rec_node *no
 {
 	const size_t start = body->length;
 	struct ht_err *err = bytes_out_uleb(body, node->epoch);
-	if (!err)
-		err = bytes_out_uleb(body, node->parent);
-	if (!err)
-		err = bytes_out_u64(body, node->pc);
-	if (!err)
-		err = bytes_out_uleb(body, node->flags);
+	HT_THEN(err, bytes_out_uleb(body, node->parent));
+	HT_THEN(err, bytes_out_u64(body, node->pc));
+	HT_THEN(err, bytes_out_uleb(body, node->flags));
 	if (err)
 		body->length = start;
 	return err;

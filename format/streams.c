@@ -276,8 +276,7 @@ static struct ht_err *pop_run(struct streams *streams, uint64_t tsc)
 		const size_t count = count_run(stream, second, tsc);
 		err = streams->sink(streams->context, stream->index, next_event(stream), count);
 		stream->next += (unsigned)count;
-		if (!err)
-			err = decode_ahead(streams, stream);
+		HT_THEN(err, decode_ahead(streams, stream));
 	} while (!err && is_ready(stream) && next_event(stream)->tsc < tsc &&
 		 (!second || older(stream, second)));
 	if (!is_ready(stream)) {

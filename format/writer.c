@@ -182,12 +182,9 @@ struct ht_err *trace_writer_create(int fd, struct trace_writer **ret)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for a trace writer");
 	writer->fd = fd;
 	struct ht_err *err = bytes_out_reserve(&writer->block, TRACE_BLOCK_BYTES);
-	if (!err)
-		err = columns_encoder_create(&writer->encoder);
-	if (!err)
-		err = make_header(&writer->frame);
-	if (!err)
-		err = send_frame(writer);
+	HT_THEN(err, columns_encoder_create(&writer->encoder));
+	HT_THEN(err, make_header(&writer->frame));
+	HT_THEN(err, send_frame(writer));
 	if (err) {
 		trace_writer_destroy(writer);
 		return err;

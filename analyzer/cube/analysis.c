@@ -352,8 +352,7 @@ struct ht_err *analysis_create(
 	struct analysis *analysis;
 	HT_TRY(begin(fd, name, query, &analysis));
 	struct ht_err *err = analysis_continue(analysis, UINT64_MAX);
-	if (!err)
-		err = analysis_end(analysis);
+	HT_THEN(err, analysis_end(analysis));
 	if (err) {
 		analysis_destroy(analysis);
 		return err;

@@ -109,9 +109,8 @@ struct ht_err *cube_add_survivors(struct cube *cube, const struct cube_survivor 
 	}
 	struct ht_err *err = array_reserve(&cube->survivor, &cube->survivor_capacity,
 		cube->survivor_count + 1, sizeof(*cube->survivor), "survivors");
-	if (!err)
-		err = map_put(&cube->dying, dying_key(more->site, more->birth),
-			(uint32_t)cube->survivor_count);
+	HT_THEN(err, map_put(&cube->dying, dying_key(more->site, more->birth),
+			     (uint32_t)cube->survivor_count));
 	if (!err)
 		cube->survivor[cube->survivor_count++] = *more;
 	return err;
@@ -394,8 +393,7 @@ static struct ht_err *fold_lightest(struct cube *cube)
 		qsort(fold.weight, fold.count, sizeof(*fold.weight), compare_weight);
 		choose(cube, &fold);
 		err = fold_cells(cube, &fold);
-		if (!err)
-			err = rewrite_survivors(cube, fold_survivor, &fold);
+		HT_THEN(err, rewrite_survivors(cube, fold_survivor, &fold));
 	}
 	free(fold.weight);
 	free(fold.stack_of);

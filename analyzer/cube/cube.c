@@ -219,8 +219,7 @@ static void close_bucket(struct cube *cube)
 static struct ht_err *follow(struct cube *cube)
 {
 	struct ht_err *err = cube_follow_timeline(cube);
-	if (!err)
-		err = cube_shrink(cube);
+	HT_THEN(err, cube_shrink(cube));
 	cube->bucket = (uint32_t)cube->timeline.newest;
 	cube->bucket_end_ns = cube->timeline.newest_end_ns;
 	return err;
@@ -483,19 +482,15 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 	uint32_t at = 0;
 	struct ht_err *err = death ? cube_pass(cube, death->time_ns) : NULL;
 	/* An RSS sample or an earlier block may have joined steps. */
-	if (!err)
-		err = follow(cube);
-	if (!err)
-		err = find_site(cube, block, block->hook, &at);
+	HT_THEN(err, follow(cube));
+	HT_THEN(err, find_site(cube, block, block->hook, &at));
 	const uint32_t birth = cube_bucket_at(cube, block->birth_ns);
-	if (!err)
-		err = put_birth(cube, at, birth, block, share);
+	HT_THEN(err, put_birth(cube, at, birth, block, share));
 	if (err || !death)
 		return err;
 	const uint64_t life_ns = death->time_ns - block->birth_ns;
 	err = enter_caller(cube, death);
-	if (!err)
-		err = put_death(cube, at, cube->bucket, share, temporary, life_ns);
+	HT_THEN(err, put_death(cube, at, cube->bucket, share, temporary, life_ns));
 	if (err || birth == cube->bucket)
 		return err;
 	return cube_add_survivor(
@@ -506,14 +501,12 @@ struct ht_err *cube_finish(struct cube *cube)
 {
 	close_bucket(cube);
 	struct ht_err *err = cube_follow_timeline(cube);
-	if (!err)
-		err = put_caller(cube);
+	HT_THEN(err, put_caller(cube));
 	for (uint32_t i = 0; i < cube->site_count && !err; i++) {
 		settle_peak(cube, &cube->site[i]);
 		err = cube_close_cell(cube, i);
 	}
-	if (!err)
-		err = cube_sort(cube);
+	HT_THEN(err, cube_sort(cube));
 	if (!err && (cube->is_unordered || (cube->is_culled && !cube->has_peak)))
 		cube_estimate_peak(cube);
 	timeline_finish(&cube->timeline);

@@ -261,8 +261,7 @@ static struct ht_err *put_nodes(struct anonymizer *anonymizer, const struct rec_
 	for (uint64_t i = 0; i < nodes->count && !err; i++) {
 		struct rec_node node;
 		err = rec_node_next(&body, &node);
-		if (!err)
-			err = put_node(anonymizer, &node);
+		HT_THEN(err, put_node(anonymizer, &node));
 	}
 	anonymizer->out.nodes = (struct rec_nodes){nodes->first_id, nodes->count,
 		bytes_of(anonymizer->nodes.data, anonymizer->nodes.length)};
@@ -423,8 +422,7 @@ static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec
 				anonymizer, number[CULLED_THREAD_TID], &number[CULLED_THREAD_TID]);
 			number[CULLED_THREAD_TSC] = new_tsc(anonymizer, number[CULLED_THREAD_TSC]);
 		}
-		if (!err)
-			err = culled_put(to, &entry);
+		HT_THEN(err, culled_put(to, &entry));
 	}
 	anonymizer->out.culled = *culled;
 	anonymizer->out.culled.end_tsc = new_tsc(anonymizer, culled->end_tsc);

@@ -24,8 +24,7 @@ struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const s
 {
 	struct json_writer json = {.out = out};
 	struct ht_err *err = calls_json_head(&json, schema, calls);
-	if (!err)
-		err = callers_json_put_matches(&json, "matches", calls, matches);
+	HT_THEN(err, callers_json_put_matches(&json, "matches", calls, matches));
 	fputs("}\n", out);
 	return err;
 }
@@ -72,8 +71,7 @@ struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
 		{"outermost", callers->outermost}, {"recursive", callers->recursive}};
 	struct json_writer json = {.out = out};
 	struct ht_err *err = calls_json_head(&json, "heaptap.callers/1", calls);
-	if (!err)
-		err = callers_json_put_matches(&json, "functions", calls, matches);
+	HT_THEN(err, callers_json_put_matches(&json, "functions", calls, matches));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(figure) && !err; i++)
 		err = json_put(&json, figure[i].name, json_integer(figure[i].value));
 	if (!err && calls->total_variance)
@@ -83,12 +81,9 @@ struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
 	if (!err && calls->total_variance)
 		err = json_put(&json, "own_bound95",
 			json_integer(metric_bound_of(callers->own, callers->own_variance)));
-	if (!err)
-		err = put_entries(&json, "callers", calls, callers->caller, callers->caller_count);
-	if (!err)
-		err = put_entries(&json, "callees", calls, callers->callee, callers->callee_count);
-	if (!err)
-		err = put_lines(&json, callers);
+	HT_THEN(err, put_entries(&json, "callers", calls, callers->caller, callers->caller_count));
+	HT_THEN(err, put_entries(&json, "callees", calls, callers->callee, callers->callee_count));
+	HT_THEN(err, put_lines(&json, callers));
 	fputs("}\n", out);
 	return err;
 }

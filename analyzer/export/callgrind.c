@@ -69,10 +69,8 @@ static struct ht_err *number_function(struct callgrind *callgrind, const char *n
 {
 	struct function function = {0};
 	struct ht_err *err = pool_number(&callgrind->pool, *name ? name : UNKNOWN, &function.name);
-	if (!err)
-		err = pool_number(&callgrind->pool, *file ? file : UNKNOWN, &function.file);
-	if (!err)
-		err = pool_number(&callgrind->pool, *module ? module : UNKNOWN, &function.module);
+	HT_THEN(err, pool_number(&callgrind->pool, *file ? file : UNKNOWN, &function.file));
+	HT_THEN(err, pool_number(&callgrind->pool, *module ? module : UNKNOWN, &function.module));
 	const uint64_t key = (uint64_t)function.name << 32 | function.file;
 	if (err || map_get(&callgrind->by_key, key, ret))
 		return err;
@@ -274,8 +272,7 @@ static struct ht_err *add_rows(struct callgrind *callgrind)
 	struct names_chain chain;
 	uint32_t root;
 	struct ht_err *err = names_chain_init(&chain, callgrind->view);
-	if (!err)
-		err = number_function(callgrind, ROOT_NAME, "", "", &root);
+	HT_THEN(err, number_function(callgrind, ROOT_NAME, "", "", &root));
 	for (size_t i = 0; i < callgrind->view->row_count && !err; i++)
 		err = add_row(callgrind, i, &chain);
 	names_chain_deinit(&chain);

@@ -107,20 +107,15 @@ struct ht_err *calls_json_head(
 	const struct view *view = calls->view;
 	const enum metric metric = calls->options.metric;
 	struct ht_err *err = json_put(json, "schema", json_text(schema));
-	if (!err)
-		err = json_put(json, "metric", json_text(metric_info(metric)->name));
-	if (!err)
-		err = json_put(json, "unit", json_text(unit_name(metric)));
-	if (!err)
-		err = json_put(json, "is_exact",
-			json_boolean(metric_is_exact(metric, view->is_whole) &&
-				     !view->analysis->cube.sample_bytes));
-	if (!err)
-		err = json_put(json, "window",
-			json_pack("{so so}", "from_ns", json_number(view->from_ns), "to_ns",
-				json_number(view->to_ns)));
-	if (!err)
-		err = json_put(json, "total", json_integer(calls->total[0]));
+	HT_THEN(err, json_put(json, "metric", json_text(metric_info(metric)->name)));
+	HT_THEN(err, json_put(json, "unit", json_text(unit_name(metric))));
+	HT_THEN(err, json_put(json, "is_exact",
+			     json_boolean(metric_is_exact(metric, view->is_whole) &&
+					  !view->analysis->cube.sample_bytes)));
+	HT_THEN(err, json_put(json, "window",
+			     json_pack("{so so}", "from_ns", json_number(view->from_ns), "to_ns",
+				     json_number(view->to_ns))));
+	HT_THEN(err, json_put(json, "total", json_integer(calls->total[0])));
 	return err || !calls->total_variance ? err
 					     : json_put(json, "total_bound95",
 						       json_integer(calls_bound(calls, 0, false)));
@@ -283,8 +278,7 @@ static struct ht_err *write_json(struct json_tree *tree, struct walk *walk)
 	fputc('[', tree->json.out);
 	struct ht_err *err = walk_all(walk);
 	fputc(']', tree->json.out);
-	if (!err)
-		err = put_frames(tree);
+	HT_THEN(err, put_frames(tree));
 	fputs("}\n", tree->json.out);
 	return err;
 }
@@ -299,8 +293,7 @@ struct ht_err *calls_json_write(FILE *out, const struct calls *calls, size_t lim
 	if (!err && (!tree.number_of || !tree.met))
 		err = ht_err_new(
 			HT_ERR_NOMEM, "out of memory for %zu functions", calls->groups.count);
-	if (!err)
-		err = write_json(&tree, &walk);
+	HT_THEN(err, write_json(&tree, &walk));
 	free(tree.number_of);
 	free(tree.met);
 	walk_end(&walk);
@@ -349,8 +342,7 @@ struct ht_err *calls_csv_write(FILE *out, const struct calls *calls, size_t limi
 	struct ht_err *err = walk_begin(&walk);
 	fprintf(out, "node,parent,depth,total,own,more,function,file,line,module%s\n",
 		calls->total_variance ? ",total_bound95,own_bound95" : "");
-	if (!err)
-		err = walk_all(&walk);
+	HT_THEN(err, walk_all(&walk));
 	walk_end(&walk);
 	return err;
 }

@@ -18,8 +18,7 @@ struct ht_err *export_collapsed(FILE *out, struct export_job *job)
 	struct names_chain chain = {0};
 	uint32_t *order = NULL;
 	struct ht_err *err = view_order(view, job->metric, &order);
-	if (!err)
-		err = names_chain_init(&chain, view);
+	HT_THEN(err, names_chain_init(&chain, view));
 	for (size_t i = 0; i < view->row_count && !err; i++) {
 		const struct row *row = &view->row[order[i]];
 		const int64_t value = metric_value(&row->sums, job->metric);
@@ -108,8 +107,7 @@ struct ht_err *export_difffolded(FILE *out, struct export_job *job)
 {
 	struct lines lines = {0};
 	struct ht_err *err = add_view(&lines, job->older, job->metric, 0);
-	if (!err)
-		err = add_view(&lines, job->view, job->metric, 1);
+	HT_THEN(err, add_view(&lines, job->view, job->metric, 1));
 	if (lines.chains.count)
 		qsort(lines.line, lines.chains.count, sizeof(*lines.line), compare);
 	for (size_t i = 0; i < lines.chains.count && !err; i++)

@@ -88,12 +88,9 @@ struct ht_err *compare_json_write(FILE *out, const struct compare *compare, cons
 {
 	struct json_writer writer = {.out = out};
 	struct ht_err *err = json_put(&writer, "schema", json_string("heaptap.compare/1"));
-	if (!err)
-		err = json_put(&writer, "metric", json_string(metric_info(metric)->name));
-	if (!err)
-		err = json_put(&writer, "traces", traces_json(compare, path, metric));
-	if (!err)
-		err = json_put(&writer, "sites_total", json_number(compare->count));
+	HT_THEN(err, json_put(&writer, "metric", json_string(metric_info(metric)->name)));
+	HT_THEN(err, json_put(&writer, "traces", traces_json(compare, path, metric)));
+	HT_THEN(err, json_put(&writer, "sites_total", json_number(compare->count)));
 	if (err)
 		return err;
 	json_begin_member(&writer, "sites");

@@ -151,10 +151,8 @@ struct ht_err *export_csv(FILE *out, struct export_job *job)
 	uint32_t *order = NULL;
 	struct ht_err *err =
 		shown ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for names of threads");
-	if (!err)
-		err = view_order(view, job->metric, &order);
-	if (!err)
-		err = names_chain_init(&chain, view);
+	HT_THEN(err, view_order(view, job->metric, &order));
+	HT_THEN(err, names_chain_init(&chain, view));
 	if (!err)
 		put_names(out, view);
 	for (size_t i = 0; i < view->row_count && !err; i++)

@@ -190,8 +190,7 @@ struct ht_err *export_dhat(FILE *out, struct export_job *job)
 	dhat->group = calloc(view->groups.count + 1, sizeof(*dhat->group));
 	if (!dhat->number_of || !dhat->group)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->groups.count);
-	if (!err)
-		err = view_order(view, job->metric, &order);
+	HT_THEN(err, view_order(view, job->metric, &order));
 	if (!err) {
 		put_head(dhat);
 		put_rows(dhat, order);

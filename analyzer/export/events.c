@@ -109,8 +109,7 @@ struct ht_err *events_read(const struct export_job *job, const struct model_obse
 		return ht_err_sys(errno, "cannot read %s again", job->name);
 	if (query_filters_stacks(&view->query))
 		err = select_create(view->analysis, &view->frames, &view->query, &events.select);
-	if (!err)
-		err = model_load(&model, job->fd, job->name, &own);
+	HT_THEN(err, model_load(&model, job->fd, job->name, &own));
 	model_deinit(&model);
 	select_destroy(events.select);
 	return err;

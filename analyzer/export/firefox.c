@@ -314,15 +314,13 @@ struct ht_err *export_firefox(FILE *out, struct export_job *job)
 {
 	struct firefox firefox = {.out = out, .view = job->view};
 	struct ht_err *err = firefox_tables_init(&firefox.tables, job->view);
-	if (!err)
-		err = read_events(&firefox, job);
+	HT_THEN(err, read_events(&firefox, job));
 	if (!err) {
 		put_meta(&firefox);
 		put_thread(&firefox);
 		err = put_counter(&firefox);
 	}
-	if (!err)
-		err = firefox_tables_put(out, &firefox.tables);
+	HT_THEN(err, firefox_tables_put(out, &firefox.tables));
 	if (!err)
 		fputs("}\n", out);
 	firefox_tables_deinit(&firefox.tables);

@@ -139,9 +139,8 @@ static struct ht_err *add_node(struct firefox_tables *tables, uint32_t id, uint3
 	for (uint32_t i = place.count; i-- > 0 && !err;) {
 		struct firefox_stack stack = {.prefix = prefix};
 		err = number_frame(tables, place.first + i, &stack.frame);
-		if (!err)
-			err = array_reserve(&tables->stack, &tables->stack_capacity,
-				tables->stack_count + 1, sizeof(*tables->stack), "stacks");
+		HT_THEN(err, array_reserve(&tables->stack, &tables->stack_capacity,
+				     tables->stack_count + 1, sizeof(*tables->stack), "stacks"));
 		if (err)
 			break;
 		tables->stack[tables->stack_count++] = stack;

@@ -394,8 +394,7 @@ struct ht_err *export_heaptrack(FILE *out, struct export_job *job)
 		put_header(&exporter);
 		err = put_kinds(&exporter);
 	}
-	if (!err)
-		err = write_events(&exporter);
+	HT_THEN(err, write_events(&exporter));
 	if (!err && job->stats.sample_bytes)
 		snprintf(job->note, sizeof(job->note),
 			"the trace is a sample: bytes are estimates, calls are samples, temporary "

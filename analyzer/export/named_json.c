@@ -35,8 +35,7 @@ struct ht_err *named_json_write(
 		json_decref(array);
 	else
 		err = json_put(&writer, "modules", array);
-	if (!err)
-		err = json_put(&writer, "modules_in_no_stack", json_number(named->others));
+	HT_THEN(err, json_put(&writer, "modules_in_no_stack", json_number(named->others)));
 	fputs("}\n", out);
 	return err;
 }

@@ -136,8 +136,7 @@ static struct ht_err *number_function(
 {
 	struct function function;
 	struct ht_err *err = number_string(pprof, name, &function.name);
-	if (!err)
-		err = number_string(pprof, file, &function.file);
+	HT_THEN(err, number_string(pprof, file, &function.file));
 	const uint64_t key = (uint64_t)function.name << 32 | function.file;
 	if (err || map_get(&pprof->function, key, ret))
 		return err;
@@ -161,8 +160,7 @@ static struct ht_err *write_functions(struct pprof *pprof)
 		};
 		for (unsigned k = FUNCTION_ID; k <= FUNCTION_FILE && !err; k++)
 			err = put_number(&pprof->message, k, field[k]);
-		if (!err)
-			err = write_message(pprof, PROFILE_FUNCTION);
+		HT_THEN(err, write_message(pprof, PROFILE_FUNCTION));
 	}
 	return err;
 }
@@ -173,8 +171,7 @@ static struct ht_err *write_strings(struct pprof *pprof)
 	for (size_t i = 0; i < pprof->pool.count && !err; i++) {
 		const char *text = pprof->pool.text[i];
 		err = bytes_out_put(&pprof->message, text, strlen(text));
-		if (!err)
-			err = write_message(pprof, PROFILE_STRING);
+		HT_THEN(err, write_message(pprof, PROFILE_STRING));
 	}
 	return err;
 }
@@ -204,9 +201,8 @@ static struct ht_err *write_location(struct pprof *pprof, uint32_t number, uint3
 		pprof->has_module[first->module] = true;
 		err = put_number(&pprof->message, LOCATION_MAPPING, first->module + 1);
 	}
-	if (!err)
-		err = put_number(
-			&pprof->message, LOCATION_ADDRESS, names_address(pprof->view, first));
+	HT_THEN(err,
+		put_number(&pprof->message, LOCATION_ADDRESS, names_address(pprof->view, first)));
 	for (uint32_t i = 0; i < frames.count && !err; i++)
 		if (first[i].function)
 			err = put_line(pprof, first[i].function, first[i].file, first[i].line);
@@ -228,8 +224,7 @@ static struct ht_err *write_locations(struct pprof *pprof)
 	for (uint32_t i = 0; i < pprof->location_count && !err; i++)
 		if (pprof->place_of[i] != UINT32_MAX)
 			err = write_location(pprof, i + 1, pprof->place_of[i]);
-	if (!err)
-		err = write_named(pprof, pprof->no_stack, "(no stack)");
+	HT_THEN(err, write_named(pprof, pprof->no_stack, "(no stack)"));
 	return err ? err : write_named(pprof, pprof->other, "(folded)");
 }
 
@@ -482,18 +477,12 @@ struct ht_err *export_pprof(FILE *out, struct export_job *job)
 {
 	struct pprof pprof = {.out = out, .view = job->view};
 	struct ht_err *err = pprof_init(&pprof);
-	if (!err)
-		err = write_head(&pprof);
-	if (!err)
-		err = write_samples(&pprof);
-	if (!err)
-		err = write_locations(&pprof);
-	if (!err)
-		err = write_modules(&pprof);
-	if (!err)
-		err = write_functions(&pprof);
-	if (!err)
-		err = write_strings(&pprof);
+	HT_THEN(err, write_head(&pprof));
+	HT_THEN(err, write_samples(&pprof));
+	HT_THEN(err, write_locations(&pprof));
+	HT_THEN(err, write_modules(&pprof));
+	HT_THEN(err, write_functions(&pprof));
+	HT_THEN(err, write_strings(&pprof));
 	pprof_deinit(&pprof);
 	return err;
 }

@@ -172,8 +172,7 @@ static struct ht_err *write_sites(
 {
 	struct suspects suspects;
 	struct ht_err *err = suspects_find(view, &suspects);
-	if (!err)
-		err = write_rows(out, view, options, &suspects);
+	HT_THEN(err, write_rows(out, view, options, &suspects));
 	suspects_deinit(&suspects);
 	return err;
 }

@@ -393,18 +393,12 @@ struct ht_err *report_json_write(
 {
 	struct json_writer writer = {.out = out};
 	struct ht_err *err = json_restrict(&writer, options->member);
-	if (!err)
-		err = put_facts(&writer, view);
-	if (!err)
-		err = put_functions(&writer, view);
-	if (!err)
-		err = put_sizes(&writer, view);
-	if (!err)
-		err = put_threads(&writer, view);
-	if (!err)
-		err = put_warnings(&writer, view);
-	if (!err)
-		err = stacks_json_write(&writer, view, options);
+	HT_THEN(err, put_facts(&writer, view));
+	HT_THEN(err, put_functions(&writer, view));
+	HT_THEN(err, put_sizes(&writer, view));
+	HT_THEN(err, put_threads(&writer, view));
+	HT_THEN(err, put_warnings(&writer, view));
+	HT_THEN(err, stacks_json_write(&writer, view, options));
 	json_restore(&writer);
 	fputs("}\n", out);
 	return err;

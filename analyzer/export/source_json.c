@@ -62,8 +62,7 @@ struct ht_err *source_json_write(FILE *out, const struct calls *calls,
 	struct part part = {.callers = callers};
 	json_t *files = json_array();
 	struct ht_err *err = calls_json_head(&json, "heaptap.source/1", calls);
-	if (!err)
-		err = callers_json_put_matches(&json, "functions", calls, matches);
+	HT_THEN(err, callers_json_put_matches(&json, "functions", calls, matches));
 	while (next_part(&part, places, &err))
 		files = json_plus(files, part_json(&part, calls));
 	if (err)

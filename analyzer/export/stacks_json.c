@@ -161,8 +161,7 @@ static struct ht_err *put_stacks(struct stacks_writer *writer)
 	HT_TRY(stacks_find(writer->view, writer->options->order, &stack, &count));
 	count = choose_stacks(writer, stack, count);
 	struct ht_err *err = json_put(writer->json, "stacks_total", json_number(count));
-	if (!err)
-		err = begin_array(writer->json, "stacks");
+	HT_THEN(err, begin_array(writer->json, "stacks"));
 	if (limit && limit < count)
 		count = limit;
 	for (size_t i = 0; i < count && !err; i++) {
@@ -366,18 +365,12 @@ struct ht_err *stacks_json_write(struct json_writer *json, const struct view *vi
 	writer.is_in = calloc(view->tree.count + 1, sizeof(*writer.is_in));
 	if (!writer.is_in)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->frames.count);
-	if (!err)
-		err = frame_numbers_init(&writer.frames, view);
-	if (!err)
-		err = put_suspects(&writer);
-	if (!err)
-		err = put_mappings(&writer);
-	if (!err)
-		err = put_stacks(&writer);
-	if (!err)
-		err = put_breakdown(&writer);
-	if (!err)
-		err = put_frames(&writer);
+	HT_THEN(err, frame_numbers_init(&writer.frames, view));
+	HT_THEN(err, put_suspects(&writer));
+	HT_THEN(err, put_mappings(&writer));
+	HT_THEN(err, put_stacks(&writer));
+	HT_THEN(err, put_breakdown(&writer));
+	HT_THEN(err, put_frames(&writer));
 	frame_numbers_deinit(&writer.frames);
 	free(writer.is_in);
 	return err;

@@ -40,8 +40,7 @@ static struct control_reply ask(pid_t pid, const struct control_request *request
 	struct control_reply reply = {0};
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;
 	struct ht_err *err = control_client_find(pid, &client);
-	if (!err)
-		err = control_client_ask(&client, request, ASK_NS, &state, &reply);
+	HT_THEN(err, control_client_ask(&client, request, ASK_NS, &state, &reply));
 	if (!err && state == CONTROL_CLIENT_ANSWERED)
 		return reply;
 	reply = (struct control_reply){.exit_status = 1};
@@ -225,8 +224,7 @@ struct ht_err *capture_open(struct capture *capture, pid_t pid, const struct cap
 		err = NULL;
 		capture->started = true;
 	}
-	if (!err)
-		err = start_keeper(capture, start);
+	HT_THEN(err, start_keeper(capture, start));
 	return err ? err : await_trace(capture, start);
 }
 

@@ -42,8 +42,7 @@ struct ht_err *culled_read(struct threads *threads, struct nodes *nodes,
 		if (!has_thread && culled.entry.kind != CULLED_LIVES)
 			break;
 		err = find_stack(nodes, &culled, unknown_stacks);
-		if (!err)
-			err = observer(context, &culled);
+		HT_THEN(err, observer(context, &culled));
 	}
 	return err;
 }

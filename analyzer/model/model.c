@@ -582,10 +582,8 @@ struct ht_err *model_load(
 {
 	struct model_reading *load = NULL;
 	struct ht_err *err = model_reading_create(model, fd, name, observer, &load);
-	if (!err)
-		err = model_reading_continue(load, UINT64_MAX);
-	if (!err)
-		err = model_reading_finish(load);
+	HT_THEN(err, model_reading_continue(load, UINT64_MAX));
+	HT_THEN(err, model_reading_finish(load));
 	model_reading_destroy(load);
 	return err;
 }

@@ -64,8 +64,7 @@ struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec)
 			nodes->rejected++;
 			return NULL;
 		}
-		if (!err)
-			err = add(nodes, rec->first_id + i, &node);
+		HT_THEN(err, add(nodes, rec->first_id + i, &node));
 		if (err)
 			return err;
 	}

@@ -105,12 +105,10 @@ struct ht_err *ranges_cut(
 		take_out(ranges, found);
 		free(found);
 		err = put_back(&cut, &piece, piece.lo, lo);
-		if (!err)
-			err = put_back(&cut, &piece, hi, piece.hi);
+		HT_THEN(err, put_back(&cut, &piece, hi, piece.hi));
 		piece.lo = piece.lo < lo ? lo : piece.lo;
 		piece.hi = piece.hi > hi ? hi : piece.hi;
-		if (!err)
-			err = sink(context, &piece);
+		HT_THEN(err, sink(context, &piece));
 	}
 	return err;
 }

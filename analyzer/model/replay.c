@@ -274,8 +274,7 @@ static struct ht_err *find_origin(
 {
 	const uint32_t thread = block->thread;
 	struct ht_err *err = find_stack(replay, event, &block->stack);
-	if (!err)
-		err = origins_number(&replay->origins, block->stack, thread, block->hook, ret);
+	HT_THEN(err, origins_number(&replay->origins, block->stack, thread, block->hook, ret));
 	/* A stack of interpreted functions means other functions at another time: do not reuse its
 	 * origin. */
 	if (!err && !nodes_generation(replay->nodes, event->stack))
@@ -335,8 +334,7 @@ static struct ht_err *reinstate(
 		return NULL;
 	struct ht_err *err =
 		origins_number(&replay->origins, block->stack, block->thread, block->hook, &origin);
-	if (!err)
-		err = enter_block(replay, call, block->addr, &entry);
+	HT_THEN(err, enter_block(replay, call, block->addr, &entry));
 	if (!err)
 		*entry = entry_of(block, origin);
 	return err;

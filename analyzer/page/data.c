@@ -241,10 +241,8 @@ struct ht_err *page_data(struct bytes_out *out, const struct view *view,
 	struct page_facts facts = {0};
 	struct writer writer = {.out = out};
 	struct ht_err *err = fold_init(&fold, view, suspects, least_bytes);
-	if (!err)
-		err = page_tables_init(&tables, view, &fold);
-	if (!err)
-		err = page_facts_init(&facts, view, &fold, suspects, more);
+	HT_THEN(err, page_tables_init(&tables, view, &fold));
+	HT_THEN(err, page_facts_init(&facts, view, &fold, suspects, more));
 	if (!err) {
 		put_facts(&writer, &facts);
 		put_frames(&writer, view, &facts);

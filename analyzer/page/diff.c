@@ -246,8 +246,7 @@ struct ht_err *page_diff_json(struct compare *compare, const char *const path[2]
 	*ret = NULL;
 	compare_sort(compare, METRIC_OUTSTANDING);
 	struct ht_err *err = list_sites(&diff);
-	if (!err)
-		err = sites_json(&diff, &sites);
+	HT_THEN(err, sites_json(&diff, &sites));
 	if (!err) {
 		*ret = json_pack("{so so so sO sO so}", "traces",
 			compare_json_traces(compare, path), "sites_total",

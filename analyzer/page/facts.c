@@ -227,8 +227,7 @@ static struct ht_err *add_sources(
 	json_array_foreach(sources, i, source)
 	{
 		uint32_t file = 0;
-		if (!err)
-			err = number_of_file(facts, view, source, &file);
+		HT_THEN(err, number_of_file(facts, view, source, &file));
 		if (!err && file)
 			array = json_plus(
 				array, json_with(json_copy(source), "file", json_number(file)));
@@ -253,8 +252,7 @@ struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view
 	json_t *warnings = NULL;
 	*facts = (struct page_facts){0};
 	struct ht_err *err = warnings_json(view, &warnings);
-	if (!err)
-		err = add_frames(facts, view, fold);
+	HT_THEN(err, add_frames(facts, view, fold));
 	if (err) {
 		json_decref(warnings);
 		return err;

@@ -62,8 +62,7 @@ static struct ht_err *pack(const struct view *view, const struct suspects *suspe
 	struct bytes_out data = {0};
 	struct ht_err *err = page_data(&data, view, suspects, more, least_bytes, ret);
 	packed->length = 0;
-	if (!err)
-		err = compress(&data, packed);
+	HT_THEN(err, compress(&data, packed));
 	*ret_length = data.length;
 	bytes_out_deinit(&data);
 	ret->bytes = frame_bytes() + (packed->length + 2) / 3 * 4;
@@ -96,8 +95,7 @@ struct ht_err *page_write(FILE *out, const struct view *view, const struct page_
 	struct suspects suspects = {0};
 	uint64_t length = 0;
 	struct ht_err *err = suspects_find(view, &suspects);
-	if (!err)
-		err = pack_within(view, &suspects, more, bytes_max, &packed, &length, ret);
+	HT_THEN(err, pack_within(view, &suspects, more, bytes_max, &packed, &length, ret));
 	if (!err) {
 		fwrite(page_head_begin, 1, (size_t)(page_head_end - page_head_begin), out);
 		fprintf(out,
@@ -135,8 +133,7 @@ struct ht_err *page_write_data(FILE *out, const struct view *view, const struct 
 	struct bytes_out data = {0};
 	struct suspects suspects = {0};
 	struct ht_err *err = suspects_find(view, &suspects);
-	if (!err)
-		err = data_within(&data, view, &suspects, more, bytes_max, ret);
+	HT_THEN(err, data_within(&data, view, &suspects, more, bytes_max, ret));
 	if (!err)
 		fwrite(data.data, 1, data.length, out);
 	suspects_deinit(&suspects);

@@ -180,10 +180,8 @@ struct ht_err *page_sources_json(const struct view *view, const struct source_pl
 	*ret = NULL;
 	*ret_result = (struct page_sources_result){0};
 	struct ht_err *err = list_lines(&sources, view);
-	if (!err)
-		err = list_parts(&sources);
-	if (!err)
-		err = parts_json(&sources, ret);
+	HT_THEN(err, list_parts(&sources));
+	HT_THEN(err, parts_json(&sources, ret));
 	free(sources.line);
 	free(sources.part);
 	return err;

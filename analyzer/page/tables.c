@@ -179,8 +179,7 @@ struct ht_err *page_tables_init(
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for the tables of the page");
 	for (size_t i = 0; !err && i < cube->site_count; i++)
 		number[i] = NO_SITE;
-	if (!err)
-		err = make_sites(tables, view, fold, number);
+	HT_THEN(err, make_sites(tables, view, fold, number));
 	if (!err) {
 		make_cells(tables, cube, number);
 		make_survivors(tables, cube, number);

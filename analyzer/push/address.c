@@ -165,8 +165,7 @@ struct ht_err *push_address_parse(const char *text, struct push_address *ret)
 	struct ht_err *err = *text == '@' ? read_line(text + 1, line) : NULL;
 	if (!err && *text != '@' && strlen(text) >= sizeof(line))
 		err = refuse("the address is too long");
-	if (!err)
-		err = parse(*text == '@' ? line : text, ret);
+	HT_THEN(err, parse(*text == '@' ? line : text, ret));
 	explicit_bzero(line, sizeof(line));
 	if (err)
 		push_address_deinit(ret);

@@ -191,12 +191,9 @@ struct ht_err *push_rows_write(FILE *out, const struct push_window *window)
 	struct suspects suspects = {0};
 	uint32_t *order = NULL;
 	struct ht_err *err = suspects_find(window->view, &suspects);
-	if (!err)
-		err = suspects_classes(window->view, &suspects, &rows.class_of);
-	if (!err)
-		err = view_order(window->view, METRIC_OUTSTANDING, &order);
-	if (!err)
-		err = names_chain_init(&rows.chain, window->view);
+	HT_THEN(err, suspects_classes(window->view, &suspects, &rows.class_of));
+	HT_THEN(err, view_order(window->view, METRIC_OUTSTANDING, &order));
+	HT_THEN(err, names_chain_init(&rows.chain, window->view));
 	if (!err)
 		put_rows(&rows, order);
 	names_chain_deinit(&rows.chain);

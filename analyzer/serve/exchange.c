@@ -77,9 +77,8 @@ static struct ht_err *read_question(struct exchange *exchange, const char *rest)
 	exchange->question.command = option_find_command(table, route->command);
 	struct ht_err *err = route_words(table, route, rest, &exchange->request,
 		(const char *const *)traces->path, traces->count, &exchange->words);
-	if (!err)
-		err = option_parse(table, exchange->question.command, exchange->words.count,
-			exchange->words.word, &exchange->question.values);
+	HT_THEN(err, option_parse(table, exchange->question.command, exchange->words.count,
+			     exchange->words.word, &exchange->question.values));
 	exchange->is_heavy = !err && reads_again(&exchange->question.values);
 	if (*rest)
 		snprintf(exchange->name, sizeof(exchange->name), "heaptap.%.40s", rest);
@@ -141,8 +140,7 @@ bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Resul
 		return false;
 	}
 	struct ht_err *err = request_parse(exchange->target, &exchange->request);
-	if (!err)
-		err = check_access(exchange, posts);
+	HT_THEN(err, check_access(exchange, posts));
 	exchange->route = err ? NULL : route_find(exchange->request.path, &rest);
 	if (!err && !exchange->route) {
 		*ret = refuse(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
@@ -153,8 +151,7 @@ bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Resul
 			posts ? "this is read with GET" : "this is done with POST");
 		return false;
 	}
-	if (!err)
-		err = read_question(exchange, rest);
+	HT_THEN(err, read_question(exchange, rest));
 	if (err)
 		*ret = reply_failure(exchange->connection, err);
 	return !err;

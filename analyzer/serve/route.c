@@ -211,8 +211,7 @@ static struct ht_err *add_operands(const struct route *route, const struct reque
 	const char *const *path, size_t path_count, struct route_words *words)
 {
 	struct ht_err *err = add(words, "--");
-	if (!err)
-		err = add_traces(route, request, path, path_count, words);
+	HT_THEN(err, add_traces(route, request, path, path_count, words));
 	if (err || !route->operand)
 		return err;
 	const char *value = request_value(request, route->operand);
@@ -243,8 +242,7 @@ struct ht_err *route_words(const struct option_table *table, const struct route 
 	const struct option_command *command = option_find_command(table, route->command);
 	*ret = (struct route_words){0};
 	struct ht_err *err = add_fixed(table, command, route, rest, ret);
-	if (!err)
-		err = add_base(table, route, request, path, path_count, ret);
+	HT_THEN(err, add_base(table, route, request, path, path_count, ret));
 	for (size_t i = 0; i < request->count && !err; i++)
 		if (!is_own(route, request->parameter[i].name))
 			err = add_parameter(table, command, route, &request->parameter[i], ret);

@@ -326,12 +326,10 @@ struct ht_err *serve_run(const struct serve_config *config)
 	struct server server = {.config = config, .signals = -1};
 	clients_init(&server.clients, connections());
 	struct ht_err *err = open_signals(&server);
-	if (!err)
-		err = open_sockets(&server);
+	HT_THEN(err, open_sockets(&server));
 	if (!err && config->live)
 		err = events_init(&server.events, config);
-	if (!err)
-		err = announce(&server);
+	HT_THEN(err, announce(&server));
 	while (!err && !server.has_ended)
 		turn(&server);
 	queue_end(&server.queue);

@@ -57,8 +57,7 @@ static struct ht_err *add_directory(struct serve_traces *traces, const char *dir
 		char *path = NULL;
 		if (!err && asprintf(&path, "%s/%s", directory, entry[i]->d_name) < 0)
 			path = NULL;
-		if (!err)
-			err = add_file(traces, path);
+		HT_THEN(err, add_file(traces, path));
 		if (!err)
 			traces->is_found[traces->count - 1] = true;
 		free(entry[i]);

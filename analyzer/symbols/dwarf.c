@@ -134,8 +134,7 @@ struct ht_err *dwarf_create(const struct elf_file *file, const struct finder *fi
 		return NULL;
 	}
 	struct ht_err *err = elf_file_code(file, &dwarf->code);
-	if (!err)
-		err = read_units(dwarf);
+	HT_THEN(err, read_units(dwarf));
 	if (!err && dwarf->unit_count == 0)
 		note_unread(dwarf);
 	if (err)
@@ -279,8 +278,7 @@ static struct ht_err *intern_name(struct strings *strings, struct unit *unit, Dw
 		err = scopes_name(&unit->scopes, &unit->whole, die, scoped, sizeof(scoped));
 	if (scoped[0])
 		plain = scoped;
-	if (!err)
-		err = intern(strings, readable ? readable : (plain ? plain : linkage), ret);
+	HT_THEN(err, intern(strings, readable ? readable : (plain ? plain : linkage), ret));
 	free(readable);
 	return err;
 }

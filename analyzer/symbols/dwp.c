@@ -128,8 +128,7 @@ static struct ht_err *put_file(struct bytes_out *out, const struct bytes part[KI
 	header.e_ident[EI_DATA] = ELFDATA2LSB;
 	header.e_ident[EI_VERSION] = EV_CURRENT;
 	struct ht_err *err = bytes_out_put(out, &header, sizeof(header));
-	if (!err)
-		err = bytes_out_u8(&names, 0);
+	HT_THEN(err, bytes_out_u8(&names, 0));
 	for (unsigned i = 0; i <= KINDS && !err; i++) {
 		Elf64_Shdr *to = &section[i + 1];
 		const char *name = i < KINDS ? kind[i].name : ".shstrtab";
@@ -145,8 +144,7 @@ static struct ht_err *put_file(struct bytes_out *out, const struct bytes part[KI
 			err = bytes_out_put(out, data.at, bytes_left(&data));
 	}
 	header.e_shoff = out->length;
-	if (!err)
-		err = bytes_out_put(out, section, sizeof(section));
+	HT_THEN(err, bytes_out_put(out, section, sizeof(section)));
 	if (!err)
 		memcpy(out->data, &header, sizeof(header));
 	bytes_out_deinit(&names);

@@ -60,8 +60,7 @@ static struct ht_err *add_item(struct finder *finder, const struct handover_item
 	if (!map_get(&finder->by_module, item->module_id, &known)) {
 		err = array_reserve(&finder->module, &finder->capacity, finder->count + 1,
 			sizeof(*finder->module), "files");
-		if (!err)
-			err = map_put(&finder->by_module, item->module_id, (uint32_t)finder->count);
+		HT_THEN(err, map_put(&finder->by_module, item->module_id, (uint32_t)finder->count));
 		if (!err) {
 			finder->module[finder->count++] =
 				(struct finder_module){.inode = item->inode, .fd = fd};

@@ -134,8 +134,7 @@ static struct ht_err *read_old_tables(struct lines *lines, struct bytes in, cons
 	struct ht_err *err = add_directory(lines, compiled_in);
 	while (!err && take_text(&in, &name) && *name)
 		err = add_directory(lines, name);
-	if (!err)
-		err = add_file(lines, NULL, 0);
+	HT_THEN(err, add_file(lines, NULL, 0));
 	uint64_t directory, unused;
 	while (!err && take_text(&in, &name) && *name && bytes_uleb(&in, &directory) &&
 		bytes_uleb(&in, &unused) && bytes_uleb(&in, &unused))

@@ -269,8 +269,7 @@ static struct ht_err *resolve_module(
 	} else {
 		err = give_read(search, &source, module, place, count);
 	}
-	if (!err)
-		err = note_module(model, module, &source.note, finder_is_named(search->finder));
+	HT_THEN(err, note_module(model, module, &source.note, finder_is_named(search->finder)));
 	source_close(&source);
 	return err;
 }
@@ -286,8 +285,7 @@ static struct ht_err *resolve_made(const struct perf_map *map, const struct plac
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu addresses", count);
 	for (size_t i = 0; i < count && !err; i++)
 		address[i] = place[i].offset;
-	if (!err)
-		err = perf_map_find(map, address, count, name);
+	HT_THEN(err, perf_map_find(map, address, count, name));
 	for (size_t i = 0; i < count && !err; i++) {
 		const struct rec_frame frame = {.function = name[i]};
 		if (name[i].length)
@@ -347,12 +345,9 @@ struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 	struct ht_err *err = open_finder(&finder, files);
 	if (!err && files->uses_cache)
 		cache_open(&search.cache);
-	if (!err)
-		err = read_map(&map, &finder, files);
-	if (!err)
-		err = collect(model, known, finder_is_named(&finder), &places);
-	if (!err)
-		err = resolve_all(model, &places, &map, &search);
+	HT_THEN(err, read_map(&map, &finder, files));
+	HT_THEN(err, collect(model, known, finder_is_named(&finder), &places));
+	HT_THEN(err, resolve_all(model, &places, &map, &search));
 	cache_close(&search.cache);
 	perf_map_deinit(&map);
 	finder_deinit(&finder);

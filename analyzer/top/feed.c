@@ -69,14 +69,12 @@ struct ht_err *feed_open(
 	feed->capture.socket = feed->tail.fd = -1;
 	feed->heading.pid = pid;
 	struct ht_err *err = capture_find_program(heaptap);
-	if (!err)
-		err = make_files(feed);
+	HT_THEN(err, make_files(feed));
 	if (err)
 		return err;
 	const struct capture_start start = {heaptap, feed->trace, feed->log, FEED_TRACE_BYTES_MAX};
 	err = capture_open(&feed->capture, pid, &start);
-	if (!err)
-		err = tail_open(&feed->tail, feed->capture.trace, feed->capture.started);
+	HT_THEN(err, tail_open(&feed->tail, feed->capture.trace, feed->capture.started));
 	follow_init(&feed->follow, &follow);
 	feed->due_ns = now_ns();
 	return err;
@@ -203,8 +201,7 @@ static void end_save(struct feed *feed, struct ht_err *err)
 static bool end_snapshot(struct feed *feed, struct ht_err *err, int output)
 {
 	struct snapshot *snapshot = NULL;
-	if (!err)
-		err = snapshot_read(output, &snapshot);
+	HT_THEN(err, snapshot_read(output, &snapshot));
 	set_due(feed);
 	feed->is_complete = feed->is_last;
 	/* A trace without events has no snapshot yet: the next one may succeed. */

@@ -340,8 +340,7 @@ static struct ht_err *gather_all(struct gather *gather)
 	if (!gather->series || !gather->text_of || !gather->texts || !gather->frames)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the figures");
 	struct ht_err *err = find_sites(gather);
-	if (!err)
-		err = make_rows(gather);
+	HT_THEN(err, make_rows(gather));
 	if (!err)
 		make_figures(gather);
 	return err;
@@ -383,8 +382,7 @@ struct ht_err *gather_write(FILE *out, const struct view *view)
 {
 	struct gather gather = {.view = view};
 	struct ht_err *err = gather_all(&gather);
-	if (!err)
-		err = finish(&gather, out);
+	HT_THEN(err, finish(&gather, out));
 	deinit(&gather);
 	return err;
 }

@@ -373,8 +373,7 @@ struct ht_err *listing_make(const struct snapshot *now, const struct snapshot *b
 	if (!index_earlier(&making.before, before, now) ||
 		!index_earlier(&making.baseline, baseline, now))
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for the table");
-	if (!err)
-		err = put_all(&making);
+	HT_THEN(err, put_all(&making));
 	if (!err)
 		add_up(&making);
 	free(making.before.row);

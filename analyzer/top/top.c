@@ -11,7 +11,6 @@
 #include "analyzer/top/interact.h"
 #include "format/clock.h"
 
-
 /* Signals become readable: the target is to be left before the program ends. */
 static struct ht_err *hold_signals(bool is_batch, int *ret)
 {
@@ -79,8 +78,7 @@ static struct ht_err *run_interactive(
 	const struct top_config *config, struct feed *feed, int signals)
 {
 	struct ht_err *err = display_open();
-	if (!err)
-		err = interact_run(feed, &config->options, signals);
+	HT_THEN(err, interact_run(feed, &config->options, signals));
 	display_close();
 	return err;
 }
@@ -89,9 +87,8 @@ static struct ht_err *run(const struct top_config *config, struct feed *feed)
 {
 	int signals = -1;
 	struct ht_err *err = hold_signals(config->is_batch, &signals);
-	if (!err)
-		err = config->is_batch ? print_tables(config, feed, signals)
-				       : run_interactive(config, feed, signals);
+	HT_THEN(err, config->is_batch ? print_tables(config, feed, signals)
+				      : run_interactive(config, feed, signals));
 	if (signals >= 0)
 		close(signals);
 	return err;
@@ -111,8 +108,7 @@ struct ht_err *top_run(const struct top_config *config)
 	struct feed feed;
 	HT_TRY(config->is_batch ? NULL : check_terminal(config));
 	struct ht_err *err = feed_open(&feed, config->pid, config->delay_ns, &config->tasks);
-	if (!err)
-		err = run(config, &feed);
+	HT_THEN(err, run(config, &feed));
 	struct ht_err *end = feed_close(&feed);
 	/* The capture knows why it failed; the reader of its trace knows only that it ended. */
 	if (end && err && err->code == HT_ERR_REFUSED) {

@@ -141,8 +141,7 @@ static struct ht_err *write_lists(struct page *page)
 		return err;
 	if (!page_is_empty(page))
 		err = lists_write(page);
-	if (!err)
-		err = mappings_text_write(page);
+	HT_THEN(err, mappings_text_write(page));
 	if (err)
 		return err;
 	write_totals(page);

@@ -178,8 +178,7 @@ static struct ht_err *turn(struct calls *calls)
 	for (uint32_t i = 1; i < count && !err; i++)
 		if (calls->own[i] || (calls->order && calls->order[i]))
 			err = turn_chain(calls, &tree, i, &turned[i]);
-	if (!err)
-		err = turn_values(calls, &tree, turned, &calls->own);
+	HT_THEN(err, turn_values(calls, &tree, turned, &calls->own));
 	if (!err && calls->order)
 		err = turn_values(calls, &tree, turned, &calls->order);
 	if (!err && calls->own_variance)
@@ -273,8 +272,7 @@ static struct ht_err *find_values(struct calls *calls)
 		err = turn(calls);
 	if (!err && is_sample)
 		err = total_variances(calls);
-	if (!err)
-		err = copy_of(&calls->tree, calls->own, &calls->total);
+	HT_THEN(err, copy_of(&calls->tree, calls->own, &calls->total));
 	if (err)
 		return err;
 	add_up(&calls->tree, calls->total);
@@ -289,13 +287,10 @@ struct ht_err *calls_init(
 	*calls = (struct calls){.view = view, .options = *options};
 	struct ht_err *err =
 		groups_init(&calls->groups, options->grouping, &view->frames, view->analysis);
-	if (!err)
-		err = tree_init(&calls->tree, view->analysis, &view->frames, &calls->groups,
-			view->query.shows_wrappers);
-	if (!err)
-		err = find_values(calls);
-	if (!err)
-		err = find_children(calls);
+	HT_THEN(err, tree_init(&calls->tree, view->analysis, &view->frames, &calls->groups,
+			     view->query.shows_wrappers));
+	HT_THEN(err, find_values(calls));
+	HT_THEN(err, find_children(calls));
 	if (err)
 		calls_deinit(calls);
 	return err;

@@ -121,8 +121,7 @@ struct ht_err *flame_init(
 		flame->total = build.value[0];
 		choose_least(&build, least_share);
 	}
-	if (!err)
-		err = make_boxes(&build);
+	HT_THEN(err, make_boxes(&build));
 	free(build.value);
 	free(build.next);
 	if (err)

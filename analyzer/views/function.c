@@ -336,10 +336,8 @@ struct ht_err *function_init(struct function *function, const struct calls *call
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu functions", groups);
 	for (size_t i = 0; i < matches->count && !err; i++)
 		count.is_function[matches->match[i].group] = true;
-	if (!err)
-		err = count_calls(&count);
-	if (!err)
-		err = count_lines(&count);
+	HT_THEN(err, count_calls(&count));
+	HT_THEN(err, count_lines(&count));
 	free(count.is_function);
 	free(count.caller);
 	free(count.callee);

@@ -192,8 +192,7 @@ struct ht_err *groups_init(struct groups *groups, enum grouping grouping,
 			continue;
 		groups->of_frame[i] = (uint32_t)groups->count;
 		err = add_group(&numbering, i, &frames->frame[i], name);
-		if (!err)
-			err = map_put(&by_number, number, groups->of_frame[i]);
+		HT_THEN(err, map_put(&by_number, number, groups->of_frame[i]));
 	}
 	map_deinit(&by_number);
 	map_deinit(&numbering.by_pointer);

@@ -172,8 +172,7 @@ struct ht_err *limits_check(const struct limits *limits, const struct view *view
 	struct ht_err *err = find_levels(view, UINT64_MAX, &level, &part);
 	if (!err)
 		ret->outstanding_bytes = level.lowest;
-	if (!err)
-		err = check_growth(limits, view, ret);
+	HT_THEN(err, check_growth(limits, view, ret));
 	if (!err && limits->has_outstanding && ret->outstanding_bytes > limits->outstanding_bytes)
 		err = add(ret, LIMITS_OUTSTANDING, UINT32_MAX, (double)ret->outstanding_bytes,
 			(double)limits->outstanding_bytes);

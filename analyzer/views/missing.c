@@ -129,8 +129,7 @@ struct ht_err *missing_find(const struct analysis *analysis, struct missing *ret
 	struct ht_err *err = NULL;
 	if (!search.frame || !search.tally)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for the names of modules");
-	if (!err)
-		err = read_frames(&search, &analysis->symbols);
+	HT_THEN(err, read_frames(&search, &analysis->symbols));
 	for (uint32_t i = 0; i < cube->site_count && !err; i++)
 		add_stack(&search, cube, i);
 	for (size_t i = 0; i <= search.modules && !err; i++) {

@@ -148,10 +148,8 @@ struct ht_err *named_find(const struct analysis *analysis, struct named *ret)
 	search.first = calloc(search.modules + 1, sizeof(*search.first));
 	if (!search.of_node || !search.module || !search.seen || !search.first)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for the names of modules");
-	if (!err)
-		err = find_first(&search);
-	if (!err)
-		err = read_nodes(&search, &analysis->symbols);
+	HT_THEN(err, find_first(&search));
+	HT_THEN(err, read_nodes(&search, &analysis->symbols));
 	for (uint32_t i = 0; i < cube->site_count && !err; i++)
 		add_stack(&search, cube, i);
 	if (!err)

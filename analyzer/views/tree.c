@@ -127,18 +127,15 @@ struct ht_err *tree_init(struct tree *tree, const struct analysis *analysis,
 	struct ht_err *err = NULL;
 	if (!tree->leaf_of)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %u stack nodes", count);
-	if (!err)
-		err = find_passed_over(&build);
-	if (!err)
-		err = tree_step(tree, UINT32_MAX, UINT32_MAX, &root);
+	HT_THEN(err, find_passed_over(&build));
+	HT_THEN(err, tree_step(tree, UINT32_MAX, UINT32_MAX, &root));
 	for (uint32_t i = 0; i < count && !err; i++)
 		err = add_node(&build, i);
 	for (uint32_t i = 0; i < count && !err; i++)
 		err = mend_empty(&build, i);
 	if (!err && analysis->cube.other)
 		err = tree_step(tree, 0, UINT32_MAX, &tree->other);
-	if (!err)
-		err = find_sites(tree, shows_all || groups_are_coarse(groups));
+	HT_THEN(err, find_sites(tree, shows_all || groups_are_coarse(groups)));
 	free(build.is_passed_over);
 	if (err)
 		tree_deinit(tree);

@@ -51,8 +51,7 @@ static struct ht_err *find_window(struct view *view, bool utc)
 		err = moment_parse("--from", query->from, model, utc, &from_ns);
 	if (!err && query->to)
 		err = moment_parse("--to", query->to, model, utc, &to_ns);
-	if (!err)
-		err = check_moments(model, query, from_ns, to_ns);
+	HT_THEN(err, check_moments(model, query, from_ns, to_ns));
 	if (err)
 		return err;
 	if (query->from || query->to)
@@ -156,19 +155,13 @@ struct ht_err *view_create(
 	view->analysis = analysis;
 	view->query = *query;
 	struct ht_err *err = find_window(view, utc);
-	if (!err)
-		err = find_sums(view, utc);
-	if (!err)
-		err = frames_init(&view->frames, analysis);
-	if (!err)
-		err = groups_init(&view->groups, GROUPING_LINE, &view->frames, analysis);
-	if (!err)
-		err = tree_init(
-			&view->tree, analysis, &view->frames, &view->groups, query->shows_wrappers);
-	if (!err)
-		err = apply_filters(view);
-	if (!err)
-		err = make_rows(view);
+	HT_THEN(err, find_sums(view, utc));
+	HT_THEN(err, frames_init(&view->frames, analysis));
+	HT_THEN(err, groups_init(&view->groups, GROUPING_LINE, &view->frames, analysis));
+	HT_THEN(err, tree_init(&view->tree, analysis, &view->frames, &view->groups,
+			     query->shows_wrappers));
+	HT_THEN(err, apply_filters(view));
+	HT_THEN(err, make_rows(view));
 	if (err) {
 		view_destroy(view);
 		return err;

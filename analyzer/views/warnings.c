@@ -262,22 +262,14 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 {
 	*ret = (struct warnings){0};
 	struct ht_err *err = add_ending(&analysis->model, ret);
-	if (!err)
-		err = add_counted(&analysis->model, ret);
-	if (!err)
-		err = add_left(ret, &analysis->model);
-	if (!err)
-		err = add_untapped(&analysis->model, ret);
-	if (!err)
-		err = add_found(&analysis->model, ret);
-	if (!err)
-		err = add_growth(analysis, ret);
-	if (!err)
-		err = add_heap(&analysis->heap, ret);
-	if (!err)
-		err = add_folded(&analysis->cube, ret);
-	if (!err)
-		err = add_missing(analysis, ret);
+	HT_THEN(err, add_counted(&analysis->model, ret));
+	HT_THEN(err, add_left(ret, &analysis->model));
+	HT_THEN(err, add_untapped(&analysis->model, ret));
+	HT_THEN(err, add_found(&analysis->model, ret));
+	HT_THEN(err, add_growth(analysis, ret));
+	HT_THEN(err, add_heap(&analysis->heap, ret));
+	HT_THEN(err, add_folded(&analysis->cube, ret));
+	HT_THEN(err, add_missing(analysis, ret));
 	if (err)
 		warnings_deinit(ret);
 	return err;

@@ -93,9 +93,8 @@ static struct ht_err *map_image(const struct bring_in_use *use, struct inside *i
 		err = attempt ? clear_slack(use, inside) : NULL;
 		if (!err && !use->survey->any_seccomp)
 			err = proc_any_seccomp(&use->survey->proc, &use->survey->any_seccomp);
-		if (!err)
-			err = choose_range(
-				&use->survey->maps, map.image_bytes, attempt, &map.image);
+		HT_THEN(err,
+			choose_range(&use->survey->maps, map.image_bytes, attempt, &map.image));
 		if (err)
 			return err;
 		map.fd_floor = fd_floor(&use->survey->proc);

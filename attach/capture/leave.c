@@ -31,8 +31,7 @@ struct ht_err *leave_take_out(struct leave *leave)
 	window_report(leave->window, leave->times, report);
 	if (!err && !detach.suspend_seccomp)
 		err = proc_any_seccomp(&leave->survey->proc, &detach.suspend_seccomp);
-	if (!err)
-		err = detach_unmap(&detach, &result);
+	HT_THEN(err, detach_unmap(&detach, &result));
 	if (change_noticed(leave->change, &err))
 		return NULL;
 	report->detach_ns = clock_mono_ns() - start;

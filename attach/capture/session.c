@@ -90,8 +90,7 @@ static struct ht_err *get_tables(struct session *s)
 {
 	struct cache *cache = s->options->cache ? cache_open() : NULL;
 	struct ht_err *err = publish_create(&s->publish);
-	if (!err)
-		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, cache);
+	HT_THEN(err, publish_compile(s->publish, &s->survey.proc, &s->survey.modules, cache));
 	cache_close(cache);
 	return err;
 }
@@ -139,8 +138,7 @@ static void open_steered(struct session *s)
 static struct ht_err *prepare(struct session *s)
 {
 	struct ht_err *err = agent_elf_read(&s->elf);
-	if (!err)
-		err = survey_open(s->options->pid, &s->survey);
+	HT_THEN(err, survey_open(s->options->pid, &s->survey));
 	if (!err && s->options->start_ticks &&
 		s->survey.proc.start_ticks != s->options->start_ticks)
 		err = ht_err_new(
@@ -148,21 +146,14 @@ static struct ht_err *prepare(struct session *s)
 	s->survey.with_mappings = s->options->mappings;
 	s->survey.given_optional = s->options->given_optional;
 	/* Before there is a guardian: it holds the lock on when we are dead. */
-	if (!err)
-		err = take_lock(s);
-	if (!err)
-		err = journal_create(&s->journal);
-	if (!err)
-		err = guardian_start(&s->survey.proc, &s->journal, linger_run, &s->guardian);
-	if (!err)
-		err = survey_read(&s->survey);
-	if (!err)
-		err = entries_plan(&s->survey, s->options->hook, &s->entries);
-	if (!err)
-		err = entries_check(&s->survey, s->options->hook, &s->entries);
-	if (!err)
-		err = ownprofile_judge(&s->survey, s->options->child && s->options->child->let_go,
-			s->options->force, &s->report->own_profile);
+	HT_THEN(err, take_lock(s));
+	HT_THEN(err, journal_create(&s->journal));
+	HT_THEN(err, guardian_start(&s->survey.proc, &s->journal, linger_run, &s->guardian));
+	HT_THEN(err, survey_read(&s->survey));
+	HT_THEN(err, entries_plan(&s->survey, s->options->hook, &s->entries));
+	HT_THEN(err, entries_check(&s->survey, s->options->hook, &s->entries));
+	HT_THEN(err, ownprofile_judge(&s->survey, s->options->child && s->options->child->let_go,
+			     s->options->force, &s->report->own_profile));
 	if (err)
 		return err;
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
@@ -170,15 +161,11 @@ static struct ht_err *prepare(struct session *s)
 	end_phase(s, SESSION_SURVEY);
 	err = scripts_prepare(&s->scripts, &s->survey, s->report->scripts_problem,
 		sizeof(s->report->scripts_problem));
-	if (!err)
-		err = open_signals(s);
-	if (!err)
-		err = get_tables(s);
+	HT_THEN(err, open_signals(s));
+	HT_THEN(err, get_tables(s));
 	end_phase(s, SESSION_TABLES);
-	if (!err)
-		err = residue_create(&s->survey.proc, &s->survey.modules, &s->leave.residue);
-	if (!err)
-		err = open_outlet(s);
+	HT_THEN(err, residue_create(&s->survey.proc, &s->survey.modules, &s->leave.residue));
+	HT_THEN(err, open_outlet(s));
 	s->leave.sink = s->outlet.sink;
 	s->records = (struct records){.survey = &s->survey,
 		.image = &s->inside.image,
@@ -201,12 +188,10 @@ static struct ht_err *begin_trace(struct session *s)
 	if (s->times.first_tap_ns)
 		return NULL;
 	struct ht_err *err = records_put_target(&s->records);
-	if (!err)
-		err = records_put_capture(&s->records);
+	HT_THEN(err, records_put_capture(&s->records));
 	if (!err && s->options->mappings)
 		err = records_put_mapped(&s->records);
-	if (!err)
-		err = records_put_new_modules(&s->records, false, &s->report->untapped_modules);
+	HT_THEN(err, records_put_new_modules(&s->records, false, &s->report->untapped_modules));
 	if (!err)
 		s->times.first_tap_ns = clock_mono_ns();
 	return err;
@@ -252,8 +237,7 @@ static void pump(void *context)
 {
 	struct session *s = context;
 	struct ht_err *err = receiver_read_socket(s->inside.receiver);
-	if (!err)
-		err = scripts_drain(&s->scripts, s->inside.receiver);
+	HT_THEN(err, scripts_drain(&s->scripts, s->inside.receiver));
 	/* The target comes first; what was lost is counted by the sink. */
 	s->pump_error = ht_err_first(s->pump_error, err);
 	steered_serve(s->options->steered);
@@ -294,9 +278,8 @@ static struct ht_err *finish_trace(struct session *s)
 	struct rec end = {.kind = REC_END};
 
 	struct ht_err *err = finish_events(s);
-	if (!err)
-		err = records_put_counter(
-			&s->records, REC_COUNTER_UNTAPPED, report->untapped_modules);
+	HT_THEN(err,
+		records_put_counter(&s->records, REC_COUNTER_UNTAPPED, report->untapped_modules));
 	if (!err && report->unseen_places)
 		err = records_put_counter(&s->records, REC_COUNTER_UNSEEN, report->unseen_places);
 	if (s->times.end_ns == 0) {
@@ -305,10 +288,8 @@ static struct ht_err *finish_trace(struct session *s)
 	}
 	end.end = (struct rec_end){
 		.reason = report->ended, .mono_ns = s->times.end_ns, .tsc = s->times.end_tsc};
-	if (!err)
-		err = put_left(s);
-	if (!err)
-		err = sink_put(s->outlet.sink, &end, 0);
+	HT_THEN(err, put_left(s));
+	HT_THEN(err, sink_put(s->outlet.sink, &end, 0));
 	if (!err && s->options->symbolize)
 		options_tell(s->options, "looking up names");
 	if (!err && s->options->symbolize)
@@ -406,8 +387,7 @@ static struct ht_err *attach(struct session *s)
 	if (!err)
 		s->report->stop_ns = s->inside.remote.stop_ns;
 	end_phase(s, SESSION_BRING_IN);
-	if (!err)
-		err = tap(s);
+	HT_THEN(err, tap(s));
 	end_phase(s, SESSION_TAP);
 	priority_restore(niceness);
 	s->report->attach_ns = clock_mono_ns() - s->times.start_ns;

@@ -71,8 +71,7 @@ struct ht_err *tap_slots(struct tap *tap)
 	struct patch patch;
 	struct ht_err *err = taps_plan(tap->survey, tap->entries, tap->follow, &taps);
 
-	if (!err)
-		err = patch_begin(&tap->survey->proc, &patch);
+	HT_THEN(err, patch_begin(&tap->survey->proc, &patch));
 	if (!err) {
 		tap->left = 0;
 		patch_forget_unloaded(&patch, tap->journal);

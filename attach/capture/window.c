@@ -39,8 +39,7 @@ static struct ht_err *follow_modules(
 	struct ht_err *err = survey_refresh(window->use.survey, window->use.image->thunks,
 		window->use.image->thunks + HT_PAGE_BYTES);
 	/* After an exec, another process that shares the old memory still shows the old modules. */
-	if (!err)
-		err = proc_check_same(&window->use.survey->proc);
+	HT_THEN(err, proc_check_same(&window->use.survey->proc));
 	if (!err && asked)
 		err = tap_slots(window->use.tap);
 	struct ht_err *refused = err && err->code == HT_ERR_REFUSED ? err : NULL;
@@ -49,18 +48,14 @@ static struct ht_err *follow_modules(
 	late |= asked && loads_tapped(window->use.loads);
 	if (!err && asked && publish_is_long(window->use.publish, &window->use.survey->modules))
 		loads_answer_early(window->use.loads, question);
-	if (!err)
-		err = publish_compile(window->use.publish, &window->use.survey->proc,
-			&window->use.survey->modules, NULL);
-	if (!err)
-		err = records_put_gone_modules(window->use.records, old_id, old_count, &gone);
-	if (!err)
-		err = publish_snapshot(window->use.publish, window->use.image->local,
-			window->use.image->base, &window->use.survey->modules,
-			&window->use.survey->maps, gone);
-	if (!err)
-		err = records_put_new_modules(
-			window->use.records, late, &window->use.report->untapped_modules);
+	HT_THEN(err, publish_compile(window->use.publish, &window->use.survey->proc,
+			     &window->use.survey->modules, NULL));
+	HT_THEN(err, records_put_gone_modules(window->use.records, old_id, old_count, &gone));
+	HT_THEN(err, publish_snapshot(window->use.publish, window->use.image->local,
+			     window->use.image->base, &window->use.survey->modules,
+			     &window->use.survey->maps, gone));
+	HT_THEN(err, records_put_new_modules(
+			     window->use.records, late, &window->use.report->untapped_modules));
 	if (!err && !asked)
 		err = tap_slots(window->use.tap);
 	err = ht_err_first(err, refused);
@@ -203,18 +198,13 @@ static struct ht_err *tick(struct window *window)
 		status = (struct glance_status){0};
 	ht_err_free(untold);
 	follow_seccomp(window, now, &status);
-	if (!err)
-		err = given_up(window);
-	if (!err)
-		err = debugged(window, &status);
-	if (!err)
-		err = watch_threads(window->use.watch, now, status.stack_kib);
+	HT_THEN(err, given_up(window));
+	HT_THEN(err, debugged(window, &status));
+	HT_THEN(err, watch_threads(window->use.watch, now, status.stack_kib));
 	if (!err && !settle_has_begun(&window->settle))
 		err = memory_look(&window->memory, now);
-	if (!err)
-		err = scripts_follow(window->use.scripts, window->use.receiver);
-	if (!err)
-		err = mind_overhead(window, now);
+	HT_THEN(err, scripts_follow(window->use.scripts, window->use.receiver));
+	HT_THEN(err, mind_overhead(window, now));
 	if (!err && !window->is_ending)
 		err = heapread_look(&window->heapread, &reads);
 	sink_tick(window->use.sink);
@@ -437,8 +427,7 @@ struct ht_err *window_run(struct window *window, const struct window_use *use)
 	struct ht_err *err = memory_begin(
 		&window->memory, &window->use.survey->proc, window->use.sink, window->use.memfd);
 	loads_listen(window->use.loads, !err);
-	if (!err)
-		err = pump(window);
+	HT_THEN(err, pump(window));
 	loads_listen(window->use.loads, false);
 	window->use.report->untapped_modules += loads_end(window->use.loads);
 	if (!err && !window->use.change->is_gone)

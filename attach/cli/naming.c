@@ -76,8 +76,7 @@ static struct ht_err *read_comm(pid_t pid, char comm[64])
 	struct proc proc;
 	struct proc_status status;
 	struct ht_err *err = proc_open(pid, &proc);
-	if (!err)
-		err = proc_status(&proc, 0, &status);
+	HT_THEN(err, proc_status(&proc, 0, &status));
 	proc_close(&proc);
 	if (err)
 		return refuse_ended(pid, err);

@@ -400,8 +400,7 @@ static struct ht_err *check(const struct options *options)
 	struct ht_err *err = check_process(options);
 	if (!err && options->command == COMMAND_ATTACH)
 		err = check_attach(options, to_stdout);
-	if (!err)
-		err = check_several(options);
+	HT_THEN(err, check_several(options));
 	return err || options->command != COMMAND_MARK || options->log_count
 		       ? err
 		       : check_mark(options->text);

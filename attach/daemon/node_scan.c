@@ -102,8 +102,7 @@ static struct ht_err *append(struct node_scan *scan, uint32_t id, struct rec_nod
 		node->pc = 0;
 	if (!contiguous || scan->run_count == NODES_PER_RECORD)
 		err = put_run(scan);
-	if (!err)
-		err = rec_node_append(&scan->body, node);
+	HT_THEN(err, rec_node_append(&scan->body, node));
 	if (err)
 		return err;
 	if (!scan->run_count++)

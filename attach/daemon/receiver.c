@@ -463,12 +463,10 @@ static struct ht_err *drain(struct receiver *receiver, bool last)
 	store(&receiver->control->tick, receiver->control->tick + 1);
 	receiver->tick = now;
 	struct ht_err *err = read_queue(receiver, &queue);
-	if (!err)
-		err = drain_slots(receiver, last, settled);
+	HT_THEN(err, drain_slots(receiver, last, settled));
 	sole_look(&receiver->sole, receiver->control, receiver->slots, receiver->slot_max,
 		receiver->last, now.mono_ns);
-	if (!err)
-		err = node_scan_put(&receiver->nodes);
+	HT_THEN(err, node_scan_put(&receiver->nodes));
 	return err ? err : put_sync(receiver, &now);
 }
 

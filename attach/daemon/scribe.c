@@ -127,8 +127,7 @@ static bool put(struct scribe *scribe, const struct scribe_message *message, con
 	uint64_t bytes = store_bytes(scribe->store);
 	struct rec rec;
 	struct ht_err *err = rec_decode(&view, &rec);
-	if (!err)
-		err = store_put(scribe->store, &rec, message->events);
+	HT_THEN(err, store_put(scribe->store, &rec, message->events));
 	if (!is_done(scribe, err))
 		return false;
 	/* A block leaves before the record that found it full. */

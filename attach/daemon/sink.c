@@ -347,8 +347,7 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 	sink->patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_DEFAULT_NS;
 	sink->page->patience_ns = sink->patience_ns;
 	struct ht_err *err = start_scribe(sink, options);
-	if (!err)
-		err = await_opened(sink);
+	HT_THEN(err, await_opened(sink));
 	if (err) {
 		kill_scribe(sink);
 		sink_destroy(sink);

@@ -225,8 +225,7 @@ struct ht_err *store_finish(struct store *store)
 	struct ht_err *err = NULL;
 	if (store->state != STORE_BROKEN)
 		err = write_waiting(store, trace_writer_finish);
-	if (!err)
-		err = note_error(store, output_publish(&store->output));
+	HT_THEN(err, note_error(store, output_publish(&store->output)));
 	store->is_finished = !err;
 	return err;
 }

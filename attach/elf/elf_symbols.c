@@ -54,8 +54,7 @@ static struct ht_err *visit_table(
 	struct ht_err *err = elf_file_read(file, section, &symbols);
 	if (!err && symbols.bytes)
 		err = elf_file_read(file, linked, &strings);
-	if (!err)
-		err = visit_all(&symbols, &strings, visit, context);
+	HT_THEN(err, visit_all(&symbols, &strings, visit, context));
 	elf_table_deinit(&symbols);
 	elf_table_deinit(&strings);
 	return err;
@@ -91,8 +90,7 @@ static struct ht_err *visit_debug_file(
 		return NULL;
 	struct ht_err *err =
 		elf_file_open(fd, file->build_id, file->build_id_bytes, file->budget, &debug);
-	if (!err)
-		err = visit_table(&debug, SHT_SYMTAB, visit, context);
+	HT_THEN(err, visit_table(&debug, SHT_SYMTAB, visit, context));
 	file->partial |= debug.partial;
 	elf_file_close(&debug);
 	return err;

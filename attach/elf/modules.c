@@ -100,8 +100,7 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 			return ht_err_new(HT_ERR_NOMEM, "no memory for the modules");
 		roles_set(&module, auxv);
 		struct ht_err *err = identify(proc, map, old, &budget, &ret->next_id, &module);
-		if (!err)
-			err = append(ret, &capacity, &module);
+		HT_THEN(err, append(ret, &capacity, &module));
 		if (err) {
 			module_deinit(&module);
 			return err;
@@ -138,10 +137,8 @@ struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *m
 	struct proc_auxv auxv;
 	*ret = (struct modules){.next_id = old ? old->next_id : 1};
 	struct ht_err *err = proc_auxv_read(proc, &auxv);
-	if (!err)
-		err = collect(proc, maps, &auxv, old, ret);
-	if (!err)
-		err = spent_find(proc, old, ret);
+	HT_THEN(err, collect(proc, maps, &auxv, old, ret));
+	HT_THEN(err, spent_find(proc, old, ret));
 	if (err)
 		modules_deinit(ret);
 	else
@@ -163,8 +160,7 @@ struct ht_err *module_symbol(const struct proc *proc, const struct module *modul
 	size_t count = 0;
 	*ret = 0;
 	struct ht_err *err = dynamic_read(proc, module, &dynamic);
-	if (!err)
-		err = dynamic_lookup(proc, &dynamic, name, budget, symbol, NULL, &count);
+	HT_THEN(err, dynamic_lookup(proc, &dynamic, name, budget, symbol, NULL, &count));
 	for (size_t i = 0; i < count && !err && !*ret; i++)
 		if (symbol[i].st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol[i].st_info) == STT_FUNC)
 			*ret = module->bias + symbol[i].st_value;

@@ -460,8 +460,7 @@ static struct ht_err *file_take(struct reading *reading, int fd, struct budget *
 	struct elf_file file;
 	struct ht_err *err =
 		elf_file_open(fd, module->build_id, module->build_id_bytes, budget, &file);
-	if (!err)
-		err = elf_symbols_each(&file, symbol_take, reading);
+	HT_THEN(err, elf_symbols_each(&file, symbol_take, reading));
 	natives_settle(reading->natives, reading->presence);
 	startcode_settle(&reading->natives->start, reading->main_caller, module, &file);
 	if (!module->eh_frame_hdr)

@@ -269,10 +269,8 @@ struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
 	if (!dynamic->symtab || !dynamic->strtab.addr)
 		return NULL;
 	struct ht_err *err = source_read(proc, dynamic, budget, &source);
-	if (!err)
-		err = select_from(&source, &source.rela, &capacity, ret);
-	if (!err)
-		err = select_from(&source, &source.jmprel, &capacity, ret);
+	HT_THEN(err, select_from(&source, &source.rela, &capacity, ret));
+	HT_THEN(err, select_from(&source, &source.jmprel, &capacity, ret));
 	source_deinit(&source);
 	if (err)
 		relocs_deinit(ret);
@@ -327,10 +325,8 @@ struct ht_err *relocs_words(const struct proc *proc, const struct module *module
 	if (err || !dynamic.symtab || !dynamic.strtab.addr)
 		return err;
 	err = source_read(proc, &dynamic, NULL, &source);
-	if (!err)
-		err = add_words(&source, &source.rela, &wanted);
-	if (!err)
-		err = add_words(&source, &source.jmprel, &wanted);
+	HT_THEN(err, add_words(&source, &source.rela, &wanted));
+	HT_THEN(err, add_words(&source, &source.jmprel, &wanted));
 	source_deinit(&source);
 	*ret_count = wanted.count;
 	return err;

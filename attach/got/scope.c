@@ -66,8 +66,7 @@ struct ht_err *scope_relocs(struct scope *scope, const struct module *module, st
 	struct scope_tables *tables;
 	*ret = (struct relocs){0};
 	struct ht_err *err = tables_of(scope, module, &tables);
-	if (!err)
-		err = relocs_read(scope->proc, module, &tables->dynamic, &scope->budget, ret);
+	HT_THEN(err, relocs_read(scope->proc, module, &tables->dynamic, &scope->budget, ret));
 	note_budget(scope, module);
 	return err;
 }
@@ -219,8 +218,7 @@ static struct ht_err *is_taken_from(struct scope *scope, const struct module *mo
 	struct ht_err *err = scope_dynamic(scope, module, &dynamic);
 	*ret_taken = false;
 	*ret_addr = 0;
-	if (!err)
-		err = scope_name(scope, module, number, &name);
+	HT_THEN(err, scope_name(scope, module, number, &name));
 	for (size_t i = 0; !err && !*ret_taken && i < name->count; i++) {
 		struct version defined;
 		if (name->symbol[i].st_shndx == SHN_UNDEF)
@@ -259,8 +257,7 @@ static struct ht_err *bind_by_version(struct scope *scope, const struct module *
 	bool is_taken = false;
 	uint32_t order = 0;
 	struct ht_err *err = scope_dynamic(scope, from, &own);
-	if (!err)
-		err = version_read(scope->proc, own, symbol, &scope->budget, &wanted);
+	HT_THEN(err, version_read(scope->proc, own, symbol, &scope->budget, &wanted));
 	while (!err && !is_taken) {
 		const struct module *module = module_behind(scope, from, order);
 		if (!module || !module->initial)

@@ -497,8 +497,7 @@ static struct ht_err *read_slots(struct scan *scan)
 	 * syscall without a slot. */
 	scan->with_natives = !modules_are_static(scan->modules);
 	struct ht_err *err = scope_init(scan->proc, scan->modules, &scan->scope);
-	if (!err)
-		err = scan_run(scan);
+	HT_THEN(err, scan_run(scan));
 	scope_deinit(&scan->scope);
 	ambiguous_deinit(&scan->ambiguous);
 	if (err)

@@ -107,8 +107,7 @@ static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 		int status = 0;
 		bool late;
 		struct ht_err *err = resume ? stops_resume(tid, PTRACE_SYSCALL, sig) : NULL;
-		if (!err)
-			err = await(of, &status, &late);
+		HT_THEN(err, await(of, &status, &late));
 		if (err)
 			return err;
 		*ret = SEEN_LATE;
@@ -238,10 +237,8 @@ static struct ht_err *follow_child(struct birth *ret)
 	struct proc child;
 	enum seen seen = SEEN_LEFT;
 	struct ht_err *err = proc_open(ret->pid, &child);
-	if (!err)
-		err = proc_open_mem(&child);
-	if (!err)
-		err = go_to_exec(&child, &seen);
+	HT_THEN(err, proc_open_mem(&child));
+	HT_THEN(err, go_to_exec(&child, &seen));
 	proc_close(&child);
 	ret->ended = seen == SEEN_END;
 	return !err && seen == SEEN_EXEC ? meet(ret->pid, ret) : err;

@@ -92,8 +92,7 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 		int status;
 		bool lives;
 		struct ht_err *err = stops_resume(ask->tid, PTRACE_SYSCALL, 0);
-		if (!err)
-			err = stops_await(ask->tid, PTRACE_SYSCALL, &status, &lives);
+		HT_THEN(err, stops_await(ask->tid, PTRACE_SYSCALL, &status, &lives));
 		*ret = !err && lives && status >> 16 == PTRACE_EVENT_EXEC;
 		if (err || !lives || *ret)
 			return err;
@@ -144,16 +143,14 @@ static struct ht_err *go_to_start(const struct proc *proc, const struct linker *
 		int state, status;
 		bool lives;
 		struct ht_err *err = stops_resume(proc->pid, PTRACE_SYSCALL, 0);
-		if (!err)
-			err = stops_await(proc->pid, PTRACE_SYSCALL, &status, &lives);
+		HT_THEN(err, stops_await(proc->pid, PTRACE_SYSCALL, &status, &lives));
 		/* It ends, for want of a library, say. */
 		if (!err && (!lives || status >> 16 == PTRACE_EVENT_EXIT))
 			return lives ? NULL : stops_ended(proc->pid);
 		inside = !inside;
 		if (!err && !inside)
 			continue;
-		if (!err)
-			err = memory_read(proc, linker->state, &state, sizeof(state));
+		HT_THEN(err, memory_read(proc, linker->state, &state, sizeof(state)));
 		if (err)
 			return err;
 		loading |= state == RT_ADD;
@@ -191,8 +188,7 @@ struct ht_err *follow_meet(pid_t pid, struct follow_wait *ret_wait, bool *ret_wa
 	if (err)
 		return err;
 	err = proc_open_mem(&proc);
-	if (!err)
-		err = find_linker(&proc, &linker);
+	HT_THEN(err, find_linker(&proc, &linker));
 	if (!err && linker.found && linker.state)
 		err = go_to_start(&proc, &linker, &ret_wait->regs, ret_waits);
 	if (!err && *ret_waits)

@@ -65,12 +65,9 @@ static struct ht_err *try_call(
 {
 	struct user_regs_struct regs = calling(park, call);
 	struct ht_err *err = stops_set_regs(pid, &regs);
-	if (!err)
-		err = stops_resume_and_await(pid, PTRACE_SYSCALL);
-	if (!err)
-		err = stops_resume_and_await(pid, PTRACE_SYSCALL);
-	if (!err)
-		err = stops_get_regs(pid, &regs);
+	HT_THEN(err, stops_resume_and_await(pid, PTRACE_SYSCALL));
+	HT_THEN(err, stops_resume_and_await(pid, PTRACE_SYSCALL));
+	HT_THEN(err, stops_get_regs(pid, &regs));
 	if (!err && regs_pc(&regs) != park->call + REGS_SYSCALL_BYTES)
 		err = ht_err_new(
 			HT_ERR_INTERNAL, "process %d did not stop where heaptap expected it", pid);
@@ -212,8 +209,7 @@ static struct ht_err *go_to_trap(struct start *start, struct user_regs_struct *r
 		int status;
 		bool lives;
 		struct ht_err *err = stops_resume(start->pid, PTRACE_SYSCALL, 0);
-		if (!err)
-			err = stops_await(start->pid, PTRACE_SYSCALL, &status, &lives);
+		HT_THEN(err, stops_await(start->pid, PTRACE_SYSCALL, &status, &lives));
 		if (!err && !lives)
 			err = stops_ended(start->pid);
 		if (!err && WSTOPSIG(status) == STOPS_SYSCALL && !(status >> 16))
@@ -241,8 +237,7 @@ static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *
 				"the dynamic linker of process %d does not say when it is done; "
 				"heaptap does not know this linker",
 				start->pid);
-		if (!err)
-			err = is_settled(start, &settled);
+		HT_THEN(err, is_settled(start, &settled));
 		if (!err && !settled)
 			err = points_step_over(&start->proc, &start->points, POINT_NOTICE);
 	}
@@ -323,14 +318,11 @@ static struct ht_err *park_program(struct start *start, pid_t parent, struct par
 	struct proc_status status;
 	struct ht_err *err = look_at_program(start);
 	/* Before the first point: its trap unblocks its signal. */
-	if (!err)
-		err = proc_status(&start->proc, 0, &status);
+	HT_THEN(err, proc_status(&start->proc, 0, &status));
 	start->ignores_traps = !err && status.sig_ign >> (SIGTRAP - 1) & 1;
 	start->has_filter = err || status.seccomp;
-	if (!err)
-		err = stops_get_mask(pid, &ret->signal_mask);
-	if (!err)
-		err = go_to_point(start, &ret->regs);
+	HT_THEN(err, stops_get_mask(pid, &ret->signal_mask));
+	HT_THEN(err, go_to_point(start, &ret->regs));
 	ret->call = start->call;
 	return err ? err : wait_there(start, parent, ret);
 }

@@ -226,8 +226,7 @@ struct ht_err *image_open(
 	struct abi_state state;
 	uint64_t bytes;
 	struct ht_err *err = memory_read(proc, base + ABI_STATE_OFF, &state, sizeof(state));
-	if (!err)
-		err = fix_size(memfd, &bytes);
+	HT_THEN(err, fix_size(memfd, &bytes));
 	if (!err && (bytes <= ABI_SLOTS_OFF || bytes > abi_image_bytes(ABI_SLOT_MAX)))
 		err = ht_err_new(HT_ERR_REFUSED,
 			"the memory that process %d shares with heaptap is damaged", proc->pid);

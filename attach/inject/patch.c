@@ -107,8 +107,7 @@ static struct ht_err *exchange(const struct patch *patch, const struct journal_s
 	for (unsigned looks = 0;;) {
 		err = check_number(patch, entry->addr);
 		began_ns = clock_mono_ns();
-		if (!err)
-			err = look(patch, entry, expected, ret_value, ret);
+		HT_THEN(err, look(patch, entry, expected, ret_value, ret));
 		if (err || *ret != FOUND_EXPECTED)
 			return err;
 		if (clock_mono_ns() - began_ns < LOOK_NS || ++looks == LOOKS_MAX)
@@ -181,8 +180,7 @@ struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	if (err || found != FOUND_EXPECTED)
 		return err;
 	err = journal_add(journal, &entry);
-	if (!err)
-		err = exchange(patch, &entry, slot->value, thunk, &now, &found);
+	HT_THEN(err, exchange(patch, &entry, slot->value, thunk, &now, &found));
 	*ret_done = !err && found == FOUND_EXPECTED;
 	return err;
 }
@@ -205,8 +203,7 @@ struct ht_err *patch_code(const struct patch *patch, const struct patch_code *co
 	if (err || found != FOUND_EXPECTED)
 		return err;
 	err = journal_add(journal, &entry);
-	if (!err)
-		err = exchange(patch, &entry, code->before, code->after, &now, &found);
+	HT_THEN(err, exchange(patch, &entry, code->before, code->after, &now, &found));
 	*ret_done = !err && found == FOUND_EXPECTED;
 	return err;
 }

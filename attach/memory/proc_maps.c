@@ -82,14 +82,12 @@ struct ht_err *proc_maps_read(const struct proc *proc, struct proc_maps *ret)
 {
 	*ret = (struct proc_maps){0};
 	struct ht_err *err = proc_file_read_living(proc, "maps", SIZE_MAX, &ret->text, NULL);
-	if (!err)
-		err = maps_parse(proc, ret);
+	HT_THEN(err, maps_parse(proc, ret));
 	/* Every living program has mappings: an empty list means that the process ended
 	 * meanwhile. */
 	if (!err && !ret->count)
 		err = proc_gone(proc);
-	if (!err)
-		err = slow_remember(proc, ret);
+	HT_THEN(err, slow_remember(proc, ret));
 	if (err)
 		proc_maps_deinit(ret);
 	return err;

@@ -48,8 +48,7 @@ struct ht_err *stalled_read_maps(const struct proc *proc, struct proc_maps *ret)
 {
 	*ret = (struct proc_maps){0};
 	struct ht_err *err = proc_maps_read(proc, ret);
-	if (!err)
-		err = check(proc, ret, PATIENCE_NS);
+	HT_THEN(err, check(proc, ret, PATIENCE_NS));
 	if (err)
 		proc_maps_deinit(ret);
 	return err;

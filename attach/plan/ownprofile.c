@@ -137,8 +137,7 @@ static struct ht_err *read_conf(const struct subject *subject, bool *ret_prof)
 			err = find_variable(subject, &modules->module[i], "malloc_conf", &pointer);
 	if (!err && !pointer)
 		err = find_variable(subject, subject->module, "malloc_conf", &pointer);
-	if (!err)
-		err = read_conf_at(subject, pointer, ret_prof);
+	HT_THEN(err, read_conf_at(subject, pointer, ret_prof));
 	ssize_t length = readlinkat(
 		subject->survey->proc.dir_fd, "root/etc/malloc.conf", link, sizeof(link) - 1);
 	link[length > 0 ? length : 0] = '\0';
@@ -176,8 +175,7 @@ static struct ht_err *look_at_jemalloc(
 			return NULL;
 		}
 	}
-	if (!err)
-		err = read_conf(subject, &conf);
+	HT_THEN(err, read_conf(subject, &conf));
 	/* A jemalloc without the profiler does not heed that. */
 	if (!err && conf)
 		err = unwinds_has(&subject->unwinds, subject->module, &unwinds);
@@ -333,8 +331,7 @@ static struct ht_err *look_at(struct subject *subject, bool starting, struct own
 	raddr_t profiler = 0;
 	bool jemalloc = false;
 	struct ht_err *err = read_symbols(subject);
-	if (!err)
-		err = is_jemalloc(subject, &jemalloc);
+	HT_THEN(err, is_jemalloc(subject, &jemalloc));
 	if (err || jemalloc)
 		return err ? err : look_at_jemalloc(subject, starting, ret);
 	err = module_symbol(
@@ -377,8 +374,7 @@ struct ht_err *ownprofile_find(const struct survey *survey, bool starting, struc
 		subject->module = module;
 		read_environment(subject);
 		err = unwinds_find(&survey->proc, &survey->modules, &subject->unwinds);
-		if (!err)
-			err = look_at(subject, starting, ret);
+		HT_THEN(err, look_at(subject, starting, ret));
 	}
 	free(subject);
 	return err;

@@ -297,8 +297,7 @@ static struct ht_err *reread_modules(struct survey *survey)
 	struct proc_maps maps;
 	struct modules modules;
 	struct ht_err *err = stalled_read_maps(&survey->proc, &maps);
-	if (!err)
-		err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
+	HT_THEN(err, modules_reread(&survey->proc, &maps, &survey->modules, &modules));
 	if (err) {
 		proc_maps_deinit(&maps);
 		return err;
@@ -350,16 +349,11 @@ struct ht_err *survey_open(pid_t pid, struct survey *ret)
 
 	HT_TRY(proc_open(pid, &survey.proc));
 	struct ht_err *err = proc_status(&survey.proc, 0, &survey.status);
-	if (!err)
-		err = check_status(&survey.proc, &survey.status);
-	if (!err)
-		err = check_frozen(&survey.proc);
-	if (!err)
-		err = proc_open_mem(&survey.proc);
-	if (!err)
-		err = permission_check_writing(pid);
-	if (!err)
-		err = check_threads(&survey.proc, &survey);
+	HT_THEN(err, check_status(&survey.proc, &survey.status));
+	HT_THEN(err, check_frozen(&survey.proc));
+	HT_THEN(err, proc_open_mem(&survey.proc));
+	HT_THEN(err, permission_check_writing(pid));
+	HT_THEN(err, check_threads(&survey.proc, &survey));
 	if (err)
 		survey_deinit(&survey);
 	else

@@ -134,8 +134,7 @@ struct ht_err *permission_explain(const struct proc *proc)
 	struct proc_status status;
 	struct ht_err *err = proc_status(proc, 0, &status);
 	char *text = NULL;
-	if (!err)
-		err = proc_text(proc, "status", &text);
+	HT_THEN(err, proc_text(proc, "status", &text));
 	if (err)
 		return err;
 	uint64_t ours = own_caps();

@@ -78,8 +78,7 @@ struct ht_err *proc_tids_read(const struct proc *proc, struct proc_tids *ret)
 		pid_t tgid;
 		*ret = (struct proc_tids){0};
 		struct ht_err *err = proc_status_leader(proc, &status, &tgid);
-		if (!err)
-			err = list_once(proc, status.threads, ret);
+		HT_THEN(err, list_once(proc, status.threads, ret));
 		if (err || ret->count >= status.threads)
 			return err;
 		proc_tids_deinit(ret);

@@ -143,8 +143,7 @@ static struct ht_err *shares_by_looks(const struct proc *proc, pid_t pid, bool *
 
 	if (err && err->code != HT_ERR_TARGET_GONE)
 		return err;
-	if (!err)
-		err = proc_open(pid, &other);
+	HT_THEN(err, proc_open(pid, &other));
 	if (!err) {
 		err = compare_looks(proc, &start, &other, ret);
 		proc_close(&other);

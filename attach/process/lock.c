@@ -196,8 +196,7 @@ struct ht_err *lock_take_beside(
 			clock_sleep_ns(SHARED_PAUSE_NS);
 		if (lock.name_fd < 0)
 			err = take_own(proc, wait, &lock);
-		if (!err)
-			err = locked_sharer(proc, ours, &held);
+		HT_THEN(err, locked_sharer(proc, ours, &held));
 		if (!err && !held)
 			break;
 		if (held < proc->pid)

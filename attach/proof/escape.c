@@ -473,8 +473,7 @@ static struct ht_err *scan_map(struct scan *scan, const struct proc_map *map)
 		size_t got;
 		enum escape_page page;
 		struct ht_err *err = check_wanted(scan);
-		if (!err)
-			err = like_pages(scan, map, at, want, &page, &want);
+		HT_THEN(err, like_pages(scan, map, at, want, &page, &want));
 		got = want;
 		if (!err && is_read(scan, page, want))
 			err = scan_pages(scan, map, at, want, &got);
@@ -512,8 +511,7 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 	struct ht_err *err = scan.buffer
 				     ? pagemap_open(proc, &scan.pagemap_fd)
 				     : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
-	if (!err)
-		err = read_guard(proc, &scan.guard);
+	HT_THEN(err, read_guard(proc, &scan.guard));
 	for (size_t i = 0; !err && i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
 		bool ours = (map->lo >= search->own_lo && map->hi <= search->own_hi) ||

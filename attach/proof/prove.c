@@ -26,8 +26,7 @@ static struct ht_err *pass_over(const struct prove *prove, const struct quiesce_
 		if (prove->pump)
 			prove->pump(prove->context);
 		err = proc_check_same(options->proc);
-		if (!err)
-			err = quiesce_pass(quiesce, report);
+		HT_THEN(err, quiesce_pass(quiesce, report));
 		if (err || report->left == 0 || clock_mono_ns() > prove->deadline_mono_ns)
 			break;
 		clock_sleep_ns(pause_ns);
@@ -65,12 +64,10 @@ static struct ht_err *pass_over_sharer(const struct prove *prove,
 	struct ht_err *err = proc_open(pid, &sharer);
 
 	theirs.proc = &sharer;
-	if (!err)
-		err = proc_open_mem(&sharer);
+	HT_THEN(err, proc_open_mem(&sharer));
 	/* Its number is pinned now, and may have been another's before. */
 	bool shares = true;
-	if (!err)
-		err = kin_shares(options->proc, pid, &shares);
+	HT_THEN(err, kin_shares(options->proc, pid, &shares));
 	if (!err && shares)
 		err = pass_over(prove, &theirs, &found);
 	proc_close(&sharer);
@@ -150,10 +147,8 @@ static struct ht_err *try_once(const struct prove *prove, struct prove_report *r
 
 	*report = (struct prove_report){0};
 	struct ht_err *err = search(prove, report);
-	if (!err)
-		err = pass_until_outside(prove, true, &report->threads);
-	if (!err)
-		err = search(prove, report);
+	HT_THEN(err, pass_until_outside(prove, true, &report->threads));
+	HT_THEN(err, search(prove, report));
 	report->outside = report->threads.left == 0;
 	report->pointers += report->threads.entries_left;
 	if (stop_max_ns > report->threads.stop_max_ns)

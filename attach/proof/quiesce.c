@@ -188,10 +188,8 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	}
 	struct ht_err *err =
 		stackscan_run(o->proc, maps, &o->ranges, before.sp, STACKSCAN_ALL, &found);
-	if (!err)
-		err = find_suspended(o, maps, tid, before.sp, &suspended);
-	if (!err)
-		err = proc_syscall_read(o->proc, tid, &after);
+	HT_THEN(err, find_suspended(o, maps, tid, before.sp, &suspended));
+	HT_THEN(err, proc_syscall_read(o->proc, tid, &after));
 	if (err || !same_place(&before, &after))
 		return err;
 	*ret_entries = found.entry_count;
@@ -334,8 +332,7 @@ static struct ht_err *look_stopped(void *context, size_t at, struct tracee *trac
 	struct look *look = context;
 	enum verdict verdict = INSIDE;
 	struct ht_err *err = check_once(look);
-	if (!err)
-		err = judge_stopped(look->job, at, tracee, look->answers, &verdict);
+	HT_THEN(err, judge_stopped(look->job, at, tracee, look->answers, &verdict));
 	look->answers->verdict[at] = (uint8_t)verdict;
 	return err;
 }

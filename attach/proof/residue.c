@@ -340,14 +340,10 @@ struct ht_err *residue_create(
 	if (!residue)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
 	struct ht_err *err = proc_maps_read(proc, &residue->maps);
-	if (!err)
-		err = take_modules(modules, residue);
-	if (!err)
-		err = take_text(proc, residue);
-	if (!err)
-		err = drop_unsteady(proc, residue);
-	if (!err)
-		err = residue_take_threads(proc, residue);
+	HT_THEN(err, take_modules(modules, residue));
+	HT_THEN(err, take_text(proc, residue));
+	HT_THEN(err, drop_unsteady(proc, residue));
+	HT_THEN(err, residue_take_threads(proc, residue));
 	if (err)
 		residue_destroy(residue);
 	else

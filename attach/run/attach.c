@@ -365,8 +365,7 @@ int attach_run(const struct options *options)
 	if (status != EXIT_DONE)
 		return status;
 	err = start_check_room();
-	if (!err)
-		err = begin(&attach);
+	HT_THEN(err, begin(&attach));
 	if (err) {
 		proc_close(&attach.proc);
 		return (int)words_complain(err);

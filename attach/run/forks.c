@@ -166,8 +166,7 @@ static struct ht_err *await_memory(const struct proc *parent, const struct proc 
 	uint64_t since_ns = clock_mono_ns();
 	for (bool shares = true;;) {
 		struct ht_err *err = proc_check_same(child);
-		if (!err)
-			err = kin_shares(parent, child->pid, &shares);
+		HT_THEN(err, kin_shares(parent, child->pid, &shares));
 		if (err || !shares)
 			return err;
 		if (clock_mono_ns() - since_ns > SHARING_NS)

@@ -97,9 +97,8 @@ static struct ht_err *exec_job(void *context, struct worker_reply *reply)
 	if (!err && send(job->launch->fd, &go_ahead, sizeof(go_ahead), MSG_NOSIGNAL) < 0 &&
 		errno != EPIPE && errno != ECONNRESET)
 		err = ht_err_sys(errno, "cannot start the command");
-	if (!err)
-		err = park_at_start(
-			job->launch->pid, job->parent, &outcome->park, &outcome->parked);
+	HT_THEN(err,
+		park_at_start(job->launch->pid, job->parent, &outcome->park, &outcome->parked));
 	return err;
 }
 

@@ -18,8 +18,7 @@
 struct ht_err *parent_fork(char *const argv[], struct launch *ret)
 {
 	struct ht_err *err = launch_fork(argv, ret);
-	if (!err)
-		err = start_leave_descriptors(ret->fd);
+	HT_THEN(err, start_leave_descriptors(ret->fd));
 	if (!err)
 		start_parent_signals();
 	return err;

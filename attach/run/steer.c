@@ -177,8 +177,7 @@ static struct ht_err *take_snapshot(
 	start_signals();
 	struct ht_err *err = naming_expand(
 		options->output ? options->output : SNAPSHOT_NAME, options->pid, &output);
-	if (!err)
-		err = write_snapshot(options, capture, output);
+	HT_THEN(err, write_snapshot(options, capture, output));
 	free(output);
 	return err;
 }

@@ -50,8 +50,7 @@ struct ht_err *webpage_name(
 	char *page = NULL;
 	struct ht_err *err =
 		pattern ? naming_expand(pattern, pid, &page) : name_after(trace, &page);
-	if (!err)
-		err = check(page, trace, replace);
+	HT_THEN(err, check(page, trace, replace));
 	*ret = err ? NULL : page;
 	if (err)
 		free(page);

@@ -170,8 +170,7 @@ static struct ht_err *wait_ready(struct attempt *attempt)
 				"(ulimit -v, ulimit -n, control group)",
 				attempt->tid);
 		left = !err && has_left(attempt);
-		if (!err)
-			err = read_status(attempt, &status);
+		HT_THEN(err, read_status(attempt, &status));
 	}
 	return err;
 }
@@ -214,11 +213,9 @@ static struct ht_err *wait_done(struct attempt *attempt, bool *ret_stuck)
 		 * once: the thread is held as long as that takes. */
 		if (clock_mono_ns() - since_ns > CLOCK_NS_PER_MS)
 			err = proc_check_same(attempt->proc);
-		if (!err)
-			err = wait_a_little(attempt, pause_ns > CLOSES_NS ? pause_ns : CLOSES_NS);
+		HT_THEN(err, wait_a_little(attempt, pause_ns > CLOSES_NS ? pause_ns : CLOSES_NS));
 		*ret_stuck = clock_mono_ns() - since_ns > READY_DEADLINE_NS;
-		if (!err)
-			err = read_status(attempt, &status);
+		HT_THEN(err, read_status(attempt, &status));
 	}
 	*ret_stuck &= status != STUB_DONE;
 	return err;
@@ -250,8 +247,7 @@ static struct ht_err *take_image(
 	bool accepted = false;
 	struct ht_err *err = wait_ready(attempt);
 
-	if (!err)
-		err = take_fds(attempt, outcome, reply, &accepted);
+	HT_THEN(err, take_fds(attempt, outcome, reply, &accepted));
 	if (!err && accepted)
 		err = hand_over(attempt, outcome, reply);
 	if (!err && accepted)
@@ -300,10 +296,8 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	if (!err && !attempt->map)
 		err = attempt->remains->look(
 			attempt->remains->context, attempt->tid, &attempt->unmap);
-	if (!err)
-		err = write_stub(attempt, &thread);
-	if (!err)
-		err = tracee_check_memory(tracee, attempt->proc, attempt->slack->addr);
+	HT_THEN(err, write_stub(attempt, &thread));
+	HT_THEN(err, tracee_check_memory(tracee, attempt->proc, attempt->slack->addr));
 	if (err)
 		return ht_err_first(err, tracee_release(tracee));
 	attempt->as_stopped = *tracee;
@@ -379,8 +373,7 @@ struct ht_err *attempt_run(void *context, struct worker_reply *reply)
 		attempt->together = priority_move(proc_core(attempt->proc, attempt->tid)) &&
 				    proc_timer_slack_ns(attempt->tid) <= SLACK_MAX_NS;
 	outcome->not_taken = outcome->untouched = true;
-	if (!err)
-		err = stop_usable(attempt, &verdict);
+	HT_THEN(err, stop_usable(attempt, &verdict));
 	if (!err && attempt->map)
 		err = held_refuse(attempt->proc, attempt->tid, verdict);
 	if (err || verdict != HELD_FIT)

@@ -24,10 +24,8 @@ static struct ht_err *is_well_placed(const struct proc *proc, const struct trace
 	pid_t table = remains ? remains->table : 0;
 	bool in_rseq, is_its = false, has_table = false;
 	struct ht_err *err = tracee_in_rseq(proc, tracee, &in_rseq);
-	if (!err)
-		err = tracee_is_of(proc, tracee, &is_its);
-	if (!err)
-		err = descriptor_has_table(proc, tracee->tid, table, &has_table);
+	HT_THEN(err, tracee_is_of(proc, tracee, &is_its));
+	HT_THEN(err, descriptor_has_table(proc, tracee->tid, table, &has_table));
 	/* One that single-steps itself would die of the first trap: the stub blocks its signal. */
 	bool steps = regs_single_steps(&tracee->regs);
 	*ret = !err && is_its && has_table && !in_rseq && !steps && regs_is_native(&tracee->regs) &&

@@ -34,10 +34,8 @@ static bool can_stop(const struct attempt *attempt, pid_t tid)
 	struct proc_status status;
 	bool worker = true, has_table = false;
 	struct ht_err *err = proc_status(attempt->proc, tid, &status);
-	if (!err)
-		err = proc_is_worker(attempt->proc, tid, &worker);
-	if (!err)
-		err = descriptor_has_table(attempt->proc, tid, table_of(attempt), &has_table);
+	HT_THEN(err, proc_is_worker(attempt->proc, tid, &worker));
+	HT_THEN(err, descriptor_has_table(attempt->proc, tid, table_of(attempt), &has_table));
 	ht_err_free(err);
 	return !err && !strchr("DTtZX", status.state) && !worker && has_table;
 }

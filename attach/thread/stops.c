@@ -83,8 +83,7 @@ struct ht_err *stops_resume_and_await(pid_t pid, enum __ptrace_request request)
 	int status;
 	bool lives = true;
 	struct ht_err *err = stops_resume(pid, request, 0);
-	if (!err)
-		err = stops_await(pid, request, &status, &lives);
+	HT_THEN(err, stops_await(pid, request, &status, &lives));
 	return err || lives ? err : stops_ended(pid);
 }
 

@@ -398,8 +398,7 @@ struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struc
 	/* The order matters: if heaptap dies in between, the thread runs to code that restores its
 	 * mask. */
 	struct ht_err *err = set_regs(tracee->tid, regs);
-	if (!err)
-		err = set_signal_mask(tracee->tid, UINT64_MAX);
+	HT_THEN(err, set_signal_mask(tracee->tid, UINT64_MAX));
 	if (err)
 		return ht_err_first(err, detach(tracee->tid));
 	return pass_signal(tracee->tid, 0);
@@ -413,8 +412,7 @@ struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_
 	struct user_regs_struct regs = restarted_regs(as_stopped);
 	if (only_call_blocks(as_stopped, signal_mask))
 		regs = tracee_resume_regs(&regs, as_stopped->filtered);
-	if (!err)
-		err = set_regs(as_stopped->tid, &regs);
+	HT_THEN(err, set_regs(as_stopped->tid, &regs));
 	return ht_err_first(err, detach(as_stopped->tid));
 }
 
@@ -469,8 +467,7 @@ struct ht_err *tracee_check_memory(
 	uint64_t wanted;
 	size_t got = 0;
 	struct ht_err *err = proc_check_same(proc);
-	if (!err)
-		err = memory_read_own(proc, addr, &wanted, sizeof(wanted), &got);
+	HT_THEN(err, memory_read_own(proc, addr, &wanted, sizeof(wanted), &got));
 	if (!err && got != sizeof(wanted))
 		err = ht_err_sys(EIO, "cannot read the attach code at %lx", (unsigned long)addr);
 	if (err)

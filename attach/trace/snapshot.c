@@ -162,10 +162,8 @@ static struct ht_err *copy_records(struct copy *copy, struct trace_reader *reade
 		if (seen != trace_reader_records(reader))
 			since_ns = clock_mono_ns();
 		seen = trace_reader_records(reader);
-		if (!err)
-			err = check_interrupted();
-		if (!err)
-			err = await_more(reader, how_ended, &since_ns, copy);
+		HT_THEN(err, check_interrupted());
+		HT_THEN(err, await_more(reader, how_ended, &since_ns, copy));
 	}
 	free(rec);
 	return err;
@@ -184,12 +182,9 @@ static struct ht_err *fill(
 {
 	trace_reader_keep_columns(reader);
 	struct ht_err *err = copy_records(copy, reader);
-	if (!err)
-		err = append_names(copy, ret->problem, sizeof(ret->problem));
-	if (!err)
-		err = store_finish(copy->store);
-	if (!err)
-		err = check_store(copy);
+	HT_THEN(err, append_names(copy, ret->problem, sizeof(ret->problem)));
+	HT_THEN(err, store_finish(copy->store));
+	HT_THEN(err, check_store(copy));
 	ret->bytes = store_bytes(copy->store);
 	return err;
 }
@@ -204,12 +199,10 @@ struct ht_err *snapshot_write(const struct snapshot_options *options, struct sna
 	int trace = -1;
 	*ret = (struct snapshot_report){0};
 	struct ht_err *err = open_trace(options->trace, &trace);
-	if (!err)
-		err = trace_reader_create(trace, options->trace, &reader);
-	if (!err)
-		err = store_create(&(struct store_options){.path = options->output,
-					   .replace = options->replace},
-			&copy.store);
+	HT_THEN(err, trace_reader_create(trace, options->trace, &reader));
+	HT_THEN(err, store_create(&(struct store_options){.path = options->output,
+					  .replace = options->replace},
+			     &copy.store));
 	if (!err) {
 		open_process(&copy);
 		err = fill(&copy, reader, ret);

@@ -56,8 +56,7 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	if (found.image && others)
 		return NULL;
 	struct ht_err *err = proc_open_mem(child);
-	if (!err)
-		err = stalled_avoid(child);
+	HT_THEN(err, stalled_avoid(child));
 	if (err)
 		return err;
 	/* A page that is the target's, or an earlier capture's, says nothing of what else there is.
@@ -122,8 +121,7 @@ static bool clean_pid(
 	}
 	bool shares;
 	err = kin_shares(options->target, pid, &shares);
-	if (!err)
-		err = clean_one(options, &child, shares, report);
+	HT_THEN(err, clean_one(options, &child, shares, report));
 	bool seen = !err || proc_changed(&child) == PROC_SAME;
 	if (err && seen)
 		note_failed(report, &child, err);

@@ -41,8 +41,7 @@ static struct ht_err *remove_guarded(
 		return err;
 	}
 	err = prepare_slack(proc, &slack);
-	if (!err)
-		err = guardian_tell_slack(&guardian, &slack);
+	HT_THEN(err, guardian_tell_slack(&guardian, &slack));
 	if (!err) {
 		err = tombstone_remove(proc, page, &slack, deadline, &stop_ns);
 		if (err)

@@ -381,8 +381,7 @@ static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detac
 
 	if (!err && what.fd_count == 0)
 		return NULL;
-	if (!err)
-		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped);
+	HT_THEN(err, remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped));
 	ht_err_free(err);
 	note_stop(report, &unmapped);
 	return detach_slack(
@@ -417,8 +416,7 @@ static struct ht_err *unmap(
 
 	/* What cannot be unmapped is not worth stopping a thread. */
 	struct ht_err *err = find_remains(&remains, &what);
-	if (!err)
-		err = close_elsewhere(detach, report);
+	HT_THEN(err, close_elsewhere(detach, report));
 	for (unsigned attempt = 0; !err; attempt++) {
 		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped);
 		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)
@@ -428,8 +426,7 @@ static struct ht_err *unmap(
 		ht_err_free(err);
 		err = detach_slack(
 			detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
-		if (!err)
-			err = find_remains(&remains, &what);
+		HT_THEN(err, find_remains(&remains, &what));
 	}
 	priority_restore(before);
 	note_stop(report, &unmapped);
@@ -446,8 +443,7 @@ struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
 	bool out = false, before = false;
 	struct ht_err *err = remote_slack_holds_stub(detach->proc, &slack, &before);
 
-	if (!err)
-		err = ownfds_find(detach->proc, detach->journal.header, true, fd, &fd_count);
+	HT_THEN(err, ownfds_find(detach->proc, detach->journal.header, true, fd, &fd_count));
 	if (!err && fd_count > 0)
 		err = unmap(detach, true, &report, &out);
 	*ret_any = before || fd_count > 0;
@@ -512,8 +508,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	bool blind = slow_is_avoided();
 	struct ht_err *err = blind ? NULL : may_have_escaped(detach, ret, &escapes);
 	escapes |= blind;
-	if (!err)
-		err = escapes ? prove_forgotten(&prove, &proof) : prove_unkept(&prove, &proof);
+	HT_THEN(err, escapes ? prove_forgotten(&prove, &proof) : prove_unkept(&prove, &proof));
 	/* A tool that finds slots by the ELF tables keeps what it read, and no code tells. */
 	if (!err && !escapes && proof.pointers)
 		err = prove_forgotten(&prove, &proof);

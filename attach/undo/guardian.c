@@ -324,8 +324,7 @@ static bool is_out(const struct proc *proc, const struct recover_options *option
 		return true;
 	/* No other process would end the guardian if it hung. */
 	struct ht_err *err = stalled_avoid(proc);
-	if (!err)
-		err = recover_run(proc, options, &report);
+	HT_THEN(err, recover_run(proc, options, &report));
 	bool out = !err && report.outcome != RECOVER_INCOMPLETE;
 	ht_err_free(err);
 	return out;

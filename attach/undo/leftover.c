@@ -54,8 +54,7 @@ static struct ht_err *close_one(
 	journal_set_sockets(&journal, -1, left->inode, 0);
 	options.own = &journal;
 	struct ht_err *err = recover_find_slack(left->proc, true, &space, &options.slack);
-	if (!err)
-		err = recover_forked(left->proc, &options, left->daemon_pid, &report);
+	HT_THEN(err, recover_forked(left->proc, &options, left->daemon_pid, &report));
 	journal_destroy(&journal);
 	*ret = report.outcome;
 	return err;
@@ -142,8 +141,7 @@ static struct ht_err *close_of_sharer(
 	}
 	failed = proc_open_mem(&sharer);
 	/* Its number is pinned now, and may have been another's before. */
-	if (!failed)
-		failed = kin_shares(proc, pid, &shares);
+	HT_THEN(failed, kin_shares(proc, pid, &shares));
 	if (!failed && shares)
 		err = close_of(&sharer, deadline_mono_ns, ret_any);
 	else if (failed && proc_changed(&sharer) == PROC_SAME)

@@ -191,10 +191,8 @@ static struct ht_err *untapped_only(struct ht_err *err)
 static struct ht_err *detach_image(struct detach *detach, struct recover_report *report)
 {
 	struct ht_err *err = detach_untap(detach, &report->detach);
-	if (!err)
-		err = ask_for_filters(detach);
-	if (!err)
-		err = detach_unmap(detach, &report->detach);
+	HT_THEN(err, ask_for_filters(detach));
+	HT_THEN(err, detach_unmap(detach, &report->detach));
 	if (err)
 		return untapped_only(err);
 	switch (report->detach.level) {
@@ -233,8 +231,7 @@ static struct ht_err *recover_image(const struct proc *proc, const struct recove
 		err = complete_journal(&detach.journal, proc, &image, slack);
 		if (image.forked)
 			journal_forget_undoing(&detach.journal);
-		if (!err)
-			err = detach_image(&detach, report);
+		HT_THEN(err, detach_image(&detach, report));
 	}
 	if (!err && report->outcome == RECOVER_TOMBSTONE)
 		image_keep_thunks(&image);
@@ -284,8 +281,7 @@ static struct ht_err *recover_part(const struct proc *proc, const struct recover
 	o.own = &none;
 	if (!o.slack)
 		err = recover_find_slack(proc, true, &lost, &o.slack);
-	if (!err)
-		err = recover_forked(proc, &o, daemon_pid, report);
+	HT_THEN(err, recover_forked(proc, &o, daemon_pid, report));
 	journal_destroy(&none);
 	return err;
 }
@@ -313,8 +309,7 @@ struct ht_err *recover_run(
 	 * When that is done no stub runs, and what is mapped now stays. */
 	if (!err && !found.image && o.slack) {
 		err = recover_slack(proc, o.slack, o.deadline_mono_ns);
-		if (!err)
-			err = ourmaps_read(proc, &found);
+		HT_THEN(err, ourmaps_read(proc, &found));
 	}
 	if (!err && found.image && !o.own && is_part(proc, &found)) {
 		err = recover_part(proc, &o, found.daemon_pid, &report);
@@ -402,8 +397,7 @@ struct ht_err *recover_has_remains(
 
 	header.daemon_pid = (uint32_t)daemon_pid;
 	struct ht_err *err = remote_slack_holds_stub(proc, options->slack, &stub);
-	if (!err)
-		err = ownfds_find(proc, &header, true, fd, &fd_count);
+	HT_THEN(err, ownfds_find(proc, &header, true, fd, &fd_count));
 	*ret = stub || fd_count > 0;
 	return err;
 }
@@ -415,8 +409,7 @@ static struct ht_err *recover_remains(struct detach *detach, struct recover_repo
 	detach->journal.header->image_bytes = 0;
 	memset(detach->journal.header->near, 0, sizeof(detach->journal.header->near));
 	struct ht_err *err = ask_for_filters(detach);
-	if (!err)
-		err = detach_remains(detach, &any);
+	HT_THEN(err, detach_remains(detach, &any));
 	if (any)
 		report->outcome = RECOVER_DONE;
 	return err;

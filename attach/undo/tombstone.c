@@ -135,8 +135,7 @@ struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
 			err = ht_err_new(HT_ERR_REFUSED,
 				"the page at %lx in process %d is in use by a capture",
 				(unsigned long)page, proc->pid);
-	if (!err)
-		err = examine(proc, &ours, &report);
+	HT_THEN(err, examine(proc, &ours, &report));
 	free(image->thunk);
 	if (!err)
 		*ret = report;
@@ -182,8 +181,7 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 	HT_TRY(proc_any_seccomp(proc, &filtered));
 	for (unsigned attempt = 1;; attempt++) {
 		struct ht_err *err = check_ours(proc, page);
-		if (!err)
-			err = remote_unmap(proc, slack, &look, filtered, &unmapped);
+		HT_THEN(err, remote_unmap(proc, slack, &look, filtered, &unmapped));
 		*ret_stop_ns = unmapped.stop_ns;
 		/* In any case restore the stub's place when no thread is in it. */
 		struct ht_err *restore = detach_slack(proc, slack, filtered, deadline_mono_ns);

@@ -242,8 +242,7 @@ struct ht_err *verify_run(const struct proc *proc, struct verify_report *ret)
 	struct look look = {.proc = proc, .report = ret};
 	HT_TRY(proc_maps_read(proc, &look.maps));
 	struct ht_err *err = modules_read(proc, &look.maps, &look.modules);
-	if (!err)
-		err = look_at_all(&look);
+	HT_THEN(err, look_at_all(&look));
 	modules_deinit(&look.modules);
 	proc_maps_deinit(&look.maps);
 	/* If the process ended or became another program meanwhile, the result means nothing. */

@@ -180,8 +180,7 @@ struct ht_err *ehframe_memory_table(const struct proc *proc, const struct module
 	struct unwind_input input;
 	struct unwind_stats stats;
 	struct ht_err *err = input_find(proc, module, &input);
-	if (!err)
-		err = table_recall(proc, module, &input, cache, ret);
+	HT_THEN(err, table_recall(proc, module, &input, cache, ret));
 	*ret_cached = !err && *ret;
 	if (!err && !*ret)
 		err = input_compile(proc, module, &input, cache, ret, &stats);
@@ -193,7 +192,6 @@ struct ht_err *ehframe_memory_compile(const struct proc *proc, const struct modu
 {
 	struct unwind_input input;
 	struct ht_err *err = input_find(proc, module, &input);
-	if (!err)
-		err = input_compile(proc, module, &input, NULL, ret, ret_stats);
+	HT_THEN(err, input_compile(proc, module, &input, NULL, ret, ret_stats));
 	return name_module(err, module);
 }

@@ -144,10 +144,8 @@ struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 			return err;
 		publish->counts.cached += !err && cached;
 		publish->counts.compiled += !err && !cached;
-		if (!err)
-			err = end_at_entry(proc, module, &entry.table);
-		if (!err)
-			err = find_frames(proc, module, &entry.table);
+		HT_THEN(err, end_at_entry(proc, module, &entry.table));
+		HT_THEN(err, find_frames(proc, module, &entry.table));
 		ht_err_free(err);
 		publish->compiled[publish->count++] = entry;
 	}

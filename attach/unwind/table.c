@@ -341,10 +341,8 @@ struct ht_err *table_compile(
 		spans_sort(&compiler.spans);
 		err = spans_merge(&compiler);
 	}
-	if (!err)
-		err = rules_intern(&compiler);
-	if (!err)
-		err = table_pack(&compiler, ret);
+	HT_THEN(err, rules_intern(&compiler));
+	HT_THEN(err, table_pack(&compiler, ret));
 	if (!err)
 		*ret_stats = compiler.stats;
 	compiler_deinit(&compiler);

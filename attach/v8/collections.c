@@ -84,8 +84,7 @@ struct ht_err *v8_collections_places(const struct proc *proc, const struct nativ
 		return NULL;
 	struct ht_err *err =
 		memory_read_some(proc, code->collector, bytes, code->collector_bytes, &got);
-	if (!err)
-		err = memory_read_some(proc, code->setter, setter, sizeof(setter), &setter_got);
+	HT_THEN(err, memory_read_some(proc, code->setter, setter, sizeof(setter), &setter_got));
 	if (err || got < code->collector_bytes || setter_got < sizeof(setter))
 		return err;
 	ret->count = find_count(bytes, got, &count_at);

@@ -227,8 +227,7 @@ static struct ht_err *read_version(
 	int32_t major = 0, minor = 0;
 	bool found;
 	struct ht_err *err = read_int(lookup, "_ZN2v88internal7Version6major_E", &major, &found);
-	if (!err)
-		err = read_int(lookup, "_ZN2v88internal7Version6minor_E", &minor, &found);
+	HT_THEN(err, read_int(lookup, "_ZN2v88internal7Version6minor_E", &minor, &found));
 	*ret = 0;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		if (versions[i].major == major && versions[i].minor == minor)
@@ -303,8 +302,7 @@ struct ht_err *v8_layout_read(const struct proc *proc, const struct modules *mod
 		struct lookup lookup = {.proc = proc, .bias = module->bias, .budget = &budget};
 		int32_t value;
 		err = dynamic_read(proc, module, &lookup.dynamic);
-		if (!err)
-			err = read_constant(&lookup, "HeapObjectTag", &value, &has);
+		HT_THEN(err, read_constant(&lookup, "HeapObjectTag", &value, &has));
 		if (!err && has)
 			err = read_module(&lookup, ret, ret_why, why_bytes);
 		ret->module_lo = module->lo;

@@ -117,10 +117,8 @@ static struct ht_err *take_alloc(struct cull *cull, const struct cull_call *call
 	if (!event->addr)
 		return delay_listed(cull, call, event);
 	struct ht_err *err = find_site(cull, call, event, &site);
-	if (!err)
-		err = enter_block(cull, call, event->addr, &entry);
-	if (!err)
-		err = delay_event(cull, call, event, first_ns, is_listed || cull->is_reading, &at);
+	HT_THEN(err, enter_block(cull, call, event->addr, &entry));
+	HT_THEN(err, delay_event(cull, call, event, first_ns, is_listed || cull->is_reading, &at));
 	if (err)
 		return err;
 	struct tally_thread *thread = &cull->tally.thread[call->thread];
@@ -307,8 +305,7 @@ static struct ht_err *take_event(struct cull *cull, uint32_t stream, const struc
 		return delay_listed(cull, &call, event);
 	}
 	err = delay_enter_time(cull, event->tsc, time_ns);
-	if (!err)
-		err = find_thread(cull, lane, event->tid, event->tsc, &call.thread);
+	HT_THEN(err, find_thread(cull, lane, event->tid, event->tsc, &call.thread));
 	if (err)
 		return err;
 	if (time_ns > cull->now_ns)

@@ -183,10 +183,8 @@ static struct ht_err *take_sync(struct cull *cull, const struct rec *rec)
 	struct ht_err *err = release(cull, sync->complete_tsc);
 	const uint64_t time_ns = timebase_ns(
 		&cull->timebase, sync->complete_tsc < sync->tsc ? sync->complete_tsc : sync->tsc);
-	if (!err)
-		err = delay_enter_time(cull, sync->complete_tsc, time_ns);
-	if (!err)
-		err = put_sync(cull, rec);
+	HT_THEN(err, delay_enter_time(cull, sync->complete_tsc, time_ns));
+	HT_THEN(err, put_sync(cull, rec));
 	return err ? err : delay_write_old(cull, time_ns);
 }
 
@@ -205,10 +203,8 @@ struct ht_err *cull_finish(struct cull *cull)
 		return NULL;
 	cull->is_finished = true;
 	struct ht_err *err = release(cull, UINT64_MAX);
-	if (!err)
-		err = streams_finish(cull->streams);
-	if (!err)
-		err = delay_close_interval(cull, UINT64_MAX, cull->tally.interval + 1);
+	HT_THEN(err, streams_finish(cull->streams));
+	HT_THEN(err, delay_close_interval(cull, UINT64_MAX, cull->tally.interval + 1));
 	while (cull->held.first && !err)
 		err = delay_write_first(cull);
 	return err ? err : emit_flush(&cull->emit);

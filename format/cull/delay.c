@@ -16,8 +16,7 @@ static struct ht_err *delay_record(void *context, const struct rec *rec)
 	struct ht_err *err = rec_encode(record, rec);
 	const struct held held = {
 		.time_ns = cull->now_ns, .event = {.tsc = rec->culled.end_tsc}, .record = record};
-	if (!err)
-		err = held_push(&cull->held, &held, &at);
+	HT_THEN(err, held_push(&cull->held, &held, &at));
 	if (err) {
 		bytes_out_deinit(record);
 		free(record);
@@ -94,8 +93,7 @@ static struct ht_err *put_record(struct cull *cull, const struct bytes_out *reco
 	struct bytes in = bytes_of(record->data, record->length);
 	struct rec rec;
 	struct ht_err *err = emit_flush(&cull->emit);
-	if (!err)
-		err = rec_decode(&in, &rec);
+	HT_THEN(err, rec_decode(&in, &rec));
 	return err ? err : cull->options.put(cull->options.context, &rec, rec.culled.events);
 }
 

@@ -31,8 +31,7 @@ struct ht_err *emit_add(
 	struct emit *emit, uint32_t stream, const struct event *event, bool is_counted)
 {
 	struct ht_err *err = emit->count == EMIT_EVENTS ? emit_flush(emit) : NULL;
-	if (!err)
-		err = reserve(emit, stream);
+	HT_THEN(err, reserve(emit, stream));
 	if (err)
 		return err;
 	struct emit_stream *to = &emit->stream[stream];
@@ -61,8 +60,7 @@ static struct ht_err *put_piece(struct emit *emit, uint32_t stream, uint32_t num
 		if (!encoder->out.length || tid != event->event.tid)
 			err = event_encoder_thread(encoder, event->event.tid, 0);
 		tid = event->event.tid;
-		if (!err)
-			err = event_encoder_put(encoder, &event->event, 0);
+		HT_THEN(err, event_encoder_put(encoder, &event->event, 0));
 		events += event->is_counted;
 	}
 	if (err)

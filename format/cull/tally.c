@@ -289,8 +289,7 @@ static struct ht_err *count_caller(struct tally *tally, const struct tally_death
 	struct tally_thread *thread = &tally->thread[death->caller];
 	struct tally_row *row = NULL;
 	struct ht_err *err = thread->row ? NULL : list_add(&tally->callers, death->caller);
-	if (!err)
-		err = find_row(tally, &thread->row, death->hook, &row);
+	HT_THEN(err, find_row(tally, &thread->row, death->hook, &row));
 	if (err)
 		return err;
 	row->blocks++;
@@ -553,14 +552,10 @@ struct ht_err *tally_close(struct tally *tally, uint64_t next, const struct rec_
 	culled->highest_ns = tally->highest_ns;
 	culled->highest_bytes = culled_fold(tally->highest_bytes);
 	struct ht_err *err = put_sites(&writer);
-	if (!err)
-		err = put_peak(&writer);
-	if (!err)
-		err = put_callers(&writer);
-	if (!err)
-		err = put_lives(&writer);
-	if (!err)
-		err = flush(&writer);
+	HT_THEN(err, put_peak(&writer));
+	HT_THEN(err, put_callers(&writer));
+	HT_THEN(err, put_lives(&writer));
+	HT_THEN(err, flush(&writer));
 	bytes_out_deinit(&writer.body);
 	forget_interval(tally);
 	tally->interval = next;

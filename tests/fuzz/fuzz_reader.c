@@ -79,8 +79,7 @@ static void sort_and_join(const uint8_t *data, size_t size)
 	struct bytes_out columns = {0}, scratch = {0}, piece = {0};
 	bool is_done = false;
 	struct ht_err *err = encoder ? NULL : columns_encoder_create(&encoder);
-	if (!err)
-		err = columns_encode(encoder, bytes_of(data, size), &columns, &is_done);
+	HT_THEN(err, columns_encode(encoder, bytes_of(data, size), &columns, &is_done));
 	if (!err && is_done)
 		err = columns_decode(bytes_of(columns.data, columns.length), &scratch, &piece);
 	if (err || (is_done && (piece.length != size || (size && memcmp(piece.data, data, size)))))
@@ -180,8 +179,7 @@ static void make_seeds(struct bytes_out *ret_file, struct bytes_out *ret_records
 			break;
 		const uint8_t head[] = {(uint8_t)rec.kind, (uint8_t)rec.raw.length};
 		err = bytes_out_put(ret_records, head, sizeof(head));
-		if (!err)
-			err = bytes_out_put(ret_records, rec.raw.data, rec.raw.length);
+		HT_THEN(err, bytes_out_put(ret_records, rec.raw.data, rec.raw.length));
 	}
 	if (err || end != TRACE_COMPLETE)
 		abort();

@@ -65,13 +65,10 @@ static struct ht_err *print(struct analysis *analysis, const struct query *query
 	const struct page_options page = {.path = "fuzz.htap", .limit = 5};
 	const struct report_json_options json = {.has_by = true, .by = BREAKDOWN_NAMESPACE};
 	struct ht_err *err = view_create(analysis, query, true, &view);
-	if (!err)
-		err = suspects_find(view, &suspects);
+	HT_THEN(err, suspects_find(view, &suspects));
 	suspects_deinit(&suspects);
-	if (!err)
-		err = report_json_write(out, view, &json);
-	if (!err)
-		err = report_text_write(&text, view, &page);
+	HT_THEN(err, report_json_write(out, view, &json));
+	HT_THEN(err, report_text_write(&text, view, &page));
 	view_destroy(view);
 	return err;
 }
@@ -93,17 +90,14 @@ static void anonymize(struct model *model, int fd)
 	enum trace_end end = TRACE_MORE;
 	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 	struct ht_err *err = anonymizer_create(model, false, &anonymizer);
-	if (!err)
-		err = trace_writer_create(null, &writer);
-	if (!err)
-		err = trace_reader_create(fd, "fuzz", &reader);
+	HT_THEN(err, trace_writer_create(null, &writer));
+	HT_THEN(err, trace_reader_create(fd, "fuzz", &reader));
 	while (!err && end == TRACE_MORE) {
 		err = trace_reader_next(reader, &rec, &end);
 		if (!err && end == TRACE_MORE)
 			err = anonymizer_put(anonymizer, &rec, writer);
 	}
-	if (!err)
-		err = trace_writer_flush(writer);
+	HT_THEN(err, trace_writer_flush(writer));
 	check(err);
 	trace_reader_destroy(reader);
 	trace_writer_destroy(writer);

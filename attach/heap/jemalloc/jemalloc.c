@@ -139,8 +139,7 @@ static struct ht_err *read_found(struct view *view, void *found, struct heap_acc
 {
 	struct threads threads;
 	struct ht_err *err = threads_find(view, &threads);
-	if (!err)
-		err = read_all(view, found, &threads, ret);
+	HT_THEN(err, read_all(view, found, &threads, ret));
 	threads_deinit(&threads);
 	return err;
 }

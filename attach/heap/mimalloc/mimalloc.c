@@ -125,8 +125,7 @@ static struct ht_err *read_found(struct view *view, void *found, struct heap_acc
 	struct walked *walked = found;
 	struct source *source = &walked->source;
 	struct ht_err *err = source->is_map ? NULL : threads_find(view, &source->threads);
-	if (!err)
-		err = walks_take(view, &how, walked, &walks);
+	HT_THEN(err, walks_take(view, &how, walked, &walks));
 	if (err)
 		return err;
 	const struct miwalk *last = walks.any ? &walked->walk[walks.last] : NULL;

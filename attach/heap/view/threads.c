@@ -66,8 +66,7 @@ struct ht_err *threads_find(struct view *view, struct threads *ret)
 			err = search(view, map->lo, SMALL_BYTES, ret);
 		if (bytes > SMALL_BYTES)
 			bytes = SMALL_BYTES;
-		if (!err)
-			err = search(view, map->hi - bytes, bytes, ret);
+		HT_THEN(err, search(view, map->hi - bytes, bytes, ret));
 	}
 	return err;
 }

@@ -87,8 +87,7 @@ static struct ht_err *park_job(void *context, struct worker_reply *reply)
 	struct ht_err *err = park_seize(child->pid);
 	if (!err && write(child->go_fd, "", 1) != 1)
 		err = ht_err_sys(errno, "cannot send to the child");
-	if (!err)
-		err = park_at_start(child->pid, getppid(), &outcome->park, &outcome->parked);
+	HT_THEN(err, park_at_start(child->pid, getppid(), &outcome->park, &outcome->parked));
 	return err;
 }
 

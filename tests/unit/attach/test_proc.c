@@ -436,8 +436,7 @@ static void judge_as_nobody(const void *arg)
 	if (geteuid() == 0 && setresuid(NOBODY, NOBODY, NOBODY) != 0)
 		_exit(1);
 	struct ht_err *err = proc_open(*(const pid_t *)arg, &proc);
-	if (!err)
-		err = proc_open_mem(&proc);
+	HT_THEN(err, proc_open_mem(&proc));
 	long rule = -1;
 	if (err && err->code == HT_ERR_PERMISSION)
 		rule = strstr(err->message, "runs as uid")    ? 1
