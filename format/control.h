@@ -115,7 +115,9 @@ struct control_reply {
 	uint64_t pauses, paused_ns; /* so far, including the present one */
 	uint64_t marks;		    /* recorded so far by MARK */
 	uint64_t sample_bytes;	    /* one allocation in so many bytes is recorded; 0: each */
-	uint64_t user;		    /* uid that runs the capture */
+	uint64_t cull_ns;	    /* blocks that live shorter are sums; 0: none */
+	uint64_t live_blocks, filter_bytes; /* of --cull: what it holds, and its tables */
+	uint64_t user;			    /* uid that runs the capture */
 	uint64_t rss_bytes,
 		rss_first_bytes; /* of the process: now and when the window began; 0: unknown */
 	char comm[64];		 /* name of the process; hostile bytes */

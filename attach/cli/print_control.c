@@ -99,6 +99,16 @@ static void put_pauses(const struct control_reply *reply)
 		printf("  marks    %llu\n", (unsigned long long)reply->marks);
 }
 
+static void put_filter(const struct control_reply *reply)
+{
+	char span[CLOCK_BYTES], size[PRINT_SIZE_BYTES];
+	if (reply->cull_ns)
+		printf("  cull     blocks that live less than %s are sums; %llu live, %s of "
+		       "memory\n",
+			span_text(reply->cull_ns, span), (unsigned long long)reply->live_blocks,
+			print_size(reply->filter_bytes, size));
+}
+
 static void put_capture(const struct control_reply *reply)
 {
 	char size[PRINT_SIZE_BYTES], rate[PRINT_SIZE_BYTES];
@@ -115,6 +125,7 @@ static void put_capture(const struct control_reply *reply)
 	print_text(stdout, " %s\n", reply->trace);
 	if (reply->partial[0])
 		print_text(stdout, "           until the end in %s\n", reply->partial);
+	put_filter(reply);
 	put_pauses(reply);
 }
 
@@ -139,6 +150,9 @@ static json_t *capture_json(const struct control_reply *reply)
 		{"trace_bytes_per_min", reply->trace_bytes_per_min},
 		{"dropped_events", reply->dropped},
 		{"sample_bytes", reply->sample_bytes},
+		{"cull_ns", reply->cull_ns},
+		{"cull_live_blocks", reply->live_blocks},
+		{"cull_bytes", reply->filter_bytes},
 		{"overhead_ppm", reply->overhead_ppm},
 		{"overhead_limit_ppm", reply->overhead_limit_ppm},
 		{"paused_by_overhead", reply->paused_by_overhead},

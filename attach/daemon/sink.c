@@ -25,8 +25,10 @@
 struct sink {
 	char *path;
 	pid_t scribe; /* -1: has ended, or cannot be ended */
-	int fd;	      /* to the scribe; -1: nothing is passed on any more */
+	pid_t filter; /* -1: likewise, or there is none */
+	int fd;	      /* to the filter, or the scribe; -1: nothing is passed on any more */
 	struct scribe_page *page;
+	struct filter_page *filter_page; /* NULL: there is no filter */
 	struct bytes_out queue;
 	size_t passed; /* of `queue`, to the scribe */
 	bool takes_all;
@@ -76,13 +78,15 @@ static void close_queue(struct sink *sink)
 	sink->passed = 0;
 }
 
-static bool await_death(struct sink *sink, uint64_t patience_ns)
+/* Waits for the end of a process, which `*pid` does not name any more then. `ret_status`: as of
+ * waitpid; may be NULL. */
+static bool await_death(pid_t *pid, uint64_t patience_ns, int *ret_status)
 {
 	uint64_t end_ns = now_mono_ns() + patience_ns;
-	while (sink->scribe >= 0) {
-		pid_t got = waitpid(sink->scribe, NULL, WNOHANG);
-		if (got == sink->scribe || (got < 0 && errno != EINTR))
-			sink->scribe = -1;
+	while (*pid >= 0) {
+		pid_t got = waitpid(*pid, ret_status, WNOHANG);
+		if (got == *pid || (got < 0 && errno != EINTR))
+			*pid = -1;
 		else if (now_mono_ns() > end_ns)
 			return false;
 		else
@@ -92,13 +96,37 @@ static bool await_death(struct sink *sink, uint64_t patience_ns)
 }
 
 /* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
-static void kill_scribe(struct sink *sink)
+static void kill_process(pid_t *pid)
+{
+	if (*pid >= 0)
+		kill(*pid, SIGKILL);
+	(void)await_death(pid, DEATH_PATIENCE_NS, NULL);
+	*pid = -1;
+}
+
+static void kill_writers(struct sink *sink)
 {
 	close_queue(sink);
-	if (sink->scribe >= 0)
-		kill(sink->scribe, SIGKILL);
-	(void)await_death(sink, DEATH_PATIENCE_NS);
-	sink->scribe = -1;
+	kill_process(&sink->filter);
+	kill_process(&sink->scribe);
+}
+
+/* What was put and is in no file; in words, because a filter changes the number of bytes. */
+static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t bytes)
+{
+	const uint64_t lost_bytes = sink->put_bytes - look_u64(&sink->page->safe_bytes);
+	const uint64_t lost_events = sink->put_events - look_u64(&sink->page->safe_events);
+	const bool is_lost = sink->filter_page ? lost_events : lost_bytes;
+	if (is_lost && sink->filter_page)
+		snprintf(ret, bytes, "; %llu events are not in the trace",
+			(unsigned long long)lost_events);
+	else if (is_lost)
+		snprintf(ret, bytes,
+			"; %llu bytes of records were not written; write to another place with -o",
+			(unsigned long long)lost_bytes);
+	else
+		snprintf(ret, bytes, "%s",
+			is_known ? "" : "; all records are written, but may not be durable");
 }
 
 /* Data that is in no file by now is lost. `why` counts unless the scribe knows the reason. */
@@ -107,16 +135,10 @@ static void give_up(struct sink *sink, const char *why)
 	const struct scribe_page *page = sink->page;
 	const char *beside = *page->beside ? "; the trace is beside it in " : "";
 	bool is_known = look_u32(&page->state) == STORE_BROKEN;
-	char lost[120] = "; all records are written, but may not be durable";
+	char lost[120];
 
-	kill_scribe(sink);
-	uint64_t lost_bytes = sink->put_bytes - look_u64(&page->safe_bytes);
-	if (lost_bytes)
-		snprintf(lost, sizeof(lost),
-			"; %llu bytes of records were not written; write to another place with -o",
-			(unsigned long long)lost_bytes);
-	else if (is_known)
-		lost[0] = '\0';
+	kill_writers(sink);
+	say_lost(sink, is_known, lost, sizeof(lost));
 	int length = is_known ? asprintf(&sink->problem, "%s%s", page->text, lost)
 			      : asprintf(&sink->problem, "%s: %s%s%s%s", sink->path, why, beside,
 					page->beside, lost);
@@ -124,9 +146,28 @@ static void give_up(struct sink *sink, const char *why)
 		sink->problem = NULL;
 }
 
+/* Has the filter ended before the scribe? What it gave until then is written first. */
+static bool is_filter_dead(struct sink *sink, char *ret_why, size_t bytes)
+{
+	const struct filter_page *page = sink->filter_page;
+	int status = 0;
+	if (!page || !await_death(&sink->filter, DEATH_PATIENCE_NS, &status) ||
+		(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+		return false;
+	snprintf(ret_why, bytes, "the filter of --cull %s%s",
+		page->failed ? "failed: " : "was ended, perhaps for lack of memory",
+		page->failed ? page->text : "");
+	close_queue(sink);
+	(void)await_death(&sink->scribe, sink->patience_ns, NULL);
+	return true;
+}
+
 static void give_up_dead(struct sink *sink)
 {
-	give_up(sink, "the process that writes it was ended");
+	char why[300];
+	give_up(sink, is_filter_dead(sink, why, sizeof(why))
+			      ? why
+			      : "the process that writes it was ended");
 }
 
 static void give_up_late(struct sink *sink, uint64_t patience_ns)
@@ -166,25 +207,15 @@ static void push(struct sink *sink)
 }
 
 static struct ht_err *enqueue(
-	struct sink *sink, enum scribe_kind kind, const struct rec *rec, uint64_t events)
+	struct sink *sink, enum order_kind kind, const struct rec *rec, uint64_t events)
 {
-	struct bytes_out *queue = &sink->queue;
-	struct scribe_message message = {.kind = kind, .events = events};
-	size_t start = queue->length;
-	struct ht_err *err = bytes_out_put(queue, &message, sizeof(message));
-	if (!err && rec)
-		err = rec_encode(queue, rec);
-	if (err) {
-		queue->length = start;
-		return err;
-	}
-	message.length = (uint32_t)(queue->length - start - sizeof(message));
-	memcpy(queue->data + start, &message, sizeof(message));
-	sink->put_bytes += message.length;
+	const size_t start = sink->queue.length;
+	HT_TRY(orders_put(&sink->queue, kind, rec, events));
+	sink->put_bytes += sink->queue.length - start - sizeof(struct order);
 	return NULL;
 }
 
-static struct ht_err *order(struct sink *sink, enum scribe_kind kind)
+static struct ht_err *order(struct sink *sink, enum order_kind kind)
 {
 	HT_TRY(enqueue(sink, kind, NULL, 0));
 	sink->orders++;
@@ -203,17 +234,22 @@ struct wait {
 	uint64_t since_ns, looked_ns;
 };
 
-/* The output is not the reason: the scribe waits for a processor, or was stopped and is continued.
- */
-static bool has_another_reason(const struct sink *sink)
+/* Does it wait for a processor, or was it stopped and is continued? */
+static bool is_held_up(pid_t pid)
 {
 	char path[32];
-	snprintf(path, sizeof(path), "/proc/%d/stat", sink->scribe);
-	int stat = open(path, O_RDONLY | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	int stat = pid >= 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	char state = stat >= 0 ? runstate_read(stat) : '?';
 	if (stat >= 0)
 		close(stat);
-	return state == 'R' || (state == 'T' && kill(sink->scribe, SIGCONT) == 0);
+	return state == 'R' || (state == 'T' && kill(pid, SIGCONT) == 0);
+}
+
+/* The output is not the reason. */
+static bool has_another_reason(const struct sink *sink)
+{
+	return is_held_up(sink->scribe) || is_held_up(sink->filter);
 }
 
 /* If heaptap had no turn itself, it cannot tell whether the scribe had one. */
@@ -302,23 +338,30 @@ static struct ht_err *await_opened(struct sink *sink)
 	return err;
 }
 
-static struct ht_err *start_scribe(struct sink *sink, const struct sink_options *options)
+static struct ht_err *make_pipe(bool waits, int *ret_read, int *ret_write)
 {
-	int pipe_fd[2];
-	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+	int fd[2];
+	if (pipe2(fd, O_CLOEXEC) < 0)
 		return ht_err_sys(errno, "cannot make a pipe");
 	/* What it cannot get larger waits here. */
-	(void)fcntl(pipe_fd[1], F_SETPIPE_SZ, SINK_QUEUE_BYTES);
-	if (fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK) < 0) {
-		struct ht_err *err = ht_err_sys(errno, "cannot make a pipe that does not block");
-		close(pipe_fd[0]);
-		close(pipe_fd[1]);
-		return err;
-	}
-	pid_t parent = getpid();
+	(void)fcntl(fd[1], F_SETPIPE_SZ, SINK_QUEUE_BYTES);
+	*ret_read = fd[0];
+	*ret_write = fd[1];
+	if (waits || fcntl(fd[1], F_SETFL, O_NONBLOCK) == 0)
+		return NULL;
+	struct ht_err *err = ht_err_sys(errno, "cannot make a pipe that does not block");
+	close(fd[0]);
+	return err;
+}
+
+static struct ht_err *start_scribe(
+	struct sink *sink, const struct sink_options *options, int read_fd)
+{
+	/* With a filter the pipe is closed when that ends, which may take longer. */
+	pid_t parent = options->cull_ns ? 0 : getpid();
 	sink->scribe = fork();
 	if (sink->scribe == 0)
-		scribe_run(pipe_fd[0], parent, sink->page,
+		scribe_run(read_fd, parent, sink->page,
 			&(struct scribe_options){.store = {.path = options->path,
 							 .replace = options->replace,
 							 .reserve_bytes = options->reserve_bytes},
@@ -327,10 +370,54 @@ static struct ht_err *start_scribe(struct sink *sink, const struct sink_options 
 				.kept_fd = options->append_fd > 0 ? options->append_fd : -1,
 				.patience_ns = sink->patience_ns});
 	int sys = errno;
-	close(pipe_fd[0]);
-	sink->fd = pipe_fd[1];
+	close(read_fd);
 	return sink->scribe < 0 ? ht_err_sys(sys, "cannot fork the process that writes the trace")
 				: NULL;
+}
+
+/* Puts the filter before the scribe, whose pipe is sink->fd until now. */
+static struct ht_err *start_filter(struct sink *sink, uint64_t cull_ns)
+{
+	struct filter_options options = {
+		.cull_ns = cull_ns, .to = sink->fd, .parent = getpid(), .page = sink->filter_page};
+	sink->fd = -1;
+	struct ht_err *err = make_pipe(false, &options.from, &sink->fd);
+	if (err) {
+		close(options.to);
+		return err;
+	}
+	sink->filter = fork();
+	if (sink->filter == 0)
+		filter_run(&options);
+	int sys = errno;
+	close(options.from);
+	close(options.to);
+	return sink->filter < 0 ? ht_err_sys(sys, "cannot fork the filter of --cull") : NULL;
+}
+
+static struct ht_err *start(struct sink *sink, const struct sink_options *options)
+{
+	int read_fd;
+	HT_TRY(make_pipe(options->cull_ns, &read_fd, &sink->fd));
+	HT_TRY(start_scribe(sink, options, read_fd));
+	return options->cull_ns ? start_filter(sink, options->cull_ns) : NULL;
+}
+
+static void *shared_page(size_t bytes)
+{
+	void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return page == MAP_FAILED ? NULL : page;
+}
+
+static void free_sink(struct sink *sink)
+{
+	if (sink->page)
+		munmap(sink->page, sizeof(*sink->page));
+	if (sink->filter_page)
+		munmap(sink->filter_page, sizeof(*sink->filter_page));
+	free(sink->problem);
+	free(sink->path);
+	free(sink);
 }
 
 struct ht_err *sink_create(const struct sink_options *options, struct sink **ret)
@@ -339,26 +426,26 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 	if (!sink)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 	*sink = (struct sink){.scribe = -1,
+		.filter = -1,
 		.fd = -1,
 		.orders = 1,
 		.is_cancelled = options->is_cancelled,
 		.meanwhile = options->meanwhile,
 		.context = options->context};
 	sink->path = strdup(options->path);
-	sink->page = mmap(NULL, sizeof(*sink->page), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (!sink->path || sink->page == MAP_FAILED) {
-		free(sink->path);
-		free(sink);
+	sink->page = shared_page(sizeof(*sink->page));
+	sink->filter_page = options->cull_ns ? shared_page(sizeof(*sink->filter_page)) : NULL;
+	if (!sink->path || !sink->page || (options->cull_ns && !sink->filter_page)) {
+		free_sink(sink);
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 	}
 	sink->patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_DEFAULT_NS;
 	sink->page->patience_ns = sink->patience_ns;
-	struct ht_err *err = start_scribe(sink, options);
+	struct ht_err *err = start(sink, options);
 	if (!err)
 		err = await_opened(sink);
 	if (err) {
-		kill_scribe(sink);
+		kill_writers(sink);
 		sink_destroy(sink);
 		return err;
 	}
@@ -367,11 +454,12 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 }
 
 /* Closes the file, too: also that can wait for ever. */
-static void dismiss_scribe(struct sink *sink)
+static void dismiss_writers(struct sink *sink)
 {
 	close_queue(sink);
-	if (!await_death(sink, sink->patience_ns))
-		kill_scribe(sink);
+	if (!await_death(&sink->filter, sink->patience_ns, NULL) ||
+		!await_death(&sink->scribe, sink->patience_ns, NULL))
+		kill_writers(sink);
 }
 
 void sink_destroy(struct sink *sink)
@@ -379,11 +467,8 @@ void sink_destroy(struct sink *sink)
 	if (!sink)
 		return;
 	sink_flush(sink);
-	dismiss_scribe(sink);
-	munmap(sink->page, sizeof(*sink->page));
-	free(sink->problem);
-	free(sink->path);
-	free(sink);
+	dismiss_writers(sink);
+	free_sink(sink);
 }
 
 /* --- records --- */
@@ -397,7 +482,7 @@ struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t event
 		give_up(sink, "it accepted data too slowly");
 		return NULL;
 	}
-	struct ht_err *err = enqueue(sink, SCRIBE_PUT, rec, events);
+	struct ht_err *err = enqueue(sink, ORDER_PUT, rec, events);
 	if (err)
 		sink->unqueued_events += events;
 	else if (waiting_bytes(sink) >= PUSH_BYTES)
@@ -435,7 +520,7 @@ void sink_flush(struct sink *sink)
 {
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, SCRIBE_FLUSH);
+	struct ht_err *err = order(sink, ORDER_FLUSH);
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
@@ -448,26 +533,26 @@ void sink_finish(struct sink *sink, bool named)
 	sink_flush(sink);
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, named ? SCRIBE_FINISH_NAMED : SCRIBE_FINISH);
+	struct ht_err *err = order(sink, named ? ORDER_FINISH_NAMED : ORDER_FINISH);
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
 	await_answer(sink, false, sink->meanwhile);
 	if (sink_state(sink) == STORE_BROKEN && !sink->problem)
 		give_up(sink, "");
-	dismiss_scribe(sink);
+	dismiss_writers(sink);
 }
 
 void sink_discard(struct sink *sink)
 {
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, SCRIBE_DISCARD);
+	struct ht_err *err = order(sink, ORDER_DISCARD);
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
 	await_answer(sink, true, NULL);
-	dismiss_scribe(sink);
+	dismiss_writers(sink);
 }
 
 enum store_state sink_state(const struct sink *sink)
@@ -497,6 +582,14 @@ uint64_t sink_dropped_events(const struct sink *sink)
 uint64_t sink_bytes(const struct sink *sink)
 {
 	return look_u64(&sink->page->bytes);
+}
+
+struct sink_filtered sink_filtered(const struct sink *sink)
+{
+	if (!sink->filter_page)
+		return (struct sink_filtered){0};
+	return (struct sink_filtered){.live_blocks = look_u64(&sink->filter_page->live_blocks),
+		.table_bytes = look_u64(&sink->filter_page->table_bytes)};
 }
 
 const char *sink_beside(const struct sink *sink)

@@ -113,6 +113,13 @@ START_TEST(survivors_of_hooked_code_are_exact)
 }
 END_TEST
 
+START_TEST(survivors_beside_sums_are_exact)
+{
+	settle_and_count("tests/targets/stepwise",
+		(const char *[]){"-d", "2s", "--settle", "1h", "--cull", "1h", NULL});
+}
+END_TEST
+
 /* The whole time passes: exit status 0, and the window ended because it was over. */
 START_TEST(the_settle_time_ends_by_itself)
 {
@@ -180,6 +187,7 @@ START_TEST(a_window_without_an_end_does_not_settle)
 END_TEST
 
 HT_SUITE("integration/settle", survivors_are_exact, survivors_of_a_sample_are_exact,
-	survivors_of_hooked_code_are_exact, the_settle_time_ends_by_itself,
-	a_window_that_ends_by_memory_settles, a_signal_ends_the_settle_time_at_once,
-	a_target_may_end_while_it_settles, a_window_without_an_end_does_not_settle)
+	survivors_of_hooked_code_are_exact, survivors_beside_sums_are_exact,
+	the_settle_time_ends_by_itself, a_window_that_ends_by_memory_settles,
+	a_signal_ends_the_settle_time_at_once, a_target_may_end_while_it_settles,
+	a_window_without_an_end_does_not_settle)

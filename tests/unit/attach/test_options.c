@@ -356,6 +356,10 @@ START_TEST(wrong_words_are_named)
 	} table[] = {
 		{"attach -p 7 --sample 1T", "1T: not a size"},
 		{"attach -p 7 --sample", "--sample: needs a value"},
+		{"attach -p 7 --cull", "--cull: needs a value"},
+		{"attach -p 7 --cull 0", "0: not a duration"},
+		{"attach -p 7 --cull 10s --sample 64k", "--cull --sample: the sums of a sample"},
+		{"status -p 7 --cull 10s", "--cull: only attach and run have this option"},
 		{"attach -p 7 --linger soon", "soon: not a duration"},
 		{"cleanup -p 7 --strict", "--strict: only attach and run have this option"},
 		{"doctor -p 7 --sample 1M", "--sample: only attach and run have this option"},
