@@ -6,17 +6,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "attach/daemon/fds.h"
+#include "format/helper.h"
 
 /* A reader that waits for the end of the parent's output must not wait for this process. */
 static void leave_terminal(bool keep_stdout)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (fd != STDOUT_FILENO || !keep_stdout)
-			dup2(null, fd);
-	if (null > STDERR_FILENO)
-		close(null);
+			helper_silence(fd);
 }
 
 bool apart_become(const char *name, int first, int second, bool keep_stdout)
@@ -38,7 +35,7 @@ bool apart_become(const char *name, int first, int second, bool keep_stdout)
 		return false;
 	if (second >= 0)
 		kept[4] = dup3(second, APART_SECOND_FD, O_CLOEXEC);
-	if (!fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
+	if (!helper_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		return false;
 	leave_terminal(keep_stdout);
 	fcntl(APART_FIRST_FD, F_SETFD, FD_CLOEXEC);

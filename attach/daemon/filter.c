@@ -128,8 +128,10 @@ _Noreturn void filter_run(const struct filter_options *options)
 		filter.err = cull_create(&cull, &filter.cull);
 	if (!filter.err)
 		serve(&filter, parent);
-	if (!filter.err)
+	if (!filter.err) {
+		show(&filter.page->ended, true);
 		_exit(0);
+	}
 	snprintf(filter.page->text, sizeof(filter.page->text), "%s", filter.err->message);
 	show(&filter.page->failed, true);
 	_exit(1);

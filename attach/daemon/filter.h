@@ -15,7 +15,9 @@
 struct filter_page {
 	uint64_t live_blocks;
 	uint64_t table_bytes; /* cull_sizes.bytes */
-	bool failed;	      /* `text` says why; valid when the process has ended */
+	/* Valid when the process has ended; neither: it was killed. */
+	bool ended;  /* by itself: the daemon or the scribe has ended */
+	bool failed; /* `text` says why */
 	char text[200];
 };
 

@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/daemon/now.h"
 #include "attach/daemon/runstate.h"
+#include "format/helper.h"
 
 #define NS_PER_S	    1000000000ull
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
@@ -78,21 +78,12 @@ static void close_queue(struct sink *sink)
 	sink->passed = 0;
 }
 
-/* Waits for the end of a process, which `*pid` does not name any more then. `ret_status`: as of
- * waitpid; may be NULL. */
-static bool await_death(pid_t *pid, uint64_t patience_ns, int *ret_status)
+/* Waits for the end of a process, which `*pid` does not name any more then. */
+static bool await_death(pid_t *pid, uint64_t patience_ns)
 {
-	uint64_t end_ns = now_mono_ns() + patience_ns;
-	while (*pid >= 0) {
-		pid_t got = waitpid(*pid, ret_status, WNOHANG);
-		if (got == *pid || (got < 0 && errno != EINTR))
-			*pid = -1;
-		else if (now_mono_ns() > end_ns)
-			return false;
-		else
-			poll(NULL, 0, 1);
-	}
-	return true;
+	if (*pid >= 0 && helper_ends_within(*pid, patience_ns))
+		*pid = -1;
+	return *pid < 0;
 }
 
 /* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
@@ -100,7 +91,7 @@ static void kill_process(pid_t *pid)
 {
 	if (*pid >= 0)
 		kill(*pid, SIGKILL);
-	(void)await_death(pid, DEATH_PATIENCE_NS, NULL);
+	(void)await_death(pid, DEATH_PATIENCE_NS);
 	*pid = -1;
 }
 
@@ -150,15 +141,13 @@ static void give_up(struct sink *sink, const char *why)
 static bool is_filter_dead(struct sink *sink, char *ret_why, size_t bytes)
 {
 	const struct filter_page *page = sink->filter_page;
-	int status = 0;
-	if (!page || !await_death(&sink->filter, DEATH_PATIENCE_NS, &status) ||
-		(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+	if (!page || !await_death(&sink->filter, DEATH_PATIENCE_NS) || page->ended)
 		return false;
 	snprintf(ret_why, bytes, "the filter of --cull %s%s",
 		page->failed ? "failed: " : "was ended, perhaps for lack of memory",
 		page->failed ? page->text : "");
 	close_queue(sink);
-	(void)await_death(&sink->scribe, sink->patience_ns, NULL);
+	(void)await_death(&sink->scribe, sink->patience_ns);
 	return true;
 }
 
@@ -457,8 +446,8 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 static void dismiss_writers(struct sink *sink)
 {
 	close_queue(sink);
-	if (!await_death(&sink->filter, sink->patience_ns, NULL) ||
-		!await_death(&sink->scribe, sink->patience_ns, NULL))
+	if (!await_death(&sink->filter, sink->patience_ns) ||
+		!await_death(&sink->scribe, sink->patience_ns))
 		kill_writers(sink);
 }
 

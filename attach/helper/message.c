@@ -2,9 +2,11 @@
 #include "attach/helper/message.h"
 
 #include <errno.h>
-#include <stdbool.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+
+#include "attach/proc/clock.h"
 
 union control {
 	struct cmsghdr header;
@@ -58,4 +60,26 @@ ssize_t message_receive(
 	if (*fd_count)
 		memcpy(ret_fd, CMSG_DATA(rights), *fd_count * sizeof(int));
 	return got;
+}
+
+/* Milliseconds until the deadline, rounded up, so that poll does not spin in the last one. */
+static int poll_timeout_ms(uint64_t deadline_mono_ns)
+{
+	uint64_t now = clock_mono_ns();
+	if (now >= deadline_mono_ns)
+		return 0;
+	return (int)((deadline_mono_ns - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS);
+}
+
+bool message_await(int fd, uint64_t deadline_mono_ns)
+{
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	for (;;) {
+		int timeout = poll_timeout_ms(deadline_mono_ns);
+		int ready = poll(&wait, 1, timeout);
+		if (ready > 0)
+			return true;
+		if (ready == 0 && timeout == 0)
+			return false;
+	}
 }

@@ -5,8 +5,9 @@
  */
 #pragma once
 
-#include <stddef.h>
 #include <sys/types.h>
+
+#include "format/base.h"
 
 #define MESSAGE_FDS_MAX 253u /* the kernel's SCM_MAX_FD */
 
@@ -21,3 +22,6 @@ ssize_t message_send(
  * errno and no descriptor; never EINTR. */
 ssize_t message_receive(
 	int socket, void *data, size_t bytes, int *ret_fd, size_t *fd_count, int flags);
+
+/* Waits until `fd` is readable or closed; false at the deadline. */
+bool message_await(int fd, uint64_t deadline_mono_ns);

@@ -10,12 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/helper/helper.h"
 #include "attach/helper/message.h"
 #include "attach/helper/priority.h"
 #include "attach/helper/pulse.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
+#include "format/helper.h"
 
 #define MESSAGE_TEXT_BYTES 1024u
 #define DEATH_PATIENCE_NS  CLOCK_NS_PER_S
@@ -209,8 +209,7 @@ static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
 		return;
 	while (clock_mono_ns() < deadline_mono_ns) {
 		uint64_t look_ns = clock_mono_ns() + MOVE_NS;
-		if (helper_wait_readable(
-			    fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns))
+		if (message_await(fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns))
 			break;
 		keep_running(fd);
 		priority_spare(child);
@@ -225,7 +224,7 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	pid_t parent = getpid(), child;
 	int fd;
 	*ret = WORKER_NO_REPLY;
-	struct ht_err *err = helper_fork("a worker process", &child, &fd);
+	struct ht_err *err = helper_fork_pair("a worker process", &child, &fd);
 	if (err)
 		return ht_err_wrap(err, "%s", what);
 	if (child == 0)
@@ -234,7 +233,7 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	wait_for_end(child, deadline_mono_ns);
 	bool is_late = false;
 	for (bool last = false; !err && !last;) {
-		if (helper_wait_readable(fd, deadline_mono_ns)) {
+		if (message_await(fd, deadline_mono_ns)) {
 			err = take_message(fd, what, ret, &last);
 			continue;
 		}
@@ -249,8 +248,8 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	/* A worker that waits for a file system's server may survive even SIGKILL: leave it to
 	 * init. */
 	if (is_late)
-		(void)helper_reap_by(child, clock_mono_ns() + DEATH_PATIENCE_NS);
+		(void)helper_ends_within(child, DEATH_PATIENCE_NS);
 	else
-		(void)helper_reap(child);
+		(void)helper_wait(child);
 	return err;
 }

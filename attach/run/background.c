@@ -10,15 +10,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/capture/start.h"
 #include "attach/cli/systemlog.h"
 #include "attach/cli/print.h"
-#include "attach/helper/helper.h"
 #include "attach/proc/fd.h"
+#include "format/helper.h"
 
 #define RELAY_BYTES 4096u
 
@@ -56,37 +55,24 @@ static struct ht_err *open_all(struct pipes *pipes)
 
 /* --- the process that captures --------------------------------------------------------------- */
 
-/* A reader of anything that we inherited must not wait for us. */
-static void close_others(int keep)
-{
-	(void)syscall(SYS_close_range, STDERR_FILENO + 1, keep - 1, 0);
-	(void)syscall(SYS_close_range, keep + 1, ~0u, 0);
-}
-
 static void enter(struct pipes *pipes)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, pipes->begun[1]};
 	setsid();
-	if (null >= 0) {
-		dup2(null, STDIN_FILENO);
-		close(null);
-	}
+	helper_silence(STDIN_FILENO);
 	dup2(pipes->out[1], STDOUT_FILENO);
 	if (!systemlog_is_stderr())
 		dup2(pipes->words[1], STDERR_FILENO);
 	begun_fd = pipes->begun[1];
-	close_others(begun_fd);
+	/* A reader of anything that we inherited must not wait for us. */
+	(void)!helper_close_all_but(kept, HT_ARRAY_SIZE(kept));
 }
 
 static void give_up_streams(void)
 {
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0)
-		return;
-	dup2(null, STDOUT_FILENO);
+	helper_silence(STDOUT_FILENO);
 	if (!systemlog_is_stderr())
-		dup2(null, STDERR_FILENO);
-	close(null);
+		helper_silence(STDERR_FILENO);
 }
 
 void background_begun(void *context)
@@ -169,7 +155,7 @@ static void await_begin(pid_t pid, const struct pipes *pipes, char path[PATH_MAX
 
 static enum exit_status end_status(pid_t pid)
 {
-	int status = helper_reap(pid);
+	int status = helper_wait(pid);
 	if (status >= 0 && WIFEXITED(status))
 		return (enum exit_status)WEXITSTATUS(status);
 	print_text(stderr, "heaptap: its process was killed before the capture began; 'heaptap "

@@ -1,21 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/run/forks.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/capture/asked.h"
 #include "attach/capture/start.h"
 #include "attach/cli/print.h"
-#include "attach/daemon/fds.h"
 #include "attach/helper/pulse.h"
 #include "attach/helper/worker.h"
 #include "attach/hold/birth.h"
@@ -24,6 +20,7 @@
 #include "attach/process/proc_open.h"
 #include "attach/run/launch.h"
 #include "attach/undo/children.h"
+#include "format/helper.h"
 
 #define AT_ONCE	  16u  /* recorders */
 #define TOTAL	  128u /* that begin to record a child; and traces behind each one's first */
@@ -231,13 +228,12 @@ static struct ht_err *record_child(
 }
 
 /* Nothing of the daemon's is ours: locks, sockets, the target's descriptors. */
-static bool leave_daemon(const struct proc *proc, pid_t parent)
+static bool leave_daemon(const struct proc *proc)
 {
 	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, proc->mem_fd, proc->dir_fd,
 		proc->pidfd};
 	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	if (getppid() != parent || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
+	if (!helper_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		return false;
 	(void)pulse_watch();
 	/* This process is in the terminal's background; it prints each report in one write. */
@@ -303,7 +299,7 @@ static _Noreturn void recorder_main(struct forks *forks, struct note *note,
 		.journal = forks->target.journal,
 		.slack = forks->target.slack,
 		.next = forks->target.heritage};
-	if (!leave_daemon(forks->target.proc, parent))
+	if (!leave_daemon(forks->target.proc))
 		_exit(1);
 	forks->recorder_count = forks->known_count = 0;
 	forks->asked = forks->found = forks->passed_over = 0;
@@ -335,7 +331,7 @@ static bool start(struct forks *forks, const struct follow_ask *ask, pid_t pid)
 		return false;
 	note->child = pid;
 	__atomic_store_n(&note->stage, ask ? STAGE_HOLDS : STAGE_CHILD, __ATOMIC_RELEASE);
-	pid_t recorder = fork();
+	pid_t recorder = helper_fork(SIGTERM);
 	if (recorder == 0)
 		recorder_main(forks, note, ask, pid, self);
 	if (recorder < 0) {
@@ -371,8 +367,8 @@ static void collect(struct forks *forks)
 {
 	for (size_t i = 0; i < forks->recorder_count;) {
 		struct recorder *recorder = &forks->recorder[i];
-		pid_t got = waitpid(recorder->pid, NULL, WNOHANG);
-		if (got == 0 || (got < 0 && errno == EINTR)) {
+		int status;
+		if (!helper_has_ended(recorder->pid, &status)) {
 			i++;
 			continue;
 		}

@@ -11,13 +11,13 @@
 #include <unistd.h>
 
 #include "attach/capture/start.h"
-#include "attach/helper/helper.h"
 #include "attach/helper/worker.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "attach/run/command.h"
 #include "attach/thread/proc_where.h"
 #include "attach/thread/regs.h"
+#include "format/helper.h"
 
 /* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
 #define PATIENCE_NS (600 * CLOCK_NS_PER_S)
@@ -58,7 +58,7 @@ struct ht_err *launch_fork(char *const argv[], struct launch *ret)
 	pid_t parent = getpid();
 
 	*ret = (struct launch){.fd = -1};
-	struct ht_err *err = helper_fork("the command", &ret->pid, &ret->fd);
+	struct ht_err *err = helper_fork_pair("the command", &ret->pid, &ret->fd);
 	if (!err && ret->pid == 0)
 		child_main(ret->fd, argv, parent);
 	if (err)

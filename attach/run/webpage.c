@@ -11,7 +11,7 @@
 
 #include "attach/trace/symbols.h"
 #include "attach/cli/naming.h"
-#include "attach/helper/helper.h"
+#include "format/helper.h"
 #include "format/foreign.h"
 
 #define PATH_BYTES 4200u
@@ -89,7 +89,7 @@ static int run(char *const argv[], const char *what)
 		_exit(127);
 	}
 	if (pid > 0)
-		status = helper_reap(pid);
+		status = helper_wait(pid);
 	if (status < 0)
 		return 1;
 	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127)

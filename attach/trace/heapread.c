@@ -5,19 +5,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/trace/memory.h"
-#include "attach/daemon/fds.h"
 #include "attach/daemon/receiver.h"
 #include "attach/daemon/sink.h"
-#include "attach/helper/helper.h"
 #include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
 #include "attach/proc/clock.h"
 #include "format/arch.h"
+#include "format/helper.h"
 
 /* Short: heaptap receives nothing from the target meanwhile. */
 #define DEATH_PATIENCE_NS (20 * CLOCK_NS_PER_MS)
@@ -32,17 +29,16 @@ _Static_assert(sizeof(struct heapread_page) <= HT_PAGE_BYTES, "a page");
 
 /* --- in the process that reads --- */
 
-static _Noreturn void read_heap(const struct heapread *reading, pid_t parent)
+static _Noreturn void read_heap(const struct heapread *reading)
 {
 	const struct proc *proc = reading->proc;
 	struct heapread_page *page = reading->page;
 	int kept[] = {proc->mem_fd, proc->dir_fd, proc->pidfd};
 
 	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	/* Neither the lock nor the guardian's and the agent's sockets: other processes would take
 	 * this one for the daemon. */
-	if (getppid() != parent || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
+	if (!helper_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		_exit(1);
 	(void)pulse_watch();
 	/* A page that its file system does not give would hold the target's mappings. */
@@ -56,8 +52,6 @@ static _Noreturn void read_heap(const struct heapread *reading, pid_t parent)
 
 void heapread_start(struct heapread *reading, uint64_t limit_ns)
 {
-	pid_t self = getpid();
-
 	if (!reading->page) {
 		void *page = mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
 			MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -68,9 +62,9 @@ void heapread_start(struct heapread *reading, uint64_t limit_ns)
 	memset(reading->page, 0, sizeof(*reading->page));
 	reading->begin_tsc = arch_tsc();
 	reading->end_ns = clock_mono_ns() + limit_ns;
-	pid_t pid = fork();
+	pid_t pid = helper_fork(SIGKILL);
 	if (pid == 0)
-		read_heap(reading, self);
+		read_heap(reading);
 	if (pid < 0)
 		return;
 	reading->pid = pid;
@@ -123,7 +117,7 @@ static struct ht_err *put_values(struct sink *sink, const struct heap *heap)
 static void end(struct heapread *reading)
 {
 	kill(reading->pid, SIGKILL);
-	if (!helper_reap_by(reading->pid, clock_mono_ns() + DEATH_PATIENCE_NS) &&
+	if (!helper_ends_within(reading->pid, DEATH_PATIENCE_NS) &&
 		reading->dying_count < HEAPREAD_DYING_MAX)
 		reading->dying[reading->dying_count++] = reading->pid;
 	reading->pid = 0;
@@ -131,12 +125,13 @@ static void end(struct heapread *reading)
 
 struct ht_err *heapread_look(struct heapread *reading, bool *ret_runs)
 {
-	struct ht_err *err = NULL;
+	struct ht_err *err;
+	int status;
 
 	*ret_runs = false;
 	if (!reading->pid)
 		return NULL;
-	bool ended = waitpid(reading->pid, NULL, WNOHANG) != 0;
+	bool ended = helper_has_ended(reading->pid, &status);
 	if (!ended && clock_mono_ns() < reading->end_ns) {
 		*ret_runs = true;
 		return NULL;
@@ -166,7 +161,9 @@ void heapread_finish(struct heapread *reading)
 {
 	heapread_stop(reading);
 	uint64_t end_ns = clock_mono_ns() + LAST_PATIENCE_NS;
-	for (unsigned i = 0; i < reading->dying_count; i++)
-		(void)helper_reap_by(reading->dying[i], end_ns);
+	for (unsigned i = 0; i < reading->dying_count; i++) {
+		uint64_t now_ns = clock_mono_ns();
+		(void)helper_ends_within(reading->dying[i], now_ns < end_ns ? end_ns - now_ns : 0);
+	}
 	reading->dying_count = 0;
 }

@@ -16,9 +16,9 @@
 
 #include "attach/daemon/rights.h"
 #include "attach/trace/handover.h"
-#include "attach/helper/helper.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
+#include "format/helper.h"
 
 #define SYMBOLS_DEADLINE_NS (60 * CLOCK_NS_PER_S)
 #define SYMBOLS_BYTES_MAX   (256u << 20)
@@ -114,10 +114,9 @@ static void exec_analyzer(pid_t parent, int analyzer, int trace, int files, int 
 		argv[count++] = "--since";
 		argv[count++] = since;
 	}
-	int null = open("/dev/null", O_RDWR);
-	dup2(null, 0);
+	helper_silence(0);
 	dup2(out, 1);
-	dup2(null, 2);
+	helper_silence(2);
 	fcntl(trace, F_SETFD, 0);
 	sigset_t mask;
 	sigemptyset(&mask);
@@ -202,7 +201,7 @@ static struct ht_err *run_analyzer(struct store *store, int analyzer, int trace,
 		return err;
 	if (err)
 		kill(child, SIGKILL);
-	int status = helper_reap(child);
+	int status = helper_wait(child);
 	/* Without a status (SIGCHLD is ignored) the end of the pipe must do. The trace is still
 	 * being written: 7 is heaptap-analyze's word for a part of it. */
 	bool is_read =

@@ -10,12 +10,10 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/control/place.h"
 #include "attach/daemon/runstate.h"
-#include "attach/helper/helper.h"
 #include "attach/helper/message.h"
 #include "attach/helper/priority.h"
 #include "attach/helper/pulse.h"
@@ -24,6 +22,7 @@
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "attach/undo/children.h"
+#include "format/helper.h"
 
 #define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
 #define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)
@@ -223,9 +222,8 @@ static void leave_terminal(struct watch *watch)
 {
 	setpgid(0, 0);
 	watch->terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	for (int fd = 0; null >= 0 && fd < 3; fd++)
-		dup2(null, fd);
+	for (int fd = 0; fd < 3; fd++)
+		helper_silence(fd);
 }
 
 /* --- the daemon hangs
@@ -410,7 +408,7 @@ struct ht_err *guardian_start(const struct proc *proc, const struct journal *jou
 	pid_t daemon_pid = getpid(), pid;
 	int fd;
 	HT_TRY(pulse_start());
-	HT_TRY(helper_fork("the guardian process", &pid, &fd));
+	HT_TRY(helper_fork_pair("the guardian process", &pid, &fd));
 	if (pid == 0)
 		guardian_main(fd, proc, journal, daemon_pid, linger);
 	*ret = (struct guardian){.fd = fd, .pid = pid};
@@ -431,19 +429,6 @@ void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, si
 			sudo, pid);
 }
 
-/* Looks, not the clock: where both of us stood still, the clock went on. */
-static bool is_reaped_within(pid_t pid, uint64_t patience_ns)
-{
-	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS;; looks--) {
-		pid_t got = waitpid(pid, NULL, WNOHANG);
-		if (got == pid || (got < 0 && errno != EINTR))
-			return true;
-		if (!looks)
-			return false;
-		clock_sleep_ns(CLOCK_NS_PER_MS);
-	}
-}
-
 static bool dismiss(struct guardian *guardian, const struct message *message, uint64_t patience_ns)
 {
 	if (guardian->fd < 0)
@@ -454,11 +439,11 @@ static bool dismiss(struct guardian *guardian, const struct message *message, ui
 	ht_err_free(err);
 	close(guardian->fd);
 	guardian->fd = -1;
-	if (is_reaped_within(guardian->pid, patience_ns))
+	if (helper_ends_within(guardian->pid, patience_ns))
 		return true;
 	/* It holds the lock until it is dead. */
 	killed |= kill(guardian->pid, SIGKILL) == 0;
-	return is_reaped_within(guardian->pid, patience_ns) || killed;
+	return helper_ends_within(guardian->pid, patience_ns) || killed;
 }
 
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)

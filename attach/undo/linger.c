@@ -6,7 +6,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/daemon/fds.h"
 #include "attach/memory/slow.h"
 #include "attach/memory/stalled.h"
 #include "attach/proc/clock.h"
@@ -15,6 +14,7 @@
 #include "attach/process/lock.h"
 #include "attach/process/proc_open.h"
 #include "attach/undo/cleanup.h"
+#include "format/helper.h"
 
 #define GENERATIONS_MAX 64u
 #define PAUSE_NS	(200 * CLOCK_NS_PER_MS)
@@ -241,7 +241,7 @@ static bool leave_all(int ready_fd)
 	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, ready_fd};
 	setsid();
 	bool left = chdir("/") == 0;
-	return fds_close_all_but(kept, HT_ARRAY_SIZE(kept)) && left;
+	return helper_close_all_but(kept, HT_ARRAY_SIZE(kept)) && left;
 }
 
 void linger_run(const struct linger_plan *plan, int ready_fd)

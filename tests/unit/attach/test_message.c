@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages with descriptors: all arrive, or as many as this process has numbers for.
+ * Messages with descriptors: all arrive, or as many as this process has numbers for; and are
+ * awaited.
  */
 #include "attach/helper/message.h"
 
@@ -11,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/proc/clock.h"
 #include "tests/support/ht_check.h"
 
 #define SENT 3u
@@ -122,5 +124,17 @@ START_TEST(too_many)
 }
 END_TEST
 
+START_TEST(awaited_until_a_deadline)
+{
+	int pair[2];
+	make_pair(pair);
+	ck_assert(!message_await(pair[0], 0));
+	ck_assert_int_eq(write(pair[1], "b", 1), 1);
+	ck_assert(message_await(pair[0], clock_mono_ns() + 60 * CLOCK_NS_PER_S));
+	close(pair[1]);
+	ck_assert(message_await(pair[0], 0));
+}
+END_TEST
+
 HT_SUITE("attach/helper/message", descriptors_arrive_in_order, no_more_than_there_is_room_for,
-	no_number_is_left, without_descriptors, too_many)
+	no_number_is_left, without_descriptors, too_many, awaited_until_a_deadline)
