@@ -222,7 +222,7 @@ static void draw_all(struct drawing *drawing, struct screen *screen, const struc
 	whole.baseline_ns = screen->baseline ? screen->baseline->figures.time_ns : 0;
 	if (drawing->terminal->columns < SCREEN_COLUMNS_LEAST ||
 		drawing->terminal->rows < SCREEN_ROWS_LEAST) {
-		put(drawing, SCREEN_WARNING, "too small: 36x8 is the least");
+		put(drawing, SCREEN_WARNING, "too small: min 36x8");
 		return;
 	}
 	if (screen->mode == SCREEN_HELP) {
