@@ -28,6 +28,7 @@ static const char *const help[] = {
 	"  b                             count from now on (baseline); again: from the start",
 	"  m TEXT                        put a mark into the trace",
 	"  w FILE                        write the page of heaptap html to FILE",
+	"  Ctrl-U                        while you type: delete all of it",
 	"  p                             pause and resume recording",
 	"  Space                         hold the display",
 	"  q, Ctrl-C                     end; a capture that top started ends too",

@@ -308,6 +308,8 @@ START_TEST(what_is_typed_becomes_a_request)
 	press(SCREEN_ENTER);
 	ck_assert_int_eq(action, SCREEN_SAVE);
 	press('w');
+	press(0x15); /* Ctrl-U */
+	ck_assert_str_eq(screen.input, "");
 	press(SCREEN_ESCAPE);
 	ck_assert_int_eq(action, SCREEN_NOTHING);
 	/* A mark without a text is none. */
