@@ -2,6 +2,10 @@
  *
  * heaptap-analyze top: a live table of what a process allocates and holds.
  */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "analyzer/cmd.h"
 #include "analyzer/cmd_file.h"
 #include "analyzer/page/page.h"
@@ -45,6 +49,10 @@ static struct ht_err *save(void *context, struct analysis *analysis, const char 
 	if (!page_is_built())
 		return ht_err_new(HT_ERR_REFUSED, "html is not in this build: install "
 						  "libjs-dygraphs and build heaptap again");
+	if (strcmp(path, "-") == 0)
+		return ht_err_new(HT_ERR_USAGE, "name a file for the page");
+	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return ht_err_new(HT_ERR_USAGE, "%s exists; name another file", path);
 	HT_TRY(cmd_file_open(path, traces, false, &out));
 	struct ht_err *err = open_view(context, analysis, &of);
 	if (!err)

@@ -28,6 +28,7 @@ static const char *const help[] = {
 	"  b                             count from now on (baseline); again: from the start",
 	"  m TEXT                        put a mark into the trace",
 	"  w FILE                        write the page of heaptap html to FILE",
+	"  Ctrl-U                        while you type: delete all of it",
 	"  p                             pause and resume recording",
 	"  Space                         hold the display",
 	"  q, Ctrl-C                     end; a capture that top started ends too",
@@ -222,7 +223,7 @@ static void draw_all(struct drawing *drawing, struct screen *screen, const struc
 	whole.baseline_ns = screen->baseline ? screen->baseline->figures.time_ns : 0;
 	if (drawing->terminal->columns < SCREEN_COLUMNS_LEAST ||
 		drawing->terminal->rows < SCREEN_ROWS_LEAST) {
-		put(drawing, SCREEN_WARNING, "too small: 36x8 is the least");
+		put(drawing, SCREEN_WARNING, "too small: min 36x8");
 		return;
 	}
 	if (screen->mode == SCREEN_HELP) {

@@ -156,6 +156,21 @@ static struct ht_err *run_job(void *context)
 	return tasks->snapshot(tasks->context, feed->tail.analysis);
 }
 
+static void end_save(struct feed *feed, const struct ht_err *err)
+{
+	snprintf(feed->message, sizeof(feed->message), "%s%s",
+		err ? err->message : "Written: ", err ? "" : feed->save_path);
+	free(feed->save_path);
+	feed->save_path = NULL;
+}
+
+static void refuse_save(struct feed *feed)
+{
+	free(feed->save_path);
+	feed->save_path = NULL;
+	tell(feed, "There is nothing to write: the capture recorded nothing");
+}
+
 /* A target may allocate faster than its trace is read: then a table is late rather than missing. */
 static bool is_early(const struct feed *feed, uint64_t now)
 {
@@ -166,16 +181,20 @@ static void start_job(struct feed *feed)
 {
 	const struct job_task task = {.run = run_job, .context = feed};
 	const uint64_t now = now_ns();
-	if (feed->job.pid || !feed->tail.analysis || feed->is_complete)
+	if (feed->job.pid || !feed->tail.analysis)
 		return;
 	feed->is_saving = feed->save_path;
+	if (!feed->is_saving && feed->is_complete)
+		return;
 	feed->is_last = feed->heading.has_ended && !feed->follow.has_more;
 	if (!feed->is_saving && !feed->is_last && is_early(feed, now))
 		return;
 	struct ht_err *err = job_start(&feed->job, &task);
-	/* The next turn tries again. */
 	if (err)
 		feed->job.pid = 0;
+	/* The next turn tries to make a snapshot again. */
+	if (err && feed->is_saving)
+		end_save(feed, err);
 	ht_err_free(err);
 	feed->job_ns = now;
 }
@@ -190,14 +209,6 @@ static void set_due(struct feed *feed)
 		feed->due_ns = now;
 	if (took > feed->delay_ns && feed->due_ns < now + took)
 		feed->due_ns = now + took;
-}
-
-static void end_save(struct feed *feed, struct ht_err *err)
-{
-	snprintf(feed->message, sizeof(feed->message), "%s%s",
-		err ? err->message : "Written: ", err ? "" : feed->save_path);
-	free(feed->save_path);
-	feed->save_path = NULL;
 }
 
 static bool end_snapshot(struct feed *feed, struct ht_err *err, int output)
@@ -237,10 +248,20 @@ static bool end_job(struct feed *feed)
 
 void feed_save(struct feed *feed, const char *path)
 {
-	if (feed->save_path)
+	if (feed->save_path) {
+		snprintf(feed->message, sizeof(feed->message), "%s is still being written",
+			feed->save_path);
 		return;
+	}
+	if (feed->is_complete && !feed->tail.analysis) {
+		refuse_save(feed);
+		return;
+	}
 	feed->save_path = strdup(path);
-	snprintf(feed->message, sizeof(feed->message), "Writing %s ...", path);
+	if (feed->save_path)
+		snprintf(feed->message, sizeof(feed->message), "Writing %s ...", path);
+	else
+		tell(feed, "No memory for the name of the page");
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */
@@ -267,6 +288,8 @@ bool feed_turn(struct feed *feed, const struct pollfd polled[FEED_POLLED])
 	/* A capture that ended before its trace began has no snapshot. */
 	if (feed->heading.has_ended && !feed->tail.analysis && !feed->is_complete) {
 		feed->is_complete = true;
+		if (feed->save_path)
+			refuse_save(feed);
 		return true;
 	}
 	return is_new;
