@@ -49,7 +49,8 @@ static const struct option_command command[] = {
 		.description = "Matches sites by the functions and files of their call chains, and "
 			       "prints what changed, per minute: new, grown, shrunk, gone. Of "
 			       "memory that is held, a change counts if its amount and its rate "
-			       "agree, or if windows of one length have it.",
+			       "agree, or if windows of one length have it. Below the figures of a "
+			       "sample stand their bounds at 95 %.",
 		.operand = {{"OLD", "trace file", OPTION_KIND_FILE, true},
 			{"NEW", "trace file", OPTION_KIND_FILE, true}},
 		.least = 2,

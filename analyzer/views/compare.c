@@ -179,19 +179,76 @@ static double per_minute(double value, uint64_t length, enum metric metric)
 						       : value;
 }
 
+/* A figure of a whole window, per minute where that is so. */
+static double rate_of(
+	const struct compare *compare, uint32_t view, double value, enum metric metric)
+{
+	const struct view *of = compare->view[view];
+	return per_minute(value, recorded_ns(of, length_ns(of)), metric);
+}
+
 double compare_rate(const struct compare *compare, const struct compare_entry *entry, uint32_t view,
 	enum metric metric)
 {
-	return per_minute((double)metric_value(compare_sums(compare, entry, view), metric),
-		recorded_ns(compare->view[view], length_ns(compare->view[view])), metric);
+	const struct sums *sums = compare_sums(compare, entry, view);
+	return rate_of(compare, view, (double)metric_value(sums, metric), metric);
 }
 
 double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric)
 {
-	const struct view *of = compare->view[view];
-	return per_minute(
-		(double)metric_value(&of->total, metric), recorded_ns(of, length_ns(of)), metric);
+	const struct sums *sums = &compare->view[view]->total;
+	return rate_of(compare, view, (double)metric_value(sums, metric), metric);
 }
+
+/* --- bounds ------------------------------------------------------------------------------------
+ */
+
+bool compare_is_sample(const struct compare *compare)
+{
+	for (uint32_t i = 0; i < compare->view_count; i++)
+		if (compare->view[i]->analysis->cube.sample_bytes)
+			return true;
+	return false;
+}
+
+double compare_bound(const struct compare *compare, const struct compare_entry *entry,
+	uint32_t view, enum metric metric)
+{
+	const struct sums *sums = compare_sums(compare, entry, view);
+	return rate_of(compare, view, (double)metric_bound(sums, metric), metric);
+}
+
+double compare_total_bound(const struct compare *compare, uint32_t view, enum metric metric)
+{
+	const struct sums *sums = &compare->view[view]->total;
+	return rate_of(compare, view, (double)metric_bound(sums, metric), metric);
+}
+
+double compare_difference_bound(double before, double after)
+{
+	return hypot(before, after);
+}
+
+static double rate_variance(
+	const struct compare *compare, uint32_t view, const struct sums *sums, enum metric metric)
+{
+	const double scale = rate_of(compare, view, 1, metric);
+	return (double)sums->variance[metric] * scale * scale;
+}
+
+double compare_variance(const struct compare *compare, const struct compare_entry *entry,
+	uint32_t view, enum metric metric)
+{
+	return rate_variance(compare, view, compare_sums(compare, entry, view), metric);
+}
+
+double compare_total_variance(const struct compare *compare, uint32_t view, enum metric metric)
+{
+	return rate_variance(compare, view, &compare->view[view]->total, metric);
+}
+
+/* --- classes -----------------------------------------------------------------------------------
+ */
 
 static double change_of(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric)

@@ -4,6 +4,8 @@
  */
 #include "analyzer/views/compare.h"
 
+#include <math.h>
+
 #include "tests/unit/analyzer/sides.h"
 
 #define LO_OLD 0x400000u
@@ -290,10 +292,84 @@ START_TEST(three_traces_are_compared_by_the_first_and_the_last)
 }
 END_TEST
 
+/* --- bounds of samples -------------------------------------------------------------------------
+ */
+
+/*
+ * A block of 4095 bytes in a sample of one in 4096: p = 1 - 1/e, weight w = 1.581977, so that it
+ * counts for 6478 bytes, with a variance of (w 4095)^2 / e = 15,438,798.5. The bound of n blocks is
+ * 1.959964 sqrt(n 15438798.5 (1 + 2 n 15438798.5 / (n 6478)^2)): 16,759 for 4, 24,029 for 9.
+ */
+#define RATE	 4096u
+#define SIZE	 4095u
+#define BOUND_4	 16759.0
+#define BOUND_9	 24029.0
+#define VARIANCE 15438798.5
+
+static void put_samples(uint32_t old_blocks, uint64_t old_rate, uint32_t new_blocks)
+{
+	side_begin_sample(&side[0], LO_OLD, 0, "/src", old_rate);
+	side_begin_sample(&side[1], LO_NEW, 0, "/src", RATE);
+	const uint32_t blocks[] = {old_blocks, new_blocks};
+	for (unsigned i = 0; i < 2; i++) {
+		const uint32_t node = side_frame(&side[i], 0, "grow", "a.c", 1);
+		for (uint32_t k = 0; k < blocks[i]; k++)
+			side_alloc(&side[i], 1, SIZE, node);
+	}
+}
+
+/* 4 blocks in one minute, 9 in two: half of the bound by minute. */
+START_TEST(bounds_are_those_of_both_samples)
+{
+	const double difference = sqrt(BOUND_4 * BOUND_4 + BOUND_9 * BOUND_9 / 4);
+	put_samples(4, RATE, 9);
+	put_together(60, 120);
+	ck_assert(compare_is_sample(&compare));
+	ck_assert_uint_eq(compare.count, 1);
+	const struct compare_entry *entry = &compare.entry[0];
+	const double old = compare_bound(&compare, entry, 0, METRIC_ALLOCATED);
+	const double new = compare_bound(&compare, entry, 1, METRIC_ALLOCATED);
+	ck_assert_double_eq_tol(old, BOUND_4, 0.6);
+	ck_assert_double_eq_tol(new, BOUND_9 / 2, 0.6);
+	ck_assert_double_eq_tol(compare_difference_bound(old, new), difference, 1);
+	ck_assert_double_eq_tol(
+		compare_total_bound(&compare, 1, METRIC_ALLOCATED), BOUND_9 / 2, 0.6);
+	/* A level is not by minute. */
+	ck_assert_double_eq_tol(compare_bound(&compare, entry, 1, METRIC_LIVE), BOUND_9, 1);
+	ck_assert_double_eq_tol(
+		compare_variance(&compare, entry, 1, METRIC_ALLOCATED), 9 * VARIANCE / 4, 100);
+	ck_assert_double_eq_tol(
+		compare_total_variance(&compare, 0, METRIC_LIVE), 4 * VARIANCE, 100);
+	ck_assert_double_eq(compare_bound(&compare, entry, 1, METRIC_LIFETIME), 0);
+	end();
+}
+END_TEST
+
+/* Beside a whole trace, the difference is as exact as the sample. */
+START_TEST(a_whole_trace_has_no_bound)
+{
+	put_samples(4, 0, 9);
+	put_together(60, 60);
+	const struct compare_entry *entry = &compare.entry[0];
+	ck_assert(compare_is_sample(&compare));
+	ck_assert_double_eq(compare_bound(&compare, entry, 0, METRIC_ALLOCATED), 0);
+	ck_assert_double_eq(compare_total_bound(&compare, 0, METRIC_ALLOCATED), 0);
+	ck_assert_double_eq_tol(
+		compare_difference_bound(0, compare_bound(&compare, entry, 1, METRIC_ALLOCATED)),
+		BOUND_9, 0.6);
+	end();
+	begin();
+	put_together(60, 60);
+	ck_assert(!compare_is_sample(&compare));
+	end();
+}
+END_TEST
+
 HT_SUITE("analyzer/compare", a_rebuilt_program_has_the_same_sites,
 	calls_on_several_lines_of_a_function_are_one_site,
 	functions_of_other_files_and_callers_are_other_sites,
 	functions_without_names_match_in_one_build, every_change_has_its_class,
 	a_longer_window_is_no_change, a_leak_is_found_whichever_window_is_longer,
 	a_leak_that_begins_late_is_found, figures_are_per_minute,
-	three_traces_are_compared_by_the_first_and_the_last)
+	three_traces_are_compared_by_the_first_and_the_last, bounds_are_those_of_both_samples,
+	a_whole_trace_has_no_bound)

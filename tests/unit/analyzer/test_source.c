@@ -95,7 +95,8 @@ END_TEST
 /* --- the page ----------------------------------------------------------------------------------
  */
 
-static char *page_of(const char *file, uint64_t line, const char *dir)
+/* Of a sample of one in `rate` bytes; 0: of each allocation. */
+static char *page_of_sample(const char *file, uint64_t line, const char *dir, uint64_t rate)
 {
 	static struct stage stage;
 	char *printed;
@@ -107,10 +108,10 @@ static char *page_of(const char *file, uint64_t line, const char *dir)
 		.metric = METRIC_OUTSTANDING,
 		.sort = METRIC_OUTSTANDING};
 	const struct source_places places = {.sysroot = "", .dir = {dir}, .dir_count = 1};
-	stage_begin(&stage);
+	stage_begin_sample(&stage, rate);
 	const uint64_t pc = STAGE_LO + 0x5000;
 	stage_name(&stage, 1, pc, "grow", NULL, file, line);
-	stage_alloc(&stage, 0, 2048, tracebuild_node(&stage.scene.trace, 0, pc));
+	stage_alloc(&stage, 0, rate ? rate - 1 : 2048, tracebuild_node(&stage.scene.trace, 0, pc));
 	struct analysis *analysis = scene_analyze(&stage.scene);
 	struct view *view = scene_view(analysis, NULL);
 	ck_no_err(calls_init(&calls, view, &options));
@@ -127,6 +128,11 @@ static char *page_of(const char *file, uint64_t line, const char *dir)
 	analysis_destroy(analysis);
 	scene_deinit(&stage.scene);
 	return printed;
+}
+
+static char *page_of(const char *file, uint64_t line, const char *dir)
+{
+	return page_of_sample(file, line, dir, 0);
 }
 
 START_TEST(values_stand_beside_lines_with_three_around)
@@ -174,7 +180,26 @@ START_TEST(without_a_file_there_are_line_numbers)
 }
 END_TEST
 
+/* A block of 4095 bytes counts for 6478 bytes, with a bound of 10,146 (test_compare.c). */
+START_TEST(lines_of_a_sample_have_bounds)
+{
+	directory = files_directory();
+	free(put("b.c", "1\n2\n3\n4\n\tgrow;\n6\n7\n8\n9\n10\n"));
+	char *got = page_of_sample("/src/b.c", 5, directory, 4096);
+	ck_assert_ptr_nonnull(strstr(got, "     total    bound        own  line\n"
+					  "                                   2  2\n"
+					  "                                   3  3\n"
+					  "                                   4  4\n"
+					  "   6.3 KiB  +-157 %    6.3 KiB     5      grow;\n"
+					  "                                   6  6\n"));
+	free(got);
+	got = page_of("/src/b.c", 5, directory);
+	ck_assert_ptr_null(strstr(got, "+-"));
+	free(got);
+}
+END_TEST
+
 HT_SUITE("analyzer/source", a_file_is_found_by_its_path_and_by_its_end,
 	no_path_leaves_the_directory, only_regular_files_are_read,
 	values_stand_beside_lines_with_three_around, another_version_of_a_file_is_noted,
-	without_a_file_there_are_line_numbers)
+	without_a_file_there_are_line_numbers, lines_of_a_sample_have_bounds)
