@@ -43,7 +43,8 @@ static void check_has(const char *part)
 
 static void check_width(void)
 {
-	for (char *line = strtok(printed, "\n"); line; line = strtok(NULL, "\n"))
+	char *rest = printed;
+	for (char *line; (line = strsep(&rest, "\n"));)
 		ck_assert_msg(text_columns(line) <= COLUMNS, "%s", line);
 }
 
