@@ -236,7 +236,8 @@ static const struct option_command command[] = {
 		.summary = "send traces to Pyroscope or ClickHouse",
 		.description =
 			"Sends each trace as a profile to Pyroscope (host and build are labels), "
-			"or as rows to ClickHouse (scripts/fleet.sql has the table and questions). "
+			"or as rows to ClickHouse (fleet.sql, among the examples of a "
+			"package and in scripts of the source, has the table and questions). "
 			"What an endpoint does not take waits in the spool, and goes first "
 			"the next time; without FILE, push sends what waits. A window is sent "
 			"once. "

@@ -112,6 +112,25 @@ START_TEST(boxes_have_name_value_and_share)
 }
 END_TEST
 
+/* A block of 4095 bytes in a sample of one in 4096 counts for 6478 bytes, with a bound of 10,146;
+ * two have 12,738 (test_compare.c). */
+START_TEST(boxes_of_a_sample_have_bounds)
+{
+	stage_begin_sample(&stage, 4096);
+	const uint32_t start = stage_node(&stage, 0, "main", NULL);
+	stage_alloc(&stage, 0, 4095, stage_node(&stage, start, "one", NULL));
+	stage_alloc(&stage, 0, 4095, stage_node(&stage, start, "two", NULL));
+	draw(METRIC_OUTSTANDING, true);
+	ck_assert_ptr_nonnull(strstr(svg, "outstanding 12.7 KiB \xc2\xb1"
+					  "98 %</text>"));
+	ck_assert_ptr_nonnull(strstr(svg, "<title>main\n12.7 KiB \xc2\xb1"
+					  "98 %, 100.0 %"));
+	ck_assert_ptr_nonnull(strstr(svg, "<title>one\n6.3 KiB \xc2\xb1"
+					  "157 %, 50.0 %"));
+	free(svg);
+}
+END_TEST
+
 START_TEST(nothing_is_fetched)
 {
 	stage_begin(&stage);
@@ -157,4 +176,5 @@ START_TEST(large_trees_are_bounded)
 END_TEST
 
 HT_SUITE("analyzer/flame_svg", hostile_names_are_text, boxes_have_name_value_and_share,
-	nothing_is_fetched, stacks_that_shrank_are_named_and_left_out, large_trees_are_bounded)
+	boxes_of_a_sample_have_bounds, nothing_is_fetched,
+	stacks_that_shrank_are_named_and_left_out, large_trees_are_bounded)

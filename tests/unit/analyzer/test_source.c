@@ -95,7 +95,7 @@ END_TEST
 /* --- the page ----------------------------------------------------------------------------------
  */
 
-/* Of a sample of one in `rate` bytes; 0: of each allocation. */
+/* `rate`: the trace is a sample of one allocation in so many bytes; 0: it has each. */
 static char *page_of_sample(const char *file, uint64_t line, const char *dir, uint64_t rate)
 {
 	static struct stage stage;
