@@ -3,12 +3,14 @@
  * --cull: blocks that lived shortly are sums in the trace, and the report says what it says of the
  * whole trace. An hour as the time makes it certain which blocks those are.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "format/reader.h"
 #include "tests/support/books.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
@@ -31,9 +33,30 @@ static void begin(const char *const argv[], const char *const extra[])
 	tap_wait_on(&tap, strrchr(argv[0], '/'));
 }
 
+static bool is_heap_read(void)
+{
+	struct trace_reader *reader;
+	static struct rec rec;
+	enum trace_end end = TRACE_MORE;
+	bool ret = false;
+	int fd = open(tap.trace, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ck_no_err(trace_reader_create(fd, tap.trace, &reader));
+	while (!ret && end == TRACE_MORE) {
+		ck_no_err(trace_reader_next(reader, &rec, &end));
+		ret = end == TRACE_MORE && rec.kind == REC_HEAP;
+	}
+	trace_reader_destroy(reader);
+	close(fd);
+	return ret;
+}
+
+/* Blocks that live while the heap is read are written. */
 static void begin_stepwise(const char *const extra[])
 {
 	begin((const char *[]){run_built("tests/targets/stepwise"), NULL}, extra);
+	run_until(is_heap_read(), LIMIT_MS);
 }
 
 static void work(const char *command)

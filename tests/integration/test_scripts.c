@@ -287,6 +287,13 @@ START_TEST(interpreted_functions_have_names)
 }
 END_TEST
 
+START_TEST(interpreted_functions_of_sums)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
+		(const char *[]){"--cull", "1h", NULL}, 20);
+}
+END_TEST
+
 /* By the plain walk alone. */
 START_TEST(interpreted_functions_by_the_plain_walk)
 {
@@ -508,7 +515,7 @@ START_TEST(reports_an_unknown_v8_and_leaves_it_alone)
 END_TEST
 
 HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
-	inlined_functions_have_names, interpreted_functions_have_names,
+	inlined_functions_have_names, interpreted_functions_have_names, interpreted_functions_of_sums,
 	interpreted_functions_by_the_plain_walk, bytecode_that_is_flushed_and_moved,
 	functions_that_become_baseline_code, code_in_a_functions_place_has_another_name, node_22,
 	node_24, reports_an_unknown_v8_and_leaves_it_alone)
