@@ -2,33 +2,23 @@
 #include "attach/daemon/sink.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "attach/daemon/now.h"
-#include "attach/daemon/runstate.h"
-#include "format/helper.h"
 
 #define NS_PER_S	    1000000000ull
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
 #define CANCEL_PATIENCE_NS  NS_PER_S
 #define STANDSTILL_NS	    (NS_PER_S / 4)
-#define DEATH_PATIENCE_NS   NS_PER_S
 #define PUSH_BYTES	    (64u << 10) /* so much is not kept for the next tick */
 
 struct sink {
 	char *path;
-	pid_t scribe; /* -1: has ended, or cannot be ended */
-	pid_t filter; /* -1: likewise, or there is none */
-	int fd;	      /* to the filter, or the scribe; -1: nothing is passed on any more */
-	struct scribe_page *page;
-	struct filter_page *filter_page; /* NULL: there is no filter */
+	struct writers writers;
 	struct bytes_out queue;
 	size_t passed; /* of `queue`, to the scribe */
 	bool takes_all;
@@ -59,56 +49,30 @@ static size_t waiting_bytes(const struct sink *sink)
 
 static bool is_answered(const struct sink *sink)
 {
-	return look_u32(&sink->page->answers) == sink->orders;
+	return look_u32(&sink->writers.page->answers) == sink->orders;
 }
 
 static bool is_closed(const struct sink *sink)
 {
-	return sink->fd < 0;
+	return sink->writers.fd < 0;
 }
 
 /* --- the end of the scribe --- */
 
 static void close_queue(struct sink *sink)
 {
-	if (sink->fd >= 0)
-		close(sink->fd);
-	sink->fd = -1;
+	writers_close(&sink->writers);
 	bytes_out_deinit(&sink->queue);
 	sink->passed = 0;
-}
-
-/* Waits for the end of a process, which `*pid` does not name any more then. */
-static bool await_death(pid_t *pid, uint64_t patience_ns)
-{
-	if (*pid >= 0 && helper_ends_within(*pid, patience_ns))
-		*pid = -1;
-	return *pid < 0;
-}
-
-/* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
-static void kill_process(pid_t *pid)
-{
-	if (*pid >= 0)
-		kill(*pid, SIGKILL);
-	(void)await_death(pid, DEATH_PATIENCE_NS);
-	*pid = -1;
-}
-
-static void kill_writers(struct sink *sink)
-{
-	close_queue(sink);
-	kill_process(&sink->filter);
-	kill_process(&sink->scribe);
 }
 
 /* What was put and is in no file; in words, because a filter changes the number of bytes. */
 static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t bytes)
 {
-	const uint64_t lost_bytes = sink->put_bytes - look_u64(&sink->page->safe_bytes);
-	const uint64_t lost_events = sink->put_events - look_u64(&sink->page->safe_events);
-	const bool is_lost = sink->filter_page ? lost_events : lost_bytes;
-	if (is_lost && sink->filter_page)
+	const uint64_t lost_bytes = sink->put_bytes - look_u64(&sink->writers.page->safe_bytes);
+	const uint64_t lost_events = sink->put_events - look_u64(&sink->writers.page->safe_events);
+	const bool is_lost = sink->writers.filter_page ? lost_events : lost_bytes;
+	if (is_lost && sink->writers.filter_page)
 		snprintf(ret, bytes, "; %llu events are not in the trace",
 			(unsigned long long)lost_events);
 	else if (is_lost)
@@ -123,12 +87,13 @@ static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t b
 /* Data that is in no file by now is lost. `why` counts unless the scribe knows the reason. */
 static void give_up(struct sink *sink, const char *why)
 {
-	const struct scribe_page *page = sink->page;
+	const struct scribe_page *page = sink->writers.page;
 	const char *beside = *page->beside ? "; the trace is beside it in " : "";
 	bool is_known = look_u32(&page->state) == STORE_BROKEN;
 	char lost[120];
 
-	kill_writers(sink);
+	close_queue(sink);
+	writers_kill(&sink->writers);
 	say_lost(sink, is_known, lost, sizeof(lost));
 	int length = is_known ? asprintf(&sink->problem, "%s%s", page->text, lost)
 			      : asprintf(&sink->problem, "%s: %s%s%s%s", sink->path, why, beside,
@@ -137,24 +102,10 @@ static void give_up(struct sink *sink, const char *why)
 		sink->problem = NULL;
 }
 
-/* Has the filter ended before the scribe? What it gave until then is written first. */
-static bool is_filter_dead(struct sink *sink, char *ret_why, size_t bytes)
-{
-	const struct filter_page *page = sink->filter_page;
-	if (!page || !await_death(&sink->filter, DEATH_PATIENCE_NS) || page->ended)
-		return false;
-	snprintf(ret_why, bytes, "the filter of --cull %s%s",
-		page->failed ? "failed: " : "was ended, perhaps for lack of memory",
-		page->failed ? page->text : "");
-	close_queue(sink);
-	(void)await_death(&sink->scribe, sink->patience_ns);
-	return true;
-}
-
 static void give_up_dead(struct sink *sink)
 {
 	char why[300];
-	give_up(sink, is_filter_dead(sink, why, sizeof(why))
+	give_up(sink, writers_lost_filter(&sink->writers, sink->patience_ns, why, sizeof(why))
 			      ? why
 			      : "the process that writes it was ended");
 }
@@ -184,7 +135,8 @@ static void forget_passed(struct sink *sink)
 static void push(struct sink *sink)
 {
 	while (!is_closed(sink) && waiting_bytes(sink)) {
-		ssize_t n = write(sink->fd, sink->queue.data + sink->passed, waiting_bytes(sink));
+		ssize_t n = write(
+			sink->writers.fd, sink->queue.data + sink->passed, waiting_bytes(sink));
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0 && errno != EINTR)
@@ -223,24 +175,6 @@ struct wait {
 	uint64_t since_ns, looked_ns;
 };
 
-/* Does it wait for a processor, or was it stopped and is continued? */
-static bool is_held_up(pid_t pid)
-{
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	int stat = pid >= 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	char state = stat >= 0 ? runstate_read(stat) : '?';
-	if (stat >= 0)
-		close(stat);
-	return state == 'R' || (state == 'T' && kill(pid, SIGCONT) == 0);
-}
-
-/* The output is not the reason. */
-static bool has_another_reason(const struct sink *sink)
-{
-	return is_held_up(sink->scribe) || is_held_up(sink->filter);
-}
-
 /* If heaptap had no turn itself, it cannot tell whether the scribe had one. */
 static bool is_late(
 	const struct sink *sink, struct wait *wait, bool has_moved, uint64_t patience_ns)
@@ -251,7 +185,8 @@ static bool is_late(
 	wait->looked_ns = now_ns;
 	if (now_ns - wait->since_ns <= patience_ns)
 		return false;
-	if (has_another_reason(sink))
+	/* The output is not the reason. */
+	if (writers_are_held_up(&sink->writers))
 		wait->since_ns = now_ns;
 	return wait->since_ns != now_ns;
 }
@@ -261,11 +196,11 @@ static bool is_late(
  * NULL, or called in between. */
 static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *))
 {
-	const struct scribe_page *page = sink->page;
+	const struct scribe_page *page = sink->writers.page;
 	struct wait wait = {0};
 	uint64_t seen = 0, cancelled_ns = 0;
 	while (!is_closed(sink) && !is_answered(sink)) {
-		struct pollfd pipe = {.fd = sink->fd};
+		struct pollfd pipe = {.fd = sink->writers.fd};
 		push(sink);
 		pipe.events = waiting_bytes(sink) ? POLLOUT : 0;
 		/* All at the other end that can be waited for here is its death. */
@@ -307,10 +242,10 @@ static struct ht_err *judge_opening(const struct sink *sink, struct wait *wait)
 
 static struct ht_err *await_opened(struct sink *sink)
 {
-	const struct scribe_page *page = sink->page;
+	const struct scribe_page *page = sink->writers.page;
 	struct wait wait = {0};
 	while (!is_answered(sink)) {
-		struct pollfd pipe = {.fd = sink->fd};
+		struct pollfd pipe = {.fd = sink->writers.fd};
 		poll(&pipe, 1, 1);
 		if (pipe.revents & POLLERR && !is_answered(sink))
 			return ht_err_new(HT_ERR_INTERNAL,
@@ -327,83 +262,9 @@ static struct ht_err *await_opened(struct sink *sink)
 	return err;
 }
 
-static struct ht_err *make_pipe(bool waits, int *ret_read, int *ret_write)
-{
-	int fd[2];
-	if (pipe2(fd, O_CLOEXEC) < 0)
-		return ht_err_sys(errno, "cannot make a pipe");
-	/* What it cannot get larger waits here. */
-	(void)fcntl(fd[1], F_SETPIPE_SZ, SINK_QUEUE_BYTES);
-	*ret_read = fd[0];
-	*ret_write = fd[1];
-	if (waits || fcntl(fd[1], F_SETFL, O_NONBLOCK) == 0)
-		return NULL;
-	struct ht_err *err = ht_err_sys(errno, "cannot make a pipe that does not block");
-	close(fd[0]);
-	return err;
-}
-
-static struct ht_err *start_scribe(
-	struct sink *sink, const struct sink_options *options, int read_fd)
-{
-	/* With a filter the pipe is closed when that ends, which may take longer. */
-	pid_t parent = options->cull_ns ? 0 : getpid();
-	sink->scribe = fork();
-	if (sink->scribe == 0)
-		scribe_run(read_fd, parent, sink->page,
-			&(struct scribe_options){.store = {.path = options->path,
-							 .replace = options->replace,
-							 .reserve_bytes = options->reserve_bytes},
-				.append = options->append,
-				.context = options->context,
-				.kept_fd = options->append_fd > 0 ? options->append_fd : -1,
-				.patience_ns = sink->patience_ns});
-	int sys = errno;
-	close(read_fd);
-	return sink->scribe < 0 ? ht_err_sys(sys, "cannot fork the process that writes the trace")
-				: NULL;
-}
-
-/* Puts the filter before the scribe, whose pipe is sink->fd until now. */
-static struct ht_err *start_filter(struct sink *sink, uint64_t cull_ns)
-{
-	struct filter_options options = {
-		.cull_ns = cull_ns, .to = sink->fd, .parent = getpid(), .page = sink->filter_page};
-	sink->fd = -1;
-	struct ht_err *err = make_pipe(false, &options.from, &sink->fd);
-	if (err) {
-		close(options.to);
-		return err;
-	}
-	sink->filter = fork();
-	if (sink->filter == 0)
-		filter_run(&options);
-	int sys = errno;
-	close(options.from);
-	close(options.to);
-	return sink->filter < 0 ? ht_err_sys(sys, "cannot fork the filter of --cull") : NULL;
-}
-
-static struct ht_err *start(struct sink *sink, const struct sink_options *options)
-{
-	int read_fd;
-	HT_TRY(make_pipe(options->cull_ns, &read_fd, &sink->fd));
-	HT_TRY(start_scribe(sink, options, read_fd));
-	return options->cull_ns ? start_filter(sink, options->cull_ns) : NULL;
-}
-
-static void *shared_page(size_t bytes)
-{
-	void *page = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	return page == MAP_FAILED ? NULL : page;
-}
-
 static void free_sink(struct sink *sink)
 {
-	if (sink->page)
-		munmap(sink->page, sizeof(*sink->page));
-	if (sink->filter_page)
-		munmap(sink->filter_page, sizeof(*sink->filter_page));
+	writers_deinit(&sink->writers);
 	free(sink->problem);
 	free(sink->path);
 	free(sink);
@@ -414,28 +275,27 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 	struct sink *sink = calloc(1, sizeof(*sink));
 	if (!sink)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
-	*sink = (struct sink){.scribe = -1,
-		.filter = -1,
-		.fd = -1,
+	*sink = (struct sink){.writers = WRITERS_NONE,
+		.path = strdup(options->path),
+		.patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_DEFAULT_NS,
 		.orders = 1,
 		.is_cancelled = options->is_cancelled,
 		.meanwhile = options->meanwhile,
 		.context = options->context};
-	sink->path = strdup(options->path);
-	sink->page = shared_page(sizeof(*sink->page));
-	sink->filter_page = options->cull_ns ? shared_page(sizeof(*sink->filter_page)) : NULL;
-	if (!sink->path || !sink->page || (options->cull_ns && !sink->filter_page)) {
-		free_sink(sink);
-		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
-	}
-	sink->patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_DEFAULT_NS;
-	sink->page->patience_ns = sink->patience_ns;
-	struct ht_err *err = start(sink, options);
+	const struct scribe_options scribe = {.store = {.path = options->path,
+						      .replace = options->replace,
+						      .reserve_bytes = options->reserve_bytes},
+		.append = options->append,
+		.context = options->context,
+		.kept_fd = options->append_fd > 0 ? options->append_fd : -1,
+		.patience_ns = sink->patience_ns};
+	struct ht_err *err = sink->path ? writers_start(&sink->writers, &scribe, options->cull_ns)
+					: ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 	if (!err)
 		err = await_opened(sink);
 	if (err) {
-		kill_writers(sink);
-		sink_destroy(sink);
+		writers_kill(&sink->writers);
+		free_sink(sink);
 		return err;
 	}
 	*ret = sink;
@@ -446,9 +306,8 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 static void dismiss_writers(struct sink *sink)
 {
 	close_queue(sink);
-	if (!await_death(&sink->filter, sink->patience_ns) ||
-		!await_death(&sink->scribe, sink->patience_ns))
-		kill_writers(sink);
+	if (!writers_end(&sink->writers, sink->patience_ns))
+		writers_kill(&sink->writers);
 }
 
 void sink_destroy(struct sink *sink)
@@ -502,7 +361,7 @@ void sink_tick(struct sink *sink)
 
 int sink_fd(const struct sink *sink)
 {
-	return waiting_bytes(sink) ? sink->fd : -1;
+	return waiting_bytes(sink) ? sink->writers.fd : -1;
 }
 
 void sink_flush(struct sink *sink)
@@ -546,42 +405,44 @@ void sink_discard(struct sink *sink)
 
 enum store_state sink_state(const struct sink *sink)
 {
-	return sink->problem ? STORE_BROKEN : (enum store_state)look_u32(&sink->page->state);
+	return sink->problem ? STORE_BROKEN
+			     : (enum store_state)look_u32(&sink->writers.page->state);
 }
 
 const char *sink_problem(const struct sink *sink)
 {
 	if (sink->problem)
 		return sink->problem;
-	return sink_state(sink) == STORE_OK ? NULL : sink->page->text;
+	return sink_state(sink) == STORE_OK ? NULL : sink->writers.page->text;
 }
 
 const char *sink_append_problem(const struct sink *sink)
 {
-	return sink->page->appended;
+	return sink->writers.page->appended;
 }
 
 uint64_t sink_dropped_events(const struct sink *sink)
 {
 	if (sink_state(sink) == STORE_BROKEN)
-		return sink->put_events - look_u64(&sink->page->safe_events);
-	return look_u64(&sink->page->dropped_events) + sink->unqueued_events;
+		return sink->put_events - look_u64(&sink->writers.page->safe_events);
+	return look_u64(&sink->writers.page->dropped_events) + sink->unqueued_events;
 }
 
 uint64_t sink_bytes(const struct sink *sink)
 {
-	return look_u64(&sink->page->bytes);
+	return look_u64(&sink->writers.page->bytes);
 }
 
 struct sink_filtered sink_filtered(const struct sink *sink)
 {
-	if (!sink->filter_page)
+	if (!sink->writers.filter_page)
 		return (struct sink_filtered){0};
-	return (struct sink_filtered){.live_blocks = look_u64(&sink->filter_page->live_blocks),
-		.table_bytes = look_u64(&sink->filter_page->table_bytes)};
+	return (struct sink_filtered){
+		.live_blocks = look_u64(&sink->writers.filter_page->live_blocks),
+		.table_bytes = look_u64(&sink->writers.filter_page->table_bytes)};
 }
 
 const char *sink_beside(const struct sink *sink)
 {
-	return sink->page->beside;
+	return sink->writers.page->beside;
 }

@@ -6,8 +6,7 @@
  */
 #pragma once
 
-#include "attach/daemon/filter.h"
-#include "attach/daemon/scribe.h"
+#include "attach/daemon/writers.h"
 
 struct sink;
 
@@ -28,7 +27,7 @@ struct sink_options {
 
 /* While the capture runs this much waits in the queue, in the kernel's pipe as much again, and what
  * one pass of the receiver takes is as much once more. */
-#define SINK_QUEUE_BYTES (1u << 20)
+#define SINK_QUEUE_BYTES WRITERS_PIPE_BYTES
 /* When the tap is taken out what the target holds is taken whatever the output does: its buffers
  * are not more. */
 #define SINK_QUEUE_MAX_BYTES (192u << 20)
