@@ -347,10 +347,11 @@ int main(int argc, char **argv)
 		err = options_parse(argc, argv, &options);
 	if (err)
 		return words_complain(err);
-	err = seek_process(&options);
-	if (err) {
+	bool is_stopped;
+	err = seek_process(&options, &is_stopped);
+	if (err || is_stopped) {
 		options_deinit(&options);
-		return words_complain(err);
+		return err ? words_complain(err) : EXIT_DONE;
 	}
 	given_use(&options.given);
 	switch (options.command) {
