@@ -103,7 +103,7 @@ struct control_reply {
 	char message[640]; /* of an error or an ended capture; may be empty */
 	uint64_t phase;	   /* enum control_phase */
 	uint64_t paused;   /* 1: no new allocations are recorded */
-	/* Of the process that is recorded; of a heaptap that waits for one to be started, its own.
+	/* The process that is recorded; a heaptap that waits for one to be started gives its own.
 	 */
 	uint64_t pid, start_ticks;
 	uint64_t heaptap_pid;

@@ -12,7 +12,7 @@
 #include "attach/control/server.h"
 #include "attach/proc/proc.h"
 
-/* What is waited for. */
+/* The next window. */
 struct standby_wait {
 	uint64_t window, windows; /* its number, from 1; of all, 0: no limit */
 	uint64_t next_boot_ns;	  /* CLOCK_BOOTTIME: not before then; 0: no such time */
