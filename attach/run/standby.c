@@ -8,7 +8,7 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 
-#define BUSY_MS 5 /* from pass to pass while a request is awaited */
+#define BUSY_MS 5 /* from pass to pass while a request is awaited, and after a connection */
 
 /* Exit status of a client (DESIGN section 10). */
 #define STATUS_REFUSED 3u
@@ -96,20 +96,27 @@ void standby_waits_on(struct standby *standby)
 
 int standby_poll(const struct standby *standby, struct pollfd *polled)
 {
-	*polled = (struct pollfd){standby->place.listener, POLLIN, 0};
-	return standby->server && server_is_busy(standby->server) ? BUSY_MS : -1;
+	*polled = (struct pollfd){standby->rests ? -1 : standby->place.listener, POLLIN, 0};
+	const bool is_busy = standby->server && server_is_busy(standby->server);
+	return is_busy || standby->rests ? BUSY_MS : -1;
 }
 
-bool standby_serve(struct standby *standby)
+static bool serve(const struct standby *standby)
 {
 	if (standby->server)
 		server_serve(standby->server, clock_mono_ns());
 	return standby->is_stopped;
 }
 
+bool standby_serve(struct standby *standby, const struct pollfd *polled)
+{
+	standby->rests = polled->revents != 0;
+	return serve(standby);
+}
+
 bool standby_close(struct standby *standby)
 {
-	const bool is_stopped = standby_serve(standby);
+	const bool is_stopped = serve(standby);
 	if (standby->server)
 		server_close_listener(standby->server);
 	place_close(&standby->place);

@@ -25,6 +25,7 @@ struct standby {
 	struct control_reply now;
 	uint64_t since_ns, next_boot_ns;
 	bool is_stopped;
+	bool rests; /* until the next pass */
 };
 
 #define STANDBY_NONE ((struct standby){.place = PLACE_NONE})
@@ -38,9 +39,11 @@ struct ht_err *standby_open(
 void standby_waits_on(struct standby *standby);
 /* Fills in what a wait polls beside its own, and returns for how many ms at most; -1: any time. */
 int standby_poll(const struct standby *standby, struct pollfd *polled);
-/* To be called after poll. True: a client has asked to end the wait. */
+/* To be called after poll. True: a client has asked to end the wait. Waits never spin: while no
+ * connection can be accepted, for want of descriptors, the listener is polled 200 times a second.
+ */
 HT_MUST_CHECK
-bool standby_serve(struct standby *standby);
+bool standby_serve(struct standby *standby, const struct pollfd *polled);
 /* Removes the socket; clients that wait for the end stay. Takes those that have come meanwhile:
  * true if the wait was to end. */
 HT_MUST_CHECK

@@ -45,7 +45,7 @@ static enum waiting_end wait_for(struct waiting *waiting, int timer, int signals
 			return WAITING_SIGNALLED;
 		if (wait[PROCESS].revents)
 			return WAITING_ENDED;
-		if (standby_serve(waiting->standby))
+		if (standby_serve(waiting->standby, &wait[CLIENTS]))
 			return WAITING_STOPPED;
 		if (wait[TIMER].revents)
 			return WAITING_DUE;
