@@ -8,6 +8,7 @@
 
 #include "analyzer/cmd.h"
 #include "analyzer/cmd_file.h"
+#include "analyzer/cmd_process.h"
 #include "analyzer/page/page.h"
 #include "analyzer/top/gather.h"
 #include "analyzer/top/top.h"
@@ -65,8 +66,8 @@ static struct ht_err *save(void *context, struct analysis *analysis, const char 
 static struct ht_err *check(const struct option_values *values)
 {
 	const bool is_batch = option_is_given(values, OPTION_BATCH);
-	if (!option_is_given(values, OPTION_PID))
-		return ht_err_new(HT_ERR_USAGE, "top: -p PID is missing");
+	if (!cmd_process_is_given(values))
+		return ht_err_new(HT_ERR_USAGE, "top: -p PID is missing, or --name NAME");
 	if (!is_batch && option_is_given(values, OPTION_TABLES))
 		return ht_err_new(HT_ERR_USAGE, "top: -n counts the tables of -b");
 	if (!is_batch && option_is_given(values, OPTION_JSON_LINES))
@@ -78,9 +79,11 @@ static struct ht_err *check(const struct option_values *values)
 
 struct ht_err *cmd_top(const struct option_values *values)
 {
+	pid_t pid;
 	HT_TRY(check(values));
+	HT_TRY(cmd_process_find(values, &pid));
 	const struct top_config config = {
-		.pid = (pid_t)option_number(values, OPTION_PID, 0),
+		.pid = pid,
 		.delay_ns = option_number(values, OPTION_DELAY, DELAY_NS),
 		.tables = option_number(values, OPTION_TABLES, 0),
 		.rows = option_number(values, OPTION_ROWS, BATCH_ROWS),

@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/live/told.h"
 #include "format/record.h"
 
 #define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
-#define LOG_BYTES 8192u
 
 static uint64_t now_ns(void)
 {
@@ -297,38 +297,6 @@ bool feed_turn(struct feed *feed, const struct pollfd polled[FEED_POLLED])
 
 /* --- the end --------------------------------------------------------------------------------- */
 
-static const enum ht_err_code code_of[] = {[1] = HT_ERR_INTERNAL,
-	[2] = HT_ERR_USAGE,
-	[3] = HT_ERR_REFUSED,
-	[4] = HT_ERR_PERMISSION,
-	[5] = HT_ERR_TARGET_GONE,
-	[6] = HT_ERR_INCOMPLETE};
-
-/* Prints what the capture printed, but for its last line, which is the error. */
-static struct ht_err *take_log(const struct feed *feed, int status)
-{
-	static const char program[] = "heaptap: ";
-	char text[LOG_BYTES];
-	const ssize_t got = feed->log >= 0 ? pread(feed->log, text, sizeof(text) - 1, 0) : 0;
-	size_t length = got > 0 ? (size_t)got : 0;
-	/* Lost events (7) are shown; the trace itself is gone. */
-	const bool is_error = status > 0 && status < (int)HT_ARRAY_SIZE(code_of);
-	while (length && text[length - 1] == '\n')
-		length--;
-	text[length] = '\0';
-	char *last = is_error ? strrchr(text, '\n') : text + length;
-	last = last ? last + (*last == '\n') : text;
-	fwrite(text, 1, (size_t)(last - text), stderr);
-	if (!is_error) {
-		if (length)
-			putc('\n', stderr);
-		return NULL;
-	}
-	if (strncmp(last, program, strlen(program)) == 0)
-		last += strlen(program);
-	return ht_err_new(code_of[status], "%s", *last ? last : "the capture has ended");
-}
-
 static bool has_target_ended(const struct feed *feed)
 {
 	return feed->now && feed->now->figures.has_end &&
@@ -345,7 +313,7 @@ struct ht_err *feed_close(struct feed *feed)
 	}
 	if (output >= 0)
 		close(output);
-	struct ht_err *err = take_log(feed, capture_close(&feed->capture));
+	struct ht_err *err = told_error(feed->log, capture_close(&feed->capture));
 	if (has_target_ended(feed) && (!err || err->code == HT_ERR_TARGET_GONE)) {
 		ht_err_free(err);
 		err = ht_err_new(HT_ERR_TARGET_GONE, "the capture has ended: %s",

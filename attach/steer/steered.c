@@ -256,7 +256,7 @@ struct ht_err *steered_open(struct steered *steered, const struct steered_captur
 	if (!steered)
 		return NULL;
 	struct ht_err *err =
-		place_open(capture->proc->pid, capture->proc->start_ticks, &steered->place);
+		place_open(capture->proc->pid, capture->proc->start_ticks, 0, &steered->place);
 	steered->capture = *capture;
 	if (!err)
 		steered->server = server_create(steered->place.listener, handle, steered);

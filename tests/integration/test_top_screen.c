@@ -208,7 +208,7 @@ START_TEST(w_writes_a_page_or_says_why_not)
 	type_after(&screened, "w", page);
 	run_until(shows(&screened, "Written: "), WAIT_MS);
 	check_page(page);
-	/* What is there stays. */
+	/* A file that exists stays as it is. */
 	files_write(page, "kept");
 	type_after(&screened, "w", page);
 	run_until(shows(&screened, "exists; name another file"), WAIT_MS);

@@ -207,11 +207,12 @@ static const char *hostile_name(uint64_t *seed)
 	static const char *const part[] = {"std::vector<int>::", "operator<<", "\u6f22\u5b57",
 		"e\u0301", "\xff\xfe", "a_rather_long_function_name_of_c", ">>>", "((((", "::", "x",
 		"<alloc::vec::Vec<T> as a::B>::"};
+	size_t used = 0;
 	text[0] = '\0';
 	for (uint64_t parts = random_below(seed, 12); parts; parts--) {
 		const char *more = part[random_below(seed, HT_ARRAY_SIZE(part))];
-		if (strlen(text) + strlen(more) < sizeof(text))
-			strcat(text, more);
+		if (used + strlen(more) < sizeof(text))
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s", more);
 	}
 	return text;
 }

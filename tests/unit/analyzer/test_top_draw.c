@@ -271,7 +271,7 @@ START_TEST(a_message_stands_above_the_keys)
 	const char *line = lines.line[10].text;
 	ck_assert_int_eq(lines.line[10].style, SCREEN_WARNING);
 	ck_assert_uint_eq(text_columns(line), 80);
-	/* Of a long one the reason is kept. */
+	/* A long one keeps its reason. */
 	ck_assert_ptr_nonnull(strstr(line, "No space left"));
 	ck_assert_ptr_nonnull(strstr(line, "cannot write "));
 	ck_assert_ptr_null(strchr(line, '\033'));

@@ -148,6 +148,28 @@ START_TEST(a_request_may_come_byte_by_byte)
 }
 END_TEST
 
+/* An owner that does not look regularly knows when to. */
+START_TEST(it_is_busy_while_a_request_is_awaited)
+{
+	begin();
+	serve();
+	ck_assert(!server_is_busy(server));
+	int fd = client("heaptap/1 sta");
+	serve();
+	ck_assert(server_is_busy(server));
+	ck_assert_int_eq(send(fd, "tus\n", 4, MSG_NOSIGNAL), 4);
+	serve();
+	ck_assert(!server_is_busy(server));
+	close(fd);
+	fd = client("heaptap/1 stop wait=1\n");
+	serve();
+	ck_assert_uint_eq(seen.calls, 2);
+	ck_assert(!server_is_busy(server));
+	close(fd);
+	end();
+}
+END_TEST
+
 START_TEST(garbage_is_answered_with_what_is_wrong)
 {
 	static char large[CONTROL_LINE_MAX + 100];
@@ -385,8 +407,9 @@ START_TEST(another_user_is_refused)
 END_TEST
 
 HT_SUITE("attach/control/server", a_request_has_its_answer_and_the_connection_ends,
-	a_request_may_come_byte_by_byte, garbage_is_answered_with_what_is_wrong,
-	one_request_a_connection, a_silent_client_is_sent_away, silent_clients_do_not_block_others,
+	a_request_may_come_byte_by_byte, it_is_busy_while_a_request_is_awaited,
+	garbage_is_answered_with_what_is_wrong, one_request_a_connection,
+	a_silent_client_is_sent_away, silent_clients_do_not_block_others,
 	a_pass_takes_a_bounded_number, those_that_wait_are_answered_at_the_end,
 	few_may_wait_and_others_are_served_meanwhile, a_stop_that_is_refused_is_not_waited_for,
 	a_request_without_a_client_is_not_carried_out, a_client_that_leaves_is_forgotten,
