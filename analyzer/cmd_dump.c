@@ -6,6 +6,7 @@
 #include "analyzer/cmd.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -154,14 +155,79 @@ static void print_symbol(const struct text *text, const struct rec_symbol *symbo
 	}
 }
 
-static void print_target(const struct text *text, const struct rec_target *target)
+/* A record, or an item of one, that is shown in one line: its numbers, then its texts. */
+struct line {
+	const char *word;
+	struct part {
+		const char *label;
+		size_t offset; /* in the record */
+	} number[9], text[5];  /* up to the first without a label */
+};
+
+#define IN_REC(label, member)                                                                      \
+	{                                                                                          \
+		label, offsetof(struct rec, member)                                                \
+	}
+#define IN_ACCOUNT(label, member)                                                                  \
+	{                                                                                          \
+		label, offsetof(struct rec_account, member)                                        \
+	}
+
+static const struct line lines[] = {
+	[REC_TARGET] = {"target",
+		{IN_REC("pid=", target.pid), IN_REC("uid=", target.uid),
+			IN_REC("start=", target.start_ticks)},
+		{IN_REC("comm", target.comm), IN_REC("exe", target.exe),
+			IN_REC("kernel", target.kernel),
+			IN_REC("heaptap", target.heaptap_version)}},
+	[REC_CAPTURE] = {"capture",
+		{IN_REC("sample_bytes=", capture.sample_bytes),
+			IN_REC("unix_ns=", capture.start_unix_ns),
+			IN_REC("mono_ns=", capture.start_mono_ns),
+			IN_REC("tsc=", capture.start_tsc), IN_REC("slots=", capture.slots_tapped),
+			IN_REC("modules=", capture.modules), IN_REC("flags=", capture.flags),
+			IN_REC("cull_ns=", capture.cull_ns)}},
+	[REC_MODULE_GONE] = {"module-gone",
+		{IN_REC("id=", module_gone.id), IN_REC("epoch=", module_gone.epoch)}},
+	[REC_THREAD] = {"thread", {IN_REC("", thread.tid), IN_REC("since_tsc=", thread.since_tsc)},
+		{IN_REC("text", thread.name)}},
+	[REC_SYNC] = {"sync", {IN_REC("tsc=", sync.tsc), IN_REC("mono_ns=", sync.mono_ns),
+				      IN_REC("complete_tsc=", sync.complete_tsc)}},
+	[REC_RSS] = {"rss", {IN_REC("mono_ns=", rss.mono_ns), IN_REC("bytes=", rss.rss_bytes)}},
+	[REC_LOSS] = {"loss", {IN_REC("counter=", loss.counter), IN_REC("total=", loss.total)}},
+	[REC_MARK] = {"mark", {IN_REC("", mark.mono_ns)}, {IN_REC("text", mark.text)}},
+	[REC_END] = {"end", {IN_REC("reason=", end.reason), IN_REC("mono_ns=", end.mono_ns),
+				    IN_REC("tsc=", end.tsc)}},
+	[REC_HEAP] = {"heap",
+		{IN_REC("begin_tsc=", heap.begin_tsc), IN_REC("end_tsc=", heap.end_tsc)}},
+	[REC_SCRIPTS] = {"scripts", {IN_REC("generation=", scripts.generation),
+					    IN_REC("until_tsc=", scripts.until_tsc)}},
+	[REC_NAMES] = {"names", {IN_REC("module=", names.module_id), IN_REC("state=", names.state)},
+		{IN_REC("detail", names.detail)}},
+	[REC_LEFT] = {"left", {IN_REC("result=", left.result), IN_REC("checks=", left.checks)},
+		{IN_REC("why", left.why)}},
+	[REC_PAUSE] = {"pause",
+		{IN_REC("mono_ns=", pause.mono_ns), IN_REC("paused=", pause.paused)}},
+	[REC_SETTLE] = {"settle", {IN_REC("tsc=", settle.tsc), IN_REC("mono_ns=", settle.mono_ns),
+					  IN_REC("wanted_ns=", settle.wanted_ns)}},
+};
+
+static const struct line account_line = {"account",
+	{IN_ACCOUNT("flags=", flags), IN_ACCOUNT("held=", held_bytes),
+		IN_ACCOUNT("off=", off_bytes), IN_ACCOUNT("system=", system_bytes),
+		IN_ACCOUNT("arenas=", arenas), IN_ACCOUNT("header=", header_bytes)},
+	{IN_ACCOUNT("allocator", allocator), IN_ACCOUNT("reason", reason)}};
+
+static void print_line(const struct text *text, const struct line *line, const void *record)
 {
-	fprintf(text->out, "target pid=%" PRIu64 " uid=%" PRIu64 " start=%" PRIu64, target->pid,
-		target->uid, target->start_ticks);
-	put_string(text, "comm", target->comm);
-	put_string(text, "exe", target->exe);
-	put_string(text, "kernel", target->kernel);
-	put_string(text, "heaptap", target->heaptap_version);
+	const char *base = record;
+	fputs(line->word, text->out);
+	for (const struct part *part = line->number; part->label; part++)
+		fprintf(text->out, " %s%" PRIu64, part->label,
+			*(const uint64_t *)(const void *)(base + part->offset));
+	for (const struct part *part = line->text; part->label; part++)
+		put_string(text, part->label,
+			*(const struct rec_string *)(const void *)(base + part->offset));
 	fputc('\n', text->out);
 }
 
@@ -177,24 +243,6 @@ static void print_memory(FILE *out, const struct rec_memory *memory)
 			fprintf(out, " kind_%" PRIu64 "=%" PRIu64, value->kind, value->number);
 	}
 	fputc('\n', out);
-}
-
-static void print_heap(const struct text *text, const struct rec_heap *heap)
-{
-	FILE *out = text->out;
-	fprintf(out, "heap begin_tsc=%" PRIu64 " end_tsc=%" PRIu64 "\n", heap->begin_tsc,
-		heap->end_tsc);
-	for (uint64_t i = 0; i < heap->account_count; i++) {
-		const struct rec_account *account = &heap->account[i];
-		fprintf(out,
-			"account flags=%" PRIu64 " held=%" PRIu64 " off=%" PRIu64 " system=%" PRIu64
-			" arenas=%" PRIu64 " header=%" PRIu64,
-			account->flags, account->held_bytes, account->off_bytes,
-			account->system_bytes, account->arenas, account->header_bytes);
-		put_string(text, "allocator", account->allocator);
-		put_string(text, "reason", account->reason);
-		fputc('\n', out);
-	}
 }
 
 static void print_culled(FILE *out, const struct rec_culled *rec)
@@ -223,73 +271,41 @@ static void print_culled(FILE *out, const struct rec_culled *rec)
 	}
 }
 
-static void print_named(
-	const struct text *text, const char *kind, uint64_t number, struct rec_string string)
-{
-	fprintf(text->out, "%s %" PRIu64, kind, number);
-	put_string(text, "text", string);
-	fputc('\n', text->out);
-}
-
 static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 {
 	const struct text *text = &dump->text;
 	FILE *out = text->out;
 	switch (rec->kind) {
 	case REC_TARGET:
-		print_target(text, &rec->target);
-		return NULL;
 	case REC_CAPTURE:
-		fprintf(out,
-			"capture sample_bytes=%" PRIu64 " unix_ns=%" PRIu64 " mono_ns=%" PRIu64
-			" tsc=%" PRIu64 " slots=%" PRIu64 " modules=%" PRIu64 " flags=%" PRIu64
-			" cull_ns=%" PRIu64 "\n",
-			rec->capture.sample_bytes, rec->capture.start_unix_ns,
-			rec->capture.start_mono_ns, rec->capture.start_tsc,
-			rec->capture.slots_tapped, rec->capture.modules, rec->capture.flags,
-			rec->capture.cull_ns);
+	case REC_MODULE_GONE:
+	case REC_THREAD:
+	case REC_SYNC:
+	case REC_RSS:
+	case REC_LOSS:
+	case REC_MARK:
+	case REC_END:
+	case REC_SCRIPTS:
+	case REC_NAMES:
+	case REC_LEFT:
+	case REC_PAUSE:
+	case REC_SETTLE:
+		print_line(text, &lines[rec->kind], rec);
 		return NULL;
 	case REC_MODULE:
 		print_module(text, &rec->module);
-		return NULL;
-	case REC_MODULE_GONE:
-		fprintf(out, "module-gone id=%" PRIu64 " epoch=%" PRIu64 "\n", rec->module_gone.id,
-			rec->module_gone.epoch);
-		return NULL;
-	case REC_THREAD:
-		fprintf(out, "thread %" PRIu64 " since_tsc=%" PRIu64, rec->thread.tid,
-			rec->thread.since_tsc);
-		put_string(text, "text", rec->thread.name);
-		fputc('\n', out);
 		return NULL;
 	case REC_NODES:
 		return print_nodes(out, &rec->nodes);
 	case REC_EVENTS:
 		return print_events(dump, &rec->events);
-	case REC_SYNC:
-		fprintf(out, "sync tsc=%" PRIu64 " mono_ns=%" PRIu64 " complete_tsc=%" PRIu64 "\n",
-			rec->sync.tsc, rec->sync.mono_ns, rec->sync.complete_tsc);
-		return NULL;
-	case REC_RSS:
-		fprintf(out, "rss mono_ns=%" PRIu64 " bytes=%" PRIu64 "\n", rec->rss.mono_ns,
-			rec->rss.rss_bytes);
-		return NULL;
-	case REC_LOSS:
-		fprintf(out, "loss counter=%" PRIu64 " total=%" PRIu64 "\n", rec->loss.counter,
-			rec->loss.total);
-		return NULL;
 	case REC_SYMBOL:
 		print_symbol(text, &rec->symbol);
 		return NULL;
-	case REC_MARK:
-		print_named(text, "mark", rec->mark.mono_ns, rec->mark.text);
-		return NULL;
-	case REC_END:
-		fprintf(out, "end reason=%" PRIu64 " mono_ns=%" PRIu64 " tsc=%" PRIu64 "\n",
-			rec->end.reason, rec->end.mono_ns, rec->end.tsc);
-		return NULL;
 	case REC_HEAP:
-		print_heap(text, &rec->heap);
+		print_line(text, &lines[REC_HEAP], rec);
+		for (uint64_t i = 0; i < rec->heap.account_count; i++)
+			print_line(text, &account_line, &rec->heap.account[i]);
 		return NULL;
 	case REC_MAPPED:
 		for (uint64_t i = 0; i < rec->mapped.range_count; i++)
@@ -298,32 +314,8 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 				rec->mapped.range[i].lo, rec->mapped.range[i].bytes,
 				rec->mapped.range[i].flags);
 		return NULL;
-	case REC_SCRIPTS:
-		fprintf(out, "scripts generation=%" PRIu64 " until_tsc=%" PRIu64 "\n",
-			rec->scripts.generation, rec->scripts.until_tsc);
-		return NULL;
-	case REC_NAMES:
-		fprintf(out, "names module=%" PRIu64 " state=%" PRIu64, rec->names.module_id,
-			rec->names.state);
-		put_string(text, "detail", rec->names.detail);
-		fputc('\n', out);
-		return NULL;
 	case REC_MEMORY:
 		print_memory(out, &rec->memory);
-		return NULL;
-	case REC_LEFT:
-		fprintf(out, "left result=%" PRIu64 " checks=%" PRIu64, rec->left.result,
-			rec->left.checks);
-		put_string(text, "why", rec->left.why);
-		fputc('\n', out);
-		return NULL;
-	case REC_PAUSE:
-		fprintf(out, "pause mono_ns=%" PRIu64 " paused=%" PRIu64 "\n", rec->pause.mono_ns,
-			rec->pause.paused);
-		return NULL;
-	case REC_SETTLE:
-		fprintf(out, "settle tsc=%" PRIu64 " mono_ns=%" PRIu64 " wanted_ns=%" PRIu64 "\n",
-			rec->settle.tsc, rec->settle.mono_ns, rec->settle.wanted_ns);
 		return NULL;
 	case REC_CULLED:
 		print_culled(out, &rec->culled);

@@ -155,10 +155,9 @@ static int run_run(struct options *options)
 static struct ht_err *plan(struct survey *survey, struct entries *entries, struct taps *taps)
 {
 	enum entries_mode mode = survey->is_static ? ENTRIES_AUTO : ENTRIES_SLOT;
-	struct ht_err *err = entries_plan(survey, mode, entries);
-	if (!err)
-		err = entries_check(survey, mode, entries);
-	return err ? err : taps_plan(survey, entries, (struct taps_follow){0}, taps);
+	HT_TRY(entries_plan(survey, mode, entries));
+	HT_TRY(entries_check(survey, mode, entries));
+	return taps_plan(survey, entries, (struct taps_follow){0}, taps);
 }
 
 static enum exit_status run_doctor(const struct options *options)
@@ -185,10 +184,8 @@ static enum exit_status run_doctor(const struct options *options)
 
 static struct ht_err *open_readable(pid_t pid, struct proc *proc)
 {
-	struct ht_err *err = proc_open(pid, proc);
-	if (err)
-		return err;
-	err = proc_open_mem(proc);
+	HT_TRY(proc_open(pid, proc));
+	struct ht_err *err = proc_open_mem(proc);
 	if (!err)
 		err = stalled_check(proc);
 	if (err)
@@ -217,12 +214,9 @@ static enum exit_status run_verify(const struct options *options)
 static struct ht_err *open_locked(pid_t pid, struct proc *proc, struct lock *lock)
 {
 	*lock = LOCK_NONE;
-	struct ht_err *err = start_check_room();
-	if (!err)
-		err = open_readable(pid, proc);
-	if (err)
-		return err;
-	err = lock_take(proc, lock);
+	HT_TRY(start_check_room());
+	HT_TRY(open_readable(pid, proc));
+	struct ht_err *err = lock_take(proc, lock);
 	if (err)
 		proc_close(proc);
 	return err;

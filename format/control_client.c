@@ -13,11 +13,11 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CLIENTS_MAX 10000u
-#define NS_PER_S    1000000000ull
-#define NS_PER_MS   1000000ull
+#include "format/clock.h"
 
-#define QUEUE_PATIENCE_NS (5 * NS_PER_S)
+#define CLIENTS_MAX 10000u
+
+#define QUEUE_PATIENCE_NS (5 * CLOCK_NS_PER_S)
 #define QUEUE_PAUSE_NS	  2000000
 #define MEANWHILE_MS	  500
 
@@ -127,13 +127,6 @@ void control_clients_deinit(struct control_clients *clients)
 
 /* --- ask ------------------------------------------------------------------------------------ */
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* Returns a descriptor, or -1 with errno. A socket address holds at most 108 bytes and the
  * directory's path may be longer, so connect goes through the directory's descriptor. */
 static int connect_to(const struct control_client *client)
@@ -161,9 +154,9 @@ static int connect_to(const struct control_client *client)
 /* Retries while the queue of connections is full; a capture empties it every few milliseconds. */
 static int connect_soon(const struct control_client *client, uint64_t timeout_ns)
 {
-	uint64_t end_ns = now_ns() + (timeout_ns ? timeout_ns : QUEUE_PATIENCE_NS);
+	uint64_t end_ns = clock_mono_ns() + (timeout_ns ? timeout_ns : QUEUE_PATIENCE_NS);
 	int fd = connect_to(client);
-	while (fd < 0 && errno == EAGAIN && now_ns() < end_ns) {
+	while (fd < 0 && errno == EAGAIN && clock_mono_ns() < end_ns) {
 		const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
 		nanosleep(&pause, NULL);
 		fd = connect_to(client);
@@ -190,10 +183,10 @@ static struct ht_err *check_peer(const struct control_client *client, int fd)
 /* Milliseconds left, for poll; 0: the time is over. */
 static int left_ms(uint64_t end_ns)
 {
-	uint64_t now = now_ns();
+	uint64_t now = clock_mono_ns();
 	if (!end_ns)
 		return -1;
-	uint64_t left = now < end_ns ? (end_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	uint64_t left = now < end_ns ? (end_ns - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS : 0;
 	return left > 60000 ? 60000 : (int)left;
 }
 
@@ -300,7 +293,7 @@ static struct ht_err *ask(const struct control_client *client,
 	if (fd < 0)
 		return ht_err_sys(
 			errno, "cannot reach the capture of process %d", (int)client->pid);
-	patience->end_ns = timeout_ns ? now_ns() + timeout_ns : 0;
+	patience->end_ns = timeout_ns ? clock_mono_ns() + timeout_ns : 0;
 	struct ht_err *err = exchange(client, fd, request, patience, ret_state, ret);
 	close(fd);
 	return err;

@@ -7,14 +7,18 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/clock.h"
+
 #define LOOK_MS	  1
-#define NS_PER_MS 1000000u
+
+extern char **environ;
 
 pid_t helper_fork(int death_signal)
 {
@@ -30,6 +34,7 @@ pid_t helper_fork(int death_signal)
 struct ht_err *helper_fork_pair(const char *what, pid_t *ret_pid, int *ret_fd)
 {
 	int pair[2];
+	*ret_pid = *ret_fd = -1;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return ht_err_sys(errno, "cannot make a socket pair for %s", what);
 	*ret_pid = fork();
@@ -40,7 +45,31 @@ struct ht_err *helper_fork_pair(const char *what, pid_t *ret_pid, int *ret_fd)
 	if (*ret_pid >= 0)
 		return NULL;
 	close(*ret_fd);
+	*ret_fd = -1;
 	return ht_err_sys(sys, "cannot fork %s", what);
+}
+
+pid_t helper_spawn_self(char *const argv[], bool is_silent)
+{
+	posix_spawn_file_actions_t files;
+	posix_spawnattr_t attributes;
+	sigset_t none;
+	pid_t pid = 0;
+	sigemptyset(&none);
+	if (posix_spawnattr_init(&attributes) != 0)
+		return 0;
+	if (posix_spawn_file_actions_init(&files) == 0) {
+		posix_spawnattr_setsigmask(&attributes, &none);
+		posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
+		for (int fd = STDIN_FILENO; is_silent && fd <= STDERR_FILENO; fd++)
+			posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
+		/* This program, whatever has its name by now. */
+		if (posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv, environ) != 0)
+			pid = 0;
+		posix_spawn_file_actions_destroy(&files);
+	}
+	posix_spawnattr_destroy(&attributes);
+	return pid;
 }
 
 /* --- in the child --- */
@@ -122,7 +151,7 @@ bool helper_has_ended(pid_t pid, int *ret_status)
 bool helper_ends_within(pid_t pid, uint64_t patience_ns)
 {
 	int status;
-	for (uint64_t looks = patience_ns / NS_PER_MS; !helper_has_ended(pid, &status); looks--) {
+	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS; !helper_has_ended(pid, &status); looks--) {
 		if (!looks)
 			return false;
 		poll(NULL, 0, LOOK_MS);

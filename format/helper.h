@@ -14,9 +14,13 @@
 pid_t helper_fork(int death_signal);
 
 /* As fork(2), with a pair of SOCK_SEQPACKET sockets: returns in both processes. `*ret_pid` is 0 in
- * the child; `*ret_fd` is the caller's end. On an error, which names `what`, there is no child. */
+ * the child; `*ret_fd` is the caller's end. On an error, which names `what`, both are -1. */
 HT_MUST_CHECK
 struct ht_err *helper_fork_pair(const char *what, pid_t *ret_pid, int *ret_fd);
+
+/* Starts the program of this process anew, with no signal blocked. `is_silent`: /dev/null for the
+ * standard streams, whose readers must not wait for it. 0: not possible. */
+pid_t helper_spawn_self(char *const argv[], bool is_silent);
 
 /* --- in the child --- */
 

@@ -29,7 +29,9 @@ struct field {
 		.type = name, .offset = offsetof(type_, member)                                    \
 	}
 #define NUMBER(member) FIELD(FIELD_NUMBER, struct rec, member)
+#define LATER(member)  FIELD(FIELD_LATER, struct rec, member)
 #define TEXT(member)   FIELD(FIELD_TEXT, struct rec, member)
+#define BYTES(member)  FIELD(FIELD_BYTES, struct rec, member)
 #define LIST(count, items, item_type, max, fields)                                                 \
 	{                                                                                          \
 		.type = FIELD_LIST, .offset = offsetof(struct rec, count),                         \
@@ -37,256 +39,82 @@ struct field {
 		.item_max = max, .item = fields                                                    \
 	}
 
-static const struct field target_fields[] = {
-	NUMBER(target.pid),
-	NUMBER(target.uid),
-	NUMBER(target.start_ticks),
-	TEXT(target.comm),
-	TEXT(target.exe),
-	TEXT(target.kernel),
-	TEXT(target.heaptap_version),
-	{0},
-};
+#define RECORD(kind, ...) [REC_##kind] = {#kind, (const struct field[]){__VA_ARGS__, {0}}}
 
-static const struct field capture_fields[] = {
-	NUMBER(capture.start_unix_ns),
-	NUMBER(capture.start_mono_ns),
-	NUMBER(capture.start_tsc),
-	NUMBER(capture.slots_tapped),
-	NUMBER(capture.modules),
-	NUMBER(capture.memory_total_bytes),
-	NUMBER(capture.sample_bytes),
-	FIELD(FIELD_LATER, struct rec, capture.flags),
-	FIELD(FIELD_LATER, struct rec, capture.cull_ns),
-	{0},
-};
-
-static const struct field segment_fields[] = {
-	FIELD(FIELD_NUMBER, struct rec_segment, vaddr),
+static const struct field segment_fields[] = {FIELD(FIELD_NUMBER, struct rec_segment, vaddr),
 	FIELD(FIELD_NUMBER, struct rec_segment, memsz),
 	FIELD(FIELD_NUMBER, struct rec_segment, offset),
-	FIELD(FIELD_NUMBER, struct rec_segment, flags),
-	{0},
-};
+	FIELD(FIELD_NUMBER, struct rec_segment, flags), {0}};
 
-static const struct field module_fields[] = {
-	NUMBER(module.id),
-	NUMBER(module.epoch),
-	NUMBER(module.bias),
-	NUMBER(module.lo),
-	NUMBER(module.hi),
-	TEXT(module.path),
-	FIELD(FIELD_ID, struct rec, module.build_id),
-	NUMBER(module.flags),
-	LIST(module.segment_count, module.segment, struct rec_segment, TRACE_SEGMENTS_MAX,
-		segment_fields),
-	{0},
-};
+static const struct field frame_fields[] = {FIELD(FIELD_TEXT, struct rec_frame, function),
+	FIELD(FIELD_TEXT, struct rec_frame, file), FIELD(FIELD_NUMBER, struct rec_frame, line),
+	{0}};
 
-static const struct field module_gone_fields[] = {
-	NUMBER(module_gone.id),
-	NUMBER(module_gone.epoch),
-	{0},
-};
-
-static const struct field thread_fields[] = {
-	NUMBER(thread.tid),
-	TEXT(thread.name),
-	FIELD(FIELD_LATER, struct rec, thread.since_tsc),
-	{0},
-};
-
-static const struct field nodes_fields[] = {
-	NUMBER(nodes.first_id),
-	NUMBER(nodes.count),
-	FIELD(FIELD_BYTES, struct rec, nodes.body),
-	{0},
-};
-
-static const struct field events_fields[] = {
-	NUMBER(events.slot),
-	NUMBER(events.position),
-	NUMBER(events.flags),
-	FIELD(FIELD_BODY, struct rec, events.body),
-	{0},
-};
-
-static const struct field sync_fields[] = {
-	NUMBER(sync.tsc),
-	NUMBER(sync.mono_ns),
-	NUMBER(sync.complete_tsc),
-	{0},
-};
-
-static const struct field rss_fields[] = {
-	NUMBER(rss.mono_ns),
-	NUMBER(rss.rss_bytes),
-	{0},
-};
-
-static const struct field loss_fields[] = {
-	NUMBER(loss.counter),
-	NUMBER(loss.total),
-	{0},
-};
-
-static const struct field frame_fields[] = {
-	FIELD(FIELD_TEXT, struct rec_frame, function),
-	FIELD(FIELD_TEXT, struct rec_frame, file),
-	FIELD(FIELD_NUMBER, struct rec_frame, line),
-	{0},
-};
-
-static const struct field symbol_fields[] = {
-	NUMBER(symbol.module_id),
-	NUMBER(symbol.offset),
-	LIST(symbol.frame_count, symbol.frame, struct rec_frame, TRACE_INLINE_MAX, frame_fields),
-	{0},
-};
-
-static const struct field mark_fields[] = {
-	NUMBER(mark.mono_ns),
-	TEXT(mark.text),
-	{0},
-};
-
-static const struct field end_fields[] = {
-	NUMBER(end.reason),
-	NUMBER(end.mono_ns),
-	NUMBER(end.tsc),
-	{0},
-};
-
-static const struct field account_fields[] = {
-	FIELD(FIELD_TEXT, struct rec_account, allocator),
+static const struct field account_fields[] = {FIELD(FIELD_TEXT, struct rec_account, allocator),
 	FIELD(FIELD_NUMBER, struct rec_account, flags),
 	FIELD(FIELD_NUMBER, struct rec_account, held_bytes),
 	FIELD(FIELD_NUMBER, struct rec_account, off_bytes),
 	FIELD(FIELD_NUMBER, struct rec_account, system_bytes),
 	FIELD(FIELD_NUMBER, struct rec_account, arenas),
 	FIELD(FIELD_NUMBER, struct rec_account, header_bytes),
-	FIELD(FIELD_TEXT, struct rec_account, reason),
-	{0},
-};
+	FIELD(FIELD_TEXT, struct rec_account, reason), {0}};
 
-static const struct field heap_fields[] = {
-	NUMBER(heap.begin_tsc),
-	NUMBER(heap.end_tsc),
-	LIST(heap.account_count, heap.account, struct rec_account, TRACE_ACCOUNTS_MAX,
-		account_fields),
-	{0},
-};
+static const struct field range_fields[] = {FIELD(FIELD_NUMBER, struct rec_range, lo),
+	FIELD(FIELD_NUMBER, struct rec_range, bytes), FIELD(FIELD_NUMBER, struct rec_range, flags),
+	{0}};
 
-static const struct field range_fields[] = {
-	FIELD(FIELD_NUMBER, struct rec_range, lo),
-	FIELD(FIELD_NUMBER, struct rec_range, bytes),
-	FIELD(FIELD_NUMBER, struct rec_range, flags),
-	{0},
-};
-
-static const struct field mapped_fields[] = {
-	LIST(mapped.range_count, mapped.range, struct rec_range, TRACE_RANGES_MAX, range_fields),
-	{0},
-};
-
-static const struct field columns_fields[] = {
-	NUMBER(columns.slot),
-	NUMBER(columns.position),
-	NUMBER(columns.flags),
-	FIELD(FIELD_BYTES, struct rec, columns.body),
-	{0},
-};
-
-static const struct field scripts_fields[] = {
-	NUMBER(scripts.generation),
-	NUMBER(scripts.until_tsc),
-	{0},
-};
-
-static const struct field names_fields[] = {
-	NUMBER(names.module_id),
-	NUMBER(names.state),
-	TEXT(names.detail),
-	{0},
-};
-
-static const struct field value_fields[] = {
-	FIELD(FIELD_NUMBER, struct rec_value, kind),
-	FIELD(FIELD_NUMBER, struct rec_value, number),
-	{0},
-};
-
-static const struct field memory_fields[] = {
-	NUMBER(memory.mono_ns),
-	LIST(memory.value_count, memory.value, struct rec_value, TRACE_MEMORY_MAX, value_fields),
-	{0},
-};
-
-static const struct field pause_fields[] = {
-	NUMBER(pause.mono_ns),
-	NUMBER(pause.paused),
-	{0},
-};
-
-static const struct field left_fields[] = {
-	NUMBER(left.result),
-	NUMBER(left.checks),
-	TEXT(left.why),
-	{0},
-};
-
-static const struct field settle_fields[] = {
-	NUMBER(settle.tsc),
-	NUMBER(settle.mono_ns),
-	NUMBER(settle.wanted_ns),
-	{0},
-};
-
-static const struct field culled_fields[] = {
-	NUMBER(culled.interval),
-	NUMBER(culled.end_tsc),
-	NUMBER(culled.events),
-	NUMBER(culled.inferred_frees),
-	NUMBER(culled.absorbed_frees),
-	NUMBER(culled.live_max_bytes),
-	NUMBER(culled.has_peak),
-	NUMBER(culled.peak_ns),
-	NUMBER(culled.peak_bytes),
-	NUMBER(culled.peak_blocks),
-	NUMBER(culled.has_highest),
-	NUMBER(culled.highest_ns),
-	NUMBER(culled.highest_bytes),
-	FIELD(FIELD_BYTES, struct rec, culled.body),
-	{0},
-};
+static const struct field value_fields[] = {FIELD(FIELD_NUMBER, struct rec_value, kind),
+	FIELD(FIELD_NUMBER, struct rec_value, number), {0}};
 
 static const struct layout {
 	const char *name;
 	const struct field *fields;
 } layouts[] = {
-	[REC_TARGET] = {"TARGET", target_fields},
-	[REC_CAPTURE] = {"CAPTURE", capture_fields},
-	[REC_MODULE] = {"MODULE", module_fields},
-	[REC_MODULE_GONE] = {"MODULE_GONE", module_gone_fields},
-	[REC_THREAD] = {"THREAD", thread_fields},
-	[REC_NODES] = {"NODES", nodes_fields},
-	[REC_EVENTS] = {"EVENTS", events_fields},
-	[REC_SYNC] = {"SYNC", sync_fields},
-	[REC_RSS] = {"RSS", rss_fields},
-	[REC_LOSS] = {"LOSS", loss_fields},
-	[REC_SYMBOL] = {"SYMBOL", symbol_fields},
-	[REC_MARK] = {"MARK", mark_fields},
-	[REC_END] = {"END", end_fields},
-	[REC_HEAP] = {"HEAP", heap_fields},
-	[REC_MAPPED] = {"MAPPED", mapped_fields},
-	[REC_COLUMNS] = {"COLUMNS", columns_fields},
-	[REC_SCRIPTS] = {"SCRIPTS", scripts_fields},
-	[REC_NAMES] = {"NAMES", names_fields},
-	[REC_MEMORY] = {"MEMORY", memory_fields},
-	[REC_PAUSE] = {"PAUSE", pause_fields},
-	[REC_LEFT] = {"LEFT", left_fields},
-	[REC_SETTLE] = {"SETTLE", settle_fields},
-	[REC_CULLED] = {"CULLED", culled_fields},
+	RECORD(TARGET, NUMBER(target.pid), NUMBER(target.uid), NUMBER(target.start_ticks),
+		TEXT(target.comm), TEXT(target.exe), TEXT(target.kernel),
+		TEXT(target.heaptap_version)),
+	RECORD(CAPTURE, NUMBER(capture.start_unix_ns), NUMBER(capture.start_mono_ns),
+		NUMBER(capture.start_tsc), NUMBER(capture.slots_tapped), NUMBER(capture.modules),
+		NUMBER(capture.memory_total_bytes), NUMBER(capture.sample_bytes),
+		LATER(capture.flags), LATER(capture.cull_ns)),
+	RECORD(MODULE, NUMBER(module.id), NUMBER(module.epoch), NUMBER(module.bias),
+		NUMBER(module.lo), NUMBER(module.hi), TEXT(module.path),
+		FIELD(FIELD_ID, struct rec, module.build_id), NUMBER(module.flags),
+		LIST(module.segment_count, module.segment, struct rec_segment, TRACE_SEGMENTS_MAX,
+			segment_fields)),
+	RECORD(MODULE_GONE, NUMBER(module_gone.id), NUMBER(module_gone.epoch)),
+	RECORD(THREAD, NUMBER(thread.tid), TEXT(thread.name), LATER(thread.since_tsc)),
+	RECORD(NODES, NUMBER(nodes.first_id), NUMBER(nodes.count), BYTES(nodes.body)),
+	RECORD(EVENTS, NUMBER(events.slot), NUMBER(events.position), NUMBER(events.flags),
+		FIELD(FIELD_BODY, struct rec, events.body)),
+	RECORD(SYNC, NUMBER(sync.tsc), NUMBER(sync.mono_ns), NUMBER(sync.complete_tsc)),
+	RECORD(RSS, NUMBER(rss.mono_ns), NUMBER(rss.rss_bytes)),
+	RECORD(LOSS, NUMBER(loss.counter), NUMBER(loss.total)),
+	RECORD(SYMBOL, NUMBER(symbol.module_id), NUMBER(symbol.offset),
+		LIST(symbol.frame_count, symbol.frame, struct rec_frame, TRACE_INLINE_MAX,
+			frame_fields)),
+	RECORD(MARK, NUMBER(mark.mono_ns), TEXT(mark.text)),
+	RECORD(END, NUMBER(end.reason), NUMBER(end.mono_ns), NUMBER(end.tsc)),
+	RECORD(HEAP, NUMBER(heap.begin_tsc), NUMBER(heap.end_tsc),
+		LIST(heap.account_count, heap.account, struct rec_account, TRACE_ACCOUNTS_MAX,
+			account_fields)),
+	RECORD(MAPPED, LIST(mapped.range_count, mapped.range, struct rec_range, TRACE_RANGES_MAX,
+			       range_fields)),
+	RECORD(COLUMNS, NUMBER(columns.slot), NUMBER(columns.position), NUMBER(columns.flags),
+		BYTES(columns.body)),
+	RECORD(SCRIPTS, NUMBER(scripts.generation), NUMBER(scripts.until_tsc)),
+	RECORD(NAMES, NUMBER(names.module_id), NUMBER(names.state), TEXT(names.detail)),
+	RECORD(MEMORY, NUMBER(memory.mono_ns),
+		LIST(memory.value_count, memory.value, struct rec_value, TRACE_MEMORY_MAX,
+			value_fields)),
+	RECORD(PAUSE, NUMBER(pause.mono_ns), NUMBER(pause.paused)),
+	RECORD(LEFT, NUMBER(left.result), NUMBER(left.checks), TEXT(left.why)),
+	RECORD(SETTLE, NUMBER(settle.tsc), NUMBER(settle.mono_ns), NUMBER(settle.wanted_ns)),
+	RECORD(CULLED, NUMBER(culled.interval), NUMBER(culled.end_tsc), NUMBER(culled.events),
+		NUMBER(culled.inferred_frees), NUMBER(culled.absorbed_frees),
+		NUMBER(culled.live_max_bytes), NUMBER(culled.has_peak), NUMBER(culled.peak_ns),
+		NUMBER(culled.peak_bytes), NUMBER(culled.peak_blocks), NUMBER(culled.has_highest),
+		NUMBER(culled.highest_ns), NUMBER(culled.highest_bytes), BYTES(culled.body)),
 };
 
 /* NULL for a kind that this build does not know. */

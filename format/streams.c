@@ -348,9 +348,7 @@ static struct ht_err *queue_piece(
 static struct ht_err *add(struct streams *streams, const struct arrival *arrival)
 {
 	struct stream *stream = NULL;
-	struct ht_err *err = find_stream(streams, arrival->slot, &stream);
-	if (err)
-		return err;
+	HT_TRY(find_stream(streams, arrival->slot, &stream));
 	note_position(streams, stream, arrival);
 	bool restart = arrival->flags & REC_EVENTS_RESTART;
 	if (!stream->first && !stream->decoder.in_step && !restart)
@@ -359,7 +357,7 @@ static struct ht_err *add(struct streams *streams, const struct arrival *arrival
 		streams->damage.skipped_bytes += arrival->length;
 		return NULL;
 	}
-	err = queue_piece(streams, stream, arrival);
+	struct ht_err *err = queue_piece(streams, stream, arrival);
 	if (err)
 		return err;
 	if (!is_ready(stream)) {

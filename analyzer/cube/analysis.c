@@ -72,9 +72,7 @@ static struct ht_err *allocated_any(
 	cube->sample_bytes = analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
 	if (ht_unlikely(analysis->heap_notes.spread.is_on))
 		spread_allocated(&analysis->heap_notes.spread, block);
-	struct ht_err *err = cube_allocated(&analysis->whole, call, block);
-	if (err)
-		return err;
+	HT_TRY(cube_allocated(&analysis->whole, call, block));
 	/* The block's age is not known yet. */
 	if (cube->is_unordered || !is_of_size(analysis, block))
 		return cube_pass(cube, call->time_ns);
@@ -90,9 +88,7 @@ static struct ht_err *freed_any(void *context, const struct replay_call *call,
 	temporary = temporary && !cube->sample_bytes && !cube->is_culled;
 	if (ht_unlikely(analysis->heap_notes.spread.is_on))
 		spread_freed(&analysis->heap_notes.spread, block);
-	struct ht_err *err = cube_freed(&analysis->whole, call, block, temporary);
-	if (err)
-		return err;
+	HT_TRY(cube_freed(&analysis->whole, call, block, temporary));
 	if (!is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
 		return cube_pass(cube, call->time_ns);
 	struct live_block chosen = *block;
@@ -354,10 +350,8 @@ struct ht_err *analysis_create(
 	int fd, const char *name, const struct query *query, struct analysis **ret)
 {
 	struct analysis *analysis;
-	struct ht_err *err = begin(fd, name, query, &analysis);
-	if (err)
-		return err;
-	err = analysis_continue(analysis, UINT64_MAX);
+	HT_TRY(begin(fd, name, query, &analysis));
+	struct ht_err *err = analysis_continue(analysis, UINT64_MAX);
 	if (!err)
 		err = analysis_end(analysis);
 	if (err) {

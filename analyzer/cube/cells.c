@@ -56,10 +56,8 @@ struct ht_err *cube_add_cell(
 		counts_add(&cube->cell[found].counts, counts);
 		return NULL;
 	}
-	struct ht_err *err = array_reserve(&cube->cell, &cube->cell_capacity, cube->cell_count + 1,
-		sizeof(*cube->cell), "cells");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&cube->cell, &cube->cell_capacity, cube->cell_count + 1,
+		sizeof(*cube->cell), "cells"));
 	cube->cell[cube->cell_count] =
 		(struct cube_cell){.site = site, .bucket = bucket, .counts = *counts};
 	return note_cell(cube, cube->cell_count++);
@@ -289,13 +287,10 @@ static void weigh(struct cube *cube, struct fold *fold)
 
 static struct ht_err *add_other(struct cube *cube)
 {
-	struct ht_err *err = NULL;
 	if (cube->other)
 		return NULL;
-	err = array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
-		sizeof(*cube->site), "stacks");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
+		sizeof(*cube->site), "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){.node = CUBE_OTHER,
 		.next = CUBE_NONE,
 		.cell = CUBE_NONE,
@@ -468,12 +463,10 @@ struct ht_err *cube_sort(struct cube *cube)
 {
 	if ((cube->is_unordered || cube->is_culled) && cube->cell_count)
 		qsort(cube->cell, cube->cell_count, sizeof(*cube->cell), compare_cells);
-	struct ht_err *err = sort_by_site(cube->cell, cube->cell_count, sizeof(*cube->cell),
-		cube->site_count, &cube->first_cell);
-	if (!err)
-		err = sort_by_site(cube->survivor, cube->survivor_count, sizeof(*cube->survivor),
-			cube->site_count, &cube->first_survivor);
-	return err;
+	HT_TRY(sort_by_site(cube->cell, cube->cell_count, sizeof(*cube->cell), cube->site_count,
+		&cube->first_cell));
+	return sort_by_site(cube->survivor, cube->survivor_count, sizeof(*cube->survivor),
+		cube->site_count, &cube->first_survivor);
 }
 
 /* --- the peak of blocks that came in any order -------------------------------------------------

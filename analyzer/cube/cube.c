@@ -50,13 +50,10 @@ static uint32_t key_of(uint32_t thread, uint8_t hook, uint64_t size)
 static struct ht_err *add_site(
 	struct cube *cube, uint32_t node, uint32_t key, struct cube_index *index, uint32_t at)
 {
-	struct ht_err *err = array_reserve(&index->site, &index->capacity, (size_t)at + 1,
-		sizeof(*index->site), "stack nodes");
-	if (!err)
-		err = array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
-			sizeof(*cube->site), "stacks");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&index->site, &index->capacity, (size_t)at + 1, sizeof(*index->site),
+		"stack nodes"));
+	HT_TRY(array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
+		sizeof(*cube->site), "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){
 		.node = node,
 		.key = key,
@@ -164,10 +161,8 @@ static struct ht_err *put_caller(struct cube *cube)
 	const uint32_t thread = cube->caller_thread;
 	if (!cube->caller.frees && !cube->caller.before_frees)
 		return NULL;
-	struct ht_err *err = array_reserve(&cube->thread, &cube->thread_capacity,
-		(size_t)thread + 1, sizeof(*cube->thread), "threads");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&cube->thread, &cube->thread_capacity, (size_t)thread + 1,
+		sizeof(*cube->thread), "threads"));
 	if (cube->thread_count <= thread)
 		cube->thread_count = (size_t)thread + 1;
 	calls_add(&cube->thread[thread], &cube->caller);
@@ -321,13 +316,9 @@ static struct ht_err *allocated_any(
 	struct cube *cube, const struct replay_call *call, struct live_block *block)
 {
 	uint32_t at = 0;
-	struct ht_err *err = enter_bucket(cube, call->time_ns);
-	if (!err)
-		err = find_site(cube, block, call->hook, &at);
-	if (!err)
-		err = open_cell(cube, at);
-	if (err)
-		return err;
+	HT_TRY(enter_bucket(cube, call->time_ns));
+	HT_TRY(find_site(cube, block, call->hook, &at));
+	HT_TRY(open_cell(cube, at));
 	block->note = at + 1;
 	if (cube->sample_bytes)
 		count_sample(cube, &cube->site[at], block);
@@ -395,15 +386,10 @@ static struct ht_err *freed_any(struct cube *cube, const struct replay_call *cal
 	const struct sample_share share = share_of(cube, block);
 	const uint64_t life_ns = call->time_ns - block->birth_ns;
 	uint32_t at = 0;
-	struct ht_err *err = enter_bucket(cube, call->time_ns);
-	if (!err)
-		err = find_noted(cube, block, &at);
-	if (!err)
-		err = open_cell(cube, at);
-	if (!err)
-		err = enter_caller(cube, call);
-	if (err)
-		return err;
+	HT_TRY(enter_bucket(cube, call->time_ns));
+	HT_TRY(find_noted(cube, block, &at));
+	HT_TRY(open_cell(cube, at));
+	HT_TRY(enter_caller(cube, call));
 	count_death(cube, &cube->site[at], share, temporary, life_ns);
 	return count_survivor(cube, block, at, share, temporary, life_ns);
 }
@@ -426,9 +412,7 @@ struct ht_err *cube_settled(struct cube *cube, const struct live_block *block, u
 	const struct sample_share share = share_of(cube, block);
 	const uint64_t life_ns = time_ns - block->birth_ns;
 	uint32_t at = 0;
-	struct ht_err *err = find_noted(cube, block, &at);
-	if (err)
-		return err;
+	HT_TRY(find_noted(cube, block, &at));
 	if (cube->site[at].longest_ns < life_ns)
 		cube->site[at].longest_ns = life_ns;
 	cube->has_settled = true;
@@ -439,11 +423,8 @@ struct ht_err *cube_settled(struct cube *cube, const struct live_block *block, u
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes)
 {
-	struct ht_err *err = enter_bucket(cube, call->time_ns);
-	if (!err)
-		err = enter_caller(cube, call);
-	if (err)
-		return err;
+	HT_TRY(enter_bucket(cube, call->time_ns));
+	HT_TRY(enter_caller(cube, call));
 	cube->caller.before_frees++;
 	cube->before_frees++;
 	cube->before_freed_bytes += usable_bytes;

@@ -99,18 +99,15 @@ struct ht_err *cube_culled_blocks(struct cube *cube, const struct cube_culled *f
 			.lifetime_us = culled->lifetime_us},
 	};
 	uint32_t at = 0;
-	struct ht_err *err = cube_pass(cube, culled->death_ns);
-	if (!err)
-		err = cube_find_site(
-			cube, culled->stack, culled->thread, culled->hook, culled->size_class, &at);
-	if (err)
-		return err;
+	HT_TRY(cube_pass(cube, culled->death_ns));
+	HT_TRY(cube_find_site(
+		cube, culled->stack, culled->thread, culled->hook, culled->size_class, &at));
 	const uint32_t bucket[2] = {
 		bucket_of(cube, culled->birth_ns), bucket_of(cube, culled->death_ns)};
 	if (cube->site[at].longest_ns < culled->longest_ns)
 		cube->site[at].longest_ns = culled->longest_ns;
 	add_total(cube, &counts[0], &counts[1]);
-	err = add_cells(cube, at, bucket, counts);
+	struct ht_err *err = add_cells(cube, at, bucket, counts);
 	if (err || bucket[0] >= bucket[1])
 		return err;
 	const struct cube_survivor survivors = {.site = at,
@@ -151,9 +148,7 @@ void cube_culled_lives(struct cube *cube, uint64_t class, uint64_t blocks, uint6
 
 struct ht_err *cube_culled_head(struct cube *cube, uint64_t time_ns, const struct rec_culled *head)
 {
-	struct ht_err *err = cube_pass(cube, time_ns);
-	if (err)
-		return err;
+	HT_TRY(cube_pass(cube, time_ns));
 	struct timeline_step *step = &cube->timeline.step[bucket_of(cube, time_ns)];
 	if (!cube->is_part && step->live_max_bytes < head->live_max_bytes)
 		step->live_max_bytes = head->live_max_bytes;

@@ -210,19 +210,6 @@ static struct ht_err *put_target(struct anonymizer *anonymizer, const struct rec
 	return new_thread(anonymizer, target->pid, &out->pid);
 }
 
-static void put_capture(struct anonymizer *anonymizer, const struct rec_capture *capture)
-{
-	anonymizer->out.capture = (struct rec_capture){
-		.start_mono_ns = new_mono(anonymizer, capture->start_mono_ns),
-		.start_tsc = new_tsc(anonymizer, capture->start_tsc),
-		.slots_tapped = capture->slots_tapped,
-		.modules = capture->modules,
-		.sample_bytes = capture->sample_bytes,
-		.flags = capture->flags,
-		.cull_ns = capture->cull_ns,
-	};
-}
-
 static void put_module(
 	struct anonymizer *anonymizer, const struct rec_module *module, bool *ret_is_put)
 {
@@ -448,83 +435,110 @@ static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec
 /* --- one after the other -----------------------------------------------------------------------
  */
 
+/* What becomes of a field of a record. */
+enum fate { LAST, KEPT, ZERO, TSC, MONO, THREAD, NAME };
+
+struct field {
+	enum fate fate;
+	size_t offset; /* in struct rec */
+	const char *prefix;
+};
+
+#define FIELD(fate, member)                                                                        \
+	{                                                                                          \
+		fate, offsetof(struct rec, member), NULL                                           \
+	}
+#define NAMED(prefix, member)                                                                      \
+	{                                                                                          \
+		NAME, offsetof(struct rec, member), prefix                                         \
+	}
+
+/* Each names all fields of its record. */
+static const struct field fields[][10] = {
+	[REC_CAPTURE] = {FIELD(ZERO, capture.start_unix_ns), FIELD(MONO, capture.start_mono_ns),
+		FIELD(TSC, capture.start_tsc), FIELD(KEPT, capture.slots_tapped),
+		FIELD(KEPT, capture.modules), FIELD(ZERO, capture.memory_total_bytes),
+		FIELD(KEPT, capture.sample_bytes), FIELD(KEPT, capture.flags),
+		FIELD(KEPT, capture.cull_ns)},
+	[REC_MODULE_GONE] = {FIELD(KEPT, module_gone.id), FIELD(KEPT, module_gone.epoch)},
+	[REC_THREAD] = {NAMED("t", thread.name), FIELD(TSC, thread.since_tsc),
+		FIELD(THREAD, thread.tid)},
+	[REC_SYNC] = {FIELD(TSC, sync.tsc), FIELD(MONO, sync.mono_ns),
+		FIELD(TSC, sync.complete_tsc)},
+	[REC_RSS] = {FIELD(MONO, rss.mono_ns), FIELD(KEPT, rss.rss_bytes)},
+	[REC_LOSS] = {FIELD(KEPT, loss.counter), FIELD(KEPT, loss.total)},
+	[REC_MARK] = {FIELD(MONO, mark.mono_ns), NAMED("k", mark.text)},
+	[REC_END] = {FIELD(KEPT, end.reason), FIELD(MONO, end.mono_ns), FIELD(TSC, end.tsc)},
+	[REC_SCRIPTS] = {FIELD(KEPT, scripts.generation), FIELD(TSC, scripts.until_tsc)},
+	[REC_NAMES] = {FIELD(KEPT, names.module_id), FIELD(KEPT, names.state),
+		NAMED("/d", names.detail)},
+	[REC_LEFT] = {FIELD(KEPT, left.result), FIELD(KEPT, left.checks), NAMED("/d", left.why)},
+	[REC_PAUSE] = {FIELD(MONO, pause.mono_ns), FIELD(KEPT, pause.paused)},
+	[REC_SETTLE] = {FIELD(TSC, settle.tsc), FIELD(MONO, settle.mono_ns),
+		FIELD(KEPT, settle.wanted_ns)},
+};
+
+static struct ht_err *put_fields(
+	struct anonymizer *anonymizer, const struct field *field, const struct rec *rec)
+{
+	struct ht_err *err = NULL;
+	for (; field->fate != LAST && !err; field++) {
+		const void *from = (const char *)rec + field->offset;
+		void *to = (char *)&anonymizer->out + field->offset;
+		const uint64_t *number = from;
+		if (field->fate == NAME)
+			*(struct rec_string *)to = new_name(
+				anonymizer, field->prefix, *(const struct rec_string *)from);
+		else if (field->fate == THREAD)
+			err = new_thread(anonymizer, *number, to);
+		else
+			*(uint64_t *)to = field->fate == KEPT	? *number
+					  : field->fate == TSC	? new_tsc(anonymizer, *number)
+					  : field->fate == MONO ? new_mono(anonymizer, *number)
+								: 0;
+	}
+	return err;
+}
+
 static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *rec, bool *ret_is_put)
 {
-	struct rec *out = &anonymizer->out;
 	*ret_is_put = true;
 	anonymizer->texts = 0;
-	out->kind = rec->kind;
+	anonymizer->out.kind = rec->kind;
 	switch (rec->kind) {
 	case REC_TARGET:
 		return put_target(anonymizer, &rec->target);
 	case REC_CAPTURE:
-		put_capture(anonymizer, &rec->capture);
-		return NULL;
+	case REC_MODULE_GONE:
+	case REC_THREAD:
+	case REC_SYNC:
+	case REC_RSS:
+	case REC_LOSS:
+	case REC_MARK:
+	case REC_END:
+	case REC_SCRIPTS:
+	case REC_NAMES:
+	case REC_LEFT:
+	case REC_PAUSE:
+	case REC_SETTLE:
+		return put_fields(anonymizer, fields[rec->kind], rec);
 	case REC_MODULE:
 		put_module(anonymizer, &rec->module, ret_is_put);
 		return NULL;
-	case REC_MODULE_GONE:
-		out->module_gone = rec->module_gone;
-		return NULL;
-	case REC_THREAD:
-		out->thread =
-			(struct rec_thread){.name = new_name(anonymizer, "t", rec->thread.name),
-				.since_tsc = new_tsc(anonymizer, rec->thread.since_tsc)};
-		return new_thread(anonymizer, rec->thread.tid, &out->thread.tid);
 	case REC_NODES:
 		return put_nodes(anonymizer, &rec->nodes);
 	case REC_EVENTS:
 		return put_events(anonymizer, &rec->events, ret_is_put);
-	case REC_SYNC:
-		out->sync = (struct rec_sync){new_tsc(anonymizer, rec->sync.tsc),
-			new_mono(anonymizer, rec->sync.mono_ns),
-			new_tsc(anonymizer, rec->sync.complete_tsc)};
-		return NULL;
-	case REC_RSS:
-		out->rss = (struct rec_rss){
-			new_mono(anonymizer, rec->rss.mono_ns), rec->rss.rss_bytes};
-		return NULL;
-	case REC_LOSS:
-		out->loss = rec->loss;
-		return NULL;
 	case REC_SYMBOL:
 		return put_symbol(anonymizer, &rec->symbol, ret_is_put);
-	case REC_MARK:
-		out->mark = (struct rec_mark){new_mono(anonymizer, rec->mark.mono_ns),
-			new_name(anonymizer, "k", rec->mark.text)};
-		return NULL;
-	case REC_END:
-		out->end = (struct rec_end){rec->end.reason, new_mono(anonymizer, rec->end.mono_ns),
-			new_tsc(anonymizer, rec->end.tsc)};
-		return NULL;
 	case REC_HEAP:
 		put_heap(anonymizer, &rec->heap);
 		return NULL;
 	case REC_MAPPED:
 		put_mapped(anonymizer, &rec->mapped);
 		return NULL;
-	case REC_SCRIPTS:
-		out->scripts = (struct rec_scripts){
-			rec->scripts.generation, new_tsc(anonymizer, rec->scripts.until_tsc)};
-		return NULL;
-	case REC_NAMES:
-		out->names = (struct rec_names){rec->names.module_id, rec->names.state,
-			new_name(anonymizer, "/d", rec->names.detail)};
-		return NULL;
 	case REC_MEMORY:
 		put_memory(anonymizer, &rec->memory);
-		return NULL;
-	case REC_LEFT:
-		out->left = (struct rec_left){rec->left.result, rec->left.checks,
-			new_name(anonymizer, "/d", rec->left.why)};
-		return NULL;
-	case REC_PAUSE:
-		out->pause = (struct rec_pause){
-			new_mono(anonymizer, rec->pause.mono_ns), rec->pause.paused};
-		return NULL;
-	case REC_SETTLE:
-		out->settle = (struct rec_settle){new_tsc(anonymizer, rec->settle.tsc),
-			new_mono(anonymizer, rec->settle.mono_ns), rec->settle.wanted_ns};
 		return NULL;
 	case REC_CULLED:
 		return put_culled(anonymizer, &rec->culled);

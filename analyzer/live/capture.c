@@ -15,23 +15,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "format/clock.h"
 #include "format/control_client.h"
+#include "format/helper.h"
 
-#define NS_PER_S    1000000000ull
-#define NS_PER_MS   1000000ull
-#define ASK_NS	    (3 * NS_PER_S)
-#define START_NS    (120 * NS_PER_S)
-#define PAUSE_NS    (20 * NS_PER_MS)
+#define ASK_NS	    (3 * CLOCK_NS_PER_S)
+#define START_NS    (120 * CLOCK_NS_PER_S)
+#define PAUSE_NS    (20 * CLOCK_NS_PER_MS)
 #define PID_DIGITS  16u
 #define LOOK_MS	    1000
 #define BLOCK_BYTES 512u /* of st_blocks */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* --- asking the capture ---------------------------------------------------------------------- */
 
@@ -63,10 +56,8 @@ static struct control_reply ask(pid_t pid, const struct control_request *request
 static void be_capture(pid_t pid, const struct capture_start *start, pid_t keeper)
 {
 	char digits[PID_DIGITS];
-	sigset_t none;
 	snprintf(digits, sizeof(digits), "%d", pid);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
+	helper_reset_signals();
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
@@ -99,10 +90,8 @@ static pid_t start_capture(pid_t pid, const struct capture_start *start)
 
 static int wait_for(pid_t child)
 {
-	int status = 0;
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
-	}
-	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+	const int status = helper_wait(child);
+	return status < 0 ? 0 : WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
 
 static bool is_too_large(const struct capture_start *start)
@@ -167,26 +156,16 @@ struct ht_err *capture_find_program(char path[PATH_MAX])
 
 static struct ht_err *start_keeper(struct capture *capture, const struct capture_start *start)
 {
-	int pair[2];
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
-		return ht_err_sys(errno, "cannot make a socket for the capture");
-	capture->keeper = fork();
+	HT_TRY(helper_fork_pair("the keeper of the capture", &capture->keeper, &capture->socket));
 	if (capture->keeper == 0) {
-		close(pair[0]);
 		setsid();
 		/* Only the program's end counts. */
 		signal(SIGINT, SIG_IGN);
 		signal(SIGTERM, SIG_IGN);
 		signal(SIGHUP, SIG_IGN);
-		keep(pair[1], capture->pid,
+		keep(capture->socket, capture->pid,
 			capture->started ? start_capture(capture->pid, start) : 0, start);
 	}
-	close(pair[1]);
-	if (capture->keeper < 0) {
-		close(pair[0]);
-		return ht_err_sys(errno, "cannot start a process for the capture");
-	}
-	capture->socket = pair[0];
 	return NULL;
 }
 
@@ -209,7 +188,7 @@ static struct ht_err *await_trace(struct capture *capture, const struct capture_
 {
 	const struct control_request request = {.verb = CONTROL_STATUS};
 	const struct timespec pause = {.tv_nsec = PAUSE_NS};
-	const uint64_t until_ns = now_ns() + START_NS;
+	const uint64_t until_ns = clock_mono_ns() + START_NS;
 	struct control_reply reply;
 	do {
 		if (!capture_ask(capture, &request) || !capture_answer(capture, &reply))
@@ -232,7 +211,7 @@ static struct ht_err *await_trace(struct capture *capture, const struct capture_
 		if (*capture->trace)
 			return NULL;
 		nanosleep(&pause, NULL);
-	} while (now_ns() < until_ns && capture->started);
+	} while (clock_mono_ns() < until_ns && capture->started);
 	return ht_err_new(HT_ERR_REFUSED, "the capture of process %d has no trace: %s",
 		capture->pid, reply.ok ? "its path is too long" : reply.message);
 }

@@ -2,19 +2,11 @@
 #include "analyzer/live/follow.h"
 
 #include <string.h>
-#include <time.h>
 
-#define NS_PER_S  1000000000ull
-#define NS_PER_MS 1000000ull
-#define TICK_NS	  (500 * NS_PER_MS)
+#include "format/clock.h"
+
+#define TICK_NS	  (500 * CLOCK_NS_PER_MS)
 #define READ_MAX  (1u << 20) /* bytes of the trace in one turn: the owner has others to answer */
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 const char *follow_state(const struct follow *follow)
 {
@@ -91,7 +83,7 @@ static void read_on(struct follow *follow)
 static void tick(struct follow *follow)
 {
 	const struct control_request status = {.verb = CONTROL_STATUS};
-	follow->next_ns = now_ns() + TICK_NS;
+	follow->next_ns = clock_mono_ns() + TICK_NS;
 	follow->has_more = true;
 	if (!follow->asked_count && follow->last.phase != CONTROL_ENDED)
 		(void)follow_ask(follow, &status, &(struct follow_asked){0});
@@ -99,12 +91,12 @@ static void tick(struct follow *follow)
 
 int follow_poll(const struct follow *follow, struct pollfd *polled)
 {
-	const uint64_t now = now_ns();
+	const uint64_t now = clock_mono_ns();
 	*polled = (struct pollfd){
 		follow->is_steered ? follow->config.capture->socket : -1, POLLIN, 0};
 	if (follow->has_more || follow->next_ns <= now)
 		return 0;
-	return (int)((follow->next_ns - now) / NS_PER_MS) + 1;
+	return (int)((follow->next_ns - now) / CLOCK_NS_PER_MS) + 1;
 }
 
 bool follow_turn(struct follow *follow, const struct pollfd *polled)
@@ -112,7 +104,7 @@ bool follow_turn(struct follow *follow, const struct pollfd *polled)
 	const bool is_answered = polled->revents != 0;
 	if (is_answered)
 		take_answer(follow);
-	if (follow->next_ns <= now_ns())
+	if (follow->next_ns <= clock_mono_ns())
 		tick(follow);
 	if (follow->has_more)
 		read_on(follow);

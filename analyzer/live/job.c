@@ -7,22 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "format/clock.h"
+#include "format/helper.h"
 
 #define STATUS_FD     3
 #define MESSAGE_BYTES 4096u
-#define NS_PER_S      1000000000ull
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* --- in the new process ---------------------------------------------------------------------- */
 
@@ -95,11 +88,7 @@ static void report(const struct ht_err *err)
 __attribute__((noreturn)) static void run(
 	const struct job *job, int status, const struct job_task *task)
 {
-	sigset_t none;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGXFSZ, SIG_DFL);
+	helper_reset_signals();
 	set_descriptors(job, status, task);
 	set_limits();
 	struct ht_err *err = task->run(task->context);
@@ -128,9 +117,9 @@ static struct ht_err *open_both(struct job *job, int *status)
 struct ht_err *job_start(struct job *job, const struct job_task *task)
 {
 	int status[2];
-	*job = (struct job){.deadline_ns = now_ns() + JOB_SECONDS_MAX * NS_PER_S};
+	*job = (struct job){.deadline_ns = clock_mono_ns() + JOB_SECONDS_MAX * CLOCK_NS_PER_S};
 	HT_TRY(open_both(job, status));
-	job->pid = fork();
+	job->pid = helper_fork(SIGKILL);
 	if (job->pid == 0)
 		run(job, status[1], task);
 	const int why = errno;
@@ -159,17 +148,15 @@ struct ht_err *job_finish(struct job *job, int *ret_output)
 {
 	char text[MESSAGE_BYTES];
 	size_t length = 0;
-	int status = 0;
 	ssize_t n = 1;
-	if (now_ns() >= job->deadline_ns)
+	if (clock_mono_ns() >= job->deadline_ns)
 		kill(job->pid, SIGKILL);
 	while (n > 0 && length < sizeof(text) - 1) {
 		n = read(job->pipe, text + length, sizeof(text) - 1 - length);
 		length += n > 0 ? (size_t)n : 0;
 	}
 	text[length] = '\0';
-	while (waitpid(job->pid, &status, 0) < 0 && errno == EINTR) {
-	}
+	const int status = helper_wait(job->pid);
 	close(job->pipe);
 	struct ht_err *err = judge(status, text, length);
 	*ret_output = job->output;

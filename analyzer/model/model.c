@@ -163,14 +163,10 @@ static struct ht_err *take_target(struct model *model, const struct rec_target *
 	model->has_target = true;
 	model->target = *rec;
 	struct strings *strings = &model->strings;
-	struct ht_err *err = strings_intern(strings, rec->comm, &model->comm);
-	if (!err)
-		err = strings_intern(strings, rec->exe, &model->exe);
-	if (!err)
-		err = strings_intern(strings, rec->kernel, &model->kernel);
-	if (!err)
-		err = strings_intern(strings, rec->heaptap_version, &model->heaptap_version);
-	return err;
+	HT_TRY(strings_intern(strings, rec->comm, &model->comm));
+	HT_TRY(strings_intern(strings, rec->exe, &model->exe));
+	HT_TRY(strings_intern(strings, rec->kernel, &model->kernel));
+	return strings_intern(strings, rec->heaptap_version, &model->heaptap_version);
 }
 
 static void take_capture(struct model *model, const struct rec_capture *rec)
@@ -321,10 +317,8 @@ static struct ht_err *take_mark(struct model *model, const struct rec_mark *rec)
 {
 	if (model->mark_count == MODEL_MARKS_MAX)
 		return NULL;
-	struct ht_err *err = array_reserve(&model->mark, &model->mark_capacity,
-		model->mark_count + 1, sizeof(*model->mark), "marks");
-	if (err)
-		return err;
+	HT_TRY(array_reserve(&model->mark, &model->mark_capacity, model->mark_count + 1,
+		sizeof(*model->mark), "marks"));
 	struct model_mark *mark = &model->mark[model->mark_count++];
 	mark->time_ns = timebase_since_start(&model->timebase, rec->mono_ns);
 	return strings_intern(&model->strings, rec->text, &mark->text);

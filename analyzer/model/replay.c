@@ -253,9 +253,7 @@ static struct ht_err *give_up(
 static inline struct ht_err *enter_block(struct replay *replay, const struct replay_call *call,
 	uint64_t addr, struct live_entry **ret)
 {
-	struct ht_err *err = live_reserve(&replay->live);
-	if (err)
-		return err;
+	HT_TRY(live_reserve(&replay->live));
 	*ret = live_enter(&replay->live, addr);
 	return ht_likely(!live_is_live(*ret)) ? NULL : give_up(replay, call, *ret);
 }
@@ -313,11 +311,8 @@ static inline struct ht_err *allocate(
 	}
 	if (ht_unlikely(replay->sample_bytes != 0))
 		block.rounds_up = rounds_up(replay, block.size);
-	if (ht_unlikely(!is_origin_of(replay, origin, &block))) {
-		err = find_origin(replay, event, &block, &origin);
-		if (err)
-			return err;
-	}
+	if (ht_unlikely(!is_origin_of(replay, origin, &block)))
+		HT_TRY(find_origin(replay, event, &block, &origin));
 	err = enter_block(replay, call, block.addr, &entry);
 	if (ht_unlikely(err != NULL))
 		return err;
@@ -352,10 +347,8 @@ static struct ht_err *update_lane(
 	struct replay *replay, struct lane *lane, const struct event *event)
 {
 	const uint32_t before = lane->thread;
-	struct ht_err *err = threads_index(
-		replay->threads, event->tid, event->tsc, &lane->thread, &lane->until_tsc);
-	if (err)
-		return err;
+	HT_TRY(threads_index(
+		replay->threads, event->tid, event->tsc, &lane->thread, &lane->until_tsc));
 	if (lane->known && lane->tid != event->tid)
 		threads_succeed(replay->threads, lane->thread, before);
 	lane->tid = event->tid;
@@ -368,10 +361,8 @@ static inline struct ht_err *find_lane(
 	struct replay *replay, uint32_t stream, const struct event *event, struct lane **ret)
 {
 	if (ht_unlikely(stream >= replay->lane_capacity)) {
-		struct ht_err *err = array_reserve(&replay->lane, &replay->lane_capacity,
-			(size_t)stream + 1, sizeof(*replay->lane), "streams");
-		if (err)
-			return err;
+		HT_TRY(array_reserve(&replay->lane, &replay->lane_capacity, (size_t)stream + 1,
+			sizeof(*replay->lane), "streams"));
 	}
 	struct lane *lane = &replay->lane[stream];
 	*ret = lane;
@@ -389,9 +380,7 @@ static struct ht_err *take_mapping(
 	replay->counts.mappings++;
 	if (replay->is_settling)
 		return NULL;
-	struct ht_err *err = find_stack(replay, event, &known.stack);
-	if (err)
-		return err;
+	HT_TRY(find_stack(replay, event, &known.stack));
 	return replay->observer.mapped
 		       ? replay->observer.mapped(replay->observer.context, stream, &known)
 		       : NULL;
@@ -420,9 +409,7 @@ static inline struct ht_err *take_call(struct replay *replay, struct lane *lane,
 		    lane->pending.kind != PENDING_NONE || event->kind == ABI_EVENT_REALLOC_FAIL)) {
 		if (event->kind == ABI_EVENT_REALLOC_FAIL)
 			return reinstate(replay, lane, call);
-		struct ht_err *err = close_realloc(replay, lane, event->tsc);
-		if (err)
-			return err;
+		HT_TRY(close_realloc(replay, lane, event->tsc));
 	}
 	/* Processors predict two branches better than one jump through a table. */
 	if (event->kind == ABI_EVENT_FREE)

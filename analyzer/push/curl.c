@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "format/foreign.h"
+#include "format/helper.h"
 
 #define CONNECT_S    5u
 #define NS_PER_S     1e9
@@ -52,11 +52,7 @@ static void become_curl(int in, int out, int err, int config)
 	/* -q: no ~/.curlrc. */
 	char *argv[] = {
 		(char *)"curl", (char *)"-q", (char *)"--config", (char *)"/proc/self/fd/3", NULL};
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	helper_reset_signals();
 	/* Above 3, so that none is overwritten before it is copied. */
 	in = fcntl(in, F_DUPFD_CLOEXEC, CONFIG_FD + 1);
 	out = fcntl(out, F_DUPFD_CLOEXEC, CONFIG_FD + 1);
@@ -115,14 +111,14 @@ static struct ht_err *run(int in, int config, struct push_answer *ret)
 	const int out = memfd_create("heaptap-answer", MFD_CLOEXEC);
 	const int err = memfd_create("heaptap-errors", MFD_CLOEXEC);
 	struct ht_err *failed = NULL;
-	int status = 0;
-	const pid_t pid = out < 0 || err < 0 ? -1 : fork();
+	int status = -1;
+	const pid_t pid = out < 0 || err < 0 ? -1 : helper_fork(SIGKILL);
 	if (pid == 0)
 		become_curl(in, out, err, config);
 	if (pid < 0)
 		failed = ht_err_sys(errno, "push: cannot start curl");
-	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
+	else
+		status = helper_wait(pid);
 	if (!failed && WIFEXITED(status) && WEXITSTATUS(status) == NOT_FOUND)
 		failed = ht_err_new(HT_ERR_SYS,
 			"push needs the program curl, which is not installed; the window waits");

@@ -7,19 +7,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "analyzer/export/json.h"
+#include "format/clock.h"
 
-#define NS_PER_S 1000000000ull
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* --- messages -------------------------------------------------------------------------------- */
 
@@ -191,7 +183,7 @@ void events_turn(struct events *events, const struct pollfd polled[EVENTS_POLLED
 	if (follow_turn(&events->follow, &polled[0]))
 		send_message(events);
 	events->config->traces->read = events->follow.read;
-	if (polled[1].revents || (events->job.pid && events->job.deadline_ns <= now_ns()))
+	if (polled[1].revents || (events->job.pid && events->job.deadline_ns <= clock_mono_ns()))
 		end_report(events);
 	if (!events->follow.has_more)
 		start_report(events);

@@ -1,16 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/serve/queue.h"
 
-#include <time.h>
+#include "format/clock.h"
 
-#define NS_PER_S 1000000000ull
 
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 bool queue_add(struct queue *queue, struct exchange *exchange)
 {
@@ -89,7 +82,7 @@ size_t queue_poll(const struct queue *queue, struct pollfd polled[QUEUE_JOBS_MAX
 
 void queue_turn(struct queue *queue, const struct pollfd *polled)
 {
-	const uint64_t now = now_ns();
+	const uint64_t now = clock_mono_ns();
 	struct exchange *next;
 	for (struct exchange *at = queue->first; at; at = next) {
 		next = at->next;

@@ -15,13 +15,12 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "analyzer/serve/events.h"
 #include "analyzer/serve/queue.h"
+#include "format/clock.h"
 
-#define NS_PER_S	1000000000ull
 #define TICK_MS		1000
 #define CONNECTIONS_MAX 1000u
 #define SPARE		64u  /* connections that may be open while the oldest ones are closed */
@@ -46,13 +45,6 @@ struct server {
 bool serve_is_built(void)
 {
 	return true;
-}
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
 }
 
 /* --- requests -------------------------------------------------------------------------------- */
@@ -140,7 +132,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **r
 	if (*request)
 		exchange_destroy(*request);
 	*request = NULL;
-	clients_answered(&server->clients, client_of(connection), now_ns());
+	clients_answered(&server->clients, client_of(connection), clock_mono_ns());
 }
 
 static void connected(void *context, struct MHD_Connection *connection, void **client,
@@ -154,7 +146,7 @@ static void connected(void *context, struct MHD_Connection *connection, void **c
 	}
 	const union MHD_ConnectionInfo *info =
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-	*client = info ? clients_add(&server->clients, info->connect_fd, now_ns()) : NULL;
+	*client = info ? clients_add(&server->clients, info->connect_fd, clock_mono_ns()) : NULL;
 }
 
 static void ignore(void *context, const char *fmt, va_list args)
@@ -319,7 +311,7 @@ static void turn(struct server *server)
 	for (size_t i = 0; i < server->daemon_count; i++)
 		MHD_run(server->daemon[i]);
 	queue_start(&server->queue);
-	clients_end_slow(&server->clients, now_ns());
+	clients_end_slow(&server->clients, clock_mono_ns());
 }
 
 static struct ht_err *announce(struct server *server)

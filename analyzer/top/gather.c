@@ -179,10 +179,7 @@ static struct ht_err *make_row(
 {
 	const struct view *view = gather->view;
 	const uint32_t node = view->row[site->largest].node;
-	struct ht_err *err =
-		view_rows_series(view, gather->order + site->first, site->count, gather->series);
-	if (err)
-		return err;
+	HT_TRY(view_rows_series(view, gather->order + site->first, site->count, gather->series));
 	memset(ret, 0, sizeof(*ret));
 	ret->sums = sums_of(&site->sums);
 	ret->sums.per_minute_bytes = per_minute(view, gather->series);
@@ -286,11 +283,8 @@ static struct ht_err *find_sites(struct gather *gather)
 	gather->site = malloc((count + 1) * sizeof(*gather->site));
 	if (!gather->order || !gather->site)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", count);
-	struct ht_err *err = callers_keys(view, &gather->key);
-	if (!err)
-		err = suspects_find(view, &gather->suspects);
-	if (err)
-		return err;
+	HT_TRY(callers_keys(view, &gather->key));
+	HT_TRY(suspects_find(view, &gather->suspects));
 	for (uint32_t i = 0; i < count; i++)
 		gather->order[i] = i;
 	qsort_r(gather->order, count, sizeof(*gather->order), compare_rows, gather);

@@ -62,9 +62,7 @@ struct ht_err *screen_take(struct screen *screen, const struct snapshot *now)
 	struct snapshot *copy;
 	if (screen->is_held)
 		return NULL;
-	struct ht_err *err = snapshot_copy(now, &copy);
-	if (err)
-		return err;
+	HT_TRY(snapshot_copy(now, &copy));
 	snapshot_destroy(screen->before);
 	screen->before = screen->now;
 	screen->now = copy;

@@ -4,21 +4,13 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "analyzer/top/batch.h"
 #include "analyzer/top/display.h"
 #include "analyzer/top/interact.h"
+#include "format/clock.h"
 
-#define NS_PER_S 1000000000ull
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* Signals become readable: the target is to be left before the program ends. */
 static struct ht_err *hold_signals(bool is_batch, int *ret)
@@ -60,7 +52,7 @@ static struct ht_err *print_table(const struct top_config *config, const struct 
 
 static struct ht_err *print_tables(const struct top_config *config, struct feed *feed, int signals)
 {
-	const uint64_t first_ns = now_ns() + config->delay_ns;
+	const uint64_t first_ns = clock_mono_ns() + config->delay_ns;
 	struct ht_err *err = NULL;
 	for (uint64_t printed = 0; !err && (!config->tables || printed < config->tables);) {
 		struct pollfd polled[1 + FEED_POLLED] = {{signals, POLLIN, 0}};
@@ -71,7 +63,7 @@ static struct ht_err *print_tables(const struct top_config *config, struct feed 
 			return NULL;
 		const bool is_new = feed_turn(feed, polled + 1);
 		/* The rates of the first table count from a snapshot that is not printed. */
-		if (is_new && feed->now && (feed->is_complete || now_ns() >= first_ns)) {
+		if (is_new && feed->now && (feed->is_complete || clock_mono_ns() >= first_ns)) {
 			err = print_table(config, feed);
 			printed++;
 		}
@@ -117,10 +109,8 @@ static struct ht_err *check_terminal(const struct top_config *config)
 struct ht_err *top_run(const struct top_config *config)
 {
 	struct feed feed;
-	struct ht_err *err = config->is_batch ? NULL : check_terminal(config);
-	if (err)
-		return err;
-	err = feed_open(&feed, config->pid, config->delay_ns, &config->tasks);
+	HT_TRY(config->is_batch ? NULL : check_terminal(config));
+	struct ht_err *err = feed_open(&feed, config->pid, config->delay_ns, &config->tasks);
 	if (!err)
 		err = run(config, &feed);
 	struct ht_err *end = feed_close(&feed);

@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/helper.h"
+
 #define PAGER_DEFAULT	 "less -R -F -X"
 #define STATUS_NOT_FOUND 127 /* exit status of a shell that finds no such command */
 #define STATUS_CANNOT	 126
@@ -121,8 +123,7 @@ static bool show(const char *command, const char *data, size_t length)
 	bool has_run = start(command, &pid, &input) == 0;
 	if (has_run) {
 		feed(input, data, length);
-		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-			;
+		status = helper_wait(pid);
 		has_run = !WIFEXITED(status) || (WEXITSTATUS(status) != STATUS_NOT_FOUND &&
 							WEXITSTATUS(status) != STATUS_CANNOT);
 	}

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "analyzer/ui/text.h"
+#include "format/clock.h"
 
 #define DELAY_NS    500000000u
 #define INTERVAL_NS 100000000u
@@ -13,9 +13,7 @@
 
 uint64_t progress_now_ns(void)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	return clock_mono_ns();
 }
 
 struct progress progress_begin(FILE *out, const struct terminal *terminal, const char *what,

@@ -207,10 +207,8 @@ static struct ht_err *configure(const struct bring_in_use *use, struct inside *i
 		(use->survey->any_seccomp || catches_calls(use->survey) ? ABI_FLAG_NO_SYSCALL : 0) |
 		(use->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
 		(use->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);
-	err = publish_snapshot(use->publish, inside->image.local, inside->image.base,
-		&use->survey->modules, &use->survey->maps, false);
-	if (err)
-		return err;
+	HT_TRY(publish_snapshot(use->publish, inside->image.local, inside->image.base,
+		&use->survey->modules, &use->survey->maps, false));
 	/* As it numbers itself: its first thread has its number. */
 	bool follows = use->options->child && use->options->child->hold;
 	config->follow = follows ? (uint64_t)use->survey->status.ns_tid : 0;
@@ -225,18 +223,12 @@ static struct ht_err *configure(const struct bring_in_use *use, struct inside *i
 
 struct ht_err *bring_in(const struct bring_in_use *use, struct inside *inside)
 {
-	struct ht_err *err = remote_slack_prepare(&use->survey->proc, &use->survey->modules,
-		&use->survey->maps, use->entries->near_count, &inside->slack);
-	if (!err)
-		err = guardian_tell_slack(use->guardian, &inside->slack);
-	if (err)
-		return err;
+	HT_TRY(remote_slack_prepare(&use->survey->proc, &use->survey->modules, &use->survey->maps,
+		use->entries->near_count, &inside->slack));
+	HT_TRY(guardian_tell_slack(use->guardian, &inside->slack));
 	inside->slack_written = true;
-	err = map_image(use, inside);
-	if (!err)
-		err = configure(use, inside);
-	if (err)
-		return err;
+	HT_TRY(map_image(use, inside));
+	HT_TRY(configure(use, inside));
 	struct receiver_options receiver = {.image = inside->image.local,
 		.image_bytes = inside->image.bytes,
 		.slot_max = inside->image.slot_max,
@@ -244,9 +236,7 @@ struct ht_err *bring_in(const struct bring_in_use *use, struct inside *inside)
 		.sink = use->sink,
 		.node_seen = use->scripts->names ? scripts_see : NULL,
 		.context = use->scripts};
-	err = receiver_create(&receiver, &inside->receiver);
-	if (err)
-		return err;
+	HT_TRY(receiver_create(&receiver, &inside->receiver));
 	return watch_create(
 		&(struct watch_options){
 			.survey = use->survey, .receiver = inside->receiver, .sink = use->sink},

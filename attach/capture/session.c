@@ -5,7 +5,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "attach/capture/bring_in.h"
@@ -67,10 +66,7 @@ struct session {
 
 static struct ht_err *open_signals(struct session *s)
 {
-	sigset_t set;
-
-	start_ending_signals(&set);
-	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	s->signal_fd = start_open_signals();
 	return s->signal_fd < 0 ? ht_err_sys(errno, "cannot make a signalfd") : NULL;
 }
 
@@ -240,11 +236,9 @@ static struct ht_err *tap(struct session *s)
 			.forks = s->options->forks != NULL},
 		.guarded = ask_for_filters,
 		.context = s};
-	struct ht_err *err = begin_trace(s);
-	if (err)
-		return err;
+	HT_TRY(begin_trace(s));
 	journal_set_phase(&s->journal, JOURNAL_TAPPED);
-	err = tap_slots(&s->tap);
+	struct ht_err *err = tap_slots(&s->tap);
 	if (!err && s->tap.tapped == 0)
 		err = ht_err_new(HT_ERR_REFUSED,
 			"no address of an allocator function in process %d could be changed",
@@ -274,13 +268,11 @@ static struct ht_err *finish_events(struct session *s)
 	/* The target ended while we came in: there were none. */
 	if (!s->inside.receiver)
 		return NULL;
-	struct ht_err *err = scripts_drain_last(&s->scripts, s->inside.receiver, s->inside.mapped);
-	if (err)
-		return err;
+	HT_TRY(scripts_drain_last(&s->scripts, s->inside.receiver, s->inside.mapped));
 	/* What the output does not take is among the totals. */
 	sink_flush(s->outlet.sink);
-	err = scripts_finish(&s->scripts, s->change.is_gone, &s->report->script_places,
-		&s->report->script_names);
+	struct ht_err *err = scripts_finish(&s->scripts, s->change.is_gone,
+		&s->report->script_places, &s->report->script_names);
 	return err ? err : receiver_put_totals(s->inside.receiver);
 }
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "attach/proc/procfs.h"
@@ -70,6 +71,13 @@ void start_ending_signals(sigset_t *ret)
 	sigaddset(ret, SIGTERM);
 	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler != SIG_IGN)
 		sigaddset(ret, SIGHUP);
+}
+
+int start_open_signals(void)
+{
+	sigset_t set;
+	start_ending_signals(&set);
+	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
 void start_signals(void)

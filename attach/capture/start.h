@@ -27,6 +27,8 @@ struct ht_err *start_leave_descriptors(int keep_fd);
  * ignored (nohup). An ignored SIGINT still ends it: a script's shell ignores SIGINT for each
  * command that it starts in the background, and stops a capture by it. */
 void start_ending_signals(sigset_t *ret);
+/* A signalfd for them that does not block; -1 with errno. */
+int start_open_signals(void);
 
 /* For a capture: the signals that end and steer it are blocked, children can be waited for, and
  * writing fails rather than kills. */

@@ -497,9 +497,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 				return usage("needs a value", argv[at]);
 			value = argv[++at];
 		}
-		struct ht_err *err = apply(options, row, value);
-		if (err)
-			return err;
+		HT_TRY(apply(options, row, value));
 		if (options->command == COMMAND_HELP || options->command == COMMAND_VERSION)
 			return NULL;
 	}

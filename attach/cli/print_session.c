@@ -309,33 +309,23 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 	};
 	json_t *met = json_pack("{s:I, s:I, s:I}", "asleep", (json_int_t)r->met.asleep, "awake",
 		(json_int_t)r->met.awake, "inside", (json_int_t)r->met.inside);
-	if (object)
-		json_object_set_new(object, "threads_met", met);
-	if (object)
-		json_object_set_new(object, "phases_ns", phases_json(r->phase_ns));
+	json_object_set_new(object, "threads_met", met);
+	json_object_set_new(object, "phases_ns", phases_json(r->phase_ns));
 	for (size_t i = 0; object && i < HT_ARRAY_SIZE(numbers); i++)
 		json_object_set_new(
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
-	if (object)
-		json_object_set_new(object, "refused", print_string(r->refused));
-	if (object)
-		json_object_set_new(object, "given", print_string(r->given));
-	if (object)
-		json_object_set_new(
-			object, "own_profile", print_string(own_profile_of(&r->own_profile)));
-	if (object)
-		json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
-	if (object)
-		json_object_set_new(object, "control_problem", print_string(r->control_problem));
+	json_object_set_new(object, "refused", print_string(r->refused));
+	json_object_set_new(object, "given", print_string(r->given));
+	json_object_set_new(object, "own_profile", print_string(own_profile_of(&r->own_profile)));
+	json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
+	json_object_set_new(object, "control_problem", print_string(r->control_problem));
 	json_t *left = json_array();
 	for (size_t i = 0; i < r->children.left && i < CHILDREN_NAMED_MAX; i++)
 		json_array_append_new(left, json_integer(r->children.named[i]));
-	if (object)
-		json_object_set_new(object, "children_left", left);
+	json_object_set_new(object, "children_left", left);
 	json_t *pages = json_array();
 	for (size_t i = 0; i < r->children.pages && i < CHILDREN_NAMED_MAX; i++)
 		json_array_append_new(pages, json_integer(r->children.page[i].pid));
-	if (object)
-		json_object_set_new(object, "children_pages", pages);
+	json_object_set_new(object, "children_pages", pages);
 	return print_json(object);
 }

@@ -129,9 +129,7 @@ static void pass_on(int signals, pid_t pid)
 static void await_begin(pid_t pid, const struct pipes *pipes, char path[PATH_MAX])
 {
 	struct relay relays[] = {{pipes->out[0], STDOUT_FILENO}, {pipes->words[0], STDERR_FILENO}};
-	sigset_t set;
-	start_ending_signals(&set);
-	FD_GUARD int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	FD_GUARD int signals = start_open_signals();
 	struct pollfd wait[] = {{.fd = pipes->begun[0], .events = POLLIN},
 		{.fd = signals, .events = POLLIN}, {.fd = relays[0].from, .events = POLLIN},
 		{.fd = relays[1].from, .events = POLLIN}};

@@ -2,18 +2,16 @@
 #include "attach/run/beside.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/cli/print.h"
 #include "attach/run/command.h"
+#include "format/helper.h"
 
 static void start(struct beside *beside)
 {
-	sigset_t none;
 	beside->pid = fork();
 	if (beside->pid < 0) {
 		print_text(stderr, "heaptap: %s was not started: %s\n", beside->words[0],
@@ -22,10 +20,7 @@ static void start(struct beside *beside)
 	}
 	if (beside->pid)
 		return;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
+	helper_reset_signals();
 	const int sys = command_exec(beside->words);
 	print_text(stderr, "heaptap: %s was not started: %s\n", beside->words[0], strerror(sys));
 	_exit(127);
@@ -38,6 +33,6 @@ bool beside_is_over(void *context)
 	if (!beside->pid)
 		start(beside);
 	if (!beside->is_over)
-		beside->is_over = waitpid(beside->pid, &status, WNOHANG) != 0;
+		beside->is_over = helper_has_ended(beside->pid, &status);
 	return beside->is_over;
 }

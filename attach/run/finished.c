@@ -2,22 +2,18 @@
 #include "attach/run/finished.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
 #include "attach/cli/print.h"
 #include "attach/run/command.h"
+#include "format/helper.h"
 
 #define WORDS_MAX 64u
-#define LOOK_MS	  50
 
 /* --- the command ------------------------------------------------------------------------------ */
 
@@ -33,32 +29,11 @@ static void tell(const char *command, int status)
 	print_text(stderr, "WARNING: --exec: %s: %s\n", command, end);
 }
 
-/* Collects those that have ended; returns how many still run. */
-static unsigned collect(struct finished *finished)
-{
-	unsigned running = 0;
-	for (size_t i = 0; i < FINISHED_RUNNING; i++) {
-		int status;
-		if (!finished->running[i])
-			continue;
-		const pid_t got = waitpid(finished->running[i], &status, WNOHANG);
-		if (got == 0) {
-			running++;
-			continue;
-		}
-		if (got > 0)
-			tell(finished->command, status);
-		finished->running[i] = 0;
-	}
-	return running;
-}
-
 /* In the child: becomes the command, with the trace as its last argument. */
 static int become(const char *command, const char *path)
 {
 	char *words = strdup(command), *word[WORDS_MAX + 2], *rest = words;
 	size_t count = 0;
-	sigset_t none;
 	if (!words)
 		return ENOMEM;
 	for (char *at; count < WORDS_MAX && (at = strsep(&rest, " "));)
@@ -66,46 +41,29 @@ static int become(const char *command, const char *path)
 			word[count++] = at;
 	word[count++] = (char *)path;
 	word[count] = NULL;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
+	helper_reset_signals();
 	return command_exec(word);
 }
 
 static void run(struct finished *finished, const char *path)
 {
-	size_t free_at = 0;
-	(void)collect(finished);
-	while (free_at < FINISHED_RUNNING && finished->running[free_at])
-		free_at++;
-	if (free_at == FINISHED_RUNNING) {
+	finished->crew.command = finished->command;
+	finished->crew.tell = tell;
+	if (crew_is_full(&finished->crew)) {
 		print_text(stderr, "WARNING: --exec: not run for %s: %u commands still run\n", path,
-			FINISHED_RUNNING);
+			CREW_MAX);
 		return;
 	}
-	const pid_t pid = fork();
-	if (pid == 0) {
-		const int sys = become(finished->command, path);
-		print_text(stderr, "WARNING: --exec: %s: %s\n", finished->command, strerror(sys));
-		_exit(127);
-	}
-	if (pid > 0)
-		finished->running[free_at] = pid;
-	else
-		print_text(stderr, "WARNING: --exec: cannot fork: %s\n", strerror(errno));
+	if (crew_fork(&finished->crew, "--exec") != 0)
+		return;
+	const int sys = become(finished->command, path);
+	print_text(stderr, "WARNING: --exec: %s: %s\n", finished->command, strerror(sys));
+	_exit(127);
 }
 
 void finished_wait(struct finished *finished)
 {
-	sigset_t set;
-	start_ending_signals(&set);
-	const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	struct pollfd wait = {.fd = signals, .events = POLLIN};
-	while (collect(finished) > 0 && poll(&wait, 1, LOOK_MS) <= 0)
-		;
-	if (signals >= 0)
-		close(signals);
+	crew_wait(&finished->crew);
 }
 
 /* --- the files -------------------------------------------------------------------------------- */

@@ -6,9 +6,8 @@
 
 #include <sys/types.h>
 
+#include "attach/run/crew.h"
 #include "format/base.h"
-
-#define FINISHED_RUNNING 8u
 
 struct finished {
 	uint64_t keep;	     /* traces that stay; 0: all */
@@ -21,7 +20,7 @@ struct finished {
 		} trace, page;
 	} * kept; /* those that stay, oldest first */
 	size_t count;
-	pid_t running[FINISHED_RUNNING]; /* commands; 0: none */
+	struct crew crew; /* of commands */
 };
 
 /* A trace is whole: starts the command, whose end is not waited for, and removes the oldest trace

@@ -182,9 +182,7 @@ static struct ht_err *clean(
 	struct forks *forks, const struct heritage *heritage, const struct proc *child)
 {
 	struct children_report report;
-	struct ht_err *err = await_memory(forks->target.proc, child);
-	if (err)
-		return err;
+	HT_TRY(await_memory(forks->target.proc, child));
 	children_clean_inherited(
 		forks->target.proc, heritage, child->pid, clock_mono_ns() + CLEAN_NS, &report);
 	return report.left ? ht_err_new(HT_ERR_REFUSED, "%s", report.why) : NULL;

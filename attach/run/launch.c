@@ -118,10 +118,8 @@ struct ht_err *launch_exec(struct launch *launch)
 	struct job job = {.launch = launch, .parent = getpid()};
 	struct worker_reply reply;
 	struct outcome outcome;
-	struct ht_err *err = worker_run(
-		"starting the command", clock_mono_ns() + PATIENCE_NS, exec_job, &job, &reply);
-	if (err)
-		return err;
+	HT_TRY(worker_run(
+		"starting the command", clock_mono_ns() + PATIENCE_NS, exec_job, &job, &reply));
 	memcpy(&outcome, reply.data, sizeof(outcome));
 	launch->park = outcome.park;
 	launch->waits = outcome.parked;

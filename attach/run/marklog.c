@@ -3,7 +3,6 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -15,6 +14,7 @@
 #include "attach/run/logfile.h"
 #include "format/control_client.h"
 #include "format/foreign.h"
+#include "format/helper.h"
 
 #define PAUSE_NS      (50 * CLOCK_NS_PER_MS)
 #define PAUSE_PART    4u /* reading takes a fifth of a core at most */
@@ -23,8 +23,6 @@
 #define MARKS_PER_S   20u
 #define MARKS_AT_ONCE 100u
 #define NICE	      10
-
-extern char **environ;
 
 struct follower {
 	const struct control_client *client;
@@ -152,29 +150,6 @@ struct ht_err *marklog_run(const struct options *options)
 	return err;
 }
 
-/* The reader of our streams must not wait for it. */
-static int spawn(char *const argv[], pid_t *ret)
-{
-	posix_spawn_file_actions_t files;
-	posix_spawnattr_t attributes;
-	sigset_t none;
-	sigemptyset(&none);
-	int sys = posix_spawnattr_init(&attributes);
-	if (sys)
-		return sys;
-	sys = posix_spawn_file_actions_init(&files);
-	if (!sys) {
-		for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
-			posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-		posix_spawnattr_setsigmask(&attributes, &none);
-		posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-		sys = posix_spawn(ret, "/proc/self/exe", &files, &attributes, argv, environ);
-		posix_spawn_file_actions_destroy(&files);
-	}
-	posix_spawnattr_destroy(&attributes);
-	return sys;
-}
-
 /* The process of this window; 0: none. */
 static pid_t started;
 
@@ -183,7 +158,7 @@ void marklog_stop(void)
 	if (!started)
 		return;
 	kill(started, SIGKILL);
-	(void)waitpid(started, NULL, 0);
+	(void)helper_wait(started);
 	started = 0;
 }
 
@@ -201,6 +176,5 @@ void marklog_start(const struct options *options)
 		argv[at++] = option;
 		argv[at++] = (char *)options->logs[i];
 	}
-	if (spawn(argv, &started) != 0)
-		started = 0;
+	started = helper_spawn_self(argv, true);
 }

@@ -90,13 +90,6 @@ struct session_child parent_child(struct launch *launch, bool follows)
 	return child;
 }
 
-static int open_signals(void)
-{
-	sigset_t set;
-	start_ending_signals(&set);
-	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-}
-
 void parent_wait(struct launch *launch)
 {
 	launch_look(launch);
@@ -105,7 +98,7 @@ void parent_wait(struct launch *launch)
 	/* Without the first its end is seen a little later. */
 	struct pollfd wait[] = {
 		{.fd = (int)syscall(SYS_pidfd_open, launch->pid, 0), .events = POLLIN},
-		{.fd = open_signals(), .events = POLLIN}};
+		{.fd = start_open_signals(), .events = POLLIN}};
 	while (!launch->ended) {
 		struct signalfd_siginfo signal;
 		poll(wait, HT_ARRAY_SIZE(wait), LOOK_MS);

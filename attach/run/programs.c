@@ -82,9 +82,7 @@ static struct ht_err *name_program(struct programs *programs, pid_t pid)
 {
 	char *name, *first;
 	bool replace = programs->options->replace;
-	struct ht_err *err = name_first(programs, pid, &first);
-	if (err)
-		return err;
+	HT_TRY(name_first(programs, pid, &first));
 	name = strdup(first);
 	bool is_taken =
 		name && (has_output(programs, name) ||
@@ -156,13 +154,9 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	struct session_child child = parent_child(launch, programs->tries++ < FOLLOW_MAX);
 	struct session_options session = record_options(programs->options, launch->pid);
 	struct session_report report;
-	struct ht_err *err = check_child(programs, launch->pid);
-	if (!err)
-		err = name_program(programs, launch->pid);
-	if (!err)
-		err = name_page(programs, launch->pid);
-	if (err)
-		return err;
+	HT_TRY(check_child(programs, launch->pid));
+	HT_TRY(name_program(programs, launch->pid));
+	HT_TRY(name_page(programs, launch->pid));
 	struct program *program = &programs->program[programs->count - 1];
 	/* Only heaptap ends it. */
 	if (of->is_child)
@@ -175,7 +169,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	session.given_optional = programs->tries > 1 || of->is_child;
 	session.duration_ns = programs->left_ns;
 	session.steered = steered_create();
-	err = session_run(&session, &report);
+	struct ht_err *err = session_run(&session, &report);
 	steered_end(session.steered,
 		err ? record_error_status(err) : record_status(programs->options, &report),
 		record_end_text(err, programs->options, &report));

@@ -5,18 +5,15 @@
  */
 #pragma once
 
-#include <sys/types.h>
-
 #include "attach/cli/series.h"
-
-#define PUSH_RUNNING 8u
+#include "attach/run/crew.h"
 
 /* Zero-initialised but for `address` is valid; without an address nothing happens. */
 struct push {
 	const char *const
 		*address; /* SERIES_PUSH_MAX of them, borrowed, from the first NULL on unused */
 	bool quiet;	  /* print errors only */
-	pid_t running[PUSH_RUNNING]; /* 0: none */
+	struct crew crew;
 };
 
 /* HT_ERR_SYS where there is no heaptap-analyze to push with. */

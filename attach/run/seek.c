@@ -65,9 +65,7 @@ static struct ht_err *keep_recorded(struct found_list *list)
 {
 	struct control_clients clients;
 	size_t count = 0;
-	struct ht_err *err = control_client_list(&clients);
-	if (err)
-		return err;
+	HT_TRY(control_client_list(&clients));
 	for (size_t i = 0; i < list->count; i++)
 		if (has_capture(&clients, &list->process[i]))
 			list->process[count++] = list->process[i];

@@ -13,6 +13,7 @@
 #include "attach/capture/start.h"
 #include "attach/proc/fd.h"
 #include "attach/run/record.h"
+#include "format/helper.h"
 
 #define LOOK_MS 20
 
@@ -46,13 +47,12 @@ static unsigned reap(struct captures *captures)
 		int status;
 		if (captures->pid[i] == 0)
 			continue;
-		pid_t got = waitpid(captures->pid[i], &status, WNOHANG);
-		if (got == 0 || (got < 0 && errno == EINTR)) {
+		if (!helper_has_ended(captures->pid[i], &status)) {
 			left++;
 			continue;
 		}
 		captures->pid[i] = 0;
-		int its = got > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_INTERNAL;
+		int its = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_INTERNAL;
 		captures->worst = record_worse(captures->worst, its);
 	}
 	return left;
@@ -60,9 +60,7 @@ static unsigned reap(struct captures *captures)
 
 static void await_all(struct captures *captures)
 {
-	sigset_t set;
-	start_ending_signals(&set);
-	FD_GUARD int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	FD_GUARD int signals = start_open_signals();
 	struct pollfd wait = {.fd = signals, .events = POLLIN};
 	while (reap(captures)) {
 		poll(&wait, 1, LOOK_MS);

@@ -191,9 +191,7 @@ struct ht_err *steer_run(const struct options *options, enum exit_status *ret)
 		return marklog_run(options);
 	if (!options->pid)
 		return ask_all(options);
-	struct ht_err *err = ask_one(options, &reply);
-	if (err)
-		return err;
+	HT_TRY(ask_one(options, &reply));
 	if (options->command == COMMAND_STATUS) {
 		struct print_control print = {.options = options};
 		print_control_begin(&print);

@@ -9,6 +9,7 @@
 
 #include "attach/capture/start.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/process/memuse.h"
 
 #define LOOK_NS	    (250 * CLOCK_NS_PER_MS) /* between two looks at the memory */
@@ -58,20 +59,14 @@ enum waiting_end waiting_until(struct waiting *waiting, uint64_t boot_ns)
 {
 	const struct itimerspec when = {
 		.it_value = {(time_t)(boot_ns / CLOCK_NS_PER_S), (long)(boot_ns % CLOCK_NS_PER_S)}};
-	sigset_t set;
-	start_ending_signals(&set);
-	const int signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	const int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
+	FD_GUARD int signals = start_open_signals();
+	FD_GUARD int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
 	enum waiting_end end = WAITING_DUE;
 	if (signals >= 0 && timer >= 0 &&
 		timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL) == 0)
 		end = wait_for(waiting, timer, signals);
 	else
 		clock_sleep_ns(LOOK_NS);
-	if (timer >= 0)
-		close(timer);
-	if (signals >= 0)
-		close(signals);
 	return end;
 }
 

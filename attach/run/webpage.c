@@ -31,13 +31,9 @@ static struct ht_err *name_after(const char *trace, char **ret)
 
 static struct ht_err *check(const char *page, const char *trace, bool replace)
 {
-	char path[PATH_BYTES], name[PATH_BYTES];
+	char name[PATH_BYTES];
 	struct stat stat;
-	const int fd = symbols_open_analyzer(path, sizeof(path));
-	if (fd < 0)
-		return ht_err_new(HT_ERR_SYS,
-			"--html needs heaptap-analyze, which is not beside heaptap; install both");
-	close(fd);
+	HT_TRY(symbols_need_analyzer("--html"));
 	foreign_copy(name, sizeof(name), page);
 	if (strcmp(page, trace) == 0)
 		return ht_err_new(
@@ -62,22 +58,6 @@ struct ht_err *webpage_name(
 	return err;
 }
 
-/* In the child. A capture blocks the signals that end it; they end this program. */
-static void execute(char *const argv[])
-{
-	char path[PATH_BYTES];
-	const int fd = symbols_open_analyzer(path, sizeof(path));
-	sigset_t none;
-	sigemptyset(&none);
-	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGALRM, SIG_DFL);
-	if (fd < 0)
-		return;
-	close(fd);
-	execv(path, argv);
-}
-
 /* Runs heaptap-analyze for `what`; its exit status. */
 static int run(char *const argv[], const char *what)
 {
@@ -85,7 +65,11 @@ static int run(char *const argv[], const char *what)
 	fflush(stdout);
 	const pid_t pid = fork();
 	if (pid == 0) {
-		execute(argv);
+		/* A capture blocks the signals that end it; they end this program. */
+		helper_reset_signals();
+		/* A page that gets too large is an error of its own. */
+		signal(SIGXFSZ, SIG_IGN);
+		symbols_become_analyzer(argv);
 		_exit(127);
 	}
 	if (pid > 0)

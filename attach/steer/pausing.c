@@ -12,9 +12,7 @@
 static struct ht_err *begin(struct pausing *pausing)
 {
 	const struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 1}};
-	struct ht_err *err = sink_put(pausing->sink, &rec, 0);
-	if (err)
-		return err;
+	HT_TRY(sink_put(pausing->sink, &rec, 0));
 	pausing->since_ns = rec.pause.mono_ns;
 	pausing->count++;
 	return image_pause(pausing->image, pausing->elf, ABI_PAUSED_ALL);
@@ -22,13 +20,9 @@ static struct ht_err *begin(struct pausing *pausing)
 
 static struct ht_err *end(struct pausing *pausing)
 {
-	struct ht_err *err = image_pause(pausing->image, pausing->elf, ABI_PAUSED_NO);
-	if (err)
-		return err;
+	HT_TRY(image_pause(pausing->image, pausing->elf, ABI_PAUSED_NO));
 	const struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 0}};
-	err = sink_put(pausing->sink, &rec, 0);
-	if (err)
-		return err;
+	HT_TRY(sink_put(pausing->sink, &rec, 0));
 	pausing->ended_ns += rec.pause.mono_ns - pausing->since_ns;
 	pausing->since_ns = 0;
 	return NULL;

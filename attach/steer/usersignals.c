@@ -3,19 +3,16 @@
 
 #include <limits.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/proc/fd.h"
+#include "format/helper.h"
 
 #define TRACE_END ".htap"
 #define NAME_END  ".snapshot.%n.htap"
-
-extern char **environ;
 
 void usersignals_open(struct usersignals *signals)
 {
@@ -57,7 +54,8 @@ bool usersignals_name(const char *trace, char *ret, size_t bytes)
 
 void usersignals_reap(struct usersignals *signals)
 {
-	if (signals->snapshot && waitpid(signals->snapshot, NULL, WNOHANG) != 0)
+	int status;
+	if (signals->snapshot && helper_has_ended(signals->snapshot, &status))
 		signals->snapshot = 0;
 }
 
@@ -66,22 +64,11 @@ void usersignals_snapshot(struct usersignals *signals, pid_t pid, const char *tr
 	char program[] = "heaptap", command[] = "snapshot", process[] = "-p", output[] = "-o";
 	char number[16], name[PATH_MAX];
 	char *argv[] = {program, command, process, number, output, name, NULL};
-	posix_spawnattr_t attributes;
-	sigset_t none;
 	usersignals_reap(signals);
 	if (signals->snapshot || !usersignals_name(trace, name, sizeof(name)))
 		return;
 	snprintf(number, sizeof(number), "%d", (int)pid);
-	sigemptyset(&none);
-	if (posix_spawnattr_init(&attributes) != 0)
-		return;
-	posix_spawnattr_setsigmask(&attributes, &none);
-	posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-	/* This program, whatever has its name by now. */
-	if (posix_spawn(&signals->snapshot, "/proc/self/exe", NULL, &attributes, argv, environ) !=
-		0)
-		signals->snapshot = 0;
-	posix_spawnattr_destroy(&attributes);
+	signals->snapshot = helper_spawn_self(argv, false);
 }
 
 /* A snapshot that still runs goes on, as a child of init. */

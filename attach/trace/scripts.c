@@ -39,10 +39,7 @@ struct ht_err *scripts_prepare(
 
 	scripts->problem = problem;
 	scripts->problem_bytes = problem_bytes;
-	struct ht_err *err =
-		v8_layout_read(&survey->proc, &survey->modules, &layout, &found, why, sizeof(why));
-	if (err)
-		return err;
+	HT_TRY(v8_layout_read(&survey->proc, &survey->modules, &layout, &found, why, sizeof(why)));
 	if (why[0])
 		snprintf(problem, problem_bytes,
 			"JavaScript functions have no names: heaptap does not know this V8 (%s)",
@@ -57,9 +54,7 @@ struct ht_err *scripts_prepare(
 	}
 	struct v8_places places = {0};
 	scripts->frame_function = layout.frame_function;
-	err = interpreted_prepare(&scripts->interpreted, &survey->proc, &layout, &places);
-	if (err)
-		return err;
+	HT_TRY(interpreted_prepare(&scripts->interpreted, &survey->proc, &layout, &places));
 	return v8_names_create(&(struct v8_names_options){.proc = &survey->proc,
 				       .maps = &survey->maps,
 				       .places = places,

@@ -17,12 +17,14 @@
 #include "attach/daemon/rights.h"
 #include "attach/trace/handover.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_status.h"
 #include "format/helper.h"
 
 #define SYMBOLS_DEADLINE_NS (60 * CLOCK_NS_PER_S)
 #define SYMBOLS_BYTES_MAX   (256u << 20)
 #define READ_BYTES	    65536u
+#define PATH_BYTES	    4200u
 
 int symbols_open_analyzer(char *path, size_t path_bytes)
 {
@@ -45,6 +47,25 @@ int symbols_open_analyzer(char *path, size_t path_bytes)
 			return fd;
 	}
 	return -1;
+}
+
+struct ht_err *symbols_need_analyzer(const char *option)
+{
+	char path[PATH_BYTES];
+	FD_GUARD int fd = symbols_open_analyzer(path, sizeof(path));
+	return fd >= 0 ? NULL
+		       : ht_err_new(HT_ERR_SYS,
+				 "%s needs heaptap-analyze, which is not beside heaptap; install "
+				 "both",
+				 option);
+}
+
+void symbols_become_analyzer(char *const argv[])
+{
+	char path[PATH_BYTES];
+	FD_GUARD int fd = symbols_open_analyzer(path, sizeof(path));
+	if (fd >= 0)
+		execv(path, argv);
 }
 
 static time_t start_of(const struct proc *proc)

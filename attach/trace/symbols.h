@@ -35,3 +35,10 @@ struct ht_err *symbols_append(struct store *store, const struct symbols_target *
 /* Opens heaptap-analyze: beside this program, or in ../libexec/heaptap. -1 when there is none.
  * `path` gets its name. */
 int symbols_open_analyzer(char *path, size_t path_bytes);
+
+/* HT_ERR_SYS if there is none; the message names `option`, which needs it. */
+HT_MUST_CHECK
+struct ht_err *symbols_need_analyzer(const char *option);
+
+/* In a child: becomes heaptap-analyze. Returns if that is not possible. */
+void symbols_become_analyzer(char *const argv[]);

@@ -50,14 +50,12 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	struct recover_report recovered = {.outcome = RECOVER_NOTHING};
 	struct ourmaps found;
 	struct lock lock;
-	struct ht_err *err = ourmaps_read(child, &found);
-	if (err)
-		return err;
+	HT_TRY(ourmaps_read(child, &found));
 	/* Another program of the same kind, in the hands of another heaptap. */
 	bool others = shares || found.daemon_pid != options->daemon_pid;
 	if (found.image && others)
 		return NULL;
-	err = proc_open_mem(child);
+	struct ht_err *err = proc_open_mem(child);
 	if (!err)
 		err = stalled_avoid(child);
 	if (err)
@@ -72,9 +70,7 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 		return err;
 	/* It may be another heaptap's stub that we saw. Had we waited, we would hold the lock when
 	 * that one has ended; whoever has it, what is there is looked at again. */
-	err = lock_take_beside(child, options->target, marked, &lock);
-	if (err)
-		return err;
+	HT_TRY(lock_take_beside(child, options->target, marked, &lock));
 	err = recover_forked(child, &recover, options->daemon_pid, &recovered);
 	lock_release(&lock);
 	if (err)

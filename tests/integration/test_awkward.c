@@ -63,7 +63,7 @@ static void recover_child(pid_t child)
 }
 
 /* What a child inherits is taken out of the child alone. */
-START_TEST(child_recovered_during_capture)
+HT_TEST(child_recovered_during_capture)
 {
 	struct victim victim;
 	struct tap tap;
@@ -77,9 +77,8 @@ START_TEST(child_recovered_during_capture)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(child_recovered_after_capture)
+HT_TEST(child_recovered_after_capture)
 {
 	struct victim victim;
 	struct tap tap;
@@ -91,9 +90,8 @@ START_TEST(child_recovered_after_capture)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(descriptor_taken_over)
+HT_TEST(descriptor_taken_over)
 {
 	struct victim victim;
 	struct tap tap;
@@ -106,7 +104,6 @@ START_TEST(descriptor_taken_over)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 struct cycles {
 	unsigned count, flags; /* of procsnap */
@@ -144,7 +141,7 @@ static void work(struct victim *victim)
 	free(victim_ask(victim, "work", ANSWER_MS));
 }
 
-START_TEST(filtered_system_calls)
+HT_TEST(filtered_system_calls)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
@@ -154,7 +151,6 @@ START_TEST(filtered_system_calls)
 				    .meanwhile = work,
 				    .end = victim_prove_alive});
 }
-END_TEST
 
 static void begin_to_doze(struct victim *victim)
 {
@@ -169,7 +165,7 @@ static void check_it_dozed(struct victim *victim)
 }
 
 /* Its only thread is in a call which the kernel would go on with by one that the filter forbids. */
-START_TEST(asleep_under_a_filter)
+HT_TEST(asleep_under_a_filter)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
@@ -177,7 +173,6 @@ START_TEST(asleep_under_a_filter)
 	go_through(&victim,
 		&(struct cycles){.count = 5, .begin = begin_to_doze, .end = check_it_dozed});
 }
-END_TEST
 
 static unsigned long status_kib(pid_t pid, const char *field)
 {
@@ -212,19 +207,17 @@ static void check_memory(const char *command)
 	victim_stop(&victim);
 }
 
-START_TEST(reserved_memory)
+HT_TEST(reserved_memory)
 {
 	check_memory("reserve");
 }
-END_TEST
 
-START_TEST(locked_memory)
+HT_TEST(locked_memory)
 {
 	check_memory("lock");
 }
-END_TEST
 
-START_TEST(threads_in_forwarded_calls)
+HT_TEST(threads_in_forwarded_calls)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
@@ -233,7 +226,6 @@ START_TEST(threads_in_forwarded_calls)
 		&(struct cycles){
 			.count = 20, .flags = PROCSNAP_MASKS_CHANGE, .end = victim_prove_alive});
 }
-END_TEST
 
 /* --- code that the program put behind its text --- */
 
@@ -262,16 +254,15 @@ static unsigned long settle(struct victim *victim, const char *command)
 }
 
 /* The stub stands elsewhere: a thread runs that code all the time. */
-START_TEST(code_of_its_own_in_the_best_place)
+HT_TEST(code_of_its_own_in_the_best_place)
 {
 	struct victim victim;
 	ck_assert_uint_eq(settle(&victim, "settle 1"), 1);
 	go_through(&victim,
 		&(struct cycles){.count = 5, .meanwhile = check_it_runs, .end = check_it_runs});
 }
-END_TEST
 
-START_TEST(code_of_its_own_everywhere)
+HT_TEST(code_of_its_own_everywhere)
 {
 	struct victim victim;
 	struct tap tap;
@@ -283,9 +274,5 @@ START_TEST(code_of_its_own_everywhere)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/awkward", child_recovered_during_capture, child_recovered_after_capture,
-	descriptor_taken_over, filtered_system_calls, asleep_under_a_filter, reserved_memory,
-	locked_memory, threads_in_forwarded_calls, code_of_its_own_in_the_best_place,
-	code_of_its_own_everywhere)
+HT_SUITE("integration/awkward")

@@ -71,7 +71,7 @@ static void check_stream(pid_t heaptap, int fd)
 
 /* --- begins ---------------------------------------------------------------------------------- */
 
-START_TEST(the_capture_has_begun_when_the_command_returns)
+HT_TEST(the_capture_has_begun_when_the_command_returns)
 {
 	begin();
 	pid_t heaptap = start_capture();
@@ -87,9 +87,8 @@ START_TEST(the_capture_has_begun_when_the_command_returns)
 	json_decref(report);
 	end();
 }
-END_TEST
 
-START_TEST(words_name_the_trace_and_the_way_to_stop)
+HT_TEST(words_name_the_trace_and_the_way_to_stop)
 {
 	char *err, line[128];
 	begin();
@@ -106,10 +105,9 @@ START_TEST(words_name_the_trace_and_the_way_to_stop)
 	steer_do("stop", victim.pid, "--wait");
 	end();
 }
-END_TEST
 
 /* The status of a capture that its target ended comes to the client that waits. */
-START_TEST(a_client_gets_the_status_of_the_capture)
+HT_TEST(a_client_gets_the_status_of_the_capture)
 {
 	struct run stop;
 	begin();
@@ -120,7 +118,6 @@ START_TEST(a_client_gets_the_status_of_the_capture)
 	ck_assert_int_eq(steer("status", victim.pid, NULL, NULL, NULL), REFUSED);
 	end();
 }
-END_TEST
 
 /* --- the terminal ---------------------------------------------------------------------------- */
 
@@ -137,7 +134,7 @@ static void take_terminal(void *context)
 		dup2(terminal, fd);
 }
 
-START_TEST(the_terminal_may_hang_up)
+HT_TEST(the_terminal_may_hang_up)
 {
 	struct run run;
 	begin();
@@ -156,7 +153,6 @@ START_TEST(the_terminal_may_hang_up)
 	steer_do("stop", victim.pid, "--wait");
 	end();
 }
-END_TEST
 
 /* --- fails ----------------------------------------------------------------------------------- */
 
@@ -167,7 +163,7 @@ static int attach(const char *background, char **err)
 		LIMIT_MS, NULL, err);
 }
 
-START_TEST(a_failed_attach_is_as_in_the_foreground)
+HT_TEST(a_failed_attach_is_as_in_the_foreground)
 {
 	char *before, *behind;
 	begin();
@@ -182,9 +178,8 @@ START_TEST(a_failed_attach_is_as_in_the_foreground)
 	free(behind);
 	end();
 }
-END_TEST
 
-START_TEST(standard_output_is_refused)
+HT_TEST(standard_output_is_refused)
 {
 	char *err;
 	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "attach", "-b", "-p",
@@ -194,7 +189,6 @@ START_TEST(standard_output_is_refused)
 	ck_assert_msg(strstr(err, "in the background has no standard output"), "%s", err);
 	free(err);
 }
-END_TEST
 
 /* --- several processes ------------------------------------------------------------------------ */
 
@@ -234,7 +228,7 @@ static int record_both(struct run *run, int signal_target)
 	return status;
 }
 
-START_TEST(several_processes)
+HT_TEST(several_processes)
 {
 	struct run run;
 	begin();
@@ -246,7 +240,6 @@ START_TEST(several_processes)
 	ck_assert_int_eq(record_both(&run, 1), TARGET_ENDED);
 	end();
 }
-END_TEST
 
 /* --- systemd --------------------------------------------------------------------------------- */
 
@@ -261,7 +254,7 @@ static void name_journal(void *context)
 	setenv("JOURNAL_STREAM", stream, 1);
 }
 
-START_TEST(messages_in_the_journal_have_a_level)
+HT_TEST(messages_in_the_journal_have_a_level)
 {
 	const char *const argv[] = {run_built("heaptap"), "attach", "-p", "x", NULL};
 	struct run run;
@@ -276,9 +269,8 @@ START_TEST(messages_in_the_journal_have_a_level)
 	ck_assert_msg(strncmp(err, "heaptap: ", 9) == 0, "%s", err);
 	free(err);
 }
-END_TEST
 
-START_TEST(systemd_accepts_the_units)
+HT_TEST(systemd_accepts_the_units)
 {
 	char *command = NULL, *out, *err, *directory = tmpdir_path("units");
 	char *program = realpath(run_built("heaptap"), NULL);
@@ -305,10 +297,5 @@ START_TEST(systemd_accepts_the_units)
 	free(program);
 	free(directory);
 }
-END_TEST
 
-HT_SUITE("integration/background", several_processes, messages_in_the_journal_have_a_level,
-	systemd_accepts_the_units, the_capture_has_begun_when_the_command_returns,
-	words_name_the_trace_and_the_way_to_stop, a_client_gets_the_status_of_the_capture,
-	the_terminal_may_hang_up, a_failed_attach_is_as_in_the_foreground,
-	standard_output_is_refused)
+HT_SUITE("integration/background")

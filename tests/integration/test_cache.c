@@ -151,7 +151,7 @@ static void file_write(const char *directory, const struct file *file, size_t by
 	close(fd);
 }
 
-START_TEST(second_attach_compiles_nothing)
+HT_TEST(second_attach_compiles_nothing)
 {
 	struct files first, second;
 	char *directory = tmpdir_path("cache/heaptap");
@@ -162,9 +162,8 @@ START_TEST(second_attach_compiles_nothing)
 	files_compare(&first, &second);
 	free(directory);
 }
-END_TEST
 
-START_TEST(not_wanted)
+HT_TEST(not_wanted)
 {
 	char *directory = tmpdir_path("cache");
 	struct victim victim;
@@ -182,10 +181,9 @@ START_TEST(not_wanted)
 	}
 	free(directory);
 }
-END_TEST
 
 /* Each in its own way; what is built again is what was there. */
-START_TEST(damaged)
+HT_TEST(damaged)
 {
 	struct files before, after;
 	char *directory = tmpdir_path("cache/heaptap");
@@ -204,9 +202,8 @@ START_TEST(damaged)
 	check_warm(attach_with(NULL));
 	free(directory);
 }
-END_TEST
 
-START_TEST(two_at_once)
+HT_TEST(two_at_once)
 {
 	struct capture capture[2];
 	for (int i = 0; i < 2; i++)
@@ -215,11 +212,10 @@ START_TEST(two_at_once)
 		ck_assert_uint_ge(capture_end(&capture[i]).compiled, NEVER_KEPT);
 	check_warm(attach_with(NULL));
 }
-END_TEST
 
 /* While anything of heaptap is in the target its cache is left alone: it may lie on a file system
  * that stalls. */
-START_TEST(libraries_that_come_later_are_compiled)
+HT_TEST(libraries_that_come_later_are_compiled)
 {
 	struct files before, after;
 	char *directory = tmpdir_path("cache/heaptap");
@@ -246,7 +242,6 @@ START_TEST(libraries_that_come_later_are_compiled)
 	files_compare(&before, &after);
 	free(directory);
 }
-END_TEST
 
 /* A file system of our own, in a mount namespace that heaptap inherits; false: not root. */
 static bool mount_small(const char *directory, const char *options)
@@ -261,7 +256,7 @@ static bool mount_small(const char *directory, const char *options)
 	return true;
 }
 
-START_TEST(read_only)
+HT_TEST(read_only)
 {
 	struct files before, after;
 	char *cache = tmpdir_path("cache"), *directory = tmpdir_path("cache/heaptap");
@@ -283,10 +278,9 @@ START_TEST(read_only)
 	free(cache);
 	free(directory);
 }
-END_TEST
 
 /* What finds no room is not kept, not even in part. */
-START_TEST(full_disk)
+HT_TEST(full_disk)
 {
 	struct files files;
 	char *cache = tmpdir_path("cache"), *directory = tmpdir_path("cache/heaptap");
@@ -304,9 +298,8 @@ START_TEST(full_disk)
 	free(cache);
 	free(directory);
 }
-END_TEST
 
-START_TEST(cache_of_another_user)
+HT_TEST(cache_of_another_user)
 {
 	char *cache = tmpdir_path("cache"), *directory = tmpdir_path("cache/heaptap");
 	if (geteuid() != 0) {
@@ -323,10 +316,9 @@ START_TEST(cache_of_another_user)
 	free(cache);
 	free(directory);
 }
-END_TEST
 
 /* Root has a place of its own, and needs none. */
-START_TEST(without_home)
+HT_TEST(without_home)
 {
 	static const char *const nowhere[] = {
 		"/usr/bin/env", "-u", "HOME", "-u", "XDG_CACHE_HOME", NULL};
@@ -343,8 +335,5 @@ START_TEST(without_home)
 	check_cold(attach_with(missing));
 	ck_assert_int_eq(umount2("/var/cache", MNT_DETACH), 0);
 }
-END_TEST
 
-HT_SUITE("integration/cache", second_attach_compiles_nothing, not_wanted, damaged, two_at_once,
-	libraries_that_come_later_are_compiled, read_only, full_disk, cache_of_another_user,
-	without_home)
+HT_SUITE("integration/cache")

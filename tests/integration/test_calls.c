@@ -66,7 +66,7 @@ static void check_has(const char *text, const char *part)
 	ck_assert_msg(strstr(text, part) != NULL, "no \"%s\" in %.3000s", part, text);
 }
 
-START_TEST(a_program_with_threads)
+HT_TEST(a_program_with_threads)
 {
 	const char *trace = record();
 	char *tree = faces_run(
@@ -81,9 +81,8 @@ START_TEST(a_program_with_threads)
 	free(callers);
 	faces_check(trace);
 }
-END_TEST
 
-START_TEST(lines_of_source)
+HT_TEST(lines_of_source)
 {
 	const char *trace = record();
 	char *source = faces_run((const char *[]){"source", trace, "fill", "--metric", "calls",
@@ -97,9 +96,8 @@ START_TEST(lines_of_source)
 	ck_assert_uint_gt(strtoull(line, &end, 10), 0);
 	free(source);
 }
-END_TEST
 
-START_TEST(several_functions_are_listed)
+HT_TEST(several_functions_are_listed)
 {
 	const char *trace = record();
 	char *out, *err;
@@ -125,9 +123,8 @@ START_TEST(several_functions_are_listed)
 	check_has(err, "heaptap tree lists");
 	free(err);
 }
-END_TEST
 
-START_TEST(files_are_whole_or_as_they_were)
+HT_TEST(files_are_whole_or_as_they_were)
 {
 	const char *trace = record();
 	char *path = tmpdir_path("out.svg"), *err;
@@ -161,7 +158,6 @@ START_TEST(files_are_whole_or_as_they_were)
 	free(printed);
 	free(path);
 }
-END_TEST
 
 /* --- in a browser ------------------------------------------------------------------------------
  */
@@ -203,7 +199,7 @@ static const char hand[] =
 	" document.getElementById('matched').textContent.indexOf(', ' + share + ' %') > 0);\n"
 	"//]]></script>\n</svg>";
 
-START_TEST(a_click_zooms_and_a_search_finds)
+HT_TEST(a_click_zooms_and_a_search_finds)
 {
 	if (!browser_is_there("calls: a flame graph"))
 		return;
@@ -231,7 +227,5 @@ START_TEST(a_click_zooms_and_a_search_finds)
 	free(svg);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("integration/calls", a_program_with_threads, lines_of_source, several_functions_are_listed,
-	files_are_whole_or_as_they_were, a_click_zooms_and_a_search_finds)
+HT_SUITE("integration/calls")

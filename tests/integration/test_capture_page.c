@@ -65,7 +65,7 @@ static int attach(pid_t pid, const char *html, const char *trace, char **ret_wor
 		RUN_MS, NULL, ret_words);
 }
 
-START_TEST(an_attached_process)
+HT_TEST(an_attached_process)
 {
 	char *trace = tmpdir_path("one.htap"), *page = tmpdir_path("other.html"), *words;
 	char named[4200];
@@ -92,12 +92,11 @@ START_TEST(an_attached_process)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Stands for one that takes long: heaptap's alarm for words goes off meanwhile. */
 #define SLOW_ANALYZER "#!/bin/sh\nkill -ALRM $PPID\necho page >\"$3\"\n"
 
-START_TEST(a_page_may_take_long)
+HT_TEST(a_page_may_take_long)
 {
 	char *directory = files_directory(), *heaptap = files_path(directory, "heaptap"), *words;
 	char *analyzer = files_path(directory, "heaptap-analyze"), number[16];
@@ -120,7 +119,6 @@ START_TEST(a_page_may_take_long)
 	ck_assert_msg(strstr(words, "\npage:  "), "%s", words);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* heaptap run, `html`, further words; the trace is `name`. */
 static int run(const char *html, const char *name, const char *const words[], char **ret_words)
@@ -132,7 +130,7 @@ static int run(const char *html, const char *name, const char *const words[], ch
 	return run_program(argv, RUN_MS, NULL, ret_words);
 }
 
-START_TEST(a_command)
+HT_TEST(a_command)
 {
 	char named[4200], *page = tmpdir_path("of-true.html"), *words;
 	if (!builds_pages())
@@ -154,9 +152,8 @@ START_TEST(a_command)
 	ck_assert(is_page("of-true.html"));
 	ck_assert(!exists("named.html"));
 }
-END_TEST
 
-START_TEST(programs)
+HT_TEST(programs)
 {
 	char named[4200], *words;
 	const char *const become[] = {"--", run_built("tests/targets/become"), "execve",
@@ -169,7 +166,6 @@ START_TEST(programs)
 	ck_assert(is_page("exec.2.html"));
 	ck_assert(!exists("exec.html"));
 }
-END_TEST
 
 /* Files of the directory by this end of the name. */
 static unsigned count_files(const char *directory, const char *end)
@@ -185,7 +181,7 @@ static unsigned count_files(const char *directory, const char *end)
 	return count;
 }
 
-START_TEST(children)
+HT_TEST(children)
 {
 	char *directory = files_directory(), *trace = files_path(directory, "fork.htap"), *words;
 	if (!builds_pages())
@@ -196,7 +192,5 @@ START_TEST(children)
 	ck_assert_msg(count_files(directory, ".htap") >= 2, "%s", words);
 	ck_assert_uint_eq(count_files(directory, ".html"), count_files(directory, ".htap"));
 }
-END_TEST
 
-HT_SUITE("integration/capture_page", an_attached_process, a_page_may_take_long, a_command, programs,
-	children)
+HT_SUITE("integration/capture_page")

@@ -78,7 +78,7 @@ static void check_recover_refused(pid_t target)
 	free(err);
 }
 
-START_TEST(nothing_is_found_where_nothing_was)
+HT_TEST(nothing_is_found_where_nothing_was)
 {
 	static const char *const targets[] = {"busy", "hoist", "sleepy", "ledger-lazy",
 		"ledger-nopie", "ledger-jemalloc", "rust"};
@@ -93,9 +93,8 @@ START_TEST(nothing_is_found_where_nothing_was)
 		victim_stop(&victim);
 	}
 }
-END_TEST
 
-START_TEST(a_capture_is_found_in_every_part)
+HT_TEST(a_capture_is_found_in_every_part)
 {
 	static const char *const parts[] = {"mappings", "descriptors", "slots", "code"};
 	struct victim victim;
@@ -114,9 +113,8 @@ START_TEST(a_capture_is_found_in_every_part)
 	check_state(victim.pid, "clean", NULL);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(a_capture_ends_with_its_guardian)
+HT_TEST(a_capture_ends_with_its_guardian)
 {
 	struct victim victim;
 	start_target(&victim, "busy");
@@ -134,9 +132,8 @@ START_TEST(a_capture_ends_with_its_guardian)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(a_guardian_is_left_to_work)
+HT_TEST(a_guardian_is_left_to_work)
 {
 	struct victim victim;
 	start_target(&victim, "busy");
@@ -153,7 +150,6 @@ START_TEST(a_guardian_is_left_to_work)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* `by_name`: the program has slots of the malloc family. */
 static void recover_abandoned(const char *name, bool by_name)
@@ -185,25 +181,22 @@ static void recover_abandoned(const char *name, bool by_name)
 	victim_stop(&victim);
 }
 
-START_TEST(an_abandoned_capture_is_recovered)
+HT_TEST(an_abandoned_capture_is_recovered)
 {
 	recover_abandoned("busy", true);
 }
-END_TEST
 
 /* Its slots are in no table of the process: the file says again where they are. */
-START_TEST(an_abandoned_capture_of_an_allocator_linked_in_is_recovered)
+HT_TEST(an_abandoned_capture_of_an_allocator_linked_in_is_recovered)
 {
 	recover_abandoned("rust-jemalloc", true);
 }
-END_TEST
 
-START_TEST(an_abandoned_capture_of_other_names_is_recovered)
+HT_TEST(an_abandoned_capture_of_other_names_is_recovered)
 {
 	recover_abandoned("operators-tcmalloc", false);
 	recover_abandoned("extended-shared", false);
 }
-END_TEST
 
 /* Where nothing ever is, a sanitizer's shadow included. */
 #define PART_BASE 0x200000000000ul
@@ -265,7 +258,7 @@ static void be_forked_within_the_stub(const void *arg)
 	child_wait();
 }
 
-START_TEST(a_part_of_an_image_is_recovered)
+HT_TEST(a_part_of_an_image_is_recovered)
 {
 	static const struct part parts[] = {{.mappings = 1}, {.mappings = 2}, {.mappings = 4},
 		{.mappings = 5}, {.mappings = 6}, {.mappings = 6, .sized = true},
@@ -287,7 +280,6 @@ START_TEST(a_part_of_an_image_is_recovered)
 		close(part_gate[1]);
 	}
 }
-END_TEST
 
 /* Bytes of memory behind the page: the file is gone but for it. */
 static uint64_t tombstone_bytes(pid_t pid)
@@ -332,7 +324,7 @@ static void leave_tombstone(struct victim *victim)
 	json_decref(attach);
 }
 
-START_TEST(a_page_goes_when_the_program_has_forgotten_it)
+HT_TEST(a_page_goes_when_the_program_has_forgotten_it)
 {
 	struct victim victim;
 	start_target(&victim, "escape");
@@ -360,10 +352,9 @@ START_TEST(a_page_goes_when_the_program_has_forgotten_it)
 	free(victim_ask(&victim, "use", ANSWER_MS));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* An attach takes the page over; what it leaves in its turn is the same page. */
-START_TEST(a_page_is_taken_over_and_then_goes)
+HT_TEST(a_page_is_taken_over_and_then_goes)
 {
 	struct victim victim;
 	start_target(&victim, "escape");
@@ -381,10 +372,9 @@ START_TEST(a_page_is_taken_over_and_then_goes)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* heaptap does not claim breakpoints, nor bytes behind the code that are not its stub. */
-START_TEST(changed_code_is_not_claimed)
+HT_TEST(changed_code_is_not_claimed)
 {
 	struct victim victim;
 	start_target(&victim, "sleepy");
@@ -401,7 +391,6 @@ START_TEST(changed_code_is_not_claimed)
 	json_decref(verify);
 	victim_kill(&victim);
 }
-END_TEST
 
 /* A word of the program's that leads to free, and what it holds. */
 static struct gotword slot_of_free(pid_t pid)
@@ -418,7 +407,7 @@ static struct gotword slot_of_free(pid_t pid)
 }
 
 /* The only finding that is a danger. */
-START_TEST(reports_slots_that_lead_nowhere)
+HT_TEST(reports_slots_that_lead_nowhere)
 {
 	static const uint64_t nowhere = 0x5a5a00000000;
 	struct victim victim;
@@ -434,7 +423,6 @@ START_TEST(reports_slots_that_lead_nowhere)
 	check_state(victim.pid, "clean", NULL);
 	victim_stop(&victim);
 }
-END_TEST
 
 static uint64_t page_of_heaptap(pid_t pid)
 {
@@ -452,7 +440,7 @@ static uint64_t page_of_heaptap(pid_t pid)
 }
 
 /* The program can still reach the page as long as a slot leads there. */
-START_TEST(a_page_that_a_slot_leads_to_stays)
+HT_TEST(a_page_that_a_slot_leads_to_stays)
 {
 	struct victim victim;
 	start_target(&victim, "escape");
@@ -473,7 +461,6 @@ START_TEST(a_page_that_a_slot_leads_to_stays)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 struct holder {
 	pid_t target;
@@ -498,7 +485,7 @@ static json_t *verify_while_held(const struct victim *victim, const char *name, 
 	return verify;
 }
 
-START_TEST(names_the_holder_of_a_thread)
+HT_TEST(names_the_holder_of_a_thread)
 {
 	struct victim victim;
 	start_target(&victim, "sleepy");
@@ -512,9 +499,8 @@ START_TEST(names_the_holder_of_a_thread)
 	json_decref(verify);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(words_for_people)
+HT_TEST(words_for_people)
 {
 	struct victim victim;
 	start_target(&victim, "escape");
@@ -547,7 +533,6 @@ START_TEST(words_for_people)
 	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
 	victim_stop(&victim);
 }
-END_TEST
 
 /* What `heaptap COMMAND -p PID` prints ends with this status and says all of that. */
 static void check_words(const char *command, pid_t pid, int status, const char *const says[])
@@ -563,7 +548,7 @@ static void check_words(const char *command, pid_t pid, int status, const char *
 	free(err);
 }
 
-START_TEST(words_about_a_capture)
+HT_TEST(words_about_a_capture)
 {
 	struct victim victim;
 	struct tap tap;
@@ -586,14 +571,5 @@ START_TEST(words_about_a_capture)
 	tap_verify(&tap);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/care", nothing_is_found_where_nothing_was, a_capture_is_found_in_every_part,
-	a_capture_ends_with_its_guardian, a_guardian_is_left_to_work,
-	an_abandoned_capture_is_recovered,
-	an_abandoned_capture_of_an_allocator_linked_in_is_recovered,
-	an_abandoned_capture_of_other_names_is_recovered, a_part_of_an_image_is_recovered,
-	a_page_goes_when_the_program_has_forgotten_it, a_page_is_taken_over_and_then_goes,
-	changed_code_is_not_claimed, reports_slots_that_lead_nowhere,
-	a_page_that_a_slot_leads_to_stays, names_the_holder_of_a_thread, words_for_people,
-	words_about_a_capture)
+HT_SUITE("integration/care")

@@ -293,44 +293,38 @@ static void compare_names(const char *program)
 }
 
 #define CHAIN_TEST(name, program)                                                                  \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		compare_chains(program, NULL);                                                     \
-	}                                                                                          \
-	END_TEST
+	}
 
 #define NAMES_TEST(name, program)                                                                  \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		compare_names(program);                                                            \
-	}                                                                                          \
-	END_TEST
+	}
 
-START_TEST(kept_tables)
+HT_TEST(kept_tables)
 {
 	compare_kept("chain-gcc-O2");
 }
-END_TEST
 
-START_TEST(kept_tables_cxx)
+HT_TEST(kept_tables_cxx)
 {
 	compare_kept("chainxx-clang-O2");
 }
-END_TEST
 
 /* Its allocator is linked in, and hooked at its entry. */
-START_TEST(direct)
+HT_TEST(direct)
 {
 	compare_chains("chain-direct", "auto");
 }
-END_TEST
 
 /* Without a dynamic linker, at fixed addresses without a table in its headers. */
-START_TEST(linked_statically)
+HT_TEST(linked_statically)
 {
 	compare_chains("chain-static", "auto");
 }
-END_TEST
 
 CHAIN_TEST(gcc_O0, "chain-gcc-O0")
 CHAIN_TEST(gcc_O1, "chain-gcc-O1")
@@ -353,7 +347,4 @@ NAMES_TEST(names_clang_O3, "chain-clang-O3")
 NAMES_TEST(names_gxx_O2, "chainxx-gcc-O2")
 NAMES_TEST(names_clangxx_O2, "chainxx-clang-O2")
 
-HT_SUITE("integration/chain", direct, linked_statically, gcc_O0, gcc_O1, gcc_O2, gcc_O3, gcc_O2_fp,
-	clang_O0, clang_O1, clang_O2, clang_O3, clang_O2_fp, gxx_O0, gxx_O2, gxx_O3, clangxx_O0,
-	clangxx_O2, clangxx_O3, names_gcc_O2, names_clang_O3, names_gxx_O2, names_clangxx_O2,
-	kept_tables, kept_tables_cxx)
+HT_SUITE("integration/chain")

@@ -416,74 +416,61 @@ static void sweep_of(const struct change *change)
 		"no number was used again in %u runs", count);
 }
 
-START_TEST(target_is_killed)
+HT_TEST(target_is_killed)
 {
 	sweep_of(&killed);
 }
-END_TEST
 
-START_TEST(target_exits)
+HT_TEST(target_exits)
 {
 	sweep_of(&exits);
 }
-END_TEST
 
-START_TEST(target_execs)
+HT_TEST(target_execs)
 {
 	sweep_of(&execs);
 }
-END_TEST
 
-START_TEST(target_execs_in_a_thread)
+HT_TEST(target_execs_in_a_thread)
 {
 	sweep_of(&execs_in_thread);
 }
-END_TEST
 
-START_TEST(target_forks)
+HT_TEST(target_forks)
 {
 	sweep_of(&forks);
 }
-END_TEST
 
 /* Acts at calls of processes that hold a thread or wait for its stub, so another thread must fork.
  */
-START_TEST(target_forks_in_a_thread)
+HT_TEST(target_forks_in_a_thread)
 {
 	sweep_of(&forks_in_thread);
 }
-END_TEST
 
-START_TEST(target_vforks)
+HT_TEST(target_vforks)
 {
 	sweep_of(&vforks);
 }
-END_TEST
 
-START_TEST(target_spawns)
+HT_TEST(target_spawns)
 {
 	sweep_of(&spawns);
 }
-END_TEST
 
-START_TEST(target_becomes_a_daemon)
+HT_TEST(target_becomes_a_daemon)
 {
 	sweep_of(&daemonizes);
 }
-END_TEST
 
-START_TEST(target_stops_for_a_while)
+HT_TEST(target_stops_for_a_while)
 {
 	sweep_of(&stops);
 }
-END_TEST
 
-START_TEST(number_is_used_again)
+HT_TEST(number_is_used_again)
 {
 	sweep_of(&recycled);
 }
-END_TEST
 
-HT_SUITE("integration/change_sweep", target_is_killed, target_exits, target_execs,
-	target_execs_in_a_thread, target_forks, target_forks_in_a_thread, target_vforks,
-	target_spawns, target_becomes_a_daemon, target_stops_for_a_while, number_is_used_again)
+HT_SUITE("integration/change_sweep")

@@ -140,7 +140,7 @@ static void check_trace(const struct tap *tap, enum rec_end_reason reason)
 
 /* --- children --------------------------------------------------------------------------------- */
 
-START_TEST(children_outlive_the_capture)
+HT_TEST(children_outlive_the_capture)
 {
 	struct victim victim;
 	struct tap tap;
@@ -161,9 +161,8 @@ START_TEST(children_outlive_the_capture)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(child); i++)
 		end_child(child[i]);
 }
-END_TEST
 
-START_TEST(children_outlive_the_target)
+HT_TEST(children_outlive_the_target)
 {
 	struct victim victim;
 	struct tap tap;
@@ -177,9 +176,8 @@ START_TEST(children_outlive_the_target)
 	end_child(child);
 	end_child(other);
 }
-END_TEST
 
-START_TEST(target_becomes_a_daemon)
+HT_TEST(target_becomes_a_daemon)
 {
 	struct victim victim;
 	struct tap tap;
@@ -191,10 +189,9 @@ START_TEST(target_becomes_a_daemon)
 	check_clean(child);
 	end_child(child);
 }
-END_TEST
 
 /* What cannot be taken out is named; when it can be, the guardian does. */
-START_TEST(stopped_child_is_named)
+HT_TEST(stopped_child_is_named)
 {
 	struct victim victim;
 	struct tap tap;
@@ -215,10 +212,9 @@ START_TEST(stopped_child_is_named)
 	victim_stop(&victim);
 	end_child(child);
 }
-END_TEST
 
 /* So it is where the capture ends with an error, since its guardian was killed. */
-START_TEST(stopped_child_is_named_beside_an_error)
+HT_TEST(stopped_child_is_named_beside_an_error)
 {
 	struct victim victim;
 	struct tap tap;
@@ -239,11 +235,10 @@ START_TEST(stopped_child_is_named_beside_an_error)
 	victim_stop(&victim);
 	end_child(child);
 }
-END_TEST
 
 /* It is looked at again, since another one was cleaned: the reason is still that of the first look.
  */
-START_TEST(child_that_keeps_addresses_is_named_with_the_reason)
+HT_TEST(child_that_keeps_addresses_is_named_with_the_reason)
 {
 	static const char *const commands[] = {"branch", "take", "branch", "forget"};
 	struct victim victim;
@@ -264,7 +259,6 @@ START_TEST(child_that_keeps_addresses_is_named_with_the_reason)
 	tap_verify(&tap);
 	victim_stop(&victim);
 }
-END_TEST
 
 static void become_nobody(void)
 {
@@ -272,7 +266,7 @@ static void become_nobody(void)
 		ck_assert(!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY));
 }
 
-START_TEST(child_that_may_not_be_inspected_is_named)
+HT_TEST(child_that_may_not_be_inspected_is_named)
 {
 	struct victim victim;
 	struct tap tap;
@@ -302,7 +296,6 @@ START_TEST(child_that_may_not_be_inspected_is_named)
 	victim_stop(&victim);
 	end_child(child);
 }
-END_TEST
 
 static void recover(pid_t pid)
 {
@@ -318,7 +311,7 @@ static void end_heaptap(struct tap *tap)
 }
 
 /* Heaptap and its guardian are dead: each process is recovered by itself. */
-START_TEST(children_are_recovered)
+HT_TEST(children_are_recovered)
 {
 	struct victim victim;
 	struct tap tap;
@@ -337,7 +330,6 @@ START_TEST(children_are_recovered)
 	end_child(child);
 	end_child(other);
 }
-END_TEST
 
 /* Both processes share memory, so one recover cleans the mappings; each has its own descriptors. */
 static void recover_one_of_two(bool the_target)
@@ -361,12 +353,11 @@ static void recover_one_of_two(bool the_target)
 	waitpid(since, NULL, 0);
 }
 
-START_TEST(recovers_a_memory_sharer_with_the_target)
+HT_TEST(recovers_a_memory_sharer_with_the_target)
 {
 	recover_one_of_two(true);
 	recover_one_of_two(false);
 }
-END_TEST
 
 /* --- many children ---------------------------------------------------------------------------- */
 
@@ -395,32 +386,28 @@ static void storm_of(const char *command)
 	victim_stop(&victim);
 }
 
-START_TEST(storm_of_fork)
+HT_TEST(storm_of_fork)
 {
 	storm_of("storm fork");
 }
-END_TEST
 
-START_TEST(storm_of_vfork)
+HT_TEST(storm_of_vfork)
 {
 	storm_of("storm vfork");
 }
-END_TEST
 
-START_TEST(storm_of_posix_spawn)
+HT_TEST(storm_of_posix_spawn)
 {
 	storm_of("storm spawn");
 }
-END_TEST
 
-START_TEST(storm_of_system)
+HT_TEST(storm_of_system)
 {
 	storm_of("storm system");
 }
-END_TEST
 
 /* A process in the same memory, in no task list, and in our code most of the time. */
-START_TEST(memory_is_shared)
+HT_TEST(memory_is_shared)
 {
 	struct victim victim;
 	start_target(&victim);
@@ -433,10 +420,9 @@ START_TEST(memory_is_shared)
 	victim_stop(&victim);
 	waitpid(sharer, NULL, 0);
 }
-END_TEST
 
 /* It has a copy of the descriptors, and is no child that could be cleaned by itself. */
-START_TEST(a_process_that_comes_shares_the_memory)
+HT_TEST(a_process_that_comes_shares_the_memory)
 {
 	struct victim victim;
 	struct tap tap;
@@ -450,7 +436,6 @@ START_TEST(a_process_that_comes_shares_the_memory)
 	victim_stop(&victim);
 	waitpid(sharer, NULL, 0);
 }
-END_TEST
 
 static void outlive(bool by_exec)
 {
@@ -475,15 +460,14 @@ static void outlive(bool by_exec)
 	end_child(sharer);
 }
 
-START_TEST(memory_sharer_outlives_the_target)
+HT_TEST(memory_sharer_outlives_the_target)
 {
 	outlive(false);
 	outlive(true);
 }
-END_TEST
 
 /* As what started a child in vfork, which comes before it. */
-START_TEST(older_memory_sharer_outlives_the_target)
+HT_TEST(older_memory_sharer_outlives_the_target)
 {
 	struct victim victim;
 	struct tap tap;
@@ -497,7 +481,6 @@ START_TEST(older_memory_sharer_outlives_the_target)
 	ck_assert(is_clean(victim.pid));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- another program -------------------------------------------------------------------------- */
 
@@ -517,23 +500,14 @@ static void become(const char *command)
 	victim_stop(&victim);
 }
 
-START_TEST(exec_by_the_main_thread)
+HT_TEST(exec_by_the_main_thread)
 {
 	become("exec");
 }
-END_TEST
 
-START_TEST(exec_by_another_thread)
+HT_TEST(exec_by_another_thread)
 {
 	become("exec-thread");
 }
-END_TEST
 
-HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_the_target,
-	target_becomes_a_daemon, stopped_child_is_named, stopped_child_is_named_beside_an_error,
-	child_that_keeps_addresses_is_named_with_the_reason,
-	child_that_may_not_be_inspected_is_named, children_are_recovered,
-	recovers_a_memory_sharer_with_the_target, storm_of_fork, storm_of_vfork,
-	storm_of_posix_spawn, storm_of_system, memory_is_shared,
-	a_process_that_comes_shares_the_memory, memory_sharer_outlives_the_target,
-	older_memory_sharer_outlives_the_target, exec_by_the_main_thread, exec_by_another_thread)
+HT_SUITE("integration/changes")

@@ -252,22 +252,20 @@ static void check_refused(const struct refused *r)
 }
 
 #define WORKS(name, ...)                                                                           \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		static const struct works table[] = {__VA_ARGS__};                                 \
 		for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)                                  \
 			check_works(&table[i]);                                                    \
-	}                                                                                          \
-	END_TEST
+	}
 
 #define REFUSALS(name, ...)                                                                        \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		static const struct refused table[] = {__VA_ARGS__};                               \
 		for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)                                  \
 			check_refused(&table[i]);                                                  \
-	}                                                                                          \
-	END_TEST
+	}
 
 WORKS(namespaces, {"user", "", ""}, {"mount", "", ""}, {"net", "", ""}, {"ipc", "", ""},
 	{"pid", "", ""}, {"user mount pid net ipc bare", "", ""}, {"chroot", "", ""})
@@ -300,7 +298,7 @@ REFUSALS(no_clock, {"alone", "no-clock", REFUSED, "PR_SET_TSC", "time stamp coun
 	{"alone", "no-clock-and-filter", REFUSED, "PR_SET_TSC", "time stamp counter"})
 
 /* Linux 6.3; Debian 12 has 6.1. */
-START_TEST(no_new_code)
+HT_TEST(no_new_code)
 {
 	if (prctl(PR_GET_MDWE, 0, 0, 0, 0) < 0)
 		printf("skipped: confined: this kernel has no PR_SET_MDWE\n");
@@ -311,10 +309,9 @@ START_TEST(no_new_code)
 	else
 		check_works(&(struct works){"pid no-memfd-exec", "", ""});
 }
-END_TEST
 
 /* Linux 6.10. No mprotect any more, of slots or of anything else. */
-START_TEST(sealed)
+HT_TEST(sealed)
 {
 	if (syscall(SYS_mseal, 0, 0, 0) < 0) {
 		printf("skipped: confined: this kernel has no mseal(2)\n");
@@ -323,7 +320,6 @@ START_TEST(sealed)
 	check_works(&(struct works){"", "sealed", ""});
 	check_works(&(struct works){"", "", "sealed"});
 }
-END_TEST
 
 /* Without the clock nothing can be recorded: the capture ends by itself, and takes everything out.
  */
@@ -348,13 +344,12 @@ static void check_ended(const char *start, const char *during)
 	victim_kill(&c.victim);
 }
 
-START_TEST(strict_entered)
+HT_TEST(strict_entered)
 {
 	check_ended("", "strict-in-thread");
 	check_ended("alone", "strict");
 	check_ended("alone", "no-clock");
 }
-END_TEST
 
 /* Without a dynamic linker prctl and syscall are called past every slot: their guards stand at
  * their entry, or a little behind it. */
@@ -368,13 +363,12 @@ static void check_static(const char *name)
 	check_works(&(struct works){"", "", "filter-alone-in-thread"});
 }
 
-START_TEST(linked_statically)
+HT_TEST(linked_statically)
 {
 	check_static("tests/targets/confined-static");
 }
-END_TEST
 
-START_TEST(linked_statically_anywhere)
+HT_TEST(linked_statically_anywhere)
 {
 	check_static("tests/targets/confined-static-pie");
 	/* Without a clock a thread record is useless, and without tables the judge counts stale
@@ -383,10 +377,9 @@ START_TEST(linked_statically_anywhere)
 	check_ended("", "strict-in-thread");
 	check_ended("alone", "no-clock");
 }
-END_TEST
 
 /* One thread may not read the clock, and the attach asks another: it is found when it allocates. */
-START_TEST(no_clock_in_a_thread)
+HT_TEST(no_clock_in_a_thread)
 {
 	struct confined c;
 	struct tap tap;
@@ -405,7 +398,6 @@ START_TEST(no_clock_in_a_thread)
 	json_decref(work(&c, 1000, ""));
 	victim_stop(&c.victim);
 }
-END_TEST
 
 /* --- memory control groups ----------------------------------------------------------------------
  */
@@ -418,7 +410,7 @@ static bool group_make(struct ctlgroup *group, const char *limit)
 	return ctlgroup_make(group, kinds, HT_ARRAY_SIZE(kinds));
 }
 
-START_TEST(memory_group)
+HT_TEST(memory_group)
 {
 	struct confined c;
 	struct ctlgroup group;
@@ -430,10 +422,9 @@ START_TEST(memory_group)
 	victim_stop(&c.victim);
 	ctlgroup_remove(&group);
 }
-END_TEST
 
 /* A group of 48 MiB, the room that a refusal asks for, is enough. */
-START_TEST(narrow_memory_group)
+HT_TEST(narrow_memory_group)
 {
 	struct confined c;
 	struct ctlgroup group;
@@ -445,10 +436,9 @@ START_TEST(narrow_memory_group)
 	victim_stop(&c.victim);
 	ctlgroup_remove(&group);
 }
-END_TEST
 
 /* The kernel kills it in the midst of its capture, for want of memory in its group. */
-START_TEST(memory_group_is_full)
+HT_TEST(memory_group_is_full)
 {
 	struct victim victim;
 	struct ctlgroup group;
@@ -468,9 +458,5 @@ START_TEST(memory_group_is_full)
 	json_decref(report);
 	ctlgroup_remove(&group);
 }
-END_TEST
 
-HT_SUITE("integration/confined", namespaces, privileges, no_new_code, sealed, filters,
-	filters_entered, strict_entered, linked_statically, linked_statically_anywhere, no_clock,
-	no_clock_in_a_thread, meanwhile, little_left, used_up, strict_mode, memory_group,
-	narrow_memory_group, memory_group_is_full)
+HT_SUITE("integration/confined")

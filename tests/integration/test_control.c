@@ -57,7 +57,7 @@ static void end(void)
 
 /* --- status ---------------------------------------------------------------------------------- */
 
-START_TEST(status_tells_how_a_capture_is)
+HT_TEST(status_tells_how_a_capture_is)
 {
 	char *out;
 	begin_with((const char *[]){"-d", "1h", NULL});
@@ -84,9 +84,8 @@ START_TEST(status_tells_how_a_capture_is)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
-START_TEST(status_as_metrics)
+HT_TEST(status_as_metrics)
 {
 	char *out, line[128];
 	begin();
@@ -99,10 +98,9 @@ START_TEST(status_as_metrics)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
 /* All that run on the machine are listed: others, too. */
-START_TEST(two_captures_are_side_by_side)
+HT_TEST(two_captures_are_side_by_side)
 {
 	static struct victim other;
 	static struct tap second;
@@ -126,9 +124,8 @@ START_TEST(two_captures_are_side_by_side)
 	victim_stop(&other);
 	end();
 }
-END_TEST
 
-START_TEST(the_socket_is_for_its_user_alone)
+HT_TEST(the_socket_is_for_its_user_alone)
 {
 	struct control_client client;
 	struct stat stat;
@@ -145,13 +142,12 @@ START_TEST(the_socket_is_for_its_user_alone)
 	ck_assert_int_ne(lstat(path, &stat), 0);
 	end();
 }
-END_TEST
 
 /* --- marks ----------------------------------------------------------------------------------- */
 
 #define HOSTILE "50%% \x1b[2J\n\"</script>"
 
-START_TEST(a_mark_stands_in_the_trace)
+HT_TEST(a_mark_stands_in_the_trace)
 {
 	begin();
 	work("alloc 0 100 104");
@@ -180,9 +176,8 @@ START_TEST(a_mark_stands_in_the_trace)
 	free(out);
 	end();
 }
-END_TEST
 
-START_TEST(a_mark_has_limits)
+HT_TEST(a_mark_has_limits)
 {
 	static char text[CONTROL_MARK_MAX + 2];
 	char *err;
@@ -199,11 +194,10 @@ START_TEST(a_mark_has_limits)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
 /* --- stop ------------------------------------------------------------------------------------ */
 
-START_TEST(stop_waits_for_the_proof)
+HT_TEST(stop_waits_for_the_proof)
 {
 	char *out;
 	begin();
@@ -221,9 +215,8 @@ START_TEST(stop_waits_for_the_proof)
 	json_decref(attach);
 	end();
 }
-END_TEST
 
-START_TEST(stop_tells_what_the_capture_ends_with)
+HT_TEST(stop_tells_what_the_capture_ends_with)
 {
 	char *out;
 	begin();
@@ -243,10 +236,9 @@ START_TEST(stop_tells_what_the_capture_ends_with)
 	run_deinit(&stop);
 	json_decref(tap_wait(&tap, 5));
 }
-END_TEST
 
 /* The window of a command that heaptap has started: it runs on, and heaptap ends as it does. */
-START_TEST(a_command_goes_on_when_its_capture_is_stopped)
+HT_TEST(a_command_goes_on_when_its_capture_is_stopped)
 {
 	static struct command command;
 	struct run run;
@@ -269,7 +261,6 @@ START_TEST(a_command_goes_on_when_its_capture_is_stopped)
 	run_deinit(&run);
 	free(trace);
 }
-END_TEST
 
 /* --- while names are looked up --------------------------------------------------------------- */
 
@@ -321,7 +312,7 @@ static bool is_naming(void)
 }
 
 /* The process was left by then, and a person learns that. */
-START_TEST(a_capture_answers_while_names_are_looked_up)
+HT_TEST(a_capture_answers_while_names_are_looked_up)
 {
 	char *out, *err, number[16];
 	struct run stop;
@@ -351,11 +342,10 @@ START_TEST(a_capture_answers_while_names_are_looked_up)
 	tap_check_clean(tap_wait(&tap, 0));
 	end();
 }
-END_TEST
 
 /* --- what goes wrong ------------------------------------------------------------------------- */
 
-START_TEST(without_a_capture_there_is_nothing_to_steer)
+HT_TEST(without_a_capture_there_is_nothing_to_steer)
 {
 	static const char *const commands[] = {"status", "stop", "pause", "resume"};
 	char *err;
@@ -369,7 +359,6 @@ START_TEST(without_a_capture_there_is_nothing_to_steer)
 	ck_assert_int_eq(steer("mark", victim.pid, "here", NULL, NULL), REFUSED);
 	end();
 }
-END_TEST
 
 /* Has sleep(1) been loaded, and begun to sleep? */
 static bool sleeps(pid_t pid)
@@ -392,7 +381,7 @@ static bool answers(struct run *capture, pid_t pid)
 	return steer("status", pid, NULL, NULL, NULL) == 0;
 }
 
-START_TEST(root_steers_for_others_and_others_not_for_root)
+HT_TEST(root_steers_for_others_and_others_not_for_root)
 {
 	struct run program, capture, asking;
 	char number[16], *err;
@@ -430,10 +419,9 @@ START_TEST(root_steers_for_others_and_others_not_for_root)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
 /* A killed heaptap leaves it, if its guardian is killed, too, and recover is not called. */
-START_TEST(a_stale_socket_is_replaced)
+HT_TEST(a_stale_socket_is_replaced)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct control_client client;
@@ -456,10 +444,9 @@ START_TEST(a_stale_socket_is_replaced)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
 /* With its guardian, which would remove the socket. */
-START_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
+HT_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
 {
 	char *err;
 	begin();
@@ -479,7 +466,6 @@ START_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
 	tap_check_clean(tap_wait(&tap, 0));
 	end();
 }
-END_TEST
 
 /* -1: the queue is full. */
 static int connect_once(const struct control_client *client)
@@ -499,7 +485,7 @@ static int connect_once(const struct control_client *client)
 	return fd;
 }
 
-START_TEST(hostile_clients_do_not_disturb_the_capture)
+HT_TEST(hostile_clients_do_not_disturb_the_capture)
 {
 	static const char garbage[] = "GET /\xff\x00\n\n\nheaptap/1 stop\n";
 	static int fds[CLIENTS];
@@ -526,9 +512,8 @@ START_TEST(hostile_clients_do_not_disturb_the_capture)
 	json_decref(attach);
 	end();
 }
-END_TEST
 
-START_TEST(reports_wrong_use)
+HT_TEST(reports_wrong_use)
 {
 	static const struct {
 		const char *const words[5];
@@ -551,13 +536,5 @@ START_TEST(reports_wrong_use)
 		free(err);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/control", status_tells_how_a_capture_is, status_as_metrics,
-	two_captures_are_side_by_side, the_socket_is_for_its_user_alone, a_mark_stands_in_the_trace,
-	a_mark_has_limits, stop_waits_for_the_proof, stop_tells_what_the_capture_ends_with,
-	a_command_goes_on_when_its_capture_is_stopped, a_capture_answers_while_names_are_looked_up,
-	without_a_capture_there_is_nothing_to_steer,
-	a_killed_heaptap_is_recognised_and_followed_by_another, a_stale_socket_is_replaced,
-	hostile_clients_do_not_disturb_the_capture, root_steers_for_others_and_others_not_for_root,
-	reports_wrong_use)
+HT_SUITE("integration/control")

@@ -132,7 +132,7 @@ static void check_named(const struct stripped *at, const char *trace)
 	free(out);
 }
 
-START_TEST(names_from_a_debug_directory)
+HT_TEST(names_from_a_debug_directory)
 {
 	struct stripped at = record_stripped();
 	char *copy = tmpdir_path("named.htap"), *out;
@@ -153,7 +153,6 @@ START_TEST(names_from_a_debug_directory)
 	must((const char *[]){"symbols", copy, "--resolve", "-o", again, NULL});
 	check_named(&at, again);
 }
-END_TEST
 
 /* The largest file of the cache, which run_program places here. */
 static char *cache_file(void)
@@ -214,7 +213,7 @@ static off_t section_offset(const char *path, const char *section)
 	return ret;
 }
 
-START_TEST(a_second_run_reads_no_debug_information)
+HT_TEST(a_second_run_reads_no_debug_information)
 {
 	struct stripped at = record_stripped();
 	char *copy = tmpdir_path("named.htap"), *debug = files_path(at.debug_dir, "p.debug");
@@ -232,9 +231,8 @@ START_TEST(a_second_run_reads_no_debug_information)
 	ck_assert_uint_lt(
 		figure(copy, at.program, "with_line"), figure(copy, at.program, "addresses"));
 }
-END_TEST
 
-START_TEST(a_damaged_cache_is_written_anew)
+HT_TEST(a_damaged_cache_is_written_anew)
 {
 	struct stripped at = record_stripped();
 	char *copy = tmpdir_path("named.htap");
@@ -256,7 +254,6 @@ START_TEST(a_damaged_cache_is_written_anew)
 	struct bytes_out after = content_of(path);
 	ck_assert(is_same(&before, &after));
 }
-END_TEST
 
 /* --- without names -----------------------------------------------------------------------------
  */
@@ -310,7 +307,7 @@ static struct bytes_out records_of(const char *trace)
 	return all;
 }
 
-START_TEST(anonymous)
+HT_TEST(anonymous)
 {
 	char *trace = tmpdir_path("open.htap"), *copy = tmpdir_path("public.htap");
 	char *kept = tmpdir_path("kept.htap");
@@ -343,7 +340,6 @@ START_TEST(anonymous)
 	ck_assert_int_eq(heaptap((const char *[]){"report", copy, NULL}, &out, NULL), 0);
 	ck_assert_msg(strstr(out, "f_"), "%s", out);
 }
-END_TEST
 
 /* --- as a whole, or not at all -----------------------------------------------------------------
  */
@@ -397,7 +393,7 @@ static void check_files(const char *const command[2])
 	sh(pattern);
 }
 
-START_TEST(a_copy_is_whole_or_not_there)
+HT_TEST(a_copy_is_whole_or_not_there)
 {
 	check_files((const char *[]){"anonymize", NULL});
 	check_files((const char *[]){"symbols", "--resolve"});
@@ -408,8 +404,5 @@ START_TEST(a_copy_is_whole_or_not_there)
 		(const char *[]){"symbols", "x.htap", "--fd", "3", NULL}, 2, "--fd needs --emit");
 	check_refused((const char *[]){"symbols", NULL}, 2, "trace file is missing");
 }
-END_TEST
 
-HT_SUITE("integration/copies", names_from_a_debug_directory,
-	a_second_run_reads_no_debug_information, a_damaged_cache_is_written_anew, anonymous,
-	a_copy_is_whole_or_not_there)
+HT_SUITE("integration/copies")

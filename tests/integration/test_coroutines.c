@@ -46,7 +46,7 @@ static void check_stacks(const char *trace)
 	json_decref(report);
 }
 
-START_TEST(exact)
+HT_TEST(exact)
 {
 	struct victim victim;
 	struct tap tap;
@@ -66,9 +66,8 @@ START_TEST(exact)
 	json_decref(ledger);
 	free(books);
 }
-END_TEST
 
-START_TEST(in_the_middle)
+HT_TEST(in_the_middle)
 {
 	struct victim victim;
 	start(&victim);
@@ -85,6 +84,5 @@ START_TEST(in_the_middle)
 	}
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/coroutines", exact, in_the_middle)
+HT_SUITE("integration/coroutines")

@@ -87,7 +87,7 @@ static void check_known(const char *trace)
 	ck_assert_uint_eq(tracefile_blocks_of(trace, 312), 0);
 }
 
-START_TEST(short_lives_are_sums)
+HT_TEST(short_lives_are_sums)
 {
 	begin_stepwise((const char *[]){"--cull", "1h", NULL});
 	work_as_known();
@@ -98,7 +98,6 @@ START_TEST(short_lives_are_sums)
 	check_known(tap.trace);
 	victim_stop(&victim);
 }
-END_TEST
 
 static void compare_books(const char *const argv[], const char *time)
 {
@@ -114,33 +113,30 @@ static void compare_books(const char *const argv[], const char *time)
 	free(books);
 }
 
-START_TEST(sums_of_a_thread_are_exact)
+HT_TEST(sums_of_a_thread_are_exact)
 {
 	compare_books(
 		(const char *[]){run_built("tests/targets/ledger"), "-n", "300000", NULL}, "50ms");
 }
-END_TEST
 
-START_TEST(sums_of_many_threads_are_exact)
+HT_TEST(sums_of_many_threads_are_exact)
 {
 	compare_books((const char *[]){run_built("tests/targets/ledger"), "-t", "8", NULL}, "1h");
 }
-END_TEST
 
-START_TEST(sums_of_linked_jemalloc_are_exact)
+HT_TEST(sums_of_linked_jemalloc_are_exact)
 {
 	compare_books(
 		(const char *[]){run_built("tests/targets/ledger-jemalloc"), "-l", "-t", "4", NULL},
 		"100ms");
 }
-END_TEST
 
 static bool filter_has_blocks(void)
 {
 	return steer_figure(victim.pid, "cull_live_blocks") == 1000;
 }
 
-START_TEST(status_says_what_the_filter_holds)
+HT_TEST(status_says_what_the_filter_holds)
 {
 	char *out;
 	begin_stepwise((const char *[]){"--cull", "1h", NULL});
@@ -153,10 +149,9 @@ START_TEST(status_says_what_the_filter_holds)
 	json_decref(tap_stop(&tap, 0));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* What the filter held when heaptap was killed reaches the trace. */
-START_TEST(heaptap_is_killed)
+HT_TEST(heaptap_is_killed)
 {
 	begin_stepwise((const char *[]){"--cull", "1h", NULL});
 	work_as_known();
@@ -177,7 +172,6 @@ START_TEST(heaptap_is_killed)
 	}
 	ck_assert_uint_eq(blocks, 1000);
 }
-END_TEST
 
 static pid_t child_named(pid_t parent, const char *name)
 {
@@ -196,7 +190,7 @@ static pid_t child_named(pid_t parent, const char *name)
 }
 
 /* As for lack of memory: the target is left, and the trace has no end. */
-START_TEST(the_filter_is_killed)
+HT_TEST(the_filter_is_killed)
 {
 	begin_stepwise((const char *[]){"--cull", "1h", NULL});
 	work_as_known();
@@ -210,9 +204,8 @@ START_TEST(the_filter_is_killed)
 	json_decref(attach);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(a_snapshot_has_what_is_outstanding)
+HT_TEST(a_snapshot_has_what_is_outstanding)
 {
 	char *path = tmpdir_path("snapshot");
 	begin_stepwise((const char *[]){"--cull", "100ms", NULL});
@@ -233,9 +226,5 @@ START_TEST(a_snapshot_has_what_is_outstanding)
 	victim_stop(&victim);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("integration/cull", short_lives_are_sums, sums_of_a_thread_are_exact,
-	sums_of_many_threads_are_exact, sums_of_linked_jemalloc_are_exact,
-	status_says_what_the_filter_holds, heaptap_is_killed, the_filter_is_killed,
-	a_snapshot_has_what_is_outstanding)
+HT_SUITE("integration/cull")

@@ -114,7 +114,7 @@ static char *write_trace(const void *data, size_t length)
 	return path;
 }
 
-START_TEST(whole)
+HT_TEST(whole)
 {
 	struct bytes_out trace = {0};
 	build_trace(&trace);
@@ -129,10 +129,9 @@ START_TEST(whole)
 	bytes_out_deinit(&trace);
 	free(path);
 }
-END_TEST
 
 /* Each length by one of the commands, in turn. */
-START_TEST(cut_anywhere)
+HT_TEST(cut_anywhere)
 {
 	struct bytes_out trace = {0};
 	size_t parts = 0;
@@ -149,9 +148,8 @@ START_TEST(cut_anywhere)
 	ck_assert_uint_gt(parts, trace.length / 2);
 	bytes_out_deinit(&trace);
 }
-END_TEST
 
-START_TEST(one_bit_flipped)
+HT_TEST(one_bit_flipped)
 {
 	struct bytes_out trace = {0};
 	size_t turn = 0;
@@ -167,9 +165,8 @@ START_TEST(one_bit_flipped)
 	}
 	bytes_out_deinit(&trace);
 }
-END_TEST
 
-START_TEST(bytes_behind_the_end)
+HT_TEST(bytes_behind_the_end)
 {
 	static const uint8_t rest[70000];
 	static const size_t more[] = {1, 4, 100, sizeof(rest)};
@@ -187,10 +184,9 @@ START_TEST(bytes_behind_the_end)
 	}
 	bytes_out_deinit(&trace);
 }
-END_TEST
 
 /* What the events say is the same as with the end, and it is called so. */
-START_TEST(through_a_pipe)
+HT_TEST(through_a_pipe)
 {
 	struct bytes_out trace = {0};
 	char *line, *out, *err;
@@ -212,7 +208,6 @@ START_TEST(through_a_pipe)
 	bytes_out_deinit(&trace);
 	free(path);
 }
-END_TEST
 
 static bool holds_events(const char *trace)
 {
@@ -231,7 +226,7 @@ static bool is_cut(const char *trace)
 	return is_cut;
 }
 
-START_TEST(while_the_capture_runs)
+HT_TEST(while_the_capture_runs)
 {
 	struct victim victim;
 	struct tap tap;
@@ -254,7 +249,5 @@ START_TEST(while_the_capture_runs)
 	tap_verify_soon(&tap, COMMAND_MS);
 	victim_kill(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/damaged", whole, cut_anywhere, one_bit_flipped, bytes_behind_the_end,
-	through_a_pipe, while_the_capture_runs)
+HT_SUITE("integration/damaged")

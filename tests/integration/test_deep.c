@@ -186,15 +186,14 @@ static uint64_t recurse(const char *program, uint64_t levels, uint64_t stack_mib
 	return record_cut;
 }
 
-START_TEST(stacks_of_the_kept_depth)
+HT_TEST(stacks_of_the_kept_depth)
 {
 	struct tap tap;
 	ck_assert_uint_eq(recurse("deepstack-O2", FRAMES_MAX - OUTER_MAX, 64, &tap), 0);
 	ck_assert_uint_eq(recurse("deepstack-O0", FRAMES_MAX - OUTER_MAX, 0, &tap), 0);
 }
-END_TEST
 
-START_TEST(deeper_stacks_are_cut_and_counted)
+HT_TEST(deeper_stacks_are_cut_and_counted)
 {
 	struct tap tap;
 	char *text;
@@ -208,15 +207,12 @@ START_TEST(deeper_stacks_are_cut_and_counted)
 	ck_assert_ptr_nonnull(said);
 	ck_assert_uint_gt(recurse("deepstack-O0", 50000, 64, &tap), cut);
 }
-END_TEST
 
-START_TEST(stacks_of_gigabytes)
+HT_TEST(stacks_of_gigabytes)
 {
 	struct tap tap;
 	ck_assert_uint_eq(recurse("deepstack-O2", 12000, 1024, &tap), 0);
 	ck_assert_uint_gt(recurse("deepstack-O2", 18000, 8192, &tap), 0);
 }
-END_TEST
 
-HT_SUITE("integration/deep", stacks_of_the_kept_depth, deeper_stacks_are_cut_and_counted,
-	stacks_of_gigabytes)
+HT_SUITE("integration/deep")

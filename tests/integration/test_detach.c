@@ -88,30 +88,30 @@ static void many_cycles(const char *option)
 	victim_stop(&victim);
 }
 
-START_TEST(busy_cycles)
-{
-	many_cycles(NULL);
-}
-END_TEST
+#define MANY_CYCLES(name, option)                                                                  \
+	HT_TEST(name)                                                                              \
+	{                                                                                          \
+		many_cycles(option);                                                               \
+	}
 
-START_TEST(storm_cycles)
-{
-	many_cycles("-s");
-}
-END_TEST
+MANY_CYCLES(busy_cycles, NULL)
+MANY_CYCLES(storm_cycles, "-s")
+MANY_CYCLES(busy_cycles_of_a_second, NULL)
+MANY_CYCLES(storm_cycles_of_a_second, "-s")
+MANY_CYCLES(busy_cycles_of_a_third, NULL)
+MANY_CYCLES(storm_cycles_of_a_third, "-s")
 
 /* A target that has a thread in a call sends that one to the stub, and no register of it matters.
  */
-START_TEST(registers_and_red_zone)
+HT_TEST(registers_and_red_zone)
 {
 	struct victim victim;
 	start_target(&victim, "canaries", NULL);
 	cycle(&victim, PROCSNAP_MASKS_CHANGE | PROCSNAP_STILL, "");
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(blocking_calls)
+HT_TEST(blocking_calls)
 {
 	struct victim victim;
 	start_target(&victim, "sleepy", NULL);
@@ -119,10 +119,9 @@ START_TEST(blocking_calls)
 		cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A program that does nothing meanwhile has not one mapping, nor a byte of one, more or less. */
-START_TEST(still_target)
+HT_TEST(still_target)
 {
 	struct victim victim;
 	start_target(&victim, "plughost", NULL);
@@ -130,7 +129,6 @@ START_TEST(still_target)
 		cycle(&victim, PROCSNAP_STILL, "");
 	victim_stop(&victim);
 }
-END_TEST
 
 static size_t heaptap_mappings(pid_t pid)
 {
@@ -172,7 +170,7 @@ static void clean_up(pid_t target)
 	json_decref(report_run("cleanup", target, 0));
 }
 
-START_TEST(escaped_addresses)
+HT_TEST(escaped_addresses)
 {
 	struct victim victim;
 	start_target(&victim, "escape", NULL);
@@ -196,7 +194,6 @@ START_TEST(escaped_addresses)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
 static bool count_differs(struct victim *victim, const char *count)
 {
@@ -206,7 +203,7 @@ static bool count_differs(struct victim *victim, const char *count)
 	return differs;
 }
 
-START_TEST(addresses_in_registers)
+HT_TEST(addresses_in_registers)
 {
 	struct victim victim;
 	start_target(&victim, "hoist", NULL);
@@ -230,10 +227,9 @@ START_TEST(addresses_in_registers)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Nothing stays for addresses that are nowhere else: each register has been given the function. */
-START_TEST(addresses_in_every_register)
+HT_TEST(addresses_in_every_register)
 {
 	struct victim victim;
 	start_target(&victim, "hoist", "-e");
@@ -249,7 +245,6 @@ START_TEST(addresses_in_every_register)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 static uint64_t events_of_size(const char *trace, uint64_t size)
 {
@@ -262,7 +257,7 @@ static uint64_t events_of_size(const char *trace, uint64_t size)
 	return count;
 }
 
-START_TEST(library_loaded_during_capture)
+HT_TEST(library_loaded_during_capture)
 {
 	struct victim victim;
 	start_target(&victim, "plughost", NULL);
@@ -278,9 +273,8 @@ START_TEST(library_loaded_during_capture)
 	free(victim_ask(&victim, "close", ANSWER_MS));
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(library_unloaded_during_capture)
+HT_TEST(library_unloaded_during_capture)
 {
 	struct victim victim;
 	start_target(&victim, "plughost", NULL);
@@ -296,11 +290,10 @@ START_TEST(library_unloaded_during_capture)
 	ck_assert_uint_eq(heaptap_mappings(victim.pid), 0);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* The program's own memory now holds our addresses where slots were. heaptap must not write there,
  * so the page that those addresses lead to stays. */
-START_TEST(library_replaced_during_capture)
+HT_TEST(library_replaced_during_capture)
 {
 	struct victim victim;
 	start_target(&victim, "plughost", NULL);
@@ -317,9 +310,8 @@ START_TEST(library_replaced_during_capture)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(libraries_come_and_go)
+HT_TEST(libraries_come_and_go)
 {
 	struct victim victim;
 	start_target(&victim, "plughost", NULL);
@@ -334,7 +326,6 @@ START_TEST(libraries_come_and_go)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Kills heaptap `after_ms` from now, whatever it is doing then. */
 static void kill_later(struct tap *tap, unsigned after_ms)
@@ -374,20 +365,14 @@ static void kill_sweep(const char *option)
 	victim_stop(&victim);
 }
 
-START_TEST(killed_at_any_moment)
+HT_TEST(killed_at_any_moment)
 {
 	kill_sweep(NULL);
 }
-END_TEST
 
-START_TEST(killed_in_a_signal_storm)
+HT_TEST(killed_in_a_signal_storm)
 {
 	kill_sweep("-s");
 }
-END_TEST
 
-HT_SUITE("integration/detach", busy_cycles, storm_cycles, busy_cycles, storm_cycles, busy_cycles,
-	storm_cycles, registers_and_red_zone, blocking_calls, still_target, escaped_addresses,
-	addresses_in_registers, addresses_in_every_register, library_loaded_during_capture,
-	library_unloaded_during_capture, library_replaced_during_capture, libraries_come_and_go,
-	killed_at_any_moment, killed_in_a_signal_storm)
+HT_SUITE("integration/detach")

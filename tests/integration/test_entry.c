@@ -91,12 +91,11 @@ static void compare_books(const struct program *program)
 
 /* The program, the way, the functions, whether each thread has its books, whether handlers have. */
 #define ENTRY_TEST(name, how, which, threads, handlers, ...)                                       \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		compare_books(&(const struct program){                                             \
 			{__VA_ARGS__}, how, which, threads, handlers, false});                     \
-	}                                                                                          \
-	END_TEST
+	}
 
 ENTRY_TEST(called_directly, "auto", rjem, true, false, "extended-direct")
 /* The first bytes of free lead below address zero there: a later instruction is the jump. */
@@ -137,22 +136,20 @@ static void refuse_of(const char *name, const char *const reasons[])
 
 /* The compiler knows which registers a leaf allocator preserves; its callers keep values there, and
  * a hook would overwrite them. heaptap does not hook it, and reports it as not covered. */
-START_TEST(registers_of_callers)
+HT_TEST(registers_of_callers)
 {
 	refuse_of("tests/targets/leafalloc",
 		(const char *[]){"free (its callers", "malloc (its callers", NULL});
 }
-END_TEST
 
 /* To an instruction that could have become the jump: what stands before it would be done anew. */
-START_TEST(a_part_elsewhere_comes_back)
+HT_TEST(a_part_elsewhere_comes_back)
 {
 	refuse_of("tests/targets/comeback", (const char *[]){"within reach of a jump", NULL});
 }
-END_TEST
 
 /* Without the option code is left alone. */
-START_TEST(not_asked_for)
+HT_TEST(not_asked_for)
 {
 	const struct program program = {{"extended-direct"}, "slot", rjem, true, false, true};
 	struct victim victim;
@@ -168,11 +165,10 @@ START_TEST(not_asked_for)
 	json_decref(attach);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* All of heaptap is killed: the process goes on, verify tells the hooks, recover takes them out by
  * the journal in the process. */
-START_TEST(recovered)
+HT_TEST(recovered)
 {
 	const struct program program = {{"extended-direct"}, "auto", rjem, true, false, false};
 	struct victim victim;
@@ -209,11 +205,10 @@ START_TEST(recovered)
 	free(victim_ask(&victim, "go", PHASE_MS));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A debugger's breakpoint inside one of our jumps would send the program to a wrong address. So
  * heaptap removes entry hooks as soon as a debugger traces, before that has read a symbol. */
-START_TEST(a_debugger_comes)
+HT_TEST(a_debugger_comes)
 {
 	const struct program program = {{"extended-direct"}, "auto", rjem, true, false, false};
 	struct victim victim;
@@ -236,7 +231,6 @@ START_TEST(a_debugger_comes)
 	free(victim_ask(&victim, "go", PHASE_MS));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A handler sleeps on a thread's way through a hook, outside of all functions, while the detach
  * comes: nothing goes before the thread is through. */
@@ -270,15 +264,11 @@ static void check_parked(const char *where)
 	victim_stop(&victim);
 }
 
-START_TEST(parked_on_the_way)
+HT_TEST(parked_on_the_way)
 {
 	check_parked("pad");
 	check_parked("thunk");
 	check_parked("bridge");
 }
-END_TEST
 
-HT_SUITE("integration/entry", called_directly, called_by_slots, malloc_of_the_process,
-	handlers_between_calls, handlers_within_calls, forked_children, rust, at_fixed_addresses,
-	a_part_elsewhere_comes_back, registers_of_callers, not_asked_for, recovered,
-	a_debugger_comes, parked_on_the_way)
+HT_SUITE("integration/entry")

@@ -152,16 +152,15 @@ static void check_reported(const char *trace, const struct totals *totals)
 	json_decref(report);
 }
 
-START_TEST(cxx)
+HT_TEST(cxx)
 {
 	struct tap tap;
 	record(&tap, (const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300, NULL);
 	struct totals totals = check_readers(tap.trace);
 	check_reported(tap.trace, &totals);
 }
-END_TEST
 
-START_TEST(node)
+HT_TEST(node)
 {
 	struct tap tap;
 	record(&tap, (const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
@@ -169,32 +168,28 @@ START_TEST(node)
 	struct totals totals = check_readers(tap.trace);
 	check_reported(tap.trace, &totals);
 }
-END_TEST
 
-START_TEST(rust)
+HT_TEST(rust)
 {
 	struct tap tap;
 	record(&tap, (const char *[]){run_built("tests/targets/rust"), NULL}, 0, 300, NULL);
 	struct totals totals = check_readers(tap.trace);
 	check_reported(tap.trace, &totals);
 }
-END_TEST
 
-START_TEST(sampled)
+HT_TEST(sampled)
 {
 	struct tap tap;
 	record(&tap, (const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300,
 		(const char *[]){"--sample", "4096", NULL});
 	ck_assert_uint_gt(check_readers(tap.trace).calls, 0);
 }
-END_TEST
 
-START_TEST(empty)
+HT_TEST(empty)
 {
 	struct tap tap;
 	record(&tap, (const char *[]){run_built("tests/targets/actor"), NULL}, 0, 0, NULL);
 	ck_assert_uint_eq(check_readers(tap.trace).calls, 0);
 }
-END_TEST
 
-HT_SUITE_WAITING("integration/export", HT_WAITING(cxx, node, rust, sampled, empty))
+HT_SUITE_WAITING("integration/export", cxx, node, rust, sampled, empty)

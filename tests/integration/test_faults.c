@@ -152,7 +152,7 @@ static void fail_sweep(const struct ordeal_target *chosen, int error)
 }
 
 /* Without root only this heaptap can reach the image again, once the worker has taken it. */
-START_TEST(taken_without_root)
+HT_TEST(taken_without_root)
 {
 	struct ordeal ordeal;
 	if (getuid() == 0)
@@ -170,10 +170,9 @@ START_TEST(taken_without_root)
 		fail_at(&ordeal, &keeping);
 	ordeal_deinit(&ordeal);
 }
-END_TEST
 
 /* One that cannot be looked at is no reason to leave it where it is. */
-START_TEST(descriptor_unread)
+HT_TEST(descriptor_unread)
 {
 	struct ordeal ordeal;
 	struct sweep_plan reading = {
@@ -184,10 +183,9 @@ START_TEST(descriptor_unread)
 		ck_assert(fail_at(&ordeal, &reading));
 	ordeal_deinit(&ordeal);
 }
-END_TEST
 
 /* It looks as if the process had become another program. */
-START_TEST(memory_unread)
+HT_TEST(memory_unread)
 {
 	struct ordeal ordeal;
 	struct sweep_plan peeking = {.action = SWEEP_FAIL,
@@ -200,7 +198,6 @@ START_TEST(memory_unread)
 	ck_assert(fail_at(&ordeal, &peeking));
 	ordeal_deinit(&ordeal);
 }
-END_TEST
 
 /* --- malloc ------------------------------------------------------------------------------------
  */
@@ -253,7 +250,7 @@ static unsigned long fail_at_place(struct ordeal *o, unsigned long place)
 	return count;
 }
 
-START_TEST(malloc_fails)
+HT_TEST(malloc_fails)
 {
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: faults: a sanitizer brings an allocator of its own\n");
@@ -270,7 +267,6 @@ START_TEST(malloc_fails)
 	fail_at_place(&ordeal, 0);
 	ordeal_deinit(&ordeal);
 }
-END_TEST
 
 /* --- what it has become meanwhile
  * ------------------------------------------------------------------
@@ -285,7 +281,7 @@ static void change_code(void *context)
 
 /* The fourth is that of the first slot. Nothing of ours is left, but that is not all that is
  * promised. */
-START_TEST(names_differences_after_a_failed_attach)
+HT_TEST(names_differences_after_a_failed_attach)
 {
 	struct victim victim;
 	struct sweep sweep;
@@ -311,7 +307,6 @@ START_TEST(names_differences_after_a_failed_attach)
 	free(trace);
 	victim_kill(&victim);
 }
-END_TEST
 
 /* --- signals -----------------------------------------------------------------------------------
  */
@@ -331,54 +326,44 @@ static void signal_sweep(int signal)
 	ordeal_deinit(&ordeal);
 }
 
-START_TEST(no_memory)
+HT_TEST(no_memory)
 {
 	fail_sweep(&failing[0], ENOMEM);
 }
-END_TEST
 
-START_TEST(no_permission)
+HT_TEST(no_permission)
 {
 	fail_sweep(&failing[1], EPERM);
 }
-END_TEST
 
-START_TEST(io_error)
+HT_TEST(io_error)
 {
 	fail_sweep(&failing[2], EIO);
 }
-END_TEST
 
-START_TEST(interrupted)
+HT_TEST(interrupted)
 {
 	fail_sweep(&failing[3], EINTR);
 }
-END_TEST
 
-START_TEST(no_such_process)
+HT_TEST(no_such_process)
 {
 	fail_sweep(&failing[0], ESRCH);
 }
-END_TEST
 
-START_TEST(interrupted_by_terminal)
+HT_TEST(interrupted_by_terminal)
 {
 	signal_sweep(SIGINT);
 }
-END_TEST
 
-START_TEST(terminated)
+HT_TEST(terminated)
 {
 	signal_sweep(SIGTERM);
 }
-END_TEST
 
-START_TEST(hung_up)
+HT_TEST(hung_up)
 {
 	signal_sweep(SIGHUP);
 }
-END_TEST
 
-HT_SUITE("integration/faults", malloc_fails, interrupted_by_terminal, terminated, hung_up,
-	taken_without_root, descriptor_unread, memory_unread, no_memory, no_permission, io_error,
-	interrupted, no_such_process, names_differences_after_a_failed_attach)
+HT_SUITE("integration/faults")

@@ -30,7 +30,7 @@ static void finish(json_t *attach)
 }
 
 /* The stub would be stepped, too, with all signals blocked: another thread runs it. */
-START_TEST(a_thread_steps_itself)
+HT_TEST(a_thread_steps_itself)
 {
 	start("steps");
 	run_until(child_state(victim.pid) == 'S', ANSWER_MS);
@@ -45,11 +45,10 @@ START_TEST(a_thread_steps_itself)
 	}
 	victim_stop(&victim);
 }
-END_TEST
 
 /* The agent's code would fault, or copy the wrong way: such calls are only forwarded, and counted.
  */
-START_TEST(accesses_not_aligned_and_copies_downwards)
+HT_TEST(accesses_not_aligned_and_copies_downwards)
 {
 	start("copies");
 	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
@@ -63,6 +62,5 @@ START_TEST(accesses_not_aligned_and_copies_downwards)
 	free(victim_ask(&victim, "work", ANSWER_MS));
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/flags", a_thread_steps_itself, accesses_not_aligned_and_copies_downwards)
+HT_SUITE("integration/flags")

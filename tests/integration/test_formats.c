@@ -63,7 +63,7 @@ static char *check_target(
 	return strdup(tap.trace);
 }
 
-START_TEST(cxx)
+HT_TEST(cxx)
 {
 	char *trace = check_target(
 		(const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300, "fill");
@@ -72,15 +72,13 @@ START_TEST(cxx)
 	json_decref(report);
 	free(trace);
 }
-END_TEST
 
-START_TEST(rust)
+HT_TEST(rust)
 {
 	free(check_target((const char *[]){run_built("tests/targets/rust"), NULL}, 0, 300, "push"));
 }
-END_TEST
 
-START_TEST(node)
+HT_TEST(node)
 {
 	char *trace =
 		check_target((const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
@@ -88,7 +86,6 @@ START_TEST(node)
 	packages_check(trace);
 	free(trace);
 }
-END_TEST
 
 static unsigned free_port(void)
 {
@@ -111,7 +108,7 @@ static bool redis_answers(const char *port)
 	return answers;
 }
 
-START_TEST(redis)
+HT_TEST(redis)
 {
 	char port[16];
 	struct run server;
@@ -133,7 +130,6 @@ START_TEST(redis)
 	ck_assert_int_eq(run_wait(&server, ANSWER_MS), 0);
 	check_formats(tap.trace, "createClient");
 }
-END_TEST
 
 /* --- names that no program has -----------------------------------------------------------------
  */
@@ -180,7 +176,7 @@ static void build_hostile(const char *path)
 	tracebuild_deinit(&build);
 }
 
-START_TEST(hostile_names)
+HT_TEST(hostile_names)
 {
 	char *path = tmpdir_path("hostile.htap");
 	build_hostile(path);
@@ -189,6 +185,5 @@ START_TEST(hostile_names)
 	faces_check(path);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("integration/formats", hostile_names, cxx, rust, node, redis)
+HT_SUITE("integration/formats")

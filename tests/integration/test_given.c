@@ -79,26 +79,23 @@ static void compare_books(const char *program, const char *way, bool at_entries,
 	victim_stop(&victim);
 }
 
-START_TEST(hooks_given_functions_by_slots)
+HT_TEST(hooks_given_functions_by_slots)
 {
 	compare_books("tests/targets/arena-shared", "slot", false,
 		"arena_put as free (recorded addresses: 2)");
 }
-END_TEST
 
-START_TEST(hooks_given_functions_by_unnamed_words)
+HT_TEST(hooks_given_functions_by_unnamed_words)
 {
 	compare_books("tests/targets/arena-words", "slot", false,
 		"arena_place as posix_memalign (recorded addresses: 1)");
 }
-END_TEST
 
-START_TEST(at_their_entries)
+HT_TEST(at_their_entries)
 {
 	compare_books(
 		"tests/targets/arena-direct", "auto", true, "arena_put as free (at its entry)");
 }
-END_TEST
 
 /* If an allocator's free cannot be hooked, heaptap hooks none of its functions and reports all. */
 static void check_none_hooked(const char *program, const char *given, const char *refused)
@@ -124,23 +121,21 @@ static void check_none_hooked(const char *program, const char *given, const char
 	victim_stop(&victim);
 }
 
-START_TEST(unhookable_free_hooks_nothing)
+HT_TEST(unhookable_free_hooks_nothing)
 {
 	check_none_hooked("tests/targets/arena-direct", "arena_forget=free",
 		"arena_forget (its callers may rely");
 }
-END_TEST
 
 /* The function jumps to a hooked free with another block than its own argument. */
-START_TEST(free_that_passes_another_block_hooks_nothing)
+HT_TEST(free_that_passes_another_block_hooks_nothing)
 {
 	check_none_hooked(
 		"tests/targets/arena-fixed", "arena_put_behind=free", "arena_put_behind (");
 }
-END_TEST
 
 /* One that comes to what is hooked with some of its calls is not seen there. */
-START_TEST(allocator_that_keeps_blocks)
+HT_TEST(allocator_that_keeps_blocks)
 {
 	struct victim victim;
 	struct tap tap;
@@ -157,7 +152,6 @@ START_TEST(allocator_that_keeps_blocks)
 	json_decref(attach);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* All of heaptap is killed: recover has the names from the journal in the process. */
 static void check_recovered(const char *program, const char *way)
@@ -177,13 +171,12 @@ static void check_recovered(const char *program, const char *way)
 	victim_stop(&victim);
 }
 
-START_TEST(recovered)
+HT_TEST(recovered)
 {
 	check_recovered("tests/targets/arena-shared", "slot");
 	check_recovered("tests/targets/arena-words", "slot");
 	check_recovered("tests/targets/arena-direct", "auto");
 }
-END_TEST
 
 /* It ends with `status` and one line that says `why`. */
 static void refuse(pid_t pid, const char *command, const char *given, int status, const char *why)
@@ -205,7 +198,7 @@ static void refuse(pid_t pid, const char *command, const char *given, int status
 	free(err);
 }
 
-START_TEST(wrong)
+HT_TEST(wrong)
 {
 	static const struct {
 		const char *program, *given;
@@ -231,11 +224,10 @@ START_TEST(wrong)
 		victim_stop(&victim);
 	}
 }
-END_TEST
 
 /* More coroutines wait within one hook than the agent keeps books of. Those that it does are the
  * first ones; of the others nothing is known but that there are some. */
-START_TEST(coroutines_wait_within_a_hook)
+HT_TEST(coroutines_wait_within_a_hook)
 {
 	struct victim victim;
 	struct tap tap;
@@ -256,7 +248,6 @@ START_TEST(coroutines_wait_within_a_hook)
 	free(served);
 	victim_stop(&victim);
 }
-END_TEST
 
 static void feed(void *context)
 {
@@ -269,7 +260,7 @@ static void feed(void *context)
 }
 
 /* Only the program itself calls these functions: each call from the first must be recorded. */
-START_TEST(hooks_given_functions_of_a_command)
+HT_TEST(hooks_given_functions_of_a_command)
 {
 	char *trace = tmpdir_path("run.htap");
 	const char *const argv[] = {run_built("heaptap"), "run", "-q", "-o", trace, GIVEN, "--",
@@ -291,9 +282,5 @@ START_TEST(hooks_given_functions_of_a_command)
 	run_deinit(&run);
 	free(trace);
 }
-END_TEST
 
-HT_SUITE("integration/given", hooks_given_functions_by_slots,
-	hooks_given_functions_by_unnamed_words, at_their_entries, unhookable_free_hooks_nothing,
-	free_that_passes_another_block_hooks_nothing, allocator_that_keeps_blocks,
-	coroutines_wait_within_a_hook, recovered, wrong, hooks_given_functions_of_a_command)
+HT_SUITE("integration/given")

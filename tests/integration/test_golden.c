@@ -63,7 +63,7 @@ static void check_value(const char *where, const json_t *stored, const json_t *f
 	free(is);
 }
 
-START_TEST(traces_of_released_versions_keep_their_figures)
+HT_TEST(traces_of_released_versions_keep_their_figures)
 {
 	DIR *dir = opendir(GOLDEN);
 	const struct dirent *entry;
@@ -90,6 +90,5 @@ START_TEST(traces_of_released_versions_keep_their_figures)
 	closedir(dir);
 	ck_assert_int_ge(traces, TRACES_MIN);
 }
-END_TEST
 
-HT_SUITE("integration/golden", traces_of_released_versions_keep_their_figures)
+HT_SUITE("integration/golden")

@@ -123,23 +123,21 @@ static void check_at_rest(const char *tunables)
 	victim_stop(&victim);
 }
 
-START_TEST(at_rest_it_is_exact)
+HT_TEST(at_rest_it_is_exact)
 {
 	check_at_rest(NULL);
 	/* In a chroot, mountinfo lacks the mount of the target's files. Only root can make one. */
 	root = geteuid() == 0 ? "/proc" : NULL;
 	check_at_rest(NULL);
 }
-END_TEST
 
-START_TEST(at_rest_without_caches)
+HT_TEST(at_rest_without_caches)
 {
 	check_at_rest(NO_CACHES);
 }
-END_TEST
 
 /* What the trace says of the time between is what lies between both readings. */
-START_TEST(the_end_is_the_start_and_the_trace)
+HT_TEST(the_end_is_the_start_and_the_trace)
 {
 	struct victim victim;
 	struct tap tap;
@@ -167,9 +165,8 @@ START_TEST(the_end_is_the_start_and_the_trace)
 	ck_assert(!warns(report));
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(at_work_it_is_as_far_off_as_it_says)
+HT_TEST(at_work_it_is_as_far_off_as_it_says)
 {
 	struct victim victim;
 	struct tap tap;
@@ -187,10 +184,9 @@ START_TEST(at_work_it_is_as_far_off_as_it_says)
 		"%lu: %s", held, text);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* The arena is another one at each look. */
-START_TEST(overwritten_heap_is_unknown)
+HT_TEST(overwritten_heap_is_unknown)
 {
 	struct victim victim;
 	struct tap tap;
@@ -202,7 +198,6 @@ START_TEST(overwritten_heap_is_unknown)
 	ck_assert(json_is_null(report_at(heap, "start_bytes")));
 	victim_kill(&victim);
 }
-END_TEST
 
 /* Another allocator: preloaded, or the program's own. */
 struct subject {
@@ -293,17 +288,15 @@ static void check_jemalloc_at_rest(const char *kind, const char *module)
 	victim_stop(&subject.victim);
 }
 
-START_TEST(jemalloc_preloaded)
+HT_TEST(jemalloc_preloaded)
 {
 	check_jemalloc_at_rest("preloaded", "/holder");
 }
-END_TEST
 
-START_TEST(jemalloc_linked_in)
+HT_TEST(jemalloc_linked_in)
 {
 	check_jemalloc_at_rest("linked", "/holder-rjem");
 }
-END_TEST
 
 /* What grew is what the trace says: asked for, and rounded up to the next size. */
 static void check_growth(const json_t *report, int64_t expected)
@@ -335,17 +328,15 @@ static void check_jemalloc_end(const char *kind, const char *module)
 	victim_stop(&subject.victim);
 }
 
-START_TEST(jemalloc_preloaded_the_end)
+HT_TEST(jemalloc_preloaded_the_end)
 {
 	check_jemalloc_end("preloaded", "/holder");
 }
-END_TEST
 
-START_TEST(jemalloc_linked_in_the_end)
+HT_TEST(jemalloc_linked_in_the_end)
 {
 	check_jemalloc_end("linked", "/holder-rjem");
 }
-END_TEST
 
 static void check_at_work(struct victim *victim, const char *allocator)
 {
@@ -366,13 +357,12 @@ static void check_at_work(struct victim *victim, const char *allocator)
 	victim_stop(victim);
 }
 
-START_TEST(jemalloc_at_work)
+HT_TEST(jemalloc_at_work)
 {
 	struct victim victim;
 	start_jemalloc(&victim, "preloaded");
 	check_at_work(&victim, "jemalloc");
 }
-END_TEST
 
 static void check_scribbled(
 	struct victim *victim, const char *command, const char *module, const char *allocator)
@@ -389,13 +379,12 @@ static void check_scribbled(
 }
 
 /* What it knows of an extent is another thing at each look. */
-START_TEST(jemalloc_scribbled_over)
+HT_TEST(jemalloc_scribbled_over)
 {
 	struct victim victim;
 	start_jemalloc(&victim, "linked");
 	check_scribbled(&victim, "scribble-map", "/holder-rjem", "jemalloc");
 }
-END_TEST
 
 /* --- mimalloc --- */
 
@@ -426,7 +415,7 @@ static uint64_t at_rest_bytes(struct victim *victim, const char *allocator)
 /* Beside the program's own malloc it has the blocks that the program knows of, and no others: freed
  * by their thread or another, of pages that are full or not, of a thread that has ended, of a size
  * that has a page or more for itself. */
-START_TEST(mimalloc_for_some_blocks_alone)
+HT_TEST(mimalloc_for_some_blocks_alone)
 {
 	static const char *const orders[] = {"books", "pass 700", "grow 500", "pass 1500",
 		"huge 200000", "huge 20000000", "huge 3000000000", "shrink 300", "end", "pass 800",
@@ -441,10 +430,9 @@ START_TEST(mimalloc_for_some_blocks_alone)
 	}
 	victim_stop(&victim);
 }
-END_TEST
 
 /* The C library has some blocks of it, always the same. */
-START_TEST(mimalloc_preloaded)
+HT_TEST(mimalloc_preloaded)
 {
 	static const char *const orders[] = {"pass 700", "huge 20000000", "end", "pass 1500"};
 	struct victim victim;
@@ -459,9 +447,8 @@ START_TEST(mimalloc_preloaded)
 	}
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(mimalloc_preloaded_the_end)
+HT_TEST(mimalloc_preloaded_the_end)
 {
 	struct victim victim;
 	struct tap tap;
@@ -477,23 +464,20 @@ START_TEST(mimalloc_preloaded_the_end)
 	check_growth(report, (int64_t)(last - first));
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(mimalloc_at_work)
+HT_TEST(mimalloc_at_work)
 {
 	struct victim victim;
 	start_with(&victim, MIMALLOC, "tests/targets/holder");
 	check_at_work(&victim, "mimalloc");
 }
-END_TEST
 
-START_TEST(mimalloc_scribbled_over)
+HT_TEST(mimalloc_scribbled_over)
 {
 	struct victim victim;
 	start_with(&victim, MIMALLOC, "tests/targets/holder");
 	check_scribbled(&victim, "scribble-pages", "/holder", "mimalloc");
 }
-END_TEST
 
 /* --- tcmalloc --- */
 
@@ -515,27 +499,24 @@ static void check_tcmalloc(const char *preloaded, const char *program)
 	victim_stop(&victim);
 }
 
-START_TEST(tcmalloc_preloaded)
+HT_TEST(tcmalloc_preloaded)
 {
 	check_tcmalloc(TCMALLOC, "tests/targets/holder");
 }
-END_TEST
 
-START_TEST(tcmalloc_linked_in)
+HT_TEST(tcmalloc_linked_in)
 {
 	check_tcmalloc(NULL, "tests/targets/holder-tc");
 }
-END_TEST
 
-START_TEST(tcmalloc_at_work)
+HT_TEST(tcmalloc_at_work)
 {
 	struct victim victim;
 	start_with(&victim, TCMALLOC, "tests/targets/holder");
 	check_at_work(&victim, "tcmalloc");
 }
-END_TEST
 
-START_TEST(another_allocator_is_unknown_and_named)
+HT_TEST(another_allocator_is_unknown_and_named)
 {
 	struct victim victim;
 	struct tap tap;
@@ -551,10 +532,9 @@ START_TEST(another_allocator_is_unknown_and_named)
 	ck_assert_ptr_nonnull(strstr(text, "unknown: libownalloc-sysv.so"));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A real program, which asks its C library as holder does. */
-START_TEST(python)
+HT_TEST(python)
 {
 	static const char script[] = "import ctypes, os, sys\n"
 				     "class M(ctypes.Structure): _fields_ = [(n, ctypes.c_size_t) "
@@ -588,12 +568,5 @@ START_TEST(python)
 	ck_assert_uint_eq(report_u64(heap, "off_bytes"), 0);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/heap", at_rest_it_is_exact, at_rest_without_caches,
-	the_end_is_the_start_and_the_trace, at_work_it_is_as_far_off_as_it_says,
-	overwritten_heap_is_unknown, jemalloc_preloaded, jemalloc_linked_in,
-	jemalloc_preloaded_the_end, jemalloc_linked_in_the_end, jemalloc_at_work,
-	jemalloc_scribbled_over, mimalloc_for_some_blocks_alone, mimalloc_preloaded,
-	mimalloc_preloaded_the_end, mimalloc_at_work, mimalloc_scribbled_over, tcmalloc_preloaded,
-	tcmalloc_linked_in, tcmalloc_at_work, another_allocator_is_unknown_and_named, python)
+HT_SUITE("integration/heap")

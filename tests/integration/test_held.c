@@ -98,7 +98,7 @@ static void end(void)
 	victim_stop(&victim);
 }
 
-START_TEST(filter_entered_before_the_first_stub)
+HT_TEST(filter_entered_before_the_first_stub)
 {
 	start();
 	attach_and_wait(PROCSNAP_FILTERED);
@@ -107,9 +107,8 @@ START_TEST(filter_entered_before_the_first_stub)
 	detach_and_wait();
 	end();
 }
-END_TEST
 
-START_TEST(filter_entered_before_the_last_stub)
+HT_TEST(filter_entered_before_the_last_stub)
 {
 	start();
 	attach(PROCSNAP_FILTERED);
@@ -117,10 +116,9 @@ START_TEST(filter_entered_before_the_last_stub)
 	order("filter munmap");
 	end();
 }
-END_TEST
 
 /* The number of the agent's socket is the program's own by now. */
-START_TEST(descriptor_taken_before_the_last_stub)
+HT_TEST(descriptor_taken_before_the_last_stub)
 {
 	start();
 	attach(PROCSNAP_FDS_CHANGE);
@@ -130,7 +128,6 @@ START_TEST(descriptor_taken_before_the_last_stub)
 	order("check");
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Linux 6.4 tells whether a thread's calls are dispatched. */
 static bool can_be_asked(void)
@@ -158,7 +155,7 @@ static void check_refused_after(const char *command, const char *why)
 }
 
 /* The stub's calls would be handed to the program. */
-START_TEST(dispatched_before_the_first_stub)
+HT_TEST(dispatched_before_the_first_stub)
 {
 	if (!can_be_asked())
 		return;
@@ -168,10 +165,9 @@ START_TEST(dispatched_before_the_first_stub)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* SIGXFSZ would kill the program, as soon as the stub lets it. */
-START_TEST(limited_before_the_first_stub)
+HT_TEST(limited_before_the_first_stub)
 {
 	start();
 	order("limit 1");
@@ -181,10 +177,9 @@ START_TEST(limited_before_the_first_stub)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* The agent makes no call from then on, and the last stub waits for the end of it. */
-START_TEST(dispatched_while_tapped)
+HT_TEST(dispatched_while_tapped)
 {
 	start();
 	attach(0);
@@ -195,10 +190,9 @@ START_TEST(dispatched_while_tapped)
 	json_decref(wait_for_end(TAP_MAY_DROP));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* The second heaptap has its own network namespace, so it does not see the first one's socket. */
-START_TEST(another_heaptap_in_another_namespace)
+HT_TEST(another_heaptap_in_another_namespace)
 {
 	char pid[16], *err;
 	start();
@@ -214,7 +208,6 @@ START_TEST(another_heaptap_in_another_namespace)
 	detach_and_wait();
 	end();
 }
-END_TEST
 
 static char *attach_is_refused(void)
 {
@@ -229,7 +222,7 @@ static char *attach_is_refused(void)
 
 /* The refusal advises to end another tracer, even one with a guardian's name, but never the holder
  * of heaptap's lock. */
-START_TEST(held_by_a_guardian)
+HT_TEST(held_by_a_guardian)
 {
 	char path[32], *err;
 	start();
@@ -251,9 +244,5 @@ START_TEST(held_by_a_guardian)
 	close(directory);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/held", held_by_a_guardian, dispatched_before_the_first_stub,
-	limited_before_the_first_stub, dispatched_while_tapped,
-	another_heaptap_in_another_namespace, filter_entered_before_the_first_stub,
-	filter_entered_before_the_last_stub, descriptor_taken_before_the_last_stub)
+HT_SUITE("integration/held")

@@ -101,7 +101,7 @@ static uint64_t calls_in_heaptrack(const char *path, unsigned size)
 }
 
 /* Its functions stand in the slots; it lives on beside each capture, with its own thread. */
-START_TEST(heaptrack_below)
+HT_TEST(heaptrack_below)
 {
 	struct victim victim;
 	char *output = tmpdir_path("heaptrack.raw");
@@ -119,7 +119,6 @@ START_TEST(heaptrack_below)
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 1 + 7 * USES);
 	free(output);
 }
-END_TEST
 
 static void inject_heaptrack(struct victim *victim, const char *output)
 {
@@ -128,7 +127,7 @@ static void inject_heaptrack(struct victim *victim, const char *output)
 }
 
 /* It has written its own functions, which bear no name, into every slot. */
-START_TEST(heaptrack_injected_before)
+HT_TEST(heaptrack_injected_before)
 {
 	struct victim victim;
 	char *output = tmpdir_path("heaptrack.raw");
@@ -145,7 +144,6 @@ START_TEST(heaptrack_injected_before)
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 7 * USES);
 	free(output);
 }
-END_TEST
 
 static void check_nothing_of_ours(const struct victim *victim)
 {
@@ -156,7 +154,7 @@ static void check_nothing_of_ours(const struct victim *victim)
 
 /* Its functions replace our thunks, and stay when we leave: those words are not ours any more. What
  * the comparison finds is heaptrack's: it makes read-only words writable. */
-START_TEST(heaptrack_injected_meanwhile)
+HT_TEST(heaptrack_injected_meanwhile)
 {
 	struct victim victim;
 	struct tap tap;
@@ -184,11 +182,10 @@ START_TEST(heaptrack_injected_meanwhile)
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
 	free(output);
 }
-END_TEST
 
 /* It leaves what it reads in its own slots, our thunks, in all others. They work, and lead to the
  * next capture. */
-START_TEST(heaptrack_gone_meanwhile)
+HT_TEST(heaptrack_gone_meanwhile)
 {
 	struct victim victim;
 	struct tap tap;
@@ -212,12 +209,11 @@ START_TEST(heaptrack_gone_meanwhile)
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
 	free(output);
 }
-END_TEST
 
 /* --- a shim
  * ----------------------------------------------------------------------------------- */
 
-START_TEST(shim_below)
+HT_TEST(shim_below)
 {
 	struct victim victim;
 	struct tap tap;
@@ -235,7 +231,6 @@ START_TEST(shim_below)
 	}
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A library that comes during the capture and brings its own shim; both are unloaded while tapped,
  * or when we have gone. */
@@ -266,17 +261,15 @@ static void bring_shim(bool unload_first)
 	victim_stop(&victim);
 }
 
-START_TEST(shim_comes)
+HT_TEST(shim_comes)
 {
 	bring_shim(false);
 }
-END_TEST
 
-START_TEST(shim_comes_and_goes)
+HT_TEST(shim_comes_and_goes)
 {
 	bring_shim(true);
 }
-END_TEST
 
 /* --- the program's own
  * -------------------------------------------------------------------------- */
@@ -293,7 +286,7 @@ static struct procsnap *start_patched(struct victim *victim, struct tap *tap)
 }
 
 /* It stays, and so does the page that it leads through. */
-START_TEST(hook_above)
+HT_TEST(hook_above)
 {
 	struct victim victim;
 	struct tap tap;
@@ -304,10 +297,9 @@ START_TEST(hook_above)
 		before, victim.pid, (const char *[]){PROCSNAP_PAGE, "slot free in", NULL});
 	victim_stop(&victim);
 }
-END_TEST
 
 /* It puts back what it found there, and keeps it for the next time. */
-START_TEST(hook_comes_back)
+HT_TEST(hook_comes_back)
 {
 	struct victim victim;
 	struct tap tap;
@@ -320,8 +312,5 @@ START_TEST(hook_comes_back)
 	ck_assert_int_eq(use(&victim), 2 * USES);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/hooks", heaptrack_below, heaptrack_injected_before,
-	heaptrack_injected_meanwhile, heaptrack_gone_meanwhile, shim_below, shim_comes,
-	shim_comes_and_goes, hook_above, hook_comes_back)
+HT_SUITE("integration/hooks")

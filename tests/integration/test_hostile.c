@@ -109,55 +109,47 @@ static void attack(const char *what, bool loaded, int expected_status)
 	json_decref(report_load(tap.trace));
 }
 
-START_TEST(control_words)
+HT_TEST(control_words)
 {
 	attack("control", false, 7);
 }
-END_TEST
 
-START_TEST(forged_exec_request_is_ignored)
+HT_TEST(forged_exec_request_is_ignored)
 {
 	attack("exec", true, 0);
 }
-END_TEST
 
-START_TEST(stack_nodes)
+HT_TEST(stack_nodes)
 {
 	attack("nodes", true, 0);
 }
-END_TEST
 
-START_TEST(slots)
+HT_TEST(slots)
 {
 	attack("slots", true, 7);
 }
-END_TEST
 
-START_TEST(journal)
+HT_TEST(journal)
 {
 	attack("journal", true, 0);
 }
-END_TEST
 
-START_TEST(everything)
+HT_TEST(everything)
 {
 	attack("everything", false, 7);
 }
-END_TEST
 
-START_TEST(holes)
+HT_TEST(holes)
 {
 	attack("holes", false, 7);
 }
-END_TEST
 
-START_TEST(rubbish_on_the_socket)
+HT_TEST(rubbish_on_the_socket)
 {
 	attack("socket", true, 7);
 }
-END_TEST
 
-START_TEST(children_attack)
+HT_TEST(children_attack)
 {
 	struct victim victim;
 	struct tap tap;
@@ -171,13 +163,11 @@ START_TEST(children_attack)
 	victim_stop(&victim);
 	json_decref(report_load(tap.trace));
 }
-END_TEST
 
-START_TEST(cutting_the_memory_off)
+HT_TEST(cutting_the_memory_off)
 {
 	attack("size", true, 0);
 }
-END_TEST
 
 static void lose_socket(const char *command, const char *answer, unsigned flags, int status)
 {
@@ -196,17 +186,15 @@ static void lose_socket(const char *command, const char *answer, unsigned flags,
 }
 
 /* The number is the program's now: nothing is sent there, and it stays open. */
-START_TEST(closed_and_reused)
+HT_TEST(closed_and_reused)
 {
 	lose_socket("close", "closed", PROCSNAP_FDS_CHANGE, 0);
 }
-END_TEST
 
-START_TEST(shut_down)
+HT_TEST(shut_down)
 {
 	lose_socket("shutdown", "shut", 0, 7);
 }
-END_TEST
 
 /* --- what is mapped where -----------------------------------------------------------------------
  */
@@ -246,7 +234,7 @@ static void stop_clean(void)
 	procsnap_verify(before, changing.pid);
 }
 
-START_TEST(parts_are_unmapped)
+HT_TEST(parts_are_unmapped)
 {
 	start_changing();
 	order(&changing, "drop 10000 11000", "dropped");     /* of the code */
@@ -256,19 +244,17 @@ START_TEST(parts_are_unmapped)
 	stop_clean();
 	finish();
 }
-END_TEST
 
-START_TEST(everything_is_protected)
+HT_TEST(everything_is_protected)
 {
 	start_changing();
 	order(&changing, "protect 0 0", "protected");
 	stop_clean();
 	finish();
 }
-END_TEST
 
 /* Its own call into what it has taken away ends it; all that it did before is in the trace. */
-START_TEST(protected_and_called)
+HT_TEST(protected_and_called)
 {
 	start_changing();
 	procsnap_drop(before); /* it ends */
@@ -280,9 +266,8 @@ START_TEST(protected_and_called)
 	ck_assert_int_eq(victim_wait(&changing, ANSWER_MS), 128 + SIGSEGV);
 	json_decref(report_load(tap.trace));
 }
-END_TEST
 
-START_TEST(something_else_in_the_agents_place)
+HT_TEST(something_else_in_the_agents_place)
 {
 	static const char *const unmap[] = {
 		"unmap 0 1000", "unmap 20000 21000", "unmap 21000 30000", "unmap 4050000 4060000"};
@@ -295,7 +280,6 @@ START_TEST(something_else_in_the_agents_place)
 		finish();
 	}
 }
-END_TEST
 
 static bool is_as_before(void)
 {
@@ -308,7 +292,7 @@ static bool is_as_before(void)
 }
 
 /* A thread that was sent there would die. The guardian finishes when it can. */
-START_TEST(stub_place_not_executable)
+HT_TEST(stub_place_not_executable)
 {
 	start_changing();
 	order(&changing, "still", "still");
@@ -319,9 +303,8 @@ START_TEST(stub_place_not_executable)
 	procsnap_verify(before, changing.pid);
 	finish();
 }
-END_TEST
 
-START_TEST(something_else_in_the_stubs_place)
+HT_TEST(something_else_in_the_stubs_place)
 {
 	start_changing();
 	procsnap_drop(before); /* the agent stays */
@@ -330,10 +313,5 @@ START_TEST(something_else_in_the_stubs_place)
 	order(&changing, "load 1000", "longest");
 	finish();
 }
-END_TEST
 
-HT_SUITE("integration/hostile", control_words, forged_exec_request_is_ignored, stack_nodes, slots,
-	journal, everything, holes, rubbish_on_the_socket, children_attack, cutting_the_memory_off,
-	closed_and_reused, shut_down, parts_are_unmapped, everything_is_protected,
-	protected_and_called, something_else_in_the_agents_place, stub_place_not_executable,
-	something_else_in_the_stubs_place)
+HT_SUITE("integration/hostile")

@@ -332,7 +332,7 @@ static void check_source(const char *trace)
 	free(page);
 }
 
-START_TEST(cxx)
+HT_TEST(cxx)
 {
 	struct victim victim;
 	struct tap tap;
@@ -351,7 +351,6 @@ START_TEST(cxx)
 	}
 	free(page);
 }
-END_TEST
 
 #define HOSTILE                                                                                    \
 	"</script><script>harmed = 1</script><img src=x onerror=\"harmed = 1\">'\"&lt;\\"          \
@@ -402,7 +401,7 @@ static void build_hostile(const char *path, uint64_t more, uint64_t sample_bytes
 	tracebuild_deinit(&build);
 }
 
-START_TEST(hostile_names)
+HT_TEST(hostile_names)
 {
 	char *trace = tmpdir_path("hostile.htap");
 	build_hostile(trace, 0, 0);
@@ -414,7 +413,6 @@ START_TEST(hostile_names)
 	free(page);
 	free(trace);
 }
-END_TEST
 
 /* --- two traces --------------------------------------------------------------------------------
  */
@@ -478,22 +476,20 @@ static void check_comparison(uint64_t sample_bytes, const char *columns)
 	check_diff_view(page, columns);
 }
 
-START_TEST(a_comparison)
+HT_TEST(a_comparison)
 {
 	check_comparison(0, "change,delta,old,new,name");
 }
-END_TEST
 
-START_TEST(a_comparison_of_samples)
+HT_TEST(a_comparison_of_samples)
 {
 	check_comparison(4096, "change,delta,delta_bound,old,old_bound,new,new_bound,name");
 }
-END_TEST
 
 /* --- the file, and the build -------------------------------------------------------------------
  */
 
-START_TEST(a_page_is_whole_or_not_there)
+HT_TEST(a_page_is_whole_or_not_there)
 {
 	char *trace = tmpdir_path("some.htap"), *out, *words;
 	struct stat status;
@@ -527,7 +523,6 @@ START_TEST(a_page_is_whole_or_not_there)
 		1);
 	ck_assert_ptr_nonnull(strstr(words, "cannot write standard output: "));
 }
-END_TEST
 
 static off_t embedded_bytes(const char *directory, const char *dygraphs)
 {
@@ -543,7 +538,7 @@ static off_t embedded_bytes(const char *directory, const char *dygraphs)
 }
 
 /* A build without the package has no page, and the same files give the same page. */
-START_TEST(what_is_built_in)
+HT_TEST(what_is_built_in)
 {
 	char *none = tmpdir_path("none"), *one = tmpdir_path("one"), *two = tmpdir_path("two");
 	const char *dygraphs = "/usr/share/javascript/dygraphs";
@@ -558,9 +553,8 @@ START_TEST(what_is_built_in)
 		run_program((const char *[]){"diff", "-r", one, two, NULL}, ANSWER_MS, NULL, NULL),
 		0);
 }
-END_TEST
 
-START_TEST(the_code_of_the_page)
+HT_TEST(the_code_of_the_page)
 {
 	static const char *const tests[] = {"tests/page/model_test.js", "tests/page/stacks_test.js",
 		"tests/page/state_test.js", "tests/page/suspects_test.js"};
@@ -574,7 +568,5 @@ START_TEST(the_code_of_the_page)
 		free(words);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/html", the_code_of_the_page, what_is_built_in, a_page_is_whole_or_not_there,
-	hostile_names, a_comparison, a_comparison_of_samples, cxx)
+HT_SUITE("integration/html")

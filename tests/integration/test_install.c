@@ -56,27 +56,25 @@ static void install_and_uninstall(const char *destination, const char *prefix, c
 	free(files);
 }
 
-START_TEST(staged)
+HT_TEST(staged)
 {
 	char *stage = tmpdir_path("stage");
 	ck_assert_int_eq(
 		run_program((const char *[]){"mkdir", stage, NULL}, MAKE_MS, NULL, NULL), 0);
 	install_and_uninstall(stage, "/usr/local", stage);
 }
-END_TEST
 
-START_TEST(into_a_prefix)
+HT_TEST(into_a_prefix)
 {
 	char *root = tmpdir_path("root"), *prefix = tmpdir_path("root/opt/heaptap");
 	ck_assert_int_eq(
 		run_program((const char *[]){"mkdir", root, NULL}, MAKE_MS, NULL, NULL), 0);
 	install_and_uninstall("", prefix, root);
 }
-END_TEST
 
 /* heaptap's own man page is written by hand; those of the commands of heaptap-analyze are printed
  * from its table. */
-START_TEST(man_page_and_completion_know_every_option)
+HT_TEST(man_page_and_completion_know_every_option)
 {
 	char *out;
 	int status =
@@ -99,10 +97,9 @@ START_TEST(man_page_and_completion_know_every_option)
 	ck_assert_str_eq(out, "");
 	free(out);
 }
-END_TEST
 
 /* A command of heaptap-analyze has the same line in both lists, and each command its help. */
-START_TEST(both_programs_list_the_same_commands)
+HT_TEST(both_programs_list_the_same_commands)
 {
 	char *out;
 	int status = run_program(
@@ -121,7 +118,6 @@ START_TEST(both_programs_list_the_same_commands)
 	ck_assert_str_eq(out, "");
 	free(out);
 }
-END_TEST
 
 /* Runs the completion of `words`; the last is the one that is typed. The answers are sorted lines.
  */
@@ -142,7 +138,7 @@ static char *complete(const char *directory, const char *words)
 }
 
 /* A "_" at the end of a word is the cursor; "|" is between the words. */
-START_TEST(completion_offers_what_fits)
+HT_TEST(completion_offers_what_fits)
 {
 	static const struct {
 		const char *words, *offers;
@@ -184,7 +180,5 @@ START_TEST(completion_offers_what_fits)
 	}
 	free(directory);
 }
-END_TEST
 
-HT_SUITE("integration/install", staged, into_a_prefix, man_page_and_completion_know_every_option,
-	both_programs_list_the_same_commands, completion_offers_what_fits)
+HT_SUITE("integration/install")

@@ -100,19 +100,17 @@ static void fail_sweeps(long number, int error)
 	fail_sweep(&threaded, number, error);
 }
 
-START_TEST(fails_cleanly_without_processes)
+HT_TEST(fails_cleanly_without_processes)
 {
 	fail_sweeps(SYS_clone, EAGAIN);
 }
-END_TEST
 
-START_TEST(fails_cleanly_without_descriptors)
+HT_TEST(fails_cleanly_without_descriptors)
 {
 	fail_sweeps(SYS_openat, EMFILE);
 }
-END_TEST
 
-START_TEST(fails_cleanly_without_memory)
+HT_TEST(fails_cleanly_without_memory)
 {
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: lasting: a sanitizer ends where it gets no memory\n");
@@ -120,19 +118,16 @@ START_TEST(fails_cleanly_without_memory)
 #endif
 	fail_sweeps(SYS_mmap, ENOMEM);
 }
-END_TEST
 
-START_TEST(fails_cleanly_without_reads)
+HT_TEST(fails_cleanly_without_reads)
 {
 	fail_sweeps(SYS_pread64, EPERM);
 }
-END_TEST
 
-START_TEST(fails_cleanly_without_ptrace)
+HT_TEST(fails_cleanly_without_ptrace)
 {
 	fail_sweeps(SYS_ptrace, EPERM);
 }
-END_TEST
 
 /* --- a full group, a used-up limit ---------------------------------------------------------------
  */
@@ -253,7 +248,7 @@ static void widen_group(const struct tap *tap, pid_t guardian)
 
 static const struct shortage full_group = {enter_group, fill_group, widen_group};
 
-START_TEST(group_is_full)
+HT_TEST(group_is_full)
 {
 	if (!group_make())
 		return;
@@ -262,9 +257,8 @@ START_TEST(group_is_full)
 		check_refused(&full_group, room);
 	ctlgroup_remove(&group);
 }
-END_TEST
 
-START_TEST(group_is_full_at_detach)
+HT_TEST(group_is_full_at_detach)
 {
 	if (!group_make())
 		return;
@@ -272,7 +266,6 @@ START_TEST(group_is_full_at_detach)
 	check_detach(&full_group, true);
 	ctlgroup_remove(&group);
 }
-END_TEST
 
 /* Root may have any number. */
 static void become_nobody(void)
@@ -311,20 +304,18 @@ static void limit_no_more(const struct tap *tap, pid_t guardian)
 
 static const struct shortage used_up = {limit_itself, limit_both, limit_no_more};
 
-START_TEST(limit_is_used_up)
+HT_TEST(limit_is_used_up)
 {
 	become_nobody();
 	check_refused(&used_up, 0);
 }
-END_TEST
 
-START_TEST(limit_is_used_up_at_detach)
+HT_TEST(limit_is_used_up_at_detach)
 {
 	/* recover is root's alone. */
 	become_nobody();
 	check_detach(&used_up, false);
 }
-END_TEST
 
 /* --- a right that is lost ---
  */
@@ -336,7 +327,7 @@ static void be_nobody(void *context)
 }
 
 /* From then on only root may look into the target: neither heaptap nor its guardian is root. */
-START_TEST(undumpable_during_a_capture)
+HT_TEST(undumpable_during_a_capture)
 {
 	struct victim victim;
 	struct tap tap = {0};
@@ -374,9 +365,5 @@ START_TEST(undumpable_during_a_capture)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/lasting", group_is_full, group_is_full_at_detach, limit_is_used_up,
-	limit_is_used_up_at_detach, fails_cleanly_without_processes,
-	fails_cleanly_without_descriptors, fails_cleanly_without_memory,
-	fails_cleanly_without_reads, fails_cleanly_without_ptrace, undumpable_during_a_capture)
+HT_SUITE("integration/lasting")

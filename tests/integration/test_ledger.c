@@ -54,13 +54,12 @@ static void compare_books(const char *const argv[])
 }
 
 #define LEDGER_TEST(name, program, ...)                                                            \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		const char *const argv[] = {                                                       \
 			run_built("tests/targets/" program), ##__VA_ARGS__, NULL};                 \
 		compare_books(argv);                                                               \
-	}                                                                                          \
-	END_TEST
+	}
 
 LEDGER_TEST(one_thread, "ledger", "-n", "300000")
 LEDGER_TEST(eight_threads, "ledger", "-t", "8")
@@ -103,12 +102,11 @@ static void compare_preloaded(const char *library, const char *program, const ch
 }
 
 #define PRELOAD_TEST(name, library, program, ...)                                                  \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		compare_preloaded(library, "tests/targets/" program,                               \
 			(const char *const[]){__VA_ARGS__, NULL});                                 \
-	}                                                                                          \
-	END_TEST
+	}
 
 #define WRAPPING	  run_built("tests/targets/libwrapping.so")
 #define WRAPPING_VERSIONS run_built("tests/targets/libwrapping-versions.so")
@@ -120,7 +118,7 @@ PRELOAD_TEST(
 	lazy_behind_a_preloaded_library, "libc_malloc_debug.so.0", "ledger-lazy", "-l", "-t", "2")
 PRELOAD_TEST(lazy_behind_one_with_versions, WRAPPING_VERSIONS, "ledger-lazy", "-l", "-t", "2")
 
-START_TEST(sized_frees)
+HT_TEST(sized_frees)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/sized"), NULL});
@@ -139,10 +137,9 @@ START_TEST(sized_frees)
 	json_decref(report);
 	json_decref(books);
 }
-END_TEST
 
 /* Two captures of one process: the second knows nothing of the first. */
-START_TEST(twice)
+HT_TEST(twice)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/ledger"), "-t", "4", NULL});
@@ -156,11 +153,5 @@ START_TEST(twice)
 	}
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/ledger", one_thread, eight_threads, sixty_four_threads, short_lived_threads,
-	handlers_between_calls, handlers_within_calls, forked_children, lazy_binding,
-	fixed_addresses, linked_jemalloc, what_jemalloc_alone_has, linked_tcmalloc,
-	tcmalloc_by_its_names, preloaded_jemalloc, functions_that_call_each_other,
-	handlers_between_calls_that_nest, lazy_behind_a_preloaded_library,
-	lazy_behind_one_with_versions, sized_frees, twice)
+HT_SUITE("integration/ledger")

@@ -114,7 +114,7 @@ static void finish(void)
 	victim_stop(&victim);
 }
 
-START_TEST(the_page_goes_when_the_program_has_forgotten_it)
+HT_TEST(the_page_goes_when_the_program_has_forgotten_it)
 {
 	start();
 	capture_and_linger("5m");
@@ -126,9 +126,8 @@ START_TEST(the_page_goes_when_the_program_has_forgotten_it)
 	run_until(!lingers(), GONE_MS);
 	finish();
 }
-END_TEST
 
-START_TEST(status_and_words)
+HT_TEST(status_and_words)
 {
 	struct run run;
 	char pid[16];
@@ -154,10 +153,9 @@ START_TEST(status_and_words)
 	json_decref(report_run("cleanup", victim.pid, 0));
 	finish();
 }
-END_TEST
 
 /* The pages of many captures are one, and so are the processes that wait for it. */
-START_TEST(captures_do_not_add_up)
+HT_TEST(captures_do_not_add_up)
 {
 	pid_t pid;
 	start();
@@ -171,7 +169,6 @@ START_TEST(captures_do_not_add_up)
 	run_until(!lingers(), GONE_MS);
 	finish();
 }
-END_TEST
 
 /* Binds the name by which later heaptaps end the process that waits. */
 static int hold_gate(void)
@@ -198,7 +195,7 @@ static int hold_gate(void)
 }
 
 /* On a busy machine the process of an earlier capture ends late. */
-START_TEST(the_process_of_an_earlier_capture_ends_late)
+HT_TEST(the_process_of_an_earlier_capture_ends_late)
 {
 	pid_t pid;
 	start();
@@ -211,11 +208,10 @@ START_TEST(the_process_of_an_earlier_capture_ends_late)
 	run_until(!lingers(), GONE_MS);
 	finish();
 }
-END_TEST
 
 /* A caller that waits for the end of heaptap's output, or of its session, does not wait for this.
  */
-START_TEST(nothing_of_the_caller_is_held)
+HT_TEST(nothing_of_the_caller_is_held)
 {
 	char path[300], link[4096];
 	struct dirent *entry;
@@ -244,9 +240,8 @@ START_TEST(nothing_of_the_caller_is_held)
 	run_until(!lingers(), GONE_MS);
 	finish();
 }
-END_TEST
 
-START_TEST(it_ends_with_the_process)
+HT_TEST(it_ends_with_the_process)
 {
 	start();
 	capture_and_linger("5m");
@@ -256,9 +251,8 @@ START_TEST(it_ends_with_the_process)
 	victim.pid = 0;
 	run_until(!lingers(), GONE_MS);
 }
-END_TEST
 
-START_TEST(it_ends_with_the_time)
+HT_TEST(it_ends_with_the_time)
 {
 	start();
 	capture_and_linger("300ms");
@@ -268,10 +262,9 @@ START_TEST(it_ends_with_the_time)
 	json_decref(report_run("cleanup", victim.pid, 0));
 	finish();
 }
-END_TEST
 
 /* The page stays as it was named, and is the next capture's, or cleanup's. */
-START_TEST(it_is_killed)
+HT_TEST(it_is_killed)
 {
 	pid_t pid = 0;
 	start();
@@ -287,10 +280,9 @@ START_TEST(it_is_killed)
 	json_decref(report_run("cleanup", victim.pid, 0));
 	finish();
 }
-END_TEST
 
 /* Commands that change the process are not refused because of it. */
-START_TEST(it_gives_way)
+HT_TEST(it_gives_way)
 {
 	start();
 	capture_and_linger("5m");
@@ -305,7 +297,6 @@ START_TEST(it_gives_way)
 	json_decref(report_run("cleanup", victim.pid, 0));
 	finish();
 }
-END_TEST
 
 static pid_t child_of_victim(void)
 {
@@ -337,7 +328,7 @@ static void capture_with_child(struct tap *tap, const char *const extra[], int s
 
 /* A child that was forked with such addresses keeps a page of its own; it is no more of a reason
  * for status 6. */
-START_TEST(children_keep_their_page)
+HT_TEST(children_keep_their_page)
 {
 	struct tap tap;
 	start();
@@ -350,9 +341,8 @@ START_TEST(children_keep_their_page)
 	procsnap_drop(before);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(children_keep_their_page_strictly)
+HT_TEST(children_keep_their_page_strictly)
 {
 	struct tap tap;
 	start();
@@ -362,9 +352,5 @@ START_TEST(children_keep_their_page_strictly)
 	procsnap_drop(before);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/linger", the_page_goes_when_the_program_has_forgotten_it, status_and_words,
-	captures_do_not_add_up, the_process_of_an_earlier_capture_ends_late,
-	nothing_of_the_caller_is_held, it_ends_with_the_process, it_ends_with_the_time,
-	it_is_killed, it_gives_way, children_keep_their_page, children_keep_their_page_strictly)
+HT_SUITE("integration/linger")

@@ -43,7 +43,7 @@ static void storm_start(struct victim *victim)
 }
 
 /* Attach, capture and detach while libraries are loaded and unloaded; then again. */
-START_TEST(storm)
+HT_TEST(storm)
 {
 	struct victim victim;
 	storm_start(&victim);
@@ -63,7 +63,6 @@ START_TEST(storm)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 static void check_rounds(struct victim *victim, const char *program)
 {
@@ -133,7 +132,7 @@ static const struct {
 	{"ledger", "LD_PRELOAD=libmimalloc.so.2", true},
 };
 
-START_TEST(every_way_of_linking)
+HT_TEST(every_way_of_linking)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(linked); i++) {
 		/* Says which one it was when it fails. */
@@ -142,10 +141,9 @@ START_TEST(every_way_of_linking)
 		check_books(linked[i].program, linked[i].setting, linked[i].lax);
 	}
 }
-END_TEST
 
 /* musl's dynamic linker is a program, too, and is called like a library. */
-START_TEST(musl_started_by_hand)
+HT_TEST(musl_started_by_hand)
 {
 	struct victim victim;
 	const char *program = run_built("tests/targets/linked-musl");
@@ -158,9 +156,8 @@ START_TEST(musl_started_by_hand)
 	check_rounds(&victim, "linked-musl");
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(linked_statically)
+HT_TEST(linked_statically)
 {
 	static const char *const programs[] = {
 		"linked-static", "linked-static-pie", "linked-musl-static"};
@@ -187,7 +184,6 @@ START_TEST(linked_statically)
 		victim_stop(&victim);
 	}
 }
-END_TEST
 
 static void check_preloaded(const char *program, const char *library, bool lax)
 {
@@ -197,18 +193,16 @@ static void check_preloaded(const char *program, const char *library, bool lax)
 	check_books(program, setting, lax);
 }
 
-START_TEST(shim_below)
+HT_TEST(shim_below)
 {
 	check_preloaded("ledger", "libcounting.so", false);
 }
-END_TEST
 
 /* Slots that are bound by us are bound to it. */
-START_TEST(allocator_with_the_old_hash)
+HT_TEST(allocator_with_the_old_hash)
 {
 	check_preloaded("ledger-lazy", "libownalloc-sysv.so", true);
 }
-END_TEST
 
 static void load_in_namespace(struct victim *victim, const char *library)
 {
@@ -220,7 +214,7 @@ static void load_in_namespace(struct victim *victim, const char *library)
 
 /* Each linker namespace has its own C library, so its functions need thunks of their own. A lazy
  * slot must be bound to the library of its namespace. */
-START_TEST(namespaces)
+HT_TEST(namespaces)
 {
 	struct victim victim;
 	struct tap tap;
@@ -244,7 +238,5 @@ START_TEST(namespaces)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/loader", storm, every_way_of_linking, musl_started_by_hand, linked_statically,
-	shim_below, allocator_with_the_old_hash, namespaces)
+HT_SUITE("integration/loader")

@@ -70,29 +70,25 @@ static void compare(const char *command, uint64_t visits, const char *const extr
 		check_visits(&tap, command, visits);
 }
 
-START_TEST(every_call_of_a_short_visit)
+HT_TEST(every_call_of_a_short_visit)
 {
 	compare("visit", VISITS, NULL);
 }
-END_TEST
 
-START_TEST(visits_in_threads)
+HT_TEST(visits_in_threads)
 {
 	compare("visit-threads", VISITS, NULL);
 }
-END_TEST
 
-START_TEST(visits_in_a_namespace_of_their_own)
+HT_TEST(visits_in_a_namespace_of_their_own)
 {
 	compare("visit-apart", 10, NULL);
 }
-END_TEST
 
-START_TEST(visits_in_a_sample_of_all)
+HT_TEST(visits_in_a_sample_of_all)
 {
 	compare("visit", 20, (const char *[]){"--sample", "1", NULL});
 }
-END_TEST
 
 /* Events whose stack has no frame but the one of the library's function. */
 static uint64_t cut_stacks(const char *trace)
@@ -112,7 +108,7 @@ static uint64_t cut_stacks(const char *trace)
 
 /* Its unwind table takes longer than dlopen may wait: dlopen goes on when the slots are hooked. All
  * calls are recorded, with stacks that are counted as cut. */
-START_TEST(a_large_library)
+HT_TEST(a_large_library)
 {
 	struct victim victim;
 	struct tap tap;
@@ -135,10 +131,9 @@ START_TEST(a_large_library)
 	ck_assert_uint_eq(report_u64(report, "capture.truncated_stacks"), cut);
 	json_decref(report);
 }
-END_TEST
 
 /* A dlopen that loads nothing does not wait, and the report does not mention it. */
-START_TEST(nothing_is_loaded)
+HT_TEST(nothing_is_loaded)
 {
 	struct victim victim;
 	struct tap tap;
@@ -151,10 +146,9 @@ START_TEST(nothing_is_loaded)
 	json_decref(attach);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* The first wait is in vain; then no thread waits for a heaptap that does not look. */
-START_TEST(heaptap_is_stopped)
+HT_TEST(heaptap_is_stopped)
 {
 	struct victim victim;
 	struct tap tap;
@@ -168,10 +162,9 @@ START_TEST(heaptap_is_stopped)
 	json_decref(attach);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A thread that waits goes on, and its guard is left, when heaptap is killed. */
-START_TEST(heaptap_is_killed_while_a_thread_waits)
+HT_TEST(heaptap_is_killed_while_a_thread_waits)
 {
 	struct victim victim;
 	struct tap tap;
@@ -183,10 +176,9 @@ START_TEST(heaptap_is_killed_while_a_thread_waits)
 	tap_verify_soon(&tap, ANSWER_MS);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Detach while one library after the other is loaded. */
-START_TEST(detach_while_threads_wait)
+HT_TEST(detach_while_threads_wait)
 {
 	struct victim victim;
 	struct tap tap;
@@ -198,9 +190,5 @@ START_TEST(detach_while_threads_wait)
 	free(victim_line(&victim, ANSWER_MS));
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/loads", every_call_of_a_short_visit, visits_in_threads,
-	visits_in_a_namespace_of_their_own, visits_in_a_sample_of_all, a_large_library,
-	nothing_is_loaded, heaptap_is_stopped, heaptap_is_killed_while_a_thread_waits,
-	detach_while_threads_wait)
+HT_SUITE("integration/loads")

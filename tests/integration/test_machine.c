@@ -128,7 +128,7 @@ static void capture(struct victim *victim, struct tap *tap)
 	is_capturing = false;
 }
 
-START_TEST(nothing_after_detach)
+HT_TEST(nothing_after_detach)
 {
 	struct victim victim;
 	struct tap tap;
@@ -139,9 +139,8 @@ START_TEST(nothing_after_detach)
 	check_nothing();
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(nothing_after_death)
+HT_TEST(nothing_after_death)
 {
 	struct victim victim;
 	struct tap tap;
@@ -157,6 +156,5 @@ START_TEST(nothing_after_death)
 	check_nothing();
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/machine", nothing_after_detach, nothing_after_death)
+HT_SUITE("integration/machine")

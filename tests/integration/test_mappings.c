@@ -122,7 +122,7 @@ static void compare_books(const char *threads, const char *operations)
 
 /* From its first mapping to its last; what is sampled is the allocator's calls alone. Of before is
  * what the dynamic linker unmapped unseen. */
-START_TEST(a_command_from_its_start)
+HT_TEST(a_command_from_its_start)
 {
 	static const char *const sample[] = {"0", "64K"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(sample); i++) {
@@ -139,19 +139,16 @@ START_TEST(a_command_from_its_start)
 		free(trace);
 	}
 }
-END_TEST
 
-START_TEST(one_thread)
+HT_TEST(one_thread)
 {
 	compare_books("1", "20000");
 }
-END_TEST
 
-START_TEST(eight_threads)
+HT_TEST(eight_threads)
 {
 	compare_books("8", "3000");
 }
-END_TEST
 
 /* Time that its threads have had, in ticks of a hundredth of a second. */
 static unsigned long ticks_of(pid_t pid)
@@ -180,7 +177,7 @@ static void tap_at_work(struct tap *tap, const struct victim *victim, unsigned l
 
 /* Its threads are in these hooks most of the time. The phase goes on past the last capture, or this
  * tests nothing, and checks each result. */
-START_TEST(detached_in_their_midst)
+HT_TEST(detached_in_their_midst)
 {
 	const char *const argv[] = {
 		run_built("tests/targets/mapper"), "-t", "2", "-n", "400000000", NULL};
@@ -207,7 +204,6 @@ START_TEST(detached_in_their_midst)
 	ck_assert_int_eq(kill(victim.pid, 0), 0);
 	victim_kill(&victim);
 }
-END_TEST
 
 /* Accessible anonymous bytes, and those of them on stacks with a frame whose name begins so. */
 static void growth_of(
@@ -230,7 +226,7 @@ static void growth_of(
 }
 
 /* V8 reserves and then makes accessible: no allocator call, nor mmap alone, tells of it. */
-START_TEST(growth_of_a_javascript_heap)
+HT_TEST(growth_of_a_javascript_heap)
 {
 	uint64_t bytes, named;
 	struct victim victim;
@@ -255,10 +251,9 @@ START_TEST(growth_of_a_javascript_heap)
 	ck_assert_uint_gt(report_u64(report, "mappings.protects"), 0);
 	json_decref(report);
 }
-END_TEST
 
 /* It maps within the program's calls: hooks within hooks. Its blocks are counted as ever. */
-START_TEST(an_allocator_that_is_a_library)
+HT_TEST(an_allocator_that_is_a_library)
 {
 	setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
 	struct victim victim;
@@ -282,9 +277,8 @@ START_TEST(an_allocator_that_is_a_library)
 	json_decref(books);
 	free(text);
 }
-END_TEST
 
-START_TEST(nothing_unless_asked_for)
+HT_TEST(nothing_unless_asked_for)
 {
 	struct victim victim;
 	struct tap tap;
@@ -301,8 +295,5 @@ START_TEST(nothing_unless_asked_for)
 	ck_assert(json_is_null(report_at(report, "mappings")));
 	json_decref(report);
 }
-END_TEST
 
-HT_SUITE("integration/mappings", one_thread, eight_threads, a_command_from_its_start,
-	detached_in_their_midst, growth_of_a_javascript_heap, an_allocator_that_is_a_library,
-	nothing_unless_asked_for)
+HT_SUITE("integration/mappings")

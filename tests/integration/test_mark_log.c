@@ -98,7 +98,7 @@ static char *end(void)
 	return out;
 }
 
-START_TEST(lines_that_match_become_marks)
+HT_TEST(lines_that_match_become_marks)
 {
 	begin("^(ERROR|WARN) [0-9]+");
 	pid_t reader = reader_of(tap.run.pid);
@@ -115,9 +115,8 @@ START_TEST(lines_that_match_become_marks)
 	ck_assert_int_ne(kill(reader, 0), 0);
 	free(dump);
 }
-END_TEST
 
-START_TEST(a_burst_is_bounded_and_counted)
+HT_TEST(a_burst_is_bounded_and_counted)
 {
 	begin("ERROR");
 	FILE *out = fopen(log_path, "ae");
@@ -135,9 +134,8 @@ START_TEST(a_burst_is_bounded_and_counted)
 	ck_assert_msg(strstr(dump, "more lines of"), "no mark counts the rest");
 	free(dump);
 }
-END_TEST
 
-START_TEST(wrong_words)
+HT_TEST(wrong_words)
 {
 	static const struct {
 		const char *value, *why;
@@ -153,7 +151,5 @@ START_TEST(wrong_words)
 		free(err);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/mark_log", lines_that_match_become_marks, a_burst_is_bounded_and_counted,
-	wrong_words)
+HT_SUITE("integration/mark_log")

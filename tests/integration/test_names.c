@@ -217,30 +217,26 @@ static void check_fates(enum fate fate)
 	check_fate(fate, "-Wl,--build-id=none");
 }
 
-START_TEST(names_of_an_existing_library)
+HT_TEST(names_of_an_existing_library)
 {
 	check_fates(KEPT);
 }
-END_TEST
 
-START_TEST(names_of_a_deleted_library)
+HT_TEST(names_of_a_deleted_library)
 {
 	check_fates(DELETED);
 }
-END_TEST
 
-START_TEST(names_of_a_replaced_library)
+HT_TEST(names_of_a_replaced_library)
 {
 	check_fates(REPLACED);
 	check_fates(COPIED);
 }
-END_TEST
 
-START_TEST(names_of_a_library_in_memory)
+HT_TEST(names_of_a_library_in_memory)
 {
 	check_fates(IN_MEMORY);
 }
-END_TEST
 
 /* A directory that becomes the root of a target, with its program and this library. */
 static char *make_root(const char *library)
@@ -264,7 +260,7 @@ static bool is_root(void)
 	return false;
 }
 
-START_TEST(names_in_the_targets_own_root)
+HT_TEST(names_in_the_targets_own_root)
 {
 	if (!is_root())
 		return;
@@ -281,9 +277,8 @@ START_TEST(names_in_the_targets_own_root)
 	free(library);
 	free(root);
 }
-END_TEST
 
-START_TEST(names_of_jit_code_in_a_pid_namespace)
+HT_TEST(names_of_jit_code_in_a_pid_namespace)
 {
 	static const char *const made[] = {"made_leaf", "made_by_the_program", "serve"};
 	if (!is_root())
@@ -299,8 +294,5 @@ START_TEST(names_of_jit_code_in_a_pid_namespace)
 	free(host);
 	free(root);
 }
-END_TEST
 
-HT_SUITE("integration/names", names_of_an_existing_library, names_of_a_deleted_library,
-	names_of_a_replaced_library, names_of_a_library_in_memory, names_in_the_targets_own_root,
-	names_of_jit_code_in_a_pid_namespace)
+HT_SUITE("integration/names")

@@ -68,31 +68,27 @@ static void compare_books(const char *program, const char *module, bool by_threa
 	free(books);
 }
 
-START_TEST(position_independent)
+HT_TEST(position_independent)
 {
 	compare_books("tests/targets/extended-static", "/extended-static", true);
 }
-END_TEST
 
 /* Its GOT needs no relocation, and has none. */
-START_TEST(fixed_addresses)
+HT_TEST(fixed_addresses)
 {
 	compare_books("tests/targets/extended-fixed", "/extended-fixed", true);
 }
-END_TEST
 
 /* In a library of its own: named slots lead there, and no file has to be looked into for these. */
-START_TEST(in_a_library)
+HT_TEST(in_a_library)
 {
 	compare_books("tests/targets/extended-shared", NULL, true);
 }
-END_TEST
 
-START_TEST(rust)
+HT_TEST(rust)
 {
 	compare_books("tests/targets/rust-jemalloc", "/rust-jemalloc", false);
 }
-END_TEST
 
 /* What doctor says of a function: "slot", "partly", "no"; NULL: nothing. */
 static const char *covered(const json_t *doctor, const char *function)
@@ -107,7 +103,7 @@ static const char *covered(const json_t *doctor, const char *function)
 
 /* Whole-program optimisation loads the functions' addresses in code and calls them past the GOT;
  * doctor and the trace must report that. */
-START_TEST(rust_optimised_as_a_whole)
+HT_TEST(rust_optimised_as_a_whole)
 {
 	const char *program = run_built("tests/targets/rust-jemalloc-lto");
 	struct victim victim;
@@ -121,7 +117,6 @@ START_TEST(rust_optimised_as_a_whole)
 	free(record_phase(&victim, strrchr(program, '/'), true, &tap));
 	victim_stop(&victim);
 }
-END_TEST
 
 static void check_operators(const char *program, bool unseen)
 {
@@ -143,13 +138,12 @@ static void check_operators(const char *program, bool unseen)
 }
 
 /* The C++ library's operator new calls malloc; an allocator's own does not. */
-START_TEST(operators_that_do_not_call_malloc)
+HT_TEST(operators_that_do_not_call_malloc)
 {
 	check_operators("tests/targets/cxx", false);
 	check_operators("tests/targets/cxx-tcmalloc", false);
 	check_operators("tests/targets/operators-tcmalloc-debug", true);
 }
-END_TEST
 
 static char debug_path[256];
 
@@ -184,7 +178,7 @@ static void build_id_of(const char *program, char ret[64])
 }
 
 /* Names of a stripped program come from its debug file, and from no other. */
-START_TEST(stripped)
+HT_TEST(stripped)
 {
 	const char *program = run_built("tests/targets/rust-jemalloc-stripped");
 	char build_id[64], debug[4200];
@@ -204,7 +198,6 @@ START_TEST(stripped)
 	ck_assert(install_debug_file(build_id, debug));
 	compare_books("tests/targets/rust-jemalloc-stripped", "/rust-jemalloc-stripped", false);
 }
-END_TEST
 
 #define SPARSE_BYTES (600l << 20) /* of which nothing is on the disk */
 
@@ -228,7 +221,7 @@ static void make_too_much(const char *path)
 }
 
 /* The end of the capture reports what heaptap left out of a library loaded during it. */
-START_TEST(library_with_too_much_loaded_later)
+HT_TEST(library_with_too_much_loaded_later)
 {
 	char *program = tmpdir_path("plughost"), *library = tmpdir_path("libplug.so");
 	struct victim victim;
@@ -259,8 +252,5 @@ START_TEST(library_with_too_much_loaded_later)
 	free(program);
 	free(library);
 }
-END_TEST
 
-HT_SUITE("integration/natives", position_independent, fixed_addresses, in_a_library, rust,
-	rust_optimised_as_a_whole, operators_that_do_not_call_malloc, stripped,
-	library_with_too_much_loaded_later)
+HT_SUITE("integration/natives")

@@ -65,27 +65,24 @@ static void compare(const char *name, const char *option, const char *const entr
 	free(books);
 }
 
-START_TEST(tcmalloc)
+HT_TEST(tcmalloc)
 {
 	compare("tests/targets/operators-tcmalloc", NULL, NULL);
 }
-END_TEST
 
-START_TEST(jemalloc)
+HT_TEST(jemalloc)
 {
 	compare("tests/targets/operators-jemalloc", NULL, NULL);
 }
-END_TEST
 
 /* Built as C it cannot throw, and ends the program where there is no memory. */
-START_TEST(mimalloc)
+HT_TEST(mimalloc)
 {
 	compare("tests/targets/operators-mimalloc", "-n", NULL);
 }
-END_TEST
 
 /* Called straight, and by libraries through their slots. */
-START_TEST(linked_in)
+HT_TEST(linked_in)
 {
 	compare("tests/targets/operators-tcmalloc-direct", NULL,
 		(const char *[]){"tc_new", "tc_new_aligned", "tc_new_nothrow",
@@ -96,6 +93,5 @@ START_TEST(linked_in)
 		(const char *[]){
 			"_Znwm", "_ZnwmRKSt9nothrow_t", "_ZdlPvm", "_ZdaPvmSt11align_val_t", NULL});
 }
-END_TEST
 
-HT_SUITE("integration/operators", tcmalloc, jemalloc, mimalloc, linked_in)
+HT_SUITE("integration/operators")

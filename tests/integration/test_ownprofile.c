@@ -107,16 +107,15 @@ static void check(const char *const command[], const char *source, bool active)
 	free(library);
 }
 
-START_TEST(an_allocator_that_unwinds)
+HT_TEST(an_allocator_that_unwinds)
 {
 	check(shared, MALLOC("by_libc();"), true);
 	check(shared, MALLOC("by_libgcc();"), true);
 	check(without_plt, MALLOC("by_libc();"), true);
 	check(with_libgcc, MALLOC("by_libgcc();"), true);
 }
-END_TEST
 
-START_TEST(by_a_pointer)
+HT_TEST(by_a_pointer)
 {
 	check(shared,
 		"static void (*volatile unwind)(void);\n" MALLOC(
@@ -129,18 +128,16 @@ START_TEST(by_a_pointer)
 					  "struct way *way = &one;\n",
 		true);
 }
-END_TEST
 
 /* A sampler takes one call in many. */
-START_TEST(now_and_then)
+HT_TEST(now_and_then)
 {
 	check(shared,
 		"static volatile unsigned calls;\n" MALLOC("if (++calls % 100 == 0) by_libc();"),
 		true);
 }
-END_TEST
 
-START_TEST(switched_off)
+HT_TEST(switched_off)
 {
 	check(shared,
 		"static int on;\n" MALLOC("if (on) by_libc();") "void enable(void) { on = 1; }",
@@ -152,10 +149,9 @@ START_TEST(switched_off)
 			"if (on) by_libc();") "void enable(void) { on = true; }",
 		false);
 }
-END_TEST
 
 /* A handler of crashes unwinds, too, and is no profiler. */
-START_TEST(crashes_only)
+HT_TEST(crashes_only)
 {
 	check(shared, MALLOC("if (!p) die();"), false);
 	check(shared,
@@ -165,7 +161,6 @@ START_TEST(crashes_only)
 			    "{ signal(SIGSEGV, handle); }\n",
 		false);
 }
-END_TEST
 
 #define JEMALLOC(on)                                                                               \
 	"#include <stdbool.h>\nbool je_opt_prof = " on                                             \
@@ -174,12 +169,11 @@ END_TEST
 						   "{ (void)n; (void)o; (void)ol; (void)new; "     \
 						   "(void)nl; return 1; }\n"
 
-START_TEST(jemalloc_by_its_option)
+HT_TEST(jemalloc_by_its_option)
 {
 	check(shared, JEMALLOC("false"), false);
 	check(shared, JEMALLOC("true"), true);
 }
-END_TEST
 
 static const char *library_of(const char *name)
 {
@@ -204,16 +198,15 @@ static void check_library(const char *name, const char *setting, bool active)
 	victim_kill(&victim);
 }
 
-START_TEST(jemalloc_by_its_settings)
+HT_TEST(jemalloc_by_its_settings)
 {
 	check_library("libjemalloc.so.2", "NOTHING=1", false);
 	check_library("libjemalloc.so.2", "MALLOC_CONF=background_thread:false,prof:true", true);
 	check_library("libjemalloc.so.2", "MALLOC_CONF=prof:true,prof_active:false", true);
 	check_library("libjemalloc.so.2", "MALLOC_CONF=prof:true,prof:false", false);
 }
-END_TEST
 
-START_TEST(gperftools)
+HT_TEST(gperftools)
 {
 	char *path = tmpdir_path("profile"), setting[4200];
 	snprintf(setting, sizeof(setting), "HEAPPROFILE=%s", path);
@@ -221,7 +214,5 @@ START_TEST(gperftools)
 	check_library("libtcmalloc.so.4", setting, true);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("integration/ownprofile", an_allocator_that_unwinds, by_a_pointer, now_and_then,
-	switched_off, crashes_only, jemalloc_by_its_option, jemalloc_by_its_settings, gperftools)
+HT_SUITE("integration/ownprofile")

@@ -111,29 +111,26 @@ static void pause_and_count(const struct way *way)
 	end();
 }
 
-START_TEST(a_pause_is_exact)
+HT_TEST(a_pause_is_exact)
 {
 	pause_and_count(&(struct way){"tests/targets/stepwise", {NULL}, false});
 }
-END_TEST
 
 /* An allocation is drawn with a probability of 1 - exp(-105): each is. */
-START_TEST(a_pause_of_a_sample_is_exact)
+HT_TEST(a_pause_of_a_sample_is_exact)
 {
 	pause_and_count(&(struct way){"tests/targets/stepwise", {"--sample", "1", NULL}, true});
 }
-END_TEST
 
 /* The functions' first instructions lead to the agent, or, in a pause, back. */
-START_TEST(a_pause_of_hooked_code_is_exact)
+HT_TEST(a_pause_of_hooked_code_is_exact)
 {
 	pause_and_count(
 		&(struct way){"tests/targets/stepwise-direct", {"--hook", "auto", NULL}, false});
 }
-END_TEST
 
 /* Idempotent, as often as one likes, and the last one lasts up to the end. */
-START_TEST(pauses_may_be_many_and_the_last_one_open)
+HT_TEST(pauses_may_be_many_and_the_last_one_open)
 {
 	begin();
 	work("alloc 0 4 104");
@@ -155,10 +152,9 @@ START_TEST(pauses_may_be_many_and_the_last_one_open)
 	json_decref(report);
 	end();
 }
-END_TEST
 
 /* A heaptap that is killed in a pause leaves a process in which only some functions are hooked. */
-START_TEST(a_heaptap_killed_in_a_pause_leaves_nothing)
+HT_TEST(a_heaptap_killed_in_a_pause_leaves_nothing)
 {
 	begin();
 	steer_do("pause", victim.pid, NULL);
@@ -170,7 +166,6 @@ START_TEST(a_heaptap_killed_in_a_pause_leaves_nothing)
 	work("free 0 100");
 	end();
 }
-END_TEST
 
 static bool is_in_state(const char *state)
 {
@@ -181,7 +176,7 @@ static bool is_in_state(const char *state)
 }
 
 /* A program that does little but allocate is above the limit; one that computes is not. */
-START_TEST(max_overhead_pauses_and_resumes)
+HT_TEST(max_overhead_pauses_and_resumes)
 {
 	begin_with("tests/targets/stepwise", (const char *[]){"--max-overhead", "1%", NULL});
 	uint64_t until_ms = run_now_ms() + LIMIT_MS;
@@ -215,10 +210,9 @@ START_TEST(max_overhead_pauses_and_resumes)
 	json_decref(report);
 	end();
 }
-END_TEST
 
 /* What the user pauses only the user resumes. */
-START_TEST(a_pause_of_the_user_lasts)
+HT_TEST(a_pause_of_the_user_lasts)
 {
 	begin_with("tests/targets/stepwise", (const char *[]){"--max-overhead", "100%", NULL});
 	steer_do("pause", victim.pid, NULL);
@@ -230,8 +224,5 @@ START_TEST(a_pause_of_the_user_lasts)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
-HT_SUITE("integration/pause", max_overhead_pauses_and_resumes, a_pause_of_the_user_lasts,
-	a_pause_is_exact, a_pause_of_a_sample_is_exact, a_pause_of_hooked_code_is_exact,
-	pauses_may_be_many_and_the_last_one_open, a_heaptap_killed_in_a_pause_leaves_nothing)
+HT_SUITE("integration/pause")

@@ -131,17 +131,16 @@ static void profile_script(struct tap *tap, const char *const argv[], unsigned f
 	check_report(tap->trace, function);
 }
 
-START_TEST(node)
+HT_TEST(node)
 {
 	struct tap tap;
 	profile_script(&tap, (const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
 		PROCSNAP_NODE, 300, "node::");
 }
-END_TEST
 
 /* V8 writes where its code lies, but the trace names the JIT's frames itself, with file and line: a
  * map takes nothing from them, and is for code that was gone before it was looked up. */
-START_TEST(node_with_a_perf_map)
+HT_TEST(node_with_a_perf_map)
 {
 	struct victim victim;
 	struct tap tap;
@@ -163,7 +162,6 @@ START_TEST(node_with_a_perf_map)
 	ck_assert_ptr_nonnull(strstr(out, "  script.js:"));
 	free(out);
 }
-END_TEST
 
 static bool report_says(const char *trace, const char *map, const char *text)
 {
@@ -182,7 +180,7 @@ static bool report_says(const char *trace, const char *map, const char *text)
 
 /* Interpreted functions have code of their own then, which only the maps name: the one is found,
  * the other given. */
-START_TEST(node_that_writes_maps)
+HT_TEST(node_that_writes_maps)
 {
 	struct victim victim;
 	struct tap named, unnamed;
@@ -214,17 +212,15 @@ START_TEST(node_that_writes_maps)
 	free(dump);
 	free(dir);
 }
-END_TEST
 
-START_TEST(python_with_sqlite)
+HT_TEST(python_with_sqlite)
 {
 	struct tap tap;
 	profile_script(&tap, (const char *[]){"/usr/bin/python3", "tests/targets/script.py", NULL},
 		PROCSNAP_MASKS_CHANGE, 200, "sqlite3");
 }
-END_TEST
 
-START_TEST(cxx_with_threads)
+HT_TEST(cxx_with_threads)
 {
 	struct tap tap;
 	profile_script(&tap, (const char *[]){run_built("tests/targets/cxx"), NULL},
@@ -233,26 +229,23 @@ START_TEST(cxx_with_threads)
 	/* std::function's, for a lambda: gcc gives it no linkage name. */
 	check_page(tap.trace, "--limit=0", (const char *const[]){"_M_", "__cxa_"}, false);
 }
-END_TEST
 
 /* Both manglings of Rust. */
-START_TEST(rust)
+HT_TEST(rust)
 {
 	struct tap tap;
 	profile_script(&tap, (const char *[]){run_built("tests/targets/rust"), NULL},
 		PROCSNAP_MASKS_CHANGE, 2000, "alloc::");
 	check_sites(tap.trace, "rust::run", "rust::");
 }
-END_TEST
 
-START_TEST(rust_v0)
+HT_TEST(rust_v0)
 {
 	struct tap tap;
 	profile_script(&tap, (const char *[]){run_built("tests/targets/rust-v0"), NULL},
 		PROCSNAP_MASKS_CHANGE, 300, "<alloc::vec::Vec<u64>>::push");
 	check_sites(tap.trace, "rust::run", "rust::");
 }
-END_TEST
 
 /* --- servers --- */
 
@@ -289,7 +282,7 @@ static uint64_t redis_commands(const char *port)
 	return commands;
 }
 
-START_TEST(redis)
+HT_TEST(redis)
 {
 	char port[16];
 	snprintf(port, sizeof(port), "%u", free_port());
@@ -324,7 +317,6 @@ START_TEST(redis)
 	ck_assert_int_eq(run_wait(&server, ANSWER_MS), 0);
 	check_report(tap.trace, "processCommand");
 }
-END_TEST
 
 static void write_nginx_files(unsigned port)
 {
@@ -355,7 +347,7 @@ static bool nginx_serves(const char *url, const char *requests)
 	return serves;
 }
 
-START_TEST(nginx)
+HT_TEST(nginx)
 {
 	unsigned port = free_port();
 	write_nginx_files(port);
@@ -377,10 +369,9 @@ START_TEST(nginx)
 	ck_assert_int_eq(run_wait(&server, ANSWER_MS), 0);
 	check_report(tap.trace, "libc");
 }
-END_TEST
 
 /* Runs to its end, under load of its own making, while captures begin and end. */
-START_TEST(rocksdb)
+HT_TEST(rocksdb)
 {
 	char database[4096], link[64], exe[4096] = "";
 	snprintf(database, sizeof(database), "--db=%s", tmpdir_path("db"));
@@ -409,7 +400,5 @@ START_TEST(rocksdb)
 	char *out = run_out(&bench);
 	ck_assert_msg(strstr(out, "readwhilewriting :"), "%s", out);
 }
-END_TEST
 
-HT_SUITE("integration/programs", node, node_with_a_perf_map, node_that_writes_maps,
-	python_with_sqlite, cxx_with_threads, rust, rust_v0, redis, nginx, rocksdb)
+HT_SUITE("integration/programs")

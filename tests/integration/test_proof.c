@@ -94,24 +94,22 @@ static void detach_past_the_deadline(void)
 	finish();
 }
 
-START_TEST(asleep_in_the_allocator)
+HT_TEST(asleep_in_the_allocator)
 {
 	start("jumper");
 	ask("hold");
 	detach_and_wake();
 	finish();
 }
-END_TEST
 
-START_TEST(asleep_past_the_deadline)
+HT_TEST(asleep_past_the_deadline)
 {
 	start("jumper");
 	ask("hold");
 	detach_past_the_deadline();
 }
-END_TEST
 
-START_TEST(a_handler_allocates_within_a_hook)
+HT_TEST(a_handler_allocates_within_a_hook)
 {
 	start("jumper");
 	ask("hold");
@@ -119,9 +117,8 @@ START_TEST(a_handler_allocates_within_a_hook)
 	detach_and_wake();
 	finish();
 }
-END_TEST
 
-START_TEST(a_handler_sleeps_on_its_own_stack)
+HT_TEST(a_handler_sleeps_on_its_own_stack)
 {
 	start("jumper");
 	ask("hold");
@@ -129,11 +126,10 @@ START_TEST(a_handler_sleeps_on_its_own_stack)
 	detach_and_wake();
 	finish();
 }
-END_TEST
 
 /* On an array in the stack of the hook that it interrupts, of which the kernel knows nothing while
  * it runs: the hook is not taken for one that was left. */
-START_TEST(handlers_allocate_on_a_stack_within)
+HT_TEST(handlers_allocate_on_a_stack_within)
 {
 	start("jumper");
 	ask("disarm");
@@ -142,10 +138,9 @@ START_TEST(handlers_allocate_on_a_stack_within)
 	tap_check_clean(tap_stop(&tap, 0));
 	finish();
 }
-END_TEST
 
 /* The hook's frame is gone, and its thread calls no allocator any more. */
-START_TEST(a_handler_jumps_out_of_a_hook)
+HT_TEST(a_handler_jumps_out_of_a_hook)
 {
 	start("jumper");
 	ask("hold");
@@ -154,17 +149,15 @@ START_TEST(a_handler_jumps_out_of_a_hook)
 	ask("wake");
 	finish();
 }
-END_TEST
 
 /* The hook's frame is on a stack that the thread is not on now; one day it goes on. */
-START_TEST(a_handler_swaps_away_from_a_hook)
+HT_TEST(a_handler_swaps_away_from_a_hook)
 {
 	start("jumper");
 	ask("hold");
 	ask("handle swap");
 	detach_past_the_deadline();
 }
-END_TEST
 
 /* Until the agent has been told where the stack begins, it cannot tell a jump from a nested call:
  * it leaves events out, and counts them (exit 7). */
@@ -184,25 +177,23 @@ static void stop_among_jumps(void)
 }
 
 /* That other stack may be an array in some frame of the same one, above the hook. */
-START_TEST(a_handler_swaps_to_a_stack_within_its_own)
+HT_TEST(a_handler_swaps_to_a_stack_within_its_own)
 {
 	start("jumper");
 	ask("hold");
 	ask("handle within");
 	detach_past_the_deadline();
 }
-END_TEST
 
-START_TEST(what_a_handler_swaps_to_calls_no_allocator)
+HT_TEST(what_a_handler_swaps_to_calls_no_allocator)
 {
 	start("jumper");
 	ask("hold");
 	ask("handle rest");
 	detach_past_the_deadline();
 }
-END_TEST
 
-START_TEST(a_storm_of_jumps)
+HT_TEST(a_storm_of_jumps)
 {
 	start("jumper");
 	ask("storm");
@@ -216,7 +207,6 @@ START_TEST(a_storm_of_jumps)
 	stop_among_jumps();
 	finish();
 }
-END_TEST
 
 static void expect_tombstone(void)
 {
@@ -225,7 +215,7 @@ static void expect_tombstone(void)
 	json_decref(attach);
 }
 
-START_TEST(a_table_is_copied)
+HT_TEST(a_table_is_copied)
 {
 	start("escape");
 	ask("copy");
@@ -234,7 +224,6 @@ START_TEST(a_table_is_copied)
 	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
 	victim_stop(&victim);
 }
-END_TEST
 
 /* As long as the program has an address a page stays, and serves its calls. */
 static void keep_and_forget(const char *keep, const char *use, const char *forget)
@@ -250,20 +239,18 @@ static void keep_and_forget(const char *keep, const char *use, const char *forge
 	finish();
 }
 
-START_TEST(a_table_is_made_read_only)
+HT_TEST(a_table_is_made_read_only)
 {
 	keep_and_forget("freeze", "use frozen", "thaw");
 }
-END_TEST
 
-START_TEST(a_packed_structure_has_it)
+HT_TEST(a_packed_structure_has_it)
 {
 	keep_and_forget("pack", "use packed", "unpack");
 }
-END_TEST
 
 /* The C library hides what it keeps for the end of the program. */
-START_TEST(the_address_is_kept_for_exit)
+HT_TEST(the_address_is_kept_for_exit)
 {
 	start("escape");
 	ask("atexit");
@@ -271,7 +258,6 @@ START_TEST(the_address_is_kept_for_exit)
 	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Its code names no slot relative to rip. What is in a register alone is rewritten. */
 static void detach_from_large_code(const char *option)
@@ -285,20 +271,18 @@ static void detach_from_large_code(const char *option)
 	finish();
 }
 
-START_TEST(the_large_code_model_in_a_running_loop)
+HT_TEST(the_large_code_model_in_a_running_loop)
 {
 	detach_from_large_code(NULL);
 }
-END_TEST
 
-START_TEST(the_large_code_model_in_a_loop_asleep)
+HT_TEST(the_large_code_model_in_a_loop_asleep)
 {
 	detach_from_large_code("-s");
 }
-END_TEST
 
 /* One structure of two function pointers, or more of them, is loaded as a whole before a loop. */
-START_TEST(vector_registers_have_it)
+HT_TEST(vector_registers_have_it)
 {
 	start_with("hoist", "-v");
 	ask("restart");
@@ -308,13 +292,5 @@ START_TEST(vector_registers_have_it)
 	ask("restart");
 	finish();
 }
-END_TEST
 
-HT_SUITE("integration/proof", asleep_in_the_allocator, asleep_past_the_deadline,
-	a_handler_allocates_within_a_hook, a_handler_sleeps_on_its_own_stack,
-	handlers_allocate_on_a_stack_within, a_handler_jumps_out_of_a_hook,
-	a_handler_swaps_away_from_a_hook, a_handler_swaps_to_a_stack_within_its_own,
-	what_a_handler_swaps_to_calls_no_allocator, a_storm_of_jumps, a_table_is_copied,
-	a_table_is_made_read_only, a_packed_structure_has_it, the_address_is_kept_for_exit,
-	the_large_code_model_in_a_running_loop, the_large_code_model_in_a_loop_asleep,
-	vector_registers_have_it)
+HT_SUITE("integration/proof")

@@ -110,7 +110,7 @@ static void check_body(const struct endpoint_shared *shared, const char *trace)
 	free(path);
 }
 
-START_TEST(what_waits_goes_in_order)
+HT_TEST(what_waits_goes_in_order)
 {
 	struct endpoint endpoint;
 	char *err;
@@ -156,9 +156,8 @@ START_TEST(what_waits_goes_in_order)
 	ck_assert_uint_eq(shared->count, 8);
 	endpoint_stop(&endpoint);
 }
-END_TEST
 
-START_TEST(a_full_spool_loses_the_oldest_and_says_so)
+HT_TEST(a_full_spool_loses_the_oldest_and_says_so)
 {
 	static const char *const hosts[] = {"one", "two", "three"};
 	struct endpoint endpoint;
@@ -190,10 +189,9 @@ START_TEST(a_full_spool_loses_the_oldest_and_says_so)
 	ck_assert_ptr_nonnull(strstr(endpoint.shared->request[1].target, "host%3Dthree"));
 	endpoint_stop(&endpoint);
 }
-END_TEST
 
 /* Neither messages nor the spool nor the words of a process have the password. */
-START_TEST(a_password_is_sent_and_not_shown)
+HT_TEST(a_password_is_sent_and_not_shown)
 {
 	struct endpoint endpoint;
 	char *file = tmpdir_path("address"), *state = tmpdir_path("state"), *err, address[128],
@@ -228,7 +226,6 @@ START_TEST(a_password_is_sent_and_not_shown)
 	free(file);
 	free(state);
 }
-END_TEST
 
 static int attach(const char *number, const char *to, const char *trace, char **ret_err)
 {
@@ -237,7 +234,7 @@ static int attach(const char *number, const char *to, const char *trace, char **
 		RUN_MS, NULL, ret_err);
 }
 
-START_TEST(each_window_of_a_capture)
+HT_TEST(each_window_of_a_capture)
 {
 	struct endpoint endpoint;
 	struct victim victim;
@@ -268,7 +265,6 @@ START_TEST(each_window_of_a_capture)
 	free(first);
 	free(second);
 }
-END_TEST
 
 /* --- ClickHouse ------------------------------------------------------------------------------- */
 
@@ -366,7 +362,7 @@ static void forget_what_was_sent(void)
 	free(state);
 }
 
-START_TEST(clickhouse_answers_what_grew_on_most_hosts)
+HT_TEST(clickhouse_answers_what_grew_on_most_hosts)
 {
 	static const char *const hosts[] = {"a", "b", "c"};
 	struct run run;
@@ -419,8 +415,5 @@ START_TEST(clickhouse_answers_what_grew_on_most_hosts)
 	free(fleet(2));
 	run_deinit(&run);
 }
-END_TEST
 
-HT_SUITE("integration/push", what_waits_goes_in_order, a_full_spool_loses_the_oldest_and_says_so,
-	a_password_is_sent_and_not_shown, each_window_of_a_capture,
-	clickhouse_answers_what_grew_on_most_hosts)
+HT_SUITE("integration/push")

@@ -74,18 +74,16 @@ static void fault(void)
 
 /* SIGSEGV, SIGTRAP, SIGILL and SIGFPE as a program's own tools, in the thread that has to run the
  * stub: one that was raised when the thread is stopped must find it where it was. */
-START_TEST(faults_are_handled)
+HT_TEST(faults_are_handled)
 {
 	cycles("faults", FAULT_CYCLES, fault);
 }
-END_TEST
 
 /* SIGTRAP, too, is not ours, and waits for the thread that runs the stub. */
-START_TEST(signals_wait)
+HT_TEST(signals_wait)
 {
 	cycles("pending", CYCLES, fault);
 }
-END_TEST
 
 static void dive(void)
 {
@@ -93,7 +91,7 @@ static void dive(void)
 }
 
 /* Mostly within the agent, which has most of each frame, the program jumps out of it. */
-START_TEST(stacks_are_used_up)
+HT_TEST(stacks_are_used_up)
 {
 	start("dives", NULL);
 	dive();
@@ -102,7 +100,6 @@ START_TEST(stacks_are_used_up)
 	dive();
 	victim_stop(&victim);
 }
-END_TEST
 
 static void profile(void)
 {
@@ -137,12 +134,11 @@ static void profiled_cycle(void)
 	victim_stop(&victim);
 }
 
-START_TEST(a_profiler_unwinds_the_agent)
+HT_TEST(a_profiler_unwinds_the_agent)
 {
 	for (unsigned i = 0; i < CYCLES; i++)
 		profiled_cycle();
 }
-END_TEST
 
 static void scan(void)
 {
@@ -151,18 +147,17 @@ static void scan(void)
 
 /* A collector's signal arrives at any moment, and some pointers exist only in registers. If the
  * collector missed them, it would free blocks that the thread uses. */
-START_TEST(a_collector_sees_the_registers)
+HT_TEST(a_collector_sees_the_registers)
 {
 	cycles("scanned", FAULT_CYCLES, scan);
 }
-END_TEST
 
 static void end(void)
 {
 	free(victim_ask(&victim, "end", ANSWER_MS));
 }
 
-START_TEST(threads_allocate_at_their_end)
+HT_TEST(threads_allocate_at_their_end)
 {
 	start("ends", ENDING_TEXT);
 	end(); /* the C library catches a signal of its own from the first thread on */
@@ -170,7 +165,5 @@ START_TEST(threads_allocate_at_their_end)
 		cycle(0, end, LAST_BYTES, ENDING * DESTRUCTIONS);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/reflexes", faults_are_handled, signals_wait, stacks_are_used_up,
-	a_profiler_unwinds_the_agent, a_collector_sees_the_registers, threads_allocate_at_their_end)
+HT_SUITE("integration/reflexes")

@@ -50,7 +50,7 @@ static int shell(const char *script, const char *first, const char *second, char
 	return status;
 }
 
-START_TEST(runs_without_any_library)
+HT_TEST(runs_without_any_library)
 {
 	char *here = tmpdir_path("here"), *root = tmpdir_path("root"), *out;
 	if (!build(here))
@@ -87,9 +87,8 @@ START_TEST(runs_without_any_library)
 	free(here);
 	free(root);
 }
-END_TEST
 
-START_TEST(the_same_tree_gives_the_same_bytes)
+HT_TEST(the_same_tree_gives_the_same_bytes)
 {
 	char *here = tmpdir_path("first"), *there = tmpdir_path("second");
 	if (!build(here))
@@ -101,6 +100,5 @@ START_TEST(the_same_tree_gives_the_same_bytes)
 	free(here);
 	free(there);
 }
-END_TEST
 
-HT_SUITE("integration/release", runs_without_any_library, the_same_tree_gives_the_same_bytes)
+HT_SUITE("integration/release")

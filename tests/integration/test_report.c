@@ -96,7 +96,7 @@ static char *slurp(const char *path)
 	return out;
 }
 
-START_TEST(stacks_sum_up_to_the_totals)
+HT_TEST(stacks_sum_up_to_the_totals)
 {
 	struct tap tap;
 	record(&tap, "4");
@@ -118,9 +118,8 @@ START_TEST(stacks_sum_up_to_the_totals)
 		report_u64(thread, "allocations");
 	ck_assert_uint_eq(by_thread, report_u64(report, "totals.allocations"));
 }
-END_TEST
 
-START_TEST(a_limit_limits)
+HT_TEST(a_limit_limits)
 {
 	struct tap tap;
 	record(&tap, "1");
@@ -130,9 +129,8 @@ START_TEST(a_limit_limits)
 	ck_assert_uint_eq(json_array_size(report_at(report, "stacks")), 3);
 	ck_assert_str_eq(report_text(report, "schema"), "heaptap.report/2");
 }
-END_TEST
 
-START_TEST(text_says_where_and_how_much)
+HT_TEST(text_says_where_and_how_much)
 {
 	struct tap tap;
 	json_t *ledger = record(&tap, "2");
@@ -154,7 +152,6 @@ START_TEST(text_says_where_and_how_much)
 	}
 	ck_assert_msg(found, "no %s in: %.3000s", expected, text);
 }
-END_TEST
 
 /* The sum of a CSV's column. */
 static uint64_t sum_of(char *csv, const char *column)
@@ -176,7 +173,7 @@ static uint64_t sum_of(char *csv, const char *column)
 }
 
 /* Figures come before names, so that a comma in a name does no harm. */
-START_TEST(tables_sum_up_to_the_totals)
+HT_TEST(tables_sum_up_to_the_totals)
 {
 	static const char *const by[] = {
 		"function", "line", "address", "module", "namespace", "thread", "size", "lifetime"};
@@ -195,9 +192,8 @@ START_TEST(tables_sum_up_to_the_totals)
 	}
 	json_decref(report);
 }
-END_TEST
 
-START_TEST(a_page_has_eighty_columns)
+HT_TEST(a_page_has_eighty_columns)
 {
 	struct tap tap;
 	record(&tap, "2");
@@ -211,18 +207,16 @@ START_TEST(a_page_has_eighty_columns)
 	ck_assert(has_next);
 	free(text);
 }
-END_TEST
 
-START_TEST(growth_of_rss_that_the_trace_does_not_explain)
+HT_TEST(growth_of_rss_that_the_trace_does_not_explain)
 {
 	json_t *report = record_growth(40, 200);
 	ck_assert_int_ge(json_integer_value(report_at(report, "rss.growth_bytes")), 239 << 20);
 	ck_assert_int_eq(json_integer_value(report_at(report, "rss.explained_bytes")) >> 20, 40);
 	ck_assert(warns_of_rss(report));
 }
-END_TEST
 
-START_TEST(collapsed_stacks_sum_up)
+HT_TEST(collapsed_stacks_sum_up)
 {
 	struct tap tap;
 	json_t *ledger = record(&tap, "2");
@@ -241,9 +235,8 @@ START_TEST(collapsed_stacks_sum_up)
 	uint64_t allocated = report_u64(ledger, "allocated_bytes");
 	ck_assert_msg(sum == outstanding || sum == allocated, "%lu", sum);
 }
-END_TEST
 
-START_TEST(heaptrack_reads_the_export)
+HT_TEST(heaptrack_reads_the_export)
 {
 	struct tap tap;
 	json_t *ledger = record(&tap, "1");
@@ -260,9 +253,8 @@ START_TEST(heaptrack_reads_the_export)
 		out, "peak heap memory consumption: ", report_u64(ledger, "peak_bytes"));
 	ck_assert_ptr_nonnull(strstr(out, "acquire"));
 }
-END_TEST
 
-START_TEST(refuses_other_files)
+HT_TEST(refuses_other_files)
 {
 	char *path = tmpdir_path("nonsense.htap"), *err;
 	FILE *file = fopen(path, "we");
@@ -278,9 +270,5 @@ START_TEST(refuses_other_files)
 		ck_assert_ptr_eq(strchr(err, '\n'), err + strlen(err) - 1);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/report", tables_sum_up_to_the_totals, a_page_has_eighty_columns,
-	stacks_sum_up_to_the_totals, a_limit_limits, text_says_where_and_how_much,
-	growth_of_rss_that_the_trace_does_not_explain, collapsed_stacks_sum_up,
-	heaptrack_reads_the_export, refuses_other_files)
+HT_SUITE("integration/report")

@@ -157,15 +157,14 @@ static void check_kind(size_t index)
 	victim_stop(&subject.victim);
 }
 
-START_TEST(reports_each_kind_of_growth)
+HT_TEST(reports_each_kind_of_growth)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(kinds); i++)
 		check_kind(i);
 }
-END_TEST
 
 /* Equal to mallinfo2, which takes cached blocks for used ones; half of the pages are given back. */
-START_TEST(reports_free_chunks_to_the_byte)
+HT_TEST(reports_free_chunks_to_the_byte)
 {
 	for (int trims = 0; trims < 2; trims++) {
 		struct subject subject;
@@ -192,9 +191,8 @@ START_TEST(reports_free_chunks_to_the_byte)
 		victim_stop(&subject.victim);
 	}
 }
-END_TEST
 
-START_TEST(a_heap_that_was_never_used_is_zero)
+HT_TEST(a_heap_that_was_never_used_is_zero)
 {
 	struct subject subject;
 	start(&subject);
@@ -207,7 +205,6 @@ START_TEST(a_heap_that_was_never_used_is_zero)
 	ck_assert_uint_ge(report_u64(heap, "peak_bytes"), report_u64(heap, "end_bytes"));
 	victim_stop(&subject.victim);
 }
-END_TEST
 
 static bool has_rss(const char *trace, uint64_t at_least_bytes)
 {
@@ -219,7 +216,7 @@ static bool has_rss(const char *trace, uint64_t at_least_bytes)
 
 /* A process that ends has no memory, and another program has another's: the last figure is one of
  * the program that was recorded. */
-START_TEST(an_end_and_an_exec_give_no_figure)
+HT_TEST(an_end_and_an_exec_give_no_figure)
 {
 	static const char *const ends[] = {"exit", "exec"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(ends); i++) {
@@ -241,7 +238,5 @@ START_TEST(an_end_and_an_exec_give_no_figure)
 			ck_assert_int_eq(victim_wait(&subject.victim, PHASE_MS), 0);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/rss", reports_each_kind_of_growth, reports_free_chunks_to_the_byte,
-	a_heap_that_was_never_used_is_zero, an_end_and_an_exec_give_no_figure)
+HT_SUITE("integration/rss")

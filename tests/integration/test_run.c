@@ -111,21 +111,19 @@ static void check_early(const char *program, bool has_preinit)
 	result_deinit(&result);
 }
 
-START_TEST(from_the_first_allocation_to_the_last)
+HT_TEST(from_the_first_allocation_to_the_last)
 {
 	check_early("tests/targets/early", true);
 	check_early("tests/targets/early-lazy", true);
 }
-END_TEST
 
-START_TEST(from_the_first_allocation_of_musl)
+HT_TEST(from_the_first_allocation_of_musl)
 {
 	if (access(run_built("tests/targets/early-musl"), X_OK) != 0)
 		printf("skipped: from_the_first_allocation_of_musl: no musl-gcc\n");
 	else
 		check_early("tests/targets/early-musl", false);
 }
-END_TEST
 
 static void feed(void *context)
 {
@@ -158,21 +156,19 @@ static void check_ledger(const char *program, const char *threads)
 	result_deinit(&result);
 }
 
-START_TEST(exact_to_the_last_event)
+HT_TEST(exact_to_the_last_event)
 {
 	check_ledger("tests/targets/ledger", "4");
 }
-END_TEST
 
-START_TEST(otherwise_linked)
+HT_TEST(otherwise_linked)
 {
 	check_ledger("tests/targets/ledger-own", "2");
 	check_ledger("tests/targets/ledger-nopie", "2");
 }
-END_TEST
 
 /* The dynamic linker has changed the page of the entry before the command is held. */
-START_TEST(with_text_relocations)
+HT_TEST(with_text_relocations)
 {
 	struct run run;
 	start_run(
@@ -183,11 +179,10 @@ START_TEST(with_text_relocations)
 	json_decref(report);
 	run_deinit(&run);
 }
-END_TEST
 
 /* An allocator in the program calls itself at the start; what it gives back is the ledger's alone.
  */
-START_TEST(linked_in_and_called_straight)
+HT_TEST(linked_in_and_called_straight)
 {
 	struct run run;
 	start_run(&run, (const char *[]){"--hook", "auto", NULL},
@@ -205,9 +200,8 @@ START_TEST(linked_in_and_called_straight)
 	free(out);
 	run_deinit(&run);
 }
-END_TEST
 
-START_TEST(real_programs)
+HT_TEST(real_programs)
 {
 	static const char *const commands[][5] = {{"node", "-e", "console.log(6 * 7)"},
 		{"python3", "-c", "print(6 * 7)"}, {"sh", "-c", "echo 42 | cat"}};
@@ -221,11 +215,10 @@ START_TEST(real_programs)
 		result_deinit(&result);
 	}
 }
-END_TEST
 
 /* --- how it ends --- */
 
-START_TEST(exit_status)
+HT_TEST(exit_status)
 {
 	static const struct {
 		const char *script;
@@ -242,9 +235,8 @@ START_TEST(exit_status)
 		result_deinit(&result);
 	}
 }
-END_TEST
 
-START_TEST(no_core_of_heaptap)
+HT_TEST(no_core_of_heaptap)
 {
 	struct run run;
 	start_run(&run, NULL, (const char *[]){"sh", "-c", "kill -SEGV $$", NULL}, NULL, NULL);
@@ -252,7 +244,6 @@ START_TEST(no_core_of_heaptap)
 	ck_assert(WIFSIGNALED(run.status) && !WCOREDUMP(run.status));
 	run_deinit(&run);
 }
-END_TEST
 
 static char *write_file(const char *name, mode_t mode, const char *text)
 {
@@ -274,7 +265,7 @@ static void check_not_run(const char *const command[], int status, const char *s
 	result_deinit(&result);
 }
 
-START_TEST(cannot_be_run)
+HT_TEST(cannot_be_run)
 {
 	char *plain = write_file("plain", 0644, "#!/bin/sh\necho ran\n");
 	char *lost = write_file("lost", 0755, "#!/no/such/interpreter\n");
@@ -286,7 +277,6 @@ START_TEST(cannot_be_run)
 	free(plain);
 	free(lost);
 }
-END_TEST
 
 /* Why the kernel does not run it; 0: it does. */
 static int exec_error(const char *program)
@@ -307,7 +297,7 @@ static int exec_error(const char *program)
 	return sys;
 }
 
-START_TEST(refused_before_anything_ran)
+HT_TEST(refused_before_anything_ran)
 {
 	const char *const says = "statically linked";
 	check_not_run(
@@ -320,9 +310,8 @@ START_TEST(refused_before_anything_ran)
 	check_not_run((const char *[]){program, NULL}, knows ? NOT_RUN : 126,
 		knows ? "x86-64" : "no programs of its kind");
 }
-END_TEST
 
-START_TEST(output_that_is_there)
+HT_TEST(output_that_is_there)
 {
 	char *path = write_file("there.htap", 0644, "mine"), *err, *out;
 	int status = run_program(
@@ -335,7 +324,6 @@ START_TEST(output_that_is_there)
 	free(err);
 	free(path);
 }
-END_TEST
 
 /* heaptap as an ordinary user. */
 static struct result run_as_nobody(const char *const command[])
@@ -361,7 +349,7 @@ static struct result run_as_nobody(const char *const command[])
 	return result;
 }
 
-START_TEST(without_root)
+HT_TEST(without_root)
 {
 	if (geteuid() != 0) {
 		printf("skipped: without_root: needs root\n");
@@ -372,9 +360,8 @@ START_TEST(without_root)
 	ck_assert_str_eq(result.out, "65534\n");
 	result_deinit(&result);
 }
-END_TEST
 
-START_TEST(rights_of_its_own)
+HT_TEST(rights_of_its_own)
 {
 	if (geteuid() != 0) {
 		printf("skipped: rights_of_its_own: needs root\n");
@@ -389,7 +376,6 @@ START_TEST(rights_of_its_own)
 	ck_assert_str_eq(result.out, "65534\n");
 	result_deinit(&result);
 }
-END_TEST
 
 /* `text` as an executable script, under heaptap: what it prints and its status are as without. */
 static void check_script(const char *text, unsigned traces)
@@ -415,7 +401,7 @@ static void check_script(const char *text, unsigned traces)
 }
 
 /* Scripts of each kind that the kernel, or execvp(3), runs. */
-START_TEST(scripts)
+HT_TEST(scripts)
 {
 	check_script("#!/bin/sh\necho \"$0 $1\"\nexit 3\n", 1);
 	char text[4200] = "#!", cwd[1024];
@@ -430,9 +416,8 @@ START_TEST(scripts)
 		     "console.log(process.execArgv[0], process.argv[2])\n",
 		2);
 }
-END_TEST
 
-START_TEST(scripts_of_scripts)
+HT_TEST(scripts_of_scripts)
 {
 	char *inner = write_file("inner", 0755, "#!/bin/sh\necho inner \"$0 $1 $2\"\n");
 	char text[4200], *expected;
@@ -447,10 +432,9 @@ START_TEST(scripts_of_scripts)
 	free(inner);
 	free(outer);
 }
-END_TEST
 
 /* As execvp(3) runs it; a shell would do so itself. */
-START_TEST(a_script_without_interpreter)
+HT_TEST(a_script_without_interpreter)
 {
 	char *bare = write_file("bare", 0755, "echo bare \"$0 $1\"\n"), *expected;
 	struct result result = run((const char *[]){bare, "one", NULL});
@@ -460,15 +444,13 @@ START_TEST(a_script_without_interpreter)
 	free(expected);
 	free(bare);
 }
-END_TEST
 
-START_TEST(a_script_with_windows_line_ends)
+HT_TEST(a_script_with_windows_line_ends)
 {
 	char *script = write_file("script", 0755, "#!/bin/sh\r\necho ran\r\n");
 	check_not_run((const char *[]){script, NULL}, 127, "CRLF");
 	free(script);
 }
-END_TEST
 
 /* --- without a trace --- */
 
@@ -484,17 +466,16 @@ static void check_no_trace(const char *const command[], int status, const char *
 }
 
 /* Its status is kept where it is a failure. */
-START_TEST(command_that_ends_before_its_start)
+HT_TEST(command_that_ends_before_its_start)
 {
 	static const char *const linker = "/lib64/ld-linux-x86-64.so.2";
 	check_no_trace((const char *[]){linker, "/no/such/program", NULL}, 127, "status 127");
 	check_no_trace((const char *[]){linker, "--version", NULL}, 1, "status 0");
 	check_no_trace((const char *[]){linker, "--verify", "/bin/sh", NULL}, 1, "status 0");
 }
-END_TEST
 
 /* The command is no program that can be recorded, but what it is started by is. */
-START_TEST(program_after_exec_has_no_trace)
+HT_TEST(program_after_exec_has_no_trace)
 {
 	struct result result = run((const char *[]){
 		"env", run_built("tests/targets/linked-static"), "-l", "-t", "1", NULL});
@@ -503,7 +484,6 @@ START_TEST(program_after_exec_has_no_trace)
 	ck_assert(has_trace());
 	result_deinit(&result);
 }
-END_TEST
 
 /* --- as if started directly --- */
 
@@ -572,23 +552,14 @@ static void compare_state(void (*prepare)(void *context))
 	run_deinit(&under);
 }
 
-START_TEST(command_inherits_the_same_state)
+HT_TEST(command_inherits_the_same_state)
 {
 	compare_state(NULL);
 }
-END_TEST
 
-START_TEST(command_inherits_an_unusual_parents_state)
+HT_TEST(command_inherits_an_unusual_parents_state)
 {
 	compare_state(make_strange);
 }
-END_TEST
 
-HT_SUITE("integration/run", from_the_first_allocation_to_the_last,
-	from_the_first_allocation_of_musl, exact_to_the_last_event, otherwise_linked,
-	with_text_relocations, linked_in_and_called_straight, real_programs, exit_status,
-	no_core_of_heaptap, cannot_be_run, refused_before_anything_ran, output_that_is_there,
-	without_root, rights_of_its_own, scripts, scripts_of_scripts, a_script_without_interpreter,
-	a_script_with_windows_line_ends, command_that_ends_before_its_start,
-	program_after_exec_has_no_trace, command_inherits_the_same_state,
-	command_inherits_an_unusual_parents_state)
+HT_SUITE("integration/run")

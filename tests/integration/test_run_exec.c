@@ -110,35 +110,31 @@ static void check_becomes_early(const char *way)
 	unlink(trace_path(2));
 }
 
-START_TEST(exec_by_any_function)
+HT_TEST(exec_by_any_function)
 {
 	static const char *const ways[] = {"execve", "execv", "execvp", "execvpe", "execl",
 		"execlp", "execle", "fexecve", "execveat", "syscall"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(ways); i++)
 		check_becomes_early(ways[i]);
 }
-END_TEST
 
-START_TEST(exec_in_another_thread)
+HT_TEST(exec_in_another_thread)
 {
 	check_becomes_early("thread");
 }
-END_TEST
 
-START_TEST(exec_in_a_signal_handler)
+HT_TEST(exec_in_a_signal_handler)
 {
 	check_becomes_early("handler");
 }
-END_TEST
 
-START_TEST(beside_a_child_in_vfork)
+HT_TEST(beside_a_child_in_vfork)
 {
 	check_becomes_early("vfork");
 }
-END_TEST
 
 /* What only starts another: each has a trace. */
-START_TEST(through_wrappers)
+HT_TEST(through_wrappers)
 {
 	struct result result = run((const char *[]){"--", "env", "A=1", "nice", "-n", "1", "sh",
 		"-c", "exec \"$@\"", "sh", run_built("tests/targets/early"), NULL});
@@ -147,9 +143,8 @@ START_TEST(through_wrappers)
 	ck_assert(!has_trace(5));
 	result_deinit(&result);
 }
-END_TEST
 
-START_TEST(exact_to_the_last_event)
+HT_TEST(exact_to_the_last_event)
 {
 	struct words all = words_of((const char *[]){
 		"-q", "--", "env", run_built("tests/targets/ledger"), "-l", "-t", "4", NULL});
@@ -168,11 +163,10 @@ START_TEST(exact_to_the_last_event)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
 /* --- the program notices nothing --- */
 
-START_TEST(program_inherits_the_same_state)
+HT_TEST(program_inherits_the_same_state)
 {
 	char *early = realpath(run_built("tests/targets/early"), NULL), *direct;
 	ck_assert_int_eq(
@@ -192,9 +186,8 @@ START_TEST(program_inherits_the_same_state)
 	free(direct);
 	free(early);
 }
-END_TEST
 
-START_TEST(ends_as_it_ends)
+HT_TEST(ends_as_it_ends)
 {
 	struct result result =
 		run((const char *[]){"-q", "--", "env", "sh", "-c", "exit 42", NULL});
@@ -204,7 +197,6 @@ START_TEST(ends_as_it_ends)
 	check_result(&result, 128 + SIGTERM);
 	result_deinit(&result);
 }
-END_TEST
 
 /* Nothing of heaptap is in the new program when the time is over, or heaptap is dead. */
 static void start_busy(struct run *run, struct command *command, const char *time)
@@ -226,7 +218,7 @@ static bool has_cache(pid_t pid)
 	return has;
 }
 
-START_TEST(time_is_for_all)
+HT_TEST(time_is_for_all)
 {
 	struct command command;
 	struct run run;
@@ -240,11 +232,10 @@ START_TEST(time_is_for_all)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
 /* --- what is not recorded runs --- */
 
-START_TEST(unrecordable_programs_run)
+HT_TEST(unrecordable_programs_run)
 {
 	struct words all = words_of((const char *[]){
 		"--", "env", run_built("tests/targets/linked-static"), "-t", "1", NULL});
@@ -262,10 +253,9 @@ START_TEST(unrecordable_programs_run)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
 /* Sooner than anybody looks again, often; its own words are those of one that is used wrongly. */
-START_TEST(names_programs_that_end_at_once)
+HT_TEST(names_programs_that_end_at_once)
 {
 	for (unsigned i = 0; i < SHORT_RUNS; i++) {
 		struct result result = run((const char *[]){
@@ -276,7 +266,6 @@ START_TEST(names_programs_that_end_at_once)
 		result_deinit(&result);
 	}
 }
-END_TEST
 
 static void check_rights(const char *const argv[], const char *directory)
 {
@@ -291,7 +280,7 @@ static void check_rights(const char *const argv[], const char *directory)
 	free(err);
 }
 
-START_TEST(rights_of_its_own)
+HT_TEST(rights_of_its_own)
 {
 	if (geteuid() != 0) {
 		printf("skipped: rights_of_its_own: needs root\n");
@@ -317,18 +306,16 @@ START_TEST(rights_of_its_own)
 	free(trace);
 	free(directory);
 }
-END_TEST
 
-START_TEST(own_filter_does_not_kill_the_program)
+HT_TEST(own_filter_does_not_kill_the_program)
 {
 	struct result result = run((const char *[]){
 		"--", run_built("tests/targets/become"), "filter", "/bin/true", NULL});
 	check_result(&result, 0);
 	result_deinit(&result);
 }
-END_TEST
 
-START_TEST(records_late_after_an_unseen_exec)
+HT_TEST(records_late_after_an_unseen_exec)
 {
 	struct result result = run((const char *[]){
 		"--", run_built("tests/targets/become"), "inline", "/bin/sleep", "1.5", NULL});
@@ -337,11 +324,10 @@ START_TEST(records_late_after_an_unseen_exec)
 	ck_assert(has_trace(2));
 	result_deinit(&result);
 }
-END_TEST
 
 /* --- bounds --- */
 
-START_TEST(repeated_execs)
+HT_TEST(repeated_execs)
 {
 	struct result result = run((const char *[]){"--", run_built("tests/targets/become"),
 		"again-40", run_built("tests/targets/early"), "x", NULL});
@@ -352,9 +338,8 @@ START_TEST(repeated_execs)
 	ck_assert(!has_trace(PROGRAMS_MAX + 1));
 	result_deinit(&result);
 }
-END_TEST
 
-START_TEST(failing_execs)
+HT_TEST(failing_execs)
 {
 	struct result result = run((const char *[]){"--", run_built("tests/targets/become"), "vain",
 		run_built("tests/targets/early"), NULL});
@@ -362,17 +347,10 @@ START_TEST(failing_execs)
 	check_blocks(1, BECOME_BLOCKS);
 	result_deinit(&result);
 }
-END_TEST
 
-START_TEST(failing_execs_beside_signals)
+HT_TEST(failing_execs_beside_signals)
 {
 	check_becomes_early("trapped");
 }
-END_TEST
 
-HT_SUITE("integration/run_exec", exec_by_any_function, exec_in_another_thread,
-	exec_in_a_signal_handler, beside_a_child_in_vfork, through_wrappers,
-	exact_to_the_last_event, program_inherits_the_same_state, ends_as_it_ends, time_is_for_all,
-	unrecordable_programs_run, names_programs_that_end_at_once, rights_of_its_own,
-	own_filter_does_not_kill_the_program, records_late_after_an_unseen_exec, repeated_execs,
-	failing_execs, failing_execs_beside_signals)
+HT_SUITE("integration/run_exec")

@@ -102,31 +102,28 @@ static void check_way(const char *way, bool early)
 	free(err);
 }
 
-START_TEST(child_by_any_function)
+HT_TEST(child_by_any_function)
 {
 	static const char *const ways[] = {
 		"fork", "vfork", "posix_spawn", "posix_spawnp", "system", "popen", "forkpty"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(ways); i++)
 		check_way(ways[i], true);
 }
-END_TEST
 
 /* heaptap finds such a child only by looking; there is no bound on how late. */
-START_TEST(child_by_a_system_call)
+HT_TEST(child_by_a_system_call)
 {
 	check_way("clone", false);
 }
-END_TEST
 
 /* The child ignores these signals; heaptap traces it until its exec and must not deliver them. */
-START_TEST(signals_that_are_ignored)
+HT_TEST(signals_that_are_ignored)
 {
 	for (unsigned i = 0; i < 10; i++)
 		check_way("winch", false);
 }
-END_TEST
 
-START_TEST(through_wrappers)
+HT_TEST(through_wrappers)
 {
 	static const char *const lines[] = {"\"$1\" x; \"$1\" x",
 		"\"$1\" x | cat; :", "timeout 60 \"$1\" x; :", "echo \"$1\" x | sh"};
@@ -146,7 +143,6 @@ START_TEST(through_wrappers)
 		free(err);
 	}
 }
-END_TEST
 
 /* --- what is forked, and goes on --- */
 
@@ -230,7 +226,7 @@ static void check_rounds(const char *path, unsigned rounds)
 	free(blocks);
 }
 
-START_TEST(exact_from_its_tap_on)
+HT_TEST(exact_from_its_tap_on)
 {
 	struct keeper keeper;
 	char name[64];
@@ -243,10 +239,9 @@ START_TEST(exact_from_its_tap_on)
 	free(path);
 	keeper_deinit(&keeper);
 }
-END_TEST
 
 /* heaptap ends with the command, and its children run on, clean. */
-START_TEST(the_command_ends_first)
+HT_TEST(the_command_ends_first)
 {
 	struct keeper keeper;
 	keeper_start(&keeper);
@@ -257,7 +252,6 @@ START_TEST(the_command_ends_first)
 	(void)keeper_stop(&keeper);
 	keeper_deinit(&keeper);
 }
-END_TEST
 
 static void each_of(pid_t pid, void (*act)(void *context, pid_t child), void *context)
 {
@@ -281,7 +275,7 @@ static void kill_all(void *context, pid_t pid)
 	kill(pid, SIGKILL);
 }
 
-START_TEST(heaptap_is_killed_while_a_child_is_recorded)
+HT_TEST(heaptap_is_killed_while_a_child_is_recorded)
 {
 	struct keeper keeper;
 	keeper_start(&keeper);
@@ -291,10 +285,9 @@ START_TEST(heaptap_is_killed_while_a_child_is_recorded)
 	(void)keeper_stop(&keeper);
 	keeper_deinit(&keeper);
 }
-END_TEST
 
 /* Not for a child, nor for a child of that one. */
-START_TEST(does_not_wait_for_children)
+HT_TEST(does_not_wait_for_children)
 {
 	struct words all =
 		words_of((const char *[]){"sh", "-c", "(sleep 600; :) & sleep 1; echo $!", NULL});
@@ -308,10 +301,9 @@ START_TEST(does_not_wait_for_children)
 	free(out);
 	free(err);
 }
-END_TEST
 
 /* A pidfd is readable once there is something to wait for. */
-START_TEST(their_ends_are_seen_at_once)
+HT_TEST(their_ends_are_seen_at_once)
 {
 	struct words all =
 		words_of((const char *[]){run_built("tests/targets/brood"), "ends", "60", NULL});
@@ -322,7 +314,6 @@ START_TEST(their_ends_are_seen_at_once)
 	free(out);
 	free(err);
 }
-END_TEST
 
 /* --- storms --- */
 
@@ -337,7 +328,7 @@ static unsigned wrong_of(struct victim *victim)
 	return wrong;
 }
 
-START_TEST(over_the_bound_they_run_unrecorded)
+HT_TEST(over_the_bound_they_run_unrecorded)
 {
 	struct words all =
 		words_of((const char *[]){run_built("tests/targets/brood"), "storm", "600", NULL});
@@ -349,7 +340,6 @@ START_TEST(over_the_bound_they_run_unrecorded)
 	each_child(remove_one, NULL);
 	free(err);
 }
-END_TEST
 
 struct pick {
 	unsigned skip;
@@ -392,16 +382,11 @@ static void check_killed(uint64_t *random, unsigned what)
 	command_deinit(&command);
 }
 
-START_TEST(survives_the_kill_of_any_process)
+HT_TEST(survives_the_kill_of_any_process)
 {
 	uint64_t random = 1;
 	for (unsigned i = 0; i < KILLS; i++)
 		check_killed(&random, i % 3);
 }
-END_TEST
 
-HT_SUITE("integration/run_forks", child_by_any_function, child_by_a_system_call,
-	signals_that_are_ignored, through_wrappers, exact_from_its_tap_on, the_command_ends_first,
-	heaptap_is_killed_while_a_child_is_recorded, does_not_wait_for_children,
-	their_ends_are_seen_at_once, over_the_bound_they_run_unrecorded,
-	survives_the_kill_of_any_process)
+HT_SUITE("integration/run_forks")

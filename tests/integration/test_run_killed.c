@@ -216,23 +216,20 @@ static void kill_sweep(const char *name, enum sweep_action action, unsigned poin
 	sweep_run(name, (struct sweep_plan){.action = action, .role = SWEEP_ANY}, points, kill_at);
 }
 
-START_TEST(main_is_killed)
+HT_TEST(main_is_killed)
 {
 	kill_sweep("run, main killed", SWEEP_KILL_MAIN, 8);
 }
-END_TEST
 
-START_TEST(all_are_killed)
+HT_TEST(all_are_killed)
 {
 	kill_sweep("run, all killed", SWEEP_KILL_ALL, 6);
 }
-END_TEST
 
-START_TEST(any_is_killed)
+HT_TEST(any_is_killed)
 {
 	kill_sweep("run, one killed", SWEEP_KILL, 6);
 }
-END_TEST
 
 /* The command's status, or heaptap's own, with which nothing ran. */
 static bool fail_at(const struct sweep_plan *plan)
@@ -277,44 +274,38 @@ static void fail_sweep(const char *name, int sys, unsigned points)
 #endif
 }
 
-START_TEST(a_call_fails)
+HT_TEST(a_call_fails)
 {
 	fail_sweep("run, ENOMEM", ENOMEM, 3);
 	fail_sweep("run, EPERM", EPERM, 3);
 	fail_sweep("run, EINTR", EINTR, 3);
 }
-END_TEST
 
 /* The same for a command that execs and is followed: if any process of heaptap dies, either the new
  * program runs, or the command has not run at all. */
-START_TEST(main_is_killed_by_exec)
+HT_TEST(main_is_killed_by_exec)
 {
 	by_exec = true;
 	kill_sweep("run, by exec, main killed", SWEEP_KILL_MAIN, 8);
 }
-END_TEST
 
-START_TEST(all_are_killed_by_exec)
+HT_TEST(all_are_killed_by_exec)
 {
 	by_exec = true;
 	kill_sweep("run, by exec, all killed", SWEEP_KILL_ALL, 6);
 }
-END_TEST
 
-START_TEST(any_is_killed_by_exec)
+HT_TEST(any_is_killed_by_exec)
 {
 	by_exec = true;
 	kill_sweep("run, by exec, one killed", SWEEP_KILL, 6);
 }
-END_TEST
 
-START_TEST(a_call_fails_by_exec)
+HT_TEST(a_call_fails_by_exec)
 {
 	by_exec = true;
 	fail_sweep("run, by exec, ENOMEM", ENOMEM, 3);
 	fail_sweep("run, by exec, EPERM", EPERM, 3);
 }
-END_TEST
 
-HT_SUITE("integration/run_killed", main_is_killed, all_are_killed, any_is_killed, a_call_fails,
-	main_is_killed_by_exec, all_are_killed_by_exec, any_is_killed_by_exec, a_call_fails_by_exec)
+HT_SUITE("integration/run_killed")

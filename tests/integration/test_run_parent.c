@@ -74,7 +74,7 @@ static bool is_in_state(pid_t pid, char state)
 
 /* --- time, and death --- */
 
-START_TEST(window_that_ends_before_the_command)
+HT_TEST(window_that_ends_before_the_command)
 {
 	struct command command;
 	struct run run;
@@ -90,7 +90,6 @@ START_TEST(window_that_ends_before_the_command)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
 /* --- as its twin, which was never tapped --- */
 
@@ -199,19 +198,17 @@ static void check_like_its_twin(const char *name, const char *option, unsigned f
 	command_deinit(&command);
 }
 
-START_TEST(detached_it_is_like_its_twin)
+HT_TEST(detached_it_is_like_its_twin)
 {
 	check_like_its_twin("tests/targets/busy", "-t", 0);
 }
-END_TEST
 
-START_TEST(detached_it_is_like_its_still_twin)
+HT_TEST(detached_it_is_like_its_still_twin)
 {
 	check_like_its_twin("tests/targets/plughost", NULL, PROCSNAP_STILL);
 }
-END_TEST
 
-START_TEST(killed_while_recording)
+HT_TEST(killed_while_recording)
 {
 	struct command command;
 	struct run run;
@@ -229,14 +226,13 @@ START_TEST(killed_while_recording)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
 /* --- signals --- */
 
 /* Says so when it can be told something. */
 #define SCRIPT(traps) traps " echo ready $$; while :; do sleep 0.01; done"
 
-START_TEST(signals_are_passed_on)
+HT_TEST(signals_are_passed_on)
 {
 	static const int passed[] = {SIGTERM, SIGHUP, SIGINT};
 	static const int statuses[] = {9, 10, 11};
@@ -254,9 +250,8 @@ START_TEST(signals_are_passed_on)
 		command_deinit(&command);
 	}
 }
-END_TEST
 
-START_TEST(quit_is_not_heaptaps)
+HT_TEST(quit_is_not_heaptaps)
 {
 	struct command command;
 	struct run run;
@@ -269,9 +264,8 @@ START_TEST(quit_is_not_heaptaps)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
-START_TEST(stopped_without_a_terminal)
+HT_TEST(stopped_without_a_terminal)
 {
 	struct command command;
 	struct run run;
@@ -285,7 +279,6 @@ START_TEST(stopped_without_a_terminal)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
 /* --- a terminal --- */
 
@@ -328,7 +321,7 @@ static int terminal_wait(struct terminal *terminal)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-START_TEST(control_c)
+HT_TEST(control_c)
 {
 	struct terminal terminal;
 	/* Once, and not from heaptap, too. */
@@ -343,9 +336,8 @@ START_TEST(control_c)
 	ck_assert_int_eq(write(terminal.fd, "\x03", 1), 1);
 	ck_assert_int_eq(terminal_wait(&terminal), 128 + SIGINT);
 }
-END_TEST
 
-START_TEST(reads_from_the_terminal)
+HT_TEST(reads_from_the_terminal)
 {
 	struct terminal terminal;
 	terminal_start(&terminal,
@@ -355,10 +347,9 @@ START_TEST(reads_from_the_terminal)
 	run_until(terminal_shows(&terminal, "got bread"), RUN_MS);
 	ck_assert_int_eq(terminal_wait(&terminal), 8);
 }
-END_TEST
 
 /* The shell that waits for heaptap sees it stop, and continues heaptap alone. */
-START_TEST(stopped_in_a_terminal)
+HT_TEST(stopped_in_a_terminal)
 {
 	struct terminal terminal;
 	int status;
@@ -372,11 +363,10 @@ START_TEST(stopped_in_a_terminal)
 	run_until(terminal_shows(&terminal, "on"), RUN_MS);
 	ck_assert_int_eq(terminal_wait(&terminal), 6);
 }
-END_TEST
 
 /* --- pipes --- */
 
-START_TEST(pipes_end_with_the_commands_use)
+HT_TEST(pipes_end_with_the_commands_use)
 {
 	struct command command;
 	struct run run;
@@ -396,11 +386,10 @@ START_TEST(pipes_end_with_the_commands_use)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
 /* --- what it says --- */
 
-START_TEST(becomes_another_program)
+HT_TEST(becomes_another_program)
 {
 	struct command command;
 	struct run run;
@@ -418,9 +407,8 @@ START_TEST(becomes_another_program)
 	run_deinit(&run);
 	command_deinit(&command);
 }
-END_TEST
 
-START_TEST(as_json)
+HT_TEST(as_json)
 {
 	struct words all = words_of((const char *[]){"--json", "--", "echo", "said", NULL});
 	char *out, *err;
@@ -433,10 +421,5 @@ START_TEST(as_json)
 	free(out);
 	free(err);
 }
-END_TEST
 
-HT_SUITE("integration/run_parent", window_that_ends_before_the_command,
-	detached_it_is_like_its_twin, detached_it_is_like_its_still_twin, killed_while_recording,
-	signals_are_passed_on, quit_is_not_heaptaps, stopped_without_a_terminal, control_c,
-	reads_from_the_terminal, stopped_in_a_terminal, pipes_end_with_the_commands_use,
-	becomes_another_program, as_json)
+HT_SUITE("integration/run_parent")

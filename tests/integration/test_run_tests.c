@@ -50,7 +50,7 @@ static void check_last_line(const char *const argv[], int expected_status, const
 static const char good[] = "echo '100%: Checks: 3, Failures: 0, Errors: 0'";
 static const char bad[] = "echo '50%: Checks: 4, Failures: 1, Errors: 1'; exit 1";
 
-START_TEST(counts_are_summed)
+HT_TEST(counts_are_summed)
 {
 	check_last_line(
 		(const char *[]){"scripts/run-tests", program("a", good), program("b", good), NULL},
@@ -59,9 +59,8 @@ START_TEST(counts_are_summed)
 		(const char *[]){"scripts/run-tests", program("a", good), program("b", bad), NULL},
 		1, "5 passed, 2 failed\n");
 }
-END_TEST
 
-START_TEST(crashes_side_by_side_are_counted)
+HT_TEST(crashes_side_by_side_are_counted)
 {
 	const char *argv[4 + 40 + 1] = {"scripts/run-tests", "-j", "8"};
 	const char *a = program("a", "kill -SEGV $$"), *b = program("b", good);
@@ -69,9 +68,8 @@ START_TEST(crashes_side_by_side_are_counted)
 		argv[i] = i % 2 ? a : b;
 	check_last_line(argv, 1, "60 passed, 20 failed\n");
 }
-END_TEST
 
-START_TEST(a_crash_is_a_failure)
+HT_TEST(a_crash_is_a_failure)
 {
 	check_last_line((const char *[]){"scripts/run-tests", program("a", "kill -SEGV $$"),
 				program("b", good), NULL},
@@ -85,18 +83,16 @@ START_TEST(a_crash_is_a_failure)
 	check_last_line((const char *[]){"scripts/run-tests", "/nonexistent/program", NULL}, 1,
 		"0 passed, 1 failed\n");
 }
-END_TEST
 
-START_TEST(a_hang_is_a_failure)
+HT_TEST(a_hang_is_a_failure)
 {
 	setenv("TEST_LIMIT_S", "1", 1);
 	check_last_line((const char *[]){"scripts/run-tests", program("a", "exec sleep 1000"),
 				program("b", good), NULL},
 		1, "3 passed, 1 failed\n");
 }
-END_TEST
 
-START_TEST(skips_are_shown)
+HT_TEST(skips_are_shown)
 {
 	char body[256], *out;
 	snprintf(body, sizeof(body), "echo 'skipped: this: not today'; %s", good);
@@ -108,10 +104,9 @@ START_TEST(skips_are_shown)
 		"%s", out);
 	free(out);
 }
-END_TEST
 
 /* Each ends only when the other has begun. */
-START_TEST(programs_run_side_by_side)
+HT_TEST(programs_run_side_by_side)
 {
 	char one[4400], other[4400], *here = tmpdir_path("");
 	static const char body[] = "touch %s%s; until [ -e %s%s ]; do sleep 0.1; done; %s";
@@ -122,10 +117,9 @@ START_TEST(programs_run_side_by_side)
 		0, "6 passed, 0 failed\n");
 	free(here);
 }
-END_TEST
 
 /* It begins when all others have ended, though it is named first. */
-START_TEST(alone_programs_run_alone)
+HT_TEST(alone_programs_run_alone)
 {
 	char alone[4400], slow[4400], *here = tmpdir_path(""), *order = tmpdir_path("order.txt");
 	snprintf(slow, sizeof(slow), "sleep 0.5; touch %sended; %s", here, good);
@@ -138,9 +132,8 @@ START_TEST(alone_programs_run_alone)
 	free(order);
 	free(here);
 }
-END_TEST
 
-START_TEST(long_programs_start_first)
+HT_TEST(long_programs_start_first)
 {
 	char *out, *order = tmpdir_path("order.txt");
 	files_write(order, "first early for once\n");
@@ -153,10 +146,9 @@ START_TEST(long_programs_start_first)
 	free(out);
 	free(order);
 }
-END_TEST
 
 /* Each is printed whole, when its program has ended. */
-START_TEST(outputs_are_not_mixed)
+HT_TEST(outputs_are_not_mixed)
 {
 	char body[512], *out;
 	static const char text[] = "for i in 1 2 3; do echo $0 $i; sleep 0.1; done; %s";
@@ -172,10 +164,9 @@ START_TEST(outputs_are_not_mixed)
 	}
 	free(out);
 }
-END_TEST
 
 /* As a shell leaves it to what it runs aside. */
-START_TEST(a_test_inherits_no_ignored_signal)
+HT_TEST(a_test_inherits_no_ignored_signal)
 {
 	char body[256];
 	snprintf(body, sizeof(body),
@@ -186,10 +177,9 @@ START_TEST(a_test_inherits_no_ignored_signal)
 	check_last_line((const char *[]){"scripts/run-tests", program("a", body), NULL}, 0,
 		"3 passed, 0 failed\n");
 }
-END_TEST
 
 /* Of any process that a test starts, however the test takes its end. */
-START_TEST(a_sanitizers_report_is_a_failure)
+HT_TEST(a_sanitizers_report_is_a_failure)
 {
 	static const char at[] = "at=${ASAN_OPTIONS:?}; at=${at##*log_path=}";
 	char body[256], warning[256], *out;
@@ -202,9 +192,8 @@ START_TEST(a_sanitizers_report_is_a_failure)
 	ck_assert_msg(strstr(out, "what it found\n"), "%s", out);
 	free(out);
 }
-END_TEST
 
-START_TEST(units_alone_are_searched_for_leaks)
+HT_TEST(units_alone_are_searched_for_leaks)
 {
 	static const char body[] = "echo '100%: Checks: 1, Failures: 0, Errors: 0'\n"
 				   "case $ASAN_OPTIONS in *detect_leaks=1*) exit 1 ;; esac";
@@ -215,28 +204,24 @@ START_TEST(units_alone_are_searched_for_leaks)
 				program("integration/a", body), NULL},
 		1, "2 passed, 1 failed\n");
 }
-END_TEST
 
 /* --- tests that run side by side --- */
 
-START_TEST(is_right)
+HT_TEST(is_right)
 {
 	ck_assert(true);
 }
-END_TEST
 
-START_TEST(is_wrong)
+HT_TEST(is_wrong)
 {
 	ck_abort_msg("as intended");
 }
-END_TEST
 
 /* Kills the parent of the test, which Check does not watch. */
-START_TEST(ends_all)
+HT_TEST(ends_all)
 {
 	kill(getppid(), SIGKILL);
 }
-END_TEST
 
 /* Each of the first two waits until the other has come. */
 static volatile int *arrived;
@@ -247,17 +232,15 @@ static void meet(int here)
 	run_until(arrived[1 - here], SCRIPT_MS);
 }
 
-START_TEST(meets_another)
+HT_TEST(meets_another)
 {
 	meet(0);
 }
-END_TEST
 
-START_TEST(meets_another_too)
+HT_TEST(meets_another_too)
 {
 	meet(1);
 }
-END_TEST
 
 /* What such a suite returns, and says (malloc'd). */
 static int run_aside(const TTest *const *tests, size_t count, char **ret_out)
@@ -281,7 +264,7 @@ static int run_aside(const TTest *const *tests, size_t count, char **ret_out)
 	return WEXITSTATUS(status);
 }
 
-START_TEST(side_by_side_they_meet)
+HT_TEST(side_by_side_they_meet)
 {
 	char *out;
 	const TTest *const tests[] = {meets_another, meets_another_too};
@@ -290,9 +273,8 @@ START_TEST(side_by_side_they_meet)
 	ck_assert_int_eq(run_aside(tests, HT_ARRAY_SIZE(tests), &out), 0);
 	free(out);
 }
-END_TEST
 
-START_TEST(side_by_side_each_counts)
+HT_TEST(side_by_side_each_counts)
 {
 	char *out;
 	const TTest *const wrong[] = {is_right, is_wrong, is_right};
@@ -308,7 +290,6 @@ START_TEST(side_by_side_each_counts)
 	ck_assert_msg(strstr(out, "ends_all: the process of this test"), "%s", out);
 	free(out);
 }
-END_TEST
 
 /* --- what killed tests leave --- */
 
@@ -335,7 +316,7 @@ static void hold(const void *path)
 	child_wait();
 }
 
-START_TEST(removes_leftover_files)
+HT_TEST(removes_leftover_files)
 {
 	char *parent = tmpdir_path("");
 	char *left = left_directory("heaptap-test.left", 2);
@@ -361,10 +342,9 @@ START_TEST(removes_leftover_files)
 	free(left);
 	free(parent);
 }
-END_TEST
 
 /* As long as any of its processes may use it. */
-START_TEST(keeps_files_in_use)
+HT_TEST(keeps_files_in_use)
 {
 	char *path = tmpdir_path("");
 	const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
@@ -380,7 +360,6 @@ START_TEST(keeps_files_in_use)
 	ck_assert_int_eq(access(path, F_OK), 0);
 	free(path);
 }
-END_TEST
 
 /* What heaptap prints at the end of a capture that left nothing. */
 #define ATTACH                                                                                     \
@@ -414,7 +393,7 @@ static void link_built(const char *name, const char *as)
 }
 
 /* Two cycles of scripts/soak, in a tree of its own where heaptap only says that all is well. */
-START_TEST(a_soak_counts_dropped_events)
+HT_TEST(a_soak_counts_dropped_events)
 {
 	static const char *const directories[] = {"scripts", "bin", "out", "out/release"};
 	char body[1200], path[4200];
@@ -448,7 +427,6 @@ START_TEST(a_soak_counts_dropped_events)
 		free(out);
 	}
 }
-END_TEST
 
 static const struct swept {
 	const char *argument[3], *line; /* of what it prints */
@@ -469,7 +447,7 @@ static const struct swept {
 };
 
 /* In a tree of its own, where tests only say how they were run. */
-START_TEST(a_sweep_runs_the_given_sweeps)
+HT_TEST(a_sweep_runs_the_given_sweeps)
 {
 	static const char *const directories[] = {"scripts", "bin", "out", "out/release",
 		"out/release/tests", "out/release/tests/integration"};
@@ -512,12 +490,5 @@ START_TEST(a_sweep_runs_the_given_sweeps)
 		free(out);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/run_tests", counts_are_summed, crashes_side_by_side_are_counted,
-	a_crash_is_a_failure, a_hang_is_a_failure, skips_are_shown, programs_run_side_by_side,
-	alone_programs_run_alone, long_programs_start_first, outputs_are_not_mixed,
-	a_test_inherits_no_ignored_signal, a_sanitizers_report_is_a_failure,
-	units_alone_are_searched_for_leaks, side_by_side_they_meet, side_by_side_each_counts,
-	removes_leftover_files, keeps_files_in_use, a_soak_counts_dropped_events,
-	a_sweep_runs_the_given_sweeps)
+HT_SUITE("integration/run_tests")

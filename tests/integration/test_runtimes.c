@@ -477,12 +477,11 @@ static void harry(const struct runtime *runtime)
 }
 
 #define RUNTIME_TEST(name, act, ...)                                                               \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		struct runtime runtime = __VA_ARGS__;                                              \
 		act(&runtime);                                                                     \
-	}                                                                                          \
-	END_TEST
+	}
 
 RUNTIME_TEST(go_with_cgo, compare, go())
 RUNTIME_TEST(java_compiled, compare, java("-XX:+TieredCompilation", false))
@@ -492,7 +491,7 @@ RUNTIME_TEST(go_again_and_killed, harry, go())
 RUNTIME_TEST(java_again_and_killed, harry, java("-XX:+TieredCompilation", false))
 
 /* The refusal names the allocator that the program uses. */
-START_TEST(go_without_cgo_is_refused)
+HT_TEST(go_without_cgo_is_refused)
 {
 	struct victim victim;
 	char pid[16], *err;
@@ -508,7 +507,5 @@ START_TEST(go_without_cgo_is_refused)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/runtimes", go_without_cgo_is_refused, go_with_cgo, java_compiled,
-	java_interpreted, python_extension, go_again_and_killed, java_again_and_killed)
+HT_SUITE("integration/runtimes")

@@ -208,13 +208,12 @@ static void compare_books(bool nested, const char *way, const char *const argv[]
 }
 
 #define SAMPLE_TEST(name, nested, program, ...)                                                    \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		compare_books(nested, NULL,                                                        \
 			(const char *[]){                                                          \
 				run_built("tests/targets/" program), ##__VA_ARGS__, NULL});        \
-	}                                                                                          \
-	END_TEST
+	}
 
 SAMPLE_TEST(one_thread, false, "ledger", "-n", "300000")
 SAMPLE_TEST(eight_threads, false, "ledger", "-t", "8")
@@ -226,15 +225,14 @@ SAMPLE_TEST(linked_jemalloc, false, "ledger-jemalloc", "-l", "-t", "4")
 SAMPLE_TEST(linked_tcmalloc, false, "ledger-tcmalloc", "-l", "-t", "4")
 
 /* Hooked at their entries. */
-START_TEST(operators_linked_in)
+HT_TEST(operators_linked_in)
 {
 	compare_books(false, "auto",
 		(const char *[]){run_built("tests/targets/operators-jemalloc-direct"), "-n", NULL});
 }
-END_TEST
 
 /* 0 is every allocation: nothing is estimated. */
-START_TEST(a_rate_of_zero_records_all)
+HT_TEST(a_rate_of_zero_records_all)
 {
 	struct victim victim;
 	struct tap tap;
@@ -250,9 +248,8 @@ START_TEST(a_rate_of_zero_records_all)
 		report_u64(report, "totals.allocations"), report_u64(ledger, "allocations"));
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(wrong_rates_are_refused)
+HT_TEST(wrong_rates_are_refused)
 {
 	static const char *const wrong[] = {"", "-1", "many", "1KB", "2T", "1.5X"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
@@ -266,8 +263,5 @@ START_TEST(wrong_rates_are_refused)
 		free(complaint);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/sample", one_thread, eight_threads, short_lived_threads,
-	handlers_between_calls, handlers_within_calls, forked_children, linked_jemalloc,
-	linked_tcmalloc, operators_linked_in, a_rate_of_zero_records_all, wrong_rates_are_refused)
+HT_SUITE("integration/sample")

@@ -175,11 +175,10 @@ static void check(const struct setting *setting)
 }
 
 #define SETTING(name, ...)                                                                         \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		check(&(struct setting){__VA_ARGS__});                                             \
-	}                                                                                          \
-	END_TEST
+	}
 
 SETTING(real_time, .policy = SCHED_FIFO, .priority = 10, .apart = true)
 SETTING(real_time_in_turns, .policy = SCHED_RR, .priority = 90, .apart = true)
@@ -194,6 +193,4 @@ SETTING(before_all_others, .nice = -20, .on_one_core = true)
 SETTING(in_batches, .policy = SCHED_BATCH, .nice = 5, .on_one_core = true)
 SETTING(in_a_group, .autogroup = "19")
 
-HT_SUITE("integration/schedule", real_time, real_time_in_turns, with_deadlines,
-	real_time_on_our_core, when_nobody_else_runs, after_all_others, before_all_others,
-	in_batches, in_a_group)
+HT_SUITE("integration/schedule")

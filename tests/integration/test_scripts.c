@@ -138,11 +138,10 @@ static void check_names(const char *node, bool turn_runs_compiled)
 	free(text);
 }
 
-START_TEST(functions_have_names_without_a_flag)
+HT_TEST(functions_have_names_without_a_flag)
 {
 	check_names("/usr/bin/node", true);
 }
-END_TEST
 
 /* --- functions that are inlined --- */
 
@@ -202,11 +201,10 @@ static void check_inlined(const char *node)
 	ck_assert_int_gt(count, 1000);
 }
 
-START_TEST(inlined_functions_have_names)
+HT_TEST(inlined_functions_have_names)
 {
 	check_inlined("/usr/bin/node");
 }
-END_TEST
 
 /* --- functions that are interpreted --- */
 
@@ -281,46 +279,41 @@ static void check_interpreted(const char *const argv[], const char *const option
 	free(text);
 }
 
-START_TEST(interpreted_functions_have_names)
+HT_TEST(interpreted_functions_have_names)
 {
 	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL}, NULL, 20);
 }
-END_TEST
 
-START_TEST(interpreted_functions_of_sums)
+HT_TEST(interpreted_functions_of_sums)
 {
 	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
 		(const char *[]){"--cull", "1h", NULL}, 20);
 }
-END_TEST
 
 /* By the plain walk alone. */
-START_TEST(interpreted_functions_by_the_plain_walk)
+HT_TEST(interpreted_functions_by_the_plain_walk)
 {
 	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
 		(const char *[]){"--unwind=full", NULL}, 20);
 }
-END_TEST
 
 /* Functions lose their bytecode and are compiled to it again, and all of it is moved: all the time,
  * so that few have names. */
-START_TEST(bytecode_that_is_flushed_and_moved)
+HT_TEST(bytecode_that_is_flushed_and_moved)
 {
 	check_interpreted((const char *[]){"/usr/bin/node", "--expose-gc", "--stress-flush-code",
 				  "--stress-compaction", INTERPRETED, NULL},
 		NULL, 0);
 }
-END_TEST
 
 /* Baseline code takes the place of what is interpreted, after a few calls. */
-START_TEST(functions_that_become_baseline_code)
+HT_TEST(functions_that_become_baseline_code)
 {
 	check_interpreted(
 		(const char *[]){"/usr/bin/node", "--sparkplug",
 			"--interrupt-budget-for-feedback-allocation=50", INTERPRETED, NULL},
 		NULL, 20);
 }
-END_TEST
 
 #define SIZE_BASE 100000
 
@@ -367,11 +360,10 @@ static void check_recycled(const char *node)
 	ck_assert_uint_gt(named, 0);
 }
 
-START_TEST(code_in_a_functions_place_has_another_name)
+HT_TEST(code_in_a_functions_place_has_another_name)
 {
 	check_recycled("/usr/bin/node");
 }
-END_TEST
 
 /* --- V8's own map --- */
 
@@ -447,11 +439,10 @@ static void compare_names(const char *node, uint64_t least)
 	free(map);
 }
 
-START_TEST(names_are_those_of_v8)
+HT_TEST(names_are_those_of_v8)
 {
 	compare_names("/usr/bin/node", 20);
 }
-END_TEST
 
 /* --- other versions ---
  *
@@ -470,21 +461,19 @@ static void try_version(const char *variable, uint64_t least)
 	check_inlined(node);
 }
 
-START_TEST(node_22)
+HT_TEST(node_22)
 {
 	try_version("HEAPTAP_NODE22", 20);
 }
-END_TEST
 
-START_TEST(node_24)
+HT_TEST(node_24)
 {
 	try_version("HEAPTAP_NODE24", 5); /* it optimizes sooner, and inlines more */
 }
-END_TEST
 
 /* --- what is no V8 that we know --- */
 
-START_TEST(reports_an_unknown_v8_and_leaves_it_alone)
+HT_TEST(reports_an_unknown_v8_and_leaves_it_alone)
 {
 	char *program = compile((const char *[]){"gcc", "-rdynamic", NULL},
 		"#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
@@ -512,10 +501,5 @@ START_TEST(reports_an_unknown_v8_and_leaves_it_alone)
 	victim_stop(&victim);
 	free(program);
 }
-END_TEST
 
-HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
-	inlined_functions_have_names, interpreted_functions_have_names, interpreted_functions_of_sums,
-	interpreted_functions_by_the_plain_walk, bytecode_that_is_flushed_and_moved,
-	functions_that_become_baseline_code, code_in_a_functions_place_has_another_name, node_22,
-	node_24, reports_an_unknown_v8_and_leaves_it_alone)
+HT_SUITE("integration/scripts")

@@ -49,7 +49,7 @@ static int ask(const char *command, const char *way, const char *value, char **o
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-START_TEST(the_only_process_of_a_name)
+HT_TEST(the_only_process_of_a_name)
 {
 	char *out, *err, line[64];
 	make_program();
@@ -63,10 +63,9 @@ START_TEST(the_only_process_of_a_name)
 	free(out);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Some name from outside must not move the cursor. */
-START_TEST(of_several_a_list)
+HT_TEST(of_several_a_list)
 {
 	char *err, line[64];
 	make_program();
@@ -84,9 +83,8 @@ START_TEST(of_several_a_list)
 	victim_stop(&other);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(of_several_the_one_with_a_capture_is_steered)
+HT_TEST(of_several_the_one_with_a_capture_is_steered)
 {
 	make_program();
 	begin(&victim);
@@ -99,9 +97,8 @@ START_TEST(of_several_the_one_with_a_capture_is_steered)
 	victim_stop(&other);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(find_prints_the_pid)
+HT_TEST(find_prints_the_pid)
 {
 	char *out, line[64];
 	make_program();
@@ -124,7 +121,6 @@ START_TEST(find_prints_the_pid)
 	free(out);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- top and serve --------------------------------------------------------------------------- */
 
@@ -135,7 +131,7 @@ static int run_top(char **out, char **err)
 		LIMIT_MS, out, err);
 }
 
-START_TEST(top_takes_a_name)
+HT_TEST(top_takes_a_name)
 {
 	char *out, *err, line[64];
 	make_program();
@@ -160,14 +156,13 @@ START_TEST(top_takes_a_name)
 	victim_stop(&other);
 	victim_stop(&victim);
 }
-END_TEST
 
 static bool is_recorded(pid_t pid)
 {
 	return steer("status", pid, "-q", NULL, NULL) == 0;
 }
 
-START_TEST(serve_takes_a_name)
+HT_TEST(serve_takes_a_name)
 {
 	struct run run;
 	make_program();
@@ -188,11 +183,10 @@ START_TEST(serve_takes_a_name)
 	run_deinit(&run);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- units ----------------------------------------------------------------------------------- */
 
-START_TEST(the_process_of_a_unit)
+HT_TEST(the_process_of_a_unit)
 {
 	static const struct ctlgroup_kind kinds[] = {{"/sys/fs/cgroup", "cgroup.max.depth", "9"},
 		{"/sys/fs/cgroup/unified", "cgroup.max.depth", "9"},
@@ -217,7 +211,6 @@ START_TEST(the_process_of_a_unit)
 	ctlgroup_remove(&unit);
 	ctlgroup_remove(&group);
 }
-END_TEST
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
@@ -230,7 +223,7 @@ static void wait_for(struct run *run, char *trace)
 		run_pause();
 }
 
-START_TEST(a_process_that_comes_is_recorded)
+HT_TEST(a_process_that_comes_is_recorded)
 {
 	make_program();
 	char *trace = tmpdir_path("awaited.htap");
@@ -243,9 +236,8 @@ START_TEST(a_process_that_comes_is_recorded)
 	victim_stop(&victim);
 	free(trace);
 }
-END_TEST
 
-START_TEST(a_signal_ends_the_waiting)
+HT_TEST(a_signal_ends_the_waiting)
 {
 	struct run run;
 	make_program();
@@ -258,9 +250,5 @@ START_TEST(a_signal_ends_the_waiting)
 	run_deinit(&run);
 	free(trace);
 }
-END_TEST
 
-HT_SUITE("integration/seek", the_only_process_of_a_name, of_several_a_list,
-	of_several_the_one_with_a_capture_is_steered, find_prints_the_pid, top_takes_a_name,
-	serve_takes_a_name, the_process_of_a_unit, a_process_that_comes_is_recorded,
-	a_signal_ends_the_waiting)
+HT_SUITE("integration/seek")

@@ -87,7 +87,7 @@ static void check_reports(const struct http *http, const char *trace)
 #undef REPORT
 }
 
-START_TEST(answers_are_those_of_the_commands)
+HT_TEST(answers_are_those_of_the_commands)
 {
 	struct http http;
 	char *one = smalltrace_make("one.htap", 3), *two = smalltrace_make("two.htap", 5);
@@ -120,7 +120,6 @@ START_TEST(answers_are_those_of_the_commands)
 	free(one);
 	free(two);
 }
-END_TEST
 
 static void write_file(const char *name, const char *text)
 {
@@ -130,7 +129,7 @@ static void write_file(const char *name, const char *text)
 	free(path);
 }
 
-START_TEST(a_folder_of_windows)
+HT_TEST(a_folder_of_windows)
 {
 	struct http http;
 	char *folder = tmpdir_path("windows"), *path;
@@ -162,7 +161,6 @@ START_TEST(a_folder_of_windows)
 	ck_assert_int_eq(http_stop(&http), 0);
 	free(folder);
 }
-END_TEST
 
 /* The value of a header, malloc'd. */
 static char *header_of(const char *answer, const char *name)
@@ -204,7 +202,7 @@ static void check_known(const struct http *http, const char *path)
 	free(again);
 }
 
-START_TEST(every_resource_has_a_schema_and_is_sent_once)
+HT_TEST(every_resource_has_a_schema_and_is_sent_once)
 {
 	struct http http;
 	char *one = smalltrace_make("one.htap", 3), *two = smalltrace_make("two.htap", 5),
@@ -228,11 +226,10 @@ START_TEST(every_resource_has_a_schema_and_is_sent_once)
 	free(one);
 	free(two);
 }
-END_TEST
 
 /* A click over a trace of any size costs what its sums cost: the file is not read again. Only a
  * filter by size or age does that, and then sees that the file is another. */
-START_TEST(an_answer_does_not_read_the_trace_again)
+HT_TEST(an_answer_does_not_read_the_trace_again)
 {
 	struct http http;
 	char *trace = smalltrace_make("one.htap", 3), path[100];
@@ -254,9 +251,8 @@ START_TEST(an_answer_does_not_read_the_trace_again)
 	free(before);
 	free(after);
 }
-END_TEST
 
-START_TEST(another_question_has_another_etag)
+HT_TEST(another_question_has_another_etag)
 {
 	struct http http;
 	if (!start(&http))
@@ -270,9 +266,8 @@ START_TEST(another_question_has_another_etag)
 	free(other);
 	http_stop(&http);
 }
-END_TEST
 
-START_TEST(wrong_requests_are_explained)
+HT_TEST(wrong_requests_are_explained)
 {
 	static const struct {
 		const char *path;
@@ -312,7 +307,6 @@ START_TEST(wrong_requests_are_explained)
 	json_decref(http_post(&http, "/api/v1/stop", 404));
 	http_stop(&http);
 }
-END_TEST
 
 /* --- who is answered ------------------------------------------------------------------------- */
 
@@ -328,7 +322,7 @@ static void check_refused(const struct http *http, unsigned status, const char *
 	free(answer);
 }
 
-START_TEST(only_the_token_is_answered)
+HT_TEST(only_the_token_is_answered)
 {
 	struct http http;
 	char own[200], token[200], both[500], path[200];
@@ -355,9 +349,8 @@ START_TEST(only_the_token_is_answered)
 	check_refused(&http, 403, "POST", path, own);
 	http_stop(&http);
 }
-END_TEST
 
-START_TEST(every_answer_has_its_headers)
+HT_TEST(every_answer_has_its_headers)
 {
 	static const struct {
 		const char *name, *value;
@@ -383,7 +376,6 @@ START_TEST(every_answer_has_its_headers)
 	}
 	http_stop(&http);
 }
-END_TEST
 
 static void check_status(const struct http *http, const char *line)
 {
@@ -395,7 +387,7 @@ static void check_status(const struct http *http, const char *line)
 	ck_assert_msg(strstr(text, line), "%s: %s", line, text);
 }
 
-START_TEST(root_is_given_up)
+HT_TEST(root_is_given_up)
 {
 	struct http http;
 	char *trace = smalltrace_make("one.htap", 3);
@@ -415,7 +407,6 @@ START_TEST(root_is_given_up)
 	http_stop(&http);
 	free(trace);
 }
-END_TEST
 
 /* --- very many, slow and hostile clients ----------------------------------------------------- */
 
@@ -444,7 +435,7 @@ static unsigned ask_on(const struct http *http, int fd)
 	return http_status(answer);
 }
 
-START_TEST(ten_thousand_connections)
+HT_TEST(ten_thousand_connections)
 {
 	struct http http;
 	int fd[AT_ONCE];
@@ -465,9 +456,8 @@ START_TEST(ten_thousand_connections)
 	json_decref(http_json(&http, "/api/v1/tree", 200));
 	ck_assert_int_eq(http_stop(&http), 0);
 }
-END_TEST
 
-START_TEST(slow_clients_make_room)
+HT_TEST(slow_clients_make_room)
 {
 	struct http http;
 	static int fd[SLOW];
@@ -492,9 +482,8 @@ START_TEST(slow_clients_make_room)
 		close(fd[i]);
 	ck_assert_int_eq(http_stop(&http), 0);
 }
-END_TEST
 
-START_TEST(hostile_bytes_do_not_disturb_others)
+HT_TEST(hostile_bytes_do_not_disturb_others)
 {
 	static const char *const bytes[] = {"\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
 		"\x16\x03\x01\x02", "GET /%00%ff%2e%2e/ HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -525,9 +514,8 @@ START_TEST(hostile_bytes_do_not_disturb_others)
 	json_decref(http_json(&http, "/api/v1/summary", 200));
 	ck_assert_int_eq(http_stop(&http), 0);
 }
-END_TEST
 
-START_TEST(refuses_too_many_requests)
+HT_TEST(refuses_too_many_requests)
 {
 	struct http http;
 	int fd[200];
@@ -553,10 +541,5 @@ START_TEST(refuses_too_many_requests)
 	json_decref(http_json(&http, "/api/v1/summary", 200));
 	ck_assert_int_eq(http_stop(&http), 0);
 }
-END_TEST
 
-HT_SUITE("integration/serve", answers_are_those_of_the_commands, a_folder_of_windows,
-	every_resource_has_a_schema_and_is_sent_once, an_answer_does_not_read_the_trace_again,
-	another_question_has_another_etag, wrong_requests_are_explained, only_the_token_is_answered,
-	every_answer_has_its_headers, root_is_given_up, ten_thousand_connections,
-	slow_clients_make_room, hostile_bytes_do_not_disturb_others, refuses_too_many_requests)
+HT_SUITE("integration/serve")

@@ -70,7 +70,7 @@ static void check_state(const struct http *http, const char *path, const char *s
 	json_decref(answer);
 }
 
-START_TEST(a_capture_is_followed_and_steered)
+HT_TEST(a_capture_is_followed_and_steered)
 {
 	struct served served;
 	const struct http *http = &served.http;
@@ -97,9 +97,8 @@ START_TEST(a_capture_is_followed_and_steered)
 	ck_assert_int_eq(http_stop(&served.http), 0);
 	victim_stop(&served.victim);
 }
-END_TEST
 
-START_TEST(a_killed_server_leaves_nothing)
+HT_TEST(a_killed_server_leaves_nothing)
 {
 	struct served served;
 	if (!serve_target(&served))
@@ -111,9 +110,8 @@ START_TEST(a_killed_server_leaves_nothing)
 	run_deinit(&served.http.run);
 	victim_stop(&served.victim);
 }
-END_TEST
 
-START_TEST(a_server_that_ends_leaves_the_process)
+HT_TEST(a_server_that_ends_leaves_the_process)
 {
 	struct served served;
 	if (!serve_target(&served))
@@ -123,10 +121,9 @@ START_TEST(a_server_that_ends_leaves_the_process)
 	tap_verify(&served.tap);
 	victim_stop(&served.victim);
 }
-END_TEST
 
 /* The page keeps showing the recording. */
-START_TEST(a_process_that_ends_is_shown_on)
+HT_TEST(a_process_that_ends_is_shown_on)
 {
 	struct served served;
 	const struct http *http = &served.http;
@@ -143,9 +140,8 @@ START_TEST(a_process_that_ends_is_shown_on)
 	json_decref(summary);
 	ck_assert_int_eq(http_stop(&served.http), 0);
 }
-END_TEST
 
-START_TEST(a_capture_of_another_terminal_goes_on)
+HT_TEST(a_capture_of_another_terminal_goes_on)
 {
 	struct victim victim;
 	struct tap tap;
@@ -163,12 +159,11 @@ START_TEST(a_capture_of_another_terminal_goes_on)
 	json_decref(tap_stop(&tap, 0));
 	victim_stop(&victim);
 }
-END_TEST
 
 #define PAGES 16u
 
 /* One more gets an error that says why. */
-START_TEST(a_bounded_number_of_pages_follows)
+HT_TEST(a_bounded_number_of_pages_follows)
 {
 	struct served served;
 	const struct http *http = &served.http;
@@ -198,10 +193,9 @@ START_TEST(a_bounded_number_of_pages_follows)
 	ck_assert_int_eq(http_stop(&served.http), 0);
 	victim_stop(&served.victim);
 }
-END_TEST
 
 /* What one does, both show. */
-START_TEST(two_browsers_follow_one_process)
+HT_TEST(two_browsers_follow_one_process)
 {
 	struct served served;
 	char *out, *err;
@@ -219,9 +213,8 @@ START_TEST(two_browsers_follow_one_process)
 	ck_assert_int_eq(http_stop(&served.http), 0);
 	victim_stop(&served.victim);
 }
-END_TEST
 
-START_TEST(the_page_follows_and_stops)
+HT_TEST(the_page_follows_and_stops)
 {
 	struct served served;
 	char *out, *err;
@@ -244,10 +237,5 @@ START_TEST(the_page_follows_and_stops)
 	ck_assert_int_eq(http_stop(&served.http), 0);
 	victim_stop(&served.victim);
 }
-END_TEST
 
-HT_SUITE("integration/serve_live", a_capture_is_followed_and_steered,
-	a_killed_server_leaves_nothing, a_server_that_ends_leaves_the_process,
-	a_process_that_ends_is_shown_on, a_capture_of_another_terminal_goes_on,
-	a_bounded_number_of_pages_follows, the_page_follows_and_stops,
-	two_browsers_follow_one_process)
+HT_SUITE("integration/serve_live")

@@ -44,7 +44,7 @@ static void check_totals(const struct http *http, const json_t *totals, const ch
 	json_decref(answer);
 }
 
-START_TEST(the_page_shows_the_same_numbers)
+HT_TEST(the_page_shows_the_same_numbers)
 {
 	struct http http;
 	char *trace = smalltrace_make("one.htap", 3);
@@ -56,7 +56,6 @@ START_TEST(the_page_shows_the_same_numbers)
 	free(trace);
 	http_stop(&http);
 }
-END_TEST
 
 /* The differences that the page lists are those of heaptap diff, and its totals too. */
 static void check_diff(const struct http *http, const json_t *shown)
@@ -83,7 +82,7 @@ static void check_trend(const struct http *http, const json_t *shown)
 	json_decref(answer);
 }
 
-START_TEST(a_folder_is_chosen_from_compared_and_followed)
+HT_TEST(a_folder_is_chosen_from_compared_and_followed)
 {
 	struct http http;
 	char *one = smalltrace_make("one.htap", 3), *two = smalltrace_make("two.htap", 5),
@@ -104,7 +103,5 @@ START_TEST(a_folder_is_chosen_from_compared_and_followed)
 	free(three);
 	http_stop(&http);
 }
-END_TEST
 
-HT_SUITE("integration/serve_page", the_page_shows_the_same_numbers,
-	a_folder_is_chosen_from_compared_and_followed)
+HT_SUITE("integration/serve_page")

@@ -60,7 +60,7 @@ static void capture(struct victim *victim)
 	json_decref(report_load(tap.trace));
 }
 
-START_TEST(code_of_a_file_system_that_answers)
+HT_TEST(code_of_a_file_system_that_answers)
 {
 	struct victim victim;
 	if (!is_possible())
@@ -72,7 +72,6 @@ START_TEST(code_of_a_file_system_that_answers)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Workers that could not be killed hold heaptap's lock until the file system answers them. */
 static bool is_locked(const struct victim *victim)
@@ -88,7 +87,7 @@ static bool is_locked(const struct victim *victim)
 	return found;
 }
 
-START_TEST(code_that_cannot_be_read)
+HT_TEST(code_that_cannot_be_read)
 {
 	static const char *const commands[] = {"attach", "doctor", "verify", "recover", "cleanup"};
 	struct victim victim;
@@ -121,7 +120,6 @@ START_TEST(code_that_cannot_be_read)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 static void open_it(const void *path)
 {
@@ -130,7 +128,7 @@ static void open_it(const void *path)
 }
 
 /* Neither a stop nor SIGKILL ends its wait, so no thread can run a stub in it. */
-START_TEST(a_thread_that_waits_for_a_file_system)
+HT_TEST(a_thread_that_waits_for_a_file_system)
 {
 	struct victim server;
 	char path[4300], pid[16], *err, *trace = tmpdir_path("none");
@@ -161,11 +159,10 @@ START_TEST(a_thread_that_waits_for_a_file_system)
 	free(directory);
 	free(trace);
 }
-END_TEST
 
 /* heaptap does not read pages that stall, so they may hold addresses of hooks: the jump page stays
  * until the next capture. */
-START_TEST(code_that_stalls_during_the_capture)
+HT_TEST(code_that_stalls_during_the_capture)
 {
 	struct victim victim;
 	struct tap tap;
@@ -191,7 +188,6 @@ START_TEST(code_that_stalls_during_the_capture)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 static unsigned mappings_of_ours(pid_t pid)
 {
@@ -207,7 +203,7 @@ static unsigned mappings_of_ours(pid_t pid)
 }
 
 /* Only the guardian is left, and no process would kill it: it must not read memory that stalls. */
-START_TEST(code_that_stalls_before_heaptap_is_killed)
+HT_TEST(code_that_stalls_before_heaptap_is_killed)
 {
 	struct victim victim;
 	struct tap tap;
@@ -235,9 +231,8 @@ START_TEST(code_that_stalls_before_heaptap_is_killed)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(memory_of_userfaultfd)
+HT_TEST(memory_of_userfaultfd)
 {
 	struct victim victim;
 	if (!is_possible())
@@ -249,9 +244,6 @@ START_TEST(memory_of_userfaultfd)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE_WAITING("integration/served",
-	HT_WAITING(code_that_cannot_be_read, a_thread_that_waits_for_a_file_system),
-	code_of_a_file_system_that_answers, code_that_stalls_during_the_capture,
-	code_that_stalls_before_heaptap_is_killed, memory_of_userfaultfd)
+HT_SUITE_WAITING(
+	"integration/served", code_that_cannot_be_read, a_thread_that_waits_for_a_file_system)

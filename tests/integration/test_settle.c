@@ -92,36 +92,32 @@ static void settle_and_count(const char *program, const char *const extra[])
 	end();
 }
 
-START_TEST(survivors_are_exact)
+HT_TEST(survivors_are_exact)
 {
 	settle_and_count(
 		"tests/targets/stepwise", (const char *[]){"-d", "2s", "--settle", "1h", NULL});
 }
-END_TEST
 
-START_TEST(survivors_of_a_sample_are_exact)
+HT_TEST(survivors_of_a_sample_are_exact)
 {
 	settle_and_count("tests/targets/stepwise",
 		(const char *[]){"-d", "2s", "--settle", "1h", "--sample", "1", NULL});
 }
-END_TEST
 
-START_TEST(survivors_of_hooked_code_are_exact)
+HT_TEST(survivors_of_hooked_code_are_exact)
 {
 	settle_and_count("tests/targets/stepwise-direct",
 		(const char *[]){"-d", "2s", "--settle", "1h", "--hook", "auto", NULL});
 }
-END_TEST
 
-START_TEST(survivors_beside_sums_are_exact)
+HT_TEST(survivors_beside_sums_are_exact)
 {
 	settle_and_count("tests/targets/stepwise",
 		(const char *[]){"-d", "2s", "--settle", "1h", "--cull", "1h", NULL});
 }
-END_TEST
 
 /* The whole time passes: exit status 0, and the window ended because it was over. */
-START_TEST(the_settle_time_ends_by_itself)
+HT_TEST(the_settle_time_ends_by_itself)
 {
 	begin("tests/targets/stepwise", (const char *[]){"-d", "0.3s", "--settle", "0.3s", NULL});
 	tap_check_clean(tap_wait(&tap, 0));
@@ -133,10 +129,9 @@ START_TEST(the_settle_time_ends_by_itself)
 	json_decref(report);
 	end();
 }
-END_TEST
 
 /* The limit that ended the window does not end the settle time, too. */
-START_TEST(a_window_that_ends_by_memory_settles)
+HT_TEST(a_window_that_ends_by_memory_settles)
 {
 	begin("tests/targets/stepwise",
 		(const char *[]){"--until-rss", "1M", "--settle", "0.3s", NULL});
@@ -148,9 +143,8 @@ START_TEST(a_window_that_ends_by_memory_settles)
 	json_decref(report);
 	end();
 }
-END_TEST
 
-START_TEST(a_signal_ends_the_settle_time_at_once)
+HT_TEST(a_signal_ends_the_settle_time_at_once)
 {
 	begin("tests/targets/stepwise", (const char *[]){"-d", "0.3s", "--settle", "1h", NULL});
 	await_settling();
@@ -160,9 +154,8 @@ START_TEST(a_signal_ends_the_settle_time_at_once)
 	json_decref(report);
 	end();
 }
-END_TEST
 
-START_TEST(a_target_may_end_while_it_settles)
+HT_TEST(a_target_may_end_while_it_settles)
 {
 	begin("tests/targets/stepwise", (const char *[]){"-d", "1s", "--settle", "1h", NULL});
 	work("alloc 0 10 104");
@@ -172,9 +165,8 @@ START_TEST(a_target_may_end_while_it_settles)
 	json_decref(tap_wait(&tap, 5));
 	check_survivors(10, 6, 6 * 104);
 }
-END_TEST
 
-START_TEST(a_window_without_an_end_does_not_settle)
+HT_TEST(a_window_without_an_end_does_not_settle)
 {
 	char *err;
 	int status = run_program(
@@ -184,10 +176,5 @@ START_TEST(a_window_without_an_end_does_not_settle)
 	ck_assert_msg(strstr(err, "-d TIME"), "%s", err);
 	free(err);
 }
-END_TEST
 
-HT_SUITE("integration/settle", survivors_are_exact, survivors_of_a_sample_are_exact,
-	survivors_of_hooked_code_are_exact, survivors_beside_sums_are_exact,
-	the_settle_time_ends_by_itself, a_window_that_ends_by_memory_settles,
-	a_signal_ends_the_settle_time_at_once, a_target_may_end_while_it_settles,
-	a_window_without_an_end_does_not_settle)
+HT_SUITE("integration/settle")

@@ -75,7 +75,7 @@ static uint64_t sleeps_of(pid_t pid)
 	return count;
 }
 
-START_TEST(stopped)
+HT_TEST(stopped)
 {
 	struct victim victim;
 	struct tap tap;
@@ -101,7 +101,6 @@ START_TEST(stopped)
 	victim_stop(&victim);
 	json_decref(report_load(tap.trace));
 }
-END_TEST
 
 /* Has the target wait in its own work, lossless, for a heaptap that is stopped. */
 static struct procsnap *start_waiting(struct victim *victim, struct tap *tap)
@@ -130,7 +129,7 @@ static bool is_told_inside(pid_t pid)
 }
 
 /* Then the target waits instead, for as long as it takes, and nothing is lost. */
-START_TEST(stopped_lossless)
+HT_TEST(stopped_lossless)
 {
 	struct victim victim;
 	struct tap tap;
@@ -145,9 +144,8 @@ START_TEST(stopped_lossless)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(killed_lossless)
+HT_TEST(killed_lossless)
 {
 	struct victim victim;
 	struct tap tap;
@@ -158,10 +156,9 @@ START_TEST(killed_lossless)
 	procsnap_destroy(before);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* With heaptap and guardian dead the agent stays; the target keeps working until recover. */
-START_TEST(killed_lossless_with_its_guardian)
+HT_TEST(killed_lossless_with_its_guardian)
 {
 	struct victim victim;
 	struct tap tap;
@@ -183,9 +180,8 @@ START_TEST(killed_lossless_with_its_guardian)
 	victim_stop(&victim);
 	free(err);
 }
-END_TEST
 
-START_TEST(pipe_without_a_reader)
+HT_TEST(pipe_without_a_reader)
 {
 	struct victim victim;
 	char pid[16];
@@ -204,9 +200,8 @@ START_TEST(pipe_without_a_reader)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(full_disk)
+HT_TEST(full_disk)
 {
 	struct victim victim;
 	char path[4200], pid[16], *out;
@@ -245,7 +240,5 @@ START_TEST(full_disk)
 	ck_assert_int_eq(umount2(directory, MNT_DETACH), 0);
 	free(directory);
 }
-END_TEST
 
-HT_SUITE("integration/slow", stopped, stopped_lossless, killed_lossless,
-	killed_lossless_with_its_guardian, pipe_without_a_reader, full_disk)
+HT_SUITE("integration/slow")

@@ -377,17 +377,16 @@ static void check(const struct snapchange *change, size_t number, unsigned flags
 	snapchange_check(change, prepare, number, flags);
 }
 
-START_TEST(each_change_is_seen)
+HT_TEST(each_change_is_seen)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(changes); i++)
 		check(&changes[i], i, 0);
 	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
 		check(&core_change, HT_ARRAY_SIZE(changes), 0);
 }
-END_TEST
 
 /* Beside its other memory, where the kernel puts it. */
-START_TEST(sees_mappings_of_a_still_program)
+HT_TEST(sees_mappings_of_a_still_program)
 {
 	static const struct snapchange still = {nothing, NULL, NULL, false},
 				       seen = {map_beside, "mapping", NULL, false},
@@ -396,10 +395,9 @@ START_TEST(sees_mappings_of_a_still_program)
 	check(&seen, 1, PROCSNAP_STILL);
 	check(&unseen, 2, 0);
 }
-END_TEST
 
 /* Also where a program may load libraries, or open files. */
-START_TEST(always_sees_heaptaps_own)
+HT_TEST(always_sees_heaptaps_own)
 {
 	static const struct snapchange mapped = {map_our_file, "mapping", NULL, false},
 				       held = {open_our_file, "descriptor", NULL, false},
@@ -414,7 +412,5 @@ START_TEST(always_sees_heaptaps_own)
 	check(&moved, 5, PROCSNAP_FILES_MOVE);
 	check(&other_name, 4, PROCSNAP_FDS_CHANGE);
 }
-END_TEST
 
-HT_SUITE("integration/snapshot", each_change_is_seen, sees_mappings_of_a_still_program,
-	always_sees_heaptaps_own)
+HT_SUITE("integration/snapshot")

@@ -169,7 +169,7 @@ static const struct snapchange changes[] = {
 /* Where each session has a group of its own for the scheduler. */
 static const struct snapchange session_change = {change_session, "process autogroup", NULL, false};
 
-START_TEST(each_change_is_seen)
+HT_TEST(each_change_is_seen)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(changes); i++)
 		snapchange_check(&changes[i], NULL, i, 0);
@@ -178,10 +178,9 @@ START_TEST(each_change_is_seen)
 	else
 		printf("skipped: snapshot: this kernel has no autogroups\n");
 }
-END_TEST
 
 /* What not every machine can change: a file of ours stands in the kernel's place. */
-START_TEST(sees_each_listed_change)
+HT_TEST(sees_each_listed_change)
 {
 	static const struct told {
 		const char *path, *was, *is, *seen, *field;
@@ -216,10 +215,9 @@ START_TEST(sees_each_listed_change)
 	}
 	free(file);
 }
-END_TEST
 
 /* Filters of system calls, and nothing else. */
-START_TEST(allows_a_declared_filter)
+HT_TEST(allows_a_declared_filter)
 {
 	static const struct snapchange filter = {change_privileges, NULL, NULL, false};
 	snapchange_check(&filter, NULL, 0, PROCSNAP_FILTERED);
@@ -227,7 +225,6 @@ START_TEST(allows_a_declared_filter)
 		if (changes[i].make != change_privileges)
 			snapchange_check(&changes[i], NULL, i, PROCSNAP_FILTERED);
 }
-END_TEST
 
 static void forget(pid_t pid)
 {
@@ -263,7 +260,7 @@ static int status_after(void (*use)(pid_t), pid_t pid)
 	return status;
 }
 
-START_TEST(uncompared_snapshot_fails_the_test)
+HT_TEST(uncompared_snapshot_fails_the_test)
 {
 	struct child child = child_fork(child_idle, NULL);
 	ck_assert_int_ne(status_after(forget, child.pid), 0);
@@ -272,7 +269,5 @@ START_TEST(uncompared_snapshot_fails_the_test)
 	ck_assert_int_eq(status_after(verify, child.pid), 0);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("integration/snapshot_process", each_change_is_seen, sees_each_listed_change,
-	allows_a_declared_filter, uncompared_snapshot_fails_the_test)
+HT_SUITE("integration/snapshot_process")

@@ -112,7 +112,7 @@ static void check_info(const char *name)
 
 /* --- what is in it --------------------------------------------------------------------------- */
 
-START_TEST(it_has_all_until_now_and_the_capture_goes_on)
+HT_TEST(it_has_all_until_now_and_the_capture_goes_on)
 {
 	begin_with(run_built("tests/targets/stepwise"), NULL);
 	work("alloc 0 1000 104");
@@ -124,7 +124,6 @@ START_TEST(it_has_all_until_now_and_the_capture_goes_on)
 	check_allocations(report_load(tap.trace), 1500);
 	end();
 }
-END_TEST
 
 static bool has_function(const json_t *report, const char *name)
 {
@@ -136,7 +135,7 @@ static bool has_function(const json_t *report, const char *name)
 }
 
 /* The file of the program is gone: only the running process still leads to it. */
-START_TEST(functions_of_a_deleted_program_have_names)
+HT_TEST(functions_of_a_deleted_program_have_names)
 {
 	char *program = tmpdir_path("deleted");
 	ck_assert_int_eq(run_program((const char *[]){"cp", run_built("tests/targets/stepwise"),
@@ -155,10 +154,9 @@ START_TEST(functions_of_a_deleted_program_have_names)
 	free(program);
 	end();
 }
-END_TEST
 
 /* A file that is to replace another is written beside it until the end. */
-START_TEST(a_trace_that_is_to_replace_another_is_read)
+HT_TEST(a_trace_that_is_to_replace_another_is_read)
 {
 	begin_with(run_built("tests/targets/stepwise"), (const char *[]){"-f", NULL});
 	work("alloc 0 7 104");
@@ -166,11 +164,10 @@ START_TEST(a_trace_that_is_to_replace_another_is_read)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
 /* --- signals --------------------------------------------------------------------------------- */
 
-START_TEST(a_signal_takes_a_snapshot)
+HT_TEST(a_signal_takes_a_snapshot)
 {
 	char *path = NULL;
 	begin_with(run_built("tests/targets/stepwise"), NULL);
@@ -186,9 +183,8 @@ START_TEST(a_signal_takes_a_snapshot)
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
-END_TEST
 
-START_TEST(a_signal_begins_and_ends_a_pause)
+HT_TEST(a_signal_begins_and_ends_a_pause)
 {
 	begin_with(run_built("tests/targets/stepwise"), NULL);
 	ck_assert_int_eq(kill(tap.run.pid, SIGUSR2), 0);
@@ -202,11 +198,10 @@ START_TEST(a_signal_begins_and_ends_a_pause)
 	check_allocations(report_load(tap.trace), 3);
 	end();
 }
-END_TEST
 
 /* --- refusals -------------------------------------------------------------------------------- */
 
-START_TEST(what_exists_is_not_replaced)
+HT_TEST(what_exists_is_not_replaced)
 {
 	char *err, *path = tmpdir_path("existing");
 	begin_with(run_built("tests/targets/stepwise"), NULL);
@@ -224,9 +219,8 @@ START_TEST(what_exists_is_not_replaced)
 	free(path);
 	end();
 }
-END_TEST
 
-START_TEST(standard_output_cannot_be_read_back)
+HT_TEST(standard_output_cannot_be_read_back)
 {
 	struct run run;
 	char pid[16], *err, *path = tmpdir_path("none.htap");
@@ -245,11 +239,7 @@ START_TEST(standard_output_cannot_be_read_back)
 	run_deinit(&run);
 	end();
 }
-END_TEST
 
-HT_SUITE_WAITING("integration/snapshot_trace",
-	HT_WAITING(it_has_all_until_now_and_the_capture_goes_on,
-		functions_of_a_deleted_program_have_names,
-		a_trace_that_is_to_replace_another_is_read, a_signal_takes_a_snapshot,
-		a_signal_begins_and_ends_a_pause),
-	what_exists_is_not_replaced, standard_output_cannot_be_read_back)
+HT_SUITE_WAITING("integration/snapshot_trace", it_has_all_until_now_and_the_capture_goes_on,
+	functions_of_a_deleted_program_have_names, a_trace_that_is_to_replace_another_is_read,
+	a_signal_takes_a_snapshot, a_signal_begins_and_ends_a_pause)

@@ -403,7 +403,7 @@ static void run_kind(const struct kind *kind)
 }
 
 #define KIND(id, hook_, stores_, meets_, flags_, ...)                                              \
-	START_TEST(id)                                                                             \
+	HT_TEST(id)                                                                                \
 	{                                                                                          \
 		static const struct kind kind = {.name = #id,                                      \
 			.program = __VA_ARGS__,                                                    \
@@ -414,8 +414,7 @@ static void run_kind(const struct kind *kind)
 		const char *only = getenv("HEAPTAP_SOAK_KIND");                                    \
 		if (!soak.failing && (!only || !*only || !strcmp(only, #id)))                      \
 			run_kind(&kind);                                                           \
-	}                                                                                          \
-	END_TEST
+	}
 
 KIND(threads, "slot", false, ASLEEP, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "3"}})
 KIND(signals, "slot", false, ASLEEP, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "2", "-s"}})
@@ -433,4 +432,4 @@ KIND(hoisted, "slot", true, 0, PROCSNAP_MASKS_CHANGE, {{"hoist", "-r"}, {"rust-l
 KIND(linked, "auto", false, ASLEEP, PROCSNAP_MASKS_CHANGE,
 	{{"busy-static", "-t", "2", "-s"}, {"busy-static-pie", "-t", "3"}})
 
-HT_SUITE("integration/soak", threads, signals, loads, forks, node, hoisted, linked)
+HT_SUITE("integration/soak")

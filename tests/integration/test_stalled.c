@@ -167,17 +167,15 @@ static void stall_writes(const char *const extra[], int signal, const char *ende
 	victim_stop(&victim);
 }
 
-START_TEST(writes_stall_until_the_duration_is_over)
+HT_TEST(writes_stall_until_the_duration_is_over)
 {
 	stall_writes((const char *[]){"-d", "3s", NULL}, 0, "duration");
 }
-END_TEST
 
-START_TEST(writes_stall_until_a_signal)
+HT_TEST(writes_stall_until_a_signal)
 {
 	stall_writes(NULL, SIGTERM, "signal");
 }
-END_TEST
 
 /* Is the target's second thread, which serves, in the agent, waiting for heaptap? */
 static bool is_server_waiting(const struct victim *victim)
@@ -197,7 +195,7 @@ static bool is_server_waiting(const struct victim *victim)
 
 /* A cycle of waits: the server waits for heaptap, heaptap for its output, and the server serves
  * that output. The cycle lasts until the capture ends; then nothing is lost. */
-START_TEST(the_server_waits_in_a_hook)
+HT_TEST(the_server_waits_in_a_hook)
 {
 	struct victim victim;
 	struct tap tap;
@@ -219,7 +217,6 @@ START_TEST(the_server_waits_in_a_hook)
 	json_decref(report_load(trace));
 	victim_stop(&victim);
 }
-END_TEST
 
 static void check_refused(struct run *run, int status, const char *text)
 {
@@ -231,7 +228,7 @@ static void check_refused(struct run *run, int status, const char *text)
 	run_deinit(run);
 }
 
-START_TEST(the_output_cannot_be_opened)
+HT_TEST(the_output_cannot_be_opened)
 {
 	struct victim victim;
 	struct tap tap;
@@ -250,9 +247,8 @@ START_TEST(the_output_cannot_be_opened)
 	order(&victim, "resume");
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(syncing_stalls)
+HT_TEST(syncing_stalls)
 {
 	struct victim victim;
 	struct tap tap;
@@ -277,7 +273,6 @@ START_TEST(syncing_stalls)
 	json_decref(report_load(trace));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- pipes --- */
 
@@ -298,7 +293,7 @@ static void read_rest(int pipe_fd, const char *path, size_t bytes_max)
 	close(file);
 }
 
-START_TEST(the_reader_stops_reading)
+HT_TEST(the_reader_stops_reading)
 {
 	struct victim victim;
 	int pipe_fd[2];
@@ -330,9 +325,8 @@ START_TEST(the_reader_stops_reading)
 	close(pipe_fd[0]);
 	free(path);
 }
-END_TEST
 
-START_TEST(fifo_without_a_reader)
+HT_TEST(fifo_without_a_reader)
 {
 	struct victim victim;
 	struct tap tap;
@@ -346,7 +340,6 @@ START_TEST(fifo_without_a_reader)
 	victim_stop(&victim);
 	free(path);
 }
-END_TEST
 
 /* --- the target starts heaptap --- */
 
@@ -367,7 +360,7 @@ HT_PRINTF(1, 0) static char *let_start(const char *arguments, char **ret_trace)
 	return answer;
 }
 
-START_TEST(the_target_only_waits_for_heaptap)
+HT_TEST(the_target_only_waits_for_heaptap)
 {
 	char *path, *answer = let_start("wait -d 500ms --json -o %s", &path);
 	ck_assert_str_eq(answer, "status 0");
@@ -375,10 +368,9 @@ START_TEST(the_target_only_waits_for_heaptap)
 	free(answer);
 	free(path);
 }
-END_TEST
 
 /* It waits in a hook for heaptap, which waits for it to read, as long as the capture lasts. */
-START_TEST(the_target_reads_the_trace)
+HT_TEST(the_target_reads_the_trace)
 {
 	int status;
 	uint64_t calls;
@@ -391,10 +383,9 @@ START_TEST(the_target_reads_the_trace)
 	free(answer);
 	free(path);
 }
-END_TEST
 
 /* Each line that heaptap says is one more allocation. */
-START_TEST(the_target_logs_what_heaptap_says)
+HT_TEST(the_target_logs_what_heaptap_says)
 {
 	unsigned lines;
 	int status;
@@ -405,11 +396,10 @@ START_TEST(the_target_logs_what_heaptap_says)
 	free(answer);
 	free(path);
 }
-END_TEST
 
 /* --- the process that writes --- */
 
-START_TEST(the_writing_process_is_killed)
+HT_TEST(the_writing_process_is_killed)
 {
 	struct victim victim;
 	struct tap tap;
@@ -427,11 +417,6 @@ START_TEST(the_writing_process_is_killed)
 	victim_stop(&victim);
 	json_decref(report_load_begun(tap.trace));
 }
-END_TEST
 
-HT_SUITE_WAITING("integration/stalled",
-	HT_WAITING(writes_stall_until_the_duration_is_over, writes_stall_until_a_signal,
-		the_output_cannot_be_opened, the_reader_stops_reading),
-	the_server_waits_in_a_hook, syncing_stalls, fifo_without_a_reader,
-	the_target_only_waits_for_heaptap, the_target_reads_the_trace,
-	the_target_logs_what_heaptap_says, the_writing_process_is_killed)
+HT_SUITE_WAITING("integration/stalled", writes_stall_until_the_duration_is_over,
+	writes_stall_until_a_signal, the_output_cannot_be_opened, the_reader_stops_reading)

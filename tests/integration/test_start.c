@@ -200,7 +200,7 @@ static void check_care_refused(struct inherited *from, const char *reason)
 	stage_deinit(&stage);
 }
 
-START_TEST(closed_descriptors)
+HT_TEST(closed_descriptors)
 {
 	static const unsigned sets[] = {1, 2, 4, 7};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(sets); i++) {
@@ -210,11 +210,10 @@ START_TEST(closed_descriptors)
 		check_works(&from);
 	}
 }
-END_TEST
 
 /* Nowhere to write to, said before the target is touched; and no text is mistaken for the answer.
  */
-START_TEST(closed_output)
+HT_TEST(closed_output)
 {
 	struct stage stage;
 	struct inherited from = {.closed = {true, true, false}};
@@ -242,9 +241,8 @@ START_TEST(closed_output)
 	}
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(signals)
+HT_TEST(signals)
 {
 	check_works(&(struct inherited){.ignored_children = true});
 	check_works(&(struct inherited){.blocked_signals = true});
@@ -253,7 +251,6 @@ START_TEST(signals)
 	/* As a script's shell starts `heaptap attach ... &`, to send it SIGINT later. */
 	check_works(&(struct inherited){.ignored_interrupt = true});
 }
-END_TEST
 
 /* Sends SIGHUP to heaptap and to each of its processes, as the end of a session does. */
 static void hang_up(pid_t pid)
@@ -297,14 +294,13 @@ static void check_hangup(bool ignored, const char *reason)
 	stage_deinit(&stage);
 }
 
-START_TEST(hangup)
+HT_TEST(hangup)
 {
 	check_hangup(true, "duration");
 	check_hangup(false, "signal");
 }
-END_TEST
 
-START_TEST(few_descriptors)
+HT_TEST(few_descriptors)
 {
 	static const rlim_t few[] = {8, 12, 16, 24};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(few); i++)
@@ -313,9 +309,8 @@ START_TEST(few_descriptors)
 	/* What may be raised is. */
 	check_works(&(struct inherited){.files = {16, 1024}});
 }
-END_TEST
 
-START_TEST(little_address_space)
+HT_TEST(little_address_space)
 {
 	static const rlim_t little[] = {100 << 20, 700 << 20, 1400 << 20};
 #ifdef __SANITIZE_ADDRESS__
@@ -326,9 +321,8 @@ START_TEST(little_address_space)
 		check_refused(&(struct inherited){.space = {little[i], little[i]}}, "ulimit -v");
 	check_works(&(struct inherited){.space = {1600ul << 20, 1600ul << 20}});
 }
-END_TEST
 
-START_TEST(little_data)
+HT_TEST(little_data)
 {
 	static const rlim_t little[] = {2 << 20, 20 << 20, 60 << 20};
 #ifdef __SANITIZE_ADDRESS__
@@ -339,9 +333,8 @@ START_TEST(little_data)
 		check_refused(&(struct inherited){.data = {little[i], little[i]}}, "ulimit -d");
 	check_works(&(struct inherited){.data = {80 << 20, 80 << 20}});
 }
-END_TEST
 
-START_TEST(little_stack)
+HT_TEST(little_stack)
 {
 	static const rlim_t little[] = {64 << 10, 84 << 10, 256 << 10};
 #ifdef __SANITIZE_ADDRESS__
@@ -355,11 +348,10 @@ START_TEST(little_stack)
 	/* What may be raised is. */
 	check_works(&(struct inherited){.stack = {84 << 10, 8 << 20}});
 }
-END_TEST
 
 /* heaptap runs out of memory and cannot even fork. The guardian, with its own limit, then cleans up
  * what heaptap cannot. */
-START_TEST(address_space_runs_out)
+HT_TEST(address_space_runs_out)
 {
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: start: a sanitizer ends a process without memory\n");
@@ -383,9 +375,8 @@ START_TEST(address_space_runs_out)
 	run_deinit(&stage.tap.run);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(no_working_directory)
+HT_TEST(no_working_directory)
 {
 	struct inherited from = {.directory = tmpdir_path("gone")};
 	char pid[16], *heaptap = heaptap_path();
@@ -402,7 +393,6 @@ START_TEST(no_working_directory)
 	run_deinit(&run);
 	stage_deinit(&stage);
 }
-END_TEST
 
 static void deny_writing(void *context)
 {
@@ -411,7 +401,7 @@ static void deny_writing(void *context)
 }
 
 /* As on a kernel with proc_mem.force_override=never. */
-START_TEST(no_writing_to_read_only_memory)
+HT_TEST(no_writing_to_read_only_memory)
 {
 	char pid[16], *heaptap = heaptap_path(), *trace = tmpdir_path("none.htap");
 	struct stage stage;
@@ -432,7 +422,6 @@ START_TEST(no_writing_to_read_only_memory)
 	run_deinit(&run);
 	stage_deinit(&stage);
 }
-END_TEST
 
 static void become_another_ones_parent(void *context)
 {
@@ -456,7 +445,7 @@ static void check_numbering(const char *const argv[], void (*prepare)(void *), c
 }
 
 /* A number means one process to ptrace, and another below /proc. */
-START_TEST(numbers_of_another_namespace)
+HT_TEST(numbers_of_another_namespace)
 {
 	struct stage stage;
 	char pid[16];
@@ -478,8 +467,5 @@ START_TEST(numbers_of_another_namespace)
 	ck_assert_int_ne(access(stage.tap.trace, F_OK), 0);
 	stage_deinit(&stage);
 }
-END_TEST
 
-HT_SUITE("integration/start", closed_descriptors, closed_output, signals, hangup, few_descriptors,
-	little_address_space, little_data, little_stack, address_space_runs_out,
-	no_working_directory, no_writing_to_read_only_memory, numbers_of_another_namespace)
+HT_SUITE("integration/start")

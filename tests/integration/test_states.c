@@ -133,7 +133,7 @@ static void resume(struct victim *victim)
 	kill(victim->pid, SIGCONT);
 }
 
-START_TEST(stopped_while_tapped)
+HT_TEST(stopped_while_tapped)
 {
 	struct victim victim;
 	struct tap tap;
@@ -145,9 +145,8 @@ START_TEST(stopped_while_tapped)
 	run_until(child_state(victim.pid) == 'T', ANSWER_MS);
 	detach_later(&victim, &tap, before, "it is stopped (SIGSTOP", resume);
 }
-END_TEST
 
-START_TEST(continued_in_time)
+HT_TEST(continued_in_time)
 {
 	struct victim victim;
 	struct tap tap;
@@ -167,7 +166,6 @@ START_TEST(continued_in_time)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- a tracer that comes during the capture ------------------------------------------------------
  */
@@ -195,7 +193,7 @@ static void end_tracer(struct victim *victim)
 	child_kill(&tracer);
 }
 
-START_TEST(traced_while_tapped)
+HT_TEST(traced_while_tapped)
 {
 	struct victim victim;
 	struct tap tap;
@@ -206,7 +204,6 @@ START_TEST(traced_while_tapped)
 	tracer = child_fork(hold, &victim.pid);
 	detach_later(&victim, &tap, before, "another tracer holds all its threads", end_tracer);
 }
-END_TEST
 
 /* --- threads that are not there, or cannot be stopped --------------------------------------------
  */
@@ -250,7 +247,7 @@ static pid_t thread_left(pid_t pid)
 	return left;
 }
 
-START_TEST(leader_has_ended)
+HT_TEST(leader_has_ended)
 {
 	struct victim victim;
 	struct tap tap;
@@ -269,7 +266,6 @@ START_TEST(leader_has_ended)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
 static size_t sockets_of(pid_t pid)
 {
@@ -292,7 +288,7 @@ static size_t sockets_of(pid_t pid)
 
 /* When the image was taken, and before its journal has begun: the guardian finds the agent's socket
  * by what the stub left. */
-START_TEST(leader_has_ended_and_heaptap_is_killed)
+HT_TEST(leader_has_ended_and_heaptap_is_killed)
 {
 	struct victim victim;
 	struct sweep sweep;
@@ -316,7 +312,6 @@ START_TEST(leader_has_ended_and_heaptap_is_killed)
 	unlink(trace);
 	free(trace);
 }
-END_TEST
 
 static pid_t start_vfork(struct victim *victim)
 {
@@ -339,7 +334,7 @@ static void end_vfork(struct victim *victim, pid_t child)
 	free(answer);
 }
 
-START_TEST(only_thread_in_vfork)
+HT_TEST(only_thread_in_vfork)
 {
 	struct victim victim;
 	start(&victim, "states", "vfork", NULL);
@@ -354,9 +349,8 @@ START_TEST(only_thread_in_vfork)
 	cycle(&victim, 0);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(one_thread_in_vfork)
+HT_TEST(one_thread_in_vfork)
 {
 	struct victim victim;
 	struct tap tap;
@@ -372,7 +366,6 @@ START_TEST(one_thread_in_vfork)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 static pid_t borrower;
 
@@ -383,7 +376,7 @@ static void end_borrowing(struct victim *victim)
 }
 
 /* The child has the memory, and may be on its way into a hook. */
-START_TEST(in_vfork_while_tapped)
+HT_TEST(in_vfork_while_tapped)
 {
 	struct victim victim;
 	struct tap tap;
@@ -394,12 +387,11 @@ START_TEST(in_vfork_while_tapped)
 	borrower = start_vfork(&victim);
 	detach_later(&victim, &tap, before, "thread", end_borrowing);
 }
-END_TEST
 
 /* --- restartable sequences
  * ----------------------------------------------------------------------- */
 
-START_TEST(within_restartable_sequences)
+HT_TEST(within_restartable_sequences)
 {
 	struct victim victim;
 	start(&victim, "states", "rseq", NULL);
@@ -408,7 +400,6 @@ START_TEST(within_restartable_sequences)
 	free(victim_ask(&victim, "count", ANSWER_MS));
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- a frozen control group
  * ---------------------------------------------------------------------- */
@@ -506,33 +497,29 @@ static void frozen_meanwhile(void)
 	ctlgroup_remove(&group);
 }
 
-START_TEST(frozen)
+HT_TEST(frozen)
 {
 	if (make_group(&legacy, legacy_kinds, HT_ARRAY_SIZE(legacy_kinds)))
 		frozen_before();
 }
-END_TEST
 
-START_TEST(frozen_unified)
+HT_TEST(frozen_unified)
 {
 	if (make_group(&unified, unified_kinds, HT_ARRAY_SIZE(unified_kinds)))
 		frozen_before();
 }
-END_TEST
 
-START_TEST(frozen_while_tapped)
+HT_TEST(frozen_while_tapped)
 {
 	if (make_group(&legacy, legacy_kinds, HT_ARRAY_SIZE(legacy_kinds)))
 		frozen_meanwhile();
 }
-END_TEST
 
-START_TEST(frozen_unified_while_tapped)
+HT_TEST(frozen_unified_while_tapped)
 {
 	if (make_group(&unified, unified_kinds, HT_ARRAY_SIZE(unified_kinds)))
 		frozen_meanwhile();
 }
-END_TEST
 
 static void compute(const void *arg)
 {
@@ -550,7 +537,7 @@ static void stop_now(void *context)
 }
 
 /* Its thread is stopped within the stub: it comes to its end all the same, and is stopped then. */
-START_TEST(stopped_in_the_stub)
+HT_TEST(stopped_in_the_stub)
 {
 	char pid[16], *trace = tmpdir_path("trace");
 	struct sweep sweep;
@@ -580,11 +567,7 @@ START_TEST(stopped_in_the_stub)
 	free(trace);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE_WAITING("integration/states",
-	HT_WAITING(stopped_while_tapped, traced_while_tapped, only_thread_in_vfork,
-		in_vfork_while_tapped, frozen_while_tapped, frozen_unified_while_tapped,
-		stopped_in_the_stub),
-	continued_in_time, leader_has_ended, leader_has_ended_and_heaptap_is_killed,
-	one_thread_in_vfork, within_restartable_sequences, frozen, frozen_unified)
+HT_SUITE_WAITING("integration/states", stopped_while_tapped, traced_while_tapped,
+	only_thread_in_vfork, in_vfork_while_tapped, frozen_while_tapped,
+	frozen_unified_while_tapped, stopped_in_the_stub)

@@ -137,11 +137,10 @@ static void compare_books(const char *const words[], bool by_thread)
 }
 
 #define BOOKS_TEST(name, by_thread, ...)                                                           \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		compare_books((const char *[]){__VA_ARGS__, NULL}, by_thread);                     \
-	}                                                                                          \
-	END_TEST
+	}
 
 BOOKS_TEST(fixed, true, "linked-static", "-t4", "-n", "4000")
 BOOKS_TEST(anywhere, true, "linked-static-pie", "-t4", "-n", "4000")
@@ -180,18 +179,16 @@ static void check_language(const char *name, const char *frame)
 	victim_stop(&victim);
 }
 
-START_TEST(cxx)
+HT_TEST(cxx)
 {
 	check_language("cxx-static", "cxx.cc");
 	check_language("cxx-static-pie", "cxx.cc");
 }
-END_TEST
 
-START_TEST(rust)
+HT_TEST(rust)
 {
 	check_language("rust-static", "rust.rs");
 }
-END_TEST
 
 /* --- libraries -------------------------------------------------------------------------------- */
 
@@ -226,15 +223,14 @@ static void check_libraries(const char *name)
 	victim_stop(&victim);
 }
 
-START_TEST(libraries)
+HT_TEST(libraries)
 {
 	check_libraries("plughost-static");
 	check_libraries("plughost-static-pie");
 }
-END_TEST
 
 /* Libraries that are being loaded, or have just gone, are no reason to refuse. */
-START_TEST(libraries_come_and_go)
+HT_TEST(libraries_come_and_go)
 {
 	struct victim victim;
 	struct tap tap;
@@ -254,7 +250,6 @@ START_TEST(libraries_come_and_go)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- refused ---------------------------------------------------------------------------------- */
 
@@ -278,26 +273,24 @@ static void check_refused(const char *name, const char *hook, const char *reason
 }
 
 /* The remedy is named, where there is one. */
-START_TEST(refused_untouched)
+HT_TEST(refused_untouched)
 {
 	check_refused("linked-static", NULL, "--hook auto");
 	check_refused("linked-static-pie", "slot", "--hook auto");
 	check_refused("linked-static-stripped", "auto", "no symbols");
 }
-END_TEST
 
 /* A trace without its frees would mislead. */
-START_TEST(refused_where_free_has_no_hook)
+HT_TEST(refused_where_free_has_no_hook)
 {
 	if (access(run_built("tests/targets/linked-musl-static"), X_OK))
 		printf("skipped: static: linked-musl-static: its libc is not installed\n");
 	else
 		check_refused("linked-musl-static", "auto", "its free cannot be hooked");
 }
-END_TEST
 
 /* doctor says what the attach would do, and changes nothing. */
-START_TEST(doctor)
+HT_TEST(doctor)
 {
 	struct victim victim;
 	char pid[16], *text;
@@ -317,7 +310,6 @@ START_TEST(doctor)
 	json_decref(json);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* --- killed ----------------------------------------------------------------------------------- */
 
@@ -349,15 +341,14 @@ static void check_recovered(const char *name)
 }
 
 /* All of heaptap is killed: the program goes on, and recover takes everything out. */
-START_TEST(recovered)
+HT_TEST(recovered)
 {
 	check_recovered("busy-static");
 	check_recovered("busy-static-pie");
 }
-END_TEST
 
 /* heaptap is killed: its guardian takes everything out. */
-START_TEST(guardian)
+HT_TEST(guardian)
 {
 	struct victim victim;
 	struct hookedcode watched;
@@ -374,8 +365,5 @@ START_TEST(guardian)
 	close(watched.memory);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/static", fixed, anywhere, threads_come_and_go, handlers, jemalloc_of_its_own,
-	jemalloc_fixed, forked_children, cxx, rust, libraries, libraries_come_and_go,
-	refused_untouched, refused_where_free_has_no_hook, doctor, recovered, guardian)
+HT_SUITE("integration/static")

@@ -19,7 +19,7 @@
 #define HEAPTAP_MS 60000
 #define DROPPED	   7 /* events, by a daemon that is stopped at each of its calls */
 
-START_TEST(nothing_is_stopped_meanwhile)
+HT_TEST(nothing_is_stopped_meanwhile)
 {
 	struct victim victim;
 	struct sweep sweep;
@@ -45,6 +45,5 @@ START_TEST(nothing_is_stopped_meanwhile)
 	victim_stop(&victim);
 	free(trace);
 }
-END_TEST
 
-HT_SUITE("integration/steady", nothing_is_stopped_meanwhile)
+HT_SUITE("integration/steady")

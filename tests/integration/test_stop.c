@@ -280,54 +280,44 @@ static void interrupted_waits(const char *kind, const char *handler, enum met me
 	compare_all(false);
 }
 
-START_TEST(only_thread_timed)
+HT_TEST(only_thread_timed)
 {
 	timed_waits("tests/targets/waits", NULL, RUNS_THE_STUB);
 }
-END_TEST
 
-START_TEST(only_thread_released)
+HT_TEST(only_thread_released)
 {
 	released_waits("tests/targets/waits", NULL, RUNS_THE_STUB);
 }
-END_TEST
 
-START_TEST(looked_at_timed)
+HT_TEST(looked_at_timed)
 {
 	timed_waits("tests/targets/waits", "-t", LOOKED_AT);
 }
-END_TEST
 
-START_TEST(looked_at_released)
+HT_TEST(looked_at_released)
 {
 	released_waits("tests/targets/waits", "-t", LOOKED_AT);
 }
-END_TEST
 
-START_TEST(stopped_in_detach_timed)
+HT_TEST(stopped_in_detach_timed)
 {
 	timed_waits("tests/targets/waits-escape", "-t", STOPPED_IN_DETACH);
 }
-END_TEST
 
-START_TEST(stopped_in_detach_released)
+HT_TEST(stopped_in_detach_released)
 {
 	released_waits("tests/targets/waits-escape", "-t", STOPPED_IN_DETACH);
 }
-END_TEST
 
-START_TEST(then_interrupted)
+HT_TEST(then_interrupted)
 {
 	interrupted_waits("released", "-h", INTERRUPTED);
 }
-END_TEST
 
-START_TEST(then_interrupted_and_restarted)
+HT_TEST(then_interrupted_and_restarted)
 {
 	interrupted_waits("released", "-r", RESTARTED);
 }
-END_TEST
 
-HT_SUITE("integration/stop", only_thread_timed, only_thread_released, looked_at_timed,
-	looked_at_released, stopped_in_detach_timed, stopped_in_detach_released, then_interrupted,
-	then_interrupted_and_restarted)
+HT_SUITE("integration/stop")

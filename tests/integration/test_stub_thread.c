@@ -87,7 +87,7 @@ static void fork_and_limit(void *context)
 	ck_assert_int_eq(prlimit(child->pid, RLIMIT_FSIZE, &limit, NULL), 0);
 }
 
-START_TEST(forked_in_an_attempt_that_was_given_up)
+HT_TEST(forked_in_an_attempt_that_was_given_up)
 {
 	struct sweep sweep;
 	char *trace = tmpdir_path("trace");
@@ -117,7 +117,6 @@ START_TEST(forked_in_an_attempt_that_was_given_up)
 	free(trace);
 	child_kill(&child);
 }
-END_TEST
 
 /* --- descriptors of its own
  * --------------------------------------------------------------------- */
@@ -187,17 +186,15 @@ static void cycle_with_own_table(bool before_the_attach)
 	child_kill(&child);
 }
 
-START_TEST(a_table_of_descriptors_of_its_own)
+HT_TEST(a_table_of_descriptors_of_its_own)
 {
 	cycle_with_own_table(true);
 }
-END_TEST
 
-START_TEST(a_table_of_descriptors_of_its_own_while_tapped)
+HT_TEST(a_table_of_descriptors_of_its_own_while_tapped)
 {
 	cycle_with_own_table(false);
 }
-END_TEST
 
 /* --- the main thread ends --------------------------------------------------------------------- */
 
@@ -307,18 +304,16 @@ static void cycle_with_two_tables(bool own_is_old, bool own_before)
 	child_kill(&child);
 }
 
-START_TEST(the_oldest_left_has_a_table_of_its_own)
+HT_TEST(the_oldest_left_has_a_table_of_its_own)
 {
 	cycle_with_two_tables(true, false);
 	cycle_with_two_tables(true, true);
 }
-END_TEST
 
-START_TEST(the_youngest_left_has_a_table_of_its_own)
+HT_TEST(the_youngest_left_has_a_table_of_its_own)
 {
 	cycle_with_two_tables(false, false);
 }
-END_TEST
 
 /* --- the kernel's workers
  * ---------------------------------------------------------------------- */
@@ -399,17 +394,15 @@ static void cycle_with_worker(bool polled)
 	free(waits.fifo);
 }
 
-START_TEST(workers_of_io_uring)
+HT_TEST(workers_of_io_uring)
 {
 	cycle_with_worker(false);
 }
-END_TEST
 
-START_TEST(workers_of_a_polled_io_uring)
+HT_TEST(workers_of_a_polled_io_uring)
 {
 	cycle_with_worker(true);
 }
-END_TEST
 
 /* --- a virtual machine ---------------------------------------------------------------------------
  */
@@ -455,7 +448,7 @@ static void run_guest(const void *arg)
 
 /* The thread that a virtual machine gets from the kernel runs nothing of the program's, and its
  * guest does not notice that it is stopped. */
-START_TEST(a_virtual_machine)
+HT_TEST(a_virtual_machine)
 {
 	struct child child = child_fork(run_guest, NULL);
 	struct tap tap;
@@ -474,9 +467,5 @@ START_TEST(a_virtual_machine)
 	ck_assert(!strchr("ZX", child_state(child.pid)));
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("integration/stub_thread", forked_in_an_attempt_that_was_given_up,
-	a_table_of_descriptors_of_its_own, a_table_of_descriptors_of_its_own_while_tapped,
-	the_oldest_left_has_a_table_of_its_own, the_youngest_left_has_a_table_of_its_own,
-	workers_of_io_uring, workers_of_a_polled_io_uring, a_virtual_machine)
+HT_SUITE("integration/stub_thread")

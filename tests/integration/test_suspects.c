@@ -70,17 +70,15 @@ static void check_run(const char *seconds, uint64_t seed)
 	victim_stop(&victim);
 }
 
-START_TEST(leaks_are_growing_and_caches_are_not)
+HT_TEST(leaks_are_growing_and_caches_are_not)
 {
 	check_run("20", sample_seed(1));
 }
-END_TEST
 
-START_TEST(in_a_window_of_twelve_seconds)
+HT_TEST(in_a_window_of_twelve_seconds)
 {
 	check_run("12", sample_seed(1) + 1);
 }
-END_TEST
 
-HT_SUITE_WAITING("integration/suspects",
-	HT_WAITING(leaks_are_growing_and_caches_are_not, in_a_window_of_twelve_seconds))
+HT_SUITE_WAITING(
+	"integration/suspects", leaks_are_growing_and_caches_are_not, in_a_window_of_twelve_seconds)

@@ -67,86 +67,73 @@ static void kill_sweep(
 	ordeal_deinit(&ordeal);
 }
 
-START_TEST(main_killed_entries)
+HT_TEST(main_killed_entries)
 {
 	kill_sweep(&entries, SWEEP_KILL, SWEEP_MAIN);
 }
-END_TEST
 
-START_TEST(main_killed_beside_worker_entries)
+HT_TEST(main_killed_beside_worker_entries)
 {
 	kill_sweep(&entries_storm, SWEEP_KILL_MAIN, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(main_killed_static)
+HT_TEST(main_killed_static)
 {
 	kill_sweep(&unlinked, SWEEP_KILL, SWEEP_MAIN);
 }
-END_TEST
 
-START_TEST(heaptap_killed_beside_static_target)
+HT_TEST(heaptap_killed_beside_static_target)
 {
 	kill_sweep(&unlinked, SWEEP_KILL_ALL, SWEEP_ANY);
 }
-END_TEST
 
-START_TEST(heaptap_killed_with_entry_hooks)
+HT_TEST(heaptap_killed_with_entry_hooks)
 {
 	kill_sweep(&entries, SWEEP_KILL_ALL, SWEEP_ANY);
 }
-END_TEST
 
-START_TEST(main_killed_computing)
+HT_TEST(main_killed_computing)
 {
 	kill_sweep(&computing, SWEEP_KILL, SWEEP_MAIN);
 }
-END_TEST
 
-START_TEST(main_killed_threaded)
+HT_TEST(main_killed_threaded)
 {
 	kill_sweep(&threaded, SWEEP_KILL, SWEEP_MAIN);
 }
-END_TEST
 
-START_TEST(main_killed_blocked)
+HT_TEST(main_killed_blocked)
 {
 	kill_sweep(&blocked, SWEEP_KILL, SWEEP_MAIN);
 }
-END_TEST
 
-START_TEST(main_killed_storm)
+HT_TEST(main_killed_storm)
 {
 	kill_sweep(&storm, SWEEP_KILL, SWEEP_MAIN);
 }
-END_TEST
 
-START_TEST(main_killed_beside_worker_computing)
+HT_TEST(main_killed_beside_worker_computing)
 {
 	kill_sweep(&computing, SWEEP_KILL_MAIN, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(main_killed_beside_worker_threaded)
+HT_TEST(main_killed_beside_worker_threaded)
 {
 	kill_sweep(&threaded, SWEEP_KILL_MAIN, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(main_killed_beside_worker_blocked)
+HT_TEST(main_killed_beside_worker_blocked)
 {
 	kill_sweep(&blocked, SWEEP_KILL_MAIN, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(main_killed_beside_worker_storm)
+HT_TEST(main_killed_beside_worker_storm)
 {
 	kill_sweep(&storm, SWEEP_KILL_MAIN, SWEEP_WORKER);
 }
-END_TEST
 
 /* The worker finishes its work on the thread that it holds; no other process may act meanwhile. */
-START_TEST(main_killed_beside_a_slow_worker)
+HT_TEST(main_killed_beside_a_slow_worker)
 {
 	struct ordeal ordeal;
 	struct sweep_plan plan = {.action = SWEEP_KILL_MAIN,
@@ -160,60 +147,51 @@ START_TEST(main_killed_beside_a_slow_worker)
 		kill_at(&ordeal, &plan);
 	ordeal_deinit(&ordeal);
 }
-END_TEST
 
 /*
  * A worker that is killed itself in the microseconds after it has interrupted a thread leaves an
  * EINTR in those calls for which the kernel knows no restart: so none of them is among the blocked
  * ones.
  */
-START_TEST(worker_killed_computing)
+HT_TEST(worker_killed_computing)
 {
 	kill_sweep(&computing, SWEEP_KILL, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(worker_killed_threaded)
+HT_TEST(worker_killed_threaded)
 {
 	kill_sweep(&threaded, SWEEP_KILL, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(worker_killed_blocked)
+HT_TEST(worker_killed_blocked)
 {
 	kill_sweep(&blocked_restarting, SWEEP_KILL, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(worker_killed_storm)
+HT_TEST(worker_killed_storm)
 {
 	kill_sweep(&storm, SWEEP_KILL, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(heaptap_killed_beside_computing_target)
+HT_TEST(heaptap_killed_beside_computing_target)
 {
 	kill_sweep(&computing, SWEEP_KILL_ALL, SWEEP_ANY);
 }
-END_TEST
 
-START_TEST(heaptap_killed_beside_threaded_target)
+HT_TEST(heaptap_killed_beside_threaded_target)
 {
 	kill_sweep(&threaded, SWEEP_KILL_ALL, SWEEP_ANY);
 }
-END_TEST
 
-START_TEST(heaptap_killed_beside_blocked_target)
+HT_TEST(heaptap_killed_beside_blocked_target)
 {
 	kill_sweep(&blocked_restarting, SWEEP_KILL_ALL, SWEEP_ANY);
 }
-END_TEST
 
-START_TEST(heaptap_killed_in_a_signal_storm)
+HT_TEST(heaptap_killed_in_a_signal_storm)
 {
 	kill_sweep(&storm, SWEEP_KILL_ALL, SWEEP_ANY);
 }
-END_TEST
 
 /* A worker that dies between setting a thread's registers and setting its mask has sent it to the
  * stub, which is alone with it and puts back both. */
@@ -230,18 +208,16 @@ static void kill_as_the_mask_is_set(const struct ordeal_target *target, enum swe
 	ordeal_deinit(&ordeal);
 }
 
-START_TEST(worker_killed_as_the_mask_is_set)
+HT_TEST(worker_killed_as_the_mask_is_set)
 {
 	kill_as_the_mask_is_set(&threaded, SWEEP_KILL);
 	kill_as_the_mask_is_set(&computing, SWEEP_KILL);
 }
-END_TEST
 
-START_TEST(heaptap_killed_as_it_sets_the_mask)
+HT_TEST(heaptap_killed_as_it_sets_the_mask)
 {
 	kill_as_the_mask_is_set(&threaded, SWEEP_KILL_ALL);
 }
-END_TEST
 
 /* Without root only a process with the memfd can clean up once the worker has answered. */
 static void kill_without_root(enum sweep_action action)
@@ -257,32 +233,19 @@ static void kill_without_root(enum sweep_action action)
 	ordeal_deinit(&ordeal);
 }
 
-START_TEST(worker_killed_without_root)
+HT_TEST(worker_killed_without_root)
 {
 	kill_without_root(SWEEP_KILL);
 }
-END_TEST
 
-START_TEST(main_killed_beside_worker_without_root)
+HT_TEST(main_killed_beside_worker_without_root)
 {
 	kill_without_root(SWEEP_KILL_MAIN);
 }
-END_TEST
 
-START_TEST(guardian_killed)
+HT_TEST(guardian_killed)
 {
 	kill_sweep(&threaded, SWEEP_KILL, SWEEP_GUARDIAN);
 }
-END_TEST
 
-HT_SUITE("integration/sweep", main_killed_entries, main_killed_beside_worker_entries,
-	heaptap_killed_with_entry_hooks, main_killed_static, heaptap_killed_beside_static_target,
-	main_killed_computing, main_killed_threaded, main_killed_blocked, main_killed_storm,
-	main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
-	main_killed_beside_worker_blocked, main_killed_beside_worker_storm,
-	main_killed_beside_a_slow_worker, worker_killed_as_the_mask_is_set,
-	heaptap_killed_as_it_sets_the_mask, worker_killed_computing, worker_killed_threaded,
-	worker_killed_blocked, worker_killed_storm, heaptap_killed_beside_computing_target,
-	heaptap_killed_beside_threaded_target, heaptap_killed_beside_blocked_target,
-	heaptap_killed_in_a_signal_storm, guardian_killed, worker_killed_without_root,
-	main_killed_beside_worker_without_root)
+HT_SUITE("integration/sweep")

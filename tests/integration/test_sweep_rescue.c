@@ -120,29 +120,25 @@ static void each_write(enum sweep_action action, int error, bool orphans, once_f
 		POINTS_ALL, once);
 }
 
-START_TEST(rest_killed_as_the_guardian_writes)
+HT_TEST(rest_killed_as_the_guardian_writes)
 {
 	each_write(SWEEP_KILL_ALL, 0, true, rest_killed_at);
 }
-END_TEST
 
-START_TEST(guardian_killed_as_it_detaches)
+HT_TEST(guardian_killed_as_it_detaches)
 {
 	rest_killed(&threaded, SWEEP_GUARDIAN);
 }
-END_TEST
 
-START_TEST(its_worker_and_all_killed)
+HT_TEST(its_worker_and_all_killed)
 {
 	rest_killed(&computing, SWEEP_WORKER);
 }
-END_TEST
 
-START_TEST(rest_killed_as_it_detaches_in_a_storm)
+HT_TEST(rest_killed_as_it_detaches_in_a_storm)
 {
 	rest_killed(&storm, SWEEP_ANY);
 }
-END_TEST
 
 /* --- recover -----------------------------------------------------------------------------------
  */
@@ -194,32 +190,28 @@ static bool recover_hit_at(struct ordeal *o, const struct sweep_plan *plan, uint
 	return sweep.hit;
 }
 
-START_TEST(recover_killed_threaded)
+HT_TEST(recover_killed_threaded)
 {
 	rescue_sweep(&threaded, (struct sweep_plan){.action = SWEEP_KILL_ALL, .role = SWEEP_ANY},
 		POINTS, recover_hit_at);
 }
-END_TEST
 
-START_TEST(recover_killed_computing)
+HT_TEST(recover_killed_computing)
 {
 	rescue_sweep(&computing,
 		(struct sweep_plan){.action = SWEEP_KILL_ALL, .role = SWEEP_WORKER}, POINTS,
 		recover_hit_at);
 }
-END_TEST
 
-START_TEST(recover_killed_as_it_writes)
+HT_TEST(recover_killed_as_it_writes)
 {
 	each_write(SWEEP_KILL_ALL, 0, false, recover_hit_at);
 }
-END_TEST
 
-START_TEST(recover_cannot_write)
+HT_TEST(recover_cannot_write)
 {
 	each_write(SWEEP_FAIL, EIO, false, recover_hit_at);
 }
-END_TEST
 
 /* What the dynamic linker does about its calls is not ours: from the first one of main on. */
 static void recover_fails(const struct ordeal_target *target, int error)
@@ -232,20 +224,18 @@ static void recover_fails(const struct ordeal_target *target, int error)
 		POINTS_FAILING, recover_hit_at);
 }
 
-START_TEST(recover_fails_threaded)
+HT_TEST(recover_fails_threaded)
 {
 	recover_fails(&threaded, EPERM);
 	recover_fails(&threaded, EINTR);
 }
-END_TEST
 
-START_TEST(recover_fails_computing)
+HT_TEST(recover_fails_computing)
 {
 	recover_fails(&computing, ENOMEM);
 	recover_fails(&computing, EIO);
 	recover_fails(&computing, ESRCH);
 }
-END_TEST
 
 /* --- cleanup -----------------------------------------------------------------------------------
  */
@@ -329,27 +319,20 @@ static void cleanup_sweep(enum sweep_action action, enum sweep_role role, long n
 		number ? POINTS_ALL : POINTS_FAILING, cleanup_hit_at);
 }
 
-START_TEST(cleanup_killed)
+HT_TEST(cleanup_killed)
 {
 	cleanup_sweep(SWEEP_KILL_ALL, SWEEP_ANY, 0);
 }
-END_TEST
 
-START_TEST(cleanup_killed_as_it_writes)
+HT_TEST(cleanup_killed_as_it_writes)
 {
 	cleanup_sweep(SWEEP_KILL_ALL, SWEEP_ANY, SYS_pwrite64);
 	cleanup_sweep(SWEEP_KILL_MAIN, SWEEP_ANY, SYS_pwrite64);
 }
-END_TEST
 
-START_TEST(cleanup_fails)
+HT_TEST(cleanup_fails)
 {
 	cleanup_sweep(SWEEP_FAIL, SWEEP_ANY, 0);
 }
-END_TEST
 
-HT_SUITE("integration/sweep_rescue", rest_killed_as_the_guardian_writes,
-	recover_killed_as_it_writes, recover_cannot_write, guardian_killed_as_it_detaches,
-	its_worker_and_all_killed, rest_killed_as_it_detaches_in_a_storm, recover_killed_threaded,
-	recover_killed_computing, recover_fails_threaded, recover_fails_computing, cleanup_killed,
-	cleanup_killed_as_it_writes, cleanup_fails)
+HT_SUITE("integration/sweep_rescue")

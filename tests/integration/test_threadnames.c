@@ -80,7 +80,7 @@ static void check_names(const json_t *names, const char *first, const char *seco
 	ck_assert_str_eq(json_string_value(json_array_get(names, 1)), second);
 }
 
-START_TEST(a_name_that_comes_late)
+HT_TEST(a_name_that_comes_late)
 {
 	struct stage stage;
 	begin(&stage);
@@ -98,9 +98,8 @@ START_TEST(a_name_that_comes_late)
 	check_names(after.names, "the-main", "db-writer");
 	json_decref(report);
 }
-END_TEST
 
-START_TEST(names_in_turn)
+HT_TEST(names_in_turn)
 {
 	struct stage stage;
 	begin(&stage);
@@ -121,11 +120,10 @@ START_TEST(names_in_turn)
 	check_names(blue.names, "red", "blue");
 	json_decref(report);
 }
-END_TEST
 
 /* Those that no look has met are taken to be of the kind that was before them, or to have the name
  * that they were born with. */
-START_TEST(threads_that_live_for_a_millisecond)
+HT_TEST(threads_that_live_for_a_millisecond)
 {
 	struct stage stage;
 	begin(&stage);
@@ -136,7 +134,5 @@ START_TEST(threads_that_live_for_a_millisecond)
 	ck_assert_uint_eq(born.assumed, born.allocations);
 	json_decref(report);
 }
-END_TEST
 
-HT_SUITE("integration/threadnames", a_name_that_comes_late, names_in_turn,
-	threads_that_live_for_a_millisecond)
+HT_SUITE("integration/threadnames")

@@ -58,25 +58,22 @@ static void cycles(unsigned turns, uint64_t growth, const char *what, const char
 		run_built("tests/targets/crowd"), __VA_ARGS__, NULL                                \
 	}
 
-START_TEST(a_thousand_that_wait)
+HT_TEST(a_thousand_that_wait)
 {
 	cycles(sample_size(3, 1), 100, "rounds", CROWD("-p", "990", "-b", "10"));
 }
-END_TEST
 
-START_TEST(chains_of_detached_threads)
+HT_TEST(chains_of_detached_threads)
 {
 	cycles(CYCLES, BORN, "born", CROWD("-c", "2"));
 }
-END_TEST
 
-START_TEST(chains_of_joined_threads)
+HT_TEST(chains_of_joined_threads)
 {
 	cycles(CYCLES, BORN, "born", CROWD("-c", "2", "-j", "-p", "50"));
 }
-END_TEST
 
-START_TEST(hundreds_keep_exact_books)
+HT_TEST(hundreds_keep_exact_books)
 {
 	struct victim victim;
 	victim_start(&victim, CROWD("-b", "250", "-n", "200", "-w"));
@@ -103,7 +100,6 @@ START_TEST(hundreds_keep_exact_books)
 	json_decref(books);
 	free(answer);
 }
-END_TEST
 
 /* What a walk that remembers has read before is gone. */
 static void check_pooled(const char *where)
@@ -122,25 +118,19 @@ static void check_pooled(const char *where)
 	victim_stop(&victim);
 }
 
-START_TEST(stacks_of_one_mapping_are_unmapped)
+HT_TEST(stacks_of_one_mapping_are_unmapped)
 {
 	check_pooled(NULL);
 }
-END_TEST
 
-START_TEST(stacks_within_the_threads_own_become_unreadable)
+HT_TEST(stacks_within_the_threads_own_become_unreadable)
 {
 	check_pooled("within");
 }
-END_TEST
 
-START_TEST(an_array_becomes_unreadable_where_frames_were)
+HT_TEST(an_array_becomes_unreadable_where_frames_were)
 {
 	check_pooled("array");
 }
-END_TEST
 
-HT_SUITE("threads", a_thousand_that_wait, chains_of_detached_threads, chains_of_joined_threads,
-	hundreds_keep_exact_books, stacks_of_one_mapping_are_unmapped,
-	stacks_within_the_threads_own_become_unreadable,
-	an_array_becomes_unreadable_where_frames_were)
+HT_SUITE("threads")

@@ -52,17 +52,15 @@ static void check(const char *program)
 	victim_stop(&victim);
 }
 
-START_TEST(exceptions_in_flight)
+HT_TEST(exceptions_in_flight)
 {
 	check("tests/targets/throwing");
 }
-END_TEST
 
 /* Operators new that throw themselves. With jemalloc 5.3 the program ends without us. */
-START_TEST(of_the_allocators_own)
+HT_TEST(of_the_allocators_own)
 {
 	check("tests/targets/throwing-tcmalloc");
 }
-END_TEST
 
-HT_SUITE("integration/throwing", exceptions_in_flight, of_the_allocators_own)
+HT_SUITE("integration/throwing")

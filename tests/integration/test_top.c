@@ -82,7 +82,7 @@ static void check_table(const json_t *table, pid_t pid)
 	ck_assert_uint_gt(json_array_size(report_at(first, "stack")), 0);
 }
 
-START_TEST(tables_of_a_capture_of_its_own)
+HT_TEST(tables_of_a_capture_of_its_own)
 {
 	struct shown shown;
 	size_t count;
@@ -98,9 +98,8 @@ START_TEST(tables_of_a_capture_of_its_own)
 	run_deinit(&shown.top);
 	victim_stop(&shown.victim);
 }
-END_TEST
 
-START_TEST(tables_as_text)
+HT_TEST(tables_as_text)
 {
 	struct shown shown;
 	start_target(&shown);
@@ -120,7 +119,6 @@ START_TEST(tables_as_text)
 	run_deinit(&shown.top);
 	victim_stop(&shown.victim);
 }
-END_TEST
 
 /* What a table says of all that was allocated, once all of it has arrived. */
 static bool agrees_with(struct shown *shown, uint64_t allocations)
@@ -133,7 +131,7 @@ static bool agrees_with(struct shown *shown, uint64_t allocations)
 }
 
 /* When the target is at rest, the sums are those of its own books. */
-START_TEST(a_capture_that_runs_is_joined_and_goes_on)
+HT_TEST(a_capture_that_runs_is_joined_and_goes_on)
 {
 	struct shown shown;
 	victim_start(&shown.victim,
@@ -154,7 +152,6 @@ START_TEST(a_capture_that_runs_is_joined_and_goes_on)
 	run_deinit(&shown.top);
 	victim_stop(&shown.victim);
 }
-END_TEST
 
 /* --- its end --------------------------------------------------------------------------------- */
 
@@ -175,21 +172,19 @@ static void check_signal(int signal, int status)
 	victim_stop(&shown.victim);
 }
 
-START_TEST(signals_end_it_and_the_target_is_left)
+HT_TEST(signals_end_it_and_the_target_is_left)
 {
 	check_signal(SIGINT, 0);
 	check_signal(SIGTERM, 0);
 	check_signal(SIGHUP, 0);
 }
-END_TEST
 
-START_TEST(a_killed_top_leaves_nothing)
+HT_TEST(a_killed_top_leaves_nothing)
 {
 	check_signal(SIGKILL, 128 + SIGKILL);
 }
-END_TEST
 
-START_TEST(the_last_table_of_a_target_that_ends)
+HT_TEST(the_last_table_of_a_target_that_ends)
 {
 	struct shown shown;
 	size_t count;
@@ -206,7 +201,6 @@ START_TEST(the_last_table_of_a_target_that_ends)
 	free(err);
 	run_deinit(&shown.top);
 }
-END_TEST
 
 static void check_refused(const char *const argv[], int status, const char *words)
 {
@@ -216,7 +210,7 @@ static void check_refused(const char *const argv[], int status, const char *word
 	free(err);
 }
 
-START_TEST(wrong_use_is_refused)
+HT_TEST(wrong_use_is_refused)
 {
 	const char *heaptap = run_built("heaptap");
 	check_refused((const char *[]){heaptap, "top", NULL}, 2, "top: -p PID is missing");
@@ -227,8 +221,5 @@ START_TEST(wrong_use_is_refused)
 	check_refused((const char *[]){heaptap, "top", "-b", "-p", "4194304", NULL}, 3,
 		"there is no process with PID 4194304");
 }
-END_TEST
 
-HT_SUITE("integration/top", tables_of_a_capture_of_its_own, tables_as_text,
-	a_capture_that_runs_is_joined_and_goes_on, signals_end_it_and_the_target_is_left,
-	a_killed_top_leaves_nothing, the_last_table_of_a_target_that_ends, wrong_use_is_refused)
+HT_SUITE("integration/top")

@@ -108,7 +108,7 @@ static void finish(struct screened *screened)
 	free(screened->socket);
 }
 
-START_TEST(the_table_fits_stops_and_ends)
+HT_TEST(the_table_fits_stops_and_ends)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -138,9 +138,8 @@ START_TEST(the_table_fits_stops_and_ends)
 	tap_verify_soon(&screened.tap, WAIT_MS);
 	finish(&screened);
 }
-END_TEST
 
-START_TEST(ctrl_c_leaves_the_target)
+HT_TEST(ctrl_c_leaves_the_target)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -151,9 +150,8 @@ START_TEST(ctrl_c_leaves_the_target)
 	tap_verify(&screened.tap);
 	finish(&screened);
 }
-END_TEST
 
-START_TEST(a_terminal_that_hangs_up_leaves_the_target)
+HT_TEST(a_terminal_that_hangs_up_leaves_the_target)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -164,7 +162,6 @@ START_TEST(a_terminal_that_hangs_up_leaves_the_target)
 	victim_stop(&screened.victim);
 	free(screened.socket);
 }
-END_TEST
 
 /* --- keys ------------------------------------------------------------------------------------ */
 
@@ -198,7 +195,7 @@ static void check_page(const char *path)
 	free(page);
 }
 
-START_TEST(w_writes_a_page_or_says_why_not)
+HT_TEST(w_writes_a_page_or_says_why_not)
 {
 	struct screened screened;
 	char *page = tmpdir_path("live.html"), *nowhere = tmpdir_path("none/live.html");
@@ -221,9 +218,8 @@ START_TEST(w_writes_a_page_or_says_why_not)
 	free(nowhere);
 	free(page);
 }
-END_TEST
 
-START_TEST(w_writes_a_page_after_the_capture_has_ended)
+HT_TEST(w_writes_a_page_after_the_capture_has_ended)
 {
 	struct screened screened;
 	char *page = tmpdir_path("ended.html");
@@ -242,9 +238,8 @@ START_TEST(w_writes_a_page_after_the_capture_has_ended)
 	free(screened.socket);
 	free(page);
 }
-END_TEST
 
-START_TEST(p_pauses_and_resumes)
+HT_TEST(p_pauses_and_resumes)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -260,7 +255,6 @@ START_TEST(p_pauses_and_resumes)
 	steer_check_state(screened.victim.pid, "recording");
 	quit(&screened);
 }
-END_TEST
 
 /* Lines of the table, from below its titles to the first that is empty. */
 static size_t rows_of(const struct screened *screened)
@@ -274,7 +268,7 @@ static size_t rows_of(const struct screened *screened)
 	return rows;
 }
 
-START_TEST(a_filter_leaves_the_stacks_with_its_text)
+HT_TEST(a_filter_leaves_the_stacks_with_its_text)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -297,9 +291,8 @@ START_TEST(a_filter_leaves_the_stacks_with_its_text)
 	ck_assert_uint_eq(rows_of(&screened), all);
 	quit(&screened);
 }
-END_TEST
 
-START_TEST(b_begins_a_baseline_and_ends_it)
+HT_TEST(b_begins_a_baseline_and_ends_it)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -314,9 +307,8 @@ START_TEST(b_begins_a_baseline_and_ends_it)
 	ck_assert(!shows(&screened, "Since the baseline"));
 	quit(&screened);
 }
-END_TEST
 
-START_TEST(m_puts_a_mark_into_the_trace)
+HT_TEST(m_puts_a_mark_into_the_trace)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -337,9 +329,8 @@ START_TEST(m_puts_a_mark_into_the_trace)
 	json_decref(report);
 	finish(&screened);
 }
-END_TEST
 
-START_TEST(a_question_mark_shows_the_keys)
+HT_TEST(a_question_mark_shows_the_keys)
 {
 	struct screened screened;
 	if (!has_tmux())
@@ -354,10 +345,5 @@ START_TEST(a_question_mark_shows_the_keys)
 	steer_check_state(screened.victim.pid, "recording");
 	quit(&screened);
 }
-END_TEST
 
-HT_SUITE("integration/top_screen", the_table_fits_stops_and_ends, ctrl_c_leaves_the_target,
-	a_terminal_that_hangs_up_leaves_the_target, w_writes_a_page_or_says_why_not,
-	w_writes_a_page_after_the_capture_has_ended, p_pauses_and_resumes,
-	a_filter_leaves_the_stacks_with_its_text, b_begins_a_baseline_and_ends_it,
-	m_puts_a_mark_into_the_trace, a_question_mark_shows_the_keys)
+HT_SUITE("integration/top_screen")

@@ -62,7 +62,7 @@ static void check_work(const char *trace, enum rec_end_reason reason)
 	json_decref(report);
 }
 
-START_TEST(only_the_owner_reads_it)
+HT_TEST(only_the_owner_reads_it)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -76,7 +76,6 @@ START_TEST(only_the_owner_reads_it)
 	ck_assert_int_eq(st.st_mode & 07777, 0600);
 	victim_stop(&victim);
 }
-END_TEST
 
 static int attach_to(struct victim *victim, const char *output, const char *option, char **ret_err)
 {
@@ -102,7 +101,7 @@ static void check_text(const char *path, const char *text)
 	ck_assert_str_eq(found, text);
 }
 
-START_TEST(existing_files_stay)
+HT_TEST(existing_files_stay)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -122,9 +121,8 @@ START_TEST(existing_files_stay)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(standard_output)
+HT_TEST(standard_output)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -143,7 +141,6 @@ START_TEST(standard_output)
 	check_work(path, REC_END_SIGNAL);
 	victim_stop(&victim);
 }
-END_TEST
 
 static void end_by_signal(int signal)
 {
@@ -161,25 +158,22 @@ static void end_by_signal(int signal)
 	check_work(tap.trace, REC_END_SIGNAL);
 }
 
-START_TEST(interrupt)
+HT_TEST(interrupt)
 {
 	end_by_signal(SIGINT);
 }
-END_TEST
 
-START_TEST(terminate)
+HT_TEST(terminate)
 {
 	end_by_signal(SIGTERM);
 }
-END_TEST
 
-START_TEST(hangup)
+HT_TEST(hangup)
 {
 	end_by_signal(SIGHUP);
 }
-END_TEST
 
-START_TEST(duration)
+HT_TEST(duration)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -197,10 +191,9 @@ START_TEST(duration)
 	ck_assert_uint_ge(duration_ns, 3000000000u);
 	json_decref(report);
 }
-END_TEST
 
 /* What it wrote before it was killed is all there. */
-START_TEST(target_killed)
+HT_TEST(target_killed)
 {
 	struct victim victim;
 	struct tap tap;
@@ -210,9 +203,8 @@ START_TEST(target_killed)
 	json_decref(tap_wait(&tap, 5));
 	check_work(tap.trace, REC_END_TARGET_EXIT);
 }
-END_TEST
 
-START_TEST(target_exits)
+HT_TEST(target_exits)
 {
 	struct victim victim;
 	struct tap tap;
@@ -223,9 +215,8 @@ START_TEST(target_exits)
 	json_decref(tap_wait(&tap, 5));
 	check_work(tap.trace, REC_END_TARGET_EXIT);
 }
-END_TEST
 
-START_TEST(target_becomes_another_program)
+HT_TEST(target_becomes_another_program)
 {
 	struct victim victim;
 	struct tap tap;
@@ -243,10 +234,9 @@ START_TEST(target_becomes_another_program)
 	victim_stop(&victim);
 	check_work(tap.trace, REC_END_TARGET_EXEC);
 }
-END_TEST
 
 /* The target allocates at full speed and is killed in the middle of it. */
-START_TEST(target_killed_in_a_flood)
+HT_TEST(target_killed_in_a_flood)
 {
 	for (int round = 0; round < 5; round++) {
 		struct victim victim;
@@ -266,10 +256,9 @@ START_TEST(target_killed_in_a_flood)
 		unlink(tap.trace);
 	}
 }
-END_TEST
 
 /* heaptap is killed: what was written is a trace, without its end. */
-START_TEST(heaptap_killed)
+HT_TEST(heaptap_killed)
 {
 	struct victim victim;
 	struct tap tap;
@@ -290,9 +279,8 @@ START_TEST(heaptap_killed)
 	victim_prove_alive(&victim);
 	victim_kill(&victim);
 }
-END_TEST
 
-START_TEST(cut_file)
+HT_TEST(cut_file)
 {
 	struct victim victim;
 	struct tap tap;
@@ -324,8 +312,5 @@ START_TEST(cut_file)
 		free(err);
 	}
 }
-END_TEST
 
-HT_SUITE("integration/trace", only_the_owner_reads_it, existing_files_stay, standard_output,
-	interrupt, terminate, hangup, duration, target_killed, target_exits,
-	target_becomes_another_program, target_killed_in_a_flood, heaptap_killed, cut_file)
+HT_SUITE("integration/trace")

@@ -346,16 +346,14 @@ static void compare_node_24(const char *const walker[])
 }
 
 #define UNWIND_TEST(program)                                                                       \
-	START_TEST(program)                                                                        \
+	HT_TEST(program)                                                                           \
 	{                                                                                          \
 		compare_##program(KEPT);                                                           \
 	}                                                                                          \
-	END_TEST                                                                                   \
-	START_TEST(program##_full)                                                                 \
+	HT_TEST(program##_full)                                                                    \
 	{                                                                                          \
 		compare_##program(FULL);                                                           \
-	}                                                                                          \
-	END_TEST
+	}
 
 UNWIND_TEST(redis)
 UNWIND_TEST(cxx)
@@ -364,5 +362,4 @@ UNWIND_TEST(node)
 UNWIND_TEST(node_22)
 UNWIND_TEST(node_24)
 
-HT_SUITE("integration/unwind", redis, redis_full, cxx, cxx_full, rocksdb, rocksdb_full, node,
-	node_full, node_22, node_22_full, node_24, node_24_full)
+HT_SUITE("integration/unwind")

@@ -132,7 +132,7 @@ static void check_listed(bool is_there)
 	free(out);
 }
 
-START_TEST(a_series_that_waits_is_seen_and_stopped)
+HT_TEST(a_series_that_waits_is_seen_and_stopped)
 {
 	char metric[128];
 	const uint64_t before_ns = unix_ns();
@@ -153,9 +153,8 @@ START_TEST(a_series_that_waits_is_seen_and_stopped)
 	check_says("stop", NULL, REFUSED, "no capture of process");
 	end();
 }
-END_TEST
 
-START_TEST(what_needs_a_capture_is_refused)
+HT_TEST(what_needs_a_capture_is_refused)
 {
 	begin();
 	start((const char *[]){"--delay", "1h", NULL});
@@ -169,9 +168,8 @@ START_TEST(what_needs_a_capture_is_refused)
 	check_end(0, "nothing was recorded");
 	end();
 }
-END_TEST
 
-START_TEST(a_series_is_stopped_between_two_windows)
+HT_TEST(a_series_is_stopped_between_two_windows)
 {
 	begin();
 	start((const char *[]){"-d", "0.2s", "--every", "1h", NULL});
@@ -189,11 +187,10 @@ START_TEST(a_series_is_stopped_between_two_windows)
 	json_decref(report);
 	end();
 }
-END_TEST
 
 /* --- for memory and for a process ------------------------------------------------------------ */
 
-START_TEST(a_trigger_is_named)
+HT_TEST(a_trigger_is_named)
 {
 	begin();
 	start((const char *[]){
@@ -211,9 +208,8 @@ START_TEST(a_trigger_is_named)
 	check_end(0, "process unchanged");
 	end();
 }
-END_TEST
 
-START_TEST(a_wait_for_a_process_is_seen_by_heaptaps_own_number)
+HT_TEST(a_wait_for_a_process_is_seen_by_heaptaps_own_number)
 {
 	char name[32];
 	snprintf(name, sizeof(name), "awaited-%d", getpid());
@@ -233,11 +229,10 @@ START_TEST(a_wait_for_a_process_is_seen_by_heaptaps_own_number)
 	ck_assert_int_ne(access(trace, F_OK), 0);
 	free(trace);
 }
-END_TEST
 
 /* --- beside a capture, and after a death ----------------------------------------------------- */
 
-START_TEST(a_capture_beside_it_comes_first)
+HT_TEST(a_capture_beside_it_comes_first)
 {
 	struct tap tap;
 	begin();
@@ -255,10 +250,9 @@ START_TEST(a_capture_beside_it_comes_first)
 	check_end(0, "nothing was recorded");
 	end();
 }
-END_TEST
 
 /* It has no trace that could be shown. */
-START_TEST(top_starts_a_capture_beside_it)
+HT_TEST(top_starts_a_capture_beside_it)
 {
 	char *out;
 	begin();
@@ -274,10 +268,9 @@ START_TEST(top_starts_a_capture_beside_it)
 	check_end(0, "nothing was recorded");
 	end();
 }
-END_TEST
 
 /* Their sockets are apart. */
-START_TEST(two_wait_for_one_process)
+HT_TEST(two_wait_for_one_process)
 {
 	struct run other;
 	begin();
@@ -296,7 +289,6 @@ START_TEST(two_wait_for_one_process)
 	check_end(0, "nothing was recorded");
 	end();
 }
-END_TEST
 
 static bool has_socket(pid_t waiter)
 {
@@ -309,7 +301,7 @@ static bool has_socket(pid_t waiter)
 	return ret;
 }
 
-START_TEST(the_socket_goes_with_the_wait)
+HT_TEST(the_socket_goes_with_the_wait)
 {
 	begin();
 	start((const char *[]){"--delay", "1h", NULL});
@@ -334,10 +326,5 @@ START_TEST(the_socket_goes_with_the_wait)
 	check_end(0, "nothing was recorded");
 	end();
 }
-END_TEST
 
-HT_SUITE("integration/waiting", a_series_that_waits_is_seen_and_stopped,
-	what_needs_a_capture_is_refused, a_series_is_stopped_between_two_windows,
-	a_trigger_is_named, a_wait_for_a_process_is_seen_by_heaptaps_own_number,
-	a_capture_beside_it_comes_first, top_starts_a_capture_beside_it, two_wait_for_one_process,
-	the_socket_goes_with_the_wait)
+HT_SUITE("integration/waiting")

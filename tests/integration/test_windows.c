@@ -106,7 +106,7 @@ static bool is_tapped(const struct scene *scene)
 
 /* Three windows; the first trace goes, and a command has seen each of them. Between two windows
  * nothing of heaptap is in the process. */
-START_TEST(windows_at_even_times)
+HT_TEST(windows_at_even_times)
 {
 	struct scene scene;
 	char *seen = tmpdir_path("seen"), command[4200];
@@ -145,10 +145,9 @@ START_TEST(windows_at_even_times)
 	victim_prove_alive(&scene.victim);
 	victim_stop(&scene.victim);
 }
-END_TEST
 
 /* Nothing of the process is touched before. */
-START_TEST(a_trigger_waits_for_memory)
+HT_TEST(a_trigger_waits_for_memory)
 {
 	struct scene scene;
 	scene_start(&scene);
@@ -166,9 +165,8 @@ START_TEST(a_trigger_waits_for_memory)
 	check_end(&scene, 0, (const char *[]){"process unchanged", NULL});
 	victim_stop(&scene.victim);
 }
-END_TEST
 
-START_TEST(memory_and_size_end_a_window)
+HT_TEST(memory_and_size_end_a_window)
 {
 	struct scene scene;
 	scene_start(&scene);
@@ -195,10 +193,9 @@ START_TEST(memory_and_size_end_a_window)
 	check_reason(scene.trace, "size");
 	victim_stop(&scene.victim);
 }
-END_TEST
 
 /* A new window begins each time, and the last two traces stay. */
-START_TEST(full_traces_rotate)
+HT_TEST(full_traces_rotate)
 {
 	struct scene scene;
 	unsigned number = 1;
@@ -221,9 +218,8 @@ START_TEST(full_traces_rotate)
 	check_reason(numbered(&scene, number - 1), "size");
 	victim_stop(&scene.victim);
 }
-END_TEST
 
-START_TEST(a_command_bounds_the_window)
+HT_TEST(a_command_bounds_the_window)
 {
 	struct scene scene;
 	scene_start(&scene);
@@ -238,10 +234,9 @@ START_TEST(a_command_bounds_the_window)
 	check_end(&scene, 126, (const char *[]){"/etc/passwd", NULL});
 	victim_stop(&scene.victim);
 }
-END_TEST
 
 /* Ctrl-C while heaptap waits, before the first window and after one. */
-START_TEST(a_signal_ends_the_wait)
+HT_TEST(a_signal_ends_the_wait)
 {
 	struct scene scene;
 	scene_start(&scene);
@@ -257,9 +252,8 @@ START_TEST(a_signal_ends_the_wait)
 	check_reason(numbered(&scene, 1), "duration");
 	victim_stop(&scene.victim);
 }
-END_TEST
 
-START_TEST(the_process_ends_between_windows)
+HT_TEST(the_process_ends_between_windows)
 {
 	struct scene scene;
 	scene_start(&scene);
@@ -270,10 +264,9 @@ START_TEST(the_process_ends_between_windows)
 		(const char *[]){"ended while heaptap waited; 1 trace was recorded", NULL});
 	check_reason(numbered(&scene, 1), "duration");
 }
-END_TEST
 
 /* Another capture runs when a window is due: it is left out, and the series goes on. */
-START_TEST(another_capture_runs)
+HT_TEST(another_capture_runs)
 {
 	struct scene scene;
 	struct run other;
@@ -291,10 +284,9 @@ START_TEST(another_capture_runs)
 	check_reason(numbered(&scene, 4), "duration");
 	victim_stop(&scene.victim);
 }
-END_TEST
 
 /* The disk is full in the third window: the two traces before are whole, and the series ends. */
-START_TEST(a_full_disk_ends_the_series)
+HT_TEST(a_full_disk_ends_the_series)
 {
 	struct scene scene;
 	char *directory = tmpdir_path("disk"), path[4200];
@@ -326,7 +318,6 @@ START_TEST(a_full_disk_ends_the_series)
 	victim_stop(&scene.victim);
 	ck_assert_int_eq(umount2(directory, MNT_DETACH), 0);
 }
-END_TEST
 
 /* --- a terminal --- */
 
@@ -351,7 +342,7 @@ static char *read_terminal(int fd)
 }
 
 /* A line that is rewritten, then the first screen, the proof, and the page. */
-START_TEST(one_command_from_process_to_answer)
+HT_TEST(one_command_from_process_to_answer)
 {
 	static const char *const parts[] = {"\r1 s of 2 s, RSS ", " blocks, oldest ",
 		"process unchanged", "trace: ", "page:  "};
@@ -379,9 +370,5 @@ START_TEST(one_command_from_process_to_answer)
 	run_deinit(&scene.run);
 	victim_stop(&scene.victim);
 }
-END_TEST
 
-HT_SUITE("integration/windows", windows_at_even_times, a_trigger_waits_for_memory,
-	memory_and_size_end_a_window, full_traces_rotate, a_command_bounds_the_window,
-	a_signal_ends_the_wait, one_command_from_process_to_answer,
-	the_process_ends_between_windows, another_capture_runs, a_full_disk_ends_the_series)
+HT_SUITE("integration/windows")

@@ -149,14 +149,13 @@ static void check_workers(const char *node)
 	ck_assert_uint_gt(named.away, 0);
 }
 
-START_TEST(workers_functions_have_their_own_names)
+HT_TEST(workers_functions_have_their_own_names)
 {
 	check_workers("/usr/bin/node");
 }
-END_TEST
 
 /* More threads than one look for workers sees are there before the first worker. */
-START_TEST(workers_beside_a_large_pool)
+HT_TEST(workers_beside_a_large_pool)
 {
 	struct victim victim;
 	struct tap tap;
@@ -176,7 +175,6 @@ START_TEST(workers_beside_a_large_pool)
 	ck_assert_str_eq(report_text(attach, "scripts_problem"), "");
 	victim_stop(&victim);
 }
-END_TEST
 
 static void try_version(const char *variable)
 {
@@ -185,17 +183,14 @@ static void try_version(const char *variable)
 		check_workers(node);
 }
 
-START_TEST(node_22)
+HT_TEST(node_22)
 {
 	try_version("HEAPTAP_NODE22");
 }
-END_TEST
 
-START_TEST(node_24)
+HT_TEST(node_24)
 {
 	try_version("HEAPTAP_NODE24");
 }
-END_TEST
 
-HT_SUITE("integration/workers", workers_functions_have_their_own_names, workers_beside_a_large_pool,
-	node_22, node_24)
+HT_SUITE("integration/workers")

@@ -80,7 +80,7 @@ static void start_actor(struct victim *victim)
 	victim_start(victim, (const char *[]){run_built("tests/targets/actor"), NULL});
 }
 
-START_TEST(no_such_process)
+HT_TEST(no_such_process)
 {
 	pid_t gone = fork();
 	if (!gone)
@@ -88,9 +88,8 @@ START_TEST(no_such_process)
 	waitpid(gone, NULL, 0);
 	check_pid_refused(gone, REFUSED, "no process");
 }
-END_TEST
 
-START_TEST(zombie)
+HT_TEST(zombie)
 {
 	pid_t child = fork();
 	if (!child)
@@ -100,9 +99,8 @@ START_TEST(zombie)
 	check_pid_refused(child, REFUSED, "zombie");
 	waitpid(child, NULL, 0);
 }
-END_TEST
 
-START_TEST(kernel_thread)
+HT_TEST(kernel_thread)
 {
 	char exe[4096];
 	errno = 0;
@@ -112,18 +110,16 @@ START_TEST(kernel_thread)
 	}
 	check_refused("2", REFUSED, "kernel thread");
 }
-END_TEST
 
-START_TEST(itself)
+HT_TEST(itself)
 {
 	struct run run;
 	run_start(&run, (const char *[]){"sh", "-c", "exec \"$1\" attach -p $$ -o /dev/null/x",
 				"sh", run_built("heaptap"), NULL});
 	check_answer(&run, REFUSED, "itself");
 }
-END_TEST
 
-START_TEST(a_32_bit_program)
+HT_TEST(a_32_bit_program)
 {
 	struct run target;
 	if (!machine_runs_32_bits("wrong_use"))
@@ -136,9 +132,8 @@ START_TEST(a_32_bit_program)
 	ck_assert(!run_has_ended(&target));
 	run_deinit(&target);
 }
-END_TEST
 
-START_TEST(static_program)
+HT_TEST(static_program)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/actor-static"), NULL});
@@ -147,11 +142,10 @@ START_TEST(static_program)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* As an emulator maps them for its guest: they have slots, and the program's own C library knows
  * nothing of them. One that has loaded its libraries by itself: test_static.c libraries. */
-START_TEST(static_program_with_libraries)
+HT_TEST(static_program_with_libraries)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/ownloader"), NULL});
@@ -161,10 +155,9 @@ START_TEST(static_program_with_libraries)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Under callgrind a program died of what its slots were made to hold. */
-START_TEST(emulated)
+HT_TEST(emulated)
 {
 	struct victim victim;
 	if (access(VALGRIND, X_OK)) {
@@ -180,7 +173,6 @@ START_TEST(emulated)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
 static void check_traced(struct victim *victim, pid_t tid)
 {
@@ -195,13 +187,12 @@ static void check_traced(struct victim *victim, pid_t tid)
 	victim_stop(victim);
 }
 
-START_TEST(traced_by_another)
+HT_TEST(traced_by_another)
 {
 	struct victim victim;
 	start_actor(&victim);
 	check_traced(&victim, victim.pid);
 }
-END_TEST
 
 static pid_t other_thread(pid_t pid)
 {
@@ -219,15 +210,14 @@ static pid_t other_thread(pid_t pid)
 	return found;
 }
 
-START_TEST(one_thread_traced_by_another)
+HT_TEST(one_thread_traced_by_another)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/busy"), "-t", "1", NULL});
 	check_traced(&victim, other_thread(victim.pid));
 }
-END_TEST
 
-START_TEST(stopped)
+HT_TEST(stopped)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -239,10 +229,9 @@ START_TEST(stopped)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* Making the agent's memory would end such a process by SIGXFSZ. */
-START_TEST(file_size_limit)
+HT_TEST(file_size_limit)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -252,9 +241,8 @@ START_TEST(file_size_limit)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(thread_id)
+HT_TEST(thread_id)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/busy"), "-t", "1", NULL});
@@ -270,7 +258,6 @@ START_TEST(thread_id)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A copy of a built program that any user may run. */
 static const char *public_copy(const char *built, const char *name)
@@ -284,7 +271,7 @@ static const char *public_copy(const char *built, const char *name)
 	return copy;
 }
 
-START_TEST(another_users_process)
+HT_TEST(another_users_process)
 {
 	if (geteuid() != 0) {
 		fprintf(stderr, "skipped: another_users_process: needs root\n");
@@ -304,7 +291,6 @@ START_TEST(another_users_process)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* An actor that gave up root, by a copy that it may run. */
 static void start_nobodys_actor(struct victim *victim)
@@ -327,7 +313,7 @@ static void attach_as_nobody(pid_t target, int expected_status, char **ret_err)
 	run_deinit(&run);
 }
 
-START_TEST(own_process_without_root)
+HT_TEST(own_process_without_root)
 {
 	if (geteuid() != 0) {
 		fprintf(stderr, "skipped: own_process_without_root: all other tests show it\n");
@@ -341,10 +327,9 @@ START_TEST(own_process_without_root)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* A clock that is forbidden is no filter, and only root may look past one. */
-START_TEST(own_process_forbids_the_clock_without_root)
+HT_TEST(own_process_forbids_the_clock_without_root)
 {
 	if (geteuid() != 0) {
 		fprintf(stderr,
@@ -371,9 +356,8 @@ START_TEST(own_process_forbids_the_clock_without_root)
 	procsnap_verify(before, victim.pid);
 	victim_kill(&victim);
 }
-END_TEST
 
-START_TEST(undumpable)
+HT_TEST(undumpable)
 {
 	if (geteuid() != 0) {
 		fprintf(stderr, "skipped: undumpable: needs root\n");
@@ -388,9 +372,8 @@ START_TEST(undumpable)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(recover_without_root)
+HT_TEST(recover_without_root)
 {
 	if (geteuid() != 0) {
 		fprintf(stderr, "skipped: recover_without_root: needs root\n");
@@ -422,10 +405,9 @@ START_TEST(recover_without_root)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* What recover could only begin was not refused untouched. */
-START_TEST(recover_while_stopped)
+HT_TEST(recover_while_stopped)
 {
 	struct victim victim;
 	struct tap tap;
@@ -450,9 +432,8 @@ START_TEST(recover_while_stopped)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
-START_TEST(tapped_already)
+HT_TEST(tapped_already)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -468,7 +449,6 @@ START_TEST(tapped_already)
 	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 1000);
 	victim_stop(&victim);
 }
-END_TEST
 
 static int attach_status(pid_t pid, const char *output, char **ret_err)
 {
@@ -479,7 +459,7 @@ static int attach_status(pid_t pid, const char *output, char **ret_err)
 		HEAPTAP_MS, NULL, ret_err);
 }
 
-START_TEST(unwritable_output)
+HT_TEST(unwritable_output)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -493,10 +473,9 @@ START_TEST(unwritable_output)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* No room for the trace: what fits is a trace, the target goes on. */
-START_TEST(no_room_for_the_trace)
+HT_TEST(no_room_for_the_trace)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -519,9 +498,8 @@ START_TEST(no_room_for_the_trace)
 	json_t *report = report_load(trace);
 	ck_assert_uint_gt(json_array_size(report_at(report, "warnings")), 0);
 }
-END_TEST
 
-START_TEST(nonsense)
+HT_TEST(nonsense)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -552,10 +530,9 @@ START_TEST(nonsense)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
-END_TEST
 
 /* doctor says what attach would do, and does nothing. */
-START_TEST(doctor)
+HT_TEST(doctor)
 {
 	struct victim victim;
 	start_actor(&victim);
@@ -588,11 +565,5 @@ START_TEST(doctor)
 	ck_assert_int_eq(status, REFUSED);
 	victim_stop(&victim);
 }
-END_TEST
 
-HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
-	static_program, static_program_with_libraries, emulated, traced_by_another,
-	one_thread_traced_by_another, stopped, file_size_limit, thread_id, another_users_process,
-	own_process_without_root, own_process_forbids_the_clock_without_root, undumpable,
-	recover_without_root, recover_while_stopped, tapped_already, unwritable_output,
-	no_room_for_the_trace, nonsense, doctor)
+HT_SUITE("integration/wrong_use")

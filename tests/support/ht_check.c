@@ -12,6 +12,7 @@
 /* Far beyond any test's duration, sanitizers and a busy machine included. */
 #define TEST_TIMEOUT_S 300
 #define ASIDES_MAX     16
+#define TESTS_MAX      256
 
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count)
 {
@@ -76,6 +77,34 @@ int ht_suite_run_aside(const char *name, const TTest *const *tests, size_t count
 	for (size_t i = 0; i < count; i++)
 		status |= aside_end(&aside[i], tests[i]);
 	return status;
+}
+
+static bool is_among(const TTest *test, const TTest *const *tests, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (tests[i] == test)
+			return true;
+	return false;
+}
+
+int ht_suite_run_all(const char *name, const TTest *const *tests, const TTest *const *end,
+	const TTest *const *waiting, size_t waiting_count)
+{
+	static const TTest *rest[TESTS_MAX];
+	size_t count = 0;
+	ck_need(end - tests <= TESTS_MAX);
+	/* The compiler lays them down in any order. */
+	for (; tests < end; tests++) {
+		size_t at = count;
+		if (is_among(*tests, waiting, waiting_count))
+			continue;
+		for (; at > 0 && rest[at - 1]->line > (*tests)->line; at--)
+			rest[at] = rest[at - 1];
+		rest[at] = *tests;
+		count++;
+	}
+	int status = waiting_count ? ht_suite_run_aside(name, waiting, waiting_count) : 0;
+	return ht_suite_run(name, rest, count) | status;
 }
 
 void ht_check_need(bool condition, const char *text, const char *file, int line)

@@ -8,32 +8,43 @@
 
 #include "format/err.h"
 
-/* HT_SUITE("format/bytes", first_test, second_test): the main of a test program. */
-#define HT_SUITE(name, ...)                                                                        \
+/* HT_TEST(what_holds) { ... }: a test, which the main of its program finds. */
+#define HT_TEST(name)                                                                              \
+	static void name##_run(int);                                                               \
+	static const TTest name##_test = {#name, name##_run, __FILE__, __LINE__};                  \
+	static const TTest *const name HT_AMONG_TESTS = &name##_test;                              \
+	static void name##_run(int index_ CK_ATTRIBUTE_UNUSED)
+
+#define HT_AMONG_TESTS __attribute__((used, section("ht_tests")))
+
+/* Made by the linker: the tests of the program. */
+extern const TTest *const __start_ht_tests[], *const __stop_ht_tests[];
+
+/* HT_SUITE("format/bytes"): the main of a test program, which runs its tests in their order in the
+ * file. */
+#define HT_SUITE(name)                                                                             \
 	int main(void)                                                                             \
 	{                                                                                          \
-		const TTest *const tests[] = {__VA_ARGS__};                                        \
-		return ht_suite_run(name, tests, sizeof(tests) / sizeof(tests[0]));                \
+		return ht_suite_run_all(name, __start_ht_tests, __stop_ht_tests, NULL, 0);         \
 	}
 
-/* HT_SUITE_WAITING("x", HT_WAITING(slow_one, slow_two), third_test): those that mostly wait run
- * side by side, before the others. CK_RUN_CASE and CK_FORK=no turn that off. */
-#define HT_SUITE_WAITING(name, waiting_tests, ...)                                                 \
+/* HT_SUITE_WAITING("x", slow_one, slow_two): those that mostly wait run side by side, before the
+ * others. CK_RUN_CASE and CK_FORK=no turn that off. */
+#define HT_SUITE_WAITING(name, ...)                                                                \
 	int main(void)                                                                             \
 	{                                                                                          \
-		const TTest *const waiting[] = waiting_tests, *const tests[] = {__VA_ARGS__};      \
-		int status = ht_suite_run_aside(name, waiting, HT_ARRAY_SIZE(waiting));            \
-		return ht_suite_run(name, tests, HT_ARRAY_SIZE(tests)) | status;                   \
-	}
-#define HT_WAITING(...)                                                                            \
-	{                                                                                          \
-		__VA_ARGS__                                                                        \
+		const TTest *const waiting[] = {__VA_ARGS__};                                      \
+		return ht_suite_run_all(                                                           \
+			name, __start_ht_tests, __stop_ht_tests, waiting, HT_ARRAY_SIZE(waiting)); \
 	}
 
 /* Runs each test in a process of its own. Returns the exit status. */
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count);
 /* The same, all at once: each is a suite of its own, whose output comes when it has ended. */
 int ht_suite_run_aside(const char *name, const TTest *const *tests, size_t count);
+/* The tests that wait, aside; then those from `tests` to `end` that do not. */
+int ht_suite_run_all(const char *name, const TTest *const *tests, const TTest *const *end,
+	const TTest *const *waiting, size_t waiting_count);
 
 /* Fails the test with the message of the error, if `expr` gives one. */
 #define ck_no_err(expr) ht_check_no_err((expr), #expr, __FILE__, __LINE__)

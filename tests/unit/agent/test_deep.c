@@ -140,7 +140,7 @@ static void check_cut(void)
 	ck_assert_uint_eq(cut_count(), cut + 1);
 }
 
-START_TEST(stacks_up_to_the_limit_are_exact)
+HT_TEST(stacks_up_to_the_limit_are_exact)
 {
 	static const uint32_t kinds[] = {PLAIN_RULES, FP_RULES, ALL_RULES};
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(kinds); i++) {
@@ -160,10 +160,9 @@ START_TEST(stacks_up_to_the_limit_are_exact)
 		ck_assert_uint_eq(sys_fake.calls, 0);
 	}
 }
-END_TEST
 
 /* Words of the kept stack change, return addresses and saved registers among them. */
-START_TEST(overwritten_words)
+HT_TEST(overwritten_words)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++) {
 		make(seed, seed % 2 ? FP_RULES : ALL_RULES);
@@ -186,10 +185,9 @@ START_TEST(overwritten_words)
 		}
 	}
 }
-END_TEST
 
 /* Same depth and layout, other callers: what an unverified splice gets wrong. */
-START_TEST(equal_layouts)
+HT_TEST(equal_layouts)
 {
 	make(3, PLAIN_RULES);
 	for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++)
@@ -200,10 +198,9 @@ START_TEST(equal_layouts)
 		check_same();
 	}
 }
-END_TEST
 
 /* Down to four times as many frames as there is room for, and back. */
-START_TEST(more_frames_are_cut_and_counted)
+HT_TEST(more_frames_are_cut_and_counted)
 {
 	for (uint64_t seed = 1; seed <= 3; seed++) {
 		make(seed, seed == 1 ? PLAIN_RULES : seed == 2 ? FP_RULES : ALL_RULES);
@@ -231,10 +228,9 @@ START_TEST(more_frames_are_cut_and_counted)
 		ck_assert_uint_eq(sys_fake.calls, 0);
 	}
 }
-END_TEST
 
 /* As where a capture begins. */
-START_TEST(deep_from_the_first_event_on)
+HT_TEST(deep_from_the_first_event_on)
 {
 	make(4, FP_RULES);
 	go_to(50000);
@@ -246,7 +242,6 @@ START_TEST(deep_from_the_first_event_on)
 	check_same();
 	check_same();
 }
-END_TEST
 
 /* New frames of an event, in the scratch of the walk. */
 static uint32_t frames_walked(void)
@@ -263,7 +258,7 @@ static uint32_t frames_walked(void)
 
 /* A recursion that allocates at each level: however deep it is, the two frames that are new are
  * walked, and have two nodes. */
-START_TEST(an_event_costs_what_is_new)
+HT_TEST(an_event_costs_what_is_new)
 {
 	make(5, PLAIN_RULES);
 	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 0);
@@ -286,10 +281,9 @@ START_TEST(an_event_costs_what_is_new)
 	ck_assert_uint_le(at_edge, 1);
 	ck_assert_uint_eq(cut_count() > 0, true);
 }
-END_TEST
 
 /* Each thread has an area as long as its stack is deep; those beyond do without. */
-START_TEST(threads_share_the_areas)
+HT_TEST(threads_share_the_areas)
 {
 	world_make();
 	make(6, FP_RULES);
@@ -330,10 +324,9 @@ START_TEST(threads_share_the_areas)
 	ck_assert_uint_eq(check_innermost(traced_in(5)), sim_depth + 1);
 	ck_assert_uint_eq(world_control->deep_owner[5], 0);
 }
-END_TEST
 
 /* On another stack in between, as of a coroutine: by copies, and then as before. */
-START_TEST(another_stack_in_between)
+HT_TEST(another_stack_in_between)
 {
 	make(7, FP_RULES);
 	go_to(2000);
@@ -354,10 +347,9 @@ START_TEST(another_stack_in_between)
 	ck_assert_uint_eq(frames_walked(), 0);
 	ck_assert_uint_eq(traced(), id);
 }
-END_TEST
 
 /* A forked child works on its parent's memory, and leaves it as it is. */
-START_TEST(a_forked_child_takes_no_area)
+HT_TEST(a_forked_child_takes_no_area)
 {
 	make(8, PLAIN_RULES);
 	go_to(2000);
@@ -366,10 +358,9 @@ START_TEST(a_forked_child_takes_no_area)
 	deep_begin(world_config, &world_slots[0]);
 	ck_assert_uint_eq(areas_used(), 0);
 }
-END_TEST
 
 /* Another process on the same memory writes what it likes. */
-START_TEST(garbage_in_the_area)
+HT_TEST(garbage_in_the_area)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		make(seed, ALL_RULES);
@@ -405,9 +396,5 @@ START_TEST(garbage_in_the_area)
 		}
 	}
 }
-END_TEST
 
-HT_SUITE("agent/deep", stacks_up_to_the_limit_are_exact, overwritten_words, equal_layouts,
-	more_frames_are_cut_and_counted, deep_from_the_first_event_on, an_event_costs_what_is_new,
-	threads_share_the_areas, another_stack_in_between, a_forked_child_takes_no_area,
-	garbage_in_the_area)
+HT_SUITE("agent/deep")

@@ -91,7 +91,7 @@ static void check_call(void (*guard)(void), uint64_t first, uint64_t second, uin
 /* Upper halves of ints and results of earlier calls may hold anything. */
 #define DIRT 0xdead00000000ull
 
-START_TEST(notes_forbidden_calls)
+HT_TEST(notes_forbidden_calls)
 {
 	static const struct {
 		void (*guard)(void);
@@ -127,9 +127,8 @@ START_TEST(notes_forbidden_calls)
 		ck_assert_uint_eq(sys_fake.calls, 0);
 	}
 }
-END_TEST
 
-START_TEST(a_child_forbids_its_parent_nothing)
+HT_TEST(a_child_forbids_its_parent_nothing)
 {
 	setup();
 	world_state->alive = ABI_FORKED;
@@ -137,7 +136,6 @@ START_TEST(a_child_forbids_its_parent_nothing)
 	ck_assert_uint_eq(world_control->forbidden, 0);
 	ck_assert_uint_eq(world_state->alive, ABI_FORKED);
 }
-END_TEST
 
 static struct abi_slot *other;
 static unsigned pauses, ends_at_pause;
@@ -162,7 +160,7 @@ static void setup_other(uint64_t key)
 	world_control->claimed[0] = 1 << 5;
 }
 
-START_TEST(calls_of_others_are_waited_for)
+HT_TEST(calls_of_others_are_waited_for)
 {
 	setup_other(0x1000);
 	ends_at_pause = 7;
@@ -170,10 +168,9 @@ START_TEST(calls_of_others_are_waited_for)
 	ck_assert_uint_eq(pauses, 7);
 	ck_assert_uint_eq(other->head.calling, 0);
 }
-END_TEST
 
 /* Threads that were within a hook then may still walk their stacks, or send. */
-START_TEST(guards_after_recording_ended)
+HT_TEST(guards_after_recording_ended)
 {
 	setup_other(0x1000);
 	config_give_up(world_config);
@@ -183,9 +180,8 @@ START_TEST(guards_after_recording_ended)
 	ck_assert_uint_eq(pauses, 7);
 	ck_assert_uint_eq(world_control->forbidden, ABI_FORBIDDEN_SYSCALL);
 }
-END_TEST
 
-START_TEST(not_for_ever)
+HT_TEST(not_for_ever)
 {
 	setup_other(0x1000);
 	ends_at_pause = 0;
@@ -194,9 +190,8 @@ START_TEST(not_for_ever)
 	ck_assert_uint_le(sys_fake.tsc - since, world_config->wait_cycles_max + 100);
 	ck_assert_uint_gt(pauses, 10);
 }
-END_TEST
 
-START_TEST(not_for_the_dead_nor_oneself)
+HT_TEST(not_for_the_dead_nor_oneself)
 {
 	const uint64_t key[] = {
 		0x1000 | ABI_SLOT_DEAD, (uint64_t)&world_tcb, (uint64_t)&world_tcb + 2};
@@ -206,9 +201,8 @@ START_TEST(not_for_the_dead_nor_oneself)
 		ck_assert_uint_eq(pauses, 0);
 	}
 }
-END_TEST
 
-START_TEST(gates_nest)
+HT_TEST(gates_nest)
 {
 	uint64_t outer, inner;
 	setup();
@@ -223,10 +217,9 @@ START_TEST(gates_nest)
 	gate_leave(world_config, slot, outer);
 	ck_assert_uint_eq(slot->head.calling, 0);
 }
-END_TEST
 
 /* Its guards are being taken out. */
-START_TEST(the_gate_is_closed_at_stop)
+HT_TEST(the_gate_is_closed_at_stop)
 {
 	uint64_t before;
 	setup();
@@ -234,7 +227,6 @@ START_TEST(the_gate_is_closed_at_stop)
 	ck_assert(!gate_enter(world_config, &world_slots[0], &before));
 	ck_assert_uint_eq(world_slots[0].head.calling, 0);
 }
-END_TEST
 
 /* --- exec --- */
 
@@ -292,7 +284,7 @@ static void check_exec(unsigned expected_waits, uint64_t asks)
 	}
 }
 
-START_TEST(an_exec_waits_until_it_is_held)
+HT_TEST(an_exec_waits_until_it_is_held)
 {
 	setup_exec(hold_it, 3);
 	check_exec(3, TID);
@@ -305,9 +297,8 @@ START_TEST(an_exec_waits_until_it_is_held)
 	check_call(heaptap_guard_syscall, SYS_execveat, 2, 3);
 	ck_assert_uint_eq(waits, 2);
 }
-END_TEST
 
-START_TEST(exec_wait_is_bounded)
+HT_TEST(exec_wait_is_bounded)
 {
 	setup_exec(hold_it, 0);
 	check_exec(3000, ABI_EXEC_ASKING);
@@ -315,9 +306,8 @@ START_TEST(exec_wait_is_bounded)
 	world_control->exec_asks = ABI_EXEC_ASKING;
 	check_exec(0, ABI_EXEC_ASKING);
 }
-END_TEST
 
-START_TEST(unfollowed_process_does_not_wait)
+HT_TEST(unfollowed_process_does_not_wait)
 {
 	setup_exec(hold_it, 1);
 	world_config->follow = 0;
@@ -335,9 +325,8 @@ START_TEST(unfollowed_process_does_not_wait)
 	check_exec(0, TID);
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
-END_TEST
 
-START_TEST(an_exec_makes_no_call_that_is_forbidden)
+HT_TEST(an_exec_makes_no_call_that_is_forbidden)
 {
 	setup_exec(hold_it, 1);
 	world_control->forbidden = ABI_FORBIDDEN_SYSCALL;
@@ -350,7 +339,6 @@ START_TEST(an_exec_makes_no_call_that_is_forbidden)
 	check_exec(0, 0);
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
-END_TEST
 
 /* --- what makes children --- */
 
@@ -373,7 +361,7 @@ static void check_birth(unsigned expected_waits, uint64_t asks, uint64_t counted
 	}
 }
 
-START_TEST(a_fork_waits_until_it_is_held)
+HT_TEST(a_fork_waits_until_it_is_held)
 {
 	setup_exec(hold_it, 3);
 	world_config->follow_forks = 1;
@@ -391,9 +379,8 @@ START_TEST(a_fork_waits_until_it_is_held)
 	check_exec(1, TID);
 	ck_assert_uint_eq(world_control->exec_forks, 0);
 }
-END_TEST
 
-START_TEST(counts_unfollowed_forks)
+HT_TEST(counts_unfollowed_forks)
 {
 	setup_exec(hold_it, 1);
 	check_birth(0, 0, 1);
@@ -412,7 +399,6 @@ START_TEST(counts_unfollowed_forks)
 	check_birth(0, 0, 1);
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
-END_TEST
 
 static void fake_pause_of_exec(void)
 {
@@ -420,7 +406,7 @@ static void fake_pause_of_exec(void)
 		world_control->exec_calling = 0;
 }
 
-START_TEST(calls_of_an_exec_are_waited_for)
+HT_TEST(calls_of_an_exec_are_waited_for)
 {
 	setup();
 	pauses = 0;
@@ -430,11 +416,5 @@ START_TEST(calls_of_an_exec_are_waited_for)
 	check_call(heaptap_guard_prctl, PR_SET_SECCOMP, 2, 0);
 	ck_assert_uint_eq(pauses, 5);
 }
-END_TEST
 
-HT_SUITE("agent/guard", notes_forbidden_calls, a_child_forbids_its_parent_nothing,
-	calls_of_others_are_waited_for, guards_after_recording_ended, not_for_ever,
-	not_for_the_dead_nor_oneself, gates_nest, the_gate_is_closed_at_stop,
-	an_exec_waits_until_it_is_held, exec_wait_is_bounded, unfollowed_process_does_not_wait,
-	an_exec_makes_no_call_that_is_forbidden, a_fork_waits_until_it_is_held,
-	counts_unfollowed_forks, calls_of_an_exec_are_waited_for)
+HT_SUITE("agent/guard")

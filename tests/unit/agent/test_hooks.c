@@ -126,7 +126,7 @@ static void setup(void)
 	errno = 0;
 }
 
-START_TEST(by_size)
+HT_TEST(by_size)
 {
 	static const struct {
 		enum abi_hook hook;
@@ -144,9 +144,8 @@ START_TEST(by_size)
 		check_alloc(only_event(), cases[i].hook, block_a, 100);
 	}
 }
-END_TEST
 
-START_TEST(by_alignment)
+HT_TEST(by_alignment)
 {
 	static const struct {
 		enum abi_hook hook;
@@ -164,9 +163,8 @@ START_TEST(by_alignment)
 		check_alloc(only_event(), cases[i].hook, block_a, 100);
 	}
 }
-END_TEST
 
-START_TEST(calloc_multiplies)
+HT_TEST(calloc_multiplies)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_CALLOC, real_two);
@@ -175,18 +173,16 @@ START_TEST(calloc_multiplies)
 	ck_assert_uint_eq(real.args[1], 9);
 	check_alloc(only_event(), ABI_HOOK_CALLOC, block_a, 63);
 }
-END_TEST
 
-START_TEST(size_zero_is_recorded)
+HT_TEST(size_zero_is_recorded)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_MALLOC, real_one);
 	ck_assert_ptr_eq(heaptap_hook_malloc(0, &self), block_a);
 	check_alloc(only_event(), ABI_HOOK_MALLOC, block_a, 0);
 }
-END_TEST
 
-START_TEST(failure_is_counted)
+HT_TEST(failure_is_counted)
 {
 	setup();
 	struct abi_thunk one = world_thunk(ABI_HOOK_MALLOC, real_one);
@@ -199,9 +195,8 @@ START_TEST(failure_is_counted)
 	ck_assert_uint_eq(world_my_slot(0)->head.events, 0);
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
-END_TEST
 
-START_TEST(posix_memalign_writes_through)
+HT_TEST(posix_memalign_writes_through)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_POSIX_MEMALIGN, real_out);
@@ -210,9 +205,8 @@ START_TEST(posix_memalign_writes_through)
 	ck_assert_ptr_eq(out, block_a);
 	check_alloc(only_event(), ABI_HOOK_POSIX_MEMALIGN, block_a, 100);
 }
-END_TEST
 
-START_TEST(posix_memalign_fails)
+HT_TEST(posix_memalign_fails)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_POSIX_MEMALIGN, real_out);
@@ -223,7 +217,6 @@ START_TEST(posix_memalign_fails)
 	ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, 1);
 	ck_assert_uint_eq(world_my_slot(0)->head.events, 0);
 }
-END_TEST
 
 static void check_free_is_recorded_already(void)
 {
@@ -231,7 +224,7 @@ static void check_free_is_recorded_already(void)
 	ck_assert_uint_eq(world_my_slot(0)->head.events, 1);
 }
 
-START_TEST(free_is_recorded_before)
+HT_TEST(free_is_recorded_before)
 {
 	static void (*const functions[])(void *, const struct abi_thunk *) = {
 		heaptap_hook_free, heaptap_hook_cfree};
@@ -252,10 +245,9 @@ START_TEST(free_is_recorded_before)
 		ck_assert_uint_eq(event.size, 77);
 	}
 }
-END_TEST
 
 /* The reader knows the size from the allocation, so the agent does not query the allocator. */
-START_TEST(free_of_a_new_block_asks_nothing)
+HT_TEST(free_of_a_new_block_asks_nothing)
 {
 	setup();
 	struct abi_thunk get = world_thunk(ABI_HOOK_MALLOC, real_one);
@@ -271,7 +263,6 @@ START_TEST(free_of_a_new_block_asks_nothing)
 	ck_assert_uint_eq(events[2].addr, (uint64_t)block_b);
 	ck_assert_uint_eq(events[2].size, 77);
 }
-END_TEST
 
 static void see_in_real(void)
 {
@@ -279,7 +270,7 @@ static void see_in_real(void)
 }
 
 /* Nothing is recorded, but the books say that the thread will return into the hook. */
-START_TEST(free_null_is_only_forwarded)
+HT_TEST(free_null_is_only_forwarded)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_FREE, real_free);
@@ -289,10 +280,9 @@ START_TEST(free_null_is_only_forwarded)
 	ck_assert_uint_eq(world_my_slot(0)->head.events, 0);
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
-END_TEST
 
 /* A thread that was on its way into the hook when the daemon began to detach. */
-START_TEST(late_entry_is_in_the_books)
+HT_TEST(late_entry_is_in_the_books)
 {
 	setup();
 	struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
@@ -305,18 +295,16 @@ START_TEST(late_entry_is_in_the_books)
 	ck_assert_uint_eq(world_my_slot(0)->head.events, 2);
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
-END_TEST
 
-START_TEST(realloc_of_nothing_allocates)
+HT_TEST(realloc_of_nothing_allocates)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOC, real_two);
 	ck_assert_ptr_eq(heaptap_hook_realloc(NULL, 50, &self), block_a);
 	check_alloc(only_event(), ABI_HOOK_REALLOC, block_a, 50);
 }
-END_TEST
 
-START_TEST(realloc_moves)
+HT_TEST(realloc_moves)
 {
 	setup();
 	sys_fake.tsc_step = ABI_TIME_UNIT;
@@ -336,9 +324,8 @@ START_TEST(realloc_moves)
 	ck_assert_uint_eq(events[1].hook, ABI_HOOK_REALLOC);
 	ck_assert_uint_gt(events[1].tsc, events[0].tsc);
 }
-END_TEST
 
-START_TEST(realloc_gives_nothing)
+HT_TEST(realloc_gives_nothing)
 {
 	for (int i = 0; i < 2; i++) {
 		setup();
@@ -355,9 +342,8 @@ START_TEST(realloc_gives_nothing)
 		ck_assert_int_eq(errno, 1234);
 	}
 }
-END_TEST
 
-START_TEST(reallocarray_multiplies)
+HT_TEST(reallocarray_multiplies)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOCARRAY, real_three);
@@ -368,9 +354,8 @@ START_TEST(reallocarray_multiplies)
 	ck_assert_uint_eq(events[1].size, 42);
 	ck_assert_uint_eq(events[1].hook, ABI_HOOK_REALLOCARRAY);
 }
-END_TEST
 
-START_TEST(reallocarray_overflow_fails)
+HT_TEST(reallocarray_overflow_fails)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOCARRAY, real_three);
@@ -379,12 +364,11 @@ START_TEST(reallocarray_overflow_fails)
 	ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 2);
 	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_FAIL);
 }
-END_TEST
 
 /* Flags are whole registers to the hooks. */
 #define FLAGS (1ull << 63 | 0x47)
 
-START_TEST(mallocx_passes_flags)
+HT_TEST(mallocx_passes_flags)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_MALLOCX, real_sized);
@@ -393,9 +377,8 @@ START_TEST(mallocx_passes_flags)
 	ck_assert_uint_eq(real.args[1], FLAGS);
 	check_alloc(only_event(), ABI_HOOK_MALLOCX, block_a, 100);
 }
-END_TEST
 
-START_TEST(rallocx_moves)
+HT_TEST(rallocx_moves)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_RALLOCX, real_rallocx);
@@ -410,10 +393,9 @@ START_TEST(rallocx_moves)
 	ck_assert_uint_eq(events[1].hook, ABI_HOOK_RALLOCX);
 	ck_assert_uint_eq(events[1].size, 50);
 }
-END_TEST
 
 /* The block stays where it is; what was granted is at least `size`, at most `size + extra`. */
-START_TEST(xallocx_resizes_in_place)
+HT_TEST(xallocx_resizes_in_place)
 {
 	static const struct {
 		size_t usable, recorded; /* 0: not granted */
@@ -442,7 +424,6 @@ START_TEST(xallocx_resizes_in_place)
 		ck_assert_int_eq(errno, 1234);
 	}
 }
-END_TEST
 
 static void check_freed(enum abi_hook hook)
 {
@@ -453,7 +434,7 @@ static void check_freed(enum abi_hook hook)
 	ck_assert_uint_eq(real.args[0], (uint64_t)block_a);
 }
 
-START_TEST(frees_with_arguments)
+HT_TEST(frees_with_arguments)
 {
 	setup();
 	struct abi_thunk plain = world_thunk(ABI_HOOK_DALLOCX, real_dallocx);
@@ -470,9 +451,8 @@ START_TEST(frees_with_arguments)
 	ck_assert_uint_eq(real.args[1], 48);
 	ck_assert_uint_eq(real.args[2], FLAGS);
 }
-END_TEST
 
-START_TEST(sized_frees_are_recorded_as_free)
+HT_TEST(sized_frees_are_recorded_as_free)
 {
 	setup();
 	struct abi_thunk sized = world_thunk(ABI_HOOK_FREE_SIZED, real_dallocx);
@@ -489,9 +469,8 @@ START_TEST(sized_frees_are_recorded_as_free)
 	ck_assert_uint_eq(real.args[1], 64);
 	ck_assert_uint_eq(real.args[2], 48);
 }
-END_TEST
 
-START_TEST(forked_only_forwards)
+HT_TEST(forked_only_forwards)
 {
 	setup();
 	struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
@@ -505,7 +484,6 @@ START_TEST(forked_only_forwards)
 	ck_assert_ptr_null(world_my_slot(0));
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
-END_TEST
 
 static void fork_now(void)
 {
@@ -513,7 +491,7 @@ static void fork_now(void)
 }
 
 /* The child of a fork that a signal handler made during a hook: it must not touch the slot. */
-START_TEST(fork_inside_the_real_function)
+HT_TEST(fork_inside_the_real_function)
 {
 	for (int i = 0; i < 2; i++) {
 		setup();
@@ -542,7 +520,6 @@ START_TEST(fork_inside_the_real_function)
 		ck_assert_uint_eq(slot->head.failed_calls, 0);
 	}
 }
-END_TEST
 
 static size_t usable_and_fork(void *block)
 {
@@ -552,7 +529,7 @@ static size_t usable_and_fork(void *block)
 }
 
 /* The child goes on into the real function, and its parent may have left the hook by then. */
-START_TEST(fork_before_the_real_function)
+HT_TEST(fork_before_the_real_function)
 {
 	for (int again = 0; again < 2; again++) {
 		setup();
@@ -571,13 +548,5 @@ START_TEST(fork_before_the_real_function)
 		ck_assert_uint_eq(world_my_slot(0)->head.committed, before.committed);
 	}
 }
-END_TEST
 
-HT_SUITE("agent/hooks", by_size, by_alignment, calloc_multiplies, size_zero_is_recorded,
-	failure_is_counted, posix_memalign_writes_through, posix_memalign_fails,
-	free_is_recorded_before, free_of_a_new_block_asks_nothing, free_null_is_only_forwarded,
-	late_entry_is_in_the_books, realloc_of_nothing_allocates, realloc_moves,
-	realloc_gives_nothing, reallocarray_multiplies, reallocarray_overflow_fails,
-	mallocx_passes_flags, rallocx_moves, xallocx_resizes_in_place, frees_with_arguments,
-	sized_frees_are_recorded_as_free, forked_only_forwards, fork_inside_the_real_function,
-	fork_before_the_real_function)
+HT_SUITE("agent/hooks")

@@ -34,7 +34,7 @@ static size_t record(void *(*function)(void *, size_t, const struct abi_thunk *)
 	return world_events(slot, events, HT_ARRAY_SIZE(events));
 }
 
-START_TEST(a_realloc_ends_the_old_block_and_begins_none)
+HT_TEST(a_realloc_ends_the_old_block_and_begins_none)
 {
 	world_make();
 	world_config->paused = 1;
@@ -46,17 +46,15 @@ START_TEST(a_realloc_ends_the_old_block_and_begins_none)
 	ck_assert_uint_eq(record(heaptap_hook_realloc, block_b, 50, block_a), 4);
 	ck_assert_int_eq(events[3].kind, ABI_EVENT_REALLOC_END);
 }
-END_TEST
 
-START_TEST(a_realloc_of_nothing_records_nothing)
+HT_TEST(a_realloc_of_nothing_records_nothing)
 {
 	world_make();
 	world_config->paused = 1;
 	ck_assert_uint_eq(record(heaptap_hook_realloc, NULL, 50, block_a), 0);
 }
-END_TEST
 
-START_TEST(a_realloc_that_fails_leaves_the_old_block)
+HT_TEST(a_realloc_that_fails_leaves_the_old_block)
 {
 	world_make();
 	world_config->paused = 1;
@@ -64,9 +62,8 @@ START_TEST(a_realloc_that_fails_leaves_the_old_block)
 	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_FAIL);
 	ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, 1);
 }
-END_TEST
 
-START_TEST(a_free_is_recorded)
+HT_TEST(a_free_is_recorded)
 {
 	world_make();
 	world_config->paused = 1;
@@ -75,10 +72,9 @@ START_TEST(a_free_is_recorded)
 	ck_assert_uint_eq(world_events(world_my_slot(0), events, HT_ARRAY_SIZE(events)), 1);
 	ck_assert_int_eq(events[0].kind, ABI_EVENT_FREE);
 }
-END_TEST
 
 /* A point on each byte: all calls are taken. */
-START_TEST(a_sample_forgets_the_old_block_and_takes_no_new_one)
+HT_TEST(a_sample_forgets_the_old_block_and_takes_no_new_one)
 {
 	world_make();
 	world_config->sample_bytes = 1;
@@ -90,10 +86,9 @@ START_TEST(a_sample_forgets_the_old_block_and_takes_no_new_one)
 	ck_assert_int_eq(events[2].kind, ABI_EVENT_REALLOC_FREED);
 	ck_assert_uint_eq(world_filter_sum(), 0);
 }
-END_TEST
 
 /* The window is over: what it recorded is followed to where it goes. */
-START_TEST(settling_follows_a_recorded_block)
+HT_TEST(settling_follows_a_recorded_block)
 {
 	world_make();
 	world_config->paused = ABI_PAUSED_SETTLE;
@@ -102,9 +97,8 @@ START_TEST(settling_follows_a_recorded_block)
 	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_END);
 	ck_assert_uint_eq(events[1].addr, (uint64_t)block_a);
 }
-END_TEST
 
-START_TEST(settling_follows_a_sample_and_takes_no_other_block)
+HT_TEST(settling_follows_a_sample_and_takes_no_other_block)
 {
 	world_make();
 	world_config->sample_bytes = 1;
@@ -117,10 +111,5 @@ START_TEST(settling_follows_a_sample_and_takes_no_other_block)
 	ck_assert_int_eq(events[2].kind, ABI_EVENT_REALLOC_END);
 	ck_assert_uint_eq(world_filter_sum(), 1);
 }
-END_TEST
 
-HT_SUITE("agent/hooks paused", settling_follows_a_recorded_block,
-	settling_follows_a_sample_and_takes_no_other_block,
-	a_realloc_ends_the_old_block_and_begins_none, a_realloc_of_nothing_records_nothing,
-	a_realloc_that_fails_leaves_the_old_block, a_free_is_recorded,
-	a_sample_forgets_the_old_block_and_takes_no_new_one)
+HT_SUITE("agent/hooks paused")

@@ -37,7 +37,7 @@ static void check_stack(uint32_t id, uint16_t epoch, const uint64_t *frames, uin
 	ck_assert_uint_eq(id, 0);
 }
 
-START_TEST(same_stack_same_id)
+HT_TEST(same_stack_same_id)
 {
 	const uint64_t frames[] = {0x1000, 0x2000, 0x3000};
 	world_make();
@@ -46,9 +46,8 @@ START_TEST(same_stack_same_id)
 	ck_assert_uint_eq(intern(EPOCH, frames, 3), id);
 	ck_assert_uint_eq(world_control->node_count, 3);
 }
-END_TEST
 
-START_TEST(stacks_share_their_outer_frames)
+HT_TEST(stacks_share_their_outer_frames)
 {
 	const uint64_t one[] = {0x1000, 0x2000, 0x3000};
 	const uint64_t two[] = {0x1001, 0x2000, 0x3000};
@@ -61,9 +60,8 @@ START_TEST(stacks_share_their_outer_frames)
 	check_stack(intern(EPOCH, one + 1, 2), EPOCH, one + 1, 2);
 	ck_assert_uint_eq(world_control->node_count, 4);
 }
-END_TEST
 
-START_TEST(epoch_and_exactness_make_new_nodes)
+HT_TEST(epoch_and_exactness_make_new_nodes)
 {
 	const uint64_t frames[] = {0x1000, 0x2000};
 	const uint64_t exact[] = {0x1000 | STEP_EXACT, 0x2000};
@@ -76,17 +74,15 @@ START_TEST(epoch_and_exactness_make_new_nodes)
 	check_stack(b, EPOCH + 1, frames, 2);
 	check_stack(c, EPOCH, exact, 2);
 }
-END_TEST
 
-START_TEST(no_frames_is_the_root)
+HT_TEST(no_frames_is_the_root)
 {
 	bool cut;
 	world_make();
 	ck_assert_uint_eq(intern_stack(world_config, EPOCH, NULL, NULL, 0, &cut), 0);
 }
-END_TEST
 
-START_TEST(full_node_array_cuts_the_inner_frames)
+HT_TEST(full_node_array_cuts_the_inner_frames)
 {
 	const uint64_t frames[] = {0x1000, 0x2000, 0x3000, 0x4000};
 	bool cut;
@@ -100,9 +96,8 @@ START_TEST(full_node_array_cuts_the_inner_frames)
 	ck_assert_uint_eq(world_control->node_count, 2);
 	ck_assert_uint_eq(world_nodes[3].ready, 0);
 }
-END_TEST
 
-START_TEST(full_table_ends_the_search)
+HT_TEST(full_table_ends_the_search)
 {
 	const uint64_t frames[] = {0x1000};
 	bool cut;
@@ -115,9 +110,8 @@ START_TEST(full_table_ends_the_search)
 	ck_assert(cut);
 	ck_assert_uint_eq(world_control->node_count, 0);
 }
-END_TEST
 
-START_TEST(many_stacks)
+HT_TEST(many_stacks)
 {
 	static uint32_t ids[20000];
 	world_make();
@@ -131,7 +125,6 @@ START_TEST(many_stacks)
 		ck_assert_uint_eq(intern(EPOCH, frames, 3), ids[i]);
 	}
 }
-END_TEST
 
 #define THREADS 4u
 #define STACKS	3000u
@@ -149,7 +142,7 @@ static void *intern_all(void *argument)
 	return NULL;
 }
 
-START_TEST(threads_agree)
+HT_TEST(threads_agree)
 {
 	pthread_t threads[THREADS];
 	world_make();
@@ -168,9 +161,5 @@ START_TEST(threads_agree)
 	ck_assert_uint_ge(world_control->node_count, STACKS + STACKS / 10 + STACKS / 100 + 1);
 	ck_assert_uint_lt(world_control->node_count, STACKS * THREADS);
 }
-END_TEST
 
-HT_SUITE("agent/intern", same_stack_same_id, stacks_share_their_outer_frames,
-	epoch_and_exactness_make_new_nodes, no_frames_is_the_root,
-	full_node_array_cuts_the_inner_frames, full_table_ends_the_search, many_stacks,
-	threads_agree)
+HT_SUITE("agent/intern")

@@ -20,7 +20,7 @@ static bool holds_at(int32_t at, uint64_t words)
 	return kept_link_holds(&trace, 0, trace_links_of(span));
 }
 
-START_TEST(words_of_the_stack_hold)
+HT_TEST(words_of_the_stack_hold)
 {
 	ck_assert(holds_at(-1, WORDS));
 	ck_assert(holds_at(-(int32_t)WORDS, WORDS));
@@ -28,9 +28,8 @@ START_TEST(words_of_the_stack_hold)
 	ck_assert(!holds_at(-1, WORDS));
 	trace.link_word[0] = 0;
 }
-END_TEST
 
-START_TEST(words_beside_the_stack_do_not)
+HT_TEST(words_beside_the_stack_do_not)
 {
 	ck_assert(!holds_at(-(int32_t)WORDS - 1, WORDS));
 	ck_assert(!holds_at(0, WORDS));
@@ -38,9 +37,8 @@ START_TEST(words_beside_the_stack_do_not)
 	ck_assert(!holds_at(INT32_MAX, WORDS));
 	ck_assert(!holds_at(INT32_MIN, WORDS));
 }
-END_TEST
 
-START_TEST(a_stack_without_words_has_none)
+HT_TEST(a_stack_without_words_has_none)
 {
 	ck_assert(!holds_at(-1, 0));
 	ck_assert(!holds_at(0, 0));
@@ -49,7 +47,5 @@ START_TEST(a_stack_without_words_has_none)
 	ck_assert(!holds_at(-1, (UINT64_C(1) << 32) + 1));
 	ck_assert(!holds_at(0, UINT64_MAX));
 }
-END_TEST
 
-HT_SUITE("agent/kept", words_of_the_stack_hold, words_beside_the_stack_do_not,
-	a_stack_without_words_has_none)
+HT_SUITE("agent/kept")

@@ -60,7 +60,7 @@ static void load_library(void)
 	guard_load(DONE, &thunk);
 }
 
-START_TEST(a_thread_that_has_added_a_library_waits)
+HT_TEST(a_thread_that_has_added_a_library_waits)
 {
 	setup();
 	load_library();
@@ -73,9 +73,8 @@ START_TEST(a_thread_that_has_added_a_library_waits)
 	guard_load(OTHER, &thunk);
 	ck_assert_uint_eq(waits, 3);
 }
-END_TEST
 
-START_TEST(others_do_not_wait)
+HT_TEST(others_do_not_wait)
 {
 	static struct world_tcb other;
 	setup();
@@ -89,9 +88,8 @@ START_TEST(others_do_not_wait)
 	guard_load(DONE, &thunk);
 	ck_assert_uint_eq(waits, 3);
 }
-END_TEST
 
-START_TEST(unloading_does_not_wait)
+HT_TEST(unloading_does_not_wait)
 {
 	for (unsigned space = 0; space < 2; space++) {
 		setup();
@@ -103,10 +101,9 @@ START_TEST(unloading_does_not_wait)
 		ck_assert_uint_eq(waits, 0);
 	}
 }
-END_TEST
 
 /* It has added a library and takes it out again. */
-START_TEST(a_dlopen_that_fails_does_not_wait)
+HT_TEST(a_dlopen_that_fails_does_not_wait)
 {
 	setup();
 	guard_load(LISTS, &thunk);
@@ -117,9 +114,8 @@ START_TEST(a_dlopen_that_fails_does_not_wait)
 	ck_assert_uint_eq(waits, 0);
 	ck_assert_uint_eq(world_control->load_asks, 0);
 }
-END_TEST
 
-START_TEST(where_no_daemon_listens)
+HT_TEST(where_no_daemon_listens)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		setup();
@@ -131,10 +127,9 @@ START_TEST(where_no_daemon_listens)
 		ck_assert_uint_eq(world_control->load_asks, 0);
 	}
 }
-END_TEST
 
 /* A list that leads out of the dynamic linker is not followed. */
-START_TEST(lists_elsewhere)
+HT_TEST(lists_elsewhere)
 {
 	setup();
 	list[0].next = (uint64_t)&list[1] + 8;
@@ -146,9 +141,8 @@ START_TEST(lists_elsewhere)
 	load_library();
 	ck_assert_uint_eq(waits, 3);
 }
-END_TEST
 
-START_TEST(a_wait_has_an_end)
+HT_TEST(a_wait_has_an_end)
 {
 	setup();
 	answer_at = 0;
@@ -167,7 +161,6 @@ START_TEST(a_wait_has_an_end)
 	ck_assert_uint_eq(waits, 1);
 	ck_assert_uint_eq(world_control->load_late, 2);
 }
-END_TEST
 
 static long stop_it(int fd)
 {
@@ -177,7 +170,7 @@ static long stop_it(int fd)
 	return 0;
 }
 
-START_TEST(a_wait_ends_when_the_capture_does)
+HT_TEST(a_wait_ends_when_the_capture_does)
 {
 	setup();
 	sys_fake.wait_writable = stop_it;
@@ -185,9 +178,8 @@ START_TEST(a_wait_ends_when_the_capture_does)
 	ck_assert_uint_eq(waits, 1);
 	ck_assert_uint_eq(world_control->load_late, 0);
 }
-END_TEST
 
-START_TEST(without_system_calls)
+HT_TEST(without_system_calls)
 {
 	setup();
 	world_config->flags = ABI_FLAG_NO_SYSCALL;
@@ -197,8 +189,5 @@ START_TEST(without_system_calls)
 	ck_assert_uint_eq(sys_fake.calls, 0);
 	ck_assert_uint_eq(world_control->load_late, 1);
 }
-END_TEST
 
-HT_SUITE("agent/load", a_thread_that_has_added_a_library_waits, others_do_not_wait,
-	unloading_does_not_wait, a_dlopen_that_fails_does_not_wait, where_no_daemon_listens,
-	lists_elsewhere, a_wait_has_an_end, a_wait_ends_when_the_capture_does, without_system_calls)
+HT_SUITE("agent/load")

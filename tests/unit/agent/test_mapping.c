@@ -95,7 +95,7 @@ static void *call_mmap(uint64_t addr, uint64_t length, int protect, int flags, i
 	return ret;
 }
 
-START_TEST(mapping)
+HT_TEST(mapping)
 {
 	setup(ABI_MAPPING_MMAP, 0x7000);
 	void *got = call_mmap(0x1000, 5000, 3, 0x40022, -1, 8192);
@@ -105,9 +105,8 @@ START_TEST(mapping)
 	check_count(1);
 	check_event(&events[0], ABI_CALL_MAP, 0x7000, 5000, 3, 0x40022);
 }
-END_TEST
 
-START_TEST(unmapping)
+HT_TEST(unmapping)
 {
 	setup(ABI_MAPPING_MUNMAP, 0);
 	ck_assert_int_eq(heaptap_hook_munmap((void *)0x7000, 4096, &self), 0);
@@ -117,9 +116,8 @@ START_TEST(unmapping)
 	check_count(1);
 	check_event(&events[0], ABI_CALL_UNMAP, 0x7000, 4096, 0, 0);
 }
-END_TEST
 
-START_TEST(remapping)
+HT_TEST(remapping)
 {
 	setup(ABI_MAPPING_MREMAP, 0x9000);
 	void *got = heaptap_hook_mremap((void *)0x7000, 4096, 8192, 1, (void *)0x123, &self);
@@ -137,9 +135,8 @@ START_TEST(remapping)
 	check_count(2);
 	check_event(&events[0], ABI_CALL_MOVE_FROM, 0x7000, 0, 0, 5);
 }
-END_TEST
 
-START_TEST(protecting)
+HT_TEST(protecting)
 {
 	setup(ABI_MAPPING_MPROTECT, 0);
 	ck_assert_int_eq(heaptap_hook_mprotect((void *)0x7000, 4096, 5, &self), 0);
@@ -148,9 +145,8 @@ START_TEST(protecting)
 	check_count(1);
 	check_event(&events[0], ABI_CALL_PROTECT, 0x7000, 4096, 5, 0);
 }
-END_TEST
 
-START_TEST(advice_that_gives_back)
+HT_TEST(advice_that_gives_back)
 {
 	for (int advice = 0; advice < 30; advice++) {
 		bool gives_back = advice == 4 || advice == 8;
@@ -162,9 +158,8 @@ START_TEST(advice_that_gives_back)
 			check_event(&events[0], ABI_CALL_ADVISE, 0x7000, 4096, 0, (uint32_t)advice);
 	}
 }
-END_TEST
 
-START_TEST(failures_are_not_recorded)
+HT_TEST(failures_are_not_recorded)
 {
 	setup(ABI_MAPPING_MMAP, UINT64_MAX);
 	ck_assert_ptr_eq(call_mmap(0, 4096, 3, 0x22, -1, 0), (void *)-1);
@@ -183,10 +178,9 @@ START_TEST(failures_are_not_recorded)
 		check_count(0);
 	}
 }
-END_TEST
 
 /* Nothing is written in a forked child, nor where the clock may not be read. */
-START_TEST(only_forwarded)
+HT_TEST(only_forwarded)
 {
 	static const enum abi_alive alive[] = {ABI_FORKED, ABI_MUTE};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(alive); i++) {
@@ -199,10 +193,9 @@ START_TEST(only_forwarded)
 		ck_assert_ptr_null(world_my_slot(0));
 	}
 }
-END_TEST
 
 /* A buffer that has no room for all the words goes to the daemon first. */
-START_TEST(buffers_hold_whole_mappings)
+HT_TEST(buffers_hold_whole_mappings)
 {
 	setup(ABI_MAPPING_MPROTECT, 0);
 	for (unsigned i = 0; i < 3000; i++)
@@ -222,7 +215,5 @@ START_TEST(buffers_hold_whole_mappings)
 	}
 	ck_assert_int_eq(event_next(&decoder, &in, &event), EVENT_NONE_LEFT);
 }
-END_TEST
 
-HT_SUITE("agent/mapping", mapping, unmapping, remapping, protecting, advice_that_gives_back,
-	failures_are_not_recorded, only_forwarded, buffers_hold_whole_mappings)
+HT_SUITE("agent/mapping")

@@ -96,7 +96,7 @@ static void make_plain(void)
 	descend();
 }
 
-START_TEST(ways_in_turn)
+HT_TEST(ways_in_turn)
 {
 	for (uint64_t seed = 1; seed <= 60; seed++) {
 		make(seed);
@@ -107,10 +107,9 @@ START_TEST(ways_in_turn)
 		}
 	}
 }
-END_TEST
 
 /* The words that lead outwards, and all others, change and change back. */
-START_TEST(ways_with_other_words)
+HT_TEST(ways_with_other_words)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++) {
 		make(seed);
@@ -135,9 +134,8 @@ START_TEST(ways_with_other_words)
 		}
 	}
 }
-END_TEST
 
-START_TEST(a_stack_of_late_is_not_walked_again)
+HT_TEST(a_stack_of_late_is_not_walked_again)
 {
 	uint32_t id[3];
 	make_plain();
@@ -154,7 +152,6 @@ START_TEST(a_stack_of_late_is_not_walked_again)
 		}
 	}
 }
-END_TEST
 
 /* From one place the functions are called of which numbers are given, each by the one before. */
 static void go_by(const uint32_t *functions, unsigned count)
@@ -210,7 +207,7 @@ static void check_ways(unsigned length, unsigned at, int words)
 }
 
 /* Some of these have the same place in the memo. */
-START_TEST(many_stacks_of_one_place_are_known)
+HT_TEST(many_stacks_of_one_place_are_known)
 {
 	enum { STACKS = 64 };
 	uint32_t id[STACKS] = {0};
@@ -233,25 +230,22 @@ START_TEST(many_stacks_of_one_place_are_known)
 		ck_assert_uint_eq(id[way], plain());
 	}
 }
-END_TEST
 
-START_TEST(ways_of_many_frames)
+HT_TEST(ways_of_many_frames)
 {
 	for (unsigned at = 0; at < 20; at++)
 		check_ways(20, at, 4);
 }
-END_TEST
 
 /* Of four frames of 1.5 KiB, in three pages, the outermost or the innermost differs. */
-START_TEST(ways_through_several_pages)
+HT_TEST(ways_through_several_pages)
 {
 	check_ways(4, 0, 192);
 	check_ways(4, 3, 192);
 }
-END_TEST
 
 /* A repeated stack becomes the kept stack, which the agent compares first. */
-START_TEST(the_same_stack_again_becomes_the_kept_one)
+HT_TEST(the_same_stack_again_becomes_the_kept_one)
 {
 	make_plain();
 	go(0);
@@ -266,10 +260,9 @@ START_TEST(the_same_stack_again_becomes_the_kept_one)
 	ck_assert_uint_ne(plain(), id);
 	ck_assert_uint_eq(traced(), id);
 }
-END_TEST
 
 /* Two ways to where the others part, in frames of the same size. */
-START_TEST(outer_frames_in_turn)
+HT_TEST(outer_frames_in_turn)
 {
 	make_plain();
 	for (unsigned event = 0; event < 2000; event++) {
@@ -285,7 +278,6 @@ START_TEST(outer_frames_in_turn)
 		check_same();
 	}
 }
-END_TEST
 
 /* From `depth` calls deep one of two functions is called, whose frames have four words, and may be
  * said to have more. */
@@ -305,7 +297,7 @@ static void call_and_check(uint32_t function, uint32_t depth, int words)
 
 /* Be it the first or the second stack of the new ones, and also where nothing but the outermost
  * frame is left of the one before. */
-START_TEST(nothing_is_known_of_other_tables)
+HT_TEST(nothing_is_known_of_other_tables)
 {
 	for (uint32_t depth = 1; depth <= 8; depth++) {
 		for (uint32_t first = 0; first < 2; first++) {
@@ -321,10 +313,9 @@ START_TEST(nothing_is_known_of_other_tables)
 		}
 	}
 }
-END_TEST
 
 /* Arbitrary memo contents never make the agent read outside the stack. */
-START_TEST(garbage_in_the_memo)
+HT_TEST(garbage_in_the_memo)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++) {
 		make(seed);
@@ -341,10 +332,9 @@ START_TEST(garbage_in_the_memo)
 		}
 	}
 }
-END_TEST
 
 /* It goes on in a walk that a handler has interrupted; what is kept is its parent's. */
-START_TEST(a_forked_child_keeps_nothing)
+HT_TEST(a_forked_child_keeps_nothing)
 {
 	make(1);
 	descend();
@@ -364,11 +354,10 @@ START_TEST(a_forked_child_keeps_nothing)
 	ck_assert_int_eq(memcmp(before, world_slots[0].memo, bytes), 0);
 	free(before);
 }
-END_TEST
 
 /* A frame of a coroutine whose stack is an array of the thread's own, as far below its end as the
  * coroutine itself is, has no pages. */
-START_TEST(ignores_memos_of_other_places)
+HT_TEST(ignores_memos_of_other_places)
 {
 	uint64_t page = ((uint64_t)sim_stack + 8 * HT_PAGE_BYTES);
 	make_plain();
@@ -389,13 +378,12 @@ START_TEST(ignores_memos_of_other_places)
 	}
 	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
 }
-END_TEST
 
 enum { SHORT = SIM_FIRST, LONG, ARRAY, OTHER };
 
 /* The same function is called with the same rsp in two ways, and where the one has a return
  * address the other has an array that cannot be read. */
-START_TEST(words_in_an_array_are_not_read)
+HT_TEST(words_in_an_array_are_not_read)
 {
 	const uint32_t by_two[] = {LONG, LONG, SHORT}, by_one[] = {ARRAY, SHORT}, other[] = {OTHER};
 	make(1);
@@ -422,7 +410,6 @@ START_TEST(words_in_an_array_are_not_read)
 		ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
 	}
 }
-END_TEST
 
 struct scribbler {
 	uint16_t place;
@@ -441,7 +428,7 @@ static void *scribble(void *arg)
 
 /* A child that shares the memo and was forked inside a hook writes to it while the parent runs. The
  * agent must still not read an array within a frame. */
-START_TEST(rejects_a_concurrently_written_memo)
+HT_TEST(rejects_a_concurrently_written_memo)
 {
 	const uint32_t by_one[] = {ARRAY, SHORT}, other[] = {OTHER};
 	struct scribbler scribbler = {0};
@@ -466,11 +453,5 @@ START_TEST(rejects_a_concurrently_written_memo)
 	__atomic_store_n(&scribbler.stops, true, __ATOMIC_RELAXED);
 	ck_assert_int_eq(pthread_join(thread, NULL), 0);
 }
-END_TEST
 
-HT_SUITE("agent/memo", ignores_memos_of_other_places, words_in_an_array_are_not_read, ways_in_turn,
-	ways_with_other_words, a_stack_of_late_is_not_walked_again,
-	many_stacks_of_one_place_are_known, ways_of_many_frames, ways_through_several_pages,
-	the_same_stack_again_becomes_the_kept_one, outer_frames_in_turn,
-	nothing_is_known_of_other_tables, garbage_in_the_memo, a_forked_child_keeps_nothing,
-	rejects_a_concurrently_written_memo)
+HT_SUITE("agent/memo")

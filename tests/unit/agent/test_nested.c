@@ -48,7 +48,7 @@ static bool is_nested(struct abi_slot *slot)
 	return nested;
 }
 
-START_TEST(a_library_before_the_allocator)
+HT_TEST(a_library_before_the_allocator)
 {
 	struct abi_slot *slot = enter_hook();
 	ck_assert(is_nested(slot));
@@ -61,9 +61,8 @@ START_TEST(a_library_before_the_allocator)
 	slot->head.bounds_incarnation++; /* a coroutine's stack: by copies */
 	ck_assert(is_nested(slot));
 }
-END_TEST
 
-START_TEST(a_handler_within_the_allocator)
+HT_TEST(a_handler_within_the_allocator)
 {
 	struct abi_slot *slot = enter_hook();
 	sim_signal(HANDLER);
@@ -71,9 +70,8 @@ START_TEST(a_handler_within_the_allocator)
 	sim_call(LIBRARY);
 	ck_assert(!is_nested(slot));
 }
-END_TEST
 
-START_TEST(a_mark_of_a_hook_that_is_gone)
+HT_TEST(a_mark_of_a_hook_that_is_gone)
 {
 	struct abi_slot *slot = enter_hook();
 	slot->head.entry_sp -= 8;
@@ -84,10 +82,9 @@ START_TEST(a_mark_of_a_hook_that_is_gone)
 	*sim_word(sim_calls[2].caller_sp - 8) = sim_site(SIM_FIRST); /* no hook's frame */
 	ck_assert(!is_nested(slot));
 }
-END_TEST
 
 /* Where the walk does not come through it is the place that tells: near, and in an allocator. */
-START_TEST(a_stack_that_cannot_be_walked)
+HT_TEST(a_stack_that_cannot_be_walked)
 {
 	struct abi_slot *slot = enter_hook();
 	sim_table->rule[LIBRARY] = ABI_RULE_NONE;
@@ -107,10 +104,9 @@ START_TEST(a_stack_that_cannot_be_walked)
 	slot->head.entry_sp += NESTED_NEAR_BYTES;
 	ck_assert(!is_nested(slot));
 }
-END_TEST
 
 /* An allocator may map, and a library in the place of mmap may allocate. */
-START_TEST(functions_of_another_kind)
+HT_TEST(functions_of_another_kind)
 {
 	struct abi_slot *slot = enter_hook();
 	self.hook = ABI_MAPPING_MMAP;
@@ -124,9 +120,8 @@ START_TEST(functions_of_another_kind)
 	slot->head.state = ABI_SLOT_RECORDING;
 	ck_assert(!is_nested(slot));
 }
-END_TEST
 
-START_TEST(within_a_call_that_was_only_forwarded)
+HT_TEST(within_a_call_that_was_only_forwarded)
 {
 	struct abi_slot *slot = enter_hook();
 	sim_push(sim_site(LIBRARY));
@@ -137,8 +132,5 @@ START_TEST(within_a_call_that_was_only_forwarded)
 	ck_assert(!nested_in_call(world_config, slot, frame, at, *sim_word(at) + 1));
 	ck_assert(!nested_in_call(world_config, slot, frame, at - 8, *sim_word(at)));
 }
-END_TEST
 
-HT_SUITE("agent/nested", a_library_before_the_allocator, a_handler_within_the_allocator,
-	a_mark_of_a_hook_that_is_gone, a_stack_that_cannot_be_walked, functions_of_another_kind,
-	within_a_call_that_was_only_forwarded)
+HT_SUITE("agent/nested")

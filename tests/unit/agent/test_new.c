@@ -73,7 +73,7 @@ static struct abi_thunk new_begin(size_t i)
 	return self;
 }
 
-START_TEST(operators_new_call_what_is_plain)
+HT_TEST(operators_new_call_what_is_plain)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++) {
 		struct abi_thunk self = new_begin(i);
@@ -93,7 +93,6 @@ START_TEST(operators_new_call_what_is_plain)
 		ck_assert_int_eq(errno, 1234);
 	}
 }
-END_TEST
 
 static void check_is_outside(void)
 {
@@ -101,7 +100,7 @@ static void check_is_outside(void)
 }
 
 /* It is jumped to: as it was called, from where it was called. */
-START_TEST(operators_new_are_called_where_there_is_nothing)
+HT_TEST(operators_new_are_called_where_there_is_nothing)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++) {
 		struct abi_thunk self = new_begin(i);
@@ -118,9 +117,8 @@ START_TEST(operators_new_are_called_where_there_is_nothing)
 		ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, 1);
 	}
 }
-END_TEST
 
-START_TEST(operators_new_without_a_plain_one_are_only_forwarded)
+HT_TEST(operators_new_without_a_plain_one_are_only_forwarded)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++) {
 		struct abi_thunk self = new_begin(i);
@@ -131,8 +129,5 @@ START_TEST(operators_new_without_a_plain_one_are_only_forwarded)
 		ck_assert_uint_eq(real.calls, 1);
 	}
 }
-END_TEST
 
-HT_SUITE("agent/new", operators_new_call_what_is_plain,
-	operators_new_are_called_where_there_is_nothing,
-	operators_new_without_a_plain_one_are_only_forwarded)
+HT_SUITE("agent/new")

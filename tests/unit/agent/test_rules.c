@@ -69,7 +69,7 @@ static uint32_t find(uint64_t pc)
 	return rules_find(world_config, rules_snapshot(world_config), pc);
 }
 
-START_TEST(rows)
+HT_TEST(rows)
 {
 	setup();
 	for (unsigned pass = 0; pass < 2; pass++) {
@@ -84,9 +84,8 @@ START_TEST(rows)
 		}
 	}
 }
-END_TEST
 
-START_TEST(ranges)
+HT_TEST(ranges)
 {
 	const uint32_t frame = abi_rule_make(ABI_RULE_FRAME, 0, 0);
 	setup();
@@ -104,10 +103,9 @@ START_TEST(ranges)
 		ck_assert_uint_eq(find(0), RULES_OUTSIDE);
 	}
 }
-END_TEST
 
 /* Many PCs of one cache set, so that entries push each other out. */
-START_TEST(cache_evicts)
+HT_TEST(cache_evicts)
 {
 	setup();
 	snapshot->range[2].lo = 1ull << 40;
@@ -120,9 +118,8 @@ START_TEST(cache_evicts)
 		}
 	}
 }
-END_TEST
 
-START_TEST(cache_answers_first)
+HT_TEST(cache_answers_first)
 {
 	setup();
 	uint64_t pc = BIAS + LO + 3;
@@ -131,9 +128,8 @@ START_TEST(cache_answers_first)
 	ck_assert_uint_eq(find(pc), rule_number(0));
 	ck_assert_uint_eq(find(pc + 1), rule_number(3));
 }
-END_TEST
 
-START_TEST(snapshots_that_do_not_fit)
+HT_TEST(snapshots_that_do_not_fit)
 {
 	setup();
 	ck_assert_ptr_eq(rules_snapshot(world_config), snapshot);
@@ -158,10 +154,9 @@ START_TEST(snapshots_that_do_not_fit)
 	snapshot->cache = (uint64_t)world_image;
 	ck_assert_ptr_null(rules_snapshot(world_config));
 }
-END_TEST
 
 /* The table ends where its area ends, and behind it nothing is readable. */
-START_TEST(broken_tables)
+HT_TEST(broken_tables)
 {
 	uint64_t random = 1;
 	for (unsigned round = 0; round < 20000; round++) {
@@ -186,11 +181,10 @@ START_TEST(broken_tables)
 		*table = good;
 	}
 }
-END_TEST
 
 /* Before the first instruction of a function that is hooked at its entry nothing is pushed but the
  * return address; behind it, in its bridge, what it pushes. None of it is the program's. */
-START_TEST(near_areas)
+HT_TEST(near_areas)
 {
 	uint8_t *area = mmap(
 		NULL, ABI_NEAR_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -217,7 +211,5 @@ START_TEST(near_areas)
 			cases[i].rule);
 	config->near[0] = config->near[1] = 0;
 }
-END_TEST
 
-HT_SUITE("agent/rules", near_areas, rows, ranges, cache_evicts, cache_answers_first,
-	snapshots_that_do_not_fit, broken_tables)
+HT_SUITE("agent/rules")

@@ -102,7 +102,7 @@ static void *take(void *block)
 /* --- the distances -------------------------------------------------------------------------------
  */
 
-START_TEST(distances_are_logarithms)
+HT_TEST(distances_are_logarithms)
 {
 	ck_assert_uint_eq(sample_distance(1ull << 63, 1 << 20), 726817); /* log 2 */
 	ck_assert_uint_eq(sample_distance(UINT64_MAX, 1 << 20), 0);
@@ -115,7 +115,6 @@ START_TEST(distances_are_logarithms)
 		ck_assert_msg(fabs(got - want) < 1024, "%lx: %f, not %f", random, got, want);
 	}
 }
-END_TEST
 
 /* What the agent does, once more: xorshift64*, and a countdown. */
 struct oracle {
@@ -144,7 +143,7 @@ static uint64_t any_size(unsigned i)
 	return sizes[i * 2654435761u >> 29];
 }
 
-START_TEST(each_call_is_taken_that_an_oracle_takes)
+HT_TEST(each_call_is_taken_that_an_oracle_takes)
 {
 	setup();
 	struct abi_thunk self[] = {
@@ -167,10 +166,9 @@ START_TEST(each_call_is_taken_that_an_oracle_takes)
 	ck_assert_uint_gt(taken, 1000);
 	ck_assert_uint_lt(taken, 4000);
 }
-END_TEST
 
 /* The same random numbers in each run: no chance is left in what is asserted. */
-START_TEST(each_size_is_taken_as_often_as_it_should)
+HT_TEST(each_size_is_taken_as_often_as_it_should)
 {
 	enum { SIZES = 8, CALLS = 20000 };
 	static const uint64_t sizes[SIZES] = {0, 1, 24, 100, 1000, 4095, 20000, 1 << 20};
@@ -194,9 +192,8 @@ START_TEST(each_size_is_taken_as_often_as_it_should)
 	ck_assert_msg(chi_square < 29.9, "%f", chi_square);
 	ck_assert_msg(chi_square > 0.5, "%f", chi_square);
 }
-END_TEST
 
-START_TEST(a_countdown_that_went_wrong_starts_again)
+HT_TEST(a_countdown_that_went_wrong_starts_again)
 {
 	setup();
 	struct abi_thunk self = thunk(ABI_HOOK_MALLOC);
@@ -209,7 +206,6 @@ START_TEST(a_countdown_that_went_wrong_starts_again)
 		ck_assert_uint_le(sampler()->countdown, 64 * RATE);
 	}
 }
-END_TEST
 
 /* --- what is forwarded ---------------------------------------------------------------------------
  */
@@ -296,16 +292,15 @@ static void call_all(uint64_t left)
 	check_call(block_a, (uint64_t)old, 64, 100, 0, 3);
 }
 
-START_TEST(skipped_calls_are_only_forwarded)
+HT_TEST(skipped_calls_are_only_forwarded)
 {
 	setup();
 	call_all(NOT_YET);
 	ck_assert_uint_eq(recorded(), 0);
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
-END_TEST
 
-START_TEST(sampled_calls_are_recorded_with_function_and_size)
+HT_TEST(sampled_calls_are_recorded_with_function_and_size)
 {
 	static const uint64_t sizes[ABI_HOOK_COUNT] = {
 		100, 110, 11, 0, 100, 11, 11, 100, 100, 132, 0, 100, 100, 100};
@@ -325,9 +320,8 @@ START_TEST(sampled_calls_are_recorded_with_function_and_size)
 	}
 	ck_assert_uint_eq(frees, 1);
 }
-END_TEST
 
-START_TEST(a_forked_child_takes_nothing_and_forgets_nothing)
+HT_TEST(a_forked_child_takes_nothing_and_forgets_nothing)
 {
 	setup();
 	take(block_b);
@@ -346,9 +340,8 @@ START_TEST(a_forked_child_takes_nothing_and_forgets_nothing)
 	world_state->alive = ABI_ALIVE;
 	ck_assert(sample_remove(world_config, (uint64_t)block_b));
 }
-END_TEST
 
-START_TEST(nothing_is_recorded_where_recording_has_ended)
+HT_TEST(nothing_is_recorded_where_recording_has_ended)
 {
 	setup();
 	world_state->alive = ABI_MUTE;
@@ -356,7 +349,6 @@ START_TEST(nothing_is_recorded_where_recording_has_ended)
 	call_all(NOW);
 	ck_assert_uint_eq(recorded(), before);
 }
-END_TEST
 
 static struct abi_thunk inner;
 static uint64_t inner_left;
@@ -369,7 +361,7 @@ static HT_NOINLINE void call_inner(void)
 	__asm__ volatile(""); /* no jump */
 }
 
-START_TEST(nested_allocator_calls_are_part_of_the_call)
+HT_TEST(nested_allocator_calls_are_part_of_the_call)
 {
 	for (int far = 0; far < 2; far++) {
 		setup();
@@ -392,7 +384,6 @@ START_TEST(nested_allocator_calls_are_part_of_the_call)
 		ck_assert_uint_le(sampler()->countdown, 64 * RATE);
 	}
 }
-END_TEST
 
 static void call_inner_realloc(void)
 {
@@ -403,7 +394,7 @@ static void call_inner_realloc(void)
 }
 
 /* Its point is used up, and not left to the next call. */
-START_TEST(nested_calls_of_a_watched_call_are_not_sampled)
+HT_TEST(nested_calls_of_a_watched_call_are_not_sampled)
 {
 	setup();
 	inner = thunk(ABI_HOOK_REALLOC);
@@ -419,7 +410,6 @@ START_TEST(nested_calls_of_a_watched_call_are_not_sampled)
 	ck_assert_uint_eq(recorded(), 0);
 	ck_assert_uint_eq(sampler()->countdown, oracle.left);
 }
-END_TEST
 
 /* --- frees ---------------------------------------------------------------------------------------
  */
@@ -431,7 +421,7 @@ static void check_free_is_recorded(void)
 	ck_assert(!sample_remove(world_config, (uint64_t)block_a));
 }
 
-START_TEST(the_free_of_a_sample_is_recorded_before_it_is_done)
+HT_TEST(the_free_of_a_sample_is_recorded_before_it_is_done)
 {
 	setup();
 	struct abi_thunk self = thunk(ABI_HOOK_FREE);
@@ -446,9 +436,8 @@ START_TEST(the_free_of_a_sample_is_recorded_before_it_is_done)
 	ck_assert_uint_eq(events[1].addr, (uint64_t)block_a);
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
-END_TEST
 
-START_TEST(a_neighbour_of_a_sample_is_freed_without_a_word)
+HT_TEST(a_neighbour_of_a_sample_is_freed_without_a_word)
 {
 	setup();
 	struct abi_thunk self = thunk(ABI_HOOK_FREE);
@@ -459,7 +448,6 @@ START_TEST(a_neighbour_of_a_sample_is_freed_without_a_word)
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 	ck_assert(sample_remove(world_config, (uint64_t)block_a));
 }
-END_TEST
 
 struct realloc_case {
 	bool old_is_sample, is_taken;
@@ -469,7 +457,7 @@ struct realloc_case {
 	bool old_stays, new_is_sample;
 };
 
-START_TEST(a_realloc_forgets_the_old_block_and_draws_for_the_new_one)
+HT_TEST(a_realloc_forgets_the_old_block_and_draws_for_the_new_one)
 {
 	const struct realloc_case cases[] = {
 		{false, false, 50, block_b, {0}, false, false},
@@ -511,12 +499,11 @@ START_TEST(a_realloc_forgets_the_old_block_and_draws_for_the_new_one)
 			"case %zu", i);
 	}
 }
-END_TEST
 
 /* --- the set -------------------------------------------------------------------------------------
  */
 
-START_TEST(a_sample_without_room_is_lost_and_counted)
+HT_TEST(a_sample_without_room_is_lost_and_counted)
 {
 	setup();
 	memset(world_image + ABI_SAMPLES_OFF, 0x55,
@@ -527,7 +514,6 @@ START_TEST(a_sample_without_room_is_lost_and_counted)
 	ck_assert_uint_eq(world_filter_sum(), 0);
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
-END_TEST
 
 /* --- threads -------------------------------------------------------------------------------------
  */
@@ -557,7 +543,7 @@ static int by_addr(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-START_TEST(threads_free_the_blocks_of_others)
+HT_TEST(threads_free_the_blocks_of_others)
 {
 	pthread_t threads[THREADS];
 	setup();
@@ -584,15 +570,5 @@ START_TEST(threads_free_the_blocks_of_others)
 			ck_assert_int_eq(balance, 0);
 	}
 }
-END_TEST
 
-HT_SUITE("agent/sample", distances_are_logarithms, each_call_is_taken_that_an_oracle_takes,
-	each_size_is_taken_as_often_as_it_should, a_countdown_that_went_wrong_starts_again,
-	skipped_calls_are_only_forwarded, sampled_calls_are_recorded_with_function_and_size,
-	a_forked_child_takes_nothing_and_forgets_nothing,
-	nothing_is_recorded_where_recording_has_ended, nested_allocator_calls_are_part_of_the_call,
-	nested_calls_of_a_watched_call_are_not_sampled,
-	the_free_of_a_sample_is_recorded_before_it_is_done,
-	a_neighbour_of_a_sample_is_freed_without_a_word,
-	a_realloc_forgets_the_old_block_and_draws_for_the_new_one,
-	a_sample_without_room_is_lost_and_counted, threads_free_the_blocks_of_others)
+HT_SUITE("agent/sample")

@@ -11,7 +11,7 @@ static void setup(void)
 	world_make();
 }
 
-START_TEST(the_set_holds_what_is_put_in)
+HT_TEST(the_set_holds_what_is_put_in)
 {
 	enum { COUNT = 200000 };
 	setup();
@@ -28,9 +28,8 @@ START_TEST(the_set_holds_what_is_put_in)
 	ck_assert_uint_eq(world_filter_sum(), 0);
 	ck_assert_uint_eq(world_control->samples_lost, 0);
 }
-END_TEST
 
-START_TEST(a_filter_that_cannot_count_on_stays)
+HT_TEST(a_filter_that_cannot_count_on_stays)
 {
 	setup();
 	for (uint64_t i = 1; i <= 300; i++)
@@ -40,6 +39,5 @@ START_TEST(a_filter_that_cannot_count_on_stays)
 		ck_assert(sample_remove(world_config, i * 1024 * ABI_FILTER_BYTES));
 	ck_assert_uint_eq(world_filter_sum(), UINT8_MAX);
 }
-END_TEST
 
-HT_SUITE("agent/sample_set", the_set_holds_what_is_put_in, a_filter_that_cannot_count_on_stays)
+HT_SUITE("agent/sample_set")

@@ -105,25 +105,23 @@ static void check_flush(bool is_lost, enum abi_loss loss)
 		ck_assert_uint_eq(slot->head.lost[i], is_lost && i == loss ? BUFFER_EVENTS : 0);
 }
 
-START_TEST(daemon_takes_it)
+HT_TEST(daemon_takes_it)
 {
 	setup();
 	check_flush(false, 0);
 	ck_assert_uint_eq(world_messages, 1);
 	ck_assert_uint_eq(world_last_message.events, BUFFER_EVENTS);
 }
-END_TEST
 
-START_TEST(drained_needs_no_call)
+HT_TEST(drained_needs_no_call)
 {
 	setup();
 	slot->head.drained = slot->head.committed;
 	check_flush(false, 0);
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
-END_TEST
 
-START_TEST(slow_daemon_is_waited_for)
+HT_TEST(slow_daemon_is_waited_for)
 {
 	static const long errors[] = {-SYS_EAGAIN, -SYS_ENOBUFS, -SYS_ENOMEM};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(errors); i++) {
@@ -136,9 +134,8 @@ START_TEST(slow_daemon_is_waited_for)
 		ck_assert_int_eq(daemon_does.waited_fd, i ? -1 : world_config->socket_fd);
 	}
 }
-END_TEST
 
-START_TEST(too_slow_daemon_loses_it)
+HT_TEST(too_slow_daemon_loses_it)
 {
 	setup();
 	daemon_does.error = -SYS_EAGAIN;
@@ -147,10 +144,9 @@ START_TEST(too_slow_daemon_loses_it)
 	check_flush(true, ABI_LOSS_TIMEOUT);
 	ck_assert_uint_le(sys_fake.tsc - since, world_config->wait_cycles_max + 100);
 }
-END_TEST
 
 /* A thread waits once for a daemon that stalls, not at each full buffer; until one is taken. */
-START_TEST(one_wait_is_enough)
+HT_TEST(one_wait_is_enough)
 {
 	setup();
 	daemon_does.error = -SYS_EAGAIN;
@@ -172,10 +168,9 @@ START_TEST(one_wait_is_enough)
 	stream_restart(world_config, slot);
 	ck_assert_uint_eq(daemon_does.waits, 2 * waits);
 }
-END_TEST
 
 /* The program may have scribbled there: what lies behind the buffer is not for the daemon. */
-START_TEST(no_more_than_a_buffer_is_sent)
+HT_TEST(no_more_than_a_buffer_is_sent)
 {
 	static const uint64_t lengths[] = {ABI_BUFFER_BYTES + 1, 1u << 30, UINT64_MAX / 2};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(lengths); i++) {
@@ -187,9 +182,8 @@ START_TEST(no_more_than_a_buffer_is_sent)
 		ck_assert_uint_eq(daemon_does.sends, 0);
 	}
 }
-END_TEST
 
-START_TEST(drained_during_the_wait)
+HT_TEST(drained_during_the_wait)
 {
 	setup();
 	daemon_does.error = -SYS_EAGAIN;
@@ -198,9 +192,8 @@ START_TEST(drained_during_the_wait)
 	check_flush(false, 0);
 	ck_assert_uint_eq(daemon_does.waits, 4);
 }
-END_TEST
 
-START_TEST(lossless_waits_on)
+HT_TEST(lossless_waits_on)
 {
 	setup();
 	world_config->flags = ABI_FLAG_LOSSLESS;
@@ -209,10 +202,9 @@ START_TEST(lossless_waits_on)
 	check_flush(false, 0);
 	ck_assert_uint_eq(world_messages, 1);
 }
-END_TEST
 
 /* Otherwise a thread would hang after heaptap stops reading. */
-START_TEST(lossless_ends_with_stop)
+HT_TEST(lossless_ends_with_stop)
 {
 	setup();
 	world_config->flags = ABI_FLAG_LOSSLESS;
@@ -222,10 +214,9 @@ START_TEST(lossless_ends_with_stop)
 	check_flush(true, ABI_LOSS_TIMEOUT);
 	ck_assert_uint_le(daemon_does.waits, 5000 + world_config->wait_cycles_max);
 }
-END_TEST
 
 /* However long it has waited before: what was recorded until then is not lost to the detach. */
-START_TEST(lossless_has_time_after_stop)
+HT_TEST(lossless_has_time_after_stop)
 {
 	setup();
 	world_config->flags = ABI_FLAG_LOSSLESS;
@@ -237,9 +228,8 @@ START_TEST(lossless_has_time_after_stop)
 	check_flush(false, 0);
 	ck_assert_uint_eq(daemon_does.waits, 5003);
 }
-END_TEST
 
-START_TEST(interrupted_send_is_repeated)
+HT_TEST(interrupted_send_is_repeated)
 {
 	setup();
 	daemon_does.error = -SYS_EINTR;
@@ -247,9 +237,8 @@ START_TEST(interrupted_send_is_repeated)
 	check_flush(false, 0);
 	ck_assert_uint_eq(world_messages, 1);
 }
-END_TEST
 
-START_TEST(dead_socket)
+HT_TEST(dead_socket)
 {
 	static const long errors[] = {-SYS_EPIPE, -104, -9, -88, -SYS_EINVAL, -90};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(errors); i++) {
@@ -260,7 +249,6 @@ START_TEST(dead_socket)
 		ck_assert_uint_eq(daemon_does.sends, 1);
 	}
 }
-END_TEST
 
 static void flush_without_reader(void)
 {
@@ -269,7 +257,7 @@ static void flush_without_reader(void)
 }
 
 /* As long as the daemon looks at the memory it has a reader. */
-START_TEST(stops_when_the_reader_is_gone)
+HT_TEST(stops_when_the_reader_is_gone)
 {
 	setup();
 	const uint64_t long_cycles = 33 * world_config->wait_cycles_max;
@@ -293,9 +281,8 @@ START_TEST(stops_when_the_reader_is_gone)
 	ck_assert_uint_eq(world_control->forbidden, 0);
 	ck_assert_uint_eq(slot->head.lost[ABI_LOSS_SOCKET], daemon_does.sends * BUFFER_EVENTS);
 }
-END_TEST
 
-START_TEST(foreign_socket_is_not_written)
+HT_TEST(foreign_socket_is_not_written)
 {
 	for (unsigned drain_at = 0; drain_at < 4; drain_at += 3) {
 		setup();
@@ -305,7 +292,6 @@ START_TEST(foreign_socket_is_not_written)
 		ck_assert_uint_eq(daemon_does.sends, 0);
 	}
 }
-END_TEST
 
 static int other_end[2];
 
@@ -345,7 +331,7 @@ static void connect_pair(int family, int type)
 }
 
 /* The program has closed ours just now, and has got its number for a socket of its own. */
-START_TEST(a_socket_that_has_its_number_since_takes_nothing)
+HT_TEST(a_socket_that_has_its_number_since_takes_nothing)
 {
 	static const int kind[][2] = {{AF_UNIX, SOCK_STREAM}, {AF_UNIX, SOCK_DGRAM},
 		{AF_INET, SOCK_STREAM}, {AF_INET, SOCK_DGRAM}, {AF_INET6, SOCK_STREAM},
@@ -367,9 +353,8 @@ START_TEST(a_socket_that_has_its_number_since_takes_nothing)
 	check_flush(false, 0);
 	ck_assert_int_gt(recv(other_end[1], &byte, 1, MSG_DONTWAIT | MSG_TRUNC), 1);
 }
-END_TEST
 
-START_TEST(without_system_calls)
+HT_TEST(without_system_calls)
 {
 	for (unsigned drain_at = 0; drain_at < 4; drain_at += 3) {
 		for (unsigned i = 0; i < 3; i++) {
@@ -387,10 +372,9 @@ START_TEST(without_system_calls)
 		}
 	}
 }
-END_TEST
 
 /* The call that is being made is the last one. */
-START_TEST(forbidden_during_a_call)
+HT_TEST(forbidden_during_a_call)
 {
 	setup();
 	daemon_does.error = -SYS_EAGAIN;
@@ -401,9 +385,8 @@ START_TEST(forbidden_during_a_call)
 	ck_assert_uint_eq(sys_fake.calls, 5); /* cookie, send, wait, cookie, send */
 	ck_assert_uint_gt(daemon_does.pauses, 0);
 }
-END_TEST
 
-START_TEST(forked_child_leaves_the_slot)
+HT_TEST(forked_child_leaves_the_slot)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -418,10 +401,9 @@ START_TEST(forked_child_leaves_the_slot)
 		ck_assert_uint_le(daemon_does.waits, 3);
 	}
 }
-END_TEST
 
 /* What the buffer holds the daemon copies from memory. */
-START_TEST(no_clock_after_it_was_forbidden)
+HT_TEST(no_clock_after_it_was_forbidden)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		setup();
@@ -439,12 +421,5 @@ START_TEST(no_clock_after_it_was_forbidden)
 		ck_assert_uint_eq(sys_fake.tsc, daemon_does.mute_tsc);
 	}
 }
-END_TEST
 
-HT_SUITE("agent/send", daemon_takes_it, drained_needs_no_call, slow_daemon_is_waited_for,
-	too_slow_daemon_loses_it, one_wait_is_enough, no_more_than_a_buffer_is_sent,
-	drained_during_the_wait, lossless_waits_on, lossless_ends_with_stop,
-	lossless_has_time_after_stop, interrupted_send_is_repeated, dead_socket,
-	stops_when_the_reader_is_gone, foreign_socket_is_not_written,
-	a_socket_that_has_its_number_since_takes_nothing, without_system_calls,
-	forbidden_during_a_call, forked_child_leaves_the_slot, no_clock_after_it_was_forbidden)
+HT_SUITE("agent/send")

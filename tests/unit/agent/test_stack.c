@@ -22,7 +22,7 @@ static void setup(void)
 	sys_fake.readable_bytes = HT_PAGE_BYTES;
 }
 
-START_TEST(only_the_page_in_use_is_read_without_a_copy)
+HT_TEST(only_the_page_in_use_is_read_without_a_copy)
 {
 	uint64_t word = 0, *outer, sp;
 	setup();
@@ -40,11 +40,10 @@ START_TEST(only_the_page_in_use_is_read_without_a_copy)
 	ck_assert_uint_eq(word, 22);
 	ck_assert_uint_gt(sys_fake.calls, 0);
 }
-END_TEST
 
 /* The last call of a sample was forwarded from further out, where an array may lie now that cannot
  * be read. */
-START_TEST(where_a_call_was_forwarded_is_no_place_to_read)
+HT_TEST(where_a_call_was_forwarded_is_no_place_to_read)
 {
 	setup();
 	uint64_t *outer = (uint64_t *)(pages + HT_PAGE_BYTES), *below = outer - 8;
@@ -70,7 +69,5 @@ START_TEST(where_a_call_was_forwarded_is_no_place_to_read)
 		ck_assert_int_eq(mprotect(outer, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
 	}
 }
-END_TEST
 
-HT_SUITE("agent/stack", only_the_page_in_use_is_read_without_a_copy,
-	where_a_call_was_forwarded_is_no_place_to_read)
+HT_SUITE("agent/stack")

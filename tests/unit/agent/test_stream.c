@@ -71,7 +71,7 @@ static void check_same(const struct event *got, const struct stream_event *put)
 	ck_assert_uint_eq(got->tid, WORLD_TID);
 }
 
-START_TEST(decoder_reads_what_was_put)
+HT_TEST(decoder_reads_what_was_put)
 {
 	static struct stream_event put[2000];
 	static uint64_t tsc[2000];
@@ -98,7 +98,6 @@ START_TEST(decoder_reads_what_was_put)
 		ck_assert_uint_eq(slot->head.last_tsc, tsc[HT_ARRAY_SIZE(put) - 1]);
 	}
 }
-END_TEST
 
 static uint64_t put_length(struct abi_slot *slot, const struct stream_event *event)
 {
@@ -107,7 +106,7 @@ static uint64_t put_length(struct abi_slot *slot, const struct stream_event *eve
 	return slot->head.committed - before;
 }
 
-START_TEST(typical_events_are_short)
+HT_TEST(typical_events_are_short)
 {
 	world_make();
 	struct abi_slot *slot = slot_make();
@@ -125,10 +124,9 @@ START_TEST(typical_events_are_short)
 	ck_assert_uint_eq(events[2].size, 0);
 	ck_assert_uint_eq(events[4].size, 72);
 }
-END_TEST
 
 /* The agent's knowledge of a block holds from its allocation to its free, within one buffer. */
-START_TEST(allocations_of_late_are_known)
+HT_TEST(allocations_of_late_are_known)
 {
 	world_make();
 	struct abi_slot *slot = slot_make();
@@ -151,9 +149,8 @@ START_TEST(allocations_of_late_are_known)
 	stream_put(world_config, slot, &event);
 	ck_assert(!stream_allocated(slot, 0x6000));
 }
-END_TEST
 
-START_TEST(time_does_not_go_back)
+HT_TEST(time_does_not_go_back)
 {
 	world_make();
 	struct abi_slot *slot = slot_make();
@@ -168,9 +165,8 @@ START_TEST(time_does_not_go_back)
 	ck_assert_uint_eq(events[1].tsc, abi_time_floor(5000));
 	ck_assert_uint_eq(events[2].tsc, abi_time_floor(6000));
 }
-END_TEST
 
-START_TEST(full_buffers_are_sent)
+HT_TEST(full_buffers_are_sent)
 {
 	static struct stream_event put[WORLD_EVENTS_MAX];
 	static uint8_t all[WORLD_EVENTS_MAX * ABI_EVENT_MAX_BYTES];
@@ -206,9 +202,8 @@ START_TEST(full_buffers_are_sent)
 		check_same(&events[i], &put[i]);
 	ck_assert_uint_eq(slot->head.events, count);
 }
-END_TEST
 
-START_TEST(announces_new_thread)
+HT_TEST(announces_new_thread)
 {
 	world_make();
 	struct abi_slot *slot = slot_make();
@@ -224,9 +219,8 @@ START_TEST(announces_new_thread)
 	ck_assert_uint_eq(events[1].tid, 99);
 	ck_assert_uint_eq(events[1].addr, 16);
 }
-END_TEST
 
-START_TEST(restart_forgets_delta_state)
+HT_TEST(restart_forgets_delta_state)
 {
 	world_make();
 	struct abi_slot *slot = slot_make();
@@ -239,10 +233,9 @@ START_TEST(restart_forgets_delta_state)
 	ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), 1);
 	ck_assert_uint_eq(events[0].addr, 0x1230);
 }
-END_TEST
 
 /* A process that shares memory and thread pointer may write the same slot at the same time. */
-START_TEST(garbage_in_the_head_stays_in_the_buffer)
+HT_TEST(garbage_in_the_head_stays_in_the_buffer)
 {
 	world_make();
 	struct abi_slot *slot = slot_make();
@@ -263,10 +256,9 @@ START_TEST(garbage_in_the_head_stays_in_the_buffer)
 		ck_assert_uint_eq(slot->frames[i], 0);
 	ck_assert_uint_eq(slot->head.key, sys_fake_thread_pointer + 1);
 }
-END_TEST
 
 /* Only a thread that records alone may stamp early; a second recorder first revokes that. */
-START_TEST(time_stamps_in_order)
+HT_TEST(time_stamps_in_order)
 {
 	struct stream_event event = {.kind = ABI_EVENT_FREE};
 	world_make();
@@ -291,7 +283,6 @@ START_TEST(time_stamps_in_order)
 		ck_assert_uint_eq(sys_fake.fences, cases[i].early ? 0 : 1);
 	}
 }
-END_TEST
 
 /* How many fences the event of a block takes. */
 static uint64_t fences_of(struct abi_slot *slot, enum abi_event_kind kind, uint64_t addr)
@@ -309,7 +300,7 @@ static uint64_t pair_fences(struct abi_slot *slot, uint64_t addr)
 }
 
 /* While one thread owns a block, only its first events need a fence. */
-START_TEST(own_blocks_need_no_fence)
+HT_TEST(own_blocks_need_no_fence)
 {
 	world_make();
 	struct abi_slot *mine = slot_make(), *other = &world_slots[4];
@@ -323,7 +314,6 @@ START_TEST(own_blocks_need_no_fence)
 	ck_assert_uint_eq(pair_fences(mine, 0x6004), 2);
 	ck_assert_uint_eq(fences_of(mine, ABI_EVENT_REALLOC_FREED, 0), 0);
 }
-END_TEST
 
 /* Of so many events of a block how many have a time of their own. */
 static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, unsigned count)
@@ -343,7 +333,7 @@ static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, u
 
 /* Three of four at most, never where others had the block in between, and none that is older than
  * the daemon's last look. */
-START_TEST(small_blocks_of_one_thread_share_times)
+HT_TEST(small_blocks_of_one_thread_share_times)
 {
 	world_make();
 	struct abi_slot *mine = slot_make(), *other = &world_slots[4];
@@ -359,10 +349,9 @@ START_TEST(small_blocks_of_one_thread_share_times)
 	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
 	ck_assert_uint_eq(own_times(mine, 0x6000, 64, 1), 1);
 }
-END_TEST
 
 /* Both sides of a fork write to this memory. */
-START_TEST(forked_children_leave_no_marks)
+HT_TEST(forked_children_leave_no_marks)
 {
 	world_make();
 	uint64_t last = 0, *words = (uint64_t *)(world_image + ABI_LAST_OFF);
@@ -374,11 +363,10 @@ START_TEST(forked_children_leave_no_marks)
 	ck_assert_uint_eq(last, abi_last_mark(0x5000, 3));
 	ck_assert_uint_eq(words[abi_last_index(0x5000)], 0);
 }
-END_TEST
 
 /* A handler has forked, or forbidden the clock, since the hook was entered: nothing is written, and
  * no clock is read. */
-START_TEST(stopped_recorder_writes_nothing)
+HT_TEST(stopped_recorder_writes_nothing)
 {
 	static struct abi_slot before;
 	const uint64_t alive[] = {ABI_FORKED, ABI_MUTE};
@@ -401,7 +389,6 @@ START_TEST(stopped_recorder_writes_nothing)
 			ck_assert_int_eq(memcmp(&before, slot, sizeof(before)), 0);
 	}
 }
-END_TEST
 
 struct past {
 	uint64_t addr, tsc;
@@ -423,7 +410,7 @@ static void make_blocks(struct past *past, size_t count)
  * The analyzer merges streams by stamps. For any owner of a block, and however early an unfenced
  * clock is read, the stamps of the block's events must be in their order.
  */
-START_TEST(events_of_a_block_are_in_order)
+HT_TEST(events_of_a_block_are_in_order)
 {
 	enum { SLOTS_USED = 5, EVENTS = 300000 };
 	static struct past past[64];
@@ -453,11 +440,5 @@ START_TEST(events_of_a_block_are_in_order)
 	ck_assert_uint_gt(early, EVENTS / 4);
 	ck_assert_uint_gt(crossings, EVENTS / 4);
 }
-END_TEST
 
-HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_events_are_short,
-	allocations_of_late_are_known, time_does_not_go_back, full_buffers_are_sent,
-	announces_new_thread, restart_forgets_delta_state, garbage_in_the_head_stays_in_the_buffer,
-	time_stamps_in_order, own_blocks_need_no_fence, small_blocks_of_one_thread_share_times,
-	forked_children_leave_no_marks, stopped_recorder_writes_nothing,
-	events_of_a_block_are_in_order)
+HT_SUITE("agent/stream")

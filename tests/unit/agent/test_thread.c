@@ -47,7 +47,7 @@ static void bounds_set(struct abi_slot *slot)
 	slot->head.bounds_incarnation = slot->head.incarnation;
 }
 
-START_TEST(same_slot_each_time)
+HT_TEST(same_slot_each_time)
 {
 	setup();
 	struct abi_slot *slot = enter_at(4000);
@@ -63,10 +63,9 @@ START_TEST(same_slot_each_time)
 	ck_assert_uint_eq(slot->head.incarnation, incarnation);
 	ck_assert_uint_eq(sys_fake.calls, 2); /* is its block its own, may it read the clock? */
 }
-END_TEST
 
 /* Found by its first call, or by that of a thread that has got the control block of another. */
-START_TEST(a_thread_that_may_not_read_the_clock)
+HT_TEST(a_thread_that_may_not_read_the_clock)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -84,9 +83,8 @@ START_TEST(a_thread_that_may_not_read_the_clock)
 		ck_assert_ptr_null(enter_at(3000));
 	}
 }
-END_TEST
 
-START_TEST(threads_have_slots_of_their_own)
+HT_TEST(threads_have_slots_of_their_own)
 {
 	static struct world_tcb tcbs[WORLD_SLOTS + 1];
 	struct abi_slot *slots[WORLD_SLOTS];
@@ -121,9 +119,8 @@ START_TEST(threads_have_slots_of_their_own)
 	ck_assert_uint_eq(slots[5]->head.tid, 200);
 	ck_assert_uint_ne(slots[5]->head.incarnation, incarnation);
 }
-END_TEST
 
-START_TEST(dead_slot_keeps_its_stream)
+HT_TEST(dead_slot_keeps_its_stream)
 {
 	setup();
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
@@ -138,9 +135,8 @@ START_TEST(dead_slot_keeps_its_stream)
 	ck_assert_uint_eq(slot->head.buffer_start, committed);
 	ck_assert_uint_eq(slot->head.events, 1);
 }
-END_TEST
 
-START_TEST(new_thread_in_an_old_tcb)
+HT_TEST(new_thread_in_an_old_tcb)
 {
 	setup();
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
@@ -160,10 +156,9 @@ START_TEST(new_thread_in_an_old_tcb)
 	ck_assert_uint_eq(events[0].tid, WORLD_TID);
 	ck_assert_uint_eq(events[1].tid, 5000);
 }
-END_TEST
 
 /* On any stack, also without known bounds. */
-START_TEST(new_thread_after_one_that_ended_in_a_hook)
+HT_TEST(new_thread_after_one_that_ended_in_a_hook)
 {
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
 	for (unsigned level = 0; level < 2; level++) {
@@ -188,7 +183,6 @@ START_TEST(new_thread_after_one_that_ended_in_a_hook)
 		ck_assert_uint_eq(slot->head.buffer_start, slot->head.committed);
 	}
 }
-END_TEST
 
 static long fork_and_send(int fd, const struct sys_msghdr *message, int flags)
 {
@@ -197,7 +191,7 @@ static long fork_and_send(int fd, const struct sys_msghdr *message, int flags)
 }
 
 /* By a handler, as a slot that had an owner gets another. */
-START_TEST(a_forked_child_does_not_become_the_owner)
+HT_TEST(a_forked_child_does_not_become_the_owner)
 {
 	setup();
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
@@ -212,10 +206,9 @@ START_TEST(a_forked_child_does_not_become_the_owner)
 	ck_assert_uint_eq(slot->head.incarnation, incarnation);
 	ck_assert_uint_eq(slot->head.state, ABI_SLOT_RECORDING);
 }
-END_TEST
 
 /* A handler has jumped out of the change before: the mark of a change must not stay. */
-START_TEST(half_changed_incarnation)
+HT_TEST(half_changed_incarnation)
 {
 	setup();
 	struct abi_slot *slot = enter_at(4000);
@@ -225,9 +218,8 @@ START_TEST(half_changed_incarnation)
 	ck_assert_ptr_eq(enter_at(4000), slot);
 	ck_assert_uint_eq(slot->head.incarnation % 2, 0);
 }
-END_TEST
 
-START_TEST(tid_by_system_call)
+HT_TEST(tid_by_system_call)
 {
 	setup();
 	world_config->tid_offset = 0;
@@ -244,10 +236,9 @@ START_TEST(tid_by_system_call)
 	ck_assert_uint_eq(enter_at(4000)->head.tid, 0);
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
-END_TEST
 
 /* Handlers, each interrupting the hook of the one before. */
-START_TEST(nested_hooks)
+HT_TEST(nested_hooks)
 {
 	setup();
 	for (size_t level = 0; level < ABI_NEST_MAX; level++) {
@@ -266,9 +257,8 @@ START_TEST(nested_hooks)
 	thread_leave(world_config, world_my_slot(2));
 	ck_assert_ptr_eq(enter_at(100), world_my_slot(2));
 }
-END_TEST
 
-START_TEST(allocator_calls_itself)
+HT_TEST(allocator_calls_itself)
 {
 	setup();
 	struct abi_slot *slot = enter_at(4000);
@@ -283,9 +273,8 @@ START_TEST(allocator_calls_itself)
 	ck_assert_ptr_null(world_my_slot(1));
 	ck_assert_uint_eq(slot->head.entry_sp, (uint64_t)&stack[4000]);
 }
-END_TEST
 
-START_TEST(others_than_the_allocator)
+HT_TEST(others_than_the_allocator)
 {
 	const struct {
 		size_t words;
@@ -306,9 +295,8 @@ START_TEST(others_than_the_allocator)
 		ck_assert_ptr_eq(slot, world_my_slot(1));
 	}
 }
-END_TEST
 
-START_TEST(hook_left_by_longjmp)
+HT_TEST(hook_left_by_longjmp)
 {
 	setup();
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
@@ -326,7 +314,6 @@ START_TEST(hook_left_by_longjmp)
 	/* A new hook frame below: a signal handler. */
 	ck_assert_ptr_eq(enter_at(1500), world_my_slot(1));
 }
-END_TEST
 
 static volatile unsigned steps_left;
 static sigjmp_buf out;
@@ -352,7 +339,7 @@ static bool left_after(unsigned steps)
 
 /* From the first call of a free slot, or from one that takes over a hook that was left deeper down.
  */
-START_TEST(jumps_out_at_any_instruction)
+HT_TEST(jumps_out_at_any_instruction)
 {
 	ck_assert_ptr_ne(signal(SIGTRAP, on_step), SIG_ERR);
 	for (unsigned takes_over = 0; takes_over < 2; takes_over++) {
@@ -370,9 +357,8 @@ START_TEST(jumps_out_at_any_instruction)
 		ck_assert_uint_gt(steps, 20);
 	}
 }
-END_TEST
 
-START_TEST(hook_left_on_another_stack)
+HT_TEST(hook_left_on_another_stack)
 {
 	static uint64_t other[64];
 	setup();
@@ -384,10 +370,9 @@ START_TEST(hook_left_on_another_stack)
 	slot->head.entry_sp = (uint64_t)&other[32];
 	ck_assert_ptr_eq(enter_at(2500), world_my_slot(1));
 }
-END_TEST
 
 /* A handler whose stack is an array of a function further out: above the hook, which is alive. */
-START_TEST(signal_stack_within_the_primary)
+HT_TEST(signal_stack_within_the_primary)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -400,10 +385,9 @@ START_TEST(signal_stack_within_the_primary)
 		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 5); /* each level asks for two things */
 	}
 }
-END_TEST
 
 /* Of SS_AUTODISARM: the kernel says that there is none, and its frame says what it was. */
-START_TEST(signal_stack_that_is_disarmed)
+HT_TEST(signal_stack_that_is_disarmed)
 {
 	static const struct {
 		size_t lo, words, at;
@@ -439,9 +423,8 @@ START_TEST(signal_stack_that_is_disarmed)
 	bounds_set(enter_at(2000));
 	ck_assert_ptr_eq(enter_at(3000), world_my_slot(0));
 }
-END_TEST
 
-START_TEST(key_zero_has_no_slot)
+HT_TEST(key_zero_has_no_slot)
 {
 	setup();
 	sys_fake_thread_pointer = 0;
@@ -449,10 +432,9 @@ START_TEST(key_zero_has_no_slot)
 	ck_assert_ptr_null(enter_at(4000));
 	ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 1);
 }
-END_TEST
 
 /* Whether they are looked at by the first call, or by one whose slot is found at once. */
-START_TEST(flags_that_the_agent_cannot_bear)
+HT_TEST(flags_that_the_agent_cannot_bear)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -465,10 +447,9 @@ START_TEST(flags_that_the_agent_cannot_bear)
 		ck_assert_ptr_nonnull(enter_at(4000));
 	}
 }
-END_TEST
 
 /* A thread without pthreads: the page after its thread control block may be unmapped. */
-START_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
+HT_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
 {
 	_Alignas(HT_PAGE_BYTES) static uint8_t pages[2 * HT_PAGE_BYTES];
 	for (unsigned i = 0; i < 2; i++) {
@@ -486,11 +467,10 @@ START_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
 		ck_assert_int_eq(mprotect(pages, sizeof(pages), PROT_READ | PROT_WRITE), 0);
 	}
 }
-END_TEST
 
 /* The first word of its thread control block is a number of the program's, or points to another's.
  */
-START_TEST(a_block_that_does_not_name_itself_is_no_threads)
+HT_TEST(a_block_that_does_not_name_itself_is_no_threads)
 {
 	static struct world_tcb other;
 	setup();
@@ -502,14 +482,5 @@ START_TEST(a_block_that_does_not_name_itself_is_no_threads)
 	sys_fake.astray = 0;
 	ck_assert_uint_eq(enter_at(4000)->head.tid, WORLD_TID + 1);
 }
-END_TEST
 
-HT_SUITE("agent/thread", same_slot_each_time, a_thread_that_may_not_read_the_clock,
-	threads_have_slots_of_their_own, dead_slot_keeps_its_stream, new_thread_in_an_old_tcb,
-	new_thread_after_one_that_ended_in_a_hook, a_forked_child_does_not_become_the_owner,
-	half_changed_incarnation, tid_by_system_call, nested_hooks, allocator_calls_itself,
-	others_than_the_allocator, hook_left_by_longjmp, jumps_out_at_any_instruction,
-	hook_left_on_another_stack, signal_stack_within_the_primary, signal_stack_that_is_disarmed,
-	key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
-	a_tid_in_another_page_is_looked_at_by_a_copy,
-	a_block_that_does_not_name_itself_is_no_threads)
+HT_SUITE("agent/thread")

@@ -77,7 +77,7 @@ static void run_random(void)
 	}
 }
 
-START_TEST(random_programs)
+HT_TEST(random_programs)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++) {
 		sim_make(seed);
@@ -96,10 +96,9 @@ START_TEST(random_programs)
 		ck_assert_uint_eq(sys_fake.calls, 0);
 	}
 }
-END_TEST
 
 /* Same depth, same frame sizes, other callers: what an unverified splice gets wrong. */
-START_TEST(equal_layouts)
+HT_TEST(equal_layouts)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		sim_make(seed);
@@ -116,10 +115,9 @@ START_TEST(equal_layouts)
 		}
 	}
 }
-END_TEST
 
 /* The stack changes under the kept frames, one word at a time, in every way that matters. */
-START_TEST(overwritten_words)
+HT_TEST(overwritten_words)
 {
 	for (uint64_t seed = 1; seed <= 300; seed++) {
 		sim_make(seed);
@@ -149,10 +147,9 @@ START_TEST(overwritten_words)
 		}
 	}
 }
-END_TEST
 
 /* The leaf's registers are anything. */
-START_TEST(wild_registers)
+HT_TEST(wild_registers)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		sim_make(seed);
@@ -171,10 +168,9 @@ START_TEST(wild_registers)
 		}
 	}
 }
-END_TEST
 
 /* Another module where the old one was, and its frames are larger, or the same. */
-START_TEST(new_tables)
+HT_TEST(new_tables)
 {
 	for (unsigned i = 0; i < 3; i++) {
 		sim_make(1);
@@ -198,9 +194,8 @@ START_TEST(new_tables)
 		ck_assert_uint_ne(traced(), before);
 	}
 }
-END_TEST
 
-START_TEST(new_thread_on_the_same_stack)
+HT_TEST(new_thread_on_the_same_stack)
 {
 	sim_make(3);
 	struct abi_slot *slot = sim_slot();
@@ -216,11 +211,10 @@ START_TEST(new_thread_on_the_same_stack)
 	sim_hook(&start, expected);
 	check_same();
 }
-END_TEST
 
 /* The daemon corrects the bounds. Of each return address there is a copy where it would lie then.
  */
-START_TEST(another_end_of_the_same_stack)
+HT_TEST(another_end_of_the_same_stack)
 {
 	sim_make(9);
 	struct abi_slot *slot = sim_slot();
@@ -236,9 +230,8 @@ START_TEST(another_end_of_the_same_stack)
 	*sim_word(sim_calls[5].caller_sp - 8) = sim_site(SIM_FIRST + 1);
 	check_same();
 }
-END_TEST
 
-START_TEST(too_deep_stacks_are_not_kept)
+HT_TEST(too_deep_stacks_are_not_kept)
 {
 	sim_make(4);
 	sim_slot();
@@ -250,7 +243,6 @@ START_TEST(too_deep_stacks_are_not_kept)
 	}
 	ck_assert_uint_gt(world_slots[0].head.trunc[ABI_TRUNC_DEPTH], 0);
 }
-END_TEST
 
 /* While the page cannot be read. */
 static void check_same_without(uint64_t page)
@@ -264,7 +256,7 @@ static void check_same_without(uint64_t page)
 
 /* Two coroutines in an array of the thread's own stack: what was read of the upper one is gone when
  * the lower one runs. */
-START_TEST(coroutines_in_the_stack_are_not_looked_at)
+HT_TEST(coroutines_in_the_stack_are_not_looked_at)
 {
 	uint64_t page = (uint64_t)sim_stack + 8 * HT_PAGE_BYTES;
 	sim_make(10);
@@ -281,7 +273,6 @@ START_TEST(coroutines_in_the_stack_are_not_looked_at)
 	sim_hook(&start, expected);
 	check_same_without(page);
 }
-END_TEST
 
 /* Two functions are called from one place. What led out of the first one lies in an array of the
  * second one, which cannot be read. */
@@ -320,18 +311,17 @@ static void check_array(unsigned caller_depth, uint32_t handler)
 	check_same_without(page);
 }
 
-START_TEST(arrays_in_the_place_of_kept_frames_are_not_read)
+HT_TEST(arrays_in_the_place_of_kept_frames_are_not_read)
 {
 	for (unsigned depth = 1; depth < 6; depth++) {
 		check_array(depth, 0);
 		check_array(depth, SIM_FIRST);
 	}
 }
-END_TEST
 
 /* Deeper than a trace has room for: its outer frames are kept. From the fourth on each frame has a
  * saved rbp, and there is room for fewer. */
-START_TEST(deep_stacks)
+HT_TEST(deep_stacks)
 {
 	for (uint64_t seed = 1; seed <= 5; seed++) {
 		sim_make(seed);
@@ -357,10 +347,9 @@ START_TEST(deep_stacks)
 		}
 	}
 }
-END_TEST
 
 /* Other tables without another generation, which there never are: what is kept shows. */
-START_TEST(outer_frames_of_deep_stacks_are_kept)
+HT_TEST(outer_frames_of_deep_stacks_are_kept)
 {
 	sim_make(8);
 	sim_slot();
@@ -376,10 +365,9 @@ START_TEST(outer_frames_of_deep_stacks_are_kept)
 	ck_assert_uint_ne(plain(&count), id);
 	ck_assert_uint_eq(traced(), id);
 }
-END_TEST
 
 /* The outermost return address is 0, and then it is not. */
-START_TEST(end_by_null)
+HT_TEST(end_by_null)
 {
 	sim_make(5);
 	sim_slot();
@@ -394,10 +382,9 @@ START_TEST(end_by_null)
 		check_same();
 	}
 }
-END_TEST
 
 /* The same, but where the outermost frame begins is itself a word of the stack. */
-START_TEST(end_by_null_in_a_realigned_frame)
+HT_TEST(end_by_null_in_a_realigned_frame)
 {
 	sim_make(6);
 	sim_slot();
@@ -413,7 +400,6 @@ START_TEST(end_by_null_in_a_realigned_frame)
 	*cfa += 8 * 4; /* to the return address of its caller */
 	check_same();
 }
-END_TEST
 
 /* Node `id` is the innermost of these frames, and each has the next as its caller. */
 static void check_nodes(uint32_t id, const uint64_t *frames, uint32_t count)
@@ -431,7 +417,7 @@ static void check_nodes(uint32_t id, const uint64_t *frames, uint32_t count)
 }
 
 /* What the plain walk has not added before. */
-START_TEST(new_stacks_become_nodes)
+HT_TEST(new_stacks_become_nodes)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		sim_make(seed);
@@ -443,9 +429,8 @@ START_TEST(new_stacks_become_nodes)
 		}
 	}
 }
-END_TEST
 
-START_TEST(full_node_array)
+HT_TEST(full_node_array)
 {
 	sim_make(6);
 	sim_slot();
@@ -458,7 +443,6 @@ START_TEST(full_node_array)
 	ck_assert_uint_eq(traced(), id);
 	ck_assert_uint_eq(world_slots[0].head.trunc[ABI_TRUNC_NODES], 2);
 }
-END_TEST
 
 /* Into one of the words that hold what is kept of the outer frames. */
 static void scribble(struct trace *trace, uint64_t value)
@@ -473,7 +457,7 @@ static void scribble(struct trace *trace, uint64_t value)
 }
 
 /* Another process on the same memory writes what it likes into the kept frames. */
-START_TEST(garbage_in_the_trace)
+HT_TEST(garbage_in_the_trace)
 {
 	for (uint64_t seed = 1; seed <= 300; seed++) {
 		sim_make(seed);
@@ -494,9 +478,8 @@ START_TEST(garbage_in_the_trace)
 		}
 	}
 }
-END_TEST
 
-START_TEST(oracle_flag)
+HT_TEST(oracle_flag)
 {
 	sim_make(7);
 	sim_slot();
@@ -509,10 +492,9 @@ START_TEST(oracle_flag)
 	for (size_t i = 0; i < 64; i++)
 		ck_assert_uint_eq(world_slots[0].walk[i], 0);
 }
-END_TEST
 
 /* Arbitrary saved frame positions never lead a step outside the stack. */
-START_TEST(garbage_where_steps_are_made_again)
+HT_TEST(garbage_where_steps_are_made_again)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
 		sim_make(seed);
@@ -529,10 +511,9 @@ START_TEST(garbage_where_steps_are_made_again)
 		check_same();
 	}
 }
-END_TEST
 
 /* The agent reads a frame's interpreted function only from the stack, never through kept frames. */
-START_TEST(garbage_in_the_kept_frames)
+HT_TEST(garbage_in_the_kept_frames)
 {
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		sim_make(seed);
@@ -556,10 +537,9 @@ START_TEST(garbage_in_the_kept_frames)
 		traced();
 	}
 }
-END_TEST
 
 /* The snapshot names the word of the return address, which the caller's node has. */
-START_TEST(notes_the_interpreted_function)
+HT_TEST(notes_the_interpreted_function)
 {
 	uint64_t noted = 0;
 	for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -587,12 +567,5 @@ START_TEST(notes_the_interpreted_function)
 	}
 	ck_assert_uint_gt(noted, 100);
 }
-END_TEST
 
-HT_SUITE("agent/trace", coroutines_in_the_stack_are_not_looked_at,
-	arrays_in_the_place_of_kept_frames_are_not_read, garbage_in_the_kept_frames,
-	garbage_where_steps_are_made_again, notes_the_interpreted_function, random_programs,
-	equal_layouts, overwritten_words, wild_registers, new_tables, new_thread_on_the_same_stack,
-	another_end_of_the_same_stack, too_deep_stacks_are_not_kept, deep_stacks,
-	outer_frames_of_deep_stacks_are_kept, end_by_null, end_by_null_in_a_realigned_frame,
-	new_stacks_become_nodes, full_node_array, garbage_in_the_trace, oracle_flag)
+HT_SUITE("agent/trace")

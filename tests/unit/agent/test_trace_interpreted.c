@@ -63,7 +63,7 @@ static uint32_t hook(void)
 }
 
 /* The same frames, of which one runs something else, or has what cannot be that. */
-START_TEST(interpreted_function_is_the_frame)
+HT_TEST(interpreted_function_is_the_frame)
 {
 	const uint64_t words[] = {
 		0x7f0000000001, 0x7f0000001001, 0x7f0000000001, 4, 0x7f0000001001, 5};
@@ -89,10 +89,9 @@ START_TEST(interpreted_function_is_the_frame)
 		ck_assert_uint_eq(sys_fake.calls, 0);
 	}
 }
-END_TEST
 
 /* Words that are no pointers, or would be to where no object can be. */
-START_TEST(rejects_impossible_pointers)
+HT_TEST(rejects_impossible_pointers)
 {
 	const uint64_t words[] = {0, 1, 9, HT_PAGE_BYTES, 0x7f0000000000, 0x7f0000000002,
 		0x7f0000000005, 1ull << 47 | 1, UINT64_MAX, STEP_EXACT | 0x1001};
@@ -110,11 +109,10 @@ START_TEST(rejects_impossible_pointers)
 		ck_assert_uint_eq(world_nodes[id].flags, 0);
 	}
 }
-END_TEST
 
 /* In another generation functions may have moved, so the same word is another frame. In other
  * threads, or without a snapshot, it is no frame. */
-START_TEST(generations_and_threads)
+HT_TEST(generations_and_threads)
 {
 	call_interpreted(3);
 	const uint64_t thread = sys_fake_thread_pointer & ~15ull;
@@ -154,10 +152,9 @@ START_TEST(generations_and_threads)
 	ck_assert_uint_eq(ids[2], ids[3]);
 	ck_assert(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2] && ids[0] != ids[4]);
 }
-END_TEST
 
 /* More of them than a trace has room for. */
-START_TEST(deep_stacks)
+HT_TEST(deep_stacks)
 {
 	for (unsigned depth = 100; depth < 1000; depth += 100) {
 		call_interpreted(depth);
@@ -171,7 +168,5 @@ START_TEST(deep_stacks)
 		}
 	}
 }
-END_TEST
 
-HT_SUITE("agent/trace_interpreted", interpreted_function_is_the_frame, rejects_impossible_pointers,
-	generations_and_threads, deep_stacks)
+HT_SUITE("agent/trace_interpreted")

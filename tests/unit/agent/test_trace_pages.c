@@ -129,16 +129,14 @@ static void check_programs(uint64_t first_seed, bool with_functions)
 	signal(SIGSEGV, SIG_DFL);
 }
 
-START_TEST(only_pages_that_the_walk_loads)
+HT_TEST(only_pages_that_the_walk_loads)
 {
 	check_programs(1, false);
 }
-END_TEST
 
-START_TEST(where_frames_say_what_they_run)
+HT_TEST(where_frames_say_what_they_run)
 {
 	check_programs(1000, true);
 }
-END_TEST
 
-HT_SUITE("agent/trace_pages", only_pages_that_the_walk_loads, where_frames_say_what_they_run)
+HT_SUITE("agent/trace_pages")

@@ -48,7 +48,7 @@ static void calls_random(uint32_t count)
 	expected_count = sim_hook(&start, expected);
 }
 
-START_TEST(random_stacks)
+HT_TEST(random_stacks)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		sim_make(seed);
@@ -60,10 +60,9 @@ START_TEST(random_stacks)
 		ck_assert_uint_eq(sys_fake.calls, 0);
 	}
 }
-END_TEST
 
 /* The same stacks, read through copies. */
-START_TEST(foreign_stacks)
+HT_TEST(foreign_stacks)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
 		sim_make(seed);
@@ -76,9 +75,8 @@ START_TEST(foreign_stacks)
 		ck_assert_uint_le(sys_fake.calls, 64);
 	}
 }
-END_TEST
 
-START_TEST(foreign_stack_without_system_calls)
+HT_TEST(foreign_stack_without_system_calls)
 {
 	sim_make(1);
 	calls_random(10);
@@ -90,10 +88,9 @@ START_TEST(foreign_stack_without_system_calls)
 	check_trunc(slot, ABI_TRUNC_STACK);
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
-END_TEST
 
 /* A handler on an alternate stack interrupts the primary one. */
-START_TEST(alternate_stack)
+HT_TEST(alternate_stack)
 {
 	static _Alignas(HT_PAGE_BYTES) uint64_t other[1024];
 	for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -120,9 +117,8 @@ START_TEST(alternate_stack)
 		ck_assert_uint_le(sys_fake.calls, 3);
 	}
 }
-END_TEST
 
-START_TEST(no_snapshot)
+HT_TEST(no_snapshot)
 {
 	sim_make(1);
 	calls_random(10);
@@ -132,9 +128,8 @@ START_TEST(no_snapshot)
 	check_frames(slot, walk(slot));
 	check_trunc(slot, ABI_TRUNC_NO_RULE);
 }
-END_TEST
 
-START_TEST(too_deep)
+HT_TEST(too_deep)
 {
 	sim_make(1);
 	calls_random(100);
@@ -146,9 +141,8 @@ START_TEST(too_deep)
 	check_frames(slot, walk(slot));
 	check_trunc(slot, ABI_TRUNC_DEPTH);
 }
-END_TEST
 
-START_TEST(unknown_module)
+HT_TEST(unknown_module)
 {
 	sim_make(1);
 	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 3, 0);
@@ -171,9 +165,8 @@ START_TEST(unknown_module)
 	check_frames(slot, walk(slot));
 	ck_assert_uint_eq(world_control->unknown_pcs, 2);
 }
-END_TEST
 
-START_TEST(no_rule)
+HT_TEST(no_rule)
 {
 	sim_make(1);
 	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 3, 0);
@@ -187,9 +180,8 @@ START_TEST(no_rule)
 	check_trunc(slot, ABI_TRUNC_NO_RULE);
 	ck_assert_uint_eq(world_control->unknown_pcs, 0);
 }
-END_TEST
 
-START_TEST(null_return_address_is_the_end)
+HT_TEST(null_return_address_is_the_end)
 {
 	sim_make(1);
 	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 3, 0);
@@ -201,10 +193,9 @@ START_TEST(null_return_address_is_the_end)
 	check_frames(slot, walk(slot));
 	check_trunc(slot, -1);
 }
-END_TEST
 
 /* Interrupted in a procedure linkage table: the entry has pushed a word, or not yet. */
-START_TEST(linkage_table)
+HT_TEST(linkage_table)
 {
 	for (unsigned at = 0; at < 16; at++) {
 		sim_make(1);
@@ -224,10 +215,9 @@ START_TEST(linkage_table)
 		check_trunc(slot, -1);
 	}
 }
-END_TEST
 
 /* Code without tables: only a frame pointer that looks like one is followed. */
-START_TEST(bad_frame_pointers)
+HT_TEST(bad_frame_pointers)
 {
 	const uint64_t sp = (uint64_t)(sim_stack + 100),
 		       hi = (uint64_t)(sim_stack + SIM_STACK_WORDS);
@@ -256,10 +246,9 @@ START_TEST(bad_frame_pointers)
 		check_trunc(slot, cases[i].reason);
 	}
 }
-END_TEST
 
 /* In an epilogue: the CFA is nearer, the register's slot lies below rsp, the register is back. */
-START_TEST(popped_frame_pointer)
+HT_TEST(popped_frame_pointer)
 {
 	sim_make(1);
 	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RBP, 2, 2);
@@ -274,13 +263,12 @@ START_TEST(popped_frame_pointer)
 	check_frames(slot, walk(slot));
 	check_trunc(slot, -1);
 }
-END_TEST
 
 /*
  * Words of the stack and of the tables are overwritten at random. Whatever the walk makes of it, it
  * stays on the stack: the sanitizer knows where that ends.
  */
-START_TEST(garbage)
+HT_TEST(garbage)
 {
 	for (uint64_t seed = 1; seed <= 2000; seed++) {
 		sim_make(seed);
@@ -312,10 +300,9 @@ START_TEST(garbage)
 		ck_assert_uint_le(sys_fake.calls, 65);
 	}
 }
-END_TEST
 
 /* Two stacks whose forged signal frames point at each other. */
-START_TEST(endless_signal_frames)
+HT_TEST(endless_signal_frames)
 {
 	static _Alignas(HT_PAGE_BYTES) uint64_t other[512];
 	sim_make(1);
@@ -331,10 +318,9 @@ START_TEST(endless_signal_frames)
 	ck_assert_uint_le(walk(slot), 16);
 	check_trunc(slot, ABI_TRUNC_STACK);
 }
-END_TEST
 
 /* A forged signal frame leads back in: no loop. */
-START_TEST(inward_signal_frame)
+HT_TEST(inward_signal_frame)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		sim_make(1);
@@ -347,10 +333,9 @@ START_TEST(inward_signal_frame)
 		check_trunc(slot, ABI_TRUNC_STACK);
 	}
 }
-END_TEST
 
 /* Each frame of a foreign stack is larger than the copy: the walk gives up in good time. */
-START_TEST(huge_foreign_stack)
+HT_TEST(huge_foreign_stack)
 {
 	enum { FRAME_WORDS = 4096, FRAMES = 200 };
 	static _Alignas(HT_PAGE_BYTES) uint64_t huge[FRAME_WORDS * FRAMES];
@@ -366,10 +351,9 @@ START_TEST(huge_foreign_stack)
 	check_trunc(slot, ABI_TRUNC_STACK);
 	ck_assert_uint_le(sys_fake.calls, 65);
 }
-END_TEST
 
 /* A handler interrupts a hook at any of its instructions: the program's frames are all there. */
-START_TEST(through_a_hook)
+HT_TEST(through_a_hook)
 {
 	static const uint8_t code[] = {0xf3, 0x0f, 0x1e, 0xfa, /* endbr64 */
 		0x55,					       /* push %rbp */
@@ -416,9 +400,8 @@ START_TEST(through_a_hook)
 		ck_assert_uint_eq(world_control->unknown_pcs, 0);
 	}
 }
-END_TEST
 
-START_TEST(through_the_real_function)
+HT_TEST(through_the_real_function)
 {
 	sim_make(1);
 	sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
@@ -437,10 +420,9 @@ START_TEST(through_the_real_function)
 	check_frames(slot, walk(slot));
 	check_trunc(slot, -1);
 }
-END_TEST
 
 /* Pages of the image that hold no code may not even be mapped. */
-START_TEST(image_without_code)
+HT_TEST(image_without_code)
 {
 	sim_make(1);
 	sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
@@ -452,10 +434,5 @@ START_TEST(image_without_code)
 	ck_assert_uint_eq(walk(sim_slot()), 1);
 	ck_assert_uint_eq(world_control->unknown_pcs, 1);
 }
-END_TEST
 
-HT_SUITE("agent/walk", random_stacks, foreign_stacks, foreign_stack_without_system_calls,
-	alternate_stack, no_snapshot, too_deep, unknown_module, no_rule,
-	null_return_address_is_the_end, linkage_table, bad_frame_pointers, popped_frame_pointer,
-	garbage, endless_signal_frames, inward_signal_frame, huge_foreign_stack, through_a_hook,
-	through_the_real_function, image_without_code)
+HT_SUITE("agent/walk")

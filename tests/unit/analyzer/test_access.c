@@ -24,16 +24,15 @@ static bool is_answered(const struct access *access, struct access_claim claim)
 	return ret;
 }
 
-START_TEST(tokens_are_random)
+HT_TEST(tokens_are_random)
 {
 	struct access one = access_on(1), two = access_on(1);
 	ck_assert_uint_eq(strlen(one.token), ACCESS_TOKEN_BYTES);
 	ck_assert_uint_eq(strspn(one.token, "0123456789abcdef"), ACCESS_TOKEN_BYTES);
 	ck_assert_str_ne(one.token, two.token);
 }
-END_TEST
 
-START_TEST(the_token_decides)
+HT_TEST(the_token_decides)
 {
 	const struct access access = access_on(8123);
 	char near[ACCESS_TOKEN_BYTES + 1], *more = near;
@@ -50,9 +49,8 @@ START_TEST(the_token_decides)
 	near[ACCESS_TOKEN_BYTES - 1] = '\0';
 	ck_assert(!is_answered(&access, (struct access_claim){host, NULL, more, more, 0}));
 }
-END_TEST
 
-START_TEST(other_names_are_not_answered)
+HT_TEST(other_names_are_not_answered)
 {
 	static const struct {
 		const char *host, *origin;
@@ -86,6 +84,5 @@ START_TEST(other_names_are_not_answered)
 	ck_assert(is_answered(&http,
 		(struct access_claim){"127.0.0.1", "http://localhost", http.token, NULL, 1}));
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/access", tokens_are_random, the_token_decides, other_names_are_not_answered)
+HT_SUITE("unit/analyzer/access")

@@ -212,7 +212,7 @@ static void check_lacks(const struct bytes_out *bytes, const char *text)
 		!memmem(bytes->data, bytes->length, text, strlen(text)), "it has \"%s\"", text);
 }
 
-START_TEST(the_report_is_the_same)
+HT_TEST(the_report_is_the_same)
 {
 	make_trace();
 	int copy = anonymize(false), kept = anonymize(true);
@@ -228,9 +228,8 @@ START_TEST(the_report_is_the_same)
 	close(kept);
 	scene_deinit(&stage.scene);
 }
-END_TEST
 
-START_TEST(no_name_stays)
+HT_TEST(no_name_stays)
 {
 	make_trace();
 	int copy = anonymize(false);
@@ -244,9 +243,8 @@ START_TEST(no_name_stays)
 	close(copy);
 	scene_deinit(&stage.scene);
 }
-END_TEST
 
-START_TEST(names_of_the_system_stay_without_the_programs_types)
+HT_TEST(names_of_the_system_stay_without_the_programs_types)
 {
 	make_trace();
 	int copy = anonymize(true);
@@ -261,10 +259,9 @@ START_TEST(names_of_the_system_stay_without_the_programs_types)
 	close(copy);
 	scene_deinit(&stage.scene);
 }
-END_TEST
 
 /* One name, one pseudonym; another in each copy. */
-START_TEST(pseudonyms_are_stable_in_one_copy)
+HT_TEST(pseudonyms_are_stable_in_one_copy)
 {
 	char a[PSEUDONYM_BYTES], b[PSEUDONYM_BYTES];
 	struct pseudonyms one, two;
@@ -277,10 +274,9 @@ START_TEST(pseudonyms_are_stable_in_one_copy)
 	ck_assert_str_ne(pseudonym_of(&two, "f", text, b).data, a);
 	ck_assert_uint_eq(pseudonym_of(&two, "f", (struct rec_string){"", 0}, b).length, 0);
 }
-END_TEST
 
 /* The test vectors of the algorithm's authors: key 00 01 ... 0f, input 00 01 ... */
-START_TEST(the_hash_is_siphash)
+HT_TEST(the_hash_is_siphash)
 {
 	const struct pseudonyms key = {{0x0706050403020100, 0x0f0e0d0c0b0a0908}};
 	char input[15];
@@ -290,9 +286,8 @@ START_TEST(the_hash_is_siphash)
 	ck_assert_uint_eq(pseudonym_hash(&key, (struct rec_string){input, 8}), 0x93f5f5799a932462);
 	ck_assert_uint_eq(pseudonym_hash(&key, (struct rec_string){input, 15}), 0xa129ca6149be45e5);
 }
-END_TEST
 
-START_TEST(pseudonyms_are_folded_as_names_are)
+HT_TEST(pseudonyms_are_folded_as_names_are)
 {
 	static const char *const names[] = {"main", "operator new(unsigned long)",
 		"std::vector<int>::push_back(int)", "std::__invoke<void (*)()>(void (*)())",
@@ -309,9 +304,8 @@ START_TEST(pseudonyms_are_folded_as_names_are)
 			names[i], ret);
 	}
 }
-END_TEST
 
-START_TEST(bare_names)
+HT_TEST(bare_names)
 {
 	static const char *const cases[][2] = {
 		{"malloc", "malloc"},
@@ -326,8 +320,5 @@ START_TEST(bare_names)
 		ck_assert_str_eq(ret, cases[i][1]);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/anonymize", the_report_is_the_same, no_name_stays,
-	names_of_the_system_stay_without_the_programs_types, pseudonyms_are_stable_in_one_copy,
-	the_hash_is_siphash, pseudonyms_are_folded_as_names_are, bare_names)
+HT_SUITE("analyzer/anonymize")

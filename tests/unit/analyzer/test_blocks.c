@@ -127,7 +127,7 @@ static void check_all(void)
 	cube_deinit(&cube);
 }
 
-START_TEST(blocks_in_the_order_of_their_deaths)
+HT_TEST(blocks_in_the_order_of_their_deaths)
 {
 	static const uint64_t gap_ns[] = {2000, 40000, 3000000};
 	for (uint64_t seed = 1; seed <= 6; seed++) {
@@ -136,15 +136,13 @@ START_TEST(blocks_in_the_order_of_their_deaths)
 		check_all();
 	}
 }
-END_TEST
 
-START_TEST(folded_stacks_are_in_the_sums)
+HT_TEST(folded_stacks_are_in_the_sums)
 {
 	count_chosen(1, 900000, 1000, 1000);
 	ck_assert_uint_gt(cube.folded_stacks, 100);
 	check_all();
 }
-END_TEST
 
 /* --- through a trace ---------------------------------------------------------------------------
  */
@@ -191,7 +189,7 @@ static void check_bytes(uint64_t bytes, uint64_t freed_bytes)
 	scene_deinit(&scene);
 }
 
-START_TEST(sizes_are_bounds)
+HT_TEST(sizes_are_bounds)
 {
 	make_trace();
 	check_bytes(15, 3);
@@ -209,9 +207,8 @@ START_TEST(sizes_are_bounds)
 	query.min_size = 100;
 	check_bytes(0, 0);
 }
-END_TEST
 
-START_TEST(ages_are_lives)
+HT_TEST(ages_are_lives)
 {
 	make_trace();
 	query.min_age_ns = 1500000;
@@ -227,9 +224,8 @@ START_TEST(ages_are_lives)
 	query.max_size = 4;
 	check_bytes(6, 2);
 }
-END_TEST
 
-START_TEST(a_peak_of_sizes_is_exact_and_one_of_ages_an_estimate)
+HT_TEST(a_peak_of_sizes_is_exact_and_one_of_ages_an_estimate)
 {
 	make_trace();
 	query.min_size = 2;
@@ -247,10 +243,9 @@ START_TEST(a_peak_of_sizes_is_exact_and_one_of_ages_an_estimate)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* Time is that of the trace, also where nothing of its first step is chosen. */
-START_TEST(a_trace_of_which_nothing_is_chosen)
+HT_TEST(a_trace_of_which_nothing_is_chosen)
 {
 	scene_init(&scene);
 	query_init(&query);
@@ -262,8 +257,5 @@ START_TEST(a_trace_of_which_nothing_is_chosen)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-HT_SUITE("analyzer/blocks", blocks_in_the_order_of_their_deaths, folded_stacks_are_in_the_sums,
-	sizes_are_bounds, ages_are_lives, a_peak_of_sizes_is_exact_and_one_of_ages_an_estimate,
-	a_trace_of_which_nothing_is_chosen)
+HT_SUITE("analyzer/blocks")

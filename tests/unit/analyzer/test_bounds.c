@@ -123,7 +123,7 @@ static void cover(struct covered *covered, int64_t truth, int64_t estimate, int6
 	covered->within += llabs(truth - estimate) <= bound;
 }
 
-START_TEST(intervals_hold_the_true_figure)
+HT_TEST(intervals_hold_the_true_figure)
 {
 	static const enum metric metrics[] = {METRIC_ALLOCATED, METRIC_CALLS, METRIC_OUTSTANDING,
 		METRIC_SURVIVORS, METRIC_GROWTH, METRIC_LIVE, METRIC_FREED};
@@ -159,7 +159,6 @@ START_TEST(intervals_hold_the_true_figure)
 			100 * share, covered[k].count);
 	}
 }
-END_TEST
 
 /* Two runs of one program side by side, each with a sample of its own. */
 struct pair {
@@ -243,7 +242,7 @@ static bool both_are_expected(uint32_t site)
 	return true;
 }
 
-START_TEST(intervals_hold_the_true_difference)
+HT_TEST(intervals_hold_the_true_difference)
 {
 	static const enum metric metrics[] = {
 		METRIC_ALLOCATED, METRIC_CALLS, METRIC_OUTSTANDING, METRIC_LIVE, METRIC_FREED};
@@ -277,11 +276,10 @@ START_TEST(intervals_hold_the_true_difference)
 			metric_info(metrics[k])->name, 100 * share, covered[k].count);
 	}
 }
-END_TEST
 
 /* A site of the whole trace that is larger than the sample's fifth, by both bounds, is one of its
  * first five. */
-START_TEST(large_sites_are_among_the_first)
+HT_TEST(large_sites_are_among_the_first)
 {
 	struct looked full, sample;
 	unsigned judged = 0, missed = 0;
@@ -315,10 +313,9 @@ START_TEST(large_sites_are_among_the_first)
 	ck_assert_uint_gt(judged, SEEDS);
 	ck_assert_msg(missed * 100 <= judged, "%u of %u", missed, judged);
 }
-END_TEST
 
 /* The sum of (1 - p) (size / p)^2, in proportion for what is outstanding. */
-START_TEST(variances_are_those_of_the_blocks)
+HT_TEST(variances_are_those_of_the_blocks)
 {
 	struct looked sample;
 	double exact[SITES] = {0};
@@ -339,9 +336,8 @@ START_TEST(variances_are_those_of_the_blocks)
 		ck_assert_double_eq_tol(is, exact[i], exact[i] * 1e-4);
 	}
 }
-END_TEST
 
-START_TEST(whole_traces_and_certain_blocks_have_no_bound)
+HT_TEST(whole_traces_and_certain_blocks_have_no_bound)
 {
 	struct looked is;
 	make_run();
@@ -361,10 +357,9 @@ START_TEST(whole_traces_and_certain_blocks_have_no_bound)
 	ck_assert_int_eq(metric_bound_of(1, NAN), 0);
 	ck_assert_int_eq(metric_bound_of(INT64_MAX, 1e300), INT64_MAX);
 }
-END_TEST
 
 /* In each tree the root has the bound of the total, and bounds of disjoint parts square-add. */
-START_TEST(trees_have_the_same_bounds)
+HT_TEST(trees_have_the_same_bounds)
 {
 	make_run();
 	srand48(7);
@@ -387,10 +382,9 @@ START_TEST(trees_have_the_same_bounds)
 	}
 	forget();
 }
-END_TEST
 
 /* Each site is a function of one line: all three have the same bound. */
-START_TEST(functions_and_lines_have_the_same_bounds)
+HT_TEST(functions_and_lines_have_the_same_bounds)
 {
 	struct looked sample;
 	struct calls calls;
@@ -425,9 +419,5 @@ START_TEST(functions_and_lines_have_the_same_bounds)
 	calls_deinit(&calls);
 	forget();
 }
-END_TEST
 
-HT_SUITE("analyzer/bounds", intervals_hold_the_true_figure, large_sites_are_among_the_first,
-	variances_are_those_of_the_blocks, whole_traces_and_certain_blocks_have_no_bound,
-	trees_have_the_same_bounds, intervals_hold_the_true_difference,
-	functions_and_lines_have_the_same_bounds)
+HT_SUITE("analyzer/bounds")

@@ -98,7 +98,7 @@ static void check_own_sums(const struct view *view, const struct breakdown *brea
 	ck_assert_uint_eq(sums.freed_bytes, view->total.freed_bytes);
 }
 
-START_TEST(own_sums_add_up)
+HT_TEST(own_sums_add_up)
 {
 	for (uint64_t with = 1; with <= 10; with++) {
 		make(with);
@@ -119,7 +119,6 @@ START_TEST(own_sums_add_up)
 		end();
 	}
 }
-END_TEST
 
 /* --- inclusive sums ---------------------------------------------------------------------------
  */
@@ -145,7 +144,7 @@ static void check_function(const struct breakdown_row *row, unsigned function)
 	ck_assert_uint_eq(sums_outstanding_bytes(&row->inclusive), kept);
 }
 
-START_TEST(recursion_counts_once)
+HT_TEST(recursion_counts_once)
 {
 	for (uint64_t with = 1; with <= 20; with++) {
 		struct breakdown breakdown;
@@ -177,9 +176,8 @@ START_TEST(recursion_counts_once)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(modules_are_distinguished)
+HT_TEST(modules_are_distinguished)
 {
 	for (uint64_t with = 1; with <= 10; with++) {
 		uint64_t own[2] = {0}, inclusive[2] = {0};
@@ -210,12 +208,11 @@ START_TEST(modules_are_distinguished)
 		end();
 	}
 }
-END_TEST
 
 /* --- lifetimes --------------------------------------------------------------------------------
  */
 
-START_TEST(lives_are_ranges_that_follow_each_other)
+HT_TEST(lives_are_ranges_that_follow_each_other)
 {
 	uint64_t next = 0, last = 0;
 	for (uint32_t key = 0; last != UINT64_MAX; key = key ? key + 2 : 11) {
@@ -226,9 +223,8 @@ START_TEST(lives_are_ranges_that_follow_each_other)
 		next = last + 1;
 	}
 }
-END_TEST
 
-START_TEST(lives_of_known_blocks)
+HT_TEST(lives_of_known_blocks)
 {
 	static const struct {
 		uint64_t life_ns, least_ns, most_ns;
@@ -261,11 +257,10 @@ START_TEST(lives_of_known_blocks)
 	view_destroy(view);
 	end();
 }
-END_TEST
 
 /* For a part of the window or some threads, lifetimes are means. Blocks with equal lifetimes are
  * still in the right row. */
-START_TEST(lives_of_a_part_are_estimates)
+HT_TEST(lives_of_a_part_are_estimates)
 {
 	struct breakdown breakdown;
 	stage_begin(&stage);
@@ -288,8 +283,5 @@ START_TEST(lives_of_a_part_are_estimates)
 	view_destroy(view);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/breakdown", own_sums_add_up, recursion_counts_once, modules_are_distinguished,
-	lives_are_ranges_that_follow_each_other, lives_of_known_blocks,
-	lives_of_a_part_are_estimates)
+HT_SUITE("analyzer/breakdown")

@@ -62,7 +62,7 @@ static bool has(const char *id, const struct elf_file *file, const char *functio
 	return found;
 }
 
-START_TEST(stored_names_are_found)
+HT_TEST(stored_names_are_found)
 {
 	struct cache_names names = {0};
 	struct rec_symbol symbol;
@@ -88,9 +88,8 @@ START_TEST(stored_names_are_found)
 	cache_names_deinit(&names);
 	cache_close(&cache);
 }
-END_TEST
 
-START_TEST(another_file_is_looked_up_anew)
+HT_TEST(another_file_is_looked_up_anew)
 {
 	const char *path = path_of("file");
 	struct elf_file file = {.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
@@ -103,10 +102,9 @@ START_TEST(another_file_is_looked_up_anew)
 	close(file.fd);
 	cache_close(&cache);
 }
-END_TEST
 
 /* The missing file may be there the next time. */
-START_TEST(names_that_may_get_more_are_not_kept)
+HT_TEST(names_that_may_get_more_are_not_kept)
 {
 	struct cache_names names = {.state = REC_NAMES_SPLIT};
 	begin();
@@ -119,9 +117,8 @@ START_TEST(names_that_may_get_more_are_not_kept)
 	ck_assert_int_ne(access(path_of("cache/heaptap/escaped"), F_OK), 0);
 	cache_close(&cache);
 }
-END_TEST
 
-START_TEST(those_used_least_lately_make_room)
+HT_TEST(those_used_least_lately_make_room)
 {
 	begin();
 	for (unsigned i = 0; i < 2; i++) {
@@ -140,9 +137,8 @@ START_TEST(those_used_least_lately_make_room)
 	ck_assert(has(build_id[2], &none, "function"));
 	cache_close(&cache);
 }
-END_TEST
 
-START_TEST(a_directory_of_others_is_not_used)
+HT_TEST(a_directory_of_others_is_not_used)
 {
 	begin();
 	cache_close(&cache);
@@ -156,8 +152,5 @@ START_TEST(a_directory_of_others_is_not_used)
 	cache_open(&cache);
 	ck_assert_int_lt(cache.directory, 0);
 }
-END_TEST
 
-HT_SUITE("analyzer/cache", stored_names_are_found, another_file_is_looked_up_anew,
-	names_that_may_get_more_are_not_kept, those_used_least_lately_make_room,
-	a_directory_of_others_is_not_used)
+HT_SUITE("analyzer/cache")

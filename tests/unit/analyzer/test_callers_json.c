@@ -82,7 +82,7 @@ static void check(const json_t *object, const char *name, int64_t want)
 		(long long)json_integer_value(value));
 }
 
-START_TEST(samples_have_bounds)
+HT_TEST(samples_have_bounds)
 {
 	FILE *out = begin(RATE);
 	ck_no_err(callers_json_write(out, &calls, &matches, &function));
@@ -101,9 +101,8 @@ START_TEST(samples_have_bounds)
 	json_decref(root);
 	end();
 }
-END_TEST
 
-START_TEST(lines_of_source_have_bounds)
+HT_TEST(lines_of_source_have_bounds)
 {
 	FILE *out = begin(RATE);
 	ck_no_err(source_json_write(out, &calls, &matches, &function, &nowhere));
@@ -113,9 +112,8 @@ START_TEST(lines_of_source_have_bounds)
 	json_decref(root);
 	end();
 }
-END_TEST
 
-START_TEST(columns_of_samples_have_bounds)
+HT_TEST(columns_of_samples_have_bounds)
 {
 	FILE *out = begin(RATE);
 	callers_csv_write(out, &calls, &matches, &function);
@@ -133,9 +131,8 @@ START_TEST(columns_of_samples_have_bounds)
 		"\"walk.c\",11,6478,6478,,10146,10146\n");
 	end();
 }
-END_TEST
 
-START_TEST(whole_traces_have_none)
+HT_TEST(whole_traces_have_none)
 {
 	FILE *out = begin(0);
 	ck_no_err(callers_json_write(out, &calls, &matches, &function));
@@ -146,7 +143,5 @@ START_TEST(whole_traces_have_none)
 	ck_assert_ptr_null(strstr(printed, "bound95"));
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/callers_json", samples_have_bounds, lines_of_source_have_bounds,
-	columns_of_samples_have_bounds, whole_traces_have_none)
+HT_SUITE("analyzer/callers_json")

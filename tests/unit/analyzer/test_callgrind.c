@@ -7,7 +7,7 @@
 
 static struct exported exported;
 
-START_TEST(functions_and_calls)
+HT_TEST(functions_and_calls)
 {
 	exported_begin(&exported);
 	ck_assert_str_eq(exported_as(&exported, "callgrind", NULL),
@@ -34,10 +34,9 @@ START_TEST(functions_and_calls)
 		"\ntotals: 107 130 138 4 2\n");
 	exported_end(&exported);
 }
-END_TEST
 
 /* f calls g, which calls f: each of them is called once from outside. */
-START_TEST(recursion_counts_once)
+HT_TEST(recursion_counts_once)
 {
 	exported = (struct exported){0};
 	scene_init(&exported.scene);
@@ -56,10 +55,9 @@ START_TEST(recursion_counts_once)
 		"\ntotals: 10 10 10 1 0\n");
 	exported_end(&exported);
 }
-END_TEST
 
 /* Readers pass over calls that were made 0 times, and take their figures for the caller's own. */
-START_TEST(a_block_of_before_is_a_call)
+HT_TEST(a_block_of_before_is_a_call)
 {
 	struct query query;
 	query_init(&query);
@@ -71,7 +69,5 @@ START_TEST(a_block_of_before_is_a_call)
 	exported_has(&exported, "cfn=(3) main\ncalls=1 0\n0 0 107 0 0 0\n");
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/callgrind", a_block_of_before_is_a_call, functions_and_calls,
-	recursion_counts_once)
+HT_SUITE("analyzer/callgrind")

@@ -139,7 +139,7 @@ static void check_tree(enum grouping grouping, enum metric metric)
 	free(sum);
 }
 
-START_TEST(sums_hold_from_both_ends)
+HT_TEST(sums_hold_from_both_ends)
 {
 	static const enum metric metric[] = {
 		METRIC_OUTSTANDING, METRIC_GROWTH, METRIC_ALLOCATED, METRIC_CALLS, METRIC_PEAK};
@@ -151,7 +151,6 @@ START_TEST(sums_hold_from_both_ends)
 		end();
 	}
 }
-END_TEST
 
 static int64_t entries_sum(const struct function_entry *entry, size_t count)
 {
@@ -161,7 +160,7 @@ static int64_t entries_sum(const struct function_entry *entry, size_t count)
 	return sum;
 }
 
-START_TEST(callers_and_callees_are_parts_of_a_function)
+HT_TEST(callers_and_callees_are_parts_of_a_function)
 {
 	static const char *const name[] = {"a()", "b()", "inlined()"};
 	for (uint64_t seed = 1; seed <= 8; seed++) {
@@ -188,9 +187,8 @@ START_TEST(callers_and_callees_are_parts_of_a_function)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(boxes_of_a_flame_graph_lie_within_their_callers)
+HT_TEST(boxes_of_a_flame_graph_lie_within_their_callers)
 {
 	for (uint64_t seed = 1; seed <= 8; seed++) {
 		struct flame flame;
@@ -215,7 +213,6 @@ START_TEST(boxes_of_a_flame_graph_lie_within_their_callers)
 		end();
 	}
 }
-END_TEST
 
 /* --- by hand -----------------------------------------------------------------------------------
  */
@@ -243,7 +240,7 @@ static const char *function_of(uint32_t group)
 	return view->frames.frame[calls.groups.group[group].frame].function;
 }
 
-START_TEST(recursion_counts_once)
+HT_TEST(recursion_counts_once)
 {
 	struct function_matches matches;
 	struct function callers;
@@ -265,9 +262,8 @@ START_TEST(recursion_counts_once)
 	function_matches_deinit(&matches);
 	end();
 }
-END_TEST
 
-START_TEST(a_part_of_a_name_fits_several)
+HT_TEST(a_part_of_a_name_fits_several)
 {
 	struct function_matches matches;
 	begin_recursion();
@@ -283,9 +279,8 @@ START_TEST(a_part_of_a_name_fits_several)
 		"no function's name in the trace contains \"nothing of it\"");
 	end();
 }
-END_TEST
 
-START_TEST(what_a_function_passes_on_is_named_with_the_way_to_see_it)
+HT_TEST(what_a_function_passes_on_is_named_with_the_way_to_see_it)
 {
 	struct function_matches matches;
 	stage_begin(&stage);
@@ -298,9 +293,8 @@ START_TEST(what_a_function_passes_on_is_named_with_the_way_to_see_it)
 		function_find(&calls, "operator new", &matches), HT_ERR_USAGE, "--show-wrappers");
 	end();
 }
-END_TEST
 
-START_TEST(a_module_is_one_node_whatever_passes_on_in_it)
+HT_TEST(a_module_is_one_node_whatever_passes_on_in_it)
 {
 	stage_begin(&stage);
 	uint32_t start = stage_node(&stage, 0, "clone3", NULL);
@@ -315,9 +309,8 @@ START_TEST(a_module_is_one_node_whatever_passes_on_in_it)
 	ck_assert_str_eq(calls.groups.group[calls.tree.node[1].group].name, "x");
 	end();
 }
-END_TEST
 
-START_TEST(a_file_that_is_mapped_twice_has_each_function_once)
+HT_TEST(a_file_that_is_mapped_twice_has_each_function_once)
 {
 	const uint64_t again = STAGE_LO + 0x200000;
 	stage_begin(&stage);
@@ -337,9 +330,8 @@ START_TEST(a_file_that_is_mapped_twice_has_each_function_once)
 	ck_assert_uint_eq(view->row_count, 1);
 	end();
 }
-END_TEST
 
-START_TEST(means_and_samples_are_refused)
+HT_TEST(means_and_samples_are_refused)
 {
 	begin_recursion();
 	ck_err_says(calls_check(view, METRIC_LIFETIME, METRIC_CALLS), HT_ERR_USAGE,
@@ -351,9 +343,8 @@ START_TEST(means_and_samples_are_refused)
 	ck_err_says(calls_check(view, METRIC_TEMPORARY, METRIC_CALLS), HT_ERR_USAGE, "is a sample");
 	end();
 }
-END_TEST
 
-START_TEST(another_metric_decides_the_order)
+HT_TEST(another_metric_decides_the_order)
 {
 	stage_begin(&stage);
 	uint32_t few = stage_node(&stage, 0, "few", NULL);
@@ -371,11 +362,5 @@ START_TEST(another_metric_decides_the_order)
 	ck_assert_int_eq(calls.total[calls.child[0]], 30);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/calls", sums_hold_from_both_ends, callers_and_callees_are_parts_of_a_function,
-	boxes_of_a_flame_graph_lie_within_their_callers, recursion_counts_once,
-	a_part_of_a_name_fits_several, what_a_function_passes_on_is_named_with_the_way_to_see_it,
-	a_module_is_one_node_whatever_passes_on_in_it,
-	a_file_that_is_mapped_twice_has_each_function_once, means_and_samples_are_refused,
-	another_metric_decides_the_order)
+HT_SUITE("analyzer/calls")

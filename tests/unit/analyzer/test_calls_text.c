@@ -80,7 +80,7 @@ static void make_branches(void)
 	stage_alloc(&stage, 0, 4, stage_node(&stage, loop, "least", NULL));
 }
 
-START_TEST(small_rows_are_summed_up)
+HT_TEST(small_rows_are_summed_up)
 {
 	make_branches();
 	begin_page(false);
@@ -97,9 +97,8 @@ START_TEST(small_rows_are_summed_up)
 				 "        10 B   1.0 %             \xe2\x94\x94 2 more\n");
 	end_page();
 }
-END_TEST
 
-START_TEST(a_limit_shows_so_many_of_each)
+HT_TEST(a_limit_shows_so_many_of_each)
 {
 	make_branches();
 	begin_page(false);
@@ -122,9 +121,8 @@ START_TEST(a_limit_shows_so_many_of_each)
 	ck_assert_ptr_null(strstr(printed, " more"));
 	end_page();
 }
-END_TEST
 
-START_TEST(callers_stand_below_what_allocates)
+HT_TEST(callers_stand_below_what_allocates)
 {
 	make_branches();
 	begin_page(true);
@@ -146,10 +144,9 @@ START_TEST(callers_stand_below_what_allocates)
 				 "        10 B   1.0 %  \xe2\x94\x94 2 more\n");
 	end_page();
 }
-END_TEST
 
 /* Each of the 60 functions has two callees with values, so that none is a chain. */
-START_TEST(sixty_levels_fit_into_eighty_columns)
+HT_TEST(sixty_levels_fit_into_eighty_columns)
 {
 	char name[200];
 	uint32_t at = 0;
@@ -169,9 +166,8 @@ START_TEST(sixty_levels_fit_into_eighty_columns)
 	ck_assert_ptr_nonnull(strstr(got, "name_59"));
 	end_page();
 }
-END_TEST
 
-START_TEST(direct_recursion_is_one_line)
+HT_TEST(direct_recursion_is_one_line)
 {
 	uint32_t at = 0;
 	stage_begin(&stage);
@@ -184,9 +180,8 @@ START_TEST(direct_recursion_is_one_line)
 	ck_assert_ptr_nonnull(strstr(body(), "           10 B  60 x walk  x\n"));
 	end_page();
 }
-END_TEST
 
-START_TEST(chains_that_are_too_long_are_cut_and_counted)
+HT_TEST(chains_that_are_too_long_are_cut_and_counted)
 {
 	uint32_t at = 0;
 	stage_begin(&stage);
@@ -202,9 +197,8 @@ START_TEST(chains_that_are_too_long_are_cut_and_counted)
 		strstr(printed, "\n1 chains lack their outermost callers: too many frames\n"));
 	end_page();
 }
-END_TEST
 
-START_TEST(a_graph_of_text_has_shares_as_widths)
+HT_TEST(a_graph_of_text_has_shares_as_widths)
 {
 	make_branches();
 	begin_page(false);
@@ -221,9 +215,8 @@ START_TEST(a_graph_of_text_has_shares_as_widths)
 	flame_deinit(&flame);
 	end_page();
 }
-END_TEST
 
-START_TEST(names_steer_no_terminal)
+HT_TEST(names_steer_no_terminal)
 {
 	char *name = malloc(1 << 20);
 	ck_assert_ptr_nonnull(name);
@@ -252,9 +245,8 @@ START_TEST(names_steer_no_terminal)
 	free(name);
 	end_page();
 }
-END_TEST
 
-START_TEST(nothing_says_what_to_try)
+HT_TEST(nothing_says_what_to_try)
 {
 	stage_begin(&stage);
 	begin_page(false);
@@ -263,7 +255,6 @@ START_TEST(nothing_says_what_to_try)
 	ck_assert_str_eq(body(), "nothing: another --metric or fewer filters may show more\n");
 	end_page();
 }
-END_TEST
 
 /* Blocks of 4095 bytes in a sample of one in 4096 (test_compare.c): each counts for 6478 bytes; the
  * bound of one is 10,146, of two 12,738, of three 14,885. */
@@ -282,7 +273,7 @@ static void make_samples(void)
 	begin_page(false);
 }
 
-START_TEST(callers_and_lines_of_a_sample_have_bounds)
+HT_TEST(callers_and_lines_of_a_sample_have_bounds)
 {
 	struct function_matches matches;
 	struct function function;
@@ -318,9 +309,8 @@ START_TEST(callers_and_lines_of_a_sample_have_bounds)
 	function_matches_deinit(&matches);
 	end_page();
 }
-END_TEST
 
-START_TEST(functions_of_a_sample_have_bounds)
+HT_TEST(functions_of_a_sample_have_bounds)
 {
 	struct function_matches matches;
 	make_samples();
@@ -335,10 +325,5 @@ START_TEST(functions_of_a_sample_have_bounds)
 	function_matches_deinit(&matches);
 	end_page();
 }
-END_TEST
 
-HT_SUITE("analyzer/calls_text", small_rows_are_summed_up, a_limit_shows_so_many_of_each,
-	callers_stand_below_what_allocates, sixty_levels_fit_into_eighty_columns,
-	direct_recursion_is_one_line, chains_that_are_too_long_are_cut_and_counted,
-	a_graph_of_text_has_shares_as_widths, names_steer_no_terminal, nothing_says_what_to_try,
-	callers_and_lines_of_a_sample_have_bounds, functions_of_a_sample_have_bounds)
+HT_SUITE("analyzer/calls_text")

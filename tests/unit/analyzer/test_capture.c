@@ -87,7 +87,7 @@ static void check_refused(const struct control_reply *reply, const char *words)
 	fake_end(&fake);
 }
 
-START_TEST(a_capture_that_runs_is_joined)
+HT_TEST(a_capture_that_runs_is_joined)
 {
 	const struct control_reply reply = {
 		.ok = true, .trace = "/tmp/whole.htap", .partial = "/tmp/.part"};
@@ -109,17 +109,15 @@ START_TEST(a_capture_that_runs_is_joined)
 	ck_assert_int_eq(waitpid(fake.pid, NULL, WNOHANG), 0);
 	fake_end(&fake);
 }
-END_TEST
 
-START_TEST(a_trace_that_cannot_be_shown_is_refused)
+HT_TEST(a_trace_that_cannot_be_shown_is_refused)
 {
 	check_refused(&(struct control_reply){.ok = true, .trace = "-"}, "standard output");
 	check_refused(&(struct control_reply){.ok = true}, "path is too long");
 	check_refused(&(struct control_reply){.message = "go away"}, "go away");
 }
-END_TEST
 
-START_TEST(a_capture_that_dies_is_reported)
+HT_TEST(a_capture_that_dies_is_reported)
 {
 	const struct control_reply reply = {.ok = true, .trace = "/tmp/whole.htap"};
 	const struct control_request request = {.verb = CONTROL_STATUS};
@@ -134,9 +132,8 @@ START_TEST(a_capture_that_dies_is_reported)
 	ck_assert_ptr_nonnull(strstr(answer.message, "no capture of process"));
 	capture_close(&capture);
 }
-END_TEST
 
-START_TEST(a_program_that_records_nothing_is_reported)
+HT_TEST(a_program_that_records_nothing_is_reported)
 {
 	static const char *const program[] = {"/nowhere/heaptap", "/bin/false"};
 	struct capture capture;
@@ -147,9 +144,8 @@ START_TEST(a_program_that_records_nothing_is_reported)
 		ck_assert_int_eq(capture_close(&capture), 1);
 	}
 }
-END_TEST
 
-START_TEST(without_a_keeper_there_is_no_answer)
+HT_TEST(without_a_keeper_there_is_no_answer)
 {
 	const struct control_reply reply = {.ok = true, .trace = "/tmp/whole.htap"};
 	const struct control_request request = {.verb = CONTROL_STATUS};
@@ -166,8 +162,5 @@ START_TEST(without_a_keeper_there_is_no_answer)
 	capture_close(&capture);
 	fake_end(&fake);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/capture", a_capture_that_runs_is_joined,
-	a_trace_that_cannot_be_shown_is_refused, a_capture_that_dies_is_reported,
-	a_program_that_records_nothing_is_reported, without_a_keeper_there_is_no_answer)
+HT_SUITE("unit/analyzer/capture")

@@ -51,7 +51,7 @@ static void close_pairs(struct pairs *pairs)
 	ck_assert_uint_eq(pairs->clients.count, 0);
 }
 
-START_TEST(the_slow_end)
+HT_TEST(the_slow_end)
 {
 	struct pairs pairs;
 	open_pairs(&pairs, 10);
@@ -66,18 +66,16 @@ START_TEST(the_slow_end)
 	check(&pairs, "eeeee");
 	close_pairs(&pairs);
 }
-END_TEST
 
-START_TEST(too_many_cost_the_oldest)
+HT_TEST(too_many_cost_the_oldest)
 {
 	struct pairs pairs;
 	open_pairs(&pairs, 3);
 	check(&pairs, "eelll");
 	close_pairs(&pairs);
 }
-END_TEST
 
-START_TEST(those_that_are_answered_stay)
+HT_TEST(those_that_are_answered_stay)
 {
 	struct pairs pairs;
 	open_pairs(&pairs, COUNT);
@@ -93,7 +91,5 @@ START_TEST(those_that_are_answered_stay)
 	close(fd[1]);
 	close_pairs(&pairs);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/clients", the_slow_end, too_many_cost_the_oldest,
-	those_that_are_answered_stay)
+HT_SUITE("unit/analyzer/clients")

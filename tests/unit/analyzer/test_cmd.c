@@ -75,7 +75,7 @@ static void check_output(struct bytes_out *out, const char *want)
 	bytes_out_deinit(out);
 }
 
-START_TEST(reports_have_two_faces)
+HT_TEST(reports_have_two_faces)
 {
 	char *path = make_trace();
 	struct bytes_out out = {0};
@@ -101,9 +101,8 @@ START_TEST(reports_have_two_faces)
 	check_output(&out, "alloc malloc addr=0x1000 size=100 stack=1\n");
 	free(path);
 }
-END_TEST
 
-START_TEST(colours_on_request)
+HT_TEST(colours_on_request)
 {
 	char *path = make_trace();
 	struct bytes_out out = {0};
@@ -119,7 +118,6 @@ START_TEST(colours_on_request)
 	check_output(&out, "\033[1m");
 	free(path);
 }
-END_TEST
 
 /* Makes standard output a terminal of `rows` rows. */
 static void use_terminal(unsigned short rows)
@@ -136,7 +134,7 @@ static void use_terminal(unsigned short rows)
 	close(fd);
 }
 
-START_TEST(long_output_goes_to_the_pager)
+HT_TEST(long_output_goes_to_the_pager)
 {
 	static const struct {
 		const char *command, *option;
@@ -165,10 +163,9 @@ START_TEST(long_output_goes_to_the_pager)
 	free(path);
 	free(shown);
 }
-END_TEST
 
 /* Their number stands behind them. */
-START_TEST(info_knows_no_number_of_events_of_a_cut_file)
+HT_TEST(info_knows_no_number_of_events_of_a_cut_file)
 {
 	char *path = make_trace();
 	struct stat file;
@@ -182,9 +179,8 @@ START_TEST(info_knows_no_number_of_events_of_a_cut_file)
 	check_output(&out, "events       0 or more\ndropped      0 or more\n");
 	free(path);
 }
-END_TEST
 
-START_TEST(perf_maps_name_what_no_module_holds)
+HT_TEST(perf_maps_name_what_no_module_holds)
 {
 	char *path = make_trace(), *map = tmpdir_path("perf.map");
 	FILE *file = fopen(map, "w");
@@ -203,9 +199,8 @@ START_TEST(perf_maps_name_what_no_module_holds)
 	free(path);
 	free(map);
 }
-END_TEST
 
-START_TEST(wrong_use_gives_one_line)
+HT_TEST(wrong_use_gives_one_line)
 {
 	static const struct {
 		const char *args[7];
@@ -243,9 +238,8 @@ START_TEST(wrong_use_gives_one_line)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++)
 		ck_err_says(run(wrong[i].args, NULL), HT_ERR_USAGE, wrong[i].says);
 }
-END_TEST
 
-START_TEST(names_a_file_that_is_no_trace)
+HT_TEST(names_a_file_that_is_no_trace)
 {
 	char *path = tmpdir_path("text");
 	FILE *file = fopen(path, "w");
@@ -257,9 +251,8 @@ START_TEST(names_a_file_that_is_no_trace)
 	ck_err_says(run(ARGS("report", "/none"), NULL), HT_ERR_SYS, "/none");
 	free(path);
 }
-END_TEST
 
-START_TEST(exports_overwrite_only_with_an_option)
+HT_TEST(exports_overwrite_only_with_an_option)
 {
 	char *trace = make_trace(), *path = tmpdir_path("out.txt");
 	const char *const args[] = {
@@ -275,9 +268,8 @@ START_TEST(exports_overwrite_only_with_an_option)
 	free(trace);
 	free(path);
 }
-END_TEST
 
-START_TEST(a_failed_export_leaves_no_file)
+HT_TEST(a_failed_export_leaves_no_file)
 {
 	char *trace = tmpdir_path("bad"), *path = tmpdir_path("out.txt");
 	fclose(fopen(trace, "w"));
@@ -287,7 +279,6 @@ START_TEST(a_failed_export_leaves_no_file)
 	free(trace);
 	free(path);
 }
-END_TEST
 
 static void check_content(const char *path, const char *want)
 {
@@ -300,7 +291,7 @@ static void check_content(const char *path, const char *want)
 }
 
 /* What -f is to replace is there until the new one is, and nothing beside it. */
-START_TEST(a_failed_export_keeps_what_was_there)
+HT_TEST(a_failed_export_keeps_what_was_there)
 {
 	char *trace = tmpdir_path("bad"), *path = tmpdir_path("out.txt");
 	fclose(fopen(trace, "w"));
@@ -317,9 +308,8 @@ START_TEST(a_failed_export_keeps_what_was_there)
 	free(trace);
 	free(path);
 }
-END_TEST
 
-START_TEST(an_export_does_not_replace_its_trace)
+HT_TEST(an_export_does_not_replace_its_trace)
 {
 	char *trace = make_trace();
 	const char *const args[] = {
@@ -328,9 +318,8 @@ START_TEST(an_export_does_not_replace_its_trace)
 	ck_no_err(run(ARGS("info", trace), NULL));
 	free(trace);
 }
-END_TEST
 
-START_TEST(a_full_disk_is_an_error)
+HT_TEST(a_full_disk_is_an_error)
 {
 	char *trace = make_trace();
 	const char *const args[] = {
@@ -342,9 +331,8 @@ START_TEST(a_full_disk_is_an_error)
 	ck_assert_int_eq(access("/dev/full", F_OK), 0);
 	free(trace);
 }
-END_TEST
 
-START_TEST(emitted_symbols_are_records)
+HT_TEST(emitted_symbols_are_records)
 {
 	struct module_here here = module_here_find("");
 	struct tracebuild trace;
@@ -374,11 +362,5 @@ START_TEST(emitted_symbols_are_records)
 	bytes_out_deinit(&out);
 	tracebuild_deinit(&trace);
 }
-END_TEST
 
-HT_SUITE("analyzer/cmd", reports_have_two_faces, colours_on_request, long_output_goes_to_the_pager,
-	info_knows_no_number_of_events_of_a_cut_file, perf_maps_name_what_no_module_holds,
-	wrong_use_gives_one_line, names_a_file_that_is_no_trace,
-	exports_overwrite_only_with_an_option, a_failed_export_leaves_no_file,
-	a_failed_export_keeps_what_was_there, an_export_does_not_replace_its_trace,
-	a_full_disk_is_an_error, emitted_symbols_are_records)
+HT_SUITE("analyzer/cmd")

@@ -123,7 +123,7 @@ static bool refuses(const struct face *face, const char *option)
 	return at && at[strlen(option)] == ' ';
 }
 
-START_TEST(each_filter_is_taken_or_refused)
+HT_TEST(each_filter_is_taken_or_refused)
 {
 	make_files();
 	for (size_t i = 0; i < HT_ARRAY_SIZE(faces) * HT_ARRAY_SIZE(filters); i++) {
@@ -151,10 +151,9 @@ START_TEST(each_filter_is_taken_or_refused)
 	}
 	remove_files();
 }
-END_TEST
 
 /* The most first, those of one amount by their place; the order of the file remains. */
-START_TEST(source_prints_the_lines_with_most)
+HT_TEST(source_prints_the_lines_with_most)
 {
 	make_files();
 	ck_no_err(run((const char *[]){"source", trace_path, "keep", "--csv", NULL}));
@@ -172,6 +171,5 @@ START_TEST(source_prints_the_lines_with_most)
 	ck_assert_ptr_null(strstr(printed, "\"total\":200"));
 	remove_files();
 }
-END_TEST
 
-HT_SUITE("analyzer/cmd_filters", each_filter_is_taken_or_refused, source_prints_the_lines_with_most)
+HT_SUITE("analyzer/cmd_filters")

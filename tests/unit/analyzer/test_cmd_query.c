@@ -34,16 +34,15 @@ static void end(void)
 
 #define WORDS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-START_TEST(nothing_is_everything)
+HT_TEST(nothing_is_everything)
 {
 	ck_no_err(read_query(WORDS(NULL)));
 	ck_assert(!query_filters_blocks(&query) && !query_filters_stacks(&query));
 	ck_assert(!query.from && !query.to && !query.alive_at && !query.shows_wrappers);
 	end();
 }
-END_TEST
 
-START_TEST(each_option_has_its_place)
+HT_TEST(each_option_has_its_place)
 {
 	ck_no_err(read_query(WORDS("--from", "+1s", "--to", "+2s", "--alive-at", "mark", "--thread",
 		"a", "--thread", "7", "--module", "libx", "--function", "f", "--exclude", "g",
@@ -64,7 +63,6 @@ START_TEST(each_option_has_its_place)
 	ck_assert(query.shows_wrappers);
 	end();
 }
-END_TEST
 
 static char *suppressions(const char *text)
 {
@@ -73,7 +71,7 @@ static char *suppressions(const char *text)
 	return path;
 }
 
-START_TEST(suppressions_are_patterns_without_comments)
+HT_TEST(suppressions_are_patterns_without_comments)
 {
 	char *path = suppressions("# of the library\n\n  leak:libx.so \r\nleak:^init*$\n#leak:not\n"
 				  "leak:a b");
@@ -86,7 +84,6 @@ START_TEST(suppressions_are_patterns_without_comments)
 	end();
 	free(path);
 }
-END_TEST
 
 static void check_refused(const char *text, const char *want)
 {
@@ -100,7 +97,7 @@ static void check_refused(const char *text, const char *want)
 	free(path);
 }
 
-START_TEST(other_lines_are_refused)
+HT_TEST(other_lines_are_refused)
 {
 	check_refused("leak:a\nrace:b\n", "suppressions:2: a suppression is leak:PATTERN");
 	check_refused("leak:\n", "suppressions:1: a suppression is leak:PATTERN");
@@ -114,9 +111,8 @@ START_TEST(other_lines_are_refused)
 	ht_err_free(err);
 	end();
 }
-END_TEST
 
-START_TEST(suppressions_are_bounded)
+HT_TEST(suppressions_are_bounded)
 {
 	const size_t bytes = 2 << 20;
 	char *text = calloc(1, bytes + 1);
@@ -128,8 +124,5 @@ START_TEST(suppressions_are_bounded)
 	check_refused(text, "256 patterns at most");
 	free(text);
 }
-END_TEST
 
-HT_SUITE("analyzer/cmd_query", nothing_is_everything, each_option_has_its_place,
-	suppressions_are_patterns_without_comments, other_lines_are_refused,
-	suppressions_are_bounded)
+HT_SUITE("analyzer/cmd_query")

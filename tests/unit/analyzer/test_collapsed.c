@@ -49,7 +49,7 @@ static void check(enum metric metric, bool wrappers, const char *want)
 	free(got);
 }
 
-START_TEST(each_metric_has_its_lines)
+HT_TEST(each_metric_has_its_lines)
 {
 	begin();
 	check(METRIC_OUTSTANDING, false, "lib:x.so+0xff;caller;in:ner? 100\nlib:x.so+0xff 7\n");
@@ -62,9 +62,8 @@ START_TEST(each_metric_has_its_lines)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-START_TEST(a_flame_ends_in_who_allocated)
+HT_TEST(a_flame_ends_in_who_allocated)
 {
 	scene_init(&scene);
 	tracebuild_module(
@@ -90,10 +89,9 @@ START_TEST(a_flame_ends_in_who_allocated)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* U+009B is a terminal's CSI; as one byte it is no UTF-8. U+202E turns what follows around. */
-START_TEST(a_terminal_obeys_no_name)
+HT_TEST(a_terminal_obeys_no_name)
 {
 	scene_init(&scene);
 	tracebuild_module(
@@ -109,10 +107,9 @@ START_TEST(a_terminal_obeys_no_name)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* In one trace 100 bytes stay, in the other 30 more; what is in one alone has a 0. */
-START_TEST(two_traces_are_compared_by_name)
+HT_TEST(two_traces_are_compared_by_name)
 {
 	struct scene other;
 	char *got = NULL;
@@ -140,10 +137,9 @@ START_TEST(two_traces_are_compared_by_name)
 	scene_deinit(&other);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* Two rows differ by their lines alone, and a folded chain has no lines. */
-START_TEST(chains_that_read_the_same_add_up)
+HT_TEST(chains_that_read_the_same_add_up)
 {
 	char *got = NULL;
 	size_t length = 0;
@@ -166,7 +162,5 @@ START_TEST(chains_that_read_the_same_add_up)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-HT_SUITE("analyzer/collapsed", chains_that_read_the_same_add_up, two_traces_are_compared_by_name,
-	each_metric_has_its_lines, a_flame_ends_in_who_allocated, a_terminal_obeys_no_name)
+HT_SUITE("analyzer/collapsed")

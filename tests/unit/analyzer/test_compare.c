@@ -69,7 +69,7 @@ static void check_change(const char *function, enum compare_change want)
 
 /* Rebuilt in another directory, loaded elsewhere, with lines that have moved, and met in another
  * order. */
-START_TEST(a_rebuilt_program_has_the_same_sites)
+HT_TEST(a_rebuilt_program_has_the_same_sites)
 {
 	begin();
 	uint32_t main_node = side_frame(&side[0], 0, "main", "main.c", 10);
@@ -88,9 +88,8 @@ START_TEST(a_rebuilt_program_has_the_same_sites)
 	check_change("two", COMPARE_SAME);
 	end();
 }
-END_TEST
 
-START_TEST(calls_on_several_lines_of_a_function_are_one_site)
+HT_TEST(calls_on_several_lines_of_a_function_are_one_site)
 {
 	begin();
 	for (uint32_t line = 1; line <= 3; line++)
@@ -102,9 +101,8 @@ START_TEST(calls_on_several_lines_of_a_function_are_one_site)
 	check_change("f", COMPARE_SAME);
 	end();
 }
-END_TEST
 
-START_TEST(functions_of_other_files_and_callers_are_other_sites)
+HT_TEST(functions_of_other_files_and_callers_are_other_sites)
 {
 	begin();
 	uint32_t a = side_frame(&side[0], 0, "a", "x.c", 1);
@@ -117,10 +115,9 @@ START_TEST(functions_of_other_files_and_callers_are_other_sites)
 	ck_assert_uint_eq(compare.count, 3);
 	end();
 }
-END_TEST
 
 /* By their places in the module. */
-START_TEST(functions_without_names_match_in_one_build)
+HT_TEST(functions_without_names_match_in_one_build)
 {
 	side_begin(&side[0], LO_OLD, 0, "/bin");
 	side_begin(&side[1], LO_NEW, 0, "/opt/bin");
@@ -135,7 +132,6 @@ START_TEST(functions_without_names_match_in_one_build)
 			compare_change_of(&compare, &compare.entry[i], METRIC_CALLS), COMPARE_SAME);
 	end();
 }
-END_TEST
 
 /* --- a change ----------------------------------------------------------------------------------
  */
@@ -146,7 +142,7 @@ static void alloc_in(unsigned index, const char *function, uint64_t bytes)
 		side_alloc(&side[index], 1, bytes, side_frame(&side[index], 0, function, "f.c", 1));
 }
 
-START_TEST(every_change_has_its_class)
+HT_TEST(every_change_has_its_class)
 {
 	static const struct {
 		const char *function;
@@ -175,7 +171,6 @@ START_TEST(every_change_has_its_class)
 	ck_assert_str_eq(name_of(&compare.entry[compare.count - 1]), "vanishes");
 	end();
 }
-END_TEST
 
 /* --- windows of different lengths --------------------------------------------------------------
  */
@@ -218,15 +213,14 @@ static void check_program(uint64_t old_s, uint64_t new_s, unsigned leak_old, uns
 	end();
 }
 
-START_TEST(a_longer_window_is_no_change)
+HT_TEST(a_longer_window_is_no_change)
 {
 	check_program(10, 10, 1000, 1000, COMPARE_SAME);
 	check_program(10, 40, 1000, 1000, COMPARE_SAME);
 	check_program(40, 10, 1000, 1000, COMPARE_SAME);
 }
-END_TEST
 
-START_TEST(a_leak_is_found_whichever_window_is_longer)
+HT_TEST(a_leak_is_found_whichever_window_is_longer)
 {
 	check_program(10, 40, 0, 1000, COMPARE_NEW);
 	check_program(40, 10, 0, 1000, COMPARE_NEW);
@@ -235,10 +229,9 @@ START_TEST(a_leak_is_found_whichever_window_is_longer)
 	check_program(40, 10, 2000, 1000, COMPARE_SHRUNK);
 	check_program(10, 40, 1000, 0, COMPARE_GONE);
 }
-END_TEST
 
 /* The first parts of the windows are the same. */
-START_TEST(a_leak_that_begins_late_is_found)
+HT_TEST(a_leak_that_begins_late_is_found)
 {
 	begin();
 	make_program(0, 10, 0);
@@ -251,9 +244,8 @@ START_TEST(a_leak_that_begins_late_is_found)
 	check_change("cache", COMPARE_SAME);
 	end();
 }
-END_TEST
 
-START_TEST(figures_are_per_minute)
+HT_TEST(figures_are_per_minute)
 {
 	begin();
 	alloc_in(0, "f", 1000);
@@ -269,9 +261,8 @@ START_TEST(figures_are_per_minute)
 	ck_assert_int_eq(change_of("f", METRIC_PEAK), COMPARE_SAME);
 	end();
 }
-END_TEST
 
-START_TEST(three_traces_are_compared_by_the_first_and_the_last)
+HT_TEST(three_traces_are_compared_by_the_first_and_the_last)
 {
 	begin();
 	side_begin(&side[2], LO_OLD, 0, "/src");
@@ -290,7 +281,6 @@ START_TEST(three_traces_are_compared_by_the_first_and_the_last)
 	end();
 	side_deinit(&side[2]);
 }
-END_TEST
 
 /* --- bounds of samples -------------------------------------------------------------------------
  */
@@ -319,7 +309,7 @@ static void put_samples(uint32_t old_blocks, uint64_t old_rate, uint32_t new_blo
 }
 
 /* 4 blocks in one minute, 9 in two: half of the bound by minute. */
-START_TEST(bounds_are_those_of_both_samples)
+HT_TEST(bounds_are_those_of_both_samples)
 {
 	const double difference = sqrt(BOUND_4 * BOUND_4 + BOUND_9 * BOUND_9 / 4);
 	put_samples(4, RATE, 9);
@@ -343,10 +333,9 @@ START_TEST(bounds_are_those_of_both_samples)
 	ck_assert_double_eq(compare_bound(&compare, entry, 1, METRIC_LIFETIME), 0);
 	end();
 }
-END_TEST
 
 /* Beside a whole trace, the difference is as exact as the sample. */
-START_TEST(a_whole_trace_has_no_bound)
+HT_TEST(a_whole_trace_has_no_bound)
 {
 	put_samples(4, 0, 9);
 	put_together(60, 60);
@@ -363,13 +352,5 @@ START_TEST(a_whole_trace_has_no_bound)
 	ck_assert(!compare_is_sample(&compare));
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/compare", a_rebuilt_program_has_the_same_sites,
-	calls_on_several_lines_of_a_function_are_one_site,
-	functions_of_other_files_and_callers_are_other_sites,
-	functions_without_names_match_in_one_build, every_change_has_its_class,
-	a_longer_window_is_no_change, a_leak_is_found_whichever_window_is_longer,
-	a_leak_that_begins_late_is_found, figures_are_per_minute,
-	three_traces_are_compared_by_the_first_and_the_last, bounds_are_those_of_both_samples,
-	a_whole_trace_has_no_bound)
+HT_SUITE("analyzer/compare")

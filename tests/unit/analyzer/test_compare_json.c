@@ -69,7 +69,7 @@ static double element(const json_t *object, const char *name, size_t index)
 	return json_number_value(value);
 }
 
-START_TEST(samples_have_bounds)
+HT_TEST(samples_have_bounds)
 {
 	json_t *root = read_json(METRIC_OUTSTANDING);
 	const json_t *traces = json_object_get(root, "traces");
@@ -91,9 +91,8 @@ START_TEST(samples_have_bounds)
 	json_decref(root);
 	end();
 }
-END_TEST
 
-START_TEST(columns_of_samples_have_bounds)
+HT_TEST(columns_of_samples_have_bounds)
 {
 	FILE *out = begin(RATE);
 	compare_csv_write(out, &compare, METRIC_LIVE, 0);
@@ -104,9 +103,8 @@ START_TEST(columns_of_samples_have_bounds)
 				  "16759.0,24029.0,29296.0\r\n");
 	end();
 }
-END_TEST
 
-START_TEST(whole_traces_have_none)
+HT_TEST(whole_traces_have_none)
 {
 	static const char *const path[] = {"old.htap", "new.htap"};
 	FILE *out = begin(0);
@@ -116,7 +114,5 @@ START_TEST(whole_traces_have_none)
 	ck_assert_ptr_null(strstr(printed, "bound95"));
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/compare_json", samples_have_bounds, columns_of_samples_have_bounds,
-	whole_traces_have_none)
+HT_SUITE("analyzer/compare_json")

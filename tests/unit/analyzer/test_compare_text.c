@@ -99,7 +99,7 @@ static void check_page(const char *page)
 	}
 }
 
-START_TEST(diff_prints_what_changed)
+HT_TEST(diff_prints_what_changed)
 {
 	begin(2);
 	alloc_in(0, "stays", "a.c", 1 << 20);
@@ -123,10 +123,9 @@ START_TEST(diff_prints_what_changed)
 	check_lacks(page, "stays");
 	end(page);
 }
-END_TEST
 
 /* The second window is a tenth as long; what it holds is a cache, and no more of it. */
-START_TEST(amounts_overrule_rates_of_unlike_windows)
+HT_TEST(amounts_overrule_rates_of_unlike_windows)
 {
 	begin(2);
 	last_seconds = 6;
@@ -139,9 +138,8 @@ START_TEST(amounts_overrule_rates_of_unlike_windows)
 	check_has(page, "  1 site did not change by more than a tenth\n");
 	end(page);
 }
-END_TEST
 
-START_TEST(a_limit_says_what_it_hides)
+HT_TEST(a_limit_says_what_it_hides)
 {
 	char name[16];
 	begin(2);
@@ -156,9 +154,8 @@ START_TEST(a_limit_says_what_it_hides)
 	check_has(page, "  8 more sites changed; --limit 0 shows them\n");
 	end(page);
 }
-END_TEST
 
-START_TEST(traces_without_allocations)
+HT_TEST(traces_without_allocations)
 {
 	begin(2);
 	char *page = print_page(compare_text_diff, "x.htap", 0);
@@ -166,9 +163,8 @@ START_TEST(traces_without_allocations)
 	check_has(page, "neither trace has a site with such figures");
 	end(page);
 }
-END_TEST
 
-START_TEST(trend_has_a_line_for_each_site)
+HT_TEST(trend_has_a_line_for_each_site)
 {
 	begin(4);
 	for (uint32_t i = 0; i < 4; i++) {
@@ -183,7 +179,6 @@ START_TEST(trend_has_a_line_for_each_site)
 	ck_assert(strstr(page, "rises") < strstr(page, "falls"));
 	end(page);
 }
-END_TEST
 
 /* Blocks of 4095 bytes in a sample of one in 4096 (test_compare.c): each counts for 6478 bytes; 4
  * have a bound of 16,759, 9 of 24,029. */
@@ -193,7 +188,7 @@ static void alloc_samples(uint32_t index, const char *function, unsigned blocks)
 		alloc_in(index, function, "a.c", 4095);
 }
 
-START_TEST(bounds_of_a_sample_stand_below)
+HT_TEST(bounds_of_a_sample_stand_below)
 {
 	begin_sample(2, 4096);
 	alloc_samples(0, "grows", 4);
@@ -233,9 +228,8 @@ START_TEST(bounds_of_a_sample_stand_below)
 			"41 %\n");
 	end(page);
 }
-END_TEST
 
-START_TEST(whole_traces_have_no_bounds)
+HT_TEST(whole_traces_have_no_bounds)
 {
 	begin(2);
 	alloc_samples(0, "grows", 4);
@@ -245,7 +239,6 @@ START_TEST(whole_traces_have_no_bounds)
 	check_lacks(page, "sample");
 	end(page);
 }
-END_TEST
 
 /* --- hostile names -----------------------------------------------------------------------------
  */
@@ -283,20 +276,15 @@ static void check_hostile(uint32_t sides, void (*write)(const struct compare_tex
 	}
 }
 
-START_TEST(diff_of_hostile_names)
+HT_TEST(diff_of_hostile_names)
 {
 	check_hostile(2, compare_text_diff);
 }
-END_TEST
 
-START_TEST(trend_of_hostile_names)
+HT_TEST(trend_of_hostile_names)
 {
 	check_hostile(2, compare_text_trend);
 	check_hostile(COMPARE_VIEWS_MAX, compare_text_trend);
 }
-END_TEST
 
-HT_SUITE("analyzer/compare_text", amounts_overrule_rates_of_unlike_windows,
-	diff_prints_what_changed, a_limit_says_what_it_hides, traces_without_allocations,
-	trend_has_a_line_for_each_site, bounds_of_a_sample_stand_below, whole_traces_have_no_bounds,
-	diff_of_hostile_names, trend_of_hostile_names)
+HT_SUITE("analyzer/compare_text")

@@ -11,7 +11,7 @@
 
 static struct exported exported;
 
-START_TEST(one_line_per_chain)
+HT_TEST(one_line_per_chain)
 {
 	exported_begin(&exported);
 	ck_assert_str_eq(exported_as(&exported, "csv", NULL), HEAD
@@ -22,9 +22,8 @@ START_TEST(one_line_per_chain)
 		"0,0,0,0,0,1,1,1,1,1000,0,\"\",\"target\",\"(no stack)\",\"\",,\"(no stack)\"\n");
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(a_filter_leaves_lines_out)
+HT_TEST(a_filter_leaves_lines_out)
 {
 	struct query query;
 	query_init(&query);
@@ -35,9 +34,8 @@ START_TEST(a_filter_leaves_lines_out)
 		"\"src/in.h\",7,\"main;caller;inner\"\n");
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(a_quote_is_doubled_and_a_formula_is_text)
+HT_TEST(a_quote_is_doubled_and_a_formula_is_text)
 {
 	exported_begin(&exported);
 	const uint32_t node = tracebuild_node(&exported.scene.trace, 0, 0x400500);
@@ -47,10 +45,9 @@ START_TEST(a_quote_is_doubled_and_a_formula_is_text)
 	exported_has(&exported, ",\"'=a(\"\"b\"\",c)?\",\"'-x,y\",3,\"'=a(\"\"b\"\",c)?\"\n");
 	exported_end(&exported);
 }
-END_TEST
 
 /* What a sample does not tell is empty. */
-START_TEST(a_sample_has_no_temporary_blocks)
+HT_TEST(a_sample_has_no_temporary_blocks)
 {
 	exported = (struct exported){0};
 	scene_init_sample(&exported.scene, 1 << 19);
@@ -59,10 +56,9 @@ START_TEST(a_sample_has_no_temporary_blocks)
 	exported_has(&exported, "\n16777216,16777216,16777216,16777216,16777216,16777216,1,,0,,1,");
 	exported_end(&exported);
 }
-END_TEST
 
 /* Of ten threads on one stack eight are named. */
-START_TEST(many_threads_are_cut)
+HT_TEST(many_threads_are_cut)
 {
 	exported = (struct exported){0};
 	scene_init(&exported.scene);
@@ -77,7 +73,5 @@ START_TEST(many_threads_are_cut)
 	exported_has(&exported, ",\"t0;t1;t2;t3;t4;t5;t6;t7;...\",");
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/csv", many_threads_are_cut, one_line_per_chain, a_filter_leaves_lines_out,
-	a_quote_is_doubled_and_a_formula_is_text, a_sample_has_no_temporary_blocks)
+HT_SUITE("analyzer/csv")

@@ -19,7 +19,7 @@ static void check(const char *text, const char *want)
 	free(bytes);
 }
 
-START_TEST(a_text_is_quoted)
+HT_TEST(a_text_is_quoted)
 {
 	check("plain", "\"plain\"");
 	check("", "\"\"");
@@ -27,15 +27,13 @@ START_TEST(a_text_is_quoted)
 	check("say \"x\"", "\"say \"\"x\"\"\"");
 	check("\"", "\"\"\"\"");
 }
-END_TEST
 
-START_TEST(nothing_is_an_empty_field)
+HT_TEST(nothing_is_an_empty_field)
 {
 	check(NULL, "");
 }
-END_TEST
 
-START_TEST(a_formula_is_text)
+HT_TEST(a_formula_is_text)
 {
 	check("=cmd|' /C calc'!A0", "\"'=cmd|' /C calc'!A0\"");
 	check("+1", "\"'+1\"");
@@ -46,14 +44,11 @@ START_TEST(a_formula_is_text)
 	check("\t=1", "\"' =1\"");
 	check(" =1", "\"' =1\"");
 }
-END_TEST
 
-START_TEST(a_field_is_one_line)
+HT_TEST(a_field_is_one_line)
 {
 	check("a\nb\r\nc\td", "\"a b  c d\"");
 	check("\x1b[31mred\x7f", "\" [31mred \"");
 }
-END_TEST
 
-HT_SUITE("analyzer/csv_text", a_text_is_quoted, nothing_is_an_empty_field, a_formula_is_text,
-	a_field_is_one_line)
+HT_SUITE("analyzer/csv_text")

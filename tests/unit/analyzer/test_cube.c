@@ -196,12 +196,11 @@ static void compare_with_ledger(unsigned seed)
 	end();
 }
 
-START_TEST(the_trace_equals_the_ledger)
+HT_TEST(the_trace_equals_the_ledger)
 {
 	for (unsigned seed = 1; seed <= 5; seed++)
 		compare_with_ledger(seed);
 }
-END_TEST
 
 static void check_parts(enum parts_by by)
 {
@@ -237,14 +236,13 @@ static void check_sums(void)
 	ck_assert_uint_eq(lives, cube->total.frees);
 }
 
-START_TEST(parts_sum_up_to_the_total)
+HT_TEST(parts_sum_up_to_the_total)
 {
 	play(7);
 	finish();
 	check_sums();
 	end();
 }
-END_TEST
 
 /* What no program does: any event of any thread for any of a few addresses. */
 static void step_madly(void)
@@ -273,7 +271,7 @@ static void step_madly(void)
 	}
 }
 
-START_TEST(sums_hold_for_events_that_make_no_sense)
+HT_TEST(sums_hold_for_events_that_make_no_sense)
 {
 	play(8);
 	for (unsigned i = 0; i < STEPS; i++)
@@ -287,9 +285,8 @@ START_TEST(sums_hold_for_events_that_make_no_sense)
 	ck_assert_uint_gt(analysis->model.counts.inferred_frees, 0);
 	end();
 }
-END_TEST
 
-START_TEST(the_first_moment_of_the_peak_counts)
+HT_TEST(the_first_moment_of_the_peak_counts)
 {
 	scene_init(&scene);
 	uint32_t a = tracebuild_node(&scene.trace, 0, 0x1),
@@ -305,9 +302,8 @@ START_TEST(the_first_moment_of_the_peak_counts)
 	ck_assert_uint_eq(analysis->cube.peak_blocks, 1);
 	end();
 }
-END_TEST
 
-START_TEST(size_classes_have_whole_bits)
+HT_TEST(size_classes_have_whole_bits)
 {
 	ck_assert_uint_eq(cube_size_class(0), 0);
 	ck_assert_uint_eq(cube_size_class(1), 1);
@@ -315,7 +311,6 @@ START_TEST(size_classes_have_whole_bits)
 	ck_assert_uint_eq(cube_size_class(16), 5);
 	ck_assert_uint_eq(cube_size_class(UINT64_MAX), 64);
 }
-END_TEST
 
 /* --- joined buckets and folded stacks ----------------------------------------------------------
  */
@@ -357,7 +352,7 @@ static void check_made(void)
 	}
 }
 
-START_TEST(joined_buckets_have_the_same_sums)
+HT_TEST(joined_buckets_have_the_same_sums)
 {
 	play_made(20, CUBE_CELLS_MAX);
 	const uint64_t step_ns = cube.step_ns;
@@ -369,10 +364,9 @@ START_TEST(joined_buckets_have_the_same_sums)
 	check_made();
 	cube_deinit(&cube);
 }
-END_TEST
 
 /* A hostile trace: joins more buckets at once than a bucket's number has bits. */
-START_TEST(centuries_without_an_event)
+HT_TEST(centuries_without_an_event)
 {
 	static const uint64_t gap_ns[] = {1ull << 50, 1ull << 58, 3ull << 60};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(gap_ns); i++) {
@@ -395,7 +389,6 @@ START_TEST(centuries_without_an_event)
 		end();
 	}
 }
-END_TEST
 
 /* Stacks at CUBE_OTHER, and the bytes of their blocks. */
 static void check_folded(void)
@@ -414,7 +407,7 @@ static void check_folded(void)
 	ck_assert_uint_eq(cube.folded_bytes, bytes);
 }
 
-START_TEST(folded_stacks_are_in_the_sums)
+HT_TEST(folded_stacks_are_in_the_sums)
 {
 	play_made(1000, 2000);
 	ck_no_err(cube_finish(&cube));
@@ -426,9 +419,8 @@ START_TEST(folded_stacks_are_in_the_sums)
 	ck_assert_uint_ge(cube.timeline.count, CUBE_BUCKETS_MIN);
 	cube_deinit(&cube);
 }
-END_TEST
 
-START_TEST(nothing_is_folded_while_there_is_room)
+HT_TEST(nothing_is_folded_while_there_is_room)
 {
 	play_made(1000, CUBE_CELLS_MAX);
 	ck_no_err(cube_finish(&cube));
@@ -437,7 +429,6 @@ START_TEST(nothing_is_folded_while_there_is_room)
 	ck_assert_uint_eq(cube.folded_bytes, 0);
 	cube_deinit(&cube);
 }
-END_TEST
 
 static void allocate_one(uint32_t stack, uint64_t size, uint64_t time_ns)
 {
@@ -447,7 +438,7 @@ static void allocate_one(uint32_t stack, uint64_t size, uint64_t time_ns)
 }
 
 /* 1,000 stacks have a cell in each of three buckets; stack 500 is the heaviest. */
-START_TEST(the_lightest_stacks_are_folded)
+HT_TEST(the_lightest_stacks_are_folded)
 {
 	cube = (struct cube){0};
 	cube_init(&cube);
@@ -463,7 +454,6 @@ START_TEST(the_lightest_stacks_are_folded)
 	ck_assert_uint_eq(cube.site[cube.of_node.site[500] - 1].node, 500);
 	cube_deinit(&cube);
 }
-END_TEST
 
 /* --- a program with as many stacks as anvil ----------------------------------------------------
  */
@@ -520,7 +510,7 @@ static void play_anvil(size_t cells_max, uint64_t *of_stack)
 
 /* A hundredth of the bytes is folded at most; with half the room 3 %, and no stack that has 0.5 %.
  */
-START_TEST(little_is_folded_of_276000_stacks)
+HT_TEST(little_is_folded_of_276000_stacks)
 {
 	static const unsigned percent[] = {1, 3};
 	uint64_t *of_stack = malloc(ANVIL_STACKS * sizeof(*of_stack));
@@ -538,10 +528,5 @@ START_TEST(little_is_folded_of_276000_stacks)
 	}
 	free(of_stack);
 }
-END_TEST
 
-HT_SUITE("analyzer/cube", the_trace_equals_the_ledger, parts_sum_up_to_the_total,
-	sums_hold_for_events_that_make_no_sense, the_first_moment_of_the_peak_counts,
-	size_classes_have_whole_bits, joined_buckets_have_the_same_sums, centuries_without_an_event,
-	folded_stacks_are_in_the_sums, nothing_is_folded_while_there_is_room,
-	the_lightest_stacks_are_folded, little_is_folded_of_276000_stacks)
+HT_SUITE("analyzer/cube")

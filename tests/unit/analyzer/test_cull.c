@@ -361,7 +361,7 @@ static void compare(const struct play *play)
 	scene_deinit(&scene);
 }
 
-START_TEST(culled_traces_say_the_same)
+HT_TEST(culled_traces_say_the_same)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		compare(&(struct play){.seed = seed,
@@ -369,9 +369,8 @@ START_TEST(culled_traces_say_the_same)
 			.pause_ns = seed * NS_PER_S / 100,
 			.steps = 4000});
 }
-END_TEST
 
-START_TEST(times_of_any_length)
+HT_TEST(times_of_any_length)
 {
 	static const uint64_t cull_ms[] = {1, 100, 1024, 5000, 60000, 3600000};
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(cull_ms); i++)
@@ -380,10 +379,9 @@ START_TEST(times_of_any_length)
 			.pause_ns = 1 + cull_ms[i] * 1000000 / 10,
 			.steps = 3000});
 }
-END_TEST
 
 /* While the books of allocators are read, sums must be those of the moment. */
-START_TEST(readings_of_the_heap)
+HT_TEST(readings_of_the_heap)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)
 		compare(&(struct play){.seed = seed,
@@ -393,9 +391,8 @@ START_TEST(readings_of_the_heap)
 			.has_heap = true,
 			.has_before = true});
 }
-END_TEST
 
-START_TEST(names_of_threads_change)
+HT_TEST(names_of_threads_change)
 {
 	for (uint64_t seed = 1; seed <= 4; seed++)
 		compare(&(struct play){.seed = seed,
@@ -404,9 +401,8 @@ START_TEST(names_of_threads_change)
 			.steps = 3000,
 			.has_names = true});
 }
-END_TEST
 
-START_TEST(frees_that_come_late)
+HT_TEST(frees_that_come_late)
 {
 	for (uint64_t seed = 1; seed <= 4; seed++)
 		compare(&(struct play){.seed = seed,
@@ -416,7 +412,5 @@ START_TEST(frees_that_come_late)
 			.has_before = true,
 			.has_inversions = true});
 }
-END_TEST
 
-HT_SUITE("format/cull", culled_traces_say_the_same, times_of_any_length, readings_of_the_heap,
-	names_of_threads_change, frees_that_come_late)
+HT_SUITE("format/cull")

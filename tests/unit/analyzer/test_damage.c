@@ -114,7 +114,7 @@ static void end(void)
 	free(report);
 }
 
-START_TEST(each_bit_flipped)
+HT_TEST(each_bit_flipped)
 {
 	make_trace();
 	for (size_t bit = 0; bit < 8 * trace.length; bit++) {
@@ -126,9 +126,8 @@ START_TEST(each_bit_flipped)
 		count[REFUSED], count[IN_PART]);
 	end();
 }
-END_TEST
 
-START_TEST(cut_at_each_length)
+HT_TEST(cut_at_each_length)
 {
 	make_trace();
 	for (size_t length = 0; length < trace.length; length++)
@@ -137,10 +136,9 @@ START_TEST(cut_at_each_length)
 		count[REFUSED], count[IN_PART]);
 	end();
 }
-END_TEST
 
 /* Repeated parts of a trace, and bytes after its end. */
-START_TEST(bytes_added_and_repeated)
+HT_TEST(bytes_added_and_repeated)
 {
 	make_trace();
 	struct bytes_out longer = {0};
@@ -155,6 +153,5 @@ START_TEST(bytes_added_and_repeated)
 	bytes_out_deinit(&longer);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/damage", each_bit_flipped, cut_at_each_length, bytes_added_and_repeated)
+HT_SUITE("analyzer/damage")

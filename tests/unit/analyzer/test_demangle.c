@@ -18,16 +18,15 @@ static void check(const char *mangled, const char *readable)
 	free(got);
 }
 
-START_TEST(cxx)
+HT_TEST(cxx)
 {
 	check("_ZN3foo3barEi", "foo::bar(int)");
 	check("_ZNSt6vectorIiSaIiEE9push_backERKi",
 		"std::vector<int, std::allocator<int> >::push_back(int const&)");
 	check("_Znwm", "operator new(unsigned long)");
 }
-END_TEST
 
-START_TEST(lambdas)
+HT_TEST(lambdas)
 {
 	check("_ZZ4mainENKUliE_clEi", "lambda in main()");
 	check("_ZZ4mainENKUliE0_clEi", "lambda in main()");
@@ -44,16 +43,14 @@ START_TEST(lambdas)
 	/* In none, and a call operator of a class. */
 	check("_ZNK1aclEi", "a::operator()(int) const");
 }
-END_TEST
 
-START_TEST(rust)
+HT_TEST(rust)
 {
 	check("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
 	check("_RNvCs1234_7mycrate3foo", "mycrate::foo");
 }
-END_TEST
 
-START_TEST(plain_and_broken_names_stay)
+HT_TEST(plain_and_broken_names_stay)
 {
 	check("malloc", NULL);
 	check("", NULL);
@@ -62,6 +59,5 @@ START_TEST(plain_and_broken_names_stay)
 	check("_ZN3foo", NULL);
 	check("_R", NULL);
 }
-END_TEST
 
-HT_SUITE("analyzer/demangle", cxx, lambdas, rust, plain_and_broken_names_stay)
+HT_SUITE("analyzer/demangle")

@@ -8,7 +8,7 @@
 
 static struct exported exported;
 
-START_TEST(figures_and_frames)
+HT_TEST(figures_and_frames)
 {
 	exported_begin(&exported);
 	ck_assert_str_eq(exported_as(&exported, "dhat", NULL),
@@ -28,11 +28,10 @@ START_TEST(figures_and_frames)
 	json_decref(json_loads(exported.text, 0, NULL));
 	exported_end(&exported);
 }
-END_TEST
 
 /* A block that is left has a life, too: from the middle of its bucket, a millisecond long, to the
  * end of the window. */
-START_TEST(blocks_that_are_left_have_lived)
+HT_TEST(blocks_that_are_left_have_lived)
 {
 	exported = (struct exported){0};
 	scene_init(&exported.scene);
@@ -47,6 +46,5 @@ START_TEST(blocks_that_are_left_have_lived)
 	json_decref(root);
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/dhat", figures_and_frames, blocks_that_are_left_have_lived)
+HT_SUITE("analyzer/dhat")

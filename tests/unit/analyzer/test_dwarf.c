@@ -102,20 +102,18 @@ static void check_linkers(const char *compiler)
 	}
 }
 
-START_TEST(functions_that_the_linker_dropped_name_nothing)
+HT_TEST(functions_that_the_linker_dropped_name_nothing)
 {
 	check_linkers("gcc");
 }
-END_TEST
 
-START_TEST(functions_that_the_linker_dropped_name_nothing_clang)
+HT_TEST(functions_that_the_linker_dropped_name_nothing_clang)
 {
 	check_linkers("clang-14");
 }
-END_TEST
 
 /* gcc gives an inlined one no linkage name. */
-START_TEST(an_inlined_lambda_is_called_by_the_function_around_it)
+HT_TEST(an_inlined_lambda_is_called_by_the_function_around_it)
 {
 	static const char source[] = "void *volatile kept;\n"
 				     "__attribute__((noinline)) void around(int n) {\n"
@@ -142,11 +140,10 @@ START_TEST(an_inlined_lambda_is_called_by_the_function_around_it)
 	ck_assert_uint_gt(lambdas, 0);
 	free(linked);
 }
-END_TEST
 
 /* One that stands by itself is "operator()" to DWARF; the symbol of gcc's copy says of which
  * function. */
-START_TEST(a_lambda_of_its_own_is_called_by_the_function_around_it)
+HT_TEST(a_lambda_of_its_own_is_called_by_the_function_around_it)
 {
 	static const char source[] = "void *volatile kept;\n"
 				     "__attribute__((noinline)) void around(int n) {\n"
@@ -170,9 +167,5 @@ START_TEST(a_lambda_of_its_own_is_called_by_the_function_around_it)
 	module_file_end(&file);
 	free(linked);
 }
-END_TEST
 
-HT_SUITE("analyzer/dwarf", a_lambda_of_its_own_is_called_by_the_function_around_it,
-	an_inlined_lambda_is_called_by_the_function_around_it,
-	functions_that_the_linker_dropped_name_nothing,
-	functions_that_the_linker_dropped_name_nothing_clang)
+HT_SUITE("analyzer/dwarf")

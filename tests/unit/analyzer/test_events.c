@@ -113,7 +113,7 @@ static void check_state(const struct scene *scene, const char *state)
 
 /* --- tests ----------------------------------------------------------------------------------- */
 
-START_TEST(a_message_has_the_state_of_the_capture)
+HT_TEST(a_message_has_the_state_of_the_capture)
 {
 	struct scene scene;
 	open_scene(&scene);
@@ -121,9 +121,8 @@ START_TEST(a_message_has_the_state_of_the_capture)
 	check_state(&scene, "paused");
 	close_scene(&scene);
 }
-END_TEST
 
-START_TEST(without_a_keeper_the_capture_has_ended)
+HT_TEST(without_a_keeper_the_capture_has_ended)
 {
 	struct scene scene;
 	open_scene(&scene);
@@ -135,7 +134,6 @@ START_TEST(without_a_keeper_the_capture_has_ended)
 	check_state(&scene, "ended");
 	close_scene(&scene);
 }
-END_TEST
 
 static const char *await_report(struct scene *scene)
 {
@@ -147,7 +145,7 @@ static const char *await_report(struct scene *scene)
 	return events->hub.message;
 }
 
-START_TEST(a_report_is_made_for_those_who_listen)
+HT_TEST(a_report_is_made_for_those_who_listen)
 {
 	struct scene scene;
 	struct events *events = &scene.events;
@@ -165,7 +163,5 @@ START_TEST(a_report_is_made_for_those_who_listen)
 	events->hub.count = 0;
 	close_scene(&scene);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/events", a_message_has_the_state_of_the_capture,
-	without_a_keeper_the_capture_has_ended, a_report_is_made_for_those_who_listen)
+HT_SUITE("unit/analyzer/events")

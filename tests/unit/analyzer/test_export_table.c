@@ -21,7 +21,7 @@ static char *read_page(void)
 	return text;
 }
 
-START_TEST(the_man_page_has_each_format_and_its_sums)
+HT_TEST(the_man_page_has_each_format_and_its_sums)
 {
 	char *page = read_page(), row[512];
 	for (size_t i = 0; i < export_format_count; i++) {
@@ -33,9 +33,8 @@ START_TEST(the_man_page_has_each_format_and_its_sums)
 	}
 	free(page);
 }
-END_TEST
 
-START_TEST(help_says_what_each_is_for)
+HT_TEST(help_says_what_each_is_for)
 {
 	const struct option_command *command = option_find_command(&commands_table, "export");
 	char part[256];
@@ -47,10 +46,9 @@ START_TEST(help_says_what_each_is_for)
 	}
 	ck_assert_ptr_null(export_names[export_format_count]);
 }
-END_TEST
 
 /* By the same query everything that is of one moment is refused for what is over time. */
-START_TEST(queries_that_a_format_cannot_answer)
+HT_TEST(queries_that_a_format_cannot_answer)
 {
 	struct query query;
 	for (size_t i = 0; i < export_format_count; i++) {
@@ -76,12 +74,11 @@ START_TEST(queries_that_a_format_cannot_answer)
 				"is a mean");
 	}
 }
-END_TEST
 
 static struct exported exported;
 
 /* The same sums in a part of the trace, whichever format, and a filter leaves out the same. */
-START_TEST(a_window_and_a_filter_apply)
+HT_TEST(a_window_and_a_filter_apply)
 {
 	struct query query;
 	query_init(&query);
@@ -114,10 +111,9 @@ START_TEST(a_window_and_a_filter_apply)
 	exported_has(&exported, "\n20,20,10,20,");
 	exported_end(&exported);
 }
-END_TEST
 
 /* The cube folds stacks only beyond a million cells: here the test folds the one of 7 bytes. */
-START_TEST(folded_stacks_are_other)
+HT_TEST(folded_stacks_are_other)
 {
 	static const char *const format[] = {
 		"collapsed", "pprof", "speedscope", "massif", "dhat", "callgrind", "csv"};
@@ -137,8 +133,5 @@ START_TEST(folded_stacks_are_other)
 	}
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/export_table", folded_stacks_are_other,
-	the_man_page_has_each_format_and_its_sums, help_says_what_each_is_for,
-	queries_that_a_format_cannot_answer, a_window_and_a_filter_apply)
+HT_SUITE("analyzer/export_table")

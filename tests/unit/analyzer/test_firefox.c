@@ -44,7 +44,7 @@ static int64_t sum_of(const json_t *root, const char *path, bool positive)
 
 #define EVENTS "threads.0.nativeAllocations"
 
-START_TEST(events_and_tables)
+HT_TEST(events_and_tables)
 {
 	exported_begin(&exported);
 	json_t *root = json_loads(exported_as(&exported, "firefox", NULL), 0, NULL);
@@ -75,9 +75,8 @@ START_TEST(events_and_tables)
 	json_decref(root);
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(a_window_has_its_own_events)
+HT_TEST(a_window_has_its_own_events)
 {
 	struct query query;
 	query_init(&query);
@@ -109,10 +108,9 @@ START_TEST(a_window_has_its_own_events)
 	json_decref(root);
 	exported_end(&exported);
 }
-END_TEST
 
 /* 600,000 of 16 bytes, half of them freed, and some large ones, which are never left out. */
-START_TEST(too_many_events_are_a_sample)
+HT_TEST(too_many_events_are_a_sample)
 {
 	const unsigned blocks = 400000, freed = 200000;
 	const int64_t large = 10 * (1 << 20);
@@ -144,7 +142,5 @@ START_TEST(too_many_events_are_a_sample)
 	json_decref(root);
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/firefox", events_and_tables, a_window_has_its_own_events,
-	too_many_events_are_a_sample)
+HT_SUITE("analyzer/firefox")

@@ -64,7 +64,7 @@ static void check_harmless(void)
 	ck_assert_uint_eq(count_of("<g class=\"f "), count_of("<title>"));
 }
 
-START_TEST(hostile_names_are_text)
+HT_TEST(hostile_names_are_text)
 {
 	static const char *const name[] = {
 		"\"><script>alert(1)</script>",
@@ -93,9 +93,8 @@ START_TEST(hostile_names_are_text)
 	free(huge);
 	free(svg);
 }
-END_TEST
 
-START_TEST(boxes_have_name_value_and_share)
+HT_TEST(boxes_have_name_value_and_share)
 {
 	stage_begin(&stage);
 	uint32_t start = stage_node(&stage, 0, "main", NULL);
@@ -110,11 +109,10 @@ START_TEST(boxes_have_name_value_and_share)
 	ck_assert_ptr_nonnull(strstr(svg, "100.0 %</title><rect x=\"10.00\" y=\"100\""));
 	free(svg);
 }
-END_TEST
 
 /* A block of 4095 bytes in a sample of one in 4096 counts for 6478 bytes, with a bound of 10,146;
  * two have 12,738 (test_compare.c). */
-START_TEST(boxes_of_a_sample_have_bounds)
+HT_TEST(boxes_of_a_sample_have_bounds)
 {
 	stage_begin_sample(&stage, 4096);
 	const uint32_t start = stage_node(&stage, 0, "main", NULL);
@@ -129,9 +127,8 @@ START_TEST(boxes_of_a_sample_have_bounds)
 					  "157 %, 50.0 %"));
 	free(svg);
 }
-END_TEST
 
-START_TEST(nothing_is_fetched)
+HT_TEST(nothing_is_fetched)
 {
 	stage_begin(&stage);
 	stage_alloc(&stage, 0, 10, stage_node(&stage, 0, "main", NULL));
@@ -147,9 +144,8 @@ START_TEST(nothing_is_fetched)
 	ck_assert_ptr_nonnull(strstr(svg, "data-unit=\"count\""));
 	free(svg);
 }
-END_TEST
 
-START_TEST(stacks_that_shrank_are_named_and_left_out)
+HT_TEST(stacks_that_shrank_are_named_and_left_out)
 {
 	stage_begin(&stage);
 	stage_alloc(&stage, 0, 10, stage_node(&stage, 0, "main", NULL));
@@ -158,10 +154,9 @@ START_TEST(stacks_that_shrank_are_named_and_left_out)
 	ck_assert_uint_eq(count_of("<title>"), 0);
 	free(svg);
 }
-END_TEST
 
 /* A chain of 50,000 frames, and as many neighbours: bounded, and still a graph. */
-START_TEST(large_trees_are_bounded)
+HT_TEST(large_trees_are_bounded)
 {
 	uint32_t at = 0;
 	stage_begin(&stage);
@@ -173,8 +168,5 @@ START_TEST(large_trees_are_bounded)
 	ck_assert_uint_eq(count_of("<title>"), FLAME_DEPTH_MAX + 1);
 	free(svg);
 }
-END_TEST
 
-HT_SUITE("analyzer/flame_svg", hostile_names_are_text, boxes_have_name_value_and_share,
-	boxes_of_a_sample_have_bounds, nothing_is_fetched,
-	stacks_that_shrank_are_named_and_left_out, large_trees_are_bounded)
+HT_SUITE("analyzer/flame_svg")

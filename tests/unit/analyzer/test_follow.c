@@ -100,7 +100,7 @@ static void answer(struct scene *scene, enum control_verb verb, const struct con
 
 static const struct control_reply recording = {.ok = true, .phase = CONTROL_RECORDING};
 
-START_TEST(each_state_of_a_capture_has_its_name)
+HT_TEST(each_state_of_a_capture_has_its_name)
 {
 	static const struct {
 		struct control_reply reply;
@@ -120,9 +120,8 @@ START_TEST(each_state_of_a_capture_has_its_name)
 	}
 	close_scene(&scene);
 }
-END_TEST
 
-START_TEST(a_capture_that_answers_no_more_has_ended)
+HT_TEST(a_capture_that_answers_no_more_has_ended)
 {
 	struct scene scene;
 	open_scene(&scene);
@@ -134,9 +133,8 @@ START_TEST(a_capture_that_answers_no_more_has_ended)
 	ck_assert_str_eq(follow_state(&scene.follow), "ended");
 	close_scene(&scene);
 }
-END_TEST
 
-START_TEST(without_a_keeper_the_capture_has_ended)
+HT_TEST(without_a_keeper_the_capture_has_ended)
 {
 	struct scene scene;
 	open_scene(&scene);
@@ -151,9 +149,8 @@ START_TEST(without_a_keeper_the_capture_has_ended)
 	ck_assert(!ask(&scene, CONTROL_STOP));
 	close_scene(&scene);
 }
-END_TEST
 
-START_TEST(answers_reach_those_who_asked)
+HT_TEST(answers_reach_those_who_asked)
 {
 	struct scene scene;
 	open_scene(&scene);
@@ -175,9 +172,8 @@ START_TEST(answers_reach_those_who_asked)
 	ck_assert_str_eq(scene.problem, "the end");
 	close_scene(&scene);
 }
-END_TEST
 
-START_TEST(not_more_wait_than_there_is_room_for)
+HT_TEST(not_more_wait_than_there_is_room_for)
 {
 	struct scene scene;
 	size_t count = 0;
@@ -187,10 +183,9 @@ START_TEST(not_more_wait_than_there_is_room_for)
 	ck_assert_uint_eq(count, FOLLOW_ASKED_MAX);
 	close_scene(&scene);
 }
-END_TEST
 
 /* The owner has others to answer in between. */
-START_TEST(a_long_trace_is_read_in_parts)
+HT_TEST(a_long_trace_is_read_in_parts)
 {
 	struct scene scene;
 	open_scene(&scene);
@@ -204,9 +199,5 @@ START_TEST(a_long_trace_is_read_in_parts)
 	ck_assert(!scene.follow.has_more);
 	close_scene(&scene);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/follow", each_state_of_a_capture_has_its_name,
-	a_capture_that_answers_no_more_has_ended, without_a_keeper_the_capture_has_ended,
-	answers_reach_those_who_asked, not_more_wait_than_there_is_room_for,
-	a_long_trace_is_read_in_parts)
+HT_SUITE("unit/analyzer/follow")

@@ -69,7 +69,7 @@ static bool is_warned(void)
 }
 
 /* 10 MiB come and 4 go before it is read, 3 older ones go, and 5 come afterwards. */
-START_TEST(the_start_is_without_what_came_since)
+HT_TEST(the_start_is_without_what_came_since)
 {
 	scene_init(&scene);
 	scene_malloc(&scene, 0, 0x1000, 10 * MIB, 0);
@@ -92,10 +92,9 @@ START_TEST(the_start_is_without_what_came_since)
 		heap_bytes_at(heap, last->live_bytes, last->before_bytes), 112 * (uint64_t)MIB);
 	end();
 }
-END_TEST
 
 /* The events of the moments in which it was read belong to neither side. */
-START_TEST(what_moves_while_it_is_read_makes_it_off)
+HT_TEST(what_moves_while_it_is_read_makes_it_off)
 {
 	scene_init(&scene);
 	scene_malloc(&scene, 0, 0x1000, 100, 0);
@@ -112,10 +111,9 @@ START_TEST(what_moves_while_it_is_read_makes_it_off)
 	ck_assert_uint_eq(heap->off_bytes, 7 + 3000 + 100 + 508 + 48);
 	end();
 }
-END_TEST
 
 /* A thousand blocks come and go while it is read; never more than one of a thread is live. */
-START_TEST(churn_counts_once_a_thread)
+HT_TEST(churn_counts_once_a_thread)
 {
 	scene_init(&scene);
 	scene_malloc(&scene, 0, 0x1000, 100, 0);
@@ -138,11 +136,10 @@ START_TEST(churn_counts_once_a_thread)
 	ck_assert_uint_eq(heap->off_bytes, 7 + 2 * 3000 + 100000 + 48);
 	end();
 }
-END_TEST
 
 /* The books of the end say nothing: 40 MiB, give or take all of it. 10 MiB were there at the start,
  * 30 came, 4 of the older ones went. */
-START_TEST(the_events_bound_the_end)
+HT_TEST(the_events_bound_the_end)
 {
 	for (int lost = 0; lost < 2; lost++) {
 		scene_init(&scene);
@@ -163,10 +160,9 @@ START_TEST(the_events_bound_the_end)
 		end();
 	}
 }
-END_TEST
 
 /* Books and events contradict each other: the books count, and nothing is cut. */
-START_TEST(the_events_do_not_overrule_the_books)
+HT_TEST(the_events_do_not_overrule_the_books)
 {
 	scene_init(&scene);
 	read_heap(10 * MIB, 0);
@@ -179,7 +175,6 @@ START_TEST(the_events_do_not_overrule_the_books)
 	ck_assert_uint_eq(range.most_bytes, 21 * MIB);
 	end();
 }
-END_TEST
 
 static const struct heap *compare(int64_t more_bytes, bool lost)
 {
@@ -194,7 +189,7 @@ static const struct heap *compare(int64_t more_bytes, bool lost)
 	return finish();
 }
 
-START_TEST(both_readings_must_agree_with_the_trace)
+HT_TEST(both_readings_must_agree_with_the_trace)
 {
 	/* Both are off, blocks were rounded up, and a MiB may have gone unseen. */
 	const int64_t less = -30 - (int64_t)MIB, more = 30 + MIB + 48 + 8192;
@@ -215,9 +210,8 @@ START_TEST(both_readings_must_agree_with_the_trace)
 	ck_assert(!compare(50 * MIB, true)->is_unexplained);
 	end();
 }
-END_TEST
 
-START_TEST(one_unknown_allocator_makes_it_unknown)
+HT_TEST(one_unknown_allocator_makes_it_unknown)
 {
 	scene_init(&scene);
 	const struct rec_account two[] = {account("glibc", MIB, 7),
@@ -230,10 +224,9 @@ START_TEST(one_unknown_allocator_makes_it_unknown)
 	ck_assert_uint_eq(heap->start_bytes, 0);
 	end();
 }
-END_TEST
 
 /* Readings of any size and time, more than are kept: nothing of it can be true, all of it ends. */
-START_TEST(forged_readings_do_no_harm)
+HT_TEST(forged_readings_do_no_harm)
 {
 	static const uint64_t word[] = {
 		0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX - 1, UINT64_MAX};
@@ -251,9 +244,8 @@ START_TEST(forged_readings_do_no_harm)
 	ck_assert_uint_le(heap->peak_bytes, INT64_MAX);
 	end();
 }
-END_TEST
 
-START_TEST(allocators_are_summed_up)
+HT_TEST(allocators_are_summed_up)
 {
 	scene_init(&scene);
 	struct rec_account two[] = {account("glibc", 100, 1), account("glibc", 1000, 2)};
@@ -266,11 +258,10 @@ START_TEST(allocators_are_summed_up)
 	ck_assert_str_eq(heap->reason, "moved");
 	end();
 }
-END_TEST
 
 /* Unknown frees count for the allocator that has the most. Without headers its blocks may be a
  * fourth larger than requested. */
-START_TEST(blocks_without_headers_are_of_sizes)
+HT_TEST(blocks_without_headers_are_of_sizes)
 {
 	scene_init(&scene);
 	struct rec_account two[] = {account("glibc", KIB, 1), account("jemalloc", 100 * MIB, 2)};
@@ -289,9 +280,8 @@ START_TEST(blocks_without_headers_are_of_sizes)
 	ck_assert_int_eq(heap->growth_bytes, heap->explained_bytes);
 	end();
 }
-END_TEST
 
-START_TEST(a_trace_without_a_reading_says_nothing)
+HT_TEST(a_trace_without_a_reading_says_nothing)
 {
 	scene_init(&scene);
 	scene_malloc(&scene, 0, 0x1000, 100, 0);
@@ -303,10 +293,9 @@ START_TEST(a_trace_without_a_reading_says_nothing)
 	ck_assert(heap->is_told && !heap->known);
 	end();
 }
-END_TEST
 
 /* Estimates add up to no curve; what was read is no estimate. */
-START_TEST(a_sample_has_no_curve)
+HT_TEST(a_sample_has_no_curve)
 {
 	scene_init_sample(&scene, 512 * KIB);
 	scene_malloc(&scene, 0, 0x1000, 10 * MIB, 0);
@@ -319,9 +308,8 @@ START_TEST(a_sample_has_no_curve)
 	ck_assert(!heap->is_unexplained);
 	end();
 }
-END_TEST
 
-START_TEST(readings_out_of_order_are_ignored)
+HT_TEST(readings_out_of_order_are_ignored)
 {
 	scene_init(&scene);
 	read_heap(100, 0);
@@ -333,9 +321,8 @@ START_TEST(readings_out_of_order_are_ignored)
 	ck_assert(!heap->end_known);
 	end();
 }
-END_TEST
 
-START_TEST(sizes_of_any_kind_stay_in_range)
+HT_TEST(sizes_of_any_kind_stay_in_range)
 {
 	scene_init(&scene);
 	read_heap(UINT64_MAX, UINT64_MAX);
@@ -347,11 +334,10 @@ START_TEST(sizes_of_any_kind_stay_in_range)
 	ck_assert_uint_eq(heap->off_bytes, UINT64_MAX);
 	end();
 }
-END_TEST
 
 /* Blocks take more than the requested size; the allocator's books at the end include that, events
  * do not. */
-START_TEST(the_peak_is_not_below_an_end)
+HT_TEST(the_peak_is_not_below_an_end)
 {
 	static const struct {
 		uint64_t start, allocated, freed, end;
@@ -383,9 +369,8 @@ START_TEST(the_peak_is_not_below_an_end)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(an_end_is_known_without_a_start)
+HT_TEST(an_end_is_known_without_a_start)
 {
 	scene_init(&scene);
 	const struct rec_account unknown = {.allocator = {"glibc", 5}, .reason = {"why not", 7}};
@@ -406,9 +391,8 @@ START_TEST(an_end_is_known_without_a_start)
 	ck_assert_str_eq(heap->end_reason, "why not");
 	end();
 }
-END_TEST
 
-START_TEST(a_range_holds_the_figure)
+HT_TEST(a_range_holds_the_figure)
 {
 	static const struct {
 		uint64_t bytes, off_bytes;
@@ -432,13 +416,5 @@ START_TEST(a_range_holds_the_figure)
 		ck_assert_uint_eq(range.most_bytes, one[i].range.most_bytes);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/heap", the_start_is_without_what_came_since,
-	what_moves_while_it_is_read_makes_it_off, churn_counts_once_a_thread,
-	the_events_bound_the_end, the_events_do_not_overrule_the_books,
-	both_readings_must_agree_with_the_trace, one_unknown_allocator_makes_it_unknown,
-	forged_readings_do_no_harm, allocators_are_summed_up, blocks_without_headers_are_of_sizes,
-	a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
-	readings_out_of_order_are_ignored, the_peak_is_not_below_an_end,
-	an_end_is_known_without_a_start, a_range_holds_the_figure, sizes_of_any_kind_stay_in_range)
+HT_SUITE("analyzer/heap")

@@ -94,7 +94,7 @@ static void check_totals(void)
 	check_printed(line);
 }
 
-START_TEST(totals_equal_those_of_heaptrack_print)
+HT_TEST(totals_equal_those_of_heaptrack_print)
 {
 	begin();
 	for (unsigned i = 0; i < 10; i++)
@@ -117,9 +117,8 @@ START_TEST(totals_equal_those_of_heaptrack_print)
 	check_totals();
 	end();
 }
-END_TEST
 
-START_TEST(frees_of_older_blocks_are_left_out)
+HT_TEST(frees_of_older_blocks_are_left_out)
 {
 	begin();
 	scene_free(&scene, 0, 0x5000, 24);
@@ -130,9 +129,8 @@ START_TEST(frees_of_older_blocks_are_left_out)
 	check_totals();
 	end();
 }
-END_TEST
 
-START_TEST(the_first_kind_is_no_exception)
+HT_TEST(the_first_kind_is_no_exception)
 {
 	begin();
 	scene_malloc(&scene, 0, 0x7000, 10, leaf);
@@ -144,9 +142,8 @@ START_TEST(the_first_kind_is_no_exception)
 	check_totals();
 	end();
 }
-END_TEST
 
-START_TEST(many_frees_of_the_first_kind)
+HT_TEST(many_frees_of_the_first_kind)
 {
 	begin();
 	for (unsigned i = 0; i < 10; i++)
@@ -159,7 +156,6 @@ START_TEST(many_frees_of_the_first_kind)
 	check_totals();
 	end();
 }
-END_TEST
 
 /* heaptrack_gui writes past an array otherwise. */
 static void check_order_of_kinds(void)
@@ -181,7 +177,7 @@ static void check_order_of_kinds(void)
 	ck_assert_uint_eq(kinds, next + 1);
 }
 
-START_TEST(kinds_are_first_used_in_their_order)
+HT_TEST(kinds_are_first_used_in_their_order)
 {
 	begin();
 	for (unsigned i = 0; i < 30; i++)
@@ -193,9 +189,8 @@ START_TEST(kinds_are_first_used_in_their_order)
 	check_order_of_kinds();
 	end();
 }
-END_TEST
 
-START_TEST(names_lines_and_inlined_functions_arrive)
+HT_TEST(names_lines_and_inlined_functions_arrive)
 {
 	begin();
 	scene_malloc(&scene, 0, 0x7000, 10, leaf);
@@ -212,9 +207,8 @@ START_TEST(names_lines_and_inlined_functions_arrive)
 	check_printed("peak RSS (including heaptrack overhead): 1.02M");
 	end();
 }
-END_TEST
 
-START_TEST(time_runs_to_the_end_of_the_window)
+HT_TEST(time_runs_to_the_end_of_the_window)
 {
 	begin();
 	scene_malloc(&scene, 0, 0x7000, 10, leaf);
@@ -225,18 +219,16 @@ START_TEST(time_runs_to_the_end_of_the_window)
 	check_printed("total runtime: 2.00");
 	end();
 }
-END_TEST
 
-START_TEST(an_empty_window_is_an_export)
+HT_TEST(an_empty_window_is_an_export)
 {
 	begin();
 	export_and_print();
 	check_totals();
 	end();
 }
-END_TEST
 
-START_TEST(a_sample_is_one_object_of_what_it_stands_for)
+HT_TEST(a_sample_is_one_object_of_what_it_stands_for)
 {
 	begin();
 	scene_deinit(&scene);
@@ -253,10 +245,5 @@ START_TEST(a_sample_is_one_object_of_what_it_stands_for)
 	check_printed("calls to allocation functions: 400 ");
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/heaptrack", a_sample_is_one_object_of_what_it_stands_for,
-	totals_equal_those_of_heaptrack_print, frees_of_older_blocks_are_left_out,
-	the_first_kind_is_no_exception, many_frees_of_the_first_kind,
-	kinds_are_first_used_in_their_order, names_lines_and_inlined_functions_arrive,
-	time_runs_to_the_end_of_the_window, an_empty_window_is_an_export)
+HT_SUITE("analyzer/heaptrack")

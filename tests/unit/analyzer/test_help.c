@@ -77,7 +77,7 @@ static bool takes_name(const struct option_command *command, const char *name)
 	return false;
 }
 
-START_TEST(help_has_every_option_and_no_other)
+HT_TEST(help_has_every_option_and_no_other)
 {
 	for (size_t i = 0; i < commands_table.command_count; i++) {
 		const struct option_command *command = command_at(i);
@@ -102,9 +102,8 @@ START_TEST(help_has_every_option_and_no_other)
 		free(text);
 	}
 }
-END_TEST
 
-START_TEST(help_has_eighty_columns)
+HT_TEST(help_has_eighty_columns)
 {
 	for (size_t i = 0; i < commands_table.command_count; i++) {
 		char *text = help_of(&commands_table.command[i]);
@@ -113,10 +112,9 @@ START_TEST(help_has_eighty_columns)
 		free(text);
 	}
 }
-END_TEST
 
 /* Also of those groups that no command has yet. */
-START_TEST(a_command_may_have_every_group)
+HT_TEST(a_command_may_have_every_group)
 {
 	static const struct option_command all = {
 		.name = "all",
@@ -140,9 +138,8 @@ START_TEST(a_command_may_have_every_group)
 	free(text);
 	free(page);
 }
-END_TEST
 
-START_TEST(help_begins_with_usage_and_ends_with_examples)
+HT_TEST(help_begins_with_usage_and_ends_with_examples)
 {
 	char *text = help_of(option_find_command(&commands_table, "export"));
 	const char *want = "usage: heaptap export --format FORMAT [OPTION...] FILE [NEW]\n\n";
@@ -156,9 +153,8 @@ START_TEST(help_begins_with_usage_and_ends_with_examples)
 	ck_assert_ptr_nonnull(strstr(text, "usage: heaptap dump FILE\n"));
 	free(text);
 }
-END_TEST
 
-START_TEST(all_commands_are_listed)
+HT_TEST(all_commands_are_listed)
 {
 	struct page page;
 	page_open(&page);
@@ -172,7 +168,6 @@ START_TEST(all_commands_are_listed)
 	}
 	free(page.text);
 }
-END_TEST
 
 /* An option as roff writes it. */
 static void in_roff(const char *name, char ret[static 64])
@@ -183,7 +178,7 @@ static void in_roff(const char *name, char ret[static 64])
 	snprintf(ret + at, 64 - at, "\\fR");
 }
 
-START_TEST(a_man_page_has_every_option_and_no_other)
+HT_TEST(a_man_page_has_every_option_and_no_other)
 {
 	for (size_t i = 0; i < commands_table.command_count; i++) {
 		const struct option_command *command = command_at(i);
@@ -207,10 +202,9 @@ START_TEST(a_man_page_has_every_option_and_no_other)
 	ck_assert(man_has_page(option_find_command(&commands_table, "report")));
 	ck_assert(!man_has_page(option_find_command(&commands_table, "man")));
 }
-END_TEST
 
 /* A line that roff takes for a macro, and a backslash. */
-START_TEST(a_man_page_prints_text_as_it_is)
+HT_TEST(a_man_page_prints_text_as_it_is)
 {
 	static const struct option_row rows[OPTION_COUNT] = {
 		[OPTION_JSON] = {.name = "json", .groups = OPTIONS_ALL, .help = ".so \\fR -x"},
@@ -228,7 +222,6 @@ START_TEST(a_man_page_prints_text_as_it_is)
 	ck_assert_ptr_nonnull(strstr(page.text, "\n\\&'d\n"));
 	free(page.text);
 }
-END_TEST
 
 /* The quoted string after `key`, malloc'd; NULL: none. */
 static char *assigned(const char *text, const char *key)
@@ -259,7 +252,7 @@ static void check_completion(const char *text, const struct option_command *comm
 	free(words);
 }
 
-START_TEST(completion_has_every_option_and_no_other)
+HT_TEST(completion_has_every_option_and_no_other)
 {
 	struct page page;
 	page_open(&page);
@@ -281,7 +274,6 @@ START_TEST(completion_has_every_option_and_no_other)
 	ck_assert_ptr_nonnull(strstr(page.text, "['report --sysroot']='@directory'\n"));
 	free(page.text);
 }
-END_TEST
 
 /* Rows of one name are of different commands, and alike but for their words. */
 static void check_apart(enum option_id id, enum option_id other)
@@ -299,7 +291,7 @@ static void check_apart(enum option_id id, enum option_id other)
 			"%s --%s", commands_table.command[i].name, row->name);
 }
 
-START_TEST(the_table_is_whole)
+HT_TEST(the_table_is_whole)
 {
 	for (enum option_id id = 1; id < OPTION_COUNT; id++) {
 		const struct option_row *row = &commands_table.option[id];
@@ -317,10 +309,5 @@ START_TEST(the_table_is_whole)
 		ck_assert(!man_has_page(command) || command->example[0]);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/help", help_has_every_option_and_no_other, help_has_eighty_columns,
-	a_command_may_have_every_group, help_begins_with_usage_and_ends_with_examples,
-	all_commands_are_listed, a_man_page_has_every_option_and_no_other,
-	a_man_page_prints_text_as_it_is, completion_has_every_option_and_no_other,
-	the_table_is_whole)
+HT_SUITE("analyzer/help")

@@ -113,7 +113,7 @@ static void check_text(size_t bytes, const char *want)
 	free(path);
 }
 
-START_TEST(loaded_and_moved)
+HT_TEST(loaded_and_moved)
 {
 	begin(1, EM_X86_64, 0);
 	put_load(0x1000, 0x20, 7, "first /a b/c.js:1");
@@ -132,10 +132,9 @@ START_TEST(loaded_and_moved)
 	put_load(0x1000, 0x20, 7, "behind a longer header");
 	check_text(file.length, "1000 20 behind a longer header\n");
 }
-END_TEST
 
 /* Whole names are there, whether the rest of their record is or not. */
-START_TEST(cut_anywhere)
+HT_TEST(cut_anywhere)
 {
 	begin(1, EM_X86_64, 0);
 	put_load(0x1000, 0x20, 7, "first");
@@ -144,9 +143,8 @@ START_TEST(cut_anywhere)
 	for (size_t bytes = 40; bytes < file.length; bytes++)
 		check_text(bytes, bytes < first - 3 ? "" : "1000 20 first\n");
 }
-END_TEST
 
-START_TEST(a_record_that_makes_no_sense_ends_it)
+HT_TEST(a_record_that_makes_no_sense_ends_it)
 {
 	begin(1, EM_X86_64, 0);
 	put_load(0x1000, 0x20, 7, "first");
@@ -161,9 +159,8 @@ START_TEST(a_record_that_makes_no_sense_ends_it)
 	memcpy(file.data + at + 4, &within, sizeof(within));
 	check_text(file.length, "1000 20 first\n");
 }
-END_TEST
 
-START_TEST(others_are_refused)
+HT_TEST(others_are_refused)
 {
 	struct perf_map map;
 	const struct {
@@ -181,9 +178,8 @@ START_TEST(others_are_refused)
 	ck_err_says(perf_map_read(&map, path), HT_ERR_USAGE, "no jitdump of version 1");
 	free(path);
 }
-END_TEST
 
-START_TEST(names_are_bounded)
+HT_TEST(names_are_bounded)
 {
 	char name[TRACE_STRING_MAX + 100], want[sizeof(name) + 20];
 	memset(name, 'n', sizeof(name) - 1);
@@ -206,9 +202,8 @@ START_TEST(names_are_bounded)
 	bytes_out_deinit(&text);
 	free(path);
 }
-END_TEST
 
-START_TEST(read_as_a_perf_map)
+HT_TEST(read_as_a_perf_map)
 {
 	struct perf_map map;
 	struct rec_string name[2];
@@ -224,9 +219,8 @@ START_TEST(read_as_a_perf_map)
 	perf_map_deinit(&map);
 	free(path);
 }
-END_TEST
 
-START_TEST(files_of_any_content)
+HT_TEST(files_of_any_content)
 {
 	uint64_t random = 3;
 	for (unsigned i = 0; i < 1000; i++) {
@@ -246,7 +240,5 @@ START_TEST(files_of_any_content)
 		bytes_out_deinit(&text);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/jitdump", loaded_and_moved, cut_anywhere, a_record_that_makes_no_sense_ends_it,
-	others_are_refused, names_are_bounded, read_as_a_perf_map, files_of_any_content)
+HT_SUITE("analyzer/jitdump")

@@ -55,7 +55,7 @@ static struct ht_err *print(void *context)
 	return NULL;
 }
 
-START_TEST(the_answer_is_the_commands_output)
+HT_TEST(the_answer_is_the_commands_output)
 {
 	struct ht_err *err;
 	char here[] = "here";
@@ -64,7 +64,6 @@ START_TEST(the_answer_is_the_commands_output)
 	ck_assert_str_eq(text, "here");
 	free(text);
 }
-END_TEST
 
 static struct ht_err *complain(void *context)
 {
@@ -72,15 +71,14 @@ static struct ht_err *complain(void *context)
 	return ht_err_new(HT_ERR_USAGE, "%s: not a size", (const char *)context);
 }
 
-START_TEST(an_error_comes_back_with_its_kind)
+HT_TEST(an_error_comes_back_with_its_kind)
 {
 	char what[] = "x";
 	check_error(complain, what, HT_ERR_USAGE, "x: not a size");
 }
-END_TEST
 
 /* A message that is longer than room for it ends early. */
-START_TEST(a_long_error_is_cut)
+HT_TEST(a_long_error_is_cut)
 {
 	char *text = malloc(20000);
 	memset(text, 'y', 19999);
@@ -88,7 +86,6 @@ START_TEST(a_long_error_is_cut)
 	check_error(complain, text, HT_ERR_USAGE, "yyyy");
 	free(text);
 }
-END_TEST
 
 static struct ht_err *die(void *context)
 {
@@ -112,7 +109,7 @@ static struct ht_err *print_too_much(void *context)
 	return ht_err_new(HT_ERR_SYS, "refused");
 }
 
-START_TEST(a_job_has_limits)
+HT_TEST(a_job_has_limits)
 {
 	int killed = SIGKILL, out_of_time = SIGXCPU;
 	check_error(die, &killed, HT_ERR_REFUSED, "ask for less");
@@ -122,7 +119,6 @@ START_TEST(a_job_has_limits)
 #endif
 	check_error(print_too_much, NULL, HT_ERR_REFUSED, "ask for less");
 }
-END_TEST
 
 __attribute__((noreturn)) static struct ht_err *wait_for_ever(void *context)
 {
@@ -131,7 +127,7 @@ __attribute__((noreturn)) static struct ht_err *wait_for_ever(void *context)
 		pause();
 }
 
-START_TEST(a_job_that_is_late_is_ended)
+HT_TEST(a_job_that_is_late_is_ended)
 {
 	struct job job;
 	int output;
@@ -140,7 +136,6 @@ START_TEST(a_job_that_is_late_is_ended)
 	ck_err_says(job_finish(&job, &output), HT_ERR_REFUSED, "ask for less");
 	ck_assert_int_eq(output, -1);
 }
-END_TEST
 
 /* {kept, closed}: what the job sees of both. */
 static struct ht_err *look(void *context)
@@ -151,7 +146,7 @@ static struct ht_err *look(void *context)
 }
 
 /* A connection that a job has, too, would stay open when the server closes it. */
-START_TEST(a_job_has_only_what_it_needs)
+HT_TEST(a_job_has_only_what_it_needs)
 {
 	struct ht_err *err;
 	int fd[2] = {fcntl(STDIN_FILENO, F_DUPFD, 40), fcntl(STDIN_FILENO, F_DUPFD, 50)};
@@ -163,7 +158,6 @@ START_TEST(a_job_has_only_what_it_needs)
 	close(fd[0]);
 	close(fd[1]);
 }
-END_TEST
 
 static int figure = 1;
 
@@ -174,7 +168,7 @@ static struct ht_err *change(void *context)
 	return NULL;
 }
 
-START_TEST(a_job_changes_nothing_here)
+HT_TEST(a_job_changes_nothing_here)
 {
 	struct ht_err *err;
 	char *text = answer_of(&(struct job_task){.run = change}, &err);
@@ -183,8 +177,5 @@ START_TEST(a_job_changes_nothing_here)
 	ck_assert_int_eq(figure, 1);
 	free(text);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/job", the_answer_is_the_commands_output, an_error_comes_back_with_its_kind,
-	a_long_error_is_cut, a_job_has_limits, a_job_that_is_late_is_ended,
-	a_job_has_only_what_it_needs, a_job_changes_nothing_here)
+HT_SUITE("unit/analyzer/job")

@@ -22,7 +22,7 @@ static void end(void)
 /* --- words -------------------------------------------------------------------------------------
  */
 
-START_TEST(rates)
+HT_TEST(rates)
 {
 	static const struct {
 		const char *text;
@@ -56,9 +56,8 @@ START_TEST(rates)
 			ck_assert_double_eq_tol(found, cases[i].want, 0.001);
 	}
 }
-END_TEST
 
-START_TEST(shares)
+HT_TEST(shares)
 {
 	static const struct {
 		const char *text;
@@ -90,7 +89,6 @@ START_TEST(shares)
 			ck_assert_double_eq_tol(found, cases[i].want, 1e-9);
 	}
 }
-END_TEST
 
 /* --- programs ----------------------------------------------------------------------------------
  */
@@ -161,7 +159,7 @@ static void check(const struct limits *limits, const struct view *view, const st
 	ck_no_err(limits_check(limits, view, baseline, &result));
 }
 
-START_TEST(a_leak_exceeds_its_rate)
+HT_TEST(a_leak_exceeds_its_rate)
 {
 	const struct view *view = run(
 		0, (struct program){60, .leak_bytes = 10000, .level_bytes = 400000, .random = 1});
@@ -176,10 +174,9 @@ START_TEST(a_leak_exceeds_its_rate)
 	ck_assert_double_eq_tol(result.growth_bytes_per_s, 100000, 5000);
 	end();
 }
-END_TEST
 
 /* None of them alone exceeds it. */
-START_TEST(many_slow_leaks_exceed_it_together)
+HT_TEST(many_slow_leaks_exceed_it_together)
 {
 	const struct view *view = run(0, (struct program){60, .leak_bytes = 2000, .sites = 10});
 	check(&(struct limits){.has_growth = true, .growth_bytes_per_s = 50000}, view, NULL);
@@ -188,9 +185,8 @@ START_TEST(many_slow_leaks_exceed_it_together)
 	ck_assert_double_eq_tol(result.violation[0].value, 200000, 10000);
 	end();
 }
-END_TEST
 
-START_TEST(what_is_outstanding_for_a_moment_does_not_count)
+HT_TEST(what_is_outstanding_for_a_moment_does_not_count)
 {
 	const struct view *view = run(0,
 		(struct program){60, .cache_bytes = 1000000, .level_bytes = 2000000, .random = 3});
@@ -205,9 +201,8 @@ START_TEST(what_is_outstanding_for_a_moment_does_not_count)
 	ck_assert_uint_eq(result.count, 0);
 	end();
 }
-END_TEST
 
-START_TEST(an_innocent_program_passes_with_any_seed_and_length)
+HT_TEST(an_innocent_program_passes_with_any_seed_and_length)
 {
 	static const struct limits limits = {.has_growth = true,
 		.growth_bytes_per_s = 1000,
@@ -231,7 +226,6 @@ START_TEST(an_innocent_program_passes_with_any_seed_and_length)
 		end();
 	}
 }
-END_TEST
 
 /* --- against a baseline ------------------------------------------------------------------------
  */
@@ -252,7 +246,7 @@ static void check_increase(struct program old, struct program new, double want)
 	end();
 }
 
-START_TEST(a_leak_that_doubles_is_an_increase)
+HT_TEST(a_leak_that_doubles_is_an_increase)
 {
 	check_increase((struct program){20, .leak_bytes = 10000},
 		(struct program){20, .leak_bytes = 20000}, 0.8);
@@ -261,9 +255,8 @@ START_TEST(a_leak_that_doubles_is_an_increase)
 	check_increase((struct program){60, .leak_bytes = 10000},
 		(struct program){20, .leak_bytes = 20000}, 0.8);
 }
-END_TEST
 
-START_TEST(a_longer_window_is_no_increase)
+HT_TEST(a_longer_window_is_no_increase)
 {
 	check_increase((struct program){20, .leak_bytes = 10000},
 		(struct program){60, .leak_bytes = 10000}, 0);
@@ -274,25 +267,22 @@ START_TEST(a_longer_window_is_no_increase)
 	check_increase((struct program){60, .cache_bytes = 5000000},
 		(struct program){20, .cache_bytes = 5000000}, 0);
 }
-END_TEST
 
-START_TEST(a_small_increase_is_noise)
+HT_TEST(a_small_increase_is_noise)
 {
 	check_increase((struct program){20, .cache_bytes = 20000},
 		(struct program){20, .cache_bytes = 80000}, 0);
 	check_increase((struct program){20, .cache_bytes = 20000},
 		(struct program){20, .cache_bytes = 100000}, 4);
 }
-END_TEST
 
-START_TEST(an_increase_from_nothing)
+HT_TEST(an_increase_from_nothing)
 {
 	check_increase((struct program){.seconds = 20},
 		(struct program){20, .cache_bytes = 1000000}, LIMITS_FROM_NOTHING);
 }
-END_TEST
 
-START_TEST(an_empty_trace_exceeds_nothing)
+HT_TEST(an_empty_trace_exceeds_nothing)
 {
 	const struct limits limits = {
 		.has_growth = true, .has_outstanding = true, .has_increase = true};
@@ -302,10 +292,5 @@ START_TEST(an_empty_trace_exceeds_nothing)
 	ck_assert_uint_eq(result.count, 0);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/limits", rates, shares, a_leak_exceeds_its_rate,
-	many_slow_leaks_exceed_it_together, what_is_outstanding_for_a_moment_does_not_count,
-	an_innocent_program_passes_with_any_seed_and_length, a_leak_that_doubles_is_an_increase,
-	a_longer_window_is_no_increase, a_small_increase_is_noise, an_increase_from_nothing,
-	an_empty_trace_exceeds_nothing)
+HT_SUITE("analyzer/limits")

@@ -89,7 +89,7 @@ static void check_row(struct lines *lines, uint64_t address, const char *path, u
 	ck_assert_str_eq(has, path);
 }
 
-START_TEST(sequences_of_dropped_code_are_left_out)
+HT_TEST(sequences_of_dropped_code_are_left_out)
 {
 	struct spans code = code_at(CODE, CODE + 0x1000);
 	struct lines lines;
@@ -111,9 +111,8 @@ START_TEST(sequences_of_dropped_code_are_left_out)
 	lines_deinit(&lines);
 	spans_deinit(&code);
 }
-END_TEST
 
-START_TEST(rows_without_an_end_name_nothing)
+HT_TEST(rows_without_an_end_name_nothing)
 {
 	struct spans code = code_at(CODE, CODE + 0x1000);
 	struct lines lines;
@@ -125,9 +124,8 @@ START_TEST(rows_without_an_end_name_nothing)
 	lines_deinit(&lines);
 	spans_deinit(&code);
 }
-END_TEST
 
-START_TEST(tables_of_any_content_are_bounded)
+HT_TEST(tables_of_any_content_are_bounded)
 {
 	struct spans code = code_at(0, UINT64_MAX);
 	uint64_t seed = 1;
@@ -151,7 +149,5 @@ START_TEST(tables_of_any_content_are_bounded)
 	}
 	spans_deinit(&code);
 }
-END_TEST
 
-HT_SUITE("analyzer/lines", sequences_of_dropped_code_are_left_out, rows_without_an_end_name_nothing,
-	tables_of_any_content_are_bounded)
+HT_SUITE("analyzer/lines")

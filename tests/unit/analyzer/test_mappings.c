@@ -52,7 +52,7 @@ static void end(void)
 	now_ns = 0;
 }
 
-START_TEST(a_part_is_unmapped)
+HT_TEST(a_part_is_unmapped)
 {
 	call(ABI_CALL_MAP, 0, 10 * PAGE - 100, RW, ANON, 1);
 	call(ABI_CALL_UNMAP, 3, 4 * PAGE, 0, 0, 2);
@@ -65,9 +65,8 @@ START_TEST(a_part_is_unmapped)
 	ck_assert_uint_eq(mappings.peak_time_ns, 1);
 	end();
 }
-END_TEST
 
-START_TEST(one_is_mapped_over_others)
+HT_TEST(one_is_mapped_over_others)
 {
 	call(ABI_CALL_MAP, 0, 4 * PAGE, RW, ANON, 1);
 	call(ABI_CALL_MAP, 4, 4 * PAGE, PROT_READ, MAP_PRIVATE, 2);
@@ -79,9 +78,8 @@ START_TEST(one_is_mapped_over_others)
 	ck_assert_uint_eq(stack_of(3)->live.anonymous, 4 * PAGE);
 	end();
 }
-END_TEST
 
-START_TEST(a_reservation_is_made_accessible)
+HT_TEST(a_reservation_is_made_accessible)
 {
 	call(ABI_CALL_MAP, 0, 100 * PAGE, PROT_NONE, ANON, 1);
 	check_live(0, 0, 100);
@@ -100,9 +98,8 @@ START_TEST(a_reservation_is_made_accessible)
 	ck_assert_uint_eq(mappings.peak_bytes, 7 * PAGE);
 	end();
 }
-END_TEST
 
-START_TEST(moved_mappings_keep_their_kind)
+HT_TEST(moved_mappings_keep_their_kind)
 {
 	call(ABI_CALL_MAP, 0, 4 * PAGE, PROT_READ, MAP_PRIVATE, 1);
 	call(ABI_CALL_MOVE_FROM, 0, 4 * PAGE, 0, MREMAP_MAYMOVE, 0);
@@ -120,9 +117,8 @@ START_TEST(moved_mappings_keep_their_kind)
 	check_live(3, 8, 4);
 	end();
 }
-END_TEST
 
-START_TEST(unmapping_older_mappings)
+HT_TEST(unmapping_older_mappings)
 {
 	const struct rec_range used = {BASE, 10 * PAGE, REC_RANGE_USABLE};
 	const struct rec_range reserved = {BASE + 10 * PAGE, 10 * PAGE, 0};
@@ -137,9 +133,8 @@ START_TEST(unmapping_older_mappings)
 	ck_assert_uint_eq(mappings.before_bytes, 10 * PAGE);
 	end();
 }
-END_TEST
 
-START_TEST(given_back_is_mapped_still)
+HT_TEST(given_back_is_mapped_still)
 {
 	call(ABI_CALL_MAP, 0, 4 * PAGE, RW, ANON, 1);
 	call(ABI_CALL_ADVISE, 1, PAGE + 1, 0, MADV_DONTNEED, 1);
@@ -148,9 +143,8 @@ START_TEST(given_back_is_mapped_still)
 	ck_assert_uint_eq(mappings.calls[ABI_CALL_ADVISE], 1);
 	end();
 }
-END_TEST
 
-START_TEST(huge_pages_are_whole)
+HT_TEST(huge_pages_are_whole)
 {
 	call(ABI_CALL_MAP, 0, 1, RW, ANON | MAP_HUGETLB, 1);
 	check_live(512, 0, 0);
@@ -158,9 +152,8 @@ START_TEST(huge_pages_are_whole)
 	check_live(512 + 262144, 0, 0);
 	end();
 }
-END_TEST
 
-START_TEST(the_peak_has_stacks)
+HT_TEST(the_peak_has_stacks)
 {
 	call(ABI_CALL_MAP, 0, 4 * PAGE, RW, ANON, 1);
 	call(ABI_CALL_MAP, 10, 6 * PAGE, RW, ANON, 2);
@@ -172,9 +165,8 @@ START_TEST(the_peak_has_stacks)
 	ck_assert_uint_eq(stack_of(2)->peak_bytes, 6 * PAGE);
 	end();
 }
-END_TEST
 
-START_TEST(impossible_calls_are_counted)
+HT_TEST(impossible_calls_are_counted)
 {
 	static const struct event odd[] = {
 		{.hook = ABI_CALL_MAP, .addr = BASE + 1, .size = PAGE},
@@ -200,10 +192,9 @@ START_TEST(impossible_calls_are_counted)
 	ck_assert_uint_eq(mappings.odd, HT_ARRAY_SIZE(odd) + 2);
 	end();
 }
-END_TEST
 
 /* The analyzer does not follow more ranges than a process can have; its totals still add up. */
-START_TEST(ranges_are_bounded)
+HT_TEST(ranges_are_bounded)
 {
 	for (uint64_t i = 0; i < RANGES_MAX; i++)
 		call(ABI_CALL_MAP, 4 * i, 3 * PAGE, RW, ANON, 1);
@@ -217,7 +208,6 @@ START_TEST(ranges_are_bounded)
 	check_live(0, 0, 0);
 	end();
 }
-END_TEST
 
 /* --- against single pages --- */
 
@@ -263,7 +253,7 @@ static void check_model(void)
 			&mappings.stack[i].live, &by[mappings.stack[i].node], sizeof(by[0]));
 }
 
-START_TEST(random_calls)
+HT_TEST(random_calls)
 {
 	srandom(7);
 	memset(model, 0, sizeof(model));
@@ -282,7 +272,6 @@ START_TEST(random_calls)
 	}
 	end();
 }
-END_TEST
 
 /* --- in a trace --- */
 
@@ -294,7 +283,7 @@ static void put(unsigned lane, const struct eventbuild_mapping *mapping)
 	eventbuild_mapping(events, scene.now, mapping, SCENE_TID(lane), 0);
 }
 
-START_TEST(a_trace_tells_it)
+HT_TEST(a_trace_tells_it)
 {
 	const struct rec before = {
 		.kind = REC_MAPPED, .mapped = {1, {{BASE, 8 * PAGE, REC_RANGE_USABLE}}}};
@@ -324,9 +313,5 @@ START_TEST(a_trace_tells_it)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-HT_SUITE("analyzer/mappings", a_part_is_unmapped, one_is_mapped_over_others,
-	a_reservation_is_made_accessible, moved_mappings_keep_their_kind, unmapping_older_mappings,
-	given_back_is_mapped_still, huge_pages_are_whole, the_peak_has_stacks,
-	impossible_calls_are_counted, ranges_are_bounded, random_calls, a_trace_tells_it)
+HT_SUITE("analyzer/mappings")

@@ -11,7 +11,7 @@ static struct exported exported;
 	"\nmem_heap_extra_B=0\nmem_stacks_B=0\nheap_tree=" tree "\n"
 #define TOP " (heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n"
 
-START_TEST(the_peak_and_the_end_have_trees)
+HT_TEST(the_peak_and_the_end_have_trees)
 {
 	exported_begin(&exported);
 	ck_assert_str_eq(exported_as(&exported, "massif", NULL),
@@ -28,9 +28,8 @@ START_TEST(the_peak_and_the_end_have_trees)
 						    "  n0: 7 0x4000FF: main (main.c:10)\n");
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(a_filter_chooses_what_is_drawn)
+HT_TEST(a_filter_chooses_what_is_drawn)
 {
 	struct query query;
 	query_init(&query);
@@ -41,10 +40,9 @@ START_TEST(a_filter_chooses_what_is_drawn)
 	exported_has(&exported, SNAPSHOT("2", "0", "7", "detailed") "n1: 7" TOP);
 	exported_end(&exported);
 }
-END_TEST
 
 /* 200 of 1 byte each are below 1 % of 20,100, one of 100 and one of 20,000 bytes is not. */
-START_TEST(small_branches_become_one)
+HT_TEST(small_branches_become_one)
 {
 	exported = (struct exported){0};
 	scene_init(&exported.scene);
@@ -59,10 +57,9 @@ START_TEST(small_branches_become_one)
 				" n0: 99 in 99 places, all below massif's threshold (01.00%)\n");
 	exported_end(&exported);
 }
-END_TEST
 
 /* Time goes on for a second: the steps are fewer than the timeline has, and the last is the end. */
-START_TEST(a_long_window_has_a_hundred_steps_at_most)
+HT_TEST(a_long_window_has_a_hundred_steps_at_most)
 {
 	unsigned count = 0;
 	exported = (struct exported){0};
@@ -80,10 +77,9 @@ START_TEST(a_long_window_has_a_hundred_steps_at_most)
 				"heap_tree=detailed\nn1: 4500" TOP " n0: 4500 (no stack)\n");
 	exported_end(&exported);
 }
-END_TEST
 
 /* The window ends within a step: the end of that step is later, and no snapshot is. */
-START_TEST(no_snapshot_is_later_than_the_last)
+HT_TEST(no_snapshot_is_later_than_the_last)
 {
 	unsigned long last = 0;
 	exported = (struct exported){0};
@@ -102,9 +98,8 @@ START_TEST(no_snapshot_is_later_than_the_last)
 	ck_assert_uint_eq(last, 1300);
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(a_deep_chain_is_cut)
+HT_TEST(a_deep_chain_is_cut)
 {
 	uint32_t node = 0;
 	exported = (struct exported){0};
@@ -119,8 +114,5 @@ START_TEST(a_deep_chain_is_cut)
 	ck_assert_ptr_null(strstr(exported.text, "\n                               n"));
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/massif", a_deep_chain_is_cut, no_snapshot_is_later_than_the_last,
-	the_peak_and_the_end_have_trees, a_filter_chooses_what_is_drawn, small_branches_become_one,
-	a_long_window_has_a_hundred_steps_at_most)
+HT_SUITE("analyzer/massif")

@@ -134,7 +134,7 @@ static const struct {
 	{{.allocator = ""}, "unknown: no allocator was found\n"},
 };
 
-START_TEST(no_heap_line_contradicts_itself)
+HT_TEST(no_heap_line_contradicts_itself)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(heaps); i++) {
 		char expected[1024];
@@ -150,14 +150,12 @@ START_TEST(no_heap_line_contradicts_itself)
 		ck_assert_str_eq(write_lines(), expected);
 	}
 }
-END_TEST
 
-START_TEST(without_figures_nothing_is_written)
+HT_TEST(without_figures_nothing_is_written)
 {
 	begin();
 	ck_assert_str_eq(write_lines(), "");
 }
-END_TEST
 
 static void see(enum memory_kind kind, uint64_t first_mib, uint64_t last_mib)
 {
@@ -192,7 +190,7 @@ static void hold(uint64_t start, uint64_t start_system, uint64_t end, uint64_t e
 		.growth_bytes = ((int64_t)end - (int64_t)start) * (int64_t)MIB};
 }
 
-START_TEST(the_parts_of_rss_add_up)
+HT_TEST(the_parts_of_rss_add_up)
 {
 	grow(100, 20, 3);
 	hold(5, 6, 35, 96);
@@ -208,10 +206,9 @@ START_TEST(the_parts_of_rss_add_up)
 		"                   +3.0 MiB  shared memory, 2.0 MiB of heaptap's own in it at "
 		"most\n");
 }
-END_TEST
 
 /* 50 MiB of blocks were never written to, 8 were swapped out. */
-START_TEST(nonresident_memory_has_a_row)
+HT_TEST(nonresident_memory_has_a_row)
 {
 	grow(10, 0, 0);
 	hold(5, 6, 73, 74);
@@ -221,10 +218,9 @@ START_TEST(nonresident_memory_has_a_row)
 	ck_assert_ptr_nonnull(strstr(page, "    -50.0 MiB  allocated or free, but not resident\n"));
 	ck_assert_ptr_nonnull(strstr(page, "     -8.0 MiB  swapped out\n"));
 }
-END_TEST
 
 /* Pages of free chunks were given back to the kernel. */
-START_TEST(pages_given_back_are_free_and_not_resident)
+HT_TEST(pages_given_back_are_free_and_not_resident)
 {
 	grow(12, 0, 0);
 	hold(5, 6, 5, 264);
@@ -237,10 +233,9 @@ START_TEST(pages_given_back_are_free_and_not_resident)
 		"resident\n"));
 	ck_assert_ptr_nonnull(strstr(page, "     +1.0 MiB  other anonymous memory"));
 }
-END_TEST
 
 /* A process that ended: its books were not read again. */
-START_TEST(without_books_the_trace_tells)
+HT_TEST(without_books_the_trace_tells)
 {
 	grow(100, 0, 0);
 	analysis.cube.total.allocated_bytes = 30 * MIB;
@@ -254,8 +249,5 @@ START_TEST(without_books_the_trace_tells)
 	ck_assert_ptr_null(strstr(page, "heap in use"));
 	ck_assert_ptr_nonnull(strstr(page, "+100.0 MiB  anonymous memory: the heap, stacks"));
 }
-END_TEST
 
-HT_SUITE("analyzer/memory_text", no_heap_line_contradicts_itself,
-	without_figures_nothing_is_written, the_parts_of_rss_add_up, nonresident_memory_has_a_row,
-	pages_given_back_are_free_and_not_resident, without_books_the_trace_tells)
+HT_SUITE("analyzer/memory_text")

@@ -21,7 +21,7 @@ static const struct sums sums = {.samples = 10,
 	.live_bytes = 900,
 	.peak_bytes = 950};
 
-START_TEST(each_metric_has_its_value)
+HT_TEST(each_metric_has_its_value)
 {
 	static const struct {
 		const char *name;
@@ -53,18 +53,16 @@ START_TEST(each_metric_has_its_value)
 	enum metric metric;
 	ck_assert(!metric_find("love", &metric) && !metric_find("", &metric));
 }
-END_TEST
 
-START_TEST(only_the_peak_of_a_part_is_no_exact_figure)
+HT_TEST(only_the_peak_of_a_part_is_no_exact_figure)
 {
 	for (unsigned i = 0; i < METRIC_COUNT; i++) {
 		ck_assert(metric_is_exact((enum metric)i, true));
 		ck_assert(metric_is_exact((enum metric)i, false) == (i != METRIC_PEAK));
 	}
 }
-END_TEST
 
-START_TEST(sets_add_up)
+HT_TEST(sets_add_up)
 {
 	struct sums sum = {0};
 	ck_assert(sums_are_zero(&sum));
@@ -80,16 +78,13 @@ START_TEST(sets_add_up)
 		ck_assert_uint_eq(two[i], 2 * one[i]);
 	ck_assert_int_eq(metric_value(&sum, METRIC_LIFETIME), 2500);
 }
-END_TEST
 
-START_TEST(any_figure_makes_a_set_count)
+HT_TEST(any_figure_makes_a_set_count)
 {
 	const struct sums set[] = {{.allocations = 1}, {.frees = 1}, {.growth_blocks = -1},
 		{.live_blocks = 1}, {.growth_bytes = -1}, {.live_bytes = 1}, {.peak_bytes = 1}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(set); i++)
 		ck_assert(!sums_are_zero(&set[i]));
 }
-END_TEST
 
-HT_SUITE("analyzer/metric", each_metric_has_its_value, only_the_peak_of_a_part_is_no_exact_figure,
-	sets_add_up, any_figure_makes_a_set_count)
+HT_SUITE("analyzer/metric")

@@ -94,7 +94,7 @@ static void check(
 	free(function);
 }
 
-START_TEST(a_file_that_is_gone)
+HT_TEST(a_file_that_is_gone)
 {
 	struct module_file file;
 	char *program = make("-g");
@@ -105,9 +105,8 @@ START_TEST(a_file_that_is_gone)
 	check(&file, symbol, "its file is gone", "--sysroot DIR");
 	free(program);
 }
-END_TEST
 
-START_TEST(a_file_of_another_build)
+HT_TEST(a_file_of_another_build)
 {
 	struct module_file file;
 	char *program = make("-g");
@@ -117,9 +116,8 @@ START_TEST(a_file_of_another_build)
 	check(&file, symbol, "another build", "--sysroot DIR");
 	free(program);
 }
-END_TEST
 
-START_TEST(a_file_without_a_build_id)
+HT_TEST(a_file_without_a_build_id)
 {
 	struct module_file file;
 	char *program = make("-Wl,--build-id=none");
@@ -129,9 +127,8 @@ START_TEST(a_file_without_a_build_id)
 	check(&file, symbol, "another", "--sysroot DIR");
 	free(program);
 }
-END_TEST
 
-START_TEST(a_stripped_file)
+HT_TEST(a_stripped_file)
 {
 	struct module_file file;
 	char *program = make("-g");
@@ -141,9 +138,8 @@ START_TEST(a_stripped_file)
 	check(&file, symbol, "stripped", "--debug-dir DIR");
 	free(program);
 }
-END_TEST
 
-START_TEST(a_debug_file_in_a_directory_that_the_user_names)
+HT_TEST(a_debug_file_in_a_directory_that_the_user_names)
 {
 	struct module_file file;
 	char *program = make("-g"), *directory = tmpdir_path("debug");
@@ -160,10 +156,9 @@ START_TEST(a_debug_file_in_a_directory_that_the_user_names)
 	free(program);
 	free(directory);
 }
-END_TEST
 
 /* Without a build-id the checksum decides. */
-START_TEST(a_debug_file_that_is_linked)
+HT_TEST(a_debug_file_that_is_linked)
 {
 	static const char *const place[] = {"$d/$n.debug", "$d/.debug/$n.debug"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(place); i++) {
@@ -185,9 +180,8 @@ START_TEST(a_debug_file_that_is_linked)
 		free(program);
 	}
 }
-END_TEST
 
-START_TEST(packed_symbols)
+HT_TEST(packed_symbols)
 {
 	struct module_file file;
 	char *program = make("-g");
@@ -209,9 +203,8 @@ START_TEST(packed_symbols)
 	check(&file, symbol, "stripped", "--debug-dir DIR");
 	free(program);
 }
-END_TEST
 
-START_TEST(compressed_in_the_old_way)
+HT_TEST(compressed_in_the_old_way)
 {
 	struct module_file file;
 	uint32_t count;
@@ -225,8 +218,5 @@ START_TEST(compressed_in_the_old_way)
 	module_file_end(&file);
 	free(program);
 }
-END_TEST
 
-HT_SUITE("analyzer/missing", a_file_that_is_gone, a_file_of_another_build,
-	a_file_without_a_build_id, a_stripped_file, a_debug_file_in_a_directory_that_the_user_names,
-	a_debug_file_that_is_linked, packed_symbols, compressed_in_the_old_way)
+HT_SUITE("analyzer/missing")

@@ -57,7 +57,7 @@ static void check_left(struct rec_left left, bool has_left, const char *text)
 	end();
 }
 
-START_TEST(how_the_process_was_left_is_kept)
+HT_TEST(how_the_process_was_left_is_kept)
 {
 	check_left((struct rec_left){REC_LEFT_UNCHANGED, 6, {0}}, true,
 		"unchanged: mappings, descriptors, allocator addresses, code, threads and signals "
@@ -68,9 +68,8 @@ START_TEST(how_the_process_was_left_is_kept)
 	check_left((struct rec_left){REC_LEFT_ENDED + 1, 6, {0}}, false,
 		"the trace does not say how the process was left");
 }
-END_TEST
 
-START_TEST(a_killed_capture_does_not_say_how_the_process_was_left)
+HT_TEST(a_killed_capture_does_not_say_how_the_process_was_left)
 {
 	char is[MODEL_LEFT_BYTES];
 	begin();
@@ -80,9 +79,8 @@ START_TEST(a_killed_capture_does_not_say_how_the_process_was_left)
 	ck_assert_str_eq(model_ended(&model), "truncated");
 	end();
 }
-END_TEST
 
-START_TEST(pauses_are_kept)
+HT_TEST(pauses_are_kept)
 {
 	begin();
 	put_pause(5, 0); /* nothing has begun */
@@ -100,9 +98,8 @@ START_TEST(pauses_are_kept)
 	check_pause(2, 60, 100);
 	end();
 }
-END_TEST
 
-START_TEST(target_threads_marks_and_counters_are_kept)
+HT_TEST(target_threads_marks_and_counters_are_kept)
 {
 	begin();
 	tracebuild_thread(&scene.trace, 7, "old");
@@ -134,9 +131,8 @@ START_TEST(target_threads_marks_and_counters_are_kept)
 	ck_assert_int_eq(model.how_ended, TRACE_COMPLETE);
 	end();
 }
-END_TEST
 
-START_TEST(without_an_end_record_the_last_clock_counts)
+HT_TEST(without_an_end_record_the_last_clock_counts)
 {
 	begin();
 	tracebuild_sync(&scene.trace, SCENE_START_NS + 70, SCENE_START_NS + 70);
@@ -145,10 +141,9 @@ START_TEST(without_an_end_record_the_last_clock_counts)
 	ck_assert_uint_eq(model.duration_ns, 70);
 	end();
 }
-END_TEST
 
 /* What a detach takes is no part of it. */
-START_TEST(the_window_ends_when_the_end_record_says)
+HT_TEST(the_window_ends_when_the_end_record_says)
 {
 	begin();
 	tracebuild_sync(&scene.trace, SCENE_START_NS + 70, SCENE_START_NS + 70);
@@ -158,9 +153,8 @@ START_TEST(the_window_ends_when_the_end_record_says)
 	ck_assert_uint_eq(model.duration_ns, 100);
 	end();
 }
-END_TEST
 
-START_TEST(missing_events_count_as_dropped)
+HT_TEST(missing_events_count_as_dropped)
 {
 	begin();
 	scene_malloc(&scene, 0, 0x1000, 8, 0);
@@ -173,9 +167,8 @@ START_TEST(missing_events_count_as_dropped)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-START_TEST(refuses_other_files)
+HT_TEST(refuses_other_files)
 {
 	struct analysis *analysis = NULL;
 	int fd = tracebuild_memfd("{\"schema\":1}", 12);
@@ -185,7 +178,6 @@ START_TEST(refuses_other_files)
 	ck_err(analysis_create(fd, "it", NULL, &analysis), HT_ERR_FORMAT);
 	close(fd);
 }
-END_TEST
 
 /* A number of any magnitude. */
 static uint64_t any(void)
@@ -365,17 +357,12 @@ static void play_noise(unsigned seed)
 	tracebuild_deinit(&trace);
 }
 
-START_TEST(records_of_any_content_are_survived)
+HT_TEST(records_of_any_content_are_survived)
 {
 	for (unsigned seed = 1; seed <= 150; seed++)
 		play_noise(seed);
 	bytes_out_deinit(&node_body);
 	eventbuild_deinit(&mapping_events);
 }
-END_TEST
 
-HT_SUITE("analyzer/model", how_the_process_was_left_is_kept,
-	a_killed_capture_does_not_say_how_the_process_was_left, pauses_are_kept,
-	target_threads_marks_and_counters_are_kept, without_an_end_record_the_last_clock_counts,
-	the_window_ends_when_the_end_record_says, missing_events_count_as_dropped,
-	refuses_other_files, records_of_any_content_are_survived)
+HT_SUITE("analyzer/model")

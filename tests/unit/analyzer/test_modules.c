@@ -39,7 +39,7 @@ static void end(void)
 	strings_deinit(&strings);
 }
 
-START_TEST(addresses_are_found_in_their_module)
+HT_TEST(addresses_are_found_in_their_module)
 {
 	ck_assert_uint_eq(find(0x1000, 0), 0);
 	add(1, 0, 0x5000, 0x6000);
@@ -54,9 +54,8 @@ START_TEST(addresses_are_found_in_their_module)
 	ck_assert_uint_eq(find(0x2000, 0), 3);
 	end();
 }
-END_TEST
 
-START_TEST(an_address_may_have_several_modules_over_time)
+HT_TEST(an_address_may_have_several_modules_over_time)
 {
 	add(1, 0, 0x1000, 0x3000);
 	modules_gone(&modules, &(struct rec_module_gone){.id = 1, .epoch = 5});
@@ -70,9 +69,8 @@ START_TEST(an_address_may_have_several_modules_over_time)
 	ck_assert_uint_eq(find(0x2500, 0), 1);
 	end();
 }
-END_TEST
 
-START_TEST(a_repeated_id_is_ignored)
+HT_TEST(a_repeated_id_is_ignored)
 {
 	add(1, 0, 0x1000, 0x2000);
 	add(1, 0, 0x3000, 0x4000);
@@ -81,7 +79,5 @@ START_TEST(a_repeated_id_is_ignored)
 	ck_assert_uint_eq(find(0x3000, 0), 0);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/modules", addresses_are_found_in_their_module,
-	an_address_may_have_several_modules_over_time, a_repeated_id_is_ignored)
+HT_SUITE("analyzer/modules")

@@ -17,7 +17,7 @@ static const struct model model = {
 	.mark_count = HT_ARRAY_SIZE(mark),
 };
 
-START_TEST(moments_are_nanoseconds_since_the_start)
+HT_TEST(moments_are_nanoseconds_since_the_start)
 {
 	static const struct {
 		const char *text;
@@ -45,9 +45,8 @@ START_TEST(moments_are_nanoseconds_since_the_start)
 			cases[i].want);
 	}
 }
-END_TEST
 
-START_TEST(refuses_malformed_moments)
+HT_TEST(refuses_malformed_moments)
 {
 	static const char *const text[] = {"", "+", "-", "+10parsecs", "10s later", "24:00:00",
 		"12:60", "12:30:", "12:30:10x", "load", "+-5s", "nan", "+inf",
@@ -59,6 +58,5 @@ START_TEST(refuses_malformed_moments)
 			"--to takes a time since the start (+10s)");
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/moment", moments_are_nanoseconds_since_the_start, refuses_malformed_moments)
+HT_SUITE("analyzer/moment")

@@ -17,15 +17,14 @@ static void check(const char *function, size_t columns, const char *want)
 	ck_assert_str_eq(name, want);
 }
 
-START_TEST(short_names_stay)
+HT_TEST(short_names_stay)
 {
 	check("void app::f<int>(int)", 21, "void app::f<int>(int)");
 	check("main", 4, "main");
 	check("", 10, "");
 }
-END_TEST
 
-START_TEST(return_type_parameters_arguments_namespaces)
+HT_TEST(return_type_parameters_arguments_namespaces)
 {
 	static const char function[] = "void app::net::Queue<int>::push<char>(int, char const*)";
 	check(function, 54, "app::net::Queue<int>::push<char>(int, char const*)");
@@ -36,26 +35,23 @@ START_TEST(return_type_parameters_arguments_namespaces)
 	check("app::net::Queue::push(int)", 3, "..push");
 	check("f(int) const", 3, "f");
 }
-END_TEST
 
-START_TEST(operators_keep_their_names)
+HT_TEST(operators_keep_their_names)
 {
 	check("app::Table::operator()(int) const", 25, "app::Table::operator()");
 	check("app::Table::operator<<(int)", 26, "app::Table::operator<<");
 	check("app::P<int>::operator->() const", 21, "app::P<>::operator->");
 	check("app::(anonymous namespace)::run(int)", 32, "app::(anonymous namespace)::run");
 }
-END_TEST
 
-START_TEST(rust_keeps_type_and_trait)
+HT_TEST(rust_keeps_type_and_trait)
 {
 	check("<app::Cache<app::Key, app::Value> as app::Store<u8>>::put", 40,
 		"<app::Cache<> as app::Store<>>::put");
 }
-END_TEST
 
 /* Any bytes as a name give a string within its bounds. */
-START_TEST(nonsense_is_harmless)
+HT_TEST(nonsense_is_harmless)
 {
 	static const char part[] = "<>():. a-*&~operator{}";
 	uint64_t seed = 1;
@@ -69,9 +65,8 @@ START_TEST(nonsense_is_harmless)
 		ck_assert_uint_le(strlen(name), length);
 	}
 }
-END_TEST
 
-START_TEST(long_names_keep_both_ends)
+HT_TEST(long_names_keep_both_ends)
 {
 	char function[5000], name[NAME_BYTES];
 	memset(function, 'a', sizeof(function));
@@ -81,8 +76,5 @@ START_TEST(long_names_keep_both_ends)
 	ck_assert_uint_lt(strlen(name), NAME_BYTES);
 	ck_assert(!strncmp(name, "begin", 5) && !strcmp(name + strlen(name) - 3, "end"));
 }
-END_TEST
 
-HT_SUITE("analyzer/name", short_names_stay, return_type_parameters_arguments_namespaces,
-	operators_keep_their_names, rust_keeps_type_and_trait, nonsense_is_harmless,
-	long_names_keep_both_ends)
+HT_SUITE("analyzer/name")

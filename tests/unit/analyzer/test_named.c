@@ -61,7 +61,7 @@ static void check(size_t at, uint32_t module, uint64_t allocations, uint32_t add
 	ck_assert_uint_eq(found->functions, functions);
 }
 
-START_TEST(modules_by_the_allocations_that_pass)
+HT_TEST(modules_by_the_allocations_that_pass)
 {
 	make("/lib/other.so");
 	ck_assert_uint_eq(named.count, 3);
@@ -71,7 +71,6 @@ START_TEST(modules_by_the_allocations_that_pass)
 	ck_assert_uint_eq(named.others, 1);
 	end();
 }
-END_TEST
 
 static char *print_page(void)
 {
@@ -85,7 +84,7 @@ static char *print_page(void)
 	return bytes;
 }
 
-START_TEST(the_page_names_what_helps)
+HT_TEST(the_page_names_what_helps)
 {
 	make("/lib/other.so");
 	char *page = print_page();
@@ -101,7 +100,6 @@ START_TEST(the_page_names_what_helps)
 	free(page);
 	end();
 }
-END_TEST
 
 static char *print_of_scene(void)
 {
@@ -112,7 +110,7 @@ static char *print_of_scene(void)
 
 /* V8 maps its builtins a second time; what helps two modules is printed once; code that a runtime
  * made and named lacks nothing. */
-START_TEST(the_page_repeats_nothing)
+HT_TEST(the_page_repeats_nothing)
 {
 	stage_begin(&stage);
 	struct tracebuild *build = &stage.scene.trace;
@@ -142,9 +140,8 @@ START_TEST(the_page_repeats_nothing)
 	free(page);
 	end();
 }
-END_TEST
 
-START_TEST(the_page_has_80_columns)
+HT_TEST(the_page_has_80_columns)
 {
 	char path[3000] = "/\x1b[31m\n\xe2\x80\xae";
 	memset(path + strlen(path), 'x', sizeof(path) - strlen(path) - 1);
@@ -163,7 +160,5 @@ START_TEST(the_page_has_80_columns)
 	free(page);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/named", modules_by_the_allocations_that_pass, the_page_names_what_helps,
-	the_page_repeats_nothing, the_page_has_80_columns)
+HT_SUITE("analyzer/named")

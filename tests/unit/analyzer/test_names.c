@@ -17,7 +17,7 @@ static void check_copy(const char *from, const char *want)
 	ck_assert_str_eq(name, want);
 }
 
-START_TEST(harmful_bytes_become_question_marks)
+HT_TEST(harmful_bytes_become_question_marks)
 {
 	check_copy("plain, (1) \xc3\xbc", "plain, (1) \xc3\xbc");
 	check_copy("a\nb\tc\x1b[31m\x7f", "a?b?c?[31m?");
@@ -27,9 +27,8 @@ START_TEST(harmful_bytes_become_question_marks)
 		"a?b");
 	check_copy("", "");
 }
-END_TEST
 
-START_TEST(a_megabyte_is_cut_between_characters)
+HT_TEST(a_megabyte_is_cut_between_characters)
 {
 	char name[NAMES_BYTES];
 	const size_t bytes = 1 << 20;
@@ -46,9 +45,8 @@ START_TEST(a_megabyte_is_cut_between_characters)
 	ck_assert_uint_eq(strlen(name), NAMES_BYTES - 2);
 	free(from);
 }
-END_TEST
 
-START_TEST(a_json_string_ends_no_script)
+HT_TEST(a_json_string_ends_no_script)
 {
 	char *got = NULL;
 	size_t length;
@@ -58,7 +56,6 @@ START_TEST(a_json_string_ends_no_script)
 	ck_assert_str_eq(got, "\"a\\\"b\\\\c<\\/script>\"");
 	free(got);
 }
-END_TEST
 
 /* --- all formats -------------------------------------------------------------------------------
  */
@@ -117,7 +114,7 @@ static void check_harmless(const char *format)
 	}
 }
 
-START_TEST(json_stays_json)
+HT_TEST(json_stays_json)
 {
 	static const char *const format[] = {"speedscope", "dhat", "firefox"};
 	begin_hostile();
@@ -131,7 +128,6 @@ START_TEST(json_stays_json)
 	}
 	exported_end(&exported);
 }
-END_TEST
 
 /* Each line is one that the format has. */
 static void check_lines(const char *format, const char *const prefix[], size_t lines)
@@ -153,7 +149,7 @@ static void check_lines(const char *format, const char *const prefix[], size_t l
 	exported_end(&exported);
 }
 
-START_TEST(lines_stay_lines)
+HT_TEST(lines_stay_lines)
 {
 	check_lines("collapsed", (const char *const[]){"=f(3) \"a:b", NULL}, 2);
 	check_lines("csv", (const char *const[]){"outstanding_bytes,", "100,", "30,", NULL}, 3);
@@ -169,7 +165,6 @@ START_TEST(lines_stay_lines)
 			"cfi=(", "cfn=(", "calls=", "0 ", "10 ", NULL},
 		34);
 }
-END_TEST
 
 static size_t fields_of(const char *line)
 {
@@ -183,7 +178,7 @@ static size_t fields_of(const char *line)
 	return count;
 }
 
-START_TEST(fields_stay_fields)
+HT_TEST(fields_stay_fields)
 {
 	begin_hostile();
 	const char *line = exported_as(&exported, "csv", NULL);
@@ -194,8 +189,5 @@ START_TEST(fields_stay_fields)
 	ck_assert_ptr_null(strstr(line, ",\"-"));
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/names", harmful_bytes_become_question_marks,
-	a_megabyte_is_cut_between_characters, a_json_string_ends_no_script, json_stays_json,
-	lines_stay_lines, fields_stay_fields)
+HT_SUITE("analyzer/names")

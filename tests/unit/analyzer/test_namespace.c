@@ -8,7 +8,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(names_and_files_tell)
+HT_TEST(names_and_files_tell)
 {
 	static const struct {
 		const char *function, *file, *want; /* NULL: they do not tell */
@@ -39,10 +39,9 @@ START_TEST(names_and_files_tell)
 			"%s in %s: %s", cases[i].function, cases[i].file, got);
 	}
 }
-END_TEST
 
 /* Names come from a trace: they may be of any length. */
-START_TEST(a_name_without_end_is_none)
+HT_TEST(a_name_without_end_is_none)
 {
 	char name[1000], got[NAMESPACE_BYTES];
 	memset(name, 'a', sizeof(name));
@@ -52,6 +51,5 @@ START_TEST(a_name_without_end_is_none)
 	ck_assert(namespace_of(name, NULL, got));
 	ck_assert_uint_eq(strlen(got), NAMESPACE_BYTES - 1);
 }
-END_TEST
 
-HT_SUITE("analyzer/namespace", names_and_files_tell, a_name_without_end_is_none)
+HT_SUITE("analyzer/namespace")

@@ -20,7 +20,7 @@ static void add(uint64_t id, struct rec_node node)
 	bytes_out_deinit(&body);
 }
 
-START_TEST(nodes_are_kept_by_id)
+HT_TEST(nodes_are_kept_by_id)
 {
 	add(1, (struct rec_node){.pc = 0x10});
 	add(2, (struct rec_node){.pc = 0x20, .parent = 1, .epoch = 3});
@@ -32,9 +32,8 @@ START_TEST(nodes_are_kept_by_id)
 	ck_assert_ptr_null(nodes_get(&nodes, UINT32_MAX));
 	nodes_deinit(&nodes);
 }
-END_TEST
 
-START_TEST(a_parent_is_older_than_its_child)
+HT_TEST(a_parent_is_older_than_its_child)
 {
 	add(5, (struct rec_node){.parent = 5});
 	add(6, (struct rec_node){.parent = 7});
@@ -45,9 +44,8 @@ START_TEST(a_parent_is_older_than_its_child)
 	ck_assert_uint_eq(nodes.rejected, 2);
 	nodes_deinit(&nodes);
 }
-END_TEST
 
-START_TEST(huge_ids_are_rejected)
+HT_TEST(huge_ids_are_rejected)
 {
 	add(0, (struct rec_node){.pc = 1});
 	add(NODES_MAX, (struct rec_node){.pc = 1});
@@ -56,21 +54,19 @@ START_TEST(huge_ids_are_rejected)
 	ck_assert_uint_eq(nodes.count, 0);
 	nodes_deinit(&nodes);
 }
-END_TEST
 
-START_TEST(a_count_without_nodes_is_rejected_at_once)
+HT_TEST(a_count_without_nodes_is_rejected_at_once)
 {
 	const struct rec_nodes rec = {.first_id = 1, .count = UINT64_MAX, .body = bytes_of("", 0)};
 	ck_no_err(nodes_add(&nodes, &rec));
 	ck_assert_uint_eq(nodes.rejected, 1);
 	nodes_deinit(&nodes);
 }
-END_TEST
 
 #define INTERPRETED(number) .pc = (number), .flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED
 
 /* All from the outermost interpreted frame on is another stack, once. */
-START_TEST(a_stack_without_numbers)
+HT_TEST(a_stack_without_numbers)
 {
 	uint32_t plain, again, inner, none;
 	add(1, (struct rec_node){.pc = 0x10});
@@ -108,9 +104,8 @@ START_TEST(a_stack_without_numbers)
 	ck_assert_uint_eq(nodes_get(&nodes, 2)->pc, 3ull << 32 | 7);
 	nodes_deinit(&nodes);
 }
-END_TEST
 
-START_TEST(a_return_address_is_looked_up_in_its_call)
+HT_TEST(a_return_address_is_looked_up_in_its_call)
 {
 	const struct node call = {.pc = 0x100}, signal = {.pc = 0x100, .flags = ABI_NODE_EXACT};
 	const struct node nothing = {.pc = 0};
@@ -118,8 +113,5 @@ START_TEST(a_return_address_is_looked_up_in_its_call)
 	ck_assert_uint_eq(node_lookup_pc(&signal), 0x100);
 	ck_assert_uint_eq(node_lookup_pc(&nothing), 0);
 }
-END_TEST
 
-HT_SUITE("analyzer/nodes", nodes_are_kept_by_id, a_parent_is_older_than_its_child,
-	huge_ids_are_rejected, a_count_without_nodes_is_rejected_at_once,
-	a_return_address_is_looked_up_in_its_call, a_stack_without_numbers)
+HT_SUITE("analyzer/nodes")

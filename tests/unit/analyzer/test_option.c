@@ -107,7 +107,7 @@ static struct ht_err *parse(const char *line, struct option_values *ret)
 	return option_parse(&table, command, count - 1, word + 1, ret);
 }
 
-START_TEST(each_kind_of_value)
+HT_TEST(each_kind_of_value)
 {
 	struct option_values values;
 	ck_no_err(parse("show --min-size 64k --min-age=1.5h --from +10s a.htap --metric calls -n 7",
@@ -123,9 +123,8 @@ START_TEST(each_kind_of_value)
 	ck_assert_str_eq(values.command->name, "show");
 	option_values_deinit(&values);
 }
-END_TEST
 
-START_TEST(absent_options_keep_the_callers_value)
+HT_TEST(absent_options_keep_the_callers_value)
 {
 	struct option_values values;
 	ck_no_err(parse("show -", &values));
@@ -135,9 +134,8 @@ START_TEST(absent_options_keep_the_callers_value)
 	ck_assert_str_eq(values.operand[0], "-");
 	option_values_deinit(&values);
 }
-END_TEST
 
-START_TEST(letters_and_second_names)
+HT_TEST(letters_and_second_names)
 {
 	static const char *const lines[] = {"show -wjn5 x", "show -w -j -n 5 x",
 		"show --full-stacks --json --limit=5 x", "show x -jw --limit 5"};
@@ -151,9 +149,8 @@ START_TEST(letters_and_second_names)
 		option_values_deinit(&values);
 	}
 }
-END_TEST
 
-START_TEST(the_last_one_counts_unless_it_is_repeatable)
+HT_TEST(the_last_one_counts_unless_it_is_repeatable)
 {
 	struct option_values values;
 	ck_no_err(parse("show -n 1 --debug-dir a -n 2 --debug-dir b x", &values));
@@ -165,9 +162,8 @@ START_TEST(the_last_one_counts_unless_it_is_repeatable)
 	ck_assert_ptr_null(option_next(&values, OPTION_DEBUG_DIR, dir));
 	option_values_deinit(&values);
 }
-END_TEST
 
-START_TEST(sixteen_times_and_no_more)
+HT_TEST(sixteen_times_and_no_more)
 {
 	char line[512] = "show x";
 	struct option_values values;
@@ -179,9 +175,8 @@ START_TEST(sixteen_times_and_no_more)
 	strncat(line, " --debug-dir d", sizeof(line) - strlen(line) - 1);
 	ck_err_says(parse(line, &values), HT_ERR_USAGE, "show: --debug-dir can be given 16 times");
 }
-END_TEST
 
-START_TEST(two_dashes_end_the_options)
+HT_TEST(two_dashes_end_the_options)
 {
 	struct option_values values;
 	ck_no_err(parse("show --json -- --json", &values));
@@ -189,9 +184,8 @@ START_TEST(two_dashes_end_the_options)
 	ck_assert_str_eq(values.operand[0], "--json");
 	option_values_deinit(&values);
 }
-END_TEST
 
-START_TEST(help_needs_no_operand)
+HT_TEST(help_needs_no_operand)
 {
 	static const char *const lines[] = {"show --help", "show -h", "show --json -h --no-such"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(lines); i++) {
@@ -205,9 +199,8 @@ START_TEST(help_needs_no_operand)
 	ck_assert(!values.wants_help);
 	option_values_deinit(&values);
 }
-END_TEST
 
-START_TEST(a_command_takes_its_groups_and_its_own)
+HT_TEST(a_command_takes_its_groups_and_its_own)
 {
 	const struct option_command *show = &commands[0], *write = &commands[1];
 	ck_assert(option_is_of(&table, show, OPTION_LIMIT));
@@ -218,9 +211,8 @@ START_TEST(a_command_takes_its_groups_and_its_own)
 	ck_assert(option_is_of(&table, write, OPTION_HELP));
 	ck_assert(!option_is_of(&table, show, OPTION_NONE));
 }
-END_TEST
 
-START_TEST(operands_are_counted)
+HT_TEST(operands_are_counted)
 {
 	struct option_values values;
 	ck_no_err(parse("compare 1 2 3 4 5 6 7 8 9", &values));
@@ -230,9 +222,8 @@ START_TEST(operands_are_counted)
 	ck_assert_uint_eq(values.operand_count, 0);
 	option_values_deinit(&values);
 }
-END_TEST
 
-START_TEST(each_mistake_has_its_words)
+HT_TEST(each_mistake_has_its_words)
 {
 	static const struct {
 		const char *line, *says;
@@ -274,18 +265,12 @@ START_TEST(each_mistake_has_its_words)
 		ck_assert_ptr_null(values.value);
 	}
 }
-END_TEST
 
-START_TEST(mistyped_commands)
+HT_TEST(mistyped_commands)
 {
 	ck_assert_str_eq(option_closest_command(&table, "shwo"), "show");
 	ck_assert_ptr_null(option_closest_command(&table, "xyzzy"));
 	ck_assert_str_eq(option_closest_command(&table, "shoe"), "show");
 }
-END_TEST
 
-HT_SUITE("analyzer/option", each_kind_of_value, absent_options_keep_the_callers_value,
-	letters_and_second_names, the_last_one_counts_unless_it_is_repeatable,
-	sixteen_times_and_no_more, two_dashes_end_the_options, help_needs_no_operand,
-	a_command_takes_its_groups_and_its_own, operands_are_counted, each_mistake_has_its_words,
-	mistyped_commands)
+HT_SUITE("analyzer/option")

@@ -19,7 +19,7 @@ static uint32_t number_of(struct origins *origins, uint32_t stack, uint32_t thre
 	return number;
 }
 
-START_TEST(each_has_a_number_of_its_own_which_stays)
+HT_TEST(each_has_a_number_of_its_own_which_stays)
 {
 	struct origins origins = {0};
 	uint32_t number[3][5][2];
@@ -35,9 +35,8 @@ START_TEST(each_has_a_number_of_its_own_which_stays)
 	ck_assert_uint_eq(origins.count, 3 * 5 * 2);
 	origins_deinit(&origins);
 }
-END_TEST
 
-START_TEST(stacks_without_numbers_of_functions_have_others)
+HT_TEST(stacks_without_numbers_of_functions_have_others)
 {
 	struct origins origins = {0};
 	const uint32_t of_node = number_of(&origins, 5, 1, 1);
@@ -45,7 +44,5 @@ START_TEST(stacks_without_numbers_of_functions_have_others)
 	ck_assert_uint_eq(number_of(&origins, 5, 1, 1), of_node);
 	origins_deinit(&origins);
 }
-END_TEST
 
-HT_SUITE("analyzer/origins", each_has_a_number_of_its_own_which_stays,
-	stacks_without_numbers_of_functions_have_others)
+HT_SUITE("analyzer/origins")

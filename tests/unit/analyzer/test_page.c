@@ -38,7 +38,7 @@ static uint64_t allocated(const struct page_tables *tables)
 	return bytes;
 }
 
-START_TEST(what_is_folded_is_in_its_callers)
+HT_TEST(what_is_folded_is_in_its_callers)
 {
 	struct scene scene;
 	struct analysis *analysis;
@@ -61,7 +61,6 @@ START_TEST(what_is_folded_is_in_its_callers)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
 static char *written(const struct view *view, uint64_t bytes_max, struct page_result *ret)
 {
@@ -74,7 +73,7 @@ static char *written(const struct view *view, uint64_t bytes_max, struct page_re
 	return text;
 }
 
-START_TEST(a_page_is_folded_until_it_is_small_enough)
+HT_TEST(a_page_is_folded_until_it_is_small_enough)
 {
 	struct scene scene;
 	struct analysis *analysis;
@@ -103,7 +102,6 @@ START_TEST(a_page_is_folded_until_it_is_small_enough)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
 #define SLOTS 500u
 #define LIVES 60000u
@@ -138,7 +136,7 @@ static uint64_t bytes_of_cache(uint32_t lives, size_t *ret_survivors)
 	return result.bytes;
 }
 
-START_TEST(what_can_be_expected_takes_no_room)
+HT_TEST(what_can_be_expected_takes_no_room)
 {
 	size_t none, survivors;
 	if (!page_is_built()) {
@@ -152,7 +150,5 @@ START_TEST(what_can_be_expected_takes_no_room)
 	/* 6.2 of base64 each; 7.7 with plain columns. */
 	ck_assert_uint_lt(bytes, survivors * 7);
 }
-END_TEST
 
-HT_SUITE("analyzer/page", what_is_folded_is_in_its_callers, what_can_be_expected_takes_no_room,
-	a_page_is_folded_until_it_is_small_enough)
+HT_SUITE("analyzer/page")

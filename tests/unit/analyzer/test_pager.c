@@ -53,7 +53,7 @@ static void check_shown(const struct terminal *terminal, bool is_wanted, const c
 	free(got);
 }
 
-START_TEST(pages_output_longer_than_the_screen)
+HT_TEST(pages_output_longer_than_the_screen)
 {
 	check_shown(&screen, true, MARKING, "1\n2\n3\n4\n", "1\n2\n3\n4\n");
 	check_shown(&screen, true, MARKING, "1\n2\n3\n4\n5\n",
@@ -62,10 +62,9 @@ START_TEST(pages_output_longer_than_the_screen)
 	check_shown(&screen, true, MARKING, "1\n2\n3\n4\n5",
 		"paged:1\npaged:2\npaged:3\npaged:4\npaged:5");
 }
-END_TEST
 
 /* 20 columns: two rows for 21 characters, and none for a colour. */
-START_TEST(long_lines_take_more_rows)
+HT_TEST(long_lines_take_more_rows)
 {
 	check_shown(&screen, true, MARKING, "1\n2\n3\n12345678901234567890\n",
 		"1\n2\n3\n12345678901234567890\n");
@@ -74,9 +73,8 @@ START_TEST(long_lines_take_more_rows)
 	check_shown(&screen, true, MARKING, "1\n2\n3\n\033[1m12345678901234567890\033[0m\n",
 		"1\n2\n3\n\033[1m12345678901234567890\033[0m\n");
 }
-END_TEST
 
-START_TEST(no_pager_where_none_is_wanted)
+HT_TEST(no_pager_where_none_is_wanted)
 {
 	static const char text[] = "1\n2\n3\n4\n5\n6\n";
 	const struct terminal file = {.columns = 20, .rows = 5};
@@ -85,18 +83,16 @@ START_TEST(no_pager_where_none_is_wanted)
 	check_shown(&screen, true, "", text, text);
 	check_shown(&screen, true, "cat", text, text);
 }
-END_TEST
 
-START_TEST(a_pager_that_cannot_run_loses_nothing)
+HT_TEST(a_pager_that_cannot_run_loses_nothing)
 {
 	static const char text[] = "1\n2\n3\n4\n5\n6\n";
 	check_shown(&screen, true, "/nonexistent/pager 2>/dev/null", text, text);
 	check_shown(&screen, true, "/dev/null 2>/dev/null", text, text);
 }
-END_TEST
 
 /* More than a pipe holds; the pager ends without reading it. */
-START_TEST(the_user_ends_the_pager)
+HT_TEST(the_user_ends_the_pager)
 {
 	size_t length = 1 << 20;
 	char *text = malloc(length + 1);
@@ -108,10 +104,9 @@ START_TEST(the_user_ends_the_pager)
 	ck_assert_int_eq(sigaction(SIGPIPE, NULL, &action), 0);
 	ck_assert(action.sa_handler == SIG_DFL);
 }
-END_TEST
 
 /* Found first in PATH: a less that prints what it was given. */
-START_TEST(less_without_a_choice)
+HT_TEST(less_without_a_choice)
 {
 	char *directory = tmpdir_path("bin"), *path = tmpdir_path("less");
 	FILE *file = fopen(path, "we");
@@ -128,8 +123,5 @@ START_TEST(less_without_a_choice)
 	free(directory);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("analyzer/pager", pages_output_longer_than_the_screen, long_lines_take_more_rows,
-	no_pager_where_none_is_wanted, a_pager_that_cannot_run_loses_nothing,
-	the_user_ends_the_pager, less_without_a_choice)
+HT_SUITE("analyzer/pager")

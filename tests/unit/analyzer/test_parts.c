@@ -55,7 +55,7 @@ static void check(size_t at, uint32_t key, uint64_t allocations, uint64_t bytes,
 	ck_assert_uint_eq(part[at].sums.frees, frees);
 }
 
-START_TEST(blocks_are_in_one_part_each)
+HT_TEST(blocks_are_in_one_part_each)
 {
 	begin(NULL);
 	find(PARTS_THREAD);
@@ -73,9 +73,8 @@ START_TEST(blocks_are_in_one_part_each)
 	ck_assert_uint_eq(count, 3);
 	end();
 }
-END_TEST
 
-START_TEST(parts_are_sorted_by_a_metric)
+HT_TEST(parts_are_sorted_by_a_metric)
 {
 	begin(NULL);
 	find(PARTS_SIZE);
@@ -87,9 +86,8 @@ START_TEST(parts_are_sorted_by_a_metric)
 	ck_assert_uint_eq(part[0].key, 8);
 	end();
 }
-END_TEST
 
-START_TEST(parts_exclude_filtered_blocks)
+HT_TEST(parts_exclude_filtered_blocks)
 {
 	struct query query;
 	query_init(&query);
@@ -102,9 +100,8 @@ START_TEST(parts_exclude_filtered_blocks)
 	ck_assert_uint_eq(count, 1);
 	end();
 }
-END_TEST
 
-START_TEST(size_classes_have_bounds)
+HT_TEST(size_classes_have_bounds)
 {
 	ck_assert_uint_eq(parts_size_from(0), 0);
 	ck_assert_uint_eq(parts_size_to(0), 0);
@@ -115,7 +112,5 @@ START_TEST(size_classes_have_bounds)
 	}
 	ck_assert_uint_eq(parts_size_to(64), UINT64_MAX);
 }
-END_TEST
 
-HT_SUITE("analyzer/parts", blocks_are_in_one_part_each, parts_are_sorted_by_a_metric,
-	parts_exclude_filtered_blocks, size_classes_have_bounds)
+HT_SUITE("analyzer/parts")

@@ -92,7 +92,7 @@ static const struct suspect *suspect_of(const char *function)
 	ck_abort_msg("%s is no suspect", function);
 }
 
-START_TEST(pauses_of_a_part)
+HT_TEST(pauses_of_a_part)
 {
 	struct model_pause list[] = {{10, 20}, {30, 35}, {50, 60}};
 	const struct model model = {.pause = list, .pause_count = HT_ARRAY_SIZE(list)};
@@ -108,9 +108,8 @@ START_TEST(pauses_of_a_part)
 	ck_assert_uint_eq(pauses.first_end_ns, 20);
 	ck_assert_uint_eq(pauses_within(&model, 20, 30).count, 0);
 }
-END_TEST
 
-START_TEST(a_leak_grows_as_if_nothing_had_been)
+HT_TEST(a_leak_grows_as_if_nothing_had_been)
 {
 	static const struct made made[] = {{20, 40, 2}, {5, 8, 2}, {1, 30, 2}, {50, 55, 2}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(made); i++) {
@@ -124,10 +123,9 @@ START_TEST(a_leak_grows_as_if_nothing_had_been)
 		end();
 	}
 }
-END_TEST
 
 /* In the pause its blocks go, and none come: afterwards it fills again. */
-START_TEST(a_queue_does_not_grow_because_of_a_pause)
+HT_TEST(a_queue_does_not_grow_because_of_a_pause)
 {
 	static const double begins[] = {5, 20, 35, 45}, lengths[] = {0.5, 3, 10, 14},
 			    lives[] = {0.2, 2, 5, 12};
@@ -144,10 +142,9 @@ START_TEST(a_queue_does_not_grow_because_of_a_pause)
 				end();
 			}
 }
-END_TEST
 
 /* Per minute of what was recorded: half of it or all, the program is the same. */
-START_TEST(a_pause_is_no_change)
+HT_TEST(a_pause_is_no_change)
 {
 	struct compare compare;
 	make_minute((struct made){0, 0, 2});
@@ -170,9 +167,8 @@ START_TEST(a_pause_is_no_change)
 	view = first;
 	end();
 }
-END_TEST
 
-START_TEST(a_report_says_when_recording_was_paused)
+HT_TEST(a_report_says_when_recording_was_paused)
 {
 	char *page;
 	size_t length;
@@ -191,13 +187,12 @@ START_TEST(a_report_says_when_recording_was_paused)
 	free(page);
 	end();
 }
-END_TEST
 
 /*
  * What the agent records in pauses, against a list: blocks end and none begins, a realloc ends its
  * block, addresses are used again by blocks of which the trace knows nothing.
  */
-START_TEST(a_pause_makes_no_false_leak)
+HT_TEST(a_pause_makes_no_false_leak)
 {
 	enum { BLOCKS = 3000, PLACES = 500 };
 	static enum { NONE, RECORDED, UNKNOWN } place[PLACES];
@@ -241,8 +236,5 @@ START_TEST(a_pause_makes_no_false_leak)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-HT_SUITE("analyzer/views/pauses", a_pause_makes_no_false_leak, pauses_of_a_part,
-	a_leak_grows_as_if_nothing_had_been, a_queue_does_not_grow_because_of_a_pause,
-	a_pause_is_no_change, a_report_says_when_recording_was_paused)
+HT_SUITE("analyzer/views/pauses")

@@ -45,7 +45,7 @@ static void check(const char *text, uint64_t address, const char *want)
 	perf_map_deinit(&map);
 }
 
-START_TEST(lines_have_start_size_and_name)
+HT_TEST(lines_have_start_size_and_name)
 {
 	check("1000 10 f\n", 0x1000, "f");
 	check("1000 10 f\n", 0x100f, "f");
@@ -58,9 +58,8 @@ START_TEST(lines_have_start_size_and_name)
 	check("ffffffffffffff00 ffffffffffffffff all\n", UINT64_MAX - 1, "all");
 	check("1000 0 nothing\n2000 1 x\n", 0x1000, "");
 }
-END_TEST
 
-START_TEST(the_last_line_counts)
+HT_TEST(the_last_line_counts)
 {
 	const char *text = "1000 100 old\n1040 20 new\n1000 8 newest\n5000 1 far\n";
 	check(text, 0x1000, "newest");
@@ -69,9 +68,8 @@ START_TEST(the_last_line_counts)
 	check(text, 0x105f, "new");
 	check(text, 0x1060, "old");
 }
-END_TEST
 
-START_TEST(other_lines_are_passed_over)
+HT_TEST(other_lines_are_passed_over)
 {
 	static const char *const other[] = {"", "x", "1000", "1000 ", "1000 10", "1000 10 ",
 		" 1000 10 f", "1000 -1 f", "1000 1g f", "0x 10 f", "1000  10 f",
@@ -91,9 +89,8 @@ START_TEST(other_lines_are_passed_over)
 	ck_assert_uint_eq(name[1].length, 1);
 	perf_map_deinit(&map);
 }
-END_TEST
 
-START_TEST(long_names_are_cut)
+HT_TEST(long_names_are_cut)
 {
 	char text[10000] = "1000 10 ";
 	memset(text + 8, 'a', sizeof(text) - 8);
@@ -104,9 +101,8 @@ START_TEST(long_names_are_cut)
 	ck_assert_uint_eq(name[0].length, TRACE_STRING_MAX);
 	perf_map_deinit(&map);
 }
-END_TEST
 
-START_TEST(names_a_file_that_is_no_map)
+HT_TEST(names_a_file_that_is_no_map)
 {
 	struct perf_map map;
 	char *path = put_file("root:x:0:0:root\n", 16);
@@ -124,7 +120,6 @@ START_TEST(names_a_file_that_is_no_map)
 	free(path);
 	ck_err_says(perf_map_read(&map, "/dev/zero"), HT_ERR_USAGE, "not a regular file");
 }
-END_TEST
 
 static size_t own_lines(const char *path, time_t since)
 {
@@ -136,7 +131,7 @@ static size_t own_lines(const char *path, time_t since)
 }
 
 /* What another process left at this place is none of its own. */
-START_TEST(own_maps_only)
+HT_TEST(own_maps_only)
 {
 	struct stat status;
 	char *path = put_file("1000 10 f\n", 10), *link = tmpdir_path("link");
@@ -161,7 +156,6 @@ START_TEST(own_maps_only)
 	free(path);
 	free(link);
 }
-END_TEST
 
 struct range {
 	uint64_t from, to;
@@ -198,15 +192,14 @@ static void compare(uint64_t *random)
 	perf_map_deinit(&map);
 }
 
-START_TEST(any_ranges_at_any_addresses)
+HT_TEST(any_ranges_at_any_addresses)
 {
 	uint64_t random = 1;
 	for (unsigned i = 0; i < 300; i++)
 		compare(&random);
 }
-END_TEST
 
-START_TEST(files_of_any_content)
+HT_TEST(files_of_any_content)
 {
 	static const char alphabet[] = "01fFx  \n\n\r\0-g";
 	const uint64_t address[] = {0, 1, 0xf, 0x10, 0xff, 0xfff, UINT64_MAX};
@@ -225,8 +218,5 @@ START_TEST(files_of_any_content)
 		perf_map_deinit(&map);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/perf_map", lines_have_start_size_and_name, the_last_line_counts,
-	other_lines_are_passed_over, long_names_are_cut, names_a_file_that_is_no_map, own_maps_only,
-	any_ranges_at_any_addresses, files_of_any_content)
+HT_SUITE("analyzer/perf_map")

@@ -8,7 +8,7 @@
 #include "analyzer/export/pool.h"
 #include "tests/support/ht_check.h"
 
-START_TEST(each_string_has_one_number)
+HT_TEST(each_string_has_one_number)
 {
 	static const char *const text[] = {"", "b", "a", "b", "", "c"};
 	static const uint32_t want[] = {0, 1, 2, 1, 0, 3};
@@ -25,9 +25,8 @@ START_TEST(each_string_has_one_number)
 	pool_deinit(&pool);
 	ck_assert_uint_eq(pool.count, 0);
 }
-END_TEST
 
-START_TEST(many_strings_stay_where_they_are)
+HT_TEST(many_strings_stay_where_they_are)
 {
 	struct pool pool = {0};
 	char text[16];
@@ -41,6 +40,5 @@ START_TEST(many_strings_stay_where_they_are)
 	ck_assert_str_eq(pool.text[9999], "9999");
 	pool_deinit(&pool);
 }
-END_TEST
 
-HT_SUITE("analyzer/pool", each_string_has_one_number, many_strings_stay_where_they_are)
+HT_SUITE("analyzer/pool")

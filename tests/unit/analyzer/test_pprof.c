@@ -125,7 +125,7 @@ static char *taken_apart(void)
 	return text;
 }
 
-START_TEST(everything_arrives)
+HT_TEST(everything_arrives)
 {
 	exported_begin(&exported);
 	exported_as(&exported, "pprof", NULL);
@@ -159,9 +159,8 @@ START_TEST(everything_arrives)
 	free(got);
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(the_first_string_is_empty)
+HT_TEST(the_first_string_is_empty)
 {
 	exported_begin(&exported);
 	exported_as(&exported, "pprof", NULL);
@@ -171,9 +170,8 @@ START_TEST(the_first_string_is_empty)
 		free(string[i]);
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(one_thread_alone)
+HT_TEST(one_thread_alone)
 {
 	struct query query;
 	query_init(&query);
@@ -186,7 +184,6 @@ START_TEST(one_thread_alone)
 	free(got);
 	exported_end(&exported);
 }
-END_TEST
 
 static void put_module(uint64_t id, const char *path, uint64_t lo, uint64_t flags)
 {
@@ -202,7 +199,7 @@ static void put_module(uint64_t id, const char *path, uint64_t lo, uint64_t flag
 }
 
 /* pprof takes the first module for the program, wherever it is in the trace. */
-START_TEST(the_program_comes_first)
+HT_TEST(the_program_comes_first)
 {
 	exported = (struct exported){0};
 	scene_init(&exported.scene);
@@ -218,9 +215,8 @@ START_TEST(the_program_comes_first)
 	free(got);
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(a_sample_says_so)
+HT_TEST(a_sample_says_so)
 {
 	exported = (struct exported){0};
 	scene_init_sample(&exported.scene, 1 << 19);
@@ -231,7 +227,5 @@ START_TEST(a_sample_says_so)
 	free(got);
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/pprof", the_program_comes_first, a_sample_says_so, everything_arrives,
-	the_first_string_is_empty, one_thread_alone)
+HT_SUITE("analyzer/pprof")

@@ -37,7 +37,7 @@ static struct progress begin(const struct terminal *terminal, const char *what, 
 	return progress_begin(out, terminal, what, total, START);
 }
 
-START_TEST(from_half_a_second_on_ten_times_a_second)
+HT_TEST(from_half_a_second_on_ten_times_a_second)
 {
 	struct progress progress = begin(&screen, "reading a.htap", 1000);
 	FILE *out = progress.out;
@@ -56,9 +56,8 @@ START_TEST(from_half_a_second_on_ten_times_a_second)
 	fclose(out);
 	free(text);
 }
-END_TEST
 
-START_TEST(short_work_shows_nothing)
+HT_TEST(short_work_shows_nothing)
 {
 	struct progress progress = begin(&screen, "reading a.htap", 1000);
 	FILE *out = progress.out;
@@ -68,9 +67,8 @@ START_TEST(short_work_shows_nothing)
 	fclose(out);
 	free(text);
 }
-END_TEST
 
-START_TEST(bytes_of_an_unknown_total)
+HT_TEST(bytes_of_an_unknown_total)
 {
 	struct progress progress = begin(&screen, "reading -", 0);
 	FILE *out = progress.out;
@@ -79,10 +77,9 @@ START_TEST(bytes_of_an_unknown_total)
 	fclose(out);
 	free(text);
 }
-END_TEST
 
 /* A trace that grows while it is read. */
-START_TEST(more_than_the_total)
+HT_TEST(more_than_the_total)
 {
 	struct progress progress = begin(&screen, "x", 10);
 	FILE *out = progress.out;
@@ -91,9 +88,8 @@ START_TEST(more_than_the_total)
 	fclose(out);
 	free(text);
 }
-END_TEST
 
-START_TEST(a_bar_is_narrower_than_the_terminal)
+HT_TEST(a_bar_is_narrower_than_the_terminal)
 {
 	struct terminal narrow = screen;
 	narrow.columns = 41;
@@ -108,9 +104,8 @@ START_TEST(a_bar_is_narrower_than_the_terminal)
 	fclose(out);
 	free(text);
 }
-END_TEST
 
-START_TEST(only_where_a_line_can_be_erased)
+HT_TEST(only_where_a_line_can_be_erased)
 {
 	struct terminal file = screen;
 	file.is_terminal = false;
@@ -126,8 +121,5 @@ START_TEST(only_where_a_line_can_be_erased)
 	progress = progress_begin(stderr, &screen, "x", 10, START);
 	ck_assert_ptr_null(progress.out);
 }
-END_TEST
 
-HT_SUITE("analyzer/progress", from_half_a_second_on_ten_times_a_second, short_work_shows_nothing,
-	bytes_of_an_unknown_total, more_than_the_total, a_bar_is_narrower_than_the_terminal,
-	only_where_a_line_can_be_erased)
+HT_SUITE("analyzer/progress")

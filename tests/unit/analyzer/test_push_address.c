@@ -5,7 +5,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(parts_of_an_address)
+HT_TEST(parts_of_an_address)
 {
 	static const struct {
 		const char *text, *url, *shown, *tenant, *database, *table;
@@ -35,10 +35,9 @@ START_TEST(parts_of_an_address)
 		push_address_deinit(&address);
 	}
 }
-END_TEST
 
 /* None of them is repeated in a message: it may hold a password. */
-START_TEST(what_is_no_address)
+HT_TEST(what_is_no_address)
 {
 	static const char *const wrong[] = {"", "http://secret", "pyroscope+http://",
 		"pyroscope+http://secret@", "pyroscope+http://secret@/", "pyroscope+ftp://secret",
@@ -54,6 +53,5 @@ START_TEST(what_is_no_address)
 		ht_err_free(err);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/push_address", parts_of_an_address, what_is_no_address)
+HT_SUITE("analyzer/push_address")

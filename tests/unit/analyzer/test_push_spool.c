@@ -44,7 +44,7 @@ static void check_windows(struct push_spool *spool, const char *const keys[], si
 	ck_assert(!push_spool_next(spool, name, name));
 }
 
-START_TEST(order_bound_and_memory)
+HT_TEST(order_bound_and_memory)
 {
 	static const char *const both[] = {KEY("2"), KEY("3")}, *const last[] = {KEY("3")};
 	char *base = tmpdir_path("spool"), name[PUSH_SPOOL_NAME_BYTES] = "";
@@ -85,9 +85,8 @@ START_TEST(order_bound_and_memory)
 	push_spool_close(&spool);
 	free(base);
 }
-END_TEST
 
-START_TEST(one_process_sends)
+HT_TEST(one_process_sends)
 {
 	char *base = tmpdir_path("locked");
 	struct push_spool spool, other;
@@ -101,10 +100,9 @@ START_TEST(one_process_sends)
 	push_spool_close(&spool);
 	free(base);
 }
-END_TEST
 
 /* A file that a killed process had begun is no window, and goes. */
-START_TEST(a_killed_writer_leaves_nothing)
+HT_TEST(a_killed_writer_leaves_nothing)
 {
 	char *base = tmpdir_path("killed"), name[PUSH_SPOOL_NAME_BYTES];
 	struct push_spool spool;
@@ -124,7 +122,5 @@ START_TEST(a_killed_writer_leaves_nothing)
 	push_spool_close(&spool);
 	free(base);
 }
-END_TEST
 
-HT_SUITE("analyzer/push_spool", order_bound_and_memory, one_process_sends,
-	a_killed_writer_leaves_nothing)
+HT_SUITE("analyzer/push_spool")

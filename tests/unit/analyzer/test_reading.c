@@ -48,7 +48,7 @@ static void compare(const struct analysis *grown, const struct bytes_out *bytes)
 	close(fd);
 }
 
-START_TEST(read_on_at_every_length)
+HT_TEST(read_on_at_every_length)
 {
 	struct bytes_out bytes = {0};
 	struct analysis *analysis = NULL;
@@ -79,9 +79,8 @@ START_TEST(read_on_at_every_length)
 	close(fd);
 	free(path);
 }
-END_TEST
 
-START_TEST(a_cut_one_does_not_grow)
+HT_TEST(a_cut_one_does_not_grow)
 {
 	struct bytes_out bytes = {0};
 	struct analysis *analysis;
@@ -98,6 +97,5 @@ START_TEST(a_cut_one_does_not_grow)
 	bytes_out_deinit(&bytes);
 	close(fd);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/reading", read_on_at_every_length, a_cut_one_does_not_grow)
+HT_SUITE("unit/analyzer/reading")

@@ -37,7 +37,7 @@ static void check_totals(const struct cube *cube, uint64_t allocations, uint64_t
 	ck_assert_uint_eq(cube->total.freed_bytes, freed_bytes);
 }
 
-START_TEST(freed_bytes_are_requested_bytes)
+HT_TEST(freed_bytes_are_requested_bytes)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -50,9 +50,8 @@ START_TEST(freed_bytes_are_requested_bytes)
 	ck_assert_uint_eq(result->model.counts.events, 3);
 	end();
 }
-END_TEST
 
-START_TEST(frees_of_older_blocks_are_counted_apart)
+HT_TEST(frees_of_older_blocks_are_counted_apart)
 {
 	begin();
 	scene_free(&scene, 0, P, 104);
@@ -64,9 +63,8 @@ START_TEST(frees_of_older_blocks_are_counted_apart)
 	ck_assert_uint_eq(cube->before_freed_bytes, 128);
 	end();
 }
-END_TEST
 
-START_TEST(a_realloc_is_a_free_and_an_allocation)
+HT_TEST(a_realloc_is_a_free_and_an_allocation)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -86,9 +84,8 @@ START_TEST(a_realloc_is_a_free_and_an_allocation)
 	ck_assert_uint_eq(cube->total.temporary, 2);
 	end();
 }
-END_TEST
 
-START_TEST(a_realloc_of_nothing_only_allocates)
+HT_TEST(a_realloc_of_nothing_only_allocates)
 {
 	begin();
 	scene_realloc_begin(&scene, 0, 0, 0);
@@ -99,9 +96,8 @@ START_TEST(a_realloc_of_nothing_only_allocates)
 	ck_assert_uint_eq(cube->before_frees, 0);
 	end();
 }
-END_TEST
 
-START_TEST(a_realloc_to_nothing_frees)
+HT_TEST(a_realloc_to_nothing_frees)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -112,9 +108,8 @@ START_TEST(a_realloc_to_nothing_frees)
 	ck_assert_uint_eq(cube->function[ABI_HOOK_REALLOC].frees, 1);
 	end();
 }
-END_TEST
 
-START_TEST(a_failed_realloc_changes_nothing)
+HT_TEST(a_failed_realloc_changes_nothing)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -129,9 +124,8 @@ START_TEST(a_failed_realloc_changes_nothing)
 	ck_assert_uint_eq(cube->total.temporary, 1);
 	end();
 }
-END_TEST
 
-START_TEST(a_realloc_of_an_older_block_counts_it_as_before)
+HT_TEST(a_realloc_of_an_older_block_counts_it_as_before)
 {
 	begin();
 	scene_realloc_begin(&scene, 0, P, 104);
@@ -142,9 +136,8 @@ START_TEST(a_realloc_of_an_older_block_counts_it_as_before)
 	ck_assert_uint_eq(cube->before_freed_bytes, 104);
 	end();
 }
-END_TEST
 
-START_TEST(a_realloc_under_way_at_the_end_keeps_its_block)
+HT_TEST(a_realloc_under_way_at_the_end_keeps_its_block)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -152,9 +145,8 @@ START_TEST(a_realloc_under_way_at_the_end_keeps_its_block)
 	check_totals(analyze(), 1, 100, 0, 0);
 	end();
 }
-END_TEST
 
-START_TEST(an_address_may_be_taken_while_its_realloc_is_under_way)
+HT_TEST(an_address_may_be_taken_while_its_realloc_is_under_way)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -166,9 +158,8 @@ START_TEST(an_address_may_be_taken_while_its_realloc_is_under_way)
 	ck_assert_uint_eq(result->model.counts.inferred_frees, 0);
 	end();
 }
-END_TEST
 
-START_TEST(a_realloc_whose_end_was_lost_is_taken_to_have_succeeded)
+HT_TEST(a_realloc_whose_end_was_lost_is_taken_to_have_succeeded)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -177,9 +168,8 @@ START_TEST(a_realloc_whose_end_was_lost_is_taken_to_have_succeeded)
 	check_totals(analyze(), 2, 110, 1, 100);
 	end();
 }
-END_TEST
 
-START_TEST(streams_are_merged_by_time)
+HT_TEST(streams_are_merged_by_time)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -193,9 +183,8 @@ START_TEST(streams_are_merged_by_time)
 	ck_assert_uint_eq(cube->peak_bytes, 100);
 	end();
 }
-END_TEST
 
-START_TEST(an_inverted_free_applies_to_the_older_block)
+HT_TEST(an_inverted_free_applies_to_the_older_block)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -209,9 +198,8 @@ START_TEST(an_inverted_free_applies_to_the_older_block)
 	ck_assert_uint_eq(result->model.counts.absorbed_frees, 1);
 	end();
 }
-END_TEST
 
-START_TEST(the_new_owner_of_an_address_frees_its_own_block)
+HT_TEST(the_new_owner_of_an_address_frees_its_own_block)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -223,9 +211,8 @@ START_TEST(the_new_owner_of_an_address_frees_its_own_block)
 	ck_assert_uint_eq(cube->before_frees, 0);
 	end();
 }
-END_TEST
 
-START_TEST(the_new_owner_of_an_address_does_not_free_the_older_block)
+HT_TEST(the_new_owner_of_an_address_does_not_free_the_older_block)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -235,9 +222,8 @@ START_TEST(the_new_owner_of_an_address_does_not_free_the_older_block)
 	ck_assert_uint_eq(result->model.counts.absorbed_frees, 0);
 	end();
 }
-END_TEST
 
-START_TEST(a_free_long_after_a_lost_one_is_that_of_the_new_block)
+HT_TEST(a_free_long_after_a_lost_one_is_that_of_the_new_block)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -250,9 +236,8 @@ START_TEST(a_free_long_after_a_lost_one_is_that_of_the_new_block)
 	ck_assert_uint_eq(result->model.counts.absorbed_frees, 0);
 	end();
 }
-END_TEST
 
-START_TEST(temporary_is_by_pointer_and_allocating_thread)
+HT_TEST(temporary_is_by_pointer_and_allocating_thread)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 8, 0);
@@ -267,9 +252,8 @@ START_TEST(temporary_is_by_pointer_and_allocating_thread)
 	ck_assert_uint_eq(cube->total.temporary, 3);
 	end();
 }
-END_TEST
 
-START_TEST(an_unknown_stack_is_no_stack)
+HT_TEST(an_unknown_stack_is_no_stack)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 8, 77);
@@ -279,9 +263,8 @@ START_TEST(an_unknown_stack_is_no_stack)
 	ck_assert_uint_eq(result->model.counts.unknown_stacks, 1);
 	end();
 }
-END_TEST
 
-START_TEST(an_allocation_at_address_0_is_ignored)
+HT_TEST(an_allocation_at_address_0_is_ignored)
 {
 	begin();
 	scene_malloc(&scene, 0, 0, 8, 0);
@@ -289,7 +272,6 @@ START_TEST(an_allocation_at_address_0_is_ignored)
 	ck_assert_uint_eq(result->model.counts.odd_events, 1);
 	end();
 }
-END_TEST
 
 /* --- interpreted functions --- */
 
@@ -330,7 +312,7 @@ static uint64_t allocations_at(const struct cube *cube, uint64_t number)
 
 /* After its function's code may have moved, a number no longer names a frame; those of another
  * generation still do. */
-START_TEST(numbers_hold_until_the_trace_says)
+HT_TEST(numbers_hold_until_the_trace_says)
 {
 	const uint64_t first = 1ull << 32 | 5, second = 2ull << 32 | 5;
 	begin();
@@ -355,18 +337,5 @@ START_TEST(numbers_hold_until_the_trace_says)
 	ck_assert_uint_eq(allocations_at(cube, 0), 2);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/replay", numbers_hold_until_the_trace_says, freed_bytes_are_requested_bytes,
-	frees_of_older_blocks_are_counted_apart, a_realloc_is_a_free_and_an_allocation,
-	a_realloc_of_nothing_only_allocates, a_realloc_to_nothing_frees,
-	a_failed_realloc_changes_nothing, a_realloc_of_an_older_block_counts_it_as_before,
-	a_realloc_under_way_at_the_end_keeps_its_block,
-	an_address_may_be_taken_while_its_realloc_is_under_way,
-	a_realloc_whose_end_was_lost_is_taken_to_have_succeeded, streams_are_merged_by_time,
-	an_inverted_free_applies_to_the_older_block,
-	the_new_owner_of_an_address_frees_its_own_block,
-	the_new_owner_of_an_address_does_not_free_the_older_block,
-	a_free_long_after_a_lost_one_is_that_of_the_new_block,
-	temporary_is_by_pointer_and_allocating_thread, an_unknown_stack_is_no_stack,
-	an_allocation_at_address_0_is_ignored)
+HT_SUITE("analyzer/replay")

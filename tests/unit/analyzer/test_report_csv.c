@@ -97,7 +97,7 @@ static void end(void)
 	scene_deinit(&stage.scene);
 }
 
-START_TEST(sites_with_their_figures)
+HT_TEST(sites_with_their_figures)
 {
 	begin();
 	write(&(struct report_csv_options){.order = METRIC_OUTSTANDING});
@@ -116,9 +116,8 @@ START_TEST(sites_with_their_figures)
 	ck_assert_str_eq(cell(3, "function"), "");
 	end();
 }
-END_TEST
 
-START_TEST(limit_order_and_class)
+HT_TEST(limit_order_and_class)
 {
 	begin();
 	write(&(struct report_csv_options){.order = METRIC_FREED, .limit = 1});
@@ -130,9 +129,8 @@ START_TEST(limit_order_and_class)
 	ck_assert_uint_eq(rows, 1);
 	end();
 }
-END_TEST
 
-START_TEST(tables_sum_up)
+HT_TEST(tables_sum_up)
 {
 	static const char *const key[] = {
 		[BREAKDOWN_FUNCTION] = "function",
@@ -157,9 +155,8 @@ START_TEST(tables_sum_up)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(inclusive_figures_of_functions)
+HT_TEST(inclusive_figures_of_functions)
 {
 	begin();
 	write(&(struct report_csv_options){
@@ -169,7 +166,5 @@ START_TEST(inclusive_figures_of_functions)
 	ck_assert_str_eq(cell(2, "inclusive_allocated_bytes"), "3100");
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/report_csv", sites_with_their_figures, limit_order_and_class, tables_sum_up,
-	inclusive_figures_of_functions)
+HT_SUITE("analyzer/report_csv")

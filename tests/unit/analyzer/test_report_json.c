@@ -112,7 +112,7 @@ static void make_scene(void)
 	tracebuild_symbol(trace, 1, 0x1f, "main", NULL, 0);
 }
 
-START_TEST(members_have_their_names)
+HT_TEST(members_have_their_names)
 {
 	make_scene();
 	analysis = scene_analyze(&scene);
@@ -150,9 +150,8 @@ START_TEST(members_have_their_names)
 	ck_assert_uint_eq(json_array_size(at(root, "warnings")), 4);
 	end();
 }
-END_TEST
 
-START_TEST(frames_are_leaf_first_with_inlines)
+HT_TEST(frames_are_leaf_first_with_inlines)
 {
 	make_scene();
 	analysis = scene_analyze(&scene);
@@ -183,10 +182,9 @@ START_TEST(frames_are_leaf_first_with_inlines)
 	ck_assert_ptr_eq(frame_at(other, 0), frame_at(stack, 2));
 	end();
 }
-END_TEST
 
 /* The node program maps its own code a second time; two libraries may have the same function. */
-START_TEST(a_frame_of_a_file_that_is_mapped_twice_is_there_once)
+HT_TEST(a_frame_of_a_file_that_is_mapped_twice_is_there_once)
 {
 	static const struct {
 		const char *path, *build_id;
@@ -218,7 +216,6 @@ START_TEST(a_frame_of_a_file_that_is_mapped_twice_is_there_once)
 	ck_assert_uint_eq(same, 2);
 	end();
 }
-END_TEST
 
 static uint32_t interpreted(uint64_t number)
 {
@@ -234,7 +231,7 @@ static uint32_t interpreted(uint64_t number)
 }
 
 /* Each call in an interpreted function has a number, which is not printed. */
-START_TEST(an_interpreted_function_is_there_once)
+HT_TEST(an_interpreted_function_is_there_once)
 {
 	scene_init(&scene);
 	for (uint64_t i = 0; i < 3; i++) {
@@ -255,7 +252,6 @@ START_TEST(an_interpreted_function_is_there_once)
 	ck_assert_uint_eq(json_array_size(at(root, "frames")), 2);
 	end();
 }
-END_TEST
 
 /* The entry of a list that is the folded stacks'. */
 static const json_t *folded_in(const json_t *array, const char *name)
@@ -275,7 +271,7 @@ static const json_t *folded_in(const json_t *array, const char *name)
 
 /* The cube folds stacks only beyond a million cells: here the test folds one. Neither its thread,
  * nor its function, nor its sizes are known any more. */
-START_TEST(folded_stacks_are_a_part_of_their_own)
+HT_TEST(folded_stacks_are_a_part_of_their_own)
 {
 	static const struct {
 		const char *list, *name;
@@ -311,7 +307,6 @@ START_TEST(folded_stacks_are_a_part_of_their_own)
 	ck_assert_uint_eq(json_object_size(at(stack, "functions")), 0);
 	end();
 }
-END_TEST
 
 static int64_t site_of_stack(int64_t id)
 {
@@ -323,7 +318,7 @@ static int64_t site_of_stack(int64_t id)
 }
 
 /* Every frame of every stack is there, and where the part that the views show begins. */
-START_TEST(wrappers_are_counted)
+HT_TEST(wrappers_are_counted)
 {
 	make_scene();
 	const struct rec symbol = {
@@ -353,9 +348,8 @@ START_TEST(wrappers_are_counted)
 	ck_assert_uint_eq(json_array_size(at(stack, "frames")), 4);
 	end();
 }
-END_TEST
 
-START_TEST(threads_and_functions_are_distinguished)
+HT_TEST(threads_and_functions_are_distinguished)
 {
 	make_scene();
 	analysis = scene_analyze(&scene);
@@ -374,9 +368,8 @@ START_TEST(threads_and_functions_are_distinguished)
 	ck_assert_int_eq(integer(json_array_get(functions, 2), "frees"), 1);
 	end();
 }
-END_TEST
 
-START_TEST(a_limit_cuts_the_list_only)
+HT_TEST(a_limit_cuts_the_list_only)
 {
 	make_scene();
 	analysis = scene_analyze(&scene);
@@ -385,9 +378,8 @@ START_TEST(a_limit_cuts_the_list_only)
 	ck_assert_int_eq(integer(root, "stacks_total"), 2);
 	end();
 }
-END_TEST
 
-START_TEST(names_that_are_no_utf8_are_replaced)
+HT_TEST(names_that_are_no_utf8_are_replaced)
 {
 	scene_init(&scene);
 	tracebuild_thread(&scene.trace, SCENE_TID(0), "bad\xff\"\n\x01");
@@ -397,9 +389,8 @@ START_TEST(names_that_are_no_utf8_are_replaced)
 	ck_assert_str_eq(string(json_array_get(at(root, "threads"), 0), "name"), "bad?\"\n\x01");
 	end();
 }
-END_TEST
 
-START_TEST(an_empty_trace_is_a_report)
+HT_TEST(an_empty_trace_is_a_report)
 {
 	scene_init(&scene);
 	analysis = scene_analyze(&scene);
@@ -408,7 +399,6 @@ START_TEST(an_empty_trace_is_a_report)
 	ck_assert_uint_eq(json_array_size(at(root, "stacks")), 0);
 	end();
 }
-END_TEST
 
 static void load_cut(const struct bytes_out *whole, size_t length)
 {
@@ -431,7 +421,7 @@ static void load_cut(const struct bytes_out *whole, size_t length)
 	root = NULL;
 }
 
-START_TEST(a_trace_cut_anywhere_reports_what_is_there)
+HT_TEST(a_trace_cut_anywhere_reports_what_is_there)
 {
 	make_scene();
 	struct analysis *all = scene_analyze(&scene);
@@ -443,9 +433,8 @@ START_TEST(a_trace_cut_anywhere_reports_what_is_there)
 	bytes_out_deinit(&whole);
 	scene_deinit(&scene);
 }
-END_TEST
 
-START_TEST(a_sample_says_that_it_is_one)
+HT_TEST(a_sample_says_that_it_is_one)
 {
 	scene_init_sample(&scene, 1 << 19);
 	for (unsigned i = 0; i < 400; i++)
@@ -466,9 +455,8 @@ START_TEST(a_sample_says_that_it_is_one)
 	ck_assert(json_is_null(at(at(root, "rss"), "explained_bytes")));
 	end();
 }
-END_TEST
 
-START_TEST(suspects_point_to_their_stacks)
+HT_TEST(suspects_point_to_their_stacks)
 {
 	scene_init(&scene);
 	tracebuild_module(
@@ -500,9 +488,8 @@ START_TEST(suspects_point_to_their_stacks)
 		"leak");
 	end();
 }
-END_TEST
 
-START_TEST(tables_and_classes)
+HT_TEST(tables_and_classes)
 {
 	const struct report_json_options options = {.order = METRIC_ALLOCATED,
 		.has_by = true,
@@ -527,12 +514,5 @@ START_TEST(tables_and_classes)
 	ck_assert_int_eq(sum, integer(at(root, "totals"), "allocated_bytes"));
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/report_json", tables_and_classes, suspects_point_to_their_stacks,
-	members_have_their_names, a_sample_says_that_it_is_one, frames_are_leaf_first_with_inlines,
-	a_frame_of_a_file_that_is_mapped_twice_is_there_once, an_interpreted_function_is_there_once,
-	folded_stacks_are_a_part_of_their_own, wrappers_are_counted,
-	threads_and_functions_are_distinguished, a_limit_cuts_the_list_only,
-	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
-	a_trace_cut_anywhere_reports_what_is_there)
+HT_SUITE("analyzer/report_json")

@@ -48,7 +48,7 @@ static void check_width(void)
 		ck_assert_msg(text_columns(line) <= COLUMNS, "%s", line);
 }
 
-START_TEST(figures_of_a_sample_have_bounds)
+HT_TEST(figures_of_a_sample_have_bounds)
 {
 	print_tables(4096);
 	check_has(" of    6.3 KiB   " PM "157 %    6.3 KiB   " PM "157 %\n");
@@ -61,9 +61,8 @@ START_TEST(figures_of_a_sample_have_bounds)
 	check_width();
 	free(printed);
 }
-END_TEST
 
-START_TEST(figures_of_each_allocation_have_none)
+HT_TEST(figures_of_each_allocation_have_none)
 {
 	print_tables(0);
 	ck_assert_ptr_null(strstr(printed, PM));
@@ -72,7 +71,5 @@ START_TEST(figures_of_each_allocation_have_none)
 	check_width();
 	free(printed);
 }
-END_TEST
 
-HT_SUITE("analyzer/report_tables", figures_of_a_sample_have_bounds,
-	figures_of_each_allocation_have_none)
+HT_SUITE("analyzer/report_tables")

@@ -60,7 +60,7 @@ static void check_has(const char *want)
 	ck_assert_msg(strstr(page, want), "\"%s\" is not on the page:\n%s", want, page);
 }
 
-START_TEST(a_sample_says_that_it_is_one)
+HT_TEST(a_sample_says_that_it_is_one)
 {
 	scene_init_sample(&scene, 1 << 19);
 	for (unsigned i = 0; i < 400; i++)
@@ -85,9 +85,8 @@ START_TEST(a_sample_says_that_it_is_one)
 	ck_assert_ptr_null(strstr(page, "explains"));
 	end();
 }
-END_TEST
 
-START_TEST(figures_are_on_the_page)
+HT_TEST(figures_are_on_the_page)
 {
 	begin();
 	for (unsigned i = 0; i < 1500; i++)
@@ -120,9 +119,8 @@ START_TEST(figures_are_on_the_page)
 	ck_assert_ptr_null(strchr(page, '\033'));
 	end();
 }
-END_TEST
 
-START_TEST(chains_are_leaf_first)
+HT_TEST(chains_are_leaf_first)
 {
 	begin();
 	uint32_t outer = tracebuild_node(&scene.trace, 0, 0x400100);
@@ -137,7 +135,6 @@ START_TEST(chains_are_leaf_first)
 	check_has("    leaf()  leaf.cc:12 <- libx.so+0xff\n");
 	end();
 }
-END_TEST
 
 /* user <- alloc::alloc::alloc twice, from different places */
 static void begin_wrapped(void)
@@ -152,7 +149,7 @@ static void begin_wrapped(void)
 	}
 }
 
-START_TEST(wrappers_are_passed_over_and_summed_up)
+HT_TEST(wrappers_are_passed_over_and_summed_up)
 {
 	begin_wrapped();
 	write_page(0);
@@ -164,9 +161,8 @@ START_TEST(wrappers_are_passed_over_and_summed_up)
 	ck_assert_ptr_null(strstr(page, "alloc::alloc::alloc"));
 	end();
 }
-END_TEST
 
-START_TEST(wrappers_are_shown_when_wanted)
+HT_TEST(wrappers_are_shown_when_wanted)
 {
 	begin_wrapped();
 	write_page_with(0, true);
@@ -178,9 +174,8 @@ START_TEST(wrappers_are_shown_when_wanted)
 	ck_assert_ptr_null(strstr(page, "--show-wrappers"));
 	end();
 }
-END_TEST
 
-START_TEST(a_limit_says_what_is_left_out)
+HT_TEST(a_limit_says_what_is_left_out)
 {
 	begin();
 	for (unsigned i = 0; i < 10; i++) {
@@ -191,9 +186,8 @@ START_TEST(a_limit_says_what_is_left_out)
 	check_has("       700 B  in 7 other sites; --limit 0 shows all\n");
 	end();
 }
-END_TEST
 
-START_TEST(reports_a_heap_without_an_allocator)
+HT_TEST(reports_a_heap_without_an_allocator)
 {
 	begin();
 	const struct rec rec = {
@@ -203,9 +197,8 @@ START_TEST(reports_a_heap_without_an_allocator)
 	check_has("unknown: no allocator was found\n");
 	end();
 }
-END_TEST
 
-START_TEST(lines_of_made_code_are_the_functions_first)
+HT_TEST(lines_of_made_code_are_the_functions_first)
 {
 	scene_init(&scene);
 	uint32_t node = tracebuild_node(&scene.trace, 0, 0x7000);
@@ -216,9 +209,8 @@ START_TEST(lines_of_made_code_are_the_functions_first)
 	ck_assert_ptr_null(strstr(page, "  empty"));
 	end();
 }
-END_TEST
 
-START_TEST(an_empty_window_is_a_page)
+HT_TEST(an_empty_window_is_a_page)
 {
 	begin();
 	write_page(5);
@@ -227,7 +219,6 @@ START_TEST(an_empty_window_is_a_page)
 	check_has("lost         0 events dropped");
 	end();
 }
-END_TEST
 
 static void map(uint64_t addr, uint64_t length, uint8_t protect)
 {
@@ -250,7 +241,7 @@ static void put_heap(uint64_t off_bytes)
 }
 
 /* The end may be less exact than the start, where lost events do not bound it. */
-START_TEST(a_heap_says_how_exact_its_end_is)
+HT_TEST(a_heap_says_how_exact_its_end_is)
 {
 	for (uint64_t off_bytes = 0; off_bytes <= 5 << 20; off_bytes += 5 << 20) {
 		begin();
@@ -266,9 +257,8 @@ START_TEST(a_heap_says_how_exact_its_end_is)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(shows_mappings_if_recorded)
+HT_TEST(shows_mappings_if_recorded)
 {
 	for (uint64_t flags = 0; flags <= REC_CAPTURE_MAPPINGS; flags++) {
 		scene_init_with(&scene, 0, flags);
@@ -292,9 +282,8 @@ START_TEST(shows_mappings_if_recorded)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(a_sample_of_nothing_says_its_rate)
+HT_TEST(a_sample_of_nothing_says_its_rate)
 {
 	scene_init_sample(&scene, 1 << 19);
 	write_page(10);
@@ -302,7 +291,6 @@ START_TEST(a_sample_of_nothing_says_its_rate)
 		"sample       one allocation in 512.0 KiB of its bytes was recorded: 0 samples. ");
 	end();
 }
-END_TEST
 
 /* Fails the test if a line of the page is wider than `columns`. */
 static void check_width(size_t columns)
@@ -337,7 +325,7 @@ static void make_rows(void)
 	}
 }
 
-START_TEST(a_metric_makes_one_list)
+HT_TEST(a_metric_makes_one_list)
 {
 	make_rows();
 	const struct page_options options = options_of(METRIC_ALLOCATED);
@@ -352,7 +340,6 @@ START_TEST(a_metric_makes_one_list)
 	check_width(80);
 	end();
 }
-END_TEST
 
 static void make_two_chains(void)
 {
@@ -368,7 +355,7 @@ static void make_two_chains(void)
 	}
 }
 
-START_TEST(chains_that_read_alike_are_one_line)
+HT_TEST(chains_that_read_alike_are_one_line)
 {
 	struct page_options options = options_of(METRIC_CALLS);
 	make_two_chains();
@@ -381,9 +368,8 @@ START_TEST(chains_that_read_alike_are_one_line)
 	check_has("           1   50.0 %      1000 B  leaf <- caller <- second\n");
 	end();
 }
-END_TEST
 
-START_TEST(an_order_of_its_own)
+HT_TEST(an_order_of_its_own)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_PEAK);
@@ -394,9 +380,8 @@ START_TEST(an_order_of_its_own)
 	check_has("     3.9 KiB   40.0 %  row3\n     5.9 KiB  in 3 other sites");
 	end();
 }
-END_TEST
 
-START_TEST(exact_bytes)
+HT_TEST(exact_bytes)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_OUTSTANDING);
@@ -407,9 +392,8 @@ START_TEST(exact_bytes)
 	check_width(80);
 	end();
 }
-END_TEST
 
-START_TEST(a_class_chooses_rows)
+HT_TEST(a_class_chooses_rows)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_OUTSTANDING);
@@ -420,9 +404,8 @@ START_TEST(a_class_chooses_rows)
 	check_has("not freed by its end (9.7 KiB)\n    none\n");
 	end();
 }
-END_TEST
 
-START_TEST(a_part_says_so)
+HT_TEST(a_part_says_so)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_PEAK);
@@ -439,10 +422,9 @@ START_TEST(a_part_says_so)
 	ck_assert_ptr_null(strstr(page, "RSS"));
 	end();
 }
-END_TEST
 
 /* Heap and RSS stay those of the process. */
-START_TEST(chosen_blocks_say_so)
+HT_TEST(chosen_blocks_say_so)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_OUTSTANDING);
@@ -462,9 +444,8 @@ START_TEST(chosen_blocks_say_so)
 	ck_assert_ptr_null(strstr(page, "unclear"));
 	end();
 }
-END_TEST
 
-START_TEST(reports_an_empty_selection)
+HT_TEST(reports_an_empty_selection)
 {
 	make_rows();
 	scene_free(&scene, 0, 0x7, 2048);
@@ -477,9 +458,8 @@ START_TEST(reports_an_empty_selection)
 	ck_assert_ptr_null(strstr(page, "Outstanding:"));
 	end();
 }
-END_TEST
 
-START_TEST(blocks_of_a_moment_have_no_class)
+HT_TEST(blocks_of_a_moment_have_no_class)
 {
 	make_rows();
 	struct page_options options = {.path = "my.htap", .limit = 10};
@@ -491,9 +471,8 @@ START_TEST(blocks_of_a_moment_have_no_class)
 	ck_assert_ptr_null(strstr(page, "unclear"));
 	end();
 }
-END_TEST
 
-START_TEST(sites_of_a_class)
+HT_TEST(sites_of_a_class)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_OUTSTANDING);
@@ -503,10 +482,9 @@ START_TEST(sites_of_a_class)
 	check_has("\n4 sites: unclear\n");
 	end();
 }
-END_TEST
 
 /* Nothing to type for what came through a pipe. */
-START_TEST(standard_input_has_no_next)
+HT_TEST(standard_input_has_no_next)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_CALLS);
@@ -516,9 +494,8 @@ START_TEST(standard_input_has_no_next)
 	ck_assert_ptr_null(strstr(page, "\n\n\n"));
 	end();
 }
-END_TEST
 
-START_TEST(one_table_instead_of_lists)
+HT_TEST(one_table_instead_of_lists)
 {
 	make_rows();
 	struct page_options options = options_of(METRIC_CALLS);
@@ -533,9 +510,8 @@ START_TEST(one_table_instead_of_lists)
 		"         10 100.0 %           10 100.0 %  libx.so\n");
 	end();
 }
-END_TEST
 
-START_TEST(tables_have_their_figures)
+HT_TEST(tables_have_their_figures)
 {
 	static const struct {
 		enum breakdown_by by;
@@ -566,9 +542,8 @@ START_TEST(tables_have_their_figures)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(marks_are_listed)
+HT_TEST(marks_are_listed)
 {
 	begin();
 	for (unsigned i = 0; i < 12; i++) {
@@ -585,15 +560,5 @@ START_TEST(marks_are_listed)
 	ck_assert_ptr_null(strstr(page, "go [2J k"));
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/report_text", marks_are_listed, standard_input_has_no_next,
-	reports_an_empty_selection, blocks_of_a_moment_have_no_class, sites_of_a_class,
-	chosen_blocks_say_so, a_metric_makes_one_list, chains_that_read_alike_are_one_line,
-	an_order_of_its_own, exact_bytes, a_class_chooses_rows, a_part_says_so,
-	one_table_instead_of_lists, tables_have_their_figures,
-	lines_of_made_code_are_the_functions_first, figures_are_on_the_page,
-	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
-	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
-	a_limit_says_what_is_left_out, reports_a_heap_without_an_allocator,
-	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page, shows_mappings_if_recorded)
+HT_SUITE("analyzer/report_text")

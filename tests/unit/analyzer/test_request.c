@@ -9,7 +9,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(parameters_are_decoded)
+HT_TEST(parameters_are_decoded)
 {
 	struct request request;
 	size_t number;
@@ -28,9 +28,8 @@ START_TEST(parameters_are_decoded)
 	ck_assert_uint_eq(number, 1);
 	request_deinit(&request);
 }
-END_TEST
 
-START_TEST(a_bad_address_is_refused)
+HT_TEST(a_bad_address_is_refused)
 {
 	static const char *const bad[] = {
 		"",
@@ -55,9 +54,8 @@ START_TEST(a_bad_address_is_refused)
 		ht_err_free(err);
 	}
 }
-END_TEST
 
-START_TEST(refuses_oversized_requests)
+HT_TEST(refuses_oversized_requests)
 {
 	struct request request;
 	char *text = malloc(REQUEST_BYTES_MAX + 2);
@@ -78,9 +76,8 @@ START_TEST(refuses_oversized_requests)
 	request_deinit(&request);
 	free(text);
 }
-END_TEST
 
-START_TEST(an_index_is_one_of_the_traces)
+HT_TEST(an_index_is_one_of_the_traces)
 {
 	static const char *const bad[] = {
 		"/?t=3", "/?t=-1", "/?t=", "/?t=1x", "/?t=99999999999999999999999"};
@@ -101,7 +98,5 @@ START_TEST(an_index_is_one_of_the_traces)
 	ht_err_free(err);
 	request_deinit(&request);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/request", parameters_are_decoded, a_bad_address_is_refused,
-	refuses_oversized_requests, an_index_is_one_of_the_traces)
+HT_SUITE("unit/analyzer/request")

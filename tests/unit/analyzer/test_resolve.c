@@ -87,7 +87,7 @@ static void check_frame(
 	ck_assert_uint_eq(frame->line, (unsigned)line);
 }
 
-START_TEST(dwarf_gives_inlined_functions_and_lines)
+HT_TEST(dwarf_gives_inlined_functions_and_lines)
 {
 	resolve_test_plain();
 	struct module_here here = module_here_find("");
@@ -105,9 +105,8 @@ START_TEST(dwarf_gives_inlined_functions_and_lines)
 	check_frame(&frame[0], "resolve_test_plain", "test_resolve.c", line_in_plain);
 	end();
 }
-END_TEST
 
-START_TEST(a_file_with_another_build_id_is_not_accepted)
+HT_TEST(a_file_with_another_build_id_is_not_accepted)
 {
 	resolve_test_plain();
 	struct module_here here = module_here_find("");
@@ -118,9 +117,8 @@ START_TEST(a_file_with_another_build_id_is_not_accepted)
 	ck_assert_ptr_null(frames_of(plain, &count));
 	end();
 }
-END_TEST
 
-START_TEST(a_file_is_not_accepted_for_a_module_without_build_id)
+HT_TEST(a_file_is_not_accepted_for_a_module_without_build_id)
 {
 	resolve_test_plain();
 	struct module_here here = module_here_find("");
@@ -131,9 +129,8 @@ START_TEST(a_file_is_not_accepted_for_a_module_without_build_id)
 	ck_assert_ptr_null(frames_of(plain, &count));
 	end();
 }
-END_TEST
 
-START_TEST(the_c_library_has_names)
+HT_TEST(the_c_library_has_names)
 {
 	struct module_here here = module_here_find("libc.so.6");
 	begin(&here);
@@ -147,9 +144,8 @@ START_TEST(the_c_library_has_names)
 		strstr(frame[count - 1].function, "gnu_get_libc_version"), "%s", frame[0].function);
 	end();
 }
-END_TEST
 
-START_TEST(paths_that_are_no_regular_files_are_passed_over)
+HT_TEST(paths_that_are_no_regular_files_are_passed_over)
 {
 	char directory[] = "/tmp/heaptap-test-XXXXXX", fifo[64];
 	ck_assert_ptr_nonnull(mkdtemp(directory));
@@ -168,9 +164,8 @@ START_TEST(paths_that_are_no_regular_files_are_passed_over)
 	unlink(fifo);
 	rmdir(directory);
 }
-END_TEST
 
-START_TEST(names_in_the_trace_are_not_resolved_again)
+HT_TEST(names_in_the_trace_are_not_resolved_again)
 {
 	resolve_test_plain();
 	struct module_here here = module_here_find("");
@@ -183,9 +178,5 @@ START_TEST(names_in_the_trace_are_not_resolved_again)
 	ck_assert_str_eq(frames_of(id, &count)->function, "known");
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/resolve", dwarf_gives_inlined_functions_and_lines,
-	a_file_with_another_build_id_is_not_accepted,
-	a_file_is_not_accepted_for_a_module_without_build_id, the_c_library_has_names,
-	paths_that_are_no_regular_files_are_passed_over, names_in_the_trace_are_not_resolved_again)
+HT_SUITE("analyzer/resolve")

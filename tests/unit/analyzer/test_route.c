@@ -51,7 +51,7 @@ static void check_refused(const char *command, const char *name)
 	route_words_deinit(&words);
 }
 
-START_TEST(parameters_are_options)
+HT_TEST(parameters_are_options)
 {
 	check("/api/v1/summary?token=x&trace=0", "--json -- -first.htap");
 	check("/api/v1/timeline?from=+10s&thread=a&thread=b&show-wrappers",
@@ -64,9 +64,8 @@ START_TEST(parameters_are_options)
 	check("/api/v1/tree?nothing=1", "--json --nothing=1 -- -first.htap");
 	check("/api/v1/page", "-- -first.htap");
 }
-END_TEST
 
-START_TEST(numbers_choose_traces)
+HT_TEST(numbers_choose_traces)
 {
 	check("/api/v1/tree?trace=2", "--json -- third.htap");
 	check("/api/v1/diff?base=2&trace=0", "--json -- third.htap -first.htap");
@@ -83,9 +82,8 @@ START_TEST(numbers_choose_traces)
 	check("/api/v1/tree?base=1", "--json --base=1 -- -first.htap");
 	check("/api/v1/trend?trace=1", "--json --trace=1 -- -first.htap second.htap third.htap");
 }
-END_TEST
 
-START_TEST(no_option_names_a_file)
+HT_TEST(no_option_names_a_file)
 {
 	static const char *const command[] = {"report", "tree", "callers", "diff", "page"};
 	static const char *const name[] = {"sysroot", "debug-dir", "perf-map"};
@@ -101,9 +99,8 @@ START_TEST(no_option_names_a_file)
 	check_refused("report", "csv");
 	check_refused("report", "help");
 }
-END_TEST
 
-START_TEST(names_cannot_hide_options)
+HT_TEST(names_cannot_hide_options)
 {
 	static const char *const name[] = {"", "-", "from%3Dx", "FROM", "a%20b", "n1"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(name); i++) {
@@ -117,9 +114,8 @@ START_TEST(names_cannot_hide_options)
 		route_words_deinit(&words);
 	}
 }
-END_TEST
 
-START_TEST(only_these_paths_lead_somewhere)
+HT_TEST(only_these_paths_lead_somewhere)
 {
 	static const char *const none[] = {"", "/x", "/api", "/api/v1", "/api/v1/",
 		"/api/v1/reports", "/api/v1/report/", "/api/v1/report/x", "/api/v1/export",
@@ -142,9 +138,8 @@ START_TEST(only_these_paths_lead_somewhere)
 	route_words_deinit(&words);
 	request_deinit(&request);
 }
-END_TEST
 
-START_TEST(every_route_has_its_command)
+HT_TEST(every_route_has_its_command)
 {
 	for (size_t i = 0; i < route_count; i++)
 		ck_assert_msg(!route_table[i].command ||
@@ -152,8 +147,5 @@ START_TEST(every_route_has_its_command)
 			"%s", route_table[i].path);
 	ck_assert_uint_eq(route_count, 22);
 }
-END_TEST
 
-HT_SUITE("unit/analyzer/route", parameters_are_options, no_option_names_a_file,
-	names_cannot_hide_options, numbers_choose_traces, only_these_paths_lead_somewhere,
-	every_route_has_its_command)
+HT_SUITE("unit/analyzer/route")

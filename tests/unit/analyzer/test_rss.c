@@ -53,7 +53,7 @@ static void begin(uint64_t first_bytes, uint64_t last_bytes)
 	tracebuild_rss(&scene.trace, scene.now, last_bytes);
 }
 
-START_TEST(growth_is_from_first_to_last)
+HT_TEST(growth_is_from_first_to_last)
 {
 	begin(10 * MIB, 72 * MIB);
 	struct rss_growth rss = finish();
@@ -65,9 +65,8 @@ START_TEST(growth_is_from_first_to_last)
 	ck_assert_uint_eq(count_warnings(), 0);
 	end();
 }
-END_TEST
 
-START_TEST(the_warning_begins_behind_what_is_explicable)
+HT_TEST(the_warning_begins_behind_what_is_explicable)
 {
 	const uint64_t most = 150 * MIB + 2 * 32 + 32 * MIB + MIB / 4;
 	for (unsigned more = 0; more < 2; more++) {
@@ -77,9 +76,8 @@ START_TEST(the_warning_begins_behind_what_is_explicable)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(shrinking_is_not_unexplained_growth)
+HT_TEST(shrinking_is_not_unexplained_growth)
 {
 	begin(500 * MIB, 10 * MIB);
 	struct rss_growth rss = finish();
@@ -88,9 +86,8 @@ START_TEST(shrinking_is_not_unexplained_growth)
 	ck_assert_uint_eq(count_warnings(), 0);
 	end();
 }
-END_TEST
 
-START_TEST(without_samples_no_output)
+HT_TEST(without_samples_no_output)
 {
 	scene_init(&scene);
 	scene_free(&scene, 0, 0x1000, 100);
@@ -100,9 +97,8 @@ START_TEST(without_samples_no_output)
 	ck_assert_uint_eq(count_warnings(), 0);
 	end();
 }
-END_TEST
 
-START_TEST(sizes_of_any_kind_stay_in_range)
+HT_TEST(sizes_of_any_kind_stay_in_range)
 {
 	scene_init(&scene);
 	tracebuild_rss(&scene.trace, scene.now, 1);
@@ -116,7 +112,6 @@ START_TEST(sizes_of_any_kind_stay_in_range)
 	ck_assert(!rss.is_unexplained);
 	end();
 }
-END_TEST
 
 static void put_pages(uint64_t anonymous_bytes)
 {
@@ -145,13 +140,12 @@ static void check_next_step(const char *module, const char *words)
 	end();
 }
 
-START_TEST(the_warning_names_what_helps_this_program)
+HT_TEST(the_warning_names_what_helps_this_program)
 {
 	check_next_step("/usr/bin/node", "V8's own heap");
 	check_next_step("/usr/lib/libnode.so.108", "V8's own heap");
 	check_next_step("/usr/bin/nodeless", "record again with --mmap");
 }
-END_TEST
 
 /* Kinds of pages: what grew of the resident memory, in MiB. */
 static const struct {
@@ -200,7 +194,7 @@ static void see(struct model_memory *memory, enum memory_kind kind, unsigned gro
 	memory_set(&memory->last, kind, (7 + (uint64_t)grown_mib) * MIB);
 }
 
-START_TEST(growth_is_split_by_kind)
+HT_TEST(growth_is_split_by_kind)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(growths); i++) {
 		struct analysis *made = calloc(1, sizeof(*made));
@@ -227,9 +221,8 @@ START_TEST(growth_is_split_by_kind)
 		free(made);
 	}
 }
-END_TEST
 
-START_TEST(forged_figures_do_no_harm)
+HT_TEST(forged_figures_do_no_harm)
 {
 	static const uint64_t word[] = {0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
 	struct analysis *made = calloc(1, sizeof(*made));
@@ -250,9 +243,5 @@ START_TEST(forged_figures_do_no_harm)
 	}
 	free(made);
 }
-END_TEST
 
-HT_SUITE("analyzer/rss", the_warning_names_what_helps_this_program, growth_is_from_first_to_last,
-	the_warning_begins_behind_what_is_explicable, shrinking_is_not_unexplained_growth,
-	without_samples_no_output, sizes_of_any_kind_stay_in_range, growth_is_split_by_kind,
-	forged_figures_do_no_harm)
+HT_SUITE("analyzer/rss")

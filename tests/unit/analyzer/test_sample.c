@@ -21,16 +21,15 @@ static uint64_t next(void)
 	return state ^ state >> 32;
 }
 
-START_TEST(without_a_rate_a_block_is_one_block)
+HT_TEST(without_a_rate_a_block_is_one_block)
 {
 	const struct live_block block = {.size = 100, .rounds_up = 1};
 	ck_assert_uint_eq(sample_blocks(100, 0, 0), 1);
 	ck_assert_uint_eq(sample_share_of(&block, 0).blocks, 1);
 	ck_assert_uint_eq(sample_share_of(&block, 0).bytes, 100);
 }
-END_TEST
 
-START_TEST(a_block_counts_for_those_that_were_not_taken)
+HT_TEST(a_block_counts_for_those_that_were_not_taken)
 {
 	static const struct {
 		uint64_t size, rate, blocks, bytes;
@@ -49,9 +48,8 @@ START_TEST(a_block_counts_for_those_that_were_not_taken)
 		ck_assert_uint_eq(share.bytes, cases[i].bytes);
 	}
 }
-END_TEST
 
-START_TEST(rounding_is_right_on_average)
+HT_TEST(rounding_is_right_on_average)
 {
 	double sum = 0, want = -1 / expm1(-4096.0 / RATE);
 	for (unsigned i = 0; i < CALLS; i++) {
@@ -61,10 +59,9 @@ START_TEST(rounding_is_right_on_average)
 	}
 	ck_assert_msg(fabs(sum / CALLS - want) < 0.003, "%f", sum / CALLS);
 }
-END_TEST
 
 /* Takes allocations as the agent does; the estimate is within five standard deviations. */
-START_TEST(a_sample_tells_how_much_there_was)
+HT_TEST(a_sample_tells_how_much_there_was)
 {
 	struct scene scene;
 	double bytes = 0, calls = 0, bytes_variance = 0, calls_variance = 0;
@@ -95,9 +92,8 @@ START_TEST(a_sample_tells_how_much_there_was)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-START_TEST(what_came_goes_and_parts_are_the_whole)
+HT_TEST(what_came_goes_and_parts_are_the_whole)
 {
 	struct scene scene;
 	scene_init_sample(&scene, RATE);
@@ -135,8 +131,5 @@ START_TEST(what_came_goes_and_parts_are_the_whole)
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
-END_TEST
 
-HT_SUITE("analyzer/sample", without_a_rate_a_block_is_one_block,
-	a_block_counts_for_those_that_were_not_taken, rounding_is_right_on_average,
-	a_sample_tells_how_much_there_was, what_came_goes_and_parts_are_the_whole)
+HT_SUITE("analyzer/sample")

@@ -102,7 +102,7 @@ static void check_begins(const char *want)
 }
 
 /* The events alone would let the curve fall by a third. */
-START_TEST(the_curve_ends_where_the_books_do)
+HT_TEST(the_curve_ends_where_the_books_do)
 {
 	const struct page_options options = usual();
 	stage_begin(&stage);
@@ -124,9 +124,8 @@ START_TEST(the_curve_ends_where_the_books_do)
 	free(page);
 	end();
 }
-END_TEST
 
-START_TEST(what_grows_and_who)
+HT_TEST(what_grows_and_who)
 {
 	make_minute(true);
 	const struct page_options options = usual();
@@ -155,9 +154,8 @@ START_TEST(what_grows_and_who)
 		"Outstanding: allocated in the window and not freed by its end (2.1 MiB)\n");
 	end();
 }
-END_TEST
 
-START_TEST(nothing_grows)
+HT_TEST(nothing_grows)
 {
 	make_minute(false);
 	const struct page_options options = usual();
@@ -173,7 +171,6 @@ START_TEST(nothing_grows)
 		"plateau, 90 % sure\n");
 	end();
 }
-END_TEST
 
 /* --- whatever the trace says --------------------------------------------------------------------
  */
@@ -275,7 +272,7 @@ static void check_lines(size_t columns)
 	}
 }
 
-START_TEST(no_line_is_wider_than_the_terminal)
+HT_TEST(no_line_is_wider_than_the_terminal)
 {
 	for (seed = 1; seed <= PAGES; seed++) {
 		const uint64_t with = seed;
@@ -291,9 +288,8 @@ START_TEST(no_line_is_wider_than_the_terminal)
 		seed = with;
 	}
 }
-END_TEST
 
-START_TEST(the_first_screen_fits)
+HT_TEST(the_first_screen_fits)
 {
 	for (seed = 1; seed <= PAGES; seed++) {
 		const uint64_t with = seed;
@@ -314,7 +310,5 @@ START_TEST(the_first_screen_fits)
 		seed = with;
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/screen", the_curve_ends_where_the_books_do, what_grows_and_who, nothing_grows,
-	no_line_is_wider_than_the_terminal, the_first_screen_fits)
+HT_SUITE("analyzer/screen")

@@ -51,7 +51,7 @@ static void check(uint64_t outstanding, uint64_t survivors, uint64_t survivor_by
 	ck_assert_uint_eq(sums_surviving_bytes(&view->total), survivor_bytes);
 }
 
-START_TEST(the_window_ends_where_it_settles)
+HT_TEST(the_window_ends_where_it_settles)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -72,9 +72,8 @@ START_TEST(the_window_ends_where_it_settles)
 	ck_assert_int_eq(model_missing_events(&analysis->model), 0);
 	end();
 }
-END_TEST
 
-START_TEST(without_a_settle_time_survivors_are_what_is_outstanding)
+HT_TEST(without_a_settle_time_survivors_are_what_is_outstanding)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -84,9 +83,8 @@ START_TEST(without_a_settle_time_survivors_are_what_is_outstanding)
 	check(1, 1, 30);
 	end();
 }
-END_TEST
 
-START_TEST(what_begins_while_it_settles_is_nothing)
+HT_TEST(what_begins_while_it_settles_is_nothing)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -103,9 +101,8 @@ START_TEST(what_begins_while_it_settles_is_nothing)
 	ck_assert_uint_eq(analysis->cube.before_frees, 0);
 	end();
 }
-END_TEST
 
-START_TEST(a_block_that_moves_while_it_settles_stays_what_it_was)
+HT_TEST(a_block_that_moves_while_it_settles_stays_what_it_was)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -133,10 +130,9 @@ START_TEST(a_block_that_moves_while_it_settles_stays_what_it_was)
 	check(2, 0, 0);
 	end();
 }
-END_TEST
 
 /* Thousands of blocks, freed or moved in the window, after it, or never, against a list of them. */
-START_TEST(survivors_are_those_of_the_ledger)
+HT_TEST(survivors_are_those_of_the_ledger)
 {
 	enum { BLOCKS = 4000 };
 	static struct {
@@ -184,10 +180,9 @@ START_TEST(survivors_are_those_of_the_ledger)
 	ck_assert_uint_eq(view->total.frees, BLOCKS - outstanding);
 	end();
 }
-END_TEST
 
 /* A part of the trace: also blocks that were freed later in the trace did not survive. */
-START_TEST(a_part_of_the_window_has_survivors)
+HT_TEST(a_part_of_the_window_has_survivors)
 {
 	struct query query;
 	query_init(&query);
@@ -206,9 +201,8 @@ START_TEST(a_part_of_the_window_has_survivors)
 	ck_assert(!view_is_settled(view));
 	end();
 }
-END_TEST
 
-START_TEST(blocks_of_an_age_live_through_the_settle_time)
+HT_TEST(blocks_of_an_age_live_through_the_settle_time)
 {
 	struct query query;
 	query_init(&query);
@@ -225,10 +219,9 @@ START_TEST(blocks_of_an_age_live_through_the_settle_time)
 	check(2, 1, 30);
 	end();
 }
-END_TEST
 
 /* No SYNC stands behind the last events of a file that was cut. */
-START_TEST(a_cut_trace_settles_too)
+HT_TEST(a_cut_trace_settles_too)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
@@ -242,7 +235,6 @@ START_TEST(a_cut_trace_settles_too)
 	check(1, 0, 0);
 	end();
 }
-END_TEST
 
 /* --- what a report makes of it --------------------------------------------------------------- */
 
@@ -290,7 +282,7 @@ static const struct suspect *suspect_of(const struct suspects *suspects, const c
 	return NULL;
 }
 
-START_TEST(survivors_are_a_class_and_freed_sites_are_no_suspects)
+HT_TEST(survivors_are_a_class_and_freed_sites_are_no_suspects)
 {
 	struct suspects suspects;
 	make_window();
@@ -306,9 +298,8 @@ START_TEST(survivors_are_a_class_and_freed_sites_are_no_suspects)
 	suspects_deinit(&suspects);
 	end();
 }
-END_TEST
 
-START_TEST(the_first_screen_says_what_was_held)
+HT_TEST(the_first_screen_says_what_was_held)
 {
 	const struct page_options options = {.path = "x.htap", .is_utc = true};
 	const struct text text_options = {.columns = 80};
@@ -327,9 +318,8 @@ START_TEST(the_first_screen_says_what_was_held)
 	free(page);
 	end();
 }
-END_TEST
 
-START_TEST(pauses_and_the_settle_time_are_comments)
+HT_TEST(pauses_and_the_settle_time_are_comments)
 {
 	struct exported exported = {0};
 	scene_init(&exported.scene);
@@ -351,12 +341,5 @@ START_TEST(pauses_and_the_settle_time_are_comments)
 	ck_assert_ptr_null(strstr(exported.text, "\n- "));
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/settle", pauses_and_the_settle_time_are_comments,
-	the_window_ends_where_it_settles, without_a_settle_time_survivors_are_what_is_outstanding,
-	what_begins_while_it_settles_is_nothing,
-	a_block_that_moves_while_it_settles_stays_what_it_was, survivors_are_those_of_the_ledger,
-	a_part_of_the_window_has_survivors, blocks_of_an_age_live_through_the_settle_time,
-	a_cut_trace_settles_too, survivors_are_a_class_and_freed_sites_are_no_suspects,
-	the_first_screen_says_what_was_held)
+HT_SUITE("analyzer/settle")

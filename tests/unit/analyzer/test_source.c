@@ -36,7 +36,7 @@ static struct source read_at(const char *dir, const char *sysroot, const char *p
 	return source;
 }
 
-START_TEST(a_file_is_found_by_its_path_and_by_its_end)
+HT_TEST(a_file_is_found_by_its_path_and_by_its_end)
 {
 	char why[SOURCE_WHY_BYTES];
 	directory = files_directory();
@@ -58,9 +58,8 @@ START_TEST(a_file_is_found_by_its_path_and_by_its_end)
 	source_deinit(&source);
 	free(path);
 }
-END_TEST
 
-START_TEST(no_path_leaves_the_directory)
+HT_TEST(no_path_leaves_the_directory)
 {
 	char why[SOURCE_WHY_BYTES];
 	directory = files_directory();
@@ -75,9 +74,8 @@ START_TEST(no_path_leaves_the_directory)
 	free(outside);
 	free(dir);
 }
-END_TEST
 
-START_TEST(only_regular_files_are_read)
+HT_TEST(only_regular_files_are_read)
 {
 	char why[SOURCE_WHY_BYTES];
 	directory = files_directory();
@@ -90,7 +88,6 @@ START_TEST(only_regular_files_are_read)
 	}
 	free(fifo);
 }
-END_TEST
 
 /* --- the page ----------------------------------------------------------------------------------
  */
@@ -135,7 +132,7 @@ static char *page_of(const char *file, uint64_t line, const char *dir)
 	return page_of_sample(file, line, dir, 0);
 }
 
-START_TEST(values_stand_beside_lines_with_three_around)
+HT_TEST(values_stand_beside_lines_with_three_around)
 {
 	directory = files_directory();
 	free(put("b.c", "1\n2\n3\n4\n\tgrow\x1b[31m;\n6\n7\n8\n9\n"));
@@ -153,9 +150,8 @@ START_TEST(values_stand_beside_lines_with_three_around)
 	ck_assert_ptr_nonnull(strstr(got, "the file changed after the recording began"));
 	free(got);
 }
-END_TEST
 
-START_TEST(another_version_of_a_file_is_noted)
+HT_TEST(another_version_of_a_file_is_noted)
 {
 	directory = files_directory();
 	free(put("b.c", "1\n2\n"));
@@ -165,9 +161,8 @@ START_TEST(another_version_of_a_file_is_noted)
 	ck_assert_ptr_nonnull(strstr(got, "2.0 KiB 4000000000"));
 	free(got);
 }
-END_TEST
 
-START_TEST(without_a_file_there_are_line_numbers)
+HT_TEST(without_a_file_there_are_line_numbers)
 {
 	directory = files_directory();
 	char *got = page_of("/src/none.c", 7, directory);
@@ -178,10 +173,9 @@ START_TEST(without_a_file_there_are_line_numbers)
 	ck_assert_ptr_nonnull(strstr(got, "no debug information"));
 	free(got);
 }
-END_TEST
 
 /* A block of 4095 bytes counts for 6478 bytes, with a bound of 10,146 (test_compare.c). */
-START_TEST(lines_of_a_sample_have_bounds)
+HT_TEST(lines_of_a_sample_have_bounds)
 {
 	directory = files_directory();
 	free(put("b.c", "1\n2\n3\n4\n\tgrow;\n6\n7\n8\n9\n10\n"));
@@ -197,9 +191,5 @@ START_TEST(lines_of_a_sample_have_bounds)
 	ck_assert_ptr_null(strstr(got, "+-"));
 	free(got);
 }
-END_TEST
 
-HT_SUITE("analyzer/source", a_file_is_found_by_its_path_and_by_its_end,
-	no_path_leaves_the_directory, only_regular_files_are_read,
-	values_stand_beside_lines_with_three_around, another_version_of_a_file_is_noted,
-	without_a_file_there_are_line_numbers, lines_of_a_sample_have_bounds)
+HT_SUITE("analyzer/source")

@@ -71,7 +71,7 @@ static json_t *sources_of(uint32_t files, const char *directory, struct page_sou
 	return json;
 }
 
-START_TEST(the_lines_around_figures_are_there)
+HT_TEST(the_lines_around_figures_are_there)
 {
 	char *directory = files_directory();
 	struct page_sources_result result;
@@ -88,9 +88,8 @@ START_TEST(the_lines_around_figures_are_there)
 	json_decref(json);
 	free(directory);
 }
-END_TEST
 
-START_TEST(all_text_is_at_most_a_mebibyte)
+HT_TEST(all_text_is_at_most_a_mebibyte)
 {
 	char *directory = files_directory();
 	struct page_sources_result result;
@@ -109,6 +108,5 @@ START_TEST(all_text_is_at_most_a_mebibyte)
 	json_decref(json);
 	free(directory);
 }
-END_TEST
 
-HT_SUITE("analyzer/sources", the_lines_around_figures_are_there, all_text_is_at_most_a_mebibyte)
+HT_SUITE("analyzer/sources")

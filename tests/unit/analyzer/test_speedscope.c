@@ -8,7 +8,7 @@
 
 static struct exported exported;
 
-START_TEST(one_profile_per_metric)
+HT_TEST(one_profile_per_metric)
 {
 	exported_begin(&exported);
 	ck_assert_str_eq(exported_as(&exported, "speedscope", NULL),
@@ -33,9 +33,8 @@ START_TEST(one_profile_per_metric)
 		"{\"name\":\"target+0x2ff\",\"file\":\"\\/usr\\/bin\\/target\"}]}}\n");
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(an_empty_window_is_an_export)
+HT_TEST(an_empty_window_is_an_export)
 {
 	exported = (struct exported){0};
 	scene_init(&exported.scene);
@@ -44,9 +43,8 @@ START_TEST(an_empty_window_is_an_export)
 	json_decref(root);
 	exported_end(&exported);
 }
-END_TEST
 
-START_TEST(a_sample_has_no_temporary_blocks)
+HT_TEST(a_sample_has_no_temporary_blocks)
 {
 	exported = (struct exported){0};
 	scene_init_sample(&exported.scene, 1 << 19);
@@ -56,7 +54,5 @@ START_TEST(a_sample_has_no_temporary_blocks)
 	json_decref(root);
 	exported_end(&exported);
 }
-END_TEST
 
-HT_SUITE("analyzer/speedscope", a_sample_has_no_temporary_blocks, one_profile_per_metric,
-	an_empty_window_is_an_export)
+HT_SUITE("analyzer/speedscope")

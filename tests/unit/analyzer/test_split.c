@@ -113,36 +113,31 @@ static void check_split(
 	free(program);
 }
 
-START_TEST(beside_the_program)
+HT_TEST(beside_the_program)
 {
 	check_split("gcc", "-gdwarf-4", "", BESIDE);
 	check_split("gcc", "-gdwarf-5", "", BESIDE);
 	check_split("clang-14", "-gdwarf-4", "", BESIDE);
 	check_split("clang-14", "-gdwarf-5", "", BESIDE);
 }
-END_TEST
 
-START_TEST(in_a_package)
+HT_TEST(in_a_package)
 {
 	check_split("gcc", "-gdwarf-4", "dwp", PACKED);
 	check_split("gcc", "-gdwarf-5", "llvm-dwp", PACKED);
 	check_split("clang-14", "-gdwarf-4", "llvm-dwp", PACKED);
 	check_split("clang-14", "-gdwarf-5", "llvm-dwp", PACKED);
 }
-END_TEST
 
-START_TEST(in_a_directory_that_the_user_names)
+HT_TEST(in_a_directory_that_the_user_names)
 {
 	check_split("gcc", "-gdwarf-5", "", IN_DEBUG_DIR);
 }
-END_TEST
 
-START_TEST(nowhere)
+HT_TEST(nowhere)
 {
 	check_split("gcc", "-gdwarf-4", "", NOWHERE);
 	check_split("clang-14", "-gdwarf-5", "", NOWHERE);
 }
-END_TEST
 
-HT_SUITE("analyzer/split", beside_the_program, in_a_package, in_a_directory_that_the_user_names,
-	nowhere)
+HT_SUITE("analyzer/split")

@@ -31,7 +31,7 @@ static void end(void)
 	scene_deinit(&stage.scene);
 }
 
-START_TEST(order_is_by_metric_then_by_allocated_bytes)
+HT_TEST(order_is_by_metric_then_by_allocated_bytes)
 {
 	stage_begin(&stage);
 	uint32_t small = stage_node(&stage, 0, "small", NULL);
@@ -53,10 +53,9 @@ START_TEST(order_is_by_metric_then_by_allocated_bytes)
 	free(order);
 	end();
 }
-END_TEST
 
 /* Threads, functions and sizes make sites, not stacks. */
-START_TEST(a_stack_is_one_entry)
+HT_TEST(a_stack_is_one_entry)
 {
 	stage_begin(&stage);
 	uint32_t node = stage_node(&stage, 0, "f", NULL);
@@ -76,7 +75,6 @@ START_TEST(a_stack_is_one_entry)
 	ck_assert_uint_eq(stacks_wrappers(view, &stack[1]), 0);
 	end();
 }
-END_TEST
 
 static const struct stack *find(uint32_t node)
 {
@@ -86,7 +84,7 @@ static const struct stack *find(uint32_t node)
 	ck_abort_msg("no stack %u", node);
 }
 
-START_TEST(wrappers_are_counted_up_to_the_site)
+HT_TEST(wrappers_are_counted_up_to_the_site)
 {
 	for (unsigned shows_wrappers = 0; shows_wrappers < 2; shows_wrappers++) {
 		stage_begin(&stage);
@@ -110,7 +108,5 @@ START_TEST(wrappers_are_counted_up_to_the_site)
 		end();
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/stacks", order_is_by_metric_then_by_allocated_bytes, a_stack_is_one_entry,
-	wrappers_are_counted_up_to_the_site)
+HT_SUITE("analyzer/stacks")

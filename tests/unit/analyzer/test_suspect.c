@@ -127,17 +127,15 @@ static void check_all(const struct model *models, size_t count, double shortest)
 	ck_assert_uint_eq(wrong, 0);
 }
 
-START_TEST(leaks_are_growing)
+HT_TEST(leaks_are_growing)
 {
 	check_all(leaks, HT_ARRAY_SIZE(leaks), 60);
 }
-END_TEST
 
-START_TEST(innocent_sites_are_not)
+HT_TEST(innocent_sites_are_not)
 {
 	check_all(innocents, HT_ARRAY_SIZE(innocents), 20);
 }
-END_TEST
 
 static struct suspect run_for(void (*model)(struct site *site), double window, uint64_t seed)
 {
@@ -166,7 +164,7 @@ static void churn_that_leaks(struct site *site)
 	one_block_a_second(site);
 }
 
-START_TEST(a_small_leak_beneath_churn_and_a_cache)
+HT_TEST(a_small_leak_beneath_churn_and_a_cache)
 {
 	for (unsigned i = 0; i < 10; i++) {
 		struct suspect leak = run_for(one_block_a_second, 60, seed_of(i));
@@ -182,10 +180,9 @@ START_TEST(a_small_leak_beneath_churn_and_a_cache)
 		ck_assert_int_eq(run_for(calm_saturating, 60, seed_of(i)).class, SUSPECT_PLATEAU);
 	}
 }
-END_TEST
 
 /* The sentence fits, ends, and says how long the window must be. */
-START_TEST(a_short_window_is_unclear)
+HT_TEST(a_short_window_is_unclear)
 {
 	struct suspect got = run_for(leak_many_tiny, 4, 1);
 	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
@@ -195,7 +192,6 @@ START_TEST(a_short_window_is_unclear)
 	ck_assert_int_eq(few.class, SUSPECT_GROWING);
 	ck_assert_int_eq(run_for(one_block_a_second, 8, 1).class, SUSPECT_UNCLEAR);
 }
-END_TEST
 
 static void six_blocks_any_time(struct site *site)
 {
@@ -217,7 +213,7 @@ static void cache_that_filled(struct site *site)
 }
 
 /* Too little time to be sure of anything but churn. */
-START_TEST(a_short_window_has_no_plateau)
+HT_TEST(a_short_window_has_no_plateau)
 {
 	static void (*const unclear[])(struct site *) = {
 		keys_that_are_set_again, cache_that_filled, six_blocks_any_time};
@@ -229,7 +225,6 @@ START_TEST(a_short_window_has_no_plateau)
 	ck_assert_int_eq(run_for(cache_that_filled, 30, 1).class, SUSPECT_PLATEAU);
 	ck_assert_int_eq(run_for(hundred_megabytes_a_second, 5, 1).class, SUSPECT_CHURN);
 }
-END_TEST
 
 static void six_blocks(struct site *site)
 {
@@ -243,7 +238,7 @@ static void from_the_last_tenth_on(struct site *site)
 		site_block(site, t, NEVER, 1024);
 }
 
-START_TEST(too_little_growth_is_unclear)
+HT_TEST(too_little_growth_is_unclear)
 {
 	struct suspect got = run_for(six_blocks_any_time, 60, 1);
 	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
@@ -252,16 +247,14 @@ START_TEST(too_little_growth_is_unclear)
 	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
 	ck_assert_str_eq(got.text, "Unclear: it grows since 6.0 s only; record longer.");
 }
-END_TEST
 
-START_TEST(few_blocks_by_a_clock_grow)
+HT_TEST(few_blocks_by_a_clock_grow)
 {
 	struct suspect got = run_for(six_blocks, 60, 1);
 	ck_assert_int_eq(got.class, SUSPECT_GROWING);
 	ck_assert_double_eq_tol(got.slope_bytes_per_s, 102.4, 5);
 	ck_assert(got.confidence < run_for(one_block_a_second, 60, 1).confidence);
 }
-END_TEST
 
 static void one_block_again(struct site *site)
 {
@@ -276,7 +269,7 @@ static void one_block_again_and_again(struct site *site)
 }
 
 /* Three frees are no coming and going. */
-START_TEST(churn_takes_many_blocks)
+HT_TEST(churn_takes_many_blocks)
 {
 	struct suspect got = run_for(one_block_again, 60, 1);
 	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
@@ -284,9 +277,8 @@ START_TEST(churn_takes_many_blocks)
 		"Unclear: only 4 blocks were allocated, of which 1 is left; record longer.");
 	ck_assert_int_eq(run_for(one_block_again_and_again, 60, 1).class, SUSPECT_CHURN);
 }
-END_TEST
 
-START_TEST(the_sentence_says_how_much)
+HT_TEST(the_sentence_says_how_much)
 {
 	struct suspect got = run_for(one_block_a_second, 60, 3);
 	ck_assert_str_eq(
@@ -296,10 +288,9 @@ START_TEST(the_sentence_says_how_much)
 	ck_assert_ptr_nonnull(strstr(got.text, " a minute: 20,"));
 	ck_assert_ptr_nonnull(strstr(got.text, " blocks allocated over 60 s stay."));
 }
-END_TEST
 
 /* Without books of older frees a queue longer than the window is a leak; with them it is none. */
-START_TEST(older_frees_count)
+HT_TEST(older_frees_count)
 {
 	static struct site site;
 	for (int hides = 0; hides < 2; hides++) {
@@ -311,10 +302,9 @@ START_TEST(older_frees_count)
 			site_classify(&site).class, hides ? SUSPECT_GROWING : SUSPECT_UNCLEAR);
 	}
 }
-END_TEST
 
 /* A batch of another site ends in the window, before this one allocates anything. */
-START_TEST(older_frees_may_be_of_others)
+HT_TEST(older_frees_may_be_of_others)
 {
 	static struct site site;
 	site_init(&site, 60, 5);
@@ -328,9 +318,8 @@ START_TEST(older_frees_may_be_of_others)
 			site_block(&site, t, NEVER, 2000);
 	ck_assert_int_eq(site_classify(&site).class, SUSPECT_GROWING);
 }
-END_TEST
 
-START_TEST(a_sample_needs_more_confidence)
+HT_TEST(a_sample_needs_more_confidence)
 {
 	static struct site site;
 	double confidence[2];
@@ -347,10 +336,9 @@ START_TEST(a_sample_needs_more_confidence)
 	}
 	ck_assert(confidence[1] < confidence[0]);
 }
-END_TEST
 
 /* Series that no program makes: a class, a sentence, and numbers that are numbers. */
-START_TEST(any_numbers_give_a_class)
+HT_TEST(any_numbers_give_a_class)
 {
 	static uint64_t words[8][SUSPECT_BUCKETS_MAX];
 	uint64_t random = seed_of(0);
@@ -381,9 +369,8 @@ START_TEST(any_numbers_give_a_class)
 		ck_assert(length && length + 1 < SUSPECT_TEXT_BYTES && got.text[length - 1] == '.');
 	}
 }
-END_TEST
 
-START_TEST(an_empty_window_is_unclear)
+HT_TEST(an_empty_window_is_unclear)
 {
 	static struct site site;
 	site_init(&site, 60, 1);
@@ -392,11 +379,5 @@ START_TEST(an_empty_window_is_unclear)
 	suspect_classify(&(struct suspect_input){0}, &got);
 	ck_assert_int_eq(got.class, SUSPECT_UNCLEAR);
 }
-END_TEST
 
-HT_SUITE("analyzer/suspect", leaks_are_growing, innocent_sites_are_not,
-	a_small_leak_beneath_churn_and_a_cache, a_short_window_is_unclear,
-	a_short_window_has_no_plateau, too_little_growth_is_unclear, few_blocks_by_a_clock_grow,
-	churn_takes_many_blocks, the_sentence_says_how_much, older_frees_count,
-	older_frees_may_be_of_others, a_sample_needs_more_confidence, any_numbers_give_a_class,
-	an_empty_window_is_unclear)
+HT_SUITE("analyzer/suspect")

@@ -60,7 +60,7 @@ static const char *function_of(size_t entry)
 	return view->frames.frame[frame].function;
 }
 
-START_TEST(growing_stacks_come_first)
+HT_TEST(growing_stacks_come_first)
 {
 	make_minute();
 	ck_no_err(suspects_find(view, &suspects));
@@ -75,9 +75,8 @@ START_TEST(growing_stacks_come_first)
 	ck_assert_int_eq(suspects.entry[2].suspect.class, SUSPECT_CHURN);
 	end();
 }
-END_TEST
 
-START_TEST(rows_without_memory_have_no_class)
+HT_TEST(rows_without_memory_have_no_class)
 {
 	enum suspect_class *class;
 	make_minute();
@@ -95,10 +94,9 @@ START_TEST(rows_without_memory_have_no_class)
 	free(class);
 	end();
 }
-END_TEST
 
 /* In its first minute a batch looks like a leak; the trace goes on and has its end. */
-START_TEST(blocks_freed_after_the_window_do_not_grow)
+HT_TEST(blocks_freed_after_the_window_do_not_grow)
 {
 	struct query query;
 	uint64_t count = 0;
@@ -123,9 +121,8 @@ START_TEST(blocks_freed_after_the_window_do_not_grow)
 	ck_assert_ptr_nonnull(strstr(suspects.entry[0].suspect.text, "freed after this part"));
 	end();
 }
-END_TEST
 
-START_TEST(nothing_recorded_has_no_suspects)
+HT_TEST(nothing_recorded_has_no_suspects)
 {
 	scene_init(&scene);
 	analysis = scene_analyze(&scene);
@@ -134,7 +131,6 @@ START_TEST(nothing_recorded_has_no_suspects)
 	ck_assert_uint_eq(suspects.count, 0);
 	end();
 }
-END_TEST
 
 /* --- sites: chains that read alike -------------------------------------------------------------
  */
@@ -173,7 +169,7 @@ static void begin_sites(void)
 		&scene.trace, 1, "/usr/bin/x", "12345678901234567890", 0x400000, 0x500000);
 }
 
-START_TEST(chains_with_one_caller_are_one_site)
+HT_TEST(chains_with_one_caller_are_one_site)
 {
 	struct suspects_entry *site;
 	size_t count;
@@ -199,9 +195,8 @@ START_TEST(chains_with_one_caller_are_one_site)
 	free(site);
 	end();
 }
-END_TEST
 
-START_TEST(a_script_tells_sites_apart)
+HT_TEST(a_script_tells_sites_apart)
 {
 	struct suspects_entry *site;
 	size_t count;
@@ -225,10 +220,9 @@ START_TEST(a_script_tells_sites_apart)
 	free(site);
 	end();
 }
-END_TEST
 
 /* A library that calls back is not the caller; its ways do not tell sites apart. */
-START_TEST(a_library_that_calls_back_is_passed_over)
+HT_TEST(a_library_that_calls_back_is_passed_over)
 {
 	static const char each[] = "std::for_each<int*>(int*, int*)";
 	struct callers_key *key;
@@ -258,7 +252,6 @@ START_TEST(a_library_that_calls_back_is_passed_over)
 	free(key);
 	end();
 }
-END_TEST
 
 /* 10 s of one stack and 50 s of the other, or a minute of both. */
 static void leak_by_turns(uint32_t first, uint32_t second, bool at_once)
@@ -275,7 +268,7 @@ static void leak_by_turns(uint32_t first, uint32_t second, bool at_once)
 
 /* V8's optimiser inlines "keep" into "add", and that into "serve": what each of them allocated in
  * the same way is one site, unless they do it at the same time. */
-START_TEST(a_function_that_was_inlined_is_its_caller)
+HT_TEST(a_function_that_was_inlined_is_its_caller)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		const bool at_once = i & 1, is_deep = i & 2;
@@ -298,10 +291,9 @@ START_TEST(a_function_that_was_inlined_is_its_caller)
 		end();
 	}
 }
-END_TEST
 
 /* An evaluator that calls itself: each way to a value has a handful of its blocks. */
-START_TEST(a_leak_over_many_chains_is_one_site)
+HT_TEST(a_leak_over_many_chains_is_one_site)
 {
 	enum suspect_class *class;
 	uint32_t stack[400];
@@ -333,7 +325,6 @@ START_TEST(a_leak_over_many_chains_is_one_site)
 	free(class);
 	end();
 }
-END_TEST
 
 /* One site of two chains: the one that grows has 300 blocks of 100 B. */
 static void check_one_growing_chain(uint64_t other_blocks)
@@ -359,7 +350,7 @@ static void check_one_growing_chain(uint64_t other_blocks)
 	free(class);
 }
 
-START_TEST(a_leak_does_not_hide_behind_other_chains)
+HT_TEST(a_leak_does_not_hide_behind_other_chains)
 {
 	begin_sites();
 	const uint32_t keep = node(node(node(0, 1, "keep"), 3, "copy"), 4, "allocate");
@@ -381,10 +372,9 @@ START_TEST(a_leak_does_not_hide_behind_other_chains)
 	check_one_growing_chain(40 * 200);
 	end();
 }
-END_TEST
 
 /* The cache of the other chain filled in the first second. Together they would grow. */
-START_TEST(a_leak_beside_a_cache_of_the_same_function)
+HT_TEST(a_leak_beside_a_cache_of_the_same_function)
 {
 	begin_sites();
 	const uint32_t keep = node(node(node(0, 1, "keep"), 3, "copy"), 4, "allocate");
@@ -402,7 +392,6 @@ START_TEST(a_leak_beside_a_cache_of_the_same_function)
 	check_one_growing_chain(16);
 	end();
 }
-END_TEST
 
 #define LIFE_STEPS 800u /* 40 s */
 
@@ -432,7 +421,7 @@ static void make_sizes(uint64_t every, bool leaks)
 	ck_assert_uint_eq(suspects.count, 1);
 }
 
-START_TEST(a_leak_does_not_hide_behind_other_sizes)
+HT_TEST(a_leak_does_not_hide_behind_other_sizes)
 {
 	make_sizes(4, true);
 	const struct suspects_entry *entry = suspects.entry;
@@ -451,10 +440,9 @@ START_TEST(a_leak_does_not_hide_behind_other_sizes)
 	ck_assert_int_ne(suspects.entry[0].suspect.class, SUSPECT_GROWING);
 	end();
 }
-END_TEST
 
 /* After 20 s clients come a quarter as often. The query chooses the leak alone. */
-START_TEST(work_is_that_of_the_whole_program)
+HT_TEST(work_is_that_of_the_whole_program)
 {
 	for (int is_chosen = 0; is_chosen < 2; is_chosen++) {
 		struct query query;
@@ -482,10 +470,9 @@ START_TEST(work_is_that_of_the_whole_program)
 		end();
 	}
 }
-END_TEST
 
 /* A plugin that is opened, used and closed, each time at another address. */
-START_TEST(a_library_that_comes_back_is_one_module)
+HT_TEST(a_library_that_comes_back_is_one_module)
 {
 	uint32_t at[3];
 	scene_init(&scene);
@@ -503,12 +490,5 @@ START_TEST(a_library_that_comes_back_is_one_module)
 	ck_assert_uint_eq(view->row_count, 2);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
-	a_function_that_was_inlined_is_its_caller, a_library_that_calls_back_is_passed_over,
-	a_leak_does_not_hide_behind_other_chains, a_leak_beside_a_cache_of_the_same_function,
-	a_leak_does_not_hide_behind_other_sizes, work_is_that_of_the_whole_program,
-	a_library_that_comes_back_is_one_module, chains_with_one_caller_are_one_site,
-	a_script_tells_sites_apart, growing_stacks_come_first, rows_without_memory_have_no_class,
-	blocks_freed_after_the_window_do_not_grow, nothing_recorded_has_no_suspects)
+HT_SUITE("analyzer/suspects")

@@ -29,7 +29,7 @@ static void end(void)
 	strings_deinit(&strings);
 }
 
-START_TEST(places_are_distinguished)
+HT_TEST(places_are_distinguished)
 {
 	uint32_t count;
 	add(0, 0x10, "a");
@@ -48,10 +48,9 @@ START_TEST(places_are_distinguished)
 	ck_assert_uint_eq(count, 0);
 	end();
 }
-END_TEST
 
 /* Numbers of interpreted functions are no addresses; one without a name is what interprets it. */
-START_TEST(interpreted_functions_have_numbers)
+HT_TEST(interpreted_functions_have_numbers)
 {
 	const struct node node = {
 		.pc = 0x100000002, .flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED};
@@ -76,9 +75,8 @@ START_TEST(interpreted_functions_have_numbers)
 	ck_assert_str_eq(symbols_find(&symbols, place, &count)->function, "at an address");
 	end();
 }
-END_TEST
 
-START_TEST(empty_and_impossible_symbols_are_left_out)
+HT_TEST(empty_and_impossible_symbols_are_left_out)
 {
 	uint32_t count;
 	ck_no_err(symbols_add(&symbols, &strings, (struct place){0, 1, false}, NULL, 0));
@@ -88,9 +86,8 @@ START_TEST(empty_and_impossible_symbols_are_left_out)
 	ck_assert_ptr_null(symbols_find(&symbols, (struct place){0, 5, false}, &count)->function);
 	end();
 }
-END_TEST
 
-START_TEST(symbols_of_unknown_modules_are_left_out)
+HT_TEST(symbols_of_unknown_modules_are_left_out)
 {
 	struct modules modules = {0};
 	const struct rec_symbol rec = {.module_id = 9, .offset = 1, .frame_count = 1};
@@ -98,9 +95,8 @@ START_TEST(symbols_of_unknown_modules_are_left_out)
 	ck_assert_uint_eq(symbols.count, 0);
 	end();
 }
-END_TEST
 
-START_TEST(many_symbols_are_found_again)
+HT_TEST(many_symbols_are_found_again)
 {
 	for (uint32_t i = 0; i < 20000; i++) {
 		char name[16];
@@ -118,9 +114,8 @@ START_TEST(many_symbols_are_found_again)
 	ck_assert_uint_eq(strings.count, 501);
 	end();
 }
-END_TEST
 
-START_TEST(equal_strings_are_one)
+HT_TEST(equal_strings_are_one)
 {
 	const char *a, *b, *empty, *cut;
 	ck_no_err(strings_intern(&strings, (struct rec_string){"abcd", 3}, &a));
@@ -133,8 +128,5 @@ START_TEST(equal_strings_are_one)
 	ck_assert_str_eq(empty, "");
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/table", places_are_distinguished, interpreted_functions_have_numbers,
-	empty_and_impossible_symbols_are_left_out, symbols_of_unknown_modules_are_left_out,
-	many_symbols_are_found_again, equal_strings_are_one)
+HT_SUITE("analyzer/table")

@@ -31,7 +31,7 @@ static void set(const char *name, const char *value)
 	ck_assert_int_eq(value ? setenv(name, value, true) : unsetenv(name), 0);
 }
 
-START_TEST(a_terminal_has_its_own_size)
+HT_TEST(a_terminal_has_its_own_size)
 {
 	int other;
 	FILE *out = make_terminal(132, 50, &other);
@@ -43,9 +43,8 @@ START_TEST(a_terminal_has_its_own_size)
 	fclose(out);
 	close(other);
 }
-END_TEST
 
-START_TEST(a_terminal_without_a_size)
+HT_TEST(a_terminal_without_a_size)
 {
 	int other;
 	FILE *out = make_terminal(0, 0, &other);
@@ -56,9 +55,8 @@ START_TEST(a_terminal_without_a_size)
 	fclose(out);
 	close(other);
 }
-END_TEST
 
-START_TEST(columns_without_a_terminal)
+HT_TEST(columns_without_a_terminal)
 {
 	static const struct {
 		const char *variable;
@@ -88,9 +86,8 @@ START_TEST(columns_without_a_terminal)
 	fclose(out);
 	free(text);
 }
-END_TEST
 
-START_TEST(colours)
+HT_TEST(colours)
 {
 	static const struct {
 		const char *no_color, *force, *term;
@@ -123,9 +120,8 @@ START_TEST(colours)
 	fclose(file);
 	close(other);
 }
-END_TEST
 
-START_TEST(characters_by_the_locale)
+HT_TEST(characters_by_the_locale)
 {
 	static const struct {
 		const char *all, *ctype, *lang;
@@ -149,7 +145,5 @@ START_TEST(characters_by_the_locale)
 			"row %zu", i);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/terminal", a_terminal_has_its_own_size, a_terminal_without_a_size,
-	columns_without_a_terminal, colours, characters_by_the_locale)
+HT_SUITE("analyzer/terminal")

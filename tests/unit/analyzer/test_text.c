@@ -9,7 +9,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(bytes_are_powers_of_1024)
+HT_TEST(bytes_are_powers_of_1024)
 {
 	ck_assert_str_eq(text_bytes(0).text, "0 B");
 	ck_assert_str_eq(text_bytes(1023).text, "1023 B");
@@ -18,18 +18,16 @@ START_TEST(bytes_are_powers_of_1024)
 	ck_assert_str_eq(text_bytes(1536ull << 20).text, "1.5 GiB");
 	ck_assert_str_eq(text_bytes(UINT64_MAX).text, "16.0 EiB");
 }
-END_TEST
 
-START_TEST(counts_are_grouped)
+HT_TEST(counts_are_grouped)
 {
 	ck_assert_str_eq(text_count(0).text, "0");
 	ck_assert_str_eq(text_count(999).text, "999");
 	ck_assert_str_eq(text_count(1000).text, "1,000");
 	ck_assert_str_eq(text_count(UINT64_MAX).text, "18,446,744,073,709,551,615");
 }
-END_TEST
 
-START_TEST(times_have_a_fitting_unit)
+HT_TEST(times_have_a_fitting_unit)
 {
 	ck_assert_str_eq(text_time(1500).text, "1.5 us");
 	ck_assert_str_eq(text_time(12345678).text, "12.3 ms");
@@ -37,14 +35,12 @@ START_TEST(times_have_a_fitting_unit)
 	ck_assert_str_eq(text_time(312000000000).text, "5 min 12 s");
 	ck_assert_str_eq(text_time(7320000000000).text, "2 h 2 min");
 }
-END_TEST
 
-START_TEST(percent_of_nothing_is_a_dash)
+HT_TEST(percent_of_nothing_is_a_dash)
 {
 	ck_assert_str_eq(text_percent(1, 4).text, "25.0 %");
 	ck_assert_str_eq(text_percent(0, 0).text, "-");
 }
-END_TEST
 
 static void check_foreign(const char *string, size_t max, const char *want)
 {
@@ -58,7 +54,7 @@ static void check_foreign(const char *string, size_t max, const char *want)
 	free(got);
 }
 
-START_TEST(foreign_names_are_harmless)
+HT_TEST(foreign_names_are_harmless)
 {
 	check_foreign("plain(int) const", 100, "plain(int) const");
 	check_foreign("\033[31mred\007\r\n\x7f", 100, "[31mred");
@@ -73,16 +69,14 @@ START_TEST(foreign_names_are_harmless)
 	check_foreign("overlong\xc0\xaf", 100, "overlong??");
 	check_foreign("surrogate\xed\xa0\x80", 100, "surrogate???");
 }
-END_TEST
 
-START_TEST(long_names_lose_their_middle)
+HT_TEST(long_names_lose_their_middle)
 {
 	check_foreign("0123456789abcdefghij", 13, "01234...fghij");
 	check_foreign("0123456789abc", 13, "0123456789abc");
 }
-END_TEST
 
-START_TEST(no_colour_without_a_terminal)
+HT_TEST(no_colour_without_a_terminal)
 {
 	char *got = NULL;
 	size_t length = 0;
@@ -97,7 +91,6 @@ START_TEST(no_colour_without_a_terminal)
 	ck_assert_str_eq(got, "x\033[1my\033[0m");
 	free(got);
 }
-END_TEST
 
 static void check_elided(const char *string, unsigned columns, const char *want, unsigned takes)
 {
@@ -116,7 +109,7 @@ static void check_elided(const char *string, unsigned columns, const char *want,
 #define WIDE   "\xe6\x97\xa5"
 #define ACCENT "\xcc\x81"
 
-START_TEST(the_middle_of_a_long_name_is_left_out)
+HT_TEST(the_middle_of_a_long_name_is_left_out)
 {
 	check_elided("short", 5, "short", 5);
 	check_elided("longer", 5, "l...r", 5);
@@ -128,9 +121,8 @@ START_TEST(the_middle_of_a_long_name_is_left_out)
 		     "b",
 		7, "a?...?b", 7);
 }
-END_TEST
 
-START_TEST(columns_are_those_of_the_terminal)
+HT_TEST(columns_are_those_of_the_terminal)
 {
 	check_elided(WIDE WIDE WIDE, 6, WIDE WIDE WIDE, 6);
 	check_elided(WIDE WIDE WIDE WIDE WIDE WIDE, 11, WIDE WIDE "..." WIDE WIDE, 11);
@@ -141,7 +133,6 @@ START_TEST(columns_are_those_of_the_terminal)
 	check_elided("abcdef" ACCENT "gh", 7, "ab...gh", 7);
 	ck_assert_uint_eq(text_columns(WIDE "e" ACCENT "\xff\033"), 4);
 }
-END_TEST
 
 static void check_sparkline(const uint64_t *value, size_t count, uint64_t lowest, unsigned columns,
 	bool has_utf8, const char *want)
@@ -157,7 +148,7 @@ static void check_sparkline(const uint64_t *value, size_t count, uint64_t lowest
 	free(got);
 }
 
-START_TEST(sparklines)
+HT_TEST(sparklines)
 {
 	static const uint64_t stairs[] = {0, 1, 2, 3, 4, 5, 6, 7}, zero[] = {0, 0},
 			      base[] = {1000, 1000, 1007}, most[] = {0, UINT64_MAX},
@@ -175,9 +166,5 @@ START_TEST(sparklines)
 	check_sparkline(spike, 8, 0, 3, false, "_#_");
 	check_sparkline(stairs, 0, 0, 80, false, "");
 }
-END_TEST
 
-HT_SUITE("analyzer/text", bytes_are_powers_of_1024, counts_are_grouped, times_have_a_fitting_unit,
-	percent_of_nothing_is_a_dash, foreign_names_are_harmless, long_names_lose_their_middle,
-	no_colour_without_a_terminal, the_middle_of_a_long_name_is_left_out,
-	columns_are_those_of_the_terminal, sparklines)
+HT_SUITE("analyzer/text")

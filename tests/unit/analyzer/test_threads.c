@@ -39,7 +39,7 @@ static const char *name_at(uint32_t tid, uint64_t tsc)
 	return threads.thread[at(tid, tsc)].name;
 }
 
-START_TEST(a_name_counts_from_its_time_on)
+HT_TEST(a_name_counts_from_its_time_on)
 {
 	name(1, "first", 100);
 	name(1, "second", 200);
@@ -57,9 +57,8 @@ START_TEST(a_name_counts_from_its_time_on)
 	ck_assert_uint_eq(threads.thread[at(1, 1000)].first, at(1, 0));
 	end();
 }
-END_TEST
 
-START_TEST(traces_that_do_not_say_since_when)
+HT_TEST(traces_that_do_not_say_since_when)
 {
 	name(1, "first", 0);
 	name(1, "second", 0);
@@ -67,9 +66,8 @@ START_TEST(traces_that_do_not_say_since_when)
 	ck_assert_uint_eq(threads.count, 1);
 	end();
 }
-END_TEST
 
-START_TEST(events_before_the_first_name_are_of_it)
+HT_TEST(events_before_the_first_name_are_of_it)
 {
 	uint32_t index = at(7, 50);
 	ck_assert_ptr_null(threads.thread[index].name);
@@ -78,9 +76,8 @@ START_TEST(events_before_the_first_name_are_of_it)
 	ck_assert_str_eq(name_at(7, 50), "late");
 	end();
 }
-END_TEST
 
-START_TEST(a_name_is_assumed_where_no_look_met_the_thread)
+HT_TEST(a_name_is_assumed_where_no_look_met_the_thread)
 {
 	bool is_assumed;
 	name(1, "worker", 0);
@@ -99,9 +96,8 @@ START_TEST(a_name_is_assumed_where_no_look_met_the_thread)
 	ck_assert_str_eq(threads_shown_name(&threads, other, "main", &is_assumed), "main");
 	end();
 }
-END_TEST
 
-START_TEST(names_without_bound_are_bounded)
+HT_TEST(names_without_bound_are_bounded)
 {
 	char text[16];
 	for (unsigned i = 0; i < 3 * THREADS_NAMES_MAX; i++) {
@@ -113,8 +109,5 @@ START_TEST(names_without_bound_are_bounded)
 	ck_assert_str_eq(name_at(1, 3 * THREADS_NAMES_MAX), "name 255");
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/threads", a_name_counts_from_its_time_on, traces_that_do_not_say_since_when,
-	events_before_the_first_name_are_of_it, a_name_is_assumed_where_no_look_met_the_thread,
-	names_without_bound_are_bounded)
+HT_SUITE("analyzer/threads")

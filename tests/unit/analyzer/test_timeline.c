@@ -43,7 +43,7 @@ static void note(enum memory_kind kind, uint64_t time_ns, uint64_t number)
 	timeline_note(&timeline, time_ns, &sample);
 }
 
-START_TEST(events_and_samples_fall_into_steps)
+HT_TEST(events_and_samples_fall_into_steps)
 {
 	begin();
 	allocate(0, 100);
@@ -63,9 +63,8 @@ START_TEST(events_and_samples_fall_into_steps)
 	ck_assert(!timeline.memory[5].is_known[MEMORY_SWAP]);
 	ck_assert_uint_eq(timeline.memory[5].number[MEMORY_RSS], 4096);
 }
-END_TEST
 
-START_TEST(a_long_window_has_wider_steps)
+HT_TEST(a_long_window_has_wider_steps)
 {
 	begin();
 	for (uint64_t i = 0; i < 100000; i++) {
@@ -85,9 +84,8 @@ START_TEST(a_long_window_has_wider_steps)
 	ck_assert_uint_eq(allocations, 100000);
 	ck_assert_uint_eq(before_bytes, 1000000);
 }
-END_TEST
 
-START_TEST(samples_may_run_ahead_of_events)
+HT_TEST(samples_may_run_ahead_of_events)
 {
 	begin();
 	note(MEMORY_RSS, 50000000, 1);
@@ -97,10 +95,9 @@ START_TEST(samples_may_run_ahead_of_events)
 	ck_assert_uint_eq(timeline.step[50].allocations, 0);
 	ck_assert_uint_eq(timeline.step[50].live_bytes, 10);
 }
-END_TEST
 
 /* Samples need not know the same figures: each keeps its own last one. */
-START_TEST(each_figure_of_memory_is_kept)
+HT_TEST(each_figure_of_memory_is_kept)
 {
 	begin();
 	note(MEMORY_ANONYMOUS, 0, 10);
@@ -112,9 +109,8 @@ START_TEST(each_figure_of_memory_is_kept)
 	ck_assert(!timeline.memory[0].is_known[MEMORY_RSS]);
 	ck_assert(!timeline.memory[1].is_known[MEMORY_ANONYMOUS]);
 }
-END_TEST
 
-START_TEST(a_sample_may_widen_the_steps_under_an_event)
+HT_TEST(a_sample_may_widen_the_steps_under_an_event)
 {
 	begin();
 	allocate(400000000, 10);
@@ -124,9 +120,8 @@ START_TEST(a_sample_may_widen_the_steps_under_an_event)
 	ck_assert_uint_eq(timeline.step_ns, 2000000);
 	ck_assert_uint_eq(timeline.step[200].allocations, 2);
 }
-END_TEST
 
-START_TEST(absurd_times_fit)
+HT_TEST(absurd_times_fit)
 {
 	begin();
 	allocate(0, 1);
@@ -135,8 +130,5 @@ START_TEST(absurd_times_fit)
 	ck_assert_uint_le(timeline.count, TIMELINE_STEPS);
 	ck_assert_uint_eq(timeline.step[timeline.count - 1].live_bytes, 2);
 }
-END_TEST
 
-HT_SUITE("analyzer/timeline", each_figure_of_memory_is_kept, events_and_samples_fall_into_steps,
-	a_long_window_has_wider_steps, samples_may_run_ahead_of_events,
-	a_sample_may_widen_the_steps_under_an_event, absurd_times_fit)
+HT_SUITE("analyzer/timeline")

@@ -46,7 +46,7 @@ static void check(int status, const char *text, enum ht_err_code code, const cha
 	free(path);
 }
 
-START_TEST(the_last_line_of_a_failure_is_the_error)
+HT_TEST(the_last_line_of_a_failure_is_the_error)
 {
 	check(3, "heaptap: no such process\n", HT_ERR_REFUSED, "no such process", "");
 	check(4, "a list\nof two\nheaptap: choose one\n\n", HT_ERR_PERMISSION, "choose one",
@@ -54,9 +54,8 @@ START_TEST(the_last_line_of_a_failure_is_the_error)
 	check(5, "", HT_ERR_TARGET_GONE, "the capture has ended", "");
 	check(1, "other words", HT_ERR_INTERNAL, "other words", "");
 }
-END_TEST
 
-START_TEST(a_success_is_only_printed)
+HT_TEST(a_success_is_only_printed)
 {
 	check(0, "heaptap: 1\nheaptap: 2\n", HT_ERR_INTERNAL, NULL, "heaptap: 1\nheaptap: 2\n");
 	check(0, "", HT_ERR_INTERNAL, NULL, "");
@@ -64,14 +63,11 @@ START_TEST(a_success_is_only_printed)
 	check(7, "events were lost\n", HT_ERR_INTERNAL, NULL, "events were lost\n");
 	check(99, "x\n", HT_ERR_INTERNAL, NULL, "x\n");
 }
-END_TEST
 
-START_TEST(without_a_file_there_are_no_words)
+HT_TEST(without_a_file_there_are_no_words)
 {
 	ck_no_err(told_error(-1, 0));
 	ck_err_says(told_error(-1, 3), HT_ERR_REFUSED, "the capture has ended");
 }
-END_TEST
 
-HT_SUITE("analyzer/told", the_last_line_of_a_failure_is_the_error, a_success_is_only_printed,
-	without_a_file_there_are_no_words)
+HT_SUITE("analyzer/told")

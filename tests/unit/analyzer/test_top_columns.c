@@ -16,7 +16,7 @@ static char *shown;
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-START_TEST(bytes_have_three_digits_that_count)
+HT_TEST(bytes_have_three_digits_that_count)
 {
 	ck_assert_str_eq(columns_bytes(0).text, "0");
 	ck_assert_str_eq(columns_bytes(999).text, "999");
@@ -28,9 +28,8 @@ START_TEST(bytes_have_three_digits_that_count)
 	ck_assert_str_eq(columns_bytes(123ull << 30).text, "123G");
 	ck_assert_str_eq(columns_bytes(UINT64_MAX).text, "16.0E");
 }
-END_TEST
 
-START_TEST(changes_have_a_sign)
+HT_TEST(changes_have_a_sign)
 {
 	ck_assert_str_eq(columns_change(0).text, "0");
 	ck_assert_str_eq(columns_change(1536).text, "+1.5K");
@@ -38,9 +37,8 @@ START_TEST(changes_have_a_sign)
 	ck_assert_str_eq(columns_change(INT64_MIN).text, "-8.0E");
 	ck_assert_str_eq(columns_change(INT64_MAX).text, "+8.0E");
 }
-END_TEST
 
-START_TEST(rates_are_of_powers_of_a_thousand)
+HT_TEST(rates_are_of_powers_of_a_thousand)
 {
 	ck_assert_str_eq(columns_rate(0.4).text, "0");
 	ck_assert_str_eq(columns_rate(204).text, "204");
@@ -48,9 +46,8 @@ START_TEST(rates_are_of_powers_of_a_thousand)
 	ck_assert_str_eq(columns_rate(28000).text, "28.0k");
 	ck_assert_str_eq(columns_rate(3.4e6).text, "3.4M");
 }
-END_TEST
 
-START_TEST(ages_have_one_unit)
+HT_TEST(ages_have_one_unit)
 {
 	const uint64_t s = TOPTABLE_NS;
 	ck_assert_str_eq(columns_age(0).text, "-");
@@ -61,7 +58,6 @@ START_TEST(ages_have_one_unit)
 	ck_assert_str_eq(columns_age(100 * 3600 * s).text, "4d");
 	ck_assert_uint_le(strlen(columns_age(UINT64_MAX).text), 5);
 }
-END_TEST
 
 /* --- rows ------------------------------------------------------------------------------------ */
 
@@ -110,7 +106,7 @@ static void make_site(const char *function, const char *caller)
 			.oldest_ns = 98 * TOPTABLE_NS}};
 }
 
-START_TEST(titles_stand_above_their_figures)
+HT_TEST(titles_stand_above_their_figures)
 {
 	make_site("alloc", "main");
 	ck_assert_str_eq(show(TITLES, 80),
@@ -127,9 +123,8 @@ START_TEST(titles_stand_above_their_figures)
 	ck_assert_str_eq(
 		show(ROW, 80), "        0  -99.9K    1.5K    1.2k    -  98s _-#    alloc <- main");
 }
-END_TEST
 
-START_TEST(narrow_terminals_have_fewer_columns)
+HT_TEST(narrow_terminals_have_fewer_columns)
 {
 	make_site("alloc", "main");
 	ck_assert_str_eq(show(TITLES, 75), " OUTSTAND   +/MIN ALLOC/S CALLS/S FUNCTION <- CALLER");
@@ -142,9 +137,8 @@ START_TEST(narrow_terminals_have_fewer_columns)
 	ck_assert_str_eq(show(ROW, COLUMNS_LEAST), "*   99.9K  -99.9K alloc");
 	ck_assert_str_eq(show(ROW, 20), "*   99.9K  -99.9K...");
 }
-END_TEST
 
-START_TEST(long_names_share_what_is_left)
+HT_TEST(long_names_share_what_is_left)
 {
 	make_site("app::sessions::Table::insert_or_replace(app::Key const&, int)",
 		"app::database::Connection::execute(std::string const&)");
@@ -157,9 +151,8 @@ START_TEST(long_names_share_what_is_left)
 	ck_assert_str_eq(show(ROW, 80),
 		"*   99.9K  -99.9K    1.5K    1.2k  25%  98s _-#    a_functio...rary_in_c <- main");
 }
-END_TEST
 
-START_TEST(a_script_stands_for_the_caller)
+HT_TEST(a_script_stands_for_the_caller)
 {
 	make_site("malloc", "node::Buffer");
 	now.row[0].script = toptable_text(&now, "render", "app.js:3");
@@ -167,9 +160,8 @@ START_TEST(a_script_stands_for_the_caller)
 		"*   99.9K  -99.9K    1.5K    1.2k  25%  98s _-#    malloc <- render");
 	ck_assert_str_eq(show(NAMES, 80), "malloc <- node::Buffer <- render");
 }
-END_TEST
 
-START_TEST(functions_have_no_caller)
+HT_TEST(functions_have_no_caller)
 {
 	make_site("alloc", "main");
 	row.kind = LISTING_FUNCTION;
@@ -180,9 +172,8 @@ START_TEST(functions_have_no_caller)
 	ck_assert_str_eq(show(ROW, 80),
 		"*   99.9K  -99.9K    1.5K    1.2k  25%  98s _-#      alloc <- main");
 }
-END_TEST
 
-START_TEST(frames_have_their_place)
+HT_TEST(frames_have_their_place)
 {
 	make_site("alloc", "main");
 	row.kind = LISTING_FRAME;
@@ -197,7 +188,6 @@ START_TEST(frames_have_their_place)
 	now.row[0].chains = 12;
 	ck_assert_str_eq(show(ROW, 80), "        (the largest of 12 chains)");
 }
-END_TEST
 
 /* --- whatever the names ---------------------------------------------------------------------- */
 
@@ -224,7 +214,7 @@ static void check_width(enum part part, unsigned columns)
 		columns, line);
 }
 
-START_TEST(no_line_is_wider_than_the_terminal)
+HT_TEST(no_line_is_wider_than_the_terminal)
 {
 	for (uint64_t seed = 1; seed <= 400; seed++) {
 		uint64_t random = seed;
@@ -244,10 +234,5 @@ START_TEST(no_line_is_wider_than_the_terminal)
 			check_width((enum part)part, columns);
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/top_columns", bytes_have_three_digits_that_count, changes_have_a_sign,
-	rates_are_of_powers_of_a_thousand, ages_have_one_unit, titles_stand_above_their_figures,
-	narrow_terminals_have_fewer_columns, long_names_share_what_is_left,
-	a_script_stands_for_the_caller, functions_have_no_caller, frames_have_their_place,
-	no_line_is_wider_than_the_terminal)
+HT_SUITE("analyzer/top_columns")

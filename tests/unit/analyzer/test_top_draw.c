@@ -93,7 +93,7 @@ static bool has_text(const char *text)
 
 /* --- the table ------------------------------------------------------------------------------- */
 
-START_TEST(the_table_word_for_word)
+HT_TEST(the_table_word_for_word)
 {
 	begin(100);
 	add_sites();
@@ -118,9 +118,8 @@ START_TEST(the_table_word_for_word)
 	ck_assert(!lines.has_cursor);
 	end();
 }
-END_TEST
 
-START_TEST(an_open_stack_is_dim_below_its_row)
+HT_TEST(an_open_stack_is_dim_below_its_row)
 {
 	begin(100);
 	add_sites();
@@ -134,9 +133,8 @@ START_TEST(an_open_stack_is_dim_below_its_row)
 	check_line(10, SCREEN_DIM, "f1 <- main");
 	end();
 }
-END_TEST
 
-START_TEST(the_selected_row_is_always_visible)
+HT_TEST(the_selected_row_is_always_visible)
 {
 	begin(100);
 	add_sites();
@@ -163,9 +161,8 @@ START_TEST(the_selected_row_is_always_visible)
 	ck_assert_int_eq(lines.line[15].style, SCREEN_REVERSE);
 	end();
 }
-END_TEST
 
-START_TEST(a_page_is_the_visible_rows)
+HT_TEST(a_page_is_the_visible_rows)
 {
 	begin(100);
 	add_sites();
@@ -179,11 +176,10 @@ START_TEST(a_page_is_the_visible_rows)
 	ck_assert_uint_eq(screen.selected, 5);
 	end();
 }
-END_TEST
 
 /* --- without rows ---------------------------------------------------------------------------- */
 
-START_TEST(before_the_first_figures)
+HT_TEST(before_the_first_figures)
 {
 	begin(0);
 	draw(80, 10, "");
@@ -198,9 +194,8 @@ START_TEST(before_the_first_figures)
 	check_line(1, SCREEN_PLAIN, "The capture has ended before it recorded anything");
 	end();
 }
-END_TEST
 
-START_TEST(an_empty_table_says_why)
+HT_TEST(an_empty_table_says_why)
 {
 	begin(2);
 	take();
@@ -223,11 +218,10 @@ START_TEST(an_empty_table_says_why)
 	check_line(4, SCREEN_DIM, "  no stack has this text; Esc shows all");
 	end();
 }
-END_TEST
 
 /* --- headings and messages ------------------------------------------------------------------- */
 
-START_TEST(the_heading_shows_baseline_hold_and_end)
+HT_TEST(the_heading_shows_baseline_hold_and_end)
 {
 	begin(100);
 	add_sites();
@@ -256,9 +250,8 @@ START_TEST(the_heading_shows_baseline_hold_and_end)
 		2, SCREEN_WARNING, "The capture has ended: the capture does not answer any more");
 	end();
 }
-END_TEST
 
-START_TEST(a_message_stands_above_the_keys)
+HT_TEST(a_message_stands_above_the_keys)
 {
 	char path[200], whole[300];
 	memset(path, 'x', sizeof(path) - 1);
@@ -277,9 +270,8 @@ START_TEST(a_message_stands_above_the_keys)
 	ck_assert_ptr_null(strchr(line, '\033'));
 	end();
 }
-END_TEST
 
-START_TEST(what_is_typed_keeps_its_end)
+HT_TEST(what_is_typed_keeps_its_end)
 {
 	begin(100);
 	take();
@@ -295,9 +287,8 @@ START_TEST(what_is_typed_keeps_its_end)
 	check_line(9, SCREEN_BOLD, "Mark: sion with a name that is too long");
 	end();
 }
-END_TEST
 
-START_TEST(help_scrolls_in_a_low_terminal)
+HT_TEST(help_scrolls_in_a_low_terminal)
 {
 	begin(100);
 	take();
@@ -321,11 +312,10 @@ START_TEST(help_scrolls_in_a_low_terminal)
 	ck_assert_uint_eq(line_of(" OUTSTAND "), 3);
 	end();
 }
-END_TEST
 
 /* --- any size -------------------------------------------------------------------------------- */
 
-START_TEST(a_terminal_that_is_too_small_says_so)
+HT_TEST(a_terminal_that_is_too_small_says_so)
 {
 	begin(100);
 	add_sites();
@@ -344,7 +334,6 @@ START_TEST(a_terminal_that_is_too_small_says_so)
 	ck_assert(has_text(" f0"));
 	end();
 }
-END_TEST
 
 static void check_fits(unsigned columns, unsigned rows)
 {
@@ -355,7 +344,7 @@ static void check_fits(unsigned columns, unsigned rows)
 			lines.line[i].text);
 }
 
-START_TEST(all_lines_fit_into_any_terminal)
+HT_TEST(all_lines_fit_into_any_terminal)
 {
 	static const uint32_t key[] = {'j', 'k', 'G', 'g', 's', 'B', 'b', 'l', 'h', ' ', '?', '/',
 		'm', 'w', 'x', SCREEN_ENTER, SCREEN_ESCAPE, SCREEN_PAGE_DOWN, SCREEN_PAGE_UP,
@@ -375,11 +364,5 @@ START_TEST(all_lines_fit_into_any_terminal)
 	}
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/top_draw", the_table_word_for_word, an_open_stack_is_dim_below_its_row,
-	the_selected_row_is_always_visible, a_page_is_the_visible_rows, before_the_first_figures,
-	an_empty_table_says_why, the_heading_shows_baseline_hold_and_end,
-	a_message_stands_above_the_keys, what_is_typed_keeps_its_end,
-	help_scrolls_in_a_low_terminal, a_terminal_that_is_too_small_says_so,
-	all_lines_fit_into_any_terminal)
+HT_SUITE("analyzer/top_draw")

@@ -64,7 +64,7 @@ static void make_sites(void)
 	}
 }
 
-START_TEST(each_column_sorts_by_its_figure_largest_first)
+HT_TEST(each_column_sorts_by_its_figure_largest_first)
 {
 	static const char *const want[LISTING_SORTS] = {
 		[LISTING_GROWTH] = "c d a b",
@@ -85,9 +85,8 @@ START_TEST(each_column_sorts_by_its_figure_largest_first)
 	}
 	ck_assert_ptr_null(listing_sort_names[LISTING_SORTS]);
 }
-END_TEST
 
-START_TEST(equal_rows_are_ordered_by_bytes_then_calls_then_id)
+HT_TEST(equal_rows_are_ordered_by_bytes_then_calls_then_id)
 {
 	const struct listing_options options = {.sort = LISTING_AGE};
 	toptable_begin(&now, 10);
@@ -99,11 +98,10 @@ START_TEST(equal_rows_are_ordered_by_bytes_then_calls_then_id)
 	ck_assert_str_eq(names(), "first second third last");
 	listing_deinit(&listing);
 }
-END_TEST
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-START_TEST(rates_count_from_the_snapshot_before)
+HT_TEST(rates_count_from_the_snapshot_before)
 {
 	const struct listing_options options = {.sort = LISTING_OUTSTANDING};
 	make_sites();
@@ -125,9 +123,8 @@ START_TEST(rates_count_from_the_snapshot_before)
 	ck_assert_double_eq(listing.span_s, 10);
 	listing_deinit(&listing);
 }
-END_TEST
 
-START_TEST(rates_are_never_negative_or_of_no_time)
+HT_TEST(rates_are_never_negative_or_of_no_time)
 {
 	const struct listing_options options = {.sort = LISTING_OUTSTANDING};
 	make_sites();
@@ -142,9 +139,8 @@ START_TEST(rates_are_never_negative_or_of_no_time)
 	ck_assert_double_eq(listing.span_s, 0);
 	listing_deinit(&listing);
 }
-END_TEST
 
-START_TEST(a_site_that_is_new_counts_from_nothing)
+HT_TEST(a_site_that_is_new_counts_from_nothing)
 {
 	const struct listing_options options = {.sort = LISTING_OUTSTANDING};
 	make_sites();
@@ -154,9 +150,8 @@ START_TEST(a_site_that_is_new_counts_from_nothing)
 	ck_assert_double_eq(listing.row[0].figures.bytes_per_s, 30);
 	listing_deinit(&listing);
 }
-END_TEST
 
-START_TEST(a_baseline_is_subtracted_from_all_figures)
+HT_TEST(a_baseline_is_subtracted_from_all_figures)
 {
 	const struct listing_options options = {.sort = LISTING_GROWTH};
 	make_sites();
@@ -181,9 +176,8 @@ START_TEST(a_baseline_is_subtracted_from_all_figures)
 	ck_assert_double_eq(listing.span_s, 6);
 	listing_deinit(&listing);
 }
-END_TEST
 
-START_TEST(without_rows_there_are_totals)
+HT_TEST(without_rows_there_are_totals)
 {
 	const struct listing_options options = {.sort = LISTING_GROWTH};
 	toptable_begin(&now, 10);
@@ -194,7 +188,6 @@ START_TEST(without_rows_there_are_totals)
 	ck_assert_double_eq(listing.total.calls_per_s, 3);
 	listing_deinit(&listing);
 }
-END_TEST
 
 /* --- filter ---------------------------------------------------------------------------------- */
 
@@ -207,7 +200,7 @@ static void check_filter(const char *filter, const char *want)
 	listing_deinit(&listing);
 }
 
-START_TEST(a_filter_is_a_part_of_any_name_in_the_chain)
+HT_TEST(a_filter_is_a_part_of_any_name_in_the_chain)
 {
 	toptable_begin(&now, 10);
 	toptable_site(&now, 1, "Alpha", NULL, 300);
@@ -229,7 +222,6 @@ START_TEST(a_filter_is_a_part_of_any_name_in_the_chain)
 	check_filter("new", "gamma");
 	check_filter("nowhere", "");
 }
-END_TEST
 
 /* --- what is open ---------------------------------------------------------------------------- */
 
@@ -266,7 +258,7 @@ static void check_open(bool is_by_function, const uint64_t *open, size_t count, 
 	ck_assert_msg(strcmp(names(), want) == 0, "%s", names());
 }
 
-START_TEST(an_open_site_shows_its_chain)
+HT_TEST(an_open_site_shows_its_chain)
 {
 	const uint64_t one[] = {100}, both[] = {300, 100};
 	make_functions();
@@ -282,9 +274,8 @@ START_TEST(an_open_site_shows_its_chain)
 	ck_assert_int_eq(listing.row[3].kind, LISTING_NOTE);
 	listing_deinit(&listing);
 }
-END_TEST
 
-START_TEST(bottom_up_joins_the_sites_of_a_function)
+HT_TEST(bottom_up_joins_the_sites_of_a_function)
 {
 	make_functions();
 	check_open(true, NULL, 0, "alloc other");
@@ -299,9 +290,8 @@ START_TEST(bottom_up_joins_the_sites_of_a_function)
 	ck_assert_uint_eq(row->trend[1], 80);
 	listing_deinit(&listing);
 }
-END_TEST
 
-START_TEST(an_open_function_shows_its_sites_and_they_their_chains)
+HT_TEST(an_open_function_shows_its_sites_and_they_their_chains)
 {
 	make_functions();
 	check_open(true, NULL, 0, "alloc other");
@@ -314,10 +304,9 @@ START_TEST(an_open_function_shows_its_sites_and_they_their_chains)
 	check_open(true, open, 2, "alloc .alloc .alloc ..malloc ..alloc other");
 	listing_deinit(&listing);
 }
-END_TEST
 
 /* The same function has the same row in each table: it stays open. */
-START_TEST(the_row_of_a_function_is_found_again)
+HT_TEST(the_row_of_a_function_is_found_again)
 {
 	make_functions();
 	check_open(true, NULL, 0, "alloc other");
@@ -330,13 +319,5 @@ START_TEST(the_row_of_a_function_is_found_again)
 	ck_assert_uint_eq(listing.row[1].id, id);
 	listing_deinit(&listing);
 }
-END_TEST
 
-HT_SUITE("analyzer/top_listing", each_column_sorts_by_its_figure_largest_first,
-	equal_rows_are_ordered_by_bytes_then_calls_then_id, rates_count_from_the_snapshot_before,
-	rates_are_never_negative_or_of_no_time, a_site_that_is_new_counts_from_nothing,
-	a_baseline_is_subtracted_from_all_figures, without_rows_there_are_totals,
-	a_filter_is_a_part_of_any_name_in_the_chain, an_open_site_shows_its_chain,
-	bottom_up_joins_the_sites_of_a_function,
-	an_open_function_shows_its_sites_and_they_their_chains,
-	the_row_of_a_function_is_found_again)
+HT_SUITE("analyzer/top_listing")

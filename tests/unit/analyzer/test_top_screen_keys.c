@@ -51,7 +51,7 @@ static const char *selected(void)
 
 /* --- selection ------------------------------------------------------------------------------- */
 
-START_TEST(the_selection_stays_on_its_function)
+HT_TEST(the_selection_stays_on_its_function)
 {
 	begin();
 	press(SCREEN_DOWN);
@@ -73,9 +73,8 @@ START_TEST(the_selection_stays_on_its_function)
 	ck_assert_uint_eq(screen.selected, 1);
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(the_first_row_is_selected_until_another_is_chosen)
+HT_TEST(the_first_row_is_selected_until_another_is_chosen)
 {
 	begin();
 	now.row[2].sums.outstanding_bytes = 1000;
@@ -88,9 +87,8 @@ START_TEST(the_first_row_is_selected_until_another_is_chosen)
 	ck_assert_str_eq(selected(), "middle");
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(a_row_that_went_is_selected_when_it_is_back)
+HT_TEST(a_row_that_went_is_selected_when_it_is_back)
 {
 	begin();
 	press('G');
@@ -102,9 +100,8 @@ START_TEST(a_row_that_went_is_selected_when_it_is_back)
 	ck_assert_str_eq(selected(), "small");
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(keys_move_within_the_rows)
+HT_TEST(keys_move_within_the_rows)
 {
 	begin();
 	press('k');
@@ -121,11 +118,10 @@ START_TEST(keys_move_within_the_rows)
 	ck_assert_str_eq(selected(), "small");
 	screen_deinit(&screen);
 }
-END_TEST
 
 /* --- what is open ---------------------------------------------------------------------------- */
 
-START_TEST(enter_opens_and_closes_a_stack)
+HT_TEST(enter_opens_and_closes_a_stack)
 {
 	begin();
 	press(SCREEN_ENTER);
@@ -145,9 +141,8 @@ START_TEST(enter_opens_and_closes_a_stack)
 	ck_assert_uint_eq(screen.listing.count, 3);
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(a_stack_stays_open_where_its_row_moves_to)
+HT_TEST(a_stack_stays_open_where_its_row_moves_to)
 {
 	begin();
 	press(SCREEN_ENTER);
@@ -159,9 +154,8 @@ START_TEST(a_stack_stays_open_where_its_row_moves_to)
 	ck_assert_str_eq(selected(), "large");
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(bottom_up_opens_functions_and_their_sites)
+HT_TEST(bottom_up_opens_functions_and_their_sites)
 {
 	begin();
 	toptable_site(&now, 400, "large", "other", 250);
@@ -185,9 +179,8 @@ START_TEST(bottom_up_opens_functions_and_their_sites)
 	ck_assert_uint_eq(screen.listing.count, 4);
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(of_too_many_open_rows_the_first_closes)
+HT_TEST(of_too_many_open_rows_the_first_closes)
 {
 	begin();
 	for (uint64_t i = 0; i < SCREEN_OPEN_MAX; i++)
@@ -200,11 +193,10 @@ START_TEST(of_too_many_open_rows_the_first_closes)
 	ck_assert_uint_eq(screen.listing.count, 5);
 	screen_deinit(&screen);
 }
-END_TEST
 
 /* --- columns, baseline, hold ----------------------------------------------------------------- */
 
-START_TEST(s_sorts_by_each_column_in_turn)
+HT_TEST(s_sorts_by_each_column_in_turn)
 {
 	begin();
 	for (unsigned i = 1; i <= LISTING_SORTS; i++) {
@@ -213,9 +205,8 @@ START_TEST(s_sorts_by_each_column_in_turn)
 	}
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(b_counts_from_now_and_again_from_the_start)
+HT_TEST(b_counts_from_now_and_again_from_the_start)
 {
 	begin();
 	press('b');
@@ -230,9 +221,8 @@ START_TEST(b_counts_from_now_and_again_from_the_start)
 	ck_assert_int_eq(screen.listing.row[0].figures.outstanding_bytes, 300);
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(a_held_display_takes_no_figures)
+HT_TEST(a_held_display_takes_no_figures)
 {
 	begin();
 	press(' ');
@@ -244,11 +234,10 @@ START_TEST(a_held_display_takes_no_figures)
 	ck_assert_str_eq(selected(), "small");
 	screen_deinit(&screen);
 }
-END_TEST
 
 /* --- typing ---------------------------------------------------------------------------------- */
 
-START_TEST(a_filter_holds_until_escape)
+HT_TEST(a_filter_holds_until_escape)
 {
 	begin();
 	type("/midx");
@@ -268,9 +257,8 @@ START_TEST(a_filter_holds_until_escape)
 	ck_assert_uint_eq(screen.listing.count, 3);
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(typed_characters_are_whole)
+HT_TEST(typed_characters_are_whole)
 {
 	begin();
 	press('m');
@@ -293,9 +281,8 @@ START_TEST(typed_characters_are_whole)
 	ck_assert_uint_eq(strlen(screen.input), 255);
 	screen_deinit(&screen);
 }
-END_TEST
 
-START_TEST(what_is_typed_becomes_a_request)
+HT_TEST(what_is_typed_becomes_a_request)
 {
 	begin();
 	type("mv2 q");
@@ -324,13 +311,5 @@ START_TEST(what_is_typed_becomes_a_request)
 	ck_assert_int_eq(action, SCREEN_NOTHING);
 	screen_deinit(&screen);
 }
-END_TEST
 
-HT_SUITE("analyzer/top_screen_keys", the_selection_stays_on_its_function,
-	the_first_row_is_selected_until_another_is_chosen,
-	a_row_that_went_is_selected_when_it_is_back, keys_move_within_the_rows,
-	enter_opens_and_closes_a_stack, a_stack_stays_open_where_its_row_moves_to,
-	bottom_up_opens_functions_and_their_sites, of_too_many_open_rows_the_first_closes,
-	s_sorts_by_each_column_in_turn, b_counts_from_now_and_again_from_the_start,
-	a_held_display_takes_no_figures, a_filter_holds_until_escape, typed_characters_are_whole,
-	what_is_typed_becomes_a_request)
+HT_SUITE("analyzer/top_screen_keys")

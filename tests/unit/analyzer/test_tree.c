@@ -42,7 +42,7 @@ static uint32_t leaf_of(uint32_t stack)
 	return tree_leaf(&view->tree, &analysis->model.nodes, stack);
 }
 
-START_TEST(wrappers_are_passed_over)
+HT_TEST(wrappers_are_passed_over)
 {
 	stage_begin(&stage);
 	uint32_t main_node = node(0, "main", NULL);
@@ -64,9 +64,8 @@ START_TEST(wrappers_are_passed_over)
 	ck_assert_uint_eq(leaf_of(12345), 0);
 	end();
 }
-END_TEST
 
-START_TEST(a_chain_of_wrappers_is_its_innermost_frame)
+HT_TEST(a_chain_of_wrappers_is_its_innermost_frame)
 {
 	stage_begin(&stage);
 	uint32_t outer = node(0, "std::f()", NULL);
@@ -80,9 +79,8 @@ START_TEST(a_chain_of_wrappers_is_its_innermost_frame)
 	check(alone, "operator new(unsigned long)");
 	end();
 }
-END_TEST
 
-START_TEST(everything_is_shown_when_wanted)
+HT_TEST(everything_is_shown_when_wanted)
 {
 	stage_begin(&stage);
 	uint32_t started = node(0, "start_thread", NULL);
@@ -93,10 +91,9 @@ START_TEST(everything_is_shown_when_wanted)
 	check(user, "app::add < start_thread");
 	end();
 }
-END_TEST
 
 /* libstdc++ exports no name for what calls a thread's function. */
-START_TEST(the_nameless_caller_of_a_thread_is_left_out)
+HT_TEST(the_nameless_caller_of_a_thread_is_left_out)
 {
 	stage_begin(&stage);
 	tracebuild_module(
@@ -117,9 +114,8 @@ START_TEST(the_nameless_caller_of_a_thread_is_left_out)
 	check(user, "app::run < ?");
 	end();
 }
-END_TEST
 
-START_TEST(plumbing_is_left_out)
+HT_TEST(plumbing_is_left_out)
 {
 	static const char *const plumbing[] = {"clone3", "start_thread", "_start",
 		"__libc_start_main@@GLIBC_2.34", "__libc_start_main_impl",
@@ -146,10 +142,9 @@ START_TEST(plumbing_is_left_out)
 	check(clones, "clone3_of_mine < app::work");
 	end();
 }
-END_TEST
 
 /* One function of made code, however often it was compiled, and one line of a module. */
-START_TEST(chains_that_read_the_same_are_one)
+HT_TEST(chains_that_read_the_same_are_one)
 {
 	stage_begin(&stage);
 	uint32_t top = stage_made(&stage, 0, "turn", 3), again = stage_made(&stage, 0, "turn", 3);
@@ -181,10 +176,9 @@ START_TEST(chains_that_read_the_same_are_one)
 	ck_assert_uint_eq(view->row[0].count, 2);
 	end();
 }
-END_TEST
 
 /* Of functions with the same name, those of different files are different. */
-START_TEST(a_file_tells_functions_apart)
+HT_TEST(a_file_tells_functions_apart)
 {
 	stage_begin(&stage);
 	uint32_t leaf[4];
@@ -200,9 +194,8 @@ START_TEST(a_file_tells_functions_apart)
 	ck_assert_uint_ne(leaf_of(leaf[0]), leaf_of(leaf[3]));
 	end();
 }
-END_TEST
 
-START_TEST(stacks_of_one_row_are_summed_up)
+HT_TEST(stacks_of_one_row_are_summed_up)
 {
 	stage_begin(&stage);
 	uint32_t user = node(0, "alloc::vec::Vec<T>::push", "app::add");
@@ -234,7 +227,6 @@ START_TEST(stacks_of_one_row_are_summed_up)
 	}
 	end();
 }
-END_TEST
 
 static void make_forest(void)
 {
@@ -251,7 +243,7 @@ static void make_forest(void)
 	}
 }
 
-START_TEST(rows_and_totals_of_trees_are_the_total)
+HT_TEST(rows_and_totals_of_trees_are_the_total)
 {
 	for (unsigned shows_all = 0; shows_all < 2; shows_all++) {
 		make_forest();
@@ -277,10 +269,9 @@ START_TEST(rows_and_totals_of_trees_are_the_total)
 		end();
 	}
 }
-END_TEST
 
 /* Linear: each node is walked once, however many stacks there are. */
-START_TEST(deep_chains_of_wrappers)
+HT_TEST(deep_chains_of_wrappers)
 {
 	stage_begin(&stage);
 	uint32_t at = node(0, "app::f", NULL), user = at;
@@ -295,7 +286,6 @@ START_TEST(deep_chains_of_wrappers)
 	ck_assert_uint_eq(leaf_of(at), leaf_of(user));
 	end();
 }
-END_TEST
 
 /* --- other groupings ---------------------------------------------------------------------------
  */
@@ -309,7 +299,7 @@ static size_t count_of(enum grouping grouping)
 	return count;
 }
 
-START_TEST(groupings_tell_frames_apart)
+HT_TEST(groupings_tell_frames_apart)
 {
 	stage_begin(&stage);
 	static const struct {
@@ -329,10 +319,5 @@ START_TEST(groupings_tell_frames_apart)
 	ck_assert_uint_eq(count_of(GROUPING_NAMESPACE), 2);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/tree", the_nameless_caller_of_a_thread_is_left_out, wrappers_are_passed_over,
-	a_chain_of_wrappers_is_its_innermost_frame, everything_is_shown_when_wanted,
-	plumbing_is_left_out, chains_that_read_the_same_are_one, a_file_tells_functions_apart,
-	stacks_of_one_row_are_summed_up, rows_and_totals_of_trees_are_the_total,
-	deep_chains_of_wrappers, groupings_tell_frames_apart)
+HT_SUITE("analyzer/tree")

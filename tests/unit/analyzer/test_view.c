@@ -81,15 +81,14 @@ static void add(struct query_words *words, const char *word)
 	ck_no_err(query_add(words, "--option", word));
 }
 
-START_TEST(everything_is_in_without_a_filter)
+HT_TEST(everything_is_in_without_a_filter)
 {
 	begin();
 	check_bytes(DB | DB_DEEP | NET | MADE | NO_STACK);
 	end();
 }
-END_TEST
 
-START_TEST(threads_are_chosen_by_name_and_id)
+HT_TEST(threads_are_chosen_by_name_and_id)
 {
 	begin();
 	add(&query.threads, "worker");
@@ -103,9 +102,8 @@ START_TEST(threads_are_chosen_by_name_and_id)
 	check_bytes(0);
 	end();
 }
-END_TEST
 
-START_TEST(stacks_are_chosen_by_module_and_function)
+HT_TEST(stacks_are_chosen_by_module_and_function)
 {
 	begin();
 	add(&query.modules, "bin/x");
@@ -124,9 +122,8 @@ START_TEST(stacks_are_chosen_by_module_and_function)
 	check_bytes(0);
 	end();
 }
-END_TEST
 
-START_TEST(stacks_are_excluded)
+HT_TEST(stacks_are_excluded)
 {
 	begin();
 	add(&query.excluded, "lib::");
@@ -138,10 +135,9 @@ START_TEST(stacks_are_excluded)
 	check_bytes(DB | DB_DEEP);
 	end();
 }
-END_TEST
 
 /* As LeakSanitizer reads them. */
-START_TEST(suppressions_are_patterns)
+HT_TEST(suppressions_are_patterns)
 {
 	static const struct {
 		const char *pattern;
@@ -174,7 +170,6 @@ START_TEST(suppressions_are_patterns)
 	}
 	end();
 }
-END_TEST
 
 /* --- windows -----------------------------------------------------------------------------------
  */
@@ -194,7 +189,7 @@ static void begin_timed(void)
 	query_init(&query);
 }
 
-START_TEST(a_window_is_of_whole_buckets)
+HT_TEST(a_window_is_of_whole_buckets)
 {
 	begin_timed();
 	query.from = "+2ms";
@@ -226,9 +221,8 @@ START_TEST(a_window_is_of_whole_buckets)
 	view_destroy(view);
 	end();
 }
-END_TEST
 
-START_TEST(a_window_that_ends_before_it_begins_is_refused)
+HT_TEST(a_window_that_ends_before_it_begins_is_refused)
 {
 	struct view *view;
 	begin_timed();
@@ -251,9 +245,8 @@ START_TEST(a_window_that_ends_before_it_begins_is_refused)
 		"--to 0 is not after the start");
 	end();
 }
-END_TEST
 
-START_TEST(blocks_alive_at_a_moment)
+HT_TEST(blocks_alive_at_a_moment)
 {
 	struct view *view;
 	begin_timed();
@@ -272,9 +265,8 @@ START_TEST(blocks_alive_at_a_moment)
 		"--alive-at +1ms is not in the window");
 	end();
 }
-END_TEST
 
-START_TEST(a_row_has_its_series)
+HT_TEST(a_row_has_its_series)
 {
 	struct window_series series;
 	begin_timed();
@@ -288,9 +280,5 @@ START_TEST(a_row_has_its_series)
 	view_destroy(view);
 	end();
 }
-END_TEST
 
-HT_SUITE("analyzer/view", everything_is_in_without_a_filter, threads_are_chosen_by_name_and_id,
-	stacks_are_chosen_by_module_and_function, stacks_are_excluded, suppressions_are_patterns,
-	a_window_is_of_whole_buckets, a_window_that_ends_before_it_begins_is_refused,
-	blocks_alive_at_a_moment, a_row_has_its_series)
+HT_SUITE("analyzer/view")

@@ -52,7 +52,7 @@ static void wait_for(int other, const char *want)
 	}
 }
 
-START_TEST(the_offset_is_shown_while_it_changes)
+HT_TEST(the_offset_is_shown_while_it_changes)
 {
 	int other, fd = make_file();
 	FILE *out = make_terminal(&other);
@@ -71,9 +71,8 @@ START_TEST(the_offset_is_shown_while_it_changes)
 	close(other);
 	close(fd);
 }
-END_TEST
 
-START_TEST(a_short_read_shows_nothing)
+HT_TEST(a_short_read_shows_nothing)
 {
 	int other, fd = make_file();
 	FILE *out = make_terminal(&other);
@@ -86,9 +85,8 @@ START_TEST(a_short_read_shows_nothing)
 	close(other);
 	close(fd);
 }
-END_TEST
 
-START_TEST(no_thread_where_nothing_can_be_shown)
+HT_TEST(no_thread_where_nothing_can_be_shown)
 {
 	int other, fd = make_file(), ends[2];
 	FILE *out = make_terminal(&other), *file = fopen("/dev/null", "we");
@@ -107,7 +105,5 @@ START_TEST(no_thread_where_nothing_can_be_shown)
 	close(ends[0]);
 	close(ends[1]);
 }
-END_TEST
 
-HT_SUITE("analyzer/watch", the_offset_is_shown_while_it_changes, a_short_read_shows_nothing,
-	no_thread_where_nothing_can_be_shown)
+HT_SUITE("analyzer/watch")

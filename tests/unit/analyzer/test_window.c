@@ -114,7 +114,7 @@ static void check_window(void)
 	compare_sums();
 }
 
-START_TEST(sums_are_those_of_the_blocks)
+HT_TEST(sums_are_those_of_the_blocks)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		begin(seed);
@@ -127,7 +127,6 @@ START_TEST(sums_are_those_of_the_blocks)
 		end();
 	}
 }
-END_TEST
 
 static void check_alive(void)
 {
@@ -161,7 +160,7 @@ static void check_alive(void)
 	compare_sums();
 }
 
-START_TEST(blocks_alive_at_a_moment)
+HT_TEST(blocks_alive_at_a_moment)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		begin(seed);
@@ -172,7 +171,6 @@ START_TEST(blocks_alive_at_a_moment)
 		end();
 	}
 }
-END_TEST
 
 /* --- series ------------------------------------------------------------------------------------
  */
@@ -233,7 +231,7 @@ static void check_series(void)
 	ck_assert_mem_eq(&series, &naive, sizeof(series));
 }
 
-START_TEST(series_are_those_of_the_blocks)
+HT_TEST(series_are_those_of_the_blocks)
 {
 	for (uint64_t seed = 1; seed <= SEEDS; seed++) {
 		begin(seed);
@@ -244,9 +242,8 @@ START_TEST(series_are_those_of_the_blocks)
 		end();
 	}
 }
-END_TEST
 
-START_TEST(times_become_whole_buckets)
+HT_TEST(times_become_whole_buckets)
 {
 	static const struct {
 		uint64_t from_ms, to_ms;
@@ -276,9 +273,8 @@ START_TEST(times_become_whole_buckets)
 	ck_assert_uint_eq(window_end_ns(&cube, window), 4000000);
 	cube_deinit(&cube);
 }
-END_TEST
 
-START_TEST(an_empty_trace_has_an_empty_window)
+HT_TEST(an_empty_trace_has_an_empty_window)
 {
 	cube_init(&cube);
 	ck_no_err(cube_finish(&cube));
@@ -289,8 +285,5 @@ START_TEST(an_empty_trace_has_an_empty_window)
 	free(got);
 	cube_deinit(&cube);
 }
-END_TEST
 
-HT_SUITE("analyzer/window", sums_are_those_of_the_blocks, blocks_alive_at_a_moment,
-	series_are_those_of_the_blocks, times_become_whole_buckets,
-	an_empty_trace_has_an_empty_window)
+HT_SUITE("analyzer/window")

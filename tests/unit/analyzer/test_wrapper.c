@@ -28,7 +28,7 @@ static void check(const struct name *name, size_t count)
 	}
 }
 
-START_TEST(cxx)
+HT_TEST(cxx)
 {
 	static const struct name name[] = {
 		{"_Znwm", true},
@@ -66,9 +66,8 @@ START_TEST(cxx)
 	};
 	check(name, HT_ARRAY_SIZE(name));
 }
-END_TEST
 
-START_TEST(rust_legacy)
+HT_TEST(rust_legacy)
 {
 	static const struct name name[] = {
 		{"__rust_alloc", true},
@@ -111,9 +110,8 @@ START_TEST(rust_legacy)
 	check(name, HT_ARRAY_SIZE(name));
 	ck_assert(!wrapper_is(NULL));
 }
-END_TEST
 
-START_TEST(rust_v0)
+HT_TEST(rust_v0)
 {
 	static const struct name name[] = {
 		{"_RNvCsfLfy6EI15iL_7___rustc12___rust_alloc", true},
@@ -149,9 +147,8 @@ START_TEST(rust_v0)
 	};
 	check(name, HT_ARRAY_SIZE(name));
 }
-END_TEST
 
-START_TEST(names_of_no_sense_are_none)
+HT_TEST(names_of_no_sense_are_none)
 {
 	static const char *const name[] = {"<", "<<<<", ">>>>", "(", ")", " ", "operator",
 		"operator new", "->", "<-", "< as ", "<T as ", "foo(", "::", "&*[(", "<&mut "};
@@ -160,9 +157,8 @@ START_TEST(names_of_no_sense_are_none)
 		ck_assert_uint_le(wrapper_count(frame, HT_ARRAY_SIZE(frame)), 1);
 	}
 }
-END_TEST
 
-START_TEST(the_first_ones_are_counted)
+HT_TEST(the_first_ones_are_counted)
 {
 	const struct symbol_frame frame[] = {{.function = "alloc::alloc::alloc"},
 		{.function = "alloc::vec::Vec<T>::push"}, {.function = "mycrate::add"},
@@ -172,7 +168,5 @@ START_TEST(the_first_ones_are_counted)
 	ck_assert_uint_eq(wrapper_count(frame + 2, 2), 0);
 	ck_assert_uint_eq(wrapper_count(NULL, 0), 0);
 }
-END_TEST
 
-HT_SUITE("analyzer/wrapper", cxx, rust_legacy, rust_v0, names_of_no_sense_are_none,
-	the_first_ones_are_counted)
+HT_SUITE("analyzer/wrapper")

@@ -38,7 +38,7 @@ static struct books books_for(const struct image *image, struct proc *proc, pid_
 	return books_make(image, proc);
 }
 
-START_TEST(a_thread_is_known_by_its_number)
+HT_TEST(a_thread_is_known_by_its_number)
 {
 	struct proc proc;
 	struct image image = make_image((uint32_t)getpid());
@@ -49,7 +49,6 @@ START_TEST(a_thread_is_known_by_its_number)
 	proc_close(&proc);
 	image_deinit(&image);
 }
-END_TEST
 
 static void wait_here(const void *arg)
 {
@@ -59,7 +58,7 @@ static void wait_here(const void *arg)
 }
 
 /* The slot is of a thread that has ended: its number is that of another process now. */
-START_TEST(a_process_that_shares_the_memory_is_not_in_them)
+HT_TEST(a_process_that_shares_the_memory_is_not_in_them)
 {
 	struct child child = child_fork(wait_here, NULL);
 	struct quiesce_frame frame[QUIESCE_FRAMES_MAX];
@@ -77,7 +76,6 @@ START_TEST(a_process_that_shares_the_memory_is_not_in_them)
 	image_deinit(&image);
 	child_kill(&child);
 }
-END_TEST
 
 /* Its first process has the number 1 there. */
 static void start_namespace(const void *arg)
@@ -92,7 +90,7 @@ static void start_namespace(const void *arg)
 	child_wait();
 }
 
-START_TEST(a_thread_of_another_namespace_is_known_by_the_number_that_it_has_there)
+HT_TEST(a_thread_of_another_namespace_is_known_by_the_number_that_it_has_there)
 {
 	struct child child = child_fork(start_namespace, NULL);
 	struct proc proc;
@@ -110,8 +108,5 @@ START_TEST(a_thread_of_another_namespace_is_known_by_the_number_that_it_has_ther
 	image_deinit(&image);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("attach/proof/books", a_thread_is_known_by_its_number,
-	a_process_that_shares_the_memory_is_not_in_them,
-	a_thread_of_another_namespace_is_known_by_the_number_that_it_has_there)
+HT_SUITE("attach/proof/books")

@@ -46,7 +46,7 @@ static void check_refused(const struct function *f, const char *why)
 	ck_assert_msg(told && strstr(told, why), "%s instead of: %s", told ? told : "nothing", why);
 }
 
-START_TEST(what_cannot_be_hooked)
+HT_TEST(what_cannot_be_hooked)
 {
 	check_refused(&(struct function){{0xe8, 1, 0, 0, 0, 0xc3}, 6, 0}, "begins with a call");
 	check_refused(&(struct function){{0xff, 0x15, 1, 0, 0, 0, 0xc3}, 7, 0}, "call");
@@ -73,20 +73,18 @@ START_TEST(what_cannot_be_hooked)
 		&(struct function){{0x53, 0xe8, 0xfa, 0xff, 0xff, 0xff, 0x5b, 0xc3}, 8, 0},
 		&bridge));
 }
-END_TEST
 
 /* What may lie behind the file's bytes is no part of a jump. */
-START_TEST(end_of_the_segment)
+HT_TEST(end_of_the_segment)
 {
 	uint8_t code[64] = {0x53, 0xc3};
 	struct bridge bridge;
 	ck_assert_ptr_null(bridge_read(code, BRIDGE_LOOK_BYTES, ENTRY, 2, &bridge));
 	ck_assert_ptr_nonnull(bridge_read(code, BRIDGE_LOOK_BYTES - 1, ENTRY, 2, &bridge));
 }
-END_TEST
 
 /* One byte changes, wherever it lies in its word, and makes a jump to the pad. */
-START_TEST(where_the_jump_leads_to)
+HT_TEST(where_the_jump_leads_to)
 {
 	static const struct function cases[] = {
 		{{0x53, 0x48, 0x89, 0xfb, 0x10, 0xc3}, 6, 0},
@@ -114,7 +112,6 @@ START_TEST(where_the_jump_leads_to)
 		ck_assert_int_eq(memcmp(code, &bridge.before, sizeof(word)), 0);
 	}
 }
-END_TEST
 
 /* --- run -------------------------------------------------------------------------------------- */
 
@@ -212,7 +209,7 @@ static bool install(size_t i, struct installed *ret)
 	return install_place(ret);
 }
 
-START_TEST(runs_the_same)
+HT_TEST(runs_the_same)
 {
 	unsigned hooked = 0;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(functions); i++) {
@@ -235,7 +232,6 @@ START_TEST(runs_the_same)
 		HT_ARRAY_SIZE(functions));
 	ck_assert_uint_ge(hooked, 5);
 }
-END_TEST
 
 /* --- at a later instruction --------------------------------------------------------------------
  */
@@ -282,7 +278,7 @@ static size_t read_later(size_t i, bool frees, struct bridge ret[BRIDGE_PLACES_M
 		(size_t)(later[i].end - (const uint8_t *)entry), arity, frees, ret);
 }
 
-START_TEST(later_instructions_run_the_same)
+HT_TEST(later_instructions_run_the_same)
 {
 	unsigned hooked = 0;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(later); i++) {
@@ -309,12 +305,11 @@ START_TEST(later_instructions_run_the_same)
 	printf("%u later instructions had room where they jump to\n", hooked);
 	ck_assert_uint_ge(hooked, 4);
 }
-END_TEST
 
 /* Calls from one function go past the hook: not what it was called with decides, but by whom. */
 FUNCTION(calling, "call checking\n ret")
 
-START_TEST(a_caller_is_passed_by)
+HT_TEST(a_caller_is_passed_by)
 {
 	struct bridge place[BRIDGE_PLACES_MAX];
 	size_t count = read_later(0, true, place);
@@ -333,7 +328,6 @@ START_TEST(a_caller_is_passed_by)
 		store_word(in.bridge.word, in.bridge.before);
 	}
 }
-END_TEST
 
 static size_t count_later_of(const struct function *f, unsigned arity, bool frees)
 {
@@ -351,7 +345,7 @@ static size_t count_later(const struct function *f, bool frees)
 
 /* What cannot be undone ends the search; what does nothing but for a block is left by who has
  * none. */
-START_TEST(what_later_instructions_need)
+HT_TEST(what_later_instructions_need)
 {
 	/* test; je over push and ret */
 	const struct function checks = {{0x48, 0x85, 0xff, 0x74, 2, 0x53, 0x5b, 0xc3, 0xc3}, 9, 0};
@@ -411,7 +405,6 @@ START_TEST(what_later_instructions_need)
 		count_later(&(struct function){{0x55, 0x48, 0x89, 0xfd, 0x5d, 0xc3}, 6, 0}, false),
 		0);
 }
-END_TEST
 
 /* --- threads run through it meanwhile ----------------------------------------------------------
  */
@@ -473,31 +466,27 @@ static void storm(size_t function)
 }
 
 /* By the length of the first instruction. */
-START_TEST(storm_of_five_bytes)
+HT_TEST(storm_of_five_bytes)
 {
 	storm(0);
 }
-END_TEST
 
-START_TEST(storm_of_one_byte)
+HT_TEST(storm_of_one_byte)
 {
 	storm(2);
 }
-END_TEST
 
-START_TEST(storm_of_two_bytes)
+HT_TEST(storm_of_two_bytes)
 {
 	storm(3);
 }
-END_TEST
 
-START_TEST(storm_of_four_bytes)
+HT_TEST(storm_of_four_bytes)
 {
 	storm(4);
 }
-END_TEST
 
-START_TEST(storm_at_a_later_instruction)
+HT_TEST(storm_at_a_later_instruction)
 {
 	struct bridge place[BRIDGE_PLACES_MAX];
 	struct installed in = {0};
@@ -507,23 +496,16 @@ START_TEST(storm_at_a_later_instruction)
 	if (install_place(&in))
 		storm_through(&in, "checking");
 }
-END_TEST
-
-HT_SUITE("attach/bridge", what_cannot_be_hooked, end_of_the_segment, where_the_jump_leads_to,
-	runs_the_same, later_instructions_run_the_same, a_caller_is_passed_by,
-	what_later_instructions_need, storm_of_five_bytes, storm_of_one_byte, storm_of_two_bytes,
-	storm_of_four_bytes, storm_at_a_later_instruction)
 
 #else
 
-START_TEST(is_off)
+HT_TEST(is_off)
 {
 	struct bridge bridge;
 	ck_assert(!bridge_is_supported());
 	ck_assert_ptr_nonnull(bridge_read(NULL, 0, ENTRY, 1, &bridge));
 }
-END_TEST
-
-HT_SUITE("attach/bridge", is_off)
 
 #endif
+
+HT_SUITE("attach/bridge")

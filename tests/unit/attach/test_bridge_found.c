@@ -135,7 +135,7 @@ static bool check_library(const char *path, unsigned refused)
 
 #define LIB "/usr/lib/x86_64-linux-gnu/"
 
-START_TEST(allocators)
+HT_TEST(allocators)
 {
 	check_library(LIB "libjemalloc.so.2", 0);
 	check_library(LIB "libmimalloc.so.2.0", 0);
@@ -143,27 +143,22 @@ START_TEST(allocators)
 	check_library(LIB "libc.so.6", 0);
 	check_library("/lib/ld-musl-x86_64.so.1", 1);
 }
-END_TEST
 
 /* Linked in, from Debian's archives: the targets of other tests, where they are built. */
-START_TEST(allocators_linked_in)
+HT_TEST(allocators_linked_in)
 {
 	check_library(run_built("tests/targets/extended-direct"), 0);
 	check_library(run_built("tests/targets/linked-static"), 0);
 	check_library(run_built("tests/targets/rust-jemalloc"), 0);
 }
-END_TEST
-
-HT_SUITE("attach/bridge_found", allocators, allocators_linked_in)
 
 #else
 
-START_TEST(is_off)
+HT_TEST(is_off)
 {
 	ck_assert(!bridge_is_supported());
 }
-END_TEST
-
-HT_SUITE("attach/bridge_found", is_off)
 
 #endif
+
+HT_SUITE("attach/bridge_found")

@@ -60,7 +60,7 @@ static struct cache *opened_with_entry(uint8_t data[FILE_MAX], size_t *ret_bytes
 	return cache;
 }
 
-START_TEST(keeps_what_it_is_given)
+HT_TEST(keeps_what_it_is_given)
 {
 	struct stat st;
 	setup();
@@ -80,9 +80,8 @@ START_TEST(keeps_what_it_is_given)
 	ck_assert(stat(path, &st) == 0 && (st.st_mode & 07777) == 0600);
 	free(path);
 }
-END_TEST
 
-START_TEST(without_cache_or_build_id_there_is_nothing)
+HT_TEST(without_cache_or_build_id_there_is_nothing)
 {
 	static const uint8_t id[65];
 	const size_t unusable[] = {0, 65, SIZE_MAX};
@@ -104,9 +103,8 @@ START_TEST(without_cache_or_build_id_there_is_nothing)
 	cache_entry_deinit(&entry);
 	cache_close(cache);
 }
-END_TEST
 
-START_TEST(every_changed_byte_is_found)
+HT_TEST(every_changed_byte_is_found)
 {
 	uint8_t data[FILE_MAX];
 	size_t bytes;
@@ -123,9 +121,8 @@ START_TEST(every_changed_byte_is_found)
 	ck_assert(loads(cache));
 	cache_close(cache);
 }
-END_TEST
 
-START_TEST(every_other_length_is_found)
+HT_TEST(every_other_length_is_found)
 {
 	uint8_t data[FILE_MAX] = {0};
 	size_t bytes;
@@ -141,7 +138,6 @@ START_TEST(every_other_length_is_found)
 	check_refused(cache);
 	cache_close(cache);
 }
-END_TEST
 
 static void sum_up(uint8_t *data, size_t bytes)
 {
@@ -158,7 +154,7 @@ static void sum_up(uint8_t *data, size_t bytes)
 }
 
 /* An attacker who can write the file can also compute its checksum. */
-START_TEST(a_right_checksum_makes_no_right_table)
+HT_TEST(a_right_checksum_makes_no_right_table)
 {
 	uint8_t data[FILE_MAX], copy[FILE_MAX];
 	uint64_t random = 5;
@@ -191,9 +187,8 @@ START_TEST(a_right_checksum_makes_no_right_table)
 	ck_assert_uint_gt(refused, 100);
 	cache_close(cache);
 }
-END_TEST
 
-START_TEST(sizes_that_overflow_are_refused)
+HT_TEST(sizes_that_overflow_are_refused)
 {
 	uint8_t data[FILE_MAX];
 	size_t bytes;
@@ -209,9 +204,8 @@ START_TEST(sizes_that_overflow_are_refused)
 	}
 	cache_close(cache);
 }
-END_TEST
 
-START_TEST(another_compilers_table_is_not_used)
+HT_TEST(another_compilers_table_is_not_used)
 {
 	uint8_t data[FILE_MAX];
 	size_t bytes;
@@ -221,9 +215,8 @@ START_TEST(another_compilers_table_is_not_used)
 	check_refused(cache);
 	cache_close(cache);
 }
-END_TEST
 
-START_TEST(an_entry_under_another_name_is_not_used)
+HT_TEST(an_entry_under_another_name_is_not_used)
 {
 	static const uint8_t other_id[20] = {0xca, 0xfe};
 	const struct cache_key other = {other_id, sizeof(other_id)};
@@ -240,9 +233,8 @@ START_TEST(an_entry_under_another_name_is_not_used)
 	free(own);
 	cache_close(cache);
 }
-END_TEST
 
-START_TEST(only_a_file_of_ours_is_an_entry)
+HT_TEST(only_a_file_of_ours_is_an_entry)
 {
 	setup();
 	struct cache *cache = opened();
@@ -273,10 +265,5 @@ START_TEST(only_a_file_of_ours_is_an_entry)
 	free(elsewhere);
 	cache_close(cache);
 }
-END_TEST
 
-HT_SUITE("attach/unwind/cache", keeps_what_it_is_given, without_cache_or_build_id_there_is_nothing,
-	every_changed_byte_is_found, every_other_length_is_found,
-	a_right_checksum_makes_no_right_table, sizes_that_overflow_are_refused,
-	another_compilers_table_is_not_used, an_entry_under_another_name_is_not_used,
-	only_a_file_of_ours_is_an_entry)
+HT_SUITE("attach/unwind/cache")

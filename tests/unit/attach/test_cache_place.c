@@ -18,7 +18,7 @@
 #define MIB		  (1l << 20)
 #define NEIGHBOURS_ROUNDS 200
 
-START_TEST(only_a_directory_of_ours_is_a_cache)
+HT_TEST(only_a_directory_of_ours_is_a_cache)
 {
 	setup();
 	cache_close(opened());
@@ -42,7 +42,6 @@ START_TEST(only_a_directory_of_ours_is_a_cache)
 	ck_assert_ptr_null(cache_open());
 	free(elsewhere);
 }
-END_TEST
 
 /* Root may do everything to a directory: someone else asks. */
 static void become_nobody(void)
@@ -61,7 +60,7 @@ static void become_oneself(void)
 		ck_assert_int_eq(seteuid(getuid()), 0);
 }
 
-START_TEST(a_place_is_found_or_not)
+HT_TEST(a_place_is_found_or_not)
 {
 	setup();
 	become_nobody();
@@ -92,9 +91,8 @@ START_TEST(a_place_is_found_or_not)
 	free(longest);
 	become_oneself();
 }
-END_TEST
 
-START_TEST(a_cache_that_cannot_be_written_is_read)
+HT_TEST(a_cache_that_cannot_be_written_is_read)
 {
 	static const uint8_t other_id[] = {1};
 	const struct cache_key other = {other_id, sizeof(other_id)};
@@ -115,9 +113,8 @@ START_TEST(a_cache_that_cannot_be_written_is_read)
 	ck_assert_int_eq(chmod(place, 0700), 0);
 	become_oneself();
 }
-END_TEST
 
-START_TEST(on_a_full_disk_nothing_is_begun)
+HT_TEST(on_a_full_disk_nothing_is_begun)
 {
 	setup();
 	struct cache *cache = opened();
@@ -135,7 +132,6 @@ START_TEST(on_a_full_disk_nothing_is_begun)
 	ck_assert(loads(cache));
 	cache_close(cache);
 }
-END_TEST
 
 static void make_file(const char *called, off_t bytes, time_t age_s)
 {
@@ -158,7 +154,7 @@ static bool is_there(const char *called)
 	return there;
 }
 
-START_TEST(the_least_recently_used_goes)
+HT_TEST(the_least_recently_used_goes)
 {
 	setup();
 	struct cache *cache = opened();
@@ -193,9 +189,8 @@ START_TEST(the_least_recently_used_goes)
 	ck_assert(!is_there("d.table") && is_there("b.table"));
 	ck_assert(is_there("precious"));
 }
-END_TEST
 
-START_TEST(use_keeps_an_entry_young)
+HT_TEST(use_keeps_an_entry_young)
 {
 	struct stat before, after;
 	setup();
@@ -211,10 +206,9 @@ START_TEST(use_keeps_an_entry_young)
 	free(path);
 	cache_close(cache);
 }
-END_TEST
 
 /* A target can have modules without end, and large ones. */
-START_TEST(one_attach_does_not_fill_it)
+HT_TEST(one_attach_does_not_fill_it)
 {
 	setup();
 	size_t bytes = 20 * (size_t)MIB;
@@ -234,7 +228,6 @@ START_TEST(one_attach_does_not_fill_it)
 	cache_close(cache);
 	free(large);
 }
-END_TEST
 
 static void neighbour(void)
 {
@@ -246,7 +239,7 @@ static void neighbour(void)
 	cache_close(cache);
 }
 
-START_TEST(several_at_once_see_whole_entries)
+HT_TEST(several_at_once_see_whole_entries)
 {
 	pid_t pid[3];
 	setup();
@@ -268,7 +261,6 @@ START_TEST(several_at_once_see_whole_entries)
 	ck_assert_uint_eq(files_there(), 1);
 	cache_close(cache);
 }
-END_TEST
 
 static void use_without(uint32_t number, uint32_t error)
 {
@@ -280,7 +272,7 @@ static void use_without(uint32_t number, uint32_t error)
 	cache_close(cache);
 }
 
-START_TEST(any_call_may_fail)
+HT_TEST(any_call_may_fail)
 {
 	static const uint32_t numbers[] = {SYS_mkdir, SYS_mkdirat, SYS_open, SYS_openat, SYS_fstat,
 		SYS_newfstatat, SYS_pread64, SYS_preadv, SYS_utimensat, SYS_write, SYS_renameat,
@@ -306,9 +298,5 @@ START_TEST(any_call_may_fail)
 		ck_assert_uint_eq(files_there(), 1);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/unwind/cache: its place", only_a_directory_of_ours_is_a_cache,
-	a_place_is_found_or_not, a_cache_that_cannot_be_written_is_read,
-	on_a_full_disk_nothing_is_begun, the_least_recently_used_goes, use_keeps_an_entry_young,
-	one_attach_does_not_fill_it, any_call_may_fail, several_at_once_see_whole_entries)
+HT_SUITE("attach/unwind/cache: its place")

@@ -17,7 +17,7 @@ struct code {
 
 /* A function that only calls another is seen there; where it might do something itself it is not.
  */
-START_TEST(function_that_passes_its_work_on)
+HT_TEST(function_that_passes_its_work_on)
 {
 	static const struct {
 		struct code f;
@@ -54,7 +54,6 @@ START_TEST(function_that_passes_its_work_on)
 		ck_assert_msg(!to || same == !cases[i].changed, "%zu: %d", i, same);
 	}
 }
-END_TEST
 
 static bool is_there(void *context, raddr_t addr, bool is_word)
 {
@@ -67,7 +66,7 @@ static bool is_word_there(void *context, raddr_t addr, bool is_word)
 }
 
 /* operator new has a loop and a call of malloc in it; operator delete is a jump. */
-START_TEST(callers_of_hooked_functions)
+HT_TEST(callers_of_hooked_functions)
 {
 	/* call ENTRY + 256 ; ret */
 	const uint8_t calls[] = {0xe8, 0xfb, 0, 0, 0, 0xc3};
@@ -85,19 +84,15 @@ START_TEST(callers_of_hooked_functions)
 	/* Cut within the call. */
 	ck_assert(!callees_any(calls, ENTRY, 4, is_there, &there));
 }
-END_TEST
-
-HT_SUITE("attach/callees", function_that_passes_its_work_on, callers_of_hooked_functions)
 
 #else
 
-START_TEST(is_off)
+HT_TEST(is_off)
 {
 	bool same;
 	ck_assert_uint_eq(callees_sole(NULL, ENTRY, 0, 3, &same), 0);
 }
-END_TEST
-
-HT_SUITE("attach/callees", is_off)
 
 #endif
+
+HT_SUITE("attach/callees")

@@ -149,11 +149,10 @@ static const struct program_case register_cases[] = {
 	WHOLE("rsp in a register", NOT_EXPRESSIBLE, DW_CFA_register, RSP, RAX),
 };
 
-START_TEST(rules_of_registers)
+HT_TEST(rules_of_registers)
 {
 	expect_cases(register_cases, HT_ARRAY_SIZE(register_cases));
 }
-END_TEST
 
 #define PLT_EXPRESSION(threshold)                                                                  \
 	DW_CFA_def_cfa_expression, 11, DW_OP_breg7, 8, DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and,    \
@@ -189,11 +188,10 @@ static const struct program_case expression_cases[] = {
 		DRAP_EXPRESSION(0x78), DW_CFA_def_cfa_offset, 16),
 };
 
-START_TEST(rules_of_expressions)
+HT_TEST(rules_of_expressions)
 {
 	expect_cases(expression_cases, HT_ARRAY_SIZE(expression_cases));
 }
-END_TEST
 
 static const struct program_case location_cases[] = {
 	{
@@ -247,7 +245,7 @@ static const struct program_case location_cases[] = {
 	},
 };
 
-START_TEST(rows_follow_locations)
+HT_TEST(rows_follow_locations)
 {
 	struct ehcie cie = EHCIE_USUAL;
 	cie.encoding = DW_EH_PE_udata8;
@@ -255,7 +253,6 @@ START_TEST(rows_follow_locations)
 		expect_rows(location_cases[i].name, &cie, location_cases[i].program,
 			location_cases[i].row, location_cases[i].malformed);
 }
-END_TEST
 
 static const struct program_case malformed_cases[] = {
 	MALFORMED("unknown opcode", 0x17),
@@ -269,13 +266,12 @@ static const struct program_case malformed_cases[] = {
 		0x80, 0x80, 0x80, 0x80, 0x01),
 };
 
-START_TEST(malformed_programs_cost_their_rows)
+HT_TEST(malformed_programs_cost_their_rows)
 {
 	expect_cases(malformed_cases, HT_ARRAY_SIZE(malformed_cases));
 }
-END_TEST
 
-START_TEST(remembers_no_more_than_the_limit)
+HT_TEST(remembers_no_more_than_the_limit)
 {
 	uint8_t program[2 * CFA_REMEMBER_MAX + 2];
 	struct ehcie cie = EHCIE_USUAL;
@@ -288,9 +284,8 @@ START_TEST(remembers_no_more_than_the_limit)
 	struct ehprogram deeper = {.data = program, .length = CFA_REMEMBER_MAX + 1};
 	expect_rows("deeper", &cie, deeper, &(struct expected_row){HI, NOT_EXPRESSIBLE}, true);
 }
-END_TEST
 
-START_TEST(kernel_signal_frame)
+HT_TEST(kernel_signal_frame)
 {
 	struct ehcie cie = EHCIE_USUAL;
 	cie.augmentation = "zRS";
@@ -300,9 +295,8 @@ START_TEST(kernel_signal_frame)
 	expect_rows("an ordinary frame that was interrupted", &cie, EHPROGRAM(DW_CFA_nop),
 		&(struct expected_row){HI, RSP_RULE(1, 0)}, false);
 }
-END_TEST
 
-START_TEST(distances_have_the_unit_of_the_cie)
+HT_TEST(distances_have_the_unit_of_the_cie)
 {
 	struct ehcie cie = EHCIE_USUAL;
 	cie.code_align = 4;
@@ -310,9 +304,8 @@ START_TEST(distances_have_the_unit_of_the_cie)
 		EHPROGRAM(DW_CFA_advance_loc | 4, DW_CFA_def_cfa_offset, 16),
 		(struct expected_row[]){{LO + 16, RSP_RULE(1, 0)}, {HI, RSP_RULE(2, 0)}}, false);
 }
-END_TEST
 
-START_TEST(offsets_have_the_unit_of_the_cie)
+HT_TEST(offsets_have_the_unit_of_the_cie)
 {
 	struct ehcie cie = EHCIE_USUAL;
 	cie.data_align = 8;
@@ -320,9 +313,8 @@ START_TEST(offsets_have_the_unit_of_the_cie)
 	expect_rows("units of +8", &cie, EHPROGRAM(GNU_NEGATIVE_OFFSET_EXTENDED, RBP, 2),
 		&(struct expected_row){HI, RSP_RULE(1, 2)}, false);
 }
-END_TEST
 
-START_TEST(restore_goes_back_to_the_cie)
+HT_TEST(restore_goes_back_to_the_cie)
 {
 	struct ehcie cie = EHCIE_USUAL;
 	cie.program =
@@ -331,18 +323,16 @@ START_TEST(restore_goes_back_to_the_cie)
 		EHPROGRAM(DW_CFA_same_value, RBP, DW_CFA_advance_loc | 1, DW_CFA_restore | RBP),
 		(struct expected_row[]){{LO + 1, RSP_RULE(2, 0)}, {HI, RSP_RULE(2, 2)}}, false);
 }
-END_TEST
 
-START_TEST(empty_state_is_not_expressible)
+HT_TEST(empty_state_is_not_expressible)
 {
 	struct ehcie cie = EHCIE_USUAL;
 	cie.program = EHPROGRAM(DW_CFA_nop);
 	expect_rows("no CFA", &cie, EHPROGRAM(DW_CFA_nop),
 		&(struct expected_row){HI, NOT_EXPRESSIBLE}, false);
 }
-END_TEST
 
-START_TEST(cie_programs_have_no_locations)
+HT_TEST(cie_programs_have_no_locations)
 {
 	static const uint8_t bad[] = {DW_CFA_advance_loc | 1, DW_CFA_restore_state, 0x17};
 	for (size_t i = 0; i < sizeof(bad); i++) {
@@ -355,10 +345,5 @@ START_TEST(cie_programs_have_no_locations)
 		ehwriter_deinit(&one.writer);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/unwind/cfa", rules_of_registers, rules_of_expressions, rows_follow_locations,
-	malformed_programs_cost_their_rows, remembers_no_more_than_the_limit, kernel_signal_frame,
-	distances_have_the_unit_of_the_cie, offsets_have_the_unit_of_the_cie,
-	restore_goes_back_to_the_cie, empty_state_is_not_expressible,
-	cie_programs_have_no_locations)
+HT_SUITE("attach/unwind/cfa")

@@ -20,7 +20,7 @@ static bool parse(const char *line, const char *controller)
 	return cgroup_parse_mount(line, controller, &hierarchy);
 }
 
-START_TEST(mounts)
+HT_TEST(mounts)
 {
 	ck_assert(
 		parse("30 20 0:26 / /sys/fs/cgroup rw shared:4 - cgroup2 cgroup2 rw\n", "memory"));
@@ -33,9 +33,8 @@ START_TEST(mounts)
 	ck_assert_str_eq(hierarchy.point, "/mnt");
 	ck_assert(parse("9 8 0:7 / /mnt rw master:1 shared:2 - cgroup x rw,freezer\n", "freezer"));
 }
-END_TEST
 
-START_TEST(other_mounts)
+HT_TEST(other_mounts)
 {
 	ck_assert(!parse("9 8 0:7 / /mnt rw - cgroup cgroup rw,cpu,memory\n", "freezer"));
 	ck_assert(!parse("9 8 0:7 / /mnt rw - cgroup cgroup rw,memory2,xmemory\n", "memory"));
@@ -46,10 +45,9 @@ START_TEST(other_mounts)
 	ck_assert(!parse("", "memory"));
 	ck_assert(!parse(" - ", "memory"));
 }
-END_TEST
 
 /* A path longer than any is cut, and then leads nowhere. */
-START_TEST(long_mounts)
+HT_TEST(long_mounts)
 {
 	static char line[30000], name[9000];
 	memset(name, 'n', sizeof(name) - 1);
@@ -59,7 +57,6 @@ START_TEST(long_mounts)
 		ck_assert_uint_lt(strnlen(hierarchy.point, sizeof(hierarchy.point)), 4096);
 	}
 }
-END_TEST
 
 /* malloc'd; NULL: none. */
 static char *path_of(bool unified, const char *groups)
@@ -77,7 +74,7 @@ static void check_path(bool unified, const char *groups, const char *expected)
 	free(path);
 }
 
-START_TEST(paths)
+HT_TEST(paths)
 {
 	check_path(true, "0::/a/b\n", "/a/b");
 	check_path(true, "4:memory:/m\n0::/", "/");
@@ -87,9 +84,8 @@ START_TEST(paths)
 	/* A named hierarchy has no controllers. */
 	check_path(false, "5:name=memory:/wrong\n4:memory:/m", "/m");
 }
-END_TEST
 
-START_TEST(no_paths)
+HT_TEST(no_paths)
 {
 	static const char *const groups[] = {"", "\n", "\n\n", ":", "::", "4:memory",
 		"4:memory\n:/m", "4\n:memory\n:/m\n", "4:memor:/m", "4:memory2:/m", "4:mem\nory:/m",
@@ -100,9 +96,8 @@ START_TEST(no_paths)
 	ck_assert_ptr_null(path_of(true, "0:"));
 	ck_assert_ptr_null(cgroup_parse_path(&hierarchy, NULL, "memory", NULL));
 }
-END_TEST
 
-START_TEST(numbers)
+HT_TEST(numbers)
 {
 	char *directory = files_directory(), *path = files_path(directory, "file");
 	files_write(path, "frozen 0\npopulated 7\n");
@@ -119,6 +114,5 @@ START_TEST(numbers)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-HT_SUITE("unit/attach/cgroup", mounts, other_mounts, long_mounts, paths, no_paths, numbers)
+HT_SUITE("unit/attach/cgroup")

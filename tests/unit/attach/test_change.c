@@ -8,7 +8,7 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-START_TEST(an_error_of_a_process_that_runs_stays)
+HT_TEST(an_error_of_a_process_that_runs_stays)
 {
 	struct proc proc;
 	enum rec_end_reason ended = REC_END_DURATION;
@@ -23,7 +23,6 @@ START_TEST(an_error_of_a_process_that_runs_stays)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 static void notice_end(bool has_execed, enum rec_end_reason expected)
 {
@@ -41,17 +40,14 @@ static void notice_end(bool has_execed, enum rec_end_reason expected)
 	proc_close(&proc);
 }
 
-START_TEST(an_end_replaces_the_error)
+HT_TEST(an_end_replaces_the_error)
 {
 	notice_end(false, REC_END_TARGET_EXIT);
 }
-END_TEST
 
-START_TEST(an_end_after_a_followed_exec_is_an_exec)
+HT_TEST(an_end_after_a_followed_exec_is_an_exec)
 {
 	notice_end(true, REC_END_TARGET_EXEC);
 }
-END_TEST
 
-HT_SUITE("attach/change", an_error_of_a_process_that_runs_stays, an_end_replaces_the_error,
-	an_end_after_a_followed_exec_is_an_exec)
+HT_SUITE("attach/change")

@@ -8,7 +8,7 @@
 
 #define BYTES 200u
 
-START_TEST(every_changed_bit_shows)
+HT_TEST(every_changed_bit_shows)
 {
 	uint8_t data[BYTES];
 	uint64_t random = 1;
@@ -25,9 +25,8 @@ START_TEST(every_changed_bit_shows)
 		ck_assert_uint_ne(checksum(8, data, bytes), sum);
 	}
 }
-END_TEST
 
-START_TEST(length_and_order_show)
+HT_TEST(length_and_order_show)
 {
 	static const uint8_t zero[BYTES];
 	uint8_t data[BYTES];
@@ -46,6 +45,5 @@ START_TEST(length_and_order_show)
 			ck_assert_uint_ne(checksum(0, other, BYTES), sum);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/memory/checksum", every_changed_bit_shows, length_and_order_show)
+HT_SUITE("attach/memory/checksum")

@@ -51,7 +51,7 @@ static bool is_named(const struct children_report *report, pid_t pid)
 }
 
 /* It may have anything of ours. */
-START_TEST(a_child_that_cannot_be_looked_at_is_named)
+HT_TEST(a_child_that_cannot_be_looked_at_is_named)
 {
 	struct child parent = child_fork(be_parent, NULL);
 	struct remote_slack slack = {.addr = HT_PAGE_BYTES, .bytes = 1};
@@ -76,11 +76,10 @@ START_TEST(a_child_that_cannot_be_looked_at_is_named)
 	proc_close(&proc);
 	child_kill(&parent);
 }
-END_TEST
 
 /* heaptap cannot close its descriptor in a child whose lock another process holds, so it names the
  * child. */
-START_TEST(a_child_whose_lock_is_held_is_named)
+HT_TEST(a_child_whose_lock_is_held_is_named)
 {
 	int pair[2];
 	struct stat ours;
@@ -113,7 +112,6 @@ START_TEST(a_child_whose_lock_is_held_is_named)
 	close(pair[0]);
 	close(pair[1]);
 }
-END_TEST
 
 /* --- in shared memory ---------------------------------------------------------------------------
  */
@@ -215,15 +213,14 @@ static void check_place(enum __ptrace_request request)
 	kin_end(&kin);
 }
 
-START_TEST(ending_child_leaves_no_stub_in_shared_memory)
+HT_TEST(ending_child_leaves_no_stub_in_shared_memory)
 {
 	check_place(PTRACE_CONT);
 	check_place(PTRACE_DETACH);
 }
-END_TEST
 
 /* A dead heaptap left the stub. */
-START_TEST(a_stub_in_the_targets_place_is_taken_out)
+HT_TEST(a_stub_in_the_targets_place_is_taken_out)
 {
 	static const uint8_t zeros[STUB_BYTES_MAX];
 	static struct stub stub;
@@ -239,7 +236,6 @@ START_TEST(a_stub_in_the_targets_place_is_taken_out)
 	ck_assert_uint_eq(kin.report.left, 0);
 	kin_end(&kin);
 }
-END_TEST
 
 /* The mapping is shared with the target; the descriptor is the child's own. */
 static void be_parent_with_a_page(const void *arg)
@@ -255,7 +251,7 @@ static void be_parent_with_a_page(const void *arg)
 	child_idle_shared(arg);
 }
 
-START_TEST(sharer_of_a_jump_page_keeps_no_socket)
+HT_TEST(sharer_of_a_jump_page_keeps_no_socket)
 {
 	struct kin_case kin = kin_make(be_parent_with_a_page);
 	pid_t pid = (pid_t)kin.parent.value;
@@ -267,7 +263,6 @@ START_TEST(sharer_of_a_jump_page_keeps_no_socket)
 	ck_assert_uint_eq(kin.report.cleaned, 1);
 	kin_end(&kin);
 }
-END_TEST
 
 /* --- processes forked during cleaning ------------------------------------------------------------
  */
@@ -285,7 +280,7 @@ static void be_parent_of_two(const void *arg)
 }
 
 /* As what forked it would have, had it not ended. */
-START_TEST(child_forked_during_cleaning_is_cleaned)
+HT_TEST(child_forked_during_cleaning_is_cleaned)
 {
 	pid_t second;
 	ck_assert_int_eq(pipe(ended), 0);
@@ -300,9 +295,5 @@ START_TEST(child_forked_during_cleaning_is_cleaned)
 	ck_assert_msg(kin.report.left == 0, "%d: %s", kin.report.named[0], kin.report.why);
 	kin_end(&kin);
 }
-END_TEST
 
-HT_SUITE("attach/children", ending_child_leaves_no_stub_in_shared_memory,
-	a_stub_in_the_targets_place_is_taken_out, sharer_of_a_jump_page_keeps_no_socket,
-	child_forked_during_cleaning_is_cleaned, a_child_that_cannot_be_looked_at_is_named,
-	a_child_whose_lock_is_held_is_named)
+HT_SUITE("attach/children")

@@ -104,7 +104,7 @@ static void wait_for_call(const struct proc *proc, enum place place, long nr)
 						: call.where != PROC_IN_SYSCALL || call.nr != nr));
 }
 
-START_TEST(threads_that_are_disturbed_least_come_first)
+HT_TEST(threads_that_are_disturbed_least_come_first)
 {
 	static const enum place order[] = {
 		IN_FUTEX, IN_NANOSLEEP, IN_EPOLL, MAIN, FORKED, SPINS, IN_EPOLL_TIMED};
@@ -137,9 +137,8 @@ START_TEST(threads_that_are_disturbed_least_come_first)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(a_process_that_is_gone)
+HT_TEST(a_process_that_is_gone)
 {
 	struct child child = child_fork(child_idle, NULL);
 	struct choose_threads threads;
@@ -149,7 +148,6 @@ START_TEST(a_process_that_is_gone)
 	ck_err(choose_threads(&proc, false, &threads), HT_ERR_TARGET_GONE);
 	proc_close(&proc);
 }
-END_TEST
 
 /* --- slack --------------------------------------------------------------------------------------
  */
@@ -171,7 +169,7 @@ static struct module text_module(raddr_t bias, uint64_t bytes)
 		.segment_count = 2};
 }
 
-START_TEST(the_longest_slack_is_taken)
+HT_TEST(the_longest_slack_is_taken)
 {
 	struct module module[] = {text_module(0x100000, 0x1f01), text_module(0x200000, 0x1401),
 		text_module(0x300000, 0x1801)};
@@ -220,9 +218,8 @@ START_TEST(the_longest_slack_is_taken)
 	module[1].segment[1].flags = PF_R | PF_X;
 	ck_no_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack));
 }
-END_TEST
 
-START_TEST(text_that_fills_its_page_has_no_slack)
+HT_TEST(text_that_fills_its_page_has_no_slack)
 {
 	struct module module = text_module(0x100000, 0x2000);
 	struct proc_map map[] = {text_map(0x101000, 0x103000), text_map(0x103000, 0x104000)};
@@ -236,10 +233,9 @@ START_TEST(text_that_fills_its_page_has_no_slack)
 	ck_no_err(choose_slack(&modules, &maps, 64, NULL, NULL, &slack));
 	ck_assert_uint_eq(slack.addr, 0x102fc0);
 }
-END_TEST
 
 /* Segments need not begin in pages of their own: the code of another one is no rest. */
-START_TEST(what_shares_the_last_page_is_left_alone)
+HT_TEST(what_shares_the_last_page_is_left_alone)
 {
 	struct module module = text_module(0x100000, 0x1401);
 	struct proc_map map[] = {text_map(0x101000, 0x103000)};
@@ -258,10 +254,9 @@ START_TEST(what_shares_the_last_page_is_left_alone)
 	module.segment[2].vaddr = 0x2401;
 	ck_assert(!choose_is_slack(&modules, &maps, 0x102440, 1));
 }
-END_TEST
 
 /* Code that runs no more is taken where nothing behind all code is long enough, and only there. */
-START_TEST(spent_code_is_the_second_choice)
+HT_TEST(spent_code_is_the_second_choice)
 {
 	struct module module = text_module(0x100000, 0x1f01);
 	struct proc_map map[] = {text_map(0x101000, 0x103000)};
@@ -290,7 +285,6 @@ START_TEST(spent_code_is_the_second_choice)
 	map[0].write = true;
 	ck_err(choose_slack(&modules, &maps, 0x800, NULL, NULL, &slack), HT_ERR_REFUSED);
 }
-END_TEST
 
 /* --- ranges -------------------------------------------------------------------------------------
  */
@@ -304,7 +298,7 @@ static void check_free(const struct proc_maps *maps, raddr_t lo, uint64_t bytes)
 		ck_assert(maps->map[i].hi + MARGIN <= lo || lo + bytes + MARGIN <= maps->map[i].lo);
 }
 
-START_TEST(ranges_are_free)
+HT_TEST(ranges_are_free)
 {
 	struct proc_map map[] = {{.lo = 0x400000, .hi = 0x500000},
 		{.lo = 0x550000000000, .hi = 0x550000100000},
@@ -323,19 +317,17 @@ START_TEST(ranges_are_free)
 	}
 	ck_assert(differs);
 }
-END_TEST
 
-START_TEST(an_empty_space_has_room)
+HT_TEST(an_empty_space_has_room)
 {
 	struct proc_maps maps = {0};
 	raddr_t lo;
 	ck_no_err(choose_range(&maps, 700 * MIB, 0, &lo));
 	check_free(&maps, lo, 700 * MIB);
 }
-END_TEST
 
 /* One gap, just large enough or not. */
-START_TEST(a_full_space_is_refused)
+HT_TEST(a_full_space_is_refused)
 {
 	const uint64_t bytes = 700 * MIB;
 	struct proc_map map[] = {{.lo = 0x10000, .hi = 0x10000000},
@@ -349,9 +341,8 @@ START_TEST(a_full_space_is_refused)
 	map[1].lo -= HT_PAGE_BYTES;
 	ck_err_says(choose_range(&maps, bytes, 0, &lo), HT_ERR_REFUSED, "MiB");
 }
-END_TEST
 
-START_TEST(the_range_of_a_real_process)
+HT_TEST(the_range_of_a_real_process)
 {
 	struct proc proc;
 	struct proc_maps maps;
@@ -363,9 +354,5 @@ START_TEST(the_range_of_a_real_process)
 	proc_maps_deinit(&maps);
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/stub/choose", threads_that_are_disturbed_least_come_first, a_process_that_is_gone,
-	the_longest_slack_is_taken, text_that_fills_its_page_has_no_slack,
-	what_shares_the_last_page_is_left_alone, spent_code_is_the_second_choice, ranges_are_free,
-	an_empty_space_has_room, a_full_space_is_refused, the_range_of_a_real_process)
+HT_SUITE("attach/stub/choose")

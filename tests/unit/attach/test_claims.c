@@ -76,16 +76,15 @@ static void refused(const char *why)
 	ck_err_says(claims_check(&self, &image, &journal), HT_ERR_REFUSED, why);
 }
 
-START_TEST(the_truth)
+HT_TEST(the_truth)
 {
 	setup();
 	ck_no_err(claims_check(&self, &image, &journal));
 	ck_assert_int_eq(accepted(honest()), JOURNAL_SLOT_INTENDED);
 }
-END_TEST
 
 /* The journal says by which names slots were found; without them one is none. */
-START_TEST(a_slot_of_a_name_that_was_given)
+HT_TEST(a_slot_of_a_name_that_was_given)
 {
 	struct given_list list = {0}, none = {0};
 	ck_no_err(given_add(&list, "getpid=malloc"));
@@ -107,9 +106,8 @@ START_TEST(a_slot_of_a_name_that_was_given)
 	journal.header->given.count = GIVEN_MAX + 1;
 	refused("damaged");
 }
-END_TEST
 
-START_TEST(another_image)
+HT_TEST(another_image)
 {
 	setup();
 	journal.header->image += HT_PAGE_BYTES;
@@ -121,9 +119,8 @@ START_TEST(another_image)
 	journal.header->thunks = 0;
 	refused("another capture");
 }
-END_TEST
 
-START_TEST(the_stubs_place)
+HT_TEST(the_stubs_place)
 {
 	setup();
 	struct choose_slack place;
@@ -142,10 +139,9 @@ START_TEST(the_stubs_place)
 	journal.header->slack_left = place.addr;
 	refused("the place of the attach code is invalid");
 }
-END_TEST
 
 /* Nothing of ours is there: such an entry is forgotten, and nothing is written. */
-START_TEST(words_that_are_no_slots)
+HT_TEST(words_that_are_no_slots)
 {
 	setup();
 	struct journal_slot entry = honest();
@@ -155,9 +151,8 @@ START_TEST(words_that_are_no_slots)
 		ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
 	}
 }
-END_TEST
 
-START_TEST(a_slot_that_is_not_tapped)
+HT_TEST(a_slot_that_is_not_tapped)
 {
 	setup();
 	struct journal_slot entry = honest();
@@ -172,10 +167,9 @@ START_TEST(a_slot_that_is_not_tapped)
 	entry.original = at(&word);
 	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
 }
-END_TEST
 
 /* It holds a thunk, and the journal would put something there: nothing at all is done. */
-START_TEST(a_thunk_elsewhere)
+HT_TEST(a_thunk_elsewhere)
 {
 	setup();
 	struct journal_slot entry = honest();
@@ -189,7 +183,6 @@ START_TEST(a_thunk_elsewhere)
 	journal.slot[0].thunk = 4711;
 	refused("no address of an allocator function");
 }
-END_TEST
 
 /* A hook at the entry of a function of this program. */
 static struct journal_slot honest_code(void)
@@ -202,7 +195,7 @@ static struct journal_slot honest_code(void)
 }
 
 /* Code gets nothing but the bytes of its file. */
-START_TEST(code_is_believed_by_its_file)
+HT_TEST(code_is_believed_by_its_file)
 {
 	setup();
 	const struct journal_slot entry = honest_code();
@@ -220,9 +213,8 @@ START_TEST(code_is_believed_by_its_file)
 		refused("no address of an allocator function");
 	}
 }
-END_TEST
 
-START_TEST(counts_beyond_all_bounds)
+HT_TEST(counts_beyond_all_bounds)
 {
 	setup();
 	const uint32_t counts[] = {JOURNAL_SLOTS_MAX + 1, UINT32_MAX, 1u << 31};
@@ -237,8 +229,5 @@ START_TEST(counts_beyond_all_bounds)
 	journal.header->magic++;
 	refused("another version of heaptap");
 }
-END_TEST
 
-HT_SUITE("attach/inject/claims", the_truth, a_slot_of_a_name_that_was_given, another_image,
-	the_stubs_place, words_that_are_no_slots, a_slot_that_is_not_tapped, a_thunk_elsewhere,
-	code_is_believed_by_its_file, counts_beyond_all_bounds)
+HT_SUITE("attach/inject/claims")

@@ -72,7 +72,7 @@ static bool all(const uint8_t *function)
 	return clobbers_all(read_own, NULL, (raddr_t)(uintptr_t)function);
 }
 
-START_TEST(callee_with_known_code)
+HT_TEST(callee_with_known_code)
 {
 	ck_assert(!all(leaf));
 	ck_assert(!all(looping));
@@ -84,9 +84,8 @@ START_TEST(callee_with_known_code)
 	ck_assert(!all(by_descriptor));
 	ck_assert(!all(by_descriptor_in_loop));
 }
-END_TEST
 
-START_TEST(callee_with_unknown_code)
+HT_TEST(callee_with_unknown_code)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(all(by_register));
@@ -98,20 +97,18 @@ START_TEST(callee_with_unknown_code)
 	ck_assert(all(to_word));
 	ck_assert(all(deep));
 }
-END_TEST
 
 /* Bytes after a call that never returns belong to another function. */
-START_TEST(behind_what_does_not_return)
+HT_TEST(behind_what_does_not_return)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(!all(checking));
 	ck_assert(!all(checking_elsewhere));
 	ck_assert(all(returning_late));
 }
-END_TEST
 
 /* Likewise after a system call that never returns, or whose number is unknown. */
-START_TEST(behind_a_call_of_the_system)
+HT_TEST(behind_a_call_of_the_system)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(!all(ends_by_exit));
@@ -121,22 +118,17 @@ START_TEST(behind_a_call_of_the_system)
 	ck_assert(!all(forgets_its_number));
 	ck_assert(all(asks_for_memory));
 }
-END_TEST
 
-START_TEST(behind_what_traps)
+HT_TEST(behind_what_traps)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(!all(halts));
 	ck_assert(!all(traps_with_a_reason));
 }
-END_TEST
 
-START_TEST(unreadable_code)
+HT_TEST(unreadable_code)
 {
 	ck_assert(!clobbers_all(read_nothing, NULL, (raddr_t)(uintptr_t)by_word));
 }
-END_TEST
 
-HT_SUITE("attach/plan/clobbers", callee_with_known_code, callee_with_unknown_code,
-	behind_what_does_not_return, behind_a_call_of_the_system, behind_what_traps,
-	unreadable_code)
+HT_SUITE("attach/plan/clobbers")

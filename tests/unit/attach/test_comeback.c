@@ -50,25 +50,23 @@ static size_t read_own(void *context, raddr_t addr, uint8_t *buffer, size_t byte
 	comeback_to(                                                                               \
 		read_own, NULL, (raddr_t)(uintptr_t)(name), (size_t)(name##_end - (name)), FIRST)
 
-START_TEST(a_part_elsewhere_comes_back)
+HT_TEST(a_part_elsewhere_comes_back)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(COMES_BACK(to_last));
 	ck_assert(COMES_BACK(by_condition));
 	ck_assert(COMES_BACK(by_another_part));
 }
-END_TEST
 
-START_TEST(what_cannot_be_seen_whole_comes_back)
+HT_TEST(what_cannot_be_seen_whole_comes_back)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(COMES_BACK(undecodable));
 	ck_assert(COMES_BACK(endless));
 }
-END_TEST
 
 /* Within a function its own jumps are bridge's to look at; a call is another function's. */
-START_TEST(nobody_comes_back)
+HT_TEST(nobody_comes_back)
 {
 	ck_need(bridge_is_supported());
 	ck_assert(!COMES_BACK(whole));
@@ -77,7 +75,5 @@ START_TEST(nobody_comes_back)
 	ck_assert(!COMES_BACK(calls));
 	ck_assert(!COMES_BACK(last_call));
 }
-END_TEST
 
-HT_SUITE("attach/plan/comeback", a_part_elsewhere_comes_back, what_cannot_be_seen_whole_comes_back,
-	nobody_comes_back)
+HT_SUITE("attach/plan/comeback")

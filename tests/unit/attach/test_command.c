@@ -53,7 +53,7 @@ static void check_why(const char *name, int sys, const char *says)
 
 /* --- found, and run --- */
 
-START_TEST(found_in_path)
+HT_TEST(found_in_path)
 {
 	char path[4 * PATH_MAX];
 	char *first = tmpdir_path("first"), *second = tmpdir_path("second");
@@ -79,9 +79,8 @@ START_TEST(found_in_path)
 	free(first);
 	free(second);
 }
-END_TEST
 
-START_TEST(text_is_for_the_shell)
+HT_TEST(text_is_for_the_shell)
 {
 	static const char zeros[] = "exit 3\0\0", late[] = "exit 3\n\0";
 	char *text = write_text("text", 0755, "exit $1\n"), *empty = write_text("empty", 0755, "");
@@ -96,11 +95,10 @@ START_TEST(text_is_for_the_shell)
 	free(binary);
 	free(packed);
 }
-END_TEST
 
 /* --- why not --- */
 
-START_TEST(scripts)
+HT_TEST(scripts)
 {
 	char text[PATH_MAX + 8];
 	char *lost = write_text("lost", 0755, "#! /no/such/interpreter -x\necho\n");
@@ -125,7 +123,6 @@ START_TEST(scripts)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++)
 		free(files[i]);
 }
-END_TEST
 
 /* The headers of a program, and the name of its dynamic linker. */
 struct program {
@@ -151,7 +148,7 @@ static struct program program_make(const char *linker)
 	return program;
 }
 
-START_TEST(programs)
+HT_TEST(programs)
 {
 	struct program program = program_make("/lib/ld-none.so.1");
 	char *lost = write_bytes("lost", 0755, &program, sizeof(program));
@@ -171,6 +168,5 @@ START_TEST(programs)
 	free(lost);
 	free(foreign);
 }
-END_TEST
 
-HT_SUITE("attach/command", found_in_path, text_is_for_the_shell, scripts, programs)
+HT_SUITE("attach/command")

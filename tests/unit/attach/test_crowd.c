@@ -133,7 +133,7 @@ static void check_all_go_on(void)
 			sched_yield();
 }
 
-START_TEST(each_is_looked_at_once_and_goes_on)
+HT_TEST(each_is_looked_at_once_and_goes_on)
 {
 	struct child child = start(false);
 	struct crowd crowd = crowd_with(count_look);
@@ -149,7 +149,6 @@ START_TEST(each_is_looked_at_once_and_goes_on)
 	check_all_go_on();
 	finish(&child);
 }
-END_TEST
 
 static struct ht_err *fail_each(void *context, size_t at, struct tracee *tracee)
 {
@@ -157,7 +156,7 @@ static struct ht_err *fail_each(void *context, size_t at, struct tracee *tracee)
 	return ht_err_new(HT_ERR_INTERNAL, "as the test wants it");
 }
 
-START_TEST(all_threads_continue_after_any_failure)
+HT_TEST(all_threads_continue_after_any_failure)
 {
 	struct child child = start(false);
 	struct crowd crowd = crowd_with(fail_each);
@@ -167,7 +166,6 @@ START_TEST(all_threads_continue_after_any_failure)
 	check_all_go_on();
 	finish(&child);
 }
-END_TEST
 
 /* While one is looked at some are held, and others are asked. */
 static struct ht_err *die_in_the_third(void *context, size_t at, struct tracee *tracee)
@@ -178,7 +176,7 @@ static struct ht_err *die_in_the_third(void *context, size_t at, struct tracee *
 	return count_look(context, at, tracee);
 }
 
-START_TEST(threads_go_on_when_the_worker_dies)
+HT_TEST(threads_go_on_when_the_worker_dies)
 {
 	struct child child = start(false);
 	struct crowd crowd = crowd_with(die_in_the_third);
@@ -194,10 +192,9 @@ START_TEST(threads_go_on_when_the_worker_dies)
 	check_all_go_on();
 	finish(&child);
 }
-END_TEST
 
 /* It is waited for, for seconds: not by those that were looked at. */
-START_TEST(a_thread_that_does_not_stop_delays_no_other)
+HT_TEST(a_thread_that_does_not_stop_delays_no_other)
 {
 	struct child child = start(true);
 	struct crowd crowd = crowd_with(count_look);
@@ -216,7 +213,6 @@ START_TEST(a_thread_that_does_not_stop_delays_no_other)
 	ck_assert_int_eq(waitpid(worker, NULL, 0), worker);
 	finish(&child);
 }
-END_TEST
 
 /* It is held, and another thread's exec kills it. */
 static struct ht_err *outlive(void *context, size_t at, struct tracee *tracee)
@@ -228,7 +224,7 @@ static struct ht_err *outlive(void *context, size_t at, struct tracee *tracee)
 }
 
 /* The exec waits in the kernel until the tracer has seen the end of all other threads. */
-START_TEST(a_thread_killed_while_held_blocks_no_exec)
+HT_TEST(a_thread_killed_while_held_blocks_no_exec)
 {
 	struct child child = start_body(compute_until_exec, false);
 	struct crowd crowd = crowd_with(outlive);
@@ -245,8 +241,5 @@ START_TEST(a_thread_killed_while_held_blocks_no_exec)
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/thread/crowd", each_is_looked_at_once_and_goes_on,
-	all_threads_continue_after_any_failure, threads_go_on_when_the_worker_dies,
-	a_thread_that_does_not_stop_delays_no_other, a_thread_killed_while_held_blocks_no_exec)
+HT_SUITE("attach/thread/crowd")

@@ -68,7 +68,7 @@ static const struct native *native_named(const struct view *view, const char *na
 	return NULL;
 }
 
-START_TEST(linked_in)
+HT_TEST(linked_in)
 {
 	static const char *const pie[] = {"gcc", "-w", "-fno-builtin", "-fPIE", "-pie", NULL};
 	static const struct {
@@ -106,7 +106,6 @@ START_TEST(linked_in)
 		free(path);
 	}
 }
-END_TEST
 
 static const struct slot *slot_named(const struct view *view, const char *name)
 {
@@ -141,7 +140,7 @@ static void check_unknown(struct view *view, raddr_t addr, uint64_t value)
 }
 
 /* A program that takes its operators from a library. */
-START_TEST(by_slots)
+HT_TEST(by_slots)
 {
 	static const struct {
 		const char *soname, *source;
@@ -202,10 +201,9 @@ START_TEST(by_slots)
 		free(path);
 	}
 }
-END_TEST
 
 /* A word that has a name, and of which the file says what it holds; one of its own PLT. */
-START_TEST(named_words_of_a_library)
+HT_TEST(named_words_of_a_library)
 {
 	char *library = compile((const char *[]){"gcc", "-w", "-fno-builtin", "-fPIC", "-shared",
 					"-Wa,-mrelax-relocations=no", NULL},
@@ -230,10 +228,9 @@ START_TEST(named_words_of_a_library)
 	free(library);
 	free(path);
 }
-END_TEST
 
 /* A name that has no hook is not seen, wherever it is called. */
-START_TEST(what_a_library_is_asked_for)
+HT_TEST(what_a_library_is_asked_for)
 {
 	struct coverage coverage;
 	char *library =
@@ -260,7 +257,5 @@ START_TEST(what_a_library_is_asked_for)
 	free(library);
 	free(path);
 }
-END_TEST
 
-HT_SUITE(
-	"attach/cxxops", linked_in, by_slots, named_words_of_a_library, what_a_library_is_asked_for)
+HT_SUITE("attach/cxxops")

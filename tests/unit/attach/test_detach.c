@@ -100,7 +100,7 @@ static void finish(struct proc *self, struct detach *detach)
 }
 
 /* As soon as no guard is passed any more the program may enter a filter unseen. */
-START_TEST(guards_stay_until_no_call_is_under_way)
+HT_TEST(guards_stay_until_no_call_is_under_way)
 {
 	struct proc self;
 	struct detach detach;
@@ -110,10 +110,9 @@ START_TEST(guards_stay_until_no_call_is_under_way)
 	ck_assert_uint_eq(turns, TURNS_BUSY);
 	finish(&self, &detach);
 }
-END_TEST
 
 /* A node's symbols are megabytes, and what attach knows of a file still holds. */
-START_TEST(files_that_are_known_are_not_read_again)
+HT_TEST(files_that_are_known_are_not_read_again)
 {
 	struct proc self;
 	struct proc_maps maps;
@@ -134,10 +133,9 @@ START_TEST(files_that_are_known_are_not_read_again)
 	proc_maps_deinit(&maps);
 	finish(&self, &detach);
 }
-END_TEST
 
 /* The guard's caller is about to exec and has no thread record. */
-START_TEST(a_call_of_a_guard_is_waited_for)
+HT_TEST(a_call_of_a_guard_is_waited_for)
 {
 	struct proc self;
 	struct detach detach;
@@ -149,7 +147,6 @@ START_TEST(a_call_of_a_guard_is_waited_for)
 	ck_assert_uint_eq(turns, TURNS_BUSY);
 	finish(&self, &detach);
 }
-END_TEST
 
 static unsigned pumped;
 
@@ -161,7 +158,7 @@ static void take_what_it_waits_with(void *context)
 }
 
 /* Only the detach reads here. Without that the thread and the detach would wait for each other. */
-START_TEST(a_thread_that_waits_for_room_is_given_it)
+HT_TEST(a_thread_that_waits_for_room_is_given_it)
 {
 	struct proc self;
 	struct detach detach;
@@ -173,9 +170,8 @@ START_TEST(a_thread_that_waits_for_room_is_given_it)
 	ck_assert_uint_lt(turns, TURNS_BUSY);
 	finish(&self, &detach);
 }
-END_TEST
 
-START_TEST(the_dead_make_no_call)
+HT_TEST(the_dead_make_no_call)
 {
 	struct proc self;
 	struct detach detach;
@@ -186,7 +182,6 @@ START_TEST(the_dead_make_no_call)
 	ck_assert_uint_eq(turns, 0);
 	finish(&self, &detach);
 }
-END_TEST
 
 /* --- threads whose books say that they are in no hook -------------------------------------------
  */
@@ -249,22 +244,17 @@ static void check_books(enum untold what, bool inside)
 	image_deinit(&image);
 }
 
-START_TEST(idle_books_prove_that_words_are_stale)
+HT_TEST(idle_books_prove_that_words_are_stale)
 {
 	check_books(ALL_IS_TOLD, false);
 }
-END_TEST
 
 /* Calls that found no slot, or are only forwarded, are in no books; nor is the child's thread that
  * has the number of one of its parent's. */
-START_TEST(books_that_do_not_tell_all_prove_nothing)
+HT_TEST(books_that_do_not_tell_all_prove_nothing)
 {
 	for (enum untold what = NO_SLOT_LEFT; what <= FORKED; what++)
 		check_books(what, true);
 }
-END_TEST
 
-HT_SUITE("attach/undo/detach", guards_stay_until_no_call_is_under_way,
-	files_that_are_known_are_not_read_again, a_call_of_a_guard_is_waited_for,
-	a_thread_that_waits_for_room_is_given_it, the_dead_make_no_call,
-	idle_books_prove_that_words_are_stale, books_that_do_not_tell_all_prove_nothing)
+HT_SUITE("attach/undo/detach")

@@ -52,7 +52,7 @@ static enum eh_result read_one(const struct ehcie *cie, struct eh_cie *ret)
 	return result;
 }
 
-START_TEST(gives_fdes_in_order_with_their_programs)
+HT_TEST(gives_fdes_in_order_with_their_programs)
 {
 	struct ehwriter writer = {.vaddr = SECTION_VADDR};
 	struct ehcie cie = EHCIE_USUAL;
@@ -75,9 +75,8 @@ START_TEST(gives_fdes_in_order_with_their_programs)
 	expect_result(&reader, EH_END);
 	ehwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(needs_no_terminator)
+HT_TEST(needs_no_terminator)
 {
 	struct ehwriter writer = {.vaddr = SECTION_VADDR};
 	struct ehcie cie = EHCIE_USUAL;
@@ -89,9 +88,8 @@ START_TEST(needs_no_terminator)
 	expect_result(&reader, EH_END);
 	ehwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(reads_every_encoding_of_addresses)
+HT_TEST(reads_every_encoding_of_addresses)
 {
 	static const uint8_t encodings[] = {
 		DW_EH_PE_absptr,
@@ -116,9 +114,8 @@ START_TEST(reads_every_encoding_of_addresses)
 		ck_assert_msg(read_one(&cie, &found) == EH_FDE, "encoding %#x", encodings[i]);
 	}
 }
-END_TEST
 
-START_TEST(refuses_encodings_without_a_base)
+HT_TEST(refuses_encodings_without_a_base)
 {
 	static const uint8_t encodings[] = {
 		DW_EH_PE_textrel | DW_EH_PE_sdata4,
@@ -137,9 +134,8 @@ START_TEST(refuses_encodings_without_a_base)
 		ck_assert_msg(read_one(&cie, &found) == EH_BAD, "encoding %#x", encodings[i]);
 	}
 }
-END_TEST
 
-START_TEST(understands_augmentations)
+HT_TEST(understands_augmentations)
 {
 	static const struct {
 		const char *text;
@@ -168,9 +164,8 @@ START_TEST(understands_augmentations)
 		ck_assert_msg(found.signal_frame == cases[i].signal_frame, "\"%s\"", cases[i].text);
 	}
 }
-END_TEST
 
-START_TEST(steps_over_personalities)
+HT_TEST(steps_over_personalities)
 {
 	static const struct {
 		uint8_t encoding;
@@ -193,9 +188,8 @@ START_TEST(steps_over_personalities)
 			cases[i].encoding);
 	}
 }
-END_TEST
 
-START_TEST(refuses_cies_it_does_not_know)
+HT_TEST(refuses_cies_it_does_not_know)
 {
 	static uint8_t nops[EH_CIE_MAX];
 	struct eh_cie found;
@@ -213,9 +207,8 @@ START_TEST(refuses_cies_it_does_not_know)
 	cie.program.length = EH_CIE_MAX;
 	ck_assert_int_eq(read_one(&cie, &found), EH_BAD);
 }
-END_TEST
 
-START_TEST(serial_tells_that_the_cie_changed)
+HT_TEST(serial_tells_that_the_cie_changed)
 {
 	struct ehwriter writer = {.vaddr = SECTION_VADDR};
 	struct ehcie cie = EHCIE_USUAL, signal_cie = EHCIE_USUAL;
@@ -243,9 +236,8 @@ START_TEST(serial_tells_that_the_cie_changed)
 	ck_assert(!fde.cie->signal_frame);
 	ehwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(goes_on_behind_a_bad_entry)
+HT_TEST(goes_on_behind_a_bad_entry)
 {
 	struct ehwriter writer = {.vaddr = SECTION_VADDR};
 	struct ehcie cie = EHCIE_USUAL;
@@ -268,9 +260,8 @@ START_TEST(goes_on_behind_a_bad_entry)
 	expect_result(&reader, EH_END);
 	ehwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(ends_at_a_length_that_does_not_fit)
+HT_TEST(ends_at_a_length_that_does_not_fit)
 {
 	static const uint32_t lengths[] = {0x100, 0x7fffffff, 0xffffffff};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(lengths); i++) {
@@ -287,10 +278,9 @@ START_TEST(ends_at_a_length_that_does_not_fit)
 		ehwriter_deinit(&writer);
 	}
 }
-END_TEST
 
 /* The copy ends exactly where the section does: a sanitizer sees every byte read beyond. */
-START_TEST(cut_anywhere_reads_nothing_beyond)
+HT_TEST(cut_anywhere_reads_nothing_beyond)
 {
 	struct ehwriter writer = {.vaddr = SECTION_VADDR};
 	struct ehcie cie = EHCIE_USUAL;
@@ -317,10 +307,5 @@ START_TEST(cut_anywhere_reads_nothing_beyond)
 	}
 	ehwriter_deinit(&writer);
 }
-END_TEST
 
-HT_SUITE("attach/unwind/eh_frame", gives_fdes_in_order_with_their_programs, needs_no_terminator,
-	reads_every_encoding_of_addresses, refuses_encodings_without_a_base,
-	understands_augmentations, steps_over_personalities, refuses_cies_it_does_not_know,
-	serial_tells_that_the_cie_changed, goes_on_behind_a_bad_entry,
-	ends_at_a_length_that_does_not_fit, cut_anywhere_reads_nothing_beyond)
+HT_SUITE("attach/unwind/eh_frame")

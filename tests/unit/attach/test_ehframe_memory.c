@@ -81,7 +81,7 @@ static uint32_t compiled_rule(struct fixture *fixture, struct unwind_stats *ret_
 	return rule;
 }
 
-START_TEST(compiles_relative_to_the_bias)
+HT_TEST(compiles_relative_to_the_bias)
 {
 	struct fixture fixture;
 	struct unwind_stats stats;
@@ -91,9 +91,8 @@ START_TEST(compiles_relative_to_the_bias)
 	ck_assert_uint_eq(stats.bad_fdes, 0);
 	fixture_deinit(&fixture);
 }
-END_TEST
 
-START_TEST(stops_where_memory_ends)
+HT_TEST(stops_where_memory_ends)
 {
 	struct fixture fixture;
 	struct unwind_stats stats;
@@ -102,9 +101,8 @@ START_TEST(stops_where_memory_ends)
 	ck_assert_uint_eq(compiled_rule(&fixture, &stats), abi_rule_make(ABI_RULE_RSP, 1, 0));
 	fixture_deinit(&fixture);
 }
-END_TEST
 
-START_TEST(stops_where_the_segment_ends)
+HT_TEST(stops_where_the_segment_ends)
 {
 	struct fixture fixture;
 	struct unwind_stats stats;
@@ -115,7 +113,6 @@ START_TEST(stops_where_the_segment_ends)
 	ck_assert_uint_eq(stats.bad_fdes, 1);
 	fixture_deinit(&fixture);
 }
-END_TEST
 
 static void change_nothing(struct fixture *fixture)
 {
@@ -157,7 +154,7 @@ static void change_mapping(struct fixture *fixture)
 	ck_assert_int_eq(munmap(fixture->page, HT_PAGE_BYTES), 0);
 }
 
-START_TEST(unusable_header_means_frame_pointers)
+HT_TEST(unusable_header_means_frame_pointers)
 {
 	static void (*const changes[])(struct fixture *) = {change_nothing, change_length,
 		change_version, change_encoding, change_pointer, change_segments, change_segment,
@@ -172,9 +169,8 @@ START_TEST(unusable_header_means_frame_pointers)
 		fixture_deinit(&fixture);
 	}
 }
-END_TEST
 
-START_TEST(names_the_module_that_is_too_large)
+HT_TEST(names_the_module_that_is_too_large)
 {
 	struct fixture fixture;
 	struct abi_table *table;
@@ -185,7 +181,6 @@ START_TEST(names_the_module_that_is_too_large)
 		HT_ERR_FORMAT, "libmade-up.so");
 	fixture_deinit(&fixture);
 }
-END_TEST
 
 static bool is_kept(struct fixture *fixture, struct cache *cache, struct abi_table **ret)
 {
@@ -223,7 +218,7 @@ static struct cache *own_cache(void)
 	return cache;
 }
 
-START_TEST(tables_are_kept_by_build_id)
+HT_TEST(tables_are_kept_by_build_id)
 {
 	struct fixture fixture;
 	struct cache *cache = own_cache();
@@ -237,10 +232,9 @@ START_TEST(tables_are_kept_by_build_id)
 	cache_close(cache);
 	fixture_deinit(&fixture);
 }
-END_TEST
 
 /* A build-id is the target's word, and a program may lie. */
-START_TEST(another_module_with_the_same_build_id_is_compiled)
+HT_TEST(another_module_with_the_same_build_id_is_compiled)
 {
 	struct fixture fixture;
 	struct cache *cache = own_cache();
@@ -269,10 +263,9 @@ START_TEST(another_module_with_the_same_build_id_is_compiled)
 	cache_close(cache);
 	fixture_deinit(&fixture);
 }
-END_TEST
 
 /* How much of it there is depends on the mappings. */
-START_TEST(without_an_end_nothing_is_kept)
+HT_TEST(without_an_end_nothing_is_kept)
 {
 	struct fixture fixture;
 	struct cache *cache = own_cache();
@@ -288,7 +281,6 @@ START_TEST(without_an_end_nothing_is_kept)
 	cache_close(cache);
 	fixture_deinit(&fixture);
 }
-END_TEST
 
 static const struct module *module_with(const struct modules *modules, const char *name)
 {
@@ -298,7 +290,7 @@ static const struct module *module_with(const struct modules *modules, const cha
 	ck_abort_msg("no %s here", name);
 }
 
-START_TEST(compiles_what_is_loaded_here)
+HT_TEST(compiles_what_is_loaded_here)
 {
 	static const char *const names[] = {"libc.so.6", "ld-linux-x86-64.so.2", "[vdso]"};
 	struct proc proc;
@@ -328,10 +320,5 @@ START_TEST(compiles_what_is_loaded_here)
 	proc_maps_deinit(&maps);
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/unwind/ehframe_memory", compiles_relative_to_the_bias, stops_where_memory_ends,
-	stops_where_the_segment_ends, unusable_header_means_frame_pointers,
-	names_the_module_that_is_too_large, tables_are_kept_by_build_id,
-	another_module_with_the_same_build_id_is_compiled, without_an_end_nothing_is_kept,
-	compiles_what_is_loaded_here)
+HT_SUITE("attach/unwind/ehframe_memory")

@@ -20,7 +20,7 @@ static int open_program(void)
 }
 
 /* A sparse file costs only the time to read it, so its sections may claim any size. */
-START_TEST(reads_of_a_file_are_limited)
+HT_TEST(reads_of_a_file_are_limited)
 {
 	static const uint8_t no_id[1];
 	int fd = open_program();
@@ -46,10 +46,9 @@ START_TEST(reads_of_a_file_are_limited)
 	elf_file_close(&file);
 	close(fd);
 }
-END_TEST
 
 /* One file may be mapped by a thousand modules. */
-START_TEST(reads_of_all_files_are_limited)
+HT_TEST(reads_of_all_files_are_limited)
 {
 	static const uint8_t no_id[1];
 	struct budget budget = {.bytes = 1u << 20};
@@ -75,6 +74,5 @@ START_TEST(reads_of_all_files_are_limited)
 	elf_file_close(&file);
 	close(fd);
 }
-END_TEST
 
-HT_SUITE("attach/elf/elf_file", reads_of_a_file_are_limited, reads_of_all_files_are_limited)
+HT_SUITE("attach/elf/elf_file")

@@ -78,7 +78,7 @@ static void wipe(volatile uint64_t *word)
 	*word = 0;
 }
 
-START_TEST(entries_in_writable_memory_are_found)
+HT_TEST(entries_in_writable_memory_are_found)
 {
 	if (!setup_to_search())
 		return;
@@ -95,7 +95,6 @@ START_TEST(entries_in_writable_memory_are_found)
 	ck_assert_uint_eq(found.count, 5);
 	ck_assert_uint_eq(found.addr, at(scene.code));
 }
-END_TEST
 
 static size_t still(const struct escape_found *found)
 {
@@ -106,7 +105,7 @@ static size_t still(const struct escape_found *found)
 }
 
 /* A second look needs no second search. */
-START_TEST(places_are_remembered)
+HT_TEST(places_are_remembered)
 {
 	if (!setup_to_search())
 		return;
@@ -123,7 +122,6 @@ START_TEST(places_are_remembered)
 	munmap(scene.word, HT_PAGE_BYTES);
 	ck_assert_uint_eq(still(&found), 0);
 }
-END_TEST
 
 static bool cancel(void *context)
 {
@@ -131,7 +129,7 @@ static bool cancel(void *context)
 	return true;
 }
 
-START_TEST(a_search_can_be_cancelled)
+HT_TEST(a_search_can_be_cancelled)
 {
 	unsigned asked = 0;
 	if (!setup_to_search())
@@ -142,9 +140,8 @@ START_TEST(a_search_can_be_cancelled)
 	ck_err(escape_scan_memory(&search, &found), HT_ERR_REFUSED);
 	ck_assert_uint_eq(asked, 1);
 }
-END_TEST
 
-START_TEST(terabytes_that_are_only_reserved)
+HT_TEST(terabytes_that_are_only_reserved)
 {
 	if (!kernel_finds_pages()) {
 		printf("skipped: escape: this kernel finds no pages (before Linux 6.7)\n");
@@ -159,9 +156,8 @@ START_TEST(terabytes_that_are_only_reserved)
 	put_entry(&word[RESERVED_BYTES / sizeof(*word) / 2 + 1000], 7);
 	ck_assert_uint_eq(search(0, 0).count, 2);
 }
-END_TEST
 
-START_TEST(other_words_are_none)
+HT_TEST(other_words_are_none)
 {
 	if (!setup_to_search())
 		return;
@@ -170,9 +166,8 @@ START_TEST(other_words_are_none)
 	scene.word[7] = THUNK + ABI_THUNK_ENTRY + 8;
 	ck_assert_uint_eq(search(0, 0).count, 0);
 }
-END_TEST
 
-START_TEST(the_image_is_left_out)
+HT_TEST(the_image_is_left_out)
 {
 	if (!setup_to_search())
 		return;
@@ -183,9 +178,8 @@ START_TEST(the_image_is_left_out)
 	ck_assert_uint_eq(search(0, 0).count, 1);
 	ck_assert_uint_eq(search(lo - (1ull << 32), hi + (1ull << 32)).count, 0);
 }
-END_TEST
 
-START_TEST(searches_written_pages_of_any_protection)
+HT_TEST(searches_written_pages_of_any_protection)
 {
 	static const int prot[] = {
 		PROT_READ, PROT_READ | PROT_EXEC, PROT_EXEC, PROT_WRITE, PROT_NONE};
@@ -199,7 +193,6 @@ START_TEST(searches_written_pages_of_any_protection)
 		ck_assert_uint_eq(found.addr, at(&scene.word[5]));
 	}
 }
-END_TEST
 
 static uint64_t *map_fd(int fd, int prot, int flags)
 {
@@ -209,7 +202,7 @@ static uint64_t *map_fd(int fd, int prot, int flags)
 }
 
 /* Two pages of the same file in two places: in one of them one page is the program's own. */
-START_TEST(does_not_search_file_contents)
+HT_TEST(does_not_search_file_contents)
 {
 	if (!setup_to_search())
 		return;
@@ -232,7 +225,6 @@ START_TEST(does_not_search_file_contents)
 	ck_assert_uint_eq(found.addr, at(own));
 	free(path);
 }
-END_TEST
 
 /* Memory that was written elsewhere, and is only read here; `flags` of its mapping. */
 static void check_searched(int flags)
@@ -248,22 +240,20 @@ static void check_searched(int flags)
 	ck_assert_uint_eq(found.addr, at(read + 5));
 }
 
-START_TEST(shared_memory_is_searched)
+HT_TEST(shared_memory_is_searched)
 {
 	if (setup_to_search())
 		check_searched(MAP_SHARED);
 }
-END_TEST
 
 /* Code that a program writes to a file in memory is mapped privately, as a library's is. */
-START_TEST(a_private_view_of_shared_memory_is_searched)
+HT_TEST(a_private_view_of_shared_memory_is_searched)
 {
 	if (setup_to_search())
 		check_searched(MAP_PRIVATE);
 }
-END_TEST
 
-START_TEST(pages_are_distinguished)
+HT_TEST(pages_are_distinguished)
 {
 	enum { ANON, FILE_PRIVATE, FILE_SHARED, MEMORY, DEVICE };
 	static const struct proc_map map[] = {
@@ -295,12 +285,11 @@ START_TEST(pages_are_distinguished)
 		ck_assert_msg(escape_page_of(&map[table[i].map], table[i].entry) == table[i].page,
 			"row %zu", i);
 }
-END_TEST
 
 /* Code in reach of the thunks, filled with what the rows say, at each place that counts: an
  * address, a call, a jump. */
 /* Any memory an address at any byte (packed structures), code the distance to one, too. */
-START_TEST(addresses_stand_anywhere)
+HT_TEST(addresses_stand_anywhere)
 {
 	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
 		CHUNK_BYTES + HT_PAGE_BYTES - 9};
@@ -330,10 +319,9 @@ START_TEST(addresses_stand_anywhere)
 		ck_assert_uint_eq(found.addr, at(code) + here + opcode);
 	}
 }
-END_TEST
 
 /* Memory that only the program itself can look into. */
-START_TEST(reports_unreadable_memory)
+HT_TEST(reports_unreadable_memory)
 {
 	if (!setup_to_search())
 		return;
@@ -353,7 +341,6 @@ START_TEST(reports_unreadable_memory)
 	ck_assert_uint_eq(found.unread_bytes, 2 * HT_PAGE_BYTES);
 	ck_assert_uint_eq(found.count, 1);
 }
-END_TEST
 
 /* So many reads of this page fail. */
 static raddr_t failing;
@@ -396,7 +383,7 @@ ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
 	return syscall(SYS_pread64, fd, buffer, length, offset);
 }
 
-START_TEST(one_read_that_fails_hides_nothing)
+HT_TEST(one_read_that_fails_hides_nothing)
 {
 	if (!setup_to_search())
 		return;
@@ -412,10 +399,9 @@ START_TEST(one_read_that_fails_hides_nothing)
 	ck_assert_uint_eq(found.count, 0);
 	ck_assert_uint_eq(found.unread_bytes, HT_PAGE_BYTES);
 }
-END_TEST
 
 /* Not all of it is brought back for one search; what is not may hold anything. */
-START_TEST(reports_swapped_out_memory)
+HT_TEST(reports_swapped_out_memory)
 {
 	if (!setup_to_search())
 		return;
@@ -431,10 +417,9 @@ START_TEST(reports_swapped_out_memory)
 	ck_assert_uint_eq(found.addr, at(map) + HT_PAGE_BYTES);
 	ck_assert_uint_eq(found.unread_bytes, SWAPPED_BYTES - SWAPPED_READ_BYTES);
 }
-END_TEST
 
 /* A mapped file that was cut cannot be read there: the rest of the mapping still counts. */
-START_TEST(unreadable_pages_are_passed)
+HT_TEST(unreadable_pages_are_passed)
 {
 	if (!setup_to_search())
 		return;
@@ -448,12 +433,5 @@ START_TEST(unreadable_pages_are_passed)
 	ck_assert_uint_eq(found.count, 2);
 	ck_assert_uint_eq(found.unread_bytes, 0);
 }
-END_TEST
 
-HT_SUITE("attach/proof/escape", entries_in_writable_memory_are_found, places_are_remembered,
-	a_search_can_be_cancelled, terabytes_that_are_only_reserved, other_words_are_none,
-	the_image_is_left_out, searches_written_pages_of_any_protection,
-	does_not_search_file_contents, shared_memory_is_searched,
-	a_private_view_of_shared_memory_is_searched, pages_are_distinguished,
-	addresses_stand_anywhere, unreadable_pages_are_passed, reports_unreadable_memory,
-	reports_swapped_out_memory, one_read_that_fails_hides_nothing)
+HT_SUITE("attach/proof/escape")

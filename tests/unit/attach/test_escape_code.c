@@ -62,7 +62,7 @@ static bool possible(void)
 	return ret;
 }
 
-START_TEST(calls_and_jumps_keep_the_address)
+HT_TEST(calls_and_jumps_keep_the_address)
 {
 	setup("/usr/bin/program");
 	ck_assert(!possible());
@@ -72,9 +72,8 @@ START_TEST(calls_and_jumps_keep_the_address)
 	put_code(400, CALL, 2, 0);
 	ck_assert(!possible());
 }
-END_TEST
 
-START_TEST(loads_take_it)
+HT_TEST(loads_take_it)
 {
 	static const struct {
 		const char *opcode;
@@ -93,9 +92,8 @@ START_TEST(loads_take_it)
 		ck_assert_msg(possible(), "row %zu", i);
 	}
 }
-END_TEST
 
-START_TEST(only_tapped_slots_count)
+HT_TEST(only_tapped_slots_count)
 {
 	setup("/usr/bin/program");
 	put_code(100, LOAD, 3, SLOTS - 1);
@@ -106,10 +104,9 @@ START_TEST(only_tapped_slots_count)
 		scene.slot[i].module_id = 4;
 	ck_assert(!possible());
 }
-END_TEST
 
 /* The module of such a slot is unknown, so its code may have copied the address. */
-START_TEST(slots_of_unknown_modules_count)
+HT_TEST(slots_of_unknown_modules_count)
 {
 	setup("/usr/bin/program");
 	ck_assert(!possible());
@@ -118,9 +115,8 @@ START_TEST(slots_of_unknown_modules_count)
 	journal_set_state(&scene.journal, 0, JOURNAL_SLOT_GONE);
 	ck_assert(!possible());
 }
-END_TEST
 
-START_TEST(all_of_the_code_is_looked_at)
+HT_TEST(all_of_the_code_is_looked_at)
 {
 	const size_t last = TEXT_BYTES - 7;
 	setup("/usr/bin/program");
@@ -139,9 +135,8 @@ START_TEST(all_of_the_code_is_looked_at)
 		ck_assert_msg(possible(), "a load at -%zu", before);
 	}
 }
-END_TEST
 
-START_TEST(pointers_in_data_count)
+HT_TEST(pointers_in_data_count)
 {
 	setup("/usr/bin/program");
 	scene.slot[SLOTS - 1].type = R_X86_64_64;
@@ -149,9 +144,8 @@ START_TEST(pointers_in_data_count)
 	scene.slot[0].type = R_X86_64_64;
 	ck_assert(possible());
 }
-END_TEST
 
-START_TEST(the_c_library_does_not_count)
+HT_TEST(the_c_library_does_not_count)
 {
 	static const struct {
 		const char *path;
@@ -164,14 +158,13 @@ START_TEST(the_c_library_does_not_count)
 		ck_assert_msg(possible() == table[i].counts, "%s", table[i].path);
 	}
 }
-END_TEST
 
 static void clear_calls(void)
 {
 	memset(scene.stage.code + CALLS_AT, 0x90, (size_t)16 * SLOTS);
 }
 
-START_TEST(a_slot_that_is_used_in_no_known_way_counts)
+HT_TEST(a_slot_that_is_used_in_no_known_way_counts)
 {
 	setup("/usr/bin/program");
 	clear_calls();
@@ -182,7 +175,6 @@ START_TEST(a_slot_that_is_used_in_no_known_way_counts)
 	put_code(TEXT_BYTES - 6, CALL, 2, 2);
 	ck_assert(!possible());
 }
-END_TEST
 
 /* mov $distance, register: the slot's from `base`. */
 static void put_distance(size_t offset, const char *opcode, const void *base, unsigned slot)
@@ -195,7 +187,7 @@ static void put_distance(size_t offset, const char *opcode, const void *base, un
 #define MOV_RAX "\x48\xb8"
 #define MOV_R15 "\x49\xbf"
 
-START_TEST(the_large_code_model_counts)
+HT_TEST(the_large_code_model_counts)
 {
 	for (size_t before = 0; before < 20; before++) {
 		setup("/usr/bin/program");
@@ -209,9 +201,8 @@ START_TEST(the_large_code_model_counts)
 	put_distance(200, MOV_R15, scene.stage.code, 0);
 	ck_assert(possible());
 }
-END_TEST
 
-START_TEST(other_numbers_do_not_count)
+HT_TEST(other_numbers_do_not_count)
 {
 	setup("/usr/bin/program");
 	put_distance(200, MOV_RAX, NULL, 0);
@@ -223,12 +214,11 @@ START_TEST(other_numbers_do_not_count)
 	memcpy(scene.stage.code + 700, MOV_RAX "\0\0\0\0\0\0\0\x80", 10);
 	ck_assert(!possible());
 }
-END_TEST
 
 #define HOLE_AT	   (CHUNK_BYTES + 5 * HT_PAGE_BYTES)
 #define HOLE_BYTES (3 * HT_PAGE_BYTES) /* nothing that is read into has room there */
 
-START_TEST(code_behind_a_hole_is_looked_at)
+HT_TEST(code_behind_a_hole_is_looked_at)
 {
 	setup("/usr/bin/program");
 	ck_assert_int_eq(munmap(scene.stage.code + HOLE_AT, HOLE_BYTES), 0);
@@ -243,11 +233,10 @@ START_TEST(code_behind_a_hole_is_looked_at)
 	put_code(HOLE_AT - 6, CALL, 2, 0);
 	ck_assert(possible());
 }
-END_TEST
 
 /* The mapping lies beyond the end of its file. Unreadable code might use the address; data cannot.
  */
-START_TEST(code_that_cannot_be_read_counts)
+HT_TEST(code_that_cannot_be_read_counts)
 {
 	static const int prot[] = {PROT_NONE, PROT_READ, PROT_READ | PROT_EXEC};
 	int fd = memfd_create("empty", MFD_CLOEXEC);
@@ -262,11 +251,5 @@ START_TEST(code_that_cannot_be_read_counts)
 	}
 	close(fd);
 }
-END_TEST
 
-HT_SUITE("attach/proof/escape, code", calls_and_jumps_keep_the_address, loads_take_it,
-	only_tapped_slots_count, slots_of_unknown_modules_count, all_of_the_code_is_looked_at,
-	pointers_in_data_count, the_c_library_does_not_count,
-	a_slot_that_is_used_in_no_known_way_counts, the_large_code_model_counts,
-	other_numbers_do_not_count, code_behind_a_hole_is_looked_at,
-	code_that_cannot_be_read_counts)
+HT_SUITE("attach/proof/escape, code")

@@ -36,7 +36,7 @@ static const struct {
 	{"__rdl_alloc", "Rust", FAMILY_UNSEEN, 0, NULL},
 };
 
-START_TEST(members_are_found_by_their_whole_names)
+HT_TEST(members_are_found_by_their_whole_names)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(members); i++) {
 		struct family_member found;
@@ -48,7 +48,6 @@ START_TEST(members_are_found_by_their_whole_names)
 		ck_assert_pstr_eq(found.plain, members[i].plain);
 	}
 }
-END_TEST
 
 static void check_not_found(const char *name)
 {
@@ -67,7 +66,7 @@ static void check_own(const char *name)
 	ck_assert_int_eq(strncmp(name, found.family->prefix, strlen(found.family->prefix)), 0);
 }
 
-START_TEST(every_name_with_a_prefix_is_found)
+HT_TEST(every_name_with_a_prefix_is_found)
 {
 	/* A full list would have left some out. */
 	ck_assert_uint_lt(family_name_count(), FAMILY_NAMES_MAX);
@@ -85,9 +84,8 @@ START_TEST(every_name_with_a_prefix_is_found)
 	}
 	check_not_found("");
 }
-END_TEST
 
-START_TEST(operators_are_found)
+HT_TEST(operators_are_found)
 {
 	for (size_t i = 0; i < FAMILY_OPERATORS; i++) {
 		const struct family_operator *operator= family_operator(i);
@@ -98,7 +96,6 @@ START_TEST(operators_are_found)
 		ck_assert(family_is_operator(operator->name));
 	}
 }
-END_TEST
 
 static void check_signs(const struct beginnings *beginnings, const struct family *family)
 {
@@ -115,7 +112,7 @@ static void check_signs(const struct beginnings *beginnings, const struct family
 }
 
 /* What the filter does not let pass is not asked about. */
-START_TEST(no_name_is_lost_by_its_beginning)
+HT_TEST(no_name_is_lost_by_its_beginning)
 {
 	struct beginnings beginnings = {0};
 	const struct family *family;
@@ -134,10 +131,9 @@ START_TEST(no_name_is_lost_by_its_beginning)
 	ck_assert(family_frees_again("__malloc_arena_thread_freeres"));
 	ck_assert(beginnings_may_have(&beginnings, "__malloc_arena_thread_freeres"));
 }
-END_TEST
 
 /* A twentieth of all places are taken; a filter that lets half pass would be none. */
-START_TEST(most_other_names_are_rejected_by_their_beginning)
+HT_TEST(most_other_names_are_rejected_by_their_beginning)
 {
 	struct beginnings beginnings = {0};
 	size_t passed = 0;
@@ -150,8 +146,5 @@ START_TEST(most_other_names_are_rejected_by_their_beginning)
 	ck_assert_uint_lt(passed, OTHER_NAMES / 8);
 	ck_assert_uint_gt(passed, 0);
 }
-END_TEST
 
-HT_SUITE("attach/allocators/family", members_are_found_by_their_whole_names,
-	every_name_with_a_prefix_is_found, operators_are_found, no_name_is_lost_by_its_beginning,
-	most_other_names_are_rejected_by_their_beginning)
+HT_SUITE("attach/allocators/family")

@@ -28,16 +28,15 @@ static int guarded(int *ret_fd)
 	return is_open(fd);
 }
 
-START_TEST(closed_at_the_end_of_its_scope)
+HT_TEST(closed_at_the_end_of_its_scope)
 {
 	int fd;
 	ck_assert(guarded(&fd));
 	ck_assert_int_eq(errno, ENOTTY);
 	ck_assert(!is_open(fd));
 }
-END_TEST
 
-START_TEST(closed_once)
+HT_TEST(closed_once)
 {
 	int fd = open_null(), closed = fd;
 	fd_close(&fd);
@@ -48,6 +47,5 @@ START_TEST(closed_once)
 	ck_assert_int_eq(fd, -1);
 	ck_assert_int_eq(errno, ENOTTY);
 }
-END_TEST
 
-HT_SUITE("attach/proc/fd", closed_at_the_end_of_its_scope, closed_once)
+HT_SUITE("attach/proc/fd")

@@ -124,7 +124,7 @@ static pid_t child_named(const char *name)
 	return found;
 }
 
-START_TEST(what_lives_shortly_becomes_sums)
+HT_TEST(what_lives_shortly_becomes_sums)
 {
 	open_sink(0);
 	put_trace();
@@ -138,7 +138,6 @@ START_TEST(what_lives_shortly_becomes_sums)
 	ck_assert_uint_eq(content.event_records, 1);
 	ck_assert_uint_eq(content.culled_events, 2 * PAIRS);
 }
-END_TEST
 
 static bool filter_has_all(void)
 {
@@ -147,7 +146,7 @@ static bool filter_has_all(void)
 }
 
 /* It cannot be asked for what it held: that is lost, counted and said, and the rest is whole. */
-START_TEST(what_a_killed_filter_held_is_counted)
+HT_TEST(what_a_killed_filter_held_is_counted)
 {
 	open_sink(0);
 	put_trace();
@@ -162,9 +161,8 @@ START_TEST(what_a_killed_filter_held_is_counted)
 	sink_destroy(sink);
 	ck_assert_int_eq(read_content().end, TRACE_TRUNCATED);
 }
-END_TEST
 
-START_TEST(the_writer_behind_it_is_killed)
+HT_TEST(the_writer_behind_it_is_killed)
 {
 	open_sink(0);
 	put_trace();
@@ -175,10 +173,9 @@ START_TEST(the_writer_behind_it_is_killed)
 		sink_problem(sink));
 	sink_destroy(sink);
 }
-END_TEST
 
 /* A stopped filter is continued. */
-START_TEST(a_filter_is_stopped)
+HT_TEST(a_filter_is_stopped)
 {
 	open_sink(200000000);
 	put_trace();
@@ -188,9 +185,8 @@ START_TEST(a_filter_is_stopped)
 	sink_destroy(sink);
 	ck_assert_uint_eq(read_content().culled_events, 2 * PAIRS);
 }
-END_TEST
 
-START_TEST(a_discarded_trace_leaves_no_file)
+HT_TEST(a_discarded_trace_leaves_no_file)
 {
 	open_sink(0);
 	put_trace();
@@ -198,9 +194,8 @@ START_TEST(a_discarded_trace_leaves_no_file)
 	ck_assert_int_ne(access(path, F_OK), 0);
 	sink_destroy(sink);
 }
-END_TEST
 
-START_TEST(a_wrong_record_is_named)
+HT_TEST(a_wrong_record_is_named)
 {
 	open_sink(0);
 	put_trace();
@@ -213,7 +208,6 @@ START_TEST(a_wrong_record_is_named)
 		"%s", sink_problem(sink));
 	sink_destroy(sink);
 }
-END_TEST
 
 static unsigned open_files(pid_t pid)
 {
@@ -241,7 +235,7 @@ static void check_status(pid_t pid, const char *expected)
 }
 
 /* It reads what the target wrote. */
-START_TEST(it_has_no_rights)
+HT_TEST(it_has_no_rights)
 {
 	open_sink(0);
 	put_trace();
@@ -258,8 +252,5 @@ START_TEST(it_has_no_rights)
 	ck_assert_int_eq(sink_state(sink), STORE_OK);
 	sink_destroy(sink);
 }
-END_TEST
 
-HT_SUITE("attach/filter", what_lives_shortly_becomes_sums, what_a_killed_filter_held_is_counted,
-	the_writer_behind_it_is_killed, a_filter_is_stopped, a_discarded_trace_leaves_no_file,
-	a_wrong_record_is_named, it_has_no_rights)
+HT_SUITE("attach/filter")

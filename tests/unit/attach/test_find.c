@@ -76,7 +76,7 @@ static const char *find(const struct find_query *query)
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-START_TEST(a_name_is_that_of_the_process_or_of_its_program)
+HT_TEST(a_name_is_that_of_the_process_or_of_its_program)
 {
 	make(&(struct made){.pid = 30, .comm = "server", .exe = "/usr/bin/python3.11"});
 	make(&(struct made){.pid = 4, .comm = "MainThread", .exe = "/opt/server"});
@@ -87,9 +87,8 @@ START_TEST(a_name_is_that_of_the_process_or_of_its_program)
 	ck_assert_str_eq(find(&(struct find_query){.name = "other"}), "6 ");
 	ck_assert_str_eq(find(&(struct find_query){.name = "serv"}), "");
 }
-END_TEST
 
-START_TEST(what_does_not_run_is_not_found)
+HT_TEST(what_does_not_run_is_not_found)
 {
 	make(&(struct made){.pid = 3, .comm = "server", .state = 'Z'});
 	make(&(struct made){.pid = 4, .comm = "server", .flags = 0x00200040});
@@ -97,9 +96,8 @@ START_TEST(what_does_not_run_is_not_found)
 	make(&(struct made){.pid = 8, .comm = "server", .state = 'T'});
 	ck_assert_str_eq(find(&(struct find_query){.name = "server"}), "8 ");
 }
-END_TEST
 
-START_TEST(what_is_known_of_a_process)
+HT_TEST(what_is_known_of_a_process)
 {
 	make(&(struct made){.pid = 8, .parent = 2, .comm = "a) R 9 (b"});
 	ck_assert_str_eq(find(&(struct find_query){.name = "a) R 9 (b"}), "8 ");
@@ -110,10 +108,9 @@ START_TEST(what_is_known_of_a_process)
 	ck_assert_uint_eq(found->rss_bytes, 12 * 1024);
 	ck_assert_str_eq(found->command, "prog -x");
 }
-END_TEST
 
 /* Such a process ends between two looks, or is another user's. */
-START_TEST(files_that_are_missing_or_odd_are_no_process)
+HT_TEST(files_that_are_missing_or_odd_are_no_process)
 {
 	root = files_directory();
 	char *directory = files_path(root, "17");
@@ -130,17 +127,15 @@ START_TEST(files_that_are_missing_or_odd_are_no_process)
 	}
 	free(directory);
 }
-END_TEST
 
-START_TEST(a_name_may_hold_any_byte)
+HT_TEST(a_name_may_hold_any_byte)
 {
 	make(&(struct made){.pid = 8, .comm = "x\033[2J\n%s"});
 	ck_assert_str_eq(find(&(struct find_query){.name = "x\033[2J\n%s"}), "8 ");
 	ck_assert_str_eq(list.process[0].comm, "x\033[2J\n%s");
 }
-END_TEST
 
-START_TEST(a_proc_that_cannot_be_read_is_an_error)
+HT_TEST(a_proc_that_cannot_be_read_is_an_error)
 {
 	root = files_directory();
 	char *path = files_path(root, "none");
@@ -150,11 +145,10 @@ START_TEST(a_proc_that_cannot_be_read_is_an_error)
 	ht_err_free(err);
 	free(path);
 }
-END_TEST
 
 /* --- units ----------------------------------------------------------------------------------- */
 
-START_TEST(a_unit_is_a_part_of_a_group)
+HT_TEST(a_unit_is_a_part_of_a_group)
 {
 	static const char v2[] = "0::/system.slice/system-web.slice/web@a.service/sub\n";
 	static const char v1[] = "4:memory:/\n1:name=systemd:/system.slice/nginx.service\n0::/\n";
@@ -171,9 +165,8 @@ START_TEST(a_unit_is_a_part_of_a_group)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(odd); i++)
 		ck_assert_msg(!find_unit_matches(odd[i], "x"), "%s", odd[i]);
 }
-END_TEST
 
-START_TEST(of_a_unit_the_process_from_outside)
+HT_TEST(of_a_unit_the_process_from_outside)
 {
 	static const char group[] = "0::/system.slice/nginx.service\n";
 	make(&(struct made){.pid = 1, .comm = "systemd", .groups = "0::/init.scope\n"});
@@ -187,11 +180,10 @@ START_TEST(of_a_unit_the_process_from_outside)
 	make(&(struct made){.pid = 80, .parent = 1, .comm = "nginx", .groups = group});
 	ck_assert_str_eq(find(&(struct find_query){.unit = "nginx"}), "50 80 ");
 }
-END_TEST
 
 /* --- containers ------------------------------------------------------------------------------ */
 
-START_TEST(a_container_is_known_by_its_group)
+HT_TEST(a_container_is_known_by_its_group)
 {
 	static const char *const groups[] = {
 		"12:memory:/docker/" ID_A "\n",
@@ -221,9 +213,8 @@ START_TEST(a_container_is_known_by_its_group)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(others); i++)
 		ck_assert_msg(!find_container_matches(others[i], "0123", id), "%s", others[i]);
 }
-END_TEST
 
-START_TEST(of_a_container_its_first_process)
+HT_TEST(of_a_container_its_first_process)
 {
 	static const char group[] = "0::/system.slice/docker-" ID_A ".scope\n";
 	make(&(struct made){
@@ -244,32 +235,23 @@ START_TEST(of_a_container_its_first_process)
 	ck_assert_str_eq(find(&(struct find_query){.container = "0123"}), "30 40 ");
 	ck_assert_str_eq(find(&(struct find_query){.container = "01234"}), "30 ");
 }
-END_TEST
 
 /* docker run --pid=host */
-START_TEST(a_container_without_a_namespace)
+HT_TEST(a_container_without_a_namespace)
 {
 	static const char group[] = "0::/docker/" ID_A "\n";
 	make(&(struct made){.pid = 30, .parent = 2, .comm = "app", .groups = group});
 	make(&(struct made){.pid = 31, .parent = 30, .comm = "app", .groups = group});
 	ck_assert_str_eq(find(&(struct find_query){.container = "0123"}), "30 ");
 }
-END_TEST
 
 /* --- waiting --------------------------------------------------------------------------------- */
 
-START_TEST(looking_takes_a_thirtieth_of_a_core)
+HT_TEST(looking_takes_a_thirtieth_of_a_core)
 {
 	ck_assert_uint_eq(find_pause_ns(0), 10000000);
 	ck_assert_uint_eq(find_pause_ns(2000000), 60000000);
 	ck_assert_uint_eq(find_pause_ns(UINT64_MAX), 1000000000);
 }
-END_TEST
 
-HT_SUITE("unit/attach/find", a_name_is_that_of_the_process_or_of_its_program,
-	what_does_not_run_is_not_found, what_is_known_of_a_process,
-	files_that_are_missing_or_odd_are_no_process, a_name_may_hold_any_byte,
-	a_proc_that_cannot_be_read_is_an_error, a_unit_is_a_part_of_a_group,
-	of_a_unit_the_process_from_outside, a_container_is_known_by_its_group,
-	of_a_container_its_first_process, a_container_without_a_namespace,
-	looking_takes_a_thirtieth_of_a_core)
+HT_SUITE("unit/attach/find")

@@ -18,7 +18,7 @@ static void use(const char *const given[])
 	given_use(&list);
 }
 
-START_TEST(names_and_kinds)
+HT_TEST(names_and_kinds)
 {
 	use((const char *[]){"my_alloc=malloc", "_ZN5arena4freeEPv=free", "x$1.lto_priv.0=sdallocx",
 		"tc_malloc=malloc", NULL});
@@ -29,9 +29,8 @@ START_TEST(names_and_kinds)
 	ck_assert_str_eq(tap_name(TAP_NAME_GIVEN), "my_alloc");
 	ck_assert_str_eq(tap_name(ABI_HOOK_FREE), "free");
 }
-END_TEST
 
-START_TEST(what_is_refused)
+HT_TEST(what_is_refused)
 {
 	static const struct {
 		const char *text, *why;
@@ -60,9 +59,8 @@ START_TEST(what_is_refused)
 		ck_err_says(given_add(&list, wrong[i].text), HT_ERR_USAGE, wrong[i].why);
 	ck_assert_uint_eq(list.count, 1);
 }
-END_TEST
 
-START_TEST(as_long_and_as_many_as_there_is_room)
+HT_TEST(as_long_and_as_many_as_there_is_room)
 {
 	char text[GIVEN_NAME_BYTES + 16];
 	list = (struct given_list){0};
@@ -77,10 +75,9 @@ START_TEST(as_long_and_as_many_as_there_is_room)
 	ck_err_says(given_add(&list, "one_more=free"), HT_ERR_USAGE, "16 functions");
 	ck_assert(given_is_whole(&list));
 }
-END_TEST
 
 /* The list in a journal may come from an attacker. */
-START_TEST(lists_of_others)
+HT_TEST(lists_of_others)
 {
 	use((const char *[]){"one=malloc", "two=free", NULL});
 	struct given_list bad = list;
@@ -97,9 +94,8 @@ START_TEST(lists_of_others)
 	ck_assert(!given_is_whole(&bad));
 	ck_assert(given_is_whole(&list));
 }
-END_TEST
 
-START_TEST(a_family_of_their_own)
+HT_TEST(a_family_of_their_own)
 {
 	struct family_member member;
 	use((const char *[]){"get=malloc", "get_more=realloc", "tc_free=free", NULL});
@@ -123,10 +119,9 @@ START_TEST(a_family_of_their_own)
 	use((const char *[]){NULL});
 	ck_assert(!family_find("get", &member));
 }
-END_TEST
 
 /* A compiler that knows the callers may have made a clone of the function for them. */
-START_TEST(clones)
+HT_TEST(clones)
 {
 	struct family_member member;
 	use((const char *[]){"get=malloc", NULL});
@@ -138,7 +133,5 @@ START_TEST(clones)
 	ck_assert(!family_find("get.cold", &member));
 	ck_assert(!family_find("get.part.0.cold", &member));
 }
-END_TEST
 
-HT_SUITE("attach/allocators/given", names_and_kinds, what_is_refused,
-	as_long_and_as_many_as_there_is_room, lists_of_others, a_family_of_their_own, clones)
+HT_SUITE("attach/allocators/given")

@@ -69,7 +69,7 @@ static void filter_on_demand(const void *arg)
 	child_wait();
 }
 
-START_TEST(filter_and_tracer)
+HT_TEST(filter_and_tracer)
 {
 	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
 	struct child child = child_fork(filter_on_demand, NULL);
@@ -93,7 +93,6 @@ START_TEST(filter_and_tracer)
 	ht_err_free(err);
 	look_away();
 }
-END_TEST
 
 static void *filtered(void *arg)
 {
@@ -128,7 +127,7 @@ static void grow_on_demand(const void *arg)
 	child_wait();
 }
 
-START_TEST(the_stack_of_the_main_thread)
+HT_TEST(the_stack_of_the_main_thread)
 {
 	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
 	struct child child = child_fork(grow_on_demand, NULL);
@@ -143,10 +142,9 @@ START_TEST(the_stack_of_the_main_thread)
 	close(gate[0]);
 	close(gate[1]);
 }
-END_TEST
 
 /* What it says of its filters is of no thread that runs. */
-START_TEST(the_main_thread_has_ended)
+HT_TEST(the_main_thread_has_ended)
 {
 	struct child child = child_fork(end_the_leader, NULL);
 	look_at(child.pid);
@@ -154,7 +152,6 @@ START_TEST(the_main_thread_has_ended)
 	child_kill(&child);
 	look_away();
 }
-END_TEST
 
 static _Noreturn void wait_for_ever(void)
 {
@@ -228,19 +225,17 @@ static void check_exec(bool shared, unsigned calls_max)
 	look_away();
 }
 
-START_TEST(another_program)
+HT_TEST(another_program)
 {
 	check_exec(false, 1);
 }
-END_TEST
 
-START_TEST(another_program_in_the_same_file)
+HT_TEST(another_program_in_the_same_file)
 {
 	check_exec(true, CALLS_MAX);
 }
-END_TEST
 
-START_TEST(the_end)
+HT_TEST(the_end)
 {
 	struct child child = child_fork(child_idle, NULL);
 	look_at(child.pid);
@@ -249,7 +244,5 @@ START_TEST(the_end)
 	ck_assert_int_eq(glance_changed(&glance), PROC_EXITED);
 	look_away();
 }
-END_TEST
 
-HT_SUITE("attach/process/glance", filter_and_tracer, the_stack_of_the_main_thread,
-	the_main_thread_has_ended, another_program, another_program_in_the_same_file, the_end)
+HT_SUITE("attach/process/glance")

@@ -17,7 +17,7 @@ static struct growth growth_of(const char *text)
 	return growth;
 }
 
-START_TEST(sizes_and_rates_are_parsed)
+HT_TEST(sizes_and_rates_are_parsed)
 {
 	static const struct {
 		const char *text;
@@ -36,9 +36,8 @@ START_TEST(sizes_and_rates_are_parsed)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(bad); i++)
 		ck_assert_msg(growth_parse(bad[i], &limit) != NULL, "%s", bad[i]);
 }
-END_TEST
 
-START_TEST(without_a_span_the_first_figure_counts)
+HT_TEST(without_a_span_the_first_figure_counts)
 {
 	struct growth growth = growth_of("10M");
 	ck_assert(!growth_reached(&growth, 0, 100 * MIB));
@@ -48,11 +47,10 @@ START_TEST(without_a_span_the_first_figure_counts)
 	growth = (struct growth){0};
 	ck_assert(!growth_reached(&growth, 1, UINT64_MAX)); /* no limit */
 }
-END_TEST
 
 /* 6 MiB a second reach 300 MiB a minute as soon as a minute has passed, 4 never do, whatever the
  * distance of the figures. */
-START_TEST(a_rate_is_held_against_the_figure_of_a_span_ago)
+HT_TEST(a_rate_is_held_against_the_figure_of_a_span_ago)
 {
 	static const uint64_t steps_ns[] = {S / 50, S / 4, S, 7 * S};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(steps_ns); i++) {
@@ -67,10 +65,9 @@ START_TEST(a_rate_is_held_against_the_figure_of_a_span_ago)
 		ck_assert_uint_le(reached_ns, 60 * S + 2 * steps_ns[i]);
 	}
 }
-END_TEST
 
 /* A balloon after hours of rest. */
-START_TEST(old_figures_are_forgotten)
+HT_TEST(old_figures_are_forgotten)
 {
 	struct growth growth = growth_of("100M/10s");
 	uint64_t ns = 0;
@@ -83,8 +80,5 @@ START_TEST(old_figures_are_forgotten)
 	/* It has not grown any more for a span. */
 	ck_assert(!growth_reached(&growth, ns, 650 * MIB));
 }
-END_TEST
 
-HT_SUITE("attach/process/growth", sizes_and_rates_are_parsed,
-	without_a_span_the_first_figure_counts, a_rate_is_held_against_the_figure_of_a_span_ago,
-	old_figures_are_forgotten)
+HT_SUITE("attach/process/growth")

@@ -68,7 +68,7 @@ static bool lives(const struct child *child)
 	return info.si_pid == 0;
 }
 
-START_TEST(a_daemon_that_hangs_is_ended)
+HT_TEST(a_daemon_that_hangs_is_ended)
 {
 	struct stand hangs = {.within_read = true, .err_fd = text_fd()},
 		     stopped = {.within_read = true, .err_fd = text_fd()},
@@ -99,7 +99,6 @@ START_TEST(a_daemon_that_hangs_is_ended)
 	run_until(waitpid((pid_t)stopping.value, &status, WNOHANG) > 0, PATIENCE_MS);
 	run_until(waitpid((pid_t)waiting.value, &status, WNOHANG) > 0, PATIENCE_MS);
 }
-END_TEST
 
 static unsigned long waits_of(pid_t pid)
 {
@@ -131,7 +130,7 @@ static void be_daemon_unheard(const void *arg)
 }
 
 /* It would take out what a living daemon goes on using. */
-START_TEST(a_call_that_fails_is_not_the_daemons_end)
+HT_TEST(a_call_that_fails_is_not_the_daemons_end)
 {
 	int status;
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -144,7 +143,6 @@ START_TEST(a_call_that_fails_is_not_the_daemons_end)
 	run_until(waitpid(guardian, &status, WNOHANG) > 0, PATIENCE_MS);
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
-END_TEST
 
 /* Shared with the worker: it is about to end. */
 static volatile bool *worker_ends;
@@ -176,7 +174,7 @@ static void be_daemon_with_worker(const void *arg)
 }
 
 /* It may be about to send a thread to the stub. */
-START_TEST(workers_are_outlived)
+HT_TEST(workers_are_outlived)
 {
 	int status;
 	worker_ends = mmap(
@@ -192,10 +190,9 @@ START_TEST(workers_are_outlived)
 	/* It has ended, unless this machine is so slow that it was given up. */
 	ck_assert(*worker_ends || run_now_ms() - killed_ms >= GIVEN_UP_MS);
 }
-END_TEST
 
 /* A guardian without the memfd could not get at the image again. */
-START_TEST(partial_message_is_an_error)
+HT_TEST(partial_message_is_an_error)
 {
 	const struct rlimit none = {2, 2}; /* as poll(2) needs for two */
 	struct proc proc;
@@ -220,7 +217,6 @@ START_TEST(partial_message_is_an_error)
 	journal_destroy(&journal);
 	proc_close(&proc);
 }
-END_TEST
 
 static struct guardian start_guardian(void)
 {
@@ -235,23 +231,21 @@ static struct guardian start_guardian(void)
 
 /* A signal to the daemon's process group must not hit the guardian. In a session of its own the
  * guardian might get no CPU time (autogroup). */
-START_TEST(has_its_own_process_group_but_no_session)
+HT_TEST(has_its_own_process_group_but_no_session)
 {
 	struct guardian guardian = start_guardian();
 	run_until(getpgid(guardian.pid) == guardian.pid, PATIENCE_MS);
 	ck_assert_int_eq(getsid(guardian.pid), getsid(0));
 	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
 }
-END_TEST
 
-START_TEST(a_guardian_that_is_dismissed_ends)
+HT_TEST(a_guardian_that_is_dismissed_ends)
 {
 	struct guardian guardian = start_guardian();
 	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
 	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);
 	ck_assert(guardian_dismiss(&guardian, 0));
 }
-END_TEST
 
 static struct guardian start_stopped(void)
 {
@@ -263,25 +257,23 @@ static struct guardian start_stopped(void)
 }
 
 /* A stopped guardian never reads the message. */
-START_TEST(a_guardian_that_does_not_end_is_killed)
+HT_TEST(a_guardian_that_does_not_end_is_killed)
 {
 	struct guardian guardian = start_stopped();
 	ck_assert(guardian_dismiss(&guardian, 50000000));
 	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);
 }
-END_TEST
 
 /* The end of the socket alone would set it to work. */
-START_TEST(kills_a_guardian_that_gets_no_message)
+HT_TEST(kills_a_guardian_that_gets_no_message)
 {
 	struct guardian guardian = start_stopped();
 	ck_assert_int_eq(shutdown(guardian.fd, SHUT_WR), 0);
 	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
 	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);
 }
-END_TEST
 
-START_TEST(who_takes_out_what_stays)
+HT_TEST(who_takes_out_what_stays)
 {
 	struct guardian guardian = {.fd = -1};
 	char words[192], kill_it[32];
@@ -299,7 +291,6 @@ START_TEST(who_takes_out_what_stays)
 	ck_assert(!strncmp(words, "no guardian is left", 19));
 	close(guardian.fd);
 }
-END_TEST
 
 static volatile sig_atomic_t was_killed;
 
@@ -325,7 +316,7 @@ static void dismiss_stopped(const void *arg)
 	_exit(!ended || was_killed);
 }
 
-START_TEST(a_machine_that_stood_still_is_no_reason_to_kill_it)
+HT_TEST(a_machine_that_stood_still_is_no_reason_to_kill_it)
 {
 	struct child child = child_fork(dismiss_stopped, NULL);
 	int status;
@@ -339,10 +330,5 @@ START_TEST(a_machine_that_stood_still_is_no_reason_to_kill_it)
 	ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
 	ck_assert_int_eq(status, 0);
 }
-END_TEST
 
-HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
-	workers_are_outlived, partial_message_is_an_error, has_its_own_process_group_but_no_session,
-	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_killed,
-	kills_a_guardian_that_gets_no_message, who_takes_out_what_stays,
-	a_machine_that_stood_still_is_no_reason_to_kill_it)
+HT_SUITE("attach/guardian")

@@ -178,7 +178,7 @@ static void check_unknown(void)
 	ck_assert_str_ne(account.reason, "");
 }
 
-START_TEST(every_list_counts_to_the_byte)
+HT_TEST(every_list_counts_to_the_byte)
 {
 	for (int turned = 0; turned < 2; turned++) {
 		setup();
@@ -189,9 +189,8 @@ START_TEST(every_list_counts_to_the_byte)
 		check_held(TOP_BYTES + 48 + 4096 + 9008 + 8992 + 7 * 64 + 32, 1);
 	}
 }
-END_TEST
 
-START_TEST(an_arena_without_a_block_holds_nothing)
+HT_TEST(an_arena_without_a_block_holds_nothing)
 {
 	setup();
 	variables->arena.top = at(bin_head(&variables->arena, 0));
@@ -201,10 +200,9 @@ START_TEST(an_arena_without_a_block_holds_nothing)
 	ck_assert_uint_eq(account.held_bytes, MAPPED_BYTES);
 	ck_assert_uint_eq(account.off_bytes, 0);
 }
-END_TEST
 
 /* As the C library's file has it, before the first call of malloc: nothing is held, certainly. */
-START_TEST(an_arena_that_was_never_used_holds_nothing)
+HT_TEST(an_arena_that_was_never_used_holds_nothing)
 {
 	setup();
 	const struct arena_state unused = {.next = at(&variables->arena), .attached_threads = 1};
@@ -230,7 +228,6 @@ START_TEST(an_arena_that_was_never_used_holds_nothing)
 	ck_assert(!arena_is_unused((const uint8_t *)two, sizeof(*two), at(two)));
 	ck_assert(arena_is_unused((const uint8_t *)two, sizeof(two->arena[0]), at(two)));
 }
-END_TEST
 
 static uint64_t value_of(const struct heap_account *account, enum memory_kind kind)
 {
@@ -240,7 +237,7 @@ static uint64_t value_of(const struct heap_account *account, enum memory_kind ki
 	ck_abort_msg("no value of kind %d", kind);
 }
 
-START_TEST(free_bytes_are_reported_by_place)
+HT_TEST(free_bytes_are_reported_by_place)
 {
 	setup();
 	fill(&variables->arena, true);
@@ -259,7 +256,6 @@ START_TEST(free_bytes_are_reported_by_place)
 	account = read_account();
 	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_FREE_RESIDENT), TOP_BYTES + bins_bytes);
 }
-END_TEST
 
 /* In a heap of its own, behind its head. */
 static struct arena_state *second_arena(void)
@@ -274,7 +270,7 @@ static struct arena_state *second_arena(void)
 	return arena;
 }
 
-START_TEST(all_arenas_of_the_ring_count)
+HT_TEST(all_arenas_of_the_ring_count)
 {
 	setup();
 	struct arena_state *second = second_arena();
@@ -292,9 +288,8 @@ START_TEST(all_arenas_of_the_ring_count)
 	*(raddr_t *)((uint8_t *)second - 0x30) = at(pool);
 	check_unknown();
 }
-END_TEST
 
-START_TEST(a_list_that_contradicts_itself_is_not_believed)
+HT_TEST(a_list_that_contradicts_itself_is_not_believed)
 {
 	static const uint64_t size[] = {0, 8, 16, 33, 48 | 2, 1 << 20, UINT64_MAX & ~7ull};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(size); i++) {
@@ -326,10 +321,9 @@ START_TEST(a_list_that_contradicts_itself_is_not_believed)
 	chunk->size = SYSTEM_BYTES + 16;
 	check_off();
 }
-END_TEST
 
 /* A list without end costs no more than its arena can hold. */
-START_TEST(a_loop_ends)
+HT_TEST(a_loop_ends)
 {
 	setup();
 	struct chunk *chunk = fastbin_add(&variables->arena, 32, false);
@@ -342,9 +336,8 @@ START_TEST(a_loop_ends)
 	chunk->forward = at(chunk);
 	check_off();
 }
-END_TEST
 
-START_TEST(too_much_to_read_is_reported)
+HT_TEST(too_much_to_read_is_reported)
 {
 	setup();
 	/* Hardly two on one page in a row. */
@@ -360,9 +353,8 @@ START_TEST(too_much_to_read_is_reported)
 	ck_assert_uint_gt(held_bytes, SYSTEM_BYTES - TOP_BYTES - 32 * CHUNKS);
 	ck_assert_uint_lt(held_bytes, SYSTEM_BYTES - TOP_BYTES - 32 * (CHUNKS / 4));
 }
-END_TEST
 
-START_TEST(an_arena_that_makes_no_sense_is_unknown)
+HT_TEST(an_arena_that_makes_no_sense_is_unknown)
 {
 	for (int i = 0; i < 9; i++) {
 		setup();
@@ -401,9 +393,8 @@ START_TEST(an_arena_that_makes_no_sense_is_unknown)
 		check_unknown();
 	}
 }
-END_TEST
 
-START_TEST(two_candidates_are_rejected)
+HT_TEST(two_candidates_are_rejected)
 {
 	setup();
 	struct {
@@ -418,9 +409,8 @@ START_TEST(two_candidates_are_rejected)
 	arena_init(&both->second, (void *)(pool + POOL_BYTES - TOP_BYTES));
 	check_unknown();
 }
-END_TEST
 
-START_TEST(parameters_that_make_no_sense_are_unknown)
+HT_TEST(parameters_that_make_no_sense_are_unknown)
 {
 	for (int i = 0; i < 6; i++) {
 		setup();
@@ -447,19 +437,17 @@ START_TEST(parameters_that_make_no_sense_are_unknown)
 		check_unknown();
 	}
 }
-END_TEST
 
 /* Nor do mostly zeros make some. */
-START_TEST(zeros_are_no_parameters)
+HT_TEST(zeros_are_no_parameters)
 {
 	setup();
 	variables->between[8] = 5;
 	variables->between[13] = 1;
 	check_held(TOP_BYTES, 1);
 }
-END_TEST
 
-START_TEST(parameters_as_they_were_before_huge_pages)
+HT_TEST(parameters_as_they_were_before_huge_pages)
 {
 	setup();
 	uint8_t *old = (uint8_t *)&variables->trim_threshold;
@@ -470,9 +458,8 @@ START_TEST(parameters_as_they_were_before_huge_pages)
 	memcpy(old + 0x38, tail, sizeof(tail));
 	check_held(TOP_BYTES, 1);
 }
-END_TEST
 
-START_TEST(threads_whose_caches_are_not_found_are_allowed_for)
+HT_TEST(threads_whose_caches_are_not_found_are_allowed_for)
 {
 	setup();
 	variables->cache_count = 1;
@@ -489,10 +476,9 @@ START_TEST(threads_whose_caches_are_not_found_are_allowed_for)
 	ck_assert_uint_eq(account.held_bytes, 16 + MAPPED_BYTES);
 	ck_assert_uint_eq(account.off_bytes, 16);
 }
-END_TEST
 
 /* A made-up library without variables, and one that is not there. */
-START_TEST(nothing_to_read_is_unknown)
+HT_TEST(nothing_to_read_is_unknown)
 {
 	setup();
 	module.segment_count = 0;
@@ -504,9 +490,8 @@ START_TEST(nothing_to_read_is_unknown)
 	module.segment[0].memsz = UINT64_MAX / 2;
 	check_unknown();
 }
-END_TEST
 
-START_TEST(another_allocator_is_named)
+HT_TEST(another_allocator_is_named)
 {
 	static const struct family jemalloc = {
 		.allocator = "jemalloc", .prefix = "_rjem_", .hooked = true};
@@ -524,13 +509,5 @@ START_TEST(another_allocator_is_named)
 	ck_no_err(heap_read(&self, &modules, &heap));
 	ck_assert_uint_eq(heap.count, 1);
 }
-END_TEST
 
-HT_SUITE("attach/heap", every_list_counts_to_the_byte, an_arena_without_a_block_holds_nothing,
-	an_arena_that_was_never_used_holds_nothing, free_bytes_are_reported_by_place,
-	all_arenas_of_the_ring_count, a_list_that_contradicts_itself_is_not_believed, a_loop_ends,
-	too_much_to_read_is_reported, an_arena_that_makes_no_sense_is_unknown,
-	two_candidates_are_rejected, parameters_that_make_no_sense_are_unknown,
-	zeros_are_no_parameters, parameters_as_they_were_before_huge_pages,
-	threads_whose_caches_are_not_found_are_allowed_for, nothing_to_read_is_unknown,
-	another_allocator_is_named)
+HT_SUITE("attach/heap")

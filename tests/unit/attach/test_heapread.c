@@ -32,7 +32,7 @@ static void hold_up(const void *arg)
 	child_wait();
 }
 
-START_TEST(one_that_dies_late_is_waited_for_in_the_end)
+HT_TEST(one_that_dies_late_is_waited_for_in_the_end)
 {
 	struct child dying = child_fork(child_idle, NULL), tracer = child_fork(hold_up, &dying);
 	struct heapread reading = {.pid = dying.pid};
@@ -44,6 +44,5 @@ START_TEST(one_that_dies_late_is_waited_for_in_the_end)
 	ck_assert_int_eq(errno, ESRCH);
 	child_kill(&tracer);
 }
-END_TEST
 
-HT_SUITE("attach/heapread", one_that_dies_late_is_waited_for_in_the_end)
+HT_SUITE("attach/heapread")

@@ -84,7 +84,7 @@ static enum held_verdict judge_of(pid_t tid, const struct remote_remains *remain
 /* --- where it stands ---------------------------------------------------------------------------
  */
 
-START_TEST(a_thread_in_the_stubs_place_is_elsewhere)
+HT_TEST(a_thread_in_the_stubs_place_is_elsewhere)
 {
 	struct child child = start(child_idle, NULL);
 	struct tracee tracee = stop(child.pid);
@@ -102,7 +102,6 @@ START_TEST(a_thread_in_the_stubs_place_is_elsewhere)
 	ck_no_err(tracee_release(&tracee));
 	finish(&child);
 }
-END_TEST
 
 static void with_another_process(const void *arg)
 {
@@ -118,7 +117,7 @@ static void with_another_process(const void *arg)
 }
 
 /* The number was a thread's, and is another process's by now; even where it has the same files. */
-START_TEST(a_thread_of_another_process_is_elsewhere)
+HT_TEST(a_thread_of_another_process_is_elsewhere)
 {
 	struct child child = start(with_another_process, NULL);
 	ck_assert_int_gt(shared->tid, 0);
@@ -126,7 +125,6 @@ START_TEST(a_thread_of_another_process_is_elsewhere)
 	ck_assert_int_eq(judge_of(child.pid, NULL), HELD_FIT);
 	finish(&child);
 }
-END_TEST
 
 /* Wine and others do, in programs of 64 bits. */
 static void run_32_bit_code(const void *arg)
@@ -164,7 +162,7 @@ static bool is_there(pid_t pid)
 }
 
 /* The stub is code of 64 bits. */
-START_TEST(a_thread_in_code_of_32_bits_is_elsewhere)
+HT_TEST(a_thread_in_code_of_32_bits_is_elsewhere)
 {
 	if (!machine_runs_32_bits("held"))
 		return;
@@ -175,7 +173,6 @@ START_TEST(a_thread_in_code_of_32_bits_is_elsewhere)
 		printf("skipped: held: no code of 32 bits runs here\n");
 	finish(&child);
 }
-END_TEST
 
 static void pass(int sig)
 {
@@ -193,7 +190,7 @@ static void sleep_stepping(const void *arg)
 }
 
 /* Each of the stub's instructions would trap, with the signal blocked: that kills. */
-START_TEST(a_thread_that_steps_itself_is_elsewhere)
+HT_TEST(a_thread_that_steps_itself_is_elsewhere)
 {
 	struct child child = start(sleep_stepping, NULL);
 	while (child_state(child.pid) != 'S')
@@ -202,7 +199,6 @@ START_TEST(a_thread_that_steps_itself_is_elsewhere)
 	ck_assert_int_eq(judge_of(child.pid, &leaving), HELD_ELSEWHERE);
 	finish(&child);
 }
-END_TEST
 
 static void sleep_handling(const void *arg)
 {
@@ -229,7 +225,7 @@ static enum held_verdict judge_with(int signal, const sigset_t *blocked)
 }
 
 /* Its handler would look for what has raised it at the stub's instructions. */
-START_TEST(a_thread_that_has_raised_a_signal_is_elsewhere)
+HT_TEST(a_thread_that_has_raised_a_signal_is_elsewhere)
 {
 	sigset_t none, segv;
 	sigemptyset(&none);
@@ -240,7 +236,6 @@ START_TEST(a_thread_that_has_raised_a_signal_is_elsewhere)
 	ck_assert_int_eq(judge_with(SIGSEGV, &segv), HELD_FIT);
 	ck_assert_int_eq(judge_with(SIGCHLD, &none), HELD_FIT);
 }
-END_TEST
 
 static void *keep_own_table(void *arg)
 {
@@ -262,7 +257,7 @@ static void with_two_tables(const void *arg)
 	child_wait();
 }
 
-START_TEST(the_table_of_descriptors_is_asked_of_the_held_thread)
+HT_TEST(the_table_of_descriptors_is_asked_of_the_held_thread)
 {
 	struct child child = start(with_two_tables, NULL);
 	const struct remote_remains of_thread = {.table = shared->tid};
@@ -273,7 +268,6 @@ START_TEST(the_table_of_descriptors_is_asked_of_the_held_thread)
 	ck_assert_int_eq(judge_of(child.pid, &of_thread), HELD_ELSEWHERE);
 	finish(&child);
 }
-END_TEST
 
 /* --- what it may do ----------------------------------------------------------------------------
  */
@@ -288,14 +282,13 @@ static void limit_files(const void *arg)
 	child_wait();
 }
 
-START_TEST(a_limit_on_files_matters_to_the_first_stub)
+HT_TEST(a_limit_on_files_matters_to_the_first_stub)
 {
 	struct child child = start(limit_files, NULL);
 	ck_assert_int_eq(judge_of(child.pid, NULL), HELD_LIMITED);
 	ck_assert_int_eq(judge_of(child.pid, &leaving), HELD_FIT);
 	finish(&child);
 }
-END_TEST
 
 /* Calls from within `range` pass, others as the selector says, which they do at first. */
 struct range {
@@ -331,7 +324,7 @@ static void check_dispatched(const struct verdicts *expected)
 }
 
 /* An attach refuses any dispatch; leaving works if the dispatch lets the last stub's calls pass. */
-START_TEST(calls_that_are_handed_to_the_program)
+HT_TEST(calls_that_are_handed_to_the_program)
 {
 	static const struct verdicts table[] = {
 		{{0, 0}, SYSCALL_DISPATCH_FILTER_BLOCK, HELD_DISPATCHED, HELD_DISPATCHED},
@@ -347,10 +340,5 @@ START_TEST(calls_that_are_handed_to_the_program)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)
 		check_dispatched(&table[i]);
 }
-END_TEST
 
-HT_SUITE("attach/stub/held", a_thread_in_the_stubs_place_is_elsewhere,
-	a_thread_of_another_process_is_elsewhere, a_thread_in_code_of_32_bits_is_elsewhere,
-	a_thread_that_steps_itself_is_elsewhere, a_thread_that_has_raised_a_signal_is_elsewhere,
-	the_table_of_descriptors_is_asked_of_the_held_thread,
-	a_limit_on_files_matters_to_the_first_stub, calls_that_are_handed_to_the_program)
+HT_SUITE("attach/stub/held")

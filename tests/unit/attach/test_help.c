@@ -80,7 +80,7 @@ static bool is_listed(const char *help, const char *option)
 }
 
 /* The help of a command lists those options that the command takes. */
-START_TEST(help_lists_what_parses)
+HT_TEST(help_lists_what_parses)
 {
 	unsigned seen = 0;
 	for (size_t i = 0; i < option_table_command_count; i++) {
@@ -114,9 +114,8 @@ START_TEST(help_lists_what_parses)
 	}
 	ck_assert_uint_gt(seen, 50);
 }
-END_TEST
 
-START_TEST(help_of_one_command_or_all)
+HT_TEST(help_of_one_command_or_all)
 {
 	static const struct {
 		const char *words, *help_of;
@@ -145,6 +144,5 @@ START_TEST(help_of_one_command_or_all)
 	}
 	free(text);
 }
-END_TEST
 
-HT_SUITE("attach/cli/help", help_lists_what_parses, help_of_one_command_or_all)
+HT_SUITE("attach/cli/help")

@@ -60,7 +60,7 @@ static bool is_closed(int fd)
 	return fcntl(fd, F_GETFD) < 0;
 }
 
-START_TEST(the_agent_is_whole)
+HT_TEST(the_agent_is_whole)
 {
 	static const uint8_t no_id[20];
 	ck_no_err(agent_elf_read(&elf));
@@ -77,9 +77,8 @@ START_TEST(the_agent_is_whole)
 			ck_assert_uint_ne(elf.hook_off[i], elf.hook_off[j]);
 	}
 }
-END_TEST
 
-START_TEST(an_image_holds_text_and_configuration)
+HT_TEST(an_image_holds_text_and_configuration)
 {
 	struct image image = make_image();
 	const struct abi_config *config = image_config(&image);
@@ -101,9 +100,8 @@ START_TEST(an_image_holds_text_and_configuration)
 	ck_assert_uint_eq(image_control(&image)->magic, ABI_MAGIC);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(a_target_cannot_shrink_the_image)
+HT_TEST(a_target_cannot_shrink_the_image)
 {
 	struct image image = make_image();
 	ck_assert_int_ne(ftruncate(image.memfd, 0), 0);
@@ -111,9 +109,8 @@ START_TEST(a_target_cannot_shrink_the_image)
 	ck_assert_int_ne(fcntl(image.memfd, F_ADD_SEALS, F_SEAL_WRITE), 0);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(the_memfd_is_taken_over)
+HT_TEST(the_memfd_is_taken_over)
 {
 	struct image image = make_image();
 	int fd = image.memfd;
@@ -129,9 +126,8 @@ START_TEST(the_memfd_is_taken_over)
 	image_deinit(&image);
 	ck_assert(is_closed(fd));
 }
-END_TEST
 
-START_TEST(claimed_slots)
+HT_TEST(claimed_slots)
 {
 	struct image image = make_image();
 	image_control(&image)->claimed[1] = 1ull << 3;
@@ -139,9 +135,8 @@ START_TEST(claimed_slots)
 		ck_assert(image_slot_claimed(&image, i) == (i == 67));
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(claimed_slots_are_found_one_after_the_other)
+HT_TEST(claimed_slots_are_found_one_after_the_other)
 {
 	static const uint32_t claimed[] = {0, 63, 64, 131, 192, ABI_SLOT_MAX - 1};
 	struct image image = make_image();
@@ -159,7 +154,6 @@ START_TEST(claimed_slots_are_found_one_after_the_other)
 	ck_assert_uint_ge(image_slot_next(&image, 1), image.slot_max);
 	image_deinit(&image);
 }
-END_TEST
 
 /* --- thunks ----------------------------------------------------------------------------------- */
 
@@ -211,7 +205,7 @@ static void check_call(raddr_t entry, unsigned arity)
 
 /* A thunk passes its own address as the argument behind the function's own, and no other register
  * of a call changes. */
-START_TEST(thunks_jump_to_the_real_function)
+HT_TEST(thunks_jump_to_the_real_function)
 {
 	struct image image = make_image();
 	for (unsigned hook = 0; hook < ABI_HOOK_COUNT; hook++) {
@@ -224,9 +218,8 @@ START_TEST(thunks_jump_to_the_real_function)
 	ck_assert_uint_eq(image.thunk_count, ABI_HOOK_COUNT);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(a_thunk_knows_what_the_hook_needs)
+HT_TEST(a_thunk_knows_what_the_hook_needs)
 {
 	struct image image = make_image();
 	struct image_thunk thunk = {.hook = ABI_HOOK_FREE,
@@ -248,9 +241,8 @@ START_TEST(a_thunk_knows_what_the_hook_needs)
 	ck_assert_uint_eq(made->plain_index, 0);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(one_thunk_for_each_function)
+HT_TEST(one_thunk_for_each_function)
 {
 	struct image image = make_image();
 	struct image_thunk a = want(ABI_HOOK_MALLOC, addr_of(probe)),
@@ -275,9 +267,8 @@ START_TEST(one_thunk_for_each_function)
 	ck_assert_uint_ne(((struct abi_thunk *)(entry[0] - ABI_THUNK_ENTRY))->target, a.real);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(enabling_and_disabling)
+HT_TEST(enabling_and_disabling)
 {
 	struct image image = make_image();
 	raddr_t entry[ABI_HOOK_COUNT];
@@ -293,11 +284,10 @@ START_TEST(enabling_and_disabling)
 		check_call(entry[i], abi_arity_of((enum abi_hook)i));
 	image_deinit(&image);
 }
-END_TEST
 
 /* A sampling hook forwards the calls that it skips without a frame of its own. An operator that may
  * jump to another hook is not forwarded so, or the sampler would draw twice for one call. */
-START_TEST(hooks_of_a_sample)
+HT_TEST(hooks_of_a_sample)
 {
 	for (unsigned entries = 0; entries < 2; entries++) {
 		struct image image = make_image();
@@ -316,9 +306,8 @@ START_TEST(hooks_of_a_sample)
 		image_deinit(&image);
 	}
 }
-END_TEST
 
-START_TEST(a_full_page_refuses)
+HT_TEST(a_full_page_refuses)
 {
 	struct image image = make_image();
 	raddr_t entry, first;
@@ -336,10 +325,9 @@ START_TEST(a_full_page_refuses)
 	ck_assert_mem_eq(seen + ABI_TEXT_OFF, elf.text, elf.text_bytes);
 	image_deinit(&image);
 }
-END_TEST
 
 /* A free without its size is recorded; an operator new without a function to call is not hooked. */
-START_TEST(tables_of_functions_have_an_end)
+HT_TEST(tables_of_functions_have_an_end)
 {
 	struct image image = make_image();
 	struct image_thunk thunk = want(ABI_NEW_BYTES, addr_of(probe));
@@ -358,9 +346,8 @@ START_TEST(tables_of_functions_have_an_end)
 	ck_assert_uint_eq(((struct abi_thunk *)(entry - ABI_THUNK_ENTRY))->usable_index, 0);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(only_entries_have_a_real_function)
+HT_TEST(only_entries_have_a_real_function)
 {
 	struct image image = make_image();
 	raddr_t entry = thunk_to(&image, ABI_HOOK_MALLOC, 0x1234);
@@ -373,12 +360,11 @@ START_TEST(only_entries_have_a_real_function)
 	ck_assert_uint_eq(image_real(&image, 0), 0);
 	image_deinit(&image);
 }
-END_TEST
 
 /* --- images and pages of earlier captures ------------------------------------------------------
  */
 
-START_TEST(an_open_image_is_not_written)
+HT_TEST(an_open_image_is_not_written)
 {
 	struct image image = make_image(), opened;
 	raddr_t entry = thunk_to(&image, ABI_HOOK_MALLOC, addr_of(probe));
@@ -395,9 +381,8 @@ START_TEST(an_open_image_is_not_written)
 	check_call(entry, 1);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(damaged_images_are_refused)
+HT_TEST(damaged_images_are_refused)
 {
 	static const uint64_t sizes[] = {0, HT_PAGE_BYTES, ABI_SLOTS_OFF};
 	struct image image = make_image();
@@ -417,10 +402,9 @@ START_TEST(damaged_images_are_refused)
 	ck_assert(is_closed(fd));
 	image_deinit(&image);
 }
-END_TEST
 
 /* What a child got by fork is its own: nothing that is done to it reaches the parent. */
-START_TEST(an_inherited_image_is_private)
+HT_TEST(an_inherited_image_is_private)
 {
 	struct image image = make_image(), opened;
 	raddr_t entry = thunk_to(&image, ABI_HOOK_MALLOC, addr_of(probe));
@@ -448,7 +432,6 @@ START_TEST(an_inherited_image_is_private)
 	image_deinit(&opened);
 	image_deinit(&image);
 }
-END_TEST
 
 /* What an earlier capture left: its thunk page, forwarding, and nothing else. */
 static uint8_t *make_tombstone(raddr_t ret_entry[2])
@@ -468,7 +451,7 @@ static uint8_t *make_tombstone(raddr_t ret_entry[2])
 	return page;
 }
 
-START_TEST(a_tombstone_is_used_again)
+HT_TEST(a_tombstone_is_used_again)
 {
 	raddr_t old[2], entry;
 	uint8_t *page = make_tombstone(old);
@@ -499,9 +482,8 @@ START_TEST(a_tombstone_is_used_again)
 	check_call(old[1], 2);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(an_open_image_finds_its_adopted_page)
+HT_TEST(an_open_image_finds_its_adopted_page)
 {
 	raddr_t old[2];
 	uint8_t *page = make_tombstone(old);
@@ -514,9 +496,8 @@ START_TEST(an_open_image_finds_its_adopted_page)
 	image_deinit(&opened);
 	image_deinit(&image);
 }
-END_TEST
 
-START_TEST(foreign_pages_are_not_adopted)
+HT_TEST(foreign_pages_are_not_adopted)
 {
 	raddr_t old[2];
 	uint8_t *page = make_tombstone(old);
@@ -541,10 +522,9 @@ START_TEST(foreign_pages_are_not_adopted)
 	ck_assert_mem_eq(&image, &as_it_was, sizeof(image));
 	image_deinit(&image);
 }
-END_TEST
 
 /* The program has put something of its own in the place of a page that was adopted. */
-START_TEST(does_not_write_to_a_replaced_jump_page)
+HT_TEST(does_not_write_to_a_replaced_jump_page)
 {
 	raddr_t old[2], entry;
 	uint8_t *page = make_tombstone(old), own[HT_PAGE_BYTES];
@@ -565,10 +545,9 @@ START_TEST(does_not_write_to_a_replaced_jump_page)
 	ck_no_err(image_disable_all(&image));
 	image_deinit(&image);
 }
-END_TEST
 
 /* A child forked during the capture still needs the bridges of entry hooks. */
-START_TEST(parts_kept_for_a_jump_page)
+HT_TEST(parts_kept_for_a_jump_page)
 {
 	for (unsigned near = 0; near < 2; near++) {
 		struct image image = make_image();
@@ -587,14 +566,5 @@ START_TEST(parts_kept_for_a_jump_page)
 		image_deinit(&image);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_configuration,
-	a_target_cannot_shrink_the_image, the_memfd_is_taken_over, claimed_slots,
-	claimed_slots_are_found_one_after_the_other, thunks_jump_to_the_real_function,
-	a_thunk_knows_what_the_hook_needs, one_thunk_for_each_function, enabling_and_disabling,
-	hooks_of_a_sample, a_full_page_refuses, tables_of_functions_have_an_end,
-	only_entries_have_a_real_function, an_open_image_is_not_written, damaged_images_are_refused,
-	an_inherited_image_is_private, a_tombstone_is_used_again,
-	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted,
-	does_not_write_to_a_replaced_jump_page, parts_kept_for_a_jump_page)
+HT_SUITE("attach/inject/image")

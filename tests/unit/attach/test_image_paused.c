@@ -72,15 +72,14 @@ static void check_all(uint64_t sample_bytes)
 	image_deinit(&image);
 }
 
-START_TEST(only_allocations_pass_by_the_agent)
+HT_TEST(only_allocations_pass_by_the_agent)
 {
 	check_all(0);
 	check_all(4096);
 }
-END_TEST
 
 /* Guards and mappings have nothing to do with blocks. */
-START_TEST(other_functions_stay_hooked)
+HT_TEST(other_functions_stay_hooked)
 {
 	struct image image = make_image();
 	size_t guard = add(&image, ABI_GUARD_PRCTL), map = add(&image, ABI_MAPPING_MMAP);
@@ -89,10 +88,9 @@ START_TEST(other_functions_stay_hooked)
 	ck_assert_uint_eq(target_of(&image, map), image.base + elf.hook_off[ABI_MAPPING_MMAP]);
 	image_deinit(&image);
 }
-END_TEST
 
 /* A library is loaded, or the slots of one are looked at again. */
-START_TEST(hooks_made_in_a_pause_wait_for_its_end)
+HT_TEST(hooks_made_in_a_pause_wait_for_its_end)
 {
 	struct image image = make_image();
 	ck_no_err(image_pause(&image, &elf, true));
@@ -103,10 +101,9 @@ START_TEST(hooks_made_in_a_pause_wait_for_its_end)
 	ck_assert_uint_eq(target_of(&image, index), image.base + elf.hook_off[ABI_HOOK_MALLOC]);
 	image_deinit(&image);
 }
-END_TEST
 
 /* A page that an earlier capture left holds thunks that this one has no use for. */
-START_TEST(thunks_of_an_earlier_capture_are_left_alone)
+HT_TEST(thunks_of_an_earlier_capture_are_left_alone)
 {
 	struct image image = make_image();
 	size_t index = add(&image, ABI_HOOK_MALLOC);
@@ -116,8 +113,5 @@ START_TEST(thunks_of_an_earlier_capture_are_left_alone)
 	ck_assert_uint_eq(target_of(&image, index), REAL);
 	image_deinit(&image);
 }
-END_TEST
 
-HT_SUITE("attach/inject/image paused", only_allocations_pass_by_the_agent,
-	other_functions_stay_hooked, hooks_made_in_a_pause_wait_for_its_end,
-	thunks_of_an_earlier_capture_are_left_alone)
+HT_SUITE("attach/inject/image paused")

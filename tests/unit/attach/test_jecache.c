@@ -15,7 +15,7 @@ static uint64_t fill_more(void)
 	return held + emap_class_bytes(68);
 }
 
-START_TEST(cached_blocks_are_not_live)
+HT_TEST(cached_blocks_are_not_live)
 {
 	setup();
 	uint64_t held = fill_more();
@@ -36,10 +36,9 @@ START_TEST(cached_blocks_are_not_live)
 	ck_assert_uint_ge(account.off_bytes, SLOTS * 32768);
 	ck_assert_str_ne(account.reason, "");
 }
-END_TEST
 
 /* Where jemalloc counts nothing there are no rings: what is the threads' own is found. */
-START_TEST(caches_without_a_ring)
+HT_TEST(caches_without_a_ring)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(own.slow.more); i += 13) {
 		setup();
@@ -59,9 +58,8 @@ START_TEST(caches_without_a_ring)
 		ck_assert_uint_ge(account.off_bytes, account.held_bytes);
 	}
 }
-END_TEST
 
-START_TEST(caches_of_before)
+HT_TEST(caches_of_before)
 {
 	uint64_t room = 0;
 	for (unsigned i = 0; i < CACHE_BINS; i++)
@@ -94,9 +92,8 @@ START_TEST(caches_of_before)
 		memset(other, 0, PAGE);
 	}
 }
-END_TEST
 
-START_TEST(caches_of_before_that_contradict_themselves)
+HT_TEST(caches_of_before_that_contradict_themselves)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		setup_as(1);
@@ -121,9 +118,8 @@ START_TEST(caches_of_before_that_contradict_themselves)
 		ck_assert_str_ne(account.reason, "");
 	}
 }
-END_TEST
 
-START_TEST(caches_that_are_not_found_are_allowed_for)
+HT_TEST(caches_that_are_not_found_are_allowed_for)
 {
 	setup();
 	uint64_t held = fill(1);
@@ -136,11 +132,10 @@ START_TEST(caches_that_are_not_found_are_allowed_for)
 		memset(&own, 0, sizeof(own));
 	}
 }
-END_TEST
 
 /* Where something else is mapped not far below, as chance will have it, what lies between is none.
  */
-START_TEST(variables_end_at_a_hole)
+HT_TEST(variables_end_at_a_hole)
 {
 	static uint8_t data[THREADS_VARIABLES_BYTES];
 	struct view view;
@@ -157,8 +152,5 @@ START_TEST(variables_end_at_a_hole)
 	ck_no_err(view_deinit(&view));
 	munmap(pages, 4 * PAGE);
 }
-END_TEST
 
-HT_SUITE("attach/jecache", variables_end_at_a_hole, cached_blocks_are_not_live,
-	caches_without_a_ring, caches_of_before, caches_of_before_that_contradict_themselves,
-	caches_that_are_not_found_are_allowed_for)
+HT_SUITE("attach/jecache")

@@ -8,7 +8,7 @@
 
 #include "tests/unit/attach/jemodel.h"
 
-START_TEST(every_extent_counts_to_the_byte)
+HT_TEST(every_extent_counts_to_the_byte)
 {
 	for (unsigned i = 0; i < 2 * EMAP_SHAPES; i++) {
 		setup_as(i / 2);
@@ -21,10 +21,9 @@ START_TEST(every_extent_counts_to_the_byte)
 		check_exact(held);
 	}
 }
-END_TEST
 
 /* As of 5.3.1; and small ones of which a sample is taken. */
-START_TEST(large_blocks_of_any_pages)
+HT_TEST(large_blocks_of_any_pages)
 {
 	setup();
 	uint64_t held = fill(1);
@@ -40,10 +39,9 @@ START_TEST(large_blocks_of_any_pages)
 	ck_assert_uint_eq(account.off_bytes, PAGE);
 	ck_assert_str_ne(account.reason, "");
 }
-END_TEST
 
 /* One version's tree is none of the other's, also where nearly nothing is in use. */
-START_TEST(a_version_is_not_taken_for_another)
+HT_TEST(a_version_is_not_taken_for_another)
 {
 	for (unsigned i = 0; i < EMAP_SHAPES; i++) {
 		setup_as(i);
@@ -57,7 +55,6 @@ START_TEST(a_version_is_not_taken_for_another)
 		check_exact(held);
 	}
 }
-END_TEST
 
 static void check_off_by(uint64_t bytes)
 {
@@ -67,7 +64,7 @@ static void check_off_by(uint64_t bytes)
 }
 
 /* Which begins below one word of the root and ends below the next, where all others are. */
-START_TEST(an_extent_across_leaves_does_not_hide_it)
+HT_TEST(an_extent_across_leaves_does_not_hide_it)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup_as(i);
@@ -81,9 +78,8 @@ START_TEST(an_extent_across_leaves_does_not_hide_it)
 		munmap(pages, 2 * span);
 	}
 }
-END_TEST
 
-START_TEST(an_extent_that_contradicts_itself_is_allowed_for)
+HT_TEST(an_extent_that_contradicts_itself_is_allowed_for)
 {
 	for (unsigned i = 0; i < 9; i++) {
 		setup();
@@ -111,18 +107,16 @@ START_TEST(an_extent_that_contradicts_itself_is_allowed_for)
 		check_off_by(5 * PAGE);
 	}
 }
-END_TEST
 
-START_TEST(more_than_a_few_are_no_map)
+HT_TEST(more_than_a_few_are_no_map)
 {
 	setup();
 	for (unsigned j = 0; j < 400; j++)
 		slab(20, 5, 7)->bits += (uint64_t)(j >= 300) << 28;
 	check_unknown();
 }
-END_TEST
 
-START_TEST(nothing_to_read_is_unknown)
+HT_TEST(nothing_to_read_is_unknown)
 {
 	setup();
 	check_unknown();
@@ -142,9 +136,8 @@ START_TEST(nothing_to_read_is_unknown)
 	munmap(variables, VARIABLES);
 	check_unknown();
 }
-END_TEST
 
-START_TEST(two_maps_are_none)
+HT_TEST(two_maps_are_none)
 {
 	setup();
 	variables = map(2 * VARIABLES);
@@ -157,10 +150,9 @@ START_TEST(two_maps_are_none)
 	fill(1);
 	check_unknown();
 }
-END_TEST
 
 /* Each would be looked behind, were it taken for a part of the map. */
-START_TEST(arrays_of_pointers_do_not_hide_it)
+HT_TEST(arrays_of_pointers_do_not_hide_it)
 {
 	setup();
 	uint64_t held = fill(1);
@@ -184,10 +176,9 @@ START_TEST(arrays_of_pointers_do_not_hide_it)
 	ck_assert_uint_eq(fill(1), held);
 	check_exact(held);
 }
-END_TEST
 
 /* Each pointer would be compared with each of some thousand places, for more than 40 s. */
-START_TEST(pointers_of_a_scattered_program_cost_little)
+HT_TEST(pointers_of_a_scattered_program_cost_little)
 {
 	const size_t bytes = 32 * MIB, places = 3900, step = 8ull << 30;
 	setup();
@@ -203,9 +194,8 @@ START_TEST(pointers_of_a_scattered_program_cost_little)
 	module.segment[0].memsz = bytes;
 	check_unknown();
 }
-END_TEST
 
-START_TEST(a_tree_without_end_ends)
+HT_TEST(a_tree_without_end_ends)
 {
 	for (unsigned i = 0; i < EMAP_SHAPES; i++) {
 		setup_as(i);
@@ -229,7 +219,6 @@ START_TEST(a_tree_without_end_ends)
 		check_unknown();
 	}
 }
-END_TEST
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -238,7 +227,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Any word of it may say anything: it ends, and what is known is within what there is. */
-START_TEST(scribbled_over_it_ends)
+HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;
 	for (unsigned i = 0; i < EMAP_SHAPES; i++) {
@@ -275,11 +264,5 @@ START_TEST(scribbled_over_it_ends)
 		}
 	}
 }
-END_TEST
 
-HT_SUITE("attach/jemalloc", every_extent_counts_to_the_byte, large_blocks_of_any_pages,
-	a_version_is_not_taken_for_another, an_extent_across_leaves_does_not_hide_it,
-	an_extent_that_contradicts_itself_is_allowed_for, more_than_a_few_are_no_map,
-	nothing_to_read_is_unknown, two_maps_are_none, arrays_of_pointers_do_not_hide_it,
-	pointers_of_a_scattered_program_cost_little, a_tree_without_end_ends,
-	scribbled_over_it_ends)
+HT_SUITE("attach/jemalloc")

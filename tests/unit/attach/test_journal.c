@@ -43,7 +43,7 @@ static struct journal_slot entry_at(raddr_t addr)
 		.hook = 5};
 }
 
-START_TEST(begins_empty)
+HT_TEST(begins_empty)
 {
 	struct journal journal = begin();
 	ck_assert_uint_eq(journal.header->phase, JOURNAL_MAPPED);
@@ -56,9 +56,8 @@ START_TEST(begins_empty)
 	ck_assert(!journal_has(&journal, 0));
 	ck_no_err(journal_check(&journal));
 }
-END_TEST
 
-START_TEST(begins_over_anything)
+HT_TEST(begins_over_anything)
 {
 	struct journal journal = begin();
 	memset(image + ABI_JOURNAL_OFF, 0xa5, ABI_JOURNAL_BYTES);
@@ -67,9 +66,8 @@ START_TEST(begins_over_anything)
 	ck_assert_uint_eq(journal.header->slack_bytes, 0);
 	ck_no_err(journal_check(&journal));
 }
-END_TEST
 
-START_TEST(entries_are_found)
+HT_TEST(entries_are_found)
 {
 	struct journal journal = begin();
 	for (raddr_t addr = 8; addr <= 80; addr += 8) {
@@ -86,9 +84,8 @@ START_TEST(entries_are_found)
 	ck_assert(!journal_has(&journal, 4));
 	ck_assert(!journal_has(&journal, 88));
 }
-END_TEST
 
-START_TEST(an_address_is_entered_once)
+HT_TEST(an_address_is_entered_once)
 {
 	struct journal journal = begin();
 	struct journal_slot entry = entry_at(8), other = entry_at(16);
@@ -103,9 +100,8 @@ START_TEST(an_address_is_entered_once)
 	ck_assert_uint_eq(journal.slot[0].state, JOURNAL_SLOT_INTENDED);
 	ck_assert_mem_eq(&journal.slot[1], &other, sizeof(other));
 }
-END_TEST
 
-START_TEST(a_full_journal_refuses)
+HT_TEST(a_full_journal_refuses)
 {
 	struct journal journal = begin();
 	struct journal_slot last = entry_at(8 * JOURNAL_SLOTS_MAX), more = entry_at(1 << 30);
@@ -119,9 +115,8 @@ START_TEST(a_full_journal_refuses)
 	ck_assert(!journal_has(&journal, more.addr));
 	ck_no_err(journal_add(&journal, &last));
 }
-END_TEST
 
-START_TEST(phases)
+HT_TEST(phases)
 {
 	struct journal journal = begin();
 	for (unsigned phase = JOURNAL_EMPTY; phase <= JOURNAL_TOMBSTONE; phase++) {
@@ -129,9 +124,8 @@ START_TEST(phases)
 		ck_assert_uint_eq(journal.header->phase, phase);
 	}
 }
-END_TEST
 
-START_TEST(damage_is_refused)
+HT_TEST(damage_is_refused)
 {
 	struct journal journal = begin();
 	struct journal_header good = *journal.header;
@@ -152,9 +146,8 @@ START_TEST(damage_is_refused)
 	journal.header->slack_bytes = JOURNAL_SLACK_BYTES;
 	ck_no_err(journal_check(&journal));
 }
-END_TEST
 
-START_TEST(the_copy_is_equal)
+HT_TEST(the_copy_is_equal)
 {
 	static const uint8_t original[] = "what was there";
 	struct journal journal = begin();
@@ -172,10 +165,9 @@ START_TEST(the_copy_is_equal)
 	journal_forget_undoing(&journal);
 	check_copy(&journal);
 }
-END_TEST
 
 /* The target can write there. */
-START_TEST(the_copy_is_never_believed)
+HT_TEST(the_copy_is_never_believed)
 {
 	struct journal journal = begin(), found;
 	struct journal_slot entry = entry_at(8);
@@ -191,9 +183,8 @@ START_TEST(the_copy_is_never_believed)
 	journal_destroy(&journal);
 	journal_destroy(&journal);
 }
-END_TEST
 
-START_TEST(entries_of_unloaded_slots_are_used_again)
+HT_TEST(entries_of_unloaded_slots_are_used_again)
 {
 	struct journal journal = begin();
 	for (raddr_t addr = 8; addr <= 8 * JOURNAL_SLOTS_MAX; addr += 8) {
@@ -208,8 +199,5 @@ START_TEST(entries_of_unloaded_slots_are_used_again)
 	ck_assert_uint_eq(journal.header->slot_count, JOURNAL_SLOTS_MAX);
 	ck_assert_uint_eq(journal.header->unloaded, 1);
 }
-END_TEST
 
-HT_SUITE("attach/inject/journal", begins_empty, begins_over_anything, entries_are_found,
-	an_address_is_entered_once, a_full_journal_refuses, phases, damage_is_refused,
-	the_copy_is_equal, the_copy_is_never_believed, entries_of_unloaded_slots_are_used_again)
+HT_SUITE("attach/inject/journal")

@@ -97,7 +97,7 @@ static void judge_both(
 	judge_both_with(&agentcode, body, frames, whole);
 }
 
-START_TEST(threads_to_their_ends)
+HT_TEST(threads_to_their_ends)
 {
 	judge_both(outside, JUDGE_OUTSIDE, JUDGE_OUTSIDE);
 	judge_both(in_thread, JUDGE_OUTSIDE, JUDGE_OUTSIDE);
@@ -106,14 +106,12 @@ START_TEST(threads_to_their_ends)
 	judge_both(at_pc, JUDGE_INSIDE, JUDGE_INSIDE);
 	judge_both(in_handler, JUDGE_INSIDE, JUDGE_INSIDE);
 }
-END_TEST
 
-START_TEST(code_without_tables_is_undecided)
+HT_TEST(code_without_tables_is_undecided)
 {
 	judge_both(lost, JUDGE_UNDECIDED, JUDGE_UNDECIDED);
 	judge_both(behind_unknown, JUDGE_UNDECIDED, JUDGE_UNDECIDED);
 }
-END_TEST
 
 static void judge_left(void (*body)(const void *arg), const char *left, enum judge_result result)
 {
@@ -123,20 +121,17 @@ static void judge_left(void (*body)(const void *arg), const char *left, enum jud
 }
 
 /* The return address of a call that was made for good is none of ours, but a PC is. */
-START_TEST(a_call_that_never_returns_is_outside)
+HT_TEST(a_call_that_never_returns_is_outside)
 {
 	judge_left(in_frame, agent_frame_left, JUDGE_OUTSIDE);
 	judge_left(in_frame, agent_frame_left + 1, JUDGE_INSIDE);
 	judge_left(in_handler, (const char *)agent_trap + 1, JUDGE_INSIDE);
 }
-END_TEST
 
-START_TEST(stacks_within_a_frame_of_the_threads_own)
+HT_TEST(stacks_within_a_frame_of_the_threads_own)
 {
 	judge_both(in_context_within, JUDGE_OUTSIDE, JUDGE_UNDECIDED);
 	judge_both(with_word_in_array, JUDGE_OUTSIDE, JUDGE_INSIDE);
 }
-END_TEST
 
-HT_SUITE("attach/proof/judge", threads_to_their_ends, code_without_tables_is_undecided,
-	a_call_that_never_returns_is_outside, stacks_within_a_frame_of_the_threads_own)
+HT_SUITE("attach/proof/judge")

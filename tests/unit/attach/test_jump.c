@@ -5,15 +5,14 @@
 
 #define AT 0x555555555000ull
 
-START_TEST(a_distance_leads_both_ways)
+HT_TEST(a_distance_leads_both_ways)
 {
 	const uint8_t ahead[JUMP_BYTES] = {0, 0x10, 0, 0, 0}, back[] = {0, 0xfb, 0xff, 0xff, 0xff};
 	ck_assert_uint_eq(jump_target(AT, ahead), AT + JUMP_BYTES + 0x10);
 	ck_assert_uint_eq(jump_target(AT, back), AT);
 }
-END_TEST
 
-START_TEST(a_jump_is_told_by_opcode_and_distance)
+HT_TEST(a_jump_is_told_by_opcode_and_distance)
 {
 	uint8_t code[JUMP_BYTES] = {JUMP_OPCODE, 0x10, 0x20, 0, 0};
 	raddr_t to = AT + JUMP_BYTES + 0x2010;
@@ -28,6 +27,5 @@ START_TEST(a_jump_is_told_by_opcode_and_distance)
 	code[0] = 0xcc;
 	ck_assert(!jump_leads(AT, code, to));
 }
-END_TEST
 
-HT_SUITE("attach/inject/jump", a_distance_leads_both_ways, a_jump_is_told_by_opcode_and_distance)
+HT_SUITE("attach/inject/jump")

@@ -91,16 +91,15 @@ static void check(void)
 	proc_tids_deinit(&tids);
 }
 
-START_TEST(processes_that_share_the_memory)
+HT_TEST(processes_that_share_the_memory)
 {
 	setup();
 	check();
 	finish();
 }
-END_TEST
 
 /* A kernel may lack it, a container forbid it. */
-START_TEST(without_kcmp)
+HT_TEST(without_kcmp)
 {
 	static const int error[] = {EPERM, ENOSYS, ESRCH};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(error); i++) {
@@ -110,9 +109,8 @@ START_TEST(without_kcmp)
 		finish();
 	}
 }
-END_TEST
 
-START_TEST(a_list_that_cannot_be_read_is_an_error)
+HT_TEST(a_list_that_cannot_be_read_is_an_error)
 {
 	struct proc_tids tids;
 	setup();
@@ -121,7 +119,6 @@ START_TEST(a_list_that_cannot_be_read_is_an_error)
 	ck_err_says(kin_forked(&proc, &tids), HT_ERR_SYS, "cannot list /proc");
 	finish();
 }
-END_TEST
 
 static size_t heirs_among_ours(void)
 {
@@ -135,7 +132,7 @@ static size_t heirs_among_ours(void)
 }
 
 /* The caller decides about a process that kin could not examine. */
-START_TEST(a_hidden_child_may_be_forked)
+HT_TEST(a_hidden_child_may_be_forked)
 {
 	setup();
 	ck_assert_uint_eq(heirs_among_ours(), 2);
@@ -143,7 +140,6 @@ START_TEST(a_hidden_child_may_be_forked)
 	ck_assert_uint_eq(heirs_among_ours(), 2);
 	finish();
 }
-END_TEST
 
 static bool is_heir(const struct proc *of, pid_t pid)
 {
@@ -157,7 +153,7 @@ static bool is_heir(const struct proc *of, pid_t pid)
 }
 
 /* What it had in its memory is there. */
-START_TEST(a_process_left_in_the_memory_may_be_older)
+HT_TEST(a_process_left_in_the_memory_may_be_older)
 {
 	struct proc younger;
 	setup();
@@ -172,8 +168,5 @@ START_TEST(a_process_left_in_the_memory_may_be_older)
 	proc_close(&younger);
 	finish();
 }
-END_TEST
 
-HT_SUITE("attach/process/kin", processes_that_share_the_memory, without_kcmp,
-	a_list_that_cannot_be_read_is_an_error, a_hidden_child_may_be_forked,
-	a_process_left_in_the_memory_may_be_older)
+HT_SUITE("attach/process/kin")

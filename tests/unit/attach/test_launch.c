@@ -35,7 +35,7 @@ static struct launch start(const char *const argv[])
 	return launch;
 }
 
-START_TEST(its_word_is_lost)
+HT_TEST(its_word_is_lost)
 {
 	struct launch launch = start((const char *[]){"sh", "-c", "sleep 0.5; exit 7", NULL});
 	failing_receives = 1;
@@ -48,9 +48,8 @@ START_TEST(its_word_is_lost)
 	ck_assert(WIFEXITED(launch.status) && WEXITSTATUS(launch.status) == 7);
 	launch_deinit(&launch);
 }
-END_TEST
 
-START_TEST(command_killed_before_its_start)
+HT_TEST(command_killed_before_its_start)
 {
 	struct launch launch = start((const char *[]){"sh", "-c", "exit 7", NULL});
 	kill(launch.pid, SIGKILL);
@@ -61,6 +60,5 @@ START_TEST(command_killed_before_its_start)
 	launch_deinit(&launch);
 	ck_assert(launch.ended && WIFSIGNALED(launch.status));
 }
-END_TEST
 
-HT_SUITE("unit/attach/launch", its_word_is_lost, command_killed_before_its_start)
+HT_SUITE("unit/attach/launch")

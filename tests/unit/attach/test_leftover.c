@@ -54,7 +54,7 @@ static struct ht_err *count(void *context, pid_t tid, int fd, const char *link)
 	return err;
 }
 
-START_TEST(all_copies_are_closed)
+HT_TEST(all_copies_are_closed)
 {
 	struct recover_report report = {.outcome = RECOVER_NOTHING};
 	struct proc proc;
@@ -65,7 +65,6 @@ START_TEST(all_copies_are_closed)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 /* Of one, what `happens` to us or to the process: what was found is none the less so. */
 static struct ht_err *close_after(void (*happens)(struct child *child), enum recover_outcome found)
@@ -86,17 +85,14 @@ static void deny_looks(struct child *child)
 	deny_calls(SYS_pidfd_getfd, EPERM);
 }
 
-START_TEST(unreadable_process_may_have_leftovers)
+HT_TEST(unreadable_process_may_have_leftovers)
 {
 	ck_err_says(close_after(deny_looks, RECOVER_NOTHING), HT_ERR_INCOMPLETE, "may be left");
 }
-END_TEST
 
-START_TEST(ended_process_has_no_leftovers)
+HT_TEST(ended_process_has_no_leftovers)
 {
 	ck_no_err(close_after(child_kill, RECOVER_DONE));
 }
-END_TEST
 
-HT_SUITE("attach/leftover", all_copies_are_closed, unreadable_process_may_have_leftovers,
-	ended_process_has_no_leftovers)
+HT_SUITE("attach/leftover")

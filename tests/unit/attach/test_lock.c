@@ -30,7 +30,7 @@ static void hold(const void *for_us)
 	_exit(0);
 }
 
-START_TEST(another_has_it)
+HT_TEST(another_has_it)
 {
 	struct child child = child_fork(hold, NULL);
 	struct proc proc;
@@ -44,9 +44,8 @@ START_TEST(another_has_it)
 	ck_assert(!lock_is_held(&proc));
 	proc_close(&proc);
 }
-END_TEST
 
-START_TEST(another_is_dying)
+HT_TEST(another_is_dying)
 {
 	const unsigned for_us = DYING_US;
 	struct proc proc;
@@ -59,10 +58,9 @@ START_TEST(another_is_dying)
 	lock_release(&lock);
 	proc_close(&proc);
 }
-END_TEST
 
 /* Its parent has collected it, so that neither its number nor its directory leads to it. */
-START_TEST(its_process_has_ended)
+HT_TEST(its_process_has_ended)
 {
 	struct child child = child_fork(child_idle, NULL);
 	struct proc proc;
@@ -72,7 +70,6 @@ START_TEST(its_process_has_ended)
 	ck_err_says(lock_take(&proc, &lock), HT_ERR_TARGET_GONE, "has ended");
 	proc_close(&proc);
 }
-END_TEST
 
 static void check_one_of_two(const struct proc *a, const struct proc *b)
 {
@@ -89,7 +86,7 @@ static void check_one_of_two(const struct proc *a, const struct proc *b)
 }
 
 /* Both stubs would be in one place, and both agents in one process. */
-START_TEST(another_has_its_memory)
+HT_TEST(another_has_its_memory)
 {
 	struct child child = child_fork(child_idle_shared, NULL);
 	struct proc one, two;
@@ -101,7 +98,6 @@ START_TEST(another_has_its_memory)
 	proc_close(&two);
 	child_kill(&child);
 }
-END_TEST
 
 /* One of two processes in one memory holds the lock; the other asks. */
 static void check_dying(pid_t held, pid_t other)
@@ -119,17 +115,16 @@ static void check_dying(pid_t held, pid_t other)
 	proc_close(&proc);
 }
 
-START_TEST(another_is_dying_that_had_its_memory)
+HT_TEST(another_is_dying_that_had_its_memory)
 {
 	struct child child = child_fork(child_idle_shared, NULL);
 	check_dying((pid_t)child.value, child.pid);
 	check_dying(child.pid, (pid_t)child.value);
 	child_kill(&child);
 }
-END_TEST
 
 /* A process that shares the memory may hold the lock. */
-START_TEST(fails_when_sharers_cannot_be_listed)
+HT_TEST(fails_when_sharers_cannot_be_listed)
 {
 	struct child child = child_fork(child_idle, NULL);
 	struct lock lock;
@@ -142,7 +137,5 @@ START_TEST(fails_when_sharers_cannot_be_listed)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("attach/lock", fails_when_sharers_cannot_be_listed, another_has_it, another_has_its_memory,
-	another_is_dying_that_had_its_memory, another_is_dying, its_process_has_ended)
+HT_SUITE("attach/lock")

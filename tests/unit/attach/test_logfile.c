@@ -49,7 +49,7 @@ static const char *read_lines(void)
 	return seen;
 }
 
-START_TEST(only_lines_from_now_on)
+HT_TEST(only_lines_from_now_on)
 {
 	path = tmpdir_path("log");
 	append("old\nbegun before");
@@ -62,9 +62,8 @@ START_TEST(only_lines_from_now_on)
 	logfile_close(&file);
 	free(path);
 }
-END_TEST
 
-START_TEST(a_missing_file_is_waited_for)
+HT_TEST(a_missing_file_is_waited_for)
 {
 	path = tmpdir_path("log");
 	logfile_open(&file, path);
@@ -74,9 +73,8 @@ START_TEST(a_missing_file_is_waited_for)
 	logfile_close(&file);
 	free(path);
 }
-END_TEST
 
-START_TEST(rotation_loses_no_line)
+HT_TEST(rotation_loses_no_line)
 {
 	path = tmpdir_path("log");
 	char *other = tmpdir_path("log.1");
@@ -99,9 +97,8 @@ START_TEST(rotation_loses_no_line)
 	free(other);
 	free(path);
 }
-END_TEST
 
-START_TEST(any_bytes_in_bounded_lines)
+HT_TEST(any_bytes_in_bounded_lines)
 {
 	static char longest[3 * LOGFILE_LINE_MAX];
 	path = tmpdir_path("log");
@@ -118,10 +115,9 @@ START_TEST(any_bytes_in_bounded_lines)
 	logfile_close(&file);
 	free(path);
 }
-END_TEST
 
 /* A pipe could block for ever. */
-START_TEST(only_regular_files_are_read)
+HT_TEST(only_regular_files_are_read)
 {
 	path = tmpdir_path("log");
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
@@ -131,9 +127,8 @@ START_TEST(only_regular_files_are_read)
 	logfile_close(&file);
 	free(path);
 }
-END_TEST
 
-START_TEST(what_comes_too_fast_is_skipped_and_counted)
+HT_TEST(what_comes_too_fast_is_skipped_and_counted)
 {
 	path = tmpdir_path("log");
 	append("old\n");
@@ -146,8 +141,5 @@ START_TEST(what_comes_too_fast_is_skipped_and_counted)
 	logfile_close(&file);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("unit/attach/logfile", only_lines_from_now_on, a_missing_file_is_waited_for,
-	rotation_loses_no_line, any_bytes_in_bounded_lines, only_regular_files_are_read,
-	what_comes_too_fast_is_skipped_and_counted)
+HT_SUITE("unit/attach/logfile")

@@ -43,7 +43,7 @@ static void setup(void)
 	mprotect(pages, PAGE, PROT_READ);
 }
 
-START_TEST(read_across_pages)
+HT_TEST(read_across_pages)
 {
 	setup();
 	uint8_t got[2 * PAGE];
@@ -52,9 +52,8 @@ START_TEST(read_across_pages)
 	ck_no_err(memory_read(&self, at(pages), got, 0));
 	ck_no_err(memory_read(&self, 0, got, 0));
 }
-END_TEST
 
-START_TEST(read_past_the_end)
+HT_TEST(read_past_the_end)
 {
 	setup();
 	uint8_t got[2 * PAGE];
@@ -70,9 +69,8 @@ START_TEST(read_past_the_end)
 	ck_no_err(memory_read_some(&self, at(pages) + 2 * PAGE, got, PAGE, &length));
 	ck_assert_uint_eq(length, 0);
 }
-END_TEST
 
-START_TEST(impossible_addresses)
+HT_TEST(impossible_addresses)
 {
 	setup();
 	static const raddr_t addrs[] = {
@@ -88,10 +86,9 @@ START_TEST(impossible_addresses)
 	ck_err(memory_write_u64(&self, 0, 1), HT_ERR_SYS);
 	ck_err(memory_write_u64(&self, UINT64_MAX - 7, 1), HT_ERR_SYS);
 }
-END_TEST
 
 /* Mappings of a device that is mounted nowhere: reading their pages from it could block. */
-START_TEST(own_copies_of_avoided_pages)
+HT_TEST(own_copies_of_avoided_pages)
 {
 	uint8_t *file = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE,
 		open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0);
@@ -117,9 +114,8 @@ START_TEST(own_copies_of_avoided_pages)
 	ck_no_err(memory_read_some(&self, at(file) + PAGE - 4, &word, sizeof(word), &length));
 	ck_assert_uint_eq(length, 0);
 }
-END_TEST
 
-START_TEST(file_of_a_mapping)
+HT_TEST(file_of_a_mapping)
 {
 	static const char text[] = "what the file has";
 	char *path = tmpdir_path("file");
@@ -149,9 +145,8 @@ START_TEST(file_of_a_mapping)
 	proc_maps_deinit(&maps);
 	free(path);
 }
-END_TEST
 
-START_TEST(write_past_page_protection)
+HT_TEST(write_past_page_protection)
 {
 	setup();
 	ck_no_err(memory_write(&self, at(pages) + PAGE - 3, "abcdef", 6));
@@ -162,15 +157,13 @@ START_TEST(write_past_page_protection)
 	ck_assert_uint_eq(word, 0x0123456789abcdef);
 	ck_err(memory_write(&self, at(pages) + 2 * PAGE - 3, "abcdef", 6), HT_ERR_SYS);
 }
-END_TEST
 
-START_TEST(word_writes_are_aligned)
+HT_TEST(word_writes_are_aligned)
 {
 	setup();
 	for (unsigned i = 1; i < 8; i++)
 		ck_err(memory_write_u64(&self, at(pages) + PAGE + i, 0), HT_ERR_INTERNAL);
 }
-END_TEST
 
 static atomic_bool stop;
 static atomic_uint changes;
@@ -233,16 +226,15 @@ static void check_all_whole(uint8_t *page, int protection)
 	ck_assert_mem_eq(page, kept, sizeof(kept));
 }
 
-START_TEST(word_writes_are_not_torn)
+HT_TEST(word_writes_are_not_torn)
 {
 	setup();
 	check_all_whole(pages, PROT_READ);
 	check_all_whole(pages + PAGE, PROT_READ | PROT_WRITE);
 }
-END_TEST
 
 /* Where a container's filter has it that only the file is left. */
-START_TEST(words_are_written_without_the_call)
+HT_TEST(words_are_written_without_the_call)
 {
 	setup();
 	deny_calls(SYS_process_vm_writev, EPERM);
@@ -255,7 +247,6 @@ START_TEST(words_are_written_without_the_call)
 		ck_assert_uint_eq(((uint8_t *)word[i])[8], (i * PAGE + 16) % 251 + 1);
 	}
 }
-END_TEST
 
 static int exec_gate[2];
 
@@ -268,7 +259,7 @@ static void exec_on_demand(const void *arg)
 	_exit(1);
 }
 
-START_TEST(an_exec_ends_access)
+HT_TEST(an_exec_ends_access)
 {
 	setup();
 	ck_assert_int_eq(pipe2(exec_gate, O_CLOEXEC), 0);
@@ -291,9 +282,5 @@ START_TEST(an_exec_ends_access)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("attach/memory/memory", read_across_pages, read_past_the_end, impossible_addresses,
-	own_copies_of_avoided_pages, file_of_a_mapping, write_past_page_protection,
-	word_writes_are_aligned, word_writes_are_not_torn, words_are_written_without_the_call,
-	an_exec_ends_access)
+HT_SUITE("attach/memory/memory")

@@ -25,7 +25,7 @@ static const char status[] = "Name:\tVmRSS:\t1 kB\nState:\tS (sleeping)\nVmHWM:\
 			     "VmRSS:\t  80 kB\nRssAnon:\t  30 kB\nRssFile:\t  40 kB\n"
 			     "RssShmem:\t  10 kB\nVmPTE:\t  4 kB\nVmSwap:\t  0 kB\n";
 
-START_TEST(every_line_of_status_is_a_figure)
+HT_TEST(every_line_of_status_is_a_figure)
 {
 	static const struct {
 		enum memory_kind kind;
@@ -41,9 +41,8 @@ START_TEST(every_line_of_status_is_a_figure)
 	}
 	ck_assert(!memory.is_known[MEMORY_MINOR_FAULTS] && !memory.is_known[MEMORY_CGROUP]);
 }
-END_TEST
 
-START_TEST(missing_figures_are_unknown_not_zero)
+HT_TEST(missing_figures_are_unknown_not_zero)
 {
 	struct memory memory = {0};
 	/* A kernel without swap, before 4.5, or with another word for a number. */
@@ -54,9 +53,8 @@ START_TEST(missing_figures_are_unknown_not_zero)
 	ck_assert(!memuse_parse_status("Name:\tx\nState:\tZ (zombie)\nThreads:\t1\n", &memory));
 	ck_assert(!memuse_parse_status("", &memory));
 }
-END_TEST
 
-START_TEST(faults_are_fields_of_stat)
+HT_TEST(faults_are_fields_of_stat)
 {
 	static const char *const cut[] = {"", "1 (a", "1 (a)", "1 (a) S 1 2 3 4 5 6 7",
 		"1 (a) S 1 2 3 4 5 6 7 8", "1 (a) S 1 2 3 4 5 6 x y z"};
@@ -70,7 +68,6 @@ START_TEST(faults_are_fields_of_stat)
 		ck_assert(!none.is_known[MEMORY_MINOR_FAULTS]);
 	}
 }
-END_TEST
 
 /* Holds 8 MiB of each kind but files. */
 static void hold(const void *unused)
@@ -85,7 +82,7 @@ static void hold(const void *unused)
 	child_wait();
 }
 
-START_TEST(kinds_of_pages_are_distinguished)
+HT_TEST(kinds_of_pages_are_distinguished)
 {
 	struct child child = child_fork(hold, NULL);
 	struct proc proc;
@@ -105,7 +102,6 @@ START_TEST(kinds_of_pages_are_distinguished)
 	memuse_close(&memuse);
 	proc_close(&proc);
 }
-END_TEST
 
 static void wait_for_exec(const void *unused)
 {
@@ -130,7 +126,7 @@ static bool is_zombie(const struct proc *proc)
 	return ret;
 }
 
-START_TEST(another_program_or_none_gives_nothing)
+HT_TEST(another_program_or_none_gives_nothing)
 {
 	struct child child = child_fork(wait_for_exec, NULL);
 	struct proc proc;
@@ -150,8 +146,5 @@ START_TEST(another_program_or_none_gives_nothing)
 	memuse_close(&memuse);
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/memuse", every_line_of_status_is_a_figure, missing_figures_are_unknown_not_zero,
-	faults_are_fields_of_stat, kinds_of_pages_are_distinguished,
-	another_program_or_none_gives_nothing)
+HT_SUITE("attach/memuse")

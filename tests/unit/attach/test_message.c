@@ -43,7 +43,7 @@ static void send_some(int socket, int ret_fd[SENT])
 	ck_assert_int_eq(message_send(socket, word, sizeof(word), ret_fd, SENT, 0), sizeof(word));
 }
 
-START_TEST(descriptors_arrive_in_order)
+HT_TEST(descriptors_arrive_in_order)
 {
 	int pair[2], sent[SENT], got[MESSAGE_FDS_MAX];
 	char word[16];
@@ -59,9 +59,8 @@ START_TEST(descriptors_arrive_in_order)
 		ck_assert_int_eq(fcntl(got[i], F_GETFD), FD_CLOEXEC);
 	}
 }
-END_TEST
 
-START_TEST(no_more_than_there_is_room_for)
+HT_TEST(no_more_than_there_is_room_for)
 {
 	int pair[2], sent[SENT], got[SENT] = {-1, -1, -1};
 	char word[16];
@@ -73,9 +72,8 @@ START_TEST(no_more_than_there_is_room_for)
 	ck_assert_uint_eq(inode_of(got[0]), inode_of(sent[0]));
 	ck_assert_int_eq(got[1], -1);
 }
-END_TEST
 
-START_TEST(no_number_is_left)
+HT_TEST(no_number_is_left)
 {
 	int pair[2], sent[SENT], got[SENT];
 	char word[16];
@@ -91,9 +89,8 @@ START_TEST(no_number_is_left)
 	ck_assert_int_eq(bytes, 5);
 	ck_assert_uint_eq(count, 0);
 }
-END_TEST
 
-START_TEST(without_descriptors)
+HT_TEST(without_descriptors)
 {
 	int pair[2], got[1];
 	char word[16];
@@ -113,18 +110,16 @@ START_TEST(without_descriptors)
 	ck_assert_int_eq(message_send(pair[1], "ab", 2, NULL, 0, 0), -1);
 	ck_assert_int_eq(errno, EPIPE);
 }
-END_TEST
 
-START_TEST(too_many)
+HT_TEST(too_many)
 {
 	int pair[2], fd[MESSAGE_FDS_MAX + 1] = {0};
 	make_pair(pair);
 	ck_assert_int_eq(message_send(pair[0], "ab", 2, fd, HT_ARRAY_SIZE(fd), 0), -1);
 	ck_assert_int_eq(errno, EINVAL);
 }
-END_TEST
 
-START_TEST(awaited_until_a_deadline)
+HT_TEST(awaited_until_a_deadline)
 {
 	int pair[2];
 	make_pair(pair);
@@ -134,7 +129,5 @@ START_TEST(awaited_until_a_deadline)
 	close(pair[1]);
 	ck_assert(message_await(pair[0], 0));
 }
-END_TEST
 
-HT_SUITE("attach/helper/message", descriptors_arrive_in_order, no_more_than_there_is_room_for,
-	no_number_is_left, without_descriptors, too_many, awaited_until_a_deadline)
+HT_SUITE("attach/helper/message")

@@ -24,7 +24,7 @@ static void check_off_by(uint64_t bytes)
 	ck_assert_str_ne(account.reason, "");
 }
 
-START_TEST(every_page_counts_to_the_byte)
+HT_TEST(every_page_counts_to_the_byte)
 {
 	for (unsigned i = 0; i < 6; i++) {
 		setup();
@@ -35,9 +35,8 @@ START_TEST(every_page_counts_to_the_byte)
 		check_exact(held);
 	}
 }
-END_TEST
 
-START_TEST(blocks_freed_by_other_threads_are_not_held)
+HT_TEST(blocks_freed_by_other_threads_are_not_held)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -55,9 +54,8 @@ START_TEST(blocks_freed_by_other_threads_are_not_held)
 		check_exact(held + (100 - 10 - 1) * 64);
 	}
 }
-END_TEST
 
-START_TEST(a_list_that_contradicts_itself_is_allowed_for)
+HT_TEST(a_list_that_contradicts_itself_is_allowed_for)
 {
 	for (unsigned i = 0; i < 9; i++) {
 		setup();
@@ -80,9 +78,8 @@ START_TEST(a_list_that_contradicts_itself_is_allowed_for)
 		check_off_by(one->used * 64);
 	}
 }
-END_TEST
 
-START_TEST(too_much_to_read_is_reported)
+HT_TEST(too_much_to_read_is_reported)
 {
 	for (unsigned i = 0; i < 2; i++) {
 		setup();
@@ -99,10 +96,9 @@ START_TEST(too_much_to_read_is_reported)
 		ck_assert_ptr_nonnull(strstr(account.reason, "heaptap can read"));
 	}
 }
-END_TEST
 
 /* Each heap says how many pages it has. */
-START_TEST(pages_that_were_not_found_are_not_passed_over)
+HT_TEST(pages_that_were_not_found_are_not_passed_over)
 {
 	setup();
 	check_exact(fill());
@@ -121,7 +117,6 @@ START_TEST(pages_that_were_not_found_are_not_passed_over)
 	segment[0]->cookie++;
 	check_unknown();
 }
-END_TEST
 
 static atomic_int step;
 
@@ -136,7 +131,7 @@ static void *run(void *context)
 	return NULL;
 }
 
-START_TEST(a_heap_without_pages_is_found_by_its_thread)
+HT_TEST(a_heap_without_pages_is_found_by_its_thread)
 {
 	setup();
 	uint64_t held = fill();
@@ -158,9 +153,8 @@ START_TEST(a_heap_without_pages_is_found_by_its_thread)
 	atomic_store(&step, 2);
 	pthread_join(thread, NULL);
 }
-END_TEST
 
-START_TEST(a_page_on_its_way_holds_nothing)
+HT_TEST(a_page_on_its_way_holds_nothing)
 {
 	setup();
 	uint64_t held = fill();
@@ -173,9 +167,8 @@ START_TEST(a_page_on_its_way_holds_nothing)
 	segment[0]->used--;
 	check_unknown();
 }
-END_TEST
 
-START_TEST(a_page_that_contradicts_itself_is_not_believed)
+HT_TEST(a_page_that_contradicts_itself_is_not_believed)
 {
 	setup();
 	(void)fill();
@@ -210,9 +203,8 @@ START_TEST(a_page_that_contradicts_itself_is_not_believed)
 			check_off_by(10 * 320 + (i == 7 ? 2 * SLICE : 0));
 	}
 }
-END_TEST
 
-START_TEST(a_segment_that_contradicts_itself_is_not_known)
+HT_TEST(a_segment_that_contradicts_itself_is_not_known)
 {
 	for (unsigned i = 0; i < 9; i++) {
 		setup();
@@ -244,10 +236,9 @@ START_TEST(a_segment_that_contradicts_itself_is_not_known)
 	segment[2]->slices = 0;
 	check_unknown();
 }
-END_TEST
 
 /* One that was given back, or that is another mimalloc's, in the same program. */
-START_TEST(other_segments_are_not_counted)
+HT_TEST(other_segments_are_not_counted)
 {
 	setup();
 	uint64_t held = fill();
@@ -261,9 +252,8 @@ START_TEST(other_segments_are_not_counted)
 	segment[3]->cookie++;
 	check_exact(held);
 }
-END_TEST
 
-START_TEST(nothing_to_read_is_unknown)
+HT_TEST(nothing_to_read_is_unknown)
 {
 	bool found;
 	setup();
@@ -301,10 +291,9 @@ START_TEST(nothing_to_read_is_unknown)
 	munmap(variables, VARIABLES);
 	check_unknown();
 }
-END_TEST
 
 /* Each would be looked at more closely. */
-START_TEST(variables_that_look_like_heaps_end)
+HT_TEST(variables_that_look_like_heaps_end)
 {
 	setup();
 	uint64_t *word = map(64 * MIB);
@@ -314,10 +303,9 @@ START_TEST(variables_that_look_like_heaps_end)
 	module.segment[0].memsz = 64 * MIB;
 	check_unknown();
 }
-END_TEST
 
 /* A program's malloc is mimalloc's by another name, or another allocator's. */
-START_TEST(malloc_by_its_other_name_is_counted_once)
+HT_TEST(malloc_by_its_other_name_is_counted_once)
 {
 	static const struct family mi = {.allocator = "mimalloc", .prefix = "mi_", .hooked = true};
 	static const struct family plain = {.allocator = "malloc", .prefix = "", .hooked = true};
@@ -338,7 +326,6 @@ START_TEST(malloc_by_its_other_name_is_counted_once)
 		ck_assert(count < 3 || !heap.account[1].known);
 	}
 }
-END_TEST
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -347,7 +334,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Any word of it may say anything: it ends, and is known or not, because of something. */
-START_TEST(scribbled_over_it_ends)
+HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;
 	struct segment *before = map(3 * sizeof(*before));
@@ -377,13 +364,5 @@ START_TEST(scribbled_over_it_ends)
 		*first = heap;
 	}
 }
-END_TEST
 
-HT_SUITE("attach/mimalloc", every_page_counts_to_the_byte,
-	blocks_freed_by_other_threads_are_not_held, a_list_that_contradicts_itself_is_allowed_for,
-	too_much_to_read_is_reported, pages_that_were_not_found_are_not_passed_over,
-	a_heap_without_pages_is_found_by_its_thread, a_page_on_its_way_holds_nothing,
-	a_page_that_contradicts_itself_is_not_believed,
-	a_segment_that_contradicts_itself_is_not_known, other_segments_are_not_counted,
-	nothing_to_read_is_unknown, variables_that_look_like_heaps_end,
-	malloc_by_its_other_name_is_counted_once, scribbled_over_it_ends)
+HT_SUITE("attach/mimalloc")

@@ -172,7 +172,7 @@ static void check_exact(uint64_t held_bytes)
 	ck_assert_uint_ge(account.system_bytes, held_bytes);
 }
 
-START_TEST(every_page_counts_to_the_byte)
+HT_TEST(every_page_counts_to_the_byte)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		setup_as(i % 2, i / 2);
@@ -187,7 +187,6 @@ START_TEST(every_page_counts_to_the_byte)
 		check_exact(held);
 	}
 }
-END_TEST
 
 static raddr_t block_of(const struct page *now, unsigned index)
 {
@@ -204,7 +203,7 @@ static void list_fill(struct page *now, unsigned first, unsigned end)
 	now->thread_free = list | 1;
 }
 
-START_TEST(blocks_freed_by_other_threads_are_not_held)
+HT_TEST(blocks_freed_by_other_threads_are_not_held)
 {
 	for (unsigned i = 0; i < 4; i++) {
 		setup_as(i % 2, i / 2);
@@ -216,7 +215,6 @@ START_TEST(blocks_freed_by_other_threads_are_not_held)
 		check_exact(held + 90 * 64);
 	}
 }
-END_TEST
 
 static void check_off_by(uint64_t bytes)
 {
@@ -225,7 +223,7 @@ static void check_off_by(uint64_t bytes)
 	ck_assert_str_ne(account.reason, "");
 }
 
-START_TEST(a_list_that_contradicts_itself_is_allowed_for)
+HT_TEST(a_list_that_contradicts_itself_is_allowed_for)
 {
 	for (unsigned i = 0; i < 5; i++) {
 		setup_as(i % 2, false);
@@ -246,9 +244,8 @@ START_TEST(a_list_that_contradicts_itself_is_allowed_for)
 		check_off_by(one->used * 64);
 	}
 }
-END_TEST
 
-START_TEST(a_page_that_contradicts_itself_is_allowed_for)
+HT_TEST(a_page_that_contradicts_itself_is_allowed_for)
 {
 	for (unsigned i = 0; i < 12; i++) {
 		setup_as(i % 2, i % 3 == 0);
@@ -281,10 +278,9 @@ START_TEST(a_page_that_contradicts_itself_is_allowed_for)
 		check_off_by(6400);
 	}
 }
-END_TEST
 
 /* Its size is unknown. */
-START_TEST(a_large_block_that_contradicts_itself_is_unknown)
+HT_TEST(a_large_block_that_contradicts_itself_is_unknown)
 {
 	setup_as(MIMAP_START, false);
 	fill();
@@ -302,9 +298,8 @@ START_TEST(a_large_block_that_contradicts_itself_is_unknown)
 	odd->used = 2;
 	check_unknown();
 }
-END_TEST
 
-START_TEST(more_than_a_few_are_not_known)
+HT_TEST(more_than_a_few_are_not_known)
 {
 	setup_as(MIMAP_OFFSET, true);
 	for (unsigned i = 0; i < 400; i++)
@@ -320,9 +315,8 @@ START_TEST(more_than_a_few_are_not_known)
 		page(64, 1, 100);
 	check_unknown();
 }
-END_TEST
 
-START_TEST(nothing_to_read_is_unknown)
+HT_TEST(nothing_to_read_is_unknown)
 {
 	setup_as(MIMAP_START, false);
 	/* No page yet. */
@@ -342,9 +336,8 @@ START_TEST(nothing_to_read_is_unknown)
 	munmap(root, PAGE);
 	check_unknown();
 }
-END_TEST
 
-START_TEST(two_maps_are_none)
+HT_TEST(two_maps_are_none)
 {
 	setup_as(MIMAP_START, false);
 	fill();
@@ -355,10 +348,9 @@ START_TEST(two_maps_are_none)
 	((raddr_t *)(void *)variables)[7] = at(other);
 	check_unknown();
 }
-END_TEST
 
 /* All words lead to the same page, or all to the same part of the map. */
-START_TEST(a_map_without_end_ends)
+HT_TEST(a_map_without_end_ends)
 {
 	setup_as(MIMAP_OFFSET, false);
 	fill();
@@ -373,7 +365,6 @@ START_TEST(a_map_without_end_ends)
 		root[i] = subs;
 	check_unknown();
 }
-END_TEST
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -382,7 +373,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Any word of it may say anything: it ends, and is known or not, because of something. */
-START_TEST(scribbled_over_it_ends)
+HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;
 	setup_as(MIMAP_OFFSET, true);
@@ -412,11 +403,5 @@ START_TEST(scribbled_over_it_ends)
 		memcpy(pointer(subs), sub, SUBS * SUB_BYTES);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/mimap", every_page_counts_to_the_byte, blocks_freed_by_other_threads_are_not_held,
-	a_list_that_contradicts_itself_is_allowed_for,
-	a_page_that_contradicts_itself_is_allowed_for,
-	a_large_block_that_contradicts_itself_is_unknown, more_than_a_few_are_not_known,
-	nothing_to_read_is_unknown, two_maps_are_none, a_map_without_end_ends,
-	scribbled_over_it_ends)
+HT_SUITE("attach/mimap")

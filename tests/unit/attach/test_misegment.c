@@ -191,12 +191,11 @@ static void check_version(unsigned index)
 	check_held(held);
 }
 
-START_TEST(each_version_counts_to_the_byte)
+HT_TEST(each_version_counts_to_the_byte)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_version(i);
 }
-END_TEST
 
 /* A huge block counts with its real size, even beyond 32 bits. */
 static void check_huge(unsigned index)
@@ -216,12 +215,11 @@ static void check_huge(unsigned index)
 	}
 }
 
-START_TEST(a_huge_block_counts)
+HT_TEST(a_huge_block_counts)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_huge(i);
 }
-END_TEST
 
 /* Lists go by where the page itself says that its blocks begin. */
 static void check_lists(unsigned index)
@@ -243,12 +241,11 @@ static void check_lists(unsigned index)
 	check_doubted(20 * 48);
 }
 
-START_TEST(blocks_freed_by_other_threads_are_not_held)
+HT_TEST(blocks_freed_by_other_threads_are_not_held)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_lists(i);
 }
-END_TEST
 
 static void check_pages(unsigned index)
 {
@@ -278,12 +275,11 @@ static void check_pages(unsigned index)
 	}
 }
 
-START_TEST(a_page_that_contradicts_itself_is_not_believed)
+HT_TEST(a_page_that_contradicts_itself_is_not_believed)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_pages(i);
 }
-END_TEST
 
 /* A block of nine slices has sixteen; of three, three. */
 static void check_large(unsigned index)
@@ -299,12 +295,11 @@ static void check_large(unsigned index)
 	}
 }
 
-START_TEST(a_large_page_is_as_large_as_it_must_be)
+HT_TEST(a_large_page_is_as_large_as_it_must_be)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_large(i);
 }
-END_TEST
 
 /* A large page of one version is no page in the other, and all of a segment has one layout. */
 static void check_apart(unsigned index)
@@ -324,13 +319,10 @@ static void check_apart(unsigned index)
 	check_unknown();
 }
 
-START_TEST(versions_are_distinguished)
+HT_TEST(versions_are_distinguished)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
 		check_apart(i);
 }
-END_TEST
 
-HT_SUITE("attach/misegment", each_version_counts_to_the_byte, a_huge_block_counts,
-	blocks_freed_by_other_threads_are_not_held, a_page_that_contradicts_itself_is_not_believed,
-	a_large_page_is_as_large_as_it_must_be, versions_are_distinguished)
+HT_SUITE("attach/misegment")

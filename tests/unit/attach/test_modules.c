@@ -95,7 +95,7 @@ static int compare_loaded(struct dl_phdr_info *info, size_t size, void *arg)
 	return 0;
 }
 
-START_TEST(own_modules_are_those_of_the_dynamic_linker)
+HT_TEST(own_modules_are_those_of_the_dynamic_linker)
 {
 	ck_assert_ptr_nonnull(dlopen("libjansson.so.4", RTLD_NOW));
 	struct view view = view_of(getpid());
@@ -122,9 +122,8 @@ START_TEST(own_modules_are_those_of_the_dynamic_linker)
 	ck_assert_ptr_null(modules_find(&view.modules, 0));
 	view_deinit(&view);
 }
-END_TEST
 
-START_TEST(symbols_are_those_of_dlsym)
+HT_TEST(symbols_are_those_of_dlsym)
 {
 	static const char *const names[] = {"malloc", "free", "calloc", "realloc",
 		"malloc_usable_size", "posix_memalign", "aligned_alloc", "reallocarray", "fopen"};
@@ -154,9 +153,8 @@ START_TEST(symbols_are_those_of_dlsym)
 	}
 	view_deinit(&view);
 }
-END_TEST
 
-START_TEST(second_namespace_is_a_second_module)
+HT_TEST(second_namespace_is_a_second_module)
 {
 	void *copy = dlmopen(LM_ID_NEWLM, "libc.so.6", RTLD_NOW);
 	ck_assert_ptr_nonnull(copy);
@@ -172,9 +170,8 @@ START_TEST(second_namespace_is_a_second_module)
 	ck_assert_uint_ne(first->id, second->id);
 	view_deinit(&view);
 }
-END_TEST
 
-START_TEST(ids_are_kept_and_never_reused)
+HT_TEST(ids_are_kept_and_never_reused)
 {
 	struct view view = view_of(getpid());
 	uint64_t own = modules_find(&view.modules, at((void *)compare_loaded))->id;
@@ -201,7 +198,6 @@ START_TEST(ids_are_kept_and_never_reused)
 	elfwriter_deinit(&writer);
 	view_deinit(&view);
 }
-END_TEST
 
 static const char sleeper[] = "#include <stdlib.h>\n"
 			      "#include <unistd.h>\n"
@@ -240,7 +236,7 @@ static void check_kind(const char *const compiler[], bool pie, bool linker)
 	free(path);
 }
 
-START_TEST(all_kinds_of_executables)
+HT_TEST(all_kinds_of_executables)
 {
 	check_kind((const char *[]){"gcc", "-pie", "-fPIE", NULL}, true, true);
 	check_kind((const char *[]){"gcc", "-no-pie", NULL}, false, true);
@@ -252,7 +248,6 @@ START_TEST(all_kinds_of_executables)
 	check_kind((const char *[]){"gcc", "-Wl,--build-id=none,-s", NULL}, true, true);
 	check_kind((const char *[]){"musl-gcc", NULL}, true, true);
 }
-END_TEST
 
 static const struct module *linker_of(const struct view *view)
 {
@@ -279,17 +274,16 @@ static void check_by_hand(const char *const compiler[], const char *linker, cons
 	free(path);
 }
 
-START_TEST(linker_started_by_hand)
+HT_TEST(linker_started_by_hand)
 {
 	check_by_hand((const char *[]){"gcc", "-pie", "-fPIE", NULL}, "/lib64/ld-linux-x86-64.so.2",
 		"ld-linux");
 	/* musl's is its C library. */
 	check_by_hand((const char *[]){"musl-gcc", NULL}, "/lib/ld-musl-x86_64.so.1", "/libc.so");
 }
-END_TEST
 
 /* In a program without a dynamic linker all that runs has been loaded by its own C library. */
-START_TEST(modules_without_a_loader_are_foreign)
+HT_TEST(modules_without_a_loader_are_foreign)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -309,9 +303,8 @@ START_TEST(modules_without_a_loader_are_foreign)
 	view_deinit(&view);
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(thirty_two_bits_are_refused)
+HT_TEST(thirty_two_bits_are_refused)
 {
 	char *path = compile_or_skip("modules",
 		(const char *[]){"gcc", "-m32", "-nostdlib", "-static", NULL},
@@ -330,7 +323,6 @@ START_TEST(thirty_two_bits_are_refused)
 	child_kill(&child);
 	free(path);
 }
-END_TEST
 
 static bool found(struct elfwriter *writer)
 {
@@ -348,7 +340,7 @@ static bool found(struct elfwriter *writer)
 	return there;
 }
 
-START_TEST(written_image)
+HT_TEST(written_image)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -374,9 +366,8 @@ START_TEST(written_image)
 	view_deinit(&view);
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(malformed_headers_are_left_out)
+HT_TEST(malformed_headers_are_left_out)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -426,9 +417,8 @@ START_TEST(malformed_headers_are_left_out)
 	ck_assert(found(&writer));
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(notes_lie)
+HT_TEST(notes_lie)
 {
 	static const uint32_t lengths[] = {0, 1, 65, 4096, INT32_MAX, UINT32_MAX - 3, UINT32_MAX};
 	struct elfwriter writer;
@@ -446,9 +436,8 @@ START_TEST(notes_lie)
 	ck_assert(found(&writer));
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(corrupt_bytes_do_no_harm)
+HT_TEST(corrupt_bytes_do_no_harm)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -480,9 +469,8 @@ START_TEST(corrupt_bytes_do_no_harm)
 	}
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(a_file_mapped_as_data_is_no_module)
+HT_TEST(a_file_mapped_as_data_is_no_module)
 {
 	FILE *file = fopen("/proc/self/exe", "re");
 	fseek(file, 0, SEEK_END);
@@ -494,7 +482,6 @@ START_TEST(a_file_mapped_as_data_is_no_module)
 	ck_assert_ptr_null(modules_find(&view.modules, at(data)));
 	view_deinit(&view);
 }
-END_TEST
 
 /* Maps `fd` again over the page with this number. */
 static void map_page(
@@ -514,7 +501,7 @@ static bool written_is_found(struct elfwriter *writer)
 	return there;
 }
 
-START_TEST(segments_come_from_one_file)
+HT_TEST(segments_come_from_one_file)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -539,11 +526,5 @@ START_TEST(segments_come_from_one_file)
 	ck_assert(written_is_found(&writer));
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-HT_SUITE("attach/elf/modules", own_modules_are_those_of_the_dynamic_linker,
-	symbols_are_those_of_dlsym, second_namespace_is_a_second_module,
-	ids_are_kept_and_never_reused, all_kinds_of_executables, linker_started_by_hand,
-	modules_without_a_loader_are_foreign, thirty_two_bits_are_refused, written_image,
-	malformed_headers_are_left_out, notes_lie, corrupt_bytes_do_no_harm,
-	a_file_mapped_as_data_is_no_module, segments_come_from_one_file)
+HT_SUITE("attach/elf/modules")

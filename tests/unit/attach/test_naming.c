@@ -86,7 +86,7 @@ static void check_name(const char *pattern, const char *expected)
 	free(name);
 }
 
-START_TEST(process_and_percent)
+HT_TEST(process_and_percent)
 {
 	char pid[32];
 	prctl(PR_SET_NAME, "a/b c;d");
@@ -98,9 +98,8 @@ START_TEST(process_and_percent)
 	check_name("plain", "plain");
 	check_name("-", "-");
 }
-END_TEST
 
-START_TEST(host_and_time)
+HT_TEST(host_and_time)
 {
 	char host[256] = "", *name = expand("%h");
 	gethostname(host, sizeof(host) - 1);
@@ -112,9 +111,8 @@ START_TEST(host_and_time)
 	ck_assert_uint_eq(strspn(name, "0123456789T"), strlen(name));
 	free(name);
 }
-END_TEST
 
-START_TEST(default_name)
+HT_TEST(default_name)
 {
 	char start[64], *name;
 	prctl(PR_SET_NAME, "prog");
@@ -124,7 +122,6 @@ START_TEST(default_name)
 	ck_assert_str_eq(name + strlen(name) - 5, ".htap");
 	free(name);
 }
-END_TEST
 
 static void make(const char *path)
 {
@@ -133,7 +130,7 @@ static void make(const char *path)
 	close(fd);
 }
 
-START_TEST(number_that_is_free)
+HT_TEST(number_that_is_free)
 {
 	char *pattern = tmpdir_path("t%n.%n"), *path = tmpdir_path("t1.1");
 	check_name(pattern, path);
@@ -149,9 +146,8 @@ START_TEST(number_that_is_free)
 	free(path);
 	free(pattern);
 }
-END_TEST
 
-START_TEST(unknown_letters)
+HT_TEST(unknown_letters)
 {
 	static const char *const wrong[] = {"%", "a%", "%x", "%%%", "%p%P", "% "};
 	char *name;
@@ -161,18 +157,16 @@ START_TEST(unknown_letters)
 	}
 	ck_no_err(naming_check("%p%c%h%t%n%%"));
 }
-END_TEST
 
-START_TEST(finds_a_process_number_in_the_pattern)
+HT_TEST(finds_a_process_number_in_the_pattern)
 {
 	ck_assert(naming_has_pid(NULL));
 	ck_assert(naming_has_pid("a.%c.%p.htap"));
 	ck_assert(!naming_has_pid("a.%%p.%c.%t.%n.%h.htap"));
 	ck_assert(!naming_has_pid("x.htap"));
 }
-END_TEST
 
-START_TEST(further_traces)
+HT_TEST(further_traces)
 {
 	static const struct {
 		const char *name, *numbered;
@@ -184,10 +178,9 @@ START_TEST(further_traces)
 		free(name);
 	}
 }
-END_TEST
 
 /* Nothing was touched: not as one that ends during the capture. */
-START_TEST(names_a_process_that_ends)
+HT_TEST(names_a_process_that_ends)
 {
 	static const long behind[] = {SYS_open, SYS_pidfd_open, SYS_statx};
 	char *name;
@@ -199,9 +192,8 @@ START_TEST(names_a_process_that_ends)
 		ck_assert_int_eq(ends_behind, 0);
 	}
 }
-END_TEST
 
-START_TEST(names_a_reused_process_number)
+HT_TEST(names_a_reused_process_number)
 {
 	char *name;
 
@@ -217,8 +209,5 @@ START_TEST(names_a_reused_process_number)
 	ck_assert_int_eq(kill(other, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(other, NULL, 0), other);
 }
-END_TEST
 
-HT_SUITE("attach/naming", process_and_percent, finds_a_process_number_in_the_pattern, host_and_time,
-	default_name, number_that_is_free, unknown_letters, further_traces,
-	names_a_process_that_ends, names_a_reused_process_number)
+HT_SUITE("attach/naming")

@@ -159,7 +159,7 @@ static void check_hook(
 	view_close(&view);
 }
 
-START_TEST(names_say_how_a_function_is_called)
+HT_TEST(names_say_how_a_function_is_called)
 {
 	check_hook(pie, ALLOCATOR(_rjem_), "_rjem_malloc", ABI_HOOK_MALLOC);
 	check_hook(pie, ALLOCATOR(je_), "je_sdallocx", ABI_HOOK_SDALLOCX);
@@ -167,15 +167,13 @@ START_TEST(names_say_how_a_function_is_called)
 	check_hook(pie, ALLOCATOR(mi_), "mi_free_size_aligned", ABI_HOOK_SDALLOCX);
 	check_hook(pie, ALLOCATOR(tc_), "tc_free_sized", ABI_HOOK_FREE_SIZED);
 }
-END_TEST
 
 /* Relocated by R_X86_64_RELATIVE, by DT_RELR, and not at all. */
-START_TEST(words_are_found_however_they_are_relocated)
+HT_TEST(words_are_found_however_they_are_relocated)
 {
 	check_hook(relr, ALLOCATOR(_rjem_), "_rjem_realloc", ABI_HOOK_REALLOC);
 	check_hook(fixed, ALLOCATOR(_rjem_), "_rjem_realloc", ABI_HOOK_REALLOC);
 }
-END_TEST
 
 /* A program that has stored `value` in the word that leads to mi_calloc. */
 #define STORING(value)                                                                             \
@@ -185,7 +183,7 @@ END_TEST
 				"mi_calloc@GOTPCREL(%%rip)\" :: \"r\"(p)); for (;;) pause(); }\n"
 
 /* A word in which the program has stored a function of its own is not ours. */
-START_TEST(values_decide)
+HT_TEST(values_decide)
 {
 	static const char *const norelro[] = {"gcc", "-w", "-fno-builtin", "-fPIE", "-pie",
 		"-Wa,-mrelax-relocations=no", "-Wl,-z,norelro", NULL};
@@ -209,9 +207,8 @@ START_TEST(values_decide)
 		view_close(&view);
 	}
 }
-END_TEST
 
-START_TEST(usable_size_is_the_familys)
+HT_TEST(usable_size_is_the_familys)
 {
 	struct view view;
 	view_open(pie,
@@ -234,10 +231,9 @@ START_TEST(usable_size_is_the_familys)
 				native_named(&view, "_rjem_malloc")->usable_size);
 	view_close(&view);
 }
-END_TEST
 
 /* Only malloc, calloc, realloc and free together are an allocator; tc_delete alone is none. */
-START_TEST(a_function_called_free_may_be_anything)
+HT_TEST(a_function_called_free_may_be_anything)
 {
 	struct view view;
 	view_open(pie,
@@ -257,11 +253,10 @@ START_TEST(a_function_called_free_may_be_anything)
 	ck_assert_uint_eq(covered(&view, "malloc")->places, 2);
 	view_close(&view);
 }
-END_TEST
 
 /* As many functions of that prefix as one likes, and a version: a program's own memory interface,
  * whose mi_malloc takes a context first. */
-START_TEST(a_prefix_may_be_the_programs_own)
+HT_TEST(a_prefix_may_be_the_programs_own)
 {
 	static const char *const sources[] = {
 #define OWN(prefix)                                                                                \
@@ -278,9 +273,8 @@ START_TEST(a_prefix_may_be_the_programs_own)
 		view_close(&view);
 	}
 }
-END_TEST
 
-START_TEST(a_pointer_in_data_is_no_slot)
+HT_TEST(a_pointer_in_data_is_no_slot)
 {
 	struct view view;
 	view_open(pie,
@@ -292,10 +286,9 @@ START_TEST(a_pointer_in_data_is_no_slot)
 	ck_assert_uint_eq(covered(&view, "mi_malloc")->slots, 0);
 	view_close(&view);
 }
-END_TEST
 
 /* Each way to refer to a function without a slot; calls within the allocator do not count. */
-START_TEST(counts_calls_past_all_slots)
+HT_TEST(counts_calls_past_all_slots)
 {
 	struct view view;
 	view_open(pie,
@@ -320,10 +313,9 @@ START_TEST(counts_calls_past_all_slots)
 	free(unseen);
 	view_close(&view);
 }
-END_TEST
 
 /* More code than is read at once, and a call at each place where one piece could end. */
-START_TEST(no_call_is_overlooked_between_pieces)
+HT_TEST(no_call_is_overlooked_between_pieces)
 {
 	struct view view;
 	view_open(pie,
@@ -332,9 +324,8 @@ START_TEST(no_call_is_overlooked_between_pieces)
 	ck_assert_uint_eq(covered(&view, "mi_free")->places, 500000);
 	view_close(&view);
 }
-END_TEST
 
-START_TEST(rust_itself_is_named_only_without_any_slot)
+HT_TEST(rust_itself_is_named_only_without_any_slot)
 {
 	struct view view;
 	view_open(pie, WAIT FUNCTION(__rust_alloc) CALL(__rust_alloc) ALLOCATOR(mi_) LOAD(mi_free),
@@ -342,16 +333,14 @@ START_TEST(rust_itself_is_named_only_without_any_slot)
 	ck_assert_ptr_null(covered(&view, "__rust_alloc"));
 	view_close(&view);
 }
-END_TEST
 
-START_TEST(without_names_nothing_is_found)
+HT_TEST(without_names_nothing_is_found)
 {
 	struct view view;
 	view_open(stripped, WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free), &view);
 	ck_assert_uint_eq(view.program->natives.count, 0);
 	view_close(&view);
 }
-END_TEST
 
 static void put_got_elsewhere(Elf64_Shdr *section, const char *name, const Elf64_Shdr *rela)
 {
@@ -365,7 +354,7 @@ static const char *const fixed_without_id[] = {"gcc", "-w", "-fno-builtin", "-fP
 static const char *const pie_without_id[] = {"gcc", "-w", "-fno-builtin", "-fPIE", "-pie",
 	"-Wa,-mrelax-relocations=no", "-Wl,--build-id=none", NULL};
 
-START_TEST(words_lie_in_their_module)
+HT_TEST(words_lie_in_their_module)
 {
 	struct view view;
 	view_open_changed(fixed_without_id, WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free),
@@ -374,7 +363,6 @@ START_TEST(words_lie_in_their_module)
 	ck_assert_uint_eq(view.program->natives.word_count, 0);
 	view_close(&view);
 }
-END_TEST
 
 static raddr_t stack_of(const struct view *view)
 {
@@ -385,7 +373,7 @@ static raddr_t stack_of(const struct view *view)
 }
 
 /* Such a word gets no hook, and heaptap looks for no module of it. */
-START_TEST(a_word_of_no_module_is_ignored)
+HT_TEST(a_word_of_no_module_is_ignored)
 {
 	struct view view;
 	view_open(pie, WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free), &view);
@@ -406,7 +394,6 @@ START_TEST(a_word_of_no_module_is_ignored)
 	ck_assert_uint_eq(found, 1);
 	view_close(&view);
 }
-END_TEST
 
 #define EXTRA(number, flags)                                                                       \
 	"__asm__(\".section .extra" #number ",\\\"" flags "\\\"; .quad 0; .previous\");\n"
@@ -451,12 +438,11 @@ static void check_relocations(const char *source, bool partial)
 }
 
 /* Only loaded sections, at most as many as a linker makes; otherwise `partial` is set. */
-START_TEST(not_all_relocations_are_read)
+HT_TEST(not_all_relocations_are_read)
 {
 	check_relocations(WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free) EXTRAS("a"), true);
 	check_relocations(WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free) EXTRAS(""), false);
 }
-END_TEST
 
 static struct ht_err *count_symbol(void *context, const Elf64_Sym *symbol, const char *name)
 {
@@ -488,7 +474,7 @@ __asm__(".text; .type Builtins_InterpreterEntryTrampoline, @function; "
 	"_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE: ret; nop; nop; "
 	".size _ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE, 3");
 
-START_TEST(a_v8_is_found)
+HT_TEST(a_v8_is_found)
 {
 	struct proc self;
 	struct proc_maps maps;
@@ -514,9 +500,8 @@ START_TEST(a_v8_is_found)
 	proc_maps_deinit(&maps);
 	proc_close(&self);
 }
-END_TEST
 
-START_TEST(names_of_a_whole_program_are_found)
+HT_TEST(names_of_a_whole_program_are_found)
 {
 	struct view view;
 	view_open(pie,
@@ -529,10 +514,9 @@ START_TEST(names_of_a_whole_program_are_found)
 	ck_assert(natives->frees_again && natives->debug);
 	view_close(&view);
 }
-END_TEST
 
 /* That directory may be on another machine, which need not answer. */
-START_TEST(the_guardian_sees_a_debug_file_being_opened)
+HT_TEST(the_guardian_sees_a_debug_file_being_opened)
 {
 	static const uint8_t id[20];
 	struct elf_file file = {.fd = -1, .build_id = id, .build_id_bytes = sizeof(id)};
@@ -542,10 +526,9 @@ START_TEST(the_guardian_sees_a_debug_file_being_opened)
 	ck_assert_uint_eq(*pulse_watch(), 2);
 	ck_assert_uint_eq(count, 0);
 }
-END_TEST
 
 /* In the guardian of a daemon that hung: there, perhaps. */
-START_TEST(an_unkillable_process_opens_no_debug_file)
+HT_TEST(an_unkillable_process_opens_no_debug_file)
 {
 	static const uint8_t id[20];
 	struct elf_file file = {.fd = -1, .build_id = id, .build_id_bytes = sizeof(id)};
@@ -555,10 +538,9 @@ START_TEST(an_unkillable_process_opens_no_debug_file)
 	ck_no_err(elf_symbols_each(&file, count_symbol, &count));
 	ck_assert_uint_eq(*pulse_watch(), 0);
 }
-END_TEST
 
 /* Each word of header and section headers becomes each extreme value; the file ends anywhere. */
-START_TEST(hostile_files_do_no_harm)
+HT_TEST(hostile_files_do_no_harm)
 {
 	static const uint64_t extremes[] = {
 		0, 1, 8, 4096, INT32_MAX, UINT32_MAX, INT64_MAX, UINT64_MAX - 7, UINT64_MAX};
@@ -587,14 +569,5 @@ START_TEST(hostile_files_do_no_harm)
 	close(fd);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("attach/elf/natives", names_say_how_a_function_is_called,
-	words_are_found_however_they_are_relocated, values_decide, usable_size_is_the_familys,
-	a_function_called_free_may_be_anything, a_prefix_may_be_the_programs_own,
-	words_lie_in_their_module, a_word_of_no_module_is_ignored, not_all_relocations_are_read,
-	names_of_a_whole_program_are_found, a_v8_is_found,
-	the_guardian_sees_a_debug_file_being_opened, an_unkillable_process_opens_no_debug_file,
-	a_pointer_in_data_is_no_slot, counts_calls_past_all_slots,
-	no_call_is_overlooked_between_pieces, rust_itself_is_named_only_without_any_slot,
-	without_names_nothing_is_found, hostile_files_do_no_harm)
+HT_SUITE("attach/elf/natives")

@@ -40,7 +40,7 @@ static bool place_one(
 	return true;
 }
 
-START_TEST(a_single_place)
+HT_TEST(a_single_place)
 {
 	char exe[] = "/bin/x", heap[] = "[heap]", stack[] = "[stack]";
 	struct bridge bridge = bridge_at(PROGRAM + GIB);
@@ -65,10 +65,9 @@ START_TEST(a_single_place)
 	bridge = bridge_at(0x11000);
 	ck_assert(!place_one(maps, 0, &bridge, &area));
 }
-END_TEST
 
 /* A mapping on the one side leaves the other. */
-START_TEST(beside_what_is_there)
+HT_TEST(beside_what_is_there)
 {
 	char exe[] = "/bin/x";
 	struct bridge bridge = bridge_at(PROGRAM + GIB);
@@ -77,20 +76,18 @@ START_TEST(beside_what_is_there)
 	ck_assert(place_one(above, 1, &bridge, &area));
 	ck_assert_uint_le(area + ABI_NEAR_BYTES + MIB, above[0].lo);
 }
-END_TEST
 
 /* A pad may lie across two pages. */
-START_TEST(across_pages)
+HT_TEST(across_pages)
 {
 	struct bridge bridge = bridge_at(PROGRAM + GIB + HT_PAGE_BYTES - 3);
 	raddr_t area;
 	ck_assert(place_one(NULL, 0, &bridge, &area));
 }
-END_TEST
 
 /* Functions that begin alike share an area, and no two a pad or a bridge; what is needed first has
  * its place when there are not enough. */
-START_TEST(many)
+HT_TEST(many)
 {
 	struct bridge bridge[30 + ABI_NEAR_MAX + 2];
 	struct near_hook hook[HT_ARRAY_SIZE(bridge)];
@@ -117,10 +114,9 @@ START_TEST(many)
 	ck_no_err(near_place(&maps, 0, hook, 30, near, &count));
 	ck_assert_uint_eq(count, 0);
 }
-END_TEST
 
 /* Two pads that overlap cannot both be. */
-START_TEST(overlapping)
+HT_TEST(overlapping)
 {
 	struct bridge bridge[] = {bridge_at(PROGRAM + GIB), bridge_at(PROGRAM + GIB + 13)};
 	struct near_hook hook[] = {{.bridge = &bridge[0]}, {.bridge = &bridge[1]}};
@@ -130,10 +126,9 @@ START_TEST(overlapping)
 	ck_no_err(near_place(&maps, ABI_NEAR_MAX, hook, 2, near, &count));
 	ck_assert((hook[0].at == 0) != (hook[1].at == 0));
 }
-END_TEST
 
 /* A PC in an area is one of ours, from its first byte to its last. */
-START_TEST(is_ours)
+HT_TEST(is_ours)
 {
 	const struct stackscan_ranges ranges = {.near = {GIB, 3 * GIB}};
 	ck_assert(stackscan_ours(&ranges, GIB));
@@ -142,7 +137,5 @@ START_TEST(is_ours)
 	ck_assert(!stackscan_ours(&ranges, 3 * GIB + ABI_NEAR_BYTES));
 	ck_assert(!stackscan_ours(&ranges, 1));
 }
-END_TEST
 
-HT_SUITE("attach/near", a_single_place, beside_what_is_there, across_pages, many, overlapping,
-	is_ours)
+HT_SUITE("attach/near")

@@ -18,7 +18,7 @@ static void publish_node(struct stage *stage, uint32_t id, uint32_t parent, uint
 	stage_store(&node->ready, 1);
 }
 
-START_TEST(nodes_come_once_and_after_their_parents)
+HT_TEST(nodes_come_once_and_after_their_parents)
 {
 	struct stage stage;
 	struct heard heard;
@@ -46,7 +46,6 @@ START_TEST(nodes_come_once_and_after_their_parents)
 	heard_deinit(&heard);
 	stage_deinit(&stage);
 }
-END_TEST
 
 struct seen {
 	uint64_t count, pc, function;
@@ -62,7 +61,7 @@ static void see(void *context, struct rec_node *node, uint64_t function)
 		node->pc = 0x77;
 }
 
-START_TEST(observer_sees_each_node)
+HT_TEST(observer_sees_each_node)
 {
 	struct stage stage;
 	struct node_scan scan;
@@ -86,10 +85,9 @@ START_TEST(observer_sees_each_node)
 	node_scan_deinit(&scan);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* The trace must not contain the address of an interpreted function. */
-START_TEST(interpreted_functions_become_numbers)
+HT_TEST(interpreted_functions_become_numbers)
 {
 	for (unsigned asks = 0; asks < 2; asks++) {
 		struct stage stage;
@@ -114,9 +112,8 @@ START_TEST(interpreted_functions_become_numbers)
 		stage_deinit(&stage);
 	}
 }
-END_TEST
 
-START_TEST(nodes_stand_before_the_events_that_name_them)
+HT_TEST(nodes_stand_before_the_events_that_name_them)
 {
 	struct stage stage;
 	struct agent agent;
@@ -152,9 +149,8 @@ START_TEST(nodes_stand_before_the_events_that_name_them)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(all_nodes_that_fit_are_taken)
+HT_TEST(all_nodes_that_fit_are_taken)
 {
 	struct stage stage;
 	struct heard heard;
@@ -175,7 +171,6 @@ START_TEST(all_nodes_that_fit_are_taken)
 	heard_deinit(&heard);
 	stage_deinit(&stage);
 }
-END_TEST
 
 #ifndef __SANITIZE_ADDRESS__
 static void publish_chain(struct stage *stage, uint32_t from, uint32_t to)
@@ -201,7 +196,7 @@ static void drain_without_memory(struct stage *stage)
 #endif
 
 /* A record of 4096 nodes is 48 KiB: the queue takes one with the memory that it has, not two. */
-START_TEST(without_memory_nodes_come_later_and_events_are_counted)
+HT_TEST(without_memory_nodes_come_later_and_events_are_counted)
 {
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: without_memory_nodes_come_later_and_events_are_counted: AddressSanitizer "
@@ -234,9 +229,5 @@ START_TEST(without_memory_nodes_come_later_and_events_are_counted)
 	stage_deinit(&stage);
 #endif
 }
-END_TEST
 
-HT_SUITE("attach/daemon/node_scan", nodes_come_once_and_after_their_parents,
-	observer_sees_each_node, interpreted_functions_become_numbers,
-	nodes_stand_before_the_events_that_name_them, all_nodes_that_fit_are_taken,
-	without_memory_nodes_come_later_and_events_are_counted)
+HT_SUITE("attach/daemon/node_scan")

@@ -14,7 +14,7 @@
 #define HOUR_NS	 (3600 * NS_PER_S)
 #define YEARS_10 (10ull * 365 * 24 * HOUR_NS)
 
-START_TEST(durations)
+HT_TEST(durations)
 {
 	static const struct {
 		const char *text;
@@ -44,9 +44,8 @@ START_TEST(durations)
 		ck_assert_msg(ns == good[i].ns, "%s: %lu", good[i].text, (unsigned long)ns);
 	}
 }
-END_TEST
 
-START_TEST(nonsense_is_no_duration)
+HT_TEST(nonsense_is_no_duration)
 {
 	static const char *const bad[] = {"", "0", "0s", "0h0m", "-1s", "+1s", " 1s", "1s ", "1 s",
 		"s", "ms", "1x", "1us", "1.s", ".5s", "1.2.3s", "0.0s", "-1.5s", "1e3s", "0x10s",
@@ -59,9 +58,8 @@ START_TEST(nonsense_is_no_duration)
 		ck_assert_uint_eq(ns, 17);
 	}
 }
-END_TEST
 
-START_TEST(sizes)
+HT_TEST(sizes)
 {
 	static const struct {
 		const char *text;
@@ -97,9 +95,8 @@ START_TEST(sizes)
 		ck_assert_uint_eq(bytes, 17);
 	}
 }
-END_TEST
 
-START_TEST(spellings)
+HT_TEST(spellings)
 {
 	static const char *const same[] = {
 		"attach -p 42 -d 5s -o out",
@@ -123,9 +120,8 @@ START_TEST(spellings)
 		options_deinit(&options);
 	}
 }
-END_TEST
 
-START_TEST(defaults)
+HT_TEST(defaults)
 {
 	struct options options;
 	ck_no_err(parse("attach -p 1", &options));
@@ -135,9 +131,8 @@ START_TEST(defaults)
 		  !options.mappings && !options.full_unwind && !options.symbolize_later &&
 		  !options.no_cache);
 }
-END_TEST
 
-START_TEST(switches)
+HT_TEST(switches)
 {
 	static const struct {
 		const char *words;
@@ -168,9 +163,8 @@ START_TEST(switches)
 		ck_assert_msg(set == 1, "%s: %d switches", table[i].words, set);
 	}
 }
-END_TEST
 
-START_TEST(a_page_and_its_name)
+HT_TEST(a_page_and_its_name)
 {
 	static const struct {
 		const char *words, *page;
@@ -194,9 +188,8 @@ START_TEST(a_page_and_its_name)
 		options_deinit(&options);
 	}
 }
-END_TEST
 
-START_TEST(children_on_request)
+HT_TEST(children_on_request)
 {
 	struct options options;
 	ck_no_err(parse("run --follow-forks true", &options));
@@ -206,9 +199,8 @@ START_TEST(children_on_request)
 	ck_assert(!options.follow_forks);
 	options_deinit(&options);
 }
-END_TEST
 
-START_TEST(a_page_is_waited_for)
+HT_TEST(a_page_is_waited_for)
 {
 	static const struct {
 		const char *words;
@@ -228,9 +220,8 @@ START_TEST(a_page_is_waited_for)
 		options_deinit(&options);
 	}
 }
-END_TEST
 
-START_TEST(standard_output_is_a_name)
+HT_TEST(standard_output_is_a_name)
 {
 	struct options options;
 	ck_no_err(parse("attach -p 7 -o -", &options));
@@ -240,9 +231,8 @@ START_TEST(standard_output_is_a_name)
 	ck_assert_str_eq(options.output, "-");
 	options_deinit(&options);
 }
-END_TEST
 
-START_TEST(commands)
+HT_TEST(commands)
 {
 	static const struct {
 		const char *words;
@@ -292,10 +282,9 @@ START_TEST(commands)
 		options_deinit(&options);
 	}
 }
-END_TEST
 
 /* One that begins with a dash needs another word before it, as in any program. */
-START_TEST(several_processes)
+HT_TEST(several_processes)
 {
 	struct options options;
 	ck_no_err(parse("attach -p 1 -p 2 -p 1 -d 5s", &options));
@@ -309,9 +298,8 @@ START_TEST(several_processes)
 	ck_assert_uint_eq(options.pid_count, 1);
 	ck_assert_int_eq(options.pid, 2);
 }
-END_TEST
 
-START_TEST(a_process_by_other_names)
+HT_TEST(a_process_by_other_names)
 {
 	struct options options;
 	ck_no_err(parse("attach -n x -u y --container 01ab -d 5s", &options));
@@ -332,9 +320,8 @@ START_TEST(a_process_by_other_names)
 	ck_err_says(
 		parse("run -n x true", &options), HT_ERR_USAGE, "run starts the process itself");
 }
-END_TEST
 
-START_TEST(the_text_of_a_mark)
+HT_TEST(the_text_of_a_mark)
 {
 	struct options options;
 	ck_no_err(parse("mark -p 1 -- -x", &options));
@@ -349,9 +336,8 @@ START_TEST(the_text_of_a_mark)
 	ck_err_says(parse("mark -p 1 a b", &options), HT_ERR_USAGE, "not expected");
 	ck_err_says(parse("mark a", &options), HT_ERR_USAGE, "the process is missing");
 }
-END_TEST
 
-START_TEST(wrong_words_are_named)
+HT_TEST(wrong_words_are_named)
 {
 	static const struct {
 		const char *words, *says;
@@ -446,9 +432,8 @@ START_TEST(wrong_words_are_named)
 		ck_assert_ptr_null(options.output);
 	}
 }
-END_TEST
 
-START_TEST(the_command_of_run)
+HT_TEST(the_command_of_run)
 {
 	static const struct {
 		const char *words, *first, *second;
@@ -468,18 +453,16 @@ START_TEST(the_command_of_run)
 		options_deinit(&options);
 	}
 }
-END_TEST
 
-START_TEST(an_error_keeps_nothing)
+HT_TEST(an_error_keeps_nothing)
 {
 	struct options options;
 	ck_err(parse("attach -p 7 -o x -o y -d 0", &options), HT_ERR_USAGE);
 	ck_assert_ptr_null(options.output);
 	ck_assert_int_eq(options.pid, 0);
 }
-END_TEST
 
-START_TEST(an_overhead_is_a_share)
+HT_TEST(an_overhead_is_a_share)
 {
 	static const struct {
 		const char *word;
@@ -498,10 +481,5 @@ START_TEST(an_overhead_is_a_share)
 		options_deinit(&options);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/options", an_overhead_is_a_share, durations, nonsense_is_no_duration, sizes,
-	spellings, defaults, switches, children_on_request, a_page_and_its_name,
-	a_page_is_waited_for, standard_output_is_a_name, commands, a_process_by_other_names,
-	several_processes, the_text_of_a_mark, wrong_words_are_named, the_command_of_run,
-	an_error_keeps_nothing)
+HT_SUITE("attach/options")

@@ -10,7 +10,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-START_TEST(under_sudo_the_file_is_its_users)
+HT_TEST(under_sudo_the_file_is_its_users)
 {
 	struct output output;
 	struct stat st;
@@ -25,9 +25,8 @@ START_TEST(under_sudo_the_file_is_its_users)
 	ck_assert_uint_eq(st.st_gid, is_root ? 54321 : getegid());
 	free(path);
 }
-END_TEST
 
-START_TEST(no_descriptor_is_no_mistake_of_the_user)
+HT_TEST(no_descriptor_is_no_mistake_of_the_user)
 {
 	char *path = tmpdir_path("none");
 	struct output output;
@@ -42,9 +41,8 @@ START_TEST(no_descriptor_is_no_mistake_of_the_user)
 	ck_assert_int_ne(access(path, F_OK), 0);
 	free(path);
 }
-END_TEST
 
-START_TEST(an_existing_file_is_left_alone)
+HT_TEST(an_existing_file_is_left_alone)
 {
 	struct output output;
 	char *path = tmpdir_path("old");
@@ -53,9 +51,8 @@ START_TEST(an_existing_file_is_left_alone)
 	files_check(path, "precious");
 	free(path);
 }
-END_TEST
 
-START_TEST(refuses_other_than_regular_files)
+HT_TEST(refuses_other_than_regular_files)
 {
 	struct output output;
 	char *directory = files_directory();
@@ -79,9 +76,8 @@ START_TEST(refuses_other_than_regular_files)
 	free(fifo);
 	free(directory);
 }
-END_TEST
 
-START_TEST(symbolic_links_are_not_followed)
+HT_TEST(symbolic_links_are_not_followed)
 {
 	struct output output;
 	char *directory = files_directory();
@@ -102,9 +98,8 @@ START_TEST(symbolic_links_are_not_followed)
 	free(victim);
 	free(directory);
 }
-END_TEST
 
-START_TEST(another_file_in_its_place_is_not_removed)
+HT_TEST(another_file_in_its_place_is_not_removed)
 {
 	struct output output;
 	char *path = tmpdir_path("trace");
@@ -116,9 +111,5 @@ START_TEST(another_file_in_its_place_is_not_removed)
 	files_check(path, "precious");
 	free(path);
 }
-END_TEST
 
-HT_SUITE("attach/daemon/output", under_sudo_the_file_is_its_users,
-	no_descriptor_is_no_mistake_of_the_user, an_existing_file_is_left_alone,
-	refuses_other_than_regular_files, symbolic_links_are_not_followed,
-	another_file_in_its_place_is_not_removed)
+HT_SUITE("attach/daemon/output")

@@ -58,7 +58,7 @@ static void go_on(struct run *run, const struct load *load, double seconds)
 	}
 }
 
-START_TEST(a_light_load_is_never_paused)
+HT_TEST(a_light_load_is_never_paused)
 {
 	struct run run;
 	begin(&run, 50000);
@@ -69,9 +69,8 @@ START_TEST(a_light_load_is_never_paused)
 	ck_assert_uint_lt(run.overhead.ppm, 40000);
 	ck_assert(run.is_due_always);
 }
-END_TEST
 
-START_TEST(a_heavy_load_is_kept_to_the_limit)
+HT_TEST(a_heavy_load_is_kept_to_the_limit)
 {
 	static const struct load loads[] = {{3000000, 0.1, 1}, {3000000, 0.1, 16},
 		{3000000, 0.1, 0.02}, {1000000, 0.5, 2}, {8000000, 0, 1}};
@@ -88,9 +87,8 @@ START_TEST(a_heavy_load_is_kept_to_the_limit)
 		ck_assert_double_gt(run.recorded_s, 10);
 	}
 }
-END_TEST
 
-START_TEST(what_frees_alone_cost_more_is_not_recorded)
+HT_TEST(what_frees_alone_cost_more_is_not_recorded)
 {
 	struct run run;
 	begin(&run, 10000);
@@ -102,10 +100,9 @@ START_TEST(what_frees_alone_cost_more_is_not_recorded)
 	ck_assert(!run.overhead.is_paused);
 	ck_assert_uint_eq(run.overhead.pauses, 1);
 }
-END_TEST
 
 /* It neither pauses nor ends a pause, since nothing says what its calls would cost. */
-START_TEST(an_idle_target_changes_nothing)
+HT_TEST(an_idle_target_changes_nothing)
 {
 	struct run run;
 	begin(&run, 50000);
@@ -118,10 +115,9 @@ START_TEST(an_idle_target_changes_nothing)
 	go_on(&run, &(struct load){1000, 0, 1}, 5);
 	ck_assert(!run.overhead.is_paused);
 }
-END_TEST
 
 /* A month of the worst load has fewer pauses than a trace may have. */
-START_TEST(pauses_stay_few)
+HT_TEST(pauses_stay_few)
 {
 	struct run run;
 	begin(&run, 50000);
@@ -131,9 +127,8 @@ START_TEST(pauses_stay_few)
 	ck_assert_uint_gt(run.overhead.pauses, 100);
 	ck_assert_uint_lt(overhead_mean_ppm(&run.overhead), 50500);
 }
-END_TEST
 
-START_TEST(odd_numbers_are_harmless)
+HT_TEST(odd_numbers_are_harmless)
 {
 	struct run run;
 	begin(&run, 0);
@@ -148,8 +143,5 @@ START_TEST(odd_numbers_are_harmless)
 	(void)overhead_judge(&run.overhead, &run.look);
 	ck_assert_uint_ge(run.overhead.limit_ppm, 1);
 }
-END_TEST
 
-HT_SUITE("attach/steer/overhead", a_light_load_is_never_paused, a_heavy_load_is_kept_to_the_limit,
-	what_frees_alone_cost_more_is_not_recorded, an_idle_target_changes_nothing, pauses_stay_few,
-	odd_numbers_are_harmless)
+HT_SUITE("attach/steer/overhead")

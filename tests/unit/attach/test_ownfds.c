@@ -79,7 +79,7 @@ static void end(void)
 	proc_close(&self);
 }
 
-START_TEST(ours_are_found)
+HT_TEST(ours_are_found)
 {
 	int fd[STUB_UNMAP_FDS];
 	size_t count;
@@ -93,10 +93,9 @@ START_TEST(ours_are_found)
 	ck_assert_int_eq(fd[0] + fd[1], pair[0] + pair[1]);
 	end();
 }
-END_TEST
 
 /* The agent's number belongs to the process's own directory now, whose path no link holds. */
-START_TEST(a_number_of_the_process_is_none_of_ours)
+HT_TEST(a_number_of_the_process_is_none_of_ours)
 {
 	int fd[STUB_UNMAP_FDS] = {pair[0]};
 	size_t count;
@@ -107,9 +106,8 @@ START_TEST(a_number_of_the_process_is_none_of_ours)
 	ck_assert_uint_eq(count, 0);
 	end();
 }
-END_TEST
 
-START_TEST(other_descriptors_are_not_marked)
+HT_TEST(other_descriptors_are_not_marked)
 {
 	int fd[STUB_UNMAP_FDS] = {0};
 	size_t count = 2;
@@ -125,7 +123,6 @@ START_TEST(other_descriptors_are_not_marked)
 	ck_assert_int_eq(fcntl(deep, F_GETSIG), 0);
 	end();
 }
-END_TEST
 
 static struct ht_err *see_socket(void *context, pid_t tid, int fd, const char *link)
 {
@@ -135,7 +132,7 @@ static struct ht_err *see_socket(void *context, pid_t tid, int fd, const char *l
 	return NULL;
 }
 
-START_TEST(all_are_visited)
+HT_TEST(all_are_visited)
 {
 	unsigned sockets = 0;
 
@@ -144,7 +141,5 @@ START_TEST(all_are_visited)
 	ck_assert_uint_eq(sockets, 2);
 	end();
 }
-END_TEST
 
-HT_SUITE("unit/attach/ownfds", ours_are_found, a_number_of_the_process_is_none_of_ours,
-	other_descriptors_are_not_marked, all_are_visited)
+HT_SUITE("unit/attach/ownfds")

@@ -35,7 +35,7 @@ static raddr_t reserve(uint64_t bytes, uint8_t **ret)
 	return (raddr_t)*ret;
 }
 
-START_TEST(entries_of_pages)
+HT_TEST(entries_of_pages)
 {
 	uint64_t entry[PAGES];
 	size_t count;
@@ -52,10 +52,9 @@ START_TEST(entries_of_pages)
 	ck_assert_uint_eq(count, 0);
 	teardown();
 }
-END_TEST
 
 /* The answer is never beyond a page that is there. */
-START_TEST(the_next_page_that_is_there)
+HT_TEST(the_next_page_that_is_there)
 {
 	uint8_t *bytes;
 	raddr_t at = reserve(LARGE_BYTES, &bytes), hi = at + LARGE_BYTES;
@@ -76,6 +75,5 @@ START_TEST(the_next_page_that_is_there)
 	}
 	teardown();
 }
-END_TEST
 
-HT_SUITE("attach/memory/pagemap", entries_of_pages, the_next_page_that_is_there)
+HT_SUITE("attach/memory/pagemap")

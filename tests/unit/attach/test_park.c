@@ -201,15 +201,14 @@ static void park_and_leave(const char *const argv[], int status_at_end)
 
 static const char *const seven[] = {"sh", "-c", "exit 7", NULL};
 
-START_TEST(waits_and_goes_on)
+HT_TEST(waits_and_goes_on)
 {
 	park_and_leave(seven, 7);
 }
-END_TEST
 
 /* Where the kernel does not make a call for it (Debian's kernels let every tracer write to code).
  */
-START_TEST(code_cannot_be_written)
+HT_TEST(code_cannot_be_written)
 {
 	struct child child = child_start(seven);
 	bool parked;
@@ -220,11 +219,10 @@ START_TEST(code_cannot_be_written)
 	failing_pokes = 1;
 	park_and_leave(seven, 7);
 }
-END_TEST
 
 /* The worker's death between any two steps, with breakpoints in place or not: the program dies,
  * too, and never by a breakpoint's signal. */
-START_TEST(worker_is_killed_at_each_call)
+HT_TEST(worker_is_killed_at_each_call)
 {
 	bool parked = false;
 	unsigned calls = 1;
@@ -240,7 +238,6 @@ START_TEST(worker_is_killed_at_each_call)
 	}
 	ck_assert_uint_gt(calls, 10);
 }
-END_TEST
 
 static void audit(const char *does)
 {
@@ -252,16 +249,15 @@ static void audit(const char *does)
 }
 
 /* Its child has a copy of the memory, and loads libraries in it: no breakpoint is there. */
-START_TEST(an_auditor_forks)
+HT_TEST(an_auditor_forks)
 {
 	audit("fork");
 	park_and_leave(seven, 7);
 	audit("vfork");
 	park_and_leave(seven, 7);
 }
-END_TEST
 
-START_TEST(an_auditor_makes_a_thread)
+HT_TEST(an_auditor_makes_a_thread)
 {
 	bool parked;
 	audit("thread");
@@ -269,10 +265,9 @@ START_TEST(an_auditor_makes_a_thread)
 	ck_err_says(park(&child, &parked), HT_ERR_REFUSED, "makes a thread");
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
-END_TEST
 
 /* What a signal ends it ends there, too; one that is ignored by default is nothing. */
-START_TEST(signals_meanwhile)
+HT_TEST(signals_meanwhile)
 {
 	struct child child = child_start(seven);
 	bool parked;
@@ -291,9 +286,8 @@ START_TEST(signals_meanwhile)
 	ck_err(leave(&child), HT_ERR_TARGET_GONE);
 	ck_assert_int_eq(wait_for(&child), 128 + SIGTERM);
 }
-END_TEST
 
-START_TEST(no_program)
+HT_TEST(no_program)
 {
 	struct child child = child_start((const char *const[]){"/no/such", NULL});
 	bool parked = true;
@@ -301,10 +295,9 @@ START_TEST(no_program)
 	ck_assert(!parked);
 	ck_assert_int_eq(wait_for(&child), 99);
 }
-END_TEST
 
 /* If parking fails after the hold, the worker kills the command. */
-START_TEST(dies_with_the_worker)
+HT_TEST(dies_with_the_worker)
 {
 	struct child child =
 		child_start((const char *const[]){run_built("tests/targets/linked-static"), NULL});
@@ -312,10 +305,9 @@ START_TEST(dies_with_the_worker)
 	ck_err_says(park(&child, &parked), HT_ERR_REFUSED, "statically linked");
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
-END_TEST
 
 /* A point that was met is not taken for the program's own trap, which would end it. */
-START_TEST(stop_reason_that_cannot_be_read)
+HT_TEST(stop_reason_that_cannot_be_read)
 {
 	bool parked;
 	failing_looks = 1;
@@ -329,8 +321,5 @@ START_TEST(stop_reason_that_cannot_be_read)
 	ck_err_says(park(&child, &parked), HT_ERR_SYS, "cannot read the signal");
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
-END_TEST
 
-HT_SUITE("attach/park", waits_and_goes_on, code_cannot_be_written, worker_is_killed_at_each_call,
-	an_auditor_forks, an_auditor_makes_a_thread, signals_meanwhile, no_program,
-	dies_with_the_worker, stop_reason_that_cannot_be_read)
+HT_SUITE("attach/park")

@@ -141,7 +141,7 @@ static void check_unloaded(struct patch_report report, size_t unloaded)
 	ck_assert_uint_eq(report.unloaded, unloaded);
 }
 
-START_TEST(taps_and_restores)
+HT_TEST(taps_and_restores)
 {
 	setup();
 	ck_assert(tap(&words[3]));
@@ -157,10 +157,9 @@ START_TEST(taps_and_restores)
 	check_report(untap(), 1, 1, 0);
 	ck_assert_uint_eq(words[3], REAL);
 }
-END_TEST
 
 /* RELRO: what the program itself cannot write. */
-START_TEST(read_only_pages)
+HT_TEST(read_only_pages)
 {
 	setup();
 	ck_assert_int_eq(mprotect(words, HT_PAGE_BYTES, PROT_READ), 0);
@@ -169,9 +168,8 @@ START_TEST(read_only_pages)
 	check_report(untap(), 1, 1, 0);
 	ck_assert_uint_eq(words[3], REAL);
 }
-END_TEST
 
-START_TEST(a_changed_word_is_not_tapped)
+HT_TEST(a_changed_word_is_not_tapped)
 {
 	setup();
 	words[3] = OTHER;
@@ -179,18 +177,16 @@ START_TEST(a_changed_word_is_not_tapped)
 	ck_assert_uint_eq(words[3], OTHER);
 	ck_assert_uint_eq(journal.header->slot_count, 0);
 }
-END_TEST
 
-START_TEST(a_page_that_is_gone_is_not_tapped)
+HT_TEST(a_page_that_is_gone_is_not_tapped)
 {
 	setup();
 	munmap(words, HT_PAGE_BYTES);
 	ck_assert(!tap(&words[3]));
 	ck_assert_uint_eq(journal.header->slot_count, 0);
 }
-END_TEST
 
-START_TEST(a_full_journal_taps_nothing)
+HT_TEST(a_full_journal_taps_nothing)
 {
 	setup();
 	bool done = true;
@@ -199,9 +195,8 @@ START_TEST(a_full_journal_taps_nothing)
 	ck_assert(!done);
 	ck_assert_uint_eq(words[3], REAL);
 }
-END_TEST
 
-START_TEST(a_word_that_others_changed_is_left_alone)
+HT_TEST(a_word_that_others_changed_is_left_alone)
 {
 	setup();
 	ck_assert(tap(&words[3]));
@@ -213,10 +208,9 @@ START_TEST(a_word_that_others_changed_is_left_alone)
 	ck_assert_uint_eq(journal.slot[0].state, JOURNAL_SLOT_CHANGED);
 	ck_assert_uint_eq(journal.slot[1].state, JOURNAL_SLOT_RESTORED);
 }
-END_TEST
 
 /* The daemon died between the journal and the write, or the program restored it. */
-START_TEST(a_word_that_holds_the_original_is_restored)
+HT_TEST(a_word_that_holds_the_original_is_restored)
 {
 	setup();
 	ck_assert(tap(&words[3]));
@@ -224,16 +218,14 @@ START_TEST(a_word_that_holds_the_original_is_restored)
 	check_report(untap(), 1, 1, 0);
 	ck_assert_uint_eq(words[3], REAL);
 }
-END_TEST
 
-START_TEST(an_unmapped_word_is_lost)
+HT_TEST(an_unmapped_word_is_lost)
 {
 	setup();
 	ck_assert(tap(&words[3]));
 	munmap(words, HT_PAGE_BYTES);
 	check_unloaded(untap(), 1);
 }
-END_TEST
 
 /* Something else came to the same address, with the same word in the same place. */
 static void check_not_touched(uint64_t value)
@@ -247,7 +239,7 @@ static void check_not_touched(uint64_t value)
 	ck_assert_uint_eq(now[3], THUNK);
 }
 
-START_TEST(another_mapping_is_not_written)
+HT_TEST(another_mapping_is_not_written)
 {
 	setup();
 	ck_assert(tap(&words[3]));
@@ -273,10 +265,9 @@ START_TEST(another_mapping_is_not_written)
 		HT_PAGE_BYTES);
 	check_not_touched(REAL);
 }
-END_TEST
 
 /* Entries of libraries that are gone make room, and are counted. */
-START_TEST(unloaded_slots_are_forgotten)
+HT_TEST(unloaded_slots_are_forgotten)
 {
 	setup();
 	struct patch patch;
@@ -295,10 +286,9 @@ START_TEST(unloaded_slots_are_forgotten)
 	ck_assert_uint_eq(report.restored, 2);
 	ck_assert_uint_eq(report.unloaded, 1);
 }
-END_TEST
 
 /* What the dynamic linker stores in a lazy slot is no change of the program's. */
-START_TEST(the_linkers_values_are_left_alone)
+HT_TEST(the_linkers_values_are_left_alone)
 {
 	static const uint8_t binder[] = {0xf3, 0x0f, 0x1e, 0xfa, 0x68, 1, 0, 0, 0};
 	uint8_t *code = mmap(
@@ -315,11 +305,10 @@ START_TEST(the_linkers_values_are_left_alone)
 		ck_assert_uint_eq(words[3], values[i]);
 	}
 }
-END_TEST
 
 /* A free that is seen while its allocation is not tells nothing; the other way round it would be a
  * leak. What frees is tapped first. */
-START_TEST(restores_in_reverse_order)
+HT_TEST(restores_in_reverse_order)
 {
 	static const size_t place[] = {3, 600, 4, 1};
 	setup();
@@ -331,9 +320,8 @@ START_TEST(restores_in_reverse_order)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(place); i++)
 		ck_assert_uint_eq(written[i], at(&words[place[HT_ARRAY_SIZE(place) - 1 - i]]));
 }
-END_TEST
 
-START_TEST(untapping_twice_changes_nothing)
+HT_TEST(untapping_twice_changes_nothing)
 {
 	setup();
 	ck_assert(tap(&words[3]));
@@ -346,9 +334,8 @@ START_TEST(untapping_twice_changes_nothing)
 	ck_assert_uint_eq(words[3], THUNK);
 	ck_assert_uint_eq(words[4], THUNK);
 }
-END_TEST
 
-START_TEST(a_slot_can_be_tapped_again)
+HT_TEST(a_slot_can_be_tapped_again)
 {
 	setup();
 	ck_assert(tap(&words[3]));
@@ -358,9 +345,8 @@ START_TEST(a_slot_can_be_tapped_again)
 	check_report(untap(), 1, 1, 0);
 	ck_assert_uint_eq(words[3], REAL);
 }
-END_TEST
 
-START_TEST(one_unreadable_slot_stops_no_other)
+HT_TEST(one_unreadable_slot_stops_no_other)
 {
 	setup();
 	int fd = make_file();
@@ -379,7 +365,6 @@ START_TEST(one_unreadable_slot_stops_no_other)
 	ck_assert_uint_eq(*first, REAL);
 	ck_assert_uint_eq(*last, REAL);
 }
-END_TEST
 
 static void replace(const struct slot *slot)
 {
@@ -390,7 +375,7 @@ static void replace(const struct slot *slot)
 }
 
 /* It was read seconds ago: it may be another's word by now. */
-START_TEST(only_what_was_read_is_replaced)
+HT_TEST(only_what_was_read_is_replaced)
 {
 	setup();
 	struct slot slot = slot_of(&words[3]);
@@ -408,7 +393,6 @@ START_TEST(only_what_was_read_is_replaced)
 	munmap(words, 2 * HT_PAGE_BYTES);
 	replace(&slot);
 }
-END_TEST
 
 /* The word becomes code that jumps to us: of eight bytes push, what was behind it, and so on. */
 #define CODE	0x5653575455415641ull
@@ -439,7 +423,7 @@ static void untap_fails(void)
 }
 
 /* A program that moves its code to large pages takes our jumps with it. */
-START_TEST(code_is_restored_in_a_copy)
+HT_TEST(code_is_restored_in_a_copy)
 {
 	setup();
 	struct patch patch;
@@ -456,9 +440,8 @@ START_TEST(code_is_restored_in_a_copy)
 	check_report(untap(), 1, 1, 0);
 	ck_assert_uint_eq(words[3], CODE);
 }
-END_TEST
 
-START_TEST(other_code_in_its_place_is_not_touched)
+HT_TEST(other_code_in_its_place_is_not_touched)
 {
 	setup();
 	tap_code(&words[3]);
@@ -468,10 +451,9 @@ START_TEST(other_code_in_its_place_is_not_touched)
 	check_unloaded(untap(), 1);
 	ck_assert_uint_eq(words[3], JUMP ^ 0x100);
 }
-END_TEST
 
 /* Its own jump begins like ours: our byte back would make another instruction of it. */
-START_TEST(a_jump_of_another_tool_is_left_alone)
+HT_TEST(a_jump_of_another_tool_is_left_alone)
 {
 	setup();
 	tap_code(&words[3]);
@@ -482,9 +464,8 @@ START_TEST(a_jump_of_another_tool_is_left_alone)
 	check_report(untap(), 1, 1, 0);
 	ck_assert_uint_eq(words[3], CODE);
 }
-END_TEST
 
-START_TEST(a_breakpoint_beside_the_jump_stays)
+HT_TEST(a_breakpoint_beside_the_jump_stays)
 {
 	const uint64_t byte_4 = 0xffull << 32, stopped = 0xccull << 32;
 	setup();
@@ -493,7 +474,6 @@ START_TEST(a_breakpoint_beside_the_jump_stays)
 	check_report(untap(), 1, 1, 0);
 	ck_assert_uint_eq(words[3], (CODE & ~byte_4) | stopped);
 }
-END_TEST
 
 static int go[2]; /* a pipe */
 
@@ -515,7 +495,7 @@ static void become_another(const void *unused)
 }
 
 /* The process has execed: the mapping now belongs to another program. */
-START_TEST(does_not_write_to_another_program)
+HT_TEST(does_not_write_to_another_program)
 {
 	struct patch patch;
 	struct proc proc;
@@ -539,15 +519,5 @@ START_TEST(does_not_write_to_another_program)
 	kill((pid_t)child.value, SIGKILL);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("attach/inject/patch", does_not_write_to_another_program, taps_and_restores,
-	read_only_pages, a_changed_word_is_not_tapped, a_page_that_is_gone_is_not_tapped,
-	a_full_journal_taps_nothing, a_word_that_others_changed_is_left_alone,
-	a_word_that_holds_the_original_is_restored, an_unmapped_word_is_lost,
-	another_mapping_is_not_written, unloaded_slots_are_forgotten,
-	the_linkers_values_are_left_alone, restores_in_reverse_order,
-	untapping_twice_changes_nothing, a_slot_can_be_tapped_again,
-	one_unreadable_slot_stops_no_other, only_what_was_read_is_replaced,
-	code_is_restored_in_a_copy, other_code_in_its_place_is_not_touched,
-	a_jump_of_another_tool_is_left_alone, a_breakpoint_beside_the_jump_stays)
+HT_SUITE("attach/inject/patch")

@@ -61,7 +61,7 @@ static void die(struct place *place)
 	close(place->directory);
 }
 
-START_TEST(a_socket_is_for_its_user_alone)
+HT_TEST(a_socket_is_for_its_user_alone)
 {
 	struct stat stat;
 	use(0, "run");
@@ -76,9 +76,8 @@ START_TEST(a_socket_is_for_its_user_alone)
 	ck_assert_int_eq(place.listener, -1);
 	place_close(&place);
 }
-END_TEST
 
-START_TEST(captures_of_two_processes_are_side_by_side)
+HT_TEST(captures_of_two_processes_are_side_by_side)
 {
 	use(0, "run");
 	struct place one = open_one(1, 1), two = open_one(1, 2);
@@ -88,10 +87,9 @@ START_TEST(captures_of_two_processes_are_side_by_side)
 	ck_assert_int_eq(connect_to(&two), 0);
 	place_close(&two);
 }
-END_TEST
 
 /* A capture, and heaptaps that wait to record the same process. */
-START_TEST(those_that_wait_have_places_of_their_own)
+HT_TEST(those_that_wait_have_places_of_their_own)
 {
 	struct place capture, one, two;
 	struct stat stat;
@@ -115,9 +113,8 @@ START_TEST(those_that_wait_have_places_of_their_own)
 	place_close(&two);
 	close(directory);
 }
-END_TEST
 
-START_TEST(a_killed_one_is_replaced)
+HT_TEST(a_killed_one_is_replaced)
 {
 	use(0, "run");
 	struct place dead = open_one(1, 1), kept = dead;
@@ -129,9 +126,8 @@ START_TEST(a_killed_one_is_replaced)
 	place_close(&place);
 	close(kept.directory);
 }
-END_TEST
 
-START_TEST(killed_ones_of_other_processes_are_removed_and_all_else_stays)
+HT_TEST(killed_ones_of_other_processes_are_removed_and_all_else_stays)
 {
 	struct stat stat;
 	use(0, "run");
@@ -147,10 +143,9 @@ START_TEST(killed_ones_of_other_processes_are_removed_and_all_else_stays)
 	place_close(&other);
 	place_close(&place);
 }
-END_TEST
 
 /* Its heaptap was killed before it listened. */
-START_TEST(removes_half_made_places)
+HT_TEST(removes_half_made_places)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	struct stat stat;
@@ -177,10 +172,9 @@ START_TEST(removes_half_made_places)
 	place_close(&one);
 	place_close(&two);
 }
-END_TEST
 
 /* The last one removes the directory, while others come. */
-START_TEST(captures_come_and_go_at_once)
+HT_TEST(captures_come_and_go_at_once)
 {
 	enum { PROCESSES = 6, ROUNDS = 100 };
 	int status;
@@ -203,9 +197,8 @@ START_TEST(captures_come_and_go_at_once)
 	}
 	ck_assert_int_ne(access(paths[0], F_OK), 0);
 }
-END_TEST
 
-START_TEST(the_next_directory_is_used_where_one_cannot_be)
+HT_TEST(the_next_directory_is_used_where_one_cannot_be)
 {
 	use(0, "others");
 	use(1, "run");
@@ -219,10 +212,5 @@ START_TEST(the_next_directory_is_used_where_one_cannot_be)
 	use(0, "missing/run");
 	ck_err_says(place_open_in(paths, 1, 1, 77, 0, &place), HT_ERR_SYS, "No such file");
 }
-END_TEST
 
-HT_SUITE("attach/control/place", a_socket_is_for_its_user_alone,
-	captures_of_two_processes_are_side_by_side, those_that_wait_have_places_of_their_own,
-	a_killed_one_is_replaced, killed_ones_of_other_processes_are_removed_and_all_else_stays,
-	removes_half_made_places, captures_come_and_go_at_once,
-	the_next_directory_is_used_where_one_cannot_be)
+HT_SUITE("attach/control/place")

@@ -44,7 +44,7 @@ static void setup(void)
 }
 
 /* Two on one core: one of them waits for it. */
-START_TEST(preempted_thread_is_seen)
+HT_TEST(preempted_thread_is_seen)
 {
 	struct proc proc;
 	setup();
@@ -57,9 +57,8 @@ START_TEST(preempted_thread_is_seen)
 	child_kill(&child);
 	child_kill(&other);
 }
-END_TEST
 
-START_TEST(sleeping_thread_is_in_a_call)
+HT_TEST(sleeping_thread_is_in_a_call)
 {
 	struct proc proc;
 	setup();
@@ -71,11 +70,10 @@ START_TEST(sleeping_thread_is_in_a_call)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 /* Its wait is over, and it has not had a core since: a stop would begin the wait anew. Both stay so
  * as long as another computes there. */
-START_TEST(woken_thread_is_in_a_call_until_it_runs)
+HT_TEST(woken_thread_is_in_a_call_until_it_runs)
 {
 	struct proc proc;
 	unsigned looks = 0;
@@ -99,7 +97,5 @@ START_TEST(woken_thread_is_in_a_call_until_it_runs)
 	child_kill(&child);
 	child_kill(&other);
 }
-END_TEST
 
-HT_SUITE("attach/thread/preempted", preempted_thread_is_seen, sleeping_thread_is_in_a_call,
-	woken_thread_is_in_a_call_until_it_runs)
+HT_SUITE("attach/thread/preempted")

@@ -48,25 +48,23 @@ static struct choose_thread waiting[] = {{OTHER, STOPCOST_RESTART, false},
 	{MAIN, STOPCOST_RESTART, true}, {OTHER2, STOPCOST_RUNNING, false}};
 static const struct choose_threads one_waits = {waiting, HT_ARRAY_SIZE(waiting)};
 
-START_TEST(a_main_thread_that_sleeps_is_second_where_a_signal_has_a_handler)
+HT_TEST(a_main_thread_that_sleeps_is_second_where_a_signal_has_a_handler)
 {
 	struct preference preference = read_with(SIGTERM, &all_compute);
 	ck_assert(preference_is_second(&preference, &computing[0]));
 	ck_assert(preference_is_second(&preference, &computing[1]));
 }
-END_TEST
 
 /* A signal that is ignored ends its wait, and nothing else. */
-START_TEST(it_is_second_where_another_waits)
+HT_TEST(it_is_second_where_another_waits)
 {
 	struct preference preference = read_with(0, &one_waits);
 	ck_assert(!preference_is_second(&preference, &waiting[0]));
 	ck_assert(preference_is_second(&preference, &waiting[1]));
 	ck_assert(preference_is_second(&preference, &waiting[2]));
 }
-END_TEST
 
-START_TEST(it_is_first_where_nobody_would_notice)
+HT_TEST(it_is_first_where_nobody_would_notice)
 {
 	struct preference preference = read_with(0, &all_compute);
 	ck_assert(!preference_is_second(&preference, &computing[0]));
@@ -74,7 +72,5 @@ START_TEST(it_is_first_where_nobody_would_notice)
 	preference = read_with(SIGSEGV, &all_compute);
 	ck_assert(!preference_is_second(&preference, &computing[0]));
 }
-END_TEST
 
-HT_SUITE("attach/stub/preference", a_main_thread_that_sleeps_is_second_where_a_signal_has_a_handler,
-	it_is_second_where_another_waits, it_is_first_where_nobody_would_notice)
+HT_SUITE("attach/stub/preference")

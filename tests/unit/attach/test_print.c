@@ -54,7 +54,7 @@ static struct session_report hostile_report(void)
 	return report;
 }
 
-START_TEST(the_end_of_a_capture_is_json_whatever_the_target_is_called)
+HT_TEST(the_end_of_a_capture_is_json_whatever_the_target_is_called)
 {
 	char *path = tmpdir_path("printed");
 	struct session_report report = hostile_report();
@@ -69,9 +69,8 @@ START_TEST(the_end_of_a_capture_is_json_whatever_the_target_is_called)
 	json_decref(object);
 	free(path);
 }
-END_TEST
 
-START_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
+HT_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
 {
 	char *path = tmpdir_path("printed");
 	struct session_report report = hostile_report();
@@ -83,7 +82,6 @@ START_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
 	ck_assert_ptr_nonnull(strstr(text, "trace: " TAME " (0 bytes, 0 events in 0.0 s)\n"));
 	free(path);
 }
-END_TEST
 
 static const char *printed_of_capture(const struct session_report *report, bool verbose)
 {
@@ -95,7 +93,7 @@ static const char *printed_of_capture(const struct session_report *report, bool 
 	return text;
 }
 
-START_TEST(a_capture_without_problems_is_three_lines)
+HT_TEST(a_capture_without_problems_is_three_lines)
 {
 	struct session_report report = {.detached = true,
 		.verify = {.equal = true},
@@ -114,9 +112,8 @@ START_TEST(a_capture_without_problems_is_three_lines)
 	ck_assert_ptr_nonnull(strstr(verbose, "threads: 2;"));
 	ck_assert_ptr_nonnull(strstr(verbose, "children forked during the capture: 3,"));
 }
-END_TEST
 
-START_TEST(what_a_trace_lacks_is_printed_before_its_name)
+HT_TEST(what_a_trace_lacks_is_printed_before_its_name)
 {
 	struct session_report report = {.detached = true,
 		.verify = {.equal = true},
@@ -135,9 +132,8 @@ START_TEST(what_a_trace_lacks_is_printed_before_its_name)
 		ck_assert_msg(line && line < trace, "%s: %s", lines[i], text);
 	}
 }
-END_TEST
 
-START_TEST(a_process_that_is_not_as_it_was_is_never_called_unchanged)
+HT_TEST(a_process_that_is_not_as_it_was_is_never_called_unchanged)
 {
 	struct session_report differs = {.detached = true, .why = "a mask"};
 	struct session_report left = {
@@ -149,7 +145,6 @@ START_TEST(a_process_that_is_not_as_it_was_is_never_called_unchanged)
 	ck_assert_ptr_null(strstr(printed_of_capture(&left, false), "unchanged"));
 	ck_assert_ptr_null(strstr(printed_of_capture(&ended, false), "unchanged"));
 }
-END_TEST
 
 static struct survey hostile_survey(struct module *module, struct slot *slot,
 	struct coverage_function *function, struct native *native)
@@ -167,7 +162,7 @@ static struct survey hostile_survey(struct module *module, struct slot *slot,
 	return survey;
 }
 
-START_TEST(what_attach_would_do_is_json_and_text)
+HT_TEST(what_attach_would_do_is_json_and_text)
 {
 	struct module module;
 	struct slot slot;
@@ -196,9 +191,8 @@ START_TEST(what_attach_would_do_is_json_and_text)
 	free(path);
 	free(words);
 }
-END_TEST
 
-START_TEST(what_verify_found_is_json_and_text)
+HT_TEST(what_verify_found_is_json_and_text)
 {
 	char *path = tmpdir_path("printed"), *words = tmpdir_path("words");
 	struct verify_report report = {0};
@@ -218,11 +212,5 @@ START_TEST(what_verify_found_is_json_and_text)
 	free(path);
 	free(words);
 }
-END_TEST
 
-HT_SUITE("attach/print", a_capture_without_problems_is_three_lines,
-	what_a_trace_lacks_is_printed_before_its_name,
-	a_process_that_is_not_as_it_was_is_never_called_unchanged,
-	the_end_of_a_capture_is_json_whatever_the_target_is_called,
-	the_end_of_a_capture_is_text_whatever_the_target_is_called,
-	what_attach_would_do_is_json_and_text, what_verify_found_is_json_and_text)
+HT_SUITE("attach/print")

@@ -81,7 +81,7 @@ static void check_verify(const struct verify_report *report, const struct words 
 	check_json(printed(as_verify_json, report), "state", words);
 }
 
-START_TEST(what_verify_says)
+HT_TEST(what_verify_says)
 {
 	static const struct words words[] = {
 		[VERIFY_CLEAN] = {"clean", NO_END, {"nothing of heaptap is in process 4711"}},
@@ -98,10 +98,9 @@ START_TEST(what_verify_says)
 		check_verify(&report, &words[state]);
 	}
 }
-END_TEST
 
 /* The one finding that is a danger is not called harmless; the one that can be mended is. */
-START_TEST(what_remains)
+HT_TEST(what_remains)
 {
 	struct verify_report report = {.state = VERIFY_REMAINS};
 	report.part[VERIFY_CODE].ours = true;
@@ -114,7 +113,6 @@ START_TEST(what_remains)
 				 {"lead to unmapped memory", "the next call", "keep this output"}});
 	ck_assert_ptr_null(strstr(printed(as_verify, &report), "no harm"));
 }
-END_TEST
 
 /* --- recover ------------------------------------------------------------------------------------
  */
@@ -129,7 +127,7 @@ static void as_recover_json(const void *report)
 	ck_no_err(print_recover_json(report, PID));
 }
 
-START_TEST(what_recover_says)
+HT_TEST(what_recover_says)
 {
 	static const struct words words[] = {
 		[RECOVER_NOTHING] = {"nothing", NO_END, {"there was nothing to do"}},
@@ -151,7 +149,6 @@ START_TEST(what_recover_says)
 		check_json(printed(as_recover_json, &report), "outcome", &words[outcome]);
 	}
 }
-END_TEST
 
 /* --- cleanup ------------------------------------------------------------------------------------
  */
@@ -172,7 +169,7 @@ static void check_cleanup(const struct cleanup_report *report, const struct word
 	check_json(printed(as_cleanup_json, report), "outcome", words);
 }
 
-START_TEST(what_cleanup_says)
+HT_TEST(what_cleanup_says)
 {
 	static const struct words words[] = {
 		[CLEANUP_NOTHING] = {"nothing", NO_END,
@@ -187,9 +184,8 @@ START_TEST(what_cleanup_says)
 		check_cleanup(&(struct cleanup_report){.outcome = outcome, .daemon_pid = 99},
 			&words[outcome]);
 }
-END_TEST
 
-START_TEST(what_uses_the_page)
+HT_TEST(what_uses_the_page)
 {
 	static const struct {
 		struct tombstone_report found;
@@ -209,7 +205,5 @@ START_TEST(what_uses_the_page)
 				      .where = "[heap]"},
 			&(struct words){"in use", "cleanup", {table[i].says}});
 }
-END_TEST
 
-HT_SUITE("attach/print_care", what_verify_says, what_remains, what_recover_says, what_cleanup_says,
-	what_uses_the_page)
+HT_SUITE("attach/print_care")

@@ -149,13 +149,12 @@ static void check(void)
 
 /* --- tests ----------------------------------------------------------------------------------- */
 
-START_TEST(no_capture)
+HT_TEST(no_capture)
 {
 	check();
 }
-END_TEST
 
-START_TEST(captures_side_by_side)
+HT_TEST(captures_side_by_side)
 {
 	struct control_reply sample = reply_of(7, "server", "/tmp/x.htap");
 	sample.sample_bytes = 65536;
@@ -179,7 +178,6 @@ START_TEST(captures_side_by_side)
 	free(text);
 	free(path);
 }
-END_TEST
 
 static struct control_reply waiting_of(uint64_t pid, uint64_t heaptap_pid)
 {
@@ -192,7 +190,7 @@ static struct control_reply waiting_of(uint64_t pid, uint64_t heaptap_pid)
 }
 
 /* They are no captures: none of their figures. */
-START_TEST(those_that_wait_are_apart)
+HT_TEST(those_that_wait_are_apart)
 {
 	add(waiting_of(7, 12));
 	add(waiting_of(7, 13));
@@ -225,9 +223,8 @@ START_TEST(those_that_wait_are_apart)
 	free(text);
 	free(path);
 }
-END_TEST
 
-START_TEST(each_phase_has_a_name)
+HT_TEST(each_phase_has_a_name)
 {
 	for (uint64_t phase = 0; phase < CONTROL_PHASES; phase++) {
 		struct control_reply reply = reply_of(10 + phase, "server", "");
@@ -241,9 +238,8 @@ START_TEST(each_phase_has_a_name)
 	free(text);
 	free(path);
 }
-END_TEST
 
-START_TEST(hostile_names_are_escaped)
+HT_TEST(hostile_names_are_escaped)
 {
 	static char longest[2048];
 	memset(longest, '"', sizeof(longest) - 1);
@@ -254,10 +250,9 @@ START_TEST(hostile_names_are_escaped)
 	add(odd);
 	check();
 }
-END_TEST
 
 /* A reader refuses all of a text that has a series twice. */
-START_TEST(no_series_comes_twice)
+HT_TEST(no_series_comes_twice)
 {
 	struct control_reply other = reply_of(7, "server", "");
 	other.user = 1000;
@@ -271,7 +266,5 @@ START_TEST(no_series_comes_twice)
 	free(text);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("unit/attach/print_metrics", no_capture, captures_side_by_side, those_that_wait_are_apart,
-	each_phase_has_a_name, hostile_names_are_escaped, no_series_comes_twice)
+HT_SUITE("unit/attach/print_metrics")

@@ -7,7 +7,7 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-START_TEST(a_process_is_brought_and_sent_back)
+HT_TEST(a_process_is_brought_and_sent_back)
 {
 	cpu_set_t ours, one, before, now;
 	struct child child = child_fork(child_idle, NULL);
@@ -28,9 +28,8 @@ START_TEST(a_process_is_brought_and_sent_back)
 	}
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(one_that_has_ended_is_left_alone)
+HT_TEST(one_that_has_ended_is_left_alone)
 {
 	struct child child = child_fork(child_idle, NULL);
 	child_kill(&child);
@@ -38,9 +37,8 @@ START_TEST(one_that_has_ended_is_left_alone)
 	ck_assert(!cores.known);
 	priority_send_back(child.pid, &cores);
 }
-END_TEST
 
-START_TEST(a_moved_process_may_use_all_cores)
+HT_TEST(a_moved_process_may_use_all_cores)
 {
 	cpu_set_t ours, one, now;
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(ours), &ours), 0);
@@ -59,7 +57,5 @@ START_TEST(a_moved_process_may_use_all_cores)
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(now), &now), 0);
 	ck_assert(CPU_EQUAL(&now, &one));
 }
-END_TEST
 
-HT_SUITE("attach/priority", a_process_is_brought_and_sent_back, one_that_has_ended_is_left_alone,
-	a_moved_process_may_use_all_cores)
+HT_SUITE("attach/priority")

@@ -38,7 +38,7 @@ static struct proc opened(pid_t pid)
 	return proc;
 }
 
-START_TEST(own_process)
+HT_TEST(own_process)
 {
 	struct proc proc = opened(getpid());
 	struct proc_status status;
@@ -58,18 +58,16 @@ START_TEST(own_process)
 	struct proc zeroed = {0};
 	proc_close(&zeroed);
 }
-END_TEST
 
-START_TEST(not_a_process)
+HT_TEST(not_a_process)
 {
 	struct proc proc;
 	ck_err_says(proc_open(0, &proc), HT_ERR_REFUSED, "not a PID");
 	ck_err_says(proc_open(-5, &proc), HT_ERR_REFUSED, "not a PID");
 	ck_err_says(proc_open(1 << 30, &proc), HT_ERR_REFUSED, "no process with PID");
 }
-END_TEST
 
-START_TEST(kernel_thread)
+HT_TEST(kernel_thread)
 {
 	char comm[64] = "";
 	struct proc proc;
@@ -84,7 +82,6 @@ START_TEST(kernel_thread)
 	}
 	ck_err_says(proc_open(2, &proc), HT_ERR_REFUSED, "kernel thread");
 }
-END_TEST
 
 static void *thread_body(void *arg)
 {
@@ -115,7 +112,7 @@ static pid_t other_tid(const struct proc *proc)
 	return tid;
 }
 
-START_TEST(thread_is_refused_and_its_process_named)
+HT_TEST(thread_is_refused_and_its_process_named)
 {
 	struct child child = child_fork(with_thread, NULL);
 	struct proc proc = opened(child.pid), thread;
@@ -126,7 +123,6 @@ START_TEST(thread_is_refused_and_its_process_named)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 static void wait_for_state(const struct proc *proc, pid_t tid, char state)
 {
@@ -141,7 +137,7 @@ static void wait_for_state(const struct proc *proc, pid_t tid, char state)
 	}
 }
 
-START_TEST(zombie_leader_works_through_a_living_thread)
+HT_TEST(zombie_leader_works_through_a_living_thread)
 {
 	struct child child = child_fork(with_thread, "end the leader");
 	struct proc early = opened(child.pid);
@@ -174,7 +170,6 @@ START_TEST(zombie_leader_works_through_a_living_thread)
 	proc_close(&late);
 	child_kill(&child);
 }
-END_TEST
 
 static void hostile_name(const void *arg)
 {
@@ -183,7 +178,7 @@ static void hostile_name(const void *arg)
 	child_wait();
 }
 
-START_TEST(hostile_names)
+HT_TEST(hostile_names)
 {
 	static const char *const names[] = {
 		"a) Z 1 1 1", "(((", ")", "x\nState:\tZ", "\x1b[31m", ""};
@@ -199,9 +194,8 @@ START_TEST(hostile_names)
 		child_kill(&child);
 	}
 }
-END_TEST
 
-START_TEST(zombie)
+HT_TEST(zombie)
 {
 	struct child child = child_fork(child_idle, NULL);
 	struct proc before = opened(child.pid), proc;
@@ -213,14 +207,13 @@ START_TEST(zombie)
 	child_kill(&child);
 	proc_close(&before);
 }
-END_TEST
 
 static void assert_gone(struct ht_err *err)
 {
 	ck_err_says(err, HT_ERR_TARGET_GONE, "has ended");
 }
 
-START_TEST(everything_says_gone)
+HT_TEST(everything_says_gone)
 {
 	struct child child = child_fork(child_idle, NULL);
 	struct proc proc = opened(child.pid);
@@ -241,7 +234,6 @@ START_TEST(everything_says_gone)
 	assert_gone(proc_link(&proc, "exe", &text));
 	proc_close(&proc);
 }
-END_TEST
 
 static int exec_gate[2];
 
@@ -254,7 +246,7 @@ static void exec_on_demand(const void *arg)
 	_exit(1);
 }
 
-START_TEST(exec_is_noticed)
+HT_TEST(exec_is_noticed)
 {
 	/* Once into another program with the memory open, once without. */
 	for (int mem = 0; mem < 2; mem++) {
@@ -274,7 +266,6 @@ START_TEST(exec_is_noticed)
 		child_kill(&child);
 	}
 }
-END_TEST
 
 enum { MANY_PAGES = 4000 };
 
@@ -289,7 +280,7 @@ static uint8_t *many_mappings(void)
 	return many;
 }
 
-START_TEST(maps_are_complete)
+HT_TEST(maps_are_complete)
 {
 	char dir[] = "/tmp/proc-test-XXXXXX", path[128];
 	ck_assert_ptr_nonnull(mkdtemp(dir));
@@ -325,10 +316,9 @@ START_TEST(maps_are_complete)
 	unlink(path);
 	rmdir(dir);
 }
-END_TEST
 
 /* By its name too, where map_files is closed to us: a copy of the mapping that names no range. */
-START_TEST(the_file_of_a_mapping_opens)
+HT_TEST(the_file_of_a_mapping_opens)
 {
 	struct proc proc = opened(getpid());
 	struct proc_maps maps;
@@ -353,7 +343,6 @@ START_TEST(the_file_of_a_mapping_opens)
 	proc_maps_deinit(&maps);
 	proc_close(&proc);
 }
-END_TEST
 
 static void spin(const void *arg)
 {
@@ -363,7 +352,7 @@ static void spin(const void *arg)
 		__asm__ volatile("pause");
 }
 
-START_TEST(syscall_of_threads)
+HT_TEST(syscall_of_threads)
 {
 	struct child child = child_fork(with_thread, NULL);
 	struct proc proc = opened(child.pid);
@@ -387,10 +376,9 @@ START_TEST(syscall_of_threads)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 /* Not that the thread is gone: nothing is known of it. */
-START_TEST(unreadable_process_is_not_gone)
+HT_TEST(unreadable_process_is_not_gone)
 {
 	struct child child = child_fork(with_thread, NULL);
 	struct proc proc = opened(child.pid);
@@ -415,9 +403,8 @@ START_TEST(unreadable_process_is_not_gone)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(text_has_a_limit)
+HT_TEST(text_has_a_limit)
 {
 	struct proc proc = opened(getpid());
 	char *text;
@@ -433,7 +420,6 @@ START_TEST(text_has_a_limit)
 	ck_err_says(err, HT_ERR_FORMAT, "longer than");
 	proc_close(&proc);
 }
-END_TEST
 
 static void undumpable(const void *arg)
 {
@@ -469,7 +455,7 @@ static long rule_named(pid_t pid)
 	return child.value;
 }
 
-START_TEST(kernel_refusals_name_the_rule)
+HT_TEST(kernel_refusals_name_the_rule)
 {
 	struct child hidden = child_fork(undumpable, NULL);
 	ck_assert_int_eq(rule_named(hidden.pid), 2);
@@ -477,9 +463,8 @@ START_TEST(kernel_refusals_name_the_rule)
 		ck_assert_int_eq(rule_named(getpid()), 1);
 	child_kill(&hidden);
 }
-END_TEST
 
-START_TEST(each_rule_is_named)
+HT_TEST(each_rule_is_named)
 {
 	const struct permission_facts same = {.pid = 7,
 		.comm = "x",
@@ -516,18 +501,16 @@ START_TEST(each_rule_is_named)
 	facts.same_user_ns = false;
 	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "user namespace");
 }
-END_TEST
 
 /* As on a kernel with proc_mem.force_override=never. */
-START_TEST(memory_that_is_not_writable)
+HT_TEST(memory_that_is_not_writable)
 {
 	ck_no_err(permission_check_writing(getpid()));
 	deny_calls(SYS_pwrite64, EIO);
 	ck_err_says(permission_check_writing(getpid()), HT_ERR_PERMISSION, "force_override");
 }
-END_TEST
 
-START_TEST(soft_limits)
+HT_TEST(soft_limits)
 {
 	struct proc proc = opened(getpid());
 	struct rlimit files = {77, 99}, size = {RLIM_INFINITY, RLIM_INFINITY};
@@ -541,10 +524,9 @@ START_TEST(soft_limits)
 	ck_assert_uint_eq(proc_limit(&proc, "Max patience"), UINT64_MAX);
 	proc_close(&proc);
 }
-END_TEST
 
 /* What a worker is (tests/integration/test_stub_thread.c) the kernel says, and not a name. */
-START_TEST(a_name_makes_no_worker)
+HT_TEST(a_name_makes_no_worker)
 {
 	static const char *const names[] = {"iou-wrk-1", "iou-sqp-1", "vhost-1"};
 	struct proc proc = opened(getpid());
@@ -558,11 +540,5 @@ START_TEST(a_name_makes_no_worker)
 	ck_assert(!worker);
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/proc/proc", a_name_makes_no_worker, own_process, not_a_process, kernel_thread,
-	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
-	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
-	the_file_of_a_mapping_opens, syscall_of_threads, unreadable_process_is_not_gone,
-	text_has_a_limit, memory_that_is_not_writable, soft_limits, kernel_refusals_name_the_rule,
-	each_rule_is_named)
+HT_SUITE("attach/proc/proc")

@@ -27,7 +27,7 @@ static void rest_on_core(const void *arg)
 	child_wait();
 }
 
-START_TEST(the_core_of_a_thread)
+HT_TEST(the_core_of_a_thread)
 {
 	cpu_set_t ours, one;
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(ours), &ours), 0);
@@ -46,9 +46,8 @@ START_TEST(the_core_of_a_thread)
 		proc_close(&proc);
 	}
 }
-END_TEST
 
-START_TEST(the_age_of_a_thread)
+HT_TEST(the_age_of_a_thread)
 {
 	const uint64_t before_ns = clock_read_ns(CLOCK_BOOTTIME), tick_ns = 10 * CLOCK_NS_PER_MS;
 	struct child child = child_fork(rest_on_core, &(cpu_set_t){0});
@@ -62,6 +61,5 @@ START_TEST(the_age_of_a_thread)
 	ck_assert_uint_eq(proc_age_ns(&proc, child.pid), 0);
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/proc/proc_status", the_core_of_a_thread, the_age_of_a_thread)
+HT_SUITE("attach/proc/proc_status")

@@ -54,7 +54,7 @@ static struct ht_err *list_of(size_t entries, size_t told, size_t *ret)
 	return err;
 }
 
-START_TEST(a_list_is_not_shorter_than_the_kernel_counted)
+HT_TEST(a_list_is_not_shorter_than_the_kernel_counted)
 {
 	size_t count;
 	ck_no_err(list_of(3, 3, &count));
@@ -65,9 +65,8 @@ START_TEST(a_list_is_not_shorter_than_the_kernel_counted)
 	ck_assert_uint_eq(count, 1500);
 	ck_err_says(list_of(1500, 1501, &count), HT_ERR_REFUSED, "end faster");
 }
-END_TEST
 
-START_TEST(filters_that_cannot_be_seen_are_an_error)
+HT_TEST(filters_that_cannot_be_seen_are_an_error)
 {
 	struct proc proc = staged(3, 4);
 	bool any = true;
@@ -87,10 +86,9 @@ START_TEST(filters_that_cannot_be_seen_are_an_error)
 	ck_assert(any);
 	proc_close(&proc);
 }
-END_TEST
 
 /* A call of ours that a filter forbids would kill the target: none is made. */
-START_TEST(nothing_is_done_without_an_answer)
+HT_TEST(nothing_is_done_without_an_answer)
 {
 	struct proc proc = staged(1, 1);
 	struct remote_slack slack = {.addr = HT_PAGE_BYTES, .bytes = 1};
@@ -105,7 +103,6 @@ START_TEST(nothing_is_done_without_an_answer)
 		"State");
 	proc_close(&proc);
 }
-END_TEST
 
 #define RING 100u
 #define TURN 25u
@@ -156,7 +153,7 @@ static void ring_turn(const void *arg)
 	}
 }
 
-START_TEST(no_living_thread_is_left_out)
+HT_TEST(no_living_thread_is_left_out)
 {
 	ring = mmap(NULL, sizeof(*ring), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct child child = child_fork(ring_turn, NULL);
@@ -178,8 +175,5 @@ START_TEST(no_living_thread_is_left_out)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("attach/proc/proc_tids", a_list_is_not_shorter_than_the_kernel_counted,
-	filters_that_cannot_be_seen_are_an_error, nothing_is_done_without_an_answer,
-	no_living_thread_is_left_out)
+HT_SUITE("attach/proc/proc_tids")

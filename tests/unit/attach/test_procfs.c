@@ -11,12 +11,11 @@
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 
-START_TEST(our_own)
+HT_TEST(our_own)
 {
 	ck_no_err(procfs_check());
 	ck_no_err(procfs_check());
 }
-END_TEST
 
 static bool is_allowed_here(void)
 {
@@ -31,15 +30,14 @@ static bool is_allowed_here(void)
 	return false;
 }
 
-START_TEST(of_what_we_start)
+HT_TEST(of_what_we_start)
 {
 	if (is_allowed_here())
 		ck_err_says(procfs_check(), HT_ERR_REFUSED, "helper processes");
 }
-END_TEST
 
 /* The first process of the new one, whom the old one's /proc shows under another number. */
-START_TEST(another_ones)
+HT_TEST(another_ones)
 {
 	int status;
 	if (!is_allowed_here())
@@ -52,13 +50,11 @@ START_TEST(another_ones)
 	ck_assert_int_eq(waitpid(first, &status, 0), first);
 	ck_assert_int_eq(status, 0);
 }
-END_TEST
 
-START_TEST(unreadable)
+HT_TEST(unreadable)
 {
 	deny_calls(SYS_openat, EMFILE);
 	ck_err_says(procfs_check(), HT_ERR_SYS, "/proc/self/status");
 }
-END_TEST
 
-HT_SUITE("attach/proc/procfs", our_own, of_what_we_start, another_ones, unreadable)
+HT_SUITE("attach/proc/procfs")

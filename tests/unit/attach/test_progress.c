@@ -28,7 +28,7 @@ static void check(const struct control_reply *status, uint64_t free_bytes, size_
 	ck_assert_str_eq(text, expected);
 }
 
-START_TEST(a_usual_terminal_has_all)
+HT_TEST(a_usual_terminal_has_all)
 {
 	check(&usual, NONE, 79,
 		"12 s of 30 s, RSS +42.0 MiB (+210 MiB/min), 431k events/s, 8.2 MiB (41 MiB/min)");
@@ -42,9 +42,8 @@ START_TEST(a_usual_terminal_has_all)
 	status.rss_bytes = 0;
 	check(&status, NONE, 79, "paused, 3:01:05, 431k events/s, 8.2 MiB (41 MiB/min)");
 }
-END_TEST
 
-START_TEST(a_narrow_terminal_has_the_first_parts)
+HT_TEST(a_narrow_terminal_has_the_first_parts)
 {
 	for (size_t columns = 0; columns < 100; columns++) {
 		char text[PROGRESS_BYTES];
@@ -53,9 +52,8 @@ START_TEST(a_narrow_terminal_has_the_first_parts)
 	}
 	check(&usual, NONE, 30, "12 s of 30 s, RSS +42.0 MiB");
 }
-END_TEST
 
-START_TEST(losses_and_a_disk_that_fills_come_first)
+HT_TEST(losses_and_a_disk_that_fills_come_first)
 {
 	struct control_reply status = usual;
 	check(&status, 41 * 61 * MIB, 30, "12 s of 30 s, RSS +42.0 MiB");
@@ -63,7 +61,5 @@ START_TEST(losses_and_a_disk_that_fills_come_first)
 	status.dropped = 12345;
 	check(&status, 0, 50, "12 s of 30 s, DISK FULL in 0 min, 12k LOST");
 }
-END_TEST
 
-HT_SUITE("attach/run/progress", a_usual_terminal_has_all, a_narrow_terminal_has_the_first_parts,
-	losses_and_a_disk_that_fills_come_first)
+HT_SUITE("attach/run/progress")

@@ -91,7 +91,7 @@ static void finish(struct scene *scene)
 	child_kill(&scene->child);
 }
 
-START_TEST(pointers_on_stacks_are_gone_however_long_a_round_takes)
+HT_TEST(pointers_on_stacks_are_gone_however_long_a_round_takes)
 {
 	struct scene scene;
 	prove(&scene, with_pointer_on_stack, clock_mono_ns() + FAR_NS);
@@ -99,9 +99,8 @@ START_TEST(pointers_on_stacks_are_gone_however_long_a_round_takes)
 	ck_assert_uint_eq(word_of(&scene), REAL);
 	finish(&scene);
 }
-END_TEST
 
-START_TEST(kept_addresses_are_counted_not_awaited)
+HT_TEST(kept_addresses_are_counted_not_awaited)
 {
 	struct scene scene;
 	prove(&scene, with_pointer_kept, clock_mono_ns() + FAR_NS);
@@ -110,10 +109,9 @@ START_TEST(kept_addresses_are_counted_not_awaited)
 	ck_assert_uint_eq(word_of(&scene), ENTRY);
 	finish(&scene);
 }
-END_TEST
 
 /* One that is begun and not ended would make less of what is proven. */
-START_TEST(no_round_that_would_end_after_the_deadline)
+HT_TEST(no_round_that_would_end_after_the_deadline)
 {
 	struct scene scene;
 	prove(&scene, with_pointer_on_stack, clock_mono_ns());
@@ -122,7 +120,5 @@ START_TEST(no_round_that_would_end_after_the_deadline)
 	ck_assert_uint_eq(scene.report.threads.rewritten, 1);
 	finish(&scene);
 }
-END_TEST
 
-HT_SUITE("attach/proof/prove", pointers_on_stacks_are_gone_however_long_a_round_takes,
-	kept_addresses_are_counted_not_awaited, no_round_that_would_end_after_the_deadline)
+HT_SUITE("attach/proof/prove")

@@ -77,7 +77,7 @@ static void put(bool new_epoch)
 	ck_no_err(publish_snapshot(publish, local, BASE, &modules, &maps, new_epoch));
 }
 
-START_TEST(every_module_has_its_table)
+HT_TEST(every_module_has_its_table)
 {
 	setup();
 	size_t with_text = 0;
@@ -103,11 +103,10 @@ START_TEST(every_module_has_its_table)
 	ck_assert_uint_ge(with_text, 2);
 	publish_destroy(publish);
 }
-END_TEST
 
 /* A file's code that is mapped once more has it at the same place; when the file goes, so does it.
  */
-START_TEST(an_interpreter_has_a_rule_of_its_own)
+HT_TEST(an_interpreter_has_a_rule_of_its_own)
 {
 	setup();
 	const raddr_t at = (raddr_t)(uintptr_t)setup;
@@ -145,9 +144,8 @@ START_TEST(an_interpreter_has_a_rule_of_its_own)
 	ck_assert_uint_eq(range_of(places[1])->lo, with_copy[1].lo);
 	publish_destroy(publish);
 }
-END_TEST
 
-START_TEST(without_tables_there_are_frame_pointers)
+HT_TEST(without_tables_there_are_frame_pointers)
 {
 	setup();
 	put(false);
@@ -156,9 +154,8 @@ START_TEST(without_tables_there_are_frame_pointers)
 	ck_assert_uint_eq(range->table, 0);
 	publish_destroy(publish);
 }
-END_TEST
 
-START_TEST(generated_code_is_a_range)
+HT_TEST(generated_code_is_a_range)
 {
 	struct proc_map map[] = {
 		{.lo = 0x1000, .hi = 0x2000, .read = true, .exec = true, .name = ""},
@@ -179,9 +176,8 @@ START_TEST(generated_code_is_a_range)
 	ck_assert_uint_eq(snapshot()->range[1].lo, 0x5000);
 	publish_destroy(publish);
 }
-END_TEST
 
-START_TEST(a_snapshot_in_force_is_never_changed)
+HT_TEST(a_snapshot_in_force_is_never_changed)
 {
 	setup();
 	ck_no_err(publish_compile(publish, &self, &modules, NULL));
@@ -202,9 +198,8 @@ START_TEST(a_snapshot_in_force_is_never_changed)
 	free(copy);
 	publish_destroy(publish);
 }
-END_TEST
 
-START_TEST(generations_epochs_and_caches)
+HT_TEST(generations_epochs_and_caches)
 {
 	static const bool new_epoch[] = {false, false, true, false, true};
 	uint16_t epoch = 0;
@@ -225,10 +220,9 @@ START_TEST(generations_epochs_and_caches)
 	}
 	publish_destroy(publish);
 }
-END_TEST
 
 /* More code than a snapshot takes, as often as may be. */
-START_TEST(there_is_always_room_for_a_snapshot)
+HT_TEST(there_is_always_room_for_a_snapshot)
 {
 	setup();
 	struct modules none = {0};
@@ -256,7 +250,6 @@ START_TEST(there_is_always_room_for_a_snapshot)
 	free(many.map);
 	publish_destroy(publish);
 }
-END_TEST
 
 /* Modules as if they were of other files, until no table fits any more. */
 static void fill(void)
@@ -281,13 +274,12 @@ static void fill(void)
 	ck_assert_uint_gt(count, 10);
 }
 
-START_TEST(without_room_a_module_has_no_rules)
+HT_TEST(without_room_a_module_has_no_rules)
 {
 	setup();
 	fill();
 	publish_destroy(publish);
 }
-END_TEST
 
 static size_t bytes_written(uint64_t offset, size_t bytes)
 {
@@ -298,7 +290,7 @@ static size_t bytes_written(uint64_t offset, size_t bytes)
 }
 
 /* The end of the tables' place is theirs, where there are any. */
-START_TEST(near_areas_are_left_alone)
+HT_TEST(near_areas_are_left_alone)
 {
 	for (unsigned near = 0; near < 2; near++) {
 		setup();
@@ -313,10 +305,9 @@ START_TEST(near_areas_are_left_alone)
 		proc_close(&self);
 	}
 }
-END_TEST
 
 /* The same library, loaded again somewhere else. */
-START_TEST(tables_are_by_file)
+HT_TEST(tables_are_by_file)
 {
 	setup();
 	ck_no_err(publish_compile(publish, &self, &modules, NULL));
@@ -335,7 +326,6 @@ START_TEST(tables_are_by_file)
 	ck_assert_uint_eq(range_of(copy.text_lo)->bias, copy.bias);
 	publish_destroy(publish);
 }
-END_TEST
 
 /* Code of which no FDE tells, between functions of which some do. */
 static void *load_gaps(void)
@@ -367,7 +357,7 @@ static uint32_t rule_at(void *library, const char *symbol)
 	return table_lookup(view(range->table, sizeof(struct abi_table)), pc - range->bias);
 }
 
-START_TEST(functions_without_cfi_that_keep_a_frame)
+HT_TEST(functions_without_cfi_that_keep_a_frame)
 {
 	void *library = load_gaps();
 	setup();
@@ -379,13 +369,11 @@ START_TEST(functions_without_cfi_that_keep_a_frame)
 	ck_assert_uint_eq(rule_at(library, "second"), abi_rule_make(ABI_RULE_RSP, 1, 0));
 	publish_destroy(publish);
 }
-END_TEST
 
-START_TEST(nothing_to_destroy)
+HT_TEST(nothing_to_destroy)
 {
 	publish_destroy(NULL);
 }
-END_TEST
 
 /* Everything that the agent reads. */
 static uint8_t *published(struct cache *cache, struct publish_counts *ret)
@@ -402,7 +390,7 @@ static uint8_t *published(struct cache *cache, struct publish_counts *ret)
 	return copy;
 }
 
-START_TEST(kept_tables_are_the_compiled_ones)
+HT_TEST(kept_tables_are_the_compiled_ones)
 {
 	struct publish_counts counts[3];
 	uint8_t *area[3];
@@ -427,11 +415,5 @@ START_TEST(kept_tables_are_the_compiled_ones)
 		free(area[i]);
 	publish_destroy(publish);
 }
-END_TEST
 
-HT_SUITE("attach/unwind/publish", every_module_has_its_table, an_interpreter_has_a_rule_of_its_own,
-	without_tables_there_are_frame_pointers, generated_code_is_a_range,
-	a_snapshot_in_force_is_never_changed, generations_epochs_and_caches,
-	there_is_always_room_for_a_snapshot, without_room_a_module_has_no_rules,
-	near_areas_are_left_alone, tables_are_by_file, functions_without_cfi_that_keep_a_frame,
-	nothing_to_destroy, kept_tables_are_the_compiled_ones)
+HT_SUITE("attach/unwind/publish")

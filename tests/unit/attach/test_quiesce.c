@@ -118,7 +118,7 @@ static void setup(void)
 /* --- blocked threads -----------------------------------------------------------------------------
  */
 
-START_TEST(a_sleeper_outside_is_seen_without_a_stop)
+HT_TEST(a_sleeper_outside_is_seen_without_a_stop)
 {
 	setup();
 	struct child child = child_fork(outside, NULL);
@@ -130,7 +130,6 @@ START_TEST(a_sleeper_outside_is_seen_without_a_stop)
 	ck_assert_uint_eq(report.stopped, 0);
 	finish(quiesce, &child);
 }
-END_TEST
 
 /* However often it is asked, and though an unwinder is asked too. */
 static void check_never_outside(void (*body)(const void *arg))
@@ -144,30 +143,27 @@ static void check_never_outside(void (*body)(const void *arg))
 	finish(quiesce, &child);
 }
 
-START_TEST(a_frame_of_ours_is_never_outside)
+HT_TEST(a_frame_of_ours_is_never_outside)
 {
 	setup();
 	check_never_outside(in_frame);
 }
-END_TEST
 
-START_TEST(a_pc_of_ours_is_inside_whatever_the_books_say)
+HT_TEST(a_pc_of_ours_is_inside_whatever_the_books_say)
 {
 	setup();
 	books = QUIESCE_IDLE;
 	check_never_outside(at_pc);
 }
-END_TEST
 
-START_TEST(a_signal_frame_into_ours_is_inside_whatever_the_books_say)
+HT_TEST(a_signal_frame_into_ours_is_inside_whatever_the_books_say)
 {
 	setup();
 	books = QUIESCE_IDLE;
 	check_never_outside(in_handler);
 }
-END_TEST
 
-START_TEST(the_books_decide_about_stale_words)
+HT_TEST(the_books_decide_about_stale_words)
 {
 	setup();
 	struct child child = child_fork(with_stale_word, NULL);
@@ -182,7 +178,6 @@ START_TEST(the_books_decide_about_stale_words)
 	ck_assert_uint_eq(pass(quiesce).stopped, 0);
 	finish(quiesce, &child);
 }
-END_TEST
 
 static void check_unwinder_decides(void (*body)(const void *arg))
 {
@@ -202,12 +197,11 @@ static void check_unwinder_decides(void (*body)(const void *arg))
 	finish(quiesce, &child);
 }
 
-START_TEST(an_unwinder_decides_where_there_are_no_books)
+HT_TEST(an_unwinder_decides_where_there_are_no_books)
 {
 	setup();
 	check_unwinder_decides(with_stale_word);
 }
-END_TEST
 
 /* Frames of handlers that lead to more stacks than are read: in what is not, one may hold a PC. */
 static void with_many_stacks(const void *arg)
@@ -230,13 +224,12 @@ static void with_many_stacks(const void *arg)
 	child_wait();
 }
 
-START_TEST(unread_thread_may_be_inside)
+HT_TEST(unread_thread_may_be_inside)
 {
 	setup();
 	books = QUIESCE_IDLE;
 	check_unwinder_decides(with_many_stacks);
 }
-END_TEST
 
 static void in_vfork(const void *arg)
 {
@@ -248,7 +241,7 @@ static void in_vfork(const void *arg)
 	}
 }
 
-START_TEST(a_thread_in_vfork_is_inside)
+HT_TEST(a_thread_in_vfork_is_inside)
 {
 	setup();
 	struct child child = child_fork(in_vfork, NULL);
@@ -260,7 +253,6 @@ START_TEST(a_thread_in_vfork_is_inside)
 	check_left(pass(quiesce), child.pid);
 	finish(quiesce, &child);
 }
-END_TEST
 
 /* --- running threads
  * ------------------------------------------------------------------------------ */
@@ -293,7 +285,7 @@ static void wait_for_turns(void)
 		sched_yield();
 }
 
-START_TEST(a_running_thread_is_stopped_once)
+HT_TEST(a_running_thread_is_stopped_once)
 {
 	static const uint64_t other = 0x1234;
 	setup();
@@ -311,9 +303,8 @@ START_TEST(a_running_thread_is_stopped_once)
 	ck_assert_int_eq(status.tracer, 0);
 	finish(quiesce, &child);
 }
-END_TEST
 
-START_TEST(function_pointers_are_rewritten)
+HT_TEST(function_pointers_are_rewritten)
 {
 	static const uint64_t entry = ENTRY;
 	setup();
@@ -330,9 +321,8 @@ START_TEST(function_pointers_are_rewritten)
 	ck_assert_uint_eq(shared->word, REAL);
 	finish(quiesce, &child);
 }
-END_TEST
 
-START_TEST(function_pointers_are_counted)
+HT_TEST(function_pointers_are_counted)
 {
 	static const uint64_t entry = ENTRY;
 	setup();
@@ -346,10 +336,9 @@ START_TEST(function_pointers_are_counted)
 	ck_assert_uint_eq(shared->r12, ENTRY);
 	finish(quiesce, &child);
 }
-END_TEST
 
 /* It would stop where it lost its core. Once it has run it is asked, whatever the books say. */
-START_TEST(preempted_thread_in_a_hook_is_not_stopped)
+HT_TEST(preempted_thread_in_a_hook_is_not_stopped)
 {
 	static const uint64_t other = 0x1234;
 	setup();
@@ -369,7 +358,6 @@ START_TEST(preempted_thread_in_a_hook_is_not_stopped)
 	finish(quiesce, &child);
 	child_kill(&rival);
 }
-END_TEST
 
 static void *end_on_demand(void *arg)
 {
@@ -393,7 +381,7 @@ static void spin_beside_a_thread(const void *arg)
 
 /* Signals that are sent to the process meanwhile would go to the other: it may sleep in a moment.
  */
-START_TEST(a_main_thread_beside_others_is_not_stopped_at_once)
+HT_TEST(a_main_thread_beside_others_is_not_stopped_at_once)
 {
 	static const uint64_t other = 0x1234;
 	setup();
@@ -406,10 +394,9 @@ START_TEST(a_main_thread_beside_others_is_not_stopped_at_once)
 	ck_assert_uint_ge(clock_mono_ns() - before_ns, SPARED_NS);
 	finish(quiesce, &child);
 }
-END_TEST
 
 /* Detach comes to its last step late when the cores are busy, and has one look then. */
-START_TEST(when_the_time_is_over_one_look_will_do)
+HT_TEST(when_the_time_is_over_one_look_will_do)
 {
 	static const uint64_t other = 0x1234;
 	setup();
@@ -421,7 +408,6 @@ START_TEST(when_the_time_is_over_one_look_will_do)
 	ck_assert_uint_ge(report.stopped, 1);
 	finish(quiesce, &child);
 }
-END_TEST
 
 static void with_threads(const void *arg)
 {
@@ -435,7 +421,7 @@ static void with_threads(const void *arg)
 	child_wait();
 }
 
-START_TEST(threads_that_end_are_outside)
+HT_TEST(threads_that_end_are_outside)
 {
 	setup();
 	struct child child = child_fork(with_threads, NULL);
@@ -454,7 +440,6 @@ START_TEST(threads_that_end_are_outside)
 	ck_assert_uint_eq(report.stopped, 0);
 	finish(quiesce, &child);
 }
-END_TEST
 
 static void *wait_for_events(void *arg)
 {
@@ -502,7 +487,7 @@ static void wait_until_asleep(void)
 	proc_tids_deinit(&tids);
 }
 
-START_TEST(threads_that_were_asked_are_let_go_in_order_whatever_fails)
+HT_TEST(threads_that_were_asked_are_let_go_in_order_whatever_fails)
 {
 	pid_t self = getpid();
 	struct quiesce_report report;
@@ -524,9 +509,8 @@ START_TEST(threads_that_were_asked_are_let_go_in_order_whatever_fails)
 	ck_assert_uint_eq(shared->interrupted, 0);
 	finish(quiesce, &child);
 }
-END_TEST
 
-START_TEST(a_process_that_is_gone)
+HT_TEST(a_process_that_is_gone)
 {
 	setup();
 	struct child child = child_fork(outside, NULL);
@@ -538,23 +522,12 @@ START_TEST(a_process_that_is_gone)
 	quiesce_destroy(NULL);
 	proc_close(&proc);
 }
-END_TEST
 
-START_TEST(unknown_stack_counts_as_inside)
+HT_TEST(unknown_stack_counts_as_inside)
 {
 	setup();
 	check_never_outside(lost);
 	check_never_outside(behind_unknown);
 }
-END_TEST
 
-HT_SUITE("attach/proof/quiesce", a_sleeper_outside_is_seen_without_a_stop,
-	a_frame_of_ours_is_never_outside, a_pc_of_ours_is_inside_whatever_the_books_say,
-	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
-	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,
-	unread_thread_may_be_inside, a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
-	a_main_thread_beside_others_is_not_stopped_at_once, when_the_time_is_over_one_look_will_do,
-	preempted_thread_in_a_hook_is_not_stopped, function_pointers_are_rewritten,
-	function_pointers_are_counted, threads_that_end_are_outside,
-	threads_that_were_asked_are_let_go_in_order_whatever_fails, a_process_that_is_gone,
-	unknown_stack_counts_as_inside)
+HT_SUITE("attach/proof/quiesce")

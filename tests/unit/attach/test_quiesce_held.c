@@ -156,7 +156,7 @@ static void with_coroutines(const void *arg)
 
 /* What lies above such a stack in its mapping cannot be told from it, and is read; but no other
  * thread waits for that. */
-START_TEST(stacks_in_large_mappings_are_read_one_at_a_time)
+HT_TEST(stacks_in_large_mappings_are_read_one_at_a_time)
 {
 	struct quiesce_report report;
 	setup();
@@ -173,7 +173,6 @@ START_TEST(stacks_in_large_mappings_are_read_one_at_a_time)
 	ck_assert_uint_lt(shared->reads, shared->read / (STACK_BYTES / 2));
 	finish(quiesce, &child);
 }
-END_TEST
 
 #define DOUBTFUL    9u
 #define JUDGED_MOST 4u
@@ -200,7 +199,7 @@ static void with_words(const void *arg)
 }
 
 /* Each of them takes some 10 ms, and who is held meanwhile waits for all. */
-START_TEST(few_wait_for_the_unwinds_of_others)
+HT_TEST(few_wait_for_the_unwinds_of_others)
 {
 	struct quiesce_report report;
 	setup();
@@ -214,7 +213,6 @@ START_TEST(few_wait_for_the_unwinds_of_others)
 	ck_assert_uint_le(shared->held_most, JUDGED_MOST);
 	finish(quiesce, &child);
 }
-END_TEST
 
 static pid_t signalled;
 
@@ -248,7 +246,7 @@ static void pause_with_entry(const void *arg)
 }
 
 /* The signal comes while its registers are rewritten: the call must not be made again. */
-START_TEST(a_call_is_interrupted_while_its_registers_are_rewritten)
+HT_TEST(a_call_is_interrupted_while_its_registers_are_rewritten)
 {
 	setup();
 	struct child child = child_fork(pause_with_entry, NULL);
@@ -267,7 +265,6 @@ START_TEST(a_call_is_interrupted_while_its_registers_are_rewritten)
 	ck_assert_uint_eq(shared->interrupted, 1);
 	finish(quiesce, &child);
 }
-END_TEST
 
 /* Has an entry in each register but rsp, and shows all of them. */
 #define REGISTERS 15u
@@ -309,7 +306,7 @@ static void check_registers(uint64_t expected)
 		ck_assert_msg(word[i] == expected, "register %u: %lx", i, (long)word[i]);
 }
 
-START_TEST(function_pointers_in_all_registers_are_rewritten)
+HT_TEST(function_pointers_in_all_registers_are_rewritten)
 {
 	static const uint64_t entry = ENTRY;
 	setup();
@@ -325,7 +322,6 @@ START_TEST(function_pointers_in_all_registers_are_rewritten)
 	check_registers(REAL);
 	finish(quiesce, &child);
 }
-END_TEST
 
 static int gate[2];
 static struct child waiter;
@@ -347,7 +343,7 @@ static void open_the_gate(void)
 }
 
 /* The stack may have been read partly before and partly after the move. */
-START_TEST(a_thread_that_has_moved_meanwhile_was_not_seen)
+HT_TEST(a_thread_that_has_moved_meanwhile_was_not_seen)
 {
 	setup();
 	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
@@ -363,7 +359,6 @@ START_TEST(a_thread_that_has_moved_meanwhile_was_not_seen)
 		ck_no_err(quiesce_pass(quiesce, &report));
 	finish(quiesce, &waiter);
 }
-END_TEST
 
 static void compute(const void *arg)
 {
@@ -374,7 +369,7 @@ static void compute(const void *arg)
 }
 
 /* With a thread in our hands the process is held against what was opened. */
-START_TEST(a_thread_of_another_program_is_not_judged)
+HT_TEST(a_thread_of_another_program_is_not_judged)
 {
 	setup();
 	struct child child = child_fork(compute, NULL);
@@ -388,9 +383,5 @@ START_TEST(a_thread_of_another_program_is_not_judged)
 	ck_err(err, HT_ERR_TARGET_GONE);
 	finish(quiesce, &child);
 }
-END_TEST
 
-HT_SUITE("attach/proof/quiesce, held", stacks_in_large_mappings_are_read_one_at_a_time,
-	few_wait_for_the_unwinds_of_others, a_call_is_interrupted_while_its_registers_are_rewritten,
-	function_pointers_in_all_registers_are_rewritten,
-	a_thread_that_has_moved_meanwhile_was_not_seen, a_thread_of_another_program_is_not_judged)
+HT_SUITE("attach/proof/quiesce, held")

@@ -126,7 +126,7 @@ static void check_all_at_once(const struct quiesce_report *report)
 }
 
 /* One that runs has run as much as when it got its core, for the kernel, until the next tick. */
-START_TEST(computing_threads_stop_all_at_once)
+HT_TEST(computing_threads_stop_all_at_once)
 {
 	struct child child;
 	struct quiesce *quiesce = start_beside_spinners(&child);
@@ -140,10 +140,9 @@ START_TEST(computing_threads_stop_all_at_once)
 	check_all_at_once(&report);
 	finish(quiesce, &child);
 }
-END_TEST
 
 /* The thread that has the core now was seen preempted before and has not slept since. */
-START_TEST(rescheduled_thread_may_not_have_run)
+HT_TEST(rescheduled_thread_may_not_have_run)
 {
 	struct child child;
 	struct quiesce *quiesce = start_beside_spinners(&child);
@@ -157,7 +156,5 @@ START_TEST(rescheduled_thread_may_not_have_run)
 	check_all_at_once(&report);
 	finish(quiesce, &child);
 }
-END_TEST
 
-HT_SUITE("attach/proof/quiesce, turns", computing_threads_stop_all_at_once,
-	rescheduled_thread_may_not_have_run)
+HT_SUITE("attach/proof/quiesce, turns")

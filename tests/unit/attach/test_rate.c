@@ -5,7 +5,7 @@
 
 #define S 1000000000ull
 
-START_TEST(without_a_look_there_is_no_rate)
+HT_TEST(without_a_look_there_is_no_rate)
 {
 	const struct rate rate = {0};
 	const struct rate_look now = {5 * S, 100, 1000};
@@ -13,9 +13,8 @@ START_TEST(without_a_look_there_is_no_rate)
 	ck_assert_uint_eq(rate_events_per_s(&rate, &now), 0);
 	ck_assert_uint_eq(rate_bytes_per_min(&rate, &now), 0);
 }
-END_TEST
 
-START_TEST(a_rate_goes_back_to_the_oldest_look)
+HT_TEST(a_rate_goes_back_to_the_oldest_look)
 {
 	struct rate rate = {0};
 	rate_note(&rate, &(struct rate_look){10 * S, 100, 1000});
@@ -26,10 +25,9 @@ START_TEST(a_rate_goes_back_to_the_oldest_look)
 	ck_assert_uint_eq(rate_events_per_s(&rate, &now), 300);
 	ck_assert_uint_eq(rate_bytes_per_min(&rate, &now), 300);
 }
-END_TEST
 
 /* Eight looks are kept. */
-START_TEST(old_looks_are_forgotten)
+HT_TEST(old_looks_are_forgotten)
 {
 	struct rate rate = {0};
 	for (uint64_t i = 0; i < 20; i++)
@@ -37,10 +35,9 @@ START_TEST(old_looks_are_forgotten)
 	const struct rate_look now = {20 * S, 400, 0};
 	ck_assert_uint_eq(rate_events_per_s(&rate, &now), 50);
 }
-END_TEST
 
 /* A file that was cut, a clock that stands, and numbers without end give 0 or the most there is. */
-START_TEST(nonsense_is_no_rate)
+HT_TEST(nonsense_is_no_rate)
 {
 	struct rate rate = {0};
 	rate_note(&rate, &(struct rate_look){S, 10, 0});
@@ -49,7 +46,5 @@ START_TEST(nonsense_is_no_rate)
 	ck_assert_uint_eq(
 		rate_bytes_per_min(&rate, &(struct rate_look){S + 1, 0, UINT64_MAX}), UINT64_MAX);
 }
-END_TEST
 
-HT_SUITE("attach/control/rate", without_a_look_there_is_no_rate,
-	a_rate_goes_back_to_the_oldest_look, old_looks_are_forgotten, nonsense_is_no_rate)
+HT_SUITE("attach/control/rate")

@@ -17,7 +17,7 @@
 
 /* --- streams --- */
 
-START_TEST(whole_buffers_come_by_socket)
+HT_TEST(whole_buffers_come_by_socket)
 {
 	struct stage stage;
 	struct agent agent;
@@ -41,9 +41,8 @@ START_TEST(whole_buffers_come_by_socket)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(parts_come_from_memory_and_the_rest_by_socket)
+HT_TEST(parts_come_from_memory_and_the_rest_by_socket)
 {
 	struct stage stage;
 	struct agent agent;
@@ -71,10 +70,9 @@ START_TEST(parts_come_from_memory_and_the_rest_by_socket)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* Two threads have recorded; the marks are cleared when one seems to be alone. */
-START_TEST(marks_of_several_are_cleared)
+HT_TEST(marks_of_several_are_cleared)
 {
 	static const struct timespec longer_than_a_look = {.tv_nsec = 5000000};
 	struct stage stage;
@@ -98,10 +96,9 @@ START_TEST(marks_of_several_are_cleared)
 		agent_deinit(&agent[i]);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* A buffer that was sent twice (its hook was left by a jump) or drained as a whole before. */
-START_TEST(nothing_is_taken_twice)
+HT_TEST(nothing_is_taken_twice)
 {
 	struct stage stage;
 	struct agent agent;
@@ -123,9 +120,8 @@ START_TEST(nothing_is_taken_twice)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(a_drain_takes_waiting_messages_first)
+HT_TEST(a_drain_takes_waiting_messages_first)
 {
 	struct stage stage;
 	struct agent agent;
@@ -146,9 +142,8 @@ START_TEST(a_drain_takes_waiting_messages_first)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(a_dropped_buffer_is_a_gap)
+HT_TEST(a_dropped_buffer_is_a_gap)
 {
 	struct stage stage;
 	struct agent agent;
@@ -177,9 +172,8 @@ START_TEST(a_dropped_buffer_is_a_gap)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(a_gap_at_the_end_is_counted)
+HT_TEST(a_gap_at_the_end_is_counted)
 {
 	struct stage stage;
 	struct agent agent;
@@ -196,10 +190,9 @@ START_TEST(a_gap_at_the_end_is_counted)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* Killed after it counted its event and before it committed it. */
-START_TEST(a_killed_thread_leaves_no_false_loss)
+HT_TEST(a_killed_thread_leaves_no_false_loss)
 {
 	struct stage stage;
 	struct agent agent;
@@ -215,9 +208,8 @@ START_TEST(a_killed_thread_leaves_no_false_loss)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(memory_alone_is_enough)
+HT_TEST(memory_alone_is_enough)
 {
 	struct stage stage;
 	struct agent agent;
@@ -246,9 +238,8 @@ START_TEST(memory_alone_is_enough)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(a_closed_socket_is_no_error)
+HT_TEST(a_closed_socket_is_no_error)
 {
 	struct stage stage;
 	struct agent agent;
@@ -270,7 +261,6 @@ START_TEST(a_closed_socket_is_no_error)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* The agent gets its turn in the middle of a copy: when it comes to the page that is protected. */
 static struct agent *overtaking_agent;
@@ -289,7 +279,7 @@ static void overtake(int signal_number)
 	agent_events(overtaking_agent, 2000);
 }
 
-START_TEST(an_overtaken_copy_is_thrown_away)
+HT_TEST(an_overtaken_copy_is_thrown_away)
 {
 	struct stage stage;
 	struct agent agent;
@@ -313,7 +303,6 @@ START_TEST(an_overtaken_copy_is_thrown_away)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* --- completeness --- */
 
@@ -338,7 +327,7 @@ static uint64_t last_complete_tsc(struct stage *stage)
 	return complete;
 }
 
-START_TEST(completeness_follows_the_clock)
+HT_TEST(completeness_follows_the_clock)
 {
 	struct stage stage;
 	struct agent agent;
@@ -356,11 +345,10 @@ START_TEST(completeness_follows_the_clock)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* An event may have the time of an earlier one, as long as the tick is the same. */
 /* A target that does nothing makes no trace grow: two more SYNCs, and one a second. */
-START_TEST(quiet_passes_put_nothing)
+HT_TEST(quiet_passes_put_nothing)
 {
 	struct stage stage;
 	struct agent agent;
@@ -388,9 +376,8 @@ START_TEST(quiet_passes_put_nothing)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(completeness_stays_behind_the_tick)
+HT_TEST(completeness_stays_behind_the_tick)
 {
 	struct stage stage;
 	stage_init(&stage);
@@ -400,10 +387,9 @@ START_TEST(completeness_stays_behind_the_tick)
 	ck_assert_uint_lt(last_complete_tsc(&stage), now);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* Some records must be in the trace before certain events are sorted. */
-START_TEST(completeness_is_held_as_long_as_asked)
+HT_TEST(completeness_is_held_as_long_as_asked)
 {
 	struct stage stage;
 	for (int again = 0; again < 2; again++) {
@@ -424,9 +410,8 @@ START_TEST(completeness_is_held_as_long_as_asked)
 		stage_deinit(&stage);
 	}
 }
-END_TEST
 
-START_TEST(a_recording_thread_holds_completeness)
+HT_TEST(a_recording_thread_holds_completeness)
 {
 	struct stage stage;
 	struct agent agent;
@@ -441,9 +426,8 @@ START_TEST(a_recording_thread_holds_completeness)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(a_dead_thread_does_not_hold_completeness)
+HT_TEST(a_dead_thread_does_not_hold_completeness)
 {
 	struct stage stage;
 	struct agent agent;
@@ -458,9 +442,8 @@ START_TEST(a_dead_thread_does_not_hold_completeness)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(a_slot_that_cannot_be_read_holds_completeness)
+HT_TEST(a_slot_that_cannot_be_read_holds_completeness)
 {
 	struct stage stage;
 	struct agent agent;
@@ -476,9 +459,8 @@ START_TEST(a_slot_that_cannot_be_read_holds_completeness)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(the_last_pass_completes_everything)
+HT_TEST(the_last_pass_completes_everything)
 {
 	struct stage stage;
 	struct agent agent;
@@ -492,7 +474,6 @@ START_TEST(the_last_pass_completes_everything)
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* --- everything at once --- */
 
@@ -549,7 +530,7 @@ static void check_syncs(const struct heard *heard, const struct agent *agent)
 		ck_assert_uint_ge(heard->sync[i].complete_tsc, heard->sync[i - 1].complete_tsc);
 }
 
-START_TEST(streams_are_whole_under_concurrent_drains)
+HT_TEST(streams_are_whole_under_concurrent_drains)
 {
 	static struct storm storm[STORM_AGENTS];
 	pthread_t thread[STORM_AGENTS];
@@ -584,15 +565,5 @@ START_TEST(streams_are_whole_under_concurrent_drains)
 	heard_deinit(&heard);
 	stage_deinit(&stage);
 }
-END_TEST
 
-HT_SUITE("attach/daemon/receiver", whole_buffers_come_by_socket,
-	parts_come_from_memory_and_the_rest_by_socket, marks_of_several_are_cleared,
-	nothing_is_taken_twice, a_drain_takes_waiting_messages_first, a_dropped_buffer_is_a_gap,
-	a_gap_at_the_end_is_counted, a_killed_thread_leaves_no_false_loss, memory_alone_is_enough,
-	a_closed_socket_is_no_error, an_overtaken_copy_is_thrown_away,
-	completeness_follows_the_clock, quiet_passes_put_nothing,
-	completeness_stays_behind_the_tick, completeness_is_held_as_long_as_asked,
-	a_recording_thread_holds_completeness, a_dead_thread_does_not_hold_completeness,
-	a_slot_that_cannot_be_read_holds_completeness, the_last_pass_completes_everything,
-	streams_are_whole_under_concurrent_drains)
+HT_SUITE("attach/daemon/receiver")

@@ -5,7 +5,7 @@
 #include "tests/support/ht_check.h"
 
 /* A thread that has got no turn in its first hook since before anything was settled. */
-START_TEST(a_first_event_in_the_making_holds_completeness)
+HT_TEST(a_first_event_in_the_making_holds_completeness)
 {
 	struct stage stage;
 	struct agent agent, other;
@@ -26,6 +26,5 @@ START_TEST(a_first_event_in_the_making_holds_completeness)
 	agent_deinit(&other);
 	stage_deinit(&stage);
 }
-END_TEST
 
-HT_SUITE("attach/daemon/receiver/first", a_first_event_in_the_making_holds_completeness)
+HT_SUITE("attach/daemon/receiver/first")

@@ -26,7 +26,7 @@ static struct seen see_threads(const struct stage *stage)
 	return seen;
 }
 
-START_TEST(threads_get_bounds_and_are_released)
+HT_TEST(threads_get_bounds_and_are_released)
 {
 	struct stage stage;
 	struct agent agent, heir;
@@ -68,9 +68,8 @@ START_TEST(threads_get_bounds_and_are_released)
 	agent_deinit(&heir);
 	stage_deinit(&stage);
 }
-END_TEST
 
-START_TEST(totals_add_up_and_are_recorded)
+HT_TEST(totals_add_up_and_are_recorded)
 {
 	struct stage stage;
 	struct agent outer, nested;
@@ -108,11 +107,10 @@ START_TEST(totals_add_up_and_are_recorded)
 	agent_deinit(&nested);
 	stage_deinit(&stage);
 }
-END_TEST
 
 /* --- hostile targets --- */
 
-START_TEST(malformed_messages_are_ignored)
+HT_TEST(malformed_messages_are_ignored)
 {
 	static uint8_t body[ABI_BUFFER_BYTES + 1];
 	const struct abi_message good = {
@@ -153,7 +151,6 @@ START_TEST(malformed_messages_are_ignored)
 	heard_deinit(&heard);
 	stage_deinit(&stage);
 }
-END_TEST
 
 static uint32_t draw(uint32_t *seed, uint32_t below)
 {
@@ -194,7 +191,7 @@ static void ignore_thread(void *context, const struct receiver_thread *thread)
 		receiver_release(context, thread);
 }
 
-START_TEST(garbage_in_memory_does_no_harm)
+HT_TEST(garbage_in_memory_does_no_harm)
 {
 	struct stage stage;
 	uint32_t seed = 1;
@@ -211,8 +208,5 @@ START_TEST(garbage_in_memory_does_no_harm)
 	sink_finish(stage.sink, false);
 	stage_deinit(&stage);
 }
-END_TEST
 
-HT_SUITE("attach/daemon/receiver: slots", threads_get_bounds_and_are_released,
-	totals_add_up_and_are_recorded, malformed_messages_are_ignored,
-	garbage_in_memory_does_no_harm)
+HT_SUITE("attach/daemon/receiver: slots")

@@ -9,7 +9,7 @@
 #include "tests/support/ht_check.h"
 
 /* The records that follow are in its trace nevertheless. */
-START_TEST(a_target_that_has_ended_has_nothing_mapped)
+HT_TEST(a_target_that_has_ended_has_nothing_mapped)
 {
 	static struct survey survey;
 	const struct records records = {.survey = &survey};
@@ -19,6 +19,5 @@ START_TEST(a_target_that_has_ended_has_nothing_mapped)
 	ck_no_err(records_put_mapped(&records));
 	proc_close(&survey.proc);
 }
-END_TEST
 
-HT_SUITE("attach/records", a_target_that_has_ended_has_nothing_mapped)
+HT_SUITE("attach/records")

@@ -139,7 +139,7 @@ static void check_spin(void (*spin)(const void *arg), size_t bytes, size_t at)
 	munmap(shared, sizeof(*shared));
 }
 
-START_TEST(at_any_byte)
+HT_TEST(at_any_byte)
 {
 	check_spin(spin_with_mmx, 8, 0);
 	for (size_t at = 0; at <= 8; at++) {
@@ -147,9 +147,8 @@ START_TEST(at_any_byte)
 		check_spin(spin_with_sse, 16, at);
 	}
 }
-END_TEST
 
-START_TEST(words_in_extended_state)
+HT_TEST(words_in_extended_state)
 {
 	__builtin_cpu_init();
 	for (size_t at = 0; at < 32 && __builtin_cpu_supports("avx"); at += 8)
@@ -161,11 +160,10 @@ START_TEST(words_in_extended_state)
 	if (!__builtin_cpu_supports("avx512f"))
 		printf("skipped: regwords: zmm: this processor has none\n");
 }
-END_TEST
 
 /* After heaptap's write the thread's system call continues, and the code after it sees the function
  * in its register. */
-START_TEST(words_of_a_sleeping_thread)
+HT_TEST(words_of_a_sleeping_thread)
 {
 	struct tracee tracee;
 	uint64_t word[2];
@@ -190,7 +188,6 @@ START_TEST(words_of_a_sleeping_thread)
 	ck_assert_uint_eq(word[1], REAL);
 	child_kill(&child);
 }
-END_TEST
 
 static void spin(const void *arg)
 {
@@ -207,7 +204,7 @@ static void clear(struct user_regs_struct *regs)
 		*regs_word(regs, i) = i;
 }
 
-START_TEST(words_in_general_registers)
+HT_TEST(words_in_general_registers)
 {
 	const struct regwords none = {.ranges = &ours}, all = {.ranges = &ours, .real = real_of};
 	struct regwords_report report;
@@ -239,9 +236,8 @@ START_TEST(words_in_general_registers)
 	ck_no_err(tracee_release(&tracee));
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(written_words_equal_those_read)
+HT_TEST(written_words_equal_those_read)
 {
 	static struct vectors before, after;
 	struct tracee tracee;
@@ -260,9 +256,8 @@ START_TEST(written_words_equal_those_read)
 	ck_assert_mem_eq(shared->out, shared->in, 16);
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(words_of_a_thread_killed_while_stopped)
+HT_TEST(words_of_a_thread_killed_while_stopped)
 {
 	static struct vectors vectors;
 	struct tracee tracee;
@@ -275,8 +270,5 @@ START_TEST(words_of_a_thread_killed_while_stopped)
 	ck_no_err(vectors_read(child.pid, &vectors));
 	ck_assert_uint_eq(vectors.length, 0);
 }
-END_TEST
 
-HT_SUITE("attach/proof/regwords", at_any_byte, words_in_extended_state, words_of_a_sleeping_thread,
-	words_in_general_registers, written_words_equal_those_read,
-	words_of_a_thread_killed_while_stopped)
+HT_SUITE("attach/proof/regwords")

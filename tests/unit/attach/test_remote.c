@@ -47,7 +47,7 @@ static void place_deinit(struct place *place)
 	proc_close(&place->self);
 }
 
-START_TEST(leaves_other_code_alone)
+HT_TEST(leaves_other_code_alone)
 {
 	struct place place;
 	bool holds = true;
@@ -64,9 +64,8 @@ START_TEST(leaves_other_code_alone)
 	ck_no_err(remote_slack_restore(&place.self, &place.slack));
 	place_deinit(&place);
 }
-END_TEST
 
-START_TEST(unreadable_code_may_be_a_stub)
+HT_TEST(unreadable_code_may_be_a_stub)
 {
 	struct place place;
 	bool holds;
@@ -78,7 +77,6 @@ START_TEST(unreadable_code_may_be_a_stub)
 		"cannot read the bytes behind the code");
 	place_deinit(&place);
 }
-END_TEST
 
 /* --- its choice ---------------------------------------------------------------------------------
  */
@@ -155,7 +153,7 @@ static void check_chosen(struct libraries *libraries, size_t which)
 	ck_assert_uint_eq(slack.original[slack.bytes - 1], 0x5a);
 }
 
-START_TEST(leaves_the_programs_bytes_after_its_code_alone)
+HT_TEST(leaves_the_programs_bytes_after_its_code_alone)
 {
 	struct libraries libraries;
 	struct remote_slack slack;
@@ -176,9 +174,8 @@ START_TEST(leaves_the_programs_bytes_after_its_code_alone)
 	ck_err_says(prepare(&libraries, &slack), HT_ERR_REFUSED, "has changed the bytes behind");
 	libraries_deinit(&libraries);
 }
-END_TEST
 
-START_TEST(expects_zeros_if_the_file_is_unreadable)
+HT_TEST(expects_zeros_if_the_file_is_unreadable)
 {
 	struct libraries libraries;
 	libraries_init(&libraries);
@@ -193,10 +190,9 @@ START_TEST(expects_zeros_if_the_file_is_unreadable)
 	ck_assert_uint_eq(slack.addr, libraries.map[0].lo + TEXT_BYTES);
 	libraries_deinit(&libraries);
 }
-END_TEST
 
 /* Not even another place is taken then. */
-START_TEST(a_stub_that_stands_there_refuses)
+HT_TEST(a_stub_that_stands_there_refuses)
 {
 	struct libraries libraries;
 	struct remote_slack slack;
@@ -210,8 +206,5 @@ START_TEST(a_stub_that_stands_there_refuses)
 	ck_err_says(prepare(&libraries, &slack), HT_ERR_REFUSED, "another heaptap");
 	libraries_deinit(&libraries);
 }
-END_TEST
 
-HT_SUITE("attach/stub/remote", leaves_other_code_alone, unreadable_code_may_be_a_stub,
-	leaves_the_programs_bytes_after_its_code_alone, expects_zeros_if_the_file_is_unreadable,
-	a_stub_that_stands_there_refuses)
+HT_SUITE("attach/stub/remote")

@@ -62,7 +62,7 @@ static uint32_t tid_offset(void)
 	return at * (uint32_t)sizeof(block[0]);
 }
 
-START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
+HT_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 {
 	struct fixture fixture;
 	setup(&fixture);
@@ -84,7 +84,6 @@ START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 	close_image(&fixture.image);
 	teardown(&fixture);
 }
-END_TEST
 
 static uint64_t answered_ns; /* so long after it was ready */
 
@@ -95,7 +94,7 @@ static void let_it_wait_for_the_answer(void)
 }
 
 /* Also of one that is stopped again, to be put back. */
-START_TEST(reports_the_time_in_the_stub)
+HT_TEST(reports_the_time_in_the_stub)
 {
 	struct fixture fixture;
 	setup(&fixture);
@@ -109,10 +108,9 @@ START_TEST(reports_the_time_in_the_stub)
 	close_image(&fixture.image);
 	teardown(&fixture);
 }
-END_TEST
 
 /* The stub has made its calls all the same: it is put back, not asked until a deadline. */
-START_TEST(an_error_after_the_answer_does_not_hold_the_thread)
+HT_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 {
 	struct fixture fixture;
 	setup(&fixture);
@@ -125,7 +123,6 @@ START_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 	close_image(&fixture.image);
 	teardown(&fixture);
 }
-END_TEST
 
 static void occupy_one_core(const void *arg)
 {
@@ -144,7 +141,7 @@ static void let_it_wait_for_a_core(void)
 }
 
 /* It would stop before its next instruction, again and again. */
-START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
+HT_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 {
 	struct fixture fixture;
 	setup(&fixture);
@@ -162,7 +159,6 @@ START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 	close_image(&fixture.image);
 	teardown(&fixture);
 }
-END_TEST
 
 /* --- a signal meanwhile -------------------------------------------------------------------------
  */
@@ -200,12 +196,11 @@ static void check_interrupted(int flags)
 	teardown(&fixture);
 }
 
-START_TEST(a_signal_that_comes_in_the_stub_interrupts_the_call)
+HT_TEST(a_signal_that_comes_in_the_stub_interrupts_the_call)
 {
 	check_interrupted(0);
 	check_interrupted(SA_RESTART);
 }
-END_TEST
 
 /* --- another thread of the program ---------------------------------------------------------------
  */
@@ -283,26 +278,23 @@ static void check_taken_over(unsigned descriptor)
 	close(pair[1]);
 }
 
-START_TEST(the_memory_is_another_file_by_now)
+HT_TEST(the_memory_is_another_file_by_now)
 {
 	check_taken_over(1);
 }
-END_TEST
 
-START_TEST(the_agents_socket_is_another_file_by_now)
+HT_TEST(the_agents_socket_is_another_file_by_now)
 {
 	check_taken_over(2);
 }
-END_TEST
 
-START_TEST(the_daemons_socket_is_another_file_by_now)
+HT_TEST(the_daemons_socket_is_another_file_by_now)
 {
 	check_taken_over(3);
 }
-END_TEST
 
 /* heaptap lost the core past the lease: it must not wait for a thread that has given up. */
-START_TEST(a_thread_that_has_given_up_is_not_waited_for)
+HT_TEST(a_thread_that_has_given_up_is_not_waited_for)
 {
 	struct fixture fixture;
 	setup(&fixture);
@@ -316,10 +308,9 @@ START_TEST(a_thread_that_has_given_up_is_not_waited_for)
 	check_unharmed(&fixture);
 	teardown(&fixture);
 }
-END_TEST
 
 /* The process is an unreaped zombie: its number still exists. */
-START_TEST(no_thread_is_waited_for_where_none_lives)
+HT_TEST(no_thread_is_waited_for_where_none_lives)
 {
 	struct fixture fixture;
 	setup(&fixture);
@@ -329,12 +320,5 @@ START_TEST(no_thread_is_waited_for_where_none_lives)
 	ck_err(map(&fixture), HT_ERR_TARGET_GONE);
 	teardown(&fixture);
 }
-END_TEST
 
-HT_SUITE("attach/stub/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
-	reports_the_time_in_the_stub, a_thread_that_has_given_up_is_not_waited_for,
-	no_thread_is_waited_for_where_none_lives,
-	an_error_after_the_answer_does_not_hold_the_thread,
-	a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run,
-	a_signal_that_comes_in_the_stub_interrupts_the_call, the_memory_is_another_file_by_now,
-	the_agents_socket_is_another_file_by_now, the_daemons_socket_is_another_file_by_now)
+HT_SUITE("attach/stub/remote, held")

@@ -60,7 +60,7 @@ static void map_and_send(struct fixture *fixture, int sig, void (*send)(void))
 }
 
 /* It goes to the main thread, which waits for it: as long as that does not block it. */
-START_TEST(a_signal_to_the_process_is_its_main_threads)
+HT_TEST(a_signal_to_the_process_is_its_main_threads)
 {
 	struct fixture fixture;
 	map_and_send(&fixture, SIGUSR1, send_and_let_handle);
@@ -69,10 +69,9 @@ START_TEST(a_signal_to_the_process_is_its_main_threads)
 	ck_assert(!shared->turns);
 	teardown(&fixture);
 }
-END_TEST
 
 /* An ignored signal wakes no thread, so heaptap must not interrupt one for it. */
-START_TEST(an_ignored_signal_ends_no_wait)
+HT_TEST(an_ignored_signal_ends_no_wait)
 {
 	struct fixture fixture;
 	map_and_send(&fixture, SIGCHLD, send_signal);
@@ -80,7 +79,6 @@ START_TEST(an_ignored_signal_ends_no_wait)
 	ck_assert_msg(!shared->turns, "%d, errno %d", shared->result, shared->error);
 	teardown(&fixture);
 }
-END_TEST
 
 /* --- a call with a mask of its own ---------------------------------------------------------------
  */
@@ -149,14 +147,13 @@ static void check_masked(int (*const *call)(const sigset_t *mask), void (*before
 }
 
 /* It is handled in the middle, as after any stop; the call does not end by that. */
-START_TEST(a_signal_that_the_call_blocks_does_not_interrupt_it)
+HT_TEST(a_signal_that_the_call_blocks_does_not_interrupt_it)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(masked); i++)
 		check_masked(&masked[i], NULL);
 }
-END_TEST
 
-START_TEST(one_that_it_does_not_block_interrupts_it)
+HT_TEST(one_that_it_does_not_block_interrupts_it)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(masked); i++) {
 		check_masked(&masked[i], send_signal);
@@ -164,8 +161,5 @@ START_TEST(one_that_it_does_not_block_interrupts_it)
 		ck_assert_int_eq(shared->error, EINTR);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/stub/remote, signals", a_signal_to_the_process_is_its_main_threads,
-	an_ignored_signal_ends_no_wait, a_signal_that_the_call_blocks_does_not_interrupt_it,
-	one_that_it_does_not_block_interrupts_it)
+HT_SUITE("attach/stub/remote, signals")

@@ -91,16 +91,15 @@ static void check_unread(const struct residue_report *report, const char *part)
 	ck_assert(!report->equal);
 }
 
-START_TEST(nothing_differs)
+HT_TEST(nothing_differs)
 {
 	struct stage stage;
 	stage_begin(&stage);
 	struct residue_report report = stage_end(&stage);
 	check_equal(&report);
 }
-END_TEST
 
-START_TEST(descriptors_that_cannot_be_listed)
+HT_TEST(descriptors_that_cannot_be_listed)
 {
 	struct stage stage;
 	stage_begin(&stage);
@@ -108,7 +107,6 @@ START_TEST(descriptors_that_cannot_be_listed)
 	struct residue_report report = stage_end(&stage);
 	check_unread(&report, report.fds);
 }
-END_TEST
 
 /* A descriptor that is no link stands for one whose link cannot be read. */
 static void stage_fds(const struct stage *stage)
@@ -119,7 +117,7 @@ static void stage_fds(const struct stage *stage)
 	ck_assert_int_eq(symlinkat("/dev/null", stage->proc.dir_fd, "fd/1"), 0);
 }
 
-START_TEST(a_descriptor_that_cannot_be_read)
+HT_TEST(a_descriptor_that_cannot_be_read)
 {
 	struct stage stage;
 	stage_begin(&stage);
@@ -127,9 +125,8 @@ START_TEST(a_descriptor_that_cannot_be_read)
 	struct residue_report report = stage_end(&stage);
 	check_unread(&report, report.fds);
 }
-END_TEST
 
-START_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
+HT_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
 {
 	struct stage stage;
 	char ours[64];
@@ -141,7 +138,6 @@ START_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
 	ck_assert_msg(strstr(report.fds, "descriptor 2 is still heaptap's"), "%s", report.fds);
 	ck_assert(!report.equal);
 }
-END_TEST
 
 /* Thread 1 is not of this process, and so has descriptors of its own. */
 static void stage_table(const struct stage *stage)
@@ -150,7 +146,7 @@ static void stage_table(const struct stage *stage)
 	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "task/1/status", 0700), 0);
 }
 
-START_TEST(a_descriptor_of_ours_in_the_table_of_a_thread)
+HT_TEST(a_descriptor_of_ours_in_the_table_of_a_thread)
 {
 	struct stage stage;
 	char ours[64];
@@ -164,9 +160,8 @@ START_TEST(a_descriptor_of_ours_in_the_table_of_a_thread)
 		report.fds);
 	ck_assert(!report.equal);
 }
-END_TEST
 
-START_TEST(a_table_that_cannot_be_read)
+HT_TEST(a_table_that_cannot_be_read)
 {
 	struct stage stage;
 	stage_begin(&stage);
@@ -174,7 +169,6 @@ START_TEST(a_table_that_cannot_be_read)
 	struct residue_report report = stage_end(&stage);
 	check_unread(&report, report.fds);
 }
-END_TEST
 
 static void replace_task(const struct stage *stage, const char *target)
 {
@@ -185,7 +179,7 @@ static void replace_task(const struct stage *stage, const char *target)
 		ck_assert_int_eq(symlinkat(target, stage->proc.dir_fd, name), 0);
 }
 
-START_TEST(a_thread_that_cannot_be_read)
+HT_TEST(a_thread_that_cannot_be_read)
 {
 	struct stage stage;
 	char name[64];
@@ -195,10 +189,9 @@ START_TEST(a_thread_that_cannot_be_read)
 	struct residue_report report = stage_end(&stage);
 	check_unread(&report, report.threads);
 }
-END_TEST
 
 /* One is in the list, and another was. */
-START_TEST(a_thread_that_has_ended)
+HT_TEST(a_thread_that_has_ended)
 {
 	struct stage stage;
 	stage_begin(&stage);
@@ -207,7 +200,6 @@ START_TEST(a_thread_that_has_ended)
 	struct residue_report report = stage_end(&stage);
 	check_equal(&report);
 }
-END_TEST
 
 /* Nothing can be read behind the end of a file. */
 static raddr_t map_behind_end(uint64_t *ret_inode)
@@ -232,25 +224,23 @@ static struct residue_report compare_with_slot(raddr_t addr, uint64_t inode)
 	return stage_end(&stage);
 }
 
-START_TEST(a_slot_that_cannot_be_read)
+HT_TEST(a_slot_that_cannot_be_read)
 {
 	uint64_t inode;
 	raddr_t addr = map_behind_end(&inode);
 	struct residue_report report = compare_with_slot(addr, inode);
 	check_unread(&report, report.slots);
 }
-END_TEST
 
-START_TEST(a_slot_in_whose_place_is_another_file)
+HT_TEST(a_slot_in_whose_place_is_another_file)
 {
 	uint64_t inode;
 	raddr_t addr = map_behind_end(&inode);
 	struct residue_report report = compare_with_slot(addr, inode + 1);
 	check_equal(&report);
 }
-END_TEST
 
-START_TEST(a_slot_whose_library_is_gone)
+HT_TEST(a_slot_whose_library_is_gone)
 {
 	uint64_t inode;
 	raddr_t addr = map_behind_end(&inode);
@@ -258,7 +248,6 @@ START_TEST(a_slot_whose_library_is_gone)
 	struct residue_report report = compare_with_slot(addr, inode);
 	check_equal(&report);
 }
-END_TEST
 
 /* --- a library that is being loaded --- */
 
@@ -324,24 +313,22 @@ static struct residue_report load_library(size_t before, bool then_change)
 }
 
 #define LOADING_TEST(name, before)                                                                 \
-	START_TEST(name)                                                                           \
+	HT_TEST(name)                                                                              \
 	{                                                                                          \
 		struct residue_report report = load_library(before, false);                        \
 		check_equal(&report);                                                              \
-	}                                                                                          \
-	END_TEST
+	}
 
 LOADING_TEST(a_library_without_its_code, 1)
 LOADING_TEST(a_library_without_its_constants, 2)
 LOADING_TEST(a_library_without_its_data, 3)
 LOADING_TEST(a_library_that_is_loaded, LIBRARY_PAGES)
 
-START_TEST(a_library_that_was_changed)
+HT_TEST(a_library_that_was_changed)
 {
 	struct residue_report report = load_library(LIBRARY_PAGES, true);
 	ck_assert_msg(strstr(report.maps, "differs"), "%s", report.maps);
 }
-END_TEST
 
 /* --- code that is written by another mapping of it --- */
 
@@ -362,26 +349,16 @@ static struct residue_report change_code(int way_of_mapping)
 	return report;
 }
 
-START_TEST(shared_code_is_the_programs_own)
+HT_TEST(shared_code_is_the_programs_own)
 {
 	struct residue_report report = change_code(MAP_SHARED);
 	check_equal(&report);
 }
-END_TEST
 
-START_TEST(private_code_that_was_changed)
+HT_TEST(private_code_that_was_changed)
 {
 	struct residue_report report = change_code(MAP_PRIVATE);
 	ck_assert_msg(strstr(report.text, "differs"), "%s", report.text);
 }
-END_TEST
 
-HT_SUITE("attach/proof/residue", nothing_differs, descriptors_that_cannot_be_listed,
-	a_descriptor_that_cannot_be_read,
-	a_descriptor_of_ours_is_named_before_one_that_cannot_be_read,
-	a_descriptor_of_ours_in_the_table_of_a_thread, a_table_that_cannot_be_read,
-	a_thread_that_cannot_be_read, a_thread_that_has_ended, a_slot_that_cannot_be_read,
-	a_slot_in_whose_place_is_another_file, a_slot_whose_library_is_gone,
-	a_library_without_its_code, a_library_without_its_constants, a_library_without_its_data,
-	a_library_that_is_loaded, a_library_that_was_changed, shared_code_is_the_programs_own,
-	private_code_that_was_changed)
+HT_SUITE("attach/proof/residue")

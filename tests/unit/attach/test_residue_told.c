@@ -294,7 +294,7 @@ static void check_told(struct residue_report *report, char *part, const char *te
 }
 
 /* No error of its own, for which there would be another exit code. */
-START_TEST(reports_unreadable_parts)
+HT_TEST(reports_unreadable_parts)
 {
 	struct look look;
 	look_begin(&look, BLOCK);
@@ -305,17 +305,15 @@ START_TEST(reports_unreadable_parts)
 	ck_assert_str_eq(residue_difference(&report), report.maps);
 	ck_assert(!report.equal);
 }
-END_TEST
 
-START_TEST(nothing_differs)
+HT_TEST(nothing_differs)
 {
 	struct residue_report report = report_after(NOTHING);
 	ck_assert_str_eq(residue_difference(&report), "");
 	ck_assert(report.equal);
 }
-END_TEST
 
-START_TEST(changed_code)
+HT_TEST(changed_code)
 {
 	struct look look;
 	look_begin(&look, NOTHING);
@@ -325,11 +323,10 @@ START_TEST(changed_code)
 	struct residue_report report = look_end(&look);
 	check_told(&report, report.text, "code of /memfd:libmodule.so");
 }
-END_TEST
 
 /* A library may be unloaded while heaptap takes the picture, and loaded in the same place again; so
  * may V8's copy for a worker. */
-START_TEST(code_of_which_a_part_was_seen)
+HT_TEST(code_of_which_a_part_was_seen)
 {
 	struct look look;
 	code_bytes = HT_PAGE_BYTES;
@@ -344,17 +341,15 @@ START_TEST(code_of_which_a_part_was_seen)
 	report = look_end(&look);
 	check_told(&report, report.text, "code of /memfd:libmodule.so");
 }
-END_TEST
 
-START_TEST(a_changed_mapping_of_a_module)
+HT_TEST(a_changed_mapping_of_a_module)
 {
 	struct residue_report report = report_after(PROTECT);
 	check_told(&report, report.maps, "mapping of /memfd:libmodule.so");
 }
-END_TEST
 
 /* Some of it is as it was before, some as after. */
-START_TEST(a_module_that_changes_while_the_picture_is_taken)
+HT_TEST(a_module_that_changes_while_the_picture_is_taken)
 {
 	struct look look;
 	look_begin_changing(&look, PROTECT, true);
@@ -362,35 +357,31 @@ START_TEST(a_module_that_changes_while_the_picture_is_taken)
 	struct residue_report report = look_end(&look);
 	ck_assert_str_eq(residue_difference(&report), "");
 }
-END_TEST
 
 /* The picture was taken while it was being loaded. */
-START_TEST(a_module_s_words_that_are_in_place)
+HT_TEST(a_module_s_words_that_are_in_place)
 {
 	struct residue_report report = report_after(PROTECT_WORDS);
 	ck_assert_str_eq(residue_difference(&report), "");
 }
-END_TEST
 
 /* V8 maps its builtins, which are in its module's file, once more for each heap: a worker's is gone
  * when the worker is. */
-START_TEST(a_module_s_file_mapped_elsewhere)
+HT_TEST(a_module_s_file_mapped_elsewhere)
 {
 	struct residue_report report = report_after(UNMAP_COPY);
 	ck_assert_str_eq(residue_difference(&report), "");
 	ck_assert(report.equal);
 }
-END_TEST
 
-START_TEST(memory_of_ours)
+HT_TEST(memory_of_ours)
 {
 	struct residue_report report = report_after(MAP_OURS);
 	check_told(&report, report.maps, "/memfd:heaptap-4711 (deleted) is still mapped");
 }
-END_TEST
 
 /* As it is meant to; and any other does not. */
-START_TEST(a_page_that_stays)
+HT_TEST(a_page_that_stays)
 {
 	struct look look;
 	look_begin(&look, MAP_OURS);
@@ -405,9 +396,8 @@ START_TEST(a_page_that_stays)
 	report = look_end(&look);
 	check_told(&report, report.maps, "is still mapped");
 }
-END_TEST
 
-START_TEST(descriptors_of_ours)
+HT_TEST(descriptors_of_ours)
 {
 	struct look look;
 	struct residue_report report = report_after(OPEN_OURS);
@@ -418,9 +408,8 @@ START_TEST(descriptors_of_ours)
 	report = look_end(&look);
 	check_told(&report, report.fds, "is still heaptap's (socket:[");
 }
-END_TEST
 
-START_TEST(sockets_of_its_own)
+HT_TEST(sockets_of_its_own)
 {
 	struct look look;
 	look_begin(&look, OPEN_SOCKET);
@@ -429,7 +418,6 @@ START_TEST(sockets_of_its_own)
 	struct residue_report report = look_end(&look);
 	ck_assert_str_eq(residue_difference(&report), "");
 }
-END_TEST
 
 static struct residue_report compare_slot(uint64_t word, enum journal_state state)
 {
@@ -446,7 +434,7 @@ static struct residue_report compare_slot(uint64_t word, enum journal_state stat
 	return look_end(&look);
 }
 
-START_TEST(slots_that_hold_a_hook)
+HT_TEST(slots_that_hold_a_hook)
 {
 	struct residue_report report = compare_slot(WORD, JOURNAL_SLOT_RESTORED);
 	check_told(&report, report.slots,
@@ -456,17 +444,15 @@ START_TEST(slots_that_hold_a_hook)
 	report = compare_slot(WORD, JOURNAL_SLOT_GONE);
 	ck_assert_str_eq(residue_difference(&report), "");
 }
-END_TEST
 
-START_TEST(a_signal_that_stays_blocked)
+HT_TEST(a_signal_that_stays_blocked)
 {
 	struct residue_report report = report_after(BLOCK);
 	check_told(&report, report.signals, "blocked signals were 0, now 200");
 }
-END_TEST
 
 /* It does so by itself. */
-START_TEST(a_mask_that_changed_before_proves_nothing)
+HT_TEST(a_mask_that_changed_before_proves_nothing)
 {
 	struct look look;
 	look_begin(&look, BLOCK);
@@ -475,7 +461,6 @@ START_TEST(a_mask_that_changed_before_proves_nothing)
 	struct residue_report report = look_end(&look);
 	ck_assert_str_eq(residue_difference(&report), "");
 }
-END_TEST
 
 static void check_undone(enum order order, unsigned sleeps)
 {
@@ -486,29 +471,26 @@ static void check_undone(enum order order, unsigned sleeps)
 }
 
 /* We have no core ourselves. */
-START_TEST(a_signal_that_is_blocked_at_a_few_looks)
+HT_TEST(a_signal_that_is_blocked_at_a_few_looks)
 {
 	check_undone(BLOCK_A_WHILE, 5);
 }
-END_TEST
 
 /* Nor has the thread: of looks so close to each other only some find that it has run since. */
-START_TEST(a_signal_that_is_blocked_for_a_few_turns)
+HT_TEST(a_signal_that_is_blocked_for_a_few_turns)
 {
 	sleep_ms = SHORT_MS;
 	check_undone(BLOCK_A_WHILE, 150);
 }
-END_TEST
 
 /* Nor has its child, which it waits for. */
-START_TEST(signals_that_are_blocked_in_vfork)
+HT_TEST(signals_that_are_blocked_in_vfork)
 {
 	sleep_ms = SHORT_MS;
 	check_undone(BLOCK_IN_VFORK, 150);
 }
-END_TEST
 
-START_TEST(a_thread_that_is_traced)
+HT_TEST(a_thread_that_is_traced)
 {
 	struct look look;
 	look_begin(&look, NOTHING);
@@ -517,13 +499,5 @@ START_TEST(a_thread_that_is_traced)
 	struct residue_report report = look_end(&look);
 	check_told(&report, report.threads, "is traced by");
 }
-END_TEST
 
-HT_SUITE("attach/proof/residue, told", reports_unreadable_parts, nothing_differs, changed_code,
-	code_of_which_a_part_was_seen, a_changed_mapping_of_a_module,
-	a_module_that_changes_while_the_picture_is_taken, a_module_s_words_that_are_in_place,
-	a_module_s_file_mapped_elsewhere, memory_of_ours, a_page_that_stays, descriptors_of_ours,
-	sockets_of_its_own, slots_that_hold_a_hook, a_signal_that_stays_blocked,
-	a_mask_that_changed_before_proves_nothing, a_signal_that_is_blocked_at_a_few_looks,
-	a_signal_that_is_blocked_for_a_few_turns, signals_that_are_blocked_in_vfork,
-	a_thread_that_is_traced)
+HT_SUITE("attach/proof/residue, told")

@@ -51,7 +51,7 @@ static struct room room_of(const char *status, const char *limits)
 	return room_with(0);
 }
 
-START_TEST(subtracts_used_memory)
+HT_TEST(subtracts_used_memory)
 {
 	struct room room = room_of("VmSize:\t100 kB\nVmData:\t 30 kB\n",
 		LIMITS("5000", "40960", "64", "1000", "1048576"));
@@ -64,10 +64,9 @@ START_TEST(subtracts_used_memory)
 	procstage_file("fd/1000", "");
 	ck_assert_uint_eq(room_with(0).descriptors, 61);
 }
-END_TEST
 
 /* A limit may be lowered below what is used. */
-START_TEST(nothing_is_left_of_what_is_used_up)
+HT_TEST(nothing_is_left_of_what_is_used_up)
 {
 	struct room room = room_of("VmSize:\t100 kB\nVmData:\t 30 kB\nVmLck:\t 90 kB\n",
 		LIMITS("0", "30720", "1", "1000", "102399"));
@@ -79,9 +78,8 @@ START_TEST(nothing_is_left_of_what_is_used_up)
 	procstage_file("fd/1", "");
 	ck_assert_uint_eq(room_with(0).descriptors, 0);
 }
-END_TEST
 
-START_TEST(without_limits_there_is_no_end)
+HT_TEST(without_limits_there_is_no_end)
 {
 	struct room room = room_of("VmSize:\t100 kB\nVmData:\t 30 kB\nVmLck:\t 90 kB\n", NO_LIMITS);
 	ck_assert_uint_eq(room.file_bytes, UINT64_MAX);
@@ -92,9 +90,8 @@ START_TEST(without_limits_there_is_no_end)
 	/* Nor where its control groups cannot be seen. */
 	ck_assert_uint_eq(room.memory_bytes, UINT64_MAX);
 }
-END_TEST
 
-START_TEST(locked_memory_counts_where_all_is_locked)
+HT_TEST(locked_memory_counts_where_all_is_locked)
 {
 	static const char limits[] =
 		LIMITS("unlimited", "unlimited", "unlimited", "65536", "unlimited");
@@ -112,9 +109,8 @@ START_TEST(locked_memory_counts_where_all_is_locked)
 			.locked_bytes,
 		65536 - 40 * KIB);
 }
-END_TEST
 
-START_TEST(mappings_are_those_that_the_kernel_allows)
+HT_TEST(mappings_are_those_that_the_kernel_allows)
 {
 	unsigned long max;
 	FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
@@ -125,10 +121,9 @@ START_TEST(mappings_are_those_that_the_kernel_allows)
 	ck_assert_uint_eq(room_with(max - 1).mappings, 1);
 	ck_assert_uint_eq(room_with(max + 1).mappings, 0);
 }
-END_TEST
 
 /* The kernel keeps up to 136 MiB of it from a user's processes. */
-START_TEST(what_the_kernel_promises)
+HT_TEST(what_the_kernel_promises)
 {
 	static const char meminfo[] = "MemTotal:       12342044 kB\n"
 				      "CommitLimit:     1048576 kB\n"
@@ -142,18 +137,16 @@ START_TEST(what_the_kernel_promises)
 	ck_assert_uint_eq(
 		room_of_commit("2\n", "\nCommitLimit: 300 kB\nCommitted_AS: 301 kB\n"), 0);
 }
-END_TEST
 
-START_TEST(a_status_that_says_nothing_is_an_error)
+HT_TEST(a_status_that_says_nothing_is_an_error)
 {
 	struct room room;
 	stage("", NO_LIMITS);
 	procstage_file("status", "Name:\tx\n");
 	ck_err(room_read(&proc, &(struct proc_maps){0}, &room), HT_ERR_FORMAT);
 }
-END_TEST
 
-START_TEST(the_table_of_descriptors)
+HT_TEST(the_table_of_descriptors)
 {
 	stage("FDSize:\t256\n", NO_LIMITS);
 	ck_assert_int_eq(room_descriptor_table(&proc), 256);
@@ -162,9 +155,8 @@ START_TEST(the_table_of_descriptors)
 	stage("FDSize:\tmany\n", NO_LIMITS);
 	ck_assert_int_eq(room_descriptor_table(&proc), 0);
 }
-END_TEST
 
-START_TEST(the_highest_free_descriptor)
+HT_TEST(the_highest_free_descriptor)
 {
 	stage("", NO_LIMITS);
 	ck_assert_int_eq(room_free_descriptor(&proc, 8), 7);
@@ -184,9 +176,8 @@ START_TEST(the_highest_free_descriptor)
 	}
 	ck_assert_int_eq(room_free_descriptor(&proc, 8), 0);
 }
-END_TEST
 
-START_TEST(descriptors_that_cannot_be_seen)
+HT_TEST(descriptors_that_cannot_be_seen)
 {
 	ck_no_err(proc_open(getpid(), &proc));
 	procstage_init(&proc);
@@ -195,10 +186,5 @@ START_TEST(descriptors_that_cannot_be_seen)
 	ck_assert_int_eq(room_free_descriptor(&proc, 8), 0);
 	ck_assert_uint_eq(room_with(0).descriptors, 64);
 }
-END_TEST
 
-HT_SUITE("attach/process/room", subtracts_used_memory, nothing_is_left_of_what_is_used_up,
-	without_limits_there_is_no_end, locked_memory_counts_where_all_is_locked,
-	mappings_are_those_that_the_kernel_allows, what_the_kernel_promises,
-	a_status_that_says_nothing_is_an_error, the_table_of_descriptors,
-	the_highest_free_descriptor, descriptors_that_cannot_be_seen)
+HT_SUITE("attach/process/room")

@@ -63,7 +63,7 @@ static void put(const char *name, const char *text)
 	free(path);
 }
 
-START_TEST(subtracts_a_groups_use)
+HT_TEST(subtracts_a_groups_use)
 {
 	if (!stage_unified())
 		return;
@@ -74,9 +74,8 @@ START_TEST(subtracts_a_groups_use)
 	put("a/b/memory.current", "1000001\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), 0);
 }
-END_TEST
 
-START_TEST(caches_that_can_be_dropped_are_room)
+HT_TEST(caches_that_can_be_dropped_are_room)
 {
 	if (!stage_unified())
 		return;
@@ -88,9 +87,8 @@ START_TEST(caches_that_can_be_dropped_are_room)
 	put("a/b/memory.stat", "anon 1\ninactive_file 500000\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), 1000000);
 }
-END_TEST
 
-START_TEST(the_least_of_all_groups_above)
+HT_TEST(the_least_of_all_groups_above)
 {
 	if (!stage_unified())
 		return;
@@ -104,9 +102,8 @@ START_TEST(the_least_of_all_groups_above)
 	put("memory.max", "200000\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), 200000);
 }
-END_TEST
 
-START_TEST(without_limit_there_is_no_end)
+HT_TEST(without_limit_there_is_no_end)
 {
 	if (!stage_unified())
 		return;
@@ -118,9 +115,8 @@ START_TEST(without_limit_there_is_no_end)
 	put("memory.max", "1\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), UINT64_MAX);
 }
-END_TEST
 
-START_TEST(the_older_version_has_other_names)
+HT_TEST(the_older_version_has_other_names)
 {
 	if (!stage("cgroup", "rw,memory", "4:memory:/a/b\n0::/elsewhere\n"))
 		return;
@@ -133,17 +129,13 @@ START_TEST(the_older_version_has_other_names)
 	put("a/b/memory.stat", "cache 1\ninactive_file 7\ntotal_inactive_file 300000\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), 900000);
 }
-END_TEST
 
-START_TEST(other_controllers_do_not_count)
+HT_TEST(other_controllers_do_not_count)
 {
 	if (!stage("cgroup", "rw,cpu", "4:cpu:/a/b\n"))
 		return;
 	put("a/b/memory.limit_in_bytes", "1000000\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), UINT64_MAX);
 }
-END_TEST
 
-HT_SUITE("attach/process/room_cgroup", subtracts_a_groups_use, caches_that_can_be_dropped_are_room,
-	the_least_of_all_groups_above, without_limit_there_is_no_end,
-	the_older_version_has_other_names, other_controllers_do_not_count)
+HT_SUITE("attach/process/room_cgroup")

@@ -47,7 +47,7 @@ static void end(struct thread *thread)
 }
 
 /* Either the word or the file says that it is not the same any more. */
-START_TEST(another_thread_is_not_the_same)
+HT_TEST(another_thread_is_not_the_same)
 {
 	struct proc proc;
 	struct proc_maps maps = {0};
@@ -87,10 +87,9 @@ START_TEST(another_thread_is_not_the_same)
 	end(&thread);
 	proc_close(&proc);
 }
-END_TEST
 
 /* Pointer and number are what the target says. */
-START_TEST(an_unreadable_word_belongs_to_no_thread)
+HT_TEST(an_unreadable_word_belongs_to_no_thread)
 {
 	static _Alignas(8) uint32_t words[4];
 	const raddr_t at = (raddr_t)(uintptr_t)words;
@@ -125,7 +124,5 @@ START_TEST(an_unreadable_word_belongs_to_no_thread)
 	ck_assert(!same_thread_open(&same, &proc, &maps, tid, at));
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/thread/same_thread", another_thread_is_not_the_same,
-	an_unreadable_word_belongs_to_no_thread)
+HT_SUITE("attach/thread/same_thread")

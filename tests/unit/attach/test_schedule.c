@@ -9,7 +9,7 @@
 #define S   1000000000ull
 #define MIN (60 * S)
 
-START_TEST(windows_begin_at_even_distances)
+HT_TEST(windows_begin_at_even_distances)
 {
 	struct schedule schedule = {.first_ns = 5 * S, .every_ns = 10 * MIN, .count = UINT64_MAX};
 	uint64_t missed, now_ns = 0;
@@ -21,9 +21,8 @@ START_TEST(windows_begin_at_even_distances)
 		now_ns = next_ns + (i % 10) * MIN + 7 * S;
 	}
 }
-END_TEST
 
-START_TEST(a_count_ends_the_series)
+HT_TEST(a_count_ends_the_series)
 {
 	struct schedule schedule = {.every_ns = MIN, .count = 3};
 	uint64_t missed;
@@ -32,10 +31,9 @@ START_TEST(a_count_ends_the_series)
 	ck_assert_uint_eq(schedule_next(&schedule, 3 * MIN, &missed), SCHEDULE_OVER);
 	ck_assert_uint_eq(schedule_next(&schedule, 4 * MIN, &missed), SCHEDULE_OVER);
 }
-END_TEST
 
 /* A machine that slept for a night records one window when it wakes, not fifty. */
-START_TEST(windows_that_are_past_are_left_out)
+HT_TEST(windows_that_are_past_are_left_out)
 {
 	struct schedule schedule = {.every_ns = 10 * MIN, .count = UINT64_MAX};
 	uint64_t missed;
@@ -50,9 +48,8 @@ START_TEST(windows_that_are_past_are_left_out)
 	ck_assert_uint_eq(schedule_next(&schedule, 530 * MIN + 1, &missed), 540 * MIN);
 	ck_assert_uint_eq(missed, 1);
 }
-END_TEST
 
-START_TEST(windows_without_a_distance_follow_each_other)
+HT_TEST(windows_without_a_distance_follow_each_other)
 {
 	struct schedule schedule = {.first_ns = 30 * S, .count = 2};
 	uint64_t missed;
@@ -61,7 +58,5 @@ START_TEST(windows_without_a_distance_follow_each_other)
 	ck_assert_uint_eq(missed, 0);
 	ck_assert_uint_eq(schedule_next(&schedule, 78 * S, &missed), SCHEDULE_OVER);
 }
-END_TEST
 
-HT_SUITE("attach/run/schedule", windows_begin_at_even_distances, a_count_ends_the_series,
-	windows_that_are_past_are_left_out, windows_without_a_distance_follow_each_other)
+HT_SUITE("attach/run/schedule")

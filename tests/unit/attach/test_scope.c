@@ -74,7 +74,7 @@ static raddr_t bound_anew(size_t library, enum abi_hook hook)
 	return bound(library, hook);
 }
 
-START_TEST(the_only_definition)
+HT_TEST(the_only_definition)
 {
 	setup();
 	raddr_t addr = define(SECOND, "malloc", 16);
@@ -85,10 +85,9 @@ START_TEST(the_only_definition)
 	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_FREE), 0);
 	scope_deinit(&scope);
 }
-END_TEST
 
 /* A library that was loaded later may prefer its own, or those it came with. */
-START_TEST(the_first_in_load_order)
+HT_TEST(the_first_in_load_order)
 {
 	setup();
 	define(SECOND, "malloc", 16);
@@ -104,7 +103,6 @@ START_TEST(the_first_in_load_order)
 		(raddr_t)(uintptr_t)(writer[SECOND].text + 16));
 	scope_deinit(&scope);
 }
-END_TEST
 
 /* In the place of an entry that says nothing here. */
 static void say(size_t library, Elf64_Sxword tag, uint64_t value)
@@ -115,7 +113,7 @@ static void say(size_t library, Elf64_Sxword tag, uint64_t value)
 }
 
 /* Only DT_SYMBOLIC puts it before all others. */
-START_TEST(its_own_definition_behind_another)
+HT_TEST(its_own_definition_behind_another)
 {
 	static const Elf64_Dyn says[] = {{DT_RELACOUNT, {0}}, {DT_FLAGS, {DF_BIND_NOW}},
 		{DT_FLAGS, {DF_SYMBOLIC | DF_BIND_NOW}}, {DT_SYMBOLIC, {0}}};
@@ -129,10 +127,9 @@ START_TEST(its_own_definition_behind_another)
 		scope_deinit(&scope);
 	}
 }
-END_TEST
 
 /* malloc@OWN_1.0 is not what malloc@GLIBC_2.2.5 is bound to, whichever is first. */
-START_TEST(versions_tell_names_apart)
+HT_TEST(versions_tell_names_apart)
 {
 	setup();
 	raddr_t addr = define(FIRST, "malloc", 16);
@@ -148,9 +145,8 @@ START_TEST(versions_tell_names_apart)
 	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), addr);
 	scope_deinit(&scope);
 }
-END_TEST
 
-START_TEST(later_module_is_not_first)
+HT_TEST(later_module_is_not_first)
 {
 	setup();
 	define(SECOND, "malloc", 16);
@@ -161,9 +157,8 @@ START_TEST(later_module_is_not_first)
 	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), 0);
 	scope_deinit(&scope);
 }
-END_TEST
 
-START_TEST(names_stay_in_their_namespace)
+HT_TEST(names_stay_in_their_namespace)
 {
 	setup();
 	raddr_t first = define(FIRST, "malloc", 16), later = define(LATER, "malloc", 32);
@@ -173,10 +168,9 @@ START_TEST(names_stay_in_their_namespace)
 	ck_assert_uint_eq(bound(LATER, ABI_HOOK_MALLOC), later);
 	scope_deinit(&scope);
 }
-END_TEST
 
 /* The dynamic linker lets an auditor (la_symbind64) replace each binding by any address. */
-START_TEST(an_auditor_binds_as_it_likes)
+HT_TEST(an_auditor_binds_as_it_likes)
 {
 	setup();
 	raddr_t addr = define(FIRST, "malloc", 16);
@@ -188,10 +182,9 @@ START_TEST(an_auditor_binds_as_it_likes)
 	ck_assert_uint_eq(bound(FIRST, ABI_HOOK_MALLOC), 0);
 	scope_deinit(&scope);
 }
-END_TEST
 
 /* What the dynamic linker does not list it does not look into. */
-START_TEST(modules_in_no_list_are_ignored)
+HT_TEST(modules_in_no_list_are_ignored)
 {
 	setup();
 	define(SECOND, "malloc", 16);
@@ -208,11 +201,10 @@ START_TEST(modules_in_no_list_are_ignored)
 	ck_assert_uint_ne(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
 	scope_deinit(&scope);
 }
-END_TEST
 
 /* An address that only the program's own resolver knows, data, and what lies outside of the text.
  */
-START_TEST(indirect_and_data_symbols)
+HT_TEST(indirect_and_data_symbols)
 {
 	setup();
 	define(FIRST, "malloc", 16);
@@ -234,10 +226,9 @@ START_TEST(indirect_and_data_symbols)
 	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), module[FIRST].text_lo);
 	scope_deinit(&scope);
 }
-END_TEST
 
 /* Versions of one name: the same function twice is one, two are none. */
-START_TEST(several_of_one_name)
+HT_TEST(several_of_one_name)
 {
 	setup();
 	raddr_t addr = define(FIRST, "malloc", 16);
@@ -249,9 +240,8 @@ START_TEST(several_of_one_name)
 	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_FREE), 0);
 	scope_deinit(&scope);
 }
-END_TEST
 
-START_TEST(each_name_is_looked_up_once)
+HT_TEST(each_name_is_looked_up_once)
 {
 	const struct scope_name *name, *again;
 	const struct dynamic *dynamic;
@@ -270,9 +260,8 @@ START_TEST(each_name_is_looked_up_once)
 	ck_assert_uint_eq(again->symbol[0].st_value, 2 * HT_PAGE_BYTES + 16);
 	scope_deinit(&scope);
 }
-END_TEST
 
-START_TEST(usable_size_is_looked_up_once)
+HT_TEST(usable_size_is_looked_up_once)
 {
 	raddr_t found;
 	setup();
@@ -288,11 +277,10 @@ START_TEST(usable_size_is_looked_up_once)
 	ck_assert_uint_eq(scope.budget.steps, steps);
 	scope_deinit(&scope);
 }
-END_TEST
 
 /* All modules together: a hash chain of each may be endless. */
 /* As --alloc-fn takes it. */
-START_TEST(a_long_name)
+HT_TEST(a_long_name)
 {
 	char name[GIVEN_NAME_BYTES];
 	raddr_t addr;
@@ -305,9 +293,8 @@ START_TEST(a_long_name)
 	ck_assert_uint_eq(addr, 0);
 	scope_deinit(&scope);
 }
-END_TEST
 
-START_TEST(lookups_come_to_an_end)
+HT_TEST(lookups_come_to_an_end)
 {
 	const struct scope_name *name;
 	setup();
@@ -326,10 +313,5 @@ START_TEST(lookups_come_to_an_end)
 	ck_assert_uint_eq(scope.partial_id, module[SECOND].id);
 	scope_deinit(&scope);
 }
-END_TEST
 
-HT_SUITE("attach/got/scope", the_only_definition, the_first_in_load_order,
-	its_own_definition_behind_another, versions_tell_names_apart, later_module_is_not_first,
-	names_stay_in_their_namespace, an_auditor_binds_as_it_likes, modules_in_no_list_are_ignored,
-	indirect_and_data_symbols, several_of_one_name, each_name_is_looked_up_once,
-	usable_size_is_looked_up_once, a_long_name, lookups_come_to_an_end)
+HT_SUITE("attach/got/scope")

@@ -13,7 +13,7 @@
 
 #define NS_PER_S 1000000000ull
 
-START_TEST(options_of_a_series)
+HT_TEST(options_of_a_series)
 {
 	struct options options;
 	ck_no_err(parse("attach -p 7 -d 30s --every 10m --count 6 --keep 3 --delay 5s", &options));
@@ -36,10 +36,9 @@ START_TEST(options_of_a_series)
 	ck_assert_str_eq(options.words[0], "sleep");
 	options_deinit(&options);
 }
-END_TEST
 
 /* Each says what is missing. */
-START_TEST(options_of_a_series_that_do_not_fit)
+HT_TEST(options_of_a_series_that_do_not_fit)
 {
 	static const struct {
 		const char *words, *part;
@@ -73,6 +72,5 @@ START_TEST(options_of_a_series_that_do_not_fit)
 		ht_err_free(err);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/cli/series", options_of_a_series, options_of_a_series_that_do_not_fit)
+HT_SUITE("attach/cli/series")

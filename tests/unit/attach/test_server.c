@@ -116,7 +116,7 @@ static struct control_reply answer_of(int fd)
 	return reply;
 }
 
-START_TEST(a_request_has_its_answer_and_the_connection_ends)
+HT_TEST(a_request_has_its_answer_and_the_connection_ends)
 {
 	begin();
 	int fd = client("heaptap/1 mark text=a%20b\n");
@@ -129,9 +129,8 @@ START_TEST(a_request_has_its_answer_and_the_connection_ends)
 	ck_assert_uint_eq(reply.pid, 4711);
 	end();
 }
-END_TEST
 
-START_TEST(a_request_may_come_byte_by_byte)
+HT_TEST(a_request_may_come_byte_by_byte)
 {
 	const char *text = "heaptap/1 status\n";
 	begin();
@@ -146,10 +145,9 @@ START_TEST(a_request_may_come_byte_by_byte)
 	ck_assert(answer_of(fd).ok);
 	end();
 }
-END_TEST
 
 /* An owner that does not look regularly knows when to. */
-START_TEST(it_is_busy_while_a_request_is_awaited)
+HT_TEST(it_is_busy_while_a_request_is_awaited)
 {
 	begin();
 	serve();
@@ -168,9 +166,8 @@ START_TEST(it_is_busy_while_a_request_is_awaited)
 	close(fd);
 	end();
 }
-END_TEST
 
-START_TEST(garbage_is_answered_with_what_is_wrong)
+HT_TEST(garbage_is_answered_with_what_is_wrong)
 {
 	static char large[CONTROL_LINE_MAX + 100];
 	static const char *const garbage[] = {"\n", "GET / HTTP/1.1\r\n", "heaptap/9 status\n",
@@ -191,9 +188,8 @@ START_TEST(garbage_is_answered_with_what_is_wrong)
 	ck_assert_uint_eq(seen.calls, 0);
 	end();
 }
-END_TEST
 
-START_TEST(one_request_a_connection)
+HT_TEST(one_request_a_connection)
 {
 	begin();
 	int fd = client("heaptap/1 status\nheaptap/1 stop\n");
@@ -204,9 +200,8 @@ START_TEST(one_request_a_connection)
 	ck_assert(answer_of(fd).ok);
 	end();
 }
-END_TEST
 
-START_TEST(a_silent_client_is_sent_away)
+HT_TEST(a_silent_client_is_sent_away)
 {
 	begin();
 	int silent = client(""), slow = client("heaptap/1 sta");
@@ -221,9 +216,8 @@ START_TEST(a_silent_client_is_sent_away)
 	ck_assert(!answer_of(slow).ok);
 	end();
 }
-END_TEST
 
-START_TEST(silent_clients_do_not_block_others)
+HT_TEST(silent_clients_do_not_block_others)
 {
 	static int fds[MANY];
 	int connected = 0;
@@ -253,9 +247,8 @@ START_TEST(silent_clients_do_not_block_others)
 	close(fd);
 	end();
 }
-END_TEST
 
-START_TEST(a_pass_takes_a_bounded_number)
+HT_TEST(a_pass_takes_a_bounded_number)
 {
 	int fds[SERVER_ACCEPTS_MAX + 5];
 	begin();
@@ -269,9 +262,8 @@ START_TEST(a_pass_takes_a_bounded_number)
 		ck_assert(answer_of(fds[i]).ok);
 	end();
 }
-END_TEST
 
-START_TEST(those_that_wait_are_answered_at_the_end)
+HT_TEST(those_that_wait_are_answered_at_the_end)
 {
 	const struct control_reply last = {.ok = true, .exit_status = 6, .message = "a page"};
 	struct control_reply reply;
@@ -289,9 +281,8 @@ START_TEST(those_that_wait_are_answered_at_the_end)
 	ck_assert_str_eq(reply.message, "a page");
 	end();
 }
-END_TEST
 
-START_TEST(few_may_wait_and_others_are_served_meanwhile)
+HT_TEST(few_may_wait_and_others_are_served_meanwhile)
 {
 	int fds[SERVER_WAITING_MAX];
 	begin();
@@ -315,9 +306,8 @@ START_TEST(few_may_wait_and_others_are_served_meanwhile)
 	ck_assert(!is_closed(more));
 	end();
 }
-END_TEST
 
-START_TEST(a_stop_that_is_refused_is_not_waited_for)
+HT_TEST(a_stop_that_is_refused_is_not_waited_for)
 {
 	begin();
 	seen.refuses = true;
@@ -326,10 +316,9 @@ START_TEST(a_stop_that_is_refused_is_not_waited_for)
 	ck_assert(!answer_of(fd).ok);
 	end();
 }
-END_TEST
 
 /* heaptap was stopped, the client has given up, and told its user so. */
-START_TEST(a_request_without_a_client_is_not_carried_out)
+HT_TEST(a_request_without_a_client_is_not_carried_out)
 {
 	begin();
 	int fd = client("heaptap/1 stop\n");
@@ -344,9 +333,8 @@ START_TEST(a_request_without_a_client_is_not_carried_out)
 	ck_assert(answer_of(fd).ok);
 	end();
 }
-END_TEST
 
-START_TEST(a_client_that_leaves_is_forgotten)
+HT_TEST(a_client_that_leaves_is_forgotten)
 {
 	begin();
 	for (int i = 0; i < 100; i++) {
@@ -361,7 +349,6 @@ START_TEST(a_client_that_leaves_is_forgotten)
 	ck_assert(answer_of(fd).ok);
 	end();
 }
-END_TEST
 
 /* 0: refused as it should be. */
 static int ask_as_nobody(void)
@@ -380,7 +367,7 @@ static int ask_as_nobody(void)
 	return reply.ok || reply.exit_status != 4;
 }
 
-START_TEST(another_user_is_refused)
+HT_TEST(another_user_is_refused)
 {
 	int status, listed = 0;
 	if (geteuid() != 0) {
@@ -404,13 +391,5 @@ START_TEST(another_user_is_refused)
 	ck_assert_uint_eq(seen.calls, 0);
 	end();
 }
-END_TEST
 
-HT_SUITE("attach/control/server", a_request_has_its_answer_and_the_connection_ends,
-	a_request_may_come_byte_by_byte, it_is_busy_while_a_request_is_awaited,
-	garbage_is_answered_with_what_is_wrong, one_request_a_connection,
-	a_silent_client_is_sent_away, silent_clients_do_not_block_others,
-	a_pass_takes_a_bounded_number, those_that_wait_are_answered_at_the_end,
-	few_may_wait_and_others_are_served_meanwhile, a_stop_that_is_refused_is_not_waited_for,
-	a_request_without_a_client_is_not_carried_out, a_client_that_leaves_is_forgotten,
-	another_user_is_refused)
+HT_SUITE("attach/control/server")

@@ -103,7 +103,7 @@ static uint64_t read_events(const char *path, enum trace_end *ret)
 	return events;
 }
 
-START_TEST(all_that_is_put_is_written)
+HT_TEST(all_that_is_put_is_written)
 {
 	enum trace_end end;
 	char *path = tmpdir_path("trace");
@@ -119,9 +119,8 @@ START_TEST(all_that_is_put_is_written)
 	ck_assert_int_eq(end, TRACE_COMPLETE);
 	free(path);
 }
-END_TEST
 
-START_TEST(why_it_cannot_be_opened_comes_back)
+HT_TEST(why_it_cannot_be_opened_comes_back)
 {
 	struct sink *sink;
 	char *directory = files_directory();
@@ -134,9 +133,8 @@ START_TEST(why_it_cannot_be_opened_comes_back)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-START_TEST(without_a_record_nothing_stays)
+HT_TEST(without_a_record_nothing_stays)
 {
 	char *directory = files_directory();
 	char *path = files_path(directory, "trace");
@@ -145,7 +143,6 @@ START_TEST(without_a_record_nothing_stays)
 	free(path);
 	free(directory);
 }
-END_TEST
 
 static struct ht_err *append_mark(
 	struct store *store, void *context, char *problem, size_t problem_bytes)
@@ -155,7 +152,7 @@ static struct ht_err *append_mark(
 	return store_put(store, &rec, EVENTS_IN_BODY);
 }
 
-START_TEST(discarded_trace_leaves_no_file)
+HT_TEST(discarded_trace_leaves_no_file)
 {
 	char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
@@ -168,9 +165,8 @@ START_TEST(discarded_trace_leaves_no_file)
 	sink_destroy(sink);
 	free(path);
 }
-END_TEST
 
-START_TEST(appended_records_follow_the_rest)
+HT_TEST(appended_records_follow_the_rest)
 {
 	struct sink *sink;
 	enum trace_end end;
@@ -186,7 +182,6 @@ START_TEST(appended_records_follow_the_rest)
 	ck_assert_uint_eq(read_events(path, &end), 2 * EVENTS_IN_BODY);
 	free(path);
 }
-END_TEST
 
 /* Ends when something has come. */
 static struct ht_err *append_when_told(
@@ -206,7 +201,7 @@ static void tell(void *context)
 	ck_assert_int_eq(write(*fd, "x", 1), 1);
 }
 
-START_TEST(other_work_is_done_while_something_is_appended)
+HT_TEST(other_work_is_done_while_something_is_appended)
 {
 	int pair[2];
 	struct sink *sink;
@@ -227,7 +222,6 @@ START_TEST(other_work_is_done_while_something_is_appended)
 	close(pair[1]);
 	free(path);
 }
-END_TEST
 
 static struct ht_err *append_nothing(
 	struct store *store, void *context, char *problem, size_t problem_bytes)
@@ -239,7 +233,7 @@ static struct ht_err *append_nothing(
 	return ht_err_new(HT_ERR_NOMEM, "no memory for a name");
 }
 
-START_TEST(reports_an_error_of_the_scribe)
+HT_TEST(reports_an_error_of_the_scribe)
 {
 	struct sink *sink;
 	enum trace_end end;
@@ -255,9 +249,8 @@ START_TEST(reports_an_error_of_the_scribe)
 	ck_assert_int_eq(end, TRACE_TRUNCATED);
 	free(path);
 }
-END_TEST
 
-START_TEST(counts_records_dropped_without_memory)
+HT_TEST(counts_records_dropped_without_memory)
 {
 	char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
@@ -273,7 +266,6 @@ START_TEST(counts_records_dropped_without_memory)
 	sink_destroy(sink);
 	free(path);
 }
-END_TEST
 
 /* The only child of this process. */
 static pid_t scribe_pid(void)
@@ -286,7 +278,7 @@ static pid_t scribe_pid(void)
 	return pid;
 }
 
-START_TEST(buffered_output_is_bounded)
+HT_TEST(buffered_output_is_bounded)
 {
 	int read_fd;
 	struct sink *sink = sink_on_pipe(&read_fd, PATIENCE_NS);
@@ -309,9 +301,8 @@ START_TEST(buffered_output_is_bounded)
 	sink_destroy(sink);
 	close(read_fd);
 }
-END_TEST
 
-START_TEST(an_output_that_takes_nothing_is_given_up)
+HT_TEST(an_output_that_takes_nothing_is_given_up)
 {
 	int read_fd;
 	struct sink *sink = sink_on_pipe(&read_fd, PATIENCE_NS);
@@ -327,7 +318,6 @@ START_TEST(an_output_that_takes_nothing_is_given_up)
 	sink_destroy(sink);
 	close(read_fd);
 }
-END_TEST
 
 /* A page now and then: never nothing for long, and never all. */
 static void read_slowly(const void *arg)
@@ -339,7 +329,7 @@ static void read_slowly(const void *arg)
 	child_wait();
 }
 
-START_TEST(a_slow_reader_is_waited_for_until_cancelled)
+HT_TEST(a_slow_reader_is_waited_for_until_cancelled)
 {
 	int read_fd;
 	struct sink *sink = sink_on_pipe(&read_fd, 0);
@@ -355,14 +345,13 @@ START_TEST(a_slow_reader_is_waited_for_until_cancelled)
 	child_kill(&reader);
 	close(read_fd);
 }
-END_TEST
 
 /* A thousandth of a processor: it has used up what is its own for a second at once. */
 static const struct ctlgroup_kind cpu_kinds[] = {
 	{"/sys/fs/cgroup/cpu", "cpu.cfs_period_us", "1000000"},
 	{"/sys/fs/cgroup", "cpu.max", "1000 1000000"}};
 
-START_TEST(a_scribe_without_a_processor_is_waited_for)
+HT_TEST(a_scribe_without_a_processor_is_waited_for)
 {
 	struct ctlgroup group;
 	char *path = tmpdir_path("trace");
@@ -380,9 +369,8 @@ START_TEST(a_scribe_without_a_processor_is_waited_for)
 	ctlgroup_remove(&group);
 	free(path);
 }
-END_TEST
 
-START_TEST(a_scribe_that_was_stopped_is_continued)
+HT_TEST(a_scribe_that_was_stopped_is_continued)
 {
 	char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, PATIENCE_NS);
@@ -395,7 +383,6 @@ START_TEST(a_scribe_that_was_stopped_is_continued)
 	sink_destroy(sink);
 	free(path);
 }
-END_TEST
 
 static void finish_into(const void *arg)
 {
@@ -412,7 +399,7 @@ static void finish_into(const void *arg)
 }
 
 /* The time in which we are stopped says nothing about the output. */
-START_TEST(who_was_stopped_waits_again)
+HT_TEST(who_was_stopped_waits_again)
 {
 	int pair[2], status;
 	char page[4096];
@@ -430,9 +417,8 @@ START_TEST(who_was_stopped_waits_again)
 	ck_assert_int_eq(status, 0);
 	close(pair[0]);
 }
-END_TEST
 
-START_TEST(a_scribe_that_dies_loses_only_what_is_counted)
+HT_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 {
 	enum trace_end end;
 	char *path = tmpdir_path("trace");
@@ -452,7 +438,6 @@ START_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 	ck_assert_uint_eq(read_events(path, &end) + dropped, 40 * EVENTS_IN_BODY);
 	free(path);
 }
-END_TEST
 
 /* As kernels and containers do that do not know it. */
 static void forbid_close_range(int sys)
@@ -486,27 +471,24 @@ static void check_nothing_is_held(void)
 	free(path);
 }
 
-START_TEST(the_scribe_holds_nothing_of_ours)
+HT_TEST(the_scribe_holds_nothing_of_ours)
 {
 	check_nothing_is_held();
 }
-END_TEST
 
-START_TEST(the_scribe_holds_nothing_on_an_old_kernel)
+HT_TEST(the_scribe_holds_nothing_on_an_old_kernel)
 {
 	forbid_close_range(ENOSYS);
 	check_nothing_is_held();
 }
-END_TEST
 
-START_TEST(the_scribe_holds_nothing_in_an_old_container)
+HT_TEST(the_scribe_holds_nothing_in_an_old_container)
 {
 	forbid_close_range(EPERM);
 	check_nothing_is_held();
 }
-END_TEST
 
-START_TEST(a_queue_that_would_block_is_refused)
+HT_TEST(a_queue_that_would_block_is_refused)
 {
 	struct sink *sink;
 	char *directory = files_directory();
@@ -518,9 +500,8 @@ START_TEST(a_queue_that_would_block_is_refused)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-START_TEST(names_output_that_may_not_be_durable)
+HT_TEST(names_output_that_may_not_be_durable)
 {
 	struct sink *sink;
 	char *path = tmpdir_path("trace");
@@ -534,7 +515,6 @@ START_TEST(names_output_that_may_not_be_durable)
 	sink_destroy(sink);
 	free(path);
 }
-END_TEST
 
 static uint64_t events_in(const char *path)
 {
@@ -542,7 +522,7 @@ static uint64_t events_in(const char *path)
 	return access(path, R_OK) ? 0 : read_events(path, &end);
 }
 
-START_TEST(queued_output_is_written_after_the_daemons_death)
+HT_TEST(queued_output_is_written_after_the_daemons_death)
 {
 	enum trace_end end;
 	char *path = tmpdir_path("trace");
@@ -562,16 +542,5 @@ START_TEST(queued_output_is_written_after_the_daemons_death)
 	ck_assert_int_eq(end, TRACE_TRUNCATED);
 	free(path);
 }
-END_TEST
 
-HT_SUITE("attach/daemon/sink", all_that_is_put_is_written, why_it_cannot_be_opened_comes_back,
-	without_a_record_nothing_stays, discarded_trace_leaves_no_file,
-	appended_records_follow_the_rest, other_work_is_done_while_something_is_appended,
-	reports_an_error_of_the_scribe, counts_records_dropped_without_memory,
-	buffered_output_is_bounded, an_output_that_takes_nothing_is_given_up,
-	a_slow_reader_is_waited_for_until_cancelled, a_scribe_without_a_processor_is_waited_for,
-	a_scribe_that_was_stopped_is_continued, who_was_stopped_waits_again,
-	a_scribe_that_dies_loses_only_what_is_counted, the_scribe_holds_nothing_of_ours,
-	the_scribe_holds_nothing_on_an_old_kernel, the_scribe_holds_nothing_in_an_old_container,
-	a_queue_that_would_block_is_refused, names_output_that_may_not_be_durable,
-	queued_output_is_written_after_the_daemons_death)
+HT_SUITE("attach/daemon/sink")

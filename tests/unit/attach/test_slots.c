@@ -140,7 +140,7 @@ static void check_program(const char *const argv[], const char *const env[], con
 	child_kill(&child);
 }
 
-START_TEST(real_programs_have_the_slots_readelf_lists)
+HT_TEST(real_programs_have_the_slots_readelf_lists)
 {
 	static const char *const jemalloc[] = {"LD_PRELOAD=libjemalloc.so.2", NULL};
 	static const char *const tcmalloc[] = {"LD_PRELOAD=libtcmalloc.so.4", NULL};
@@ -158,7 +158,6 @@ START_TEST(real_programs_have_the_slots_readelf_lists)
 	check_program((const char *[]){"node", "-e", "setInterval(() => {}, 1e6)", NULL}, NULL,
 		"libc.so.6");
 }
-END_TEST
 
 static const char allocating[] =
 	"#include <stdlib.h>\n"
@@ -196,7 +195,7 @@ static void check_linking(const char *const command[], bool lazy)
 	free(path);
 }
 
-START_TEST(all_ways_of_linking)
+HT_TEST(all_ways_of_linking)
 {
 	check_linking((const char *[]){"gcc", "-Wl,-z,lazy", NULL}, true);
 	check_linking((const char *[]){"gcc", "-Wl,-z,now,-z,relro", NULL}, false);
@@ -213,9 +212,8 @@ START_TEST(all_ways_of_linking)
 	check_linking((const char *[]){"gcc", "-Wl,--hash-style=gnu,-z,now", "-s", NULL}, false);
 	check_linking((const char *[]){"musl-gcc", NULL}, false);
 }
-END_TEST
 
-START_TEST(canonical_plt_entries_lead_to_the_definition)
+HT_TEST(canonical_plt_entries_lead_to_the_definition)
 {
 	/* The address of malloc in a non-PIE executable is that of its own PLT entry, everywhere.
 	 */
@@ -267,7 +265,6 @@ START_TEST(canonical_plt_entries_lead_to_the_definition)
 	child_kill(&child);
 	free(path);
 }
-END_TEST
 
 static const struct allocator_function *function_of(const struct view *view, enum abi_hook hook)
 {
@@ -281,7 +278,7 @@ static const struct allocator_function *function_of(const struct view *view, enu
 	return found;
 }
 
-START_TEST(preloaded_shim_is_called)
+HT_TEST(preloaded_shim_is_called)
 {
 	char *shim = compile((const char *[]){"gcc", "-shared", "-fPIC", NULL},
 		"void *__libc_malloc(unsigned long); unsigned long mallocs;\n"
@@ -306,9 +303,8 @@ START_TEST(preloaded_shim_is_called)
 	free(shim);
 	free(path);
 }
-END_TEST
 
-START_TEST(sizes_come_from_the_allocator)
+HT_TEST(sizes_come_from_the_allocator)
 {
 	char *path = compile((const char *[]){"gcc", "-Wl,-z,now", NULL},
 		"#define _GNU_SOURCE\n"
@@ -337,7 +333,6 @@ START_TEST(sizes_come_from_the_allocator)
 	}
 	free(path);
 }
-END_TEST
 
 /* The verdict on a word of a written image with this relocation and value. */
 static enum slot_verdict verdict(
@@ -368,7 +363,7 @@ static void *own_allocator(size_t bytes)
 	return (void *)bytes;
 }
 
-START_TEST(values_decide)
+HT_TEST(values_decide)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -404,9 +399,8 @@ START_TEST(values_decide)
 	}
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(definitions_of_a_module)
+HT_TEST(definitions_of_a_module)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -424,9 +418,8 @@ START_TEST(definitions_of_a_module)
 		verdict(&writer, R_X86_64_GLOB_DAT, "malloc", at(writer.text) + 16), SLOT_FOREIGN);
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(words_that_are_no_whole_pointers)
+HT_TEST(words_that_are_no_whole_pointers)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -448,9 +441,8 @@ START_TEST(words_that_are_no_whole_pointers)
 	view_deinit(&view);
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(names_are_whole)
+HT_TEST(names_are_whole)
 {
 	static const char *const near[] = {
 		"mallo", "malloc_", "xmalloc", "", "posix_memalign_", "posix_memalign__________"};
@@ -479,9 +471,8 @@ START_TEST(names_are_whole)
 	view_deinit(&view);
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
-START_TEST(the_dynamic_linker_is_skipped)
+HT_TEST(the_dynamic_linker_is_skipped)
 {
 	struct view view = view_of(getpid(), 0, 0);
 	for (size_t i = 0; i < view.slots.count; i++) {
@@ -505,9 +496,8 @@ START_TEST(the_dynamic_linker_is_skipped)
 	ck_assert_uint_gt(count_verdict(&view, own, SLOT_TAP), 0);
 	view_deinit(&view);
 }
-END_TEST
 
-START_TEST(corrupt_tables_do_no_harm)
+HT_TEST(corrupt_tables_do_no_harm)
 {
 	struct elfwriter writer;
 	elfwriter_init(&writer);
@@ -533,10 +523,9 @@ START_TEST(corrupt_tables_do_no_harm)
 			}
 	elfwriter_deinit(&writer);
 }
-END_TEST
 
 /* Each of its functions may be malloc, says a module; no program has so many. */
-START_TEST(the_number_of_functions_is_limited)
+HT_TEST(the_number_of_functions_is_limited)
 {
 	enum { LIBRARIES = 10, SLOTS = 30 };
 	struct elfwriter writer[LIBRARIES];
@@ -567,10 +556,5 @@ START_TEST(the_number_of_functions_is_limited)
 	ck_assert_uint_eq(view.slots.partial_id, 0);
 	view_deinit(&view);
 }
-END_TEST
 
-HT_SUITE("attach/got/slots", real_programs_have_the_slots_readelf_lists, all_ways_of_linking,
-	canonical_plt_entries_lead_to_the_definition, preloaded_shim_is_called,
-	sizes_come_from_the_allocator, values_decide, definitions_of_a_module,
-	words_that_are_no_whole_pointers, names_are_whole, the_dynamic_linker_is_skipped,
-	corrupt_tables_do_no_harm, the_number_of_functions_is_limited)
+HT_SUITE("attach/got/slots")

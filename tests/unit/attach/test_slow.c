@@ -51,7 +51,7 @@ static void check_found(const char *mountinfo, const char *text, const char *exp
 	free(found);
 }
 
-START_TEST(slow_by_the_type_of_the_file_system)
+HT_TEST(slow_by_the_type_of_the_file_system)
 {
 	static const char *const slow[] = {MOUNT_OF("fuse"), MOUNT_OF("fuse.sshfs"),
 		MOUNT_OF("fuseblk"), MOUNT_OF("nfs"), MOUNT_OF("nfs4"), MOUNT_OF("cifs"),
@@ -64,9 +64,8 @@ START_TEST(slow_by_the_type_of_the_file_system)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(quick); i++)
 		check_found(quick[i], MAP_OF("/mnt/lib.so"), NULL);
 }
-END_TEST
 
-START_TEST(slow_by_the_device_of_the_mapping)
+HT_TEST(slow_by_the_device_of_the_mapping)
 {
 	static const char others[] = "20 1 0:41 / / rw - ext4 /dev/sda rw\n" MOUNT_OF(
 		"nfs4") "40 1 0:43 / /fuse rw - tmpfs fuse rw\n";
@@ -78,10 +77,9 @@ START_TEST(slow_by_the_device_of_the_mapping)
 	check_found(others, "1000-2000 r-xp 0 01:2a 5 /elsewhere\n", "/elsewhere");
 	check_found("no such line\n" MOUNT_OF("fuse"), MAP_OF("/mnt/x"), "/mnt/x");
 }
-END_TEST
 
 /* Nothing is mounted there: the file system was unmounted, or there never was one. */
-START_TEST(kernel_named_mappings_are_quick)
+HT_TEST(kernel_named_mappings_are_quick)
 {
 	static const char *const quick[] = {MAP_OF("/memfd:x (deleted)"), MAP_OF("/SYSV00000000"),
 		MAP_OF("/dev/zero (deleted)"), MAP_OF("/dev/shm/x"), MAP_OF("anon_inode:[x]"),
@@ -91,11 +89,10 @@ START_TEST(kernel_named_mappings_are_quick)
 	check_found("20 1 8:1 / / rw - ext4 /dev/sda rw\n", MAP_OF_GONE("/mnt/gone"), "/mnt/gone");
 	check_found("", MAP_OF_GONE("/mnt/gone"), "/mnt/gone");
 }
-END_TEST
 
 /* The mountinfo of a process in a chroot lacks the mount of its own files; that of this process has
  * it. */
-START_TEST(mounts_outside_a_chroot_are_known)
+HT_TEST(mounts_outside_a_chroot_are_known)
 {
 	FILE *file = fopen("/proc/self/mountinfo", "re");
 	char line[4096], map[128], type[32];
@@ -118,7 +115,6 @@ START_TEST(mounts_outside_a_chroot_are_known)
 	fclose(file);
 	ck_assert_uint_eq(found, 1);
 }
-END_TEST
 
 /* --- reading the files behind them --- */
 
@@ -164,7 +160,7 @@ static ino_t inode_of(const char *path)
 	return file.st_ino;
 }
 
-START_TEST(slow_files_are_read)
+HT_TEST(slow_files_are_read)
 {
 	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	char *path = watched_file("file");
@@ -177,10 +173,9 @@ START_TEST(slow_files_are_read)
 	ck_assert_uint_eq(watched(), 0);
 	free(path);
 }
-END_TEST
 
 /* Another took its name, or it has none: the mapping leads there all the same. */
-START_TEST(the_file_is_that_of_the_mapping)
+HT_TEST(the_file_is_that_of_the_mapping)
 {
 	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	char *path = watched_file("file");
@@ -194,9 +189,8 @@ START_TEST(the_file_is_that_of_the_mapping)
 	free(link);
 	free(path);
 }
-END_TEST
 
-START_TEST(unreadable_mappings_are_skipped)
+HT_TEST(unreadable_mappings_are_skipped)
 {
 	char *fifo = tmpdir_path("fifo"), text[9000];
 	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
@@ -212,11 +206,10 @@ START_TEST(unreadable_mappings_are_skipped)
 	free(path);
 	free(fifo);
 }
-END_TEST
 
 /* --- what a process avoids --- */
 
-START_TEST(nothing_is_avoided_unless_it_is_asked_for)
+HT_TEST(nothing_is_avoided_unless_it_is_asked_for)
 {
 	stage(MOUNT_OF("fuse"), MAP_OF("/mnt/x"));
 	ck_assert(!slow_is_avoided());
@@ -227,9 +220,8 @@ START_TEST(nothing_is_avoided_unless_it_is_asked_for)
 	stage(MOUNT_OF("fuse"), MAP_OF("/mnt/x"));
 	ck_assert(slow_is_in(0x7f0000000000, 1));
 }
-END_TEST
 
-START_TEST(every_byte_of_them_is_avoided)
+HT_TEST(every_byte_of_them_is_avoided)
 {
 	slow_avoid();
 	stage(MOUNT_OF("fuse") "20 1 0:41 / / rw - ext4 /dev/sda rw\n",
@@ -249,10 +241,5 @@ START_TEST(every_byte_of_them_is_avoided)
 	ck_assert(slow_is_in(0x8000, 8));
 	free(mountinfo);
 }
-END_TEST
 
-HT_SUITE("attach/memory/slow", slow_by_the_type_of_the_file_system,
-	slow_by_the_device_of_the_mapping, kernel_named_mappings_are_quick,
-	mounts_outside_a_chroot_are_known, slow_files_are_read, the_file_is_that_of_the_mapping,
-	unreadable_mappings_are_skipped, nothing_is_avoided_unless_it_is_asked_for,
-	every_byte_of_them_is_avoided)
+HT_SUITE("attach/memory/slow")

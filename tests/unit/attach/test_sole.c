@@ -54,7 +54,7 @@ static void make_sole(void)
 	ck_assert_uint_eq(control.sole, KEY(0));
 }
 
-START_TEST(in_two_steps)
+HT_TEST(in_two_steps)
 {
 	make();
 	look();
@@ -70,9 +70,8 @@ START_TEST(in_two_steps)
 	look();
 	ck_assert_uint_eq(control.sole, KEY(0));
 }
-END_TEST
 
-START_TEST(looks_too_near_are_none)
+HT_TEST(looks_too_near_are_none)
 {
 	make();
 	record(0);
@@ -81,10 +80,9 @@ START_TEST(looks_too_near_are_none)
 	sole_look(&sole, &control, slots, SLOTS, last, now_ns - PERIOD_NS + 1000000);
 	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
 }
-END_TEST
 
 /* It began before it could see the proposal, and ended after: nothing was cleared. */
-START_TEST(another_has_recorded_meanwhile)
+HT_TEST(another_has_recorded_meanwhile)
 {
 	make();
 	record(0);
@@ -100,9 +98,8 @@ START_TEST(another_has_recorded_meanwhile)
 	look();
 	ck_assert_uint_eq(control.sole, KEY(0));
 }
-END_TEST
 
-START_TEST(another_is_in_an_event)
+HT_TEST(another_is_in_an_event)
 {
 	static const enum abi_slot_state states[] = {ABI_SLOT_RECORDING, ABI_SLOT_IN_REAL};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(states); i++) {
@@ -118,9 +115,8 @@ START_TEST(another_is_in_an_event)
 		}
 	}
 }
-END_TEST
 
-START_TEST(the_dead_do_not_record)
+HT_TEST(the_dead_do_not_record)
 {
 	make();
 	record(1);
@@ -134,10 +130,9 @@ START_TEST(the_dead_do_not_record)
 	look();
 	ck_assert_uint_eq(control.sole, KEY(0));
 }
-END_TEST
 
 /* Another slot has cleared the proposal between the looks. */
-START_TEST(a_cleared_proposal_is_made_again)
+HT_TEST(a_cleared_proposal_is_made_again)
 {
 	make();
 	record(0);
@@ -150,9 +145,8 @@ START_TEST(a_cleared_proposal_is_made_again)
 	look();
 	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
 }
-END_TEST
 
-START_TEST(two_are_not_alone)
+HT_TEST(two_are_not_alone)
 {
 	make();
 	for (int i = 0; i < 4; i++) {
@@ -162,16 +156,14 @@ START_TEST(two_are_not_alone)
 		ck_assert_uint_eq(control.sole, 0);
 	}
 }
-END_TEST
 
-START_TEST(stays_while_all_rest)
+HT_TEST(stays_while_all_rest)
 {
 	make_sole();
 	for (int i = 0; i < 4; i++)
 		look();
 	ck_assert_uint_eq(control.sole, KEY(0));
 }
-END_TEST
 
 static void set_marks(void)
 {
@@ -189,7 +181,7 @@ static bool has_marks(void)
 }
 
 /* Two threads have left marks; a thread that then records alone leaves none. */
-START_TEST(marks_are_cleared_before)
+HT_TEST(marks_are_cleared_before)
 {
 	make();
 	record(0);
@@ -204,10 +196,9 @@ START_TEST(marks_are_cleared_before)
 	look();
 	ck_assert_uint_eq(control.sole, KEY(0));
 }
-END_TEST
 
 /* Marks made by one thread are true; the sole flag for it need not clear them. */
-START_TEST(marks_of_one_stay)
+HT_TEST(marks_of_one_stay)
 {
 	make();
 	set_marks();
@@ -218,10 +209,9 @@ START_TEST(marks_of_one_stay)
 	ck_assert_uint_eq(control.sole, KEY(1));
 	ck_assert(has_marks());
 }
-END_TEST
 
 /* Another has recorded when the marks were cleared already. */
-START_TEST(marks_are_cleared_each_time)
+HT_TEST(marks_are_cleared_each_time)
 {
 	make();
 	record(0);
@@ -243,9 +233,5 @@ START_TEST(marks_are_cleared_each_time)
 	look();
 	ck_assert_uint_eq(control.sole, KEY(1));
 }
-END_TEST
 
-HT_SUITE("attach/daemon/sole", in_two_steps, looks_too_near_are_none,
-	another_has_recorded_meanwhile, another_is_in_an_event, the_dead_do_not_record,
-	a_cleared_proposal_is_made_again, two_are_not_alone, stays_while_all_rest,
-	marks_are_cleared_before, marks_of_one_stay, marks_are_cleared_each_time)
+HT_SUITE("attach/daemon/sole")

@@ -40,7 +40,7 @@ static raddr_t entry(unsigned index)
 	return THUNK + index * ABI_THUNK_BYTES + ABI_THUNK_ENTRY;
 }
 
-START_TEST(entries)
+HT_TEST(entries)
 {
 	ck_assert(stackscan_is_entry(&ours, entry(0)));
 	ck_assert(stackscan_is_entry(&ours, entry(ABI_THUNK_MAX - 1)));
@@ -50,9 +50,8 @@ START_TEST(entries)
 		ck_assert(!stackscan_is_entry(&ours, entry(3) + i));
 	ck_assert(!stackscan_is_entry(&ours, TEXT + ABI_THUNK_ENTRY));
 }
-END_TEST
 
-START_TEST(bounds_of_our_code)
+HT_TEST(bounds_of_our_code)
 {
 	const struct {
 		raddr_t lo, hi;
@@ -68,7 +67,6 @@ START_TEST(bounds_of_our_code)
 		ck_assert(!stackscan_ours(&ours, part[i].hi));
 	}
 }
-END_TEST
 
 /* --- stacks made by hand ---------------------------------------------------------------------- */
 
@@ -132,7 +130,7 @@ static void put_frame(uint64_t *stack, raddr_t sp, raddr_t pc)
 	stack[3] = 0x002b000000000033;
 }
 
-START_TEST(return_addresses)
+HT_TEST(return_addresses)
 {
 	uint64_t *stack = make_stack();
 	struct stackscan_found found = scan_now(stack + 100);
@@ -146,10 +144,9 @@ START_TEST(return_addresses)
 	check_found(&found, 4, 0);
 	ck_assert_uint_eq(found.entry_count, 0);
 }
-END_TEST
 
 /* What code that has called another for good has left is one word. A PC is another matter. */
-START_TEST(one_word_is_no_return_address)
+HT_TEST(one_word_is_no_return_address)
 {
 	uint64_t *stack = make_stack();
 	struct stackscan_ranges ranges = ours;
@@ -170,9 +167,8 @@ START_TEST(one_word_is_no_return_address)
 	check_found(&found, 2, 1);
 	proc_maps_deinit(&maps);
 }
-END_TEST
 
-START_TEST(the_red_zone_belongs_to_the_stack)
+HT_TEST(the_red_zone_belongs_to_the_stack)
 {
 	uint64_t *stack = make_stack();
 	struct stackscan_found found;
@@ -188,9 +184,8 @@ START_TEST(the_red_zone_belongs_to_the_stack)
 	found = scan_now((uint64_t *)(void *)((uint8_t *)(stack + 100) + 3));
 	check_found(&found, 1, 0);
 }
-END_TEST
 
-START_TEST(function_pointers_are_located)
+HT_TEST(function_pointers_are_located)
 {
 	uint64_t *stack = make_stack();
 	for (unsigned i = 0; i < ABI_THUNK_MAX; i++)
@@ -205,9 +200,8 @@ START_TEST(function_pointers_are_located)
 	ck_assert_uint_eq(found.entry_count, STACKSCAN_ENTRIES_MAX + 1);
 	ck_assert_uint_eq(found.entry[STACKSCAN_ENTRIES_MAX - 1], at(&stack[100 + 2 * 63]));
 }
-END_TEST
 
-START_TEST(signal_frames)
+HT_TEST(signal_frames)
 {
 	uint64_t *stack = make_stack();
 	put_frame(stack + 200, at(stack + 300), 0x1234);
@@ -220,10 +214,9 @@ START_TEST(signal_frames)
 	found = scan_now(stack + 100);
 	ck_assert_uint_eq(found.signal, 1);
 }
-END_TEST
 
 /* The stack is read in pieces; signal frames lie across the borders of pieces at each offset. */
-START_TEST(signal_frames_everywhere)
+HT_TEST(signal_frames_everywhere)
 {
 	uint64_t *stack = make_stack_of(LONG_BYTES);
 	const size_t words = LONG_BYTES / sizeof(*stack);
@@ -237,9 +230,8 @@ START_TEST(signal_frames_everywhere)
 		ck_assert_uint_eq(found.plain, frames);
 	}
 }
-END_TEST
 
-START_TEST(interrupted_stacks_are_followed)
+HT_TEST(interrupted_stacks_are_followed)
 {
 	uint64_t *alternate = make_stack(), *primary = make_stack(), *third = make_stack();
 	put_frame(alternate + 200, at(primary + 700), 0x1234);
@@ -251,10 +243,9 @@ START_TEST(interrupted_stacks_are_followed)
 	struct stackscan_found found = scan_now(alternate + 100);
 	check_found(&found, 2, 0);
 }
-END_TEST
 
 /* Stacks that return into each other are scanned once. */
-START_TEST(circles)
+HT_TEST(circles)
 {
 	uint64_t *a = make_stack(), *b = make_stack();
 	put_frame(a + 200, at(b + 700), 0x1234);
@@ -264,10 +255,9 @@ START_TEST(circles)
 	struct stackscan_found found = scan_now(a + 100);
 	check_found(&found, 2, 0);
 }
-END_TEST
 
 /* The interrupted frames lie below the signal stack, in the same mapping. */
-START_TEST(a_signal_stack_within_the_stack)
+HT_TEST(a_signal_stack_within_the_stack)
 {
 	uint64_t *stack = make_stack();
 	put_frame(stack + 1000, at(stack + 300), 0x1234);
@@ -277,9 +267,8 @@ START_TEST(a_signal_stack_within_the_stack)
 	struct stackscan_found found = scan_now(stack + 900);
 	check_found(&found, 3, 0);
 }
-END_TEST
 
-START_TEST(stacks_too_many_are_unread)
+HT_TEST(stacks_too_many_are_unread)
 {
 	uint64_t *stack = make_stack();
 	for (unsigned i = 0; i < 7; i++)
@@ -290,10 +279,9 @@ START_TEST(stacks_too_many_are_unread)
 	found = scan_now(stack + 100);
 	check_unread(&found, 0);
 }
-END_TEST
 
 /* Frames of nested signals on one stack are no further stacks. */
-START_TEST(many_frames_on_one_stack)
+HT_TEST(many_frames_on_one_stack)
 {
 	uint64_t *stack = make_stack(), *other = make_stack();
 	for (unsigned i = 0; i < 20; i++)
@@ -303,9 +291,8 @@ START_TEST(many_frames_on_one_stack)
 	struct stackscan_found found = scan_now(stack + 100);
 	check_found(&found, 1, 0);
 }
-END_TEST
 
-START_TEST(a_stack_that_is_not_there_is_a_hit)
+HT_TEST(a_stack_that_is_not_there_is_a_hit)
 {
 	uint64_t *stack = make_stack();
 	struct stackscan_found found = scan_now((const uint64_t *)0x10000);
@@ -314,10 +301,9 @@ START_TEST(a_stack_that_is_not_there_is_a_hit)
 	found = scan_now(stack + 150);
 	check_found(&found, 1, 0);
 }
-END_TEST
 
 /* Of one that has come since the maps were read, or whose rest cannot be read, nothing is known. */
-START_TEST(a_stack_that_the_maps_do_not_tell_is_unread)
+HT_TEST(a_stack_that_the_maps_do_not_tell_is_unread)
 {
 	uint64_t *stack = make_stack();
 	struct proc_maps maps;
@@ -341,7 +327,6 @@ START_TEST(a_stack_that_the_maps_do_not_tell_is_unread)
 	check_unread(&found, 0);
 	proc_maps_deinit(&maps);
 }
-END_TEST
 
 /* --- frames made by the kernel ------------------------------------------------------------------
  */
@@ -385,7 +370,7 @@ static void trapped(const void *arg)
 	trap_outer();
 }
 
-START_TEST(real_signal_frames)
+HT_TEST(real_signal_frames)
 {
 	static const enum where where[] = {ON_THE_STACK, ON_ANOTHER, WITHIN_THE_STACK};
 	/* The caller's code as text, so that its return address counts; the PC apart. Not on the
@@ -413,11 +398,5 @@ START_TEST(real_signal_frames)
 		child_kill(&child);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/proof/stackscan", entries, bounds_of_our_code, return_addresses,
-	one_word_is_no_return_address, the_red_zone_belongs_to_the_stack,
-	function_pointers_are_located, signal_frames, signal_frames_everywhere,
-	interrupted_stacks_are_followed, circles, a_signal_stack_within_the_stack,
-	stacks_too_many_are_unread, many_frames_on_one_stack, a_stack_that_is_not_there_is_a_hit,
-	a_stack_that_the_maps_do_not_tell_is_unread, real_signal_frames)
+HT_SUITE("attach/proof/stackscan")

@@ -79,7 +79,7 @@ static struct control_reply ask(const char *line)
 	return reply_to(fd);
 }
 
-START_TEST(status_says_what_is_waited_for)
+HT_TEST(status_says_what_is_waited_for)
 {
 	begin(clock_read_ns(CLOCK_BOOTTIME) + HOUR_NS, "its RSS is 1.0 GiB");
 	struct control_reply reply = ask("heaptap/1 status\n");
@@ -106,9 +106,8 @@ START_TEST(status_says_what_is_waited_for)
 		reply.message, "nothing is recorded now: window 2 begins when its RSS is 1.0 GiB");
 	end();
 }
-END_TEST
 
-START_TEST(stop_ends_the_wait_and_is_answered_at_the_end)
+HT_TEST(stop_ends_the_wait_and_is_answered_at_the_end)
 {
 	begin(0, "");
 	const int one = send_request("heaptap/1 stop\n"),
@@ -127,10 +126,9 @@ START_TEST(stop_ends_the_wait_and_is_answered_at_the_end)
 	standby_end(&standby, 0, "");
 	proc_close(&self);
 }
-END_TEST
 
 /* The wait is over anyhow, and its user believes that it was stopped. */
-START_TEST(a_stop_that_comes_last_counts)
+HT_TEST(a_stop_that_comes_last_counts)
 {
 	begin(0, "");
 	const int fd = send_request("heaptap/1 stop\n");
@@ -139,10 +137,9 @@ START_TEST(a_stop_that_comes_last_counts)
 	standby_end(&standby, 0, "");
 	proc_close(&self);
 }
-END_TEST
 
 /* The listener stays readable: poll would return at once, each time. */
-START_TEST(it_does_not_spin_without_descriptors)
+HT_TEST(it_does_not_spin_without_descriptors)
 {
 	struct rlimit limit, none;
 	struct pollfd polled;
@@ -164,9 +161,8 @@ START_TEST(it_does_not_spin_without_descriptors)
 	ck_assert_int_eq(standby_poll(&standby, &polled), -1);
 	end();
 }
-END_TEST
 
-START_TEST(without_a_socket_it_waits_on)
+HT_TEST(without_a_socket_it_waits_on)
 {
 	struct pollfd polled;
 	standby = STANDBY_NONE;
@@ -176,8 +172,5 @@ START_TEST(without_a_socket_it_waits_on)
 	ck_assert(!standby_close(&standby));
 	standby_end(&standby, 0, "");
 }
-END_TEST
 
-HT_SUITE("attach/standby", status_says_what_is_waited_for,
-	stop_ends_the_wait_and_is_answered_at_the_end, a_stop_that_comes_last_counts,
-	it_does_not_spin_without_descriptors, without_a_socket_it_waits_on)
+HT_SUITE("attach/standby")

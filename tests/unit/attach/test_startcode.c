@@ -49,7 +49,7 @@ static struct startcode settle(uint64_t bytes, raddr_t call)
 	return found;
 }
 
-START_TEST(its_names_are_in_the_filter)
+HT_TEST(its_names_are_in_the_filter)
 {
 	struct beginnings names = {0};
 	startcode_add_beginnings(&names);
@@ -57,9 +57,8 @@ START_TEST(its_names_are_in_the_filter)
 	ck_assert(beginnings_may_have(&names, "__libc_start_call_main"));
 	ck_assert(!beginnings_may_have(&names, "main"));
 }
-END_TEST
 
-START_TEST(one_call_and_no_other)
+HT_TEST(one_call_and_no_other)
 {
 	ck_assert_uint_eq(settle(0x100, CALLED).addr, 0);
 	put_call(0x40, CALLED);
@@ -75,10 +74,9 @@ START_TEST(one_call_and_no_other)
 	put_call(0x80, CALLED);
 	ck_assert_uint_eq(settle(0x100, CALLED).addr, 0);
 }
-END_TEST
 
 /* This process has begun as any other: nothing on its stack leads back to an address of no code. */
-START_TEST(over_when_main_was_called)
+HT_TEST(over_when_main_was_called)
 {
 	/* Not on the stack that is looked at. */
 	static struct startcode code_of = {.return_to = 0x123456789};
@@ -106,7 +104,5 @@ START_TEST(over_when_main_was_called)
 	ck_assert_uint_ge(found, 1);
 	proc_close(&proc);
 }
-END_TEST
 
-HT_SUITE("attach/startcode", its_names_are_in_the_filter, one_call_and_no_other,
-	over_when_main_was_called)
+HT_SUITE("attach/startcode")

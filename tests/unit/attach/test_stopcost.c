@@ -42,7 +42,7 @@ static enum stopcost cost(
 	return stopcost_of(&proc, proc.pid, &call, filtered);
 }
 
-START_TEST(a_timeout_makes_late_what_is_repeated)
+HT_TEST(a_timeout_makes_late_what_is_repeated)
 {
 	static const struct {
 		long nr;
@@ -87,10 +87,9 @@ START_TEST(a_timeout_makes_late_what_is_repeated)
 			"row %zu, filtered", i);
 	}
 }
-END_TEST
 
 /* A stop would end it with the part. What is no more than a pipe takes at once has no parts. */
-START_TEST(partially_done_calls_are_not_stopped)
+HT_TEST(partially_done_calls_are_not_stopped)
 {
 	ck_no_err(proc_open(getpid(), &proc));
 	ck_no_err(proc_open_mem(&proc));
@@ -140,10 +139,9 @@ START_TEST(partially_done_calls_are_not_stopped)
 	}
 	proc_close(&proc);
 }
-END_TEST
 
 /* They take a part even of a short write, as much as fits. */
-START_TEST(networks_and_terminals_take_parts)
+HT_TEST(networks_and_terminals_take_parts)
 {
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
 	int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -170,7 +168,6 @@ START_TEST(networks_and_terminals_take_parts)
 	close(ends[0]);
 	proc_close(&proc);
 }
-END_TEST
 
 /* A terminal that returns after `least` bytes or `tenths` of a second. */
 static int open_terminal(cc_t least, cc_t tenths, tcflag_t lines)
@@ -188,7 +185,7 @@ static int open_terminal(cc_t least, cc_t tenths, tcflag_t lines)
 	return end;
 }
 
-START_TEST(gathering_calls_are_not_stopped)
+HT_TEST(gathering_calls_are_not_stopped)
 {
 	static const int ten = 10;
 	struct iovec two = {NULL, 2};
@@ -219,9 +216,8 @@ START_TEST(gathering_calls_are_not_stopped)
 	ck_assert_int_eq(cost(SYS_recvmsg, fd, iov, 0, 0, 0, false), STOPCOST_NEVER);
 	proc_close(&proc);
 }
-END_TEST
 
-START_TEST(threads_that_are_in_no_call)
+HT_TEST(threads_that_are_in_no_call)
 {
 	struct proc_syscall call = {.where = PROC_RUNNING};
 	ck_assert_int_eq(stopcost_of(&proc, 0, &call, false), STOPCOST_RUNNING);
@@ -230,7 +226,6 @@ START_TEST(threads_that_are_in_no_call)
 	call.where = PROC_THREAD_GONE;
 	ck_assert_int_eq(stopcost_of(&proc, 0, &call, false), STOPCOST_NEVER);
 }
-END_TEST
 
 /* The supervisor never answers its call. */
 static void be_supervised(const void *arg)
@@ -248,7 +243,7 @@ static void be_supervised(const void *arg)
 	syscall(SYS_getpgid, 0);
 }
 
-START_TEST(a_thread_that_waits_for_its_supervisor_is_not_stopped)
+HT_TEST(a_thread_that_waits_for_its_supervisor_is_not_stopped)
 {
 	struct child child = child_fork(be_supervised, NULL);
 	struct proc_syscall call = {.where = PROC_RUNNING};
@@ -260,10 +255,9 @@ START_TEST(a_thread_that_waits_for_its_supervisor_is_not_stopped)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 /* It would be told of the interruption, and most end the call with EINTR then. */
-START_TEST(a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped)
+HT_TEST(a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped)
 {
 	ck_no_err(proc_open(getpid(), &proc));
 	procstage_init(&proc);
@@ -278,9 +272,8 @@ START_TEST(a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped)
 	ck_assert_int_eq(cost(SYS_openat, 0, 0, 0, 0, 0, true), STOPCOST_RESTART);
 	proc_close(&proc);
 }
-END_TEST
 
-START_TEST(sockets_tell_their_timeouts)
+HT_TEST(sockets_tell_their_timeouts)
 {
 	static const struct timeval second = {.tv_sec = 1};
 	int pair[2], ends[2];
@@ -304,7 +297,6 @@ START_TEST(sockets_tell_their_timeouts)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 static volatile bool *go;
 
@@ -318,7 +310,7 @@ static void spin_when_told(const void *arg)
 		__asm__ volatile("pause");
 }
 
-START_TEST(a_thread_that_has_run_is_timely)
+HT_TEST(a_thread_that_has_run_is_timely)
 {
 	struct stopcost_seen seen = {0};
 	go = mmap(NULL, sizeof(*go), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -352,7 +344,6 @@ START_TEST(a_thread_that_has_run_is_timely)
 	child_kill(&child);
 	child_kill(&spinning);
 }
-END_TEST
 
 /* It tells no CPU time: "0 0 0", or it has no such file. */
 static const char *untold_path;
@@ -366,7 +357,7 @@ int openat(int dir_fd, const char *path, int flags, ...)
 }
 
 /* It would be waited for until all patience is over. */
-START_TEST(a_kernel_that_tells_no_cpu_time)
+HT_TEST(a_kernel_that_tells_no_cpu_time)
 {
 	char *zeros = tmpdir_path("schedstat"), *none = tmpdir_path("none");
 	const char *const path[] = {zeros, none};
@@ -391,11 +382,5 @@ START_TEST(a_kernel_that_tells_no_cpu_time)
 	free(zeros);
 	free(none);
 }
-END_TEST
 
-HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
-	partially_done_calls_are_not_stopped, networks_and_terminals_take_parts,
-	gathering_calls_are_not_stopped, sockets_tell_their_timeouts,
-	a_thread_that_waits_for_its_supervisor_is_not_stopped,
-	a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped,
-	a_thread_that_has_run_is_timely, a_kernel_that_tells_no_cpu_time)
+HT_SUITE("attach/stopcost")

@@ -92,7 +92,7 @@ static struct content read_trace_at(const char *path)
 
 /* --- opening --- */
 
-START_TEST(a_new_file_is_private_and_complete)
+HT_TEST(a_new_file_is_private_and_complete)
 {
 	struct store *store;
 	struct stat st;
@@ -112,16 +112,14 @@ START_TEST(a_new_file_is_private_and_complete)
 	ck_assert_uint_eq(content.records, 1);
 	free(path);
 }
-END_TEST
 
-START_TEST(a_full_device_is_refused_at_once)
+HT_TEST(a_full_device_is_refused_at_once)
 {
 	struct store *store;
 	ck_err_says(open_store("/dev/full", false, &store), HT_ERR_SYS, "No space left");
 }
-END_TEST
 
-START_TEST(the_null_device_takes_all)
+HT_TEST(the_null_device_takes_all)
 {
 	struct store *store;
 	ck_no_err(open_store("/dev/null", false, &store));
@@ -132,9 +130,8 @@ START_TEST(the_null_device_takes_all)
 	store_destroy(store);
 	ck_assert_int_eq(access("/dev/null", F_OK), 0);
 }
-END_TEST
 
-START_TEST(without_room_nothing_is_created)
+HT_TEST(without_room_nothing_is_created)
 {
 	struct store *store;
 	char *directory = files_directory();
@@ -145,9 +142,8 @@ START_TEST(without_room_nothing_is_created)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-START_TEST(without_a_record_nothing_stays)
+HT_TEST(without_a_record_nothing_stays)
 {
 	struct store *store;
 	char *directory = files_directory();
@@ -163,7 +159,6 @@ START_TEST(without_a_record_nothing_stays)
 	free(path);
 	free(directory);
 }
-END_TEST
 
 /* --- replacing --- */
 
@@ -179,7 +174,7 @@ static struct store *store_replacing(const char *path)
 	return store;
 }
 
-START_TEST(a_file_is_replaced_when_the_trace_is_finished)
+HT_TEST(a_file_is_replaced_when_the_trace_is_finished)
 {
 	struct stat st;
 	char *directory = files_directory();
@@ -196,9 +191,8 @@ START_TEST(a_file_is_replaced_when_the_trace_is_finished)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-START_TEST(an_abandoned_trace_replaces_too)
+HT_TEST(an_abandoned_trace_replaces_too)
 {
 	char *directory = files_directory();
 	char *path = files_path(directory, "trace");
@@ -211,9 +205,8 @@ START_TEST(an_abandoned_trace_replaces_too)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-START_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
+HT_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 {
 	struct store *store;
 	char *directory = files_directory();
@@ -229,9 +222,8 @@ START_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-START_TEST(a_trace_that_was_removed_is_missed)
+HT_TEST(a_trace_that_was_removed_is_missed)
 {
 	struct store *store;
 	char *directory = files_directory();
@@ -246,11 +238,10 @@ START_TEST(a_trace_that_was_removed_is_missed)
 	free(path);
 	free(directory);
 }
-END_TEST
 
 /* --- when blocks leave --- */
 
-START_TEST(a_block_leaves_after_a_second)
+HT_TEST(a_block_leaves_after_a_second)
 {
 	struct store *store;
 	struct timespec now;
@@ -272,9 +263,8 @@ START_TEST(a_block_leaves_after_a_second)
 	store_destroy(store);
 	free(path);
 }
-END_TEST
 
-START_TEST(a_full_block_leaves_by_itself)
+HT_TEST(a_full_block_leaves_by_itself)
 {
 	struct store *store;
 	char *path = tmpdir_path("trace");
@@ -285,7 +275,6 @@ START_TEST(a_full_block_leaves_by_itself)
 	store_destroy(store);
 	free(path);
 }
-END_TEST
 
 /* --- a full or broken output --- */
 
@@ -298,7 +287,7 @@ static void check_dropped(const struct store *store, const char *path, uint64_t 
 	ck_assert_uint_eq(content.events + store_dropped_events(store), bodies * EVENTS_IN_BODY);
 }
 
-START_TEST(a_file_size_limit_loses_only_what_is_counted)
+HT_TEST(a_file_size_limit_loses_only_what_is_counted)
 {
 	struct store *store;
 	char *path = tmpdir_path("trace");
@@ -318,9 +307,8 @@ START_TEST(a_file_size_limit_loses_only_what_is_counted)
 	store_destroy(store);
 	free(path);
 }
-END_TEST
 
-START_TEST(failed_write_may_succeed_later)
+HT_TEST(failed_write_may_succeed_later)
 {
 	struct store *store;
 	char *path = tmpdir_path("trace");
@@ -340,9 +328,8 @@ START_TEST(failed_write_may_succeed_later)
 	store_destroy(store);
 	free(path);
 }
-END_TEST
 
-START_TEST(the_reserve_stays_free_and_takes_the_end)
+HT_TEST(the_reserve_stays_free_and_takes_the_end)
 {
 	struct store *store;
 	char *directory = files_directory();
@@ -366,9 +353,8 @@ START_TEST(the_reserve_stays_free_and_takes_the_end)
 	free(path);
 	free(directory);
 }
-END_TEST
 
-START_TEST(a_full_disk_keeps_whole_blocks)
+HT_TEST(a_full_disk_keeps_whole_blocks)
 {
 	struct store *store;
 	char *directory = files_directory();
@@ -386,7 +372,6 @@ START_TEST(a_full_disk_keeps_whole_blocks)
 	free(path);
 	free(directory);
 }
-END_TEST
 
 /* --- standard output --- */
 
@@ -439,25 +424,23 @@ static void check_copied(int from, int to)
 	free(path);
 }
 
-START_TEST(a_pipe_gets_all_of_it)
+HT_TEST(a_pipe_gets_all_of_it)
 {
 	int pair[2];
 	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
 	check_copied(pair[0], pair[1]);
 	close(pair[0]);
 }
-END_TEST
 
-START_TEST(a_socket_gets_all_of_it)
+HT_TEST(a_socket_gets_all_of_it)
 {
 	int pair[2];
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	check_copied(pair[0], pair[1]);
 	close(pair[0]);
 }
-END_TEST
 
-START_TEST(a_redirected_file_is_not_touched_but_for_writing)
+HT_TEST(a_redirected_file_is_not_touched_but_for_writing)
 {
 	char *path = tmpdir_path("redirected");
 	files_write(path, "");
@@ -471,9 +454,8 @@ START_TEST(a_redirected_file_is_not_touched_but_for_writing)
 	ck_assert_int_eq(access(path, F_OK), 0);
 	free(path);
 }
-END_TEST
 
-START_TEST(a_closed_pipe_breaks_the_store)
+HT_TEST(a_closed_pipe_breaks_the_store)
 {
 	int pair[2];
 	signal(SIGPIPE, SIG_IGN);
@@ -489,9 +471,8 @@ START_TEST(a_closed_pipe_breaks_the_store)
 	ck_no_err(store_finish(store));
 	store_destroy(store);
 }
-END_TEST
 
-START_TEST(pipe_without_a_reader_breaks_the_store)
+HT_TEST(pipe_without_a_reader_breaks_the_store)
 {
 	int pair[2];
 	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
@@ -504,24 +485,12 @@ START_TEST(pipe_without_a_reader_breaks_the_store)
 	store_destroy(store);
 	close(pair[0]);
 }
-END_TEST
 
-START_TEST(a_closed_standard_output_is_refused)
+HT_TEST(a_closed_standard_output_is_refused)
 {
 	struct store *store;
 	close(STDOUT_FILENO);
 	ck_err_says(open_store("-", false, &store), HT_ERR_USAGE, "closed");
 }
-END_TEST
 
-HT_SUITE("attach/daemon/store", a_new_file_is_private_and_complete,
-	a_full_device_is_refused_at_once, the_null_device_takes_all,
-	without_room_nothing_is_created, without_a_record_nothing_stays,
-	a_file_is_replaced_when_the_trace_is_finished, an_abandoned_trace_replaces_too,
-	a_trace_that_cannot_take_its_place_stays_beside_it, a_trace_that_was_removed_is_missed,
-	a_block_leaves_after_a_second, a_full_block_leaves_by_itself,
-	a_file_size_limit_loses_only_what_is_counted, failed_write_may_succeed_later,
-	the_reserve_stays_free_and_takes_the_end, a_full_disk_keeps_whole_blocks,
-	a_pipe_gets_all_of_it, a_socket_gets_all_of_it,
-	a_redirected_file_is_not_touched_but_for_writing, a_closed_pipe_breaks_the_store,
-	pipe_without_a_reader_breaks_the_store, a_closed_standard_output_is_refused)
+HT_SUITE("attach/daemon/store")

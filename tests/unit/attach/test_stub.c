@@ -57,7 +57,7 @@ static void put(const struct stub *stub)
 	ck_assert_int_eq(mprotect(place(), HT_PAGE_BYTES, PROT_READ | PROT_EXEC), 0);
 }
 
-START_TEST(every_flag_comes_back)
+HT_TEST(every_flag_comes_back)
 {
 	static const struct stub_unmap nothing = {.fd_count = 0};
 	static const uint64_t flag[] = {CPU_CF, CPU_PF, CPU_AF, CPU_ZF, CPU_SF, CPU_DF, CPU_OF};
@@ -75,9 +75,8 @@ START_TEST(every_flag_comes_back)
 		cpu_check(&cpu_before, &cpu_after, cpu_entry_sp, &regs);
 	}
 }
-END_TEST
 
-START_TEST(stub_fits_its_requested_bytes)
+HT_TEST(stub_fits_its_requested_bytes)
 {
 	struct stub_map map = {.image = 1ull << 40, .image_bytes = IMAGE_BYTES};
 	struct stub_thread thread = {.resume = cpu_odd_regs(), .hold_ms = 50};
@@ -101,7 +100,6 @@ START_TEST(stub_fits_its_requested_bytes)
 		ck_assert_uint_le(stub.length, stub_map_bytes(i - 1));
 	}
 }
-END_TEST
 
 /* --- a target --------------------------------------------------------------------------------- */
 
@@ -383,7 +381,7 @@ static void check_cloexec(const struct stage *stage, int fd)
 	free(info);
 }
 
-START_TEST(a_taken_lease_completes)
+HT_TEST(a_taken_lease_completes)
 {
 	struct stage stage;
 	struct stub_map map = usual_map();
@@ -428,7 +426,6 @@ START_TEST(a_taken_lease_completes)
 	free(after.maps);
 	finish(&stage);
 }
-END_TEST
 
 static void end_lease(const struct stage *stage)
 {
@@ -438,7 +435,7 @@ static void end_lease(const struct stage *stage)
 }
 
 /* Programs close descriptors they do not know, and get the numbers for something of their own. */
-START_TEST(an_expired_lease_closes_only_what_is_its_own)
+HT_TEST(an_expired_lease_closes_only_what_is_its_own)
 {
 	struct stage stage;
 	struct stub_map map = usual_map();
@@ -463,9 +460,8 @@ START_TEST(an_expired_lease_closes_only_what_is_its_own)
 	free(after.maps);
 	finish(&stage);
 }
-END_TEST
 
-START_TEST(an_expired_lease_undoes_everything)
+HT_TEST(an_expired_lease_undoes_everything)
 {
 	struct stage stage;
 	struct stub_map map = usual_map();
@@ -476,11 +472,10 @@ START_TEST(an_expired_lease_undoes_everything)
 	check_untouched(&stage);
 	finish(&stage);
 }
-END_TEST
 
 /* Every step in turn fails for want of descriptors: at the memfd, at the socket pair (both ends or
  * one), at the agent's descriptor, whose number lies beyond the limit. */
-START_TEST(want_of_descriptors_undoes_everything)
+HT_TEST(want_of_descriptors_undoes_everything)
 {
 	for (rlim_t above = 0; above < 4; above++) {
 		struct stage stage;
@@ -493,9 +488,8 @@ START_TEST(want_of_descriptors_undoes_everything)
 		finish(&stage);
 	}
 }
-END_TEST
 
-START_TEST(want_of_address_space_undoes_everything)
+HT_TEST(want_of_address_space_undoes_everything)
 {
 	struct stage stage;
 	struct stub_map map = usual_map();
@@ -506,9 +500,8 @@ START_TEST(want_of_address_space_undoes_everything)
 	check_untouched(&stage);
 	finish(&stage);
 }
-END_TEST
 
-START_TEST(existing_mappings_are_never_unmapped)
+HT_TEST(existing_mappings_are_never_unmapped)
 {
 	static const uint64_t offsets[] = {0, ABI_STATE_OFF, ABI_SHARED_OFF + HT_PAGE_BYTES};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(offsets) + ABI_NEAR_MAX; i++) {
@@ -531,9 +524,8 @@ START_TEST(existing_mappings_are_never_unmapped)
 		finish(&stage);
 	}
 }
-END_TEST
 
-START_TEST(unmapping_takes_out_what_is_named)
+HT_TEST(unmapping_takes_out_what_is_named)
 {
 	struct stage stage = {.regs = cpu_odd_regs()};
 	struct stub stub;
@@ -573,10 +565,9 @@ START_TEST(unmapping_takes_out_what_is_named)
 	proc_maps_deinit(&maps);
 	finish(&stage);
 }
-END_TEST
 
 /* A call that fails on the way out stops nothing. */
-START_TEST(unmapping_goes_on_past_a_failure)
+HT_TEST(unmapping_goes_on_past_a_failure)
 {
 	struct stage stage = {.regs = cpu_odd_regs()};
 	struct stub stub;
@@ -591,10 +582,5 @@ START_TEST(unmapping_goes_on_past_a_failure)
 	check_untouched(&stage);
 	finish(&stage);
 }
-END_TEST
 
-HT_SUITE("attach/stub/stub", every_flag_comes_back, stub_fits_its_requested_bytes,
-	a_taken_lease_completes, an_expired_lease_closes_only_what_is_its_own,
-	an_expired_lease_undoes_everything, want_of_descriptors_undoes_everything,
-	want_of_address_space_undoes_everything, existing_mappings_are_never_unmapped,
-	unmapping_takes_out_what_is_named, unmapping_goes_on_past_a_failure)
+HT_SUITE("attach/stub/stub")

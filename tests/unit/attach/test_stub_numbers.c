@@ -130,23 +130,20 @@ static void check_own_file(struct child *child, int fd)
 	child_kill(child);
 }
 
-START_TEST(no_file_of_the_program_gets_another_size)
+HT_TEST(no_file_of_the_program_gets_another_size)
 {
 	struct child child = start();
 	struct user_regs_struct regs = go_to_mark(child.pid, 1);
 	put_own_file_over(child.pid, &regs, (int)regs.r12);
 	check_own_file(&child, (int)regs.r12);
 }
-END_TEST
 
-START_TEST(no_file_of_the_program_gets_another_descriptor)
+HT_TEST(no_file_of_the_program_gets_another_descriptor)
 {
 	struct child child = start();
 	struct user_regs_struct regs = go_to_mark(child.pid, 3);
 	put_own_file_over(child.pid, &regs, (int)regs.r14);
 	check_own_file(&child, (int)regs.r14);
 }
-END_TEST
 
-HT_SUITE("attach/inject/stub_numbers", no_file_of_the_program_gets_another_size,
-	no_file_of_the_program_gets_another_descriptor)
+HT_SUITE("attach/inject/stub_numbers")

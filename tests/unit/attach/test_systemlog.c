@@ -3,7 +3,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(the_stream_is_that_socket)
+HT_TEST(the_stream_is_that_socket)
 {
 	ck_assert(systemlog_is("8:4711", 8, 4711));
 	ck_assert(!systemlog_is("8:4711", 8, 4712));
@@ -13,6 +13,5 @@ START_TEST(the_stream_is_that_socket)
 		ck_assert_msg(!systemlog_is(odd[i], 8, 4711), "%s", odd[i]);
 	ck_assert(!systemlog_is(NULL, 0, 0));
 }
-END_TEST
 
-HT_SUITE("unit/attach/systemlog", the_stream_is_that_socket)
+HT_SUITE("unit/attach/systemlog")

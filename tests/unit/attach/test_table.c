@@ -115,7 +115,7 @@ static void add(struct section *section, uint64_t lo, uint64_t hi, struct ehprog
 	ehwriter_fde(&section->writer, section->cie_at, &section->cie, lo, hi - lo, program);
 }
 
-START_TEST(covers_text_with_frame_rule_without_eh_frame)
+HT_TEST(covers_text_with_frame_rule_without_eh_frame)
 {
 	struct unwind_input input = {.text_lo = TEXT_LO + 16, .text_hi = TEXT_HI - 16};
 	struct unwind_stats stats;
@@ -132,9 +132,8 @@ START_TEST(covers_text_with_frame_rule_without_eh_frame)
 	expect_rule(table, TEXT_LO, TEXT_LO + ABI_GRANULE_BYTES, ABI_RULE_FRAME);
 	free(table);
 }
-END_TEST
 
-START_TEST(text_may_be_empty)
+HT_TEST(text_may_be_empty)
 {
 	struct unwind_input input = {.text_lo = TEXT_LO, .text_hi = TEXT_LO};
 	struct unwind_stats stats;
@@ -143,9 +142,8 @@ START_TEST(text_may_be_empty)
 	ck_assert_uint_eq(table_lookup(table, TEXT_LO), ABI_RULE_NONE);
 	free(table);
 }
-END_TEST
 
-START_TEST(refuses_text_that_is_too_large)
+HT_TEST(refuses_text_that_is_too_large)
 {
 	static const uint64_t ranges[][2] = {
 		{0, (uint64_t)TABLE_TEXT_MAX + 1},
@@ -159,9 +157,8 @@ START_TEST(refuses_text_that_is_too_large)
 		ck_err(table_compile(&input, &table, &stats), HT_ERR_FORMAT);
 	}
 }
-END_TEST
 
-START_TEST(gaps_are_padding_stubs_or_code)
+HT_TEST(gaps_are_padding_stubs_or_code)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -189,9 +186,8 @@ START_TEST(gaps_are_padding_stubs_or_code)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(an_entry_is_the_end_of_stacks)
+HT_TEST(an_entry_is_the_end_of_stacks)
 {
 	const uint32_t end = abi_rule_make(ABI_RULE_END, 0, 0);
 	struct section section;
@@ -218,9 +214,8 @@ START_TEST(an_entry_is_the_end_of_stacks)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(gaps_are_found_and_filled)
+HT_TEST(gaps_are_found_and_filled)
 {
 	static const uint64_t gaps[] = {0x1000, 0x12f0, 0x1700};
 	struct section section;
@@ -253,9 +248,8 @@ START_TEST(gaps_are_found_and_filled)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(a_filled_gap_ends_at_known_code)
+HT_TEST(a_filled_gap_ends_at_known_code)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -272,9 +266,8 @@ START_TEST(a_filled_gap_ends_at_known_code)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(a_long_gap_is_filled_to_its_end)
+HT_TEST(a_long_gap_is_filled_to_its_end)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -291,9 +284,8 @@ START_TEST(a_long_gap_is_filled_to_its_end)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(rows_cross_granules)
+HT_TEST(rows_cross_granules)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -313,9 +305,8 @@ START_TEST(rows_cross_granules)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(sorts_fdes_and_merges_equal_neighbours)
+HT_TEST(sorts_fdes_and_merges_equal_neighbours)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -331,9 +322,8 @@ START_TEST(sorts_fdes_and_merges_equal_neighbours)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(first_of_overlapping_fdes_wins)
+HT_TEST(first_of_overlapping_fdes_wins)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -350,9 +340,8 @@ START_TEST(first_of_overlapping_fdes_wins)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(ranges_outside_the_text_are_cut)
+HT_TEST(ranges_outside_the_text_are_cut)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -372,9 +361,8 @@ START_TEST(ranges_outside_the_text_are_cut)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(counts_what_it_cannot_use)
+HT_TEST(counts_what_it_cannot_use)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -399,9 +387,8 @@ START_TEST(counts_what_it_cannot_use)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(rules_beyond_the_dictionary_are_unsupported)
+HT_TEST(rules_beyond_the_dictionary_are_unsupported)
 {
 	enum { RULES = 20000 };
 	struct section section;
@@ -427,7 +414,6 @@ START_TEST(rules_beyond_the_dictionary_are_unsupported)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
 /* Functions as a compiler makes them, with everything that the interpreter knows in them. */
 static void section_fill(struct section *section)
@@ -451,7 +437,7 @@ static void section_fill(struct section *section)
 }
 
 /* The copy ends where the section does: a sanitizer sees every byte read beyond. */
-START_TEST(damage_costs_rows_only)
+HT_TEST(damage_costs_rows_only)
 {
 	struct section section;
 	uint64_t random = 2;
@@ -472,9 +458,8 @@ START_TEST(damage_costs_rows_only)
 	}
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-START_TEST(lookup_trusts_nothing)
+HT_TEST(lookup_trusts_nothing)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -499,7 +484,6 @@ START_TEST(lookup_trusts_nothing)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
 /* Looks every PC up as one that checks nothing. */
 static void check_reads(const struct abi_table *table)
@@ -522,7 +506,7 @@ static void check_reads(const struct abi_table *table)
 	}
 }
 
-START_TEST(sound_tables_are_read)
+HT_TEST(sound_tables_are_read)
 {
 	struct section section;
 	struct unwind_stats stats;
@@ -557,13 +541,5 @@ START_TEST(sound_tables_are_read)
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
-END_TEST
 
-HT_SUITE("attach/unwind/table", covers_text_with_frame_rule_without_eh_frame, text_may_be_empty,
-	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code,
-	an_entry_is_the_end_of_stacks, gaps_are_found_and_filled, a_filled_gap_ends_at_known_code,
-	a_long_gap_is_filled_to_its_end, rows_cross_granules,
-	sorts_fdes_and_merges_equal_neighbours, first_of_overlapping_fdes_wins,
-	ranges_outside_the_text_are_cut, counts_what_it_cannot_use,
-	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing,
-	sound_tables_are_read)
+HT_SUITE("attach/unwind/table")

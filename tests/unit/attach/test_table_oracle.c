@@ -386,7 +386,7 @@ static void file_compare(const char *path, struct totals *totals)
 	elf_file_close(&file);
 }
 
-START_TEST(equals_libdw)
+HT_TEST(equals_libdw)
 {
 	static const char *const paths[] = {
 		"/proc/self/exe",
@@ -404,6 +404,5 @@ START_TEST(equals_libdw)
 	ck_assert_uint_eq(totals.differences, 0);
 	ck_assert_double_lt((double)totals.unsupported_rows / (double)totals.rows, UNSUPPORTED_MAX);
 }
-END_TEST
 
-HT_SUITE("attach/unwind/table against libdw", equals_libdw)
+HT_SUITE("attach/unwind/table against libdw")

@@ -75,7 +75,7 @@ static void check_turn(const struct scene *scene, enum abi_hook hook, enum taps_
 }
 
 /* An allocation that is recorded before its free can be would look as if it stayed. */
-START_TEST(frees_come_before_allocations_and_guards_before_both)
+HT_TEST(frees_come_before_allocations_and_guards_before_both)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -93,9 +93,8 @@ START_TEST(frees_come_before_allocations_and_guards_before_both)
 		TAPS_GUARDS < TAPS_FREES && TAPS_FREES < TAPS_BOTH && TAPS_BOTH < TAPS_ALLOCATIONS);
 	taps_deinit(&scene.taps);
 }
-END_TEST
 
-START_TEST(a_thunk_knows_its_function_and_module)
+HT_TEST(a_thunk_knows_its_function_and_module)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -115,9 +114,8 @@ START_TEST(a_thunk_knows_its_function_and_module)
 	ck_assert_uint_eq(row_of(&scene, ABI_MAPPING_MMAP)->thunk.usable, 0);
 	taps_deinit(&scene.taps);
 }
-END_TEST
 
-START_TEST(a_slot_without_a_known_function_stays)
+HT_TEST(a_slot_without_a_known_function_stays)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -130,9 +128,8 @@ START_TEST(a_slot_without_a_known_function_stays)
 	ck_assert_str_eq(taps_words(row_of(&scene, ABI_HOOK_FREE)), "tap");
 	taps_deinit(&scene.taps);
 }
-END_TEST
 
-START_TEST(execs_and_children_are_watched_only_where_they_are_followed)
+HT_TEST(execs_and_children_are_watched_only_where_they_are_followed)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -147,10 +144,9 @@ START_TEST(execs_and_children_are_watched_only_where_they_are_followed)
 	}
 	taps_deinit(&scene.taps);
 }
-END_TEST
 
 /* It would be recorded twice, and a hook that calls it would call itself. */
-START_TEST(a_function_that_is_hooked_at_its_entry_keeps_its_slots)
+HT_TEST(a_function_that_is_hooked_at_its_entry_keeps_its_slots)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -184,9 +180,5 @@ START_TEST(a_function_that_is_hooked_at_its_entry_keeps_its_slots)
 	ck_assert_int_eq(row_of(&scene, ABI_HOOK_MALLOC)->why, TAPS_AT_ENTRY);
 	taps_deinit(&scene.taps);
 }
-END_TEST
 
-HT_SUITE("attach/plan/taps", frees_come_before_allocations_and_guards_before_both,
-	a_thunk_knows_its_function_and_module, a_slot_without_a_known_function_stays,
-	execs_and_children_are_watched_only_where_they_are_followed,
-	a_function_that_is_hooked_at_its_entry_keeps_its_slots)
+HT_SUITE("attach/plan/taps")

@@ -213,7 +213,7 @@ static void check_exact(uint64_t held_bytes)
 	ck_assert_uint_eq(account.header_bytes, 0);
 }
 
-START_TEST(every_block_counts_to_the_byte)
+HT_TEST(every_block_counts_to_the_byte)
 {
 	setup();
 	check_exact(0);
@@ -227,9 +227,8 @@ START_TEST(every_block_counts_to_the_byte)
 	check_exact(held);
 	ck_assert_uint_eq(read_known().arenas, 3);
 }
-END_TEST
 
-START_TEST(at_work_it_is_as_far_off_as_it_says)
+HT_TEST(at_work_it_is_as_far_off_as_it_says)
 {
 	setup();
 	uint64_t held = fill() - keep();
@@ -243,10 +242,9 @@ START_TEST(at_work_it_is_as_far_off_as_it_says)
 	ck_assert_uint_le(account.held_bytes, held + 2 * MIB);
 	ck_assert_str_eq(account.reason, "it was in use while it was read");
 }
-END_TEST
 
 /* The lists prove that the books are there; one of them is torn at the first looks. */
-START_TEST(a_list_that_is_torn_is_looked_at_again)
+HT_TEST(a_list_that_is_torn_is_looked_at_again)
 {
 	setup();
 	uint64_t held = fill();
@@ -254,9 +252,8 @@ START_TEST(a_list_that_is_torn_is_looked_at_again)
 	check_held(held);
 	ck_assert_uint_eq(torn_looks, 0);
 }
-END_TEST
 
-START_TEST(caches_that_are_not_found_are_allowed_for)
+HT_TEST(caches_that_are_not_found_are_allowed_for)
 {
 	setup();
 	uint64_t held = fill();
@@ -266,9 +263,8 @@ START_TEST(caches_that_are_not_found_are_allowed_for)
 	ck_assert_uint_ge(account.off_bytes, held);
 	ck_assert_str_ne(account.reason, "");
 }
-END_TEST
 
-START_TEST(contradictory_heap_is_unknown)
+HT_TEST(contradictory_heap_is_unknown)
 {
 	for (unsigned i = 0; i < 25; i++) {
 		setup();
@@ -359,9 +355,8 @@ START_TEST(contradictory_heap_is_unknown)
 		check_unknown();
 	}
 }
-END_TEST
 
-START_TEST(nothing_to_read_is_unknown)
+HT_TEST(nothing_to_read_is_unknown)
 {
 	setup();
 	check_exact(fill());
@@ -384,7 +379,6 @@ START_TEST(nothing_to_read_is_unknown)
 	munmap(variables, sizeof(*variables));
 	check_unknown();
 }
-END_TEST
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -393,7 +387,7 @@ static uint64_t next_random(uint64_t *state)
 }
 
 /* Any word of it may say anything: it ends, and what is known is within what there is. */
-START_TEST(scribbled_over_it_ends)
+HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;
 	setup();
@@ -418,10 +412,9 @@ START_TEST(scribbled_over_it_ends)
 		*cache[0] = cache_before;
 	}
 }
-END_TEST
 
 /* Each word would be looked behind. */
-START_TEST(pointers_that_look_like_caches_end)
+HT_TEST(pointers_that_look_like_caches_end)
 {
 	setup();
 	uint64_t held = fill();
@@ -434,9 +427,5 @@ START_TEST(pointers_that_look_like_caches_end)
 	struct heap_account account = read_known();
 	ck_assert_uint_ge(account.off_bytes, held);
 }
-END_TEST
 
-HT_SUITE("attach/tcmalloc", every_block_counts_to_the_byte, at_work_it_is_as_far_off_as_it_says,
-	a_list_that_is_torn_is_looked_at_again, caches_that_are_not_found_are_allowed_for,
-	contradictory_heap_is_unknown, nothing_to_read_is_unknown, scribbled_over_it_ends,
-	pointers_that_look_like_caches_end)
+HT_SUITE("attach/tcmalloc")

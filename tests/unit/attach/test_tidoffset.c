@@ -32,7 +32,7 @@ static uint32_t find(const uint32_t *at, pid_t tid)
 
 #define FIND(...) find((const uint32_t[]){__VA_ARGS__, 0}, TID)
 
-START_TEST(offset_of_known_c_libraries)
+HT_TEST(offset_of_known_c_libraries)
 {
 	ck_assert_uint_eq(FIND(720), 720);
 	ck_assert_uint_eq(FIND(48), 48);
@@ -41,15 +41,13 @@ START_TEST(offset_of_known_c_libraries)
 	ck_assert_uint_eq(FIND(16, 48, 64), 48);
 	ck_assert_uint_eq(FIND(48, 720), 720);
 }
-END_TEST
 
-START_TEST(offset_of_other_c_libraries)
+HT_TEST(offset_of_other_c_libraries)
 {
 	ck_assert_uint_eq(FIND(100), 100);
 	ck_assert_uint_eq(FIND(100, 200), 0);
 	ck_assert_uint_eq(FIND(4096), 0);
 	ck_assert_uint_eq(find((const uint32_t[]){720, 0}, 0), 0);
 }
-END_TEST
 
-HT_SUITE("attach/stub/tidoffset", offset_of_known_c_libraries, offset_of_other_c_libraries)
+HT_SUITE("attach/stub/tidoffset")

@@ -84,7 +84,7 @@ static void block(const void *arg)
 	child_wait();
 }
 
-START_TEST(blocked_calls_do_not_notice)
+HT_TEST(blocked_calls_do_not_notice)
 {
 	static long (*const calls[])(void) = {blocked_epoll, blocked_epoll_timed, blocked_nanosleep,
 		blocked_poll, blocked_ppoll, blocked_select, blocked_recv, blocked_read,
@@ -108,7 +108,6 @@ START_TEST(blocked_calls_do_not_notice)
 			semctl((int)shared->result, 0, IPC_RMID);
 	}
 }
-END_TEST
 
 /* Killed while it holds the thread. */
 static void stop_and_die(const void *arg)
@@ -118,7 +117,7 @@ static void stop_and_die(const void *arg)
 	raise(SIGKILL);
 }
 
-START_TEST(the_death_of_its_tracer_goes_unnoticed)
+HT_TEST(the_death_of_its_tracer_goes_unnoticed)
 {
 	static long (*const calls[])(void) = {blocked_epoll, blocked_epoll_timed, blocked_recv,
 		blocked_accept, blocked_sigtimedwait, blocked_semop, blocked_pipe, blocked_poll};
@@ -141,7 +140,6 @@ START_TEST(the_death_of_its_tracer_goes_unnoticed)
 			semctl((int)shared->result, 0, IPC_RMID);
 	}
 }
-END_TEST
 
 /* --- signals -----------------------------------------------------------------------------------
  */
@@ -159,7 +157,7 @@ static void block_with_handler(const void *arg)
 }
 
 /* The program must see EINTR of a signal of its own, also when it comes while a thread is held. */
-START_TEST(a_signal_while_it_is_held_interrupts)
+HT_TEST(a_signal_while_it_is_held_interrupts)
 {
 	static long (*const calls[])(void) = {blocked_epoll, blocked_recv, blocked_poll,
 		blocked_select, blocked_nanosleep, blocked_pipe, blocked_accept};
@@ -182,7 +180,6 @@ START_TEST(a_signal_while_it_is_held_interrupts)
 		child_kill(&child);
 	}
 }
-END_TEST
 
 static void block_without_usr1(const void *arg)
 {
@@ -193,7 +190,7 @@ static void block_without_usr1(const void *arg)
 	block_with_handler(arg);
 }
 
-START_TEST(a_blocked_signal_interrupts_nothing)
+HT_TEST(a_blocked_signal_interrupts_nothing)
 {
 	static long (*const call)(void) = blocked_epoll;
 	setup();
@@ -206,7 +203,6 @@ START_TEST(a_blocked_signal_interrupts_nothing)
 	ck_assert_uint_eq(shared->turns, 0);
 	child_kill(&child);
 }
-END_TEST
 
 static void add_value(int sig, siginfo_t *info, void *context)
 {
@@ -227,7 +223,7 @@ static void turn(const void *arg)
 }
 
 /* None is lost, doubled or stripped of what it carries. */
-START_TEST(signals_pass_a_thread_that_is_being_stopped)
+HT_TEST(signals_pass_a_thread_that_is_being_stopped)
 {
 	enum { ROUNDS = 100 };
 	setup();
@@ -247,7 +243,6 @@ START_TEST(signals_pass_a_thread_that_is_being_stopped)
 	ck_assert_int_eq(shared->result, ROUNDS * (ROUNDS - 1));
 	child_kill(&child);
 }
-END_TEST
 
 /* --- threads that cannot be held -----------------------------------------------------------------
  */
@@ -259,7 +254,7 @@ static void wait_until_stopped(const struct child *child)
 	ck_assert(WIFSTOPPED(status));
 }
 
-START_TEST(a_stopped_process_stays_stopped)
+HT_TEST(a_stopped_process_stays_stopped)
 {
 	setup();
 	struct child child = child_fork(turn, NULL);
@@ -281,7 +276,6 @@ START_TEST(a_stopped_process_stays_stopped)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 static void end_at_once(const void *arg)
 {
@@ -289,7 +283,7 @@ static void end_at_once(const void *arg)
 	child_ready(0);
 }
 
-START_TEST(ended_threads_are_gone)
+HT_TEST(ended_threads_are_gone)
 {
 	struct child child = child_fork(end_at_once, NULL);
 	struct tracee tracee;
@@ -299,9 +293,8 @@ START_TEST(ended_threads_are_gone)
 	ck_assert_int_eq(result, TRACEE_GONE);
 	close(child.ready_fd);
 }
-END_TEST
 
-START_TEST(a_thread_that_ends_while_it_is_asked_is_gone)
+HT_TEST(a_thread_that_ends_while_it_is_asked_is_gone)
 {
 	setup();
 	struct child child = child_fork(turn, NULL);
@@ -314,9 +307,8 @@ START_TEST(a_thread_that_ends_while_it_is_asked_is_gone)
 	ck_assert_int_eq(result, TRACEE_GONE);
 	close(child.ready_fd);
 }
-END_TEST
 
-START_TEST(a_traced_thread_is_refused)
+HT_TEST(a_traced_thread_is_refused)
 {
 	setup();
 	struct child child = child_fork(turn, NULL);
@@ -341,7 +333,6 @@ START_TEST(a_traced_thread_is_refused)
 		sched_yield();
 	child_kill(&child);
 }
-END_TEST
 
 static void in_vfork(const void *arg)
 {
@@ -351,7 +342,7 @@ static void in_vfork(const void *arg)
 		blocked_wait_for_parent();
 }
 
-START_TEST(a_thread_in_vfork_is_busy)
+HT_TEST(a_thread_in_vfork_is_busy)
 {
 	struct child child = child_fork(in_vfork, NULL);
 	struct tracee tracee;
@@ -365,7 +356,6 @@ START_TEST(a_thread_in_vfork_is_busy)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 /* --- registers -----------------------------------------------------------------------------------
  */
@@ -405,7 +395,7 @@ static struct child start_spinning(void)
 	return child;
 }
 
-START_TEST(a_thread_goes_on_from_given_registers)
+HT_TEST(a_thread_goes_on_from_given_registers)
 {
 	struct child child = start_spinning();
 	struct tracee tracee = stop_thread(child.pid);
@@ -421,9 +411,8 @@ START_TEST(a_thread_goes_on_from_given_registers)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(a_thread_runs_while_it_is_traced)
+HT_TEST(a_thread_runs_while_it_is_traced)
 {
 	struct child child = start_spinning();
 	struct tracee tracee = stop_thread(child.pid);
@@ -447,9 +436,8 @@ START_TEST(a_thread_runs_while_it_is_traced)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(a_thread_that_ends_while_it_runs_is_an_error)
+HT_TEST(a_thread_that_ends_while_it_runs_is_an_error)
 {
 	struct child child = start_spinning();
 	struct tracee tracee = stop_thread(child.pid);
@@ -466,9 +454,8 @@ START_TEST(a_thread_that_ends_while_it_runs_is_an_error)
 	proc_close(&proc);
 	close(child.ready_fd);
 }
-END_TEST
 
-START_TEST(restarts_are_spelled_out)
+HT_TEST(restarts_are_spelled_out)
 {
 	static const struct {
 		long nr, rax, want_rax;
@@ -503,10 +490,9 @@ START_TEST(restarts_are_spelled_out)
 		ck_assert_msg(memcmp(&got, &want, sizeof(got)) == 0, "row %zu, filtered", i);
 	}
 }
-END_TEST
 
 /* KVM_RUN is the only ioctl of a driver that can be restarted. */
-START_TEST(a_guest_goes_on_running)
+HT_TEST(a_guest_goes_on_running)
 {
 	static const unsigned long request[] = {KVM_RUN, KVM_RUN + 1};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(request); i++) {
@@ -519,10 +505,9 @@ START_TEST(a_guest_goes_on_running)
 		ck_assert_uint_eq(got.rax, i ? stopped.rax : SYS_ioctl);
 	}
 }
-END_TEST
 
 /* A restart that is spelled out is one: the thread sleeps again. */
-START_TEST(spelled_out_restarts_work)
+HT_TEST(spelled_out_restarts_work)
 {
 	static long (*const calls[])(void) = {
 		blocked_epoll, blocked_nanosleep, blocked_poll, blocked_pipe, blocked_futex};
@@ -539,7 +524,6 @@ START_TEST(spelled_out_restarts_work)
 		child_kill(&child);
 	}
 }
-END_TEST
 
 /* --- restartable sequences
  * ------------------------------------------------------------------------ */
@@ -553,7 +537,7 @@ static void with_rseq(const void *arg)
 	child_wait();
 }
 
-START_TEST(restartable_sequences)
+HT_TEST(restartable_sequences)
 {
 	if (__rseq_size == 0) {
 		printf("skipped: tracee: the C library registers no restartable sequences\n");
@@ -587,14 +571,5 @@ START_TEST(restartable_sequences)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("attach/thread/tracee", blocked_calls_do_not_notice,
-	the_death_of_its_tracer_goes_unnoticed, a_signal_while_it_is_held_interrupts,
-	a_blocked_signal_interrupts_nothing, signals_pass_a_thread_that_is_being_stopped,
-	a_stopped_process_stays_stopped, ended_threads_are_gone,
-	a_thread_that_ends_while_it_is_asked_is_gone, a_traced_thread_is_refused,
-	a_thread_in_vfork_is_busy, a_thread_goes_on_from_given_registers,
-	a_thread_runs_while_it_is_traced, a_thread_that_ends_while_it_runs_is_an_error,
-	restarts_are_spelled_out, a_guest_goes_on_running, spelled_out_restarts_work,
-	restartable_sequences)
+HT_SUITE("attach/thread/tracee")

@@ -86,7 +86,7 @@ static void stop_while_one_fails(const struct child *child)
 }
 
 /* epoll_wait returns EINTR after each stop that the tracer does not hide. */
-START_TEST(a_single_failure_goes_unnoticed)
+HT_TEST(a_single_failure_goes_unnoticed)
 {
 	static const int requests[] = {PTRACE_SETREGSET, PTRACE_DETACH}, errors[] = {EIO, ESRCH};
 	shared = mmap(
@@ -105,7 +105,6 @@ START_TEST(a_single_failure_goes_unnoticed)
 	ck_assert_msg(shared->turns == 0, "look: errno %ld", (long)shared->error);
 	child_kill(&child);
 }
-END_TEST
 
 static void fail_times(enum __ptrace_request request, int sys, unsigned times)
 {
@@ -115,7 +114,7 @@ static void fail_times(enum __ptrace_request request, int sys, unsigned times)
 }
 
 /* As an error of ours it would hide that the target has ended. */
-START_TEST(killed_while_it_was_stopped)
+HT_TEST(killed_while_it_was_stopped)
 {
 	struct tracee tracee;
 	enum tracee_result result;
@@ -141,7 +140,6 @@ START_TEST(killed_while_it_was_stopped)
 	ck_no_err(tracee_release(&tracee));
 	child_kill(&child);
 }
-END_TEST
 
 static void count(int sig)
 {
@@ -167,7 +165,7 @@ static void send_signal(pid_t tid)
 		sched_yield();
 }
 
-START_TEST(a_signal_before_it_is_asked_is_passed_on)
+HT_TEST(a_signal_before_it_is_asked_is_passed_on)
 {
 	struct tracee tracee;
 	enum tracee_result result;
@@ -184,7 +182,6 @@ START_TEST(a_signal_before_it_is_asked_is_passed_on)
 	ck_assert_uint_eq(shared->turns, 1);
 	child_kill(&child);
 }
-END_TEST
 
 /* Between the look that finds it stopped by a signal and the call that passes that on. */
 static void die_with_a_signal(pid_t tid)
@@ -232,20 +229,18 @@ static void check_signal_outlives(void (*die)(pid_t tid))
 	child_kill(&child);
 }
 
-START_TEST(a_signal_outlives_its_tracer)
+HT_TEST(a_signal_outlives_its_tracer)
 {
 	check_signal_outlives(die_with_a_signal);
 }
-END_TEST
 
-START_TEST(a_signal_outlives_who_goes_to_the_exec)
+HT_TEST(a_signal_outlives_who_goes_to_the_exec)
 {
 	check_signal_outlives(die_going_on);
 }
-END_TEST
 
 /* Each call in which the kernel gives EINTR for a mere stop is made again, and no other. */
-START_TEST(these_calls_repeat_after_eintr)
+HT_TEST(these_calls_repeat_after_eintr)
 {
 	static const unsigned long repeats[] = {SYS_accept, SYS_accept4, SYS_connect,
 		SYS_epoll_pwait, SYS_epoll_pwait2, SYS_epoll_wait, SYS_io_getevents,
@@ -266,9 +261,5 @@ START_TEST(these_calls_repeat_after_eintr)
 			"call %lu", nr);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/thread/tracee, failing", a_single_failure_goes_unnoticed,
-	killed_while_it_was_stopped, a_signal_before_it_is_asked_is_passed_on,
-	a_signal_outlives_its_tracer, a_signal_outlives_who_goes_to_the_exec,
-	these_calls_repeat_after_eintr)
+HT_SUITE("attach/thread/tracee, failing")

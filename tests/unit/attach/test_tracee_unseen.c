@@ -40,7 +40,7 @@ static void block(const void *arg)
 }
 
 /* One answer that there is no such thread is not believed while /proc shows it. */
-START_TEST(a_living_thread_is_never_gone)
+HT_TEST(a_living_thread_is_never_gone)
 {
 	static const struct {
 		uint32_t request;
@@ -63,9 +63,8 @@ START_TEST(a_living_thread_is_never_gone)
 	}
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(unreadable_thread_is_not_gone)
+HT_TEST(unreadable_thread_is_not_gone)
 {
 	struct child child = child_fork(spin, NULL);
 	struct tracee tracee;
@@ -77,11 +76,10 @@ START_TEST(unreadable_thread_is_not_gone)
 	allow_files(usual);
 	child_kill(&child);
 }
-END_TEST
 
 /* Registers that cannot be read are read in another way, so that the call is made again; where
  * there is none the thread is let go, and that is an error. */
-START_TEST(registers_that_cannot_be_read)
+HT_TEST(registers_that_cannot_be_read)
 {
 	struct child child = child_fork(block, NULL);
 	struct proc proc;
@@ -108,7 +106,5 @@ START_TEST(registers_that_cannot_be_read)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
-HT_SUITE("attach/thread/tracee: what is not seen", a_living_thread_is_never_gone,
-	unreadable_thread_is_not_gone, registers_that_cannot_be_read)
+HT_SUITE("attach/thread/tracee: what is not seen")

@@ -63,7 +63,7 @@ static bool stays_in(const char *name)
 	return stayed;
 }
 
-START_TEST(no_wait_ends)
+HT_TEST(no_wait_ends)
 {
 	char *list, *rest;
 	unsigned waits = 0, ended = 0;
@@ -86,6 +86,5 @@ START_TEST(no_wait_ends)
 	ck_assert_uint_gt(waits, 50);
 	ck_assert_msg(ended == 0, "%u of %u waits ended", ended, waits);
 }
-END_TEST
 
-HT_SUITE("attach/thread/tracee, waits", no_wait_ends)
+HT_SUITE("attach/thread/tracee, waits")

@@ -35,7 +35,7 @@ static const struct module *linker(void)
 	ck_abort_msg("no dynamic linker");
 }
 
-START_TEST(the_pointer_is_the_only_one)
+HT_TEST(the_pointer_is_the_only_one)
 {
 	struct unlock unlock;
 	setup();
@@ -54,10 +54,9 @@ START_TEST(the_pointer_is_the_only_one)
 	ck_no_err(unlock_find(&scope, linker()->text_lo, linker()->text_hi, &tapped));
 	ck_assert_uint_eq(tapped.addr, 0);
 }
-END_TEST
 
 /* Each is a mutex that can be locked more than once. */
-START_TEST(the_locks_stand_one_behind_the_other)
+HT_TEST(the_locks_stand_one_behind_the_other)
 {
 	struct unlock_locks locks;
 	setup();
@@ -69,9 +68,8 @@ START_TEST(the_locks_stand_one_behind_the_other)
 	ck_assert(is_last || locks.done == locks.lists - sizeof(pthread_mutex_t));
 	ck_assert_int_le(locks.before_constructors, is_last);
 }
-END_TEST
 
-START_TEST(the_pointer_of_an_earlier_heaptap_is_found)
+HT_TEST(the_pointer_of_an_earlier_heaptap_is_found)
 {
 	struct unlock unlock, left;
 	setup();
@@ -99,9 +97,8 @@ START_TEST(the_pointer_of_an_earlier_heaptap_is_found)
 	ck_assert_uint_eq(left.value, unlock.value);
 	close(fd);
 }
-END_TEST
 
-START_TEST(without_a_dynamic_linker)
+HT_TEST(without_a_dynamic_linker)
 {
 	struct unlock unlock;
 	struct unlock_locks locks;
@@ -113,7 +110,5 @@ START_TEST(without_a_dynamic_linker)
 	ck_no_err(unlock_locks(&self, &modules, &locks));
 	ck_assert_uint_eq(locks.lists, 0);
 }
-END_TEST
 
-HT_SUITE("attach/got/unlock", the_pointer_is_the_only_one, the_locks_stand_one_behind_the_other,
-	the_pointer_of_an_earlier_heaptap_is_found, without_a_dynamic_linker)
+HT_SUITE("attach/got/unlock")

@@ -5,7 +5,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(a_snapshot_is_named_after_its_trace)
+HT_TEST(a_snapshot_is_named_after_its_trace)
 {
 	char name[40];
 	ck_assert(usersignals_name("/tmp/x.htap", name, sizeof(name)));
@@ -20,9 +20,8 @@ START_TEST(a_snapshot_is_named_after_its_trace)
 	ck_assert(!usersignals_name(
 		"/tmp/0123456789012345678901234567890123456789", name, sizeof(name)));
 }
-END_TEST
 
-START_TEST(signals_are_taken_once)
+HT_TEST(signals_are_taken_once)
 {
 	struct usersignals signals;
 	sigset_t set;
@@ -39,6 +38,5 @@ START_TEST(signals_are_taken_once)
 	usersignals_close(&signals);
 	ck_assert_int_eq(signals.fd, -1);
 }
-END_TEST
 
-HT_SUITE("unit/attach/usersignals", a_snapshot_is_named_after_its_trace, signals_are_taken_once)
+HT_SUITE("unit/attach/usersignals")

@@ -33,7 +33,7 @@ static void check_text(uint64_t string, const char *expected)
 	ck_assert_str_eq(text, expected);
 }
 
-START_TEST(strings_of_every_form)
+HT_TEST(strings_of_every_form)
 {
 	setup();
 	static const char outside[] = "outside";
@@ -63,9 +63,8 @@ START_TEST(strings_of_every_form)
 	ck_assert(v8_text(&heap, abc, small, sizeof(small)));
 	ck_assert_str_eq(small, "abcd");
 }
-END_TEST
 
-START_TEST(strings_that_have_no_end)
+HT_TEST(strings_that_have_no_end)
 {
 	setup();
 	char text[64];
@@ -86,7 +85,6 @@ START_TEST(strings_that_have_no_end)
 	ck_assert(!v8_text(&heap, 1, text, sizeof(text)));
 	ck_assert(!v8_text(&heap, (1ull << 47) + 1, text, sizeof(text)));
 }
-END_TEST
 
 /* --- functions --- */
 
@@ -121,14 +119,13 @@ static void check_functions(enum v8plan version)
 	check_function(function_of(scope_of(HAS_NAME, 250), script), "named", "/a/b.js", 3);
 }
 
-START_TEST(functions_have_name_file_and_line)
+HT_TEST(functions_have_name_file_and_line)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
 		check_functions(version);
 }
-END_TEST
 
-START_TEST(modules_have_a_scope_of_their_own)
+HT_TEST(modules_have_a_scope_of_their_own)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
 		setup_as(version);
@@ -144,10 +141,9 @@ START_TEST(modules_have_a_scope_of_their_own)
 		ck_assert(!v8_function_read(&heap, function_of(scope, script), &found));
 	}
 }
-END_TEST
 
 /* Where something else is than a name, or than flags, this is no scope that is understood. */
-START_TEST(scopes_of_another_layout)
+HT_TEST(scopes_of_another_layout)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
 		setup_as(version);
@@ -163,10 +159,9 @@ START_TEST(scopes_of_another_layout)
 		ck_assert(!v8_function_read(&heap, function_of(scope, script), &found));
 	}
 }
-END_TEST
 
 /* It is read in parts of 32 KiB, of which the first ends between CR and LF. */
-START_TEST(lines_of_a_long_source)
+HT_TEST(lines_of_a_long_source)
 {
 	static char source[40001];
 	setup();
@@ -179,7 +174,6 @@ START_TEST(lines_of_a_long_source)
 	script = script_of(source);
 	check_function(function_of(scope_of(HAS_NAME, 39999), script), "named", "/a/b.js", 401);
 }
-END_TEST
 
 /* --- code --- */
 
@@ -216,12 +210,11 @@ static void check_code(enum v8plan version)
 	ck_assert(!finds(first.lo, 0, &first));
 }
 
-START_TEST(code_leads_to_its_function)
+HT_TEST(code_leads_to_its_function)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
 		check_code(version);
 }
-END_TEST
 
 /* The closure may be anything by the time it is looked at. */
 static void check_bytecode(enum v8plan version)
@@ -242,15 +235,14 @@ static void check_bytecode(enum v8plan version)
 	ck_assert(!v8_bytecode_find(&heap, array, made.closure, &found));
 }
 
-START_TEST(bytecode_leads_to_its_function)
+HT_TEST(bytecode_leads_to_its_function)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
 		check_bytecode(version);
 }
-END_TEST
 
 /* Code that is no function's has an array without entries, behind which may lie anything. */
-START_TEST(an_array_that_is_too_short)
+HT_TEST(an_array_that_is_too_short)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
 		setup_as(version);
@@ -262,7 +254,6 @@ START_TEST(an_array_that_is_too_short)
 		ck_assert(!finds(made.lo, 0, &made));
 	}
 }
-END_TEST
 
 /* Lookups in arbitrary, changing bytes end, and do no harm. */
 static void look_at_any_bytes(enum v8plan version)
@@ -292,15 +283,14 @@ static void look_at_any_bytes(enum v8plan version)
 	}
 }
 
-START_TEST(arbitrary_bytes_do_no_harm)
+HT_TEST(arbitrary_bytes_do_no_harm)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
 		look_at_any_bytes(version);
 }
-END_TEST
 
 /* A read never touches a file mapping, not even one that begins in anonymous memory. */
-START_TEST(files_are_not_read)
+HT_TEST(files_are_not_read)
 {
 	setup();
 	const raddr_t lo = (raddr_t)(uintptr_t)memory, middle = lo + HEAP_BYTES / 2;
@@ -317,10 +307,5 @@ START_TEST(files_are_not_read)
 	heap.layout.module_hi = lo + HEAP_BYTES;
 	ck_assert(v8_read(&heap, middle - 63, bytes, 64));
 }
-END_TEST
 
-HT_SUITE("attach/v8", strings_of_every_form, strings_that_have_no_end,
-	functions_have_name_file_and_line, modules_have_a_scope_of_their_own,
-	scopes_of_another_layout, lines_of_a_long_source, code_leads_to_its_function,
-	bytecode_leads_to_its_function, an_array_that_is_too_short, arbitrary_bytes_do_no_harm,
-	files_are_not_read)
+HT_SUITE("attach/v8")

@@ -101,7 +101,7 @@ static void check_both(const struct scene *scene)
 	ck_assert_uint_eq(found.function[1], scene->other[0]);
 }
 
-START_TEST(a_call_names_what_is_inlined_there)
+HT_TEST(a_call_names_what_is_inlined_there)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
 		struct scene scene;
@@ -112,11 +112,10 @@ START_TEST(a_call_names_what_is_inlined_there)
 		ck_assert_uint_eq(found.count, 0);
 	}
 }
-END_TEST
 
 /* Code of Maglev: its entry names where the code goes on, and the table behind the code leads from
  * the call to the entry. */
-START_TEST(a_table_behind_the_code_leads_to_the_entry)
+HT_TEST(a_table_behind_the_code_leads_to_the_entry)
 {
 	static const uint8_t rows[] = {20, 1, TRAMPOLINE - 5, 0, CALL, 2, TRAMPOLINE + 1, 0};
 	struct scene scene;
@@ -132,10 +131,9 @@ START_TEST(a_table_behind_the_code_leads_to_the_entry)
 	set_element(scene.data, plan->deoptimization_entries + 5, SMI(TRAMPOLINE + 1));
 	ck_assert_uint_eq(find(&scene, &found), 0);
 }
-END_TEST
 
 /* What does not fit together is not believed. */
-START_TEST(contradictions_name_nothing)
+HT_TEST(contradictions_name_nothing)
 {
 	struct scene scene;
 	struct v8_inlined found;
@@ -157,7 +155,5 @@ START_TEST(contradictions_name_nothing)
 	scene.code.deoptimization = 0;
 	ck_assert_uint_eq(find(&scene, &found), 0);
 }
-END_TEST
 
-HT_SUITE("attach/v8/inlined", a_call_names_what_is_inlined_there,
-	a_table_behind_the_code_leads_to_the_entry, contradictions_name_nothing)
+HT_SUITE("attach/v8/inlined")

@@ -198,7 +198,7 @@ static void distort_each_constant(enum v8plan version)
 	}
 }
 
-START_TEST(known_versions)
+HT_TEST(known_versions)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
 		load(version);
@@ -208,9 +208,8 @@ START_TEST(known_versions)
 		unload();
 	}
 }
-END_TEST
 
-START_TEST(other_versions)
+HT_TEST(other_versions)
 {
 	load(V8PLAN_12_4);
 	set(MINOR, 5);
@@ -221,9 +220,8 @@ START_TEST(other_versions)
 	set(MINOR, 3); /* its constants are those of 12.4 */
 	check_refused("class_Code__deoptimization_data__FixedArray is missing");
 }
-END_TEST
 
-START_TEST(constants_that_do_not_fit_together)
+HT_TEST(constants_that_do_not_fit_together)
 {
 	load(V8PLAN_13_6);
 	set("v8dbg_scopeinfo_idx_first_vars", 4);
@@ -232,6 +230,5 @@ START_TEST(constants_that_do_not_fit_together)
 	set("v8dbg_type_UncachedExternalString__UNCACHED_EXTERNAL_ONE_BYTE_STRING_TYPE", 59);
 	check_refused("type_UncachedExternalString has an unknown value");
 }
-END_TEST
 
-HT_SUITE("attach/v8/layout", known_versions, other_versions, constants_that_do_not_fit_together)
+HT_SUITE("attach/v8/layout")

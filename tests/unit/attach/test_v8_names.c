@@ -20,7 +20,7 @@ static struct ht_err *count_name(
 }
 
 /* However long one takes: whoever waits for a capture to end waits for one. */
-START_TEST(names_are_looked_up_until_a_deadline)
+HT_TEST(names_are_looked_up_until_a_deadline)
 {
 	setup();
 	struct made made = make_code(64, true);
@@ -45,7 +45,6 @@ START_TEST(names_are_looked_up_until_a_deadline)
 	ck_assert_uint_eq(count, 50);
 	v8_names_destroy(names);
 }
-END_TEST
 
 struct noted {
 	unsigned count;
@@ -197,16 +196,15 @@ static void check_generations(enum v8plan version)
 	v8_names_destroy(names);
 }
 
-START_TEST(interpreted_functions_have_names_in_their_generation)
+HT_TEST(interpreted_functions_have_names_in_their_generation)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
 		check_generations(version);
 }
-END_TEST
 
 /* A new thread with the pointer of one that has ended, its isolate in the same place, and the same
  * number of collections. */
-START_TEST(a_new_thread_with_the_same_pointer_has_its_own_functions)
+HT_TEST(a_new_thread_with_the_same_pointer_has_its_own_functions)
 {
 	struct v8_layout layout;
 	const raddr_t pointer = set_isolate(&layout, 0);
@@ -251,11 +249,10 @@ START_TEST(a_new_thread_with_the_same_pointer_has_its_own_functions)
 	v8_names_destroy(names);
 	same_thread_close(&same);
 }
-END_TEST
 
 /* Where a heap counts its collections its code says, and says it once; and that it is at work it
  * says before. */
-START_TEST(the_count_is_found_in_the_collector)
+HT_TEST(the_count_is_found_in_the_collector)
 {
 #define AT_WORK 0xc7, 0x87, 0x28, 2, 0, 0, 2, 0, 0, 0
 #define SETTER	0x89, 0xb7, 0x28, 2, 0, 0, 0xc3
@@ -309,10 +306,9 @@ START_TEST(the_count_is_found_in_the_collector)
 		ck_assert(!found);
 	}
 }
-END_TEST
 
 /* A target that chooses its addresses for it does not make each of them a long search. */
-START_TEST(addresses_that_collide_are_given_up)
+HT_TEST(addresses_that_collide_are_given_up)
 {
 	setup();
 	struct proc_map map = {.lo = 0x1000, .hi = 1ull << 47, .exec = true};
@@ -332,9 +328,5 @@ START_TEST(addresses_that_collide_are_given_up)
 	ck_assert_uint_eq(counts.dropped, 300 - 256);
 	v8_names_destroy(names);
 }
-END_TEST
 
-HT_SUITE("attach/v8/names", names_are_looked_up_until_a_deadline,
-	interpreted_functions_have_names_in_their_generation,
-	a_new_thread_with_the_same_pointer_has_its_own_functions,
-	the_count_is_found_in_the_collector, addresses_that_collide_are_given_up)
+HT_SUITE("attach/v8/names")

@@ -70,7 +70,7 @@ static void start(enum v8_translation_form form)
 	length = 0;
 }
 
-START_TEST(functions_come_in_order_outermost_first)
+HT_TEST(functions_come_in_order_outermost_first)
 {
 	for (enum v8_translation_form form = V8_TRANSLATION_11_3; form < V8_TRANSLATION_FORMS;
 		form++) {
@@ -85,11 +85,10 @@ START_TEST(functions_come_in_order_outermost_first)
 		check_functions(form, at, 3, (const uint32_t[]){70, 1000, 0});
 	}
 }
-END_TEST
 
 /* A byte behind the last opcode repeats a few opcodes of an earlier translation; the last opcode
  * has a number. What stands between is passed over there, too. */
-START_TEST(opcodes_of_an_earlier_translation_are_repeated)
+HT_TEST(opcodes_of_an_earlier_translation_are_repeated)
 {
 	for (enum v8_translation_form form = V8_TRANSLATION_11_3; form < V8_TRANSLATION_FORMS;
 		form++) {
@@ -110,9 +109,8 @@ START_TEST(opcodes_of_an_earlier_translation_are_repeated)
 		check_functions(form, many, 4, (const uint32_t[]){5, 6, 7, 8});
 	}
 }
-END_TEST
 
-START_TEST(malformed_translations_are_refused)
+HT_TEST(malformed_translations_are_refused)
 {
 	struct v8_translation found;
 	for (enum v8_translation_form form = V8_TRANSLATION_11_3; form < V8_TRANSLATION_FORMS;
@@ -139,11 +137,10 @@ START_TEST(malformed_translations_are_refused)
 		ck_assert(!v8_translation_read(bytes, length, 0, form, &found));
 	}
 }
-END_TEST
 
 /* A translation that is cut within an opcode has none of its functions; no noise is read past its
  * end, which is the end of an allocation. */
-START_TEST(bytes_of_a_hostile_target_do_no_harm)
+HT_TEST(bytes_of_a_hostile_target_do_no_harm)
 {
 	uint64_t random = 7;
 	struct v8_translation found;
@@ -162,8 +159,5 @@ START_TEST(bytes_of_a_hostile_target_do_no_harm)
 	}
 	ck_assert_uint_gt(read, 0);
 }
-END_TEST
 
-HT_SUITE("attach/v8/translation", functions_come_in_order_outermost_first,
-	opcodes_of_an_earlier_translation_are_repeated, malformed_translations_are_refused,
-	bytes_of_a_hostile_target_do_no_harm)
+HT_SUITE("attach/v8/translation")

@@ -94,7 +94,7 @@ static struct verify_report verified(void)
 	return report;
 }
 
-START_TEST(sockets_of_others_are_clean)
+HT_TEST(sockets_of_others_are_clean)
 {
 	setup(with_socket, "other");
 	struct verify_report report = verified();
@@ -102,9 +102,8 @@ START_TEST(sockets_of_others_are_clean)
 	ck_assert(!report.part[VERIFY_DESCRIPTORS].ours);
 	finish();
 }
-END_TEST
 
-START_TEST(a_socket_of_ours_is_seen_with_and_without_a_main_thread)
+HT_TEST(a_socket_of_ours_is_seen_with_and_without_a_main_thread)
 {
 	void (*const body[])(const void *) = {with_socket, without_main_thread};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(body); i++) {
@@ -120,9 +119,8 @@ START_TEST(a_socket_of_ours_is_seen_with_and_without_a_main_thread)
 		finish();
 	}
 }
-END_TEST
 
-START_TEST(a_socket_of_ours_is_seen_in_the_table_of_a_thread)
+HT_TEST(a_socket_of_ours_is_seen_in_the_table_of_a_thread)
 {
 	char number[32];
 	setup(in_a_thread_alone, "heaptap-agent");
@@ -137,7 +135,6 @@ START_TEST(a_socket_of_ours_is_seen_in_the_table_of_a_thread)
 	}
 	finish();
 }
-END_TEST
 
 /* As verify.c calls it: between one descriptor and the next. */
 static bool ends_among_descriptors;
@@ -150,7 +147,7 @@ int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *restrict leng
 	return (int)syscall(SYS_getpeername, fd, addr, length);
 }
 
-START_TEST(a_process_that_ends_meanwhile_is_gone)
+HT_TEST(a_process_that_ends_meanwhile_is_gone)
 {
 	struct verify_report report;
 	setup(with_socket, "heaptap-agent");
@@ -159,9 +156,8 @@ START_TEST(a_process_that_ends_meanwhile_is_gone)
 	ends_among_descriptors = false;
 	finish();
 }
-END_TEST
 
-START_TEST(descriptors_that_cannot_be_read_are_not_clean)
+HT_TEST(descriptors_that_cannot_be_read_are_not_clean)
 {
 	static const long calls[] = {SYS_pidfd_getfd, SYS_readlinkat};
 	struct verify_report report;
@@ -172,7 +168,6 @@ START_TEST(descriptors_that_cannot_be_read_are_not_clean)
 	}
 	finish();
 }
-END_TEST
 
 /* In memory that the child alone has: a heaptap was killed before its stub was taken out. */
 static void put_stub(void)
@@ -192,7 +187,7 @@ static void put_stub(void)
 	proc_maps_deinit(&maps);
 }
 
-START_TEST(a_stub_behind_the_code_is_seen)
+HT_TEST(a_stub_behind_the_code_is_seen)
 {
 	setup(with_socket, "other");
 	put_stub();
@@ -202,9 +197,5 @@ START_TEST(a_stub_behind_the_code_is_seen)
 	ck_assert_ptr_nonnull(strstr(report.part[VERIFY_CODE].text, "heaptap's attach code"));
 	finish();
 }
-END_TEST
 
-HT_SUITE("attach/verify", sockets_of_others_are_clean,
-	a_socket_of_ours_is_seen_with_and_without_a_main_thread,
-	a_socket_of_ours_is_seen_in_the_table_of_a_thread, a_process_that_ends_meanwhile_is_gone,
-	descriptors_that_cannot_be_read_are_not_clean, a_stub_behind_the_code_is_seen)
+HT_SUITE("attach/verify")

@@ -74,7 +74,7 @@ static void check(uint32_t index, uint32_t hash, const char *name, bool hidden)
 	ck_assert_int_eq(version.hidden, hidden);
 }
 
-START_TEST(what_is_defined_and_what_is_needed)
+HT_TEST(what_is_defined_and_what_is_needed)
 {
 	setup();
 	check(0, 0, "", false);
@@ -84,9 +84,8 @@ START_TEST(what_is_defined_and_what_is_needed)
 	check(4, 200, "GLIBC_2.2.5", false);
 	check(5, 201, "OTHER_1", true);
 }
-END_TEST
 
-START_TEST(tables_that_are_damaged)
+HT_TEST(tables_that_are_damaged)
 {
 	setup();
 	dynamic.versym = 0;
@@ -106,9 +105,8 @@ START_TEST(tables_that_are_damaged)
 	tables.needed[1].vna_next = (Elf64_Word)-16;
 	check(2, 0, "", false);
 }
-END_TEST
 
-START_TEST(which_definition_is_taken)
+HT_TEST(which_definition_is_taken)
 {
 	const struct version none = {0},
 			     glibc = {.has_versions = true, .index = 2, .hash = 7, .name = "G"},
@@ -128,7 +126,5 @@ START_TEST(which_definition_is_taken)
 	ck_assert_int_eq(version_match(&none, &glibc), VERSION_SAME);
 	ck_assert_int_eq(version_match(&none, &other), VERSION_UNSURE);
 }
-END_TEST
 
-HT_SUITE("attach/version", what_is_defined_and_what_is_needed, tables_that_are_damaged,
-	which_definition_is_taken)
+HT_SUITE("attach/version")

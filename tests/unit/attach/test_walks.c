@@ -94,7 +94,7 @@ static void take(struct script *script, bool is_small, struct walks *ret, struct
 	proc_close(&proc);
 }
 
-START_TEST(until_two_in_a_row_agree)
+HT_TEST(until_two_in_a_row_agree)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(scripts); i++) {
 		struct script script = {
@@ -111,9 +111,8 @@ START_TEST(until_two_in_a_row_agree)
 			script.count, last, walks.in_row, (unsigned long long)walks.moved_bytes);
 	}
 }
-END_TEST
 
-START_TEST(the_first_leaves_half_of_the_budget)
+HT_TEST(the_first_leaves_half_of_the_budget)
 {
 	struct script script = {.next = "577"};
 	struct walks walks;
@@ -127,9 +126,8 @@ START_TEST(the_first_leaves_half_of_the_budget)
 	ck_no_err(err);
 	ck_assert_uint_eq(script.left[0], BUDGET);
 }
-END_TEST
 
-START_TEST(an_error_ends_it)
+HT_TEST(an_error_ends_it)
 {
 	struct script script = {.next = "5x5"};
 	struct walks walks;
@@ -138,7 +136,5 @@ START_TEST(an_error_ends_it)
 	ck_err(err, HT_ERR_NOMEM);
 	ck_assert_uint_eq(script.count, 2);
 }
-END_TEST
 
-HT_SUITE("attach/heap/view/walks", until_two_in_a_row_agree, the_first_leaves_half_of_the_budget,
-	an_error_ends_it)
+HT_SUITE("attach/heap/view/walks")

@@ -99,7 +99,7 @@ static uint64_t bytes_of_look(struct scene *scene, uint64_t now_ns)
 	return bytes_of_look_with(scene, now_ns, 132);
 }
 
-START_TEST(searches_rarely_for_threads_on_unknown_stacks)
+HT_TEST(searches_rarely_for_threads_on_unknown_stacks)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -120,9 +120,8 @@ START_TEST(searches_rarely_for_threads_on_unknown_stacks)
 	ck_assert_uint_ne(scene.agent.slot->head.stack_hi, 0);
 	scene_deinit(&scene);
 }
-END_TEST
 
-START_TEST(a_stack_is_found_and_not_looked_for_again)
+HT_TEST(a_stack_is_found_and_not_looked_for_again)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -134,10 +133,9 @@ START_TEST(a_stack_is_found_and_not_looked_for_again)
 	ck_assert_uint_lt(bytes_of_look(&scene, start + 60 * MS), MAPS_BYTES);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* Not where the strings end that it was started with: they may be megabytes. */
-START_TEST(the_main_threads_stack_begins_at_its_program)
+HT_TEST(the_main_threads_stack_begins_at_its_program)
 {
 	struct scene scene;
 	uint64_t random = getauxval(AT_RANDOM);
@@ -149,9 +147,8 @@ START_TEST(the_main_threads_stack_begins_at_its_program)
 	ck_assert_uint_le(scene.agent.slot->head.stack_hi, random + HT_PAGE_BYTES);
 	scene_deinit(&scene);
 }
-END_TEST
 
-START_TEST(the_main_threads_stack_is_looked_for_when_it_has_grown)
+HT_TEST(the_main_threads_stack_is_looked_for_when_it_has_grown)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -169,7 +166,6 @@ START_TEST(the_main_threads_stack_is_looked_for_when_it_has_grown)
 	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 240 * MS, 0), MAPS_BYTES);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* Where the list of this process says that its stack begins. */
 static uint64_t stack_begin(void)
@@ -186,7 +182,7 @@ static uint64_t stack_begin(void)
 }
 
 /* A recursion is deeper long before the next look; but what is mapped below is no stack. */
-START_TEST(the_main_threads_stack_may_grow_between_two_looks)
+HT_TEST(the_main_threads_stack_may_grow_between_two_looks)
 {
 	struct scene scene;
 	scene_init(&scene);
@@ -202,10 +198,9 @@ START_TEST(the_main_threads_stack_may_grow_between_two_looks)
 	munmap(below, HT_PAGE_BYTES);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* The list that is read for another thread says of it, too. */
-START_TEST(the_main_threads_stack_is_looked_for_beside_another)
+HT_TEST(the_main_threads_stack_is_looked_for_beside_another)
 {
 	struct scene scene;
 	struct agent other;
@@ -226,10 +221,9 @@ START_TEST(the_main_threads_stack_is_looked_for_beside_another)
 	agent_deinit(&other);
 	scene_deinit(&scene);
 }
-END_TEST
 
 /* They may be unmapped while this one is in use. */
-START_TEST(other_stacks_in_its_mapping_are_not_its_own)
+HT_TEST(other_stacks_in_its_mapping_are_not_its_own)
 {
 	struct scene scene;
 	char *area =
@@ -243,10 +237,9 @@ START_TEST(other_stacks_in_its_mapping_are_not_its_own)
 	scene_deinit(&scene);
 	munmap(area, 3 * STACK);
 }
-END_TEST
 
 /* Its bounds are known as those of any other: what is reserved costs nothing. */
-START_TEST(a_stack_of_gigabytes_has_bounds)
+HT_TEST(a_stack_of_gigabytes_has_bounds)
 {
 	static const size_t sizes[] = {(1ul << 30) - 4096, 1ul << 30, 8ul << 30};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(sizes); i++) {
@@ -264,11 +257,5 @@ START_TEST(a_stack_of_gigabytes_has_bounds)
 		munmap(area, sizes[i]);
 	}
 }
-END_TEST
 
-HT_SUITE("attach/watch", searches_rarely_for_threads_on_unknown_stacks,
-	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own,
-	a_stack_of_gigabytes_has_bounds, the_main_threads_stack_begins_at_its_program,
-	the_main_threads_stack_is_looked_for_when_it_has_grown,
-	the_main_threads_stack_may_grow_between_two_looks,
-	the_main_threads_stack_is_looked_for_beside_another)
+HT_SUITE("attach/watch")

@@ -74,7 +74,7 @@ static struct ht_err *wait_on_one_core(void *context, struct worker_reply *reply
 }
 
 /* As where a thread in real time has that core. */
-START_TEST(one_that_waits_for_a_core_is_spared_it)
+HT_TEST(one_that_waits_for_a_core_is_spared_it)
 {
 	struct worker_reply reply;
 	cpu_set_t all;
@@ -82,7 +82,6 @@ START_TEST(one_that_waits_for_a_core_is_spared_it)
 	ck_no_err(worker_run("testing", far(), wait_on_one_core, &all, &reply));
 	check_no_child();
 }
-END_TEST
 
 static struct ht_err *stop_twice(void *context, struct worker_reply *reply)
 {
@@ -95,15 +94,14 @@ static struct ht_err *stop_twice(void *context, struct worker_reply *reply)
 }
 
 /* The thread that it holds would wait with it, until the deadline. */
-START_TEST(one_that_is_stopped_goes_on)
+HT_TEST(one_that_is_stopped_goes_on)
 {
 	struct worker_reply reply;
 	ck_no_err(worker_run("testing", far(), stop_twice, NULL, &reply));
 	check_no_child();
 }
-END_TEST
 
-START_TEST(the_reply_comes_back_and_nothing_else)
+HT_TEST(the_reply_comes_back_and_nothing_else)
 {
 	struct worker_reply reply;
 	int number = 7, before = lowest_fd();
@@ -117,7 +115,6 @@ START_TEST(the_reply_comes_back_and_nothing_else)
 	ck_assert_int_eq(lowest_fd(), before);
 	check_no_child();
 }
-END_TEST
 
 static struct ht_err *give_error(void *context, struct worker_reply *reply)
 {
@@ -173,7 +170,7 @@ static void wait_for_ever(const void *arg)
 	child_wait();
 }
 
-START_TEST(it_wakes_when_a_thread_stops)
+HT_TEST(it_wakes_when_a_thread_stops)
 {
 	struct worker_reply reply;
 	struct child child = child_fork(wait_for_ever, NULL);
@@ -183,9 +180,8 @@ START_TEST(it_wakes_when_a_thread_stops)
 	signal(SIGCHLD, SIG_DFL);
 	child_kill(&child);
 }
-END_TEST
 
-START_TEST(errors_travel)
+HT_TEST(errors_travel)
 {
 	struct worker_reply reply;
 	int number = 0;
@@ -202,7 +198,6 @@ START_TEST(errors_travel)
 	ck_err_says(err, HT_ERR_PERMISSION, "because of this, because");
 	check_no_child();
 }
-END_TEST
 
 static struct ht_err *hang(void *context, struct worker_reply *reply)
 {
@@ -222,7 +217,7 @@ static struct ht_err *hand_over(void *context, struct worker_reply *reply)
 	return NULL;
 }
 
-START_TEST(descriptors_travel)
+HT_TEST(descriptors_travel)
 {
 	static const char *const names[] = {"/dev/null", NULL, "/dev/zero", "/dev/full"};
 	struct worker_reply reply;
@@ -240,7 +235,6 @@ START_TEST(descriptors_travel)
 		close(reply.fd[i]);
 	}
 }
-END_TEST
 
 static struct ht_err *hand_over_and_fail(void *context, struct worker_reply *reply)
 {
@@ -249,7 +243,7 @@ static struct ht_err *hand_over_and_fail(void *context, struct worker_reply *rep
 		hand_over(context, reply), ht_err_new(HT_ERR_REFUSED, "failed afterwards"));
 }
 
-START_TEST(an_error_loses_nothing)
+HT_TEST(an_error_loses_nothing)
 {
 	struct worker_reply reply;
 	int before = lowest_fd();
@@ -265,10 +259,9 @@ START_TEST(an_error_loses_nothing)
 		ck_assert_int_eq(reply.fd[i], -1);
 	ck_assert_uint_eq(reply.data[0], 0);
 }
-END_TEST
 
 /* The numbers that are left suffice for the worker's socket and for some of the descriptors. */
-START_TEST(descriptors_that_do_not_fit_are_an_error)
+HT_TEST(descriptors_that_do_not_fit_are_an_error)
 {
 	int before = lowest_fd();
 	for (rlim_t room = 2; room < 4; room++) {
@@ -285,9 +278,8 @@ START_TEST(descriptors_that_do_not_fit_are_an_error)
 		check_no_child();
 	}
 }
-END_TEST
 
-START_TEST(the_deadline_kills)
+HT_TEST(the_deadline_kills)
 {
 	struct worker_reply reply;
 	int before = lowest_fd();
@@ -299,7 +291,6 @@ START_TEST(the_deadline_kills)
 	check_no_child();
 	ck_assert_int_eq(lowest_fd(), before);
 }
-END_TEST
 
 static struct ht_err *die(void *context, struct worker_reply *reply)
 {
@@ -309,13 +300,12 @@ static struct ht_err *die(void *context, struct worker_reply *reply)
 	return NULL;
 }
 
-START_TEST(a_worker_that_dies_is_an_error)
+HT_TEST(a_worker_that_dies_is_an_error)
 {
 	struct worker_reply reply;
 	ck_err_says(worker_run("testing", far(), die, NULL, &reply), HT_ERR_INTERNAL, "testing");
 	check_no_child();
 }
-END_TEST
 
 static struct ht_err *hand_over_and_die(void *context, struct worker_reply *reply)
 {
@@ -325,7 +315,7 @@ static struct ht_err *hand_over_and_die(void *context, struct worker_reply *repl
 	return err ? err : *(bool *)context ? die(NULL, reply) : hang(NULL, reply);
 }
 
-START_TEST(what_it_has_handed_over_outlives_it)
+HT_TEST(what_it_has_handed_over_outlives_it)
 {
 	int before = lowest_fd();
 	for (int dies = 0; dies < 2; dies++) {
@@ -341,7 +331,6 @@ START_TEST(what_it_has_handed_over_outlives_it)
 		ck_assert_int_eq(lowest_fd(), before);
 	}
 }
-END_TEST
 
 static struct ht_err *take_back(void *context, struct worker_reply *reply)
 {
@@ -351,7 +340,7 @@ static struct ht_err *take_back(void *context, struct worker_reply *reply)
 	return err;
 }
 
-START_TEST(a_failed_fork_has_done_nothing)
+HT_TEST(a_failed_fork_has_done_nothing)
 {
 	struct worker_reply reply;
 	int number = 7, before = lowest_fd();
@@ -364,9 +353,8 @@ START_TEST(a_failed_fork_has_done_nothing)
 	ck_assert(!reply.begun);
 	ck_assert_int_eq(lowest_fd(), before);
 }
-END_TEST
 
-START_TEST(its_last_word_counts)
+HT_TEST(its_last_word_counts)
 {
 	struct worker_reply reply;
 	int before = lowest_fd();
@@ -375,7 +363,6 @@ START_TEST(its_last_word_counts)
 		ck_assert_int_eq(reply.fd[i], -1);
 	ck_assert_int_eq(lowest_fd(), before);
 }
-END_TEST
 
 static struct ht_err *hold_and_hang(void *context, struct worker_reply *reply)
 {
@@ -389,7 +376,7 @@ static struct ht_err *hold_and_hang(void *context, struct worker_reply *reply)
 }
 
 /* A thread that the worker held runs on. */
-START_TEST(the_deadline_releases_what_was_held)
+HT_TEST(the_deadline_releases_what_was_held)
 {
 	struct child child = child_fork(child_idle, NULL);
 	struct worker_reply reply;
@@ -405,7 +392,6 @@ START_TEST(the_deadline_releases_what_was_held)
 	proc_close(&proc);
 	child_kill(&child);
 }
-END_TEST
 
 static struct life {
 	volatile pid_t worker;
@@ -439,7 +425,7 @@ static void be_a_daemon(const void *arg)
 	ht_err_free(worker_run("testing", far(), outlive, NULL, &reply));
 }
 
-START_TEST(the_death_of_its_parent_ends_it_but_not_at_once)
+HT_TEST(the_death_of_its_parent_ends_it_but_not_at_once)
 {
 	int status;
 	life = mmap(NULL, sizeof(*life), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -454,12 +440,5 @@ START_TEST(the_death_of_its_parent_ends_it_but_not_at_once)
 	ck_assert(WIFSIGNALED(status));
 	ck_assert(life->outlived && !life->outlived_more);
 }
-END_TEST
 
-HT_SUITE("attach/helper/worker", the_reply_comes_back_and_nothing_else,
-	it_wakes_when_a_thread_stops, errors_travel, descriptors_travel, an_error_loses_nothing,
-	descriptors_that_do_not_fit_are_an_error, the_deadline_kills,
-	a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
-	a_failed_fork_has_done_nothing, its_last_word_counts, the_deadline_releases_what_was_held,
-	one_that_waits_for_a_core_is_spared_it, one_that_is_stopped_goes_on,
-	the_death_of_its_parent_ends_it_but_not_at_once)
+HT_SUITE("attach/helper/worker")

@@ -11,7 +11,7 @@
 #define FIRST 3u
 #define MANY  100u
 
-START_TEST(grows_when_it_is_full)
+HT_TEST(grows_when_it_is_full)
 {
 	uint32_t *array = NULL;
 	size_t count = 0, capacity = 0, grown = 0;
@@ -30,9 +30,8 @@ START_TEST(grows_when_it_is_full)
 		ck_assert_uint_eq(array[i], i);
 	free(array);
 }
-END_TEST
 
-START_TEST(without_memory_nothing_changes)
+HT_TEST(without_memory_nothing_changes)
 {
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: array: ASan ends the process that asks for too much\n");
@@ -49,6 +48,5 @@ START_TEST(without_memory_nothing_changes)
 	free(array);
 #endif
 }
-END_TEST
 
-HT_SUITE("format/array", grows_when_it_is_full, without_memory_nothing_changes)
+HT_SUITE("format/array")

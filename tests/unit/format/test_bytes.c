@@ -5,7 +5,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(fixed_widths_are_little_endian)
+HT_TEST(fixed_widths_are_little_endian)
 {
 	const uint8_t data[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 	struct bytes in = bytes_of(data, sizeof(data));
@@ -19,9 +19,8 @@ START_TEST(fixed_widths_are_little_endian)
 	ck_assert(bytes_u64(&in, &u64) && u64 == 0x0f0e0d0c0b0a0908);
 	ck_assert_uint_eq(bytes_left(&in), 0);
 }
-END_TEST
 
-START_TEST(a_short_read_changes_nothing)
+HT_TEST(a_short_read_changes_nothing)
 {
 	const uint8_t data[7] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 	for (size_t length = 0; length < sizeof(data); length++) {
@@ -42,9 +41,8 @@ START_TEST(a_short_read_changes_nothing)
 		ck_assert_uint_eq(bytes_left(&in), length);
 	}
 }
-END_TEST
 
-START_TEST(take_gives_a_view)
+HT_TEST(take_gives_a_view)
 {
 	const char data[] = "abcdef";
 	struct bytes in = bytes_of(data, 6);
@@ -57,9 +55,8 @@ START_TEST(take_gives_a_view)
 	in = (struct bytes){0};
 	ck_assert(bytes_take(&in, 0, &view) && !view && !bytes_left(&in));
 }
-END_TEST
 
-START_TEST(uleb_round_trips)
+HT_TEST(uleb_round_trips)
 {
 	for (unsigned int bit = 0; bit <= 64; bit++) {
 		uint64_t edge = bit < 64 ? 1ull << bit : 0;
@@ -76,7 +73,6 @@ START_TEST(uleb_round_trips)
 		}
 	}
 }
-END_TEST
 
 static const struct {
 	const char *bytes;
@@ -101,7 +97,7 @@ static const struct {
 	{"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, false, false, 0, 0},
 };
 
-START_TEST(leb_accepts_what_fits_64_bits)
+HT_TEST(leb_accepts_what_fits_64_bits)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(lebs); i++) {
 		uint64_t u = 5;
@@ -116,9 +112,8 @@ START_TEST(leb_accepts_what_fits_64_bits)
 		ck_assert_int_eq(s, lebs[i].signed_ok ? lebs[i].as_signed : 5);
 	}
 }
-END_TEST
 
-START_TEST(output_grows_and_keeps_its_bytes)
+HT_TEST(output_grows_and_keeps_its_bytes)
 {
 	struct bytes_out out = {0};
 	for (unsigned int i = 0; i < 10000; i++)
@@ -133,9 +128,8 @@ START_TEST(output_grows_and_keeps_its_bytes)
 	bytes_out_deinit(&out);
 	ck_assert(!out.data && !out.length && !out.capacity);
 }
-END_TEST
 
-START_TEST(reserve_makes_room_behind_the_used_bytes)
+HT_TEST(reserve_makes_room_behind_the_used_bytes)
 {
 	struct bytes_out out = {0};
 	ck_no_err(bytes_out_u8(&out, 1));
@@ -147,9 +141,8 @@ START_TEST(reserve_makes_room_behind_the_used_bytes)
 	ck_assert_ptr_eq(out.data, before);
 	bytes_out_deinit(&out);
 }
-END_TEST
 
-START_TEST(an_impossible_size_is_an_error)
+HT_TEST(an_impossible_size_is_an_error)
 {
 	struct bytes_out out = {0};
 	ck_no_err(bytes_out_u8(&out, 1));
@@ -159,9 +152,5 @@ START_TEST(an_impossible_size_is_an_error)
 	ck_assert_uint_eq(out.data[0], 1);
 	bytes_out_deinit(&out);
 }
-END_TEST
 
-HT_SUITE("format/bytes", fixed_widths_are_little_endian, a_short_read_changes_nothing,
-	take_gives_a_view, uleb_round_trips, leb_accepts_what_fits_64_bits,
-	output_grows_and_keeps_its_bytes, reserve_makes_room_behind_the_used_bytes,
-	an_impossible_size_is_an_error)
+HT_SUITE("format/bytes")

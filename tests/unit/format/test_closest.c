@@ -18,7 +18,7 @@ static const char *match(const char *word)
 	return closest.match ? closest.match : "";
 }
 
-START_TEST(near_words_are_found)
+HT_TEST(near_words_are_found)
 {
 	static const char *const pairs[][2] = {
 		{"atach", "attach"},
@@ -35,15 +35,13 @@ START_TEST(near_words_are_found)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(pairs); i++)
 		ck_assert_str_eq(match(pairs[i][0]), pairs[i][1]);
 }
-END_TEST
 
-START_TEST(others_are_not)
+HT_TEST(others_are_not)
 {
 	static const char *const words[] = {"", "x", "at", "my.htap", "profile", "redis-server",
 		"a word that is longer than any name of a command or an option"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(words); i++)
 		ck_assert_str_eq(match(words[i]), "");
 }
-END_TEST
 
-HT_SUITE("format/closest", near_words_are_found, others_are_not)
+HT_SUITE("format/closest")

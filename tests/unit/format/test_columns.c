@@ -203,7 +203,7 @@ static void put_any_event(struct eventbuild *build, uint64_t *state)
 	}
 }
 
-START_TEST(random_streams_come_back)
+HT_TEST(random_streams_come_back)
 {
 	struct bench bench;
 	uint64_t state = 1;
@@ -222,7 +222,6 @@ START_TEST(random_streams_come_back)
 	}
 	bench_deinit(&bench);
 }
-END_TEST
 
 /* Bytes as FORMAT.md describes them, by hand. */
 static const uint8_t golden_piece[] = {
@@ -248,7 +247,7 @@ static const uint8_t golden_columns[] = {
 	1, 0x39, 0x30, 0, 0, 2, 0, 0, 0, 7, 9,	  /* others */
 };
 
-START_TEST(the_columns_are_as_specified)
+HT_TEST(the_columns_are_as_specified)
 {
 	struct bench bench;
 	bench_init(&bench);
@@ -260,7 +259,6 @@ START_TEST(the_columns_are_as_specified)
 	ck_assert_uint_eq(bench.columns.data[1], 2);
 	bench_deinit(&bench);
 }
-END_TEST
 
 static bool ends_event(const size_t *end, size_t count, size_t at)
 {
@@ -271,7 +269,7 @@ static bool ends_event(const size_t *end, size_t count, size_t at)
 	return at == 0;
 }
 
-START_TEST(a_piece_that_is_cut_is_left_as_it_is)
+HT_TEST(a_piece_that_is_cut_is_left_as_it_is)
 {
 	enum { EVENTS = 40 };
 	size_t end[EVENTS];
@@ -293,10 +291,9 @@ START_TEST(a_piece_that_is_cut_is_left_as_it_is)
 	eventbuild_deinit(&build);
 	bench_deinit(&bench);
 }
-END_TEST
 
 /* Long enough to be sorted at two places, and cut or spoilt anywhere in the second half. */
-START_TEST(finds_malformed_events_anywhere)
+HT_TEST(finds_malformed_events_anywhere)
 {
 	struct eventbuild build = {0};
 	struct bench bench;
@@ -322,11 +319,10 @@ START_TEST(finds_malformed_events_anywhere)
 	eventbuild_deinit(&build);
 	bench_deinit(&bench);
 }
-END_TEST
 
 /* A decoder that starts in the middle of such an event never gets back in step: the bytes look like
  * events. */
-START_TEST(a_wrong_guess_changes_nothing)
+HT_TEST(a_wrong_guess_changes_nothing)
 {
 	static const uint8_t event[] = {ABI_EVENT_FREE, ABI_EVENT_NO_SIZE, 3, 4}, other[] = {7, 1};
 	struct bench bench;
@@ -342,9 +338,8 @@ START_TEST(a_wrong_guess_changes_nothing)
 	}
 	bench_deinit(&bench);
 }
-END_TEST
 
-START_TEST(noise_comes_back_or_is_left)
+HT_TEST(noise_comes_back_or_is_left)
 {
 	struct bench bench;
 	uint64_t state = 4;
@@ -363,9 +358,8 @@ START_TEST(noise_comes_back_or_is_left)
 	ck_assert_uint_gt(done, 100);
 	bench_deinit(&bench);
 }
-END_TEST
 
-START_TEST(there_may_be_more_shapes_than_numbers)
+HT_TEST(there_may_be_more_shapes_than_numbers)
 {
 	struct bytes_out piece = {0};
 	struct bench bench;
@@ -386,9 +380,8 @@ START_TEST(there_may_be_more_shapes_than_numbers)
 	bytes_out_deinit(&piece);
 	bench_deinit(&bench);
 }
-END_TEST
 
-START_TEST(a_piece_is_as_long_as_a_record_at_most)
+HT_TEST(a_piece_is_as_long_as_a_record_at_most)
 {
 	uint8_t *piece = malloc(TRACE_RECORD_MAX + 2);
 	struct bench bench;
@@ -402,9 +395,8 @@ START_TEST(a_piece_is_as_long_as_a_record_at_most)
 	free(piece);
 	bench_deinit(&bench);
 }
-END_TEST
 
-START_TEST(a_piece_that_claims_more_than_a_record_is_refused)
+HT_TEST(a_piece_that_claims_more_than_a_record_is_refused)
 {
 	/* THREAD after THREAD, and a length one too high. */
 	struct bytes_out columns = {0};
@@ -425,7 +417,6 @@ START_TEST(a_piece_that_claims_more_than_a_record_is_refused)
 	bytes_out_deinit(&columns);
 	bench_deinit(&bench);
 }
-END_TEST
 
 static void sample_columns(struct bench *bench, struct bytes_out *ret)
 {
@@ -440,7 +431,7 @@ static void sample_columns(struct bench *bench, struct bytes_out *ret)
 	eventbuild_deinit(&build);
 }
 
-START_TEST(cut_columns_are_malformed)
+HT_TEST(cut_columns_are_malformed)
 {
 	struct bytes_out columns = {0};
 	struct bench bench;
@@ -454,11 +445,10 @@ START_TEST(cut_columns_are_malformed)
 	bytes_out_deinit(&columns);
 	bench_deinit(&bench);
 }
-END_TEST
 
 /* What changed columns give, if anything, has the length that they say, and no more than a record
  * has. */
-START_TEST(changed_columns_are_refused_or_bounded)
+HT_TEST(changed_columns_are_refused_or_bounded)
 {
 	struct bytes_out columns = {0};
 	struct bench bench;
@@ -481,7 +471,6 @@ START_TEST(changed_columns_are_refused_or_bounded)
 	bytes_out_deinit(&columns);
 	bench_deinit(&bench);
 }
-END_TEST
 
 /* Columns of which the encoder would never make so few or many bytes: `says` what is wrong. */
 static const struct {
@@ -502,7 +491,7 @@ static const struct {
 	{"more bytes than its events", 14, {6, 1, 1, 1, 1, 1, 0, 0, 3, 0, 1, 7, 8, 9}},
 };
 
-START_TEST(malformed_columns_are_refused)
+HT_TEST(malformed_columns_are_refused)
 {
 	static const uint8_t proper[] = {5, 1, 1, 1, 1, 1, 0, 0, 3, 0, 1, 7, 8, 9};
 	struct bench bench;
@@ -514,7 +503,6 @@ START_TEST(malformed_columns_are_refused)
 			malformed[i].says);
 	bench_deinit(&bench);
 }
-END_TEST
 
 /* All events have one shape, whose field `wide` is of four or eight bytes, of which none is there.
  */
@@ -539,7 +527,7 @@ static void check_runs_out(struct bench *bench, unsigned int wide)
 	bytes_out_deinit(&columns);
 }
 
-START_TEST(a_column_that_runs_out_is_not_left_far_behind)
+HT_TEST(a_column_that_runs_out_is_not_left_far_behind)
 {
 	struct bench bench;
 	bench_init(&bench);
@@ -551,9 +539,8 @@ START_TEST(a_column_that_runs_out_is_not_left_far_behind)
 	ck_assert(!decode(&bench, columns, sizeof(columns)));
 	bench_deinit(&bench);
 }
-END_TEST
 
-START_TEST(columns_are_appended)
+HT_TEST(columns_are_appended)
 {
 	struct bench bench;
 	bool is_done;
@@ -572,12 +559,5 @@ START_TEST(columns_are_appended)
 	ck_assert_mem_eq(bench.piece.data + 2, golden_piece, sizeof(golden_piece));
 	bench_deinit(&bench);
 }
-END_TEST
 
-HT_SUITE("format/columns", random_streams_come_back, the_columns_are_as_specified,
-	a_piece_that_is_cut_is_left_as_it_is, finds_malformed_events_anywhere,
-	a_wrong_guess_changes_nothing, noise_comes_back_or_is_left,
-	there_may_be_more_shapes_than_numbers, a_piece_is_as_long_as_a_record_at_most,
-	a_piece_that_claims_more_than_a_record_is_refused, cut_columns_are_malformed,
-	changed_columns_are_refused_or_bounded, malformed_columns_are_refused,
-	a_column_that_runs_out_is_not_left_far_behind, columns_are_appended)
+HT_SUITE("format/columns")

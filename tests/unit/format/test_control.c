@@ -20,7 +20,7 @@ static const char *parse(const char *line, struct control_request *ret)
 	return control_request_parse(line, strlen(line), ret);
 }
 
-START_TEST(a_request_comes_back_as_it_was)
+HT_TEST(a_request_comes_back_as_it_was)
 {
 	static char line[CONTROL_LINE_MAX];
 	static struct control_request request, back;
@@ -37,9 +37,8 @@ START_TEST(a_request_comes_back_as_it_was)
 		ck_assert_mem_eq(&back, &request, sizeof(back));
 	}
 }
-END_TEST
 
-START_TEST(a_request_is_what_a_person_can_type)
+HT_TEST(a_request_is_what_a_person_can_type)
 {
 	static struct control_request request;
 	ck_assert_ptr_null(parse("heaptap/1 mark text=warm%20up", &request));
@@ -52,9 +51,8 @@ START_TEST(a_request_is_what_a_person_can_type)
 	ck_assert_ptr_null(parse("heaptap/1 stop wait=0", &request));
 	ck_assert(!request.wait);
 }
-END_TEST
 
-START_TEST(each_wrong_request_has_its_words)
+HT_TEST(each_wrong_request_has_its_words)
 {
 	static const struct {
 		const char *line, *problem;
@@ -83,9 +81,8 @@ START_TEST(each_wrong_request_has_its_words)
 			problem);
 	}
 }
-END_TEST
 
-START_TEST(lengths_have_limits)
+HT_TEST(lengths_have_limits)
 {
 	static char line[CONTROL_LINE_MAX + 1];
 	static struct control_request request;
@@ -98,7 +95,6 @@ START_TEST(lengths_have_limits)
 	problem = control_request_parse(line, CONTROL_LINE_MAX, &request);
 	ck_assert_ptr_nonnull(strstr(problem, "line is too long"));
 }
-END_TEST
 
 static struct control_reply full_reply(void)
 {
@@ -135,7 +131,7 @@ static struct control_reply full_reply(void)
 		.partial = "/tmp/a b.htap.part-1"};
 }
 
-START_TEST(a_reply_comes_back_as_it_was)
+HT_TEST(a_reply_comes_back_as_it_was)
 {
 	static char line[CONTROL_LINE_MAX];
 	struct control_reply reply = full_reply(), back;
@@ -147,9 +143,8 @@ START_TEST(a_reply_comes_back_as_it_was)
 	ck_assert_ptr_null(control_reply_parse(line, length - 1, &back));
 	ck_assert_mem_eq(&back, &reply, sizeof(back));
 }
-END_TEST
 
-START_TEST(a_text_that_does_not_fit_is_left_out)
+HT_TEST(a_text_that_does_not_fit_is_left_out)
 {
 	static char line[CONTROL_LINE_MAX];
 	struct control_reply reply = full_reply(), back;
@@ -165,9 +160,8 @@ START_TEST(a_text_that_does_not_fit_is_left_out)
 	ck_assert_str_eq(back.trace, "");
 	ck_assert_str_eq(back.partial, "");
 }
-END_TEST
 
-START_TEST(each_wrong_reply_has_its_words)
+HT_TEST(each_wrong_reply_has_its_words)
 {
 	static const struct {
 		const char *line, *problem;
@@ -193,9 +187,8 @@ START_TEST(each_wrong_reply_has_its_words)
 	ck_assert_ptr_null(control_reply_parse("heaptap/1 ok new=%41 pid=5", 26, &reply));
 	ck_assert_uint_eq(reply.pid, 5);
 }
-END_TEST
 
-START_TEST(a_name_has_one_spelling)
+HT_TEST(a_name_has_one_spelling)
 {
 	static const char *const wrong[] = {"", "1", "1.", ".1", "0.1", "01.1", "1.01", "1.1.",
 		"1.1.sock", "-1.1", "+1.1", " 1.1", "2147483648.1", "1.18446744073709551616",
@@ -215,9 +208,8 @@ START_TEST(a_name_has_one_spelling)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++)
 		ck_assert_msg(!control_name_parse(wrong[i], &pid, &ticks, &waiter), "%s", wrong[i]);
 }
-END_TEST
 
-START_TEST(directories_go_by_user)
+HT_TEST(directories_go_by_user)
 {
 	char path[CONTROL_PLACES][CONTROL_PATH_MAX], deep[400] = "/";
 	ck_assert_uint_eq(control_directories(0, "/elsewhere", path), 2);
@@ -234,7 +226,6 @@ START_TEST(directories_go_by_user)
 	ck_assert_uint_eq(control_directories(7, "relative", path), 2);
 	ck_assert_uint_eq(control_directories(7, NULL, path), 2);
 }
-END_TEST
 
 static int reopen(const char *path, bool make)
 {
@@ -246,7 +237,7 @@ static int reopen(const char *path, bool make)
 	return fd >= 0 ? 0 : -1;
 }
 
-START_TEST(a_directory_that_is_not_safe_is_refused)
+HT_TEST(a_directory_that_is_not_safe_is_refused)
 {
 	char *path = tmpdir_path("control"), *link = tmpdir_path("link");
 	struct stat made;
@@ -267,9 +258,5 @@ START_TEST(a_directory_that_is_not_safe_is_refused)
 	free(path);
 	free(link);
 }
-END_TEST
 
-HT_SUITE("format/control", a_request_comes_back_as_it_was, a_request_is_what_a_person_can_type,
-	each_wrong_request_has_its_words, lengths_have_limits, a_reply_comes_back_as_it_was,
-	a_text_that_does_not_fit_is_left_out, each_wrong_reply_has_its_words,
-	a_name_has_one_spelling, directories_go_by_user, a_directory_that_is_not_safe_is_refused)
+HT_SUITE("format/control")

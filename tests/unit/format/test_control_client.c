@@ -63,7 +63,7 @@ static void end(pid_t pid)
 	close(listener);
 }
 
-START_TEST(an_answer_comes_back)
+HT_TEST(an_answer_comes_back)
 {
 	enum control_client_state state;
 	struct control_reply reply;
@@ -75,9 +75,8 @@ START_TEST(an_answer_comes_back)
 	ck_assert_str_eq(reply.comm, "a b");
 	end(pid);
 }
-END_TEST
 
-START_TEST(a_wrong_answer_is_an_error)
+HT_TEST(a_wrong_answer_is_an_error)
 {
 	enum control_client_state state;
 	struct control_reply reply;
@@ -95,9 +94,8 @@ START_TEST(a_wrong_answer_is_an_error)
 		free(path);
 	}
 }
-END_TEST
 
-START_TEST(server_that_ends_without_answer_has_died)
+HT_TEST(server_that_ends_without_answer_has_died)
 {
 	enum control_client_state state;
 	struct control_reply reply;
@@ -106,7 +104,6 @@ START_TEST(server_that_ends_without_answer_has_died)
 	ck_assert_int_eq(state, CONTROL_CLIENT_DIED);
 	end(pid);
 }
-END_TEST
 
 static void open_gate(void *context)
 {
@@ -130,7 +127,7 @@ static pid_t answer_behind(const int gate[2], const char *answer)
 	_exit(0);
 }
 
-START_TEST(other_work_is_done_while_an_answer_is_awaited)
+HT_TEST(other_work_is_done_while_an_answer_is_awaited)
 {
 	enum control_client_state state;
 	struct control_reply reply;
@@ -142,10 +139,9 @@ START_TEST(other_work_is_done_while_an_answer_is_awaited)
 	ck_assert_uint_eq(reply.phase, CONTROL_ENDED);
 	end(pid);
 }
-END_TEST
 
 /* No server accepts: the connection waits in the queue. With a full queue there is none. */
-START_TEST(does_not_wait_for_a_silent_server)
+HT_TEST(does_not_wait_for_a_silent_server)
 {
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;
 	struct control_reply reply;
@@ -159,9 +155,8 @@ START_TEST(does_not_wait_for_a_silent_server)
 	}
 	close(listener);
 }
-END_TEST
 
-START_TEST(socket_of_a_killed_server_is_stale)
+HT_TEST(socket_of_a_killed_server_is_stale)
 {
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;
 	struct control_reply reply;
@@ -173,9 +168,8 @@ START_TEST(socket_of_a_killed_server_is_stale)
 	ck_no_err(control_client_ask(&client, &request, LATE_NS, &state, &reply));
 	ck_assert_int_eq(state, CONTROL_CLIENT_STALE);
 }
-END_TEST
 
-START_TEST(sockets_are_listed_and_nothing_else)
+HT_TEST(sockets_are_listed_and_nothing_else)
 {
 	struct control_clients clients = {0};
 	listen_there();
@@ -202,18 +196,13 @@ START_TEST(sockets_are_listed_and_nothing_else)
 	ck_assert_uint_eq(clients.count, 0);
 	close(listener);
 }
-END_TEST
 
-START_TEST(no_capture_error_names_the_places)
+HT_TEST(no_capture_error_names_the_places)
 {
 	struct control_client found;
 	/* No process has this number. */
 	ck_err_says(control_client_find(INT32_MAX, &found), HT_ERR_REFUSED, "/heaptap");
 	ck_err_says(control_client_find_any(INT32_MAX, &found), HT_ERR_REFUSED, "/heaptap");
 }
-END_TEST
 
-HT_SUITE("format/control_client", an_answer_comes_back, a_wrong_answer_is_an_error,
-	server_that_ends_without_answer_has_died, other_work_is_done_while_an_answer_is_awaited,
-	does_not_wait_for_a_silent_server, socket_of_a_killed_server_is_stale,
-	sockets_are_listed_and_nothing_else, no_capture_error_names_the_places)
+HT_SUITE("format/control_client")

@@ -5,7 +5,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(an_error_carries_code_and_message)
+HT_TEST(an_error_carries_code_and_message)
 {
 	struct ht_err *err = ht_err_new(HT_ERR_REFUSED, "pid %d is a kernel thread", 2);
 	ck_assert_int_eq(err->code, HT_ERR_REFUSED);
@@ -13,9 +13,8 @@ START_TEST(an_error_carries_code_and_message)
 	ck_assert_str_eq(err->message, "pid 2 is a kernel thread");
 	ht_err_free(err);
 }
-END_TEST
 
-START_TEST(a_system_error_names_its_reason)
+HT_TEST(a_system_error_names_its_reason)
 {
 	struct ht_err *err = ht_err_sys(ENOENT, "cannot open %s", "x");
 	ck_assert_int_eq(err->code, HT_ERR_SYS);
@@ -23,9 +22,8 @@ START_TEST(a_system_error_names_its_reason)
 	ck_assert_str_eq(err->message, "cannot open x: No such file or directory");
 	ht_err_free(err);
 }
-END_TEST
 
-START_TEST(context_stands_before_the_message)
+HT_TEST(context_stands_before_the_message)
 {
 	struct ht_err *err = ht_err_new(HT_ERR_FORMAT, "bad magic");
 	err = ht_err_wrap(err, "reading %s", "trace");
@@ -35,9 +33,8 @@ START_TEST(context_stands_before_the_message)
 	ck_assert_ptr_null(ht_err_wrap(NULL, "reading %s", "trace"));
 	ht_err_free(NULL);
 }
-END_TEST
 
-START_TEST(the_first_of_two_errors_is_kept)
+HT_TEST(the_first_of_two_errors_is_kept)
 {
 	struct ht_err *first = ht_err_new(HT_ERR_SYS, "first");
 	ck_assert_ptr_eq(ht_err_first(first, ht_err_new(HT_ERR_SYS, "second")), first);
@@ -46,14 +43,11 @@ START_TEST(the_first_of_two_errors_is_kept)
 	ck_assert_ptr_null(ht_err_first(NULL, NULL));
 	ht_err_free(first);
 }
-END_TEST
 
-START_TEST(a_dropped_error_was_one)
+HT_TEST(a_dropped_error_was_one)
 {
 	ck_assert(ht_err_drop(ht_err_new(HT_ERR_SYS, "dropped")));
 	ck_assert(!ht_err_drop(NULL));
 }
-END_TEST
 
-HT_SUITE("format/err", an_error_carries_code_and_message, a_system_error_names_its_reason,
-	context_stands_before_the_message, the_first_of_two_errors_is_kept, a_dropped_error_was_one)
+HT_SUITE("format/err")

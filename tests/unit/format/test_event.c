@@ -85,7 +85,7 @@ static struct event random_event(uint64_t *state, uint32_t tid, uint64_t tsc_bef
 	return event;
 }
 
-START_TEST(random_events_round_trip)
+HT_TEST(random_events_round_trip)
 {
 	enum { EVENTS = 32 };
 	uint64_t state = 1;
@@ -117,7 +117,6 @@ START_TEST(random_events_round_trip)
 		eventbuild_deinit(&build);
 	}
 }
-END_TEST
 
 /* The bytes as abi_event.h describes them, by hand. */
 static const uint8_t golden[] = {
@@ -132,7 +131,7 @@ static const uint8_t golden[] = {
 	3 | 0 << 3 | 0 << 5, 1 << 2 | 3 << 4, 1, 0xb9,	   /* FREE of the first, no size */
 };
 
-START_TEST(the_encoding_is_as_specified)
+HT_TEST(the_encoding_is_as_specified)
 {
 	const struct event want[] = {
 		{ABI_EVENT_ALLOC, ABI_HOOK_ALIGNED_ALLOC, 0, 12345, 0x12340, 0x10000000, 100, 0x102,
@@ -158,9 +157,8 @@ START_TEST(the_encoding_is_as_specified)
 	ck_assert_mem_eq(build.out.data, golden, sizeof(golden));
 	eventbuild_deinit(&build);
 }
-END_TEST
 
-START_TEST(a_piece_continues_the_one_before)
+HT_TEST(a_piece_continues_the_one_before)
 {
 	const size_t first_piece = 9 + 11;
 	struct event_decoder decoder = {0};
@@ -175,9 +173,8 @@ START_TEST(a_piece_continues_the_one_before)
 	ck_assert_uint_eq(got.tsc, 0x12350);
 	ck_assert_uint_eq(got.addr, 0x10000000 - 32);
 }
-END_TEST
 
-START_TEST(a_restart_forgets_the_deltas)
+HT_TEST(a_restart_forgets_the_deltas)
 {
 	struct event_decoder decoder = {0};
 	struct event first, second;
@@ -188,10 +185,9 @@ START_TEST(a_restart_forgets_the_deltas)
 	}
 	check_event(&second, &first);
 }
-END_TEST
 
 /* Cut at every byte, in a buffer that ends there: nothing behind it is read, nothing is made up. */
-START_TEST(a_cut_piece_is_malformed)
+HT_TEST(a_cut_piece_is_malformed)
 {
 	const size_t whole[] = {0, 9, 20, 27, 29, 33};
 	for (size_t cut = 0; cut <= sizeof(golden); cut++) {
@@ -216,7 +212,6 @@ START_TEST(a_cut_piece_is_malformed)
 		free(piece);
 	}
 }
-END_TEST
 
 static void check_malformed(const uint8_t *data, size_t length)
 {
@@ -232,7 +227,7 @@ static void check_malformed(const uint8_t *data, size_t length)
 	ck_assert(!decoder.in_step);
 }
 
-START_TEST(impossible_events_are_malformed)
+HT_TEST(impossible_events_are_malformed)
 {
 	const uint8_t kind_0[] = {1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
 	check_malformed(kind_0, sizeof(kind_0));
@@ -247,9 +242,8 @@ START_TEST(impossible_events_are_malformed)
 	const uint8_t beyond[] = {1, 1, 0, 0, 0, 1, 0, 0, 0, 7 | 3 << 3, 0, 0, 0, 0, 0, 0, 0, 0x10};
 	check_malformed(beyond, sizeof(beyond));
 }
-END_TEST
 
-START_TEST(nothing_is_decoded_out_of_step)
+HT_TEST(nothing_is_decoded_out_of_step)
 {
 	struct event_decoder decoder = {0};
 	struct event got;
@@ -262,7 +256,6 @@ START_TEST(nothing_is_decoded_out_of_step)
 	event_decoder_restart(&decoder);
 	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_OK);
 }
-END_TEST
 
 /* By hand: five words, and the thread again. */
 static const uint8_t golden_mapping[] = {
@@ -300,7 +293,7 @@ static void check_golden_mapping(const uint8_t *data, size_t length)
 	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_NONE_LEFT);
 }
 
-START_TEST(words_make_a_mapping)
+HT_TEST(words_make_a_mapping)
 {
 	uint8_t later[sizeof(golden_mapping) + 9];
 	check_golden_mapping(golden_mapping, sizeof(golden_mapping));
@@ -311,9 +304,8 @@ START_TEST(words_make_a_mapping)
 	memcpy(later + 63, golden_mapping + 54, sizeof(golden_mapping) - 54);
 	check_golden_mapping(later, sizeof(later));
 }
-END_TEST
 
-START_TEST(words_out_of_order_are_malformed)
+HT_TEST(words_out_of_order_are_malformed)
 {
 	uint8_t bad[sizeof(golden_mapping)];
 	check_malformed(golden_mapping + 9, sizeof(bad) - 9); /* no thread */
@@ -328,9 +320,8 @@ START_TEST(words_out_of_order_are_malformed)
 		check_malformed(golden_mapping, word * 9 + 8); /* cut within it */
 	}
 }
-END_TEST
 
-START_TEST(noise_ends)
+HT_TEST(noise_ends)
 {
 	uint64_t state = 3;
 	for (int round = 0; round < 20000; round++) {
@@ -355,9 +346,8 @@ START_TEST(noise_ends)
 		free(piece);
 	}
 }
-END_TEST
 
-START_TEST(folded_addresses_unfold)
+HT_TEST(folded_addresses_unfold)
 {
 	uint64_t state = 4;
 	for (int i = 0; i < 10000; i++) {
@@ -368,9 +358,5 @@ START_TEST(folded_addresses_unfold)
 	ck_assert_uint_eq(abi_addr_fold(16), 2);
 	ck_assert_uint_eq(abi_addr_fold(-(uint64_t)16), 1);
 }
-END_TEST
 
-HT_SUITE("format/event", random_events_round_trip, the_encoding_is_as_specified,
-	a_piece_continues_the_one_before, a_restart_forgets_the_deltas, a_cut_piece_is_malformed,
-	impossible_events_are_malformed, nothing_is_decoded_out_of_step, noise_ends,
-	words_make_a_mapping, words_out_of_order_are_malformed, folded_addresses_unfold)
+HT_SUITE("format/event")

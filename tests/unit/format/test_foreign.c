@@ -16,7 +16,7 @@ static void check_copy(const char *from, size_t bytes, const char *want)
 	ck_assert_str_eq(to, want);
 }
 
-START_TEST(copied_text_is_harmless)
+HT_TEST(copied_text_is_harmless)
 {
 	check_copy("", 64, "");
 	check_copy("/usr/lib/gr\xc3\xbc\xc3\x9f.so", 64, "/usr/lib/gr\xc3\xbc\xc3\x9f.so");
@@ -25,9 +25,8 @@ START_TEST(copied_text_is_harmless)
 	check_copy("bad\xff\xc3", 64, "bad??");
 	check_copy("overlong\xc0\xaf", 64, "overlong??");
 }
-END_TEST
 
-START_TEST(long_text_is_cut_between_characters)
+HT_TEST(long_text_is_cut_between_characters)
 {
 	check_copy("abc", 4, "abc");
 	check_copy("abcd", 4, "abc");
@@ -36,6 +35,5 @@ START_TEST(long_text_is_cut_between_characters)
 	check_copy("a\xe2\x82\xacz", 4, "a");
 	check_copy("a", 1, "");
 }
-END_TEST
 
-HT_SUITE("format/foreign", copied_text_is_harmless, long_text_is_cut_between_characters)
+HT_SUITE("format/foreign")

@@ -68,7 +68,7 @@ static struct ended read_bytes(const struct bytes_out *trace, size_t length, uin
 	return ended;
 }
 
-START_TEST(bytes_after_the_footer_are_damage)
+HT_TEST(bytes_after_the_footer_are_damage)
 {
 	struct bytes_out trace = {0};
 	make_trace(&trace);
@@ -81,9 +81,8 @@ START_TEST(bytes_after_the_footer_are_damage)
 	ck_assert_ptr_nonnull(strstr(longer.problem, "something follows the end"));
 	bytes_out_deinit(&trace);
 }
-END_TEST
 
-START_TEST(a_limit_is_an_end)
+HT_TEST(a_limit_is_an_end)
 {
 	struct bytes_out trace = {0};
 	make_trace(&trace);
@@ -96,10 +95,9 @@ START_TEST(a_limit_is_an_end)
 	}
 	bytes_out_deinit(&trace);
 }
-END_TEST
 
 /* Closing another descriptor of the file does not release the mark; the end of its owner does. */
-START_TEST(a_file_that_is_being_written_is_growing)
+HT_TEST(a_file_that_is_being_written_is_growing)
 {
 	struct bytes_out trace = {0};
 	char path[64];
@@ -119,7 +117,5 @@ START_TEST(a_file_that_is_being_written_is_growing)
 	close(reader);
 	bytes_out_deinit(&trace);
 }
-END_TEST
 
-HT_SUITE("format/growing", bytes_after_the_footer_are_damage, a_limit_is_an_end,
-	a_file_that_is_being_written_is_growing)
+HT_SUITE("format/growing")

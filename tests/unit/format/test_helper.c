@@ -35,7 +35,7 @@ static pid_t fork_one(int *ret_fd)
 	return pid;
 }
 
-START_TEST(both_are_connected)
+HT_TEST(both_are_connected)
 {
 	int fd;
 	char word;
@@ -53,9 +53,8 @@ START_TEST(both_are_connected)
 	ck_assert_int_eq(read(fd, &word, 1), 0);
 	close(fd);
 }
-END_TEST
 
-START_TEST(one_that_does_not_end)
+HT_TEST(one_that_does_not_end)
 {
 	int fd, status;
 	pid_t pid = fork_one(&fd);
@@ -73,9 +72,8 @@ START_TEST(one_that_does_not_end)
 	ck_assert_int_eq(helper_wait(pid), -1);
 	close(fd);
 }
-END_TEST
 
-START_TEST(without_a_descriptor)
+HT_TEST(without_a_descriptor)
 {
 	struct rlimit limit, none;
 	pid_t pid;
@@ -87,9 +85,8 @@ START_TEST(without_a_descriptor)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 	ck_err_says(err, HT_ERR_SYS, "cannot make a socket pair for a child");
 }
-END_TEST
 
-START_TEST(it_dies_with_its_parent)
+HT_TEST(it_dies_with_its_parent)
 {
 	int death = 0;
 	pid_t pid = helper_fork(SIGUSR2);
@@ -97,7 +94,6 @@ START_TEST(it_dies_with_its_parent)
 		_exit(prctl(PR_GET_PDEATHSIG, &death) == 0 && death == SIGUSR2 ? 0 : 1);
 	exits_with(pid, 0);
 }
-END_TEST
 
 static _Noreturn void close_and_tell(int error)
 {
@@ -117,7 +113,7 @@ static _Noreturn void close_and_tell(int error)
 	_exit(0);
 }
 
-START_TEST(only_what_is_kept_stays_open)
+HT_TEST(only_what_is_kept_stays_open)
 {
 	static const int error[] = {0, ENOSYS, EPERM};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(error); i++) {
@@ -127,7 +123,6 @@ START_TEST(only_what_is_kept_stays_open)
 		exits_with(pid, 0);
 	}
 }
-END_TEST
 
 static bool is_null(int fd)
 {
@@ -136,7 +131,7 @@ static bool is_null(int fd)
 	       fcntl(fd, F_GETFD) == 0;
 }
 
-START_TEST(a_descriptor_is_silenced_also_if_it_was_closed)
+HT_TEST(a_descriptor_is_silenced_also_if_it_was_closed)
 {
 	for (int closed = 0; closed < 2; closed++) {
 		pid_t pid = fork();
@@ -152,9 +147,8 @@ START_TEST(a_descriptor_is_silenced_also_if_it_was_closed)
 		exits_with(pid, 0);
 	}
 }
-END_TEST
 
-START_TEST(a_program_gets_the_signals_of_a_shell)
+HT_TEST(a_program_gets_the_signals_of_a_shell)
 {
 	static const int ignored[] = {SIGPIPE, SIGALRM, SIGXFSZ};
 	pid_t pid = fork();
@@ -173,8 +167,5 @@ START_TEST(a_program_gets_the_signals_of_a_shell)
 	}
 	exits_with(pid, 0);
 }
-END_TEST
 
-HT_SUITE("format/helper", both_are_connected, one_that_does_not_end, without_a_descriptor,
-	it_dies_with_its_parent, only_what_is_kept_stays_open,
-	a_descriptor_is_silenced_also_if_it_was_closed, a_program_gets_the_signals_of_a_shell)
+HT_SUITE("format/helper")

@@ -37,7 +37,7 @@ static uint64_t take(struct live *live, uint64_t addr)
 	return entry ? entry->size : 0;
 }
 
-START_TEST(it_holds_what_was_put_and_not_taken)
+HT_TEST(it_holds_what_was_put_and_not_taken)
 {
 	static uint64_t size[BLOCKS]; /* 0: not in it */
 	struct live live = {0};
@@ -63,9 +63,8 @@ START_TEST(it_holds_what_was_put_and_not_taken)
 	ck_assert_uint_eq(live.count, 0);
 	live_deinit(&live);
 }
-END_TEST
 
-START_TEST(the_dead_give_their_places_up)
+HT_TEST(the_dead_give_their_places_up)
 {
 	struct live live = {0};
 	for (unsigned i = 0; i < 100; i++)
@@ -80,9 +79,8 @@ START_TEST(the_dead_give_their_places_up)
 		ck_assert_uint_eq(take(&live, addr_of(i)), 1);
 	live_deinit(&live);
 }
-END_TEST
 
-START_TEST(a_large_set_is_listed_oldest_first)
+HT_TEST(a_large_set_is_listed_oldest_first)
 {
 	const unsigned many = 200000; /* more than fit in a huge page */
 	struct live live = {0};
@@ -96,7 +94,6 @@ START_TEST(a_large_set_is_listed_oldest_first)
 		ck_assert_uint_eq(live.slot[i].size, 2 * i + 2);
 	live_deinit(&live);
 }
-END_TEST
 
 /* The factor by which addresses are multiplied, times this, is 1. */
 static uint64_t inverse_of_multiplier(void)
@@ -107,7 +104,7 @@ static uint64_t inverse_of_multiplier(void)
 	return inverse;
 }
 
-START_TEST(addresses_that_are_made_to_collide_do_not)
+HT_TEST(addresses_that_are_made_to_collide_do_not)
 {
 	const uint64_t inverse = inverse_of_multiplier();
 	struct live live = {0};
@@ -123,9 +120,8 @@ START_TEST(addresses_that_are_made_to_collide_do_not)
 	}
 	live_deinit(&live);
 }
-END_TEST
 
-START_TEST(an_empty_set_has_nothing)
+HT_TEST(an_empty_set_has_nothing)
 {
 	struct live live = {0};
 	ck_assert_ptr_null(live_leave(&live, 0x10));
@@ -134,8 +130,5 @@ START_TEST(an_empty_set_has_nothing)
 	ck_assert_ptr_null(live_leave(&live, 0));
 	live_deinit(&live);
 }
-END_TEST
 
-HT_SUITE("analyzer/live", it_holds_what_was_put_and_not_taken, the_dead_give_their_places_up,
-	a_large_set_is_listed_oldest_first, addresses_that_are_made_to_collide_do_not,
-	an_empty_set_has_nothing)
+HT_SUITE("analyzer/live")

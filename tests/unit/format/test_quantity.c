@@ -8,7 +8,7 @@
 
 #include "tests/support/ht_check.h"
 
-START_TEST(each_problem_has_its_words)
+HT_TEST(each_problem_has_its_words)
 {
 	static const struct {
 		const char *text, *duration, *size;
@@ -33,6 +33,5 @@ START_TEST(each_problem_has_its_words)
 		ck_assert_msg(size && strstr(size, wrong[i].size), "%s: %s", wrong[i].text, size);
 	}
 }
-END_TEST
 
-HT_SUITE("format/quantity", each_problem_has_its_words)
+HT_SUITE("format/quantity")

@@ -128,7 +128,7 @@ static void sample_deinit(struct sample *sample)
 	bytes_out_deinit(&sample->whole.records);
 }
 
-START_TEST(a_whole_trace_is_complete)
+HT_TEST(a_whole_trace_is_complete)
 {
 	struct sample sample;
 	sample_init(&sample);
@@ -137,9 +137,8 @@ START_TEST(a_whole_trace_is_complete)
 	ck_assert_uint_eq(sample.whole.offset, sample.file.length);
 	sample_deinit(&sample);
 }
-END_TEST
 
-START_TEST(a_trace_without_records_is_complete)
+HT_TEST(a_trace_without_records_is_complete)
 {
 	struct tracebuild build;
 	struct reading reading;
@@ -149,9 +148,8 @@ START_TEST(a_trace_without_records_is_complete)
 	ck_assert_uint_eq(reading.count, 0);
 	tracebuild_deinit(&build);
 }
-END_TEST
 
-START_TEST(a_trace_cut_at_any_byte_gives_its_whole_blocks)
+HT_TEST(a_trace_cut_at_any_byte_gives_its_whole_blocks)
 {
 	struct sample sample;
 	sample_init(&sample);
@@ -177,9 +175,8 @@ START_TEST(a_trace_cut_at_any_byte_gives_its_whole_blocks)
 	}
 	sample_deinit(&sample);
 }
-END_TEST
 
-START_TEST(a_flipped_bit_never_goes_unnoticed)
+HT_TEST(a_flipped_bit_never_goes_unnoticed)
 {
 	struct sample sample;
 	sample_init(&sample);
@@ -204,9 +201,8 @@ START_TEST(a_flipped_bit_never_goes_unnoticed)
 	}
 	sample_deinit(&sample);
 }
-END_TEST
 
-START_TEST(noise_in_the_file_never_adds_records)
+HT_TEST(noise_in_the_file_never_adds_records)
 {
 	struct sample sample;
 	sample_init(&sample);
@@ -227,9 +223,8 @@ START_TEST(noise_in_the_file_never_adds_records)
 	free(copy);
 	sample_deinit(&sample);
 }
-END_TEST
 
-START_TEST(a_checksum_failure_names_its_block)
+HT_TEST(a_checksum_failure_names_its_block)
 {
 	struct sample sample;
 	struct reading reading;
@@ -244,10 +239,9 @@ START_TEST(a_checksum_failure_names_its_block)
 	bytes_out_deinit(&reading.records);
 	sample_deinit(&sample);
 }
-END_TEST
 
 /* The checksums of what is left are right: only the footer knows. */
-START_TEST(a_missing_block_is_damage)
+HT_TEST(a_missing_block_is_damage)
 {
 	struct sample sample;
 	struct reading reading;
@@ -261,7 +255,6 @@ START_TEST(a_missing_block_is_damage)
 	bytes_out_deinit(&reading.records);
 	sample_deinit(&sample);
 }
-END_TEST
 
 static void *feed_pipe(void *arg)
 {
@@ -273,7 +266,7 @@ static void *feed_pipe(void *arg)
 	return NULL;
 }
 
-START_TEST(a_pipe_is_read_as_it_comes)
+HT_TEST(a_pipe_is_read_as_it_comes)
 {
 	struct sample sample;
 	struct reading reading;
@@ -292,9 +285,8 @@ START_TEST(a_pipe_is_read_as_it_comes)
 	close(ends[0]);
 	sample_deinit(&sample);
 }
-END_TEST
 
-START_TEST(an_io_error_is_an_error)
+HT_TEST(an_io_error_is_an_error)
 {
 	struct trace_reader *reader;
 	int fd = open("/proc/self", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -302,7 +294,6 @@ START_TEST(an_io_error_is_an_error)
 		trace_reader_create(fd, "x.htap", &reader), HT_ERR_SYS, "x.htap: Is a directory");
 	close(fd);
 }
-END_TEST
 
 /* --- headers and blocks made by hand --- */
 
@@ -356,7 +347,7 @@ static void check_open_refused(const struct bytes_out *file, const char *says)
 	close(fd);
 }
 
-START_TEST(refuses_other_files)
+HT_TEST(refuses_other_files)
 {
 	struct bytes_out file = {0};
 	check_open_refused(&file, "x.htap: the file is empty");
@@ -370,9 +361,8 @@ START_TEST(refuses_other_files)
 	check_open_refused(&file, "damaged");
 	bytes_out_deinit(&file);
 }
-END_TEST
 
-START_TEST(a_newer_major_version_is_refused_with_a_remedy)
+HT_TEST(a_newer_major_version_is_refused_with_a_remedy)
 {
 	struct bytes_out file = {0};
 	put_header(&file, 3, 7, "", 0);
@@ -380,10 +370,9 @@ START_TEST(a_newer_major_version_is_refused_with_a_remedy)
 		&file, "format 3.7, this program reads formats 1 and 2; use the heaptap-analyze");
 	bytes_out_deinit(&file);
 }
-END_TEST
 
 /* As they wrote it: no piece of events was sorted. */
-START_TEST(older_versions_are_read)
+HT_TEST(older_versions_are_read)
 {
 	static const uint8_t events[] = {
 		REC_EVENTS, 14, 1, 2, REC_EVENTS_RESTART, 1, 5, 0, 0, 0, 0, 0, 0, 0, 7, 1};
@@ -401,9 +390,8 @@ START_TEST(older_versions_are_read)
 		bytes_out_deinit(&file);
 	}
 }
-END_TEST
 
-START_TEST(a_newer_minor_version_is_read)
+HT_TEST(a_newer_minor_version_is_read)
 {
 	static struct rec rec;
 	struct bytes_out file = {0};
@@ -434,7 +422,6 @@ START_TEST(a_newer_minor_version_is_read)
 	bytes_out_deinit(&records);
 	bytes_out_deinit(&file);
 }
-END_TEST
 
 /* One block behind a header, which must give nothing but damage. */
 static void check_block_refused(
@@ -452,7 +439,7 @@ static void check_block_refused(
 	bytes_out_deinit(&file);
 }
 
-START_TEST(malformed_columns_are_damage)
+HT_TEST(malformed_columns_are_damage)
 {
 	/* One byte of the last column is missing. */
 	static const uint8_t columns[] = {
@@ -460,9 +447,8 @@ START_TEST(malformed_columns_are_damage)
 	LZ4F_preferences_t preferences = proper_block(sizeof(columns));
 	check_block_refused(&preferences, columns, sizeof(columns), "malformed columns");
 }
-END_TEST
 
-START_TEST(blocks_not_framed_as_specified_are_refused)
+HT_TEST(blocks_not_framed_as_specified_are_refused)
 {
 	const uint8_t rss[] = {REC_RSS, 2, 1, 1};
 	LZ4F_preferences_t preferences = proper_block(sizeof(rss));
@@ -477,10 +463,9 @@ START_TEST(blocks_not_framed_as_specified_are_refused)
 	preferences = proper_block(0);
 	check_block_refused(&preferences, rss, sizeof(rss), "claims 0 bytes");
 }
-END_TEST
 
 /* LZ4 links blocks only where there are several in a frame. */
-START_TEST(linked_blocks_are_refused)
+HT_TEST(linked_blocks_are_refused)
 {
 	uint8_t *zeros = calloc(1, 100000);
 	LZ4F_preferences_t preferences = proper_block(100000);
@@ -489,16 +474,14 @@ START_TEST(linked_blocks_are_refused)
 	check_block_refused(&preferences, zeros, 100000, "needs data from elsewhere");
 	free(zeros);
 }
-END_TEST
 
-START_TEST(a_block_beyond_the_limit_is_refused)
+HT_TEST(a_block_beyond_the_limit_is_refused)
 {
 	uint8_t *zeros = calloc(1, TRACE_BLOCK_MAX + 1);
 	LZ4F_preferences_t preferences = proper_block(TRACE_BLOCK_MAX + 1);
 	check_block_refused(&preferences, zeros, TRACE_BLOCK_MAX + 1, "claims 2097153 bytes");
 	free(zeros);
 }
-END_TEST
 
 /* A frame whose header, rewritten with a right checksum of its own, lies about the content. */
 static void check_lying_block(uint64_t claimed, const char *says)
@@ -525,7 +508,7 @@ static void check_lying_block(uint64_t claimed, const char *says)
 	bytes_out_deinit(&file);
 }
 
-START_TEST(a_block_that_lies_about_its_size_is_refused)
+HT_TEST(a_block_that_lies_about_its_size_is_refused)
 {
 	check_lying_block(UINT64_MAX, "claims 18446744073709551615 bytes");
 	check_lying_block(TRACE_BLOCK_MAX, "does not decompress");
@@ -533,9 +516,8 @@ START_TEST(a_block_that_lies_about_its_size_is_refused)
 	check_lying_block(4999, "block 0");
 	check_lying_block(1, "block 0");
 }
-END_TEST
 
-START_TEST(a_malformed_record_is_damage)
+HT_TEST(a_malformed_record_is_damage)
 {
 	const uint8_t records[] = {REC_RSS, 2, 1, 1, REC_RSS, 1, 1};
 	LZ4F_preferences_t preferences = proper_block(sizeof(records));
@@ -551,7 +533,6 @@ START_TEST(a_malformed_record_is_damage)
 	bytes_out_deinit(&reading.records);
 	bytes_out_deinit(&file);
 }
-END_TEST
 
 /* A header and a footer of `length` payload bytes, its checksum right; the index is zeros. */
 static void check_footer_refused(
@@ -578,7 +559,7 @@ static void check_footer_refused(
 	bytes_out_deinit(&file);
 }
 
-START_TEST(a_footer_that_lies_is_damage)
+HT_TEST(a_footer_that_lies_is_damage)
 {
 	check_footer_refused(TRACE_FOOTER_MIN, 0, HEADER_BYTES, NULL);
 	check_footer_refused(TRACE_FOOTER_MIN + 5, 0, HEADER_BYTES, NULL);
@@ -587,14 +568,5 @@ START_TEST(a_footer_that_lies_is_damage)
 	check_footer_refused(TRACE_FOOTER_MIN, 1, HEADER_BYTES, "counts 0 blocks and 1 records");
 	check_footer_refused(TRACE_FOOTER_MIN, 0, HEADER_BYTES + 1, "belongs at byte 21");
 }
-END_TEST
 
-HT_SUITE("format/reader", linked_blocks_are_refused, a_footer_that_lies_is_damage,
-	a_whole_trace_is_complete, a_trace_without_records_is_complete,
-	a_trace_cut_at_any_byte_gives_its_whole_blocks, a_flipped_bit_never_goes_unnoticed,
-	noise_in_the_file_never_adds_records, a_checksum_failure_names_its_block,
-	a_missing_block_is_damage, a_pipe_is_read_as_it_comes, an_io_error_is_an_error,
-	refuses_other_files, older_versions_are_read, malformed_columns_are_damage,
-	a_newer_major_version_is_refused_with_a_remedy, a_newer_minor_version_is_read,
-	blocks_not_framed_as_specified_are_refused, a_block_beyond_the_limit_is_refused,
-	a_block_that_lies_about_its_size_is_refused, a_malformed_record_is_damage)
+HT_SUITE("format/reader")

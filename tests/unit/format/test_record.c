@@ -89,7 +89,7 @@ static void check_decodes(const struct bytes_out *out, struct rec *ret)
 	bytes_out_deinit(&again);
 }
 
-START_TEST(every_kind_is_as_specified)
+HT_TEST(every_kind_is_as_specified)
 {
 	static struct rec got;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {
@@ -103,10 +103,9 @@ START_TEST(every_kind_is_as_specified)
 		bytes_out_deinit(&out);
 	}
 }
-END_TEST
 
 /* What version 1.0 wrote; a field that is begun must be whole all the same. */
-START_TEST(an_older_capture_has_no_flags)
+HT_TEST(an_older_capture_has_no_flags)
 {
 	static struct rec got;
 	const char *const payload[] = {"\2\7\1\2\3\4\5\6\7", "\2\10\1\2\3\4\5\6\7\x80"};
@@ -120,9 +119,8 @@ START_TEST(an_older_capture_has_no_flags)
 	ck_assert_ptr_nonnull(err);
 	ht_err_free(err);
 }
-END_TEST
 
-START_TEST(fields_added_later_are_passed_over)
+HT_TEST(fields_added_later_are_passed_over)
 {
 	static struct rec got;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {
@@ -147,7 +145,6 @@ START_TEST(fields_added_later_are_passed_over)
 		bytes_out_deinit(&out);
 	}
 }
-END_TEST
 
 /* In a buffer that ends at the cut, so that a sanitizer sees a read behind it. */
 static void check_refused(const uint8_t *data, size_t length)
@@ -161,7 +158,7 @@ static void check_refused(const uint8_t *data, size_t length)
 	free(copy);
 }
 
-START_TEST(a_cut_record_is_malformed)
+HT_TEST(a_cut_record_is_malformed)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {
 		struct bytes_out out = {0};
@@ -171,10 +168,9 @@ START_TEST(a_cut_record_is_malformed)
 		bytes_out_deinit(&out);
 	}
 }
-END_TEST
 
 /* A payload that ends before its fields do: the next record's bytes are not taken for them. */
-START_TEST(a_payload_too_short_for_its_fields_is_malformed)
+HT_TEST(a_payload_too_short_for_its_fields_is_malformed)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {
 		unsigned int kind = goldens[i].rec.kind;
@@ -195,9 +191,8 @@ START_TEST(a_payload_too_short_for_its_fields_is_malformed)
 		}
 	}
 }
-END_TEST
 
-START_TEST(numbers_reach_64_bits)
+HT_TEST(numbers_reach_64_bits)
 {
 	static struct rec got;
 	const uint64_t max = UINT64_MAX;
@@ -209,11 +204,10 @@ START_TEST(numbers_reach_64_bits)
 	ck_assert(got.sync.complete_tsc == max - 2);
 	bytes_out_deinit(&out);
 }
-END_TEST
 
 static char long_text[TRACE_STRING_MAX + 1];
 
-START_TEST(a_long_string_is_cut)
+HT_TEST(a_long_string_is_cut)
 {
 	static struct rec got;
 	memset(long_text, 'x', sizeof(long_text));
@@ -227,9 +221,8 @@ START_TEST(a_long_string_is_cut)
 		bytes_out_deinit(&out);
 	}
 }
-END_TEST
 
-START_TEST(a_string_beyond_the_limit_is_malformed)
+HT_TEST(a_string_beyond_the_limit_is_malformed)
 {
 	struct bytes_out payload = {0};
 	struct bytes_out out = {0};
@@ -243,9 +236,8 @@ START_TEST(a_string_beyond_the_limit_is_malformed)
 	bytes_out_deinit(&payload);
 	bytes_out_deinit(&out);
 }
-END_TEST
 
-START_TEST(a_build_id_is_never_cut)
+HT_TEST(a_build_id_is_never_cut)
 {
 	static struct rec got;
 	for (size_t over = 0; over <= 1; over++) {
@@ -262,9 +254,8 @@ START_TEST(a_build_id_is_never_cut)
 		bytes_out_deinit(&out);
 	}
 }
-END_TEST
 
-START_TEST(lists_reach_their_limits_and_no_further)
+HT_TEST(lists_reach_their_limits_and_no_further)
 {
 	static struct rec rec, got;
 	struct bytes_out out = {0};
@@ -290,9 +281,8 @@ START_TEST(lists_reach_their_limits_and_no_further)
 	ck_assert_uint_eq(out.length, 0);
 	bytes_out_deinit(&out);
 }
-END_TEST
 
-START_TEST(a_list_beyond_the_limit_is_malformed)
+HT_TEST(a_list_beyond_the_limit_is_malformed)
 {
 	struct bytes_out out = {0};
 	ck_no_err(bytes_out_put(&out, "\3\xc2\x2\1\2\3\4\5\0\0\6\x41", 12));
@@ -301,9 +291,8 @@ START_TEST(a_list_beyond_the_limit_is_malformed)
 	check_refused(out.data, out.length);
 	bytes_out_deinit(&out);
 }
-END_TEST
 
-START_TEST(a_payload_reaches_its_limit_and_no_further)
+HT_TEST(a_payload_reaches_its_limit_and_no_further)
 {
 	static struct rec got;
 	char *body = calloc(1, TRACE_RECORD_MAX);
@@ -330,9 +319,8 @@ START_TEST(a_payload_reaches_its_limit_and_no_further)
 	bytes_out_deinit(&out);
 	free(body);
 }
-END_TEST
 
-START_TEST(kinds_are_1_to_255)
+HT_TEST(kinds_are_1_to_255)
 {
 	struct bytes_out out = {0};
 	for (unsigned int kind = 0; kind <= 256; kind += 256) {
@@ -342,7 +330,6 @@ START_TEST(kinds_are_1_to_255)
 	}
 	check_refused((const uint8_t *)"\0\0", 2);
 }
-END_TEST
 
 static const struct rec_node nodes[] = {
 	{.pc = 0, .parent = 0, .epoch = 0, .flags = 0},
@@ -350,7 +337,7 @@ static const struct rec_node nodes[] = {
 	{.pc = UINT64_MAX, .parent = UINT32_MAX, .epoch = UINT16_MAX, .flags = UINT8_MAX},
 };
 
-START_TEST(nodes_round_trip)
+HT_TEST(nodes_round_trip)
 {
 	static struct rec got;
 	struct bytes_out body = {0};
@@ -376,9 +363,8 @@ START_TEST(nodes_round_trip)
 	bytes_out_deinit(&body);
 	bytes_out_deinit(&out);
 }
-END_TEST
 
-START_TEST(a_node_cut_or_out_of_range_is_malformed)
+HT_TEST(a_node_cut_or_out_of_range_is_malformed)
 {
 	static const struct {
 		const char *bytes;
@@ -407,9 +393,8 @@ START_TEST(a_node_cut_or_out_of_range_is_malformed)
 		ck_assert_uint_eq(node.pc, 5);
 	}
 }
-END_TEST
 
-START_TEST(ids_and_counts_of_nodes_are_bounded)
+HT_TEST(ids_and_counts_of_nodes_are_bounded)
 {
 	static const struct {
 		uint64_t first_id, count;
@@ -451,9 +436,8 @@ START_TEST(ids_and_counts_of_nodes_are_bounded)
 	}
 	bytes_out_deinit(&body);
 }
-END_TEST
 
-START_TEST(every_end_reason_has_its_name_and_text)
+HT_TEST(every_end_reason_has_its_name_and_text)
 {
 	for (uint64_t reason = 0; reason <= REC_END_SNAPSHOT; reason++) {
 		ck_assert_str_ne(rec_end_name(reason), "unknown");
@@ -468,13 +452,5 @@ START_TEST(every_end_reason_has_its_name_and_text)
 	ck_assert_str_eq(rec_end_name(REC_END_SNAPSHOT + 1), "unknown");
 	ck_assert_str_eq(rec_end_text(UINT64_MAX), "an unknown reason");
 }
-END_TEST
 
-HT_SUITE("format/record", every_kind_is_as_specified, fields_added_later_are_passed_over,
-	an_older_capture_has_no_flags, a_cut_record_is_malformed,
-	a_payload_too_short_for_its_fields_is_malformed, numbers_reach_64_bits,
-	a_long_string_is_cut, a_string_beyond_the_limit_is_malformed, a_build_id_is_never_cut,
-	lists_reach_their_limits_and_no_further, a_list_beyond_the_limit_is_malformed,
-	a_payload_reaches_its_limit_and_no_further, kinds_are_1_to_255, nodes_round_trip,
-	a_node_cut_or_out_of_range_is_malformed, ids_and_counts_of_nodes_are_bounded,
-	every_end_reason_has_its_name_and_text)
+HT_SUITE("format/record")

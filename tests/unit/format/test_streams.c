@@ -95,7 +95,7 @@ static void check_seen(const uint64_t *want, size_t count)
 	check_seen((const uint64_t[]){__VA_ARGS__},                                                \
 		sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
 
-START_TEST(events_come_in_the_order_of_their_stamps)
+HT_TEST(events_come_in_the_order_of_their_stamps)
 {
 	begin();
 	add(0, 0, REC_EVENTS_RESTART, BUFFER(10, 40, 50));
@@ -107,9 +107,8 @@ START_TEST(events_come_in_the_order_of_their_stamps)
 	ck_assert_uint_eq(seen_stream[1], 0);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(nothing_is_released_before_it_is_complete)
+HT_TEST(nothing_is_released_before_it_is_complete)
 {
 	begin();
 	uint64_t end = add(0, 0, REC_EVENTS_RESTART, BUFFER(10, 20, 30));
@@ -121,9 +120,8 @@ START_TEST(nothing_is_released_before_it_is_complete)
 	CHECK_SEEN(10, 20, 20, 25, 30, 40);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(a_piece_without_restart_continues_the_one_before)
+HT_TEST(a_piece_without_restart_continues_the_one_before)
 {
 	begin();
 	struct eventbuild whole = BUFFER(10, 20, 30), tail = {0};
@@ -138,9 +136,8 @@ START_TEST(a_piece_without_restart_continues_the_one_before)
 	ck_assert_uint_eq(streams_damage(streams)->gaps, 0);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(after_a_jump_the_next_restart_is_waited_for)
+HT_TEST(after_a_jump_the_next_restart_is_waited_for)
 {
 	begin();
 	uint64_t end = add(0, 0, REC_EVENTS_RESTART, BUFFER(10));
@@ -154,9 +151,8 @@ START_TEST(after_a_jump_the_next_restart_is_waited_for)
 	ck_assert_uint_gt(streams_damage(streams)->skipped_bytes, 0);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(a_whole_lost_buffer_is_a_gap)
+HT_TEST(a_whole_lost_buffer_is_a_gap)
 {
 	begin();
 	uint64_t end = add(0, 0, REC_EVENTS_RESTART, BUFFER(10));
@@ -167,9 +163,8 @@ START_TEST(a_whole_lost_buffer_is_a_gap)
 	ck_assert_uint_eq(streams_damage(streams)->missing_bytes, 65536);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(malformed_data_is_left_at_the_next_restart)
+HT_TEST(malformed_data_is_left_at_the_next_restart)
 {
 	begin();
 	struct eventbuild bad = BUFFER(10, 20);
@@ -183,7 +178,6 @@ START_TEST(malformed_data_is_left_at_the_next_restart)
 	ck_assert_uint_gt(streams_damage(streams)->skipped_bytes, 5);
 	streams_destroy(streams);
 }
-END_TEST
 
 /* As add(), of a piece that the writer sorted by field; `damage` is added to the tag of its THREAD.
  */
@@ -211,7 +205,7 @@ static uint64_t add_columns(
 	return position;
 }
 
-START_TEST(columns_are_read_like_the_piece_they_were)
+HT_TEST(columns_are_read_like_the_piece_they_were)
 {
 	begin();
 	uint64_t end = add_columns(0, 0, BUFFER(10, 40, 50), 0);
@@ -223,9 +217,8 @@ START_TEST(columns_are_read_like_the_piece_they_were)
 	ck_assert_uint_eq(streams_damage(streams)->gaps, 0);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(damaged_columns_are_left_at_the_next_restart)
+HT_TEST(damaged_columns_are_left_at_the_next_restart)
 {
 	begin();
 	struct eventbuild bad = BUFFER(10, 20);
@@ -239,9 +232,8 @@ START_TEST(damaged_columns_are_left_at_the_next_restart)
 	ck_assert_uint_ge(streams_damage(streams)->skipped_bytes, length);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(a_stream_may_start_late)
+HT_TEST(a_stream_may_start_late)
 {
 	begin();
 	add(0, 4096, REC_EVENTS_RESTART, BUFFER(10));
@@ -251,9 +243,8 @@ START_TEST(a_stream_may_start_late)
 	ck_assert_uint_eq(streams_damage(streams)->gaps, 1);
 	streams_destroy(streams);
 }
-END_TEST
 
-START_TEST(any_bytes_are_survived)
+HT_TEST(any_bytes_are_survived)
 {
 	srandom(1);
 	for (unsigned round = 0; round < 300; round++) {
@@ -274,9 +265,8 @@ START_TEST(any_bytes_are_survived)
 		streams_destroy(streams);
 	}
 }
-END_TEST
 
-START_TEST(too_many_streams_are_damage)
+HT_TEST(too_many_streams_are_damage)
 {
 	begin();
 	const struct rec_events piece = {.flags = REC_EVENTS_RESTART};
@@ -290,11 +280,5 @@ START_TEST(too_many_streams_are_damage)
 	ck_err(streams_add(streams, &one), HT_ERR_FORMAT);
 	streams_destroy(streams);
 }
-END_TEST
 
-HT_SUITE("analyzer/streams", events_come_in_the_order_of_their_stamps,
-	nothing_is_released_before_it_is_complete, a_piece_without_restart_continues_the_one_before,
-	after_a_jump_the_next_restart_is_waited_for, a_whole_lost_buffer_is_a_gap,
-	malformed_data_is_left_at_the_next_restart, columns_are_read_like_the_piece_they_were,
-	damaged_columns_are_left_at_the_next_restart, a_stream_may_start_late,
-	any_bytes_are_survived, too_many_streams_are_damage)
+HT_SUITE("analyzer/streams")

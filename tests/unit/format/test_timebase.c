@@ -14,7 +14,7 @@ static void check_near(uint64_t got, uint64_t want)
 	ck_assert_uint_ge(got + 2, want);
 }
 
-START_TEST(times_are_interpolated)
+HT_TEST(times_are_interpolated)
 {
 	struct timebase base;
 	timebase_start(&base, 1000, 5 * S);
@@ -27,9 +27,8 @@ START_TEST(times_are_interpolated)
 	timebase_add(&base, 1000 + 6 * S, 8 * S); /* it got slower */
 	check_near(timebase_ns(&base, 1000 + 9 * S / 2), 2 * S);
 }
-END_TEST
 
-START_TEST(pairs_that_go_back_are_ignored)
+HT_TEST(pairs_that_go_back_are_ignored)
 {
 	struct timebase base;
 	timebase_start(&base, 0, S);
@@ -41,9 +40,8 @@ START_TEST(pairs_that_go_back_are_ignored)
 	check_near(timebase_ns(&base, 2 * S), 2 * S);
 	ck_assert_uint_eq(timebase_since_start(&base, 0), 0);
 }
-END_TEST
 
-START_TEST(absurd_stamps_stay_in_range)
+HT_TEST(absurd_stamps_stay_in_range)
 {
 	struct timebase base;
 	timebase_start(&base, 0, 0);
@@ -51,9 +49,8 @@ START_TEST(absurd_stamps_stay_in_range)
 	ck_assert_uint_gt(timebase_ns(&base, UINT64_MAX / 2), 0);
 	ck_assert_uint_le(timebase_ns(&base, 1ull << 62), UINT64_MAX);
 }
-END_TEST
 
-START_TEST(near_and_far_stamps_are_computed_alike)
+HT_TEST(near_and_far_stamps_are_computed_alike)
 {
 	static const uint64_t mono_ns[] = {S / 1000, S, 3 * S, UINT64_MAX / 8, UINT64_MAX / 2};
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(mono_ns); i++) {
@@ -68,7 +65,5 @@ START_TEST(near_and_far_stamps_are_computed_alike)
 		}
 	}
 }
-END_TEST
 
-HT_SUITE("analyzer/timebase", times_are_interpolated, pairs_that_go_back_are_ignored,
-	absurd_stamps_stay_in_range, near_and_far_stamps_are_computed_alike)
+HT_SUITE("analyzer/timebase")

@@ -71,7 +71,7 @@ static uint64_t file_bytes(int fd)
 	return (uint64_t)st.st_size;
 }
 
-START_TEST(blocks_close_when_full)
+HT_TEST(blocks_close_when_full)
 {
 	int fd = tracebuild_memfd("", 0);
 	struct trace_writer *writer;
@@ -102,9 +102,8 @@ START_TEST(blocks_close_when_full)
 	ck_assert_uint_eq(read_marks(fd, TRACE_COMPLETE), count + 1);
 	close(fd);
 }
-END_TEST
 
-START_TEST(the_largest_record_fits_any_block)
+HT_TEST(the_largest_record_fits_any_block)
 {
 	static struct rec rec;
 	char *body = calloc(1, TRACE_RECORD_MAX);
@@ -131,10 +130,9 @@ START_TEST(the_largest_record_fits_any_block)
 	free(body);
 	close(fd);
 }
-END_TEST
 
 /* What the index says about block `i` must be what stands in the file. */
-START_TEST(the_index_leads_to_each_block)
+HT_TEST(the_index_leads_to_each_block)
 {
 	enum { BLOCKS = 5 };
 	struct tracebuild build;
@@ -186,9 +184,8 @@ START_TEST(the_index_leads_to_each_block)
 	bytes_out_deinit(&file);
 	tracebuild_deinit(&build);
 }
-END_TEST
 
-START_TEST(a_full_device_is_an_error_and_can_be_retried)
+HT_TEST(a_full_device_is_an_error_and_can_be_retried)
 {
 	int full = open("/dev/full", O_WRONLY | O_CLOEXEC);
 	ck_assert_int_ge(full, 0);
@@ -216,7 +213,6 @@ START_TEST(a_full_device_is_an_error_and_can_be_retried)
 	close(file);
 	close(fd);
 }
-END_TEST
 
 /* The same file with a position of its own. */
 static int reopen(int fd, int flags)
@@ -269,16 +265,15 @@ static void write_through_full_disk(int fd, uint64_t before)
 	close(again);
 }
 
-START_TEST(a_block_written_in_part_is_cut_off)
+HT_TEST(a_block_written_in_part_is_cut_off)
 {
 	int fd = tracebuild_memfd("", 0);
 	write_through_full_disk(fd, 0);
 	close(fd);
 }
-END_TEST
 
 /* The position of an O_APPEND descriptor is 0 until something was written. */
-START_TEST(a_write_that_fails_at_once_cuts_nothing)
+HT_TEST(a_write_that_fails_at_once_cuts_nothing)
 {
 	char kept[6];
 	struct trace_writer *writer;
@@ -295,9 +290,8 @@ START_TEST(a_write_that_fails_at_once_cuts_nothing)
 	close(fd);
 	close(file);
 }
-END_TEST
 
-START_TEST(appending_keeps_the_files_contents)
+HT_TEST(appending_keeps_the_files_contents)
 {
 	char kept[6];
 	int file = tracebuild_memfd("before", 6);
@@ -308,7 +302,6 @@ START_TEST(appending_keeps_the_files_contents)
 	close(fd);
 	close(file);
 }
-END_TEST
 
 /* The same trace as in a file, through a pipe that takes a page at a time. */
 static void reference_trace(struct bytes_out *ret)
@@ -373,7 +366,7 @@ static unsigned int retry(
 	}
 }
 
-START_TEST(a_pipe_gets_the_rest_of_a_block_later)
+HT_TEST(a_pipe_gets_the_rest_of_a_block_later)
 {
 	struct trace_writer *writer;
 	make_small_pipe(O_NONBLOCK);
@@ -385,7 +378,6 @@ START_TEST(a_pipe_gets_the_rest_of_a_block_later)
 	trace_writer_destroy(writer);
 	check_received();
 }
-END_TEST
 
 static volatile sig_atomic_t alarms;
 
@@ -397,7 +389,7 @@ static void on_alarm(int signal)
 }
 
 /* Only the signal handler empties the pipe: every write beyond its size is interrupted. */
-START_TEST(interrupted_and_short_writes_go_on)
+HT_TEST(interrupted_and_short_writes_go_on)
 {
 	struct trace_writer *writer;
 	const struct sigaction action = {.sa_handler = on_alarm};
@@ -416,7 +408,6 @@ START_TEST(interrupted_and_short_writes_go_on)
 	trace_writer_destroy(writer);
 	check_received();
 }
-END_TEST
 
 static void run_lz4(int in, int out)
 {
@@ -436,7 +427,7 @@ static void run_lz4(int in, int out)
 }
 
 /* What lz4(1) makes of the file must be the records, block after block. */
-START_TEST(lz4_decodes_the_file)
+HT_TEST(lz4_decodes_the_file)
 {
 	struct bytes_out want = {0};
 	struct bytes_out got;
@@ -458,7 +449,6 @@ START_TEST(lz4_decodes_the_file)
 	close(plain);
 	tracebuild_deinit(&build);
 }
-END_TEST
 
 /* One record of a trace, and its kind in the file. */
 static void check_kind_of_events(struct rec_events events, uint8_t want_kind)
@@ -495,7 +485,7 @@ static void check_kind_of_events(struct rec_events events, uint8_t want_kind)
 	tracebuild_deinit(&build);
 }
 
-START_TEST(events_are_sorted_where_that_is_possible_and_shorter)
+HT_TEST(events_are_sorted_where_that_is_possible_and_shorter)
 {
 	struct eventbuild build = {0};
 	eventbuild_thread(&build, 1, 0);
@@ -514,18 +504,11 @@ START_TEST(events_are_sorted_where_that_is_possible_and_shorter)
 	check_kind_of_events(events, REC_EVENTS);
 	eventbuild_deinit(&build);
 }
-END_TEST
 
-START_TEST(the_checksum_is_that_of_zlib)
+HT_TEST(the_checksum_is_that_of_zlib)
 {
 	ck_assert_uint_eq(trace_crc32(0, "123456789", 9), 0xcbf43926);
 	ck_assert_uint_eq(trace_crc32(trace_crc32(0, "1234", 4), "56789", 5), 0xcbf43926);
 }
-END_TEST
 
-HT_SUITE("format/writer", blocks_close_when_full, the_largest_record_fits_any_block,
-	the_index_leads_to_each_block, a_full_device_is_an_error_and_can_be_retried,
-	a_block_written_in_part_is_cut_off, appending_keeps_the_files_contents,
-	a_write_that_fails_at_once_cuts_nothing, a_pipe_gets_the_rest_of_a_block_later,
-	interrupted_and_short_writes_go_on, lz4_decodes_the_file,
-	events_are_sorted_where_that_is_possible_and_shorter, the_checksum_is_that_of_zlib)
+HT_SUITE("format/writer")
