@@ -182,12 +182,13 @@ static void draw_keys(struct drawing *drawing, const struct screen *screen)
 	struct line line;
 	if (!begin(drawing, &line))
 		return;
-	line_put(&line, "q quit  ? help  s sort: %s  / filter", listing_sort_names[screen->sort]);
+	line_put(&line, "q quit  ? help  s %s  / filter", listing_sort_names[screen->sort]);
 	if (*screen->filter) {
 		line_put(&line, ": ");
 		line_foreign(&line, screen->filter, 20);
 	}
-	line_put(&line, "  Enter stack  B %s  b %s  m mark  w save  p pause",
+	/* What fits 80 columns comes first. */
+	line_put(&line, "  B %s  m mark  w save  p pause  b %s  Enter stack",
 		screen->is_by_function ? "by caller" : "bottom-up",
 		screen->baseline ? "from start" : "baseline");
 	end(drawing, &line, SCREEN_REVERSE);

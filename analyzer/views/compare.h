@@ -68,7 +68,7 @@ enum compare_change {
 	COMPARE_GROWN,	/* by more than a tenth */
 	COMPARE_SHRUNK, /* likewise */
 	COMPARE_GONE,	/* there is nothing of it in the last view */
-	COMPARE_SAME	/* or the change is less than a thousandth of all */
+	COMPARE_SAME	/* or the change is less than a thousandth of all, or than its bound */
 };
 
 /*

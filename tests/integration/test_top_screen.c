@@ -115,7 +115,7 @@ HT_TEST(the_table_fits_stops_and_ends)
 		return;
 	start(&screened);
 	/* Up to the last column. */
-	run_until(shows(&screened, "  b baselin..."), WAIT_MS);
+	run_until(shows(&screened, "  p pause  b b..."), WAIT_MS);
 	free(tmux(&screened,
 		(const char *[]){"resize-window", "-t", "top", "-x", "30", "-y", "8", NULL}));
 	run_until(shows(&screened, "too small: min 36x8"), WAIT_MS);

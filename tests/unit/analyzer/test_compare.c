@@ -334,6 +334,29 @@ HT_TEST(bounds_are_those_of_both_samples)
 	end();
 }
 
+static enum compare_change change_of_samples(uint32_t old_blocks, uint32_t new_blocks)
+{
+	put_samples(old_blocks, RATE, new_blocks);
+	put_together(60, 60);
+	const enum compare_change change =
+		compare_change_of(&compare, &compare.entry[0], METRIC_ALLOCATED);
+	ck_assert_int_eq(change, compare_total_change(&compare, METRIC_ALLOCATED));
+	end();
+	return change;
+}
+
+/* From 4 to 8 blocks are 25,912 bytes more, with a bound of 28,265; to 9, 32,390 and 29,296. */
+HT_TEST(a_change_within_its_bound_is_none)
+{
+	ck_assert_int_eq(change_of_samples(4, 8), COMPARE_SAME);
+	begin();
+	ck_assert_int_eq(change_of_samples(4, 9), COMPARE_GROWN);
+	begin();
+	ck_assert_int_eq(change_of_samples(8, 4), COMPARE_SAME);
+	begin();
+	ck_assert_int_eq(change_of_samples(9, 4), COMPARE_SHRUNK);
+}
+
 /* Beside a whole trace, the difference is as exact as the sample. */
 HT_TEST(a_whole_trace_has_no_bound)
 {

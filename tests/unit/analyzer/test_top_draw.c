@@ -114,7 +114,7 @@ HT_TEST(the_table_word_for_word)
 	/* The selected row in full, and the keys. */
 	check_line(10, SCREEN_DIM, "f0 <- main");
 	check_line(11, SCREEN_REVERSE,
-		"q quit  ? help  s sort: outstanding  / filter  Enter stack  B bottom-up  b ba...");
+		"q quit  ? help  s outstanding  / filter  B bottom-up  m mark  w save  p pause...");
 	ck_assert(!lines.has_cursor);
 	end();
 }
