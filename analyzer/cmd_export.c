@@ -102,6 +102,17 @@ static void answer_deinit(struct answer *answer)
 		close(answer->fd);
 }
 
+/* A format of single events cannot have those that the trace has as sums only. */
+static void print_left_out(const struct model *model)
+{
+	if (model->culled_events)
+		fprintf(stderr,
+			"heaptap: %" PRIu64
+			" events of blocks that lived less than %g s are left out: the trace has "
+			"only sums of them (attach --cull)\n",
+			model->culled_events, (double)model->capture.cull_ns / 1e9);
+}
+
 static void print_notes(const struct export_job *job, bool wants_stats)
 {
 	const struct export_heaptrack_stats *stats = &job->stats;
@@ -136,6 +147,8 @@ static struct ht_err *write_export(
 		watch_begin(&watch, stderr, newer->fd, options->path);
 	struct ht_err *err = options->format->write(out, &job);
 	watch_end(&watch);
+	if (!err && options->format->traits & EXPORT_EVENTS)
+		print_left_out(&newer->analysis->model);
 	if (!err)
 		print_notes(&job, options->stats);
 	return err;

@@ -82,6 +82,9 @@ static void print(const struct text *text, const struct info *info)
 	if (model->capture.sample_bytes)
 		fprintf(out, "%-12s one allocation in %s\n", "sample",
 			text_bytes(model->capture.sample_bytes).text);
+	if (model->capture.cull_ns)
+		fprintf(out, "%-12s blocks that lived less than %s are sums\n", "cull",
+			text_time(model->capture.cull_ns).text);
 	/* The totals stand behind the events: of a file without its end they are those of before.
 	 */
 	const char *more = model->how_ended == TRACE_COMPLETE ? "" : " or more";

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analyzer/cmd.h"
+#include "analyzer/cmd_process.h"
 #include "analyzer/commands.h"
 #include "analyzer/export/traces_json.h"
 #include "analyzer/live/tail.h"
@@ -125,7 +126,8 @@ static struct ht_err *open_capture(struct serve *serve)
 {
 	char heaptap[PATH_MAX];
 	const struct capture_start start = {.heaptap = heaptap, .trace = -1, .log = -1};
-	const pid_t pid = (pid_t)option_number(serve->values, OPTION_PID, 0);
+	pid_t pid;
+	HT_TRY(cmd_process_find(serve->values, &pid));
 	HT_TRY(capture_find_program(heaptap));
 	HT_TRY(capture_open(&serve->capture, pid, &start));
 	HT_TRY(serve_traces_add(&serve->traces, serve->capture.trace));
@@ -209,10 +211,10 @@ static struct ht_err *open_and_run(struct serve *serve)
 
 static struct ht_err *check(const struct option_values *values)
 {
-	const bool is_live = option_is_given(values, OPTION_PID);
+	const bool is_live = cmd_process_is_given(values);
 	if (is_live == (values->operand_count > 0))
 		return ht_err_new(
-			HT_ERR_USAGE, is_live ? "serve takes -p or traces, not both"
+			HT_ERR_USAGE, is_live ? "serve takes a process or traces, not both"
 					      : "serve: a trace file or -p PID is missing");
 	if (!serve_is_built())
 		return ht_err_new(HT_ERR_REFUSED,
@@ -231,7 +233,7 @@ struct ht_err *cmd_serve(const struct option_values *values)
 	if (!serve)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the server");
 	serve->values = values;
-	serve->is_live = option_is_given(values, OPTION_PID);
+	serve->is_live = cmd_process_is_given(values);
 	serve->capture.socket = serve->tail.fd = -1;
 	struct ht_err *err = open_and_run(serve);
 	for (size_t i = serve->is_live; i < SERVE_TRACES_MAX; i++)

@@ -2,8 +2,13 @@
  *
  * heaptap-analyze top: a live table of what a process allocates and holds.
  */
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
 #include "analyzer/cmd.h"
 #include "analyzer/cmd_file.h"
+#include "analyzer/cmd_process.h"
 #include "analyzer/page/page.h"
 #include "analyzer/top/gather.h"
 #include "analyzer/top/top.h"
@@ -45,6 +50,10 @@ static struct ht_err *save(void *context, struct analysis *analysis, const char 
 	if (!page_is_built())
 		return ht_err_new(HT_ERR_REFUSED, "html is not in this build: install "
 						  "libjs-dygraphs and build heaptap again");
+	if (strcmp(path, "-") == 0)
+		return ht_err_new(HT_ERR_USAGE, "name a file for the page");
+	if (faccessat(AT_FDCWD, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return ht_err_new(HT_ERR_USAGE, "%s exists; name another file", path);
 	HT_TRY(cmd_file_open(path, traces, false, &out));
 	struct ht_err *err = open_view(context, analysis, &of);
 	HT_THEN(err, page_write(out.file, of.view, &more, PAGE_BYTES_MAX, &result));
@@ -56,8 +65,8 @@ static struct ht_err *save(void *context, struct analysis *analysis, const char 
 static struct ht_err *check(const struct option_values *values)
 {
 	const bool is_batch = option_is_given(values, OPTION_BATCH);
-	if (!option_is_given(values, OPTION_PID))
-		return ht_err_new(HT_ERR_USAGE, "top: -p PID is missing");
+	if (!cmd_process_is_given(values))
+		return ht_err_new(HT_ERR_USAGE, "top: -p PID is missing, or --name NAME");
 	if (!is_batch && option_is_given(values, OPTION_TABLES))
 		return ht_err_new(HT_ERR_USAGE, "top: -n counts the tables of -b");
 	if (!is_batch && option_is_given(values, OPTION_JSON_LINES))
@@ -69,9 +78,11 @@ static struct ht_err *check(const struct option_values *values)
 
 struct ht_err *cmd_top(const struct option_values *values)
 {
+	pid_t pid;
 	HT_TRY(check(values));
+	HT_TRY(cmd_process_find(values, &pid));
 	const struct top_config config = {
-		.pid = (pid_t)option_number(values, OPTION_PID, 0),
+		.pid = pid,
 		.delay_ns = option_number(values, OPTION_DELAY, DELAY_NS),
 		.tables = option_number(values, OPTION_TABLES, 0),
 		.rows = option_number(values, OPTION_ROWS, BATCH_ROWS),

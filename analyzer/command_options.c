@@ -199,6 +199,16 @@ const struct option_row command_options[OPTION_COUNT] = {
 		.value = "PID",
 		.most = INT_MAX,
 		.help = "show the capture of this process while it runs; without one, start it"},
+	/* -n is --limit, in each command. */
+	[OPTION_NAME] = VALUE(0, TEXT, "name", "NAME",
+		"instead of -p: the process of this name, if only one has it"),
+	[OPTION_UNIT] = {.kind = OPTION_KIND_TEXT,
+		.name = "unit",
+		.letter = 'u',
+		.value = "UNIT",
+		.help = "the main process of a systemd unit; with --name: in it"},
+	[OPTION_CONTAINER] = VALUE(
+		0, TEXT, "container", "ID", "the first process of a container; with --name: in it"),
 	[OPTION_BATCH] = {.kind = OPTION_KIND_FLAG,
 		.name = "batch",
 		.letter = 'b',

@@ -49,7 +49,8 @@ static const struct option_command command[] = {
 		.description = "Matches sites by the functions and files of their call chains, and "
 			       "prints what changed, per minute: new, grown, shrunk, gone. Of "
 			       "memory that is held, a change counts if its amount and its rate "
-			       "agree, or if windows of one length have it.",
+			       "agree, or if windows of one length have it. Below the figures of a "
+			       "sample stand their bounds at 95 %.",
 		.operand = {{"OLD", "trace file", OPTION_KIND_FILE, true},
 			{"NEW", "trace file", OPTION_KIND_FILE, true}},
 		.least = 2,
@@ -207,7 +208,7 @@ static const struct option_command command[] = {
 		.operand = {{"FILE|DIR", "trace file", OPTION_KIND_FILE, true}},
 		.most = 64,
 		.groups = OPTIONS_NAMES,
-		.own = {OPTION_PID, OPTION_PORT},
+		.own = {OPTION_PID, OPTION_NAME, OPTION_UNIT, OPTION_CONTAINER, OPTION_PORT},
 		.example = {"heaptap serve my.htap", "heaptap serve -p 4711",
 			"heaptap serve windows/ --port 8080"},
 		.run = cmd_serve,
@@ -223,10 +224,11 @@ static const struct option_command command[] = {
 			"with the table. ? lists the keys.",
 		.needs = "-p PID",
 		.groups = OPTIONS_NAMES,
-		.own = {OPTION_PID, OPTION_DELAY, OPTION_BATCH, OPTION_TABLES, OPTION_ROWS,
-			OPTION_JSON_LINES, OPTION_ORDER, OPTION_FILTER, OPTION_BOTTOM_UP,
-			OPTION_SHOW_WRAPPERS, OPTION_WIDE, OPTION_COLOR},
-		.example = {"heaptap top -p 4711", "heaptap top -p 4711 -b -d 5 -n 12",
+		.own = {OPTION_PID, OPTION_NAME, OPTION_UNIT, OPTION_CONTAINER, OPTION_DELAY,
+			OPTION_BATCH, OPTION_TABLES, OPTION_ROWS, OPTION_JSON_LINES, OPTION_ORDER,
+			OPTION_FILTER, OPTION_BOTTOM_UP, OPTION_SHOW_WRAPPERS, OPTION_WIDE,
+			OPTION_COLOR},
+		.example = {"heaptap top -p 4711", "heaptap top -u nginx -b -d 5 -n 12",
 			"heaptap top -p 4711 -b --json | jq .outstanding_bytes"},
 		.run = cmd_top,
 	},
@@ -235,7 +237,8 @@ static const struct option_command command[] = {
 		.summary = "send traces to Pyroscope or ClickHouse",
 		.description =
 			"Sends each trace as a profile to Pyroscope (host and build are labels), "
-			"or as rows to ClickHouse (scripts/fleet.sql has the table and questions). "
+			"or as rows to ClickHouse (fleet.sql, among the examples of a "
+			"package and in scripts of the source, has the table and questions). "
 			"What an endpoint does not take waits in the spool, and goes first "
 			"the next time; without FILE, push sends what waits. A window is sent "
 			"once. "

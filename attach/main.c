@@ -267,6 +267,18 @@ static enum exit_status run_cleanup(const struct options *options)
 	return err ? words_complain(err) : status;
 }
 
+/* seek_process has found it. */
+static enum exit_status run_find(const struct options *options)
+{
+	struct ht_err *err = NULL;
+	if (options->json)
+		err = print_json(json_pack(
+			"{s:s, s:i}", "schema", "heaptap.find/1", "pid", (int)options->pid));
+	else
+		printf("%d\n", (int)options->pid);
+	return err ? words_complain(err) : EXIT_DONE;
+}
+
 static enum exit_status run_steer(const struct options *options)
 {
 	enum exit_status status;
@@ -335,10 +347,11 @@ int main(int argc, char **argv)
 	HT_THEN(err, options_parse(argc, argv, &options));
 	if (err)
 		return words_complain(err);
-	err = seek_process(&options);
-	if (err) {
+	bool is_stopped;
+	err = seek_process(&options, &is_stopped);
+	if (err || is_stopped) {
 		options_deinit(&options);
-		return words_complain(err);
+		return err ? words_complain(err) : EXIT_DONE;
 	}
 	given_use(&options.given);
 	switch (options.command) {
@@ -359,6 +372,9 @@ int main(int argc, char **argv)
 		break;
 	case COMMAND_CLEANUP:
 		status = run_cleanup(&options);
+		break;
+	case COMMAND_FIND:
+		status = run_find(&options);
 		break;
 	case COMMAND_STATUS:
 	case COMMAND_LIST:

@@ -45,9 +45,12 @@ int control_open_directory(const char *path, uid_t uid, bool make)
 	return -1;
 }
 
-void control_name(pid_t pid, uint64_t start_ticks, char ret[CONTROL_NAME_MAX])
+void control_name(pid_t pid, uint64_t start_ticks, pid_t waiter, char ret[CONTROL_NAME_MAX])
 {
-	snprintf(ret, CONTROL_NAME_MAX, "%d.%llu", (int)pid, (unsigned long long)start_ticks);
+	int length = snprintf(
+		ret, CONTROL_NAME_MAX, "%d.%llu", (int)pid, (unsigned long long)start_ticks);
+	if (waiter)
+		snprintf(ret + length, CONTROL_NAME_MAX - (size_t)length, ".%d", (int)waiter);
 }
 
 /* Takes a number of digits without leading zeros: each number has one spelling. */
@@ -62,16 +65,23 @@ static bool take_number(const char **at, const char *end, uint64_t *ret)
 	return *at > start && (*start != '0' || *at == start + 1);
 }
 
-bool control_name_parse(const char *name, pid_t *ret_pid, uint64_t *ret_start_ticks)
+static bool take_pid(const char **at, const char *end, pid_t *ret)
+{
+	uint64_t pid;
+	if (!take_number(at, end, &pid) || pid == 0 || pid > INT32_MAX)
+		return false;
+	*ret = (pid_t)pid;
+	return true;
+}
+
+bool control_name_parse(
+	const char *name, pid_t *ret_pid, uint64_t *ret_start_ticks, pid_t *ret_waiter)
 {
 	const char *at = name, *end = name + strlen(name);
-	uint64_t pid, ticks;
-	if (!take_number(&at, end, &pid) || pid == 0 || pid > INT32_MAX || *at++ != '.' ||
-		!take_number(&at, end, &ticks) || at != end)
+	*ret_waiter = 0;
+	if (!take_pid(&at, end, ret_pid) || *at++ != '.' || !take_number(&at, end, ret_start_ticks))
 		return false;
-	*ret_pid = (pid_t)pid;
-	*ret_start_ticks = ticks;
-	return true;
+	return at == end || (*at++ == '.' && take_pid(&at, end, ret_waiter) && at == end);
 }
 
 /* --- a line --------------------------------------------------------------------------------- */
@@ -330,10 +340,17 @@ static const struct field {
 	NUMBER(paused_ns),
 	NUMBER(marks),
 	NUMBER(sample_bytes),
+	NUMBER(cull_ns),
+	NUMBER(live_blocks),
+	NUMBER(filter_bytes),
 	NUMBER(rss_bytes),
 	NUMBER(rss_first_bytes),
 	NUMBER(user),
+	NUMBER(window),
+	NUMBER(windows),
+	NUMBER(next_unix_ns),
 	TEXT(message),
+	TEXT(waits_for),
 	TEXT(comm),
 	TEXT(trace),
 	TEXT(partial),

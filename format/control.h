@@ -46,11 +46,15 @@ size_t control_directories(uid_t uid, const char *runtime, char (*ret)[CONTROL_P
  */
 int control_open_directory(const char *path, uid_t uid, bool make);
 
-/* The name of the socket for the capture of a process: PID.START_TICKS. `start_ticks`: field 22 of
- * /proc/PID/stat, as in a trace's TARGET. */
-void control_name(pid_t pid, uint64_t start_ticks, char ret[CONTROL_NAME_MAX]);
+/*
+ * The name of the socket for the capture of a process: PID.START_TICKS. `start_ticks`: field 22 of
+ * /proc/PID/stat, as in a trace's TARGET. `waiter`: 0; or the heaptap that waits to record the
+ * process, whose number comes third: several may wait, and another may record.
+ */
+void control_name(pid_t pid, uint64_t start_ticks, pid_t waiter, char ret[CONTROL_NAME_MAX]);
 /* Parses such a name; false if `name` is not one. */
-bool control_name_parse(const char *name, pid_t *ret_pid, uint64_t *ret_start_ticks);
+bool control_name_parse(
+	const char *name, pid_t *ret_pid, uint64_t *ret_start_ticks, pid_t *ret_waiter);
 
 /* --- messages ------------------------------------------------------------------------------- */
 
@@ -81,6 +85,9 @@ enum control_phase {
 	CONTROL_ENDED,	   /* the trace is complete and the detach is over */
 	CONTROL_NAMING,	   /* the detach is over; heaptap writes names into the trace */
 	CONTROL_SETTLING,  /* the window has ended; frees of its blocks are recorded */
+	/* Nothing is recorded: heaptap waits for the next window; only STATUS and STOP are served
+	 */
+	CONTROL_WAITING,
 	CONTROL_PHASES
 };
 
@@ -93,12 +100,14 @@ struct control_reply {
 	/* The exit status of the client after an error, or of the capture after STOP with `wait`:
 	 * heaptap(1), EXIT STATUS. */
 	uint64_t exit_status;
-	char message[640];	   /* of an error or an ended capture; may be empty */
-	uint64_t phase;		   /* enum control_phase */
-	uint64_t paused;	   /* 1: no new allocations are recorded */
-	uint64_t pid, start_ticks; /* of the process that is recorded */
+	char message[640]; /* of an error or an ended capture; may be empty */
+	uint64_t phase;	   /* enum control_phase */
+	uint64_t paused;   /* 1: no new allocations are recorded */
+	/* The process that is recorded; a heaptap that waits for one to be started gives its own.
+	 */
+	uint64_t pid, start_ticks;
 	uint64_t heaptap_pid;
-	uint64_t start_unix_ns; /* when the window began */
+	uint64_t start_unix_ns; /* when the window, or the wait for it, began */
 	uint64_t elapsed_ns;	/* since then */
 	uint64_t duration_ns;	/* length of the window; 0: no limit */
 	uint64_t settle_ns;	/* how long the capture settles after it; 0: not */
@@ -115,10 +124,17 @@ struct control_reply {
 	uint64_t pauses, paused_ns; /* so far, including the present one */
 	uint64_t marks;		    /* recorded so far by MARK */
 	uint64_t sample_bytes;	    /* one allocation in so many bytes is recorded; 0: each */
-	uint64_t user;		    /* uid that runs the capture */
+	uint64_t cull_ns;	    /* blocks that live shorter are sums; 0: none */
+	uint64_t live_blocks, filter_bytes; /* of --cull: what it holds, and its tables */
+	uint64_t user;			    /* uid that runs the capture */
 	uint64_t rss_bytes,
 		rss_first_bytes; /* of the process: now and when the window began; 0: unknown */
-	char comm[64];		 /* name of the process; hostile bytes */
+	/* CONTROL_WAITING: the number of the window that is waited for, and of all windows (0: no
+	 * limit); the time before which it does not begin (0: none). */
+	uint64_t window, windows, next_unix_ns;
+	/* What it waits for beside that time: "its RSS is 60.0 MiB"; "": nothing. Hostile bytes. */
+	char waits_for[320];
+	char comm[64]; /* name of the process; hostile bytes */
 	/* Absolute; "-": standard output; "": longer than fits a line. Hostile bytes. */
 	char trace[2048];
 	/* Likewise: the file that holds the trace until it is complete, then renamed to `trace`;

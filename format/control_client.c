@@ -58,7 +58,8 @@ struct ht_err *control_client_add(const char *path, uid_t user, struct control_c
 		!err && ret->count < CLIENTS_MAX && (entry = readdir(directory)) != NULL;) {
 		struct control_client client = {.user = user};
 		snprintf(client.directory, sizeof(client.directory), "%s", path);
-		if (control_name_parse(entry->d_name, &client.pid, &client.start_ticks))
+		if (control_name_parse(
+			    entry->d_name, &client.pid, &client.start_ticks, &client.waiter))
 			err = add(ret, &client);
 	}
 	closedir(directory);
@@ -70,8 +71,9 @@ static int by_pid(const void *a, const void *b)
 	const struct control_client *first = a, *second = b;
 	if (first->pid != second->pid)
 		return first->pid < second->pid ? -1 : 1;
-	return (first->start_ticks > second->start_ticks) -
-	       (first->start_ticks < second->start_ticks);
+	if (first->start_ticks != second->start_ticks)
+		return first->start_ticks < second->start_ticks ? -1 : 1;
+	return (first->waiter > second->waiter) - (first->waiter < second->waiter);
 }
 
 /* Adds the directories `parent`/`before`UID`after` of other users. */
@@ -134,7 +136,7 @@ static int connect_to(const struct control_client *client)
 	int place = control_open_directory(client->directory, client->user, false);
 	if (place < 0)
 		return -1;
-	control_name(client->pid, client->start_ticks, name);
+	control_name(client->pid, client->start_ticks, client->waiter, name);
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", place, name);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
@@ -345,18 +347,29 @@ static struct ht_err *explain_none(pid_t pid, bool was_killed)
 			    "started is visible there only");
 }
 
-struct ht_err *control_client_find(pid_t pid, struct control_client *ret)
+static struct ht_err *find(pid_t pid, bool takes_waiting, struct control_client *ret)
 {
 	struct control_clients all;
 	bool found = false, was_killed = false;
 	HT_TRY(control_client_list(&all));
 	for (size_t i = 0; i < all.count && !found; i++) {
-		if (all.client[i].pid != pid)
+		if (all.client[i].pid != pid || (all.client[i].waiter && !takes_waiting))
 			continue;
 		found = !is_stale(&all.client[i]);
-		was_killed |= !found;
+		/* One that only waited has changed nothing. */
+		was_killed |= !found && !all.client[i].waiter;
 		*ret = all.client[i];
 	}
 	control_clients_deinit(&all);
 	return found ? NULL : explain_none(pid, was_killed);
+}
+
+struct ht_err *control_client_find(pid_t pid, struct control_client *ret)
+{
+	return find(pid, false, ret);
+}
+
+struct ht_err *control_client_find_any(pid_t pid, struct control_client *ret)
+{
+	return find(pid, true, ret);
 }

@@ -14,6 +14,7 @@ struct control_client {
 	uid_t user; /* owner of the directory */
 	pid_t pid;  /* of the process that is recorded */
 	uint64_t start_ticks;
+	pid_t waiter; /* the heaptap that waits to record it; 0: a capture */
 };
 
 struct control_clients {
@@ -21,8 +22,8 @@ struct control_clients {
 	size_t count;
 };
 
-/* Lists all sockets, sorted by pid, at most 10,000. A socket may be stale: a killed heaptap does
- * not remove its own (control_client_ask). */
+/* Lists all sockets, sorted by pid, a capture before those that wait, at most 10,000. A socket may
+ * be stale: a killed heaptap does not remove its own (control_client_ask). */
 HT_MUST_CHECK
 struct ht_err *control_client_list(struct control_clients *ret);
 /* As control_client_list, for one directory of `user`; adds its sockets to `ret`. */
@@ -34,6 +35,9 @@ void control_clients_deinit(struct control_clients *clients);
  * directories searched and says if a heaptap was killed. */
 HT_MUST_CHECK
 struct ht_err *control_client_find(pid_t pid, struct control_client *ret);
+/* As control_client_find; without a capture, a heaptap that waits to record the process. */
+HT_MUST_CHECK
+struct ht_err *control_client_find_any(pid_t pid, struct control_client *ret);
 
 enum control_client_state {
 	CONTROL_CLIENT_ANSWERED, /* `reply` is set, also where it is an error */

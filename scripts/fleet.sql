@@ -4,7 +4,7 @@
 -- ClickHouse knows since version 18. A row is a site of a window. A window that arrives twice has the same
 -- window_id, and counts once (FINAL). A release is a build: the build-id of the executable.
 --
---      clickhouse-client -n < scripts/fleet.sql
+--      clickhouse-client -n < fleet.sql
 
 CREATE TABLE IF NOT EXISTS heaptap
 (

@@ -17,9 +17,10 @@ static_elf := -lelf -llzma -lbz2 -lz
 .PHONY: static
 static: $S/heaptap $S/heaptap-analyze
 
-$S/zydis/%.o: $(ZYDIS)/src/%.c
+# Its assertions name their file: by the same name wherever ZYDIS is.
+$S/zydis/%.o: $(ZYDIS)/src/%.c scripts/release.mk
 	@mkdir -p $(@D)
-	$(call quiet,CC)$(CC) -O2 -DZYDIS_STATIC_BUILD -I$(ZYDIS)/include -I$(ZYDIS)/src -c -o $@ $<
+	$(call quiet,CC)$(CC) -O2 -ffile-prefix-map=$(ZYDIS)/=zydis/ -DZYDIS_STATIC_BUILD -I$(ZYDIS)/include -I$(ZYDIS)/src -c -o $@ $<
 
 $S/no_tls.o: scripts/release.mk
 	@mkdir -p $(@D)

@@ -12,9 +12,7 @@ struct ht_err *callers_json_put_matches(struct json_writer *json, const char *na
 	for (size_t i = 0; i < matches->count; i++) {
 		const struct function_match *match = &matches->match[i];
 		json_t *object = calls_json_group(calls, match->group);
-		object = json_with(object, "total", json_integer(match->inclusive));
-		object = json_with(object, "own", json_integer(match->own));
-		array = json_plus(array, object);
+		array = json_plus(array, calls_json_sum(object, calls, &match->sum));
 	}
 	return json_put(json, name, array);
 }
@@ -48,42 +46,55 @@ static struct ht_err *put_entries(struct json_writer *json, const char *name,
 	return json_put(json, name, array);
 }
 
-static struct ht_err *put_lines(struct json_writer *json, const struct function *callers)
+static struct ht_err *put_lines(
+	struct json_writer *json, const struct calls *calls, const struct function *callers)
 {
 	json_t *array = json_array();
 	for (size_t i = 0; i < callers->line_count; i++) {
 		const struct function_line *line = &callers->line[i];
-		array = json_plus(array,
-			json_pack("{so so so so}", "file", json_text(line->file), "line",
-				json_number_or_null(line->line, line->line), "total",
-				json_integer(line->inclusive), "own", json_integer(line->own)));
+		json_t *object = json_pack("{so so}", "file", json_text(line->file), "line",
+			json_number_or_null(line->line, line->line));
+		array = json_plus(array, calls_json_sum(object, calls, &line->sum));
 	}
 	return json_put(json, "lines", array);
+}
+
+static struct ht_err *put_figures(
+	struct json_writer *json, const struct calls *calls, const struct function *callers)
+{
+	const struct calls_sum *sum = &callers->sum;
+	const struct {
+		const char *name, *bound;
+		int64_t value;
+		double variance;
+	} figure[] = {
+		{"inclusive", "inclusive_bound95", sum->inclusive, sum->inclusive_variance},
+		{"own", "own_bound95", sum->own, sum->own_variance},
+		{"outermost", "outermost_bound95", callers->outermost.value,
+			callers->outermost.variance},
+		{"recursive", "recursive_bound95", callers->recursive.value,
+			callers->recursive.variance},
+	};
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(figure) && !err; i++) {
+		err = json_put(json, figure[i].name, json_integer(figure[i].value));
+		if (!err && calls->total_variance)
+			err = json_put(json, figure[i].bound,
+				json_integer(metric_bound_of(figure[i].value, figure[i].variance)));
+	}
+	return err;
 }
 
 struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
 	const struct function_matches *matches, const struct function *callers)
 {
-	const struct {
-		const char *name;
-		int64_t value;
-	} figure[] = {{"inclusive", callers->inclusive}, {"own", callers->own},
-		{"outermost", callers->outermost}, {"recursive", callers->recursive}};
 	struct json_writer json = {.out = out};
 	struct ht_err *err = calls_json_head(&json, "heaptap.callers/1", calls);
 	HT_THEN(err, callers_json_put_matches(&json, "functions", calls, matches));
-	for (size_t i = 0; i < HT_ARRAY_SIZE(figure) && !err; i++)
-		err = json_put(&json, figure[i].name, json_integer(figure[i].value));
-	if (!err && calls->total_variance)
-		err = json_put(&json, "inclusive_bound95",
-			json_integer(
-				metric_bound_of(callers->inclusive, callers->inclusive_variance)));
-	if (!err && calls->total_variance)
-		err = json_put(&json, "own_bound95",
-			json_integer(metric_bound_of(callers->own, callers->own_variance)));
+	HT_THEN(err, put_figures(&json, calls, callers));
 	HT_THEN(err, put_entries(&json, "callers", calls, callers->caller, callers->caller_count));
 	HT_THEN(err, put_entries(&json, "callees", calls, callers->callee, callers->callee_count));
-	HT_THEN(err, put_lines(&json, callers));
+	HT_THEN(err, put_lines(&json, calls, callers));
 	fputs("}\n", out);
 	return err;
 }
@@ -95,7 +106,7 @@ static void put_entries_csv(FILE *out, const char *kind, const struct calls *cal
 		fprintf(out, "%s,%" PRIi64 ",,", kind, entry[i].value);
 		calls_csv_group(out, calls, entry[i].group);
 		if (calls->total_variance)
-			fprintf(out, ",%" PRIi64,
+			fprintf(out, ",%" PRIi64 ",",
 				metric_bound_of(entry[i].value, entry[i].variance));
 		fputc('\n', out);
 	}
@@ -104,26 +115,27 @@ static void put_entries_csv(FILE *out, const char *kind, const struct calls *cal
 void callers_csv_write(FILE *out, const struct calls *calls, const struct function_matches *matches,
 	const struct function *callers)
 {
-	fprintf(out, "kind,total,own,function,file,line,module%s\n",
-		calls->total_variance ? ",total_bound95" : "");
+	fputs("kind,total,own,function,file,line,module", out);
+	calls_csv_bounds_head(out, calls);
+	fputc('\n', out);
 	for (size_t i = 0; i < matches->count; i++) {
 		const struct function_match *match = &matches->match[i];
-		fprintf(out, "function,%" PRIi64 ",%" PRIi64 ",", match->inclusive, match->own);
+		fprintf(out, "function,%" PRIi64 ",%" PRIi64 ",", match->sum.inclusive,
+			match->sum.own);
 		calls_csv_group(out, calls, match->group);
-		/* That of all matches together. */
-		if (calls->total_variance)
-			fprintf(out, ",%" PRIi64,
-				metric_bound_of(callers->inclusive, callers->inclusive_variance));
+		calls_csv_bounds(out, calls, &match->sum);
 		fputc('\n', out);
 	}
 	put_entries_csv(out, "caller", calls, callers->caller, callers->caller_count);
 	put_entries_csv(out, "callee", calls, callers->callee, callers->callee_count);
 	for (size_t i = 0; i < callers->line_count; i++) {
 		const struct function_line *line = &callers->line[i];
-		fprintf(out, "line,%" PRIi64 ",%" PRIi64 ",,", line->inclusive, line->own);
+		fprintf(out, "line,%" PRIi64 ",%" PRIi64 ",,", line->sum.inclusive, line->sum.own);
 		calls_csv_text(out, line->file);
 		fputc(',', out);
 		calls_csv_number(out, line->line, line->line);
-		fputs(calls->total_variance ? ",,\n" : ",\n", out);
+		fputc(',', out);
+		calls_csv_bounds(out, calls, &line->sum);
+		fputc('\n', out);
 	}
 }

@@ -72,6 +72,32 @@ json_t *calls_json_group(const struct calls *calls, uint32_t group)
 		json_text(fields.name));
 }
 
+json_t *calls_json_sum(json_t *object, const struct calls *calls, const struct calls_sum *sum)
+{
+	object = json_with(object, "total", json_integer(sum->inclusive));
+	object = json_with(object, "own", json_integer(sum->own));
+	if (!calls->total_variance)
+		return object;
+	object = json_with(object, "total_bound95",
+		json_integer(metric_bound_of(sum->inclusive, sum->inclusive_variance)));
+	return json_with(
+		object, "own_bound95", json_integer(metric_bound_of(sum->own, sum->own_variance)));
+}
+
+void calls_csv_bounds(FILE *out, const struct calls *calls, const struct calls_sum *sum)
+{
+	if (calls->total_variance)
+		fprintf(out, ",%" PRIi64 ",%" PRIi64,
+			metric_bound_of(sum->inclusive, sum->inclusive_variance),
+			metric_bound_of(sum->own, sum->own_variance));
+}
+
+void calls_csv_bounds_head(FILE *out, const struct calls *calls)
+{
+	if (calls->total_variance)
+		fputs(",total_bound95,own_bound95", out);
+}
+
 void calls_csv_text(FILE *out, const char *text)
 {
 	char copy[CSV_TEXT_BYTES];

@@ -19,12 +19,19 @@ struct ht_err *calls_csv_write(FILE *out, const struct calls *calls, size_t limi
 /* A group of frames: {function, file, line, module, offset, name}; line and offset only if they are
  * equal for all its frames. */
 json_t *calls_json_group(const struct calls *calls, uint32_t group);
+/* The sums of a group, as total and own; in a capture by sample with their bounds. Takes `object`.
+ */
+json_t *calls_json_sum(json_t *object, const struct calls *calls, const struct calls_sum *sum);
 /* Writes a text of foreign origin as a field, at most 4 KiB; NULL: an empty field. */
 void calls_csv_text(FILE *out, const char *text);
 /* A number as a field; empty if it is not known. */
 void calls_csv_number(FILE *out, bool is_known, uint64_t number);
 /* The same as fields "function,file,line,module". */
 void calls_csv_group(FILE *out, const struct calls *calls, uint32_t group);
+/* Writes ",total_bound95,own_bound95" as fields; nothing if the capture is no sample. */
+void calls_csv_bounds(FILE *out, const struct calls *calls, const struct calls_sum *sum);
+/* Writes the names of these fields, likewise. */
+void calls_csv_bounds_head(FILE *out, const struct calls *calls);
 /* Writes the beginning of the JSON of tree, callers and source: schema, metric, window. */
 HT_MUST_CHECK
 struct ht_err *calls_json_head(

@@ -27,9 +27,33 @@ static json_t *chain_json(const struct compare *compare, const struct compare_en
 	return array;
 }
 
+static const char *bound_key(enum metric metric)
+{
+	return compare_is_per_minute(metric) ? "per_minute_bound95" : "value_bound95";
+}
+
+static double entry_difference_bound(
+	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
+{
+	return compare_difference_bound(compare_bound(compare, entry, 0, metric),
+		compare_bound(compare, entry, compare->view_count - 1, metric));
+}
+
 static const char *figure_key(enum metric metric)
 {
 	return compare_is_per_minute(metric) ? "per_minute" : "value";
+}
+
+/* Adds the bounds of the figures of an entry, and of the difference of the first and the last. */
+static json_t *with_bounds(json_t *object, const struct compare *compare,
+	const struct compare_entry *entry, enum metric metric)
+{
+	json_t *bounds = json_array();
+	for (uint32_t i = 0; i < compare->view_count; i++)
+		bounds = json_plus(bounds, json_real(compare_bound(compare, entry, i, metric)));
+	object = json_with(object, bound_key(metric), bounds);
+	return json_with(object, "difference_bound95",
+		json_real(entry_difference_bound(compare, entry, metric)));
 }
 
 static json_t *entry_json(
@@ -42,12 +66,13 @@ static json_t *entry_json(
 		sums = json_plus(
 			sums, stacks_json_sums(compare->view[i], compare_sums(compare, entry, i)));
 	}
-	return json_pack("{ss so so so so so so}", "change",
+	json_t *object = json_pack("{ss so so so so so so}", "change",
 		compare_change_name(compare_change_of(compare, entry, metric)), figure_key(metric),
 		rates, "function", json_text(leaf ? leaf->function : NULL), "file",
 		json_text(leaf ? leaf->file : NULL), "line",
 		json_number_or_null(leaf && leaf->line, leaf ? leaf->line : 0), "stack",
 		chain_json(compare, entry), "sums", sums);
+	return compare_is_sample(compare) ? with_bounds(object, compare, entry, metric) : object;
 }
 
 json_t *compare_json_traces(const struct compare *compare, const char *const *path)
@@ -75,7 +100,10 @@ static json_t *traces_json(
 	json_array_foreach(array, i, trace)
 	{
 		json_t *total = json_real(compare_total_rate(compare, (uint32_t)i, metric));
-		if (json_object_set_new(trace, figure_key(metric), total) < 0) {
+		const double bound = compare_total_bound(compare, (uint32_t)i, metric);
+		if (json_object_set_new(trace, figure_key(metric), total) < 0 ||
+			(compare_is_sample(compare) && json_object_set_new(trace, bound_key(metric),
+							       json_real(bound)) < 0)) {
 			json_decref(array);
 			return NULL;
 		}
@@ -90,6 +118,10 @@ struct ht_err *compare_json_write(FILE *out, const struct compare *compare, cons
 	struct ht_err *err = json_put(&writer, "schema", json_string("heaptap.compare/1"));
 	HT_THEN(err, json_put(&writer, "metric", json_string(metric_info(metric)->name)));
 	HT_THEN(err, json_put(&writer, "traces", traces_json(compare, path, metric)));
+	if (!err && compare_is_sample(compare))
+		err = json_put(&writer, "total_difference_bound95",
+			json_real(compare_difference_bound(compare_total_bound(compare, 0, metric),
+				compare_total_bound(compare, compare->view_count - 1, metric))));
 	HT_THEN(err, json_put(&writer, "sites_total", json_number(compare->count)));
 	if (err)
 		return err;
@@ -103,12 +135,34 @@ struct ht_err *compare_json_write(FILE *out, const struct compare *compare, cons
 	return err;
 }
 
+static void put_bounds_head(FILE *out, const struct compare *compare, enum metric metric)
+{
+	if (!compare_is_sample(compare))
+		return;
+	for (uint32_t i = 0; i < compare->view_count; i++)
+		fprintf(out, ",%s_%s_%u_bound95", metric_info(metric)->name, figure_key(metric),
+			i + 1);
+	fputs(",difference_bound95", out);
+}
+
+static void put_bounds(FILE *out, const struct compare *compare, const struct compare_entry *entry,
+	enum metric metric)
+{
+	if (!compare_is_sample(compare))
+		return;
+	for (uint32_t i = 0; i < compare->view_count; i++)
+		fprintf(out, ",%.1f", compare_bound(compare, entry, i, metric));
+	fprintf(out, ",%.1f", entry_difference_bound(compare, entry, metric));
+}
+
 void compare_csv_write(FILE *out, const struct compare *compare, enum metric metric, size_t limit)
 {
 	fputs("change", out);
 	for (uint32_t i = 0; i < compare->view_count; i++)
 		fprintf(out, ",%s_%s_%u", metric_info(metric)->name, figure_key(metric), i + 1);
-	fputs(",function,file,line\r\n", out);
+	fputs(",function,file,line", out);
+	put_bounds_head(out, compare, metric);
+	fputs("\r\n", out);
 	for (size_t i = 0; i < compare->count && (!limit || i < limit); i++) {
 		const struct compare_entry *entry = &compare->entry[i];
 		const struct frame *leaf = leaf_of(compare, entry);
@@ -119,6 +173,8 @@ void compare_csv_write(FILE *out, const struct compare *compare, enum metric met
 		csv_put_text(out, leaf ? leaf->function : NULL);
 		fputc(',', out);
 		csv_put_text(out, leaf ? leaf->file : NULL);
-		fprintf(out, ",%u\r\n", leaf ? leaf->line : 0);
+		fprintf(out, ",%u", leaf ? leaf->line : 0);
+		put_bounds(out, compare, entry, metric);
+		fputs("\r\n", out);
 	}
 }

@@ -47,9 +47,11 @@ static json_t *left_json(const struct model *model)
 
 json_t *report_json_capture(const struct model *model)
 {
-	return json_pack("{so so so so ss so so so so so so so sb ss so}", "heaptap_version",
+	return json_pack("{so so so so so so ss so so so so so so so sb ss so}", "heaptap_version",
 		json_text(model->heaptap_version), "sample_bytes",
-		json_number(model->capture.sample_bytes), "start_unix_ns",
+		json_number(model->capture.sample_bytes), "cull_ns",
+		json_number(model->capture.cull_ns), "culled_events",
+		json_number(model->culled_events), "start_unix_ns",
 		json_number(model->capture.start_unix_ns), "duration_ns",
 		json_number(model->duration_ns), "ended", model_ended(model), "events",
 		json_number(model->counts.events), "dropped_events",

@@ -43,10 +43,10 @@ static json_t *part_json(const struct part *part, const struct calls *calls)
 	json_t *array = json_array();
 	for (size_t i = part->from; i < part->to; i++)
 		array = json_plus(array,
-			json_pack("{so so so so}", "line",
-				json_number_or_null(line[i].line, line[i].line), "total",
-				json_integer(line[i].inclusive), "own", json_integer(line[i].own),
-				"text", json_text(text_of(part, line[i].line))));
+			calls_json_sum(json_pack("{so so}", "line",
+					       json_number_or_null(line[i].line, line[i].line),
+					       "text", json_text(text_of(part, line[i].line))),
+				calls, &line[i].sum));
 	json_t *object = json_pack("{so so so sb so}", "file", json_text(line[part->from].file),
 		"path", json_text(part->source.path), "problem",
 		json_text(part->why[0] ? part->why : NULL), "is_newer",
@@ -73,20 +73,24 @@ struct ht_err *source_json_write(FILE *out, const struct calls *calls,
 	return err;
 }
 
-struct ht_err *source_csv_write(
-	FILE *out, const struct function *callers, const struct source_places *places)
+struct ht_err *source_csv_write(FILE *out, const struct calls *calls,
+	const struct function *callers, const struct source_places *places)
 {
 	struct part part = {.callers = callers};
 	struct ht_err *err = NULL;
-	fputs("file,line,total,own,text\n", out);
+	fputs("file,line,total,own,text", out);
+	calls_csv_bounds_head(out, calls);
+	fputc('\n', out);
 	while (next_part(&part, places, &err))
 		for (size_t i = part.from; i < part.to; i++) {
 			const struct function_line *line = &callers->line[i];
 			calls_csv_text(out, line->file);
 			fputc(',', out);
 			calls_csv_number(out, line->line, line->line);
-			fprintf(out, ",%" PRIi64 ",%" PRIi64 ",", line->inclusive, line->own);
+			fprintf(out, ",%" PRIi64 ",%" PRIi64 ",", line->sum.inclusive,
+				line->sum.own);
 			calls_csv_text(out, text_of(&part, line->line));
+			calls_csv_bounds(out, calls, &line->sum);
 			fputc('\n', out);
 		}
 	return err;

@@ -16,5 +16,5 @@ struct ht_err *source_json_write(FILE *out, const struct calls *calls,
 	const struct function_matches *matches, const struct function *callers,
 	const struct source_places *places);
 HT_MUST_CHECK
-struct ht_err *source_csv_write(
-	FILE *out, const struct function *callers, const struct source_places *places);
+struct ht_err *source_csv_write(FILE *out, const struct calls *calls,
+	const struct function *callers, const struct source_places *places);

@@ -113,6 +113,10 @@ bool model_note(const struct model *model, size_t index, char text[MODEL_NOTE_BY
 		snprintf(text, MODEL_NOTE_BYTES,
 			"settled for %.3f s after the window: its frees are not in this file",
 			(double)model_settle_ns(settle) / 1e9);
+	else if (index == model->pause_count + settle->is_there && model->capture.cull_ns)
+		snprintf(text, MODEL_NOTE_BYTES,
+			"blocks that lived less than %g s are sums (attach --cull)",
+			(double)model->capture.cull_ns / 1e9);
 	else
 		return false;
 	return true;
@@ -525,6 +529,7 @@ struct ht_err *model_reading_finish(struct model_reading *load)
 		model->has_events = true;
 		model->counts = *replay_counts(load->replay);
 		model->counts.events += load->culled.events;
+		model->culled_events = load->culled.events;
 		model->counts.inferred_frees += load->culled.inferred_frees;
 		model->counts.absorbed_frees += load->culled.absorbed_frees;
 		model->counts.unknown_stacks += load->culled.unknown_stacks;

@@ -108,6 +108,7 @@ struct model {
 	bool has_events;	  /* events were read: `damage` and `counts` are valid */
 	struct streams_damage damage;
 	struct replay_counts counts;
+	uint64_t culled_events; /* of counts.events: sums say what they did (CAPTURE.cull_ns) */
 };
 
 /* Receives the content of a trace while it is read. Any function may be NULL. */

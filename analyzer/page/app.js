@@ -32,6 +32,11 @@ const App = (() => {
 		const options = () => ({showsWrappers: app.state.wrappers === "show",
 			mergesRecursion: app.state.recursion === "merge"});
 
+		const lineTree = () => remember("lineTree", app.state.wrappers, () => {
+			const begin = app.begin();
+			return {...model.tree, siteNode: Int32Array.from(model.site.node, (node) => begin[node])};
+		});
+
 		app.remember = remember;
 		app.unit = () => Model.METRICS[app.state.metric].unit;
 		app.format = (value) => Format.value(value, app.unit());
@@ -52,17 +57,27 @@ const App = (() => {
 			return Format.bound(value, Model.bound(value,
 				sites.reduce((sum, site) => sum + (variance[site] || 0), 0)));
 		};
+		/* The same of the sum of `metric` over the filtered chains. */
+		app.totalBoundText = (value, metric) => {
+			const name = Model.VARIANCE + metric;
+			return model.isSample ? Format.bound(value, Model.bound(value,
+				Model.total(model, app.sums(), app.isIn(), [name])[name])) : "";
+		};
+		/* By site, the variance of the metric; null: the figures are exact. */
+		app.variances = () => !model.isSample ? null : remember("variances", [...window(),
+			...filters(), app.state.metric], () => {
+			const isIn = app.isIn(), column = app.sums().of(Model.VARIANCE + app.state.metric);
+			return column.map((variance, site) => isIn && !isIn[site] ? 0 : variance);
+		});
 		/* The node at which each of the model's chains begins on screen. */
 		app.begin = () => remember("begin", app.state.wrappers,
 			() => Stacks.beginOf(model, options().showsWrappers));
 		/* Totals of the model's tree, whose frames are lines. */
 		app.lineTotals = () => remember("lineTotals", [...window(), ...filters(), app.state.metric,
-			app.state.wrappers], () => {
-			const begin = app.begin(), siteNode = new Int32Array(model.site.count);
-			for (let i = 0; i < siteNode.length; i++)
-				siteNode[i] = begin[model.site.node[i]];
-			return Stacks.inclusive({...model.tree, siteNode}, app.values());
-		});
+			app.state.wrappers], () => Stacks.inclusive(lineTree(), app.values()));
+		app.lineVariances = () => app.variances() && remember("lineVariances", [...window(),
+			...filters(), app.state.metric, app.state.wrappers],
+		() => Stacks.inclusive(lineTree(), app.variances()));
 		/* The chains that filters and search keep: the row of each site (-1: none) and the
 		 * node of each row. */
 		app.chains = () => remember("chains", [...filters(), app.state.wrappers, app.state.search],
@@ -82,6 +97,13 @@ const App = (() => {
 		app.downTotals = () => remember("totals down",
 			[...window(), ...filters(), ...shape(), app.state.metric],
 			() => Stacks.inclusive(app.down(), app.values()));
+		/* Variances of both; null: the figures are exact. */
+		app.treeVariances = () => app.variances() && remember("variances " + app.state.direction,
+			[...window(), ...filters(), ...shape(), app.state.metric],
+			() => Stacks.inclusive(app.tree(), app.variances()));
+		app.downVariances = () => app.variances() && remember("variances down",
+			[...window(), ...filters(), ...shape(), app.state.metric],
+			() => Stacks.inclusive(app.down(), app.variances()));
 		searching(app, remember);
 	}
 

@@ -194,6 +194,23 @@ static json_t *others_json(const struct diff *diff, enum metric metric, uint32_t
 	return metric_info(metric)->unit == METRIC_TIME_NS ? json_null() : figure_json(sum);
 }
 
+/* By site as the figures, and of the totals: the page adds up those of sites. */
+static json_t *with_variances(json_t *object, const struct diff *diff, enum metric metric)
+{
+	static const char *const name[] = {"old_variance", "new_variance"};
+	const struct compare *compare = diff->compare;
+	json_t *total = json_array();
+	for (uint32_t k = 0; k < HT_ARRAY_SIZE(name); k++) {
+		json_t *variances = json_array();
+		for (uint32_t i = 0; i < diff->count; i++)
+			variances = json_plus(variances,
+				json_real(compare_variance(compare, &diff->listed[i], k, metric)));
+		object = json_with(object, name[k], variances);
+		total = json_plus(total, json_real(compare_total_variance(compare, k, metric)));
+	}
+	return json_with(object, "total_variance", total);
+}
+
 static json_t *metric_json(const struct diff *diff, enum metric metric)
 {
 	const struct compare *compare = diff->compare;
@@ -205,11 +222,13 @@ static json_t *metric_json(const struct diff *diff, enum metric metric)
 			figures[k] = json_plus(
 				figures[k], figure_json(compare_rate(compare, entry, k, metric)));
 	}
-	return json_pack("{sb s[oo] s[oo] so so so}", "per_minute", compare_is_per_minute(metric),
-		"total", figure_json(compare_total_rate(compare, OLD, metric)),
-		figure_json(compare_total_rate(compare, NEW, metric)), "others",
-		others_json(diff, metric, OLD), others_json(diff, metric, NEW), "change", change,
-		"old", figures[OLD], "new", figures[NEW]);
+	json_t *object =
+		json_pack("{sb s[oo] s[oo] so so so}", "per_minute", compare_is_per_minute(metric),
+			"total", figure_json(compare_total_rate(compare, OLD, metric)),
+			figure_json(compare_total_rate(compare, NEW, metric)), "others",
+			others_json(diff, metric, OLD), others_json(diff, metric, NEW), "change",
+			change, "old", figures[OLD], "new", figures[NEW]);
+	return compare_is_sample(compare) ? with_variances(object, diff, metric) : object;
 }
 
 static json_t *metrics_json(const struct diff *diff)

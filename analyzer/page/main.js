@@ -47,14 +47,16 @@
 		const peak = app.isIn() ? ["At the peak", total.peakBytes]
 			: ["Peak", Model.peakOf(app.model, from, to).bytes];
 		const figures = [
-			["Outstanding", Format.bytes(total.allocatedBytes - total.freedBytes)],
-			["Growth", (total.growthBytes > 0 ? "+" : "") + Format.bytes(total.growthBytes)],
-			[peak[0], Format.bytes(peak[1])],
-			["Allocated", Format.bytes(total.allocatedBytes)],
-			["Calls", Format.count(total.allocations)],
+			["Outstanding", total.allocatedBytes - total.freedBytes, "outstanding"],
+			["Growth", total.growthBytes, "growth"],
+			[peak[0], peak[1], "peak"],
+			["Allocated", total.allocatedBytes, "allocated"],
+			["Calls", total.allocations, "calls"],
 		];
-		Dom.replace(Dom.by("figures"), ...figures.map(([name, value]) => Dom.element("div", {},
-			Dom.element("dt", {}, name), Dom.element("dd", {}, value))));
+		const text = (value, metric) => (metric === "growth" && value > 0 ? "+" : "") +
+			Format.value(value, Model.METRICS[metric].unit) + app.totalBoundText(value, metric);
+		Dom.replace(Dom.by("figures"), ...figures.map(([name, value, metric]) => Dom.element("div", {},
+			Dom.element("dt", {}, name), Dom.element("dd", {}, text(value, metric)))));
 	}
 
 	/* --- search and filters ------------------------------------------------------------ */

@@ -119,7 +119,11 @@ const Table = (() => {
 			shown.map((one) => quote(one.value(row))))].map((row) => row.join(",")).join("\n") + "\n";
 	}
 
-	return {make, sortRows, firstRows, text, csv};
+	/* A column of bounds at 95 %, as shares of their figures; empty where a figure is exact. */
+	const bound = (key, value, half, hide = "") => ({key, title: "\u00b1", unit: "share", hide,
+		value: (row) => value(row) && half(row) / Math.abs(value(row)) || null});
+
+	return {make, sortRows, firstRows, text, csv, bound};
 })();
 
 if (typeof module !== "undefined")

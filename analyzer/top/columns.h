@@ -17,7 +17,7 @@ struct columns_figure {
 /* At most 5 characters, 6 with a sign: 512, 1.5K, 11.9M, 123G (powers of 1024). */
 struct columns_figure columns_bytes(uint64_t bytes);
 struct columns_figure columns_change(int64_t bytes);
-/* 204, 1.2k, 28k, 3.4M (powers of 1000). */
+/* 204, 1.2k, 28.0k, 3.4M (powers of 1000). */
 struct columns_figure columns_rate(double per_s);
 /* 98s, 12m, 3h, 5d; "-" for 0. */
 struct columns_figure columns_age(uint64_t age_ns);

@@ -113,11 +113,12 @@ void display_show(const struct screen_lines *lines)
 	erase();
 	for (size_t i = 0; i < lines->count && (int)i < LINES; i++) {
 		attrset((int)attribute_of(lines->line[i].style));
+		/* Before the text: behind a line as wide as the last row the cursor stays on its
+		 * last character. */
+		if (lines->line[i].style == SCREEN_REVERSE)
+			mvhline((int)i, 0, ' ' | A_REVERSE, COLS);
 		mvaddstr((int)i, 0, lines->line[i].text);
 		getyx(stdscr, row, column);
-		if (lines->line[i].style == SCREEN_REVERSE && row == (int)i)
-			for (; column < COLS; column++)
-				addch(' ');
 	}
 	attrset(A_NORMAL);
 	curs_set(lines->has_cursor);

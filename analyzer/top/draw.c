@@ -28,6 +28,7 @@ static const char *const help[] = {
 	"  b                             count from now on (baseline); again: from the start",
 	"  m TEXT                        put a mark into the trace",
 	"  w FILE                        write the page of heaptap html to FILE",
+	"  Ctrl-U                        while you type: delete all of it",
 	"  p                             pause and resume recording",
 	"  Space                         hold the display",
 	"  q, Ctrl-C                     end; a capture that top started ends too",
@@ -181,12 +182,13 @@ static void draw_keys(struct drawing *drawing, const struct screen *screen)
 	struct line line;
 	if (!begin(drawing, &line))
 		return;
-	line_put(&line, "q quit  ? help  s sort: %s  / filter", listing_sort_names[screen->sort]);
+	line_put(&line, "q quit  ? help  s %s  / filter", listing_sort_names[screen->sort]);
 	if (*screen->filter) {
 		line_put(&line, ": ");
 		line_foreign(&line, screen->filter, 20);
 	}
-	line_put(&line, "  Enter stack  B %s  b %s  m mark  w save  p pause",
+	/* What fits 80 columns comes first. */
+	line_put(&line, "  B %s  m mark  w save  p pause  b %s  Enter stack",
 		screen->is_by_function ? "by caller" : "bottom-up",
 		screen->baseline ? "from start" : "baseline");
 	end(drawing, &line, SCREEN_REVERSE);
@@ -222,7 +224,7 @@ static void draw_all(struct drawing *drawing, struct screen *screen, const struc
 	whole.baseline_ns = screen->baseline ? screen->baseline->figures.time_ns : 0;
 	if (drawing->terminal->columns < SCREEN_COLUMNS_LEAST ||
 		drawing->terminal->rows < SCREEN_ROWS_LEAST) {
-		put(drawing, SCREEN_WARNING, "too small: 36x8 is the least");
+		put(drawing, SCREEN_WARNING, "too small: min 36x8");
 		return;
 	}
 	if (screen->mode == SCREEN_HELP) {

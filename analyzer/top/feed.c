@@ -11,11 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "analyzer/live/told.h"
 #include "format/record.h"
 
 #define NS_PER_S  1000000000ull
 #define NS_PER_MS 1000000ull
-#define LOG_BYTES 8192u
 
 static uint64_t now_ns(void)
 {
@@ -154,6 +154,21 @@ static struct ht_err *run_job(void *context)
 	return tasks->snapshot(tasks->context, feed->tail.analysis);
 }
 
+static void end_save(struct feed *feed, const struct ht_err *err)
+{
+	snprintf(feed->message, sizeof(feed->message), "%s%s",
+		err ? err->message : "Written: ", err ? "" : feed->save_path);
+	free(feed->save_path);
+	feed->save_path = NULL;
+}
+
+static void refuse_save(struct feed *feed)
+{
+	free(feed->save_path);
+	feed->save_path = NULL;
+	tell(feed, "There is nothing to write: the capture recorded nothing");
+}
+
 /* A target may allocate faster than its trace is read: then a table is late rather than missing. */
 static bool is_early(const struct feed *feed, uint64_t now)
 {
@@ -164,16 +179,20 @@ static void start_job(struct feed *feed)
 {
 	const struct job_task task = {.run = run_job, .context = feed};
 	const uint64_t now = now_ns();
-	if (feed->job.pid || !feed->tail.analysis || feed->is_complete)
+	if (feed->job.pid || !feed->tail.analysis)
 		return;
 	feed->is_saving = feed->save_path;
+	if (!feed->is_saving && feed->is_complete)
+		return;
 	feed->is_last = feed->heading.has_ended && !feed->follow.has_more;
 	if (!feed->is_saving && !feed->is_last && is_early(feed, now))
 		return;
 	struct ht_err *err = job_start(&feed->job, &task);
-	/* The next turn tries again. */
 	if (err)
 		feed->job.pid = 0;
+	/* The next turn tries to make a snapshot again. */
+	if (err && feed->is_saving)
+		end_save(feed, err);
 	ht_err_free(err);
 	feed->job_ns = now;
 }
@@ -188,14 +207,6 @@ static void set_due(struct feed *feed)
 		feed->due_ns = now;
 	if (took > feed->delay_ns && feed->due_ns < now + took)
 		feed->due_ns = now + took;
-}
-
-static void end_save(struct feed *feed, struct ht_err *err)
-{
-	snprintf(feed->message, sizeof(feed->message), "%s%s",
-		err ? err->message : "Written: ", err ? "" : feed->save_path);
-	free(feed->save_path);
-	feed->save_path = NULL;
 }
 
 static bool end_snapshot(struct feed *feed, struct ht_err *err, int output)
@@ -234,10 +245,20 @@ static bool end_job(struct feed *feed)
 
 void feed_save(struct feed *feed, const char *path)
 {
-	if (feed->save_path)
+	if (feed->save_path) {
+		snprintf(feed->message, sizeof(feed->message), "%s is still being written",
+			feed->save_path);
 		return;
+	}
+	if (feed->is_complete && !feed->tail.analysis) {
+		refuse_save(feed);
+		return;
+	}
 	feed->save_path = strdup(path);
-	snprintf(feed->message, sizeof(feed->message), "Writing %s ...", path);
+	if (feed->save_path)
+		snprintf(feed->message, sizeof(feed->message), "Writing %s ...", path);
+	else
+		tell(feed, "No memory for the name of the page");
 }
 
 /* --- turns ----------------------------------------------------------------------------------- */
@@ -264,44 +285,14 @@ bool feed_turn(struct feed *feed, const struct pollfd polled[FEED_POLLED])
 	/* A capture that ended before its trace began has no snapshot. */
 	if (feed->heading.has_ended && !feed->tail.analysis && !feed->is_complete) {
 		feed->is_complete = true;
+		if (feed->save_path)
+			refuse_save(feed);
 		return true;
 	}
 	return is_new;
 }
 
 /* --- the end --------------------------------------------------------------------------------- */
-
-static const enum ht_err_code code_of[] = {[1] = HT_ERR_INTERNAL,
-	[2] = HT_ERR_USAGE,
-	[3] = HT_ERR_REFUSED,
-	[4] = HT_ERR_PERMISSION,
-	[5] = HT_ERR_TARGET_GONE,
-	[6] = HT_ERR_INCOMPLETE};
-
-/* Prints what the capture printed, but for its last line, which is the error. */
-static struct ht_err *take_log(const struct feed *feed, int status)
-{
-	static const char program[] = "heaptap: ";
-	char text[LOG_BYTES];
-	const ssize_t got = feed->log >= 0 ? pread(feed->log, text, sizeof(text) - 1, 0) : 0;
-	size_t length = got > 0 ? (size_t)got : 0;
-	/* Lost events (7) are shown; the trace itself is gone. */
-	const bool is_error = status > 0 && status < (int)HT_ARRAY_SIZE(code_of);
-	while (length && text[length - 1] == '\n')
-		length--;
-	text[length] = '\0';
-	char *last = is_error ? strrchr(text, '\n') : text + length;
-	last = last ? last + (*last == '\n') : text;
-	fwrite(text, 1, (size_t)(last - text), stderr);
-	if (!is_error) {
-		if (length)
-			putc('\n', stderr);
-		return NULL;
-	}
-	if (strncmp(last, program, strlen(program)) == 0)
-		last += strlen(program);
-	return ht_err_new(code_of[status], "%s", *last ? last : "the capture has ended");
-}
 
 static bool has_target_ended(const struct feed *feed)
 {
@@ -319,7 +310,7 @@ struct ht_err *feed_close(struct feed *feed)
 	}
 	if (output >= 0)
 		close(output);
-	struct ht_err *err = take_log(feed, capture_close(&feed->capture));
+	struct ht_err *err = told_error(feed->log, capture_close(&feed->capture));
 	if (has_target_ended(feed) && (!err || err->code == HT_ERR_TARGET_GONE)) {
 		ht_err_free(err);
 		err = ht_err_new(HT_ERR_TARGET_GONE, "the capture has ended: %s",

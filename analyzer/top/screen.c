@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CTRL_U 0x15u
+
 void screen_init(struct screen *screen, const struct listing_options *options)
 {
 	*screen = (struct screen){.sort = options->sort, .is_by_function = options->is_by_function};
@@ -189,6 +191,8 @@ static struct ht_err *type(struct screen *screen, uint32_t key, enum screen_acti
 		screen->mode = SCREEN_TABLE;
 	else if (key == SCREEN_BACKSPACE)
 		remove_character(screen->input);
+	else if (key == CTRL_U)
+		screen->input[0] = '\0';
 	else if (key < SCREEN_UP)
 		add_character(screen->input, key);
 	return NULL;

@@ -7,20 +7,46 @@
 #define LIMIT_DEFAULT 20u
 #define OWN_COLUMNS   11u
 
+static void put_entry_figures(const struct calls_text *page, struct line *line,
+	const struct function_entry *entry, int64_t whole)
+{
+	calls_text_figures(page, line, entry->value, whole);
+	calls_text_bound(page, line, entry->value, metric_bound_of(entry->value, entry->variance));
+}
+
+/* An entry of total, share, bound and own value. */
+static void put_sum(const struct calls_text *page, struct line *line, const struct calls_sum *sum,
+	int64_t whole)
+{
+	calls_text_figures(page, line, sum->inclusive, whole);
+	calls_text_bound(page, line, sum->inclusive,
+		metric_bound_of(sum->inclusive, sum->inclusive_variance));
+	line_right(line, sum->own ? calls_text_value(page, sum->own).text : "", OWN_COLUMNS);
+}
+
+static void write_columns(const struct calls_text *page, const char *what)
+{
+	struct line line;
+	line_begin(&line, page->text);
+	line_styled(&line, TEXT_DIM, "       total   share%s        own  %s",
+		page->calls->total_variance ? "    bound" : "", what);
+	line_end(&line);
+}
+
 static size_t limit_of(const struct calls_text *page, size_t count)
 {
 	const size_t limit = page->has_limit ? page->limit : LIMIT_DEFAULT;
 	return limit && limit < count ? limit : count;
 }
 
-static void write_more(const struct calls_text *page, size_t count, int64_t value, int64_t whole)
+static void write_more(const struct calls_text *page, size_t count,
+	const struct function_entry *more, int64_t whole)
 {
 	struct line line;
 	if (!count)
 		return;
 	line_begin(&line, page->text);
-	calls_text_figures(page, &line, value, whole);
-	calls_text_bound(page, &line, 0, 0);
+	put_entry_figures(page, &line, more, whole);
 	line_styled(&line, TEXT_DIM, "  %s more", text_count(count).text);
 	line_end(&line);
 }
@@ -28,17 +54,24 @@ static void write_more(const struct calls_text *page, size_t count, int64_t valu
 /* The full name without a length limit: the user must choose one. */
 static void write_match(const struct calls_text *page, const struct function_match *match)
 {
-	static const char indent[] = "                                 ";
+	static const char indent[] = "                                          ";
 	const struct calls *calls = page->calls;
+	const struct calls_sum *sum = &match->sum;
+	const bool is_sample = calls->total_variance != NULL;
+	const struct text_number bound = text_bound(page->text, sum->inclusive,
+		metric_bound_of(sum->inclusive, sum->inclusive_variance));
 	const struct frame *frame =
 		&calls->view->frames.frame[calls->groups.group[match->group].frame];
 	char first[160], name[FUNCTION_NAME_BYTES];
-	snprintf(first, sizeof(first), "%12s%8s%11s  ",
-		calls_text_value(page, match->inclusive).text,
-		calls_text_share(match->inclusive, calls->total[0]).text,
-		calls_text_value(page, match->own).text);
+	const size_t columns = is_sample ? TEXT_BOUND_COLUMNS : 0;
+	const size_t blanks =
+		columns > text_columns(bound.text) ? columns - text_columns(bound.text) : 0;
+	snprintf(first, sizeof(first), "%12s%8s%*s%s%11s  ",
+		calls_text_value(page, sum->inclusive).text,
+		calls_text_share(sum->inclusive, calls->total[0]).text, (int)blanks, "", bound.text,
+		calls_text_value(page, sum->own).text);
 	function_name(calls->view, frame, name);
-	line_wrap(page->text, first, indent, name, 0);
+	line_wrap(page->text, first, indent + (is_sample ? 0 : TEXT_BOUND_COLUMNS), name, 0);
 }
 
 void callers_text_write_matches(
@@ -46,7 +79,7 @@ void callers_text_write_matches(
 {
 	const size_t shown = limit_of(page, matches->count);
 	calls_text_head(page);
-	text_styled(page->text, TEXT_DIM, "       total   share        own  function\n");
+	write_columns(page, "function");
 	for (size_t i = 0; i < shown; i++)
 		write_match(page, &matches->match[i]);
 	if (matches->count > shown)
@@ -54,20 +87,21 @@ void callers_text_write_matches(
 			text_count(matches->count - shown).text);
 }
 
-static void write_figure(
-	const struct calls_text *page, const char *name, int64_t value, double variance)
+static void write_figure(const struct calls_text *page, const char *name, int64_t value,
+	double variance, const char *what)
 {
 	const struct text_number bound =
 		text_bound(page->text, value, metric_bound_of(value, variance));
-	fprintf(page->text->out, "  %-14s%s (%s)%s%s\n", name, calls_text_value(page, value).text,
+	fprintf(page->text->out, "  %-14s%s (%s)%s%s%s\n", name, calls_text_value(page, value).text,
 		calls_text_share(value, page->calls->total[0]).text, *bound.text ? " " : "",
-		bound.text);
+		bound.text, what);
 }
 
 void callers_text_write_function(const struct calls_text *page,
 	const struct function_matches *matches, const struct function *callers)
 {
-	const int64_t whole = page->calls->total[0];
+	const struct calls_sum *sum = &callers->sum;
+	const struct function_entry *recursive = &callers->recursive;
 	calls_text_head(page);
 	for (size_t i = 0; i < matches->count; i++) {
 		struct line line;
@@ -75,12 +109,11 @@ void callers_text_write_function(const struct calls_text *page,
 		calls_text_frame(page, &line, matches->match[i].group, NULL, 0);
 		line_end(&line);
 	}
-	write_figure(page, "with callees", callers->inclusive, callers->inclusive_variance);
-	write_figure(page, "own", callers->own, callers->own_variance);
-	if (callers->recursive)
-		fprintf(page->text->out, "  recursive     %s (%s): counted once\n",
-			calls_text_value(page, callers->recursive).text,
-			calls_text_share(callers->recursive, whole).text);
+	write_figure(page, "with callees", sum->inclusive, sum->inclusive_variance, "");
+	write_figure(page, "own", sum->own, sum->own_variance, "");
+	if (recursive->value)
+		write_figure(
+			page, "recursive", recursive->value, recursive->variance, ": counted once");
 }
 
 /* --- callers and callees -----------------------------------------------------------------------
@@ -90,7 +123,7 @@ struct list {
 	const char *title, *rest; /* of what is no function */
 	const struct function_entry *entry;
 	size_t count;
-	int64_t rest_value;
+	struct function_entry of_rest;
 };
 
 static void write_entry(
@@ -98,8 +131,7 @@ static void write_entry(
 {
 	struct line line;
 	line_begin(&line, page->text);
-	calls_text_figures(page, &line, entry->value, whole);
-	calls_text_bound(page, &line, entry->value, metric_bound_of(entry->value, entry->variance));
+	put_entry_figures(page, &line, entry, whole);
 	line_put(&line, "  ");
 	if (entry->group == UINT32_MAX)
 		line_put(&line, "(folded: stacks that allocated little)");
@@ -111,11 +143,10 @@ static void write_entry(
 static void write_rest(const struct calls_text *page, const struct list *list, int64_t whole)
 {
 	struct line line;
-	if (!list->rest_value)
+	if (!list->of_rest.value)
 		return;
 	line_begin(&line, page->text);
-	calls_text_figures(page, &line, list->rest_value, whole);
-	calls_text_bound(page, &line, 0, 0);
+	put_entry_figures(page, &line, &list->of_rest, whole);
 	line_styled(&line, TEXT_DIM, "  (%s)", list->rest);
 	line_end(&line);
 }
@@ -123,13 +154,15 @@ static void write_rest(const struct calls_text *page, const struct list *list, i
 static void write_list(const struct calls_text *page, const struct list *list, int64_t whole)
 {
 	const size_t shown = limit_of(page, list->count);
-	int64_t more = 0;
+	struct function_entry more = {0};
 	text_heading(page->text, list->title);
 	for (size_t i = 0; i < shown; i++)
 		write_entry(page, &list->entry[i], whole);
-	for (size_t i = shown; i < list->count; i++)
-		more += list->entry[i].value;
-	write_more(page, list->count - shown, more, whole);
+	for (size_t i = shown; i < list->count; i++) {
+		more.value += list->entry[i].value;
+		more.variance += list->entry[i].variance;
+	}
+	write_more(page, list->count - shown, &more, whole);
 	write_rest(page, list, whole);
 }
 
@@ -165,13 +198,12 @@ static void put_line(
 static void write_lines(const struct calls_text *page, const struct function *callers)
 {
 	text_heading(page->text, "Lines");
-	text_styled(page->text, TEXT_DIM, "       total   share        own  line\n");
+	write_columns(page, "line");
 	for (size_t i = 0; i < callers->line_count; i++) {
 		const struct function_line *of = &callers->line[i];
 		struct line line;
 		line_begin(&line, page->text);
-		calls_text_figures(page, &line, of->inclusive, callers->inclusive);
-		line_right(&line, of->own ? calls_text_value(page, of->own).text : "", OWN_COLUMNS);
+		put_sum(page, &line, &of->sum, callers->sum.inclusive);
 		line_put(&line, "  ");
 		put_line(page, &line, of);
 		line_end(&line);
@@ -193,10 +225,11 @@ void callers_text_write(const struct calls_text *page, const struct function_mat
 	const struct list by = {"Callers", "outermost: it has no caller", callers->caller,
 		callers->caller_count, callers->outermost};
 	const struct list to = {"Callees", "allocated by the function itself", callers->callee,
-		callers->callee_count, callers->own};
+		callers->callee_count,
+		{.value = callers->sum.own, .variance = callers->sum.own_variance}};
 	callers_text_write_function(page, matches, callers);
-	write_list(page, &by, callers->inclusive);
-	write_list(page, &to, callers->inclusive);
+	write_list(page, &by, callers->sum.inclusive);
+	write_list(page, &to, callers->sum.inclusive);
 	if (has_lines(callers))
 		write_lines(page, callers);
 }

@@ -8,6 +8,7 @@
 #include "analyzer/ui/chain.h"
 
 #define FIGURE_COLUMNS 11u
+#define CHANGE_COLUMNS 9u  /* before the figures of a change */
 #define TREND_CELLS    16u /* of its sparkline */
 
 /* "+1.5 MiB", "-12", "0 B": a figure per minute, or a time. */
@@ -34,6 +35,43 @@ static struct text_number figure(enum metric metric, double value, bool is_signe
 						  : "",
 		number.text);
 	return ret;
+}
+
+static struct text_number bound_text(const struct text *text, double value, double bound)
+{
+	const bool is_shown = fabs(value) < 9e18 && bound < 9e18;
+	return text_bound(text, is_shown ? llround(value) : 0, is_shown ? llround(bound) : 0);
+}
+
+#define FIGURES_MAX 3u /* of a line */
+
+/* Prints the bounds of a line's figures at 95 % below them, from column `first` on; nothing if all
+ * are exact. */
+static void put_bounds(const struct compare_text *page, size_t first, const double *value,
+	const double *bound, size_t count)
+{
+	struct text_number text[FIGURES_MAX];
+	bool has_any = false;
+	struct line line;
+	for (size_t i = 0; i < count; i++) {
+		text[i] = bound_text(page->text, value[i], bound[i]);
+		has_any = has_any || text[i].text[0];
+	}
+	if (!has_any)
+		return;
+	line_begin(&line, page->text);
+	line_to(&line, first);
+	for (size_t i = 0; i < count; i++)
+		line_right(&line, text[i].text, FIGURE_COLUMNS);
+	line_end(&line);
+}
+
+/* Explains these lines. */
+static void put_sample_note(const struct compare_text *page)
+{
+	if (compare_is_sample(page->compare))
+		fputs("  figures of a sample are estimates: below each stands its bound at 95 %\n",
+			page->text->out);
 }
 
 static const char *unit(enum metric metric)
@@ -76,6 +114,9 @@ static void put_change(const struct compare_text *page, const struct compare_ent
 	const struct compare *compare = page->compare;
 	const double before = compare_rate(compare, entry, 0, page->metric);
 	const double after = compare_rate(compare, entry, compare->view_count - 1, page->metric);
+	const double before_bound = compare_bound(compare, entry, 0, page->metric);
+	const double after_bound =
+		compare_bound(compare, entry, compare->view_count - 1, page->metric);
 	const enum compare_change change = compare_change_of(compare, entry, page->metric);
 	struct line line;
 	line_begin(&line, page->text);
@@ -88,6 +129,11 @@ static void put_change(const struct compare_text *page, const struct compare_ent
 	line_put(&line, "  ");
 	put_site(page, &line, entry);
 	line_end(&line);
+	put_bounds(page, CHANGE_COLUMNS, (const double[]){after - before, before, after},
+		(const double[]){compare_difference_bound(before_bound, after_bound),
+			change == COMPARE_NEW ? 0 : before_bound,
+			change == COMPARE_GONE ? 0 : after_bound},
+		3);
 }
 
 /* "47.8 MiB -> 40.5 MiB" */
@@ -109,6 +155,8 @@ static void put_total(const struct compare_text *page)
 	const uint32_t last = page->compare->view_count - 1;
 	const double before = compare_total_rate(page->compare, 0, page->metric);
 	const double after = compare_total_rate(page->compare, last, page->metric);
+	const double before_bound = compare_total_bound(page->compare, 0, page->metric);
+	const double after_bound = compare_total_bound(page->compare, last, page->metric);
 	const bool is_same = compare_total_change(page->compare, page->metric) == COMPARE_SAME &&
 			     fabs(after - before) > before / 10;
 	struct line line;
@@ -125,6 +173,10 @@ static void put_total(const struct compare_text *page)
 	} else if (before > 0)
 		line_put(&line, "  %+.1f %%", (after - before) / before * 100);
 	line_end(&line);
+	put_bounds(page, CHANGE_COLUMNS, (const double[]){after - before, before, after},
+		(const double[]){is_same ? 0 : compare_difference_bound(before_bound, after_bound),
+			before_bound, after_bound},
+		3);
 }
 
 static void put_heading(const struct compare_text *page)
@@ -167,6 +219,7 @@ void compare_text_diff(const struct compare_text *page)
 		metric_info(page->metric)->title);
 	put_view(page, 0, "old");
 	put_view(page, compare->view_count - 1, "new");
+	put_sample_note(page);
 	fputc('\n', page->text->out);
 	put_heading(page);
 	put_total(page);
@@ -187,21 +240,35 @@ void compare_text_diff(const struct compare_text *page)
 /* --- trend -------------------------------------------------------------------------------------
  */
 
+static size_t trend_columns(uint32_t count)
+{
+	return 2 + (count < TREND_CELLS ? count : TREND_CELLS);
+}
+
+/* `entry` NULL: of all sites together. */
+static double bound_of(
+	const struct compare_text *page, const struct compare_entry *entry, uint32_t view)
+{
+	return entry ? compare_bound(page->compare, entry, view, page->metric)
+		     : compare_total_bound(page->compare, view, page->metric);
+}
+
 static void put_trend(const struct compare_text *page, const struct compare_entry *entry)
 {
 	const struct compare *compare = page->compare;
 	const uint32_t count = compare->view_count;
 	uint64_t value[COMPARE_VIEWS_MAX];
+	double rate[COMPARE_VIEWS_MAX];
 	struct line line;
 	for (uint32_t i = 0; i < count; i++) {
-		const double rate = entry ? compare_rate(compare, entry, i, page->metric)
-					  : compare_total_rate(compare, i, page->metric);
-		value[i] = rate > 0 ? (uint64_t)rate : 0;
+		rate[i] = entry ? compare_rate(compare, entry, i, page->metric)
+				: compare_total_rate(compare, i, page->metric);
+		value[i] = rate[i] > 0 ? (uint64_t)rate[i] : 0;
 	}
 	line_begin(&line, page->text);
 	line_put(&line, "  ");
 	line_sparkline(&line, value, count, 0, TREND_CELLS);
-	line_to(&line, 2 + (count < TREND_CELLS ? count : TREND_CELLS));
+	line_to(&line, trend_columns(count));
 	line_right(&line, figure(page->metric, (double)value[0], false).text, FIGURE_COLUMNS);
 	line_right(
 		&line, figure(page->metric, (double)value[count - 1], false).text, FIGURE_COLUMNS);
@@ -211,6 +278,8 @@ static void put_trend(const struct compare_text *page, const struct compare_entr
 	else
 		line_put(&line, "total");
 	line_end(&line);
+	put_bounds(page, trend_columns(count), (const double[]){rate[0], rate[count - 1]},
+		(const double[]){bound_of(page, entry, 0), bound_of(page, entry, count - 1)}, 2);
 }
 
 static bool is_all_zero(const struct compare_text *page, const struct compare_entry *entry)
@@ -234,9 +303,10 @@ void compare_text_trend(const struct compare_text *page)
 		snprintf(label, sizeof(label), "%u", i + 1);
 		put_view(page, i, label);
 	}
+	put_sample_note(page);
 	fputc('\n', page->text->out);
 	line_begin(&line, page->text);
-	line_to(&line, 2 + (count < TREND_CELLS ? count : TREND_CELLS));
+	line_to(&line, trend_columns(count));
 	snprintf(label, sizeof(label), "first%s", unit(page->metric));
 	line_right(&line, label, FIGURE_COLUMNS);
 	snprintf(label, sizeof(label), "last%s", unit(page->metric));

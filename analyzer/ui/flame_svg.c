@@ -179,13 +179,24 @@ static void put_label(const struct svg *svg, const char *name, const char *brief
 	}
 }
 
+/* " " and the bound of a node's value at 95 %; else nothing. */
+static void put_bound(const struct svg *svg, uint32_t node, uint64_t value)
+{
+	static const struct text utf8 = {.has_utf8 = true};
+	const struct text_number bound =
+		text_bound(&utf8, (int64_t)value, calls_bound(svg->page->calls, node, false));
+	fprintf(svg->out, "%s%s", *bound.text ? " " : "", bound.text);
+}
+
 static void put_title(const struct svg *svg, const struct flame_box *box, const char *name)
 {
 	const struct calls_text *page = svg->page;
 	const uint32_t space = space_of(svg, box);
 	fputs("<title>", svg->out);
 	put_escaped(svg->out, name, TITLE_BYTES);
-	fprintf(svg->out, "\n%s, %s", calls_text_value(page, (int64_t)box->value).text,
+	fprintf(svg->out, "\n%s", calls_text_value(page, (int64_t)box->value).text);
+	put_bound(svg, box->node, box->value);
+	fprintf(svg->out, ", %s",
 		calls_text_share((int64_t)box->value, (int64_t)svg->flame->total).text);
 	if (space != UINT32_MAX) {
 		fputs(", ", svg->out);
@@ -251,16 +262,17 @@ static void put_head(const struct svg *svg)
 	FILE *out = svg->out;
 	fputs("<text class=\"big\" x=\"10\" y=\"22\">", out);
 	put_escaped(out, model->comm ? model->comm : "unknown program", 64);
-	fprintf(out, " (pid %" PRIu64 "): %s %s</text>\n", model->target.pid, metric->name,
+	fprintf(out, " (pid %" PRIu64 "): %s %s", model->target.pid, metric->name,
 		calls_text_value(page, (int64_t)svg->flame->total).text);
-	fprintf(out, "<text x=\"10\" y=\"40\">%s; ", metric->title);
+	put_bound(svg, 0, svg->flame->total);
+	fprintf(out, "</text>\n<text x=\"10\" y=\"40\">%s; ", metric->title);
 	if (view->is_whole)
 		fprintf(out, "window of %s", text_time(view->to_ns - view->from_ns).text);
 	else
 		fprintf(out, "from +%s to +%s", text_time(view->from_ns).text,
 			text_time(view->to_ns).text);
 	if (view->analysis->cube.sample_bytes)
-		fputs("; estimates of a sample", out);
+		fputs("; estimates of a sample, with bounds at 95 %", out);
 	if (svg->flame->negative)
 		fprintf(out, "; stacks that shrank are left out: -%s",
 			calls_text_value(page, (int64_t)svg->flame->negative).text);

@@ -10,17 +10,37 @@
 #define THREADS_SHOWN 10u
 #define BAR_WIDTH     30u
 
-static void write_size(const struct text *text, const struct part *part, uint64_t most)
+static bool is_sample(const struct view *view)
 {
+	return view->analysis->cube.sample_bytes != 0;
+}
+
+/* A column of the bound of a figure at 95 %; none, if the capture is no sample. */
+static void put_bound(
+	struct line *line, const struct view *view, const struct sums *sums, enum metric metric)
+{
+	const struct text_number bound =
+		text_bound(line->text, metric_value(sums, metric), metric_bound(sums, metric));
+	if (is_sample(view))
+		line_right(line, bound.text, TEXT_BOUND_COLUMNS);
+}
+
+static void write_size(
+	const struct text *text, const struct view *view, const struct part *part, uint64_t most)
+{
+	const unsigned width = BAR_WIDTH - (is_sample(view) ? 2 * TEXT_BOUND_COLUMNS : 0);
 	const struct sums *sums = &part->sums;
 	const bool is_folded = part->key == PARTS_FOLDED;
 	const uint64_t from = is_folded ? 0 : parts_size_from(part->key);
-	const size_t bar = (size_t)((double)sums->allocations / (double)most * BAR_WIDTH + 0.5);
+	const size_t bar = (size_t)((double)sums->allocations / (double)most * width + 0.5);
 	struct line line;
 	line_begin(&line, text);
-	line_put(&line, "    %10s%s  %14s  %10s  ", is_folded ? "(folded)" : text_bytes(from).text,
-		from > 1 ? ".." : "  ", text_count(sums->allocations).text,
-		text_bytes(sums_outstanding_bytes(sums)).text);
+	line_put(&line, "    %10s%s  %14s", is_folded ? "(folded)" : text_bytes(from).text,
+		from > 1 ? ".." : "  ", text_count(sums->allocations).text);
+	put_bound(&line, view, sums, METRIC_CALLS);
+	line_put(&line, "  %10s", text_bytes(sums_outstanding_bytes(sums)).text);
+	put_bound(&line, view, sums, METRIC_OUTSTANDING);
+	line_put(&line, "  ");
 	for (size_t i = 0; i < bar; i++)
 		line_put(&line, "%s", text->has_utf8 ? "\u2587" : "#");
 	line_end(&line);
@@ -37,9 +57,27 @@ static struct ht_err *write_sizes(const struct text *text, const struct view *vi
 			most = part[i].sums.allocations;
 	line_heading(text, "Sizes (requested bytes: allocations, outstanding)");
 	for (size_t i = 0; i < count; i++)
-		write_size(text, &part[i], most);
+		write_size(text, view, &part[i], most);
 	free(part);
 	return NULL;
+}
+
+static void put_thread_figures(struct line *line, const struct view *view, const struct sums *sums)
+{
+	const struct text_number calls = text_count(sums->allocations);
+	const struct text_number allocated = text_bytes(sums->allocated_bytes);
+	const struct text_number outstanding = text_bytes(sums_outstanding_bytes(sums));
+	if (!is_sample(view)) {
+		line_to(line, 28);
+		line_put(line, "%14s of %10s  %10s outstanding", calls.text, allocated.text,
+			outstanding.text);
+		return;
+	}
+	line_to(line, 26);
+	line_put(line, "%11s of %10s", calls.text, allocated.text);
+	put_bound(line, view, sums, METRIC_ALLOCATED);
+	line_put(line, " %10s", outstanding.text);
+	put_bound(line, view, sums, METRIC_OUTSTANDING);
 }
 
 static void write_thread(const struct text *text, const struct view *view, const struct part *part)
@@ -57,10 +95,7 @@ static void write_thread(const struct text *text, const struct view *view, const
 		line_foreign(&line, name ? name : "?", 16);
 		line_put(&line, "%s", is_assumed ? " (assumed)" : "");
 	}
-	line_to(&line, 28);
-	line_put(&line, "%14s of %10s  %10s outstanding", text_count(part->sums.allocations).text,
-		text_bytes(part->sums.allocated_bytes).text,
-		text_bytes(sums_outstanding_bytes(&part->sums)).text);
+	put_thread_figures(&line, view, &part->sums);
 	line_end(&line);
 }
 
@@ -70,7 +105,8 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 	size_t count;
 	HT_TRY(parts_find(view, PARTS_THREAD, &part, &count));
 	parts_sort(part, count, METRIC_ALLOCATED);
-	line_heading(text, "Threads (allocations)");
+	line_heading(text,
+		is_sample(view) ? "Threads (allocations, outstanding)" : "Threads (allocations)");
 	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
 		if (part[i].key < view->analysis->model.threads.count ||
 			part[i].key == PARTS_FOLDED)
@@ -83,29 +119,38 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 
 static struct ht_err *write_functions(const struct text *text, const struct view *view)
 {
-	uint64_t allocations[REPLAY_HOOKS] = {0}, folded = 0;
+	/* The last one stands for folded stacks. */
+	struct sums *sums = calloc(REPLAY_HOOKS + 1, sizeof(*sums)), *folded = sums + REPLAY_HOOKS;
 	struct part *part;
 	size_t count;
-	HT_TRY(parts_find(view, PARTS_FUNCTION, &part, &count));
+	if (!sums)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for a table of functions");
+	struct ht_err *err = parts_find(view, PARTS_FUNCTION, &part, &count);
+	if (err) {
+		free(sums);
+		return err;
+	}
 	for (size_t i = 0; i < count; i++)
-		*(part[i].key == PARTS_FOLDED ? &folded : &allocations[part[i].key]) =
-			part[i].sums.allocations;
+		*(part[i].key == PARTS_FOLDED ? folded : &sums[part[i].key]) = part[i].sums;
 	free(part);
 	line_heading(text, "Functions (allocations, frees)");
 	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
 		const struct cube_calls *calls = &view->analysis->cube.function[i];
 		const uint64_t frees = view->is_whole ? calls->frees + calls->before_frees : 0;
 		struct line line;
-		if (!allocations[i] && !frees)
+		if (!sums[i].allocations && !frees)
 			continue;
 		line_begin(&line, text);
-		line_put(&line, "    %-16s %14s  %14s", cube_function_name(i),
-			text_count(allocations[i]).text,
-			view->is_whole ? text_count(frees).text : "");
+		line_put(&line, "    %-16s %14s", cube_function_name(i),
+			text_count(sums[i].allocations).text);
+		put_bound(&line, view, &sums[i], METRIC_CALLS);
+		line_put(&line, "  %14s", view->is_whole ? text_count(frees).text : "");
 		line_end(&line);
 	}
-	if (folded)
-		line_print(text, "    %-16s %14s", "(folded)", text_count(folded).text);
+	if (folded->allocations)
+		line_print(
+			text, "    %-16s %14s", "(folded)", text_count(folded->allocations).text);
+	free(sums);
 	return NULL;
 }
 

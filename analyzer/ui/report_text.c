@@ -22,6 +22,17 @@ static void write_sample(const struct page *page)
 	line_wrap(page->text, "  sample       ", "               ", text, 0);
 }
 
+static void write_culled(const struct page *page)
+{
+	const struct model *model = &page->view->analysis->model;
+	char text[240];
+	snprintf(text, sizeof(text),
+		"blocks that lived less than %s are sums (%s events): the figures are those of a "
+		"whole trace, but when within a second such a block lived is not known",
+		text_time(model->capture.cull_ns).text, text_count(model->culled_events).text);
+	line_wrap(page->text, "  cull         ", "               ", text, 0);
+}
+
 /* `bound`: of the bytes, at 95 %; 0: they are exact. */
 static void write_total(const struct page *page, const char *name, uint64_t blocks, uint64_t bytes,
 	int64_t bound, const char *what)
@@ -102,6 +113,8 @@ static void write_totals(const struct page *page)
 	line_end(&line);
 	if (page->view->analysis->cube.sample_bytes)
 		write_sample(page);
+	if (model->capture.cull_ns)
+		write_culled(page);
 	if (page_is_empty(page))
 		line_print(page->text, "  empty        %s in this window",
 			view_is_filtered(page->view)  ? "the options choose no allocation"

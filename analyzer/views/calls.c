@@ -309,19 +309,25 @@ const struct frame *calls_frame(const struct calls *calls, uint32_t node)
 /* A depth-first walk without a stack: it goes back by parents. */
 struct walk {
 	const struct calls *calls;
-	uint32_t *next;	   /* by node: the child to visit next */
-	uint32_t *on_path; /* by group: how often it occurs between root and node */
-	int64_t *own, *inclusive;
+	uint32_t *next;	       /* by node: the child to visit next */
+	uint32_t *on_path;     /* by group: how often it occurs between root and node */
+	struct calls_sum *sum; /* by group */
 };
 
 static void enter(const struct walk *walk, uint32_t node)
 {
-	const uint32_t group = walk->calls->tree.node[node].group;
+	const struct calls *calls = walk->calls;
+	const uint32_t group = calls->tree.node[node].group;
 	if (group == UINT32_MAX)
 		return;
-	walk->own[group] += walk->calls->own[node];
-	if (!walk->on_path[group]++)
-		walk->inclusive[group] += walk->calls->total[node];
+	struct calls_sum *sum = &walk->sum[group];
+	const bool is_outermost = !walk->on_path[group]++;
+	sum->own += calls->own[node];
+	sum->inclusive += is_outermost ? calls->total[node] : 0;
+	if (!calls->total_variance)
+		return;
+	sum->own_variance += calls->own_variance[node];
+	sum->inclusive_variance += is_outermost ? calls->total_variance[node] : 0;
 }
 
 static void leave(const struct walk *walk, uint32_t node)
@@ -349,28 +355,24 @@ static void walk_all(const struct walk *walk)
 	}
 }
 
-struct ht_err *calls_group_values(
-	const struct calls *calls, int64_t **ret_own, int64_t **ret_inclusive)
+struct ht_err *calls_group_sums(const struct calls *calls, struct calls_sum **ret)
 {
 	const size_t groups = calls->groups.count + 1;
 	struct walk walk = {
 		.calls = calls,
 		.next = calloc(calls->tree.count, sizeof(*walk.next)),
 		.on_path = calloc(groups, sizeof(*walk.on_path)),
-		.own = calloc(groups, sizeof(*walk.own)),
-		.inclusive = calloc(groups, sizeof(*walk.inclusive)),
+		.sum = calloc(groups, sizeof(*walk.sum)),
 	};
-	const bool has_memory = walk.next && walk.on_path && walk.own && walk.inclusive;
+	const bool has_memory = walk.next && walk.on_path && walk.sum;
 	if (has_memory)
 		walk_all(&walk);
 	free(walk.next);
 	free(walk.on_path);
 	if (!has_memory) {
-		free(walk.own);
-		free(walk.inclusive);
+		free(walk.sum);
 		return out_of_memory(&calls->tree);
 	}
-	*ret_own = walk.own;
-	*ret_inclusive = walk.inclusive;
+	*ret = walk.sum;
 	return NULL;
 }

@@ -55,8 +55,11 @@ int64_t calls_bound(const struct calls *calls, uint32_t node, bool is_own);
 /* The frame that stands for a node; NULL: the root, or stacks that the cube folded. */
 const struct frame *calls_frame(const struct calls *calls, uint32_t node);
 
-/* Own and inclusive values of each group of frames; a chain in which a group stands several times
- * counts once. Of a top-down tree. Both are freed by the caller. */
+/* A group of frames. A chain in which it stands several times counts once. */
+struct calls_sum {
+	int64_t own, inclusive;
+	double own_variance, inclusive_variance; /* of a sample (query/metric.h); else 0 */
+};
+/* The sums of a top-down tree, by group; freed by the caller. */
 HT_MUST_CHECK
-struct ht_err *calls_group_values(
-	const struct calls *calls, int64_t **ret_own, int64_t **ret_inclusive);
+struct ht_err *calls_group_sums(const struct calls *calls, struct calls_sum **ret);

@@ -179,19 +179,76 @@ static double per_minute(double value, uint64_t length, enum metric metric)
 						       : value;
 }
 
+/* A figure of a whole window, per minute where that is so. */
+static double rate_of(
+	const struct compare *compare, uint32_t view, double value, enum metric metric)
+{
+	const struct view *of = compare->view[view];
+	return per_minute(value, recorded_ns(of, length_ns(of)), metric);
+}
+
 double compare_rate(const struct compare *compare, const struct compare_entry *entry, uint32_t view,
 	enum metric metric)
 {
-	return per_minute((double)metric_value(compare_sums(compare, entry, view), metric),
-		recorded_ns(compare->view[view], length_ns(compare->view[view])), metric);
+	const struct sums *sums = compare_sums(compare, entry, view);
+	return rate_of(compare, view, (double)metric_value(sums, metric), metric);
 }
 
 double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric)
 {
-	const struct view *of = compare->view[view];
-	return per_minute(
-		(double)metric_value(&of->total, metric), recorded_ns(of, length_ns(of)), metric);
+	const struct sums *sums = &compare->view[view]->total;
+	return rate_of(compare, view, (double)metric_value(sums, metric), metric);
 }
+
+/* --- bounds ------------------------------------------------------------------------------------
+ */
+
+bool compare_is_sample(const struct compare *compare)
+{
+	for (uint32_t i = 0; i < compare->view_count; i++)
+		if (compare->view[i]->analysis->cube.sample_bytes)
+			return true;
+	return false;
+}
+
+double compare_bound(const struct compare *compare, const struct compare_entry *entry,
+	uint32_t view, enum metric metric)
+{
+	const struct sums *sums = compare_sums(compare, entry, view);
+	return rate_of(compare, view, (double)metric_bound(sums, metric), metric);
+}
+
+double compare_total_bound(const struct compare *compare, uint32_t view, enum metric metric)
+{
+	const struct sums *sums = &compare->view[view]->total;
+	return rate_of(compare, view, (double)metric_bound(sums, metric), metric);
+}
+
+double compare_difference_bound(double before, double after)
+{
+	return hypot(before, after);
+}
+
+static double rate_variance(
+	const struct compare *compare, uint32_t view, const struct sums *sums, enum metric metric)
+{
+	const double scale = rate_of(compare, view, 1, metric);
+	return (double)sums->variance[metric] * scale * scale;
+}
+
+double compare_variance(const struct compare *compare, const struct compare_entry *entry,
+	uint32_t view, enum metric metric)
+{
+	return rate_variance(compare, view, compare_sums(compare, entry, view), metric);
+}
+
+double compare_total_variance(const struct compare *compare, uint32_t view, enum metric metric)
+{
+	return rate_variance(compare, view, &compare->view[view]->total, metric);
+}
+
+/* --- classes -----------------------------------------------------------------------------------
+ */
 
 static double change_of(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
@@ -200,9 +257,9 @@ static double change_of(
 	       compare_rate(compare, entry, 0, metric);
 }
 
-static enum compare_change classify(double before, double after, double all)
+static enum compare_change classify(double before, double after, double all, double bound)
 {
-	if (fabs(after - before) <= all / 1000)
+	if (fabs(after - before) <= fmax(all / 1000, bound))
 		return COMPARE_SAME;
 	if (before <= 0 && after > 0)
 		return COMPARE_NEW;
@@ -216,12 +273,14 @@ static enum compare_change classify(double before, double after, double all)
 /* An entry in the first, the last, and all views. */
 struct pair {
 	double before, after, all_before, all_after;
+	double before_bound, after_bound; /* of samples */
 	uint64_t before_ns, after_ns;
 };
 
 static enum compare_change classify_amount(const struct pair *pair)
 {
-	return classify(pair->before, pair->after, pair->all_before + pair->all_after);
+	return classify(pair->before, pair->after, pair->all_before + pair->all_after,
+		compare_difference_bound(pair->before_bound, pair->after_bound));
 }
 
 static enum compare_change classify_rate(const struct pair *pair, enum metric metric)
@@ -230,7 +289,9 @@ static enum compare_change classify_rate(const struct pair *pair, enum metric me
 	return classify(per_minute(pair->before, before_ns, metric),
 		per_minute(pair->after, after_ns, metric),
 		per_minute(pair->all_before, before_ns, metric) +
-			per_minute(pair->all_after, after_ns, metric));
+			per_minute(pair->all_after, after_ns, metric),
+		compare_difference_bound(per_minute(pair->before_bound, before_ns, metric),
+			per_minute(pair->after_bound, after_ns, metric)));
 }
 
 static enum compare_change agreed(const struct pair *pair, enum metric metric)
@@ -249,6 +310,8 @@ static enum compare_change sums_change(const struct compare *compare, const stru
 		.after = (double)metric_value(&sums[last], metric),
 		.all_before = (double)metric_value(&view[0]->total, metric),
 		.all_after = (double)metric_value(&view[last]->total, metric),
+		.before_bound = (double)metric_bound(&sums[0], metric),
+		.after_bound = (double)metric_bound(&sums[last], metric),
 		.before_ns = recorded_ns(view[0], length_ns(view[0])),
 		.after_ns = recorded_ns(view[last], length_ns(view[last])),
 	};
@@ -257,6 +320,8 @@ static enum compare_change sums_change(const struct compare *compare, const stru
 		.after = (double)metric_value(&even[last], metric),
 		.all_before = (double)metric_value(&compare->even_total[0], metric),
 		.all_after = (double)metric_value(&compare->even_total[last], metric),
+		.before_bound = (double)metric_bound(&even[0], metric),
+		.after_bound = (double)metric_bound(&even[last], metric),
 		.before_ns = recorded_ns(view[0], compare->even_ns[0]),
 		.after_ns = recorded_ns(view[last], compare->even_ns[last]),
 	};

@@ -48,12 +48,27 @@ double compare_rate(const struct compare *compare, const struct compare_entry *e
 /* The same of a whole view. */
 double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric);
 
+/* Is any of the captures a sample? */
+bool compare_is_sample(const struct compare *compare);
+/* The bound of compare_rate at 95 % (query/metric.h), and that of compare_total_rate; 0: it is
+ * exact, or has none. */
+double compare_bound(const struct compare *compare, const struct compare_entry *entry,
+	uint32_t view, enum metric metric);
+double compare_total_bound(const struct compare *compare, uint32_t view, enum metric metric);
+/* The bound of a difference of two figures from their bounds. Samples of two captures are
+ * independent: their variances add up. */
+double compare_difference_bound(double before, double after);
+/* The variance of compare_rate, and that of compare_total_rate; those of disjoint sites add up. */
+double compare_variance(const struct compare *compare, const struct compare_entry *entry,
+	uint32_t view, enum metric metric);
+double compare_total_variance(const struct compare *compare, uint32_t view, enum metric metric);
+
 enum compare_change {
 	COMPARE_NEW,	/* there is nothing of it in the first view */
 	COMPARE_GROWN,	/* by more than a tenth */
 	COMPARE_SHRUNK, /* likewise */
 	COMPARE_GONE,	/* there is nothing of it in the last view */
-	COMPARE_SAME	/* or the change is less than a thousandth of all */
+	COMPARE_SAME	/* or the change is less than a thousandth of all, or than its bound */
 };
 
 /*

@@ -79,8 +79,8 @@ static struct ht_err *no_match(const struct calls *calls, const char *text)
 static int compare_matches(const void *a, const void *b)
 {
 	const struct function_match *x = a, *y = b;
-	if (x->inclusive != y->inclusive)
-		return x->inclusive > y->inclusive ? -1 : 1;
+	if (x->sum.inclusive != y->sum.inclusive)
+		return x->sum.inclusive > y->sum.inclusive ? -1 : 1;
 	return (x->group > y->group) - (x->group < y->group);
 }
 
@@ -93,8 +93,8 @@ static bool have_one_name(const struct function_matches *matches)
 	return true;
 }
 
-static struct ht_err *take_matches(const struct calls *calls, const char *text, const int64_t *own,
-	const int64_t *inclusive, struct function_matches *ret)
+static struct ht_err *take_matches(const struct calls *calls, const char *text,
+	const struct calls_sum *sum, struct function_matches *ret)
 {
 	const size_t groups = calls->groups.count;
 	enum fit best = FIT_NONE;
@@ -102,7 +102,7 @@ static struct ht_err *take_matches(const struct calls *calls, const char *text, 
 	if (!ret->match)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu functions", groups);
 	for (uint32_t i = 0; i < groups; i++) {
-		if (!own[i] && !inclusive[i])
+		if (!sum[i].own && !sum[i].inclusive)
 			continue;
 		const struct frame *frame = frame_of(calls, i);
 		const enum fit fit = fit_of_frame(calls->view, frame, text);
@@ -111,8 +111,7 @@ static struct ht_err *take_matches(const struct calls *calls, const char *text, 
 		if (fit > best && fit > FIT_PART)
 			ret->count = 0;
 		best = fit > best ? fit : best;
-		ret->match[ret->count++] =
-			(struct function_match){i, own[i], inclusive[i], frame->function};
+		ret->match[ret->count++] = (struct function_match){i, sum[i], frame->function};
 	}
 	ret->is_one = ret->count == 1 || (best > FIT_PART && have_one_name(ret));
 	qsort(ret->match, ret->count, sizeof(*ret->match), compare_matches);
@@ -122,12 +121,11 @@ static struct ht_err *take_matches(const struct calls *calls, const char *text, 
 struct ht_err *function_find(
 	const struct calls *calls, const char *text, struct function_matches *ret)
 {
-	int64_t *own, *inclusive;
+	struct calls_sum *sum;
 	*ret = (struct function_matches){0};
-	HT_TRY(calls_group_values(calls, &own, &inclusive));
-	struct ht_err *err = take_matches(calls, text, own, inclusive, ret);
-	free(own);
-	free(inclusive);
+	HT_TRY(calls_group_sums(calls, &sum));
+	struct ht_err *err = take_matches(calls, text, sum, ret);
+	free(sum);
 	if (err)
 		function_matches_deinit(ret);
 	return err;
@@ -192,19 +190,20 @@ static void count_node(struct count *count, uint32_t node)
 	if (!path->outermost)
 		return;
 	const uint32_t caller = tree->node[path->outermost].parent;
-	function->inclusive += value;
-	function->inclusive_variance += variance;
-	function->recursive += path->is_recursive ? value : 0;
+	function->sum.inclusive += value;
+	function->sum.inclusive_variance += variance;
+	if (path->is_recursive)
+		add_entry(&function->recursive, value, variance);
 	if (path->callee)
 		add_entry(&count->callee[tree->node[path->callee].group], value, variance);
 	else {
-		function->own += value;
-		function->own_variance += variance;
+		function->sum.own += value;
+		function->sum.own_variance += variance;
 	}
 	if (caller)
 		add_entry(&count->caller[tree->node[caller].group], value, variance);
 	else
-		function->outermost += value;
+		add_entry(&function->outermost, value, variance);
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -270,8 +269,10 @@ static void join_lines(struct function *function)
 		struct function_line *last = count ? &function->line[count - 1] : NULL;
 		const struct function_line *line = &function->line[i];
 		if (last && line->line && last->file == line->file && last->line == line->line) {
-			last->own += line->own;
-			last->inclusive += line->inclusive;
+			last->sum.own += line->sum.own;
+			last->sum.inclusive += line->sum.inclusive;
+			last->sum.own_variance += line->sum.own_variance;
+			last->sum.inclusive_variance += line->sum.inclusive_variance;
 		} else {
 			function->line[count++] = *line;
 		}
@@ -279,8 +280,8 @@ static void join_lines(struct function *function)
 	function->line_count = count;
 }
 
-static struct ht_err *take_lines(const struct count *count, const struct calls *lines,
-	const int64_t *own, const int64_t *inclusive)
+static struct ht_err *take_lines(
+	const struct count *count, const struct calls *lines, const struct calls_sum *sum)
 {
 	const struct groups *groups = &lines->groups;
 	struct function *function = count->function;
@@ -291,9 +292,9 @@ static struct ht_err *take_lines(const struct count *count, const struct calls *
 		const uint32_t at = groups->group[i].frame;
 		const struct frame *frame = &lines->view->frames.frame[at];
 		if (count->is_function[count->calls->groups.of_frame[at]] &&
-			(own[i] || inclusive[i]))
-			function->line[function->line_count++] = (struct function_line){
-				frame->file, frame->line, at, own[i], inclusive[i]};
+			(sum[i].own || sum[i].inclusive))
+			function->line[function->line_count++] =
+				(struct function_line){frame->file, frame->line, at, sum[i]};
 	}
 	qsort(function->line, function->line_count, sizeof(*function->line), compare_lines);
 	join_lines(function);
@@ -305,14 +306,13 @@ static struct ht_err *count_lines(const struct count *count)
 {
 	struct calls_options options = count->calls->options;
 	struct calls lines;
-	int64_t *own, *inclusive;
+	struct calls_sum *sum;
 	options.grouping = GROUPING_LINE;
 	HT_TRY(calls_init(&lines, count->calls->view, &options));
-	struct ht_err *err = calls_group_values(&lines, &own, &inclusive);
+	struct ht_err *err = calls_group_sums(&lines, &sum);
 	if (!err) {
-		err = take_lines(count, &lines, own, inclusive);
-		free(own);
-		free(inclusive);
+		err = take_lines(count, &lines, sum);
+		free(sum);
 	}
 	calls_deinit(&lines);
 	return err;

@@ -10,7 +10,7 @@
 /* A function with figures whose name contains what was looked for. */
 struct function_match {
 	uint32_t group; /* of the call tree */
-	int64_t own, inclusive;
+	struct calls_sum sum;
 	const char *function; /* NULL: only module and offset are known */
 };
 
@@ -44,7 +44,7 @@ struct function_line {
 	const char *file; /* NULL: unknown */
 	uint32_t line;	  /* 0: unknown */
 	uint32_t frame;	  /* of the view: one of this line */
-	int64_t own, inclusive;
+	struct calls_sum sum;
 };
 
 /*
@@ -52,10 +52,10 @@ struct function_line {
  * all callers and `outermost` add up to `inclusive`, and so do all callees and `own`.
  */
 struct function {
-	int64_t own, inclusive;
-	double own_variance, inclusive_variance; /* of a sample; else 0 */
-	int64_t outermost; /* of chains that end with the function: it has no caller */
-	int64_t recursive; /* of chains in which it stands several times */
+	struct calls_sum sum;
+	/* `value` and `variance` alone: */
+	struct function_entry outermost; /* chains that end with the function: it has no caller */
+	struct function_entry recursive; /* chains in which it stands several times */
 	struct function_entry *caller, *callee; /* those with most first */
 	size_t caller_count, callee_count;
 	struct function_line *line; /* by file and line */

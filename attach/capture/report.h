@@ -31,9 +31,9 @@ struct session_report {
 	uint64_t capture_ns; /* first tapped to last restored slot, or to the settle time */
 	uint64_t settle_ns;  /* from there to the last restored slot; 0: it did not settle */
 	uint64_t detach_ns;
-	uint64_t stop_ns;      /* longest time any thread was held */
-	uint64_t sample_bytes; /* of the options */
-	uint64_t mappings;     /* calls that map memory; not among `events` */
+	uint64_t stop_ns;		/* longest time any thread was held */
+	uint64_t sample_bytes, cull_ns; /* of the options */
+	uint64_t mappings;		/* calls that map memory; not among `events` */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
 	uint64_t slots_changed, slots_unloaded; /* left alone */

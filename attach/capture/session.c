@@ -105,6 +105,7 @@ static struct ht_err *open_outlet(struct session *s)
 {
 	return outlet_open(&s->outlet, &(struct outlet_options){.output = s->options->output,
 					       .replace = s->options->replace,
+					       .cull_ns = s->options->cull_ns,
 					       .symbolize = s->options->symbolize,
 					       .proc = &s->survey.proc,
 					       .status = &s->survey.status,
@@ -298,6 +299,7 @@ static struct ht_err *finish_trace(struct session *s)
 		outlet_finish(&s->outlet);
 	report_fill_totals(report, s->inside.receiver, s->outlet.sink);
 	report->sample_bytes = s->options->sample_bytes;
+	report->cull_ns = s->options->cull_ns;
 	report_fill_output(report, s->outlet.sink);
 	err = ht_err_first(s->pump_error, err);
 	s->pump_error = NULL;

@@ -15,6 +15,7 @@ enum command {
 	COMMAND_VERIFY,
 	COMMAND_RECOVER,
 	COMMAND_CLEANUP,
+	COMMAND_FIND,
 	COMMAND_STATUS, /* these ask a running capture */
 	COMMAND_LIST,
 	COMMAND_STOP,
@@ -45,6 +46,7 @@ enum option_id {
 	OPTION_HOOK,
 	OPTION_ALLOC_FN,
 	OPTION_SAMPLE,
+	OPTION_CULL,
 	OPTION_MMAP,
 	OPTION_SETTLE,
 	OPTION_MAX_OVERHEAD,
@@ -97,7 +99,7 @@ struct command_row {
 #define OPTION_IN_SURVEY   (OPTION_IN_CAPTURE | OPTION_IN(COMMAND_DOCTOR))
 #define OPTION_IN_PROCESS                                                                          \
 	(OPTION_IN(COMMAND_ATTACH) | OPTION_IN(COMMAND_DOCTOR) | OPTION_IN(COMMAND_VERIFY) |       \
-		OPTION_IN(COMMAND_RECOVER) | OPTION_IN(COMMAND_CLEANUP))
+		OPTION_IN(COMMAND_RECOVER) | OPTION_IN(COMMAND_CLEANUP) | OPTION_IN(COMMAND_FIND))
 /* They ask a capture that runs. */
 #define OPTION_IN_STEER                                                                            \
 	(OPTION_IN(COMMAND_STATUS) | OPTION_IN(COMMAND_STOP) | OPTION_IN(COMMAND_PAUSE) |          \

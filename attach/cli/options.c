@@ -262,6 +262,8 @@ static struct ht_err *apply(
 		return given_add(&options->given, value);
 	case OPTION_SAMPLE:
 		return apply_size(value, &options->sample_bytes);
+	case OPTION_CULL:
+		return apply_duration(value, &options->cull_ns);
 	case OPTION_MARK_LOG:
 		return apply_log(options, value);
 	case OPTION_LINGER:
@@ -379,6 +381,9 @@ static struct ht_err *check(const struct options *options)
 
 	if (options->settle_ns && !may_settle(options))
 		return usage("the window needs an end: -d TIME", "--settle");
+	if (options->cull_ns && options->sample_bytes)
+		return usage("the sums of a sample would be unknown; choose one of the two",
+			"--cull --sample");
 
 	if (options->command == COMMAND_RUN) {
 		if (!options->words || !options->words[0])

@@ -38,6 +38,7 @@ struct options {
 	uint64_t max_overhead_ppm; /* of the target's CPU time; 0: no limit */
 	uint64_t settle_ns;	   /* 0: no settle time after it */
 	uint64_t sample_bytes;	   /* 0: every allocation */
+	uint64_t cull_ns;	   /* blocks that live shorter become sums; 0: none */
 	uint64_t linger_ns;	   /* how long the guardian waits for a page that stays; 0: not */
 	struct series_options series;
 	enum options_hook hook;

@@ -17,6 +17,8 @@ static const char *state_of(const struct control_reply *reply)
 		return "naming";
 	if (reply->phase == CONTROL_SETTLING)
 		return "settling";
+	if (reply->phase == CONTROL_WAITING)
+		return "waiting";
 	if (reply->phase != CONTROL_RECORDING)
 		return "detaching";
 	return reply->paused ? "paused" : "recording";
@@ -99,6 +101,41 @@ static void put_pauses(const struct control_reply *reply)
 		printf("  marks    %llu\n", (unsigned long long)reply->marks);
 }
 
+static void put_filter(const struct control_reply *reply)
+{
+	char span[CLOCK_BYTES], size[PRINT_SIZE_BYTES];
+	if (reply->cull_ns)
+		printf("  cull     blocks that live less than %s are sums; %llu live, %s of "
+		       "memory\n",
+			span_text(reply->cull_ns, span), (unsigned long long)reply->live_blocks,
+			print_size(reply->filter_bytes, size));
+}
+
+/* "window 2 of 6 begins at 14:03:10", or "when its RSS is 60.0 MiB", or both. */
+static void put_next(const struct control_reply *reply)
+{
+	char at[CLOCK_BYTES];
+	printf("window %llu ", (unsigned long long)reply->window);
+	if (reply->windows > 1)
+		printf("of %llu ", (unsigned long long)reply->windows);
+	printf("begins");
+	if (*reply->waits_for)
+		print_text(stdout, " when %s", reply->waits_for);
+	if (reply->next_unix_ns)
+		printf("%s at %s", *reply->waits_for ? ", not before" : "",
+			clock_text(reply->next_unix_ns, at));
+	putchar('\n');
+}
+
+static void put_waiting(const struct control_reply *reply)
+{
+	char since[CLOCK_BYTES], span[CLOCK_BYTES];
+	put_name(reply);
+	printf("  waiting since %s (%s), nothing is recorded now\n  next     ",
+		clock_text(reply->start_unix_ns, since), span_text(reply->elapsed_ns, span));
+	put_next(reply);
+}
+
 static void put_capture(const struct control_reply *reply)
 {
 	char size[PRINT_SIZE_BYTES], rate[PRINT_SIZE_BYTES];
@@ -115,7 +152,16 @@ static void put_capture(const struct control_reply *reply)
 	print_text(stdout, " %s\n", reply->trace);
 	if (reply->partial[0])
 		print_text(stdout, "           until the end in %s\n", reply->partial);
+	put_filter(reply);
 	put_pauses(reply);
+}
+
+static void add_waiting(json_t *object, const struct control_reply *reply)
+{
+	json_object_set_new(object, "window", json_integer((json_int_t)reply->window));
+	json_object_set_new(object, "windows", json_integer((json_int_t)reply->windows));
+	json_object_set_new(object, "next_unix_ns", json_integer((json_int_t)reply->next_unix_ns));
+	json_object_set_new(object, "waits_for", print_string(reply->waits_for));
 }
 
 static json_t *capture_json(const struct control_reply *reply)
@@ -139,6 +185,9 @@ static json_t *capture_json(const struct control_reply *reply)
 		{"trace_bytes_per_min", reply->trace_bytes_per_min},
 		{"dropped_events", reply->dropped},
 		{"sample_bytes", reply->sample_bytes},
+		{"cull_ns", reply->cull_ns},
+		{"cull_live_blocks", reply->live_blocks},
+		{"cull_bytes", reply->filter_bytes},
 		{"overhead_ppm", reply->overhead_ppm},
 		{"overhead_limit_ppm", reply->overhead_limit_ppm},
 		{"paused_by_overhead", reply->paused_by_overhead},
@@ -152,6 +201,8 @@ static json_t *capture_json(const struct control_reply *reply)
 	for (size_t i = 0; object && i < HT_ARRAY_SIZE(numbers); i++)
 		json_object_set_new(
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
+	if (object && reply->phase == CONTROL_WAITING)
+		add_waiting(object, reply);
 	return object;
 }
 
@@ -168,8 +219,12 @@ static void put_row(const struct control_reply *reply, bool is_first)
 	char span[CLOCK_BYTES];
 	if (is_first)
 		printf("%-8s %-16s %-10s %-14s %s\n", "PID", "COMMAND", "STATE", "FOR", "TRACE");
-	print_text(stdout, "%-8llu %-16s %-10s %-14s %s\n", (unsigned long long)reply->pid,
-		reply->comm, state_of(reply), span_text(reply->elapsed_ns, span), reply->trace);
+	print_text(stdout, "%-8llu %-16s %-10s %-14s ", (unsigned long long)reply->pid, reply->comm,
+		state_of(reply), span_text(reply->elapsed_ns, span));
+	if (reply->phase == CONTROL_WAITING)
+		put_next(reply);
+	else
+		print_text(stdout, "%s\n", reply->trace);
 }
 
 void print_control_capture(struct print_control *print, const struct control_reply *reply)
@@ -181,20 +236,28 @@ void print_control_capture(struct print_control *print, const struct control_rep
 		json_array_append_new(print->captures, capture_json(reply));
 	else if (print->options->command == COMMAND_LIST)
 		put_row(reply, is_first);
-	else if (!print->options->quiet)
+	else if (print->options->quiet)
+		return;
+	else if (reply->phase == CONTROL_WAITING)
+		put_waiting(reply);
+	else
 		put_capture(reply);
 }
 
-void print_control_silent(struct print_control *print, pid_t pid)
+void print_control_silent(struct print_control *print, const struct control_client *client)
 {
 	print->count++;
 	if (print->options->metrics)
 		print_metrics_add_silent(&print->metrics);
 	else if (print->options->json)
 		json_array_append_new(print->captures,
-			json_pack("{s:s, s:i}", "state", "silent", "pid", (int)pid));
+			json_pack("{s:s, s:i}", "state", "silent", "pid", (int)client->pid));
+	else if (!print->options->quiet && client->waiter)
+		print_text(stdout,
+			"process %d: heaptap %d, which waits to record it, does not answer\n",
+			(int)client->pid, (int)client->waiter);
 	else if (!print->options->quiet)
-		print_text(stdout, "process %d: its capture does not answer\n", (int)pid);
+		print_text(stdout, "process %d: its capture does not answer\n", (int)client->pid);
 }
 
 struct ht_err *print_control_end(struct print_control *print)
@@ -231,8 +294,12 @@ static void put_ended(const struct control_reply *reply)
 {
 	char size[PRINT_SIZE_BYTES];
 	put_name(reply);
-	printf(": the capture has ended with status %llu", (unsigned long long)reply->exit_status);
+	printf(": the %s has ended with status %llu", reply->window ? "series" : "capture",
+		(unsigned long long)reply->exit_status);
 	print_text(stdout, "%s%s\n", reply->message[0] ? ": " : "", reply->message);
+	/* It waited. */
+	if (reply->window)
+		return;
 	print_text(stdout, "trace: %s (%s, %llu event%s in %.1f s)\n", reply->trace,
 		print_size(reply->trace_bytes, size), (unsigned long long)reply->events,
 		print_plural(reply->events), seconds(reply->elapsed_ns));
@@ -245,7 +312,8 @@ static void put_done(const struct options *options, const struct control_reply *
 	switch ((int)options->command) {
 	case COMMAND_STOP:
 		put_name(reply);
-		printf(": the capture is ending\n");
+		printf(reply->window ? ": the series ends; no window follows\n"
+				     : ": the capture is ending\n");
 		break;
 	case COMMAND_PAUSE:
 		put_name(reply);

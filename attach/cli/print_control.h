@@ -7,7 +7,7 @@
 #include "attach/cli/options.h"
 #include "attach/cli/print.h"
 #include "attach/cli/print_metrics.h"
-#include "format/control.h"
+#include "format/control_client.h"
 
 /* Of status and list: any number of captures between begin and end. */
 struct print_control {
@@ -21,7 +21,7 @@ struct print_control {
 void print_control_begin(struct print_control *print);
 void print_control_capture(struct print_control *print, const struct control_reply *reply);
 /* One that did not answer. */
-void print_control_silent(struct print_control *print, pid_t pid);
+void print_control_silent(struct print_control *print, const struct control_client *client);
 HT_MUST_CHECK
 struct ht_err *print_control_end(struct print_control *print);
 

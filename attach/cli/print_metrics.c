@@ -37,6 +37,12 @@ static const struct metric {
 	{"heaptap_sample_bytes", "gauge",
 		"One allocation in so many bytes is recorded; absent if each is.",
 		offsetof(struct control_reply, sample_bytes), NUMBER, true},
+	{"heaptap_cull_live_blocks", "gauge",
+		"Live blocks that the filter of --cull knows; absent without it.",
+		offsetof(struct control_reply, live_blocks), NUMBER, true},
+	{"heaptap_cull_bytes", "gauge",
+		"Memory of the filter of --cull for its blocks; absent without it.",
+		offsetof(struct control_reply, filter_bytes), NUMBER, true},
 	{"heaptap_pauses_total", "counter", "Pauses begun.", offsetof(struct control_reply, pauses),
 		NUMBER, false},
 	{"heaptap_paused_seconds_total", "counter", "Time in which the capture was paused.",
@@ -45,13 +51,33 @@ static const struct metric {
 		offsetof(struct control_reply, marks), NUMBER, false},
 };
 
+static bool is_waiting(const struct control_reply *reply)
+{
+	return reply->phase == CONTROL_WAITING;
+}
+
+static size_t count_of(const struct print_metrics *metrics, bool waiting)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < metrics->count; i++)
+		count += is_waiting(&metrics->reply[i]) == waiting;
+	return count;
+}
+
 /* A user's capture may claim the PID of another: the first counts, because a reader refuses a text
  * that has a series twice. */
 static bool is_double(const struct print_metrics *metrics, const struct control_reply *reply)
 {
-	for (size_t i = 0; i < metrics->count; i++)
-		if (metrics->reply[i].pid == reply->pid && metrics->reply[i].user == reply->user)
+	for (size_t i = 0; i < metrics->count; i++) {
+		const struct control_reply *other = &metrics->reply[i];
+		const bool is_same = other->pid == reply->pid && other->user == reply->user;
+		if (is_same && !is_waiting(other) && !is_waiting(reply))
 			return true;
+		/* Several may wait for one process. */
+		if (is_same && is_waiting(other) && is_waiting(reply) &&
+			other->heaptap_pid == reply->heaptap_pid)
+			return true;
+	}
 	return false;
 }
 
@@ -121,10 +147,14 @@ static void put_info(const struct print_metrics *metrics)
 	static const char *const phases[CONTROL_PHASES] = {[CONTROL_RECORDING] = "recording",
 		[CONTROL_DETACHING] = "detaching",
 		[CONTROL_ENDED] = "ended",
-		[CONTROL_NAMING] = "naming"};
+		[CONTROL_NAMING] = "naming",
+		[CONTROL_SETTLING] = "settling",
+		[CONTROL_WAITING] = "waiting"};
 	put_family("heaptap_capture_info", "gauge", "A running capture; always 1.");
 	for (size_t i = 0; i < metrics->count; i++) {
 		const struct control_reply *reply = &metrics->reply[i];
+		if (is_waiting(reply))
+			continue;
 		put_name("heaptap_capture_info", reply);
 		put_label(",", "phase",
 			reply->phase < CONTROL_PHASES ? phases[reply->phase] : "unknown");
@@ -133,12 +163,39 @@ static void put_info(const struct print_metrics *metrics)
 	}
 }
 
+static void put_waiting(const struct print_metrics *metrics)
+{
+	put_family("heaptap_waiting_info", "gauge",
+		"A heaptap that waits for its next window; always 1.");
+	for (size_t i = 0; i < metrics->count; i++) {
+		const struct control_reply *reply = &metrics->reply[i];
+		if (!is_waiting(reply))
+			continue;
+		put_name("heaptap_waiting_info", reply);
+		put_label(",", "waits_for", reply->waits_for);
+		printf(",heaptap_pid=\"%" PRIu64 "\"} 1\n", reply->heaptap_pid);
+	}
+	put_family("heaptap_next_window_time_seconds", "gauge",
+		"Unix time before which the next window does not begin; 0: no such time.");
+	for (size_t i = 0; i < metrics->count; i++) {
+		const struct control_reply *reply = &metrics->reply[i];
+		if (!is_waiting(reply))
+			continue;
+		put_name("heaptap_next_window_time_seconds", reply);
+		printf(",heaptap_pid=\"%" PRIu64 "\"} %" PRIu64 ".%09u\n", reply->heaptap_pid,
+			(uint64_t)(reply->next_unix_ns / NS_PER_S),
+			(unsigned)(reply->next_unix_ns % NS_PER_S));
+	}
+}
+
 /* Has any capture a value? A family without samples is left out. */
 static bool is_empty(const struct print_metrics *metrics, const struct metric *metric)
 {
-	uint64_t all = !metric->is_optional && metrics->count;
+	uint64_t all = !metric->is_optional && count_of(metrics, false);
 	for (size_t i = 0; i < metrics->count; i++) {
 		uint64_t value;
+		if (is_waiting(&metrics->reply[i]))
+			continue;
 		memcpy(&value, (const char *)&metrics->reply[i] + metric->offset, sizeof(value));
 		all |= value;
 	}
@@ -148,18 +205,23 @@ static bool is_empty(const struct print_metrics *metrics, const struct metric *m
 void print_metrics_end(struct print_metrics *metrics)
 {
 	put_family("heaptap_captures", "gauge", "Captures that run and answer.");
-	printf("heaptap_captures %zu\n", metrics->count);
+	printf("heaptap_captures %zu\n", count_of(metrics, false));
 	put_family("heaptap_captures_silent", "gauge", "Captures that do not answer.");
 	printf("heaptap_captures_silent %" PRIu64 "\n", metrics->silent);
-	if (metrics->count)
+	put_family("heaptap_waiting", "gauge", "heaptaps that wait for their next window.");
+	printf("heaptap_waiting %zu\n", count_of(metrics, true));
+	if (count_of(metrics, false))
 		put_info(metrics);
+	if (count_of(metrics, true))
+		put_waiting(metrics);
 	for (size_t m = 0; m < HT_ARRAY_SIZE(metrics_table); m++) {
 		const struct metric *metric = &metrics_table[m];
 		if (is_empty(metrics, metric))
 			continue;
 		put_family(metric->name, metric->type, metric->help);
 		for (size_t i = 0; i < metrics->count; i++)
-			put_value(metric, &metrics->reply[i]);
+			if (!is_waiting(&metrics->reply[i]))
+				put_value(metric, &metrics->reply[i]);
 	}
 	free(metrics->reply);
 	*metrics = (struct print_metrics){0};

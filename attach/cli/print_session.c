@@ -204,6 +204,10 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 			"sampled: one allocation in %lu bytes; the report's figures are "
 			"estimates\n",
 			(unsigned long)r->sample_bytes);
+	if (r->cull_ns)
+		print_text(stderr,
+			"culled: blocks that lived less than %.4g s are sums without times\n",
+			(double)r->cull_ns / 1e9);
 	if (r->pauses)
 		print_text(stderr, "paused %lu time%s, for %.1f s in all\n",
 			(unsigned long)r->pauses, print_plural(r->pauses), ms(r->paused_ns) / 1e3);
@@ -272,6 +276,7 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"settle_ns", r->settle_ns},
 		{"detach_ns", r->detach_ns},
 		{"sample_bytes", r->sample_bytes},
+		{"cull_ns", r->cull_ns},
 		{"events", r->events},
 		{"mappings", r->mappings},
 		{"dropped_events", r->dropped_events},

@@ -68,9 +68,9 @@ static void sweep(int directory)
 	for (unsigned i = 0; i < SWEEP_MAX && (entry = readdir(dir)) != NULL; i++) {
 		const char *name = entry->d_name;
 		uint64_t start_ticks;
-		pid_t pid;
+		pid_t pid, waiter;
 		bool is_half_made = name[0] == '.';
-		if (control_name_parse(name + is_half_made, &pid, &start_ticks) &&
+		if (control_name_parse(name + is_half_made, &pid, &start_ticks, &waiter) &&
 			(!is_half_made || is_old(directory, name)))
 			remove_stale(directory, name);
 	}
@@ -122,11 +122,9 @@ static int open_once(const char *path, const char *name, struct place *ret)
 }
 
 /* 0 or an errno. */
-static int open_at(const char *path, pid_t pid, uint64_t start_ticks, struct place *ret)
+static int open_at(const char *path, const char *name, struct place *ret)
 {
-	char name[CONTROL_NAME_MAX];
 	int sys = ESTALE;
-	control_name(pid, start_ticks, name);
 	for (unsigned i = 0; i < STALE_TRIES && sys == ESTALE; i++)
 		sys = open_once(path, name, ret);
 	if (sys)
@@ -137,12 +135,14 @@ static int open_at(const char *path, pid_t pid, uint64_t start_ticks, struct pla
 }
 
 struct ht_err *place_open_in(char (*paths)[CONTROL_PATH_MAX], size_t count, pid_t pid,
-	uint64_t start_ticks, struct place *ret)
+	uint64_t start_ticks, pid_t waiter, struct place *ret)
 {
+	char name[CONTROL_NAME_MAX];
 	char why[CONTROL_PLACES * (CONTROL_PATH_MAX + 80)] = "";
 	size_t length = 0;
+	control_name(pid, start_ticks, waiter, name);
 	for (size_t i = 0; i < count; i++) {
-		int sys = open_at(paths[i], pid, start_ticks, ret);
+		int sys = open_at(paths[i], name, ret);
 		if (!sys)
 			return NULL;
 		length += (size_t)snprintf(why + length, sizeof(why) - length, "%s%s: %s",
@@ -153,11 +153,11 @@ struct ht_err *place_open_in(char (*paths)[CONTROL_PATH_MAX], size_t count, pid_
 	return ht_err_new(HT_ERR_SYS, "no directory for the socket can be used (%s)", why);
 }
 
-struct ht_err *place_open(pid_t pid, uint64_t start_ticks, struct place *ret)
+struct ht_err *place_open(pid_t pid, uint64_t start_ticks, pid_t waiter, struct place *ret)
 {
 	char paths[CONTROL_PLACES][CONTROL_PATH_MAX];
 	size_t count = control_directories(geteuid(), getenv("XDG_RUNTIME_DIR"), paths);
-	return place_open_in(paths, count, pid, start_ticks, ret);
+	return place_open_in(paths, count, pid, start_ticks, waiter, ret);
 }
 
 void place_close(struct place *place)
@@ -177,7 +177,7 @@ void place_forget(pid_t pid, uint64_t start_ticks)
 {
 	char paths[CONTROL_PLACES][CONTROL_PATH_MAX], name[CONTROL_NAME_MAX];
 	size_t count = control_directories(geteuid(), getenv("XDG_RUNTIME_DIR"), paths);
-	control_name(pid, start_ticks, name);
+	control_name(pid, start_ticks, 0, name);
 	for (size_t i = 0; i < count; i++) {
 		int directory = control_open_directory(paths[i], geteuid(), false);
 		if (directory < 0)

@@ -17,17 +17,18 @@ struct place {
 #define PLACE_NONE ((struct place){.listener = -1, .directory = -1})
 
 /*
- * Makes the socket for the capture of process `pid`, mode 0600, and listens. The caller holds the
- * lock on the process: a socket of that name is a dead one's. HT_ERR_SYS names the directories and
+ * Makes the socket for the capture of process `pid`, mode 0600, and listens. `waiter`: 0, and the
+ * caller holds the lock on the process; or the caller's own PID, where it waits to record the
+ * process. Either way a socket of that name is a dead one's. HT_ERR_SYS names the directories and
  * why none can be used; `ret` is PLACE_NONE then.
  */
 HT_MUST_CHECK
-struct ht_err *place_open(pid_t pid, uint64_t start_ticks, struct place *ret);
+struct ht_err *place_open(pid_t pid, uint64_t start_ticks, pid_t waiter, struct place *ret);
 
 /* As place_open, in these directories. */
 HT_MUST_CHECK
 struct ht_err *place_open_in(char (*paths)[CONTROL_PATH_MAX], size_t count, pid_t pid,
-	uint64_t start_ticks, struct place *ret);
+	uint64_t start_ticks, pid_t waiter, struct place *ret);
 
 /* Removes the name, and the directory where it is empty then, and closes both. */
 void place_close(struct place *place);

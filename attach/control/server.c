@@ -186,6 +186,14 @@ void server_serve(struct server *server, uint64_t now_mono_ns)
 	accept_some(server, now_mono_ns);
 }
 
+bool server_is_busy(const struct server *server)
+{
+	for (size_t i = 0; i < SERVER_CONNECTIONS; i++)
+		if (server->connection[i].fd >= 0 && !server->connection[i].waits)
+			return true;
+	return false;
+}
+
 void server_close_listener(struct server *server)
 {
 	server->listener = -1;

@@ -27,6 +27,9 @@ typedef void server_handler(
 struct server *server_create(int listener, server_handler *handler, void *context);
 /* One pass. */
 void server_serve(struct server *server, uint64_t now_mono_ns);
+/* Is a request awaited on a connection? Then a pass is due within milliseconds; else when the
+ * listener is readable. */
+bool server_is_busy(const struct server *server);
 /* No connection is accepted from here on, and those that wait for the end stay. */
 void server_close_listener(struct server *server);
 /* Answers those that wait for the end of the capture. */

@@ -1,31 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The process that writes the trace. It alone holds the output, so that it alone waits when a file
- * system or a reader does not answer; records come to it through a pipe. sink.c starts it, and ends
+ * system or a reader does not answer; orders come to it through a pipe. sink.c starts it, and ends
  * it when it does not get on.
  */
 #pragma once
 
 #include <sys/types.h>
 
+#include "attach/daemon/apart.h"
+#include "attach/daemon/orders.h"
 #include "attach/daemon/store.h"
 
 #define SCRIBE_TEXT_BYTES 1024u
-
-enum scribe_kind {
-	SCRIBE_PUT = 1,	     /* a record follows, as rec_encode makes it */
-	SCRIBE_FLUSH,	     /* answered when all before it is written, or cannot be */
-	SCRIBE_FINISH,	     /* the same, and the file is complete; then the process ends */
-	SCRIBE_FINISH_NAMED, /* with what `append` adds */
-	SCRIBE_DISCARD,	     /* nothing was captured; then the process ends */
-};
-
-/* A message in the pipe. */
-struct scribe_message {
-	uint32_t kind;
-	uint32_t length; /* of the record */
-	uint64_t events; /* in it */
-};
 
 /* Memory shared by both. Written by the scribe alone, word by word. */
 struct scribe_page {
@@ -60,10 +47,10 @@ struct scribe_options {
 	uint64_t patience_ns;
 };
 
-#define SCRIBE_KEPT_FD 4
+#define SCRIBE_KEPT_FD APART_SECOND_FD
 
-/* The process, just forked from `parent`: opens the output and carries out what comes from `fd`
- * until the message to finish, or until its parent ends or closes the pipe: then it writes the
- * rest. All other descriptors are closed, all signals blocked. */
+/* The process, just forked: opens the output and carries out what comes from `fd` until the order
+ * to finish, or until the pipe is closed or `parent` (0: any) is not its parent any more: then it
+ * writes the rest. All other descriptors are closed, all signals blocked. */
 _Noreturn void scribe_run(
 	int fd, pid_t parent, struct scribe_page *page, const struct scribe_options *options);

@@ -2,31 +2,23 @@
 #include "attach/daemon/sink.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "attach/daemon/now.h"
-#include "attach/daemon/runstate.h"
-#include "format/helper.h"
 
 #define NS_PER_S	    1000000000ull
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
 #define CANCEL_PATIENCE_NS  NS_PER_S
 #define STANDSTILL_NS	    (NS_PER_S / 4)
-#define DEATH_PATIENCE_NS   NS_PER_S
 #define PUSH_BYTES	    (64u << 10) /* so much is not kept for the next tick */
 
 struct sink {
 	char *path;
-	pid_t scribe; /* -1: has ended, or cannot be ended */
-	int fd;	      /* to the scribe; -1: nothing is passed on any more */
-	struct scribe_page *page;
+	struct writers writers;
 	struct bytes_out queue;
 	size_t passed; /* of `queue`, to the scribe */
 	bool takes_all;
@@ -57,58 +49,52 @@ static size_t waiting_bytes(const struct sink *sink)
 
 static bool is_answered(const struct sink *sink)
 {
-	return look_u32(&sink->page->answers) == sink->orders;
+	return look_u32(&sink->writers.page->answers) == sink->orders;
 }
 
 static bool is_closed(const struct sink *sink)
 {
-	return sink->fd < 0;
+	return sink->writers.fd < 0;
 }
 
 /* --- the end of the scribe --- */
 
 static void close_queue(struct sink *sink)
 {
-	if (sink->fd >= 0)
-		close(sink->fd);
-	sink->fd = -1;
+	writers_close(&sink->writers);
 	bytes_out_deinit(&sink->queue);
 	sink->passed = 0;
 }
 
-static bool await_death(struct sink *sink, uint64_t patience_ns)
+/* What was put and is in no file; in words, because a filter changes the number of bytes. */
+static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t bytes)
 {
-	if (sink->scribe >= 0 && helper_ends_within(sink->scribe, patience_ns))
-		sink->scribe = -1;
-	return sink->scribe < 0;
-}
-
-/* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
-static void kill_scribe(struct sink *sink)
-{
-	close_queue(sink);
-	if (sink->scribe >= 0)
-		kill(sink->scribe, SIGKILL);
-	(void)await_death(sink, DEATH_PATIENCE_NS);
-	sink->scribe = -1;
+	const uint64_t lost_bytes = sink->put_bytes - look_u64(&sink->writers.page->safe_bytes);
+	const uint64_t lost_events = sink->put_events - look_u64(&sink->writers.page->safe_events);
+	const bool is_lost = sink->writers.filter_page ? lost_events : lost_bytes;
+	if (is_lost && sink->writers.filter_page)
+		snprintf(ret, bytes, "; %llu events are not in the trace",
+			(unsigned long long)lost_events);
+	else if (is_lost)
+		snprintf(ret, bytes,
+			"; %llu bytes of records were not written; write to another place with -o",
+			(unsigned long long)lost_bytes);
+	else
+		snprintf(ret, bytes, "%s",
+			is_known ? "" : "; all records are written, but may not be durable");
 }
 
 /* Data that is in no file by now is lost. `why` counts unless the scribe knows the reason. */
 static void give_up(struct sink *sink, const char *why)
 {
-	const struct scribe_page *page = sink->page;
+	const struct scribe_page *page = sink->writers.page;
 	const char *beside = *page->beside ? "; the trace is beside it in " : "";
 	bool is_known = look_u32(&page->state) == STORE_BROKEN;
-	char lost[120] = "; all records are written, but may not be durable";
+	char lost[120];
 
-	kill_scribe(sink);
-	uint64_t lost_bytes = sink->put_bytes - look_u64(&page->safe_bytes);
-	if (lost_bytes)
-		snprintf(lost, sizeof(lost),
-			"; %llu bytes of records were not written; write to another place with -o",
-			(unsigned long long)lost_bytes);
-	else if (is_known)
-		lost[0] = '\0';
+	close_queue(sink);
+	writers_kill(&sink->writers);
+	say_lost(sink, is_known, lost, sizeof(lost));
 	int length = is_known ? asprintf(&sink->problem, "%s%s", page->text, lost)
 			      : asprintf(&sink->problem, "%s: %s%s%s%s", sink->path, why, beside,
 					page->beside, lost);
@@ -118,7 +104,10 @@ static void give_up(struct sink *sink, const char *why)
 
 static void give_up_dead(struct sink *sink)
 {
-	give_up(sink, "the process that writes it was ended");
+	char why[300];
+	give_up(sink, writers_lost_filter(&sink->writers, sink->patience_ns, why, sizeof(why))
+			      ? why
+			      : "the process that writes it was ended");
 }
 
 static void give_up_late(struct sink *sink, uint64_t patience_ns)
@@ -146,7 +135,8 @@ static void forget_passed(struct sink *sink)
 static void push(struct sink *sink)
 {
 	while (!is_closed(sink) && waiting_bytes(sink)) {
-		ssize_t n = write(sink->fd, sink->queue.data + sink->passed, waiting_bytes(sink));
+		ssize_t n = write(
+			sink->writers.fd, sink->queue.data + sink->passed, waiting_bytes(sink));
 		if (n < 0 && errno == EAGAIN)
 			break;
 		if (n < 0 && errno != EINTR)
@@ -158,25 +148,15 @@ static void push(struct sink *sink)
 }
 
 static struct ht_err *enqueue(
-	struct sink *sink, enum scribe_kind kind, const struct rec *rec, uint64_t events)
+	struct sink *sink, enum order_kind kind, const struct rec *rec, uint64_t events)
 {
-	struct bytes_out *queue = &sink->queue;
-	struct scribe_message message = {.kind = kind, .events = events};
-	size_t start = queue->length;
-	struct ht_err *err = bytes_out_put(queue, &message, sizeof(message));
-	if (!err && rec)
-		err = rec_encode(queue, rec);
-	if (err) {
-		queue->length = start;
-		return err;
-	}
-	message.length = (uint32_t)(queue->length - start - sizeof(message));
-	memcpy(queue->data + start, &message, sizeof(message));
-	sink->put_bytes += message.length;
+	const size_t start = sink->queue.length;
+	HT_TRY(orders_put(&sink->queue, kind, rec, events));
+	sink->put_bytes += sink->queue.length - start - sizeof(struct order);
 	return NULL;
 }
 
-static struct ht_err *order(struct sink *sink, enum scribe_kind kind)
+static struct ht_err *order(struct sink *sink, enum order_kind kind)
 {
 	HT_TRY(enqueue(sink, kind, NULL, 0));
 	sink->orders++;
@@ -195,19 +175,6 @@ struct wait {
 	uint64_t since_ns, looked_ns;
 };
 
-/* The output is not the reason: the scribe waits for a processor, or was stopped and is continued.
- */
-static bool has_another_reason(const struct sink *sink)
-{
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/%d/stat", sink->scribe);
-	int stat = open(path, O_RDONLY | O_CLOEXEC);
-	char state = stat >= 0 ? runstate_read(stat) : '?';
-	if (stat >= 0)
-		close(stat);
-	return state == 'R' || (state == 'T' && kill(sink->scribe, SIGCONT) == 0);
-}
-
 /* If heaptap had no turn itself, it cannot tell whether the scribe had one. */
 static bool is_late(
 	const struct sink *sink, struct wait *wait, bool has_moved, uint64_t patience_ns)
@@ -218,7 +185,8 @@ static bool is_late(
 	wait->looked_ns = now_ns;
 	if (now_ns - wait->since_ns <= patience_ns)
 		return false;
-	if (has_another_reason(sink))
+	/* The output is not the reason. */
+	if (writers_are_held_up(&sink->writers))
 		wait->since_ns = now_ns;
 	return wait->since_ns != now_ns;
 }
@@ -228,11 +196,11 @@ static bool is_late(
  * NULL, or called in between. */
 static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *))
 {
-	const struct scribe_page *page = sink->page;
+	const struct scribe_page *page = sink->writers.page;
 	struct wait wait = {0};
 	uint64_t seen = 0, cancelled_ns = 0;
 	while (!is_closed(sink) && !is_answered(sink)) {
-		struct pollfd pipe = {.fd = sink->fd};
+		struct pollfd pipe = {.fd = sink->writers.fd};
 		push(sink);
 		pipe.events = waiting_bytes(sink) ? POLLOUT : 0;
 		/* All at the other end that can be waited for here is its death. */
@@ -274,10 +242,10 @@ static struct ht_err *judge_opening(const struct sink *sink, struct wait *wait)
 
 static struct ht_err *await_opened(struct sink *sink)
 {
-	const struct scribe_page *page = sink->page;
+	const struct scribe_page *page = sink->writers.page;
 	struct wait wait = {0};
 	while (!is_answered(sink)) {
-		struct pollfd pipe = {.fd = sink->fd};
+		struct pollfd pipe = {.fd = sink->writers.fd};
 		poll(&pipe, 1, 1);
 		if (pipe.revents & POLLERR && !is_answered(sink))
 			return ht_err_new(HT_ERR_INTERNAL,
@@ -294,35 +262,12 @@ static struct ht_err *await_opened(struct sink *sink)
 	return err;
 }
 
-static struct ht_err *start_scribe(struct sink *sink, const struct sink_options *options)
+static void free_sink(struct sink *sink)
 {
-	int pipe_fd[2];
-	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
-		return ht_err_sys(errno, "cannot make a pipe");
-	/* What it cannot get larger waits here. */
-	(void)fcntl(pipe_fd[1], F_SETPIPE_SZ, SINK_QUEUE_BYTES);
-	if (fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK) < 0) {
-		struct ht_err *err = ht_err_sys(errno, "cannot make a pipe that does not block");
-		close(pipe_fd[0]);
-		close(pipe_fd[1]);
-		return err;
-	}
-	pid_t parent = getpid();
-	sink->scribe = fork();
-	if (sink->scribe == 0)
-		scribe_run(pipe_fd[0], parent, sink->page,
-			&(struct scribe_options){.store = {.path = options->path,
-							 .replace = options->replace,
-							 .reserve_bytes = options->reserve_bytes},
-				.append = options->append,
-				.context = options->context,
-				.kept_fd = options->append_fd > 0 ? options->append_fd : -1,
-				.patience_ns = sink->patience_ns});
-	int sys = errno;
-	close(pipe_fd[0]);
-	sink->fd = pipe_fd[1];
-	return sink->scribe < 0 ? ht_err_sys(sys, "cannot fork the process that writes the trace")
-				: NULL;
+	writers_deinit(&sink->writers);
+	free(sink->problem);
+	free(sink->path);
+	free(sink);
 }
 
 struct ht_err *sink_create(const struct sink_options *options, struct sink **ret)
@@ -330,27 +275,26 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 	struct sink *sink = calloc(1, sizeof(*sink));
 	if (!sink)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
-	*sink = (struct sink){.scribe = -1,
-		.fd = -1,
+	*sink = (struct sink){.writers = WRITERS_NONE,
+		.path = strdup(options->path),
+		.patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_DEFAULT_NS,
 		.orders = 1,
 		.is_cancelled = options->is_cancelled,
 		.meanwhile = options->meanwhile,
 		.context = options->context};
-	sink->path = strdup(options->path);
-	sink->page = mmap(NULL, sizeof(*sink->page), PROT_READ | PROT_WRITE,
-		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (!sink->path || sink->page == MAP_FAILED) {
-		free(sink->path);
-		free(sink);
-		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
-	}
-	sink->patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_DEFAULT_NS;
-	sink->page->patience_ns = sink->patience_ns;
-	struct ht_err *err = start_scribe(sink, options);
+	const struct scribe_options scribe = {.store = {.path = options->path,
+						      .replace = options->replace,
+						      .reserve_bytes = options->reserve_bytes},
+		.append = options->append,
+		.context = options->context,
+		.kept_fd = options->append_fd > 0 ? options->append_fd : -1,
+		.patience_ns = sink->patience_ns};
+	struct ht_err *err = sink->path ? writers_start(&sink->writers, &scribe, options->cull_ns)
+					: ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 	HT_THEN(err, await_opened(sink));
 	if (err) {
-		kill_scribe(sink);
-		sink_destroy(sink);
+		writers_kill(&sink->writers);
+		free_sink(sink);
 		return err;
 	}
 	*ret = sink;
@@ -358,11 +302,11 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 }
 
 /* Closes the file, too: also that can wait for ever. */
-static void dismiss_scribe(struct sink *sink)
+static void dismiss_writers(struct sink *sink)
 {
 	close_queue(sink);
-	if (!await_death(sink, sink->patience_ns))
-		kill_scribe(sink);
+	if (!writers_end(&sink->writers, sink->patience_ns))
+		writers_kill(&sink->writers);
 }
 
 void sink_destroy(struct sink *sink)
@@ -370,11 +314,8 @@ void sink_destroy(struct sink *sink)
 	if (!sink)
 		return;
 	sink_flush(sink);
-	dismiss_scribe(sink);
-	munmap(sink->page, sizeof(*sink->page));
-	free(sink->problem);
-	free(sink->path);
-	free(sink);
+	dismiss_writers(sink);
+	free_sink(sink);
 }
 
 /* --- records --- */
@@ -388,7 +329,7 @@ struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t event
 		give_up(sink, "it accepted data too slowly");
 		return NULL;
 	}
-	struct ht_err *err = enqueue(sink, SCRIBE_PUT, rec, events);
+	struct ht_err *err = enqueue(sink, ORDER_PUT, rec, events);
 	if (err)
 		sink->unqueued_events += events;
 	else if (waiting_bytes(sink) >= PUSH_BYTES)
@@ -419,14 +360,14 @@ void sink_tick(struct sink *sink)
 
 int sink_fd(const struct sink *sink)
 {
-	return waiting_bytes(sink) ? sink->fd : -1;
+	return waiting_bytes(sink) ? sink->writers.fd : -1;
 }
 
 void sink_flush(struct sink *sink)
 {
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, SCRIBE_FLUSH);
+	struct ht_err *err = order(sink, ORDER_FLUSH);
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
@@ -439,58 +380,68 @@ void sink_finish(struct sink *sink, bool named)
 	sink_flush(sink);
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, named ? SCRIBE_FINISH_NAMED : SCRIBE_FINISH);
+	struct ht_err *err = order(sink, named ? ORDER_FINISH_NAMED : ORDER_FINISH);
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
 	await_answer(sink, false, sink->meanwhile);
 	if (sink_state(sink) == STORE_BROKEN && !sink->problem)
 		give_up(sink, "");
-	dismiss_scribe(sink);
+	dismiss_writers(sink);
 }
 
 void sink_discard(struct sink *sink)
 {
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, SCRIBE_DISCARD);
+	struct ht_err *err = order(sink, ORDER_DISCARD);
 	if (err)
 		give_up(sink, err->message);
 	ht_err_free(err);
 	await_answer(sink, true, NULL);
-	dismiss_scribe(sink);
+	dismiss_writers(sink);
 }
 
 enum store_state sink_state(const struct sink *sink)
 {
-	return sink->problem ? STORE_BROKEN : (enum store_state)look_u32(&sink->page->state);
+	return sink->problem ? STORE_BROKEN
+			     : (enum store_state)look_u32(&sink->writers.page->state);
 }
 
 const char *sink_problem(const struct sink *sink)
 {
 	if (sink->problem)
 		return sink->problem;
-	return sink_state(sink) == STORE_OK ? NULL : sink->page->text;
+	return sink_state(sink) == STORE_OK ? NULL : sink->writers.page->text;
 }
 
 const char *sink_append_problem(const struct sink *sink)
 {
-	return sink->page->appended;
+	return sink->writers.page->appended;
 }
 
 uint64_t sink_dropped_events(const struct sink *sink)
 {
 	if (sink_state(sink) == STORE_BROKEN)
-		return sink->put_events - look_u64(&sink->page->safe_events);
-	return look_u64(&sink->page->dropped_events) + sink->unqueued_events;
+		return sink->put_events - look_u64(&sink->writers.page->safe_events);
+	return look_u64(&sink->writers.page->dropped_events) + sink->unqueued_events;
 }
 
 uint64_t sink_bytes(const struct sink *sink)
 {
-	return look_u64(&sink->page->bytes);
+	return look_u64(&sink->writers.page->bytes);
+}
+
+struct sink_filtered sink_filtered(const struct sink *sink)
+{
+	if (!sink->writers.filter_page)
+		return (struct sink_filtered){0};
+	return (struct sink_filtered){
+		.live_blocks = look_u64(&sink->writers.filter_page->live_blocks),
+		.table_bytes = look_u64(&sink->writers.filter_page->table_bytes)};
 }
 
 const char *sink_beside(const struct sink *sink)
 {
-	return sink->page->beside;
+	return sink->writers.page->beside;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where the daemon's records go: a bounded queue to a process of its own that writes them
- * (scribe.h). Nothing here waits for the output but sink_create, sink_flush, sink_finish,
- * sink_discard and sink_destroy, and these for a bounded time.
+ * (scribe.h), by way of the filter of --cull. Nothing here waits for the output but sink_create,
+ * sink_flush, sink_finish, sink_discard and sink_destroy, and these for a bounded time.
  */
 #pragma once
 
-#include "attach/daemon/scribe.h"
+#include "attach/daemon/writers.h"
 
 struct sink;
 
@@ -14,7 +14,8 @@ struct sink_options {
 	const char *path; /* as in store.h */
 	bool replace;
 	uint64_t reserve_bytes;
-	scribe_append *append;		     /* for sink_finish; NULL: nothing to append */
+	uint64_t cull_ns;      /* blocks that live shorter become sums (filter.h); 0: none */
+	scribe_append *append; /* for sink_finish; NULL: nothing to append */
 	bool (*is_cancelled)(void *context); /* a second later opening and sink_flush are given up,
 						whatever moves; NULL: never */
 	void (*meanwhile)(void *context); /* every few milliseconds while sink_finish waits; NULL */
@@ -26,7 +27,7 @@ struct sink_options {
 
 /* While the capture runs this much waits in the queue, in the kernel's pipe as much again, and what
  * one pass of the receiver takes is as much once more. */
-#define SINK_QUEUE_BYTES (1u << 20)
+#define SINK_QUEUE_BYTES WRITERS_PIPE_BYTES
 /* When the tap is taken out what the target holds is taken whatever the output does: its buffers
  * are not more. */
 #define SINK_QUEUE_MAX_BYTES (192u << 20)
@@ -54,8 +55,8 @@ void sink_take_all(struct sink *sink);
 void sink_tick(struct sink *sink);
 /* Becomes writable (poll) when more could be passed on; -1 when nothing waits. */
 int sink_fd(const struct sink *sink);
-/* Waits until all is written, or it was cancelled; the state, and what was dropped, is exact then.
- */
+/* Waits until all is written, also what a filter holds, or it was cancelled; the state, and what
+ * was dropped, is exact then. No events afterwards. */
 void sink_flush(struct sink *sink);
 /* Writes all, with `named` what options.append adds, and makes it durable. No put afterwards. */
 void sink_finish(struct sink *sink, bool named);
@@ -68,6 +69,11 @@ const char *sink_problem(const struct sink *sink);
 const char *sink_append_problem(const struct sink *sink);
 uint64_t sink_dropped_events(const struct sink *sink);
 uint64_t sink_bytes(const struct sink *sink); /* of the file */
+/* The filter's live blocks, and its memory for them. */
+struct sink_filtered {
+	uint64_t live_blocks, table_bytes;
+};
+struct sink_filtered sink_filtered(const struct sink *sink);
 /* The file in the output's directory that is to replace it in the end; "": it is written in its
  * place. */
 const char *sink_beside(const struct sink *sink);

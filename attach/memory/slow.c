@@ -24,7 +24,7 @@ struct mount {
 struct mounts {
 	struct mount *mount;
 	size_t count;
-	char *text;
+	bool has_others; /* those that the target does not see are among them */
 };
 
 struct range {
@@ -66,25 +66,48 @@ static bool line_parse(const char *line, struct mount *ret)
 static void mounts_deinit(struct mounts *mounts)
 {
 	free(mounts->mount);
-	free(mounts->text);
+}
+
+static struct ht_err *mounts_add(struct mounts *mounts, char *text)
+{
+	size_t room = mounts->count + 1;
+	for (const char *c = text; *c; c++)
+		room += *c == '\n';
+	struct mount *mount = realloc(mounts->mount, room * sizeof(*mount));
+	if (!mount)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu mounts", room);
+	mounts->mount = mount;
+	for (char *line; (line = strsep(&text, "\n")) && *line;)
+		mounts->count += line_parse(line, &mount[mounts->count]);
+	return NULL;
 }
 
 static struct ht_err *mounts_read(const struct proc *proc, struct mounts *ret)
 {
-	size_t room = 1;
+	char *text;
 	*ret = (struct mounts){0};
-	HT_TRY(proc_file_read_living(proc, "mountinfo", SIZE_MAX, &ret->text, NULL));
-	for (const char *c = ret->text; *c; c++)
-		room += *c == '\n';
-	ret->mount = calloc(room, sizeof(*ret->mount));
-	if (!ret->mount) {
-		mounts_deinit(ret);
-		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu mounts", room);
+	HT_TRY(proc_file_read_living(proc, "mountinfo", SIZE_MAX, &text, NULL));
+	struct ht_err *err = mounts_add(ret, text);
+	free(text);
+	return err;
+}
+
+/* In a chroot, mountinfo lacks the mount that the chroot lies in. Others list it: this process, or
+ * the first one. What cannot be read is left out. */
+static void mounts_add_others(struct mounts *mounts)
+{
+	static const char *const path[] = {"/proc/self/mountinfo", "/proc/1/mountinfo"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(path); i++) {
+		char *text = NULL;
+		size_t room = 0;
+		FILE *file = fopen(path[i], "re");
+		if (file && getdelim(&text, &room, '\0', file) > 0)
+			ht_err_free(mounts_add(mounts, text));
+		free(text);
+		if (file)
+			fclose(file);
 	}
-	char *rest = ret->text;
-	for (char *line; (line = strsep(&rest, "\n")) && *line;)
-		ret->count += line_parse(line, &ret->mount[ret->count]);
-	return NULL;
+	mounts->has_others = true;
 }
 
 /* Memory whose name in maps is not that of a file. */
@@ -98,15 +121,27 @@ static bool is_kernel_object(const struct proc_map *map)
 	return !map->inode;
 }
 
-/* A device that is mounted nowhere has been unmounted lazily: its kind is unknown, so it counts as
- * slow. */
-static bool is_slow(const struct mounts *mounts, const struct proc_map *map)
+static const struct mount *mount_of(const struct mounts *mounts, const struct proc_map *map)
 {
 	for (size_t i = 0; i < mounts->count; i++)
 		if (mounts->mount[i].major == map->dev_major &&
 			mounts->mount[i].minor == map->dev_minor)
-			return mounts->mount[i].slow;
-	return !is_kernel_object(map);
+			return &mounts->mount[i];
+	return NULL;
+}
+
+/* A device that is mounted nowhere has been unmounted lazily: its kind is unknown, so it counts as
+ * slow. The number of a device is that of one file system, in every namespace. */
+static bool is_slow(struct mounts *mounts, const struct proc_map *map)
+{
+	const struct mount *mount = mount_of(mounts, map);
+	if (!mount && is_kernel_object(map))
+		return false;
+	if (!mount && !mounts->has_others) {
+		mounts_add_others(mounts);
+		mount = mount_of(mounts, map);
+	}
+	return !mount || mount->slow;
 }
 
 struct ht_err *slow_find(const struct proc *proc, const struct proc_maps *maps, char **ret)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Mappings whose pages a process or a network serves (FUSE, NFS): reading one can take forever.
- * Recognised by /proc/PID/maps and mountinfo, without asking the file system.
+ * Recognised by /proc/PID/maps and mountinfo (of the target; for devices missing there, of this
+ * process and process 1), without asking the file system.
  */
 #pragma once
 

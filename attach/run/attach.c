@@ -22,12 +22,15 @@
 #include "attach/run/marklog.h"
 #include "attach/run/progress.h"
 #include "attach/run/schedule.h"
+#include "attach/run/standby.h"
 #include "attach/run/waiting.h"
 #include "attach/run/webpage.h"
 #include "attach/run/words.h"
 
 #define NUMBER_DIGITS 3
 #define NUMBER_MAX    1000000u
+#define TRIGGER_BYTES 160u
+#define NOTHING	      "nothing was recorded"
 
 /* The captures of one process. */
 struct attach {
@@ -38,6 +41,7 @@ struct attach {
 	struct push push;
 	struct beside beside;
 	struct progress progress; /* of the present window */
+	struct standby standby;	  /* of the present wait, or of one that was stopped */
 	uint64_t number;	  /* of the window, from 1 */
 	uint64_t end_ns; /* CLOCK_BOOTTIME; when the time of a series that rotates is over; 0: never
 			  */
@@ -279,23 +283,30 @@ static void show_wait(const struct attach *attach, uint64_t until_ns, uint64_t m
 	show(attach, attach->number == 1 ? strchr(line, 'w') : line);
 }
 
-static void show_trigger(const struct attach *attach)
+/* "its RSS is 60.0 MiB"; "" without a trigger. */
+static const char *name_trigger(const struct series_options *series, char ret[TRIGGER_BYTES])
 {
-	const struct series_options *series = &attach->options->series;
-	char line[320];
-	char size[PRINT_SIZE_BYTES], rss[64] = "", growth[96] = "";
+	char size[PRINT_SIZE_BYTES];
+	int length = 0;
+	*ret = '\0';
 	if (series->trigger_rss_bytes)
-		snprintf(rss, sizeof(rss), " RSS is %s",
+		length = snprintf(ret, TRIGGER_BYTES, "its RSS is %s",
 			print_size(series->trigger_rss_bytes, size));
-	if (series->trigger_growth.span_ns)
-		snprintf(growth, sizeof(growth), " RSS has grown by %s within %.0f s",
-			print_size(series->trigger_growth.bytes, size),
-			(double)series->trigger_growth.span_ns / 1e9);
-	else if (series->trigger_growth.bytes)
-		snprintf(growth, sizeof(growth), " RSS has grown by %s",
+	if (series->trigger_growth.bytes)
+		length += snprintf(ret + length, TRIGGER_BYTES - (size_t)length,
+			"%sits RSS has grown by %s", length ? " or " : "",
 			print_size(series->trigger_growth.bytes, size));
-	snprintf(line, sizeof(line), "waiting, without touching process %d, until its%s%s%s",
-		(int)attach->options->pid, rss, rss[0] && growth[0] ? " or its" : "", growth);
+	if (series->trigger_growth.span_ns)
+		snprintf(ret + length, TRIGGER_BYTES - (size_t)length, " within %.0f s",
+			(double)series->trigger_growth.span_ns / 1e9);
+	return ret;
+}
+
+static void show_trigger(const struct attach *attach, const char *trigger)
+{
+	char line[TRIGGER_BYTES + 80];
+	snprintf(line, sizeof(line), "waiting, without touching process %d, until %s",
+		(int)attach->options->pid, trigger);
 	show(attach, line);
 }
 
@@ -310,37 +321,70 @@ static void leave_caller(const struct attach *attach)
 	free(output);
 }
 
-/* False: no window begins. */
-static bool wait_for_window(struct attach *attach)
+static void open_standby(struct attach *attach, uint64_t next_ns, const char *trigger)
+{
+	const uint64_t count = attach->schedule.count;
+	const struct standby_wait wait = {.window = attach->number,
+		.windows = count == UINT64_MAX ? 0 : count,
+		.next_boot_ns = next_ns,
+		.waits_for = trigger};
+	struct ht_err *err = standby_open(&attach->standby, &attach->proc, &wait);
+	if (err && attach->options->verbose)
+		show(attach, err->message);
+	ht_err_free(err);
+}
+
+static enum waiting_end wait_until_due(struct attach *attach, uint64_t next_ns, uint64_t missed)
 {
 	const struct series_options *series = &attach->options->series;
 	const struct waiting_trigger trigger = {series->trigger_rss_bytes, series->trigger_growth};
+	struct waiting waiting = {.proc = &attach->proc, .standby = &attach->standby};
+	char text[TRIGGER_BYTES];
+	open_standby(attach, next_ns, name_trigger(series, text));
+	if (attach->number == 1 && series_waits(series))
+		leave_caller(attach);
+	show_wait(attach, next_ns, missed);
+	enum waiting_end end = waiting_until(&waiting, next_ns);
+	if (end == WAITING_DUE && series_has_trigger(series)) {
+		standby_waits_on(&attach->standby);
+		show_trigger(attach, text);
+		end = waiting_trigger(&waiting, &trigger);
+	}
+	if (standby_close(&attach->standby) && end == WAITING_DUE)
+		end = WAITING_STOPPED;
+	return end;
+}
+
+/* False: no window begins. */
+static bool wait_for_window(struct attach *attach)
+{
 	uint64_t missed;
 	const uint64_t next_ns = schedule_next(&attach->schedule, waiting_now_ns(), &missed);
-	enum waiting_end end = WAITING_DUE;
 	if (next_ns == SCHEDULE_OVER)
 		return false;
 	attach->number++;
 	if (!attach->proc.pid)
 		return true;
-	if (attach->number == 1 && series_waits(series))
-		leave_caller(attach);
-	show_wait(attach, next_ns, missed);
-	end = waiting_until(&attach->proc, next_ns);
-	if (end == WAITING_DUE && series_has_trigger(series)) {
-		show_trigger(attach);
-		end = waiting_trigger(&attach->proc, &trigger);
-	}
+	const enum waiting_end end = wait_until_due(attach, next_ns, missed);
 	if (end == WAITING_ENDED) {
 		print_text(stderr,
 			"heaptap: process %d ended while heaptap waited; %lu trace%s recorded\n",
 			(int)attach->options->pid, (unsigned long)attach->traces,
 			attach->traces == 1 ? " was" : "s were");
 		note_status(attach, EXIT_TARGET_ENDED);
-	} else if (end == WAITING_SIGNALLED && !attach->traces) {
-		show(attach, "nothing was recorded");
+	} else if (end != WAITING_DUE && !attach->traces) {
+		show(attach, NOTHING);
 	}
 	return end == WAITING_DUE;
+}
+
+/* To clients that stopped a wait. */
+static void tell_end(struct attach *attach)
+{
+	char message[80];
+	snprintf(message, sizeof(message), "%lu trace%s recorded before",
+		(unsigned long)attach->traces, attach->traces == 1 ? " was" : "s were");
+	standby_end(&attach->standby, (unsigned)attach->worst, attach->traces ? message : NOTHING);
 }
 
 /* heaptap does not touch the process for a command that cannot be started. */
@@ -355,7 +399,7 @@ static int check_command(const struct options *options)
 
 int attach_run(const struct options *options)
 {
-	struct attach attach = {.options = options};
+	struct attach attach = {.options = options, .standby = STANDBY_NONE};
 	enum exit_status left;
 	struct ht_err *err;
 	if (background_leave(options, &left, &err))
@@ -377,6 +421,7 @@ int attach_run(const struct options *options)
 	}
 	finished_wait(&attach.finished);
 	push_wait(&attach.push);
+	tell_end(&attach);
 	finished_deinit(&attach.finished);
 	proc_close(&attach.proc);
 	return attach.worst;

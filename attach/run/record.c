@@ -97,6 +97,7 @@ struct session_options record_options(const struct options *options, pid_t pid)
 		.hook = (enum entries_mode)options->hook,
 		.lossless = options->lossless,
 		.sample_bytes = options->sample_bytes,
+		.cull_ns = options->cull_ns,
 		.limits = {.rss_bytes = options->series.until_rss_bytes,
 			.growth = options->series.until_growth,
 			.trace_bytes = options->series.max_bytes},

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/run/seek.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/capture/start.h"
 #include "attach/cli/print.h"
 #include "attach/cli/print_found.h"
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
+#include "attach/process/proc_open.h"
+#include "attach/run/record.h"
+#include "attach/run/waiting.h"
 #include "format/control_client.h"
 
 #define PROC	       "/proc"
@@ -104,33 +109,84 @@ static void await_begin(pid_t pid)
 	}
 }
 
-static struct ht_err *await_process(struct options *options)
+/* Until there is a process, heaptap's own number stands for it. */
+static void open_standby(const struct options *options, struct standby *standby)
 {
-	char what[WHAT_BYTES];
+	char what[WHAT_BYTES], waits_for[WHAT_BYTES + 32];
+	struct proc self = {0};
+	*standby = STANDBY_NONE;
+	snprintf(waits_for, sizeof(waits_for), "a process%s runs", describe(&options->find, what));
+	struct ht_err *err = proc_open(getpid(), &self);
+	HT_THEN(err, standby_open(standby, &self,
+			     &(struct standby_wait){.window = 1, .waits_for = waits_for}));
+	if (err && options->verbose && !options->quiet)
+		print_text(stderr, "heaptap: %s\n", err->message);
+	ht_err_free(err);
+	proc_close(&self);
+}
+
+/* Looks until there is a process, or the wait ends otherwise. */
+static struct ht_err *look_on(
+	struct options *options, struct waiting *waiting, enum waiting_end *ret)
+{
+	struct ht_err *err = NULL;
+	*ret = WAITING_DUE;
+	while (!err && !options->pid && *ret == WAITING_DUE) {
+		const uint64_t before_ns = clock_mono_ns();
+		err = seek_once(options, &options->pid);
+		if (!err && !options->pid)
+			*ret = waiting_until(waiting,
+				waiting_now_ns() + find_pause_ns(clock_mono_ns() - before_ns));
+	}
+	return err;
+}
+
+/* As if it had not been blocked. */
+static void end_by(int number)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	signal(number, SIG_DFL);
+	raise(number);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static struct ht_err *await_process(struct options *options, bool *ret_is_stopped)
+{
+	struct standby standby;
+	struct waiting waiting = {.standby = &standby};
+	enum waiting_end end;
+	sigset_t set, before;
 	struct ht_err *err = seek_once(options, &options->pid);
+	char what[WHAT_BYTES];
 	if (err || options->pid)
 		return err;
 	if (!options->quiet && isatty(STDERR_FILENO))
 		print_text(stderr, "heaptap: waiting for a process%s\n",
 			describe(&options->find, what));
-	while (!err && !options->pid) {
-		const uint64_t before_ns = clock_mono_ns();
-		err = seek_once(options, &options->pid);
-		if (!err && !options->pid)
-			clock_sleep_ns(find_pause_ns(clock_mono_ns() - before_ns));
-	}
-	if (!err)
+	start_ending_signals(&set);
+	sigprocmask(SIG_BLOCK, &set, &before);
+	open_standby(options, &standby);
+	err = look_on(options, &waiting, &end);
+	*ret_is_stopped = standby_close(&standby);
+	standby_end(&standby, EXIT_DONE, "nothing was recorded");
+	if (end == WAITING_SIGNALLED)
+		end_by(waiting.signal);
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	if (!err && !*ret_is_stopped)
 		await_begin(options->pid);
 	return err;
 }
 
-struct ht_err *seek_process(struct options *options)
+struct ht_err *seek_process(struct options *options, bool *ret_is_stopped)
 {
 	const struct find_query *query = &options->find;
+	*ret_is_stopped = false;
 	if (!query->name && !query->unit && !query->container)
 		return NULL;
 	if (options->wait_for)
-		return await_process(options);
+		return await_process(options, ret_is_stopped);
 	struct ht_err *err = seek_once(options, &options->pid);
 	return err || options->pid ? err : refuse_none(query);
 }

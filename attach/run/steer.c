@@ -105,7 +105,7 @@ static struct ht_err *ask_one(const struct options *options, struct control_repl
 	const struct control_request request = request_of(options);
 	enum control_client_state state;
 	struct control_client client;
-	struct ht_err *err = control_client_find(options->pid, &client);
+	struct ht_err *err = control_client_find_any(options->pid, &client);
 	if (!err && request.wait)
 		err = ask_and_wait(options, &client, &request, &state, ret);
 	else if (!err)
@@ -139,7 +139,7 @@ static struct ht_err *ask_all(const struct options *options)
 		if (!err && state == CONTROL_CLIENT_ANSWERED && reply.ok)
 			print_control_capture(&print, &reply);
 		else if (!is_stale)
-			print_control_silent(&print, clients.client[i].pid);
+			print_control_silent(&print, &clients.client[i]);
 		/* What one of them says wrongly must not hide the others. */
 		if (err && err->code != HT_ERR_NOMEM) {
 			ht_err_free(err);

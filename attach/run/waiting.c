@@ -21,23 +21,41 @@ uint64_t waiting_now_ns(void)
 	return clock_read_ns(CLOCK_BOOTTIME);
 }
 
-/* A pidfd is readable from the process's end on, also before its parent reaps it. */
-static enum waiting_end wait_for(const struct proc *proc, int timer, int signals)
+enum { PROCESS, SIGNALS, TIMER, CLIENTS, POLLED };
+
+static bool take_signal(struct waiting *waiting, int signals)
 {
-	struct pollfd wait[] = {{.fd = proc->pidfd, .events = POLLIN},
-		{.fd = signals, .events = POLLIN}, {.fd = timer, .events = POLLIN}};
-	struct signalfd_siginfo info[4];
-	do
-		wait[0].revents = wait[1].revents = wait[2].revents = 0;
-	while (poll(wait, HT_ARRAY_SIZE(wait), -1) < 0);
-	if (wait[1].revents)
-		return read(signals, info, sizeof(info)) > 0 ? WAITING_SIGNALLED : WAITING_DUE;
-	return wait[0].revents ? WAITING_ENDED : WAITING_DUE;
+	struct signalfd_siginfo info;
+	while (read(signals, &info, sizeof(info)) == sizeof(info))
+		waiting->signal = (int)info.ssi_signo;
+	return waiting->signal != 0;
+}
+
+/* A pidfd is readable from the process's end on, also before its parent reaps it. */
+static enum waiting_end wait_for(struct waiting *waiting, int timer, int signals)
+{
+	for (;;) {
+		struct pollfd wait[POLLED] = {
+			[PROCESS] = {waiting->proc ? waiting->proc->pidfd : -1, POLLIN, 0},
+			[SIGNALS] = {signals, POLLIN, 0},
+			[TIMER] = {timer, POLLIN, 0}};
+		const int most_ms = standby_poll(waiting->standby, &wait[CLIENTS]);
+		if (poll(wait, POLLED, most_ms) < 0)
+			continue;
+		if (wait[SIGNALS].revents && take_signal(waiting, signals))
+			return WAITING_SIGNALLED;
+		if (wait[PROCESS].revents)
+			return WAITING_ENDED;
+		if (standby_serve(waiting->standby, &wait[CLIENTS]))
+			return WAITING_STOPPED;
+		if (wait[TIMER].revents)
+			return WAITING_DUE;
+	}
 }
 
 /* signalfd and timerfd_create fail only without descriptors or memory. Then the window begins early
  * rather than never, after a pause, since callers may wait in a loop. */
-enum waiting_end waiting_until(const struct proc *proc, uint64_t boot_ns)
+enum waiting_end waiting_until(struct waiting *waiting, uint64_t boot_ns)
 {
 	const struct itimerspec when = {
 		.it_value = {(time_t)(boot_ns / CLOCK_NS_PER_S), (long)(boot_ns % CLOCK_NS_PER_S)}};
@@ -46,7 +64,7 @@ enum waiting_end waiting_until(const struct proc *proc, uint64_t boot_ns)
 	enum waiting_end end = WAITING_DUE;
 	if (signals >= 0 && timer >= 0 &&
 		timerfd_settime(timer, TFD_TIMER_ABSTIME, &when, NULL) == 0)
-		end = wait_for(proc, timer, signals);
+		end = wait_for(waiting, timer, signals);
 	else
 		clock_sleep_ns(LOOK_NS);
 	return end;
@@ -60,12 +78,12 @@ static uint64_t step_ns(const struct waiting_trigger *trigger)
 	return part < LOOK_MIN_NS ? LOOK_MIN_NS : part;
 }
 
-enum waiting_end waiting_trigger(const struct proc *proc, const struct waiting_trigger *trigger)
+enum waiting_end waiting_trigger(struct waiting *waiting, const struct waiting_trigger *trigger)
 {
 	struct growth growth = {.limit = trigger->growth};
 	enum waiting_end end = WAITING_DUE;
 	struct memuse use;
-	memuse_open(&use, proc);
+	memuse_open(&use, waiting->proc);
 	while (end == WAITING_DUE) {
 		struct memory memory = {0};
 		const uint64_t now_ns = waiting_now_ns();
@@ -74,7 +92,7 @@ enum waiting_end waiting_trigger(const struct proc *proc, const struct waiting_t
 		if ((trigger->rss_bytes && rss_bytes >= trigger->rss_bytes) ||
 			(is_read && growth_reached(&growth, now_ns, rss_bytes)))
 			break;
-		end = waiting_until(proc, now_ns + step_ns(trigger));
+		end = waiting_until(waiting, now_ns + step_ns(trigger));
 	}
 	memuse_close(&use);
 	return end;

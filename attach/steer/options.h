@@ -66,6 +66,7 @@ struct session_options {
 	bool given_optional; /* functions that were given (given.h) may be missing */
 	bool lossless;
 	uint64_t sample_bytes; /* record one allocation in so many bytes; 0: each */
+	uint64_t cull_ns;      /* blocks that live shorter become sums; 0: none */
 	bool mappings;	       /* record what is mapped past the allocators, too */
 	bool full_unwind;      /* never splice stored stacks: the oracle */
 	bool cache;	       /* read and keep unwind tables */

@@ -85,6 +85,9 @@ static void fill_counts(const struct steered_capture *capture, struct control_re
 		totals = receiver_totals(receiver);
 	ret->events = totals.events;
 	ret->trace_bytes = sink_bytes(capture->sink);
+	const struct sink_filtered filtered = sink_filtered(capture->sink);
+	ret->live_blocks = filtered.live_blocks;
+	ret->filter_bytes = filtered.table_bytes;
 	ret->dropped = sink_dropped_events(capture->sink) + totals.samples_lost;
 	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
 		ret->dropped += totals.lost[i];
@@ -121,6 +124,7 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	ret->paused_ns = pausing_ns(capture->pausing, until);
 	ret->marks = steered->marks;
 	ret->sample_bytes = capture->options->sample_bytes;
+	ret->cull_ns = capture->options->cull_ns;
 	ret->user = geteuid();
 	ret->rss_bytes = capture->memory->rss_bytes;
 	ret->rss_first_bytes = capture->memory->rss_first_bytes;
@@ -252,7 +256,7 @@ struct ht_err *steered_open(struct steered *steered, const struct steered_captur
 	if (!steered)
 		return NULL;
 	struct ht_err *err =
-		place_open(capture->proc->pid, capture->proc->start_ticks, &steered->place);
+		place_open(capture->proc->pid, capture->proc->start_ticks, 0, &steered->place);
 	steered->capture = *capture;
 	if (!err)
 		steered->server = server_create(steered->place.listener, handle, steered);

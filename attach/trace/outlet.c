@@ -32,6 +32,7 @@ struct ht_err *outlet_open(struct outlet *outlet, const struct outlet_options *o
 	outlet->named.has_root = outlet->handover.root >= 0;
 	return sink_create(&(struct sink_options){.path = options->output,
 				   .replace = options->replace,
+				   .cull_ns = options->cull_ns,
 				   .append = append_symbols,
 				   .append_fd = outlet->handover.far,
 				   .is_cancelled = is_cancelled,

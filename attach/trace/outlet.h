@@ -12,6 +12,7 @@
 struct outlet_options {
 	const char *output; /* path, or "-" */
 	bool replace;	    /* an existing file */
+	uint64_t cull_ns;   /* blocks that live shorter become sums; 0: none */
 	bool symbolize;	    /* append names at the end */
 	const struct proc *proc;
 	const struct proc_status *status;

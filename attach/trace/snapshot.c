@@ -19,6 +19,7 @@
 #include "attach/process/proc_open.h"
 #include "format/arch.h"
 #include "format/reader.h"
+#include "format/timebase.h"
 
 #define PATIENCE_NS  (10 * CLOCK_NS_PER_S) /* while nothing new comes */
 #define PAUSE_NS     (20 * CLOCK_NS_PER_MS)
@@ -28,6 +29,8 @@ struct copy {
 	const struct snapshot_options *options;
 	uint64_t until_tsc; /* the copy ends when all events before it are there */
 	struct store *store;
+	struct timebase timebase;
+	bool is_culled;	  /* its records come late */
 	struct proc proc; /* the target; pid 0: it has ended, or is another one */
 	struct proc_maps maps;
 	struct handover handover;
@@ -96,10 +99,26 @@ static struct ht_err *open_trace(const char *path, int *ret)
 		path);
 }
 
+/* Without --cull everything is there until shortly before the clock pair. */
 static struct ht_err *put_end(struct copy *copy, const struct rec_sync *sync)
 {
 	struct rec end = {.kind = REC_END, .end = {REC_END_SNAPSHOT, sync->mono_ns, sync->tsc}};
+	if (copy->is_culled && sync->complete_tsc < sync->tsc) {
+		end.end.tsc = sync->complete_tsc;
+		end.end.mono_ns =
+			copy->timebase.start_ns + timebase_ns(&copy->timebase, sync->complete_tsc);
+	}
 	return store_put(copy->store, &end, 0);
+}
+
+static void take_clock(struct copy *copy, const struct rec *rec)
+{
+	if (rec->kind == REC_SYNC)
+		timebase_add(&copy->timebase, rec->sync.tsc, rec->sync.mono_ns);
+	if (rec->kind != REC_CAPTURE)
+		return;
+	timebase_start(&copy->timebase, rec->capture.start_tsc, rec->capture.start_mono_ns);
+	copy->is_culled = rec->capture.cull_ns != 0;
 }
 
 /* `*ret_done`: all that was wanted is there. */
@@ -110,6 +129,7 @@ static struct ht_err *copy_one(struct copy *copy, const struct rec *rec, bool *r
 			"the capture of process %d has just ended; its trace has everything",
 			(int)copy->options->pid);
 	struct ht_err *err = store_put(copy->store, rec, 0);
+	take_clock(copy, rec);
 	if (!err && rec->kind == REC_MODULE)
 		hand_over(copy, &rec->module);
 	else if (!err && rec->kind == REC_MODULE_GONE)

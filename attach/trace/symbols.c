@@ -3,9 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <linux/capability.h>
-#include <linux/securebits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/daemon/rights.h"
 #include "attach/trace/handover.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
@@ -94,38 +92,17 @@ struct symbols_target symbols_target_of(const struct proc *proc, const struct pr
 		.started = start_of(proc)};
 }
 
-static bool is_refused(int result)
-{
-	return result < 0 && errno != EPERM;
-}
-
 /* The rights of the target's user and nothing more: not even root's capabilities when that is root.
  */
-static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
+static void drop_rights(pid_t parent, uid_t uid, gid_t gid)
 {
-	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct none[2] = {0};
-	const struct rlimit none_at_all = {0, 0};
-
 	/* A sanitizer reserves terabytes. */
 #ifndef __SANITIZE_ADDRESS__
 	const struct rlimit memory = {4ull << 30, 4ull << 30};
 	setrlimit(RLIMIT_AS, &memory);
 #endif
-	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0,
-		0, 0);
-	/* Each by itself: root in a container may lack the right to one of them. Where it cannot
-	 * become another user it has no capability left, and writes no file. */
-	if (geteuid() == 0) {
-		bool refused = is_refused(setgroups(0, NULL));
-		refused |= is_refused(setresgid(gid, gid, gid));
-		refused |= is_refused(setresuid(uid, uid, uid));
-		if (refused)
-			_exit(1);
-	}
-	setrlimit(RLIMIT_FSIZE, &none_at_all);
-	syscall(SYS_capset, &header, none);
+	if (!rights_drop(uid, gid))
+		_exit(1);
 	/* To become another user takes it back. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -165,7 +142,7 @@ static void exec_analyzer(pid_t parent, int analyzer, int trace, int files, int 
 	sigset_t mask;
 	sigemptyset(&mask);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
-	drop_privileges(parent, target->uid, target->gid);
+	drop_rights(parent, target->uid, target->gid);
 	syscall(SYS_execveat, analyzer, "", argv, envp, AT_EMPTY_PATH);
 	_exit(127);
 }

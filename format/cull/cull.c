@@ -170,6 +170,8 @@ static struct ht_err *put_sync(struct cull *cull, const struct rec *rec)
 	/* Held events stand behind this record. */
 	if (held->first && held_get(held, held->first)->event.tsc < out.sync.complete_tsc)
 		out.sync.complete_tsc = held_get(held, held->first)->event.tsc;
+	if (cull->sums_tsc < out.sync.complete_tsc)
+		out.sync.complete_tsc = cull->sums_tsc;
 	if (out.sync.complete_tsc < cull->complete_tsc)
 		out.sync.complete_tsc = cull->complete_tsc;
 	cull->complete_tsc = out.sync.complete_tsc;
@@ -193,6 +195,7 @@ static struct ht_err *take_capture(struct cull *cull, struct rec *rec)
 	if (rec->capture.sample_bytes)
 		return ht_err_new(HT_ERR_USAGE, "a sample cannot be culled");
 	timebase_start(&cull->timebase, rec->capture.start_tsc, rec->capture.start_mono_ns);
+	cull->interval_tsc = cull->sums_tsc = rec->capture.start_tsc;
 	rec->capture.cull_ns = cull->options.cull_ns;
 	return NULL;
 }

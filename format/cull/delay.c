@@ -15,13 +15,15 @@ static struct ht_err *delay_record(void *context, const struct rec *rec)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for sums");
 	struct ht_err *err = rec_encode(record, rec);
 	const struct held held = {
-		.time_ns = cull->now_ns, .event = {.tsc = rec->culled.end_tsc}, .record = record};
+		.time_ns = cull->now_ns, .event = {.tsc = cull->interval_tsc}, .record = record};
 	HT_THEN(err, held_push(&cull->held, &held, &at));
 	if (err) {
 		bytes_out_deinit(record);
 		free(record);
+		return err;
 	}
-	return err;
+	cull->held_records++;
+	return NULL;
 }
 
 /* Ends the interval; `next`: number of the one that begins. */
@@ -36,7 +38,11 @@ struct ht_err *delay_close_interval(struct cull *cull, uint64_t end_tsc, uint64_
 	cull->told_events += events;
 	cull->inferred_frees = cull->absorbed_frees = 0;
 	cull->next_ns = (next + 1) * TRACE_CULLED_NS;
-	return tally_close(&cull->tally, next, &head, delay_record, cull);
+	HT_TRY(tally_close(&cull->tally, next, &head, delay_record, cull));
+	cull->interval_tsc = end_tsc;
+	if (!cull->held_records)
+		cull->sums_tsc = end_tsc;
+	return NULL;
 }
 
 /* --- held events -------------------------------------------------------------------------------
@@ -104,6 +110,9 @@ struct ht_err *delay_write_first(struct cull *cull)
 	struct ht_err *err;
 	if (held->record) {
 		err = put_record(cull, held->record);
+		/* The next one may be of the same interval. */
+		cull->held_records--;
+		cull->sums_tsc = cull->held_records ? held->event.tsc : cull->interval_tsc;
 	} else {
 		if (held->event.kind == ABI_EVENT_REALLOC_BEGIN)
 			forget_begin(cull, at);

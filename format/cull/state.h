@@ -28,9 +28,12 @@ struct cull {
 	struct tally tally;
 	struct emit emit;
 	struct lanes lanes;
-	uint64_t now_ns;			 /* time of the newest event */
-	uint64_t next_ns;			 /* end of the interval */
-	uint64_t complete_tsc;			 /* as in the last SYNC that was put */
+	uint64_t now_ns;       /* time of the newest event */
+	uint64_t next_ns;      /* end of the interval */
+	uint64_t complete_tsc; /* as in the last SYNC that was put */
+	uint64_t interval_tsc; /* where the interval began */
+	uint64_t sums_tsc;     /* all sums of before are written */
+	size_t held_records;
 	uint64_t taken_events;			 /* counted events that came in */
 	uint64_t told_events;			 /* of those: left out, and stated in a record */
 	uint64_t inferred_frees, absorbed_frees; /* not stated yet */

@@ -14,7 +14,7 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUT = os.path.join(TOP, "out", "release")
 HEAPTAP = os.path.join(OUT, "heaptap")
-SYS_POLL = 7
+SYS_PPOLL = 271
 ATTACH_LIMIT_S = 60
 TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 
@@ -120,7 +120,7 @@ class Capture:
         try:
             with open(f"/proc/{self.process.pid}/syscall") as call:
                 words = call.read().split()
-            return words[0] == str(SYS_POLL) and int(words[2], 16) >= 4
+            return words[0] == str(SYS_PPOLL) and int(words[2], 16) >= 4
         except (OSError, IndexError):
             return False
 

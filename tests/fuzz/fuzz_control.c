@@ -53,15 +53,15 @@ static void try_reply(const char *line, size_t length)
 static void try_name(const char *line, size_t length)
 {
 	char text[64], name[CONTROL_NAME_MAX];
-	pid_t pid;
+	pid_t pid, waiter;
 	uint64_t ticks;
 	if (length >= sizeof(text))
 		return;
 	memcpy(text, line, length);
 	text[length] = '\0';
-	if (!control_name_parse(text, &pid, &ticks))
+	if (!control_name_parse(text, &pid, &ticks, &waiter))
 		return;
-	control_name(pid, ticks, name);
+	control_name(pid, ticks, waiter, name);
 	need(!strcmp(name, text));
 }
 

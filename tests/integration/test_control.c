@@ -135,7 +135,7 @@ HT_TEST(the_socket_is_for_its_user_alone)
 	ck_assert_int_eq(lstat(client.directory, &stat), 0);
 	ck_assert_uint_eq(stat.st_mode, S_IFDIR | 0700);
 	int length = snprintf(path, sizeof(path), "%s/", client.directory);
-	control_name(client.pid, client.start_ticks, path + length);
+	control_name(client.pid, client.start_ticks, 0, path + length);
 	ck_assert_int_eq(lstat(path, &stat), 0);
 	ck_assert_uint_eq(stat.st_mode, S_IFSOCK | 0600);
 	tap_check_clean(tap_stop(&tap, 0));
@@ -431,7 +431,7 @@ HT_TEST(a_stale_socket_is_replaced)
 	tap_check_clean(tap_stop(&tap, 0));
 	int directory = control_open_directory(client.directory, geteuid(), true);
 	ck_assert_int_ge(directory, 0);
-	control_name(client.pid, client.start_ticks, name);
+	control_name(client.pid, client.start_ticks, 0, name);
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%.60s", directory,
 		name);
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -472,7 +472,7 @@ static int connect_once(const struct control_client *client)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char name[CONTROL_NAME_MAX];
-	control_name(client->pid, client->start_ticks, name);
+	control_name(client->pid, client->start_ticks, 0, name);
 	int length = snprintf(
 		address.sun_path, sizeof(address.sun_path), "%.40s/%.60s", client->directory, name);
 	ck_assert_int_lt(length, (int)sizeof(address.sun_path));

@@ -366,8 +366,8 @@ static void save(struct tracebuild *build, const char *path)
 }
 
 /* Names of everything are hostile; blocks are allocated and freed over 60 ms. `more`: of each
- * second block. */
-static void build_hostile(const char *path, uint64_t more)
+ * second block. `sample_bytes`: of the capture; 0: it has each allocation. */
+static void build_hostile(const char *path, uint64_t more, uint64_t sample_bytes)
 {
 	struct tracebuild build;
 	struct eventbuild events = {0};
@@ -376,6 +376,7 @@ static void build_hostile(const char *path, uint64_t more)
 	memcpy(name, HOSTILE, sizeof(HOSTILE) - 1);
 	name[sizeof(name) - 1] = '\0';
 	tracebuild_init(&build);
+	build.sample_bytes = sample_bytes;
 	tracebuild_start(&build, 4242, 1000000, 1000000);
 	tracebuild_module(&build, 1, HOSTILE, "\"id\n", 0x400000, 0x500000);
 	tracebuild_thread(&build, 100, HOSTILE);
@@ -403,7 +404,7 @@ static void build_hostile(const char *path, uint64_t more)
 HT_TEST(hostile_names)
 {
 	char *trace = tmpdir_path("hostile.htap");
-	build_hostile(trace, 0);
+	build_hostile(trace, 0, 0);
 	char *page = make_page(trace);
 	if (page) {
 		check_sums(trace, page, 5);
@@ -435,8 +436,8 @@ static void check_compared(const char *page, const char *old, const char *new, c
 	free(printed);
 }
 
-/* The view shows the new trace's total and the selected rows. */
-static void check_diff_view(const char *page)
+/* The view shows the new trace's total and the selected rows. `columns`: of its table. */
+static void check_diff_view(const char *page, const char *columns)
 {
 	if (!has_browser())
 		return;
@@ -450,18 +451,18 @@ static void check_diff_view(const char *page)
 	ck_assert_ptr_nonnull(strstr(report_text(seen, "text"), "</script><script>harmed"));
 	ck_assert(json_is_true(report_at(seen, "isInAddress")));
 	ck_assert_uint_le(json_array_size(report_at(seen, "tags")), 6);
-	ck_assert_ptr_nonnull(strstr(report_text(seen, "csv"), "change,delta,old,new,name"));
+	ck_assert_ptr_nonnull(strstr(report_text(seen, "csv"), columns));
 	ck_assert_uint_le(report_u64(seen, "small.width"), 390);
 	json_decref(seen);
 }
 
-HT_TEST(a_comparison)
+static void check_comparison(uint64_t sample_bytes, const char *columns)
 {
 	static const char *const metrics[] = {"outstanding", "allocated", "live", "calls"};
 	char *old = tmpdir_path("old.htap"), *new = tmpdir_path("new.htap"), *words;
 	char *page = tmpdir_path("diff.html");
-	build_hostile(old, 400);
-	build_hostile(new, 0);
+	build_hostile(old, 400, sample_bytes);
+	build_hostile(new, 0, sample_bytes);
 	const int status = run_program((const char *[]){run_built("heaptap"), "html", new, "--diff",
 					       old, "-o", page, NULL},
 		ANSWER_MS, NULL, &words);
@@ -472,7 +473,17 @@ HT_TEST(a_comparison)
 	ck_assert_msg(status == 0 && !*words, "exit %d: %s", status, words);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(metrics); i++)
 		check_compared(page, old, new, metrics[i]);
-	check_diff_view(page);
+	check_diff_view(page, columns);
+}
+
+HT_TEST(a_comparison)
+{
+	check_comparison(0, "change,delta,old,new,name");
+}
+
+HT_TEST(a_comparison_of_samples)
+{
+	check_comparison(4096, "change,delta,delta_bound,old,old_bound,new,new_bound,name");
 }
 
 /* --- the file, and the build -------------------------------------------------------------------
@@ -482,7 +493,7 @@ HT_TEST(a_page_is_whole_or_not_there)
 {
 	char *trace = tmpdir_path("some.htap"), *out, *words;
 	struct stat status;
-	build_hostile(trace, 0);
+	build_hostile(trace, 0, 0);
 	char *page = make_page(trace);
 	if (!page)
 		return;

@@ -77,7 +77,11 @@ HT_TEST(runs_without_any_library)
 	ck_assert_int_eq(
 		shell("cd \"$1\"/heaptap-*/ && ls licences | grep -q libc6-dev &&\n"
 		      "test -s licences/libzydis-dev && test -s man/man1/heaptap-report.1 &&\n"
-		      "test -s completion/heaptap && test -s LICENSE && test -s README.md",
+		      "test -s completion/heaptap && test -s LICENSE && test -s README.md &&\n"
+		      "test -s CHANGELOG.md && test -s attach/SAFETY.md && test -s "
+		      "attach/LIMITS.md &&\n"
+		      "test -s examples/fleet.sql && test -s systemd/heaptap@.service &&\n"
+		      "test -s systemd/heaptap@.timer",
 			root, NULL, NULL),
 		0);
 	free(here);

@@ -284,6 +284,12 @@ HT_TEST(interpreted_functions_have_names)
 	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL}, NULL, 20);
 }
 
+HT_TEST(interpreted_functions_of_sums)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
+		(const char *[]){"--cull", "1h", NULL}, 20);
+}
+
 /* By the plain walk alone. */
 HT_TEST(interpreted_functions_by_the_plain_walk)
 {

@@ -98,6 +98,92 @@ HT_TEST(of_several_the_one_with_a_capture_is_steered)
 	victim_stop(&victim);
 }
 
+HT_TEST(find_prints_the_pid)
+{
+	char *out, line[64];
+	make_program();
+	ck_assert_int_eq(ask("find", "-n", name, &out, NULL), REFUSED);
+	ck_assert_str_eq(out, "");
+	free(out);
+	begin(&victim);
+	snprintf(line, sizeof(line), "%d\n", victim.pid);
+	ck_assert_int_eq(ask("find", "-n", name, &out, NULL), 0);
+	ck_assert_str_eq(out, line);
+	free(out);
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "find", "-n", name,
+					     "--json", NULL},
+				 LIMIT_MS, &out, NULL),
+		0);
+	json_t *found = report_parse(out);
+	ck_assert_str_eq(report_text(found, "schema"), "heaptap.find/1");
+	ck_assert_uint_eq(report_u64(found, "pid"), (uint64_t)victim.pid);
+	json_decref(found);
+	free(out);
+	victim_stop(&victim);
+}
+
+/* --- top and serve --------------------------------------------------------------------------- */
+
+static int run_top(char **out, char **err)
+{
+	return run_program((const char *[]){run_built("heaptap"), "top", "--name", name, "-b", "-d",
+				   "0.2", "-n", "1", NULL},
+		LIMIT_MS, out, err);
+}
+
+HT_TEST(top_takes_a_name)
+{
+	char *out, *err, line[64];
+	make_program();
+	ck_assert_int_eq(run_top(NULL, &err), REFUSED);
+	ck_assert_int_eq(strncmp(err, "heaptap: no process named sought-", 33), 0);
+	free(err);
+	begin(&victim);
+	snprintf(line, sizeof(line), " %d ", victim.pid);
+	ck_assert_int_eq(run_top(&out, NULL), 0);
+	ck_assert_msg(strstr(out, line), "%s", out);
+	free(out);
+	begin(&other);
+	ck_assert_int_eq(run_top(NULL, &err), REFUSED);
+	ck_assert_ptr_nonnull(strstr(err, "RSS COMMAND\n"));
+	ck_assert_ptr_nonnull(strstr(err, "\nheaptap: 2 processes named sought-"));
+	free(err);
+	ck_assert_int_eq(ask("top", "-b", "--name=x", NULL, NULL), REFUSED);
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "top", "-p", "1",
+					     "--name", name, NULL},
+				 LIMIT_MS, NULL, NULL),
+		USAGE);
+	victim_stop(&other);
+	victim_stop(&victim);
+}
+
+static bool is_recorded(pid_t pid)
+{
+	return steer("status", pid, "-q", NULL, NULL) == 0;
+}
+
+HT_TEST(serve_takes_a_name)
+{
+	struct run run;
+	make_program();
+	begin(&victim);
+	run_start(&run, (const char *[]){run_built("heaptap"), "serve", "--name", name, NULL});
+	run_until(is_recorded(victim.pid) || run_has_ended(&run), LIMIT_MS);
+	char *err = run_err(&run);
+	const bool is_built = !strstr(err, "serve is not in this build");
+	free(err);
+	if (is_built) {
+		run_until(strlen(run_out(&run)) > 0, LIMIT_MS);
+		kill(run.pid, SIGINT);
+		ck_assert_int_eq(run_wait(&run, LIMIT_MS), 0);
+		ck_assert(!is_recorded(victim.pid));
+	} else {
+		printf("skipped: serve takes a name: this build has no server\n");
+	}
+	run_deinit(&run);
+	victim_stop(&victim);
+}
+
 /* --- units ----------------------------------------------------------------------------------- */
 
 HT_TEST(the_process_of_a_unit)

@@ -110,6 +110,12 @@ HT_TEST(survivors_of_hooked_code_are_exact)
 		(const char *[]){"-d", "2s", "--settle", "1h", "--hook", "auto", NULL});
 }
 
+HT_TEST(survivors_beside_sums_are_exact)
+{
+	settle_and_count("tests/targets/stepwise",
+		(const char *[]){"-d", "2s", "--settle", "1h", "--cull", "1h", NULL});
+}
+
 /* The whole time passes: exit status 0, and the window ended because it was over. */
 HT_TEST(the_settle_time_ends_by_itself)
 {

@@ -3,7 +3,7 @@
  * usage: node compared.js PAGE DIFF
  *
  * The comparison in the page is that of heaptap diff --json --limit 0 in the file DIFF: each site's
- * kind of change and its two figures, and the totals. Exits with 1 at the first failure.
+ * kind of change, its two figures and their bounds, and the totals. Exits with 1 at the first failure.
  */
 "use strict";
 
@@ -11,6 +11,7 @@ const assert = require("assert");
 const fs = require("fs");
 const path = require("path");
 const Decode = require(path.join(__dirname, "../../analyzer/page/decode.js"));
+const Model = require(path.join(__dirname, "../../analyzer/page/model.js"));
 
 const page = fs.readFileSync(process.argv[2], "utf8");
 const data = /<script type="application\/octet-stream" id="data" data-bytes="(\d+)">([^<]*)<\/script>/
@@ -35,4 +36,27 @@ ours.forEach((one, i) => {
 	assert.ok(Math.abs(one[1] - theirs[i][1]) <= 0.5 && Math.abs(one[2] - theirs[i][2]) <= 0.5,
 		one + " is " + theirs[i]);
 });
+
+/* --- bounds of samples: the analyzer rounds an amount's to whole bytes, before it is by minute */
+
+const isSample = printed.traces.some((one) => one.totals.bounds95);
+assert.strictEqual("total_variance" in figures, isSample);
+if (isSample) {
+	const boundKey = key + "_bound95";
+	const check = (value, variance, bound, trace) => {
+		const minutes = figures.per_minute ? (trace.to_ns - trace.from_ns) / 60e9 : 1;
+		const found = Model.bound(value, variance);
+		assert.ok(Math.abs(found - bound) <= 1 / minutes + bound / 1e4, found + " is " + bound);
+	};
+	printed.traces.forEach((one, i) =>
+		check(one[key], figures.total_variance[i], one[boundKey], one));
+	const bounds = diff.sites.map((_, i) => [diff.changes[figures.change[i]], figures.old[i],
+		figures.new[i], figures.old_variance[i], figures.new_variance[i]]).sort(order);
+	const listed = printed.sites.map((one) => [one.change, ...one[key], ...one[boundKey]]).sort(order);
+	bounds.forEach((one, i) => {
+		check(listed[i][1], one[3], listed[i][3], printed.traces[0]);
+		check(listed[i][2], one[4], listed[i][4], printed.traces[1]);
+	});
+	assert.ok(figures.total_variance[1] > 0);
+}
 console.log("all right");

@@ -5,7 +5,7 @@
  * in with the prefix PREFIX; or mimalloc's, preloaded, or loaded for these blocks alone, from
  * LIBRARY; or tcmalloc's, preloaded or linked in.
  *
- *      holder [-t THREADS] [-n BLOCKS]
+ *      holder [-t THREADS] [-n BLOCKS] [-r ROOT: the directory that it makes its root]
  *      books           {"held":B,"cached":B,"used":B,"mapped":B,"system":B}: blocks that it has,
  *                      with headers; given back and kept for its threads; mallinfo2's. Of jemalloc
  *                      {"held":B,"used":B,"cached":B}: the last two by its own counters. Of
@@ -368,9 +368,12 @@ static void start(void)
 
 int main(int argc, char **argv)
 {
-	for (int option; (option = getopt(argc, argv, "t:n:")) != -1;) {
+	const char *root = NULL;
+	for (int option; (option = getopt(argc, argv, "t:n:r:")) != -1;) {
 		if (option == 't')
 			thread_count = atoi(optarg);
+		else if (option == 'r')
+			root = optarg;
 		else
 			block_count = atoi(optarg);
 	}
@@ -378,6 +381,8 @@ int main(int argc, char **argv)
 		speak_fail("wrong arguments");
 	library_load();
 	start();
+	if (root && (chroot(root) || chdir("/")))
+		speak_fail("cannot change the root directory");
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
 		if (!strcmp(command, "books"))

@@ -35,7 +35,11 @@ const About = (() => {
 			["Kind", capture.sample_bytes
 				? "a sample, one block in about " + Format.bytes(capture.sample_bytes) +
 					" allocated: figures are estimates; " +
-					"19 of 20 true figures are within the bound \u00b1" : "every allocation"],
+					"19 of 20 true figures are within the bound \u00b1"
+				: capture.cull_ns
+					? "every allocation; blocks that lived less than " +
+						Format.duration(capture.cull_ns) + " are sums"
+					: "every allocation"],
 		]);
 	}
 

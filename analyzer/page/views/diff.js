@@ -15,13 +15,21 @@ const DiffView = (() => {
 			Math.round((after - before) / before * 100) + " %" : "";
 	}
 
-	/* {name, where, chain: names from the innermost, change, old, new}. */
+	/* The bound of a figure at 95 %; 0: it is exact. */
+	const oldBound = (row) => Model.bound(row.old, row.oldVariance);
+	const newBound = (row) => Model.bound(row.new, row.newVariance);
+	/* The samples of two captures are independent: the variances of both add up. */
+	const deltaBound = (row) => Math.hypot(oldBound(row), newBound(row));
+
+	/* {name, where, chain: names from the innermost, change, old, new, and variances of both}. */
 	function rowsOf(diff, metric) {
 		const figures = diff.metrics[metric];
 		return diff.sites.map(([chain, file, line], i) => ({
 			chain: chain.map((name) => diff.names[name]),
 			where: file ? file + (line ? ":" + line : "") : "",
 			change: diff.changes[figures.change[i]], old: figures.old[i], new: figures.new[i],
+			oldVariance: figures.old_variance ? figures.old_variance[i] : 0,
+			newVariance: figures.new_variance ? figures.new_variance[i] : 0,
 		})).filter((row) => row.old || row.new).sort((a, b) =>
 			Math.abs(b.new - b.old) - Math.abs(a.new - a.old) || b.new - a.new);
 	}
@@ -41,19 +49,22 @@ const DiffView = (() => {
 
 	function tracesTable(app, diff, figures) {
 		const unit = figures.per_minute ? app.state.metric + " per minute" : app.state.metric;
+		const spread = figures.total_variance || [0, 0];
+		const amount = (i) => app.format(figures.total[i]) +
+			Format.bound(figures.total[i], Model.bound(figures.total[i], spread[i]));
 		const row = (name, trace, value) => Dom.element("tr", {},
 			Dom.element("th", {scope: "row"}, name), Dom.element("td", {}, trace.path || ""),
 			Dom.element("td", {class: "medium"}, (trace.comm || "unknown") + ", PID " + trace.pid),
 			Dom.element("td", {class: "medium"}, new Date(trace.start_unix_ns / 1e6).toLocaleString()),
 			Dom.element("td", {class: "number"}, Format.time(trace.to_ns - trace.from_ns)),
-			Dom.element("td", {class: "number"}, app.format(value)));
+			Dom.element("td", {class: "number"}, value));
 		const head = (text, hide) => Dom.element("th", {scope: "col", class: hide}, text);
 		return Dom.element("div", {class: "scroll"}, Dom.element("table", {id: "diff-traces"},
 			Dom.element("thead", {}, Dom.element("tr", {}, head(""), head("Trace"),
 				head("Process", "medium"), head("Start", "medium"), head("Length", "number"),
 				head(unit, "number"))),
-			Dom.element("tbody", {}, row("Old", diff.traces[0], figures.total[0]),
-				row("New", diff.traces[1], figures.total[1]))));
+			Dom.element("tbody", {}, row("Old", diff.traces[0], amount(0)),
+				row("New", diff.traces[1], amount(1)))));
 	}
 
 	/* --- flame graph ------------------------------------------------------------------- */
@@ -77,7 +88,8 @@ const DiffView = (() => {
 		const tree = {parent, count: parent.length, siteNode, name};
 		const sum = (value) => Stacks.inclusive(tree, rows.map(value)).total;
 		return {tree, children: Stacks.childrenOf(tree), old: sum((row) => row.old),
-			new: sum((row) => row.new),
+			new: sum((row) => row.new), oldVariance: sum((row) => row.oldVariance),
+			newVariance: sum((row) => row.newVariance),
 			width: sum((row) => Math.max(0, row.old, row.new))};
 	}
 
@@ -90,8 +102,12 @@ const DiffView = (() => {
 
 	function describe(app, flame, node) {
 		const before = flame.old[node], after = flame.new[node];
-		return [flame.tree.name[node], app.format(before) + " \u2192 " + app.format(after),
-			signed(app, after - before) + (percentText(before, after) &&
+		const row = {old: before, new: after, oldVariance: flame.oldVariance[node],
+			newVariance: flame.newVariance[node]};
+		return [flame.tree.name[node], app.format(before) + Format.bound(before, oldBound(row)) +
+			" \u2192 " + app.format(after) + Format.bound(after, newBound(row)),
+			signed(app, after - before) + Format.bound(after - before, deltaBound(row)) +
+			(percentText(before, after) &&
 				" (" + percentText(before, after) + ")")].join(" \u00b7 ");
 	}
 
@@ -140,13 +156,17 @@ const DiffView = (() => {
 
 	function columnsOf(app, figures) {
 		const unit = app.unit(), each = figures.per_minute ? " / min" : "";
+		const bounds = (...column) => figures.total_variance ? [Table.bound(...column)] : [];
 		return [
 			{key: "change", title: "Change", unit: "text", value: (row) => row.change},
 			{key: "delta", title: "Difference" + each, unit, value: (row) => row.new - row.old,
 				cell: (row) => Dom.element("span", {class: row.change === "same" ? ""
 					: row.new > row.old ? "more" : "less"}, signed(app, row.new - row.old))},
+			...bounds("delta_bound", (row) => row.new - row.old, deltaBound),
 			{key: "old", title: "Old" + each, unit, hide: "medium", value: (row) => row.old},
+			...bounds("old_bound", (row) => row.old, oldBound, "medium"),
 			{key: "new", title: "New" + each, unit, hide: "medium", value: (row) => row.new},
+			...bounds("new_bound", (row) => row.new, newBound, "medium"),
 			{key: "name", title: "Function and callers", unit: "text",
 				value: (row) => row.chain[0], cell: (row) => nameCell(app, row)},
 		];

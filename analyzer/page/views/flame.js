@@ -25,14 +25,21 @@ const Flame = (() => {
 
 		function nameOf(node) {
 			return node ? app.names.functionName(app.tree().call[node])
-				: "all, " + app.format(drawn().total[0]);
+				: "all, " + app.format(drawn().total[0]) + boundText(drawn().total, 0);
+		}
+
+		/* The bound of a node's total, for people; "" where it is exact. */
+		function boundText(total, node) {
+			const variances = app.treeVariances();
+			return variances ? Format.bound(total[node],
+				Model.bound(total[node], variances.total[node])) : "";
 		}
 
 		function describe(node) {
 			const {total, own} = drawn(), call = app.tree().call[node];
 			const parts = [nameOf(node)];
 			if (node)
-				parts.push(app.format(total[node]) + " (" +
+				parts.push(app.format(total[node]) + boundText(total, node) + " (" +
 					Format.percent(total[node], total[0]) + ")");
 			if (node && own[node] && app.state.direction === "down")
 				parts.push("own " + app.format(own[node]));
@@ -108,7 +115,8 @@ const Flame = (() => {
 						onclick: () => zoomTo(node)},
 					mark + (node ? app.names.shortOf(nameOf(node)) : "all")),
 					Dom.element("div", {class: "where"}, app.names.functionWhere(call))),
-				Dom.element("td", {class: "number"}, app.format(total[node])),
+				Dom.element("td", {class: "number"}, app.format(total[node]) +
+					boundText(total, node)),
 				Dom.element("td", {class: "number"}, Format.percent(total[node], total[0])));
 		}
 

@@ -5,10 +5,11 @@
 "use strict";
 
 const Functions = (() => {
-	/* Figures of lines, {frame, own, total}, of one function or file. A chain counts once for
-	 * each line. `of`: the function or file of each frame; `wanted`: the one to list. */
+	/* Figures of lines, {frame, own, total, variance: of total}, of one function or file. A chain
+	 * counts once for each line. `of`: the function or file of each frame; `wanted`: the one to list. */
 	function linesOf(app, kind, of, wanted) {
 		const {frame, parent, count} = app.model.tree, {own, total} = app.lineTotals();
+		const variances = app.lineVariances();
 		const {keyOf, outer} = app.remember("lines of " + kind, wanted, () => {
 			const keys = new Int32Array(count);
 			for (let i = 0; i < count; i++)
@@ -18,22 +19,29 @@ const Functions = (() => {
 		const lines = new Map();
 		const line = (one) => {
 			if (!lines.has(one))
-				lines.set(one, {frame: one, own: 0, total: 0});
+				lines.set(one, {frame: one, own: 0, total: 0, variance: 0});
 			return lines.get(one);
 		};
 		for (let node = 0; node < count; node++)
 			if (keyOf[node] >= 0 && own[node])
 				line(keyOf[node]).own += own[node];
 		for (const node of outer)
-			if (total[node])
+			if (total[node]) {
 				line(keyOf[node]).total += total[node];
+				line(keyOf[node]).variance += variances ? variances.total[node] : 0;
+			}
 		return [...lines.values()];
 	}
 
-	function sideTable(app, id, title, map, none, all) {
-		const rows = [...map].map(([key, value]) => ({key, value}));
+	/* The column behind `value`; none: the figures are exact. */
+	const boundOf = (app, value) => !app.model.isSample ? []
+		: [Table.bound("bound", value, (row) => Model.bound(value(row), row.variance))];
+
+	/* `variances`: a map like `map`. */
+	function sideTable(app, id, title, map, none, all, variances) {
+		const rows = [...map].map(([key, value]) => ({key, value, variance: variances.get(key) || 0}));
 		if (none.value)
-			rows.push({key: -2, value: none.value, text: none.text});
+			rows.push({key: -2, ...none});
 		return Table.make(app, {id, caption: title, rows, sort: app.state.metric, columns: [
 			{key: "name", title: "Function", unit: "text", value: (row) => row.text ||
 				app.names.functionName(row.key),
@@ -42,6 +50,7 @@ const Functions = (() => {
 				Dom.element("div", {class: "where"}, app.names.functionWhere(row.key)))},
 			{key: app.state.metric, title: app.state.metric, unit: app.unit(),
 				value: (row) => row.value},
+			...boundOf(app, (row) => row.value),
 			{key: "share", title: "Share", unit: "share",
 				value: (row) => all ? Math.abs(row.value / all) : 0}]});
 	}
@@ -58,6 +67,7 @@ const Functions = (() => {
 					app.names.fileOf(row.frame) + ":" + frame.line[row.frame])},
 				{key: "total", title: app.state.metric, unit: app.unit(),
 					value: (row) => row.total},
+				...boundOf(app, (row) => row.total),
 				{key: "own", title: "Own", unit: app.unit(), hide: "medium",
 					value: (row) => row.own},
 				{key: "share", title: "Share", unit: "share",
@@ -78,10 +88,16 @@ const Functions = (() => {
 		function showOne(view, call) {
 			const {own} = app.downTotals(), is = Stacks.around(app.down(), own, call);
 			const name = app.names.functionName(call), all = is.total;
+			const variances = app.downVariances();
+			const spread = Stacks.around(app.down(), variances ? variances.own : [], call);
 			const callers = sideTable(app, "callers", "Who calls it", is.callers,
-				{value: is.outermost, text: "nothing: the chain ends here"}, all);
+				{value: is.outermost, variance: spread.outermost,
+					text: "nothing: the chain ends here"}, all, spread.callers);
 			const callees = sideTable(app, "callees", "What it calls", is.callees,
-				{value: is.own, text: "itself: what it requested"}, all);
+				{value: is.own, variance: spread.own, text: "itself: what it requested"}, all,
+				spread.callees);
+			const amount = (value, variance) => app.format(value) +
+				Format.bound(value, Model.bound(value, variance));
 			const lines = lineTable(app, call, all);
 			tables = [callers, callees, ...lines ? [lines] : []];
 			Dom.replace(view,
@@ -91,9 +107,9 @@ const Functions = (() => {
 					Dom.element("span", {class: "space"}), Controls.ofFunction(app, call)),
 				Dom.element("h2", {class: "wrap"}, name),
 				Dom.element("p", {class: "quiet"}, [app.names.functionWhere(call),
-					app.format(all) + " " + app.state.metric + ", " +
+					amount(all, spread.total) + " " + app.state.metric + ", " +
 					(Format.percent(Math.abs(all), Math.abs(sum)) || "0 %") + " of all",
-					"own " + app.format(is.own)].filter((part) => part).join(" \u00b7 ")),
+					"own " + amount(is.own, spread.own)].filter((part) => part).join(" \u00b7 ")),
 				Dom.element("div", {class: "two"}, callers.element, callees.element),
 				lines ? lines.element : "");
 		}

@@ -41,27 +41,31 @@ const Groups = (() => {
 		});
 	}
 
-	/* {key, name, own, total} with figures, and the sum of all own ones. */
+	/* {key, name, own, total, variance: of total} with figures, and the sum of all own ones. */
 	function rowsOf(app, kind) {
 		const {own, total} = app.downTotals(), {keyOf, outermost, texts} = nodesOf(app, kind);
 		const count = kind === "functions" ? app.names.functions.count : texts.length;
 		const owns = new Float64Array(count), totals = new Float64Array(count), rows = [];
-		let sum = 0, none = 0;
+		const spread = app.downVariances(), variances = new Float64Array(count);
+		let sum = 0, none = 0, noneVariance = 0;
 		for (let node = 0; node < keyOf.length; node++) {
 			sum += own[node];
-			if (keyOf[node] < 0)
+			if (keyOf[node] < 0) {
 				none += own[node];
-			else
+				noneVariance += spread ? spread.own[node] : 0;
+			} else
 				owns[keyOf[node]] += own[node];
 		}
-		for (const node of outermost)
+		for (const node of outermost) {
 			totals[keyOf[node]] += total[node];
+			variances[keyOf[node]] += spread ? spread.total[node] : 0;
+		}
 		for (let key = 0; key < count; key++)
 			if (owns[key] || totals[key])
-				rows.push({key, own: owns[key], total: totals[key],
+				rows.push({key, own: owns[key], total: totals[key], variance: variances[key],
 					name: kind === "functions" ? app.names.functionName(key) : texts[key]});
 		if (none)
-			rows.push({key: -1, own: none, total: none, name: "(no stack)"});
+			rows.push({key: -1, own: none, total: none, variance: noneVariance, name: "(no stack)"});
 		/* Sorting keeps this order among equals. */
 		rows.sort((a, b) => b.total - a.total);
 		return {rows, sum};
@@ -77,6 +81,8 @@ const Groups = (() => {
 				Dom.element("div", {class: "where"}, app.names.functionWhere(row.key)))},
 			{key: "own", title: "Own " + metric, unit, value: (row) => row.own},
 			{key: "total", title: "Total", unit, value: (row) => row.total},
+			...app.model.isSample ? [Table.bound("bound", (row) => row.total,
+				(row) => Model.bound(row.total, row.variance))] : [],
 			{key: "share", title: "Share", unit: "share", hide: "medium",
 				value: (row) => sum ? Math.abs(row.total / sum) : 0},
 			{key: "bar", title: "", unit: "text", isDrawn: true, hide: "medium",

@@ -31,7 +31,7 @@ const Parts = (() => {
 	function partsOf(app, kind) {
 		const {model} = app, sums = app.sums(), values = app.values(), isIn = app.isIn();
 		const allocated = sums.of("allocatedBytes"), freed = sums.of("freedBytes");
-		const calls = sums.of("allocations");
+		const calls = sums.of("allocations"), variances = app.variances();
 		const keys = Stacks.keysOf(model, kind.column(model)), found = app.foundChains(), parts = new Map();
 		for (let site = 0; site < model.site.count; site++) {
 			if ((isIn && !isIn[site]) || (found && !found[model.site.node[site]]))
@@ -39,8 +39,10 @@ const Parts = (() => {
 			const key = keys[site];
 			let part = parts.get(key);
 			if (!part)
-				parts.set(key, part = {key, value: 0, outstanding: 0, allocated: 0, calls: 0});
+				parts.set(key, part = {key, value: 0, variance: 0, outstanding: 0,
+					allocated: 0, calls: 0});
 			part.value += values[site];
+			part.variance += variances ? variances[site] : 0;
 			part.outstanding += allocated[site] - freed[site];
 			part.allocated += allocated[site];
 			part.calls += calls[site];
@@ -64,6 +66,8 @@ const Parts = (() => {
 					cell: kind.cell && ((part) => part.key === FOLDED ? "(folded)"
 						: kind.cell(app, part.key))},
 				{key: metric, title: metric, unit: app.unit(), value: (part) => part.value},
+				...app.model.isSample ? [Table.bound("bound", (part) => part.value,
+					(part) => Model.bound(part.value, part.variance))] : [],
 				{key: "share", title: "Share", unit: "share",
 					value: (part) => sum ? Math.abs(part.value / sum) : 0},
 				{key: "bar", title: "", unit: "text", isDrawn: true, hide: "medium",

@@ -50,7 +50,7 @@ const Sites = (() => {
 				Dom.element("div", {class: "where"}, app.names.callersText(nodes[row])))};
 	}
 
-	/* The bound of the metric at 95 %, as a share of it; null: the capture is no sample. */
+	/* The bound of the metric; null: the capture is no sample. */
 	function boundColumn(app, sums) {
 		const {metric} = app.state;
 		if (!app.model.isSample)
@@ -58,8 +58,7 @@ const Sites = (() => {
 		const value = COLUMNS.find(([key]) => key === metric);
 		const values = value ? value[3](sums) : () => 0;
 		const variance = sums.of(Model.VARIANCE + metric);
-		return {key: "bound", title: "\u00b1", unit: "share", hide: "",
-			value: (row) => Model.bound(values(row), variance[row]) / Math.abs(values(row)) || null};
+		return Table.bound("bound", values, (row) => Model.bound(values(row), variance[row]));
 	}
 
 	function create(app) {

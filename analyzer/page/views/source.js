@@ -11,6 +11,7 @@ const Source = (() => {
 	/* By file: own and total figures of its lines, largest first. */
 	function filesOf(app) {
 		const {tree, frame} = app.model, {own, total} = app.lineTotals(), files = new Map();
+		const variances = app.lineVariances();
 		const {key, outer} = app.remember("files", 0, () => {
 			const keys = new Int32Array(tree.count);
 			for (let i = 0; i < tree.count; i++)
@@ -20,7 +21,7 @@ const Source = (() => {
 		});
 		const file = (one) => {
 			if (!files.has(one))
-				files.set(one, {file: one, own: 0, total: 0});
+				files.set(one, {file: one, own: 0, total: 0, variance: 0});
 			return files.get(one);
 		};
 		let sum = 0;
@@ -30,26 +31,29 @@ const Source = (() => {
 				file(key[node]).own += own[node];
 		}
 		for (const node of outer)
-			if (total[node])
+			if (total[node]) {
 				file(key[node]).total += total[node];
+				file(key[node]).variance += variances ? variances.total[node] : 0;
+			}
 		return {sum, files: [...files.values()].sort((a, b) => Math.abs(b.own) - Math.abs(a.own) ||
 			Math.abs(b.total) - Math.abs(a.total))};
 	}
 
 	const pathOf = (app, file) => app.model.facts.strings[file - 1];
 
-	/* {line, own, total, text}: lines with figures, and the text around them if it is
+	/* {line, own, total, variance, text}: lines with figures, and the text around them if it is
 	 * available. */
 	function rowsOf(app, file, text) {
 		const {frame} = app.model;
 		const rows = new Map((text ? text.lines : []).map(([line, words]) =>
-			[line, {line, own: 0, total: 0, text: words}]));
+			[line, {line, own: 0, total: 0, variance: 0, text: words}]));
 		for (const one of Functions.linesOf(app, "file", frame.file, file)) {
 			const line = frame.line[one.frame];
 			if (!rows.has(line))
-				rows.set(line, {line, own: 0, total: 0, text: ""});
+				rows.set(line, {line, own: 0, total: 0, variance: 0, text: ""});
 			rows.get(line).own += one.own;
 			rows.get(line).total += one.total;
+			rows.get(line).variance += one.variance;
 		}
 		return [...rows.values()].sort((a, b) => a.line - b.line);
 	}
@@ -60,6 +64,8 @@ const Source = (() => {
 		const most = rows.reduce((top, row) => Math.max(top, Math.abs(row.total)), 0);
 		return Table.make(app, {id: "source-lines", rows, isFixed: true, sort: "", columns: [
 			{key: app.state.metric, title: app.state.metric, unit, value: figure("total")},
+			...app.model.isSample ? [Table.bound("bound", figure("total"),
+				(row) => Model.bound(row.total, row.variance))] : [],
 			{key: "own", title: "Own", unit, hide: "medium", value: figure("own")},
 			{key: "bar", title: "", unit: "text", isDrawn: true, hide: "medium",
 				value: (row) => row.total,
@@ -75,7 +81,8 @@ const Source = (() => {
 			onchange: (event) => app.set({file: Number(event.target.value)})},
 		...files.map((one) => Dom.element("option", {value: String(one.file),
 			selected: one.file === file}, pathOf(app, one.file) + " \u2014 own " +
-				app.format(one.own) + ", in all " + app.format(one.total))));
+				app.format(one.own) + ", in all " + app.format(one.total) +
+				Format.bound(one.total, Model.bound(one.total, one.variance)))));
 		return select;
 	}
 
@@ -109,7 +116,7 @@ const Source = (() => {
 					return;
 				}
 				if (!files.some((one) => one.file === wanted))
-					files.push({file: wanted, own: 0, total: 0});
+					files.push({file: wanted, own: 0, total: 0, variance: 0});
 				const text = (facts.sources || []).find((one) => one.path === pathOf(app, wanted));
 				table = linesTable(app, wanted, text);
 				Dom.replace(view, Dom.element("div", {class: "bar"}, chooser(app, files, wanted)),

@@ -130,9 +130,16 @@ const TreeView = (() => {
 			return cell;
 		}
 
+		/* A cell with the bound of a node's total; none: the figures are exact. */
+		function boundCell(node, total) {
+			const variances = app.treeVariances();
+			return variances && Dom.element("td", {class: "number"},
+				Format.bound(total[node], Model.bound(total[node], variances.total[node])));
+		}
+
 		function rowOf(row, {total, own}, found) {
 			if (row.of !== undefined)
-				return Dom.element("tr", {}, Dom.element("td", {colspan: "4"},
+				return Dom.element("tr", {}, Dom.element("td", {colspan: app.treeVariances() ? "5" : "4"},
 					Dom.element("button", {type: "button", onclick: () => {
 						open.set(row.of, open.get(row.of) * 4);
 						app.render();
@@ -142,7 +149,7 @@ const TreeView = (() => {
 				? "0" : "-1", "aria-level": String(row.depth + 1), onfocus: () => {
 				active = row.node;
 			}, "aria-expanded": row.children ? String(open.has(row.node)) : undefined},
-			nameCell(row, found), number(app.format(total[row.node])),
+			nameCell(row, found), number(app.format(total[row.node])), boundCell(row.node, total),
 			number(Format.percent(Math.abs(total[row.node]), Math.abs(total[0]))),
 			Dom.element("td", {class: "number medium"}, own[row.node] ? app.format(own[row.node]) : ""));
 		}
@@ -159,7 +166,8 @@ const TreeView = (() => {
 			const head = (text, kind) => Dom.element("th", {scope: "col", class: kind}, text);
 			const table = Dom.element("table", {id: "tree", role: "treegrid"},
 				Dom.element("thead", {}, Dom.element("tr", {}, head("Function"),
-					head(state.metric, "number"), head("Share", "number"),
+					head(state.metric, "number"),
+					app.treeVariances() && head("\u00b1", "number"), head("Share", "number"),
 					head(state.direction === "down" ? "Own" : "Chains that end here",
 						"number medium"))),
 				Dom.element("tbody", {}, ...shown.map((row) => rowOf(row, totals, found))));

@@ -20,11 +20,15 @@ const Trend = (() => {
 
 	const figuresOf = (one) => one.per_minute || one.value;
 	const figureOf = (trace) => trace.per_minute ?? trace.value;
+	/* Bounds at 95 %; none: no trace is a sample. */
+	const boundsOf = (one) => one.per_minute_bound95 ?? one.value_bound95;
 
 	function rowsOf(trend) {
 		return trend.sites.map((site) => {
-			const values = figuresOf(site);
+			const values = figuresOf(site), bounds = boundsOf(site) || [0];
 			return {values, change: site.change, first: values[0], last: values[values.length - 1],
+				firstBound: bounds[0], lastBound: bounds[bounds.length - 1],
+				deltaBound: site.difference_bound95 || 0,
 				chain: site.stack.map((name) => name || "unknown"), where: site.file
 					? site.file + (site.line ? ":" + site.line : "") : ""};
 		}).filter((row) => row.values.some((value) => value));
@@ -67,7 +71,8 @@ const Trend = (() => {
 				(isShown ? " \u00b7 shown in the other views" : ""))),
 			Dom.element("td", {class: "medium"}, new Date(trace.start_unix_ns / 1e6).toLocaleString()),
 			Dom.element("td", {class: "number"}, Format.time(trace.to_ns - trace.from_ns)),
-			Dom.element("td", {class: "number"}, app.format(value)),
+			Dom.element("td", {class: "number"}, app.format(value) +
+				Format.bound(value, boundsOf(trace) || 0)),
 			Dom.element("td", {class: "medium"}, Dom.meter(value, most)));
 	}
 
@@ -93,8 +98,9 @@ const Trend = (() => {
 				short.slice(1, 4).join(" \u2190 ") : ""].filter((part) => part).join(" \u00b7 ")));
 	}
 
-	function columnsOf(app, each) {
+	function columnsOf(app, each, isSample) {
 		const unit = app.unit();
+		const bounds = (...column) => isSample ? [Table.bound(...column)] : [];
 		return [
 			{key: "name", title: "Function and callers", unit: "text",
 				value: (row) => row.chain[0], cell: (row) => nameCell(app, row)},
@@ -102,10 +108,13 @@ const Trend = (() => {
 			{key: "bars", title: "Trend", unit: "text", isDrawn: true, value: () => "",
 				cell: (row) => bars(row.values, row.values.map(app.format).join(", "))},
 			{key: "first", title: "First" + each, unit, hide: "medium", value: (row) => row.first},
+			...bounds("first_bound", (row) => row.first, (row) => row.firstBound, "medium"),
 			{key: "last", title: "Last" + each, unit, hide: "medium", value: (row) => row.last},
+			...bounds("last_bound", (row) => row.last, (row) => row.lastBound, "medium"),
 			{key: "delta", title: "Difference" + each, unit, value: (row) => row.last - row.first,
 				cell: (row) => Dom.element("span", {class: row.change === "same" ? ""
 					: row.last > row.first ? "more" : "less"}, signed(app, row.last - row.first))},
+			...bounds("delta_bound", (row) => row.last - row.first, (row) => row.deltaBound),
 		];
 	}
 
@@ -119,7 +128,8 @@ const Trend = (() => {
 			const isEach = trend.traces.some((trace) => "per_minute" in trace);
 			const each = isEach ? " / min" : "", more = trend.sites_total - trend.sites.length;
 			/* The analyzer's order is by what counts as a change. */
-			table = Table.make(app, {id: "trend", rows, sort: "", columns: columnsOf(app, each)});
+			table = Table.make(app, {id: "trend", rows, sort: "",
+				columns: columnsOf(app, each, trend.traces.some(boundsOf))});
 			Dom.replace(view, tracesTable(app, trend, each),
 				Dom.element("p", {class: "hint"}, "Sites are matched by the functions and files of " +
 					"their call chains, over whole captures: the time selected above and the filters " +

@@ -23,13 +23,20 @@ struct side {
 	struct view *view;
 };
 
-static inline void side_begin(struct side *side, uint64_t lo, uint64_t shift, const char *directory)
+/* A capture of one allocation in `sample_bytes`; 0: of each. */
+static inline void side_begin_sample(struct side *side, uint64_t lo, uint64_t shift,
+	const char *directory, uint64_t sample_bytes)
 {
 	char path[128];
 	*side = (struct side){.lo = lo, .shift = shift, .directory = directory, .addr = 0x10000};
-	scene_init(&side->scene);
+	scene_init_sample(&side->scene, sample_bytes);
 	snprintf(path, sizeof(path), "%s/program", directory);
 	tracebuild_module(&side->scene.trace, 1, path, "12345678901234567890", lo, lo + 0x1000000);
+}
+
+static inline void side_begin(struct side *side, uint64_t lo, uint64_t shift, const char *directory)
+{
+	side_begin_sample(side, lo, shift, directory, 0);
 }
 
 /* A frame below `parent`; without a name where `function` is NULL. */

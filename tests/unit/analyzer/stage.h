@@ -18,12 +18,18 @@ struct stage {
 	uint64_t addr;
 };
 
-static inline void stage_begin(struct stage *stage)
+/* A capture of one allocation in `sample_bytes`; 0: of each. */
+static inline void stage_begin_sample(struct stage *stage, uint64_t sample_bytes)
 {
 	*stage = (struct stage){.addr = 0x10000};
-	scene_init(&stage->scene);
+	scene_init_sample(&stage->scene, sample_bytes);
 	tracebuild_module(&stage->scene.trace, 1, STAGE_MODULE, "12345678901234567890", STAGE_LO,
 		STAGE_LO + 0x100000);
+}
+
+static inline void stage_begin(struct stage *stage)
+{
+	stage_begin_sample(stage, 0);
 }
 
 /* Names the place at `pc` of a module, or of made code: functions innermost first, the second may

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/views/calls.h"
+#include "analyzer/views/compare.h"
+#include "analyzer/views/function.h"
 #include "tests/unit/analyzer/scene.h"
 
 #define RATE	 4096u
@@ -24,15 +25,17 @@ struct made_block {
 	bool is_freed;
 };
 
+#define WINDOW_NS 60000000000u
+
 static struct made_block run[BLOCKS];
 static struct scene scene;
 static struct analysis *analysis;
 static struct view *view;
 
 /* Sites of small blocks, of large ones, and of both; the first ones allocate most. */
-static void make_run(void)
+static void make_run_of(unsigned seed)
 {
-	srandom(34);
+	srandom(seed);
 	for (unsigned i = 0; i < BLOCKS; i++) {
 		const uint32_t site = (uint32_t)fmin(
 			SITES - 1, floor(-log((random() % 100000 + 1) / 100000.0) * 3));
@@ -40,6 +43,11 @@ static void make_run(void)
 		run[i] = (struct made_block){
 			site, least + (uint64_t)random() % (3 * least), random() % 3 != 0};
 	}
+}
+
+static void make_run(void)
+{
+	make_run_of(34);
 }
 
 static bool is_taken(uint64_t size)
@@ -67,6 +75,8 @@ static void look(uint64_t rate)
 		if (run[i].is_freed)
 			scene_free(&scene, 0, 0x10000 + 0x10000ull * i, 0);
 	}
+	/* However many blocks are in the trace, its window is one minute. */
+	scene.now = SCENE_START_NS + WINDOW_NS - 2 * SCENE_STEP_NS;
 	analysis = scene_analyze(&scene);
 	view = scene_view(analysis, NULL);
 }
@@ -147,6 +157,123 @@ HT_TEST(intervals_hold_the_true_figure)
 		ck_assert_msg(share > 0.93 && share < 0.97, "%s: %.1f %% of %u intervals",
 			k < HT_ARRAY_SIZE(metrics) ? metric_info(metrics[k])->name : "blocks",
 			100 * share, covered[k].count);
+	}
+}
+
+/* Two runs of one program side by side, each with a sample of its own. */
+struct pair {
+	struct scene scene[2];
+	struct analysis *analysis[2];
+	const struct view *view[2];
+	struct compare compare;
+};
+
+#define RUN_SEED 34u /* of the older run; the newer has the next */
+
+static void look_at_pair(struct pair *pair, uint64_t rate)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		make_run_of(RUN_SEED + i);
+		look(rate);
+		pair->scene[i] = scene;
+		pair->analysis[i] = analysis;
+		pair->view[i] = view;
+	}
+	ck_no_err(compare_init(&pair->compare, pair->view, 2));
+}
+
+static void forget_pair(struct pair *pair)
+{
+	compare_deinit(&pair->compare);
+	for (unsigned i = 0; i < 2; i++) {
+		view_destroy((struct view *)(uintptr_t)pair->view[i]);
+		analysis_destroy(pair->analysis[i]);
+		scene_deinit(&pair->scene[i]);
+	}
+}
+
+/* By site, the figures of the entry; false: no sample is of that site. */
+static bool find_difference(const struct pair *pair, uint32_t site, enum metric metric,
+	double *difference, double *bound)
+{
+	char name[16];
+	snprintf(name, sizeof(name), "site%u", site);
+	for (size_t i = 0; i < pair->compare.count; i++) {
+		const struct compare_entry *entry = &pair->compare.entry[i];
+		const struct view *of = pair->view[entry->view];
+		const uint32_t group = of->tree.node[of->row[entry->row].node].group;
+		if (strcmp(of->frames.frame[of->groups.group[group].frame].function, name))
+			continue;
+		*difference = compare_rate(&pair->compare, entry, 1, metric) -
+			      compare_rate(&pair->compare, entry, 0, metric);
+		*bound = compare_difference_bound(compare_bound(&pair->compare, entry, 0, metric),
+			compare_bound(&pair->compare, entry, 1, metric));
+		return true;
+	}
+	return false;
+}
+
+static void total_difference(
+	const struct pair *pair, enum metric metric, double *difference, double *bound)
+{
+	*difference = compare_total_rate(&pair->compare, 1, metric) -
+		      compare_total_rate(&pair->compare, 0, metric);
+	*bound = compare_difference_bound(compare_total_bound(&pair->compare, 0, metric),
+		compare_total_bound(&pair->compare, 1, metric));
+}
+
+/* The last is the total. */
+static bool difference_of(const struct pair *pair, uint32_t site, enum metric metric,
+	double *difference, double *bound)
+{
+	if (site < SITES)
+		return find_difference(pair, site, metric, difference, bound);
+	total_difference(pair, metric, difference, bound);
+	return true;
+}
+
+static bool both_are_expected(uint32_t site)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		make_run_of(RUN_SEED + i);
+		if (expected_samples(site, true) < EXPECTED)
+			return false;
+	}
+	return true;
+}
+
+HT_TEST(intervals_hold_the_true_difference)
+{
+	static const enum metric metrics[] = {
+		METRIC_ALLOCATED, METRIC_CALLS, METRIC_OUTSTANDING, METRIC_LIVE, METRIC_FREED};
+	struct covered covered[HT_ARRAY_SIZE(metrics)] = {0};
+	double truth[SITES + 1][HT_ARRAY_SIZE(metrics)], exact, found, bound;
+	bool is_judged[SITES + 1];
+	struct pair pair;
+	look_at_pair(&pair, 0);
+	for (uint32_t i = 0; i <= SITES; i++) {
+		is_judged[i] = both_are_expected(i);
+		for (size_t k = 0; k < HT_ARRAY_SIZE(metrics) && is_judged[i]; k++) {
+			ck_assert(difference_of(&pair, i, metrics[k], &truth[i][k], &exact));
+			ck_assert_double_eq(exact, 0);
+		}
+	}
+	forget_pair(&pair);
+	for (unsigned seed = 1; seed <= SEEDS; seed++) {
+		srand48((long)(1000 + seed));
+		look_at_pair(&pair, RATE);
+		for (uint32_t i = 0; i <= SITES; i++)
+			for (size_t k = 0; k < HT_ARRAY_SIZE(metrics) && is_judged[i]; k++)
+				if (difference_of(&pair, i, metrics[k], &found, &bound))
+					cover(&covered[k], llround(truth[i][k]), llround(found),
+						llround(bound));
+		forget_pair(&pair);
+	}
+	for (size_t k = 0; k < HT_ARRAY_SIZE(covered); k++) {
+		const double share = (double)covered[k].within / covered[k].count;
+		ck_assert_uint_gt(covered[k].count, 1000);
+		ck_assert_msg(share > 0.93 && share < 0.97, "%s: %.1f %% of %u intervals",
+			metric_info(metrics[k])->name, 100 * share, covered[k].count);
 	}
 }
 
@@ -253,6 +380,43 @@ HT_TEST(trees_have_the_same_bounds)
 			sum, calls.total_variance[0], calls.total_variance[0] * 1e-9);
 		calls_deinit(&calls);
 	}
+	forget();
+}
+
+/* Each site is a function of one line: all three have the same bound. */
+HT_TEST(functions_and_lines_have_the_same_bounds)
+{
+	struct looked sample;
+	struct calls calls;
+	make_run();
+	srand48(7);
+	look(RATE);
+	note(&sample);
+	ck_no_err(calls_init(&calls, view,
+		&(struct calls_options){.grouping = GROUPING_FUNCTION,
+			.metric = METRIC_ALLOCATED,
+			.sort = METRIC_ALLOCATED}));
+	for (uint32_t i = 0; i < SITES; i++) {
+		const double want = (double)sample.site[i].variance[METRIC_ALLOCATED];
+		struct function_matches matches;
+		struct function function;
+		char name[16];
+		if (!want)
+			continue;
+		snprintf(name, sizeof(name), "site%u", i);
+		ck_no_err(function_find(&calls, name, &matches));
+		ck_no_err(function_init(&function, &calls, &matches));
+		ck_assert_uint_eq(function.line_count, 1);
+		const double found[] = {matches.match[0].sum.own_variance,
+			matches.match[0].sum.inclusive_variance, function.sum.own_variance,
+			function.sum.inclusive_variance, function.outermost.variance,
+			function.line[0].sum.own_variance, function.line[0].sum.inclusive_variance};
+		for (size_t k = 0; k < HT_ARRAY_SIZE(found); k++)
+			ck_assert_double_eq_tol(found[k], want, want * 1e-6);
+		function_deinit(&function);
+		function_matches_deinit(&matches);
+	}
+	calls_deinit(&calls);
 	forget();
 }
 

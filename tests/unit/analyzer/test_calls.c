@@ -91,7 +91,7 @@ static void check_group(uint32_t group, int64_t own, int64_t inclusive)
 }
 
 /* The root's children of a bottom-up tree are the groups that have own values. */
-static void check_bottom_up(const int64_t *own, enum grouping grouping, enum metric metric)
+static void check_bottom_up(const struct calls_sum *sum, enum grouping grouping, enum metric metric)
 {
 	int64_t no_stack = calls.own[0], found = 0, whole = calls.total[0];
 	build(grouping, metric, true);
@@ -101,7 +101,7 @@ static void check_bottom_up(const int64_t *own, enum grouping grouping, enum met
 	for (uint32_t i = 1; i < calls.tree.count; i++) {
 		if (calls.tree.node[i].parent)
 			continue;
-		ck_assert_int_eq(calls.total[i], own[calls.tree.node[i].group]);
+		ck_assert_int_eq(calls.total[i], sum[calls.tree.node[i].group].own);
 		found += calls.total[i];
 	}
 	ck_assert_int_eq(found + no_stack, whole);
@@ -126,18 +126,17 @@ static void check_children(void)
 
 static void check_tree(enum grouping grouping, enum metric metric)
 {
-	int64_t *own, *inclusive;
+	struct calls_sum *sum;
 	build(grouping, metric, false);
 	ck_assert_int_eq(calls.total[0], metric_value(&view->total, metric));
 	ck_assert_int_eq(sum_of(calls.own, calls.tree.count), calls.total[0]);
 	check_children();
-	ck_no_err(calls_group_values(&calls, &own, &inclusive));
+	ck_no_err(calls_group_sums(&calls, &sum));
 	for (uint32_t i = 0; i < calls.groups.count; i++)
-		check_group(i, own[i], inclusive[i]);
-	check_bottom_up(own, grouping, metric);
+		check_group(i, sum[i].own, sum[i].inclusive);
+	check_bottom_up(sum, grouping, metric);
 	check_children();
-	free(own);
-	free(inclusive);
+	free(sum);
 }
 
 HT_TEST(sums_hold_from_both_ends)
@@ -173,14 +172,15 @@ HT_TEST(callers_and_callees_are_parts_of_a_function)
 			ck_no_err(function_find(&calls, name[i], &matches));
 			ck_assert(matches.is_one && matches.count == 1);
 			ck_no_err(function_init(&callers, &calls, &matches));
-			ck_assert_int_eq(callers.inclusive, matches.match[0].inclusive);
-			ck_assert_int_eq(callers.own, matches.match[0].own);
-			ck_assert_int_eq(callers.outermost +
+			const struct calls_sum *sum = &callers.sum;
+			ck_assert_int_eq(sum->inclusive, matches.match[0].sum.inclusive);
+			ck_assert_int_eq(sum->own, matches.match[0].sum.own);
+			ck_assert_int_eq(callers.outermost.value +
 						 entries_sum(callers.caller, callers.caller_count),
-				callers.inclusive);
+				sum->inclusive);
 			ck_assert_int_eq(
-				callers.own + entries_sum(callers.callee, callers.callee_count),
-				callers.inclusive);
+				sum->own + entries_sum(callers.callee, callers.callee_count),
+				sum->inclusive);
 			function_deinit(&callers);
 			function_matches_deinit(&matches);
 		}
@@ -248,10 +248,10 @@ HT_TEST(recursion_counts_once)
 	ck_no_err(function_find(&calls, "walk", &matches));
 	ck_assert(matches.is_one);
 	ck_no_err(function_init(&callers, &calls, &matches));
-	ck_assert_int_eq(callers.inclusive, 111);
-	ck_assert_int_eq(callers.own, 11);
-	ck_assert_int_eq(callers.recursive, 110);
-	ck_assert_int_eq(callers.outermost, 0);
+	ck_assert_int_eq(callers.sum.inclusive, 111);
+	ck_assert_int_eq(callers.sum.own, 11);
+	ck_assert_int_eq(callers.recursive.value, 110);
+	ck_assert_int_eq(callers.outermost.value, 0);
 	ck_assert_uint_eq(callers.caller_count, 1);
 	ck_assert_str_eq(function_of(callers.caller[0].group), "main");
 	ck_assert_int_eq(callers.caller[0].value, 111);

@@ -256,4 +256,74 @@ HT_TEST(nothing_says_what_to_try)
 	end_page();
 }
 
+/* Blocks of 4095 bytes in a sample of one in 4096 (test_compare.c): each counts for 6478 bytes; the
+ * bound of one is 10,146, of two 12,738, of three 14,885. */
+static void make_samples(void)
+{
+	stage_begin_sample(&stage, 4096);
+	uint32_t start = stage_node(&stage, 0, "main", NULL);
+	const uint64_t pc = STAGE_LO + 0x9000;
+	for (unsigned i = 0; i < 3; i++) {
+		const uint32_t caller = stage_node(&stage, start, i ? "two" : "one", NULL);
+		stage_name(&stage, 1, pc + 0x100 * i, "leaf", NULL, "leaf.c", 10 + i / 2);
+		stage_alloc(&stage, 0, 4095,
+			tracebuild_node(&stage.scene.trace, caller, pc + 0x100 * i));
+	}
+	stage_alloc(&stage, 0, 4095, stage_node(&stage, start, "leaves", NULL));
+	begin_page(false);
+}
+
+HT_TEST(callers_and_lines_of_a_sample_have_bounds)
+{
+	struct function_matches matches;
+	struct function function;
+	make_samples();
+	const struct calls_text all = page();
+	ck_no_err(function_find(&calls, "leaf", &matches));
+	ck_no_err(function_init(&function, &calls, &matches));
+	callers_text_write(&all, &matches, &function);
+	const char *got = body();
+	ck_assert_str_eq(got, "leaf  leaf.c\n"
+			      "  with callees  19.0 KiB (75.0 %) \xc2\xb1"
+			      "77 %\n"
+			      "  own           19.0 KiB (75.0 %) \xc2\xb1"
+			      "77 %\n"
+			      "\n"
+			      "Callers\n"
+			      "    12.7 KiB  66.7 %    \xc2\xb1"
+			      "98 %  two  x\n"
+			      "     6.3 KiB  33.3 %   \xc2\xb1"
+			      "157 %  one  x\n"
+			      "\n"
+			      "Callees\n"
+			      "    19.0 KiB 100.0 %    \xc2\xb1"
+			      "77 %  (allocated by the function itself)\n"
+			      "\n"
+			      "Lines\n"
+			      "       total   share    bound        own  line\n"
+			      "    12.7 KiB  66.7 %    \xc2\xb1"
+			      "98 %   12.7 KiB  leaf.c:10\n"
+			      "     6.3 KiB  33.3 %   \xc2\xb1"
+			      "157 %    6.3 KiB  leaf.c:11\n");
+	function_deinit(&function);
+	function_matches_deinit(&matches);
+	end_page();
+}
+
+HT_TEST(functions_of_a_sample_have_bounds)
+{
+	struct function_matches matches;
+	make_samples();
+	const struct calls_text all = page();
+	ck_no_err(function_find(&calls, "lea", &matches));
+	callers_text_write_matches(&all, &matches);
+	ck_assert_str_eq(body(), "       total   share    bound        own  function\n"
+				 "    19.0 KiB  75.0 %    \xc2\xb1"
+				 "77 %   19.0 KiB  leaf\n"
+				 "     6.3 KiB  25.0 %   \xc2\xb1"
+				 "157 %    6.3 KiB  leaves\n");
+	function_matches_deinit(&matches);
+	end_page();
+}
+
 HT_SUITE("analyzer/calls_text")

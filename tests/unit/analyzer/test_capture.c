@@ -47,7 +47,7 @@ static void fake_start(struct fake *fake, const struct control_reply *reply)
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	size_t count = control_directories(geteuid(), NULL, directory);
 	int place = control_open_directory(directory[count - 1], geteuid(), true);
-	control_name(getpid(), START_TICKS, name);
+	control_name(getpid(), START_TICKS, 0, name);
 	snprintf(fake->path, sizeof(fake->path), "%s/%s", directory[count - 1], name);
 	snprintf(fake->directory, sizeof(fake->directory), "%s", directory[count - 1]);
 	ck_assert_int_ge(place, 0);

@@ -4,6 +4,8 @@
  */
 #include "analyzer/views/compare.h"
 
+#include <math.h>
+
 #include "tests/unit/analyzer/sides.h"
 
 #define LO_OLD 0x400000u
@@ -278,6 +280,100 @@ HT_TEST(three_traces_are_compared_by_the_first_and_the_last)
 	ck_assert_int_eq(compare_sums(&compare, &compare.entry[0], 1)->live_bytes, 9000);
 	end();
 	side_deinit(&side[2]);
+}
+
+/* --- bounds of samples -------------------------------------------------------------------------
+ */
+
+/*
+ * A block of 4095 bytes in a sample of one in 4096: p = 1 - 1/e, weight w = 1.581977, so that it
+ * counts for 6478 bytes, with a variance of (w 4095)^2 / e = 15,438,798.5. The bound of n blocks is
+ * 1.959964 sqrt(n 15438798.5 (1 + 2 n 15438798.5 / (n 6478)^2)): 16,759 for 4, 24,029 for 9.
+ */
+#define RATE	 4096u
+#define SIZE	 4095u
+#define BOUND_4	 16759.0
+#define BOUND_9	 24029.0
+#define VARIANCE 15438798.5
+
+static void put_samples(uint32_t old_blocks, uint64_t old_rate, uint32_t new_blocks)
+{
+	side_begin_sample(&side[0], LO_OLD, 0, "/src", old_rate);
+	side_begin_sample(&side[1], LO_NEW, 0, "/src", RATE);
+	const uint32_t blocks[] = {old_blocks, new_blocks};
+	for (unsigned i = 0; i < 2; i++) {
+		const uint32_t node = side_frame(&side[i], 0, "grow", "a.c", 1);
+		for (uint32_t k = 0; k < blocks[i]; k++)
+			side_alloc(&side[i], 1, SIZE, node);
+	}
+}
+
+/* 4 blocks in one minute, 9 in two: half of the bound by minute. */
+HT_TEST(bounds_are_those_of_both_samples)
+{
+	const double difference = sqrt(BOUND_4 * BOUND_4 + BOUND_9 * BOUND_9 / 4);
+	put_samples(4, RATE, 9);
+	put_together(60, 120);
+	ck_assert(compare_is_sample(&compare));
+	ck_assert_uint_eq(compare.count, 1);
+	const struct compare_entry *entry = &compare.entry[0];
+	const double old = compare_bound(&compare, entry, 0, METRIC_ALLOCATED);
+	const double new = compare_bound(&compare, entry, 1, METRIC_ALLOCATED);
+	ck_assert_double_eq_tol(old, BOUND_4, 0.6);
+	ck_assert_double_eq_tol(new, BOUND_9 / 2, 0.6);
+	ck_assert_double_eq_tol(compare_difference_bound(old, new), difference, 1);
+	ck_assert_double_eq_tol(
+		compare_total_bound(&compare, 1, METRIC_ALLOCATED), BOUND_9 / 2, 0.6);
+	/* A level is not by minute. */
+	ck_assert_double_eq_tol(compare_bound(&compare, entry, 1, METRIC_LIVE), BOUND_9, 1);
+	ck_assert_double_eq_tol(
+		compare_variance(&compare, entry, 1, METRIC_ALLOCATED), 9 * VARIANCE / 4, 100);
+	ck_assert_double_eq_tol(
+		compare_total_variance(&compare, 0, METRIC_LIVE), 4 * VARIANCE, 100);
+	ck_assert_double_eq(compare_bound(&compare, entry, 1, METRIC_LIFETIME), 0);
+	end();
+}
+
+static enum compare_change change_of_samples(uint32_t old_blocks, uint32_t new_blocks)
+{
+	put_samples(old_blocks, RATE, new_blocks);
+	put_together(60, 60);
+	const enum compare_change change =
+		compare_change_of(&compare, &compare.entry[0], METRIC_ALLOCATED);
+	ck_assert_int_eq(change, compare_total_change(&compare, METRIC_ALLOCATED));
+	end();
+	return change;
+}
+
+/* From 4 to 8 blocks are 25,912 bytes more, with a bound of 28,265; to 9, 32,390 and 29,296. */
+HT_TEST(a_change_within_its_bound_is_none)
+{
+	ck_assert_int_eq(change_of_samples(4, 8), COMPARE_SAME);
+	begin();
+	ck_assert_int_eq(change_of_samples(4, 9), COMPARE_GROWN);
+	begin();
+	ck_assert_int_eq(change_of_samples(8, 4), COMPARE_SAME);
+	begin();
+	ck_assert_int_eq(change_of_samples(9, 4), COMPARE_SHRUNK);
+}
+
+/* Beside a whole trace, the difference is as exact as the sample. */
+HT_TEST(a_whole_trace_has_no_bound)
+{
+	put_samples(4, 0, 9);
+	put_together(60, 60);
+	const struct compare_entry *entry = &compare.entry[0];
+	ck_assert(compare_is_sample(&compare));
+	ck_assert_double_eq(compare_bound(&compare, entry, 0, METRIC_ALLOCATED), 0);
+	ck_assert_double_eq(compare_total_bound(&compare, 0, METRIC_ALLOCATED), 0);
+	ck_assert_double_eq_tol(
+		compare_difference_bound(0, compare_bound(&compare, entry, 1, METRIC_ALLOCATED)),
+		BOUND_9, 0.6);
+	end();
+	begin();
+	put_together(60, 60);
+	ck_assert(!compare_is_sample(&compare));
+	end();
 }
 
 HT_SUITE("analyzer/compare")

@@ -16,12 +16,17 @@ static uint32_t count;
 static uint64_t last_seconds; /* of the last window */
 static struct compare compare;
 
-static void begin(uint32_t sides)
+static void begin_sample(uint32_t sides, uint64_t sample_bytes)
 {
 	count = sides;
 	last_seconds = 60;
 	for (uint32_t i = 0; i < count; i++)
-		side_begin(&side[i], 0x400000, 0, "/src");
+		side_begin_sample(&side[i], 0x400000, 0, "/src", sample_bytes);
+}
+
+static void begin(uint32_t sides)
+{
+	begin_sample(sides, 0);
 }
 
 static void alloc_in(uint32_t index, const char *function, const char *file, uint64_t bytes)
@@ -175,6 +180,66 @@ HT_TEST(trend_has_a_line_for_each_site)
 	end(page);
 }
 
+/* Blocks of 4095 bytes in a sample of one in 4096 (test_compare.c): each counts for 6478 bytes; 4
+ * have a bound of 16,759, 9 of 24,029. */
+static void alloc_samples(uint32_t index, const char *function, unsigned blocks)
+{
+	for (unsigned i = 0; i < blocks; i++)
+		alloc_in(index, function, "a.c", 4095);
+}
+
+HT_TEST(bounds_of_a_sample_stand_below)
+{
+	begin_sample(2, 4096);
+	alloc_samples(0, "grows", 4);
+	alloc_samples(1, "grows", 9);
+	alloc_samples(1, "appears", 4);
+	alloc_samples(0, "vanishes", 4);
+	char *page = print_page(compare_text_diff, "x.htap", 0);
+	check_page(page);
+	check_has(
+		page, "  figures of a sample are estimates: below each stands its bound at 95 %\n");
+	/* 58,302 - 25,912, sqrt(16759^2 + 24029^2) = 29,296 */
+	check_has(page, "  grown    +31.6 KiB   25.3 KiB   56.9 KiB  grows  a.c:123 <- "
+			"caller_of_all\n"
+			"               \xc2\xb1"
+			"90 %      \xc2\xb1"
+			"65 %      \xc2\xb1"
+			"41 %\n");
+	check_has(page, "  new      +25.3 KiB          -   25.3 KiB  appears  a.c:123 <- "
+			"caller_of_all\n"
+			"               \xc2\xb1"
+			"65 %                 \xc2\xb1"
+			"65 %\n");
+	check_has(page, "  gone     -25.3 KiB   25.3 KiB          -  vanishes  a.c:123 <- "
+			"caller_of_all\n"
+			"               \xc2\xb1"
+			"65 %      \xc2\xb1"
+			"65 %\n");
+	end(page);
+	begin_sample(2, 4096);
+	alloc_samples(0, "grows", 4);
+	alloc_samples(1, "grows", 9);
+	page = print_page(compare_text_trend, "x.htap", 0);
+	check_page(page);
+	check_has(page, "   25.3 KiB   56.9 KiB  grows  a.c:123 <- caller_of_all\n"
+			"          \xc2\xb1"
+			"65 %      \xc2\xb1"
+			"41 %\n");
+	end(page);
+}
+
+HT_TEST(whole_traces_have_no_bounds)
+{
+	begin(2);
+	alloc_samples(0, "grows", 4);
+	alloc_samples(1, "grows", 9);
+	char *page = print_page(compare_text_diff, "x.htap", 0);
+	check_lacks(page, "\xc2\xb1");
+	check_lacks(page, "sample");
+	end(page);
+}
+
 /* --- hostile names -----------------------------------------------------------------------------
  */
 
@@ -202,7 +267,7 @@ static void check_hostile(uint32_t sides, void (*write)(const struct compare_tex
 {
 	memset(long_name, 'x', sizeof(long_name) - 1);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(hostile); i++) {
-		begin(sides);
+		begin_sample(sides, i % 2 ? 1 << 20 : 0);
 		for (size_t k = 0; k < HT_ARRAY_SIZE(hostile); k++)
 			alloc_in(sides - 1, hostile[k], hostile[i], (k + 1) << 20);
 		char *page = print_page(write, hostile[i], 0);

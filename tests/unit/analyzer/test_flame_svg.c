@@ -110,6 +110,24 @@ HT_TEST(boxes_have_name_value_and_share)
 	free(svg);
 }
 
+/* A block of 4095 bytes in a sample of one in 4096 counts for 6478 bytes, with a bound of 10,146;
+ * two have 12,738 (test_compare.c). */
+HT_TEST(boxes_of_a_sample_have_bounds)
+{
+	stage_begin_sample(&stage, 4096);
+	const uint32_t start = stage_node(&stage, 0, "main", NULL);
+	stage_alloc(&stage, 0, 4095, stage_node(&stage, start, "one", NULL));
+	stage_alloc(&stage, 0, 4095, stage_node(&stage, start, "two", NULL));
+	draw(METRIC_OUTSTANDING, true);
+	ck_assert_ptr_nonnull(strstr(svg, "outstanding 12.7 KiB \xc2\xb1"
+					  "98 %</text>"));
+	ck_assert_ptr_nonnull(strstr(svg, "<title>main\n12.7 KiB \xc2\xb1"
+					  "98 %, 100.0 %"));
+	ck_assert_ptr_nonnull(strstr(svg, "<title>one\n6.3 KiB \xc2\xb1"
+					  "157 %, 50.0 %"));
+	free(svg);
+}
+
 HT_TEST(nothing_is_fetched)
 {
 	stage_begin(&stage);

@@ -92,7 +92,8 @@ HT_TEST(only_regular_files_are_read)
 /* --- the page ----------------------------------------------------------------------------------
  */
 
-static char *page_of(const char *file, uint64_t line, const char *dir)
+/* `rate`: the trace is a sample of one allocation in so many bytes; 0: it has each. */
+static char *page_of_sample(const char *file, uint64_t line, const char *dir, uint64_t rate)
 {
 	static struct stage stage;
 	char *printed;
@@ -104,10 +105,10 @@ static char *page_of(const char *file, uint64_t line, const char *dir)
 		.metric = METRIC_OUTSTANDING,
 		.sort = METRIC_OUTSTANDING};
 	const struct source_places places = {.sysroot = "", .dir = {dir}, .dir_count = 1};
-	stage_begin(&stage);
+	stage_begin_sample(&stage, rate);
 	const uint64_t pc = STAGE_LO + 0x5000;
 	stage_name(&stage, 1, pc, "grow", NULL, file, line);
-	stage_alloc(&stage, 0, 2048, tracebuild_node(&stage.scene.trace, 0, pc));
+	stage_alloc(&stage, 0, rate ? rate - 1 : 2048, tracebuild_node(&stage.scene.trace, 0, pc));
 	struct analysis *analysis = scene_analyze(&stage.scene);
 	struct view *view = scene_view(analysis, NULL);
 	ck_no_err(calls_init(&calls, view, &options));
@@ -124,6 +125,11 @@ static char *page_of(const char *file, uint64_t line, const char *dir)
 	analysis_destroy(analysis);
 	scene_deinit(&stage.scene);
 	return printed;
+}
+
+static char *page_of(const char *file, uint64_t line, const char *dir)
+{
+	return page_of_sample(file, line, dir, 0);
 }
 
 HT_TEST(values_stand_beside_lines_with_three_around)
@@ -165,6 +171,24 @@ HT_TEST(without_a_file_there_are_line_numbers)
 	free(got);
 	got = page_of(NULL, 0, directory);
 	ck_assert_ptr_nonnull(strstr(got, "no debug information"));
+	free(got);
+}
+
+/* A block of 4095 bytes counts for 6478 bytes, with a bound of 10,146 (test_compare.c). */
+HT_TEST(lines_of_a_sample_have_bounds)
+{
+	directory = files_directory();
+	free(put("b.c", "1\n2\n3\n4\n\tgrow;\n6\n7\n8\n9\n10\n"));
+	char *got = page_of_sample("/src/b.c", 5, directory, 4096);
+	ck_assert_ptr_nonnull(strstr(got, "     total    bound        own  line\n"
+					  "                                   2  2\n"
+					  "                                   3  3\n"
+					  "                                   4  4\n"
+					  "   6.3 KiB  +-157 %    6.3 KiB     5      grow;\n"
+					  "                                   6  6\n"));
+	free(got);
+	got = page_of("/src/b.c", 5, directory);
+	ck_assert_ptr_null(strstr(got, "+-"));
 	free(got);
 }
 

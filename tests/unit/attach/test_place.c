@@ -50,7 +50,7 @@ static int connect_to(const struct place *place)
 static struct place open_one(size_t count, pid_t pid)
 {
 	struct place place;
-	ck_no_err(place_open_in(paths, count, pid, 77, &place));
+	ck_no_err(place_open_in(paths, count, pid, 77, 0, &place));
 	return place;
 }
 
@@ -86,6 +86,32 @@ HT_TEST(captures_of_two_processes_are_side_by_side)
 	place_close(&one);
 	ck_assert_int_eq(connect_to(&two), 0);
 	place_close(&two);
+}
+
+/* A capture, and heaptaps that wait to record the same process. */
+HT_TEST(those_that_wait_have_places_of_their_own)
+{
+	struct place capture, one, two;
+	struct stat stat;
+	use(0, "run");
+	capture = open_one(1, 4711);
+	ck_no_err(place_open_in(paths, 1, 4711, 77, 12, &one));
+	ck_no_err(place_open_in(paths, 1, 4711, 77, 13, &two));
+	ck_assert_str_eq(one.name, "4711.77.12");
+	ck_assert_int_eq(connect_to(&capture), 0);
+	ck_assert_int_eq(connect_to(&one), 0);
+	place_close(&capture);
+	ck_assert_int_eq(connect_to(&two), 0);
+	/* A dead one's is removed by the next. */
+	int directory = openat(one.directory, ".", O_RDONLY);
+	die(&one);
+	ck_assert(exists(paths[0], "4711.77.12", &stat));
+	capture = open_one(1, 1);
+	ck_assert(!exists(paths[0], "4711.77.12", &stat));
+	ck_assert(exists(paths[0], "4711.77.13", &stat));
+	place_close(&capture);
+	place_close(&two);
+	close(directory);
 }
 
 HT_TEST(a_killed_one_is_replaced)
@@ -158,7 +184,7 @@ HT_TEST(captures_come_and_go_at_once)
 			continue;
 		for (unsigned i = 0; i < ROUNDS; i++) {
 			struct place place;
-			struct ht_err *err = place_open_in(paths, 1, process, i + 1, &place);
+			struct ht_err *err = place_open_in(paths, 1, process, i + 1, 0, &place);
 			if (err || connect_to(&place))
 				_exit(1);
 			place_close(&place);
@@ -181,10 +207,10 @@ HT_TEST(the_next_directory_is_used_where_one_cannot_be)
 	struct place place = open_one(2, 1);
 	ck_assert_str_eq(place.path, paths[1]);
 	place_close(&place);
-	ck_err_says(place_open_in(paths, 1, 1, 77, &place), HT_ERR_SYS, "may write to it");
+	ck_err_says(place_open_in(paths, 1, 1, 77, 0, &place), HT_ERR_SYS, "may write to it");
 	ck_assert_int_eq(place.listener, -1);
 	use(0, "missing/run");
-	ck_err_says(place_open_in(paths, 1, 1, 77, &place), HT_ERR_SYS, "No such file");
+	ck_err_says(place_open_in(paths, 1, 1, 77, 0, &place), HT_ERR_SYS, "No such file");
 }
 
 HT_SUITE("attach/control/place")

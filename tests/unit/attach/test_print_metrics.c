@@ -179,6 +179,66 @@ HT_TEST(captures_side_by_side)
 	free(path);
 }
 
+static struct control_reply waiting_of(uint64_t pid, uint64_t heaptap_pid)
+{
+	struct control_reply reply = reply_of(pid, "server", "");
+	reply.phase = CONTROL_WAITING;
+	reply.heaptap_pid = heaptap_pid;
+	reply.next_unix_ns = 1700000000500000000;
+	snprintf(reply.waits_for, sizeof(reply.waits_for), "%s", "its RSS is \"60\" MiB\n");
+	return reply;
+}
+
+/* They are no captures: none of their figures. */
+HT_TEST(those_that_wait_are_apart)
+{
+	add(waiting_of(7, 12));
+	add(waiting_of(7, 13));
+	add(reply_of(7, "server", "/tmp/x.htap"));
+	char *path, *text = print(&path);
+	check_promtool(path);
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_captures 1\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_captures_silent 0\n"));
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_waiting 2\n"));
+	ck_assert_ptr_nonnull(strstr(text,
+		"\nheaptap_waiting_info{uid=\"0\",pid=\"7\",comm=\"server\",waits_for=\"its RSS "
+		"is \\\"60\\\" MiB\",heaptap_pid=\"13\"} 1\n"));
+	ck_assert_ptr_nonnull(strstr(text,
+		"\nheaptap_next_window_time_seconds{uid=\"0\",pid=\"7\",comm=\"server\","
+		"heaptap_pid=\"12\"} 1700000000.500000000\n"));
+	const char *events = strstr(text, "\nheaptap_events_total{");
+	ck_assert_ptr_nonnull(events);
+	ck_assert_ptr_null(strstr(events + 1, "\nheaptap_events_total{"));
+	check_text(text);
+	free(text);
+	free(path);
+	/* Without a capture there is no family of captures. */
+	add(waiting_of(7, 12));
+	add(waiting_of(7, 12));
+	text = print(&path);
+	ck_assert_ptr_null(strstr(text, "heaptap_events_total"));
+	ck_assert_ptr_null(strstr(text, "heaptap_capture_info"));
+	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_captures_silent 1\n"));
+	check_text(text);
+	free(text);
+	free(path);
+}
+
+HT_TEST(each_phase_has_a_name)
+{
+	for (uint64_t phase = 0; phase < CONTROL_PHASES; phase++) {
+		struct control_reply reply = reply_of(10 + phase, "server", "");
+		reply.phase = phase;
+		add(reply);
+	}
+	char *path, *text = print(&path);
+	ck_assert_ptr_nonnull(strstr(text, "phase=\"settling\""));
+	ck_assert_ptr_null(strstr(text, "phase=\"unknown\""));
+	check_text(text);
+	free(text);
+	free(path);
+}
+
 HT_TEST(hostile_names_are_escaped)
 {
 	static char longest[2048];

@@ -146,6 +146,27 @@ HT_TEST(a_request_may_come_byte_by_byte)
 	end();
 }
 
+/* An owner that does not look regularly knows when to. */
+HT_TEST(it_is_busy_while_a_request_is_awaited)
+{
+	begin();
+	serve();
+	ck_assert(!server_is_busy(server));
+	int fd = client("heaptap/1 sta");
+	serve();
+	ck_assert(server_is_busy(server));
+	ck_assert_int_eq(send(fd, "tus\n", 4, MSG_NOSIGNAL), 4);
+	serve();
+	ck_assert(!server_is_busy(server));
+	close(fd);
+	fd = client("heaptap/1 stop wait=1\n");
+	serve();
+	ck_assert_uint_eq(seen.calls, 2);
+	ck_assert(!server_is_busy(server));
+	close(fd);
+	end();
+}
+
 HT_TEST(garbage_is_answered_with_what_is_wrong)
 {
 	static char large[CONTROL_LINE_MAX + 100];

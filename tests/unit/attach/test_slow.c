@@ -23,6 +23,8 @@
 #define MOUNT_OF(type) "36 35 0:42 / /mnt rw,noatime shared:7 - " type " source rw\n"
 /* Device 00:2a is 0:42 there. */
 #define MAP_OF(name) "7f0000000000-7f0000002000 r-xp 00000000 00:2a 77 " name "\n"
+/* The largest number of a device: no machine has so many. */
+#define MAP_OF_GONE(name) "7f0000000000-7f0000002000 r-xp 00000000 fff:fffff 77 " name "\n"
 
 static struct proc proc;
 static struct proc_maps maps;
@@ -84,8 +86,34 @@ HT_TEST(kernel_named_mappings_are_quick)
 		"1000-2000 rw-p 0 00:00 0 [heap]\n", "1000-2000 rw-p 0 00:00 0 \n"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(quick); i++)
 		check_found("20 1 8:1 / / rw - ext4 /dev/sda rw\n", quick[i], NULL);
-	check_found("20 1 8:1 / / rw - ext4 /dev/sda rw\n", MAP_OF("/mnt/gone"), "/mnt/gone");
-	check_found("", MAP_OF("/mnt/gone"), "/mnt/gone");
+	check_found("20 1 8:1 / / rw - ext4 /dev/sda rw\n", MAP_OF_GONE("/mnt/gone"), "/mnt/gone");
+	check_found("", MAP_OF_GONE("/mnt/gone"), "/mnt/gone");
+}
+
+/* The mountinfo of a process in a chroot lacks the mount of its own files; that of this process has
+ * it. */
+HT_TEST(mounts_outside_a_chroot_are_known)
+{
+	FILE *file = fopen("/proc/self/mountinfo", "re");
+	char line[4096], map[128], type[32];
+	unsigned major, minor, found = 0;
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof(line), file)) {
+		const char *dash = strstr(line, " - ");
+		if (!dash || sscanf(line, "%*u %*u %u:%u", &major, &minor) != 2 ||
+			sscanf(dash, " - %31s", type) != 1 || strcmp(type, "proc") != 0)
+			continue;
+		snprintf(
+			map, sizeof(map), "1000-2000 r-xp 0 %02x:%02x 5 /lib/x.so\n", major, minor);
+		check_found("", map, NULL);
+		check_found("20 1 8:1 / /dev rw - tmpfs dev rw\n", map, NULL);
+		snprintf(line, sizeof(line), "20 1 %u:%u / / rw - nfs4 x rw\n", major, minor);
+		check_found(line, map, "/lib/x.so");
+		found++;
+		break;
+	}
+	fclose(file);
+	ck_assert_uint_eq(found, 1);
 }
 
 /* --- reading the files behind them --- */

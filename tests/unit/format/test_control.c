@@ -117,7 +117,14 @@ static struct control_reply full_reply(void)
 		.paused_ns = 13,
 		.marks = 14,
 		.sample_bytes = 15,
+		.cull_ns = 16,
+		.live_blocks = 17,
+		.filter_bytes = 18,
 		.user = 16,
+		.window = 17,
+		.windows = 18,
+		.next_unix_ns = 19,
+		.waits_for = "its RSS is 1.0 GiB",
 		.message = "50 % of\nall",
 		.comm = "\xff\x01 a=b",
 		.trace = "/tmp/a b.htap",
@@ -184,16 +191,22 @@ HT_TEST(each_wrong_reply_has_its_words)
 HT_TEST(a_name_has_one_spelling)
 {
 	static const char *const wrong[] = {"", "1", "1.", ".1", "0.1", "01.1", "1.01", "1.1.",
-		"1.1.sock", "-1.1", "+1.1", " 1.1", "2147483648.1", "1.18446744073709551616"};
+		"1.1.sock", "-1.1", "+1.1", " 1.1", "2147483648.1", "1.18446744073709551616",
+		"1.1.0", "1.1.01", "1.1.1.", "1.1.1.1", "1.1.2147483648"};
 	char name[CONTROL_NAME_MAX];
-	pid_t pid;
+	pid_t pid, waiter;
 	uint64_t ticks;
-	control_name(INT32_MAX, UINT64_MAX, name);
-	ck_assert(control_name_parse(name, &pid, &ticks));
+	control_name(INT32_MAX, UINT64_MAX, 0, name);
+	ck_assert(control_name_parse(name, &pid, &ticks, &waiter));
 	ck_assert_int_eq(pid, INT32_MAX);
 	ck_assert_uint_eq(ticks, UINT64_MAX);
+	ck_assert_int_eq(waiter, 0);
+	control_name(INT32_MAX, UINT64_MAX, INT32_MAX, name);
+	ck_assert_str_eq(name, "2147483647.18446744073709551615.2147483647");
+	ck_assert(control_name_parse(name, &pid, &ticks, &waiter));
+	ck_assert_int_eq(waiter, INT32_MAX);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++)
-		ck_assert_msg(!control_name_parse(wrong[i], &pid, &ticks), "%s", wrong[i]);
+		ck_assert_msg(!control_name_parse(wrong[i], &pid, &ticks, &waiter), "%s", wrong[i]);
 }
 
 HT_TEST(directories_go_by_user)

@@ -173,15 +173,20 @@ HT_TEST(sockets_are_listed_and_nothing_else)
 {
 	struct control_clients clients = {0};
 	listen_there();
-	static const char *const names[] = {"notes", ".hidden", "1.2.3", "007.1"};
+	static const char *const names[] = {"notes", ".hidden", "1.2.3.4", "007.1", "4711.77.12"};
 	int directory = open(client.directory, O_RDONLY | O_DIRECTORY);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(names); i++)
 		close(openat(directory, names[i], O_CREAT | O_WRONLY, 0600));
 	close(directory);
 	ck_no_err(control_client_add(client.directory, client.user, &clients));
-	ck_assert_uint_eq(clients.count, 1);
-	ck_assert_int_eq(clients.client[0].pid, 4711);
-	ck_assert_uint_eq(clients.client[0].start_ticks, 77);
+	/* A capture, and a heaptap that waits. */
+	ck_assert_uint_eq(clients.count, 2);
+	const size_t first = clients.client[0].waiter != 0;
+	ck_assert_int_eq(clients.client[first].pid, 4711);
+	ck_assert_uint_eq(clients.client[first].start_ticks, 77);
+	ck_assert_int_eq(clients.client[first].waiter, 0);
+	ck_assert_int_eq(clients.client[!first].pid, 4711);
+	ck_assert_int_eq(clients.client[!first].waiter, 12);
 	ck_assert_str_eq(clients.client[0].directory, client.directory);
 	control_clients_deinit(&clients);
 	/* Others could have put there what they like. */
@@ -197,6 +202,7 @@ HT_TEST(no_capture_error_names_the_places)
 	struct control_client found;
 	/* No process has this number. */
 	ck_err_says(control_client_find(INT32_MAX, &found), HT_ERR_REFUSED, "/heaptap");
+	ck_err_says(control_client_find_any(INT32_MAX, &found), HT_ERR_REFUSED, "/heaptap");
 }
 
 HT_SUITE("format/control_client")

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * --cull: blocks that lived shortly are sums in the trace, and the report says what it says of the
+ * whole trace. An hour as the time makes it certain which blocks those are.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "format/reader.h"
+#include "tests/support/books.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/run.h"
+#include "tests/support/steer.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define LIMIT_MS 60000
+
+static struct victim victim;
+static struct tap tap;
+
+static void begin(const char *const argv[], const char *const extra[])
+{
+	victim_start(&victim, argv);
+	tap_start(&tap, victim.pid, extra);
+	tap_wait_on(&tap, strrchr(argv[0], '/'));
+}
+
+static bool is_heap_read(void)
+{
+	struct trace_reader *reader;
+	static struct rec rec;
+	enum trace_end end = TRACE_MORE;
+	bool ret = false;
+	int fd = open(tap.trace, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ck_no_err(trace_reader_create(fd, tap.trace, &reader));
+	while (!ret && end == TRACE_MORE) {
+		ck_no_err(trace_reader_next(reader, &rec, &end));
+		ret = end == TRACE_MORE && rec.kind == REC_HEAP;
+	}
+	trace_reader_destroy(reader);
+	close(fd);
+	return ret;
+}
+
+/* Blocks that live while the heap is read are written. */
+static void begin_stepwise(const char *const extra[])
+{
+	begin((const char *[]){run_built("tests/targets/stepwise"), NULL}, extra);
+	run_until(is_heap_read(), LIMIT_MS);
+}
+
+static void work(const char *command)
+{
+	free(victim_ask(&victim, command, LIMIT_MS));
+}
+
+/* 1000 blocks stay, 2000 go, of which half move before. */
+static void work_as_known(void)
+{
+	work("alloc 0 1000 104");
+	work("alloc 1000 3000 208");
+	work("realloc 1000 2000 312");
+	work("free 1000 3000");
+}
+
+static void check_known(const char *trace)
+{
+	json_t *report = report_load(trace);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 4000);
+	ck_assert_uint_eq(report_u64(report, "totals.frees"), 3000);
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 1000);
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_bytes"), 1000 * 104);
+	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
+	json_decref(report);
+	ck_assert_uint_eq(tracefile_blocks_of(trace, 104), 1000);
+	ck_assert_uint_eq(tracefile_blocks_of(trace, 208), 0);
+	ck_assert_uint_eq(tracefile_blocks_of(trace, 312), 0);
+}
+
+HT_TEST(short_lives_are_sums)
+{
+	begin_stepwise((const char *[]){"--cull", "1h", NULL});
+	work_as_known();
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "cull_ns"), 3600000000000);
+	json_decref(attach);
+	check_known(tap.trace);
+	victim_stop(&victim);
+}
+
+static void compare_books(const char *const argv[], const char *time)
+{
+	begin(argv, (const char *[]){"--cull", time, NULL});
+	char *books = victim_ask(&victim, "go", LIMIT_MS);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	victim_stop(&victim);
+	json_t *ledger = report_parse(books);
+	books_check_report(tap.trace, ledger, false);
+	json_decref(ledger);
+	free(books);
+}
+
+HT_TEST(sums_of_a_thread_are_exact)
+{
+	compare_books(
+		(const char *[]){run_built("tests/targets/ledger"), "-n", "300000", NULL}, "50ms");
+}
+
+HT_TEST(sums_of_many_threads_are_exact)
+{
+	compare_books((const char *[]){run_built("tests/targets/ledger"), "-t", "8", NULL}, "1h");
+}
+
+HT_TEST(sums_of_linked_jemalloc_are_exact)
+{
+	compare_books(
+		(const char *[]){run_built("tests/targets/ledger-jemalloc"), "-l", "-t", "4", NULL},
+		"100ms");
+}
+
+static bool filter_has_blocks(void)
+{
+	return steer_figure(victim.pid, "cull_live_blocks") == 1000;
+}
+
+HT_TEST(status_says_what_the_filter_holds)
+{
+	char *out;
+	begin_stepwise((const char *[]){"--cull", "1h", NULL});
+	work_as_known();
+	run_until(filter_has_blocks(), LIMIT_MS);
+	ck_assert_uint_ge(steer_figure(victim.pid, "cull_bytes"), 1000 * 51);
+	ck_assert_int_eq(steer("status", victim.pid, NULL, &out, NULL), 0);
+	ck_assert_msg(strstr(out, "less than 1 h 0 min are sums; 1000 live"), "%s", out);
+	free(out);
+	json_decref(tap_stop(&tap, 0));
+	victim_stop(&victim);
+}
+
+/* What the filter held when heaptap was killed reaches the trace. */
+HT_TEST(heaptap_is_killed)
+{
+	begin_stepwise((const char *[]){"--cull", "1h", NULL});
+	work_as_known();
+	run_until(filter_has_blocks(), LIMIT_MS);
+	ck_assert_int_eq(kill(tap.run.pid, SIGKILL), 0);
+	tap_verify_soon(&tap, LIMIT_MS);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+	struct tracefile file;
+	uint64_t blocks = 0;
+	for (unsigned i = 0; i < 100 && blocks < 1000; i++) {
+		usleep(100000);
+		tracefile_load(tap.trace, &file);
+		blocks = 0;
+		for (size_t j = 0; j < file.event_count; j++)
+			blocks += file.event[j].size == 104;
+		tracefile_deinit(&file);
+	}
+	ck_assert_uint_eq(blocks, 1000);
+}
+
+static pid_t child_named(pid_t parent, const char *name)
+{
+	char path[64], comm[32] = "";
+	for (pid_t pid = parent + 1; pid < parent + 200; pid++) {
+		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+		FILE *file = fopen(path, "re");
+		if (file && fgets(comm, sizeof(comm), file))
+			comm[strcspn(comm, "\n")] = '\0';
+		if (file)
+			fclose(file);
+		if (file && strcmp(comm, name) == 0)
+			return pid;
+	}
+	ck_abort_msg("no process %s", name);
+}
+
+/* As for lack of memory: the target is left, and the trace has no end. */
+HT_TEST(the_filter_is_killed)
+{
+	begin_stepwise((const char *[]){"--cull", "1h", NULL});
+	work_as_known();
+	run_until(filter_has_blocks(), LIMIT_MS);
+	ck_assert_int_eq(kill(child_named(tap.run.pid, "heaptap-filter"), SIGKILL), 0);
+	work("alloc 4000 5000 416");
+	json_t *attach = tap_wait(&tap, 7);
+	tap_check_equal(attach);
+	ck_assert_uint_gt(report_u64(attach, "dropped_events"), 0);
+	ck_assert_str_eq(report_text(attach, "ended"), "error");
+	json_decref(attach);
+	victim_stop(&victim);
+}
+
+HT_TEST(a_snapshot_has_what_is_outstanding)
+{
+	char *path = tmpdir_path("snapshot");
+	begin_stepwise((const char *[]){"--cull", "100ms", NULL});
+	work_as_known();
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	char *err;
+	int status = run_program(
+		(const char *[]){run_built("heaptap"), "snapshot", "-p", pid, "-o", path, NULL},
+		LIMIT_MS, NULL, &err);
+	ck_assert_msg(status == 0, "%d: %s", status, err);
+	free(err);
+	json_t *report = report_load(path);
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 1000);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 4000);
+	json_decref(report);
+	json_decref(tap_stop(&tap, 0));
+	victim_stop(&victim);
+	free(path);
+}
+
+HT_SUITE("integration/cull")
