@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/export/callers_json.h"
+#include "analyzer/export/calls_json.h"
 #include "analyzer/ui/callers_text.h"
 #include "analyzer/views/suspects.h"
 
@@ -85,6 +86,18 @@ struct calls_text cmd_calls_page(
 		.has_limit = option_is_given(values, limit),
 		.is_exact = option_is_given(values, OPTION_BYTES),
 	};
+}
+
+struct ht_err *cmd_calls_write(const struct option_values *values, enum cmd_format format,
+	const struct cmd_calls *opened,
+	struct ht_err *(*write_text)(
+		const struct option_values *values, const struct cmd_calls *opened))
+{
+	const size_t limit = option_number(values, OPTION_CALLEES, 0);
+	if (format == CMD_JSON)
+		return calls_json_write(stdout, &opened->calls, limit);
+	return format == CMD_CSV ? calls_csv_write(stdout, &opened->calls, limit)
+				 : write_text(values, opened);
 }
 
 static struct ht_err *list_matches(const struct option_values *values, enum cmd_format format,

@@ -28,6 +28,12 @@ struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_for
 /* Makes the page of text that the options describe; borrows `text` and `calls`. */
 struct calls_text cmd_calls_page(const struct option_values *values, const struct cmd_calls *opened,
 	const struct text *text);
+/* Writes the tree to standard output: JSON or CSV, or by `write_text`. */
+HT_MUST_CHECK
+struct ht_err *cmd_calls_write(const struct option_values *values, enum cmd_format format,
+	const struct cmd_calls *opened,
+	struct ht_err *(*write_text)(
+		const struct option_values *values, const struct cmd_calls *opened));
 /* Writes one function to standard output; everything is borrowed. */
 typedef struct ht_err *cmd_calls_writer(const struct option_values *values, enum cmd_format format,
 	const struct cmd_calls *opened, const struct function_matches *matches,

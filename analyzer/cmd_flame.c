@@ -4,7 +4,6 @@
  */
 #include "analyzer/cmd_calls.h"
 #include "analyzer/cmd_file.h"
-#include "analyzer/export/calls_json.h"
 #include "analyzer/ui/flame_svg.h"
 #include "analyzer/ui/flame_text.h"
 
@@ -50,7 +49,6 @@ static struct ht_err *write_file(const struct option_values *values, const char 
 struct ht_err *cmd_flame(const struct option_values *values)
 {
 	const char *path = option_text(values, OPTION_SVG, NULL);
-	const size_t limit = option_number(values, OPTION_CALLEES, 0);
 	enum cmd_format format;
 	struct cmd_calls opened;
 	HT_TRY(cmd_calls_format(values, &format));
@@ -60,12 +58,7 @@ struct ht_err *cmd_flame(const struct option_values *values)
 	if (path)
 		return write_file(values, path);
 	struct ht_err *err = cmd_calls_open(values, false, &opened);
-	if (!err && format == CMD_JSON)
-		err = calls_json_write(stdout, &opened.calls, limit);
-	else if (!err && format == CMD_CSV)
-		err = calls_csv_write(stdout, &opened.calls, limit);
-	else if (!err)
-		err = write_text(values, &opened);
+	HT_THEN(err, cmd_calls_write(values, format, &opened, write_text));
 	cmd_calls_close(&opened);
 	return err;
 }

@@ -3,7 +3,6 @@
  * heaptap-analyze tree: the call tree, from the outermost functions or from those that allocate.
  */
 #include "analyzer/cmd_calls.h"
-#include "analyzer/export/calls_json.h"
 #include "analyzer/ui/tree_text.h"
 
 static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened)
@@ -22,13 +21,7 @@ struct ht_err *cmd_tree(const struct option_values *values)
 	struct cmd_calls opened;
 	struct ht_err *err =
 		cmd_calls_open(values, option_is_given(values, OPTION_BOTTOM_UP), &opened);
-	const size_t limit = option_number(values, OPTION_CALLEES, 0);
-	if (!err && format == CMD_JSON)
-		err = calls_json_write(stdout, &opened.calls, limit);
-	else if (!err && format == CMD_CSV)
-		err = calls_csv_write(stdout, &opened.calls, limit);
-	else if (!err)
-		err = write_text(values, &opened);
+	HT_THEN(err, cmd_calls_write(values, format, &opened, write_text));
 	cmd_calls_close(&opened);
 	return err;
 }

@@ -113,18 +113,26 @@ static void put_option(FILE *out, const struct option_row *row)
 	free(text);
 }
 
-static void put_group(FILE *out, const struct option_table *table,
-	const struct option_command *command, unsigned group)
+static bool is_in_group(const struct option_table *table, const struct option_command *command,
+	enum option_id id, unsigned group)
 {
-	bool has_title = false;
-	for (enum option_id id = 1; id < OPTION_COUNT; id++) {
-		const struct option_row *row = &table->option[id];
-		if (!option_is_of(table, command, id) || help_group_of(row) != group)
-			continue;
-		if (!has_title)
-			fprintf(out, "\n%s:\n", help_group_title(group));
-		has_title = true;
-		put_option(out, row);
+	return option_is_of(table, command, id) && help_group_of(&table->option[id]) == group;
+}
+
+void help_print_groups(FILE *out, const struct option_table *table,
+	const struct option_command *command, const char *before, const char *behind,
+	void (*put_one)(FILE *out, const struct option_row *row))
+{
+	for (unsigned group = 0; group < 1u << OPTION_GROUPS; group = group ? group << 1 : 1) {
+		bool has_title = false;
+		for (enum option_id id = 1; id < OPTION_COUNT; id++) {
+			if (!is_in_group(table, command, id, group))
+				continue;
+			if (!has_title)
+				fprintf(out, "%s%s%s", before, help_group_title(group), behind);
+			has_title = true;
+			put_one(out, &table->option[id]);
+		}
 	}
 }
 
@@ -135,9 +143,7 @@ void help_print_command(
 	help_print_usage(out, table, command);
 	fputs("\n\n", out);
 	put_wrapped(out, command->description, 0, 0);
-	put_group(out, table, command, 0);
-	for (unsigned i = 0; i < OPTION_GROUPS; i++)
-		put_group(out, table, command, 1u << i);
+	help_print_groups(out, table, command, "\n", ":\n", put_option);
 	if (command->example[0])
 		fputs("\nExamples:\n", out);
 	for (const char *const *example = command->example; *example; example++)

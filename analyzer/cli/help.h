@@ -17,6 +17,10 @@ void help_print_usage(
 	FILE *out, const struct option_table *table, const struct option_command *command);
 /* ": a, b or c" behind the help of a choice; nothing behind another. */
 void help_print_choices(FILE *out, const struct option_row *row);
+/* The options of a command, group by group, by `put_one`; titles between `before` and `behind`. */
+void help_print_groups(FILE *out, const struct option_table *table,
+	const struct option_command *command, const char *before, const char *behind,
+	void (*put_one)(FILE *out, const struct option_row *row));
 
 void help_print_command(
 	FILE *out, const struct option_table *table, const struct option_command *command);

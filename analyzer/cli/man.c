@@ -55,21 +55,6 @@ static void put_option(FILE *out, const struct option_row *row)
 	fputc('\n', out);
 }
 
-static void put_group(FILE *out, const struct option_table *table,
-	const struct option_command *command, unsigned group)
-{
-	bool has_title = false;
-	for (enum option_id id = 1; id < OPTION_COUNT; id++) {
-		const struct option_row *row = &table->option[id];
-		if (!option_is_of(table, command, id) || help_group_of(row) != group)
-			continue;
-		if (!has_title)
-			fprintf(out, ".SS %s\n", help_group_title(group));
-		has_title = true;
-		put_option(out, row);
-	}
-}
-
 static void put_usage(
 	FILE *out, const struct option_table *table, const struct option_command *command)
 {
@@ -112,9 +97,7 @@ void man_print(FILE *out, const struct option_table *table, const struct option_
 	fputs(".SH DESCRIPTION\n", out);
 	put(out, command->description);
 	fputs("\n.SH OPTIONS\n", out);
-	put_group(out, table, command, 0);
-	for (unsigned i = 0; i < OPTION_GROUPS; i++)
-		put_group(out, table, command, 1u << i);
+	help_print_groups(out, table, command, ".SS ", "\n", put_option);
 	fputs(".SH EXAMPLES\n.nf\n", out);
 	for (const char *const *example = command->example; *example; example++) {
 		put(out, *example);

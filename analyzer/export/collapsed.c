@@ -61,14 +61,9 @@ static struct ht_err *add_line(struct lines *lines, const char *text, size_t whi
 static struct ht_err *add_row(struct lines *lines, const struct view *view,
 	const struct names_chain *chain, size_t which, int64_t value)
 {
-	char *text = NULL;
-	size_t length;
-	FILE *memory = open_memstream(&text, &length);
-	if (memory)
-		names_chain_put(memory, view, chain);
-	const bool is_written = memory && fclose(memory) == 0;
-	struct ht_err *err = is_written ? add_line(lines, text, which, value)
-					: ht_err_new(HT_ERR_NOMEM, "out of memory for a stack");
+	char *text;
+	HT_TRY(names_chain_text(view, chain, &text));
+	struct ht_err *err = add_line(lines, text, which, value);
 	free(text);
 	return err;
 }

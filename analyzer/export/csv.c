@@ -110,16 +110,11 @@ static void put_leaf(FILE *out, const struct view *view, uint32_t node)
 
 static struct ht_err *put_chain(FILE *out, const struct view *view, const struct names_chain *chain)
 {
-	char *text = NULL;
-	size_t length;
-	FILE *memory = open_memstream(&text, &length);
-	if (memory)
-		names_chain_put(memory, view, chain);
-	const bool is_written = memory && fclose(memory) == 0;
-	if (is_written)
-		csv_put_text(out, text);
+	char *text;
+	HT_TRY(names_chain_text(view, chain, &text));
+	csv_put_text(out, text);
 	free(text);
-	return is_written ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for a stack");
+	return NULL;
 }
 
 static struct ht_err *put_row(FILE *out, const struct view *view, const struct row *row,

@@ -155,3 +155,17 @@ void names_chain_put(FILE *out, const struct view *view, const struct names_chai
 		fprintf(out, "%s%s", i ? ";" : "", name);
 	}
 }
+
+struct ht_err *names_chain_text(
+	const struct view *view, const struct names_chain *chain, char **ret)
+{
+	size_t length;
+	*ret = NULL;
+	FILE *memory = open_memstream(ret, &length);
+	if (memory)
+		names_chain_put(memory, view, chain);
+	if (memory && fclose(memory) == 0)
+		return NULL;
+	free(*ret);
+	return ht_err_new(HT_ERR_NOMEM, "out of memory for a stack");
+}

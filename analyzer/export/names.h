@@ -47,3 +47,7 @@ void names_chain_deinit(struct names_chain *chain);
 void names_chain_take(struct names_chain *chain, const struct view *view, uint32_t node);
 /* Writes it as collapsed stacks have it: "root;caller;leaf". */
 void names_chain_put(FILE *out, const struct view *view, const struct names_chain *chain);
+/* The same as a malloc'd string. */
+HT_MUST_CHECK
+struct ht_err *names_chain_text(
+	const struct view *view, const struct names_chain *chain, char **ret);

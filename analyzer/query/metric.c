@@ -105,6 +105,15 @@ const char *const *metric_names(void)
 	return names;
 }
 
+int metric_compare(enum metric metric, const struct sums *x, const struct sums *y)
+{
+	const int64_t vx = metric_value(x, metric), vy = metric_value(y, metric);
+	if (vx != vy)
+		return vx > vy ? -1 : 1;
+	return (x->allocated_bytes < y->allocated_bytes) -
+	       (x->allocated_bytes > y->allocated_bytes);
+}
+
 void sums_add(struct sums *sum, const struct sums *more)
 {
 	sum->samples += more->samples;

@@ -71,6 +71,8 @@ struct metric_info {
 const struct metric_info *metric_info(enum metric metric);
 /* The value of a metric. Not a sum for METRIC_LIFETIME: a mean. */
 int64_t metric_value(const struct sums *sums, enum metric metric);
+/* For qsort: the greater value first, then more allocated bytes; 0: equal in both. */
+int metric_compare(enum metric metric, const struct sums *x, const struct sums *y);
 /* The bound of a figure at 95 %: half of the width of its interval. 0: it is exact, or (lifetime,
  * temporary) has none. */
 int64_t metric_bound(const struct sums *sums, enum metric metric);

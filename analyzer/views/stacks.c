@@ -3,28 +3,18 @@
 
 #include <stdlib.h>
 
-struct order {
-	enum metric metric;
-};
-
 static int compare(const void *a, const void *b, void *context)
 {
-	const struct order *order = context;
+	const enum metric *metric = context;
 	const struct stack *x = a, *y = b;
-	const int64_t vx = metric_value(&x->sums, order->metric);
-	const int64_t vy = metric_value(&y->sums, order->metric);
-	if (vx != vy)
-		return vx > vy ? -1 : 1;
-	if (x->sums.allocated_bytes != y->sums.allocated_bytes)
-		return x->sums.allocated_bytes > y->sums.allocated_bytes ? -1 : 1;
-	return (x->node > y->node) - (x->node < y->node);
+	const int order_of_sums = metric_compare(*metric, &x->sums, &y->sums);
+	return order_of_sums ? order_of_sums : (x->node > y->node) - (x->node < y->node);
 }
 
 struct ht_err *stacks_find(
 	const struct view *view, enum metric metric, struct stack **ret, size_t *ret_count)
 {
 	const struct cube *cube = &view->analysis->cube;
-	struct order order = {metric};
 	struct map by_node = {0};
 	struct ht_err *err = NULL;
 	struct stack *stack = calloc(cube->site_count + 1, sizeof(*stack));
@@ -51,7 +41,7 @@ struct ht_err *stacks_find(
 		free(stack);
 		return err;
 	}
-	qsort_r(stack, *ret_count, sizeof(*stack), compare, &order);
+	qsort_r(stack, *ret_count, sizeof(*stack), compare, &metric);
 	*ret = stack;
 	return NULL;
 }

@@ -180,13 +180,8 @@ static int compare(const void *a, const void *b, void *context)
 	const struct order *order = context;
 	const struct row *x = &order->view->row[*(const uint32_t *)a];
 	const struct row *y = &order->view->row[*(const uint32_t *)b];
-	const int64_t vx = metric_value(&x->sums, order->metric);
-	const int64_t vy = metric_value(&y->sums, order->metric);
-	if (vx != vy)
-		return vx > vy ? -1 : 1;
-	if (x->sums.allocated_bytes != y->sums.allocated_bytes)
-		return x->sums.allocated_bytes > y->sums.allocated_bytes ? -1 : 1;
-	return (x->node > y->node) - (x->node < y->node);
+	const int order_of_sums = metric_compare(order->metric, &x->sums, &y->sums);
+	return order_of_sums ? order_of_sums : (x->node > y->node) - (x->node < y->node);
 }
 
 struct ht_err *view_order(const struct view *view, enum metric metric, uint32_t **ret)

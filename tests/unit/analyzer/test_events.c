@@ -12,8 +12,7 @@
 
 #include "analyzer/commands.h"
 #include "tests/support/ht_check.h"
-
-#define TURNS_MAX 100
+#include "tests/unit/analyzer/keeper.h"
 
 struct scene {
 	struct serve_config config;
@@ -85,19 +84,7 @@ static void turn(struct scene *scene)
 /* The keeper takes the question that the next tick asks, and answers it. */
 static void answer_status(struct scene *scene, const struct control_reply *reply)
 {
-	struct control_request request;
-	for (int i = 0; i < TURNS_MAX; i++) {
-		if (recv(scene->keeper, &request, sizeof(request), MSG_DONTWAIT) ==
-			(ssize_t)sizeof(request)) {
-			ck_assert_int_eq(request.verb, CONTROL_STATUS);
-			ck_assert_int_eq(
-				send(scene->keeper, reply, sizeof(*reply), 0), (int)sizeof(*reply));
-			turn(scene);
-			return;
-		}
-		turn(scene);
-	}
-	ck_abort_msg("the capture is not asked");
+	keeper_answer(scene->keeper, CONTROL_STATUS, reply, turn, scene);
 }
 
 static void check_state(const struct scene *scene, const char *state)
@@ -128,7 +115,7 @@ HT_TEST(without_a_keeper_the_capture_has_ended)
 	answer_status(&scene, &(struct control_reply){.ok = true});
 	close(scene.keeper);
 	scene.keeper = -1;
-	for (int i = 0; i < TURNS_MAX && scene.events.follow.is_steered; i++)
+	for (int i = 0; i < KEEPER_TURNS_MAX && scene.events.follow.is_steered; i++)
 		turn(&scene);
 	check_state(&scene, "ended");
 	close_scene(&scene);
@@ -137,8 +124,8 @@ HT_TEST(without_a_keeper_the_capture_has_ended)
 static const char *await_report(struct scene *scene)
 {
 	const struct events *events = &scene->events;
-	for (int i = 0;
-		i < TURNS_MAX && !(events->hub.message && strstr(events->hub.message, "report"));
+	for (int i = 0; i < KEEPER_TURNS_MAX &&
+			!(events->hub.message && strstr(events->hub.message, "report"));
 		i++)
 		turn(scene);
 	return events->hub.message;

@@ -9,8 +9,7 @@
 #include <unistd.h>
 
 #include "tests/support/ht_check.h"
-
-#define TURNS_MAX 100
+#include "tests/unit/analyzer/keeper.h"
 
 struct scene {
 	struct capture capture;
@@ -82,19 +81,7 @@ static bool ask(struct scene *scene, enum control_verb verb)
 /* The keeper takes the next request, which has this verb, and answers it. */
 static void answer(struct scene *scene, enum control_verb verb, const struct control_reply *reply)
 {
-	struct control_request request;
-	for (int i = 0; i < TURNS_MAX; i++) {
-		if (recv(scene->keeper, &request, sizeof(request), MSG_DONTWAIT) ==
-			(ssize_t)sizeof(request)) {
-			ck_assert_int_eq(request.verb, verb);
-			ck_assert_int_eq(
-				send(scene->keeper, reply, sizeof(*reply), 0), (int)sizeof(*reply));
-			turn(scene);
-			return;
-		}
-		turn(scene);
-	}
-	ck_abort_msg("the capture is not asked");
+	keeper_answer(scene->keeper, verb, reply, turn, scene);
 }
 
 static const struct control_reply recording = {.ok = true, .phase = CONTROL_RECORDING};
@@ -140,7 +127,7 @@ HT_TEST(without_a_keeper_the_capture_has_ended)
 	answer(&scene, CONTROL_STATUS, &recording);
 	ck_assert(ask(&scene, CONTROL_STOP));
 	close_keeper(&scene);
-	for (int i = 0; i < TURNS_MAX && scene.follow.is_steered; i++)
+	for (int i = 0; i < KEEPER_TURNS_MAX && scene.follow.is_steered; i++)
 		turn(&scene);
 	ck_assert_str_eq(follow_state(&scene.follow), "ended");
 	ck_assert_int_eq(scene.answers, 1);
@@ -192,7 +179,7 @@ HT_TEST(a_long_trace_is_read_in_parts)
 	turn(&scene);
 	ck_assert_uint_gt(scene.bytes, 0);
 	ck_assert_uint_lt(scene.bytes, scene.limit);
-	for (int i = 0; i < TURNS_MAX && scene.bytes < scene.limit; i++)
+	for (int i = 0; i < KEEPER_TURNS_MAX && scene.bytes < scene.limit; i++)
 		turn(&scene);
 	ck_assert_uint_eq(scene.follow.read, scene.limit);
 	ck_assert(!scene.follow.has_more);
