@@ -14,7 +14,7 @@
 #include "attach/helper/worker.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
-#include "attach/run/command.h"
+#include "attach/jobs/command.h"
 #include "attach/thread/proc_where.h"
 #include "attach/thread/regs.h"
 #include "format/helper.h"

@@ -13,8 +13,8 @@
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "attach/run/parent.h"
-#include "attach/run/record.h"
-#include "attach/run/webpage.h"
+#include "attach/series/record.h"
+#include "attach/jobs/webpage.h"
 
 #define FOLLOW_MAX 16u /* programs behind the first: a trace each */
 

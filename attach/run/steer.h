@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/cli/options.h"
-#include "attach/run/record.h"
+#include "attach/series/record.h"
 
 /* Carries out one of these commands, prints what came of it, and gives the exit status: with --wait
  * that of the capture. HT_ERR_REFUSED: there is no such capture. */

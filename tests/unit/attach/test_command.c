@@ -2,7 +2,7 @@
  *
  * A command is found and run as by execvp(3), and a failure names the file at fault.
  */
-#include "attach/run/command.h"
+#include "attach/jobs/command.h"
 
 #include <elf.h>
 #include <errno.h>

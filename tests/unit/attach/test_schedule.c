@@ -2,7 +2,7 @@
  *
  * When the windows of a series begin, over days and in spite of what delays them.
  */
-#include "attach/run/schedule.h"
+#include "attach/series/schedule.h"
 
 #include "tests/support/ht_check.h"
 
@@ -59,4 +59,4 @@ HT_TEST(windows_without_a_distance_follow_each_other)
 	ck_assert_uint_eq(schedule_next(&schedule, 78 * S, &missed), SCHEDULE_OVER);
 }
 
-HT_SUITE("attach/run/schedule")
+HT_SUITE("attach/series/schedule")

@@ -2,7 +2,7 @@
  *
  * What a heaptap that waits answers, and when it looks for clients.
  */
-#include "attach/run/standby.h"
+#include "attach/series/standby.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/cli/series.h"
-#include "attach/run/crew.h"
+#include "attach/jobs/crew.h"
 
 /* Zero-initialised but for `address` is valid; without an address nothing happens. */
 struct push {

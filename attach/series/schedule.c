@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/schedule.h"
+#include "attach/series/schedule.h"
 
 uint64_t schedule_next(struct schedule *schedule, uint64_t now_ns, uint64_t *ret_missed)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/webpage.h"
+#include "attach/jobs/webpage.h"
 
 #include <signal.h>
 #include <stdio.h>

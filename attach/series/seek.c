@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/seek.h"
+#include "attach/series/seek.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -12,8 +12,8 @@
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
-#include "attach/run/record.h"
-#include "attach/run/waiting.h"
+#include "attach/series/record.h"
+#include "attach/series/waiting.h"
 #include "format/control_client.h"
 
 #define PROC	       "/proc"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/standby.h"
+#include "attach/series/standby.h"
 
 #include <stdio.h>
 #include <string.h>

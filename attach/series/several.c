@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/several.h"
+#include "attach/series/several.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,7 +12,7 @@
 
 #include "attach/capture/start.h"
 #include "attach/proc/fd.h"
-#include "attach/run/record.h"
+#include "attach/series/record.h"
 #include "format/helper.h"
 
 #define LOOK_MS 20

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/record.h"
+#include "attach/series/record.h"
 
 #include "attach/capture/leftpage.h"
 #include "attach/proc/clock.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/finished.h"
+#include "attach/jobs/finished.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "attach/cli/print.h"
-#include "attach/run/command.h"
+#include "attach/jobs/command.h"
 #include "format/helper.h"
 
 #define WORDS_MAX 64u

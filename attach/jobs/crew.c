@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/crew.h"
+#include "attach/jobs/crew.h"
 
 #include <errno.h>
 #include <poll.h>

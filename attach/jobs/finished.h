@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "attach/run/crew.h"
+#include "attach/jobs/crew.h"
 #include "format/base.h"
 
 struct finished {

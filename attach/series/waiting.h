@@ -7,7 +7,7 @@
 
 #include "attach/process/growth.h"
 #include "attach/proc/proc.h"
-#include "attach/run/standby.h"
+#include "attach/series/standby.h"
 
 enum waiting_end {
 	WAITING_DUE,	   /* the window begins */

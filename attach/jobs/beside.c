@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/beside.h"
+#include "attach/jobs/beside.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "attach/cli/print.h"
-#include "attach/run/command.h"
+#include "attach/jobs/command.h"
 #include "format/helper.h"
 
 static void start(struct beside *beside)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/command.h"
+#include "attach/jobs/command.h"
 
 #include <elf.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/push.h"
+#include "attach/jobs/push.h"
 
 #include <stdio.h>
 #include <sys/resource.h>

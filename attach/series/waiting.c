@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/waiting.h"
+#include "attach/series/waiting.h"
 
 #include <poll.h>
 #include <signal.h>
