@@ -16,7 +16,7 @@
 
 #include "format/clock.h"
 
-#define LOOK_MS	  1
+#define LOOK_MS 1
 
 extern char **environ;
 
@@ -151,7 +151,8 @@ bool helper_has_ended(pid_t pid, int *ret_status)
 bool helper_ends_within(pid_t pid, uint64_t patience_ns)
 {
 	int status;
-	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS; !helper_has_ended(pid, &status); looks--) {
+	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS; !helper_has_ended(pid, &status);
+		looks--) {
 		if (!looks)
 			return false;
 		poll(NULL, 0, LOOK_MS);

@@ -5,8 +5,8 @@
 
 #include "format/clock.h"
 
-#define TICK_NS	  (500 * CLOCK_NS_PER_MS)
-#define READ_MAX  (1u << 20) /* bytes of the trace in one turn: the owner has others to answer */
+#define TICK_NS	 (500 * CLOCK_NS_PER_MS)
+#define READ_MAX (1u << 20) /* bytes of the trace in one turn: the owner has others to answer */
 
 const char *follow_state(const struct follow *follow)
 {

@@ -12,7 +12,6 @@
 #include "analyzer/export/json.h"
 #include "format/clock.h"
 
-
 /* --- messages -------------------------------------------------------------------------------- */
 
 static char *capture_text(const struct follow *follow)

@@ -3,8 +3,6 @@
 
 #include "format/clock.h"
 
-
-
 bool queue_add(struct queue *queue, struct exchange *exchange)
 {
 	struct exchange **last = &queue->first;

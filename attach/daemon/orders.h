@@ -38,7 +38,7 @@ struct orders {
 
 void orders_deinit(struct orders *orders);
 /* Waits up to 0.2 s for data and reads it. `*ret_open` is false if there is none and no more is
- * needed: the pipe is closed, nobody reads from next_fd, or process `parent` (0: any) is not the
+ * needed: the pipe is closed, next_fd has no reader, or process `parent` (0: any) is not the
  * parent any more. */
 HT_MUST_CHECK
 struct ht_err *orders_receive(struct orders *orders, pid_t parent, bool *ret_open);

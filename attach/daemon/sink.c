@@ -66,7 +66,8 @@ static void close_queue(struct sink *sink)
 	sink->passed = 0;
 }
 
-/* What was put and is in no file; in words, because a filter changes the number of bytes. */
+/* Says how much does not stand in the file: with a filter in events, because it changes the number
+ * of bytes. */
 static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t bytes)
 {
 	const uint64_t lost_bytes = sink->put_bytes - look_u64(&sink->writers.page->safe_bytes);
