@@ -29,9 +29,8 @@ static void start_tapped(struct victim *victim, struct tap *tap, unsigned flags)
 
 static pid_t fork_child(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "fork", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "fork", ANSWER_MS);
 	pid_t child = (pid_t)strtol(answer, NULL, 10);
-	free(answer);
 	return child;
 }
 
@@ -157,9 +156,8 @@ static void begin_to_doze(struct victim *victim)
 
 static void check_it_dozed(struct victim *victim)
 {
-	char *answer = victim_line(victim, ANSWER_MS);
+	HT_FREED char *answer = victim_line(victim, ANSWER_MS);
 	ck_assert_str_eq(answer, "dozed");
-	free(answer);
 }
 
 /* Its only thread is in a call which the kernel would go on with by one that the filter forbids. */
@@ -229,9 +227,8 @@ HT_TEST(threads_in_forwarded_calls)
 
 static unsigned long runs(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "runs", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "runs", ANSWER_MS);
 	unsigned long count = strtoul(answer, NULL, 10);
-	free(answer);
 	return count;
 }
 

@@ -44,20 +44,17 @@ static void end(void)
 
 static pid_t start_capture(void)
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-b", "-p", pid,
 					 "-o", trace, "--json", NULL},
 		LIMIT_MS, &out, &err);
 	ck_assert_msg(status == 0, "%s", err);
 	ck_assert_str_eq(err, "");
-	json_t *begun = report_parse(out);
+	json_auto_t *begun = report_parse(out);
 	ck_assert_str_eq(report_text(begun, "schema"), "heaptap.background/1");
 	ck_assert_uint_eq(report_u64(begun, "pid"), (uint64_t)victim.pid);
 	ck_assert_str_eq(report_text(begun, "trace"), trace);
 	pid_t heaptap = (pid_t)report_u64(begun, "heaptap_pid");
-	json_decref(begun);
-	free(out);
-	free(err);
 	return heaptap;
 }
 
@@ -181,13 +178,12 @@ HT_TEST(a_failed_attach_is_as_in_the_foreground)
 
 HT_TEST(standard_output_is_refused)
 {
-	char *err;
+	HT_FREED char *err;
 	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "attach", "-b", "-p",
 					     "1", "-o", "-", NULL},
 				 LIMIT_MS, NULL, &err),
 		USAGE);
 	ck_assert_msg(strstr(err, "in the background has no standard output"), "%s", err);
-	free(err);
 }
 
 /* --- several processes ------------------------------------------------------------------------ */
@@ -210,7 +206,7 @@ static void check_one_trace(const char *pattern, pid_t target)
 static int record_both(struct run *run, int signal_target)
 {
 	char second[16];
-	char *pattern = tmpdir_path("%p.htap");
+	HT_FREED char *pattern = tmpdir_path("%p.htap");
 	snprintf(second, sizeof(second), "%d", other.pid);
 	run_start(run, (const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid, "-p",
 			       second, "-o", pattern, NULL});
@@ -224,7 +220,6 @@ static int record_both(struct run *run, int signal_target)
 	check_one_trace(pattern, victim.pid);
 	check_one_trace(pattern, other.pid);
 	run_deinit(run);
-	free(pattern);
 	return status;
 }
 

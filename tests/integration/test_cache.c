@@ -154,18 +154,17 @@ static void file_write(const char *directory, const struct file *file, size_t by
 HT_TEST(second_attach_compiles_nothing)
 {
 	struct files first, second;
-	char *directory = tmpdir_path("cache/heaptap");
+	HT_FREED char *directory = tmpdir_path("cache/heaptap");
 	check_cold(attach_with(NULL));
 	files_read(directory, &first);
 	check_warm(attach_with(NULL));
 	files_read(directory, &second);
 	files_compare(&first, &second);
-	free(directory);
 }
 
 HT_TEST(not_wanted)
 {
-	char *directory = tmpdir_path("cache");
+	HT_FREED char *directory = tmpdir_path("cache");
 	struct victim victim;
 	struct tap tap;
 	for (int i = 0; i < 2; i++) {
@@ -179,14 +178,13 @@ HT_TEST(not_wanted)
 		victim_stop(&victim);
 		ck_assert_int_eq(access(directory, F_OK), -1);
 	}
-	free(directory);
 }
 
 /* Each in its own way; what is built again is what was there. */
 HT_TEST(damaged)
 {
 	struct files before, after;
-	char *directory = tmpdir_path("cache/heaptap");
+	HT_FREED char *directory = tmpdir_path("cache/heaptap");
 	check_cold(attach_with(NULL));
 	files_read(directory, &before);
 	for (size_t i = 0; i < before.count; i++) {
@@ -200,7 +198,6 @@ HT_TEST(damaged)
 	files_read(directory, &after);
 	files_compare(&before, &after);
 	check_warm(attach_with(NULL));
-	free(directory);
 }
 
 HT_TEST(two_at_once)
@@ -218,7 +215,7 @@ HT_TEST(two_at_once)
 HT_TEST(libraries_that_come_later_are_compiled)
 {
 	struct files before, after;
-	char *directory = tmpdir_path("cache/heaptap");
+	HT_FREED char *directory = tmpdir_path("cache/heaptap");
 	for (int round = 0; round < 2; round++) {
 		struct victim victim;
 		struct tap tap;
@@ -240,7 +237,6 @@ HT_TEST(libraries_that_come_later_are_compiled)
 	files_compare(&before, &after);
 	files_read(directory, &after);
 	files_compare(&before, &after);
-	free(directory);
 }
 
 /* A file system of our own, in a mount namespace that heaptap inherits; false: not root. */

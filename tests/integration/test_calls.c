@@ -23,9 +23,8 @@
 
 static uint64_t rounds_of(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "count", ANSWER_MS);
 	const uint64_t rounds = strtoull(answer, NULL, 10);
-	free(answer);
 	return rounds;
 }
 
@@ -150,10 +149,9 @@ HT_TEST(files_are_whole_or_as_they_were)
 	check_has(err, "is the trace itself");
 	free(err);
 	free(faces_run((const char *[]){"flame", trace, "-f", "-o", path, NULL}));
-	char *written = slurp(path);
+	HT_FREED char *written = slurp(path);
 	char *printed = faces_run((const char *[]){"flame", trace, "-o", "-", NULL});
 	ck_assert_str_eq(written, printed);
-	free(written);
 	free(printed);
 	free(path);
 }
@@ -203,16 +201,16 @@ HT_TEST(a_click_zooms_and_a_search_finds)
 	if (!browser_is_there("calls: a flame graph"))
 		return;
 	const char *trace = record();
-	char *path = tmpdir_path("hand.svg");
+	HT_FREED char *path = tmpdir_path("hand.svg");
 	char *svg = faces_run(
 		(const char *[]){"flame", trace, "--metric", "allocated", "-o", "-", NULL});
 	char *end = strstr(svg, "</svg>");
 	ck_assert_ptr_nonnull(end);
 	*end = '\0';
-	char *whole;
+	HT_FREED char *whole;
 	ck_assert_int_ge(asprintf(&whole, "%s%s", svg, hand), 0);
 	files_write(path, whole);
-	char *dump = browser_dump(path);
+	HT_FREED char *dump = browser_dump(path);
 	check_has(dump, "data-before=\"true\"");
 	check_has(dump, "data-zoomed=\"1180\"");
 	check_has(dump, "data-caller=\"true\"");
@@ -221,10 +219,7 @@ HT_TEST(a_click_zooms_and_a_search_finds)
 	check_has(dump, "data-sum=\"matched ");
 	check_has(dump, "data-reset=\"true\"");
 	check_has(dump, "data-once=\"true\"");
-	free(dump);
-	free(whole);
 	free(svg);
-	free(path);
 }
 
 HT_SUITE("integration/calls")

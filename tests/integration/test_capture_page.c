@@ -40,19 +40,17 @@ static bool builds_pages(void)
 
 static bool exists(const char *name)
 {
-	char *path = tmpdir_path(name);
+	HT_FREED char *path = tmpdir_path(name);
 	struct stat status;
 	const bool found = stat(path, &status) == 0;
-	free(path);
 	return found;
 }
 
 static bool is_page(const char *name)
 {
-	char *path = tmpdir_path(name);
+	HT_FREED char *path = tmpdir_path(name);
 	struct stat status;
 	const bool found = stat(path, &status) == 0 && status.st_size > PAGE_MIN;
-	free(path);
 	return found;
 }
 

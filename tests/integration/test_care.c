@@ -40,13 +40,12 @@ static void start_target(struct victim *victim, const char *name)
 static void check_state(pid_t target, const char *state, const char *next)
 {
 	char expected[64] = "";
-	json_t *verify = report_run("verify", target, strcmp(state, "clean") ? 6 : 0);
+	json_auto_t *verify = report_run("verify", target, strcmp(state, "clean") ? 6 : 0);
 	ck_assert_str_eq(report_text(verify, "schema"), "heaptap.verify/1");
 	ck_assert_str_eq(report_text(verify, "state"), state);
 	if (next)
 		snprintf(expected, sizeof(expected), "heaptap %s -p %d", next, target);
 	ck_assert_str_eq(report_text(verify, "next"), expected);
-	json_decref(verify);
 }
 
 static bool found(const json_t *verify, const char *part)
@@ -58,11 +57,9 @@ static bool found(const json_t *verify, const char *part)
 
 static void check_outcome(const char *command, pid_t target, int status, const char *outcome)
 {
-	json_t *object = report_run(command, target, status);
-	char *text = json_dumps(object, JSON_COMPACT);
+	json_auto_t *object = report_run(command, target, status);
+	HT_FREED char *text = json_dumps(object, JSON_COMPACT);
 	ck_assert_msg(!strcmp(report_text(object, "outcome"), outcome), "%s: %s", command, text);
-	free(text);
-	json_decref(object);
 }
 
 /* It takes out nothing that another heaptap has in its hands. */
@@ -319,9 +316,8 @@ static void leave_tombstone(struct victim *victim)
 	tap_start(&tap, victim->pid, (const char *[]){"--linger", "0", NULL});
 	tap_wait_on(&tap, "/escape");
 	free(victim_ask(victim, "take", ANSWER_MS));
-	json_t *attach = tap_stop(&tap, 0);
+	json_auto_t *attach = tap_stop(&tap, 0);
 	ck_assert_uint_eq(report_u64(attach, "level"), 2);
-	json_decref(attach);
 }
 
 HT_TEST(a_page_goes_when_the_program_has_forgotten_it)

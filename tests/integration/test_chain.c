@@ -77,7 +77,7 @@ static void find_text(pid_t pid, const char *program, struct books *ret)
 /* A static program contains the C library, so the booked functions have their own section. */
 static void find_section(const char *program, struct books *ret)
 {
-	char *text;
+	HT_FREED char *text;
 	uint64_t bytes;
 	ck_assert_int_eq(run_program((const char *[]){"readelf", "-SW", program, NULL}, ANSWER_MS,
 				 &text, NULL),
@@ -86,7 +86,6 @@ static void find_section(const char *program, struct books *ret)
 	ck_assert_ptr_nonnull(line);
 	ck_assert_int_eq(sscanf(line, "%*s %*s %lx %*x %lx", &ret->text_lo, &bytes), 2);
 	ret->text_hi = ret->text_lo + bytes;
-	free(text);
 }
 
 struct walk {
@@ -218,11 +217,10 @@ static uint64_t compare_chains(const char *program, const char *hook)
 /* An attach that compiles, and one that does not. */
 static void compare_kept(const char *program)
 {
-	char *books = tmpdir_path("books");
+	HT_FREED char *books = tmpdir_path("books");
 	ck_assert_uint_eq(compare_chains(program, NULL), 0);
 	ck_assert_int_eq(unlink(books), 0);
 	ck_assert_uint_ge(compare_chains(program, NULL), 2);
-	free(books);
 }
 
 /* Does `frames` of the report, without inlined ones and those of other modules, equal `expected`?
@@ -278,7 +276,7 @@ static void compare_names(const char *program)
 	char *answer = victim_ask(&victim, "names", ANSWER_MS);
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_stop(&victim);
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	size_t index;
 	json_t *chain;
 	json_array_foreach(report_at(report_parse(answer), "chains"), index, chain)
@@ -289,7 +287,6 @@ static void compare_names(const char *program)
 				json_dumps(chain, JSON_COMPACT),
 				json_dumps(report_at(report, "stacks"), JSON_INDENT(1)));
 	}
-	json_decref(report);
 }
 
 #define CHAIN_TEST(name, program)                                                                  \

@@ -239,9 +239,8 @@ static pid_t answered_pid(struct changing *c)
 		run_until(child_of(c->victim.pid), ANSWER_MS);
 		return child_of(c->victim.pid);
 	}
-	char *answer = victim_line(&c->victim, ANSWER_MS);
+	HT_FREED char *answer = victim_line(&c->victim, ANSWER_MS);
 	pid_t pid = (pid_t)strtol(answer, NULL, 10);
-	free(answer);
 	return pid;
 }
 

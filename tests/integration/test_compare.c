@@ -59,12 +59,11 @@ static size_t line_count(const char *text)
 
 static json_t *diff_of(const char *old, const char *new)
 {
-	char *out;
+	HT_FREED char *out;
 	ck_assert_int_eq(analyze((const char *[]){"diff", old, new, "--json", "--limit", "0", NULL},
 				 &out, NULL),
 		0);
 	json_t *diff = report_parse(out);
-	free(out);
 	return diff;
 }
 
@@ -115,7 +114,7 @@ static void check_text(const char *calm, const char *leaking)
 
 static void check_exceeds(const char *const words[])
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	const int status = analyze(words, &out, &err);
 	ck_assert_msg(status == EXCEEDED, "%d: %s%s", status, out, err);
 	ck_assert_str_eq(err, "");
@@ -124,18 +123,14 @@ static void check_exceeds(const char *const words[])
 	if (strstr(out, "--max-growth"))
 		ck_assert_msg(
 			strstr(out, " in open_session (") && strstr(out, "service.c:"), "%s", out);
-	free(out);
-	free(err);
 }
 
 static void check_passes(const char *const words[])
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	const int status = analyze(words, &out, &err);
 	ck_assert_msg(status == 0 && line_count(out) == 1 && !*err, "%d: %s%s", status, out, err);
 	ck_assert_ptr_nonnull(strstr(out, "no threshold exceeded: "));
-	free(out);
-	free(err);
 }
 
 HT_TEST(a_leak_in_the_second_run)
@@ -189,13 +184,11 @@ HT_TEST(the_same_program_passes_ten_times)
 
 static void check_refused(const char *const words[], int want, const char *reason)
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	const int status = analyze(words, &out, &err);
 	ck_assert_msg(status == want, "%s: %d instead of %d: %s", words[0], status, want, err);
 	ck_assert_msg(line_count(err) == 1 && strstr(err, reason), "no \"%s\": %s", reason, err);
 	ck_assert_str_eq(out, "");
-	free(out);
-	free(err);
 }
 
 HT_TEST(wrong_use)

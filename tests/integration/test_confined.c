@@ -44,9 +44,8 @@ struct confined {
 
 static void ask(struct confined *c, const char *command, const char *answer)
 {
-	char *got = victim_ask(&c->victim, command, ANSWER_MS);
+	HT_FREED char *got = victim_ask(&c->victim, command, ANSWER_MS);
 	ck_assert_str_eq(got, answer);
-	free(got);
 }
 
 static void confine(struct confined *c, const char *how)
@@ -61,9 +60,8 @@ static json_t *work(struct confined *c, unsigned rounds, const char *during)
 {
 	char command[64];
 	snprintf(command, sizeof(command), "work %u%s%s", rounds, *during ? " " : "", during);
-	char *answer = victim_ask(&c->victim, command, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(&c->victim, command, ANSWER_MS);
 	json_t *books = report_parse(answer);
-	free(answer);
 	return books;
 }
 
@@ -110,11 +108,10 @@ static void check_books(const json_t *attach, const char *trace, const json_t *b
 		ck_assert_uint_ge(report_u64(attach, "events") + dropped, 2 * allocations);
 		return;
 	}
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	ck_assert_uint_eq(report_u64(report, "totals.allocations"), allocations);
 	ck_assert_uint_eq(report_u64(report, "totals.allocated_bytes"), report_u64(books, "bytes"));
 	ck_assert_uint_eq(report_u64(report, "totals.frees"), allocations);
-	json_decref(report);
 }
 
 struct works {
@@ -180,14 +177,12 @@ static void capture(struct confined *c, const char *during)
 		flags |= PROCSNAP_FDS_CHANGE;
 	struct procsnap *before = procsnap_take(c->pid, flags);
 	tap_confined(&tap, c->pid);
-	json_t *books = work(c, 20000, during);
-	json_t *attach = tap_stop(&tap, TAP_MAY_DROP);
+	json_auto_t *books = work(c, 20000, during);
+	json_auto_t *attach = tap_stop(&tap, TAP_MAY_DROP);
 	tap_check_equal(attach);
 	ck_assert(procsnap_is_clean(c->pid));
 	check_as_before(before, c->pid, flags, during);
 	check_books(attach, tap.trace, books);
-	json_decref(attach);
-	json_decref(books);
 }
 
 static void check_works(const struct works *w)
@@ -205,13 +200,12 @@ static void check_works(const struct works *w)
 /* doctor says what attach has said, but for what only the stub can find out. */
 static void check_doctor(const char *pid, int expected, const char *line)
 {
-	char *err;
+	HT_FREED char *err;
 	bool asked_inside = strstr(line, "PR_SET_TSC");
 	int status = run_program((const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL},
 		HEAPTAP_MS, NULL, &err);
 	ck_assert_msg(status == (asked_inside ? 0 : expected), "doctor: %d: %s", status, err);
 	ck_assert_str_eq(err, asked_inside ? "" : line);
-	free(err);
 }
 
 static void refuse(struct confined *c, int expected, const char *reason, const char *remedy)

@@ -242,7 +242,7 @@ HT_TEST(a_command_goes_on_when_its_capture_is_stopped)
 {
 	static struct command command;
 	struct run run;
-	char *trace = tmpdir_path("run.htap");
+	HT_FREED char *trace = tmpdir_path("run.htap");
 	command_start(&command, &run,
 		(const char *[]){run_built("heaptap"), "run", "-o", trace, "--",
 			run_built("tests/targets/stepwise"), NULL},
@@ -259,17 +259,15 @@ HT_TEST(a_command_goes_on_when_its_capture_is_stopped)
 	ck_assert_uint_eq(tracefile_blocks_of(trace, 208), 0);
 	command_deinit(&command);
 	run_deinit(&run);
-	free(trace);
 }
 
 /* --- while names are looked up --------------------------------------------------------------- */
 
 static void copy(const char *from, const char *to)
 {
-	char *path = tmpdir_path(to);
+	HT_FREED char *path = tmpdir_path(to);
 	ck_assert_int_eq(
 		run_program((const char *[]){"cp", from, path, NULL}, LIMIT_MS, NULL, NULL), 0);
-	free(path);
 }
 
 /* A heaptap whose names are looked up until let_names_end. */
@@ -294,20 +292,18 @@ static void begin_with_slow_names(void)
 
 static void let_names_end(void)
 {
-	char *path = tmpdir_path("slow/go");
+	HT_FREED char *path = tmpdir_path("slow/go");
 	FILE *file = fopen(path, "we");
 	ck_assert(file && fclose(file) == 0);
-	free(path);
 }
 
 static bool is_naming(void)
 {
-	json_t *capture = steer_status(victim.pid);
+	json_auto_t *capture = steer_status(victim.pid);
 	const char *state = report_text(capture, "state");
 	const bool ret = strcmp(state, "naming") == 0;
 	ck_assert_msg(ret || strcmp(state, "recording") == 0 || strcmp(state, "detaching") == 0,
 		"%s", state);
-	json_decref(capture);
 	return ret;
 }
 

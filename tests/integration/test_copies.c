@@ -39,20 +39,17 @@ static int heaptap(const char *const words[], char **ret_out, char **ret_err)
 
 static void must(const char *const words[])
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	const int status = heaptap(words, &out, &err);
 	ck_assert_msg(status == 0, "%s ended with %d: %s", words[0], status, err);
-	free(out);
-	free(err);
 }
 
 static void sh(const char *command)
 {
-	char *err;
+	HT_FREED char *err;
 	const int status =
 		run_program((const char *[]){"sh", "-ec", command, NULL}, RUN_MS, NULL, &err);
 	ck_assert_msg(status == 0, "%s: %s", command, err);
-	free(err);
 }
 
 static struct bytes_out content_of(const char *path)
@@ -96,13 +93,13 @@ static struct stripped record_stripped(void)
 /* What the JSON of symbols says of the program: a figure. */
 static uint64_t figure(const char *trace, const char *program, const char *name)
 {
-	char *out;
+	HT_FREED char *out;
 	json_t *module;
 	size_t index;
 	uint64_t ret = UINT64_MAX;
 	ck_assert_int_eq(
 		heaptap((const char *[]){"symbols", trace, "--json", NULL}, &out, NULL), 0);
-	json_t *symbols = report_parse(out);
+	json_auto_t *symbols = report_parse(out);
 	json_array_foreach(report_at(symbols, "modules"), index, module)
 	{
 		const char *path = json_string_value(json_object_get(module, "path"));
@@ -110,8 +107,6 @@ static uint64_t figure(const char *trace, const char *program, const char *name)
 			ret = report_u64(module, name);
 	}
 	ck_assert_msg(ret != UINT64_MAX, "no %s in: %s", program, out);
-	json_decref(symbols);
-	free(out);
 	return ret;
 }
 
@@ -123,13 +118,12 @@ static void resolve(const struct stripped *at, const char *out)
 
 static void check_named(const struct stripped *at, const char *trace)
 {
-	char *out;
+	HT_FREED char *out;
 	ck_assert_uint_ge(figure(trace, at->program, "addresses"), 2);
 	/* All but the start-up code. */
 	ck_assert_uint_eq(figure(trace, at->program, "with_line"), 2);
 	ck_assert_int_eq(heaptap((const char *[]){"report", trace, NULL}, &out, NULL), 0);
 	ck_assert_msg(strstr(out, "quiet_worker"), "%s", out);
-	free(out);
 }
 
 HT_TEST(names_from_a_debug_directory)
@@ -346,13 +340,11 @@ HT_TEST(anonymous)
 
 static void check_refused(const char *const words[], int want, const char *reason)
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	const int status = heaptap(words, &out, &err);
 	ck_assert_msg(status == want, "%s: %d instead of %d: %s", words[0], status, want, err);
 	ck_assert_msg(strstr(err, reason), "no \"%s\": %s", reason, err);
 	ck_assert_str_eq(out, "");
-	free(out);
-	free(err);
 }
 
 static void check_files(const char *const command[2])

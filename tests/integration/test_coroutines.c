@@ -54,17 +54,15 @@ HT_TEST(exact)
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_any(&tap);
-	char *books = victim_ask(&victim, "go", PHASE_MS);
+	HT_FREED char *books = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
-	json_t *ledger = report_parse(books);
+	json_auto_t *ledger = report_parse(books);
 	books_check(tap.trace, ledger, true, true);
 	check_stacks(tap.trace);
-	json_decref(ledger);
-	free(books);
 }
 
 HT_TEST(in_the_middle)

@@ -102,15 +102,13 @@ HT_TEST(short_lives_are_sums)
 static void compare_books(const char *const argv[], const char *time)
 {
 	begin(argv, (const char *[]){"--cull", time, NULL});
-	char *books = victim_ask(&victim, "go", LIMIT_MS);
+	HT_FREED char *books = victim_ask(&victim, "go", LIMIT_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
 	victim_stop(&victim);
-	json_t *ledger = report_parse(books);
+	json_auto_t *ledger = report_parse(books);
 	books_check_report(tap.trace, ledger, false);
-	json_decref(ledger);
-	free(books);
 }
 
 HT_TEST(sums_of_a_thread_are_exact)
@@ -207,7 +205,7 @@ HT_TEST(the_filter_is_killed)
 
 HT_TEST(a_snapshot_has_what_is_outstanding)
 {
-	char *path = tmpdir_path("snapshot");
+	HT_FREED char *path = tmpdir_path("snapshot");
 	begin_stepwise((const char *[]){"--cull", "100ms", NULL});
 	work_as_known();
 	char pid[16];
@@ -224,7 +222,6 @@ HT_TEST(a_snapshot_has_what_is_outstanding)
 	json_decref(report);
 	json_decref(tap_stop(&tap, 0));
 	victim_stop(&victim);
-	free(path);
 }
 
 HT_SUITE("integration/cull")

@@ -117,7 +117,7 @@ HT_TEST(whole)
 {
 	struct bytes_out trace = {0};
 	build_trace(&trace);
-	char *path = write_trace(trace.data, trace.length);
+	HT_FREED char *path = write_trace(trace.data, trace.length);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++) {
 		struct result result = run_command(i, path);
 		ck_assert_msg(result.status == 0 && !result.err[0], "%s: %d, %s", command[i][0],
@@ -126,7 +126,6 @@ HT_TEST(whole)
 		free(result.err);
 	}
 	bytes_out_deinit(&trace);
-	free(path);
 }
 
 /* Each length by one of the commands, in turn. */
@@ -190,7 +189,7 @@ HT_TEST(through_a_pipe)
 	struct bytes_out trace = {0};
 	char *line, *out, *err;
 	build_trace(&trace);
-	char *path = write_trace(trace.data, trace.length - 10);
+	HT_FREED char *path = write_trace(trace.data, trace.length - 10);
 	static const char *const piped[] = {"report", "info", "dump"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(piped); i++) {
 		ck_assert_int_gt(
@@ -205,7 +204,6 @@ HT_TEST(through_a_pipe)
 		free(err);
 	}
 	bytes_out_deinit(&trace);
-	free(path);
 }
 
 static bool holds_events(const char *trace)
@@ -219,9 +217,8 @@ static bool holds_events(const char *trace)
 
 static bool is_cut(const char *trace)
 {
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	bool is_cut = strcmp(report_text(report, "capture.file"), "cut") == 0;
-	json_decref(report);
 	return is_cut;
 }
 

@@ -174,14 +174,13 @@ static uint64_t recurse(const char *program, uint64_t levels, uint64_t stack_mib
 
 	struct tracefile file;
 	tracefile_load(tap->trace, &file);
-	uint64_t *record = read_record(path);
+	HT_FREED uint64_t *record = read_record(path);
 	record_cut = check_stacks(&file, record, blocks);
 	ck_assert_uint_eq(file.counter[REC_COUNTER_TRUNC_DEPTH], record_cut);
 	ck_assert_uint_eq(file.counter[REC_COUNTER_TRUNC_STACK], 0);
 	ck_assert_uint_eq(file.counter[REC_COUNTER_TRUNC_NODES], 0);
 	ck_assert_uint_eq(file.counter[REC_COUNTER_TRUNC_NO_RULE], 0);
 	tracefile_deinit(&file);
-	free(record);
 	return record_cut;
 }
 

@@ -196,9 +196,8 @@ HT_TEST(escaped_addresses)
 
 static bool count_differs(struct victim *victim, const char *count)
 {
-	char *now = victim_ask(victim, "count", ANSWER_MS);
+	HT_FREED char *now = victim_ask(victim, "count", ANSWER_MS);
 	bool differs = strcmp(now, count) != 0;
-	free(now);
 	return differs;
 }
 

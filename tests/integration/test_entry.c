@@ -58,7 +58,7 @@ static json_t *record_phase(struct victim *victim, const struct program *program
 	struct procsnap *before = procsnap_take(victim->pid, 0);
 	tap_start(tap, victim->pid, (const char *[]){"--hook", program->hook, NULL});
 	hookedcode_wait(&watched, tap);
-	char *books = victim_ask(victim, "go", PHASE_MS);
+	HT_FREED char *books = victim_ask(victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(tap, 0);
 	tap_check_clean(attach);
 	ck_assert_uint_ge(report_u64(attach, "entries"), watched.count);
@@ -68,7 +68,6 @@ static json_t *record_phase(struct victim *victim, const struct program *program
 	close(watched.memory);
 	json_decref(attach);
 	json_t *ledger = report_parse(books);
-	free(books);
 	return ledger;
 }
 

@@ -26,9 +26,8 @@ struct totals {
 
 static uint64_t rounds_of(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "count", ANSWER_MS);
 	uint64_t rounds = strtoull(answer, NULL, 10);
-	free(answer);
 	return rounds;
 }
 
@@ -60,7 +59,7 @@ static uint64_t stated(const char *stats, const char *name)
 
 static struct totals export_trace(const char *trace, const char *path)
 {
-	char *stats;
+	HT_FREED char *stats;
 	int status = run_program((const char *[]){run_built("heaptap"), "export", trace, "--format",
 					 "heaptrack", "--stats", "-o", path, NULL},
 		ANSWER_MS, NULL, &stats);
@@ -71,7 +70,6 @@ static struct totals export_trace(const char *trace, const char *path)
 		.peak_bytes = stated(stats, "peak_bytes "),
 		.leaked_bytes = stated(stats, "leaked_bytes "),
 	};
-	free(stats);
 	return totals;
 }
 
@@ -86,7 +84,7 @@ static void check_silent(const char *reader, const char *words)
 
 static void check_print(const char *path, const struct totals *totals)
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	int status = run_program(
 		(const char *[]){"heaptrack_print", "--disable-builtin-suppressions", path, NULL},
 		ANSWER_MS, &out, &err);
@@ -96,8 +94,6 @@ static void check_print(const char *path, const struct totals *totals)
 	report_check_amount(out, "temporary memory allocations: ", totals->temporary);
 	report_check_amount(out, "peak heap memory consumption: ", totals->peak_bytes);
 	report_check_amount(out, "total memory leaked: ", totals->leaked_bytes);
-	free(out);
-	free(err);
 }
 
 /* heaptrack_gui keeps its settings in the directory of the test. */
@@ -112,41 +108,37 @@ static void prepare_gui(void *context)
 static void check_gui(const char *path)
 {
 	struct run gui;
-	char *home = tmpdir_path("home");
+	HT_FREED char *home = tmpdir_path("home");
 	ck_assert_int_eq(mkdir(home, 0700), 0);
 	run_start_prepared(&gui, (const char *[]){"heaptrack_gui", path, NULL}, prepare_gui, home);
 	for (uint64_t end = run_now_ms() + GUI_MS; run_now_ms() < end; run_pause()) {
 		if (run_has_ended(&gui))
 			break;
 	}
-	char *words = run_err(&gui);
+	HT_FREED char *words = run_err(&gui);
 	ck_assert_msg(
 		!run_has_ended(&gui), "heaptrack_gui ended with status %x: %s", gui.status, words);
 	check_silent("heaptrack_gui", words);
 	run_deinit(&gui);
-	free(words);
-	free(home);
 }
 
 static struct totals check_readers(const char *trace)
 {
-	char *path = tmpdir_path("heaptrack.txt");
+	HT_FREED char *path = tmpdir_path("heaptrack.txt");
 	struct totals totals = export_trace(trace, path);
 	check_print(path, &totals);
 	check_gui(path);
-	free(path);
 	return totals;
 }
 
 /* What heaptrack counts is what heaptap reports. */
 static void check_reported(const char *trace, const struct totals *totals)
 {
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	ck_assert_uint_gt(totals->calls, 0);
 	ck_assert_uint_eq(totals->calls, report_u64(report, "totals.allocations"));
 	ck_assert_uint_eq(totals->peak_bytes, report_u64(report, "totals.peak_bytes"));
 	ck_assert_uint_eq(totals->leaked_bytes, report_u64(report, "totals.outstanding_bytes"));
-	json_decref(report);
 }
 
 HT_TEST(cxx)

@@ -40,9 +40,8 @@ static void check_formats(const char *trace, const char *function)
 
 static uint64_t rounds_of(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "count", ANSWER_MS);
 	uint64_t rounds = strtoull(answer, NULL, 10);
-	free(answer);
 	return rounds;
 }
 
@@ -67,9 +66,8 @@ HT_TEST(cxx)
 {
 	char *trace = check_target(
 		(const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300, "fill");
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	browser_check(trace, report_u64(report, "totals.allocated_bytes"));
-	json_decref(report);
 	free(trace);
 }
 
@@ -100,11 +98,10 @@ static unsigned free_port(void)
 
 static bool redis_answers(const char *port)
 {
-	char *out;
+	HT_FREED char *out;
 	int status = run_program(
 		(const char *[]){"redis-cli", "-p", port, "ping", NULL}, ANSWER_MS, &out, NULL);
 	bool answers = status == 0 && !strcmp(out, "PONG\n");
-	free(out);
 	return answers;
 }
 
@@ -178,12 +175,11 @@ static void build_hostile(const char *path)
 
 HT_TEST(hostile_names)
 {
-	char *path = tmpdir_path("hostile.htap");
+	HT_FREED char *path = tmpdir_path("hostile.htap");
 	build_hostile(path);
 	figures_check_all(path, NULL);
 	browser_check(path, 137);
 	faces_check(path);
-	free(path);
 }
 
 HT_SUITE("integration/formats")

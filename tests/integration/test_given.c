@@ -182,7 +182,7 @@ static void refuse(pid_t pid, const char *command, const char *given, int status
 {
 	char number[16], *out, *err;
 	snprintf(number, sizeof(number), "%d", pid);
-	char *trace = tmpdir_path("refused.htap");
+	HT_FREED char *trace = tmpdir_path("refused.htap");
 	bool attach = !strcmp(command, "attach");
 	const char *argv[] = {run_built("heaptap"), command, "-p", number, "--alloc-fn", given,
 		attach ? "-o" : NULL, trace, "-d", "1s", NULL};
@@ -192,7 +192,6 @@ static void refuse(pid_t pid, const char *command, const char *given, int status
 	ck_assert_ptr_eq(strchr(err, '\n'), err + strlen(err) - 1);
 	ck_assert_str_eq(out, "");
 	ck_assert_int_ne(access(trace, F_OK), 0);
-	free(trace);
 	free(out);
 	free(err);
 }
@@ -261,7 +260,7 @@ static void feed(void *context)
 /* Only the program itself calls these functions: each call from the first must be recorded. */
 HT_TEST(hooks_given_functions_of_a_command)
 {
-	char *trace = tmpdir_path("run.htap");
+	HT_FREED char *trace = tmpdir_path("run.htap");
 	const char *const argv[] = {run_built("heaptap"), "run", "-q", "-o", trace, GIVEN, "--",
 		run_built("tests/targets/arena-shared"), NULL};
 	struct run run;
@@ -279,7 +278,6 @@ HT_TEST(hooks_given_functions_of_a_command)
 	json_decref(ledger);
 	free(out);
 	run_deinit(&run);
-	free(trace);
 }
 
 HT_SUITE("integration/given")

@@ -20,7 +20,7 @@
 
 static json_t *report_of(const char *trace)
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	json_error_t error;
 	int status = run_program((const char *[]){run_built("heaptap"), "report", "--json",
 					 "--limit", "3", trace, NULL},
@@ -28,8 +28,6 @@ static json_t *report_of(const char *trace)
 	ck_assert_msg(status == 0 && !*err, "%s: %d %s", trace, status, err);
 	json_t *report = json_loads(out, 0, &error);
 	ck_assert_msg(report, "%s: %s", trace, error.text);
-	free(out);
-	free(err);
 	return report;
 }
 
@@ -55,12 +53,10 @@ static void check_value(const char *where, const json_t *stored, const json_t *f
 			check_value(where, member, json_array_get(found, i));
 		return;
 	}
-	char *was = json_dumps(stored, JSON_ENCODE_ANY);
-	char *is = found ? json_dumps(found, JSON_ENCODE_ANY) : NULL;
+	HT_FREED char *was = json_dumps(stored, JSON_ENCODE_ANY);
+	HT_FREED char *is = found ? json_dumps(found, JSON_ENCODE_ANY) : NULL;
 	ck_assert_msg(
 		is && strcmp(was, is) == 0, "%s: %s, was %s", where, is ? is : "missing", was);
-	free(was);
-	free(is);
 }
 
 HT_TEST(traces_of_released_versions_keep_their_figures)

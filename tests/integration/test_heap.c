@@ -35,9 +35,8 @@ static void start(struct victim *victim, const char *tunables)
 
 static json_t *books_of(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "books", PHASE_MS);
+	HT_FREED char *answer = victim_ask(victim, "books", PHASE_MS);
 	json_t *books = report_parse(answer);
-	free(answer);
 	return books;
 }
 
@@ -50,17 +49,15 @@ static uint64_t used_bytes(const json_t *books, bool cached)
 
 static bool has_reading(const char *trace)
 {
-	json_t *report = report_load_begun(trace);
+	json_auto_t *report = report_load_begun(trace);
 	bool has = report && json_array_size(report_at(report, "heap.accounts")) != 0;
-	json_decref(report);
 	return has;
 }
 
 static void order(struct victim *victim, const char *command, const char *expected)
 {
-	char *answer = victim_ask(victim, command, PHASE_MS);
+	HT_FREED char *answer = victim_ask(victim, command, PHASE_MS);
 	ck_assert_str_eq(answer, expected);
-	free(answer);
 }
 
 static void attach(struct tap *tap, const struct victim *victim, const char *module)
@@ -92,9 +89,8 @@ static void check_bytes(const json_t *heap, const char *what, const char *off, u
 {
 	uint64_t bytes = report_u64(heap, what), allowed = report_u64(heap, off);
 	uint64_t distance = bytes > expected ? bytes - expected : expected - bytes;
-	char *text = json_dumps(heap, 0);
+	HT_FREED char *text = json_dumps(heap, 0);
 	ck_assert_msg(distance <= allowed, "%s should be %lu: %s", what, expected, text);
-	free(text);
 }
 
 /* At rest nothing is off, at the start and at the end. */

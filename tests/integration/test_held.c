@@ -36,9 +36,8 @@ static void start(void)
 
 static void order(const char *command)
 {
-	char *answer = victim_ask(&victim, command, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(&victim, command, ANSWER_MS);
 	ck_assert_msg(!strcmp(answer, "done"), "%s: %s", command, answer);
-	free(answer);
 }
 
 /* A new wait begins at each turn. */

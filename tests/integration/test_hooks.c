@@ -28,9 +28,8 @@ static long order(struct victim *victim, const char *command, const char *argume
 	char text[250];
 	snprintf(text, sizeof(text), "%s%s%s", command, argument ? " " : "",
 		argument ? argument : "");
-	char *answer = victim_ask(victim, text, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, text, ANSWER_MS);
 	long number = strtol(answer, NULL, 10);
-	free(answer);
 	return number;
 }
 
@@ -58,16 +57,14 @@ static void start_tap(struct tap *tap, const struct victim *victim, const char *
 static void detach_to_tombstone(struct tap *tap)
 {
 	tap_drop(tap, "others go on with what they have read of ours");
-	json_t *attach = tap_stop(tap, 0);
+	json_auto_t *attach = tap_stop(tap, 0);
 	ck_assert_uint_eq(report_u64(attach, "level"), 2);
-	json_decref(attach);
 }
 
 static void detach_cleanly(struct tap *tap)
 {
-	json_t *attach = tap_stop(tap, 0);
+	json_auto_t *attach = tap_stop(tap, 0);
 	tap_check_clean(attach);
-	json_decref(attach);
 }
 
 /* From beginning to end, leaving nothing. */
@@ -104,7 +101,7 @@ static uint64_t calls_in_heaptrack(const char *path, unsigned size)
 HT_TEST(heaptrack_below)
 {
 	struct victim victim;
-	char *output = tmpdir_path("heaptrack.raw");
+	HT_FREED char *output = tmpdir_path("heaptrack.raw");
 	setenv("DUMP_HEAPTRACK_OUTPUT", output, 1);
 	start(&victim, HEAPTRACK "libheaptrack_preload.so");
 	unsetenv("DUMP_HEAPTRACK_OUTPUT");
@@ -117,7 +114,6 @@ HT_TEST(heaptrack_below)
 	use(&victim);
 	victim_stop(&victim);
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 1 + 7 * USES);
-	free(output);
 }
 
 static void inject_heaptrack(struct victim *victim, const char *output)
@@ -130,7 +126,7 @@ static void inject_heaptrack(struct victim *victim, const char *output)
 HT_TEST(heaptrack_injected_before)
 {
 	struct victim victim;
-	char *output = tmpdir_path("heaptrack.raw");
+	HT_FREED char *output = tmpdir_path("heaptrack.raw");
 	start(&victim, NULL);
 	inject_heaptrack(&victim, output);
 	use(&victim);
@@ -142,14 +138,12 @@ HT_TEST(heaptrack_injected_before)
 	use(&victim);
 	victim_stop(&victim);
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 7 * USES);
-	free(output);
 }
 
 static void check_nothing_of_ours(const struct victim *victim)
 {
-	char *ours = procsnap_ours(victim->pid);
+	HT_FREED char *ours = procsnap_ours(victim->pid);
 	ck_assert_msg(!ours[0], "%s", ours);
-	free(ours);
 }
 
 /* Its functions replace our thunks, and stay when we leave: those words are not ours any more. What
@@ -158,7 +152,7 @@ HT_TEST(heaptrack_injected_meanwhile)
 {
 	struct victim victim;
 	struct tap tap;
-	char *output = tmpdir_path("heaptrack.raw");
+	HT_FREED char *output = tmpdir_path("heaptrack.raw");
 	start(&victim, NULL);
 	start_tap(&tap, &victim, "/rewire");
 	tap_drop(&tap, "heaptrack changes words, and who may write them");
@@ -180,7 +174,6 @@ HT_TEST(heaptrack_injected_meanwhile)
 	capture(&victim, "/rewire");
 	victim_stop(&victim);
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
-	free(output);
 }
 
 /* It leaves what it reads in its own slots, our thunks, in all others. They work, and lead to the
@@ -189,7 +182,7 @@ HT_TEST(heaptrack_gone_meanwhile)
 {
 	struct victim victim;
 	struct tap tap;
-	char *output = tmpdir_path("heaptrack.raw");
+	HT_FREED char *output = tmpdir_path("heaptrack.raw");
 	start(&victim, NULL);
 	inject_heaptrack(&victim, output);
 	use(&victim);
@@ -207,7 +200,6 @@ HT_TEST(heaptrack_gone_meanwhile)
 	use(&victim);
 	victim_stop(&victim);
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
-	free(output);
 }
 
 /* --- a shim

@@ -54,16 +54,14 @@ static struct procsnap *start_tapped(struct victim *victim, struct tap *tap, uns
 
 static void order(struct victim *victim, const char *command, const char *expected)
 {
-	char *answer = victim_ask(victim, command, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, command, ANSWER_MS);
 	ck_assert_msg(!strncmp(answer, expected, strlen(expected)), "%s: %s", command, answer);
-	free(answer);
 }
 
 static uint64_t rounds(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "rounds", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "rounds", ANSWER_MS);
 	uint64_t count = strtoull(answer, NULL, 10);
-	free(answer);
 	return count;
 }
 
@@ -219,9 +217,8 @@ static void finish(void)
 /* heaptap cannot remove its agent, and reports that. */
 static void stop_incomplete(void)
 {
-	json_t *attach = tap_stop(&tap, 6);
+	json_auto_t *attach = tap_stop(&tap, 6);
 	ck_assert_uint_eq(report_u64(attach, "level"), 3);
-	json_decref(attach);
 }
 
 static void stop_clean(void)

@@ -125,7 +125,7 @@ static void check_memory(const json_t *report, const json_t *memory)
 
 static void check_window(const char *trace, const json_t *window)
 {
-	json_t *report = report_of(trace, window);
+	json_auto_t *report = report_of(trace, window);
 	const json_t *totals = report_at(window, "totals");
 	const char *name;
 	json_t *value;
@@ -147,23 +147,20 @@ static void check_window(const char *trace, const json_t *window)
 		check_memory(report, report_at(window, "memory"));
 	if (sums)
 		ck_assert_uint_ge(count_right_sums(report, sums, true), VIEWS - 1);
-	json_decref(report);
 }
 
 /* Several windows, computed by the page's own code in node. */
 static void check_sums(const char *trace, const char *page, size_t least_windows)
 {
-	char *out;
+	HT_FREED char *out;
 	size_t index;
 	json_t *window;
 	ck_assert_int_eq(run_program((const char *[]){"node", "tests/page/sums.js", page, NULL},
 				 ANSWER_MS, &out, NULL),
 		0);
-	json_t *windows = report_parse(out);
+	json_auto_t *windows = report_parse(out);
 	ck_assert_uint_ge(json_array_size(windows), least_windows);
 	json_array_foreach(windows, index, window) check_window(trace, window);
-	json_decref(windows);
-	free(out);
 }
 
 /* --- in a browser ------------------------------------------------------------------------------
@@ -260,23 +257,20 @@ static void check_shortcuts(const json_t *seen)
 /* One cell with one byte and one call too many: no view has the report's sums. */
 static void check_corrupted(const char *trace, const json_t *seen)
 {
-	json_t *report = report_of(trace, json_array_get(report_at(seen, "windows"), 0));
+	json_auto_t *report = report_of(trace, json_array_get(report_at(seen, "windows"), 0));
 	const json_t *sums = report_at(seen, "corrupted");
 	ck_assert_uint_eq(json_array_size(sums), 2 * (VIEWS - 1));
 	ck_assert_uint_eq(count_right_sums(report, sums, false), 0);
-	json_decref(report);
 }
 
 static json_t *browse(const char *page, const char *what)
 {
-	char *out, *words;
+	HT_FREED char *out, *words;
 	int status =
 		run_program((const char *[]){PYTHON, "tests/page/browser.py", page, what, NULL},
 			BROWSE_MS, &out, &words);
 	ck_assert_msg(status == 0, "exit %d: %s", status, words);
 	json_t *seen = report_parse(out);
-	free(out);
-	free(words);
 	return seen;
 }
 
@@ -286,7 +280,7 @@ static void check_browser(const char *trace, const char *page)
 	json_t *window;
 	if (!has_browser())
 		return;
-	json_t *seen = browse(page, NULL);
+	json_auto_t *seen = browse(page, NULL);
 	check_quiet(seen);
 	check_views(seen);
 	check_hands(seen);
@@ -300,7 +294,6 @@ static void check_browser(const char *trace, const char *page)
 		ck_assert(json_is_null(report_at(window, "from_ms")) == (index != 1));
 		check_window(trace, window);
 	}
-	json_decref(seen);
 }
 
 /* --- traces ------------------------------------------------------------------------------------
@@ -308,9 +301,8 @@ static void check_browser(const char *trace, const char *page)
 
 static uint64_t rounds_of(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "count", ANSWER_MS);
 	uint64_t rounds = strtoull(answer, NULL, 10);
-	free(answer);
 	return rounds;
 }
 
@@ -343,13 +335,12 @@ HT_TEST(cxx)
 	run_until(rounds_of(&victim) >= until, LOAD_MS);
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_stop(&victim);
-	char *page = make_page(tap.trace);
+	HT_FREED char *page = make_page(tap.trace);
 	if (page) {
 		check_sums(tap.trace, page, 5);
 		check_source(tap.trace);
 		check_browser(tap.trace, page);
 	}
-	free(page);
 }
 
 #define HOSTILE                                                                                    \
@@ -403,15 +394,13 @@ static void build_hostile(const char *path, uint64_t more, uint64_t sample_bytes
 
 HT_TEST(hostile_names)
 {
-	char *trace = tmpdir_path("hostile.htap");
+	HT_FREED char *trace = tmpdir_path("hostile.htap");
 	build_hostile(trace, 0, 0);
-	char *page = make_page(trace);
+	HT_FREED char *page = make_page(trace);
 	if (page) {
 		check_sums(trace, page, 5);
 		check_browser(trace, page);
 	}
-	free(page);
-	free(trace);
 }
 
 /* --- two traces --------------------------------------------------------------------------------
@@ -441,7 +430,7 @@ static void check_diff_view(const char *page, const char *columns)
 {
 	if (!has_browser())
 		return;
-	json_t *seen = browse(page, "diff");
+	json_auto_t *seen = browse(page, "diff");
 	check_quiet(seen);
 	ck_assert_str_eq(report_text(seen, "view"), "diff");
 	ck_assert_ptr_nonnull(strstr(report_text(seen, "traces"), "old.htap"));
@@ -453,7 +442,6 @@ static void check_diff_view(const char *page, const char *columns)
 	ck_assert_uint_le(json_array_size(report_at(seen, "tags")), 6);
 	ck_assert_ptr_nonnull(strstr(report_text(seen, "csv"), columns));
 	ck_assert_uint_le(report_u64(seen, "small.width"), 390);
-	json_decref(seen);
 }
 
 static void check_comparison(uint64_t sample_bytes, const char *columns)

@@ -76,7 +76,7 @@ HT_TEST(into_a_prefix)
  * from its table. */
 HT_TEST(man_page_and_completion_know_every_option)
 {
-	char *out;
+	HT_FREED char *out;
 	int status =
 		run_program((const char *[]){"sh", "-c",
 				    "for command in attach run doctor verify recover cleanup "
@@ -95,13 +95,12 @@ HT_TEST(man_page_and_completion_know_every_option)
 			MAKE_MS, &out, NULL);
 	ck_assert_int_eq(status, 0);
 	ck_assert_str_eq(out, "");
-	free(out);
 }
 
 /* A command of heaptap-analyze has the same line in both lists, and each command its help. */
 HT_TEST(both_programs_list_the_same_commands)
 {
-	char *out;
+	HT_FREED char *out;
 	int status = run_program(
 		(const char *[]){"sh", "-c",
 			"for command in $(\"$2\" man); do\n"
@@ -116,7 +115,6 @@ HT_TEST(both_programs_list_the_same_commands)
 		MAKE_MS, &out, NULL);
 	ck_assert_int_eq(status, 0);
 	ck_assert_str_eq(out, "");
-	free(out);
 }
 
 /* Runs the completion of `words`; the last is the one that is typed. The answers are sorted lines.

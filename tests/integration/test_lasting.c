@@ -62,7 +62,7 @@ static bool fail_on(struct ordeal *o, const struct sweep_plan *plan)
 	char where[200];
 	sweep_start(&sweep, o->argv, plan);
 	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
-	char *err = run_err(&sweep.run);
+	HT_FREED char *err = run_err(&sweep.run);
 	snprintf(where, sizeof(where), "%s, %s", o->target->name, sweep_text(&sweep));
 	if (getenv("VERBOSE"))
 		fprintf(stderr, "%3d %s: %.300s\n", status, where, err);
@@ -74,7 +74,6 @@ static bool fail_on(struct ordeal *o, const struct sweep_plan *plan)
 	ordeal_check(o, where);
 	ordeal_check_trace(o, status == DONE);
 	sweep_deinit(&sweep);
-	free(err);
 	return sweep.hit;
 }
 
@@ -158,7 +157,7 @@ static void check_refused(const struct shortage *shortage, unsigned room)
 			run_built("heaptap"), "attach", "-p", pid, "-d", "1s", "-o", trace, NULL},
 		shortage->begin, &room);
 	int status = run_wait(&run, RUN_REFUSAL_MS);
-	char *err = run_err(&run);
+	HT_FREED char *err = run_err(&run);
 	if (getenv("VERBOSE"))
 		fprintf(stderr, "room for %u: %d: %s", room, status, err);
 	ck_assert_msg(status == INTERNAL, "%d: %s", status, err);
@@ -168,7 +167,6 @@ static void check_refused(const struct shortage *shortage, unsigned room)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 	run_deinit(&run);
-	free(err);
 	free(trace);
 }
 

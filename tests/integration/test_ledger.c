@@ -36,7 +36,7 @@ static void compare_books(const char *const argv[])
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, strrchr(argv[0], '/'));
-	char *books = victim_ask(&victim, "go", PHASE_MS);
+	HT_FREED char *books = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
@@ -44,12 +44,10 @@ static void compare_books(const char *const argv[])
 	free(victim_ask(&victim, "go", PHASE_MS));
 	victim_stop(&victim);
 
-	json_t *ledger = report_parse(books);
+	json_auto_t *ledger = report_parse(books);
 	/* A handler's calls are booked apart from the thread it interrupted. */
 	bool by_thread = !nested && !has_option(argv, "storm") && !has_option(argv, "signals");
 	books_check(tap.trace, ledger, by_thread, nested);
-	json_decref(ledger);
-	free(books);
 }
 
 #define LEDGER_TEST(name, program, ...)                                                            \
@@ -89,15 +87,13 @@ static void compare_preloaded(const char *library, const char *program, const ch
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, strrchr(program, '/'));
-	char *books = victim_ask(&victim, "go", PHASE_MS);
+	HT_FREED char *books = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
 	victim_stop(&victim);
-	json_t *ledger = report_parse(books);
+	json_auto_t *ledger = report_parse(books);
 	books_check(tap.trace, ledger, !has_option(argv, "signals"), false);
-	json_decref(ledger);
-	free(books);
 }
 
 #define PRELOAD_TEST(name, library, program, ...)                                                  \
@@ -124,17 +120,15 @@ HT_TEST(sized_frees)
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/sized");
-	json_t *books = report_parse(victim_ask(&victim, "go", PHASE_MS));
+	json_auto_t *books = report_parse(victim_ask(&victim, "go", PHASE_MS));
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_stop(&victim);
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 2001);
 	ck_assert_uint_eq(report_u64(report, "totals.frees"), 2000);
 	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 1);
 	ck_assert_uint_eq(
 		report_u64(report, "totals.outstanding_bytes"), report_u64(books, "left"));
-	json_decref(report);
-	json_decref(books);
 }
 
 /* Two captures of one process: the second knows nothing of the first. */

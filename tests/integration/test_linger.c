@@ -317,13 +317,12 @@ static void capture_with_child(struct tap *tap, const char *const extra[], int s
 	free(victim_ask(&victim, "take", ANSWER_MS));
 	free(victim_ask(&victim, "branch", ANSWER_MS));
 	forget();
-	json_t *attach = tap_stop(tap, status);
+	json_auto_t *attach = tap_stop(tap, status);
 	ck_assert_uint_le(report_u64(attach, "level"), 1);
 	ck_assert_uint_eq(json_array_size(report_at(attach, "children_left")), 0);
 	ck_assert_uint_eq(json_array_size(report_at(attach, "children_pages")), 1);
 	ck_assert_int_eq(json_integer_value(json_array_get(report_at(attach, "children_pages"), 0)),
 		child_of_victim());
-	json_decref(attach);
 }
 
 /* A child that was forked with such addresses keeps a page of its own; it is no more of a reason

@@ -26,9 +26,8 @@
 
 static unsigned long ask_count(struct victim *victim, const char *command)
 {
-	char *answer = victim_ask(victim, command, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, command, ANSWER_MS);
 	unsigned long count = strtoul(answer, NULL, 10);
-	free(answer);
 	return count;
 }
 

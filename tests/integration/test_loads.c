@@ -123,12 +123,11 @@ HT_TEST(a_large_library)
 	json_decref(attach);
 	victim_stop(&victim);
 	check_visits(&tap, "visit", 1);
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	/* The last ones may come when the table is there. */
 	uint64_t cut = cut_stacks(tap.trace);
 	ck_assert_uint_gt(cut, 0);
 	ck_assert_uint_eq(report_u64(report, "capture.truncated_stacks"), cut);
-	json_decref(report);
 }
 
 /* A dlopen that loads nothing does not wait, and the report does not mention it. */

@@ -105,7 +105,7 @@ static void compare_books(const char *threads, const char *operations)
 	struct tap tap;
 	tap_start_changing(&tap, victim.pid, PROCSNAP_FILE_CHANGES, with_mmap);
 	tap_wait_any(&tap);
-	char *text = victim_ask(&victim, "go", PHASE_MS);
+	HT_FREED char *text = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
@@ -117,7 +117,6 @@ static void compare_books(const char *threads, const char *operations)
 	check_same(report, "mappings.before_bytes", books, "before_bytes");
 	json_decref(report);
 	json_decref(books);
-	free(text);
 }
 
 /* From its first mapping to its last; what is sampled is the allocator's calls alone. Of before is
@@ -244,12 +243,11 @@ HT_TEST(growth_of_a_javascript_heap)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	growth_of(report, "v8::internal::", &bytes, &named);
 	ck_assert_uint_gt(bytes, 20 << 20);
 	ck_assert_msg(named > bytes - bytes / 10, "%lu of %lu bytes on stacks of V8", named, bytes);
 	ck_assert_uint_gt(report_u64(report, "mappings.protects"), 0);
-	json_decref(report);
 }
 
 /* It maps within the program's calls: hooks within hooks. Its blocks are counted as ever. */
@@ -263,7 +261,7 @@ HT_TEST(an_allocator_that_is_a_library)
 	struct tap tap;
 	tap_start(&tap, victim.pid, with_mmap);
 	tap_wait_on(&tap, "/ledger");
-	char *text = victim_ask(&victim, "go", PHASE_MS);
+	HT_FREED char *text = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
@@ -275,7 +273,6 @@ HT_TEST(an_allocator_that_is_a_library)
 	ck_assert_uint_eq(report_u64(report, "capture.nested_events"), 0);
 	json_decref(report);
 	json_decref(books);
-	free(text);
 }
 
 HT_TEST(nothing_unless_asked_for)
@@ -291,9 +288,8 @@ HT_TEST(nothing_unless_asked_for)
 	ck_assert_uint_eq(report_u64(attach, "mappings"), 0);
 	json_decref(attach);
 	victim_stop(&victim);
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	ck_assert(json_is_null(report_at(report, "mappings")));
-	json_decref(report);
 }
 
 HT_SUITE("integration/mappings")

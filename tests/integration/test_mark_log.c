@@ -105,14 +105,13 @@ HT_TEST(lines_that_match_become_marks)
 	run_until(steer_figure(victim.pid, "marks") == 1, LIMIT_MS);
 	append("WARN 18\n");
 	run_until(steer_figure(victim.pid, "marks") == 2, LIMIT_MS);
-	char *dump = end();
+	HT_FREED char *dump = end();
 	ck_assert_msg(strstr(dump, "ERROR 17 of [31mred"), "%.2000s", dump);
 	ck_assert_ptr_nonnull(strstr(dump, "WARN 18"));
 	ck_assert_ptr_null(strstr(dump, "INFO 1"));
 	ck_assert_ptr_null(strstr(dump, "before"));
 	/* The process ends with the window. */
 	ck_assert_int_ne(kill(reader, 0), 0);
-	free(dump);
 }
 
 HT_TEST(a_burst_is_bounded_and_counted)
@@ -129,9 +128,8 @@ HT_TEST(a_burst_is_bounded_and_counted)
 	run_until(steer_figure(victim.pid, "marks") > 100, LIMIT_MS);
 	uint64_t marks = steer_figure(victim.pid, "marks");
 	ck_assert_uint_lt(marks, BURST / 2);
-	char *dump = end();
+	HT_FREED char *dump = end();
 	ck_assert_msg(strstr(dump, "more lines of"), "no mark counts the rest");
-	free(dump);
 }
 
 HT_TEST(wrong_words)

@@ -142,9 +142,8 @@ static pid_t worker_of(pid_t victim)
 /* The code that does the work calls malloc through a slot that heaptap has changed. */
 static bool is_hooked(struct victim *victim)
 {
-	char *line = victim_ask(victim, "hooked", WORK_MS);
+	HT_FREED char *line = victim_ask(victim, "hooked", WORK_MS);
 	bool hooked = !strcmp(line, "yes");
-	free(line);
 	return hooked;
 }
 
@@ -156,9 +155,8 @@ static json_t *record(struct victim *victim, pid_t target)
 	char *line = victim_ask(victim, "go", WORK_MS);
 	ck_assert_str_eq(line, "done");
 	free(line);
-	json_t *attach = tap_stop(&tap, 0);
+	json_auto_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
-	json_decref(attach);
 	return report_load(tap.trace);
 }
 
@@ -189,7 +187,8 @@ static void check_fate(enum fate fate, const char *build_id)
 {
 	struct victim victim;
 	char *host = make_host(), *library = make_library("right", build_id);
-	char *other = fate == COPIED ? tmpdir_path("copy") : make_library("wrong", build_id);
+	HT_FREED char *other =
+		fate == COPIED ? tmpdir_path("copy") : make_library("wrong", build_id);
 	if (fate == COPIED)
 		copy_file(library, other);
 	victim_start(&victim,
@@ -204,7 +203,6 @@ static void check_fate(enum fate fate, const char *build_id)
 	victim_stop(&victim);
 	free(host);
 	free(library);
-	free(other);
 }
 
 static void check_fates(enum fate fate)
@@ -266,7 +264,7 @@ HT_TEST(names_in_the_targets_own_root)
 		return;
 	struct victim victim;
 	char *host = make_host(), *library = make_library("right", "-Wl,--build-id");
-	char *root = make_root(library);
+	HT_FREED char *root = make_root(library);
 	victim_start(&victim, (const char *[]){host, "root", root, "/right.so", NULL});
 	victim_prove_alive(&victim);
 	json_t *report = record(&victim, worker_of(victim.pid));
@@ -275,7 +273,6 @@ HT_TEST(names_in_the_targets_own_root)
 	victim_stop(&victim);
 	free(host);
 	free(library);
-	free(root);
 }
 
 HT_TEST(names_of_jit_code_in_a_pid_namespace)

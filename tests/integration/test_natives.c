@@ -23,7 +23,7 @@
 /* What the trace and the report must tell about calls that are not seen. */
 static void check_told(const json_t *attach, const char *trace, bool unseen)
 {
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	size_t index, told = 0;
 	json_t *warning;
 	json_array_foreach(report_at(report, "warnings"), index, warning) told +=
@@ -31,7 +31,6 @@ static void check_told(const json_t *attach, const char *trace, bool unseen)
 	ck_assert_uint_eq(told, unseen);
 	ck_assert_uint_eq(report_u64(attach, "unseen_places") > 0, unseen);
 	ck_assert_uint_eq(report_text(attach, "unseen")[0] != '\0', unseen);
-	json_decref(report);
 }
 
 /* A capture of one phase; the target's answer to it. `module`: one that has slots; NULL: any. */
@@ -59,12 +58,10 @@ static void compare_books(const char *program, const char *module, bool by_threa
 	struct victim victim;
 	struct tap tap;
 	victim_start(&victim, (const char *[]){run_built(program), NULL});
-	char *books = record_phase(&victim, module, false, &tap);
+	HT_FREED char *books = record_phase(&victim, module, false, &tap);
 	victim_stop(&victim);
-	json_t *ledger = report_parse(books);
+	json_auto_t *ledger = report_parse(books);
 	books_check(tap.trace, ledger, by_thread, false);
-	json_decref(ledger);
-	free(books);
 }
 
 HT_TEST(position_independent)
@@ -166,14 +163,13 @@ static bool install_debug_file(const char *build_id, const char *file)
 
 static void build_id_of(const char *program, char ret[64])
 {
-	char *text;
+	HT_FREED char *text;
 	ck_assert_int_eq(
 		run_program((const char *[]){"readelf", "-n", program, NULL}, 60000, &text, NULL),
 		0);
 	const char *line = strstr(text, "Build ID: ");
 	ck_assert_ptr_nonnull(line);
 	ck_assert_int_eq(sscanf(line, "Build ID: %60s", ret), 1);
-	free(text);
 }
 
 /* Names of a stripped program come from its debug file, and from no other. */

@@ -50,17 +50,15 @@ static void compare(const char *name, const char *option, const char *const entr
 	struct victim victim;
 	struct tap tap;
 	victim_start(&victim, (const char *[]){program, option, NULL});
-	char *books = record_phase(&victim, program, entries, &tap);
+	HT_FREED char *books = record_phase(&victim, program, entries, &tap);
 	victim_stop(&victim);
-	json_t *ledger = report_parse(books);
+	json_auto_t *ledger = report_parse(books);
 	books_check(tap.trace, ledger, true, false);
 	struct tracefile file;
 	tracefile_load(tap.trace, &file);
 	/* jemalloc's ask its malloc once more, by its slot. */
 	ck_assert_uint_ge(file.counter[REC_COUNTER_FAILED_CALLS], report_u64(ledger, "failures"));
 	tracefile_deinit(&file);
-	json_decref(ledger);
-	free(books);
 }
 
 HT_TEST(tcmalloc)

@@ -56,10 +56,9 @@ static void start(const char *library, const char *setting)
 
 static void check_doctor(bool active)
 {
-	json_t *doctor = report_run("doctor", victim.pid, 0);
+	json_auto_t *doctor = report_run("doctor", victim.pid, 0);
 	ck_assert_msg(!report_text(doctor, "own_profile")[0] == !active, "%s",
 		report_text(doctor, "own_profile"));
-	json_decref(doctor);
 }
 
 static void check_refused(void)

@@ -169,9 +169,8 @@ HT_TEST(a_heaptap_killed_in_a_pause_leaves_nothing)
 
 static bool is_in_state(const char *state)
 {
-	json_t *status = steer_status(victim.pid);
+	json_auto_t *status = steer_status(victim.pid);
 	bool ret = strcmp(report_text(status, "state"), state) == 0;
-	json_decref(status);
 	return ret;
 }
 

@@ -79,7 +79,7 @@ static void check_sites(const char *trace, const char *root, const char *own)
 
 static void check_report(const char *trace, const char *function)
 {
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	ck_assert_uint_gt(report_u64(report, "totals.allocations"), 0);
 	ck_assert_uint_gt(report_u64(report, "totals.frees"), 0);
 	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
@@ -92,16 +92,14 @@ static void check_report(const char *trace, const char *function)
 		found += name && strstr(name, function);
 	}
 	ck_assert_msg(found > 0, "no frame of %s", function);
-	json_decref(report);
 }
 
 /* --- programs that speak like the targets --- */
 
 static uint64_t rounds_of(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "count", ANSWER_MS);
 	uint64_t rounds = strtoull(answer, NULL, 10);
-	free(answer);
 	return rounds;
 }
 
@@ -164,7 +162,7 @@ HT_TEST(node_with_a_perf_map)
 
 static bool report_says(const char *trace, const char *map, const char *text)
 {
-	char *out;
+	HT_FREED char *out;
 	const char *argv[] = {
 		run_built("heaptap"), "report", "--stacks", "--limit=0", trace, NULL, NULL, NULL};
 	if (map) {
@@ -173,7 +171,6 @@ static bool report_says(const char *trace, const char *map, const char *text)
 	}
 	ck_assert_int_eq(run_program(argv, ANSWER_MS, &out, NULL), 0);
 	bool says = strstr(out, text) != NULL;
-	free(out);
 	return says;
 }
 
@@ -261,23 +258,21 @@ static unsigned free_port(void)
 
 static bool redis_answers(const char *port)
 {
-	char *out;
+	HT_FREED char *out;
 	int status = run_program(
 		(const char *[]){"redis-cli", "-p", port, "ping", NULL}, ANSWER_MS, &out, NULL);
 	bool answers = status == 0 && !strcmp(out, "PONG\n");
-	free(out);
 	return answers;
 }
 
 static uint64_t redis_commands(const char *port)
 {
-	char *out;
+	HT_FREED char *out;
 	run_program((const char *[]){"redis-cli", "-p", port, "info", "stats", NULL}, ANSWER_MS,
 		&out, NULL);
 	const char *field = strstr(out, "total_commands_processed:");
 	ck_assert_msg(field != NULL, "%s", out);
 	uint64_t commands = strtoull(strchr(field, ':') + 1, NULL, 10);
-	free(out);
 	return commands;
 }
 
@@ -337,12 +332,11 @@ static void write_nginx_files(unsigned port)
 /* A number of requests, none of which may fail. */
 static bool nginx_serves(const char *url, const char *requests)
 {
-	char *out;
+	HT_FREED char *out;
 	int status = run_program((const char *[]){"ab", "-q", "-n", requests, "-c", "8", url, NULL},
 		LOAD_MS, &out, NULL);
 	bool serves = status == 0 && strstr(out, "Failed requests:        0\n") &&
 		      !strstr(out, "Non-2xx");
-	free(out);
 	return serves;
 }
 

@@ -210,9 +210,8 @@ HT_TEST(a_storm_of_jumps)
 
 static void expect_tombstone(void)
 {
-	json_t *attach = tap_stop(&tap, 0);
+	json_auto_t *attach = tap_stop(&tap, 0);
 	ck_assert_uint_eq(report_u64(attach, "level"), 2);
-	json_decref(attach);
 }
 
 HT_TEST(a_table_is_copied)

@@ -32,10 +32,9 @@ static bool has_curl(void)
 /* Where this test's windows wait. */
 static void use_own_spool(void)
 {
-	char *state = tmpdir_path("state");
+	HT_FREED char *state = tmpdir_path("state");
 	ck_assert_int_eq(setenv("XDG_STATE_HOME", state, 1), 0);
 	ck_assert_int_eq(unsetenv("STATE_DIRECTORY"), 0);
-	free(state);
 }
 
 static const char *address_of(const struct endpoint *endpoint)
@@ -71,25 +70,22 @@ static int push(
 
 static size_t windows_waiting(void)
 {
-	char *out;
-	char *state = tmpdir_path("state");
+	HT_FREED char *out;
+	HT_FREED char *state = tmpdir_path("state");
 	run_program((const char *[]){"sh", "-c", "find \"$1\" -name '*.push' | wc -l", "sh", state,
 			    NULL},
 		RUN_MS, &out, NULL);
 	const size_t count = strtoul(out, NULL, 10);
-	free(out);
-	free(state);
 	return count;
 }
 
 static void check_fails(const char *to, const char *trace, const char *with, size_t waiting)
 {
-	char *err;
+	HT_FREED char *err;
 	const int status = push(to, trace, "--timeout", "2s", &err);
 	ck_assert_msg(
 		status == 1 && strstr(err, with) && strstr(err, "in "), "%d: %s", status, err);
 	ck_assert_uint_eq(windows_waiting(), waiting);
-	free(err);
 }
 
 /* The profile within the form is that of `heaptap export`. */
@@ -282,9 +278,8 @@ static char *ask(const char *statement)
 
 static void check_answer(const char *statement, const char *expected)
 {
-	char *out = ask(statement);
+	HT_FREED char *out = ask(statement);
 	ck_assert_msg(strcmp(out, expected) == 0, "%s: %s", statement, out);
-	free(out);
 }
 
 static uint16_t free_port(void)
@@ -355,10 +350,9 @@ static char *fleet(size_t index)
 
 static void forget_what_was_sent(void)
 {
-	char *state = tmpdir_path("state");
+	HT_FREED char *state = tmpdir_path("state");
 	run_program((const char *[]){"find", state, "-name", "sent", "-delete", NULL}, RUN_MS, NULL,
 		NULL);
-	free(state);
 }
 
 HT_TEST(clickhouse_answers_what_grew_on_most_hosts)

@@ -40,13 +40,12 @@ static bool build(const char *directory)
 
 static int shell(const char *script, const char *first, const char *second, char **ret_out)
 {
-	char *err;
+	HT_FREED char *err;
 	const int status =
 		run_program((const char *[]){"sh", "-euc", script, "sh", first, second, NULL},
 			TRY_MS, ret_out, &err);
 	if (status != 0)
 		printf("%s", err);
-	free(err);
 	return status;
 }
 

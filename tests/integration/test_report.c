@@ -27,12 +27,11 @@ static json_t *record(struct tap *tap, const char *threads)
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	tap_start(tap, victim.pid, NULL);
 	tap_wait_on(tap, "/ledger");
-	char *books = victim_ask(&victim, "go", PHASE_MS);
+	HT_FREED char *books = victim_ask(&victim, "go", PHASE_MS);
 	tap_check_clean(tap_stop(tap, 0));
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 	json_t *ledger = report_parse(books);
-	free(books);
 	return ledger;
 }
 
@@ -50,9 +49,8 @@ static char *heaptap_output(const char *const arguments[])
 
 static bool has_rss(const char *trace, uint64_t at_least_bytes)
 {
-	json_t *report = report_load_begun(trace);
+	json_auto_t *report = report_load_begun(trace);
 	bool has = report && report_u64(report, "rss.last_bytes") >= at_least_bytes;
-	json_decref(report);
 	return has;
 }
 
@@ -179,7 +177,7 @@ HT_TEST(tables_sum_up_to_the_totals)
 		"function", "line", "address", "module", "namespace", "thread", "size", "lifetime"};
 	struct tap tap;
 	record(&tap, "4");
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	const uint64_t allocated = report_u64(report, "totals.allocated_bytes");
 	char *csv = heaptap_output((const char *[]){"report", "--csv", tap.trace, NULL});
 	ck_assert_uint_eq(sum_of(csv, "allocated_bytes"), allocated);
@@ -190,7 +188,6 @@ HT_TEST(tables_sum_up_to_the_totals)
 		ck_assert_msg(sum_of(csv, "allocated_bytes") == allocated, "%s", by[i]);
 		free(csv);
 	}
-	json_decref(report);
 }
 
 HT_TEST(a_page_has_eighty_columns)

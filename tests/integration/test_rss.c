@@ -47,18 +47,16 @@ static void order(struct subject *subject, const char *commands)
 
 static json_t *figures_of(struct subject *subject)
 {
-	char *answer = victim_ask(&subject->victim, "figures", PHASE_MS);
+	HT_FREED char *answer = victim_ask(&subject->victim, "figures", PHASE_MS);
 	json_t *figures = report_parse(answer);
-	free(answer);
 	return figures;
 }
 
 static bool has_begun(const char *trace)
 {
-	json_t *report = report_load_begun(trace);
+	json_auto_t *report = report_load_begun(trace);
 	bool has = report && json_array_size(report_at(report, "heap.accounts")) &&
 		   report_u64(report, "memory.samples");
-	json_decref(report);
 	return has;
 }
 
@@ -107,10 +105,9 @@ static void check_sum(const json_t *report)
 static void check_near(
 	const json_t *report, const char *what, int64_t got, int64_t expected, int64_t slack_bytes)
 {
-	char *text = json_dumps(report_at(report, "rss"), 0);
+	HT_FREED char *text = json_dumps(report_at(report, "rss"), 0);
 	ck_assert_msg(llabs(got - expected) <= slack_bytes, "%s is %ld, not %ld: %s", what, got,
 		expected, text);
-	free(text);
 }
 
 static const struct {
@@ -208,9 +205,8 @@ HT_TEST(a_heap_that_was_never_used_is_zero)
 
 static bool has_rss(const char *trace, uint64_t at_least_bytes)
 {
-	json_t *report = report_load_begun(trace);
+	json_auto_t *report = report_load_begun(trace);
 	bool has = report && report_u64(report, "rss.last_bytes") >= at_least_bytes;
-	json_decref(report);
 	return has;
 }
 

@@ -264,15 +264,13 @@ static void check_not_run(const char *const command[], int status, const char *s
 
 HT_TEST(cannot_be_run)
 {
-	char *plain = write_file("plain", 0644, "#!/bin/sh\necho ran\n");
-	char *lost = write_file("lost", 0755, "#!/no/such/interpreter\n");
+	HT_FREED char *plain = write_file("plain", 0644, "#!/bin/sh\necho ran\n");
+	HT_FREED char *lost = write_file("lost", 0755, "#!/no/such/interpreter\n");
 	check_not_run((const char *[]){"no-such-command", NULL}, 127, "no directory of PATH");
 	check_not_run((const char *[]){"/no/such/command", NULL}, 127, "No such file");
 	check_not_run((const char *[]){lost, NULL}, 127, "its interpreter /no/such/interpreter");
 	check_not_run((const char *[]){plain, NULL}, 126, "chmod +x");
 	check_not_run((const char *[]){"/etc", NULL}, 126, "Permission denied");
-	free(plain);
-	free(lost);
 }
 
 /* Why the kernel does not run it; 0: it does. */
@@ -416,18 +414,16 @@ HT_TEST(scripts)
 
 HT_TEST(scripts_of_scripts)
 {
-	char *inner = write_file("inner", 0755, "#!/bin/sh\necho inner \"$0 $1 $2\"\n");
+	HT_FREED char *inner = write_file("inner", 0755, "#!/bin/sh\necho inner \"$0 $1 $2\"\n");
 	char text[4200], *expected;
 	snprintf(text, sizeof(text), "#!%s\n", inner);
-	char *outer = write_file("outer", 0755, text);
+	HT_FREED char *outer = write_file("outer", 0755, text);
 	struct result result = run((const char *[]){outer, "one", NULL});
 	ck_assert_int_gt(asprintf(&expected, "inner %s %s one\n", inner, outer), 0);
 	ck_assert_str_eq(result.out, expected);
 	ck_assert(has_trace());
 	result_deinit(&result);
 	free(expected);
-	free(inner);
-	free(outer);
 }
 
 /* As execvp(3) runs it; a shell would do so itself. */
@@ -444,9 +440,8 @@ HT_TEST(a_script_without_interpreter)
 
 HT_TEST(a_script_with_windows_line_ends)
 {
-	char *script = write_file("script", 0755, "#!/bin/sh\r\necho ran\r\n");
+	HT_FREED char *script = write_file("script", 0755, "#!/bin/sh\r\necho ran\r\n");
 	check_not_run((const char *[]){script, NULL}, 127, "CRLF");
-	free(script);
 }
 
 /* --- without a trace --- */

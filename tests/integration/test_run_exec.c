@@ -39,9 +39,8 @@ static const char *trace_path(unsigned number)
 	char name[32] = "exec.htap";
 	if (number > 1)
 		snprintf(name, sizeof(name), "exec.%u.htap", number);
-	char *full = tmpdir_path(name);
+	HT_FREED char *full = tmpdir_path(name);
 	snprintf(path, sizeof(path), "%s", full);
-	free(full);
 	return path;
 }
 
@@ -87,10 +86,9 @@ static void check_result(const struct result *result, int status)
 
 static void check_blocks(unsigned number, uint64_t blocks)
 {
-	json_t *report = report_load(trace_path(number));
+	json_auto_t *report = report_load(trace_path(number));
 	ck_assert_uint_eq(report_u64(report, "totals.allocations"), blocks);
 	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
-	json_decref(report);
 }
 
 /* --- what is recorded --- */

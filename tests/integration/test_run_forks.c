@@ -75,11 +75,10 @@ static void remove_one(void *context, const char *path)
 
 static void note_early(void *context, const char *path)
 {
-	json_t *report = report_load(path);
+	json_auto_t *report = report_load(path);
 	unsigned *found = context;
 	*found += report_u64(report, "totals.allocations") == EARLY_BLOCKS &&
 		  report_u64(report, "capture.dropped_events") == 0;
-	json_decref(report);
 }
 
 /* --- what they become --- */
@@ -89,7 +88,7 @@ static void check_way(const char *way, bool early)
 	struct words all = words_of((const char *[]){
 		run_built("tests/targets/brood"), way, run_built("tests/targets/early"), NULL});
 	unsigned found = 0;
-	char *out, *err;
+	HT_FREED char *out, *err;
 	int status = run_program(all.argv, RUN_MS, &out, &err);
 	ck_assert_msg(status == 0, "%s: %d: %s%s", way, status, out, err);
 	unsigned children = each_child(note_early, &found);
@@ -97,8 +96,6 @@ static void check_way(const char *way, bool early)
 		ck_assert_msg(found == 1 && !strstr(err, "had begun"), "%s: %u of %u: %s", way,
 			found, children, err);
 	each_child(remove_one, NULL);
-	free(out);
-	free(err);
 }
 
 HT_TEST(child_by_any_function)
@@ -188,9 +185,8 @@ static unsigned keeper_stop(struct keeper *keeper)
 {
 	unsigned rounds;
 	victim_send(&keeper->command.victim, "stop");
-	char *line = victim_line(&keeper->command.victim, RUN_MS);
+	HT_FREED char *line = victim_line(&keeper->command.victim, RUN_MS);
 	ck_assert_int_eq(sscanf(line, "rounds %u", &rounds), 1);
-	free(line);
 	return rounds;
 }
 
@@ -291,14 +287,12 @@ HT_TEST(does_not_wait_for_children)
 	struct words all =
 		words_of((const char *[]){"sh", "-c", "(sleep 600; :) & sleep 1; echo $!", NULL});
 	pid_t none = 0, child;
-	char *out, *err;
+	HT_FREED char *out, *err;
 	ck_assert_int_eq(run_program(all.argv, RUN_MS, &out, &err), 0);
 	ck_assert_int_eq(sscanf(out, "%d", &child), 1);
 	ck_assert_msg(procsnap_is_clean(child), "%s", err);
 	kill_all(&none, child);
 	each_child(remove_one, NULL);
-	free(out);
-	free(err);
 }
 
 /* A pidfd is readable once there is something to wait for. */
@@ -306,12 +300,10 @@ HT_TEST(their_ends_are_seen_at_once)
 {
 	struct words all =
 		words_of((const char *[]){run_built("tests/targets/brood"), "ends", "60", NULL});
-	char *out, *err;
+	HT_FREED char *out, *err;
 	int status = run_program(all.argv, RUN_MS, &out, &err);
 	ck_assert_msg(status == 0, "%d: %s%s", status, out, err);
 	each_child(remove_one, NULL);
-	free(out);
-	free(err);
 }
 
 /* --- storms --- */
@@ -331,13 +323,12 @@ HT_TEST(over_the_bound_they_run_unrecorded)
 {
 	struct words all =
 		words_of((const char *[]){run_built("tests/targets/brood"), "storm", "600", NULL});
-	char *err;
+	HT_FREED char *err;
 	ck_assert_int_eq(run_program(all.argv, RUN_MS, NULL, &err), 0);
 	ck_assert_msg(strstr(err, "child processes were not recorded"), "%.2000s", err);
 	unsigned children = each_child(NULL, NULL);
 	ck_assert_uint_le(children, TRACES_MAX);
 	each_child(remove_one, NULL);
-	free(err);
 }
 
 struct pick {

@@ -122,9 +122,8 @@ static void check_after_death(struct trial *trial, bool orphaned)
 /* The last trace is complete, or there will be none. */
 static bool is_over(const struct trial *trial)
 {
-	char *err = run_err(&trial->sweep.run);
+	HT_FREED char *err = run_err(&trial->sweep.run);
 	bool is_left = strstr(err, "which is not recorded") != NULL;
-	free(err);
 	return is_left || access(trial->last, F_OK) == 0;
 }
 

@@ -54,9 +54,8 @@ static void start_command(struct run *run, struct command *command, const char *
 
 static bool has_said(const struct run *run, const char *text)
 {
-	char *err = run_err(run);
+	HT_FREED char *err = run_err(run);
 	bool has = strstr(err, text) != NULL;
-	free(err);
 	return has;
 }
 
@@ -411,15 +410,12 @@ HT_TEST(becomes_another_program)
 HT_TEST(as_json)
 {
 	struct words all = words_of((const char *[]){"--json", "--", "echo", "said", NULL});
-	char *out, *err;
+	HT_FREED char *out, *err;
 	ck_assert_int_eq(run_program(all.argv, RUN_MS, &out, &err), 0);
 	ck_assert_str_eq(out, "said\n");
-	json_t *object = report_parse(err);
+	json_auto_t *object = report_parse(err);
 	ck_assert_str_eq(report_text(object, "schema"), "heaptap.attach/1");
 	ck_assert_str_eq(report_text(object, "trace"), trace_path());
-	json_decref(object);
-	free(out);
-	free(err);
 }
 
 HT_SUITE("integration/run_parent")

@@ -266,12 +266,11 @@ static int run_aside(const TTest *const *tests, size_t count, char **ret_out)
 
 HT_TEST(side_by_side_they_meet)
 {
-	char *out;
+	HT_FREED char *out;
 	const TTest *const tests[] = {meets_another, meets_another_too};
 	arrived = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne((void *)arrived, MAP_FAILED);
 	ck_assert_int_eq(run_aside(tests, HT_ARRAY_SIZE(tests), &out), 0);
-	free(out);
 }
 
 HT_TEST(side_by_side_each_counts)
@@ -300,12 +299,11 @@ static char *left_directory(const char *name, unsigned hours)
 	snprintf(below, sizeof(below), "%s/folder", name);
 	char *path = tmpdir_path(name), *folder = tmpdir_path(below);
 	ck_assert(!mkdir(path, 0700) && !mkdir(folder, 0700));
-	char *file = files_path(folder, "file");
+	HT_FREED char *file = files_path(folder, "file");
 	files_write(file, "left");
 	const struct timespec then = {.tv_sec = time(NULL) - 3600 * (time_t)hours};
 	const struct timespec times[] = {then, then};
 	ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
-	free(file);
 	free(folder);
 	return path;
 }
@@ -318,12 +316,12 @@ static void hold(const void *path)
 
 HT_TEST(removes_leftover_files)
 {
-	char *parent = tmpdir_path("");
-	char *left = left_directory("heaptap-test.left", 2);
-	char *young = left_directory("heaptap-test.young", 0);
-	char *used = left_directory("heaptap-test.used", 2);
-	char *other = left_directory("another-test.left", 2);
-	char *link = tmpdir_path("heaptap-test.link");
+	HT_FREED char *parent = tmpdir_path("");
+	HT_FREED char *left = left_directory("heaptap-test.left", 2);
+	HT_FREED char *young = left_directory("heaptap-test.young", 0);
+	HT_FREED char *used = left_directory("heaptap-test.used", 2);
+	HT_FREED char *other = left_directory("another-test.left", 2);
+	HT_FREED char *link = tmpdir_path("heaptap-test.link");
 	ck_assert_int_eq(symlink(other, link), 0);
 	struct child user = child_fork(hold, used);
 	ck_assert_int_eq(user.value, 0);
@@ -335,18 +333,12 @@ HT_TEST(removes_leftover_files)
 	child_kill(&user);
 	tmpdir_remove_left(parent);
 	ck_assert_int_ne(access(used, F_OK), 0);
-	free(link);
-	free(other);
-	free(used);
-	free(young);
-	free(left);
-	free(parent);
 }
 
 /* As long as any of its processes may use it. */
 HT_TEST(keeps_files_in_use)
 {
-	char *path = tmpdir_path("");
+	HT_FREED char *path = tmpdir_path("");
 	const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
 	ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
 	char *end = strrchr(path, '/');
@@ -358,7 +350,6 @@ HT_TEST(keeps_files_in_use)
 	tmpdir_remove_left(path);
 	*end = '/';
 	ck_assert_int_eq(access(path, F_OK), 0);
-	free(path);
 }
 
 /* What heaptap prints at the end of a capture that left nothing. */

@@ -388,9 +388,8 @@ static void save(struct victim *victim, const char *path)
 {
 	char command[4200];
 	snprintf(command, sizeof(command), "save %s", path);
-	char *answer = victim_ask(victim, command, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, command, ANSWER_MS);
 	ck_assert_str_eq(answer, "saved");
-	free(answer);
 }
 
 /* Does the trace, as far as it is written, have a stack that goes beyond its first frame? */

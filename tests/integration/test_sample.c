@@ -157,7 +157,7 @@ static void check_frees(const struct tracefile *file, const json_t *ledger)
  * estimated. */
 static void check_report(const char *path, const struct estimate *all)
 {
-	json_t *report = report_load(path);
+	json_auto_t *report = report_load(path);
 	ck_assert_uint_eq(report_u64(report, "capture.sample_bytes"), RATE);
 	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
 	ck_assert_uint_eq(report_u64(report, "totals.samples"), all->samples);
@@ -168,7 +168,6 @@ static void check_report(const char *path, const struct estimate *all)
 		report_u64(report, "totals.allocated_bytes"));
 	ck_assert_uint_eq(report_u64(report, "totals.before_frees"), 0);
 	ck_assert(json_is_null(report_at(report, "totals.temporary")));
-	json_decref(report);
 }
 
 /* `way`: of --hook; NULL: by slots, which the program itself has. */
@@ -187,7 +186,7 @@ static void compare_books(bool nested, const char *way, const char *const argv[]
 		tap_wait_any(&tap);
 	else
 		tap_wait_on(&tap, strrchr(argv[0], '/'));
-	char *books = victim_ask(&victim, "go", PHASE_MS);
+	HT_FREED char *books = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0), *ledger = report_parse(books);
 	tap_check_clean(attach);
 	ck_assert_uint_eq(report_u64(attach, "sample_bytes"), RATE);
@@ -203,7 +202,6 @@ static void compare_books(bool nested, const char *way, const char *const argv[]
 	tracefile_deinit(&file);
 	json_decref(attach);
 	json_decref(ledger);
-	free(books);
 }
 
 #define SAMPLE_TEST(name, nested, program, ...)                                                    \

@@ -124,7 +124,7 @@ static void check_names(const char *node, bool turn_runs_compiled)
 		{"turn", "function turn", 0, false}, {0}};
 	struct victim victim;
 	struct tap tap;
-	char *text = read_text(SCRIPT);
+	HT_FREED char *text = read_text(SCRIPT);
 	for (struct known *one = known; one->function; one++)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, (const char *[]){node, SCRIPT, NULL});
@@ -135,7 +135,6 @@ static void check_names(const char *node, bool turn_runs_compiled)
 	for (struct known *one = known; one->function; one++)
 		ck_assert_msg(one->found || (!turn_runs_compiled && !strcmp(one->function, "turn")),
 			"no frame of %s", one->function);
-	free(text);
 }
 
 HT_TEST(functions_have_names_without_a_flag)
@@ -262,7 +261,7 @@ static void check_interpreted(const char *const argv[], const char *const option
 		{0}};
 	struct victim victim;
 	struct tap tap;
-	char *text = read_text(INTERPRETED);
+	HT_FREED char *text = read_text(INTERPRETED);
 	for (struct known *one = known; one->function; one++)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, argv);
@@ -276,7 +275,6 @@ static void check_interpreted(const char *const argv[], const char *const option
 	for (struct known *one = known; one->function; one++)
 		ck_assert_msg(one->found || !least, "no frame of %s", one->function);
 	ck_assert_uint_ge(check_chains(tap.trace), least);
-	free(text);
 }
 
 HT_TEST(interpreted_functions_have_names)
@@ -430,13 +428,12 @@ static void compare_names(const char *node, uint64_t least)
 	capture(&victim, &tap, PROCSNAP_NODE | PROCSNAP_FILES_MOVE, 30);
 	victim_stop(&victim);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", victim.pid);
-	char *map = read_text(path);
+	HT_FREED char *map = read_text(path);
 	unlink(path);
 	struct oracle oracle = {.map = map};
 	visit_frames(tap.trace, compare, &oracle);
 	ck_assert_uint_gt(oracle.compared, least);
 	ck_assert_uint_eq(oracle.unnamed, 0);
-	free(map);
 }
 
 HT_TEST(names_are_those_of_v8)

@@ -226,7 +226,7 @@ static void wait_for(struct run *run, char *trace)
 HT_TEST(a_process_that_comes_is_recorded)
 {
 	make_program();
-	char *trace = tmpdir_path("awaited.htap");
+	HT_FREED char *trace = tmpdir_path("awaited.htap");
 	wait_for(&tap.run, trace);
 	snprintf(tap.trace, sizeof(tap.trace), "%s", trace);
 	begin(&victim);
@@ -234,21 +234,19 @@ HT_TEST(a_process_that_comes_is_recorded)
 	tap_wait_on(&tap, name);
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_stop(&victim);
-	free(trace);
 }
 
 HT_TEST(a_signal_ends_the_waiting)
 {
 	struct run run;
 	make_program();
-	char *trace = tmpdir_path("none.htap");
+	HT_FREED char *trace = tmpdir_path("none.htap");
 	wait_for(&run, trace);
 	ck_assert(!run_has_ended(&run));
 	ck_assert_int_eq(kill(run.pid, SIGINT), 0);
 	ck_assert_int_eq(run_wait(&run, LIMIT_MS), 128 + SIGINT);
 	ck_assert_int_ne(access(trace, F_OK), 0);
 	run_deinit(&run);
-	free(trace);
 }
 
 HT_SUITE("integration/seek")

@@ -21,9 +21,8 @@
 
 static bool start(struct http *http)
 {
-	char *trace = smalltrace_make("one.htap", 3);
+	HT_FREED char *trace = smalltrace_make("one.htap", 3);
 	bool ret = http_start(http, (const char *[]){trace, NULL});
-	free(trace);
 	return ret;
 }
 
@@ -54,7 +53,7 @@ static void check_same(const struct http *http, const char *path, const char *co
 static void check_members(
 	const struct http *http, const char *path, const char *member, const char *const words[])
 {
-	char *out = print(words);
+	HT_FREED char *out = print(words);
 	json_t *expected = report_parse(out), *sent = http_json(http, path, 200);
 	const char *name;
 	json_t *value;
@@ -63,7 +62,6 @@ static void check_members(
 		json_equal(value, json_object_get(expected, name)), "%s: %s", path, name);
 	json_decref(expected);
 	json_decref(sent);
-	free(out);
 }
 
 static void check_reports(const struct http *http, const char *trace)
@@ -123,10 +121,9 @@ HT_TEST(answers_are_those_of_the_commands)
 
 static void write_file(const char *name, const char *text)
 {
-	char *path = tmpdir_path(name);
+	HT_FREED char *path = tmpdir_path(name);
 	FILE *file = fopen(path, "we");
 	ck_assert(file && fputs(text, file) >= 0 && fclose(file) == 0);
-	free(path);
 }
 
 HT_TEST(a_folder_of_windows)
@@ -193,11 +190,10 @@ static const char *const exports[] = {"collapsed", "pprof", "speedscope", "firef
 
 static void check_known(const struct http *http, const char *path)
 {
-	char *first = get_if(http, path, "\"none\"");
+	HT_FREED char *first = get_if(http, path, "\"none\"");
 	ck_assert_msg(http_status(first) == 200, "%s: %.600s", path, first);
 	char *etag = header_of(first, "ETag"), *again = get_if(http, path, etag);
 	ck_assert_msg(http_status(again) == 304, "%s: %.600s", path, again);
-	free(first);
 	free(etag);
 	free(again);
 }
@@ -235,9 +231,9 @@ HT_TEST(an_answer_does_not_read_the_trace_again)
 	char *trace = smalltrace_make("one.htap", 3), path[100];
 	if (!http_start(&http, (const char *[]){trace, NULL}))
 		return;
-	char *before = http_get(&http, "/api/v1/report?from=+10ms&thread=worker", 200);
+	HT_FREED char *before = http_get(&http, "/api/v1/report?from=+10ms&thread=worker", 200);
 	ck_assert_int_eq(truncate(trace, 0), 0);
-	char *after = http_get(&http, "/api/v1/report?from=+10ms&thread=worker", 200);
+	HT_FREED char *after = http_get(&http, "/api/v1/report?from=+10ms&thread=worker", 200);
 	ck_assert_str_eq(after, before);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(resource); i++) {
 		snprintf(path, sizeof(path), "/api/v1/%s", resource[i]);
@@ -248,8 +244,6 @@ HT_TEST(an_answer_does_not_read_the_trace_again)
 	free(http_get(&http, "/api/v1/summary?min-size=1", 500));
 	http_stop(&http);
 	free(trace);
-	free(before);
-	free(after);
 }
 
 HT_TEST(another_question_has_another_etag)
@@ -316,10 +310,9 @@ static void check_refused(const struct http *http, unsigned status, const char *
 	char request[2000];
 	snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\n%sConnection: close\r\n\r\n", method,
 		path, headers);
-	char *answer = http_send(http, request, NULL);
+	HT_FREED char *answer = http_send(http, request, NULL);
 	ck_assert_msg(http_status(answer) == status, "%s: %.300s", request, answer);
 	ck_assert_ptr_null(strcasestr(answer, "Access-Control-"));
-	free(answer);
 }
 
 HT_TEST(only_the_token_is_answered)

@@ -64,10 +64,9 @@ static uint64_t summary_of(const struct http *http, const char *path)
 
 static void check_state(const struct http *http, const char *path, const char *state)
 {
-	json_t *answer = http_post(http, path, 200);
+	json_auto_t *answer = http_post(http, path, 200);
 	ck_assert_str_eq(report_text(answer, "schema"), "heaptap.live/1");
 	ck_assert_str_eq(report_text(answer, "state"), state);
-	json_decref(answer);
 }
 
 HT_TEST(a_capture_is_followed_and_steered)

@@ -17,15 +17,13 @@
 /* What served.py prints of the page of this server. */
 static json_t *browse(const struct http *http, const char *what)
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	int status = run_program(
 		(const char *[]){PYTHON, "tests/page/served.py", what, http->address, NULL},
 		BROWSE_MS, &out, &err);
 	ck_assert_msg(status == 0, "%s", err);
 	json_t *seen = report_parse(out);
 	ck_assert_uint_eq(json_array_size(report_at(seen, "console")), 0);
-	free(out);
-	free(err);
 	return seen;
 }
 
@@ -58,7 +56,7 @@ HT_TEST(the_page_shows_the_same_numbers)
 /* The differences that the page lists are those of heaptap diff, and its totals too. */
 static void check_diff(const struct http *http, const json_t *shown)
 {
-	json_t *answer = http_json(http, "/api/v1/diff?base=0&trace=1", 200);
+	json_auto_t *answer = http_json(http, "/api/v1/diff?base=0&trace=1", 200);
 	const json_t *traces = json_object_get(answer, "traces");
 	for (size_t i = 0; i < 2; i++)
 		ck_assert_uint_eq(
@@ -67,17 +65,15 @@ static void check_diff(const struct http *http, const json_t *shown)
 					   json_array_get(traces, i), "per_minute")) +
 				   0.5));
 	ck_assert_uint_eq(report_u64(shown, "sites"), report_u64(answer, "sites_total"));
-	json_decref(answer);
 }
 
 static void check_trend(const struct http *http, const json_t *shown)
 {
-	json_t *answer = http_json(http, "/api/v1/trend", 200);
+	json_auto_t *answer = http_json(http, "/api/v1/trend", 200);
 	ck_assert_uint_eq(report_u64(shown, "traces"), 3);
 	ck_assert_uint_eq(report_u64(shown, "sites"), report_u64(answer, "sites_total"));
 	ck_assert_str_eq(report_text(shown, "first"),
 		report_text(json_array_get(json_object_get(answer, "sites"), 0), "function"));
-	json_decref(answer);
 }
 
 HT_TEST(a_folder_is_chosen_from_compared_and_followed)

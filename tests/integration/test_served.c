@@ -36,17 +36,15 @@ static bool is_possible(void)
 
 static void start(struct victim *victim)
 {
-	char *directory = tmpdir_path("served");
+	HT_FREED char *directory = tmpdir_path("served");
 	ck_assert_int_eq(mkdir(directory, 0755), 0);
 	victim_start(victim, (const char *[]){run_built("tests/targets/served"), directory, NULL});
-	free(directory);
 }
 
 static void order(struct victim *victim, const char *command)
 {
-	char *answer = victim_ask(victim, command, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, command, ANSWER_MS);
 	ck_assert_str_eq(answer, "done");
-	free(answer);
 }
 
 /* A capture from beginning to end, that leaves nothing. */

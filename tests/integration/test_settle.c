@@ -22,10 +22,9 @@ static struct tap tap;
 
 static bool settles(void)
 {
-	json_t *status = steer_status(victim.pid);
+	json_auto_t *status = steer_status(victim.pid);
 	const char *state = json_string_value(json_object_get(status, "state"));
 	bool ret = state && strcmp(state, "settling") == 0;
-	json_decref(status);
 	return ret;
 }
 
@@ -54,7 +53,7 @@ static void end(void)
 
 static void check_survivors(uint64_t outstanding, uint64_t survivors, uint64_t survivor_bytes)
 {
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), outstanding);
 	ck_assert_uint_eq(report_u64(report, "totals.survivors_blocks"), survivors);
 	ck_assert_uint_eq(report_u64(report, "totals.survivors_bytes"), survivor_bytes);
@@ -62,7 +61,6 @@ static void check_survivors(uint64_t outstanding, uint64_t survivors, uint64_t s
 		report_u64(report, "settle.begin_ns"), report_u64(report, "capture.duration_ns"));
 	ck_assert_uint_gt(
 		report_u64(report, "settle.end_ns"), report_u64(report, "settle.begin_ns"));
-	json_decref(report);
 }
 
 /* 1000 blocks of 104 bytes in the window, of which 100 are freed in it and 300 after it, and 200
@@ -168,13 +166,12 @@ HT_TEST(a_target_may_end_while_it_settles)
 
 HT_TEST(a_window_without_an_end_does_not_settle)
 {
-	char *err;
+	HT_FREED char *err;
 	int status = run_program(
 		(const char *[]){run_built("heaptap"), "attach", "-p", "1", "--settle", "1m", NULL},
 		LIMIT_MS, NULL, &err);
 	ck_assert_int_eq(status, 2);
 	ck_assert_msg(strstr(err, "-d TIME"), "%s", err);
-	free(err);
 }
 
 HT_SUITE("integration/settle")

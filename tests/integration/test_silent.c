@@ -33,9 +33,8 @@ static void start(struct victim *victim)
 
 static void ask(struct victim *victim, const char *command, const char *answer)
 {
-	char *got = victim_ask(victim, command, ANSWER_MS);
+	HT_FREED char *got = victim_ask(victim, command, ANSWER_MS);
 	ck_assert_str_eq(got, answer);
-	free(got);
 }
 
 /* `how`: the filter is entered in the middle of it; "": it is there, or none is. Returns how many
@@ -44,12 +43,10 @@ static uint64_t work_counting(struct victim *victim, const char *how)
 {
 	char command[64];
 	snprintf(command, sizeof(command), "work %llu%s%s", ROUNDS, *how ? " " : "", how);
-	char *answer = victim_ask(victim, command, ANSWER_MS);
-	json_t *books = report_parse(answer);
+	HT_FREED char *answer = victim_ask(victim, command, ANSWER_MS);
+	json_auto_t *books = report_parse(answer);
 	uint64_t outside = report_u64(books, "outside");
 	ck_assert_uint_gt(report_u64(books, "handled"), 0);
-	json_decref(books);
-	free(answer);
 	return outside;
 }
 
@@ -69,11 +66,10 @@ static void begin(
 
 static void end(struct tap *tap)
 {
-	json_t *attach = tap_stop(tap, TAP_MAY_DROP);
+	json_auto_t *attach = tap_stop(tap, TAP_MAY_DROP);
 	tap_check_equal(attach);
 	ck_assert_uint_ge(
 		report_u64(attach, "events") + report_u64(attach, "dropped_events"), EVENTS_MIN);
-	json_decref(attach);
 }
 
 static const char *const with_mappings[] = {"--mmap", "--symbolize", "later", NULL};

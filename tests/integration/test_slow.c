@@ -121,10 +121,9 @@ static struct procsnap *start_waiting(struct victim *victim, struct tap *tap)
 /* It sleeps a millisecond at a time. */
 static bool is_told_inside(pid_t pid)
 {
-	json_t *verify = report_run("verify", pid, 6);
+	json_auto_t *verify = report_run("verify", pid, 6);
 	bool told = json_is_true(report_at(verify, "parts.threads.heaptap")) &&
 		    strstr(report_text(verify, "parts.threads.text"), "is inside heaptap's code");
-	json_decref(verify);
 	return told;
 }
 
@@ -209,7 +208,7 @@ HT_TEST(full_disk)
 		printf("skipped: slow: needs root for a file system of its own\n");
 		return;
 	}
-	char *directory = tmpdir_path("small");
+	HT_FREED char *directory = tmpdir_path("small");
 	ck_assert_int_eq(mkdir(directory, 0755), 0);
 	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
 	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
@@ -238,7 +237,6 @@ HT_TEST(full_disk)
 	snprintf(path, sizeof(path), "%s/trace", directory);
 	json_decref(report_load(path));
 	ck_assert_int_eq(umount2(directory, MNT_DETACH), 0);
-	free(directory);
 }
 
 HT_SUITE("integration/slow")

@@ -32,9 +32,8 @@ static void begin_with(const char *program, const char *const extra[])
 
 static bool is_recording(void)
 {
-	json_t *capture = steer_status(victim.pid);
+	json_auto_t *capture = steer_status(victim.pid);
 	bool is = strcmp(report_text(capture, "state"), "recording") == 0;
-	json_decref(capture);
 	return is;
 }
 

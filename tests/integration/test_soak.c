@@ -181,11 +181,10 @@ static bool only_drops(const char *out)
 {
 	if (out[0] != '{')
 		return false;
-	json_t *attach = report_parse(out);
+	json_auto_t *attach = report_parse(out);
 	const char *ended = report_text(attach, "ended");
 	bool only = report_u64(attach, "dropped_events") > 0 && report_u64(attach, "damage") == 0 &&
 		    (!strcmp(ended, "duration") || !strcmp(ended, "signal"));
-	json_decref(attach);
 	return only;
 }
 
@@ -236,10 +235,9 @@ static void run_cycle(void)
 /* No mapping of heaptap, no traced thread: a check that is cheap enough for every cycle. */
 static void check_quickly(void)
 {
-	char *ours = procsnap_ours(soak.victim.pid);
+	HT_FREED char *ours = procsnap_ours(soak.victim.pid);
 	ck_assert_msg(!ours[0], "after cycle %lu of seed %lu: %s", (unsigned long)soak.cycle,
 		(unsigned long)soak.seed, ours);
-	free(ours);
 }
 
 /* One page stays, and that alone. The next attach takes it over. */

@@ -38,9 +38,8 @@ static bool is_possible(void)
 
 static void order(struct victim *victim, const char *command)
 {
-	char *answer = victim_ask(victim, command, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, command, ANSWER_MS);
 	ck_assert_str_eq(answer, "done");
-	free(answer);
 }
 
 static void start(struct victim *victim, const char *program, const char *argument)
@@ -56,13 +55,11 @@ static struct procsnap *start_served(struct victim *victim, char trace[TRACE_BYT
 {
 	if (!is_possible())
 		return NULL;
-	char *directory = tmpdir_path("served");
+	HT_FREED char *directory = tmpdir_path("served");
 	ck_assert_int_eq(mkdir(directory, 0755), 0);
 	start(victim, "served", directory);
-	char *full = realpath(directory, NULL);
+	HT_FREED char *full = realpath(directory, NULL);
 	snprintf(trace, TRACE_BYTES, "/proc/%d/root%s/trace", victim->pid, full);
-	free(full);
-	free(directory);
 	return procsnap_take(victim->pid, 0);
 }
 
@@ -90,13 +87,12 @@ static uint64_t check_incomplete(struct tap *tap, uint64_t calls, const char *en
 			      strstr(err, "write to another place with -o"),
 		"%s", err);
 	free(err);
-	json_t *attach = tap_wait(tap, 7);
+	json_auto_t *attach = tap_wait(tap, 7);
 	tap_check_equal(attach);
 	ck_assert_str_eq(report_text(attach, "ended"), ended);
 	uint64_t events = report_u64(attach, "events");
 	ck_assert_uint_gt(report_u64(attach, "dropped_events"), 0);
 	tap_check_balance(attach, calls);
-	json_decref(attach);
 	return events;
 }
 
@@ -118,9 +114,8 @@ static uint64_t press(struct victim *victim, unsigned ms)
 	char command[32];
 	uint64_t calls;
 	snprintf(command, sizeof(command), "press %u", ms);
-	char *answer = victim_ask(victim, command, ms + ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, command, ms + ANSWER_MS);
 	ck_assert_int_eq(sscanf(answer, "calls %lu", &calls), 1);
-	free(answer);
 	return calls;
 }
 
@@ -298,7 +293,7 @@ HT_TEST(the_reader_stops_reading)
 	struct victim victim;
 	int pipe_fd[2];
 	char pid[16];
-	char *path = tmpdir_path("read");
+	HT_FREED char *path = tmpdir_path("read");
 	start(&victim, "hostile", NULL);
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	ck_assert_int_eq(pipe2(pipe_fd, O_CLOEXEC), 0);
@@ -323,14 +318,13 @@ HT_TEST(the_reader_stops_reading)
 	read_rest(pipe_fd[0], path, SIZE_MAX);
 	json_decref(report_load(path));
 	close(pipe_fd[0]);
-	free(path);
 }
 
 HT_TEST(fifo_without_a_reader)
 {
 	struct victim victim;
 	struct tap tap;
-	char *path = tmpdir_path("fifo");
+	HT_FREED char *path = tmpdir_path("fifo");
 	ck_assert_int_eq(mkfifo(path, 0600), 0);
 	start(&victim, "hostile", NULL);
 	struct procsnap *before = procsnap_take(victim.pid, 0);
@@ -338,7 +332,6 @@ HT_TEST(fifo_without_a_reader)
 	check_refused(&tap.run, 2, "is not a regular file; write to it with -o -");
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
-	free(path);
 }
 
 /* --- the target starts heaptap --- */
@@ -377,9 +370,8 @@ HT_TEST(the_target_reads_the_trace)
 	char *path, *answer = let_start("read %s -d 3s --lossless -o -", &path);
 	ck_assert_int_eq(sscanf(answer, "status %d calls %lu", &status, &calls), 2);
 	ck_assert_int_eq(status, 0);
-	json_t *report = report_load(path);
+	json_auto_t *report = report_load(path);
 	ck_assert_uint_gt(report_u64(report, "totals.allocations"), 100000);
-	json_decref(report);
 	free(answer);
 	free(path);
 }

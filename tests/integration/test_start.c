@@ -87,9 +87,8 @@ static void stage_init(struct stage *stage)
 	victim_start(&stage->victim, (const char *[]){run_built("tests/targets/actor"), NULL});
 	stage->before = procsnap_take(stage->victim.pid, 0);
 	stage->tap = (struct tap){.target = stage->victim.pid};
-	char *trace = tmpdir_path("start.htap");
+	HT_FREED char *trace = tmpdir_path("start.htap");
 	snprintf(stage->tap.trace, sizeof(stage->tap.trace), "%s", trace);
-	free(trace);
 }
 
 static void stage_deinit(struct stage *stage)

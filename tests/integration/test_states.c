@@ -289,7 +289,7 @@ HT_TEST(leader_has_ended_and_heaptap_is_killed)
 {
 	struct victim victim;
 	struct sweep sweep;
-	char *trace = tmpdir_path("trace");
+	HT_FREED char *trace = tmpdir_path("trace");
 	start(&victim, "states", "leader", NULL);
 	run_until(child_state(victim.pid) == 'Z', ANSWER_MS);
 	size_t sockets = sockets_of(victim.pid);
@@ -307,7 +307,6 @@ HT_TEST(leader_has_ended_and_heaptap_is_killed)
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 	unlink(trace);
-	free(trace);
 }
 
 static pid_t start_vfork(struct victim *victim)
@@ -326,9 +325,8 @@ static pid_t start_vfork(struct victim *victim)
 static void end_vfork(struct victim *victim, pid_t child)
 {
 	kill(child, SIGKILL);
-	char *answer = victim_line(victim, ANSWER_MS);
+	HT_FREED char *answer = victim_line(victim, ANSWER_MS);
 	ck_assert_str_eq(answer, "again");
-	free(answer);
 }
 
 HT_TEST(only_thread_in_vfork)

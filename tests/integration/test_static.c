@@ -108,11 +108,10 @@ static json_t *record_phase(struct victim *victim, const char *name, struct tap 
 	watch(&watched, victim, name, has_jemalloc(name) ? jemalloc : glibc);
 	tap_start(tap, victim->pid, (const char *[]){"--hook", "auto", NULL});
 	hookedcode_wait(&watched, tap);
-	char *books = victim_ask(victim, "go", PHASE_MS);
+	HT_FREED char *books = victim_ask(victim, "go", PHASE_MS);
 	json_decref(stop(tap, &watched));
 	procsnap_verify(before, victim->pid);
 	json_t *ledger = report_parse(books);
-	free(books);
 	return ledger;
 }
 

@@ -24,7 +24,7 @@ HT_TEST(nothing_is_stopped_meanwhile)
 	struct victim victim;
 	struct sweep sweep;
 	struct procsnap *before;
-	char *trace = tmpdir_path("steady.htap");
+	HT_FREED char *trace = tmpdir_path("steady.htap");
 	victim_start(&victim, (const char *[]){run_built("tests/targets/busy"), "-t", "4", NULL});
 	before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	sweep_attach(&sweep, victim.pid, trace, &(struct sweep_plan){.number = SYS_ptrace});
@@ -43,7 +43,6 @@ HT_TEST(nothing_is_stopped_meanwhile)
 	sweep_deinit(&sweep);
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
-	free(trace);
 }
 
 HT_SUITE("integration/steady")

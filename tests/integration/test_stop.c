@@ -68,9 +68,8 @@ static void list_waiters(const char *program, const char *kind, enum met met)
 static pid_t go(struct victim *victim)
 {
 	pid_t helper;
-	char *line = victim_ask(victim, "go", ANSWER_MS);
+	HT_FREED char *line = victim_ask(victim, "go", ANSWER_MS);
 	ck_assert_int_eq(sscanf(line, "waiting %d", &helper), 1);
-	free(line);
 	return helper;
 }
 

@@ -44,9 +44,8 @@ static void *share(size_t bytes)
 
 static bool has_image(pid_t pid)
 {
-	char *ours = procsnap_ours(pid);
+	HT_FREED char *ours = procsnap_ours(pid);
 	bool has = strstr(ours, "memfd:heaptap-") != NULL;
-	free(ours);
 	return has;
 }
 

@@ -260,13 +260,12 @@ static void leave_tombstone(struct ordeal *o)
 
 static int care(struct ordeal *o, const char *command, const char *where)
 {
-	char *err;
+	HT_FREED char *err;
 	int status =
 		run_program((const char *[]){run_built("heaptap"), command, "-p", o->pid, NULL},
 			ORDEAL_HEAPTAP_MS, NULL, &err);
 	ck_assert_msg(status == 0 || status == TOMBSTONE, "%s: %s then ended with %d: %s", where,
 		command, status, err);
-	free(err);
 	return status;
 }
 

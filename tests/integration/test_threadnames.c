@@ -34,12 +34,11 @@ static void tell(struct stage *stage, const char *command)
 /* Does the trace, as far as it is written, hold so many names of threads? */
 static bool has_names(const struct stage *stage, unsigned count)
 {
-	char *out;
+	HT_FREED char *out;
 	run_program((const char *[]){run_built("heaptap"), "dump", stage->tap.trace, NULL}, WORK_MS,
 		&out, NULL);
 	for (const char *at = out; (at = strstr(at, "\nthread ")); at++)
 		count -= count > 0;
-	free(out);
 	return count == 0;
 }
 
@@ -88,7 +87,7 @@ HT_TEST(a_name_that_comes_late)
 	run_until(has_names(&stage, 1), WORK_MS);
 	tell(&stage, "name db-writer");
 	tell(&stage, "keep 1000 1000");
-	json_t *report = end(&stage);
+	json_auto_t *report = end(&stage);
 	struct sums before = of_name(report, "the-main"), after = of_name(report, "db-writer");
 	ck_assert_uint_eq(before.allocations, 1);
 	ck_assert_uint_eq(before.bytes, 10);
@@ -96,7 +95,6 @@ HT_TEST(a_name_that_comes_late)
 	ck_assert_uint_eq(after.bytes, 1000000);
 	ck_assert_uint_eq(after.assumed, 0);
 	check_names(after.names, "the-main", "db-writer");
-	json_decref(report);
 }
 
 HT_TEST(names_in_turn)
@@ -111,14 +109,13 @@ HT_TEST(names_in_turn)
 	run_until(has_names(&stage, 2), WORK_MS);
 	tell(&stage, "name red");
 	tell(&stage, "keep 10 100");
-	json_t *report = end(&stage);
+	json_auto_t *report = end(&stage);
 	struct sums red = of_name(report, "red"), blue = of_name(report, "blue");
 	ck_assert_uint_eq(red.allocations, 20);
 	ck_assert_uint_eq(red.bytes, 20 * 100);
 	ck_assert_uint_eq(blue.allocations, 10);
 	ck_assert_uint_eq(blue.bytes, 10 * 200);
 	check_names(blue.names, "red", "blue");
-	json_decref(report);
 }
 
 /* Those that no look has met are taken to be of the kind that was before them, or to have the name
@@ -128,11 +125,10 @@ HT_TEST(threads_that_live_for_a_millisecond)
 	struct stage stage;
 	begin(&stage);
 	tell(&stage, "short 200");
-	json_t *report = end(&stage);
+	json_auto_t *report = end(&stage);
 	struct sums met = of_name(report, "short-worker"), born = of_name(report, "the-main");
 	ck_assert_uint_eq(met.allocations + born.allocations, 200);
 	ck_assert_uint_eq(born.assumed, born.allocations);
-	json_decref(report);
 }
 
 HT_SUITE("integration/threadnames")

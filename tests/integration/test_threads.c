@@ -80,7 +80,7 @@ HT_TEST(hundreds_keep_exact_books)
 	struct tap tap;
 	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", "--lossless", NULL});
 	tap_wait_on(&tap, "/crowd");
-	char *answer = victim_ask(&victim, "go", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(&victim, "go", ANSWER_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	ck_assert_uint_eq(report_u64(attach, "threads"), 250);
@@ -88,7 +88,7 @@ HT_TEST(hundreds_keep_exact_books)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 
-	json_t *books = report_parse(answer);
+	json_auto_t *books = report_parse(answer);
 	struct tracefile file;
 	tracefile_load(tap.trace, &file);
 	struct tracefile_count count = tracefile_allocations(&file, 0, ABI_HOOK_MALLOC);
@@ -96,8 +96,6 @@ HT_TEST(hundreds_keep_exact_books)
 	ck_assert_uint_eq(count.bytes, report_u64(books, "bytes"));
 	ck_assert_uint_eq(tracefile_frees(&file, 0), report_u64(books, "frees"));
 	tracefile_deinit(&file);
-	json_decref(books);
-	free(answer);
 }
 
 /* What a walk that remembers has read before is gone. */

@@ -18,9 +18,8 @@
 
 static uint64_t rounds(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "count", ANSWER_MS);
 	uint64_t count = strtoull(answer, NULL, 10);
-	free(answer);
 	return count;
 }
 

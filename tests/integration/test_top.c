@@ -124,9 +124,8 @@ HT_TEST(tables_as_text)
 static bool agrees_with(struct shown *shown, uint64_t allocations)
 {
 	size_t count;
-	json_t *table = last_table(&shown->top, &count);
+	json_auto_t *table = last_table(&shown->top, &count);
 	const bool ret = table && report_u64(table, "allocations") == allocations;
-	json_decref(table);
 	return ret;
 }
 
@@ -204,10 +203,9 @@ HT_TEST(the_last_table_of_a_target_that_ends)
 
 static void check_refused(const char *const argv[], int status, const char *words)
 {
-	char *err;
+	HT_FREED char *err;
 	ck_assert_int_eq(run_program(argv, RUN_REFUSAL_MS, NULL, &err), status);
 	ck_assert_msg(strstr(err, words), "%s", err);
-	free(err);
 }
 
 HT_TEST(wrong_use_is_refused)

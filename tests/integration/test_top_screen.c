@@ -59,9 +59,8 @@ static char *screen_of(const struct screened *screened)
 
 static bool shows(const struct screened *screened, const char *words)
 {
-	char *out = screen_of(screened);
+	HT_FREED char *out = screen_of(screened);
 	const bool ret = strstr(out, words);
-	free(out);
 	return ret;
 }
 

@@ -38,9 +38,8 @@ static void start_tapped(struct victim *victim, struct tap *tap)
 
 static void work(struct victim *victim)
 {
-	char *answer = victim_ask(victim, WORK_LINE, ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, WORK_LINE, ANSWER_MS);
 	ck_assert_str_eq(answer, "worked");
-	free(answer);
 }
 
 static void check_work(const char *trace, enum rec_end_reason reason)
@@ -55,10 +54,9 @@ static void check_work(const char *trace, enum rec_end_reason reason)
 	ck_assert_int_eq(file.end_reason, reason);
 	ck_assert(file.complete);
 	tracefile_deinit(&file);
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	ck_assert_uint_eq(report_u64(report, "totals.allocations"), WORK);
 	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), WORK / 10);
-	json_decref(report);
 }
 
 HT_TEST(only_the_owner_reads_it)
@@ -185,10 +183,9 @@ HT_TEST(duration)
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 	check_work(tap.trace, REC_END_DURATION);
-	json_t *report = report_load(tap.trace);
+	json_auto_t *report = report_load(tap.trace);
 	uint64_t duration_ns = report_u64(report, "capture.duration_ns");
 	ck_assert_uint_ge(duration_ns, 3000000000u);
-	json_decref(report);
 }
 
 /* What it wrote before it was killed is all there. */

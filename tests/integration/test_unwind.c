@@ -31,7 +31,7 @@
 /* Programs started between this and unwound_started() load the library. */
 static struct unwound *unwound_start(void)
 {
-	char *path = tmpdir_path("unwound");
+	HT_FREED char *path = tmpdir_path("unwound");
 	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	ck_assert(fd >= 0 && !ftruncate(fd, UNWOUND_BYTES));
 	void *at = mmap(NULL, UNWOUND_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
@@ -39,7 +39,6 @@ static struct unwound *unwound_start(void)
 	close(fd);
 	setenv("UNWOUND_FILE", path, 1);
 	setenv("LD_PRELOAD", run_built("tests/targets/libunwound.so"), 1);
-	free(path);
 	return at;
 }
 
@@ -269,9 +268,8 @@ static void compare_script(
 
 static bool has_said(const struct run *run, const char *text)
 {
-	char *out = run_out(run);
+	HT_FREED char *out = run_out(run);
 	bool said = strstr(out, text) != NULL;
-	free(out);
 	return said;
 }
 

@@ -50,15 +50,14 @@ static void start(const char *const words[])
 /* Is a heaptap seen that waits to record the process, whatever else is? */
 static bool is_waiting(pid_t pid)
 {
-	char *out;
+	HT_FREED char *out;
 	const bool ret = steer("status", pid, "--quiet", &out, NULL) == 0;
-	free(out);
 	return ret;
 }
 
 static bool is_in_state(pid_t pid, const char *state)
 {
-	char *out;
+	HT_FREED char *out;
 	bool ret = steer("status", pid, "--json", &out, NULL) == 0;
 	if (ret) {
 		json_t *status = report_parse(out);
@@ -66,7 +65,6 @@ static bool is_in_state(pid_t pid, const char *state)
 		ret = strcmp(report_text(capture, "state"), state) == 0;
 		json_decref(status);
 	}
-	free(out);
 	return ret;
 }
 
@@ -81,12 +79,10 @@ static void check_end(int status, const char *words)
 
 static void check_says(const char *command, const char *word, int status, const char *words)
 {
-	char *out, *err;
+	HT_FREED char *out, *err;
 	const int got = steer(command, victim.pid, word, &out, &err);
 	ck_assert_msg(got == status && strstr(status ? err : out, words), "%s: %d: %s%s", command,
 		got, out, err);
-	free(out);
-	free(err);
 }
 
 static uint64_t unix_ns(void)
@@ -106,7 +102,7 @@ static void end(void)
 
 static void check_status(uint64_t before_ns)
 {
-	json_t *series = steer_status(victim.pid);
+	json_auto_t *series = steer_status(victim.pid);
 	ck_assert_str_eq(report_text(series, "state"), "waiting");
 	ck_assert_str_eq(report_text(series, "comm"), "resident");
 	ck_assert_uint_eq(report_u64(series, "heaptap_pid"), (uint64_t)run.pid);
@@ -116,7 +112,6 @@ static void check_status(uint64_t before_ns)
 	ck_assert_uint_ge(report_u64(series, "next_unix_ns"), before_ns + HOUR_NS);
 	ck_assert_uint_le(report_u64(series, "next_unix_ns"), unix_ns() + HOUR_NS);
 	ck_assert_str_eq(report_text(series, "waits_for"), "");
-	json_decref(series);
 }
 
 static void check_listed(bool is_there)

@@ -94,9 +94,8 @@ static bool is_there(const struct scene *scene, unsigned number)
 /* The window ended for `reason`. */
 static void check_reason(const char *trace, const char *reason)
 {
-	json_t *report = report_load(trace);
+	json_auto_t *report = report_load(trace);
 	ck_assert_str_eq(json_string_value(report_at(report, "capture.ended")), reason);
-	json_decref(report);
 }
 
 static bool is_tapped(const struct scene *scene)

@@ -105,17 +105,15 @@ static struct named_in check_exported(const char *trace)
 /* As far as it is written by now. */
 static bool both_are_named(const char *trace)
 {
-	char *text = exported(trace, "calls");
+	HT_FREED char *text = exported(trace, "calls");
 	bool both = strstr(text, ";allocateHere;") && strstr(text, ";allocateAway;");
-	free(text);
 	return both;
 }
 
 static uint64_t left_of(struct victim *victim)
 {
-	char *answer = victim_ask(victim, "left", SCRIPTS_ANSWER_MS);
+	HT_FREED char *answer = victim_ask(victim, "left", SCRIPTS_ANSWER_MS);
 	uint64_t left = strtoull(answer, NULL, 10);
-	free(answer);
 	return left;
 }
 

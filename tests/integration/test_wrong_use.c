@@ -57,7 +57,7 @@ static void check_answer(struct run *run, int expected_status, const char *reaso
  * says so beforehand. */
 static void check_refused(const char *pid, int expected_status, const char *reason)
 {
-	char *trace = tmpdir_path("refused.htap");
+	HT_FREED char *trace = tmpdir_path("refused.htap");
 	struct run run;
 	run_start(&run, (const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL});
 	check_answer(&run, expected_status, reason);
@@ -65,7 +65,6 @@ static void check_refused(const char *pid, int expected_status, const char *reas
 				"-o", trace, NULL});
 	check_answer(&run, expected_status, reason);
 	ck_assert_msg(access(trace, F_OK) != 0, "a trace file was made");
-	free(trace);
 }
 
 static void check_pid_refused(pid_t pid, int expected_status, const char *reason)

@@ -87,14 +87,13 @@ HT_TEST(suppressions_are_patterns_without_comments)
 
 static void check_refused(const char *text, const char *want)
 {
-	char *path = suppressions(text);
+	HT_FREED char *path = suppressions(text);
 	struct ht_err *err = read_query(WORDS("--suppressions", path));
 	ck_assert_ptr_nonnull(err);
 	ck_assert_msg(strstr(err->message, want), "%s", err->message);
 	ck_assert_ptr_null(strchr(err->message, '\n'));
 	ht_err_free(err);
 	end();
-	free(path);
 }
 
 HT_TEST(other_lines_are_refused)
@@ -115,14 +114,13 @@ HT_TEST(other_lines_are_refused)
 HT_TEST(suppressions_are_bounded)
 {
 	const size_t bytes = 2 << 20;
-	char *text = calloc(1, bytes + 1);
+	HT_FREED char *text = calloc(1, bytes + 1);
 	for (size_t i = 0; i < bytes; i++)
 		text[i] = i % 80 ? '#' : '\n';
 	check_refused(text, "1048576 bytes at most");
 	for (size_t i = 0; i <= QUERY_WORDS_MAX; i++)
 		snprintf(text + 7 * i, 8, "leak:a\n");
 	check_refused(text, "256 patterns at most");
-	free(text);
 }
 
 HT_SUITE("analyzer/cmd_query")

@@ -10,12 +10,11 @@
 
 static void check(const char *mangled, const char *readable)
 {
-	char *got = demangle(mangled);
+	HT_FREED char *got = demangle(mangled);
 	if (readable)
 		ck_assert_str_eq(got, readable);
 	else
 		ck_assert_ptr_null(got);
-	free(got);
 }
 
 HT_TEST(cxx)

@@ -245,11 +245,10 @@ static void check_completion(const char *text, const struct option_command *comm
 	if (!is_of)
 		return;
 	snprintf(key, sizeof(key), "_heaptap_values['%s %s']='", command->name, name);
-	char *words = assigned(text, key);
+	HT_FREED char *words = assigned(text, key);
 	ck_assert_msg(!words == (row->kind == OPTION_KIND_FLAG), "%s", key);
 	if (words)
 		check_choices(words, row);
-	free(words);
 }
 
 HT_TEST(completion_has_every_option_and_no_other)

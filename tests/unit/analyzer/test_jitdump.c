@@ -101,7 +101,7 @@ static char *save(size_t bytes)
 static void check_text(size_t bytes, const char *want)
 {
 	struct bytes_out text = {0};
-	char *path = save(bytes);
+	HT_FREED char *path = save(bytes);
 	FILE *in = fopen(path, "re");
 	ck_assert_int_eq(fseek(in, 4, SEEK_SET), 0);
 	ck_no_err(jitdump_convert(in, path, MANY_BYTES, &text));
@@ -110,7 +110,6 @@ static void check_text(size_t bytes, const char *want)
 		ck_assert_mem_eq(text.data, want, text.length);
 	fclose(in);
 	bytes_out_deinit(&text);
-	free(path);
 }
 
 HT_TEST(loaded_and_moved)
@@ -194,13 +193,12 @@ HT_TEST(names_are_bounded)
 	check_text(file.length, both);
 	free(both);
 	struct bytes_out text = {0};
-	char *path = save(file.length);
+	HT_FREED char *path = save(file.length);
 	FILE *in = fopen(path, "re");
 	ck_assert_int_eq(fseek(in, 4, SEEK_SET), 0);
 	ck_err_says(jitdump_convert(in, path, TRACE_STRING_MAX, &text), HT_ERR_USAGE, "names");
 	fclose(in);
 	bytes_out_deinit(&text);
-	free(path);
 }
 
 HT_TEST(read_as_a_perf_map)
@@ -211,13 +209,12 @@ HT_TEST(read_as_a_perf_map)
 	begin(1, EM_X86_64, 0);
 	put_load(0x1000, 0x20, 7, "old");
 	put_load(0x1000, 0x10, 8, "new");
-	char *path = save(file.length);
+	HT_FREED char *path = save(file.length);
 	ck_no_err(perf_map_read(&map, path));
 	ck_no_err(perf_map_find(&map, address, 2, name));
 	ck_assert(name[0].length == 3 && !memcmp(name[0].data, "new", 3));
 	ck_assert_uint_eq(name[1].length, 0);
 	perf_map_deinit(&map);
-	free(path);
 }
 
 HT_TEST(files_of_any_content)

@@ -59,10 +59,9 @@ HT_TEST(the_answer_is_the_commands_output)
 {
 	struct ht_err *err;
 	char here[] = "here";
-	char *text = answer_of(&(struct job_task){.run = print, .context = here}, &err);
+	HT_FREED char *text = answer_of(&(struct job_task){.run = print, .context = here}, &err);
 	ck_no_err(err);
 	ck_assert_str_eq(text, "here");
-	free(text);
 }
 
 static struct ht_err *complain(void *context)
@@ -80,11 +79,10 @@ HT_TEST(an_error_comes_back_with_its_kind)
 /* A message that is longer than room for it ends early. */
 HT_TEST(a_long_error_is_cut)
 {
-	char *text = malloc(20000);
+	HT_FREED char *text = malloc(20000);
 	memset(text, 'y', 19999);
 	text[19999] = '\0';
 	check_error(complain, text, HT_ERR_USAGE, "yyyy");
-	free(text);
 }
 
 static struct ht_err *die(void *context)
@@ -171,11 +169,10 @@ static struct ht_err *change(void *context)
 HT_TEST(a_job_changes_nothing_here)
 {
 	struct ht_err *err;
-	char *text = answer_of(&(struct job_task){.run = change}, &err);
+	HT_FREED char *text = answer_of(&(struct job_task){.run = change}, &err);
 	ck_no_err(err);
 	ck_assert_str_eq(text, "2");
 	ck_assert_int_eq(figure, 1);
-	free(text);
 }
 
 HT_SUITE("unit/analyzer/job")

@@ -47,9 +47,8 @@ static char *shown(
 static void check_shown(const struct terminal *terminal, bool is_wanted, const char *command,
 	const char *text, const char *want)
 {
-	char *got = shown(terminal, is_wanted, command, text);
+	HT_FREED char *got = shown(terminal, is_wanted, command, text);
 	ck_assert_msg(strcmp(got, want) == 0, "%s: \"%s\"", command, got);
-	free(got);
 }
 
 HT_TEST(pages_output_longer_than_the_screen)

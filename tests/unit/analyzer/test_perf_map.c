@@ -29,9 +29,8 @@ static char *put_file(const char *text, size_t length)
 
 static void load(struct perf_map *map, const char *text, size_t length)
 {
-	char *path = put_file(text, length);
+	HT_FREED char *path = put_file(text, length);
 	ck_no_err(perf_map_read(map, path));
-	free(path);
 }
 
 static void check(const char *text, uint64_t address, const char *want)

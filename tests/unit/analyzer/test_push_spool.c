@@ -88,7 +88,7 @@ HT_TEST(order_bound_and_memory)
 
 HT_TEST(one_process_sends)
 {
-	char *base = tmpdir_path("locked");
+	HT_FREED char *base = tmpdir_path("locked");
 	struct push_spool spool, other;
 	ck_assert_ptr_null(push_spool_open(base, "address", 10, &spool));
 	ck_assert_ptr_null(push_spool_open(base, "address", 10, &other));
@@ -98,7 +98,6 @@ HT_TEST(one_process_sends)
 	ck_assert(push_spool_lock(&other));
 	push_spool_close(&other);
 	push_spool_close(&spool);
-	free(base);
 }
 
 /* A file that a killed process had begun is no window, and goes. */

@@ -58,7 +58,7 @@ HT_TEST(a_bad_address_is_refused)
 HT_TEST(refuses_oversized_requests)
 {
 	struct request request;
-	char *text = malloc(REQUEST_BYTES_MAX + 2);
+	HT_FREED char *text = malloc(REQUEST_BYTES_MAX + 2);
 	memset(text, '&', REQUEST_BYTES_MAX + 1);
 	text[REQUEST_BYTES_MAX + 1] = '\0';
 	text[0] = '/';
@@ -74,7 +74,6 @@ HT_TEST(refuses_oversized_requests)
 	text[2 + 2 * REQUEST_PARAMETERS_MAX] = '\0';
 	ck_no_err(request_parse(text, &request));
 	request_deinit(&request);
-	free(text);
 }
 
 HT_TEST(an_index_is_one_of_the_traces)

@@ -31,11 +31,10 @@ static FILE *make_terminal(int *ret_main)
 /* A file of 1000 bytes, of which 250 are read. */
 static int make_file(void)
 {
-	char *path = tmpdir_path("file");
+	HT_FREED char *path = tmpdir_path("file");
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ck_assert_int_eq(ftruncate(fd, 1000), 0);
 	ck_assert_int_eq(lseek(fd, 250, SEEK_SET), 250);
-	free(path);
 	return fd;
 }
 

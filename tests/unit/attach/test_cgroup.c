@@ -68,9 +68,8 @@ static char *path_of(bool unified, const char *groups)
 
 static void check_path(bool unified, const char *groups, const char *expected)
 {
-	char *path = path_of(unified, groups);
+	HT_FREED char *path = path_of(unified, groups);
 	ck_assert_msg(path && !strcmp(path, expected), "%s: %s", groups, path ? path : "none");
-	free(path);
 }
 
 HT_TEST(paths)

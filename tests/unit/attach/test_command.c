@@ -84,16 +84,14 @@ HT_TEST(text_is_for_the_shell)
 {
 	static const char zeros[] = "exit 3\0\0", late[] = "exit 3\n\0";
 	char *text = write_text("text", 0755, "exit $1\n"), *empty = write_text("empty", 0755, "");
-	char *binary = write_bytes("binary", 0755, zeros, sizeof(zeros));
-	char *packed = write_bytes("packed", 0755, late, sizeof(late));
+	HT_FREED char *binary = write_bytes("binary", 0755, zeros, sizeof(zeros));
+	HT_FREED char *packed = write_bytes("packed", 0755, late, sizeof(late));
 	ck_assert_int_eq(run(text), 7);
 	ck_assert_int_eq(run(empty), 0);
 	ck_assert_int_eq(run(packed), 3);
 	check_why(binary, ENOEXEC, "no programs of its kind");
 	free(text);
 	free(empty);
-	free(binary);
-	free(packed);
 }
 
 /* --- why not --- */
@@ -151,10 +149,10 @@ static struct program program_make(const char *linker)
 HT_TEST(programs)
 {
 	struct program program = program_make("/lib/ld-none.so.1");
-	char *lost = write_bytes("lost", 0755, &program, sizeof(program));
+	HT_FREED char *lost = write_bytes("lost", 0755, &program, sizeof(program));
 	check_why(lost, ENOENT, "its dynamic linker /lib/ld-none.so.1: No such file");
 	program.header.e_machine = EM_AARCH64;
-	char *foreign = write_bytes("foreign", 0755, &program, sizeof(program));
+	HT_FREED char *foreign = write_bytes("foreign", 0755, &program, sizeof(program));
 	check_why(foreign, ENOEXEC, "another processor");
 	/* Cut anywhere, it is read without harm. */
 	for (size_t bytes = 0; bytes < sizeof(program); bytes++) {
@@ -165,8 +163,6 @@ HT_TEST(programs)
 	program.header.e_phnum = UINT16_MAX;
 	free(write_bytes("foreign", 0755, &program, sizeof(program)));
 	ck_err_says(command_explain(foreign, ENOENT), HT_ERR_USAGE, "cannot run");
-	free(lost);
-	free(foreign);
 }
 
 HT_SUITE("attach/command")

@@ -72,12 +72,11 @@ static void fixture_deinit(struct fixture *fixture)
 
 static uint32_t compiled_rule(struct fixture *fixture, struct unwind_stats *ret_stats)
 {
-	struct abi_table *table;
+	HT_FREED struct abi_table *table;
 	ck_no_err(ehframe_memory_compile(&fixture->proc, &fixture->module, &table, ret_stats));
 	ck_assert_uint_eq(table->lo, 0x10000);
 	ck_assert_uint_eq(table->hi, 0x10000 + TEXT_BYTES);
 	uint32_t rule = table_lookup(table, 0x10000);
-	free(table);
 	return rule;
 }
 
@@ -198,13 +197,11 @@ static void fixture_identify(struct fixture *fixture, uint8_t byte)
 /* Looks twice, as two attaches would: is the table of the first look kept for the second? */
 static bool is_kept_again(struct fixture *fixture, struct cache *cache)
 {
-	struct abi_table *first, *second;
+	HT_FREED struct abi_table *first, *second;
 	ck_assert(!is_kept(fixture, cache, &first));
 	bool kept = is_kept(fixture, cache, &second);
 	ck_assert_uint_eq(first->bytes, second->bytes);
 	ck_assert_mem_eq(first, second, first->bytes);
-	free(first);
-	free(second);
 	return kept;
 }
 

@@ -28,9 +28,8 @@ struct made {
 
 static void write_file(const char *directory, const char *name, const char *text)
 {
-	char *path = files_path(directory, name);
+	HT_FREED char *path = files_path(directory, name);
 	files_write(path, text);
-	free(path);
 }
 
 static void make(const struct made *made)
@@ -39,7 +38,7 @@ static void make(const struct made *made)
 	if (!root)
 		root = files_directory();
 	snprintf(number, sizeof(number), "%d", made->pid);
-	char *directory = files_path(root, number);
+	HT_FREED char *directory = files_path(root, number);
 	ck_assert_int_eq(mkdir(directory, 0700), 0);
 	snprintf(text, sizeof(text), "%s\n", made->comm);
 	write_file(directory, "comm", text);
@@ -53,11 +52,9 @@ static void make(const struct made *made)
 	write_file(directory, "status", text);
 	write_file(directory, "cgroup", made->groups ? made->groups : "0::/\n");
 	write_file(directory, "cmdline", "prog\n-x");
-	char *link = files_path(directory, "exe");
+	HT_FREED char *link = files_path(directory, "exe");
 	if (made->exe)
 		ck_assert_int_eq(symlink(made->exe, link), 0);
-	free(link);
-	free(directory);
 }
 
 /* The PIDs that are found, as "1 2 "; static. */
@@ -113,7 +110,7 @@ HT_TEST(what_is_known_of_a_process)
 HT_TEST(files_that_are_missing_or_odd_are_no_process)
 {
 	root = files_directory();
-	char *directory = files_path(root, "17");
+	HT_FREED char *directory = files_path(root, "17");
 	ck_assert_int_eq(mkdir(directory, 0700), 0);
 	write_file(directory, "comm", "server\n");
 	write_file(root, "18", "no directory");
@@ -125,7 +122,6 @@ HT_TEST(files_that_are_missing_or_odd_are_no_process)
 		write_file(directory, "stat", stats[i]);
 		ck_assert_msg(!*find(&(struct find_query){.name = "server"}), "%s", stats[i]);
 	}
-	free(directory);
 }
 
 HT_TEST(a_name_may_hold_any_byte)
@@ -138,12 +134,11 @@ HT_TEST(a_name_may_hold_any_byte)
 HT_TEST(a_proc_that_cannot_be_read_is_an_error)
 {
 	root = files_directory();
-	char *path = files_path(root, "none");
+	HT_FREED char *path = files_path(root, "none");
 	struct ht_err *err = find_processes(path, &(struct find_query){.name = "x"}, &list);
 	ck_assert_ptr_nonnull(err);
 	ck_assert_ptr_nonnull(strstr(err->message, path));
 	ht_err_free(err);
-	free(path);
 }
 
 /* --- units ----------------------------------------------------------------------------------- */

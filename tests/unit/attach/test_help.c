@@ -136,13 +136,12 @@ HT_TEST(help_of_one_command_or_all)
 		ck_assert_pstr_eq(options.help_of, table[i].help_of);
 		options_deinit(&options);
 	}
-	char *text = help_text(NULL);
+	HT_FREED char *text = help_text(NULL);
 	for (size_t i = 0; i < option_table_command_count; i++) {
 		char line[32];
 		snprintf(line, sizeof(line), "\n  %-10s ", option_table_commands[i].name);
 		ck_assert_msg(!strstr(text, line) == !option_table_commands[i].help, "%s", line);
 	}
-	free(text);
 }
 
 HT_SUITE("attach/cli/help")

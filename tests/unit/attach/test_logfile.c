@@ -77,7 +77,7 @@ HT_TEST(a_missing_file_is_waited_for)
 HT_TEST(rotation_loses_no_line)
 {
 	path = tmpdir_path("log");
-	char *other = tmpdir_path("log.1");
+	HT_FREED char *other = tmpdir_path("log.1");
 	append("old\n");
 	logfile_open(&file, path);
 	append("last of the first\n");
@@ -94,7 +94,6 @@ HT_TEST(rotation_loses_no_line)
 	append("again\n");
 	ck_assert_str_eq(read_lines(), "again|");
 	logfile_close(&file);
-	free(other);
 	free(path);
 }
 

@@ -118,7 +118,7 @@ HT_TEST(own_copies_of_avoided_pages)
 HT_TEST(file_of_a_mapping)
 {
 	static const char text[] = "what the file has";
-	char *path = tmpdir_path("file");
+	HT_FREED char *path = tmpdir_path("file");
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	struct proc_maps maps;
@@ -143,7 +143,6 @@ HT_TEST(file_of_a_mapping)
 	map->dev_major = dev_major;
 	ck_assert_uint_eq(memory_read_file(&self, map, 0, got, sizeof(got)), 0);
 	proc_maps_deinit(&maps);
-	free(path);
 }
 
 HT_TEST(write_past_page_protection)

@@ -81,9 +81,8 @@ static char *expand(const char *pattern)
 
 static void check_name(const char *pattern, const char *expected)
 {
-	char *name = expand(pattern);
+	HT_FREED char *name = expand(pattern);
 	ck_assert_str_eq(name, expected);
-	free(name);
 }
 
 HT_TEST(process_and_percent)

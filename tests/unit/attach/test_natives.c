@@ -77,7 +77,7 @@ static void file_change(const char *path, section_change *change)
 static void view_open_changed(
 	const char *const command[], const char *source, section_change *change, struct view *view)
 {
-	char *path = compile(command, source, NULL);
+	HT_FREED char *path = compile(command, source, NULL);
 	ck_assert_ptr_nonnull(path);
 	if (change)
 		file_change(path, change);
@@ -94,7 +94,6 @@ static void view_open_changed(
 		if (view->modules.module[i].executable)
 			view->program = &view->modules.module[i];
 	ck_assert_ptr_nonnull(view->program);
-	free(path);
 }
 
 static void view_open(const char *const command[], const char *source, struct view *view)

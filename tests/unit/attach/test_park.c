@@ -238,11 +238,10 @@ HT_TEST(worker_is_killed_at_each_call)
 
 static void audit(const char *does)
 {
-	char *path = realpath(run_built("tests/targets/libauditor.so"), NULL);
+	HT_FREED char *path = realpath(run_built("tests/targets/libauditor.so"), NULL);
 	ck_assert_ptr_nonnull(path);
 	setenv("LD_AUDIT", path, 1);
 	setenv("AUDITOR", does, 1);
-	free(path);
 }
 
 /* Its child has a copy of the memory, and loads libraries in it: no breakpoint is there. */

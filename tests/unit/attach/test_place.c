@@ -22,9 +22,8 @@ static char paths[CONTROL_PLACES][CONTROL_PATH_MAX];
 
 static void use(size_t i, const char *name)
 {
-	char *path = tmpdir_path(name);
+	HT_FREED char *path = tmpdir_path(name);
 	ck_assert_int_lt(snprintf(paths[i], CONTROL_PATH_MAX, "%s", path), CONTROL_PATH_MAX);
-	free(path);
 }
 
 static bool exists(const char *directory, const char *name, struct stat *ret)

@@ -56,23 +56,21 @@ static struct session_report hostile_report(void)
 
 HT_TEST(the_end_of_a_capture_is_json_whatever_the_target_is_called)
 {
-	char *path = tmpdir_path("printed");
+	HT_FREED char *path = tmpdir_path("printed");
 	struct session_report report = hostile_report();
 	print_into(path);
 	ck_no_err(print_session_json(&report, 1, HOSTILE));
-	json_t *object = json_loads(printed(path), 0, NULL);
+	json_auto_t *object = json_loads(printed(path), 0, NULL);
 	ck_assert_ptr_nonnull(object);
 	check_text(object, "unseen");
 	check_text(object, "why");
 	check_text(object, "trace");
 	check_text(json_object_get(object, "verify"), "maps");
-	json_decref(object);
-	free(path);
 }
 
 HT_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
 {
-	char *path = tmpdir_path("printed");
+	HT_FREED char *path = tmpdir_path("printed");
 	struct session_report report = hostile_report();
 	print_into(path);
 	print_session(&report, HOSTILE, true, true);
@@ -80,16 +78,14 @@ HT_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
 	ck_assert_ptr_null(strchr(text, '\033'));
 	ck_assert_ptr_nonnull(strstr(text, "left in the process: " TAME "\n"));
 	ck_assert_ptr_nonnull(strstr(text, "trace: " TAME " (0 bytes, 0 events in 0.0 s)\n"));
-	free(path);
 }
 
 static const char *printed_of_capture(const struct session_report *report, bool verbose)
 {
-	char *path = tmpdir_path(verbose ? "verbose" : "brief");
+	HT_FREED char *path = tmpdir_path(verbose ? "verbose" : "brief");
 	print_into(path);
 	print_session(report, "a.htap", verbose, true);
 	const char *text = printed(path);
-	free(path);
 	return text;
 }
 

@@ -53,13 +53,12 @@ static void check_text(const char *text, const struct words *words)
 static void check_json(const char *text, const char *name, const struct words *words)
 {
 	char next[64] = "";
-	json_t *object = json_loads(text, 0, NULL);
+	json_auto_t *object = json_loads(text, 0, NULL);
 	ck_assert_msg(object != NULL, "%s", text);
 	if (words->next[0])
 		snprintf(next, sizeof(next), "heaptap %s -p %d", words->next, PID);
 	ck_assert_str_eq(json_string_value(json_object_get(object, name)), words->outcome);
 	ck_assert_str_eq(json_string_value(json_object_get(object, "next")), next);
-	json_decref(object);
 }
 
 /* --- verify -------------------------------------------------------------------------------------

@@ -129,11 +129,10 @@ static void check_promtool(const char *path)
 		printf("skipped: promtool: it is not installed\n");
 		return;
 	}
-	char *command;
+	HT_FREED char *command;
 	ck_assert_int_ge(asprintf(&command, "promtool check metrics <%s", path), 0);
 	int status = run_program((const char *[]){"sh", "-c", command, NULL}, LIMIT_MS, &out, &err);
 	ck_assert_msg(status == 0, "%s%s", out, err);
-	free(command);
 	free(out);
 	free(err);
 }

@@ -26,7 +26,7 @@ struct place {
 
 static void place_init(struct place *place)
 {
-	char *path = tmpdir_path("code");
+	HT_FREED char *path = tmpdir_path("code");
 	ck_no_err(proc_open(getpid(), &place->self));
 	ck_no_err(proc_open_mem(&place->self));
 	place->file_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
@@ -37,7 +37,6 @@ static void place_init(struct place *place)
 	ck_assert_ptr_ne(place->page, MAP_FAILED);
 	place->slack = (struct remote_slack){
 		.addr = (raddr_t)(uintptr_t)place->page + 128, .bytes = PLACE_BYTES};
-	free(path);
 }
 
 static void place_deinit(struct place *place)

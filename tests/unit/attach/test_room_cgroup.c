@@ -57,9 +57,8 @@ static void put(const char *name, const char *text)
 {
 	char below[64];
 	snprintf(below, sizeof(below), "directory/%s", name);
-	char *path = tmpdir_path(below);
+	HT_FREED char *path = tmpdir_path(below);
 	files_write(path, text);
-	free(path);
 }
 
 HT_TEST(subtracts_a_groups_use)

@@ -106,7 +106,7 @@ static uint64_t read_events(const char *path, enum trace_end *ret)
 HT_TEST(all_that_is_put_is_written)
 {
 	enum trace_end end;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
 	for (unsigned int i = 0; i < 100; i++)
 		put_events(sink);
@@ -117,31 +117,26 @@ HT_TEST(all_that_is_put_is_written)
 	sink_destroy(sink);
 	ck_assert_uint_eq(read_events(path, &end), 100 * EVENTS_IN_BODY);
 	ck_assert_int_eq(end, TRACE_COMPLETE);
-	free(path);
 }
 
 HT_TEST(why_it_cannot_be_opened_comes_back)
 {
 	struct sink *sink;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	struct sink_options options = {.path = path};
 	files_write(path, "precious");
 	ck_err_says(sink_create(&options, &sink), HT_ERR_USAGE, "replace it with -f");
 	files_check(path, "precious");
 	ck_assert_uint_eq(files_count(directory), 1);
-	free(path);
-	free(directory);
 }
 
 HT_TEST(without_a_record_nothing_stays)
 {
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	sink_destroy(sink_at(path, 0));
 	ck_assert_uint_eq(files_count(directory), 0);
-	free(path);
-	free(directory);
 }
 
 static struct ht_err *append_mark(
@@ -154,7 +149,7 @@ static struct ht_err *append_mark(
 
 HT_TEST(discarded_trace_leaves_no_file)
 {
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
 	for (unsigned int i = 0; i < 100; i++)
 		put_events(sink);
@@ -163,7 +158,6 @@ HT_TEST(discarded_trace_leaves_no_file)
 	sink_discard(sink);
 	ck_assert_int_ne(access(path, F_OK), 0);
 	sink_destroy(sink);
-	free(path);
 }
 
 HT_TEST(appended_records_follow_the_rest)
@@ -171,7 +165,7 @@ HT_TEST(appended_records_follow_the_rest)
 	struct sink *sink;
 	enum trace_end end;
 	char text[] = "here";
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	ck_no_err(sink_create(
 		&(struct sink_options){.path = path, .append = append_mark, .context = text},
 		&sink));
@@ -180,7 +174,6 @@ HT_TEST(appended_records_follow_the_rest)
 	ck_assert_str_eq(sink_append_problem(sink), "no more than that");
 	sink_destroy(sink);
 	ck_assert_uint_eq(read_events(path, &end), 2 * EVENTS_IN_BODY);
-	free(path);
 }
 
 /* Ends when something has come. */
@@ -205,7 +198,7 @@ HT_TEST(other_work_is_done_while_something_is_appended)
 {
 	int pair[2];
 	struct sink *sink;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
 	ck_no_err(sink_create(&(struct sink_options){.path = path,
 				      .append = append_when_told,
@@ -220,7 +213,6 @@ HT_TEST(other_work_is_done_while_something_is_appended)
 	sink_destroy(sink);
 	close(pair[0]);
 	close(pair[1]);
-	free(path);
 }
 
 static struct ht_err *append_nothing(
@@ -237,7 +229,7 @@ HT_TEST(reports_an_error_of_the_scribe)
 {
 	struct sink *sink;
 	enum trace_end end;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	ck_no_err(
 		sink_create(&(struct sink_options){.path = path, .append = append_nothing}, &sink));
 	put_events(sink);
@@ -247,12 +239,11 @@ HT_TEST(reports_an_error_of_the_scribe)
 	sink_destroy(sink);
 	(void)read_events(path, &end);
 	ck_assert_int_eq(end, TRACE_TRUNCATED);
-	free(path);
 }
 
 HT_TEST(counts_records_dropped_without_memory)
 {
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
 	struct rec rec = {
 		.kind = REC_EVENTS, .events.body = {.data = "events", .length = SIZE_MAX / 2}};
@@ -264,7 +255,6 @@ HT_TEST(counts_records_dropped_without_memory)
 	ck_assert_int_eq(sink_state(sink), STORE_OK);
 	ck_assert_uint_eq(sink_dropped_events(sink), 12);
 	sink_destroy(sink);
-	free(path);
 }
 
 /* The only child of this process. */
@@ -372,7 +362,7 @@ HT_TEST(a_scribe_without_a_processor_is_waited_for)
 
 HT_TEST(a_scribe_that_was_stopped_is_continued)
 {
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, PATIENCE_NS);
 	ck_assert_int_eq(kill(scribe_pid(), SIGSTOP), 0);
 	for (unsigned int i = 0; i < 20; i++)
@@ -381,7 +371,6 @@ HT_TEST(a_scribe_that_was_stopped_is_continued)
 	ck_assert_msg(sink_state(sink) == STORE_OK, "%s", sink_problem(sink));
 	ck_assert_uint_eq(sink_dropped_events(sink), 0);
 	sink_destroy(sink);
-	free(path);
 }
 
 static void finish_into(const void *arg)
@@ -421,7 +410,7 @@ HT_TEST(who_was_stopped_waits_again)
 HT_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 {
 	enum trace_end end;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
 	for (unsigned int i = 0; i < 20; i++)
 		put_events(sink);
@@ -436,7 +425,6 @@ HT_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 	uint64_t dropped = sink_dropped_events(sink);
 	sink_destroy(sink);
 	ck_assert_uint_eq(read_events(path, &end) + dropped, 40 * EVENTS_IN_BODY);
-	free(path);
 }
 
 /* As kernels and containers do that do not know it. */
@@ -451,7 +439,7 @@ static void forbid_close_range(int sys)
 static void check_nothing_is_held(void)
 {
 	char link[64], target[256];
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	int first = memfd_create("precious", MFD_CLOEXEC), second = dup2(first, 200);
 	ck_assert_int_eq(second, 200);
 	struct sink *sink = sink_at(path, 0);
@@ -468,7 +456,6 @@ static void check_nothing_is_held(void)
 	sink_destroy(sink);
 	close(first);
 	close(second);
-	free(path);
 }
 
 HT_TEST(the_scribe_holds_nothing_of_ours)
@@ -491,20 +478,18 @@ HT_TEST(the_scribe_holds_nothing_in_an_old_container)
 HT_TEST(a_queue_that_would_block_is_refused)
 {
 	struct sink *sink;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	deny_calls(SYS_fcntl, EPERM);
 	ck_err_says(sink_create(&(struct sink_options){.path = path}, &sink), HT_ERR_SYS,
 		"does not block");
 	ck_assert_uint_eq(files_count(directory), 0);
-	free(path);
-	free(directory);
 }
 
 HT_TEST(names_output_that_may_not_be_durable)
 {
 	struct sink *sink;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	deny_calls(SYS_fsync, EIO);
 	ck_no_err(sink_create(&(struct sink_options){.path = path, .replace = true}, &sink));
 	put_events(sink);
@@ -513,7 +498,6 @@ HT_TEST(names_output_that_may_not_be_durable)
 	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "trace.part-"));
 	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "may not be durable"));
 	sink_destroy(sink);
-	free(path);
 }
 
 static uint64_t events_in(const char *path)
@@ -525,7 +509,7 @@ static uint64_t events_in(const char *path)
 HT_TEST(queued_output_is_written_after_the_daemons_death)
 {
 	enum trace_end end;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	pid_t daemon = fork();
 	ck_assert_int_ge(daemon, 0);
 	if (daemon == 0) {
@@ -540,7 +524,6 @@ HT_TEST(queued_output_is_written_after_the_daemons_death)
 	run_until(events_in(path) == 20 * EVENTS_IN_BODY, WAIT_MS);
 	(void)read_events(path, &end);
 	ck_assert_int_eq(end, TRACE_TRUNCATED);
-	free(path);
 }
 
 HT_SUITE("attach/daemon/sink")

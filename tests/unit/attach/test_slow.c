@@ -43,12 +43,11 @@ static void stage(const char *mountinfo, const char *text)
 
 static void check_found(const char *mountinfo, const char *text, const char *expected)
 {
-	char *found;
+	HT_FREED char *found;
 	stage(mountinfo, text);
 	ck_no_err(slow_find(&proc, &maps, &found));
 	ck_assert_msg(expected ? found && !strcmp(found, expected) : !found, "%s%s: %s", mountinfo,
 		text, found ? found : "none");
-	free(found);
 }
 
 HT_TEST(slow_by_the_type_of_the_file_system)
@@ -163,7 +162,7 @@ static ino_t inode_of(const char *path)
 HT_TEST(slow_files_are_read)
 {
 	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	char *path = watched_file("file");
+	HT_FREED char *path = watched_file("file");
 	touch(MOUNT_OF("ext4"), 4096, inode_of(path), path);
 	ck_assert_uint_eq(watched(), 0);
 	touch(MOUNT_OF("fuse"), 4096, inode_of(path), path);
@@ -171,23 +170,20 @@ HT_TEST(slow_files_are_read)
 	/* Larger than any program. */
 	touch(MOUNT_OF("fuse"), (1ull << 28) + 4096, inode_of(path), path);
 	ck_assert_uint_eq(watched(), 0);
-	free(path);
 }
 
 /* Another took its name, or it has none: the mapping leads there all the same. */
 HT_TEST(the_file_is_that_of_the_mapping)
 {
 	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	char *path = watched_file("file");
+	HT_FREED char *path = watched_file("file");
 	touch(MOUNT_OF("fuse"), 4096, inode_of(path) + 1, path);
 	ck_assert_uint_eq(watched() & IN_ACCESS, 0);
 	procstage_folder("map_files");
-	char *link = tmpdir_path("proc/map_files/7f0000000000-7f0000001000");
+	HT_FREED char *link = tmpdir_path("proc/map_files/7f0000000000-7f0000001000");
 	ck_assert_int_eq(symlink(path, link), 0);
 	touch(MOUNT_OF("fuse"), 4096, inode_of(path), "/nowhere (deleted)");
 	ck_assert_uint_eq(watched() & IN_ACCESS, IN_ACCESS);
-	free(link);
-	free(path);
 }
 
 HT_TEST(unreadable_mappings_are_skipped)
@@ -195,7 +191,7 @@ HT_TEST(unreadable_mappings_are_skipped)
 	char *fifo = tmpdir_path("fifo"), text[9000];
 	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
 	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	char *path = watched_file("file");
+	HT_FREED char *path = watched_file("file");
 	snprintf(text, sizeof(text),
 		"1000-2000 r-xp 0 00:2a 5 /nowhere/at/all\n3000-4000 r-xp 0 00:2a %lu %s\n"
 		"5000-6000 r-xp 0 00:2a %lu %s\n",
@@ -203,7 +199,6 @@ HT_TEST(unreadable_mappings_are_skipped)
 	stage(MOUNT_OF("fuse"), text);
 	ck_no_err(slow_touch(&proc, &maps));
 	ck_assert_uint_eq(watched() & IN_ACCESS, IN_ACCESS);
-	free(path);
 	free(fifo);
 }
 
@@ -234,12 +229,11 @@ HT_TEST(every_byte_of_them_is_avoided)
 	/* The next look takes the place of this one; one that fails does not. */
 	stage(MOUNT_OF("fuse"), "8000-9000 r-xp 0 00:2a 5 /mnt/x\n");
 	ck_assert(!slow_is_in(0x1000, 8) && slow_is_in(0x8000, 8));
-	char *mountinfo = tmpdir_path("proc/mountinfo");
+	HT_FREED char *mountinfo = tmpdir_path("proc/mountinfo");
 	ck_assert_int_eq(unlink(mountinfo), 0);
 	proc_maps_deinit(&maps);
 	ck_err(proc_maps_read(&proc, &maps), HT_ERR_SYS);
 	ck_assert(slow_is_in(0x8000, 8));
-	free(mountinfo);
 }
 
 HT_SUITE("attach/memory/slow")

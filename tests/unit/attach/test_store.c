@@ -95,7 +95,7 @@ HT_TEST(a_new_file_is_private_and_complete)
 {
 	struct store *store;
 	struct stat st;
-	char *path = tmpdir_path("new");
+	HT_FREED char *path = tmpdir_path("new");
 	umask(0);
 	ck_no_err(open_store(path, false, &store));
 	put_mark(store);
@@ -109,7 +109,6 @@ HT_TEST(a_new_file_is_private_and_complete)
 	struct content content = read_trace_at(path);
 	ck_assert_int_eq(content.end, TRACE_COMPLETE);
 	ck_assert_uint_eq(content.records, 1);
-	free(path);
 }
 
 HT_TEST(a_full_device_is_refused_at_once)
@@ -133,20 +132,18 @@ HT_TEST(the_null_device_takes_all)
 HT_TEST(without_room_nothing_is_created)
 {
 	struct store *store;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	struct store_options options = {.path = path, .reserve_bytes = UINT64_MAX - 1};
 	ck_err_says(store_create(&options, &store), HT_ERR_USAGE, "make room");
 	ck_assert_uint_eq(files_count(directory), 0);
-	free(path);
-	free(directory);
 }
 
 HT_TEST(without_a_record_nothing_stays)
 {
 	struct store *store;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	ck_no_err(open_store(path, false, &store));
 	store_destroy(store);
 	ck_assert_uint_eq(files_count(directory), 0);
@@ -155,8 +152,6 @@ HT_TEST(without_a_record_nothing_stays)
 	store_destroy(store);
 	files_check(path, "precious");
 	ck_assert_uint_eq(files_count(directory), 1);
-	free(path);
-	free(directory);
 }
 
 /* --- replacing --- */
@@ -176,8 +171,8 @@ static struct store *store_replacing(const char *path)
 HT_TEST(a_file_is_replaced_when_the_trace_is_finished)
 {
 	struct stat st;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	struct store *store = store_replacing(path);
 	files_check(path, "precious");
 	ck_assert_uint_eq(files_count(directory), 2);
@@ -187,29 +182,25 @@ HT_TEST(a_file_is_replaced_when_the_trace_is_finished)
 	ck_assert_uint_eq(st.st_mode & 07777, 0600);
 	store_destroy(store);
 	ck_assert_uint_eq(files_count(directory), 1);
-	free(path);
-	free(directory);
 }
 
 HT_TEST(an_abandoned_trace_replaces_too)
 {
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	struct store *store = store_replacing(path);
 	store_destroy(store);
 	struct content content = read_trace_at(path);
 	ck_assert_int_eq(content.end, TRACE_TRUNCATED);
 	ck_assert_uint_eq(content.records, 1);
 	ck_assert_uint_eq(files_count(directory), 1);
-	free(path);
-	free(directory);
 }
 
 HT_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 {
 	struct store *store;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	ck_no_err(open_store(path, true, &store));
 	put_mark(store);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
@@ -218,15 +209,13 @@ HT_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 	ck_assert_ptr_nonnull(strstr(store_problem(store), "trace.part-"));
 	store_destroy(store);
 	ck_assert_uint_eq(files_count(directory), 2);
-	free(path);
-	free(directory);
 }
 
 HT_TEST(a_trace_that_was_removed_is_missed)
 {
 	struct store *store;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	ck_no_err(open_store(path, false, &store));
 	put_mark(store);
 	ck_assert_int_eq(unlink(path), 0);
@@ -234,8 +223,6 @@ HT_TEST(a_trace_that_was_removed_is_missed)
 	ck_assert_int_eq(store_state(store), STORE_BROKEN);
 	ck_assert_ptr_nonnull(strstr(store_problem(store), "was removed while it was written"));
 	store_destroy(store);
-	free(path);
-	free(directory);
 }
 
 /* --- when blocks leave --- */
@@ -244,7 +231,7 @@ HT_TEST(a_block_leaves_after_a_second)
 {
 	struct store *store;
 	struct timespec now;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	uint64_t before_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	ck_no_err(open_store(path, false, &store));
@@ -260,19 +247,17 @@ HT_TEST(a_block_leaves_after_a_second)
 	ck_assert_uint_gt(store_bytes(store), empty);
 	ck_assert_uint_eq(read_trace(store_reopen(store)).records, 1);
 	store_destroy(store);
-	free(path);
 }
 
 HT_TEST(a_full_block_leaves_by_itself)
 {
 	struct store *store;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	ck_no_err(open_store(path, false, &store));
 	for (unsigned int i = 0; i < 3 * TRACE_BLOCK_BYTES / BODY_BYTES; i++)
 		put_events(store);
 	ck_assert_uint_gt(store_bytes(store), TRACE_BLOCK_BYTES);
 	store_destroy(store);
-	free(path);
 }
 
 /* --- a full or broken output --- */
@@ -289,7 +274,7 @@ static void check_dropped(const struct store *store, const char *path, uint64_t 
 HT_TEST(a_file_size_limit_loses_only_what_is_counted)
 {
 	struct store *store;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	signal(SIGXFSZ, SIG_IGN);
 	const struct rlimit limit = {1000000, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
 	ck_no_err(open_store(path, false, &store));
@@ -304,13 +289,12 @@ HT_TEST(a_file_size_limit_loses_only_what_is_counted)
 	check_dropped(store, path, 40);
 	ck_assert_int_eq(read_trace_at(path).end, TRACE_TRUNCATED);
 	store_destroy(store);
-	free(path);
 }
 
 HT_TEST(failed_write_may_succeed_later)
 {
 	struct store *store;
-	char *path = tmpdir_path("trace");
+	HT_FREED char *path = tmpdir_path("trace");
 	signal(SIGXFSZ, SIG_IGN);
 	const struct rlimit limit = {1000000, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
 	ck_no_err(open_store(path, false, &store));
@@ -325,14 +309,13 @@ HT_TEST(failed_write_may_succeed_later)
 	ck_assert_int_eq(content.end, TRACE_COMPLETE);
 	ck_assert(content.has_end);
 	store_destroy(store);
-	free(path);
 }
 
 HT_TEST(the_reserve_stays_free_and_takes_the_end)
 {
 	struct store *store;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	if (mounts_small(directory, "size=4m")) {
 		struct store_options options = {.path = path, .reserve_bytes = 2 << 20};
 		ck_no_err(store_create(&options, &store));
@@ -349,15 +332,13 @@ HT_TEST(the_reserve_stays_free_and_takes_the_end)
 		store_destroy(store);
 	} else
 		printf("skipped: the reserve of a full disk: no mount namespace here\n");
-	free(path);
-	free(directory);
 }
 
 HT_TEST(a_full_disk_keeps_whole_blocks)
 {
 	struct store *store;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
+	HT_FREED char *directory = files_directory();
+	HT_FREED char *path = files_path(directory, "trace");
 	if (mounts_small(directory, "size=2m")) {
 		ck_no_err(open_store(path, false, &store));
 		for (unsigned int i = 0; i < 60; i++)
@@ -368,8 +349,6 @@ HT_TEST(a_full_disk_keeps_whole_blocks)
 		store_destroy(store);
 	} else
 		printf("skipped: a full disk: no mount namespace here\n");
-	free(path);
-	free(directory);
 }
 
 /* --- standard output --- */
@@ -405,7 +384,7 @@ static void *copy_run(void *context)
 
 static void check_copied(int from, int to)
 {
-	char *path = tmpdir_path("copy");
+	HT_FREED char *path = tmpdir_path("copy");
 	struct copying copying = {
 		.from = from, .to = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)};
 	struct store *store = store_on(to);
@@ -420,7 +399,6 @@ static void check_copied(int from, int to)
 	struct content content = read_trace_at(path);
 	ck_assert_int_eq(content.end, TRACE_COMPLETE);
 	ck_assert_uint_eq(content.events, 40 * EVENTS_IN_BODY);
-	free(path);
 }
 
 HT_TEST(a_pipe_gets_all_of_it)
@@ -441,7 +419,7 @@ HT_TEST(a_socket_gets_all_of_it)
 
 HT_TEST(a_redirected_file_is_not_touched_but_for_writing)
 {
-	char *path = tmpdir_path("redirected");
+	HT_FREED char *path = tmpdir_path("redirected");
 	files_write(path, "");
 	struct store *store = store_on(open(path, O_WRONLY | O_CLOEXEC));
 	put_mark(store);
@@ -451,7 +429,6 @@ HT_TEST(a_redirected_file_is_not_touched_but_for_writing)
 	store = store_on(open(path, O_WRONLY | O_TRUNC | O_CLOEXEC));
 	store_destroy(store);
 	ck_assert_int_eq(access(path, F_OK), 0);
-	free(path);
 }
 
 HT_TEST(a_closed_pipe_breaks_the_store)

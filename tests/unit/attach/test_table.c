@@ -137,10 +137,9 @@ HT_TEST(text_may_be_empty)
 {
 	struct unwind_input input = {.text_lo = TEXT_LO, .text_hi = TEXT_LO};
 	struct unwind_stats stats;
-	struct abi_table *table = compile(&input, &stats);
+	HT_FREED struct abi_table *table = compile(&input, &stats);
 	ck_assert_uint_eq(table->row_count, 0);
 	ck_assert_uint_eq(table_lookup(table, TEXT_LO), ABI_RULE_NONE);
-	free(table);
 }
 
 HT_TEST(refuses_text_that_is_too_large)

@@ -13,7 +13,7 @@
 
 HT_TEST(grows_when_it_is_full)
 {
-	uint32_t *array = NULL;
+	HT_FREED uint32_t *array = NULL;
 	size_t count = 0, capacity = 0, grown = 0;
 	while (count < MANY) {
 		size_t before = capacity;
@@ -28,7 +28,6 @@ HT_TEST(grows_when_it_is_full)
 	ck_assert_uint_eq(grown, 7); /* 3, 6, 12, 24, 48, 96, 192 */
 	for (size_t i = 0; i < count; i++)
 		ck_assert_uint_eq(array[i], i);
-	free(array);
 }
 
 HT_TEST(without_memory_nothing_changes)

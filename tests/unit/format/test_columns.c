@@ -89,7 +89,7 @@ static void check_events(
 	struct event_decoder decoder, expected;
 	struct columns_events *events = NULL;
 	struct event got[COLUMNS_EVENTS_MAX + 1], want;
-	uint8_t *copy = calloc(1, length + COLUMNS_ROOM);
+	HT_FREED uint8_t *copy = calloc(1, length + COLUMNS_ROOM);
 	struct bytes left = piece ? bytes_of(piece->data, piece->length) : (struct bytes){0};
 	enum event_result result = EVENT_MALFORMED;
 	size_t count = 0;
@@ -124,7 +124,6 @@ static void check_events(
 	if (piece)
 		ck_assert_int_eq(expected.in_step, decoder.in_step);
 	columns_events_destroy(events);
-	free(copy);
 }
 
 /* False when the columns are refused, and nothing was appended. No memory is left of a larger one.

@@ -466,20 +466,18 @@ HT_TEST(blocks_not_framed_as_specified_are_refused)
 /* LZ4 links blocks only where there are several in a frame. */
 HT_TEST(linked_blocks_are_refused)
 {
-	uint8_t *zeros = calloc(1, 100000);
+	HT_FREED uint8_t *zeros = calloc(1, 100000);
 	LZ4F_preferences_t preferences = proper_block(100000);
 	preferences.frameInfo.blockSizeID = LZ4F_max64KB;
 	preferences.frameInfo.blockMode = LZ4F_blockLinked;
 	check_block_refused(&preferences, zeros, 100000, "needs data from elsewhere");
-	free(zeros);
 }
 
 HT_TEST(a_block_beyond_the_limit_is_refused)
 {
-	uint8_t *zeros = calloc(1, TRACE_BLOCK_MAX + 1);
+	HT_FREED uint8_t *zeros = calloc(1, TRACE_BLOCK_MAX + 1);
 	LZ4F_preferences_t preferences = proper_block(TRACE_BLOCK_MAX + 1);
 	check_block_refused(&preferences, zeros, TRACE_BLOCK_MAX + 1, "claims 2097153 bytes");
-	free(zeros);
 }
 
 /* A frame whose header, rewritten with a right checksum of its own, lies about the content. */

@@ -150,12 +150,11 @@ HT_TEST(fields_added_later_are_passed_over)
 static void check_refused(const uint8_t *data, size_t length)
 {
 	static struct rec got;
-	uint8_t *copy = malloc(length ? length : 1);
+	HT_FREED uint8_t *copy = malloc(length ? length : 1);
 	memcpy(copy, data, length);
 	struct bytes in = bytes_of(copy, length);
 	ck_err(rec_decode(&in, &got), HT_ERR_FORMAT);
 	ck_assert_ptr_eq(in.at, copy);
-	free(copy);
 }
 
 HT_TEST(a_cut_record_is_malformed)
@@ -295,7 +294,7 @@ HT_TEST(a_list_beyond_the_limit_is_malformed)
 HT_TEST(a_payload_reaches_its_limit_and_no_further)
 {
 	static struct rec got;
-	char *body = calloc(1, TRACE_RECORD_MAX);
+	HT_FREED char *body = calloc(1, TRACE_RECORD_MAX);
 	struct rec rec = {.kind = REC_EVENTS, .events.body = {body, TRACE_RECORD_MAX - 3}};
 	struct bytes_out out = {0};
 	ck_no_err(bytes_out_u8(&out, 77));
@@ -317,7 +316,6 @@ HT_TEST(a_payload_reaches_its_limit_and_no_further)
 	in = bytes_of(out.data, out.length + TRACE_RECORD_MAX + 1);
 	ck_err(rec_decode(&in, &got), HT_ERR_FORMAT);
 	bytes_out_deinit(&out);
-	free(body);
 }
 
 HT_TEST(kinds_are_1_to_255)
