@@ -72,8 +72,8 @@ static void fault(void)
 	count_on("faults", MORE);
 }
 
-/* SIGSEGV, SIGTRAP, SIGILL and SIGFPE as a program's own tools, in the thread that has to run the
- * stub: one that was raised when the thread is stopped must find it where it was. */
+/* The thread that must run the stub raises and handles SIGSEGV, SIGTRAP, SIGILL and SIGFPE. If
+ * heaptap stops it at one, its handler must still see the original PC. */
 HT_TEST(faults_are_handled)
 {
 	cycles("faults", FAULT_CYCLES, fault);

@@ -188,7 +188,7 @@ HT_TEST(by_slots)
 			ck_assert_uint_eq(slots_function(&view.slots, new_slot)->plain, plain);
 			ck_assert_uint_eq(slots_function(&view.slots, delete_slot)->plain, 0);
 		}
-		/* heaptap does not look there for leftovers either. */
+		/* slots_read_left must not list an operator without a slot either. */
 		if (!new_slot) {
 			slots_deinit(&view.slots);
 			ck_no_err(slots_read_left(&view.proc, &view.modules, &view.slots));

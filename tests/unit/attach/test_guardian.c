@@ -31,9 +31,9 @@
 #define STANDSTILL_MS 1000
 #define WITHIN_US     50000
 
-/* How a daemon stands there; its stderr. */
+/* What be_daemon simulates; its stderr. */
 struct stand {
-	bool within_read;
+	bool within_read; /* it hangs in a read of the memory of the target */
 	int err_fd;
 };
 

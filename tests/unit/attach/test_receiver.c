@@ -370,7 +370,7 @@ HT_TEST(quiet_passes_put_nothing)
 	stage_hear(&stage, &heard);
 	ck_assert_uint_gt(heard.sync_count, 3);
 	ck_assert_uint_le(heard.sync_count, 1 + 2 + seconds + 1);
-	/* All of a time in which something came are there. */
+	/* A pass that receives events also puts a SYNC. */
 	ck_assert_uint_eq(heard.piece[1].syncs_before, heard.sync_count - 1);
 	heard_deinit(&heard);
 	agent_deinit(&agent);
