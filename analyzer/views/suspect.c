@@ -231,7 +231,7 @@ static void say_unclear(const struct suspect_input *in, const struct growth *gro
 	switch (growth->finding) {
 	case GROWTH_SHORT:
 		SAY(ret, "Unclear: a window of %s is too short; record for a minute or more.",
-			time_of(window_s(in)).text);
+			time_of(in->window_ns ? (double)in->window_ns / 1e9 : window_s(in)).text);
 		break;
 	case GROWTH_LESS_WORK:
 		SAY(ret, "Unclear: it grows more and more slowly, as the program does less; record "
@@ -285,7 +285,8 @@ static void classify_level(const struct suspect_input *in, const struct growth *
 	} else if (finding == GROWTH_STOPPED && !is_churn(in, curve)) {
 		set(ret, SUSPECT_PLATEAU, 0.9);
 		SAY(ret, "Stopped growing %s before the end, at %s.",
-			time_of(growth->last_age_s).text, bytes_of(curve->end).text);
+			time_of(growth->last_age_s + (double)in->idle_ns / 1e9).text,
+			bytes_of(curve->end).text);
 	} else if (finding == GROWTH_SLOWS && !is_churn(in, curve)) {
 		set(ret, SUSPECT_PLATEAU, 0.6);
 		SAY(ret, "Fills up: it grows more and more slowly, to %s at the end.",
@@ -306,7 +307,7 @@ static uint64_t oldest_of(const struct suspect_input *in)
 {
 	for (uint32_t i = 0; i < in->buckets; i++)
 		if (in->surviving_blocks[i])
-			return (in->buckets - i) * in->bucket_ns;
+			return (in->buckets - i) * in->bucket_ns + in->idle_ns;
 	return 0;
 }
 

@@ -29,6 +29,9 @@ struct suspect_input {
 	/* Blocks of all sites by the bucket of their allocation, those alone that were freed again:
 	 * how much the program does; NULL: not known. */
 	const uint64_t *work_blocks;
+	uint64_t window_ns; /* its length without pauses; 0: that of the buckets */
+	/* How long the window goes on behind the buckets: nothing was allocated in that time. */
+	uint64_t idle_ns;
 	/* Recorded frees went on for so long after the window, and survivors are older by it. */
 	uint64_t settle_ns;
 	bool is_sample; /* all counts are estimates */

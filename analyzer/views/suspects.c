@@ -73,14 +73,26 @@ static bool are_freed_later(const struct view *view, const struct sites *part)
 	return bytes > sums_outstanding_bytes(&part->sums) / 2;
 }
 
-/* The age of the oldest live block, pauses included. */
-static uint64_t oldest_of(
-	const struct view *view, uint32_t buckets, const struct window_series *series)
+/* The age of the oldest live block at the end of the window, pauses included. Too high by a bucket
+ * at most; no block of the window is older than the window. */
+static uint64_t oldest_of(const struct view *view, const struct window_series *series)
 {
-	for (uint32_t i = 0; i < buckets; i++)
-		if (series->surviving_blocks[i])
-			return (buckets - i) * view->analysis->cube.step_ns;
-	return 0;
+	const uint32_t count = view->window.to - view->window.from;
+	uint32_t at = 0;
+	while (at < count && !series->surviving_blocks[at])
+		at++;
+	const uint64_t birth_ns = (uint64_t)(view->window.from + at) * view->analysis->cube.step_ns;
+	if (at == count)
+		return 0;
+	return view->to_ns - (birth_ns > view->from_ns ? birth_ns : view->from_ns);
+}
+
+/* The part of the window behind the buckets that are looked at. */
+static uint64_t idle_ns(const struct view *view, uint32_t buckets)
+{
+	const uint64_t end_ns =
+		(uint64_t)(view->window.from + buckets) * view->analysis->cube.step_ns;
+	return view->to_ns > end_ns ? view->to_ns - end_ns : 0;
 }
 
 /* The program's work by bucket: freed blocks of all sites, regardless of the query. */
@@ -104,8 +116,11 @@ static void classify_part(struct search *search, const struct sites *part, struc
 	struct window_series *series = search->series;
 	uint32_t buckets = search->buckets;
 	window_series(&view->analysis->cube, view->window, part->site, part->count, series);
-	uint64_t oldest_ns = oldest_of(view, buckets, series);
+	const uint64_t oldest_ns = oldest_of(view, series);
+	const uint64_t behind_ns = idle_ns(view, buckets);
 	buckets = pauses_cut(view, buckets, series);
+	const uint64_t paused_ns =
+		pauses_within(&view->analysis->model, view->from_ns, view->to_ns).sum_ns;
 	const struct suspect_input input = {
 		.bucket_ns = view->analysis->cube.step_ns,
 		.buckets = buckets,
@@ -121,11 +136,12 @@ static void classify_part(struct search *search, const struct sites *part, struc
 		.lifetime_max_ns = series->longest_ns,
 		.older_freed_blocks = series->older_freed_blocks,
 		.work_blocks = search->work_blocks,
+		.idle_ns = behind_ns,
 		.settle_ns =
 			view_is_settled(view) ? model_settle_ns(&view->analysis->model.settle) : 0,
 		.is_sample = view->analysis->cube.sample_bytes != 0,
-		.paused_ns =
-			pauses_within(&view->analysis->model, view->from_ns, view->to_ns).sum_ns,
+		.window_ns = view->to_ns - view->from_ns - paused_ns,
+		.paused_ns = paused_ns,
 	};
 	suspect_classify(&input, ret);
 	ret->oldest_ns = oldest_ns ? oldest_ns + input.settle_ns : 0;

@@ -122,6 +122,35 @@ HT_TEST(blocks_freed_after_the_window_do_not_grow)
 	end();
 }
 
+/* One site allocates from 5 s to 25 s, another one works until 90 s; the window has 100 s. */
+HT_TEST(a_program_that_waits_at_the_end)
+{
+	struct query query;
+	scene_init(&scene);
+	tracebuild_module(&scene.trace, 1, "/bin/app", NULL, 0x400000, 0x500000);
+	const uint32_t stays = tracebuild_node(&scene.trace, 0, 0x400010);
+	const uint32_t works = tracebuild_node(&scene.trace, 0, 0x400020);
+	for (uint64_t i = 0; i < 90000000000 / STEP_NS; i++) {
+		if (i >= 5000000000 / STEP_NS && i < 25000000000 / STEP_NS)
+			scene_malloc(&scene, 0, 0x1000 * (i + 1), 100, stays);
+		scene_malloc(&scene, 0, 0x9000000, 100, works);
+		scene_free(&scene, 0, 0x9000000, 100);
+		scene.now += STEP_NS;
+	}
+	scene.now += 10000000000;
+	analysis = scene_analyze(&scene);
+	query_init(&query);
+	ck_no_err(view_create(analysis, &query, true, &view));
+	ck_no_err(suspects_find(view, &suspects));
+	ck_assert_uint_eq(suspects.count, 1);
+	const struct suspect *suspect = &suspects.entry[0].suspect;
+	ck_assert_double_eq_tol((double)suspect->oldest_ns / 1e9, 95, 0.3);
+	ck_assert_msg(strstr(suspect->text, "Stopped growing 75 s before the end") ||
+			      strstr(suspect->text, "Stopped growing 1 min 15 s before the end"),
+		"%s", suspect->text);
+	end();
+}
+
 HT_TEST(nothing_recorded_has_no_suspects)
 {
 	scene_init(&scene);
