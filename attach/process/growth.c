@@ -39,34 +39,38 @@ const char *growth_parse(const char *text, struct growth_limit *ret)
 	return problem;
 }
 
+/* One sample stands for the lowest figure of a part of the span. */
 static void keep(struct growth *growth, uint64_t now_ns, uint64_t bytes)
 {
+	struct growth_sample *last =
+		&growth->sample[(growth->next + GROWTH_SAMPLES - 1) % GROWTH_SAMPLES];
+	const uint64_t step_ns = growth->limit.span_ns / (GROWTH_SAMPLES - 3);
+	if (growth->count && now_ns - last->ns < step_ns) {
+		last->bytes = bytes < last->bytes ? bytes : last->bytes;
+		return;
+	}
 	growth->sample[growth->next] = (struct growth_sample){now_ns, bytes};
 	growth->next = (growth->next + 1) % GROWTH_SAMPLES;
 	growth->count += growth->count < GROWTH_SAMPLES;
 }
 
-/* The youngest figure that is at least a span old; NULL: none is. */
-static const struct growth_sample *span_ago(const struct growth *growth, uint64_t now_ns)
+static uint64_t lowest_within_span(const struct growth *growth, uint64_t now_ns)
 {
-	for (size_t i = 1; i <= growth->count; i++) {
-		const size_t at = (growth->next + GROWTH_SAMPLES - i) % GROWTH_SAMPLES;
-		if (now_ns - growth->sample[at].ns >= growth->limit.span_ns)
-			return &growth->sample[at];
-	}
-	return NULL;
+	uint64_t lowest = UINT64_MAX;
+	for (size_t i = 0; i < growth->count; i++)
+		if (now_ns - growth->sample[i].ns <= growth->limit.span_ns &&
+			growth->sample[i].bytes < lowest)
+			lowest = growth->sample[i].bytes;
+	return lowest;
 }
 
 bool growth_reached(struct growth *growth, uint64_t now_ns, uint64_t bytes)
 {
-	const struct growth_sample *before;
 	if (!growth->limit.bytes)
 		return false;
-	const size_t last = (growth->next + GROWTH_SAMPLES - 1) % GROWTH_SAMPLES;
-	const uint64_t step_ns = growth->limit.span_ns / (GROWTH_SAMPLES - 3);
-	if (!growth->count ||
-		(growth->limit.span_ns && now_ns - growth->sample[last].ns >= step_ns))
+	if (growth->limit.span_ns || !growth->count)
 		keep(growth, now_ns, bytes);
-	before = growth->limit.span_ns ? span_ago(growth, now_ns) : &growth->sample[0];
-	return before && bytes > before->bytes && bytes - before->bytes >= growth->limit.bytes;
+	const uint64_t before_bytes = growth->limit.span_ns ? lowest_within_span(growth, now_ns)
+							    : growth->sample[0].bytes;
+	return bytes > before_bytes && bytes - before_bytes >= growth->limit.bytes;
 }

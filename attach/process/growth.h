@@ -16,9 +16,9 @@ struct growth_limit {
 struct growth {
 	struct growth_limit limit;
 	struct growth_sample {
-		uint64_t ns, bytes;
-	} sample[GROWTH_SAMPLES]; /* the last ones, evenly within the span */
-	size_t count, next;	  /* `next`: the oldest, where all are in use */
+		uint64_t ns, bytes; /* the lowest figure from `ns` to the next sample */
+	} sample[GROWTH_SAMPLES];   /* the last ones, evenly within the span */
+	size_t count, next;	    /* `next`: the oldest, where all are in use */
 };
 
 /* Parses "2G" or "100M/min", "1G/h", "50M/10s" ("MiB" as quantity_size, the time as
@@ -26,5 +26,5 @@ struct growth {
 const char *growth_parse(const char *text, struct growth_limit *ret);
 
 /* Takes the next figure; false while it does not reach the limit. A limit with a span compares with
- * the figure of a span ago: before one has passed the answer is false. `now_ns` never decreases. */
+ * the lowest figure within that span. `now_ns` never decreases. */
 bool growth_reached(struct growth *growth, uint64_t now_ns, uint64_t bytes);
