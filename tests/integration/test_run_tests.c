@@ -207,21 +207,24 @@ HT_TEST(units_alone_are_searched_for_leaks)
 
 /* --- tests that run side by side --- */
 
-HT_TEST(is_right)
+START_TEST(is_right)
 {
 	ck_assert(true);
 }
+END_TEST
 
-HT_TEST(is_wrong)
+START_TEST(is_wrong)
 {
 	ck_abort_msg("as intended");
 }
+END_TEST
 
 /* Kills the parent of the test, which Check does not watch. */
-HT_TEST(ends_all)
+START_TEST(ends_all)
 {
 	kill(getppid(), SIGKILL);
 }
+END_TEST
 
 /* Each of the first two waits until the other has come. */
 static volatile int *arrived;
@@ -232,15 +235,17 @@ static void meet(int here)
 	run_until(arrived[1 - here], SCRIPT_MS);
 }
 
-HT_TEST(meets_another)
+START_TEST(meets_another)
 {
 	meet(0);
 }
+END_TEST
 
-HT_TEST(meets_another_too)
+START_TEST(meets_another_too)
 {
 	meet(1);
 }
+END_TEST
 
 /* What such a suite returns, and says (malloc'd). */
 static int run_aside(const TTest *const *tests, size_t count, char **ret_out)
