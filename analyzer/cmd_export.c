@@ -13,6 +13,7 @@
 #include "analyzer/cmd.h"
 #include "analyzer/export/export.h"
 #include "analyzer/ui/watch.h"
+#include "format/quantity.h"
 
 struct options {
 	const char *path, *older_path, *out_path; /* older_path: NULL but for a comparison */
@@ -105,12 +106,13 @@ static void answer_deinit(struct answer *answer)
 /* A format of single events cannot have those that the trace has as sums only. */
 static void print_left_out(const struct model *model)
 {
+	char text[QUANTITY_TEXT_BYTES];
 	if (model->culled_events)
 		fprintf(stderr,
 			"heaptap: %" PRIu64
-			" events of blocks that lived less than %g s are left out: the trace has "
-			"only sums of them (attach --cull)\n",
-			model->culled_events, (double)model->capture.cull_ns / 1e9);
+			" events are left out: of blocks that lived less than %s the trace has "
+			"only sums\n",
+			model->culled_events, quantity_duration_text(model->capture.cull_ns, text));
 }
 
 static void print_notes(const struct export_job *job, bool wants_stats)

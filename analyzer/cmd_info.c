@@ -9,6 +9,7 @@
 
 #include "analyzer/model/model.h"
 #include "analyzer/ui/text.h"
+#include "format/quantity.h"
 
 struct info {
 	struct model model;
@@ -65,7 +66,7 @@ static void print_module(const struct text *text, const struct module *module)
 static void print(const struct text *text, const struct info *info)
 {
 	const struct model *model = &info->model;
-	char left[MODEL_LEFT_BYTES];
+	char left[MODEL_LEFT_BYTES], cull[QUANTITY_TEXT_BYTES];
 	FILE *out = text->out;
 	put(text, "file", file_state(model));
 	if (model->problem)
@@ -83,8 +84,8 @@ static void print(const struct text *text, const struct info *info)
 		fprintf(out, "%-12s one allocation in %s\n", "sample",
 			text_bytes(model->capture.sample_bytes).text);
 	if (model->capture.cull_ns)
-		fprintf(out, "%-12s blocks that lived less than %s are sums\n", "cull",
-			text_time(model->capture.cull_ns).text);
+		fprintf(out, "%-12s only sums of blocks that lived less than %s\n", "cull",
+			quantity_duration_text(model->capture.cull_ns, cull));
 	/* The totals stand behind the events: of a file without its end they are those of before.
 	 */
 	const char *more = model->how_ended == TRACE_COMPLETE ? "" : " or more";

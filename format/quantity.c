@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/quantity.h"
 
+#include <stdio.h>
+
 #include <ctype.h>
 #include <string.h>
 #include <strings.h>
@@ -128,4 +130,22 @@ const char *quantity_size(const char *text, uint64_t *ret_bytes)
 		return "it is more than 1024G";
 	*ret_bytes = bytes;
 	return NULL;
+}
+
+const char *quantity_duration_text(uint64_t ns, char ret[QUANTITY_TEXT_BYTES])
+{
+	static const struct {
+		uint64_t ns;
+		const char *name;
+	} unit[] = {{3600000000000, "h"}, {60000000000, "min"}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(unit); i++)
+		if (ns && ns % unit[i].ns == 0) {
+			snprintf(ret, QUANTITY_TEXT_BYTES, "%llu %s",
+				(unsigned long long)(ns / unit[i].ns), unit[i].name);
+			return ret;
+		}
+	const bool is_short = ns && ns < 1000000000;
+	snprintf(ret, QUANTITY_TEXT_BYTES, "%.10g %s", (double)ns / (is_short ? 1e6 : 1e9),
+		is_short ? "ms" : "s");
+	return ret;
 }

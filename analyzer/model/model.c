@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyzer/model/array.h"
+#include "format/quantity.h"
 
 struct model_reading {
 	struct model *model;
@@ -104,6 +105,7 @@ void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES])
 bool model_note(const struct model *model, size_t index, char text[MODEL_NOTE_BYTES])
 {
 	const struct model_settle *settle = &model->settle;
+	char span[QUANTITY_TEXT_BYTES];
 	if (index < model->pause_count)
 		snprintf(text, MODEL_NOTE_BYTES,
 			"paused from +%.3f s to +%.3f s: new allocations were not recorded",
@@ -115,8 +117,8 @@ bool model_note(const struct model *model, size_t index, char text[MODEL_NOTE_BY
 			(double)model_settle_ns(settle) / 1e9);
 	else if (index == model->pause_count + settle->is_there && model->capture.cull_ns)
 		snprintf(text, MODEL_NOTE_BYTES,
-			"blocks that lived less than %g s are sums (attach --cull)",
-			(double)model->capture.cull_ns / 1e9);
+			"of blocks that lived less than %s the trace has only sums (attach --cull)",
+			quantity_duration_text(model->capture.cull_ns, span));
 	else
 		return false;
 	return true;
@@ -270,7 +272,14 @@ static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 
 static struct ht_err *take_sync(struct model_reading *load, const struct rec_sync *rec)
 {
-	note_time(load->model, rec->tsc, rec->mono_ns);
+	struct model *model = load->model;
+	/* What a filter holds comes later. */
+	if (model->capture.cull_ns) {
+		timebase_add(&model->timebase, rec->tsc, rec->mono_ns);
+		note_end(model, timebase_ns(&model->timebase, rec->complete_tsc));
+	} else {
+		note_time(model, rec->tsc, rec->mono_ns);
+	}
 	return load->replay ? release(load, rec->complete_tsc) : NULL;
 }
 

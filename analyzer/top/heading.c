@@ -5,6 +5,7 @@
 
 #include "analyzer/top/columns.h"
 #include "format/record.h"
+#include "format/quantity.h"
 
 #define COMM_COLUMNS  20u
 #define TREND_COLUMNS 12u
@@ -41,6 +42,9 @@ void heading_put_title(struct line *line, const struct heading *heading, const s
 		line_styled(line, TEXT_WARNING, "  %s lost", text_count(last->dropped).text);
 	if (heading->is_frozen)
 		line_styled(line, TEXT_BOLD, "  display held");
+	char text[QUANTITY_TEXT_BYTES];
+	if (last->cull_ns)
+		line_put(line, "  culled: %s late", quantity_duration_text(last->cull_ns, text));
 }
 
 void heading_put_totals(
@@ -57,7 +61,8 @@ void heading_put_totals(
 	if (figures->has_rss && line_left(line) >= LAST_COLUMNS)
 		line_put(line, "  RSS %s", columns_bytes(figures->rss_bytes).text);
 	if (line_left(line) >= LAST_COLUMNS)
-		line_put(line, "  %" PRIu64 " threads", figures->threads);
+		line_put(line, "  %" PRIu64 " thread%s", figures->threads,
+			figures->threads == 1 ? "" : "s");
 }
 
 void heading_put_verdict(

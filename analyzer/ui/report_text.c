@@ -7,6 +7,7 @@
 #include "analyzer/ui/memory_text.h"
 #include "analyzer/ui/page.h"
 #include "analyzer/ui/report_tables.h"
+#include "format/quantity.h"
 
 /* --- totals in full ----------------------------------------------------------------------------
  */
@@ -25,11 +26,12 @@ static void write_sample(const struct page *page)
 static void write_culled(const struct page *page)
 {
 	const struct model *model = &page->view->analysis->model;
-	char text[240];
+	char text[240], span[QUANTITY_TEXT_BYTES];
 	snprintf(text, sizeof(text),
-		"blocks that lived less than %s are sums (%s events): the figures are those of a "
-		"whole trace, but when within a second such a block lived is not known",
-		text_time(model->capture.cull_ns).text, text_count(model->culled_events).text);
+		"of blocks that lived less than %s the trace has only sums for each second (%s "
+		"events). All figures are those of a whole trace; times are exact to a second",
+		quantity_duration_text(model->capture.cull_ns, span),
+		text_count(model->culled_events).text);
 	line_wrap(page->text, "  cull         ", "               ", text, 0);
 }
 

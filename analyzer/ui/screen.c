@@ -5,6 +5,7 @@
 
 #include "analyzer/ui/page.h"
 #include "analyzer/views/pauses.h"
+#include "format/quantity.h"
 
 #define SCREEN_LINES   23u /* the last of 24 lines is for the shell's prompt */
 #define WARNINGS_SHOWN 3u
@@ -71,6 +72,7 @@ static size_t write_title(const struct page *page)
 {
 	const struct view *view = page->view;
 	const struct model *model = &view->analysis->model;
+	char cull[QUANTITY_TEXT_BYTES];
 	struct line line;
 	line_begin(&line, page->text);
 	line_foreign_styled(&line, TEXT_BOLD, model->comm ? model->comm : "unknown program", 24);
@@ -93,7 +95,10 @@ static size_t write_title(const struct page *page)
 	line_end(&line);
 	if (!fits)
 		line_print(page->text, "recording %s", ending);
-	return fits ? 1 : 2;
+	if (model->capture.cull_ns)
+		line_print(page->text, "culled: only sums of blocks that lived less than %s",
+			quantity_duration_text(model->capture.cull_ns, cull));
+	return (fits ? 1 : 2) + (model->capture.cull_ns != 0);
 }
 
 void screen_write_title(const struct page *page)

@@ -148,7 +148,9 @@ const struct option_row option_table[] = {
 	{OPTION_SAMPLE, 0, "sample", "BYTES", NULL,
 		"record a sample: one allocation in BYTES bytes,\nat random: 64k 512K", IN_CAPTURE},
 	{OPTION_CULL, 0, "cull", "TIME", NULL,
-		"for days: blocks that live shorter become sums in\nthe trace: 10s", IN_CAPTURE},
+		"for captures of days, small traces: of blocks that\nlive less than TIME only sums "
+		"are written: 10s",
+		IN_CAPTURE},
 	{OPTION_MAX_OVERHEAD, 0, "max-overhead", "PERCENT", NULL,
 		"pause while recording costs more of the process's\nCPU time, and resume: 5%",
 		IN_CAPTURE},

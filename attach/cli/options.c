@@ -45,24 +45,28 @@ static struct ht_err *usage(const char *why, const char *word)
 	return ht_err_new(HT_ERR_USAGE, "%s: %s; see heaptap --help", word, why);
 }
 
-static struct ht_err *not_a(const char *what, const char *word, const char *problem)
+static struct ht_err *not_a(
+	const char *what, const struct option_row *row, const char *word, const char *problem)
 {
-	return ht_err_new(HT_ERR_USAGE, "%s: not a %s: %s", word, what, problem);
+	return ht_err_new(HT_ERR_USAGE, "--%s %s: not a %s: %s", row->name, word, what, problem);
 }
 
-static struct ht_err *apply_duration(const char *value, uint64_t *ret_ns)
+static struct ht_err *apply_duration(
+	const struct option_row *row, const char *value, uint64_t *ret_ns)
 {
 	const char *problem = quantity_duration(value, ret_ns);
-	return problem ? not_a("duration", value, problem) : NULL;
+	return problem ? not_a("duration", row, value, problem) : NULL;
 }
 
-static struct ht_err *apply_size(const char *value, uint64_t *ret_bytes)
+static struct ht_err *apply_size(
+	const struct option_row *row, const char *value, uint64_t *ret_bytes)
 {
 	const char *problem = quantity_size(value, ret_bytes);
-	return problem ? not_a("size", value, problem) : NULL;
+	return problem ? not_a("size", row, value, problem) : NULL;
 }
 
-static struct ht_err *apply_percent(const char *value, uint64_t *ret_ppm)
+static struct ht_err *apply_percent(
+	const struct option_row *row, const char *value, uint64_t *ret_ppm)
 {
 	char *end;
 	errno = 0;
@@ -71,7 +75,7 @@ static struct ht_err *apply_percent(const char *value, uint64_t *ret_ppm)
 		!isdigit((unsigned char)*value) ||
 		strspn(value, "0123456789.") != (size_t)(end - value) ||
 		!(percent >= 0.01 && percent <= 100))
-		return not_a("share", value, "0.01% to 100%, such as 5%");
+		return not_a("share", row, value, "0.01% to 100%, such as 5%");
 	*ret_ppm = (uint64_t)(percent * 10000 + 0.5);
 	return NULL;
 }
@@ -247,11 +251,11 @@ static struct ht_err *apply(
 	case OPTION_WAIT_FOR:
 		return apply_find(options, row->id, value);
 	case OPTION_DURATION:
-		return apply_duration(value, &options->duration_ns);
+		return apply_duration(row, value, &options->duration_ns);
 	case OPTION_MAX_OVERHEAD:
-		return apply_percent(value, &options->max_overhead_ppm);
+		return apply_percent(row, value, &options->max_overhead_ppm);
 	case OPTION_SETTLE:
-		return apply_duration(value, &options->settle_ns);
+		return apply_duration(row, value, &options->settle_ns);
 	case OPTION_OUTPUT:
 		if (!*value)
 			return usage("the output needs a name", "-o");
@@ -261,14 +265,15 @@ static struct ht_err *apply(
 	case OPTION_ALLOC_FN:
 		return given_add(&options->given, value);
 	case OPTION_SAMPLE:
-		return apply_size(value, &options->sample_bytes);
+		return apply_size(row, value, &options->sample_bytes);
 	case OPTION_CULL:
-		return apply_duration(value, &options->cull_ns);
+		return apply_duration(row, value, &options->cull_ns);
 	case OPTION_MARK_LOG:
 		return apply_log(options, value);
 	case OPTION_LINGER:
 		options->linger_ns = 0;
-		return strcmp(value, "0") == 0 ? NULL : apply_duration(value, &options->linger_ns);
+		return strcmp(value, "0") == 0 ? NULL
+					       : apply_duration(row, value, &options->linger_ns);
 	case OPTION_HTML:
 		options->html = true;
 		return value ? apply_page(options, value) : NULL;
@@ -382,7 +387,7 @@ static struct ht_err *check(const struct options *options)
 	if (options->settle_ns && !may_settle(options))
 		return usage("the window needs an end: -d TIME", "--settle");
 	if (options->cull_ns && options->sample_bytes)
-		return usage("the sums of a sample would be unknown; choose one of the two",
+		return usage("a sample has no sums of all blocks; give one of the two",
 			"--cull --sample");
 
 	if (options->command == COMMAND_RUN) {
@@ -458,6 +463,17 @@ static const char *who_has(const struct option_row *row, enum command command)
 		       : "only attach and run have this option";
 }
 
+/* Is `word`, behind an option that needs a number, an option itself? */
+static bool is_missing(const struct option_row *row, const char *word)
+{
+	static const char *const numbers[] = {"TIME", "BYTES", "SIZE", "PERCENT", "N"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(numbers); i++)
+		if (strcmp(row->argument, numbers[i]) == 0)
+			return word[0] == '-' &&
+			       (word[1] == '-' || isalpha((unsigned char)word[1]));
+	return false;
+}
+
 static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *options)
 {
 	bool behind_dashes = false;
@@ -492,7 +508,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 		if (!row->argument && value)
 			return usage("takes no value", argv[at]);
 		if (!value && option_needs_value(row)) {
-			if (at + 1 == argc)
+			if (at + 1 == argc || is_missing(row, argv[at + 1]))
 				return usage("needs a value", argv[at]);
 			value = argv[++at];
 		}

@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "attach/proc/clock.h"
+#include "format/quantity.h"
 
 #define CLOCK_BYTES 32u
 
@@ -103,11 +104,12 @@ static void put_pauses(const struct control_reply *reply)
 
 static void put_filter(const struct control_reply *reply)
 {
-	char span[CLOCK_BYTES], size[PRINT_SIZE_BYTES];
+	char span[QUANTITY_TEXT_BYTES], size[PRINT_SIZE_BYTES];
 	if (reply->cull_ns)
 		printf("  cull     blocks that live less than %s are sums; %llu live, %s of "
 		       "memory\n",
-			span_text(reply->cull_ns, span), (unsigned long long)reply->live_blocks,
+			quantity_duration_text(reply->cull_ns, span),
+			(unsigned long long)reply->live_blocks,
 			print_size(reply->filter_bytes, size));
 }
 

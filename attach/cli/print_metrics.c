@@ -175,12 +175,15 @@ static void put_waiting(const struct print_metrics *metrics)
 		put_label(",", "waits_for", reply->waits_for);
 		printf(",heaptap_pid=\"%" PRIu64 "\"} 1\n", reply->heaptap_pid);
 	}
-	put_family("heaptap_next_window_time_seconds", "gauge",
-		"Unix time before which the next window does not begin; 0: no such time.");
+	bool has_family = false;
 	for (size_t i = 0; i < metrics->count; i++) {
 		const struct control_reply *reply = &metrics->reply[i];
-		if (!is_waiting(reply))
+		if (!is_waiting(reply) || !reply->next_unix_ns)
 			continue;
+		if (!has_family)
+			put_family("heaptap_next_window_time_seconds", "gauge",
+				"Unix time before which the next window does not begin.");
+		has_family = true;
 		put_name("heaptap_next_window_time_seconds", reply);
 		printf(",heaptap_pid=\"%" PRIu64 "\"} %" PRIu64 ".%09u\n", reply->heaptap_pid,
 			(uint64_t)(reply->next_unix_ns / NS_PER_S),

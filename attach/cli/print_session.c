@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/cli/print.h"
+#include "format/quantity.h"
 
 static bool has_reached_limit(enum rec_end_reason reason)
 {
@@ -149,8 +150,11 @@ static void print_problems(const struct session_report *r)
 		print_text(stderr, "recording ended: %s\n", rec_end_text(r->ended));
 	if (r->dropped_events)
 		print_text(stderr,
-			"WARNING: %lu events are lost, heaptap could not keep up; --lossless "
-			"makes the process wait instead\n",
+			r->sink_state == STORE_OK
+				? "WARNING: %lu events are lost, heaptap could not keep up; "
+				  "--lossless makes the process wait instead\n"
+				: "WARNING: %lu events are lost, because the trace could not be "
+				  "written\n",
 			(unsigned long)r->dropped_events);
 	print_unseen(r);
 	if (r->own_profile.active[0])
@@ -192,7 +196,7 @@ static void print_counts(const struct session_report *r)
 
 void print_session(const struct session_report *r, const char *trace, bool verbose, bool has_next)
 {
-	char size[PRINT_SIZE_BYTES];
+	char size[PRINT_SIZE_BYTES], text[QUANTITY_TEXT_BYTES];
 
 	print_proof(r, verbose);
 	print_children(&r->children, verbose);
@@ -206,8 +210,8 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 			(unsigned long)r->sample_bytes);
 	if (r->cull_ns)
 		print_text(stderr,
-			"culled: blocks that lived less than %.4g s are sums without times\n",
-			(double)r->cull_ns / 1e9);
+			"culled: of blocks that lived less than %s the trace has only sums\n",
+			quantity_duration_text(r->cull_ns, text));
 	if (r->pauses)
 		print_text(stderr, "paused %lu time%s, for %.1f s in all\n",
 			(unsigned long)r->pauses, print_plural(r->pauses), ms(r->paused_ns) / 1e3);

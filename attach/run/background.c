@@ -18,6 +18,7 @@
 #include "attach/cli/print.h"
 #include "attach/proc/fd.h"
 #include "format/helper.h"
+#include "format/quantity.h"
 
 #define RELAY_BYTES 4096u
 
@@ -161,6 +162,18 @@ static enum exit_status end_status(pid_t pid)
 	return EXIT_INTERNAL;
 }
 
+static void print_windows(const struct options *options)
+{
+	const struct series_options *series = &options->series;
+	char text[QUANTITY_TEXT_BYTES];
+	if (!series->every_ns)
+		return;
+	print_text(stderr, "windows: one every %s", quantity_duration_text(series->every_ns, text));
+	if (series->count)
+		print_text(stderr, ", %llu in all", (unsigned long long)series->count);
+	print_text(stderr, "; heaptap list shows when the next one begins\n");
+}
+
 static struct ht_err *print_begun(const struct options *options, pid_t pid, const char *path)
 {
 	const int target = (int)options->pid;
@@ -174,11 +187,8 @@ static struct ht_err *print_begun(const struct options *options, pid_t pid, cons
 		"heaptap: %s process %d in the background (heaptap is process %d)\ntrace: %s\n",
 		series_waits(&options->series) ? "waiting to record" : "recording", target,
 		(int)pid, path);
-	/* No capture answers while heaptap waits for a window. */
-	if (series_waits(&options->series) || series_has_several(&options->series))
-		print_text(stderr, "stop:  kill -INT %d\n", (int)pid);
-	else
-		print_text(stderr, "stop:  heaptap stop -p %d --wait\n", target);
+	print_windows(options);
+	print_text(stderr, "stop:  heaptap stop -p %d --wait\n", target);
 	return NULL;
 }
 

@@ -162,7 +162,7 @@ static struct ht_err *await_process(struct options *options, bool *ret_is_stoppe
 	char what[WHAT_BYTES];
 	if (err || options->pid)
 		return err;
-	if (!options->quiet && isatty(STDERR_FILENO))
+	if (!options->quiet)
 		print_text(stderr, "heaptap: waiting for a process%s\n",
 			describe(&options->find, what));
 	start_ending_signals(&set);

@@ -34,4 +34,17 @@ HT_TEST(each_problem_has_its_words)
 	}
 }
 
+HT_TEST(durations_are_printed_as_a_person_types_them)
+{
+	static const struct {
+		uint64_t ns;
+		const char *text;
+	} table[] = {{3600000000000, "1 h"}, {5400000000000, "90 min"}, {60000000000, "1 min"},
+		{90000000000, "90 s"}, {10000000000, "10 s"}, {2500000000, "2.5 s"},
+		{250000000, "250 ms"}, {500000, "0.5 ms"}, {0, "0 s"}};
+	char text[QUANTITY_TEXT_BYTES];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)
+		ck_assert_str_eq(quantity_duration_text(table[i].ns, text), table[i].text);
+}
+
 HT_SUITE("format/quantity")
