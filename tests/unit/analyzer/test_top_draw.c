@@ -241,6 +241,10 @@ HT_TEST(the_heading_shows_baseline_hold_and_end)
 	press(' ');
 	draw(80, 12, "");
 	ck_assert(has_text("  display held"));
+	heading.last.cull_ns = 10000000000;
+	draw(80, 12, "");
+	ck_assert(has_text("  culled: 10 s late"));
+	heading.last.cull_ns = 0;
 	heading.last.paused = true;
 	draw(80, 12, "");
 	ck_assert(has_text("  paused  "));
