@@ -33,18 +33,18 @@ void heading_put_title(struct line *line, const struct heading *heading, const s
 {
 	const struct control_reply *last = &heading->last;
 	const uint64_t time_ns = now ? now->figures.time_ns : last->elapsed_ns;
+	char late[QUANTITY_TEXT_BYTES];
 	line_put(line, "heaptap top - ");
 	line_foreign(line, *last->comm ? last->comm : "process", COMM_COLUMNS);
 	line_put(line, " %d  %s  ", (int)heading->pid, text_time(time_ns).text);
 	line_styled(line, TEXT_BOLD, "%s", heading_state(heading));
+	if (last->cull_ns)
+		line_put(line, ", %s late (--cull)", quantity_duration_text(last->cull_ns, late));
 	line_put(line, "  %s events", text_count(last->events).text);
 	if (last->dropped)
 		line_styled(line, TEXT_WARNING, "  %s lost", text_count(last->dropped).text);
 	if (heading->is_frozen)
 		line_styled(line, TEXT_BOLD, "  display held");
-	char text[QUANTITY_TEXT_BYTES];
-	if (last->cull_ns)
-		line_put(line, "  culled: %s late", quantity_duration_text(last->cull_ns, text));
 }
 
 void heading_put_totals(

@@ -243,7 +243,7 @@ HT_TEST(the_heading_shows_baseline_hold_and_end)
 	ck_assert(has_text("  display held"));
 	heading.last.cull_ns = 10000000000;
 	draw(80, 12, "");
-	ck_assert(has_text("  culled: 10 s late"));
+	ck_assert(has_text("  recording, 10 s late (--cull)  7 events"));
 	heading.last.cull_ns = 0;
 	heading.last.paused = true;
 	draw(80, 12, "");
