@@ -57,6 +57,17 @@ def per_event(key, name):
     return found
 
 
+def culled_kb_per_s(results):
+    return [results["days"]["culled"]["bytes_per_s"] / 1e3] if "days" in results else None
+
+
+def culled_growth(results):
+    """Of all processes of heaptap together, MiB per hour; None where the run was too short for a slope."""
+    slopes = results["days"]["culled"]["slope_bytes_per_hour"] if "days" in results else {}
+    ours = [slope for name, slope in slopes.items() if name.startswith("heaptap")]
+    return [sum(ours) / 2**20] if ours and None not in ours else None
+
+
 def daemon_mib(results):
     reports = reports_of(results)
     return [r["daemon_rss_bytes"] / 2**20 for each in reports.values() for r in each] or None
@@ -139,6 +150,8 @@ GOALS = pair_goals() + [
     Goal("memory in the target, per thread", "KiB", 128, 64, memory("each", 2**10)),
     *[Goal(f"on disk per event, {name}", "bytes", 4, 1.9, per_event("trace_bytes", name))
       for name in ("db_bench", "node", "server")],
+    Goal("on disk, redis-server at 20,000 commands/s, --cull 10s", "KB/s", 50, 10, culled_kb_per_s),
+    Goal("memory of heaptap in the same, growth", "MiB/h", 8, 1, culled_growth),
     Goal("detach, 50 threads that wait", "ms", 100, 20, detach("50 threads that wait")),
     Goal("detach, 50 threads that all compute", "ms", 100, 20, detach("50 threads that all compute")),
     *[Goal(f"report, CPU of heaptrack_print over ours, {name}", "x", 1.5, 3, analyze(name, "ratios"), more=True)
