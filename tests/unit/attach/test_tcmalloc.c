@@ -385,7 +385,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 20;
 }
 
-/* Whatever words are overwritten, the reader ends, and says why a result is unknown. */
+/* With any word overwritten the reader ends, and says why a result is unknown. */
 HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;
