@@ -9,7 +9,7 @@
 struct events {
 	const struct view *view;
 	const struct model_observer *observer;
-	struct select *select; /* NULL: all */
+	struct select *select; /* NULL: every stack and thread */
 	uint64_t from_ns, to_ns;
 };
 
@@ -79,7 +79,7 @@ uint64_t events_end_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
-/* The last bucket of the cube has no end: it includes all later events. */
+/* The last bucket of the cube includes all later events, so a window up to it has no end. */
 static uint64_t last_ns(const struct view *view)
 {
 	const bool is_last = view->window.to == view->analysis->cube.timeline.count;

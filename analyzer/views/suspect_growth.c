@@ -16,51 +16,40 @@
 #define SPAN_MIN_S     4.0
 #define SPAN_MIN_SHARE 0.2 /* of the window */
 
-/* least number of similar bursts; one more if there are fewer than EVENTS_MIN blocks */
-#define REGULAR_LEAST 5u
-#define REGULAR_MOST  16u
-/* most deviation, as a share of the mean time between bursts; half if there are fewer than
- * EVENTS_MIN blocks */
-#define REGULAR_STRAY  0.2
+#define REGULAR_LEAST  5u /* similar bursts; one more if below EVENTS_MIN blocks */
+#define REGULAR_MOST   16u
+#define REGULAR_STRAY  0.2 /* of the mean time between bursts; half if below EVENTS_MIN blocks */
 #define REGULAR_WITHIN 40u /* blocks at most 1/40 of the window apart belong to one burst */
 
-/* a survivor is old if its age is more than this many times the longest life of a freed block */
-#define OLD_LIVES 2.0
-/* as OLD_LIVES, if there are at least so many old blocks and events: */
-#define OLD_LIVES_MANY	1.2
+#define OLD_LIVES	2.0 /* times the longest life of a freed block: an older survivor is old */
+#define OLD_LIVES_MANY	1.2 /* as OLD_LIVES, with at least: */
 #define OLD_MANY_BLOCKS 30.0
 #define OLD_MANY_EVENTS 12.0
 #define SETTLED_WINDOWS 6.0
 #define FLAT_BLOCKS	200.0 /* least survivors in each of the two oldest quarters */
 #define FLAT_SHARE	0.8
 
-#define WORK_LEAST 10.0 /* least ratio of work (blocks) to survivors */
-/* least ratio of the last third's work to the first third's */
-#define WORK_RATIO_LEAST 0.5
-/* as WORK_RATIO_LEAST, if the work is level in one half, which means a ratio of at least: */
-#define WORK_LOW_RATIO_LEAST   0.1
+#define WORK_LEAST	       10.0 /* least ratio of work (blocks) to survivors */
+#define WORK_RATIO_LEAST       0.5  /* work: least last third / first third */
+#define WORK_LOW_RATIO_LEAST   0.1  /* the same, if one half is level: */
 #define WORK_LEVEL_RATIO_LEAST 0.65
 #define KEPT_RATIO_LEAST       (2 / 3.0)
 
-#define SILENCE_GAPS	3.0
-#define SILENCE_SHARE	0.3  /* most silence, as a share of the span */
-#define SILENCE_LEAST	0.06 /* of the window */
-#define SILENCE_LEAST_S 2.0
-/* least and most ratio of frees of older blocks to survivors */
-#define BALANCE_LEAST 0.4
-#define BALANCE_MOST  5.0
-/* least blocks allocated before the cycle's end, as a share of old survivors */
-#define CYCLE_BLOCKS_LEAST 0.02
-/* after so many longest lives without a free of everything, none is expected */
-#define CYCLE_LIVES 10.0
+#define SILENCE_GAPS	   3.0
+#define SILENCE_SHARE	   0.3	/* most silence, as a share of the span */
+#define SILENCE_LEAST	   0.06 /* of the window */
+#define SILENCE_LEAST_S	   2.0
+#define BALANCE_LEAST	   0.4 /* least frees of older blocks / survivors */
+#define BALANCE_MOST	   5.0
+#define CYCLE_BLOCKS_LEAST 0.02 /* least blocks before the cycle's end / old survivors */
+#define CYCLE_LIVES	   10.0 /* longest lives after which no end of a cycle is expected */
 
 #define RESIZE_STEP   1.1 /* least factor between two steps */
 #define RESIZE_STEPS  5u
 #define RESIZE_FACTOR 3.0 /* least factor from the first step to the last */
 #define RESIZE_SLOWER 1.4 /* a step may take this many times as long as with a steady flow */
 
-/* most ratio between the allocations of the first and the last third */
-#define BACKLOG_LOAD   1.2
+#define BACKLOG_LOAD   1.2 /* most ratio of allocations, first and last third */
 #define BACKLOG_BLOCKS 50.0
 #define BACKLOG_STRAY  0.2 /* most deviation from a straight line, as a share of the rise */
 
@@ -69,8 +58,7 @@ struct survey {
 	const struct suspect_input *in;
 	uint32_t n;
 	double bucket_s, window_s;
-	double settle; /* settle time after the window, which adds to the survivors' age, in buckets
-			*/
+	double settle;	/* settle time in buckets: adds to the age */
 	double longest; /* longest life of a freed block, in buckets */
 	double mean;	/* mean life of the freed blocks, in buckets */
 	double freed;	/* number of freed blocks */
