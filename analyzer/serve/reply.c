@@ -11,8 +11,8 @@
 
 static void add(struct MHD_Response *response, const char *name, const char *value)
 {
-	/* This fails only if memory is out; the answer is then sent without this header. A policy
-	 * is not added here, because an answer without it must not be sent. */
+	/* This fails only if memory is out; the answer is then sent without this header. reply_page
+	 * checks its own header, the policy. */
 	(void)MHD_add_response_header(response, name, value);
 }
 
