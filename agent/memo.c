@@ -130,8 +130,8 @@ static inline uint64_t key_add_gated(
 	return key;
 }
 
-/* The same for any group: the words of a group without a gate lie in the page `beside`, which is
- * always readable. */
+/* As key_add_gated, for any group. The words of a group without a gate lie in the page `beside`,
+ * which is always readable. */
 static inline uint64_t key_add(
 	uint64_t key, const struct memo_group *group, struct memo_words words)
 {

@@ -419,8 +419,8 @@ struct abi_slot_head {
 	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
 	uint64_t failed_calls;		 /* allocator calls that returned failure [A] */
 	uint64_t first_event;		 /* `events` when the buffer began [A] */
-	uint64_t silent_since; /* since when full buffers find no reader and `tick` stands still [A]
-				*/
+	uint64_t silent_since; /* time since when full buffers find no reader while `tick` does not
+				  change [A] */
 	uint64_t silent_tick;  /* the value of `tick` at that time [A] */
 
 	/* written by the daemon: primary stack of the thread `bounds_incarnation` */

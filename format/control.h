@@ -141,8 +141,8 @@ struct control_reply {
 	char comm[64]; /* name of the process; hostile bytes */
 	/* Absolute; "-": standard output; "": longer than fits a line. Hostile bytes. */
 	char trace[2048];
-	/* Likewise: the file that holds the trace until it is complete, then renamed to `trace`;
-	 * "": the trace is written in place. */
+	/* As `trace`: the temporary file of the trace, which is renamed to `trace` when it is
+	 * complete; "": the trace is written in place. */
 	char partial[2048];
 };
 

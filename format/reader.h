@@ -39,8 +39,8 @@ HT_MUST_CHECK
 struct ht_err *trace_reader_next(
 	struct trace_reader *reader, struct rec *ret, enum trace_end *ret_end);
 
-/* After TRACE_TRUNCATED of a growing trace in a seekable file: lets trace_reader_next read what was
- * written since. */
+/* After TRACE_TRUNCATED of a growing trace in a seekable file: lets trace_reader_next read the
+ * records written since. */
 HT_MUST_CHECK
 struct ht_err *trace_reader_continue(struct trace_reader *reader);
 

@@ -287,7 +287,8 @@ enum rec_end_reason {
 /* The stable name of a reason for scripts: "duration", "target_exit", ...; "unknown" for other
  * numbers. */
 const char *rec_end_name(uint64_t reason);
-/* The same for a person: "the process exited", ...; "an unknown reason" for other numbers. */
+/* The reason as a phrase for messages: "the process exited", ...; "an unknown reason" for other
+ * numbers. */
 const char *rec_end_text(uint64_t reason);
 
 struct rec_end {

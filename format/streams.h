@@ -39,7 +39,7 @@ void streams_destroy(struct streams *streams);
 /* Takes a copy of one piece. */
 HT_MUST_CHECK
 struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece);
-/* Likewise for REC_COLUMNS (trace_reader_keep_columns). */
+/* As streams_add, for REC_COLUMNS (trace_reader_keep_columns). */
 HT_MUST_CHECK
 struct ht_err *streams_add_columns(struct streams *streams, const struct rec_columns *piece);
 /* Passes every waiting event stamped before `tsc` to the sink, in the order of their stamps. */

@@ -167,7 +167,7 @@ struct option_table {
 struct option_value {
 	enum option_id id;
 	const char *text; /* NULL for a flag; points into argv */
-	uint64_t number;  /* number, bytes, nanoseconds, index of the choice; else 0 */
+	uint64_t number; /* number, bytes, nanoseconds, or index of the choice; 0 for other kinds */
 };
 
 /* A command line. Its texts point into argv; option_values_deinit frees the rest. */

@@ -102,7 +102,8 @@ struct ht_err *events_read(const struct export_job *job, const struct model_obse
 			.before_freed = before_freed},
 		.memory = memory,
 	};
-	/* Limit the model to what was read before: the trace may have grown. */
+	/* Limit the model to the bytes that the analysis has read: the trace may have grown since.
+	 */
 	struct model model = {.limit_bytes = view->analysis->model.seen_bytes};
 	struct ht_err *err = NULL;
 	if (lseek(job->fd, job->start, SEEK_SET) < 0)

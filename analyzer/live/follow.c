@@ -75,7 +75,7 @@ static void read_on(struct follow *follow)
 	const struct follow_config *config = &follow->config;
 	struct ht_err *err =
 		config->read_on(config->context, READ_MAX, &follow->has_more, &follow->read);
-	/* Keep showing what was read. */
+	/* After an error stop reading; the data read so far stays shown. */
 	if (err)
 		follow->has_more = false;
 	ht_err_free(err);

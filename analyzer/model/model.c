@@ -362,7 +362,7 @@ static struct ht_err *take_left(struct model *model, const struct rec_left *rec)
 	return rec->why.length ? strings_intern(&model->strings, rec->why, &model->left_why) : NULL;
 }
 
-/* Ends a last pause that lasted until the end of what was read. */
+/* If the last pause has no end, it ends where the reading ended. */
 static void end_pause(struct model *model)
 {
 	struct model_pause *last =

@@ -29,8 +29,8 @@ struct model_mark {
 
 /* A time during which no new block was recorded. Pauses are in order and do not overlap. */
 struct model_pause {
-	uint64_t begin_ns, end_ns; /* since the window's start; the end of an unfinished pause is
-				      the end of what was read */
+	uint64_t begin_ns, end_ns; /* since the window's start; an unfinished pause ends where the
+				      reading ended */
 };
 
 /* The time after the window in which only frees of its blocks were recorded. The window's figures
@@ -38,7 +38,7 @@ struct model_pause {
 struct model_settle {
 	bool is_there;
 	uint64_t begin_tsc;
-	uint64_t begin_ns, end_ns; /* since the window's start; the end of what was read */
+	uint64_t begin_ns, end_ns; /* since the window's start; end_ns is where the reading ended */
 	uint64_t wanted_ns;	   /* the length that the user gave */
 };
 

@@ -27,7 +27,7 @@ struct lines_file {
 	char *path; /* made by the first lines_path */
 };
 
-/* Where a unit's line table is, and what it refers to. */
+/* The location of a unit's line table, and the sections that it refers to. */
 struct lines_source {
 	struct bytes section, strings, line_strings; /* .debug_line, .debug_str, .debug_line_str */
 	uint64_t offset;			     /* in `section` */

@@ -61,7 +61,7 @@ struct listing_options {
 struct listing {
 	struct listing_row *row;
 	size_t count;
-	struct listing_figures total; /* of all sites, whatever the filter */
+	struct listing_figures total; /* of all sites, also those that the filter leaves out */
 	double span_s;		      /* time over which the rates are computed */
 };
 

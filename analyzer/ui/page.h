@@ -19,7 +19,7 @@ struct page_options {
 	bool has_metric;	     /* one list instead of four */
 	bool has_sort;		     /* the order of lists and tables */
 	bool has_by;		     /* one table instead of lists */
-	bool has_class;		     /* only rows of this class */
+	bool has_class;		     /* only rows of `of_class` */
 	enum metric metric, sort;    /* set if has_metric, has_sort */
 	enum breakdown_by by;	     /* likewise */
 	enum suspect_class of_class; /* likewise */

@@ -12,7 +12,7 @@
 struct pager {
 	FILE *out; /* write to this */
 	struct terminal terminal;
-	char *data; /* what was written, if `out` is in memory */
+	char *data; /* the output so far, if `out` is in memory */
 	size_t length;
 };
 

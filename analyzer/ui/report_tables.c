@@ -119,7 +119,7 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 
 static struct ht_err *write_functions(const struct text *text, const struct view *view)
 {
-	/* The last one stands for folded stacks. */
+	/* The last element is for folded stacks. */
 	struct sums *sums = calloc(REPLAY_HOOKS + 1, sizeof(*sums)), *folded = sums + REPLAY_HOOKS;
 	struct part *part;
 	size_t count;

@@ -27,7 +27,7 @@ struct breakdown_row {
 	 * class (cube.h), or BREAKDOWN_OTHER; LIFETIME: of breakdown_life_from, or
 	 * BREAKDOWN_LIFETIME_NEVER. */
 	uint32_t key;
-	const char *name; /* of a module or namespace; else NULL */
+	const char *name; /* of a module or namespace; otherwise NULL */
 	struct sums own;
 	struct sums inclusive; /* callees included; recursion counts once */
 };

@@ -61,7 +61,7 @@ const struct frame *calls_frame(const struct calls *calls, uint32_t node);
 /* Sums of a group of frames. A chain that contains the group several times counts once. */
 struct calls_sum {
 	int64_t own, inclusive;
-	double own_variance, inclusive_variance; /* of a sample (query/metric.h); else 0 */
+	double own_variance, inclusive_variance; /* of a sample (query/metric.h); otherwise 0 */
 };
 /* The sums of a top-down tree, by group; freed by the caller. */
 HT_MUST_CHECK

@@ -46,7 +46,7 @@ enum grouping {
 	GROUPING_FUNCTION,
 	GROUPING_ADDRESS,
 	GROUPING_MODULE,
-	GROUPING_NAMESPACE, /* C++ namespace, Rust crate, npm package; else the module */
+	GROUPING_NAMESPACE, /* C++ namespace, Rust crate or npm package; without one, the module */
 	GROUPING_COUNT
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One function of a view: found by a part of its name, its own and inclusive values, who calls it,
- * what it calls, and its lines.
+ * One function of a view: finds it by a part of its name; its own and inclusive values, its
+ * callers, its callees, and its lines.
  */
 #pragma once
 
@@ -37,7 +37,7 @@ void function_matches_deinit(struct function_matches *matches);
 struct function_entry {
 	uint32_t group; /* of the call tree */
 	int64_t value;
-	double variance; /* of a sample (query/metric.h); else 0 */
+	double variance; /* of a sample (query/metric.h); otherwise 0 */
 };
 
 struct function_line {

@@ -31,7 +31,7 @@
 
 #define WORK_LEAST	       10.0 /* least ratio of work (blocks) to survivors */
 #define WORK_RATIO_LEAST       0.5  /* work: least last third / first third */
-#define WORK_LOW_RATIO_LEAST   0.1  /* the same, if one half is level: */
+#define WORK_LOW_RATIO_LEAST   0.1  /* WORK_RATIO_LEAST if one half is level, which is: */
 #define WORK_LEVEL_RATIO_LEAST 0.65
 #define KEPT_RATIO_LEAST       (2 / 3.0)
 

@@ -23,7 +23,7 @@ struct emit_stream {
 	uint32_t first, last; /* gathered events; index + 1, 0: none */
 };
 
-/* Gets a record and the number of counted events that it stands for. */
+/* Receives a record and the number of counted events that the record represents. */
 typedef struct ht_err *emit_put(void *context, const struct rec *rec, uint64_t events);
 
 /* Zero-initialised is empty, and valid once `put` is set. */
