@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Named memory orders. Words of the shared area are read by the daemon, by other threads and by
- * signal handlers at any instruction; on x86-64 all of these but the three read-modify-writes are
- * plain moves that the compiler may not reorder or split.
+ * signal handlers at any instruction; on x86-64 all functions here except the three
+ * read-modify-writes are plain moves that the compiler may not reorder or split.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #define compare_swap(p, want, v)                                                                   \
 	__atomic_compare_exchange_n(p, want, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
-/* Between stores to what a signal handler of the same thread reads. */
+/* Put it between two stores whose order a signal handler of the same thread must see. */
 #define signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
 
 /* Adds to a counter that only one thread writes: no lock prefix. */

@@ -46,20 +46,20 @@ static inline bool config_alive(const struct abi_config *config)
 	return load_relaxed(&config_state(config)->alive) != ABI_FORKED;
 }
 
-/* Are calls recorded? Not in a forked child, and not if the agent is mute. */
+/* Whether calls are recorded. False in a forked child, and if the agent is mute. */
 static inline bool config_recording(const struct abi_config *config)
 {
 	return load_relaxed(&config_state(config)->alive) == ABI_ALIVE;
 }
 
-/* Which new blocks are recorded: enum abi_paused. Ends of blocks are recorded anyway. */
+/* Which new blocks are recorded: enum abi_paused. Frees are recorded in any case. */
 static inline uint64_t config_paused(const struct abi_config *config)
 {
 	return load_relaxed(&config->paused);
 }
 
-/* Stops recording in this process. The caller has stored the reason in abi_control first: no slot
- * counts the calls from now on, and the daemon must know. */
+/* Stops recording in this process. The caller must store the reason in abi_control first: from now
+ * on no slot counts lost calls, so the daemon needs the reason. */
 static inline void config_mute(const struct abi_config *config)
 {
 	uint64_t alive = ABI_ALIVE;
@@ -73,7 +73,8 @@ static inline void config_give_up(const struct abi_config *config)
 	config_mute(config);
 }
 
-/* Notes that some or all threads of the target may not do `what` (enum abi_forbidden) any more. */
+/* Notes that some or all threads of the target are forbidden to do `what` (enum abi_forbidden) from
+ * now on. */
 static inline void config_forbid(const struct abi_config *config, uint64_t what)
 {
 	fetch_or(&config_control(config)->forbidden, what);

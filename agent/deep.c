@@ -17,7 +17,8 @@ static uint64_t owner_of(const struct abi_config *config, const struct abi_slot 
 	return abi_deep_owner(load_relaxed(&slot->head.incarnation), index);
 }
 
-/* Has that thread ended? An incarnation of a slot never recurs. */
+/* Whether the owning thread has ended: its slot then has another incarnation, which never recurs.
+ */
 static bool owner_is_gone(const struct abi_config *config, uint64_t owner)
 {
 	uint64_t index = (uint32_t)owner - UINT64_C(1);
@@ -33,7 +34,8 @@ static struct abi_deep *area_at(const struct abi_config *config, uint64_t i)
 	return (struct abi_deep *)config_at(config, ABI_DEEP_OFF + i * ABI_DEEP_BYTES);
 }
 
-/* The header is that of any struct trace. */
+/* The members before the arrays are the same in the slot's struct trace and in the larger one of
+ * this file. */
 static struct trace *slot_trace(struct abi_slot *slot)
 {
 	return (struct trace *)slot->walk;
@@ -76,12 +78,14 @@ static HT_NOINLINE void deep_end(const struct abi_config *config, struct abi_slo
 		compare_swap(&config_control(config)->deep_owner[number - 1], &mine, 0);
 }
 
-/* Drops the `drop` outermost of `count` kept frames. The next one has no caller any more. */
+/* Drops the `drop` outermost of `count` kept frames. The outermost frame that stays then has no
+ * caller. */
 static void frames_drop(
 	struct trace *trace, const struct abi_snapshot *snapshot, uint64_t drop, uint64_t count)
 {
 	uint64_t from = kept_links(trace, drop + 1), end = kept_links(trace, count);
-	/* Its last link holds the function that it runs and does not lead to its caller. */
+	/* The last link of the new outermost frame may hold the function that it runs: keep that
+	 * link. */
 	if (trace->flags[drop] & TRACE_INTERPRETS && from > 0)
 		from--;
 	for (uint64_t i = from; i < end; i++) {
@@ -99,12 +103,13 @@ static void frames_drop(
 	}
 }
 
-/* In trace.outside: the stack is cut; the number of frames outside is not known yet. */
+/* A value of trace.outside: the stack is cut; the number of frames outside is not yet known. */
 #define OUTSIDE_UNKNOWN UINT64_MAX
 
 /*
  * Counts the frames outside the outermost kept one, up to ABI_FRAMES_MAX. Other threads may have
- * overwritten the kept frame, so the walk starts at or above `sp`, from which the stack is mapped.
+ * overwritten the kept frame, so its stack pointer is used only if it lies between `sp`, from which
+ * the stack is mapped, and the stack's end.
  */
 static HT_NOINLINE void outside_count(
 	const struct abi_config *config, struct abi_slot *slot, struct trace *trace, uint64_t sp)
@@ -136,8 +141,8 @@ static uint64_t drop_of(const struct trace_walk *walk)
 	return ht_align_up(more, DEEP_CUT_FRAMES);
 }
 
-/* Can the outermost kept frame, with `outside` frames cut beyond it, stay the outermost? Yes if
- * enough kept frames remain and all frames together exceed the room. */
+/* Whether the outermost kept frame, with `outside` frames cut off outside it, may stay the
+ * outermost. True if enough kept frames remain and the whole stack does not fit. */
 static bool edge_stays(const struct trace_walk *walk, uint64_t outside)
 {
 	uint64_t count = walk->held + walk->added;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes of one event (format/abi_event.h). Every field is stored as a whole word and the write
- * position moved by its length: a branch depends on a value only where that is nearly always of one
- * kind.
+ * position moved by its length: code branches on a value only if the branch nearly always goes the
+ * same way.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 #define ENCODE_THREAD_BYTES 9u
 
-/* Flags in a slot's recent addresses: about the last event of the address. */
+/* Flags in a slot's recent addresses, about the address's last event. */
 #define ENCODE_ALLOCATED 1ull
 #define ENCODE_SMALL	 2ull /* the block is small; only with ENCODE_ALLOCATED */
 #define ENCODE_FLAGS	 (ENCODE_ALLOCATED | ENCODE_SMALL)
@@ -45,7 +45,7 @@ static inline uint8_t *encode_thread(uint8_t *at, uint32_t tid, uint32_t level)
 
 #define ENCODE_WORD_BYTES 9u
 
-/* A word of a mapping, enum abi_word. */
+/* Encodes a word of a mapping event (enum abi_word). */
 static inline uint8_t *encode_whole_word(uint8_t *at, unsigned number, uint64_t value)
 {
 	*at = (uint8_t)(ABI_EVENT_THREAD | number << ABI_WORD_SHIFT);
@@ -53,7 +53,7 @@ static inline uint8_t *encode_whole_word(uint8_t *at, unsigned number, uint64_t 
 	return at + ENCODE_WORD_BYTES;
 }
 
-/* REALLOC_FREED, REALLOC_FAIL */
+/* Encodes REALLOC_FREED or REALLOC_FAIL. */
 static inline uint8_t *encode_mark(uint8_t *at, unsigned kind, uint64_t time)
 {
 	unsigned code = encode_code(time);
@@ -68,8 +68,8 @@ struct encode_addr {
 
 /*
  * Encodes an address as its difference to `last` or as an index, and stores it with `flags` in the
- * slot's recent addresses. An even address that is not a multiple of 4 has no room for flags: a
- * value that no lookup matches takes its place.
+ * slot's recent addresses. An even address that is not a multiple of 4 has no room for flags: it is
+ * stored as a value that no lookup matches.
  */
 static inline struct encode_addr encode_addr(
 	uint64_t recent[ABI_RECENT_COUNT], uint64_t addr, uint64_t last, uint64_t flags)

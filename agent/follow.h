@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Walks until it meets the kept stack, and keeps the new frames. Compiled twice with different
- * sizes (kept.h): for the stack in a slot (trace.c) and for that in a deep area (deep.c).
+ * sizes (kept.h): for stacks in slots (trace.c) and for stacks in deep areas (deep.c).
  */
 #pragma once
 
@@ -36,7 +36,7 @@ static uint64_t function_of(const struct abi_config *config, const struct abi_sn
 	return *(const uint64_t *)at;
 }
 
-/* A function of its own: its locals would enlarge the frame of trace_intern. */
+/* Not inlined: its local variables would enlarge the stack frame of trace_intern. */
 static HT_NOINLINE uint64_t frame_at(const struct trace *trace, uint64_t i)
 {
 	return kept_frame(trace, i);
@@ -83,7 +83,7 @@ struct step_outcome {
 	uint32_t uses;
 };
 
-/* A step by a rule that is not in the first entry of its cache set, or not plain. */
+/* A step whose rule is not in the first entry of its cache set, or is not plain (step_is_plain). */
 static HT_NOINLINE struct step_outcome step_by_table(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct stack *stack, struct step_state *state)
 {
@@ -99,7 +99,8 @@ static HT_NOINLINE struct step_outcome step_by_table(const struct abi_config *co
 }
 
 /*
- * As kept_left, but repeats, in `scratch`, the steps that loaded more than a return address.
+ * As kept_left, but for frames with STEP_SPECIAL repeats the step in `scratch` and compares its
+ * result.
  */
 static inline uint64_t frames_left_special(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct stack *stack, const struct trace *trace,
@@ -139,7 +140,7 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 {
 	const uint64_t *cache = (const uint64_t *)snapshot->cache;
 	struct step_state *to = fresh;
-	/* Functions that take an address get this copy, so that the state itself stays in
+	/* Functions that need the state's address get this copy, so that the state itself stays in
 	 * registers. */
 	struct step_state copy;
 	uint64_t held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
@@ -193,7 +194,7 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 	return true;
 }
 
-/* Place of a word, as in trace.link_at. */
+/* The place of a word, in the form of trace.link_at. */
 static inline int32_t place_of(uint64_t address, uint64_t hi)
 {
 	return (int32_t)((int64_t)(address - hi) >> 3);
@@ -300,10 +301,11 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 		found = whole > count ? 0 : trace_intern(config, snapshot, span, trace, count);
 	uint32_t id = (uint32_t)found;
 	bool cut = found & TRACE_CUT;
-	/* If not even one frame has a node, the plain walk gets no more, and counts the loss. */
+	/* If no frame has a node (id 0), do not count here: the plain walk that follows fails too
+	 * and counts the loss. */
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
-	/* In a forked child, the kept frames are of a stack that its parent has left. */
+	/* In a forked child, do not keep the frames: the slot belongs to the parent. */
 	if (ht_unlikely(!config_alive(config)))
 		return id;
 	trace->id = cut || whole > count ? 0 : id;

@@ -2,14 +2,14 @@
  *
  * The gate before every system call of the agent. If the target runs under a seccomp filter, the
  * gate is closed from the start. When the target is about to install one, the guard (guard.c)
- * closes the gate and waits for calls in progress, so that none is left when the filter is in
- * force. The daemon does the same before it removes the guards.
+ * closes the gate and waits for system calls of the agent in progress, so that none runs when the
+ * filter is in force. The daemon does the same before it removes the guards.
  */
 #pragma once
 
 #include "agent/config.h"
 
-/* False: no system call may be made. Otherwise gate_leave, with `*ret_before`, follows the call. */
+/* False: make no system call. True: make the call, then call gate_leave with `*ret_before`. */
 HT_MUST_CHECK
 static inline bool gate_enter(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t *ret_before)
@@ -26,8 +26,8 @@ static inline bool gate_enter(
 	return false;
 }
 
-/* As gate_enter, for a thread that may have no slot: `calling` is its mark, which the caller clears
- * after the call. One thread uses it at a time. */
+/* As gate_enter, for a thread that may have no slot: `calling` is the mark to use instead of the
+ * slot's; the caller clears it after the call. Only one thread may use a mark at a time. */
 HT_MUST_CHECK
 static inline bool gate_enter_by(const struct abi_config *config, uint64_t *calling)
 {

@@ -7,10 +7,11 @@
 
 _Static_assert(offsetof(struct abi_thunk, real) == 8, "guard_entry.S");
 
-/* Strict mode forbids its thread the clock, too. */
+/* Seccomp's strict mode also forbids its thread to read the clock. */
 #define STRICT (ABI_FORBIDDEN_SYSCALL | ABI_FORBIDDEN_CLOCK)
 
-#define PAUSE_CYCLES 64u /* 10 to 140 cycles, depending on the processor */
+/* assumed length of a pause instruction, which takes 10 to 140 cycles depending on the processor */
+#define PAUSE_CYCLES 64u
 
 #define EXEC_STEP_NS 1000000
 #define EXEC_STEPS   3000u
@@ -37,18 +38,18 @@ static bool is_calling(const struct abi_slot *slot)
 	uint64_t key = load_acquire(&slot->head.key);
 	if (!load_acquire(&slot->head.calling) || key & ABI_SLOT_DEAD)
 		return false;
-	/* If it is this thread's own call, this code runs in a signal handler that interrupted it:
-	 * do not wait for it. */
+	/* If this thread itself is in the call, this code runs in a signal handler that interrupted
+	 * the call: do not wait for it. */
 	return (key & ~15ull) != (sys_thread_pointer() & ~15ull);
 }
 
-/* Waits until no thread is within the gate, at most about as long as a slow daemon may delay one.
- * Counts turns because the clock may be forbidden already, or a signal handler may forbid it
- * meanwhile. */
+/* Waits until no thread is within the gate, at most about wait_cycles_max. Counts turns because the
+ * clock may be forbidden already, or a signal handler may forbid it meanwhile. */
 static void wait_for_calls(const struct abi_config *config, const struct abi_control *control)
 {
 	uint64_t turns = config->wait_cycles_max / PAUSE_CYCLES;
-	/* With a limit of its own: a vfork child killed there leaves the mark set for ever. */
+	/* Each mark has its own limit: a vfork child that is killed in its call leaves exec_calling
+	 * set for ever. */
 	for (uint64_t left = turns; left && load_acquire(&control->exec_calling); left--)
 		sys_pause();
 	for (uint64_t left = turns; left && load_acquire(&control->load_calling); left--)
@@ -68,8 +69,8 @@ static void forbid(const struct abi_thunk *self, uint64_t what)
 {
 	const struct abi_config *config = config_of(self);
 
-	/* A forked child forbids nothing to its parent. Also wait if recording has ended: a thread
-	 * that was in a hook then may still make a call. */
+	/* A forked child cannot forbid its parent anything. Wait even if recording has ended: a
+	 * thread that was in a hook at that time may still make a system call. */
 	if (!config_alive(config))
 		return;
 	config_forbid(config, what);
@@ -137,8 +138,8 @@ static void ask(const struct abi_config *config, uint64_t forks)
 		sys_wait_writable(-1, (struct sys_timespec){.nsec = EXEC_STEP_NS});
 		store_release(&control->exec_calling, 0);
 	}
-	/* A held thread stays the asking one. If the daemon did not answer, no thread asks again:
-	 * execvp may try many paths. */
+	/* If the daemon holds this thread, exec_asks keeps its tid. If the daemon did not answer,
+	 * no thread asks again, because execvp may try many paths and would wait at each. */
 	if (tid && load_acquire(&control->exec_held) != tid)
 		compare_swap(&control->exec_asks, &tid, step == steps ? ABI_EXEC_ASKING : 0);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Guards (reached through guard_entry.S). Before the target forbids its threads system calls or the
- * clock, a guard notes what the agent must not do any more. Before the target execs or makes a
- * child, a guard asks the daemon, if the capture follows it.
+ * clock, a guard notes that the agent must no longer make system calls or read the clock. Before
+ * the target execs or makes a child, a guard asks the daemon, if the capture follows it.
  */
 #pragma once
 
@@ -30,8 +30,8 @@ void heaptap_guard_popen(void);
 void heaptap_guard_forkpty(void);
 void heaptap_guard_daemon(void);
 
-/* Called with the arguments of prctl(option, mode, ...) and syscall(number, ...); the latter may be
- * a prctl too. When they return, no thread of the agent still does what the call is about to
+/* Called with the arguments of prctl(option, mode, ...) and syscall(number, ...); syscall may
+ * itself call prctl. When they return, no thread of the agent still does what the call is about to
  * forbid, except a thread that has not run for abi_config.wait_cycles_max. */
 void guard_prctl(uint64_t option, uint64_t mode, const struct abi_thunk *self);
 void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struct abi_thunk *self);
@@ -39,5 +39,5 @@ void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struc
 /* If the capture follows this process: waits until the daemon holds this thread, lets it go on, or
  * does not answer in time. Returns at once in any other process, and while another thread waits. */
 void guard_exec(const struct abi_thunk *self);
-/* The same before a call that makes a child; counts each such call. */
+/* As guard_exec, before a call that makes a child; counts each such call. */
 void guard_fork(const struct abi_thunk *self);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Targets of the guards' thunks. They pass the arguments to guard.c and jump to the real function
- * with registers and stack unchanged (the seventh argument of syscall lies on the stack). So no
- * thread is within a guard while it is within the real call.
+ * with registers and stack unchanged (the seventh argument of syscall lies on the stack). So a
+ * thread in the real call has no frame of the guard on its stack.
  */
 #define THUNK_REAL 8 /* abi_thunk.real */
 

@@ -15,7 +15,7 @@
 #define NEW(name)     hooks_##name
 #endif
 
-/* The frame of the function that uses it. */
+/* The stack frame of the function that uses this macro. */
 #define HOOK_FRAME ((const struct thread_frame *)__builtin_frame_address(0))
 
 #define REAL(self, type, ...) ((type(*)(__VA_ARGS__))(self)->real)
@@ -94,7 +94,7 @@ static HT_NOINLINE void record_giving_back(
 	record_giving_back_here(self, slot, kind, (enum abi_hook)self->hook, block);
 }
 
-/* Records that a realloc returned no block; `kind`: what became of the old one. */
+/* Records that a realloc returned no block; `kind`: REALLOC_FREED or REALLOC_FAIL. */
 static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi_slot *slot,
 	enum abi_event_kind kind, unsigned failed_calls)
 {
@@ -108,7 +108,7 @@ static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi
 	thread_leave(config, slot);
 }
 
-/* thread_enter before an allocation. */
+/* thread_enter, for a function that allocates. */
 static inline struct abi_slot *alloc_begin(
 	const struct abi_thunk *self, const struct thread_frame *frame, size_t size)
 {
@@ -128,7 +128,7 @@ static inline void alloc_end(const struct abi_thunk *self, struct abi_slot *slot
 		record_block(self, slot, frame, ABI_EVENT_ALLOC, block, size);
 }
 
-/* Is the end of this block to be recorded? Removes it from the samples. */
+/* Whether the free of this block is to be recorded. If it is a sample, removes it from the set. */
 static inline bool is_wanted(const struct abi_thunk *self, void *block)
 {
 	return HOOKS_SAMPLED ? sample_remove(config_of(self), (uint64_t)block) : block != NULL;
@@ -168,8 +168,8 @@ static inline void realloc_fail(
 		thread_leave(config, slot);
 }
 
-/* Is the new block of a realloc recorded? `was_block`: the old one was; `block`: NULL for a failure
- * of a new allocation. */
+/* Whether the new block of a realloc is recorded. `was_block`: the old block was recorded; `block`:
+ * NULL if the call failed. */
 static inline bool realloc_keeps(
 	const struct abi_thunk *self, struct abi_slot *slot, bool was_block, void *block)
 {
@@ -240,8 +240,8 @@ HOOK_BY_SIZE(pvalloc)
 HOOK_BY_ALIGNMENT(aligned_alloc)
 HOOK_BY_ALIGNMENT(memalign)
 
-/* thread_enter also for unrecorded frees: detach unmaps the agent when the thread records show no
- * call inside it. */
+/* Calls thread_enter also for frees that are not recorded: detach unmaps the agent as soon as the
+ * thread records show no call inside the agent. */
 static inline struct abi_slot *free_begin(
 	const struct abi_thunk *self, const struct thread_frame *frame, void *block)
 {
@@ -378,7 +378,8 @@ void *HOOK(rallocx)(void *old, size_t size, size_t flags, const struct abi_thunk
 	return block;
 }
 
-/* The size granted between `size` and `size + extra`, given the block's usable bytes. */
+/* The size that the allocator granted, at most `size + extra`, computed from the block's usable
+ * bytes. */
 static size_t granted(size_t size, size_t extra, size_t usable)
 {
 	return usable - size < extra ? usable : size + extra;
@@ -390,8 +391,8 @@ size_t HOOK(xallocx)(
 	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, block, size);
 	size_t usable =
 		REAL(self, size_t, void *, size_t, size_t, size_t)(block, size, extra, flags);
-	/* That a block cannot grow in place is an answer, not a failure. The draw used `size`, the
-	 * minimum requested. */
+	/* If a block cannot grow in place, the call has not failed: count no failure. The draw used
+	 * `size`, the minimum requested. */
 	if (slot && usable < size)
 		realloc_fail(self, slot, block, 0);
 	else
@@ -400,7 +401,7 @@ size_t HOOK(xallocx)(
 	return usable;
 }
 
-/* The plain function that replaces an operator new; 0: none. */
+/* Address of the plain function that the hook calls instead of an operator new; 0: none. */
 static inline uint64_t plain_of(const struct abi_thunk *self)
 {
 	return self->plain_index < ABI_PLAIN_MAX ? config_of(self)->plain[self->plain_index] : 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The hooks: one function per entry of ABI_HOOKS, found by the daemon in the agent's symbol table,
- * and one more for captures of a sample. A thunk jumps here with its own address behind the
- * function's arguments. Result and errno are always those of the real function.
+ * and a second one for captures of a sample. A thunk jumps here with its own address as an extra
+ * argument after the function's own. Result and errno are always those of the real function.
  */
 #pragma once
 
@@ -48,7 +48,8 @@ HOOKS_DECLARE(heaptap_sample_);	 /* entries of heaptap_sampled_: sample_entry.S 
 NEWS_DECLARE(heaptap_hook_, size_t unused_too, const struct abi_thunk *self);
 NEWS_DECLARE(heaptap_sampled_, size_t unused_too, const struct abi_thunk *self);
 NEWS_DECLARE(heaptap_sample_, size_t unused_too, const struct abi_thunk *self);
-/* Called by these from a frame of their own. NULL: the entry must jump to the real function. */
+/* Called by the entries of ABI_NEWS, which make `frame`. NULL: the entry must jump to the real
+ * operator. */
 struct thread_frame;
 NEWS_DECLARE(hooks_, const struct abi_thunk *self, const struct thread_frame *frame);
 NEWS_DECLARE(sampled_hooks_, const struct abi_thunk *self, const struct thread_frame *frame);

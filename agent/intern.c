@@ -15,7 +15,7 @@ static uint64_t tag_of(uint64_t hash)
 
 /*
  * The id under `hash`, or INTERN_NONE. `*ret_free`: the empty word at which the search ended; NULL:
- * none near.
+ * the search met no empty word.
  */
 static uint32_t table_find(const struct abi_config *config, uint64_t hash, uint64_t **ret_free)
 {

@@ -107,7 +107,8 @@ static inline uint64_t kept_frame(const struct trace *trace, uint64_t i)
 	return step_interpreted(trace->frame[i].pc, trace->link_word[links - 1], trace->scripts);
 }
 
-/* Does a walk in `state`, whose rsp is that of frame `i`, go on as it did from that frame? */
+/* Whether a walk in `state`, whose rsp is that of frame `i`, continues as it did from that frame.
+ */
 static inline bool kept_goes_on(
 	const struct trace *trace, uint64_t i, const struct step_state *state)
 {
@@ -141,13 +142,14 @@ static inline bool kept_link_holds(
 			 trace->link_word[link]);
 }
 
-/* How many of the first `links` remain if the first that does not hold, and all inside it, are
- * dropped. */
+/* Checks the first `links` links from the innermost outwards, up to the first that does not hold.
+ * Returns the number of links from that one outwards, that one included; 0: all hold. */
 static inline __attribute__((always_inline)) uint64_t kept_links_held(
 	const struct trace *trace, uint64_t links, struct trace_span span)
 {
 	const struct trace_links in = trace_links_of(span);
-	/* Four at a time; if one of them does not hold, the loop below finds which. */
+	/* Checks four links at a time; if one of the four does not hold, the loop below finds it.
+	 */
 	while (ht_likely(links >= 4) && ht_likely(kept_link_holds(trace, links - 1, in)) &&
 		ht_likely(kept_link_holds(trace, links - 2, in)) &&
 		ht_likely(kept_link_holds(trace, links - 3, in)) &&
@@ -162,7 +164,7 @@ static inline __attribute__((always_inline)) uint64_t kept_links_held(
 #define TRACE_INTACT UINT64_MAX
 
 /*
- * Does a walk that has come to kept frame `count - 1` find the frames outside it again?
+ * Whether a walk that has reached kept frame `count - 1` would find the frames outside it again:
  * TRACE_INTACT, or the index of the innermost frame from which the walk would differ. Checks
  * outwards from there, so it reads no word that the walk would not load: beyond a difference, the
  * word's place may belong to an array in unreadable memory.
@@ -177,7 +179,7 @@ static inline uint64_t kept_left(const struct trace *trace, uint64_t count, stru
 	return count;
 }
 
-/* Number of kept frames; 0 if they are not of this thread and of the snapshot in force. */
+/* Number of kept frames; 0 if they belong to another thread or another snapshot. */
 static inline uint64_t kept_count(const struct trace *trace, const struct abi_slot *slot,
 	const struct abi_snapshot *snapshot, uint64_t hi)
 {

@@ -7,7 +7,7 @@
 
 #define LOAD_STEP_NS  200000
 #define LOAD_LISTS    16u /* namespaces: glibc has 16 */
-#define LOAD_EXTENDED 2	  /* from this list version on, `next` exists */
+#define LOAD_EXTENDED 2	  /* version of the list from which on `next` exists */
 
 /* struct r_debug_extended of <link.h>. */
 struct load_list {
@@ -19,8 +19,8 @@ struct load_list {
 
 #define LOAD_DELETING 2
 
-/* Is the dynamic linker unloading a library in any namespace? Its lists lie in its own module,
- * which stays mapped. */
+/* Whether the dynamic linker is unloading a library in any namespace. The lists can be read at any
+ * time: they lie in the linker's module, which stays mapped. */
 static bool is_deleting(const struct abi_config *config)
 {
 	uint64_t at = config->load_list;
@@ -68,8 +68,8 @@ static void ask(const struct abi_config *config)
 
 /*
  * glibc unlocks its lists after it has added a library, and another lock after it has relocated all
- * added ones: before their constructors run (2.35), or at the end of dlopen. The thread waits at
- * the second.
+ * added libraries: before their constructors run (2.35), or at the end of dlopen. The thread waits
+ * at this second unlock.
  */
 void guard_load(uint64_t lock, const struct abi_thunk *self)
 {
@@ -81,7 +81,7 @@ void guard_load(uint64_t lock, const struct abi_thunk *self)
 	if ((!is_lists && !is_done) || !is_listening(config))
 		return;
 	if (is_deleting(config)) {
-		/* A failing dlopen removes what it has added. */
+		/* A failing dlopen removes the libraries that it has added. */
 		if (load_relaxed(&control->load_adding) == thread)
 			store_release(&control->load_adding, 0);
 	} else if (is_lists) {

@@ -21,7 +21,7 @@ enum {
 #define WHAT_PROTECT_SHIFT 8u
 #define WHAT_FLAGS_SHIFT   32u
 
-/* What a hook notes after the call has returned. */
+/* The data of an event that a hook records after the call has returned. */
 struct record {
 	uint64_t tsc;
 	uint32_t stack;
@@ -45,8 +45,8 @@ static HT_NOINLINE uint64_t stamp_before(const struct abi_thunk *self, struct ab
 }
 
 /*
- * Is the call to be recorded? If so, marks the slot and takes the time; otherwise leaves the slot.
- * `slot`: as thread_enter returned it.
+ * Whether the call is to be recorded. If so, marks the slot and takes the time; otherwise leaves
+ * the slot. `slot`: as thread_enter returned it.
  */
 static HT_NOINLINE bool record_begin(
 	const struct abi_thunk *self, struct abi_slot *slot, bool is_done, struct record *ret)
@@ -63,16 +63,16 @@ static HT_NOINLINE bool record_begin(
 	return true;
 }
 
-/* Always the plain walk: the faster ways use more stack, and a mapping takes microseconds anyway.
- */
+/* Uses the plain walk: the faster ways use more stack, and a mapping call takes microseconds
+ * anyway. */
 static HT_NOINLINE uint32_t stack_id(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
 {
 	return trace_stack_other(config_of(self), slot, walk_start_of(frame));
 }
 
-/* Separate arguments, not a struct: the walk before needs the stack, and a struct would lie on it
- * meanwhile. */
+/* The data is passed as separate arguments, because a struct would use stack during the walk
+ * before. */
 static HT_NOINLINE void put(const struct abi_thunk *self, struct abi_slot *slot,
 	const struct record *record, uint64_t addr, uint64_t length, uint64_t what)
 {

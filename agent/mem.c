@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions to which a compiler may emit implicit calls. Not in the hosted build.
+ * The functions to which a compiler may emit implicit calls. The hosted build takes libc's.
  */
 #include "format/base.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/memo.h"
 
-/* Words of a group; most layouts have one. */
+/* Words of a group; most layouts have one group. */
 #define MEMO_GROUP	 8u
 #define MEMO_GROUPS	 3u
 #define MEMO_WORDS	 (MEMO_GROUP * MEMO_GROUPS)
@@ -130,8 +130,8 @@ static inline uint64_t key_add_gated(
 	return key;
 }
 
-/* The same for any group: the words of a group without a gate lie in the page `beside`, which is
- * always readable. */
+/* As key_add_gated, for any group. The words of a group without a gate lie in the page `beside`,
+ * which is always readable. */
 static inline uint64_t key_add(
 	uint64_t key, const struct memo_group *group, struct memo_words words)
 {
@@ -163,7 +163,8 @@ static inline uint64_t key_begin(const struct memo_layout *layout, const struct 
 	return key;
 }
 
-/* The key of all that the walk depends on; 0: the walk differs, or the stack is too short. */
+/* The key of all values that the walk depends on; 0: a walk would load other words, or the stack is
+ * too short. */
 static inline uint64_t key_of(const struct memo_layout *layout, const struct trace *trace,
 	uint64_t outer, const struct walk_start *start, struct memo_words words)
 {
@@ -171,7 +172,7 @@ static inline uint64_t key_of(const struct memo_layout *layout, const struct tra
 	uint64_t key = key_begin(layout, trace, outer, start);
 	key = key_add(key, &layout->group[0], words);
 	for (uint64_t i = 1; ht_unlikely(i < groups) && i < MEMO_GROUPS && key != 0; i++) {
-		/* Mixing lets the next group use the same factors with another effect. */
+		/* Mix the key between groups, because all groups use the same factors. */
 		key = key_add(mixed(key), &layout->group[i], words);
 	}
 	return key;
@@ -194,7 +195,8 @@ static inline struct memo_stack *stack_find(struct memo *memo, uint64_t key)
 	return NULL;
 }
 
-/* The layout with this beginning, or the one that it may replace: each has two possible places. */
+/* The layout stored under `begin`, or the layout that a new one would replace. Each layout has two
+ * possible places. */
 static inline struct memo_layout *layout_at(struct memo *memo, uint64_t begin)
 {
 	uint64_t index = begin >> (64 - MEMO_LAYOUT_BITS);
@@ -262,7 +264,7 @@ struct memo_making {
 	uint64_t words, page; /* of the last group */
 };
 
-/* False: there is no room. */
+/* Adds the place of a word. False: no room. */
 static inline bool place_add(
 	struct memo_making *making, struct trace_span span, uint64_t beside, int32_t at_hi)
 {
@@ -376,7 +378,8 @@ static void layout_put(
 	store_release(&to->outer, (uint16_t)outer);
 }
 
-/* The place for a layout that layout_find looked for: its own, or one of two to replace. */
+/* The place to store a layout: `found` if layout_find has found it, otherwise one of its two
+ * places. */
 static struct memo_layout *layout_place(
 	struct memo *memo, struct memo_layout *found, uint64_t begin)
 {
@@ -384,7 +387,7 @@ static struct memo_layout *layout_place(
 	return found->begin == begin ? found : &memo->layout[index ^ (memo->layout_puts++ & 1)];
 }
 
-/* Did a walk from the same beginning differ from the layout? */
+/* Whether the new layout differs from the old one with the same beginning. */
 static inline bool layout_differs(
 	const struct memo_layout *old, const struct memo_layout *made, uint64_t groups)
 {
@@ -410,7 +413,8 @@ static inline uint64_t layout_from(struct abi_slot *slot, const struct memo_layo
 	return groups;
 }
 
-/* The place for the stack of this key: its own, an empty one, or another's. */
+/* The place for the stack of this key: the one that already has the key, an empty one, or one to
+ * replace. */
 static struct memo_stack *stack_place(struct memo *memo, uint64_t key)
 {
 	struct memo_stack *found = stack_find(memo, key);

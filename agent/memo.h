@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Remembers a thread's recent stacks. Most programs allocate from some dozens of call sites in
- * turn: kept frames cover their common outer part. The inner part is known too if all words that a
- * walk would load are unchanged.
+ * turn: kept frames cover the common outer part of these stacks. This file also finds the inner
+ * part, if all words that a walk would load are unchanged.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 
 struct memo_found {
 	uint32_t id;	/* 0: the stack is not known */
-	uint32_t outer; /* number of kept frames that it shares, if they are unchanged */
+	uint32_t outer; /* number of outermost kept frames that the stack shares, if they are
+			   unchanged */
 };
 
 /*

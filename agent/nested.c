@@ -5,7 +5,8 @@
 #include "agent/step.h"
 #include "format/abi_hooks.h"
 
-/* Most frames between a hook and a call within it: a library that logs in malloc has a dozen. */
+/* Most frames between a hook and a call within it: a library that logs within malloc has a dozen
+ * frames. */
 #define NESTED_FRAMES_MAX 64u
 
 enum found {
@@ -15,8 +16,8 @@ enum found {
 };
 
 /*
- * Walks from `frame` outwards to the call whose caller's stack pointer is `sp`. `pc`: its return
- * address; 0: it is a hook's.
+ * Walks from `frame` outwards to the call whose caller's stack pointer is `sp`. `pc`: the return
+ * address of that call; 0: that call is a hook's.
  */
 static HT_NOINLINE enum found walk_out(const struct abi_config *config, struct abi_slot *slot,
 	const struct thread_frame *frame, uint64_t sp, uint64_t pc)
@@ -39,7 +40,7 @@ static HT_NOINLINE enum found walk_out(const struct abi_config *config, struct a
 			return UNKNOWN;
 		if (state.sp == sp && (pc ? state.pc == pc : (rule & RULES_HIDDEN) != 0))
 			return FOUND;
-		/* The walk has passed `sp`: the mark belongs to a hook that is gone. */
+		/* The walk has passed `sp`: the mark is stale, its hook has ended. */
 		if (state.sp >= sp && stack_contains(&stack, sp))
 			return UNKNOWN;
 	}
@@ -48,7 +49,8 @@ static HT_NOINLINE enum found walk_out(const struct abi_config *config, struct a
 
 bool nested_is_allocator(const struct abi_thunk *self, uint64_t pc)
 {
-	/* The jump page of an earlier capture stays as long as calls come through it. */
+	/* Read only the page that this call came through: it stays mapped meanwhile, even if it is
+	 * the jump page of an earlier capture. */
 	uint64_t page = config_of(self)->thunks;
 	const struct abi_thunk *thunk = (const struct abi_thunk *)page;
 	if (pc - self->real_lo < self->real_len)
@@ -62,8 +64,9 @@ bool nested_is_allocator(const struct abi_thunk *self, uint64_t pc)
 	return false;
 }
 
-/* Does the slot's hook wait for a function of the same kind? An allocator may map memory, and a
- * replacement of mmap may allocate. */
+/* Whether the slot's hook waits for a function of the same kind (allocator or mapping). A call of
+ * the other kind is not nested: an allocator may map memory, and a replacement of mmap may
+ * allocate. */
 static bool is_same_kind(const struct abi_thunk *self, const struct abi_slot *slot)
 {
 	uint32_t state = load_relaxed(&slot->head.state);

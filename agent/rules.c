@@ -6,7 +6,7 @@
 
 _Static_assert(ABI_CACHE_SETS == 1024, "rules_find and the tag width agree");
 
-/* Does [address, address + bytes) lie in the read-only area of the daemon's tables? */
+/* Whether [address, address + bytes) lies in the read-only area of the daemon's tables. */
 static bool in_tables(const struct abi_config *config, uint64_t address, uint64_t bytes)
 {
 	uint64_t offset = address - config_image(config);
@@ -46,7 +46,7 @@ static const struct abi_range *range_find(const struct abi_snapshot *snapshot, u
 	return NULL;
 }
 
-/* Does an array of `count` elements at `offset` lie in a table of `bytes`? */
+/* Whether an array of `count` elements at `offset` lies within a table of `bytes` bytes. */
 static bool array_fits(uint32_t bytes, uint32_t offset, uint64_t count, uint32_t element_bytes)
 {
 	return offset % element_bytes == 0 && offset <= bytes &&

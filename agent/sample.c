@@ -74,9 +74,9 @@ static uint64_t draw_distance(const struct abi_config *config, struct abi_sample
 }
 
 /*
- * Does the call come from the allocator, within a forwarded call that was already drawn for? Only
- * that call's return address, in the stack of its caller, shows it. The address may be stale, and
- * unreadable memory may lie there now.
+ * Whether the call comes from the allocator, within a forwarded call for which the draw was already
+ * made. Only the return address of that outer call, on its caller's stack, shows this. The address
+ * may be stale, and unreadable memory may lie there now.
  */
 static bool is_nested(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
@@ -107,7 +107,7 @@ static void sampler_claim(const struct abi_config *config, struct abi_slot *slot
 	store_release(&sampler->key, key);
 }
 
-/* Does a point lie on the next `bytes`? Subtracts them from the countdown. */
+/* Subtracts `bytes` from the countdown; true if a point lies within them. */
 static bool count_down(const struct abi_config *config, struct abi_sampler *sampler, uint64_t bytes)
 {
 	uint64_t left = load_relaxed(&sampler->countdown);
@@ -208,7 +208,7 @@ bool sample_insert(const struct abi_config *config, uint64_t addr)
 {
 	if (!config_alive(config))
 		return false;
-	/* The address is still there from a block whose free was not seen. */
+	/* The set still has this address from an older block whose free was not seen. */
 	if (place_find(config, addr))
 		return true;
 	filter_add(config, addr, 1);

@@ -6,16 +6,17 @@
 #include "agent/sys.h"
 #include "format/abi_event.h"
 
-#define SEND_STEP_NS	  1000000 /* between two checks of what the daemon has copied */
-#define SEND_SILENT_WAITS 32u	  /* times wait_cycles_max: about ten seconds without a reader */
+/* between two checks whether the daemon has copied the buffer */
+#define SEND_STEP_NS	  1000000
+#define SEND_SILENT_WAITS 32u /* times wait_cycles_max: about ten seconds without a reader */
 
 static bool is_drained(const struct abi_slot_head *head)
 {
 	return (int64_t)(load_acquire(&head->drained) - head->committed) >= 0;
 }
 
-/* Is socket_fd still the agent's socket? Programs close unknown descriptors and then reuse the
- * number. */
+/* Whether socket_fd is still the agent's socket. Programs close unknown descriptors and then reuse
+ * the number. */
 static HT_NOINLINE bool is_our_socket(const struct abi_config *config, struct abi_slot *slot)
 {
 	uint64_t cookie = 0, before;
@@ -57,7 +58,7 @@ static HT_NOINLINE long message_send(const struct abi_config *config, struct abi
 	return sent < 0 ? sent : 0;
 }
 
-/* Waits until `fd` takes a message (negative: does not matter), at most SEND_STEP_NS. */
+/* Waits until `fd` takes a message (negative `fd`: only sleeps), at most SEND_STEP_NS. */
 static HT_NOINLINE void wait_step(const struct abi_config *config, struct abi_slot *slot, int fd)
 {
 	uint64_t before;
@@ -75,8 +76,8 @@ static inline bool wait_is_endless(const struct abi_config *config)
 }
 
 /*
- * A thread waits once for a stalled daemon. After that it drops its buffers without delay until one
- * is taken again.
+ * A thread waits once for a stalled daemon. After that it drops its buffers without delay until the
+ * daemon takes a buffer again.
  */
 static inline __attribute__((always_inline)) bool wait_is_over(
 	const struct abi_config *config, const struct abi_slot_head *head, uint64_t since)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is the thread on its signal stack? Asks the kernel: between gate_enter and gate_leave only.
+ * Asks the kernel whether the thread runs on its signal stack. Call it only between gate_enter and
+ * gate_leave.
  */
 #pragma once
 

@@ -15,7 +15,7 @@ static inline void slot_mark(struct abi_slot *slot, enum abi_slot_state state)
 /*
  * The bounds of the thread's primary stack as the daemon gave them: all of [sp, hi) is mapped and
  * readable for any sp in [lo, hi) that is in use. `lo` may lie below what is mapped so far. False
- * while they are unknown.
+ * if the bounds are unknown.
  */
 static inline bool slot_bounds(const struct abi_slot_head *head, uint64_t *ret_lo, uint64_t *ret_hi)
 {

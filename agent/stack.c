@@ -25,8 +25,8 @@ static bool pid_known(struct stack *stack)
 
 bool stack_open(struct stack *stack, uint64_t sp)
 {
-	/* Each open but the first is a signal handler on its own stack; more of them than this are
-	 * forged. */
+	/* Each call after the first means a signal handler on its own stack. A stack with more of
+	 * them is forged. */
 	if (++stack->opens > STACK_OPENS_MAX)
 		return false;
 	if (stack_is_primary(stack, sp)) {

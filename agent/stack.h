@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory of one stack during a walk: the thread's primary stack, read directly, or any other,
- * read from a copy that the kernel makes, because another thread may unmap it at any time.
+ * The memory of one stack during a walk: the thread's primary stack is read directly. Any other
+ * stack is read from a copy that the kernel makes, because another thread may unmap it at any time.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ static inline bool stack_is_primary(const struct stack *stack, uint64_t address)
 HT_MUST_CHECK
 bool stack_open(struct stack *stack, uint64_t sp);
 
-/* The same for a walk's first stack, if that is the primary one. */
+/* As stack_open for a walk's first stack. False if that is not the primary stack. */
 HT_MUST_CHECK
 static inline bool stack_open_primary(struct stack *stack, uint64_t sp)
 {
@@ -60,7 +60,7 @@ static inline bool stack_open_primary(struct stack *stack, uint64_t sp)
 	return true;
 }
 
-/* Is `address` known to lie in the open stack? */
+/* Whether `address` is known to lie in the open stack. */
 static inline bool stack_contains(const struct stack *stack, uint64_t address)
 {
 	if (stack->copied && address - stack->primary_lo < stack->primary_hi - stack->primary_lo)

@@ -3,7 +3,7 @@
  * The time stamp of an event. Readers merge the streams by it, so of two events of one block the
  * later must have the later stamp, also across threads. A clock read too early could put a free
  * before the allocation that another thread has just handed over. DESIGN.md lists the cases in
- * which that cannot happen and no fence is needed.
+ * which this cannot happen, so that no fence is needed.
  */
 #pragma once
 
@@ -17,9 +17,10 @@
 #define STAMP_SMALL_BYTES 512u
 
 /*
- * Reads the clock after everything that this thread has received from others, and sets the slot's
- * mark on the address. `is_late`: the slot had this address recently and will probably have it
- * again; if not, no mark of another address is overwritten.
+ * Reads the clock after all loads before it, so after the load by which this thread received the
+ * block from another thread; then sets the slot's mark on the address. `is_late`: the slot had this
+ * address recently and will probably have it again; if not, no mark of another address is
+ * overwritten.
  */
 static HT_NOINLINE uint64_t stamp_fenced(
 	const struct abi_config *config, uint64_t *last, uint64_t mark, bool is_late)
@@ -36,7 +37,8 @@ static HT_NOINLINE uint64_t stamp_fenced(
 /* The properties of an event on which its time depends. */
 struct stamp_event {
 	uint64_t addr; /* of the block */
-	bool has_addr; /* false: the event tells what became of the previous event's block */
+	bool has_addr; /* false: REALLOC_FREED or REALLOC_FAIL, which are about the previous event's
+			  block */
 	bool is_small; /* the block has STAMP_SMALL_BYTES at most */
 	bool is_freed; /* a free: the block is also small if its recent allocation says so */
 };

@@ -40,8 +40,8 @@ static inline uint64_t step_lookup_pc(const struct step_state *state)
 	return state->pc & STEP_EXACT ? state->pc & ~STEP_EXACT : state->pc - 1;
 }
 
-/* Does the frame at `pc` hold the function that it runs, by this rule? An interrupted frame may be
- * incomplete, so it does not count. */
+/* Whether, by this rule, the frame at `pc` holds the function that it runs. False for an
+ * interrupted frame, which may be incomplete. */
 static inline bool step_interprets(uint64_t pc, uint32_t rule)
 {
 	return abi_rule_kind(rule) == ABI_RULE_FRAME && abi_rule_offset(rule) != 0 &&
@@ -99,7 +99,7 @@ static inline enum step_result step(struct step_state *state, struct stack *stac
 	return step_to(state, stack, cfa, slot ? cfa - 8 * slot : 0);
 }
 
-/* Can step_direct make the step? */
+/* Whether step_direct can make the step. */
 static inline bool step_is_plain(uint32_t rule)
 {
 	return (uint32_t)abi_rule_kind(rule) - ABI_RULE_RSP <= ABI_RULE_RBP - ABI_RULE_RSP;

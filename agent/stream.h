@@ -96,7 +96,7 @@ static inline __attribute__((always_inline)) void stream_put_shape(const struct 
 /*
  * Stamps, encodes and commits one event. Hands the buffer over first when it is full, which may
  * wait (abi_config.wait_cycles_max). Writes nothing in a forked child. Three functions for three
- * shapes: REALLOC_FREED and REALLOC_FAIL; FREE and REALLOC_BEGIN; ALLOC and REALLOC_END.
+ * kinds of events: REALLOC_FREED and REALLOC_FAIL; FREE and REALLOC_BEGIN; ALLOC and REALLOC_END.
  */
 static inline void stream_put_mark(
 	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
@@ -116,7 +116,7 @@ static inline __attribute__((always_inline)) void stream_put_block(
 	stream_put_shape(config, slot, event, STREAM_BLOCK);
 }
 
-/* Calls the one of the three for the event's kind. */
+/* Calls stream_put_mark, or the function for frees or for allocations, by the event's kind. */
 static inline void stream_put(
 	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
 {
@@ -137,15 +137,14 @@ struct stream_mapping {
 	uint32_t stack; /* node id; 0: none */
 };
 
-/* The time of a change of a mapping: read after everything that this thread has received from
- * others. */
+/* The time of a change of a mapping: read after all loads before it, as in stamp_fenced. */
 uint64_t stream_mapping_stamp(const struct abi_config *config, const struct abi_slot *slot);
-/* As the three above, for a mapping whose time is already taken. */
+/* Encodes and commits a mapping event, whose time is already taken. */
 void stream_put_mapping(const struct abi_config *config, struct abi_slot *slot,
 	const struct stream_mapping *mapping);
 
-/* Is `addr` a block whose allocation is among the last events of this stream? Then its free needs
- * no size. */
+/* Whether the allocation of the block at `addr` is among the last events of this stream. If so, its
+ * free needs no size. */
 static inline bool stream_allocated(const struct abi_slot *slot, uint64_t addr)
 {
 	uint64_t recent = slot->head.recent[abi_recent_index(addr)];
@@ -155,6 +154,6 @@ static inline bool stream_allocated(const struct abi_slot *slot, uint64_t addr)
 /* Appends a THREAD event: the following events belong to the slot's current tid. */
 void stream_announce(const struct abi_config *config, struct abi_slot *slot);
 
-/* Begins a new buffer, because an owner that never returned may have left the delta state half
- * written. */
+/* Begins a new buffer. Call it if a former owner of the slot never left its hook: the delta state
+ * may be half written. */
 void stream_restart(const struct abi_config *config, struct abi_slot *slot);

@@ -2,13 +2,13 @@
  *
  * The agent's only access to the kernel and the processor: system calls, thread pointer, clock.
  * Calls return the kernel's own value, negative for an error; errno does not exist here. The hosted
- * build finds tests/hosted/agent/sys.h instead.
+ * build of the unit tests includes tests/hosted/agent/sys.h instead.
  */
 #pragma once
 
 #include "format/base.h"
 
-/* The kernel's numbers: the agent includes no header of the system. */
+/* Numbers of the kernel's ABI, because the agent includes no system header. */
 enum sys_number {
 	SYS_GETPID = 39,
 	SYS_SENDMSG = 46,
@@ -112,7 +112,7 @@ static inline int32_t sys_signal_stack_flags(void)
 	return sys_call5(SYS_SIGALTSTACK, 0, (uint64_t)&old, 0, 0, 0) ? SYS_SS_ONSTACK : old.flags;
 }
 
-/* Is the calling thread forbidden to read the time stamp counter (PR_SET_TSC)? */
+/* Whether the calling thread is forbidden to read the time stamp counter (PR_SET_TSC). */
 static inline bool sys_tsc_forbidden(void)
 {
 	int32_t mode = 0;
@@ -140,7 +140,7 @@ static inline long sys_socket_cookie(int fd, uint64_t *ret)
 		(uint64_t)&bytes);
 }
 
-/* Waits at most `wait` until `fd` takes a message; only waits if `fd` is negative. */
+/* Waits at most `wait` until `fd` accepts a message; if `fd` is negative, only sleeps. */
 static inline long sys_wait_writable(int fd, struct sys_timespec wait)
 {
 	struct {
@@ -173,7 +173,8 @@ static inline uint64_t sys_thread_pointer(void)
 	return ret;
 }
 
-/* The time stamp counter. The processor may read it some hundred instructions early. */
+/* The time stamp counter. The processor may read it before some hundred earlier instructions have
+ * finished. */
 static inline uint64_t sys_tsc_early(void)
 {
 	uint32_t lo, hi;
@@ -182,8 +183,8 @@ static inline uint64_t sys_tsc_early(void)
 }
 
 /*
- * The same, read after every earlier load has its value. rdtscp would do the same, but old
- * processors and some virtual machines lack it.
+ * The time stamp counter, read after all earlier loads have finished. rdtscp would do this too, but
+ * old processors and some virtual machines lack it.
  */
 static inline uint64_t sys_tsc(void)
 {

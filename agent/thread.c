@@ -79,7 +79,8 @@ static HT_NOINLINE bool tid_is_readable(const struct abi_config *config, struct 
 	struct sys_iovec local = {&tid, sizeof(tid)}, remote = {(void *)at, sizeof(tid)};
 	if (!gate_enter(config, slot, &before))
 		return true;
-	/* A seccomp filter may refuse these calls: then nothing is known. */
+	/* A seccomp filter may refuse these calls: the thread control block is then taken as
+	 * readable. */
 	uint64_t base = sys_thread_base();
 	bool is_readable = !base || base == tcb;
 	if (is_readable && at / HT_PAGE_BYTES != tcb / HT_PAGE_BYTES)
@@ -167,9 +168,9 @@ static bool on_primary_stack(
 }
 
 /*
- * Did the hook that marked the slot end without leaving it, because a signal handler jumped out?
- * Addresses show the order of calls only within one stack, and a signal stack may be an array in a
- * frame of the primary one.
+ * Whether the hook that marked the slot has ended without leaving it, because a signal handler
+ * jumped out of it. Addresses show the order of calls only within one stack, and a signal stack may
+ * be an array in a frame of the primary one.
  */
 static HT_NOINLINE bool hook_abandoned(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t sp)
@@ -180,16 +181,16 @@ static HT_NOINLINE bool hook_abandoned(
 }
 
 /*
- * Has the thread that marked the slot ended within its hook (cancelled by a handler), and does this
- * one reuse its thread control block? A claim interrupted by a handler has entry_sp 0 and does not
- * count.
+ * Whether the thread that marked the slot has ended within its hook (cancelled by a handler) and
+ * this thread reuses its thread control block. A claim interrupted by a handler has entry_sp 0 and
+ * does not count.
  */
 static bool hook_ended(const struct abi_config *config, const struct abi_slot *slot, uint64_t tcb)
 {
 	return load_relaxed(&slot->head.entry_sp) != 0 && !thread_owns(config, slot, tcb);
 }
 
-/* Notes a hook without a slot, entered at `sp`, possibly on a stack of its own, where it may wait.
+/* Notes a hook without a slot, entered at `sp`: a coroutine on its own stack may wait in this hook.
  */
 static void note_unbooked(struct abi_slot_head *outer, uint64_t sp)
 {
@@ -211,7 +212,8 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 		if (slot->head.state == ABI_SLOT_IDLE || hook_ended(config, slot, tcb))
 			return slot;
 		if (hook_abandoned(config, slot, sp)) {
-			/* First, so that a signal handler sees that the slot is ours. */
+			/* Store entry_sp first, so that a signal handler sees that this hook owns
+			 * the slot. */
 			store_release(&slot->head.entry_sp, sp);
 			store_release(&slot->head.abandoned, slot->head.abandoned + 1);
 			store_release(&slot->head.calling, 0);

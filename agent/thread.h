@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the slot of a call, by thread pointer and nesting level, and tells a nested call from a
- * stale mark.
+ * Finds the slot of a call, by thread pointer and nesting level, and distinguishes a nested call
+ * from a stale mark.
  */
 #pragma once
 
@@ -28,13 +28,14 @@ static inline uint64_t thread_key(uint64_t tcb)
 }
 
 /* Reads the tid at the address that is the slot's key. A thread that the program made with only a
- * copy of another's first words has the other's key, and reads the other's tid. */
+ * copy of another's first words has that thread's key, and reads that thread's tid. */
 static inline uint32_t thread_tid(const struct abi_config *config, uint64_t tcb)
 {
 	return load_relaxed((const uint32_t *)(tcb + config->tid_offset));
 }
 
-/* False: the slot's thread has ended and this one reuses its thread control block. */
+/* Whether the slot belongs to this thread. False: the slot's thread has ended, and this thread
+ * reuses its thread control block. */
 static inline bool thread_owns(
 	const struct abi_config *config, const struct abi_slot *slot, uint64_t tcb)
 {
@@ -52,9 +53,9 @@ static inline bool thread_flags_are_odd(void)
 }
 
 /*
- * A handler that jumps out anywhere in here leaves a slot that is free or whose owner is known: a
- * mark without entry_sp would never be recognised as stale. entry_sp is stored again after the mark
- * because a handler may have used the slot in between.
+ * If a signal handler jumps out of this function at any instruction, the slot is free or its owner
+ * is known: a mark without entry_sp would never be recognised as stale. entry_sp is stored again
+ * after the mark because a handler may have used the slot in between.
  */
 static inline void thread_mark(struct abi_slot *slot, uint64_t sp, enum abi_slot_state state)
 {
@@ -71,7 +72,7 @@ static inline void thread_mark_real(const struct abi_config *config, struct abi_
 		slot_mark(slot, ABI_SLOT_IN_REAL);
 }
 
-/* thread_enter if anything differs from the call before. */
+/* The slow path of thread_enter: something differs from the thread's call before. */
 HT_MUST_CHECK
 struct abi_slot *thread_enter_slow(
 	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state);
@@ -96,7 +97,7 @@ static inline struct abi_slot *thread_enter(
 	return slot;
 }
 
-/* Ends what thread_enter began. Does nothing in a forked child. */
+/* Leaves the hook that thread_enter entered: frees the slot. Does nothing in a forked child. */
 static inline void thread_leave(const struct abi_config *config, struct abi_slot *slot)
 {
 	if (ht_unlikely(!config_alive(config)))

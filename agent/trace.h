@@ -13,12 +13,12 @@
 #include "agent/walk.h"
 
 /*
- * Three ways to get the stack when it is not the kept one, cheapest first. Each returns 0 if the
- * next must be tried; the last never does. The hook calls each directly, so that their frames do
- * not add up: hooks run on small stacks.
+ * Three ways to find the stack when it is not the kept one, cheapest first. Each returns 0 if the
+ * caller must try the next; the last never returns 0. The hook calls each directly, so that their
+ * frames do not add up: hooks run on small stacks.
  */
 
-/* Finds the stack among the recent ones. Frames are kept of the stack that ends at `hi`. */
+/* Finds the stack among the recent ones. The kept frames must be of the stack that ends at `hi`. */
 uint32_t trace_stack_late(
 	struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi);
 

@@ -3,8 +3,8 @@
 
 #include "agent/rules.h"
 
-/* Most frames of the agent in one stack, where handlers have interrupted it: each nesting level has
- * a few. */
+/* Most frames of the agent in one stack. Signal handlers that interrupt the agent leave a few
+ * frames for each nesting level. */
 #define WALK_HIDDEN_MAX 64u
 
 /* Asks the daemon to look for the module of a PC. */
@@ -93,7 +93,7 @@ uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *
 			result = STEP_END;
 	}
 	count_result(slot, result);
-	/* The caller runs, so it is a frame even if nothing is known of it. */
+	/* Record the caller even if it has no rule: it certainly runs. */
 	if (count == 0) {
 		slot->frames[WALK_FUNCTIONS_MAX] = 0;
 		slot->frames[count++] = start->pc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The subcommands, and what they share: opening traces and outputs, the files that have names, the
- * warning that a trace was read in part.
+ * The subcommands and their shared code: opening traces and outputs, files with symbols, and the
+ * warning that only a part of a trace was read.
  */
 #pragma once
 
@@ -60,12 +60,12 @@ void cmd_hold(const char *path, int fd, struct analysis *analysis);
 int cmd_held_open(const char *path);
 /* The files that --sysroot, --debug-dir and --perf-map name. */
 struct resolve_files cmd_files(const struct option_values *values);
-/* Where --source-dir and --sysroot look for source files. */
+/* The places where source files are searched, from --source-dir and --sysroot. */
 struct source_places cmd_source_places(const struct option_values *values);
 /* The query of the options that say which allocations count (OPTIONS_QUERY) and of --show-wrappers.
  * --class, --metric, --sort, --limit are the command's own. Reads the files of --suppressions:
- * lines "leak:PATTERN", "#" for comments. The words are argv's; query_deinit also after an error.
- */
+ * lines "leak:PATTERN", "#" for comments. Words point into argv or query->owned; call query_deinit
+ * also after an error. */
 HT_MUST_CHECK
 struct ht_err *cmd_query(const struct option_values *values, struct query *ret);
 /* A trace, read and named, and the answer to the query of a command line. */
@@ -74,8 +74,8 @@ struct cmd_view {
 	struct analysis *analysis;
 	struct view *view;
 };
-/* Reads `path` and answers cmd_query's query. Warns of a trace of which a part was read, unless
- * that `is_shown`. cmd_view_close also after an error. */
+/* Reads `path` and answers cmd_query's query. Warns if only a part of the trace was read, unless
+ * the output shows it (`is_shown`). Call cmd_view_close also after an error. */
 HT_MUST_CHECK
 struct ht_err *cmd_view_open(
 	const struct option_values *values, const char *path, bool is_shown, struct cmd_view *ret);
@@ -85,7 +85,7 @@ void cmd_view_close(struct cmd_view *view);
 void cmd_note_exceeded(void);
 bool cmd_has_exceeded(void);
 
-/* The text that a command prints. */
+/* The text output of a command. */
 struct cmd_output {
 	struct pager pager;
 	struct text text; /* write to this */
@@ -99,22 +99,23 @@ struct ht_err *cmd_output_open(const struct option_values *values, struct cmd_ou
 HT_MUST_CHECK
 struct ht_err *cmd_output_close(struct cmd_output *output, const char *what);
 
-/* To be called before anything of a trace is printed, with what is known of its end. Where a part
- * was read, prints so to standard error, unless `is_shown` elsewhere, and has the program end with
- * CMD_EXIT_PART. */
+/* Call before any output about a trace, with how its reading ended. If only a part was read, prints
+ * a warning to standard error, unless the output shows it (`is_shown`), and makes the program exit
+ * with CMD_EXIT_PART. */
 void cmd_warn_ending(const struct model_ending *ending, bool is_shown);
 void cmd_warn_model(const struct model *model);
 #define CMD_EXIT_PART 7
-/* The same for a command that reads without a model. HT_ERR_FORMAT where no record was read. */
+/* As cmd_warn_ending, for a command that reads without a model. HT_ERR_FORMAT if no record was
+ * read. */
 HT_MUST_CHECK
 struct ht_err *cmd_warn_reader(
 	const struct trace_reader *reader, enum trace_end how_ended, bool has_end);
-/* The same for a command that prints while it reads: reads the trace on `fd` up to its end and goes
- * back to where it was; `ret_bytes` is what there is of it. Does nothing where `fd` is a pipe:
- * `ret_bytes` is 0. HT_ERR_FORMAT where no record can be read. */
+/* As cmd_warn_ending, for a command that prints while it reads: reads the trace on `fd` to its end
+ * and restores the position; `*ret_bytes`: number of bytes read. For a pipe it does nothing and
+ * `*ret_bytes` is 0. HT_ERR_FORMAT if no record can be read. */
 HT_MUST_CHECK
 struct ht_err *cmd_check_ending(int fd, const char *path, uint64_t *ret_bytes);
-/* Has a command warned that only a part of a trace was read? */
+/* Whether a command has warned that only a part of a trace was read. */
 bool cmd_has_read_part(void);
 /* Flushes `out` and reports any error that its writes met. */
 HT_MUST_CHECK

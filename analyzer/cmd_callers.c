@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze callers: one function, who calls it and what it calls.
+ * heaptap-analyze callers: one function, its callers and its callees.
  */
 #include "analyzer/cmd_calls.h"
 #include "analyzer/export/callers_json.h"

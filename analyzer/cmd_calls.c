@@ -10,13 +10,13 @@
 
 static enum grouping grouping_of(const struct option_values *values)
 {
-	/* By the words of --by. */
+	/* In the order of the words of --by. */
 	static const enum grouping grouping[] = {GROUPING_FUNCTION, GROUPING_LINE, GROUPING_ADDRESS,
 		GROUPING_MODULE, GROUPING_NAMESPACE};
 	return grouping[option_number(values, OPTION_BY_FRAME, 0)];
 }
 
-/* The rows that --class leaves in. */
+/* Chooses the rows that --class keeps. */
 static struct ht_err *choose_rows(const struct option_values *values, struct cmd_calls *ret)
 {
 	const struct view *view = ret->of.view;

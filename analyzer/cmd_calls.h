@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What tree, callers, flame and source share: a trace, its view, and a call tree of it.
+ * Code that tree, callers, flame and source share: opens a trace, its view, and its call tree.
  */
 #pragma once
 
@@ -11,11 +11,11 @@
 struct cmd_calls {
 	struct cmd_view of;
 	struct calls calls;
-	bool *has_row; /* of --class; NULL: all */
+	bool *has_row; /* by row, whether --class keeps it; NULL: all rows */
 };
 
 /* Reads the trace and builds the tree that the options ask for, by function unless --by says
- * otherwise. cmd_calls_close also after an error. */
+ * otherwise. Call cmd_calls_close also after an error. */
 HT_MUST_CHECK
 struct ht_err *cmd_calls_open(
 	const struct option_values *values, bool is_bottom_up, struct cmd_calls *ret);

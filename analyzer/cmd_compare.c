@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze diff and trend: traces side by side.
+ * heaptap-analyze diff and trend: compare traces.
  */
 #include <stdlib.h>
 

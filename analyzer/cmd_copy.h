@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A copy of a trace, in the file that -o names: there as a whole, or not at all.
+ * Makes a copy of a trace in the file of -o; the file appears under its name only when it is
+ * complete.
  */
 #pragma once
 
@@ -16,7 +17,7 @@ struct cmd_copy {
 };
 
 /* Opens the trace `values->operand[0]` and the file of -o, which must be given; reads the trace
- * into copy->model with `observer`, and warns of one of which a part was read. cmd_copy_close also
+ * into copy->model with `observer`, and warns if only a part was read. Call cmd_copy_close also
  * after an error. */
 HT_MUST_CHECK
 struct ht_err *cmd_copy_open(const struct option_values *values,
@@ -25,7 +26,7 @@ struct ht_err *cmd_copy_open(const struct option_values *values,
 HT_MUST_CHECK
 struct ht_err *cmd_copy_each(struct cmd_copy *copy,
 	struct ht_err *(*sink)(void *context, const struct rec *rec), void *context);
-/* Ends the copy, as the trace has ended, and gives it its name; or removes it after `err`, which is
- * returned. */
+/* Ends the copy (with a footer if the trace was complete) and gives it its name. If `err` is not
+ * NULL, removes the copy and returns `err`. */
 HT_MUST_CHECK
 struct ht_err *cmd_copy_close(struct cmd_copy *copy, struct ht_err *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze dump: every record and every event of a trace, one line each, as they stand in
- * the file. For looking into traces and for tests.
+ * heaptap-analyze dump: every record and every event of a trace, one line each, in the order of the
+ * file. For inspection of traces and for tests.
  */
 #include "analyzer/cmd.h"
 
@@ -25,7 +25,7 @@ struct dump {
 	struct map decoder_of_slot;
 	struct event_decoder *decoder;
 	size_t count, capacity;
-	bool is_checked; /* the caller has warned of the way the trace ends */
+	bool is_checked; /* the caller has already warned that the trace is incomplete */
 };
 
 /* --- events ------------------------------------------------------------------------------------
@@ -320,7 +320,7 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 	case REC_CULLED:
 		print_culled(out, &rec->culled);
 		return NULL;
-	case REC_COLUMNS: /* the reader has made EVENTS of them */
+	case REC_COLUMNS: /* the reader returns them as EVENTS */
 		return NULL;
 	}
 	fprintf(out, "record kind=%u bytes=%zu\n", (unsigned)rec->kind, rec->raw.length);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze export: a trace as other programs read it.
+ * heaptap-analyze export: a trace in the format of another program.
  */
 #include "analyzer/cmd_file.h"
 
@@ -16,7 +16,8 @@
 #include "format/quantity.h"
 
 struct options {
-	const char *path, *older_path, *out_path; /* older_path: NULL but for a comparison */
+	const char *path, *older_path,
+		*out_path; /* older_path: NULL unless two traces are compared */
 	const struct option_values *values;
 	const struct export_format *format;
 	struct query query;
@@ -103,7 +104,8 @@ static void answer_deinit(struct answer *answer)
 		close(answer->fd);
 }
 
-/* A format of single events cannot have those that the trace has as sums only. */
+/* Prints how many events a format of single events lacks, because the trace has only their sums
+ * (--cull). */
 static void print_left_out(const struct model *model)
 {
 	char text[QUANTITY_TEXT_BYTES];

@@ -62,7 +62,7 @@ static struct ht_err *give_name(const struct cmd_file *file)
 {
 	int failed = renameat2(
 		AT_FDCWD, file->part, AT_FDCWD, file->path, file->replaces ? 0 : RENAME_NOREPLACE);
-	/* Some file systems have no such flag. */
+	/* Some file systems do not support RENAME_NOREPLACE. */
 	if (failed && errno == EINVAL) {
 		failed = link(file->part, file->path);
 		if (!failed)

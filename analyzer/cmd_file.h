@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file that -o names: there as a whole, or not at all. An existing one stays until -f replaces
- * it, and then until the new one is whole.
+ * The output file of -o. It appears under its name only when it is complete. An existing file is
+ * replaced only with -f, and only by a complete new file.
  */
 #pragma once
 
@@ -14,14 +14,15 @@ struct cmd_file {
 	FILE *file;
 	const char *path; /* borrowed; "-": standard output */
 	bool replaces;
-	char *part; /* what will be renamed to `path`, when it is whole; NULL: no regular file */
+	char *part; /* temporary file that is renamed to `path` when it is complete; NULL: `path` is
+		       no regular file */
 };
 
-/* Refuses a path that is one of `traces`, the traces that are read (ended by NULL). After an error
- * there is nothing to close. */
+/* Opens the file. Refuses a path that is one of `traces`, the input files (ended by NULL). After an
+ * error, cmd_file_close is not needed. */
 HT_MUST_CHECK
 struct ht_err *cmd_file_open(
 	const char *path, const char *const traces[], bool replaces, struct cmd_file *ret);
-/* Ends the file with the error of its writing, or NULL, and returns the first error. */
+/* Completes the file; `err`: the error of writing it, or NULL. Returns the first error. */
 HT_MUST_CHECK
 struct ht_err *cmd_file_close(struct cmd_file *file, struct ht_err *err);

@@ -7,7 +7,7 @@
 #include "analyzer/ui/flame_svg.h"
 #include "analyzer/ui/flame_text.h"
 
-#define LEAST_SHARE 5e-4 /* of a box: half a pixel of an unzoomed graph */
+#define LEAST_SHARE 5e-4 /* least share of a box: half a pixel of an unzoomed graph */
 
 static struct ht_err *write_svg(
 	const struct option_values *values, const struct cmd_calls *opened, FILE *out)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze info: what a trace holds, without adding up its events.
+ * heaptap-analyze info: contents of a trace, without counting its events.
  */
 #include "analyzer/cmd.h"
 
@@ -86,8 +86,8 @@ static void print(const struct text *text, const struct info *info)
 	if (model->capture.cull_ns)
 		fprintf(out, "%-12s only sums of blocks that lived less than %s\n", "cull",
 			quantity_duration_text(model->capture.cull_ns, cull));
-	/* The totals stand behind the events: of a file without its end they are those of before.
-	 */
+	/* Totals are written after the events that they count, so in a cut file the last totals may
+	 * be too low. */
 	const char *more = model->how_ended == TRACE_COMPLETE ? "" : " or more";
 	fprintf(out, "%-12s %s%s\n", "events", text_count(model->counter[REC_COUNTER_EVENTS]).text,
 		more);

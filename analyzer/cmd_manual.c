@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze version, and what the build makes from the tables of commands and options: man
- * pages, completion.
+ * heaptap-analyze version; and man pages and completion, which the build makes from the tables of
+ * commands and options.
  */
 #include "analyzer/cli/completion.h"
 #include "analyzer/cli/man.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze push: sends windows to Pyroscope and ClickHouse, and keeps what they do not take.
+ * heaptap-analyze push: sends windows to Pyroscope and ClickHouse, and keeps windows that they do
+ * not accept.
  */
 #include "analyzer/cmd.h"
 
@@ -83,7 +84,7 @@ static struct ht_err *add_trace(struct push *push, const char *path)
 
 struct sending {
 	size_t sent;
-	char why[PUSH_WHY_BYTES]; /* something was not taken; "": all were */
+	char why[PUSH_WHY_BYTES]; /* why a window was not accepted; "": all were accepted */
 	bool is_over;
 };
 
@@ -141,7 +142,8 @@ static struct ht_err *report(
 		(bytes + 1023) / 1024, windows == 1 ? "s" : "", target->spool.path);
 }
 
-/* One process sends; the others' windows are sent by it. */
+/* Sends all windows of a spool. Only one process sends; it also sends the windows that other
+ * processes add. */
 static struct ht_err *empty(struct target *target, uint64_t timeout_ns, bool is_quiet)
 {
 	struct sending sending = {0};
@@ -152,7 +154,8 @@ static struct ht_err *empty(struct target *target, uint64_t timeout_ns, bool is_
 			break;
 		err = send_all(target, timeout_ns, &sending);
 		push_spool_unlock(&target->spool);
-		/* Another process may have added a window meanwhile, and left. */
+		/* Another process may have added a window meanwhile, and ended because this one
+		 * holds the lock. */
 	} while (!err && !*sending.why && push_spool_next(&target->spool, "", name));
 	return err ? err : report(target, &sending, is_quiet);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze report: what grows and which code allocated it, for a person, as JSON or as CSV.
+ * heaptap-analyze report: what grows and which code allocated it, as text, JSON or CSV.
  */
 #include "analyzer/cmd.h"
 
@@ -31,7 +31,7 @@ static enum breakdown_by by_of(const struct option_values *values)
 	return (enum breakdown_by)option_number(values, OPTION_BY, BREAKDOWN_FUNCTION);
 }
 
-/* `member`: NULL, or those that are written. */
+/* `member`: names of the members to write; NULL: all. */
 static struct ht_err *write_json(
 	const struct view *view, const struct option_values *values, const char *const *member)
 {
@@ -111,7 +111,7 @@ struct ht_err *cmd_report(const struct option_values *values)
 		option_is_given(values, OPTION_JSON) || option_is_given(values, OPTION_CSV);
 	struct cmd_view view = {0};
 	HT_TRY(check(values));
-	/* The page begins with it, too. */
+	/* A text report on a terminal shows the warning itself, in its first lines. */
 	struct ht_err *err =
 		cmd_view_open(values, values->operand[0], !is_data && isatty(STDOUT_FILENO), &view);
 	HT_THEN(err, write_report(view.view, values));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze symbols FILE, which names the trace has, and symbols --resolve, a copy with more
- * of them.
+ * heaptap-analyze symbols FILE: prints which names the trace has. symbols --resolve: makes a copy
+ * with more names.
  */
 #include "analyzer/cmd_resolve.h"
 
@@ -65,9 +65,9 @@ struct ht_err *cmd_symbols_list(const struct option_values *values)
 
 struct resolving {
 	struct cmd_copy copy;
-	struct symbols known;	  /* those of the trace */
-	struct map found;	  /* places that get another name, or their first one */
-	struct bytes_out records; /* of them */
+	struct symbols known;	  /* names in the trace */
+	struct map found;	  /* places that get a new or a better name */
+	struct bytes_out records; /* symbol records of these places */
 };
 
 static struct ht_err *take_known(void *context, const struct rec_symbol *rec)

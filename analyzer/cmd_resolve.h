@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two ways to call symbols that are for people.
+ * The two forms of the command symbols that users run.
  */
 #pragma once
 
@@ -9,6 +9,6 @@
 /* Prints which names the trace has. */
 HT_MUST_CHECK
 struct ht_err *cmd_symbols_list(const struct option_values *values);
-/* Writes a copy of it with the names that are found now. */
+/* Writes a copy of the trace with the names that are found now. */
 HT_MUST_CHECK
 struct ht_err *cmd_symbols_resolve(const struct option_values *values);

@@ -19,14 +19,15 @@
 #include "analyzer/serve/privilege.h"
 #include "analyzer/serve/serve.h"
 
-#define DATA_BYTES_MAX (64u << 20) /* of the page's data; beyond it, chains are folded */
+/* limit of the page's data; if exceeded, chains are folded */
+#define DATA_BYTES_MAX (64u << 20)
 
 struct serve {
 	const struct option_values *values;
 	struct serve_traces traces;
 	struct analysis *analysis[SERVE_TRACES_MAX];
 	char *page, *policy;
-	/* With -p: the only trace is that of `capture`; analysis[0] is the tail's. */
+	/* With -p: the only trace is that of `capture`, and analysis[0] belongs to the tail. */
 	bool is_live;
 	struct capture capture;
 	struct tail tail;
@@ -80,8 +81,8 @@ static struct ht_err *write_traces(struct serve *serve)
 	return err;
 }
 
-/* Ends the growing trace at what was read so far. Only for a child process that answers one
- * request. */
+/* Ends the analysis of the growing trace at the bytes read so far. Only for a child process that
+ * answers one request. */
 static struct ht_err *end_growing(struct serve *serve)
 {
 	struct resolve_files files = cmd_files(serve->values);
@@ -89,7 +90,7 @@ static struct ht_err *end_growing(struct serve *serve)
 	if (!serve->analysis[0])
 		return ht_err_new(HT_ERR_REFUSED, "the trace has not begun; try again");
 	struct ht_err *err = analysis_end(serve->analysis[0]);
-	/* The trace has no record yet. */
+	/* The trace has no record yet: a later request may succeed, so this is no damage. */
 	if (err && err->code == HT_ERR_FORMAT)
 		err->code = HT_ERR_REFUSED;
 	return err ? err : analysis_resolve(serve->analysis[0], &files);
@@ -136,8 +137,8 @@ static struct ht_err *open_capture(struct serve *serve)
 
 /* --- the server ------------------------------------------------------------------------------ */
 
-/* What a directory has beside traces, or one that a capture has not begun to write, must not hide
- * the others. */
+/* Leaves out a file of a directory that is no trace, or a trace without a record yet, so that the
+ * other traces are served. */
 static struct ht_err *leave_out(struct serve *serve, size_t index, struct ht_err *err)
 {
 	if (err->code != HT_ERR_FORMAT || !serve->traces.is_found[index] ||
@@ -240,7 +241,7 @@ struct ht_err *cmd_serve(const struct option_values *values)
 		analysis_destroy(serve->analysis[i]);
 	serve_traces_deinit(&serve->traces);
 	tail_close(&serve->tail);
-	/* A capture that was started has printed how it ended. */
+	/* Ignore the exit status: a capture that this program started has printed how it ended. */
 	if (serve->is_live)
 		(void)capture_close(&serve->capture);
 	free(serve->page);

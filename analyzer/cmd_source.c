@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze source: what each line of a function accounts for.
+ * heaptap-analyze source: the figures of each source line of a function.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ static int compare(const void *a, const void *b)
 	return (x < y) - (x > y);
 }
 
-/* Keeps the `limit` lines with the most, in their order. */
+/* Keeps the `limit` lines with the largest values, in the order of the file. */
 static struct ht_err *limit_lines(struct function *function, size_t limit)
 {
 	const size_t count = function->line_count;

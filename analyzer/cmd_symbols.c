@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * heaptap-analyze symbols, and its --emit: resolves the code addresses of a trace and writes symbol
- * records, as they stand in a trace, to standard output. heaptap runs it at the end of a capture,
- * as an unprivileged user, and appends what it says.
+ * records, encoded as in a trace, to standard output. heaptap runs it at the end of a capture as an
+ * unprivileged user and appends the records to the trace.
  */
 #include "analyzer/cmd_resolve.h"
 

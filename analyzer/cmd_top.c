@@ -20,7 +20,7 @@
 
 /* --- in processes of their own --------------------------------------------------------------- */
 
-/* Ends the analysis at what was read, finds names and answers the query of the command line. */
+/* Ends the analysis at the bytes read so far, finds names, and answers the command line's query. */
 static struct ht_err *open_view(
 	const struct option_values *values, struct analysis *analysis, struct cmd_view *ret)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze tree: the call tree, from the outermost functions or from those that allocate.
+ * heaptap-analyze tree: the call tree, from the outermost functions down or from the allocating
+ * functions up.
  */
 #include "analyzer/cmd_calls.h"
 #include "analyzer/ui/tree_text.h"

@@ -115,7 +115,7 @@ const struct option_row command_options[OPTION_COUNT] = {
 		"look for source files below DIR, by the end of their path; repeatable"),
 	[OPTION_BOTTOM_UP] =
 		FLAG(0, "bottom-up", "begin with the functions that allocate, callers below them"),
-	/* Options of these commands that mean something else than in report. */
+	/* Options of tree, callers, flame and source whose values differ from those in report. */
 	[OPTION_BY_FRAME] = CHOICE(
 		0, "by", "GROUP", by_frame_words, "what an entry stands for (default: function)"),
 	[OPTION_CALLEES] = {.kind = OPTION_KIND_NUMBER,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The options of heaptap-analyze: what each is called, which commands take it by its groups, and
- * what it takes. analyzer/commands.c has the commands with their own options.
+ * The options of heaptap-analyze: names, values, and the groups by which commands accept them.
+ * analyzer/commands.c has the commands and their own options.
  */
 #pragma once
 

@@ -15,7 +15,7 @@
 		"FILE", "trace file", OPTION_KIND_FILE, true                                       \
 	}
 
-/* One sentence of the description of export. */
+/* The sentence about one format in the description of export. */
 #define FORMAT_AND_PURPOSE(name, write, purpose, sums, traits) " " name " is for " purpose "."
 
 #define CALLS_GROUPS OPTIONS_FILTER | OPTIONS_NAMES

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The commands of heaptap-analyze and the options of each: one table, from which parsing, help, man
- * pages and completion come.
+ * The commands of heaptap-analyze and the options of each: one table, used for parsing, help, man
+ * pages and completion.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 extern const struct option_table commands_table;
 
-/* Runs the command argv[0] with the words behind it, or prints its help. argv[0] may be the name of
- * a trace instead: that is report. Data goes to standard output. */
+/* Runs the command argv[0] with the words after it, or prints its help. If argv[0] is the name of a
+ * trace, runs report on it. Data goes to standard output. */
 HT_MUST_CHECK
 struct ht_err *commands_run(int argc, char **argv);

@@ -65,7 +65,8 @@ struct abi_state {
 /* The instruction that the entry jump replaced, preceded by what must run before it and followed by
  * a jump to the next instruction. */
 struct abi_bridge {
-	/* From code byte `from` on, `words` words lie below the return address; 0: no step. */
+	/* From byte `from` of `code` on, `words` words lie on the stack below the return address.
+	 * `from` 0: the step is unused. */
 	struct abi_bridge_step {
 		uint16_t from, words;
 	} step[ABI_BRIDGE_STEPS];
@@ -143,7 +144,8 @@ struct abi_config {
 	/* Loading of libraries (agent/load.c): the dynamic linker's first list, and the range of
 	 * its module, which contains all lists */
 	uint64_t load_list, linker_lo, linker_hi;
-	uint64_t load_lists_lock, load_done_lock; /* its locks: attach/got/unlock.h */
+	uint64_t load_lists_lock,
+		load_done_lock;	  /* the dynamic linker's locks (attach/got/unlock.h) */
 	uint64_t load_cycles_max; /* longest wait of a thread until its library is hooked */
 	uint64_t load_listens;	  /* 1: the daemon answers waiting threads [D] */
 	uint64_t paused;	  /* enum abi_paused [D] */
@@ -175,7 +177,7 @@ enum abi_trunc {
 #define ABI_SLOT_MAX   2048u /* a power of two */
 #define ABI_DEEP_COUNT 16u
 
-/* What the target has forbidden its threads during the window. */
+/* abi_control.forbidden: the target has forbidden its threads this during the window. */
 enum abi_forbidden {
 	ABI_FORBIDDEN_SYSCALL = 1 << 0, /* as ABI_FLAG_NO_SYSCALL */
 	ABI_FORBIDDEN_CLOCK = 1 << 1,	/* the TSC may not be read: nothing more is recorded */
@@ -187,10 +189,10 @@ struct abi_control {
 				past node_max - 1. A node may stay unready for ever: skip it [A] */
 	uint64_t
 		unknown_pcs; /* walks that met a PC in no module: the daemon rereads the maps [A] */
-	uint64_t unknown_pc; /* one of them [A] */
+	uint64_t unknown_pc; /* the PC of one of these walks [A] */
 	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
-	uint64_t taken; /* what the stub waits for: 1: the daemon has taken the descriptors; 2: the
-			   lease is over, whoever ended it */
+	uint64_t taken;	      /* the stub waits until it is not 0. 1: the daemon has taken the
+				 descriptors; 2: the daemon or the stub has ended the lease */
 	int32_t stub_fds[4];  /* of the stub: agent's socket, memfd, both ends of the pair */
 	int64_t stub_status;  /* 0 running, 1 ready, 2 done */
 	int64_t stub_time[2]; /* of the stub: struct timespec */
@@ -232,10 +234,10 @@ struct abi_control {
 
 #define ABI_SOLE_PROPOSED 4ull
 
-/* Not a tid. */
+/* A value of exec_asks that is no thread's tid. */
 #define ABI_EXEC_ASKING UINT64_MAX
 
-/* A value that a program hardly writes there by mistake. */
+/* A stray write of the target is unlikely to store this value in given_up. */
 #define ABI_GIVEN_UP 0x6e6f207265616465ull
 
 _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
@@ -327,7 +329,7 @@ struct abi_sampler {
 				    * stack pointer, return address */
 	uint64_t random;	   /* state of the generator */
 	uint32_t taken;		   /* 1: the call that is in progress is a sample */
-	uint32_t gone;		   /* 1: so was the block that it reallocates */
+	uint32_t gone;		   /* 1: the block that this call reallocates was a sample too */
 };
 
 /* --- whose event was the last
@@ -335,11 +337,13 @@ struct abi_sampler {
  */
 
 /*
- * A word for each of some blocks: its address and the slot that recorded its last event. A slot
- * that finds its own mark has no order to keep with others. Any other word, of another block or 0,
- * says nothing; so a mark may be lost at any time, but never stay when another slot has an event of
- * that block. Words of neighbours lie in one line: lines are shared where the target's are. [A];
- * the daemon clears all of them before one thread records alone, which leaves no marks. [D]
+ * A mark is a word with a block's address and the slot that recorded the block's last event. If a
+ * slot finds its own mark, the block's last event was its own, so no order with other slots is
+ * needed. A mark of another block, or 0, gives no information: marks may be lost at any time, but a
+ * slot's mark must be replaced when another slot records an event of that block. Marks of
+ * neighbouring blocks share a cache line, so threads share lines of marks only if they share lines
+ * of blocks. [A]; the daemon clears all of them before one thread records alone, which leaves no
+ * marks. [D]
  */
 #define ABI_LAST_BITS	  14u
 #define ABI_LAST_WORDS	  (1u << ABI_LAST_BITS)
@@ -400,7 +404,7 @@ struct abi_slot_head {
 	uint32_t incarnation; /* changes with each new thread here; odd while `tid` changes [A] */
 	uint32_t state;	      /* enum abi_slot_state [A] */
 	uint32_t gave_up;  /* 1: the last full buffer was not taken in time; do not wait again until
-			      one is [A] */
+			      a buffer is taken [A] */
 	uint64_t entry_sp; /* stack pointer of the hook in progress [A] */
 	uint64_t calling;  /* 1: the agent is in a system call or about to make one [A] */
 	uint64_t committed;    /* stream position after the last whole event (release) [A] */
@@ -415,9 +419,9 @@ struct abi_slot_head {
 	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
 	uint64_t failed_calls;		 /* allocator calls that returned failure [A] */
 	uint64_t first_event;		 /* `events` when the buffer began [A] */
-	uint64_t silent_since; /* since when full buffers find no reader and `tick` stands still [A]
-				*/
-	uint64_t silent_tick;  /* that `tick` [A] */
+	uint64_t silent_since; /* time since when full buffers find no reader while `tick` does not
+				  change [A] */
+	uint64_t silent_tick;  /* the value of `tick` at that time [A] */
 
 	/* written by the daemon: primary stack of the thread `bounds_incarnation` */
 	uint64_t stack_lo;	     /* [D] */

@@ -5,21 +5,18 @@
  *
  * An event is   tag0  [tag1]  [time]  [addr]  [size]  [stack]   , all little-endian:
  *
- *      tag0  bits 0-2 kind, bits 3-4 length code of time, bits 5-6 length code of addr
- *      tag1  bits 0-1 length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook;
- *            without stack, bit 2 says that there is no size either
- *      time  since the previous event of this buffer, in units of ABI_TIME_UNIT TSC cycles; the
- *            first event of a buffer counts from 0. Never negative within a buffer (the agent
- *            clamps)
- *      addr  length code 0: the index in the table of recent addresses at which it stands already.
- *            Otherwise the folded difference to the previous address of this buffer, which starts
- *            at 0: the difference's lowest 4 bits at the top, below them zigzag(difference >> 4),
- *            arithmetic shift. Blocks are 16-byte aligned: a step of either sign to a near one is
- *            small
- *      size  requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN), of which
- *            0, or no size, means unknown. Not given where the block was allocated in this stream
- *            not long before: whoever reads the allocation knows more
- *      stack node id (abi_control.h); 0: no stack
+ * tag0 bits 0-2 kind, bits 3-4 length code of time, bits 5-6 length code of addr tag1 bits 0-1
+ * length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook; without stack, bit 2
+ * says that there is no size either time since the previous event of this buffer, in units of
+ * ABI_TIME_UNIT TSC cycles; the first event of a buffer counts from 0. Never negative within a
+ * buffer (the agent clamps) addr length code 0: the index in the table of recent addresses at which
+ * it stands already. Otherwise the folded difference to the previous address of this buffer, which
+ * starts at 0: the difference's lowest 4 bits at the top, below them zigzag(difference >> 4),
+ * arithmetic shift. Blocks are 16-byte aligned: a step of either sign to a near one is small size
+ * requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN), of which 0, or no
+ * size, means unknown. A free of a block that was allocated in this stream shortly before has no
+ * size: the reader has the requested size from the allocation stack node id (abi_control.h); 0: no
+ * stack
  *
  * Length codes: time, addr, size: 1, 2, 4, 8 bytes; stack: 1, 2, 3, 4 bytes.
  *

@@ -12,7 +12,8 @@
 enum abi_shape {
 	ABI_SHAPE_ALLOC,   /* returns the block or NULL */
 	ABI_SHAPE_REALLOC, /* first argument is the old block */
-	ABI_SHAPE_RESIZE,  /* the same, in place: returns the block's usable bytes */
+	ABI_SHAPE_RESIZE,  /* first argument is the block, which is resized in place; returns its
+			      usable bytes */
 	ABI_SHAPE_OUT, /* posix_memalign: block through the first argument, result is an errno */
 	ABI_SHAPE_FREE,
 };
@@ -39,9 +40,9 @@ enum abi_shape {
  * Operators new that the allocator itself defines, and similar functions. Without memory they call
  * the program's new_handler and throw; an exception cannot unwind through a frame of the agent.
  * X(id, name, recorded): the hook therefore calls a plain function of the same allocator
- * (abi_config.plain), which does neither, and records a call of `recorded`. If the plain function
- * returns NULL, the hook leaves and jumps to the operator. The hook reads two arguments; a third
- * (nothrow) may be present, so the thunk's address is always in the fourth.
+ * (abi_config.plain), which neither calls new_handler nor throws, and records a call of `recorded`.
+ * If the plain function returns NULL, the hook leaves and jumps to the operator. The hook reads two
+ * arguments; a third (nothrow) may be present, so the thunk's address is always in the fourth.
  *
  *      BYTES    (size)             plain(size)
  *      COUNT    (count, size)      plain(count, size)
@@ -161,13 +162,13 @@ static inline int abi_is_allocator(enum abi_hook hook)
 	return hook < ABI_ALLOCATOR_COUNT;
 }
 
-/* Is it one of ABI_NEWS? */
+/* Whether `hook` is one of ABI_NEWS. */
 static inline int abi_is_new(enum abi_hook hook)
 {
 	return hook >= ABI_HOOK_COUNT && hook < ABI_NEW_END;
 }
 
-/* Is it one of ABI_SIZED_FREES? */
+/* Whether `hook` is one of ABI_SIZED_FREES. */
 static inline int abi_is_sized_free(enum abi_hook hook)
 {
 	return hook >= ABI_NEW_END && hook < ABI_ALLOCATOR_COUNT;
@@ -197,8 +198,8 @@ static inline enum abi_shape abi_shape_of(enum abi_hook hook)
 	return (enum abi_shape)shapes[abi_recorded_as(hook)];
 }
 
-/* Do its calls only return or resize a block, and never end one? Such a call may stay unrecorded
- * without an effect on other blocks' records. */
+/* Whether calls of `hook` only return or resize a block and never free one. If such a call is not
+ * recorded, the records of other blocks stay right. */
 static inline int abi_only_allocates(enum abi_hook hook)
 {
 	if (!abi_is_allocator(hook))

@@ -44,11 +44,10 @@ enum abi_rule_kind {
  */
 
 /*
- * A rule is one word:   bits 0-2 kind, bits 3-18 offset (int16_t, in 8-byte words),
- *                       bits 19-26 rbp slot: saved rbp at CFA - 8 * slot; 0: rbp unchanged.
- * The return address is always at CFA - 8, and the caller's rsp is CFA. In DRAP frames the saved
- * rbp is at *rbp (slot 0 means exactly that there). If the saved-rbp slot
- * is below rsp, the function has popped it: rbp is unchanged.
+ * A rule is one word: bits 0-2 kind, bits 3-18 offset (int16_t, in 8-byte words), bits 19-26 rbp
+ * slot: saved rbp at CFA - 8 * slot; 0: rbp unchanged. The return address is always at CFA - 8, and
+ * the caller's rsp is CFA. In a DRAP frame the slot is 0, and the saved rbp is at *rbp. If the
+ * saved-rbp slot is below rsp, the function has popped it: rbp is unchanged.
  */
 #define ABI_RULE_BITS	 27u
 #define ABI_RBP_SLOT_MAX 255

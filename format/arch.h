@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The processor's names in ELF files, and its clock: for all parts but the agent. CONTRIBUTING.md
- * lists what else a port supplies.
+ * ELF names of the processor's machine and relocations, and its clock. All parts but the agent use
+ * this file. CONTRIBUTING.md lists what else a port supplies.
  */
 #pragma once
 

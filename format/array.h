@@ -10,8 +10,9 @@
 #include "format/base.h"
 
 /* Makes room for one more element behind the `count` used ones. `array` is malloc'd and holds
- * `capacity` elements; NULL if `capacity` is 0. A full array grows to twice its length, an empty
- * one to `first`; `array` and `capacity` change. False: no memory; nothing has changed. */
+ * `capacity` elements; NULL if `capacity` is 0. If the array is full, it grows to twice its length,
+ * or from empty to `first` elements; `array` and `capacity` then change. False: out of memory;
+ * nothing has changed. */
 #define ARRAY_HAS_ROOM(array, count, capacity, first)                                              \
 	array_has_room(&(array), (count), &(capacity), (first), sizeof((array)[0]))
 

@@ -11,7 +11,8 @@ static size_t least(size_t a, size_t b)
 	return a < b ? a : b;
 }
 
-/* Edits from `a` to `b`; a swap of two neighbours is one (optimal string alignment). */
+/* Number of edits from `a` to `b`; a swap of two neighbouring letters counts as one edit (optimal
+ * string alignment). */
 static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length)
 {
 	size_t row[3][WORD_MAX + 1] = {0};

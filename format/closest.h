@@ -7,8 +7,8 @@
 #include "format/base.h"
 
 struct closest {
-	const char *word;  /* the mistyped one */
-	const char *match; /* the nearest candidate so far; NULL: none is near enough */
+	const char *word;  /* the mistyped word */
+	const char *match; /* the nearest candidate so far; NULL: no candidate is near enough */
 	size_t distance;
 };
 

@@ -9,7 +9,7 @@
 
 #define TAG_VALUES 65536u
 
-/* Pieces longer than this are sorted at two places at a time. */
+/* A longer piece is split into two parts that are sorted alternately (sort_both). */
 #define SPLIT_BYTES  4096u
 #define GUESS_EVENTS 32u
 
@@ -19,8 +19,8 @@
 /* What a pair of tags encodes. In each array, index 1 is for a time whose first byte is 0. */
 struct shape {
 	struct widths widths;
-	uint8_t number[2]; /* 0: none yet */
-	uint8_t time[2];   /* bytes of the time in its column */
+	uint8_t number[2]; /* 0: the shape has no number yet */
+	uint8_t time[2];   /* bytes that the time takes in its column */
 };
 
 struct columns_encoder {
@@ -30,7 +30,7 @@ struct columns_encoder {
 	struct shape shape[TAG_VALUES];	 /* by both tags, few of which ever appear */
 };
 
-/* The ends of columns. */
+/* Where the next byte of each column goes. */
 struct lane {
 	uint8_t *end[COLUMN_COUNT];
 };
@@ -72,7 +72,7 @@ static void forget_shapes(struct columns_encoder *encoder)
 	encoder->shape_count = 0;
 }
 
-/* Gives the event at `at` a shape; false if it cannot have one. */
+/* Gives the tags of the event at `at` a new shape number; false if they cannot have one. */
 static bool add_shape(struct columns_encoder *encoder, const uint8_t *at)
 {
 	struct widths widths = widths_of(at[0], at[1]);
@@ -172,9 +172,9 @@ static size_t least_events(const uint8_t *at, const uint8_t *end)
 }
 
 /*
- * Each event's start depends on two loads of the event before, and the processor idles meanwhile:
- * so two parts are sorted in turns, as far as both go. The start of `second` is a guess, so its
- * failure does not matter. False if `first` fails.
+ * The start of each event depends on two loads from the event before it, and the processor would
+ * wait for them: so two parts are sorted alternately until one is finished. The start of `second`
+ * is a guess, so its failure does not matter. False if `first` fails.
  */
 static bool sort_both(struct columns_encoder *encoder, struct part *first, const uint8_t *stop,
 	struct part *second)

@@ -22,8 +22,9 @@ HT_MUST_CHECK
 struct ht_err *columns_encode(
 	struct columns_encoder *encoder, struct bytes piece, struct bytes_out *out, bool *ret_done);
 
-/* Appends the piece to `out`: at most TRACE_RECORD_MAX bytes. HT_ERR_FORMAT if no encoder makes
- * such columns; `out` is then unchanged. `scratch` keeps its memory for the next call. */
+/* Restores the piece from `columns` and appends it to `out`: at most TRACE_RECORD_MAX bytes.
+ * HT_ERR_FORMAT if no encoder can have made these columns; `out` is then unchanged. `scratch` keeps
+ * its memory for the next call. */
 HT_MUST_CHECK
 struct ht_err *columns_decode(
 	struct bytes columns, struct bytes_out *scratch, struct bytes_out *out);
@@ -48,7 +49,7 @@ struct ht_err *columns_events_create(struct bytes columns, struct columns_events
 /* Accepts NULL. */
 void columns_events_destroy(struct columns_events *events);
 /* Decodes the next events, `*ret_count` of them: at most `max`, and at most COLUMNS_EVENTS_MAX.
- * NONE_LEFT: these were the last. MALFORMED: there are none, and in_step is false. */
+ * NONE_LEFT: no events follow these. MALFORMED: no event was decoded, and in_step is false. */
 HT_MUST_CHECK
 enum event_result columns_events_next(struct columns_events *events, struct event_decoder *decoder,
 	struct event *ret, size_t max, size_t *ret_count);

@@ -102,8 +102,8 @@ static inline uint8_t *take_event(const struct source *source, struct rest *rest
 	return to + widths.stack;
 }
 
-/* Restores the piece at `to`, which has room for one event more. The columns begin at `from`; room
- * is readable behind them too. */
+/* Restores the piece at `to`, which must have EVENT_ROOM bytes more than the piece. The columns
+ * begin at `from`, with EVENT_ROOM bytes readable behind them. */
 static bool join(const struct source *source, const uint8_t *from, uint8_t *to)
 {
 	const uint8_t *end[COLUMN_COUNT], *piece_end = to + source->piece_bytes;
@@ -157,7 +157,7 @@ struct ht_err *columns_decode(
 
 /* --- decoding events without restoring the piece --- */
 
-/* What a shape says of its events: the widths of fields, and the mask of each in a loaded word. */
+/* A shape's field widths, and for each field the mask that cuts it out of a loaded word. */
 struct fields {
 	uint64_t time_mask, addr_mask, size_mask;
 	uint32_t stack_mask;
@@ -304,8 +304,8 @@ static size_t take_shaped(struct columns_events *events, struct event_decoder *d
 	return count;
 }
 
-/* Decodes an event that stands unsorted; `*ret_whole` says if it is one for the reader. False if it
- * is malformed. */
+/* Decodes an event of COLUMN_OTHER, which holds events whole; `*ret_whole` as in event_step. False
+ * if it is malformed. */
 static bool take_other(struct columns_events *events, struct event_decoder *decoder,
 	struct event *ret, bool *ret_whole)
 {

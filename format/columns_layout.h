@@ -26,7 +26,7 @@ enum column {
 #define WORD_BYTES 8u
 #define EVENT_ROOM ABI_EVENT_MAX_BYTES
 
-/* Field lengths in bytes of an event with two tags; all 0 for an event with one. */
+/* Field lengths in bytes of an event with two tags; all 0 for an event with one tag. */
 struct widths {
 	uint8_t event, time, addr, size, stack;
 };

@@ -53,7 +53,7 @@ void control_name(pid_t pid, uint64_t start_ticks, pid_t waiter, char ret[CONTRO
 		snprintf(ret + length, CONTROL_NAME_MAX - (size_t)length, ".%d", (int)waiter);
 }
 
-/* Takes a number of digits without leading zeros: each number has one spelling. */
+/* Takes a decimal number without leading zeros, so that each number has one spelling. */
 static bool take_number(const char **at, const char *end, uint64_t *ret)
 {
 	const char *start = *at;

@@ -40,19 +40,20 @@
 size_t control_directories(uid_t uid, const char *runtime, char (*ret)[CONTROL_PATH_MAX]);
 
 /*
- * Opens such a directory (O_PATH | O_CLOEXEC) if it is safe: owned by `uid`, not a symbolic link,
- * not writable by other users. `make`: creates it with mode 0700 if it is missing. Returns the
- * descriptor, or -1 with errno: ENOENT: missing; EPERM: not safe.
+ * Opens a directory for sockets (O_PATH | O_CLOEXEC) if it is safe: owned by `uid`, not a symbolic
+ * link, not writable by other users. `make`: creates it with mode 0700 if it is missing. Returns
+ * the descriptor, or -1 with errno: ENOENT: missing; EPERM: not safe.
  */
 int control_open_directory(const char *path, uid_t uid, bool make);
 
 /*
  * The name of the socket for the capture of a process: PID.START_TICKS. `start_ticks`: field 22 of
- * /proc/PID/stat, as in a trace's TARGET. `waiter`: 0; or the heaptap that waits to record the
- * process, whose number comes third: several may wait, and another may record.
+ * /proc/PID/stat, as in a trace's TARGET. `waiter`: 0 for a capture; otherwise the PID of a heaptap
+ * that waits to record the process, appended as a third number, because several may wait while
+ * another records.
  */
 void control_name(pid_t pid, uint64_t start_ticks, pid_t waiter, char ret[CONTROL_NAME_MAX]);
-/* Parses such a name; false if `name` is not one. */
+/* Parses a name that control_name made; false if `name` is malformed. */
 bool control_name_parse(
 	const char *name, pid_t *ret_pid, uint64_t *ret_start_ticks, pid_t *ret_waiter);
 
@@ -92,8 +93,8 @@ enum control_phase {
 };
 
 /*
- * An answer: the state of the capture after the request. In an error only exit_status and message
- * are set; in the answer to STOP with `wait` they are set too.
+ * An answer: the state of the capture after the request. An error sets only exit_status and
+ * message. The answer to STOP with `wait` sets these two besides the rest.
  */
 struct control_reply {
 	bool ok;
@@ -103,18 +104,18 @@ struct control_reply {
 	char message[640]; /* of an error or an ended capture; may be empty */
 	uint64_t phase;	   /* enum control_phase */
 	uint64_t paused;   /* 1: no new allocations are recorded */
-	/* The process that is recorded; a heaptap that waits for one to be started gives its own.
-	 */
+	/* The recorded process; a heaptap that waits for a process to start gives its own. */
 	uint64_t pid, start_ticks;
 	uint64_t heaptap_pid;
 	uint64_t start_unix_ns; /* when the window, or the wait for it, began */
 	uint64_t elapsed_ns;	/* since then */
 	uint64_t duration_ns;	/* length of the window; 0: no limit */
-	uint64_t settle_ns;	/* how long the capture settles after it; 0: not */
-	uint64_t settled_ns;	/* how long it has settled */
-	uint64_t events;	/* recorded so far */
-	uint64_t trace_bytes;	/* size of the file so far */
-	uint64_t dropped;	/* events lost so far, for any reason */
+	uint64_t settle_ns;  /* how long the capture settles after the window; 0: it does not settle
+			      */
+	uint64_t settled_ns; /* how long it has settled */
+	uint64_t events;     /* recorded so far */
+	uint64_t trace_bytes; /* size of the file so far */
+	uint64_t dropped;     /* events lost so far, for any reason */
 	/* Rates over the last seconds. */
 	uint64_t events_per_s, trace_bytes_per_min;
 	uint64_t paused_by_overhead; /* 1: --max-overhead pauses, and resumes by itself */
@@ -123,22 +124,25 @@ struct control_reply {
 	uint64_t overhead_ppm, overhead_limit_ppm;
 	uint64_t pauses, paused_ns; /* so far, including the present one */
 	uint64_t marks;		    /* recorded so far by MARK */
-	uint64_t sample_bytes;	    /* one allocation in so many bytes is recorded; 0: each */
-	uint64_t cull_ns;	    /* blocks that live shorter are sums; 0: none */
-	uint64_t live_blocks, filter_bytes; /* of --cull: what it holds, and its tables */
+	uint64_t
+		sample_bytes; /* one allocation in so many bytes is recorded; 0: every allocation */
+	uint64_t cull_ns;     /* blocks that live shorter are recorded as sums; 0: no --cull */
+	uint64_t live_blocks, filter_bytes; /* of --cull: number of blocks that it tracks, and bytes
+					       of its tables */
 	uint64_t user;			    /* uid that runs the capture */
 	uint64_t rss_bytes,
 		rss_first_bytes; /* of the process: now and when the window began; 0: unknown */
 	/* CONTROL_WAITING: the number of the window that is waited for, and of all windows (0: no
 	 * limit); the time before which it does not begin (0: none). */
 	uint64_t window, windows, next_unix_ns;
-	/* What it waits for beside that time: "its RSS is 60.0 MiB"; "": nothing. Hostile bytes. */
+	/* The condition that heaptap waits for besides next_unix_ns, as in "its RSS is 60.0 MiB";
+	 * "": none. Hostile bytes. */
 	char waits_for[320];
 	char comm[64]; /* name of the process; hostile bytes */
 	/* Absolute; "-": standard output; "": longer than fits a line. Hostile bytes. */
 	char trace[2048];
-	/* Likewise: the file that holds the trace until it is complete, then renamed to `trace`;
-	 * "": the trace is written in place. */
+	/* As `trace`: the temporary file of the trace, which is renamed to `trace` when it is
+	 * complete; "": the trace is written in place. */
 	char partial[2048];
 };
 
@@ -150,5 +154,6 @@ const char *control_request_parse(const char *line, size_t length, struct contro
 
 /* Leaves out a text that does not fit. Returns the length with the newline. */
 size_t control_reply_encode(const struct control_reply *reply, char ret[CONTROL_LINE_MAX]);
-/* As control_request_parse. Missing fields are 0; texts are terminated and contain no other 0. */
+/* As control_request_parse. Fields missing from the line are 0; texts end with a 0 byte and contain
+ * no other. */
 const char *control_reply_parse(const char *line, size_t length, struct control_reply *ret);

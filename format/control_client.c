@@ -192,7 +192,7 @@ static int left_ms(uint64_t end_ns)
 
 enum step { STEP_DONE, STEP_LATE, STEP_CLOSED };
 
-/* How long to wait, and what to call meanwhile; NULL: nothing. */
+/* How long to wait, and a function to call meanwhile, or NULL. */
 struct patience {
 	uint64_t end_ns; /* 0: for ever */
 	void (*meanwhile)(void *context);
@@ -317,7 +317,7 @@ struct ht_err *control_client_await(const struct control_client *client,
 
 /* --- one ------------------------------------------------------------------------------------ */
 
-/* Was the socket's heaptap killed? Other errors show in control_client_ask. */
+/* Whether the heaptap that made the socket was killed. control_client_ask reports other errors. */
 static bool is_stale(const struct control_client *client)
 {
 	int fd = connect_to(client);
@@ -356,7 +356,8 @@ static struct ht_err *find(pid_t pid, bool takes_waiting, struct control_client 
 		if (all.client[i].pid != pid || (all.client[i].waiter && !takes_waiting))
 			continue;
 		found = !is_stale(&all.client[i]);
-		/* One that only waited has changed nothing. */
+		/* Do not report a killed heaptap that only waited: it changed nothing in the
+		 * target. */
 		was_killed |= !found && !all.client[i].waiter;
 		*ret = all.client[i];
 	}

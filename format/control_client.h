@@ -22,8 +22,8 @@ struct control_clients {
 	size_t count;
 };
 
-/* Lists all sockets, sorted by pid, a capture before those that wait, at most 10,000. A socket may
- * be stale: a killed heaptap does not remove its own (control_client_ask). */
+/* Lists at most 10,000 sockets, sorted by pid; for one pid, the capture comes before those that
+ * wait. A socket may be stale: a killed heaptap does not remove its own (control_client_ask). */
 HT_MUST_CHECK
 struct ht_err *control_client_list(struct control_clients *ret);
 /* As control_client_list, for one directory of `user`; adds its sockets to `ret`. */
@@ -40,15 +40,15 @@ HT_MUST_CHECK
 struct ht_err *control_client_find_any(pid_t pid, struct control_client *ret);
 
 enum control_client_state {
-	CONTROL_CLIENT_ANSWERED, /* `reply` is set, also where it is an error */
+	CONTROL_CLIENT_ANSWERED, /* `reply` is set; it may be an error */
 	CONTROL_CLIENT_STALE,	 /* heaptap was killed and left its socket behind */
 	CONTROL_CLIENT_SILENT,	 /* no answer within `timeout_ns` */
 	CONTROL_CLIENT_DIED,	 /* the connection ended without an answer */
 };
 
-/* Sends the request and waits at most `timeout_ns` for the answer; 0: until it comes or the capture
- * dies. HT_ERR_FORMAT: the answer is malformed; HT_ERR_PERMISSION: the socket belongs to another
- * user. */
+/* Sends the request and waits at most `timeout_ns` for the answer; 0: until the answer comes or the
+ * capture dies. HT_ERR_FORMAT: the answer is malformed; HT_ERR_PERMISSION: the socket belongs to
+ * another user. */
 HT_MUST_CHECK
 struct ht_err *control_client_ask(const struct control_client *client,
 	const struct control_request *request, uint64_t timeout_ns,

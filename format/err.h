@@ -42,14 +42,15 @@ HT_PRINTF(2, 3) struct ht_err *ht_err_wrap(struct ht_err *err, const char *fmt, 
 /* Frees `err`; NULL and the static objects are accepted. */
 void ht_err_free(struct ht_err *err);
 
-/* Frees `err`; true if it was an error. For callers that need only to know that it failed. */
+/* Frees `err`; true if it was an error. For callers that need only to know that a step failed. */
 bool ht_err_drop(struct ht_err *err);
 
 /* Keeps the first of two errors and frees the other: for undo that goes on past a failing step. */
 HT_MUST_CHECK
 struct ht_err *ht_err_first(struct ht_err *first, struct ht_err *second);
 
-/* The next step, unless one before has failed: HT_THEN(err, call) where `err` is NULL so far. */
+/* Runs a step and stores its error in `err`, unless a step before has failed (`err` is not NULL).
+ */
 #define HT_THEN(err, ...)                                                                          \
 	do {                                                                                       \
 		if (!(err))                                                                        \

@@ -39,12 +39,13 @@ void event_decoder_restart(struct event_decoder *decoder);
 enum event_result { EVENT_OK, EVENT_NONE_LEFT, EVENT_MALFORMED };
 
 /* Takes the next event off `in`. MALFORMED: the rest of the piece is lost (`in` is then empty) and
- * in_step is false, as it is for any piece read out of step. */
+ * in_step is false. A decoder that is out of step returns MALFORMED for any piece. */
 HT_MUST_CHECK
 enum event_result event_next(struct event_decoder *decoder, struct bytes *in, struct event *ret);
 
-/* Takes the event at `at`, where ABI_EVENT_MAX_BYTES must be readable. Returns its length in bytes;
- * 0: malformed. `*ret_whole` is false, and `ret` unset, if it is only part of a later event. */
+/* Decodes the bytes at `at`, where ABI_EVENT_MAX_BYTES must be readable. Returns the length of the
+ * event in bytes; 0: malformed. `*ret_whole` is false, and `ret` unset, if these bytes only set
+ * state for later events (THREAD) or are part of a mapping event. */
 HT_MUST_CHECK
 size_t event_step(
 	struct event_decoder *decoder, const uint8_t *at, struct event *ret, bool *ret_whole);

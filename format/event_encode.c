@@ -95,7 +95,8 @@ static uint64_t step_addr(struct event_encoder *encoder, uint64_t addr, unsigned
 	encoder->addr = addr;
 	if (addr % 2 == 0)
 		encoder->recent[index] = addr;
-	/* Code 0 is the table's. */
+	/* Code 0 means an index into the table of recent addresses, so a difference gets at least
+	 * code 1. */
 	*ret_code = is_recent ? 0 : number_code(folded | (UINT8_MAX + 1));
 	return is_recent ? index : folded;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Encodes events (abi_event.h) for a trace that is written from another one. Each piece starts with
- * a restart, so that none needs the one before.
+ * a restart, so it can be decoded without the pieces before it.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ void event_encoder_deinit(struct event_encoder *encoder);
 void event_encoder_begin(struct event_encoder *encoder);
 HT_MUST_CHECK
 struct ht_err *event_encoder_thread(struct event_encoder *encoder, uint32_t tid, uint32_t level);
-/* An event as a decoder gives it; its thread is that of the last event_encoder_thread, which
- * has `level`. */
+/* Appends an event as a decoder returns it. Its thread is that of the last event_encoder_thread,
+ * with nesting level `level`. */
 HT_MUST_CHECK
 struct ht_err *event_encoder_put(
 	struct event_encoder *encoder, const struct event *event, uint32_t level);

@@ -9,7 +9,7 @@
 
 /* Length of the UTF-8 character at `at` and its code point; 0 if there is none. */
 size_t foreign_decode(const char *at, size_t left, uint32_t *ret);
-/* Neither a control character nor one that changes the text direction. */
+/* False for control characters and for characters that change the text direction. */
 bool foreign_is_harmless(uint32_t point);
 /* Copies `from` to `to`, which has `bytes` bytes with the terminator; cuts between characters.
  * Leaves out characters that are not harmless; replaces invalid UTF-8 by question marks. `to` may

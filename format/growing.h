@@ -11,5 +11,6 @@
 
 /* Marks the open file `fd` as being written. Does nothing on a file system without locks. */
 void growing_mark(int fd);
-/* Does an open file description other than that of `fd` mark the file? */
+/* Whether growing_mark was called for this file through another open file description than that of
+ * `fd`. */
 bool growing_is_marked(int fd);

@@ -63,7 +63,7 @@ pid_t helper_spawn_self(char *const argv[], bool is_silent)
 		posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
 		for (int fd = STDIN_FILENO; is_silent && fd <= STDERR_FILENO; fd++)
 			posix_spawn_file_actions_addopen(&files, fd, "/dev/null", O_RDWR, 0);
-		/* This program, whatever has its name by now. */
+		/* Not argv[0]: another file may have this program's path by now. */
 		if (posix_spawn(&pid, "/proc/self/exe", &files, &attributes, argv, environ) != 0)
 			pid = 0;
 		posix_spawn_file_actions_destroy(&files);

@@ -8,14 +8,15 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* A block (block.h) that is not freed yet. */
+/* A block that is not freed yet. */
 struct live_entry {
 	uint64_t addr, size, birth_ns;
 	uint32_t note;
 	uint32_t origin_flags; /* LIVE_* flags; above them the number of the origin (origins.h) */
 };
 
-/* Not bit-fields: storing a byte delays the next load of its word. */
+/* Not bit-fields: the compiler would store one byte, and a load of the whole word right after such
+ * a store is slow. */
 #define LIVE_IS_LIVE	  1u
 #define LIVE_ROUNDS_UP	  2u
 #define LIVE_ORIGIN_SHIFT 2u
@@ -62,7 +63,8 @@ static inline void live_prefetch(const struct live *live, uint64_t addr)
 		__builtin_prefetch(&live->slot[live_home(live, addr)], 1);
 }
 
-/* The place of `addr` in a table with capacity: that of a block, or a free one, whose addr is 0. */
+/* The place of `addr` in a table whose capacity is not 0: the place that holds `addr`, or the free
+ * place for it, whose addr is 0. */
 static inline struct live_entry *live_place(const struct live *live, uint64_t addr)
 {
 	struct live_entry *slot = live->slot;
@@ -76,8 +78,9 @@ static inline struct live_entry *live_place(const struct live *live, uint64_t ad
 HT_MUST_CHECK
 struct ht_err *live_reserve(struct live *live);
 
-/* The place for a block at `addr`, which is not 0: holds the block that is live there, or has
- * LIVE_IS_LIVE unset. Room must be reserved. The caller fills the place before the next call. */
+/* The place for a block at `addr`, which is not 0. If a block is live at `addr`, the place holds
+ * that block; otherwise LIVE_IS_LIVE is unset. Room must be reserved. The caller fills the place
+ * before the next call. */
 static inline struct live_entry *live_enter(struct live *live, uint64_t addr)
 {
 	struct live_entry *block = live_place(live, addr);

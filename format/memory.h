@@ -64,7 +64,7 @@ static inline const char *memory_kind_name(uint64_t kind)
 	return kind < MEMORY_KIND_COUNT ? names[kind] : NULL;
 }
 
-/* The figures of one moment. Zero-initialised is none known. */
+/* The figures of one moment. Zero-initialised: no figure is known. */
 struct memory {
 	bool is_known[MEMORY_KIND_COUNT];
 	uint64_t number[MEMORY_KIND_COUNT];

@@ -37,7 +37,7 @@ struct trace_reader {
 	uint64_t blocks, record_count;
 	struct bytes_out scratch, piece; /* memory to restore events from columns */
 
-	enum trace_end end;	/* TRACE_MORE until something else is known */
+	enum trace_end end;	/* TRACE_MORE until the reader reaches another end */
 	struct ht_err *problem; /* why `end` is TRUNCATED or DAMAGED */
 	uint8_t input[INPUT_BYTES];
 };
@@ -415,8 +415,8 @@ struct ht_err *trace_reader_continue(struct trace_reader *reader)
 	ht_err_free(reader->problem);
 	reader->problem = NULL;
 	LZ4F_resetDecompressionContext(reader->lz4);
-	/* Check before the end is read: if the writer has finished by now, its last bytes are
-	 * there. */
+	/* Check before reading on: if the writer has finished by now, the file already holds its
+	 * last bytes. */
 	reader->is_growing = growing_is_marked(reader->fd);
 	reader->offset = reader->frame_offset;
 	reader->input_at = reader->input_end = 0;

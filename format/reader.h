@@ -39,15 +39,15 @@ HT_MUST_CHECK
 struct ht_err *trace_reader_next(
 	struct trace_reader *reader, struct rec *ret, enum trace_end *ret_end);
 
-/* After TRACE_TRUNCATED of a growing trace in a seekable file: lets trace_reader_next read what was
- * written since. */
+/* After TRACE_TRUNCATED of a growing trace in a seekable file: lets trace_reader_next read the
+ * records written since. */
 HT_MUST_CHECK
 struct ht_err *trace_reader_continue(struct trace_reader *reader);
 
-/* Why the trace ended early, for a person; NULL if it did not. Owned by the reader. */
+/* Why the trace ended early, as a message; NULL if it did not end early. Owned by the reader. */
 const char *trace_reader_problem(const struct trace_reader *reader);
-/* Was the file still being written when the reader was created? Then TRACE_TRUNCATED does not mean
- * a cut. */
+/* Whether the file was still being written when the reader was created. If so, TRACE_TRUNCATED does
+ * not mean that the file was cut. */
 bool trace_reader_is_growing(const struct trace_reader *reader);
 /* File bytes consumed so far, for progress. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);

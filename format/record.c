@@ -201,8 +201,8 @@ static struct ht_err *put_fields(
 /* epoch, parent and flags take at least one byte each, pc eight. */
 #define NODE_BYTES_MIN 11u
 
-/* The body can hold `count` nodes, and every id fits a uint32_t: so `count` is safe to allocate by.
- */
+/* Whether the body can hold `count` nodes and every id fits a uint32_t: only then may memory be
+ * allocated for `count` nodes. */
 static bool nodes_plausible(const struct rec_nodes *nodes)
 {
 	return nodes->count <= bytes_left(&nodes->body) / NODE_BYTES_MIN && nodes->first_id > 0 &&

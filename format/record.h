@@ -41,8 +41,8 @@ enum rec_kind {
 	REC_HEAP,   /* what the allocators hold, by their own counters */
 	REC_MAPPED, /* mappings when the window began; before the first event */
 	REC_COLUMNS, /* REC_EVENTS sorted by field; only writer and reader see it */
-	REC_SCRIPTS, /* until when numbers of interpreted functions are valid; before those events
-			are complete */
+	REC_SCRIPTS, /* until when numbers of interpreted functions are valid; before the SYNC that
+			completes the events up to that time */
 	REC_NAMES,   /* why names of a module are missing; after END */
 	REC_MEMORY,  /* how much memory of each kind is in use at a time (format/memory.h) */
 	REC_PAUSE,   /* recording of new blocks stops or resumes here */
@@ -68,7 +68,7 @@ struct rec_capture {
 	uint64_t sample_bytes; /* mean distance of samples in bytes; 0: every allocation is recorded
 				*/
 	uint64_t flags;	       /* REC_CAPTURE_*; since version 1.1 */
-	uint64_t cull_ns; /* blocks that lived shorter are only in CULLED records; 0: none is */
+	uint64_t cull_ns; /* blocks that lived shorter are only in CULLED records; 0: no block is */
 };
 
 #define REC_CAPTURE_MAPPINGS 1u /* mappings were recorded too */
@@ -108,8 +108,8 @@ struct rec_nodes {
 	struct bytes body; /* read with rec_node_next, count times */
 };
 
-/* The pc of an interpreted function (ABI_NODE_INTERPRETED) is its number, with its generation
- * shifted left by this; 0: unknown function. */
+/* The pc of an interpreted function (ABI_NODE_INTERPRETED) is number | generation <<
+ * TRACE_SCRIPTS_SHIFT; 0: unknown function. */
 #define TRACE_SCRIPTS_SHIFT 32u
 
 struct rec_node {
@@ -126,7 +126,7 @@ struct rec_events {
 	struct rec_string body;
 };
 
-/* A trace holds these instead of most REC_EVENTS. The reader restores the REC_EVENTS unless
+/* The writer stores most REC_EVENTS as REC_COLUMNS. The reader restores the REC_EVENTS unless
  * trace_reader_keep_columns was called. */
 struct rec_columns {
 	uint64_t slot, position, flags; /* as in rec_events */
@@ -138,7 +138,8 @@ struct rec_columns {
 
 struct rec_sync {
 	uint64_t tsc, mono_ns;
-	uint64_t complete_tsc; /* every event stamped before it precedes this record in the trace */
+	uint64_t complete_tsc; /* every event stamped before complete_tsc precedes this record in
+				  the trace */
 };
 
 struct rec_rss {
@@ -178,7 +179,7 @@ struct rec_frame {
 	uint64_t line;			  /* 0: unknown */
 };
 
-/* In REC_SYMBOL: not a module; `offset` is the number of an interpreted function. */
+/* A module_id of REC_SYMBOL: no module; `offset` is the number of an interpreted function. */
 #define TRACE_MODULE_SCRIPTS UINT32_MAX
 
 struct rec_symbol {
@@ -191,20 +192,20 @@ struct rec_symbol {
 /* Which names of a module the lookup did not find. */
 enum rec_names_state {
 	REC_NAMES_WHOLE, /* nothing is missing */
-	/* These: no names at all, or only those of a debug file. */
+	/* In these states the module has no names, or only names from a debug file. */
 	REC_NAMES_NO_FILE,	/* its file is deleted, or the module never had one */
 	REC_NAMES_OTHER_FILE,	/* another build replaced its file */
 	REC_NAMES_UNREADABLE,	/* its file cannot be opened */
 	REC_NAMES_UNIDENTIFIED, /* it has no build-id, so the file with its name may differ */
 	REC_NAMES_NO_SYMBOLS,	/* stripped, without any symbol of a function */
 	REC_NAMES_STRIPPED,	/* only the functions that it exports have names */
-	/* These: debug information exists but was not read. */
+	/* In these states debug information exists but was not read. */
 	REC_NAMES_SPLIT,      /* detail: a .dwo or .dwp file that was not found */
 	REC_NAMES_COMPRESSED, /* compressed in a way that this libdw cannot read; detail: the file
 			       */
 	REC_NAMES_DEBUG_FILE, /* detail: a debug file that belongs to another build */
 	REC_NAMES_ALTERNATE,  /* detail: a file of dwz that was not found */
-	REC_NAMES_DAMAGED,    /* it is malformed */
+	REC_NAMES_DAMAGED,    /* the debug information is malformed */
 };
 
 struct rec_names {
@@ -245,12 +246,12 @@ struct rec_left {
 /* Sums of one interval of TRACE_CULLED_NS, counted from the window's start. */
 struct rec_culled {
 	uint64_t interval; /* number of the interval, from 0 */
-	uint64_t end_tsc;  /* all events stamped before it precede this record */
+	uint64_t end_tsc;  /* all events stamped before end_tsc precede this record */
 	uint64_t events;   /* number of events that were left out */
 	uint64_t inferred_frees, absorbed_frees; /* as in the analyzer's replay */
 	uint64_t live_max_bytes; /* most live bytes in the interval; 0: not stated */
-	/* If has_peak is 1: the most live bytes since the window's start. Entries CULLED_PEAK
-	 * change the shares of it. */
+	/* If has_peak is 1: the most live bytes since the window's start. CULLED_PEAK entries
+	 * change the sites' shares of peak_bytes. */
 	uint64_t has_peak, peak_ns, peak_bytes, peak_blocks;
 	/* If has_highest is 1: the greatest value since the window's start of live bytes less bytes
 	 * of older blocks that were freed. */
@@ -279,14 +280,15 @@ enum rec_end_reason {
 	REC_END_RSS,	   /* --until-rss */
 	REC_END_GROWTH,	   /* --until-growth */
 	REC_END_SIZE,	   /* --max-size */
-	REC_END_COMMAND,   /* the command ended for whose time heaptap recorded */
-	REC_END_SNAPSHOT,  /* not the end: the trace is a copy of one that goes on */
+	REC_END_COMMAND,   /* heaptap recorded while a command ran, and the command ended */
+	REC_END_SNAPSHOT,  /* the trace is a snapshot of a trace that is still being written */
 };
 
 /* The stable name of a reason for scripts: "duration", "target_exit", ...; "unknown" for other
  * numbers. */
 const char *rec_end_name(uint64_t reason);
-/* The same for a person: "the process exited", ...; "an unknown reason" for other numbers. */
+/* The reason as a phrase for messages: "the process exited", ...; "an unknown reason" for other
+ * numbers. */
 const char *rec_end_text(uint64_t reason);
 
 struct rec_end {

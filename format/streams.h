@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Puts the event streams of all slots into one order by time stamp. Pieces wait here, encoded,
- * until the trace says that nothing older is to come. A stream with a jump or with damage is taken
- * up again at its next restart; what lies between is counted.
+ * until a SYNC says that no older events follow. After a gap or damage, decoding of a stream
+ * resumes at its next restart; the bytes before that restart are counted as lost.
  */
 #pragma once
 
 #include "format/event.h"
 #include "format/record.h"
 
-#define STREAMS_MAX	      65536u
-#define STREAMS_WAITING_BYTES (256u << 20) /* more than this is released early */
+#define STREAMS_MAX 65536u
+/* If more bytes wait, the oldest events are released early. */
+#define STREAMS_WAITING_BYTES (256u << 20)
 
 struct streams_damage {
 	uint64_t gaps;		/* jumps in a stream's position */
@@ -23,8 +24,8 @@ struct streams_damage {
 
 struct streams;
 
-/* Receives the next events, at least one, all of the stream with this index (below STREAMS_MAX,
- * dense from 0). */
+/* Receives the next events, at least one. All belong to the stream with index `stream`; streams are
+ * numbered from 0 in the order of their first piece, below STREAMS_MAX. */
 typedef struct ht_err *streams_sink(
 	void *context, uint32_t stream, const struct event *event, size_t count);
 
@@ -38,7 +39,7 @@ void streams_destroy(struct streams *streams);
 /* Takes a copy of one piece. */
 HT_MUST_CHECK
 struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece);
-/* Likewise for REC_COLUMNS (trace_reader_keep_columns). */
+/* As streams_add, for REC_COLUMNS (trace_reader_keep_columns). */
 HT_MUST_CHECK
 struct ht_err *streams_add_columns(struct streams *streams, const struct rec_columns *piece);
 /* Passes every waiting event stamped before `tsc` to the sink, in the order of their stamps. */

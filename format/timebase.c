@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/timebase.h"
 
-/* Shorter steps give a slope dominated by the time it takes to read two clocks; they are
- * used only while there is no other. */
+/* Shorter steps give a slope dominated by the time it takes to read two clocks; such a pair is used
+ * only if no slope is known yet. */
 #define STEP_MIN_NS 1000000u
-/* Below this, a near stamp's product, and its sum with the pair, fit 63 bits. */
+/* Below these limits, a near stamp's product, and the sum of it and pair_ns, fit 63 bits. */
 #define NEAR_SLOPE ((uint64_t)1 << 33)
 #define NEAR_NS	   ((uint64_t)1 << 61)
 #define NS_MAX	   4000000000000000000 /* later times are clamped to this */

@@ -17,9 +17,10 @@ struct timebase {
 };
 
 void timebase_start(struct timebase *base, uint64_t tsc, uint64_t mono_ns);
-/* Adds a clock pair; ignores one that adds no information. */
+/* Adds a clock pair; ignores a pair that is not later than the last or too near to it. */
 void timebase_add(struct timebase *base, uint64_t tsc, uint64_t mono_ns);
-/* With the slopes of real clocks, stamps this near to the pair need no 128-bit product. */
+/* With the rates of real clocks, the conversion of a stamp this near to the reference pair needs no
+ * 128-bit product. */
 #define TIMEBASE_NEAR_CYCLES (1u << 30)
 
 /* As timebase_ns, for any stamp. */

@@ -29,7 +29,7 @@ struct trace_writer {
 	bool is_finished;	/* the footer is in `frame`, or was written */
 	struct bytes_out block; /* records of the block under construction */
 	uint64_t block_records;
-	struct bytes_out frame; /* on its way to the descriptor */
+	struct bytes_out frame; /* compressed block, or footer, that is being written to `fd` */
 	size_t frame_sent;
 	uint64_t whole_bytes; /* written, up to the end of the last whole frame */
 	struct bytes_out index;
@@ -47,8 +47,8 @@ static void cut_partial_frame(struct trace_writer *writer)
 {
 	if (!writer->frame_sent)
 		return;
-	/* Ask each time: an O_APPEND file begins with foreign bytes, and only a write moves its
-	 * position behind them. */
+	/* Read the position each time: a file opened with O_APPEND may begin with bytes of others,
+	 * and only the first write moves the position behind them. */
 	off_t position = lseek(writer->fd, 0, SEEK_CUR);
 	if (position < (off_t)writer->frame_sent)
 		return;

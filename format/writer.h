@@ -12,8 +12,8 @@
 
 struct trace_writer;
 
-/* Starts a trace on `fd` (a file or a pipe; borrowed, written from where it stands) and writes the
- * header. The caller must ignore SIGPIPE and SIGXFSZ. */
+/* Starts a trace on `fd` (a file or a pipe; borrowed, written from its present position) and writes
+ * the header. The caller must ignore SIGPIPE and SIGXFSZ. */
 HT_MUST_CHECK
 struct ht_err *trace_writer_create(int fd, struct trace_writer **ret);
 /* Drops buffered records; does not close the descriptor. Accepts NULL. */

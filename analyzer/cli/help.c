@@ -5,7 +5,7 @@
 #include <string.h>
 
 #define COLUMNS	    80u
-#define HELP_COLUMN 25u /* of the text of an option */
+#define HELP_COLUMN 25u /* column at which the text of an option begins */
 
 const char *help_group_title(unsigned group)
 {

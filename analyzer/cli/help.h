@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --help, in 80 columns: all commands, or one with its options.
+ * Prints --help in 80 columns: all commands, or one command with its options.
  */
 #pragma once
 
@@ -8,16 +8,17 @@
 
 #include "analyzer/cli/option.h"
 
-/* Title of the options of `group`; 0: those in no group. */
+/* Title of the options of `group`; 0: of options without a group. */
 const char *help_group_title(unsigned group);
 /* The group that an option is printed under: the first of its groups, or 0. */
 unsigned help_group_of(const struct option_row *row);
-/* "--format FORMAT [OPTION...] FILE": what follows the name of the command. */
+/* Prints the usage after the command's name: "--format FORMAT [OPTION...] FILE". */
 void help_print_usage(
 	FILE *out, const struct option_table *table, const struct option_command *command);
-/* ": a, b or c" behind the help of a choice; nothing behind another. */
+/* Prints ": a, b or c" after the help of an option with choices; nothing for other options. */
 void help_print_choices(FILE *out, const struct option_row *row);
-/* The options of a command, group by group, by `put_one`; titles between `before` and `behind`. */
+/* Prints the options of a command by group, each with `put_one`; a title is printed between
+ * `before` and `behind`. */
 void help_print_groups(FILE *out, const struct option_table *table,
 	const struct option_command *command, const char *before, const char *behind,
 	void (*put_one)(FILE *out, const struct option_row *row));

@@ -11,7 +11,8 @@ bool man_has_page(const struct option_command *command)
 	return !command->is_hidden && command->operand[0].name;
 }
 
-/* A hyphen that is typed is \-, and no line may begin with a macro's dot or quote. */
+/* Escapes text for roff: a hyphen that users type must be \-, and a line must not begin with a dot
+ * or quote, which would be a macro. */
 static void put(FILE *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')

@@ -10,7 +10,7 @@
 #include "format/closest.h"
 #include "format/quantity.h"
 
-#define NAME_BYTES 64u /* longer than any name of an option */
+#define NAME_BYTES 64u /* more than the longest option name */
 
 const struct option_command *option_find_command(const struct option_table *table, const char *name)
 {
@@ -53,7 +53,7 @@ static const struct option_command *find_owner(const struct option_table *table,
 	return NULL;
 }
 
-/* `word` is as typed, `name` without dashes and value. */
+/* The error for an unknown option. `word`: as typed; `name`: without dashes and value. */
 static struct ht_err *unknown_option(const struct option_table *table,
 	const struct option_command *command, const char *word, const char *name)
 {
@@ -162,11 +162,12 @@ struct parse {
 	const struct option_table *table;
 	const struct option_command *command;
 	char *const *word;
-	int count, at; /* the word that is read */
+	int count, at; /* `at`: index of the current word */
 	struct option_values *values;
 };
 
-/* `inside` is the rest of the word, if the value stands there; else the next word is it. */
+/* Takes option `id`. `inside`: the value within the current word; NULL: the value is the next word.
+ */
 static struct ht_err *take_option(struct parse *parse, enum option_id id, const char *inside)
 {
 	const struct option_row *row = &parse->table->option[id];
@@ -202,7 +203,7 @@ static bool has_name(const struct option_row *row, const char *name)
 	       (strcmp(row->name, name) == 0 || (row->alias && strcmp(row->alias, name) == 0));
 }
 
-/* --NAME or --NAME=VALUE */
+/* Takes --NAME or --NAME=VALUE. */
 static struct ht_err *take_long(struct parse *parse)
 {
 	const char *word = parse->word[parse->at], *value = strchr(word, '=');
@@ -231,7 +232,7 @@ static enum option_id find_letter(const struct parse *parse, char letter)
 	return OPTION_NONE;
 }
 
-/* -f, -n5, -fn5 */
+/* Takes short options: -f, -n5, -fn5. */
 static struct ht_err *take_letters(struct parse *parse)
 {
 	for (const char *at = parse->word[parse->at] + 1; *at; at++) {
@@ -285,7 +286,7 @@ static struct ht_err *check_operands(
 		command->name, command->most, surplus);
 }
 
-/* The most values that the words can hold: -fq has two. */
+/* Upper bound of the number of options in the words: -fq has two. */
 static size_t room(int count, char *const *word)
 {
 	size_t ret = 1;

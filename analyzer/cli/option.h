@@ -92,13 +92,13 @@ enum option_id {
 	OPTION_COUNT,
 };
 
-/* Groups of options: a bit set. A command takes each option that is in one of its groups. */
+/* Groups of options: a bit set. A command accepts all options of its groups. */
 enum option_group {
-	OPTIONS_QUERY = 1u << 0,  /* which allocations count */
+	OPTIONS_QUERY = 1u << 0,  /* select allocations */
 	OPTIONS_SHOW = 1u << 1,	  /* how the result is printed */
 	OPTIONS_NAMES = 1u << 2,  /* where names and lines come from */
 	OPTIONS_ALL = 1u << 3,	  /* every command has these */
-	OPTIONS_FILTER = 1u << 4, /* those of OPTIONS_QUERY that choose time, blocks and stacks */
+	OPTIONS_FILTER = 1u << 4, /* subset of OPTIONS_QUERY that selects time, blocks and stacks */
 };
 #define OPTION_GROUPS 5u
 
@@ -108,33 +108,33 @@ enum option_kind {
 	OPTION_KIND_BYTES,    /* as quantity_size */
 	OPTION_KIND_DURATION, /* as quantity_duration */
 	OPTION_KIND_CHOICE,
-	OPTION_KIND_TEXT, /* any other; its reader checks it */
+	OPTION_KIND_TEXT, /* any other text; the command checks it */
 	OPTION_KIND_FILE,
 	OPTION_KIND_DIRECTORY,
 };
 
 struct option_row {
-	/* Without "--". Several rows may have a name; a command takes one of them at most. */
+	/* Without "--". Several rows may share a name if no command accepts two of them. */
 	const char *name;
 	const char *alias;  /* a second name, or NULL */
 	char letter;	    /* of the short form, or 0 */
-	bool is_repeatable; /* else the last one counts */
+	bool is_repeatable; /* if false, the last value counts */
 	enum option_kind kind;
 	const char *value;	    /* placeholder of the value; NULL for a flag */
 	const char *const *choices; /* the words of a choice, ended by NULL */
 	uint64_t most;		    /* the largest number; 0: UINT64_MAX */
-	unsigned groups;	    /* 0: only commands whose `own` has it take it */
+	unsigned groups;	    /* 0: only commands that list the option in `own` accept it */
 	const char *help;	    /* one line; choices are added to it */
 };
 
 struct option_values;
 
-/* An operand of a command. `name` is what the usage line shows ("FILE"), `what` what an error says
- * ("trace file"). */
+/* An operand of a command. `name` appears in the usage line ("FILE"), `what` in errors ("trace
+ * file"). */
 struct option_operand {
 	const char *name, *what;
 	enum option_kind kind; /* text, file or directory */
-	bool is_trace;	       /* a file, and its name ends with .htap */
+	bool is_trace;	       /* a file whose name ends with .htap */
 };
 
 #define OPTION_OWN_MAX	    24u
@@ -145,13 +145,14 @@ struct option_command {
 	const char *name;
 	const char *summary;	 /* one line, begins with a small letter, no full stop */
 	const char *description; /* one or two sentences */
-	const char *needs; /* options that must be given, as the usage line has them, or NULL */
+	const char *needs;	 /* required options, as shown in the usage line; NULL: none */
 	struct option_operand operand[OPTION_OPERANDS_MAX]; /* up to the first without a name */
-	unsigned least, most; /* operands; more than there are names: the last repeats */
-	unsigned groups;      /* of options */
+	unsigned least, most; /* least and most number of operands; if `most` exceeds the number of
+				 names, the last name repeats */
+	unsigned groups;      /* groups of accepted options */
 	enum option_id own[OPTION_OWN_MAX + 1]; /* further options, ended by OPTION_NONE */
 	const char *example[OPTION_EXAMPLES_MAX + 1];
-	bool is_hidden; /* no person types it */
+	bool is_hidden; /* for scripts and other programs; not in help */
 	struct ht_err *(*run)(const struct option_values *values);
 };
 
@@ -159,24 +160,24 @@ struct option_table {
 	const struct option_row *option; /* OPTION_COUNT of them, by option_id */
 	const struct option_command *command;
 	size_t command_count;
-	const char *program; /* as it is typed: "heaptap" */
+	const char *program; /* the name that users type: "heaptap" */
 };
 
 /* One option of a command line. */
 struct option_value {
 	enum option_id id;
 	const char *text; /* NULL for a flag; points into argv */
-	uint64_t number;  /* number, bytes, nanoseconds, index of the choice; else 0 */
+	uint64_t number; /* number, bytes, nanoseconds, or index of the choice; 0 for other kinds */
 };
 
-/* A command line. Its texts are argv's; option_values_deinit frees the rest. */
+/* A command line. Its texts point into argv; option_values_deinit frees the rest. */
 struct option_values {
 	const struct option_command *command;
 	struct option_value *value; /* in the order of argv */
 	size_t count;
 	const char **operand;
 	size_t operand_count;
-	bool wants_help; /* --help stands in it; what follows it is not read */
+	bool wants_help; /* --help is among the options; later words are not read */
 };
 
 /* The command of this name, or NULL. */
@@ -184,24 +185,23 @@ const struct option_command *option_find_command(
 	const struct option_table *table, const char *name);
 /* The command whose name is nearest to a mistyped one, or NULL. */
 const char *option_closest_command(const struct option_table *table, const char *name);
-/* Does `command` take this option? */
+/* Whether `command` accepts this option. */
 bool option_is_of(
 	const struct option_table *table, const struct option_command *command, enum option_id id);
 
-/* Reads `count` words, those behind the name of the command. Options and operands may be mixed;
- * "--" ends the options. HT_ERR_USAGE names command, option, reason and remedy; `ret` is then
- * empty. */
+/* Parses the `count` words that follow the command's name. Options and operands may be mixed; "--"
+ * ends the options. HT_ERR_USAGE names command, option, reason and remedy; `ret` is then empty. */
 HT_MUST_CHECK
 struct ht_err *option_parse(const struct option_table *table, const struct option_command *command,
 	int count, char *const *word, struct option_values *ret);
 void option_values_deinit(struct option_values *values);
 
-/* The next value of this option behind `after`, from the first on if that is NULL; NULL: no more.
- */
+/* The next value of this option after `after`; `after` NULL: the first. Returns NULL if there are
+ * no more. */
 const struct option_value *option_next(
 	const struct option_values *values, enum option_id id, const struct option_value *after);
 bool option_is_given(const struct option_values *values, enum option_id id);
-/* The value of the last such option, or `otherwise` if the option is not given. */
+/* The option's last value, or `otherwise` if the option is not given. */
 const char *option_text(
 	const struct option_values *values, enum option_id id, const char *otherwise);
 uint64_t option_number(const struct option_values *values, enum option_id id, uint64_t otherwise);

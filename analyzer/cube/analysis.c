@@ -30,7 +30,8 @@ static struct ht_err *before_freed(
 	void *context, const struct replay_call *call, uint64_t usable_bytes)
 {
 	struct analysis *analysis = context;
-	/* In a sample this is a block whose allocation was lost. */
+	/* A sample records only frees of sampled blocks, so the allocation of this block was lost.
+	 */
 	if (analysis->model.capture.sample_bytes)
 		return NULL;
 	return cube_before_freed(&analysis->cube, call, usable_bytes,
@@ -73,7 +74,7 @@ static struct ht_err *allocated_any(
 	if (ht_unlikely(analysis->heap_notes.spread.is_on))
 		spread_allocated(&analysis->heap_notes.spread, block);
 	HT_TRY(cube_allocated(&analysis->whole, call, block));
-	/* The block's age is not known yet. */
+	/* is_unordered: the query selects by age, which is known only when the block is freed. */
 	if (cube->is_unordered || !is_of_size(analysis, block))
 		return cube_pass(cube, call->time_ns);
 	struct live_block chosen = *block;
@@ -92,7 +93,7 @@ static struct ht_err *freed_any(void *context, const struct replay_call *call,
 	if (!is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
 		return cube_pass(cube, call->time_ns);
 	struct live_block chosen = *block;
-	/* The note belongs to the other cube. */
+	/* The note is the site's number in analysis->whole. */
 	chosen.note = 0;
 	return cube->is_unordered ? cube_lived(cube, &chosen, call, temporary)
 				  : cube_freed(cube, call, &chosen, temporary);
@@ -218,7 +219,7 @@ static struct cube_culled culled_of(const struct model_culled *culled)
 		.temporary = number[CULLED_BLOCKS_TEMPORARY]};
 }
 
-/* Sums have a mean size and a mean age: all of them are chosen by these, or none. */
+/* A sum has only a mean size and a mean age: by these, all its blocks are chosen or none. */
 static bool is_chosen(const struct analysis *analysis, const struct cube_culled *culled)
 {
 	if (!culled->blocks)
@@ -282,7 +283,7 @@ static struct ht_err *culled(void *context, const struct model_culled *culled)
 
 static struct ht_err *finish(struct analysis *analysis)
 {
-	/* Also if the trace has no event. */
+	/* Set it here too, for a trace without any event. */
 	analysis->cube.sample_bytes = analysis->model.capture.sample_bytes;
 	analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
 	mappings_finish(&analysis->mappings);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trace read and added up: what every report and most exports are made of.
+ * A trace that was read and summed up: the source of every report and of most exports.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 
 struct analysis {
 	struct model model;
-	struct symbols symbols; /* those of the trace; more may be added afterwards */
+	struct symbols symbols; /* the names in the trace; analysis_resolve may add more */
 	struct cube cube;	/* of the blocks that the query chooses by size and age */
 	struct cube whole;	/* of all blocks, if filters_blocks */
 	bool filters_blocks;
@@ -24,7 +24,7 @@ struct analysis {
 	struct model_reading *reading; /* of analysis_begin */
 };
 
-/* Did the capture record mappings? */
+/* Whether the capture recorded mappings. */
 static inline bool analysis_has_mappings(const struct analysis *analysis)
 {
 	return analysis->model.capture.flags & REC_CAPTURE_MAPPINGS;
@@ -43,14 +43,16 @@ static inline const struct cube *analysis_whole(const struct analysis *analysis)
 HT_MUST_CHECK
 struct ht_err *analysis_create(
 	int fd, const char *name, const struct query *query, struct analysis **ret);
-/* The same step by step, for a growing trace, with all blocks; `name` must outlive it. */
+/* Begins to read a growing trace step by step, with all blocks; `name` must outlive the analysis.
+ */
 HT_MUST_CHECK
 struct ht_err *analysis_begin(int fd, const char *name, struct analysis **ret);
-/* Reads what has been written by now, at most about `bytes`; model.how_ended is TRACE_MORE if more
- * is there. */
+/* Reads the part of the trace that has been written by now, at most about `bytes`; model.how_ended
+ * is TRACE_MORE if unread bytes remain. */
 HT_MUST_CHECK
 struct ht_err *analysis_continue(struct analysis *analysis, uint64_t bytes);
-/* Completes the analysis of what was read, as analysis_create does; no more can be read. */
+/* Completes the analysis of the part that was read, as analysis_create does; analysis_continue must
+ * not follow. */
 HT_MUST_CHECK
 struct ht_err *analysis_end(struct analysis *analysis);
 void analysis_destroy(struct analysis *analysis);

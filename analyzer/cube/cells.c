@@ -213,7 +213,8 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 	if (cube->timeline.step_ns == cube->step_ns)
 		return NULL;
 	unsigned shift = (unsigned)__builtin_ctzll(cube->timeline.step_ns / cube->step_ns);
-	/* After a gap of centuries everything before it is in the first bucket. */
+	/* After a gap of centuries the shift could exceed the bits of an integer. BUCKET_BITS
+	 * suffice to make all buckets the first. */
 	if (shift > BUCKET_BITS)
 		shift = BUCKET_BITS;
 	cube->step_ns = cube->timeline.step_ns;
@@ -228,9 +229,9 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 
 /* The sites of one stack. */
 struct weight {
-	uint64_t bytes; /* bytes that they allocated */
+	uint64_t bytes; /* bytes that these sites allocated */
 	uint32_t node;
-	uint32_t cells; /* number of cells and survivors */
+	uint32_t cells; /* number of their cells and survivors */
 };
 
 /* Sorts by allocated bytes per cell, lowest first. */

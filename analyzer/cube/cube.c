@@ -57,7 +57,7 @@ static struct ht_err *add_site(
 	cube->site[cube->site_count] = (struct cube_site){
 		.node = node,
 		.key = key,
-		.next = index->site[at] - 1, /* CUBE_NONE is what 0 leaves */
+		.next = index->site[at] - 1, /* 0 becomes CUBE_NONE */
 		.cell = CUBE_NONE,
 		.bucket = cube->bucket,
 		.peak_epoch = cube->peak_epoch,
@@ -264,7 +264,7 @@ static inline void settle_peak(const struct cube *cube, struct cube_site *site)
  * subtracting the freed older blocks, whose bytes never decrease. */
 static void note_highest(struct cube *cube, uint64_t live_bytes, uint64_t time_ns)
 {
-	/* CULLED records state the true ones. */
+	/* Live bytes computed here lack culled blocks; CULLED records state the true peak. */
 	if (cube->is_culled)
 		return;
 	cube->bucket_max_bytes = live_bytes;
@@ -325,7 +325,7 @@ static struct ht_err *allocated_any(
 	return NULL;
 }
 
-/* Does the site with this note have open counts in the bucket of `call`? */
+/* Whether the site with this note has open counts in the bucket of `call`. */
 static inline bool is_open(const struct cube *cube, uint32_t note, const struct replay_call *call)
 {
 	return note - 1 < cube->site_count && cube->site[note - 1].bucket == cube->bucket &&

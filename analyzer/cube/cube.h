@@ -3,10 +3,11 @@
  * The cube: two sparse tables that are filled while a trace is read once, and that answer every
  * window of whole buckets afterwards (window.h).
  *
- * A *bucket* is a step of the timeline; when steps run out, two become one, here as well. A *site*
- * is a stack, the thread that allocated, the function that it called and the power of two of the
- * size. A *cell* holds what happened to the blocks of one site in one bucket. A *survivor* counts
- * blocks of one site that were allocated in one bucket and freed in a later one.
+ * A *bucket* is a step of the timeline; when all steps are used, neighbouring steps are joined in
+ * pairs, and so are buckets. A *site* is a stack, the thread that allocated, the allocation
+ * function and the power of two of the size. A *cell* holds the counts of allocations and frees of
+ * one site in one bucket. A *survivor* counts blocks of one site that were allocated in one bucket
+ * and freed in a later one.
  */
 #pragma once
 
@@ -27,7 +28,8 @@
 
 struct cube_counts {
 	uint64_t samples, allocations, allocated_bytes;
-	uint64_t frees, freed_bytes; /* of blocks of this site, whenever allocated */
+	uint64_t frees,
+		freed_bytes; /* of blocks of this site, in whichever bucket they were allocated */
 	uint64_t temporary, lifetime_us;
 };
 
@@ -36,7 +38,7 @@ struct cube_cell {
 	struct cube_counts counts;
 };
 
-#define CUBE_SETTLED UINT16_MAX /* as the bucket of a death: after the window, while it settled */
+#define CUBE_SETTLED UINT16_MAX /* as `death`: freed in the settle time after the window */
 
 struct cube_survivor {
 	uint32_t site;
@@ -56,10 +58,11 @@ struct cube_site {
 	uint32_t bucket;     /* bucket of `open` */
 	uint32_t peak_epoch; /* value of cube.peak_epoch that peak_bytes belongs to */
 	uint64_t live_blocks, live_bytes;
-	uint64_t peak_bytes;	 /* its share of the peak of the whole trace; after cube_finish */
+	uint64_t peak_bytes;	 /* the site's share of the peak of the whole trace; valid after
+				    cube_finish */
 	uint64_t longest_ns;	 /* longest life of a block that was freed */
 	struct cube_counts open; /* counts of its next cell */
-	struct sample_variance variance; /* of what it allocated; 0 without samples */
+	struct sample_variance variance; /* of its allocations; 0 if the capture is not a sample */
 };
 
 static inline uint32_t cube_site_thread(const struct cube_site *site)
@@ -83,7 +86,7 @@ struct cube_calls {
 	uint64_t before_frees;	     /* of older blocks */
 };
 
-/* Zero-initialised, and after cube_init, it is empty and valid. */
+/* Empty and valid after zero-initialisation and cube_init. */
 struct cube {
 	uint64_t sample_bytes; /* set before the first fact; 0: not a sample */
 	size_t cells_max;      /* CUBE_CELLS_MAX */
@@ -91,8 +94,8 @@ struct cube {
 	 * are known. */
 	bool is_unordered;
 	bool is_culled; /* cube_cull was called */
-	bool is_part;	/* with is_culled: some blocks are left out, so that the peak is unknown */
-	bool has_peak;	/* with is_culled: a record has stated the peak */
+	bool is_part; /* with is_culled: the query leaves out some blocks, so the peak is unknown */
+	bool has_peak; /* with is_culled: a record has stated the peak */
 	struct timeline timeline;
 	struct cube_counts total;
 	uint64_t before_frees, before_freed_bytes, before_heap_bytes;
@@ -106,7 +109,8 @@ struct cube {
 	uint64_t highest_time_ns;
 
 	/* The bucket of the newest event: its end, the totals at its start, its peak. */
-	uint32_t bucket; /* in units of step_ns, as all buckets here; the timeline may be ahead */
+	uint32_t bucket; /* counted in step_ns, as all buckets here; the timeline may already have
+			    joined its steps */
 	uint64_t bucket_end_ns, bucket_max_bytes;
 	struct cube_counts bucket_start;
 
@@ -122,19 +126,20 @@ struct cube {
 	uint64_t folded_stacks;
 	uint64_t folded_bytes; /* bytes that folded stacks allocated; after cube_finish */
 
-	struct cube_cell
-		*cell; /* after cube_finish, each site's are in the order of their buckets */
+	struct cube_cell *cell; /* after cube_finish, sorted by site, then by bucket */
 	size_t cell_count, cell_capacity;
 	struct map by_bucket;		/* (site, bucket) -> cell, if is_unordered */
-	struct cube_survivor *survivor; /* in the order of their deaths */
+	struct cube_survivor *survivor; /* sorted by death */
 	size_t survivor_count, survivor_capacity;
 	bool has_settled; /* some survivors died after the window */
-	struct map dying; /* (site, birth) -> survivor, of those that died in `dying_bucket` */
+	struct map dying; /* (site, birth) -> survivor, only for deaths in `dying_bucket` */
 	uint32_t dying_bucket;
-	uint64_t step_ns;    /* of the timeline, as the buckets in all tables are counted */
-	unsigned step_shift; /* it is the timeline's first step, shifted by this */
+	uint64_t step_ns;    /* length of a bucket in all tables: the timeline's step when they last
+				followed it */
+	unsigned step_shift; /* step_ns is the timeline's initial step << step_shift */
 
-	/* Calls of the thread and function that freed last, not yet in the tables below. */
+	/* Frees by the thread and function of the newest free, not yet added to the tables below.
+	 */
 	struct cube_calls caller;
 	uint32_t caller_thread;
 	uint8_t caller_hook;
@@ -144,12 +149,13 @@ struct cube {
 	uint64_t lifetime_blocks[CUBE_SIZE_CLASSES]; /* by the power of two of the life in ns */
 	uint64_t lifetime_bytes[CUBE_SIZE_CLASSES];
 
-	uint32_t *first_cell, *first_survivor; /* after cube_finish: by site, one more at the end */
+	uint32_t *first_cell, *first_survivor; /* after cube_finish: by site: index of its first
+						  cell and survivor; one more entry at the end */
 };
 
 void cube_init(struct cube *cube);
 void cube_deinit(struct cube *cube);
-/* Take the facts of replay.h. The note of a block is index + 1 of its site; 0: the site must be
+/* Count the facts of replay.h. The note of a block is index + 1 of its site; 0: the site must be
  * searched. */
 HT_MUST_CHECK
 struct ht_err *cube_allocated(
@@ -157,15 +163,16 @@ struct ht_err *cube_allocated(
 HT_MUST_CHECK
 struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 	const struct live_block *block, bool temporary);
-/* `heap_bytes` is what the block took with its header (heap.h). */
+/* `heap_bytes` is size of the block with its header (heap.h). */
 HT_MUST_CHECK
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes);
-/* A block of the window was freed after it, at `time_ns`. Calls of the window come before. */
+/* Counts the free of a block of the window in the settle time, at `time_ns`. Call it only after all
+ * facts of the window. */
 HT_MUST_CHECK
 struct ht_err *cube_settled(struct cube *cube, const struct live_block *block, uint64_t time_ns);
-/* Advances the time without a fact, so that buckets are those of all events, not only of the
- * counted ones. */
+/* Advances the time without counting a fact, so that all events, not only the counted ones,
+ * determine the buckets. */
 HT_MUST_CHECK
 struct ht_err *cube_pass(struct cube *cube, uint64_t time_ns);
 /* With is_unordered: counts the whole life of a block that died by `death`; NULL: it stays live.
@@ -178,16 +185,17 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 HT_MUST_CHECK
 struct ht_err *cube_finish(struct cube *cube);
 
-/* Blocks of one site without facts of their own (format/cull/culled.h). */
+/* A sum of culled blocks of one site, which have no facts (format/cull/culled.h). */
 struct cube_culled {
 	uint32_t stack, thread;
 	uint8_t hook;
 	unsigned size_class;
-	uint64_t birth_ns, death_ns; /* in the intervals of birth and death */
+	uint64_t birth_ns, death_ns; /* a time within the interval of birth, and of death */
 	uint64_t blocks, bytes, temporary, lifetime_us, longest_ns;
 };
 
-/* Call before the first fact: steps are those of culled sums at least, and the peak is stated. */
+/* Call before the first fact: makes steps at least as long as the intervals of CULLED records, and
+ * takes the peak from these records. */
 HT_MUST_CHECK
 struct ht_err *cube_cull(struct cube *cube);
 HT_MUST_CHECK
@@ -196,7 +204,7 @@ struct ht_err *cube_culled_blocks(struct cube *cube, const struct cube_culled *f
 HT_MUST_CHECK
 struct ht_err *cube_culled_peak(
 	struct cube *cube, const struct cube_culled *site, int64_t change_bytes);
-/* Frees of culled blocks by the thread and function that called. */
+/* Counts frees of culled blocks for the calling thread and function. */
 HT_MUST_CHECK
 struct ht_err *cube_culled_frees(
 	struct cube *cube, uint32_t thread, uint8_t hook, uint64_t frees, uint64_t bytes);
@@ -208,9 +216,9 @@ static inline unsigned cube_size_class(uint64_t size)
 {
 	return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
 }
-/* Live blocks of this size class and larger ones; folded stacks are left out. */
+/* Live blocks of this size class and larger classes, without folded stacks. */
 uint64_t cube_live_blocks_from(const struct cube *cube, unsigned size_class);
-/* The name of a hook, "unknown" for one that this build does not know. */
+/* The name of a hook; "unknown" for a hook of a newer version. */
 const char *cube_function_name(unsigned hook);
 /* Live blocks and bytes at the current time. */
 static inline uint64_t cube_live_bytes(const struct cube *cube)
@@ -230,7 +238,7 @@ static inline uint32_t cube_bucket_at(const struct cube *cube, uint64_t time_ns)
 
 /* --- between cube.c and cells.c --- */
 
-/* Adds to the cell of a site in a bucket. */
+/* Adds counts to the cell of a site in a bucket. */
 HT_MUST_CHECK
 struct ht_err *cube_add_cell(
 	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts);
@@ -240,10 +248,10 @@ struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread
 HT_MUST_CHECK
 struct ht_err *cube_count_caller(
 	struct cube *cube, uint32_t thread, uint8_t hook, const struct cube_calls *calls);
-/* Adds survivors to those of the same site, birth and death. */
+/* Adds blocks to the survivor entry with the same site, birth and death. */
 HT_MUST_CHECK
 struct ht_err *cube_add_survivors(struct cube *cube, const struct cube_survivor *more);
-/* After the last fact of a culled trace: live bytes of the timeline from its steps. */
+/* Call after the last fact of a culled trace: computes the timeline's live bytes from its steps. */
 void cube_finish_culled(struct cube *cube);
 /* Turns the open counts of a site into a cell. */
 HT_MUST_CHECK

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Sums of blocks that a filter left out of the trace: they go into the same tables as facts.
+ * Counts sums of culled blocks in the tables that also count facts.
  */
 #include "analyzer/cube/cube.h"
 
@@ -14,7 +14,7 @@ struct ht_err *cube_cull(struct cube *cube)
 	return err;
 }
 
-/* The last bucket of the timeline that may be counted in. */
+/* The bucket of a time; times after the timeline's end count in its last bucket. */
 static uint32_t bucket_of(const struct cube *cube, uint64_t time_ns)
 {
 	const uint32_t bucket = cube_bucket_at(cube, time_ns);
@@ -24,7 +24,8 @@ static uint32_t bucket_of(const struct cube *cube, uint64_t time_ns)
 static void add_total(
 	struct cube *cube, const struct cube_counts *births, const struct cube_counts *deaths)
 {
-	/* The start of the bucket goes along, so that the bucket does not count them again. */
+	/* Culled blocks were added to their own buckets: raise bucket_start too, so that the
+	 * current bucket does not count them. */
 	struct cube_counts *const sum[] = {&cube->total, &cube->bucket_start};
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(sum); i++) {
 		sum[i]->samples += births->samples;
@@ -37,7 +38,7 @@ static void add_total(
 	}
 }
 
-/* Bytes of older blocks freed by the end of a step without facts. */
+/* before_bytes of a step without facts: that of the last step before it with facts. */
 static uint64_t before_bytes(const struct cube *cube, uint32_t bucket)
 {
 	while (bucket > 0 && !cube->timeline.step[bucket].touched)
@@ -71,11 +72,11 @@ static struct ht_err *add_cells(struct cube *cube, uint32_t site, const uint32_t
 	return err;
 }
 
-/* More blocks than a capture can have: the record is forged, and its sums would overflow. */
+/* No capture has so many blocks: a record with more is forged, and its sums would overflow. */
 #define BLOCKS_MAX ((uint64_t)1 << 40)
 #define BYTES_MAX  ((uint64_t)1 << 56)
 
-/* No more blocks can have been temporary than have ended. */
+/* At most as many blocks can be temporary as were freed; a forged record may state more. */
 static uint64_t temporary_of(const struct cube *cube, const struct cube_culled *culled)
 {
 	const uint64_t most = cube->total.frees + culled->blocks - cube->total.temporary;

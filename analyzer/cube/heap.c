@@ -2,8 +2,9 @@
 #include "analyzer/cube/heap.h"
 
 /*
- * What a block takes beyond its requested bytes: glibc's header, rounding, and a rest too small for
- * a block. A block with its own mapping takes up to two pages more.
+ * Upper bound of the memory that a block takes beyond its requested bytes: glibc's header,
+ * rounding, and a remainder too small for another block. A block with its own mapping takes up to
+ * two pages more.
  */
 #define SMALL_ROUND_BYTES 48u
 #define LARGE_ROUND_BYTES 8192u
@@ -36,7 +37,7 @@ static uint64_t not_negative(int64_t bytes)
 
 struct reading {
 	bool known;
-	bool has_sizes; /* an allocator has blocks without headers, whose size classes are 25 %
+	bool has_sizes; /* some allocator has blocks without headers: its size classes are 25 %
 			   apart */
 	const struct model_account
 		*telling; /* the account whose reason applies to the whole reading */
@@ -105,7 +106,7 @@ uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes)
 
 /* --- the whole --- */
 
-/* Bytes added since the window's start, by the events. */
+/* Bytes that the events since the window's start have added to the heap. */
 static int64_t added(const struct heap_sum *sum)
 {
 	return signed_of(sum->live_bytes) - signed_of(sum->before_bytes);
@@ -119,13 +120,14 @@ static uint64_t round_bytes(const struct heap_sum *sum, const struct reading *re
 	       (reading->has_sizes ? sum->live_bytes / 4 : 0);
 }
 
-/* Bytes allocated and freed while the reading took place. */
+/* Sum of the bytes allocated and the bytes freed during the reading. */
 static uint64_t moved_bytes(const struct heap_notes *notes, size_t index)
 {
 	return notes->ended[index].moved_bytes - notes->begun[index].moved_bytes;
 }
 
-/* The error of a reading caused by calls during it: for older blocks the thread is unknown. */
+/* The error of a reading by calls during it. The threads of older blocks are unknown, so all their
+ * freed bytes count. */
 static uint64_t spread_bytes(const struct heap_notes *notes, size_t index)
 {
 	const uint64_t older = notes->ended[index].before_bytes - notes->begun[index].before_bytes;
@@ -161,7 +163,8 @@ static void take_end(struct heap *heap, const struct reading *end, const struct 
 	heap->end_system_bytes = end->sum.system_bytes;
 }
 
-/* Upper bound of the end, by the start and the events; UINT64_MAX: none. */
+/* Upper bound of the heap at the end, from the heap at the start and the events; UINT64_MAX: no
+ * bound. */
 static uint64_t ceiling_of(const struct heap *heap, const struct reading *end,
 	const struct heap_notes *notes, bool is_whole)
 {
@@ -187,7 +190,7 @@ static uint64_t floor_of(
 	return is_whole && bytes > less ? more_of(bytes - less, live_bytes) : live_bytes;
 }
 
-/* A reading of a busy heap may be very inexact; the events give better bounds. */
+/* Bounds the heap at the end by the events: a reading of a busy heap may be very inexact. */
 static void bound_end(struct heap *heap, const struct reading *end, const struct heap_notes *notes,
 	uint64_t live_bytes, bool is_whole)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The whole heap, with what it held before the window: what the allocators' own books said at the
- * window's start and end, and what the events between add to that.
+ * The whole heap, including blocks from before the window: the readings of the allocators' own
+ * counters at the window's start and end, combined with the events between them.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 struct heap_sum {
 	uint64_t live_bytes;   /* requested bytes */
 	uint64_t before_bytes; /* bytes of older blocks that were freed, headers included */
-	uint64_t moved_bytes;  /* allocated and freed */
+	uint64_t moved_bytes;  /* sum of the bytes allocated and the bytes freed */
 	uint64_t small_blocks, large_blocks; /* live blocks */
 };
 
@@ -34,12 +34,13 @@ void heap_note(struct heap_notes *notes, const struct model *model, const struct
 uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes);
 
 struct heap {
-	bool is_told; /* the trace has a reading of the heap */
-	bool known;   /* the heap at the start is known */
-	const char *allocator,
-		*reason; /* of the first unknown account, else of the first inexact one; "": none */
-	uint64_t start_bytes, off_bytes; /* start_bytes has at most this error */
-	/* From the first reading, including what the window had added by then. */
+	bool is_told;			 /* the trace has a reading of the heap */
+	bool known;			 /* the heap at the start is known */
+	const char *allocator, *reason;	 /* `reason`: of the first unknown account; otherwise of the
+					    first inexact one; "": none */
+	uint64_t start_bytes, off_bytes; /* off_bytes: largest error of start_bytes */
+	/* From the first reading, which includes the events from the window's start up to that
+	 * reading. */
 	uint64_t start_held_bytes, system_bytes, arenas;
 
 	/* The peak is never less than start_bytes and end_bytes. Unknown in a sample, with a pause,
@@ -52,14 +53,16 @@ struct heap {
 	bool end_known;
 	const char *end_allocator, *end_reason;
 	uint64_t end_bytes, end_off_bytes, end_system_bytes;
-	/* Bounds of the end by the events, if they are narrower than the reading's. */
+	/* Bounds of the heap at the end by the events; set if they overlap the range of the
+	 * reading. */
 	bool end_is_bounded;
 	uint64_t end_floor_bytes, end_ceiling_bytes;
-	/* Growth between the first and the last reading, and by the events; known if both readings
-	 * are. */
+	/* Growth between the first and the last reading, and the growth by events between them;
+	 * known if both readings are. */
 	bool growth_known;
 	int64_t growth_bytes, explained_bytes;
-	bool is_unexplained; /* they differ by more than their errors although no event was lost */
+	bool is_unexplained; /* both growths differ by more than their errors although no event was
+				lost */
 };
 
 /* A figure with its error, as bounds. */
@@ -70,7 +73,7 @@ struct heap_range {
 };
 
 struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes);
-/* The bounds of the end: never below what was allocated in the window and not freed. */
+/* The bounds of the heap at the end: never below the outstanding bytes. */
 struct heap_range heap_end_range(const struct heap *heap);
 /* The bounds of the peak, which are never below those of the start and of the end. */
 struct heap_range heap_peak_range(const struct heap *heap);

@@ -95,7 +95,7 @@ static struct ht_err *put(struct mappings *mappings, const struct range *range)
 	return refused ? NULL : account(mappings, range, true);
 }
 
-/* Puts back a piece that was taken out, unchanged and without accounting. */
+/* Puts back a piece of take_pieces unchanged: it is still accounted for. */
 static struct ht_err *put_back(struct mappings *mappings, const struct range *piece)
 {
 	bool refused;
@@ -115,7 +115,7 @@ static struct ht_err *cut(struct mappings *mappings, const struct range *place)
 
 /* --- events ---------------------------------------------------------------------------------- */
 
-/* The range of a call in whole pages; false: impossible. */
+/* The range of a call in whole pages; false: no process can have this range. */
 static bool place_of(uint64_t addr, uint64_t length, unsigned shift, struct range *ret)
 {
 	uint64_t page = 1ull << shift;
@@ -145,7 +145,7 @@ static struct ht_err *made(struct mappings *mappings, uint32_t node, uint64_t by
 	return NULL;
 }
 
-/* Replaces what is mapped there by a range of the window. */
+/* Maps `range`, allocated in the window by `node`, in place of all ranges that it overlaps. */
 static struct ht_err *replace(struct mappings *mappings, struct range *range, uint32_t node)
 {
 	range->mapped_by = node;
@@ -187,7 +187,8 @@ static struct ht_err *take_piece(void *context, const struct range *piece)
 	return NULL;
 }
 
-/* Moves the ranges within `place` to `piece`; they are then neither mapped nor accounted for. */
+/* Moves the ranges within `place` to mappings->piece. They are no longer in `ranges`, but still
+ * accounted for. */
 static struct ht_err *take_pieces(struct mappings *mappings, const struct range *place)
 {
 	mappings->piece_count = 0;
@@ -306,7 +307,7 @@ struct ht_err *mappings_before(struct mappings *mappings, const struct rec_range
 		.before = true,
 		.used_before = rec->flags & REC_RANGE_USABLE,
 	};
-	/* Overlapping ranges are impossible: ignore the second. */
+	/* Mappings do not overlap: if two ranges do, the trace is wrong, so ignore the second. */
 	if (!place_of(rec->lo, rec->bytes, PAGE_SHIFT, &range) ||
 		ranges_overlap(&mappings->ranges, range.lo, range.hi)) {
 		mappings->odd++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the program mapped past its allocators, and in them: a ledger of its own, never added to
- * that of blocks, which lie in these mappings. A byte that is accessible is on the stack of the
- * call that made it so, mmap's, mremap's or mprotect's; one that is only reserved (PROT_NONE) on
- * that of the call that mapped it.
+ * The program's mappings, made by its allocators or by other code. They are counted separately from
+ * blocks, because blocks lie in mappings. An accessible byte counts for the stack of the mmap,
+ * mremap or mprotect that made it accessible; a reserved byte (PROT_NONE) for the stack of the call
+ * that mapped it.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 
 struct mappings_bytes {
 	uint64_t anonymous, file; /* accessible */
-	uint64_t reserved;	  /* not accessible, of any kind */
+	uint64_t reserved;	  /* not accessible, anonymous or of a file */
 };
 
 struct mappings_stack {
@@ -23,10 +23,10 @@ struct mappings_stack {
 	uint64_t calls;
 	uint64_t made_bytes; /* bytes made accessible by these calls */
 	struct mappings_bytes live;
-	uint64_t peak_bytes; /* its share of the peak; after mappings_finish */
+	uint64_t peak_bytes; /* the stack's share of the peak; valid after mappings_finish */
 };
 
-#define MAPPINGS_CALLS 6u /* those of enum abi_mapping_call */
+#define MAPPINGS_CALLS 6u /* number of values of enum abi_mapping_call */
 
 /* Zero-initialised is empty and valid. */
 struct mappings {
@@ -35,7 +35,7 @@ struct mappings {
 	struct mappings_bytes live; /* of the window's mappings, at its end */
 	uint64_t before_bytes;	    /* accessible bytes of older mappings that were unmapped */
 	uint64_t advised_bytes;	    /* returned to the kernel by madvise, still mapped */
-	uint64_t peak_bytes, peak_time_ns; /* the most accessible bytes in the window */
+	uint64_t peak_bytes, peak_time_ns; /* highest number of accessible bytes in the window */
 	uint32_t peak_epoch;
 	uint64_t odd;	  /* impossible events */
 	uint64_t refused; /* ranges beyond RANGES_MAX */

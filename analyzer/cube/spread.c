@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-#define LARGE_BYTES 65536u	    /* from here on a block may have a mapping of its own */
+/* blocks of this size and larger may have a mapping of their own */
+#define LARGE_BYTES 65536u
 #define BYTES_MAX   (INT64_MAX / 4) /* a trace may claim any sizes */
 
 static uint64_t plus(uint64_t a, uint64_t b)
@@ -24,7 +25,7 @@ static uint64_t key_of(const struct live_block *block)
 	return (uint64_t)block->thread << 8 | class;
 }
 
-/* NULL: there are too many. */
+/* The lane of a key, made if it does not exist; NULL: half of SPREAD_LANES are used. */
 static struct spread_lane *lane_of(struct spread *spread, uint64_t key)
 {
 	const uint64_t home = key * 0x9e3779b97f4a7c15ull >> 40;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * By how much live memory moves while the allocators' books are read. Each arena is read at a
- * moment of its own, so a thread's blocks may have been counted at any of their levels of that
- * time, and those of another thread at another; large blocks may lie in mappings, and count by size
- * class.
+ * By how much live bytes change while the allocators' counters are read: the error of the reading.
+ * Each arena is read at another moment, so the reading may have seen each thread's live bytes at
+ * any level between their least and most during that time. Large blocks may lie in mappings of
+ * their own, so they have a lane per thread and size class.
  */
 #pragma once
 

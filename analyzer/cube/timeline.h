@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The window over time, in a bounded number of steps: when they are used up, two become one.
+ * Counts over the time of the window, in a bounded number of steps. When all steps are used, they
+ * are joined in pairs.
  */
 #pragma once
 
@@ -13,9 +14,9 @@
 struct timeline_step {
 	bool touched; /* an event fell into it */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
-	uint64_t live_bytes;	 /* at its end */
+	uint64_t live_bytes;	 /* at the step's end */
 	uint64_t before_bytes;	 /* usable bytes of older blocks freed by its end */
-	uint64_t live_max_bytes; /* highest within it */
+	uint64_t live_max_bytes; /* highest within the step */
 };
 
 /* Number of memory kinds without those of allocators. */
@@ -29,10 +30,11 @@ struct timeline_memory {
 
 struct timeline {
 	uint64_t step_ns;
-	uint64_t live_bytes, before_bytes; /* at the end of what was added */
+	uint64_t live_bytes, before_bytes; /* at the end of the newest step added */
 	size_t count;			   /* steps up to the last touched or sampled one */
 	size_t newest;			   /* step of the newest event */
-	uint64_t newest_end_ns;		   /* its end: older events belong to it as well */
+	uint64_t newest_end_ns; /* end of that step: events stamped before it also count in that
+				   step, even if they are older than its start */
 	struct timeline_step step[TIMELINE_STEPS];
 	struct timeline_memory memory[TIMELINE_STEPS]; /* of each step */
 };
@@ -42,9 +44,9 @@ void timeline_init(struct timeline *timeline);
 void timeline_join(struct timeline *timeline);
 /* Makes the step at `time_ns` the newest one, unless the newest is later; steps may be joined. */
 void timeline_enter(struct timeline *timeline, uint64_t time_ns);
-/* Adds `more` to the newest step; live_bytes and before_bytes are those at its end. */
+/* Adds `more` to the newest step; live_bytes and before_bytes are those at the end of the step. */
 void timeline_add(struct timeline *timeline, const struct timeline_step *more);
-/* Notes the figures of `sample`. May run ahead of the events. */
+/* Notes the figures of `sample`. `time_ns` may be later than the newest event. */
 void timeline_note(struct timeline *timeline, uint64_t time_ns, const struct memory *sample);
 /* Call after the last fact: fills steps without events with the live and older bytes of the step
  * before. */

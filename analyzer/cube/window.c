@@ -93,7 +93,7 @@ static void add_cell(struct sums *sums, const struct cube_cell *cell, struct win
 	sums->growth_bytes += (int64_t)(counts->allocated_bytes - counts->freed_bytes);
 }
 
-/* Moves the window's frees of older blocks out of the sums. */
+/* Subtracts frees of blocks that were allocated before the window. */
 static void take_older(
 	struct sums *sums, const struct cube_survivor *survivor, struct window window)
 {
@@ -137,7 +137,8 @@ static struct ht_err *new_sums(const struct cube *cube, struct sums **ret)
 		    : ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
 }
 
-/* Sets the variances, in proportion to those of all that each site allocated in the trace. */
+/* Sets the variances of a site's sums in proportion to the variance of all its allocations in the
+ * trace. */
 static void estimate(const struct cube *cube, struct sums *sums)
 {
 	for (size_t site = 0; cube->sample_bytes && site < cube->site_count; site++) {
@@ -161,7 +162,8 @@ struct ht_err *window_sums(const struct cube *cube, struct window window, struct
 	return NULL;
 }
 
-/* Makes the live blocks the allocations. The caller adds their frees. */
+/* Replaces the counts of allocations by those of live blocks. The caller adds the frees of these
+ * blocks. */
 static void turn_alive(struct sums *sums)
 {
 	sums->allocations = sums_outstanding_blocks(sums);
@@ -240,7 +242,8 @@ static void add_cells(
 	}
 }
 
-/* A block that was freed while the whole window settled did not survive. */
+/* Subtracts blocks freed in the settle time from the survivors; only if the window ends where the
+ * settle time begins. */
 static void take_settled(const struct cube *cube, struct window window,
 	const struct cube_survivor *survivor, struct window_series *ret)
 {

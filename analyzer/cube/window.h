@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Answers of the cube for a window of whole buckets: sums by site, and series of a set of sites.
- * Sums are exact; a share of the peak is, for a part of the trace, that at the end of the bucket
- * with the highest total.
+ * Sums are exact. For a part of the trace, a site's share of the peak is its live bytes at the end
+ * of the bucket with the highest total.
  */
 #pragma once
 
@@ -26,21 +26,21 @@ uint64_t window_end_ns(const struct cube *cube, struct window window);
 struct window_peak {
 	uint32_t bucket;
 	uint64_t bytes;	  /* of blocks allocated in the trace */
-	uint64_t time_ns; /* exact for the whole trace, else the bucket's end */
+	uint64_t time_ns; /* exact for the whole trace; otherwise the bucket's end */
 };
 struct window_peak window_peak(const struct cube *cube, struct window window);
 
 /* Sums of each site, cube->site_count of them; freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *window_sums(const struct cube *cube, struct window window, struct sums **ret);
-/* The same, only for blocks that are live at the end of the bucket `alive` in the window:
+/* As window_sums, only for blocks allocated in the window and live at the end of bucket `alive`:
  * `allocations` counts these blocks, `frees` their later frees. */
 HT_MUST_CHECK
 struct ht_err *window_sums_alive(
 	const struct cube *cube, struct window window, uint32_t alive, struct sums **ret);
 
-/* In a sample, by how much an estimated byte, or block, of a site varies: variances of its sums are
- * proportional to them. */
+/* In a sample, the variance per estimated byte, and per estimated block, of a site. The variance of
+ * a sum is this times the sum. */
 struct window_spread {
 	double of_byte, of_block;
 };
@@ -52,15 +52,18 @@ uint64_t window_freed_later(const struct cube *cube, struct window window, uint3
 /* Series of a set of sites, by bucket of the window; all TIMELINE_STEPS long at most. */
 struct window_series {
 	uint32_t count;
-	int64_t live_bytes[TIMELINE_STEPS]; /* at the end, of blocks allocated in the window */
+	int64_t live_bytes[TIMELINE_STEPS]; /* at the end of the bucket, of blocks allocated in the
+					       window */
 	uint64_t allocated_bytes[TIMELINE_STEPS], allocated_blocks[TIMELINE_STEPS];
 	uint64_t freed_blocks[TIMELINE_STEPS]; /* of blocks allocated in the window */
-	uint64_t freed_by_age[TIMELINE_STEPS]; /* the same, by buckets from birth to death */
-	uint64_t surviving_bytes[TIMELINE_STEPS], surviving_blocks[TIMELINE_STEPS]; /* by birth;
-							not those freed while the window settled */
-	uint64_t
-		older_freed_blocks[TIMELINE_STEPS]; /* of older blocks of the sites' size classes */
-	uint64_t longest_ns;			    /* longest life that ended */
+	uint64_t freed_by_age[TIMELINE_STEPS]; /* the same blocks, by number of buckets from birth
+						  to death */
+	uint64_t surviving_bytes[TIMELINE_STEPS],
+		surviving_blocks[TIMELINE_STEPS]; /* by bucket of birth; without blocks freed in the
+						     settle time */
+	uint64_t older_freed_blocks[TIMELINE_STEPS]; /* frees of blocks older than the window, if
+							their size class is one of the sites' */
+	uint64_t longest_ns;			     /* longest life of a freed block */
 };
 
 /* `site` are the indices of the sites. */

@@ -18,7 +18,8 @@
 #define TSC_START      (1ull << 40) /* a multiple of ABI_TIME_UNIT */
 #define MONO_START     1000000000000ull
 
-/* Modules lie side by side and their places are numbered; places in no module lie above them. */
+/* In the copy, modules lie side by side and the offsets of code in them are numbers; code in no
+ * module lies from MADE_START on. */
 #define MODULE_BYTES (1ull << 28)
 #define MADE_START   (1ull << 45)
 #define PLACE_FIRST  0x1000u
@@ -39,15 +40,16 @@ struct anonymizer {
 	struct model *model;
 	bool keeps_system;
 	struct pseudonyms names;
-	uint64_t data_shift; /* of addresses of blocks and mappings */
+	uint64_t data_shift; /* added to addresses of blocks and mappings */
 	struct map places, threads, lines, slots;
-	uint32_t place_count[MODULES_MAX + 1]; /* by module; the last: in none */
+	uint32_t place_count[MODULES_MAX + 1]; /* by module; last: code in no module */
 	struct stream *stream;
 	size_t stream_count, stream_capacity;
 	struct event_encoder events;
 	struct bytes_out nodes;
 	struct rec out;
-	char text[2 * TRACE_INLINE_MAX][PSEUDONYM_BYTES]; /* of the record under construction */
+	char text[2 * TRACE_INLINE_MAX]
+		 [PSEUDONYM_BYTES]; /* texts of the record under construction */
 	size_t texts;
 	uint64_t build_id[3];
 };
@@ -88,7 +90,7 @@ void anonymizer_destroy(struct anonymizer *anonymizer)
 /* --- numbers -----------------------------------------------------------------------------------
  */
 
-/* 0 and UINT64_MAX are not times. */
+/* Shifts a time to the new start; 0 and UINT64_MAX are not times and stay. */
 static uint64_t since(uint64_t value, uint64_t start, uint64_t new_start)
 {
 	if (value == 0 || value == UINT64_MAX)
@@ -111,7 +113,7 @@ static uint64_t new_data(const struct anonymizer *anonymizer, uint64_t addr)
 	return addr ? addr + anonymizer->data_shift : 0;
 }
 
-/* Numbers each new key, from 1. */
+/* The number of a key; new keys are numbered from 1. */
 static struct ht_err *count_new(struct map *map, uint64_t key, uint64_t *ret)
 {
 	uint32_t number;
@@ -129,7 +131,8 @@ static struct ht_err *new_thread(struct anonymizer *anonymizer, uint64_t tid, ui
 	return count_new(&anonymizer->threads, tid, ret);
 }
 
-/* Maps an offset in a module, or an address in none; false if the key has no room for the place. */
+/* The number that replaces an offset in a module, or an address in no module. `*ret_is_known` is
+ * false if the place does not fit a key or NODES_MAX are used. */
 static struct ht_err *new_place(
 	struct anonymizer *anonymizer, struct place place, uint64_t *ret, bool *ret_is_known)
 {
@@ -178,7 +181,7 @@ static struct rec_string new_path(struct anonymizer *anonymizer, struct rec_stri
 		const char *from = slash ? slash : path.data;
 		return (struct rec_string){from, path.length - (size_t)(from - path.data)};
 	}
-	/* The kernel's own are in brackets. */
+	/* Mappings of the kernel have names in brackets, such as [vdso]. */
 	return new_name(anonymizer, path.length && path.data[0] == '[' ? "[m" : "/m", path);
 }
 
@@ -360,7 +363,7 @@ static struct ht_err *put_event(
 	const uint32_t level = stream->decoder.level;
 	uint64_t thread;
 	struct ht_err *err = new_thread(anonymizer, event->tid, &thread);
-	/* Two threads may have one number at different levels. */
+	/* `tid` holds number and level: the same thread may follow at another nesting level. */
 	if (!err && *tid != (thread | (uint64_t)level << 32))
 		err = event_encoder_thread(&anonymizer->events, (uint32_t)thread, level);
 	*tid = thread | (uint64_t)level << 32;
@@ -399,12 +402,14 @@ static struct ht_err *put_events(
 		.flags = REC_EVENTS_RESTART,
 		.body = {(const char *)out->data, out->length}};
 	*ret_is_put = out->length;
-	/* The copy lacks the damaged records. */
+	/* The copy lacks the damaged bytes: skip one byte of positions, so that readers still see a
+	 * gap. */
 	stream->written_to += out->length + (result == EVENT_MALFORMED);
 	return err;
 }
 
-/* Sums name threads and times; the rest are numbers of what was allocated. */
+/* Only threads and times in CULLED entries need replacing; the other numbers are counts, sizes,
+ * nodes and functions. */
 static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec_culled *culled)
 {
 	struct bytes body = culled->body;
@@ -414,7 +419,7 @@ static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec
 	to->length = 0;
 	while (!err && culled_next(&body, &entry)) {
 		uint64_t *number = entry.number;
-		/* An unknown entry may hold a name. */
+		/* A kind of entry from a later version may hold a name: leave it out. */
 		if (entry.kind > CULLED_LIVES)
 			continue;
 		if (entry.kind == CULLED_THREAD) {
@@ -433,7 +438,7 @@ static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec
 /* --- one after the other -----------------------------------------------------------------------
  */
 
-/* What becomes of a field of a record. */
+/* How the copy treats a field of a record. */
 enum fate { LAST, KEPT, ZERO, TSC, MONO, THREAD, NAME };
 
 struct field {
@@ -451,7 +456,7 @@ struct field {
 		NAME, offsetof(struct rec, member), prefix                                         \
 	}
 
-/* Each names all fields of its record. */
+/* Each row lists all fields of its record. */
 static const struct field fields[][10] = {
 	[REC_CAPTURE] = {FIELD(ZERO, capture.start_unix_ns), FIELD(MONO, capture.start_mono_ns),
 		FIELD(TSC, capture.start_tsc), FIELD(KEPT, capture.slots_tapped),
@@ -540,10 +545,10 @@ static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *re
 		return NULL;
 	case REC_CULLED:
 		return put_culled(anonymizer, &rec->culled);
-	case REC_COLUMNS: /* the reader has made EVENTS of them */
+	case REC_COLUMNS: /* the reader returns them as EVENTS */
 		break;
 	}
-	/* An unknown field may hold a name. */
+	/* A record from a later version may hold a name: leave it out. */
 	*ret_is_put = false;
 	return NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A copy of a trace that may be posted. Names become pseudonyms; addresses, lines, threads and
- * clocks are counted anew; build-ids are random; host, user and control group are left out. What
- * was allocated, where, when and how long it lived stays: the copy has the report of the original,
- * but for names.
+ * Makes a copy of a trace that can be published. Names become pseudonyms; addresses, lines, threads
+ * and clocks get new numbers; build-ids are random; host, user and control group are left out.
+ * Sizes, stacks, times and lifetimes of blocks stay, so the copy's report differs from the
+ * original's only in names.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ struct anonymizer;
 HT_MUST_CHECK
 struct ht_err *anonymizer_create(struct model *model, bool keeps_system, struct anonymizer **ret);
 void anonymizer_destroy(struct anonymizer *anonymizer);
-/* Writes the anonymous version of a record, if it has one. */
+/* Writes the anonymous version of a record; nothing for records that are left out. */
 HT_MUST_CHECK
 struct ht_err *anonymizer_put(
 	struct anonymizer *anonymizer, const struct rec *rec, struct trace_writer *writer);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A function with its callers, callees and lines, for programs: "schema":"heaptap.callers/1", or
- * comma-separated values.
+ * Writes a function with its callers, callees and lines as JSON ("schema":"heaptap.callers/1") or
+ * as comma-separated values.
  */
 #pragma once
 
@@ -15,11 +15,11 @@ struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
 	const struct function_matches *matches, const struct function *callers);
 void callers_csv_write(FILE *out, const struct calls *calls, const struct function_matches *matches,
 	const struct function *callers);
-/* Writes the functions that a name matches, if there are several: only "matches". */
+/* If a name matches several functions: writes only "matches", the list of these functions. */
 HT_MUST_CHECK
 struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const struct calls *calls,
 	const struct function_matches *matches);
-/* Writes the member "functions": the functions treated as one. */
+/* Writes the member "functions": the matching functions that are treated as one. */
 HT_MUST_CHECK
 struct ht_err *callers_json_put_matches(struct json_writer *json, const char *name,
 	const struct calls *calls, const struct function_matches *matches);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * callgrind.out of valgrind, for callgrind_annotate and KCachegrind: what each function allocates
- * itself, by line, and what it allocates through the functions that it calls.
+ * callgrind.out of valgrind, for callgrind_annotate and KCachegrind: each function's own
+ * allocations, by line, and the allocations by functions that it calls.
  *
- * Readers take the sum of the calls to a function for what it and all below it cost. So a chain in
- * which a function stands several times counts for the outermost call to it alone, and every chain
- * begins with a call from ROOT_NAME.
+ * Readers compute a function's inclusive cost as the sum of all calls to it. So if a chain contains
+ * a function several times, only the outermost call to it counts, and every chain begins with a
+ * call from ROOT_NAME.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -37,7 +37,7 @@ struct function {
 	uint32_t seen_in;	     /* the last row that contains it, plus 1 */
 };
 
-/* Own cost of a function's line, or, with `callee`, of the calls from there. */
+/* Own cost of a function's line; if `callee` is set, the cost of calls to it from that line. */
 struct cost {
 	uint32_t function, line, callee;
 	struct sums sums;
@@ -51,8 +51,8 @@ struct callgrind {
 	struct map by_key; /* (name, file) -> function */
 	struct function *function;
 	size_t function_count, function_capacity;
-	uint32_t *of_group; /* by group: its function; UINT32_MAX: not met */
-	uint32_t other;	    /* the function of folded stacks, UINT32_MAX: not met */
+	uint32_t *of_group; /* by group: its function; UINT32_MAX: not used yet */
+	uint32_t other;	    /* the function of folded stacks; UINT32_MAX: not used yet */
 	struct map cost_of_pair, cost_of_place; /* (caller, callee) -> pair; (pair, line) -> cost */
 	uint32_t pair_count;
 	struct cost *cost;
@@ -147,7 +147,7 @@ static struct ht_err *add_cost(struct callgrind *callgrind, uint32_t function, u
 	return NULL;
 }
 
-/* Counts, from the outermost function inwards, the first call of each function. */
+/* Adds a chain: for each function, the cost of the outermost call to it. */
 static struct ht_err *add_row(struct callgrind *callgrind, size_t index, struct names_chain *chain)
 {
 	const struct row *row = &callgrind->view->row[index];
@@ -186,7 +186,7 @@ static int compare(const void *a, const void *b)
 
 enum role { ROLE_MODULE = 1, ROLE_FILE = 2, ROLE_FUNCTION = 4 };
 
-/* "fn=(3) name", and later "fn=(3)". Each role has numbers of its own. */
+/* "fn=(3) name", and later "fn=(3)". Each role is numbered separately. */
 static void put_name(
 	struct callgrind *callgrind, const char *prefix, enum role role, uint32_t number)
 {

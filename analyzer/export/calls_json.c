@@ -150,20 +150,20 @@ struct ht_err *calls_json_head(
 /* --- the walk ----------------------------------------------------------------------------------
  */
 
-/* One line of the output: a node, or a sum of nodes. */
+/* One entry of the output: a node, or the sum of children that were left out. */
 struct entry {
-	uint32_t node; /* 0 with more != 0: a sum */
+	uint32_t node; /* 0 if `more` is not 0: the entry is a sum of `more` nodes */
 	uint64_t parent, more;
 	uint32_t depth;
 	int64_t total;
-	double variance; /* of a sample; else 0 */
+	double variance; /* 0 if the capture is not a sample */
 };
 
 struct walk {
 	const struct calls *calls;
 	size_t limit;
 	uint32_t *next;	  /* by node: the child to visit next */
-	uint64_t *number; /* by node, of the output */
+	uint64_t *number; /* by node: its number in the output */
 	uint64_t count;
 	struct ht_err *(*put)(void *context, const struct entry *entry);
 	void *context;
@@ -241,7 +241,7 @@ static void walk_end(struct walk *walk)
 struct json_tree {
 	struct json_writer json;
 	const struct calls *calls;
-	uint32_t *number_of; /* by group: number + 1; 0: not met */
+	uint32_t *number_of; /* by group: number + 1; 0: not used yet */
 	uint32_t *met;	     /* by number: group */
 	uint32_t met_count;
 	bool has_node;

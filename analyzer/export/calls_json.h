@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call tree for programs: "schema":"heaptap.tree/1", or comma-separated values.
+ * Writes a call tree: "schema":"heaptap.tree/1", or comma-separated values.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 #include "analyzer/export/json.h"
 #include "analyzer/views/calls.h"
 
-/* Writes the nodes, callers before callees, each with the number of its parent. `limit`: most
- * children written of each node (0: all); one node with "more" sums up the others. */
+/* Writes the nodes, callers before callees, each with the number of its parent. `limit`: number of
+ * children written for each node (0: all); one node with "more" is the sum of the others. */
 HT_MUST_CHECK
 struct ht_err *calls_json_write(FILE *out, const struct calls *calls, size_t limit);
 HT_MUST_CHECK
@@ -19,18 +19,18 @@ struct ht_err *calls_csv_write(FILE *out, const struct calls *calls, size_t limi
 /* A group of frames: {function, file, line, module, offset, name}; line and offset only if they are
  * equal for all its frames. */
 json_t *calls_json_group(const struct calls *calls, uint32_t group);
-/* The sums of a group, as total and own; in a capture by sample with their bounds. Takes `object`.
- */
+/* The sums of a group, as total and own; with their bounds if the capture is a sample. Takes
+ * ownership of `object`. */
 json_t *calls_json_sum(json_t *object, const struct calls *calls, const struct calls_sum *sum);
 /* Writes a text of foreign origin as a field, at most 4 KiB; NULL: an empty field. */
 void calls_csv_text(FILE *out, const char *text);
 /* A number as a field; empty if it is not known. */
 void calls_csv_number(FILE *out, bool is_known, uint64_t number);
-/* The same as fields "function,file,line,module". */
+/* Writes a group as the fields "function,file,line,module". */
 void calls_csv_group(FILE *out, const struct calls *calls, uint32_t group);
 /* Writes ",total_bound95,own_bound95" as fields; nothing if the capture is no sample. */
 void calls_csv_bounds(FILE *out, const struct calls *calls, const struct calls_sum *sum);
-/* Writes the names of these fields, likewise. */
+/* Writes the names of the fields of calls_csv_bounds; nothing if the capture is no sample. */
 void calls_csv_bounds_head(FILE *out, const struct calls *calls);
 /* Writes the beginning of the JSON of tree, callers and source: schema, metric, window. */
 HT_MUST_CHECK

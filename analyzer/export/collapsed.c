@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Collapsed stacks: of one trace with one figure a line, of two with the older figure before the
+ * Collapsed stacks. A line has one figure for one trace; for two traces the older figure, then the
  * newer one, as difffolded.pl of FlameGraph writes them.
  */
 #include <inttypes.h>
@@ -43,7 +43,7 @@ struct line {
 
 struct lines {
 	struct pool chains;
-	struct line *line; /* by number of the chain: the chain has the same text in both traces */
+	struct line *line; /* by number of the chain's text, which both traces share */
 	size_t capacity;
 };
 

@@ -12,7 +12,7 @@ static const struct frame *leaf_of(const struct compare *compare, const struct c
 	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
-/* The functions of the chain, the innermost first. */
+/* The functions of an entry's chain, innermost first. */
 static json_t *chain_json(const struct compare *compare, const struct compare_entry *entry)
 {
 	const struct view *view = compare->view[entry->view];
@@ -44,7 +44,7 @@ static const char *figure_key(enum metric metric)
 	return compare_is_per_minute(metric) ? "per_minute" : "value";
 }
 
-/* Adds the bounds of the figures of an entry, and of the difference of the first and the last. */
+/* Adds the bounds of an entry's figures, and of the difference between the first and the last. */
 static json_t *with_bounds(json_t *object, const struct compare *compare,
 	const struct compare_entry *entry, enum metric metric)
 {

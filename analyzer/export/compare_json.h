@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces side by side for programs: "heaptap.compare/1", and as CSV.
+ * Writes a comparison of traces: "heaptap.compare/1", and as CSV.
  */
 #pragma once
 

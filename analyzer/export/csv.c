@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Comma-separated values as RFC 4180 has them: a line of names, then one line per chain, those with
- * most of the metric first.
+ * Comma-separated values (RFC 4180): a line of column names, then one line per chain, sorted by the
+ * metric, largest first.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ static const char *unit_of(enum metric metric)
 	return "";
 }
 
-/* Means of lifetimes have none; temporary allocations are in no sample. */
+/* Mean lifetimes have no bound; a sample has no figure of temporary allocations. */
 static bool has_bound(enum metric metric)
 {
 	return metric != METRIC_LIFETIME && metric != METRIC_TEMPORARY;
@@ -65,7 +65,7 @@ static bool is_among(const char name[], char shown[][NAMES_BYTES], size_t count)
 	return false;
 }
 
-/* Each name once, the first THREADS_SHOWN of them. */
+/* Writes the distinct thread names of a row, at most THREADS_SHOWN. */
 static void put_threads(
 	FILE *out, const struct view *view, const struct row *row, char shown[][NAMES_BYTES])
 {

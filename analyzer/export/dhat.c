@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * DHAT's JSON, version 2, for valgrind's dh_view.html: per chain what was allocated, for how long
- * it lived, its own maximum, its share of the peak, what is left at the end. The viewer takes no
- * chain twice, so frames are numbered by group and not by their text.
+ * DHAT's JSON, version 2, for valgrind's dh_view.html: per chain the allocations, total lifetime,
+ * own maximum, share of the peak, and outstanding blocks. The viewer rejects a chain that occurs
+ * twice, so frames are numbered by group and not by their text.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "analyzer/export/names.h"
 
 #define NS_PER_US 1000u
-#define SHORT_US  1000u /* "tuth": the viewer calls lives up to this short */
+#define SHORT_US  1000u /* field "tuth": the viewer counts lives up to this as short */
 
 /* Frames that every file has. */
 enum { FRAME_ROOT, FRAME_NO_STACK, FRAME_OTHER, FRAME_GROUPS };
@@ -21,7 +21,7 @@ struct dhat {
 	const struct view *view;
 	uint32_t *number_of; /* by group; 0: not used */
 	uint32_t *group;     /* by number - FRAME_GROUPS */
-	uint32_t count;	     /* of numbers */
+	uint32_t count;	     /* numbers in use */
 	struct window_series series;
 };
 

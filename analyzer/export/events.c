@@ -9,7 +9,7 @@
 struct events {
 	const struct view *view;
 	const struct model_observer *observer;
-	struct select *select; /* NULL: all */
+	struct select *select; /* NULL: every stack and thread */
 	uint64_t from_ns, to_ns;
 };
 
@@ -79,7 +79,7 @@ uint64_t events_end_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
-/* The last bucket of the cube has no end: it includes all later events. */
+/* The last bucket of the cube includes all later events, so a window up to it has no end. */
 static uint64_t last_ns(const struct view *view)
 {
 	const bool is_last = view->window.to == view->analysis->cube.timeline.count;
@@ -102,7 +102,8 @@ struct ht_err *events_read(const struct export_job *job, const struct model_obse
 			.before_freed = before_freed},
 		.memory = memory,
 	};
-	/* Limit the model to what was read before: the trace may have grown. */
+	/* Limit the model to the bytes that the analysis has read: the trace may have grown since.
+	 */
 	struct model model = {.limit_bytes = view->analysis->model.seen_bytes};
 	struct ht_err *err = NULL;
 	if (lseek(job->fd, job->start, SEEK_SET) < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The events of a trace that a view is about: those in its window, of blocks that were allocated in
- * it, by stacks, threads and sizes that its query chooses.
+ * Reads the events that belong to a view: events within its window, of blocks that were allocated
+ * in the window, whose stacks, threads and sizes the view's query selects.
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 
 /* Reads the job's trace again, from its start. The observer's functions may be NULL as those of a
  * struct model_observer; it calls `allocated` and `freed` for events, and `rss` within the window.
- * Nodes and threads have the numbers that they have in the view's analysis; times count from the
- * start of the window. */
+ * Node ids and thread indices are those of the view's analysis; times count from the start of the
+ * window. */
 HT_MUST_CHECK
 struct ht_err *events_read(const struct export_job *job, const struct model_observer *observer);
-/* The end of the window, on the same clock. */
+/* The end of the window, counted from the start of the window, too. */
 uint64_t events_end_ns(const struct view *view);

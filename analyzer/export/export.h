@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports for other programs: one table of formats, each with its writer. Writers are
- * deterministic and do not close their output. They print figures of a view; those of events read
- * the trace once more (events.h).
+ * Exports for other programs: one table of formats, each with its writer. Writers are deterministic
+ * and do not close their output. They print figures of a view; writers of events read the trace
+ * once more (events.h).
  */
 #pragma once
 
@@ -14,8 +14,8 @@
  * object before this free was allocated with the same size and stack, by any thread. */
 struct export_heaptrack_stats {
 	uint64_t calls, temporary, peak_bytes, leaked_bytes;
-	uint64_t
-		sample_bytes; /* not 0: each object is a sample with the bytes that it represents */
+	uint64_t sample_bytes; /* not 0: each object is a sample, and its size is the bytes that the
+				  sample represents */
 };
 
 #define EXPORT_NOTE_BYTES 256u
@@ -25,30 +25,33 @@ struct export_job {
 	const struct view *view;
 	const struct view *older; /* the trace to compare with; NULL if the format has one trace */
 	enum metric metric;
-	/* The trace of `view`, for events: a seekable descriptor, and where the trace begins. */
+	/* The trace of `view`, for events: a seekable descriptor, and the offset at which the trace
+	 * begins. */
 	int fd;
 	int64_t start;
 	const char *name;
-	struct export_heaptrack_stats stats; /* filled by heaptrack's */
+	struct export_heaptrack_stats stats; /* filled by export_heaptrack */
 	char note[EXPORT_NOTE_BYTES]; /* a sentence for the user, or "": filled by the writer */
 };
 
 /* Traits of a format. */
 enum export_trait {
-	EXPORT_METRIC = 1u << 0, /* it has one figure, chosen by --metric */
-	EXPORT_ROWS = 1u << 1, /* its chains are those of reports; other formats have every frame */
-	EXPORT_EVENTS = 1u << 2,     /* it has single events, so it reads the trace again */
-	EXPORT_SERIES = 1u << 3,     /* it has memory over time */
-	EXPORT_COMPARISON = 1u << 4, /* it compares two traces */
-	EXPORT_STATS = 1u << 5,	     /* it fills export_job.stats */
+	EXPORT_METRIC = 1u << 0, /* the format has one figure, selected by --metric */
+	EXPORT_ROWS = 1u << 1, /* its chains omit the frames that reports omit; formats without this
+				  trait have every frame */
+	EXPORT_EVENTS =
+		1u << 2, /* the format has single events, so its writer reads the trace again */
+	EXPORT_SERIES = 1u << 3,     /* the format has memory over time */
+	EXPORT_COMPARISON = 1u << 4, /* the format compares two traces */
+	EXPORT_STATS = 1u << 5,	     /* the writer fills export_job.stats */
 };
 
 #define EXPORT_TOTALS                                                                              \
 	"allocations allocated_bytes outstanding_blocks outstanding_bytes peak_bytes temporary"
 
 /*
- * name; writer; what it is for; the figures of `totals` in report --json that sums of an export
- * equal; traits
+ * name; writer; purpose; which figures of `totals` in report --json are equal to the sums of an
+ * export; traits
  */
 #define EXPORTS(X)                                                                                 \
 	X("collapsed", export_collapsed, "flame graphs", "outstanding_bytes",                      \
@@ -93,7 +96,7 @@ struct ht_err *export_check(
 /* Collapsed stacks, "root;caller;leaf N", one line per row whose metric is above 0. */
 HT_MUST_CHECK
 struct ht_err *export_collapsed(FILE *out, struct export_job *job);
-/* The same of two traces: "root;caller;leaf OLDER NEWER". */
+/* Collapsed stacks of two traces: "root;caller;leaf OLDER NEWER". */
 HT_MUST_CHECK
 struct ht_err *export_difffolded(FILE *out, struct export_job *job);
 /* heaptrack's interpreted format 3, as events. Frees of blocks older than the window are left out,
@@ -112,7 +115,7 @@ struct ht_err *export_massif(FILE *out, struct export_job *job);
 /* DHAT's JSON, version 2. */
 HT_MUST_CHECK
 struct ht_err *export_dhat(FILE *out, struct export_job *job);
-/* callgrind.out: own figures of functions, and those of the calls between them. */
+/* callgrind.out: own figures of functions, and figures of the calls between functions. */
 HT_MUST_CHECK
 struct ht_err *export_callgrind(FILE *out, struct export_job *job);
 /* speedscope's JSON: one profile per metric. */

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Firefox Profiler's processed profile, version 60, which newer front ends upgrade themselves:
+ * Firefox Profiler's processed profile, version 60, which newer viewers convert on loading:
  * allocations and frees with their times (nativeAllocations), and the memory over time (a counter).
- * Tables are columns: events are kept, and written column by column.
+ * Tables are written column by column, so events are kept in memory.
  *
- * More than EVENTS_MAX events would not open in a browser. Then blocks are drawn by their size: one
- * of s bytes with a probability of s / rate, for max(s, rate) bytes, so that sums of bytes stay
- * right on average. A block is drawn with its free or not at all.
+ * More than EVENTS_MAX events would not open in a browser. Then a sample of blocks is drawn: a
+ * block of s bytes with probability s / rate (at most 1), counted as max(s, rate) bytes, so that
+ * sums of bytes stay right on average. A block's allocation and its free are either both drawn or
+ * both left out.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ struct event_row {
 struct firefox {
 	FILE *out;
 	const struct view *view;
-	uint64_t rate; /* a power of two; 0: every event is there */
+	uint64_t rate; /* a power of two; 0: every event is written */
 	struct firefox_tables tables;
 	struct event_row *event;
 	size_t count, capacity;
@@ -42,7 +43,7 @@ struct firefox {
 /* --- events ------------------------------------------------------------------------------------
  */
 
-/* Good bits for any input (the finaliser of splitmix64). */
+/* A pseudorandom function of `value` (the finaliser of splitmix64). */
 static uint64_t mix(uint64_t value)
 {
 	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
@@ -50,7 +51,8 @@ static uint64_t mix(uint64_t value)
 	return value ^ value >> 31;
 }
 
-/* The bytes that a block represents; 0: not drawn. The same for its allocation and its free. */
+/* The bytes that a block represents; 0: not drawn. The result is the same for a block's allocation
+ * and its free. */
 static uint64_t weight_of(const struct firefox *firefox, const struct live_block *block)
 {
 	const struct model *model = &firefox->view->analysis->model;
@@ -93,7 +95,7 @@ static struct ht_err *allocated(
 	return add_event(context, call, block, false);
 }
 
-/* The stack is that of the allocation: the trace has none of frees. */
+/* Uses the stack of the allocation: the trace has no stacks of frees. */
 static struct ht_err *freed(void *context, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
@@ -101,7 +103,7 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	return add_event(context, call, block, true);
 }
 
-/* How many events are drawn, on average. */
+/* Expected number of drawn events. */
 static double count_drawn(const struct part *part, size_t count, uint64_t rate)
 {
 	double drawn = 0;
@@ -119,7 +121,7 @@ static double count_drawn(const struct part *part, size_t count, uint64_t rate)
 	return drawn;
 }
 
-/* The smallest rate with few enough events. */
+/* Finds the smallest rate with at most EVENTS_WANTED expected events. */
 static struct ht_err *find_rate(struct firefox *firefox)
 {
 	struct part *part;

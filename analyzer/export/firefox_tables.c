@@ -11,7 +11,7 @@
 
 #define CATEGORY_NATIVE	    1u
 #define CATEGORY_JAVASCRIPT 2u
-#define BUILD_ID_DIGITS	    32u /* of a GUID */
+#define BUILD_ID_DIGITS	    32u /* hexadecimal digits of a GUID */
 
 struct ht_err *firefox_tables_init(struct firefox_tables *tables, const struct view *view)
 {
@@ -221,7 +221,8 @@ static const struct frame *frame_at(const struct firefox_tables *tables, size_t 
 	return &tables->view->frames.frame[tables->frame[at]];
 }
 
-/* Relative to the library; of code in none there is no address that means anything later. */
+/* The address relative to the library; -1 for code in no library, whose addresses mean nothing in
+ * another run. */
 static void put_frame_address(FILE *out, const struct firefox_tables *tables, size_t at)
 {
 	const struct frame *frame = frame_at(tables, at);
@@ -235,7 +236,7 @@ static void put_frame_address(FILE *out, const struct firefox_tables *tables, si
 	fprintf(out, "%" PRIu64, address > lo && address - lo < INT32_MAX ? address - lo : 0);
 }
 
-/* 0 is the outermost of those at one address, which stands last in its place. */
+/* Inline depth: 0 for the outermost frame of an address, which is the last of its place. */
 static void put_frame_depth(FILE *out, const struct firefox_tables *tables, size_t at)
 {
 	const struct frames *frames = &tables->view->frames;
@@ -354,7 +355,7 @@ static void put_lib(FILE *out, const struct firefox_tables *tables, size_t at)
 	putc('}', out);
 }
 
-/* A resource has the number of its library. */
+/* Resources are numbered as libraries. */
 static struct ht_err *number_resources(struct firefox_tables *tables, uint32_t *ret)
 {
 	struct ht_err *err = NULL;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables that stacks of a Firefox profile are made of: stacks of frames, frames of functions,
- * functions with a file and a library, and strings. Made as stacks are met, so that only what is
- * used is there.
+ * The tables of a Firefox profile: stacks (of frames), frames (of functions), functions (with file
+ * and library), and strings. Entries are added when a stack first needs them, so the tables have no
+ * unused entries.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct firefox_tables {
 	uint32_t *stack_of; /* by nodes_index: index + 1 of its innermost frame's stack; 0: none */
 	struct firefox_stack *stack;
 	size_t stack_count, stack_capacity;
-	uint32_t *number_of; /* by frame of the view: index + 1; 0: not met */
+	uint32_t *number_of; /* by frame of the view: index + 1; 0: not used yet */
 	uint32_t *frame;     /* by index: frame of the view */
 	size_t frame_count;
 	uint32_t *function_of; /* by index of a frame */
@@ -40,10 +40,10 @@ struct firefox_tables {
 	struct map source_of; /* by string */
 	uint32_t *source;     /* strings */
 	size_t source_count, source_capacity;
-	uint32_t *lib_of; /* by module: index + 1; 0: not met */
+	uint32_t *lib_of; /* by module: index + 1; 0: not used yet */
 	uint32_t *lib;	  /* by index: module */
 	size_t lib_count;
-	uint32_t *scratch; /* of nodes, as many as there are */
+	uint32_t *scratch; /* one number per node */
 };
 
 HT_MUST_CHECK

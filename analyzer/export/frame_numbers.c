@@ -38,7 +38,7 @@ static uint64_t mix(uint64_t hash, uint64_t value)
 	return hash ^ hash >> 32;
 }
 
-/* An interpreted function has a number of the runtime's in its place, which says nothing. */
+/* `offset` of an interpreted function is an arbitrary number: do not compare it. */
 static uint64_t offset_of(const struct frame *frame)
 {
 	return frame->interpreted ? 0 : frame->offset;

@@ -16,9 +16,10 @@
 #include "analyzer/model/array.h"
 
 #define HEAPTRACK_VERSION "10400" /* 1.4.0, the first with format 3 in its reader that we test */
-#define TIME_STEP_MS	  10u	  /* as often as heaptrack tells the time */
-#define RSS_PAGE_BYTES	  4096u
-#define NO_STACK	  1u
+/* interval of time stamps, as in heaptrack's own files */
+#define TIME_STEP_MS   10u
+#define RSS_PAGE_BYTES 4096u
+#define NO_STACK       1u
 
 /* An allocation kind of heaptrack's format: the size and the stack. */
 struct kind {
@@ -30,25 +31,25 @@ struct exporter {
 	FILE *out;
 	struct export_job *job;
 	struct model *model; /* of the view */
-	/* what was written already; a number is an index in the output */
+	/* entries that are already written, with their numbers in the output */
 	struct map string; /* by address of the interned string */
 	struct map ip;	   /* by place_key */
-	struct map size;   /* dense numbers for sizes, to make a kind's key */
+	struct map size;   /* numbers sizes from 0, for the keys of kinds */
 	struct map number; /* of kinds, by size number and node */
 	struct kind *kind; /* by number: in the order of their first allocations */
 	size_t kind_count, kind_capacity;
 	uint32_t *trace; /* by node id; 0: not written */
 	size_t trace_capacity;
-	uint32_t *plain_trace; /* the same from NODES_MAX on */
+	uint32_t *plain_trace; /* by node id - NODES_MAX */
 	size_t plain_capacity;
 	uint32_t string_count, ip_count, trace_count;
 
-	uint32_t *chain; /* of nodes up to one that has a number: scratch of number_trace */
+	uint32_t *chain; /* scratch of number_trace: nodes up to the first that has a number */
 	size_t chain_capacity;
 
-	uint64_t time_ms;      /* last one written */
-	bool after_allocation; /* the event before was one */
-	uint32_t last_kind;    /* and of this kind */
+	uint64_t time_ms;      /* last time written */
+	bool after_allocation; /* the previous event was an allocation */
+	uint32_t last_kind;    /* kind of that allocation */
 };
 
 /* --- lines ---------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ static void put_header(const struct exporter *exporter)
 	for (unsigned i = 0; model_note(model, i, note); i++)
 		fprintf(out, "# %s\n", note);
 	put_line_2(out, 'I', RSS_PAGE_BYTES, model->capture.memory_total_bytes / RSS_PAGE_BYTES);
-	/* Attached: what was allocated before is not known. */
+	/* Says that heaptrack was attached: earlier allocations are unknown. */
 	fputs("A\n", out);
 	/* String, address and node NO_STACK. */
 	fputs("s a (no stack)\ni 0 0 1\nt 1 0\n", out);
@@ -210,7 +211,8 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 	return NULL;
 }
 
-/* The format has no weights: a sample is one object of all the bytes that it stands for. */
+/* The format has no weights: a sample is written as one object with all the bytes that it
+ * represents. */
 static uint64_t counted_bytes(const struct exporter *exporter, const struct live_block *block)
 {
 	return sample_share_of(block, exporter->model->capture.sample_bytes).bytes;
@@ -231,7 +233,7 @@ static struct ht_err *find_key(
 	return err;
 }
 
-/* The number of the kind of `block`, which the first pass has given it. */
+/* The number of the kind of `block`, assigned by the first pass. */
 static struct ht_err *find_kind(
 	struct exporter *exporter, const struct live_block *block, uint32_t *ret)
 {
@@ -250,7 +252,7 @@ static struct ht_err *put_kinds(struct exporter *exporter)
 		HT_TRY(number_trace(exporter, kind->stack, &trace));
 		put_line_2(exporter->out, 'a', kind->bytes, trace);
 	}
-	/* Kind 0 has a twin, the last: see put_free. */
+	/* Kind 0 has a twin with the last number: see put_free. */
 	if (!exporter->kind_count)
 		return NULL;
 	HT_TRY(number_trace(exporter, exporter->kind[0].stack, &trace));
@@ -302,7 +304,7 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 {
 	struct exporter *exporter = context;
 	uint32_t kind;
-	(void)temporary; /* heaptrack has its own idea of it */
+	(void)temporary; /* the format's readers decide it by their own rule */
 	put_time(exporter, call->time_ns);
 	HT_TRY(find_kind(exporter, block, &kind));
 	put_free(exporter, kind);
@@ -315,7 +317,8 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 static struct ht_err *memory(void *context, uint64_t time_ns, const struct memory *sample)
 {
 	struct exporter *exporter = context;
-	(void)time_ns; /* it may be ahead of the events, and time must not go back */
+	(void)time_ns; /* the sample's time may be later than that of the next event, and times in
+			  the file must not decrease */
 	if (sample->is_known[MEMORY_RSS])
 		put_line(exporter->out, 'R', sample->number[MEMORY_RSS] / RSS_PAGE_BYTES);
 	return NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Building JSON values. A value that is NULL means that memory is out; it is passed on, so that
- * only the whole is looked at.
+ * Builds JSON values. NULL means out of memory. Functions pass NULL on, so callers check only the
+ * final value.
  */
 #pragma once
 
@@ -11,16 +11,16 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* An integer; INT64_MAX where the value is larger. */
+/* An integer; INT64_MAX if the value is larger. */
 json_t *json_number(uint64_t value);
 json_t *json_number_or_null(bool known, uint64_t value);
 json_t *json_signed_or_null(bool known, int64_t value);
-/* JSON strings are UTF-8: where `bytes` is not, its bytes beyond ASCII become question marks. NULL
- * is null. */
+/* A JSON string, which must be UTF-8: if `bytes` is not, its bytes beyond ASCII become question
+ * marks. NULL becomes null. */
 json_t *json_text(const char *bytes);
-/* Sets one more member; takes both values over. */
+/* Sets a member; takes ownership of both values. */
 json_t *json_with(json_t *object, const char *name, json_t *value);
-/* Appends one element; takes both values over. */
+/* Appends an element; takes ownership of both values. */
 json_t *json_plus(json_t *array, json_t *value);
 
 /* Writes one object, member by member. */
@@ -28,17 +28,18 @@ struct json_writer {
 	FILE *out;
 	bool began;
 	const char *const *only; /* names of members, ended by NULL; NULL: all */
-	FILE *whole, *none;	 /* with `only`: `out` is one of them, none being what is lost */
+	FILE *whole, *none; /* with `only`: `out` is `whole` for members that are written, otherwise
+			       `none`, which discards them */
 };
 
-/* Only these members are written from now on; json_restore undoes it. */
+/* Makes the writer discard all members except these; json_restore ends that. */
 HT_MUST_CHECK
 struct ht_err *json_restrict(struct json_writer *writer, const char *const *only);
 void json_restore(struct json_writer *writer);
 
-/* The name of the next member; its value follows. */
+/* Writes the name of a member; the caller writes its value. */
 void json_begin_member(struct json_writer *writer, const char *name);
-/* Writes `value`, and takes it over. */
+/* Writes `value` and takes ownership of it. */
 HT_MUST_CHECK
 struct ht_err *json_write(struct json_writer *writer, json_t *value);
 HT_MUST_CHECK

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * massif.out of valgrind, as ms_print and massif-visualizer read it: memory over time in at most
- * SNAPSHOTS_MAX steps, and at the peak and at the end who allocated it, as a tree of callers.
+ * SNAPSHOTS_MAX steps, and a tree of callers for the memory at the peak and at the end.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -9,16 +9,17 @@
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
 
-#define SNAPSHOTS_MAX  100u
-#define DEPTH_MAX      30u /* massif's own default; ms_print calls itself for each level */
-#define THRESHOLD      1u  /* percent, as massif has it */
+#define SNAPSHOTS_MAX 100u
+/* massif's default; ms_print is recursive, so deep trees are a risk */
+#define DEPTH_MAX      30u
+#define THRESHOLD      1u /* percent; massif's default */
 #define THRESHOLD_TEXT "01.00%%"
 #define NS_PER_MS      1000000u
 
 /* --- the tree ----------------------------------------------------------------------------------
  */
 
-/* A row on its way from leaf to root. */
+/* A row of the view, while the tree is walked from leaf to root. */
 struct item {
 	uint32_t node; /* of the view's tree; 0: its chain has ended */
 	uint32_t group;
@@ -35,7 +36,7 @@ struct massif {
 	FILE *out;
 	const struct view *view;
 	struct item *item;
-	uint64_t least_bytes; /* of a branch that is shown */
+	uint64_t least_bytes; /* least bytes of a branch that is shown by itself */
 };
 
 static int compare_items(const void *a, const void *b)
@@ -54,8 +55,8 @@ static int compare_branches(const void *a, const void *b)
 	return (x->first > y->first) - (x->first < y->first);
 }
 
-/* Splits items [first, first + count) into branches, those with most bytes first; chains that have
- * ended are in none, unless no frame was shown of them yet. Freed by the caller. */
+/* Splits items [first, first + count) into branches, most bytes first. Chains that have ended
+ * belong to no branch, except at the top, where they have no stack. Freed by the caller. */
 static struct ht_err *split(struct massif *massif, size_t first, size_t count, bool is_top,
 	struct branch **ret, size_t *ret_count)
 {
@@ -156,7 +157,8 @@ static struct ht_err *put_branches(
 	return NULL;
 }
 
-/* Only bytes that are there: a share below 0 is of blocks that came before the window. */
+/* Takes only rows with a positive figure: it is negative if blocks from before the window were
+ * freed. */
 static size_t take_items(struct massif *massif, enum metric metric, uint64_t *ret_bytes)
 {
 	const struct view *view = massif->view;
@@ -197,7 +199,8 @@ static struct ht_err *put_tree(struct massif *massif, enum metric metric)
 struct snapshots {
 	struct massif massif;
 	struct window_series series; /* from the start of the trace */
-	uint64_t last_ns;	     /* no snapshot is later: ms_print draws past its page */
+	uint64_t last_ns; /* time of the last snapshot; a later one would make ms_print draw outside
+			     its graph */
 	unsigned count;
 };
 
@@ -227,7 +230,7 @@ static uint64_t bytes_at(const struct snapshots *snapshots, uint32_t bucket)
 	return bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-/* Ends of buckets, but for the last one, which is the end; the peak comes where it was. */
+/* Writes a snapshot at the ends of buckets, one at the time of the peak, and one at the end. */
 static struct ht_err *put_snapshots(struct snapshots *snapshots)
 {
 	const struct view *view = snapshots->massif.view;

@@ -27,7 +27,7 @@ json_t *memory_json_rss(const struct analysis *analysis)
 {
 	const struct model *model = &analysis->model;
 	const struct rss_growth rss = rss_growth_of(analysis);
-	/* What older blocks gave back is in no sample. */
+	/* A sample does not record frees of older blocks. */
 	bool is_explained = rss.known && model_is_exact(model);
 	return json_pack("{so so so so so so so so sb}", "first_bytes",
 		json_number(rss.first_bytes), "last_bytes", json_number(rss.last_bytes),
@@ -39,14 +39,14 @@ json_t *memory_json_rss(const struct analysis *analysis)
 		"is_unexplained", rss.known && rss.is_unexplained);
 }
 
-/* A group without a limit has none to tell. */
+/* A control group without a limit has no figure. */
 static bool is_figure(const struct memory *memory, enum memory_kind kind)
 {
 	return memory->is_known[kind] &&
 	       !(kind == MEMORY_CGROUP_LIMIT && memory->number[kind] == MEMORY_NO_LIMIT);
 }
 
-/* All kinds that this build knows; null: not known. */
+/* The figures of all kinds that this build knows; null: unknown. */
 static json_t *figures_json(const struct model_memory *memory, bool at_end)
 {
 	const struct memory *figures = at_end ? &memory->last : &memory->first;
@@ -54,7 +54,8 @@ static json_t *figures_json(const struct model_memory *memory, bool at_end)
 	for (unsigned i = 0; i < MEMORY_KIND_COUNT && object; i++) {
 		enum memory_kind kind = (enum memory_kind)i;
 		const char *name = memory_kind_name(kind);
-		/* Allocators are read at both ends alone: one reading is that of the start. */
+		/* Allocators are read only at the window's start and end. If there is one reading,
+		 * it is that of the start. */
 		bool known = is_figure(figures, kind) &&
 			     !(at_end && kind >= MEMORY_ALLOCATORS && memory->count[kind] < 2);
 		if (!name || json_object_set_new(object, name,

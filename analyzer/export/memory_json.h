@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The members "rss" and "memory" of the JSON report: where resident memory grew, and every figure
- * of memory at the window's start and end.
+ * The members "rss" and "memory" of the JSON report: which kinds of resident memory grew, and all
+ * figures of memory at the window's start and end.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which names a trace has, for programs: one JSON object, "heaptap.symbols/1".
+ * Writes which names a trace has as one JSON object, "heaptap.symbols/1".
  */
 #pragma once
 

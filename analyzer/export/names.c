@@ -12,7 +12,7 @@
 void names_copy(char to[NAMES_BYTES], const char *from)
 {
 	size_t put = 0, room = 0;
-	/* Only so much is looked at, so that a megabyte costs no more than a page. */
+	/* Reads only the beginning: a name can be a megabyte long. */
 	for (size_t left = strnlen(from, 4 * NAMES_BYTES); left;) {
 		uint32_t point;
 		const size_t length = foreign_decode(from, left, &point);
@@ -101,7 +101,7 @@ uint64_t names_address(const struct view *view, const struct frame *frame)
 	return frame->offset + (module ? module->bias : 0);
 }
 
-/* The slash: "</script>" ends a script, whatever string it is in. */
+/* Escapes the slash too: in a page, "</script>" would end the script even within a string. */
 void names_put_json(FILE *out, const char *name)
 {
 	putc('"', out);

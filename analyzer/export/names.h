@@ -19,12 +19,12 @@ void names_copy(char to[NAMES_BYTES], const char *from);
 const char *names_base(const char *path);
 /* The function of a frame; without one, its module and offset, or its address. */
 void names_frame(const struct view *view, const struct frame *frame, char to[NAMES_BYTES]);
-/* The same of a node of the view's tree, "(folded)" for that of folded stacks, "(no stack)" for the
- * root. */
+/* The name of a node of the view's tree: as names_frame, "(folded)" for folded stacks, "(no stack)"
+ * for the root. */
 void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES]);
-/* The path of a module, or of none: "". */
+/* The path of a module; "" for no module. */
 void names_module(const struct view *view, uint32_t module, char to[NAMES_BYTES]);
-/* The name of a thread; of one without, that of the process. */
+/* The name of a thread; if unknown, that of the process. */
 void names_thread(const struct view *view, uint32_t thread, char to[NAMES_BYTES]);
 /* The frame that stands for a node of the view's tree; NULL: the root, or folded stacks. */
 const struct frame *names_frame_of(const struct view *view, uint32_t node);
@@ -45,9 +45,9 @@ struct ht_err *names_chain_init(struct names_chain *chain, const struct view *vi
 void names_chain_deinit(struct names_chain *chain);
 /* Takes the chain that begins with this node of the view's tree. */
 void names_chain_take(struct names_chain *chain, const struct view *view, uint32_t node);
-/* Writes it as collapsed stacks have it: "root;caller;leaf". */
+/* Writes the chain in the format of collapsed stacks: "root;caller;leaf". */
 void names_chain_put(FILE *out, const struct view *view, const struct names_chain *chain);
-/* The same as a malloc'd string. */
+/* The text of names_chain_put as a malloc'd string. */
 HT_MUST_CHECK
 struct ht_err *names_chain_text(
 	const struct view *view, const struct names_chain *chain, char **ret);

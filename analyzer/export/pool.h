@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Strings by number, from 0 in the order in which they are met, each once: tables of names in
- * formats that refer to them.
+ * Numbers distinct strings from 0 in the order of their first use, for formats that refer to names
+ * by number.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 struct pool {
 	struct strings strings;
 	struct map by_text; /* by address in `strings` */
-	const char **text;  /* by number; valid as long as the pool is */
+	const char **text;  /* by number; valid until the pool is released */
 	size_t count, capacity;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * profile.proto of pprof (github.com/google/pprof). A profile is one message, whose fields may come
- * in any order: samples are written as they are met, and number the locations, functions, modules
- * and strings that follow them.
+ * in any order: samples are written first, and the locations, functions, modules and strings that
+ * they number are written after them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -62,18 +62,20 @@ static const struct {
 struct pprof {
 	FILE *out;
 	const struct view *view;
-	struct bytes_out message, inner, packed; /* being built: a field, one in it, one in that */
+	struct bytes_out message, inner, packed; /* under construction: a field of the profile, a
+						    field within it, and one within that */
 	struct pool pool;
-	uint32_t *location_of; /* by frames' place: number; 0: not met */
+	uint32_t *location_of; /* by place of `frames`: number; 0: not used yet */
 	uint32_t *place_of;    /* by number - 1: place */
 	size_t location_count;
-	uint32_t no_stack, other; /* numbers of the locations that stand for these; 0: not met */
+	uint32_t no_stack, other; /* numbers of the locations for blocks without a stack and for
+				     folded stacks; 0: not used yet */
 	struct map function;	  /* (name, file) -> number */
 	struct function {
 		uint32_t name, file;
 	} * made;
 	size_t function_count, function_capacity;
-	bool *has_module; /* by module */
+	bool *has_module; /* by module: a location refers to it */
 };
 
 /* --- messages ----------------------------------------------------------------------------------
@@ -190,8 +192,8 @@ static struct ht_err *put_line(
 	return put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
 }
 
-/* The innermost function comes first. An address without a name has no line, and pprof prints it
- * with its module. */
+/* The format wants the innermost function first. An address without a name gets no line: pprof then
+ * prints the address with its module. */
 static struct ht_err *write_location(struct pprof *pprof, uint32_t number, uint32_t place)
 {
 	const struct frames_place frames = pprof->view->frames.place[place];
@@ -228,7 +230,7 @@ static struct ht_err *write_locations(struct pprof *pprof)
 	return err ? err : write_named(pprof, pprof->other, "(folded)");
 }
 
-/* Modules that no location is in are left out, but for the program itself. */
+/* Leaves out modules that no location refers to, except the program. */
 static struct ht_err *write_module(struct pprof *pprof, uint32_t index)
 {
 	const struct module *module = &pprof->view->analysis->model.modules.module[index];
@@ -252,7 +254,7 @@ static struct ht_err *write_module(struct pprof *pprof, uint32_t index)
 	return write_message(pprof, PROFILE_MAPPING);
 }
 
-/* pprof takes the first for the program. */
+/* pprof takes the first module as the program. */
 static struct ht_err *write_modules(struct pprof *pprof)
 {
 	const struct modules *modules = &pprof->view->analysis->model.modules;
@@ -275,7 +277,7 @@ static uint32_t new_location(struct pprof *pprof, uint32_t place)
 	return (uint32_t)pprof->location_count;
 }
 
-/* A number of something that is in no place. */
+/* Numbers a location that has no code address. */
 static struct ht_err *put_named(struct pprof *pprof, uint32_t *number)
 {
 	if (!*number)
@@ -354,7 +356,8 @@ static struct ht_err *write_sample(struct pprof *pprof, const struct part *part)
 	return write_message(pprof, PROFILE_SAMPLE);
 }
 
-/* Sites also differ in size and function, which a sample does not have. */
+/* Adds up the sites of each stack and thread: a sample of pprof has no size class and no function.
+ */
 static struct ht_err *find_parts(const struct view *view, struct part **ret, size_t *ret_count)
 {
 	const struct cube *cube = &view->analysis->cube;

@@ -9,7 +9,7 @@
 
 #include "analyzer/symbols/wrapper.h"
 
-#define DIGITS_MODULUS 10000000000000000ull /* of a pseudonym */
+#define DIGITS_MODULUS 10000000000000000ull /* limits a pseudonym to 16 digits */
 
 struct ht_err *pseudonyms_init(struct pseudonyms *pseudonyms)
 {
@@ -93,7 +93,7 @@ struct rec_string pseudonym_of_function(
 			     : is_plumbing	      ? "heaptap_entry@f"
 						      : "f";
 	struct rec_string name = pseudonym_of(pseudonyms, prefix, text, ret);
-	/* Without parameters std:: would be Rust's. */
+	/* wrapper.c takes a std:: name without parameters as Rust's. */
 	if (passes_on && name.length) {
 		memcpy(ret + name.length, "()", 3);
 		name.length += 2;
@@ -118,7 +118,7 @@ bool pseudonym_is_system(struct rec_string path)
 	return false;
 }
 
-/* Where the text in these brackets ends, behind the last one; `to` where it does not. */
+/* The index behind the bracket that closes the one at `at`; the text's length if none does. */
 static size_t skip_brackets(struct rec_string text, size_t at)
 {
 	unsigned depth = 0;

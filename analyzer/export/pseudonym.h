@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of a trace that say nothing: a keyed hash of the original, so that one name has one
- * pseudonym in a trace, and another in each copy.
+ * Pseudonyms for names of a trace, made by a keyed hash: a name has one pseudonym within a copy,
+ * and another one in each further copy.
  */
 #pragma once
 
@@ -14,12 +14,12 @@ struct pseudonyms {
 	uint64_t key[2];
 };
 
-/* A random key. */
+/* Sets a random key. */
 HT_MUST_CHECK
 struct ht_err *pseudonyms_init(struct pseudonyms *pseudonyms);
 /* SipHash-2-4 of the text. */
 uint64_t pseudonym_hash(const struct pseudonyms *pseudonyms, struct rec_string text);
-/* `prefix` and a number, "m_48..."; nothing of nothing. Returns `ret`. */
+/* `prefix` and a number, as "m_48..."; an empty text stays empty. Returns `ret`. */
 struct rec_string pseudonym_of(const struct pseudonyms *pseudonyms, const char *prefix,
 	struct rec_string text, char ret[PSEUDONYM_BYTES]);
 /* A function's pseudonym. The views fold it where they fold the name (symbols/wrapper.h). */
@@ -27,6 +27,6 @@ struct rec_string pseudonym_of_function(
 	const struct pseudonyms *pseudonyms, struct rec_string text, char ret[PSEUDONYM_BYTES]);
 /* Whether a path is that of the C or C++ library, the dynamic linker or the kernel's. */
 bool pseudonym_is_system(struct rec_string path);
-/* A name of such a library, without types in <> and (), which may be the program's. Returns `ret`.
- */
+/* A function name of a system library without the types in <> and (), which may be types of the
+ * program. Returns `ret`. */
 struct rec_string pseudonym_bare(struct rec_string text, char ret[PSEUDONYM_BYTES]);

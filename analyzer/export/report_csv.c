@@ -8,8 +8,8 @@
 #include "analyzer/views/parts.h"
 #include "format/foreign.h"
 
-/* Quoted, with quotes doubled: a name may have commas, quotes, and what is not harmless is left
- * out. NULL is empty. */
+/* Writes a quoted field with quotes doubled, without characters that are not harmless
+ * (format/foreign.h). NULL is an empty field. */
 static void put_text(FILE *out, const char *text)
 {
 	char *clean = strdup(text ? text : "");
@@ -55,13 +55,14 @@ static void put_figures(FILE *out, const struct view *view, const struct sums *s
 	const bool is_sample = view->analysis->cube.sample_bytes != 0;
 	for (int i = 0; i < METRIC_COUNT; i++) {
 		fputs(i ? "," : "", out);
-		/* A sample does not show what a thread allocated in between. */
+		/* A sample lacks most allocations, so it does not show whether one was temporary.
+		 */
 		if (!is_sample || i != METRIC_TEMPORARY)
 			fprintf(out, "%" PRIi64, metric_value(sums, (enum metric)i));
 	}
 	fprintf(out, ",%" PRIu64 ",%" PRIu64, sums_outstanding_blocks(sums),
 		sums_surviving_blocks(sums));
-	/* Means of lifetimes have none. */
+	/* Mean lifetimes have no bound, and temporary allocations no figure. */
 	for (int i = 0; i < METRIC_COUNT && is_sample; i++)
 		if (i == METRIC_LIFETIME || i == METRIC_TEMPORARY)
 			fputc(',', out);
@@ -128,7 +129,7 @@ static void put_site(
 	fputs("\r\n", out);
 }
 
-/* By row of the view. */
+/* The findings by row of the view. */
 static struct finding *findings_by_row(const struct view *view, const struct suspects *suspects)
 {
 	struct finding *ret = calloc(view->row_count + 1, sizeof(*ret));

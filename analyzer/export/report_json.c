@@ -65,7 +65,7 @@ json_t *report_json_capture(const struct model *model)
 		left_json(model));
 }
 
-/* Older blocks that were freed in the window. */
+/* Number of blocks from before the window that were freed in it. */
 static uint64_t before_frees(const struct view *view)
 {
 	uint64_t count = 0;
@@ -113,7 +113,7 @@ static json_t *accounts_json(const struct model *model)
 	return array;
 }
 
-/* The least and the most that a figure can be; null: the most is not known. */
+/* Adds the lower and the upper bound of a figure; the upper bound is null if unknown. */
 static json_t *with_range(
 	json_t *object, const char *least, const char *most, bool known, struct heap_range range)
 {
@@ -164,7 +164,7 @@ static json_t *folded_function_json(const struct sums *sums)
 		json_null(), "before_frees", json_null());
 }
 
-/* Frees are those that the function was called for; which one folded stacks called is not known. */
+/* `frees` counts calls of this function. For folded stacks the function is unknown. */
 static struct ht_err *put_functions(struct json_writer *writer, const struct view *view)
 {
 	static const struct sums none;
@@ -205,7 +205,7 @@ static struct ht_err *put_sizes(struct json_writer *writer, const struct view *v
 	return json_put(writer, "sizes", array);
 }
 
-/* All names of a thread, in the order in which it had them first. */
+/* All names of a thread, in the order in which it first had them. */
 static json_t *names_json(const struct threads *threads, uint32_t first)
 {
 	json_t *array = json_array();
@@ -239,7 +239,7 @@ static json_t *thread_json(const struct view *view, uint32_t index, const struct
 	return json_with(object, "names", names_json(&model->threads, who->first));
 }
 
-/* Frees by folded stacks' threads are counted with these threads. */
+/* Folded stacks have no frees of their own: each free counts for its calling thread. */
 static json_t *folded_thread_json(const struct view *view, const struct sums *sums)
 {
 	json_t *object = stacks_json_sums(view, sums);
@@ -252,7 +252,7 @@ static json_t *folded_thread_json(const struct view *view, const struct sums *su
 	return json_with(object, "names", json_array());
 }
 
-/* Frees are those that the thread called. */
+/* `frees` counts calls by this thread. */
 static struct ht_err *put_threads(struct json_writer *writer, const struct view *view)
 {
 	static const struct sums none;
@@ -293,7 +293,7 @@ static json_t *timeline_json(const struct view *view)
 {
 	const struct analysis *analysis = view->analysis;
 	const struct timeline *timeline = &analysis->cube.timeline;
-	/* The heap is that of all blocks. */
+	/* Figures of the heap need all blocks, not only those that the query selects. */
 	const struct timeline *whole = &analysis_whole(analysis)->timeline;
 	bool has_heap = analysis->heap.known && analysis->heap.has_curve &&
 			whole->step_ns == timeline->step_ns;

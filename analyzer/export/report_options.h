@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The parts of a report that are written as JSON, and their order.
+ * Options of the JSON report: which parts are written, and their order.
  */
 #pragma once
 
@@ -12,9 +12,9 @@ struct report_json_options {
 	enum metric order; /* of stacks, and of a table's rows */
 	bool has_class;	   /* only suspects and stacks of one class */
 	enum suspect_class of_class;
-	bool has_by; /* one table more: "breakdown" */
+	bool has_by; /* also write a table: "breakdown" */
 	enum breakdown_by by;
-	/* Members that are written, ended by NULL; they are the same as among the others. NULL:
-	 * all. */
+	/* Names of the members to write, ended by NULL; their contents do not depend on this list.
+	 * NULL: all members. */
 	const char *const *member;
 };

@@ -14,7 +14,7 @@ struct part {
 	char why[SOURCE_WHY_BYTES];
 };
 
-/* Goes to the next file. False: there is none, or an error. */
+/* Moves to the lines of the next file. False: no more files, or an error. */
 static bool next_part(struct part *part, const struct source_places *places, struct ht_err **err)
 {
 	const struct function *callers = part->callers;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines of a function with their source, for programs: "schema":"heaptap.source/1", or
- * comma-separated values.
+ * Writes the lines of a function with their source: "schema":"heaptap.source/1", or comma-separated
+ * values.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "analyzer/symbols/source.h"
 #include "analyzer/views/function.h"
 
-/* `text` of a line is null where its file is not found; the file's "problem" says why. */
+/* The member "text" of a line is null if its file was not found; the file's "problem" says why. */
 HT_MUST_CHECK
 struct ht_err *source_json_write(FILE *out, const struct calls *calls,
 	const struct function_matches *matches, const struct function *callers,

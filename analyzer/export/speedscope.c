@@ -12,7 +12,8 @@
 static const enum metric shown[] = {
 	METRIC_OUTSTANDING, METRIC_PEAK, METRIC_ALLOCATED, METRIC_CALLS, METRIC_TEMPORARY};
 
-/* Frames by node of the tree would repeat: a frame is a group, and these two. */
+/* Frames are numbered by group, because numbers by tree node would repeat frames. The first two are
+ * no groups: */
 #define NO_STACK 0u
 #define OTHER	 1u
 
@@ -23,7 +24,7 @@ struct speedscope {
 	uint32_t *order;
 	uint32_t *number_of; /* by group; 0: not used */
 	uint32_t *group;     /* by number - 2 */
-	uint32_t count;	     /* of numbers, with the two */
+	uint32_t count;	     /* numbers in use, NO_STACK and OTHER included */
 };
 
 static uint32_t number_of(struct speedscope *speedscope, uint32_t node)
@@ -51,7 +52,7 @@ static void put_stack(struct speedscope *speedscope, const struct row *row)
 	putc(']', speedscope->out);
 }
 
-/* How many rows have any of the metric, which comes first in `order`. */
+/* Number of rows whose figure is not 0; they are first in `order`. */
 static size_t count_rows(const struct speedscope *speedscope, enum metric metric, int64_t *ret_sum)
 {
 	const struct view *view = speedscope->view;

@@ -10,16 +10,16 @@
 
 #define FRAMES_MAX 16384u
 
-/* Frames are numbered as they are met, so that only those that are printed are there. */
+/* Frames are numbered at their first use, so only frames of printed stacks get a number. */
 struct stacks_writer {
 	struct json_writer *json;
 	const struct view *view;
 	const struct report_json_options *options;
-	bool *is_in; /* by node of the view's tree: --class leaves its row in */
+	bool *is_in; /* by node of the view's tree: --class keeps its row */
 	struct frame_numbers frames;
 };
 
-/* By the names of the figures. */
+/* The bounds, with the names of their figures. */
 static json_t *bounds_json(const struct sums *sums)
 {
 	const struct {
@@ -64,8 +64,8 @@ json_t *stacks_json_sums(const struct view *view, const struct sums *sums)
 		sums->frees ? json_integer(sums_mean_lifetime_ns(sums)) : json_null());
 }
 
-/* All frames of a stack, leaf first. No capture has stacks of more nodes than FRAMES_MAX; of a made
- * trace they end there. */
+/* All frames of a stack, leaf first. No capture has more than FRAMES_MAX nodes in a stack; stacks
+ * of a forged trace are cut there. */
 static json_t *frames_of_stack(struct stacks_writer *writer, uint32_t leaf)
 {
 	const struct nodes *nodes = &writer->view->analysis->model.nodes;
@@ -141,7 +141,7 @@ static struct ht_err *put_stack(struct stacks_writer *writer, const struct stack
 	return json_write(writer->json, object);
 }
 
-/* Those whose rows --class leaves in. */
+/* Keeps the stacks whose rows --class keeps; returns their number. */
 static size_t choose_stacks(const struct stacks_writer *writer, struct stack *stack, size_t count)
 {
 	const struct view *view = writer->view;

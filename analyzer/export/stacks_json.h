@@ -7,7 +7,7 @@
 #include "analyzer/export/json.h"
 #include "analyzer/export/report_options.h"
 
-/* The members that every set of blocks has. */
+/* The members with figures that every set of blocks has. */
 json_t *stacks_json_sums(const struct view *view, const struct sums *sums);
 /* Stacks are written one by one: memory does not grow with them. */
 HT_MUST_CHECK

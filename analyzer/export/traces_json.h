@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What several traces hold, in short: "schema":"heaptap.traces/1".
+ * A summary of several traces: "schema":"heaptap.traces/1".
  */
 #pragma once
 

@@ -23,7 +23,7 @@
 #define PAUSE_NS    (20 * CLOCK_NS_PER_MS)
 #define PID_DIGITS  16u
 #define LOOK_MS	    1000
-#define BLOCK_BYTES 512u /* of st_blocks */
+#define BLOCK_BYTES 512u /* unit of st_blocks */
 
 /* --- asking the capture ---------------------------------------------------------------------- */
 
@@ -59,15 +59,16 @@ static void be_capture(pid_t pid, const struct capture_start *start, pid_t keepe
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGHUP, SIG_DFL);
-	/* It ends as by Ctrl-C when the keeper is killed. */
+	/* If the keeper is killed, the capture ends as by Ctrl-C. */
 	prctl(PR_SET_PDEATHSIG, SIGINT);
 	if (getppid() != keeper)
 		return;
 	if (start->log >= 0)
 		dup2(start->log, STDERR_FILENO);
-	/* The standard output of the keeper is for figures of this program. */
+	/* Standard output belongs to this program's tables. */
 	dup2(start->trace >= 0 ? start->trace : STDERR_FILENO, STDOUT_FILENO);
-	/* Names would be written only at the end of a trace that is read now. */
+	/* Skip names: they would be written at the trace's end, but this program reads the trace
+	 * now. */
 	if (start->trace >= 0)
 		execl(start->heaptap, "heaptap", "attach", "-q", "--symbolize=later", "-o", "-",
 			"-p", digits, (char *)NULL);
@@ -99,7 +100,7 @@ static bool is_too_large(const struct capture_start *start)
 	       (uint64_t)trace.st_blocks * BLOCK_BYTES > start->trace_bytes_max;
 }
 
-/* False: the program is gone. */
+/* Answers one request. False: the program has ended. */
 static bool answer_one(int socket, pid_t pid, bool has_ended)
 {
 	struct control_request request;
@@ -111,7 +112,8 @@ static bool answer_one(int socket, pid_t pid, bool has_ended)
 	return send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) == sizeof(reply);
 }
 
-/* Answers until the program is gone. `child`: the capture that was started; 0: none was. */
+/* Answers requests until the program has ended. `child`: the capture that the keeper started; 0:
+ * none. */
 __attribute__((noreturn)) static void keep(
 	int socket, pid_t pid, pid_t child, const struct capture_start *start)
 {
@@ -157,7 +159,7 @@ static struct ht_err *start_keeper(struct capture *capture, const struct capture
 	HT_TRY(helper_fork_pair("the keeper of the capture", &capture->keeper, &capture->socket));
 	if (capture->keeper == 0) {
 		setsid();
-		/* Only the program's end counts. */
+		/* The keeper ends only when the program has ended. */
 		signal(SIGINT, SIG_IGN);
 		signal(SIGTERM, SIG_IGN);
 		signal(SIGHUP, SIG_IGN);

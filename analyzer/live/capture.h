@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The capture of a process that serve or top shows: one that runs, or one that is started for it. A
- * process beside this program, the keeper, steers it: it keeps the rights that this needs when the
- * program has given them up, and ends the capture, if it started it, when the program is gone,
- * however that ended. The keeper is in a session of its own: no key of the terminal reaches it.
+ * The capture of the process that serve or top shows: a running capture, or a new one. A helper
+ * process, the keeper, controls it. The keeper keeps the rights that this needs when the program
+ * has given them up. When the program has ended for any reason, the keeper ends a capture that it
+ * has started. The keeper has its own session, so Ctrl-C in the terminal does not reach it.
  */
 #pragma once
 
@@ -12,12 +12,12 @@
 
 #include "format/control.h"
 
-/* How a capture is started where none runs. */
+/* How to start a capture if none runs. */
 struct capture_start {
 	const char *heaptap; /* the program */
-	/* What it writes its trace to; -1: a new file in the working directory. */
+	/* Descriptor for the capture's trace; -1: a new file in the working directory. */
 	int trace;
-	int log; /* what it prints to; -1: standard error */
+	int log; /* descriptor for the capture's messages; -1: standard error */
 	/* The capture ends when `trace` takes more of the disk than this; 0: no limit. */
 	uint64_t trace_bytes_max;
 };
@@ -25,22 +25,24 @@ struct capture_start {
 struct capture {
 	pid_t pid; /* of the recorded process */
 	pid_t keeper;
-	int socket;   /* to the keeper; readable: an answer, or the keeper has ended */
-	bool started; /* by this program */
+	int socket;   /* connection to the keeper; readable if an answer is there or the keeper has
+			 ended */
+	bool started; /* this program started the capture */
 	char trace[sizeof(((struct control_reply *)0)->trace)]; /* its current path */
 };
 
-/* Finds heaptap beside this program, or where an installation puts it. */
+/* Finds heaptap in the directory of this program, or in that of an installation. */
 HT_MUST_CHECK
 struct ht_err *capture_find_program(char path[PATH_MAX]);
-/* Joins the capture of `pid`, or starts one, and waits until its trace has a place. capture_close
- * also after an error. `start` is borrowed for the call; its descriptors stay the caller's. */
+/* Joins the capture of `pid`, or starts one, and waits until it reports the path of its trace. Call
+ * capture_close also after an error. `start` is borrowed for the call; its descriptors stay the
+ * caller's. */
 HT_MUST_CHECK
 struct ht_err *capture_open(struct capture *capture, pid_t pid, const struct capture_start *start);
 /* Ends the keeper, and a capture that this program started; waits for both. Returns the exit status
- * of a capture that was started, else 0. */
+ * of a capture that this program started; otherwise 0. */
 int capture_close(struct capture *capture);
-/* Sends the keeper a request; answers come in order. False: the keeper is gone. */
+/* Sends the keeper a request; answers come in order. False: the keeper has ended. */
 bool capture_ask(const struct capture *capture, const struct control_request *request);
-/* Takes a waiting answer; false: the keeper is gone. */
+/* Takes a waiting answer; false: the keeper has ended. */
 bool capture_answer(const struct capture *capture, struct control_reply *ret);

@@ -5,8 +5,9 @@
 
 #include "format/clock.h"
 
-#define TICK_NS	 (500 * CLOCK_NS_PER_MS)
-#define READ_MAX (1u << 20) /* bytes of the trace in one turn: the owner has others to answer */
+#define TICK_NS (500 * CLOCK_NS_PER_MS)
+/* bytes of the trace read in one turn: the caller must answer others meanwhile */
+#define READ_MAX (1u << 20)
 
 const char *follow_state(const struct follow *follow)
 {
@@ -61,7 +62,7 @@ static void take_answer(struct follow *follow)
 	const bool was_known = follow->last.ok;
 	if (reply.ok)
 		follow->last = reply;
-	/* A capture that the keeper did not start has ended and answers no more. */
+	/* The capture answered before and does not now: it has ended. */
 	else if (!asked.answered && was_known)
 		follow->last.phase = CONTROL_ENDED;
 	call(&asked, follow, reply.ok ? NULL : reply.message);
@@ -74,7 +75,7 @@ static void read_on(struct follow *follow)
 	const struct follow_config *config = &follow->config;
 	struct ht_err *err =
 		config->read_on(config->context, READ_MAX, &follow->has_more, &follow->read);
-	/* Keep showing what was read. */
+	/* After an error stop reading; the data read so far stays shown. */
 	if (err)
 		follow->has_more = false;
 	ht_err_free(err);

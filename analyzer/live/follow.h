@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture while it runs: asks it twice a second how it goes on, passes requests on to it, and
- * reads on in its trace. Shows nothing itself: its owner waits with poll, and looks after each
- * turn.
+ * Follows a running capture: asks for its status twice a second, passes requests on, and reads its
+ * growing trace. Prints nothing: the caller waits with poll, and reads the state after each turn.
  */
 #pragma once
 
@@ -15,7 +14,7 @@
 
 struct follow_config {
 	struct capture *capture; /* open; borrowed */
-	/* Reads about `most` more bytes of its trace; `*ret_read`: bytes read so far. */
+	/* Reads about `most` more bytes of the capture's trace; `*ret_read`: bytes read so far. */
 	struct ht_err *(*read_on)(
 		void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read);
 	void *context;
@@ -23,8 +22,8 @@ struct follow_config {
 
 struct follow;
 
-/* What to call when the capture has answered a request; NULL: nothing. `problem`: why the request
- * failed; NULL: it did not, and `follow->last` is the answer. */
+/* The function to call when the capture has answered a request; NULL: none. `problem`: why the
+ * request failed; NULL: it succeeded, and `follow->last` is the answer. */
 struct follow_asked {
 	void (*answered)(void *context, const struct follow *follow, const char *problem);
 	void *context;
@@ -35,7 +34,7 @@ struct follow {
 	struct control_reply last; /* the capture's last answer */
 	bool is_steered;	   /* the keeper answers */
 	uint64_t read;		   /* bytes of the trace that are read */
-	bool has_more;		   /* there may be more of the trace than was read */
+	bool has_more;		   /* the trace may have bytes that were not read yet */
 	struct follow_asked asked[FOLLOW_ASKED_MAX];
 	size_t asked_count;
 	uint64_t next_ns; /* when the capture is asked again; CLOCK_MONOTONIC */
@@ -44,12 +43,13 @@ struct follow {
 void follow_init(struct follow *follow, const struct follow_config *config);
 /* "recording", "paused", "detaching", "naming" or "ended". */
 const char *follow_state(const struct follow *follow);
-/* Asks the capture; it answers in a later turn. False: it has ended, or too many requests wait. */
+/* Sends a request; the answer comes in a later turn. False: the capture has ended, or
+ * FOLLOW_ASKED_MAX requests wait. */
 bool follow_ask(struct follow *follow, const struct control_request *request,
 	const struct follow_asked *asked);
-/* Fills in what follow_turn waits for, and returns for how many milliseconds at most. */
+/* Fills in the descriptor that follow_turn needs; returns the longest time to poll in ms. */
 int follow_poll(const struct follow *follow, struct pollfd *polled);
 /* Call after poll. True: the state or a figure of the capture may have changed. */
 bool follow_turn(struct follow *follow, const struct pollfd *polled);
-/* Tells those whose requests wait that there will be no answer, because of `problem`. */
+/* Calls `answered` with `problem` for all requests that still wait. */
 void follow_end(struct follow *follow, const char *problem);

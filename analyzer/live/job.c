@@ -52,8 +52,8 @@ static void set_limits(void)
 	setrlimit(RLIMIT_CORE, &none);
 }
 
-/* Closes all but standard descriptors, STATUS_FD and `kept`: a client's connection would stay open
- * for as long as this process lasts. */
+/* Closes all but standard descriptors, STATUS_FD and `kept`: otherwise a client's connection would
+ * stay open until this process ends. */
 static void close_others(const int *kept, size_t count)
 {
 	unsigned from = STATUS_FD + 1;

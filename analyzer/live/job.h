@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that answers one request: a fork of the server with the traces that it has read, so
- * that an answer changes nothing, and is bounded in time and memory. What it prints to standard
- * output is the answer.
+ * A process that answers one request: a fork of the server, with the traces that the server has
+ * read. So an answer cannot change the server, and its time and memory are limited. The answer is
+ * its standard output.
  */
 #pragma once
 
@@ -17,8 +17,8 @@
 
 struct job {
 	pid_t pid;
-	int pipe;	      /* readable when it ends: poll it, then call job_finish */
-	int output;	      /* of memory */
+	int pipe;	      /* readable when the process ends: poll it, then call job_finish */
+	int output;	      /* a memfd with the process's standard output */
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 };
 
@@ -26,14 +26,14 @@ struct job_task {
 	/* Runs in the new process. */
 	struct ht_err *(*run)(void *context);
 	void *context;
-	const int *kept; /* descriptors that it needs, ascending */
+	const int *kept; /* descriptors that stay open in the process, ascending */
 	size_t kept_count;
 };
 
 HT_MUST_CHECK
 struct ht_err *job_start(struct job *job, const struct job_task *task);
-/* Ends the process if it still runs, waits for it, and returns its error. `*ret_output` holds what
- * it printed; the caller closes it; -1 with an error. HT_ERR_REFUSED: it exceeded the limits of a
- * request. */
+/* Ends the process if it still runs, waits for it, and returns its error. `*ret_output`: a file
+ * with its output, which the caller closes; -1 with an error. HT_ERR_REFUSED: it exceeded the
+ * limits of a request. */
 HT_MUST_CHECK
 struct ht_err *job_finish(struct job *job, int *ret_output);

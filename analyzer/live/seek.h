@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the process that a name, a unit or a container means, by `heaptap find`: what means which
- * process is decided in one place.
+ * Finds the process of a name, a unit or a container by running `heaptap find`, so that only that
+ * program decides which process is meant.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* All that are not NULL must match. */
+/* A process must match all members that are not NULL. */
 struct seek_query {
 	const char *name, *unit, *container;
 };

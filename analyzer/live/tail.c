@@ -5,20 +5,21 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#define KEPT_BYTES  (1u << 20) /* before the place of reading: the reader may go back there */
+/* bytes kept before the reader's position: the reader may go back */
+#define KEPT_BYTES  (1u << 20)
 #define PIECE_BYTES (4u << 20)
 
 struct ht_err *tail_open(struct tail *tail, const char *path, bool is_private)
 {
 	*tail = (struct tail){.path = path, .is_private = is_private};
-	/* A file description of its own: the writer's has another position. */
+	/* Opens the file again, because the writer's file description has another position. */
 	tail->fd = open(path, (is_private ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 	return tail->fd < 0 ? ht_err_sys(errno, "cannot open the trace of the capture, %s", path)
 			    : NULL;
 }
 
-/* Keeps the size of a file that is always read within bounds, however long the capture lasts. Where
- * the file system cannot do so, the file grows. */
+/* Frees the blocks that were read, so that the file's size on disk stays limited during a long
+ * capture. A file system without hole punching lets the file grow. */
 static void give_back(struct tail *tail)
 {
 	if (!tail->is_private || tail->read_bytes < tail->freed_bytes + KEPT_BYTES + PIECE_BYTES)

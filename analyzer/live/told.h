@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heaptap printed to a file, as an error of this program.
+ * Turns the messages that a heaptap process printed to a file into an error of this program.
  */
 #pragma once
 
@@ -8,9 +8,9 @@
 #include "format/err.h"
 
 /*
- * Reads what a heaptap that ended with `status` printed to `fd` (-1: nothing), and prints it to
- * standard error. If heaptap failed, its last line becomes the error instead. Lost events (7) are
- * no failure: the trace shows them.
+ * Reads the messages that a heaptap process with exit status `status` printed to `fd` (-1: none),
+ * and prints them to standard error. If heaptap failed, the last line becomes the error instead.
+ * Status 7 (lost events) is no failure: the trace shows the loss.
  */
 HT_MUST_CHECK
 struct ht_err *told_error(int fd, int status);

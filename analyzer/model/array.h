@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Growing of plain arrays that are kept as pointer, count and capacity.
+ * Grows arrays that are stored as a pointer, a count and a capacity.
  */
 #pragma once
 

@@ -9,7 +9,7 @@ static struct ht_err *find_stack(
 	culled->stack = 0;
 	if (culled->entry.kind != CULLED_BLOCKS && culled->entry.kind != CULLED_PEAK)
 		return NULL;
-	/* Node and key are at the same places in both. */
+	/* In BLOCKS and PEAK, node and key have the same index. */
 	const uint64_t node = number[CULLED_BLOCKS_NODE];
 	if (node < NODES_MAX && nodes_get(nodes, (uint32_t)node))
 		culled->stack = (uint32_t)node;
@@ -38,7 +38,7 @@ struct ht_err *culled_read(struct threads *threads, struct nodes *nodes,
 			has_thread = true;
 			continue;
 		}
-		/* Only these are of no thread. */
+		/* Every entry but LIVES needs a THREAD entry before it. */
 		if (!has_thread && culled.entry.kind != CULLED_LIVES)
 			break;
 		err = find_stack(nodes, &culled, unknown_stacks);

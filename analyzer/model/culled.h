@@ -13,8 +13,9 @@ struct model_culled {
 	uint64_t time_ns;	       /* within the interval, since the window's start */
 	const struct rec_culled *head; /* not NULL: the head, which comes before the entries */
 	struct culled_entry entry;
-	uint32_t thread; /* index; of entries BLOCKS, PEAK and FREES */
-	uint32_t stack;	 /* of entries BLOCKS and PEAK; 0: none, or not in the trace */
+	uint32_t thread; /* index of the thread; set for BLOCKS, PEAK and FREES */
+	uint32_t stack;	 /* node id; set for BLOCKS and PEAK; 0: no stack, or its node is not in the
+			    trace */
 };
 
 typedef struct ht_err *culled_observer(void *context, const struct model_culled *culled);

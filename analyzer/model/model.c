@@ -36,7 +36,8 @@ uint64_t model_missing_events(const struct model *model)
 	const uint64_t *counter = model->counter;
 	uint64_t accounted = model->counts.events + counter[REC_COUNTER_LOST_TIMEOUT] +
 			     counter[REC_COUNTER_LOST_SOCKET] + counter[REC_COUNTER_DAEMON_DROPS];
-	/* In a cut file the last counters precede the last events. */
+	/* In a cut file the last counter records are older than the last events, so the difference
+	 * is no loss. */
 	if (model->how_ended != TRACE_COMPLETE || !model->has_events)
 		return 0;
 	return counter[REC_COUNTER_EVENTS] > accounted ? counter[REC_COUNTER_EVENTS] - accounted
@@ -90,7 +91,7 @@ static void take_capture(struct model *model, const struct rec_capture *rec)
 	timebase_start(&model->timebase, rec->start_tsc, rec->start_mono_ns);
 }
 
-/* The trace reaches up to `time_ns`. */
+/* Notes that the trace reaches up to `time_ns`. */
 static void note_end(struct model *model, uint64_t time_ns)
 {
 	uint64_t *end_ns = model->settle.is_there ? &model->settle.end_ns : &model->duration_ns;
@@ -122,7 +123,7 @@ static struct ht_err *take_account(
 
 static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
 {
-	/* The times of readings ascend; ignore one that does not. */
+	/* Readings are in the order of their times; ignore one that is not. */
 	uint64_t least_tsc = model->heap_count ? model->heap[model->heap_count - 1].end_tsc : 0;
 	if (model->heap_count == MODEL_HEAPS_MAX || rec->begin_tsc < least_tsc ||
 		rec->end_tsc < rec->begin_tsc)
@@ -167,7 +168,8 @@ static struct ht_err *release_to(struct model_reading *load, uint64_t tsc)
 	return err ? err : streams_release(load->streams, tsc);
 }
 
-/* As release_to; ends the window on the way. */
+/* As release_to; if the window's end lies before `tsc`, tells the replay when the events reach it.
+ */
 static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 {
 	const struct model_settle *settle = &load->model->settle;
@@ -207,7 +209,7 @@ static struct ht_err *take_memory(struct model_reading *load, const struct rec_m
 {
 	struct model *model = load->model;
 	struct memory sample = {0};
-	/* The figures are the window's. */
+	/* Figures after the window's end do not count: they are of the settle time. */
 	if (model->settle.is_there)
 		return NULL;
 	for (uint64_t i = 0; i < rec->value_count; i++) {
@@ -267,7 +269,7 @@ static struct ht_err *take_pause(struct model *model, const struct rec_pause *re
 	return err;
 }
 
-/* Ignores a result of a later version. */
+/* Ignores results that only later versions know. */
 static struct ht_err *take_left(struct model *model, const struct rec_left *rec)
 {
 	if (rec->result > REC_LEFT_ENDED)
@@ -279,7 +281,7 @@ static struct ht_err *take_left(struct model *model, const struct rec_left *rec)
 	return rec->why.length ? strings_intern(&model->strings, rec->why, &model->left_why) : NULL;
 }
 
-/* Ends a last pause that lasted until the end of what was read. */
+/* If the last pause has no end, it ends where the reading ended. */
 static void end_pause(struct model *model)
 {
 	struct model_pause *last =
@@ -304,7 +306,7 @@ static void take_end(struct model *model, const struct rec_end *rec)
 	model->end = *rec;
 	timebase_add(&model->timebase, rec->tsc, rec->mono_ns);
 	uint64_t end_ns = timebase_since_start(&model->timebase, rec->mono_ns);
-	/* Clock pairs may stand behind it. */
+	/* The END record gives the end of the window even if later clock pairs follow. */
 	if (!model->settle.is_there)
 		model->duration_ns = end_ns;
 	else if (end_ns > model->settle.begin_ns)

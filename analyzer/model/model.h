@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trace, read once: what it says about target, capture, modules, threads and stacks is kept; its
- * events pass by as facts. Memory is bounded by live blocks and distinct stacks. Knows no names of
- * functions: symbol records are handed on.
+ * Reads a trace once. Keeps the data about target, capture, modules, threads and stacks; passes
+ * events on as facts. Memory is bounded by live blocks and distinct stacks. Symbol records are
+ * passed to the observer, not kept.
  */
 #pragma once
 
@@ -29,8 +29,8 @@ struct model_mark {
 
 /* A time during which no new block was recorded. Pauses are in order and do not overlap. */
 struct model_pause {
-	uint64_t begin_ns, end_ns; /* since the window's start; the end of an unfinished pause is
-				      the end of what was read */
+	uint64_t begin_ns, end_ns; /* since the window's start; an unfinished pause ends where the
+				      reading ended */
 };
 
 /* The time after the window in which only frees of its blocks were recorded. The window's figures
@@ -38,7 +38,7 @@ struct model_pause {
 struct model_settle {
 	bool is_there;
 	uint64_t begin_tsc;
-	uint64_t begin_ns, end_ns; /* since the window's start; the end of what was read */
+	uint64_t begin_ns, end_ns; /* since the window's start; end_ns is where the reading ended */
 	uint64_t wanted_ns;	   /* the length that the user gave */
 };
 
@@ -100,20 +100,21 @@ struct model {
 	struct model_heap *heap; /* the first MODEL_HEAPS_MAX */
 	size_t heap_count, heap_capacity;
 
-	uint64_t limit_bytes; /* set by the caller: read the file only up to here; 0: to its end */
-	uint64_t seen_bytes;  /* file bytes read; a second model with this limit is equal */
+	uint64_t limit_bytes; /* set by the caller: read only so many bytes of the file; 0: all */
+	uint64_t seen_bytes;  /* file bytes read; with this as limit_bytes, a second model reads the
+				 same */
 	enum trace_end how_ended; /* never TRACE_MORE */
 	bool is_growing;	  /* TRACE_TRUNCATED, because the capture still runs */
 	const char *problem;	  /* why the file ended early, or NULL */
 	bool has_events;	  /* events were read: `damage` and `counts` are valid */
 	struct streams_damage damage;
 	struct replay_counts counts;
-	uint64_t culled_events; /* of counts.events: sums say what they did (CAPTURE.cull_ns) */
+	uint64_t culled_events; /* those of counts.events that are only in sums of CULLED records */
 };
 
 /* Receives the content of a trace while it is read. Any function may be NULL. */
 struct model_observer {
-	struct replay_observer replay; /* replay.context is the context of all */
+	struct replay_observer replay; /* replay.context is the context of all functions here */
 	/* time_ns since the window's start */
 	struct ht_err *(*memory)(void *context, uint64_t time_ns, const struct memory *sample);
 	struct ht_err *(*symbol)(void *context, const struct rec_symbol *symbol);
@@ -122,16 +123,16 @@ struct model_observer {
 	/* Called when all events before the beginning (or end) of heap reading `index` have passed.
 	 */
 	struct ht_err *(*heap)(void *context, size_t index, bool ended);
-	/* Called when CAPTURE was read: model.capture is valid. */
+	/* Called after CAPTURE was read: model.capture is valid. */
 	struct ht_err *(*captured)(void *context);
-	/* Sums of blocks without events of their own, behind all events of their interval. */
+	/* Sums of culled blocks; called after all events of their interval. */
 	culled_observer *culled;
 };
 
 /*
- * Reads the trace on `fd` (borrowed, read from where it stands) into `model`, which is zero-
- * initialised but for limit_bytes, and calls the observer; while its functions run, the tables of
- * `model` are valid. A cut or damaged file is not an error: it is read as far as possible and
+ * Reads the trace on `fd` (borrowed, from its present position) into `model`, which is
+ * zero-initialised except for limit_bytes, and calls the observer. The tables of `model` are valid
+ * during these calls. A cut or damaged file is not an error: it is read as far as possible and
  * `how_ended` says so. HT_ERR_FORMAT if no record can be read. If replay.allocated is NULL, events
  * are not decoded.
  */
@@ -140,14 +141,14 @@ struct ht_err *model_load(
 	struct model *model, int fd, const char *name, const struct model_observer *observer);
 void model_deinit(struct model *model);
 
-/* The same step by step, for a growing trace in a seekable file. `model`, `name` and the context of
- * the observer must outlive the reading; the rest is copied. */
+/* Reads a growing trace in a seekable file step by step. `model`, `name` and the observer's context
+ * must outlive the reading; other arguments are copied. */
 struct model_reading;
 HT_MUST_CHECK
 struct ht_err *model_reading_create(struct model *model, int fd, const char *name,
 	const struct model_observer *observer, struct model_reading **ret);
-/* Reads what has been written by now, at most about `bytes`; model->how_ended is TRACE_MORE if more
- * is there. */
+/* Reads the part of the trace that has been written by now, at most about `bytes`; model->how_ended
+ * is TRACE_MORE if unread bytes remain. */
 HT_MUST_CHECK
 struct ht_err *model_reading_continue(struct model_reading *reading, uint64_t bytes);
 /* Releases the events that wait for more data, as at the end of a trace. No more can be read. */
@@ -155,15 +156,16 @@ HT_MUST_CHECK
 struct ht_err *model_reading_finish(struct model_reading *reading);
 void model_reading_destroy(struct model_reading *reading);
 
-/* Did the capture record every allocation? Not in a sample or with a pause: then the events do not
- * explain the growth of memory. */
+/* Whether the capture recorded every allocation. False for a sample, or with a pause: then the
+ * events do not explain the growth of memory. */
 static inline bool model_is_exact(const struct model *model)
 {
 	return !model->capture.sample_bytes && !model->pause_count;
 }
-/* Recorded events that are neither counted as lost nor in the trace: damage. */
+/* Number of recorded events that are not in the trace although no counter says so: the trace is
+ * damaged. */
 uint64_t model_missing_events(const struct model *model);
-/* All counted events of the target that the trace does not hold. */
+/* Number of all events that the agent counted and the trace does not hold. */
 uint64_t model_dropped_events(const struct model *model);
 /* Recorded events of mappings that are not in the trace, for any reason. */
 uint64_t model_missing_mappings(const struct model *model);
@@ -171,7 +173,7 @@ uint64_t model_truncated_stacks(const struct model *model);
 /* How the reading of a trace ended. */
 struct model_ending {
 	enum trace_end how_ended;
-	bool is_growing;     /* its capture still runs; only with TRACE_TRUNCATED */
+	bool is_growing;     /* the capture still runs; only with TRACE_TRUNCATED */
 	bool has_end;	     /* an END record was read */
 	const char *problem; /* the reader's message; NULL: none */
 };
@@ -183,8 +185,8 @@ bool model_ending_text(const struct model_ending *ending, char text[MODEL_ENDING
  * else "truncated". */
 const char *model_ended(const struct model *model);
 #define MODEL_NOTE_BYTES 160u
-/* For formats that have comments: the `index`th sentence about times that the window's figures do
- * not have, pauses first, then the settle time; false: there is none. */
+/* The `index`th sentence about times that the window's figures do not include (pauses, then the
+ * settle time), for export formats with comments; false: there is no such sentence. */
 bool model_note(const struct model *model, size_t index, char text[MODEL_NOTE_BYTES]);
 #define MODEL_LEFT_BYTES 1024u
 /* A sentence without its full stop: how the detach ended. */

@@ -119,7 +119,7 @@ struct ht_err *modules_find(struct modules *modules, uint64_t pc, uint64_t epoch
 		return NULL;
 	if (modules->ordered != modules->count)
 		HT_TRY(put_in_order(modules));
-	size_t from = 0, to = modules->count; /* the first with lo > pc */
+	size_t from = 0, to = modules->count; /* finds the first module with lo > pc */
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;
 		if (modules->module[modules->order[middle]].lo <= pc)

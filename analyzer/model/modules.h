@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The modules of a trace, and which of them an address belonged to at the time it was seen.
+ * The modules of a trace. Finds the module that an address belonged to when its node was made.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct module {
 	struct rec_segment *segment;
 	uint64_t names;		  /* enum rec_names_state: why names are missing */
 	const char *names_detail; /* NULL: none */
-	bool is_named;		  /* the trace names places in it */
+	bool is_named;		  /* the trace has names for addresses in this module */
 };
 
 /* Zero-initialised is empty and valid. An index stays the same for the life of the table. */
@@ -28,7 +28,7 @@ struct modules {
 	struct module *module;
 	size_t count, capacity;
 	struct map by_id;
-	uint32_t *order; /* indices by (lo, epoch), made when first needed */
+	uint32_t *order; /* indices sorted by (lo, epoch); made by the first modules_find */
 	uint64_t *reach; /* highest `hi` of order[0..i] */
 	size_t ordered;
 	uint64_t ignored; /* repeated ids and modules beyond MODULES_MAX */

@@ -19,7 +19,7 @@ static bool is_interpreted(const struct node *node)
 	return node->flags & ABI_NODE_INTERPRETED;
 }
 
-/* The array exists only if some function is interpreted. */
+/* `generation` is allocated only when the first node with a generation is added. */
 static struct ht_err *note_generation(struct nodes *nodes, uint32_t id)
 {
 	const struct node *node = &nodes->node[id];
@@ -83,7 +83,8 @@ uint16_t nodes_generation(const struct nodes *nodes, uint32_t id)
 	return id < nodes->count && id < nodes->generation_capacity ? nodes->generation[id] : 0;
 }
 
-/* Adds the plain copy of a node whose caller has one or needs none. */
+/* Adds the plain copy of a node. Its caller must have a plain copy, or no interpreted function in
+ * its stack. */
 static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
 {
 	struct node node = *nodes_get(nodes, id);
@@ -99,7 +100,7 @@ static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
 	return NULL;
 }
 
-/* Starts at the innermost frame that has a plain copy or needs none, and goes inwards. */
+/* Copies inwards from the innermost frame that already has a plain copy or needs none. */
 struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret)
 {
 	uint32_t *chain = NULL;

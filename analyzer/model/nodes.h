@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stack nodes of a trace: id -> (parent, pc, epoch, flags). A parent is always older than its
- * child, so that walking up from any id ends at the root.
+ * The stack nodes of a trace: id -> (parent, pc, epoch, flags). A parent's id is less than its
+ * child's, so a walk from any id to its parents ends at the root.
  */
 #pragma once
 
@@ -25,11 +25,12 @@ struct nodes {
 	size_t capacity;
 	uint32_t count;	   /* highest known id + 1, or 0 */
 	uint64_t rejected; /* nodes with an impossible id or parent */
-	/* Generation of the interpreted functions in the stack of a node, by id; 0: no such
-	 * function, or none with a number. NULL: 0 for all. */
+	/* Generation of the interpreted functions in the stack of a node, by id; 0: the stack has
+	 * no interpreted function, or none with a number. NULL: 0 for all. */
 	uint16_t *generation;
 	size_t generation_capacity;
-	/* Copies of stacks whose interpreted functions are unknown: ids are NODES_MAX + index. */
+	/* Plain copies: nodes of stacks without the numbers of their interpreted functions. Their
+	 * ids are NODES_MAX + index. */
 	struct node *plain;
 	size_t plain_capacity;
 	uint32_t plain_count;
@@ -40,11 +41,11 @@ void nodes_deinit(struct nodes *nodes);
 /* Takes all nodes of one record; counts impossible ones and leaves them out. */
 HT_MUST_CHECK
 struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec);
-/* The node, or NULL when `id` is 0 or unknown. */
+/* The node; NULL if `id` is 0 or unknown. */
 const struct node *nodes_get(const struct nodes *nodes, uint32_t id);
 /* Generation of the interpreted functions in a stack, as in struct nodes. */
 uint16_t nodes_generation(const struct nodes *nodes, uint32_t id);
-/* The same stack without numbers of interpreted functions. */
+/* The plain copy of a stack, made if it does not exist. */
 HT_MUST_CHECK
 struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret);
 /* A number below nodes_total for each node, less than the numbers of its callees; valid until the

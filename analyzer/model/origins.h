@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where blocks come from: each stack, with the thread that allocated and the function that it
- * called, has a number, so that a live block needs no more than that.
+ * Numbers each distinct origin of blocks (stack, thread and allocation function), so that a live
+ * block stores one number instead of three.
  */
 #pragma once
 
@@ -29,7 +29,7 @@ struct origins {
 
 void origins_deinit(struct origins *origins);
 
-/* The number of an origin, made on first sight; never 0. */
+/* The number of an origin, assigned when the origin is first seen; never 0. */
 HT_MUST_CHECK
 struct ht_err *origins_number(
 	struct origins *origins, uint32_t stack, uint32_t thread, uint8_t hook, uint32_t *ret);

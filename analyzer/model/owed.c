@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/model/owed.h"
 
-/* Stamps of two threads are inverted by at most this (a few milliseconds). A free later than this
- * after an allocation of its address frees the new block. */
+/* Stamps of two threads are inverted by at most this (a few milliseconds). So a free that comes
+ * later than this after an allocation of its address is a free of the new block. */
 #define INVERSION_CYCLES (1u << 24)
 
 void owed_add(struct owed *owed, uint64_t addr, uint64_t tsc, uint32_t thread)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frees that have not arrived yet: their blocks were given up when the addresses were allocated
+ * Frees that have not arrived yet: replay ended their blocks when the addresses were allocated
  * again (analyzer/DESIGN.md, replay).
  */
 #pragma once
@@ -14,12 +14,14 @@ struct owed {
 	unsigned count;
 	struct owed_free {
 		uint64_t addr, tsc;
-		uint32_t thread; /* that allocated the address; its own frees are in order */
+		uint32_t thread; /* the thread that allocated the address again: only a free by
+				    another thread can be the late one */
 	} entry[OWED_MAX];
 };
 
-/* `thread` has allocated `addr` at `tsc`, which held a block whose free is not known. Forgets the
- * oldest of too many. */
+/* Notes that `thread` has allocated `addr` at `tsc` while a block was live there, so the free of
+ * that block is owed. If OWED_MAX are noted, forgets the oldest. */
 void owed_add(struct owed *owed, uint64_t addr, uint64_t tsc, uint32_t thread);
-/* Is the free of `addr` by `thread` an owed one? Removes it, and those that are overdue. */
+/* Whether a free of `addr` by `thread` is an owed one. If so, removes its entry; removes overdue
+ * entries in any case. */
 bool owed_take(struct owed *owed, uint64_t addr, uint64_t tsc, uint32_t thread);

@@ -73,14 +73,14 @@ struct ht_err *ranges_put(struct ranges *ranges, const struct range *range, bool
 	return NULL;
 }
 
-/* Puts back the parts of a range outside of the cut. They may be two; if the second exceeds
- * RANGES_MAX, it is removed too. */
 struct cut {
 	struct ranges *ranges;
 	ranges_sink *sink;
 	void *context;
 };
 
+/* Puts back the part [lo, hi) of a range that was cut, if it is not empty. If RANGES_MAX is
+ * reached, the part is removed instead and passed to the sink. */
 static struct ht_err *put_back(
 	const struct cut *cut, const struct range *range, uint64_t lo, uint64_t hi)
 {

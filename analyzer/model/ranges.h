@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The mappings that the trace knows: disjoint address ranges with their properties. Adjacent ranges
- * with equal properties are joined. Memory is bounded by RANGES_MAX.
+ * The mappings of the process as far as the trace has them: disjoint address ranges with their
+ * properties. Adjacent ranges with equal properties are joined. Memory is bounded by RANGES_MAX.
  */
 #pragma once
 
@@ -35,10 +35,10 @@ void ranges_deinit(struct ranges *ranges);
  */
 HT_MUST_CHECK
 struct ht_err *ranges_put(struct ranges *ranges, const struct range *range, bool *ret_refused);
-/* Does any range overlap [lo, hi)? */
+/* Whether any range overlaps [lo, hi). */
 bool ranges_overlap(const struct ranges *ranges, uint64_t lo, uint64_t hi);
-/* Removes everything within [lo, hi) and passes the pieces to the sink, in no order. Ranges across
- * an end are cut there. */
+/* Removes all ranges within [lo, hi) and passes them to the sink, in no order. A range that crosses
+ * `lo` or `hi` is split, and only its part within is removed. */
 HT_MUST_CHECK
 struct ht_err *ranges_cut(
 	struct ranges *ranges, uint64_t lo, uint64_t hi, ranges_sink *sink, void *context);

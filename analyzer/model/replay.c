@@ -24,8 +24,8 @@ struct lane {
 	struct pending pending;
 	bool known;
 	uint32_t tid, thread; /* of the last event; index of the thread */
-	uint64_t until_tsc;   /* until when `thread` has its name */
-	size_t changes;	      /* number of name changes known then */
+	uint64_t until_tsc; /* events from this time on may belong to another name of the thread */
+	size_t changes;	    /* number of name changes when until_tsc was computed */
 };
 
 #define KNOWN_ORIGINS 1024u
@@ -42,7 +42,7 @@ struct replay {
 	const struct timebase *timebase;
 	uint64_t now_ns;  /* time of the newest event */
 	uint32_t caller;  /* index of the calling thread; UINT32_MAX: none */
-	uint64_t *newest; /* its newest block */
+	uint64_t *newest; /* address of that thread's newest block */
 	struct live live;
 	struct origins origins;
 	struct lane *lane;
@@ -51,7 +51,7 @@ struct replay {
 	uint64_t sample_bytes, random;
 	struct nodes *nodes_to_add; /* NULL: all numbers are valid */
 	const struct scripts *scripts;
-	bool is_settling; /* the window is over */
+	bool is_settling; /* the window has ended */
 	struct replay_counts counts;
 	uint32_t known[KNOWN_ORIGINS]; /* recently used origins; 0: none yet */
 };
@@ -116,7 +116,8 @@ static struct ht_err *find_stack(struct replay *replay, const struct event *even
 	return nodes_plain(replay->nodes_to_add, *ret, ret);
 }
 
-/* Decides how a sample is counted; the same trace gives the same numbers each time. */
+/* Decides by a pseudorandom number whether the weight of a sample is rounded up; each reading of a
+ * trace gives the same results. */
 static bool rounds_up(struct replay *replay, uint64_t size)
 {
 	/* splitmix64 (Steele, Lea, Flood, Fast splittable pseudorandom number generators, 2014). */
@@ -134,7 +135,7 @@ static uint32_t same_thread(const struct replay *replay, uint32_t thread)
 	return replay->threads->thread[thread].first;
 }
 
-/* Has the thread that allocated `block` allocated nothing since? */
+/* Whether the thread that allocated `block` has allocated nothing since. */
 static bool is_newest(const struct replay *replay, const struct live_block *block)
 {
 	if (ht_likely(block->thread == replay->caller))
@@ -157,7 +158,7 @@ static struct live_block block_of(const struct replay *replay, const struct live
 		.note = entry->note};
 }
 
-/* A block of `addr` is given up. */
+/* Notes that the free of the block at `addr` is owed. */
 static void owe(struct replay *replay, uint64_t addr, const struct replay_call *call)
 {
 	replay->counts.inferred_frees++;
@@ -171,7 +172,7 @@ static bool absorb(struct replay *replay, uint64_t addr, const struct replay_cal
 	return found;
 }
 
-/* Does the free end no block? True for free(NULL) and for a free whose block was dropped before. */
+/* Whether the free ends no block: free(NULL), or an owed free, whose block has already ended. */
 static bool frees_nothing(
 	struct replay *replay, const struct replay_call *call, const struct event *event)
 {
@@ -239,7 +240,7 @@ static struct ht_err *close_realloc(struct replay *replay, struct lane *lane, ui
 	return report_gone(replay, &gone, tsc);
 }
 
-/* Drops the block that was live at this address. */
+/* Ends the block that is live at an address that was allocated again. */
 static struct ht_err *give_up(
 	struct replay *replay, const struct replay_call *call, const struct live_entry *entry)
 {
@@ -275,8 +276,8 @@ static struct ht_err *find_origin(
 	const uint32_t thread = block->thread;
 	struct ht_err *err = find_stack(replay, event, &block->stack);
 	HT_THEN(err, origins_number(&replay->origins, block->stack, thread, block->hook, ret));
-	/* A stack of interpreted functions means other functions at another time: do not reuse its
-	 * origin. */
+	/* Numbers of interpreted functions in a stack are valid only for a time, so do not cache
+	 * the origin of such a stack. */
 	if (!err && !nodes_generation(replay->nodes, event->stack))
 		replay->known[known_index(block->stack, thread, block->hook)] = *ret;
 	return err;
@@ -321,7 +322,7 @@ static inline struct ht_err *allocate(
 	return err;
 }
 
-/* The stream's realloc failed: its block stays live. */
+/* The stream's realloc failed, or its outcome is not needed: its old block is live again. */
 static struct ht_err *reinstate(
 	struct replay *replay, struct lane *lane, const struct replay_call *call)
 {
@@ -370,7 +371,7 @@ static inline struct ht_err *find_lane(
 	return update_lane(replay, lane, event);
 }
 
-/* A realloc of the same stream may still be open after it. */
+/* A mapping event may come between the two halves of a realloc, so it leaves the lane unchanged. */
 static struct ht_err *take_mapping(
 	struct replay *replay, uint32_t stream, const struct event *event)
 {
@@ -431,7 +432,8 @@ static struct ht_err *end_settled(
 	return observer->settled ? observer->settled(observer->context, call, block) : NULL;
 }
 
-/* An address that is not live belongs to a block that began after the window, or before it. */
+/* Ends the block at `addr`. If no block is live there, its block was allocated after the window or
+ * before it: not counted. */
 static struct ht_err *free_settled(
 	struct replay *replay, const struct replay_call *call, uint64_t addr)
 {
@@ -442,7 +444,7 @@ static struct ht_err *free_settled(
 	return end_settled(replay, call, &block);
 }
 
-/* A realloc ends: its block is live again, at `addr`. */
+/* A realloc succeeded: its block is live again, now at `addr`. */
 static struct ht_err *move_settled(
 	struct replay *replay, struct lane *lane, const struct replay_call *call, uint64_t addr)
 {
@@ -470,7 +472,8 @@ static struct ht_err *take_settled(struct replay *replay, struct lane *lane,
 		return err;
 	switch (event->kind) {
 	case ABI_EVENT_FREE:
-	case ABI_EVENT_ALLOC: /* the address was free: the event of its free comes late */
+	case ABI_EVENT_ALLOC: /* the address was allocated again, so its block was freed: the event
+				 of that free is late */
 		return free_settled(replay, call, event->addr);
 	case ABI_EVENT_REALLOC_BEGIN:
 		lane->pending = give_back(replay, call, event);
@@ -530,8 +533,8 @@ struct ht_err *replay_events(
 			err = find_lane(replay, stream, event, &lane);
 			if (err)
 				break;
-			/* The first event belongs to the lane's thread even if its name has
-			 * changed. */
+			/* find_lane has checked the first event, so it counts even if count_calls
+			 * would refuse it. */
 			taken += count_calls(lane, event + 1, count - 1);
 			err = take_calls(replay, lane, event, taken);
 		}

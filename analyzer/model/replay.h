@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns events in time order into facts about blocks: allocated, freed, a free of an older block.
- * The two halves of a realloc become one free and one allocation when, and only when, it succeeded.
- * Counts stay exact when stamps of two threads are inverted: an address that is allocated again was
- * freed before, so the block is given up at once and the late free of another thread is absorbed.
+ * Turns events in time order into facts about blocks: allocated, freed, a free of an older block. A
+ * realloc becomes one free and one allocation if it succeeded, otherwise nothing. Counts stay exact
+ * if the stamps of two threads are inverted: when an address is allocated again, its old block must
+ * have been freed, so replay ends the block at once and ignores the late free by another thread.
  */
 #pragma once
 
@@ -27,16 +27,17 @@ struct replay_call {
 /* Receives the facts; an error ends the replay. */
 struct replay_observer {
 	void *context;
-	/* What the observer stores in block->note is there when the block is freed. */
+	/* The observer may store a number in block->note; it is passed back when the block is
+	 * freed. */
 	struct ht_err *(*allocated)(
 		void *context, const struct replay_call *call, struct live_block *block);
-	/* temporary: its thread allocated nothing else in between */
+	/* temporary: the allocating thread allocated nothing else between allocation and free */
 	struct ht_err *(*freed)(void *context, const struct replay_call *call,
 		const struct live_block *block, bool temporary);
-	/* Freed in the settle time (replay_settle); may be NULL. */
+	/* A block was freed in the settle time (replay_settle); may be NULL. */
 	struct ht_err *(*settled)(
 		void *context, const struct replay_call *call, const struct live_block *block);
-	/* A block older than the window; usable_bytes is 0 when unknown. */
+	/* A block older than the window was freed; usable_bytes is 0 if unknown. */
 	struct ht_err *(*before_freed)(
 		void *context, const struct replay_call *call, uint64_t usable_bytes);
 	/* Called after the last event for each block that was not freed, oldest first; may be NULL.
@@ -50,7 +51,7 @@ struct replay_counts {
 	uint64_t events;
 	uint64_t mappings;	 /* events of mappings, not among `events` */
 	uint64_t inferred_frees; /* blocks given up because their address was allocated again */
-	uint64_t absorbed_frees; /* of inferred_frees: those whose free arrived later */
+	uint64_t absorbed_frees; /* of inferred_frees: frees that arrived later and were ignored */
 	uint64_t unknown_stacks; /* allocations whose stack is not in the trace */
 	uint64_t odd_events;	 /* impossible events: allocation at address 0 and the like */
 };
@@ -68,8 +69,9 @@ void replay_sample(struct replay *replay, uint64_t sample_bytes);
  * numbers are not valid; it adds such stacks to `nodes`. Call before the first event; borrows both.
  */
 void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts);
-/* The window is over: events from here on are those of FORMAT.md, SETTLE. Blocks end by `settled`,
- * and keep their size and stack when a realloc moves them; none begins. */
+/* Call at the window's end: later events are those of the settle time (FORMAT.md, SETTLE). From
+ * then on frees are passed to `settled`, a realloc keeps its block's size and stack, and no block
+ * begins. */
 void replay_settle(struct replay *replay);
 void replay_destroy(struct replay *replay);
 /* A streams_sink and a streams_scout; `context` is the struct replay. */
@@ -77,7 +79,8 @@ HT_MUST_CHECK
 struct ht_err *replay_events(
 	void *context, uint32_t stream, const struct event *event, size_t count);
 void replay_scout(void *context, const struct event *event, size_t count);
-/* Call after the last event: hands out the live blocks, including those of reallocs in progress. */
+/* Call after the last event: passes each live block to `lived_on`, including old blocks of
+ * unfinished reallocs. */
 HT_MUST_CHECK
 struct ht_err *replay_finish(struct replay *replay);
 const struct replay_counts *replay_counts(const struct replay *replay);

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* A trace may claim any rate. */
+/* A trace may state any sampling rate: limit weights so that sums do not overflow. */
 #define WEIGHT_MAX 0x1p48
 #define BYTES_MAX  0x1p62
 

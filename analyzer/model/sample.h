@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a recorded block stands for in a capture of a sample: of allocations of s bytes one in
- * 1 / (1 - exp(-(s + 1) / rate)) is recorded, so that each counts for as many (Horvitz and
- * Thompson, A generalization of sampling without replacement from a finite universe, 1952).
+ * How many allocations a recorded block represents in a sample. An allocation of s bytes is
+ * recorded with probability p = 1 - exp(-(s + 1) / rate), so each recorded one counts as 1 / p
+ * allocations (Horvitz and Thompson, A generalization of sampling without replacement from a finite
+ * universe, 1952).
  */
 #pragma once
 
@@ -26,5 +27,5 @@ struct sample_variance {
 };
 struct sample_variance sample_variance_of(const struct live_block *block, uint64_t rate);
 
-/* What `block` represents; the same on each call. */
+/* The numbers of blocks and bytes that `block` represents; the same on each call. */
 struct sample_share sample_share_of(const struct live_block *block, uint64_t rate);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Up to when numbers of interpreted functions hold, by their generation.
+ * Until when numbers of interpreted functions are valid, by their generation.
  */
 #pragma once
 
@@ -15,5 +15,5 @@ struct scripts {
 void scripts_deinit(struct scripts *scripts);
 HT_MUST_CHECK
 struct ht_err *scripts_take(struct scripts *scripts, const struct rec_scripts *rec);
-/* Are numbers of this generation valid in an event of this time? */
+/* Whether numbers of this generation are valid in an event of this time. */
 bool scripts_hold(const struct scripts *scripts, uint16_t generation, uint64_t tsc);

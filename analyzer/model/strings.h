@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interned strings: equal strings are stored once and have equal pointers, for the life of the
- * pool.
+ * Interned strings: equal strings are stored once and have equal pointers, until strings_deinit.
  */
 #pragma once
 

@@ -14,7 +14,7 @@ void threads_deinit(struct threads *threads)
 	*threads = (struct threads){0};
 }
 
-/* Adds an entry; `*ret` is the last one if there is no room. */
+/* Adds an entry; `*ret` is the last entry if the table is full. */
 static struct ht_err *add(struct threads *threads, const struct thread *thread, uint32_t *ret)
 {
 	*ret = THREADS_MAX - 1;
@@ -45,7 +45,7 @@ struct ht_err *threads_index(
 	*ret_until = UINT64_MAX;
 	HT_TRY(find(threads, tid, ret));
 	uint32_t at = threads->thread[*ret].changes;
-	/* Backwards from the last change, because most events are recent. */
+	/* Search from the newest change: most events are later than it. */
 	for (; at; at = threads->change[at - 1].before) {
 		const struct thread_change *change = &threads->change[at - 1];
 		if (change->since_tsc <= tsc) {
@@ -127,7 +127,8 @@ struct ht_err *threads_name(
 	const struct thread_change *last =
 		thread->changes ? &threads->change[thread->changes - 1] : NULL;
 	uint64_t last_tsc = last ? last->since_tsc : thread->named_tsc;
-	/* The first name, or a trace without times: it is the thread's only name so far. */
+	/* The thread has no name yet; or the trace has no times of names, so the new name replaces
+	 * the only one. */
 	if (!thread->name || (!last && rec->since_tsc <= last_tsc)) {
 		thread->name = name;
 		thread->named_tsc = rec->since_tsc;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads of a trace under each of their names: kernel ids, names and since when, and the
- * newest block of each thread.
+ * The threads of a trace under each of their names: kernel ids, names with the time since when they
+ * are valid, and the newest block of each thread.
  */
 #pragma once
 
@@ -16,14 +16,15 @@
 struct thread {
 	uint32_t tid;
 	uint32_t first; /* index of the thread under its first name, which identifies the thread */
-	uint32_t next;	/* index of the thread under its next new name; 0: none */
+	uint32_t next;	/* index of the same thread under its next name; 0: none */
 	const char *name; /* NULL: heaptap never read it */
-	uint32_t before;  /* index + 1 of the previous thread in its slot; 0: none */
+	uint32_t before;  /* index + 1 of the thread that used the agent's slot before this one; 0:
+			     none */
 	/* Only valid in `first`. */
 	uint64_t newest;    /* address of its last allocation, or 0 */
 	uint32_t names;	    /* number of its names */
 	uint32_t changes;   /* index + 1 of its last change of name, 0: none */
-	uint64_t named_tsc; /* time from which it has its first name */
+	uint64_t named_tsc; /* time since when it has its first name */
 };
 
 /* From `since_tsc` on, events of the thread belong to index `thread`. */
@@ -45,11 +46,12 @@ struct threads {
 
 void threads_deinit(struct threads *threads);
 /* Index of the thread `tid` under its name at `tsc`; adds it if it is new. The index is valid until
- * `*ret_until`, as far as is known now. Beyond THREADS_MAX all threads share the last index. */
+ * `*ret_until`, unless a later THREAD record changes it. Beyond THREADS_MAX all threads share the
+ * last index. */
 HT_MUST_CHECK
 struct ht_err *threads_index(
 	struct threads *threads, uint32_t tid, uint64_t tsc, uint32_t *ret, uint64_t *ret_until);
-/* Notes that the thread `index` has taken over the slot of `before`, which has ended. */
+/* Notes that thread `before` has ended and thread `index` now uses its slot in the agent. */
 void threads_succeed(struct threads *threads, uint32_t index, uint32_t before);
 /* The name of a thread. If heaptap never read it: the name of the last named thread before it in
  * its slot, because short threads of a program are usually of one kind; else `fallback`, because a

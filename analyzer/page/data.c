@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The data of the page: JSON with its length before it, then tables. A table is the number of its
- * rows and its columns, one after the other, of LEB128 numbers. Keys are differences to the row
- * above; what stands in the order of keys is small then. Other columns are differences to what
- * columns before them let expect, which most often is right.
+ * rows and its columns, one after the other, of LEB128 numbers. Keys are stored as differences to
+ * the row above, which are small because rows are sorted by key. Other columns are stored as
+ * differences to an estimate from earlier columns, most often 0.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -13,13 +13,13 @@
 #include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"
 
-/* A number that a double has exactly: what a page can compute with. */
+/* The largest integer that a double represents exactly: JavaScript computes with doubles. */
 #define NUMBER_MAX ((1ull << 53) - 1)
 
 /* Standard errors of samples are written in units of 1 / 1024 byte or block. */
 #define ERROR_SCALE 1024
 
-/* Writing goes on after an error, to no effect. */
+/* After an error, later writes do nothing, so callers check once. */
 struct writer {
 	struct bytes_out *out;
 	struct ht_err *err;
@@ -31,7 +31,7 @@ static void put(struct writer *writer, uint64_t value)
 		writer->err = bytes_out_uleb(writer->out, value < NUMBER_MAX ? value : NUMBER_MAX);
 }
 
-/* Small numbers of either sign become small ones. */
+/* Zigzag encoding: numbers near 0 of either sign become small unsigned numbers. */
 static void put_signed(struct writer *writer, int64_t value)
 {
 	put(writer, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
@@ -79,7 +79,7 @@ static void put_tree(struct writer *writer, const struct view *view, const struc
 	if (!depth && !writer->err)
 		writer->err = ht_err_new(HT_ERR_NOMEM, "out of memory for the page");
 	put(writer, fold->count);
-	/* How many levels the caller is above the node before. */
+	/* A caller is stored as the number of levels that it is above the node before. */
 	for (uint32_t i = 0; depth && i < fold->count; i++) {
 		const uint32_t caller = fold->page_of[view->tree.node[fold->node[i]].parent];
 		depth[i] = i ? depth[caller] + 1 : 0;
@@ -106,8 +106,8 @@ static void put_sites(struct writer *writer, const struct page_tables *tables)
 	PUT_COLUMN(writer, count, i, (uint64_t)(ERROR_SCALE * sqrt(site[i].variance.blocks)));
 }
 
-/* `count` blocks of the mean size of `blocks` that have `bytes` together; 0 where a double has not
- * that number. */
+/* `count` blocks of the mean size of `blocks` that have `bytes` together; 0 if the result exceeds
+ * NUMBER_MAX. */
 static uint64_t expected_bytes(uint64_t count, uint64_t blocks, uint64_t bytes)
 {
 	uint64_t expected;
@@ -132,7 +132,8 @@ static uint64_t expected_of_survivor(const struct cube_survivor *survivor, size_
 	return expected_bytes(survivor[i].blocks, survivor[i - 1].blocks, survivor[i - 1].bytes);
 }
 
-/* As if each lived from the middle of a bucket to the middle of another one. */
+/* The estimate of a survivor's total lifetime: each block lives from the middle of its birth bucket
+ * to the middle of its death bucket. */
 static uint64_t expected_us(const struct cube_survivor *survivor, uint64_t step_us)
 {
 	const uint64_t age = (uint64_t)(survivor->death - survivor->birth);

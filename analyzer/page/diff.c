@@ -15,11 +15,11 @@
 
 struct diff {
 	struct compare *compare;
-	uint32_t *
-		site; /* by entry as compare_init numbered it: index of the page; NONE: not there */
+	uint32_t *site; /* by entry as compare_init numbered it: index of the page; NONE: not on the
+			   page */
 	struct compare_entry *listed; /* by index of the page */
 	uint32_t count;
-	uint32_t *name_of[2]; /* by group of each view: index of a name + 1; 0: not there yet */
+	uint32_t *name_of[2]; /* by group of each view: index of a name + 1; 0: not added yet */
 	struct strings strings;
 	struct map by_text;
 	json_t *names;
@@ -41,7 +41,7 @@ static uint32_t number_of(const struct compare_entry *entry)
 
 struct ranked {
 	double figure;
-	uint32_t at; /* in compare->entry */
+	uint32_t at; /* index in compare->entry */
 };
 
 static int compare_ranked(const void *a, const void *b)
@@ -103,7 +103,7 @@ static struct ht_err *list_sites(struct diff *diff)
 /* --- names and chains --------------------------------------------------------------------------
  */
 
-/* The number of a name, each text once: both traces have most of them. */
+/* The number of a name. Equal names get one number, because most occur in both traces. */
 static struct ht_err *add_name(struct diff *diff, const char *name, uint32_t *ret)
 {
 	const char *text;
@@ -182,7 +182,7 @@ static json_t *figure_json(double figure)
 	return json_integer((json_int_t)llround(figure));
 }
 
-/* What the sites that are not listed have together. A mean adds up to nothing. */
+/* The sum of the sites that are not listed; null for a metric that is a mean. */
 static json_t *others_json(const struct diff *diff, enum metric metric, uint32_t view)
 {
 	double sum = 0;
@@ -194,7 +194,8 @@ static json_t *others_json(const struct diff *diff, enum metric metric, uint32_t
 	return metric_info(metric)->unit == METRIC_TIME_NS ? json_null() : figure_json(sum);
 }
 
-/* By site as the figures, and of the totals: the page adds up those of sites. */
+/* Adds the variances of the figures, by site, and of the totals; the page adds up variances of
+ * sites. */
 static json_t *with_variances(json_t *object, const struct diff *diff, enum metric metric)
 {
 	static const char *const name[] = {"old_variance", "new_variance"};

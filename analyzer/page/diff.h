@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changed from an older trace, as JSON for the page: the figures of views/compare.h.
+ * The comparison with an older trace (views/compare.h) as JSON for the page.
  */
 #pragma once
 

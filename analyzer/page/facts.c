@@ -134,7 +134,7 @@ static json_t *modules_json(const struct view *view)
 	return array;
 }
 
-/* The nodes of a site's chains that the page has. */
+/* The nodes of a site's chains that are on the page. */
 static json_t *nodes_json(const struct view *view, const struct fold *fold,
 	const struct suspects *suspects, const struct suspects_entry *entry)
 {
@@ -186,7 +186,7 @@ static struct ht_err *warnings_json(const struct view *view, json_t **ret)
 	return NULL;
 }
 
-/* Blocks and bytes that were freed, by the power of two of their life in ns: of all, exact. */
+/* Freed blocks and bytes of the whole trace, by the power of two of their life in ns; exact. */
 static json_t *lifetimes_json(const struct cube *cube)
 {
 	json_t *blocks = json_array(), *bytes = json_array();
@@ -203,7 +203,7 @@ static json_t *folded_json(const struct fold *fold)
 		json_number(fold->least_bytes), "kept", json_number(fold->count));
 }
 
-/* The number of a file, + 1; 0: no frame of the page is in it. */
+/* The number of a file + 1; 0: no frame on the page is in that file. */
 static struct ht_err *number_of_file(
 	struct page_facts *facts, const struct view *view, const json_t *source, uint32_t *ret)
 {
@@ -217,7 +217,7 @@ static struct ht_err *number_of_file(
 	return NULL;
 }
 
-/* Text of files that the page has frames of. */
+/* Adds the text of files that have frames on the page. */
 static struct ht_err *add_sources(
 	struct page_facts *facts, const struct view *view, const json_t *sources)
 {

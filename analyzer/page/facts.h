@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the page has beside its tables, as JSON: target, capture, heap, RSS, marks, warnings,
+ * The page's data besides its tables, as JSON: target, capture, heap, RSS, marks, warnings,
  * suspects, and the names that the tables refer to.
  */
 #pragma once
@@ -11,7 +11,7 @@
 #include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"
 
-/* Strings, each once. Zero-initialised is empty and valid. */
+/* Distinct strings with numbers. Zero-initialised is empty and valid. */
 struct page_names {
 	json_t *array;
 	struct map by_pointer; /* of interned strings: files and namespaces */

@@ -34,7 +34,7 @@ static void mark_nodes(const struct view *view, const struct suspects *suspects,
 	}
 }
 
-/* Callees that are kept: the first of each node, and the next one of the same caller; 0: none. */
+/* Lists of kept callees: `first` by caller, `next` by callee of the same caller; 0: none. */
 struct callees {
 	uint32_t *first, *next;
 };
@@ -55,7 +55,7 @@ static void choose_nodes(struct fold *fold, const struct view *view, const struc
 	}
 }
 
-/* Callers of kept nodes are kept, and have smaller numbers. */
+/* Numbers the kept nodes. The caller of a kept node is kept too and gets a smaller number. */
 static void number_nodes(struct fold *fold, const struct view *view, const uint8_t *mark,
 	const struct callees *callees)
 {

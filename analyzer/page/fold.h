@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which nodes of a view's tree the page has. A node that is folded gives what it has to its caller,
- * so that sums stay what they are.
+ * Chooses the nodes of a view's tree for the page. The figures of a folded node are added to its
+ * caller, so sums stay the same.
  */
 #pragma once
 

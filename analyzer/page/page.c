@@ -8,8 +8,8 @@
 
 extern const char page_head_begin[], page_head_end[], page_tail_begin[], page_tail_end[];
 
-/* Of all bytes: what is folded first; then FOLD_STEP times as much, until the page is small enough.
- */
+/* Nodes below FOLD_FIRST of the total bytes are folded first; then the limit grows by FOLD_STEP
+ * until the page is small enough. */
 #define FOLD_FIRST(bytes) (((bytes) >> 18) + 16)
 #define FOLD_STEP	  4u
 
@@ -27,7 +27,7 @@ static uint64_t frame_bytes(void)
 static struct ht_err *compress(const struct bytes_out *data, struct bytes_out *ret)
 {
 	if (data->length > LZ4_MAX_INPUT_SIZE)
-		return NULL; /* empty: too large, so that the caller folds */
+		return NULL; /* an empty result means too large: the caller folds more nodes */
 	const int bound = LZ4_compressBound((int)data->length);
 	HT_TRY(bytes_out_reserve(ret, (size_t)bound));
 	const int length = LZ4_compress_HC((const char *)data->data, (char *)ret->data,
@@ -141,8 +141,8 @@ struct ht_err *page_write_data(FILE *out, const struct view *view, const struct 
 	return err;
 }
 
-/* Replaces this part of the policy in the page's head: the page of a server may load data from it.
- */
+/* policy_more is added to the policy in the page's head, so that the page may load data from its
+ * server. */
 static const char policy_begin[] = "content=\"default-src 'none';";
 static const char policy_more[] = " connect-src 'self';";
 static const char *const source[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trace as one HTML file that needs nothing else: the page of analyzer/page/ with the tables of
- * the cube in it.
+ * Writes a trace as one self-contained HTML file: the page of analyzer/page/ with the cube's tables
+ * embedded.
  */
 #pragma once
 

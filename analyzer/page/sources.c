@@ -6,20 +6,21 @@
 
 #include "analyzer/export/json.h"
 
-#define AROUND	   6u	/* lines before and after one with figures */
-#define LINE_BYTES 400u /* of one line; what is longer is generated code */
+/* context: lines shown before and after a line with figures */
+#define AROUND	   6u
+#define LINE_BYTES 400u /* most bytes of a line; longer lines are generated code */
 
 struct line {
 	const char *file; /* interned */
 	uint32_t number;
-	uint64_t bytes; /* allocated there and in what it calls */
+	uint64_t bytes; /* allocated in this line and in functions that it calls */
 };
 
 /* The lines of one file. */
 struct part {
 	const struct line *line;
 	size_t count;
-	uint64_t bytes; /* the most that one of them has */
+	uint64_t bytes; /* largest `bytes` of these lines */
 };
 
 struct sources {
@@ -100,7 +101,7 @@ static struct ht_err *list_parts(struct sources *sources)
 /* --- text --------------------------------------------------------------------------------------
  */
 
-/* The first line that has no room is the last one of all. */
+/* Takes room for a line. When one line does not fit, no later line gets room. */
 static bool has_room(struct sources *sources, const char *line)
 {
 	const size_t bytes = strnlen(line, LINE_BYTES) + 1;
@@ -116,7 +117,7 @@ static json_t *line_json(const struct source *source, size_t number)
 	return json_pack("[oo]", json_number(number), json_text(text));
 }
 
-/* What surrounds the lines of a part, each line once. */
+/* The lines of a part with their context, each line once. */
 static json_t *lines_json(
 	struct sources *sources, const struct part *part, const struct source *source)
 {

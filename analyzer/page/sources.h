@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text of source files for the page: the lines around those that have figures.
+ * Source text for the page: the lines that have figures, with their context.
  */
 #pragma once
 

@@ -18,7 +18,7 @@ void page_tables_deinit(struct page_tables *tables)
 
 struct numbered {
 	struct page_site site;
-	uint32_t index; /* in the cube */
+	uint32_t index; /* index of the cube's site */
 };
 
 static int compare_numbered(const void *a, const void *b)

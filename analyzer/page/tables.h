@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cube as the page has it: sites that differ in nothing that is shown are one, so that the
- * tables are small; any window of them has the sums that cube/window.h gives.
+ * The cube's tables for the page. Sites that look the same on the page are joined, so that the
+ * tables are small. For any window they give the same sums as cube/window.h.
  */
 #pragma once
 
 #include "analyzer/page/fold.h"
 
 struct page_site {
-	uint32_t node; /* of the page */
+	uint32_t node; /* node of the page */
 	uint32_t key;  /* thread, hook and size class, as in struct cube_site */
 	uint64_t peak_bytes;
-	struct sample_variance variance; /* of what it allocated in the trace; 0 without samples */
+	struct sample_variance
+		variance; /* of its allocations in the trace; 0 if the capture is not a sample */
 };
 
-/* Each table is in the order of its sites, then of its buckets. */
+/* Each table is sorted by site, then by bucket. */
 struct page_tables {
 	struct page_site *site;
 	struct cube_cell *cell; /* `site` is an index of the sites above */

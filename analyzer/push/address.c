@@ -32,7 +32,7 @@ static struct ht_err *refuse(const char *why)
 		why);
 }
 
-/* Database and table become part of a statement. */
+/* Whether a name is safe in an SQL statement: database and table become part of one. */
 static bool is_name(const char *text, size_t length)
 {
 	if (!length || length > NAME_BYTES_MAX)
@@ -90,7 +90,8 @@ static struct ht_err *apply_all(struct push_address *address, const char *query)
 	return err;
 }
 
-/* `text` begins with http. Control characters would be lines of their own for curl. */
+/* `text` begins with http. Refuses control characters, because curl's configuration would take them
+ * as ends of lines. */
 static struct ht_err *check(const char *text)
 {
 	const char *host;
@@ -127,7 +128,7 @@ static struct ht_err *parse(const char *text, struct push_address *ret)
 	const char *query = http[length] == '?' ? http + length + 1 : "";
 	while (length && http[length - 1] == '/')
 		length--;
-	/* A password may hold an @, a host never does. */
+	/* Take the last @: a password may contain one, a host name cannot. */
 	const char *user_end = host;
 	for (const char *at = host; at < http + length && *at != '/'; at++)
 		if (*at == '@')

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where windows are pushed to, as the user wrote it:
+ * The address to which windows are pushed, as the user writes it:
  *
- *      pyroscope+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?tenant=ID]
- *      clickhouse+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?database=NAME&table=NAME]
- *      @FILE   the first line of FILE, so that a list of processes shows no password
+ * pyroscope+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?tenant=ID]
+ * clickhouse+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?database=NAME&table=NAME] @FILE the address
+ * is the first line of FILE, so that ps shows no password
  *
- * https in place of http encrypts.
+ * With https instead of http the connection is encrypted.
  */
 #pragma once
 
@@ -18,15 +18,14 @@ enum push_kind { PUSH_PYROSCOPE, PUSH_CLICKHOUSE };
 /* Zero-initialised is empty and valid. */
 struct push_address {
 	enum push_kind kind;
-	char *url;   /* http or https, without its query and a slash at the end; may hold a password
-		      */
-	char *shown; /* the whole without user and password: for messages, and what tells addresses
-			apart */
-	char *tenant;		/* of Pyroscope, or NULL */
+	char *url;    /* http or https, without query and final slash; may contain a password */
+	char *shown;  /* the address without user and password: for messages, and to identify the
+			 spool */
+	char *tenant; /* of Pyroscope, or NULL */
 	char *database, *table; /* of ClickHouse */
 };
 
-/* HT_ERR_USAGE, without a word of user or password, where `text` is no such address. */
+/* HT_ERR_USAGE if `text` is no such address; the message never contains user or password. */
 HT_MUST_CHECK
 struct ht_err *push_address_parse(const char *text, struct push_address *ret);
 void push_address_deinit(struct push_address *address);

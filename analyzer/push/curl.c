@@ -22,7 +22,8 @@
 #define CONFIG_FD    3
 #define NOT_FOUND    127
 
-/* What curl does, as a file that only curl can read: the words of a process are everybody's. */
+/* Writes curl's options to a file that only curl can read, because all users can read the arguments
+ * of a process. */
 static int write_config(
 	const struct push_address *address, const struct push_head *head, uint64_t timeout_ns)
 {
@@ -53,7 +54,7 @@ static void become_curl(int in, int out, int err, int config)
 	char *argv[] = {
 		(char *)"curl", (char *)"-q", (char *)"--config", (char *)"/proc/self/fd/3", NULL};
 	helper_reset_signals();
-	/* Above 3, so that none is overwritten before it is copied. */
+	/* Move descriptors above 3, so that dup2 overwrites none of them before it is copied. */
 	in = fcntl(in, F_DUPFD_CLOEXEC, CONFIG_FD + 1);
 	out = fcntl(out, F_DUPFD_CLOEXEC, CONFIG_FD + 1);
 	err = fcntl(err, F_DUPFD_CLOEXEC, CONFIG_FD + 1);
@@ -64,7 +65,7 @@ static void become_curl(int in, int out, int err, int config)
 	_exit(NOT_FOUND);
 }
 
-/* The first line of what was written, and no control characters. */
+/* The first line of the file, without control characters. */
 static void first_line(int fd, size_t length, char line[PUSH_WHY_BYTES])
 {
 	char text[PUSH_WHY_BYTES];
@@ -79,7 +80,7 @@ static enum push_result result_of(long status)
 {
 	if (status >= 200 && status < 300)
 		return PUSH_TAKEN;
-	/* Bad content, too large, of a wrong type. */
+	/* The endpoint refuses this content: malformed, too large, or of a wrong type. */
 	if (status == 400 || status == 413 || status == 415 || status == 422)
 		return PUSH_REFUSED;
 	return PUSH_AWAY;

@@ -10,7 +10,7 @@
 
 #define MAGIC "heaptap-push 1 "
 
-/* Units and aggregation of the types of a sample, as Pyroscope reads them. Their order is that of
+/* Units and aggregation of a sample's types, in Pyroscope's format. The order must be that of
  * analyzer/export/pprof.c. */
 static const char sample_types[] =
 	"{\"alloc_objects\":{\"units\":\"objects\",\"aggregation\":\"sum\"},"
@@ -30,7 +30,7 @@ static void put_escaped(FILE *out, const char *text)
 	}
 }
 
-/* A label's value ends at a comma or a brace. */
+/* Replaces characters that would end a label's value, such as a comma or a brace. */
 static void put_label(FILE *out, const char *value)
 {
 	for (; *value; value++) {
@@ -71,7 +71,7 @@ static struct ht_err *write_rows(
 	char statement[512];
 	snprintf(statement, sizeof(statement), "INSERT INTO `%s`.`%s` FORMAT JSONEachRow",
 		address->database, address->table);
-	/* A table may lack columns that a later heaptap fills. */
+	/* An older table may lack columns that this heaptap fills. */
 	fprintf(out, MAGIC "%s\napplication/x-ndjson\n/?input_format_skip_unknown_fields=1&query=",
 		window->key);
 	put_escaped(out, statement);
@@ -100,7 +100,7 @@ static bool take_line(char **at, char *line, size_t line_bytes)
 	memcpy(line, *at, length);
 	line[length] = '\0';
 	*at += length + 1;
-	/* A line of a configuration of curl. */
+	/* The line becomes part of curl's configuration, where these characters have a meaning. */
 	return !strpbrk(line, "\"\\\r");
 }
 

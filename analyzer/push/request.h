@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A window as the request that an endpoint takes: what the spool keeps and curl sends.
+ * A window as an HTTP request for an endpoint, in a file that the spool keeps and curl sends.
  *
- * As a file: the line "heaptap-push 1 KEY", the line of the content type, the line of path and
- * query that follow the address, then the body up to the end.
+ * The file has the line "heaptap-push 1 KEY", a line with the content type, a line with path and
+ * query to append to the address, then the body.
  */
 #pragma once
 
@@ -22,6 +22,6 @@ struct push_head {
 HT_MUST_CHECK
 struct ht_err *push_request_write(
 	FILE *out, const struct push_address *address, const struct push_window *window);
-/* Reads the head from the descriptor, which then stands at the body. False: the file is no such
+/* Reads the head and leaves the descriptor's position at the body. False: the file is no such
  * request. */
 bool push_request_read(int fd, struct push_head *ret);

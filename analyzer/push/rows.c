@@ -9,9 +9,10 @@
 #include "analyzer/export/names.h"
 #include "analyzer/views/suspects.h"
 
-#define HASH_PRIME  0x100000001b3u
-#define HASH_OTHER  0x6c62272e07bb0142u /* begins the second half of a key */
-#define SITE_FRAMES 3u			/* in the short name of a site */
+#define HASH_PRIME 0x100000001b3u
+/* initial value of the hash for the second half of a key */
+#define HASH_OTHER  0x6c62272e07bb0142u
+#define SITE_FRAMES 3u /* number of frames in the short name of a site */
 #define NS_PER_S    1000000000u
 #define HOST_BYTES  256u
 #define ID_BYTES    17u
@@ -112,7 +113,8 @@ static void put_sums(FILE *out, const struct sums *sums)
 		sums->temporary);
 }
 
-/* The frames, innermost first; a name that all hosts give the site; its hash. */
+/* Puts the frames, innermost first; a name of the site that is the same on all hosts; and the hash
+ * of that name. */
 static void put_site(struct rows *rows, uint32_t node)
 {
 	const struct view *view = rows->window->view;

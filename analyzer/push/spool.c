@@ -17,7 +17,7 @@
 #define SENT	     "sent"
 #define DROPPED	     "dropped"
 #define LOCK	     "lock"
-#define SENT_MAX     8192 /* keys that are kept at least */
+#define SENT_MAX     8192 /* least number of keys of sent windows that are kept */
 #define NUMBER_BYTES 32u
 #define PATH_BYTES   4000u
 
@@ -46,7 +46,7 @@ static struct ht_err *name_base(const char *base, char path[PATH_BYTES])
 		       : ht_err_new(HT_ERR_USAGE, "push: the name of the spool is too long");
 }
 
-/* With the directories above it. */
+/* Makes a directory and its missing parents. */
 static struct ht_err *make(const char *path)
 {
 	char part[PUSH_SPOOL_PATH_BYTES];
@@ -62,7 +62,7 @@ static struct ht_err *make(const char *path)
 	}
 }
 
-/* Files of processes that were killed while they wrote. */
+/* Removes unfinished files of processes that were killed. */
 static void remove_left(const struct push_spool *spool)
 {
 	DIR *dir = opendir(spool->path);
@@ -216,7 +216,7 @@ static bool was_sent(const struct push_spool *spool, const char *key)
 	return is_found;
 }
 
-/* The younger half stays. */
+/* Shortens the list of sent keys: the younger half stays. */
 static void shorten_sent(const struct push_spool *spool, int fd)
 {
 	const off_t line = PUSH_KEY_BYTES, size = lseek(fd, 0, SEEK_END);
@@ -242,7 +242,8 @@ void push_spool_taken(struct push_spool *spool, const char *name, const char *ke
 		spool->dir, SENT, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	memcpy(line, key, sizeof(line));
 	line[sizeof(line) - 1] = '\n';
-	/* The key first: a crash in between sends the window again, with the same key. */
+	/* Write the key first: after a crash in between, the window is sent again, with the same
+	 * key. */
 	if (fd >= 0) {
 		if (write(fd, line, sizeof(line)) == (ssize_t)sizeof(line))
 			shorten_sent(spool, fd);
@@ -290,7 +291,7 @@ static size_t drop(const struct push_spool *spool)
 	return dropped;
 }
 
-/* Need the window not be added? Sets why. */
+/* Whether the window is already waiting or was sent; `*ret` says which. */
 static bool is_there(const struct push_spool *spool, const char *key, enum push_added *ret)
 {
 	struct items items = list(spool);
@@ -302,7 +303,7 @@ static bool is_there(const struct push_spool *spool, const char *key, enum push_
 	return *ret != PUSH_ADDED;
 }
 
-/* The name behind that of the youngest window. */
+/* Makes a name that sorts after that of the youngest window. */
 static void name_item(
 	const struct push_spool *spool, const char *key, char name[PUSH_SPOOL_NAME_BYTES])
 {

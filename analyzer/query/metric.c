@@ -29,14 +29,14 @@ int64_t metric_value(const struct sums *s, enum metric metric)
 	return 0;
 }
 
-#define Z_95 1.959964 /* of the normal distribution */
+#define Z_95 1.959964 /* quantile of the normal distribution for 95 % */
 
 int64_t metric_bound_of(int64_t value, double variance)
 {
 	if (!(variance > 0))
 		return 0;
-	/* Few samples are skewed: two of the mean size more make the interval cover 95 % from three
-	 * samples on. */
+	/* Sums of few samples are skewed: adding the variance of two more samples of mean size
+	 * makes the interval cover 95 % from three samples on. */
 	const double square = (double)value * (double)value;
 	const double wider = square > variance ? 1 + 2 * variance / square : 3;
 	const double bound = Z_95 * sqrt(variance * wider);
@@ -65,7 +65,8 @@ void sums_estimate(struct sums *sums, double of_byte, double of_block)
 	for (unsigned i = 0; i < METRIC_COUNT; i++) {
 		const enum metric_unit unit = info[i].unit;
 		const int64_t value = metric_value(sums, (enum metric)i);
-		/* Growth is what came and is live, less what was live and went. */
+		/* Growth is bytes allocated and still live, minus older bytes freed: both parts
+		 * vary. */
 		const double moved = i == METRIC_GROWTH ? 2 * (double)sums_outstanding_bytes(sums) -
 								  (double)value
 							: (double)value;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The metrics: what can be asked about a set of blocks. Each is defined here and nowhere else, as a
- * function of sums; sums of disjoint sets add up.
+ * The metrics of a set of blocks. Each is defined only here, as a function of sums; sums of
+ * disjoint sets add up.
  */
 #pragma once
 
@@ -40,7 +40,7 @@ enum metric {
 };
 
 /*
- * The sums of a set of blocks over a window. In a capture by sample, all but `samples` are
+ * The sums of a set of blocks over a window. If the capture is a sample, all but `samples` are
  * estimates.
  */
 #define SUMS_OUTSTANDING_BLOCKS METRIC_COUNT
@@ -48,17 +48,19 @@ enum metric {
 #define SUMS_VARIANCES		(METRIC_COUNT + 2)
 
 struct sums {
-	uint64_t samples;			 /* allocations that were recorded */
-	uint64_t allocations, allocated_bytes;	 /* in the window */
-	uint64_t frees, freed_bytes;		 /* of these blocks, by the end of the window */
-	uint64_t temporary;			 /* of these frees (DESIGN.md, replay) */
-	uint64_t lifetime_us;			 /* of the freed blocks, added up */
-	int64_t growth_blocks, growth_bytes;	 /* live at the end less live at the start */
-	int64_t live_blocks, live_bytes;	 /* at the end, whenever allocated in the trace */
+	uint64_t samples;		       /* number of recorded allocations */
+	uint64_t allocations, allocated_bytes; /* in the window */
+	uint64_t frees, freed_bytes;	       /* of these blocks, by the end of the window */
+	uint64_t temporary;   /* number of these frees that ended a temporary block (DESIGN.md,
+				 replay) */
+	uint64_t lifetime_us; /* sum over the freed blocks */
+	int64_t growth_blocks, growth_bytes; /* live at the end minus live at the start */
+	int64_t live_blocks,
+		live_bytes; /* live at the end, allocated in the window or earlier in the trace */
 	uint64_t later_frees, later_freed_bytes; /* of these blocks, after the end of the window */
 	uint64_t peak_bytes;			 /* share of the highest total of the window */
-	/* In a capture by sample: variances of the metrics, and of the two numbers of blocks that
-	 * are none (sums_estimate); else 0. */
+	/* If the capture is a sample: variances of the metrics, and of the two numbers of blocks
+	 * that are no metric (sums_estimate); otherwise 0. */
 	float variance[SUMS_VARIANCES];
 };
 
@@ -69,24 +71,25 @@ struct metric_info {
 };
 
 const struct metric_info *metric_info(enum metric metric);
-/* The value of a metric. Not a sum for METRIC_LIFETIME: a mean. */
+/* The value of a metric. For METRIC_LIFETIME it is a mean, not a sum. */
 int64_t metric_value(const struct sums *sums, enum metric metric);
 /* For qsort: the greater value first, then more allocated bytes; 0: equal in both. */
 int metric_compare(enum metric metric, const struct sums *x, const struct sums *y);
-/* The bound of a figure at 95 %: half of the width of its interval. 0: it is exact, or (lifetime,
- * temporary) has none. */
+/* The bound of a figure at 95 %: half of the width of its interval. 0: the figure is exact, or has
+ * no bound (lifetime, temporary). */
 int64_t metric_bound(const struct sums *sums, enum metric metric);
 int64_t sums_outstanding_blocks_bound(const struct sums *sums);
 int64_t sums_surviving_blocks_bound(const struct sums *sums);
-/* The same of a value and its variance. Variances of disjoint sets of blocks add up. */
+/* The bound of a value from its variance. Variances of disjoint sets of blocks add up. */
 int64_t metric_bound_of(int64_t value, double variance);
-/* Sets the variances of sums of one site in a capture by sample. A recorded block that counts for
- * w, with probability p = 1 / w, has (1 - p) w^2 (Horvitz and Thompson, 1952). `of_byte`,
- * `of_block`: the sum of these over all of the site's samples, for an estimated byte and block. */
+/* Sets the variances of the sums of one site in a sample. A recorded block that counts for w, with
+ * probability p = 1 / w, has (1 - p) w^2 (Horvitz and Thompson, 1952). `of_byte`, `of_block`: the
+ * sum of these over all of the site's samples, divided by its estimated bytes, and by its estimated
+ * blocks. */
 void sums_estimate(struct sums *sums, double of_byte, double of_block);
-/* False for a figure that a part of the window tells only to a bucket (cube/window.h). */
+/* False for a figure that is known only to a bucket in a part of the window (cube/window.h). */
 bool metric_is_exact(enum metric metric, bool is_whole_window);
-/* Finds a metric by its name; false: there is none. */
+/* Finds a metric by its name; false: no metric has this name. */
 bool metric_find(const char *name, enum metric *ret);
 /* The names, ended by NULL, in the order of enum metric. */
 const char *const *metric_names(void);
@@ -111,7 +114,7 @@ static inline uint64_t sums_surviving_bytes(const struct sums *sums)
 	return sums_outstanding_bytes(sums) - sums->later_freed_bytes;
 }
 
-/* 0 where nothing was freed. */
+/* The mean lifetime of freed blocks; 0 if none was freed. */
 static inline int64_t sums_mean_lifetime_ns(const struct sums *sums)
 {
 	return sums->frees ? (int64_t)((double)sums->lifetime_us / (double)sums->frees * 1000) : 0;

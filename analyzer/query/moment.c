@@ -16,7 +16,8 @@ static bool parse_duration(const char *text, uint64_t *ret)
 	return strcmp(text, "0") == 0 || strcmp(text, "0s") == 0 || !quantity_duration(text, ret);
 }
 
-/* "14:03" or "14:03:10": on the day of the start, or on the next where it has passed by then. */
+/* "14:03" or "14:03:10": on the day on which the trace starts, or on the next day if that time is
+ * before the start. */
 static bool parse_clock(const char *text, const struct model *model, bool utc, uint64_t *ret)
 {
 	unsigned hour, minute, second = 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In a build without libmicrohttpd: there is no server.
+ * Stubs for a build without libmicrohttpd.
  */
 #include "analyzer/serve/serve.h"
 

@@ -40,7 +40,7 @@ static bool is_own_origin(const struct access *access, const char *origin)
 	       is_ours(access, origin + sizeof(scheme) - 1);
 }
 
-/* Takes as long wherever the first difference is. */
+/* Compares in constant time: the time does not show where the first difference is. */
 static bool is_token(const struct access *access, const char *text)
 {
 	unsigned differences = 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which requests are answered. Any page in the same browser, and any program of this machine, can
- * send one: only those that know the token are answered, and only where the browser says that they
- * come from our own page.
+ * Decides which requests are answered. Any page in the same browser and any program on this machine
+ * can send one. Only requests with the token are answered, and only if the browser states that they
+ * come from the server's own page.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct access_claim {
 	const char *host, *origin;
 	const char *header;    /* the token, as header X-Heaptap-Token */
 	const char *parameter; /* the token, as parameter of the address */
-	bool changes;	       /* not GET: a parameter is not enough */
+	bool changes;	       /* not GET: the token must be in the header */
 };
 
 /* A new token for a server on `port`. */
@@ -29,6 +29,6 @@ HT_MUST_CHECK
 struct ht_err *access_init(struct access *access, uint16_t port);
 /* Checks a request. HT_ERR_PERMISSION: refuse it. Host must be 127.0.0.1, localhost or [::1] with
  * the port, so that a foreign name that resolves to this machine (DNS rebinding) is refused;
- * Origin, if given, likewise. Tokens are compared in constant time. */
+ * Origin, if given, must be one of these too. Tokens are compared in constant time. */
 HT_MUST_CHECK
 struct ht_err *access_check(const struct access *access, const struct access_claim *claim);

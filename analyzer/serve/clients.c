@@ -29,7 +29,7 @@ static void enter(struct clients *clients, struct client *client, uint64_t now_n
 	client->previous->next = clients->ring.previous = client;
 }
 
-/* The connection is the library's to close; it will read an end. */
+/* Only shut the connection down: libmicrohttpd then reads its end and closes it. */
 static void end_oldest(struct clients *clients)
 {
 	struct client *oldest = clients->ring.next;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The connections of a server. One that has sent no whole request for a while is closed, however
- * slowly its bytes come; the oldest such ones also when there are too many.
+ * The connections of a server. A connection that has not sent a whole request for a while is
+ * closed, even if bytes still arrive slowly. If there are too many connections, the oldest waiting
+ * ones are closed too.
  */
 #pragma once
 
@@ -25,7 +26,7 @@ struct clients {
 void clients_init(struct clients *clients, uint32_t most);
 /* NULL: out of memory; the connection then has no time limit. */
 struct client *clients_add(struct clients *clients, int fd, uint64_t now_ns);
-/* `client` may be NULL, here and below. */
+/* `client` may be NULL, here and in the next two functions. */
 void clients_remove(struct clients *clients, struct client *client);
 /* clients_asked: a whole request has arrived. clients_answered: its answer is sent. */
 void clients_asked(struct clients *clients, struct client *client);

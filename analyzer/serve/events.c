@@ -29,7 +29,7 @@ static char *capture_text(const struct follow *follow)
 	return ret;
 }
 
-/* Appends `text` as the data of an event; its lines are lines of data. */
+/* Appends `text` as the data of an event, each line as one data line. */
 static void put_event(FILE *out, const char *name, const char *text)
 {
 	fprintf(out, "event: %s\ndata: ", name);
@@ -99,7 +99,8 @@ static void end_report(struct events *events)
 {
 	int output;
 	struct ht_err *err = job_finish(&events->job, &output);
-	/* A trace that has no record yet, or too little time: the next one may succeed. */
+	/* The trace may have no record yet, or the job exceeded its time: the next report may
+	 * succeed. */
 	ht_err_free(err);
 	char *text = output >= 0 ? read_output(output) : NULL;
 	if (output >= 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture that runs, as pages see it: its state and its report as server-sent events, and the
- * requests that steer it.
+ * A running capture for pages: its state and its report as server-sent events, and requests that
+ * control it.
  */
 #pragma once
 
@@ -16,20 +16,20 @@ struct events {
 	const struct serve_config *config;
 	struct follow follow;
 	struct stream_hub hub;
-	char *report;	   /* of the last event: its data; NULL: none yet */
+	char *report;	   /* data of the last report event; NULL: none yet */
 	struct job job;	   /* the job that makes the next report; pid 0: none */
 	uint64_t reported; /* bytes of the trace that the last report was made from */
 	struct serve_question question;
 };
 
-/* `config` has a capture to follow. events_deinit also after an error. */
+/* `config` has a capture to follow. Call events_deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *events_init(struct events *events, const struct serve_config *config);
 void events_deinit(struct events *events);
 /* Answers a request of ROUTE_CONTROL, or of ROUTE_EVENTS. */
 enum MHD_Result events_control(struct events *events, struct exchange *exchange);
 enum MHD_Result events_listen(struct events *events, struct exchange *exchange);
-/* Fills in what events_turn waits for, and returns for how many milliseconds at most. */
+/* Fills in the descriptors that events_turn needs; returns the longest time to poll in ms. */
 int events_poll(const struct events *events, struct pollfd polled[EVENTS_POLLED]);
 void events_turn(struct events *events, const struct pollfd polled[EVENTS_POLLED]);
 /* Ends all streams and all requests that wait for the capture. */

@@ -94,7 +94,8 @@ static uint64_t mix(uint64_t hash, const void *data, size_t length)
 	return hash;
 }
 
-/* The tag depends on the traces and the question: the path and all parameters but the token. */
+/* Sets the ETag: a hash of the traces' identities, the path, and all parameters except the token.
+ */
 static void set_etag(struct exchange *exchange)
 {
 	const struct serve_traces *traces = exchange->config->traces;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One request, what it asks for, and its answer.
+ * One HTTP request: its route and parameters, and its answer.
  */
 #pragma once
 
@@ -13,8 +13,8 @@
 #include "analyzer/serve/serve.h"
 
 enum exchange_state {
-	EXCHANGE_NEW,	  /* its headers are not read yet */
-	EXCHANGE_HEARD,	  /* its headers are read; requests have no body */
+	EXCHANGE_NEW,	  /* the request's headers are not read yet */
+	EXCHANGE_HEARD,	  /* the headers are read; requests have no body */
 	EXCHANGE_WAITING, /* it waits for its turn */
 	EXCHANGE_RUNNING, /* its job runs */
 	EXCHANGE_DONE,	  /* `err` or `output` is its answer */
@@ -42,14 +42,14 @@ struct exchange {
 /* `target` is copied. NULL: out of memory. */
 struct exchange *exchange_create(const struct serve_config *config, const struct access *access,
 	struct MHD_Connection *connection, const char *target);
-/* Call it only while no job of it runs. */
+/* Call it only while no job of the exchange runs. */
 void exchange_destroy(struct exchange *exchange);
-/* Call when its headers are read: checks who asks, and finds the route and the question. False: it
- * is refused; the answer is sent, and `*ret` is what libmicrohttpd is to get. */
+/* Call when the headers are read: checks access, and finds the route and the question. False: the
+ * request was refused and answered; return `*ret` to libmicrohttpd. */
 bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Result *ret);
-/* Has the browser this answer, from the same traces? */
+/* Whether the browser already has this answer (If-None-Match), made from the same traces. */
 bool exchange_is_known(struct exchange *exchange);
-/* Call when its job is done: answers it. */
+/* Call when the job is done: sends the answer. */
 enum MHD_Result exchange_end(struct exchange *exchange);
-/* Runs in the job. */
+/* Runs in the job's process: writes the answer to standard output. */
 struct ht_err *exchange_answer(void *context);

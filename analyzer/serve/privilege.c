@@ -9,7 +9,7 @@
 
 #define NOBODY 65534u
 
-/* A number of another user than root; NOBODY where there is none. */
+/* The uid or gid in an environment variable; NOBODY if it is missing or root's. */
 static unsigned user_of(const char *name)
 {
 	const char *text = getenv(name);
@@ -32,7 +32,7 @@ struct ht_err *privilege_drop(void)
 	if (setgroups(0, NULL) != 0 || setresgid(group, group, group) != 0 ||
 		setresuid(user, user, user) != 0)
 		return ht_err_sys(errno, "cannot become user %u instead of root", user);
-	/* No way back, as a bug would find it. */
+	/* Check that root cannot be regained. */
 	if (setuid(0) == 0 || geteuid() == 0)
 		return ht_err_new(HT_ERR_INTERNAL, "user %u is still root", user);
 	return NULL;

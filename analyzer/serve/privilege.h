@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a server may do when its files are open: as root, no more than the user that called sudo.
+ * Drops root rights when the server's files are open: it continues as the user that called sudo.
  */
 #pragma once
 

@@ -17,7 +17,7 @@ bool queue_add(struct queue *queue, struct exchange *exchange)
 	return true;
 }
 
-/* The caller has taken it out of the list. */
+/* Ends an exchange, which the caller has taken out of the list. */
 static void finish(struct exchange *exchange, struct ht_err *err)
 {
 	exchange->err = err;
@@ -44,7 +44,7 @@ static void start(struct queue *queue, struct exchange *exchange, struct exchang
 	queue->running_heavy += exchange->is_heavy;
 }
 
-/* Those that read a trace again have its place in the file in common: one at a time. */
+/* Jobs that read a trace again share its file offset: run only one of them at a time. */
 void queue_start(struct queue *queue)
 {
 	struct exchange **link = &queue->first;

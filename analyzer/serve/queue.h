@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exchanges that a job answers: they wait for their turn in the order of their arrival.
+ * A queue of exchanges that jobs answer, in the order of arrival.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct queue {
 bool queue_add(struct queue *queue, struct exchange *exchange);
 /* Starts as many jobs as may run at once. */
 void queue_start(struct queue *queue);
-/* Fills in what queue_turn waits for; returns how many. */
+/* Fills in the descriptors that queue_turn needs; returns their number. */
 size_t queue_poll(const struct queue *queue, struct pollfd polled[QUEUE_JOBS_MAX]);
 /* Ends the jobs that are done, and those that exceeded their time. No job may have been started or
  * ended since queue_poll. */

@@ -11,7 +11,8 @@
 
 static void add(struct MHD_Response *response, const char *name, const char *value)
 {
-	/* Only without memory; the answer is then sent without it, but for a policy. */
+	/* This fails only if memory is out; the answer is then sent without this header. reply_page
+	 * checks its own header, the policy. */
 	(void)MHD_add_response_header(response, name, value);
 }
 

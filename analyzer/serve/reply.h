@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers as libmicrohttpd sends them, with the headers that each of them has.
+ * Sends answers through libmicrohttpd, with the headers that every answer has.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 /* An error as {"schema":"heaptap.error/1","error":...}. */
 enum MHD_Result reply_error(
 	struct MHD_Connection *connection, unsigned status, const char *message);
-/* The same for the error of a command, which is freed; its code decides the status. */
+/* As reply_error for the error of a command; its code decides the status. Frees `err`. */
 enum MHD_Result reply_failure(struct MHD_Connection *connection, struct ht_err *err);
 /* Sends a static text; `policy`: Content-Security-Policy. */
 enum MHD_Result reply_page(struct MHD_Connection *connection, const char *page, const char *policy);

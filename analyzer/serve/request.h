@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The target of an HTTP request, "/path?name=value&...", as text. Reads hostile bytes; does nothing
- * else.
+ * The target of an HTTP request, "/path?name=value&...", as text. Its bytes are hostile; this file
+ * only parses them.
  */
 #pragma once
 
@@ -22,15 +22,16 @@ struct request {
 	size_t count;
 };
 
-/* %XX is decoded in path, names and values; "+" stays what it is, so that a time can be written
- * from=+10s. HT_ERR_USAGE: too long, bad %XX, a control character, too many parameters; `ret` is
- * then empty. */
+/* %XX is decoded in path, names and values; "+" stays "+", so that a time can be written from=+10s.
+ * HT_ERR_USAGE: too long, bad %XX, a control character, too many parameters; `ret` is then empty.
+ */
 HT_MUST_CHECK
 struct ht_err *request_parse(const char *target, struct request *ret);
 void request_deinit(struct request *request);
 /* The value of the last parameter of that name; NULL: none. */
 const char *request_value(const struct request *request, const char *name);
-/* A parameter as a number below `count`; `otherwise` if it is not given. HT_ERR_USAGE names it. */
+/* A parameter as a number below `count`; `otherwise` if the parameter is missing. HT_ERR_USAGE
+ * names a parameter that is no such number. */
 HT_MUST_CHECK
 struct ht_err *request_index(const struct request *request, const char *name, size_t count,
 	size_t otherwise, size_t *ret);

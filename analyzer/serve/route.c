@@ -111,7 +111,8 @@ static bool has_base(const struct route *route)
 	       route->base != OPTION_NONE;
 }
 
-/* Parameters that choose traces, carry the token, or are an operand. */
+/* Whether the server itself reads this parameter: it selects traces, is the token, or is an
+ * operand. */
 static bool is_own(const struct route *route, const char *name)
 {
 	return strcmp(name, "token") == 0 ||
@@ -134,7 +135,8 @@ static const struct option_row *find_row(const struct option_table *table,
 	return NULL;
 }
 
-/* Says what is sent, which the path decides, or names a file of this machine. */
+/* Whether requests must not set an option: it decides the output format, which the path decides
+ * here, or it names a file of this machine. */
 static bool is_closed(enum option_id id, enum option_kind kind)
 {
 	static const enum option_id closed[] = {OPTION_JSON, OPTION_CSV, OPTION_FORMAT,
@@ -158,7 +160,7 @@ static struct ht_err *add_parameter(const struct option_table *table,
 			HT_ERR_USAGE, "%s: \"%.40s\" is no name of a parameter", route->path, name);
 	if (row && is_closed(id, row->kind))
 		return ht_err_new(HT_ERR_USAGE, "%s: %s is not for requests", route->path, name);
-	/* An unknown one is the parser's to refuse. */
+	/* Unknown options are passed on: the option parser refuses them. */
 	if (row && row->kind == OPTION_KIND_FLAG && !*parameter->value)
 		return add(words, "--%s", name);
 	return add(words, "--%s=%s", name, parameter->value);

@@ -19,8 +19,8 @@ enum route_kind {
 };
 
 enum route_traces {
-	ROUTE_ONE,	  /* parameter trace, else the first */
-	ROUTE_TWO,	  /* parameters base and trace, else the first two */
+	ROUTE_ONE,	  /* parameter trace, otherwise the first trace */
+	ROUTE_TWO,	  /* parameters base and trace, otherwise the first two traces */
 	ROUTE_ONE_OR_TWO, /* two if parameter base is given */
 	ROUTE_ALL,
 };
@@ -33,14 +33,15 @@ struct route {
 	const char *const *member; /* members of its JSON that are sent; NULL: all */
 	enum option_id needs;	   /* NAME of path/NAME is the value of this option */
 	const char *operand;	   /* parameter that is the last operand, or NULL */
-	enum route_traces traces;  /* its operands */
-	enum option_id base;	   /* parameter base names the trace that is its value */
+	enum route_traces traces;  /* traces that are the command's operands */
+	enum option_id base;	   /* option whose value is the trace that parameter base names */
 };
 
 #define ROUTE_PREFIX	"/api/v1/"
 #define ROUTE_WORDS_MAX (REQUEST_PARAMETERS_MAX + SERVE_TRACES_MAX + 8u)
 
-/* The route of a path, and what follows its name ("" or NAME); NULL: none. */
+/* The route of a path; NULL: none. `*ret_rest`: the part of the path after the route's name, "" or
+ * NAME. */
 const struct route *route_find(const char *path, const char **ret_rest);
 /* All routes; the first is the page. */
 extern const struct route route_table[];
@@ -55,8 +56,8 @@ struct route_words {
 /*
  * Makes the words after the name of the route's command. `path`: the server's traces; `rest`: from
  * route_find. HT_ERR_USAGE: no such trace; a parameter that is not an option of the command or
- * would name a file of this machine. The option parser checks the values. route_words_deinit also
- * after an error.
+ * would name a file of this machine. The option parser checks the values. Call route_words_deinit
+ * also after an error.
  */
 HT_MUST_CHECK
 struct ht_err *route_words(const struct option_table *table, const struct route *route,

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces over HTTP, for a browser or a script on this machine. The server reads nothing of a trace
- * and prints no figure itself: a command answers, in a process of its own (job.h).
- * analyzer/serve/DESIGN.md has the reasons.
+ * Serves traces over HTTP to a browser or a script on this machine. The server itself never reads a
+ * trace: for each request a forked process runs a command (job.h). analyzer/serve/DESIGN.md has the
+ * reasons.
  */
 #pragma once
 
@@ -22,9 +22,9 @@ struct serve_question {
 struct serve_config {
 	const struct option_table *table;
 	struct serve_traces *traces; /* borrowed */
-	uint16_t port;		     /* 0: any */
+	uint16_t port;		     /* 0: any free port */
 	const char *page, *policy;   /* the page and its Content-Security-Policy */
-	/* Runs in a process of its own. */
+	/* Answers a question; called in a forked process. */
 	struct ht_err *(*answer)(void *context, const struct serve_question *question);
 	/* Called when the server answers at `address`; it opens no more files from then on. */
 	struct ht_err *(*ready)(void *context, const char *address, uint16_t port);

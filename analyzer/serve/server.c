@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The server of serve.h: its sockets, its connections, and the loop. One thread does it all, so
- * that a fork of it is whole.
+ * The server of serve.h: its sockets, its connections, and the loop. It has one thread, so that a
+ * forked job can call any function.
  */
 #include "analyzer/serve/serve.h"
 
@@ -23,7 +23,7 @@
 #define TICK_MS		1000
 #define CONNECTIONS_MAX 1000u
 #define SPARE		64u  /* connections that may be open while the oldest ones are closed */
-#define OWN_FDS		128u /* files, jobs and so on */
+#define OWN_FDS		128u /* descriptors kept for files, jobs and so on */
 #define IDLE_S		30u
 #define HEADER_BYTES	(24u << 10)
 #define BACKLOG		1024
@@ -112,7 +112,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 		return MHD_NO;
 	if (exchange->state == EXCHANGE_DONE)
 		return exchange_end(exchange);
-	/* An answer before the second call, which comes behind a body, costs the connection. */
+	/* libmicrohttpd calls twice, the second time after a body. If the first call answered, the
+	 * connection would be closed. */
 	const bool is_first = exchange->state == EXCHANGE_NEW;
 	exchange->state = EXCHANGE_HEARD;
 	if (is_first && strcmp(method, MHD_HTTP_METHOD_POST) != 0)
@@ -195,7 +196,7 @@ static int listen_v6(uint16_t port)
 	return listen_at((const struct sockaddr *)&address, sizeof(address));
 }
 
-/* Takes `fd` over. */
+/* Takes ownership of `fd`. */
 static struct ht_err *add_daemon(struct server *server, int fd)
 {
 	const uint32_t most = server->clients.most + SPARE;
@@ -231,14 +232,14 @@ static struct ht_err *open_sockets(struct server *server)
 		return err;
 	}
 	err = add_daemon(server, fd);
-	/* A machine may have no IPv6. */
+	/* Failing here is no error: the machine may have no IPv6. */
 	fd = err ? -1 : listen_v6(port);
 	return err || fd < 0 ? err : add_daemon(server, fd);
 }
 
 /* --- the loop -------------------------------------------------------------------------------- */
 
-/* So many connections that descriptors are left for all else. */
+/* Most connections, so that OWN_FDS descriptors stay free. */
 static uint32_t connections(void)
 {
 	struct rlimit limit;

@@ -11,14 +11,14 @@
 struct stream {
 	struct stream_hub *hub;
 	struct MHD_Connection *connection;
-	char *text; /* that is sent now */
+	char *text; /* message that is being sent */
 	size_t length, at;
 	uint64_t generation;
 	bool is_suspended;
 	struct stream *next;
 };
 
-/* False: there is nothing new. */
+/* Copies the hub's message if it is new; false if it is not. */
 static bool take_message(struct stream *stream)
 {
 	const struct stream_hub *hub = stream->hub;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Answers that go on: server-sent events. A browser that reads slowly misses messages, and gets the
- * last.
+ * Server-sent events: answers that stay open. A browser that reads slowly misses messages between,
+ * but always gets the last one.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 struct stream;
 
-/* All streams that are open, and the message that each of them is to send. */
+/* All open streams, and the newest message. */
 struct stream_hub {
 	struct stream *first;
 	size_t count;
@@ -22,7 +22,7 @@ struct stream_hub {
 
 /* Begins an answer with the current message. */
 enum MHD_Result stream_begin(struct stream_hub *hub, struct MHD_Connection *connection);
-/* Sends `message`, taken over, to all. */
+/* Sends `message` to all streams; takes ownership of it. */
 void stream_send_all(struct stream_hub *hub, char *message);
 /* Ends all streams; they close in the server's next turn. */
 void stream_end_all(struct stream_hub *hub);

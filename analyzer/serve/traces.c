@@ -9,11 +9,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FIRST_FD 16 /* above those that a job has for itself */
+#define FIRST_FD 16 /* traces use descriptors from here on; a job uses the lower ones */
 
 static const char suffix[] = ".htap";
 
-/* Takes `path` over. */
+/* Takes ownership of `path`. */
 static struct ht_err *add_file(struct serve_traces *traces, char *path)
 {
 	struct stat status;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The traces of a server: files that stay open, so that they can be read after root is dropped.
+ * The traces of a server: files that stay open, so that they can be read after root rights are
+ * dropped.
  */
 #pragma once
 
@@ -23,8 +24,8 @@ struct serve_traces {
 /* Adds one file. */
 HT_MUST_CHECK
 struct ht_err *serve_traces_add(struct serve_traces *traces, const char *path);
-/* Opens the traces of the operands: files, and those of directories whose names end with .htap, by
- * name. serve_traces_deinit also after an error. */
+/* Opens the traces that the operands name: files, and in directories the files whose names end with
+ * .htap, sorted by name. Call serve_traces_deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *serve_traces_open(
 	struct serve_traces *traces, const char *const *operand, size_t count);

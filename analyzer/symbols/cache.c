@@ -23,9 +23,9 @@ struct identity {
 struct header {
 	char magic[8];
 	char version[24];
-	struct identity identity[2]; /* of the module's file and its debug file */
+	struct identity identity[2]; /* `[0]`: of the module's file; `[1]`: of its debug file */
 	uint64_t state, bytes;	     /* of the records that follow */
-	uint32_t crc;		     /* of the fields above and of them */
+	uint32_t crc;		     /* of the fields above and of the records */
 	uint32_t zero;
 };
 
@@ -47,7 +47,7 @@ static int open_base(void)
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* Closes `parent`. */
+/* Opens a directory, made if it is missing, in `parent`, which is closed. */
 static int open_below(int parent, const char *name)
 {
 	if (parent < 0)
@@ -260,7 +260,8 @@ static void prune(const struct cache *cache)
 	struct entry *entry = NULL;
 	size_t count = 0;
 	uint64_t all = 0;
-	/* A file description of its own, because reading moves its position. */
+	/* Opens the directory again, because reading moves the position of an open file
+	 * description. */
 	int fd = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
 	if (!directory) {
@@ -297,7 +298,7 @@ void cache_store(const struct cache *cache, const char *build_id, const struct e
 {
 	struct header header = make_header(file, debug);
 	char part[64];
-	/* In other states a missing file may exist the next time. */
+	/* In other states a file was missing, which may exist the next time. */
 	const bool lasts = names->state == REC_NAMES_WHOLE ||
 			   names->state == REC_NAMES_NO_SYMBOLS ||
 			   names->state == REC_NAMES_STRIPPED;

@@ -31,11 +31,12 @@ struct cache_names {
 };
 
 void cache_names_deinit(struct cache_names *names);
-/* Loads the names of `build_id` that were made from these files; none if there are none. */
+/* Loads the cached names of `build_id` if they were made from these files; otherwise `ret` is
+ * empty. */
 void cache_load(const struct cache *cache, const char *build_id, const struct elf_file *file,
 	const struct elf_file *debug, struct cache_names *ret);
-/* Finds an offset; false: unknown (an offset known to have no name is found). `ret` is valid until
- * the next cache_add. */
+/* Finds an offset; false: never looked up. An offset that was looked up without result is found,
+ * without frames. `ret` is valid until the next cache_add. */
 bool cache_find(const struct cache_names *names, uint64_t offset, struct rec_symbol *ret);
 /* Adds the result of a lookup; `frame_count` may be 0. */
 HT_MUST_CHECK

@@ -43,7 +43,7 @@ static const char *find_call(const char *name)
 	return end && (!*end || !strcmp(end, " const")) ? found : NULL;
 }
 
-/* The names of templates begin with the return type. */
+/* Demangled names of templates begin with the return type. */
 static const char *skip_return_type(const char *name, const char *end)
 {
 	const char *from = name;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps through DWARF that end, whatever the file says.
+ * Iterates over DWARF so that the iteration ends even in a damaged file.
  */
 #pragma once
 
@@ -8,8 +8,8 @@
 
 #include "format/base.h"
 
-/* Moves to the next sibling. It must lie further on, otherwise a damaged file could make a cycle.
- */
+/* Moves to the next sibling. False if the sibling does not lie behind the DIE: a damaged file could
+ * make a cycle. */
 static inline bool die_next_sibling(Dwarf_Die *die)
 {
 	const char *at = die->addr;

@@ -17,16 +17,16 @@
 
 #define DEPTH_MAX 128u /* of nested DIEs */
 struct unit {
-	Dwarf_Die die;	 /* the unit, or the skeleton; has the lines */
+	Dwarf_Die die;	 /* the unit, or the skeleton unit; has the line table */
 	Dwarf_Die whole; /* the unit, or the split unit of the skeleton */
 	bool is_skeleton;
 	bool indexed;
-	struct spans function_span; /* index: in `function` */
+	struct spans function_span; /* span.index is an index in `function` */
 	Dwarf_Die *function;
 	size_t function_count, function_capacity;
 	struct scopes scopes;
 	struct lines lines;
-	bool has_lines; /* lines were read, or the unit has none */
+	bool has_lines; /* the line table was read, or the unit has none */
 };
 
 struct dwarf {
@@ -35,17 +35,17 @@ struct dwarf {
 	const char *path;
 	struct dwarf_note *note;
 	struct split split;
-	struct spans code; /* where code can be */
+	struct spans code; /* ranges that contain code */
 	Dwarf *dw;
 	Dwarf *alternate; /* DWARF shared between files by dwz, or NULL */
 	struct elf_file alternate_file;
 	struct unit *unit;
 	size_t unit_count, unit_capacity;
-	struct spans unit_span; /* index: in `unit` */
+	struct spans unit_span; /* span.index is an index in `unit` */
 };
 
-/* Only ranges within code: the linker leaves the ranges of dropped code at 0 or at another address
- * without code. */
+/* Adds only ranges within code: for dropped code, the linker leaves ranges at 0 or at another
+ * address without code. */
 static struct ht_err *add_ranges(
 	const struct dwarf *dwarf, struct spans *spans, Dwarf_Die *die, uint32_t index)
 {
@@ -60,7 +60,8 @@ static struct ht_err *add_ranges(
 /* --- units ----------------------------------------------------------------------------------- */
 
 /* Finds the alternate file here, by build-id, because libdw would open any path that the file
- * names. False if it is not found: then names would be missing throughout. */
+ * names. False if the file refers to one that is not found: without it, most names would be
+ * missing. */
 static bool open_alternate(struct dwarf *dwarf)
 {
 	const char *path = NULL;
@@ -175,7 +176,7 @@ static struct ht_err *add_function(const struct dwarf *dwarf, struct unit *unit,
 	return NULL;
 }
 
-/* Functions are in the unit and in namespaces; those in classes are declarations. */
+/* Indexes functions in the unit and its namespaces; functions in classes are only declarations. */
 static struct ht_err *index_children(
 	const struct dwarf *dwarf, struct unit *unit, Dwarf_Die *parent, unsigned depth)
 {
@@ -324,7 +325,7 @@ static struct ht_err *intern_line(const struct dwarf *dwarf, struct strings *str
 	return intern_file(strings, unit, row->file, &ret->file);
 }
 
-/* Where the inlined function `die` was called. */
+/* Stores file and line of the call of the inlined function `die`. */
 static struct ht_err *intern_call(
 	struct strings *strings, struct unit *unit, Dwarf_Die *die, struct rec_frame *ret)
 {

@@ -7,7 +7,8 @@
 
 #include "format/arch.h"
 
-#define COPIED_MAX (512ull << 20) /* bytes: each unit comes with all strings */
+/* bytes copied at most: each unit is copied together with all strings */
+#define COPIED_MAX (512ull << 20)
 
 /* The numbers of sections in the index, and their names in a .dwo file. */
 static const struct kind {
@@ -48,7 +49,7 @@ static bool read_index(struct dwp *dwp)
 	if (!bytes_u32(&in, &version) || !bytes_u32(&in, &dwp->section_count) ||
 		!bytes_u32(&in, &dwp->unit_count) || !bytes_u32(&in, &dwp->slot_count))
 		return false;
-	/* Of DWARF 5 the version has two bytes, and two of padding. */
+	/* In DWARF 5 the version has two bytes, followed by two bytes of padding. */
 	dwp->is_5 = (version & 0xffff) == 5;
 	if ((version != 2 && !dwp->is_5) || dwp->section_count > DWP_SECTIONS_MAX ||
 		(dwp->slot_count & (dwp->slot_count - 1)) != 0)
@@ -76,7 +77,7 @@ void dwp_close(struct dwp *dwp)
 	elf_file_close(&dwp->file);
 }
 
-/* The index is a hash table, whose second hash is odd. */
+/* Looks an id up in the index: a hash table with double hashing, whose second hash is odd. */
 static uint64_t find_row(const struct dwp *dwp, uint64_t id)
 {
 	uint64_t mask = dwp->slot_count - 1, at = id & mask, step = (id >> 32 & mask) | 1;
@@ -166,7 +167,7 @@ int dwp_unit(struct dwp *dwp, uint64_t id)
 	int fd = -1;
 	if (!err && out.length)
 		fd = memfd_create("dwo", MFD_CLOEXEC);
-	/* A file in memory is written in one piece, or there is no memory. */
+	/* A memfd takes the whole write, unless memory is out. */
 	if (fd >= 0 && write(fd, out.data, out.length) != (ssize_t)out.length) {
 		close(fd);
 		fd = -1;

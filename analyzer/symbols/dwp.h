@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Packages of split debug information (.dwp), from which libdw of elfutils before 0.191 reads
- * nothing: one unit is taken out of a package as a file of its own.
+ * Packages of split debug information (.dwp). libdw before elfutils 0.191 cannot read them, so a
+ * unit is copied out of the package into a file of its own.
  */
 #pragma once
 
@@ -9,18 +9,18 @@
 
 #define DWP_SECTIONS_MAX 8u
 
-/* Zero-initialised but for the file, which is not open: holds nothing. */
+/* Empty if zero-initialised with `file` not open (fd -1). */
 struct dwp {
 	struct elf_file file;
-	bool is_5; /* of DWARF 5; else GNU's own format */
+	bool is_5; /* DWARF 5; otherwise GNU's format for DWARF 4 */
 	uint32_t section_count, unit_count, slot_count;
 	struct bytes ids, rows, kinds, offsets, sizes; /* parts of .debug_cu_index */
 	uint64_t copied_bytes;
 };
 
-/* Takes over `fd`; false, and `dwp` is not open, when that is no package. */
+/* Takes ownership of `fd`. False if it is no package; `dwp` is then not open. */
 bool dwp_take(struct dwp *dwp, int fd);
 void dwp_close(struct dwp *dwp);
-/* A descriptor of a .dwo file with the unit of this id; -1 when it is not in the package, or too
- * much was taken out already. */
+/* A descriptor of a new .dwo file with the unit of this id; -1 if the package lacks the unit, or
+ * too many bytes were copied already. */
 int dwp_unit(struct dwp *dwp, uint64_t id);

@@ -84,14 +84,15 @@ void elf_file_close(struct elf_file *file)
 
 /* --- files of modules --- */
 
-/* The mapped file itself, whatever lies under its name now. */
+/* Opens the mapped file itself, which heaptap handed over: another file may have its path by now.
+ */
 static void open_handed(
 	struct elf_file *file, const struct finder_module *handed, const struct module *module)
 {
 	if (!handed || handed->fd < 0)
 		return;
 	elf_file_take(file, fcntl(handed->fd, F_DUPFD_CLOEXEC, 0));
-	/* It may have been written to since. */
+	/* The file may have been overwritten since it was mapped. */
 	if (file->elf && (module->build_id[0] ? !has_build_id(file, module->build_id)
 					      : !has_segments(file->elf, module)))
 		elf_file_close(file);
@@ -118,7 +119,7 @@ static enum rec_names_state judge(struct elf_file *file, const struct finder_mod
 								  : REC_NAMES_UNIDENTIFIED;
 }
 
-/* Of two reasons the one that says more. */
+/* The reason that says more, of two. */
 static enum rec_names_state worse(enum rec_names_state a, enum rec_names_state b)
 {
 	return a > b ? a : b;
@@ -161,7 +162,8 @@ enum rec_names_state elf_file_open_module(
 	enum rec_names_state state = open_named(file, finder, module, module->path);
 	if (file->elf || length <= end || strcmp(module->path + length - end, deleted) != 0)
 		return state;
-	/* The kernel says so of a file that was replaced, too; a copy has the same build-id. */
+	/* The kernel appends " (deleted)" also if a file was replaced. Try the path: an identical
+	 * copy has the same build-id. */
 	memcpy(path, module->path, length - end);
 	path[length - end] = '\0';
 	return worse(state, open_named(file, finder, module, path));
@@ -233,7 +235,8 @@ Elf_Data *elf_file_data(const struct elf_file *file, const char *name)
 {
 	GElf_Shdr shdr;
 	Elf_Scn *scn = find_section(file, name);
-	/* As libdw does, which is then given the same. */
+	/* Decompress the section in libelf's memory, as libdw would, so that both see the same
+	 * data. */
 	if (scn && gelf_getshdr(scn, &shdr) && shdr.sh_flags & SHF_COMPRESSED)
 		(void)elf_compress(scn, 0, 0);
 	return scn ? elf_rawdata(scn, NULL) : NULL;

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Opens the file of a module, or its separate debug file, and only the right one: by build-id. The
- * paths come from a trace and the files from whoever could write there, so that anything but a
- * regular file is passed over, and nothing here blocks.
+ * Opens the file of a module, or its separate debug file, if the build-id matches. Paths from a
+ * trace and the files there are hostile: only regular files are opened, and no function blocks.
  */
 #pragma once
 
@@ -16,39 +15,39 @@
 /* Zero-initialised with fd -1: not open. */
 struct elf_file {
 	int fd;
-	Elf *elf;     /* NULL: there is no such file */
-	void *memory; /* where it is none on disk */
+	Elf *elf;     /* NULL: not open */
+	void *memory; /* the file's bytes, if it is only in memory; owned */
 };
 
-/* Takes over `fd`; not open when that is no ELF file. */
+/* Takes ownership of `fd`; `file` is not open if that is no ELF file. */
 void elf_file_take(struct elf_file *file, int fd);
-/* Takes over `memory`, from malloc. */
+/* Takes ownership of `memory`, from malloc. */
 void elf_file_take_memory(struct elf_file *file, void *memory, size_t bytes);
-/* Opens the file `module` was loaded from, and only that: handed over, or by its path with the same
- * build-id; without a build-id the very file that was mapped, or the one in --sysroot with the same
- * segments. Else says why not. */
+/* Opens the file that `module` was loaded from, and no other: the file that heaptap handed over, or
+ * a file at the module's path with the same build-id. A module without a build-id needs the very
+ * file that was mapped (same inode), or a file in --sysroot with the same segments. Otherwise
+ * returns the reason. */
 enum rec_names_state elf_file_open_module(
 	struct elf_file *file, const struct finder *finder, const struct module *module);
 /* Opens the debug file for a build-id in lower-case hex, in .build-id of /usr/lib/debug and of
  * --debug-dir. */
 void elf_file_open_debug(struct elf_file *file, const struct finder *finder, const char *build_id);
-/* Opens `path`, wherever it is found with this build-id. */
+/* Opens a file at `path`, in the first place where it has this build-id. */
 void elf_file_open_path(
 	struct elf_file *file, const struct finder *finder, const char *path, const char *build_id);
 void elf_file_close(struct elf_file *file);
-/* In lower-case hex; "" when it has none. `ret` has 2 * TRACE_BUILD_ID_MAX + 1 bytes. */
+/* The build-id in lower-case hex; "" if the file has none. `ret` has 2 * TRACE_BUILD_ID_MAX + 1
+ * bytes. */
 void elf_file_build_id(const struct elf_file *file, char *ret);
-/* Whether it has a section of this name that takes up bytes in the file; ".debug_x" stands for
- * ".zdebug_x", too. */
+/* Whether the file has a section of this name with contents; ".debug_x" also finds ".zdebug_x". */
 bool elf_file_has_section(const struct elf_file *file, const char *name);
-/* Whether libelf has left such a section compressed: by a method that it does not know. */
+/* Whether the section is still compressed because libelf does not know the method. */
 bool elf_file_is_compressed(const struct elf_file *file, const char *name);
-/* The bytes of such a section as they stand in the file, or as libelf has decompressed them; none
- * where there is no such section. */
+/* The bytes of a section, decompressed if libelf can; empty if the section is missing. */
 struct bytes elf_file_section(const struct elf_file *file, const char *name);
-/* The same as libelf keeps it, raw and converted; NULL: there is none. */
+/* libelf's raw and libelf's converted data of a section; NULL: the section is missing. */
 Elf_Data *elf_file_data(const struct elf_file *file, const char *name);
 Elf_Data *elf_file_other_data(const struct elf_file *file, const char *name);
-/* Adds the sections that hold code. */
+/* Adds the address ranges of sections with code to `ret`. */
 HT_MUST_CHECK
 struct ht_err *elf_file_code(const struct elf_file *file, struct spans *ret);

@@ -47,7 +47,7 @@ void finder_deinit(struct finder *finder)
 
 /* --- what is handed over --- */
 
-/* Takes over `fd`. */
+/* Takes ownership of `fd`. */
 static struct ht_err *add_item(struct finder *finder, const struct handover_item *item, int fd)
 {
 	uint32_t known;
@@ -131,7 +131,7 @@ static int if_regular(int fd)
 	return -1;
 }
 
-/* Links and ".." are resolved within `root`, as for a process with that root directory. */
+/* Resolves links and ".." within `root`, as for a process with that root directory. */
 static int open_in_root(int root, const char *path, int flags)
 {
 	struct open_how how = {.flags = (uint64_t)(OPEN_FLAGS | flags),

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where files with symbols are looked for: below --sysroot, below the target's root directory, on
- * this machine, in --debug-dir; and the files that heaptap hands over. What is found is still to be
- * identified. A path never leads out of a root that is not this machine's, whatever links lie
- * there.
+ * The places where files with symbols are searched: below --sysroot, below the target's root
+ * directory, on this machine, in --debug-dir; and the files that heaptap hands over. The caller
+ * must check the identity of a file. Links never lead out of --sysroot or the target's root.
  */
 #pragma once
 
@@ -22,7 +21,7 @@ struct finder_module {
 
 /* Zero-initialised but for the descriptors: finder_init. */
 struct finder {
-	int sysroot; /* directories; -1: there is none */
+	int sysroot; /* directories: --sysroot and the target's root; -1: none */
 	int target;
 	const char *sysroot_path; /* borrowed */
 	const char *debug_dir[FINDER_DEBUG_DIRS_MAX];
@@ -32,14 +31,14 @@ struct finder {
 	size_t count, capacity;
 };
 
-/* `sysroot`: "" for none. One that cannot be opened is an error. */
+/* `sysroot`: "": none. A directory that cannot be opened is an error. */
 HT_MUST_CHECK
 struct ht_err *finder_init(struct finder *finder, const char *sysroot);
 void finder_deinit(struct finder *finder);
 /* Receives the files that wait in a socket (format/handover.h). */
 HT_MUST_CHECK
 struct ht_err *finder_take(struct finder *finder, int socket);
-/* Has the user named places to look in? */
+/* Whether the user named places to search (--sysroot, --debug-dir). */
 static inline bool finder_is_named(const struct finder *finder)
 {
 	return finder->sysroot >= 0 || finder->debug_dir_count;
@@ -49,7 +48,7 @@ const struct finder_module *finder_module(const struct finder *finder, uint64_t 
 /* Opens a regular file for reading. Returns -1 with errno if it is missing or not regular. Never
  * blocks. */
 int finder_open(const struct finder *finder, enum finder_place place, const char *path);
-/* Opens a file that the target itself has written, by the name that it used; refuses symbolic
+/* Opens a file that the target has written, by the path that the target used; refuses symbolic
  * links. */
 int finder_open_own(const struct finder *finder, const char *path);
 /* As finder_open, for a file below a directory of this machine. */

@@ -12,7 +12,7 @@
 #define VERSION	    1u
 #define NUMBERS_MAX sizeof("ffffffffffffffff ffffffffffffffff ")
 
-/* Behind the magic number. */
+/* The file header after the magic number. */
 struct header {
 	uint32_t version, bytes, machine, reserved, pid;
 	uint64_t time, flags;
@@ -40,7 +40,7 @@ struct reader {
 	const char *path;
 	size_t max;
 	struct bytes_out *text;
-	struct map names; /* of a function's number: where its name begins in `text` */
+	struct map names; /* number of a function -> offset of its name in `text` */
 };
 
 static bool get(struct reader *reader, void *ret, size_t bytes)
@@ -48,7 +48,7 @@ static bool get(struct reader *reader, void *ret, size_t bytes)
 	return fread(ret, bytes, 1, reader->in) == 1;
 }
 
-/* Up to its end, of which no more is kept than fits. False: it has none within `left` bytes. */
+/* Reads a name up to its NUL and cuts it to `name`. False: no NUL within `*left` bytes. */
 static bool get_name(struct reader *reader, size_t *left, char name[TRACE_STRING_MAX + 1])
 {
 	size_t length = 0;
@@ -108,14 +108,14 @@ static struct ht_err *take_move(struct reader *reader, size_t *left, bool *ret_o
 	*left -= *ret_ok ? sizeof(move) : 0;
 	if (!*ret_ok || !map_get(&reader->names, move.index, &known))
 		return NULL;
-	/* The text may move while it grows. */
+	/* put_line may move the text, so copy the name first. */
 	const char *from = (const char *)reader->text->data + known;
 	size_t bytes = (size_t)((const char *)memchr(from, '\n', sizeof(name) + 1) - from);
 	memcpy(name, from, bytes);
 	return put_line(reader, move.to, move.bytes, name, bytes, &at);
 }
 
-/* False in `ret_ok`: that was the last one. */
+/* `*ret_ok` is false after the last whole record. */
 static struct ht_err *take_record(struct reader *reader, bool *ret_ok)
 {
 	struct prefix prefix;

@@ -9,22 +9,22 @@
 #include "analyzer/model/array.h"
 
 #define ROWS_MAX    (1u << 24)
-#define FORMATS_MAX 16u /* of an entry; DWARF 5 knows five */
+#define FORMATS_MAX 16u /* fields of an entry; DWARF 5 defines five */
 
-/* What the header of a table says about its program. */
+/* The header of a line table. */
 struct header {
 	uint8_t min_instruction_bytes, line_range, opcode_base;
 	int8_t line_base;
 	uint8_t operands[256]; /* of each standard opcode */
 	uint16_t version;
 	bool is_64;
-	struct bytes tables, program; /* of directories and files; of instructions */
+	struct bytes tables, program; /* `tables`: directories and files; `program`: instructions */
 };
 
 struct machine {
 	uint64_t address, file;
 	int64_t line;
-	size_t first; /* row of the sequence */
+	size_t first; /* index of the first row of the sequence */
 };
 
 void lines_deinit(struct lines *lines)
@@ -39,7 +39,7 @@ void lines_deinit(struct lines *lines)
 	*lines = (struct lines){0};
 }
 
-/* An offset or length, whose size the unit's length has told. */
+/* Takes an offset or a length, of 8 bytes if `is_64`, otherwise 4. */
 static bool take_offset(struct bytes *in, bool is_64, uint64_t *ret)
 {
 	uint32_t narrow;
@@ -127,7 +127,8 @@ static bool take_text(struct bytes *in, const char **ret)
 	return true;
 }
 
-/* Up to DWARF 4: lists that end with an empty name. What is missing has no path. */
+/* Reads the tables of DWARF 2 to 4: lists that end with an empty name. If they are cut, later files
+ * have no path. */
 static struct ht_err *read_old_tables(struct lines *lines, struct bytes in, const char *compiled_in)
 {
 	const char *name;
@@ -142,8 +143,8 @@ static struct ht_err *read_old_tables(struct lines *lines, struct bytes in, cons
 	return err;
 }
 
-/* One value of an entry of DWARF 5. False: malformed, or of a form that compilers do not use here.
- */
+/* Takes one value of an entry of DWARF 5. False: malformed, or a form that compilers do not use
+ * here. */
 static bool take_value(struct bytes *in, uint64_t form, bool is_64,
 	const struct lines_source *source, const char **ret_text, uint64_t *ret_number)
 {
@@ -190,7 +191,8 @@ struct format {
 	uint64_t content, form;
 };
 
-/* A table of DWARF 5, of directories or of files. False: what follows makes no sense. */
+/* Reads a table of DWARF 5, of directories or of files. False: the rest of the header cannot be
+ * read. */
 static bool read_new_table(struct lines *lines, struct bytes *in, bool is_64,
 	const struct lines_source *source, bool has_files, struct ht_err **ret)
 {
@@ -264,7 +266,7 @@ static void begin(struct machine *machine, const struct lines *lines)
 
 static struct ht_err *add_row(struct lines *lines, struct machine *machine)
 {
-	/* Addresses of a sequence never go back. */
+	/* Addresses in a sequence must not decrease: ignore a row that does. */
 	if (lines->count == ROWS_MAX ||
 		(lines->count > machine->first &&
 			machine->address < lines->row[lines->count - 1].address))
@@ -386,7 +388,7 @@ struct ht_err *lines_read(
 		else
 			err = run_standard(program, &header, opcode, lines, &machine, &valid);
 	}
-	/* Rows without the end of their sequence. */
+	/* Drop the rows of a sequence without an end. */
 	lines->count = machine.first;
 	spans_sort(&lines->sequence_span);
 	return err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The line table of a compilation unit, sequence by sequence. libdw puts the rows of all sequences
- * in one order, so that those of code that the linker dropped, which begin at 0, stand between the
- * rows of code that is there.
+ * The line table of a compilation unit, sequence by sequence. libdw sorts the rows of all sequences
+ * together: rows of code that the linker dropped, whose addresses begin at 0, then lie between rows
+ * of existing code.
  */
 #pragma once
 
@@ -12,10 +12,10 @@
 struct lines_row {
 	uint64_t address;
 	uint32_t file; /* index in the unit's table of files */
-	uint32_t line; /* 0: of no line */
+	uint32_t line; /* 0: no line */
 };
 
-/* Rows of ascending addresses that stand together. */
+/* Consecutive rows with ascending addresses. */
 struct lines_sequence {
 	size_t first, count;
 };
@@ -24,14 +24,14 @@ struct lines_sequence {
 struct lines_file {
 	const char *name; /* terminated, in the section */
 	uint64_t directory;
-	char *path; /* made when it is first asked for */
+	char *path; /* made by the first lines_path */
 };
 
-/* Where a unit's line table is, and what it refers to. */
+/* The location of a unit's line table, and the sections that it refers to. */
 struct lines_source {
 	struct bytes section, strings, line_strings; /* .debug_line, .debug_str, .debug_line_str */
-	uint64_t offset;			     /* in the first */
-	const char *directory; /* in which the unit was compiled; NULL: unknown */
+	uint64_t offset;			     /* in `section` */
+	const char *directory; /* working directory of the compiler; NULL: unknown */
 };
 
 /* Zero-initialised is empty and valid. */
@@ -44,7 +44,7 @@ struct lines {
 	size_t count, capacity;
 	struct lines_sequence *sequence;
 	size_t sequence_count, sequence_capacity;
-	struct spans sequence_span; /* index: in `sequence` */
+	struct spans sequence_span; /* span.index is an index in `sequence` */
 };
 
 void lines_deinit(struct lines *lines);
@@ -53,8 +53,8 @@ void lines_deinit(struct lines *lines);
 HT_MUST_CHECK
 struct ht_err *lines_read(
 	struct lines *lines, const struct lines_source *source, const struct spans *code);
-/* The row for `address`; NULL when there is none. */
+/* The row for `address`; NULL: none. */
 const struct lines_row *lines_find(const struct lines *lines, uint64_t address);
-/* The path of a file of the table; NULL in `ret` when there is none. Lives as long as the table. */
+/* The path of a file of the table, valid as long as the table; `*ret` is NULL if there is none. */
 HT_MUST_CHECK
 struct ht_err *lines_path(struct lines *lines, uint64_t index, const char **ret);

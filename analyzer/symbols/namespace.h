@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which part of a program a function belongs to, by its readable name and its file: a namespace of
- * C++, a crate of Rust, a package of npm.
+ * The part of a program that a function belongs to, from its readable name and its file: a C++
+ * namespace, a Rust crate, an npm package.
  */
 #pragma once
 
@@ -9,5 +9,6 @@
 
 #define NAMESPACE_BYTES 128u
 
-/* False where neither name nor file tells: C, or a name that is not known. Both may be NULL. */
+/* False if neither name nor file shows one, as for C functions and unknown names. Both may be NULL.
+ */
 bool namespace_of(const char *function, const char *file, char ret[NAMESPACE_BYTES]);

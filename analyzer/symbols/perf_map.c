@@ -13,7 +13,7 @@
 _Static_assert(PERF_MAP_MAX_BYTES < UINT32_MAX, "places in the text have 32 bits");
 
 struct line {
-	uint64_t from, to; /* to is exclusive */
+	uint64_t from, to; /* [from, to) */
 	const char *name;
 };
 
@@ -58,7 +58,7 @@ static bool take_line(const char *at, const char *end, struct line *ret)
 	return true;
 }
 
-/* The next line that makes sense, from `*at` on. */
+/* Takes the next well-formed line from `*at` on. */
 static bool next_line(const struct perf_map *map, size_t *at, struct line *ret)
 {
 	while (*at < map->length) {
@@ -173,7 +173,7 @@ void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t si
 /* --- looking up ----------------------------------------------------------------------------------
  */
 
-/* The first of `count` ascending addresses that is not below `wanted`. */
+/* Index of the first of `count` ascending addresses that is not below `wanted`. */
 static size_t lower_bound(const uint64_t *address, size_t count, uint64_t wanted)
 {
 	size_t from = 0;
@@ -203,10 +203,11 @@ static struct rec_string name_at(const struct perf_map *map, uint32_t offset)
 }
 
 /*
- * A line covers a range of the addresses, whatever it claims, and the last line that covers one
- * counts: a segment tree whose leaves are the addresses. A node's number is where the name of the
- * last line stands that was noted in it; lines come in order, so that the highest number on the way
- * to the root is the last line. No file makes this take more than its lines times log(addresses).
+ * Notes that a line covers addresses [from, to) of the sorted list. The last line that covers an
+ * address gives its name. `tree` is a segment tree whose leaves are the addresses. Each node holds
+ * the offset of the name of the last line noted there; lines come in file order, so the highest
+ * offset between a leaf and the root is that of the last line. The time is at most lines times
+ * log(addresses), for any file.
  */
 static void note_line(uint32_t *tree, size_t count, size_t from, size_t to, uint32_t offset)
 {

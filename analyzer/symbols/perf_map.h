@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of code that a program made while it ran, from the map that it wrote for perf: lines
- * "START SIZE NAME" with hexadecimal numbers, later ones in force over earlier ones. The file is
- * the program's, so that anything may stand in it: what is no such line is passed over. A jitdump
- * (jitdump.h) is read as if it were such lines.
+ * Names of code that a program generated while it ran, from the map that it wrote for perf: lines
+ * "START SIZE NAME" with hexadecimal numbers; later lines replace earlier ones. The file is
+ * hostile: malformed lines are skipped. A jitdump (jitdump.h) is converted to such lines.
  */
 #pragma once
 
@@ -22,16 +21,18 @@ struct perf_map {
 };
 
 void perf_map_deinit(struct perf_map *map);
-/* Reads the file; one that is no regular file, is too long or has not one such line is an error. */
+/* Reads the file. It is an error if the file is not regular, is too long, or has no valid line. */
 HT_MUST_CHECK
 struct ht_err *perf_map_read(struct perf_map *map, const char *path);
-/* The same of a file that may have been left by another process: it must be no link, belong to this
- * user, and have been written to at `since` or later. Else, and for any other reason, the map is
+/* As perf_map_read, for a file that another process may have left: it must be no link, belong to
+ * this user, and have been written at `since` or later. If not, or on any failure, the map is
  * empty. */
 void perf_map_read_own(struct perf_map *map, const char *path, time_t since);
-/* The same of a file that was opened without following a link; takes over `fd`, -1 for none. */
+/* As perf_map_read_own, for a file that was opened without following a link. Takes ownership of
+ * `fd`; -1: none. */
 void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t since);
-/* The name for each of `count` ascending addresses, in `map`; empty where there is none. */
+/* The name for each of `count` ascending addresses, in `map`; empty if no line covers the address.
+ */
 HT_MUST_CHECK
 struct ht_err *perf_map_find(
 	const struct perf_map *map, const uint64_t *address, size_t count, struct rec_string *ret);

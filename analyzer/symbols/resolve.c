@@ -19,11 +19,11 @@ struct places {
 	size_t count, capacity;
 };
 
-/* The open files while one module's places are resolved. */
+/* The files of the module whose places are being resolved. */
 struct source {
 	struct elf_file file, debug, packed;
 	struct symtab symtab;
-	struct dwarf *dwarf; /* NULL: there is none */
+	struct dwarf *dwarf; /* NULL: no DWARF */
 	struct dwarf_note note;
 	enum rec_names_state missing; /* why the module's file was not found */
 	struct cache_names cached;
@@ -37,8 +37,8 @@ static int compare(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The distinct places of the trace's nodes that are not known, in order: those in no module last.
- */
+/* Collects the distinct places of the trace's nodes that have no name yet, sorted; places in no
+ * module last. */
 static struct ht_err *collect(
 	struct model *model, const struct symbols *known, bool improves, struct places *ret)
 {
@@ -80,7 +80,8 @@ static void source_close(struct source *source)
 	elf_file_close(&source->file);
 }
 
-/* Symbols of the file and of its debug file; where both are stripped, those that are packed. */
+/* Reads the symbols of the file and of its debug file; if both are stripped, those of
+ * MiniDebugInfo. */
 static struct ht_err *read_symbols(struct source *source)
 {
 	const struct elf_file *file = &source->file, *debug = &source->debug;
@@ -100,7 +101,7 @@ static struct ht_err *read_symbols(struct source *source)
 	return err;
 }
 
-/* Finds the files; reads nothing of them but who they are. */
+/* Finds the files and reads only their identity. */
 static void source_find(
 	struct source *source, const struct finder *finder, const struct module *module)
 {
@@ -131,13 +132,13 @@ static struct ht_err *source_read(
 	return err;
 }
 
-/* The last frame is the real function: where DWARF does not name it, the symbol table may. */
+/* Names the last frame, which is the real function, by the symbol table. */
 static struct ht_err *name_function(
 	const char *name, struct strings *strings, struct rec_frame *frame)
 {
 	char *readable = demangle(name);
 	const char *stored;
-	/* "name@VERSION": the version is the linker's business. */
+	/* Cut the version off "name@VERSION". */
 	struct rec_string text = {.data = name, .length = strcspn(name, "@")};
 	if (readable)
 		text = (struct rec_string){.data = readable, .length = strlen(readable)};
@@ -148,11 +149,12 @@ static struct ht_err *name_function(
 	return err;
 }
 
-/* DWARF gives no linkage name to a function that no other file sees, only its last word: a mangled
- * symbol says more. */
+/* For a function that is local to its file, DWARF has no linkage name, only the name without its
+ * scopes: a mangled symbol is more complete. */
 static bool says_more(const char *symbol, struct rec_string name)
 {
-	static const char call[] = "operator()"; /* of a lambda: its own parentheses say nothing */
+	static const char call[] = "operator()"; /* name of a lambda's call operator: these
+						    parentheses are not parameters */
 	bool mangled = !strncmp(symbol, "_Z", 2) || !strncmp(symbol, "_R", 2);
 	bool is_call = name.length == sizeof(call) - 1 && !memcmp(name.data, call, name.length);
 	return !name.length ||
@@ -186,8 +188,8 @@ static bool is_file_missing(uint64_t state)
 	return state >= REC_NAMES_NO_FILE && state <= REC_NAMES_UNIDENTIFIED;
 }
 
-/* Where the capture has looked names up, it has seen the file, and says more than that it is not
- * here. */
+/* Keeps the reason that the capture noted if the file is missing here: the capture saw the file, so
+ * its reason says more. */
 static struct ht_err *note_module(
 	struct model *model, struct module *module, const struct dwarf_note *note, bool improves)
 {
@@ -200,7 +202,7 @@ static struct ht_err *note_module(
 	return strings_intern(&model->strings, detail, &module->names_detail);
 }
 
-/* What resolve_all needs of one module after the other. */
+/* State of resolve_all for the current module. */
 struct search {
 	const struct finder *finder;
 	struct cache cache;
@@ -274,7 +276,7 @@ static struct ht_err *resolve_module(
 	return err;
 }
 
-/* Code that the program made: in no module. */
+/* Names code that the program generated, which is in no module. */
 static struct ht_err *resolve_made(const struct perf_map *map, const struct place *place,
 	size_t count, resolve_sink *sink, void *context)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds names for the places of a trace that have none yet, module by module, in the files on this
- * machine; for those in no module, in a perf map.
+ * Finds names for the places of a trace that have none yet, module by module, in files on this
+ * machine; for places in no module, in a perf map.
  */
 #pragma once
 
@@ -19,12 +19,12 @@ struct resolve_files {
 	const char *sysroot; /* searched first; "": none */
 	const char *debug_dir[FINDER_DEBUG_DIRS_MAX];
 	size_t debug_dir_count;
-	const char *perf_map; /* NULL for none; one that cannot be read is an error */
-	const char *own_map;  /* the same as perf_map_read_own; where there is no perf_map */
+	const char *perf_map; /* NULL: none; a map that cannot be read is an error */
+	const char *own_map;  /* map for perf_map_read_own; used if perf_map is NULL */
 	time_t own_since;
 	bool uses_cache; /* symbols/cache.h */
 	bool has_handover;
-	int handover; /* a socket with files of the target, if it has */
+	int handover; /* with has_handover: a socket that delivers files of the target */
 };
 
 /* Resolves every place of model->nodes that is not in `known`; if the user named a sysroot or a

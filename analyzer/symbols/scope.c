@@ -61,7 +61,7 @@ static struct ht_err *index_children(
 	return NULL;
 }
 
-/* The DIE that stands where the function was declared. */
+/* The DIE of the function's declaration. */
 static Dwarf_Die find_declaration(const Dwarf_Die *die)
 {
 	Dwarf_Die at = *die;
@@ -86,8 +86,9 @@ static size_t put(char *ret, size_t size, size_t length, const char *text)
 	return length + more;
 }
 
-/* gcc's lambda: a class in a function, which is found on the way down to the declaration. Each DIE
- * stands behind its parent and before its parent's next sibling. */
+/* Names gcc's lambda: its type is a class within a function, so the function is found on the way
+ * from the unit down to the declaration. A DIE's offset lies between those of its parent and of its
+ * parent's next sibling, which shows the way. */
 static void name_lambda(Dwarf_Die *unit, Dwarf_Die *declaration, char *ret, size_t size)
 {
 	Dwarf_Off wanted = dwarf_dieoffset(declaration);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The namespaces and classes around the functions of a compilation unit. A compiler gives a linkage
- * name, which has them in it, to most functions of C++, but gcc gives none to those that other
- * files cannot see, as are all that a lambda's type makes out of templates.
+ * The namespaces and classes around the functions of a compilation unit. Most C++ functions have a
+ * linkage name, which contains them. But gcc gives none to functions local to a file, which include
+ * all template instances with a lambda's type.
  */
 #pragma once
 
@@ -26,9 +26,9 @@ struct scopes {
 };
 
 void scopes_deinit(struct scopes *scopes);
-/* The name of the function `die`, a concrete or inlined one, with those of the scopes around its
- * declaration and with "(...)" for its parameters; empty when it is in no scope of `unit`, or has
- * no name. Longer ones than `size` are cut. */
+/* The name of the function `die`, a concrete or inlined one, with the names of the scopes around
+ * its declaration, and "(...)" for its parameters. Empty if the function is in no scope of `unit`
+ * or has no name. Cut to `size` bytes. */
 HT_MUST_CHECK
 struct ht_err *scopes_name(
 	struct scopes *scopes, Dwarf_Die *unit, Dwarf_Die *die, char *ret, size_t size);

@@ -9,11 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEBUG_DIR	 "/usr/lib/debug"
-#define READ_BYTES	 65536u
-#define CHECKED_MAX	 (4ull << 30)	/* bytes of a file whose checksum is computed */
-#define UNPACKED_MAX	 (256u << 20)	/* bytes of symbols */
-#define DECODER_MAX	 (256ull << 20) /* bytes of memory that decompression may take */
+#define DEBUG_DIR  "/usr/lib/debug"
+#define READ_BYTES 65536u
+/* largest file whose checksum is computed, in bytes */
+#define CHECKED_MAX	 (4ull << 30)
+#define UNPACKED_MAX	 (256u << 20)	/* most bytes of unpacked symbols */
+#define DECODER_MAX	 (256ull << 20) /* most bytes of memory for decompression */
 #define UNPACK_RATIO_MAX 1024u
 
 /* --- .gnu_debuglink --- */
@@ -58,7 +59,7 @@ struct link {
 	size_t detail_bytes;
 };
 
-/* Takes over `fd`; whether it is the right file. */
+/* Takes ownership of `fd`. True if it is the file that `link` means. */
 static bool take(struct elf_file *ret, int fd, const char *path, const struct link *link)
 {
 	char build_id[2 * TRACE_BUILD_ID_MAX + 1];
@@ -125,14 +126,14 @@ void separate_open(struct elf_file *ret, const struct finder *finder, const stru
 		return;
 	link.name = dwelf_elf_gnu_debuglink(file->elf, &checksum);
 	link.checksum = checksum;
-	/* A name, not a path: it must not lead elsewhere. */
+	/* The link must be a file name: a path could lead to another directory. */
 	if (link.name && link.name[0] && !strchr(link.name, '/'))
 		open_linked(ret, finder, &link);
 }
 
 /* --- MiniDebugInfo --- */
 
-/* Unpacks .xz into memory that grows as it is filled; NULL when it is damaged or too large. */
+/* Unpacks .xz into growing memory; NULL if the data is damaged or too large. */
 static uint8_t *unpack(struct bytes packed, size_t *ret_bytes)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;

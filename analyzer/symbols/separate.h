@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Debug information of a module that stands outside its file, or packed in it: a debug file by
- * build-id or by .gnu_debuglink, and the symbols of MiniDebugInfo.
+ * Debug information of a module outside its file (a debug file, found by build-id or
+ * .gnu_debuglink) or compressed within it (MiniDebugInfo).
  */
 #pragma once
 
 #include "analyzer/symbols/elf_file.h"
 
-/* Opens the separate debug file of a module: by its build-id, else by the link in `file` (which may
- * not be open), beside the module, in .debug there, below /usr/lib/debug and in --debug-dir. A
- * linked file must have the same build-id, or the checksum that the link tells.
- * `detail` gets the path of one that belongs to another build; "" if there was none. */
+/* Opens the separate debug file of a module: by its build-id; otherwise by the link in `file`
+ * (which need not be open): in the module's directory, in its .debug, below /usr/lib/debug, and in
+ * --debug-dir. A linked file must have the same build-id, or the checksum in the link. `detail`
+ * gets the path of a file of another build that was found; "": none. */
 void separate_open(struct elf_file *ret, const struct finder *finder, const struct elf_file *file,
 	const struct module *module, char *detail, size_t detail_bytes);
-/* Opens the symbols that are packed in .gnu_debugdata, if they are. */
+/* Opens the symbols in .gnu_debugdata, if the file has this section. */
 void separate_open_packed(struct elf_file *ret, const struct elf_file *file);

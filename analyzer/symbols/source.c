@@ -33,7 +33,8 @@ static bool climbs(const char *path)
 	return false;
 }
 
-/* By ever shorter ends of the path: the file itself lies in the directory at last. */
+/* Tries the path below `directory`, then without its first component, and so on, down to the file
+ * name alone. */
 static int open_below(const char *directory, const char *path, char found[PATH_MAX])
 {
 	const char *slash;

@@ -6,7 +6,8 @@
 #include "analyzer/model/array.h"
 
 #define SPANS_MAX (1u << 22)
-#define LOOK_BACK 16u /* overlapping spans looked at before the one that starts last */
+/* number of spans that spans_next examines, from the last that starts before the address */
+#define LOOK_BACK 16u
 
 void spans_deinit(struct spans *spans)
 {
@@ -36,7 +37,7 @@ void spans_sort(struct spans *spans)
 		qsort(spans->span, spans->count, sizeof(*spans->span), compare);
 }
 
-/* How many spans start at `address` or before. */
+/* Number of spans that start at `address` or before. */
 static size_t count_to(const struct spans *spans, uint64_t address)
 {
 	size_t from = 0, to = spans->count;

@@ -7,7 +7,7 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* [from, to) belongs to what `index` counts. */
+/* [from, to) belongs to element `index` of an array of the caller. */
 struct span {
 	uint64_t from, to;
 	uint32_t index;
@@ -20,7 +20,7 @@ struct spans {
 };
 
 void spans_deinit(struct spans *spans);
-/* Ignores empty spans and those beyond 2^22. */
+/* Adds a span; ignores empty spans, and all after the first 2^22. */
 HT_MUST_CHECK
 struct ht_err *spans_add(struct spans *spans, uint64_t from, uint64_t to, uint32_t index);
 /* Call once, after the last spans_add. */
@@ -28,5 +28,5 @@ void spans_sort(struct spans *spans);
 /* Iterates over the spans that hold `address`, highest start first. `*at` is 0 for the first call
  * and kept between calls. NULL: no more. */
 const struct span *spans_next(const struct spans *spans, uint64_t address, size_t *at);
-/* Does one span hold all of [from, to)? */
+/* Whether one span contains all of [from, to). */
 bool spans_hold(const struct spans *spans, uint64_t from, uint64_t to);

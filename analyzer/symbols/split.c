@@ -14,7 +14,7 @@
 enum { STRINGS, LINE_STRINGS, STRINGS_COUNT };
 static const char *const strings_name[STRINGS_COUNT] = {".debug_str", ".debug_line_str"};
 
-/* Appends a place for a name to a section of strings, in memory alone. */
+/* Appends room for a name to a string section, only in memory. */
 static void add_place(struct split *split, unsigned which)
 {
 	Elf_Data *data = elf_file_data(split->file, strings_name[which]);
@@ -30,8 +30,8 @@ static void add_place(struct split *split, unsigned which)
 	memcpy(copy + data->d_size, NOWHERE, sizeof(NOWHERE));
 	split->strings[which] = copy;
 	split->place[which] = data->d_size;
-	/* libelf has two descriptions of a section's data; libdw reads by either, by its version.
-	 */
+	/* libelf keeps raw and converted data of a section, and the version of libdw decides which
+	 * it reads. */
 	Elf_Data *other = elf_file_other_data(split->file, strings_name[which]);
 	data->d_buf = copy;
 	data->d_size += NAME_BYTES;
@@ -59,7 +59,7 @@ void split_deinit(struct split *split)
 
 /* --- leading libdw to a file --- */
 
-/* Stores four bytes of a section's data in memory, if they lie in it. */
+/* Overwrites four bytes of a section's data in memory, if the section contains them. */
 static bool store(const struct split *split, const char *section, uint64_t offset, uint32_t value)
 {
 	Elf_Data *data = elf_file_data(split->file, section);
@@ -102,7 +102,8 @@ static bool store_indexed(
 	       store(split, ".debug_str_offsets", base + 4 * index, value);
 }
 
-/* Has a skeleton name our place in the strings. */
+/* Changes a skeleton's name in memory to `path`: writes `path` into the room of add_place and lets
+ * the attribute refer to it. */
 static bool lead(const struct split *split, Dwarf_Die *skeleton, const Dwarf_Attribute *name,
 	const char *path)
 {
@@ -146,7 +147,7 @@ static int open_in_debug_dirs(const struct finder *finder, const char *name)
 {
 	int fd = -1;
 	for (size_t i = 0; i < finder->debug_dir_count && fd < 0; i++) {
-		/* A name that leads upwards is one of no file below. */
+		/* A name with ".." could lead out of the directory. */
 		if (name[0] != '/' && !strstr(name, ".."))
 			fd = finder_open_below(finder->debug_dir[i], name);
 		if (fd < 0)
@@ -155,7 +156,7 @@ static int open_in_debug_dirs(const struct finder *finder, const char *name)
 	return fd;
 }
 
-/* The package lies beside the program. */
+/* The package's file is in the module's directory. */
 static void open_package(struct split *split)
 {
 	char path[PATH_MAX];
@@ -186,7 +187,7 @@ static int open_unit(struct split *split, Dwarf_Die *skeleton, const char *name,
 			     : snprintf(path, sizeof(path), "%s/%s", directory, name);
 	if (fd < 0 && length > 0 && (size_t)length < sizeof(path))
 		fd = open_anywhere(split->finder, path);
-	/* Beside the program, where it was moved together with it. */
+	/* In the module's directory, if both were moved together. */
 	const char *slash = strrchr(split->path, '/');
 	if (fd < 0 && slash && name[0] != '/' &&
 		(size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - split->path),

@@ -7,11 +7,11 @@
 
 #include "analyzer/model/array.h"
 
-/* How far a function without a size may reach, and how many entries are looked at before the one
- * that starts last (nested and aliased symbols). */
+/* UNSIZED_BYTES: longest reach of a function without a size. LOOK_BACK: number of entries examined,
+ * from the last that starts before the address, because symbols can nest and have aliases. */
 #define UNSIZED_BYTES 4096u
 #define LOOK_BACK     16u
-#define ALIASES_MAX   256u /* of one address, looked at */
+#define ALIASES_MAX   256u /* most symbols of one address that are examined */
 
 void symtab_deinit(struct symtab *symtab)
 {
@@ -88,7 +88,7 @@ void symtab_sort(struct symtab *symtab)
 		qsort(symtab->entry, symtab->count, sizeof(*symtab->entry), compare);
 }
 
-/* The first entry that starts behind `address`. */
+/* Index of the first entry that starts after `address`. */
 static size_t first_behind(const struct symtab *symtab, uint64_t address)
 {
 	size_t from = 0, to = symtab->count;
@@ -122,7 +122,8 @@ static bool is_in_sized(const struct symtab *symtab, uint64_t address)
 	return false;
 }
 
-/* Of "f.constprop.0" and "f@@VERSION" the compiler's own word is "f". */
+/* Whether the symbol is `name`, also with a suffix of compiler or linker: "f.constprop.0",
+ * "f@@VERSION". */
 static bool is_called(const struct symtab_entry *entry, const char *name)
 {
 	size_t length = strlen(name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The functions in the symbol tables of ELF files, by address. An address that no function covers
- * has no name: the nearest one before would be a guess.
+ * gets no name: the nearest function before it would be a guess.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 
 struct symtab_entry {
 	uint64_t from, to;
-	bool is_sized;	  /* `to` is the symbol's own */
-	uint8_t rank;	  /* of several names for one address the highest is shown */
+	bool is_sized; /* `to` comes from the symbol's size */
+	uint8_t rank;  /* among several names of one address, that with the highest rank is shown */
 	const char *name; /* lives as long as its file */
 };
 
@@ -24,16 +24,16 @@ struct symtab {
 };
 
 void symtab_deinit(struct symtab *symtab);
-/* Adds the functions of .symtab and .dynsym; what is malformed is left out. */
+/* Adds the functions of .symtab and .dynsym; leaves out malformed symbols. */
 HT_MUST_CHECK
 struct ht_err *symtab_add(struct symtab *symtab, Elf *elf);
 /* Call once, after the last symtab_add. */
 void symtab_sort(struct symtab *symtab);
-/* The mangled name of the function that covers `address`; NULL when there is none. */
+/* The mangled name of the function that covers `address`; NULL: none. */
 const char *symtab_find(const struct symtab *symtab, uint64_t address);
-/* Whether a function at [from, to), of which DWARF says that it covers `address` and is called
- * `name` (NULL: unknown), may be there: no sized symbol covers the address, or one that begins with
- * the function has its size or name. What else DWARF describes is a function that the linker has
- * dropped: its addresses count from 0, or from the start of its section. */
+/* Whether the symbols allow a function at [from, to) that covers `address` and is called `name`
+ * (NULL: unknown), as DWARF states: no sized symbol covers the address, or a symbol that begins at
+ * `from` has the function's size or name. Otherwise the linker has dropped the function, and DWARF
+ * states addresses from 0 or from the start of its section. */
 bool symtab_agrees(const struct symtab *symtab, uint64_t address, uint64_t from, uint64_t to,
 	const char *name);

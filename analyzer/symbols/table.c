@@ -5,7 +5,7 @@
 
 #include "format/abi_control.h"
 
-#define OFFSET_BITS	   47u /* of user addresses */
+#define OFFSET_BITS	   47u /* bits of a user address */
 #define MODULE_INTERPRETED ((1u << (64 - OFFSET_BITS)) - 1)
 
 void symbols_deinit(struct symbols *symbols)

@@ -4,11 +4,11 @@
 #include <string.h>
 
 /*
- * A name belongs here when whatever is below it was allocated for its caller.
+ * A function belongs here if all memory allocated below it is allocated for its caller.
  *
- * C++: the operators, and the standard library, which nothing in its names divides into what keeps
- * memory and what works. Where it calls back into the program, the program's frame is nearer to the
- * allocation and is found first.
+ * C++: the operators, and all of the standard library, because its names do not show which
+ * functions keep memory themselves. If it calls back into the program, the program's frame is
+ * nearer to the allocation and is found first.
  */
 static const char *const cxx[] = {
 	"operator new",
@@ -16,7 +16,7 @@ static const char *const cxx[] = {
 	"__gnu_cxx::",
 };
 
-/* The languages' runtimes, as they are named without mangling. */
+/* Functions of language runtimes, whose names are not mangled. */
 static const char *const runtime[] = {
 	"__cxa_allocate_exception",
 	"__rust_alloc",
@@ -27,8 +27,9 @@ static const char *const runtime[] = {
 
 /*
  * Rust: the allocator's entry, the crate alloc (Vec, String, Box, Rc, BTreeMap, fmt::format), the
- * hash tables, and core, which has no allocator: it can only pass on (iterators, conversions,
- * fmt::write). The rest of std works on its own account: a thread's or a file's memory is its.
+ * hash tables, and core, which has no allocator and can only pass allocations on (iterators,
+ * conversions, fmt::write). The rest of std allocates for itself, for example for a thread or a
+ * file.
  */
 static const char *const rust[] = {
 	"__rustc::",
@@ -64,8 +65,8 @@ static bool is_word(char c)
 	       (c >= 'A' && c <= 'Z');
 }
 
-/* What C programs call their own functions around malloc: zmalloc, xcalloc, g_malloc0,
- * PyMem_Malloc, CRYPTO_strdup, zrealloc_usable. */
+/* Whether the name is one that C programs give their functions around malloc: zmalloc, xcalloc,
+ * g_malloc0, PyMem_Malloc, CRYPTO_strdup, zrealloc_usable. */
 static bool is_c_wrapper(const char *name)
 {
 	static const char *const word[] = {
@@ -93,14 +94,15 @@ static bool is_c_wrapper(const char *name)
 /* --- where a name begins -------------------------------------------------------------------------
  */
 
-/* "operator" as in C++; a function or module of Rust may be called so, too. */
+/* Whether C++'s "operator" is at `at`; a function or module of Rust may also have this name. */
 static bool is_operator(const char *name, const char *at)
 {
 	char after = begins(at, "operator") ? at[8] : '\0';
 	return after && !is_word(after) && after != ':' && (at == name || !is_word(at[-1]));
 }
 
-/* A parenthesis outside of all others that does not begin the parameters. */
+/* Whether the outer parenthesis at `at` is part of the name, so that it does not begin the
+ * parameters. */
 static bool is_in_name(const char *name, const char *at)
 {
 	static const char word[] = "decltype";
@@ -111,8 +113,8 @@ static bool is_in_name(const char *name, const char *at)
 }
 
 /*
- * The name without the type that templates show before it. Only C++ shows parameters or operators
- * behind it: `*ret_is_cxx`.
+ * The name without the return type that demangled templates begin with. `*ret_is_cxx`: parameters
+ * or an operator follow, which only C++ names have.
  */
 static const char *find_name(const char *name, bool *ret_is_cxx)
 {
@@ -140,8 +142,8 @@ static const char *find_name(const char *name, bool *ret_is_cxx)
 /* --- Rust ----------------------------------------------------------------------------------------
  */
 
-/* A type or trait of the libraries above, a built-in type, or a parameter (T): nothing that another
- * crate could give a function of its own to, together with a trait of the libraries. */
+/* Whether a type or trait is of the libraries above, built in, or a parameter (T). For such a type,
+ * another crate cannot implement a trait of the libraries. */
 static bool is_library(const char *type)
 {
 	static const char *const before[] = {"mut ", "const ", "dyn "};
@@ -204,8 +206,8 @@ const char *wrapper_name(const char *function)
 	return find_name(function, &is_cxx);
 }
 
-/* Callers of main and of a thread's function, and what a language puts between a caller and what
- * it calls through an object. */
+/* Callers of main and of a thread's function, and functions that a language inserts when code calls
+ * an object. */
 static const char *const plumbing_prefix[] = {
 	"std::__invoke",
 	"std::invoke",

@@ -11,7 +11,7 @@
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-/* Three digits that count, and a unit: 9.9K, 99.9K, 999K. */
+/* A number with at most three significant digits, and a unit: 9.9K, 99.9K, 999K. */
 static struct columns_figure scale(double value, double step, const char *units)
 {
 	struct columns_figure ret;
@@ -154,7 +154,7 @@ static void put_caller(struct line *line, const char *caller)
 		put_name(line, caller, line_left(line));
 }
 
-/* The function, and of what calls it the script's function, else the caller. */
+/* Puts the function, and the script's function that calls it; without a script, its caller. */
 static void put_short(struct line *line, const struct snapshot *now, const struct listing_row *row)
 {
 	const struct snapshot_row *site = row->site;

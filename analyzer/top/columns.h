@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines of a table as text: which columns fit into a width, and what stands in them.
+ * The lines of a table as text: chooses the columns that fit into the width, and prints them.
  */
 #pragma once
 
 #include "analyzer/top/listing.h"
 #include "analyzer/ui/line.h"
 
-/* Fewer columns hold no name. */
+/* Least width of a table: with fewer columns there is no room for a name. */
 #define COLUMNS_LEAST 36u
 
 /* Room for a figure of a column. */
@@ -22,11 +22,11 @@ struct columns_figure columns_rate(double per_s);
 /* 98s, 12m, 3h, 5d; "-" for 0. */
 struct columns_figure columns_age(uint64_t age_ns);
 
-/* The titles. */
+/* Puts the titles of the columns. */
 void columns_put_titles(struct line *line, bool has_baseline);
-/* One row. */
+/* Puts one row. */
 void columns_put_row(struct line *line, const struct snapshot *now, const struct listing_row *row,
 	bool has_baseline);
-/* The row's names as fully as they fit: function, place, callers. */
+/* Puts the row's names as far as they fit: function, place, callers. */
 void columns_put_names(
 	struct line *line, const struct snapshot *now, const struct listing_row *row);

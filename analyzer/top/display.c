@@ -12,7 +12,7 @@
 #include <curses.h>
 #include <termcap.h>
 
-#define ESCAPE_MS 25 /* between ESC and the rest of a key's sequence */
+#define ESCAPE_MS 25 /* longest time between ESC and the rest of a key's sequence */
 #define ESCAPE	  27
 #define DELETE	  127
 #define CTRL_H	  8
@@ -24,7 +24,7 @@ bool display_is_built(void)
 	return true;
 }
 
-/* Without the user's locale, UTF-8 is what a terminal of today shows. */
+/* If the user's locale is not installed, use C.UTF-8: terminals usually show UTF-8. */
 static void set_locale(void)
 {
 	const struct terminal terminal = terminal_of(stdout, TERMINAL_COLOR_NEVER);
@@ -113,8 +113,8 @@ void display_show(const struct screen_lines *lines)
 	erase();
 	for (size_t i = 0; i < lines->count && (int)i < LINES; i++) {
 		attrset((int)attribute_of(lines->line[i].style));
-		/* Before the text: behind a line as wide as the last row the cursor stays on its
-		 * last character. */
+		/* Fill the line before writing its text: after a text of the full width, the cursor
+		 * stays on the last character. */
 		if (lines->line[i].style == SCREEN_REVERSE)
 			mvhline((int)i, 0, ' ' | A_REVERSE, COLS);
 		mvaddstr((int)i, 0, lines->line[i].text);

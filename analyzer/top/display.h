@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The terminal of the interactive table, by ncursesw: shows lines, gives keys, and has the terminal
- * as it was when it closes or is suspended.
+ * The terminal of the interactive table, by ncursesw: shows lines, returns keys, and restores the
+ * terminal when it is closed or suspended.
  */
 #pragma once
 
@@ -16,11 +16,11 @@ struct ht_err *display_check(void);
 HT_MUST_CHECK
 struct ht_err *display_open(void);
 void display_close(void);
-/* Its present size. */
+/* The terminal's present size. */
 struct terminal display_size(void);
 void display_show(const struct screen_lines *lines);
 /* The next key that was pressed (enum screen_key, or a character); 0: none. Never waits. */
 uint32_t display_key(void);
-/* Gives the terminal back to the shell; display_resume takes it again, and draws all of it. */
+/* Gives the terminal back to the shell; display_resume takes it back and draws everything again. */
 void display_suspend(void);
 void display_resume(void);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * In a build without ncursesw: tables as text only.
+ * Display for a build without ncursesw: only batch mode works.
  */
 #include "analyzer/top/display.h"
 

@@ -165,7 +165,7 @@ static void draw_input(struct drawing *drawing, const struct screen *screen)
 	struct line line;
 	if (!begin(drawing, &line))
 		return;
-	/* The end is what the user types. */
+	/* Show the end of the text, where the user types. */
 	while (text_columns(text) > room)
 		do
 			text++;
@@ -187,7 +187,7 @@ static void draw_keys(struct drawing *drawing, const struct screen *screen)
 		line_put(&line, ": ");
 		line_foreign(&line, screen->filter, 20);
 	}
-	/* What fits 80 columns comes first. */
+	/* Keys that must be visible in 80 columns come first. */
 	line_put(&line, "  B %s  m mark  w save  p pause  b %s  Enter stack",
 		screen->is_by_function ? "by caller" : "bottom-up",
 		screen->baseline ? "from start" : "baseline");
@@ -238,7 +238,7 @@ static void draw_all(struct drawing *drawing, struct screen *screen, const struc
 
 /* --- the whole ------------------------------------------------------------------------------- */
 
-/* Each line of the memory becomes a string. */
+/* Splits the printed text into strings, one per line. */
 static bool split(struct screen_lines *lines)
 {
 	char *at = lines->memory;

@@ -33,7 +33,7 @@ static int make_in(const char *directory)
 					   directory) >= (int)sizeof(path))
 		return -1;
 	const int fd = mkostemp(path, O_CLOEXEC);
-	/* Without a name, the file is gone however the last of its users ends. */
+	/* Without a name, the kernel frees the file when its last user ends, even if killed. */
 	if (fd >= 0)
 		unlink(path);
 	return fd;
@@ -133,7 +133,7 @@ static void look_at_capture(struct feed *feed)
 	const bool has_ended = !follow->is_steered || follow->last.phase == CONTROL_ENDED;
 	if (follow->last.phase != CONTROL_ENDED)
 		feed->heading.last = follow->last;
-	/* Read what the capture wrote last. */
+	/* Read the last part that the capture wrote. */
 	if (has_ended && !feed->heading.has_ended)
 		feed->follow.has_more = true;
 	feed->heading.has_ended = has_ended;
@@ -145,7 +145,7 @@ static struct ht_err *run_job(void *context)
 {
 	const struct feed *feed = context;
 	const struct feed_tasks *tasks = feed->tasks;
-	/* The handlers of ncurses are for the process with the screen. */
+	/* This child must not run ncurses' handlers, which restore the parent's screen. */
 	signal(SIGINT, SIG_DFL);
 	signal(SIGTERM, SIG_DFL);
 	signal(SIGTSTP, SIG_DFL);
@@ -169,7 +169,8 @@ static void refuse_save(struct feed *feed)
 	tell(feed, "There is nothing to write: the capture recorded nothing");
 }
 
-/* A target may allocate faster than its trace is read: then a table is late rather than missing. */
+/* Whether to wait for more data before a snapshot. A target may allocate faster than its trace is
+ * read: then the table is late instead of missing. */
 static bool is_early(const struct feed *feed, uint64_t now)
 {
 	return feed->due_ns > now || (feed->follow.has_more && feed->due_ns + feed->delay_ns > now);
@@ -197,8 +198,8 @@ static void start_job(struct feed *feed)
 	feed->job_ns = now;
 }
 
-/* The next snapshot begins after the interval; and where one takes longer than that, after as much
- * time as it took, for the target needs the processors too. */
+/* The next snapshot begins after the interval. If making one takes longer than the interval, it
+ * begins after that longer time, because the target needs the processors too. */
 static void set_due(struct feed *feed)
 {
 	const uint64_t now = now_ns(), took = now - feed->job_ns;

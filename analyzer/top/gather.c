@@ -13,9 +13,9 @@
 #define NS_PER_MINUTE (60 * NS_PER_S)
 #define LABEL_BYTES   (2 * SNAPSHOT_NAME_BYTES)
 
-/* Rows of the view that read alike. */
+/* Rows of the view with equal callers_key. */
 struct site {
-	uint32_t first, count; /* of gather.order */
+	uint32_t first, count; /* gather.order[first .. first + count) */
 	uint32_t largest;      /* the row with most outstanding, then allocated bytes */
 	struct sums sums;
 	const struct suspect *suspect; /* NULL: not classified */
@@ -73,7 +73,7 @@ static void put_frame(struct gather *gather, const struct frame *frame)
 	put_text(gather, label);
 }
 
-/* The text of what a node shows. */
+/* The text of a node: function and place. */
 static uint32_t text_of(struct gather *gather, uint32_t node)
 {
 	const struct frame *frame = node ? callers_frame(gather->view, node) : NULL;
@@ -115,7 +115,8 @@ static struct snapshot_sums sums_of(const struct sums *sums)
 	};
 }
 
-/* How live bytes changed within the last minute, or since the beginning, in a minute. */
+/* Change of live bytes within the last minute; of a shorter capture, its change extrapolated to a
+ * minute. */
 static int64_t per_minute(const struct view *view, const struct window_series *series)
 {
 	const uint64_t step_ns = view->analysis->cube.step_ns;
@@ -156,7 +157,8 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return (hash ^ 0xff) * 0x100000001b3ull;
 }
 
-/* By what a person reads: numbers of nodes and functions change from one reading to the next. */
+/* The id of a site: a hash of its visible texts, because numbers of nodes and functions differ
+ * between snapshots. */
 static uint64_t identify(struct gather *gather, const struct snapshot_row *row)
 {
 	const uint32_t text[] = {row->function, row->caller, row->script};
@@ -167,7 +169,7 @@ static uint64_t identify(struct gather *gather, const struct snapshot_row *row)
 	snapshot->text_bytes = (uint32_t)gather->text_bytes;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(text); i++) {
 		hash = hash_text(hash, snapshot_function(snapshot, text[i]));
-		/* Lines of callers are not shown. */
+		/* Leave out the lines of callers, which are not shown. */
 		if (i == 0)
 			hash = hash_text(hash, snapshot_place(snapshot, text[i]));
 	}
@@ -257,7 +259,7 @@ static void add_row(struct gather *gather, uint32_t place)
 		site->largest = at;
 }
 
-/* Puts the classes of the suspects where their rows are. */
+/* Stores each suspect in the site of its row. */
 static struct ht_err *add_suspects(struct gather *gather)
 {
 	uint32_t *site_of = calloc(gather->view->row_count + 1, sizeof(*site_of));
@@ -300,7 +302,7 @@ static double slope_of(const struct site *site)
 		       : -1;
 }
 
-/* What grows, then what holds most. */
+/* Growing sites first, then those with most outstanding bytes. */
 static int compare_sites(const void *a, const void *b)
 {
 	const struct site *x = a, *y = b;
@@ -349,7 +351,7 @@ static struct ht_err *gather_all(struct gather *gather)
 static struct ht_err *finish(struct gather *gather, FILE *out)
 {
 	struct snapshot *snapshot = &gather->snapshot;
-	/* A place behind the last function, and the end of both. */
+	/* End the texts with two zeros, so that each text has an end for both of its strings. */
 	fwrite("\0", 2, 1, gather->texts);
 	if (fflush(gather->texts) != 0 || fflush(gather->frames) != 0 || ferror(gather->texts) ||
 		ferror(gather->frames) || gather->text_bytes > INT32_MAX)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The snapshot of a view: what the viewer gets of a trace.
+ * Makes the snapshot of a view for the process with the table.
  */
 #pragma once
 

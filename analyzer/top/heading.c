@@ -9,8 +9,9 @@
 
 #define COMM_COLUMNS  20u
 #define TREND_COLUMNS 12u
-#define LAST_COLUMNS  12u	     /* RSS, or threads */
-#define SURE_NS	      10000000000ull /* earlier, a site cannot be called growing */
+#define LAST_COLUMNS  12u /* width of the last column: RSS or threads */
+/* a capture shorter than this cannot show that a site grows */
+#define SURE_NS 10000000000ull
 
 const char *heading_state(const struct heading *heading)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines above a table: which process, how its capture is, the totals, and what grows.
+ * The lines above a table: process, state of its capture, totals, and what grows.
  */
 #pragma once
 
@@ -10,10 +10,10 @@
 
 struct heading {
 	pid_t pid;
-	bool has_ended; /* the capture answers no more */
-	bool is_frozen; /* the user holds the display */
+	bool has_ended; /* the capture no longer answers */
+	bool is_frozen; /* the user has stopped updates of the display */
 	bool has_baseline;
-	uint64_t baseline_ns;	   /* its time */
+	uint64_t baseline_ns;	   /* time of the baseline */
 	struct control_reply last; /* the capture's last answer */
 };
 

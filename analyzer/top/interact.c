@@ -7,7 +7,8 @@
 
 #include "analyzer/top/display.h"
 
-#define KEYS_MAX 64 /* in one turn: figures are shown also while a key repeats */
+/* keys handled in one turn, so that figures are updated also while a key repeats */
+#define KEYS_MAX 64
 
 struct interact {
 	struct feed *feed;
@@ -26,7 +27,7 @@ void interact_signals(sigset_t *set)
 	sigaddset(set, SIGCONT);
 }
 
-/* Stops as a program does that leaves Ctrl-Z to the kernel; returns when it is continued. */
+/* Stops this process as Ctrl-Z would without a signalfd; returns when it is continued. */
 static void stop(void)
 {
 	sigset_t set;
@@ -86,7 +87,7 @@ static struct ht_err *take_keys(struct interact *interact)
 	enum screen_action action = SCREEN_NOTHING;
 	uint32_t key;
 	for (int i = 0; i < KEYS_MAX && !err && !interact->is_over && (key = display_key()); i++) {
-		/* A message stands until the next key. */
+		/* A message is shown until the next key. */
 		interact->feed->message[0] = '\0';
 		err = screen_press(&interact->screen, key, &action);
 		if (!err)

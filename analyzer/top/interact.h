@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interactive table: between the feed, the screen and the terminal.
+ * The loop of the interactive table: connects feed, screen and terminal.
  */
 #pragma once
 

@@ -10,11 +10,11 @@
 const char *const listing_sort_names[LISTING_SORTS + 1] = {
 	"growth", "outstanding", "per-minute", "allocated", "calls", "temporary", "age", NULL};
 
-/* An earlier snapshot, by id. */
+/* An earlier snapshot with its rows sorted by id. */
 struct earlier {
 	const struct snapshot *snapshot; /* NULL: the beginning, when all was 0 */
 	const struct snapshot_row **row;
-	double span_s; /* from then to now */
+	double span_s; /* time from that snapshot to now */
 };
 
 struct making {
@@ -65,7 +65,8 @@ static struct snapshot_sums sums_then(const struct earlier *earlier, const struc
 
 /* --- figures --------------------------------------------------------------------------------- */
 
-/* Sums never shrink; where names changed in between, they may seem to. */
+/* now - then, or 0. A sum can be less than before only if names changed in between, so that blocks
+ * moved to another site. */
 static uint64_t less(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
@@ -170,7 +171,7 @@ static double key_of(const struct making *making, const struct listing_row *row)
 {
 	switch (making->options->sort) {
 	case LISTING_GROWTH:
-		/* Without a baseline, what grows is before all that does not. */
+		/* Without a baseline, growing sites come before all others. */
 		if (row->is_growing && !making->has_baseline)
 			return 1e300;
 		return (double)row->figures.outstanding_bytes;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of the live table: one snapshot against an earlier one, sorted, filtered, and opened
- * where the user looks into a row. Knows no terminal.
+ * The rows of the live table: compares a snapshot with an earlier one, sorts, filters, and adds the
+ * lines of opened rows. Independent of a terminal.
  */
 #pragma once
 
 #include "analyzer/top/snapshot.h"
 
 enum listing_sort {
-	LISTING_GROWTH, /* what grows first, then what holds most; with a baseline by the change */
+	LISTING_GROWTH, /* growing sites first, then most outstanding bytes; with a baseline, by the
+			   change since then */
 	LISTING_OUTSTANDING,
 	LISTING_PER_MINUTE,
 	LISTING_ALLOCATED,
@@ -39,10 +40,10 @@ enum listing_kind {
 struct listing_row {
 	enum listing_kind kind;
 	unsigned depth;			 /* below a row that is open */
-	uint64_t id;			 /* the same in each table */
-	const struct snapshot_row *site; /* the largest one of a function */
-	uint32_t sites;			 /* of a function */
-	uint32_t frame;			 /* text, of LISTING_FRAME */
+	uint64_t id;			 /* stays the same from table to table */
+	const struct snapshot_row *site; /* of a function: its largest site */
+	uint32_t sites;			 /* number of sites of a function */
+	uint32_t frame;			 /* of LISTING_FRAME: number of its text */
 	bool is_growing, is_open;
 	struct listing_figures figures;
 	uint32_t trend_count;
@@ -60,12 +61,12 @@ struct listing_options {
 struct listing {
 	struct listing_row *row;
 	size_t count;
-	struct listing_figures total; /* of all sites, whatever the filter */
-	double span_s;		      /* that the rates are about */
+	struct listing_figures total; /* of all sites, also those that the filter leaves out */
+	double span_s;		      /* time over which the rates are computed */
 };
 
-/* `before`: the snapshot that rates are counted from; NULL: the beginning. `baseline`: the one that
- * everything is counted from; NULL: none. All are borrowed by the table. */
+/* `before`: the snapshot since which rates are computed; NULL: the beginning. `baseline`: the
+ * snapshot since which all figures are computed; NULL: none. All are borrowed by the table. */
 HT_MUST_CHECK
 struct ht_err *listing_make(const struct snapshot *now, const struct snapshot *before,
 	const struct snapshot *baseline, const struct listing_options *options,

@@ -37,7 +37,7 @@ static void find_selected(struct screen *screen)
 		screen->selected = listing->count ? listing->count - 1 : 0;
 }
 
-/* Makes the rows again, after a change of what is shown. */
+/* Makes the rows again after the options of the listing have changed. */
 static struct ht_err *list(struct screen *screen)
 {
 	const struct listing_options options = {
@@ -84,7 +84,7 @@ static void choose(struct screen *screen, size_t row)
 		screen->chosen = screen->listing.row[screen->selected].id;
 }
 
-/* The row that the selected line is a part of: where it can be closed. */
+/* The row that contains the selected line: the row to close. */
 static size_t owner_of(const struct screen *screen, size_t row)
 {
 	const struct listing_row *rows = screen->listing.row;
@@ -111,7 +111,7 @@ static struct ht_err *set_open(struct screen *screen, bool open)
 		if (screen->open[i] != row->id)
 			screen->open[kept++] = screen->open[i];
 	screen->open_count = kept;
-	/* The one that was opened first closes where there are too many. */
+	/* If SCREEN_OPEN_MAX rows are open, close the one that was opened first. */
 	if (open && kept == SCREEN_OPEN_MAX)
 		memmove(screen->open, screen->open + 1,
 			--screen->open_count * sizeof(screen->open[0]));

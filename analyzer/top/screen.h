@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interactive table: what the user has chosen and typed, and the lines that show it. Knows no
- * terminal: keys go in, lines and actions come out.
+ * The interactive table: the user's selection and input, and the lines that show them. Independent
+ * of a terminal: it receives keys and returns lines and actions.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ enum screen_key {
 	SCREEN_BACKSPACE,
 };
 
-/* A key may ask the owner of the screen for one of these. */
+/* Actions that a key requests from the caller. */
 enum screen_action {
 	SCREEN_NOTHING,
 	SCREEN_QUIT,
@@ -60,7 +60,8 @@ struct screen {
 	char filter[SCREEN_INPUT_BYTES], input[SCREEN_INPUT_BYTES];
 	uint64_t open[SCREEN_OPEN_MAX]; /* ids of rows that are open */
 	size_t open_count;
-	bool has_chosen; /* `chosen` stays selected where it moves to; else the first row is */
+	bool has_chosen; /* `chosen` stays selected when it moves; if false, the first row is
+			    selected */
 	uint64_t chosen;
 	size_t selected, first; /* row of the listing; the first one that is visible */
 	size_t help_first, page;
@@ -76,8 +77,8 @@ HT_MUST_CHECK
 struct ht_err *screen_take(struct screen *screen, const struct snapshot *now);
 HT_MUST_CHECK
 struct ht_err *screen_press(struct screen *screen, uint32_t key, enum screen_action *ret);
-/* Draws at most `rows` lines. `heading` is completed; `message` stands above the last line, if it
- * is not empty. screen_lines_deinit frees the lines. */
+/* Draws at most `rows` lines. Completes `heading`; `message`, if not empty, is the line above the
+ * last. screen_lines_deinit frees the lines. */
 HT_MUST_CHECK
 struct ht_err *screen_draw(struct screen *screen, const struct terminal *terminal,
 	const struct heading *heading, const char *message, struct screen_lines *ret);

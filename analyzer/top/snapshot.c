@@ -25,7 +25,7 @@ static size_t bytes_of(const struct header *header)
 struct ht_err *snapshot_write(FILE *out, const struct snapshot *snapshot)
 {
 	struct header header;
-	/* Also the bytes between members. */
+	/* Clear the padding too: it is written to the file. */
 	memset(&header, 0, sizeof(header));
 	header.figures = snapshot->figures;
 	header.row_count = snapshot->row_count;
@@ -41,8 +41,8 @@ struct ht_err *snapshot_write(FILE *out, const struct snapshot *snapshot)
 	return NULL;
 }
 
-/* Does the text begin within the texts? Both of its strings end there, as two zeros end them all.
- */
+/* Whether a text begins within the texts. Two zeros end them, so both strings of the text then end
+ * within them. */
 static bool is_text(const struct snapshot *snapshot, uint32_t text)
 {
 	return text == SNAPSHOT_NONE || text < snapshot->text_bytes;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The figures of one moment: of the whole process, and of each site. Made by a process that reads
- * the trace (gather.h), and handed over in a file, so that the viewer computes with numbers alone.
+ * The figures of one moment: of the whole process, and of each site. A process that reads the trace
+ * makes it (gather.h) and passes it on in a file, so the process with the table needs no analysis.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 
 #define SNAPSHOT_TREND	    32u
 #define SNAPSHOT_ROWS_MAX   4096u
-#define SNAPSHOT_FRAMES_MAX 40u /* of one chain */
+#define SNAPSHOT_FRAMES_MAX 40u /* most frames of one chain */
 #define SNAPSHOT_NAME_BYTES 512u
 #define SNAPSHOT_NONE	    UINT32_MAX
 
@@ -20,16 +20,16 @@
 struct snapshot_sums {
 	uint64_t outstanding_bytes, outstanding_blocks;
 	uint64_t allocated_bytes, allocations, temporary;
-	int64_t per_minute_bytes; /* how outstanding bytes changed within the last minute */
+	int64_t per_minute_bytes; /* change of outstanding bytes within the last minute */
 };
 
-/* A site: stacks that read alike in one line. */
+/* A site: stacks that look the same in one line. */
 struct snapshot_row {
-	uint64_t id; /* the same in each snapshot */
+	uint64_t id; /* stays the same from snapshot to snapshot */
 	struct snapshot_sums sums;
 	uint64_t oldest_ns; /* age of the oldest block that is outstanding; 0: there is none */
 	bool is_growing;
-	double slope_bytes_per_s; /* of a growing one */
+	double slope_bytes_per_s; /* of a growing site */
 	uint32_t chains;
 	/* Texts, or SNAPSHOT_NONE: snapshot_function. */
 	uint32_t function, caller, script;
@@ -43,7 +43,7 @@ struct snapshot_figures {
 	struct snapshot_sums sums;
 	bool has_rss, is_estimate, has_end;
 	uint64_t rss_bytes, threads, sites, growing;
-	double slope_bytes_per_s; /* of all that grow */
+	double slope_bytes_per_s; /* of all growing sites */
 	uint64_t end_reason;	  /* enum rec_end_reason, if the trace has its end */
 	uint32_t trend_count;
 	uint64_t trend[SNAPSHOT_TREND];
@@ -58,7 +58,7 @@ struct snapshot {
 	char *text;
 };
 
-/* Writes and reads what snapshot_read understands; both in one build of the program. */
+/* Writes the snapshot for snapshot_read of the same build. */
 HT_MUST_CHECK
 struct ht_err *snapshot_write(FILE *out, const struct snapshot *snapshot);
 /* Reads the whole file `fd`, from its beginning. HT_ERR_FORMAT if it was cut. snapshot_destroy

@@ -11,7 +11,7 @@
 #include "analyzer/top/interact.h"
 #include "format/clock.h"
 
-/* Signals become readable: the target is to be left before the program ends. */
+/* Reads signals through a signalfd, so that the detach is finished before the program ends. */
 static struct ht_err *hold_signals(bool is_batch, int *ret)
 {
 	sigset_t set;
@@ -94,7 +94,7 @@ static struct ht_err *run(const struct top_config *config, struct feed *feed)
 	return err;
 }
 
-/* Before the target is touched. */
+/* Called before the target is touched. */
 static struct ht_err *check_terminal(const struct top_config *config)
 {
 	struct ht_err *err = display_check();
@@ -110,7 +110,8 @@ struct ht_err *top_run(const struct top_config *config)
 	struct ht_err *err = feed_open(&feed, config->pid, config->delay_ns, &config->tasks);
 	HT_THEN(err, run(config, &feed));
 	struct ht_err *end = feed_close(&feed);
-	/* The capture knows why it failed; the reader of its trace knows only that it ended. */
+	/* Prefer the capture's error, which has the reason: the reader of its trace knows only that
+	 * it ended. */
 	if (end && err && err->code == HT_ERR_REFUSED) {
 		ht_err_free(err);
 		return end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap top: what a process allocates and holds, while it runs.
+ * heaptap top: a live table of what a process allocates and holds.
  */
 #pragma once
 
@@ -18,6 +18,6 @@ struct top_config {
 };
 
 /* Shows tables until the user ends it; in batch mode also until the last table, or the end of the
- * capture. Leaves the target, if it started the capture. Errors: those of feed_close. */
+ * capture. Ends the capture if it started it. Errors: those of feed_close. */
 HT_MUST_CHECK
 struct ht_err *top_run(const struct top_config *config);

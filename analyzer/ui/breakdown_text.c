@@ -26,7 +26,7 @@ static const char *const title[] = {
 	[BREAKDOWN_LIFETIME] = "lifetime",
 };
 
-/* Above the names. */
+/* Title of the column of names, by kind of table. */
 static const char *const column[] = {
 	[BREAKDOWN_FUNCTION] = "function  file",
 	[BREAKDOWN_LINE] = "function  file:line",
@@ -119,7 +119,7 @@ static void put_name(struct line *line, const struct table *table, const struct 
 		put_frame(line, table, row);
 }
 
-/* "16 B .." */
+/* Puts the smallest size of a class, as in "16 B ..". */
 static void put_size(struct line *line, const struct table *table, uint32_t key)
 {
 	char range[64] = "(folded)   ";
@@ -141,7 +141,7 @@ static void put_life(struct line *line, uint32_t key)
 	line_right(line, range, 16);
 }
 
-/* In a sample, the bound of a figure, right-aligned; else nothing. */
+/* Prints the bound of a figure, right-aligned; nothing if the capture is no sample. */
 static void put_bound(struct line *line, const struct table *table, const struct sums *sums)
 {
 	if (table->page->view->analysis->cube.sample_bytes)

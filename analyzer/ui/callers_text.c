@@ -14,7 +14,7 @@ static void put_entry_figures(const struct calls_text *page, struct line *line,
 	calls_text_bound(page, line, entry->value, metric_bound_of(entry->value, entry->variance));
 }
 
-/* An entry of total, share, bound and own value. */
+/* Puts total, share, bound and own value of an entry. */
 static void put_sum(const struct calls_text *page, struct line *line, const struct calls_sum *sum,
 	int64_t whole)
 {
@@ -51,7 +51,7 @@ static void write_more(const struct calls_text *page, size_t count,
 	line_end(&line);
 }
 
-/* The full name without a length limit: the user must choose one. */
+/* Prints the full name of any length, because the user must choose among the matches. */
 static void write_match(const struct calls_text *page, const struct function_match *match)
 {
 	static const char indent[] = "                                          ";
@@ -120,7 +120,7 @@ void callers_text_write_function(const struct calls_text *page,
  */
 
 struct list {
-	const char *title, *rest; /* of what is no function */
+	const char *title, *rest; /* `rest`: title of the entry that is no function */
 	const struct function_entry *entry;
 	size_t count;
 	struct function_entry of_rest;
@@ -210,7 +210,7 @@ static void write_lines(const struct calls_text *page, const struct function *ca
 	}
 }
 
-/* Does any frame have a line? Without debug information, the lines are useless. */
+/* Whether any frame has a line. Without debug information the list of lines is left out. */
 static bool has_lines(const struct function *callers)
 {
 	for (size_t i = 0; i < callers->line_count; i++)

@@ -57,7 +57,7 @@ int64_t calls_text_least(const struct calls *calls)
 {
 	const struct calls_children *children = &calls->children[0];
 	uint64_t most = magnitude(calls->total[0]);
-	/* The sum of signed figures may be 0. */
+	/* Compare each child too: signed figures may add up to 0. */
 	for (uint32_t i = 0; i < children->count; i++) {
 		const uint64_t value = magnitude(calls->total[calls->child[children->first + i]]);
 		most = value > most ? value : most;
@@ -138,7 +138,7 @@ static bool has_line(const struct calls *calls, const struct frame *frame)
 				      calls->options.grouping == GROUPING_ADDRESS);
 }
 
-/* "file", "file:line" or "module"; "" where the frame's name says it. */
+/* "file", "file:line" or "module"; "" if the frame's name already contains it. */
 static void place_of(const struct calls *calls, const struct frame *frame, char ret[NAME_BYTES])
 {
 	const struct modules *modules = &calls->view->analysis->model.modules;

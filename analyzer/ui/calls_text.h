@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the pages of tree, callers, flame and source share: their first lines, their figures, and
- * names of frames.
+ * Parts that the pages of tree, callers, flame and source share: first lines, figures, and names of
+ * frames.
  */
 #pragma once
 
@@ -27,20 +27,20 @@ struct text_number calls_text_share(int64_t value, int64_t whole);
 /* Value and share of `whole`, right-aligned in CALLS_TEXT_FIGURES columns. */
 void calls_text_figures(
 	const struct calls_text *page, struct line *line, int64_t value, int64_t whole);
-/* In a sample, the bound of a value, right-aligned; else nothing. */
+/* The bound of a value, right-aligned; nothing if the capture is no sample. */
 void calls_text_bound(
 	const struct calls_text *page, struct line *line, int64_t value, int64_t bound);
 /* Writes target, window and metric, and says how the figures are inexact. */
 void calls_text_head(const struct calls_text *page);
 
-/* Is there nothing to show? Then prints that. */
+/* Whether there is nothing to show; if so, prints a line that says it. */
 bool calls_text_is_empty(const struct calls_text *page);
 
 /* Fills the line up to `reserved` columns: the name of a group of frames, and its file or module if
  * there is room and it differs from that of `above` (a frame, or NULL). */
 void calls_text_frame(const struct calls_text *page, struct line *line, uint32_t group,
 	const struct frame *above, size_t reserved);
-/* The same for a node; the root and folded stacks have names too. */
+/* As calls_text_frame for a node; the root and folded stacks have names too. */
 void calls_text_node(const struct calls_text *page, struct line *line, uint32_t node,
 	const struct frame *above, size_t reserved);
 /* The least absolute value of an entry that is shown without a limit: 1 %. */

@@ -19,7 +19,7 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-/* NULL: unknown or none. */
+/* The file name of a frame's module; NULL: unknown or none. */
 static const char *module_name(const struct view *view, const struct frame *frame)
 {
 	return frame->module == MODULES_NONE
@@ -61,13 +61,13 @@ static void file_label(const struct frame *frame, char ret[NAME_BYTES])
 		snprintf(ret, NAME_BYTES, "  %.900s", base_name(frame->file));
 }
 
-/* What follows a function on its line. */
+/* The texts that follow a function on its line. */
 struct tail {
 	char file[NAME_BYTES];	 /* of the function itself */
 	char script[NAME_BYTES]; /* the script's function with its file */
 	uint32_t caller, script_node;
 	size_t callers_max;
-	size_t columns; /* columns that it needs at least */
+	size_t columns; /* columns that the tail needs at least */
 };
 
 static void find_tail(struct tail *tail, const struct line *line, const struct view *view,

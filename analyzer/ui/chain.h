@@ -13,7 +13,7 @@ void chain_put_frame(
 /* Fills the rest of the line: the function of `node`, with file and line if `has_file`, and as many
  * callers as fit, at least the first. A recursive function appears once. */
 void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file);
-/* The same with at most `callers_max` callers, not counting a script's function. */
+/* As chain_put, with at most `callers_max` callers, not counting a script's function. */
 void chain_put_some(struct line *line, const struct view *view, uint32_t node, bool has_file,
 	size_t callers_max);
 /* Writes the whole chain, from `node` of the view's tree to the root. */

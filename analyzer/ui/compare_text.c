@@ -9,7 +9,7 @@
 
 #define FIGURE_COLUMNS 11u
 #define CHANGE_COLUMNS 9u  /* before the figures of a change */
-#define TREND_CELLS    16u /* of its sparkline */
+#define TREND_CELLS    16u /* cells of the sparkline */
 
 /* "+1.5 MiB", "-12", "0 B": a figure per minute, or a time. */
 static struct text_number figure(enum metric metric, double value, bool is_signed)
@@ -43,7 +43,7 @@ static struct text_number bound_text(const struct text *text, double value, doub
 	return text_bound(text, is_shown ? llround(value) : 0, is_shown ? llround(bound) : 0);
 }
 
-#define FIGURES_MAX 3u /* of a line */
+#define FIGURES_MAX 3u /* figures in a line */
 
 /* Prints the bounds of a line's figures at 95 % below them, from column `first` on; nothing if all
  * are exact. */
@@ -66,7 +66,7 @@ static void put_bounds(const struct compare_text *page, size_t first, const doub
 	line_end(&line);
 }
 
-/* Explains these lines. */
+/* Explains the lines of put_bounds. */
 static void put_sample_note(const struct compare_text *page)
 {
 	if (compare_is_sample(page->compare))
@@ -245,7 +245,7 @@ static size_t trend_columns(uint32_t count)
 	return 2 + (count < TREND_CELLS ? count : TREND_CELLS);
 }
 
-/* `entry` NULL: of all sites together. */
+/* The bound of an entry's figure; `entry` NULL: of all sites together. */
 static double bound_of(
 	const struct compare_text *page, const struct compare_entry *entry, uint32_t view)
 {

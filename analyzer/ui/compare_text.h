@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces side by side for a person: what changed from one to another (diff), and one line a site
- * over several (trend).
+ * Comparisons of traces as text: the changes from one trace to another (diff), and one line per
+ * site over several traces (trend).
  */
 #pragma once
 

@@ -47,7 +47,7 @@ struct svg {
 /* --- texts of foreign origin -------------------------------------------------------------------
  */
 
-/* False for code points that XML forbids or that would confuse a reader. */
+/* False for code points that XML forbids and for those that are not harmless (format/foreign.h). */
 static bool is_character(uint32_t point)
 {
 	return (point & 0xfffe) != 0xfffe && (point < 0xfdd0 || point > 0xfdef);
@@ -179,7 +179,7 @@ static void put_label(const struct svg *svg, const char *name, const char *brief
 	}
 }
 
-/* " " and the bound of a node's value at 95 %; else nothing. */
+/* Writes " " and the bound of a node's value at 95 %; nothing if the value is exact. */
 static void put_bound(const struct svg *svg, uint32_t node, uint64_t value)
 {
 	static const struct text utf8 = {.has_utf8 = true};

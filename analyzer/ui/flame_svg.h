@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A flame graph as one SVG file for browsers, with zoom and search in a script of its own
- * (flame.js). Names of the trace stand in texts and attributes alone, never in the script.
+ * (flame.js). Names of the trace appear only in texts and attributes, never in the script, because
+ * they are hostile.
  */
 #pragma once
 

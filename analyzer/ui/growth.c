@@ -22,8 +22,8 @@ static void put_blocks(struct line *line, const struct page *page, const struct 
 		blocks == 1 ? "block" : "blocks");
 }
 
-/* Are sites classified? Not with a filter by age or moment, which breaks the series of live bytes.
- */
+/* Whether sites are classified. A filter by age or moment makes the series of live bytes
+ * meaningless. */
 static bool is_judged(const struct page *page)
 {
 	const struct query *query = &page->view->query;
@@ -106,7 +106,7 @@ struct found {
 	size_t count, growing, survivors;
 	uint64_t bytes, unclear_bytes;
 	double slope;
-	const struct suspect *unclear; /* the largest */
+	const struct suspect *unclear; /* the unclear finding with most held bytes */
 };
 
 static void add_up(struct found *found)
@@ -185,7 +185,8 @@ struct ht_err *growth_write(const struct page *page)
 	found.site = site;
 	add_up(&found);
 	write_heading(page, &found);
-	/* One line of figures more leaves room for one site less. */
+	/* With a settle time the screen has one more line of figures, so there is room for one site
+	 * less. */
 	const size_t most = SITES_SHOWN - view_is_settled(page->view);
 	for (size_t i = 0; i < found.count && i < most; i++)
 		write_site(page, &site[i]);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One line of a page, put together from pieces and never wider than the page: what is too much is
- * cut off at its end, so pieces that matter come first.
+ * One line of a page, made of pieces and never wider than the page. What does not fit is cut at the
+ * end, so put important pieces first.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct line {
 size_t line_width(const struct text *text);
 /* `text` is borrowed until line_end. */
 void line_begin(struct line *line, const struct text *text);
-/* Pieces without a style. */
+/* Puts a piece without a style. */
 HT_PRINTF(2, 3) void line_put(struct line *line, const char *fmt, ...);
 HT_PRINTF(3, 4)
 void line_styled(struct line *line, enum text_style style, const char *fmt, ...);
@@ -36,9 +36,9 @@ void line_styled(struct line *line, enum text_style style, const char *fmt, ...)
 void line_foreign(struct line *line, const char *string, size_t columns);
 void line_foreign_styled(
 	struct line *line, enum text_style style, const char *string, size_t columns);
-/* Right-aligned in `columns`. */
+/* Puts a string right-aligned in `columns`. */
 void line_right(struct line *line, const char *string, size_t columns);
-/* Spaces up to a column. */
+/* Puts spaces up to a column. */
 void line_to(struct line *line, size_t column);
 /* A sparkline (text_sparkline). */
 void line_sparkline(
@@ -54,6 +54,7 @@ HT_PRINTF(2, 3) void line_print(const struct text *text, const char *fmt, ...);
 void line_heading(const struct text *text, const char *title);
 
 /* Prints a foreign text in whole words, each line after its indent (ASCII); a page without a width
- * has one line. At most `lines_max` lines, 0: all. Returns the number of lines, all of them. */
+ * has one line. At most `lines_max` lines, 0: all. Returns the number of lines that the whole text
+ * needs. */
 size_t line_wrap(const struct text *text, const char *first, const char *rest, const char *string,
 	size_t lines_max);

@@ -125,7 +125,7 @@ static void put_figures(
 	line_put(line, "  ");
 }
 
-/* Why a site has its class. */
+/* Prints the sentence with the reason for a site's class. */
 static void write_sentence(const struct page *page, const struct row *row)
 {
 	for (size_t i = 0; i < page->suspects.count; i++) {
@@ -217,7 +217,7 @@ static void write_list(const struct page *page, const struct list *list)
 /* --- all lists ---------------------------------------------------------------------------------
  */
 
-/* Number of sites with at least 1 % of the total; the list is sorted by it. */
+/* Number of sites with at least 1 % of the total; `list` is sorted by the metric of the total. */
 static size_t sites_that_count(const struct page *page, const struct list *list)
 {
 	const int64_t total = total_of(page, list->metric);
@@ -228,7 +228,7 @@ static size_t sites_that_count(const struct page *page, const struct list *list)
 	return count;
 }
 
-/* Does a list have the same sites in the same order, ignoring those below 1 %? */
+/* Whether two lists have the same sites in the same order, ignoring those below 1 %. */
 static bool reads_the_same(const struct page *page, const struct list *a, const struct list *b)
 {
 	const size_t count = sites_that_count(page, a);
@@ -263,7 +263,8 @@ static struct ht_err *write_four(const struct page *page)
 	size_t count = 0;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(all) && !err; i++) {
 		const struct list *same = NULL;
-		/* A sample does not show what a thread allocated in between. */
+		/* A sample lacks most allocations, so it does not show whether one was temporary.
+		 */
 		if (is_sample && all[i].metric == METRIC_TEMPORARY)
 			continue;
 		if (all[i].metric == METRIC_SURVIVORS && !view_is_settled(page->view))

@@ -30,7 +30,7 @@ static void put_amount(FILE *out, uint64_t bytes, uint64_t off_bytes)
 	put_in_range(out, bytes, heap_range_of(bytes, off_bytes));
 }
 
-/* Is the error of a figure printed? Not with bounds, which show it. */
+/* Whether the error of a figure is printed. If bounds are printed, they already show the error. */
 static bool has_off(uint64_t bytes, uint64_t off_bytes)
 {
 	return off_bytes && heap_range_of(bytes, off_bytes).is_figure;

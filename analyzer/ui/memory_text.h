@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The lines of the text report about memory as a whole: the heap with what it held before the
- * window, and where resident memory grew.
+ * The lines of the text report about memory as a whole: the heap, including blocks from before the
+ * window, and which kinds of resident memory grew.
  */
 #pragma once
 

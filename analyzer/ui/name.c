@@ -51,7 +51,7 @@ static bool is_bracket(const char *name, const char *at)
 	return true;
 }
 
-/* Drops what is between outer angle brackets. In Rust's "<T as Trait>::f" it keeps the leading
+/* Drops the text between outer angle brackets. In Rust's "<T as Trait>::f" it keeps the leading
  * bracket and drops only inner ones. */
 static void drop_arguments(char *name)
 {

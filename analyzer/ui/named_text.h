@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which names a trace has, for a person: a line for each module, and what is missing of it.
+ * Text output about a trace's names: a line for each module, and remarks about missing names.
  */
 #pragma once
 

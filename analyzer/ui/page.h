@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the sections of the report share.
+ * Data and helpers that the sections of the text report share.
  */
 #pragma once
 
@@ -19,8 +19,8 @@ struct page_options {
 	bool has_metric;	     /* one list instead of four */
 	bool has_sort;		     /* the order of lists and tables */
 	bool has_by;		     /* one table instead of lists */
-	bool has_class;		     /* only rows of this class */
-	enum metric metric, sort;    /* if they are given */
+	bool has_class;		     /* only rows of `of_class` */
+	enum metric metric, sort;    /* set if has_metric, has_sort */
 	enum breakdown_by by;	     /* likewise */
 	enum suspect_class of_class; /* likewise */
 };
@@ -37,18 +37,18 @@ struct page {
 
 /* True if nothing was recorded and no event was lost, or if the options select nothing. */
 bool page_is_empty(const struct page *page);
-/* Does --class keep a row of the view? */
+/* Whether --class keeps a row of the view. */
 bool page_has_row(const struct page *page, uint32_t row);
 /* "1.5 MiB"; with --bytes "1,572,864 B". */
 struct text_number page_bytes(const struct page *page, uint64_t bytes);
-/* The same with + or -. */
+/* As page_bytes, with + or -. */
 struct text_number page_change(const struct page *page, int64_t bytes);
 /* A metric's value in its unit. */
 struct text_number page_value(const struct page *page, enum metric metric, int64_t value);
-/* "~" if the figure is an estimate, else "". */
+/* "~" if the figure is an estimate; otherwise "". */
 const char *page_mark(const struct page *page, enum metric metric);
 
-/* " " and the bound at 95 % of a figure of a sample; else nothing. */
+/* Puts " " and the bound of a figure at 95 %; nothing if the capture is no sample. */
 void page_put_bound(
 	const struct page *page, struct line *line, const struct sums *sums, enum metric metric);
 
@@ -58,11 +58,12 @@ void page_put_bound(
 /* Writes the first screen: at most 23 lines, so that a prompt fits too. */
 HT_MUST_CHECK
 struct ht_err *screen_write(struct page *page);
-/* Writes only its title. */
+/* Writes only the title of the first screen. */
 void screen_write_title(const struct page *page);
 /* Writes allocations, heap and RSS, one line each. */
 void figures_write(const struct page *page);
-/* Writes the growing sites, or else those with most outstanding bytes: at most 11 lines. */
+/* Writes the growing sites; if there are none, those with most outstanding bytes. At most 11 lines.
+ */
 HT_MUST_CHECK
 struct ht_err *growth_write(const struct page *page);
 /* Writes the lists: outstanding, peak, calls, temporary; or the list of --metric. */

@@ -27,7 +27,8 @@ struct ht_err *pager_open(bool is_wanted, const struct terminal *terminal, struc
 	return ret->out ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 }
 
-/* Counts screen lines; a colour escape sequence takes no column, any character one. */
+/* Counts screen lines; a colour escape sequence takes no column, any other character takes one
+ * column. */
 static size_t count_rows(const struct pager *pager)
 {
 	size_t rows = 0, columns = 0;
@@ -106,7 +107,7 @@ static void feed(int input, const char *data, size_t length)
 	close(input);
 }
 
-/* False: no pager could run. */
+/* Shows the text with a pager. False: no pager could run. */
 static bool show(const char *command, const char *data, size_t length)
 {
 	/* Ctrl-C belongs to the pager. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Output that is longer than the screen, in a pager.
+ * Shows output in a pager if it is longer than the screen.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 struct pager {
 	FILE *out; /* write to this */
 	struct terminal terminal;
-	char *data; /* what was written, if `out` is in memory */
+	char *data; /* the output so far, if `out` is in memory */
 	size_t length;
 };
 
@@ -20,8 +20,9 @@ struct pager {
  * is stdout itself. pager_close ends it. */
 HT_MUST_CHECK
 struct ht_err *pager_open(bool is_wanted, const struct terminal *terminal, struct pager *ret);
-/* Shows what was written: with PAGER, or `less -R -F -X` if that is unset, if it is longer than the
- * screen and PAGER is neither empty nor cat; else, and if the pager cannot run, directly. The user
- * may end the pager early. Errors of writing to stdout are left to it. */
+/* Shows the output: in a pager if it is longer than the screen and PAGER is neither empty nor cat;
+ * otherwise, or if the pager cannot run, directly. The pager is PAGER, or `less -R -F -X` if PAGER
+ * is unset. The user may end the pager early. Errors of writing to stdout stay in the stream for
+ * the caller to check. */
 HT_MUST_CHECK
 struct ht_err *pager_close(struct pager *pager);

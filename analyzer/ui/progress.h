@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A bar on standard error for what takes long: from half a second on, ten times a second, on a
- * terminal only.
+ * A progress bar on standard error, only on a terminal. It appears after half a second and is drawn
+ * ten times a second.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct progress {
 };
 
 /* Begins at `now_ns` of the monotonic clock, which progress_now_ns reads. `what` must live until
- * the end. Shows nothing unless `terminal` is one that can erase a line: standard error, say. */
+ * the end. `terminal` describes `out`; shows nothing if it cannot erase a line. */
 struct progress progress_begin(FILE *out, const struct terminal *terminal, const char *what,
 	uint64_t total, uint64_t now_ns);
 uint64_t progress_now_ns(void);

@@ -15,7 +15,7 @@ static bool is_sample(const struct view *view)
 	return view->analysis->cube.sample_bytes != 0;
 }
 
-/* A column of the bound of a figure at 95 %; none, if the capture is no sample. */
+/* Puts a column with the bound of a figure at 95 %; no column if the capture is no sample. */
 static void put_bound(
 	struct line *line, const struct view *view, const struct sums *sums, enum metric metric)
 {
@@ -119,7 +119,7 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 
 static struct ht_err *write_functions(const struct text *text, const struct view *view)
 {
-	/* The last one stands for folded stacks. */
+	/* The last element is for folded stacks. */
 	struct sums *sums = calloc(REPLAY_HOOKS + 1, sizeof(*sums)), *folded = sums + REPLAY_HOOKS;
 	struct part *part;
 	size_t count;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report for a person. Its first screen says what grows and which code allocated it; lists,
- * tables and warnings in full follow.
+ * The report as text. The first screen shows what grows and which code allocated it; then follow
+ * lists, tables and all warnings in full.
  */
 #pragma once
 

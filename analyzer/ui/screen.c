@@ -53,7 +53,7 @@ static void put_when(struct line *line, const struct page *page)
 	line_put(line, "%s .. %s%s", from, to, page->options->is_utc ? " UTC" : "");
 }
 
-/* For a part of the trace: what does not fit the first line. */
+/* For a part of the trace: writes the second line of the title. */
 static void write_part(const struct page *page)
 {
 	const struct view *view = page->view;
@@ -67,7 +67,7 @@ static void write_part(const struct page *page)
 	line_end(&line);
 }
 
-/* Returns the number of lines. */
+/* Writes the title; returns the number of its lines. */
 static size_t write_title(const struct page *page)
 {
 	const struct view *view = page->view;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Source lines of a function with what they account for in the margin.
+ * Source lines of a function, with their figures in the margin.
  */
 #pragma once
 

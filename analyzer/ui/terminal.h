@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the output goes to: its size, whether it has colours, and which characters it shows.
+ * Properties of the output: size, whether it has colours, and whether it shows UTF-8.
  */
 #pragma once
 

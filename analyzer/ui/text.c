@@ -113,7 +113,7 @@ size_t text_columns(const char *string)
 	return columns;
 }
 
-/* Where the characters end that fit into `columns`, combining ones included. */
+/* The end of the first characters that fit into `columns`, with their combining characters. */
 static size_t head_end(const char *string, size_t length, size_t columns, size_t *ret_columns)
 {
 	size_t at = 0;
@@ -127,7 +127,7 @@ static size_t head_end(const char *string, size_t length, size_t columns, size_t
 	return at;
 }
 
-/* Where the last characters begin that fit into `columns`; `all` are those of the string. */
+/* The start of the last characters that fit into `columns`; `all`: columns of the whole string. */
 static size_t tail_start(
 	const char *string, size_t length, size_t columns, size_t all, size_t *ret_columns)
 {

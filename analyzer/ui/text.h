@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Text for a terminal: numbers that people read, colours where they are wanted, and nothing in a
- * traced program's names that the terminal would obey.
+ * Text for a terminal: readable numbers, colours if wanted, and names of the target without control
+ * characters, which the terminal would execute.
  */
 #pragma once
 
@@ -49,11 +49,10 @@ unsigned text_sparkline(const struct text *text, const uint64_t *value, size_t c
 struct text_number text_bytes(uint64_t bytes);	/* 512 B, 1.5 KiB, 12.0 MiB: powers of 1024 */
 struct text_number text_count(uint64_t count);	/* 1,104,752 */
 struct text_number text_time(uint64_t time_ns); /* 12.3 ms, 29.8 s, 5 min 12 s */
-/* Of `whole`; "-" when that is 0. */
+/* `part` as a percentage of `whole`; "-" if `whole` is 0. */
 struct text_number text_percent(uint64_t part, uint64_t whole);
-/* The bound of an estimate as a share of it: "+-3.1 %", "+-12 %", with one
- * character for +- where the terminal has it; "" if it
- * is exact, or nothing. */
+/* The bound of an estimate as a share of it: "+-3.1 %", "+-12 %", with one character for +- where
+ * the terminal has it; "" if `bound` or `value` is 0. */
 struct text_number text_bound(const struct text *text, int64_t value, int64_t bound);
 #define TEXT_BOUND_COLUMNS 9u /* with blanks before it */
 /* An empty line, and a title on a line of its own. */

@@ -164,7 +164,7 @@ static void write_no_stack(const struct tree_text *tree)
 /* --- chains ------------------------------------------------------------------------------------
  */
 
-/* Skips a function that only calls itself; returns how often. */
+/* Moves `*node` past calls in which a function only calls itself; returns their number. */
 static uint32_t skip_recursion(const struct tree_text *tree, uint32_t *node, struct shown *shown)
 {
 	const struct calls *calls = tree->calls;
@@ -192,7 +192,7 @@ static void write_node(const struct tree_text *tree, uint32_t node, enum corner 
 	if (times > 1)
 		line_put(&line, "%" PRIu32 " x ", times);
 	char more[96] = "";
-	/* The totals of the lines tell less than a thousandth of the whole. */
+	/* Name the left-out children only if they are at least a thousandth of the whole. */
 	if (llabs(ret->more_value) >= (tree->least + 9) / 10 && only_child(tree, *ret_last, ret))
 		snprintf(more, sizeof(more), "  (%s more: %s)", text_count(ret->more).text,
 			calls_text_value(tree->page, ret->more_value).text);
@@ -201,8 +201,8 @@ static void write_node(const struct tree_text *tree, uint32_t node, enum corner 
 	line_end(&line);
 }
 
-/* Prints a node and, below it on the same level, the chain of only children. Then its entries are a
- * level of their own. */
+/* Prints a node and, below it on the same level, the chain of only children. The children of its
+ * last node become a new level. */
 static struct ht_err *write_chain(struct tree_text *tree, uint32_t node, enum corner corner)
 {
 	const struct calls *calls = tree->calls;

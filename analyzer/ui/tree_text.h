@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call tree as lines of text: what is small is summed up, and a function with one callee stands
- * above it on the same level, so that deep chains stay narrow.
+ * A call tree as lines of text. Small entries are summed up. A function with a single callee is
+ * printed above it without more indent, so that deep chains stay narrow.
  */
 #pragma once
 

@@ -29,7 +29,7 @@ static void *run(void *context)
 	return NULL;
 }
 
-/* Signals stay with the main thread. */
+/* Block all signals in the new thread, so that the main thread receives them. */
 static bool start(struct watch *watch)
 {
 	pthread_condattr_t attributes;

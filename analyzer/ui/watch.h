@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A progress bar for a file that is read: a thread of its own looks at the file's offset, so that
- * the reader need not know of the bar.
+ * A progress bar for a file that is being read: a thread reads the file's offset, so the code that
+ * reads the file need not report progress.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct watch {
 };
 
 /* Begins to show on `out`, standard error, how much of `fd` is read; `name` is the file's. Shows
- * nothing where `out` is no terminal, or `fd` has no offset. `watch` must not move until watch_end;
+ * nothing if `out` is no terminal, or `fd` has no offset. `watch` must not move until watch_end;
  * until then nothing else may write to the terminal. */
 void watch_begin(struct watch *watch, FILE *out, int fd, const char *name);
 /* Erases the bar. `fd` must still be open. Idempotent. */

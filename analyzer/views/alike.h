@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rows of a view that read alike in one line (callers.h), as one site.
+ * Joins rows of a view whose sites look the same in one line of a list (equal callers_key) into one
+ * site.
  */
 #pragma once
 
 #include "analyzer/views/view.h"
 
 struct alike {
-	uint32_t row; /* the row of the view with most allocated bytes */
+	uint32_t row; /* its row with most allocated bytes */
 	size_t chains;
 	struct sums sums; /* sums of all its rows */
 };
 
 /* Groups `count` rows into sites, sorted by `row`; freed by the caller. With `apart`, each row is a
- * site. */
+ * site of its own. */
 HT_MUST_CHECK
 struct ht_err *alike_find(const struct view *view, const uint32_t *row, size_t count, bool apart,
 	struct alike **ret, size_t *ret_count);

@@ -49,7 +49,8 @@ static void enter(struct walk *walk, uint32_t node)
 {
 	const size_t row = row_of(walk, node);
 	sums_add(&walk->row[row].own, &walk->own[node]);
-	/* The root has all stacks below it, and is the row of those without one. */
+	/* The root is the row of blocks without a stack, but all stacks lie below it: its total
+	 * would count them too. */
 	if (node == 0)
 		sums_add(&walk->row[row].inclusive, &walk->own[node]);
 	else if (walk->depth[row]++ == 0)

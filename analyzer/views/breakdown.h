@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One table of a view: its blocks by function, line, module, thread, size or lifetime. Rows are
- * disjoint by their own sums, so these add up to the view's total.
+ * One table of a view: its blocks by function, line, module, thread, size or lifetime. The own sums
+ * of rows count each block once, so they add up to the view's total.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct breakdown_row {
 	 * class (cube.h), or BREAKDOWN_OTHER; LIFETIME: of breakdown_life_from, or
 	 * BREAKDOWN_LIFETIME_NEVER. */
 	uint32_t key;
-	const char *name; /* of a module or namespace; else NULL */
+	const char *name; /* of a module or namespace; otherwise NULL */
 	struct sums own;
 	struct sums inclusive; /* callees included; recursion counts once */
 };
@@ -36,10 +36,10 @@ struct breakdown_row {
 struct breakdown {
 	enum breakdown_by by;
 	bool has_inclusive; /* by function, line, address, module, namespace */
-	bool is_estimate;   /* lifetimes of a part of the trace are means over few blocks */
+	bool is_estimate; /* LIFETIME of a part of the trace: lifetimes are means over few blocks */
 	struct breakdown_row *row;
 	size_t count;
-	struct groups groups; /* the names of rows live in it */
+	struct groups groups; /* owns the names of rows */
 };
 
 /* Builds the rows with figures. Rows by size and lifetime are sorted by key; others by `metric`,

@@ -11,7 +11,7 @@ const struct frame *callers_frame(const struct view *view, uint32_t node)
 	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
-/* Is the node in a library that calls back? The library's caller is more useful. */
+/* Whether the node is a wrapper. Its caller says more about the site. */
 static bool is_passed_over(const struct view *view, uint32_t node)
 {
 	const uint32_t group = view->tree.node[node].group;
@@ -38,7 +38,8 @@ uint32_t callers_next(const struct view *view, uint32_t node)
 	return first;
 }
 
-/* Not one of the runtime's own, such as node:internal/timers. */
+/* Whether a frame is of the user's script, which has an absolute path. The runtime's own scripts
+ * have names such as node:internal/timers. */
 static bool is_script(const struct frame *frame)
 {
 	return frame && frame->function && frame->module == MODULES_NONE && frame->file &&
@@ -56,7 +57,7 @@ uint32_t callers_script(const struct view *view, uint32_t node)
 /* --- keys --------------------------------------------------------------------------------------
  */
 
-/* callers_next by the results of the nodes nearer to the root. */
+/* callers_next of `node`, from the results for nodes nearer to the root (`next`). */
 static uint32_t next_of(const struct view *view, const uint32_t *next, uint32_t node)
 {
 	const struct frame *frame = callers_frame(view, node);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which code called a site: what the second line of a site shows.
+ * Which code called a site: the second line of a site in a list shows it.
  */
 #pragma once
 
@@ -9,14 +9,14 @@
 
 /* The frame of a node; NULL: the root, or stacks that were folded. */
 const struct frame *callers_frame(const struct view *view, uint32_t node);
-/* The next node towards the root with another function, preferably not of a library that only calls
- * back; 0: none. */
+/* The next node towards the root with another function. Nodes of wrappers are passed over if a
+ * later node with another function exists. 0: none. */
 uint32_t callers_next(const struct view *view, uint32_t node);
-/* The function of the user's script that calls a chain of the runtime's code; 0: none, or `node` is
- * in it. */
+/* The innermost node of a function in the user's script, if the code at `node` is not itself such a
+ * function; 0: `node` is in a script, or no script is in the chain. */
 uint32_t callers_script(const struct view *view, uint32_t node);
 /* The keys of all nodes of the tree, by node; freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *callers_keys(const struct view *view, struct callers_key **ret);
-/* An order of keys: 0 if they are equal. */
+/* Orders keys as qsort expects; 0 if they are equal. */
 int callers_compare(const struct callers_key *a, const struct callers_key *b);

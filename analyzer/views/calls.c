@@ -78,7 +78,7 @@ static struct ht_err *own_variances(struct calls *calls)
 	return NULL;
 }
 
-/* Needs the variances of own values. */
+/* `own_variance` must be set. */
 static struct ht_err *total_variances(struct calls *calls)
 {
 	const struct tree *tree = &calls->tree;
@@ -100,7 +100,8 @@ int64_t calls_bound(const struct calls *calls, uint32_t node, bool is_own)
 		      : metric_bound_of(calls->total[node], calls->total_variance[node]);
 }
 
-/* Children come after their parents. */
+/* Adds each node's value to its parents. Children have higher numbers than their parents, so one
+ * pass backwards suffices. */
 static void add_up(const struct tree *tree, int64_t *value)
 {
 	for (size_t i = tree->count; i-- > 1;)
@@ -138,7 +139,7 @@ static struct ht_err *turn_chain(
 	return err;
 }
 
-/* The values of calls->tree, at the nodes of the turned tree. */
+/* Moves `*value` from the nodes of calls->tree to the nodes of the turned tree. */
 static struct ht_err *turn_values(
 	const struct calls *calls, const struct tree *tree, const uint32_t *turned, int64_t **value)
 {
@@ -165,7 +166,7 @@ static struct ht_err *turn_variances(
 	return NULL;
 }
 
-/* Replaces the tree by one of the same chains from their other end. */
+/* Replaces the top-down tree by the bottom-up tree of the same chains. */
 static struct ht_err *turn(struct calls *calls)
 {
 	struct tree tree = {.groups = &calls->groups};
@@ -208,7 +209,8 @@ static int compare(const void *a, const void *b, void *context)
 	return (x > y) - (x < y);
 }
 
-/* Marks the nodes with figures at or below them: sums of signed ones may be 0. */
+/* Marks the nodes with figures at or below them. The total does not show it: figures with different
+ * signs may add up to 0. */
 static struct ht_err *find_figures(const struct calls *calls, bool **ret)
 {
 	const struct tree *tree = &calls->tree;

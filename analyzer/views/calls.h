@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The call tree of a view: one grouping of frames and one metric, with own and inclusive values,
- * and the children of each node in their order. Top-down, a node's children are what it calls;
- * bottom-up, the root's children are what allocated, and a node's children are its callers.
+ * and the sorted children of each node. Top-down, a node's children are the functions that it
+ * calls. Bottom-up, the root's children are the functions that allocated, and a node's children are
+ * its callers.
  */
 #pragma once
 
@@ -17,7 +18,7 @@ struct calls_options {
 	bool is_bottom_up;
 	enum metric metric;  /* a metric whose parts add up (calls_check) */
 	enum metric sort;    /* decides the order of children */
-	const bool *has_row; /* by row of the view, whether it is in; NULL: all */
+	const bool *has_row; /* by row of the view, whether the tree contains it; NULL: all rows */
 };
 
 struct calls_children {
@@ -31,13 +32,15 @@ struct calls {
 	struct calls_options options;
 	struct groups groups;
 	struct tree tree;
-	int64_t *
-		own; /* top-down: of chains that begin there; bottom-up: of chains that end there */
-	int64_t *total; /* own value plus all below */
-	/* In a capture by sample: variances of both (query/metric.h); else NULL. */
+	int64_t *own;	/* top-down: of stacks whose innermost frame is this node; bottom-up: of
+			   stacks whose outermost frame is this node */
+	int64_t *total; /* own value plus the own values of all nodes below */
+	/* In a capture by sample: variances of `own` and `total` (query/metric.h); otherwise NULL.
+	 */
 	double *own_variance, *total_variance;
-	int64_t *order; /* the same of options.sort, if that is another metric; else NULL */
-	struct calls_children *children; /* those with figures below them */
+	int64_t *order; /* totals in the metric options.sort, if it is not options.metric; otherwise
+			   NULL */
+	struct calls_children *children; /* children that have figures at or below them */
 	uint32_t *child;
 	uint64_t cut; /* number of cut chains in a bottom-up tree */
 };
@@ -50,15 +53,15 @@ HT_MUST_CHECK
 struct ht_err *calls_init(
 	struct calls *calls, const struct view *view, const struct calls_options *options);
 void calls_deinit(struct calls *calls);
-/* The bound of a node's value at 95 % (metric_bound_of); 0: it is exact. */
+/* The bound of a node's value at 95 % (metric_bound_of); 0: the value is exact. */
 int64_t calls_bound(const struct calls *calls, uint32_t node, bool is_own);
 /* The frame that stands for a node; NULL: the root, or stacks that the cube folded. */
 const struct frame *calls_frame(const struct calls *calls, uint32_t node);
 
-/* A group of frames. A chain in which it stands several times counts once. */
+/* Sums of a group of frames. A chain that contains the group several times counts once. */
 struct calls_sum {
 	int64_t own, inclusive;
-	double own_variance, inclusive_variance; /* of a sample (query/metric.h); else 0 */
+	double own_variance, inclusive_variance; /* of a sample (query/metric.h); otherwise 0 */
 };
 /* The sums of a top-down tree, by group; freed by the caller. */
 HT_MUST_CHECK

@@ -36,7 +36,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 	return text ? hash_bytes(hash, text, strlen(text) + 1) : hash_bytes(hash, "\1", 2);
 }
 
-/* The path of a file differs from build to build; its last part stays. */
+/* Compare files by the last part of their path: the rest differs from build to build. */
 static const char *base_name(const char *path)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
@@ -179,7 +179,7 @@ static double per_minute(double value, uint64_t length, enum metric metric)
 						       : value;
 }
 
-/* A figure of a whole window, per minute where that is so. */
+/* A figure of a whole window; per minute if compare_is_per_minute. */
 static double rate_of(
 	const struct compare *compare, uint32_t view, double value, enum metric metric)
 {
@@ -270,7 +270,8 @@ static enum compare_change classify(double before, double after, double all, dou
 	return before - after > fabs(after) / 10 ? COMPARE_SHRUNK : COMPARE_SAME;
 }
 
-/* An entry in the first, the last, and all views. */
+/* The figures of an entry and of all entries, in the first view (before) and in the last (after).
+ */
 struct pair {
 	double before, after, all_before, all_after;
 	double before_bound, after_bound; /* of samples */

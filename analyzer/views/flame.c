@@ -8,7 +8,7 @@
 struct build {
 	struct flame *flame;
 	const struct calls *calls;
-	uint64_t *value; /* by node: what is above 0 at it and below it */
+	uint64_t *value; /* by node: sum of the positive own values at and below the node */
 	uint64_t *next;	 /* by node: where its next child begins */
 	uint64_t least;
 	size_t limit; /* largest number of a node's children; 0: no limit */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The boxes of a flame graph: each node of a call tree from `start` to `start + value`, below those
- * that called it. Stacks whose figure is not above 0 have none.
+ * The boxes of a flame graph: each node of a call tree is a box from `start` to `start + value`,
+ * and its callers' boxes contain that range. Stacks with a figure of 0 or less have no box.
  */
 #pragma once
 
@@ -12,21 +12,22 @@
 
 struct flame_box {
 	uint32_t node;
-	uint32_t depth; /* of the root: 0 */
+	uint32_t depth; /* number of callers above; 0: the root */
 	uint64_t start, value;
 };
 
 struct flame {
-	struct flame_box *box; /* callers first; what a box calls comes before its neighbour */
+	struct flame_box
+		*box; /* depth-first: a box, then the boxes of its callees, then its neighbour */
 	size_t count, capacity;
 	uint64_t total;	   /* of box 0, the root */
 	uint32_t depth;	   /* of the deepest box */
 	uint64_t left_out; /* boxes that are too small, too deep, or too many */
-	uint64_t negative; /* what stacks below 0 add up to, without the sign */
+	uint64_t negative; /* absolute sum of the figures of stacks below 0 */
 };
 
-/* Boxes of at least `least_share` of the whole are made, or of more, so that they are no more than
- * FLAME_BOXES_MAX; of each function's callees the `limit` first ones (0: all). `calls` is a
+/* Makes the boxes that have at least `least_share` of the whole; a larger share, if there would be
+ * more than FLAME_BOXES_MAX. A function shows its first `limit` callees (0: all). `calls` is a
  * top-down tree. */
 HT_MUST_CHECK
 struct ht_err *flame_init(

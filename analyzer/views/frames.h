@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The frames of all stacks of a trace, each place once: what every view prints of a function, and
- * what it takes for the same.
+ * The frames of all stacks of a trace, each code address once, and groups of frames that a view
+ * treats as the same.
  */
 #pragma once
 
@@ -13,9 +13,9 @@ struct frame {
 	uint32_t line;	      /* 0: unknown */
 	uint32_t module;      /* index, MODULES_NONE: the offset is an address */
 	uint64_t offset;      /* address - bias */
-	bool interpreted;     /* it has no address */
+	bool interpreted;     /* an interpreted function, which has no address */
 	bool inlined;
-	bool line_is_first; /* the line where the function begins */
+	bool line_is_first; /* `line` is the line where the function begins */
 };
 
 /* The frames of one place: `first` is the innermost. */
@@ -33,7 +33,7 @@ struct frames {
 	uint32_t node_count;
 };
 
-/* Valid while the analysis is and gets no more symbols. */
+/* Valid as long as the analysis exists and no symbols are added to it. */
 HT_MUST_CHECK
 struct ht_err *frames_init(struct frames *frames, struct analysis *analysis);
 void frames_deinit(struct frames *frames);
@@ -46,13 +46,14 @@ enum grouping {
 	GROUPING_FUNCTION,
 	GROUPING_ADDRESS,
 	GROUPING_MODULE,
-	GROUPING_NAMESPACE, /* C++ namespace, Rust crate, npm package; else the module */
+	GROUPING_NAMESPACE, /* C++ namespace, Rust crate or npm package; without one, the module */
 	GROUPING_COUNT
 };
 
 struct group {
-	uint32_t frame;	  /* the first of its frames: it has the group's function, file, line */
-	const char *name; /* of a module or namespace; NULL: the frame says it */
+	uint32_t frame;	  /* the group's first frame: its function, file and line are those of the
+			     group */
+	const char *name; /* of a module or namespace; NULL: the frame has the name */
 	bool is_wrapper;  /* only passes allocations on */
 	bool is_plumbing; /* only passes a call on, or starts a thread or the program */
 };

@@ -152,7 +152,7 @@ struct count {
 	const struct calls *calls;
 	struct function *function;
 	bool *is_function; /* by group of the call tree */
-	/* By the same; `value` and `variance`. */
+	/* By group, too; only `value` and `variance` are set. */
 	struct function_entry *caller, *callee;
 	struct path *path; /* by node */
 };
@@ -179,7 +179,7 @@ static void add_entry(struct function_entry *entry, int64_t value, double varian
 	entry->variance += variance;
 }
 
-/* The chains that begin at a node. */
+/* Counts the stacks whose innermost frame is `node`. */
 static void count_node(struct count *count, uint32_t node)
 {
 	const struct tree *tree = &count->calls->tree;
@@ -228,7 +228,7 @@ static struct ht_err *take_entries(const struct function_entry *entry, size_t gr
 	return NULL;
 }
 
-/* Callers come before what they call. */
+/* Nodes of callers have lower numbers, so the parent's path is known. */
 static struct ht_err *count_calls(struct count *count)
 {
 	const struct calls *calls = count->calls;
@@ -261,7 +261,7 @@ static int compare_lines(const void *a, const void *b)
 	return (x->frame > y->frame) - (x->frame < y->frame);
 }
 
-/* Joins lines of equal number, which may come from several groups. */
+/* Joins entries of the same file and line, which may come from several groups. */
 static void join_lines(struct function *function)
 {
 	size_t count = 0;

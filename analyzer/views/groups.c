@@ -43,7 +43,8 @@ static struct ht_err *number_pair(
 	return number_of(numbering, &numbering->by_pair, (uint64_t)a << 32 | b, ret);
 }
 
-/* A library that comes and goes is a module each time: its path and build-id say which one. */
+/* A library gets a new module number each time it is loaded: treat modules with the same path and
+ * build-id as one. */
 static struct ht_err *find_module(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {
@@ -92,7 +93,8 @@ static struct ht_err *number_address(
 	return NULL;
 }
 
-/* An address may have several frames: their functions distinguish them. */
+/* One address has several frames if functions are inlined there: the function distinguishes them.
+ */
 static struct ht_err *number_exactly(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {

@@ -3,16 +3,18 @@
 
 #include <stdlib.h>
 
-#define CALLERS_MAX  8u	   /* longest chain of functions inlined into each other */
-#define PAIRS_MAX    4096u /* limit of pairs whose times are compared */
-#define BLOCKS_LEAST 16.0  /* of each: functions become hot before they are optimised */
-#define OVERLAP	     0.05  /* of the smaller one's allocations, at the same time */
+#define CALLERS_MAX 8u	  /* longest chain of functions inlined into each other */
+#define PAIRS_MAX   4096u /* limit of pairs whose times are compared */
+/* least allocations of each site: a function must run often before it is optimised */
+#define BLOCKS_LEAST 16.0
+/* most allocations of both sites in the same buckets, as a share of the smaller site's */
+#define OVERLAP 0.05
 
-/* The rows that a script's function allocates through one native function. */
+/* The rows in which one function of a script allocates through one native function. */
 struct site {
 	uint32_t group, script;	 /* groups */
 	uint32_t first, count;	 /* search->row[first...] */
-	const struct site *into; /* the caller's; NULL: none */
+	const struct site *into; /* the caller's site, which this site joins; NULL: none */
 };
 
 struct search {
@@ -67,7 +69,8 @@ static void find_sites(struct search *search)
 	}
 }
 
-/* Does one site begin about when the other ends? */
+/* Whether two sites hardly ever allocate in the same bucket, so that one may have replaced the
+ * other. */
 static struct ht_err *take_turns(
 	struct search *search, const struct site *a, const struct site *b, bool *ret)
 {
@@ -86,7 +89,7 @@ static struct ht_err *take_turns(
 	return NULL;
 }
 
-/* Finds the nearest caller that takes turns with the site. */
+/* Finds the site of the nearest calling script function for which take_turns holds. */
 static struct ht_err *find_caller(struct search *search, struct site *site)
 {
 	const struct tree_node *node = search->view->tree.node;

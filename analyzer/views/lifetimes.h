@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How long the blocks of a view lived that were allocated in its window and freed in it.
+ * How long blocks of a view lived that were both allocated and freed in its window.
  */
 #pragma once
 
@@ -8,14 +8,15 @@
 
 #define LIFETIMES_CLASSES CUBE_SIZE_CLASSES
 
-/* By class: 0 is a life of 0 ns, n is one of n significant bits in ns. */
+/* By class of the life in ns: class 0 is 0 ns, class n is a number with n significant bits. */
 struct lifetimes {
-	/* A part of the trace, or some of its stacks: blocks that were born and died in the same
-	 * buckets count with their mean. Their numbers are exact, their classes are not. */
+	/* True for a part of the trace or some of its stacks: there, blocks that share the buckets
+	 * of allocation and free count with their mean life. The numbers of blocks are exact, their
+	 * classes are not. */
 	bool is_estimate;
 	uint64_t blocks[LIFETIMES_CLASSES], bytes[LIFETIMES_CLASSES];
 };
 
-/* Whether the view can say: not for blocks that are chosen by a moment (--alive-at). */
+/* False if the view selects blocks by a moment (--alive-at). */
 bool lifetimes_are_known(const struct view *view);
 void lifetimes_find(const struct view *view, struct lifetimes *ret);

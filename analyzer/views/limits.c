@@ -40,7 +40,7 @@ const char *limits_parse_rate(const char *text, double *ret_bytes_per_s)
 const char *limits_parse_percent(const char *text, double *ret)
 {
 	char *end;
-	/* Neither hexadecimal nor a sign. */
+	/* strtod would also take hexadecimal numbers and a sign. */
 	if (*text < '0' || *text > '9' || text[strspn(text, "0123456789.")] != '%')
 		return "a share is a number and %: 5%";
 	const double value = strtod(text, &end);
@@ -53,12 +53,13 @@ const char *limits_parse_percent(const char *text, double *ret)
 /* --- measures ----------------------------------------------------------------------------------
  */
 
-/* Totals in the last tenth of a window, or of the first part of it. */
+/* Lowest and highest live bytes in the last tenth of a window, or of a window's first part. */
 struct level {
 	uint64_t lowest, highest;
 };
 
-/* `end` buckets after the start of the window. The series ends with the last event. */
+/* The level of the first `end` buckets. After its last entry the series stays level: it ends with
+ * the last event. */
 static struct level level_at(const struct window_series *series, uint64_t end)
 {
 	int64_t lowest = INT64_MAX, highest = INT64_MIN;
@@ -127,7 +128,7 @@ static struct ht_err *check_growth(
 				suspect->slope_bytes_per_s, limits->growth_bytes_per_s);
 	}
 	suspects_deinit(&suspects);
-	/* Many sites may each grow too slowly. */
+	/* Many sites may together exceed a limit that each of them keeps. */
 	if (!err && limits->has_growth && !ret->count &&
 		ret->growth_bytes_per_s > limits->growth_bytes_per_s)
 		err = add(ret, LIMITS_GROWTH, UINT32_MAX, ret->growth_bytes_per_s,
@@ -135,7 +136,8 @@ static struct ht_err *check_growth(
 	return err;
 }
 
-/* From the highest before to the lowest after, so that noise does not count as an increase. */
+/* The relative increase from `before` to `after * scale`; 0 if it is below INCREASE_LEAST_BYTES.
+ * Callers pass the highest total before and the lowest after, so that noise is no increase. */
 static double increase(uint64_t before, uint64_t after, double scale)
 {
 	if ((double)after * scale < (double)before + INCREASE_LEAST_BYTES)
@@ -152,7 +154,8 @@ static struct ht_err *check_increase(const struct limits *limits, const struct v
 	struct level before, after, before_part, after_part;
 	HT_TRY(find_levels(baseline, part_ns, &before, &before_part));
 	HT_TRY(find_levels(view, part_ns, &after, &after_part));
-	/* As compare_change_of: amount and rate must agree, or the first parts of equal length. */
+	/* As compare_change_of: the increase counts if both amount and rate show it, or if the
+	 * first parts of equal length do. */
 	const double amount = increase(before.highest, after.lowest, 1);
 	const double rate = increase(
 		before.highest, after.lowest, new_ns ? (double)old_ns / (double)new_ns : 1);

@@ -74,9 +74,8 @@ static void add_stack(struct search *search, const struct cube *cube, uint32_t n
 	}
 }
 
-/* Its start-up code is at the root of every stack, and has no name where libc6-dbg is not
- * installed.
- */
+/* The C library's start-up code is at the root of every stack, and has no name if libc6-dbg is not
+ * installed. */
 static bool is_c_library(const char *path)
 {
 	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
@@ -184,7 +183,7 @@ static const struct {
 		"install it anew, or compile again with -g"},
 };
 
-/* The path, without what the kernel adds to it. */
+/* Length of the path without " (deleted)", which the kernel appends. */
 static int path_length(const char *path)
 {
 	static const char deleted[] = " (deleted)";

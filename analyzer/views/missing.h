@@ -11,7 +11,7 @@
 
 struct missing_module {
 	uint32_t module;      /* index; MODULES_NONE: code in no file */
-	uint64_t allocations; /* that lack something of it */
+	uint64_t allocations; /* allocations that lack names of this module */
 };
 
 struct missing {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which names a trace has: for each module, how many of the addresses in its stacks have a function
- * and a line, and how many allocations pass through it.
+ * How complete a trace's names are: for each module, how many of the addresses in its stacks have a
+ * function and a line, and how many allocations pass through it.
  */
 #pragma once
 
@@ -10,13 +10,14 @@
 struct named_module {
 	uint32_t module; /* index; MODULES_NONE: code in no file */
 	uint64_t allocations;
-	uint32_t addresses, with_function, with_line; /* distinct ones */
-	uint32_t functions;			      /* distinct names */
+	uint32_t addresses, with_function, with_line; /* numbers of distinct addresses */
+	uint32_t functions;			      /* number of distinct function names */
 };
 
 /* Zero-initialised is empty and valid. */
 struct named {
-	struct named_module *module; /* with an address in a stack; the most allocations first */
+	struct named_module
+		*module; /* modules with an address in a stack, most allocations first */
 	size_t count;
 	size_t others; /* modules without such an address */
 };

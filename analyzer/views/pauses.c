@@ -33,7 +33,7 @@ static bool is_paused(const struct view *view, uint32_t bucket)
 	       step_ns - step_ns / 2;
 }
 
-/* Moves bucket `from` to `to`; adds what dropped buckets passed on. */
+/* Moves bucket `from` to `to`. Counts of removed buckets were added to `from` before. */
 static void move(struct window_series *series, uint32_t from, uint32_t to)
 {
 	if (from == to)
@@ -47,7 +47,8 @@ static void move(struct window_series *series, uint32_t from, uint32_t to)
 	series->older_freed_blocks[to] = series->older_freed_blocks[from];
 }
 
-/* Adds bucket `from` to `to`: calls in progress when the pause began, and frees during it. */
+/* Adds the counts of a removed bucket: calls that were in progress when the pause began, and frees
+ * during the pause. */
 static void add(struct window_series *series, uint32_t from, uint32_t to)
 {
 	series->allocated_bytes[to] += series->allocated_bytes[from];
@@ -65,7 +66,7 @@ uint32_t pauses_cut(const struct view *view, uint32_t buckets, struct window_ser
 		return buckets;
 	for (uint32_t i = 0; i < buckets; i++) {
 		if (is_paused(view, i)) {
-			/* The next bucket kept, or else the last. */
+			/* The next bucket that stays; if there is none, the last one that did. */
 			uint32_t next = i + 1;
 			while (next < buckets && is_paused(view, next))
 				next++;

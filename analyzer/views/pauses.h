@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pauses of a capture, within a part of the trace: what a reader of series must know, since nothing
- * that was allocated then is in them.
+ * Pauses of a capture within a part of the trace. Series must be read with them: blocks allocated
+ * in a pause are missing.
  */
 #pragma once
 
@@ -13,13 +13,13 @@ struct pauses {
 	uint64_t first_begin_ns, first_end_ns; /* since the start of the trace */
 };
 
-/* Those that touch [from_ns, to_ns), cut to it. */
+/* The pauses that overlap [from_ns, to_ns), cut to that range. */
 struct pauses pauses_within(const struct model *model, uint64_t from_ns, uint64_t to_ns);
 
 /*
- * Takes the time of pauses out of the first `buckets` of a series of the view's window, so that it
- * is that of a capture which went on at once: buckets that lie in a pause for half of them or more
- * go, and what was freed in them was freed in the next one, or in the last. Ages are left as they
- * are: they are at least what they would be. Returns how many buckets there are then.
+ * Removes the time of pauses from the first `buckets` buckets of a series of the view's window. A
+ * bucket is removed if half of it or more lies in a pause; its counts move to the next bucket that
+ * stays, or to the last. Ages are not corrected: they may be too high by the time of pauses.
+ * Returns the number of buckets that stay.
  */
 uint32_t pauses_cut(const struct view *view, uint32_t buckets, struct window_series *series);

@@ -11,8 +11,8 @@
 #define BLOCK_BYTES	 32u
 #define OWN_BYTES	 (32u << 20)
 #define OWN_THREAD_BYTES (256u << 10)
-/* Growth is suspicious above GROWTH_BYTES, if more than one in GROWTH_SHARE bytes is unexplained.
- */
+/* Growth is suspicious if it exceeds GROWTH_BYTES and more than 1/GROWTH_SHARE of it is
+ * unexplained. */
 #define GROWTH_BYTES (16 << 20)
 #define GROWTH_SHARE 10u
 
@@ -47,7 +47,7 @@ static int64_t growth_of(const struct model_memory *memory, enum memory_kind kin
 	return difference(memory->last.number[kind], memory->first.number[kind]);
 }
 
-/* True for a kind that is read only at the window's ends, and was read at both. */
+/* Whether a kind that is read only at the window's ends was read at both. */
 static bool is_at_both_ends(const struct model_memory *memory, enum memory_kind kind)
 {
 	return memory->count[kind] >= 2;
@@ -74,7 +74,7 @@ static void take_books(
 	uint64_t end = free_of(heap->end_system_bytes, heap->end_bytes);
 	bool exact = is_at_both_ends(memory, MEMORY_GLIBC_FREE_RESIDENT);
 	parts->heap_known = parts->free_known = true;
-	/* Since the window began, not since the first reading of the heap. */
+	/* Growth since the window began; the first reading of the counters is later. */
 	parts->heap_bytes = difference(heap->end_bytes, heap->start_bytes);
 	parts->free_end_bytes = end;
 	if (exact) {
@@ -144,7 +144,8 @@ struct rss_growth rss_growth_of(const struct analysis *analysis)
 	};
 	ret.parts = parts_of(analysis, ret.explained_bytes);
 	ret.unexplained_bytes = unexplained_of(&ret, analysis->mappings.live.anonymous);
-	/* Without kinds of pages what is unexplained begins behind what is explicable. */
+	/* Without kinds of pages, unexplained_bytes is already the part beyond the upper bound, so
+	 * any of it counts. */
 	ret.is_unexplained =
 		ret.parts.known
 			? ret.growth_bytes > GROWTH_BYTES &&

@@ -5,15 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bits for the words that a stack contains. */
+/* Bits: which of the query's words a frame or a stack contains. */
 enum { SELECT_MODULE = 1, SELECT_FUNCTION = 2, SELECT_EXCLUDED = 4 };
 
 struct select {
 	const struct analysis *analysis;
 	const struct frames *frames;
 	const struct query *query;
-	uint8_t *frame; /* by frame: what is found in it */
-	uint8_t *node;	/* by nodes_index: what is found in its stack */
+	uint8_t *frame; /* by frame: SELECT_* bits */
+	uint8_t *node;	/* by nodes_index: SELECT_* bits of the stack that ends there */
 };
 
 static bool contains(const struct query_words *words, const char *text)
@@ -83,7 +83,7 @@ static void look_at_frames(struct select *select)
 	}
 }
 
-/* Callers come before what they call. */
+/* Nodes of callers have lower numbers, so the parent's bits are known. */
 static void look_at_nodes(struct select *select)
 {
 	const struct nodes *nodes = &select->analysis->model.nodes;

@@ -13,7 +13,7 @@ struct stack {
 	uint64_t calls[REPLAY_HOOKS]; /* allocations by function */
 };
 
-/* Those with figures, with most of `metric` first; freed by the caller. */
+/* The stacks with figures, sorted by `metric`, largest first; freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *stacks_find(
 	const struct view *view, enum metric metric, struct stack **ret, size_t *ret_count);

@@ -7,19 +7,19 @@
 
 #include "analyzer/views/suspect_growth.h"
 
-#define CHURN_LEAST 16u /* freed blocks */
-#define CHURN_SHARE 0.1 /* that may survive */
+#define CHURN_LEAST 16u /* least number of freed blocks */
+#define CHURN_SHARE 0.1 /* most survivors, as a share of the blocks */
 
 /* The live bytes of a site as a curve. */
 struct curve {
 	double most, end, allocated;
 	double survivors; /* share of the allocated bytes */
-	double excess;	/* by which the most live blocks exceed their mean, in units of what chance
-			   does */
-	uint32_t falls; /* from the upper third of its range to the lower one */
+	double excess;	/* (most live blocks - mean live blocks) / the standard deviation by chance
+			 */
+	uint32_t falls; /* number of falls from the upper third of the range to the lower third */
 	double period;	/* mean time between falls, in buckets */
 	double fall_spread; /* mean deviation of the times between falls / their mean */
-	uint32_t high;	    /* buckets in the upper half */
+	uint32_t high;	    /* number of buckets in the upper half of the range */
 	double kept;	    /* least live bytes of the last third / most live bytes there */
 	double turnover;    /* bytes allocated in the last third / most live bytes there */
 };
@@ -171,7 +171,8 @@ static bool is_spike(const struct suspect_input *in, const struct curve *curve)
 	       (curve->excess > 6 || curve->most > 0.4 * curve->allocated);
 }
 
-/* Level at the end, and most of it stays. */
+/* The live bytes of the last third are level, and less than three times as many bytes are allocated
+ * in it. */
 static bool is_plateau(const struct curve *curve)
 {
 	return curve->kept > 0.75 && curve->turnover < 3;
@@ -312,8 +313,8 @@ static uint64_t oldest_of(const struct suspect_input *in)
 }
 
 /*
- * In a pause, frees are recorded but new blocks are not: a site with a constant level seems to fall
- * and then to rise again.
+ * In a pause, frees are recorded but new blocks are not. A site with constant live bytes therefore
+ * seems to fall and then to rise again.
  */
 static void mind_pauses(const struct suspect_input *in, struct suspect *ret)
 {

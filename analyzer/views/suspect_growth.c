@@ -8,7 +8,7 @@
 
 /* Thresholds; analyzer/views/DESIGN.md (Suspects) gives their reasons. */
 #define SEGMENTS 32u
-#define CLIP	 2.0 /* a burst counts as at most this many usual segments */
+#define CLIP	 2.0 /* a segment counts as at most this many median segments */
 
 #define WINDOW_MIN_S   8.0
 #define BUCKETS_MIN    16u
@@ -16,53 +16,52 @@
 #define SPAN_MIN_S     4.0
 #define SPAN_MIN_SHARE 0.2 /* of the window */
 
-#define REGULAR_LEAST 5u /* similar bursts; one more if they are single blocks */
-#define REGULAR_MOST  16u
-#define REGULAR_STRAY 0.2 /* as a share of the mean time between bursts; half for single blocks */
-#define REGULAR_WITHIN                                                                             \
-	40u /* the window has this many parts; blocks of a burst are at most one apart */
+#define REGULAR_LEAST  5u /* similar bursts; one more if below EVENTS_MIN blocks */
+#define REGULAR_MOST   16u
+#define REGULAR_STRAY  0.2 /* of the mean time between bursts; half if below EVENTS_MIN blocks */
+#define REGULAR_WITHIN 40u /* blocks at most 1/40 of the window apart belong to one burst */
 
-#define OLD_LIVES	2.0 /* a survivor older than so many longest lives is old */
-#define OLD_LIVES_MANY	1.2 /* likewise, with at least: */
+#define OLD_LIVES	2.0 /* times the longest life of a freed block: an older survivor is old */
+#define OLD_LIVES_MANY	1.2 /* as OLD_LIVES, with at least: */
 #define OLD_MANY_BLOCKS 30.0
 #define OLD_MANY_EVENTS 12.0
 #define SETTLED_WINDOWS 6.0
-#define FLAT_BLOCKS	200.0 /* in each of the two oldest quarters */
+#define FLAT_BLOCKS	200.0 /* least survivors in each of the two oldest quarters */
 #define FLAT_SHARE	0.8
 
-#define WORK_LEAST	       10.0 /* blocks of work in survivors */
-#define WORK_RATIO_LEAST       0.5  /* last third in first */
-#define WORK_LOW_RATIO_LEAST   0.1  /* the same, if one half is level: */
+#define WORK_LEAST	       10.0 /* least ratio of work (blocks) to survivors */
+#define WORK_RATIO_LEAST       0.5  /* work: least last third / first third */
+#define WORK_LOW_RATIO_LEAST   0.1  /* WORK_RATIO_LEAST if one half is level, which is: */
 #define WORK_LEVEL_RATIO_LEAST 0.65
 #define KEPT_RATIO_LEAST       (2 / 3.0)
 
 #define SILENCE_GAPS	   3.0
-#define SILENCE_SHARE	   0.3	/* of the span */
+#define SILENCE_SHARE	   0.3	/* most silence, as a share of the span */
 #define SILENCE_LEAST	   0.06 /* of the window */
 #define SILENCE_LEAST_S	   2.0
-#define BALANCE_LEAST	   0.4 /* older frees in survivors */
+#define BALANCE_LEAST	   0.4 /* least frees of older blocks / survivors */
 #define BALANCE_MOST	   5.0
-#define CYCLE_BLOCKS_LEAST 0.02 /* allocated before its end, in old survivors */
-#define CYCLE_LIVES	   10.0 /* longest lives after which no end of a cycle is due */
+#define CYCLE_BLOCKS_LEAST 0.02 /* least blocks before the cycle's end / old survivors */
+#define CYCLE_LIVES	   10.0 /* longest lives after which no end of a cycle is expected */
 
 #define RESIZE_STEP   1.1 /* least factor between two steps */
 #define RESIZE_STEPS  5u
-#define RESIZE_FACTOR 3.0 /* from the first step to the last */
-#define RESIZE_SLOWER 1.4 /* than a steady flow makes a step */
+#define RESIZE_FACTOR 3.0 /* least factor from the first step to the last */
+#define RESIZE_SLOWER 1.4 /* a step may take this many times as long as with a steady flow */
 
-#define BACKLOG_LOAD   1.2 /* ratio of allocations, last third to first */
+#define BACKLOG_LOAD   1.2 /* most ratio of allocations, first and last third */
 #define BACKLOG_BLOCKS 50.0
-#define BACKLOG_STRAY  0.2 /* from a straight line, of the rise */
+#define BACKLOG_STRAY  0.2 /* most deviation from a straight line, as a share of the rise */
 
-/* Blocks of one site by bucket of allocation, with their known ends. */
+/* The blocks of one site, by bucket of allocation, as far as their lives are known. */
 struct survey {
 	const struct suspect_input *in;
 	uint32_t n;
 	double bucket_s, window_s;
-	double settle;	/* time after the window by which survivors are older, in buckets */
-	double longest; /* life of a freed block, in buckets */
-	double mean;	/* likewise */
-	double freed;	/* blocks */
+	double settle;	/* settle time in buckets: adds to the age */
+	double longest; /* longest life of a freed block, in buckets */
+	double mean;	/* mean life of the freed blocks, in buckets */
+	double freed;	/* number of freed blocks */
 	uint32_t end; /* survivors allocated before this bucket are old: they outlived the others */
 	uint32_t first, last;	  /* bucket of the first and last old survivor */
 	double old;		  /* blocks that are old survivors */
@@ -98,7 +97,8 @@ static uint32_t segment_begin(const struct survey *survey, uint32_t segment)
 	return survey->first + (uint32_t)(length * segment / survey->segments);
 }
 
-/* Limits a burst to CLIP usual segments, so that a start-up does not hide steady growth. */
+/* Limits each segment to CLIP median segments, so that a burst at start-up does not hide steady
+ * growth. */
 static void clip(struct survey *survey)
 {
 	double used[SEGMENTS];
@@ -147,7 +147,8 @@ static double survival(const struct survey *survey, uint32_t from, uint32_t to)
 	return allocated > 0 ? sum_of(survey->in->surviving_blocks, from, to) / allocated : 0;
 }
 
-/* Are blocks older than half the window practically never freed? */
+/* Whether blocks older than half the window are practically never freed: as many survive of the
+ * oldest quarter as of the next. */
 static bool is_flat(const struct survey *survey)
 {
 	const uint64_t *blocks = survey->in->surviving_blocks;
@@ -210,8 +211,8 @@ static bool find_old(struct survey *survey)
 	return is_flat(survey);
 }
 
-/* Is the work in segments [from, to) level, by its lower bound? It is assumed to have no more
- * independent events than the survivors. */
+/* Whether the work in segments [from, to) is level: the lower bound of its trend_ratio decides. The
+ * work is assumed to have as many independent events as there are survivors. */
 static bool is_level(const struct survey *survey, const double *work, uint32_t from, uint32_t to)
 {
 	const uint32_t third = (to - from) / 3;
@@ -225,8 +226,8 @@ static bool is_level(const struct survey *survey, const double *work, uint32_t f
 	return ratio - 2.5 * ratio * sqrt(1 / first + 1 / last) >= WORK_LEVEL_RATIO_LEAST;
 }
 
-/* Does growth go on? It falls to no less than half, or falls once from one level to another. A
- * steady fall may be the misses of a cache that fills. */
+/* Whether growth goes on although the work slows: the work falls to no less than half, or it falls
+ * once from one level to another. A steady fall would also fit the misses of a cache that fills. */
 static bool goes_on(const struct survey *survey, const double *work)
 {
 	const uint32_t count = survey->segments, half = count / 2;
@@ -257,8 +258,8 @@ static enum growth_finding judge_slower(const struct survey *survey)
 	return goes_on(survey, work) ? GROWTH_FOUND : GROWTH_LESS_WORK;
 }
 
-/* Did growth stop? No old survivor for much longer than any gap before, or far fewer young
- * survivors than old ones. */
+/* Whether growth has stopped: there is no old survivor for much longer than any gap before, or
+ * young survivors are far fewer than the rate of old ones predicts. */
 static bool has_stopped(const struct survey *survey)
 {
 	const uint64_t *blocks = survey->in->surviving_blocks;
@@ -280,8 +281,9 @@ static bool has_stopped(const struct survey *survey)
 	       sum_of(blocks, survey->end, survey->n) < expected / 3;
 }
 
-/* Are about as many older blocks of these sizes freed all the time? That is a queue longer than the
- * window. Far more frees belong to another site. */
+/* Whether about as many blocks older than the window are freed as survive, all the time: then the
+ * site is a queue whose blocks live longer than the window. Far more such frees come from another
+ * site. */
 static bool is_balanced(const struct survey *survey)
 {
 	const uint64_t *older = survey->in->older_freed_blocks;
@@ -294,8 +296,8 @@ static bool is_balanced(const struct survey *survey)
 	       most <= BALANCE_MOST * rate * (n - third);
 }
 
-/* Were blocks from before the window freed at once together with those of the window? Then the
- * window began within a cycle. */
+/* Whether blocks from before the window and blocks of the window were freed at one moment. If so,
+ * the window began within a cycle. */
 static bool ended_older_cycle(const struct survey *survey)
 {
 	const uint64_t *older = survey->in->older_freed_blocks;
@@ -311,8 +313,8 @@ static bool ended_older_cycle(const struct survey *survey)
 	       sum_of(survey->in->freed_blocks, most - 1, most + 2) >= 0.5 * before;
 }
 
-/* Are all survivors younger than a moment at which the site freed all it had, and do most blocks
- * survive since? Then the next such moment may still come. */
+/* Whether all survivors are younger than a moment at which the site freed all its blocks, and most
+ * blocks allocated since survive. If so, the next such moment may still come. */
 static bool is_within_cycle(const struct survey *survey)
 {
 	const struct suspect_input *in = survey->in;
@@ -331,7 +333,7 @@ static bool is_within_cycle(const struct survey *survey)
 	return most - seen >= 0.05 * survey->old && survival(survey, begin, survey->n) >= 0.5;
 }
 
-/* Sen's slope: the median of all slopes between two points of the sum of old survivors. */
+/* Sen's slope: the median of all slopes between two points of the running sum of old survivors. */
 static double slope_of(const struct survey *survey)
 {
 	double slope[SEGMENTS * (SEGMENTS + 1) / 2], sum[SEGMENTS + 1] = {0};
@@ -347,7 +349,7 @@ static double slope_of(const struct survey *survey)
 	return median_of(slope, count) / survey->bucket_s;
 }
 
-/* Deviation of the sum of old survivors from a straight line, 0..1. */
+/* Largest deviation of the running sum of old survivors from a straight line, 0..1. */
 static double unsteadiness(const struct survey *survey)
 {
 	double total = 0, sum = 0, most = 0;
@@ -383,7 +385,7 @@ static void find_bursts(const struct survey *survey, struct bursts *ret)
 	}
 }
 
-/* The end of the window may cut the last burst. */
+/* Whether the end of the window may have cut the last burst. */
 static bool is_cut(const struct survey *survey, const struct bursts *bursts)
 {
 	return survey->n - survey->last <= survey->n / REGULAR_WITHIN && bursts->count > 1;
@@ -447,9 +449,9 @@ struct step {
 	double at, bytes;
 };
 
-/* Finds the steps of the least live bytes from each bucket to the end. Returns how many of the last
- * SEGMENTS steps came after the last increase of the number of blocks and after the last higher
- * level. */
+/* A level is the least live bytes from a bucket to the end of the window. Finds the steps of the
+ * level, at most the last SEGMENTS. Steps before the number of blocks last rose, or before live
+ * bytes last stood far above the level, are dropped. Returns their number. */
 static uint32_t find_steps(const struct suspect_input *in, struct step *step)
 {
 	double least[SUSPECT_BUCKETS_MAX], live = 0, blocks = 0;
@@ -476,8 +478,8 @@ static uint32_t find_steps(const struct suspect_input *in, struct step *step)
 	return count;
 }
 
-/* Did the site hold as much before its last steps and free it? Then it is a buffer that is emptied.
- */
+/* Whether the site already held half of `most` before its first step and freed it. If so, the steps
+ * are a buffer that is filled and emptied. */
 static bool was_emptied(const struct suspect_input *in, const struct step *first, double most)
 {
 	for (uint32_t i = 0; i < (uint32_t)first->at; i++)
@@ -486,8 +488,8 @@ static bool was_emptied(const struct suspect_input *in, const struct step *first
 	return false;
 }
 
-/* Detects arrays that a steady flow fills: each step lasts as long as its room suffices, and the
- * next is not overdue. */
+/* Detects arrays that grow because a steady flow fills them: each of the last steps lasts as long
+ * as the room that it added suffices, and the next step is not overdue. */
 static bool measure_resizing(const struct survey *survey, struct growth *ret)
 {
 	struct step step[SEGMENTS];
@@ -512,7 +514,7 @@ static bool measure_resizing(const struct survey *survey, struct growth *ret)
 	return ret->span_s >= SPAN_MIN_SHARE * survey->window_s;
 }
 
-/* The least live blocks of each of `parts` equal parts of the window. */
+/* Finds the least number of live blocks in each of `parts` equal parts of the window. */
 static void find_troughs(const struct suspect_input *in, uint32_t parts, double *trough)
 {
 	double live = 0;
@@ -524,8 +526,8 @@ static void find_troughs(const struct suspect_input *in, uint32_t parts, double 
 	}
 }
 
-/* Detects a queue whose reader does not keep up: every block is freed in the end, the allocation
- * rate is constant, longest lives are long over, and still more and more blocks are live. */
+/* Detects a queue whose reader does not keep up: the allocation rate is constant and no freed block
+ * lived longer than a third of the window, but more and more blocks are live. */
 static bool measure_backlog(const struct survey *survey, struct growth *ret)
 {
 	const struct suspect_input *in = survey->in;

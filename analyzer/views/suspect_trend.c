@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-/* Mann and Kendall's statistic of `count` segments, with ties, in standard deviations: negative
- * when they fall. */
+/* Mann and Kendall's statistic of `count` segments, with ties, in standard deviations: negative if
+ * the segments fall. */
 static double kendall_of(const double *segment, uint32_t count)
 {
 	double n = count, score = 0, ties = 0;
@@ -15,7 +15,8 @@ static double kendall_of(const double *segment, uint32_t count)
 			score += k > i ? sign : 0;
 			alike += !sign;
 		}
-		/* Each of `alike` equal segments adds its part of their term. */
+		/* A group of `alike` equal segments contributes alike * (alike - 1) * (2 * alike +
+		 * 5): each segment of the group adds its share. */
 		ties += (alike - 1) * (2 * alike + 5);
 	}
 	double variance = (n * (n - 1) * (2 * n + 5) - ties) / 18;
@@ -23,7 +24,7 @@ static double kendall_of(const double *segment, uint32_t count)
 }
 
 /* Laplace's statistic: how far the mean time of survivors lies from the middle of their span, in
- * standard deviations of as many independent events. */
+ * standard deviations of `events` independent events. */
 static double laplace_of(const double *segment, uint32_t count, double events)
 {
 	double sum = 0, moment = 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does a rate fall? Tests of equal parts of a time, each with its rate.
+ * Tests whether a rate falls. `segment` holds the rates in `count` equal parts of a time.
  */
 #pragma once
 
 #include "format/base.h"
 
-/* The last third's rate, in that of the first; 1 if the first has none. */
+/* The mean rate of the last third divided by that of the first third; 1 if the latter is 0. */
 double trend_ratio(const double *segment, uint32_t count);
-/* The rate falls by more than chance explains, if it is that of `events` independent events. */
+/* Whether the rate falls by more than chance explains, for `events` independent events. */
 bool trend_slows(const double *segment, uint32_t count, double events);

@@ -23,8 +23,8 @@ uint32_t suspects_leaf_frame(const struct view *view, const struct row *row)
 	return group == UINT32_MAX ? UINT32_MAX : view->groups.group[group].frame;
 }
 
-/* A program that waits at the end of the window has not stopped leaking: buckets in which it
- * allocates nothing at all are left out there, up to a fifth of the window. */
+/* A program that is idle at the end of the window has not stopped leaking: leaves out the last
+ * buckets if nothing is allocated in them, up to a fifth of the window. */
 static uint32_t busy_buckets(const struct view *view)
 {
 	const struct timeline *timeline = &view->analysis->cube.timeline;
@@ -42,14 +42,14 @@ static uint32_t busy_buckets(const struct view *view)
 struct rows {
 	const uint32_t *row;
 	size_t count;
-	uint64_t bytes; /* outstanding */
+	uint64_t bytes; /* outstanding bytes of these rows */
 };
 
 struct search {
 	const struct view *view;
 	struct suspects *suspects;
 	struct callers_key *key; /* by node */
-	struct rows *site;	 /* rows with equal text; they are in suspects->member */
+	struct rows *site;	 /* rows with equal key; `row` points into suspects->member */
 	size_t site_count;
 	uint32_t buckets;
 	struct window_series *series;
@@ -64,7 +64,7 @@ struct sites {
 	struct sums sums;
 };
 
-/* Were most of the window's survivors freed later in the trace? */
+/* Whether most outstanding bytes were freed after the window, later in the trace. */
 static bool are_freed_later(const struct view *view, const struct sites *part)
 {
 	uint64_t bytes = 0;
@@ -95,7 +95,8 @@ static uint64_t idle_ns(const struct view *view, uint32_t buckets)
 	return view->to_ns > end_ns ? view->to_ns - end_ns : 0;
 }
 
-/* The program's work by bucket: freed blocks of all sites, regardless of the query. */
+/* The program's work by bucket of allocation: blocks of all sites, regardless of the query, that
+ * were freed again. */
 static void find_work(struct search *search)
 {
 	const struct view *view = search->view;
@@ -299,8 +300,8 @@ static void take(struct search *search, const struct suspects_entry *entry)
 	suspects->growing += is_growing(entry);
 }
 
-/* Judges a site whose first `growing` rows may grow although the whole does not; makes one entry.
- */
+/* Judges a site in two parts: the first `growing` rows, which may grow although the whole site does
+ * not, and the rest. If the first part does not grow, `ret` is about that part alone. */
 static void judge_parted(
 	struct search *search, struct rows rows, size_t growing, struct suspects_entry *ret)
 {
@@ -321,8 +322,8 @@ static void judge_parted(
 	ret->held_bytes += rest.held_bytes;
 }
 
-/* Moves the rows that grow by themselves to the front; `*looked_at` limits how many are classified.
- */
+/* Moves the rows that are classified as growing on their own to the front and returns their number.
+ * `*looked_at` counts classified rows, at most SUSPECTS_LOOKED_AT. */
 static size_t part_growing(struct search *search, struct rows rows, size_t *looked_at)
 {
 	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
@@ -341,8 +342,8 @@ static size_t part_growing(struct search *search, struct rows rows, size_t *look
 	return growing;
 }
 
-/* Moves the large rows that do not grow by themselves to the end; returns the number of others,
- * which may be too small to judge. */
+/* Moves the large rows that do not grow on their own to the end. Returns the number of other rows,
+ * which may be too small to be judged alone. */
 static size_t part_large(struct search *search, struct rows rows)
 {
 	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
@@ -376,8 +377,8 @@ static int compare_sizes(const void *a, const void *b, void *context)
 	return (x > y) - (x < y);
 }
 
-/* Block-seconds, of freed blocks and of those that are left: in each of them a block may be freed.
- */
+/* Sum of the ages of all blocks, freed or surviving, in seconds: the exposure by which a rate of
+ * frees is computed. */
 static double exposure_of(
 	const struct search *search, const struct sites *part, const struct window_series *series)
 {
@@ -388,11 +389,12 @@ static double exposure_of(
 	return seconds;
 }
 
-#define SIZE_FREES_KNOWN    30 /* frees that tell how long blocks of a size live */
+#define SIZE_FREES_KNOWN    30 /* enough frees to know how long blocks of a size live */
 #define SIZE_FREES_EXPECTED 8.0
 
-/* Do blocks of a size live longer than all blocks of the site? Only if, at the site's rate, at
- * least four times as many would have been freed. */
+/* Whether blocks of one size differ from the site's other blocks in how long they live: either
+ * their own frees are enough to know it, or at most a quarter of the frees that the site's rate
+ * predicts came. */
 static bool lives_otherwise(
 	const struct search *search, const struct sites *part, double frees_a_second)
 {
@@ -409,8 +411,9 @@ static void say_sizes(struct suspect *suspect, uint64_t least_bytes, uint64_t mo
 		most_bytes);
 }
 
-/* An interpreter allocates objects of all kinds in one place: judge each size, so that a leak of
- * one is not hidden by the churn of others. The most certain size represents all that grow. */
+/* An interpreter allocates objects of all kinds at one place. Judge each size class alone, so that
+ * churn in one class does not hide a leak in another. The finding of the most certain growing class
+ * becomes that of the site. */
 static void judge_sizes(
 	struct search *search, struct rows rows, size_t *looked_at, struct suspects_entry *ret)
 {
@@ -455,8 +458,8 @@ static void judge_sizes(
 	say_sizes(&ret->suspect, parts_size_from(least), parts_size_to(most));
 }
 
-/* Judges a growing site without its harmless chains, so that neither other chains nor other sizes
- * hide a leak. */
+/* Judges a site without its large harmless chains, then as a whole, then its growing chains, then
+ * by sizes, until growth is found: harmless chains or sizes must not hide a leak. */
 static void judge_site(
 	struct search *search, struct rows rows, size_t *looked_at, struct suspects_entry *ret)
 {

@@ -1,29 +1,30 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a view that hold memory, classified (suspect.h) and put in the order in which a
- * person should look at them.
+ * The rows of a view that hold memory, classified (suspect.h) and sorted by urgency: growing sites
+ * first.
  */
 #pragma once
 
 #include "analyzer/views/suspect.h"
 #include "analyzer/views/view.h"
 
-#define SUSPECTS_LOOKED_AT                                                                         \
-	2048u		  /* sites that are classified: those with most held bytes                 \
-			   */
-#define SUSPECTS_MAX 256u /* that are kept */
+/* Limit of sites, and of single rows and sizes, that are classified: most held bytes first. */
+#define SUSPECTS_LOOKED_AT 2048u
+#define SUSPECTS_MAX	   256u /* at most so many sites are returned */
 
-/* A site: rows that read alike (callers.h). If some of its chains grow and the others do not, the
- * class, the slope and the sentence are those of the growing ones; the sums are of all. */
+/* A site: rows with equal callers_key. If some of its chains grow and the others do not, the class,
+ * the slope and the sentence are those of the growing ones; the sums are of all. */
 struct suspects_entry {
-	uint32_t row; /* of the view: the judged one with most held bytes (view_held_bytes) */
-	size_t first; /* its rows: suspects.member[first .. first + chains), judged ones first */
+	uint32_t row; /* of the view: the judged row with most held bytes (view_held_bytes) */
+	size_t first; /* the site's rows are suspects.member[first .. first + chains), judged rows
+			 first */
 	size_t chains;
-	size_t judged;	       /* rows that the class is about */
-	uint64_t judged_bytes; /* held ones of these rows */
+	size_t judged;	       /* number of rows that `suspect` is about */
+	uint64_t judged_bytes; /* held bytes of the judged rows */
 	uint64_t held_bytes;   /* of all rows */
 	struct sums sums;
-	struct suspect suspect, others; /* of the judged rows; of the others, if there are any */
+	struct suspect suspect, others; /* `suspect`: finding about the judged rows; `others`: about
+					   the other rows, if there are any */
 };
 
 /* Zero-initialised is empty and valid. */
@@ -33,8 +34,8 @@ struct suspects {
 	uint32_t *member; /* rows of the view */
 };
 
-/* Sites of one class, SUSPECT_CLASS_COUNT: of any, in the order of suspects; freed by the caller.
- */
+/* Copies the entries of one class (SUSPECT_CLASS_COUNT: of every class) in the order of `suspects`;
+ * freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *suspects_of_class(const struct suspects *suspects, enum suspect_class of_class,
 	struct suspects_entry **ret, size_t *ret_count);

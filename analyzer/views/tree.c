@@ -28,7 +28,8 @@ struct ht_err *tree_step(struct tree *tree, uint32_t parent, uint32_t group, uin
 	return map_put(&tree->by_step, key, *ret);
 }
 
-/* Is a frame omitted from the middle or the root of a chain? */
+/* Whether a frame is omitted from a chain. `is_root`: it would be the outermost frame, where
+ * wrappers are omitted too. */
 static bool is_left_out(const struct group *group, bool is_root)
 {
 	return group->is_plumbing || (is_root && group->is_wrapper);
@@ -42,7 +43,8 @@ struct build {
 	bool *is_passed_over; /* by frame, where groups are modules or namespaces */
 };
 
-/* A module has frames of both kinds: a frame that is skipped counts for its caller. */
+/* A module or namespace contains omitted frames and others, so frames are omitted one by one
+ * instead of by group. */
 static struct ht_err *find_passed_over(struct build *build)
 {
 	const struct frames *frames = build->frames;
@@ -85,7 +87,7 @@ static struct ht_err *add_node(struct build *build, uint32_t index)
 	return err;
 }
 
-/* A stack of only omitted frames keeps its innermost frame. */
+/* If all frames of a stack are omitted, keeps its innermost frame. */
 static struct ht_err *mend_empty(struct build *build, uint32_t index)
 {
 	struct tree *tree = build->tree;
@@ -95,13 +97,13 @@ static struct ht_err *mend_empty(struct build *build, uint32_t index)
 	return tree_step(tree, 0, tree->groups->of_frame[place.first], &tree->leaf_of[index]);
 }
 
-/* Parents come before children: a parent's site is known. */
+/* Parents have lower numbers, so a parent's site is known before its children need it. */
 static struct ht_err *find_sites(struct tree *tree, bool shows_all)
 {
 	tree->site_of = calloc(tree->count, sizeof(*tree->site_of));
 	if (!tree->site_of)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", tree->count);
-	/* 0 for chains of only wrappers, which are shown in full. */
+	/* A chain of nothing but wrappers gets 0 here, and itself below: it is shown in full. */
 	for (uint32_t i = 1; i < tree->count; i++)
 		tree->site_of[i] =
 			!shows_all && tree->node[i].group != UINT32_MAX &&

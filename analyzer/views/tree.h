@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All stacks of a trace as one tree of what is shown: the root's children are outermost functions.
- * Stacks that read the same end in the same node. Top-down, bottom-up, callers, rows and flame
- * graphs are walks of it.
+ * All stacks of a trace as one tree of groups, without the frames that views omit. The root's
+ * children are the outermost functions. Stacks that look the same end in the same node. Top-down,
+ * bottom-up, callers, rows and flame graphs are walks of it.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 struct tree_node {
 	uint32_t parent; /* less than the node's own number; 0: the root */
-	uint32_t group;	 /* of the root: UINT32_MAX */
+	uint32_t group;	 /* UINT32_MAX: the root, or folded stacks */
 };
 
 /* Node 0 is the root. */
@@ -21,23 +21,24 @@ struct tree {
 	size_t count, capacity;
 	struct map by_step; /* (parent, group) -> node */
 	uint32_t *leaf_of;  /* by nodes_index: the node of the stack that ends there */
-	uint32_t *site_of;  /* by tree node: where its chain is shown to begin */
+	uint32_t *site_of;  /* by tree node: the node with which a display of its chain begins */
 	uint32_t other;	    /* the node of folded stacks (CUBE_OTHER); 0: there are none */
 };
 
-/* `shows_all`: nothing is left out of a chain. Otherwise plumbing (wrapper.h) is, and a chain
- * begins with the first frame that does not only pass allocations on. Everything is borrowed. */
+/* `shows_all`: chains have all frames. Otherwise plumbing (wrapper.h) is omitted, and site_of skips
+ * wrappers at the inner end. All arguments are borrowed. */
 HT_MUST_CHECK
 struct ht_err *tree_init(struct tree *tree, const struct analysis *analysis,
 	const struct frames *frames, const struct groups *groups, bool shows_all);
 void tree_deinit(struct tree *tree);
-/* The node where the stack of a cube's site is shown to begin. 0: it has no stack. */
+/* The node with which a display of a stack of the cube begins: its innermost frame that is not a
+ * wrapper. 0: no stack. */
 uint32_t tree_leaf(const struct tree *tree, const struct nodes *nodes, uint32_t stack);
-/* The same with the wrappers that the allocation went through: its innermost node. */
+/* The innermost node of a stack, wrappers included. */
 uint32_t tree_innermost(const struct tree *tree, const struct nodes *nodes, uint32_t stack);
-/* The child of `parent` for `group`, made on first sight. */
+/* The child of `parent` for `group`, made if it does not exist. */
 HT_MUST_CHECK
 struct ht_err *tree_step(struct tree *tree, uint32_t parent, uint32_t group, uint32_t *ret);
-/* Adds up inclusive sums: total[node] is own[node] and all that lies below. `total` has room for
- * tree->count. */
+/* Computes inclusive sums: total[node] is own[node] plus the own sums of all nodes below. `total`
+ * has tree->count elements. */
 void tree_totals(const struct tree *tree, const struct sums *own, struct sums *total);

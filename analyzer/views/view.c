@@ -253,7 +253,7 @@ struct ht_err *view_rows_series(
 	return NULL;
 }
 
-/* Rows list their sites one behind the other. */
+/* row_site holds the sites of all rows, one row after the other, so it is the list of all sites. */
 void view_total_series(const struct view *view, struct window window, struct window_series *ret)
 {
 	const struct row *last = view->row_count ? &view->row[view->row_count - 1] : NULL;

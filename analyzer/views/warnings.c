@@ -69,7 +69,8 @@ static struct ht_err *add_ending(const struct model *model, struct warnings *war
 	return warnings->has_ending ? add(warnings, "%s", text) : NULL;
 }
 
-/* For a trace without kinds of pages: files, or memory reserved before, may have grown. */
+/* For a trace without kinds of pages: file pages, or memory reserved before the window, may be the
+ * cause of the growth. */
 static struct ht_err *add_growth_alone(
 	const struct rss_growth *rss, bool mapped, struct warnings *warnings)
 {
@@ -163,8 +164,8 @@ static struct ht_err *add_left(struct warnings *warnings, const struct model *mo
 #define NAMED_MAX   3u
 #define NAMES_BYTES 200u
 
-/* " (a.so, b.so, ...)": the first that are known. A library that came and went again has no name.
- */
+/* " (a.so, b.so, ...)": the first modules whose names are known. A library that came and went again
+ * has no name. */
 static void name_untapped(const struct model *model, char names[NAMES_BYTES])
 {
 	size_t used = 0, count = 0;
@@ -196,7 +197,7 @@ static struct ht_err *add_untapped(const struct model *model, struct warnings *w
 		count, names);
 }
 
-/* Findings while the trace was read; likewise. */
+/* Adds problems found while the trace was read; each only if its number is not 0. */
 static struct ht_err *add_found(const struct model *model, struct warnings *warnings)
 {
 	const struct streams_damage *damage = &model->damage;
@@ -228,7 +229,7 @@ static struct ht_err *add_found(const struct model *model, struct warnings *warn
 	return err;
 }
 
-/* Folded stacks lose their names, not their figures. */
+/* The names of folded stacks are lost, their figures are not. */
 static struct ht_err *add_folded(const struct cube *cube, struct warnings *warnings)
 {
 	const uint64_t all = cube->total.allocated_bytes;

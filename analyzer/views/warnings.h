@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a reader of the numbers must know about them: loss, truncation, damage. One sentence each.
+ * Warnings about the numbers of a view: loss, truncation, damage. One sentence each.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 struct warnings {
 	char *text[WARNINGS_MAX];
 	size_t count;
-	bool has_ending; /* the first one says that a part of the trace was read, and which */
+	bool has_ending; /* the first warning says that only a part of the trace was read, and which
+			  */
 };
 
 HT_MUST_CHECK

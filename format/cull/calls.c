@@ -11,7 +11,8 @@ static bool is_newest(const struct cull *cull, const struct live_entry *block)
 	return tally->thread[tally->thread[thread].first].newest == block->addr;
 }
 
-/* Ends a block. `*ret_listed`: its events are written; else its allocation is taken out. */
+/* Ends a block. `*ret_listed`: true if its events are written; false if its held allocation was
+ * removed and only sums count the block. */
 static struct ht_err *end_block(struct cull *cull, const struct cull_call *call,
 	const struct live_entry *block, bool temporary, bool *ret_listed)
 {
@@ -34,7 +35,7 @@ static struct ht_err *end_block(struct cull *cull, const struct cull_call *call,
 	return tally_end(&cull->tally, &death);
 }
 
-/* The end of a block as a FREE of this call. */
+/* Ends a block with a FREE event at the time of this call. */
 static struct ht_err *free_now(struct cull *cull, const struct cull_call *call,
 	const struct live_entry *block, uint64_t usable_bytes)
 {
@@ -75,7 +76,8 @@ static struct ht_err *take_free(
 /* --- allocations -------------------------------------------------------------------------------
  */
 
-/* The place for a block; ends the one that was live there. */
+/* The place for a block at `addr`; if a block is still live there, ends it: its free must be
+ * missing or late. */
 static struct ht_err *enter_block(
 	struct cull *cull, const struct cull_call *call, uint64_t addr, struct live_entry **ret)
 {
@@ -113,7 +115,8 @@ static struct ht_err *take_alloc(struct cull *cull, const struct cull_call *call
 {
 	struct live_entry *entry;
 	uint32_t site, at;
-	/* Makes no sense: left to the analyzer, which counts it. */
+	/* An allocation at address 0 is malformed: written unchanged, so that the analyzer counts
+	 * it. */
 	if (!event->addr)
 		return delay_listed(cull, call, event);
 	struct ht_err *err = find_site(cull, call, event, &site);
@@ -158,7 +161,8 @@ static struct ht_err *take_begin(struct cull *cull, struct lane *lane, uint32_t 
 	return err;
 }
 
-/* The outcome of the lane's realloc is known: it is written, or its beginning taken out. */
+/* Call when the outcome of the lane's realloc is known: `listed` keeps its held REALLOC_BEGIN for
+ * writing, otherwise removes it. */
 static void close_begin(struct cull *cull, struct lane *lane, bool listed)
 {
 	if (!lane->begin)
@@ -171,8 +175,8 @@ static void close_begin(struct cull *cull, struct lane *lane, bool listed)
 	lane->begin = 0;
 }
 
-/* The lane's realloc succeeded. `*ret_listed`: so are its events; `*ret_first_ns`: see take_alloc.
- */
+/* Ends the old block of the lane's successful realloc. `*ret_listed`: whether the events of that
+ * block are written; `*ret_first_ns`: see take_alloc. */
 static struct ht_err *end_pending(struct cull *cull, struct lane *lane,
 	const struct cull_call *call, bool *ret_listed, uint64_t *ret_first_ns)
 {
@@ -197,7 +201,8 @@ static struct ht_err *end_pending(struct cull *cull, struct lane *lane,
 	return err;
 }
 
-/* Takes the event behind REALLOC_BEGIN that says, or lets assume, that the realloc succeeded. */
+/* Takes the event that follows REALLOC_BEGIN, if it is not REALLOC_FAIL: the realloc succeeded.
+ * `*ret_done`: the event is consumed. */
 static struct ht_err *settle(struct cull *cull, struct lane *lane, const struct cull_call *call,
 	const struct event *event, bool *ret_done)
 {
@@ -220,7 +225,7 @@ static struct ht_err *settle(struct cull *cull, struct lane *lane, const struct 
 	return take_alloc(cull, call, &out, first_ns, listed);
 }
 
-/* The block of a failed realloc returns. */
+/* A realloc failed: its old block is live again. */
 static struct ht_err *take_fail(struct cull *cull, struct lane *lane, const struct cull_call *call,
 	const struct event *event)
 {

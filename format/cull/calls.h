@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From events in order to what is written and what is counted: the analyzer's replay
+ * Decides for each event, in order, whether it is written or only counted: the analyzer's replay
  * (analyzer/model/replay.h), with blocks that may be taken out again.
  */
 #pragma once

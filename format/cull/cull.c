@@ -59,8 +59,8 @@ struct cull_sizes cull_sizes(const struct cull *cull)
 /* --- readings of the heap ----------------------------------------------------------------------
  */
 
-/* While the allocators' books are read, sums must be those of the moment: blocks that live then are
- * written. */
+/* While the allocators' counters are read, the live bytes must be exact at that moment: all blocks
+ * that are live then are written as events. */
 static void list_all(struct cull *cull)
 {
 	for (uint32_t at = cull->held.first; at; at = held_get(&cull->held, at)->after) {
@@ -162,12 +162,14 @@ static struct ht_err *take_scripts(struct cull *cull, const struct rec_scripts *
 	return NULL;
 }
 
-/* A pair of clocks stands before the events that are written then: a reader needs it for them. */
+/* The SYNC precedes the events that are written after it: the reader needs its clock pair to
+ * convert their stamps. */
 static struct ht_err *put_sync(struct cull *cull, const struct rec *rec)
 {
 	struct rec out = *rec;
 	const struct held_queue *held = &cull->held;
-	/* Held events stand behind this record. */
+	/* Held events are written after this record, so complete_tsc must not pass the first of
+	 * them. */
 	if (held->first && held_get(held, held->first)->event.tsc < out.sync.complete_tsc)
 		out.sync.complete_tsc = held_get(held, held->first)->event.tsc;
 	if (cull->sums_tsc < out.sync.complete_tsc)

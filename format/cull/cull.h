@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The filter of --cull: takes the records of a full trace and gives those of one in which blocks
- * that lived shorter than a time are sums (REC_CULLED). Everything is given late by that time. No
- * input or output here; input is hostile. Memory is bounded by live blocks, sites and streams
- * (DESIGN.md).
+ * The filter of --cull: takes the records of a full trace and returns the records of a trace in
+ * which blocks that lived shorter than a given time are only sums (REC_CULLED). Events and sums are
+ * delayed by that time. No input or output here; input is hostile. Memory is bounded by live
+ * blocks, sites and streams (DESIGN.md).
  */
 #pragma once
 
@@ -18,7 +18,7 @@ void cull_destroy(struct cull *cull);
  * of each block. */
 HT_MUST_CHECK
 struct ht_err *cull_take(struct cull *cull, const struct rec *rec);
-/* Gives what is held, as at the end of the trace. An END record does so, too. */
+/* Puts all held events and sums, as at the end of the trace. An END record does the same. */
 HT_MUST_CHECK
 struct ht_err *cull_finish(struct cull *cull);
 
@@ -26,7 +26,7 @@ struct cull_sizes {
 	uint64_t live_blocks;
 	uint64_t held_events;
 	uint64_t sites;
-	uint64_t bytes; /* of the tables of blocks and of held events, the filter's largest */
+	uint64_t bytes; /* of the two largest tables: live blocks and held events */
 };
 
 struct cull_sizes cull_sizes(const struct cull *cull);

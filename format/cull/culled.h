@@ -10,22 +10,26 @@
 enum culled_kind {
 	CULLED_THREAD = 1, /* the next entries are of this thread */
 	CULLED_BLOCKS,	   /* blocks of one site that ended in the interval */
-	CULLED_PEAK,	   /* how a site's share of the peak changes */
+	CULLED_PEAK,	   /* change of a site's share of the peak */
 	CULLED_FREES,	   /* frees of culled blocks by this thread */
 	CULLED_LIVES,	   /* culled blocks by the power of two of their lives; of all threads */
 };
 
 /* Numbers of each kind. A number that an entry lacks is 0. */
-enum { CULLED_THREAD_TID, CULLED_THREAD_TSC }; /* TSC: a time when the thread has its name */
+enum {
+	CULLED_THREAD_TID,
+	CULLED_THREAD_TSC
+}; /* TSC: a time at which the thread has the name that the entries mean */
 enum {
 	CULLED_BLOCKS_NODE,
 	CULLED_BLOCKS_KEY,
-	CULLED_BLOCKS_AGE, /* intervals between birth and end */
+	CULLED_BLOCKS_AGE, /* number of intervals from birth to end; 0: both in this interval */
 	CULLED_BLOCKS_COUNT,
 	CULLED_BLOCKS_BYTES,
 	CULLED_BLOCKS_LIFETIME_US, /* sum over the blocks */
 	CULLED_BLOCKS_LONGEST_NS,
-	CULLED_BLOCKS_TEMPORARY, /* of all blocks of the site, age and interval, listed ones too */
+	CULLED_BLOCKS_TEMPORARY, /* temporary blocks of the site, age and interval, including those
+				    that are written as events */
 };
 enum { CULLED_PEAK_NODE, CULLED_PEAK_KEY, CULLED_PEAK_CHANGE }; /* CHANGE: as highest_bytes */
 enum { CULLED_FREES_FUNCTION, CULLED_FREES_COUNT, CULLED_FREES_BYTES };

@@ -26,7 +26,6 @@ static struct ht_err *delay_record(void *context, const struct rec *rec)
 	return NULL;
 }
 
-/* Ends the interval; `next`: number of the one that begins. */
 struct ht_err *delay_close_interval(struct cull *cull, uint64_t end_tsc, uint64_t next)
 {
 	const uint64_t shown = cull->emit.counted + cull->held.events + cull->told_events;
@@ -110,7 +109,8 @@ struct ht_err *delay_write_first(struct cull *cull)
 	struct ht_err *err;
 	if (held->record) {
 		err = put_record(cull, held->record);
-		/* The next one may be of the same interval. */
+		/* An interval can have several records: its sums are complete only after the last.
+		 */
 		cull->held_records--;
 		cull->sums_tsc = cull->held_records ? held->event.tsc : cull->interval_tsc;
 	} else {
@@ -124,7 +124,6 @@ struct ht_err *delay_write_first(struct cull *cull)
 	return err;
 }
 
-/* Writes what is as old as blocks must be; all, if `now_ns` is UINT64_MAX. */
 struct ht_err *delay_write_old(struct cull *cull, uint64_t now_ns)
 {
 	struct ht_err *err = NULL;

@@ -6,12 +6,13 @@
 
 #include "format/cull/state.h"
 
-/* Ends the interval; `next`: number of the one that begins. All events before `end_tsc` were taken.
+/* Ends the interval and begins interval `next`. The caller has taken all events before `end_tsc`.
  */
 HT_MUST_CHECK
 struct ht_err *delay_close_interval(struct cull *cull, uint64_t end_tsc, uint64_t next);
 
-/* Call before an event, or a pass, of this time is counted. */
+/* Ends intervals that are over at `time_ns`. Call it before an event of that time, or a SYNC, is
+ * counted. */
 static inline struct ht_err *delay_enter_time(struct cull *cull, uint64_t tsc, uint64_t time_ns)
 {
 	if (ht_likely(time_ns < cull->next_ns))
@@ -23,13 +24,14 @@ static inline struct ht_err *delay_enter_time(struct cull *cull, uint64_t tsc, u
 HT_MUST_CHECK
 struct ht_err *delay_event(struct cull *cull, const struct cull_call *call,
 	const struct event *event, uint64_t first_ns, bool is_listed, uint32_t *ret);
-/* The same for an event that is written in any case. */
+/* As delay_event, for an event that is always written. */
 HT_MUST_CHECK
 struct ht_err *delay_listed(
 	struct cull *cull, const struct cull_call *call, const struct event *event);
 /* Writes the first element of the queue. */
 HT_MUST_CHECK
 struct ht_err *delay_write_first(struct cull *cull);
-/* Writes what is as old at `now_ns` as blocks must be. */
+/* Writes the events and records that are at least cull_ns old at `now_ns`; all, if `now_ns` is
+ * UINT64_MAX. */
 HT_MUST_CHECK
 struct ht_err *delay_write_old(struct cull *cull, uint64_t now_ns);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes events as REC_EVENTS: gathers some, and makes one piece for each stream of them. A piece
- * begins with a restart, so that a stream needs no state but its position.
+ * Writes events as REC_EVENTS: gathers up to EMIT_EVENTS, then makes one piece for each stream. A
+ * piece begins with a restart, so that a stream needs no state but its position.
  */
 #pragma once
 
 #include "format/event_encode.h"
 #include "format/record.h"
 
-#define EMIT_EVENTS 4096u /* gathered at most; their bytes fit any record */
+/* Gathered at most; the bytes of so many events always fit one record. */
+#define EMIT_EVENTS 4096u
 
 struct emit_event {
 	struct event event;
@@ -22,7 +23,7 @@ struct emit_stream {
 	uint32_t first, last; /* gathered events; index + 1, 0: none */
 };
 
-/* Gets a record and the number of counted events that it stands for. */
+/* Receives a record and the number of counted events that the record represents. */
 typedef struct ht_err *emit_put(void *context, const struct rec *rec, uint64_t events);
 
 /* Zero-initialised is empty, and valid once `put` is set. */
@@ -41,6 +42,6 @@ void emit_deinit(struct emit *emit);
 HT_MUST_CHECK
 struct ht_err *emit_add(
 	struct emit *emit, uint32_t stream, const struct event *event, bool is_counted);
-/* Puts what is gathered. */
+/* Puts the gathered events. */
 HT_MUST_CHECK
 struct ht_err *emit_flush(struct emit *emit);

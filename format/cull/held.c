@@ -28,7 +28,7 @@ static struct ht_err *take_place(struct held_queue *queue, uint32_t *ret)
 		queue->free = queue->element[queue->free].after;
 		return NULL;
 	}
-	/* The number 0 is no element. */
+	/* Number 0 means no element, so element[0] is never used. */
 	if (!queue->used)
 		queue->used = 1;
 	if (queue->used == UINT32_MAX ||

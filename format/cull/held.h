@@ -13,8 +13,9 @@ struct held {
 	uint32_t stream;
 	uint32_t lane; /* REALLOC_BEGIN without an outcome, or its block: number of the lane + 1 */
 	uint64_t time_ns;  /* of the event, since the window's start */
-	uint64_t first_ns; /* of the first block of the chain of reallocs */
-	bool is_listed;	   /* will be written whatever follows */
+	uint64_t first_ns; /* birth of the first block of the chain of reallocs, since the window's
+			      start */
+	bool is_listed;	   /* will be written even if its block ends early */
 	bool is_counted;   /* is one of the events that REC_COUNTER_EVENTS counts */
 	struct event event;
 	struct bytes_out *record; /* not NULL: an encoded record instead of the event; owned */
@@ -26,7 +27,7 @@ struct held_queue {
 	size_t used, capacity; /* elements in use or free */
 	uint32_t first, last, free;
 	size_t count;	 /* elements in the queue */
-	uint64_t events; /* those with is_counted */
+	uint64_t events; /* number of elements with is_counted */
 };
 
 void held_deinit(struct held_queue *queue);

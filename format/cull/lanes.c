@@ -5,7 +5,8 @@
 
 #include "format/array.h"
 
-/* Stamps of two threads are inverted by at most this (a few milliseconds), as in the analyzer. */
+/* A late free is stamped at most this much after the allocation that reused its address (a few
+ * milliseconds), as in the analyzer. */
 #define INVERSION_CYCLES (1u << 24)
 
 void lanes_deinit(struct lanes *lanes)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the filter knows of each stream, foremost the realloc that is open in it, and the frees that
- * are still to come because their address was allocated again.
+ * The filter's state of each stream, mainly the realloc that has no outcome yet; and late frees: an
+ * address was allocated again before the free of its older block arrived.
  */
 #pragma once
 
@@ -18,7 +18,8 @@ struct lane {
 	uint32_t thread, begin; /* begin: number of the held REALLOC_BEGIN; 0: none */
 	uint64_t usable_bytes;
 	struct live_entry block;
-	/* The thread of the last event, and until when it is valid. */
+	/* Number of the thread period (tally.h) of the last event with `tid`; valid until
+	 * `until_tsc`, while tally.names is `names`. */
 	uint32_t caller, tid;
 	uint64_t until_tsc, names;
 };
@@ -31,7 +32,8 @@ struct lanes {
 	size_t count, capacity;
 	struct lanes_owed {
 		uint64_t addr, tsc;
-		uint32_t thread; /* the new owner, whose own frees are in order */
+		uint32_t thread; /* the thread that allocated the address again: only a free by
+				    another thread can be the late one */
 	} owed[LANES_OWED_MAX];
 	unsigned owed_count;
 };
@@ -46,7 +48,9 @@ static inline struct lane *lanes_get(const struct lanes *lanes, uint32_t stream)
 	return &lanes->lane[stream];
 }
 
-/* `thread` has allocated an address whose free has not come. */
+/* `thread` has allocated `addr` while an older block is live there: notes that the older block's
+ * free may come late. */
 void lanes_owe(struct lanes *lanes, uint64_t addr, uint64_t tsc, uint32_t thread);
-/* Is a free of `addr` by `thread` such a free? Then it is no more. */
+/* Whether a free of `addr` by `thread` is a late free that lanes_owe has noted. If so, removes the
+ * note. */
 bool lanes_absorb(struct lanes *lanes, uint64_t addr, uint64_t tsc, uint32_t thread);

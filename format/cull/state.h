@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the parts of the filter share.
+ * State that the parts of the filter share.
  */
 #pragma once
 
@@ -30,23 +30,25 @@ struct cull {
 	struct lanes lanes;
 	uint64_t now_ns;       /* time of the newest event */
 	uint64_t next_ns;      /* end of the interval */
-	uint64_t complete_tsc; /* as in the last SYNC that was put */
-	uint64_t interval_tsc; /* where the interval began */
-	uint64_t sums_tsc;     /* all sums of before are written */
+	uint64_t complete_tsc; /* of the last SYNC that was put */
+	uint64_t interval_tsc; /* stamp at which the interval began */
+	uint64_t sums_tsc;     /* all sums of intervals that ended before this stamp are written */
 	size_t held_records;
-	uint64_t taken_events;			 /* counted events that came in */
-	uint64_t told_events;			 /* of those: left out, and stated in a record */
-	uint64_t inferred_frees, absorbed_frees; /* not stated yet */
+	uint64_t taken_events; /* counted events that came in */
+	uint64_t told_events;  /* of these: left out, and counted in a REC_CULLED */
+	uint64_t inferred_frees, absorbed_frees; /* not yet in a REC_CULLED */
 	struct cull_reading reading[CULL_READINGS_MAX];
 	size_t reading_count, readings_begun, readings_ended;
-	bool is_reading; /* blocks that live now are written whatever their age */
+	bool is_reading; /* an allocator's counters are being read: blocks that are live now are
+			    written even if they end early */
 	bool is_finished;
-	uint16_t *generation; /* of interpreted functions, by node; NULL: none has any */
+	uint16_t *generation; /* of the interpreted functions in a stack, by node; NULL: no stack
+				 has any */
 	size_t generation_count, generation_capacity;
 	uint64_t *until_tsc; /* by generation */
 };
 
-/* The call of an event. */
+/* The data of the recorded call that an event belongs to. */
 struct cull_call {
 	uint64_t tsc, now_ns;
 	uint32_t stream, tid, thread;

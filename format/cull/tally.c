@@ -88,7 +88,8 @@ struct ht_err *tally_name(struct tally *tally, const struct rec_thread *rec)
 		return err;
 	while (tally->thread[last].next)
 		last = tally->thread[last].next;
-	/* The first name holds from the beginning: its period is one more, which does no harm. */
+	/* Every thread has a period from time 0. A first name that begins later only adds a second
+	 * period, which does no harm. */
 	if (rec->since_tsc <= tally->thread[last].since_tsc)
 		return NULL;
 	err = add_thread(
@@ -176,7 +177,7 @@ struct ht_err *tally_find_site(
 		.epoch = tally->epoch};
 	tally->index[home] = *ret;
 	tally->sites++;
-	/* So that it is released if it never has a block. */
+	/* A touched site is released at the end of the interval if it has never had a block. */
 	tally->site[*ret].is_touched = true;
 	return list_add(&tally->touched, *ret);
 }
@@ -254,7 +255,7 @@ struct ht_err *tally_birth(struct tally *tally, uint32_t at, uint64_t size, uint
 	return NULL;
 }
 
-/* The row of a chain with `key`; it moves to the front. */
+/* Finds or adds the row of `key` in a chain and moves it to the front. */
 static struct ht_err *find_row(
 	struct tally *tally, uint32_t *head, uint32_t key, struct tally_row **ret)
 {
@@ -346,10 +347,10 @@ void tally_before(struct tally *tally, uint64_t usable_bytes)
 
 struct writer {
 	struct tally *tally;
-	struct rec rec; /* a head, and 0 in all but the first */
+	struct rec rec; /* the record; its head's sums are 0 in all records but the first */
 	struct bytes_out body;
 	uint32_t thread; /* of the last entry CULLED_THREAD; 0: none */
-	bool is_empty;	 /* nothing to state */
+	bool is_empty;	 /* nothing to write so far */
 	tally_put *put;
 	void *context;
 };
@@ -473,7 +474,8 @@ static void forget_change(struct tally *tally, struct tally_site *site)
 	site->changed_at = 0;
 }
 
-/* A site without live blocks that no later record must mention goes. */
+/* Releases a site that has no live blocks and whose share of the peak is 0 in the last record and
+ * in the next. */
 static void release_idle(struct tally *tally, uint32_t at)
 {
 	struct tally_site *site = &tally->site[at];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the filter counts: by site what lived shorter than the time of --cull, in each interval, and
- * by all blocks the live bytes, their peak and each site's share of it. Memory is bounded by the
- * sites with live blocks or a share of the peak, and by the threads seen.
+ * The filter's counters: in each interval, sums by site of the blocks that lived shorter than the
+ * time of --cull; for all blocks, the live bytes, their peak and each site's share of the peak.
+ * Memory is bounded by the sites with live blocks or a share of the peak, and by the threads seen.
  */
 #pragma once
 
@@ -11,12 +11,12 @@
 
 #define TALLY_CLASSES 65u /* of sizes and lives: number of significant bits */
 
-/* A thread from `since_tsc` on, until the next one of its chain. */
+/* A period of a thread with one name: from `since_tsc` until the next period of its chain. */
 struct tally_thread {
 	uint32_t tid;
 	uint32_t first; /* number of the thread's first period */
 	uint32_t next;	/* its next period; 0: none */
-	uint32_t row;	/* frees of the interval by function; 0: none */
+	uint32_t row;	/* sums of frees in this interval, by function; 0: none */
 	uint64_t since_tsc;
 	uint64_t newest; /* address of its last allocation; only in `first` */
 };
@@ -31,9 +31,9 @@ struct tally_row {
 /* Blocks of one stack, thread, function and power of two of the size. */
 struct tally_site {
 	uint32_t node, key, thread;
-	uint32_t next;	     /* in its chain of the index, or of free sites; 0: none */
-	uint32_t row;	     /* sums of the interval by age; 0: none */
-	uint32_t changed_at; /* place in tally.changed + 1; 0: not there */
+	uint32_t next; /* next site of the index's chain, or of the list of free sites; 0: none */
+	uint32_t row;  /* sums of the interval by age; 0: none */
+	uint32_t changed_at; /* index in tally.changed + 1; 0: not in that list */
 	bool is_touched;     /* in tally.touched */
 	uint64_t live_blocks, live_bytes;
 	uint64_t epoch;		 /* peak that settled_bytes belongs to */
@@ -51,7 +51,8 @@ struct tally {
 	struct tally_thread *thread;
 	size_t thread_count, thread_capacity;
 	struct map by_tid;
-	uint64_t names; /* number of changes of names: a cached thread may be outdated */
+	uint64_t names; /* number of name changes so far: a cached period is outdated if it has
+			   changed */
 
 	struct tally_site *site;
 	size_t site_count, site_capacity; /* used or free */
@@ -71,7 +72,8 @@ struct tally {
 	uint64_t max_bytes; /* of the interval */
 	uint64_t epoch;	    /* number of peaks so far */
 	uint64_t peak_bytes, peak_blocks, peak_ns;
-	bool has_peak, has_highest; /* a new one since the last record */
+	bool has_peak, has_highest; /* since the last record there was a new peak, or a new highest
+				       value */
 	uint64_t before_bytes, header_bytes;
 	int64_t highest_bytes;
 	uint64_t highest_ns;
@@ -105,11 +107,11 @@ struct tally_death {
 
 HT_MUST_CHECK
 struct ht_err *tally_end(struct tally *tally, const struct tally_death *death);
-/* A block of before the window was freed. */
+/* Counts the free of a block that was allocated before the window. */
 void tally_before(struct tally *tally, uint64_t usable_bytes);
 
-/* Ends the interval, and begins the one with number `next`. `put` gets the records of what was
- * counted, none if nothing was; `head` has end_tsc and the sums of events. */
+/* Ends the interval and begins interval `next`. `put` receives the records with the counts, or is
+ * not called if all counts are 0; `head` holds end_tsc and the sums of events. */
 typedef struct ht_err *tally_put(void *context, const struct rec *rec);
 HT_MUST_CHECK
 struct ht_err *tally_close(struct tally *tally, uint64_t next, const struct rec_culled *head,
