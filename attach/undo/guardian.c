@@ -38,9 +38,7 @@
 
 #define ANSWER_WAIT_MS 10000u
 #define ANSWER_STEP_MS 100u
-#define FAILURES_MAX                                                                               \
-	10u /* in a row, after the daemon's death: then the guardian stops listening               \
-	     */
+#define FAILURES_MAX   10u /* in a row after the daemon's death: stops listening */
 
 enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE, MESSAGE_LINGER };
 

@@ -184,7 +184,7 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 		struct ht_err *err = check_ours(proc, page);
 		HT_THEN(err, remote_unmap(proc, slack, &look, filtered, &unmapped));
 		*ret_stop_ns = unmapped.stop_ns;
-		/* Whatever the result, restore the stub's place as soon as no thread is in it. */
+		/* After any result, restore the stub's place as soon as no thread is in it. */
 		struct ht_err *restore = detach_slack(proc, slack, filtered, deadline_mono_ns);
 		bool again =
 			err && err->code == HT_ERR_INCOMPLETE && !restore && attempt < ATTEMPTS;
