@@ -9,7 +9,7 @@
 #define PERIOD_NS   (100 * CLOCK_NS_PER_MS)
 #define BLOCK_BYTES 512u /* of st_blocks: stat(2) */
 
-/* The resident part of the agent's memfd: the target has no more of it resident. */
+/* Adds the resident part of the agent's memfd: the target cannot have more of it resident. */
 static void add_own(const struct memory_figures *figures, struct memory *memory)
 {
 	struct stat info;
