@@ -54,7 +54,7 @@ struct ht_err *stalled_read_maps(const struct proc *proc, struct proc_maps *ret)
 	return err;
 }
 
-/* Where a file system has stopped answering, its mappings are left alone from now on. */
+/* If a file system does not answer, this process avoids its mappings from now on. */
 static struct ht_err *read_maps_later(
 	const struct proc *proc, uint64_t patience_ns, struct proc_maps *ret)
 {
