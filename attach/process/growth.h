@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Has memory grown by so much, or by so much within a time? From figures that others read.
+ * Has memory grown by a number of bytes, or by so many within a time? The figures come from the
+ * caller.
  */
 #pragma once
 
@@ -25,6 +26,7 @@ struct growth {
  * quantity_duration or s, min, h). Returns NULL, or a static message that names the fault. */
 const char *growth_parse(const char *text, struct growth_limit *ret);
 
-/* Takes the next figure; false while it does not reach the limit. A limit with a span compares with
- * the figure of a span ago: before one has passed the answer is false. `now_ns` never decreases. */
+/* Takes the next figure; true when the growth reaches the limit. A limit with a span compares
+ * with the figure from a span ago: false before the first span has passed. `now_ns` must never
+ * decrease. */
 bool growth_reached(struct growth *growth, uint64_t now_ns, uint64_t bytes);
