@@ -135,7 +135,8 @@ bool emap_is_node(const struct view *view, raddr_t addr, uint64_t bytes)
 	       view_holds(view, addr + bytes - 1);
 }
 
-/* Decodes an entry of a leaf without its page; an entry that was cleared names nothing. */
+/* Decodes an entry of a leaf, without its page. The entry of a page that was cleared has no
+ * description (edata 0). */
 static bool entry_take(const struct emap_shape *shape, const uint8_t *data, struct emap_extent *ret)
 {
 	/* Bits below the pointer: slab; since 5.3 also head and three bits of state. */
