@@ -61,7 +61,8 @@ static struct ht_err *check_status(const struct proc *proc, const struct proc_st
 	if (status->tracer != 0) {
 		char comm[64];
 		name_process(status->tracer, comm);
-		/* Its guardian may hold a thread for a while; do not advise the user to kill it. */
+		/* The guardian of the tracing heaptap may hold a thread for a while: do not advise
+		 * the user to end it. */
 		if (!strncmp(comm, "heaptap", strlen("heaptap")) && lock_is_held(proc))
 			return lock_refuse(proc);
 		return ht_err_new(HT_ERR_REFUSED,
