@@ -28,7 +28,7 @@ struct ht_err *memory_put(struct sink *sink, const struct memory *memory, uint64
 	return rec.memory.value_count ? sink_put(sink, &rec, 0) : NULL;
 }
 
-/* Without heaptap's own memory: it comes and goes with the capture. */
+/* RSS without heaptap's own memory, which comes and goes with the capture. */
 static void note_rss(struct memory_figures *figures, const struct memory *memory)
 {
 	const uint64_t own_bytes = memory->number[MEMORY_HEAPTAP];
