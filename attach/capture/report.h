@@ -36,11 +36,11 @@ struct session_report {
 	uint64_t mappings;		/* calls that map memory; not in `events` */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
-	uint64_t slots_changed, slots_unloaded; /* by the program; with their library */
+	uint64_t slots_changed, slots_unloaded; /* not restored: left alone */
 	uint64_t slots_left;			/* no room in journal or thunk page: not recorded */
 	struct quiesce_report met;		/* the threads, as the proof of detach found them */
 	uint64_t untapped_modules;
-	uint64_t unseen_places; /* calls in code to an allocator that no slot leads to */
+	uint64_t unseen_places; /* places in code that call an allocator past all slots */
 	char unseen[200];	/* the functions with such calls */
 	uint64_t entries;	/* functions hooked at their entry */
 	char refused[400];	/* functions that could not be hooked, and why */

@@ -17,10 +17,10 @@ struct agent_elf {
 	const uint8_t *text;
 	size_t text_bytes;		  /* to be placed at ABI_TEXT_OFF */
 	uint64_t hook_off[ABI_TAP_COUNT]; /* offset of each hook or guard from the image's start */
-	/* Offsets of the entries for ABI_NEWS if functions are hooked at their entries, and of the
-	 * variants that end in a jump to one of these. */
+	/* Offsets of the hooks for ABI_NEWS in a sampling capture that also hooks functions at
+	 * their entry: an operator new may end in a jump to such a function. */
 	uint64_t sample_frame_off[ABI_ALLOCATOR_COUNT];
-	uint64_t sample_off[ABI_ALLOCATOR_COUNT]; /* of those for a sample */
+	uint64_t sample_off[ABI_ALLOCATOR_COUNT]; /* of all other hooks in a sampling capture */
 	uint8_t build_id[20];
 };
 

@@ -8,7 +8,7 @@
 #include "attach/proc/clock.h"
 
 #define PATIENCE_NS	  (10 * CLOCK_NS_PER_S)
-#define PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* heaptap takes no events meanwhile */
+#define PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* shorter: heaptap receives no events */
 
 struct files {
 	const struct proc *proc;

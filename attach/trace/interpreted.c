@@ -12,7 +12,7 @@
  * threads, and lower ones for workers, which leave something for the first thread. */
 #define NODES_MAX	    (ABI_NODE_MAX / 2)
 #define WORKERS_NODES_MAX   (ABI_NODE_MAX / 4)
-#define SCRIPTS_MAX	    (ABI_SCRIPTS_MAX - ABI_SCRIPTS_THREADS) /* a look begins up to */
+#define SCRIPTS_MAX	    (ABI_SCRIPTS_MAX - ABI_SCRIPTS_THREADS) /* with room for one look */
 #define WORKERS_SCRIPTS_MAX (SCRIPTS_MAX / 2)
 
 /* One look reads the isolates of at most SEEN_MAX threads. The looks take at most 1 / SEEN_PART of

@@ -7,7 +7,7 @@
 #define HEADS_2_2   (1u << MIBUILD_2_2_2 | 1u << MIBUILD_2_3_0)
 
 #define MEDIUM	     8u		  /* slices; smaller pages have one slice */
-#define SMALL_SHARE  8u		  /* of a page with several blocks, for the largest block */
+#define SMALL_SHARE  8u		  /* of the medium maximum: largest block in a one-slice page */
 #define LARGE_MAX    (16u << 20)  /* larger blocks have a segment of their own */
 #define LARGE_SLICES 8u		  /* larger pages have a multiple of these */
 #define HUGE_BYTES   (1ull << 31) /* as a block's size: the whole page */
