@@ -171,7 +171,7 @@ struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret)
 			return NULL;
 		if (compare(tid, tid) != 0)
 			return shares_by_looks(proc, other, ret);
-		if (result == -EPERM) /* see is_no */
+		if (result == -EPERM) /* see is_out_of_reach */
 			return NULL;
 	}
 	return syscall(SYS_kill, other, 0) < 0 && errno == ESRCH ? NULL : unknown_sharing(other);
