@@ -26,14 +26,15 @@
 #define FD_FLOOR_MAX	  1000
 #define LEASE_NS	  (50 * CLOCK_NS_PER_MS) /* twice as long in each further attempt */
 #define MAP_ATTEMPTS	  4u
-#define LOAD_WAIT_NS	  (100 * CLOCK_NS_PER_MS) /* of a thread that loads a library */
+#define LOAD_WAIT_NS	  (100 * CLOCK_NS_PER_MS) /* longest, of a thread that loads a library */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x8u
 #endif
 
-/* High, but not so high that the target's descriptor table has to grow: it never shrinks again.
- * Where that cannot be told the kernel takes the lowest that is no standard one. */
+/* A high number, but not so high that the target's descriptor table must grow, since a table
+ * never shrinks. If the table's size is unknown, the number is the lowest free one above
+ * standard error. */
 static int fd_floor(const struct proc *proc)
 {
 	uint64_t soft = proc_limit(proc, "Max open files");
@@ -47,8 +48,8 @@ static int fd_floor(const struct proc *proc)
 	return floor > STDERR_FILENO ? floor : STDERR_FILENO + 1;
 }
 
-/* Mapping it executable needs no executable file, and since Linux 6.3 the other kind may be
- * forbidden (vm.memfd_noexec). Older kernels refuse the flag. */
+/* The memfd is mapped executable, which needs no executable file, and since Linux 6.3 executable
+ * memfds may be forbidden (vm.memfd_noexec). Older kernels refuse MFD_NOEXEC_SEAL. */
 static uint32_t memfd_flags(void)
 {
 	int fd = memfd_create("heaptap", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
@@ -58,14 +59,16 @@ static uint32_t memfd_flags(void)
 	return MFD_NOEXEC_SEAL;
 }
 
-/* The thread of the last attempt may still be in the stub, undoing: its registers stand there. */
+/* Waits until the thread of the last attempt has left the stub, where it may still undo its calls:
+ * the stub holds its registers. */
 static struct ht_err *clear_slack(const struct bring_in_use *use, struct inside *inside)
 {
 	return detach_slack(&use->survey->proc, &inside->slack, use->survey->any_seccomp,
 		clock_mono_ns() + use->options->detach_deadline_ns);
 }
 
-/* Not where an image stays, or may stay, nor where no other thread could do. */
+/* No second attempt if an image stays or may stay in the target, or if no other thread could do
+ * better. */
 static bool may_try_again(const struct inside *inside, const struct ht_err *err)
 {
 	return err->code == HT_ERR_REFUSED && inside->remote.tid && inside->remote.not_taken &&
@@ -119,7 +122,8 @@ static struct ht_err *map_image(const struct bring_in_use *use, struct inside *i
 	return image_init(&inside->image, use->elf, map.image, ABI_SLOT_MAX, memfd);
 }
 
-/* So that `verify` knows the other end, whoever is dead by then. Best effort: it is a help. */
+/* Names heaptap's end of the socket, so that `verify` recognizes the target's end when heaptap is
+ * dead. Best effort. */
 static void name_our_end(const struct proc *proc, int fd)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -150,7 +154,8 @@ static void configure_sockets(const struct proc *proc, struct remote_image *remo
 {
 	int size = SEND_BUFFER_BYTES;
 
-	/* Both ends are one open file description each, so their options can be set from here. */
+	/* The target and heaptap share each end's open file description, so the options can be set
+	 * here. */
 	if (setsockopt(remote->agent_socket, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
 		setsockopt(remote->agent_socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	close(remote->agent_socket);
@@ -159,8 +164,8 @@ static void configure_sockets(const struct proc *proc, struct remote_image *remo
 	fcntl(remote->daemon_fd, F_SETFL, O_NONBLOCK);
 }
 
-/* Which of its threads have their system calls dispatched to the program cannot be seen without
- * stopping each; the program gets them by SIGSYS. */
+/* heaptap cannot see, without stopping every thread, which threads have their system calls
+ * dispatched to the program (Syscall User Dispatch). A program that uses it catches SIGSYS. */
 static bool catches_calls(const struct survey *survey)
 {
 	return survey->status.sig_cgt >> (SIGSYS - 1) & 1;
@@ -172,7 +177,7 @@ static struct ht_err *configure(const struct bring_in_use *use, struct inside *i
 	uint64_t alive = 1;
 	struct sockets sockets;
 
-	/* A journal that has begun must know them: it is what the way back goes by. */
+	/* The journal must name the sockets from its beginning: undo goes by the journal. */
 	struct ht_err *err = identify_sockets(&inside->remote, &sockets);
 	if (!err && use->survey->found.tombstone)
 		err = image_adopt(&inside->image, &use->survey->proc, use->survey->found.base);
@@ -207,7 +212,7 @@ static struct ht_err *configure(const struct bring_in_use *use, struct inside *i
 		(use->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);
 	HT_TRY(publish_snapshot(use->publish, inside->image.local, inside->image.base,
 		&use->survey->modules, &use->survey->maps, false));
-	/* As it numbers itself: its first thread has its number. */
+	/* The number in the target's own pid namespace: its first thread has that number. */
 	bool follows = use->options->child && use->options->child->hold;
 	config->follow = follows ? (uint64_t)use->survey->status.ns_tid : 0;
 	config->follow_forks =

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Brings the agent into the target and sets it up; nothing is tapped yet.
+ * Brings the agent into the target and sets it up; no slot is hooked yet.
  */
 #pragma once
 
@@ -14,13 +14,13 @@
 #include "attach/stub/remote.h"
 #include "attach/undo/guardian.h"
 
-/* What of heaptap is in the target, and this end of it. */
+/* What heaptap has in the target, and heaptap's end of it. */
 struct inside {
 	struct remote_slack slack;
-	bool slack_written; /* a thread was to run the stub: there is something to clean */
+	bool slack_written; /* a thread was to run the stub: the target must be cleaned */
 	struct remote_image remote;
 	struct image image;
-	bool mapped; /* the target has the image */
+	bool mapped; /* the target maps the image */
 	struct receiver *receiver;
 	struct watch *watch;
 };
@@ -41,7 +41,7 @@ struct bring_in_use {
 	struct sink *sink;
 };
 
-/* An error leaves in `inside` what has to be taken out again. The caller destroys receiver and
- * watch, and closes the descriptors of `remote`. */
+/* After an error, `inside` holds what is still to be removed from the target. The caller destroys
+ * receiver and watch, and closes the descriptors of `remote`. */
 HT_MUST_CHECK
 struct ht_err *bring_in(const struct bring_in_use *use, struct inside *inside);

@@ -66,7 +66,8 @@ struct ht_err *leave_take_out(struct leave *leave)
 	return err;
 }
 
-/* Where there is no image of ours to detach by, or no journal. What stays is the guardian's. */
+/* Detaches if there is no image of ours, or no journal, to detach by. The guardian goes on with
+ * what stays. */
 static struct ht_err *recover(struct leave *leave)
 {
 	struct recover_report report = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a capture leaves its target: the agent is taken out, what is there is compared with the
- * picture before, children are cleaned, and what stays is named.
+ * How a capture leaves its target: the agent is removed, the target is compared with the picture
+ * from before the attach, children are cleaned, and leftovers are named.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "attach/capture/report.h"
 #include "attach/capture/window.h"
 
-/* The caller sets all of it; the pointers are borrowed. */
+/* The caller sets every field; the pointers are borrowed. */
 struct leave {
 	const struct session_options *options;
 	struct session_report *report;
@@ -22,23 +22,23 @@ struct leave {
 	struct change *change;
 	struct times *times;
 	const struct window *window;
-	struct residue *residue; /* the picture before */
+	struct residue *residue; /* the picture from before the attach */
 	struct sink *sink;
-	/* Called while the agent is removed, if it was brought in: events still come. */
+	/* Called while the agent is removed, if there was one: it still sends events. */
 	void (*pump)(void *context);
 	void *context;
 	struct remains remains;
 	struct leftpage leftpage;
 };
 
-/* Takes the agent out, compares, and reports: report->detached, level, verify. The target may have
- * ended meanwhile (change.is_gone); that is no error. */
+/* Removes the agent, compares, and reports: sets report->detached, level and verify. The target may
+ * end meanwhile (change.is_gone); that is no error. */
 HT_MUST_CHECK
 struct ht_err *leave_take_out(struct leave *leave);
-/* After a failed attach: nothing may be left. */
+/* Detaches after a failed attach; an error names what is left. */
 HT_MUST_CHECK
 struct ht_err *leave_roll_back(struct leave *leave);
-/* Cleans the target's children, unless the target itself has something left: as long as it has, so
- * will each new child, and the guardian cleans them. */
+/* Cleans the target's children, unless the target itself is not clean: then each new child inherits
+ * the leftovers, and the guardian cleans the children later. */
 HT_MUST_CHECK
 struct ht_err *leave_clean_children(struct leave *leave);

@@ -11,14 +11,14 @@
 #define NAMES_BYTES 96u
 #define KEPT_BYTES  200u
 
-/* The function whose calls the thunk sees; NULL: unknown. */
+/* The name of the allocator function that the thunk is for; NULL: unknown. */
 static const char *name_of(const struct image *image, size_t thunk)
 {
 	unsigned hook = thunk < image->thunk_count ? image->thunk[thunk].hook : ABI_TAP_COUNT;
 	return hook < ABI_TAP_COUNT ? hook_name((enum abi_hook)hook) : NULL;
 }
 
-/* "free, malloc", or "allocator functions" where not all are known or there are too many. */
+/* "free, malloc", or "allocator functions" if some are unknown or the names do not fit. */
 static void name_functions(const struct image *image, uint64_t thunks, char ret[NAMES_BYTES])
 {
 	size_t length = 0;

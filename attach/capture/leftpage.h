@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The jump page that a detach had to leave (level 2): describes it, and plans what the guardian
- * waits for.
+ * Describes the jump page that a detach had to leave (level 2), and plans for which pages the
+ * guardian waits.
  */
 #pragma once
 
@@ -17,11 +17,11 @@ struct leftpage {
 	struct linger_plan plan; /* for the guardian, when all else is done */
 };
 
-/* Describes the page that `result` has left in the target: sets page, linger_ns and why of
- * `report`, and adds the page to the plan. */
+/* Describes the jump page that the detach `result` left in the target: sets page, linger_ns and why
+ * of `report`, and adds the page to the plan. */
 void leftpage_note(
 	struct leftpage *left, const struct detach_report *result, struct session_report *report);
 /* Adds the pages of the children in `report` to the plan, and sets report->linger_ns. */
 void leftpage_add_children(struct leftpage *left, struct session_report *report);
-/* Has the capture left nothing but pages, here and in children, and is all else as it was? */
+/* Are jump pages, in the target and in children, all that the capture has left? */
 bool leftpage_is_all(const struct session_report *report);

@@ -79,7 +79,7 @@ bool loads_are_busy(const struct loads *loads)
 	return clock_mono_ns() < loads->busy_until_ns;
 }
 
-/* Those that have waited in vain since the last time. */
+/* Returns how many threads' waits have timed out since the last call. */
 static uint64_t late_since(struct loads *loads)
 {
 	uint64_t late = __atomic_load_n(&image_control(loads->image)->load_late, __ATOMIC_ACQUIRE);
@@ -114,8 +114,8 @@ uint64_t loads_count(struct loads *loads, uint64_t number, uint64_t counted)
 	uint64_t more = loads->in_vain > counted ? loads->in_vain - counted : 0;
 
 	loads->in_vain = 0;
-	/* The slots of these were hooked when their wait ended; unless they have loaded something
-	 * else since, which no look has found yet. */
+	/* These waits timed out after the last look, whose slots are hooked, so they are not late;
+	 * unless a library was loaded since, which no look has found yet. */
 	if (loads->early != number && asks == number)
 		(void)late_since(loads);
 	return more;

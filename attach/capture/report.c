@@ -66,7 +66,7 @@ void report_add_partial(struct session_report *report, const struct survey *surv
 	snprintf(unseen + length, sizeof(report->unseen) - length,
 		"%spart of %s, which is too large to be searched", length ? ", " : "",
 		survey->partial_path);
-	/* Cut between characters. */
+	/* Do not cut inside a character. */
 	foreign_copy(unseen, sizeof(report->unseen), unseen);
 	report->unseen_places += survey->partial_count;
 }

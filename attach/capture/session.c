@@ -29,21 +29,21 @@ struct session {
 	const struct session_options *options;
 	struct session_report *report;
 	struct times times;
-	uint64_t phase_ns; /* when the present phase began */
+	uint64_t phase_ns; /* when the current phase began */
 
-	/* The target, as far as it is known. */
+	/* The target, as far as heaptap knows it. */
 	struct survey survey;
 	struct entries entries;
 	struct publish *publish;
 
-	/* The changes of the target, and their undo. */
+	/* Changes of the target, and what undoes them. */
 	struct lock lock;
 	struct journal journal;
 	struct guardian guardian;
 	struct agent_elf elf;
 	struct inside inside;
 	struct tap tap;
-	struct session_target shown; /* to options->forks */
+	struct session_target shown; /* what options->forks is given */
 
 	/* The trace. */
 	struct outlet outlet;
@@ -55,9 +55,9 @@ struct session {
 	struct scripts scripts;
 	struct window window;
 
-	/* How it ends. */
+	/* How the capture ends. */
 	struct change change;
-	struct ht_err *pump_error; /* the first of the time in which the agent is removed */
+	struct ht_err *pump_error; /* the first error while the agent is removed */
 	struct leave leave;
 };
 
@@ -85,7 +85,7 @@ static void end_phase(struct session *s, enum session_phase phase)
 	s->phase_ns = now;
 }
 
-/* The cache's files are touched while nothing of the target is: they may be slow, too. */
+/* The cache's files may be slow, so they are used while nothing of the target is touched. */
 static struct ht_err *get_tables(struct session *s)
 {
 	struct cache *cache = s->options->cache ? cache_open() : NULL;
@@ -95,7 +95,7 @@ static struct ht_err *get_tables(struct session *s)
 	return err;
 }
 
-/* A person who asks how the capture is may have to wait for a minute otherwise. */
+/* Otherwise a user who asks for the status may wait for a minute. */
 static void answer_clients(void *context)
 {
 	steered_serve(context);
@@ -146,7 +146,8 @@ static struct ht_err *prepare(struct session *s)
 			HT_ERR_TARGET_GONE, "process %d is another one now", s->options->pid);
 	s->survey.with_mappings = s->options->mappings;
 	s->survey.given_optional = s->options->given_optional;
-	/* Before there is a guardian: it holds the lock on when we are dead. */
+	/* Take the lock before the guardian is forked: the guardian then holds the lock after
+	 * heaptap's death. */
 	HT_THEN(err, take_lock(s));
 	HT_THEN(err, journal_create(&s->journal));
 	HT_THEN(err, guardian_start(&s->survey.proc, &s->journal, linger_run, &s->guardian));
@@ -239,7 +240,7 @@ static void pump(void *context)
 	struct session *s = context;
 	struct ht_err *err = receiver_read_socket(s->inside.receiver);
 	HT_THEN(err, scripts_drain(&s->scripts, s->inside.receiver));
-	/* The target comes first; what was lost is counted by the sink. */
+	/* Do not stop removing the agent for this error: the sink counts what was lost. */
 	s->pump_error = ht_err_first(s->pump_error, err);
 	steered_serve(s->options->steered);
 }
@@ -249,11 +250,11 @@ static void pump(void *context)
 
 static struct ht_err *finish_events(struct session *s)
 {
-	/* The target ended while we came in: there were none. */
+	/* The target ended before there was a receiver: no event came. */
 	if (!s->inside.receiver)
 		return NULL;
 	HT_TRY(scripts_drain_last(&s->scripts, s->inside.receiver, s->inside.mapped));
-	/* What the output does not take is among the totals. */
+	/* Flush first: what the output does not take must be counted in the totals. */
 	sink_flush(s->outlet.sink);
 	struct ht_err *err = scripts_finish(&s->scripts, s->change.is_gone,
 		&s->report->script_places, &s->report->script_names);
@@ -343,8 +344,7 @@ static void release(struct session *s)
 	survey_deinit(&s->survey);
 }
 
-/* Ends the capture that has begun: takes the tap out if there is a target left, completes the
- * trace. */
+/* Ends a capture that has begun: detaches if the target still runs, and completes the trace. */
 static struct ht_err *conclude(struct session *s, struct ht_err *window)
 {
 	struct ht_err *err = NULL;
@@ -405,7 +405,7 @@ static struct ht_err *changed_untouched(struct session *s)
 		s->options->pid);
 }
 
-/* If the process has ended, that is why it could not be read. */
+/* If the process has ended, that explains a failed read. */
 static bool gone_meanwhile(struct session *s, struct ht_err **err)
 {
 	if (*err && (*err)->code == HT_ERR_TARGET_GONE) {
@@ -416,7 +416,7 @@ static bool gone_meanwhile(struct session *s, struct ht_err **err)
 	return *err && s->survey.proc.pid && change_noticed(&s->change, err);
 }
 
-/* What the trace may hold by now is no capture. */
+/* A capture that failed leaves no trace file. */
 static struct ht_err *discard(struct session *s, struct ht_err *err)
 {
 	sink_discard(s->outlet.sink);

@@ -14,11 +14,11 @@
 #include "format/abi_control.h"
 
 #define MIB		1048576ul
-#define DESCRIPTORS_MIN 30u /* a capture has 13 at once, and 12 for those that steer it */
-/* The agent's memory is mapped here, and a child's beside it while that is cleaned. */
+#define DESCRIPTORS_MIN 30u /* a capture uses 13 at once, and 12 more for its control clients */
+/* Room for the agent's memory, and for a child's image while the child is cleaned. */
 #define ADDRESS_SPACE_MIN (2 * abi_image_bytes(ABI_SLOT_MAX) + 256 * MIB)
-#define DATA_MIN	  (64 * MIB) /* a capture of a Java program has 10 at most */
-#define STACK_MIN	  MIB	     /* one of a small program takes 128 KiB */
+#define DATA_MIN	  (64 * MIB) /* a capture of a Java program uses at most 10 MiB */
+#define STACK_MIN	  MIB	     /* a capture of a small program uses 128 KiB */
 
 static bool is_stand_in[STDERR_FILENO + 1];
 
@@ -27,7 +27,7 @@ struct ht_err *start_descriptors(void)
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0)
 			continue;
-		/* The lowest number that is free. */
+		/* open takes the lowest free number. */
 		if (open("/", O_PATH) != fd)
 			return ht_err_sys(
 				errno, "descriptor %d is closed, and cannot be opened", fd);
@@ -85,7 +85,7 @@ void start_signals(void)
 	sigset_t set;
 
 	start_ending_signals(&set);
-	/* usersignals.h */
+	/* See usersignals.h. */
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
 	sigprocmask(SIG_BLOCK, &set, NULL);
@@ -111,7 +111,7 @@ static rlim_t open_count(void)
 	return count;
 }
 
-/* The columns of statm. */
+/* Columns of /proc/self/statm. */
 enum { IN_ALL = 0, IN_DATA = 5, IN_COUNT };
 
 static rlim_t in_use(size_t column)
@@ -141,7 +141,8 @@ static struct ht_err *check_descriptors(void)
 		(unsigned long)limit.rlim_cur);
 }
 
-/* The guardian has the same limit: it would die where we have died, and the tap stay. */
+/* The guardian has the same limit: it would crash where heaptap has crashed, and the target would
+ * stay hooked. */
 static struct ht_err *check_stack(void)
 {
 	struct rlimit limit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heaptap inherits from whoever starts it, put right or refused before anything else is done:
- * descriptors, signals, limits.
+ * Corrects or refuses what heaptap inherits from the process that starts it, before anything else
+ * is done: descriptors, signals, limits.
  */
 #pragma once
 
@@ -9,35 +9,39 @@
 
 #include "format/err.h"
 
-/* From here on 0, 1 and 2 are open: no file of heaptap's own can get such a number, and what is
- * printed goes nowhere else. A stand-in can neither be read nor written. */
+/* Opens those of the descriptors 0, 1 and 2 that are closed, so that no file of heaptap's own gets
+ * such a number and receives what is printed. A stand-in can neither be read nor written. */
 HT_MUST_CHECK
 struct ht_err *start_descriptors(void);
 
-/* In a child that is to become another program: closes those stand-ins again. */
+/* In a child that is about to exec another program: closes the stand-ins again. */
 void start_give_back_descriptors(void);
 
-/* For heaptap as the parent of a command that has been forked: standard input is nothing, standard
- * output is standard error, and all others but `keep_fd` are closed. What the command reads and
- * writes is its own: who waits for the end of a pipe must not wait for ours. */
+/*
+ * For heaptap as the parent of a forked command: standard input becomes /dev/null, standard output
+ * becomes standard error, and all other descriptors but `keep_fd` are closed. The command's input
+ * and output belong to the command: a process that waits for the end of a pipe must not wait for
+ * heaptap's end.
+ */
 HT_MUST_CHECK
 struct ht_err *start_leave_descriptors(int keep_fd);
 
-/* The signals that end a capture: SIGINT, SIGTERM, and SIGHUP unless heaptap was started with it
- * ignored (nohup). An ignored SIGINT still ends it: a script's shell ignores SIGINT for each
- * command that it starts in the background, and stops a capture by it. */
+/* The signals that end a capture: SIGINT, SIGTERM, and SIGHUP unless heaptap was started with
+ * SIGHUP ignored (nohup). SIGINT ends a capture even if it was ignored: a script's shell ignores
+ * SIGINT for the commands that it starts in the background, and may stop a capture by SIGINT. */
 void start_ending_signals(sigset_t *ret);
-/* A signalfd for them that does not block; -1 with errno. */
+/* Returns a non-blocking signalfd for these signals; -1 with errno. */
 int start_open_signals(void);
 
-/* For a capture: the signals that end and steer it are blocked, children can be waited for, and
- * writing fails rather than kills. */
+/* For a capture: blocks the signals that end and steer it, lets children be waited for, and makes
+ * writing fail instead of killing heaptap. */
 void start_signals(void);
 
-/* The same for heaptap as a command's parent: nothing that the terminal sends ends it. */
+/* As start_signals, for heaptap as a command's parent: nothing that the terminal sends ends
+ * heaptap. */
 void start_parent_signals(void);
 
-/* For what changes a target: HT_ERR_REFUSED when descriptors, address space, data or stack could
- * run short in the middle of it. Raises the soft limits of descriptors and of the stack. */
+/* For commands that change a target: HT_ERR_REFUSED if descriptors, address space, data or stack
+ * could run out while they do. Raises the soft limits of descriptors and of the stack. */
 HT_MUST_CHECK
 struct ht_err *start_check_room(void);

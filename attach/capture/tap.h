@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Carries out the table of taps (plan/taps): makes the thunks, lets them reach the agent, writes
- * the slots and the code.
+ * Carries out the table of plan/taps: makes the thunks, enables them, writes the GOT slots and the
+ * code.
  */
 #pragma once
 
@@ -12,18 +12,18 @@ struct tap {
 	const struct agent_elf *elf;
 	struct image *image;
 	struct journal *journal;
-	struct entries *entries; /* functions hooked at their entry: their slots are left alone */
+	struct entries *entries; /* hooked at their entry: their slots are left alone */
 	struct taps_follow follow;
 	size_t tapped; /* running count */
-	size_t left;   /* that found no room the last time */
-	/* Called when the guards are in force, and before anything of which the agent could make
-	 * system calls. */
+	size_t left;   /* slots that found no room, last time */
+	/* Called when the guards are in force, before any hook that could make the agent call the
+	 * system. */
 	struct ht_err *(*guarded)(void *context);
 	void *context;
 };
 
-/* Taps every slot of the survey that is not tapped yet. A lazy slot that is not bound yet is bound
- * as the dynamic linker would, where that is beyond doubt. HT_ERR_REFUSED when journal or thunk
- * page have no room for some of them: all others are tapped. */
+/* Hooks every slot of the survey that is not hooked yet. Binds a lazy slot first, as the dynamic
+ * linker would, if the result is certain. HT_ERR_REFUSED if journal or thunk page have no room for
+ * some slots: all others are hooked. */
 HT_MUST_CHECK
 struct ht_err *tap_slots(struct tap *tap);

@@ -22,31 +22,31 @@
 #define BOUNDS_PERIOD_NS  (500 * CLOCK_NS_PER_MS)
 #define SPACES_MAX	  64u
 #define THREADS_MAX	  ABI_SLOT_MAX
-#define STACK_MAX_BYTES	  (1ull << 38) /* below any pair of words that are addresses */
-#define STACK_GAP_BYTES	  (1ull << 20) /* stack_guard_gap: mmap places nothing there */
+#define STACK_MAX_BYTES	  (1ull << 38) /* a larger value is an address, no size */
+#define STACK_GAP_BYTES	  (1ull << 20) /* the kernel's stack_guard_gap: mmap maps nothing there */
 #define STACK_MIN_BYTES	  (1ull << 14)
-#define CONTROL_BYTES	  (1ull << 13) /* from the thread pointer to the stack's end, at most */
+#define CONTROL_BYTES	  (1ull << 13) /* at most, from the thread pointer to the stack's end */
 
-/* Where the dynamic linker's lists end. */
+/* The last entries of the dynamic linker's lists. */
 struct ends {
-	raddr_t head; /* the last one */
+	raddr_t head; /* of the list of namespaces */
 	raddr_t tail[SPACES_MAX];
 	unsigned count;
 };
 
 struct watch {
 	struct watch_options options;
-	raddr_t head; /* of the dynamic linker's lists; 0: the program has none */
+	raddr_t head; /* head of the dynamic linker's lists; 0: the program has none */
 	struct ends ends;
 	uint64_t chains_hash, maps_hash, slots_hash;
 	uint64_t unknown_pcs;
 	uint64_t next_maps_ns, next_chain_ns, next_unknown_ns, next_dead_ns, next_stack_ns,
 		next_bounds_ns;
-	uint64_t stack_kib; /* when the main thread's bounds were last looked at */
+	uint64_t stack_kib; /* of glance_status, when the main thread's bounds were last read */
 	struct receiver_thread thread[THREADS_MAX];
 	size_t thread_count;
 	struct threadnames *names;
-	uint64_t unplaced[THREADS_MAX]; /* by slot: the incarnation that was on no stack we know */
+	uint64_t unplaced[THREADS_MAX]; /* by record: incarnation on no known stack */
 };
 
 static const struct proc *proc_of(const struct watch *watch)
@@ -90,8 +90,8 @@ static void take_link(void *context, unsigned space, raddr_t head, raddr_t link,
 	hash_add(&chains->hash, dynamic);
 }
 
-/* Walks the lists of loaded objects; a list in motion gives a wrong answer, and the next look
- * another. */
+/* Hashes the lists of loaded objects. A list that changes meanwhile gives a wrong hash, which the
+ * next look corrects. */
 static struct chains walk_chains(const struct watch *watch)
 {
 	struct chains chains = {0};
@@ -99,7 +99,7 @@ static struct chains walk_chains(const struct watch *watch)
 	return chains;
 }
 
-/* Cheap: libraries are added at the end. */
+/* Cheap: the dynamic linker adds libraries at the end. */
 static bool chains_grew(const struct watch *watch)
 {
 	bool grew = watch->ends.head && linkmap_head_grew(proc_of(watch), watch->ends.head);
@@ -109,11 +109,9 @@ static bool chains_grew(const struct watch *watch)
 	return grew;
 }
 
-/*
- * The words of all slots: the dynamic linker binds lazy ones, relocates those of a library that was
- * seen half loaded, and the program may store something of its own. `settled`: those that we do not
- * write count as the survey read them.
- */
+/* Hashes the words of all slots: the dynamic linker binds lazy slots and relocates those of a
+ * library that was seen half loaded, and the program may store another function. `settled`: slots
+ * that heaptap does not write count with the value that the survey read. */
 static uint64_t hash_slots(const struct watch *watch, bool settled)
 {
 	const struct slots *slots = &watch->options.survey->slots;
@@ -205,11 +203,9 @@ static bool is_main(const struct watch *watch, const struct receiver_thread *thr
 	return thread->tid == (uint32_t)watch->options.survey->status.ns_tid;
 }
 
-/*
- * Where the C library says, in the thread's control block, that the stack around the thread pointer
- * begins: an address, and next to it the number of bytes (glibc, musl). 0: nowhere. Of a mapping
- * alone one cannot tell: others' stacks may lie below in the same one.
- */
+/* Returns the stack's beginning as the thread's control block at `thread_pointer` says: an address,
+ * and next to it the number of bytes (glibc, musl). 0: no such pair. The mapping does not tell:
+ * other threads' stacks may be below in the same mapping. */
 static raddr_t stack_told(const struct watch *watch, raddr_t thread_pointer)
 {
 	uint64_t word[HT_PAGE_BYTES / sizeof(uint64_t)];
@@ -228,11 +224,9 @@ static raddr_t stack_told(const struct watch *watch, raddr_t thread_pointer)
 	return told;
 }
 
-/*
- * The main thread's: above the kernel's random bytes for the program are only the strings that it
- * was started with. The stack may grow before the next look: what the kernel keeps free below it
- * can be nothing but stack when a stack pointer is there.
- */
+/* Bounds of the main thread's stack. Above the kernel's random bytes for the program are only the
+ * program's strings. The stack may grow before the next look: a stack pointer in the gap that the
+ * kernel keeps free below can only be on this stack. */
 static void main_bounds(const struct watch *watch, const struct proc_maps *maps, size_t i,
 	raddr_t *ret_lo, raddr_t *ret_hi)
 {
@@ -246,9 +240,9 @@ static void main_bounds(const struct watch *watch, const struct proc_maps *maps,
 }
 
 /*
- * The primary stack of a thread: the main thread's is [stack]; others have their control block,
- * which the thread pointer names, at the top of theirs (glibc, musl). Anything that does not look
- * like that stays unbounded, and is read by copying.
+ * Finds the primary stack of a thread. The main thread's is [stack]. Other threads have their
+ * control block, to which the thread pointer leads, at the top of their stack (glibc, musl). A
+ * thread that does not look like that has no bounds: its stacks are copied before they are walked.
  */
 static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	const struct receiver_thread *thread, raddr_t *ret_lo, raddr_t *ret_hi)
@@ -274,10 +268,10 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	return true;
 }
 
-/* Threads whose bounds are read again. Reading all mappings keeps the target from mapping memory,
- * so it is done seldom. */
+/* Which bounds are read again. Seldom, since reading all mappings blocks the target's own mmap
+ * calls. */
 struct bounds_due {
-	bool main; /* its stack has grown: what is below its bounds is read by copying */
+	bool main; /* its stack has grown: what is below its bounds is copied */
 	bool any;
 };
 
@@ -291,7 +285,7 @@ static struct bounds_due bounds_due(struct watch *watch, uint64_t now_ns, uint64
 	return ret;
 }
 
-/* A thread on an unknown stack may stay there for good. */
+/* A thread on an unknown stack may stay there for good: try it only once, and when all are due. */
 static bool needs_bounds(
 	const struct watch *watch, const struct receiver_thread *thread, struct bounds_due again)
 {
@@ -321,7 +315,7 @@ static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns, uint64
 	if (!any)
 		return NULL;
 	HT_TRY(proc_maps_read(proc_of(watch), &maps));
-	/* Now that it is at hand. */
+	/* The mappings are read now anyway. */
 	again.main = true;
 	for (size_t i = 0; i < watch->thread_count; i++)
 		if (needs_bounds(watch, &watch->thread[i], again))
@@ -331,8 +325,8 @@ static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns, uint64
 	return NULL;
 }
 
-/* The number of task `tid` as the target's innermost pid namespace counts; 0: it has ended, or is
- * not `ret_told`. */
+/* Returns the number of task `tid` in the target's innermost pid namespace; 0: the task has ended,
+ * or, with `ret_told` false, could not be read. */
 static uint32_t inner_tid(const struct watch *watch, pid_t tid, bool *ret_told)
 {
 	const struct survey *survey = watch->options.survey;
@@ -348,11 +342,11 @@ static uint32_t inner_tid(const struct watch *watch, pid_t tid, bool *ret_told)
 	return inner;
 }
 
-/* The living threads, by both numbers. */
+/* The living threads, with the number in our pid namespace and in the target's. */
 struct living {
 	struct proc_tids tids;
 	uint32_t *inner;
-	bool is_whole; /* who is not found has ended */
+	bool is_whole; /* all could be read: a thread that is not in here has ended */
 };
 
 static void living_deinit(struct living *living)
@@ -361,7 +355,7 @@ static void living_deinit(struct living *living)
 	free(living->inner);
 }
 
-/* Reads the number of each thread once, for all comparisons. */
+/* Reads each thread's number once, for all comparisons. */
 static struct ht_err *living_read(const struct watch *watch, struct living *ret)
 {
 	struct living living = {0};
@@ -381,7 +375,7 @@ static struct ht_err *living_read(const struct watch *watch, struct living *ret)
 	return NULL;
 }
 
-/* 0: there is none. */
+/* Returns the tid in our pid namespace; 0: no such thread. */
 static pid_t living_find(const struct living *living, uint32_t inner)
 {
 	for (size_t i = 0; i < living->tids.count; i++)
@@ -448,7 +442,7 @@ struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns, uint64_t stac
 	struct living living;
 	struct ht_err *err = living_read(watch, &living);
 	if (err && err->code == HT_ERR_REFUSED) {
-		/* They come and go too fast at the moment: the next look will see. */
+		/* Threads come and go too fast to be read now: leave it to the next look. */
 		ht_err_free(err);
 		return name_threads(watch, look_tsc);
 	}
@@ -478,8 +472,8 @@ struct ht_err *watch_create(const struct watch_options *options, struct watch **
 		return err;
 	}
 	watch->head = linkmap_head(&options->survey->proc, &options->survey->modules);
-	/* Nothing is remembered yet: the first look reports a change, and with it whatever was
-	 * loaded between the survey and now. */
+	/* All hashes are 0, so the first look reports a change: it finds what was loaded since the
+	 * survey. */
 	*ret = watch;
 	return NULL;
 }

@@ -15,16 +15,17 @@
 #include "attach/process/proc_open.h"
 
 #define TICK_MS		  5
-#define NAMES_NS	  500000  /* between two looks while threads come that may soon end */
-#define LOADS_NS	  1000000 /* while libraries are loaded, whose threads wait */
-#define HEAP_LIMIT_NS	  CLOCK_NS_PER_S /* of a reading of the heap: the last one is waited for */
-#define HOLDS_MAX	  64u /* each takes some milliseconds: for a program that execs in vain */
+#define NAMES_NS	  500000	 /* between two looks while short-lived threads start */
+#define LOADS_NS	  1000000	 /* between two looks while libraries are loaded */
+#define HEAP_LIMIT_NS	  CLOCK_NS_PER_S /* of a heap reading that the end waits for */
+#define HOLDS_MAX	  64u /* each takes milliseconds: limits a program whose execs fail */
 #define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS) /* between two looks at all threads */
 
 /*
- * Libraries came or went: look again, publish their tables, tap what is new. Where a thread waits
- * (`asked`) its slots come first, and where the tables take long it goes on without them: its calls
- * are recorded, with stacks that are counted as cut. `late`: those that came have run already.
+ * After a change of libraries: reads the survey again, publishes unwind tables, hooks new slots. If
+ * a thread waits (`asked`), its slots are hooked first; if the tables take long, the thread goes on
+ * before them, and its calls are recorded with stacks that count as cut. `late`: code of the new
+ * libraries has already run.
  */
 static struct ht_err *follow_modules(
 	struct window *window, bool asked, uint64_t question, bool late)
@@ -59,7 +60,7 @@ static struct ht_err *follow_modules(
 	if (!err && !asked)
 		err = tap_slots(window->use.tap);
 	err = ht_err_first(err, refused);
-	/* What finds no room is not recorded, and counted; the capture goes on. */
+	/* Slots without room are not recorded, but counted; the capture goes on. */
 	if (err && err->code == HT_ERR_REFUSED) {
 		ht_err_free(err);
 		err = NULL;
@@ -76,9 +77,10 @@ void window_forbid_calls(struct image *image)
 }
 
 /*
- * A thread that enters a seccomp filter during the capture must not be killed by a call of ours:
- * that is the guards' work (agent/guard.c). What enters one by a system call instruction of its own
- * is seen here, too late for a buffer that got full meanwhile.
+ * The agent must make no system call in a thread that enters a seccomp filter during the capture,
+ * as the filter may kill the thread. The guards see to that (agent/guard.c). A thread that enters a
+ * filter by a system call instruction of its own is noticed here, perhaps too late: a buffer may
+ * have got full in between.
  */
 static void follow_seccomp(
 	struct window *window, uint64_t now_ns, const struct glance_status *status)
@@ -88,7 +90,7 @@ static void follow_seccomp(
 	window->use.survey->any_seccomp = status->seccomp != 0;
 	if (!window->use.survey->any_seccomp && now_ns >= window->next_seccomp_ns) {
 		window->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
-		/* What cannot be told now is asked again, and before the detach it must be. */
+		/* Errors are ignored: the next look asks again, and the detach asks in any case. */
 		ht_err_free(proc_any_seccomp(
 			&window->use.survey->proc, &window->use.survey->any_seccomp));
 	}
@@ -96,10 +98,11 @@ static void follow_seccomp(
 		window_forbid_calls(window->use.image);
 }
 
-/* The agent found no reader and no look of ours for ten seconds, and records no more. */
+/* The agent found the socket closed and no look of heaptap's for ten seconds, and has stopped
+ * recording. */
 static struct ht_err *given_up(const struct window *window)
 {
-	/* Any other value is of a program that scribbles: that is found out elsewhere. */
+	/* Any other value was written by the program; the check for damage reports that. */
 	if (__atomic_load_n(&image_control(window->use.image)->given_up, __ATOMIC_ACQUIRE) !=
 		ABI_GIVEN_UP)
 		return NULL;
@@ -108,9 +111,9 @@ static struct ht_err *given_up(const struct window *window)
 		window->use.survey->proc.pid);
 }
 
-/* A breakpoint in the five bytes of a jump makes it lead elsewhere: at the latest when a debugger
- * has come, no code of ours stands in its way. It sets none before it has read the program's
- * symbols. */
+/* A debugger's breakpoint in the distance bytes of an entry hook would make the jump lead
+ * elsewhere. So heaptap detaches when a debugger attaches; a debugger sets no breakpoint before it
+ * has read the program's symbols. */
 static struct ht_err *debugged(const struct window *window, const struct glance_status *status)
 {
 	if (!window->use.entries->hooked || !status->tracer)
@@ -121,8 +124,8 @@ static struct ht_err *debugged(const struct window *window, const struct glance_
 		window->use.survey->proc.pid, status->tracer);
 }
 
-/* A thread that is about to make the target another program waits for us, if there is one. Where
- * that has come to nothing, it goes on in this one. */
+/* A thread that is about to exec waits for heaptap. If the exec fails, the thread goes on in this
+ * program. */
 static void hold_exec(struct window *window)
 {
 	const struct session_child *child = window->use.options->child;
@@ -143,7 +146,8 @@ static struct ht_err *look_for_modules(struct window *window, uint64_t now)
 {
 	uint64_t question, before = window->use.report->untapped_modules;
 	bool changed, asked = loads_asked(window->use.loads, &question);
-	/* A thread of the target waits: where many compute each step would cost a turn of all. */
+	/* A thread of the target waits: on a busy machine each step of ours would cost a time slice
+	 * of every computing thread. */
 	int priority = asked ? priority_raise() : 0;
 	struct ht_err *err = watch_modules(window->use.watch, now, &changed);
 
@@ -160,7 +164,7 @@ static struct ht_err *look_for_modules(struct window *window, uint64_t now)
 	return err;
 }
 
-/* CPU time of all threads of the target; 0: it is gone. */
+/* CPU time of all threads of the target; 0: the target has ended. */
 static uint64_t cpu_ns_of(pid_t pid)
 {
 	clockid_t clock;
@@ -192,7 +196,7 @@ static struct ht_err *tick(struct window *window)
 	hold_exec(window);
 	if (window->use.options->forks)
 		window->use.options->forks->look(window->use.options->forks, window->use.shown);
-	/* What cannot be told now is asked again at the next look. */
+	/* Errors are ignored: the next look asks again. */
 	struct ht_err *untold = glance_status(&window->glance, &status);
 	if (untold)
 		status = (struct glance_status){0};
@@ -250,8 +254,8 @@ static enum turn judge_turn(
 	return TURN_END;
 }
 
-/* All that are pending, at once: what comes after these is impatience with the end. Those of a
- * command's parent are the command's. */
+/* Takes all pending signals at once: a signal that comes after these counts as impatience. Signals
+ * to a command's parent are given to the command. */
 static bool take_signals(const struct window *window)
 {
 	const struct session_child *child = window->use.options->child;
@@ -294,7 +298,7 @@ static enum turn put_off(struct window *window, enum turn turn, enum rec_end_rea
 	if (window->is_ending) {
 		struct ht_err *err = heapread_look(&window->heapread, &runs);
 		window->heap_error = ht_err_first(window->heap_error, err);
-		/* To ask by a command again is no impatience. */
+		/* A repeated stop command is no impatience. */
 		if (runs && (turn == TURN_GO_ON || is_wanted(reason)))
 			return TURN_GO_ON;
 		if (turn == TURN_END && !asked)
@@ -306,19 +310,19 @@ static enum turn put_off(struct window *window, enum turn turn, enum rec_end_rea
 	window->use.report->ended = reason;
 	if (!asked || (window->use.options->child && window->use.options->child->let_go))
 		return TURN_END;
-	/* Do not wait for the reading that the start began. */
+	/* Stop the reading that began with the window: it need not be waited for. */
 	heapread_stop(&window->heapread);
 	heapread_start(&window->heapread, HEAP_LIMIT_NS);
 	window->is_ending = window->heapread.pid != 0;
 	return window->is_ending ? TURN_GO_ON : TURN_END;
 }
 
-/* The window's last figures, and its end. */
+/* Ends the window, and begins the settle time. */
 static struct ht_err *begin_settling(struct window *window)
 {
 	struct ht_err *err = memory_end(&window->memory, false);
 	window->is_ending = true;
-	/* The size of the trace is the only limit that is left. */
+	/* In the settle time only the limit on the trace's size holds. */
 	limits_begin(&window->limits,
 		&(struct limits_options){.trace_bytes = window->use.options->limits.trace_bytes});
 	options_tell(window->use.options,
@@ -328,7 +332,7 @@ static struct ht_err *begin_settling(struct window *window)
 					 window->use.sink));
 }
 
-/* Ends the window, and then the settle time. */
+/* Ends the window, and later the settle time. */
 static struct ht_err *take_turn(struct window *window, bool signalled, enum turn *ret)
 {
 	const bool settles = settle_has_begun(&window->settle);
@@ -339,7 +343,7 @@ static struct ht_err *take_turn(struct window *window, bool signalled, enum turn
 	enum rec_end_reason reason = window->use.report->ended;
 	*ret = judge_turn(window, end_ns, signalled, &reason);
 	if (settles) {
-		/* The end of the settle time is that of the window, for the window's reason. */
+		/* The report keeps the reason for the window's end. */
 		if (*ret == TURN_END && reason != REC_END_DURATION)
 			window->use.report->ended = reason;
 		return NULL;
@@ -356,12 +360,12 @@ static struct ht_err *pump(struct window *window)
 	uint64_t next_tick_ns = 0;
 	struct ht_err *err = NULL;
 
-	/* One that has not begun holds nothing. */
+	/* A command that is still held before its first instruction has no heap to read. */
 	if (!window->use.options->child || !window->use.options->child->let_go)
 		heapread_start(&window->heapread, HEAP_LIMIT_NS);
 	for (;;) {
-		/* What the output does not take stays with the target, whose threads wait a bounded
-		 * time, drop, and count. */
+		/* If the output has no room, leave the events with the target: its threads wait for
+		 * a bounded time, drop events, and count them. */
 		bool has_room = sink_has_room(window->use.sink);
 		struct pollfd wait[] = {
 			{.fd = has_room ? receiver_socket(window->use.receiver) : -1,

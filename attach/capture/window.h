@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time between the first tapped and the last restored slot: events are received, the target is
- * watched, until something ends it.
+ * The window: the time between the first hooked and the last restored slot. heaptap receives events
+ * and watches the target until something ends the window.
  */
 #pragma once
 
@@ -38,33 +38,33 @@ struct window_use {
 	struct watch *watch;
 	struct sink *sink;
 	struct change *change;
-	const struct session_target *shown; /* to options->forks */
+	const struct session_target *shown; /* what options->forks is given */
 	int signal_fd, guardian_fd, memfd;
 };
 
 struct window {
 	struct window_use use;
-	struct settle settle;	  /* wanted_ns is set before the run */
-	struct pausing pausing;	  /* its first three fields likewise */
-	struct overhead overhead; /* limit_ppm likewise */
+	struct settle settle;	  /* the caller sets wanted_ns before the run */
+	struct pausing pausing;	  /* the caller sets the first three fields before the run */
+	struct overhead overhead; /* the caller sets limit_ppm before the run */
 	struct glance glance;
 	struct memory_figures memory;
 	struct limits limits;
 	struct heapread heapread;
-	bool is_ending;		   /* it ends after the last reading of the heap */
-	struct ht_err *heap_error; /* of that reading, owned: the window ends as wanted */
-	unsigned holds;		   /* of threads that were about to exec */
-	uint64_t next_seccomp_ns;  /* when to look for filters again */
+	bool is_ending;		   /* the window ends after the last reading of the heap */
+	struct ht_err *heap_error; /* that reading's error, owned: the window still ends normally */
+	unsigned holds;		   /* how many threads were held before an exec */
+	uint64_t next_seccomp_ns;  /* when to look for seccomp filters again */
 };
 
-/* The agent makes no system call from now on. */
+/* From now on the agent makes no system call. */
 void window_forbid_calls(struct image *image);
 
-/* Runs the window; report->ended says why it ended, change.is_gone whether there is a target left.
+/* Runs the window. report->ended says why it ended, change.is_gone whether the target is gone. Call
  * window_close also after an error. */
 HT_MUST_CHECK
 struct ht_err *window_run(struct window *window, const struct window_use *use);
-/* Sets how long the window and its pauses were; after times_end. */
+/* Sets the length of the window and of its pauses; call after times_end. */
 void window_report(
 	const struct window *window, const struct times *times, struct session_report *report);
 void window_close(struct window *window);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * FILE=REGEX of --mark-log.
+ * The value of --mark-log: FILE=REGEX.
  */
 #pragma once
 
@@ -14,10 +14,10 @@ struct logspec {
 	regex_t regex; /* POSIX extended */
 };
 
-/* Splits at the first =. HT_ERR_USAGE names what is wrong; nothing is to be freed then. */
+/* Splits at the first =. HT_ERR_USAGE names the fault; nothing needs to be freed then. */
 HT_MUST_CHECK
 struct ht_err *logspec_parse(const char *text, struct logspec *ret);
 void logspec_deinit(struct logspec *spec);
-/* Only checks. */
+/* As logspec_parse, without a result. */
 HT_MUST_CHECK
 struct ht_err *logspec_check(const char *text);

@@ -17,14 +17,14 @@
 #define SUFFIX		".htap"
 #define NUMBER_MAX	1000000u
 
-/* What the letters stand for. */
+/* The values of the letters in a pattern. */
 struct facts {
 	pid_t pid;
 	char comm[64], host[256], when[32];
-	unsigned number; /* 0: not asked for yet */
+	unsigned number; /* 0: not determined yet */
 };
 
-/* Nothing in it means something to a shell, or leads into another directory. */
+/* Replaces characters that mean something to a shell, or lead into another directory. */
 static void make_plain(char *text)
 {
 	static const char plain[] =
@@ -62,7 +62,7 @@ bool naming_tells_windows_apart(const char *pattern)
 	return has_letter(pattern, 't') || has_letter(pattern, 'n');
 }
 
-/* What ends here was not touched. */
+/* If the process has ended, nothing was touched: makes HT_ERR_TARGET_GONE a refusal. */
 static struct ht_err *refuse_ended(pid_t pid, struct ht_err *err)
 {
 	if (err->code != HT_ERR_TARGET_GONE)

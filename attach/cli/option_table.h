@@ -16,7 +16,7 @@ enum command {
 	COMMAND_RECOVER,
 	COMMAND_CLEANUP,
 	COMMAND_FIND,
-	COMMAND_STATUS, /* these ask a running capture */
+	COMMAND_STATUS, /* these send a request to a running capture */
 	COMMAND_LIST,
 	COMMAND_STOP,
 	COMMAND_PAUSE,
@@ -25,8 +25,8 @@ enum command {
 	COMMAND_SNAPSHOT,
 	COMMAND_VERSION,
 	COMMAND_HELP,
-	COMMAND_COMPLETION, /* print what bash completion offers; the build runs it */
-	COMMAND_ANALYZE,    /* everything that heaptap-analyze does: argv goes there as it is */
+	COMMAND_COMPLETION, /* prints the data of bash completion; the build runs it */
+	COMMAND_ANALYZE,    /* all commands of heaptap-analyze: passes argv on unchanged */
 };
 
 enum option_id {
@@ -81,16 +81,16 @@ struct option_row {
 	char letter; /* of the short form, or 0 */
 	const char *name;
 	const char *argument; /* placeholder of the value; NULL: a flag; "[=X]": may be left out */
-	const char *words;    /* that the value can be, with blanks between them; NULL: others */
-	const char *help;     /* a newline where the line would be too long */
-	unsigned commands;    /* that have it: bits OPTION_IN(command) */
+	const char *words;    /* words that the value can be, separated by blanks; NULL: any */
+	const char *help;     /* with a newline where the line would be too long */
+	unsigned commands;    /* the commands that have the option: bits OPTION_IN(command) */
 };
 
 struct command_row {
 	const char *name;
 	enum command command;
 	const char *usage;   /* what follows the name */
-	const char *help;    /* one line; NULL: people do not type this command */
+	const char *help;    /* one line; NULL: not for users */
 	const char *example; /* or NULL */
 };
 
@@ -100,7 +100,7 @@ struct command_row {
 #define OPTION_IN_PROCESS                                                                          \
 	(OPTION_IN(COMMAND_ATTACH) | OPTION_IN(COMMAND_DOCTOR) | OPTION_IN(COMMAND_VERIFY) |       \
 		OPTION_IN(COMMAND_RECOVER) | OPTION_IN(COMMAND_CLEANUP) | OPTION_IN(COMMAND_FIND))
-/* They ask a capture that runs. */
+/* Commands that send a request to a running capture. */
 #define OPTION_IN_STEER                                                                            \
 	(OPTION_IN(COMMAND_STATUS) | OPTION_IN(COMMAND_STOP) | OPTION_IN(COMMAND_PAUSE) |          \
 		OPTION_IN(COMMAND_RESUME) | OPTION_IN(COMMAND_MARK) | OPTION_IN(COMMAND_SNAPSHOT))

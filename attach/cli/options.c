@@ -146,7 +146,7 @@ static struct ht_err *apply_log(struct options *options, const char *value)
 	return logspec_check(value);
 }
 
-/* Of several, attach records each; of other commands the last counts. */
+/* attach records each of several processes; for other commands the last -p counts. */
 static struct ht_err *apply_pid(struct options *options, const char *value)
 {
 	if (!parse_pid(value, &options->pid))
@@ -162,7 +162,7 @@ static struct ht_err *apply_pid(struct options *options, const char *value)
 	return NULL;
 }
 
-/* Each process needs a trace of its own. */
+/* Several processes need traces of different names. */
 static struct ht_err *check_several(const struct options *options)
 {
 	const char *shared = options->output && !naming_has_pid(options->output) ? options->output
@@ -175,7 +175,7 @@ static struct ht_err *check_several(const struct options *options)
 		       : NULL;
 }
 
-/* Of -n, -u, --container and --wait-for. */
+/* Applies -n, -u, --container or --wait-for. */
 static struct ht_err *apply_find(struct options *options, enum option_id id, const char *value)
 {
 	if (!*value)
@@ -198,7 +198,7 @@ static const char *command_name(enum command command)
 	return NULL;
 }
 
-/* Where an option without a value is kept; NULL: it is another option. */
+/* The field of an option without a value; NULL: the option has a value. */
 static bool *flag_of(struct options *options, enum option_id id)
 {
 	switch ((int)id) {
@@ -344,7 +344,7 @@ static struct ht_err *check_mark(const char *text)
 	return NULL;
 }
 
-/* Is the process named, in one way? */
+/* Is the process named, and in one way only? */
 static struct ht_err *check_process(const struct options *options)
 {
 	const struct find_query *find = &options->find;
@@ -371,7 +371,7 @@ static struct ht_err *check_attach(const struct options *options, bool to_stdout
 	return err;
 }
 
-/* Does the window end by itself, while the process goes on and the trace has room? */
+/* Does the window end by itself, while the process goes on and the trace has room for more? */
 static bool may_settle(const struct options *options)
 {
 	const struct series_options *series = &options->series;
@@ -416,7 +416,7 @@ static struct ht_err *check(const struct options *options)
 		       : check_mark(options->text);
 }
 
-/* `--html page.html` for --html=page.html: run would take the page for its command. */
+/* Is it `--html page.html` instead of --html=page.html? run would take the page for its command. */
 static bool is_page(const char *before, const char *word)
 {
 	const size_t length = strlen(word), end = sizeof(PAGE_END) - 1;
@@ -424,7 +424,8 @@ static bool is_page(const char *before, const char *word)
 	       strcmp(word + length - end, PAGE_END) == 0;
 }
 
-/* Does the command begin here? After --, for run also with the first word that is no option. */
+/* Does the command to run begin here? After --, or, for run, with the first word that is no
+ * option. */
 static bool begins_command(const struct options *options, const char *word)
 {
 	const bool is_dashes = strcmp(word, "--") == 0;
@@ -519,7 +520,8 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 	return check(options);
 }
 
-/* A word that is neither a command nor a file, and begins like none. */
+/* The error for a word that is neither a command nor a file; suggests a command with a similar
+ * name. */
 static struct ht_err *no_such_command(const char *word)
 {
 	struct closest closest = {.word = word};
@@ -561,7 +563,7 @@ struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 	} else if (argv[1][0] == '-' && argv[1][1] != '\0') {
 		options.command = COMMAND_ATTACH;
 	} else {
-		/* Not a command: the name of a trace. */
+		/* No command of heaptap: the name of a trace, or a command of heaptap-analyze. */
 		options.command = COMMAND_ANALYZE;
 		const struct command_row *row = option_table_find(argv[1]);
 		if (row)

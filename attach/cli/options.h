@@ -13,7 +13,7 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* How the functions of an allocator are hooked that is linked into the program. */
+/* Whether functions of a linked-in allocator are hooked at their entry. */
 enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 
 #define OPTIONS_PIDS_MAX 64u
@@ -21,29 +21,29 @@ enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 
 struct options {
 	enum command command;
-	const char *help_of; /* of COMMAND_HELP: the name of one command; NULL: all */
-	pid_t pid;	     /* 0: named by `find`, or not at all */
+	const char *help_of; /* COMMAND_HELP: the command whose help is wanted; NULL: all */
+	pid_t pid;	     /* 0: named by `find`, or not named */
 	pid_t pids[OPTIONS_PIDS_MAX];
-	unsigned pid_count; /* of attach: each -p, `pid` is the last; else at most 1 */
-	const char *logs[OPTIONS_LOGS_MAX]; /* FILE=REGEX, of main's argv */
+	unsigned pid_count; /* for attach, each -p, with `pid` the last one; else at most 1 */
+	const char *logs[OPTIONS_LOGS_MAX]; /* values of --mark-log, FILE=REGEX, from main's argv */
 	unsigned log_count;
 	struct find_query find; /* points into main's argv */
 	char *output;		/* owned; a pattern (naming.h); NULL: the default name */
-	char *page;	  /* owned; of --html=PAGE, as `output`; NULL: named after the trace */
-	const char *text; /* of mark */
-	/* The command and its arguments, the end of main's argv: that of run, or for attach that
-	 * for whose time heaptap records. NULL: none. */
+	char *page;	  /* owned; value of --html=PAGE, a pattern; NULL: named after the trace */
+	const char *text; /* the text of mark */
+	/* A command and its arguments, the end of main's argv: for run the command to record, for
+	 * attach the command during which heaptap records. NULL: none. */
 	char **words;
 	uint64_t duration_ns;	   /* 0: until a signal */
-	uint64_t max_overhead_ppm; /* of the target's CPU time; 0: no limit */
-	uint64_t settle_ns;	   /* 0: no settle time after it */
+	uint64_t max_overhead_ppm; /* share of the target's CPU time; 0: no limit */
+	uint64_t settle_ns;	   /* 0: no settle time after the window */
 	uint64_t sample_bytes;	   /* 0: every allocation */
 	uint64_t cull_ns;	   /* blocks that live shorter become sums; 0: none */
-	uint64_t linger_ns;	   /* how long the guardian waits for a page that stays; 0: not */
+	uint64_t linger_ns;	   /* how long the guardian waits for a jump page; 0: not at all */
 	struct series_options series;
 	enum options_hook hook;
-	struct given_list given; /* functions of an allocator of the program's own */
-	/* replace: also record a process that profiles its own heap */
+	struct given_list given; /* functions of the program's own allocator (--alloc-fn) */
+	/* `replace` also means: record a process that profiles its own heap. */
 	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
 		no_cache, follow_forks, strict, wait, html, wait_for, background, metrics;
 };
@@ -53,7 +53,7 @@ HT_MUST_CHECK
 struct ht_err *options_parse(int argc, char **argv, struct options *ret);
 void options_deinit(struct options *options);
 
-/* As quantity_duration; false where that has a complaint. */
+/* As quantity_duration; false if the text is no duration. */
 bool options_duration(const char *text, uint64_t *ret_ns);
 
 /* As quantity_size. */

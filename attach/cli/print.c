@@ -10,11 +10,11 @@
 #include "attach/cli/systemlog.h"
 #include "format/foreign.h"
 
-/* More than any line, with two paths in it. */
+/* larger than any message, with two paths in it */
 #define TEXT_BYTES 16384u
 
-/* Messages are warnings in systemd's journal: sd-daemon(3). What is printed without the program's
- * name is a result. */
+/* In systemd's journal a message of heaptap is a warning: sd-daemon(3). A line without the
+ * program's name is a result. */
 static const char *level_of(const FILE *out, const char *line)
 {
 	static const char name[] = "heaptap: ";

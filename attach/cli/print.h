@@ -13,13 +13,13 @@
 
 /* As fprintf. Every message of heaptap is printed by this function. */
 HT_PRINTF(2, 3) void print_text(FILE *out, const char *fmt, ...);
-/* "s" where `count` is not 1. */
+/* "s" unless `count` is 1. */
 const char *print_plural(uint64_t count);
-/* "512 bytes", "2.3 MiB" in `ret`, which it returns. */
+/* Writes "512 bytes" or "2.3 MiB" to `ret`, and returns `ret`. */
 #define PRINT_SIZE_BYTES 24u
 const char *print_size(uint64_t bytes, char ret[PRINT_SIZE_BYTES]);
-/* A JSON string. NULL: no memory. */
+/* Makes a JSON string. NULL: no memory. */
 json_t *print_string(const char *text);
-/* Prints `object` (taken over; NULL: no memory) on standard output. */
+/* Prints `object`, which it takes over, on standard output. `object` NULL: HT_ERR_NOMEM. */
 HT_MUST_CHECK
 struct ht_err *print_json(json_t *object);

@@ -8,7 +8,7 @@
 
 #include "attach/cli/print.h"
 
-/* What to do next, as a command; "" when nothing. */
+/* Room for the command to run next; "": there is none. */
 #define NEXT_BYTES 64u
 
 static void command(char ret[NEXT_BYTES], const char *name, pid_t pid)
@@ -36,7 +36,7 @@ static const char *const part_names[VERIFY_PARTS] = {
 	[VERIFY_THREADS] = "threads",
 };
 
-/* The names in the text; those in JSON stay as they are. */
+/* The names in text output. The names in JSON never change. */
 static const char *const part_labels[VERIFY_PARTS] = {
 	[VERIFY_MAPPINGS] = "mappings",
 	[VERIFY_DESCRIPTORS] = "descriptors",

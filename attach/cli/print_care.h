@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What verify, recover and cleanup say: what was found, what was done, what is left, what to do
- * next. On standard output, for people or as one JSON object.
+ * Prints the results of verify, recover and cleanup: what was found, what was done, what is left,
+ * what to do next. On standard output, as text or as one JSON object.
  */
 #pragma once
 

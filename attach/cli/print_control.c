@@ -30,7 +30,7 @@ static double seconds(uint64_t ns)
 	return (double)ns / 1e9;
 }
 
-/* "14:03:10", with the date where it is another day. */
+/* "14:03:10", with the date if it is not today. */
 static const char *clock_text(uint64_t unix_ns, char ret[CLOCK_BYTES])
 {
 	time_t when = (time_t)(unix_ns / CLOCK_NS_PER_S), now = time(NULL);
@@ -299,7 +299,7 @@ static void put_ended(const struct control_reply *reply)
 	printf(": the %s has ended with status %llu", reply->window ? "series" : "capture",
 		(unsigned long long)reply->exit_status);
 	print_text(stdout, "%s%s\n", reply->message[0] ? ": " : "", reply->message);
-	/* It waited. */
+	/* The series ended while it waited for a window: no trace is open. */
 	if (reply->window)
 		return;
 	print_text(stdout, "trace: %s (%s, %llu event%s in %.1f s)\n", reply->trace,

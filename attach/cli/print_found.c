@@ -12,7 +12,7 @@
 #define AGE_BYTES  32u
 #define ROWS_MAX   40u
 
-/* From the file alone: services of other names may be slow, and a static program has none. */
+/* Reads /etc/passwd only: other name services may be slow, and a static program has none. */
 static const char *user_name(uid_t user, char ret[NAME_BYTES])
 {
 	FILE *file = fopen("/etc/passwd", "re");
@@ -50,7 +50,7 @@ void print_found(const struct found_list *list)
 	print_text(stderr, "%8s %-12s %8s %10s %s\n", "PID", "USER", "AGE", "RSS", "COMMAND");
 	for (size_t i = 0; i < list->count && i < ROWS_MAX; i++) {
 		const struct found *found = &list->process[i];
-		/* One line each: the command holds no newline, but the name may. */
+		/* One line for each process: the command contains no newline, but the name may. */
 		char comm[sizeof(found->comm)];
 		for (size_t at = 0; at < sizeof(comm); at++)
 			comm[at] = (char)(found->comm[at] == '\n' ? ' ' : found->comm[at]);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Processes to choose from.
+ * Prints processes for the user to choose from.
  */
 #pragma once
 

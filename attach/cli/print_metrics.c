@@ -11,14 +11,14 @@
 
 #define NS_PER_S 1000000000ull
 
-/* How a field is printed: as it is, or as seconds. */
+/* The unit in which a field is printed: nanoseconds become seconds. */
 enum unit { NUMBER, SECONDS };
 
 static const struct metric {
 	const char *name, *type, *help;
 	size_t offset; /* in struct control_reply */
 	enum unit unit;
-	bool is_optional; /* left out where it is 0 */
+	bool is_optional; /* left out if it is 0 */
 } metrics_table[] = {
 	{"heaptap_start_time_seconds", "gauge", "Unix time at which the window began.",
 		offsetof(struct control_reply, start_unix_ns), SECONDS, false},
@@ -64,8 +64,8 @@ static size_t count_of(const struct print_metrics *metrics, bool waiting)
 	return count;
 }
 
-/* A user's capture may claim the PID of another: the first counts, because a reader refuses a text
- * that has a series twice. */
+/* Is there a capture with the same user and PID already? A capture may claim the PID of another
+ * process. The first one counts, because a reader refuses a text with two equal series. */
 static bool is_double(const struct print_metrics *metrics, const struct control_reply *reply)
 {
 	for (size_t i = 0; i < metrics->count; i++) {
@@ -73,7 +73,7 @@ static bool is_double(const struct print_metrics *metrics, const struct control_
 		const bool is_same = other->pid == reply->pid && other->user == reply->user;
 		if (is_same && !is_waiting(other) && !is_waiting(reply))
 			return true;
-		/* Several may wait for one process. */
+		/* Several captures may wait for one process. */
 		if (is_same && is_waiting(other) && is_waiting(reply) &&
 			other->heaptap_pid == reply->heaptap_pid)
 			return true;
@@ -103,7 +103,7 @@ void print_metrics_add_silent(struct print_metrics *metrics)
 	metrics->silent++;
 }
 
-/* A value of a label: UTF-8 without control characters, with \ and " escaped. */
+/* Prints the value of a label: UTF-8 without control characters, with \ and " escaped. */
 static void put_label(const char *before, const char *name, const char *text)
 {
 	char clean[sizeof(((struct control_reply *)0)->trace)];
@@ -191,7 +191,7 @@ static void put_waiting(const struct print_metrics *metrics)
 	}
 }
 
-/* Has any capture a value? A family without samples is left out. */
+/* Does no capture have a value? A family without samples is left out. */
 static bool is_empty(const struct print_metrics *metrics, const struct metric *metric)
 {
 	uint64_t all = !metric->is_optional && count_of(metrics, false);

@@ -113,7 +113,7 @@ static void print_children(const struct children_report *children, bool verbose)
 	print_text(stderr, "%s\n", children->left > CHILDREN_NAMED_MAX ? " ..." : "");
 }
 
-/* What the process cannot be seen doing: its calls are missing in the trace. */
+/* Prints which calls of the process heaptap could not record. */
 static void print_unseen(const struct session_report *r)
 {
 	if (r->slots_left)

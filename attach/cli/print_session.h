@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a capture, on the terminal and as one JSON object: how the process was left, what the
- * trace lacks, where it is.
+ * Prints the result of a capture, as text and as one JSON object: how the process was left, what
+ * the trace lacks, where the trace is.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 /* Prints on standard error: the result of the comparison, warnings, the trace, the next command.
  * `verbose` adds each of the six checks, times and counts. */
-/* `has_next`: with the command that shows the trace. */
+/* `has_next`: also print the command that shows the trace. */
 void print_session(
 	const struct session_report *report, const char *trace, bool verbose, bool has_next);
 /* Prints "schema": "heaptap.attach/1" on standard output. */

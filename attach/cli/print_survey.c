@@ -15,7 +15,7 @@ static const char *module_path(const struct survey *survey, uint64_t id)
 	return "?";
 }
 
-/* How calls of a function that is linked in are seen. */
+/* How calls of a linked-in function are recorded. */
 static const char *way_of(const struct coverage_function *function)
 {
 	if (function->at_entry)
@@ -98,7 +98,7 @@ static void print_allocators(const struct survey *s)
 	}
 }
 
-/* The slot of the row, if it is of an allocator. */
+/* The row's slot, if it is a slot of an allocator function. */
 static const struct slot *slot_of(const struct taps_row *row)
 {
 	return row->slot && abi_is_allocator(row->slot->hook) ? row->slot : NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attach would do to a process: `heaptap doctor`, on the terminal and as one JSON object.
+ * Prints what attach would do to a process (`heaptap doctor`), as text and as one JSON object.
  */
 #pragma once
 

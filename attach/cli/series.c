@@ -39,7 +39,7 @@ static struct ht_err *complete(const char *value, const char *problem)
 	return problem ? refuse(value, problem) : NULL;
 }
 
-/* A trace without events has some KiB. */
+/* The least size: a trace without events has some KiB. */
 static struct ht_err *apply_max_size(const char *value, uint64_t *ret)
 {
 	const char *problem = quantity_size(value, ret);

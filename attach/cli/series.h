@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The options that say when captures of one process begin and end, and which traces stay.
+ * The options that decide when the captures of a series begin and end, and which traces are kept.
  */
 #pragma once
 
@@ -12,30 +12,28 @@
 
 struct series_options {
 	uint64_t delay_ns; /* before the first window */
-	uint64_t every_ns; /* from a window's begin to the next one's; 0: no such time */
-	uint64_t count;	   /* of windows; 0: not given */
-	uint64_t keep;	   /* traces of the series; 0: all */
-	/* A window waits for these; bytes 0: it does not. */
+	uint64_t every_ns; /* from one window's beginning to the next; 0: not given */
+	uint64_t count;	   /* number of windows; 0: not given */
+	uint64_t keep;	   /* how many traces of the series are kept; 0: all */
+	/* The next window waits for these; bytes 0: it does not wait. */
 	uint64_t trigger_rss_bytes;
 	struct growth_limit trigger_growth;
-	/* These end it. */
+	/* These end a window. */
 	uint64_t until_rss_bytes;
 	struct growth_limit until_growth;
-	uint64_t max_bytes; /* of the trace */
-	bool rotate;	    /* then the next window begins */
+	uint64_t max_bytes; /* size of the trace */
+	bool rotate;	    /* the next window begins then */
 	const char *exec;   /* command for each finished trace; NULL: none */
 	const char
 		*push[SERIES_PUSH_MAX]; /* addresses that get each finished trace; NULL: no more */
 };
 
-/* Applies an option of a series; `*ret_is_one` false: it is another option. */
+/* Applies an option of a series. `ret_is_one`: false if it is another option. */
 HT_MUST_CHECK
 struct ht_err *series_apply(
 	struct series_options *series, enum option_id id, const char *value, bool *ret_is_one);
 
-/* Refuses options that need others or exclude them. `duration_ns`: of -d and --settle; 0: without
- * -d.
- */
+/* Refuses options that lack or exclude others. `duration_ns`: of -d and --settle; 0: no -d. */
 HT_MUST_CHECK
 struct ht_err *series_check(
 	const struct series_options *series, uint64_t duration_ns, bool to_stdout);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Is standard error the journal of systemd?
+ * Is standard error systemd's journal?
  */
 #pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* JOURNAL_STREAM names the socket that is standard error: systemd.exec(5). */
+/* Does JOURNAL_STREAM name the socket that standard error is? See systemd.exec(5). */
 bool systemlog_is_stderr(void);
-/* `stream`: the value of JOURNAL_STREAM, "DEVICE:INODE"; NULL: there is none. */
+/* For systemlog_is_stderr and tests. `stream`: the value of JOURNAL_STREAM, "DEVICE:INODE"; NULL:
+ * not set. */
 bool systemlog_is(const char *stream, dev_t device, ino_t inode);

@@ -395,7 +395,7 @@ static struct ht_err *rela_take(struct reading *reading, const Elf64_Rela *rela,
 		reading->natives->native[found - reading->natives->native].pointers++;
 		return NULL;
 	}
-	/* Its slots are found by that name, without the file. */
+	/* Slots of such a word are found by the name in its relocation, without the file. */
 	bool named = ELF64_R_TYPE(rela->r_info) != ARCH_RELOC_RELATIVE && !found->family->prefix[0];
 	return named ? NULL : word_add(reading, addr, found);
 }

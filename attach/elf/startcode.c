@@ -87,8 +87,8 @@ static raddr_t stack_start(const char *stat)
 	return at ? strtoull(at + 1, NULL, 10) : 0;
 }
 
-/* Only that call puts this address on the stack, which is empty when the program begins: if the
- * address is there, the call was made. */
+/* The stack is empty when the program begins, and only the last call of the start code puts this
+ * return address on it: if the address is there, the call was made. */
 struct ht_err *startcode_is_over(const struct proc *proc, const struct startcode *code, bool *ret)
 {
 	raddr_t word[STACK_BYTES / sizeof(raddr_t)];

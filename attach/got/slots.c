@@ -493,7 +493,7 @@ static struct ht_err *scan_run(struct scan *scan)
 static struct ht_err *read_slots(struct scan *scan)
 {
 	*scan->slots = (struct slots){0};
-	/* In a static program all functions get entry hooks or none does: it calls prctl and
+	/* Entry hooks serve all functions of a static program or none: it also calls prctl and
 	 * syscall without a slot. */
 	scan->with_natives = !modules_are_static(scan->modules);
 	struct ht_err *err = scope_init(scan->proc, scan->modules, &scan->scope);

@@ -21,8 +21,8 @@ static const struct module *find_linker(const struct modules *modules)
 	return NULL;
 }
 
-/* The function in the C library or its thread library. The dynamic linker does not call another of
- * that name. */
+/* Finds pthread_mutex_unlock in the C library or its thread library: the dynamic linker calls no
+ * other function of that name. */
 static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
 {
 	static const char *const sonames[] = {"libc.so.6", "libpthread.so.0"};
@@ -42,7 +42,7 @@ static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
 	return err;
 }
 
-/* Where a word with a hook leads. */
+/* The range to which a word with a hook leads. */
 struct hooks {
 	raddr_t lo, hi;
 	const struct proc_maps *maps; /* NULL: lo and hi decide */
@@ -110,7 +110,7 @@ struct ht_err *unlock_find_left(
 #define WORD_OF_KIND   2u /* with __spins above it, in the upper half of a later word */
 #define LOCKS_MAX      3u
 
-/* A recursive mutex in its default state: a kind, and no other bits set behind it. */
+/* Is it a recursive mutex in its default state: the kind, and no other bits set behind it? */
 static bool is_lock(const uint64_t *word)
 {
 	return word[WORD_OF_KIND] == PTHREAD_MUTEX_RECURSIVE && !word[3] && !word[4];

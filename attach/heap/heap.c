@@ -15,7 +15,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Does the module define a plain malloc? glibc does, and others. */
+/* Does the module define malloc itself, without a prefix? glibc does, and so do others. */
 static bool is_plain(const struct module *module)
 {
 	for (size_t i = 0; i < module->natives.count; i++) {
@@ -49,7 +49,7 @@ static void add_unknown(struct heap *heap, const char *allocator)
 	add(heap, &account);
 }
 
-/* Each looks at a module once. */
+/* Each is tried once for a module. */
 static const struct reader *const readers[] = {
 	&jemalloc_reader, &mimalloc_reader, &tcmalloc_reader};
 
@@ -73,7 +73,8 @@ static size_t reader_of(const char *allocator)
 	return i;
 }
 
-/* Reads allocators with prefixed names, each once. `found`, by reader: was its allocator read? */
+/* Reads the allocators whose names have a prefix, each once. `found`, by reader: was the allocator
+ * read? */
 static struct ht_err *add_natives(
 	struct heap *heap, struct view *view, const struct module *module, bool *found)
 {
@@ -93,8 +94,8 @@ static struct ht_err *add_natives(
 	return err;
 }
 
-/* Is the plain malloc another name of an allocator that was read? Of the names of one function,
- * only one is among the natives. */
+/* Is the module's malloc another name of an allocator that was read already? Of several names of
+ * one function, only one is in `natives`. */
 static bool is_other_name(const struct module *module, const bool *found)
 {
 	bool is_there[READERS + 1] = {false};
@@ -111,7 +112,7 @@ static bool is_other_name(const struct module *module, const bool *found)
 	return false;
 }
 
-/* `found_before`: does not read those allocators again. */
+/* Reads the allocator behind the module's malloc, except those in `found_before`. */
 static struct ht_err *add_plain(struct heap *heap, struct view *view, const struct module *module,
 	const bool *found_before, struct heap_account *ret_unused)
 {
@@ -151,7 +152,8 @@ struct ht_err *heap_read(const struct proc *proc, const struct modules *modules,
 			err = add_plain(ret, &view, module, found, &unused);
 	}
 	HT_TRY(ht_err_first(err, view_deinit(&view)));
-	/* An allocator loaded before it replaces it. */
+	/* An unused malloc is reported only if it is the only allocator: otherwise another one
+	 * replaces it. */
 	if (unused.allocator[0] && !ret->count)
 		add(ret, &unused);
 	return NULL;

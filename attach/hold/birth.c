@@ -15,13 +15,14 @@
 #include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 
-/* A thread waits for us until it has made its child; what it does before that (handlers of
- * pthread_atfork, a pipe) is short, or not waited for. */
+/* The thread in its guard waits for heaptap until it has made its child. What it does before that
+ * (handlers of pthread_atfork, a pipe) is short; if it is not, heaptap lets it go. */
 #define PARENT_NS    (5 * CLOCK_NS_PER_S)
 #define PARENT_CALLS 500u
 
-/* A child that is to become another program does so soon, without much ado. By the clock that can
- * take seconds where a busy machine gives it no core; what it does itself is bounded below. */
+/* A child that is to exec another program does so soon, after few calls. By the clock that may take
+ * seconds, as a busy machine may give it no core: its own CPU time is limited more tightly, by
+ * CHILD_RUNS_NS. */
 #define CHILD_NS       (5 * CLOCK_NS_PER_S)
 #define CHILD_CALLS    5000u
 #define CHILD_RUNS_NS  (30 * CLOCK_NS_PER_MS)
@@ -31,20 +32,21 @@ enum seen {
 	SEEN_CALL,  /* it is about to make a system call, or has made one */
 	SEEN_BIRTH, /* it has made a child */
 	SEEN_EXEC,
-	SEEN_FIRST, /* the first stop of a child */
+	SEEN_FIRST, /* the first stop of a new child */
 	SEEN_END,
-	SEEN_LATE, /* it runs, and is traced */
-	SEEN_LEFT, /* it is let go */
+	SEEN_LATE, /* the time is over; the thread runs, and is still traced */
+	SEEN_LEFT, /* the thread was released */
 };
 
 /* The traced thread, and the time limit. */
 struct patience {
 	pid_t tid;
-	const struct proc *child; /* NULL: the thread that makes it */
+	const struct proc *child; /* NULL: the traced thread is the one that makes the child */
 	uint64_t end_ns;
 };
 
-/* Computes it, or waits for something? Then it is what it was forked to be. */
+/* Does the child compute, or wait for something? Then it does what it was forked for, and will not
+ * exec soon. */
 static bool has_settled(const struct proc *child, uint64_t waited_ns)
 {
 	struct proc_status status;
@@ -58,7 +60,8 @@ static bool has_settled(const struct proc *child, uint64_t waited_ns)
 	return rests;
 }
 
-/* The death of its tracer lets go what runs; a call that it waits in is not touched. */
+/* Waits for the next stop, within the time limit. A thread that still runs then is released by the
+ * death of its tracer, which does not disturb a call in which it waits. */
 static struct ht_err *await(const struct patience *of, int *ret_status, bool *ret_late)
 {
 	uint64_t since_ns = clock_mono_ns();
@@ -70,7 +73,8 @@ static struct ht_err *await(const struct patience *of, int *ret_status, bool *re
 		bool late =
 			got <= 0 &&
 			(now > of->end_ns || (of->child && has_settled(of->child, now - since_ns)));
-		/* Let go in a stop, its call would return EINTR: it may have stopped meanwhile. */
+		/* Released in a stop, the thread's call would return EINTR: look once more whether
+		 * it has stopped meanwhile. */
 		if (late)
 			got = tracee_wait(of->tid, WNOHANG, ret_status);
 		*ret_late = late && got <= 0;
@@ -86,8 +90,9 @@ static struct ht_err *leave(pid_t tid, int sig, enum seen *ret)
 	return stops_detach(tid, sig);
 }
 
-/* The kernel drops a signal that has no handler and wakes no thread for it, unless the thread is
- * traced: keep such a signal from ending the call. Best effort: the thread may have been killed. */
+/* The kernel drops a signal that has no handler, and wakes no thread for it; but it wakes a traced
+ * thread. Keep such a signal from ending the thread's call. Best effort: the thread may have been
+ * killed. */
 static void spare_call(pid_t tid)
 {
 	struct user_regs_struct regs;
@@ -97,8 +102,8 @@ static void spare_call(pid_t tid)
 	ht_err_free(err);
 }
 
-/* From one stop to the next that matters. What stops a process as a whole is for whoever has done
- * that, who may want to trace it himself; and nothing is to be traced when it has ended
+/* Runs the thread to its next stop that matters. A stop of the whole process comes from another
+ * process, which may want to trace the thread itself: release it. Release it also before it ends
  * (FOLLOW_OPTIONS). */
 static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 {
@@ -167,8 +172,8 @@ static struct ht_err *go_to_fork(const struct follow_ask *ask,
  * --------------------------------------------------------------------------------------------------
  */
 
-/* Does tracing change what the child does? Or does it make a child or a thread itself? Then attach
- * soon. */
+/* Would tracing change what this call of the child does, or does the call make a child or a thread?
+ * Then heaptap releases the child and attaches soon. */
 static bool is_affected(const struct proc *child, const struct user_regs_struct *regs)
 {
 	long nr = regs_call(regs);
@@ -200,7 +205,8 @@ static struct ht_err *go_to_exec(const struct proc *child, enum seen *ret)
 	struct ht_err *err = go(&of, false, ret);
 	if (err || *ret != SEEN_FIRST)
 		return err;
-	/* Children of its own are not caught: it inherits what we asked of its parent. */
+	/* The child's own children are not traced: this replaces the options that it inherited from
+	 * its parent. */
 	if (ptrace(PTRACE_SETOPTIONS, child->pid, NULL, (void *)FOLLOW_OPTIONS) < 0)
 		return leave(child->pid, 0, ret);
 	for (unsigned calls = 0; calls < CHILD_CALLS; calls++) {
@@ -213,7 +219,8 @@ static struct ht_err *go_to_exec(const struct proc *child, enum seen *ret)
 	return leave(child->pid, 0, ret);
 }
 
-/* A filter that the program before it has entered would see the call that it is to wait in. */
+/* Makes the child's new program wait at its start. Not with a seccomp filter, which it may have
+ * inherited: the filter would see the call in which it is to wait. */
 static struct ht_err *meet(pid_t pid, struct birth *ret)
 {
 	struct proc proc;
@@ -226,7 +233,7 @@ static struct ht_err *meet(pid_t pid, struct birth *ret)
 	}
 	if (!err && !status.seccomp)
 		err = follow_meet(pid, &ret->wait, &waits);
-	/* Why it cannot be met is found out again by who attaches to it. */
+	/* The attach to this process meets the same error again, and reports it. */
 	ht_err_free(err);
 	ret->result = waits ? FOLLOW_WAITS : FOLLOW_BEGAN;
 	return stops_detach(pid, 0);

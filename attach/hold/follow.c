@@ -37,15 +37,16 @@ static bool waits_in_guard(const struct follow_ask *ask, const struct tracee *tr
 	       __atomic_load_n(ask->asks, __ATOMIC_ACQUIRE) == (uint64_t)ask->tid;
 }
 
-/* A thread that no longer waits may be anywhere: it is released unchanged. A seccomp filter would
- * see the call in which it is to wait. */
+/* A thread that has left its guard may be anywhere: it is released unchanged. A thread with a
+ * seccomp filter is released, too: the filter would see the call in which the new program is to
+ * wait. */
 struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret)
 {
 	struct tracee tracee;
 	enum tracee_result result;
 	struct proc_status status;
 	bool is_its = false;
-	/* The number is the target's word. */
+	/* The target wrote this number: check it. */
 	struct ht_err *err = proc_has_thread(ask->proc, ask->tid, &is_its);
 	*ret = false;
 	if (err || !is_its)
@@ -68,12 +69,12 @@ void follow_answer(const struct follow_ask *ask)
 {
 	uint64_t tid = (uint64_t)ask->tid;
 	__atomic_store_n(ask->held, 0, __ATOMIC_RELEASE);
-	/* Another may ask by now. */
+	/* Another thread may have asked by now: clear only this thread's question. */
 	__atomic_compare_exchange_n(ask->asks, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 }
 
-/* Through what the guard calls, too, and the end of a handler that has called nothing: it comes
- * back to where it was. */
+/* Lets the thread make the calls of the guard itself, and rt_sigreturn: a signal handler that has
+ * called nothing returns to where it was. */
 static bool may_go_on(const struct follow_ask *ask, const struct user_regs_struct *regs)
 {
 	if (is_in_agent(ask, regs) || regs_call(regs) == SYS_rt_sigreturn)
@@ -83,8 +84,8 @@ static bool may_go_on(const struct follow_ask *ask, const struct user_regs_struc
 	       rights_allow_exec(ask->proc, ask->tid, regs, at);
 }
 
-/* Through calls of exec that fail (PATH is searched), up to the one that does not; whatever else it
- * calls, it has given up. False: it is let go. */
+/* Runs the thread through execs that fail, as in a search through PATH, to the exec that succeeds.
+ * After any other call the thread has given up its exec, and is released: false. */
 static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 {
 	for (bool inside = false;;) {
@@ -98,7 +99,7 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 			return err;
 		if (status >> 16)
 			return stops_detach(ask->tid, 0);
-		/* A trap of its own: no call, and not ours to take away. */
+		/* A trap of the program's own: pass it on. */
 		if (WSTOPSIG(status) != STOPS_SYSCALL)
 			return stops_detach(ask->tid, WSTOPSIG(status));
 		inside = !inside;
@@ -113,11 +114,9 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 /* --- from the exec to the program's start
  * ----------------------------------------------------------------- */
 
-/*
- * What glibc's dynamic linker does last is to give back its cache, where it had one: munmap, a
- * function of its own, after everything is relocated and its list is whole. Any other call made in
- * that state may be a constructor's.
- */
+/* The last thing that glibc's dynamic linker does is to unmap its cache, if it had one, by its own
+ * function munmap, when everything is relocated and its list is consistent. Any other call in that
+ * state may be a constructor's. */
 static struct ht_err *is_last_call(const struct proc *proc, const struct linker *linker,
 	const struct user_regs_struct *regs, bool *ret)
 {
@@ -144,7 +143,7 @@ static struct ht_err *go_to_start(const struct proc *proc, const struct linker *
 		bool lives;
 		struct ht_err *err = stops_resume(proc->pid, PTRACE_SYSCALL, 0);
 		HT_THEN(err, stops_await(proc->pid, PTRACE_SYSCALL, &status, &lives));
-		/* It ends, for want of a library, say. */
+		/* The program ends at its start, because a library is missing, say. */
 		if (!err && (!lives || status >> 16 == PTRACE_EVENT_EXIT))
 			return lives ? NULL : stops_ended(proc->pid);
 		inside = !inside;
@@ -170,7 +169,7 @@ static struct ht_err *find_linker(const struct proc *proc, struct linker *ret)
 	return linker_find(proc, &maps, ret);
 }
 
-/* In the place of the call that it makes, which is made when it is let go. */
+/* Makes the process wait in poll instead of its call; follow_leave makes the call. */
 static struct ht_err *wait_there(pid_t pid, const struct user_regs_struct *at)
 {
 	struct user_regs_struct regs = *at;
@@ -208,7 +207,7 @@ struct ht_err *follow_exec(
 		err = go_to_exec(ask, &execed);
 	if (err || !execed)
 		return err;
-	/* Why it cannot be met is found out again by who attaches to it. */
+	/* The attach to this process meets the same error again, and reports it. */
 	ht_err_free(follow_meet(ask->proc->pid, ret_wait, &waits));
 	*ret = waits ? FOLLOW_WAITS : FOLLOW_BEGAN;
 	return stops_detach(ask->proc->pid, 0);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From a program to the one that it becomes by exec: held while it execs, so that the new one is
- * met where its dynamic linker has relocated everything and called no constructor, and made to wait
- * there in a system call that ends by itself. If a process of heaptap dies meanwhile, the target
- * goes on undisturbed: it is traced, but nothing in it is changed. Only in a worker
- * (helper/worker.h).
+ * Follows a thread through an exec to its new program, which is held when its dynamic linker has
+ * relocated everything and called no constructor, and then waits in a system call that ends by
+ * itself. If a process of heaptap dies meanwhile, the target goes on: it is traced until then, but
+ * nothing in it is changed. Only in a worker (helper/worker.h).
  */
 #pragma once
 
@@ -13,52 +12,52 @@
 
 #include "attach/proc/proc.h"
 
-/*
- * What ends is let go as it begins to: what has ended, and is traced still, does not exist for its
- * parent's waitid(WNOHANG), which a pidfd, readable by then, has told to ask.
- */
+/* PTRACE_O_TRACEEXIT: a process is released when it begins to end. If it were still traced when it
+ * has ended, waitid(WNOHANG) of its parent would not find it, although the parent's pidfd for it is
+ * readable by then. */
 #define FOLLOW_OPTIONS (PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_TRACESYSGOOD)
 
-/* So long it waits for us. */
+/* how long the new program waits for heaptap */
 #define FOLLOW_WAIT_MS 10001
 
-/* A thread that waits in a guard of the agent, since it is about to exec. */
+/* A thread that waits in a guard of the agent before an exec, or before it makes a child. */
 struct follow_ask {
 	const struct proc *proc;
 	pid_t tid;
-	raddr_t code_lo, code_hi; /* of the agent */
-	uint64_t *asks;		  /* the words of abi_control */
+	raddr_t code_lo, code_hi; /* the range of the agent's code */
+	uint64_t *asks;		  /* words of abi_control */
 	uint64_t *held;
 };
 
 struct follow_wait {
-	struct user_regs_struct regs; /* of the call that it makes when it is let go */
+	struct user_regs_struct regs; /* of the call that it makes when it is released */
 };
 
 enum follow_result {
-	FOLLOW_NOTHING, /* it has not become another program, or heaptap did not see it */
-	FOLLOW_BEGAN,	/* it has, and runs */
-	FOLLOW_WAITS,	/* at its start, for FOLLOW_WAIT_MS at most */
+	FOLLOW_NOTHING, /* no exec, or heaptap did not see it */
+	FOLLOW_BEGAN,	/* it has exec'd, and runs */
+	FOLLOW_WAITS,	/* it has exec'd, and waits at its start, at most FOLLOW_WAIT_MS */
 };
 
-/* Stops the thread, if it still waits in its guard, and traces it with these options: true in
- * `ret`. It need not wait any more then. */
+/* Stops the thread, if it still waits in its guard, and traces it with these options: `ret` is
+ * true. From then on the thread need not wait any more. */
 HT_MUST_CHECK
 struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret);
 
-/* It goes on, and waits for no other answer. */
+/* Ends the wait of the thread in its guard. */
 void follow_answer(const struct follow_ask *ask);
 
-/* From the stop at the exec of process `pid`, the only one that is traced, to where its new program
- * is to wait, and makes it wait there: true in `ret_waits`. It is still stopped, if it lives. */
+/* Call at the exec stop of process `pid`, the only one that this worker traces. Runs the process to
+ * where its new program is to wait, and makes it wait there: `ret_waits` is true. The process is
+ * still stopped then, if it lives. */
 HT_MUST_CHECK
 struct ht_err *follow_meet(pid_t pid, struct follow_wait *ret_wait, bool *ret_waits);
 
-/* Holds the thread and lets it exec. An error leaves it running like FOLLOW_NOTHING. */
+/* Holds the thread and lets it exec. After an error the thread runs, as after FOLLOW_NOTHING. */
 HT_MUST_CHECK
 struct ht_err *follow_exec(
 	const struct follow_ask *ask, struct follow_wait *ret_wait, enum follow_result *ret);
 
-/* Lets it go on; false in `ret_waited`: it did so before. */
+/* Releases the program from its wait. `ret_waited`: false if its wait had ended before. */
 HT_MUST_CHECK
 struct ht_err *follow_leave(pid_t pid, const struct follow_wait *wait, bool *ret_waited);

@@ -9,7 +9,8 @@
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"
 
-/* Where its header is; 0: there is none. One that is started as a program is its own. */
+/* Address of the dynamic linker's ELF header; 0: none. A dynamic linker that was started as a
+ * program is its own. */
 static raddr_t find_header(const struct proc_maps *maps, const struct proc_auxv *auxv)
 {
 	if (auxv->base)
@@ -21,7 +22,7 @@ static raddr_t find_header(const struct proc_maps *maps, const struct proc_auxv 
 	return 0;
 }
 
-/* Only glibc's list has a name. */
+/* Only glibc exports a symbol for its list. */
 static struct ht_err *find_state(const struct proc *proc, struct linker *linker)
 {
 	struct dynamic dynamic;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dynamic linker of a process that has just become a program, before it has run.
+ * The dynamic linker of a process that has just exec'd, before it has run.
  */
 #pragma once
 
@@ -8,10 +8,10 @@
 #include "attach/memory/proc_map.h"
 
 struct linker {
-	bool found; /* false: there is none, the program is linked statically */
+	bool found; /* false: there is none, as the program is statically linked */
 	struct module module;
-	raddr_t entry; /* of the program; 0: a dynamic linker that was started as one */
-	raddr_t state; /* r_state of its list, an int (<link.h>); 0: it does not tell (musl) */
+	raddr_t entry; /* of the program; 0: a dynamic linker was started as the program */
+	raddr_t state; /* r_state of its list, an int (<link.h>); 0: unknown (musl) */
 };
 
 HT_MUST_CHECK

@@ -25,21 +25,21 @@
 #include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 
-#define NOTICES_MAX 1000u /* of the dynamic linker, each for what auditors loaded */
+#define NOTICES_MAX 1000u /* of the dynamic linker, one for each library that auditors load */
 
-/* Where a program is met. */
+/* The points at which a program is stopped. */
 enum { POINT_NOTICE, POINT_ENTRY };
 
 struct start {
 	pid_t pid;
 	struct proc proc;
-	raddr_t notice, entry; /* the same where a dynamic linker was started as a program */
+	raddr_t notice, entry; /* equal if a dynamic linker was started as a program */
 	struct points points;
-	raddr_t state; /* of the dynamic linker's list; 0: not told */
+	raddr_t state; /* of the dynamic linker's list; 0: unknown */
 	raddr_t call;
-	bool loading; /* the list has been seen to grow */
-	bool inside;  /* a system call */
-	bool bare;    /* the points are out, for the time of that call */
+	bool loading; /* the list was seen to grow */
+	bool inside;  /* of a system call */
+	bool bare;    /* the breakpoints are removed for the duration of that call */
 	bool ignores_traps, has_filter;
 };
 
@@ -59,7 +59,8 @@ static struct user_regs_struct calling(const struct park *park, const struct cal
 	return regs;
 }
 
-/* Has the stopped process, whose signals are all blocked, make a call: its result, or -errno. */
+/* Lets the stopped process, whose signals are all blocked, make a call. `ret`: its result, or
+ * -errno. */
 static struct ht_err *try_call(
 	pid_t pid, const struct park *park, const struct call *call, long *ret)
 {
@@ -95,8 +96,8 @@ static struct ht_err *refuse_static(const struct start *start)
 		start->pid);
 }
 
-/* The first bytes that are a system call; nothing but a jump goes there, whatever they belong to.
- */
+/* Finds the first bytes in the dynamic linker that are a system call instruction. They may be part
+ * of another instruction: the process jumps to them and nowhere else. */
 static struct ht_err *find_call(struct start *start, const struct module *linker)
 {
 	static const uint8_t insn[REGS_SYSCALL_BYTES] = REGS_SYSCALL_BYTE;
@@ -125,7 +126,8 @@ static struct ht_err *find_points(struct start *start, const struct proc_maps *m
 		&start->proc, &linker.module, "_dl_debug_state", NULL, &start->notice));
 	if (!start->notice)
 		HT_TRY(refuse_static(start));
-	/* A dynamic linker that was started as a program runs this first. */
+	/* A dynamic linker that was started as a program runs its notice function before the
+	 * program's entry. */
 	start->entry = linker.entry ? linker.entry : start->notice;
 	start->state = linker.state;
 	return find_call(start, &linker.module);
@@ -142,9 +144,9 @@ static struct ht_err *look_at_program(struct start *start)
 	return find_points(start, &maps);
 }
 
-/* Is the list whole again, which it is when everything is relocated? Before the program's own
- * libraries there may be notices of an auditor's (LD_AUDIT), which has a list of its own. Where the
- * state is not told (musl) there is one notice only. */
+/* Is the dynamic linker's list consistent again, which means that everything is relocated? Auditors
+ * (LD_AUDIT) have a list of their own, and cause notices before those of the program's libraries.
+ * If the state is unknown (musl) there is one notice only. */
 static struct ht_err *is_settled(struct start *start, bool *ret)
 {
 	int state = RT_CONSISTENT;
@@ -156,8 +158,8 @@ static struct ht_err *is_settled(struct start *start, bool *ret)
 	return err;
 }
 
-/* Would the new process or thread run in this memory beside the one that we hold? In vfork it runs
- * instead of it. */
+/* Would the new process or thread run in this memory beside the held one? A vfork child does not:
+ * it runs instead of the held one. */
 static struct ht_err *shares_memory(
 	const struct start *start, const struct user_regs_struct *regs, bool *ret)
 {
@@ -170,7 +172,8 @@ static struct ht_err *shares_memory(
 	return err;
 }
 
-/* What an auditor (LD_AUDIT) forks meanwhile gets memory without breakpoints. */
+/* Removes the breakpoints for a fork by an auditor (LD_AUDIT), so that the child's memory has
+ * none. */
 static struct ht_err *spare_child(struct start *start, const struct user_regs_struct *regs)
 {
 	bool shares;
@@ -202,7 +205,7 @@ static struct ht_err *at_call(struct start *start)
 	return points_set_again(&start->proc, &start->points);
 }
 
-/* Over its system calls, on to the next trap. */
+/* Runs the process through its system calls to the next trap. */
 static struct ht_err *go_to_trap(struct start *start, struct user_regs_struct *ret)
 {
 	for (;;) {
@@ -220,7 +223,7 @@ static struct ht_err *go_to_trap(struct start *start, struct user_regs_struct *r
 			return err;
 	}
 	HT_TRY(stops_get_regs(start->pid, ret));
-	/* A breakpoint stops behind its byte. */
+	/* The thread stops behind the byte of the breakpoint. */
 	regs_set_pc(ret, regs_pc(ret) - 1);
 	return stops_set_regs(start->pid, ret);
 }
@@ -263,8 +266,9 @@ struct ht_err *park_seize(pid_t child)
 	return ht_err_sys(sys, "cannot trace the command, process %d", child);
 }
 
-/* Pages that only a breakpoint has made copies are the file's again. Where that fails they hold the
- * same bytes all the same. A filter could kill it for the call. */
+/* Drops pages that only a breakpoint has copied, so that the file's pages are mapped again. If that
+ * fails the copies hold the same bytes. Not with a seccomp filter, which could kill the process for
+ * the call. */
 static struct ht_err *forget_copies(const struct start *start, const struct park *park)
 {
 	struct ht_err *err = NULL;
@@ -279,7 +283,7 @@ static struct ht_err *forget_copies(const struct start *start, const struct park
 	return err;
 }
 
-/* The trap of a point makes the kernel forget that its signal was ignored. */
+/* After a breakpoint's trap the kernel does not ignore SIGTRAP any more: ignore it again. */
 static struct ht_err *ignore_traps(const struct start *start, const struct park *park)
 {
 	const struct kernel_action {
@@ -294,7 +298,8 @@ static struct ht_err *ignore_traps(const struct start *start, const struct park 
 	return memory_write(&start->proc, at, before, sizeof(before));
 }
 
-/* With signals as they were: those that end a program end one that waits, too. */
+/* The wait has the signal mask of the program: a signal that ends the program also ends the
+ * wait. */
 static struct ht_err *wait_there(const struct start *start, pid_t parent, const struct park *park)
 {
 	pid_t pid = start->pid;
@@ -304,7 +309,7 @@ static struct ht_err *wait_there(const struct start *start, pid_t parent, const 
 	if (start->ignores_traps)
 		HT_TRY(ignore_traps(start, park));
 	HT_TRY(make_call(pid, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, SIGKILL}}));
-	/* That holds from now on; who died before died unseen by it. */
+	/* PDEATHSIG works only from now on: check that the parent has not died before. */
 	if (getppid() != parent)
 		return ht_err_new(HT_ERR_INTERNAL, "heaptap has ended");
 	HT_TRY(stops_set_regs(pid, &regs));
@@ -317,7 +322,7 @@ static struct ht_err *park_program(struct start *start, pid_t parent, struct par
 	pid_t pid = start->pid;
 	struct proc_status status;
 	struct ht_err *err = look_at_program(start);
-	/* Before the first point: its trap unblocks its signal. */
+	/* Read before the first breakpoint, whose trap unblocks SIGTRAP. */
 	HT_THEN(err, proc_status(&start->proc, 0, &status));
 	start->ignores_traps = !err && status.sig_ign >> (SIGTRAP - 1) & 1;
 	start->has_filter = err || status.seccomp;
@@ -329,7 +334,7 @@ static struct ht_err *park_program(struct start *start, pid_t parent, struct par
 
 struct ht_err *park_at_start(pid_t child, pid_t parent, struct park *ret, bool *ret_parked)
 {
-	/* The exec is the call that it is in. */
+	/* The process is inside its exec call. */
 	struct start start = {.pid = child, .proc = {.pidfd = -1}, .inside = true};
 	int status = 0;
 	struct ht_err *err = stops_await(child, PTRACE_CONT, &status, ret_parked);

@@ -11,8 +11,8 @@
 #include "attach/thread/regs.h"
 #include "attach/thread/stops.h"
 
-/* By ptrace: unlike /proc/PID/mem, every kernel lets a tracer write to code so
- * (proc_mem.force_override). It writes a word, within a page. */
+/* Writes by ptrace, by a word within a page: unlike a write to /proc/PID/mem
+ * (proc_mem.force_override), every kernel lets a tracer write to code in this way. */
 static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t byte)
 {
 	uint8_t word[sizeof(long)];
@@ -24,7 +24,7 @@ static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t by
 		return err;
 	word[addr - at] = byte;
 	memcpy(&value, word, sizeof(value));
-	/* Once more: one failure is not believed. */
+	/* Twice, since a single failure may be spurious. */
 	if (ptrace(PTRACE_POKETEXT, proc->pid, (void *)at, (void *)value) == 0 ||
 		ptrace(PTRACE_POKETEXT, proc->pid, (void *)at, (void *)value) == 0)
 		return NULL;
@@ -33,7 +33,7 @@ static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t by
 		       : ht_err_sys(errno, "cannot write to the code of process %d", proc->pid);
 }
 
-/* Sums the page that `addr` lies in; 0: it cannot be read. */
+/* Checksum of the page that contains `addr`; 0: unreadable. */
 static uint64_t page_sum(const struct proc *proc, raddr_t addr)
 {
 	uint8_t page[HT_PAGE_BYTES];
@@ -54,7 +54,8 @@ struct ht_err *points_set(
 		point->shared = pagemap_own(proc, addr[i], 1) == PAGEMAP_OWN_NONE;
 		point->sum = page_sum(proc, addr[i]);
 		HT_TRY(memory_read(proc, addr[i], &point->byte, 1));
-		/* The kernel would take ours for that tool's, and the process would not stop. */
+		/* The kernel would take heaptap's breakpoint for the other tool's, and not stop the
+		 * process. */
 		if (point->byte == REGS_BREAKPOINT)
 			return ht_err_new(HT_ERR_REFUSED,
 				"another tool (a debugger, a uprobe of perf or bpftrace) has a "

@@ -16,7 +16,7 @@
 
 #define PATH_BYTES  4096u
 #define FULL_BYTES  (PATH_BYTES + 64)
-#define SCRIPTS_MAX 8u /* more than the kernel goes through */
+#define SCRIPTS_MAX 8u /* more than the kernel follows */
 #define FD_CWD	    (-100)
 
 static bool is_privileged(const char *path, const struct stat *stat)
@@ -26,7 +26,8 @@ static bool is_privileged(const char *path, const struct stat *stat)
 	       getxattr(path, "security.capability", NULL, 0) > 0;
 }
 
-/* What the kernel asks of a tracer before it gives a program its rights: root may be without. */
+/* May heaptap trace a program that gets rights from its file? The kernel asks for CAP_SYS_PTRACE,
+ * which root may lack. */
 static bool may_trace_all(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -56,7 +57,8 @@ static bool is_same(const char *its_path, const char *our_path)
 	       its.st_dev == ours.st_dev && its.st_ino == ours.st_ino;
 }
 
-/* A symbolic link to an absolute path is followed from our root, through our mounts. */
+/* Does the thread have heaptap's root and mounts? Symbolic links to absolute paths are followed in
+ * these. */
 static bool has_our_root(pid_t tid)
 {
 	char root[32], mounts[32];
@@ -92,7 +94,7 @@ bool rights_allow_exec(
 	join(tid, execveat ? (int)regs_arg(regs, 0) : FD_CWD, name, path);
 	for (unsigned scripts = 0; scripts < SCRIPTS_MAX; scripts++) {
 		struct stat stat_of;
-		/* A missing file is not run. */
+		/* A missing file is not executed. */
 		if (stat(path, &stat_of) < 0)
 			return errno == ENOENT || errno == ENOTDIR;
 		if (!S_ISREG(stat_of.st_mode))

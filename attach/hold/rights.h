@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that their file gives rights: traced by an ordinary user they run without these.
+ * Programs that get rights from their file (set-user-ID, capabilities): traced by an ordinary user,
+ * they run without these rights.
  */
 #pragma once
 
 #include "attach/proc/proc.h"
 #include "attach/thread/regs.h"
 
-/* HT_ERR_REFUSED: what process `pid` has just become is such a program. */
+/* HT_ERR_REFUSED if process `pid` has just exec'd such a program. */
 HT_MUST_CHECK
 struct ht_err *rights_check(pid_t pid);
 
-/* May thread `tid` of `proc` (it may have directories and descriptors of its own), stopped as it
- * enters execve or execveat with `regs`, be traced while that is done? False where it is not
- * certain. `execveat`: which of the two. */
+/* May thread `tid` of `proc` be traced through its exec? It is stopped at the entry of execve, or
+ * of execveat if `execveat` is set, with `regs`; it may have its own directory and descriptors.
+ * False if that is uncertain. */
 bool rights_allow_exec(
 	const struct proc *proc, pid_t tid, const struct user_regs_struct *regs, bool execveat);

@@ -20,7 +20,9 @@ static void make_jump(raddr_t to, uint8_t ret[BRIDGE_PAD_BYTES])
 	memcpy(ret + sizeof(jump), &to, sizeof(to));
 }
 
-/* Registers that hold nothing as a function begins, and flags. */
+/* The pad's code for calls from the program's own code in [lo, lo + bytes), which go on to the
+ * bridge instead of the hook. Uses only flags and registers that hold no argument at a function's
+ * entry. */
 struct pass {
 	uint8_t load[4]; /* mov (%rsp),%r11 */
 	uint8_t base[2]; /* movabs $lo,%r10 */
@@ -116,7 +118,7 @@ bool bridge_decode(
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, bytes, &ret->head, ret->operand));
 }
 
-/* The address that a branch relative to rip leads to. */
+/* The address that a branch relative to rip leads to; false: the instruction is no such branch. */
 static bool branch_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 {
 	ZyanU64 to;
@@ -137,7 +139,8 @@ static bool is_call(const struct instruction *i)
 	return i->head.meta.category == ZYDIS_CATEGORY_CALL;
 }
 
-/* Does any jump of the function lead to what is done in the bridge, or a call into its middle? */
+/* Does a jump in the function lead to an instruction that the bridge repeats, or a call into the
+ * middle of one? NULL: none does; else the reason. */
 static const char *check_branches(
 	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, const struct bridge *bridge)
 {
@@ -209,7 +212,7 @@ static const char *read_relative(
 	return NULL;
 }
 
-/* What may stand elsewhere, and how. */
+/* Sets how the instruction can be moved into the bridge. NULL: it can be moved; else the reason. */
 static const char *read_first(const struct instruction *i, const uint8_t *code,
 	struct bridge *bridge, uint64_t *ret_pushed)
 {
@@ -218,7 +221,7 @@ static const char *read_first(const struct instruction *i, const uint8_t *code,
 	*ret_pushed = 0;
 	ZydisInstructionCategory category = i->head.meta.category;
 	if (category == ZYDIS_CATEGORY_UNCOND_BR) {
-		/* jmp *slot(%rip): what follows is not reached. */
+		/* jmp *slot(%rip): the instruction behind it is not reached. */
 		if (!branch_target(i, bridge->entry, &bridge->operand))
 			return is_relative(i) ? read_relative(i, code, bridge) : unmovable;
 		bridge->kind = BRIDGE_JUMP;
@@ -298,7 +301,7 @@ const char *bridge_read_place(
 		return "it pushes too much";
 	if (behind + BRIDGE_PAD_BYTES > sizeof(((struct abi_bridge *)0)->code))
 		return "too much stands before it";
-	/* All but its first byte is there already. */
+	/* Only the first byte must change: the four bytes behind it are the distance. */
 	bridge->pad = jump_target(bridge->entry, code);
 	return NULL;
 }

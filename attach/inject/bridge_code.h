@@ -17,20 +17,20 @@ struct instruction {
 
 struct function {
 	ZydisDecoder decoder;
-	const uint8_t *code; /* of the function; its word begins `skip` bytes before */
+	const uint8_t *code; /* of the function; its aligned word begins `skip` bytes before */
 	size_t skip, bytes, code_bytes;
 	raddr_t entry;
 };
 
 bool bridge_decode(
 	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, struct instruction *ret);
-/* By how much it lowers rsp, so that the stack can be walked from between it and the next; false:
- * it does anything else to rsp. */
+/* By how much the instruction lowers rsp, if the stack can still be walked behind it; false: it
+ * changes rsp in any other way. */
 bool bridge_read_push(const struct instruction *i, uint64_t *ret);
 /* As bridge_read. */
 const char *bridge_function_begin(struct function *function, const uint8_t *code, size_t code_bytes,
 	raddr_t entry, size_t bytes);
-/* The jump stands at `at`; `words` are what the instructions before it have pushed. NULL, or why
- * not. */
+/* Reads the place at offset `at`, where the jump is to be. `words`: how many words the instructions
+ * before it have pushed. NULL: the jump can be there; else the reason. */
 const char *bridge_read_place(
 	const struct function *function, size_t at, uint64_t words, struct bridge *bridge);

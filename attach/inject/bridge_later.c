@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Later instructions of a function that could lead to a pad: what stands before them is done again
- * in the bridge, and undone in the pad.
+ * Later instructions of a function that can become the jump to a pad: the bridge repeats the
+ * instructions before them, and the pad undoes these.
  */
 #include "attach/inject/bridge.h"
 
@@ -11,7 +11,7 @@
 #include "attach/inject/bridge_code.h"
 
 #define REGISTERS 16u
-#define NOTHING	  0xffu /* a register that no code needs */
+#define NOTHING	  0xffu /* no register, or one that holds no argument */
 
 /* The instructions before the place: the bridge repeats them, the pad undoes them. */
 struct prologue {
@@ -22,13 +22,14 @@ struct prologue {
 	struct abi_bridge_step step[ABI_BRIDGE_STEPS];
 	uint8_t from[BRIDGE_UNDO_MAX], to[BRIDGE_UNDO_MAX]; /* registers moved, in order */
 	size_t moves;
-	raddr_t next;			/* the instruction behind the one that is looked at */
+	raddr_t next;			/* address of the next instruction */
 	size_t operand_at, operand_end; /* as in struct bridge */
 	raddr_t operand;
-	bool tested; /* just now: whether there is a block */
+	bool tested; /* the last instruction tested whether there is a block */
 };
 
-/* As encoded: rax rcx rdx rbx rsp rbp rsi rdi r8 .. r15; NOTHING: no whole register. */
+/* The number of a register as instructions encode it: rax rcx rdx rbx rsp rbp rsi rdi r8 .. r15.
+ * NOTHING: the operand is no whole register. */
 static uint8_t register_of(const ZydisDecodedOperand *operand)
 {
 	if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER ||
@@ -46,15 +47,15 @@ static bool is_argument(const struct prologue *p, uint8_t reg)
 	return false;
 }
 
-/* Holds nothing as the function begins. */
+/* Does the register hold neither an argument nor a caller's value at the function's entry? */
 static bool is_free_register(const struct prologue *p, uint8_t reg)
 {
 	bool saved = reg == 3 || reg == 4 || reg == 5 || reg >= 12;
 	return !saved && !is_argument(p, reg);
 }
 
-/* What every register holds after the moves, and after they were undone from the last to the first:
- * are the arguments where they were? */
+/* Are all arguments in their registers again after the moves were made, and undone from the last to
+ * the first? */
 static bool can_undo(const struct prologue *p)
 {
 	uint8_t held[REGISTERS];
@@ -97,7 +98,7 @@ static bool absorb_push(struct prologue *p, const struct instruction *i, const u
 	return false;
 }
 
-/* A whole register that held nothing, not even what a move has put there. */
+/* Is the operand in a whole register that holds nothing at the entry, and nothing from a move? */
 static bool is_unused(const struct prologue *p, const ZydisDecodedOperand *operand)
 {
 	ZydisRegister whole =
@@ -116,7 +117,7 @@ static bool absorb_number(struct prologue *p, const struct instruction *i, const
 	return is_unused(p, &i->operand[0]) && redo_add(p, code, i->head.length);
 }
 
-/* A variable, of the program's or of the thread's, which is read once more. */
+/* Repeats the load of a variable, the program's or the thread's: the bridge loads it once more. */
 static bool absorb_load(struct prologue *p, const struct instruction *i, const uint8_t *code)
 {
 	const ZydisDecodedOperandMem *from = &i->operand[1].mem;
@@ -166,7 +167,7 @@ static bool compares_registers(const struct instruction *i)
 		       i->operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE);
 }
 
-/* Can what is done by this instruction be undone? */
+/* Adds an instruction that can be undone to the prologue; false: it cannot be. */
 static bool absorb(struct prologue *p, const struct instruction *i, const uint8_t *code, bool frees)
 {
 	bool tested = p->tested;
@@ -199,7 +200,8 @@ static bool writes_rbp(const struct instruction *i)
 	return false;
 }
 
-/* What the pad begins with, by which nothing but flags and free registers differ from the entry. */
+/* Makes the pad's undo code: behind it, only flags and unused registers differ from the function's
+ * entry. */
 static bool make_undo(const struct prologue *p, struct bridge *bridge)
 {
 	static const uint8_t drop[] = ABI_PAD_DROP;
@@ -233,7 +235,7 @@ static bool place_after(const struct function *function, size_t at, const struct
 		.redo_operand = p->operand};
 	memcpy(bridge.redo, p->redo, p->redo_bytes);
 	memcpy(bridge.step, p->step, sizeof(bridge.step));
-	/* In a bridge rbp is the caller's. */
+	/* In the bridge rbp must hold the caller's value. */
 	if (at + sizeof(bridge.first) > function->code_bytes || writes_rbp(i) ||
 		!make_undo(p, &bridge) || bridge_read_place(function, at, p->words, &bridge))
 		return false;

@@ -64,7 +64,7 @@ static bool is_code(const struct facts *facts, raddr_t addr)
 	return module && addr >= module->text_lo && addr < module->text_hi;
 }
 
-/* The bytes that the word's file has there. */
+/* Reads what the file of the mapping has at `addr`. */
 static bool reads_file(
 	const struct proc *proc, const struct facts *facts, raddr_t addr, uint64_t *ret)
 {
@@ -74,7 +74,8 @@ static bool reads_file(
 		       sizeof(*ret);
 }
 
-/* Code is only ever restored to what its file has. */
+/* Does the entry name code, with the original bytes that its file has? Other bytes must not be
+ * written to code. */
 static bool is_hooked_code(
 	const struct proc *proc, const struct facts *facts, const struct journal_slot *entry)
 {

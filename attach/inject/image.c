@@ -22,7 +22,7 @@ static struct ht_err *bad_agent(const char *why)
 	return ht_err_new(HT_ERR_INTERNAL, "the embedded agent is broken: %s", why);
 }
 
-/* A view of [offset, offset + bytes) of the embedded file; NULL when it is not inside. */
+/* Returns [offset, offset + bytes) of the embedded file; NULL: outside the file. */
 static const void *view(uint64_t offset, uint64_t bytes)
 {
 	uint64_t size = (uint64_t)(agent_elf_end - agent_elf_begin);
@@ -142,8 +142,8 @@ struct ht_err *agent_elf_read(struct agent_elf *ret)
 	return NULL;
 }
 
-/* A target that shrank the file would kill the daemon with SIGBUS. The size is to be looked at
- * afterwards: until here it may have changed. */
+/* Seals the memfd: a target that shrank it would kill the daemon with SIGBUS. The size is read
+ * after the sealing, as it may change before. */
 static struct ht_err *fix_size(int memfd, uint64_t *ret)
 {
 	struct stat stat;
@@ -155,7 +155,7 @@ static struct ht_err *fix_size(int memfd, uint64_t *ret)
 	return NULL;
 }
 
-/* Without a memfd the memory is empty. */
+/* Without a memfd, maps empty memory. */
 static struct ht_err *map_here(
 	struct image *image, raddr_t base, uint64_t bytes, int memfd, bool forked)
 {
@@ -234,7 +234,8 @@ struct ht_err *image_open(
 		close(memfd);
 		return err;
 	}
-	/* Before anything is tapped the page is 0 in the process itself, too. */
+	/* The state page is 0 in a forked child; in the target itself it is 0, too, until the first
+	 * slot is hooked. */
 	bool forked = thunks && !state.alive && was_tapped(memfd);
 	HT_TRY(map_here(image, base, bytes, memfd, forked));
 	if (thunks && (forked || thunks != image->thunks)) {
@@ -286,11 +287,11 @@ _Static_assert(ABI_THUNKS_OFF == 0, "everything but the thunks lies behind them"
 
 void image_keep_thunks(struct image *image)
 {
-	/* Best effort: what cannot be given back is memory, and does no harm. */
+	/* Best effort: memory that cannot be given back does no harm. */
 	const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
 	if (image->forked)
 		return;
-	/* Children may still go over the bridges. */
+	/* Keep the bridges: children may still run them. */
 	uint64_t end = image_config(image)->near[0] ? ABI_NEAR_OFF : image->bytes;
 	fallocate(image->memfd, punch, HT_PAGE_BYTES, (off_t)end - HT_PAGE_BYTES);
 	if (end < image->bytes)
@@ -350,7 +351,7 @@ static raddr_t thunk_addr(const struct image *image, size_t index)
 	return image->thunks + index * ABI_THUNK_BYTES;
 }
 
-/* Index of the thunk with entry `addr`; ABI_THUNK_MAX when it is none. */
+/* Index of the thunk with entry `addr`; ABI_THUNK_MAX: no thunk has it. */
 static size_t thunk_index(const struct image *image, raddr_t addr)
 {
 	uint64_t offset = addr - image->thunks;
@@ -374,7 +375,7 @@ struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t
 	if (!page)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for a page of jumps");
 	struct ht_err *err = memory_read(proc, thunks, page, HT_PAGE_BYTES);
-	/* A page without a thunk was never left behind: the first one is there in any case. */
+	/* A page without a first thunk was never left behind by heaptap. */
 	for (size_t i = 0; !err && i < ABI_THUNK_MAX && (i == 0 || page[i].real); i++)
 		if (!is_thunk(&page[i]))
 			err = ht_err_new(HT_ERR_REFUSED,
@@ -393,13 +394,14 @@ struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t
 	return NULL;
 }
 
-/* Where the target reads thunk `index` of the image's own page. */
+/* Where heaptap writes thunk `index` of the image's own page. */
 static struct abi_thunk *shared_thunk(const struct image *image, size_t index)
 {
 	return (struct abi_thunk *)(image->local + ABI_THUNKS_OFF) + index;
 }
 
-/* Is an adopted page still what is there? The target can map something of its own in its place. */
+/* Does the adopted page still hold what heaptap wrote? The target may have mapped something else in
+ * its place. */
 static struct ht_err *is_in_place(const struct image *image, size_t index, bool *ret)
 {
 	struct abi_thunk now;
@@ -411,7 +413,7 @@ static struct ht_err *is_in_place(const struct image *image, size_t index, bool 
 	return err;
 }
 
-/* Copies thunk `index` to where the target reads it, and keeps it. */
+/* Writes thunk `index` where the target reads it, and keeps a copy. */
 static struct ht_err *publish_thunk(
 	struct image *image, size_t index, const struct abi_thunk *thunk)
 {
@@ -429,7 +431,7 @@ static struct ht_err *publish_thunk(
 	return memory_write(image->adopted_in, thunk_addr(image, index), thunk, sizeof(*thunk));
 }
 
-/* No call arrives through a page that is unmapped. */
+/* If an adopted page is unmapped nothing is written: no call can come through it. */
 static struct ht_err *set_target(struct image *image, size_t index, uint64_t value)
 {
 	bool in_place;
@@ -446,8 +448,8 @@ static struct ht_err *set_target(struct image *image, size_t index, uint64_t val
 		thunk_addr(image, index) + offsetof(struct abi_thunk, target), value);
 }
 
-/* Where `addr` stands among the `count` words of a table, from now on; 0, which stays free: it is
- * 0, or there is no room. */
+/* Returns the index of `addr` in the table of `count` words, and adds it if needed. 0: `addr` is 0,
+ * or the table is full; entry 0 stays unused. */
 static uint8_t table_index(uint64_t *table, uint8_t count, raddr_t addr)
 {
 	uint8_t i;
@@ -463,7 +465,7 @@ static uint8_t table_index(uint64_t *table, uint8_t count, raddr_t addr)
 	return i;
 }
 
-/* One that forwards to `real`. */
+/* Makes a thunk that forwards to `want->real`. */
 static struct abi_thunk thunk_of(const struct image *image, const struct image_thunk *want)
 {
 	struct abi_config *config = image_config(image);
@@ -479,8 +481,8 @@ static struct abi_thunk thunk_of(const struct image *image, const struct image_t
 	return thunk;
 }
 
-/* It may be in use: what stands there by now is the one that is wanted, or another one is made. A
- * library can come where one was, with other functions beside the same one. */
+/* Can thunk `index`, which may be in use, serve `want`? A library can be loaded where another was,
+ * with the same function beside different ones. */
 static bool is_wanted(const struct image *image, size_t index, const struct abi_thunk *want)
 {
 	const struct abi_thunk *thunk = &image->thunk[index];
@@ -506,7 +508,7 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 	if (i == ABI_THUNK_MAX)
 		return ht_err_new(HT_ERR_REFUSED,
 			"the process uses more than %u allocator functions at once", ABI_THUNK_MAX);
-	/* Of one that an earlier capture left everything else may be replaced. */
+	/* A thunk of an earlier capture may be replaced, except for its hook and real function. */
 	if (image->thunk[i].config != thunk.config)
 		err = publish_thunk(image, i, &thunk);
 	if (err)
@@ -543,7 +545,7 @@ struct ht_err *image_pause(struct image *image, const struct agent_elf *elf, enu
 	image->paused = paused;
 	__atomic_store_n(&image_config(image)->paused, paused, __ATOMIC_RELEASE);
 	for (size_t i = 0; i < image->thunk_count; i++)
-		/* An earlier capture's thunk that this one does not use forwards, and stays so. */
+		/* Thunks of an earlier capture that this one does not use go on forwarding. */
 		if (image->thunk[i].config == config && abi_only_allocates(image->thunk[i].hook))
 			first = ht_err_first(first, enable(image, elf, i));
 	return first;

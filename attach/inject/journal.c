@@ -32,7 +32,7 @@ struct ht_err *journal_copy(const struct journal *from, struct journal *ret)
 	return NULL;
 }
 
-/* Copies `bytes` at `at` of the journal into the image. */
+/* Copies `bytes` bytes at `at` in the journal to the copy in the image. */
 static void show(const struct journal *journal, const void *at, size_t bytes)
 {
 	if (journal->shown)
@@ -40,7 +40,7 @@ static void show(const struct journal *journal, const void *at, size_t bytes)
 			bytes);
 }
 
-/* A word by which a reader judges other parts: these are in the copy already. */
+/* Stores a word by which a reader judges other parts: the copy has those parts already. */
 static void store_last(const struct journal *journal, uint32_t *at, uint32_t value)
 {
 	__atomic_store_n(at, value, __ATOMIC_RELEASE);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The jump that an entry hook puts into a function: an opcode and a distance. One byte of it is
- * written; the four behind it are the function's own.
+ * The jump that an entry hook makes of a function's first bytes: an opcode and a distance. Only the
+ * opcode's byte is written; the four bytes behind it are the function's own.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 #define JUMP_BYTES  5u
 #define JUMP_OPCODE 0xe9 /* the first of them */
 
-/* Where the jump at `at` leads to, if its first byte were the opcode. */
+/* Where a jump at `at` would lead if its first byte were the opcode. */
 raddr_t jump_target(raddr_t at, const uint8_t code[JUMP_BYTES]);
-/* Is the code at `at` the jump to `to`? A debugger's breakpoints may stand in its distance; another
- * tool's jump begins with the same byte, and only the distance tells it. */
+/* Is the code at `at` the jump to `to`? A debugger's breakpoints may be in its distance. Another
+ * tool's jump begins with the same byte: only the distance distinguishes it. */
 bool jump_leads(raddr_t at, const uint8_t code[JUMP_BYTES], raddr_t to);

@@ -10,8 +10,8 @@
 
 #define SPACE_LO    0x1000000ull /* nothing below 16 MiB: null pointers with large offsets */
 #define SPACE_HI    0x7ffffffff000ull
-#define MARGIN	    0x100000ull	 /* to what is mapped */
-#define GROWTH	    0x4000000ull /* to stacks, which grow: 64 MiB */
+#define MARGIN	    0x100000ull	 /* distance to other mappings */
+#define GROWTH	    0x4000000ull /* distance below stacks, which grow: 64 MiB */
 #define BRIDGES_MAX (HT_PAGE_BYTES / sizeof(struct abi_bridge))
 #define HOOKS_MAX   256u
 
@@ -28,8 +28,8 @@ struct plan {
 	size_t area_count, area_max;
 };
 
-/* The program's break may go on to grow: by as much again. One that cannot is no harm, allocators
- * have other ways; but it is not what would have been. */
+/* Room to leave above a mapping. The program's heap may grow by as much again: if it could not,
+ * allocators would have other ways, but the program would behave differently. */
 static uint64_t room_above(const struct proc_map *map)
 {
 	uint64_t bytes = map->hi - map->lo;
@@ -92,7 +92,7 @@ static raddr_t next_bridge(const struct area *area)
 		       : 0;
 }
 
-/* Any area will do from which the instruction reaches what it refers to. */
+/* Any area will do from which the instruction in the bridge reaches the address it refers to. */
 static bool place_bridge(struct plan *plan, struct near_hook *hook)
 {
 	struct abi_bridge made;
@@ -125,7 +125,7 @@ static bool add_area(struct plan *plan, raddr_t lo)
 	return true;
 }
 
-/* The lowest pad that one area can hold together with that of `bridge`. */
+/* Returns the lowest pad that can share an area with the pad of `bridge`. */
 static raddr_t lowest_with(const struct plan *plan, const struct bridge *bridge)
 {
 	raddr_t lowest = bridge->pad;
@@ -163,7 +163,8 @@ static bool place_anywhere(struct plan *plan, struct near_hook *hook)
 	return place(plan, hook) || (add_area_at(plan, bridge_of(hook)) && place(plan, hook));
 }
 
-/* As the first of them can be, or a later one where there is an area for it, or as it can be. */
+/* Prefers the function's first instruction, even if that needs a new area; then a later one in an
+ * existing area; then a later one in a new area. */
 static void place_one(struct plan *plan, struct near_hook *hook)
 {
 	if (place_anywhere(plan, hook))

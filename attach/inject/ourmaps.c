@@ -19,7 +19,8 @@ struct ht_err *ourmaps_read(const struct proc *proc, struct ourmaps *ret)
 		if (!ours_is(map->name) || near_is_area(map))
 			continue;
 		bool page = map->offset == ABI_THUNKS_OFF && map->hi - map->lo == HT_PAGE_BYTES;
-		/* An image has its own such page, and perhaps one of an earlier capture. */
+		/* Do not report a jump page beside an image: the image has such a page, and perhaps
+		 * that of an earlier capture. */
 		if (page && found.image)
 			continue;
 		found.tombstone |= page;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heaptap has mapped in a process, found by the name of the memfd.
+ * Finds heaptap's mappings in a process by the name of the memfd.
  */
 #pragma once
 
@@ -9,11 +9,11 @@
 
 struct ourmaps {
 	bool image;	/* an image, or a part of one */
-	bool whole;	/* all of it: its last mapping is there */
-	bool tombstone; /* only a thunk page */
+	bool whole;	/* the whole image: its last mapping exists */
+	bool tombstone; /* only a jump page */
 	raddr_t base;
 	struct image_file file;
-	pid_t daemon_pid; /* as the memfd's name says */
+	pid_t daemon_pid; /* from the memfd's name */
 };
 
 HT_MUST_CHECK

@@ -54,7 +54,7 @@ static struct ht_err *open_fds(const struct proc *proc, pid_t tid, DIR **ret)
 	return err;
 }
 
-/* What a descriptor leads to; "" when it is not open, or to a path that no link holds. */
+/* Reads what a descriptor leads to; "" if it is not open, or leads to a path that is too long. */
 static struct ht_err *read_link(const struct proc *proc, DIR *dir, const char *name, char ret[128])
 {
 	ssize_t length = readlinkat(dirfd(dir), name, ret, 127);
@@ -102,7 +102,7 @@ static struct ht_err *visit_table(const struct proc *proc, pid_t tid, const stru
 	return err;
 }
 
-/* Nothing, where it has ended. */
+/* A thread that has ended has no descriptors: no error. */
 static struct ht_err *visit_thread(const struct proc *proc, pid_t tid, const struct visit *visit)
 {
 	bool there = true;
@@ -147,8 +147,8 @@ static struct ht_err *find_one(void *context, pid_t tid, int fd, const char *lin
 	return NULL;
 }
 
-/* Programs close descriptors that they do not know, and get the number for something of their own.
- */
+/* The program may have closed the agent's descriptor, which it does not know, and reused the
+ * number: check what it leads to. */
 static struct ht_err *find_agents(const struct proc *proc, const struct journal_header *header,
 	DIR *dir, int ret[STUB_UNMAP_FDS], size_t *ret_count)
 {
@@ -184,7 +184,7 @@ struct ht_err *ownfds_find_of(const struct proc *proc, pid_t tid,
 	return visit_thread(proc, tid, &(struct visit){find_one, &finds});
 }
 
-/* False: it leads to something else. */
+/* `ret`: false if the descriptor leads to something else. */
 static struct ht_err *mark(int own, const struct journal_header *header, bool *ret)
 {
 	char name[32], link[128] = "";
@@ -222,7 +222,7 @@ struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, bool own_table,
 	return err;
 }
 
-/* The other end of the agent's socket bears a name (bring_in). */
+/* Does the other end of this socket have a name that heaptap gave it (bring_in)? */
 static bool is_named(int fd)
 {
 	static const char name[] = "\0heaptap-agent-";

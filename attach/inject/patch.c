@@ -8,8 +8,8 @@
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 
-/* A look that is older may be outdated: heaptap may have slept since, and looks again. If each look
- * takes that long (under a tracer, say), the last one counts. */
+/* An older look may be outdated, as heaptap may have been preempted since: look again. If every
+ * look takes that long (under a tracer, say), the last one counts. */
 #define LOOK_NS	  20000u
 #define LOOKS_MAX 16u
 #define READS_MAX 3u
@@ -18,8 +18,8 @@ struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
 	ret->proc = proc;
 	HT_TRY(proc_lookup_begin(proc, &ret->lookup));
-	/* The open descriptor writes the old memory even after an exec, and other processes may run
-	 * in it. */
+	/* The open descriptor writes the memory from before an exec, in which other processes may
+	 * still run. */
 	struct ht_err *err = proc_check_same(proc);
 	if (err)
 		proc_lookup_end(&ret->lookup);
@@ -55,7 +55,7 @@ static bool same_origin(const struct journal_slot *entry, const struct patch_pla
 	       entry->offset == origin->offset;
 }
 
-/* What became of the word of a journal entry. */
+/* How a word compares with its journal entry. */
 enum found { FOUND_EXPECTED, FOUND_OTHER, FOUND_NOTHING };
 
 static struct ht_err *look(const struct patch *patch, const struct journal_slot *entry,
@@ -65,7 +65,7 @@ static struct ht_err *look(const struct patch *patch, const struct journal_slot 
 	size_t got;
 
 	*ret = FOUND_NOTHING;
-	/* One read that fails proves nothing. */
+	/* A single failed read proves nothing. */
 	for (unsigned tries = 0; tries < READS_MAX; tries++) {
 		if (!origin_of(patch, entry->addr, &origin) || !same_origin(entry, &origin))
 			return NULL;
@@ -79,7 +79,7 @@ static struct ht_err *look(const struct patch *patch, const struct journal_slot 
 	return NULL;
 }
 
-/* One byte is never torn, and what stands beside it stays another's. */
+/* A store of one byte is never torn, and leaves the bytes beside it alone. */
 static struct ht_err *store(
 	const struct patch *patch, raddr_t addr, uint64_t expected, uint64_t value)
 {
@@ -91,13 +91,13 @@ static struct ht_err *store(
 		       : memory_write_u64(patch->proc, addr, value);
 }
 
-/* What leads to the memory that was opened is the file, not the process's number. */
+/* If the store goes by the process's number rather than by the open file, check the number. */
 static struct ht_err *check_number(const struct patch *patch, raddr_t addr)
 {
 	return memory_stores_by_pid(addr) ? proc_check_same(patch->proc) : NULL;
 }
 
-/* Replaces `expected` by `value`. FOUND_EXPECTED: it is done. */
+/* Replaces `expected` by `value`. FOUND_EXPECTED: it was replaced. */
 static struct ht_err *exchange(const struct patch *patch, const struct journal_slot *entry,
 	uint64_t expected, uint64_t value, uint64_t *ret_value, enum found *ret)
 {
@@ -116,7 +116,7 @@ static struct ht_err *exchange(const struct patch *patch, const struct journal_s
 	struct ht_err *failed = store(patch, entry->addr, expected, value);
 	if (!failed || failed->code != HT_ERR_SYS)
 		return failed;
-	/* Unmapped in this very moment? */
+	/* The store failed: was the word unmapped at this moment? */
 	err = look(patch, entry, expected, ret_value, ret);
 	if (err || *ret != FOUND_EXPECTED) {
 		ht_err_free(failed);
@@ -125,7 +125,7 @@ static struct ht_err *exchange(const struct patch *patch, const struct journal_s
 	return failed;
 }
 
-/* Does the word lie where the headers of its module say, in the module's file? */
+/* Is the word where its module's headers say, in the module's file? */
 static bool is_at_home(
 	const struct module *module, const struct slot *slot, const struct patch_place *origin)
 {
@@ -219,7 +219,8 @@ static struct ht_err *has_our_jump(
 	return err;
 }
 
-/* Code of ours may stand in another mapping by now: see find_code. */
+/* Has the word's library been unloaded? Our code may be in another mapping by now: see
+ * find_code. */
 static bool is_gone(const struct patch *patch, const struct journal_slot *entry)
 {
 	struct patch_place origin;
@@ -241,8 +242,8 @@ void patch_forget_unloaded(const struct patch *patch, struct journal *journal)
 			journal_set_state(journal, i, JOURNAL_SLOT_GONE);
 }
 
-/* What the dynamic linker may have put there since: the function itself, the way to it in the PLT
- * of a library that was loaded again, or nothing yet. The program's own is another function. */
+/* May the dynamic linker have stored `value` since: the function itself, its PLT entry in a library
+ * that was loaded again, or no address of code yet? Any other function is the program's choice. */
 static bool is_the_linkers(
 	const struct patch *patch, const struct journal_slot *entry, uint64_t value)
 {
@@ -258,15 +259,15 @@ static bool is_the_linkers(
 	return err || lazy;
 }
 
-/* The bytes of a word of code that are ours. */
+/* Mask of the bytes that are ours in a word of code. */
 static uint64_t code_mask(const struct journal_slot *entry)
 {
 	uint64_t bytes = entry->code_bytes < 8 ? (1ull << 8 * entry->code_bytes) - 1 : UINT64_MAX;
 	return bytes << 8 * (entry->code_at & 7);
 }
 
-/* Where the code is now. A program may have put a copy of its own, in large pages, in the place of
- * its file: with our jump, which leads to us from there, too. */
+/* Where the code is now. A program may have replaced the mapping of its file by a copy of its own
+ * in large pages; our jump is copied with it, and still leads to us. */
 static struct ht_err *find_code(
 	const struct patch *patch, const struct journal_slot *entry, struct journal_slot *ret)
 {
@@ -284,8 +285,8 @@ static struct ht_err *find_code(
 	return err;
 }
 
-/* Another may have put a breakpoint of its own beside our byte, or changed it: a tool that keeps
- * what it found leads to us. Nothing is to be taken out then. */
+/* Another tool may have put a breakpoint beside our byte, or changed it. A tool that keeps the
+ * bytes it found may restore our jump later: then nothing may be unmapped. */
 static struct ht_err *restore_code(
 	const struct patch *patch, const struct journal_slot *entry, enum journal_state *ret)
 {
@@ -351,8 +352,8 @@ struct ht_err *patch_untap_all(
 	struct ht_err *first = patch_begin(proc, &patch);
 	if (first)
 		return first;
-	/* Frees were tapped first and stay last: an allocation never goes unseen while its free is
-	 * seen. */
+	/* Frees were hooked first and are restored last, so that no recorded allocation loses its
+	 * free. */
 	for (uint32_t i = journal->header->slot_count; i-- > 0;)
 		first = ht_err_first(first, restore(&patch, journal, i));
 	for (uint32_t i = 0; i < journal->header->slot_count; i++) {

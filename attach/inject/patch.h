@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes and restores slots: one aligned store each (memory_write_u64), the target running.
+ * Writes and restores slots: one aligned store each (memory_write_u64), while the target runs.
  *
  * A library may be unloaded, and something else mapped in its place, at any time. So a word is
- * written only when it lies in the same place of the same file as it did, and holds what is
- * expected; and only if this was seen so shortly before the store that we cannot have slept in
- * between. What remains is the time that the kernel takes from its entry to the store.
+ * written only if it is in the same place of the same file as before, and holds the expected value;
+ * and only if both were seen so shortly before the store that heaptap cannot have been preempted in
+ * between. The time that remains is the kernel's, from the system call's entry to the store.
  */
 #pragma once
 
@@ -13,7 +13,7 @@
 #include "attach/inject/journal.h"
 #include "attach/memory/proc_maps.h"
 
-/* A pass over slots. */
+/* One pass over slots. */
 struct patch {
 	const struct proc *proc;
 	struct proc_lookup lookup;
@@ -23,21 +23,21 @@ HT_MUST_CHECK
 struct ht_err *patch_begin(const struct proc *proc, struct patch *ret);
 void patch_end(struct patch *patch);
 
-/* Puts `thunk`, which leads to slot->real, into `slot` of `module` if it still holds slot->value
- * there. `ret_done`: false when the word changed meanwhile, or its module is gone. */
+/* Stores `thunk`, which forwards to slot->real, in `slot` of `module`, if the slot still holds
+ * slot->value. `ret_done`: false if the word has changed, or the module is gone. */
 HT_MUST_CHECK
 struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done);
 
-/* Where a word comes from. */
+/* The file position that a word is mapped from. */
 struct patch_place {
 	uint64_t dev, inode, offset; /* all 0: anonymous memory */
 };
 
 struct patch_place patch_place_of(const struct proc_map *map, raddr_t addr);
 
-/* A word of code, aligned, of which `count` bytes from `at` on become those of `after`: a jump to
- * `pad`, with what follows them. */
+/* An aligned word of code. `count` of its bytes, from `at` on, become those of `after`: a jump to
+ * `pad`, and the bytes that follow it. */
 struct patch_code {
 	raddr_t word, pad;
 	uint64_t before, after;
@@ -51,24 +51,25 @@ HT_MUST_CHECK
 struct ht_err *patch_code(const struct patch *patch, const struct patch_code *code,
 	struct journal *journal, bool *ret_done);
 
-/* Puts `value` into a slot that no journal knows, if it still holds slot->value in its module. */
+/* Stores `value` in a slot that no journal has, if the slot still holds slot->value in its
+ * module. */
 HT_MUST_CHECK
 struct ht_err *patch_replace(const struct patch *patch, const struct module *module,
 	const struct slot *slot, uint64_t value);
 
-/* Notes which slots of the journal are gone with their libraries, so that their entries can be used
- * again. Writes nothing to the target. */
+/* Marks journal entries whose library was unloaded, so that the entries can be reused. Writes
+ * nothing to the target. */
 void patch_forget_unloaded(const struct patch *patch, struct journal *journal);
 
 struct patch_report {
-	size_t tapped;	 /* slots that the journal names, but for the unloaded */
-	size_t restored; /* hold their original value again, or what the dynamic linker put there */
-	size_t changed;	 /* hold something of the program's own: left alone */
-	size_t unloaded; /* gone with their library */
+	size_t tapped;	 /* slots in the journal, without unloaded ones */
+	size_t restored; /* hold their original value, or what the linker stored */
+	size_t changed;	 /* slots that hold something of the program's: left alone */
+	size_t unloaded; /* slots that are gone with their library */
 };
 
-/* Restores every slot that still holds our thunk in the mapping that was tapped. Goes on past a
- * failing slot and returns the first error. */
+/* Restores every slot that still holds our thunk in the mapping in which it was hooked. Goes on
+ * after a failure and returns the first error. */
 HT_MUST_CHECK
 struct ht_err *patch_untap_all(
 	const struct proc *proc, struct journal *journal, struct patch_report *ret);

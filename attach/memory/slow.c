@@ -24,7 +24,7 @@ struct mount {
 struct mounts {
 	struct mount *mount;
 	size_t count;
-	bool has_others; /* those that the target does not see are among them */
+	bool has_others; /* mounts that the target does not see were added */
 };
 
 struct range {
@@ -92,8 +92,8 @@ static struct ht_err *mounts_read(const struct proc *proc, struct mounts *ret)
 	return err;
 }
 
-/* In a chroot, mountinfo lacks the mount that the chroot lies in. Others list it: this process, or
- * the first one. What cannot be read is left out. */
+/* Adds mounts that the target does not see: in a chroot, mountinfo lacks the mount in which the
+ * chroot is. This process, or process 1, lists it. A file that cannot be read is left out. */
 static void mounts_add_others(struct mounts *mounts)
 {
 	static const char *const path[] = {"/proc/self/mountinfo", "/proc/1/mountinfo"};

@@ -26,7 +26,8 @@ struct ht_err *slow_touch(const struct proc *proc, const struct proc_maps *maps)
 void slow_avoid(void);
 bool slow_is_avoided(void);
 
-/* For proc_maps_read and memory_read: remembers the slow ones among `maps`; asks about a range. */
+/* slow_remember is called by proc_maps_read, and records the slow mappings among `maps`. slow_is_in
+ * is called by memory_read: is any byte of the range in one of them? */
 HT_MUST_CHECK
 struct ht_err *slow_remember(const struct proc *proc, const struct proc_maps *maps);
 bool slow_is_in(raddr_t addr, size_t length);

@@ -8,7 +8,7 @@
 #include "attach/proc/clock.h"
 
 #define PATIENCE_NS	  (10 * CLOCK_NS_PER_S)
-#define PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* heaptap takes no events meanwhile */
+#define PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* shorter: heaptap receives no events */
 
 struct files {
 	const struct proc *proc;
@@ -54,7 +54,7 @@ struct ht_err *stalled_read_maps(const struct proc *proc, struct proc_maps *ret)
 	return err;
 }
 
-/* Where a file system has stopped answering, its mappings are left alone from now on. */
+/* If a file system does not answer, this process avoids its mappings from now on. */
 static struct ht_err *read_maps_later(
 	const struct proc *proc, uint64_t patience_ns, struct proc_maps *ret)
 {

@@ -1,27 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Mappings of a process, read only once the file systems behind them have shown that they answer.
- * One that a process serves, maybe the target itself, must do so before a page of it is read in the
- * target's memory (slow.h).
+ * Reads a process's mappings after checking that the file systems behind them answer. A file system
+ * may be served by a process, perhaps by the target itself: it must answer heaptap before heaptap
+ * reads a page of it in the target's memory (slow.h).
  */
 #pragma once
 
 #include "attach/memory/proc_maps.h"
 
-/* Reads the mappings. HT_ERR_REFUSED when a file that the process maps is of a file system that
- * does not answer within 10 s: then nothing of its memory may be read. `ret` is empty after an
- * error. */
+/* Reads the mappings. HT_ERR_REFUSED if a file system of a mapped file does not answer within 10 s:
+ * then the target's memory must not be read. `ret` is empty after an error. */
 HT_MUST_CHECK
 struct ht_err *stalled_read_maps(const struct proc *proc, struct proc_maps *ret);
-/* For a caller that cannot refuse: where a file system does not answer within 2 s, this process
- * avoids files that hang from now on (slow_avoid). */
+/* For a caller that cannot refuse: if a file system does not answer within 2 s, this process avoids
+ * slow mappings from now on (slow_avoid). */
 HT_MUST_CHECK
 struct ht_err *stalled_read_maps_later(const struct proc *proc, struct proc_maps *ret);
 
-/* stalled_read_maps for the answer alone. */
+/* As stalled_read_maps, without the mappings. */
 HT_MUST_CHECK
 struct ht_err *stalled_check(const struct proc *proc);
-/* As stalled_read_maps_later, for the effect alone and with 10 s: for a process that no other ends
- * when it hangs. */
+/* As stalled_read_maps_later, without the mappings and with 10 s: for a process that no other
+ * process ends if it hangs. */
 HT_MUST_CHECK
 struct ht_err *stalled_avoid(const struct proc *proc);

@@ -18,7 +18,7 @@ static bool decode(const uint8_t *code, size_t bytes, struct instruction *ret)
 		ZydisDecoderDecodeFull(&decoder, code, bytes, &ret->head, ret->operand));
 }
 
-/* Where a call or jump leads to; false: it does not say, or is none. */
+/* The destination of a direct call or jump; false: the instruction is none. */
 static bool branch_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 {
 	const ZydisDecodedOperand *operand = &i->operand[0];
@@ -31,7 +31,8 @@ static bool branch_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 	return true;
 }
 
-/* call *word(%rip), or jmp: where that word is. */
+/* The address of the word in call *word(%rip) or jmp *word(%rip); false: the instruction is
+ * neither. */
 static bool word_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 {
 	const ZydisDecodedOperand *operand = &i->operand[0];
@@ -46,7 +47,7 @@ static bool word_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 	return true;
 }
 
-/* errno is the thread's own. */
+/* Does the instruction write memory: the thread's own (errno, by `own`), or other memory? */
 static bool writes_memory(const struct instruction *i, bool own)
 {
 	for (size_t n = 0; n < i->head.operand_count; n++)

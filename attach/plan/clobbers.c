@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/plan/clobbers.h"
 
-/* A jump through a register or a table may stay within the function. The compiler knows what a call
- * for a thread-local variable changes (-mtls-dialect=gnu2), and its descriptor's address may have
- * come by any way: what looks like such a call does not count. */
+/* A jump through a register or a table may stay within the function. A call through a TLS
+ * descriptor (-mtls-dialect=gnu2) changes only the registers that the compiler knows, and the
+ * descriptor's address may come from anywhere: a call that may be one does not count. */
 static enum codewalk_answer visit(void *context, const struct codewalk_instruction *instruction)
 {
 	(void)context;

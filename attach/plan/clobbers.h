@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which registers do the callers of a function expect to be changed? A compiler that has seen both
- * keeps values where the function leaves them alone (gcc's -fipa-ra), and calls it with a stack
- * that is aligned no more than it needs; a hook changes all that a call may change. No
- * compiler sees the function behind a call through a register or a word, such as the PLT's. A
- * function that makes such a call is therefore expected to change all registers, and has its stack
- * aligned. The function that a TLS descriptor names keeps them, and does not count.
+ * Do the callers of a function expect it to change all registers that a call may change? A compiler
+ * that sees caller and function together keeps values in registers that the function leaves alone
+ * (gcc's -fipa-ra), and aligns the stack no more than the function needs; a hook changes all those
+ * registers. No compiler sees the function behind a call through a register or a word, such as a
+ * PLT's. So a function that makes such a call is expected to change all registers, and its stack is
+ * aligned. A function that a TLS descriptor names keeps registers, and does not count.
  *
  * Pure: bytes in, yes or no out.
  */
@@ -13,5 +13,6 @@
 
 #include "attach/plan/codewalk.h"
 
-/* True: its callers expect all of them to be changed. False: they may not, or it is unknown. */
+/* True: all callers expect all of these registers to change. False: they may not, or it is
+ * unknown. */
 bool clobbers_all(codewalk_read *read, void *context, raddr_t entry);

@@ -14,7 +14,7 @@
 #define NO_CALL	  ((size_t)-1)
 #define NO_NUMBER ((int64_t)-1)
 
-/* Those that are called, and the one at which the walk begins. */
+/* The function where the walk begins, and those that it calls. */
 struct function {
 	raddr_t entry;
 	bool returns;
@@ -22,8 +22,8 @@ struct function {
 
 struct block {
 	raddr_t at;
-	size_t function; /* that came to it */
-	size_t behind;	 /* the function that is to return before it is reached; or NO_CALL */
+	size_t function; /* the function in which the walk came to the block */
+	size_t behind;	 /* the function that must return before the block is reached; or NO_CALL */
 	bool done;
 };
 
@@ -34,7 +34,7 @@ struct walk {
 	raddr_t window_at;
 	size_t window_bytes;
 	struct block block[BLOCKS_MAX];
-	uint16_t place[PLACES]; /* of a block, by its hash, + 1; 0: none */
+	uint16_t place[PLACES]; /* index of a block plus one, by hash; 0: none */
 	struct function function[BLOCKS_MAX];
 	size_t count, functions;
 	unsigned steps;
@@ -60,7 +60,7 @@ static void add_block(struct walk *walk, raddr_t at, size_t function, size_t beh
 	walk->place[place] = (uint16_t)walk->count;
 }
 
-/* NO_CALL: there are too many. */
+/* Returns the function's index; NO_CALL: there are too many. */
 static size_t add_function(struct walk *walk, raddr_t entry)
 {
 	for (size_t i = 0; i < walk->functions; i++)
@@ -92,7 +92,7 @@ static bool decode(struct walk *walk, raddr_t at, ZydisDecodedInstruction *ret_h
 
 static bool is_trap(const ZydisDecodedInstruction *head)
 {
-	/* As libraries of C end what cannot go on. */
+	/* C libraries end a process that cannot go on by such an instruction. */
 	if (head->mnemonic == ZYDIS_MNEMONIC_HLT)
 		return true;
 	return head->mnemonic == ZYDIS_MNEMONIC_UD0 || head->mnemonic == ZYDIS_MNEMONIC_UD1 ||
@@ -100,7 +100,7 @@ static bool is_trap(const ZydisDecodedInstruction *head)
 	       head->meta.category == ZYDIS_CATEGORY_INTERRUPT;
 }
 
-/* `number`: of the system call that would be made by the next instruction. */
+/* `number`: the system call that the instruction would make, if known. */
 static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head, int64_t number)
 {
 	ZydisInstructionCategory category = head->meta.category;
@@ -119,7 +119,8 @@ static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head, int64_t n
 	return category == ZYDIS_CATEGORY_RET || is_trap(head) ? CODEWALK_END : CODEWALK_PLAIN;
 }
 
-/* The number of a system call behind the instruction, if it was `number` before it. */
+/* Returns the number in the register for system calls behind the instruction; `number`: before
+ * it. */
 static int64_t number_behind(const ZydisDecodedInstruction *head,
 	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], int64_t number)
 {
@@ -165,7 +166,7 @@ static void read_target(const ZydisDecodedInstruction *head, const ZydisDecodedO
 
 /* The known values of one register and of the zero flag behind an instruction. */
 struct known {
-	ZydisRegister whole; /* the register; ZYDIS_REGISTER_NONE: of none */
+	ZydisRegister whole; /* ZYDIS_REGISTER_NONE: no register is known */
 	uint64_t value;
 	bool has_zero, zero;
 };
@@ -297,7 +298,8 @@ static bool is_decided(
 	return known->has_zero && (if_zero || head->mnemonic == ZYDIS_MNEMONIC_JNZ);
 }
 
-/* Where the instruction leads to, as it is to be followed. False: not on to the next one, yet. */
+/* Adds the instruction's destination to the blocks. False: do not go on behind the call yet, as it
+ * is not known to return. */
 static bool follow(
 	struct walk *walk, const struct codewalk_instruction *instruction, size_t function)
 {
@@ -312,8 +314,8 @@ static bool follow(
 	return false;
 }
 
-/* From the block's beginning to where nothing follows: has the visitor found what it looks for?
- * Where it may go on is added to the blocks. */
+/* Walks the block up to the instruction that ends it, and adds its destinations to the blocks.
+ * True: the visitor found what it looks for. */
 static bool visit_block(struct walk *walk, const struct block *block)
 {
 	const struct codewalk *codewalk = walk->codewalk;

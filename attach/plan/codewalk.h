@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Follows code from one instruction to the next and from block to block, as far as that can be told
- * by the code alone: not through registers, tables and words.
+ * Follows code from instruction to instruction and from block to block, as far as the code alone
+ * tells: not through registers, tables and words.
  *
- * Pure: bytes in, what the visitor says out.
+ * Pure: bytes in, the visitor's result out.
  */
 #pragma once
 
@@ -23,32 +23,32 @@ struct codewalk_instruction {
 	size_t bytes;
 	enum codewalk_kind kind;
 	/* Of jump, branch, call: */
-	bool direct;	   /* to `to` */
-	bool through_word; /* to what stands in the word `to`, relative to rip, as in the PLT */
-	/* To what stands where the register that holds TLS descriptors leads to. If it is that of
-	 * one, it keeps all registers but this one. */
+	bool direct;	   /* it leads to `to` */
+	bool through_word; /* to the address in the word `to`, relative to rip, as in a PLT */
+	/* It leads to the address in the word to which the TLS descriptor register points. If that
+	 * is a TLS descriptor, the call keeps all registers but that one. */
 	bool through_descriptor;
 	raddr_t to;
 	bool returns;	  /* it is a return */
-	bool known;	  /* by values: neither of these, but to `to` as registers are known */
-	raddr_t operand;  /* by values: a variable that another instruction uses; 0: none */
-	raddr_t function; /* that the walk is in: where it was called, or began */
+	bool known;	  /* by values: indirect, and leads to `to` by known registers */
+	raddr_t operand;  /* by values: address of a variable that it uses otherwise; 0: none */
+	raddr_t function; /* the function that the walk is in, by its entry */
 };
 
 enum codewalk_answer {
-	CODEWALK_FOLLOW, /* where it leads to, too; behind a call once that is seen to return */
-	CODEWALK_PASS,	 /* only on */
-	CODEWALK_LEAVE,	 /* neither: what follows is not reached */
-	CODEWALK_FOUND,	 /* no further */
+	CODEWALK_FOLLOW, /* go on at the destination, too; behind a call if it returns */
+	CODEWALK_PASS,	 /* go on only behind the instruction */
+	CODEWALK_LEAVE,	 /* do not go on from here */
+	CODEWALK_FOUND,	 /* end the walk */
 };
 
 enum codewalk_result {
-	CODEWALK_SEEN, /* all that can be followed */
+	CODEWALK_SEEN, /* all that can be followed was visited */
 	CODEWALK_CUT,  /* not all: there is too much, or it cannot be read or decoded */
-	CODEWALK_HIT,  /* the visitor has said CODEWALK_FOUND */
+	CODEWALK_HIT,  /* the visitor has answered CODEWALK_FOUND */
 };
 
-/* Reads up to `bytes` bytes of code at `addr`; how many it was. */
+/* Reads up to `bytes` bytes of code at `addr`; returns how many. */
 typedef size_t codewalk_read(void *context, raddr_t addr, uint8_t *buffer, size_t bytes);
 typedef enum codewalk_answer codewalk_visit(
 	void *context, const struct codewalk_instruction *instruction);
@@ -58,12 +58,12 @@ struct codewalk {
 	void *read_context;
 	codewalk_visit *visit;
 	void *visit_context;
-	/* A branch that depends on a variable alone, compared with a number, is followed only to
-	 * the side that its value leads to now. `read` reads it. A jump that is passed returns for
-	 * its function. */
+	/* A branch that compares a variable with a number is followed only in the direction that
+	 * the variable's present value gives; `read` reads the variable. A jump that the visitor
+	 * answers with CODEWALK_PASS counts as a return of its function. */
 	bool by_values;
 };
 
-/* From `entry` on, each block once, 16,384 instructions and 2,048 blocks at most. CODEWALK_CUT
- * without a decoder in this build. */
+/* Walks from `entry`, each block once, through at most 16,384 instructions and 2,048 blocks.
+ * CODEWALK_CUT if this build has no decoder. */
 enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry);

@@ -15,7 +15,7 @@ static enum codewalk_answer visit(void *context, const struct codewalk_instructi
 	if (jumps && instruction->direct)
 		return at >= function->bytes && to > 0 && to < function->first ? CODEWALK_FOUND
 									       : CODEWALK_FOLLOW;
-	/* A call leads to another function. A call that stands last does not return. */
+	/* A call leads to another function. A call that ends the function does not return. */
 	return at < function->bytes && at + instruction->bytes >= function->bytes ? CODEWALK_LEAVE
 										  : CODEWALK_PASS;
 }

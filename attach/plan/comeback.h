@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Parts of a function that its compiler has put elsewhere (`.cold`, `.part`) jump back into it. Who
- * jumps to its beginning calls it; anywhere behind that it is not known what its registers hold.
+ * Parts of a function that its compiler has placed elsewhere (`.cold`, `.part`) jump back into the
+ * function. A jump to the function's beginning is a call of it. For a jump to any later place it is
+ * unknown what the registers hold.
  *
  * Pure: bytes in, yes or no out.
  */
@@ -9,8 +10,10 @@
 
 #include "attach/plan/codewalk.h"
 
-/* Does a jump from outside the function of `bytes` bytes at `entry`, to where the function itself
- * leads, come back to one of its first `first` bytes, but for its beginning? True also where not
- * all of it can be seen (codewalk.h). Jumps through registers, tables and words are not followed.
+/*
+ * Does code outside the function of `bytes` bytes at `entry`, to which the function itself jumps,
+ * jump back to one of the function's first `first` bytes, other than its beginning? Also true if
+ * not all of that code can be followed (codewalk.h). Jumps through registers, tables and words are
+ * not followed.
  */
 bool comeback_to(codewalk_read *read, void *context, raddr_t entry, size_t bytes, size_t first);

@@ -17,8 +17,8 @@ static struct ht_err *no_memory(void)
 
 /* --- which --- */
 
-/* Has it calls that pass no slot? If no slot leads to a given function, the program calls it by a
- * table of its own or by an address from dlsym. */
+/* Does it have calls that bypass all slots? A function named by the user, to which no slot leads,
+ * is called through a table of the program's own or an address from dlsym. */
 static bool passes_slots(const struct coverage_function *function)
 {
 	const struct native *native = function->native;
@@ -26,7 +26,8 @@ static bool passes_slots(const struct coverage_function *function)
 	       (native->family->given && (native->pointers || !function->slots));
 }
 
-/* A static program has no slots: only entries can be hooked. */
+/* Should the function be hooked at its entry? A static program has no slots, so it needs entry
+ * hooks. */
 static bool is_wanted(const struct survey *survey, const struct coverage_function *function,
 	enum entries_mode mode)
 {
@@ -63,7 +64,8 @@ static const struct module *executable_of(const struct survey *survey)
 	return NULL;
 }
 
-/* Functions by which a static program could forbid what the agent does. */
+/* Adds the functions by which a static program could forbid what the agent does: these are
+ * guarded. */
 static void collect_guards(const struct survey *survey, struct entries *entries)
 {
 	const struct module *module = executable_of(survey);
@@ -106,7 +108,7 @@ static bool gives_back(enum abi_hook hook)
 	return shape == ABI_SHAPE_FREE || shape == ABI_SHAPE_REALLOC || shape == ABI_SHAPE_RESIZE;
 }
 
-/* Each changes what the other's jump, or its word, is made of. */
+/* Does the jump of one change the word, or the jump's bytes, of the other? */
 static bool are_beside(const struct bridge *one, const struct bridge *other)
 {
 	raddr_t here = one->entry, there = other->entry;
@@ -114,7 +116,7 @@ static bool are_beside(const struct bridge *one, const struct bridge *other)
 	return other->word == one->word || apart < JUMP_BYTES;
 }
 
-/* Is another function hooked, or may it be, where this one's place is? */
+/* Is another function hooked, or possibly hooked, beside this place? */
 static bool is_beside(
 	const struct entries *entries, const struct entry *entry, const struct bridge *place)
 {
@@ -127,8 +129,8 @@ static bool is_beside(
 	return false;
 }
 
-/* Entries that are beside each other are the first one's. A later instruction is given up for
- * whatever else is there. */
+/* Of entries beside each other only the first is hooked. A place at a later instruction gives way
+ * to any other entry. */
 static void drop_beside(struct entries *entries, struct entry *entry)
 {
 	static const char beside[] =
@@ -166,7 +168,7 @@ static struct ht_err *read_all(const struct survey *survey, struct entries *entr
 
 /* --- where --- */
 
-/* Each area makes the stub longer that maps them. */
+/* The number of near areas for which the stub finds room: each area makes the stub longer. */
 static size_t areas_max(const struct survey *survey)
 {
 	for (size_t count = ABI_NEAR_MAX; count > 0; count--) {
@@ -188,7 +190,7 @@ static const struct entry *entry_at(const struct entries *entries, raddr_t addr)
 	return NULL;
 }
 
-/* The one of its own kind that it only calls; NULL: there is none. */
+/* The hooked function of the same kind that this function only forwards to; NULL: none. */
 static const struct entry *called_by(const struct entries *entries, const struct entry *entry)
 {
 	const struct entry *to = entry_at(entries, entry->leads_to);
@@ -197,8 +199,8 @@ static const struct entry *called_by(const struct entries *entries, const struct
 	return alike ? to : NULL;
 }
 
-/* What only calls another that is hooked is seen there: so is reallocarray as realloc, and what
- * cannot be hooked itself. */
+/* A function that only forwards to a hooked one needs no hook: so reallocarray, recorded as
+ * realloc, and functions that cannot be hooked themselves. */
 static bool is_placed(const struct entries *entries, const struct entry *entry)
 {
 	const struct entry *to = called_by(entries, entry);
@@ -257,20 +259,20 @@ static const struct coverage_function *function_of(
 static const char whole[] = "a function of the same allocator that frees memory cannot be hooked";
 static const char callee[] = "a function that it calls cannot be hooked";
 
-/* For another's sake. */
+/* Is the reason that another function could not be hooked? */
 static bool is_secondary(const char *why)
 {
 	return why == whole || why == callee;
 }
 
-/* One that is hooked, or only calls one that is. */
+/* Does the function forward to one that is hooked, or that itself forwards to a hooked one? */
 static bool is_seen_elsewhere(const struct entries *entries, const struct entry *entry)
 {
 	const struct entry *to = called_by(entries, entry);
 	return to && (to->at || to->passed);
 }
 
-/* Those that only call one of these in turn. */
+/* Marks the functions that only forward to such a function, in turn. */
 static void pass_on(struct entries *entries)
 {
 	for (bool more = true; more;) {
@@ -292,7 +294,7 @@ static void refuse(struct entry *entry, const char *why)
 	entry->passed = false;
 }
 
-/* What it calls is not hooked after all. */
+/* Refuses functions that forward to one that is not hooked after all. */
 static void refuse_callers(struct entries *entries)
 {
 	for (bool more = true; more;) {
@@ -307,8 +309,8 @@ static void refuse_callers(struct entries *entries)
 	}
 }
 
-/* A trace without its frees misleads: what gives back and cannot be hooked keeps all of its
- * allocator from being hooked. */
+/* A trace without its frees misleads: if a function that frees cannot be hooked, no function of its
+ * allocator is hooked. */
 static const struct entry *unhooked_free(
 	const struct survey *survey, const struct entries *entries, const struct entry *entry)
 {
@@ -385,7 +387,8 @@ struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struc
 	return NULL;
 }
 
-/* A static program's trace without its allocator misleads. Entries that are passed come last. */
+/* A static program's trace without its allocator misleads. Returns a needed function that is not
+ * hooked, preferably one with a reason of its own (not is_secondary). */
 static const struct entry *find_missing(const struct survey *survey, const struct entries *entries)
 {
 	const struct entry *found = NULL;

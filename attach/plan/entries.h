@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that are hooked at their entry: which of those that are linked in, and where their pads
- * and bridges stand. A function is hooked at its entry or by its slots, never by both.
+ * Functions that are hooked at their entry: which of the linked-in functions these are, and where
+ * their pads and bridges are. A function is hooked at its entry or by its slots, never both.
  */
 #pragma once
 
@@ -9,9 +9,9 @@
 #include "attach/plan/entry.h"
 
 enum entries_mode {
-	ENTRIES_SLOT, /* none */
+	ENTRIES_SLOT, /* no function */
 	ENTRIES_AUTO, /* those with calls that pass no slot */
-	ENTRIES_ALL,  /* whichever can be */
+	ENTRIES_ALL,  /* all functions for which it is possible */
 };
 
 struct entries {
@@ -19,27 +19,27 @@ struct entries {
 	size_t count;
 	raddr_t near[ABI_NEAR_MAX];
 	size_t near_count;
-	size_t hooked;		       /* of them, but for those that are watched over */
-	const struct entry *unguarded; /* one that should be watched over and cannot be */
+	size_t hooked;		       /* number of hooked functions, without guarded ones */
+	const struct entry *unguarded; /* should be guarded and cannot be; NULL: none */
 };
 
-/* Decides; reads, and changes nothing. What is hooked is noted in the survey's coverage. */
+/* Decides which functions are hooked; reads only. Notes the result in the survey's coverage. */
 HT_MUST_CHECK
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret);
-/* HT_ERR_REFUSED where a static program cannot be recorded by these. */
+/* HT_ERR_REFUSED if a static program cannot be recorded by these entries. */
 HT_MUST_CHECK
 struct ht_err *entries_check(
 	const struct survey *survey, enum entries_mode mode, const struct entries *entries);
 void entries_deinit(struct entries *entries);
 /* Is the function at `addr` hooked at its entry? */
 bool entries_has(const struct entries *entries, raddr_t addr);
-/* Where to call the function at `addr` past its hook. */
+/* Returns the address that calls the function at `addr` without its hook. */
 raddr_t entries_past(const struct entries *entries, raddr_t addr);
 /* Writes the bridges into the image. */
 void entries_write_bridges(const struct entries *entries, const struct image *image);
 /* Writes the pad, which leads to `thunk`. */
 void entries_write_pad(const struct entries *entries, const struct entry *entry,
 	const struct image *image, raddr_t thunk);
-/* "jemalloc: free (it loops to its first instruction)": what is wanted and cannot be hooked; ""
- * when nothing. malloc'd; NULL: no memory. */
+/* "jemalloc: free (it loops to its first instruction)": the functions that should be hooked and
+ * cannot be; "": none. malloc'd; NULL: no memory. */
 char *entries_refused(const struct entries *entries);

@@ -8,7 +8,7 @@
 #include "attach/plan/clobbers.h"
 #include "attach/plan/comeback.h"
 
-/* How many bytes of the file follow `addr` in its segment. */
+/* Returns how many bytes of the file follow `addr` in its segment. */
 static uint64_t file_bytes(const struct module *module, raddr_t addr, uint64_t *ret_offset)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -23,7 +23,7 @@ static uint64_t file_bytes(const struct module *module, raddr_t addr, uint64_t *
 	return 0;
 }
 
-/* A shared mapping would be written through to the file. */
+/* The code must be private: a write to a shared mapping would reach the file. */
 static bool is_private_code(const struct proc_map *map)
 {
 	return map && map->exec && !map->write && !map->shared && map->inode;
@@ -64,7 +64,8 @@ static const char *read_own_code(const struct survey *survey, struct entry_code 
 	return NULL;
 }
 
-/* A call from there frees a block that the program has freed before. */
+/* Calls from glibc's function that frees cached blocks again bypass the hook of free: the program
+ * has freed these blocks before. */
 static void pass_again(const struct survey *survey, struct entry *entry)
 {
 	const struct module *module = modules_find(&survey->modules, entry->addr);
@@ -80,7 +81,7 @@ static void pass_again(const struct survey *survey, struct entry *entry)
 	}
 }
 
-/* The bridge repeats the instructions before such a place. */
+/* Adds places at later instructions: the bridge repeats the instructions before them. */
 static void read_later(const struct survey *survey, const struct entry_code *code, size_t bytes,
 	struct entry *entry)
 {
@@ -107,14 +108,15 @@ const char *entry_read(const struct survey *survey, struct entry_code *code, str
 	read_later(survey, code, bytes, entry);
 	entry->leads_to = callees_sole(code->memory + entry->addr % sizeof(uint64_t), entry->addr,
 		entry->bytes, abi_is_allocator(entry->hook) ? abi_arity_of(entry->hook) : 0, &same);
-	/* Another block, or size, would be seen there (a header before each), or not each (a cache
-	 * of the thread's); reallocarray multiplies, and may set errno. */
+	/* The function that it leads to would see other blocks or sizes (a header before each
+	 * block), or not all calls (a cache of the thread's). reallocarray may multiply, and set
+	 * errno. */
 	if (!same && entry->hook != ABI_HOOK_REALLOCARRAY)
 		entry->leads_to = 0;
 	if (!entry->place_count)
 		return why;
 	pass_again(survey, entry);
-	/* A guard changes no register. */
+	/* A guard changes no register, so its callers need not expect any change. */
 	if (abi_is_allocator(entry->hook) &&
 		!clobbers_all(read_code, (void *)&survey->proc, entry->addr))
 		return "its callers may rely on registers that it does not use";

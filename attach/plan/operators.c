@@ -5,7 +5,7 @@
 #include "attach/plan/callees.h"
 
 #define OPERATOR_MAX   4096u /* bytes of its code */
-#define OPERATOR_STEPS 4u    /* of one that calls another */
+#define OPERATOR_STEPS 4u    /* longest chain of operators that call each other */
 
 struct seen {
 	const struct survey *survey;

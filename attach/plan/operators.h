@@ -12,7 +12,7 @@ struct entries;
 /* entries_has */
 typedef bool operators_is_hooked(const struct entries *entries, raddr_t addr);
 
-/* The calls of an operator that calls a function which is hooked at its entry are seen there. Marks
- * such operators in the survey's coverage. */
+/* Marks operators in the survey's coverage that call a function with an entry hook: that hook sees
+ * their calls. */
 void operators_settle(
 	struct survey *survey, operators_is_hooked *is_hooked, const struct entries *entries);

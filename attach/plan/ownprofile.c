@@ -20,12 +20,12 @@
 #define CONF_BYTES	      1024u
 #define HOOK_CODE_BYTES	      64u
 
-/* A module that defines allocator functions, as far as it is searched. */
+/* A module that defines allocator functions, and what is read about it. */
 struct subject {
 	const struct survey *survey;
 	const struct module *module;
 	struct unwinds unwinds;
-	raddr_t opt_prof, conf; /* variables of jemalloc's, by the file's symbols; 0: not told */
+	raddr_t opt_prof, conf; /* jemalloc's variables, by the file's symbols; 0: unknown */
 	char environment[ENVIRONMENT_MAX_BYTES];
 	size_t environment_bytes;
 };
@@ -176,7 +176,7 @@ static struct ht_err *look_at_jemalloc(
 		}
 	}
 	HT_THEN(err, read_conf(subject, &conf));
-	/* A jemalloc without the profiler does not heed that. */
+	/* A jemalloc without a profiler ignores the setting. */
 	if (!err && conf)
 		err = unwinds_has(&subject->unwinds, subject->module, &unwinds);
 	if (!err && conf && unwinds)
@@ -187,8 +187,8 @@ static struct ht_err *look_at_jemalloc(
 /* --- gperftools
  * ------------------------------------------------------------------------------------ */
 
-/* The list of hooks, as MallocHook_AddNewHook passes it on (lea list(%rip), %rdi): its first word
- * counts them. */
+/* Reads the first word of gperftools' list of malloc hooks, which counts them.
+ * MallocHook_AddNewHook loads the list's address (lea list(%rip), %rdi). */
 static struct ht_err *has_hooks(const struct subject *subject, bool *ret)
 {
 	uint8_t code[HOOK_CODE_BYTES];
@@ -230,7 +230,7 @@ static struct ht_err *look_at_gperftools(
 	const char *sample = variable(subject, "TCMALLOC_SAMPLE_PARAMETER");
 	if (sample && strtoll(sample, NULL, 10) > 0)
 		note(ret->active, subject->module, "gperftools", "TCMALLOC_SAMPLE_PARAMETER");
-	/* Before the first allocation it has one of its own. */
+	/* Before its first allocation gperftools has a hook of its own in the list. */
 	struct ht_err *err = starting ? NULL : has_hooks(subject, &hooks);
 	if (hooks)
 		note(ret->active, subject->module, "gperftools", "a hook of malloc is installed");
@@ -258,7 +258,7 @@ static struct ht_err *note_symbol(void *context, const Elf64_Sym *symbol, const 
 	return NULL;
 }
 
-/* A file that cannot be read tells nothing. */
+/* A file that cannot be read gives no symbols: no error. */
 static struct ht_err *read_symbols(struct subject *subject)
 {
 	const struct module *module = subject->module;
@@ -287,7 +287,7 @@ static struct ht_err *read_symbols(struct subject *subject)
 	return err;
 }
 
-/* Can there be anything to be found: in the module, or in a library that it may call? */
+/* Does the module, or a library that it may call, have a function that unwinds? */
 static struct ht_err *is_worth_following(const struct subject *subject, bool *ret)
 {
 	const struct modules *modules = &subject->survey->modules;
@@ -300,7 +300,7 @@ static struct ht_err *is_worth_following(const struct subject *subject, bool *re
 	return err;
 }
 
-/* From the functions of the module that slots lead to. */
+/* Follows the code from the module's functions to which slots lead. */
 static struct ht_err *follow_code(const struct subject *subject, struct ownprofile *ret)
 {
 	const struct slots *slots = &subject->survey->slots;
@@ -341,7 +341,7 @@ static struct ht_err *look_at(struct subject *subject, bool starting, struct own
 	return follow_code(subject, ret);
 }
 
-/* Does a hooked function lie in it? */
+/* Does the module contain a hooked function? */
 static bool is_allocator(const struct survey *survey, const struct module *module)
 {
 	const struct slots *slots = &survey->slots;

@@ -20,11 +20,12 @@
 #include "format/abi_control.h"
 #include "format/foreign.h"
 
-#define SECCOMP_STRICT	  1 /* as proc_status has it */
+#define SECCOMP_STRICT	  1 /* as in proc_status.seccomp */
 #define MIB		  (1ul << 20)
-#define DESCRIPTORS_SPARE 16u /* the stub needs four, the target may want some meanwhile */
-#define MAPPINGS_SPARE	  64u /* the image has eight, entries of functions up to 20 */
-/* What a capture makes of memory in the target's name, at most: stacks, and buffers per thread. */
+#define DESCRIPTORS_SPARE 16u /* the stub needs four, and the target may need some meanwhile */
+#define MAPPINGS_SPARE	  64u /* the image has eight, and entry hooks need up to 20 */
+/* The most memory that a capture uses in the target's name: for stacks, and for buffers per
+ * thread. */
 #define COMMON_BYTES (ABI_DEEP_OFF - ABI_TABLE_OFF - ABI_FUNCTIONS_BYTES)
 #define THREAD_BYTES ABI_SLOT_BYTES
 
@@ -60,7 +61,8 @@ static struct ht_err *check_status(const struct proc *proc, const struct proc_st
 	if (status->tracer != 0) {
 		char comm[64];
 		name_process(status->tracer, comm);
-		/* Its guardian may hold a thread for a while: it must not be killed. */
+		/* The guardian of the tracing heaptap may hold a thread for a while: do not advise
+		 * the user to end it. */
 		if (!strncmp(comm, "heaptap", strlen("heaptap")) && lock_is_held(proc))
 			return lock_refuse(proc);
 		return ht_err_new(HT_ERR_REFUSED,
@@ -81,7 +83,7 @@ static struct ht_err *check_status(const struct proc *proc, const struct proc_st
 	return NULL;
 }
 
-/* Asked to stop it would, and then run nothing. */
+/* A frozen process would stop on request, but then run nothing. */
 static struct ht_err *check_frozen(const struct proc *proc)
 {
 	if (!cgroup_is_frozen(proc))
@@ -103,7 +105,7 @@ static struct ht_err *check_threads(const struct proc *proc, struct survey *surv
 		if (err || !lives)
 			continue;
 		survey->any_seccomp |= status.seccomp != 0;
-		/* Strict mode takes from the thread the clock that the agent reads. */
+		/* Strict mode forbids the thread the clock that the agent reads. */
 		if (status.tracer != 0 || status.seccomp == SECCOMP_STRICT)
 			err = check_status(proc, &status);
 	}
@@ -122,7 +124,7 @@ static struct ht_err *check_space(pid_t pid, const struct room *room)
 			"process %d may not make a file of %lu MiB, which heaptap needs (ulimit "
 			"-f); raise that first: prlimit --pid %d --fsize=unlimited:unlimited",
 			pid, image / MIB, pid);
-	/* As much again stays free: the target must not miss what we reserve. */
+	/* As much again must stay free, so that the target does not miss what heaptap reserves. */
 	if (room->address_bytes < 2 * image)
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d may map only %lu MiB more (ulimit -v), and heaptap reserves "
@@ -174,7 +176,7 @@ static struct ht_err *check_room(const struct survey *survey)
 			"control group), and a capture may take %lu MiB there; raise that limit "
 			"first",
 			pid, room.memory_bytes / MIB, memory / MIB);
-	/* As much again stays free, for the target, and threads that are still to come. */
+	/* As much again must stay free, for the target and for new threads. */
 	if (room.commit_bytes < 2 * memory)
 		return ht_err_new(HT_ERR_REFUSED,
 			"the system promises its processes only %lu MiB more of memory "
@@ -196,9 +198,8 @@ static struct ht_err *refuse_without_slots(const struct survey *survey)
 	return err;
 }
 
-/* What an emulator maps for its guest looks like libraries, but the processor does not run it: the
- * guest would call thunks that the emulator knows nothing of, and the emulator map over the image.
- */
+/* An emulator maps libraries of its guest, which the processor does not run: the guest would call
+ * thunks that the emulator does not know, and the emulator might map over the image. */
 static struct ht_err *check_linked(const struct survey *survey)
 {
 	const struct module *strange = modules_first_foreign(&survey->modules);
@@ -213,7 +214,7 @@ static struct ht_err *check_linked(const struct survey *survey)
 		survey->proc.pid, path[0] ? path : "code without a name");
 }
 
-/* A static program's allocator can be recognized only by names. */
+/* Does the static program have an allocator that is known by its names? */
 static bool is_named(const struct survey *survey)
 {
 	for (size_t i = 0; i < survey->coverage.count; i++)
@@ -223,8 +224,8 @@ static bool is_named(const struct survey *survey)
 	return false;
 }
 
-/* What allocates in it, and has no hooks; NULL: nothing that is known. What a program may have
- * beside others (operator new, Rust's) tells nothing. */
+/* Names an allocator of the program for which there are no hooks; NULL: none is known. Functions
+ * that a program may have beside other allocators (operator new, Rust's) do not count. */
 static const char *other_allocator(const struct survey *survey)
 {
 	for (size_t i = 0; i < survey->coverage.count; i++) {
@@ -265,7 +266,7 @@ static struct ht_err *check_stub(const struct survey *survey)
 {
 	struct choose_slack place;
 
-	/* A thread may still be in it. */
+	/* A stub is left, in which a thread may still be. */
 	return remote_find_stub(&survey->proc, &survey->modules, &survey->maps, &place)
 		       ? remote_slack_refuse(&survey->proc)
 		       : NULL;
@@ -309,8 +310,8 @@ static struct ht_err *reread_modules(struct survey *survey)
 	return NULL;
 }
 
-/* A library is mapped before it is in the list of those that are loaded, or was unloaded between
- * our two looks. */
+/* Reads again for a short time while there is a foreign module: a library is mapped before it is in
+ * the dynamic linker's list, or may have been unloaded between two reads. */
 static struct ht_err *read_modules(struct survey *survey)
 {
 	uint64_t end_ns = clock_mono_ns() + LOADING_PATIENCE_NS;

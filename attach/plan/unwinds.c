@@ -9,19 +9,19 @@
 #include "attach/plan/codewalk.h"
 
 #define WORDS_MAX     96u
-#define ENTRIES_MAX   (2 * UNWINDS_ENTRIES_MAX) /* with functions that are called by a word */
+#define ENTRIES_MAX   (2 * UNWINDS_ENTRIES_MAX) /* with functions that are called through a word */
 #define FUNCTIONS_MAX 1024u
 #define CALLS_MAX     2048u
 #define MODULES_MAX   8u /* whose code is followed */
 #define STUB_BYTES    16u
-#define PAGES_MAX     64u /* of code, at hand */
+#define PAGES_MAX     64u /* pages of code that are kept */
 
 static const char *const names[] = {
-	/* libgcc's, and what is made of it */
+	/* libgcc's, and functions that call it */
 	"_Unwind_Backtrace", "backtrace",
 	/* libunwind's */
 	"unw_backtrace", "unw_step", "_ULx86_64_step", "_Ux86_64_step", "_ULx86_64_init_local",
-	/* those that do not return */
+	/* functions that do not return */
 	"abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "__assert",
 	"__stack_chk_fail", "__fortify_fail", "__chk_fail", "longjmp", "siglongjmp",
 	"__longjmp_chk", "pthread_exit", "__cxa_throw", "__cxa_rethrow", "_Unwind_Resume",
@@ -78,7 +78,7 @@ void unwinds_add_linked(struct unwinds *unwinds, raddr_t function)
 }
 
 struct hit {
-	raddr_t function; /* that calls what unwinds */
+	raddr_t function; /* calls a function that unwinds */
 	enum unwinds_by by;
 };
 
@@ -105,7 +105,7 @@ struct walk {
 	size_t hit_count;
 	struct call call[CALLS_MAX];
 	size_t call_count;
-	raddr_t returns[FUNCTIONS_MAX]; /* functions that were seen to */
+	raddr_t returns[FUNCTIONS_MAX]; /* functions that were seen to return */
 	size_t return_count;
 	struct ht_err *err;
 };
@@ -124,7 +124,8 @@ static struct page *read_page(struct walk *walk, raddr_t at)
 	return page;
 }
 
-/* A call of the kernel for each look would cost a second for a large allocator. */
+/* Reads through kept pages: a system call for each look would cost a second for a large
+ * allocator. */
 static size_t read_code(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
 {
 	size_t done = 0;
@@ -191,7 +192,7 @@ static void add_call(struct walk *walk, raddr_t from, raddr_t to)
 		walk->call[walk->call_count++] = (struct call){from, to};
 }
 
-/* Another function, which is taken to return. */
+/* Adds a function to be followed; a call of it is taken to return. */
 static void add_entry(struct walk *walk, raddr_t addr)
 {
 	const struct module *module = modules_find(walk->unwinds->modules, addr);
@@ -213,7 +214,7 @@ static bool is_unwinder(const struct unwinds *unwinds, raddr_t addr)
 	return false;
 }
 
-/* A call or jump to a function that the code alone does not name. */
+/* Adds a call or jump to a function that the code does not name directly. */
 static void lead_to(struct walk *walk, raddr_t function, raddr_t to)
 {
 	if (is_unwinder(walk->unwinds, to))
@@ -229,7 +230,7 @@ static void hit_by_word(struct walk *walk, raddr_t function, const struct reloc_
 		add_hit(walk, function, word->name < NAME_OTHER ? UNWINDS_LIBGCC : UNWINDS_OTHER);
 }
 
-/* What a call or jump through the word does. */
+/* Handles a call or jump through the word at `at`. */
 static enum codewalk_answer through_word(
 	struct walk *walk, const struct codewalk_instruction *instruction, raddr_t at)
 {
@@ -238,7 +239,7 @@ static enum codewalk_answer through_word(
 	uint64_t to;
 	if (word && word->name >= NAME_NORETURN)
 		return CODEWALK_LEAVE;
-	/* A tail call returns for its function. */
+	/* A tail call returns on behalf of its function. */
 	if (jumps)
 		add_return(walk, instruction->function);
 	if (word)
@@ -248,7 +249,7 @@ static enum codewalk_answer through_word(
 	return CODEWALK_PASS;
 }
 
-/* Is it an entry of the PLT, `endbr64; bnd jmp *word(%rip)` or parts of it? */
+/* Is the code at `addr` an entry of a PLT: `endbr64; bnd jmp *word(%rip)`, or parts of that? */
 static bool is_stub(struct walk *walk, raddr_t addr, raddr_t *ret_word)
 {
 	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -278,7 +279,7 @@ static enum codewalk_answer visit(void *context, const struct codewalk_instructi
 	if (instruction->kind == CODEWALK_BRANCH)
 		return CODEWALK_FOLLOW;
 	if (!leads) {
-		/* A register is given its address, to call it. */
+		/* The code loads the address of a function from the word, to call it. */
 		const struct reloc_word *used =
 			instruction->operand ? find_word(walk, instruction->operand) : NULL;
 		if (used)
@@ -324,8 +325,8 @@ static enum unwinds_by by_of(const struct walk *walk, raddr_t function)
 	return does_return(walk, function) ? by : UNWINDS_NOT;
 }
 
-/* From the functions that unwind to those that call them. What never returns reports the end of the
- * process, not an allocation. */
+/* Spreads from the functions that unwind to their callers. A function that never returns unwinds to
+ * report the end of the process, not an allocation: it does not count. */
 static void spread(struct walk *walk)
 {
 	for (bool more = walk->hit_count > 0; more;) {

@@ -155,8 +155,9 @@ static bool is_called(const struct proc_stat *stat, const char *beginning)
 	return strncmp(stat->name, beginning, strlen(beginning)) == 0;
 }
 
-/* By flags, which no program can set but which meant something else in older kernels, and by the
- * names that the kernel gives to workers of io_uring and of virtual machines (vhost, KVM). */
+/* Judges by flags and by names. No program can set these flags, but they meant something else in
+ * older kernels; the names are those that the kernel gives to workers of io_uring and of virtual
+ * machines (vhost, KVM). */
 static bool is_worker(const struct proc_stat *stat)
 {
 	return (stat->flags & PF_IO_WORKER && is_called(stat, "iou-")) ||

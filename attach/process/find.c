@@ -246,8 +246,9 @@ static bool has_first(const struct found_list *list, const char *container)
 	return false;
 }
 
-/* In a container, process 1 within it; elsewhere, and if there is no such, those that came from
- * outside. A container within a container has its own process 1, whose parent is in the outer. */
+/* Is it a main process? In a container: process 1 of its PID namespace. Elsewhere, or if the
+ * container has no process 1: a process whose parent is outside. A container within a container has
+ * a process 1 of its own, whose parent is in the outer container. */
 static bool is_main(const struct found_list *list, const struct found *found, bool in_container)
 {
 	if (has_pid(list, found->parent, found->container))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds processes by what people know of them: a name, a systemd unit, a container. Reads files of
- * a /proc, whose texts are hostile, and asks no service.
+ * Finds processes by what users know of them: a name, a systemd unit, a container. Reads only the
+ * files of a /proc, whose texts are hostile.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* All that are not NULL must match. */
+/* All fields that are not NULL must match. */
 struct find_query {
 	/* The name of the process (comm), or the last part of its program's path. */
 	const char *name;
@@ -41,10 +41,10 @@ struct found_list {
 };
 
 /*
- * The processes of `root` (a /proc) that match, without zombies, kernel threads and this one.
- * Without a name, a unit or a container stands for its main process: that which is process 1 of
- * the container's PID namespace; else those whose parent does not match. More than one is for the
- * caller to judge. HT_ERR_SYS: `root` cannot be read.
+ * Finds the processes of `root` (a /proc) that match, except zombies, kernel threads and this
+ * process. A query without a name, by unit or container, finds main processes only: process 1 of
+ * the container's PID namespace, or else processes whose parent does not match. The caller decides
+ * what to do with several. HT_ERR_SYS: `root` cannot be read.
  */
 HT_MUST_CHECK
 struct ht_err *find_processes(

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a heaptap that takes the lock of a process ends a guardian that lingers there for a page: a
- * socket in the abstract namespace, named after the process.
+ * By a gate, a heaptap that takes the lock of a process ends a guardian that still lingers there
+ * for a jump page. The gate is a socket in the abstract namespace, named after the process.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Has memory grown by so much, or by so much within a time? From figures that others read.
+ * Has memory grown by a number of bytes, or by so many within a time? The figures come from the
+ * caller.
  */
 #pragma once
 

@@ -171,7 +171,7 @@ struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret)
 			return NULL;
 		if (compare(tid, tid) != 0)
 			return shares_by_looks(proc, other, ret);
-		if (result == -EPERM) /* see is_no */
+		if (result == -EPERM) /* see is_out_of_reach */
 			return NULL;
 	}
 	return syscall(SYS_kill, other, 0) < 0 && errno == ESRCH ? NULL : unknown_sharing(other);
@@ -187,8 +187,9 @@ struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)
 
 enum runs { RUNS_OTHER, RUNS_SAME, RUNS_HIDDEN, RUNS_UNKNOWN };
 
-/* One call for each of the many processes that are not kin. The program of an ended main thread is
- * unknown: then other threads decide, each of which is a link of the directory. */
+/* One system call for each process, since most are not kin. If the main thread of `other` has
+ * ended, its program is unknown: with other threads, each of which is a link of the task directory,
+ * it counts as the same program. */
 static enum runs what_runs(const struct proc *proc, pid_t other)
 {
 	char path[64];

@@ -16,7 +16,8 @@ raddr_t books_real(void *context, raddr_t entry)
 	return image_real(((const struct books *)context)->image, entry);
 }
 
-/* The next slot, from *at on, of the thread that the target numbers `tid`; NULL: no more. */
+/* Returns the next thread record, from index `*at` on, of the thread with the number `tid` in the
+ * target; NULL: no more. */
 static const struct abi_slot_head *slot_of(const struct image *image, uint32_t tid, uint32_t *at)
 {
 	while ((*at = image_slot_next(image, *at)) < image->slot_max) {
@@ -30,9 +31,12 @@ static const struct abi_slot_head *slot_of(const struct image *image, uint32_t t
 	return NULL;
 }
 
-/* What the books call the thread; 0: they do not. Those of a forked process are the parent's, whose
- * threads may have had the same numbers; and a process that shares the memory, and writes in the
- * books of the thread whose block it has, may bear the number of a thread that has ended. */
+/*
+ * Returns the number under which the agent recorded the thread; 0: the records are not about it.
+ * The records that a forked process maps are its parent's, whose threads may have had the same
+ * numbers. A process that shares the memory uses the record of the thread whose thread block it
+ * has, and its number may be that of a thread that has ended.
+ */
 static uint32_t number_of(const struct books *books, const struct proc *of, pid_t tid)
 {
 	if (books->image->forked || of->pid != books->proc->pid)
@@ -45,8 +49,9 @@ static bool is_busy(const struct abi_slot_head *head)
 	return __atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE;
 }
 
-/* Do the thread records show all calls? No, if a call found no record (that of a thread that ended
- * may have its number), or was only forwarded, as there was no clock or no reader. */
+/* Do the thread records show all calls? No, if a call found no free record (the record of an ended
+ * thread may have this thread's number), or if a call was only forwarded because there was no clock
+ * or no reader. */
 static bool books_tell_all(const struct image *image)
 {
 	const struct abi_control *control = image_control(image);
@@ -70,7 +75,8 @@ enum quiesce_books books_of(void *context, const struct proc *of, pid_t tid)
 	return books_tell_all(books->image) ? state : QUIESCE_UNKNOWN;
 }
 
-/* Where hooks without a slot began: which of them is over is not known. */
+/* Where hooks without a thread record began. The agent keeps only the lowest and the highest stack
+ * pointer, so a hook listed here may have returned. */
 static size_t unbooked_frames(const struct abi_slot_head *head, struct quiesce_frame *ret)
 {
 	raddr_t sp[] = {__atomic_load_n(&head->unbooked_lo, __ATOMIC_ACQUIRE),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the agent's own books, the slots of its image, say of the target's threads: asked by the
- * proof that all are outside. The target can write there; the records are weighed against what the
- * stacks say.
+ * What the agent's thread records, in its image, say of the target's threads. The proof that all
+ * threads are outside reads them. The target can write to the records, so the proof checks them
+ * against the stacks.
  */
 #pragma once
 
@@ -12,10 +12,10 @@
 struct books {
 	const struct image *image;
 	const struct proc *proc;
-	bool same_numbers; /* its threads have the numbers that we know them by */
+	bool same_numbers; /* a thread's number in the target is the one that heaptap sees */
 };
 
-/* Asks once what would otherwise be asked for each thread, while that is held. */
+/* Finds out once what applies to all threads, so that no thread is held for it. */
 struct books books_make(const struct image *image, const struct proc *proc);
 
 /* The callbacks of struct quiesce_options; `context` is a struct books. */

@@ -12,8 +12,8 @@
 #include "format/arch.h"
 
 #define CHUNK_BYTES	  (1u << 20)
-#define OVERLAP		  16u	      /* more than what is looked for is long */
-#define SWAPPED_MAX_BYTES (64u << 20) /* are brought back into memory by one search */
+#define OVERLAP		  16u	      /* bytes; more than the longest pattern */
+#define SWAPPED_MAX_BYTES (64u << 20) /* that one search may bring back into memory */
 #define CALL_OPCODE	  0xff
 #define MODRM_CALL	  0x15 /* call *disp32(%rip) */
 #define CALL_NEAR	  0xe8 /* call disp32 */
@@ -22,7 +22,7 @@
 #define MANGLE_TURN	  17u  /* PTR_MANGLE on x86-64 */
 #define MODRM_JMP	  0x25 /* jmp *disp32(%rip) */
 #define REX_W		  0x48 /* and REX.B, for registers 8 to 15 */
-#define MOV_OPCODE	  0xb8 /* mov imm64, register: three bits of that */
+#define MOV_OPCODE	  0xb8 /* mov imm64, register: its number is in the low three bits */
 #define MODULE_MAX_BYTES  (1ll << 47)
 
 static bool is_libc(const struct module *module)
@@ -31,10 +31,10 @@ static bool is_libc(const struct module *module)
 	return name && (strncmp(name, "/libc.so.", 9) == 0 || strncmp(name, "/libc-2.", 8) == 0);
 }
 
-/* The tapped slots of one module, ascending. */
+/* The GOT slots of one module that lead to hooks, ascending by address. */
 struct targets {
 	raddr_t *addr;
-	bool *called; /* there is code that calls or jumps through it */
+	bool *called; /* some code calls or jumps through the slot */
 	size_t count;
 };
 
@@ -51,8 +51,8 @@ static const raddr_t *find(const struct targets *targets, raddr_t addr)
 	return bsearch(&addr, targets->addr, targets->count, sizeof(addr), compare);
 }
 
-/* At `code` + 2 there is a RIP-relative operand, its displacement, if there is an instruction. Does
- * it name a target, and is neither a call nor a jump? */
+/* If an instruction begins at `code`, its RIP-relative displacement is at `code` + 2. Does that
+ * operand name a target, and is the instruction neither a call nor a jump? */
 static bool loads_target(const uint8_t *code, raddr_t at, const struct targets *targets)
 {
 	int32_t disp;
@@ -66,8 +66,9 @@ static bool loads_target(const uint8_t *code, raddr_t at, const struct targets *
 	return !transfer;
 }
 
-/* In the large code model a slot's distance from the GOT's base is loaded, and only registers tell
- * what it is added to. No compiler writes another number that small with eight bytes. */
+/* In the large code model code loads a slot's distance from the GOT's base, and which register
+ * the distance is added to is not known. No compiler loads another number that small with eight
+ * bytes. */
 static bool loads_distance(
 	const uint8_t *code, const struct module *module, const struct targets *targets)
 {
@@ -95,7 +96,8 @@ static bool takes_target(const uint8_t *code, size_t bytes, raddr_t at, const st
 	return false;
 }
 
-/* Nothing could be read from `at` on: a hole between two segments, or unknown code. */
+/* Goes on behind `at`, from where nothing could be read: a hole between two segments, or code that
+ * stays unknown. */
 static struct ht_err *pass_unread_code(
 	const struct proc_lookup *lookup, raddr_t at, raddr_t *ret_next, bool *ret_unknown)
 {
@@ -128,7 +130,7 @@ static struct ht_err *scan_code(const struct proc_lookup *lookup, const struct m
 		if (err)
 			return err;
 	}
-	/* A target that no known code calls is used in an unknown way. */
+	/* Code uses this slot in a way that the search does not know. */
 	for (size_t i = 0; i < targets->count && !*ret; i++)
 		*ret = !targets->called[i];
 	return NULL;
@@ -150,8 +152,8 @@ static void collect(const struct module *module, const struct slots *slots,
 	qsort(ret->addr, ret->count, sizeof(*ret->addr), compare);
 }
 
-/* A slot whose module, or whose place in it, could not be read again is in no list, and its code in
- * no search. */
+/* Does the journal have a slot that `slots` lacks? Its module, or its relocation, could not be read
+ * again, so the module's code is not searched. */
 static struct ht_err *any_unknown(
 	const struct slots *slots, const struct journal *journal, bool *ret)
 {
@@ -217,10 +219,10 @@ struct scan {
 	const struct escape_search *search;
 	const struct stackscan_ranges *ranges;
 	int pagemap_fd;	  /* -1: not readable */
-	uint64_t *buffer; /* a word of what lies before, a chunk, a word more */
-	raddr_t end;	  /* of what was read last, and its last word */
+	uint64_t *buffer; /* the last word of the chunk before, a chunk, one word more */
+	raddr_t end;	  /* of the last chunk, and the last word in it */
 	uint64_t last;
-	raddr_t failed; /* a page that could not be read: not believed the first time */
+	raddr_t failed; /* the page that could not be read last; a second failure counts */
 	uint64_t guard;
 	uint64_t swapped_bytes; /* read so far */
 	struct escape_found found;
@@ -231,16 +233,16 @@ static bool starts_with(const char *text, const char *start)
 	return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Where a look may have an effect, or take for ever. Shared memory that bears such a name has pages
- * of its own. */
+/* Reading a device may have an effect or take for ever. Shared memory with such a name is not a
+ * device: see is_shared_memory. */
 static bool is_device(const struct proc_map *map)
 {
 	return starts_with(map->name, "/dev/") || starts_with(map->name, "/sys/") ||
 	       starts_with(map->name, "anon_inode:");
 }
 
-/* Memory that the program may have written through another mapping, which is gone: code that is
- * mapped twice. */
+/* Files that are memory: the program may have written them through another mapping that is gone, as
+ * a JIT compiler does that maps its code twice. */
 static bool is_shared_memory(const struct proc_map *map)
 {
 	return starts_with(map->name, "/memfd:") || starts_with(map->name, "/SYSV") ||
@@ -256,9 +258,10 @@ static bool may_hold(const struct scan *scan, const struct proc_map *map)
 }
 
 /*
- * Is the page one that the program may have written, whatever its protection is now? What a private
- * mapping has of its file is what stands there, unless the file is memory. To read one that does
- * not exist would make it: gigabytes of a shared memory that the target has only reserved.
+ * Can the program have written this page, whatever its protection is now? A page that a private
+ * mapping still shares with its file has the file's content, so the program did not write it,
+ * unless the file itself is memory. A page that does not exist is not read, since reading would
+ * create it: gigabytes of shared memory that the target has only reserved.
  */
 enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry)
 {
@@ -271,8 +274,8 @@ enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry)
 	return entry & PAGEMAP_PRESENT ? ESCAPE_PAGE_SEARCHED : ESCAPE_PAGE_SWAPPED;
 }
 
-/* The bytes from `at` on, of `want`, that are alike in this; more where there are no pages at all:
- * terabytes of a sanitizer's shadow. */
+/* `ret_bytes`: how many bytes from `at` on, at most `want`, have pages of the same kind `ret`. More
+ * than `want` where no pages exist, as in the terabytes of a sanitizer's shadow. */
 static struct ht_err *like_pages(const struct scan *scan, const struct proc_map *map, raddr_t at,
 	size_t want, enum escape_page *ret, size_t *ret_bytes)
 {
@@ -283,7 +286,7 @@ static struct ht_err *like_pages(const struct scan *scan, const struct proc_map 
 	if (scan->pagemap_fd < 0)
 		return NULL;
 	HT_TRY(pagemap_read(scan->proc, scan->pagemap_fd, at, entry, want / HT_PAGE_BYTES, &count));
-	/* Beyond the program's part of the addresses. */
+	/* `at` is above the addresses of user space. */
 	if (count == 0) {
 		*ret = ESCAPE_PAGE_NOT;
 		return NULL;
@@ -297,8 +300,8 @@ static struct ht_err *like_pages(const struct scan *scan, const struct proc_map 
 	return NULL;
 }
 
-/* glibc keeps atexit's functions, and some others, turned and mixed with a number that it takes
- * from what the kernel gave the program at its start. */
+/* glibc mangles the pointers of atexit and some others: it mixes them with a guard, which it takes
+ * from the random bytes that the kernel gives at exec (AT_RANDOM), and rotates them. */
 static struct ht_err *read_guard(const struct proc *proc, uint64_t *ret)
 {
 	struct proc_auxv auxv;
@@ -319,7 +322,7 @@ static uint64_t unmangle(const struct scan *scan, uint64_t word)
 	return (word >> MANGLE_TURN | word << (64 - MANGLE_TURN)) ^ scan->guard;
 }
 
-/* At `addr` stands what leads to the entry `entry`. */
+/* Counts a reference to the thunk entry `entry`, found at the address `addr`. */
 static void note(struct scan *scan, raddr_t addr, raddr_t entry)
 {
 	struct escape_found *found = &scan->found;
@@ -333,7 +336,7 @@ static void note(struct scan *scan, raddr_t addr, raddr_t entry)
 
 _Static_assert(ABI_THUNK_MAX <= 64, "each thunk has a bit");
 
-/* The entry that a word is, as it stands or as glibc turns it; 0: none. */
+/* Returns the thunk entry that the word holds, plain or mangled by glibc; 0: none. */
 static raddr_t entry_of(const struct scan *scan, uint64_t word)
 {
 	uint64_t turned = unmangle(scan, word);
@@ -350,9 +353,12 @@ static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, si
 			note(scan, at + i * sizeof(*word), entry_of(scan, word[i]));
 }
 
-/* A packed structure has an address at any byte. All but the lower twelve bits of one that is
- * searched for are known; four bytes of these tell nearly all that is none. The first word was
- * searched before and the last one is to come: they complete what goes across. */
+/*
+ * A packed structure has addresses at any byte. The upper bits of each thunk entry are known;
+ * comparing four bytes of these rejects nearly all other words. The first word was searched with
+ * the chunk before and the last word comes again with the next: they complete addresses that cross
+ * the border.
+ */
 static void search_bytes(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
 {
 	uint32_t known = (uint32_t)(scan->ranges->thunk_lo >> 16);
@@ -367,8 +373,8 @@ static void search_bytes(struct scan *scan, raddr_t at, const uint64_t *words, s
 	}
 }
 
-/* Where a call or jump leads that has its distance at `code`, whose address is `at`; `code` has a
- * byte before it. */
+/* Returns the destination of a call or jump whose 32-bit distance is at `code`, address `at`. The
+ * opcode is the byte before `code`. */
 static raddr_t jump_target(const uint8_t *code, raddr_t at)
 {
 	int32_t distance;
@@ -381,7 +387,7 @@ static bool is_jump(const uint8_t *code)
 	return code[-1] == CALL_NEAR || code[-1] == JUMP_NEAR;
 }
 
-/* Code that was made by the program may hold the distance to one, at any byte. */
+/* Code that the program made itself may jump to a thunk by a distance, at any byte. */
 static void search_code(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
 {
 	const uint8_t *code = (const uint8_t *)words;
@@ -411,7 +417,8 @@ static struct ht_err *scan_pages(
 	return NULL;
 }
 
-/* Bringing back what the kernel has put away may take minutes, and push out what is in use. */
+/* Swapped pages are read up to a limit: bringing them back may take minutes and push out memory
+ * that is in use. */
 static bool is_read(struct scan *scan, enum escape_page page, size_t bytes)
 {
 	if (page != ESCAPE_PAGE_SWAPPED)
@@ -431,17 +438,15 @@ static struct ht_err *is_mapped(const struct proc *proc, raddr_t addr, bool *ret
 	return NULL;
 }
 
-/* Pages of the kernel's, whose content is no program's, and those of devices. */
+/* The kernel's own mappings ([vdso], [vvar], [vsyscall]) and devices. */
 static bool is_never_read(const struct proc_map *map)
 {
 	return starts_with(map->name, "[v") || (is_device(map) && !is_shared_memory(map));
 }
 
-/*
- * From the page at `at` on nothing could be read. It is looked at once more: it may have been
- * unmapped since, or a single read have failed. What is there then and still not to be read
- * (memfd_secret) may hold anything. `ret_bytes`: how far to go on.
- */
+/* Nothing could be read from the page at `at` on. The first time the page is read again: it may
+ * have been unmapped since, or a single read may have failed. If a mapped page cannot be read twice
+ * (memfd_secret), it counts as unread. `ret_bytes`: how far to go on. */
 static struct ht_err *pass_unread(
 	struct scan *scan, const struct proc_map *map, raddr_t at, size_t *ret_bytes)
 {
@@ -529,7 +534,7 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 	return err;
 }
 
-/* The bytes before and behind a place that tell what stands there: an opcode, a word. */
+/* What identifies a reference at a place: the opcode byte before it, and the word. */
 #define PLACE_BYTES (1 + sizeof(uint64_t))
 
 struct ht_err *escape_still(const struct proc *proc, const struct stackscan_ranges *ranges,

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hook addresses that leave their slots: code that loads a slot's word into a register instead of
- * calling through it, tables of function pointers, `pthread_key_create(&key, free)`. Reads only.
+ * Hook addresses outside GOT slots: code that loads a slot's word into a register instead of
+ * calling through the slot, tables of function pointers, `pthread_key_create(&key, free)`. Reads
+ * only.
  */
 #pragma once
 
@@ -11,12 +12,13 @@
 #include "attach/proof/stackscan.h"
 
 /*
- * Can an address have escaped from the tapped slots? True when a slot of the journal is in no
- * module (it, or its file, could not be read again), when code of a module refers to one of its
- * tapped slots other than by `call *slot(%rip)` or `jmp *slot(%rip)`, when no code does so at all
- * or some of it cannot be read, when code loads a number that may be the distance of one from the
- * GOT (the large code model), or when a slot is a pointer in program data. The C library's own
- * references are known not to outlive the call and do not count.
+ * Can a hook's address have been copied from a GOT slot? True if one of these holds: (1) a slot of
+ * the journal is in no module, as its module or file could not be read again; (2) a module's code
+ * refers to one of its hooked slots other than by `call *slot(%rip)` or `jmp *slot(%rip)`; (3) no
+ * code calls or jumps through a hooked slot, or some code cannot be read; (4) code loads a number
+ * that may be a hooked slot's distance from the GOT (the large code model); (5) a hooked slot is a
+ * pointer in program data. The C library's own code does not count: it keeps no such address after
+ * its call returns.
  */
 HT_MUST_CHECK
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
@@ -26,18 +28,18 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 
 struct escape_found {
 	size_t count;
-	raddr_t addr;			  /* where the first of them stands */
-	raddr_t place[ESCAPE_PLACES_MAX]; /* the first of them, as many as there is room for */
-	uint64_t thunks;		  /* bit N: one of them leads to thunk N of the page */
-	uint64_t unread_bytes; /* that are there and were not searched: swapped out, and more
-				than may be brought back for a search, or not to be read */
+	raddr_t addr;			  /* of the first reference */
+	raddr_t place[ESCAPE_PLACES_MAX]; /* the first references, up to `count` */
+	uint64_t thunks;		  /* bit N: a reference to thunk N was found */
+	uint64_t unread_bytes; /* mapped bytes that were not searched: they cannot be read, or are
+				  swapped out beyond the limit of one search */
 };
 
 /* What the kernel's page map says of a page: /proc/PID/pagemap (Documentation/admin-guide/mm). */
 enum escape_page {
 	ESCAPE_PAGE_NOT, /* the program cannot have written it, or it does not exist */
 	ESCAPE_PAGE_SEARCHED,
-	ESCAPE_PAGE_SWAPPED, /* to be searched, and a look would bring it back into memory */
+	ESCAPE_PAGE_SWAPPED, /* to be searched, which swaps the page in */
 };
 
 enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry);
@@ -45,20 +47,21 @@ enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry);
 struct escape_search {
 	const struct proc *proc;
 	const struct stackscan_ranges *ranges;
-	raddr_t own_lo, own_hi; /* the image: what stands there does not count */
-	/* True: the search ends with HT_ERR_REFUSED. Called for each chunk of memory; may be NULL.
-	 */
+	raddr_t own_lo, own_hi; /* the image: references inside it do not count */
+	/* Called for each chunk of memory; true ends the search with HT_ERR_REFUSED. May be
+	 * NULL. */
 	bool (*is_cancelled)(void *context);
 	void *context;
 };
 
-/* Searches all memory that the program can have written, whatever its protection is now, but the
- * image and the thunks, for thunk entries; executable memory also for jumps to them. */
+/* Searches all memory that the program can have written, whatever its protection is now, for
+ * thunk entries, and executable memory also for jumps to them. The image and the thunk page are
+ * left out. */
 HT_MUST_CHECK
 struct ht_err *escape_scan_memory(const struct escape_search *search, struct escape_found *ret);
 
-/* How many of the `count` places that an earlier search has found still lead to a thunk? What
- * cannot be read any more does not. */
+/* Counts those of the `count` places, found by an earlier search, that still lead to a thunk. A
+ * place that cannot be read any more does not count. */
 HT_MUST_CHECK
 struct ht_err *escape_still(const struct proc *proc, const struct stackscan_ranges *ranges,
 	const raddr_t *place, size_t count, size_t *ret);

@@ -10,14 +10,14 @@
 
 #define FRAMES_MAX 20000u
 
-/* A stack on which a signal handler ran has had room for the kernel's frame of it: 8 + 304 + 128
- * bytes and, with SSE alone, 512 of registers. */
+/* A smaller frame holds no array that was used as a signal stack: the kernel's signal frame alone
+ * takes 8 + 304 + 128 bytes and, with SSE only, 512 bytes of registers. */
 #define STACK_BYTES_MIN 900u
 
-/* How soon after the return of its first function a thread's beginning ends it, by a system call:
- * clone and clone3 of glibc and of musl. */
+/* In clone and clone3 of glibc and musl, the system call that ends the thread comes this soon after
+ * the call of the thread's first function. */
 #define EXIT_WITHIN_BYTES 16u
-#define ENTRY_BYTES	  64u /* of a program's first function, until it calls */
+#define ENTRY_BYTES	  64u /* length of _start up to its call */
 
 struct walk {
 	const struct proc *proc;
@@ -26,8 +26,7 @@ struct walk {
 	struct proc_auxv auxv;
 };
 
-/* Where nothing is known of a function libunwind guesses, by rbp, and what it passes over then may
- * be ours. */
+/* Without unwind data of a function libunwind guesses by rbp, and may skip a frame of ours. */
 static bool is_known(unw_cursor_t *cursor, unw_word_t ip)
 {
 	unw_proc_info_t info;
@@ -35,7 +34,8 @@ static bool is_known(unw_cursor_t *cursor, unw_word_t ip)
 	       !(info.start_ip == ip && info.end_ip == ip + 1);
 }
 
-/* A function that begins a coroutine is outermost, too. */
+/* Does the frame at `ip` begin a thread? A coroutine's first frame is an outermost frame too, but
+ * begins none. */
 static struct ht_err *begins_thread(const struct walk *walk, raddr_t ip, bool *ret)
 {
 	static const uint8_t syscall_code[] = {0x0f, 0x05};
@@ -50,7 +50,8 @@ static struct ht_err *begins_thread(const struct walk *walk, raddr_t ip, bool *r
 	return err;
 }
 
-/* The frame from `lo` to `hi`, whose function is not ours. */
+/* May the frame from `lo` to `hi`, whose function is not ours, hold an array that is another stack,
+ * with a return into our code on it? */
 static struct ht_err *may_hold_stack(
 	const struct walk *walk, unw_cursor_t *cursor, raddr_t lo, raddr_t hi, bool *ret)
 {
@@ -60,8 +61,8 @@ static struct ht_err *may_hold_stack(
 	return stackscan_holds(walk->proc, walk->ranges, lo, hi, ret);
 }
 
-/* One frame; `*ret_more`: it is outside, and there is another. `*called`: what it is to go on with
- * is a return address, not a PC. */
+/* Judges one frame. `*ret_more`: the frame is outside, and another follows. `*called`: on return,
+ * the next frame's address is a return address, not a PC. */
 static struct ht_err *judge_frame(const struct walk *walk, unw_cursor_t *cursor, bool *called,
 	enum judge_result *ret, bool *ret_more)
 {

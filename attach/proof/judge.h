@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The judge of doubtful hits: unwinds a stopped thread with libunwind-ptrace. To be called from the
- * worker that holds the thread.
+ * Decides whether a word into our code on a stack is a real frame: unwinds a stopped thread with
+ * libunwind-ptrace. Call it from the worker that holds the thread.
  */
 #pragma once
 
@@ -20,9 +20,10 @@ struct ht_err *judge_frames(const struct proc *proc, pid_t tid,
 	const struct stackscan_ranges *ranges, enum judge_result *ret);
 
 /*
- * As judge_frames, of a thread that may have left a hook by swapcontext and be on, or have left it
- * on, a stack that is an array in some frame of its own one. It is outside only if its frames end
- * where threads begin, and none of them has room for such a stack with a word into our code in it.
+ * As judge_frames, for a thread that may have switched stacks in a hook by swapcontext, where one
+ * of the stacks may be an array in a frame of the other. The thread is outside only if its frames
+ * reach a thread's beginning, and no frame that is large enough to hold such a stack contains a
+ * word into our code.
  */
 HT_MUST_CHECK
 struct ht_err *judge_whole(const struct proc *proc, pid_t tid,

@@ -65,7 +65,7 @@ static struct ht_err *pass_over_sharer(const struct prove *prove,
 
 	theirs.proc = &sharer;
 	HT_THEN(err, proc_open_mem(&sharer));
-	/* Its number is pinned now, and may have been another's before. */
+	/* `pid` may have been reused before proc_open pinned it: ask again. */
 	bool shares = true;
 	HT_THEN(err, kin_shares(options->proc, pid, &shares));
 	if (!err && shares)
@@ -83,8 +83,8 @@ static struct ht_err *pass_over_sharer(const struct prove *prove,
 	return err;
 }
 
-/* Processes that share the memory are in no task list. One that comes into being from here on comes
- * from a thread that was seen outside, and begins there. */
+/* Processes that share the memory are in no task list. A process that is created from here on comes
+ * from a thread that was seen outside, so it begins outside. */
 static struct ht_err *pass_until_outside(
 	const struct prove *prove, bool rewrite, struct quiesce_report *report)
 {
@@ -156,9 +156,8 @@ static struct ht_err *try_once(const struct prove *prove, struct prove_report *r
 	return err;
 }
 
-/* Pointers that were only on stacks are seen before they are rewritten: it takes another round,
- * however long the last one was, to see that they are gone. Not one that would end after the
- * deadline. */
+/* A search sees pointers on stacks before they are rewritten: only another round, however long the
+ * last one took, shows that they are gone. No round begins that would end after the deadline. */
 static bool is_worth_another(const struct prove *prove, const struct prove_report *report,
 	uint64_t since_ns, uint64_t patience_ns)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The two proofs that come before anything is unmapped, each with its time: every thread is outside
- * (quiesce), and nothing points to what goes (escape).
+ * The two proofs before anything is unmapped, each with its deadline: every thread is outside
+ * (quiesce), and nothing points to what is unmapped (escape).
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #include "attach/proof/quiesce.h"
 
 struct prove {
-	struct quiesce_options threads; /* `rewrite` is set as each proof needs it */
+	struct quiesce_options threads; /* prove_* set `rewrite` for each proof */
 	raddr_t own_lo, own_hi;		/* the image: pointers within it do not count */
 	uint64_t deadline_mono_ns;
 	/* Called between passes, so that the agent's buffers go on being emptied; may be NULL. */
@@ -24,26 +24,26 @@ struct prove_report {
 	struct quiesce_report threads;
 	size_t pointers; /* to thunks, found in the target's memory and not rewritten */
 	raddr_t pointer_at;
-	struct escape_found found; /* by the last search that found any */
-	uint64_t unread_bytes;	   /* of memory that is swapped out or cannot be read: what stands
-				    there is not known */
+	struct escape_found found; /* what the last search with a result found */
+	uint64_t unread_bytes;	   /* of memory that is swapped out or cannot be read; it may hold
+				      pointers */
 };
 
-/* Passes over the threads until each was seen outside once, or the deadline. */
+/* Repeats passes over the threads until each was seen outside once, or until the deadline. */
 HT_MUST_CHECK
 struct ht_err *prove_outside(const struct prove *prove, struct prove_report *ret);
 
-/* The same, and then memory is searched once while the threads run: enough for what the program has
- * stored for good. With any pointer found, prove_forgotten has to follow. */
+/* prove_outside, and then one search of memory while the threads run: enough for pointers that the
+ * program stored for good. If it finds any pointer, prove_forgotten must follow. */
 HT_MUST_CHECK
 struct ht_err *prove_unkept(const struct prove *prove, struct prove_report *ret);
 
 /*
- * As prove_outside, and no pointer to a thunk is left: seen in memory before the threads were
- * looked at, in them, or in memory afterwards. What is found on stacks is rewritten by the proof
- * itself, or overwritten when its thread goes on, so that another round may find nothing: there is
- * one as long as something was rewritten, or for 200 ms, and none that would end after the
- * deadline. What the program stored stays, and is counted.
+ * As prove_outside, and proves that no pointer to a thunk is left: none in memory before the
+ * threads are examined, none in the threads, none in memory afterwards. Pointers on stacks are
+ * rewritten by the proof, or overwritten when the thread goes on, so another round may find
+ * nothing. Rounds repeat as long as one rewrote something, or for 200 ms; none begins that would
+ * end after the deadline. Pointers that the program stored stay, and are counted.
  */
 HT_MUST_CHECK
 struct ht_err *prove_forgotten(const struct prove *prove, struct prove_report *ret);

@@ -22,25 +22,25 @@
 
 #define WORKER_DEADLINE_NS  (15 * CLOCK_NS_PER_S)
 #define MOVE_NS		    STOPCOST_MOVE_NS
-#define HOOK_FRAME_BYTES    1024u	 /* and all below it that the agent uses */
-#define SCAN_TOGETHER_BYTES (256u << 10) /* of a thread while others may wait, stopped */
-#define JUDGE_AFTER_PASSES  3u		 /* a hit that is still there then is worth an unwind */
+#define HOOK_FRAME_BYTES    1024u	 /* a hook's frame, with all that the agent uses below */
+#define SCAN_TOGETHER_BYTES (256u << 10) /* read of one thread's stacks while others are held */
+#define JUDGE_AFTER_PASSES  3u		 /* passes after which a hit is judged by an unwind */
 #define MAIN_PATIENCE_NS    (20 * CLOCK_NS_PER_MS)
-/* With the pauses between them (prove.c) 7.5 ms: longer than a tick of 4 ms, as is usual, by which
- * the kernel counts what one that runs has run. */
+/* With the pauses between the passes (prove.c) these take 7.5 ms: longer than the usual tick of 4
+ * ms, at which the kernel updates the CPU time of a running thread. */
 #define PUT_OFF_PASSES 4u
 
 struct watched {
 	pid_t tid;
 	bool outside;
-	bool is_program; /* not the kernel's worker */
+	bool is_program; /* not a kernel thread such as io_uring's */
 	bool alone;	 /* its stacks are long: no other thread is stopped meanwhile */
-	bool doubtful;	 /* looked at, it may have been inside */
-	bool asked;	 /* to stop, once */
+	bool doubtful;	 /* a look found that it may be inside */
+	bool asked;	 /* to stop, in an earlier pass */
 	unsigned passes;
-	uint64_t ran_ns; /* more CPU time than this it must have had; 0: not looked at yet */
-	bool computed;	 /* it was seen without its core, in the program's own code */
-	uint64_t sleeps; /* by then */
+	uint64_t ran_ns; /* it has run if its CPU time exceeds this; 0: not looked at yet */
+	bool computed;	 /* it was seen preempted in the program's own code */
+	uint64_t sleeps; /* how often it had slept then */
 	struct stopcost_seen seen;
 };
 
@@ -48,7 +48,7 @@ struct quiesce {
 	struct quiesce_options options;
 	struct watched *watched;
 	size_t count;
-	uint64_t patience_mono_ns; /* until then a thread is stopped only when that does no harm */
+	uint64_t patience_mono_ns; /* until then a stop must do no harm */
 	uint64_t began_ns;
 	unsigned passes;
 	struct quiesce_report report;
@@ -97,7 +97,7 @@ void quiesce_destroy(struct quiesce *quiesce)
 	free(quiesce);
 }
 
-/* In vfork the thread's memory is in the hands of a child that no task list shows. */
+/* The child of a vfork uses the thread's memory and is in no task list of the target. */
 static bool in_vfork(const struct proc_syscall *call)
 {
 	return call->where == PROC_IN_SYSCALL &&
@@ -109,15 +109,17 @@ static bool same_place(const struct proc_syscall *a, const struct proc_syscall *
 	return a->where == b->where && a->nr == b->nr && a->sp == b->sp && a->pc == b->pc;
 }
 
-/* Is what was found only stale words? A thread whose books are idle can be in our code only by its
- * PC, live or saved in a signal frame; where that was not looked for, there may be one. */
+/* Are all words found on the stacks stale? If the agent's record of a thread is idle, only a PC,
+ * live or saved in a signal frame, can be in our code. Unread parts of the stack may hold such a
+ * PC. */
 static bool is_clean(const struct stackscan_found *found, enum quiesce_books books)
 {
 	return found->signal == 0 && found->unread == 0 &&
 	       (found->plain == 0 || books == QUIESCE_IDLE);
 }
 
-/* Does our code still stand as a return address in the frame of a hook entered at `sp`? */
+/* Does the stack below `sp`, where a hook was entered, still hold a return address into our
+ * code? */
 static struct ht_err *frame_stands(const struct quiesce_options *o, raddr_t sp, bool *ret)
 {
 	*ret = false;
@@ -126,8 +128,8 @@ static struct ht_err *frame_stands(const struct quiesce_options *o, raddr_t sp, 
 		       : stackscan_holds(o->proc, &o->ranges, sp - HOOK_FRAME_BYTES, sp, ret);
 }
 
-/* Are both on the thread's own stack: the one that the C library made, with the thread's block at
- * its end, or the first thread's? */
+/* Are the hook's frame and `sp` both on the thread's own stack: the one that the C library
+ * allocated, with the thread block at its end, or the first thread's? */
 static bool same_stack(const struct proc_maps *maps, const struct quiesce_frame *f, raddr_t sp)
 {
 	const struct proc_map *map = proc_maps_find(maps, f->sp);
@@ -138,8 +140,8 @@ static bool same_stack(const struct proc_maps *maps, const struct quiesce_frame 
 	return has_block || strcmp(map->name, "[stack]") == 0;
 }
 
-/* Is there a hook to be resumed some day, though the thread is not in it now? On the stack that it
- * is on that cannot be told from words: what a handler jumped out of looks alike. */
+/* May a hook that the thread is not in now be resumed later? If its frame is on the thread's
+ * current stack, words cannot tell: a hook that a signal handler jumped out of looks the same. */
 enum suspended { NONE_SUSPENDED, MAY_BE_SUSPENDED, IS_SUSPENDED };
 
 static struct ht_err *find_suspended(const struct quiesce_options *o, const struct proc_maps *maps,
@@ -161,7 +163,7 @@ static struct ht_err *find_suspended(const struct quiesce_options *o, const stru
 	return err;
 }
 
-/* A thread of which nothing is known is inside. */
+/* INSIDE is 0: a verdict that never arrives counts as inside. */
 enum verdict { INSIDE, OUTSIDE, MUST_STOP, TAKES_LONG, GONE };
 
 /* Judges a blocked thread from /proc alone. */
@@ -201,7 +203,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 /* --- stopped threads: in a worker ------------------------------------------------------------- */
 
 #define JOBS_MAX   CROWD_MAX
-#define JUDGED_MAX 4u /* who waits, stopped, for the unwinds of others: some 10 ms each */
+#define JUDGED_MAX 4u /* unwinds in a crowd: its threads wait, stopped, some 10 ms each */
 
 struct job {
 	const struct quiesce *quiesce;
@@ -219,7 +221,7 @@ struct answers {
 
 _Static_assert(sizeof(struct answers) <= WORKER_REPLY_BYTES, "answers fit a reply");
 
-/* Also where nothing is to be rewritten: code may take an address in a way that escape_is_possible
+/* Looks even if nothing is rewritten: code may copy an address in a way that escape_is_possible
  * does not know. */
 static struct ht_err *look_at_registers(const struct quiesce_options *o, pid_t tid,
 	struct user_regs_struct *regs, struct answers *answers)
@@ -246,14 +248,14 @@ static struct ht_err *rewrite_stack(const struct quiesce_options *o,
 		raddr_t real = stackscan_is_entry(&o->ranges, word) ? o->real(o->context, word) : 0;
 		if (!real)
 			continue;
-		/* Only the stopped thread reads this word, so the store need not be whole. */
+		/* Only the stopped thread uses this word, so the write need not be atomic. */
 		HT_TRY(memory_write(o->proc, found->entry[i], &real, sizeof(real)));
 		answers->rewritten++;
 	}
 	return NULL;
 }
 
-/* Judges what the stacks of a stopped thread hold, and `pc`, where it continues. */
+/* Judges the words found on the stacks of a stopped thread, and `pc`, where it continues. */
 static struct ht_err *weigh(const struct job *job, size_t at, const struct tracee *tracee,
 	const struct stackscan_found *found, raddr_t pc, enum verdict *ret)
 {
@@ -300,8 +302,8 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	HT_TRY(weigh(job, at, tracee, &found, regs_pc(&regs), ret));
 	if (memcmp(&regs, &tracee->regs, sizeof(regs)) == 0)
 		return NULL;
-	/* Only the kernel can tell whether an interrupted call is made again; from another place it
-	 * must not be. */
+	/* If the PC is unchanged, the kernel decides whether to restart an interrupted call; from
+	 * another PC the call must not be restarted. */
 	tracee->regs = regs_pc(&regs) == regs_pc(&tracee->regs)
 			       ? regs
 			       : tracee_resume_regs(&regs, tracee->filtered);
@@ -315,9 +317,10 @@ struct look {
 };
 
 /*
- * Once for all of a crowd. All of them have been seized by now, and an exec, which alone gives the
- * process another memory, waits until we have seen the end of each that we have seized: whoever is
- * looked at later was held all the time. The main thread is in a crowd of its own.
+ * One check is enough for a whole crowd: all its threads have been seized by now. Only an exec
+ * gives the process another memory, and an exec waits until we have collected the death of each
+ * seized thread. So a thread that is examined later was held all the time. The main thread, whose
+ * number an exec takes over, is in a crowd of its own.
  */
 static struct ht_err *check_once(struct look *look)
 {
@@ -365,11 +368,9 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 	return err;
 }
 
-/*
- * A thread that waits for a core stops before its next instruction. Asked again before it had run,
- * it would never get out of where it was seen; and asked when it has only just been woken, it would
- * begin the wait anew that is over.
- */
+/* A thread that waits for a core stops before its next instruction. If it is stopped again before
+ * it has run, it never leaves the place where it was seen. If it is stopped when it has only just
+ * been woken, it restarts the wait that is over. */
 static bool has_run(const struct quiesce *quiesce, struct watched *watched)
 {
 	uint64_t ran_ns = proc_ran_ns(quiesce->options.proc, watched->tid);
@@ -379,8 +380,8 @@ static bool has_run(const struct quiesce *quiesce, struct watched *watched)
 	return !ran_ns || (looked && ran_ns > watched->ran_ns);
 }
 
-/* Was it seen taken off its core in the program's own code, and has it not slept since? Whether it
- * runs again now, and for how long, does not matter then. */
+/* Was the thread seen preempted in the program's own code, and has it not slept since? Then it may
+ * be stopped at once, whether or not it has run since. */
 static bool has_computed(const struct quiesce *quiesce, struct watched *watched)
 {
 	const struct proc *proc = quiesce->options.proc;
@@ -396,8 +397,9 @@ static bool has_computed(const struct quiesce *quiesce, struct watched *watched)
 	return watched->computed;
 }
 
-/* Where all cores are busy it takes a turn of each thread until all have run. One that lost its
- * core in a hook, as the books say, would be stopped in vain before it has. */
+/* If all cores are busy, waiting until all threads have run takes a time slice of each. A thread
+ * that was preempted in a hook, as its record says, must run first: a stop before that would find
+ * it inside. */
 static bool is_out(const struct quiesce *quiesce, struct watched *watched)
 {
 	const struct quiesce_options *o = &quiesce->options;
@@ -450,7 +452,8 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 		clock_mono_ns() + WORKER_DEADLINE_NS, look_job, job, &reply);
 	if (err && err->code != HT_ERR_REFUSED)
 		return err;
-	/* Too late: another pass will see, as long as there is time for one. */
+	/* The stop came too late, or failed: all verdicts are INSIDE, and the next pass looks
+	 * again. */
 	if (err)
 		memset(&reply, 0, sizeof(reply));
 	ht_err_free(err);
@@ -472,7 +475,8 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 	return NULL;
 }
 
-/* A thread that was not seen outside is checked, once, for running code of the program. */
+/* A thread that was not seen outside is checked, once, for being a kernel thread: it runs no code
+ * of the program. */
 static struct ht_err *look_at(const struct quiesce *quiesce, const struct proc_maps *maps,
 	struct watched *w, enum verdict *ret, size_t *ret_entries)
 {
@@ -489,8 +493,9 @@ static struct ht_err *look_at(const struct quiesce *quiesce, const struct proc_m
 	return err;
 }
 
-/* A signal that is sent to the process meanwhile would go to another thread
- * (preference_is_second): a main thread that sleeps now and then is seen so. */
+/* Leaves the main thread unstopped for a time: while it is held, a signal sent to the process would
+ * go to another thread (preference_is_second). If the main thread sleeps now and then, a look at
+ * /proc sees it outside. */
 static bool is_spared(const struct quiesce *quiesce, const struct watched *watched)
 {
 	uint64_t now_ns = clock_mono_ns();
@@ -499,8 +504,9 @@ static bool is_spared(const struct quiesce *quiesce, const struct watched *watch
 	       now_ns <= quiesce->patience_mono_ns;
 }
 
-/* All at once are asked: who runs just now, and need not have left the call that it was woken from,
- * will have in a moment, or at the next tick. Asked later it would take another turn of each. */
+/* All threads are asked in one crowd. If some are late, since they run or may not have left the
+ * call that they were woken from, the crowd waits for them a few passes: asked later, they would
+ * cost another time slice of each thread. */
 static bool is_put_off(struct quiesce *quiesce, struct job *job, struct watched **who, size_t late)
 {
 	if (quiesce->passes > PUT_OFF_PASSES || late == 0 || job->count < 2)
@@ -544,9 +550,9 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 			note(quiesce, w, MUST_STOP, false);
 			continue;
 		}
-		/* A thread that becomes another program takes over the number of the main thread:
-		 * while we hold that one we hold no other, and its registers are not written to the
-		 * new program. */
+		/* An exec by another thread takes over the main thread's number. While the main
+		 * thread is held no other thread is, and its registers are not written to the new
+		 * program. */
 		bool alone = w->alone || w->tid == quiesce->options.proc->pid;
 		if (alone)
 			err = run_job(quiesce, &job, who);

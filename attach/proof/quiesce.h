@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Proves, thread by thread and without stopping the world, that no thread is in our code or will
- * return into it. Precondition: no new entry is possible (thunks forward, slots restored), so that
- * a thread seen outside once stays outside. Blocked threads are read from /proc; running ones are
- * stopped for microseconds in a worker process. libunwind-ptrace decides about hits that stay.
+ * return into it. Precondition: no thread can enter any more (thunks forward, slots are restored),
+ * so that a thread seen outside once stays outside. Blocked threads are read from /proc; running
+ * threads are stopped for microseconds in a worker process. libunwind-ptrace decides about hits
+ * that stay.
  */
 #pragma once
 
@@ -11,21 +12,22 @@
 
 struct quiesce;
 
-/* What the agent's own books say of a thread: an accelerator and a tie-breaker. */
+/* What the agent's records say of a thread. They save looks, and decide where the stack alone does
+ * not. */
 enum quiesce_books {
-	QUIESCE_IDLE, /* the agent has a slot for it, and is not inside a hook */
+	QUIESCE_IDLE, /* the agent has a record of the thread, which is in no hook */
 	QUIESCE_INSIDE,
-	QUIESCE_UNKNOWN, /* no slot, or no access to the books */
+	QUIESCE_UNKNOWN, /* no record, or the records cannot be used */
 };
 
-/* A hook that the books call unfinished. */
+/* A hook that the agent's records call unfinished. */
 struct quiesce_frame {
-	raddr_t sp; /* at its entry; 0: not told */
+	raddr_t sp; /* stack pointer at the hook's entry; 0: unknown */
 	raddr_t thread_pointer;
-	bool unfollowed; /* one of many that no slot had: it counts whatever stands there now */
+	bool unfollowed; /* one of many without a record: counts, whatever the stack holds */
 };
 
-#define QUIESCE_FRAMES_MAX 6u /* nesting levels, and the ends of what was nested deeper */
+#define QUIESCE_FRAMES_MAX 6u /* nesting levels, and the two ends of deeper nesting */
 
 struct quiesce_options {
 	const struct proc *proc;
@@ -36,17 +38,20 @@ struct quiesce_options {
 	bool rewrite;
 	bool filtered; /* a thread may have a seccomp filter: see struct tracee */
 	raddr_t (*real)(void *context, raddr_t entry);
-	/* Of thread `tid` of `of`, which is `proc` above, or shares its memory. */
+	/* What the records say of thread `tid` of the process `of`: `proc`, or a process that
+	 * shares its memory. */
 	enum quiesce_books (*books)(void *context, const struct proc *of, pid_t tid);
-	/* The unfinished hooks of a thread, if it is QUIESCE_INSIDE: a signal handler may have left
-	 * one suspended on a stack that the thread is not on now (swapcontext). `ret_abandoned`:
-	 * the agent has taken a hook of it for one that a handler jumped out of, which is wrong
-	 * where that is suspended, and not told here. NULL: not known. */
+	/*
+	 * Returns the unfinished hooks of a thread that is QUIESCE_INSIDE: a signal handler may
+	 * have left a hook suspended on another stack (swapcontext). `ret_abandoned`: the agent has
+	 * concluded that a handler jumped out of a hook of this thread. If that hook is only
+	 * suspended, the conclusion is wrong and the hook is not in `ret`. NULL: unknown.
+	 */
 	size_t (*frames)(void *context, const struct proc *of, pid_t tid,
 		struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned);
 	void *context;
-	/* Until half of the time up to here is over a thread is stopped only when that does no
-	 * harm; 0: up to STOPCOST_PATIENCE_NS. */
+	/* Until half of the time to this deadline is over, a thread is stopped only when the stop
+	 * does no harm; 0: until STOPCOST_PATIENCE_NS is over. */
 	uint64_t deadline_mono_ns;
 };
 
@@ -55,7 +60,7 @@ struct ht_err *quiesce_create(const struct quiesce_options *options, struct quie
 void quiesce_destroy(struct quiesce *quiesce);
 
 struct quiesce_report {
-	size_t threads;	      /* that had to be seen */
+	size_t threads;	      /* all threads to be seen */
 	size_t left;	      /* not yet seen outside */
 	size_t stopped;	      /* times a thread was stopped */
 	size_t asleep;	      /* threads seen outside while they slept, from /proc alone */
@@ -64,8 +69,8 @@ struct quiesce_report {
 	size_t rewritten;     /* words and registers replaced */
 	size_t entries_left;  /* function pointers to thunks that were seen and not rewritten */
 	uint64_t stop_max_ns; /* longest time a thread was held */
-	pid_t tid;	      /* one that is left */
-	const char *why;      /* and the reason */
+	pid_t tid;	      /* one thread that is left */
+	const char *why;      /* why that thread is left */
 };
 
 /* One pass over the threads not yet seen outside. left == 0: proven. */

@@ -5,7 +5,7 @@
 
 #include "attach/thread/vectors.h"
 
-/* Whether `word` has to be written back. */
+/* Rewrites `word` if it is a thunk entry; true: the caller has to write it back. */
 static bool change(const struct regwords *r, uint64_t *word, struct regwords_report *report)
 {
 	if (!stackscan_is_entry(r->ranges, *word))
@@ -31,7 +31,7 @@ static void look_at_general(
 		report->left--;
 }
 
-/* A packed structure on its way has one at any byte. */
+/* A register may hold a piece of a packed structure, with a pointer at any byte. */
 static bool look_at_part(const struct regwords *r, struct vectors *vectors,
 	const struct vectors_part *part, struct regwords_report *report)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Function pointers to thunks in the registers of a stopped thread, general ones and vectors: a
- * compiler that stores two of them side by side loads both into one vector register, before a loop.
+ * Function pointers to thunks in the registers of a stopped thread. Vector registers count: a
+ * compiler that stores two pointers side by side may load both into one vector register before a
+ * loop.
  */
 #pragma once
 
@@ -12,7 +13,8 @@
 
 struct regwords {
 	const struct stackscan_ranges *ranges;
-	/* The function that the thunk is for; 0: it is for none. NULL: nothing is rewritten. */
+	/* Returns the function that the thunk forwards to; 0: `entry` is no thunk. NULL: nothing is
+	 * rewritten. */
 	raddr_t (*real)(void *context, raddr_t entry);
 	void *context;
 };
@@ -22,9 +24,9 @@ struct regwords_report {
 	size_t left; /* seen and not rewritten */
 };
 
-/* Rewrites those of `regs`, for the caller to set, and of the thread's vector registers. A thread
- * that is about to enter a thunk holds no pointer by that: where nothing is rewritten its PC does
- * not count. */
+/* Rewrites the pointers in `regs`, which the caller sets, and in the thread's vector registers,
+ * which are set here. The PC of a thread that is about to enter a thunk is no pointer: it counts
+ * only when words are rewritten. */
 HT_MUST_CHECK
 struct ht_err *regwords_look(const struct regwords *regwords, pid_t tid,
 	struct user_regs_struct *regs, struct regwords_report *ret);

@@ -13,7 +13,7 @@
 #include "attach/proc/clock.h"
 #include "attach/proof/residue_state.h"
 
-#define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
+#define CHUNK_BYTES (256u << 10) /* fits the processor's cache */
 
 static bool same_map(const struct proc_map *a, const struct proc_map *b)
 {
@@ -25,7 +25,7 @@ static bool same_map(const struct proc_map *a, const struct proc_map *b)
 /* --- text
  * ----------------------------------------------------------------------------------------- */
 
-/* Counts and hashes those of `bytes` that can be read. */
+/* Hashes the readable bytes from `lo` on, at most `bytes`, and counts them. */
 static struct ht_err *hash_range(
 	const struct proc *proc, raddr_t lo, uint64_t bytes, uint8_t *buffer, struct text_hash *ret)
 {
@@ -55,8 +55,8 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 	for (size_t i = 0; !err && i < residue->maps.count; i++) {
 		const struct proc_map *map = &residue->maps.map[i];
 		struct text_hash *text = &residue->text[residue->text_count];
-		/* A JIT compiler writes to shared code through another mapping of it. The kernel
-		 * allows no other writes to code that is executable and not writable. */
+		/* Skip shared code: a JIT compiler writes to it through another mapping. In no
+		 * other way can a program write code that is executable and not writable. */
 		if (!map->exec || map->write || map->shared || !map->inode || ours_is(map->name))
 			continue;
 		*text = (struct text_hash){
@@ -79,7 +79,7 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 		const struct text_hash *before = &residue->text[i];
 		const struct proc_map *map = proc_maps_find(now, before->lo);
 		struct text_hash after;
-		/* Unloaded, or something else there now: the target's own doing. */
+		/* The target itself unloaded the code, or mapped something else there. */
 		if (!map || map->inode != before->inode || map->offset != before->offset ||
 			map->hi < before->hi)
 			continue;
@@ -128,7 +128,8 @@ static void compare_fds(
 /* --- mappings
  * ----------------------------------------------------------------------------------------- */
 
-/* What a program maps of a module's file elsewhere is its own: V8 does, for each of its heaps. */
+/* A mapping of a module's file outside the module's span belongs to the program: V8 maps its own
+ * file again for each of its heaps. */
 static bool is_of_module(const struct residue *residue, const struct proc_map *map)
 {
 	for (size_t i = 0; i < residue->module_count; i++) {
@@ -139,8 +140,8 @@ static bool is_of_module(const struct residue *residue, const struct proc_map *m
 	return false;
 }
 
-/* A library that was being loaded has got its words since, and cannot write them any more (RELRO).
- */
+/* A library that was being loaded has been relocated since, and its words are read-only now
+ * (RELRO). */
 static bool is_protected(const struct proc_map *before, const struct proc_map *map)
 {
 	struct proc_map since = *before;
@@ -149,7 +150,7 @@ static bool is_protected(const struct proc_map *before, const struct proc_map *m
 	return before->write && map->hi <= before->hi && same_map(&since, map);
 }
 
-/* A library that was unloaded, and perhaps loaded elsewhere, is not there with its headers. */
+/* Without its headers at the same address, a library was unloaded, and perhaps loaded elsewhere. */
 static bool is_still_there(const struct proc_map *headers, const struct proc_maps *now)
 {
 	const struct proc_map *map = proc_maps_find(now, headers->lo);
@@ -173,8 +174,8 @@ static void compare_modules(
 	}
 }
 
-/* `ret_page`: the page that was to stay is what `text` names. Any other difference is named
- * rather than that. */
+/* Names in `text` what is still mapped of heaptap. `ret_page`: `text` names the jump page that was
+ * to stay; any other difference is named in preference to the page. */
 static void find_ours(const struct proc_maps *now, const struct journal *journal, bool keep,
 	char text[RESIDUE_TEXT_BYTES], bool *ret_page)
 {
@@ -194,7 +195,7 @@ static void find_ours(const struct proc_maps *now, const struct journal *journal
 	}
 }
 
-/* Where a slot cannot be read, is it because its library is not there any more? */
+/* If a slot cannot be read: was its library unloaded? */
 static bool is_unloaded(const struct proc *proc, const struct journal_slot *slot)
 {
 	struct proc_lookup lookup;
@@ -211,7 +212,8 @@ static bool is_unloaded(const struct proc *proc, const struct journal_slot *slot
 
 enum look { LOOK_READ, LOOK_GONE, LOOK_UNREAD };
 
-/* A library that comes back between two looks, or is half loaded, can be read soon. */
+/* Tries until `deadline`: a library that is reloaded between two looks, or is half loaded, can be
+ * read soon. */
 static enum look read_slot(
 	const struct proc *proc, const struct journal_slot *slot, uint64_t deadline, uint64_t *ret)
 {
@@ -254,8 +256,8 @@ static void compare_slots(
 /* --- the whole
  * ------------------------------------------------------------------------------------------ */
 
-/* The dynamic linker maps a file as a whole, with the rights of its first segment, and then the
- * others over it, one after the other. */
+/* The dynamic linker first maps a file as a whole with the protection of its first segment, then
+ * maps the other segments over it one by one. Has it mapped this segment yet? */
 static bool is_mapped_over(const struct proc_map *map, const struct module *module,
 	const struct module_segment *segment)
 {
@@ -277,7 +279,7 @@ static bool is_mapped_whole(const struct proc_maps *maps, const struct module *m
 	return true;
 }
 
-/* One that is just being loaded, where it was before, says nothing of what it will be. */
+/* Leaves out a module that is being loaded: its mappings will still change. */
 static struct ht_err *take_modules(const struct modules *modules, struct residue *residue)
 {
 	residue->module = calloc(modules->count + 1, sizeof(*residue->module));
@@ -297,7 +299,8 @@ static bool has_all_within(
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct proc_map *map = &maps->map[i];
-		/* A mapping behind a module's variables may grow into its span. */
+		/* A mapping without a file, behind a module's variables, may grow into the module's
+		 * span. */
 		if (map->hi <= lo || map->lo >= hi || !map->inode)
 			continue;
 		const struct proc_map *its = proc_maps_find(other, map->lo);
@@ -314,8 +317,8 @@ static bool is_steady(
 	       has_all_within(now, &residue->maps, lo, hi);
 }
 
-/* A library that came or went while the picture was taken is in it in parts, or with what another
- * had in its place: of that nothing is compared. */
+/* Drops modules and code whose mappings changed while the picture was taken: a library was loaded
+ * or unloaded then, and the picture shows it in parts, or mixed with another. */
 static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *residue)
 {
 	struct proc_maps now;
@@ -367,8 +370,8 @@ void residue_destroy(struct residue *residue)
 	free(residue);
 }
 
-/* Mappings of modules and their code. While libraries come and go, a look may show one of them half
- * loaded: a difference has to last to count. */
+/* Compares the mappings and the code of modules. While the target loads or unloads libraries, a
+ * look may show one half loaded: only a difference that lasts counts. */
 static struct ht_err *compare_loaded(const struct residue *residue, const struct proc *proc,
 	const struct journal *journal, bool keep, struct residue_report *report)
 {
@@ -395,7 +398,7 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 	return err;
 }
 
-/* The first thing that differs, but for `skipped`. */
+/* Returns the first difference, other than `skipped`. */
 static const char *difference_beside(const struct residue_report *report, const char *skipped)
 {
 	const char *all[] = {report->maps, report->fds, report->slots, report->text,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a comparison with the picture before found.
+ * The result of a comparison with the picture from before the attach.
  */
 #pragma once
 
@@ -8,8 +8,9 @@
 
 #define RESIDUE_TEXT_BYTES 160u
 
-/* Each is "equal", or what differs, or that it could not be read: that proves nothing. */
-#define RESIDUE_CHECKS 6u /* texts of a report */
+/* Each text is "equal", or names a difference, or says that something could not be read, which
+ * counts as not equal. */
+#define RESIDUE_CHECKS 6u /* number of texts in a report */
 
 struct residue_report {
 	char maps[RESIDUE_TEXT_BYTES];
@@ -19,5 +20,5 @@ struct residue_report {
 	char threads[RESIDUE_TEXT_BYTES];
 	char signals[RESIDUE_TEXT_BYTES];
 	bool equal;
-	bool page_only; /* the page that was to stay is all that differs */
+	bool page_only; /* the jump page that was to stay is the only difference */
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The picture before: its parts, and what they compare.
+ * The picture of the target from before the attach, and how each part is compared.
  */
 #pragma once
 
@@ -12,20 +12,20 @@
 #include "attach/proc/clock.h"
 #include "attach/proof/residue_report.h"
 
-/* A difference has to last so long to count. */
+/* Only a difference that lasts this long counts. */
 #define RESIDUE_SETTLE_NS (1000 * CLOCK_NS_PER_MS)
 
 struct text_hash {
 	raddr_t lo, hi;
 	uint64_t inode, offset;
-	uint64_t bytes; /* that could be read, from `lo` on; a library may just go */
-	uint64_t hash;	/* of these */
+	uint64_t bytes; /* that could be read, from `lo` on: a library may be unloaded meanwhile */
+	uint64_t hash;	/* of those bytes */
 };
 
 struct thread_signals {
 	pid_t tid;
 	uint64_t blocked;
-	bool unstable; /* its mask was changing while we only looked, or about to */
+	bool unstable; /* the thread changes its mask by itself, so the mask is not compared */
 };
 
 struct loaded {
@@ -59,7 +59,7 @@ static inline bool residue_is_equal(const char *text)
 /* Threads and their signal masks; the target may run. */
 HT_MUST_CHECK
 struct ht_err *residue_take_threads(const struct proc *proc, struct residue *residue);
-/* Looks at the masks once more: a mask that changes proves nothing later. */
+/* Reads the masks once more: a mask that the thread changes by itself is not compared later. */
 void residue_look_at_threads(struct residue *residue, const struct proc *proc);
 void residue_compare_threads(
 	const struct residue *residue, const struct proc *proc, struct residue_report *report);

@@ -12,15 +12,15 @@
 #define MASK_TURNS 100
 #define MASKS_NS   (10 * CLOCK_NS_PER_S)
 
-/* All signals that can be blocked but the C library's two: a thread blocks these only while it
- * begins or ends a thread. */
+/* Does the mask block every signal except the two that the C library uses itself (and those that
+ * cannot be blocked)? A thread has such a mask only while it begins or ends a thread. */
 static bool mask_is_passing(uint64_t blocked)
 {
 	const uint64_t kill_stop_and_libc = 1ull << 8 | 1ull << 18 | 3ull << 31;
 	return (blocked | kill_stop_and_libc) == UINT64_MAX;
 }
 
-/* Some calls have a mask of their own for as long as they last. */
+/* Some calls replace the signal mask until they return. */
 static bool mask_is_borrowed(const struct proc *proc, pid_t tid)
 {
 	struct proc_syscall call;
@@ -43,7 +43,7 @@ static bool mask_is_borrowed(const struct proc *proc, pid_t tid)
 	}
 }
 
-/* An error that says anything else says nothing about the thread. */
+/* Any other error says nothing about whether the thread has ended. */
 static bool is_gone(const struct ht_err *err)
 {
 	return err && (err->code == HT_ERR_TARGET_GONE || err->sys == ENOENT);
@@ -111,8 +111,9 @@ static bool thread_equal(
 	}
 	if (before->unstable)
 		return true;
-	/* A thread seen within a signal handler blocked what the handler does not want to be
-	 * interrupted by; the handler may have returned since. */
+	/* A thread that was seen in a signal handler had the handler's signals blocked; the handler
+	 * may have returned since, so fewer blocked signals are no difference if the program
+	 * handles those signals. */
 	uint64_t more = status.sig_blk & ~before->blocked, less = before->blocked & ~status.sig_blk;
 	if ((more || less & ~status.sig_cgt) && !mask_is_borrowed(proc, before->tid)) {
 		residue_say(report->signals, "thread %d: blocked signals were %lx, now %lx",
@@ -122,9 +123,12 @@ static bool thread_equal(
 	return true;
 }
 
-/* Says, and notes, by `ran_ns` (0 at first), what it has run. One that is gone needs no turn. A
- * thread that waits for a core is where it was at the last look; so is one whose child has its
- * memory and waits for one (posix_spawn blocks all signals until then). */
+/*
+ * Has the thread run since `*ran_ns`, its CPU time at the last look (0 at first)? Updates
+ * `*ran_ns`. A thread that waits for a core has not moved; nor has a thread whose posix_spawn child
+ * waits for a core: all signals are blocked until the child execs. A thread that has ended needs no
+ * turn: true.
+ */
 static bool has_had_a_turn(const struct proc *proc, pid_t tid, uint64_t *ran_ns)
 {
 	struct proc_status status = {0};
@@ -135,17 +139,18 @@ static bool has_had_a_turn(const struct proc *proc, pid_t tid, uint64_t *ran_ns)
 	return !waits || *ran_ns == 0 || *ran_ns != before_ns;
 }
 
-/* On a busy machine a second may have two looks for heaptap and one turn for the thread: a
- * collector that blocks a signal while it works is seen with it both times. */
+/* On a busy machine heaptap may look twice in a second in which the thread ran once: a garbage
+ * collector that blocks a signal while it works has it blocked at both looks. So the thread must
+ * have had several turns. */
 static bool has_lasted(uint64_t since_ns, unsigned turns)
 {
 	uint64_t lasted_ns = clock_mono_ns() - since_ns;
 	return lasted_ns > MASKS_NS || (lasted_ns > RESIDUE_SETTLE_NS && turns >= MASK_TURNS);
 }
 
-/* Dispositions are not compared: nothing in the agent can change one, and programs do (the first
- * pthread_create, for one). Threads block signals for moments (in pthread_create, for one): a
- * difference has to last to count. */
+/* Signal dispositions are not compared: the agent cannot change one, and programs do (the first
+ * pthread_create, for one). Threads block signals for moments, also in pthread_create: only a
+ * difference that lasts counts. */
 void residue_compare_threads(
 	const struct residue *residue, const struct proc *proc, struct residue_report *report)
 {

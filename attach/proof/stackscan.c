@@ -9,10 +9,11 @@
 #define RED_ZONE_BYTES 128u
 #define SCAN_BYTES_MAX (64ull << 20)
 #define STACKS_MAX     8u
-#define CHUNK_WORDS    8192u /* a system call for each costs as much as copying 4 KiB */
+#define CHUNK_WORDS    8192u /* words; one system call costs as much as copying 4 KiB */
 
-/* The word that holds CS, GS, FS and SS in a signal frame of 64-bit code (Linux 4.6 and later:
- * UC_SIGCONTEXT_SS), and where RSP and RIP lie before it (struct sigcontext_64). */
+/* Linux 4.6 and later (UC_SIGCONTEXT_SS) write this word, with CS, GS, FS and SS, into a signal
+ * frame of 64-bit code. RIP and RSP are the given number of words before it (struct
+ * sigcontext_64). */
 #define FRAME_SEGMENTS 0x002b000000000033ull
 #define FRAME_RIP_BACK 2u
 #define FRAME_RSP_BACK 3u
@@ -24,7 +25,7 @@ struct range {
 struct scan {
 	const struct stackscan_ranges *ranges;
 	struct stackscan_found *found;
-	raddr_t stack[STACKS_MAX]; /* stack pointers, the first `done_count` of them followed */
+	raddr_t stack[STACKS_MAX]; /* stack pointers found; the first `done_count` are scanned */
 	size_t stack_count, done_count;
 	struct range done[STACKS_MAX];
 };
@@ -47,7 +48,7 @@ static void follow(struct scan *scan, raddr_t sp)
 		scan->found->unread++;
 }
 
-/* The words before `word` can be read, too. */
+/* Requires that the words before `word` can be read. */
 static void look_at(struct scan *scan, raddr_t addr, const uint64_t *word)
 {
 	if (stackscan_is_entry(scan->ranges, *word)) {
@@ -84,9 +85,9 @@ static struct ht_err *scan_range(const struct proc *proc, struct scan *scan, rad
 	return NULL;
 }
 
-/* What of the stack at `sp` has not been scanned yet: up to the end of its mapping, or to the part
- * that has. A signal stack may lie within the stack that was interrupted, or above it in the same
- * mapping. */
+/* Returns the part of the stack at `sp` that is not scanned yet: up to the end of the mapping, or
+ * to a part that was scanned. A signal stack may be within the stack that was interrupted, or above
+ * it in the same mapping. */
 static struct range part_to_scan(const struct scan *scan, const struct proc_map *map, raddr_t sp)
 {
 	struct range part = {.lo = ht_align_down(sp - RED_ZONE_BYTES, 8), .hi = map->hi};
@@ -100,9 +101,12 @@ static struct range part_to_scan(const struct scan *scan, const struct proc_map 
 	return part;
 }
 
-/* A program may use rsp for something else, and a frame that is long over lead to a stack that is
- * gone; but a stack may also have come, or grown, since the maps were read. To read there might
- * wait for a file that is not known yet. */
+/*
+ * Counts a stack pointer that is in no known mapping. If there is no memory at it, it was no stack:
+ * a program may use rsp for something else, and an old signal frame may name a stack that was
+ * unmapped. If there is memory, the stack is newer than the maps, or has grown: it counts as
+ * unread, since it may be a mapping of a file, and reading that might block.
+ */
 static void miss(const struct proc *proc, struct scan *scan, raddr_t sp)
 {
 	if (pagemap_is_empty(proc, sp))
@@ -129,7 +133,8 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 		if (found.cut)
 			break;
 		bytes_max -= part.hi - part.lo;
-		/* Already while it is scanned: most frames found there return into it. */
+		/* Before the scan: most signal frames found in this part return into the same
+		 * part. */
 		scan.done[scan.done_count++] = part;
 		HT_TRY(scan_range(proc, &scan, part.lo, part.hi));
 	}

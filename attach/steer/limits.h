@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What ends a window besides its time: memory of the target, the size of the trace, the caller.
+ * Ends a window by something other than its duration: the target's memory, the trace's size, the
+ * caller's wish.
  */
 #pragma once
 
@@ -8,10 +9,10 @@
 #include "format/record.h"
 
 struct limits_options {
-	uint64_t rss_bytes;		/* the target has so much; 0: no limit */
-	struct growth_limit growth;	/* RSS has grown by so much in the window */
-	uint64_t trace_bytes;		/* the trace has so much, without names; 0: no limit */
-	bool (*is_over)(void *context); /* asked every few milliseconds; NULL: never */
+	uint64_t rss_bytes;		/* ends the window at this RSS of the target; 0: no limit */
+	struct growth_limit growth;	/* ends it when RSS has grown so much in the window */
+	uint64_t trace_bytes;		/* ends it at this trace size, without names; 0: no limit */
+	bool (*is_over)(void *context); /* asked every few milliseconds; true: ends it; NULL */
 	void *context;
 };
 
@@ -21,6 +22,6 @@ struct limits {
 };
 
 void limits_begin(struct limits *limits, const struct limits_options *options);
-/* `rss_bytes` 0: unknown. `*ret` is set when the answer is true. */
+/* `rss_bytes` 0: unknown. `ret`: the reason, set if the result is true. */
 bool limits_reached(struct limits *limits, uint64_t now_mono_ns, uint64_t rss_bytes,
 	uint64_t trace_bytes, enum rec_end_reason *ret);

@@ -7,7 +7,7 @@
 #define PAUSE_MIN_NS  (1000 * MS)
 /* A pause lasts at least this part of the capture so far: 30 days have some 2,000 pauses. */
 #define PAUSE_PART 200u
-/* The balance holds at most as much as so many of the least pauses add. */
+/* The balance holds at most what this many of the shortest pauses add. */
 #define SAVED_PAUSES 2u
 
 bool overhead_is_due(const struct overhead *overhead, uint64_t now_ns)
@@ -34,7 +34,7 @@ static uint64_t ppm_of(uint64_t events, uint64_t cpu_ns)
 	return ppm < 1e9 ? (uint64_t)ppm : 1000000000;
 }
 
-/* Of counters that do not go back; 0 for those that do. */
+/* The increase of a counter; 0 if it went back. */
 static uint64_t grown(uint64_t now, uint64_t then)
 {
 	return now > then ? now - then : 0;
@@ -44,12 +44,12 @@ static void begin(struct overhead *overhead, const struct overhead_look *look)
 {
 	overhead->start = overhead->last = *look;
 	overhead->since_ns = look->now_ns;
-	/* As much as one processor allows. */
+	/* As much as with one busy processor. */
 	overhead->most_ns = share_of(SAVED_PAUSES * PAUSE_MIN_NS, overhead->limit_ppm);
 	overhead->balance_ns = overhead->most_ns;
 }
 
-/* Adds what was used and spent since the last look. */
+/* Adds to the balance, and takes from it, what happened since the last look. */
 static void account(struct overhead *overhead, const struct overhead_look *look)
 {
 	const uint64_t took_ns = grown(look->now_ns, overhead->last.now_ns);
@@ -65,7 +65,7 @@ static void account(struct overhead *overhead, const struct overhead_look *look)
 	overhead->most_ns += cpu_ns ? (most - overhead->most_ns) / 8 : 0;
 	overhead->balance_ns +=
 		share_of(cpu_ns, overhead->limit_ppm) - (int64_t)(events * OVERHEAD_EVENT_NS);
-	/* Debts are limited, too: a load that is over is forgotten. */
+	/* A debt is limited, too: a load that is over is forgotten. */
 	if (overhead->balance_ns > overhead->most_ns)
 		overhead->balance_ns = overhead->most_ns;
 	if (overhead->balance_ns < -overhead->most_ns)

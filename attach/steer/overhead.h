@@ -7,11 +7,11 @@
 
 #include "format/base.h"
 
-/* What a recorded call costs its thread: stack, event and thread record. 16 to 72 ns were measured
+/* The cost of a recorded call for its thread: stack, event and thread record. Measured: 16 to 72 ns
  * (attach/LIMITS.md). */
 #define OVERHEAD_EVENT_NS 60u
 #define OVERHEAD_WHOLE	  1000000u /* of all CPU time; shares are in millionths */
-#define OVERHEAD_PAUSES	  3000u	   /* most of one capture; then the last one lasts */
+#define OVERHEAD_PAUSES	  3000u	   /* most pauses of one capture; then the last one goes on */
 
 /* Counters of the capture at a time. */
 struct overhead_look {
@@ -23,9 +23,9 @@ struct overhead_look {
 struct overhead {
 	uint64_t limit_ppm; /* 0: no limit; the functions then do nothing */
 	struct overhead_look start, last;
-	int64_t balance_ns; /* of what recording may cost, less what it cost */
-	int64_t most_ns;    /* of the balance: what is saved up at most */
-	uint64_t since_ns;  /* of the present state */
+	int64_t balance_ns; /* what recording may still cost; negative: a debt */
+	int64_t most_ns;    /* the maximum of the balance */
+	uint64_t since_ns;  /* when the current state began */
 	uint64_t pauses;
 	uint64_t ppm; /* cost in the last second or so */
 	bool is_paused;
@@ -34,11 +34,11 @@ struct overhead {
 /* Is it time for another look? */
 bool overhead_is_due(const struct overhead *overhead, uint64_t now_ns);
 /*
- * Should recording be paused from now on? The CPU time that the target uses adds to a balance, each
+ * Should recording be paused from now on? CPU time of the target adds to a balance, and each
  * recorded call takes from it. A pause begins when the balance is used up, and ends when half of
- * what can be saved up is there again. States last longer the longer the capture runs, so that
- * pauses stay few.
+ * the maximum is there again. States last longer the longer the capture runs, so that pauses stay
+ * few.
  */
 bool overhead_judge(struct overhead *overhead, const struct overhead_look *look);
-/* The share over the whole capture, in millionths. */
+/* The cost as a share of CPU time over the whole capture, in millionths. */
 uint64_t overhead_mean_ppm(const struct overhead *overhead);

@@ -4,11 +4,9 @@
 #include "attach/daemon/sink.h"
 #include "attach/proc/clock.h"
 
-/*
- * The record of a pause's begin is stamped before the first function is let go by, and that of its
- * end after the last one is recorded again: nothing outside of what the trace calls a pause is
- * missing.
- */
+/* The record of a pause's begin is put before the first function bypasses the agent, and that of
+ * its end after the last one leads to the agent again: no event is missing outside of what the
+ * trace calls a pause. */
 static struct ht_err *begin(struct pausing *pausing)
 {
 	const struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 1}};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pauses of a capture, whoever wants them: recording is paused while anyone does. The trace says
- * so.
+ * Pauses of a capture: recording is paused as long as the user or the overhead limit wants that.
+ * The trace records the pauses.
  */
 #pragma once
 
@@ -15,18 +15,19 @@ enum pausing_who {
 	PAUSING_WHO
 };
 
-/* The first three are borrowed, and set by the caller; the rest is 0. */
+/* The caller sets the first three fields, borrowed; the others are 0. */
 struct pausing {
 	struct sink *sink;
 	struct image *image; /* initialised when the agent is in the target */
 	const struct agent_elf *elf;
 	bool wants[PAUSING_WHO];
-	uint64_t since_ns; /* of the present pause; 0: none */
-	uint64_t ended_ns; /* length of those that are over */
+	uint64_t since_ns; /* when the current pause began; 0: none */
+	uint64_t ended_ns; /* length of the pauses that are over */
 	uint64_t count;
 };
 
-/* Idempotent. After an error it may be paused or not, and is asked again at the next change. */
+/* Sets whether `who` wants a pause. Idempotent. After an error recording may be paused or not; the
+ * next change tries again. */
 HT_MUST_CHECK
 struct ht_err *pausing_set(struct pausing *pausing, enum pausing_who who, bool is_wanted);
 

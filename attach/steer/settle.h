@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The time after the window in which only frees of its blocks are recorded: what is still held at
- * its end was not just about to be freed.
+ * The settle time after the window, in which only frees of the window's blocks are recorded: a
+ * block that was about to be freed at the window's end then does not count as live.
  */
 #pragma once
 
@@ -11,15 +11,15 @@
 struct sink;
 
 struct settle {
-	uint64_t wanted_ns;	   /* 0: the capture does not settle */
-	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; 0: the window goes on */
+	uint64_t wanted_ns;	   /* 0: no settle time */
+	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; 0: the window is still open */
 };
 
-/* Does a window that ended for this reason settle? Not if a person, an error or the trace's size
- * ended it, or the target is gone. */
+/* Does a settle time follow a window that ended for this reason? Not if the user, an error or the
+ * trace's size ended it, or if the target is gone. */
 bool settle_follows(const struct settle *settle, enum rec_end_reason reason);
 /* Ends the window: from here on no new block is recorded. The record is put before the first
- * function bypasses the agent, so that nothing of the window is missing. */
+ * function bypasses the agent, so that no event of the window is missing. */
 HT_MUST_CHECK
 struct ht_err *settle_begin(
 	struct settle *settle, struct image *image, const struct agent_elf *elf, struct sink *sink);

@@ -29,8 +29,8 @@ struct steered {
 	void (*shown)(void *context, const struct control_reply *status); /* NULL: not asked for */
 	void *shown_context;
 	bool stop_asked, is_detaching, is_naming;
-	uint64_t pauses, marks;	   /* that clients made */
-	struct control_reply last; /* when the session ended */
+	uint64_t pauses, marks;	   /* made by clients */
+	struct control_reply last; /* the answer when the session ended */
 	char trace[PATH_MAX], partial[PATH_MAX];
 };
 
@@ -46,7 +46,7 @@ struct steered *steered_create(void)
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-/* "" where it is too long. */
+/* Leaves `ret` empty if the path is too long. */
 static void make_absolute(const char *path, char ret[PATH_MAX])
 {
 	char here[PATH_MAX];
@@ -70,7 +70,7 @@ static void name_trace(struct steered *steered)
 			(int)(base + 1 - steered->trace), steered->trace, beside);
 }
 
-/* A path that is cut would be another one's. */
+/* Leaves `to` unchanged if the text is too long: a path that is cut would name another file. */
 static void copy_text(char *to, size_t room, const char *text)
 {
 	if (strlen(text) < room)
@@ -149,7 +149,7 @@ static void refuse(struct control_reply *ret, uint64_t status, const char *fmt, 
 	va_end(args);
 }
 
-/* False where there is an error (taken over). */
+/* Answers with the error, which it takes over; false if there was one. */
 static bool complain(struct ht_err *err, struct control_reply *ret)
 {
 	if (!err)
@@ -204,7 +204,7 @@ static void put_totals(struct steered *steered, struct control_reply *ret)
 			(int)steered->capture.proc->pid);
 }
 
-/* Status and stop are for any time; nothing else is while the process is being left. */
+/* When the detach has begun, only status and stop are answered. */
 static bool is_too_late(const struct steered *steered, enum control_verb verb)
 {
 	bool is_ending = steered->is_detaching || *steered->capture.is_ending;
@@ -291,7 +291,7 @@ void steered_watch(struct steered *steered,
 	steered->shown_context = context;
 }
 
-/* As the requests of a client that wants no answer. */
+/* Treats signals like requests of a client that wants no answer. */
 static void follow_signals(struct steered *steered)
 {
 	const struct usersignals_taken taken = usersignals_take(&steered->signals);
@@ -349,7 +349,7 @@ void steered_close(struct steered *steered)
 		return;
 	}
 	steered_detaching(steered);
-	/* Those that have come while names were looked up. */
+	/* Answer requests that came while names were looked up. */
 	server_serve(steered->server, clock_mono_ns());
 	fill(steered, &steered->last);
 	if (sink_state(steered->capture.sink) == STORE_OK)

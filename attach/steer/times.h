@@ -25,7 +25,7 @@ static inline void times_end(struct times *times)
 	times->end_tsc = arch_tsc();
 }
 
-/* Cycles of the time stamp counter in `ns`, by what has passed since the start. */
+/* Cycles of the time stamp counter in `ns`, at the counter's rate since the start. */
 static inline uint64_t times_cycles(const struct times *times, uint64_t ns)
 {
 	double spent_ns = (double)(clock_mono_ns() - times->start_ns);

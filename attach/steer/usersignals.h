@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Signals to the capturing process by which scripts steer it without a client: SIGUSR1 takes a
- * snapshot, SIGUSR2 begins or ends a pause. start_signals blocks both.
+ * Signals by which scripts steer a capture without a client: SIGUSR1 takes a snapshot, SIGUSR2
+ * begins or ends a pause. start_signals blocks both.
  */
 #pragma once
 
@@ -11,7 +11,7 @@
 
 struct usersignals {
 	int fd;		/* signalfd; -1: none */
-	pid_t snapshot; /* of the process that takes one; 0: none */
+	pid_t snapshot; /* of the process that takes a snapshot; 0: none */
 };
 
 #define USERSIGNALS_NONE ((struct usersignals){.fd = -1})
@@ -24,10 +24,10 @@ struct usersignals_taken {
 void usersignals_open(struct usersignals *signals);
 /* The signals since the last call; several of one kind count once. Never waits. */
 struct usersignals_taken usersignals_take(const struct usersignals *signals);
-/* Runs heaptap snapshot for the capture of `pid`, whose trace is `trace`: to TRACE.snapshot.N.htap.
- * Nothing if the last one still runs. */
+/* Runs heaptap snapshot for the capture of `pid`, whose trace is `trace`, into
+ * TRACE.snapshot.N.htap. Does nothing while an earlier snapshot still runs. */
 void usersignals_snapshot(struct usersignals *signals, pid_t pid, const char *trace);
-/* Reaps that process if it has ended: to be called now and then. */
+/* Reaps that process if it has ended. Call it now and then. */
 void usersignals_reap(struct usersignals *signals);
 void usersignals_close(struct usersignals *signals);
 

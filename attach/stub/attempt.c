@@ -22,19 +22,19 @@
 #include "attach/thread/proc_where.h"
 #include "format/abi_control.h"
 
-/* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
- * it returns EINTR from its call, and no process corrects that. */
+/* A thread stops when it is next scheduled, which takes a while on a busy machine. If heaptap gives
+ * up before, the thread returns EINTR from its call, and no process is left to hide that. */
 #define STOP_DEADLINE_NS  (10 * CLOCK_NS_PER_S)
 #define READY_DEADLINE_NS (10 * CLOCK_NS_PER_S)
 #define STOP_TRIES	  3u
 #define HOLD_MS		  50u
-#define STUB_RUN_NS	  (200 * CLOCK_NS_PER_MS) /* beside its lease; it takes one */
-#define MAPS_NS		  150000u		  /* which the calls that map take, at least */
-#define UNMAPS_NS	  60000u		  /* those that unmap, */
-#define CLOSES_NS	  40000u		  /* and those that close */
+#define STUB_RUN_NS	  (200 * CLOCK_NS_PER_MS) /* in addition to the lease */
+#define MAPS_NS		  150000u		  /* the least time of the calls that map, */
+#define UNMAPS_NS	  60000u		  /* of those that unmap, */
+#define CLOSES_NS	  40000u		  /* and of those that close */
 #define SLACK_MAX_NS	  100000u
-/* It stops, and waits three times, each to its own deadline: what it says is better than that it
- * had to be killed. */
+/* An attempt stops the thread once and waits three times, each with a deadline of its own. These
+ * must end first: an attempt that ends by itself can report the reason. */
 _Static_assert(
 	ATTEMPT_DEADLINE_NS >= STOP_DEADLINE_NS + 3 * READY_DEADLINE_NS + 10 * CLOCK_NS_PER_S,
 	"the other deadlines end first");
@@ -64,7 +64,7 @@ static raddr_t control_of(const struct attempt *attempt)
 	return attempt->map->image + ABI_CONTROL_OFF;
 }
 
-/* Reads a handshake word; NOT_MAPPED while the control page is not. */
+/* Reads the stub's status; NOT_MAPPED while the control page is not mapped. */
 static struct ht_err *read_status(const struct attempt *attempt, int64_t *ret)
 {
 	int64_t status;
@@ -77,7 +77,8 @@ static struct ht_err *read_status(const struct attempt *attempt, int64_t *ret)
 	return err;
 }
 
-/* Sleeps: on a busy machine a spinning process does not get the core back before the lease ends. */
+/* Sleeps instead of spinning: on a busy machine a process that spins does not get the core back
+ * before the lease ends. */
 static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
 {
 	HT_TRY(tracee_pass_signals(&attempt->tracee));
@@ -85,8 +86,8 @@ static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
 	return NULL;
 }
 
-/* On one core with us the thread is interrupted by each look, and may wait then for the turns of
- * others: not before it can be done, and seldom. */
+/* On one core with heaptap the thread is interrupted by each look, and may then have to wait for
+ * other threads' time slices. So look only when the stub can be done, and seldom. */
 static uint64_t calls_pause_ns(const struct attempt *attempt)
 {
 	uint64_t least_ns = attempt->map ? MAPS_NS : UNMAPS_NS;
@@ -111,8 +112,8 @@ static bool is_unmapped(const struct attempt *attempt)
 	return err || got == 0;
 }
 
-/* Says "taken" through our own mapping of the memfd; false when the lease has just expired. Where
- * the agent could not live it is ended instead. */
+/* Answers "taken" through heaptap's own mapping of the memfd; `ret` is false if the lease has just
+ * expired. If the agent could not work in this thread, ends the lease instead. */
 static struct ht_err *answer_lease(
 	int memfd, uint64_t image_bytes, bool *ret_clock_forbidden, bool *ret)
 {
@@ -133,12 +134,12 @@ static struct ht_err *answer_lease(
 	return NULL;
 }
 
-/* Is the thread out of the stub? Nothing but its end brings it out: its signals are blocked. One
- * that does not wait has run for longer than a stub can. */
+/* Is the thread out of the stub? Its signals are blocked, so only the stub's end brings it out. A
+ * thread that does not wait has left if it has run for longer than a stub can. */
 static bool has_left(const struct attempt *attempt)
 {
 	struct proc_syscall call;
-	/* Until then it is not worth the looks. */
+	/* Until the lease is over the looks are not worth their cost. */
 	if (clock_mono_ns() - attempt->sent_ns <= attempt->map->lease_ns)
 		return false;
 	uint64_t ran_ns = proc_ran_ns(attempt->proc, attempt->tid);
@@ -153,8 +154,8 @@ static bool has_left(const struct attempt *attempt)
 	       ran_ns - attempt->ran_ns > attempt->map->lease_ns + STUB_RUN_NS;
 }
 
-/* One that has left before it was seen ready has given up: a call failed, or the lease was over
- * before we had a core. */
+/* A thread that leaves before it was seen ready has given up: a call failed, or the lease expired
+ * before heaptap got a core. */
 static struct ht_err *wait_ready(struct attempt *attempt)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
@@ -175,8 +176,8 @@ static struct ht_err *wait_ready(struct attempt *attempt)
 	return err;
 }
 
-/* False in `ret_taken`: they are closed or unmapped already, because the lease is over, or another
- * thread of the program has closed one. */
+/* `ret_taken`: false if the descriptors are closed already, because the lease is over, or because
+ * another thread of the program has closed one. */
 static struct ht_err *take_fds(const struct attempt *attempt, struct attempt_outcome *outcome,
 	struct worker_reply *reply, bool *ret_taken)
 {
@@ -195,7 +196,7 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct attempt_out
 		if (fd < 0 && errno != EBADF)
 			err = ht_err_sys(errno,
 				"cannot get the descriptors of heaptap's code from the process");
-		/* Without the stub's mark it is another file, which has got the number since. */
+		/* Without the stub's mark the number leads to another file by now. */
 		*ret_taken = fd >= 0 && fcntl(fd, F_GETSIG) == STUB_MARK;
 	}
 	return err;
@@ -209,8 +210,9 @@ static struct ht_err *wait_done(struct attempt *attempt, bool *ret_stuck)
 
 	while (!err && status != STUB_DONE && !*ret_stuck) {
 		uint64_t pause_ns = clock_pause_ns(since_ns);
-		/* Once taken it stays mapped: a read that fails says nothing about the stub. Not at
-		 * once: the thread is held as long as that takes. */
+		/* Once taken, the image stays mapped: a failed read says nothing about the stub.
+		 * Check the process only after a millisecond, since the thread is held
+		 * meanwhile. */
 		if (clock_mono_ns() - since_ns > CLOCK_NS_PER_MS)
 			err = proc_check_same(attempt->proc);
 		HT_THEN(err, wait_a_little(attempt, pause_ns > CLOSES_NS ? pause_ns : CLOSES_NS));
@@ -230,8 +232,8 @@ static void close_fds(struct worker_reply *reply)
 	}
 }
 
-/* Without root the image can be reached only through its memfd, and this worker may be killed as
- * soon as the thread may keep the image. */
+/* Without root, the image can be reached only through its memfd, and this worker may be killed as
+ * soon as the thread may keep the image: so another process gets the memfd first. */
 static struct ht_err *hand_over(const struct attempt *attempt, struct attempt_outcome *outcome,
 	const struct worker_reply *reply)
 {
@@ -270,20 +272,21 @@ static struct ht_err *wait_unmapped(struct attempt *attempt)
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
 	struct ht_err *err = NULL;
 
-	/* Twice: one read that fails proves nothing. */
+	/* Twice, since a single failed read proves nothing. */
 	while (!err && !(is_unmapped(attempt) && is_unmapped(attempt))) {
 		err = wait_a_little(attempt, calls_pause_ns(attempt));
 		if (!err && clock_mono_ns() > deadline)
 			err = ht_err_new(HT_ERR_INCOMPLETE,
 				"thread %d did not unmap heaptap's code", attempt->tid);
 	}
-	/* Stopped on its way to where it waits for us it would have to be stopped once more. */
+	/* Wait a little, so that the thread reaches its wait for heaptap: if it is stopped before,
+	 * it must be stopped once more. */
 	return err ? err : wait_a_little(attempt, CLOCK_PAUSE_MIN_NS);
 }
 
-/* The thread stays traced until it is put back by us: so it is the kernel that makes a call again
- * in which it was, or returns EINTR because of a signal that came meanwhile; a handler of that
- * finds the thread's registers, not the stub's; and the stub's calls pass a seccomp filter. */
+/* The thread stays traced until heaptap puts it back. So the kernel itself restarts the thread's
+ * call, or returns EINTR for a signal that came meanwhile; a handler of that signal finds the
+ * thread's registers, not the stub's; and the stub's calls pass a seccomp filter. */
 static struct ht_err *run_stub(struct attempt *attempt)
 {
 	struct tracee *tracee = &attempt->tracee;
@@ -305,13 +308,13 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	attempt->sent_ns = clock_mono_ns();
 	regs_set_pc(&enter, attempt->slack->addr);
 	err = tracee_divert(tracee, &enter);
-	/* It runs meanwhile; what it has run by now it may run more. */
+	/* Read when the thread runs already, so it may include the stub's first steps. */
 	attempt->ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
 	return err;
 }
 
-/* Lets go of the thread: it makes the stub's calls, and then waits for this (stub.c add_hold), all
- * others being made whatever went wrong here; or it undoes them, and does not. */
+/* Puts the thread back when it waits at the stub's end (stub.c add_hold), or releases it if it is
+ * out of the stub already: a stub that undoes its calls does not wait. */
 static struct ht_err *part(struct attempt *attempt, bool *ret_put_back)
 {
 	struct tracee *tracee = &attempt->tracee;
@@ -341,7 +344,8 @@ static struct ht_err *part(struct attempt *attempt, bool *ret_put_back)
 	}
 }
 
-/* A thread in the wrong place is elsewhere a moment later: it is let go and stopped again. */
+/* Stops the thread in a usable place. A thread in the wrong place is elsewhere a moment later, so
+ * it is released and stopped again. */
 static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *ret)
 {
 	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
@@ -366,10 +370,11 @@ struct ht_err *attempt_run(void *context, struct worker_reply *reply)
 	struct attempt *attempt = context;
 	struct attempt_outcome *outcome = (struct attempt_outcome *)reply->data;
 	enum held_verdict verdict = HELD_ELSEWHERE;
-	pid_t ns_tid = proc_ns_tid(attempt->proc, attempt->tid); /* held, it is read faster */
+	pid_t ns_tid =
+		proc_ns_tid(attempt->proc, attempt->tid); /* before the hold: a shorter hold */
 	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
 
-	if (!attempt->computes) /* and so would leave us no core beside it */
+	if (!attempt->computes) /* a computing thread would leave us no core */
 		attempt->together = priority_move(proc_core(attempt->proc, attempt->tid)) &&
 				    proc_timer_slack_ns(attempt->tid) <= SLACK_MAX_NS;
 	outcome->not_taken = outcome->untouched = true;
@@ -388,7 +393,7 @@ struct ht_err *attempt_run(void *context, struct worker_reply *reply)
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
 	err = ht_err_first(err, part(attempt, &outcome->put_back));
-	/* Not since its last stop, which put it back. */
+	/* The time up to the thread's last stop, which put it back. */
 	outcome->stop_ns = clock_mono_ns() - attempt->as_stopped.ran_until_ns;
 	return err;
 }

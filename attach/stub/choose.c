@@ -26,14 +26,14 @@ static int by_cost(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
-/* This finds most of the kernel's workers: they have no registers of a program. proc_is_worker
- * finds the others when they are to be stopped. */
+/* Finds most kernel threads: they have no registers of user space. proc_is_worker finds the others
+ * before they are stopped. */
 static bool is_nowhere(const struct proc_syscall *call)
 {
 	return call->where != PROC_RUNNING && !call->sp && !call->pc;
 }
 
-/* Where the kernel does not tell (CONFIG_PROC_CHILDREN): no. */
+/* False if the kernel does not tell (no CONFIG_PROC_CHILDREN). */
 static bool has_children(const struct proc *proc, pid_t tid)
 {
 	char path[32], first;
@@ -81,14 +81,15 @@ void choose_threads_deinit(struct choose_threads *threads)
 	*threads = (struct choose_threads){0};
 }
 
-/* The stub reads itself: code that may only be run (a protection key) kills it. */
+/* The stub reads its own data: in code that may only be executed (a protection key) the read would
+ * kill the thread. */
 static bool may_hold_stub(const struct proc_map *map)
 {
 	return map && map->read && map->exec && !map->write && !map->shared && map->inode;
 }
 
-/* Where what follows the segment in its last page ends: with that page, or where the next segment
- * begins in it. */
+/* Where the unused bytes behind a segment end: at the end of its last page, or where the next
+ * segment begins in that page. */
 static raddr_t end_of_rest(const struct module *module, size_t index)
 {
 	const struct module_segment *segment = &module->segment[index];
@@ -99,7 +100,7 @@ static raddr_t end_of_rest(const struct module *module, size_t index)
 	return module->bias + hi;
 }
 
-/* The unused file bytes behind an executable segment; none: 0 bytes. */
+/* The unused file bytes behind an executable segment; 0 bytes: none. */
 static struct choose_slack slack_behind(
 	const struct module *module, size_t index, const struct proc_maps *maps)
 {
@@ -113,7 +114,7 @@ static struct choose_slack slack_behind(
 	return (struct choose_slack){.addr = lo, .bytes = hi - lo};
 }
 
-/* Code that runs no more is as good; none: 0 bytes. */
+/* The module's start code, which has run and never runs again; 0 bytes: none. */
 static struct choose_slack slack_spent(const struct module *module, const struct proc_maps *maps)
 {
 	raddr_t lo = ht_align_up(module->spent, SLACK_ALIGN),
@@ -134,7 +135,8 @@ raddr_t choose_slack_left(const struct modules *modules, raddr_t addr)
 	return 0;
 }
 
-/* The places of a module, the one or the other; `index` from 0. False: there are no more. */
+/* The places in a module for a stub: those behind its segments, then its start code; `index` from
+ * 0. False: no more. */
 static bool slack_at(const struct module *module, const struct proc_maps *maps, size_t index,
 	struct choose_slack *ret)
 {
@@ -190,7 +192,7 @@ struct ht_err *choose_slack(const struct modules *modules, const struct proc_map
 	for (size_t m = 0; m < modules->count; m++) {
 		const struct module *module = &modules->module[m];
 		struct choose_slack slack;
-		/* What lies behind all code is the better place, where it is long enough. */
+		/* A place behind the code is preferred to the start code, if it is long enough. */
 		for (size_t s = 0; module->initial && slack_at(module, maps, s, &slack); s++)
 			if (slack.bytes >= want && slack.bytes > best.bytes &&
 				(s < module->segment_count || !best.bytes) &&

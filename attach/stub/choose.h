@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where and by whom the bootstrap stub is run: the thread that a short stop disturbs least, the
- * slack behind a text segment, free address space. Looks only; changes nothing.
+ * Chooses who runs the bootstrap stub, and where: the thread that a short stop disturbs least,
+ * unused bytes behind a text segment, free address space. Only looks; changes nothing.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 struct choose_thread {
 	pid_t tid;
 	enum stopcost cost;
-	/* The kernel gives it the process's signals, as long as it does not block them: the main
-	 * thread, and SIGCHLD to who has forked. */
+	/* The kernel gives signals of the process to this thread, unless it blocks them: to the
+	 * main thread, and SIGCHLD to a thread that has forked. */
 	bool addressed;
 };
 
@@ -22,8 +22,8 @@ struct choose_threads {
 	size_t count;
 };
 
-/* Threads in the order in which to try them. Those in vfork, or blocked where they cannot be
- * stopped, are left out. `filtered`: see stopcost.h. */
+/* Lists the threads, the best first. Threads in vfork, and threads that are blocked where they
+ * cannot be stopped, are left out. `filtered`: see stopcost.h. */
 HT_MUST_CHECK
 struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct choose_threads *ret);
 void choose_threads_deinit(struct choose_threads *threads);
@@ -31,34 +31,38 @@ void choose_threads_deinit(struct choose_threads *threads);
 struct choose_slack {
 	raddr_t addr;
 	size_t bytes;
-	/* An address in there that stays on the first thread's stack, as the return address of a
-	 * call that never returns (startcode.h); 0: none. */
+	/* An address in this place that stays on the first thread's stack, as the return address of
+	 * a call that never returns (startcode.h); 0: none. */
 	raddr_t left;
 };
 
 typedef bool choose_suits(void *context, const struct choose_slack *slack);
 
-/* The longest run of file bytes behind a text segment, mapped r-x and unused, that `suits` accepts
- * (NULL: all do; it is called for longer runs only): `want` bytes of it. Only in modules that
- * are never unloaded: we come back to take everything out, and then something else would be there.
- * HT_ERR_REFUSED when none has as much. */
+/*
+ * Finds the longest range of file bytes behind a text segment, mapped r-x and unused, that `suits`
+ * accepts, and returns `want` bytes of it. `suits` is called only for a range that is longer than
+ * the best so far; NULL: accepts all. Takes start code that never runs again if no such range is
+ * long enough. Searches only modules that are never unloaded, since heaptap returns to the place
+ * for the detach. HT_ERR_REFUSED if no range is long enough.
+ */
 HT_MUST_CHECK
 struct ht_err *choose_slack(const struct modules *modules, const struct proc_maps *maps,
 	size_t want, choose_suits *suits, void *context, struct choose_slack *ret);
 
-/* Do the bytes at [addr, addr + bytes) lie in such a place? */
+/* Are the bytes at [addr, addr + bytes) in a place that can hold a stub? */
 bool choose_is_slack(
 	const struct modules *modules, const struct proc_maps *maps, raddr_t addr, size_t bytes);
 
-/* The address that is left where such a place begins at `addr`; 0: none. */
+/* If a place of start code begins at `addr`: the return address into it that stays on the stack; 0:
+ * none. */
 raddr_t choose_slack_left(const struct modules *modules, raddr_t addr);
 
-/* Is there a place that choose_slack could have given, now or with other modules loaded, and that
- * `suits`? Asks for one after the other until one does. */
+/* Is there a place that `suits` accepts, among all that choose_slack could have chosen, now or with
+ * other modules loaded? Calls `suits` for each until it accepts one. */
 bool choose_slack_any(const struct modules *modules, const struct proc_maps *maps, size_t want,
 	choose_suits *suits, void *context);
 
-/* A free range of `bytes`, away from everything that grows. `attempt` varies it. */
+/* Finds a free range of `bytes`, away from mappings that grow. `attempt` varies the result. */
 HT_MUST_CHECK
 struct ht_err *choose_range(
 	const struct proc_maps *maps, uint64_t bytes, unsigned attempt, raddr_t *ret);

@@ -26,14 +26,15 @@ static struct ht_err *is_well_placed(const struct proc *proc, const struct trace
 	struct ht_err *err = tracee_in_rseq(proc, tracee, &in_rseq);
 	HT_THEN(err, tracee_is_of(proc, tracee, &is_its));
 	HT_THEN(err, descriptor_has_table(proc, tracee->tid, table, &has_table));
-	/* One that single-steps itself would die of the first trap: the stub blocks its signal. */
+	/* A thread that single-steps itself would die at the stub's first trap, as its SIGTRAP is
+	 * blocked then. */
 	bool steps = regs_single_steps(&tracee->regs);
 	*ret = !err && is_its && has_table && !in_rseq && !steps && regs_is_native(&tracee->regs) &&
 	       regs_pc(&tracee->regs) - slack->addr >= slack->bytes;
 	return err;
 }
 
-/* An instruction of its own has raised them, and the handler looks at it, or puts it right, in the
+/* An instruction of the thread raised these signals, and the handler reads or corrects the thread's
  * registers: in the stub it would find the stub's. */
 static bool has_raised(const struct proc_status *status)
 {
@@ -46,7 +47,8 @@ static bool has_raised(const struct proc_status *status)
 	return found;
 }
 
-/* Once for all: of what is read while it is held this takes the longest. */
+/* Reads the status once for all checks: of all reads while the thread is held this takes the
+ * longest. */
 static struct ht_err *read_status(
 	const struct proc *proc, struct tracee *tracee, bool *ret_filtered, bool *ret_raised)
 {
@@ -58,8 +60,9 @@ static struct ht_err *read_status(
 	return err;
 }
 
-/* Its calls pass any filter until it is released, also one that another thread gives it meanwhile
- * (TSYNC). False: we may not (CAP_SYS_ADMIN), or the kernel cannot. */
+/* The thread's calls pass any seccomp filter until its release, also a filter that another
+ * thread installs meanwhile (TSYNC). False: heaptap may not do that (CAP_SYS_ADMIN), or the
+ * kernel cannot. */
 static bool suspend(const struct tracee *tracee)
 {
 	return ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, (void *)PTRACE_O_SUSPEND_SECCOMP) == 0;
@@ -69,8 +72,9 @@ struct dispatch {
 	uint64_t mode, selector, offset, length;
 };
 
-/* Before Linux 6.4 it cannot be asked. Who uses it catches SIGSYS, as programs do that have filters
- * of the kind which sends that. */
+/* Before Linux 6.4 the kernel does not tell whether calls are dispatched (Syscall User
+ * Dispatch). A program that uses the dispatch catches SIGSYS, as do programs with seccomp
+ * filters that send it. */
 static struct ht_err *may_be_dispatched(
 	const struct proc *proc, const struct tracee *tracee, bool *ret)
 {
@@ -82,7 +86,7 @@ static struct ht_err *may_be_dispatched(
 	return err;
 }
 
-/* Would the kernel let the stub's calls pass? */
+/* Would the dispatch let the stub's calls pass? */
 static bool passes(
 	const struct proc *proc, const struct dispatch *dispatch, const struct remote_slack *slack)
 {
@@ -109,8 +113,8 @@ static struct ht_err *is_dispatched(const struct proc *proc, const struct tracee
 	return NULL;
 }
 
-/* SIGXFSZ, which kills it, would wait for the end of the stub. The call takes a tenth of the time
- * of a file of /proc, but not everybody may make it. */
+/* Is the thread's limit on file sizes too low? Its SIGXFSZ, blocked in the stub, would kill it at
+ * the stub's end. prlimit takes a tenth of the time of a read from /proc, but may be forbidden. */
 static bool is_limited(const struct proc *proc, pid_t tid)
 {
 	struct rlimit now;
@@ -127,7 +131,7 @@ struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
 	bool placed, raised = false, filtered = false, dispatched = false;
 	struct ht_err *err = is_well_placed(proc, tracee, slack, remains, &placed);
 
-	/* In this order: one that it gets in between is suspended. */
+	/* Suspend first: a filter that is installed before the status is read is suspended, too. */
 	bool suspended = suspend(tracee);
 	if (!err && placed)
 		err = read_status(proc, tracee, &filtered, &raised);

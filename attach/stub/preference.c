@@ -8,7 +8,7 @@
 
 #define BIT(sig) (1ull << ((sig)-1))
 
-/* What the processor raises is the very thread's. */
+/* Exceptions of the processor go to the thread that caused them, never to another. */
 #define OF_A_THREAD                                                                                \
 	(BIT(SIGSEGV) | BIT(SIGBUS) | BIT(SIGILL) | BIT(SIGFPE) | BIT(SIGTRAP) | BIT(SIGSYS))
 

@@ -14,12 +14,12 @@
 
 #define CANDIDATES_MAX	   32u
 #define LOOK_NS		   CLOCK_NS_PER_MS
-#define OTHERS_PATIENCE_NS (100 * CLOCK_NS_PER_MS) /* for a first choice */
+#define OTHERS_PATIENCE_NS (100 * CLOCK_NS_PER_MS) /* for a thread of the first choice */
 
 struct seen {
 	pid_t tid[CANDIDATES_MAX];
 	struct stopcost_seen thread[CANDIDATES_MAX];
-	size_t next; /* to be replaced */
+	size_t next; /* the entry to be replaced next */
 };
 
 static pid_t table_of(const struct attempt *attempt)
@@ -27,8 +27,9 @@ static pid_t table_of(const struct attempt *attempt)
 	return attempt->remains ? attempt->remains->table : 0;
 }
 
-/* Nothing but its end brings a thread out of an uninterruptible wait, or a stop. And the agent's
- * socket is to be the process's, not a thread's own. */
+/* Can the thread be stopped for the stub? A request to stop does not reach a thread in an
+ * uninterruptible wait, or one that is stopped. The thread must have the process's descriptor
+ * table, as the agent's socket must not be in a table of the thread's own. */
 static bool can_stop(const struct attempt *attempt, pid_t tid)
 {
 	struct proc_status status;
@@ -40,7 +41,7 @@ static bool can_stop(const struct attempt *attempt, pid_t tid)
 	return !err && !strchr("DTtZX", status.state) && !worker && has_table;
 }
 
-/* Their order changes from look to look. */
+/* Finds a thread's last look by its tid, as the order of the threads changes from look to look. */
 static struct stopcost_seen *seen_of(struct seen *seen, pid_t tid)
 {
 	size_t at = 0;
@@ -93,7 +94,7 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struc
 	return err;
 }
 
-/* Rather a thread that a stop does not disturb, or not yet: it is waited for. */
+/* Waits for a thread that a stop does not disturb, or not any more. */
 static struct ht_err *try_threads(
 	struct attempt *attempt, struct worker_reply *reply, struct attempt_outcome *ret)
 {

@@ -23,20 +23,21 @@ struct ht_err *remote_slack_refuse(const struct proc *proc)
 struct unused {
 	const struct proc *proc;
 	const struct proc_maps *maps;
-	struct remote_slack *slack; /* the last one that suited */
-	const char *altered;	    /* the file of one that is not as its file is; NULL: none */
+	struct remote_slack *slack; /* the last one that was accepted */
+	const char *altered;	    /* file of a place with other bytes than its file; NULL: none */
 	struct ht_err *err;
 };
 
-/* The program may have put code, or data, of its own behind the file's. A page that is no copy of
- * its own holds what the file does. Of a file that cannot be read zeros are expected. */
+/* Does the place hold what its file has? The program may have put code or data there. A page that
+ * the process has not copied has the file's content. If the file cannot be read, zeros are
+ * expected. */
 static bool is_as_in_file(
 	const struct unused *unused, const struct proc_map *map, const struct remote_slack *slack)
 {
 	uint8_t file[STUB_BYTES_MAX] = {0};
 	if (pagemap_own(unused->proc, slack->addr, slack->bytes) == PAGEMAP_OWN_NONE)
 		return true;
-	/* Mapped bytes beyond the end of the file are zeros. */
+	/* Beyond the file's end, mapped bytes are zeros. */
 	memory_read_file(
 		unused->proc, map, map->offset + (slack->addr - map->lo), file, slack->bytes);
 	return memcmp(slack->original, file, slack->bytes) == 0;
@@ -52,7 +53,7 @@ static bool is_unused(void *context, const struct choose_slack *place)
 	if (unused->err)
 		return false;
 	unused->err = memory_read(unused->proc, slack.addr, slack.original, slack.bytes);
-	/* What would be restored in the end is another's. */
+	/* These bytes are another heaptap's stub: they must not be kept and restored in the end. */
 	if (!unused->err && stub_is_at_start(slack.original, slack.bytes))
 		unused->err = remote_slack_refuse(unused->proc);
 	if (unused->err)
@@ -97,8 +98,8 @@ struct ht_err *remote_slack_prepare(const struct proc *proc, const struct module
 	return NULL;
 }
 
-/* A mapped page that cannot be read may hold the stub. There is none if nothing is mapped, or only
- * a stalled file that no process wrote to. */
+/* A mapped page that cannot be read may hold a stub. No stub is there if nothing is mapped, or only
+ * a file on a stalled file system that no process wrote to. */
 static struct ht_err *check_unreadable(const struct proc *proc, const struct remote_slack *slack)
 {
 	struct proc_lookup lookup;
@@ -146,7 +147,8 @@ bool remote_find_stub(const struct proc *proc, const struct modules *modules,
 	struct search search = {.proc = proc, .found = ret};
 	if (!choose_slack_any(modules, maps, stub_map_bytes(0), holds_stub, &search))
 		return false;
-	/* One that made near areas is longer; what follows it are the file's bytes in any case. */
+	/* A stub that maps near areas is longer. The length may be too large: the file's bytes are
+	 * restored in any case. */
 	for (size_t near = ABI_NEAR_MAX; near > 0; near--)
 		if (choose_is_slack(modules, maps, ret->addr, stub_map_bytes(near))) {
 			ret->bytes = stub_map_bytes(near);
@@ -166,7 +168,7 @@ struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc
 	struct ht_err *err = proc_open_mapped(proc, map, &fd);
 	if (err)
 		return err;
-	/* Mapped bytes beyond the end of the file are zeros. */
+	/* Beyond the file's end, mapped bytes are zeros. */
 	off_t offset = (off_t)(map->offset + (place->addr - map->lo));
 	if (pread(fd, ret->original, ret->bytes, offset) < 0)
 		err = ht_err_sys(errno, "cannot read %s", map->name);

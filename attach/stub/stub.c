@@ -25,7 +25,7 @@ struct stub_call {
 	uint32_t arg5;
 	int16_t nr;
 	uint16_t flags;
-	uint16_t undo; /* bytes from the data's start to the call at which undoing begins */
+	uint16_t undo; /* offset in the data of the call where undoing begins */
 };
 
 struct stub_regs {
@@ -68,7 +68,7 @@ _Static_assert(STUB_BYTES_MAX <= UINT16_MAX, "offsets within a stub are of 16 bi
 _Static_assert(ABI_SHARED_OFF <= UINT32_MAX, "offsets of what is mapped are of 32 bits");
 
 #define CALLS_MAX   (28u + ABI_NEAR_MAX)
-#define RESERVATION 2u /* position of that call in the list */
+#define RESERVATION 2u /* position of the call that reserves the range */
 
 _Static_assert(STUB_AREAS == RESERVATION + 1, "areas are mapped next");
 
@@ -76,11 +76,11 @@ _Static_assert(STUB_AREAS == RESERVATION + 1, "areas are mapped next");
 	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
 		STUB_NAME_MAX)
 
-/* Parts of the lease that are waited without giving the core away: about a millisecond; 50 us on
- * one core with who is to answer. */
+/* The shares of the lease in which the thread waits without giving its core away: about a
+ * millisecond; 50 us if heaptap waits on the same core. */
 #define SPIN_PART	   64u
 #define SPIN_PART_TOGETHER 1024u
-#define NAP_US		   1u /* and the slack of the thread's timers: some 50 */
+#define NAP_US		   1u /* plus the slack of the thread's timers: some 50 us */
 
 enum { EFLAGS_STATUS = 0xd5, EFLAGS_DF = 1 << 10, EFLAGS_OF = 1 << 11 };
 
@@ -105,7 +105,7 @@ static struct stub_regs regs_of(const struct stub_thread *thread)
 	};
 }
 
-/* A stub under construction: the calls, in the order of their lists. */
+/* A stub under construction: its calls, in order. */
 struct plan {
 	struct stub_call call[CALLS_MAX];
 	size_t count;
@@ -157,9 +157,9 @@ static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice
 			  .nr = SYS_madvise, .arg = {at, bytes, (uint64_t)advice}, .flags = flags});
 }
 
-/* The range is reserved in one piece and only where nothing is: from then on the fixed mappings
- * inside it replace no other mapping, and undoing is one munmap. It is reserved with the memfd, so
- * that a child forked at any moment has nothing that does not bear its name. */
+/* The range is reserved as a whole, where nothing is mapped: the fixed mappings inside it then
+ * replace no other mapping, and one munmap undoes all. The memfd itself is mapped for that, so that
+ * a child that is forked at any moment has only mappings that bear its name. */
 static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at, raddr_t name)
 {
 	add_mask(plan, at, STUB_MASK_ALL);
@@ -170,7 +170,7 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 			  .arg = {map->image, map->image_bytes, PROT_NONE},
 			  .arg3 = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 			  .flags = STUB_ARG4_FD});
-	/* From STUB_AREAS on. */
+	/* These calls have the numbers from STUB_AREAS on. */
 	for (size_t i = 0; i < map->near_count; i++)
 		add(plan, &(struct stub_call){.nr = SYS_mmap,
 				  .arg = {map->near[i], ABI_NEAR_BYTES, PROT_READ | PROT_EXEC},
@@ -184,9 +184,9 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 	add_mmap(plan, map, ABI_TABLES_OFF, ABI_TABLES_BYTES, PROT_READ, MAP_SHARED);
 	add_mmap(plan, map, ABI_SHARED_OFF, map->image_bytes - ABI_SHARED_OFF,
 		PROT_READ | PROT_WRITE, MAP_SHARED);
-	/* Only now: a process that locks its future memory (mlockall) would have made all of it.
-	 * And only our file: the program's other threads may have put one of theirs in its place.
-	 */
+	/* The file gets its size only now: a process with mlockall would have allocated all of it
+	 * at the reservation. And only if the descriptor is still ours: another thread of the
+	 * program may have closed it and opened a file of its own. */
 	add(plan, &(struct stub_call){.nr = SYS_ftruncate,
 			  .arg = {0, map->image_bytes},
 			  .flags = STUB_ARG0_FD | STUB_IF_MARKED});
@@ -202,9 +202,9 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 	add_end(plan, STUB_END_SETUP);
 }
 
-/* Waits for a signal that never comes, to be put back by the tracer. By a system call, because
- * strict seccomp forbids to read the TSC; and by one that leaves alone how the thread's own call is
- * to be restarted (current->restart_block), which poll and nanosleep do not. */
+/* Waits for a signal that never comes, until the tracer puts the thread back. This needs a system
+ * call, because strict seccomp forbids reading the TSC. The call must not change how the thread's
+ * own call is restarted (current->restart_block), as poll and nanosleep do. */
 static void add_hold(struct plan *plan, raddr_t at, const struct stub_thread *thread)
 {
 	if (thread->hold_ms)
@@ -222,13 +222,13 @@ static void plan_taken(struct plan *plan, raddr_t at, const struct stub_thread *
 	add_close(plan, STUB_ARG0_RIGHT);
 	add_end(plan, STUB_END_TAKEN);
 	add_hold(plan, at, thread);
-	/* Last of all: a handler that has waited may jump away now. */
+	/* Last of all: a handler of a signal that has waited may jump away now. */
 	add_mask(plan, at, STUB_MASK_OWN);
 	add_end(plan, STUB_END_PLAIN);
 }
 
-/* Descriptors that were not made yet are -1, and closing them does nothing. Another thread of the
- * program may have closed one that was, and have got its number. */
+/* Closing -1, a descriptor that was not made yet, does nothing. A descriptor may lead to another
+ * file by now, as another thread may have closed it and reused the number: those are not closed. */
 static void plan_undo(struct plan *plan, const struct stub_map *map, raddr_t at)
 {
 	add(plan, &(struct stub_call){.nr = SYS_munmap,
@@ -272,7 +272,8 @@ static struct ht_err *assemble(
 static size_t map_plan(
 	const struct stub_map *map, raddr_t at, const struct stub_thread *thread, struct plan *plan)
 {
-	/* The name stands behind the calls, whose number does not depend on its address. */
+	/* The first pass counts the calls, which do not depend on the name's address: the name
+	 * follows the calls. */
 	plan_setup(plan, map, at, 0);
 	size_t setup_count = plan->count;
 	plan_taken(plan, at, thread);
@@ -283,8 +284,8 @@ static size_t map_plan(
 	plan->count = 0;
 	plan_setup(plan, map, at, name);
 	plan->count = count;
-	/* A reservation that fails has found something of the target's there; so has a near area:
-	 * those before it are undone by themselves. */
+	/* If the reservation fails, something of the target's is in the range: do not unmap it. A
+	 * near area that fails is not unmapped either; those before it are. */
 	for (size_t i = 0; i < setup_count; i++)
 		plan->call[i].undo = call_offset(undo + (i <= RESERVATION));
 	return setup_count;

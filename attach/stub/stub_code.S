@@ -70,8 +70,8 @@ next_call:
 	jz	passed
 	mov	(%r10), %r14
 	mov	%r14, %r8
-	/* At once: from now on its number may get to lead to another's file. One that bears no mark
-	 * is not closed again. */
+	/* Mark the file at once: another thread may close the descriptor, and its number lead to
+	 * another file then. Undoing does not close a descriptor whose file has no mark. */
 mark:	mov	%r8d, %edi
 	mov	$STUB_SYS_FCNTL, %eax
 	mov	$STUB_F_SETSIG, %esi
@@ -86,7 +86,7 @@ passed:
 failed:
 	testb	$STUB_MAY_FAIL >> 8, CALL_FLAGS + 1(%rbx)
 	jnz	passed
-	/* Areas that are there by now; whenever the lease began, it is over. */
+	/* Unmap the near areas that are mapped so far. r15 is free: no lease runs any more. */
 undo:
 	mov	%rbx, %r15
 	lea	STUB_CALLS + STUB_AREAS * STUB_CALL_BYTES - STUB_BASE(%rbp), %rbx
@@ -110,7 +110,7 @@ list_end:
 	je	restore
 	cmp	$STUB_END_TAKEN, %rax
 	je	done
-	/* A program may have forbidden its threads to read the TSC, as the agent does. */
+	/* The agent reads the TSC, which the program may have forbidden this thread. */
 	mov	$STUB_SYS_PRCTL, %eax
 	mov	$STUB_PR_GET_TSC, %edi
 	lea	STUB_TSC_OFF(%r11), %rsi
@@ -142,12 +142,12 @@ list_end:
 	cmp	%rcx, %rax
 	pause
 	jb	3b
-	/* The answer may have come before we got the core again. */
+	/* The answer may have come while the thread waited for the core. */
 	cmpq	$0, STUB_TAKEN_OFF - STUB_TIME_OFF(%rsi)
 	jne	3b
-	/* Where many threads want the core, one that yields waits until all of them had it. Who
-	 * sleeps does it by a call that leaves current->restart_block alone (stub.c add_hold), and
-	 * that is not the one by which we are known to be done. */
+	/* A thread that yields waits until all threads that want the core had it. A thread that
+	 * sleeps does so by select: it leaves current->restart_block alone (stub.c add_hold), and
+	 * is not the call by which heaptap recognizes the end of the stub. */
 	mov	$STUB_SYS_SCHED_YIELD, %eax
 	mov	STUB_NAP - STUB_BASE(%rbp), %ecx
 	jrcxz	6f
@@ -162,14 +162,14 @@ list_end:
 6:	syscall
 	jmp	3b
 5:
-	/* The daemon may take it at this very instant: the exchange decides who was first. */
+	/* The daemon may answer at this instant: the exchange decides which came first. */
 	mov	STUB_CONTROL - STUB_BASE(%rbp), %r11
 	xor	%eax, %eax
 	mov	$STUB_EXPIRED, %edx
 	lock cmpxchg %rdx, STUB_TAKEN_OFF(%r11)
 	je	undo
 taken:
-	/* Or the daemon has ended the lease itself. */
+	/* Any other value: the daemon has ended the lease. */
 	cmpq	$STUB_TAKEN, STUB_TAKEN_OFF(%r11)
 	jne	undo
 	jmp	passed

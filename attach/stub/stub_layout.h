@@ -16,13 +16,13 @@
 #define STUB_NO_MASK  184
 #define STUB_HOLD     192 /* struct timespec */
 #define STUB_PAIR     208 /* abi_control.stub_fds[2]: where socketpair puts them */
-#define STUB_SPIN     216 /* ns, and what follows us: 32 bits each */
+#define STUB_SPIN     216 /* ns to spin; STUB_NAP: us to sleep; 32 bits each */
 #define STUB_NAP      220
 #define STUB_CALLS    224
-/* What rbp points to, from the data's start: offsets from there are of one byte. */
+/* Where rbp points, from the data's start: offsets from there fit one byte. */
 #define STUB_BASE 128
 
-/* A call: what the calls of a stub need and no more, as a target has little room for it. */
+/* A call. It has only the fields that the stub's calls need, as there is little room for a stub. */
 #define CALL_ARG(n)	((n)*8) /* the first three */
 #define CALL_ARG3	24	/* signed; with STUB_SAVE_PAIR: STUB_PAIR */
 #define CALL_ARG5	28	/* the fifth (arg[4]) is -1, or STUB_ARG4_FD */
@@ -41,10 +41,11 @@
 #define STUB_SAVE_HIGH	0x040
 #define STUB_SAVE_PAIR	0x080 /* socketpair: its two, at STUB_PAIR, are saved and marked */
 #define STUB_MAY_FAIL	0x100
-/* Only if the descriptor in the first argument bears the mark: else it has failed. */
+/* Make the call only if the descriptor in its first argument has the mark; else the call counts as
+ * failed. */
 #define STUB_IF_MARKED 0x200
-/* It maps an area, which is unmapped when a later call fails. The first of these calls has the
- * number STUB_AREAS, the others follow it. */
+/* The call maps a near area, which is unmapped if a later call fails. The first such call has the
+ * number STUB_AREAS, and the others follow it. */
 #define STUB_IS_AREA 0x400
 #define STUB_AREAS   3
 
@@ -67,8 +68,8 @@
 #define STUB_TAKEN   1
 #define STUB_EXPIRED 2
 
-/* The mark of a file of heaptap's: F_SETSIG of its description. Without O_ASYNC the kernel does not
- * use it, and F_GETSIG needs no memory. */
+/* The mark of a file of heaptap's: the F_SETSIG value of its open file description. Without O_ASYNC
+ * the kernel does not use the value, and F_GETSIG needs no memory. */
 #define STUB_MARK 63
 
 #define STUB_SYS_MUNMAP	       11

@@ -41,7 +41,7 @@ static bool is_dying(const struct member *member)
 	       info.si_pid == 0;
 }
 
-/* After the release; a killed thread is not affected by it. */
+/* Called after the release, which does not affect a killed thread. */
 static void finish(struct round *round, struct member *member)
 {
 	member->state = is_dying(member) ? DYING : DONE;
@@ -146,7 +146,7 @@ static struct ht_err *ask_all(struct round *round)
 		member->state = result == TRACEE_BUSY ? ASKED : DONE;
 		round->left += result == TRACEE_BUSY;
 		round->asked = i + 1;
-		/* A worker that is dying may still hold it: another pass will look again. */
+		/* A dying worker may still hold the thread: the next pass looks again. */
 		if (!err && result == TRACEE_GONE)
 			crowd->gone(crowd->context, i);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a thread stands while it waits for a core.
+ * Where a thread was preempted.
  */
 #pragma once
 

@@ -157,7 +157,8 @@ bool tracee_hide_eintr(struct user_regs_struct *regs)
 	return true;
 }
 
-/* At once: if heaptap dies from here on, the thread continues as if it had never been stopped. */
+/* Hides the stop at once: if heaptap dies from here on, the thread continues as if it had never
+ * been stopped. */
 static struct ht_err *hide_stop(struct tracee *tracee)
 {
 	struct user_regs_struct regs = restarted_regs(tracee);
@@ -235,7 +236,8 @@ static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result 
 	return ht_err_sys(errno, "cannot seize thread %d", tid);
 }
 
-/* From here until the stop is hidden, the target would notice heaptap's death. */
+/* Put off the worker's death: between the interrupt and the hiding of the stop the target would
+ * notice it. */
 static struct ht_err *interrupt(pid_t tid, enum tracee_result *ret_result)
 {
 	worker_put_off_death();

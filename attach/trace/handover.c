@@ -29,7 +29,7 @@ void handover_open(struct handover *handover, const struct proc *proc)
 	handover->near = pair[0];
 	handover->far = pair[1];
 	handover->root = openat(proc->dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	/* Half of our descriptors are for everything else. */
+	/* The other half of our descriptors is for everything else. */
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
 		handover->open_max =
 			limit.rlim_cur / 2 < FILES_MAX ? limit.rlim_cur / 2 : FILES_MAX;
@@ -49,8 +49,8 @@ static bool make_room(struct handover *handover)
 	return true;
 }
 
-/* The mapping leads to its file, whatever has become of its name, for who has CAP_SYS_ADMIN or
- * CAP_CHECKPOINT_RESTORE; to the program itself anyone gets who may trace it. */
+/* The mapping leads to its file even after a rename or unlink, for a user with CAP_SYS_ADMIN or
+ * CAP_CHECKPOINT_RESTORE. The program's own file is open to any user who may trace the process. */
 static int open_mapped(
 	const struct proc *proc, const struct module *module, const struct proc_map *map)
 {
@@ -84,7 +84,7 @@ static void let_go(struct handover *handover, struct handover_file *file)
 	handover->open_count--;
 }
 
-/* By what the kernel knows already: a file system may be long in answering. */
+/* Asks only for what the kernel has in memory, since the file system may be slow to answer. */
 static bool is_deleted(int fd)
 {
 	struct statx status;
@@ -104,7 +104,7 @@ void handover_gone(struct handover *handover, uint64_t module_id)
 	}
 }
 
-/* One message; what finds no room is left out. */
+/* Sends one message; items that do not fit in the socket are lost. */
 static void send_items(
 	int socket, const struct handover_item *item, size_t count, const int *fd, size_t fd_count)
 {
@@ -154,10 +154,10 @@ void handover_close(struct handover *handover)
 	*handover = (struct handover){.near = -1, .far = -1, .root = -1};
 }
 
-/* --- on the far end --- */
+/* --- in the process that looks up names --- */
 
-/* Only a regular file, and the one that was mapped: anything else may have an effect when it is
- * opened, or never come back. */
+/* Opens only a regular file that is the one that was mapped: to open another file may have an
+ * effect, or block for ever. */
 static int reopen(int path_fd, const struct handover_item *item)
 {
 	char name[40];
@@ -189,7 +189,7 @@ static void pass_on(
 		close(opened[i]);
 }
 
-/* False: there is no more. */
+/* False: there are no more messages. */
 static bool pass_message(int from, int to)
 {
 	struct handover_item item[HANDOVER_ITEMS_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The target's files, for the process that looks up names: by the end of the window a library may
- * be deleted or replaced, and the target's mount namespace gone. They are held open by O_PATH from
- * their first sight on, which asks no file system anything, and opened for reading by the process
- * that writes the trace, which may wait for a file system.
+ * Hands the target's files over to the process that looks up names: by the end of the window a
+ * library may be deleted or replaced, and the target's mount namespace gone. Each file is held by
+ * O_PATH from the first time that heaptap sees it, which asks no file system. The process that
+ * writes the trace opens the files for reading, as it may wait for a file system.
  */
 #pragma once
 
@@ -16,28 +16,28 @@ struct handover_file {
 	int fd; /* O_PATH; -1: none */
 };
 
-/* Zero-initialised holds nothing and can be closed. */
+/* Zero-initialised: holds nothing, and can be closed. */
 struct handover {
-	int near,
-		far; /* two ends: ours, and the one for the process that looks up names; -1: none */
-	int root;    /* the target's root directory; -1: unknown */
+	int near, far; /* the ends of a socket: ours, and that of the process that looks up names;
+			  -1 */
+	int root;      /* the target's root directory; -1: unknown */
 	struct handover_file *file;
 	size_t count, capacity, open_count, open_max;
 };
 
-/* Where this is not possible names are looked up by paths alone. */
+/* If this fails, names are looked up by paths alone. */
 void handover_open(struct handover *handover, const struct proc *proc);
-/* Holds the file that `module` was loaded from, as `map`, its first mapping, has it. */
+/* Holds the file that `module` was loaded from. `map`: the module's first mapping. */
 void handover_add(struct handover *handover, const struct proc *proc, const struct module *module,
 	const struct proc_map *map);
-/* The module was unloaded: its file is let go unless it is deleted, since a file system with an
- * open file cannot be unmounted. */
+/* After the module was unloaded: releases its file unless the file is deleted, since a file system
+ * with an open file cannot be unmounted. */
 void handover_gone(struct handover *handover, uint64_t module_id);
-/* Sends everything to the far end; once, before names are looked up. */
+/* Sends all files to the far end. Call it once, before names are looked up. */
 void handover_send(struct handover *handover);
 void handover_close(struct handover *handover);
 
-/* In the process that looks up names, with heaptap's rights still: takes what came to the far end
- * `socket`, opens it for reading and passes it on. Returns the socket for heaptap-analyze, without
- * FD_CLOEXEC; -1: there is nothing. */
+/* In the process that looks up names, while it still has heaptap's rights: receives the files from
+ * the far end `socket`, opens them for reading and passes them on. Returns the socket for
+ * heaptap-analyze, without FD_CLOEXEC; -1: there are no files. */
 int handover_pass_on(int socket);

@@ -36,12 +36,12 @@ static _Noreturn void read_heap(const struct heapread *reading)
 	int kept[] = {proc->mem_fd, proc->dir_fd, proc->pidfd};
 
 	setpgid(0, 0);
-	/* Neither the lock nor the guardian's and the agent's sockets: other processes would take
-	 * this one for the daemon. */
+	/* Close the lock, and the sockets of the guardian and the agent: other processes would take
+	 * this process for the daemon. */
 	if (!helper_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		_exit(1);
 	(void)pulse_watch();
-	/* A page that its file system does not give would hold the target's mappings. */
+	/* A read that waits for a file system would hold the target's mmap_lock. */
 	slow_avoid();
 	struct ht_err *err = heap_read(proc, reading->modules, &page->heap);
 	__atomic_store_n(&page->done, !err, __ATOMIC_RELEASE);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Has the target's heap read while the capture goes on, by a process of its own that only reads and
- * has a limit on its time, and puts what it found into the trace. Whatever goes wrong with it, the
- * capture goes on without.
+ * Lets a separate process read the target's heap while the capture goes on, and puts the result
+ * into the trace. The process only reads, and for a limited time. After any failure the capture
+ * goes on without the result.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ struct sink;
 struct heapread {
 	const struct proc *proc;
 	const struct modules *modules;
-	struct receiver *receiver; /* keeps back what it receives while the heap is read; or NULL */
+	struct receiver *receiver; /* delays what it receives while the heap is read; or NULL */
 	struct sink *sink;
 	pid_t pid;			 /* 0: none runs */
 	pid_t dying[HEAPREAD_DYING_MAX]; /* killed, and not reaped yet */

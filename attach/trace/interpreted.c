@@ -8,22 +8,25 @@
 #include "attach/thread/proc_where.h"
 #include "format/arch.h"
 
-/* A program that makes functions all the time has as many stacks, and so has one that makes workers
- * all the time. These leave something for the first thread. */
+/* A program that goes on making functions, or workers, makes as many new stacks. Limits for all
+ * threads, and lower ones for workers, which leave something for the first thread. */
 #define NODES_MAX	    (ABI_NODE_MAX / 2)
 #define WORKERS_NODES_MAX   (ABI_NODE_MAX / 4)
-#define SCRIPTS_MAX	    (ABI_SCRIPTS_MAX - ABI_SCRIPTS_THREADS) /* a look may begin so many */
+#define SCRIPTS_MAX	    (ABI_SCRIPTS_MAX - ABI_SCRIPTS_THREADS) /* with room for one look */
 #define WORKERS_SCRIPTS_MAX (SCRIPTS_MAX / 2)
 
-/* Threads that are looked at for an isolate, and how often: no larger part of the time. */
+/* One look reads the isolates of at most SEEN_MAX threads. The looks take at most 1 / SEEN_PART of
+ * the time. */
 #define SEEN_MAX       128u
 #define SEEN_PERIOD_NS (20 * CLOCK_NS_PER_MS)
 #define SEEN_PART      50u
-#define SEEN_TICK_NS   CLOCK_NS_PER_MS /* of one look, but for one thread: the receiver waits */
+#define SEEN_TICK_NS   CLOCK_NS_PER_MS /* of a look, if at several threads: the receiver waits */
 
-/* A worker that begins runs a thousand functions once, in 20 to 60 ms: 8,000 stacks of its own, of
- * 50,000 nodes. Five of them would use up what there is. One that has run for so long has begun,
- * and one that is so old, which mostly waits. */
+/*
+ * A worker that starts runs a thousand functions once, in 20 to 60 ms, which makes 8,000 of the
+ * 50,000 stack nodes; five such workers would use up all. So a worker is followed only when its
+ * start is over: when it has used this much CPU time, or is this old, as some workers mostly wait.
+ */
 #define BEGUN_RAN_NS (100 * CLOCK_NS_PER_MS)
 #define BEGUN_AGE_NS CLOCK_NS_PER_S
 
@@ -44,18 +47,19 @@ struct ht_err *interpreted_prepare(struct interpreted *interpreted, struct proc 
 
 /* --- generations --- */
 
-/* The next generation of the thread, for the snapshots that follow. */
+/* Begins the next generation of the thread, for the snapshots that follow. */
 static void begin(struct interpreted *interpreted, unsigned i)
 {
 	struct interpreted_thread *thread = &interpreted->thread[i];
 	thread->generation = ++interpreted->generation;
 	thread->isolate = v8_names_isolate(interpreted->use.names, thread->pointer);
 	interpreted->code.scripts[i] = abi_scripts_of(thread->pointer, thread->generation);
-	/* What the agent saw before it sees the snapshot has no number that is looked up. */
+	/* Events of the agent from before it sees the snapshot carry a number that is not looked
+	 * up. */
 	v8_names_begin(interpreted->use.names, i, thread->generation);
 }
 
-/* It has none; of the first thread the pointer stays what it is. */
+/* Ends the thread's generation. The first thread keeps its thread pointer. */
 static void end(struct interpreted *interpreted, unsigned i)
 {
 	struct interpreted_thread *thread = &interpreted->thread[i];
@@ -80,7 +84,7 @@ static void say(struct interpreted *interpreted, const char *whose, const char *
 		whose, why);
 }
 
-/* From here on interpreted functions are all one. */
+/* Gives up names: from here on all interpreted functions count as one. */
 static struct ht_err *give_up(struct interpreted *interpreted, const char *why)
 {
 	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
@@ -90,7 +94,7 @@ static struct ht_err *give_up(struct interpreted *interpreted, const char *why)
 	return publish(interpreted);
 }
 
-/* Those of workers are. */
+/* As give_up, for the functions of workers. */
 static void give_up_workers(struct interpreted *interpreted, const char *why)
 {
 	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
@@ -108,7 +112,7 @@ static void take_first(void *context, const struct receiver_thread *thread)
 		interpreted->thread[0].pointer = thread->thread_pointer;
 }
 
-/* A thread that has run the stub has told where its variables are, any other when it allocates. */
+/* A thread that has run the stub has a known thread pointer; any other, when it has allocated. */
 static bool find_first(struct interpreted *interpreted)
 {
 	struct interpreted_thread *first = &interpreted->thread[0];
@@ -129,7 +133,7 @@ void interpreted_configure(struct interpreted *interpreted, const struct interpr
 	}
 }
 
-/* Threads that have an isolate. */
+/* The threads that have an isolate, from one look. */
 struct seen {
 	struct interpreted *interpreted;
 	struct seen_thread {
@@ -137,7 +141,7 @@ struct seen {
 		uint32_t tid, slot;
 	} thread[SEEN_MAX];
 	size_t count, looked;
-	uint32_t from, next; /* the slots where this look begins, and, 0: at the first, the next */
+	uint32_t from, next; /* records where this look and the next begin; 0: the first */
 };
 
 static void see_thread(void *context, const struct receiver_thread *thread)
@@ -151,7 +155,7 @@ static void see_thread(void *context, const struct receiver_thread *thread)
 	}
 	for (size_t i = 0; i < seen->count; i++)
 		if (seen->thread[i].pointer == thread->thread_pointer)
-			return; /* its slots of other levels */
+			return; /* another record of the same thread */
 	seen->looked++;
 	raddr_t isolate = v8_names_isolate(seen->interpreted->use.names, thread->thread_pointer);
 	if (isolate)
@@ -159,7 +163,8 @@ static void see_thread(void *context, const struct receiver_thread *thread)
 			thread->thread_pointer, isolate, thread->tid, thread->slot};
 }
 
-/* While V8's helpers collect for an isolate they are in it, too, and run nothing of it. */
+/* Is the thread the only one in its isolate? V8's helper threads are in the isolate while they
+ * collect garbage, too, and run no function of it. */
 static bool is_alone(const struct seen *seen, const struct seen_thread *thread)
 {
 	size_t in = 0;
@@ -200,7 +205,7 @@ static bool take_worker(struct interpreted *interpreted, unsigned i, const struc
 	return false;
 }
 
-/* True: it has got a place, and a snapshot has to say so. */
+/* True: the worker is followed now, so a new snapshot is needed. */
 static bool place_worker(
 	struct interpreted *interpreted, const struct seen *seen, const struct seen_thread *thread)
 {
@@ -220,7 +225,7 @@ static bool place_worker(
 	return false;
 }
 
-/* In turn: from the one on that the last look had no time for. */
+/* Starts with the worker for which the last look had no time. */
 static bool place_workers(struct interpreted *interpreted, const struct seen *seen, uint64_t end_ns)
 {
 	bool changed = false;
@@ -237,7 +242,8 @@ static bool place_workers(struct interpreted *interpreted, const struct seen *se
 	return changed;
 }
 
-/* Is there one that is not among them? True: there is, and a snapshot has to say so. */
+/* Looks for workers that are not followed yet. True: one is followed now, so a new snapshot is
+ * needed. */
 static bool find_workers(struct interpreted *interpreted)
 {
 	struct seen seen = {.interpreted = interpreted, .from = interpreted->see_from};
@@ -262,8 +268,8 @@ static struct ht_err *put_until(struct interpreted *interpreted, unsigned i, uin
 	return tsc ? sink_put(interpreted->use.sink, &rec, 0) : NULL;
 }
 
-/* `until_tsc`: what happens from now on is stamped with that or later. Changed: a snapshot has to
- * say so. */
+/* Looks at thread `i`. `until_tsc`: later events have this time stamp or a later one.
+ * `ret_changed`: set if a new snapshot is needed. */
 static struct ht_err *look_at(
 	struct interpreted *interpreted, unsigned i, uint64_t until_tsc, bool *ret_changed)
 {
@@ -292,7 +298,7 @@ static struct ht_err *look_at(
 	return NULL;
 }
 
-/* Names what is used up; NULL: nothing. */
+/* Names what has run out; NULL: nothing has. */
 static const char *used_up(
 	const struct interpreted *interpreted, uint64_t nodes_max, unsigned scripts_max)
 {
@@ -361,7 +367,7 @@ struct ht_err *interpreted_drain_last(
 	struct interpreted *interpreted, struct receiver *receiver, bool is_mapped)
 {
 	struct ht_err *err = NULL;
-	/* If no thread is in a hook, no event follows. */
+	/* If no thread can be in a hook any more, no event follows. */
 	uint64_t until_tsc = is_mapped ? receiver_settled(receiver) : abi_time_floor(arch_tsc());
 	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && is_watched(interpreted) && !err; i++)
 		if (interpreted->thread[i].generation &&

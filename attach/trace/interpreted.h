@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Interpreted JavaScript functions of the target's first thread and of some workers: the agent
- * tells them apart by where their BytecodeArray lies, which is true only as long as V8 puts nothing
- * else there. So each of these threads has generations, each from one collection of all garbage to
- * the next, or to the thread's end, and the trace says up to when each holds.
+ * Interpreted JavaScript functions of the target's first thread and of some workers. The agent
+ * distinguishes functions by the addresses of their BytecodeArrays, which holds only until V8 puts
+ * another object there. So each thread has generations, each from one full garbage collection to
+ * the next, or to the thread's end. The trace says until when each generation holds.
  */
 #pragma once
 
@@ -16,10 +16,10 @@
 
 /* A thread whose interpreted functions have names of their own. */
 struct interpreted_thread {
-	raddr_t pointer;	 /* its thread pointer; 0: unknown, or none */
+	raddr_t pointer;	 /* thread pointer; 0: unknown, or no thread */
 	struct same_thread same; /* not set for the first thread */
-	raddr_t isolate;	 /* when its generation began */
-	uint16_t generation;	 /* in force; 0: none */
+	raddr_t isolate;	 /* the thread's isolate when the generation began */
+	uint16_t generation;	 /* the current generation; 0: none */
 };
 
 _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
@@ -39,32 +39,34 @@ struct interpreted_use {
 
 struct interpreted {
 	struct interpreted_use use;	 /* unset before interpreted_configure */
-	struct receiver *receiver;	 /* of the last call; NULL: there is none yet */
-	struct publish_interpreter code; /* 0 bytes: they cannot be told apart, or not any more */
+	struct receiver *receiver;	 /* of the last call; NULL: no call yet */
+	struct publish_interpreter code; /* 0 bytes: functions cannot be distinguished */
 	/* The target's first thread, and workers. */
 	struct interpreted_thread thread[ABI_SCRIPTS_THREADS];
-	uint16_t generation; /* the last that has begun; 0: none */
-	bool no_workers;     /* they have used up their share of nodes and generations */
-	uint64_t next_ns;    /* when to look for workers */
-	uint32_t see_from;   /* the slot where that begins: one look sees some of many threads */
-	uint32_t place_from; /* and of workers the one that the last look had no time for */
+	uint16_t generation; /* the last generation that began; 0: none */
+	bool no_workers;     /* workers have used up their share of nodes and generations */
+	uint64_t next_ns;    /* when to look for workers next */
+	uint32_t see_from;   /* record where that look begins: one look sees only some threads */
+	uint32_t place_from; /* record of the first worker for which the last look had no time */
 };
 
-/* Finds what the names of a V8 with this layout need. `ret_places`: for v8_names_options. */
+/* Finds what is needed to name functions of a V8 with this layout. `ret_places`: for
+ * v8_names_options. */
 HT_MUST_CHECK
 struct ht_err *interpreted_prepare(struct interpreted *interpreted, struct proc *proc,
 	const struct v8_layout *layout, struct v8_places *ret_places);
-/* Begins with the first snapshot, if it can. */
+/* Begins with the first snapshot, if interpreted_prepare found everything. */
 void interpreted_configure(struct interpreted *interpreted, const struct interpreted_use *use);
-/* receiver_drain, when it is known up to when the generations hold. */
+/* Calls receiver_drain once it is known until when the generations hold. */
 HT_MUST_CHECK
 struct ht_err *interpreted_drain(struct interpreted *interpreted, struct receiver *receiver);
-/* The same, and looks for workers. Called each tick. */
+/* As interpreted_drain, and looks for workers. Call it each tick. */
 HT_MUST_CHECK
 struct ht_err *interpreted_follow(struct interpreted *interpreted, struct receiver *receiver);
-/* receiver_drain_last. `is_mapped`: the agent is in the target and may still write. */
+/* As interpreted_drain, with receiver_drain_last. `is_mapped`: the agent is in the target and may
+ * still write. */
 HT_MUST_CHECK
 struct ht_err *interpreted_drain_last(
 	struct interpreted *interpreted, struct receiver *receiver, bool is_mapped);
-/* Closes what is open. Before the names go. */
+/* Closes what is open. Call it before the names are destroyed. */
 void interpreted_finish(struct interpreted *interpreted);

@@ -9,7 +9,7 @@
 #define PERIOD_NS   (100 * CLOCK_NS_PER_MS)
 #define BLOCK_BYTES 512u /* of st_blocks: stat(2) */
 
-/* The resident part of the agent's memfd: the target has no more of it resident. */
+/* Adds the resident part of the agent's memfd: the target cannot have more of it resident. */
 static void add_own(const struct memory_figures *figures, struct memory *memory)
 {
 	struct stat info;
@@ -28,7 +28,7 @@ struct ht_err *memory_put(struct sink *sink, const struct memory *memory, uint64
 	return rec.memory.value_count ? sink_put(sink, &rec, 0) : NULL;
 }
 
-/* Without heaptap's own memory: it comes and goes with the capture. */
+/* RSS without heaptap's own memory, which comes and goes with the capture. */
 static void note_rss(struct memory_figures *figures, const struct memory *memory)
 {
 	const uint64_t own_bytes = memory->number[MEMORY_HEAPTAP];

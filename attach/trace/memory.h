@@ -20,11 +20,11 @@ struct memory_figures {
 		rss_first_bytes; /* the last and the first, without heaptap's; 0: unknown */
 };
 
-/* Puts these figures; no record if none is known. */
+/* Puts these figures into the trace; no record if all are unknown. */
 HT_MUST_CHECK
 struct ht_err *memory_put(struct sink *sink, const struct memory *memory, uint64_t mono_ns);
-/* The window begins: puts the first figures. `proc` and `sink` outlive `figures`, which memory_end
- * closes, also after an error. */
+/* Call when the window begins: puts the first figures. `proc` and `sink` must outlive `figures`,
+ * which memory_end closes, also after an error. */
 HT_MUST_CHECK
 struct ht_err *memory_begin(
 	struct memory_figures *figures, const struct proc *proc, struct sink *sink, int agent_fd);

@@ -11,12 +11,12 @@
 /* All borrowed until outlet_close. */
 struct outlet_options {
 	const char *output; /* path, or "-" */
-	bool replace;	    /* an existing file */
+	bool replace;	    /* may replace an existing file */
 	uint64_t cull_ns;   /* blocks that live shorter become sums; 0: none */
 	bool symbolize;	    /* append names at the end */
 	const struct proc *proc;
 	const struct proc_status *status;
-	int cancel_fd; /* readable: names are not waited for */
+	int cancel_fd; /* when readable, names are not waited for any more */
 	/* Called every few milliseconds while names are looked up. */
 	void (*meanwhile)(void *context);
 	void *context;
@@ -29,15 +29,15 @@ struct outlet {
 	struct handover handover;
 };
 
-/* Opens the output; what is found out about the target for its names is found out now.
+/* Opens the output, and reads now what is needed to name the target's functions later. Call
  * outlet_close also after an error. */
 HT_MUST_CHECK
 struct ht_err *outlet_open(struct outlet *outlet, const struct outlet_options *options);
-/* The files of modules, to be looked up at the end; NULL: no names are wanted. */
+/* Holds the files of modules, for names at the end; NULL: no names are wanted. */
 static inline struct handover *outlet_handover(struct outlet *outlet)
 {
 	return outlet->options.symbolize ? &outlet->handover : NULL;
 }
-/* Hands over the target's files and waits until names are looked up and all is written. */
+/* Hands over the target's files, and waits until names are looked up and all is written. */
 void outlet_finish(struct outlet *outlet);
 void outlet_close(struct outlet *outlet);

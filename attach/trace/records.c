@@ -141,7 +141,8 @@ static bool is_coming(const struct records *records, const struct module *module
 	return image_config(records->image)->load_list && !module->order;
 }
 
-/* Where the bytes of a file that are mapped at `map` would lie if the module had them. */
+/* The link-time address that the file bytes at `map` would have in the module; false: no segment
+ * has them. */
 static bool vaddr_of(const struct module *module, const struct proc_map *map, uint64_t *ret)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -173,8 +174,8 @@ static bool is_put(const struct records *records, raddr_t lo)
 	return false;
 }
 
-/* Code of a module that is mapped a second time, as V8 has its builtins near the code it makes: to
- * a reader it is a module of its own, of the same file. */
+/* Puts second mappings of a module's code, as V8 maps its builtins near the code that it makes. To
+ * a reader such a mapping is another module with the same file. */
 static struct ht_err *put_copies(struct records *records)
 {
 	struct modules *modules = &records->survey->modules;

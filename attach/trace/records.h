@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The records that say what was captured: target, window, modules.
+ * Puts the records that describe the capture: target, window, modules.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct sink;
 
 #define RECORDS_COPIES_MAX 64u
 
-/* The caller sets the first six fields; what they point to outlives the struct. */
+/* The caller sets the fields up to `mappings`; what they point to outlives the struct. */
 struct records {
 	struct survey *survey; /* gives the ids of copies of modules */
 	const struct image *image;
@@ -31,10 +31,10 @@ struct records {
 /* Puts the target: process, command and machine. */
 HT_MUST_CHECK
 struct ht_err *records_put_target(const struct records *records);
-/* The window begins now. */
+/* Puts the beginning of the window, which is now. */
 HT_MUST_CHECK
 struct ht_err *records_put_capture(const struct records *records);
-/* Puts what is mapped now: before the first event of a window that records mappings. Puts nothing
+/* Puts the present mappings, before the first event of a window that records mappings. Puts nothing
  * if the target has ended. */
 HT_MUST_CHECK
 struct ht_err *records_put_mapped(const struct records *records);

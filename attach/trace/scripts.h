@@ -15,7 +15,7 @@ struct scripts {
 	size_t problem_bytes;
 };
 
-/* What the names are made with, when the agent is in the target; borrowed until scripts_close. */
+/* What the names are made from, once the agent is in the target; borrowed until scripts_close. */
 struct scripts_use {
 	const struct survey *survey;
 	const struct image *image;
@@ -25,27 +25,29 @@ struct scripts_use {
 	struct sink *sink;
 };
 
-/* Is there a V8, and is it one whose functions can be named? If not, `problem`, which is borrowed
- * until scripts_close, says why, and nothing else is done. `survey` is read, and borrowed, too. */
+/* Is there a V8, and can its functions be named? If not, writes the reason to `problem`. `problem`
+ * and `survey` are borrowed until scripts_close. */
 HT_MUST_CHECK
 struct ht_err *scripts_prepare(
 	struct scripts *scripts, struct survey *survey, char *problem, size_t problem_bytes);
-/* Tells the agent which words of a JavaScript frame to record; before publish_snapshot. */
+/* Tells the agent which words of a JavaScript frame to record. Call it before publish_snapshot. */
 void scripts_configure(
 	struct scripts *scripts, const struct scripts_use *use, struct abi_config *config);
 /* A node_scan_observer; the context is the struct scripts. */
 void scripts_see(void *context, struct rec_node *node, uint64_t function);
-/* Drains the receiver, looks up some of what was seen, and puts the names. Called each tick. */
+/* Drains the receiver, looks up some of the functions seen, and puts their names. Call it each
+ * tick. */
 HT_MUST_CHECK
 struct ht_err *scripts_follow(struct scripts *scripts, struct receiver *receiver);
-/* Drains the receiver, when it is known up to when names hold: all that was received so far, or
- * all that there is (receiver_drain_last; interpreted_drain_last has `is_mapped`). */
+/* Drains the receiver once it is known until when names hold: all that was received so far, or, by
+ * scripts_drain_last, all that there is. `is_mapped` as for interpreted_drain_last. */
 HT_MUST_CHECK
 struct ht_err *scripts_drain(struct scripts *scripts, struct receiver *receiver);
 HT_MUST_CHECK
 struct ht_err *scripts_drain_last(
 	struct scripts *scripts, struct receiver *receiver, bool is_mapped);
-/* Looks up the rest, when the last node was seen, unless the target is gone. */
+/* Looks up the remaining functions, unless the target is gone. Call it when the last node was
+ * seen. */
 HT_MUST_CHECK
 struct ht_err *scripts_finish(
 	struct scripts *scripts, bool is_gone, uint64_t *ret_places, uint64_t *ret_names);

@@ -21,24 +21,24 @@
 #include "format/reader.h"
 #include "format/timebase.h"
 
-#define PATIENCE_NS  (10 * CLOCK_NS_PER_S) /* while nothing new comes */
+#define PATIENCE_NS  (10 * CLOCK_NS_PER_S) /* without a new record */
 #define PAUSE_NS     (20 * CLOCK_NS_PER_MS)
 #define LOOK_RECORDS 1024u /* between two looks for a signal */
 
 struct copy {
 	const struct snapshot_options *options;
-	uint64_t until_tsc; /* the copy ends when all events before it are there */
+	uint64_t until_tsc; /* the copy ends when all events before this time are in it */
 	struct store *store;
 	struct timebase timebase;
-	bool is_culled;	  /* its records come late */
-	struct proc proc; /* the target; pid 0: it has ended, or is another one */
+	bool is_culled;	  /* records of the capture come late, because of --cull */
+	struct proc proc; /* the target; pid 0: it has ended, or is another process */
 	struct proc_maps maps;
 	struct handover handover;
 };
 
 /* --- names ----------------------------------------------------------------------------------- */
 
-/* Names need the process: its files, its user, its root directory. */
+/* Opens the process for its names: its files, its user, its root directory. */
 static void open_process(struct copy *copy)
 {
 	struct ht_err *err = proc_open(copy->options->pid, &copy->proc);
@@ -54,7 +54,7 @@ static void open_process(struct copy *copy)
 	ht_err_free(err);
 }
 
-/* A deleted file, or one in another mount namespace, is reached by its mapping alone. */
+/* A deleted file, or a file in another mount namespace, can be reached only through its mapping. */
 static void hand_over(struct copy *copy, const struct rec_module *module)
 {
 	const struct proc_map *map =
@@ -99,7 +99,8 @@ static struct ht_err *open_trace(const char *path, int *ret)
 		path);
 }
 
-/* Without --cull everything is there until shortly before the clock pair. */
+/* Without --cull all events are there until shortly before the clock pair; with it, until
+ * complete_tsc. */
 static struct ht_err *put_end(struct copy *copy, const struct rec_sync *sync)
 {
 	struct rec end = {.kind = REC_END, .end = {REC_END_SNAPSHOT, sync->mono_ns, sync->tsc}};
@@ -121,7 +122,7 @@ static void take_clock(struct copy *copy, const struct rec *rec)
 	copy->is_culled = rec->capture.cull_ns != 0;
 }
 
-/* `*ret_done`: all that was wanted is there. */
+/* `ret_done`: the copy has all that it needs. */
 static struct ht_err *copy_one(struct copy *copy, const struct rec *rec, bool *ret_done)
 {
 	if (rec->kind == REC_END)
@@ -138,7 +139,7 @@ static struct ht_err *copy_one(struct copy *copy, const struct rec *rec, bool *r
 	return err || !*ret_done ? err : put_end(copy, &rec->sync);
 }
 
-/* The caller has blocked the signals that end a program. */
+/* Did SIGINT or SIGTERM come? The caller has blocked them. */
 static struct ht_err *check_interrupted(void)
 {
 	sigset_t set;

@@ -74,7 +74,7 @@ static time_t start_of(const struct proc *proc)
 	clock_gettime(CLOCK_BOOTTIME, &since_boot);
 	clock_gettime(CLOCK_REALTIME, &now);
 	time_t start = (time_t)(proc->start_ticks / (uint64_t)sysconf(_SC_CLK_TCK));
-	/* Files have the time of the last tick. */
+	/* One second earlier, because file times are those of the last tick. */
 	return now.tv_sec - since_boot.tv_sec + start - 1;
 }
 
@@ -92,18 +92,17 @@ struct symbols_target symbols_target_of(const struct proc *proc, const struct pr
 		.started = start_of(proc)};
 }
 
-/* The rights of the target's user and nothing more: not even root's capabilities when that is root.
- */
+/* Leaves only the rights of the target's user, without capabilities even if that user is root. */
 static void drop_rights(pid_t parent, uid_t uid, gid_t gid)
 {
-	/* A sanitizer reserves terabytes. */
+	/* A sanitizer needs terabytes of address space. */
 #ifndef __SANITIZE_ADDRESS__
 	const struct rlimit memory = {4ull << 30, 4ull << 30};
 	setrlimit(RLIMIT_AS, &memory);
 #endif
 	if (!rights_drop(uid, gid))
 		_exit(1);
-	/* To become another user takes it back. */
+	/* Set it now: a change of user clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);
@@ -119,10 +118,11 @@ static void exec_analyzer(pid_t parent, int analyzer, int trace, int files, int 
 
 	snprintf(fd_text, sizeof(fd_text), "%d", trace);
 	snprintf(since, sizeof(since), "%ld", (long)target->started);
-	/* The number by which the target knows itself, in its own /tmp. */
+	/* The target's pid in its own namespace, by which it names the file in its own /tmp. */
 	snprintf(map, sizeof(map), "/tmp/perf-%d.map", target->ns_pid);
-	/* These files are opened with our rights, for a process of the target's user, who could
-	 * take them from it. */
+	/* The process runs as the target's user, and another process of that user could take these
+	 * files from it. They were opened with our rights: hand them over only if the target has
+	 * its user's rights and no more. */
 	files = target->own_rights ? handover_pass_on(files) : -1;
 	snprintf(files_text, sizeof(files_text), "%d", files);
 	if (files >= 0) {
@@ -147,7 +147,7 @@ static void exec_analyzer(pid_t parent, int analyzer, int trace, int files, int 
 	_exit(127);
 }
 
-/* Takes whole records off the front of `in`. Anything but names does not belong here. */
+/* Moves whole records from `in` to the trace. Records other than names are refused. */
 static struct ht_err *put_symbols(struct store *store, struct bytes_out *in)
 {
 	struct bytes view = bytes_of(in->data, in->length);
@@ -223,8 +223,8 @@ static struct ht_err *run_analyzer(struct store *store, int analyzer, int trace,
 	if (err)
 		kill(child, SIGKILL);
 	int status = helper_wait(child);
-	/* Without a status (SIGCHLD is ignored) the end of the pipe must do. The trace is still
-	 * being written: 7 is heaptap-analyze's word for a part of it. */
+	/* If there is no status, because SIGCHLD is ignored, the end of the pipe counts. Status 7
+	 * means that the trace is incomplete, which is normal while it is being written. */
 	bool is_read =
 		status < 0 ||
 		(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 7));

@@ -12,13 +12,13 @@
 
 enum number { NUMBER_UNKNOWN, NUMBER_KNOWN, NUMBER_GONE };
 
-/* The thread that a slot records. */
+/* The thread that uses a thread record. */
 struct named {
 	uint32_t tid;
 	enum number number;
 	uint64_t incarnation;
-	uint64_t position;   /* of its stream at the last look */
-	uint64_t looked_tsc; /* until then it had `name`, or did not exist */
+	uint64_t position;   /* of its event stream, at the last look */
+	uint64_t looked_tsc; /* up to this time it had `name`, or did not exist */
 	pid_t outer;	     /* its number in our PID namespace */
 	bool was_seen;
 	char name[NAME_BYTES];
@@ -26,7 +26,7 @@ struct named {
 
 struct threadnames {
 	uint64_t looked_tsc; /* the last look */
-	size_t turn;	     /* the thread that is first in the next one */
+	size_t turn;	     /* the thread with which the next look begins */
 	unsigned calm;	     /* looks since a thread appeared */
 	struct named slot[ABI_SLOT_MAX];
 };

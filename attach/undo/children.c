@@ -22,12 +22,14 @@ static void note_left(struct children_report *report, pid_t pid, const char *why
 	if (report->left < CHILDREN_NAMED_MAX)
 		report->named[report->left] = pid;
 	report->left++;
-	/* A page that stays was explained when it was left: a second look finds just the page. */
+	/* The reason may be empty: a later look finds only the page, which was explained when it
+	 * was left. */
 	if (why[0])
 		snprintf(report->why, sizeof(report->why), "%s", why);
 }
 
-/* Finds nothing but the page where the process has gone on since, or ended. */
+/* Counts the jump page that stays in `child`. Counts nothing if the process has exec'd or ended
+ * meanwhile. */
 static void note_page(struct children_report *report, const struct proc *child)
 {
 	struct ourmaps found;
@@ -40,7 +42,7 @@ static void note_page(struct children_report *report, const struct proc *child)
 	report->pages += is_page;
 }
 
-/* `shares`: it runs in the target's own memory, so that what is mapped is the target's. */
+/* `shares`: the child runs in the target's own memory, so its mappings are the target's. */
 static struct ht_err *clean_one(const struct children_options *options, struct proc *child,
 	bool shares, struct children_report *report)
 {
@@ -51,7 +53,8 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	struct ourmaps found;
 	struct lock lock;
 	HT_TRY(ourmaps_read(child, &found));
-	/* Another program of the same kind, in the hands of another heaptap. */
+	/* The image or page is not from the capture that is cleaned: the child shares the target's
+	 * memory, or another heaptap attached to it. */
 	bool others = shares || found.daemon_pid != options->daemon_pid;
 	if (found.image && others)
 		return NULL;
@@ -59,16 +62,18 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	HT_THEN(err, stalled_avoid(child));
 	if (err)
 		return err;
-	/* A page that is the target's, or an earlier capture's, says nothing of what else there is.
-	 * Whoever wants to attach to it now must not find it locked. */
+	/* A jump page alone, if the target or an earlier capture owns it, does not show whether the
+	 * child has a stub or descriptors of this capture. A child without either must not be
+	 * locked: another heaptap may want to attach to it. */
 	bool marked = found.image || (found.tombstone && !others);
 	bool remains = marked;
 	if (!marked)
 		err = recover_has_remains(child, &recover, options->daemon_pid, &remains);
 	if (err || !remains)
 		return err;
-	/* It may be another heaptap's stub that we saw. Had we waited, we would hold the lock when
-	 * that one has ended; whoever has it, what is there is looked at again. */
+	/* Wait for the lock only if a mark shows leftovers of this capture. Otherwise the stub
+	 * may be another heaptap's: if that heaptap holds the lock, the child is looked at again
+	 * later. */
 	HT_TRY(lock_take_beside(child, options->target, marked, &lock));
 	err = recover_forked(child, &recover, options->daemon_pid, &recovered);
 	lock_release(&lock);
@@ -84,7 +89,7 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	return NULL;
 }
 
-/* If it is forbidden now, so is the next attempt. */
+/* An attempt that is forbidden now stays forbidden. */
 static bool is_forbidden(const struct ht_err *err)
 {
 	return err->code == HT_ERR_PERMISSION || err->sys == EACCES || err->sys == EPERM;
@@ -104,7 +109,7 @@ static void note_failed(
 	ht_err_free(err);
 }
 
-/* False: it had ended, or become another program, before all of it was seen. */
+/* False: the process ended, or became another program, before heaptap had seen all of it. */
 static bool clean_pid(
 	const struct children_options *options, pid_t pid, struct children_report *report)
 {
@@ -131,8 +136,7 @@ static bool clean_pid(
 	return seen;
 }
 
-/* The newest first: a process that lives for a moment, and leaves a child of its own, is to be seen
- * before it has. */
+/* Newest first: a short-lived process must be seen before it ends and leaves a child of its own. */
 static bool clean_all(const struct children_options *options, const struct proc_tids *heirs,
 	struct children_report *report)
 {
@@ -142,7 +146,8 @@ static bool clean_all(const struct children_options *options, const struct proc_
 	return seen;
 }
 
-/* What shared its memory, and left it unseen in the midst of its cleaning, has left it the stub. */
+/* A process that shared the target's memory, and ended while it was being cleaned, may have left
+ * the stub in that memory. */
 static void look_at_target(const struct children_options *options, struct children_report *report)
 {
 	const struct proc *target = options->target;
@@ -156,10 +161,10 @@ static void look_at_target(const struct children_options *options, struct childr
 }
 
 /*
- * A child that was not there yet when we listed them is found when its parent has been cleaned: all
- * are looked at again as long as there was anything to clean, or one that was listed is gone, which
- * may have left a child. Those that a clean target makes come and go without end: they are not
- * pursued for ever.
+ * A child that was forked after the listing is found in the next one, when its parent is clean. So
+ * the processes are listed again as long as one was cleaned, or one that was listed ended, as it
+ * may have left a child. A clean target may fork short-lived children for ever: PURSUITS_MAX ends
+ * the pursuit of these.
  */
 struct ht_err *children_clean(const struct children_options *options, struct children_report *ret)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Processes that were forked by the target while it was tapped: they run clean, the agent in them
- * only forwards calls, but they have its mappings, tapped slots, descriptors. Here all of it is
- * taken out of them.
+ * Processes that were forked by the target while its slots were hooked. They run undisturbed, since
+ * the agent in them only forwards calls, but they have the target's mappings, hooked slots and
+ * descriptors. children_clean removes these.
  */
 #pragma once
 
@@ -12,18 +12,19 @@
 
 struct children_options {
 	const struct proc *target; /* it may have ended */
-	pid_t daemon_pid;	   /* that attached to it */
+	pid_t daemon_pid;	   /* of the heaptap that attached to the target */
 	const struct journal *journal;
 	const struct remote_slack *slack;
 	uint64_t deadline_mono_ns;
 };
 
-/* What a process may have got by fork from one that was tapped, or from that one's parents. */
+/* What a process may have inherited by fork from a recorded process, or from the recorded parents
+ * of that. */
 struct heritage {
-	pid_t daemon_pid; /* that attached to it */
+	pid_t daemon_pid; /* of the heaptap that attached to the recorded process */
 	const struct journal *journal;
 	const struct remote_slack *slack;
-	const struct heritage *next; /* of its parent; NULL */
+	const struct heritage *next; /* of the recorded process's own parent; NULL: none */
 };
 
 /* A child in which the jump page stays, and nothing else. */
@@ -35,27 +36,28 @@ struct children_page {
 
 struct children_report {
 	size_t cleaned;
-	size_t pages;				       /* those in which only the jump page stays */
+	size_t pages;				       /* with only the jump page left */
 	struct children_page page[CHILDREN_NAMED_MAX]; /* the first of them */
-	size_t left;				       /* those in which more stays */
-	size_t pending;			 /* of these, those with which another try may help */
+	size_t left;				       /* with more than the jump page left */
+	size_t pending;			 /* those of `left` that another try may clean */
 	pid_t named[CHILDREN_NAMED_MAX]; /* the first of them */
-	char why[600];			 /* about one of them */
+	char why[600];			 /* why one of `left` could not be cleaned */
 };
 
 /*
- * Looks for them, whosever children they are by now, until none is left or the deadline. The target
- * must have nothing left to inherit, or have ended. What is done in children that share its memory
- * is taken out of that in any case.
+ * Cleans all processes that the target forked, whatever their parent is by now, until none is left
+ * or the deadline has passed. The target must be clean already, so that no new child inherits
+ * anything, or have ended. If a child shares the target's memory, what heaptap did in that child is
+ * removed from the memory in any case.
  */
 HT_MUST_CHECK
 struct ht_err *children_clean(const struct children_options *options, struct children_report *ret);
 
-/* The same for one child, which another tap may follow in: takes out what it got from any of them.
- * `parent` is the process that it must not share its memory with. */
+/* The same for one child, which heaptap may be about to record: removes what it inherited from any
+ * process of `heritage`. `parent` is the process that the child must not share memory with. */
 void children_clean_inherited(const struct proc *parent, const struct heritage *heritage, pid_t pid,
 	uint64_t deadline_mono_ns, struct children_report *ret);
 #define CHILDREN_TEXT_BYTES 600u
 
-/* What stayed in which of them, in one line. */
+/* Names, in one line, what stayed in which child. */
 void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_BYTES]);

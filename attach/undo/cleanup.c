@@ -25,7 +25,7 @@ static struct ht_err *prepare_slack(const struct proc *proc, struct remote_slack
 	return err;
 }
 
-/* When we die meanwhile, a guardian gives the stub's place back. */
+/* The guardian restores the stub's place if heaptap dies meanwhile. */
 static struct ht_err *remove_guarded(
 	const struct proc *proc, raddr_t page, struct cleanup_report *report)
 {

@@ -1,31 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `heaptap cleanup`: takes out the page of jump stubs that a capture had to leave, when the program
- * does not use it any more.
+ * `heaptap cleanup`: unmaps the jump page that a capture had to leave, when the program does not
+ * use the page any more.
  */
 #pragma once
 
 #include "attach/undo/tombstone.h"
 
 enum cleanup_outcome {
-	CLEANUP_NOTHING, /* no such page */
-	CLEANUP_CAPTURE, /* a whole capture is there, alive or dead: not ours to touch */
+	CLEANUP_NOTHING, /* there is no jump page */
+	CLEANUP_CAPTURE, /* the whole agent is mapped, with a heaptap or without: left alone */
 	CLEANUP_REMOVED,
-	CLEANUP_IN_USE, /* it stays; `found` says why */
+	CLEANUP_IN_USE, /* the page stays; `found` says why */
 };
 
 struct cleanup_report {
 	enum cleanup_outcome outcome;
 	raddr_t page;
-	pid_t daemon_pid; /* of the heaptap that left it */
+	pid_t daemon_pid; /* of the heaptap that left the page */
 	struct tombstone_report found;
 	char where[160]; /* the mapping in which found.at lies */
 };
 
-/* Requires proc_open_mem and the lock. An error means that the page is still there. */
+/* Requires proc_open_mem and the lock. After an error the page is still mapped. */
 HT_MUST_CHECK
 struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret);
-/* The same for as long as `look` says. */
+/* cleanup_run with the deadline and the cancellation of `look`. */
 HT_MUST_CHECK
 struct ht_err *cleanup_look(
 	const struct proc *proc, const struct tombstone_look *look, struct cleanup_report *ret);

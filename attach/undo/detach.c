@@ -60,8 +60,8 @@ static struct ht_err *replace_strays(
 	return err;
 }
 
-/* Slots that are not in the journal any more, because the parent has loaded another library since
- * where a forked process still has the old one. */
+/* Restores slots of a forked process that the journal does not list any more: the parent has loaded
+ * another library where the forked process still has the old one. */
 static struct ht_err *untap_strays(const struct detach *detach)
 {
 	HT_CLEANUP(modules_deinit) struct modules modules = {0};
@@ -92,9 +92,12 @@ static void pump(const struct detach *detach)
 		detach->pump(detach->context);
 }
 
-/* No thread makes a system call of the agent's any more: without guards the program may enter a
- * filter unseen. A thread that jumped out of one is not waited for for ever. Who waits for room is
- * given it: threads that wait where many compute occupy the cores that the others need. */
+/*
+ * Waits until no thread is in a system call of the agent, since without guards the program may
+ * install a seccomp filter unseen. Gives up after GATE_NS: a thread that jumped out of such a call
+ * never leaves it. Meanwhile pump empties buffers, so that threads that wait for room go on and
+ * leave the cores to others.
+ */
 static void close_gate(const struct detach *detach)
 {
 	uint64_t now_ns = clock_mono_ns(), end_ns = now_ns + GATE_NS, pump_ns = now_ns;
@@ -113,7 +116,8 @@ static void close_gate(const struct detach *detach)
 struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 {
 	*ret = (struct detach_report){0};
-	/* Of many that compute we would be one, and each step would cost a turn of all. */
+	/* On a busy machine each step of ours would wait for a time slice of every computing
+	 * thread. */
 	int before = priority_raise();
 	journal_set_phase(&detach->journal, JOURNAL_DETACHING);
 	struct ht_err *err = image_disable_hooks(detach->image);
@@ -162,7 +166,8 @@ static struct prove prove_of(struct detach *detach, struct books *books)
 	};
 }
 
-/* The stub calls nothing: only a PC, live or saved, can be in its place. */
+/* The stub calls nothing, so a return address into it is stale: only a PC, live or saved,
+ * counts. */
 static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
 {
 	(void)context;
@@ -210,14 +215,14 @@ static struct remote_slack slack_of(const struct detach *detach)
 	return slack;
 }
 
-/* Are the thunks those of an earlier capture? */
+/* Is the thunk page that of an earlier capture? */
 static bool is_adopted(const struct detach *detach)
 {
 	const struct journal_header *h = detach->journal.header;
 	return h->thunks != h->image + ABI_THUNKS_OFF;
 }
 
-/* The page of an earlier capture has a file of its own. */
+/* The jump page of an earlier capture is mapped from that capture's memfd. */
 static bool is_adopted_page(const struct detach *detach, const struct proc_map *map)
 {
 	raddr_t thunks = detach->journal.header->thunks;
@@ -225,7 +230,8 @@ static bool is_adopted_page(const struct detach *detach, const struct proc_map *
 	       ours_is(map->name);
 }
 
-/* The one page that is no file's: nothing stands in it but a small number at its start. */
+/* Is this the image's state page, its only mapping without a file? The page holds a small number at
+ * its start, and zeros. */
 static struct ht_err *is_state_page(
 	const struct detach *detach, const struct proc_map *map, bool *ret)
 {
@@ -302,9 +308,12 @@ static struct ht_err *check_range(const struct detach *detach, raddr_t lo, raddr
 	return err;
 }
 
-/* Is the image still mapped there? The target may have unmapped parts of it and mapped something
- * else. Only the whole list of mappings has the name that identifies a page of an earlier capture;
- * without such a page the list is not read, since a thread may be held meanwhile. */
+/*
+ * Are these ranges still mappings of ours? The target may have unmapped parts of the image and
+ * mapped something else. A jump page of an earlier capture is identified by its name, which only a
+ * reading of all mappings gives; without such a page that reading is avoided, since a thread may be
+ * held meanwhile.
+ */
 static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
 {
 	struct ht_err *err = NULL;
@@ -318,8 +327,8 @@ static struct ht_err *check_ours(const struct detach *detach, const struct stub_
 
 struct remains {
 	const struct detach *detach;
-	bool keep;   /* the page of thunks */
-	pid_t table; /* of a thread with descriptors of its own: only those are to go */
+	bool keep;   /* the jump page */
+	pid_t table; /* close only what is in this thread's own table; 0: in the process's */
 };
 
 static void add_range(struct stub_unmap *what, size_t *count, raddr_t lo, uint64_t bytes)
@@ -329,7 +338,7 @@ static void add_range(struct stub_unmap *what, size_t *count, raddr_t lo, uint64
 	++*count;
 }
 
-/* What of ours is there now, and only that. */
+/* Finds what is still mapped or open of ours. */
 static struct ht_err *find_remains(const struct remains *remains, struct stub_unmap *ret)
 {
 	const struct detach *detach = remains->detach;
@@ -340,7 +349,8 @@ static struct ht_err *find_remains(const struct remains *remains, struct stub_un
 	*ret = (struct stub_unmap){0};
 	if (remains->table)
 		return ownfds_find_of(detach->proc, remains->table, h, ret->fd, &ret->fd_count);
-	/* Before the image: who looks for what is left of us finds that. */
+	/* Unmap the near areas before the image, since a search for leftovers starts from the
+	 * image. */
 	for (size_t i = 0; i < ABI_NEAR_MAX && h->near[i]; i++)
 		add_range(ret, &count, h->near[i], ABI_NEAR_BYTES);
 	add_range(ret, &count, h->image, h->image_bytes);
@@ -368,7 +378,7 @@ static void note_stop(struct detach_report *report, const struct remote_unmapped
 		report->stop_max_ns = unmapped->stop_ns;
 }
 
-/* What cannot be closed is no reason to leave the rest: residue names it. */
+/* A descriptor that cannot be closed must not stop the rest; the comparison names it. */
 static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detach_report *report)
 {
 	struct remote_slack slack = slack_of(detach);
@@ -388,7 +398,8 @@ static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detac
 		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
 }
 
-/* A thread that made its table of descriptors its own during the capture has copied ours. */
+/* A thread that got a descriptor table of its own during the capture has copies of our
+ * descriptors. */
 static struct ht_err *close_elsewhere(struct detach *detach, struct detach_report *report)
 {
 	struct proc_tids tables;
@@ -403,7 +414,7 @@ static struct ht_err *close_elsewhere(struct detach *detach, struct detach_repor
 	return err;
 }
 
-/* `ret_out`: no thread can be in the stub's place, if none was before. */
+/* `ret_out`: if no thread was in the stub's place before, none is now. */
 static struct ht_err *unmap(
 	struct detach *detach, bool keep, struct detach_report *report, bool *ret_out)
 {
@@ -414,14 +425,14 @@ static struct ht_err *unmap(
 	struct stub_unmap what;
 	int before = priority_raise();
 
-	/* What cannot be unmapped is not worth stopping a thread. */
+	/* Look before a thread is stopped: what cannot be unmapped is not worth the stop. */
 	struct ht_err *err = find_remains(&remains, &what);
 	HT_THEN(err, close_elsewhere(detach, report));
 	for (unsigned attempt = 0; !err; attempt++) {
 		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped);
 		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)
 			break;
-		/* A signal handler jumped away before the stub began: once more, when the place is
+		/* A signal handler jumped away before the stub began. Try again when the place is
 		 * empty. */
 		ht_err_free(err);
 		err = detach_slack(
@@ -447,7 +458,7 @@ struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
 	if (!err && fd_count > 0)
 		err = unmap(detach, true, &report, &out);
 	*ret_any = before || fd_count > 0;
-	/* As in detach_unmap. */
+	/* As at the end of detach_unmap. */
 	if (!err && out && !before)
 		return remote_slack_restore(detach->proc, &slack);
 	return err || !*ret_any ? err
@@ -478,8 +489,11 @@ static void explain(
 			report->quiesce.tid, why_not_proven(detach->proc, &report->quiesce));
 }
 
-/* Code that is there says whether it loads hooks into registers. Of code that was unloaded, and of
- * what an earlier capture left, nothing is known; and who replaces a word keeps what was there. */
+/*
+ * May a hook's address be outside its slot? The code of loaded modules shows whether it loads hooks
+ * into registers. Nothing is known of code that was unloaded, of users of an earlier capture's
+ * page, and of a program that replaced the word in a slot, as it keeps the word that it read there.
+ */
 static struct ht_err *may_have_escaped(
 	struct detach *detach, const struct detach_report *report, bool *ret)
 {
@@ -490,7 +504,8 @@ static struct ht_err *may_have_escaped(
 	if (*ret)
 		return NULL;
 	HT_TRY(read_slots(detach, &modules, &slots));
-	/* The slots are restored by now: ask the journal which of them were ours. */
+	/* The slots are restored by now, so escape_is_possible asks the journal which of them led
+	 * to hooks. */
 	return escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
 }
 
@@ -502,14 +517,15 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	struct prove_report proof;
 	bool escapes = false;
 
-	/* Threads that wait for room are let go before anything slow is done. */
+	/* Let threads that wait for buffer room go on before anything slow is done. */
 	pump(detach);
-	/* What cannot be read may hold anything. */
+	/* Memory that is not read, to avoid a stall, may hold anything. */
 	bool blind = slow_is_avoided();
 	struct ht_err *err = blind ? NULL : may_have_escaped(detach, ret, &escapes);
 	escapes |= blind;
 	HT_THEN(err, escapes ? prove_forgotten(&prove, &proof) : prove_unkept(&prove, &proof));
-	/* A tool that finds slots by the ELF tables keeps what it read, and no code tells. */
+	/* A debugging or interposing library that finds slots by the ELF tables stores what it
+	 * reads in them, and its code does not show that. */
 	if (!err && !escapes && proof.pointers)
 		err = prove_forgotten(&prove, &proof);
 	if (err)
@@ -534,12 +550,12 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	struct remote_slack slack = slack_of(detach);
 	bool out = false;
 	HT_TRY(unmap(detach, keep, ret, &out));
-	/* All threads were seen outside of the stub's place above, and none was sent there since
-	 * but the one that is out again. */
+	/* Every thread was seen outside the stub's place, and only the stub's own thread was sent
+	 * there since, which is out again. */
 	if (out)
 		return remote_slack_restore(detach->proc, &slack);
-	/* The stub's last instructions may still be ahead of its thread, or saved in a signal
-	 * frame. */
+	/* The stub's thread may still have to run the last instructions, or they may be saved as a
+	 * PC in a signal frame. */
 	return detach_slack(
 		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
 }

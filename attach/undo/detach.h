@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Takes the tap out: thunks forward, slots are restored, every thread is proven outside, escaped
- * addresses are looked for, everything is unmapped, the stub's place is restored. The same steps
- * for a normal end, for the guardian and for `heaptap recover`. Every step may be repeated.
+ * Detaches: thunks forward, slots are restored, every thread is proven outside, memory is searched
+ * for copied hook addresses, everything is unmapped, the stub's place is restored. A normal end,
+ * the guardian and `heaptap recover` take the same steps. Every step may be repeated.
  */
 #pragma once
 
@@ -17,11 +17,12 @@ struct detach {
 	const struct proc *proc;
 	struct image *image;
 	struct journal journal;
-	/* The caller's, as it last knew them: files of these are not read again. NULL: unknown. */
+	/* The modules as the caller last read them: their files are not read again. NULL:
+	 * unknown. */
 	const struct modules *modules;
 	bool suspend_seccomp;
 	uint64_t deadline_mono_ns;
-	/* Called between passes, so that the agent's buffers go on being emptied; may be NULL. */
+	/* Called between passes, to go on emptying the agent's buffers; may be NULL. */
 	void (*pump)(void *context);
 	void *context;
 };
@@ -38,32 +39,31 @@ struct detach_report {
 	struct patch_report patch;
 	struct quiesce_report quiesce;
 	size_t escaped;	       /* function pointers to thunks found in the target's memory */
-	uint64_t unread_bytes; /* of its memory, swapped out or not to be read, were not searched */
+	uint64_t unread_bytes; /* not searched: swapped out or not readable */
 	raddr_t escaped_at;
-	struct escape_found found; /* where they stand */
+	struct escape_found found; /* where these pointers are */
 	uint64_t stop_max_ns;
 	char why[600]; /* for levels 2 and 3 */
 };
 
-/* Steps that change nothing for good: from here on the agent is out of the way. Must come first. */
+/* Must come first. Disables the hooks and restores the slots: from here on the agent only forwards
+ * calls. */
 HT_MUST_CHECK
 struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret);
 
-/*
- * Proof, unmapping, restoring. `ret` goes on from detach_untap. Level 2 and 3 are not errors. After
- * level 0 or 1 the image is unmapped in the target; its memfd and the daemon's mapping still hold
- * the data.
- */
+/* Proves, unmaps and restores. `ret` is that of detach_untap, continued. Levels 2 and 3 are not
+ * errors. After level 0 or 1 the image is not mapped in the target any more; its memfd and the
+ * daemon's mapping still hold the data. */
 HT_MUST_CHECK
 struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret);
 
-/* In a forked process that has nothing of the image mapped: closes what it inherited of the
- * descriptors, and restores the stub's place. Found nothing: false in `ret_any`. */
+/* For a forked process that has no part of the image mapped: closes the descriptors that it
+ * inherited, and restores the stub's place. `ret_any`: there was anything to close or restore. */
 HT_MUST_CHECK
 struct ht_err *detach_remains(struct detach *detach, bool *ret_any);
 
-/* When nothing of the image is mapped: waits until no thread is in the stub's place, and restores
- * it. It is the last step of all, and has two seconds even where the deadline is over. */
+/* Waits until no thread is in the stub's place, and restores it. Nothing of the image may be mapped
+ * any more. This is the last step of all, and has at least two seconds even after the deadline. */
 struct remote_slack;
 HT_MUST_CHECK
 struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,

@@ -26,9 +26,9 @@
 
 #define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
 #define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)
-#define RETRY_SHARE    16u /* of the time since the first look; from 1.6 s on */
+#define RETRY_SHARE    16u /* of the time since the first look: takes effect after 1.6 s */
 
-/* So often in a row the daemon is seen hanging in the same read before it is ended. */
+/* The daemon is ended when this many looks in a row find it in the same read. */
 #define LOOK_MS	      500
 #define LOOKS_MAX     20u
 #define DEATH_WAIT_MS 10000
@@ -38,7 +38,7 @@
 
 #define ANSWER_WAIT_MS 10000u
 #define ANSWER_STEP_MS 100u
-#define FAILURES_MAX   10u /* in a row, of a daemon that is gone: it is heard no more */
+#define FAILURES_MAX   10u /* in a row after the daemon's death: stops listening */
 
 enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE, MESSAGE_LINGER };
 
@@ -50,8 +50,8 @@ struct message {
 	};
 };
 
-/* What the guardian has understood of a message. One that did not arrive as it was sent must not
- * be relied upon. */
+/* How the guardian answers a message. `whole`: false if the descriptor that belongs to the message
+ * did not arrive. */
 struct answer {
 	uint32_t kind;
 	bool whole;
@@ -72,8 +72,8 @@ static struct ht_err *judge_answer(const struct answer *answer)
 					  "limit of heaptap's own descriptors (ulimit -n)");
 }
 
-/* A stopped guardian, or one that gets no processor, is waited for, as long as we had the time
- * ourselves. */
+/* Waits for a guardian that is stopped, or gets no processor time. Only time in which this process
+ * itself ran counts. */
 static struct ht_err *wait_for_answer(
 	struct guardian *guardian, uint32_t kind, struct priority_cores *cores)
 {
@@ -138,32 +138,33 @@ struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd)
 struct watch {
 	bool done, has_slack;
 	struct remote_slack slack;
-	struct linger_plan plan; /* of none: nothing to linger for */
+	struct linger_plan plan; /* empty: nothing to linger for */
 	int memfd;
-	int fd; /* to the daemon */
+	int fd; /* socket to the daemon */
 	pid_t daemon_pid;
-	unsigned failures; /* in a row, to hear it */
+	unsigned failures; /* of receiving from the daemon, in a row */
 
-	const uint64_t *pulse; /* the daemon's: odd while it reads */
+	const uint64_t *pulse; /* the daemon's counter: odd while it reads the target */
 	uint64_t pulse_seen;
-	unsigned looks; /* in a row, at that same read */
+	unsigned looks; /* looks in a row at that same read */
 	int daemon_pidfd;
 	int daemon_stat; /* its /proc/PID/stat */
-	int terminal;	 /* its stderr, while it lives; -1 */
+	int terminal;	 /* the daemon's stderr, while it lives; -1: none */
 };
 
-/* The other end may be closed, or full of unread bytes. */
+/* Best effort: the other end may be closed, or its buffer full. */
 static void answer(const struct watch *watch, uint32_t kind, bool whole)
 {
 	struct answer answer = {.kind = kind, .whole = whole};
 	(void)!send(watch->fd, &answer, sizeof(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-/* A call that fails says nothing about the daemon, and what was sent is still to be heard. */
+/* A failed receive says nothing about the daemon, and messages may still be in the socket. */
 static bool hear_again(struct watch *watch)
 {
 	bool lives = getppid() == watch->daemon_pid;
-	/* It died without having read all that it was answered. */
+	/* ECONNRESET: the daemon died with answers of ours unread; its own messages can be received
+	 * now. */
 	bool reset = errno == ECONNRESET;
 	watch->failures = lives ? 0 : watch->failures + 1;
 	if (!reset)
@@ -195,7 +196,7 @@ static bool hear(struct watch *watch)
 	if (message.kind == MESSAGE_LINGER)
 		watch->plan = message.plan;
 	watch->done |= message.kind == MESSAGE_DONE || message.kind == MESSAGE_LINGER;
-	/* There was no number free for the descriptor. */
+	/* The descriptor did not arrive if this process had no free number for it. */
 	answer(watch, message.kind, has_fd || message.kind != MESSAGE_IMAGE);
 	return true;
 }
@@ -214,9 +215,10 @@ static void ignore_signals(void)
 }
 
 /*
- * The daemon's terminal and pipes must not be kept open by us beyond its end: who waits for theirs
- * would hang. What kills the daemon's process group must not hit us beside it. A session of our own
- * would do that too, but is a group of the scheduler (autogroup) that may get no turn for seconds.
+ * The guardian must not keep the daemon's terminal and pipes open: a process that waits for their
+ * end would hang. A signal to the daemon's process group must not hit the guardian, too. setsid
+ * would do that as well, but makes a scheduling group (autogroup), which may get no time slice for
+ * seconds.
  */
 static void leave_terminal(struct watch *watch)
 {
@@ -229,7 +231,7 @@ static void leave_terminal(struct watch *watch)
 /* --- the daemon hangs
  * ----------------------------------------------------------------------------------- */
 
-/* A daemon that was stopped, or that gets no processor, is not hanging. */
+/* Stopped, or waiting for a processor, is not hanging. */
 static bool is_hanging(struct watch *watch)
 {
 	uint64_t pulse = watch->pulse ? __atomic_load_n(watch->pulse, __ATOMIC_ACQUIRE) : 0;
@@ -259,7 +261,7 @@ static void end_daemon(struct watch *watch)
 				      "process was not touched\n");
 	slow_avoid();
 	syscall(SYS_pidfd_send_signal, watch->daemon_pidfd, SIGKILL, NULL, 0);
-	/* One that not even SIGKILL ends at once does nothing any more when it wakes. */
+	/* If the daemon does not die at once, it does nothing more when it wakes. */
 	struct pollfd death = {.fd = watch->daemon_pidfd, .events = POLLIN};
 	poll(&death, 1, DEATH_WAIT_MS);
 }
@@ -277,7 +279,8 @@ static void stand_by(struct watch *watch)
 			if (!hear(watch) || watch->done)
 				return;
 		} else if (ready > 0) {
-			/* A worker that cannot die may hold the socket open. */
+			/* Do not wait for the socket's end: a worker of the daemon that cannot die
+			 * may hold it open. */
 			return;
 		}
 		if (ready == 0 && is_hanging(watch)) {
@@ -288,11 +291,11 @@ static void stand_by(struct watch *watch)
 }
 
 /*
- * A worker that the daemon leaves dies after it, and not before the end of the call in which it is:
- * that may be the one that sends a thread to the stub, which we have just seen elsewhere. It has
- * died when no process holds the other end of the socket. One that cannot die waits for the
- * target's memory or for a thread, and does nothing after that. Messages that are still in the
- * socket are read here.
+ * Waits until the daemon's workers have died. A worker dies after the daemon, and only at the end
+ * of its current system call, which may be the one that sends a thread to the stub after the
+ * guardian has seen that thread elsewhere. The workers have died when no process holds the other
+ * end of the socket. A worker that cannot die waits for the target's memory or for a thread, and
+ * does nothing after that wait. Messages that are still in the socket are received here.
  */
 static void outlive_workers(struct watch *watch)
 {
@@ -305,7 +308,7 @@ static void outlive_workers(struct watch *watch)
 	}
 }
 
-/* False when the daemon is gone already. */
+/* False: the daemon is dead already. */
 static bool know_daemon(struct watch *watch, pid_t daemon_pid)
 {
 	char path[32];
@@ -330,15 +333,15 @@ static bool is_out(const struct proc *proc, const struct recover_options *option
 	return out;
 }
 
-/* A thread that stays inside for a minute may stay for hours; a look costs milliseconds of a core.
- */
+/* A thread that stays inside for a minute may stay for hours, and each look costs milliseconds of a
+ * core. */
 static uint64_t retry_pause_ns(uint64_t elapsed_ns)
 {
 	uint64_t pause_ns = elapsed_ns / RETRY_SHARE;
 	return pause_ns < RETRY_PAUSE_NS ? RETRY_PAUSE_NS : pause_ns;
 }
 
-/* On a busy machine the proof may take long, and no other process tries again. */
+/* Long patience: on a busy machine the proof may take long, and no other process tries again. */
 static void finish_detach(const struct proc *proc, const struct journal *journal, pid_t daemon_pid,
 	const struct watch *watch)
 {
@@ -361,8 +364,9 @@ static void finish_detach(const struct proc *proc, const struct journal *journal
 		&children));
 }
 
-/* In a process of its own: the daemon, where it lives on, has no child that ends some time. The
- * lock is held by whoever has a copy of its descriptors, so we wait until these are closed. */
+/* A process of its own lingers, since a daemon that lives on must not get the end of a child at
+ * some later time. The lock is held as long as any process has copies of its descriptors: wait
+ * until the new process has closed them. */
 static void start_lingering(guardian_linger *linger, const struct linger_plan *plan)
 {
 	int ready[2];
@@ -386,12 +390,12 @@ static void guardian_main(int fd, const struct proc *proc, const struct journal 
 	prctl(PR_SET_NAME, "heaptap-guard");
 	ignore_signals();
 	leave_terminal(&watch);
-	/* When it died before we ran, what it told us is still to be heard. */
+	/* If the daemon died before this process ran, its messages are still in the socket. */
 	if (know_daemon(&watch, daemon_pid))
 		stand_by(&watch);
 	outlive_workers(&watch);
 	close(watch.terminal);
-	/* Before there is a place for the stub, nothing was touched. */
+	/* Without a place for the stub nothing was written to the target. */
 	if (!watch.done && watch.has_slack)
 		finish_detach(proc, journal, daemon_pid, &watch);
 	if (!watch.done)
@@ -433,14 +437,15 @@ static bool dismiss(struct guardian *guardian, const struct message *message, ui
 	if (guardian->fd < 0)
 		return true;
 	struct ht_err *err = tell(guardian, message, -1);
-	/* Not told, it would take our end of the socket for our death, and begin to work. */
+	/* Without the message the guardian takes the closed socket for the daemon's death, and
+	 * begins to detach. */
 	bool killed = err && kill(guardian->pid, SIGKILL) == 0;
 	ht_err_free(err);
 	close(guardian->fd);
 	guardian->fd = -1;
 	if (helper_ends_within(guardian->pid, patience_ns))
 		return true;
-	/* It holds the lock until it is dead. */
+	/* The guardian holds the lock until it is dead. */
 	killed |= kill(guardian->pid, SIGKILL) == 0;
 	return helper_ends_within(guardian->pid, patience_ns) || killed;
 }

@@ -12,13 +12,13 @@
 #include "attach/process/proc_open.h"
 
 #define DEADLINE_NS (30 * CLOCK_NS_PER_S)
-#define ROUNDS_MAX  64u /* of a program that makes what looks like ours */
+#define ROUNDS_MAX  64u /* for a program that goes on making descriptors that look like ours */
 
-/* What the first descriptor that is a heaptap's leads to. */
+/* The first descriptor of heaptap's that was found. */
 struct leftover {
 	const struct proc *proc;
-	uint64_t inode;	  /* of a socket; 0 */
-	pid_t daemon_pid; /* whose memory it is; 0 */
+	uint64_t inode;	  /* of the socket that it is; 0: no socket */
+	pid_t daemon_pid; /* of the heaptap whose memfd it is; 0: no memfd */
 };
 
 static bool is_found(const struct leftover *left)
@@ -40,8 +40,8 @@ static struct ht_err *find_first(void *context, pid_t tid, int fd, const char *l
 	return err;
 }
 
-/* As in a child, with a journal that knows of nothing else. `ret`: RECOVER_NOTHING where there was
- * none in the table of descriptors that the threads share. */
+/* Closes `left` as in a forked child, with a journal that names nothing else. `ret`:
+ * RECOVER_NOTHING if the descriptor is not in the table that the threads share. */
 static struct ht_err *close_one(
 	const struct leftover *left, uint64_t deadline_mono_ns, enum recover_outcome *ret)
 {
@@ -75,8 +75,8 @@ static struct ht_err *cannot_be_told(pid_t pid, const char *why)
 		pid, why);
 }
 
-/* Finds the first, if any. Descriptors that cannot be read do not keep the others from being
- * closed. */
+/* Finds the first descriptor of heaptap's, if any. Descriptors that cannot be read must not keep
+ * the others from being closed: they are an error only if none was found. */
 static struct ht_err *look(const struct proc *proc, struct leftover *ret)
 {
 	*ret = (struct leftover){.proc = proc};
@@ -117,7 +117,8 @@ static struct ht_err *close_each(const struct proc *proc, uint64_t deadline_mono
 	return stays(proc->pid, "there are more descriptors than heaptap could close in time");
 }
 
-/* What a process had that has ended, or runs another program, is closed. */
+/* As close_each. A process that has ended, or runs another program, has closed its descriptors: no
+ * error. */
 static struct ht_err *close_of(const struct proc *proc, uint64_t deadline_mono_ns, bool *ret_any)
 {
 	struct ht_err *err = close_each(proc, deadline_mono_ns, ret_any);
@@ -140,7 +141,7 @@ static struct ht_err *close_of_sharer(
 		return err;
 	}
 	failed = proc_open_mem(&sharer);
-	/* Its number is pinned now, and may have been another's before. */
+	/* `pid` may have been reused before proc_open pinned it: ask again. */
 	HT_THEN(failed, kin_shares(proc, pid, &shares));
 	if (!failed && shares)
 		err = close_of(&sharer, deadline_mono_ns, ret_any);
@@ -151,8 +152,8 @@ static struct ht_err *close_of_sharer(
 	return err;
 }
 
-/* `none`: nothing of heaptap's was found in it. Then a process that cannot be compared is no error.
- */
+/* `none`: nothing of heaptap's was found in `proc`. Then it is no error if a process cannot be
+ * compared with `proc`. */
 static struct ht_err *close_of_sharers(
 	const struct proc *proc, bool none, uint64_t deadline_mono_ns, bool *ret_any)
 {
@@ -173,7 +174,7 @@ static struct ht_err *close_of_sharers(
 
 struct ht_err *leftover_close(const struct proc *proc, struct recover_report *report)
 {
-	/* The agent uses it still. */
+	/* The agent stays mapped and still uses its socket. */
 	if (report->outcome == RECOVER_INCOMPLETE)
 		return NULL;
 	bool any = false;

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptors that no journal tells of any more, as they are each process's own: who was found with
- * the agent mapped may only run in the memory of the one that has its socket (CLONE_VM).
+ * Closes descriptors of heaptap that no journal names, since each process has its own. The process
+ * that has the agent mapped may only share the memory (CLONE_VM) of the process that has the
+ * agent's socket.
  */
 #pragma once
 
 #include "attach/undo/recover.h"
 
 /*
- * After recover_run, where no heaptap lives: closes what `heaptap verify` would name in `proc`, and
- * in all that run in its memory, and adds that to the report. HT_ERR_INCOMPLETE names the process
- * that keeps one, or of which that cannot be told. What only a thread's own table has is not
- * closed. None is begun after half a minute. Requires proc_open_mem, and
- * the lock of one of them.
+ * Call after recover_run, if no heaptap lives. Closes the descriptors that `heaptap verify` would
+ * name in `proc` and in all processes that share its memory, and adds the result to the report.
+ * HT_ERR_INCOMPLETE names a process that keeps such a descriptor, or that cannot be searched. A
+ * descriptor that is only in one thread's own table is not closed. No descriptor is closed later
+ * than half a minute after the start. Requires proc_open_mem, and the lock of one of these
+ * processes.
  */
 HT_MUST_CHECK
 struct ht_err *leftover_close(const struct proc *proc, struct recover_report *report);

@@ -18,8 +18,8 @@
 #define PAUSE_NS	(200 * CLOCK_NS_PER_MS)
 #define PAUSE_MAX_NS	(10 * CLOCK_NS_PER_S)
 #define GATE_NS		(10 * CLOCK_NS_PER_S)
-#define PAUSE_SHARE	4u  /* of the time since the start */
-#define SEARCH_SHARE	16u /* a search comes after as many times the length of the last one */
+#define PAUSE_SHARE	4u  /* of the time since the start: the pause between looks */
+#define SEARCH_SHARE	16u /* the next search waits this many times the length of the last one */
 #define PROOF_NS	CLOCK_NS_PER_S
 
 static pid_t parent_of(pid_t pid)
@@ -56,8 +56,8 @@ struct wait {
 	struct proc proc;
 	int gate_fd;
 	bool done;
-	uint64_t search_ns; /* no search before */
-	uint64_t gate_ns;   /* no attempt to open the gate after */
+	uint64_t search_ns; /* the next search is not before */
+	uint64_t gate_ns;   /* the gate must be open by then */
 };
 
 static bool is_ended_by_another(void *context)
@@ -89,8 +89,8 @@ static void wait_begin(struct wait *wait, const struct linger_page *at)
 	ht_err_free(err);
 }
 
-/* The process that waits for an earlier capture has the gate until it gets a turn of a core. If it
- * keeps the gate, it is that of a later capture. */
+/* The gate may still be held by the lingering process of an earlier capture, which gives it up when
+ * it next runs. If it is still held at gate_ns, the holder belongs to a later capture. */
 static void open_gate(struct wait *wait)
 {
 	if (wait->done || wait->gate_fd >= 0)
@@ -115,12 +115,12 @@ static void remember(struct wait *wait, const struct escape_found *found)
 		wait->at.place[wait->at.place_count++] = found->place[i];
 }
 
-/* Under the lock: threads are looked at, and where nothing leads to the page it is unmapped. */
+/* With the lock held, examines the threads and unmaps the page if nothing leads to it. */
 static struct ht_err *take_out(struct wait *wait, const struct tombstone_look *look)
 {
 	struct cleanup_report report;
 	struct lock lock;
-	/* Another heaptap that only asks for the lock has it for a moment. */
+	/* Do not give up for a heaptap that holds the lock only for a moment. */
 	HT_TRY(lock_take_now(&wait->proc, &lock));
 	struct ht_err *err = cleanup_look(&wait->proc, look, &report);
 	lock_release(&lock);
@@ -131,7 +131,7 @@ static struct ht_err *take_out(struct wait *wait, const struct tombstone_look *l
 	return NULL;
 }
 
-/* All of memory; seldom, as that costs a second for some gigabytes. */
+/* Searches all memory. Seldom, since some gigabytes cost a second. */
 static struct ht_err *search(struct wait *wait)
 {
 	const struct tombstone_look look = {.deadline_mono_ns = clock_mono_ns() + PROOF_NS,
@@ -144,7 +144,8 @@ static struct ht_err *search(struct wait *wait)
 		err = take_out(wait, &look);
 	else if (!err)
 		remember(wait, &found);
-	/* Swapped-out memory may hold an address, and each search brings a part of it back. */
+	/* Give up if unread memory is the only reason for the page: it may hold an address, and
+	 * each search would swap a part of it in. */
 	wait->done |= !err && found.unread_bytes && !found.count;
 	uint64_t now_ns = clock_mono_ns();
 	wait->search_ns = now_ns + (now_ns - began_ns) * SEARCH_SHARE;
@@ -158,7 +159,7 @@ static void look_at(struct wait *wait)
 		wait->done = true;
 		return;
 	}
-	/* Nothing would end this process where a file system stalls. */
+	/* No other process would end this one if a file system stalled. */
 	struct ht_err *err = stalled_avoid(&wait->proc);
 	wait->done = slow_is_avoided();
 	if (!err && !wait->done)
@@ -179,7 +180,7 @@ static uint64_t pause_ns(uint64_t elapsed_ns)
 	return pause < PAUSE_NS ? PAUSE_NS : pause > PAUSE_MAX_NS ? PAUSE_MAX_NS : pause;
 }
 
-/* Until the time, the end of a process, or another heaptap. */
+/* Returns at that time, when a process ends, or when another heaptap comes. */
 static void sleep_until(struct wait *waits, size_t count, uint64_t until_ns)
 {
 	struct pollfd poll_of[2 * LINGER_PAGES_MAX];
@@ -245,7 +246,7 @@ static bool leave_all(int ready_fd)
 void linger_run(const struct linger_plan *plan, int ready_fd)
 {
 	struct wait waits[LINGER_PAGES_MAX];
-	/* A descriptor of the caller's that stays open here is worse than the page. */
+	/* An inherited descriptor that stays open here does more harm than the page that stays. */
 	bool left = leave_all(ready_fd);
 
 	for (size_t i = 0; left && i < plan->count; i++)

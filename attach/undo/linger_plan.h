@@ -7,11 +7,11 @@
 #include "attach/proof/escape.h"
 
 #define LINGER_PLACES_MAX 16u
-#define LINGER_PAGES_MAX  9u /* the target's, and those of children */
+#define LINGER_PAGES_MAX  9u /* the target's and its children's */
 
 struct linger_page {
 	pid_t pid;
-	uint32_t place_count; /* 0: where the addresses stand is not known */
+	uint32_t place_count; /* 0: the places of the addresses are unknown */
 	uint64_t start_ticks; /* of the process */
 	raddr_t page;
 	raddr_t place[LINGER_PLACES_MAX]; /* words that lead to the page */
@@ -23,7 +23,7 @@ struct linger_plan {
 	struct linger_page page[LINGER_PAGES_MAX];
 };
 
-/* Adds a page; one that finds no room stays without a guardian. `found`: NULL where no search has
- * told where the addresses stand. */
+/* Adds a page. If the plan is full, the page stays without a guardian. `found`: the addresses that
+ * lead to the page; NULL: no search was made. */
 void linger_plan_add(struct linger_plan *plan, pid_t pid, uint64_t start_ticks, raddr_t page,
 	const struct escape_found *found);

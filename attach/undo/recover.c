@@ -43,7 +43,8 @@ static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret
 	return NULL;
 }
 
-/* The thunk page; what the target says of it is checked by image_open. */
+/* Returns the address of the thunk page. Without a journal of the daemon's it is the target's
+ * claim, which image_open checks. */
 static raddr_t find_thunks(int memfd, const struct journal *own)
 {
 	struct journal_header header;
@@ -65,7 +66,8 @@ static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base
 	return image_open(ret, proc, base, find_thunks(memfd, own), memfd);
 }
 
-/* 0: `fd` is no socket of the stub's: the program may have its number. */
+/* Returns the inode of a socket that the stub made; 0: `fd` is none, as the program may have reused
+ * the number. */
 static uint64_t socket_inode(const struct proc *proc, int fd)
 {
 	struct stat stat;
@@ -82,7 +84,8 @@ static uint64_t socket_inode(const struct proc *proc, int fd)
 	return ours ? stat.st_ino : 0;
 }
 
-/* The socket that the stub reported last of all; without that report the number means nothing. */
+/* Adds the agent's socket to the journal. The stub reports its number last of all; before that
+ * report the number means nothing. */
 static void find_agent_fd(
 	struct journal *journal, const struct proc *proc, const struct image *image)
 {
@@ -100,7 +103,7 @@ static void add_slack(struct journal *journal, const struct remote_slack *slack)
 		journal_set_slack(journal, slack->addr, slack->left, slack->original, slack->bytes);
 }
 
-/* They are written down after they were made. */
+/* The journal may miss near areas: they are recorded after they are mapped. */
 static struct ht_err *find_near(
 	struct journal *journal, const struct proc *proc, const struct image_file *file)
 {
@@ -110,8 +113,8 @@ static struct ht_err *find_near(
 	return NULL;
 }
 
-/* The daemon died between mapping and beginning the journal: only the place of the stub is known.
- */
+/* Completes a journal of a daemon that died after mapping the image and before beginning the
+ * journal: then only the stub's place is known. */
 static struct ht_err *complete_journal(struct journal *journal, const struct proc *proc,
 	const struct image *image, const struct remote_slack *slack)
 {
@@ -121,11 +124,12 @@ static struct ht_err *complete_journal(struct journal *journal, const struct pro
 	bool begun_only = journal->header->phase == JOURNAL_MAPPED;
 	if (begun_only && journal->header->agent_fd < 0)
 		find_agent_fd(journal, proc, image);
-	/* What the process says of them is not what is proven. */
+	/* For a journal that the target could write, the near areas are found anew: the target's
+	 * claims are no proof. */
 	return begun_only || journal->shown ? find_near(journal, proc, &image->file) : NULL;
 }
 
-/* Every heaptap that knew is dead: use the target's copy of the journal, checked. */
+/* No heaptap that knew the target lives: use the target's copy of the journal, checked. */
 static struct ht_err *read_journal(
 	const struct proc *proc, const struct image *image, struct journal *ret)
 {
@@ -177,7 +181,8 @@ static struct ht_err *ask_for_filters(struct detach *detach)
 				       : proc_any_seccomp(detach->proc, &detach->suspend_seccomp);
 }
 
-/* By now the process is not what it was. */
+/* The slots are restored by now, so a refusal is an incomplete detach: the process is not
+ * untouched. */
 static struct ht_err *untapped_only(struct ht_err *err)
 {
 	if (err->code != HT_ERR_REFUSED)
@@ -248,8 +253,8 @@ static struct recover_options with_deadline(const struct recover_options *option
 	return with;
 }
 
-/* Has it no journal yet? The stub, or a child forked within it, has perhaps not even
- * made all of it. */
+/* Is the image without a journal? The stub, or a child that was forked while the stub ran, may not
+ * even have mapped all of it. */
 static bool is_part(const struct proc *proc, const struct ourmaps *found)
 {
 	struct journal_header header = {0};
@@ -267,8 +272,8 @@ static bool is_part(const struct proc *proc, const struct ourmaps *found)
 	return got != sizeof(header) || header.magic != JOURNAL_MAGIC;
 }
 
-/* A child that was forked in the middle of the first stub, by a process whose heaptap is dead.
- * There is no journal, and nothing of ours runs in it. */
+/* Cleans a child that was forked while the first stub ran, by a process whose heaptap is dead.
+ * There is no journal, and no code of ours runs in the child. */
 static struct ht_err *recover_part(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, struct recover_report *report)
 {
@@ -305,8 +310,8 @@ struct ht_err *recover_run(
 	struct ht_err *err = ourmaps_read(proc, &found);
 	if (!err && !found.image && !o.slack)
 		err = recover_find_slack(proc, false, &lost, &o.slack);
-	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
-	 * When that is done no stub runs, and what is mapped now stays. */
+	/* No image is mapped: it may be still to come, or gone already. Restore the stub's place
+	 * first; after that no stub runs, and the mappings do not change any more. */
 	if (!err && !found.image && o.slack) {
 		err = recover_slack(proc, o.slack, o.deadline_mono_ns);
 		HT_THEN(err, ourmaps_read(proc, &found));
@@ -341,9 +346,12 @@ static bool has_page(const struct proc *proc, raddr_t addr)
 	return has;
 }
 
-/* The sockets of a stub, as it left the numbers in the memory that the child has of it. One that is
- * told to go on closes the pair it made, while we look; the agent's is another number of one of
- * them, and stays. After that the two may be the program's own. */
+/*
+ * Adds the socket pair that a stub made, by the numbers that the child's copy of the stub's memory
+ * holds. A stub that goes on after a fork closes the pair itself while we look; the agent's socket
+ * is a duplicate of one of them, and stays. After STUB_DONE the two numbers may be the program's
+ * own.
+ */
 static void find_pair(struct journal *journal, const struct proc *child, raddr_t image)
 {
 	struct abi_control control = {0};
@@ -363,8 +371,9 @@ static void find_pair(struct journal *journal, const struct proc *child, raddr_t
 	journal_set_sockets(journal, -1, left, right);
 }
 
-/* What the journal says where it is about what the child has; otherwise the child is of a first
- * attempt that was given up, or its parent was never tapped. */
+/* Copies the journal if it is about the image that the child has. Otherwise the child was forked
+ * during a first attempt that was given up, or its parent was never hooked: begins a journal for
+ * the child's own image. */
 static struct ht_err *inherit_journal(const struct proc *proc,
 	const struct recover_options *options, pid_t daemon_pid, const struct ourmaps *found,
 	struct journal *ret)
@@ -405,7 +414,7 @@ struct ht_err *recover_has_remains(
 static struct ht_err *recover_remains(struct detach *detach, struct recover_report *report)
 {
 	bool any = false;
-	/* There is nothing to unmap, and what the parent has is elsewhere. */
+	/* The child has no image to unmap, and the parent's addresses do not apply to it. */
 	detach->journal.header->image_bytes = 0;
 	memset(detach->journal.header->near, 0, sizeof(detach->journal.header->near));
 	struct ht_err *err = ask_for_filters(detach);
@@ -415,8 +424,8 @@ static struct ht_err *recover_remains(struct detach *detach, struct recover_repo
 	return err;
 }
 
-/* A process that left shared memory by its end or an exec was the only one that could be in the
- * stub. The processes that share the memory still must not keep the stub. */
+/* A process that left shared memory, by its end or an exec, was the only one that could be in the
+ * stub. The processes that still share the memory must not keep the stub. */
 static void restore_if_left(const struct proc *proc, const struct remote_slack *slack)
 {
 	if (slack && proc_changed(proc) != PROC_SAME)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Takes out what a dead daemon left in a target: finds the image by the name of its memfd, reads
- * its journal, and detaches. Used by the guardian and by `heaptap recover`.
+ * Removes what a dead daemon left in a target: finds the image by the name of its memfd, reads its
+ * journal, and detaches. The guardian and `heaptap recover` use it.
  */
 #pragma once
 
@@ -10,9 +10,9 @@
 #include "attach/undo/detach.h"
 
 enum recover_outcome {
-	RECOVER_NOTHING, /* nothing of ours was there */
+	RECOVER_NOTHING, /* there was nothing of ours */
 	RECOVER_DONE,
-	RECOVER_TOMBSTONE, /* one page of jump stubs stays */
+	RECOVER_TOMBSTONE, /* the jump page stays */
 	RECOVER_INCOMPLETE,
 };
 
@@ -23,13 +23,13 @@ struct recover_report {
 };
 
 struct recover_options {
-	/* The image's, or -1 to open it through the target's mappings (needs CAP_SYS_ADMIN or
+	/* The image's memfd, or -1 to open it through the target's mappings (needs CAP_SYS_ADMIN or
 	 * CAP_CHECKPOINT_RESTORE). */
 	int memfd;
-	/* The stub's place, when the image's journal may not know it yet; NULL. */
+	/* The stub's place, if the journal in the image may not name it yet; else NULL. */
 	const struct remote_slack *slack;
-	/* The journal that the daemon kept, in memory shared with us; NULL: what stands in the
-	 * image is used, if it agrees with what the kernel says. */
+	/* The journal that the daemon kept, in memory shared with the caller. NULL: the journal in
+	 * the image is used, if it agrees with what the kernel says. */
 	const struct journal *own;
 	uint64_t deadline_mono_ns; /* 0: half a minute from now */
 };
@@ -38,26 +38,28 @@ HT_MUST_CHECK
 struct ht_err *recover_run(
 	const struct proc *proc, const struct recover_options *options, struct recover_report *ret);
 
-/* Has a process that has nothing of an image mapped, and may have been forked by the one that
- * `daemon_pid` attached to, anything else of ours? A look only; what cannot be told is an error. */
+/* For a process that has nothing of an image mapped, and may have been forked by the process that
+ * `daemon_pid` attached to: does it have a stub or descriptors of ours? Changes nothing. An error
+ * if that is unknown. */
 HT_MUST_CHECK
 struct ht_err *recover_has_remains(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, bool *ret);
 
 /* As recover_run, in a process forked by the one that `daemon_pid` attached to: it may have any
- * part of the image, and descriptors. `own` is needed, `memfd` not. */
+ * part of the image, and descriptors. Needs options->own, not options->memfd. */
 HT_MUST_CHECK
 struct ht_err *recover_forked(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, struct recover_report *ret);
 
-/* Puts back what was in the stub's place when every thread is proven outside it, or leaves it, as
- * HT_ERR_INCOMPLETE says, after the deadline or two seconds. Requires proc_open_mem. */
+/* Restores the original bytes of the stub's place when every thread is proven outside. If that
+ * takes longer than the deadline, and two seconds, the stub stays: HT_ERR_INCOMPLETE. Requires
+ * proc_open_mem. */
 HT_MUST_CHECK
 struct ht_err *recover_slack(
 	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns);
 
-/* For a stub whose place no process knows any more: `ret` becomes `space` if there is a stub, or if
- * a place for one is `wanted`. */
+/* Finds a stub whose place no process remembers. `ret` points to `space`, which is set, if there is
+ * a stub, or if a place for one is `wanted`; else `ret` is unchanged. */
 HT_MUST_CHECK
 struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
 	const struct remote_slack **ret);

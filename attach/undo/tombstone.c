@@ -14,11 +14,12 @@
 #define ATTEMPTS 4u /* a signal handler may jump away before the stub has begun */
 
 struct page {
-	struct image image; /* of which there is nothing but the page */
+	struct image image; /* holds only the page */
 	const struct tombstone_look *look;
 };
 
-/* A stub jumps, and calls nothing: only a PC, live or saved, can be in the page. */
+/* The jump page calls nothing, so a return address into it is stale: only a PC, live or saved,
+ * counts. */
 static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
 {
 	(void)context;
@@ -142,7 +143,7 @@ struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
 	return err;
 }
 
-/* Is it still our page, and no more than that, which is mapped there? */
+/* Is the mapping at `page` still our jump page, and no larger? */
 static struct ht_err *check_ours(const struct proc *proc, raddr_t page)
 {
 	struct proc_maps maps;
@@ -183,7 +184,7 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 		struct ht_err *err = check_ours(proc, page);
 		HT_THEN(err, remote_unmap(proc, slack, &look, filtered, &unmapped));
 		*ret_stop_ns = unmapped.stop_ns;
-		/* In any case restore the stub's place when no thread is in it. */
+		/* After any result, restore the stub's place as soon as no thread is in it. */
 		struct ht_err *restore = detach_slack(proc, slack, filtered, deadline_mono_ns);
 		bool again =
 			err && err->code == HT_ERR_INCOMPLETE && !restore && attempt < ATTEMPTS;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The one page that a capture may leave behind: jump stubs that lead to the real functions, for
- * pointers that the program had stored. Takes it out when nothing leads there any more.
+ * The jump page, which a capture may leave behind: its jumps lead to the real functions, for hook
+ * addresses that the program has stored. Unmaps it when nothing leads to it any more.
  */
 #pragma once
 
@@ -10,16 +10,16 @@
 
 struct tombstone_report {
 	bool unused;	 /* nothing leads to the page */
-	size_t slots;	 /* allocator slots that hold a stub's address */
-	size_t pointers; /* words of the target's memory that do */
-	raddr_t at;	 /* one of them; 0: none */
+	size_t slots;	 /* GOT slots that hold an address in the page */
+	size_t pointers; /* other words of the target's memory that do */
+	raddr_t at;	 /* address of one such word; 0: none */
 	struct escape_found found;
-	uint64_t unread_bytes; /* of its memory that could not be searched for them */
+	uint64_t unread_bytes; /* of memory that could not be searched for such words */
 	pid_t tid;	       /* a thread that is, or may be, in the page; 0: none */
 	uint64_t stop_max_ns;
 };
 
-/* How long, and until when, to look. */
+/* The deadline of a look, and how it can be cancelled. */
 struct tombstone_look {
 	uint64_t deadline_mono_ns;
 	/* As in struct escape_search; may be NULL. */
@@ -27,24 +27,24 @@ struct tombstone_look {
 	void *context;
 };
 
-/* What still leads to the page at `page`? Threads are looked at once each; addresses of stubs in
- * their registers and on their stacks are replaced by the real functions. HT_ERR_REFUSED when the
- * page is not one of ours, or the look was cancelled. */
+/* What still leads to the page at `page`? Examines each thread once, and replaces addresses in the
+ * page, in registers and on stacks, by the real functions. HT_ERR_REFUSED if the page is not ours,
+ * or the look was cancelled. */
 HT_MUST_CHECK
 struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
 	const struct tombstone_look *look, struct tombstone_report *ret);
 
-/* Searches memory alone for what leads to the page: no thread is stopped, nothing is written. */
+/* Searches only memory for words that lead to the page: stops no thread, writes nothing. */
 HT_MUST_CHECK
 struct ht_err *tombstone_search(const struct proc *proc, raddr_t page,
 	const struct tombstone_look *look, struct escape_found *ret);
 
-/* How many of `count` places found earlier still lead to the page? */
+/* Counts those of the `count` places, found earlier, that still lead to the page. */
 HT_MUST_CHECK
 struct ht_err *tombstone_still(
 	const struct proc *proc, raddr_t page, const raddr_t *place, size_t count, size_t *ret);
 
-/* Unmaps an unused page, by way of `slack`, and restores that. */
+/* Unmaps an unused page by a stub at `slack`, and restores the original bytes there. */
 HT_MUST_CHECK
 struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 	const struct remote_slack *slack, uint64_t deadline_mono_ns, uint64_t *ret_stop_ns);

@@ -137,7 +137,7 @@ static struct ht_err *look_at_slots(struct look *look)
 /* --- threads
  * ------------------------------------------------------------------------------------- */
 
-/* A tracer that has ended holds nothing. */
+/* Only a tracer that is alive counts. */
 static struct ht_err *is_heaptap(pid_t pid, bool *ret)
 {
 	struct proc proc;
@@ -210,7 +210,8 @@ static enum verify_state judge(const struct look *look, const struct ourmaps *fo
 		ours |= look->report->part[i].ours;
 	if (found->image)
 		return lock_is_held(look->proc) ? VERIFY_TAPPED : VERIFY_ABANDONED;
-	/* A held thread or a running stub: another heaptap is attaching or detaching. */
+	/* A heaptap that holds the lock is attaching or detaching: a held thread or a stub is its
+	 * work, and no leftover. */
 	if (ours && lock_is_held(look->proc))
 		return VERIFY_TAPPED;
 	if (found->tombstone)

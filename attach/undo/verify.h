@@ -10,39 +10,39 @@
 #include "attach/proc/proc.h"
 
 enum verify_part {
-	VERIFY_MAPPINGS,    /* of a memfd of ours */
-	VERIFY_DESCRIPTORS, /* that memfd, or a socket that leads to a heaptap */
-	VERIFY_SLOTS,	    /* allocator slots that lead to us, or nowhere */
-	VERIFY_CODE,	    /* bytes of a stub behind the code of a module */
-	VERIFY_THREADS,	    /* traced by us, or inside our code */
+	VERIFY_MAPPINGS,    /* mappings of a memfd of heaptap's */
+	VERIFY_DESCRIPTORS, /* such a memfd, or a socket that leads to a heaptap */
+	VERIFY_SLOTS,	    /* allocator slots that lead to the agent, or to no code */
+	VERIFY_CODE,	    /* bytes of a stub behind a module's code, or an entry hook */
+	VERIFY_THREADS,	    /* threads that heaptap traces, or that are inside its code */
 	VERIFY_PARTS,
 };
 
 enum verify_state {
 	VERIFY_CLEAN,	  /* nothing of heaptap is there */
-	VERIFY_TAPPED,	  /* an agent is, and a heaptap or its guardian is at work */
-	VERIFY_ABANDONED, /* an agent is, and no heaptap looks after it */
-	VERIFY_TOMBSTONE, /* one page of jump stubs is */
-	VERIFY_REMAINS,	  /* something else is */
+	VERIFY_TAPPED,	  /* an agent is mapped, and a heaptap or its guardian is at work */
+	VERIFY_ABANDONED, /* an agent is mapped, and no heaptap looks after it */
+	VERIFY_TOMBSTONE, /* the jump page is mapped */
+	VERIFY_REMAINS,	  /* something else of heaptap is there */
 };
 
 #define VERIFY_TEXT_BYTES 240u
 
 struct verify_finding {
 	bool ours;		       /* something of heaptap was found */
-	char text[VERIFY_TEXT_BYTES];  /* what was looked at, or what was found */
-	char other[VERIFY_TEXT_BYTES]; /* noticed, and not heaptap's: "" none */
+	char text[VERIFY_TEXT_BYTES];  /* what was compared, or what was found */
+	char other[VERIFY_TEXT_BYTES]; /* a difference that is not heaptap's; "": none */
 };
 
 struct verify_report {
 	enum verify_state state;
 	char comm[64];
 	unsigned threads;
-	pid_t daemon_pid; /* as the memfd's name says; 0: no memfd */
+	pid_t daemon_pid; /* from the memfd's name; 0: no memfd */
 	struct verify_finding part[VERIFY_PARTS];
 };
 
-/* Requires proc_open_mem. Files are read in a worker process, with a deadline. */
+/* Requires proc_open_mem. A worker process reads the files, with a deadline. */
 HT_MUST_CHECK
 struct ht_err *verify_run(const struct proc *proc, struct verify_report *ret);
 

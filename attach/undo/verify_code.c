@@ -17,7 +17,7 @@
 #include "attach/proc/clock.h"
 #include "attach/undo/verify.h"
 
-/* A file on a network, or one that the target itself serves, may never answer. */
+/* For files on a network or served by the target itself, which may never answer. */
 #define DEADLINE_NS (60 * CLOCK_NS_PER_S)
 #define CHUNK_BYTES (1u << 20)
 
@@ -26,7 +26,7 @@ struct code {
 	const struct proc_maps *maps;
 	const struct modules *modules;
 	uint8_t *memory, *file; /* CHUNK_BYTES each */
-	raddr_t stub, stub_end; /* of this heaptap, behind the code of a module; equal: none */
+	raddr_t stub, stub_end; /* this heaptap's stub behind a module's code; equal: none */
 	size_t same, unreadable;
 	struct verify_finding finding;
 };
@@ -39,8 +39,7 @@ static bool is_code(const struct proc_map *map)
 	       strncmp(map->name, "/memfd:", strlen("/memfd:")) != 0;
 }
 
-/* The very file that is mapped, also when it was deleted or replaced; -1 when it is not to be had.
- */
+/* Opens the very file that is mapped, even if it was deleted or replaced; -1: not possible. */
 static int open_mapped(const struct proc *proc, const struct proc_map *map)
 {
 	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
@@ -51,7 +50,8 @@ static int open_mapped(const struct proc *proc, const struct proc_map *map)
 		(unsigned long)map->hi);
 	int fd = openat(proc->dir_fd, name, flags);
 	if (fd < 0 && map->name[0] == '/') {
-		/* Without the right to follow map_files: by its name, if that is still the file. */
+		/* Without the right to follow map_files: open by name, if the name still leads to
+		 * that file. */
 		int root = openat(proc->dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (root >= 0) {
 			fd = openat(root, map->name + 1, flags);
@@ -66,7 +66,7 @@ static int open_mapped(const struct proc *proc, const struct proc_map *map)
 	return fd;
 }
 
-/* Where a byte differs: does a jump there, or just before it, lead to a heaptap's memory? */
+/* Does a jump at the differing byte, or just before it, lead to heaptap's memory? */
 static bool is_entry_hook(const struct code *code, raddr_t at)
 {
 	uint8_t bytes[2 * JUMP_BYTES - 1];
@@ -82,7 +82,8 @@ static bool is_entry_hook(const struct code *code, raddr_t at)
 	return false;
 }
 
-/* Programs put code of their own behind that of their files, too. */
+/* A difference behind a module's code is not always a stub: programs put code of their own there,
+ * too. */
 static void find_stub(struct code *code)
 {
 	struct choose_slack place;
@@ -92,7 +93,8 @@ static void find_stub(struct code *code)
 	code->stub_end = place.addr + place.bytes;
 }
 
-/* Only behind the code does heaptap ever write, and at the entry of a function. */
+/* heaptap writes only behind a module's code and at the entry of a function: any other difference
+ * is not its own. */
 static void note_difference(struct code *code, const struct proc_map *map, raddr_t at)
 {
 	struct verify_finding *f = &code->finding;
@@ -101,7 +103,7 @@ static void note_difference(struct code *code, const struct proc_map *map, raddr
 	bool entry = !slack && is_entry_hook(code, at), ours = stub || entry;
 	char *text = ours ? f->text : f->other;
 
-	/* A hook matters more than the place of a stub. */
+	/* Report an entry hook even if another difference was found before. */
 	if (text[0] && !entry)
 		return;
 	if (entry)
@@ -147,7 +149,7 @@ static struct ht_err *compare_map(
 				continue;
 			*ret_same = false;
 			note_difference(code, map, at + i);
-			/* Both kinds are reported once; the rest of this page says the same. */
+			/* Each kind is reported once: skip the rest of this page. */
 			i |= HT_PAGE_BYTES - 1;
 		}
 		at += got;

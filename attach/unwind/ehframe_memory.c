@@ -12,7 +12,7 @@
 #define HDR_VERSION 1u
 #define HDR_READ    14u
 
-#define COMPARE_BYTES (64u << 10) /* compared at once: fits the processor's cache */
+#define COMPARE_BYTES (64u << 10) /* compared in one step: fits the processor's cache */
 
 /* Reads the address of .eh_frame from .eh_frame_hdr; false: unusable. */
 static bool hdr_parse(const struct eh_section *hdr, uint64_t *ret)
@@ -150,7 +150,7 @@ static struct ht_err *entry_compare(const struct proc *proc, const struct module
 		kept->eh_frame_bytes, ret_equal);
 }
 
-/* `*ret` is NULL if the cache has nothing for this module as it is. */
+/* `*ret` is NULL if the cache has no table for this module with this .eh_frame. */
 static struct ht_err *table_recall(const struct proc *proc, const struct module *module,
 	const struct unwind_input *input, struct cache *cache, struct abi_table **ret)
 {

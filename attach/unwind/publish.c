@@ -23,7 +23,7 @@
 	ht_align_up(sizeof(struct abi_snapshot) + RANGES_MAX * sizeof(struct abi_range),           \
 		HT_PAGE_BYTES)
 #define TABLES_OFF (ABI_UNWIND_OFF + ABI_CACHE_COUNT * PLACE_BYTES)
-/* No address of a table: rule NONE for every PC. */
+/* Stands for "no table": the rule is NONE for every PC. */
 #define NO_TABLE 1u
 
 struct compiled {
@@ -195,13 +195,13 @@ static int by_lo(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
-/* Mappings that the agent recognises itself. */
+/* Is it a near area? The agent recognises those itself. */
 static bool is_near(const struct proc_map *map)
 {
 	return map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF && ours_is(map->name);
 }
 
-/* The module of the interpreter, while it is loaded. */
+/* The module that contains the interpreter, if it is loaded. */
 static const struct module *find_interpreter(
 	const struct publish *publish, const struct modules *modules)
 {
@@ -283,7 +283,7 @@ static size_t gather(const struct publish *publish, raddr_t base, const struct m
 	return count;
 }
 
-/* Without gaps: an agent thread that is not listed stops at the first 0. */
+/* Writes the numbers without gaps: the agent stops its search at the first 0. */
 static void put_scripts(
 	const struct publish_interpreter *interpreter, struct abi_snapshot *snapshot)
 {

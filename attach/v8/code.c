@@ -43,7 +43,7 @@ static bool read_stream(struct v8_heap *heap, raddr_t stream, struct v8_code *re
 	return false;
 }
 
-/* Finds the nearest instruction stream before `pc`: that of its code, if any. */
+/* Finds the nearest instruction stream before `pc`; if `pc` is in code, it is in that one. */
 static bool find_stream(struct v8_heap *heap, raddr_t lo, raddr_t pc, raddr_t *ret)
 {
 	uint8_t bytes[HT_PAGE_BYTES];
@@ -90,7 +90,8 @@ static bool find_function(struct v8_heap *heap, struct v8_code *code)
 		       &code->function);
 }
 
-/* Other code does not: the function names its code. */
+/* Is `closure` the function of this code? Code that is not optimized does not name its function,
+ * but the function names its code. */
 static bool is_function_of(struct v8_heap *heap, uint64_t closure, struct v8_code *code)
 {
 	const struct v8_layout *layout = &heap->layout;

@@ -10,7 +10,7 @@
 #include "attach/thread/same_thread.h"
 #include "attach/v8/heap.h"
 
-/* Where a heap has its count and its state (0: no collection runs). */
+/* Offsets in a heap of its count of full collections and its state (0: no collection runs). */
 struct v8_places {
 	int32_t count, state;
 };

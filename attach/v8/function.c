@@ -64,10 +64,12 @@ static bool load_name(struct v8_heap *heap, uint64_t scope, uint64_t index, uint
 	return *ret || v8_is_smi(word) || v8_type(heap, word) >= heap->layout.first_nonstring;
 }
 
-/* Behind flags and counts follow, as far as present: names of locals, one word about each, the
- * class's variable, the function's name and a word about it, the inferred name. The source position
- * comes behind these; in newer versions between the counts and a module's number of variables,
- * which older ones have at the end. */
+/*
+ * A ScopeInfo has, behind flags and counts, as far as present: the names of locals, one word about
+ * each, the class's variable, the function's name and a word about it, the inferred name, the
+ * source position. Newer versions have the position between the counts and a module's number of
+ * variables, which older versions have at the end.
+ */
 static bool read_scope(struct v8_heap *heap, uint64_t object, struct scope *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
@@ -246,7 +248,7 @@ bool v8_function_read(struct v8_heap *heap, uint64_t function, struct v8_functio
 	} else if (moves) {
 		return false;
 	}
-	/* Once more: nothing of it may have moved or been freed meanwhile. */
+	/* Check again that nothing was moved or freed during the reads. */
 	v8_renew(heap);
 	return v8_load(heap, function, heap->layout.function_name, &again) && again == name &&
 	       v8_type(heap, function) == heap->layout.type_function;

@@ -10,7 +10,7 @@
 #define TRANSLATION_BYTES (256u << 10)
 #define LITERALS_MAX	  65536u
 
-/* Index of the first word of an entry. */
+/* Index in the deoptimization data of the first word of deopt entry `entry`. */
 static uint32_t word_of(const struct v8_heap *heap, uint32_t entry)
 {
 	return (uint32_t)heap->layout.deoptimization_entries + entry * ENTRY_WORDS;
@@ -36,7 +36,7 @@ static bool load_length(const struct v8_heap *heap, uint64_t array, uint32_t mos
 	return *ret <= most;
 }
 
-/* The entry for the call that returns to `offset`, in code of TurboFan. */
+/* Finds the deopt entry of the call that returns to `offset`, in code of TurboFan. */
 static bool find_by_return(const struct v8_heap *heap, const struct v8_code *code, uint32_t entries,
 	uint32_t offset, uint32_t *ret)
 {
@@ -56,8 +56,8 @@ static uint32_t take_number(const uint8_t **at, uint32_t bytes)
 	return number;
 }
 
-/* Looks `offset` up in the code's table of safepoints: the number of its entry, and where the code
- * goes on when that is deoptimized. */
+/* Looks `offset` up in the code's table of safepoints. Returns its deopt entry, and the trampoline
+ * where the code continues after a deoptimization. */
 static bool find_in_table(const uint8_t *table, size_t bytes, uint32_t offset, uint32_t *ret_entry,
 	uint32_t *ret_trampoline)
 {
@@ -79,8 +79,8 @@ static bool find_in_table(const uint8_t *table, size_t bytes, uint32_t offset, u
 	return false;
 }
 
-/* The same in code of Maglev, whose entries name the place where the code goes on: the table behind
- * the instructions leads there. */
+/* Finds the deopt entry in code of Maglev: its entries contain the trampoline's offset instead of
+ * the return offset, and the safepoint table leads from the return offset to the trampoline. */
 static bool find_by_table(const struct v8_heap *heap, const struct v8_code *code, uint32_t entries,
 	uint32_t offset, uint32_t *ret)
 {
@@ -95,7 +95,7 @@ static bool find_by_table(const struct v8_heap *heap, const struct v8_code *code
 	       at == trampoline;
 }
 
-/* The index of the translation of the call that returns to `offset`. */
+/* Returns the index of the translation for the call that returns to `offset`. */
 static bool find_translation(
 	const struct v8_heap *heap, const struct v8_code *code, uint32_t offset, uint32_t *ret)
 {
@@ -128,7 +128,7 @@ static bool read_translation(
 	return is_read;
 }
 
-/* Literals are held weakly. */
+/* The array of literals holds its elements weakly, as tagged weak pointers. */
 static bool load_function(struct v8_heap *heap, uint64_t literals, uint32_t index, uint64_t *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
@@ -159,7 +159,7 @@ static bool find(
 			!load_function(heap, literals, translation.literal[i - 1], function))
 			return false;
 	}
-	/* The outermost is that of the code. */
+	/* The outermost function must be that of the code itself. */
 	return ret->function[--ret->count] == code->function;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The functions that V8 inlined where optimized code makes a call. The code's deoptimization data
- * has an entry for each such call, with a translation (translation.h) that names them. Layouts:
- * V8's src/objects/deoptimization-data.h and src/codegen/maglev-safepoint-table.h.
+ * The functions that V8 has inlined at a call in optimized code. The code's deoptimization data has
+ * a deopt entry for each such call, with a translation (translation.h) that names the functions.
+ * Layouts: V8's src/objects/deoptimization-data.h and src/codegen/maglev-safepoint-table.h.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ struct v8_inlined {
 	uint64_t function[V8_INLINED_MAX]; /* SharedFunctionInfos, innermost first */
 };
 
-/* `pc`: within the call's instruction. `count` is 0 where nothing is inlined, or that is unknown.
- */
+/* `pc`: an address within the call instruction. `count` is 0 if nothing is inlined there, or that
+ * is unknown. */
 void v8_inlined_find(
 	struct v8_heap *heap, const struct v8_code *code, raddr_t pc, struct v8_inlined *ret);

@@ -7,7 +7,7 @@
 #include "attach/elf/dynamic.h"
 #include "attach/memory/memory.h"
 
-/* For all lookups in all modules, which take a few thousand steps. */
+/* Limit for all symbol lookups; reading a V8 takes a few thousand steps. */
 #define STEPS_MAX 200000u
 
 #define FIELD_MAX 512 /* no object here has a field further out */
@@ -155,8 +155,8 @@ static const struct {
 	{AT(chunk_heap), 64, V8_13_6},
 };
 
-/* What the code relies on: 8-byte words, bit 0 marks a pointer, a small integer is the upper half
- * of its word. */
+/* Constants that heaptap's code relies on: 8-byte words, bit 0 marks a pointer, a small integer is
+ * in the upper half of its word. */
 static const struct {
 	const char *name;
 	int32_t value;

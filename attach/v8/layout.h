@@ -19,11 +19,11 @@ struct v8_layout {
 	int32_t code_start, code_size; /* fields of a Code object: first instruction, and the size
 					  of the instructions (32 bits) */
 	int32_t code_deoptimization;
-	int32_t deoptimization_function; /* index of the function in that array */
-	int32_t deoptimization_literals; /* index of its array of literals */
-	int32_t deoptimization_entries;	 /* index of its first entry of a call */
+	int32_t deoptimization_function; /* index of the function in the deoptimization data */
+	int32_t deoptimization_literals; /* index of the array of literals in it */
+	int32_t deoptimization_entries;	 /* index of its first deopt entry */
 	int32_t translation;		 /* enum v8_translation_form */
-	int32_t wrapper_function; /* field of the wrapper for it; 0: the function itself is there */
+	int32_t wrapper_function; /* of the wrapper that leads to it; 0: there is no wrapper */
 	int32_t array_elements, array_length;
 	int32_t closure_function; /* of a JSFunction: its SharedFunctionInfo */
 	int32_t function_data, function_name, function_script;
@@ -38,7 +38,7 @@ struct v8_layout {
 	int32_t cons_first, cons_second, sliced_parent, sliced_offset, thin_actual;
 	int32_t external_resource;
 	int32_t frame_function; /* offset from rbp of a JavaScript frame's JSFunction */
-	int32_t frame_bytecode; /* and of an interpreted frame's BytecodeArray */
+	int32_t frame_bytecode; /* the same for an interpreted frame's BytecodeArray */
 	int32_t isolate_heap;	/* offset of the heap in an isolate */
 	/* A chunk of the heap names its heap at chunk_heap: in the chunk itself if chunk_header is
 	 * -1, otherwise in the object that the word at chunk_header leads to. */

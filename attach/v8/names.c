@@ -29,7 +29,7 @@ struct table {
 	uint32_t queue_first, queue_count;
 };
 
-/* One thread: the functions seen in it, and V8's count meanwhile. */
+/* One thread: the functions seen in it, and V8's count of collections. */
 struct interpreted {
 	struct table table;
 	struct v8_collections collections;
@@ -304,8 +304,8 @@ struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_ns)
 	struct ht_err *err = NULL;
 	bool is_late = false;
 	v8_forget(&names->heap);
-	/* In turn, because compiled code moves and dies at any time, and so do closures of
-	 * interpreted functions. */
+	/* Take compiled and interpreted places in turn: compiled code moves and dies at any time,
+	 * and so do closures of interpreted functions. */
 	for (unsigned turn = 0; !is_late && !err; is_late = clock_mono_ns() >= deadline_ns) {
 		const struct interpreted *interpreted = NULL;
 		struct place *place = turn++ % 2 ? next_waiting(&names->compiled) : NULL;

@@ -16,15 +16,15 @@ struct v8_names;
  * bits. */
 #define V8_NUMBER_BITS 32u
 
-/* What runs at a place: the functions that V8 inlined there, innermost first, and last the one
+/* The functions at one place: those that V8 inlined there, innermost first, and last the function
  * whose code it is. */
 struct v8_functions {
 	unsigned count;
 	struct v8_function function[V8_INLINED_MAX];
 };
 
-/* Receives the names of the code at an address, or that of the interpreted function with that
- * number. Valid during the call. */
+/* Receives the names for a place: the address of code, or the number of an interpreted function.
+ * `functions` is valid during the call. */
 typedef struct ht_err *v8_names_sink(
 	void *context, bool interpreted, uint64_t place, const struct v8_functions *functions);
 

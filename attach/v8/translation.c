@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-#define OPCODES_MAX 100000u /* of one translation, with those that it passes over */
+#define OPCODES_MAX 100000u /* of one translation, including those that it skips */
 
-/* The opcodes of a version. Its last one repeats opcodes of the earlier translation, as do the
- * bytes behind it, which hold how many. */
+/* The opcodes of one version. The last opcode, with a count behind it, repeats opcodes of the
+ * earlier translation. So does a byte above the last opcode, whose excess is the count. */
 struct form {
 	const char *operands; /* a digit for each opcode: its number of operands */
 	uint8_t begin;	      /* the first of two that begin a translation */

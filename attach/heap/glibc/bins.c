@@ -56,8 +56,8 @@ static struct ht_err *bin_walk(
 	struct chunk chunk;
 	struct ht_err *err = NULL;
 	*ret_whole = false;
-	/* Cannot loop: a chunk met again would have another predecessor than its back pointer
-	 * says. */
+	/* This cannot loop: a chunk that is met a second time has another predecessor than its back
+	 * pointer says. */
 	for (raddr_t at = bins->state.bin[bin][0]; !err && at != self; at = chunk.forward) {
 		if (at % CHUNK_ALIGN || !view_read(view, at, &chunk, sizeof(chunk)) ||
 			chunk.backward != before || !is_free_chunk(&chunk, bin, left_bytes))
@@ -105,7 +105,7 @@ static struct ht_err *list_walk(
 				 : fastbin_walk(view, bins, list - ARENA_BINS, ret_whole);
 }
 
-/* Walks a list that changed from its beginning again. */
+/* Walks all lists. A list that changes during the walk is walked again from its beginning. */
 static struct ht_err *lists_walk(struct view *view, raddr_t arena, struct bins *bins)
 {
 	bins->whole = true;

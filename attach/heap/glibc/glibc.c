@@ -14,7 +14,8 @@
 
 #define WALKS_MAX    4u
 #define HEADER_BYTES 8u /* of a block */
-/* Maximum of free chunks whose pages are looked up one by one: the whole reading has a second. */
+/* Free chunks beyond this total are not looked up page by page: a whole reading must take less than
+ * a second. */
 #define RESIDENT_MAX_BYTES (8ull << 30)
 
 struct reading {
@@ -44,8 +45,8 @@ static void add_resident(struct reading *reading, raddr_t addr, uint64_t bytes)
 		reading->resident_unknown = true;
 }
 
-/* Pages of free chunks may have been given back to the kernel, or never touched, like those of the
- * top. */
+/* Pages of free chunks, and of the top, may have been given back to the kernel, or never touched:
+ * count those in memory. */
 static void add_free(struct reading *reading, const struct bins *now)
 {
 	reading->top_bytes += now->top_bytes;
@@ -65,7 +66,7 @@ static void add_arena(struct reading *reading, const struct bins *now, uint64_t 
 	uint64_t held_bytes = now->state.system_bytes - now->free_bytes;
 	account->held_bytes += held_bytes;
 	account->system_bytes += now->state.system_bytes;
-	/* Everything that was not reached may be free. */
+	/* All blocks of lists that were not walked to the end may be free. */
 	account->off_bytes += now->whole ? moved_bytes : held_bytes;
 	reading->partial |= !now->whole;
 	reading->moved |= moved_bytes != 0;
@@ -192,8 +193,8 @@ static struct ht_err *read_all(struct reading *reading)
 	struct ht_err *err = tcache_find(view, &reading->tunables, &places);
 	if (!err) {
 		struct tcache before = tcache_read(view, &reading->tunables, &places);
-		/* Read before and after: a block that moves between cache and arena meanwhile
-		 * changes both. */
+		/* The caches are read before and after the arenas: a block that moves between cache
+		 * and arena meanwhile changes both readings. */
 		err = read_arenas(reading);
 		struct tcache now = tcache_read(view, &reading->tunables, &places);
 		take_caches(reading, &before, &now);

@@ -62,7 +62,8 @@ static bool read_cache(struct view *view, const struct tunables *tunables, raddr
 	return *ret_bytes <= tcache_max_bytes(tunables);
 }
 
-/* An empty cache looks like any other zeroed block, so it proves nothing. */
+/* Returns the distance from the thread's control block to the variable that points at its cache; 0:
+ * unknown. An empty cache looks like any other zeroed block, so it proves nothing. */
 static uint64_t find_distance(struct view *view, const struct tunables *tunables,
 	const struct threads *threads, size_t index)
 {

@@ -7,13 +7,13 @@
 #include "format/array.h"
 
 #define ADDR_MAX	(1ull << 47)
-#define CHUNK_BYTES	16384u /* of a node, in one read */
+#define CHUNK_BYTES	16384u /* of a node, per read */
 #define NODE_ALIGN	64u
 #define ADDRESS_BITS	48u /* of the pointer in a leaf's word, if the word is the whole entry */
 #define EXTENTS_MAX	(1u << 20)
-#define TRIED		256u /* entries that decide whether a node is one */
-#define ODD_SHARE	8u   /* one of so many may be changing just now */
-#define ODD_LEFT	4u /* tolerated: so many, and one of so many, that are odd at every look */
+#define TRIED		256u /* entries that decide whether a node is part of a tree */
+#define ODD_SHARE	8u   /* 1 in 8 entries may be changing just now */
+#define ODD_LEFT	4u   /* tolerated: 4, and 1 in 64, that are inconsistent at every look */
 #define ODD_LEFT_SHARE	64u
 #define TRIES		3u
 #define ARENAS_MAX	4095u
@@ -135,7 +135,8 @@ bool emap_is_node(const struct view *view, raddr_t addr, uint64_t bytes)
 	       view_holds(view, addr + bytes - 1);
 }
 
-/* Decodes an entry of a leaf without its page; an entry that was cleared names nothing. */
+/* Decodes an entry of a leaf, without its page. The entry of a page that was cleared has no
+ * description (edata 0). */
 static bool entry_take(const struct emap_shape *shape, const uint8_t *data, struct emap_extent *ret)
 {
 	/* Bits below the pointer: slab; since 5.3 also head and three bits of state. */
@@ -181,7 +182,7 @@ static struct ht_err *walk_entry(
 	if (level + 1 == shape->levels) {
 		struct emap_extent extent;
 		bool is_sane = entry_take(shape, data, &extent);
-		/* Each page of a slab leads to it. */
+		/* Every page of a slab leads to the same extent. */
 		if (is_sane && (!extent.edata || is_last(walker->walk, extent.edata)))
 			return NULL;
 		walker->failed |= !is_sane || !view_holds(walker->view, extent.edata);
@@ -254,9 +255,9 @@ static bool slab_held(const struct emap_shape *shape, const struct edata *edata,
 	return free == edata_free(shape, edata);
 }
 
-/* The size of a large extent, without the extra page if blocks may begin within their first page.
- * Small blocks that jemalloc samples have an extent of their own, too. Since 5.3.1 a large block
- * has any number of pages up to that of its size class. */
+/* The size of a large extent, without the extra page that it has if blocks may begin anywhere in
+ * their first page. Small blocks that jemalloc's profiler samples have an extent of their own, too.
+ * Since 5.3.1 a large block has any number of pages up to that of its size class. */
 static bool large_held(const struct emap_shape *shape, const struct edata *edata, uint64_t *ret)
 {
 	unsigned class = edata_class(shape, edata);
@@ -354,7 +355,7 @@ static void judge_all(struct view *view, const struct emap_shape *shape, struct 
 		unsigned tries = 0;
 		enum verdict verdict = judge(view, shape, extent, &edata, &held_bytes);
 		odd += verdict == VERDICT_ODD;
-		/* Not worth it for something that is no tree. */
+		/* Do not look again if so many extents are inconsistent that this is no tree. */
 		while (verdict == VERDICT_ODD && tries++ < TRIES && odd <= i / ODD_SHARE + 64) {
 			view_forget(view);
 			if (!look_again(view, shape, extent))
@@ -413,7 +414,8 @@ uint64_t emap_moved_bytes(const struct emap_walk *before, const struct emap_walk
 	return moved;
 }
 
-/* The entry of the root that leads here, by most of the extents below it. */
+/* Returns which entry of the root leads to this node: the one that most extents below the node have
+ * in their addresses. */
 static uint64_t index_of(struct view *view, const struct emap_shape *shape, struct emap_walk *walk)
 {
 	const unsigned shift = emap_page_bits(shape, 0);
@@ -432,7 +434,8 @@ static uint64_t index_of(struct view *view, const struct emap_shape *shape, stru
 	return index;
 }
 
-/* Does an extent end here that has begun before? */
+/* Is this entry that of an extent's last page, where the extent begins under another entry of the
+ * root? */
 static bool is_tail(
 	const struct emap_shape *shape, const struct emap_extent *extent, const struct edata *edata)
 {

@@ -9,8 +9,8 @@
 
 #define ROOT_BITS_MAX 18u
 #define PLACES_MAX    4096u
-#define MAP_MAX	      (1ull << 40) /* larger mappings belong to something else */
-#define FITS_EACH     256u	   /* comparisons with a place that cost one look */
+#define MAP_MAX	      (1ull << 40) /* larger mappings are no heap */
+#define FITS_EACH     256u	   /* so many comparisons cost as much as one look */
 #define UNKNOWN_MAX   4u	   /* entries of the root for addresses that were given back */
 
 /* Entries of the root that may be in use: those for mapped addresses. */
@@ -83,7 +83,8 @@ static bool fits(const struct search *search, const struct emap_shape *shape,
 	return unknown <= known + UNKNOWN_MAX;
 }
 
-/* Programs have arrays of pointers; reading behind each would cost too much. */
+/* Is `at` likely to be a root's entry? Programs have arrays of pointers, and a read behind each
+ * pointer would cost too much. */
 static bool is_likely(struct search *search, size_t shape, raddr_t at)
 {
 	const struct places *places = &search->place[shape];
@@ -96,7 +97,7 @@ static bool is_likely(struct search *search, size_t shape, raddr_t at)
 	return places->count == PLACES_MAX;
 }
 
-/* The extents below the node say which addresses they have, and so where the root begins. */
+/* The addresses of the extents below the node tell where the root begins. */
 static struct ht_err *search_node(
 	struct search *search, const struct emap_shape *shape, raddr_t at, raddr_t node)
 {
@@ -118,7 +119,8 @@ static struct ht_err *search_word(struct search *search, raddr_t at, raddr_t wor
 	bool likely = false;
 	for (size_t i = 0; i < EMAP_SHAPES && !err && !is_found(search, at); i++) {
 		const struct emap_shape *shape = &emap_shapes[i];
-		/* With the same number of levels it is the same tree: no second test. */
+		/* A variant with as many levels as the one before has the same tree: do not test it
+		 * twice. */
 		if (!i || shape->levels != emap_shapes[i - 1].levels)
 			likely = search->hi - search->lo >= emap_node_bytes(shape, 0) &&
 				 emap_is_node(search->view, word, emap_node_bytes(shape, 1)) &&

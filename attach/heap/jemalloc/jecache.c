@@ -11,7 +11,7 @@
 #define CACHES_MAX 8192u
 #define TRIES	   3u
 
-/* Before 5.3: any size may be cached; maximum length of a stack in blocks. */
+/* Before 5.3 any size may be cached. ROOM_MAX is in blocks. */
 #define BIN_BYTES 24u
 #define LARGE_MAX 64u
 #define ROOM_MAX  8192u
@@ -29,7 +29,7 @@ struct bin {
 struct slow {
 	raddr_t link[2];
 	raddr_t next, previous, bins; /* links in the arena's ring */
-	raddr_t more[40];	      /* one of these words names the other part */
+	raddr_t more[40];	      /* one of these words is the address of the other part */
 };
 
 struct cache {
@@ -50,8 +50,8 @@ _Static_assert(sizeof(struct bin_old) == BIN_BYTES, "as in jemalloc");
 #define BINS_OFFSET offsetof(struct cache, bin)
 #define RING_OFFSET offsetof(struct slow, next)
 
-/* What follows the small sizes: the link in the arena's ring, which names them; and the other
- * sizes. */
+/* What follows the small sizes: the link in the arena's ring, by which a cache is identified, and
+ * the large sizes. */
 static const struct between {
 	size_t ring, large;
 } between[JECACHE_FORMS] = {
@@ -101,8 +101,8 @@ static bool has_link_to(const struct slow *slow, raddr_t cache)
 	return false;
 }
 
-/* Without statistics there is no ring, and only the other part names the cache. Many pairs of
- * variables look like that, but none is followed by stacks for all small sizes. */
+/* If jemalloc keeps no statistics there is no ring, and only the slow part names the cache. Many
+ * pairs of variables look like that, but none is followed by stacks for all small sizes. */
 static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 {
 	raddr_t addr = bins - BINS_OFFSET;
@@ -131,7 +131,8 @@ static size_t old_bins_sum(
 		struct bin_old bin;
 		memcpy(&bin, data + i * BIN_BYTES, sizeof(bin));
 		uint64_t room = (bin.end - *end) / 8;
-		/* Nothing says where the first stack begins: it has as many blocks as the next. */
+		/* No word tells where the first stack begins. It has as many blocks as the second
+		 * one: until that is read, count the blocks that it holds. */
 		if (!*end)
 			room = bin.count > 0 ? (uint64_t)bin.count : 1;
 		if (!bin.end || bin.end % 8 || bin.end <= *end || !room || room > ROOM_MAX ||
@@ -175,7 +176,8 @@ static bool read_one(struct view *view, enum jecache_form form, raddr_t bins, st
 
 /* --- where they are --- */
 
-/* Can a cache be here, by its first word? If it has two parts, both are variables of the thread. */
+/* Can a cache be here, by its first word? If a cache has two parts, its first word points at the
+ * other part, among the thread's variables. */
 static bool is_likely(enum jecache_form form, raddr_t word, raddr_t lo, raddr_t hi)
 {
 	if (form == JECACHE_TWO)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Freed blocks that jemalloc keeps for the same thread (tcache); its map counts them as handed out.
- * A cache is among its thread's variables: one stack for each size, in a row, and what names them.
- * If jemalloc keeps statistics, the caches of an arena form a ring, which also has caches of
- * threads that were not found and caches without a thread.
+ * Freed blocks that jemalloc keeps for reuse by the same thread (tcache); jemalloc's map of extents
+ * counts them as handed out. A cache is among its thread's variables: one stack of blocks for each
+ * size, in a row, and the words that identify the cache. If jemalloc keeps statistics, the caches
+ * of an arena form a ring, which also has caches of threads that were not found and caches without
+ * a thread.
  */
 #pragma once
 
@@ -27,7 +28,7 @@ enum jecache_form {
 
 struct jecache_place {
 	enum jecache_form form;
-	uint64_t distance; /* from its thread's control block back to its sizes; 0: no cache */
+	uint64_t distance; /* from its thread's control block back to the cache; 0: no cache */
 };
 
 /* `is_old`: look for the layouts before 5.3. */

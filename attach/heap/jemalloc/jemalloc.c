@@ -54,7 +54,7 @@ static void take_caches(struct heap_account *account, uint64_t threads,
 	const struct jecache *before, const struct jecache *now)
 {
 	uint64_t bytes = now->bytes < account->held_bytes ? now->bytes : account->held_bytes;
-	/* Threads with a cache in a ring are not missing. */
+	/* A cache in a ring counts as read even if its thread was not found. */
 	uint64_t reached = now->known > now->count ? now->known : now->count;
 	uint64_t unknown = threads > reached ? threads - reached : 0;
 	account->held_bytes -= bytes;
@@ -113,8 +113,8 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 	bool spent = view->spent;
 	view_unlimit(view, kept);
 	const struct emap_walk *last = walks.any ? &walked.walk[walks.last] : NULL;
-	/* Read before and after: a block that moves between cache and extent meanwhile changes
-	 * both. */
+	/* The caches are read before and after the extents: a block that moves between cache and
+	 * extent meanwhile changes both readings. */
 	if (!err && !view->err && last)
 		err = jecache_read(view, threads, &place, &now);
 	if (!err && !view->err && last) {

@@ -8,7 +8,7 @@
 #define QUEUES	    (MIHEAP_SIZES + 2)
 #define MEDIUM_OLD  (128u << 10) /* larger blocks have a page of their own */
 #define MEDIUM	    (64u << 10)
-#define BACKING	    16u /* in the object that a heap points at: the first heap of its thread */
+#define BACKING	    16u /* word in the object that a heap points at: its thread's first heap */
 #define STATE_WORDS 386u
 
 /* Layout in memory. */
@@ -42,7 +42,8 @@ uint64_t miheap_block_bytes(size_t index)
 	return base + ((index - 9) % 4 + 1) * (base / 4);
 }
 
-/* The two queues behind those with a size have a size beyond any page of several blocks. */
+/* The two queues behind the queues with a block size have a size beyond that of any page with
+ * several blocks. */
 static uint64_t queue_bytes(const struct shape *shape, size_t index)
 {
 	if (index < MIHEAP_SIZES)
@@ -98,7 +99,8 @@ struct search {
 	size_t count;
 };
 
-/* The object it points at is a variable, too, and points back. */
+/* Is this a first thread's heap? Then the object that it points at is a variable, too, and points
+ * back. */
 static bool is_first(struct search *search, raddr_t addr)
 {
 	raddr_t own, backing;
@@ -109,7 +111,7 @@ static bool is_first(struct search *search, raddr_t addr)
 	       backing == addr;
 }
 
-/* Does a heap have its queues at `addr`? */
+/* Is there a heap whose queues begin at `addr`? */
 static void search_queues(struct search *search, raddr_t addr)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(shapes); i++) {

@@ -7,10 +7,10 @@
 #include "attach/heap/view/walks.h"
 
 #define WALKS_MAX     4u
-#define MISSING_LEFT  4u /* tolerated: so many pages, and one of so many, on their way */
+#define MISSING_LEFT  4u /* tolerated: 4 pages, and 1 in 64, that are moving */
 #define MISSING_SHARE 64u
 
-/* Where its pages are found: in segments or in a map. */
+/* Where the pages of an allocator are found: in segments, or through a map. */
 struct source {
 	struct miheap first;
 	struct threads threads;
@@ -57,7 +57,7 @@ static bool is_partial(void *context, unsigned slot)
 static const struct walks_how how = {
 	.max = WALKS_MAX, .walk = walk, .moved_bytes = moved_bytes, .is_partial = is_partial};
 
-/* A page on its way between heap and segment is unknown: assume the largest. */
+/* The size of a page that is moving between heap and segment is unknown: assume the largest. */
 static uint64_t missing_bytes(const struct miwalk *walk)
 {
 	uint64_t most = MIWALK_SLICE_BYTES;
@@ -82,7 +82,7 @@ static void take(struct heap_account *account, const struct miwalk *last, uint64
 		return;
 	}
 	account->off_bytes = moved + missing_bytes(last) + last->unsure_bytes;
-	/* It cannot exceed what there is. */
+	/* The error cannot exceed what is handed out. */
 	if (last->unsure_bytes && account->off_bytes > last->held_bytes)
 		account->off_bytes = last->held_bytes;
 	if (last->unsure_bytes)
@@ -129,7 +129,7 @@ static struct ht_err *read_found(struct view *view, void *found, struct heap_acc
 	if (err)
 		return err;
 	const struct miwalk *last = walks.any ? &walked->walk[walks.last] : NULL;
-	/* A page that is missing at rest is not on its way, so the reading is wrong. */
+	/* A page that is missing while nothing changes is not moving, so the reading is wrong. */
 	bool is_known = last && !is_missing_more(last) &&
 			(!last->missing || walks.moved_bytes || walked->was_whole);
 	if (!view->err && is_known)

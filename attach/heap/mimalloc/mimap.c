@@ -11,10 +11,10 @@
 #define ROOT_BYTES_MIN HT_PAGE_BYTES
 #define ROOT_BYTES_MAX (4u << 20) /* for addresses of 48 bits; usually 2 MiB */
 #define CHUNK_BYTES    16384u	  /* in one read */
-#define TRIED	       64u	  /* pages that decide whether a map is one */
-#define TRIED_SHARE    8u	  /* one of so many may be changing just now */
+#define TRIED	       64u	  /* pages that decide whether a map is mimalloc's */
+#define TRIED_SHARE    8u	  /* 1 in 8 may be changing just now */
 #define TRIES	       3u
-#define ODD_LEFT       4u /* tolerated: so many, and one of so many, that are odd at every look */
+#define ODD_LEFT       4u /* tolerated: 4, and 1 in 64, that are inconsistent at every look */
 #define ODD_LEFT_SHARE 64u
 #define LISTS_SHARE    2u /* of the budget of a walk */
 #define THREADS_MAX    1024u
@@ -23,9 +23,9 @@ struct walker {
 	struct view *view;
 	struct miwalk *walk;
 	unsigned forms;
-	uint64_t reserve; /* of the budget, that lists must leave */
+	uint64_t reserve; /* part of the budget that lists must not use */
 	size_t limit, odd;
-	struct mimap_run run; /* the last run, which may go on */
+	struct mimap_run run; /* the last run of words, which may continue */
 	raddr_t thread[THREADS_MAX];
 	bool failed;
 };
@@ -55,7 +55,7 @@ static struct ht_err *take_page(struct walker *walker, const struct miwalk_page 
 	return miwalk_add(walk, page);
 }
 
-/* Does the map still have the page, and in how many words? Another page may have its place. */
+/* Does the map still have the page, and in how many words? Another page may have replaced it. */
 static bool look_again(struct walker *walker)
 {
 	struct mimap_run *run = &walker->run;
@@ -66,7 +66,7 @@ static bool look_again(struct walker *walker)
 		slices++;
 		at += sizeof(page);
 	}
-	/* The run goes on in another part of the map. */
+	/* The run continues in another part of the map. */
 	if (at == run->word_end && slices < run->slices)
 		return true;
 	if (slices)
@@ -92,7 +92,7 @@ static struct ht_err *end_run(struct walker *walker)
 		is_read = mipage_read(view, run, &walker->forms, &page);
 		is_sure = is_read &&
 			  mipage_count_freed(view, walker->reserve, run, walker->forms, &page);
-		/* Not worth it for something that is no map. */
+		/* Do not look again before this is known to be a map. */
 		if (!is_read && walker->limit != SIZE_MAX)
 			break;
 	}
@@ -104,7 +104,7 @@ static struct ht_err *end_run(struct walker *walker)
 		walker->walk->odd_bytes += page.used * page.block_bytes;
 		return take_page(walker, &page);
 	}
-	/* A large block does not even reveal its size. */
+	/* The size of a large block is unknown, as only its first words are in the map. */
 	walker->failed |= walker->limit == SIZE_MAX && run->slices >= MIMAP_RUN_MAX;
 	walker->walk->odd_bytes += run->slices * MIWALK_SLICE_BYTES;
 	return NULL;

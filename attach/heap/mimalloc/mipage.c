@@ -64,10 +64,11 @@ static bool is_mapped(const struct mimap_run *run, const struct page *page, radd
 	raddr_t end = run->addr + run->slices * MIWALK_SLICE_BYTES;
 	if (start % 8 || start < run->addr || start >= end || start - run->page < DESCRIPTION_MIN)
 		return false;
-	/* As many slices as the blocks take from the beginning of a slice. */
+	/* A page with several blocks has as many slices as its blocks take from the beginning of a
+	 * slice. */
 	if (page->reserved > 1)
 		return slices == run->slices;
-	/* An aligned block is preceded by slices, behind the page's description. */
+	/* In front of an aligned block, behind the page's description, there may be more slices. */
 	uint64_t more = run->page % MIWALK_SLICE_BYTES == 0 && start > run->page
 				? (start - run->page) / MIWALK_SLICE_BYTES
 				: 0;
@@ -76,7 +77,8 @@ static bool is_mapped(const struct mimap_run *run, const struct page *page, radd
 	return run->slices >= slices && run->slices <= slices + more;
 }
 
-/* Does the page lie in that memory? Its description is in front of its blocks, or elsewhere. */
+/* Is the page in the memory that its description names? The description is in front of the blocks,
+ * or elsewhere. */
 static bool is_memory(const struct mimap_run *run, const struct page *page, enum mimap_form form)
 {
 	struct memory memory;

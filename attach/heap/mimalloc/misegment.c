@@ -7,12 +7,12 @@
 #define HEADS_2_2   (1u << MIBUILD_2_2_2 | 1u << MIBUILD_2_3_0)
 
 #define MEDIUM	     8u		  /* slices; smaller pages have one slice */
-#define SMALL_SHARE  8u		  /* of a page with several blocks, for the largest block */
+#define SMALL_SHARE  8u		  /* of the medium maximum: largest block in a one-slice page */
 #define LARGE_MAX    (16u << 20)  /* larger blocks have a segment of their own */
 #define LARGE_SLICES 8u		  /* larger pages have a multiple of these */
 #define HUGE_BYTES   (1ull << 31) /* as a block's size: the whole page */
 #define HUGE_MAX     (1ull << 46)
-#define START_BLOCKS 5u /* the first block is no further into its page */
+#define START_BLOCKS 5u /* the first block begins within so many blocks */
 
 struct slice {
 	uint32_t count;	 /* slices, of which this one is the first */
@@ -217,7 +217,8 @@ static uint64_t committed_bytes(const struct head *head)
 	return head->extent.slices * MIWALK_SLICE_BYTES / MIWALK_SLICES * count;
 }
 
-/* As many slices as the block needs; later versions do not add the rest of them to the block. */
+/* Does the page have as many slices as its block needs? Later versions leave the rest of the slices
+ * out of the block's size. */
 static bool is_large(enum mibuild build, const struct slice *slice)
 {
 	uint64_t bytes = slice->block_bytes;
@@ -264,14 +265,15 @@ static unsigned builds_of(
 	return fit;
 }
 
-/* Being made or given back, which can take as long as a call of the system: none of its blocks is
- * handed out. */
+/* Is the page being made or given back? That can take as long as a system call; none of its blocks
+ * is handed out. */
 static bool is_on_its_way(const struct slice *slice)
 {
 	return !slice->capacity && !slice->used;
 }
 
-/* Later versions keep the whole size of a huge block. */
+/* Does the block have the size of its page? Later versions keep the whole size of a huge block;
+ * before, it is cut to HUGE_BYTES. */
 static bool is_huge_size(const struct form *form, const struct slice *slice, uint64_t page_bytes)
 {
 	bool is_cut = form->slice_bytes == sizeof(struct slice_old) && page_bytes >= HUGE_BYTES;

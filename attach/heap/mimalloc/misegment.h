@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a segment of mimalloc (2.0.9 to 2.4.1) says about its pages.
+ * The description of pages in a segment of mimalloc (2.0.9 to 2.4.1).
  */
 #pragma once
 
@@ -14,8 +14,8 @@ struct misegment {
 	unsigned builds; /* that fit all its pages */
 };
 
-/* Is there a segment with pages in use, by the cookie of the first thread's heap? `builds`: one bit
- * each. */
+/* Is there a segment with pages in use? Its cookie must match that of the first thread's heap.
+ * `builds`: one bit each. */
 bool misegment_is(struct view *view, raddr_t addr, uint64_t cookie, unsigned builds);
 /* False: unreadable or inconsistent. */
 bool misegment_read(

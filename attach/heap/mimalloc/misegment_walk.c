@@ -11,7 +11,7 @@
 #define HEAPS_MAX      4096u
 #define SEGMENT_BYTES  (32ull << 20)
 #define TRIES	       3u
-#define ODD_LEFT       4u /* tolerated: so many, and one of so many, that are odd at every look */
+#define ODD_LEFT       4u /* tolerated: 4, and 1 in 64, that are inconsistent at every look */
 #define ODD_LEFT_SHARE 64u
 #define LISTS_SHARE    2u /* of the budget of a walk */
 
@@ -21,7 +21,7 @@ struct walker {
 	const struct threads *threads;
 	struct miwalk *walk;
 	unsigned builds;  /* that fit all pages so far */
-	uint64_t reserve; /* of the budget, that lists must leave */
+	uint64_t reserve; /* part of the budget that lists must not use */
 	size_t odd;
 	bool lost; /* the size of a segment is unknown */
 	struct misegment segment, again;
@@ -41,7 +41,8 @@ static bool is_block(const struct miwalk_page *page, unsigned builds, raddr_t ad
 	return is;
 }
 
-/* Counts the page's own list. With more blocks than are handed out it is no list. */
+/* Counts the blocks in the page's own list. A list that is longer than the number of blocks handed
+ * out is no list. */
 static bool list_walk(
 	struct view *view, uint64_t reserve, unsigned builds, struct miwalk_page *page)
 {
@@ -86,7 +87,8 @@ static bool is_same(const struct miwalk_page *a, const struct miwalk_page *b)
 	       a->list == b->list;
 }
 
-/* A list that changed during the walk has an unknown length: compare with a second read. */
+/* A list that changed during the walk has an unknown length: read the segment a second time and
+ * compare. */
 static bool confirm(struct walker *walker, raddr_t addr)
 {
 	struct misegment *segment = &walker->segment, *again = &walker->again;
@@ -137,7 +139,7 @@ static struct ht_err *walk_segment(struct walker *walker, raddr_t addr)
 		bool any;
 		if (i)
 			view_forget(view);
-		/* It may have been given back. */
+		/* The segment may have been given back. */
 		if (i && !misegment_is(view, addr, walker->first->cookie, walker->builds))
 			return NULL;
 		is_read =
@@ -275,8 +277,8 @@ static void walk_heaps(struct walker *walker)
 		walk_heap(walker, &walk->heap[i]);
 }
 
-/* Distance from a thread's control block back to the variable that points at its heap; 0: unknown.
- * The stack, further away, may have had that pointer, too. */
+/* Returns the distance from a thread's control block back to the variable that points at its heap;
+ * 0: unknown. The stack, which is further away, may hold that pointer, too. */
 static uint64_t heap_distance(const struct walker *walker)
 {
 	uint8_t data[THREADS_VARIABLES_BYTES];
@@ -295,7 +297,7 @@ static uint64_t heap_distance(const struct walker *walker)
 	return 0;
 }
 
-/* Counts the pages of heaps of which no page was found. */
+/* Counts as missing the pages of heaps none of whose pages was found. */
 static void walk_threads(struct walker *walker)
 {
 	struct view *view = walker->view;

@@ -43,7 +43,7 @@ uint64_t miwalk_moved_bytes(const struct miwalk *before, const struct miwalk *no
 		bool is_second = b && (!a || b->addr <= a->addr);
 		uint64_t first = is_first ? page_held(a) : 0;
 		uint64_t second = is_second ? page_held(b) : 0;
-		/* Uncertain pages are accounted for already. */
+		/* The bytes of unsure pages are in unsure_bytes already. */
 		if ((is_first && a->unsure) || (is_second && b->unsure))
 			first = second = 0;
 		/* The same bytes in blocks of another size are other blocks. */

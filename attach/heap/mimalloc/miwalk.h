@@ -14,10 +14,10 @@ struct miwalk_page {
 	uint64_t start; /* distance of the first block, if the page says so */
 	uint64_t bytes, block_bytes;
 	uint32_t used, freed; /* blocks handed out; of these, freed by other threads */
-	raddr_t list;	      /* blocks that other threads have freed into it */
+	raddr_t list;	      /* list of blocks that other threads have freed into the page */
 	raddr_t heap;	      /* 0: its thread has ended */
 	raddr_t thread;	      /* of the segment; 0: it has ended */
-	bool unsure;	      /* its list was not walked, because other lists had too many blocks */
+	bool unsure;	      /* its list was not walked, as other lists had used up the budget */
 };
 
 struct miwalk_heap {
@@ -33,8 +33,8 @@ struct miwalk {
 	size_t heap_count;
 	uint64_t held_bytes;
 	uint64_t system_bytes; /* of segments with pages */
-	uint64_t odd_bytes;    /* in what was inconsistent at every look */
-	uint64_t unsure_bytes; /* some of which other threads may have freed */
+	uint64_t odd_bytes;    /* in pages or segments that were inconsistent at every look */
+	uint64_t unsure_bytes; /* in pages whose lists of freed blocks were not walked */
 	uint64_t missing;      /* pages that only the heaps or only the segments have */
 	size_t segments;
 	bool valid; /* the walk is complete and consistent */

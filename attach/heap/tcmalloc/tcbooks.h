@@ -29,8 +29,8 @@ struct tcbooks_sum {
 	bool valid; /* the sums are consistent */
 };
 
-/* Finds them among the module's variables. `*ret_count`: 0: there are none, or they are unused;
- * more than 1: there are several candidates. */
+/* Finds the structures among the module's variables. `*ret_count`: 0: there are none, or they are
+ * unused; more than 1: there are several candidates. */
 HT_MUST_CHECK
 struct ht_err *tcbooks_find(
 	struct view *view, const struct module *module, struct tcbooks *ret, size_t *ret_count);

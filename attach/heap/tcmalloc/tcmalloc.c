@@ -6,7 +6,7 @@
 #include "attach/heap/view/walks.h"
 
 #define READINGS_MAX 16u /* each costs some dozens of looks */
-#define FINDS_MAX    32u /* with the pauses between them 160 ms, a sixth of the time for a reading */
+#define FINDS_MAX    32u /* with the pauses between: 160 ms, a sixth of a reading's time */
 
 struct readings {
 	const struct tcbooks *books;
@@ -16,7 +16,7 @@ struct readings {
 	uint64_t moved_bytes;
 };
 
-/* A reading during a change does not add up. */
+/* A reading that meets a change in progress is inconsistent: not valid. */
 static struct ht_err *walk(struct view *view, void *context, unsigned slot, bool *ret_valid)
 {
 	struct readings *readings = context;

@@ -7,7 +7,7 @@
 #include "attach/memory/proc_map.h"
 #include "format/array.h"
 
-#define SMALL_BYTES 65536u /* a control block lies in this last part of a mapping, if at all */
+#define SMALL_BYTES 65536u /* a control block is in this last part of its mapping */
 #define CONTROL_TID 0x2d0u
 #define THREADS_MAX 4096u
 
@@ -24,8 +24,8 @@ static struct ht_err *add(struct threads *threads, raddr_t addr)
 	return NULL;
 }
 
-/* Does a control block begin here? One of a thread that has ended is kept for the next thread: it
- * has no number. */
+/* Does a control block begin here? glibc keeps the block of an ended thread for the next thread:
+ * that block has no tid, and does not count. */
 static bool is_control(const uint8_t *data, size_t bytes, raddr_t addr)
 {
 	raddr_t word[3];

@@ -11,7 +11,7 @@
 #include "attach/proc/fd.h"
 #include "attach/proc/proc_living.h"
 
-/* If the kernel does not tell, heaptap asks for each page. */
+/* True if the kernel does not tell: then the state of each page is read. */
 static bool is_swapped(const struct proc *proc)
 {
 	char *text = NULL;
@@ -67,7 +67,8 @@ bool view_holds(const struct view *view, raddr_t addr)
 	return map && map->inode == 0 && map->read && map->write && !map->shared;
 }
 
-/* The kernel would fetch a swapped-out page while it holds a lock on the target's mappings. */
+/* Do not read a swapped-out page: the kernel would hold a lock on the target's mappings while it
+ * fetches the page. */
 static bool is_present(struct view *view, raddr_t addr, size_t bytes)
 {
 	uint64_t entry[256];
@@ -161,7 +162,7 @@ static bool is_listed(const struct view_touched *touched, raddr_t addr)
 	return addr >= touched->addr && (addr - touched->addr) / HT_PAGE_BYTES < touched->count;
 }
 
-/* State of the page at `addr`; 0: unknown, and so are the pages behind it. */
+/* Returns the state of the page at `addr`; 0: unknown, as is that of all pages behind it. */
 static uint64_t touched_entry(struct view *view, raddr_t addr)
 {
 	struct view_touched *touched = &view->touched;
