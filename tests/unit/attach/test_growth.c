@@ -48,8 +48,8 @@ HT_TEST(without_a_span_the_first_figure_counts)
 	ck_assert(!growth_reached(&growth, 1, UINT64_MAX)); /* no limit */
 }
 
-/* 6 MiB a second reach 300 MiB a minute as soon as a minute has passed, 4 never do, whatever the
- * distance of the figures. */
+/* 6 MiB/s reach 300 MiB/min once a minute has passed, and 4 MiB/s never do, whatever the interval
+ * of the figures. */
 HT_TEST(a_rate_is_held_against_the_figure_of_a_span_ago)
 {
 	static const uint64_t steps_ns[] = {S / 50, S / 4, S, 7 * S};
@@ -66,7 +66,7 @@ HT_TEST(a_rate_is_held_against_the_figure_of_a_span_ago)
 	}
 }
 
-/* A balloon after hours of rest. */
+/* The target grows at once after an hour of almost no growth. */
 HT_TEST(old_figures_are_forgotten)
 {
 	struct growth growth = growth_of("100M/10s");
@@ -77,7 +77,7 @@ HT_TEST(old_figures_are_forgotten)
 	for (uint64_t end_ns = ns + 12 * S; ns < end_ns; ns += S / 4)
 		is_reached |= growth_reached(&growth, ns, 650 * MIB);
 	ck_assert(is_reached);
-	/* It has not grown any more for a span. */
+	/* The target has not grown for a whole span. */
 	ck_assert(!growth_reached(&growth, ns, 650 * MIB));
 }
 

@@ -135,7 +135,7 @@ HT_TEST(file_of_a_mapping)
 	ck_assert_mem_eq(got, "the", 3);
 	ck_assert_uint_eq(memory_read_file(&self, map, sizeof(text), got, 1), 0);
 
-	/* Were it of a device that is mounted nowhere, it would not be asked for. */
+	/* A file on a device that is mounted nowhere is not read. */
 	unsigned dev_major = map->dev_major;
 	map->dev_major = 4095;
 	slow_avoid();
@@ -232,7 +232,7 @@ HT_TEST(word_writes_are_not_torn)
 	check_all_whole(pages + PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* Where a container's filter has it that only the file is left. */
+/* A container's seccomp filter may forbid process_vm_writev, so that only /proc/PID/mem is left. */
 HT_TEST(words_are_written_without_the_call)
 {
 	setup();

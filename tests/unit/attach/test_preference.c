@@ -19,7 +19,7 @@ static void do_nothing(int sig)
 static void with_handler_of(const void *arg)
 {
 	int sig = *(const int *)arg;
-	/* Those of the framework. */
+	/* Removes the test framework's handlers. */
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
 	if (sig)

@@ -33,8 +33,8 @@ static void wait_for_signals(const void *arg)
 		pause();
 }
 
-/* On a busy machine the thread would be out of the stub before the main thread had a processor, and
- * take it. */
+/* Waits for the handler: on a busy machine the thread could leave the stub before the main thread
+ * had a core, and take the signal. */
 static void send_and_let_handle(void)
 {
 	send_signal();
@@ -59,7 +59,7 @@ static void map_and_send(struct fixture *fixture, int sig, void (*send)(void))
 	close_image(&fixture->image);
 }
 
-/* It goes to the main thread, which waits for it: as long as that does not block it. */
+/* The kernel gives the signal to the main thread, unless that thread blocks it. */
 HT_TEST(a_signal_to_the_process_is_its_main_threads)
 {
 	struct fixture fixture;

@@ -22,7 +22,7 @@
 #define MAJOR	  "_ZN2v88internal7Version6major_E"
 #define MINOR	  "_ZN2v88internal7Version6minor_E"
 
-/* Those that heaptap uses, as in node 20.20.2, 22.23.3 and 24.21.0. */
+/* The constants that heaptap uses, as in node 20.20.2, 22.23.3 and 24.21.0. */
 static const struct {
 	const char *name;
 	int32_t value[V8PLAN_COUNT];

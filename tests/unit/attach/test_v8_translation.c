@@ -29,7 +29,7 @@ static void put_number(uint32_t number)
 	bytes[length++] = (uint8_t)number;
 }
 
-/* Returns where it begins. */
+/* Returns where the translation begins. */
 static size_t put_begin(uint32_t back)
 {
 	const size_t at = length;
