@@ -149,8 +149,7 @@ static void target(const void *arg)
 	pthread_t other;
 	char byte = 0;
 
-	/* First the thread: a sanitizer maps something when a thread begins, which the limit would
-	 * forbid. */
+	/* Begins before the limit is set: a sanitizer maps something when a thread begins. */
 	if (pthread_create(&other, NULL, take_numbers, NULL) != 0 || read(taken[0], &byte, 1) != 1)
 		_exit(1);
 
