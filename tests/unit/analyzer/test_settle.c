@@ -181,7 +181,7 @@ HT_TEST(survivors_are_those_of_the_ledger)
 	end();
 }
 
-/* A part of the trace: also blocks that were freed later in the trace did not survive. */
+/* In a part of the trace, blocks that are freed later in the trace did not survive. */
 HT_TEST(a_part_of_the_window_has_survivors)
 {
 	struct query query;
