@@ -12,7 +12,7 @@
 
 static struct abi_thunk self;
 
-/* The program has called a hook, which has called LIBRARY: the place of that call. */
+/* Returns the slot after the program has called a hook, and the hook has called LIBRARY. */
 static struct abi_slot *enter_hook(void)
 {
 	sim_make(1);

@@ -344,7 +344,7 @@ HT_TEST(small_blocks_of_one_thread_share_times)
 	own_times(other, 0x5000, 64, 2);
 	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
 	own_times(mine, 0x5000, 64, 7);
-	own_times(mine, 0x5000, 64, 1); /* is read for the fourth */
+	own_times(mine, 0x5000, 64, 1); /* reads the clock, as each fourth does */
 	world_control->tick++;
 	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
 	ck_assert_uint_eq(own_times(mine, 0x6000, 64, 1), 1);

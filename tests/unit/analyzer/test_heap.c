@@ -123,7 +123,7 @@ HT_TEST(churn_counts_once_a_thread)
 			scene_malloc(&scene, lane, 0x10000 * (lane + 1), 3000, 0);
 			scene_free(&scene, lane, 0x10000 * (lane + 1), 3000);
 		}
-	/* Those of one size may all be mappings of their own. */
+	/* Blocks of this size may each be a mapping of its own. */
 	for (unsigned i = 0; i < 10; i++) {
 		scene_malloc(&scene, 0, 0x90000, 100000, 0);
 		scene_free(&scene, 0, 0x90000, 100000);

@@ -230,7 +230,8 @@ static uint32_t interpreted(uint64_t number)
 	return id;
 }
 
-/* Each call in an interpreted function has a number, which is not printed. */
+/* Three places in an interpreted function have three numbers, but those on one line are one frame.
+ */
 HT_TEST(an_interpreted_function_is_there_once)
 {
 	scene_init(&scene);

@@ -476,7 +476,7 @@ HT_TEST(threads_whose_caches_are_not_found_are_allowed_for)
 	ck_assert_uint_eq(account.off_bytes, 16);
 }
 
-/* A made-up library without variables, and one that is not there. */
+/* A module without segments, unmapped variables, and a segment of impossible size. */
 HT_TEST(nothing_to_read_is_unknown)
 {
 	setup();

@@ -192,8 +192,8 @@ static unsigned changes_min(void)
 	return CPU_COUNT(&allowed) > 1 ? WRITES / 20 : 4;
 }
 
-/* The kernel copies from the start of a page, and processors differ in what they make of places
- * that lie near to that in theirs. */
+/* Checks that no reader sees a torn word. How the kernel copies words near the start of a page
+ * differs by processor. */
 static void check_whole(uint64_t *word)
 {
 	pthread_t thread;

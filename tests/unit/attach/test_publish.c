@@ -221,7 +221,7 @@ HT_TEST(generations_epochs_and_caches)
 	publish_destroy(publish);
 }
 
-/* More code than a snapshot takes, as often as may be. */
+/* More ranges than a snapshot takes, published several times into each place for one. */
 HT_TEST(there_is_always_room_for_a_snapshot)
 {
 	setup();

@@ -21,7 +21,7 @@ static void *wait_beside(void *arg)
 	return arg;
 }
 
-/* Neither of its other threads blocks a signal. */
+/* The process has two more threads, neither of which blocks a signal. */
 static void wait_for_signals(const void *arg)
 {
 	pthread_t thread;
@@ -146,7 +146,7 @@ static void check_masked(int (*const *call)(const sigset_t *mask), void (*before
 	teardown(&fixture);
 }
 
-/* It is handled in the middle, as after any stop; the call does not end by that. */
+/* The thread handles the signal in the middle of the call, as after any stop; the call goes on. */
 HT_TEST(a_signal_that_the_call_blocks_does_not_interrupt_it)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(masked); i++)

@@ -182,7 +182,7 @@ static void check_version(enum v8plan version)
 	ck_assert_mem_eq(&layout, &v8plan[version], sizeof(layout));
 }
 
-/* Nothing is taken for granted of which this V8 says something else. */
+/* heaptap refuses a V8 that states an unknown value for any of these constants. */
 static void distort_each_constant(enum v8plan version)
 {
 	struct v8_layout layout;

@@ -250,8 +250,8 @@ HT_TEST(a_new_thread_with_the_same_pointer_has_its_own_functions)
 	same_thread_close(&same);
 }
 
-/* Where a heap counts its collections its code says, and says it once; and that it is at work it
- * says before. */
+/* The collector's code adds one to the count in a single place, behind the store that says that the
+ * collector is at work. */
 HT_TEST(the_count_is_found_in_the_collector)
 {
 #define AT_WORK 0xc7, 0x87, 0x28, 2, 0, 0, 2, 0, 0, 0

@@ -127,8 +127,8 @@ static void check_events(
 	columns_events_destroy(events);
 }
 
-/* False when the columns are refused, and nothing was appended. No memory is left of a larger one.
- */
+/* Returns false if the columns are refused, and nothing was appended. The buffers are new, so that
+ * none is larger than it must be. */
 static bool decode(struct bench *bench, const uint8_t *columns, size_t length)
 {
 	uint8_t *copy = malloc(length ? length : 1);
@@ -320,8 +320,8 @@ HT_TEST(finds_malformed_events_anywhere)
 	bench_deinit(&bench);
 }
 
-/* A decoder that starts in the middle of such an event never gets back in step: the bytes look like
- * events. */
+/* A decoder that starts in the middle of such an event never gets back in step: the rest of one and
+ * the beginning of the next look like an event. */
 HT_TEST(a_wrong_guess_changes_nothing)
 {
 	static const uint8_t event[] = {ABI_EVENT_FREE, ABI_EVENT_NO_SIZE, 3, 4}, other[] = {7, 1};

@@ -140,7 +140,7 @@ HT_TEST(other_work_is_done_while_an_answer_is_awaited)
 	end(pid);
 }
 
-/* No server accepts: the connection waits in the queue. With a full queue there is none. */
+/* No server accepts: connections wait in the queue, and when it is full none is made. */
 HT_TEST(does_not_wait_for_a_silent_server)
 {
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;

@@ -450,7 +450,7 @@ HT_TEST(lz4_decodes_the_file)
 	tracebuild_deinit(&build);
 }
 
-/* One record of a trace, and its kind in the file. */
+/* Puts a record of events into a trace, and checks the record's kind in the file. */
 static void check_kind_of_events(struct rec_events events, uint8_t want_kind)
 {
 	static struct rec rec;
