@@ -181,7 +181,7 @@ static void check_generations(enum v8plan version)
 	v8_names_begin(names, 0, 3);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
 
-	/* Nor do functions that lie in another isolate's heap. */
+	/* Functions that lie in another isolate's heap are lost. */
 	v8_names_see_interpreted(names, 3, array - 1, made.closure);
 	variables[TLS_ISOLATE / 8] += 64;
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_LOST);
