@@ -486,7 +486,7 @@ HT_TEST(restarts_are_spelled_out)
 	}
 }
 
-/* Of the ioctls of drivers only KVM_RUN can be restarted. */
+/* KVM_RUN is the only driver ioctl that can be restarted. */
 HT_TEST(a_guest_goes_on_running)
 {
 	static const unsigned long request[] = {KVM_RUN, KVM_RUN + 1};
