@@ -156,10 +156,10 @@ static void setup_as(enum mimap_form new_form, bool new_apart)
 	subs_used = 0;
 	apart_used = 0;
 	next_slice = PAGES * sizeof(*apart) / SLICE + 1;
-	/* And as whose memory it is. */
+	/* Two variables hold the map's address: the map must be found only once. */
 	((raddr_t *)(void *)variables)[1000] = at(root);
 	((raddr_t *)(void *)variables)[1002] = at(root);
-	/* No address at all is a variable's. */
+	/* The map leads from address 0 to a variable, as in some versions. */
 	((raddr_t *)pointer(root[0]))[0] = at(variables) + 64;
 	module = (struct module){.path = path, .segment_count = 1};
 	module.segment[0] = (struct module_segment){
