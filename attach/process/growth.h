@@ -26,6 +26,6 @@ struct growth {
  * quantity_duration or s, min, h). Returns NULL, or a static message that names the fault. */
 const char *growth_parse(const char *text, struct growth_limit *ret);
 
-/* Takes the next figure; false while it does not reach the limit. A limit with a span compares with
+/* Takes the next figure; true when the growth reaches the limit. A limit with a span compares with
  * the lowest figure within that span. `now_ns` never decreases. */
 bool growth_reached(struct growth *growth, uint64_t now_ns, uint64_t bytes);

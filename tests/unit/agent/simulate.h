@@ -67,7 +67,8 @@ static uint64_t *sim_word(uint64_t address)
 	return (uint64_t *)address;
 }
 
-/* A return address in `function`: the call before it is in the granule, it need not be itself. */
+/* A return address in `function`. The call before it lies in the function's granule; the address
+ * itself need not. */
 HT_UNUSED
 static uint64_t sim_site(uint32_t function)
 {
@@ -187,8 +188,8 @@ static void sim_push(uint64_t value)
 	*sim_word(sim_sp) = value;
 }
 
-/* What a frame may have where an interpreter's say what they run: two functions, what is none, and
- * anything. */
+/* A word as a frame may have it where interpreters' frames name their function: one of two
+ * functions, a word that names none, or any word. */
 HT_UNUSED
 static uint64_t sim_interpreted_random(void)
 {
@@ -274,7 +275,7 @@ static void sim_return(void)
 	}
 }
 
-/* What a walk must write down for a frame of `function`. */
+/* Returns what a walk must record for a frame of `function`. */
 static uint64_t sim_frame(uint32_t function, uint64_t pc, uint64_t sp, uint64_t fp)
 {
 	const uint32_t rule = sim_rule(function);

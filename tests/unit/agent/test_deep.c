@@ -114,7 +114,8 @@ static void check_same(void)
 	ck_assert_uint_eq(cut_count(), cut);
 }
 
-/* The frames of node `id`, and that they are the innermost of `expected`. */
+/* Checks that the frames of node `id` are the innermost of `expected`, and returns how many they
+ * are. */
 static uint32_t check_innermost(uint32_t id)
 {
 	uint32_t count = 0, wrong = 0;
@@ -199,7 +200,7 @@ HT_TEST(equal_layouts)
 	}
 }
 
-/* Down to four times as many frames as there is room for, and back. */
+/* The stack grows to four times as many frames as there is room for, and shrinks again. */
 HT_TEST(more_frames_are_cut_and_counted)
 {
 	for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -229,7 +230,7 @@ HT_TEST(more_frames_are_cut_and_counted)
 	}
 }
 
-/* As where a capture begins. */
+/* The stack is deep when the capture begins. */
 HT_TEST(deep_from_the_first_event_on)
 {
 	make(4, FP_RULES);
@@ -256,8 +257,8 @@ static uint32_t frames_walked(void)
 	return walked;
 }
 
-/* A recursion that allocates at each level: however deep it is, the two frames that are new are
- * walked, and have two nodes. */
+/* A recursion allocates at each level: at any depth the agent walks only the two frames that are
+ * new, and adds two nodes. */
 HT_TEST(an_event_costs_what_is_new)
 {
 	make(5, PLAIN_RULES);
@@ -282,7 +283,7 @@ HT_TEST(an_event_costs_what_is_new)
 	ck_assert_uint_eq(cut_count() > 0, true);
 }
 
-/* Each thread has an area as long as its stack is deep; those beyond do without. */
+/* Each thread has an area while its stack is deep; threads for which no area is left do without. */
 HT_TEST(threads_share_the_areas)
 {
 	world_make();
@@ -301,11 +302,11 @@ HT_TEST(threads_share_the_areas)
 			sim_hook(&start, expected);
 			ck_assert_uint_eq(check_innermost(traced_in(i)), sim_depth + 1);
 		}
-		/* The last has none. */
+		/* The last thread has none. */
 		ck_assert_uint_eq(areas_used(), i == WORLD_SLOTS - 3 ? taken + i : taken + i + 1);
 	}
 	ck_assert_uint_eq(areas_used(), ABI_DEEP_COUNT);
-	/* A thread ends: its area is the next one's. */
+	/* A thread ends: the next thread gets its area. */
 	world_slots[3].head.key |= ABI_SLOT_DEAD;
 	for (unsigned event = 0; event < 3; event++) {
 		go_to(2000 + event);
@@ -314,7 +315,7 @@ HT_TEST(threads_share_the_areas)
 	}
 	uint64_t owner = abi_deep_owner(0, WORLD_SLOTS - 3);
 	ck_assert_uint_eq(world_control->deep_owner[3], owner);
-	/* Another thread has the slot of one that had an area, and may be as deep. */
+	/* A new thread has the slot of one that had an area, and its stack may be as deep. */
 	world_slots[4].head.incarnation += 2;
 	become_thread(4);
 	sim_hook(&start, expected);
@@ -325,7 +326,8 @@ HT_TEST(threads_share_the_areas)
 	ck_assert_uint_eq(world_control->deep_owner[5], 0);
 }
 
-/* On another stack in between, as of a coroutine: by copies, and then as before. */
+/* The thread runs on a coroutine's stack in between, which is read by copies, and then on its own.
+ */
 HT_TEST(another_stack_in_between)
 {
 	make(7, FP_RULES);

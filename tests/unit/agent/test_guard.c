@@ -169,7 +169,7 @@ HT_TEST(calls_of_others_are_waited_for)
 	ck_assert_uint_eq(other->head.calling, 0);
 }
 
-/* Threads that were within a hook then may still walk their stacks, or send. */
+/* Threads that were within a hook when recording ended may still walk their stacks, or send. */
 HT_TEST(guards_after_recording_ended)
 {
 	setup_other(0x1000);
@@ -218,7 +218,7 @@ HT_TEST(gates_nest)
 	ck_assert_uint_eq(slot->head.calling, 0);
 }
 
-/* Its guards are being taken out. */
+/* The detach is taking the guards out. */
 HT_TEST(the_gate_is_closed_at_stop)
 {
 	uint64_t before;
@@ -302,7 +302,7 @@ HT_TEST(exec_wait_is_bounded)
 {
 	setup_exec(hold_it, 0);
 	check_exec(3000, ABI_EXEC_ASKING);
-	/* Nor once more. */
+	/* The next exec does not wait again. */
 	world_control->exec_asks = ABI_EXEC_ASKING;
 	check_exec(0, ABI_EXEC_ASKING);
 }
@@ -313,13 +313,13 @@ HT_TEST(unfollowed_process_does_not_wait)
 	world_config->follow = 0;
 	check_exec(0, 0);
 	ck_assert_uint_eq(sys_fake.calls, 0);
-	/* A child in vfork. */
+	/* A child in vfork does not wait. */
 	world_config->follow = 2;
 	check_exec(0, 0);
 	setup_exec(hold_it, 1);
 	world_state->alive = ABI_FORKED;
 	check_exec(0, 0);
-	/* Beside one that waits, or again by one that is held. */
+	/* Nor does an exec beside one that waits, nor the next exec of a thread that is held. */
 	setup_exec(hold_it, 1);
 	world_control->exec_asks = TID;
 	check_exec(0, TID);
@@ -373,7 +373,7 @@ HT_TEST(a_fork_waits_until_it_is_held)
 	setup_exec(hold_it, 0);
 	world_config->follow_forks = 1;
 	check_birth(1000, ABI_EXEC_ASKING, 1);
-	/* What an exec asks is no fork's. */
+	/* The request of an exec is not taken for a fork's. */
 	setup_exec(hold_it, 1);
 	world_control->exec_forks = 1;
 	check_exec(1, TID);
@@ -385,7 +385,7 @@ HT_TEST(counts_unfollowed_forks)
 	setup_exec(hold_it, 1);
 	check_birth(0, 0, 1);
 	ck_assert_uint_eq(sys_fake.calls, 0);
-	/* A child in vfork, and a forked one that heaptap does not record. */
+	/* Neither a child in vfork waits, nor a forked child that heaptap does not record. */
 	world_config->follow_forks = 1;
 	world_config->follow = 2;
 	check_birth(0, 0, 1);

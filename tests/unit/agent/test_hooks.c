@@ -269,7 +269,8 @@ static void see_in_real(void)
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IN_REAL);
 }
 
-/* Nothing is recorded, but the books say that the thread will return into the hook. */
+/* Nothing is recorded, but during the call the slot says that the thread will return into the hook.
+ */
 HT_TEST(free_null_is_only_forwarded)
 {
 	setup();
@@ -281,7 +282,8 @@ HT_TEST(free_null_is_only_forwarded)
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
 
-/* A thread that was on its way into the hook when the daemon began to detach. */
+/* A thread was on its way into the hook when the daemon began to detach: its call is still in the
+ * slot. */
 HT_TEST(late_entry_is_in_the_books)
 {
 	setup();
@@ -394,7 +396,8 @@ HT_TEST(rallocx_moves)
 	ck_assert_uint_eq(events[1].size, 50);
 }
 
-/* The block stays where it is; what was granted is at least `size`, at most `size + extra`. */
+/* The block stays where it is; the size that is recorded is at least `size`, at most `size +
+ * extra`. */
 HT_TEST(xallocx_resizes_in_place)
 {
 	static const struct {

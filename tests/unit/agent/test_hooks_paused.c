@@ -73,7 +73,7 @@ HT_TEST(a_free_is_recorded)
 	ck_assert_int_eq(events[0].kind, ABI_EVENT_FREE);
 }
 
-/* A point on each byte: all calls are taken. */
+/* With a sampling point on each byte, all calls are sampled. */
 HT_TEST(a_sample_forgets_the_old_block_and_takes_no_new_one)
 {
 	world_make();
@@ -87,7 +87,7 @@ HT_TEST(a_sample_forgets_the_old_block_and_takes_no_new_one)
 	ck_assert_uint_eq(world_filter_sum(), 0);
 }
 
-/* The window is over: what it recorded is followed to where it goes. */
+/* The window is over: a block that it recorded is followed to its new address. */
 HT_TEST(settling_follows_a_recorded_block)
 {
 	world_make();

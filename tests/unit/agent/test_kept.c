@@ -10,7 +10,8 @@
 #define WORDS 8u
 
 static struct trace trace;
-/* Words beside the stack hold what the links ask for: one that is looked at there holds. */
+/* All words are 0, as the links ask for: a link that reads beside the stack would hold, and be
+ * noticed. */
 static uint64_t memory[3 * WORDS];
 
 static bool holds_at(int32_t at, uint64_t words)
@@ -43,7 +44,7 @@ HT_TEST(a_stack_without_words_has_none)
 	ck_assert(!holds_at(-1, 0));
 	ck_assert(!holds_at(0, 0));
 	ck_assert(!holds_at(1, 0));
-	/* No more than links can name. */
+	/* More words than links can name. */
 	ck_assert(!holds_at(-1, (UINT64_C(1) << 32) + 1));
 	ck_assert(!holds_at(0, UINT64_MAX));
 }

@@ -10,7 +10,7 @@
 
 enum { LISTS = 4096, DONE = LISTS + 40, OTHER = LISTS - 40 };
 
-/* As glibc has it: two namespaces. */
+/* glibc's list of namespaces: two. */
 static struct {
 	struct r_debug base;
 	uint64_t next;
@@ -68,7 +68,7 @@ HT_TEST(a_thread_that_has_added_a_library_waits)
 	ck_assert_uint_eq(world_control->load_asks, 1);
 	ck_assert_uint_eq(world_control->load_late, 0);
 	ck_assert_uint_eq(world_control->load_calling, 0);
-	/* Once for all that were added. */
+	/* The thread waits once for all libraries that were added. */
 	guard_load(DONE, &thunk);
 	guard_load(OTHER, &thunk);
 	ck_assert_uint_eq(waits, 3);
@@ -102,7 +102,7 @@ HT_TEST(unloading_does_not_wait)
 	}
 }
 
-/* It has added a library and takes it out again. */
+/* dlopen has added a library and removes it again. */
 HT_TEST(a_dlopen_that_fails_does_not_wait)
 {
 	setup();
@@ -150,7 +150,8 @@ HT_TEST(a_wait_has_an_end)
 	ck_assert_uint_ge(waits, 900);
 	ck_assert_uint_le(waits, 1002);
 	ck_assert_uint_eq(world_control->load_late, 1);
-	/* The daemon has not looked since: no thread waits again until it does. */
+	/* The daemon has not looked since the wait that was too long: until it does, no thread
+	 * waits again. */
 	waits = 0;
 	load_library();
 	ck_assert_uint_eq(waits, 0);

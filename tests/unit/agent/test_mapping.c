@@ -50,7 +50,7 @@ static void check_args(uint64_t a, uint64_t b, unsigned count, const uint64_t mo
 		ck_assert_uint_eq((uint32_t)real.args[2 + i], (uint32_t)more[i]);
 }
 
-/* So many events, and none of the allocator's. */
+/* Checks that the slot has so many events, none of them of the allocator. */
 static void check_count(size_t count)
 {
 	struct abi_slot *slot = world_my_slot(0);
@@ -111,7 +111,8 @@ HT_TEST(unmapping)
 	setup(ABI_MAPPING_MUNMAP, 0);
 	ck_assert_int_eq(heaptap_hook_munmap((void *)0x7000, 4096, &self), 0);
 	check_args(0x7000, 4096, 0, NULL);
-	/* Stamped before the call: the daemon must wait for it. */
+	/* The state says that the event was stamped before the call: the daemon must wait for it.
+	 */
 	ck_assert_int_eq(real.state, ABI_SLOT_IN_UNMAPPING);
 	check_count(1);
 	check_event(&events[0], ABI_CALL_UNMAP, 0x7000, 4096, 0, 0);

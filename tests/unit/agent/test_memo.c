@@ -62,7 +62,7 @@ static void descend(void)
 		sim_call(function_random());
 }
 
-/* From there on a few calls more, the same for the same `way`, and then a hook. */
+/* Goes back to BASE_DEPTH, makes a few calls that depend on `way` alone, and calls a hook. */
 static void go(uint64_t way)
 {
 	uint64_t ignored[SIM_DEPTH_MAX + 1], before = sim_random_state;
@@ -75,8 +75,8 @@ static void go(uint64_t way)
 	sim_random_state = before;
 }
 
-/* Other tables without another generation, which there never are: then only what is known again
- * gives what it was. */
+/* Changes the tables without a new generation, which no target does: a stack that the memo knows
+ * keeps its ID, any other stack gets a new one. */
 static void set_words(uint32_t first, uint32_t last, int words)
 {
 	for (uint32_t i = first; i <= last; i++)
@@ -153,7 +153,7 @@ HT_TEST(a_stack_of_late_is_not_walked_again)
 	}
 }
 
-/* From one place the functions are called of which numbers are given, each by the one before. */
+/* Goes back to BASE_DEPTH, calls the given functions, each from the one before, and then a hook. */
 static void go_by(const uint32_t *functions, unsigned count)
 {
 	uint64_t ignored[SIM_DEPTH_MAX + 1], before = sim_random_state;
@@ -167,7 +167,7 @@ static void go_by(const uint32_t *functions, unsigned count)
 	sim_random_state = before;
 }
 
-/* Ways that come in turn, of frames of so many words, are known without a step. */
+/* Stacks that come in turn, with frames of `words` words, are recognised without a step. */
 static void check_known(
 	uint32_t ways[][24], unsigned count, unsigned length, int words, uint32_t leaves)
 {
@@ -194,7 +194,7 @@ static void check_known(
 
 enum { WAYS_LEAF = SIM_FIRST, WAYS_FIRST };
 
-/* Four ways that differ in one function, counted from the outermost. */
+/* Four stacks that differ in one function, the one at place `at` from the outermost. */
 static void check_ways(unsigned length, unsigned at, int words)
 {
 	uint32_t ways[4][24];
@@ -206,7 +206,7 @@ static void check_ways(unsigned length, unsigned at, int words)
 	check_known(ways, 4, length + 1, words, 1);
 }
 
-/* Some of these have the same place in the memo. */
+/* Some of these stacks have the same place in the memo. */
 HT_TEST(many_stacks_of_one_place_are_known)
 {
 	enum { STACKS = 64 };
@@ -261,7 +261,8 @@ HT_TEST(the_same_stack_again_becomes_the_kept_one)
 	ck_assert_uint_eq(traced(), id);
 }
 
-/* Two ways to where the others part, in frames of the same size. */
+/* Two sequences of outer calls lead, in frames of the same size, to where the inner calls differ.
+ */
 HT_TEST(outer_frames_in_turn)
 {
 	make_plain();
@@ -279,8 +280,8 @@ HT_TEST(outer_frames_in_turn)
 	}
 }
 
-/* From `depth` calls deep one of two functions is called, whose frames have four words, and may be
- * said to have more. */
+/* Calls, at `depth`, one of two functions whose frames have four words; then the tables say
+ * `words`. */
 static void call_and_check(uint32_t function, uint32_t depth, int words)
 {
 	uint64_t ignored[SIM_DEPTH_MAX + 1];
@@ -295,8 +296,8 @@ static void call_and_check(uint32_t function, uint32_t depth, int words)
 	check_same();
 }
 
-/* Be it the first or the second stack of the new ones, and also where nothing but the outermost
- * frame is left of the one before. */
+/* After a new generation no known frame counts: neither for the first nor for the second stack,
+ * also if only the outermost frame of the stack before is left. */
 HT_TEST(nothing_is_known_of_other_tables)
 {
 	for (uint32_t depth = 1; depth <= 8; depth++) {
@@ -333,7 +334,8 @@ HT_TEST(garbage_in_the_memo)
 	}
 }
 
-/* It goes on in a walk that a handler has interrupted; what is kept is its parent's. */
+/* A forked child goes on with a walk that its handler interrupted; memo and kept frames are its
+ * parent's. */
 HT_TEST(a_forked_child_keeps_nothing)
 {
 	make(1);
@@ -355,8 +357,8 @@ HT_TEST(a_forked_child_keeps_nothing)
 	free(before);
 }
 
-/* A frame of a coroutine whose stack is an array of the thread's own, as far below its end as the
- * coroutine itself is, has no pages. */
+/* The stack of a coroutine is an array in the thread's own stack. No memo of another place may be
+ * used for its frames: the page above the array cannot be read. */
 HT_TEST(ignores_memos_of_other_places)
 {
 	uint64_t page = ((uint64_t)sim_stack + 8 * HT_PAGE_BYTES);
@@ -381,8 +383,8 @@ HT_TEST(ignores_memos_of_other_places)
 
 enum { SHORT = SIM_FIRST, LONG, ARRAY, OTHER };
 
-/* The same function is called with the same rsp in two ways, and where the one has a return
- * address the other has an array that cannot be read. */
+/* The same function is called with the same rsp in two ways: where one stack has a return address,
+ * the other has an array that cannot be read. */
 HT_TEST(words_in_an_array_are_not_read)
 {
 	const uint32_t by_two[] = {LONG, LONG, SHORT}, by_one[] = {ARRAY, SHORT}, other[] = {OTHER};

@@ -12,7 +12,7 @@
 
 static struct abi_thunk self;
 
-/* The program has called a hook, which has called LIBRARY: the place of that call. */
+/* Returns the slot after the program has called a hook, and the hook has called LIBRARY. */
 static struct abi_slot *enter_hook(void)
 {
 	sim_make(1);
@@ -83,7 +83,8 @@ HT_TEST(a_mark_of_a_hook_that_is_gone)
 	ck_assert(!is_nested(slot));
 }
 
-/* Where the walk does not come through it is the place that tells: near, and in an allocator. */
+/* If the walk does not come through, the place of the call decides: it is nested if it is near, and
+ * in an allocator. */
 HT_TEST(a_stack_that_cannot_be_walked)
 {
 	struct abi_slot *slot = enter_hook();
@@ -97,7 +98,7 @@ HT_TEST(a_stack_that_cannot_be_walked)
 	thunk[1].real_len = SIM_FUNCTIONS * ABI_GRANULE_BYTES;
 	ck_assert(!nested_is_allocator(&self, sim_site(LIBRARY)));
 	world_config->thunks = (uint64_t)thunk;
-	ck_assert(!nested_is_allocator(&self, sim_site(LIBRARY))); /* of another page */
+	ck_assert(!nested_is_allocator(&self, sim_site(LIBRARY))); /* in no thunk page */
 	ck_assert(nested_is_allocator(&thunk[0], sim_site(LIBRARY)));
 	self = thunk[1];
 	ck_assert(is_nested(slot));

@@ -99,7 +99,8 @@ static void check_is_outside(void)
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
 
-/* It is jumped to: as it was called, from where it was called. */
+/* The hook jumps to the real operator: with the arguments, and the return address, of the original
+ * call. */
 HT_TEST(operators_new_are_called_where_there_is_nothing)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++) {

@@ -182,8 +182,8 @@ HT_TEST(broken_tables)
 	}
 }
 
-/* Before the first instruction of a function that is hooked at its entry nothing is pushed but the
- * return address; behind it, in its bridge, what it pushes. None of it is the program's. */
+/* At the entry of a function that is hooked there, only the return address is pushed; later, in the
+ * bridge, what the function pushes. None of these PCs is the program's. */
 HT_TEST(near_areas)
 {
 	uint8_t *area = mmap(

@@ -67,14 +67,14 @@ static void setup(void)
 	sys_fake_thread_pointer = own_thread_pointer();
 	memset(&real, 0, sizeof(real));
 	real.answer = block_a;
-	/* The thread gets its slot. At RATE one such call in 4,096 would be taken. */
+	/* This call gives the thread its slot. At RATE one such call in 4,096 would be sampled. */
 	struct abi_thunk self = thunk(ABI_HOOK_MALLOC);
 	world_config->sample_bytes = NEVER;
 	(void)heaptap_sample_malloc(0, &self);
 	world_config->sample_bytes = RATE;
 	struct abi_sampler *own = &world_my_slot(0)->head.sampler;
-	/* What it draws comes of clock and thread, and some test in ten thousand would be unlucky.
-	 */
+	/* The agent seeds from clock and thread, so that some test in ten thousand would fail by
+	 * chance. */
 	own->random = SEED;
 	own->countdown = sample_distance(SEED, RATE);
 	real.calls = 0;
@@ -188,7 +188,7 @@ HT_TEST(each_size_is_taken_as_often_as_it_should)
 		else
 			chi_square += (taken[i] - want) * (taken[i] - want) / (want * (1 - p));
 	}
-	/* Of seven: one in ten thousand is more. */
+	/* With seven degrees of freedom one value in ten thousand is larger. */
 	ck_assert_msg(chi_square < 29.9, "%f", chi_square);
 	ck_assert_msg(chi_square > 0.5, "%f", chi_square);
 }
@@ -252,7 +252,7 @@ static void call_news(uint64_t left)
 	check_call(heaptap_sample_new_count(10, 11, 7, &self), 10, 11, taken ? 2 : 7, 0, 3);
 }
 
-/* Each function, with `left` bytes to the next point. */
+/* Calls each function, with `left` bytes to the next sampling point. */
 static void call_all(uint64_t left)
 {
 	struct abi_thunk self[ABI_ALLOCATOR_COUNT];
@@ -358,7 +358,7 @@ static HT_NOINLINE void call_inner(void)
 	real.during = NULL;
 	sampler()->countdown = inner_left;
 	ck_assert_ptr_eq(heaptap_sample_calloc(1, 10, &inner), block_a);
-	__asm__ volatile(""); /* no jump */
+	__asm__ volatile(""); /* no tail call */
 }
 
 HT_TEST(nested_allocator_calls_are_part_of_the_call)
@@ -390,10 +390,10 @@ static void call_inner_realloc(void)
 	real.during = NULL;
 	sampler()->countdown = 7;
 	ck_assert_ptr_eq(heaptap_sample_realloc(block_b, 100, &inner), block_a);
-	__asm__ volatile(""); /* no jump */
+	__asm__ volatile(""); /* no tail call */
 }
 
-/* Its point is used up, and not left to the next call. */
+/* The nested call uses its sampling point up, instead of leaving it to the next call. */
 HT_TEST(nested_calls_of_a_watched_call_are_not_sampled)
 {
 	setup();

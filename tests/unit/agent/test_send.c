@@ -145,7 +145,8 @@ HT_TEST(too_slow_daemon_loses_it)
 	ck_assert_uint_le(sys_fake.tsc - since, world_config->wait_cycles_max + 100);
 }
 
-/* A thread waits once for a daemon that stalls, not at each full buffer; until one is taken. */
+/* A thread waits once for a daemon that stalls, not at each full buffer; once a buffer is taken, it
+ * may wait again. */
 HT_TEST(one_wait_is_enough)
 {
 	setup();
@@ -169,7 +170,7 @@ HT_TEST(one_wait_is_enough)
 	ck_assert_uint_eq(daemon_does.waits, 2 * waits);
 }
 
-/* The program may have scribbled there: what lies behind the buffer is not for the daemon. */
+/* The program may have overwritten the length: what lies behind the buffer is never sent. */
 HT_TEST(no_more_than_a_buffer_is_sent)
 {
 	static const uint64_t lengths[] = {ABI_BUFFER_BYTES + 1, 1u << 30, UINT64_MAX / 2};
@@ -215,7 +216,8 @@ HT_TEST(lossless_ends_with_stop)
 	ck_assert_uint_le(daemon_does.waits, 5000 + world_config->wait_cycles_max);
 }
 
-/* However long it has waited before: what was recorded until then is not lost to the detach. */
+/* However long a thread has waited before the stop, the detach does not lose what it has recorded.
+ */
 HT_TEST(lossless_has_time_after_stop)
 {
 	setup();
@@ -256,7 +258,7 @@ static void flush_without_reader(void)
 	stream_restart(world_config, slot);
 }
 
-/* As long as the daemon looks at the memory it has a reader. */
+/* As long as the daemon looks at the memory, the events have a reader. */
 HT_TEST(stops_when_the_reader_is_gone)
 {
 	setup();
@@ -330,7 +332,7 @@ static void connect_pair(int family, int type)
 		connect_over(family, type);
 }
 
-/* The program has closed ours just now, and has got its number for a socket of its own. */
+/* The program has just closed the agent's socket, and has a socket of its own with that number. */
 HT_TEST(a_socket_that_has_its_number_since_takes_nothing)
 {
 	static const int kind[][2] = {{AF_UNIX, SOCK_STREAM}, {AF_UNIX, SOCK_DGRAM},
@@ -373,7 +375,7 @@ HT_TEST(without_system_calls)
 	}
 }
 
-/* The call that is being made is the last one. */
+/* A send that is under way when sending is forbidden is the last one. */
 HT_TEST(forbidden_during_a_call)
 {
 	setup();
@@ -402,7 +404,7 @@ HT_TEST(forked_child_leaves_the_slot)
 	}
 }
 
-/* What the buffer holds the daemon copies from memory. */
+/* The daemon copies from memory what the buffer holds. */
 HT_TEST(no_clock_after_it_was_forbidden)
 {
 	for (unsigned i = 0; i < 4; i++) {

@@ -41,8 +41,8 @@ HT_TEST(only_the_page_in_use_is_read_without_a_copy)
 	ck_assert_uint_gt(sys_fake.calls, 0);
 }
 
-/* The last call of a sample was forwarded from further out, where an array may lie now that cannot
- * be read. */
+/* The last sampled call was forwarded from a place further out, where an array that cannot be read
+ * may lie now. */
 HT_TEST(where_a_call_was_forwarded_is_no_place_to_read)
 {
 	setup();

@@ -28,13 +28,13 @@ static uint64_t random_u64(void)
 	return random_state;
 }
 
-/* Of any length in bits, so that each length code and its borders occur. */
+/* A number of any length in bits, so that each length code and its borders occur. */
 static uint64_t random_number(void)
 {
 	return random_u64() >> random_u64() % 64;
 }
 
-/* Half of them have come before. */
+/* Half of the addresses have come before. */
 static uint64_t random_addr(void)
 {
 	static uint64_t known[64];
@@ -226,7 +226,7 @@ HT_TEST(restart_forgets_delta_state)
 	struct abi_slot *slot = slot_make();
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 0x1230};
 	stream_put(world_config, slot, &event);
-	slot->head.last_addr = 0xbad; /* as a handler leaves it that jumps out of stream_put */
+	slot->head.last_addr = 0xbad; /* as a handler that jumps out of stream_put leaves it */
 	stream_restart(world_config, slot);
 	ck_assert_uint_eq(world_messages, 1);
 	stream_put(world_config, slot, &event);
@@ -315,7 +315,7 @@ HT_TEST(own_blocks_need_no_fence)
 	ck_assert_uint_eq(fences_of(mine, ABI_EVENT_REALLOC_FREED, 0), 0);
 }
 
-/* Of so many events of a block how many have a time of their own. */
+/* Puts `count` events of a block; returns how many have a time of their own. */
 static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, unsigned count)
 {
 	unsigned own = 0;
@@ -331,8 +331,8 @@ static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, u
 	return own;
 }
 
-/* Three of four at most, never where others had the block in between, and none that is older than
- * the daemon's last look. */
+/* Three of four events at most share a time; none does if another thread had the block in between,
+ * or if the daemon has looked since that time. */
 HT_TEST(small_blocks_of_one_thread_share_times)
 {
 	world_make();
@@ -344,7 +344,7 @@ HT_TEST(small_blocks_of_one_thread_share_times)
 	own_times(other, 0x5000, 64, 2);
 	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
 	own_times(mine, 0x5000, 64, 7);
-	own_times(mine, 0x5000, 64, 1); /* is read for the fourth */
+	own_times(mine, 0x5000, 64, 1); /* reads the clock, as each fourth does */
 	world_control->tick++;
 	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
 	ck_assert_uint_eq(own_times(mine, 0x6000, 64, 1), 1);

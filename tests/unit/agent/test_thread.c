@@ -64,7 +64,8 @@ HT_TEST(same_slot_each_time)
 	ck_assert_uint_eq(sys_fake.calls, 2); /* is its block its own, may it read the clock? */
 }
 
-/* Found by its first call, or by that of a thread that has got the control block of another. */
+/* The first call of a thread finds this out, or that of a thread that has the control block of
+ * another. */
 HT_TEST(a_thread_that_may_not_read_the_clock)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -157,7 +158,7 @@ HT_TEST(new_thread_in_an_old_tcb)
 	ck_assert_uint_eq(events[1].tid, 5000);
 }
 
-/* On any stack, also without known bounds. */
+/* The new thread may be on any stack, also without known bounds. */
 HT_TEST(new_thread_after_one_that_ended_in_a_hook)
 {
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
@@ -190,7 +191,7 @@ static long fork_and_send(int fd, const struct sys_msghdr *message, int flags)
 	return world_receive(fd, message, flags);
 }
 
-/* By a handler, as a slot that had an owner gets another. */
+/* A handler forks while a slot gets a new owner. */
 HT_TEST(a_forked_child_does_not_become_the_owner)
 {
 	setup();
@@ -207,7 +208,8 @@ HT_TEST(a_forked_child_does_not_become_the_owner)
 	ck_assert_uint_eq(slot->head.state, ABI_SLOT_RECORDING);
 }
 
-/* A handler has jumped out of the change before: the mark of a change must not stay. */
+/* A handler jumped out of an earlier change: the odd number, which marks a change, must not stay.
+ */
 HT_TEST(half_changed_incarnation)
 {
 	setup();
@@ -325,7 +327,8 @@ static void on_step(int sig)
 		siglongjmp(out, 1);
 }
 
-/* A call of which a handler leaves so many instructions. False: there are fewer. */
+/* Makes a call that a handler leaves after `steps` instructions. Returns false if the call has
+ * fewer. */
 static bool left_after(unsigned steps)
 {
 	steps_left = steps;
@@ -337,8 +340,8 @@ static bool left_after(unsigned steps)
 	return false;
 }
 
-/* From the first call of a free slot, or from one that takes over a hook that was left deeper down.
- */
+/* The call is the first one of a free slot, or takes over the slot of a hook that was left deeper
+ * down. */
 HT_TEST(jumps_out_at_any_instruction)
 {
 	ck_assert_ptr_ne(signal(SIGTRAP, on_step), SIG_ERR);
@@ -371,7 +374,8 @@ HT_TEST(hook_left_on_another_stack)
 	ck_assert_ptr_eq(enter_at(2500), world_my_slot(1));
 }
 
-/* A handler whose stack is an array of a function further out: above the hook, which is alive. */
+/* The handler's stack is an array of a function further out: it lies above the hook, which is
+ * alive. */
 HT_TEST(signal_stack_within_the_primary)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -386,7 +390,8 @@ HT_TEST(signal_stack_within_the_primary)
 	}
 }
 
-/* Of SS_AUTODISARM: the kernel says that there is none, and its frame says what it was. */
+/* With SS_AUTODISARM the kernel says that there is no signal stack, and the signal frame says which
+ * it was. */
 HT_TEST(signal_stack_that_is_disarmed)
 {
 	static const struct {
@@ -399,8 +404,8 @@ HT_TEST(signal_stack_that_is_disarmed)
 		{2900, 800, 3500, 0x80000001, true},
 		{2900, 800, 3500, 0x80000002, false},
 		{2900, 800, 3500, 0, false},
-		{3001, 800, 3500, 0x80000000, false}, /* we are not on it */
-		{2900, 500, 3500, 0x80000000, false}, /* nor is it */
+		{3001, 800, 3500, 0x80000000, false}, /* sp is not on it */
+		{2900, 500, 3500, 0x80000000, false}, /* nor is the frame */
 		{2900, 4000, 3500, 0x80000000, false},
 		{2900, UINT64_MAX / 8, 3500, 0x80000000, false},
 	};
@@ -416,7 +421,7 @@ HT_TEST(signal_stack_that_is_disarmed)
 		bounds_set(enter_at(2000));
 		ck_assert_msg(enter_at(3000) == world_my_slot(frames[i].in_use), "frame %zu", i);
 	}
-	/* What cannot be read holds no frame. */
+	/* Memory that cannot be read holds no frame. */
 	setup();
 	sys_fake.readable = NULL;
 	sys_fake.signal_stack_flags = SYS_SS_DISABLE;
@@ -433,7 +438,7 @@ HT_TEST(key_zero_has_no_slot)
 	ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 1);
 }
 
-/* Whether they are looked at by the first call, or by one whose slot is found at once. */
+/* The flags are checked by the first call, and by one whose slot is found at once. */
 HT_TEST(flags_that_the_agent_cannot_bear)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -468,8 +473,8 @@ HT_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
 	}
 }
 
-/* The first word of its thread control block is a number of the program's, or points to another's.
- */
+/* The first word of the thread control block is a number of the program's, or points to another
+ * block. */
 HT_TEST(a_block_that_does_not_name_itself_is_no_threads)
 {
 	static struct world_tcb other;

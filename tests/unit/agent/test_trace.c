@@ -148,7 +148,7 @@ HT_TEST(overwritten_words)
 	}
 }
 
-/* The leaf's registers are anything. */
+/* The registers of the innermost frame have any values. */
 HT_TEST(wild_registers)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -169,7 +169,7 @@ HT_TEST(wild_registers)
 	}
 }
 
-/* Another module where the old one was, and its frames are larger, or the same. */
+/* Another module takes the place of the old one; its frames are larger, or the same. */
 HT_TEST(new_tables)
 {
 	for (unsigned i = 0; i < 3; i++) {
@@ -212,8 +212,8 @@ HT_TEST(new_thread_on_the_same_stack)
 	check_same();
 }
 
-/* The daemon corrects the bounds. Of each return address there is a copy where it would lie then.
- */
+/* The daemon corrects the bounds. A copy of each return address lies where the new bounds would put
+ * it. */
 HT_TEST(another_end_of_the_same_stack)
 {
 	sim_make(9);
@@ -244,7 +244,7 @@ HT_TEST(too_deep_stacks_are_not_kept)
 	ck_assert_uint_gt(world_slots[0].head.trunc[ABI_TRUNC_DEPTH], 0);
 }
 
-/* While the page cannot be read. */
+/* Checks the walk while the page cannot be read. */
 static void check_same_without(uint64_t page)
 {
 	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
@@ -254,8 +254,8 @@ static void check_same_without(uint64_t page)
 	ck_assert_uint_eq(sys_fake.calls, 0);
 }
 
-/* Two coroutines in an array of the thread's own stack: what was read of the upper one is gone when
- * the lower one runs. */
+/* Two coroutines run in an array of the thread's own stack: what was read of the upper one is gone
+ * when the lower one runs. */
 HT_TEST(coroutines_in_the_stack_are_not_looked_at)
 {
 	uint64_t page = (uint64_t)sim_stack + 8 * HT_PAGE_BYTES;
@@ -274,8 +274,8 @@ HT_TEST(coroutines_in_the_stack_are_not_looked_at)
 	check_same_without(page);
 }
 
-/* Two functions are called from one place. What led out of the first one lies in an array of the
- * second one, which cannot be read. */
+/* Two functions are called from one place. Where the first one has the words that lead out of it,
+ * the second one has an array that cannot be read. */
 static void check_array(unsigned caller_depth, uint32_t handler)
 {
 	uint64_t words = HT_PAGE_BYTES / sizeof(uint64_t), before, page;
@@ -319,8 +319,8 @@ HT_TEST(arrays_in_the_place_of_kept_frames_are_not_read)
 	}
 }
 
-/* Deeper than a trace has room for: its outer frames are kept. From the fourth on each frame has a
- * saved rbp, and there is room for fewer. */
+/* The stacks are deeper than a trace has room for: their outer frames are kept. From the fourth
+ * seed on each frame has a saved rbp, and there is room for fewer. */
 HT_TEST(deep_stacks)
 {
 	for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -348,7 +348,8 @@ HT_TEST(deep_stacks)
 	}
 }
 
-/* Other tables without another generation, which there never are: what is kept shows. */
+/* Changes the tables without a new generation, which no target does: it shows which frames are
+ * kept. */
 HT_TEST(outer_frames_of_deep_stacks_are_kept)
 {
 	sim_make(8);
@@ -366,7 +367,7 @@ HT_TEST(outer_frames_of_deep_stacks_are_kept)
 	ck_assert_uint_eq(traced(), id);
 }
 
-/* The outermost return address is 0, and then it is not. */
+/* The outermost return address is 0, and then another value. */
 HT_TEST(end_by_null)
 {
 	sim_make(5);
@@ -383,7 +384,7 @@ HT_TEST(end_by_null)
 	}
 }
 
-/* The same, but where the outermost frame begins is itself a word of the stack. */
+/* The same, but the beginning of the outermost frame is itself read from a word of the stack. */
 HT_TEST(end_by_null_in_a_realigned_frame)
 {
 	sim_make(6);
@@ -444,7 +445,7 @@ HT_TEST(full_node_array)
 	ck_assert_uint_eq(world_slots[0].head.trunc[ABI_TRUNC_NODES], 2);
 }
 
-/* Into one of the words that hold what is kept of the outer frames. */
+/* Overwrites one of the words that hold what is kept of the outer frames. */
 static void scribble(struct trace *trace, uint64_t value)
 {
 	uint64_t i = sim_random(40), *head = (uint64_t *)trace, *frames = (uint64_t *)trace->frame;
@@ -529,7 +530,7 @@ HT_TEST(garbage_in_the_kept_frames)
 			trace->frame[i].sp = 8;
 			trace->frame[i].fp = 0x1010;
 		}
-		/* So that all of them seem to be new. */
+		/* New hashes, so that all frames seem to be new. */
 		for (unsigned i = 0; i < 100; i++)
 			trace->frame[i].hash = sim_random(UINT64_MAX);
 		sim_call(function_random());

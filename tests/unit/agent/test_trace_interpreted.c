@@ -37,7 +37,7 @@ static void check_nodes(uint32_t id, const uint64_t *frames, uint32_t count)
 	ck_assert_uint_eq(id, 0);
 }
 
-/* So many frames of an interpreter, each of which calls compiled code. */
+/* Makes `depth` frames of an interpreter, each of which calls compiled code. */
 static void call_interpreted(unsigned depth)
 {
 	sim_make(12);
@@ -54,7 +54,7 @@ static void call_interpreted(unsigned depth)
 	}
 }
 
-/* Hooks are called at the same place. */
+/* Calls a hook, always at the same place. */
 static uint32_t hook(void)
 {
 	uint32_t count = sim_hook(&start, expected);
@@ -62,7 +62,7 @@ static uint32_t hook(void)
 	return count;
 }
 
-/* The same frames, of which one runs something else, or has what cannot be that. */
+/* The same frames, but one of them names another function, or has a word that cannot name one. */
 HT_TEST(interpreted_function_is_the_frame)
 {
 	const uint64_t words[] = {
@@ -129,7 +129,7 @@ HT_TEST(generations_and_threads)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(snapshots); i++) {
 		bool says = snapshots[i].scripts && snapshots[i].thread == thread;
 		sim_snapshot->generation++;
-		/* All others have one of their own. */
+		/* All other entries are of other threads. */
 		for (unsigned k = 0; k < ABI_SCRIPTS_THREADS; k++)
 			sim_snapshot->scripts[k] =
 				abi_scripts_of(thread + 64 + 16 * k, (uint16_t)(100 + k));
@@ -153,7 +153,7 @@ HT_TEST(generations_and_threads)
 	ck_assert(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2] && ids[0] != ids[4]);
 }
 
-/* More of them than a trace has room for. */
+/* More interpreted frames than a trace has room for. */
 HT_TEST(deep_stacks)
 {
 	for (unsigned depth = 100; depth < 1000; depth += 100) {

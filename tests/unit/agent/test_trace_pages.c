@@ -43,7 +43,7 @@ static void protect(int protection)
 	ck_assert_int_eq(mprotect(sim_stack, SIM_STACK_BYTES, protection), 0);
 }
 
-/* The pages of the stack that were looked at. */
+/* Returns the pages of the stack that `walk` reads. */
 static uint64_t pages_of(uint32_t (*walk)(void), uint32_t *ret)
 {
 	touched = 0;
@@ -90,7 +90,7 @@ static void run_random(void)
 	}
 }
 
-/* Some with an array of a page or two. */
+/* Gives some functions frames with an array of a page or two. */
 static void make_frames_large(void)
 {
 	for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i += 3)
@@ -114,7 +114,7 @@ static void check_programs(uint64_t first_seed, bool with_functions)
 			uint32_t count, id;
 			run_random();
 			sim_hook(&start, expected);
-			/* The hook's return address is there. */
+			/* The hook's return address is in this page. */
 			uint64_t loaded = pages_of(plain, &count) | page_bit(start.sp - 8);
 			uint64_t looked = pages_of(traced, &id);
 			ck_assert_uint_ne(id, 0);

@@ -194,7 +194,8 @@ HT_TEST(null_return_address_is_the_end)
 	check_trunc(slot, -1);
 }
 
-/* Interrupted in a procedure linkage table: the entry has pushed a word, or not yet. */
+/* A signal interrupts an entry of a procedure linkage table, before or after the entry pushes a
+ * word. */
 HT_TEST(linkage_table)
 {
 	for (unsigned at = 0; at < 16; at++) {
@@ -247,7 +248,8 @@ HT_TEST(bad_frame_pointers)
 	}
 }
 
-/* In an epilogue: the CFA is nearer, the register's slot lies below rsp, the register is back. */
+/* In an epilogue the frame pointer is restored: the CFA is nearer, and the word that held it lies
+ * below rsp. */
 HT_TEST(popped_frame_pointer)
 {
 	sim_make(1);
@@ -334,7 +336,7 @@ HT_TEST(inward_signal_frame)
 	}
 }
 
-/* Each frame of a foreign stack is larger than the copy: the walk gives up in good time. */
+/* Each frame of a foreign stack is larger than the copy: the walk gives up early. */
 HT_TEST(huge_foreign_stack)
 {
 	enum { FRAME_WORDS = 4096, FRAMES = 200 };

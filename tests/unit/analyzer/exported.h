@@ -61,7 +61,7 @@ static inline const struct export_format *exported_format(const char *name)
 	ck_abort_msg("no format %s", name);
 }
 
-/* Exports what `query`, NULL for everything, is about; the text is valid until the next one. */
+/* Exports what `query` chooses (NULL: everything); the text is valid until the next export. */
 static inline const char *exported_as(
 	struct exported *exported, const char *name, const struct query *query)
 {

@@ -13,8 +13,8 @@
 
 struct scene;
 
-/* Turns the scene until the keeper has the next request, which has this verb; answers it, and turns
- * once more. */
+/* Turns the scene until the keeper gets the next request, which must have this verb; answers the
+ * request, and turns the scene once more. */
 static inline void keeper_answer(int keeper, enum control_verb verb,
 	const struct control_reply *reply, void (*turn)(struct scene *scene), struct scene *scene)
 {

@@ -113,8 +113,8 @@ static inline void made_free_older(struct made *made, struct cube *cube)
 		ck_no_err(cube_before_freed(cube, &call, bytes, bytes + 8));
 }
 
-/* Makes the whole history, which grows and then shrinks, and has the cube count it, unless it is
- * NULL; it is not finished. */
+/* Makes the whole history, which grows and then shrinks. If `cube` is not NULL, it counts the
+ * history, and is not finished. */
 static inline void made_play(struct made *made, uint64_t seed, struct cube *cube)
 {
 	made->random = seed;
@@ -136,7 +136,7 @@ static inline void made_play(struct made *made, uint64_t seed, struct cube *cube
 	}
 }
 
-/* Finds the site of each block; stacks that are not there are at CUBE_OTHER's. */
+/* Finds the site of each block; blocks whose stack has no site are at CUBE_OTHER's. */
 static inline void made_find_sites(struct made *made, const struct cube *cube)
 {
 	for (size_t i = 0; i < made->count; i++) {
@@ -153,7 +153,7 @@ static inline void made_find_sites(struct made *made, const struct cube *cube)
 	}
 }
 
-/* The bucket of a time; UINT32_MAX for a death that there is not. */
+/* Returns the bucket of a time; UINT32_MAX for a death that never comes. */
 static inline uint32_t made_bucket(const struct cube *cube, uint64_t time_ns)
 {
 	return time_ns == MADE_LIVES ? UINT32_MAX : (uint32_t)(time_ns / cube->step_ns);
@@ -183,7 +183,7 @@ static inline void made_check_sums(const struct sums *got, const struct sums *wa
 	ck_assert_uint_eq(got->peak_bytes, want->peak_bytes);
 }
 
-/* The death of a block within the window. */
+/* Adds the death of a block, which lies within the window, to `sums`. */
 static inline void made_add_death(const struct made *made, size_t at, struct sums *sums)
 {
 	const struct made_block *block = &made->block[at];
@@ -194,7 +194,7 @@ static inline void made_add_death(const struct made *made, size_t at, struct sum
 	sums->lifetime_us += (block->death_ns - block->block.birth_ns) / 1000 * share.blocks;
 }
 
-/* The sums of block `at` in a window, added to `sums`, without the share of the peak. */
+/* Adds the sums of block `at` in a window to `sums`, without the share of the peak. */
 static inline void made_add(const struct made *made, const struct cube *cube, size_t at,
 	struct window window, struct sums *sums)
 {

@@ -21,7 +21,7 @@ struct module_file {
 	struct symbols symbols;
 };
 
-/* Build-id, if there is one, and where the code lies. */
+/* Reads the build-id, if there is one, and where the code lies. */
 static inline void module_file_read(struct module_file *file, const char *path)
 {
 	struct module_here *here = &file->here;
@@ -41,7 +41,7 @@ static inline void module_file_read(struct module_file *file, const char *path)
 	close(fd);
 }
 
-/* Value and size of a function in the file's symbol table. */
+/* Returns value and size of a function in the file's symbol table. */
 static inline GElf_Sym module_file_symbol(const char *path, const char *name)
 {
 	GElf_Sym found = {0};
@@ -73,7 +73,7 @@ static inline struct ht_err *module_file_take(
 	return symbols_add(&file->symbols, &file->model.strings, place, frame, count);
 }
 
-/* The frames of the instruction at `vaddr`; NULL: no name. */
+/* Returns the frames of the instruction at `vaddr`; NULL: it has no name. */
 static inline const struct symbol_frame *module_file_frames(
 	struct module_file *file, uint64_t vaddr, uint32_t *ret_count)
 {

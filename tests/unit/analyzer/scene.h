@@ -31,7 +31,7 @@ static inline void scene_init_with(
 	tracebuild_start(&scene->trace, 4242, SCENE_START_NS, SCENE_START_NS);
 }
 
-/* A capture of one allocation in so many bytes; 0: of each. */
+/* Begins a capture that samples one allocation in `sample_bytes`; 0: it records each. */
 static inline void scene_init_sample(struct scene *scene, uint64_t sample_bytes)
 {
 	scene_init_with(scene, sample_bytes, 0);
@@ -107,7 +107,7 @@ static inline void scene_flush(struct scene *scene, unsigned lane)
 		tracebuild_events(&scene->trace, lane, &scene->lane[lane]);
 }
 
-/* Flushes all lanes and says so. */
+/* Flushes all lanes and puts a SYNC. */
 static inline void scene_sync(struct scene *scene)
 {
 	for (unsigned i = 0; i < SCENE_LANES; i++)

@@ -23,7 +23,7 @@ struct side {
 	struct view *view;
 };
 
-/* A capture of one allocation in `sample_bytes`; 0: of each. */
+/* Begins a capture that samples one allocation in `sample_bytes`; 0: it records each. */
 static inline void side_begin_sample(struct side *side, uint64_t lo, uint64_t shift,
 	const char *directory, uint64_t sample_bytes)
 {
@@ -39,7 +39,7 @@ static inline void side_begin(struct side *side, uint64_t lo, uint64_t shift, co
 	side_begin_sample(side, lo, shift, directory, 0);
 }
 
-/* A frame below `parent`; without a name where `function` is NULL. */
+/* Adds a frame below `parent`; the frame has no name if `function` is NULL. */
 static inline uint32_t side_frame(
 	struct side *side, uint32_t parent, const char *function, const char *file, uint32_t line)
 {
@@ -66,7 +66,7 @@ static inline uint64_t side_alloc(struct side *side, uint64_t at_ms, uint64_t si
 	return side->addr;
 }
 
-/* A window of this many seconds, read. */
+/* Ends the window after this many seconds, and reads the trace. */
 static inline void side_end(struct side *side, uint64_t seconds)
 {
 	const uint64_t end = SCENE_START_NS + seconds * SIDE_SECOND_NS - 2 * SCENE_STEP_NS;

@@ -18,7 +18,7 @@ struct stage {
 	uint64_t addr;
 };
 
-/* A capture of one allocation in `sample_bytes`; 0: of each. */
+/* Begins a capture that samples one allocation in `sample_bytes`; 0: it records each. */
 static inline void stage_begin_sample(struct stage *stage, uint64_t sample_bytes)
 {
 	*stage = (struct stage){.addr = 0x10000};
@@ -49,7 +49,8 @@ static inline void stage_name(struct stage *stage, uint32_t module_id, uint64_t 
 	tracebuild_put(&stage->scene.trace, &symbol);
 }
 
-/* A node below `parent` whose place has these frames, innermost first; NULL: it has no name. */
+/* Adds a node below `parent` whose place has these frames, innermost first; NULL: it has no name.
+ */
 static inline uint32_t stage_node(
 	struct stage *stage, uint32_t parent, const char *inner, const char *outer)
 {
@@ -83,8 +84,8 @@ static inline void stage_free(struct stage *stage, uint64_t addr)
 	scene_free(&stage->scene, 0, addr, 0);
 }
 
-/* The chain that is shown of a stack, innermost first: "leaf < caller < main"; "?" has no name. In
- * a buffer of this function. */
+/* Returns the chain that is shown of a stack, innermost frame first: "leaf < caller < main"; "?" is
+ * a frame without a name. The text is in a buffer of this function. */
 static inline const char *stage_chain(const struct view *view, uint32_t stack)
 {
 	static char text[4096];

@@ -11,7 +11,7 @@ static inline uint64_t model_bytes(struct site *site)
 	return (uint64_t)site_scale(site, 16, 65536);
 }
 
-/* The next of events that come at random, `rate` a second, or evenly with some jitter. */
+/* Returns the time of the next event: random, `rate` a second, or even with some jitter. */
 static inline double model_next(struct site *site, double now, double rate, bool evenly)
 {
 	return now +
@@ -159,7 +159,7 @@ static inline void leak_of_sessions(struct site *site)
 			site_chance(site, 0.1) ? NEVER : t + site_exponential(site, life), 3000);
 }
 
-/* Some requests that end take as long as the window. */
+/* Some requests take as long as the window, but end. */
 static inline void leak_of_slow_requests(struct site *site)
 {
 	double rate = 50000 / site->window;
@@ -170,7 +170,7 @@ static inline void leak_of_slow_requests(struct site *site)
 			400);
 }
 
-/* A few blocks beside the leak live long, and end. */
+/* Beside the leak a few blocks live long, but end. */
 static inline void leak_among_long_lives(struct site *site)
 {
 	for (unsigned i = 0; i < 1 + site->random % 4; i++) {
@@ -224,7 +224,7 @@ static inline void leak_of_fewer_requests(struct site *site)
 
 /* ---- innocent ---- */
 
-/* A cache that fills; the program does nothing but what the misses cost. */
+/* A cache fills; the program does no other work than the misses cost. */
 static inline void calm_misses(struct site *site)
 {
 	double slow = site->window * site_scale(site, 0.05, 0.7);
@@ -257,7 +257,7 @@ static inline void calm_log_buffer(struct site *site)
 		}
 }
 
-/* Start-up that makes less and less, and is over before the window is. */
+/* The start-up makes less and less, and is over before the window ends. */
 static inline void calm_ramp(struct site *site)
 {
 	double took = site->window * site_between(site, 0.1, 0.6);
@@ -290,7 +290,7 @@ static inline void calm_busy_queue(struct site *site)
 	}
 }
 
-/* The oldest goes when it is full. */
+/* A full cache drops its oldest block. */
 static inline void calm_lru(struct site *site)
 {
 	double fill = site->window * site_between(site, 0.1, 0.7);
@@ -363,7 +363,7 @@ static inline void calm_requests(struct site *site)
 		site_block(site, t, t + site_lognormal(site, median, sigma), 9000);
 }
 
-/* Most end at once, many after a good part of the window. */
+/* Most requests end at once, many after a good part of the window. */
 static inline void calm_slow_requests(struct site *site)
 {
 	double rate = 50000 / site->window, slow = site->window * site_between(site, 0.3, 0.6);
@@ -382,7 +382,7 @@ static inline void calm_start_up(struct site *site)
 		site_block(site, site_between(site, 0, took), NEVER, 900);
 }
 
-/* Keys that were not there before become rarer. */
+/* New keys become rarer. */
 static inline void calm_hash_table(struct site *site)
 {
 	double capacity = 64, now = 0, keys = site_scale(site, 1000, 100000);

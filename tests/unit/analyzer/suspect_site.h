@@ -34,13 +34,13 @@ static inline void site_init(struct site *site, double window, uint64_t seed)
 	site->buckets = 256 + (uint32_t)random_below(&site->random, 257);
 }
 
-/* At least `lo`, less than `hi`. */
+/* Returns a random number of at least `lo`, less than `hi`. */
 static inline double site_between(struct site *site, double lo, double hi)
 {
 	return lo + (hi - lo) * (double)(random_next(&site->random) >> 11) * 0x1p-53;
 }
 
-/* As site_between, each order of magnitude as likely. */
+/* Like site_between, but each order of magnitude is as likely. */
 static inline double site_scale(struct site *site, double lo, double hi)
 {
 	return lo * pow(hi / lo, site_between(site, 0, 1));
@@ -72,7 +72,7 @@ static inline uint32_t site_bucket(const struct site *site, double time)
 	return ret < site->buckets ? ret : site->buckets - 1;
 }
 
-/* One block; those outside the window count as far as the analyzer would see them. */
+/* Adds a block; one that is not wholly in the window counts as far as the analyzer would see it. */
 static inline void site_block(struct site *site, double birth, double death, uint64_t bytes)
 {
 	if (birth >= site->window || death < 0)
@@ -101,7 +101,7 @@ static inline void site_block(struct site *site, double birth, double death, uin
 	site->longest = fmax(site->longest, death - birth);
 }
 
-/* The program's other blocks, which it frees again. */
+/* Adds blocks of the rest of the program, which frees them again. */
 static inline void site_work(struct site *site, double time, uint64_t blocks)
 {
 	site->has_work = true;

@@ -100,7 +100,7 @@ static void make_trace(void)
 	original = tracebuild_finish(build);
 }
 
-/* The copy's descriptor. */
+/* Returns the copy's descriptor. */
 static int anonymize(bool keeps_system)
 {
 	const struct model_observer observer = {0};
@@ -133,7 +133,7 @@ static int anonymize(bool keeps_system)
 	return copy;
 }
 
-/* The records, as they stand. */
+/* Returns the records as they are in the file. */
 static struct bytes_out records_of(int fd)
 {
 	static struct rec rec;
@@ -171,7 +171,7 @@ static json_t *report_of(int fd)
 	return report;
 }
 
-/* Names, and numbers that are meant to differ. */
+/* Keys of names, and of numbers that the copy must change. */
 static bool is_replaced(const char *key)
 {
 	static const char *const replaced[] = {"pid", "tid", "uid", "start_ticks", "start_unix_ns",
@@ -182,7 +182,7 @@ static bool is_replaced(const char *key)
 	return false;
 }
 
-/* The same tree with the same numbers. */
+/* Checks that both are the same tree with the same numbers. */
 static void check_alike(const json_t *a, const json_t *b, const char *where)
 {
 	const char *key;
@@ -260,7 +260,7 @@ HT_TEST(names_of_the_system_stay_without_the_programs_types)
 	scene_deinit(&stage.scene);
 }
 
-/* One name, one pseudonym; another in each copy. */
+/* In one copy a name has one pseudonym; in each copy it has another. */
 HT_TEST(pseudonyms_are_stable_in_one_copy)
 {
 	char a[PSEUDONYM_BYTES], b[PSEUDONYM_BYTES];

@@ -21,7 +21,7 @@ static int compare_deaths(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Has the cube count the chosen blocks as they die, those that live on at last. */
+/* Has the cube count the chosen blocks: those that die as they die, the others at the end. */
 static void count_chosen(uint64_t seed, uint64_t gap_ns, uint32_t nodes, size_t cells_max)
 {
 	uint32_t order[MADE_BLOCKS];
@@ -49,7 +49,7 @@ static void count_chosen(uint64_t seed, uint64_t gap_ns, uint32_t nodes, size_t 
 			ck_no_err(cube_pass(&cube, block->death_ns));
 	}
 	ck_no_err(cube_finish(&cube));
-	/* The others do not exist. */
+	/* The comparison is with a history of the chosen blocks alone. */
 	size_t kept = 0;
 	for (size_t i = 0; i < made.count; i++)
 		if (is_chosen[i])
@@ -243,7 +243,7 @@ HT_TEST(a_peak_of_sizes_is_exact_and_one_of_ages_an_estimate)
 	scene_deinit(&scene);
 }
 
-/* Time is that of the trace, also where nothing of its first step is chosen. */
+/* Times are those of the trace, even if no block of its first step is chosen. */
 HT_TEST(a_trace_of_which_nothing_is_chosen)
 {
 	scene_init(&scene);

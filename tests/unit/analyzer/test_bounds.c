@@ -55,7 +55,7 @@ static bool is_taken(uint64_t size)
 	return drand48() < -expm1(-((double)size + 1) / RATE);
 }
 
-/* `rate` 0: everything is in the trace. */
+/* `rate` 0: the trace has all allocations. */
 static void look(uint64_t rate)
 {
 	scene_init_sample(&scene, rate);
@@ -88,7 +88,7 @@ static void forget(void)
 	scene_deinit(&scene);
 }
 
-/* By site; one more for the total. */
+/* Figures by site; the last are those of the total. */
 struct looked {
 	struct sums site[SITES + 1];
 };
@@ -192,7 +192,7 @@ static void forget_pair(struct pair *pair)
 	}
 }
 
-/* By site, the figures of the entry; false: no sample is of that site. */
+/* Finds the figures of the site's entry. Returns false if no sample is of that site. */
 static bool find_difference(const struct pair *pair, uint32_t site, enum metric metric,
 	double *difference, double *bound)
 {
@@ -222,7 +222,7 @@ static void total_difference(
 		compare_total_bound(&pair->compare, 1, metric));
 }
 
-/* The last is the total. */
+/* The site with the number SITES is the total. */
 static bool difference_of(const struct pair *pair, uint32_t site, enum metric metric,
 	double *difference, double *bound)
 {
@@ -277,8 +277,8 @@ HT_TEST(intervals_hold_the_true_difference)
 	}
 }
 
-/* A site of the whole trace that is larger than the sample's fifth, by both bounds, is one of its
- * first five. */
+/* A site whose size in the whole trace exceeds that of the sample's sixth site, by both bounds,
+ * must be among the sample's first five. */
 HT_TEST(large_sites_are_among_the_first)
 {
 	struct looked full, sample;
@@ -314,7 +314,7 @@ HT_TEST(large_sites_are_among_the_first)
 	ck_assert_msg(missed * 100 <= judged, "%u of %u", missed, judged);
 }
 
-/* The sum of (1 - p) (size / p)^2, in proportion for what is outstanding. */
+/* The variance is the sum of (1 - p) (size / p)^2; for what is outstanding, a proportion of it. */
 HT_TEST(variances_are_those_of_the_blocks)
 {
 	struct looked sample;
@@ -383,7 +383,7 @@ HT_TEST(trees_have_the_same_bounds)
 	forget();
 }
 
-/* Each site is a function of one line: all three have the same bound. */
+/* Each site is one function with one line: site, function and line have the same bound. */
 HT_TEST(functions_and_lines_have_the_same_bounds)
 {
 	struct looked sample;

@@ -75,7 +75,7 @@ static int64_t sum_of(const int64_t *value, size_t count)
 	return sum;
 }
 
-/* Own and inclusive values of a group, chain by chain. */
+/* Checks own and inclusive values of a group against sums over all chains. */
 static void check_group(uint32_t group, int64_t own, int64_t inclusive)
 {
 	int64_t naive_own = 0, naive_inclusive = 0;
@@ -90,7 +90,7 @@ static void check_group(uint32_t group, int64_t own, int64_t inclusive)
 	ck_assert_int_eq(inclusive, naive_inclusive);
 }
 
-/* The root's children of a bottom-up tree are the groups that have own values. */
+/* In a bottom-up tree the root's children are the groups that have own values. */
 static void check_bottom_up(const struct calls_sum *sum, enum grouping grouping, enum metric metric)
 {
 	int64_t no_stack = calls.own[0], found = 0, whole = calls.total[0];

@@ -56,7 +56,7 @@ static void check_width(void)
 	}
 }
 
-/* What follows the head. */
+/* Returns what follows the head of the page. */
 static const char *body(void)
 {
 	fclose(text.out);

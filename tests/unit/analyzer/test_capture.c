@@ -105,7 +105,7 @@ HT_TEST(a_capture_that_runs_is_joined)
 	ck_assert(first.ok && second.ok);
 	ck_assert_uint_eq(second.marks, first.marks + 1);
 	capture_close(&capture);
-	/* It was left alone. */
+	/* The process of the capture still runs. */
 	ck_assert_int_eq(waitpid(fake.pid, NULL, WNOHANG), 0);
 	fake_end(&fake);
 }

@@ -30,7 +30,7 @@ static void open_pairs(struct pairs *pairs, uint32_t most)
 	}
 }
 
-/* One letter for each connection: does it last, or has it ended? */
+/* Checks one letter for each connection: l if it lasts, e if it has ended. */
 static void check(const struct pairs *pairs, const char *expected)
 {
 	char text[COUNT + 1] = "";
@@ -58,7 +58,7 @@ HT_TEST(the_slow_end)
 	clients_asked(&pairs.clients, pairs.client[0]);
 	clients_end_slow(&pairs.clients, 101 + CLIENTS_PATIENCE_NS);
 	check(&pairs, "lelll");
-	/* Patience begins again behind an answer. */
+	/* After an answer the client has the whole time again. */
 	clients_answered(&pairs.clients, pairs.client[0], 200);
 	clients_end_slow(&pairs.clients, 199 + CLIENTS_PATIENCE_NS);
 	check(&pairs, "leeee");

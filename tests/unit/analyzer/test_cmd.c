@@ -164,7 +164,7 @@ HT_TEST(long_output_goes_to_the_pager)
 	free(shown);
 }
 
-/* Their number stands behind them. */
+/* info reads the number of events from the end of the file, which is cut off here. */
 HT_TEST(info_knows_no_number_of_events_of_a_cut_file)
 {
 	char *path = make_trace();
@@ -290,7 +290,8 @@ static void check_content(const char *path, const char *want)
 	ck_assert_str_eq(text, want);
 }
 
-/* What -f is to replace is there until the new one is, and nothing beside it. */
+/* The file that -f replaces stays until the new one is complete, and no other file is left beside
+ * it. */
 HT_TEST(a_failed_export_keeps_what_was_there)
 {
 	char *trace = tmpdir_path("bad"), *path = tmpdir_path("out.txt");

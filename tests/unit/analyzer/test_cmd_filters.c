@@ -152,7 +152,7 @@ HT_TEST(each_filter_is_taken_or_refused)
 	remove_files();
 }
 
-/* The most first, those of one amount by their place; the order of the file remains. */
+/* --limit keeps the lines with most; the lines that remain are in the order of the file. */
 HT_TEST(source_prints_the_lines_with_most)
 {
 	make_files();

@@ -107,7 +107,7 @@ HT_TEST(a_terminal_obeys_no_name)
 	scene_deinit(&scene);
 }
 
-/* In one trace 100 bytes stay, in the other 30 more; what is in one alone has a 0. */
+/* One chain is in the older trace alone, and one in the newer: the other column has a 0. */
 HT_TEST(two_traces_are_compared_by_name)
 {
 	struct scene other;

@@ -67,8 +67,8 @@ static void check_change(const char *function, enum compare_change want)
 /* --- the same site -----------------------------------------------------------------------------
  */
 
-/* Rebuilt in another directory, loaded elsewhere, with lines that have moved, and met in another
- * order. */
+/* The program was rebuilt in another directory, and loaded elsewhere; its lines have moved, and its
+ * sites come in another order. */
 HT_TEST(a_rebuilt_program_has_the_same_sites)
 {
 	begin();
@@ -116,7 +116,7 @@ HT_TEST(functions_of_other_files_and_callers_are_other_sites)
 	end();
 }
 
-/* By their places in the module. */
+/* Functions without names match by their places in the module. */
 HT_TEST(functions_without_names_match_in_one_build)
 {
 	side_begin(&side[0], LO_OLD, 0, "/bin");
@@ -230,7 +230,7 @@ HT_TEST(a_leak_is_found_whichever_window_is_longer)
 	check_program(10, 40, 1000, 0, COMPARE_GONE);
 }
 
-/* The first parts of the windows are the same. */
+/* The first parts of both windows are the same. */
 HT_TEST(a_leak_that_begins_late_is_found)
 {
 	begin();
@@ -308,7 +308,7 @@ static void put_samples(uint32_t old_blocks, uint64_t old_rate, uint32_t new_blo
 	}
 }
 
-/* 4 blocks in one minute, 9 in two: half of the bound by minute. */
+/* 4 blocks in one minute, 9 in two: the second bound is halved, as the figure by minute is. */
 HT_TEST(bounds_are_those_of_both_samples)
 {
 	const double difference = sqrt(BOUND_4 * BOUND_4 + BOUND_9 * BOUND_9 / 4);
@@ -324,7 +324,7 @@ HT_TEST(bounds_are_those_of_both_samples)
 	ck_assert_double_eq_tol(compare_difference_bound(old, new), difference, 1);
 	ck_assert_double_eq_tol(
 		compare_total_bound(&compare, 1, METRIC_ALLOCATED), BOUND_9 / 2, 0.6);
-	/* A level is not by minute. */
+	/* Live bytes are a level, so they are not divided by minutes. */
 	ck_assert_double_eq_tol(compare_bound(&compare, entry, 1, METRIC_LIVE), BOUND_9, 1);
 	ck_assert_double_eq_tol(
 		compare_variance(&compare, entry, 1, METRIC_ALLOCATED), 9 * VARIANCE / 4, 100);

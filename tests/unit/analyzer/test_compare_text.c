@@ -35,7 +35,7 @@ static void alloc_in(uint32_t index, const char *function, const char *file, uin
 	side_alloc(&side[index], 1, bytes, side_frame(&side[index], caller, function, file, 123));
 }
 
-/* The page; the caller frees it. */
+/* Returns the page; the caller frees it. */
 static char *print_page(void (*write)(const struct compare_text *), const char *path, size_t limit)
 {
 	const struct terminal terminal = {.columns = COLUMNS, .has_utf8 = true};
@@ -81,7 +81,7 @@ static void check_lacks(const char *page, const char *word)
 	ck_assert_msg(strstr(page, word) == NULL, "\"%s\" in:\n%s", word, page);
 }
 
-/* No line is wider than the page, and nothing in it is obeyed by a terminal. */
+/* No line is wider than the page, and the page has nothing that a terminal obeys. */
 static void check_page(const char *page)
 {
 	for (const char *at = page; *at;) {

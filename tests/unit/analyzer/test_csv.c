@@ -46,7 +46,7 @@ HT_TEST(a_quote_is_doubled_and_a_formula_is_text)
 	exported_end(&exported);
 }
 
-/* What a sample does not tell is empty. */
+/* A figure that a sample does not tell is an empty cell. */
 HT_TEST(a_sample_has_no_temporary_blocks)
 {
 	exported = (struct exported){0};

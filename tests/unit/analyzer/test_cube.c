@@ -20,7 +20,7 @@ struct ledger_block {
 	bool live;
 	uint64_t size;
 	unsigned lane, stack;
-	uint64_t born; /* the lane's count of allocations with it */
+	uint64_t born; /* the lane's count of allocations, this one included */
 };
 
 struct ledger {
@@ -92,7 +92,7 @@ static void book_free(unsigned b, unsigned lane)
 	block->live = false;
 }
 
-/* One step of the program, in the trace and in the books. */
+/* One step of the program, in the trace and in the ledger. */
 static void step(void)
 {
 	unsigned b = (unsigned)random() % BLOCKS, lane = (unsigned)random() % SCENE_LANES;
@@ -130,7 +130,7 @@ static void play(unsigned seed)
 		step();
 }
 
-/* What a ledger of calls knows: lifetimes are in test_window. */
+/* Compares what the ledger knows; test_window compares lifetimes. */
 static void check_calls(const struct sums *got, const struct sums *want)
 {
 	ck_assert_uint_eq(got->samples, want->samples);
@@ -244,7 +244,7 @@ HT_TEST(parts_sum_up_to_the_total)
 	end();
 }
 
-/* What no program does: any event of any thread for any of a few addresses. */
+/* Does what no program does: any event of any thread for any of a few addresses. */
 static void step_madly(void)
 {
 	unsigned lane = (unsigned)random() % SCENE_LANES;
@@ -327,7 +327,7 @@ static void play_made(uint32_t nodes, size_t cells_max)
 	made_play(&made, 3, &cube);
 }
 
-/* Everything by site, in two windows, against the list of all blocks. */
+/* Checks all figures by site, in two windows, against the list of all blocks. */
 static void check_made(void)
 {
 	const uint32_t count = (uint32_t)cube.timeline.count;
@@ -508,8 +508,8 @@ static void play_anvil(size_t cells_max, uint64_t *of_stack)
 	ck_assert_uint_eq(cube.total.allocated_bytes, bytes);
 }
 
-/* A hundredth of the bytes is folded at most; with half the room 3 %, and no stack that has 0.5 %.
- */
+/* At most a hundredth of the bytes is folded; with half the room 3 %, and never a stack that has
+ * 0.5 %. */
 HT_TEST(little_is_folded_of_276000_stacks)
 {
 	static const unsigned percent[] = {1, 3};

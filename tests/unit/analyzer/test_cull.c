@@ -86,7 +86,7 @@ static void step(const struct play *play)
 		scene_free(&scene, lane, 0x5000000 + 16 * (uint64_t)random(), 100);
 		input_events++;
 	}
-	/* Its free comes late: another thread has the address already. */
+	/* The first block's free comes late: another thread has the address already. */
 	if (play->has_inversions && random() % 20 == 0) {
 		scene_malloc(&scene, lane, 0xa00000, size_of(), stack);
 		scene_malloc(&scene, (lane + 1) % SCENE_LANES, 0xa00000, 40, stack);
@@ -125,7 +125,7 @@ static void name_thread(unsigned i)
 	tracebuild_put(&scene.trace, &rec);
 }
 
-/* The full trace, from the beginning of the window to its END. */
+/* Records the full trace, from the beginning of the window to its END. */
 static int record(const struct play *play)
 {
 	srandom((unsigned)play->seed);
@@ -168,7 +168,7 @@ static struct ht_err *put(void *context, const struct rec *rec, uint64_t events)
 	return NULL;
 }
 
-/* The trace on `fd` through the filter. */
+/* Returns the trace on `fd` as the filter writes it. */
 static int cull(int fd, uint64_t cull_ns)
 {
 	struct cull_options options = {.cull_ns = cull_ns, .put = put};
@@ -195,7 +195,7 @@ static int cull(int fd, uint64_t cull_ns)
 
 static void check_counts(const struct cube_counts *got, const struct cube_counts *want)
 {
-	/* Each assertion costs a system call. */
+	/* Compare all bytes first, since each assertion costs a system call. */
 	if (!memcmp(got, want, sizeof(*got)))
 		return;
 	ck_assert_uint_eq(got->samples, want->samples);
@@ -207,7 +207,7 @@ static void check_counts(const struct cube_counts *got, const struct cube_counts
 	ck_assert_uint_eq(got->lifetime_us, want->lifetime_us);
 }
 
-/* The same site in another analysis of the same history; indexes of threads may differ. */
+/* Finds the same site in another analysis of the same history; indexes of threads may differ. */
 static uint32_t find_same(
 	const struct analysis *in, const struct analysis *of, const struct cube_site *want)
 {
@@ -242,7 +242,7 @@ static void sum_cells(const struct cube *cube, uint32_t site, uint64_t step_ns,
 		add(&sum[cube->cell[i].bucket / (step_ns / cube->step_ns)], &cube->cell[i].counts);
 }
 
-/* Survivors between steps of `step_ns`: a checksum of all their figures. */
+/* Returns a checksum of all figures of the survivors between steps of `step_ns`. */
 static uint64_t sum_survivors(const struct cube *cube, uint32_t site, uint64_t step_ns)
 {
 	const unsigned joined = (unsigned)(step_ns / cube->step_ns);
@@ -380,7 +380,7 @@ HT_TEST(times_of_any_length)
 			.steps = 3000});
 }
 
-/* While the books of allocators are read, sums must be those of the moment. */
+/* At each reading of the allocators the sums must be those of that moment. */
 HT_TEST(readings_of_the_heap)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)

@@ -39,7 +39,7 @@ HT_TEST(lambdas)
 	check("_ZZ4mainENKUlT_E_clIiEEDaS_", "lambda in main()");
 	check("_ZZ4mainENK3$_0clIiEEDaT_", "lambda in main()");
 	check("_ZZNK3app1S2goEiENKUlT_E_clIiEEDaS1_", "lambda in app::S::go(int) const");
-	/* In none, and a call operator of a class. */
+	/* Not a lambda: the call operator of a class. */
 	check("_ZNK1aclEi", "a::operator()(int) const");
 }
 

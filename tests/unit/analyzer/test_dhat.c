@@ -29,8 +29,8 @@ HT_TEST(figures_and_frames)
 	exported_end(&exported);
 }
 
-/* A block that is left has a life, too: from the middle of its bucket, a millisecond long, to the
- * end of the window. */
+/* A block that is not freed has a lifetime, too: from the middle of its bucket, a millisecond long,
+ * to the end of the window. */
 HT_TEST(blocks_that_are_left_have_lived)
 {
 	exported = (struct exported){0};

@@ -9,8 +9,9 @@
 #include "tests/support/compile.h"
 #include "tests/unit/analyzer/module_file.h"
 
-/* Nothing calls the first two. The second begins where the program has other code, if the section
- * were at 0; the third is dropped on its own, between functions that are not. */
+/* The linker drops the gone_ functions, since nothing calls them. If their section were at 0,
+ * gone_behind would begin where the program has other code; gone_inlined is dropped on its own,
+ * between functions that are kept. */
 static const char dropped[] = "int sink;\n"
 			      "__attribute__((section(\".text.gone\"))) void gone_giant(void)\n"
 			      "{ __asm__ volatile(\".fill 0x1000, 1, 0x90\"); sink = 1; }\n"
@@ -111,7 +112,7 @@ HT_TEST(functions_that_the_linker_dropped_name_nothing_clang)
 	check_linkers("clang-14");
 }
 
-/* gcc gives an inlined one no linkage name. */
+/* gcc gives an inlined lambda no linkage name. */
 HT_TEST(an_inlined_lambda_is_called_by_the_function_around_it)
 {
 	static const char source[] = "void *volatile kept;\n"
@@ -140,8 +141,8 @@ HT_TEST(an_inlined_lambda_is_called_by_the_function_around_it)
 	free(linked);
 }
 
-/* One that stands by itself is "operator()" to DWARF; the symbol of gcc's copy says of which
- * function. */
+/* DWARF names a lambda that is not inlined "operator()"; the symbol of gcc's copy names the
+ * function that has the lambda. */
 HT_TEST(a_lambda_of_its_own_is_called_by_the_function_around_it)
 {
 	static const char source[] = "void *volatile kept;\n"

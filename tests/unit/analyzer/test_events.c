@@ -81,7 +81,7 @@ static void turn(struct scene *scene)
 	events_turn(&scene->events, polled);
 }
 
-/* The keeper takes the question that the next tick asks, and answers it. */
+/* The keeper takes the status request that the next tick sends, and answers it. */
 static void answer_status(struct scene *scene, const struct control_reply *reply)
 {
 	keeper_answer(scene->keeper, CONTROL_STATUS, reply, turn, scene);
@@ -143,7 +143,7 @@ HT_TEST(a_report_is_made_for_those_who_listen)
 	events->hub.count = 1;
 	const char *message = await_report(&scene);
 	ck_assert_msg(strstr(message, "event: report\ndata: {\"read\":5000}\n\n"), "%s", message);
-	/* Nothing new: no further one. */
+	/* The trace has nothing new, so no further report is made. */
 	answer_status(&scene, &(struct control_reply){.ok = true});
 	ck_assert_int_eq(events->job.pid, 0);
 	events->hub.count = 0;

@@ -47,7 +47,8 @@ HT_TEST(help_says_what_each_is_for)
 	ck_assert_ptr_null(export_names[export_format_count]);
 }
 
-/* By the same query everything that is of one moment is refused for what is over time. */
+/* Formats of events or series refuse a query about one moment, formats of events refuse --min-age,
+ * and formats of a metric refuse a mean. */
 HT_TEST(queries_that_a_format_cannot_answer)
 {
 	struct query query;
@@ -77,7 +78,8 @@ HT_TEST(queries_that_a_format_cannot_answer)
 
 static struct exported exported;
 
-/* The same sums in a part of the trace, whichever format, and a filter leaves out the same. */
+/* Each format has the same sums for a part of the trace, and a filter leaves the same blocks out of
+ * each. */
 HT_TEST(a_window_and_a_filter_apply)
 {
 	struct query query;

@@ -94,7 +94,7 @@ HT_TEST(a_window_has_its_own_events)
 	ck_assert_double_le(time_ms, 101);
 	ck_assert_int_eq(sum_of(root, "counters.0.samples.count", false), 20);
 	json_decref(root);
-	/* The other part of it, in which the block is not freed yet. */
+	/* The part before, in which the block is not freed yet. */
 	query_init(&query);
 	query.to = "+100ms";
 	root = json_loads(exported_as(&exported, "firefox", &query), 0, NULL);
@@ -109,7 +109,8 @@ HT_TEST(a_window_has_its_own_events)
 	exported_end(&exported);
 }
 
-/* 600,000 of 16 bytes, half of them freed, and some large ones, which are never left out. */
+/* 400,000 allocations of 16 bytes and 200,000 frees, and some large ones, which are never left out.
+ */
 HT_TEST(too_many_events_are_a_sample)
 {
 	const unsigned blocks = 400000, freed = 200000;

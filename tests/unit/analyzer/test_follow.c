@@ -111,7 +111,7 @@ HT_TEST(a_capture_that_answers_no_more_has_ended)
 {
 	struct scene scene;
 	open_scene(&scene);
-	/* Before the first answer it may only be late. */
+	/* Before the first answer the capture may only be late. */
 	answer(&scene, CONTROL_STATUS, &(struct control_reply){.message = "not yet"});
 	ck_assert_str_eq(follow_state(&scene.follow), "recording");
 	answer(&scene, CONTROL_STATUS, &recording);
@@ -148,7 +148,7 @@ HT_TEST(answers_reach_those_who_asked)
 	ck_assert_int_eq(scene.answers, 1);
 	ck_assert_str_eq(scene.problem, "");
 	ck_assert_str_eq(follow_state(&scene.follow), "paused");
-	/* A refusal is no end. */
+	/* A refusal does not end the recording. */
 	answer(&scene, CONTROL_STOP, &(struct control_reply){.message = "not now"});
 	ck_assert_int_eq(scene.answers, 2);
 	ck_assert_str_eq(scene.problem, "not now");

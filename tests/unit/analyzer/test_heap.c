@@ -37,7 +37,7 @@ static void put_heap(uint64_t begin_tsc, const struct rec_account *accounts, siz
 	tracebuild_put(&scene.trace, &rec);
 }
 
-/* It was read in no time. */
+/* Puts a reading that took no time. */
 static void read_heap(uint64_t held_bytes, uint64_t off_bytes)
 {
 	const struct rec_account one = account("glibc", held_bytes, off_bytes);
@@ -68,7 +68,7 @@ static bool is_warned(void)
 	return found;
 }
 
-/* 10 MiB come and 4 go before it is read, 3 older ones go, and 5 come afterwards. */
+/* 14 MiB come and 4 go before the reading; after it 3 MiB of older blocks go, and 5 MiB come. */
 HT_TEST(the_start_is_without_what_came_since)
 {
 	scene_init(&scene);
@@ -81,7 +81,7 @@ HT_TEST(the_start_is_without_what_came_since)
 	const struct heap *heap = finish();
 	ck_assert(heap->is_told && heap->known && heap->has_curve && !heap->end_known);
 	ck_assert_uint_eq(heap->start_bytes, 100 * MIB);
-	/* What the one block that is there was rounded up by is not known. */
+	/* By how much the one live block was rounded up is unknown. */
 	ck_assert_uint_eq(heap->off_bytes, 8192);
 	ck_assert_uint_eq(heap->arenas, 3);
 	ck_assert_uint_eq(heap->system_bytes, 220 * MIB);
@@ -93,7 +93,7 @@ HT_TEST(the_start_is_without_what_came_since)
 	end();
 }
 
-/* The events of the moments in which it was read belong to neither side. */
+/* The events that come while the allocator is read belong to neither side. */
 HT_TEST(what_moves_while_it_is_read_makes_it_off)
 {
 	scene_init(&scene);
@@ -123,7 +123,7 @@ HT_TEST(churn_counts_once_a_thread)
 			scene_malloc(&scene, lane, 0x10000 * (lane + 1), 3000, 0);
 			scene_free(&scene, lane, 0x10000 * (lane + 1), 3000);
 		}
-	/* Those of one size may all be mappings of their own. */
+	/* Blocks of this size may each be a mapping of its own. */
 	for (unsigned i = 0; i < 10; i++) {
 		scene_malloc(&scene, 0, 0x90000, 100000, 0);
 		scene_free(&scene, 0, 0x90000, 100000);
@@ -137,8 +137,8 @@ HT_TEST(churn_counts_once_a_thread)
 	end();
 }
 
-/* The books of the end say nothing: 40 MiB, give or take all of it. 10 MiB were there at the start,
- * 30 came, 4 of the older ones went. */
+/* The reading at the end says nothing: 40 MiB, with an error of 40. At the start there were 10 MiB,
+ * 30 came, and 4 of the older ones went. */
 HT_TEST(the_events_bound_the_end)
 {
 	for (int lost = 0; lost < 2; lost++) {
@@ -152,7 +152,7 @@ HT_TEST(the_events_bound_the_end)
 		const struct heap *heap = finish();
 		const struct heap_range range = heap_end_range(heap);
 		ck_assert_uint_eq(range.least_bytes, (lost ? 30 : 36) * (uint64_t)MIB);
-		/* The block's pages and what is never seen. */
+		/* The block's rounding to pages, and the MiB that may go unseen. */
 		ck_assert_uint_eq(range.most_bytes, lost ? 80 * (uint64_t)MIB : 37 * MIB + 8192);
 		ck_assert_uint_eq(heap->end_bytes, lost ? 40 * (uint64_t)MIB : 37 * MIB + 8192);
 		ck_assert(range.is_known && (lost || range.is_figure));
@@ -161,7 +161,7 @@ HT_TEST(the_events_bound_the_end)
 	}
 }
 
-/* Books and events contradict each other: the books count, and nothing is cut. */
+/* Readings and events contradict each other: the readings count, and nothing is cut. */
 HT_TEST(the_events_do_not_overrule_the_books)
 {
 	scene_init(&scene);
@@ -191,7 +191,7 @@ static const struct heap *compare(int64_t more_bytes, bool lost)
 
 HT_TEST(both_readings_must_agree_with_the_trace)
 {
-	/* Both are off, blocks were rounded up, and a MiB may have gone unseen. */
+	/* Both readings are off, blocks were rounded up, and a MiB may have gone unseen. */
 	const int64_t less = -30 - (int64_t)MIB, more = 30 + MIB + 48 + 8192;
 	for (int beyond = 0; beyond < 2; beyond++) {
 		const struct heap *heap = compare(more + beyond, false);
@@ -225,7 +225,8 @@ HT_TEST(one_unknown_allocator_makes_it_unknown)
 	end();
 }
 
-/* Readings of any size and time, more than are kept: nothing of it can be true, all of it ends. */
+/* Readings of any size and time, and more than are kept: none can be true, but the analysis ends.
+ */
 HT_TEST(forged_readings_do_no_harm)
 {
 	static const uint64_t word[] = {
@@ -259,8 +260,8 @@ HT_TEST(allocators_are_summed_up)
 	end();
 }
 
-/* Unknown frees count for the allocator that has the most. Without headers its blocks may be a
- * fourth larger than requested. */
+/* Frees of unknown blocks count for the allocator that holds most. The blocks of one without
+ * headers may be a fourth larger than requested. */
 HT_TEST(blocks_without_headers_are_of_sizes)
 {
 	scene_init(&scene);
@@ -294,7 +295,7 @@ HT_TEST(a_trace_without_a_reading_says_nothing)
 	end();
 }
 
-/* Estimates add up to no curve; what was read is no estimate. */
+/* The estimates of a sample give no curve; a figure that was read is no estimate. */
 HT_TEST(a_sample_has_no_curve)
 {
 	scene_init_sample(&scene, 512 * KIB);

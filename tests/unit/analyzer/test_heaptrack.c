@@ -85,7 +85,7 @@ static void check_totals(void)
 	snprintf(
 		line, sizeof(line), "temporary memory allocations: %u ", (unsigned)stats.temporary);
 	check_printed(line);
-	/* As whole bytes below 1000 of them. */
+	/* heaptrack_print prints less than 1000 bytes as whole bytes. */
 	snprintf(line, sizeof(line), "peak heap memory consumption: %uB\n",
 		(unsigned)stats.peak_bytes);
 	check_printed(line);
@@ -108,7 +108,7 @@ HT_TEST(totals_equal_those_of_heaptrack_print)
 	scene_free(&scene, 0, 0x9100, 304);
 	scene_malloc(&scene, 0, 0x9300, 50, other);
 	export_and_print();
-	/* One for the last of ten, though an older one is freed; the realloc; the one of 5 bytes.
+	/* The last of ten blocks, though an older one is freed; the realloc; the block of 5 bytes.
 	 */
 	ck_assert_uint_eq(stats.calls, 14);
 	ck_assert_uint_eq(stats.temporary, 3);
@@ -156,7 +156,7 @@ HT_TEST(many_frees_of_the_first_kind)
 	end();
 }
 
-/* heaptrack_gui writes past an array otherwise. */
+/* Kinds must first occur in their order: else heaptrack_gui writes past an array. */
 static void check_order_of_kinds(void)
 {
 	unsigned long kinds = 0, next = 0, kind;

@@ -67,7 +67,7 @@ static const struct option_command *command_at(size_t i)
 	return command->is_hidden ? NULL : command;
 }
 
-/* Does the command take an option of this name, by whichever row? */
+/* True if the command takes an option of this name, by any row. */
 static bool takes_name(const struct option_command *command, const char *name)
 {
 	for (enum option_id id = 1; id < OPTION_COUNT; id++)
@@ -113,7 +113,7 @@ HT_TEST(help_has_eighty_columns)
 	}
 }
 
-/* Also of those groups that no command has yet. */
+/* Also the groups of options that no command has yet. */
 HT_TEST(a_command_may_have_every_group)
 {
 	static const struct option_command all = {
@@ -274,7 +274,7 @@ HT_TEST(completion_has_every_option_and_no_other)
 	free(page.text);
 }
 
-/* Rows of one name are of different commands, and alike but for their words. */
+/* Rows with the same name belong to different commands, and differ only in their words. */
 static void check_apart(enum option_id id, enum option_id other)
 {
 	const struct option_row *row = &commands_table.option[id];

@@ -30,7 +30,7 @@ static char *answer_of(const struct job_task *task, struct ht_err **ret_err)
 	const pid_t pid = job.pid;
 	*ret_err = job_finish(&job, &output);
 	ck_assert_int_eq(job.pid, 0);
-	/* It was waited for. */
+	/* job_finish has reaped the process. */
 	ck_assert_int_eq(waitpid(pid, NULL, WNOHANG), -1);
 	ck_assert((output < 0) == (*ret_err != NULL));
 	if (output < 0)
@@ -135,7 +135,7 @@ HT_TEST(a_job_that_is_late_is_ended)
 	ck_assert_int_eq(output, -1);
 }
 
-/* {kept, closed}: what the job sees of both. */
+/* Prints whether the kept and the closed descriptor are open in the job. */
 static struct ht_err *look(void *context)
 {
 	const int *fd = context;
@@ -143,7 +143,7 @@ static struct ht_err *look(void *context)
 	return NULL;
 }
 
-/* A connection that a job has, too, would stay open when the server closes it. */
+/* A connection that is open in a job as well would stay open when the server closes it. */
 HT_TEST(a_job_has_only_what_it_needs)
 {
 	struct ht_err *err;

@@ -51,7 +51,7 @@ static void put_sequence(uint64_t from, uint64_t to, unsigned file, unsigned lin
 	put_u8(3);
 	put_u8(line - 1);
 	put_u8(1);
-	/* A row in its middle, on the next line. */
+	/* A row in the middle of the sequence, on the next line. */
 	put_u8(2);
 	ck_no_err(bytes_out_uleb(&table, (to - from) / 2));
 	put_u8(10 + 2);

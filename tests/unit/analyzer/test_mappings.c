@@ -57,7 +57,7 @@ HT_TEST(a_part_is_unmapped)
 	call(ABI_CALL_MAP, 0, 10 * PAGE - 100, RW, ANON, 1);
 	call(ABI_CALL_UNMAP, 3, 4 * PAGE, 0, 0, 2);
 	check_live(6, 0, 0);
-	/* An unmap of unmapped pages is no unmap of an older mapping. */
+	/* Unmapping pages that are not mapped is no unmap of an older mapping. */
 	call(ABI_CALL_UNMAP, 2, 6 * PAGE, 0, 0, 2);
 	check_live(4, 0, 0);
 	ck_assert_uint_eq(mappings.before_bytes, 0);
@@ -106,12 +106,12 @@ HT_TEST(moved_mappings_keep_their_kind)
 	check_live(0, 0, 0);
 	call(ABI_CALL_MOVE_TO, 20, 8 * PAGE, 0, MREMAP_MAYMOVE, 2);
 	check_live(0, 8, 0);
-	/* The old range of an empty one stays. */
+	/* mremap with an old length of 0 leaves the old range in place. */
 	call(ABI_CALL_MAP, 50, 2 * PAGE, PROT_NONE, ANON, 1);
 	call(ABI_CALL_MOVE_FROM, 50, 0, 0, MREMAP_MAYMOVE, 0);
 	call(ABI_CALL_MOVE_TO, 60, 2 * PAGE, 0, MREMAP_MAYMOVE, 2);
 	check_live(0, 8, 4);
-	/* Likewise an unknown old range. */
+	/* A range that was unknown counts as anonymous. */
 	call(ABI_CALL_MOVE_FROM, 200, PAGE, 0, MREMAP_MAYMOVE, 0);
 	call(ABI_CALL_MOVE_TO, 210, 3 * PAGE, 0, MREMAP_MAYMOVE, 2);
 	check_live(3, 8, 4);
@@ -304,7 +304,7 @@ HT_TEST(a_trace_tells_it)
 	ck_assert_uint_eq(analysis->mappings.before_bytes, 2 * PAGE);
 	ck_assert_uint_eq(analysis->mappings.stack[0].node, leaf);
 	ck_assert_uint_eq(analysis->mappings.peak_time_ns, 2 * SCENE_STEP_NS);
-	/* The heap's ledger knows nothing of it. */
+	/* The heap's figures do not count mappings. */
 	ck_assert_uint_eq(analysis->cube.total.allocated_bytes, 30);
 	ck_assert_uint_eq(analysis->model.counts.events, 2);
 	ck_assert_uint_eq(model_missing_events(&analysis->model), 0);

@@ -41,7 +41,8 @@ HT_TEST(a_filter_chooses_what_is_drawn)
 	exported_end(&exported);
 }
 
-/* 200 of 1 byte each are below 1 % of 20,100, one of 100 and one of 20,000 bytes is not. */
+/* 200 blocks of 1 byte each are below 1 % of 20,100 bytes; one of 100 and one of 20,000 bytes are
+ * not. */
 HT_TEST(small_branches_become_one)
 {
 	exported = (struct exported){0};
@@ -78,7 +79,7 @@ HT_TEST(a_long_window_has_a_hundred_steps_at_most)
 	exported_end(&exported);
 }
 
-/* The window ends within a step: the end of that step is later, and no snapshot is. */
+/* The window ends within a step: the end of that step is later, but no snapshot may be. */
 HT_TEST(no_snapshot_is_later_than_the_last)
 {
 	unsigned long last = 0;

@@ -52,7 +52,7 @@ static const struct {
 		 .end_bytes = 3 * MIB},
 		"2.0 MiB at the start, 3.0 MiB at the end, 5.0 MiB at the peak (+1.0 ms)\n"
 		"               (glibc, 1 arena; exact; 4.0 MiB from the system)\n"},
-	/* Off by less than the figures. */
+	/* The error is less than the figures. */
 	{{.known = true,
 		 .start_bytes = 2 * MIB,
 		 .off_bytes = MIB,
@@ -66,7 +66,7 @@ static const struct {
 		"2.0 MiB at the start, 3.0 MiB at the end (off by 2.0 MiB at most)\n"
 		"               (glibc, 2 arenas; off by 1.0 MiB at most: it moved; 4.0 MiB from "
 		"the system)\n"},
-	/* Off by as much, and by more: bounds say it. */
+	/* The error is as large as the figures, or larger: bounds are printed. */
 	{{.known = true,
 		 .start_bytes = MIB,
 		 .off_bytes = MIB,
@@ -84,7 +84,7 @@ static const struct {
 		"between "
 		"0 B and 41.0 MiB at the peak (+0 s)\n"
 		"               (glibc, 1 arena; not exact: caches; 4.0 MiB from the system)\n"},
-	/* Off by anything. */
+	/* The error may be anything. */
 	{{.known = true,
 		 .start_bytes = MIB,
 		 .off_bytes = UINT64_MAX,
@@ -109,7 +109,7 @@ static const struct {
 	{{.known = true, .off_bytes = 7, .system_bytes = MIB, .arenas = 1},
 		"between 0 B and 7 B at the start\n"
 		"               (glibc, 1 arena; not exact; 1.0 MiB from the system)\n"},
-	/* One end alone. */
+	/* One end alone is known. */
 	{{.known = true,
 		 .start_bytes = MIB,
 		 .system_bytes = MIB,
@@ -127,7 +127,7 @@ static const struct {
 		 .end_off_bytes = MIB},
 		"unknown at the start, 2.0 MiB at the end (off by 1.0 MiB at most)\n"
 		"               (glibc: it moved)\n"},
-	/* None. */
+	/* Neither end is known. */
 	{{.reason = "it moved"}, "unknown: glibc: it moved\n"},
 	{{.reason = "it moved", .end_told = true, .end_reason = "it moved"},
 		"unknown: glibc: it moved\n"},
@@ -176,7 +176,7 @@ static void grow(uint64_t anonymous, uint64_t file, uint64_t shared)
 	analysis.model.rss_max_bytes = (30 + anonymous + file + shared) * MIB;
 }
 
-/* By the books, in MiB. */
+/* The heap in use and the memory from the system, by the allocator's books, in MiB. */
 static void hold(uint64_t start, uint64_t start_system, uint64_t end, uint64_t end_system)
 {
 	analysis.heap = (struct heap){.known = true,
@@ -234,7 +234,7 @@ HT_TEST(pages_given_back_are_free_and_not_resident)
 	ck_assert_ptr_nonnull(strstr(page, "     +1.0 MiB  other anonymous memory"));
 }
 
-/* A process that ended: its books were not read again. */
+/* The process has ended: its allocator was not read again. */
 HT_TEST(without_books_the_trace_tells)
 {
 	grow(100, 0, 0);
@@ -243,7 +243,7 @@ HT_TEST(without_books_the_trace_tells)
 	ck_assert_ptr_nonnull(strstr(page, "+30.0 MiB  heap in use, by the trace\n"));
 	ck_assert_ptr_nonnull(strstr(page,
 		"+70.0 MiB  other anonymous memory: free inside the allocator, stacks, mmap"));
-	/* Nor does a sample tell. */
+	/* A sample does not tell either. */
 	analysis.model.capture.sample_bytes = 512;
 	page = write_lines();
 	ck_assert_ptr_null(strstr(page, "heap in use"));

@@ -74,7 +74,7 @@ static char *look(const struct module_file *file, uint64_t vaddr, char **ret_fun
 	return text;
 }
 
-/* `says` and `remedy`: parts of the warning; NULL: there is a name, and no warning. */
+/* `says` and `remedy` are parts of the warning; NULL: there must be a name, and no warning. */
 static void check(
 	const struct module_file *file, GElf_Sym symbol, const char *says, const char *remedy)
 {
@@ -194,7 +194,7 @@ HT_TEST(packed_symbols)
 		program);
 	module_file_read(&file, program);
 	check(&file, symbol, NULL, NULL);
-	/* Damaged, they name nothing. */
+	/* Damaged symbols name nothing. */
 	change("objcopy --dump-section .gnu_debugdata=$p.x $p; "
 	       "printf XXXXXXXX | dd of=$p.x bs=1 seek=40 conv=notrunc status=none; "
 	       "objcopy --update-section .gnu_debugdata=$p.x $p",

@@ -141,7 +141,7 @@ HT_TEST(without_an_end_record_the_last_clock_counts)
 	end();
 }
 
-/* What a detach takes is no part of it. */
+/* The time that the detach takes is no part of the window. */
 HT_TEST(the_window_ends_when_the_end_record_says)
 {
 	begin();

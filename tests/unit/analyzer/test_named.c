@@ -15,7 +15,7 @@ static struct stage stage;
 static struct analysis *analysis;
 static struct named named;
 
-/* `path` is that of a second module, without names. */
+/* `path` is that of a second module, which has no names. */
 static void make(const char *path)
 {
 	stage_begin(&stage);
@@ -123,7 +123,7 @@ HT_TEST(the_page_repeats_nothing)
 			: i < 3 ? "/lib/a.so"
 				: "/lib/b.so",
 			"12345678901234567890", lo, lo + 0x1000);
-		/* At one offset, but of the last. */
+		/* The offset is the same in all modules but the last. */
 		stage_alloc(&stage, 0, 10, tracebuild_node(build, 0, lo + 0x10 + i / 3));
 		tracebuild_put(build, &why);
 	}

@@ -65,7 +65,8 @@ HT_TEST(a_count_without_nodes_is_rejected_at_once)
 
 #define INTERPRETED(number) .pc = (number), .flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED
 
-/* All from the outermost interpreted frame on is another stack, once. */
+/* nodes_plain copies a stack from its outermost interpreted frame on, without numbers, and makes
+ * each copy once. */
 HT_TEST(a_stack_without_numbers)
 {
 	uint32_t plain, again, inner, none;

@@ -106,7 +106,7 @@ HT_TEST(a_page_is_folded_until_it_is_small_enough)
 #define SLOTS 500u
 #define LIVES 60000u
 
-/* A cache: a block of one of few sizes lives as long as chance has it, over many buckets. Returns
+/* A cache: each block has one of few sizes, and lives for a random time, over many buckets. Returns
  * the bytes of the page. */
 static uint64_t bytes_of_cache(uint32_t lives, size_t *ret_survivors)
 {
@@ -147,7 +147,7 @@ HT_TEST(what_can_be_expected_takes_no_room)
 	const uint64_t bytes = bytes_of_cache(LIVES, &survivors) - frame;
 	ck_assert_uint_eq(none, 0);
 	ck_assert_uint_gt(survivors, LIVES / 4);
-	/* 6.2 of base64 each; 7.7 with plain columns. */
+	/* A survivor takes 6.2 bytes of base64; with plain columns it would take 7.7. */
 	ck_assert_uint_lt(bytes, survivors * 7);
 }
 

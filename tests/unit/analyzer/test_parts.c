@@ -80,7 +80,7 @@ HT_TEST(parts_are_sorted_by_a_metric)
 	find(PARTS_SIZE);
 	parts_sort(part, count, METRIC_OUTSTANDING);
 	ck_assert_uint_eq(part[0].key, 7);
-	ck_assert_uint_eq(part[1].key, 0); /* as much as the next: by key */
+	ck_assert_uint_eq(part[1].key, 0); /* equal to the next: ordered by key */
 	ck_assert_uint_eq(part[2].key, 8);
 	parts_sort(part, count, METRIC_FREED);
 	ck_assert_uint_eq(part[0].key, 8);

@@ -29,7 +29,7 @@ static void put_pause(bool paused)
 	tracebuild_put(&scene.trace, &rec);
 }
 
-/* Seconds. */
+/* In seconds. */
 struct made {
 	double pause_from, pause_to;
 	double life; /* of the queue's blocks */
@@ -63,7 +63,8 @@ static void make_minute(struct made made)
 		}
 		if (i < 16)
 			scene_malloc(&scene, 0, 0x20000000 + 0x100000 * i, 1 << 16, node[1]);
-		/* Also of a block of the pause, of which the trace knows nothing. */
+		/* Also frees blocks that were allocated in the pause, of which the trace knows
+		 * nothing. */
 		if (i >= life)
 			scene_free(&scene, 0, 0x30000000 + 0x1000 * (i - life), 4000);
 		scene.now += STEP_NS;
@@ -124,7 +125,7 @@ HT_TEST(a_leak_grows_as_if_nothing_had_been)
 	}
 }
 
-/* In the pause its blocks go, and none come: afterwards it fills again. */
+/* In the pause blocks leave the queue and none come; afterwards the queue fills again. */
 HT_TEST(a_queue_does_not_grow_because_of_a_pause)
 {
 	static const double begins[] = {5, 20, 35, 45}, lengths[] = {0.5, 3, 10, 14},
@@ -143,7 +144,8 @@ HT_TEST(a_queue_does_not_grow_because_of_a_pause)
 			}
 }
 
-/* Per minute of what was recorded: half of it or all, the program is the same. */
+/* Figures are per recorded minute: whether half of the time was recorded or all, the program is the
+ * same. */
 HT_TEST(a_pause_is_no_change)
 {
 	struct compare compare;
@@ -181,7 +183,7 @@ HT_TEST(a_report_says_when_recording_was_paused)
 	ck_assert_msg(strstr(page, "\npaused from +10.0 s to +20.0 s: new allocations were not "
 				   "recorded\n"),
 		"%s", page);
-	/* A second of what was recorded: 2,016 in 50 s. */
+	/* Calls per second of recorded time: 2,016 in 50 s. */
 	ck_assert_msg(strstr(page, "\ncalls  2,016 allocations (40/s)"), "%s", page);
 	ck_assert_msg(strstr(page, "freed, allocated earlier or in a pause\n"), "%s", page);
 	free(page);

@@ -129,7 +129,7 @@ static size_t own_lines(const char *path, time_t since)
 	return length;
 }
 
-/* What another process left at this place is none of its own. */
+/* A map that another process left at this place is not the target's own. */
 HT_TEST(own_maps_only)
 {
 	struct stat status;
@@ -160,7 +160,7 @@ struct range {
 	uint64_t from, to;
 };
 
-/* The other way to the same answer: every address against every line. */
+/* Checks the result by comparing every address with every line. */
 static void compare(uint64_t *random)
 {
 	char text[NAMES_MAX * 40];

@@ -36,7 +36,7 @@ HT_TEST(parts_of_an_address)
 	}
 }
 
-/* None of them is repeated in a message: it may hold a password. */
+/* The message must not repeat any of these, which may hold a password. */
 HT_TEST(what_is_no_address)
 {
 	static const char *const wrong[] = {"", "http://secret", "pyroscope+http://",

@@ -64,7 +64,7 @@ HT_TEST(order_bound_and_memory)
 	ck_assert_uint_eq(dropped, 1);
 	ck_assert_uint_eq(push_spool_dropped(&spool), 1);
 	check_windows(&spool, both, 2);
-	/* What cannot be written, or is too large, leaves nothing. */
+	/* A window that cannot be written, or is too large, leaves nothing. */
 	ck_assert(ht_err_drop(
 		push_spool_add(&spool, KEY("4"), write_fails, (void *)"1", &added, &dropped)));
 	ck_assert(ht_err_drop(push_spool_add(
@@ -76,7 +76,7 @@ HT_TEST(order_bound_and_memory)
 	push_spool_taken(&spool, name, KEY("2"));
 	check_windows(&spool, last, 1);
 	push_spool_close(&spool);
-	/* Another process knows what was sent, and has another address's windows apart. */
+	/* Another process knows what was sent; the windows of another address are apart. */
 	ck_assert_ptr_null(push_spool_open(base, "address", 10, &spool));
 	ck_assert_int_eq(add(&spool, KEY("2"), "12345", &dropped), PUSH_SENT);
 	push_spool_close(&spool);
@@ -100,7 +100,7 @@ HT_TEST(one_process_sends)
 	push_spool_close(&spool);
 }
 
-/* A file that a killed process had begun is no window, and goes. */
+/* A file that a killed process has begun is no window, and is removed. */
 HT_TEST(a_killed_writer_leaves_nothing)
 {
 	char *base = tmpdir_path("killed"), name[PUSH_SPOOL_NAME_BYTES];

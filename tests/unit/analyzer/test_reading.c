@@ -61,7 +61,7 @@ HT_TEST(read_on_at_every_length)
 	for (size_t i = 0; i < bytes.length; i++) {
 		ck_assert_int_eq(write(writer, bytes.data + i, 1), 1);
 		if (!analysis) {
-			/* Its header is not whole. */
+			/* The trace's header is cut. */
 			ht_err_free(analysis_begin(fd, path, &analysis));
 			ck_assert(analysis || lseek(fd, 0, SEEK_SET) == 0);
 			continue;

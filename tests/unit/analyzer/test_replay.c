@@ -322,7 +322,7 @@ HT_TEST(numbers_hold_until_the_trace_says)
 	scene_malloc(&scene, 0, P, 1, one);
 	scene_malloc(&scene, 0, P + 16, 1, one);
 	hold_until(1, scene.now + 1);
-	hold_until(1, scene.now - 1); /* no less than it was */
+	hold_until(1, scene.now - 1); /* does not lower the limit */
 	scene_malloc(&scene, 0, P + 32, 1, one);
 	scene_malloc(&scene, 0, P + 48, 1, two);
 	scene_malloc(&scene, 0, P + 64, 1, outer);

@@ -176,7 +176,7 @@ HT_TEST(frames_are_leaf_first_with_inlines)
 	ck_assert(json_is_null(at(nowhere, "function")));
 	ck_assert(json_is_null(at(nowhere, "module")));
 	ck_assert_int_eq(integer(nowhere, "offset"), 0x6fff);
-	/* The other stack ends in main: no frame is there twice. */
+	/* The other stack also ends in main: no frame is in the list twice. */
 	ck_assert_uint_eq(json_array_size(at(root, "frames")), 4);
 	const json_t *other = json_array_get(at(root, "stacks"), 1);
 	ck_assert_ptr_eq(frame_at(other, 0), frame_at(stack, 2));
@@ -230,7 +230,8 @@ static uint32_t interpreted(uint64_t number)
 	return id;
 }
 
-/* Each call in an interpreted function has a number, which is not printed. */
+/* Three places in an interpreted function have three numbers, but those on one line are one frame.
+ */
 HT_TEST(an_interpreted_function_is_there_once)
 {
 	scene_init(&scene);
@@ -253,7 +254,7 @@ HT_TEST(an_interpreted_function_is_there_once)
 	end();
 }
 
-/* The entry of a list that is the folded stacks'. */
+/* Returns the list's entry for the folded stacks. */
 static const json_t *folded_in(const json_t *array, const char *name)
 {
 	size_t index;

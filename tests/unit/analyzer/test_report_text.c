@@ -423,7 +423,7 @@ HT_TEST(a_part_says_so)
 	end();
 }
 
-/* Heap and RSS stay those of the process. */
+/* Heap and RSS are those of the process, whatever is chosen. */
 HT_TEST(chosen_blocks_say_so)
 {
 	make_rows();
@@ -483,7 +483,7 @@ HT_TEST(sites_of_a_class)
 	end();
 }
 
-/* Nothing to type for what came through a pipe. */
+/* For a trace that came through a pipe there is no next command to type. */
 HT_TEST(standard_input_has_no_next)
 {
 	make_rows();

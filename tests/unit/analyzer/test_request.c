@@ -89,7 +89,7 @@ HT_TEST(an_index_is_one_of_the_traces)
 		ht_err_free(err);
 		request_deinit(&request);
 	}
-	/* One that is not given may not be there, too. */
+	/* A default that is not there is an error, too. */
 	ck_no_err(request_parse("/", &request));
 	struct ht_err *err = request_index(&request, "trace", 1, 1, &number);
 	ck_assert_ptr_nonnull(err);

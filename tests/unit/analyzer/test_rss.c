@@ -164,7 +164,7 @@ static const struct {
 	{.anonymous = 110, .held = 98, .system = 98, .unexplained = 12, .is_unexplained = true},
 	{.anonymous = 16, .held = 1, .system = 1, .unexplained = 15},
 	{.anonymous = 17, .held = 1, .system = 1, .unexplained = 16, .is_unexplained = true},
-	/* Files do not hide it. */
+	/* Pages of files do not hide growth. */
 	{.anonymous = 50,
 		.file = 200,
 		.held = 1,
@@ -181,8 +181,8 @@ static const struct {
 		.mapped = 200,
 		.unexplained = 99,
 		.is_unexplained = true},
-	/* Without books: beyond what the window's blocks, of which there are none, and heaptap can
-	 * have added. */
+	/* Without books, growth is unexplained beyond what heaptap and the window's blocks (none
+	 * here) can have added. */
 	{.anonymous = 32, .file = 100},
 	{.anonymous = 80, .unexplained = 48, .is_unexplained = true},
 };

@@ -89,7 +89,7 @@ HT_TEST(what_begins_while_it_settles_is_nothing)
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
 	put_settle();
-	scene_malloc(&scene, 0, Q, 30, 0); /* it was under way */
+	scene_malloc(&scene, 0, Q, 30, 0); /* under way when the window ended */
 	scene_free(&scene, 0, Q, 0);
 	scene_free(&scene, 0, R, 24); /* of a block that is in no event */
 	scene_realloc_begin(&scene, 0, R, 24);
@@ -181,7 +181,7 @@ HT_TEST(survivors_are_those_of_the_ledger)
 	end();
 }
 
-/* A part of the trace: also blocks that were freed later in the trace did not survive. */
+/* In a part of the trace, blocks that are freed later in the trace did not survive. */
 HT_TEST(a_part_of_the_window_has_survivors)
 {
 	struct query query;

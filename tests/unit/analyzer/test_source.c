@@ -146,7 +146,7 @@ HT_TEST(values_stand_beside_lines_with_three_around)
 					  "                          7  7\n"
 					  "                          8  8\n"));
 	ck_assert_ptr_null(strstr(got, "  9\n"));
-	/* The trace of this test is of 1970. */
+	/* The trace of this test is dated 1970. */
 	ck_assert_ptr_nonnull(strstr(got, "the file changed after the recording began"));
 	free(got);
 }

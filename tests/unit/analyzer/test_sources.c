@@ -101,7 +101,7 @@ HT_TEST(all_text_is_at_most_a_mebibyte)
 	ck_assert_uint_le(bytes, most);
 	ck_assert_uint_eq(result.files + result.left, FILES);
 	ck_assert_uint_eq(result.files, json_array_size(json));
-	/* Those that allocated most are there. */
+	/* The files that allocated most are there. */
 	const char *first = json_string_value(json_object_get(json_array_get(json, 0), "path"));
 	ck_assert_ptr_nonnull(strstr(first, "/f000.c"));
 	json_decref(json);

@@ -38,7 +38,7 @@ static void move_dwo(const char *directory, const char *to)
 		run_program((const char *[]){"sh", "-c", command, NULL}, TOOL_MS, NULL, NULL), 0);
 }
 
-/* False: no such program here, or it cannot do this. */
+/* Returns false if the program is not installed, or cannot do this. */
 static bool pack(const char *tool, const char *program)
 {
 	char package[4096];
@@ -50,7 +50,7 @@ static bool pack(const char *tool, const char *program)
 	return false;
 }
 
-/* One address of `outer` at least lies in what was inlined. */
+/* At least one address of `outer` lies in inlined code. */
 static void check_whole(struct module_file *file, GElf_Sym outer)
 {
 	unsigned in_inner = 0;

@@ -54,7 +54,7 @@ HT_TEST(order_is_by_metric_then_by_allocated_bytes)
 	end();
 }
 
-/* Threads, functions and sizes make sites, not stacks. */
+/* Threads, functions and sizes tell sites apart, not stacks. */
 HT_TEST(a_stack_is_one_entry)
 {
 	stage_begin(&stage);
@@ -100,7 +100,7 @@ HT_TEST(wrappers_are_counted_up_to_the_site)
 		finish(METRIC_CALLS, shows_wrappers);
 		ck_assert_uint_eq(stacks_wrappers(view, find(user)), shows_wrappers ? 0 : 1);
 		ck_assert_uint_eq(stacks_wrappers(view, find(leaf)), shows_wrappers ? 0 : 4);
-		/* It is shown as it is. */
+		/* The stack `alone` is shown as it is. */
 		ck_assert_uint_eq(stacks_wrappers(view, find(alone)), 0);
 		ck_assert((stacks_site(view, find(user)) == stacks_site(view, find(leaf))) ==
 			  !shows_wrappers);

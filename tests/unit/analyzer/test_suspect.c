@@ -101,7 +101,7 @@ static struct suspect run(const struct model *model, double shortest, uint64_t s
 	return site_classify(&site);
 }
 
-/* Prints each wrong one, then fails. */
+/* Prints each model that is classified wrongly, then fails. */
 static void check_all(const struct model *models, size_t count, double shortest)
 {
 	unsigned wrong = 0;
@@ -212,7 +212,7 @@ static void cache_that_filled(struct site *site)
 		site_block(site, t, NEVER, 200);
 }
 
-/* Too little time to be sure of anything but churn. */
+/* The window is too short to be sure of anything but churn. */
 HT_TEST(a_short_window_has_no_plateau)
 {
 	static void (*const unclear[])(struct site *) = {

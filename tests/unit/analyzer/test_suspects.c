@@ -95,7 +95,8 @@ HT_TEST(rows_without_memory_have_no_class)
 	end();
 }
 
-/* In its first minute a batch looks like a leak; the trace goes on and has its end. */
+/* In its first minute a batch looks like a leak; the trace goes on, and the batch frees its blocks.
+ */
 HT_TEST(blocks_freed_after_the_window_do_not_grow)
 {
 	struct query query;
@@ -233,7 +234,7 @@ HT_TEST(a_script_tells_sites_apart)
 	const uint32_t timers = script(0, 1, "listOnTimeout", "node:internal/timers");
 	const uint32_t keep = script(timers, 2, "keep", "/srv/a.js");
 	const uint32_t drop = script(timers, 3, "drop", "/srv/a.js");
-	/* Between the script and the allocation there are different ways. */
+	/* Different functions lie between the script and the allocation. */
 	const uint32_t stack[] = {node(node(keep, 4, "grow"), 5, "allocate"),
 		node(node(keep, 6, "copy"), 5, "allocate"),
 		node(node(drop, 4, "grow"), 5, "allocate"), node(timers, 5, "allocate")};
@@ -250,7 +251,8 @@ HT_TEST(a_script_tells_sites_apart)
 	end();
 }
 
-/* A library that calls back is not the caller; its ways do not tell sites apart. */
+/* A library that calls back does not count as the caller, and the ways through it do not tell sites
+ * apart. */
 HT_TEST(a_library_that_calls_back_is_passed_over)
 {
 	static const char each[] = "std::for_each<int*>(int*, int*)";
@@ -270,7 +272,7 @@ HT_TEST(a_library_that_calls_back_is_passed_over)
 		const struct frame *caller = callers_frame(view, callers_next(view, at));
 		const bool is_add = !strcmp(callers_frame(view, at)->function, "add");
 		ck_assert_uint_eq(suspects.entry[i].chains, is_add ? 3 : 1);
-		/* At the root of a chain libraries are left out. */
+		/* A library at the root of a chain is left out. */
 		ck_assert(is_add ? !strcmp(caller->function, "serve") : !caller);
 	}
 	for (uint32_t at = 1; at < view->tree.count; at++) {
@@ -295,8 +297,8 @@ static void leak_by_turns(uint32_t first, uint32_t second, bool at_once)
 	ck_no_err(suspects_find(view, &suspects));
 }
 
-/* V8's optimiser inlines "keep" into "add", and that into "serve": what each of them allocated in
- * the same way is one site, unless they do it at the same time. */
+/* V8's optimiser inlines "keep" into "add", and "add" into "serve": what these allocate in the same
+ * way is one site, unless they do it at the same time. */
 HT_TEST(a_function_that_was_inlined_is_its_caller)
 {
 	for (unsigned i = 0; i < 4; i++) {
@@ -387,7 +389,7 @@ HT_TEST(a_leak_does_not_hide_behind_other_chains)
 	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
 		if (i % 4 == 0)
 			scene_malloc(&scene, 0, 0x10000000 + 0x1000 * i, 100, keep);
-		/* Batches of 25 s. */
+		/* Batches that take 25 s. */
 		const uint64_t held = i % 500;
 		for (uint64_t k = 0; k < 40; k++)
 			scene_malloc(&scene, 0, 0x30000000 + 0x1000 * (40 * held + k), 100, pass);
@@ -402,7 +404,7 @@ HT_TEST(a_leak_does_not_hide_behind_other_chains)
 	end();
 }
 
-/* The cache of the other chain filled in the first second. Together they would grow. */
+/* The other chain is a cache that filled in the first second. Both chains together would grow. */
 HT_TEST(a_leak_beside_a_cache_of_the_same_function)
 {
 	begin_sites();
@@ -464,7 +466,7 @@ HT_TEST(a_leak_does_not_hide_behind_other_sizes)
 	make_sizes(4, false);
 	ck_assert_int_ne(suspects.entry[0].suspect.class, SUSPECT_GROWING);
 	end();
-	/* None of these twelve was freed, but then few would have been. */
+	/* None of these twelve blocks was freed, but then few would have been. */
 	make_sizes(100, true);
 	ck_assert_int_ne(suspects.entry[0].suspect.class, SUSPECT_GROWING);
 	end();

@@ -49,7 +49,7 @@ HT_TEST(places_are_distinguished)
 	end();
 }
 
-/* Numbers of interpreted functions are no addresses; one without a name is what interprets it. */
+/* The number of an interpreted function is no address; without a name it has the interpreter's. */
 HT_TEST(interpreted_functions_have_numbers)
 {
 	const struct node node = {

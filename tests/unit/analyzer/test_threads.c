@@ -90,7 +90,7 @@ HT_TEST(a_name_is_assumed_where_no_look_met_the_thread)
 	ck_assert(is_assumed);
 	ck_assert_str_eq(threads_shown_name(&threads, one, "main", &is_assumed), "worker");
 	ck_assert(!is_assumed);
-	/* A circle, as of numbers that are used again. */
+	/* A circle, which numbers that are used again can make. */
 	threads_succeed(&threads, other, at(5, 0));
 	threads_succeed(&threads, at(5, 0), other);
 	ck_assert_str_eq(threads_shown_name(&threads, other, "main", &is_assumed), "main");

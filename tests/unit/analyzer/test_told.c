@@ -20,7 +20,7 @@ static int file_with(const char *text)
 	return fd;
 }
 
-/* `printed`: what standard error has afterwards. */
+/* `printed`: what must be on standard error afterwards. */
 static void check(int status, const char *text, enum ht_err_code code, const char *message,
 	const char *printed)
 {
@@ -59,7 +59,7 @@ HT_TEST(a_success_is_only_printed)
 {
 	check(0, "heaptap: 1\nheaptap: 2\n", HT_ERR_INTERNAL, NULL, "heaptap: 1\nheaptap: 2\n");
 	check(0, "", HT_ERR_INTERNAL, NULL, "");
-	/* Lost events, and no status of heaptap's own. */
+	/* The status for lost events, and a status that heaptap does not have. */
 	check(7, "events were lost\n", HT_ERR_INTERNAL, NULL, "events were lost\n");
 	check(99, "x\n", HT_ERR_INTERNAL, NULL, "x\n");
 }

@@ -63,7 +63,7 @@ HT_TEST(ages_have_one_unit)
 
 enum part { TITLES, TITLES_OF_CHANGES, ROW, ROW_OF_CHANGES, NAMES };
 
-/* The line of `columns`; until the next call. */
+/* Returns the line of `columns`, until the next call. */
 static const char *show(enum part part, unsigned columns)
 {
 	size_t length = 0;
@@ -133,7 +133,7 @@ HT_TEST(narrow_terminals_have_fewer_columns)
 	ck_assert_str_eq(show(ROW, 55), "*   99.9K  -99.9K alloc <- main");
 	ck_assert_ptr_nonnull(strstr(show(TITLES, 76), " TEMP "));
 	ck_assert_ptr_nonnull(strstr(show(TITLES, 56), " CALLS/S "));
-	/* A caller only where both names are readable. */
+	/* The caller is shown only if both names are readable. */
 	ck_assert_str_eq(show(ROW, COLUMNS_LEAST), "*   99.9K  -99.9K alloc");
 	ck_assert_str_eq(show(ROW, 20), "*   99.9K  -99.9K...");
 }
@@ -146,7 +146,7 @@ HT_TEST(long_names_share_what_is_left)
 					"..inse...replace <- ..execute");
 	ck_assert_str_eq(show(ROW, 100), "*   99.9K  -99.9K    1.5K    1.2k  25%  98s _-#        "
 					 "..insert_or_replace <- ..Connection::execute");
-	/* A caller that is short leaves more to the function. */
+	/* A short caller leaves more room to the function. */
 	make_site("a_function_of_a_library_in_c", "main");
 	ck_assert_str_eq(show(ROW, 80),
 		"*   99.9K  -99.9K    1.5K    1.2k  25%  98s _-#    a_functio...rary_in_c <- main");
@@ -166,7 +166,7 @@ HT_TEST(functions_have_no_caller)
 	make_site("alloc", "main");
 	row.kind = LISTING_FUNCTION;
 	ck_assert_str_eq(show(ROW, 80), "*   99.9K  -99.9K    1.5K    1.2k  25%  98s _-#    alloc");
-	/* Its sites are below it. */
+	/* The function's sites are below its row. */
 	row.kind = LISTING_SITE;
 	row.depth = 1;
 	ck_assert_str_eq(show(ROW, 80),
@@ -181,7 +181,7 @@ HT_TEST(frames_have_their_place)
 	row.frame = now.frame[0];
 	ck_assert_str_eq(show(ROW, 80), "        <- alloc  file.c:12");
 	ck_assert_str_eq(show(NAMES, 80), "alloc  file.c:12");
-	/* The name is worth more than the place. */
+	/* If there is no room for both, the name is shown, not the place. */
 	ck_assert_str_eq(show(ROW, 30), "        <- alloc");
 	row.kind = LISTING_NOTE;
 	row.site = &now.row[0];

@@ -151,10 +151,10 @@ HT_TEST(the_selected_row_is_always_visible)
 	ck_assert(!has_text(" f0 <- main"));
 	ck_assert_int_eq(lines.line[9].style, SCREEN_REVERSE);
 	ck_assert_ptr_nonnull(strstr(lines.line[9].text, " f11 <- main"));
-	/* A smaller terminal too. */
+	/* In a smaller terminal, too, the last row is shown. */
 	draw(80, 8, "");
 	ck_assert_ptr_nonnull(strstr(lines.line[5].text, " f11 <- main"));
-	/* In a larger one no row is left out above. */
+	/* In a larger terminal no row above is left out. */
 	draw(80, 40, "");
 	ck_assert_uint_eq(lines.count, 40);
 	ck_assert_ptr_nonnull(strstr(lines.line[4].text, " f0 <- main"));
@@ -268,7 +268,7 @@ HT_TEST(a_message_stands_above_the_keys)
 	const char *line = lines.line[10].text;
 	ck_assert_int_eq(lines.line[10].style, SCREEN_WARNING);
 	ck_assert_uint_eq(text_columns(line), 80);
-	/* A long one keeps its reason. */
+	/* A long message keeps its reason. */
 	ck_assert_ptr_nonnull(strstr(line, "No space left"));
 	ck_assert_ptr_nonnull(strstr(line, "cannot write "));
 	ck_assert_ptr_null(strchr(line, '\033'));

@@ -116,7 +116,7 @@ HT_TEST(rates_count_from_the_snapshot_before)
 	ck_assert_int_eq(listing.total.outstanding_bytes, 1000);
 	ck_assert_double_eq(listing.span_s, 2);
 	listing_deinit(&listing);
-	/* Without one, from the beginning. */
+	/* Without an earlier snapshot, rates count from the beginning. */
 	make(NULL, NULL, &options);
 	ck_assert_double_eq(listing.row[1].figures.bytes_per_s, 104);
 	ck_assert_double_eq(listing.total.bytes_per_s, 500);
@@ -128,7 +128,7 @@ HT_TEST(rates_are_never_negative_or_of_no_time)
 {
 	const struct listing_options options = {.sort = LISTING_OUTSTANDING};
 	make_sites();
-	/* Its name was another one then. */
+	/* The row had more then, as when a site's name has changed since. */
 	before.row[1].sums.allocated_bytes = 2000;
 	make(&before.snapshot, NULL, &options);
 	ck_assert_double_eq(listing.row[1].figures.bytes_per_s, 0);
@@ -161,7 +161,7 @@ HT_TEST(a_baseline_is_subtracted_from_all_figures)
 	then->sums.allocations = 100;
 	then->sums.temporary = 4;
 	make(&before.snapshot, &baseline.snapshot, &options);
-	/* By the change, whatever grows; a has become less. */
+	/* The order is by the change, most growth first; a has become less. */
 	ck_assert_str_eq(names(), "b c d a");
 	const struct listing_figures *of = &listing.row[3].figures;
 	ck_assert_int_eq(of->outstanding_bytes, -600);
@@ -170,7 +170,7 @@ HT_TEST(a_baseline_is_subtracted_from_all_figures)
 	ck_assert_double_eq(of->calls_per_s, 0.5);
 	ck_assert_uint_eq(of->temporary, 6);
 	ck_assert_uint_eq(of->allocations, 3);
-	/* The rest was not there then. */
+	/* The other sites were not there then. */
 	ck_assert_int_eq(listing.row[0].figures.outstanding_bytes, 300);
 	ck_assert_int_eq(listing.total.outstanding_bytes, 0);
 	ck_assert_double_eq(listing.span_s, 6);
@@ -269,7 +269,7 @@ HT_TEST(an_open_site_shows_its_chain)
 	ck_assert_uint_eq(listing.row[3].id, 101);
 	ck_assert_uint_eq(listing.row[4].id, 102);
 	listing_deinit(&listing);
-	/* A note where the site has other chains. */
+	/* A note row says that the site has other chains. */
 	check_open(false, both, 2, "other alloc .alloc .+ alloc .malloc .alloc");
 	ck_assert_int_eq(listing.row[3].kind, LISTING_NOTE);
 	listing_deinit(&listing);

@@ -64,7 +64,7 @@ HT_TEST(the_selection_stays_on_its_function)
 	take();
 	ck_assert_str_eq(selected(), "middle");
 	ck_assert_uint_eq(screen.selected, 0);
-	/* By another column too. */
+	/* The selection also stays when another column orders the rows. */
 	now.row[2].oldest_ns = 5;
 	take();
 	while (screen.sort != LISTING_AGE)
@@ -129,7 +129,7 @@ HT_TEST(enter_opens_and_closes_a_stack)
 	press(SCREEN_DOWN);
 	press(SCREEN_DOWN);
 	ck_assert_str_eq(selected(), "main");
-	/* On a line of the stack it closes the stack, and selects its row. */
+	/* Enter on a line of the stack closes the stack, and selects its row. */
 	press(SCREEN_ENTER);
 	ck_assert_uint_eq(screen.listing.count, 3);
 	ck_assert_str_eq(selected(), "large");
@@ -169,7 +169,7 @@ HT_TEST(bottom_up_opens_functions_and_their_sites)
 	press(SCREEN_DOWN);
 	press(SCREEN_RIGHT);
 	ck_assert_uint_eq(screen.listing.count, 7);
-	/* Closing once closes the site, again the function. */
+	/* Left closes the site, and the second time the function. */
 	press(SCREEN_LEFT);
 	ck_assert_uint_eq(screen.listing.count, 5);
 	press(SCREEN_LEFT);
@@ -248,7 +248,7 @@ HT_TEST(a_filter_holds_until_escape)
 	ck_assert_uint_eq(screen.listing.count, 1);
 	take();
 	ck_assert_uint_eq(screen.listing.count, 1);
-	/* Typed again it begins with the text that there is; Esc leaves that. */
+	/* Typing a filter again begins with its text; Escape keeps the filter. */
 	type("/zzz");
 	press(SCREEN_ESCAPE);
 	ck_assert_str_eq(screen.filter, "mid");
@@ -273,7 +273,7 @@ HT_TEST(typed_characters_are_whole)
 	for (int i = 0; i < 5; i++)
 		press(SCREEN_BACKSPACE);
 	ck_assert_str_eq(screen.input, "");
-	/* Room for 255 bytes: of a character all or nothing. */
+	/* There is room for 255 bytes; a character is taken whole or not at all. */
 	for (unsigned i = 0; i < SCREEN_INPUT_BYTES; i++)
 		press(0x6f22);
 	ck_assert_uint_eq(strlen(screen.input), 255);

@@ -92,7 +92,7 @@ HT_TEST(everything_is_shown_when_wanted)
 	end();
 }
 
-/* libstdc++ exports no name for what calls a thread's function. */
+/* libstdc++ exports no name for the function that calls a thread's function. */
 HT_TEST(the_nameless_caller_of_a_thread_is_left_out)
 {
 	stage_begin(&stage);
@@ -143,7 +143,8 @@ HT_TEST(plumbing_is_left_out)
 	end();
 }
 
-/* One function of made code, however often it was compiled, and one line of a module. */
+/* One function of made code is one node, however often it was compiled; so is one line of a module.
+ */
 HT_TEST(chains_that_read_the_same_are_one)
 {
 	stage_begin(&stage);

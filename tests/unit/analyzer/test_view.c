@@ -134,7 +134,7 @@ HT_TEST(stacks_are_excluded)
 	end();
 }
 
-/* As LeakSanitizer reads them. */
+/* Patterns as LeakSanitizer reads them. */
 HT_TEST(suppressions_are_patterns)
 {
 	static const struct {

@@ -52,7 +52,7 @@ static void compare_sums(void)
 	memset(want, 0, cube.site_count * sizeof(*want));
 }
 
-/* Live bytes after each event of the bucket, and before the first. */
+/* Returns the highest of the live bytes before the bucket's first event, and after each. */
 static uint64_t highest_in(uint32_t bucket)
 {
 	const uint64_t from_ns = bucket * cube.step_ns, to_ns = from_ns + cube.step_ns;
@@ -153,7 +153,7 @@ static void check_alive(void)
 	for (size_t i = 0; i < cube.site_count; i++) {
 		want[i].growth_blocks = want[i].live_blocks;
 		want[i].growth_bytes = want[i].live_bytes;
-		/* In a sample the number of recorded ones among them is not known. */
+		/* In a sample it is unknown how many of these blocks were recorded. */
 		want[i].samples = made.sample_bytes ? got[i].samples : want[i].allocations;
 		ck_assert_uint_le(got[i].samples, want[i].allocations);
 	}

@@ -22,7 +22,7 @@ struct toptable {
 	char text[TOPTABLE_TEXT];
 };
 
-/* Empty, of `time_s` after the capture began. */
+/* An empty table, `time_s` after the capture began. */
 static inline void toptable_begin(struct toptable *table, uint64_t time_s)
 {
 	*table = (struct toptable){.snapshot = {.text_bytes = 2}};
@@ -44,7 +44,7 @@ static inline uint32_t toptable_text(
 	return at;
 }
 
-/* A site without a chain; `caller` NULL: none. The id is `id`. */
+/* Adds a site without a chain; `caller` NULL: none. The id is `id`. */
 static inline struct snapshot_row *toptable_site(struct toptable *table, uint64_t id,
 	const char *function, const char *caller, uint64_t outstanding_bytes)
 {

@@ -12,7 +12,7 @@
 
 #define THUNK 0x5a5a00020000ull
 
-/* A frame of it below child_wait, or its PC itself. */
+/* Stand for the agent: the thread waits below a frame of theirs, or with its PC in one of them. */
 void agent_frame(void);
 void agent_frame_behind_unknown(void);
 void agent_sleep(void);
@@ -52,7 +52,7 @@ __asm__(".text\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
 	"agent_end:\n"
-	/* Of which no table says anything, as of all that is linked without .eh_frame_hdr. */
+	/* Code that no unwind table covers, as in modules linked without .eh_frame_hdr. */
 	"	.fill 64, 1, 0x90\n"
 	"unknown_sleep:\n"
 	"	xor %ebp, %ebp\n"

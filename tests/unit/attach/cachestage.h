@@ -81,7 +81,7 @@ static inline unsigned files_there(void)
 	return count;
 }
 
-/* Is the entry there, and what was stored? */
+/* True if the entry loads; checks that its content is what was stored. */
 static inline bool loads(struct cache *cache)
 {
 	struct cache_entry entry;

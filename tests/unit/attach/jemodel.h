@@ -51,7 +51,8 @@ struct cache {
 	struct bin bin[CACHE_BINS];
 };
 
-/* The same before 5.3: small sizes, something else, and 64 others. */
+/* A bin before 5.3. A cache has bins of small classes, other words, then 64 bins of large classes.
+ */
 struct size {
 	int32_t low_water, count;
 	uint64_t requests;
@@ -61,7 +62,8 @@ struct size {
 #define ONE_LARGE 64u
 #define ONE_BYTES ((EMAP_CLASSES_SMALL + ONE_LARGE) * sizeof(struct size) + 15 * sizeof(uint64_t))
 
-/* How many words lie between, and which of them the ring leads to: 5.2, and 5.1. */
+/* How many words lie between small and large bins, and which of them begin the ring: 5.2, and 5.1.
+ */
 static const struct between {
 	unsigned words, ring;
 } betweens[] = {{15, 5}, {12, 2}};
@@ -82,7 +84,7 @@ static size_t edata_count;
 static raddr_t nodes; /* a node of either level for each, one after the other */
 static size_t nodes_used;
 
-/* The entry of the leaf for an address, made with all that leads to it. */
+/* Returns the entry of the leaf for an address, and makes the nodes that lead to the leaf. */
 static uint8_t *entry_of(raddr_t addr)
 {
 	raddr_t *word = root;
@@ -135,7 +137,7 @@ static struct edata *extent(
 	return now;
 }
 
-/* Words of the bitmap that a slab does not need hold anything. */
+/* Bits of the bitmap beyond a slab's last block may have any value. */
 static struct edata *slab(unsigned class, unsigned pages, unsigned free)
 {
 	struct edata *now = extent(ACTIVE, class, true, pages, free);
@@ -147,7 +149,7 @@ static struct edata *slab(unsigned class, unsigned pages, unsigned free)
 	return now;
 }
 
-/* What jemalloc has found for a size: with a page that is not the block's. */
+/* A large block; if `more`, its extent has extra pages and the block begins at an offset. */
 static struct edata *large(unsigned class, unsigned more)
 {
 	unsigned pages = (unsigned)(emap_class_bytes(class) / PAGE);
@@ -167,7 +169,7 @@ static uint64_t fill(unsigned more)
 	large(41, more);
 	extent(DIRTY, EMAP_CLASSES, false, 4, 0);
 	extent(RETAINED, EMAP_CLASSES, false, 100, 0);
-	/* What another is about to have. */
+	/* An extent that another thread is about to use. */
 	extent(ACTIVE, EMAP_CLASSES, false, 2, 0);
 	return (512 - 100) * 8 + (256 - 11) * 48 + 128 * 160 + 14336 + 16384 + emap_class_bytes(41);
 }
@@ -191,7 +193,7 @@ static uint64_t cache_fill(struct cache *cache, struct slow *slow, unsigned each
 	return bytes;
 }
 
-/* One of before 5.3, that is the only one of its ring. */
+/* A cache of a version before 5.3, alone in its ring. */
 static uint64_t one_fill(uint64_t *one, const struct between *between, unsigned each)
 {
 	raddr_t stack = at(map(CACHE_BINS * SLOTS * 8 + 16)) + 8;

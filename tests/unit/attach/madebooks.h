@@ -53,7 +53,7 @@ static inline struct heap_account read_known(void)
 	return account;
 }
 
-/* Unknown, with a reason, or not this allocator at all. */
+/* The account is unknown, with a reason, or the allocator is not found at all. */
 static inline void check_unknown(void)
 {
 	bool found;

@@ -65,7 +65,7 @@ _Static_assert(sizeof(struct segment) == 41304, "as in mimalloc");
 static _Thread_local volatile raddr_t default_heap;
 
 static uint8_t *variables;
-static struct own_heap *first, *second; /* a variable; of another thread */
+static struct own_heap *first, *second; /* the module's; another thread's */
 static uint64_t cookie;
 static struct segment *segment[SEGMENTS];
 static unsigned next_slice[SEGMENTS];
@@ -119,7 +119,7 @@ static inline raddr_t block_of(const struct slice *slice, unsigned index)
 	       (raddr_t)index * slice->block_bytes;
 }
 
-/* A page with `used` blocks handed out; what is behind it in its segment is free. */
+/* Makes a page with `used` blocks in use; the slices behind it in its segment stay free. */
 static inline struct slice *page(
 	unsigned index, struct own_heap *heap, uint64_t bytes, unsigned used)
 {
@@ -172,7 +172,7 @@ static inline void setup(void)
 		ck_no_err(proc_open_mem(&self));
 	}
 	is_open = true;
-	/* Segments of the tests before are others'. */
+	/* A new cookie, so that segments of earlier tests are not taken for this test's. */
 	cookie = (cookie + 1) * 6364136223846793005ull;
 	rule = 0;
 	variables = map(VARIABLES);

@@ -34,20 +34,20 @@ static struct shared {
 	atomic_uint stops, hasty, failed, looks;
 	volatile int result, error, turns;
 	volatile int32_t wanted, own; /* descriptors: `own` gets the number `wanted` */
-	volatile ino_t inode;	      /* of it, when it has */
+	volatile ino_t inode;	      /* of `own`, once it has that number */
 	volatile pid_t beside, handled_by;
 } * shared;
 
 /* --- what the worker asks the kernel -------------------------------------------------------------
  */
 
-/* Where the look at the stub's progress fails that comes after our answer, unless looks succeed;
- * and what is done just before the answer. */
+/* The look at the stub's progress (at `look_at`) that follows the answer fails, unless
+ * looks_succeed; before_the_answer runs just before the answer. */
 static uint64_t look_at;
 static bool looks_succeed;
 static void (*before_the_answer)(void);
 
-/* Of whom the first look at the progress comes late. */
+/* The first look at the progress of this thread is delayed. */
 static pid_t seen_late;
 
 static inline void come_late(void)
@@ -57,7 +57,7 @@ static inline void come_late(void)
 	shared->looks++;
 }
 
-/* The first look that sees it ready leads to the answer. */
+/* The first look that sees the stub ready leads to the answer; only the look after that fails. */
 static inline bool fails(int64_t status)
 {
 	static unsigned looks;

@@ -56,7 +56,7 @@ static void wait_here(const void *arg)
 	child_wait();
 }
 
-/* The slot is of a thread that has ended: its number is that of another process now. */
+/* The record's thread has ended; another process that shares the memory has its TID now. */
 HT_TEST(a_process_that_shares_the_memory_is_not_in_them)
 {
 	struct child child = child_fork(wait_here, NULL);
@@ -76,7 +76,7 @@ HT_TEST(a_process_that_shares_the_memory_is_not_in_them)
 	child_kill(&child);
 }
 
-/* Its first process has the number 1 there. */
+/* The first process of the new namespace has PID 1 there. */
 static void start_namespace(const void *arg)
 {
 	(void)arg;

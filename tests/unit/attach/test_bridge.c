@@ -67,13 +67,13 @@ HT_TEST(what_cannot_be_hooked)
 	check_refused(&(struct function){{0x53, 0xeb, 0xfd}, 3, 0}, "loops");
 	check_refused(&(struct function){{0x48, 0x89, 0xf8, 0xeb, 0xfc}, 5, 0}, "jumps into");
 	struct bridge bridge;
-	/* A function that calls itself does so by its hook. */
+	/* A recursive call enters through the hook like any other, so it is no reason to refuse. */
 	ck_assert_ptr_null(read_function(
 		&(struct function){{0x53, 0xe8, 0xfa, 0xff, 0xff, 0xff, 0x5b, 0xc3}, 8, 0},
 		&bridge));
 }
 
-/* What may lie behind the file's bytes is no part of a jump. */
+/* A jump must not use bytes behind the end of the segment's file data. */
 HT_TEST(end_of_the_segment)
 {
 	uint8_t code[64] = {0x53, 0xc3};
@@ -171,7 +171,8 @@ struct installed {
 	uint64_t after;
 };
 
-/* As the daemon does it, in this process: area, pad, bridge. False: nothing can be mapped there. */
+/* Installs area, pad and bridge in this process as the daemon does. False: no memory near the code
+ * is free. */
 static bool install_place(struct installed *ret)
 {
 	struct proc proc;
@@ -235,7 +236,7 @@ HT_TEST(runs_the_same)
 /* --- at a later instruction --------------------------------------------------------------------
  */
 
-/* As glibc's free, calloc and syscall begin, where they are linked in. */
+/* These begin like glibc's free, calloc and syscall in a static program. */
 FUNCTION(checking, "test %rdi, %rdi\n je 1f\n push %rbp\n lea -0x10(%rdi), %rax\n push %rbx\n"
 		   " mov %rax, %rbx\n lea (%rbx,%rsi), %rax\n pop %rbx\n pop %rbp\n ret\n"
 		   "1: xor %eax, %eax\n ret")
@@ -305,7 +306,7 @@ HT_TEST(later_instructions_run_the_same)
 	ck_assert_uint_ge(hooked, 4);
 }
 
-/* Calls from one function go past the hook: not what it was called with decides, but by whom. */
+/* Calls from one function bypass the hook: the caller decides, not the arguments. */
 FUNCTION(calling, "call checking\n ret")
 
 HT_TEST(a_caller_is_passed_by)
@@ -342,15 +343,15 @@ static size_t count_later(const struct function *f, bool frees)
 	return count_later_of(f, BRIDGE_ARITY_MAX, frees);
 }
 
-/* What cannot be undone ends the search; what does nothing but for a block is left by who has
- * none. */
+/* An instruction whose effect cannot be undone ends the search. A function that frees may be hooked
+ * behind its test for NULL. */
 HT_TEST(what_later_instructions_need)
 {
 	/* test; je over push and ret */
 	const struct function checks = {{0x48, 0x85, 0xff, 0x74, 2, 0x53, 0x5b, 0xc3, 0xc3}, 9, 0};
 	ck_assert_uint_eq(count_later(&checks, true), 1);
 	ck_assert_uint_eq(count_later(&checks, false), 0);
-	/* Of another register. */
+	/* The function tests another register than its argument's. */
 	ck_assert_uint_eq(
 		count_later(&(struct function){{0x48, 0x85, 0xf6, 0x74, 2, 0x53, 0x5b, 0xc3, 0xc3},
 				    9, 0},
@@ -381,7 +382,8 @@ HT_TEST(what_later_instructions_need)
 					      12, 0},
 				  false),
 		1);
-	/* mov 0(%rip),%rax ; nop. The same into %rbx; a store; by a register. */
+	/* Only a load relative to rip into a scratch register can be moved: not one into rbx, not a
+	 * store, not one relative to another register. */
 	const uint8_t *const loads[] = {(const uint8_t[]){0x48, 0x8b, 0x05, 0, 0, 0, 0},
 		(const uint8_t[]){0x48, 0x8b, 0x1d, 0, 0, 0, 0},
 		(const uint8_t[]){0x48, 0x89, 0x05, 0, 0, 0, 0},
@@ -393,13 +395,13 @@ HT_TEST(what_later_instructions_need)
 		one.code[8] = 0xc3;
 		ck_assert_uint_eq(count_later(&one, false), i == 0);
 	}
-	/* Two of them: the bridge can move one. */
+	/* The bridge can move one such load, not two. */
 	ck_assert_uint_eq(count_later(&(struct function){{0x48, 0x8b, 0x05, 0, 0, 0, 0, 0x48, 0x8b,
 								 0x05, 0, 0, 0, 0, 0x90, 0xc3},
 					      16, 0},
 				  false),
 		1);
-	/* push %rbx ; mov %rdi,%rbp: in a bridge rbp is the caller's. */
+	/* push %rbp ; mov %rdi,%rbp: in a bridge rbp is the caller's. */
 	ck_assert_uint_eq(
 		count_later(&(struct function){{0x55, 0x48, 0x89, 0xfd, 0x5d, 0xc3}, 6, 0}, false),
 		0);

@@ -110,7 +110,7 @@ static void take_symbols(struct library *l)
 	}
 }
 
-/* False: it is not here. */
+/* Returns false if the library is not installed. */
 static bool check_library(const char *path, unsigned refused)
 {
 	struct stat stat;
@@ -144,7 +144,7 @@ HT_TEST(allocators)
 	check_library("/lib/ld-musl-x86_64.so.1", 1);
 }
 
-/* Linked in, from Debian's archives: the targets of other tests, where they are built. */
+/* Allocators of Debian's static archives, in the targets of other tests; skipped if not built. */
 HT_TEST(allocators_linked_in)
 {
 	check_library(run_built("tests/targets/extended-direct"), 0);

@@ -11,7 +11,7 @@
 
 #define FILE_MAX 8192u
 
-/* The file's header. */
+/* Offsets in the file's header. */
 #define COMPILER_AT  8u
 #define CHECKSUM_AT  16u
 #define SUMMED_AT    24u
@@ -39,7 +39,7 @@ static void file_write(const uint8_t *data, size_t bytes)
 	free(path);
 }
 
-/* What lies there is no entry; it is removed, and another takes its place. */
+/* The file holds no valid entry: loading removes it, and a store replaces it. */
 static void check_refused(struct cache *cache)
 {
 	char *path = file_path();

@@ -43,7 +43,7 @@ HT_TEST(only_a_directory_of_ours_is_a_cache)
 	free(elsewhere);
 }
 
-/* Root may do everything to a directory: someone else asks. */
+/* Permissions do not bind root, so the test becomes another user. */
 static void become_nobody(void)
 {
 	char *directory = tmpdir_path("");
@@ -207,7 +207,7 @@ HT_TEST(use_keeps_an_entry_young)
 	cache_close(cache);
 }
 
-/* A target can have modules without end, and large ones. */
+/* A target can have any number of modules, of any size. */
 HT_TEST(one_attach_does_not_fill_it)
 {
 	setup();

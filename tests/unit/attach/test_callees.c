@@ -15,8 +15,8 @@ struct code {
 	size_t bytes;
 };
 
-/* A function that only calls another is seen there; where it might do something itself it is not.
- */
+/* callees sees through a function that only passes its call on, not through one that might do
+ * something itself. */
 HT_TEST(function_that_passes_its_work_on)
 {
 	static const struct {
@@ -24,20 +24,20 @@ HT_TEST(function_that_passes_its_work_on)
 		raddr_t to;
 		bool changed;
 	} cases[] = {
-		/* mov %rsi,%rax ; jo +5 ; jmp ENTRY + 256 ; ret: not each of its calls. */
+		/* mov %rsi,%rax ; jo +5 ; jmp ENTRY + 256 ; ret: it does not pass on each call. */
 		{{{0x48, 0x89, 0xf0, 0x70, 5, 0xe9, 0xf6, 0, 0, 0, 0xc3}, 11}, ENTRY + 256, true},
-		/* movl $12,%fs:(%rax) ; jmp: it has kept something of its thread's. */
+		/* movl $12,%fs:(%rax) ; jmp: it has written to a thread variable. */
 		{{{0x64, 0xc7, 0, 12, 0, 0, 0, 0xe9, 0xf4, 0, 0, 0}, 12}, ENTRY + 256, true},
-		/* sub $16,%rdi ; jmp: another block. */
+		/* sub $16,%rdi ; jmp: it passes another block. */
 		{{{0x48, 0x83, 0xef, 0x10, 0xe9, 0xf7, 0, 0, 0}, 9}, ENTRY + 256, true},
 		/* mul %rsi: rdx changes, too. */
 		{{{0x48, 0xf7, 0xe6, 0xe9, 0xf8, 0, 0, 0}, 8}, ENTRY + 256, true},
 		/* test %rdi,%rdi ; jne, or jmp. */
 		{{{0x48, 0x85, 0xff, 0x0f, 0x85, 0xf7, 0, 0, 0, 0xe9, 0xf2, 0, 0, 0}, 14},
 			ENTRY + 256, false},
-		/* xor %ecx,%ecx ; jmp: no argument of it. */
+		/* xor %ecx,%ecx ; jmp: rcx is none of its arguments. */
 		{{{0x31, 0xc9, 0xe9, 0xf9, 0, 0, 0}, 7}, ENTRY + 256, false},
-		/* mov %rax,(%rdi) ; jmp: it has kept something. */
+		/* mov %rax,(%rdi) ; jmp: it has written to memory. */
 		{{{0x48, 0x89, 0x07, 0xe9, 0xf8, 0, 0, 0}, 8}, 0, false},
 		/* call ; jmp */
 		{{{0xe8, 0, 1, 0, 0, 0xe9, 0xf6, 0, 0, 0}, 10}, 0, false},
@@ -81,7 +81,7 @@ HT_TEST(callers_of_hooked_functions)
 	const uint8_t through[] = {0xff, 0x25, 0xfa, 0, 0, 0};
 	ck_assert(callees_any(through, ENTRY, sizeof(through), is_word_there, &there));
 	ck_assert(!callees_any(through, ENTRY, sizeof(through), is_there, &there));
-	/* Cut within the call. */
+	/* The code ends within the call. */
 	ck_assert(!callees_any(calls, ENTRY, 4, is_there, &there));
 }
 

@@ -88,7 +88,7 @@ static void expect_cases(const struct program_case *cases, size_t count)
 			cases[i].name, &cie, cases[i].program, cases[i].row, cases[i].malformed);
 }
 
-/* The state that holds over the whole FDE after `...`. */
+/* The program `...` makes one row, `result`, for the whole FDE. */
 #define WHOLE(title, result, ...)                                                                  \
 	{                                                                                          \
 		.name = title, .program = EHPROGRAM(__VA_ARGS__), .row = {{HI, result}},           \

@@ -35,7 +35,7 @@ HT_TEST(length_and_order_show)
 	uint64_t sum = checksum(0, data, BYTES);
 	for (size_t bytes = 0; bytes < BYTES; bytes++)
 		ck_assert_uint_ne(checksum(0, zero, bytes), checksum(0, zero, bytes + 1));
-	/* Words that change places. */
+	/* Two words change places. */
 	for (size_t i = 0; i + 8 < BYTES; i += 8) {
 		uint8_t other[BYTES];
 		memcpy(other, data, BYTES);

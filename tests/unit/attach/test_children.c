@@ -49,7 +49,7 @@ static bool is_named(const struct children_report *report, pid_t pid)
 	return named;
 }
 
-/* It may have anything of ours. */
+/* The child may have any leftover, so the report names it. */
 HT_TEST(a_child_that_cannot_be_looked_at_is_named)
 {
 	struct child parent = child_fork(be_parent, NULL);
@@ -117,9 +117,9 @@ HT_TEST(a_child_whose_lock_is_held_is_named)
 
 #define NOWHERE 0x200000000000u /* nothing is mapped there, no sanitizer's shadow either */
 
-static pid_t ends; /* in the midst of its cleaning */
+static pid_t ends; /* killed during its cleaning, after its request `ends_after` */
 static enum __ptrace_request ends_after;
-static int ended[2] = {-1, -1}, left[2]; /* pipes: it has; who it has left */
+static int ended[2] = {-1, -1}, left[2]; /* pipes: `ends` is dead; the PID of its child */
 
 static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
@@ -135,7 +135,7 @@ static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, 
 	return result;
 }
 
-/* The target, another process that has a descriptor of ours, too, and what is known of them. */
+/* A target, another process that has one of heaptap's descriptors, and the clean-up's report. */
 struct kin_case {
 	void *page; /* with room for the stub */
 	int pair[2];
@@ -194,8 +194,8 @@ static void kin_end(struct kin_case *kin)
 	munmap(kin->page, HT_PAGE_BYTES);
 }
 
-/* The stub's place in the memory of both is what it was, whoever is to be cleaned ends when it has
- * been sent there, or is back from there. */
+/* The stub's place in the shared memory gets its bytes back, whether the child dies when it is sent
+ * to the stub or when it has come back. */
 static void check_place(enum __ptrace_request request)
 {
 	static const uint8_t zeros[STUB_BYTES_MAX];
@@ -218,7 +218,7 @@ HT_TEST(ending_child_leaves_no_stub_in_shared_memory)
 	check_place(PTRACE_DETACH);
 }
 
-/* A dead heaptap left the stub. */
+/* An earlier heaptap died and left the stub. */
 HT_TEST(a_stub_in_the_targets_place_is_taken_out)
 {
 	static const uint8_t zeros[STUB_BYTES_MAX];
@@ -278,7 +278,7 @@ static void be_parent_of_two(const void *arg)
 		child_wait();
 }
 
-/* As what forked it would have, had it not ended. */
+/* A child dies while it is cleaned; the process that it forked must be cleaned all the same. */
 HT_TEST(child_forked_during_cleaning_is_cleaned)
 {
 	pid_t second;

@@ -79,7 +79,7 @@ static void *be(void *arg)
 	return NULL;
 }
 
-/* The thread with the highest number is the best: what is not sorted would stand last. */
+/* The best thread is the last that is made: without sorting it would come last. */
 static void be_everywhere(const void *arg)
 {
 	static const enum place place[] = {
@@ -186,7 +186,7 @@ HT_TEST(the_longest_slack_is_taken)
 	ck_err_says(
 		choose_slack(&modules, &maps, 0xbc1, NULL, NULL, &slack), HT_ERR_REFUSED, "3009");
 
-	/* What must not be written to, or is not what it seems. */
+	/* Mappings that choose_slack must refuse. */
 	struct proc_map good = map[1];
 	map[1].exec = false;
 	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
@@ -233,7 +233,7 @@ HT_TEST(text_that_fills_its_page_has_no_slack)
 	ck_assert_uint_eq(slack.addr, 0x102fc0);
 }
 
-/* Segments need not begin in pages of their own: the code of another one is no rest. */
+/* The last page of a segment's code may hold another segment's code, which is not free space. */
 HT_TEST(what_shares_the_last_page_is_left_alone)
 {
 	struct module module = text_module(0x100000, 0x1401);
@@ -254,7 +254,8 @@ HT_TEST(what_shares_the_last_page_is_left_alone)
 	ck_assert(!choose_is_slack(&modules, &maps, 0x102440, 1));
 }
 
-/* Code that runs no more is taken where nothing behind all code is long enough, and only there. */
+/* Spent code, which never runs again, is taken only if no gap behind a segment's code is long
+ * enough. */
 HT_TEST(spent_code_is_the_second_choice)
 {
 	struct module module = text_module(0x100000, 0x1f01);
@@ -276,7 +277,7 @@ HT_TEST(spent_code_is_the_second_choice)
 	ck_assert_uint_eq(slack.bytes, 0x800);
 	ck_assert_uint_eq(slack.left, 0x101a00);
 	ck_assert_uint_eq(choose_slack_left(&modules, slack.addr), 0x101a00);
-	/* Not past its end, nor before its beginning. */
+	/* A place must lie within the spent code. */
 	ck_assert(choose_is_slack(&modules, &maps, 0x101240, 0xfd0));
 	ck_assert(!choose_is_slack(&modules, &maps, 0x101240, 0xfd1));
 	ck_assert(!choose_is_slack(&modules, &maps, 0x101200, 1));

@@ -63,7 +63,7 @@ static struct journal_slot honest(void)
 	ck_abort_msg("no slot in this program");
 }
 
-/* Returns what becomes of the entry. */
+/* Returns the state that claims_check gives the entry. */
 static enum journal_state accepted(struct journal_slot entry)
 {
 	ck_no_err(journal_add(&journal, &entry));
@@ -83,7 +83,7 @@ HT_TEST(the_truth)
 	ck_assert_int_eq(accepted(honest()), JOURNAL_SLOT_INTENDED);
 }
 
-/* The journal says by which names slots were found; without them one is none. */
+/* The journal lists the given names; without them a slot of such a name is no slot. */
 HT_TEST(a_slot_of_a_name_that_was_given)
 {
 	struct given_list list = {0}, none = {0};
@@ -134,13 +134,13 @@ HT_TEST(the_stubs_place)
 		journal.header->slack = wrong[i];
 		refused("the place of the attach code is invalid");
 	}
-	/* There is no code here that has called another for good. */
+	/* A call that never returns must end at slack_left; this code has none. */
 	journal.header->slack = place.addr;
 	journal.header->slack_left = place.addr;
 	refused("the place of the attach code is invalid");
 }
 
-/* Nothing of ours is there: such an entry is forgotten, and nothing is written. */
+/* The word is no slot and holds no thunk: claims_check forgets the entry and writes nothing. */
 HT_TEST(words_that_are_no_slots)
 {
 	setup();
@@ -168,7 +168,7 @@ HT_TEST(a_slot_that_is_not_tapped)
 	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
 }
 
-/* It holds a thunk, and the journal would put something there: nothing at all is done. */
+/* The word is no slot but holds the entry's thunk: claims_check must refuse the whole journal. */
 HT_TEST(a_thunk_elsewhere)
 {
 	setup();
@@ -194,7 +194,7 @@ static struct journal_slot honest_code(void)
 	return entry;
 }
 
-/* Code gets nothing but the bytes of its file. */
+/* claims_check accepts an entry for code only if `original` is what the file has there. */
 HT_TEST(code_is_believed_by_its_file)
 {
 	setup();

@@ -64,7 +64,7 @@ HT_TEST(found_in_path)
 	check_why("tool", EACCES, "chmod +x");
 	check_why("other", ENOENT, "no directory of PATH");
 	check_why("", ENOENT, "No such file");
-	/* What may not be run is passed over. */
+	/* A file that must not be executed is skipped. */
 	free(write_text("second/tool", 0755, "#!/bin/sh\nexit $1\n"));
 	snprintf(path, sizeof(path), "/no/such:%s:%s", first, second);
 	ck_assert_int_eq(setenv("PATH", path, 1), 0);
@@ -101,7 +101,7 @@ HT_TEST(scripts)
 	char text[PATH_MAX + 8];
 	char *lost = write_text("lost", 0755, "#! /no/such/interpreter -x\necho\n");
 	check_why(lost, ENOENT, "its interpreter /no/such/interpreter: No such file");
-	/* The one that is at fault, behind others. */
+	/* The message names the script at fault, also when another script leads to it. */
 	snprintf(text, sizeof(text), "#!%s\n", lost);
 	char *outer = write_text("outer", 0755, text);
 	check_why(outer, ENOENT, "its interpreter /no/such/interpreter: No such file");
@@ -154,7 +154,7 @@ HT_TEST(programs)
 	program.header.e_machine = EM_AARCH64;
 	HT_FREED char *foreign = write_bytes("foreign", 0755, &program, sizeof(program));
 	check_why(foreign, ENOEXEC, "another processor");
-	/* Cut anywhere, it is read without harm. */
+	/* A file that ends anywhere is read without harm. */
 	for (size_t bytes = 0; bytes < sizeof(program); bytes++) {
 		free(write_bytes("foreign", 0755, &program, bytes));
 		ht_err_free(command_explain(foreign, ENOENT));

@@ -14,7 +14,7 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-#define MORE 9u /* threads than cores */
+#define MORE 9u /* so many more threads than cores */
 
 static struct shared {
 	volatile uint64_t turns[CROWD_MAX];
@@ -138,7 +138,7 @@ HT_TEST(each_is_looked_at_once_and_goes_on)
 	struct child child = start(false);
 	struct crowd crowd = crowd_with(count_look);
 	struct crowd_report report;
-	tids[count] = 0x7ffffff; /* none has that number */
+	tids[count] = 0x7ffffff; /* no thread has that number */
 	crowd.count++;
 	ck_no_err(crowd_stop(&crowd, &report));
 	for (size_t i = 0; i < count; i++)
@@ -167,7 +167,7 @@ HT_TEST(all_threads_continue_after_any_failure)
 	finish(&child);
 }
 
-/* While one is looked at some are held, and others are asked. */
+/* The worker dies in its third look, while some threads are held and others are being stopped. */
 static struct ht_err *die_in_the_third(void *context, size_t at, struct tracee *tracee)
 {
 	static unsigned looks;
@@ -193,7 +193,8 @@ HT_TEST(threads_go_on_when_the_worker_dies)
 	finish(&child);
 }
 
-/* It is waited for, for seconds: not by those that were looked at. */
+/* crowd_stop waits seconds for the thread that does not stop; threads already looked at must go on
+ * meanwhile. */
 HT_TEST(a_thread_that_does_not_stop_delays_no_other)
 {
 	struct child child = start(true);
@@ -214,7 +215,7 @@ HT_TEST(a_thread_that_does_not_stop_delays_no_other)
 	finish(&child);
 }
 
-/* It is held, and another thread's exec kills it. */
+/* Holds the thread until another thread's exec kills it. */
 static struct ht_err *outlive(void *context, size_t at, struct tracee *tracee)
 {
 	shared->becomes_another = true;

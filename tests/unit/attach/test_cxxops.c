@@ -31,7 +31,7 @@
 #define MIMALLOC  FUNCTION(mi_malloc) FUNCTION(mi_free) FUNCTION(mi_register_deferred_free)
 #define OPERATORS FUNCTION(_Znwm) FUNCTION(_ZdlPvm) FUNCTION(_ZnwmSt11align_val_t)
 #define JEMALLOC  WHOLE OPERATORS
-/* The C library needs one that works. */
+/* The program's own C library needs an allocator that works. */
 #define WORKING                                                                                    \
 	"void *__libc_malloc(long), *__libc_calloc(long, long), *__libc_realloc(void *, long);\n"  \
 	"void __libc_free(void *); void *malloc(long n) { return __libc_malloc(n); }\n"            \
@@ -42,7 +42,7 @@
 
 static struct child child;
 
-/* `setting` of its environment; NULL: none. */
+/* `setting` is added to the program's environment; NULL: nothing is. */
 static struct view started(const char *path, const char *setting)
 {
 	child = child_exec(
@@ -74,7 +74,7 @@ HT_TEST(linked_in)
 	static const struct {
 		const char *source, *name;
 		bool seen;
-		const char *plain; /* NULL: it is called itself */
+		const char *plain; /* NULL: the operator itself is called */
 	} cases[] = {
 		{JEMALLOC FUNCTION(je_malloc_default), "_Znwm", false, NULL},
 		{JEMALLOC FUNCTION(_ZL9handleOOMmb), "_ZdlPvm", false, NULL},
@@ -82,7 +82,7 @@ HT_TEST(linked_in)
 			"malloc"},
 		{JEMALLOC FUNCTION(je_malloc_default) FUNCTION(_ZL9handleOOMmb), "_ZdlPvm", true,
 			NULL},
-		/* It has no aligned_alloc. */
+		/* The program has no aligned_alloc. */
 		{JEMALLOC FUNCTION(je_malloc_default) FUNCTION(_ZL9handleOOMmb),
 			"_ZnwmSt11align_val_t", false, NULL},
 		{TCMALLOC, "tc_new", false, NULL},
@@ -127,8 +127,8 @@ static const struct slot *slot_now(struct view *view, bool left, raddr_t addr, u
 	return slot_named(view, "_Znwm");
 }
 
-/* One that the dynamic linker has not written yet, or that leads to no module, is not left out; one
- * that leads to another function is. */
+/* A slot that the dynamic linker has not filled yet, or that leads to no module, is listed; one
+ * that leads to another function is not. */
 static void check_unknown(struct view *view, raddr_t addr, uint64_t value)
 {
 	for (unsigned left = 0; left < 2; left++) {
@@ -202,7 +202,8 @@ HT_TEST(by_slots)
 	}
 }
 
-/* A word that has a name, and of which the file says what it holds; one of its own PLT. */
+/* The library calls _rjem_malloc by a GOT word, and _rjem_free by its own PLT: both slots are
+ * found. */
 HT_TEST(named_words_of_a_library)
 {
 	char *library = compile((const char *[]){"gcc", "-w", "-fno-builtin", "-fPIC", "-shared",

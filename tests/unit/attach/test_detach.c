@@ -31,7 +31,7 @@ static raddr_t target_of(raddr_t entry)
 	return ((const struct abi_thunk *)(uintptr_t)(entry - ABI_THUNK_ENTRY))->target;
 }
 
-/* The detach waits. A thread is within a system call of the agent's until its third turn. */
+/* The detach sleeps here: `busy` stays within a system call of the agent until the third time. */
 int nanosleep(const struct timespec *span, struct timespec *left)
 {
 	if (!gate_is_watched)
@@ -46,7 +46,7 @@ int nanosleep(const struct timespec *span, struct timespec *left)
 	return 0;
 }
 
-static unsigned file_reads; /* of what is no file of /proc */
+static unsigned file_reads; /* reads of files that are not in /proc */
 
 ssize_t pread(int fd, void *data, size_t bytes, off_t offset)
 {
@@ -99,7 +99,7 @@ static void finish(struct proc *self, struct detach *detach)
 	image_deinit(&image);
 }
 
-/* As soon as no guard is passed any more the program may enter a filter unseen. */
+/* Once a guard is gone, the program can install a seccomp filter unseen. */
 HT_TEST(guards_stay_until_no_call_is_under_way)
 {
 	struct proc self;
@@ -111,7 +111,7 @@ HT_TEST(guards_stay_until_no_call_is_under_way)
 	finish(&self, &detach);
 }
 
-/* A node's symbols are megabytes, and what attach knows of a file still holds. */
+/* A program's symbols can be megabytes, and what attach has read of a file still holds. */
 HT_TEST(files_that_are_known_are_not_read_again)
 {
 	struct proc self;
@@ -157,7 +157,8 @@ static void take_what_it_waits_with(void *context)
 	__atomic_store_n(&busy->calling, 0, __ATOMIC_RELEASE);
 }
 
-/* Only the detach reads here. Without that the thread and the detach would wait for each other. */
+/* During the detach only the detach reads the ring: else the thread and the detach would wait for
+ * each other. */
 HT_TEST(a_thread_that_waits_for_room_is_given_it)
 {
 	struct proc self;
@@ -191,7 +192,7 @@ static uint8_t *code_of_the_agent(void)
 	return image.local + ABI_TEXT_OFF + ABI_TEXT_MAX - HT_PAGE_BYTES;
 }
 
-/* A frame of the agent's that no slot knows. */
+/* A frame of the agent's that no thread record mentions. */
 static void wait_below_the_agent(const void *arg)
 {
 	void (*frame)(void (*)(void)) = (void (*)(void (*)(void)))(
@@ -249,8 +250,8 @@ HT_TEST(idle_books_prove_that_words_are_stale)
 	check_books(ALL_IS_TOLD, false);
 }
 
-/* Calls that found no slot, or are only forwarded, are in no books; nor is the child's thread that
- * has the number of one of its parent's. */
+/* The books miss calls that found no record or are only forwarded, and a child's thread whose TID
+ * equals one of its parent's. */
 HT_TEST(books_that_do_not_tell_all_prove_nothing)
 {
 	for (enum untold what = NO_SLOT_LEFT; what <= FORKED; what++)

@@ -220,7 +220,7 @@ HT_TEST(tables_are_kept_by_build_id)
 	struct fixture fixture;
 	struct cache *cache = own_cache();
 	fixture_init(&fixture);
-	ck_assert(!is_kept_again(&fixture, cache)); /* it has no build-id */
+	ck_assert(!is_kept_again(&fixture, cache)); /* the module has no build-id */
 	ck_assert(!is_kept_again(&fixture, NULL));
 	for (uint8_t byte = 0; byte < 3; byte++) {
 		fixture_identify(&fixture, byte);
@@ -239,7 +239,7 @@ HT_TEST(another_module_with_the_same_build_id_is_compiled)
 	fixture_identify(&fixture, 1);
 	ck_assert(is_kept_again(&fixture, cache));
 	uint8_t *section = fixture.page + 0x40;
-	/* Up to the terminator, which no longer entry may hide. */
+	/* Each byte counts up to the terminator: a longer entry would hide the terminator. */
 	for (size_t at = 0; at < 0x30; at++) {
 		struct abi_table *table;
 		section[at] ^= 1;
@@ -261,7 +261,7 @@ HT_TEST(another_module_with_the_same_build_id_is_compiled)
 	fixture_deinit(&fixture);
 }
 
-/* How much of it there is depends on the mappings. */
+/* Without a terminator, the section's length depends on the mappings. */
 HT_TEST(without_an_end_nothing_is_kept)
 {
 	struct fixture fixture;

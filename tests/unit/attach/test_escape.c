@@ -43,7 +43,7 @@ static bool kernel_finds_pages(void)
 	return finds;
 }
 
-/* False: not here. Without the kernel's help the search of terabytes takes minutes. */
+/* Returns false to skip: without the kernel's help the search of terabytes takes minutes. */
 static bool setup_to_search(void)
 {
 #ifdef __SANITIZE_ADDRESS__
@@ -201,7 +201,7 @@ static uint64_t *map_fd(int fd, int prot, int flags)
 	return map;
 }
 
-/* Two pages of the same file in two places: in one of them one page is the program's own. */
+/* Two mappings of the same file pages; in one mapping, one page is the program's own copy. */
 HT_TEST(does_not_search_file_contents)
 {
 	if (!setup_to_search())
@@ -226,7 +226,7 @@ HT_TEST(does_not_search_file_contents)
 	free(path);
 }
 
-/* Memory that was written elsewhere, and is only read here; `flags` of its mapping. */
+/* Memory that is written through another mapping and only read here; `flags` are this mapping's. */
 static void check_searched(int flags)
 {
 	int fd = memfd_create("test", MFD_CLOEXEC);
@@ -286,9 +286,8 @@ HT_TEST(pages_are_distinguished)
 			"row %zu", i);
 }
 
-/* Code in reach of the thunks, filled with what the rows say, at each place that counts: an
- * address, a call, a jump. */
-/* Any memory an address at any byte (packed structures), code the distance to one, too. */
+/* An address may stand at any byte of any memory (packed structures); in code, so may the distance
+ * of a call or jump. */
 HT_TEST(addresses_stand_anywhere)
 {
 	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
@@ -342,11 +341,11 @@ HT_TEST(reports_unreadable_memory)
 	ck_assert_uint_eq(found.count, 1);
 }
 
-/* So many reads of this page fail. */
+/* The next `failures` reads of the page `failing` fail. */
 static raddr_t failing;
 static unsigned failures;
 
-/* Pages of which the page map says that they are swapped out. */
+/* The test's pread says that these pages are swapped out. */
 static raddr_t swapped_lo, swapped_hi;
 
 static bool is_pagemap(int fd)
@@ -400,7 +399,7 @@ HT_TEST(one_read_that_fails_hides_nothing)
 	ck_assert_uint_eq(found.unread_bytes, HT_PAGE_BYTES);
 }
 
-/* Not all of it is brought back for one search; what is not may hold anything. */
+/* A search brings back a limited part of swapped-out memory, and reports the rest as unread. */
 HT_TEST(reports_swapped_out_memory)
 {
 	if (!setup_to_search())

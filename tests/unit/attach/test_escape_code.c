@@ -125,7 +125,7 @@ HT_TEST(all_of_the_code_is_looked_at)
 	ck_assert(!possible());
 	put_code(last, LOAD, 3, 0);
 	ck_assert(possible());
-	/* Across the pieces in which it is read. */
+	/* A call that lies across two of the pieces in which code is read. */
 	for (size_t before = 0; before < 12; before++) {
 		setup("/usr/bin/program");
 		put_code(CHUNK_BYTES - before, CALL, 2, 0);

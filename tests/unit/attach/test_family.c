@@ -58,7 +58,7 @@ static void check_not_found(const char *name)
 static void check_own(const char *name)
 {
 	struct family_member found;
-	/* One byte more, and it would have been cut. */
+	/* A name one byte longer would have been cut. */
 	ck_assert_uint_lt(strlen(name) + 1, 40);
 	ck_assert_msg(family_find_known(name, &found), "%s", name);
 	ck_assert(found.family->hooked && found.family->prefix[0]);
@@ -111,7 +111,7 @@ static void check_signs(const struct beginnings *beginnings, const struct family
 	}
 }
 
-/* What the filter does not let pass is not asked about. */
+/* Names that the filter rejects are never looked up, so it must pass each known name. */
 HT_TEST(no_name_is_lost_by_its_beginning)
 {
 	struct beginnings beginnings = {0};
@@ -132,7 +132,7 @@ HT_TEST(no_name_is_lost_by_its_beginning)
 	ck_assert(beginnings_may_have(&beginnings, "__malloc_arena_thread_freeres"));
 }
 
-/* A twentieth of all places are taken; a filter that lets half pass would be none. */
+/* A twentieth of the filter's places are taken: about as many other names may pass, not half. */
 HT_TEST(most_other_names_are_rejected_by_their_beginning)
 {
 	struct beginnings beginnings = {0};

@@ -145,7 +145,7 @@ static bool filter_has_all(void)
 	return sink_filtered(sink).live_blocks == STAY;
 }
 
-/* It cannot be asked for what it held: that is lost, counted and said, and the rest is whole. */
+/* The events in a killed filter are lost: they are counted and reported, and the rest is whole. */
 HT_TEST(what_a_killed_filter_held_is_counted)
 {
 	open_sink(0);
@@ -234,7 +234,7 @@ static void check_status(pid_t pid, const char *expected)
 	ck_assert_msg(strstr(text, expected), "not \"%s\": %s", expected, text);
 }
 
-/* It reads what the target wrote. */
+/* The filter reads what the target wrote, so it runs without privileges. */
 HT_TEST(it_has_no_rights)
 {
 	open_sink(0);

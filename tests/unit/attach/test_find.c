@@ -106,7 +106,7 @@ HT_TEST(what_is_known_of_a_process)
 	ck_assert_str_eq(found->command, "prog -x");
 }
 
-/* Such a process ends between two looks, or is another user's. */
+/* A process may end between two reads, or belong to another user. */
 HT_TEST(files_that_are_missing_or_odd_are_no_process)
 {
 	root = files_directory();
@@ -171,7 +171,7 @@ HT_TEST(of_a_unit_the_process_from_outside)
 	make(&(struct made){.pid = 70, .parent = 1, .comm = "nginx"});
 	ck_assert_str_eq(find(&(struct find_query){.unit = "nginx"}), "50 ");
 	ck_assert_str_eq(find(&(struct find_query){.unit = "nginx", .name = "helper"}), "60 ");
-	/* Two of them: the caller asks which. */
+	/* Two processes match; the caller asks which one is meant. */
 	make(&(struct made){.pid = 80, .parent = 1, .comm = "nginx", .groups = group});
 	ck_assert_str_eq(find(&(struct find_query){.unit = "nginx"}), "50 80 ");
 }
@@ -216,7 +216,7 @@ HT_TEST(of_a_container_its_first_process)
 		.pid = 30, .parent = 2, .comm = "init", .groups = group, .ns_pid = "30\t1"});
 	make(&(struct made){
 		.pid = 31, .parent = 30, .comm = "app", .groups = group, .ns_pid = "31\t7"});
-	/* docker exec: its parent is outside, too. */
+	/* docker exec: the parent of this process is outside the container as well. */
 	make(&(struct made){
 		.pid = 32, .parent = 2, .comm = "sh", .groups = group, .ns_pid = "32\t9"});
 	ck_assert_str_eq(find(&(struct find_query){.container = "0123"}), "30 ");

@@ -76,7 +76,7 @@ HT_TEST(as_long_and_as_many_as_there_is_room)
 	ck_assert(given_is_whole(&list));
 }
 
-/* The list in a journal may come from an attacker. */
+/* The list in a journal may be an attacker's. */
 HT_TEST(lists_of_others)
 {
 	use((const char *[]){"one=malloc", "two=free", NULL});
@@ -106,7 +106,7 @@ HT_TEST(a_family_of_their_own)
 	const struct family *given = member.family;
 	ck_assert(family_find("get_more", &member));
 	ck_assert_int_eq(member.hook, ABI_HOOK_REALLOC);
-	/* Also a name that another family has. */
+	/* A given name also wins over a family that has the same name. */
 	ck_assert(family_find("tc_free", &member));
 	ck_assert_ptr_eq(member.family, given);
 	ck_assert(family_find("tc_malloc", &member));

@@ -60,7 +60,7 @@ static void filter_on_demand(const void *arg)
 {
 	char byte;
 	(void)arg;
-	/* A name that would like to be more than a name. */
+	/* A process name that looks like lines of /proc/PID/status. */
 	prctl(PR_SET_NAME, "\nSeccomp:\t1\nSta");
 	child_ready(0);
 	(void)!read(gate[0], &byte, 1);
@@ -79,7 +79,7 @@ HT_TEST(filter_and_tracer)
 	ck_assert_int_eq(seen().tracer, getpid());
 	ck_assert_int_eq(write(gate[1], "x", 1), 1);
 	run_until(seen().seccomp == SECCOMP_MODE_FILTER, SOON_MS);
-	/* The same without the file that stays open. */
+	/* The same without the status file that glance keeps open. */
 	int fd = glance.status_fd;
 	glance.status_fd = -1;
 	ck_assert_int_eq(seen().seccomp, SECCOMP_MODE_FILTER);
@@ -142,7 +142,7 @@ HT_TEST(the_stack_of_the_main_thread)
 	close(gate[1]);
 }
 
-/* What it says of its filters is of no thread that runs. */
+/* The status of an ended main thread does not show the filters of the threads that run. */
 HT_TEST(the_main_thread_has_ended)
 {
 	struct child child = child_fork(end_the_leader, NULL);

@@ -66,8 +66,8 @@ HT_TEST(growth_within_a_span)
 	}
 }
 
-/* A balloon of seconds is not waited for until the minute is over; what was lower before it counts,
- * also between two samples. */
+/* Growth within seconds is noticed before the minute is over. It counts from the lowest figure, also
+ * from one between two samples. */
 HT_TEST(a_balloon_is_noticed_at_once)
 {
 	struct growth growth = growth_of("100M/min");
@@ -80,7 +80,7 @@ HT_TEST(a_balloon_is_noticed_at_once)
 	ck_assert(growth_reached(&growth, 3 * S, 550 * MIB));
 }
 
-/* A balloon after hours of rest. */
+/* The target grows at once after an hour of almost no growth. */
 HT_TEST(old_figures_are_forgotten)
 {
 	struct growth growth = growth_of("100M/10s");
@@ -91,7 +91,7 @@ HT_TEST(old_figures_are_forgotten)
 	for (uint64_t end_ns = ns + 12 * S; ns < end_ns; ns += S / 4)
 		is_reached |= growth_reached(&growth, ns, 650 * MIB);
 	ck_assert(is_reached);
-	/* It has not grown any more for a span. */
+	/* The target has not grown for a whole span. */
 	ck_assert(!growth_reached(&growth, ns, 650 * MIB));
 }
 

@@ -85,7 +85,7 @@ HT_TEST(a_daemon_that_hangs_is_ended)
 	int status;
 	ck_assert_int_eq(waitpid(hanging.pid, &status, 0), hanging.pid);
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-	/* It had no place for the stub: the guardian has nothing to do, and goes. */
+	/* The daemon had no place for the stub, so the guardian has nothing to undo, and exits. */
 	run_until(waitpid((pid_t)hanging.value, &status, WNOHANG) > 0, PATIENCE_MS);
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	char text[1024] = "";
@@ -129,7 +129,7 @@ static void be_daemon_unheard(const void *arg)
 	child_wait();
 }
 
-/* It would take out what a living daemon goes on using. */
+/* Otherwise the guardian would remove hooks that a living daemon still uses. */
 HT_TEST(a_call_that_fails_is_not_the_daemons_end)
 {
 	int status;
@@ -137,14 +137,14 @@ HT_TEST(a_call_that_fails_is_not_the_daemons_end)
 	struct child daemon = child_fork(be_daemon_unheard, NULL);
 	pid_t guardian = (pid_t)daemon.value;
 	unsigned long waits = waits_of(guardian);
-	/* One that has ended waits no more. */
+	/* More waits prove that the guardian still runs. */
 	run_until(waits_of(guardian) >= waits + 5, PATIENCE_MS / 10);
 	child_kill(&daemon);
 	run_until(waitpid(guardian, &status, WNOHANG) > 0, PATIENCE_MS);
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Shared with the worker: it is about to end. */
+/* Shared with the worker, which sets it just before it exits. */
 static volatile bool *worker_ends;
 
 static void be_worker(pid_t daemon)
@@ -173,7 +173,8 @@ static void be_daemon_with_worker(const void *arg)
 	child_wait();
 }
 
-/* It may be about to send a thread to the stub. */
+/* The worker may be about to send a thread to the stub, so the guardian waits until it has ended.
+ */
 HT_TEST(workers_are_outlived)
 {
 	int status;
@@ -187,7 +188,8 @@ HT_TEST(workers_are_outlived)
 	child_kill(&daemon);
 	run_until(waitpid(guardian, &status, WNOHANG) > 0, PATIENCE_MS);
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
-	/* It has ended, unless this machine is so slow that it was given up. */
+	/* The worker has ended, unless this machine is so slow that the guardian gave up waiting.
+	 */
 	ck_assert(*worker_ends || run_now_ms() - killed_ms >= GIVEN_UP_MS);
 }
 
@@ -264,7 +266,7 @@ HT_TEST(a_guardian_that_does_not_end_is_killed)
 	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);
 }
 
-/* The end of the socket alone would set it to work. */
+/* If only the socket were closed, the guardian would begin to clean up. */
 HT_TEST(kills_a_guardian_that_gets_no_message)
 {
 	struct guardian guardian = start_stopped();

@@ -61,7 +61,7 @@ static void *map(size_t bytes)
 static struct chunk *chunk_new(uint64_t bytes)
 {
 	struct chunk *chunk = (void *)(pool + pool_used);
-	/* Blocks that are in use lie between. */
+	/* Blocks in use lie between the free chunks. */
 	pool_used += bytes + 64;
 	ck_assert_uint_le(pool_used, POOL_BYTES - TOP_BYTES);
 	*chunk = (struct chunk){.size = bytes | 1};
@@ -132,7 +132,7 @@ static void setup(void)
 	variables->break_base = at(pool);
 	variables->cache_bins = 64;
 	variables->cache_max_bytes = 1032;
-	/* No caches: those of this very program are none of what is made up here. */
+	/* No thread caches: this program's real ones are no part of the made-up heap. */
 	variables->cache_count = 0;
 	static char path[] = "/lib/libc.so.6";
 	module = (struct module){.path = path, .segment_count = 1};
@@ -161,7 +161,7 @@ static void check_held(uint64_t free_bytes, uint32_t arenas)
 	ck_assert_uint_eq(account.held_bytes, account.system_bytes - free_bytes);
 }
 
-/* It says so: what it could not follow may all be free. */
+/* The account gives a reason, and an error that covers all blocks but the mapped ones. */
 static void check_off(void)
 {
 	struct heap_account account = read_account();
@@ -200,7 +200,7 @@ HT_TEST(an_arena_without_a_block_holds_nothing)
 	ck_assert_uint_eq(account.off_bytes, 0);
 }
 
-/* As the C library's file has it, before the first call of malloc: nothing is held, certainly. */
+/* The state in the C library's file, before the first malloc: known, and nothing is held. */
 HT_TEST(an_arena_that_was_never_used_holds_nothing)
 {
 	setup();
@@ -211,13 +211,13 @@ HT_TEST(an_arena_that_was_never_used_holds_nothing)
 	ck_assert_uint_eq(account.held_bytes + account.off_bytes + account.system_bytes, 0);
 	ck_assert_uint_eq(account.arenas, 0);
 	ck_assert_str_eq(account.reason, "");
-	/* One bit makes it another thing, of which nothing is known. */
+	/* One changed bit makes the state invalid, so the account is unknown. */
 	for (size_t i = 0; i < sizeof(unused); i += 4) {
 		variables->arena = unused;
 		((uint8_t *)&variables->arena)[i] ^= 2;
 		ck_assert_msg(!read_account().known, "byte %zu", i);
 	}
-	/* Two are none. */
+	/* Two such states side by side are no unused arena. */
 	struct {
 		struct arena_state arena[2];
 	} *two = map(sizeof(*two));
@@ -276,7 +276,7 @@ HT_TEST(all_arenas_of_the_ring_count)
 	fill(&variables->arena, true);
 	fill(second, true);
 	check_held(2 * (TOP_BYTES + 48 + 4096 + 9008 + 8992 + 7 * 64), 2);
-	/* One that leads elsewhere is none. */
+	/* A list of arenas that does not lead back to the first one is invalid. */
 	second->next = at(pool);
 	check_unknown();
 	second->next = 0;
@@ -321,7 +321,7 @@ HT_TEST(a_list_that_contradicts_itself_is_not_believed)
 	check_off();
 }
 
-/* A list without end costs no more than its arena can hold. */
+/* The reader follows a circular list no further than its arena has room for chunks. */
 HT_TEST(a_loop_ends)
 {
 	setup();
@@ -339,7 +339,7 @@ HT_TEST(a_loop_ends)
 HT_TEST(too_much_to_read_is_reported)
 {
 	setup();
-	/* Hardly two on one page in a row. */
+	/* Neighbours in the list mostly lie on different pages. */
 	for (unsigned i = 0; i < CHUNKS; i++) {
 		pool_used = i * 40503u % 65536u * 96u;
 		bin_add(&variables->arena, 1, 32);
@@ -437,7 +437,7 @@ HT_TEST(parameters_that_make_no_sense_are_unknown)
 	}
 }
 
-/* Nor do mostly zeros make some. */
+/* Words that are mostly zero are not taken for malloc's parameters. */
 HT_TEST(zeros_are_no_parameters)
 {
 	setup();
@@ -466,17 +466,17 @@ HT_TEST(threads_whose_caches_are_not_found_are_allowed_for)
 	variables->cache_max_bytes = 24;
 	struct heap_account account = read_account();
 	ck_assert(account.known);
-	/* This program's own cache holds more than these parameters allow. */
+	/* This thread's real cache exceeds these parameters, so it is not found but allowed for. */
 	ck_assert_uint_eq(account.off_bytes, 32);
 	ck_assert_ptr_nonnull(strstr(account.reason, "1 of 1 threads"));
-	/* No more is cached than was ever handed out. */
+	/* The allowance for caches never exceeds the bytes that are handed out. */
 	variables->arena.system_bytes = TOP_BYTES + 16;
 	account = read_account();
 	ck_assert_uint_eq(account.held_bytes, 16 + MAPPED_BYTES);
 	ck_assert_uint_eq(account.off_bytes, 16);
 }
 
-/* A made-up library without variables, and one that is not there. */
+/* A module without segments, unmapped variables, and a segment of impossible size. */
 HT_TEST(nothing_to_read_is_unknown)
 {
 	setup();
@@ -503,7 +503,7 @@ HT_TEST(another_allocator_is_named)
 	ck_assert_uint_eq(heap.count, 2);
 	ck_assert_str_eq(heap.account[0].allocator, "jemalloc");
 	ck_assert(!heap.account[0].known && heap.account[1].known);
-	/* The C library's own is not used then. */
+	/* Without a state of glibc's malloc its heap is not listed. */
 	memset(&variables->arena, 0, sizeof(variables->arena));
 	ck_no_err(heap_read(&self, &modules, &heap));
 	ck_assert_uint_eq(heap.count, 1);

@@ -14,9 +14,9 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-#define DYING_US 200000 /* longer than is waited for it while the target is recorded */
+#define DYING_US 200000 /* longer than heapread_stop waits for the dying process */
 
-/* Another process keeps it from dying for a while, as one that has no processor is kept. */
+/* A tracer delays the death of the process, as if the process got no CPU time. */
 static void hold_up(const void *arg)
 {
 	const struct child *dying = arg;
@@ -27,7 +27,8 @@ static void hold_up(const void *arg)
 	waitpid(dying->pid, &status, __WALL);
 	usleep(DYING_US);
 	ptrace(PTRACE_CONT, dying->pid, NULL, NULL);
-	/* Its parent hears of its death after us. */
+	/* The kernel reports the death to the tracer first; only then can the parent reap the
+	 * process. */
 	waitpid(dying->pid, &status, __WALL);
 	child_wait();
 }

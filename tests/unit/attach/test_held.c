@@ -21,7 +21,7 @@
 
 #define FAR_NS	   (60 * CLOCK_NS_PER_S)
 #define FEW_BYTES  4096u
-#define SLACK	   0x5a5a00010000ull /* where nothing is */
+#define SLACK	   0x5a5a00010000ull /* nothing is mapped there */
 #define SLACK_END  (SLACK + sizeof(((struct remote_slack *)0)->original))
 #define USER32_CS  0x23
 #define SPIN_BYTES 2u
@@ -116,7 +116,7 @@ static void with_another_process(const void *arg)
 	child_wait();
 }
 
-/* The number was a thread's, and is another process's by now; even where it has the same files. */
+/* The TID was a thread's and is another process's now, even one with the same file table. */
 HT_TEST(a_thread_of_another_process_is_elsewhere)
 {
 	struct child child = start(with_another_process, NULL);
@@ -126,7 +126,7 @@ HT_TEST(a_thread_of_another_process_is_elsewhere)
 	finish(&child);
 }
 
-/* Wine and others do, in programs of 64 bits. */
+/* Wine and other 64-bit programs run 32-bit code. */
 static void run_32_bit_code(const void *arg)
 {
 	static const uint8_t spin[SPIN_BYTES] = {0xeb, 0xfe}; /* jmp . */
@@ -144,7 +144,7 @@ static void run_32_bit_code(const void *arg)
 			 : "memory");
 }
 
-/* False: the machine has no such code. */
+/* Returns false if the machine runs no 32-bit code. */
 static bool is_there(pid_t pid)
 {
 	struct tracee tracee;
@@ -154,7 +154,7 @@ static bool is_there(pid_t pid)
 		ck_no_err(tracee_stop(pid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
 		if (result != TRACEE_STOPPED)
 			return false;
-		/* The other way to ask would give those of 32 bits. */
+		/* PTRACE_GETREGSET would give the 32-bit registers. */
 		ck_assert_int_eq(ptrace(PTRACE_GETREGS, pid, NULL, &regs), 0);
 		ck_no_err(tracee_release(&tracee));
 	}
@@ -189,7 +189,8 @@ static void sleep_stepping(const void *arg)
 		pause();
 }
 
-/* Each of the stub's instructions would trap, with the signal blocked: that kills. */
+/* Each of the stub's instructions would raise SIGTRAP while it is blocked, which kills the process.
+ */
 HT_TEST(a_thread_that_steps_itself_is_elsewhere)
 {
 	struct child child = start(sleep_stepping, NULL);
@@ -211,7 +212,7 @@ static void sleep_handling(const void *arg)
 		pause();
 }
 
-/* As if it had come with the last instruction, when the thread is stopped already. */
+/* The signal comes when the thread is stopped, as if its last instruction had raised it. */
 static enum held_verdict judge_with(int signal, const sigset_t *blocked)
 {
 	struct child child = start(sleep_handling, blocked);
@@ -224,7 +225,7 @@ static enum held_verdict judge_with(int signal, const sigset_t *blocked)
 	return verdict;
 }
 
-/* Its handler would look for what has raised it at the stub's instructions. */
+/* The signal's handler would look for the cause at the PC, which would be in the stub. */
 HT_TEST(a_thread_that_has_raised_a_signal_is_elsewhere)
 {
 	sigset_t none, segv;

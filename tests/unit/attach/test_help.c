@@ -29,7 +29,7 @@ static const char *value_of(const struct option_row *row)
 					     : "7";
 }
 
-/* Other options that it needs. */
+/* Other options without which this option is refused. */
 static const char *needs_of(const struct option_row *row, enum command command)
 {
 	if (row->id == OPTION_SETTLE)
@@ -62,14 +62,14 @@ static char *help_text(const struct command_row *row)
 	return text;
 }
 
-/* These stand instead of -p. */
+/* These options name the target instead of -p. */
 static bool names_process(const struct option_row *row)
 {
 	return row->id == OPTION_NAME || row->id == OPTION_UNIT || row->id == OPTION_CONTAINER ||
 	       row->id == OPTION_WAIT_FOR;
 }
 
-/* Not as the beginning of a longer name. */
+/* False if `option` appears only as the beginning of a longer name. */
 static bool is_listed(const char *help, const char *option)
 {
 	const char *at = strstr(help, option);

@@ -119,7 +119,7 @@ HT_TEST(the_memfd_is_taken_over)
 	ck_assert_ptr_null(image.local);
 	image_deinit(&image);
 
-	/* Also when it cannot be sealed. */
+	/* image_deinit also closes a memfd that image_init could not seal. */
 	fd = memfd_create("heaptap-test", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(fd, (off_t)abi_image_bytes(SLOTS)), 0);
 	ck_err_says(image_init(&image, &elf, 0x10000, SLOTS, fd), HT_ERR_SYS, "seal");
@@ -523,7 +523,7 @@ HT_TEST(foreign_pages_are_not_adopted)
 	image_deinit(&image);
 }
 
-/* The program has put something of its own in the place of a page that was adopted. */
+/* The program has mapped something else at the address of an adopted page. */
 HT_TEST(does_not_write_to_a_replaced_jump_page)
 {
 	raddr_t old[2], entry;

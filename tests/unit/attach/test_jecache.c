@@ -7,7 +7,7 @@
 
 #include "tests/unit/attach/jemodel.h"
 
-/* More than caches take off it. */
+/* Fills with more bytes than the caches of these tests hold. */
 static uint64_t fill_more(void)
 {
 	uint64_t held = fill(1);
@@ -20,7 +20,7 @@ HT_TEST(cached_blocks_are_not_live)
 	setup();
 	uint64_t held = fill_more();
 	check_exact(held - cache_fill(&own.cache, &own.slow, 2));
-	/* One of a thread that is not found, in the same ring. */
+	/* A cache in the same ring, of a thread that is not found. */
 	struct {
 		struct slow slow;
 		struct cache cache;
@@ -30,14 +30,14 @@ HT_TEST(cached_blocks_are_not_live)
 	own.slow.next = own.slow.previous = at(&other->slow.next);
 	other->slow.next = other->slow.previous = at(&own.slow.next);
 	check_exact(held);
-	/* A ring that is no ring. */
+	/* A ring whose links do not lead back. */
 	other->slow.previous = at(&other->slow.next);
 	struct heap_account account = read_known();
 	ck_assert_uint_ge(account.off_bytes, SLOTS * 32768);
 	ck_assert_str_ne(account.reason, "");
 }
 
-/* Where jemalloc counts nothing there are no rings: what is the threads' own is found. */
+/* A jemalloc without statistics has no rings: the cache is found in the thread's own variables. */
 HT_TEST(caches_without_a_ring)
 {
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(own.slow.more); i += 13) {
@@ -47,11 +47,11 @@ HT_TEST(caches_without_a_ring)
 		memset(own.slow.more, 0, sizeof(own.slow.more));
 		own.slow.more[i] = at(&own.cache);
 		check_exact(held);
-		/* What does not name it is no part of it. */
+		/* A pointer that is not to the cache's beginning does not identify the cache. */
 		own.slow.more[i] = at(&own.cache) + 8;
 		struct heap_account account = read_known();
 		ck_assert_uint_ge(account.off_bytes, account.held_bytes);
-		/* Two variables that name each other, as many do. */
+		/* Many variables name each other: with an invalid bin they are no cache. */
 		own.slow.more[i] = at(&own.cache);
 		own.cache.bin[20].head = 0;
 		account = read_known();
@@ -75,13 +75,13 @@ HT_TEST(caches_of_before)
 		check_exact(held);
 		if (!has_ring)
 			continue;
-		/* One of a thread that is not found. */
+		/* A cache of a thread that is not found. */
 		held -= one_fill(other, between, 5);
 		uint64_t *next = ring_of(other, between);
 		ring[0] = ring[1] = at(next);
 		next[0] = next[1] = at(ring);
 		check_exact(held);
-		/* A block that is taken just now. */
+		/* The thread is taking a block right now, so this bin counts nothing. */
 		((struct size *)(void *)other)[0].count = -1;
 		check_exact(held + 5 * 8);
 		next[1] = at(next);
@@ -133,8 +133,7 @@ HT_TEST(caches_that_are_not_found_are_allowed_for)
 	}
 }
 
-/* Where something else is mapped not far below, as chance will have it, what lies between is none.
- */
+/* Another mapping may lie a little below a thread's variables: they end at the hole between. */
 HT_TEST(variables_end_at_a_hole)
 {
 	static uint8_t data[THREADS_VARIABLES_BYTES];

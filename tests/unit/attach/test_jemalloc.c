@@ -22,7 +22,7 @@ HT_TEST(every_extent_counts_to_the_byte)
 	}
 }
 
-/* As of 5.3.1; and small ones of which a sample is taken. */
+/* Since 5.3.1 a large block has any number of pages; a sampled small block has its own extent. */
 HT_TEST(large_blocks_of_any_pages)
 {
 	setup();
@@ -30,7 +30,8 @@ HT_TEST(large_blocks_of_any_pages)
 	extent(ACTIVE, 41, false, 10, 0);
 	extent(ACTIVE, 7, false, 5, 0);
 	check_exact(held + 9 * PAGE + 112);
-	/* Nothing tells whether a page of it is none of the block. */
+	/* Nothing tells whether one page belongs to the block, so the account may be off by a page.
+	 */
 	setup();
 	held = fill(0);
 	extent(ACTIVE, 41, false, 9, 0);
@@ -40,7 +41,7 @@ HT_TEST(large_blocks_of_any_pages)
 	ck_assert_str_ne(account.reason, "");
 }
 
-/* One version's tree is none of the other's, also where nearly nothing is in use. */
+/* The tree of one version is not read as the other's, even if hardly any block is in use. */
 HT_TEST(a_version_is_not_taken_for_another)
 {
 	for (unsigned i = 0; i < EMAP_SHAPES; i++) {
@@ -63,7 +64,7 @@ static void check_off_by(uint64_t bytes)
 	ck_assert_str_ne(account.reason, "");
 }
 
-/* Which begins below one word of the root and ends below the next, where all others are. */
+/* The extent begins below one word of the root and ends below the next, where all others are. */
 HT_TEST(an_extent_across_leaves_does_not_hide_it)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -151,14 +152,14 @@ HT_TEST(two_maps_are_none)
 	check_unknown();
 }
 
-/* Each would be looked behind, were it taken for a part of the map. */
+/* The reader would follow each word, if it took the array for a part of the map. */
 HT_TEST(arrays_of_pointers_do_not_hide_it)
 {
 	setup();
 	uint64_t held = fill(1);
 	static raddr_t *more;
 #ifdef __SANITIZE_ADDRESS__
-	/* Its allocator has more GiBs mapped than are listed. */
+	/* The sanitizer's allocator has more GiB mapped than the reader lists. */
 	return;
 #endif
 	more = map(32 * MIB);
@@ -166,7 +167,7 @@ HT_TEST(arrays_of_pointers_do_not_hide_it)
 	for (size_t i = 0; i < 28 * MIB / sizeof(*more); i++)
 		more[i] = at(pool) + i % 100000 * 64;
 	root = pointer(at(more) + 29 * MIB);
-	/* As sanitizers do; address space where nothing is. */
+	/* Sanitizers reserve such address space, with nothing in it. */
 	ck_assert_ptr_ne(mmap(NULL, 8ull << 40, PROT_NONE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
 		MAP_FAILED);
@@ -177,7 +178,7 @@ HT_TEST(arrays_of_pointers_do_not_hide_it)
 	check_exact(held);
 }
 
-/* Each pointer would be compared with each of some thousand places, for more than 40 s. */
+/* Comparing each pointer with each of some thousand places would take more than 40 s. */
 HT_TEST(pointers_of_a_scattered_program_cost_little)
 {
 	const size_t bytes = 32 * MIB, places = 3900, step = 8ull << 30;
@@ -201,8 +202,8 @@ HT_TEST(a_tree_without_end_ends)
 		setup_as(i);
 		fill(1);
 		raddr_t index = at(pool) >> emap_page_bits(shape, 0);
-		/* All lead to the same node, and in that one all to the same extent, or to itself.
-		 */
+		/* All words of the root lead to one node, and all of that node to one extent, or to
+		 * the node. */
 		for (size_t k = 0; k < 1u << shape->bits[0]; k++)
 			root[k] = root[index];
 		check_unknown();
@@ -226,7 +227,8 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 20;
 }
 
-/* Any word of it may say anything: it ends, and what is known is within what there is. */
+/* The reader ends, whichever words are overwritten; it gives a reason if the result is unknown, and
+ * counts no more bytes than there are. */
 HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;

@@ -166,7 +166,7 @@ HT_TEST(the_copy_is_equal)
 	check_copy(&journal);
 }
 
-/* The target can write there. */
+/* The target can write to the copy. */
 HT_TEST(the_copy_is_never_believed)
 {
 	struct journal journal = begin(), found;

@@ -29,7 +29,7 @@ static void in_thread(const void *arg)
 	pthread_join(thread, NULL);
 }
 
-/* As libraries begin coroutines: a function that says that nothing called it. */
+/* Coroutine libraries begin so: the unwind table says that no function called this one. */
 _Noreturn void begin_context(void *stack_end);
 _Noreturn void wait_in_context(void);
 
@@ -56,7 +56,8 @@ static void in_context_within(const void *arg)
 	begin_context(stack + sizeof(stack));
 }
 
-/* Where such a one, left in a hook, may be. */
+/* The same array with one word that leads into the agent: a coroutine may be suspended in a hook.
+ */
 static void with_word_in_array(const void *arg)
 {
 	volatile raddr_t stack[STACK_BYTES / sizeof(raddr_t)];
@@ -120,7 +121,7 @@ static void judge_left(void (*body)(const void *arg), const char *left, enum jud
 	judge_both_with(&ranges, body, result, result);
 }
 
-/* The return address of a call that was made for good is none of ours, but a PC is. */
+/* The return address of a call that never returns does not count as inside, but a PC there does. */
 HT_TEST(a_call_that_never_returns_is_outside)
 {
 	judge_left(in_frame, agent_frame_left, JUDGE_OUTSIDE);

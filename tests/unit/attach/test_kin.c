@@ -152,7 +152,7 @@ static bool is_heir(const struct proc *of, pid_t pid)
 	return is;
 }
 
-/* What it had in its memory is there. */
+/* A process that is left in the shared memory still has what the ended process had there. */
 HT_TEST(a_process_left_in_the_memory_may_be_older)
 {
 	struct proc younger;

@@ -15,7 +15,7 @@
 
 static unsigned failing_receives;
 
-/* For all of heaptap in this program. */
+/* Replaces recvmsg for all of heaptap in this program. */
 ssize_t recvmsg(int fd, struct msghdr *message, int flags)
 {
 	if (failing_receives > 0) {

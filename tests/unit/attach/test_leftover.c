@@ -19,7 +19,7 @@
 
 #define COPIES 11 /* more than twice as many as one stub closes */
 
-/* Sockets whose other end is named as a heaptap's is. */
+/* Sockets whose peer has the name of a heaptap's. */
 static void have_copies(const void *count)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -65,7 +65,8 @@ HT_TEST(all_copies_are_closed)
 	child_kill(&child);
 }
 
-/* Of one, what `happens` to us or to the process: what was found is none the less so. */
+/* Closes one leftover after `happens` befell this process or the child; the outcome must not
+ * change. */
 static struct ht_err *close_after(void (*happens)(struct child *child), enum recover_outcome found)
 {
 	struct recover_report report = {.outcome = found};

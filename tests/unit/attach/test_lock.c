@@ -59,7 +59,7 @@ HT_TEST(another_is_dying)
 	proc_close(&proc);
 }
 
-/* Its parent has collected it, so that neither its number nor its directory leads to it. */
+/* The parent has reaped the process, so neither its PID nor its /proc directory leads to it. */
 HT_TEST(its_process_has_ended)
 {
 	struct child child = child_fork(child_idle, NULL);
@@ -85,7 +85,7 @@ static void check_one_of_two(const struct proc *a, const struct proc *b)
 	lock_release(&other);
 }
 
-/* Both stubs would be in one place, and both agents in one process. */
+/* Two heaptaps would put both stubs in one place, and both agents in one memory. */
 HT_TEST(another_has_its_memory)
 {
 	struct child child = child_fork(child_idle_shared, NULL);
@@ -99,7 +99,8 @@ HT_TEST(another_has_its_memory)
 	child_kill(&child);
 }
 
-/* One of two processes in one memory holds the lock; the other asks. */
+/* `held` and `other` share their memory: a dying heaptap holds the lock of `held`, and the test
+ * asks for that of `other`. */
 static void check_dying(pid_t held, pid_t other)
 {
 	const unsigned for_us = DYING_US;

@@ -43,7 +43,7 @@ static const char *read_lines(void)
 	*seen = '\0';
 	while (logfile_read(&file, see, &file))
 		;
-	/* A file that was renamed is left at one call, and the new one opened at the next. */
+	/* logfile_read leaves a renamed file in one call, and opens the new one in the next. */
 	while (logfile_read(&file, see, &file))
 		;
 	return seen;

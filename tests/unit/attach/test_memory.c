@@ -135,7 +135,7 @@ HT_TEST(file_of_a_mapping)
 	ck_assert_mem_eq(got, "the", 3);
 	ck_assert_uint_eq(memory_read_file(&self, map, sizeof(text), got, 1), 0);
 
-	/* Were it of a device that is mounted nowhere, it would not be asked for. */
+	/* A file on a device that is mounted nowhere is not read. */
 	unsigned dev_major = map->dev_major;
 	map->dev_major = 4095;
 	slow_avoid();
@@ -192,8 +192,8 @@ static unsigned changes_min(void)
 	return CPU_COUNT(&allowed) > 1 ? WRITES / 20 : 4;
 }
 
-/* The kernel copies from the start of a page, and processors differ in what they make of places
- * that lie near to that in theirs. */
+/* Checks that no reader sees a torn word. How the kernel copies words near the start of a page
+ * differs by processor. */
 static void check_whole(uint64_t *word)
 {
 	pthread_t thread;
@@ -232,7 +232,7 @@ HT_TEST(word_writes_are_not_torn)
 	check_all_whole(pages + PAGE, PROT_READ | PROT_WRITE);
 }
 
-/* Where a container's filter has it that only the file is left. */
+/* A container's seccomp filter may forbid process_vm_writev, so that only /proc/PID/mem is left. */
 HT_TEST(words_are_written_without_the_call)
 {
 	setup();

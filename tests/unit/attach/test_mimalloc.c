@@ -48,7 +48,7 @@ HT_TEST(blocks_freed_by_other_threads_are_not_held)
 		one->thread_free |= 2;
 		list_fill(ended, 0, 50, &ended->thread_free);
 		ended->thread_free |= 3;
-		/* Pages that were full. */
+		/* A block of a full page is freed into its heap's delayed list. */
 		list_fill(one, 90, 91, &first->delayed);
 		list_fill(two, 0, 20, &first->delayed);
 		check_exact(held + (100 - 10 - 1) * 64);
@@ -64,7 +64,7 @@ HT_TEST(a_list_that_contradicts_itself_is_allowed_for)
 		raddr_t *list = i < 4 ? &one->thread_free : &first->delayed;
 		list_fill(one, 7, 17, list);
 		raddr_t *last = (void *)(uintptr_t)block_of(one, 7);
-		/* Another heap's. */
+		/* The list leads to a block of another heap. */
 		if (i == 8)
 			*last = block_of(&segment[1]->slice[1], 0);
 		else if (i % 4 == 0)
@@ -237,7 +237,7 @@ HT_TEST(a_segment_that_contradicts_itself_is_not_known)
 	check_unknown();
 }
 
-/* One that was given back, or that is another mimalloc's, in the same program. */
+/* A segment that was given back, or that belongs to another mimalloc in the same program. */
 HT_TEST(other_segments_are_not_counted)
 {
 	setup();
@@ -273,7 +273,7 @@ HT_TEST(nothing_to_read_is_unknown)
 	check_exact(held);
 	struct own_heap *again = (void *)(variables + MIB);
 	heap_init(again, first->own, first->thread);
-	/* What it points at does not point back. */
+	/* The word that `again` points at does not point back, so `again` is no heap. */
 	check_exact(held);
 	raddr_t *own = (void *)(variables + 6 * PAGE);
 	again->own = at(own);
@@ -292,7 +292,7 @@ HT_TEST(nothing_to_read_is_unknown)
 	check_unknown();
 }
 
-/* Each would be looked at more closely. */
+/* The reader would examine each of these words as a heap. */
 HT_TEST(variables_that_look_like_heaps_end)
 {
 	setup();
@@ -333,7 +333,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 20;
 }
 
-/* Any word of it may say anything: it ends, and is known or not, because of something. */
+/* The reader ends, whichever words are overwritten, and gives a reason if the result is unknown. */
 HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;
@@ -351,7 +351,7 @@ HT_TEST(scribbled_over_it_ends)
 		for (unsigned n = 1 + next_random(&state) % 12; n; n--) {
 			unsigned which = (unsigned)(next_random(&state) % 4);
 			uint64_t *words = which < 3 ? (void *)segment[which] : (void *)first;
-			/* The descriptions that are in use. */
+			/* The slice descriptions that are in use. */
 			size_t count = which < 3 ? 33 + 10 * 80 : sizeof(heap) / 8;
 			uint64_t *word = &words[next_random(&state) % count];
 			*word = n % 2 ? *word ^ 1ull << next_random(&state) % 64

@@ -73,7 +73,7 @@ static uint64_t *memory_of(struct page *page)
 	return &page->tail[form == MIMAP_START ? 5 : 4];
 }
 
-/* A page of that many slices, in the arena. */
+/* A page of `slices` slices in the arena. */
 static struct page *page(uint64_t bytes, unsigned slices, unsigned used)
 {
 	uint8_t *first = arena + next_slice * SLICE;
@@ -128,7 +128,7 @@ static uint64_t fill(void)
 	page(10240, 8, 13);
 	page(65536, 8, 7);
 	page(229376, 64, 18);
-	/* One block each. */
+	/* Pages of one block each. */
 	page(40960, 1, 1);
 	page(1032192, 16, 1);
 	return 100 * 8 + 7 * 5120 + 13 * 10240 + 7 * 65536 + 18 * 229376 + 40960 + 1032192;
@@ -151,15 +151,15 @@ static void setup_as(enum mimap_form new_form, bool new_apart)
 	subs = at(map(SUBS * SUB_BYTES));
 	arena = map(ARENA_BYTES + SLICE);
 	arena += -at(arena) % SLICE;
-	/* At its beginning. */
+	/* The descriptions of the pages lie at the arena's beginning. */
 	apart = (void *)arena;
 	subs_used = 0;
 	apart_used = 0;
 	next_slice = PAGES * sizeof(*apart) / SLICE + 1;
-	/* And as whose memory it is. */
+	/* Two variables hold the map's address: the map must be found only once. */
 	((raddr_t *)(void *)variables)[1000] = at(root);
 	((raddr_t *)(void *)variables)[1002] = at(root);
-	/* No address at all is a variable's. */
+	/* The map leads from address 0 to a variable, as in some versions. */
 	((raddr_t *)pointer(root[0]))[0] = at(variables) + 64;
 	module = (struct module){.path = path, .segment_count = 1};
 	module.segment[0] = (struct module_segment){
@@ -178,7 +178,7 @@ HT_TEST(every_page_counts_to_the_byte)
 		setup_as(i % 2, i / 2);
 		check_exact(fill());
 	}
-	/* Not described apart: there is no arena. */
+	/* Where the pages describe themselves there is no arena. */
 	for (unsigned i = 0; i < MIMAP_FORMS; i++) {
 		setup_as(i, false);
 		uint64_t held = fill();
@@ -309,7 +309,7 @@ HT_TEST(more_than_a_few_are_not_known)
 	for (unsigned i = 0; i < 400; i++)
 		page(64, 1, 100);
 	check_exact(400 * 6400);
-	/* The others are of another version. */
+	/* These pages have the layout of another version. */
 	form = MIMAP_START;
 	for (unsigned i = 0; i < 100; i++)
 		page(64, 1, 100);
@@ -372,7 +372,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 20;
 }
 
-/* Any word of it may say anything: it ends, and is known or not, because of something. */
+/* The reader ends, whichever words are overwritten, and gives a reason if the result is unknown. */
 HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;

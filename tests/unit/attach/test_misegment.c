@@ -78,7 +78,7 @@ static uint64_t size_of(unsigned queue)
 			  : (16ull << (queue - 9) / 4) * quarter[(queue - 9) % 4];
 }
 
-/* The words that tell of all of it: slices, those of the description, huge, entries, thread. */
+/* Writes the words that hold for the whole segment: slices, first slices, huge, entries, thread. */
 static void segment_init(uint64_t slices, bool is_huge)
 {
 	raddr_t any = at(map(64 * MIB)) + 32 * MIB - 1;
@@ -104,7 +104,7 @@ static void rest_init(void)
 		put(slice(SLICES - 1) + 4, (SLICES - 1 - next_slice) * SLICE_SIZE, 4);
 }
 
-/* `start`: of the first block in the page. */
+/* `start` is the offset of the first block in the page. */
 static uint8_t *page_at(
 	unsigned index, uint64_t slices, uint64_t bytes, uint64_t start, unsigned used)
 {
@@ -176,7 +176,7 @@ static void setup(unsigned index)
 	fill();
 }
 
-/* Unknown, or known to be off by as much. */
+/* The account is unknown, or its error is at least `bytes`. */
 static void check_doubted(uint64_t bytes)
 {
 	bool found;
@@ -220,7 +220,7 @@ HT_TEST(a_huge_block_counts)
 		check_huge(i);
 }
 
-/* Lists go by where the page itself says that its blocks begin. */
+/* A list is checked against the beginning of the blocks that the page itself states. */
 static void check_lists(unsigned index)
 {
 	setup(index);
@@ -235,7 +235,7 @@ static void check_lists(unsigned index)
 	put(heap() + 8, start + 9 * 48, 8);
 	held -= 5 * 48;
 	check_held(held);
-	/* A block of none. */
+	/* The list leads to an address that is no block's beginning. */
 	put(heap() + 8, start + 9 * 48 + 8, 8);
 	check_doubted(20 * 48);
 }
@@ -280,7 +280,7 @@ HT_TEST(a_page_that_contradicts_itself_is_not_believed)
 		check_pages(i);
 }
 
-/* A block of nine slices has sixteen; of three, three. */
+/* A block of nine slices has a page of sixteen; a block of three slices has a page of three. */
 static void check_large(unsigned index)
 {
 	static const struct {
@@ -300,7 +300,7 @@ HT_TEST(a_large_page_is_as_large_as_it_must_be)
 		check_large(i);
 }
 
-/* A large page of one version is no page in the other, and all of a segment has one layout. */
+/* A large page of one version is invalid in the other, and a segment has one layout throughout. */
 static void check_apart(unsigned index)
 {
 	const struct version *own = &versions[index], *other = &versions[3 - index];

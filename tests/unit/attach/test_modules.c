@@ -68,7 +68,7 @@ struct expected {
 	size_t count;
 };
 
-/* What the dynamic linker says about a module is what was found. */
+/* Compares a module that was found with what the dynamic linker says about it. */
 static int compare_loaded(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
@@ -278,7 +278,7 @@ HT_TEST(linker_started_by_hand)
 {
 	check_by_hand((const char *[]){"gcc", "-pie", "-fPIE", NULL}, "/lib64/ld-linux-x86-64.so.2",
 		"ld-linux");
-	/* musl's is its C library. */
+	/* musl's dynamic linker is also its C library. */
 	check_by_hand((const char *[]){"musl-gcc", NULL}, "/lib/ld-musl-x86_64.so.1", "/libc.so");
 }
 

@@ -18,10 +18,10 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-/* The process ends behind the call of this number. */
+/* The process ends right after the call with this number. */
 static long ends_behind;
 static struct child ending;
-/* Then another gets its number. */
+/* If set, another process then gets the PID. */
 static bool is_used_again;
 static pid_t other;
 
@@ -137,7 +137,7 @@ HT_TEST(number_that_is_free)
 	free(path);
 	path = tmpdir_path("t2.2");
 	check_name(pattern, path);
-	/* A link that leads nowhere is a name that is taken. */
+	/* A link that leads nowhere counts as a file of that name. */
 	ck_assert_int_eq(symlink("/no/such/file", path), 0);
 	free(path);
 	path = tmpdir_path("t3.3");
@@ -178,7 +178,8 @@ HT_TEST(further_traces)
 	}
 }
 
-/* Nothing was touched: not as one that ends during the capture. */
+/* heaptap has touched nothing, so this is not the error of a process that ends during the capture.
+ */
 HT_TEST(names_a_process_that_ends)
 {
 	static const long behind[] = {SYS_open, SYS_pidfd_open, SYS_statx};

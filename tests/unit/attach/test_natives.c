@@ -23,7 +23,7 @@
 #define FUNCTION(name) "void *" #name "(void) { return 0; }\n"
 #define LOAD(name)     "__asm__(\".text; call *" #name "@GOTPCREL(%rip)\");\n"
 #define CALL(name)     "__asm__(\".text; call " #name "; {disp32} jmp " #name "\");\n"
-/* What makes others of that prefix believed. */
+/* The functions that make heaptap accept others with this prefix. */
 #define ALLOCATOR(prefix)                                                                          \
 	FUNCTION(prefix##calloc)                                                                   \
 	FUNCTION(prefix##free)                                                                     \
@@ -73,7 +73,7 @@ static void file_change(const char *path, section_change *change)
 	close(fd);
 }
 
-/* `change`: of the file, before it is started; NULL: none. */
+/* `change` is applied to the file before the program starts; NULL: nothing is. */
 static void view_open_changed(
 	const char *const command[], const char *source, section_change *change, struct view *view)
 {
@@ -215,7 +215,8 @@ HT_TEST(usable_size_is_the_familys)
 			FUNCTION(_rjem_malloc_usable_size) FUNCTION(mi_malloc) LOAD(_rjem_malloc)
 				LOAD(mi_malloc) FUNCTION(mi_reallocn) LOAD(mi_reallocn),
 		&view);
-	/* Not that of glibc, whose reallocarray calls any realloc. */
+	/* Not glibc's usable-size function: that is for glibc's own reallocarray, which calls any
+	 * realloc. */
 	const struct slot *many = slot_to(&view, "mi_reallocn");
 	ck_assert_ptr_nonnull(many);
 	for (size_t i = 0; i < view.slots.function_count; i++)
@@ -303,7 +304,7 @@ HT_TEST(counts_calls_past_all_slots)
 	ck_assert_uint_eq(function->slots, 1);
 	ck_assert_uint_eq(function->places, 4);
 	ck_assert_ptr_null(covered(&view, "_rjem_free"));
-	/* It may throw: there is no hook for it. */
+	/* mi_new may throw, so there is no hook for it. */
 	ck_assert_ptr_null(slot_to(&view, "mi_new"));
 	ck_assert_uint_eq(covered(&view, "mi_new")->places, 1);
 	ck_assert_uint_eq(view.coverage.places, 5);
@@ -371,7 +372,7 @@ static raddr_t stack_of(const struct view *view)
 	return 0;
 }
 
-/* Such a word gets no hook, and heaptap looks for no module of it. */
+/* A word that lies in no module gets no hook. */
 HT_TEST(a_word_of_no_module_is_ignored)
 {
 	struct view view;
@@ -412,7 +413,7 @@ HT_TEST(a_word_of_no_module_is_ignored)
 	EXTRA(12, flags)                                                                           \
 	EXTRA(13, flags) EXTRA(14, flags) EXTRA(15, flags)
 
-/* Each says again what .rela.dyn says. */
+/* Each .extra section repeats the relocations of .rela.dyn. */
 static void make_relocations(Elf64_Shdr *section, const char *name, const Elf64_Shdr *rela)
 {
 	if (strncmp(name, ".extra", 6) != 0)
@@ -514,7 +515,7 @@ HT_TEST(names_of_a_whole_program_are_found)
 	view_close(&view);
 }
 
-/* That directory may be on another machine, which need not answer. */
+/* The directory of debug files may be on another machine, which need not answer. */
 HT_TEST(the_guardian_sees_a_debug_file_being_opened)
 {
 	static const uint8_t id[20];
@@ -526,7 +527,7 @@ HT_TEST(the_guardian_sees_a_debug_file_being_opened)
 	ck_assert_uint_eq(count, 0);
 }
 
-/* In the guardian of a daemon that hung: there, perhaps. */
+/* The daemon may have hung on the directory of debug files, so its guardian opens none. */
 HT_TEST(an_unkillable_process_opens_no_debug_file)
 {
 	static const uint8_t id[20];

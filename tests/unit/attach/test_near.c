@@ -46,7 +46,7 @@ HT_TEST(a_single_place)
 	struct proc_map maps[] = {map_of(PROGRAM, MIB, exe), map_of(there, 4096, exe)};
 	ck_assert(place_one(maps, 1, &bridge, &area));
 	ck_assert(!place_one(maps, 2, &bridge, &area));
-	/* What lies beside it, and what may grow towards it. */
+	/* A mapping beside the area, and mappings that may grow towards it. */
 	maps[1] = map_of(there - MIB / 2, 4096, exe);
 	ck_assert(!place_one(maps, 2, &bridge, &area));
 	maps[1] = map_of(there - 3 * MIB, 4096, exe);
@@ -57,14 +57,14 @@ HT_TEST(a_single_place)
 	ck_assert(!place_one(maps, 2, &bridge, &area));
 	maps[1] = map_of(there + 50 * MIB, MIB, stack);
 	ck_assert(!place_one(maps, 2, &bridge, &area));
-	/* Below address 0, and next to it. */
+	/* A pad below address 0, and one just above it. */
 	bridge = bridge_at(0x401000 - GIB);
 	ck_assert(!place_one(maps, 0, &bridge, &area));
 	bridge = bridge_at(0x11000);
 	ck_assert(!place_one(maps, 0, &bridge, &area));
 }
 
-/* A mapping on the one side leaves the other. */
+/* A mapping on one side leaves the other side free. */
 HT_TEST(beside_what_is_there)
 {
 	char exe[] = "/bin/x";
@@ -83,8 +83,8 @@ HT_TEST(across_pages)
 	ck_assert(place_one(NULL, 0, &bridge, &area));
 }
 
-/* Functions that begin alike share an area, and no two a pad or a bridge; what is needed first has
- * its place when there are not enough. */
+/* Functions that begin alike share an area, but no two share a pad or a bridge. If there are not
+ * enough areas, the hooks that are needed first get their places. */
 HT_TEST(many)
 {
 	struct bridge bridge[30 + ABI_NEAR_MAX + 2];
@@ -113,7 +113,7 @@ HT_TEST(many)
 	ck_assert_uint_eq(count, 0);
 }
 
-/* Two pads that overlap cannot both be. */
+/* Of two pads that overlap only one can be used. */
 HT_TEST(overlapping)
 {
 	struct bridge bridge[] = {bridge_at(PROGRAM + GIB), bridge_at(PROGRAM + GIB + 13)};

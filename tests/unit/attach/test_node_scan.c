@@ -75,7 +75,7 @@ HT_TEST(observer_sees_each_node)
 	stage_store(&stage.control->node_count, 2);
 	publish_node(&stage, 2, 1, 0x22);
 	ck_no_err(node_scan_put(&scan));
-	ck_assert_uint_eq(seen.count, 0); /* not before its parent */
+	ck_assert_uint_eq(seen.count, 0); /* a node is not put before its parent */
 	publish_node(&stage, 1, 0, 0x11);
 	ck_no_err(node_scan_put(&scan));
 	ck_no_err(node_scan_put(&scan));
@@ -180,7 +180,7 @@ static void publish_chain(struct stage *stage, uint32_t from, uint32_t to)
 	stage_store(&stage->control->node_count, to);
 }
 
-/* One drain for which there is no more memory than there is. */
+/* Drains once while no more memory can be had than the process has. */
 static void drain_without_memory(struct stage *stage)
 {
 	struct rlimit before, none;

@@ -283,7 +283,6 @@ HT_TEST(commands)
 	}
 }
 
-/* One that begins with a dash needs another word before it, as in any program. */
 HT_TEST(several_processes)
 {
 	struct options options;

@@ -9,8 +9,8 @@
 #define MS 1000000ull
 #define S  (1000 * MS)
 
-/* A target: calls a second of CPU time that are recorded, of these the share of frees, and busy
- * processors. */
+/* A target: recorded calls per second of CPU time, the share of frees in these, and the processors
+ * that it keeps busy. */
 struct load {
 	double calls_per_s, frees, processors;
 };
@@ -81,7 +81,7 @@ HT_TEST(a_heavy_load_is_kept_to_the_limit)
 		ck_assert_uint_gt(run.overhead.pauses, 3);
 		ck_assert_uint_lt(run.overhead.pauses, 400);
 		ck_assert_uint_lt(overhead_mean_ppm(&run.overhead), 51000);
-		/* The limit is used. */
+		/* The mean cost comes near the limit. */
 		ck_assert_uint_gt(overhead_mean_ppm(&run.overhead), 40000);
 		ck_assert_uint_ge(run.shortest_ns, S);
 		ck_assert_double_gt(run.recorded_s, 10);
@@ -101,7 +101,7 @@ HT_TEST(what_frees_alone_cost_more_is_not_recorded)
 	ck_assert_uint_eq(run.overhead.pauses, 1);
 }
 
-/* It neither pauses nor ends a pause, since nothing says what its calls would cost. */
+/* An idle target neither begins nor ends a pause, since nothing shows what its calls would cost. */
 HT_TEST(an_idle_target_changes_nothing)
 {
 	struct run run;

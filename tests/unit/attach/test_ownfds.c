@@ -94,7 +94,8 @@ HT_TEST(ours_are_found)
 	end();
 }
 
-/* The agent's number belongs to the process's own directory now, whose path no link holds. */
+/* The agent's number now belongs to a directory of the process, whose path is too long for a link
+ * of /proc. */
 HT_TEST(a_number_of_the_process_is_none_of_ours)
 {
 	int fd[STUB_UNMAP_FDS] = {pair[0]};

@@ -53,7 +53,7 @@ HT_TEST(entries_of_pages)
 	teardown();
 }
 
-/* The answer is never beyond a page that is there. */
+/* pagemap_next never skips a page that is there. */
 HT_TEST(the_next_page_that_is_there)
 {
 	uint8_t *bytes;

@@ -37,7 +37,7 @@ struct child {
 	struct park park;
 };
 
-/* So many of the next looks at a signal fail, and so many of the next writes to code. */
+/* How many of the next PTRACE_GETSIGINFO and of the next PTRACE_POKETEXT calls fail. */
 static unsigned failing_looks, failing_pokes;
 /* The caller is killed as it makes this call of ptrace, counted from 1; 0: it is not. */
 static unsigned calls_until_death;
@@ -203,8 +203,7 @@ HT_TEST(waits_and_goes_on)
 	park_and_leave(seven, 7);
 }
 
-/* Where the kernel does not make a call for it (Debian's kernels let every tracer write to code).
- */
+/* A kernel may let no tracer write to read-only code (Debian's kernels let every tracer). */
 HT_TEST(code_cannot_be_written)
 {
 	struct child child = child_start(seven);
@@ -212,13 +211,13 @@ HT_TEST(code_cannot_be_written)
 	failing_pokes = UINT_MAX;
 	ck_err_says(park(&child, &parked), HT_ERR_SYS, "cannot write to the code");
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
-	/* One failure is not believed. */
+	/* After one failure the write is tried again. */
 	failing_pokes = 1;
 	park_and_leave(seven, 7);
 }
 
-/* The worker's death between any two steps, with breakpoints in place or not: the program dies,
- * too, and never by a breakpoint's signal. */
+/* The worker dies at each ptrace call in turn, with breakpoints in place or not: the program must
+ * die too, and never by a breakpoint's signal. */
 HT_TEST(worker_is_killed_at_each_call)
 {
 	bool parked = false;
@@ -244,7 +243,7 @@ static void audit(const char *does)
 	setenv("AUDITOR", does, 1);
 }
 
-/* Its child has a copy of the memory, and loads libraries in it: no breakpoint is there. */
+/* The auditor's child loads libraries in its copy of the memory: it must meet no breakpoint. */
 HT_TEST(an_auditor_forks)
 {
 	audit("fork");
@@ -262,7 +261,7 @@ HT_TEST(an_auditor_makes_a_thread)
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
 
-/* What a signal ends it ends there, too; one that is ignored by default is nothing. */
+/* A fatal signal ends the parked program too; a signal that is ignored by default does nothing. */
 HT_TEST(signals_meanwhile)
 {
 	struct child child = child_start(seven);
@@ -302,7 +301,8 @@ HT_TEST(dies_with_the_worker)
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
 
-/* A point that was met is not taken for the program's own trap, which would end it. */
+/* A breakpoint that was met must not be taken for the program's own trap, which would end the
+ * program. */
 HT_TEST(stop_reason_that_cannot_be_read)
 {
 	bool parked;

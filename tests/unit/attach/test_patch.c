@@ -227,7 +227,7 @@ HT_TEST(an_unmapped_word_is_lost)
 	check_unloaded(untap(), 1);
 }
 
-/* Something else came to the same address, with the same word in the same place. */
+/* Another mapping came to the same address, with the same word in the same place. */
 static void check_not_touched(uint64_t value)
 {
 	uint64_t *now = words;
@@ -253,7 +253,7 @@ HT_TEST(another_mapping_is_not_written)
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	check_not_touched(REAL);
 
-	/* And so is another part of the same file. */
+	/* So is another part of the same file. */
 	setup();
 	ck_assert(tap(&words[3]));
 	int fd = make_file();
@@ -287,7 +287,7 @@ HT_TEST(unloaded_slots_are_forgotten)
 	ck_assert_uint_eq(report.unloaded, 1);
 }
 
-/* What the dynamic linker stores in a lazy slot is no change of the program's. */
+/* The values that the dynamic linker stores in a lazy slot do not count as the program's change. */
 HT_TEST(the_linkers_values_are_left_alone)
 {
 	static const uint8_t binder[] = {0xf3, 0x0f, 0x1e, 0xfa, 0x68, 1, 0, 0, 0};
@@ -306,8 +306,8 @@ HT_TEST(the_linkers_values_are_left_alone)
 	}
 }
 
-/* A free that is seen while its allocation is not tells nothing; the other way round it would be a
- * leak. What frees is tapped first. */
+/* Slots of functions that free are tapped first and restored last: a free without its allocation
+ * tells nothing, but an allocation without its free looks like a leak. */
 HT_TEST(restores_in_reverse_order)
 {
 	static const size_t place[] = {3, 600, 4, 1};
@@ -374,7 +374,7 @@ static void replace(const struct slot *slot)
 	patch_end(&patch);
 }
 
-/* It was read seconds ago: it may be another's word by now. */
+/* The slot was read seconds ago: its word may be another's by now. */
 HT_TEST(only_what_was_read_is_replaced)
 {
 	setup();
@@ -394,7 +394,8 @@ HT_TEST(only_what_was_read_is_replaced)
 	replace(&slot);
 }
 
-/* The word becomes code that jumps to us: of eight bytes push, what was behind it, and so on. */
+/* JUMP changes the first byte of CODE, a push, into that of a jump; the bytes behind it become the
+ * distance to the pad. */
 #define CODE	0x5653575455415641ull
 #define JUMP	((CODE & ~0xffull) | 0xe9)
 #define PAD(at) ((at) + 5 + (uint32_t)(CODE >> 8))
@@ -422,7 +423,7 @@ static void untap_fails(void)
 	ck_err(patch_untap_all(&self, &journal, &report), HT_ERR_INCOMPLETE);
 }
 
-/* A program that moves its code to large pages takes our jumps with it. */
+/* A program that copies its code to large pages copies our jumps with it. */
 HT_TEST(code_is_restored_in_a_copy)
 {
 	setup();
@@ -433,7 +434,7 @@ HT_TEST(code_is_restored_in_a_copy)
 	words = mmap(words, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	memcpy(words, copy, sizeof(copy));
-	/* It is not taken for unloaded, either. */
+	/* Nor is the copy taken for an unloaded module. */
 	ck_no_err(patch_begin(&self, &patch));
 	patch_forget_unloaded(&patch, &journal);
 	patch_end(&patch);
@@ -452,7 +453,8 @@ HT_TEST(other_code_in_its_place_is_not_touched)
 	ck_assert_uint_eq(words[3], JUMP ^ 0x100);
 }
 
-/* Its own jump begins like ours: our byte back would make another instruction of it. */
+/* The other tool's jump begins with the same byte as ours: restoring our byte would destroy that
+ * jump. */
 HT_TEST(a_jump_of_another_tool_is_left_alone)
 {
 	setup();
@@ -508,7 +510,7 @@ HT_TEST(does_not_write_to_another_program)
 	ck_assert_int_eq(write(go[1], "", 1), 1);
 	while (proc_changed(&proc) == PROC_SAME)
 		sched_yield();
-	/* This one is stored by the number, which leads elsewhere by now. */
+	/* This word is stored by PID, which leads to another program by now. */
 	struct slot slot = slot_of(&words[1]);
 	ck_assert(memory_stores_by_pid(slot.addr));
 	ck_err_says(patch_replace(&patch, &module, &slot, THUNK), HT_ERR_TARGET_GONE,

@@ -43,7 +43,7 @@ static void setup(void)
 	shared->wake[1] = wake[1];
 }
 
-/* Two on one core: one of them waits for it. */
+/* Two processes compute on one core, so that one of them waits for it. */
 HT_TEST(preempted_thread_is_seen)
 {
 	struct proc proc;
@@ -71,8 +71,8 @@ HT_TEST(sleeping_thread_is_in_a_call)
 	child_kill(&child);
 }
 
-/* Its wait is over, and it has not had a core since: a stop would begin the wait anew. Both stay so
- * as long as another computes there. */
+/* The thread's wait is over, but it has had no core since: a stop would begin the wait anew. It
+ * stays so as long as the other process computes on its core. */
 HT_TEST(woken_thread_is_in_a_call_until_it_runs)
 {
 	struct proc proc;

@@ -19,7 +19,7 @@ static void do_nothing(int sig)
 static void with_handler_of(const void *arg)
 {
 	int sig = *(const int *)arg;
-	/* Those of the framework. */
+	/* Removes the test framework's handlers. */
 	for (int i = 1; i < NSIG; i++)
 		signal(i, SIG_DFL);
 	if (sig)
@@ -55,7 +55,8 @@ HT_TEST(a_main_thread_that_sleeps_is_second_where_a_signal_has_a_handler)
 	ck_assert(preference_is_second(&preference, &computing[1]));
 }
 
-/* A signal that is ignored ends its wait, and nothing else. */
+/* A signal that is ignored can end the main thread's wait: another thread that waits comes first.
+ */
 HT_TEST(it_is_second_where_another_waits)
 {
 	struct preference preference = read_with(0, &one_waits);

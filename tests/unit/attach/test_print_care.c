@@ -98,7 +98,8 @@ HT_TEST(what_verify_says)
 	}
 }
 
-/* The one finding that is a danger is not called harmless; the one that can be mended is. */
+/* Slots that lead to unmapped memory are never called harmless; for changed code the text names
+ * recover. */
 HT_TEST(what_remains)
 {
 	struct verify_report report = {.state = VERIFY_REMAINS};

@@ -121,7 +121,7 @@ static void check_text(char *text)
 	ck_assert_uint_gt(samples, 0);
 }
 
-/* By the program that users have. */
+/* Checks the file with promtool, which users have. */
 static void check_promtool(const char *path)
 {
 	char *out, *err;
@@ -170,7 +170,7 @@ HT_TEST(captures_side_by_side)
 		strstr(text, "\nheaptap_events_total{uid=\"0\",pid=\"8\",comm=\"server\"} 17\n"));
 	ck_assert_ptr_nonnull(strstr(text,
 		"\nheaptap_window_seconds{uid=\"0\",pid=\"8\",comm=\"server\"} 1.500000000\n"));
-	/* Only one of them has a limit. */
+	/* Only one of the captures has a limit. */
 	ck_assert_ptr_nonnull(strstr(text, "\nheaptap_window_limit_seconds{uid=\"0\",pid=\"7\""));
 	ck_assert_ptr_null(strstr(text, "\nheaptap_window_limit_seconds{uid=\"0\",pid=\"8\""));
 	check_text(text);
@@ -188,7 +188,7 @@ static struct control_reply waiting_of(uint64_t pid, uint64_t heaptap_pid)
 	return reply;
 }
 
-/* They are no captures: none of their figures. */
+/* A heaptap that waits is no capture, and has none of a capture's figures. */
 HT_TEST(those_that_wait_are_apart)
 {
 	add(waiting_of(7, 12));

@@ -48,7 +48,7 @@ HT_TEST(a_moved_process_may_use_all_cores)
 		ck_assert_int_eq(sched_getaffinity(0, sizeof(now), &now), 0);
 		ck_assert(CPU_EQUAL(&now, &ours));
 	}
-	/* Nor does it run where it was not to. */
+	/* Nor may it move to a core that its affinity excludes. */
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);

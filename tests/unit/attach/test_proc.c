@@ -375,7 +375,7 @@ HT_TEST(syscall_of_threads)
 	child_kill(&child);
 }
 
-/* Not that the thread is gone: nothing is known of it. */
+/* A process that cannot be read is an error: it does not mean that the thread is gone. */
 HT_TEST(unreadable_process_is_not_gone)
 {
 	struct child child = child_fork(with_thread, NULL);
@@ -522,7 +522,7 @@ HT_TEST(soft_limits)
 	proc_close(&proc);
 }
 
-/* What a worker is (tests/integration/test_stub_thread.c) the kernel says, and not a name. */
+/* The kernel says which thread is a worker (tests/integration/test_stub_thread.c), not its name. */
 HT_TEST(a_name_makes_no_worker)
 {
 	static const char *const names[] = {"iou-wrk-1", "iou-sqp-1", "vhost-1"};

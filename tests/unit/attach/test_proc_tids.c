@@ -24,7 +24,7 @@ static struct proc opened(pid_t pid)
 	return proc;
 }
 
-/* `entries` threads, of which none lives any more, where /proc says that there are `told`. */
+/* A process with `entries` dead threads in its list, whose status says that it has `told`. */
 static struct proc staged(size_t entries, size_t told)
 {
 	char text[64];
@@ -41,7 +41,7 @@ static struct proc staged(size_t entries, size_t told)
 	return proc;
 }
 
-/* The number of entries that are listed where /proc would say that there are `told`. */
+/* Lists such a process; *ret is the number of entries. */
 static struct ht_err *list_of(size_t entries, size_t told, size_t *ret)
 {
 	struct proc proc = staged(entries, told);
@@ -87,7 +87,8 @@ HT_TEST(filters_that_cannot_be_seen_are_an_error)
 	proc_close(&proc);
 }
 
-/* A call of ours that a filter forbids would kill the target: none is made. */
+/* A system call that a filter forbids would kill the target, so without the thread's state none is
+ * made. */
 HT_TEST(nothing_is_done_without_an_answer)
 {
 	struct proc proc = staged(1, 1);
@@ -136,7 +137,7 @@ static void ring_fill(size_t i)
 		sched_yield();
 }
 
-/* The oldest end, many at once, and new ones take their places. */
+/* The oldest threads end, many at once, and new ones take their places. */
 static void ring_turn(const void *arg)
 {
 	(void)arg;

@@ -36,7 +36,8 @@ HT_TEST(of_what_we_start)
 		ck_err_says(procfs_check(), HT_ERR_REFUSED, "helper processes");
 }
 
-/* The first process of the new one, whom the old one's /proc shows under another number. */
+/* The first process of the new namespace, which the old namespace's /proc shows under another PID.
+ */
 HT_TEST(another_ones)
 {
 	int status;

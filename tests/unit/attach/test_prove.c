@@ -110,7 +110,7 @@ HT_TEST(kept_addresses_are_counted_not_awaited)
 	finish(&scene);
 }
 
-/* One that is begun and not ended would make less of what is proven. */
+/* A round that is begun but not ended would reduce what is proven. */
 HT_TEST(no_round_that_would_end_after_the_deadline)
 {
 	struct scene scene;

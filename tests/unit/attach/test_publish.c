@@ -104,7 +104,7 @@ HT_TEST(every_module_has_its_table)
 	publish_destroy(publish);
 }
 
-/* A file's code that is mapped once more has it at the same place; when the file goes, so does it.
+/* A second mapping of the file has the rule at the same offset; the rule goes when the file goes.
  */
 HT_TEST(an_interpreter_has_a_rule_of_its_own)
 {
@@ -221,7 +221,7 @@ HT_TEST(generations_epochs_and_caches)
 	publish_destroy(publish);
 }
 
-/* More code than a snapshot takes, as often as may be. */
+/* More ranges than a snapshot takes, published several times into each place for one. */
 HT_TEST(there_is_always_room_for_a_snapshot)
 {
 	setup();
@@ -242,7 +242,7 @@ HT_TEST(there_is_always_room_for_a_snapshot)
 		first = first ? first : in_force();
 		ck_assert_int_eq(in_force() == first, count % ABI_CACHE_COUNT == 1);
 	}
-	/* And a range that is gone is gone. */
+	/* A range that is gone is not in the next snapshot. */
 	many.count = 1;
 	ck_no_err(publish_snapshot(publish, local, BASE, &none, &many, true));
 	ck_assert_uint_eq(snapshot()->range_count, 1);
@@ -251,7 +251,7 @@ HT_TEST(there_is_always_room_for_a_snapshot)
 	publish_destroy(publish);
 }
 
-/* Modules as if they were of other files, until no table fits any more. */
+/* Publishes copies of libc, as if they were other files, until no table fits any more. */
 static void fill(void)
 {
 	const struct module *libc = modules_find(&modules, (uint64_t)(uintptr_t)memcpy);
@@ -269,7 +269,7 @@ static void fill(void)
 		range = range_of(copy.text_lo);
 		ck_assert_ptr_nonnull(range);
 	} while (range->table >= BASE);
-	/* No table, and not "frame pointers" either. */
+	/* Without a table, the range must not read as 0, which means "frame pointers". */
 	ck_assert_uint_ne(range->table, 0);
 	ck_assert_uint_gt(count, 10);
 }
@@ -289,7 +289,7 @@ static size_t bytes_written(uint64_t offset, size_t bytes)
 	return count;
 }
 
-/* The end of the tables' place is theirs, where there are any. */
+/* If there are near areas, the end of the tables' space is left to them; else tables fill it. */
 HT_TEST(near_areas_are_left_alone)
 {
 	for (unsigned near = 0; near < 2; near++) {

@@ -130,7 +130,7 @@ HT_TEST(a_sleeper_outside_is_seen_without_a_stop)
 	finish(quiesce, &child);
 }
 
-/* However often it is asked, and though an unwinder is asked too. */
+/* The thread is never judged to be outside, however often it is looked at, and with an unwinder. */
 static void check_never_outside(void (*body)(const void *arg))
 {
 	struct child child = child_fork(body, NULL);
@@ -202,7 +202,7 @@ HT_TEST(an_unwinder_decides_where_there_are_no_books)
 	check_unwinder_decides(with_stale_word);
 }
 
-/* Frames of handlers that lead to more stacks than are read: in what is not, one may hold a PC. */
+/* Signal frames that lead to more stacks than heaptap reads: an unread stack may hold a PC. */
 static void with_many_stacks(const void *arg)
 {
 	(void)arg;
@@ -336,7 +336,8 @@ HT_TEST(function_pointers_are_counted)
 	finish(quiesce, &child);
 }
 
-/* It would stop where it lost its core. Once it has run it is asked, whatever the books say. */
+/* The thread would stop where it lost its core. Once it has run it is stopped, whatever the books
+ * say. */
 HT_TEST(preempted_thread_in_a_hook_is_not_stopped)
 {
 	static const uint64_t other = 0x1234;
@@ -378,8 +379,8 @@ static void spin_beside_a_thread(const void *arg)
 	spin(arg);
 }
 
-/* Signals that are sent to the process meanwhile would go to the other: it may sleep in a moment.
- */
+/* While the main thread is stopped, signals to the process go to the other thread, and the main
+ * thread may be about to sleep. */
 HT_TEST(a_main_thread_beside_others_is_not_stopped_at_once)
 {
 	static const uint64_t other = 0x1234;
@@ -394,7 +395,7 @@ HT_TEST(a_main_thread_beside_others_is_not_stopped_at_once)
 	finish(quiesce, &child);
 }
 
-/* Detach comes to its last step late when the cores are busy, and has one look then. */
+/* On busy cores detach reaches its last step late, and then has time for one look. */
 HT_TEST(when_the_time_is_over_one_look_will_do)
 {
 	static const uint64_t other = 0x1234;

@@ -32,7 +32,7 @@
 #define COROUTINES  4u
 #define ARENA_BYTES (4ull << 20)
 #define STACK_BYTES (64ull << 10)
-#define SMALL_BYTES (512ull << 10) /* is more than is read of one while others wait */
+#define SMALL_BYTES (512ull << 10) /* more than is read of one stack while others wait */
 
 static const struct stackscan_ranges ours = {.text_lo = TEXT,
 	.text_hi = TEXT + HT_PAGE_BYTES,
@@ -62,7 +62,7 @@ static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, 
 	return result;
 }
 
-/* Once, as its memory is looked at: wakes a thread that waited. */
+/* Called once, when memory is read: wakes a thread that waited. */
 static void (*while_looked_at)(void);
 
 ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
@@ -154,8 +154,8 @@ static void with_coroutines(const void *arg)
 	child_wait();
 }
 
-/* What lies above such a stack in its mapping cannot be told from it, and is read; but no other
- * thread waits for that. */
+/* heaptap cannot tell such a stack from what lies above it in its mapping, and reads both; but no
+ * other thread waits for that. */
 HT_TEST(stacks_in_large_mappings_are_read_one_at_a_time)
 {
 	struct quiesce_report report;
@@ -198,7 +198,7 @@ static void with_words(const void *arg)
 	child_wait();
 }
 
-/* Each of them takes some 10 ms, and who is held meanwhile waits for all. */
+/* Each unwind takes some 10 ms, and the threads held meanwhile wait for all of them. */
 HT_TEST(few_wait_for_the_unwinds_of_others)
 {
 	struct quiesce_report report;
@@ -245,7 +245,7 @@ static void pause_with_entry(const void *arg)
 	child_wait();
 }
 
-/* The signal comes while its registers are rewritten: the call must not be made again. */
+/* The signal comes while the thread's registers are rewritten: the call must not be made again. */
 HT_TEST(a_call_is_interrupted_while_its_registers_are_rewritten)
 {
 	setup();
@@ -368,7 +368,7 @@ static void compute(const void *arg)
 		shared->turns++;
 }
 
-/* With a thread in our hands the process is held against what was opened. */
+/* While it holds a thread, quiesce compares the process with the one that was opened. */
 HT_TEST(a_thread_of_another_program_is_not_judged)
 {
 	setup();

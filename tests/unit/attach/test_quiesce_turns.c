@@ -97,7 +97,7 @@ static pid_t find_running(const struct child *child)
 	return running;
 }
 
-/* The test has another core, if there is one, so that one of them runs when it is first seen. */
+/* The test has another core, if there is one, so that one spinner runs when it is first seen. */
 static struct quiesce *start_beside_spinners(struct child *child)
 {
 	cpu_set_t allowed, core[2];
@@ -118,14 +118,14 @@ static struct quiesce *start_beside_spinners(struct child *child)
 	return quiesce;
 }
 
-/* As often as there are threads, in the pass that was the first to ask any. */
+/* All threads were stopped in the first pass that stopped any. */
 static void check_all_at_once(const struct quiesce_report *report)
 {
 	ck_assert_uint_eq(report->stopped, SPINNERS);
 	ck_assert_uint_eq(report->left, 0);
 }
 
-/* One that runs has run as much as when it got its core, for the kernel, until the next tick. */
+/* The kernel updates the CPU time of a running thread only at the next tick. */
 HT_TEST(computing_threads_stop_all_at_once)
 {
 	struct child child;

@@ -156,7 +156,7 @@ HT_TEST(a_dropped_buffer_is_a_gap)
 	agent_events(&agent, 4);
 	agent_give_up_buffer(&agent);
 	uint64_t start = agent.stream.length;
-	/* The agent does not know that five of them were drained. */
+	/* The agent counts nine lost events, of which five were drained. */
 	agent.slot->head.lost[ABI_LOSS_TIMEOUT] += 9;
 	agent_events(&agent, 3);
 	ck_no_err(receiver_drain(stage.receiver));
@@ -262,7 +262,7 @@ HT_TEST(a_closed_socket_is_no_error)
 	stage_deinit(&stage);
 }
 
-/* The agent gets its turn in the middle of a copy: when it comes to the page that is protected. */
+/* The agent runs in the middle of a copy, when the copy reaches the protected page. */
 static struct agent *overtaking_agent;
 
 static void protect_second_page(const struct agent *agent, int protection)
@@ -346,7 +346,6 @@ HT_TEST(completeness_follows_the_clock)
 	stage_deinit(&stage);
 }
 
-/* An event may have the time of an earlier one, as long as the tick is the same. */
 /* A target that does nothing makes no trace grow: two more SYNCs, and one a second. */
 HT_TEST(quiet_passes_put_nothing)
 {
@@ -358,7 +357,7 @@ HT_TEST(quiet_passes_put_nothing)
 	agent_event(&agent, 0);
 	settle(&stage);
 	unsigned passes = 0;
-	/* Also where we get no turn for longer: each second of that is one. */
+	/* If this process gets no core for longer, each second of that has a SYNC. */
 	uint64_t end_ms = run_now_ms() + QUIET_MS;
 	for (; run_now_ms() < end_ms; passes++)
 		ck_no_err(receiver_drain(stage.receiver));

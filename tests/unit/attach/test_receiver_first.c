@@ -4,7 +4,7 @@
 #include "tests/support/daemonstage.h"
 #include "tests/support/ht_check.h"
 
-/* A thread that has got no turn in its first hook since before anything was settled. */
+/* A thread is in its first hook, without a core, since before completeness was first known. */
 HT_TEST(a_first_event_in_the_making_holds_completeness)
 {
 	struct stage stage;

@@ -8,7 +8,7 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-/* The records that follow are in its trace nevertheless. */
+/* The target's end is no error, so the records that follow still reach the trace. */
 HT_TEST(a_target_that_has_ended_has_nothing_mapped)
 {
 	static struct survey survey;

@@ -113,7 +113,8 @@ static struct regwords_report look(const struct child *child, bool rewrite)
 	return report;
 }
 
-/* With `bytes` of the register as they were put, and ENTRY at `at`. */
+/* ENTRY is at byte `at` of the register; heaptap's look must leave its first `bytes` bytes as they
+ * were. */
 static void check_spin(void (*spin)(const void *arg), size_t bytes, size_t at)
 {
 	uint8_t expected[REGISTER_BYTES];
@@ -196,7 +197,7 @@ static void spin(const void *arg)
 		shared->turns++;
 }
 
-/* A child of this process may have what this one compares with. */
+/* A child of this process may have inherited the addresses that the test looks for. */
 static void clear(struct user_regs_struct *regs)
 {
 	for (unsigned i = 0; i < REGS_WORDS; i++)

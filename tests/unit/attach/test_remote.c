@@ -56,7 +56,7 @@ HT_TEST(leaves_other_code_alone)
 	memset(place.slack.original, 0xcc, PLACE_BYTES);
 	ck_no_err(remote_slack_restore(&place.self, &place.slack));
 	ck_assert_uint_eq(place.page[128], 0);
-	/* Its module is gone. */
+	/* The module is unmapped now. */
 	munmap(place.page, HT_PAGE_BYTES);
 	ck_no_err(remote_slack_holds_stub(&place.self, &place.slack, &holds));
 	ck_assert(!holds);
@@ -158,13 +158,14 @@ HT_TEST(leaves_the_programs_bytes_after_its_code_alone)
 	struct remote_slack slack;
 	libraries_init(&libraries);
 	check_chosen(&libraries, 0);
-	/* By now the page is the process's own copy, and as its file still. */
+	/* By now the page is the process's own copy, with the content of the file. */
 	check_chosen(&libraries, 0);
 	put(&libraries, 0, TEXT_BYTES + 200, 0xc3);
 	check_chosen(&libraries, 1);
 	put(&libraries, 0, TEXT_BYTES + 200, 0x5a);
 	check_chosen(&libraries, 0);
-	/* Its last byte, and what the stub does not reach to. */
+	/* The byte behind the stub's place may differ from the file, the last byte in it may not.
+	 */
 	put(&libraries, 0, TEXT_BYTES + stub_map_bytes(0), 0xc3);
 	check_chosen(&libraries, 0);
 	put(&libraries, 0, TEXT_BYTES + stub_map_bytes(0) - 1, 0xc3);
@@ -179,7 +180,7 @@ HT_TEST(expects_zeros_if_the_file_is_unreadable)
 	struct libraries libraries;
 	libraries_init(&libraries);
 	check_chosen(&libraries, 0);
-	/* Not the file that is mapped there. */
+	/* The mapped file is not the one at the path now. */
 	libraries.map[0].inode++;
 	check_chosen(&libraries, 1);
 	for (size_t i = 0; i < stub_map_bytes(0); i++)
@@ -190,7 +191,7 @@ HT_TEST(expects_zeros_if_the_file_is_unreadable)
 	libraries_deinit(&libraries);
 }
 
-/* Not even another place is taken then. */
+/* A stub in the first place refuses; no other place is chosen instead. */
 HT_TEST(a_stub_that_stands_there_refuses)
 {
 	struct libraries libraries;

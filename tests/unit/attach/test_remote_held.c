@@ -16,7 +16,7 @@
 /* --- what the worker asks the kernel -------------------------------------------------------------
  */
 
-/* Kept by the kernel up to when the thread last stopped running. */
+/* The thread's CPU time up to when it last stopped running. */
 static unsigned long ran_ns(pid_t tid)
 {
 	char path[40];
@@ -29,7 +29,7 @@ static unsigned long ran_ns(pid_t tid)
 	return ns;
 }
 
-/* What it had run when it was last let go, after a stop that was not the first. */
+/* The thread's CPU time when it was last continued after a stop that was not the first; else 0. */
 static unsigned long went_on;
 
 static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
@@ -52,7 +52,7 @@ static struct ht_err *copy_remains(void *context, pid_t tid, struct stub_unmap *
 	return NULL;
 }
 
-/* As glibc has it in this process. */
+/* Returns the offset of the TID in the thread block of this process's glibc. */
 static uint32_t tid_offset(void)
 {
 	const uint32_t *block = __builtin_thread_pointer();
@@ -85,7 +85,7 @@ HT_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 	teardown(&fixture);
 }
 
-static uint64_t answered_ns; /* so long after it was ready */
+static uint64_t answered_ns; /* how long after the stub is ready */
 
 static void let_it_wait_for_the_answer(void)
 {
@@ -109,7 +109,8 @@ HT_TEST(reports_the_time_in_the_stub)
 	teardown(&fixture);
 }
 
-/* The stub has made its calls all the same: it is put back, not asked until a deadline. */
+/* The stub has made its calls all the same: heaptap puts the thread back instead of asking until a
+ * deadline. */
 HT_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 {
 	struct fixture fixture;
@@ -134,13 +135,13 @@ static void occupy_one_core(const void *arg)
 
 static pid_t waiting_thread;
 
-/* And is not preferred when it is let go. */
+/* SCHED_IDLE: the thread gets no preference when it is continued. */
 static void let_it_wait_for_a_core(void)
 {
 	(void)sched_setscheduler(waiting_thread, SCHED_IDLE, &(struct sched_param){0});
 }
 
-/* It would stop before its next instruction, again and again. */
+/* A thread without a core would stop before its next instruction, again and again. */
 HT_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 {
 	struct fixture fixture;
@@ -205,7 +206,8 @@ HT_TEST(a_signal_that_comes_in_the_stub_interrupts_the_call)
 /* --- another thread of the program ---------------------------------------------------------------
  */
 
-/* Closes what it does not know, and gets its number. */
+/* Puts the program's own file on a number that the stub uses, as programs do that close unknown
+ * descriptors. */
 static void *give_numbers(void *arg)
 {
 	struct stat stat;
@@ -232,7 +234,7 @@ static void wait_beside_a_thread(const void *arg)
 static struct proc *looked_at;
 static unsigned which;
 
-/* The program's own file has the number of what the stub has made and told. */
+/* The program's own file takes the number of a descriptor that the stub has made and reported. */
 static void take_its_number(void)
 {
 	int32_t fds[4];
@@ -246,7 +248,7 @@ static void take_its_number(void)
 	shared->result = fds[which];
 }
 
-/* Neither is it taken for the agent's, nor does the stub close it. */
+/* heaptap must not take the program's file for the agent's, and the stub must not close it. */
 static void check_taken_over(unsigned descriptor)
 {
 	struct fixture fixture;

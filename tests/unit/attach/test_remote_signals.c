@@ -21,7 +21,7 @@ static void *wait_beside(void *arg)
 	return arg;
 }
 
-/* Neither of its other threads blocks a signal. */
+/* The process has two more threads, neither of which blocks a signal. */
 static void wait_for_signals(const void *arg)
 {
 	pthread_t thread;
@@ -33,8 +33,8 @@ static void wait_for_signals(const void *arg)
 		pause();
 }
 
-/* On a busy machine the thread would be out of the stub before the main thread had a processor, and
- * take it. */
+/* Waits for the handler: on a busy machine the thread could leave the stub before the main thread
+ * had a core, and take the signal. */
 static void send_and_let_handle(void)
 {
 	send_signal();
@@ -59,7 +59,7 @@ static void map_and_send(struct fixture *fixture, int sig, void (*send)(void))
 	close_image(&fixture->image);
 }
 
-/* It goes to the main thread, which waits for it: as long as that does not block it. */
+/* The kernel gives the signal to the main thread, unless that thread blocks it. */
 HT_TEST(a_signal_to_the_process_is_its_main_threads)
 {
 	struct fixture fixture;
@@ -146,7 +146,7 @@ static void check_masked(int (*const *call)(const sigset_t *mask), void (*before
 	teardown(&fixture);
 }
 
-/* It is handled in the middle, as after any stop; the call does not end by that. */
+/* The thread handles the signal in the middle of the call, as after any stop; the call goes on. */
 HT_TEST(a_signal_that_the_call_blocks_does_not_interrupt_it)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(masked); i++)

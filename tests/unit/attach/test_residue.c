@@ -139,7 +139,7 @@ HT_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
 	ck_assert(!report.equal);
 }
 
-/* Thread 1 is not of this process, and so has descriptors of its own. */
+/* Thread 1 belongs to another process, so it has descriptors of its own. */
 static void stage_table(const struct stage *stage)
 {
 	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "task/1", 0700), 0);
@@ -190,7 +190,7 @@ HT_TEST(a_thread_that_cannot_be_read)
 	check_unread(&report, report.threads);
 }
 
-/* One is in the list, and another was. */
+/* A thread of the picture has ended, and so has one that is in the new list. */
 HT_TEST(a_thread_that_has_ended)
 {
 	struct stage stage;
@@ -259,7 +259,7 @@ struct library {
 	int fd;
 };
 
-/* As the dynamic linker begins: all of the file, as its first segment. */
+/* The dynamic linker begins so: it maps the whole file as the first segment. */
 static void library_begin(struct library *ret)
 {
 	static const int flags[LIBRARY_PAGES] = {PF_R, PF_R | PF_X, PF_R, PF_R | PF_W};
@@ -274,7 +274,7 @@ static void library_begin(struct library *ret)
 		.hi = (raddr_t)(uintptr_t)ret->at + LIBRARY_PAGES * HT_PAGE_BYTES,
 		.inode = file.st_ino,
 		.segment_count = LIBRARY_PAGES};
-	/* The last one's file bytes are the third's, too. */
+	/* The last segment has the same file page as the third. */
 	for (size_t i = 0; i < LIBRARY_PAGES; i++)
 		ret->module.segment[i] = (struct module_segment){.vaddr = i * HT_PAGE_BYTES,
 			.memsz = HT_PAGE_BYTES,

@@ -92,11 +92,12 @@ static struct shared {
 	volatile uint64_t word;	 /* a slot */
 } * shared;
 
-/* Two pages of a module's file, its words, and the second page again, where no module is. */
+/* Two pages of a module's code, the module's data, and the second page mapped again outside of any
+ * module. */
 static uint8_t *code, *words, *copy;
 static struct stat code_file;
 static int code_fd;
-static off_t code_bytes = 2 * HT_PAGE_BYTES; /* that are there when the picture is taken */
+static off_t code_bytes = 2 * HT_PAGE_BYTES; /* the file's size when the picture is taken */
 
 static bool block(int how)
 {
@@ -113,7 +114,7 @@ static void undo(void)
 		sched_yield();
 }
 
-/* It computes all the time. */
+/* The thread computes as long as it blocks the signal. */
 static bool block_a_while(void)
 {
 	bool blocked = block(SIG_BLOCK);
@@ -124,7 +125,7 @@ static bool block_a_while(void)
 	return blocked && shared->undone;
 }
 
-/* As posix_spawn does. */
+/* posix_spawn also blocks signals until the child of vfork has gone on. */
 static bool block_in_vfork(void)
 {
 	bool blocked = block(SIG_BLOCK);
@@ -283,7 +284,7 @@ static struct residue_report report_after(enum order order)
 	return look_end(&look);
 }
 
-/* In `part`, with that text, and nowhere else. */
+/* The difference is in `part`, has that text, and is nowhere else. */
 static void check_told(struct residue_report *report, char *part, const char *text)
 {
 	ck_assert_msg(strstr(part, text), "%s", part);
@@ -293,7 +294,7 @@ static void check_told(struct residue_report *report, char *part, const char *te
 	ck_assert_str_eq(residue_difference(report), "");
 }
 
-/* No error of its own, for which there would be another exit code. */
+/* An unreadable part is no error of residue, which would have another exit code. */
 HT_TEST(reports_unreadable_parts)
 {
 	struct look look;
@@ -324,8 +325,8 @@ HT_TEST(changed_code)
 	check_told(&report, report.text, "code of /memfd:libmodule.so");
 }
 
-/* A library may be unloaded while heaptap takes the picture, and loaded in the same place again; so
- * may V8's copy for a worker. */
+/* A library, or V8's copy for a worker, may be unloaded while heaptap takes the picture, and loaded
+ * at the same place again. */
 HT_TEST(code_of_which_a_part_was_seen)
 {
 	struct look look;
@@ -348,7 +349,7 @@ HT_TEST(a_changed_mapping_of_a_module)
 	check_told(&report, report.maps, "mapping of /memfd:libmodule.so");
 }
 
-/* Some of it is as it was before, some as after. */
+/* The picture has some of the module as before the change, and some as after it. */
 HT_TEST(a_module_that_changes_while_the_picture_is_taken)
 {
 	struct look look;
@@ -358,7 +359,7 @@ HT_TEST(a_module_that_changes_while_the_picture_is_taken)
 	ck_assert_str_eq(residue_difference(&report), "");
 }
 
-/* The picture was taken while it was being loaded. */
+/* The picture was taken while the module was being loaded. */
 HT_TEST(a_module_s_words_that_are_in_place)
 {
 	struct residue_report report = report_after(PROTECT_WORDS);
@@ -380,7 +381,7 @@ HT_TEST(memory_of_ours)
 	check_told(&report, report.maps, "/memfd:heaptap-4711 (deleted) is still mapped");
 }
 
-/* As it is meant to; and any other does not. */
+/* The page that was kept may stay, and no other. */
 HT_TEST(a_page_that_stays)
 {
 	struct look look;
@@ -451,7 +452,7 @@ HT_TEST(a_signal_that_stays_blocked)
 	check_told(&report, report.signals, "blocked signals were 0, now 200");
 }
 
-/* It does so by itself. */
+/* The thread changed its mask before the second look, so it does that by itself. */
 HT_TEST(a_mask_that_changed_before_proves_nothing)
 {
 	struct look look;
@@ -470,20 +471,21 @@ static void check_undone(enum order order, unsigned sleeps)
 	ck_assert_str_eq(residue_difference(&report), "");
 }
 
-/* We have no core ourselves. */
+/* Few looks, as if this process had no core. */
 HT_TEST(a_signal_that_is_blocked_at_a_few_looks)
 {
 	check_undone(BLOCK_A_WHILE, 5);
 }
 
-/* Nor has the thread: of looks so close to each other only some find that it has run since. */
+/* The thread has no core either: of looks so close to each other only some find that it has run
+ * since. */
 HT_TEST(a_signal_that_is_blocked_for_a_few_turns)
 {
 	sleep_ms = SHORT_MS;
 	check_undone(BLOCK_A_WHILE, 150);
 }
 
-/* Nor has its child, which it waits for. */
+/* The child that the thread waits for has no core either. */
 HT_TEST(signals_that_are_blocked_in_vfork)
 {
 	sleep_ms = SHORT_MS;

@@ -20,8 +20,8 @@
 
 static struct proc proc;
 
-/* The process is in /a/b of a hierarchy that is mounted as `type` with `options`. False: not here.
- */
+/* Puts the process in /a/b of a hierarchy that is mounted as `type` with `options`. Returns false
+ * if that is not possible here. */
 static bool stage(const char *type, const char *options, const char *groups)
 {
 	char text[4400];
@@ -81,7 +81,7 @@ HT_TEST(caches_that_can_be_dropped_are_room)
 	put("a/b/memory.current", "400000\n");
 	put("a/b/memory.stat", "anon 1\nxinactive_file 7\ninactive_file 300000\nslab 3\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), 900000);
-	/* The two are not read at the same moment. */
+	/* memory.current and memory.stat are not read at the same moment. */
 	put("a/b/memory.stat", "anon 1\ninactive_file 500000\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), 1000000);
 }
@@ -123,7 +123,8 @@ HT_TEST(the_older_version_has_other_names)
 	ck_assert_uint_eq(room_of_cgroups(&proc), UINT64_MAX);
 	put("a/b/memory.limit_in_bytes", "1000000\n");
 	put("a/b/memory.usage_in_bytes", "400000\n");
-	/* The first is of the group alone, without those below. */
+	/* inactive_file counts only the group itself, total_inactive_file the groups below it too.
+	 */
 	put("a/b/memory.stat", "cache 1\ninactive_file 7\ntotal_inactive_file 300000\n");
 	ck_assert_uint_eq(room_of_cgroups(&proc), 900000);
 }

@@ -46,7 +46,7 @@ static void end(struct thread *thread)
 	pthread_join(thread->thread, NULL);
 }
 
-/* Either the word or the file says that it is not the same any more. */
+/* Either the word or the file shows that the thread is not the same any more. */
 HT_TEST(another_thread_is_not_the_same)
 {
 	struct proc proc;
@@ -62,12 +62,12 @@ HT_TEST(another_thread_is_not_the_same)
 	ck_assert(same_thread_open(&same, &proc, &maps, thread.tid, at));
 	ck_assert(same_thread_lives(&same));
 	ck_assert(same_thread_lives(&same));
-	/* It has ended, and another has the place, while the file can still be read. */
+	/* The thread has ended and another has its memory, while the file can still be read. */
 	word = 0;
 	ck_assert(!same_thread_lives(&same));
 	word = thread.tid + 1;
 	ck_assert(!same_thread_lives(&same));
-	/* The word stands there, and the thread has gone: it can take a moment to. */
+	/* The word is unchanged but the thread ends, which can take a moment. */
 	word = thread.tid;
 	ck_assert(same_thread_lives(&same));
 	end(&thread);
@@ -77,7 +77,7 @@ HT_TEST(another_thread_is_not_the_same)
 	ck_assert(!same_thread_lives(&same));
 	same_thread_close(&same);
 	same_thread_close(&same);
-	/* None of that number, or the pointer is another's. */
+	/* No thread has that TID; then the word is not that of the thread. */
 	ck_assert(!same_thread_open(&same, &proc, &maps, thread.tid, at));
 	ck_assert(!same_thread_lives(&same));
 	begin(&thread, &word);
@@ -88,7 +88,7 @@ HT_TEST(another_thread_is_not_the_same)
 	proc_close(&proc);
 }
 
-/* Pointer and number are what the target says. */
+/* The pointer and the TID come from the target. */
 HT_TEST(an_unreadable_word_belongs_to_no_thread)
 {
 	static _Alignas(8) uint32_t words[4];

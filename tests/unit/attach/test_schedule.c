@@ -42,7 +42,7 @@ HT_TEST(windows_that_are_past_are_left_out)
 	ck_assert_uint_eq(missed, 49);
 	ck_assert_uint_eq(schedule_next(&schedule, 501 * MIN, &missed), 510 * MIN);
 	ck_assert_uint_eq(missed, 0);
-	/* To the moment. */
+	/* A window that is due just now is not missed. */
 	ck_assert_uint_eq(schedule_next(&schedule, 520 * MIN, &missed), 520 * MIN);
 	ck_assert_uint_eq(missed, 0);
 	ck_assert_uint_eq(schedule_next(&schedule, 530 * MIN + 1, &missed), 540 * MIN);

@@ -20,8 +20,8 @@ static struct module module[LIBRARIES];
 static const struct modules modules = {.module = module, .count = LIBRARIES};
 static struct scope scope;
 
-/* In the order in which a dynamic linker would have loaded them, the last by dlopen. None defines
- * or refers to anything yet. */
+/* Makes the libraries in the order in which a dynamic linker would load them, the last by dlopen;
+ * none defines or refers to anything yet. */
 static void setup(void)
 {
 	ck_no_err(proc_open(getpid(), &self));
@@ -86,7 +86,8 @@ HT_TEST(the_only_definition)
 	scope_deinit(&scope);
 }
 
-/* A library that was loaded later may prefer its own, or those it came with. */
+/* A library that was loaded later may prefer its own definitions, or those of libraries loaded with
+ * it. */
 HT_TEST(the_first_in_load_order)
 {
 	setup();
@@ -96,7 +97,7 @@ HT_TEST(the_first_in_load_order)
 	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), addr);
 	ck_assert_uint_eq(bound(FIRST, ABI_HOOK_MALLOC), addr);
 	ck_assert_uint_eq(bound(LATER, ABI_HOOK_MALLOC), 0);
-	/* The place in memory says nothing. */
+	/* The load order decides, not the address. */
 	module[FIRST].order = 3;
 	module[SECOND].order = 2;
 	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC),
@@ -104,7 +105,7 @@ HT_TEST(the_first_in_load_order)
 	scope_deinit(&scope);
 }
 
-/* In the place of an entry that says nothing here. */
+/* Replaces a dynamic entry that has no meaning here. */
 static void say(size_t library, Elf64_Sxword tag, uint64_t value)
 {
 	elfwriter_open(&writer[library]);
@@ -112,7 +113,7 @@ static void say(size_t library, Elf64_Sxword tag, uint64_t value)
 	*entry = (Elf64_Dyn){.d_tag = tag, .d_un.d_val = value};
 }
 
-/* Only DT_SYMBOLIC puts it before all others. */
+/* Only DT_SYMBOLIC puts a library's own definition first. */
 HT_TEST(its_own_definition_behind_another)
 {
 	static const Elf64_Dyn says[] = {{DT_RELACOUNT, {0}}, {DT_FLAGS, {DF_BIND_NOW}},
@@ -183,7 +184,7 @@ HT_TEST(an_auditor_binds_as_it_likes)
 	scope_deinit(&scope);
 }
 
-/* What the dynamic linker does not list it does not look into. */
+/* The dynamic linker does not search modules that it does not list. */
 HT_TEST(modules_in_no_list_are_ignored)
 {
 	setup();
@@ -202,7 +203,7 @@ HT_TEST(modules_in_no_list_are_ignored)
 	scope_deinit(&scope);
 }
 
-/* An address that only the program's own resolver knows, data, and what lies outside of the text.
+/* Symbols whose address only the program's resolver knows, data, and addresses outside of the text.
  */
 HT_TEST(indirect_and_data_symbols)
 {
@@ -227,7 +228,7 @@ HT_TEST(indirect_and_data_symbols)
 	scope_deinit(&scope);
 }
 
-/* Versions of one name: the same function twice is one, two are none. */
+/* Several versions of a name count as one function if their address is the same, else as none. */
 HT_TEST(several_of_one_name)
 {
 	setup();
@@ -278,8 +279,7 @@ HT_TEST(usable_size_is_looked_up_once)
 	scope_deinit(&scope);
 }
 
-/* All modules together: a hash chain of each may be endless. */
-/* As --alloc-fn takes it. */
+/* The longest name that --alloc-fn takes. */
 HT_TEST(a_long_name)
 {
 	char name[GIVEN_NAME_BYTES];

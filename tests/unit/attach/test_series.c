@@ -36,7 +36,7 @@ HT_TEST(options_of_a_series)
 	options_deinit(&options);
 }
 
-/* Each says what is missing. */
+/* Each message says what is missing. */
 HT_TEST(options_of_a_series_that_do_not_fit)
 {
 	static const struct {

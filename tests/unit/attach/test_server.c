@@ -62,7 +62,7 @@ static void end(void)
 	unlink(address.sun_path);
 }
 
-/* -1: the queue is full. */
+/* Returns -1 if the queue is full. */
 static int connect_some(void)
 {
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -87,7 +87,7 @@ static void serve(void)
 	server_serve(server, now_ns);
 }
 
-/* False: nothing has come, and the connection is open. */
+/* Returns false if nothing has come and the connection is open. */
 static bool has_answer(int fd, struct control_reply *ret)
 {
 	static char line[CONTROL_LINE_MAX];
@@ -146,7 +146,7 @@ HT_TEST(a_request_may_come_byte_by_byte)
 	end();
 }
 
-/* An owner that does not look regularly knows when to. */
+/* An owner that does not poll regularly learns from server_is_busy when it must. */
 HT_TEST(it_is_busy_while_a_request_is_awaited)
 {
 	begin();
@@ -298,7 +298,7 @@ HT_TEST(few_may_wait_and_others_are_served_meanwhile)
 		serve();
 		ck_assert(answer_of(more).ok);
 	}
-	/* One that has gone makes room. */
+	/* A connection that has gone makes room for another. */
 	close(fds[0]);
 	serve();
 	more = client("heaptap/1 stop wait=1\n");
@@ -317,7 +317,7 @@ HT_TEST(a_stop_that_is_refused_is_not_waited_for)
 	end();
 }
 
-/* heaptap was stopped, the client has given up, and told its user so. */
+/* heaptap was stopped; the client has given up meanwhile, and told its user so. */
 HT_TEST(a_request_without_a_client_is_not_carried_out)
 {
 	begin();
@@ -325,7 +325,7 @@ HT_TEST(a_request_without_a_client_is_not_carried_out)
 	close(fd);
 	serve();
 	ck_assert_uint_eq(seen.calls, 0);
-	/* As nc does it at the end of its input. */
+	/* nc shuts its side down in the same way at the end of its input. */
 	fd = client("heaptap/1 status\n");
 	ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
 	serve();
@@ -350,7 +350,7 @@ HT_TEST(a_client_that_leaves_is_forgotten)
 	end();
 }
 
-/* 0: refused as it should be. */
+/* Returns 0 if the request is refused as it should be. */
 static int ask_as_nobody(void)
 {
 	static char line[CONTROL_LINE_MAX];
@@ -375,7 +375,7 @@ HT_TEST(another_user_is_refused)
 		return;
 	}
 	begin();
-	/* The directories above are root's alone. */
+	/* Only root may enter the directories above the socket. */
 	ck_assert_int_eq(chmod(address.sun_path, 0666), 0);
 	char *slash = strrchr(address.sun_path, '/');
 	*slash = '\0';

@@ -275,7 +275,8 @@ HT_TEST(buffered_output_is_bounded)
 	unsigned int count = put_until_full(sink);
 	ck_assert_uint_le(count * BODY_BYTES, 5 * SINK_QUEUE_BYTES);
 	ck_assert_int_ge(sink_fd(sink), 0);
-	/* It would give the pipe up after 5 s, which a busy machine may need to fill the queue. */
+	/* A running scribe would give the pipe up after 5 s; a busy machine may need longer to fill
+	 * the queue. */
 	ck_assert_int_eq(kill(scribe_pid(), SIGSTOP), 0);
 	sink_take_all(sink);
 	for (uint64_t i = 0; i < SINK_QUEUE_MAX_BYTES / (BODY_BYTES + 1000) - 20; i++, count++) {
@@ -309,7 +310,7 @@ HT_TEST(an_output_that_takes_nothing_is_given_up)
 	close(read_fd);
 }
 
-/* A page now and then: never nothing for long, and never all. */
+/* Reads a page now and then: never nothing for long, and never all. */
 static void read_slowly(const void *arg)
 {
 	char page[4096];
@@ -336,7 +337,7 @@ HT_TEST(a_slow_reader_is_waited_for_until_cancelled)
 	close(read_fd);
 }
 
-/* A thousandth of a processor: it has used up what is its own for a second at once. */
+/* A thousandth of a processor: the group uses up its share of a second at once. */
 static const struct ctlgroup_kind cpu_kinds[] = {
 	{"/sys/fs/cgroup/cpu", "cpu.cfs_period_us", "1000000"},
 	{"/sys/fs/cgroup", "cpu.max", "1000 1000000"}};
@@ -387,7 +388,7 @@ static void finish_into(const void *arg)
 	_exit(sink_state(sink) != STORE_OK);
 }
 
-/* The time in which we are stopped says nothing about the output. */
+/* The time in which heaptap is stopped says nothing about the output. */
 HT_TEST(who_was_stopped_waits_again)
 {
 	int pair[2], status;
@@ -427,7 +428,7 @@ HT_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 	ck_assert_uint_eq(read_events(path, &end) + dropped, 40 * EVENTS_IN_BODY);
 }
 
-/* As kernels and containers do that do not know it. */
+/* Kernels and containers that do not know close_range refuse it so. */
 static void forbid_close_range(int sys)
 {
 	deny_calls(SYS_close_range, sys);
@@ -435,7 +436,8 @@ static void forbid_close_range(int sys)
 	ck_assert_int_eq(errno, sys);
 }
 
-/* The lock, the target's memory, the other end of its own pipe: the scribe may live on. */
+/* The scribe may live on, so it must not hold the lock, the target's memory, or the other end of
+ * its own pipe. */
 static void check_nothing_is_held(void)
 {
 	char link[64], target[256];

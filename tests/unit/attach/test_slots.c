@@ -43,7 +43,7 @@ static bool line_names_hook(char *line, uint64_t *offset, char *name)
 	return false;
 }
 
-/* One whose operators of C++ have slots. */
+/* True if the process has an allocator whose C++ operators have slots. */
 static bool has_allocator(const struct view *view)
 {
 	for (size_t i = 0; i < view->modules.count; i++)
@@ -249,7 +249,8 @@ HT_TEST(canonical_plt_entries_lead_to_the_definition)
 	ck_assert_uint_eq(canonical, 2); /* malloc and free of libc itself */
 	view_deinit(&view);
 
-	/* Once the executable's slot is ours, what leads there is seen already. */
+	/* Once the executable's slot is tapped, the slots that lead to its PLT entry are covered.
+	 */
 	ck_no_err(proc_open(child.pid, &view.proc));
 	ck_no_err(proc_open_mem(&view.proc));
 	ck_no_err(memory_write_u64(&view.proc, behind, 0x700000001000));
@@ -326,7 +327,7 @@ HT_TEST(sizes_come_from_the_allocator)
 		ck_assert_uint_ne(usable, 0);
 		ck_assert_uint_eq(function_of(&view, ABI_HOOK_MALLOC)->usable_size, usable);
 		ck_assert_uint_eq(function_of(&view, ABI_HOOK_REALLOC)->usable_size, usable);
-		/* libc's own in both cases, but not for libc's blocks. */
+		/* reallocarray is libc's in both cases, but its blocks are the allocator's. */
 		ck_assert_uint_eq(function_of(&view, ABI_HOOK_REALLOCARRAY)->usable_size, usable);
 		view_deinit(&view);
 		child_kill(&child);
@@ -407,7 +408,7 @@ HT_TEST(definitions_of_a_module)
 	uint32_t own = elfwriter_function(&writer, "malloc", 16);
 	ck_assert_int_eq(
 		verdict(&writer, R_X86_64_JUMP_SLOT, "malloc", at(writer.text) + 16), SLOT_TAP);
-	/* Resolved by the module itself to one of its functions. */
+	/* The module itself resolves the symbol to one of its functions. */
 	writer.symbol[own].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC);
 	ck_assert_int_eq(
 		verdict(&writer, R_X86_64_GLOB_DAT, "malloc", at(writer.text) + 256), SLOT_TAP);
@@ -463,7 +464,7 @@ HT_TEST(names_are_whole)
 	ck_assert_uint_eq(slots, 1);
 	ck_assert_int_eq(slot_at(&view, at(word))->hook, ABI_HOOK_FREE);
 	view_deinit(&view);
-	/* Cut off by the end of the string table. */
+	/* The end of the string table cuts the name off. */
 	elfwriter_open(&writer);
 	elfwriter_dynamic(&writer, DT_STRSZ)->d_un.d_val--;
 	view = view_of(getpid(), 0, 0);
@@ -477,7 +478,7 @@ HT_TEST(the_dynamic_linker_is_skipped)
 	struct view view = view_of(getpid(), 0, 0);
 	for (size_t i = 0; i < view.slots.count; i++) {
 		const struct module *module = modules_find(&view.modules, view.slots.slot[i].addr);
-		/* Its own pointer to what unlocks its lists. */
+		/* The dynamic linker's own pointer to the function that unlocks its lists. */
 		if (view.slots.slot[i].hook == ABI_GUARD_LOADED)
 			continue;
 		ck_assert_int_eq(module->interpreter || module->vdso,
@@ -524,7 +525,7 @@ HT_TEST(corrupt_tables_do_no_harm)
 	elfwriter_deinit(&writer);
 }
 
-/* Each of its functions may be malloc, says a module; no program has so many. */
+/* A module says that each of its functions may be malloc; no program has so many. */
 HT_TEST(the_number_of_functions_is_limited)
 {
 	enum { LIBRARIES = 10, SLOTS = 30 };

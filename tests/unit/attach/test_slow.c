@@ -21,7 +21,7 @@
 #include "tests/support/tmpdir.h"
 
 #define MOUNT_OF(type) "36 35 0:42 / /mnt rw,noatime shared:7 - " type " source rw\n"
-/* Device 00:2a is 0:42 there. */
+/* The device 00:2a is 0:42 in mountinfo. */
 #define MAP_OF(name) "7f0000000000-7f0000002000 r-xp 00000000 00:2a 77 " name "\n"
 /* The largest number of a device: no machine has so many. */
 #define MAP_OF_GONE(name) "7f0000000000-7f0000002000 r-xp 00000000 fff:fffff 77 " name "\n"
@@ -77,7 +77,7 @@ HT_TEST(slow_by_the_device_of_the_mapping)
 	check_found("no such line\n" MOUNT_OF("fuse"), MAP_OF("/mnt/x"), "/mnt/x");
 }
 
-/* Nothing is mounted there: the file system was unmounted, or there never was one. */
+/* Nothing is mounted from that device: the file system was unmounted, or there never was one. */
 HT_TEST(kernel_named_mappings_are_quick)
 {
 	static const char *const quick[] = {MAP_OF("/memfd:x (deleted)"), MAP_OF("/SYSV00000000"),
@@ -167,12 +167,13 @@ HT_TEST(slow_files_are_read)
 	ck_assert_uint_eq(watched(), 0);
 	touch(MOUNT_OF("fuse"), 4096, inode_of(path), path);
 	ck_assert_uint_eq(watched() & IN_ACCESS, IN_ACCESS);
-	/* Larger than any program. */
+	/* The mapping is larger than any program. */
 	touch(MOUNT_OF("fuse"), (1ull << 28) + 4096, inode_of(path), path);
 	ck_assert_uint_eq(watched(), 0);
 }
 
-/* Another took its name, or it has none: the mapping leads there all the same. */
+/* Another file took the name, or the file has no name: the mapping leads to the file all the same.
+ */
 HT_TEST(the_file_is_that_of_the_mapping)
 {
 	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
@@ -226,7 +227,7 @@ HT_TEST(every_byte_of_them_is_avoided)
 	ck_assert(slow_is_in(0x1000, 8) && slow_is_in(0x2fff, 1) && slow_is_in(0x0, 0x10000));
 	ck_assert(!slow_is_in(0x3000, 0x2000) && slow_is_in(0x3000, 0x2001));
 	ck_assert(slow_is_in(0x5fff, 1) && !slow_is_in(0x6000, 8));
-	/* The next look takes the place of this one; one that fails does not. */
+	/* The next look replaces what this one found; a look that fails does not. */
 	stage(MOUNT_OF("fuse"), "8000-9000 r-xp 0 00:2a 5 /mnt/x\n");
 	ck_assert(!slow_is_in(0x1000, 8) && slow_is_in(0x8000, 8));
 	HT_FREED char *mountinfo = tmpdir_path("proc/mountinfo");

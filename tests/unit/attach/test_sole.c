@@ -81,7 +81,7 @@ HT_TEST(looks_too_near_are_none)
 	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
 }
 
-/* It began before it could see the proposal, and ended after: nothing was cleared. */
+/* Slot 1 began before it could see the proposal, and ended after it: slot 1 cleared nothing. */
 HT_TEST(another_has_recorded_meanwhile)
 {
 	make();
@@ -210,7 +210,7 @@ HT_TEST(marks_of_one_stay)
 	ck_assert(has_marks());
 }
 
-/* Another has recorded when the marks were cleared already. */
+/* Another slot has recorded after the marks were cleared. */
 HT_TEST(marks_are_cleared_each_time)
 {
 	make();

@@ -121,7 +121,7 @@ static void check_unread(const struct stackscan_found *found, size_t plain)
 	ck_assert_uint_eq(found->unread, 1);
 }
 
-/* What the kernel writes of RSP, RIP, flags and segments. */
+/* Puts RSP, RIP, flags and segments as the kernel does in a signal frame. */
 static void put_frame(uint64_t *stack, raddr_t sp, raddr_t pc)
 {
 	stack[0] = sp;
@@ -145,7 +145,8 @@ HT_TEST(return_addresses)
 	ck_assert_uint_eq(found.entry_count, 0);
 }
 
-/* What code that has called another for good has left is one word. A PC is another matter. */
+/* The word that a call without return has left (slack_left) does not count; a PC with that value
+ * does. */
 HT_TEST(one_word_is_no_return_address)
 {
 	uint64_t *stack = make_stack();
@@ -178,7 +179,7 @@ HT_TEST(the_red_zone_belongs_to_the_stack)
 	stack[100 - 16] = TEXT;
 	found = scan_now(stack + 100);
 	check_found(&found, 1, 0);
-	/* At the mapping's first words there is less of it, and sp may be odd. */
+	/* At the mapping's beginning the red zone is cut short; and sp may be odd. */
 	found = scan_now(stack);
 	check_found(&found, 2, 0);
 	found = scan_now((uint64_t *)(void *)((uint8_t *)(stack + 100) + 3));
@@ -302,7 +303,7 @@ HT_TEST(a_stack_that_is_not_there_is_a_hit)
 	check_found(&found, 1, 0);
 }
 
-/* Of one that has come since the maps were read, or whose rest cannot be read, nothing is known. */
+/* A stack is unread if it was mapped after the maps were read, or if its rest cannot be read. */
 HT_TEST(a_stack_that_the_maps_do_not_tell_is_unread)
 {
 	uint64_t *stack = make_stack();
@@ -373,8 +374,8 @@ static void trapped(const void *arg)
 HT_TEST(real_signal_frames)
 {
 	static const enum where where[] = {ON_THE_STACK, ON_ANOTHER, WITHIN_THE_STACK};
-	/* The caller's code as text, so that its return address counts; the PC apart. Not on the
-	 * stack, which the child inherits. */
+	/* The caller's code is the text, so that its return address counts; the PC is in the slack.
+	 * Not on the stack, which the child inherits. */
 	static const struct stackscan_ranges ranges = {.text_lo = (raddr_t)trap_outer,
 		.text_hi = (raddr_t)trap_outer_end,
 		.slack_lo = (raddr_t)trap_inner,

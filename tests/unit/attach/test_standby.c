@@ -74,7 +74,7 @@ static struct control_reply ask(const char *line)
 {
 	const int fd = send_request(line);
 	(void)pass();
-	/* It rests after a connection. */
+	/* After a connection, standby rests for a pass. */
 	(void)pass();
 	return reply_to(fd);
 }
@@ -97,7 +97,7 @@ HT_TEST(status_says_what_is_waited_for)
 	ck_assert_uint_eq(reply.exit_status, 3);
 	ck_assert_ptr_nonnull(strstr(reply.message, "window 2 begins in "));
 	ck_assert_ptr_nonnull(strstr(reply.message, " s when its RSS is 1.0 GiB"));
-	/* The time has come. */
+	/* The time of the window has come. */
 	standby_waits_on(&standby);
 	reply = ask("heaptap/1 status\n");
 	ck_assert_uint_eq(reply.next_unix_ns, 0);
@@ -127,7 +127,7 @@ HT_TEST(stop_ends_the_wait_and_is_answered_at_the_end)
 	proc_close(&self);
 }
 
-/* The wait is over anyhow, and its user believes that it was stopped. */
+/* The wait is over anyhow, but the client learns that heaptap was stopped. */
 HT_TEST(a_stop_that_comes_last_counts)
 {
 	begin(0, "");
@@ -138,7 +138,7 @@ HT_TEST(a_stop_that_comes_last_counts)
 	proc_close(&self);
 }
 
-/* The listener stays readable: poll would return at once, each time. */
+/* Without descriptors the listener stays readable: poll would return at once, each time. */
 HT_TEST(it_does_not_spin_without_descriptors)
 {
 	struct rlimit limit, none;

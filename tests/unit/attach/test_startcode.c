@@ -74,10 +74,11 @@ HT_TEST(one_call_and_no_other)
 	ck_assert_uint_eq(settle(0x100, CALLED).addr, 0);
 }
 
-/* This process has begun as any other: nothing on its stack leads back to an address of no code. */
+/* This process began like any other: its stack has return addresses of real code, not a made-up
+ * one. */
 HT_TEST(over_when_main_was_called)
 {
-	/* Not on the stack that is looked at. */
+	/* Static, so that the value is not on the stack that is searched. */
 	static struct startcode code_of = {.return_to = 0x123456789};
 	struct proc proc;
 	bool over;

@@ -88,7 +88,8 @@ HT_TEST(a_timeout_makes_late_what_is_repeated)
 	}
 }
 
-/* A stop would end it with the part. What is no more than a pipe takes at once has no parts. */
+/* A stop would end the call with the part that is done. A transfer that a pipe takes at once has no
+ * parts. */
 HT_TEST(partially_done_calls_are_not_stopped)
 {
 	ck_no_err(proc_open(getpid(), &proc));
@@ -140,7 +141,7 @@ HT_TEST(partially_done_calls_are_not_stopped)
 	proc_close(&proc);
 }
 
-/* They take a part even of a short write, as much as fits. */
+/* Networks and terminals take a part even of a short write, as much as fits. */
 HT_TEST(networks_and_terminals_take_parts)
 {
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -227,7 +228,7 @@ HT_TEST(threads_that_are_in_no_call)
 	ck_assert_int_eq(stopcost_of(&proc, 0, &call, false), STOPCOST_NEVER);
 }
 
-/* The supervisor never answers its call. */
+/* The supervisor never answers the call. */
 static void be_supervised(const void *arg)
 {
 	struct sock_filter code[] = {
@@ -256,7 +257,8 @@ HT_TEST(a_thread_that_waits_for_its_supervisor_is_not_stopped)
 	child_kill(&child);
 }
 
-/* It would be told of the interruption, and most end the call with EINTR then. */
+/* The program of the file system would be told of the interruption, and most programs end the call
+ * with EINTR then. */
 HT_TEST(a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped)
 {
 	ck_no_err(proc_open(getpid(), &proc));
@@ -330,10 +332,11 @@ HT_TEST(a_thread_that_has_run_is_timely)
 		usleep(1000);
 	ck_assert_uint_ge(seen.turns.run_ns, seen.running_since_ns + STOPCOST_MOVE_NS);
 	ck_assert(stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
-	/* It may have slept between the looks, in a call that it has just come back to. */
+	/* The thread may have slept between the looks, in a call that it has just come back from.
+	 */
 	seen.sleeps--;
 	ck_assert(!stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
-	/* It may still be in the tail of the call in which it was last seen. */
+	/* The thread may still be in the tail of the call in which it was last seen. */
 	uint64_t before_ns = seen.turns.run_ns;
 	seen.was_running = false;
 	while (seen.turns.run_ns == before_ns) {
@@ -345,7 +348,7 @@ HT_TEST(a_thread_that_has_run_is_timely)
 	child_kill(&spinning);
 }
 
-/* It tells no CPU time: "0 0 0", or it has no such file. */
+/* A schedstat without CPU time ("0 0 0"), or a name that does not exist. */
 static const char *untold_path;
 
 int openat(int dir_fd, const char *path, int flags, ...)
@@ -356,7 +359,7 @@ int openat(int dir_fd, const char *path, int flags, ...)
 	return (int)syscall(SYS_openat, dir_fd, path, flags, 0);
 }
 
-/* It would be waited for until all patience is over. */
+/* heaptap would wait for such a thread until all patience is over. */
 HT_TEST(a_kernel_that_tells_no_cpu_time)
 {
 	char *zeros = tmpdir_path("schedstat"), *none = tmpdir_path("none");

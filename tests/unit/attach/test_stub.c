@@ -91,7 +91,7 @@ HT_TEST(stub_fits_its_requested_bytes)
 	ck_assert_uint_eq(stub.length, stub_map_bytes(ABI_NEAR_MAX));
 	ck_assert_uint_le(stub_map_bytes(ABI_NEAR_MAX), STUB_BYTES_MAX);
 	struct stub_unmap most = {.fd_count = STUB_UNMAP_FDS};
-	/* Two parts of the image, and the areas. */
+	/* The ranges are two parts of the image, then the areas. */
 	for (size_t i = 0; i < STUB_UNMAP_RANGES; i++) {
 		most.hi[i] = 0x1000;
 		if (i == 0)
@@ -142,14 +142,14 @@ static void *take_numbers(void *arg)
 	return arg;
 }
 
-/* Waits for the word, runs the code at place(), tells, and waits. */
+/* Waits for a byte, runs the code at place(), reports, and waits. */
 static void target(const void *arg)
 {
 	const struct limits *limits = arg;
 	pthread_t other;
 	char byte = 0;
 
-	/* A sanitizer maps something when a thread begins. */
+	/* Begins before the limit is set: a sanitizer maps something when a thread begins. */
 	if (pthread_create(&other, NULL, take_numbers, NULL) != 0 || read(taken[0], &byte, 1) != 1)
 		_exit(1);
 
@@ -253,7 +253,7 @@ static void let_go(const struct stage *stage)
 	ck_assert_int_eq(write(go[1], "x", 1), 1);
 }
 
-/* Waits until it came back, with everything in its registers as it was. */
+/* Waits until the thread has come back, with all registers as they were. */
 static void check_back(const struct stage *stage)
 {
 	struct cpu before, after;
@@ -346,7 +346,7 @@ static void check_layout(const struct stage *stage)
 	proc_maps_deinit(&maps);
 }
 
-/* The line of VmFlags of the mapping that begins at `lo`. */
+/* True if the mapping that begins at `lo` has this flag in its VmFlags. */
 static bool has_vm_flag(const struct stage *stage, raddr_t lo, const char *flag)
 {
 	char *smaps, begin[40];
@@ -538,7 +538,7 @@ HT_TEST(unmapping_takes_out_what_is_named)
 	ck_assert_ptr_ne(map, MAP_FAILED);
 	at = (raddr_t)(uintptr_t)map;
 	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	/* This one has got its number since it was ours. */
+	/* The program reused this descriptor's number, so the file has no mark. */
 	int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	ck_assert_int_eq(fcntl(fd, F_SETSIG, STUB_MARK), 0);
 	struct stub_unmap unmap = {.lo = {at, at + 3 * HT_PAGE_BYTES},
@@ -566,7 +566,7 @@ HT_TEST(unmapping_takes_out_what_is_named)
 	finish(&stage);
 }
 
-/* A call that fails on the way out stops nothing. */
+/* A call that fails during unmapping does not stop the rest. */
 HT_TEST(unmapping_goes_on_past_a_failure)
 {
 	struct stage stage = {.regs = cpu_odd_regs()};

@@ -37,7 +37,7 @@ static void target(const void *arg)
 	child_wait();
 }
 
-/* The stub gives its lease back at once. */
+/* The stub's lease is over at once. */
 static void put_stub(void)
 {
 	static struct stub stub;
@@ -70,7 +70,7 @@ static void go_to_call(pid_t pid, struct user_regs_struct *ret)
 	ck_assert_int_eq(ptrace(PTRACE_GETREGS, pid, NULL, ret), 0);
 }
 
-/* Until it has come back from that many calls that mark a file. */
+/* Lets the thread run until that many calls that mark a file have returned. */
 static struct user_regs_struct go_to_mark(pid_t pid, unsigned marks)
 {
 	struct user_regs_struct regs;
@@ -116,7 +116,8 @@ static struct child start(void)
 	return child;
 }
 
-/* It came back, closed nothing of the program's, and made neither descriptor nor file other. */
+/* The stub came back: it closed none of the program's files, and changed neither descriptor nor
+ * file. */
 static void check_own_file(struct child *child, int fd)
 {
 	struct stat st;

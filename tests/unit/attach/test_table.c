@@ -484,7 +484,7 @@ HT_TEST(lookup_trusts_nothing)
 	ehwriter_deinit(&section.writer);
 }
 
-/* Looks every PC up as one that checks nothing. */
+/* Looks up every PC like a reader that checks nothing. */
 static void check_reads(const struct abi_table *table)
 {
 	const uint32_t *granule = table_at(table, table->granule_off);
@@ -534,7 +534,7 @@ HT_TEST(sound_tables_are_read)
 			sound++;
 		}
 	}
-	/* Another rule, another place of a row. */
+	/* Some changes (another rule, another place of a row) leave a table sound. */
 	ck_assert_uint_gt(sound, 0);
 	free(copy);
 	free(table);

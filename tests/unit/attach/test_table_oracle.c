@@ -35,7 +35,7 @@ struct machine {
 	uint64_t rsp, rbp, pc;
 };
 
-/* What a caller is recognised by. */
+/* The values in which both unwinders' callers must agree. */
 struct caller {
 	bool outermost, signal, unknown;
 	uint64_t cfa, rsp, rbp;
@@ -203,7 +203,7 @@ static void register_eval(const struct machine *machine, Dwarf_Frame *frame, int
 	location_eval(machine, ops, count, cfa, ret);
 }
 
-/* False: libdw knows no CFI for the PC, or the CFA is undefined. */
+/* Returns false if libdw knows no CFI for the PC, or the CFA is undefined. */
 static bool oracle_unwind(Dwarf_CFI *cfi, const struct machine *machine, struct caller *ret)
 {
 	Dwarf_Frame *frame;

@@ -145,7 +145,8 @@ HT_TEST(execs_and_children_are_watched_only_where_they_are_followed)
 	taps_deinit(&scene.taps);
 }
 
-/* It would be recorded twice, and a hook that calls it would call itself. */
+/* A hook in the slot would record the call twice, and a hook that calls the function would call
+ * itself. */
 HT_TEST(a_function_that_is_hooked_at_its_entry_keeps_its_slots)
 {
 	struct scene scene;
@@ -173,7 +174,7 @@ HT_TEST(a_function_that_is_hooked_at_its_entry_keeps_its_slots)
 	ck_assert_uint_eq(row[0].thunk.real, past);
 	ck_assert_uint_eq(row[0].thunk.usable, 7);
 	ck_assert_int_eq(row[1].why, TAPS_REFUSED);
-	/* Once it is hooked, a later look at the same function leaves it. */
+	/* Once the function is hooked at its entry, a later plan leaves it alone. */
 	scene.entry[0].tapped = true;
 	plan(&scene, (struct taps_follow){0});
 	ck_assert_int_eq(scene.taps.row[0].why, TAPS_DONE);

@@ -61,7 +61,7 @@ struct cache {
 	raddr_t thread, is_setting, next, previous;
 };
 
-/* Between them are others. */
+/* Other variables lie between those that heaptap reads. */
 static struct variables {
 	uint64_t before[7];
 	struct sizes sizes;
@@ -150,7 +150,7 @@ static void setup(void)
 		.vaddr = at(variables), .memsz = sizeof(*variables), .flags = PF_R | PF_W};
 }
 
-/* `count` spans, of which so many blocks are free. */
+/* Adds `count` spans, with `free` free blocks in all. */
 static uint64_t add(unsigned class, uint64_t count, uint64_t free)
 {
 	struct central *central = &variables->central[class];
@@ -166,7 +166,7 @@ static uint64_t add(unsigned class, uint64_t count, uint64_t free)
 static uint64_t fill(void)
 {
 	uint64_t held = add(1, 9, 100) + add(17, 10, 0) + add(66, 5, 3) + add(72, 4, 1);
-	/* A block of 3 MiB; some given back to the system. */
+	/* A block of 3 MiB; other pages were given back to the system. */
 	variables->pages.free_bytes -= 8 * MIB;
 	variables->pages.returned_bytes = 5 * MIB;
 	variables->pages.committed_bytes -= 5 * MIB;
@@ -174,7 +174,7 @@ static uint64_t fill(void)
 	return held + 3 * MIB;
 }
 
-/* Between threads, and of two threads. */
+/* Puts blocks into the cache between threads, and into those of two threads. */
 static uint64_t keep(void)
 {
 	variables->central[17].used_slots = 2;
@@ -185,11 +185,12 @@ static uint64_t keep(void)
 	return 2 * 32 * 272 + 3 * 4096;
 }
 
-/* The program is at work: whenever its pages' books are looked at, other blocks are held than
- * before, and from the tenth look on they do not add up. 0: it rests. */
+/* Looks at the page heap's variables; 0: the program rests. Else the program works: each look finds
+ * other blocks in use, and after the tenth the variables do not add up. */
 static unsigned looks;
 static uint64_t rest_free_bytes;
-/* A thread that works on a list of free spans has lost its core: for so many looks at them. */
+/* For so many looks a list of free spans is torn, as if the thread that changes it had lost its
+ * core. */
 static unsigned torn_looks;
 
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
@@ -220,7 +221,7 @@ HT_TEST(every_block_counts_to_the_byte)
 	check_exact(held);
 	held -= keep();
 	check_exact(held);
-	/* Of whichever thread the variable speaks. */
+	/* The variable may lead to the cache of any thread. */
 	caches_link(3);
 	variables->cache = at(cache[1]);
 	check_exact(held);
@@ -242,7 +243,7 @@ HT_TEST(at_work_it_is_as_far_off_as_it_says)
 	ck_assert_str_eq(account.reason, "it was in use while it was read");
 }
 
-/* The lists prove that the books are there; one of them is torn at the first looks. */
+/* The lists prove that the variables are tcmalloc's; one of them is torn at the first looks. */
 HT_TEST(a_list_that_is_torn_is_looked_at_again)
 {
 	setup();
@@ -285,7 +286,7 @@ HT_TEST(contradictory_heap_is_unknown)
 			central->used_slots = 10;
 			break;
 		case 4:
-			/* The bytes of so many are as many as before. */
+			/* The product of the bytes overflows to the same value as before. */
 			central->spans += 1ull << 51;
 			break;
 		case 5:
@@ -359,7 +360,7 @@ HT_TEST(nothing_to_read_is_unknown)
 {
 	setup();
 	check_exact(fill());
-	/* Two that look alike. */
+	/* Two tables that look alike. */
 	struct sizes *again = (void *)variables->rest;
 	*again = variables->sizes;
 	check_unknown();
@@ -385,7 +386,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 20;
 }
 
-/* With any word overwritten the reader ends, and says why a result is unknown. */
+/* The reader ends, whichever words are overwritten, and gives a reason if the result is unknown. */
 HT_TEST(scribbled_over_it_ends)
 {
 	uint64_t state = 1;
@@ -412,7 +413,7 @@ HT_TEST(scribbled_over_it_ends)
 	}
 }
 
-/* Each word would be looked behind. */
+/* The reader would follow each word. */
 HT_TEST(pointers_that_look_like_caches_end)
 {
 	setup();

@@ -36,7 +36,8 @@ HT_TEST(offset_of_known_c_libraries)
 {
 	ck_assert_uint_eq(FIND(720), 720);
 	ck_assert_uint_eq(FIND(48), 48);
-	/* Such a number is a flag elsewhere: that of the first threads of a container. */
+	/* A small TID, as the first threads of a container have, is also the value of flags
+	 * elsewhere. */
 	ck_assert_uint_eq(FIND(64, 720, 1024), 720);
 	ck_assert_uint_eq(FIND(16, 48, 64), 48);
 	ck_assert_uint_eq(FIND(48, 720), 720);

@@ -67,7 +67,7 @@ static struct proc_status status_of(pid_t tid)
 	return status;
 }
 
-/* A call that comes back shows as pause(2). */
+/* Once the blocking call has returned, the child is in pause(2). */
 static void block(const void *arg)
 {
 	long (*const *call)(void) = arg;
@@ -104,7 +104,7 @@ HT_TEST(blocked_calls_do_not_notice)
 	}
 }
 
-/* Killed while it holds the thread. */
+/* The tracer is killed while it holds the thread. */
 static void stop_and_die(const void *arg)
 {
 	const pid_t *tid = arg;
@@ -217,7 +217,7 @@ static void turn(const void *arg)
 	child_wait();
 }
 
-/* None is lost, doubled or stripped of what it carries. */
+/* No signal is lost, doubled or stripped of its siginfo. */
 HT_TEST(signals_pass_a_thread_that_is_being_stopped)
 {
 	enum { ROUNDS = 100 };
@@ -322,7 +322,7 @@ HT_TEST(a_traced_thread_is_refused)
 	ck_assert_int_eq(result, TRACEE_REFUSED);
 	kill(other, SIGKILL);
 	waitpid(other, NULL, 0);
-	/* And the death of that tracer lets it run on. */
+	/* When that tracer dies, the thread runs on. */
 	unsigned turns = shared->turns;
 	while (shared->turns == turns)
 		sched_yield();
@@ -478,7 +478,7 @@ HT_TEST(restarts_are_spelled_out)
 		want.rax = (unsigned long long)table[i].want_rax;
 		want.rip -= (unsigned)table[i].back;
 		ck_assert_msg(memcmp(&got, &want, sizeof(got)) == 0, "row %zu", i);
-		/* Filters forget restart_syscall(2). */
+		/* Seccomp filters may lack restart_syscall(2), so the call itself is made again. */
 		got = tracee_resume_regs(&stopped, true);
 		if (want.rax == SYS_restart_syscall)
 			want.rax = stopped.orig_rax;
@@ -486,7 +486,7 @@ HT_TEST(restarts_are_spelled_out)
 	}
 }
 
-/* KVM_RUN is the only ioctl of a driver that can be restarted. */
+/* KVM_RUN is the only driver ioctl that can be restarted. */
 HT_TEST(a_guest_goes_on_running)
 {
 	static const unsigned long request[] = {KVM_RUN, KVM_RUN + 1};

@@ -33,9 +33,9 @@ static struct shared {
 /* The next call fails: this request of ptrace(2), or a look with waitid(2). */
 static enum __ptrace_request failing_request;
 static int failing_errno;
-static unsigned failing_again; /* so many more of them fail */
+static unsigned failing_again; /* how many more of these calls fail */
 static bool failing_look;
-/* It is the tracee's by now, and goes on. */
+/* Called when the tracee is seized but still runs. */
 static void (*before_interrupt)(pid_t tid);
 static bool dies_at_cont;
 
@@ -113,7 +113,7 @@ static void fail_times(enum __ptrace_request request, int sys, unsigned times)
 	failing_again = times - 1;
 }
 
-/* As an error of ours it would hide that the target has ended. */
+/* An error of heaptap's would hide that the target has ended. */
 HT_TEST(killed_while_it_was_stopped)
 {
 	struct tracee tracee;
@@ -183,7 +183,8 @@ HT_TEST(a_signal_before_it_is_asked_is_passed_on)
 	child_kill(&child);
 }
 
-/* Between the look that finds it stopped by a signal and the call that passes that on. */
+/* The tracee dies between the look that finds it stopped by a signal and the call that passes the
+ * signal on. */
 static void die_with_a_signal(pid_t tid)
 {
 	struct tracee tracee;

@@ -76,8 +76,8 @@ HT_TEST(unreadable_thread_is_not_gone)
 	child_kill(&child);
 }
 
-/* Registers that cannot be read are read in another way, so that the call is made again; where
- * there is none the thread is let go, and that is an error. */
+/* Registers that cannot be read in one way are read in another, so that the call is made again; if
+ * no way works, the thread is let go, with an error. */
 HT_TEST(registers_that_cannot_be_read)
 {
 	struct child child = child_fork(block, NULL);

@@ -35,7 +35,7 @@ static void stop_and_release(pid_t pid)
 	ck_no_err(tracee_release(&tracee));
 }
 
-/* What it says when it has waited; NULL: it waits. */
+/* Returns what the victim says after its wait; NULL: it still waits. */
 static char *end_of_wait(struct victim *victim)
 {
 	struct pollfd out = {.fd = victim->out_fd, .events = POLLIN};

@@ -45,17 +45,17 @@ HT_TEST(the_pointer_is_the_only_one)
 	ck_assert_uint_lt(unlock.addr, linker()->hi);
 	ck_assert_uint_eq(unlock.value, (uint64_t)(uintptr_t)pthread_mutex_unlock);
 	ck_assert_uint_eq(unlock.real, unlock.value);
-	/* Where it leads to a thunk it is found, too. */
+	/* A word that leads to a thunk is found, too. */
 	uint64_t real = unlock.real;
 	struct unlock tapped;
 	ck_no_err(unlock_find(&scope, real, real + 1, &tapped));
 	ck_assert_uint_eq(tapped.addr, unlock.addr);
-	/* Of several none is certain. */
+	/* If several words match, none is certain. */
 	ck_no_err(unlock_find(&scope, linker()->text_lo, linker()->text_hi, &tapped));
 	ck_assert_uint_eq(tapped.addr, 0);
 }
 
-/* Each is a mutex that can be locked more than once. */
+/* Each lock is a mutex that can be locked more than once. */
 HT_TEST(the_locks_stand_one_behind_the_other)
 {
 	struct unlock_locks locks;
@@ -81,7 +81,7 @@ HT_TEST(the_pointer_of_an_earlier_heaptap_is_found)
 	ck_assert_ptr_ne(hook, MAP_FAILED);
 	proc_maps_deinit(&maps);
 	ck_no_err(proc_maps_read(&self, &maps));
-	/* Nothing of this process loads a library while the word is another. */
+	/* Nothing in this process loads a library while the word has another value. */
 	uint64_t *word = (uint64_t *)(uintptr_t)unlock.addr;
 	void *page = (void *)(uintptr_t)ht_align_down(unlock.addr, HT_PAGE_BYTES);
 	ck_assert_int_eq(mprotect(page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);

@@ -140,7 +140,7 @@ HT_TEST(modules_have_a_scope_of_their_own)
 	}
 }
 
-/* Where something else is than a name, or than flags, this is no scope that is understood. */
+/* A scope that has something else in the place of a name, or of its flags, is not understood. */
 HT_TEST(scopes_of_another_layout)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
@@ -203,7 +203,7 @@ static void check_code(enum v8plan version)
 	ck_assert(!finds(second.lo, 0, &second));
 	ck_assert(!finds(second.lo, first.closure, &second));
 	ck_assert(!finds(second.lo, second.function, &second));
-	/* Books that do not agree. */
+	/* The code's start contradicts its range. */
 	set(first.code, plan->code_start, first.lo + 8);
 	ck_assert(!finds(first.lo, 0, &first));
 }
@@ -239,7 +239,7 @@ HT_TEST(bytecode_leads_to_its_function)
 		check_bytecode(version);
 }
 
-/* Code that is no function's has an array without entries, behind which may lie anything. */
+/* Code that belongs to no function has an array without entries; anything may lie behind that. */
 HT_TEST(an_array_that_is_too_short)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {

@@ -22,7 +22,7 @@
 #define MAJOR	  "_ZN2v88internal7Version6major_E"
 #define MINOR	  "_ZN2v88internal7Version6minor_E"
 
-/* Those that heaptap uses, as in node 20.20.2, 22.23.3 and 24.21.0. */
+/* The constants that heaptap uses, as in node 20.20.2, 22.23.3 and 24.21.0. */
 static const struct {
 	const char *name;
 	int32_t value[V8PLAN_COUNT];
@@ -182,7 +182,7 @@ static void check_version(enum v8plan version)
 	ck_assert_mem_eq(&layout, &v8plan[version], sizeof(layout));
 }
 
-/* Nothing is taken for granted of which this V8 says something else. */
+/* heaptap refuses a V8 that states an unknown value for any of these constants. */
 static void distort_each_constant(enum v8plan version)
 {
 	struct v8_layout layout;

@@ -19,7 +19,7 @@ static struct ht_err *count_name(
 	return NULL;
 }
 
-/* However long one takes: whoever waits for a capture to end waits for one. */
+/* However long one lookup takes: the end of a capture waits for one at most. */
 HT_TEST(names_are_looked_up_until_a_deadline)
 {
 	setup();
@@ -61,7 +61,7 @@ static struct ht_err *note_name(
 	return NULL;
 }
 
-/* An isolate, of which a thread's variables tell. */
+/* The isolate to which a thread's variables lead. */
 #define COUNT_PLACE 0x240
 #define STATE_PLACE 0x228
 #define TLS_BYTES   64u
@@ -181,7 +181,7 @@ static void check_generations(enum v8plan version)
 	v8_names_begin(names, 0, 3);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
 
-	/* Nor is what lies in another's heap. */
+	/* Functions that lie in another isolate's heap are lost. */
 	v8_names_see_interpreted(names, 3, array - 1, made.closure);
 	variables[TLS_ISOLATE / 8] += 64;
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_LOST);
@@ -250,8 +250,8 @@ HT_TEST(a_new_thread_with_the_same_pointer_has_its_own_functions)
 	same_thread_close(&same);
 }
 
-/* Where a heap counts its collections its code says, and says it once; and that it is at work it
- * says before. */
+/* The collector's code adds one to the count in a single place, behind the store that says that the
+ * collector is at work. */
 HT_TEST(the_count_is_found_in_the_collector)
 {
 #define AT_WORK 0xc7, 0x87, 0x28, 2, 0, 0, 2, 0, 0, 0
@@ -307,7 +307,7 @@ HT_TEST(the_count_is_found_in_the_collector)
 	}
 }
 
-/* A target that chooses its addresses for it does not make each of them a long search. */
+/* A target may choose addresses that collide: each of them must not cost a long search. */
 HT_TEST(addresses_that_collide_are_given_up)
 {
 	setup();

@@ -29,7 +29,7 @@ static void put_number(uint32_t number)
 	bytes[length++] = (uint8_t)number;
 }
 
-/* Returns where it begins. */
+/* Returns where the translation begins. */
 static size_t put_begin(uint32_t back)
 {
 	const size_t at = length;
@@ -85,8 +85,8 @@ HT_TEST(functions_come_in_order_outermost_first)
 	}
 }
 
-/* A byte behind the last opcode repeats a few opcodes of an earlier translation; the last opcode
- * has a number. What stands between is passed over there, too. */
+/* A byte above the last opcode tells how many opcodes of an earlier translation are repeated; after
+ * the last opcode that number follows. Each opcode between skips one of the earlier translation. */
 HT_TEST(opcodes_of_an_earlier_translation_are_repeated)
 {
 	for (enum v8_translation_form form = V8_TRANSLATION_11_3; form < V8_TRANSLATION_FORMS;

@@ -33,7 +33,7 @@ static void *sleeper(void *arg)
 	child_wait();
 }
 
-/* The agent's end of a pair of which the other bears a name; NULL: without one. */
+/* Returns the agent's end of a socket pair; the other end has this name (NULL: none). */
 static long end_of_pair(const char *name)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -110,7 +110,7 @@ HT_TEST(a_socket_of_ours_is_seen_with_and_without_a_main_thread)
 		char number[32];
 		setup(body[i], "heaptap-agent");
 		snprintf(number, sizeof(number), "number %ld ", child.value);
-		/* Its end is seen by others a moment later. */
+		/* Others see the child's end a moment later. */
 		while (i == 1 && child_state(child.pid) != 'Z')
 			sched_yield();
 		struct verify_report report = verified();
@@ -169,7 +169,8 @@ HT_TEST(descriptors_that_cannot_be_read_are_not_clean)
 	finish();
 }
 
-/* In memory that the child alone has: a heaptap was killed before its stub was taken out. */
+/* Puts a stub into memory that only the child has: a heaptap was killed before it removed the stub.
+ */
 static void put_stub(void)
 {
 	static struct stub stub;

@@ -64,7 +64,7 @@ static const struct {
 	{"5-55", false, false, 4, '5', 2, 0},
 	{"57-9", false, false, 4, '9', 1, UNKNOWN},
 	{"5-7-", false, false, 4, '7', 0, UNKNOWN},
-	/* The place of the last was used again. */
+	/* The slot of the last walk that makes sense was used again. */
 	{"57--", false, false, 4, 0, 0, 2},
 	{"----", false, false, 4, 0, 0, UNKNOWN},
 	/* Small ones are compared across those that make no sense. */

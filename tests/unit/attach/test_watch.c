@@ -107,7 +107,7 @@ HT_TEST(searches_rarely_for_threads_on_unknown_stacks)
 	ck_assert_uint_gt(bytes_of_look(&scene, start), MAPS_BYTES);
 	for (uint64_t at = 5; at < 250; at += 5)
 		ck_assert_uint_lt(bytes_of_look(&scene, start + at * MS), MAPS_BYTES);
-	/* That of 255 looks for threads that have ended, and reads as much. */
+	/* The look at 255 ms searches for ended threads, and reads as much as the list is. */
 	ck_no_err(watch_threads(scene.watch, start + 255 * MS, 132));
 	for (uint64_t at = 260; at < 500; at += 5)
 		ck_assert_uint_lt(bytes_of_look(&scene, start + at * MS), MAPS_BYTES);
@@ -134,7 +134,7 @@ HT_TEST(a_stack_is_found_and_not_looked_for_again)
 	scene_deinit(&scene);
 }
 
-/* Not where the strings end that it was started with: they may be megabytes. */
+/* The stack does not begin where the program's argument strings end: these may be megabytes. */
 HT_TEST(the_main_threads_stack_begins_at_its_program)
 {
 	struct scene scene;
@@ -199,7 +199,7 @@ HT_TEST(the_main_threads_stack_may_grow_between_two_looks)
 	scene_deinit(&scene);
 }
 
-/* The list that is read for another thread says of it, too. */
+/* The list that is read for another thread shows the main thread's stack, too. */
 HT_TEST(the_main_threads_stack_is_looked_for_beside_another)
 {
 	struct scene scene;
@@ -222,7 +222,7 @@ HT_TEST(the_main_threads_stack_is_looked_for_beside_another)
 	scene_deinit(&scene);
 }
 
-/* They may be unmapped while this one is in use. */
+/* Other stacks in the mapping may be unmapped while this one is in use. */
 HT_TEST(other_stacks_in_its_mapping_are_not_its_own)
 {
 	struct scene scene;
@@ -238,7 +238,7 @@ HT_TEST(other_stacks_in_its_mapping_are_not_its_own)
 	munmap(area, 3 * STACK);
 }
 
-/* Its bounds are known as those of any other: what is reserved costs nothing. */
+/* Such a stack has bounds like any other: reserved memory costs nothing. */
 HT_TEST(a_stack_of_gigabytes_has_bounds)
 {
 	static const size_t sizes[] = {(1ul << 30) - 4096, 1ul << 30, 8ul << 30};

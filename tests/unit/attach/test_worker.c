@@ -73,7 +73,7 @@ static struct ht_err *wait_on_one_core(void *context, struct worker_reply *reply
 	return NULL;
 }
 
-/* As where a thread in real time has that core. */
+/* As where a real-time thread has that core. */
 HT_TEST(one_that_waits_for_a_core_is_spared_it)
 {
 	struct worker_reply reply;
@@ -93,7 +93,7 @@ static struct ht_err *stop_twice(void *context, struct worker_reply *reply)
 	return NULL;
 }
 
-/* The thread that it holds would wait with it, until the deadline. */
+/* The thread that the worker holds would wait with it, until the deadline. */
 HT_TEST(one_that_is_stopped_goes_on)
 {
 	struct worker_reply reply;
@@ -174,7 +174,7 @@ HT_TEST(it_wakes_when_a_thread_stops)
 {
 	struct worker_reply reply;
 	struct child child = child_fork(wait_for_ever, NULL);
-	signal(SIGCHLD, SIG_IGN); /* as whoever has started us may */
+	signal(SIGCHLD, SIG_IGN); /* a parent of heaptap may have set this */
 	ck_no_err(worker_run("testing", far(), expect_a_stop, &child, &reply));
 	ck_assert_uint_eq(reply.data[0], 1);
 	signal(SIGCHLD, SIG_DFL);
@@ -253,7 +253,7 @@ HT_TEST(an_error_loses_nothing)
 	ck_assert_int_eq(close(reply.fd[0]) + close(reply.fd[2]) + close(reply.fd[3]), 0);
 	ck_assert_int_eq(reply.fd[1], -1);
 	ck_assert_int_eq(lowest_fd(), before);
-	/* What did not come is not what came before. */
+	/* A descriptor that did not come is -1, not one of an earlier reply. */
 	ck_err(worker_run("testing", 0, hang, NULL, &reply), HT_ERR_REFUSED);
 	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
 		ck_assert_int_eq(reply.fd[i], -1);
@@ -346,7 +346,7 @@ HT_TEST(a_failed_fork_has_done_nothing)
 	int number = 7, before = lowest_fd();
 	ck_no_err(worker_run("testing", far(), answer, &number, &reply));
 	ck_assert(reply.begun);
-	/* fork, and not what a sanitizer looks at its own threads with. */
+	/* Denies fork, but not the clone with which a sanitizer looks at its own threads. */
 	deny_calls_with(SYS_clone, 0, CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID | SIGCHLD, EAGAIN);
 	ck_err_says(worker_run("testing", far(), answer, &number, &reply), HT_ERR_SYS,
 		"testing: cannot fork");
@@ -407,7 +407,7 @@ static struct ht_err *outlive(void *context, struct worker_reply *reply)
 	worker_put_off_death();
 	worker_resume_death();
 	life->worker = getpid();
-	/* Not until the parent's number changes: the signal comes a moment later. */
+	/* Wait for the signal itself: it comes a moment after the parent's PID changes. */
 	do
 		sigpending(&pending);
 	while (sigisemptyset(&pending));

@@ -18,7 +18,7 @@
 #define CODE_BYTES (16u << 10)
 #define SMI(value) ((uint64_t)(value) << 32)
 
-/* The same in every version; of what is not, the plan says the type. */
+/* Types that are the same in every version; the plan has the others. */
 enum {
 	TYPE_TWO_BYTE = 32,
 	TYPE_CONS = 33,
@@ -73,7 +73,7 @@ static void setup_as(enum v8plan version)
 	plan = &v8plan[version];
 	ck_no_err(proc_open(getpid(), &self));
 	ck_no_err(proc_open_mem(&self));
-	/* As V8's pages lie. */
+	/* Aligned as V8's pages are. */
 	uint8_t *twice = mmap(
 		NULL, 2 * HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	memory = (uint64_t *)ht_align_up((uintptr_t)twice, HEAP_BYTES);

@@ -41,7 +41,7 @@ static void bench_deinit(struct bench *bench)
 	bytes_out_deinit(&bench->piece);
 }
 
-/* From an allocation of its own size, so that a sanitizer sees a read behind it. */
+/* Encodes from an allocation of its own size, so that a sanitizer sees a read behind it. */
 static bool encode(struct bench *bench, const uint8_t *data, size_t length)
 {
 	uint8_t *copy = malloc(length ? length : 1);
@@ -81,8 +81,9 @@ static void check_same_events(
 	}
 }
 
-/* The events of columns are those of their piece, read so many at a time; of refused columns, whose
- * piece is NULL, they end with damage. From an allocation of its own size. */
+/* Checks that the events of columns, read `step` at a time, are those of their piece; refused
+ * columns, whose piece is NULL, must end with damage. The columns are in an allocation of their own
+ * size. */
 static void check_events(
 	const uint8_t *columns, size_t length, const struct bytes_out *piece, size_t step)
 {
@@ -126,8 +127,8 @@ static void check_events(
 	columns_events_destroy(events);
 }
 
-/* False when the columns are refused, and nothing was appended. No memory is left of a larger one.
- */
+/* Returns false if the columns are refused, and nothing was appended. The buffers are new, so that
+ * none is larger than it must be. */
 static bool decode(struct bench *bench, const uint8_t *columns, size_t length)
 {
 	uint8_t *copy = malloc(length ? length : 1);
@@ -253,7 +254,7 @@ HT_TEST(the_columns_are_as_specified)
 	check_comes_back(&bench, golden_piece, sizeof(golden_piece));
 	ck_assert_uint_eq(bench.columns.length, sizeof(golden_columns));
 	ck_assert_mem_eq(bench.columns.data, golden_columns, sizeof(golden_columns));
-	/* No number of the piece before is left. */
+	/* The encoder keeps no number of the piece before. */
 	check_comes_back(&bench, golden_piece + 20, sizeof(golden_piece) - 20);
 	ck_assert_uint_eq(bench.columns.data[1], 2);
 	bench_deinit(&bench);
@@ -319,8 +320,8 @@ HT_TEST(finds_malformed_events_anywhere)
 	bench_deinit(&bench);
 }
 
-/* A decoder that starts in the middle of such an event never gets back in step: the bytes look like
- * events. */
+/* A decoder that starts in the middle of such an event never gets back in step: the rest of one and
+ * the beginning of the next look like an event. */
 HT_TEST(a_wrong_guess_changes_nothing)
 {
 	static const uint8_t event[] = {ABI_EVENT_FREE, ABI_EVENT_NO_SIZE, 3, 4}, other[] = {7, 1};
@@ -445,8 +446,8 @@ HT_TEST(cut_columns_are_malformed)
 	bench_deinit(&bench);
 }
 
-/* What changed columns give, if anything, has the length that they say, and no more than a record
- * has. */
+/* Changed columns are refused, or decode to the length that they state, which is no more than a
+ * record's. */
 HT_TEST(changed_columns_are_refused_or_bounded)
 {
 	struct bytes_out columns = {0};
@@ -471,7 +472,8 @@ HT_TEST(changed_columns_are_refused_or_bounded)
 	bench_deinit(&bench);
 }
 
-/* Columns of which the encoder would never make so few or many bytes: `says` what is wrong. */
+/* Columns with too few or too many bytes, which the encoder never makes: `says` is what is wrong.
+ */
 static const struct {
 	const char *says;
 	uint8_t length;
@@ -503,8 +505,8 @@ HT_TEST(malformed_columns_are_refused)
 	bench_deinit(&bench);
 }
 
-/* All events have one shape, whose field `wide` is of four or eight bytes, of which none is there.
- */
+/* All events have one shape, whose field `wide` has four or eight bytes; the column of that field
+ * is empty. */
 static void check_runs_out(struct bench *bench, unsigned int wide)
 {
 	enum { SHAPE, TIME, ADDR, SIZE, STACK, OTHER, COLUMNS, EVENTS = 1000 };

@@ -56,7 +56,7 @@ static void check_event(const struct event *got, const struct event *want)
 	ck_assert_uint_eq(got->stack, want->stack);
 }
 
-/* Half of them have come before. */
+/* Half of the addresses have come before. */
 static uint64_t random_addr(uint64_t *state)
 {
 	static uint64_t known[16];
@@ -186,7 +186,8 @@ HT_TEST(a_restart_forgets_the_deltas)
 	check_event(&second, &first);
 }
 
-/* Cut at every byte, in a buffer that ends there: nothing behind it is read, nothing is made up. */
+/* The piece is cut at every byte, in a buffer that ends there: nothing behind it is read, and no
+ * event is made up. */
 HT_TEST(a_cut_piece_is_malformed)
 {
 	const size_t whole[] = {0, 9, 20, 27, 29, 33};
@@ -313,7 +314,8 @@ HT_TEST(words_out_of_order_are_malformed)
 		for (unsigned other = 0; other <= ABI_WORDS; other++) {
 			memcpy(bad, golden_mapping, sizeof(bad));
 			bad[word * 9] = (uint8_t)(1 | other << 3);
-			/* A thread in the last one's place only forgets the words before. */
+			/* A THREAD in place of the last word is valid: the decoder only forgets the
+			 * words before. */
 			if (other != word && (other || word != ABI_WORDS))
 				check_malformed(bad, sizeof(bad));
 		}

@@ -10,7 +10,7 @@ static void check_copy(const char *from, size_t bytes, const char *want)
 	char to[64];
 	foreign_copy(to, bytes, from);
 	ck_assert_str_eq(to, want);
-	/* In place, too. */
+	/* Source and destination may be the same. */
 	snprintf(to, sizeof(to), "%s", from);
 	foreign_copy(to, bytes, to);
 	ck_assert_str_eq(to, want);

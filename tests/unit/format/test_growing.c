@@ -50,7 +50,7 @@ static struct ended read_on(struct trace_reader *reader)
 	return ended;
 }
 
-/* The trace from the beginning of `fd`. */
+/* Reads the trace from the beginning of `fd`. */
 static struct ended read_fd(int fd, uint64_t limit)
 {
 	struct trace_reader *reader;

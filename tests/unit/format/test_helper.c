@@ -49,7 +49,7 @@ HT_TEST(both_are_connected)
 	ck_assert_int_eq(read(fd, &word, 1), 1);
 	ck_assert_int_eq(word, 'b');
 	exits_with(pid, 3);
-	/* Its end was its own alone. */
+	/* The helper alone had the other end. */
 	ck_assert_int_eq(read(fd, &word, 1), 0);
 	close(fd);
 }
@@ -65,7 +65,7 @@ HT_TEST(one_that_does_not_end)
 	ck_assert(!helper_ends_within(pid, 0));
 	ck_assert_int_eq(kill(pid, SIGKILL), 0);
 	ck_assert(helper_ends_within(pid, LONG_NS));
-	/* There is none any more. */
+	/* The child has been reaped. */
 	ck_assert(helper_ends_within(pid, 0));
 	ck_assert(helper_has_ended(pid, &status));
 	ck_assert_int_eq(status, -1);

@@ -95,7 +95,7 @@ HT_TEST(a_large_set_is_listed_oldest_first)
 	live_deinit(&live);
 }
 
-/* The factor by which addresses are multiplied, times this, is 1. */
+/* Returns the inverse of the factor by which addresses are multiplied. */
 static uint64_t inverse_of_multiplier(void)
 {
 	uint64_t inverse = 1;

@@ -15,7 +15,7 @@
 
 #define HEADER_BYTES (TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN)
 
-/* What a trace gave: the records one after the other, encoded again. */
+/* The records that a trace gave, encoded again one after the other, and how reading ended. */
 struct reading {
 	struct bytes_out records;
 	uint64_t count;
@@ -55,7 +55,7 @@ static void read_fd(int fd, struct reading *ret)
 	read_open(reader, ret);
 }
 
-/* False when the header is refused. */
+/* Returns false if the header is refused. */
 static bool read_bytes(const void *data, size_t length, struct reading *ret)
 {
 	int fd = tracebuild_memfd(data, length);
@@ -239,7 +239,7 @@ HT_TEST(a_checksum_failure_names_its_block)
 	sample_deinit(&sample);
 }
 
-/* The checksums of what is left are right: only the footer knows. */
+/* The checksums of the other blocks are right: only the footer shows that one is missing. */
 HT_TEST(a_missing_block_is_damage)
 {
 	struct sample sample;
@@ -370,7 +370,7 @@ HT_TEST(a_newer_major_version_is_refused_with_a_remedy)
 	bytes_out_deinit(&file);
 }
 
-/* As they wrote it: no piece of events was sorted. */
+/* Traces as older versions wrote them: no piece of events is sorted. */
 HT_TEST(older_versions_are_read)
 {
 	static const uint8_t events[] = {

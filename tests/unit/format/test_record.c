@@ -104,7 +104,7 @@ HT_TEST(every_kind_is_as_specified)
 	}
 }
 
-/* What version 1.0 wrote; a field that is begun must be whole all the same. */
+/* Version 1.0 wrote no flags; but a field that is begun must be whole. */
 HT_TEST(an_older_capture_has_no_flags)
 {
 	static struct rec got;
@@ -146,7 +146,7 @@ HT_TEST(fields_added_later_are_passed_over)
 	}
 }
 
-/* In a buffer that ends at the cut, so that a sanitizer sees a read behind it. */
+/* Decodes from a buffer that ends at the cut, so that a sanitizer sees a read behind it. */
 static void check_refused(const uint8_t *data, size_t length)
 {
 	static struct rec got;
@@ -168,7 +168,7 @@ HT_TEST(a_cut_record_is_malformed)
 	}
 }
 
-/* A payload that ends before its fields do: the next record's bytes are not taken for them. */
+/* The payload ends before its fields do: the next record's bytes must not be taken for them. */
 HT_TEST(a_payload_too_short_for_its_fields_is_malformed)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {

@@ -47,7 +47,8 @@ static void begin(void)
 	ck_no_err(streams_create(see, announce, NULL, &streams));
 }
 
-/* One whole buffer with frees at these times, in units of the event encoding, as all here. */
+/* Makes a whole buffer of frees at these times; all times here are in units of the event encoding.
+ */
 static struct eventbuild buffer_of(const uint64_t *tsc, size_t count)
 {
 	struct eventbuild build = {0};
@@ -57,10 +58,10 @@ static struct eventbuild buffer_of(const uint64_t *tsc, size_t count)
 	return build;
 }
 
-/* Each of them but the first. */
+/* The bytes of each free but the first. */
 #define LATER_FREE_BYTES 4u
 
-/* Adds it to a slot at `position`; returns the position after it. */
+/* Adds the buffer to a slot at `position`; returns the position after it. */
 static uint64_t add(uint64_t slot, uint64_t position, uint64_t flags, struct eventbuild build)
 {
 	const struct rec_events piece = {
@@ -179,8 +180,8 @@ HT_TEST(malformed_data_is_left_at_the_next_restart)
 	streams_destroy(streams);
 }
 
-/* As add(), of a piece that the writer sorted by field; `damage` is added to the tag of its THREAD.
- */
+/* Like add(), for a piece that the writer sorted by field; `damage` is added to the tag of its
+ * THREAD. */
 static uint64_t add_columns(
 	uint64_t slot, uint64_t position, struct eventbuild build, uint8_t damage)
 {

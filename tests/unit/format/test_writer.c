@@ -42,7 +42,7 @@ static void put_marks(struct trace_writer *writer, unsigned int from, unsigned i
 	}
 }
 
-/* Marks 0, 1, 2 ... and nothing else; returns how many. */
+/* Reads marks 0, 1, 2 ... and nothing else; returns how many there are. */
 static unsigned int read_marks(int fd, enum trace_end want_end)
 {
 	static struct rec rec;
@@ -131,7 +131,7 @@ HT_TEST(the_largest_record_fits_any_block)
 	close(fd);
 }
 
-/* What the index says about block `i` must be what stands in the file. */
+/* The index must agree with the file about each block. */
 HT_TEST(the_index_leads_to_each_block)
 {
 	enum { BLOCKS = 5 };
@@ -450,7 +450,7 @@ HT_TEST(lz4_decodes_the_file)
 	tracebuild_deinit(&build);
 }
 
-/* One record of a trace, and its kind in the file. */
+/* Puts a record of events into a trace, and checks the record's kind in the file. */
 static void check_kind_of_events(struct rec_events events, uint8_t want_kind)
 {
 	static struct rec rec;
