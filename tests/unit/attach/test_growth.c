@@ -66,8 +66,8 @@ HT_TEST(growth_within_a_span)
 	}
 }
 
-/* Growth within seconds is noticed before the minute is over. It counts from the lowest figure, also
- * from one between two samples. */
+/* Growth within seconds is noticed before the minute is over. It counts from the lowest figure,
+ * also from one between two samples. */
 HT_TEST(a_balloon_is_noticed_at_once)
 {
 	struct growth growth = growth_of("100M/min");
