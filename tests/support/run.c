@@ -18,9 +18,7 @@
 
 #include "tests/support/tmpdir.h"
 
-#define TURN_MS                                                                                    \
-	20 /* if a pause of 1 ms takes longer than this, the test was waiting for a core           \
-	    */
+#define TURN_MS 20 /* a pause of 1 ms that takes longer had to wait for a core */
 
 #define NOBODY 65534
 
