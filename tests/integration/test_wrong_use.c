@@ -291,7 +291,7 @@ HT_TEST(another_users_process)
 	victim_stop(&victim);
 }
 
-/* Starts an actor as user nobody, from a copy that nobody may execute. */
+/* Starts an actor as user nobody, from a copy that this user may execute. */
 static void start_nobodys_actor(struct victim *victim)
 {
 	victim_start(victim,
@@ -327,8 +327,7 @@ HT_TEST(own_process_without_root)
 	victim_stop(&victim);
 }
 
-/* A process that forbids the clock (PR_SET_TSC) has no filter; the test needs to run without
- * root. */
+/* A target that forbids the clock (PR_SET_TSC) without any filter; heaptap runs without root. */
 HT_TEST(own_process_forbids_the_clock_without_root)
 {
 	if (geteuid() != 0) {

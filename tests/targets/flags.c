@@ -19,7 +19,7 @@
 #define ALIGN_FLAG 0x40000u /* AC */
 #define ROUNDS	   1000
 
-/* Nothing else is done meanwhile: the C library's own copies want neither flag. */
+/* Only malloc and free run with the flag: the C library's copying functions fail with either. */
 static void allocate_with(unsigned flag)
 {
 	static void *volatile block; /* or the compiler leaves the calls out */
@@ -34,7 +34,7 @@ static void allocate_with(unsigned flag)
 
 static int be_copying(void)
 {
-	allocate_with(0); /* the allocator has what it needs */
+	allocate_with(0); /* the allocator gets its memory before a flag is set */
 	speak_ready();
 	while (!strcmp(speak_hear(), "work")) {
 		allocate_with(ALIGN_FLAG);

@@ -79,7 +79,7 @@ static struct {
 } * shared;
 
 /* Adds 1 to the counter of this core, unless it is interrupted: load and store are some hundred
- * instructions apart. False: to be tried again. */
+ * instructions apart. False: interrupted, try again. */
 __attribute__((noinline)) static bool count_once(void)
 {
 	struct rseq *rseq = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);
