@@ -409,7 +409,7 @@ static uint64_t at_rest_bytes(struct victim *victim, const char *allocator)
 	return held;
 }
 
-/* mimalloc holds exactly the blocks of the program's books. They are freed by their own thread or
+/* mimalloc holds exactly the blocks of the program's books. Blocks are freed by their own thread or
  * by another one, are in full and in other pages, belong to an ended thread, or fill one or more
  * pages. */
 HT_TEST(mimalloc_for_some_blocks_alone)

@@ -165,8 +165,8 @@ HT_TEST(dispatched_before_the_first_stub)
 	victim_stop(&victim);
 }
 
-/* With this limit the stub's write would raise SIGXFSZ, which kills the program when the stub
- * unblocks signals. */
+/* With this limit the stub would raise SIGXFSZ when it sizes the agent's memfd. The signal would
+ * kill the program as soon as the stub unblocks it. */
 HT_TEST(limited_before_the_first_stub)
 {
 	start();

@@ -80,8 +80,7 @@ static void capture(struct victim *victim, struct tap *tap, unsigned changes, ui
 /* --- functions that the test knows --- */
 
 struct known {
-	const char *function,
-		*source; /* source: the text in the script with which the function begins */
+	const char *function, *source; /* source: its beginning in the script */
 	uint64_t line;
 	bool found;
 };

@@ -22,8 +22,7 @@
 #define ANSWER_MS   60000
 #define TIMED_MS    6000
 #define LATE_MS                                                                                    \
-	3600 /* so long it has waited when heaptap comes: begun anew it would last 1.6 times as    \
-		long */
+	3600 /* age of the waits when heaptap comes; restarted they last 1.6 times as long */
 #define LONG_MS	 600000
 #define EARLY_NS 20000000 /* timeouts of sockets end with the clock tick before */
 

@@ -51,7 +51,7 @@ final class Foreign {
 		}
 	}
 
-	/* * The C code calls this by JNI. */
+	/** The C code calls this by JNI. */
 	private static void back(long seed) {
 		climb(200);
 		work(seed, OPERATIONS / 10, false);
@@ -103,7 +103,7 @@ final class Foreign {
 		}
 	}
 
-	/* * Makes no call and no allocation: the collector can stop it only at the loop's safepoint
+	/** Makes no call and no allocation: the collector can stop it only at the loop's safepoint
 	 * poll. */
 	private static void spin() {
 		long x = 1;

@@ -2,9 +2,10 @@
  *
  * Flags of the processor that hardly any program sets:
  *
- *      flags steps     the main thread single-steps itself, and waits in a call; another one
- * answers flags copies    "work" makes 4,000 calls, half of them where accesses that are not
- * aligned fault, half with the direction flag set
+ *      flags steps     the main thread single-steps itself and waits in a call; another thread
+ *                      answers commands
+ *      flags copies    "work" makes 4,000 calls: half of them with alignment checks (AC), half
+ *                      with the direction flag (DF)
  */
 #include <pthread.h>
 #include <signal.h>

@@ -4,9 +4,10 @@
  *
  *      states leader      the main thread ends, another one goes on
  *      states vfork       "vfork" starts a child by vfork(2) that waits until it is killed; the
- * thread waits for it, and says "again" afterwards states vfork -t    the same, with a second
- * thread states rseq        the only thread counts per core within restartable sequences, and so do
- *                         three more processes in the same memory; "count" tells how often
+ *                         thread waits for it, and says "again" afterwards
+ *      states vfork -t    the same, with a second thread
+ *      states rseq        the only thread counts per core within restartable sequences, and so do
+ *                         three more processes in the same memory; "count" answers how often
  */
 #include <pthread.h>
 #include <poll.h>
