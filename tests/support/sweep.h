@@ -39,10 +39,9 @@ enum sweep_action {
 
 struct sweep_plan {
 	enum sweep_action action;
-	enum sweep_role role; /* whose calls are counted */
-	uint64_t at;	      /* act at this call; the first counted call is 1 */
-	struct places
-		*places; /* act at the first call for which places_is_due, not at `at`; or NULL */
+	enum sweep_role role;  /* whose calls are counted */
+	uint64_t at;	       /* act at this call; the first counted call is 1 */
+	struct places *places; /* act where places_is_due, not at `at`; or NULL */
 	long from; /* counting starts with the first call of this number; 0: with the first call
 		      after the exec */
 	bool from_guardian; /* counting starts when the guardian has set its name */
