@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Call chains whose frames are real: those that stay (frames_below), and those that are left and
- * entered again for each call (frames_above), from the same places or from others. Compiled
+ * Call chains with real frames: frames that stay (frames_below), and frames that are left and
+ * entered again for each call (frames_above), from the same call sites or from others. Compiled
  * without sibling calls.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#define FRAMES_WAYS 64u /* different ways up, where they differ */
+#define FRAMES_WAYS 64u /* number of different ways through frames_above */
 
 static inline double now_ns(clockid_t id)
 {
@@ -18,13 +18,14 @@ static inline double now_ns(clockid_t id)
 	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
 
-/* Each from a place of its own: the text of the comment keeps the compiler from joining them. */
+/* A separate call site for each `n`: the assembly comment prevents the compiler from merging
+ * them. */
 #define FRAMES_CALL(n, call)                                                                       \
 	call;                                                                                      \
 	__asm__ volatile("# place " #n : : : "memory");                                            \
 	break;
 
-/* Two bits of `way` for each frame, again from the first when they are used up. */
+/* Two bits of `way` choose the call site of each frame; after the 32nd frame they repeat. */
 static __attribute__((noinline)) void frames_above(
 	unsigned count, uint64_t way, void (*leaf)(uint64_t), uint64_t arg)
 {
@@ -46,13 +47,13 @@ static __attribute__((noinline)) void frames_above(
 	}
 }
 
-/* Which way comes after `index`: one whose first frame is called from another place. */
+/* The way after `index`: one whose first frame is called from another site. */
 static inline unsigned frames_next(unsigned index, uint64_t number)
 {
 	return (index + 1 + (unsigned)((number * 0x9e3779b97f4a7c15ull >> 40) % 3)) % FRAMES_WAYS;
 }
 
-/* All different in the first three frames. */
+/* The `way` number `index`. All ways differ in the first three frames. */
 static inline uint64_t frames_way(unsigned index)
 {
 	uint64_t mixed = (index + 1) * 0xbf58476d1ce4e5b9ull;

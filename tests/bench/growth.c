@@ -119,7 +119,8 @@ static void threads_make(void)
 #define EIGHT(X, n) X(n##0) X(n##1) X(n##2) X(n##3) X(n##4) X(n##5) X(n##6) X(n##7)
 #define PLACES(X)   EIGHT(X, 0) EIGHT(X, 01) EIGHT(X, 02) EIGHT(X, 03)
 
-/* 32 places that lead on, at each level, and 32 that call malloc; `number` has their digits. */
+/* Each level has 32 call sites of the next level, the last 32 calls of malloc. Five bits of
+ * `number` for each level choose the site. */
 static __attribute__((noinline)) void *stack_branch(unsigned level, uint64_t number)
 {
 	void *p;
@@ -140,7 +141,8 @@ static __attribute__((noinline)) void *stack_branch(unsigned level, uint64_t num
 	return p;
 }
 
-/* All stacks in an order of chance: multiples of a prime. Few are as far apart as many. */
+/* Uses all stacks in a pseudo-random order, by multiples of a prime. If there are few, they are
+ * spread over the same space as many. */
 static void stacks_pass(void *arg)
 {
 	uint64_t pairs = count < PAIRS ? PAIRS / count * count : count;

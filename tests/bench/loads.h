@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Random numbers, and loads that each wait for the one before: what memory costs. Included once, by
- * parts.c.
+ * Random numbers, and chains of dependent loads, which measure the latency of memory. Included
+ * once, by parts.c.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How one part is measured: by the thread's CPU time, or under callgrind by its instructions.
- * Included once, by parts.c.
+ * Measures one part: the thread's CPU time, or under callgrind the number of instructions. Included
+ * once, by parts.c.
  */
 #pragma once
 
@@ -31,10 +31,11 @@ struct part {
 	const char *name, *about;
 	void (*setup)(void);
 	void (*run)(uint64_t times);
-	void (*base)(uint64_t times); /* what `run` does beside the part; NULL: it only counts */
-	uint64_t times_max;	      /* in one sample; 0: any number */
-	void (*reset)(void);	      /* before each sample */
-	bool by_kernel;		      /* instructions mean nothing */
+	void (*base)(uint64_t times); /* the work of `run` without the part, to be subtracted; NULL:
+					 only the loop */
+	uint64_t times_max;	      /* the most operations in one sample; 0: no limit */
+	void (*reset)(void);	      /* called before each sample; or NULL */
+	bool by_kernel; /* the work is the kernel's, so instruction counts are meaningless */
 };
 
 #define KEEP(value) __asm__ volatile("" : : "g"(value) : "memory")

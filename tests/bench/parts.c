@@ -24,7 +24,7 @@
 
 static uint8_t blocks[16][32];
 
-/* Gives the last freed block, as allocators do: there is only one. */
+/* Returns the last freed block, as allocators do; there is only one block. */
 static HT_NOINLINE void *real_malloc(size_t size)
 {
 	KEEP(size);
@@ -93,8 +93,8 @@ static uint8_t pattern_site[PATTERNS][FRESH_MAX];
 static unsigned pattern;
 
 /*
- * The innermost frames change: their functions are called from other places than before, the
- * outermost of them for certain.
+ * Changes the innermost `fresh_frames` frames: their functions are called from other sites than
+ * before, the outermost of them always.
  */
 static inline void replace_frames(void)
 {
@@ -126,8 +126,8 @@ static void run_stack(uint64_t times)
 }
 
 /*
- * A recursion that allocates at each level, down and up again: the innermost hundred of the frames
- * that were set up, which have been kept before.
+ * A recursion that allocates at each level, down and up again: the innermost 100 of the frames that
+ * were set up, which the agent already knows.
  */
 static void run_stack_recursion(uint64_t times)
 {
@@ -172,7 +172,7 @@ STACK_SETUP(20, 10)
 STACK_SETUP(20, 19)
 STACK_SETUP(50, 3)
 
-/* As code that is compiled with frame pointers has them. */
+/* Frames of code that is compiled with frame pointers. */
 static void setup_stack_20_rbp(void)
 {
 	setup_stack(20, 0);
@@ -188,7 +188,7 @@ static void setup_stack_full(void)
 
 /* --- rules ---------------------------------------------------------------------------------- */
 
-/* 0, but only when `value` is there: what follows has to wait for it. */
+/* Returns 0 with a dependency on `value`: the processor must wait for `value` before it goes on. */
 static inline uint64_t nothing_of(uint64_t value)
 {
 	__asm__ volatile("and $0, %0" : "+r"(value));
@@ -319,7 +319,7 @@ static void run_events(uint64_t times)
 	put_pairs(times, (uint64_t)blocks, HT_ARRAY_SIZE(blocks));
 }
 
-/* So many that none is known any more when it comes again. */
+/* So many different addresses that the agent has forgotten each one before it is used again. */
 static void run_events_unknown(uint64_t times)
 {
 	put_pairs(times, 1ull << 40, 1ull << 20);
@@ -415,7 +415,7 @@ static void setup_pair(void)
 	before = *range;
 	*range = (struct abi_range){
 		.lo = lo, .hi = (uint64_t)pair_end, .bias = lo, .table = before.table};
-	/* Its first granule is the outermost frame. */
+	/* Code in the range's first granule (pair_start) is the outermost frame. */
 	table->row_rule[0] = 1;
 	stage_set_rule(STAGE_RULE);
 	stage_forget();
@@ -437,7 +437,8 @@ static void setup_pair_among(void)
 	setup_among();
 }
 
-/* pair_start, pair_loop, and pair_deep between them, one of whose calls is the last. */
+/* PAIR_DEPTH frames: pair_start, the pairs' loop, and pair_deep for all others; -3, because
+ * pair_deep has one call more than its count. */
 static void run_pair(uint64_t times)
 {
 	const void *const tapped[2] = {stage_entry(0), stage_entry(1)};

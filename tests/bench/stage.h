@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the agent finds in a target, for measuring its parts without one: an image, a slot, unwind
- * tables and a stack that exists only as words. Included once, by parts.c, which is linked with the
- * agent as it is shipped.
+ * Simulates for the agent's parts what the agent finds in a target: an image, a slot, unwind tables
+ * and a stack that exists only as words. Included once, by parts.c, which is linked with the agent
+ * as it is shipped.
  */
 #pragma once
 
@@ -23,12 +23,12 @@
 #define STAGE_SLOTS	 16u
 #define STAGE_FUNCTIONS	 512u /* each fills one granule; the last is the outermost */
 #define STAGE_CODE	 0x10000000u
-#define STAGE_RANGES	 200u /* modules before the one that runs */
-#define STAGE_WORDS	 4u   /* of each frame, its return address being the last */
+#define STAGE_RANGES	 200u /* modules at lower addresses than the one that runs */
+#define STAGE_WORDS	 4u   /* of each frame; the last one is the return address */
 #define STAGE_RULE	 abi_rule_make(ABI_RULE_RSP, STAGE_WORDS, 0)
-#define STAGE_SITES	 4u /* from which a function may be called */
+#define STAGE_SITES	 4u /* call sites in each function */
 #define STAGE_SITE_BYTES 32u
-#define STAGE_DEPTH_MAX	 16000u /* deeper than there are functions: they call each other in turn */
+#define STAGE_DEPTH_MAX	 16000u /* more than functions: they call each other in turn */
 
 struct stage_table {
 	struct abi_table header;
@@ -42,12 +42,12 @@ static struct abi_config *stage_config;
 static struct abi_control *stage_control;
 static struct abi_snapshot *stage_snapshot;
 static struct abi_slot *stage_slot;
-static struct abi_thunk *stage_thunks; /* of malloc, of free */
+static struct abi_thunk *stage_thunks; /* thunks of malloc and free */
 static int stage_peer;		       /* the daemon's end of the socket */
 static uint64_t stage_stack[STAGE_WORDS * (STAGE_DEPTH_MAX + 1)];
 static struct walk_start stage_start;
 
-/* What the agent's linker script says of it. */
+/* Symbols that the agent's linker script defines in the shipped agent. */
 extern const uint8_t agent_code_lo[], agent_frames_lo[], agent_code_hi[];
 HT_HIDDEN const uint8_t agent_code_lo[1], agent_frames_lo[1], agent_code_hi[1];
 
@@ -57,7 +57,7 @@ static void stage_fail(const char *what)
 	exit(1);
 }
 
-/* Where the C library keeps the thread's number, behind its thread pointer. */
+/* The offset from the thread pointer where the C library keeps the TID. */
 static uint32_t stage_tid_offset(void)
 {
 	for (uint32_t at = 0; at < 2048; at += 4) {
@@ -126,7 +126,7 @@ static uint64_t stage_make_table(uint8_t *image)
 	return (uint64_t)table;
 }
 
-/* How frames lead to their callers from now on. */
+/* Sets the unwind rule of all frames but the outermost. */
 static void stage_set_rule(uint32_t rule)
 {
 	const struct abi_range *range = &stage_snapshot->range[STAGE_RANGES];
@@ -154,7 +154,7 @@ static void stage_make_snapshot(uint8_t *image)
 	};
 }
 
-/* attach/inject/image.c */
+/* Makes a thunk as attach/inject/image.c does. */
 static void stage_make_thunk(
 	struct abi_thunk *thunk, enum abi_hook hook, const void *target, const void *real)
 {
@@ -176,7 +176,7 @@ static const void *stage_entry(unsigned thunk)
 	return stage_thunks[thunk].code;
 }
 
-/* Return address in the function at `depth` of a call from one of its sites. */
+/* The return address of a call from site `site` of the function at `depth`. */
 static uint64_t stage_site(unsigned depth, unsigned site)
 {
 	return STAGE_CODE + depth % (STAGE_FUNCTIONS - 1) * ABI_GRANULE_BYTES +
@@ -200,7 +200,7 @@ static void stage_save_fps(unsigned depth)
 			(uint64_t)&stage_stack[(i + 1) * STAGE_WORDS - 2];
 }
 
-/* The thread is now `depth` frames deep, its caller counted. */
+/* Makes a stack of `depth` frames, including the agent's caller. */
 static void stage_descend(unsigned depth)
 {
 	for (unsigned i = 0; i + 1 < depth; i++)
@@ -250,7 +250,8 @@ static void stage_make(const void *hooks[2], const void *reals[2])
 	thread_leave(stage_config, stage_slot);
 }
 
-/* A stage on which the agent finds stacks cut, or loses events, measures something else. */
+/* Fails if the agent has cut stacks or dropped events: then the benchmark measured something
+ * else. */
 static void stage_check(const char *part)
 {
 	uint64_t bad = 0;

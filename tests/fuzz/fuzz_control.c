@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines as a hostile client, or a hostile capture, sends them. What a parser accepts comes back
- * from the encoder as a line that means the same.
+ * The input is lines of a hostile client or a hostile capture. If the parser accepts a line, the
+ * encoder must turn the result into an equivalent line.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +67,7 @@ static void try_name(const char *line, size_t length)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t length)
 {
-	/* Of its own size, so that a byte read behind it is seen. */
+	/* An allocation of the exact size, so that the sanitizer finds reads beyond the end. */
 	char *line = malloc(length ? length : 1);
 	if (!line)
 		return 0;

@@ -19,7 +19,8 @@ static void look_up(struct dwarf *dwarf, const struct symtab *symtab)
 	struct ht_err *err = NULL;
 	for (uint64_t i = 0; i < ADDRESSES && !err; i++) {
 		uint64_t count = 0;
-		/* In objects code begins at 0, in small programs at one of the others. */
+		/* Code of object files begins at 0, that of small programs at 0x1000 or
+		 * 0x401000. */
 		const uint64_t lo = i % 4 == 0 ? 0x1000 : i % 4 == 1 ? 0x401000 : 0;
 		err = dwarf_frames(dwarf, symtab, &strings, lo + i, frame, &count);
 		if (!err && count > TRACE_INLINE_MAX)

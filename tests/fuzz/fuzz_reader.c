@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hostile traces: every input is read as a file, and again as the records of a block, which the
- * checksums would otherwise keep from the decoder.
+ * Hostile traces: every input is read as a file, and again as the records of a block with correct
+ * checksums, because the checksums would otherwise stop it before the decoder.
  *
  * With libFuzzer:
  *      clang-14 -std=gnu11 -D_GNU_SOURCE -iquote . -g -O1 -fsanitize=fuzzer,address,undefined
@@ -23,7 +23,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Everything a reader of the trace would look at. */
+/* Reads everything that a reader of the trace would read. */
 static void visit(struct rec *rec)
 {
 	struct rec_node node;
@@ -72,7 +72,7 @@ static void read_file(const uint8_t *data, size_t size)
 	close(fd);
 }
 
-/* What a hostile target can send. */
+/* Encodes and decodes bytes of events as columns, as a hostile target can send them. */
 static void sort_and_join(const uint8_t *data, size_t size)
 {
 	static struct columns_encoder *encoder;
@@ -122,7 +122,8 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 33;
 }
 
-/* In an allocation of its own size: a read beyond it is seen. */
+/* Copies the input to an allocation of the exact size, so that the sanitizer finds reads beyond the
+ * end. */
 static void run(const uint8_t *data, size_t size)
 {
 	uint8_t *copy = malloc(size ? size : 1);
@@ -147,7 +148,8 @@ static void mutate_and_run(const struct bytes_out *seed, uint64_t *state)
 	free(copy);
 }
 
-/* A trace with something of everything; `ret_records` are the same records without container. */
+/* Makes a trace with all kinds of records; `ret_records`: the same records without the file format
+ * around them. */
 static void make_seeds(struct bytes_out *ret_file, struct bytes_out *ret_records)
 {
 	static struct rec rec;

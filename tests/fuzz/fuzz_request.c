@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer entry (make fuzz): the input is the address of a request, its Host and its Origin, one
- * line each. It becomes the words of a command, which are parsed.
+ * line each. The server's code turns it into the words of a command, which are parsed.
  */
 #include <stdlib.h>
 #include <string.h>

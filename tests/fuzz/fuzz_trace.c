@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer entry (make fuzz): the input are records, as `lz4 -dc TRACE` prints them. They are put
- * into a block with right checksums, read, added up, printed as text and as JSON, and anonymized.
+ * libFuzzer entry (make fuzz): the input are records, as `lz4 -dc TRACE` prints them. The records
+ * are put into a block with correct checksums, read, summed, printed as text and as JSON, and
+ * anonymized.
  */
 #include <fcntl.h>
 #include <lz4frame.h>

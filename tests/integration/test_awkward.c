@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that do to the agent what programs do to anything they do not know: inherit it by fork,
+ * Targets that treat the agent like any unknown part of their process: they inherit it by fork,
  * close its descriptor and reuse the number.
  */
 #include <stdio.h>
@@ -59,7 +59,7 @@ static void recover_child(pid_t child)
 	ck_assert(is_running(child));
 }
 
-/* What a child inherits is taken out of the child alone. */
+/* recover on a forked child removes the agent from the child, and not from its parent. */
 HT_TEST(child_recovered_during_capture)
 {
 	struct victim victim;
@@ -106,7 +106,7 @@ struct cycles {
 	unsigned count, flags; /* of procsnap */
 	void (*begin)(struct victim *victim);
 	void (*meanwhile)(struct victim *victim);
-	void (*end)(struct victim *victim); /* each of them may be NULL */
+	void (*end)(struct victim *victim); /* begin, meanwhile and end may be NULL */
 };
 
 static void call(void (*what)(struct victim *victim), struct victim *victim)
@@ -160,7 +160,8 @@ static void check_it_dozed(struct victim *victim)
 	ck_assert_str_eq(answer, "dozed");
 }
 
-/* Its only thread is in a call which the kernel would go on with by one that the filter forbids. */
+/* The only thread sleeps in a call that the kernel restarts by restart_syscall, which the target's
+ * filter forbids. */
 HT_TEST(asleep_under_a_filter)
 {
 	struct victim victim;
@@ -184,8 +185,8 @@ static unsigned long status_kib(pid_t pid, const char *field)
 	return kib;
 }
 
-/* Neither the search for escaped addresses nor the agent's mappings make pages of memory that is
- * only reserved, or locked. */
+/* The search for escaped addresses must not populate memory that is only reserved. After
+ * mlockall(MCL_FUTURE) the kernel must not populate all of the agent's mappings. */
 static void check_memory(const char *command)
 {
 	struct victim victim;
@@ -248,7 +249,8 @@ static unsigned long settle(struct victim *victim, const char *command)
 	return places;
 }
 
-/* The stub stands elsewhere: a thread runs that code all the time. */
+/* A thread runs code of the program at the stub's preferred place all the time. heaptap must put
+ * the stub elsewhere. */
 HT_TEST(code_of_its_own_in_the_best_place)
 {
 	struct victim victim;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach -b: returns when the capture has begun, or fails as without -b; what stays has no
- * terminal.
+ * attach -b returns when the capture has begun, or fails as without -b. The background process has
+ * no terminal.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -103,7 +103,7 @@ HT_TEST(words_name_the_trace_and_the_way_to_stop)
 	end();
 }
 
-/* The status of a capture that its target ended comes to the client that waits. */
+/* When the target ends its capture, `stop --wait` of a client returns the capture's status. */
 HT_TEST(a_client_gets_the_status_of_the_capture)
 {
 	struct run stop;
@@ -122,7 +122,7 @@ HT_TEST(a_client_gets_the_status_of_the_capture)
 static void take_terminal(void *context)
 {
 	setsid();
-	/* The caller of the tests may ignore it. */
+	/* The caller of the tests may have set SIGHUP to ignored. */
 	signal(SIGHUP, SIG_DFL);
 	int terminal = open(context, O_RDWR);
 	if (terminal < 0 || ioctl(terminal, TIOCSCTTY, 0) != 0)
@@ -145,7 +145,7 @@ HT_TEST(the_terminal_may_hang_up)
 	close(master);
 	run_deinit(&run);
 	free(victim_ask(&victim, "alloc 0 10 104", LIMIT_MS));
-	/* A capture that ends takes no mark. */
+	/* Mark before stop: a capture that ends takes no mark. */
 	steer_do("mark", victim.pid, "here");
 	steer_do("stop", victim.pid, "--wait");
 	end();
@@ -231,7 +231,7 @@ HT_TEST(several_processes)
 	ck_assert_int_eq(record_both(&run, 0), 0);
 	free(victim_ask(&other, "free 0 5", LIMIT_MS));
 	free(victim_ask(&victim, "free 0 5", LIMIT_MS));
-	/* One ends by itself: the status says so. */
+	/* One target ends by itself, and the exit status says so. */
 	ck_assert_int_eq(record_both(&run, 1), TARGET_ENDED);
 	end();
 }
@@ -276,7 +276,8 @@ HT_TEST(systemd_accepts_the_units)
 		free(directory);
 		return;
 	}
-	/* The program that is named there is the installed one. */
+	/* The unit names the installed heaptap; replace it with the one under test, so that
+	 * systemd-analyze finds it. */
 	ck_assert_int_ge(
 		asprintf(&command,
 			"mkdir '%s' && cp scripts/systemd/heaptap@.* '%s' && cd '%s' && sed -i "

@@ -24,14 +24,14 @@
 #define ANSWER_MS 60000
 #define FILES_MAX 32
 #define NOBODY	  65534
-/* heaptap keeps the tables of all modules but the vDSO. */
+/* heaptap caches the tables of all modules but one, the vDSO. */
 #define NEVER_KEPT 1
 
 struct counts {
 	uint64_t cached, compiled;
 };
 
-/* An attach by `words` (which may begin with env(1)), between two looks at the target. */
+/* An attach by `words` (which may begin with env(1)), between two snapshots of the target. */
 struct capture {
 	struct victim victim;
 	struct procsnap *before;
@@ -55,7 +55,7 @@ static void capture_start(struct capture *capture, const char *const words[])
 	run_start(&capture->tap.run, argv);
 }
 
-/* It records, detaches, leaves nothing, and says nothing on stderr but its progress. */
+/* Ends the capture. heaptap must leave nothing, and print nothing but its progress to stderr. */
 static struct counts capture_end(struct capture *capture)
 {
 	tap_wait_on(&capture->tap, PROGRAM);
@@ -96,7 +96,7 @@ struct file {
 	uint8_t *data;
 };
 
-/* What lies in the cache, by name. */
+/* The files of the cache, sorted by name. */
 struct files {
 	size_t count;
 	struct file file[FILES_MAX];
@@ -180,7 +180,8 @@ HT_TEST(not_wanted)
 	}
 }
 
-/* Each in its own way; what is built again is what was there. */
+/* Damages each cached file in one of several ways. heaptap must compile all tables again, and write
+ * the same files. */
 HT_TEST(damaged)
 {
 	struct files before, after;
@@ -210,8 +211,8 @@ HT_TEST(two_at_once)
 	check_warm(attach_with(NULL));
 }
 
-/* While anything of heaptap is in the target its cache is left alone: it may lie on a file system
- * that stalls. */
+/* heaptap neither reads nor writes its cache while it is attached, because the cache may be on a
+ * file system that stalls. */
 HT_TEST(libraries_that_come_later_are_compiled)
 {
 	struct files before, after;
@@ -239,7 +240,8 @@ HT_TEST(libraries_that_come_later_are_compiled)
 	files_compare(&before, &after);
 }
 
-/* A file system of our own, in a mount namespace that heaptap inherits; false: not root. */
+/* Mounts a small file system in a mount namespace that heaptap inherits. False: the test does not
+ * run as root. */
 static bool mount_small(const char *directory, const char *options)
 {
 	if (geteuid() != 0) {
@@ -275,7 +277,7 @@ HT_TEST(read_only)
 	free(directory);
 }
 
-/* What finds no room is not kept, not even in part. */
+/* A table that does not fit on the disk is not cached, not even in part. */
 HT_TEST(full_disk)
 {
 	struct files files;
@@ -313,7 +315,7 @@ HT_TEST(cache_of_another_user)
 	free(directory);
 }
 
-/* Root has a place of its own, and needs none. */
+/* Without HOME, root's heaptap uses /var/cache/heaptap, and works where it is read-only. */
 HT_TEST(without_home)
 {
 	static const char *const nowhere[] = {

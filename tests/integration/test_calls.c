@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * tree, callers, flame and source as a user runs them: on a program with threads, in a browser, and
- * with files that exist. That their sums are the report's is checked with more programs by
- * test_formats.
+ * with source files that exist. test_formats compares their sums with the report, on more
+ * programs.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +159,7 @@ HT_TEST(files_are_whole_or_as_they_were)
 /* --- in a browser ------------------------------------------------------------------------------
  */
 
-/* Runs behind the script of the graph, and does what a hand would do. */
+/* Runs after the graph's script, and makes the key presses and clicks of a user. */
 static const char hand[] =
 	"<script>//<![CDATA[\n"
 	"function press(key) {"

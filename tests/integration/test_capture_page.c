@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --html: attach and run write the page of a capture, by the name that was given or beside the
- * trace, for each program and child that has a trace.
+ * --html: attach and run write the page of a capture, with the given name or next to the trace.
+ * Each program and child with a trace gets a page.
  */
 #include <dirent.h>
 #include <stdio.h>
@@ -74,7 +74,7 @@ HT_TEST(an_attached_process)
 	ck_assert_int_eq(attach(victim.pid, "--html", trace, &words), 0);
 	ck_assert_ptr_nonnull(strstr(words, "\npage:  "));
 	ck_assert(is_page("one.html"));
-	/* A page that is there stays, and nothing is recorded. */
+	/* heaptap refuses to replace an existing page, and records nothing. */
 	ck_assert_int_eq(unlink(trace), 0);
 	ck_assert_int_eq(attach(victim.pid, "--html", trace, &words), 1);
 	ck_assert_ptr_nonnull(strstr(words, "one.html exists; replace it with -f"));
@@ -91,7 +91,8 @@ HT_TEST(an_attached_process)
 	victim_stop(&victim);
 }
 
-/* Stands for one that takes long: heaptap's alarm for words goes off meanwhile. */
+/* Stands for an analyzer that takes long: sends heaptap the SIGALRM of its timeout for printing
+ * messages. */
 #define SLOW_ANALYZER "#!/bin/sh\nkill -ALRM $PPID\necho page >\"$3\"\n"
 
 HT_TEST(a_page_may_take_long)
@@ -139,7 +140,7 @@ HT_TEST(a_command)
 		4);
 	ck_assert(is_page("run.html"));
 	ck_assert_ptr_nonnull(strstr(words, "\npage:  "));
-	/* Where it cannot be written the command does not start. */
+	/* If the page cannot be written, heaptap does not start the command. */
 	ck_assert_int_eq(
 		run("--html", "run.htap", (const char *[]){"-q", "touch", page, NULL}, &words), 1);
 	ck_assert_ptr_nonnull(strstr(words, "touch was not started"));
@@ -165,7 +166,7 @@ HT_TEST(programs)
 	ck_assert(!exists("exec.html"));
 }
 
-/* Files of the directory by this end of the name. */
+/* The number of files in the directory whose names end with `end`. */
 static unsigned count_files(const char *directory, const char *end)
 {
 	unsigned count = 0;

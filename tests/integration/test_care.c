@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * verify, recover and cleanup: what they find, what they do, what they say, and that they touch
- * nothing else.
+ * verify, recover and cleanup: what they find, what they change, what they print, and that they
+ * change nothing else.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -62,7 +62,7 @@ static void check_outcome(const char *command, pid_t target, int status, const c
 	ck_assert_msg(!strcmp(report_text(object, "outcome"), outcome), "%s: %s", command, text);
 }
 
-/* It takes out nothing that another heaptap has in its hands. */
+/* recover refuses while another heaptap works on the target. */
 static void check_recover_refused(pid_t target)
 {
 	char pid[16], *err;
@@ -183,7 +183,7 @@ HT_TEST(an_abandoned_capture_is_recovered)
 	recover_abandoned("busy", true);
 }
 
-/* Its slots are in no table of the process: the file says again where they are. */
+/* The program's slots are in no table in memory: recover must find them again through its file. */
 HT_TEST(an_abandoned_capture_of_an_allocator_linked_in_is_recovered)
 {
 	recover_abandoned("rust-jemalloc", true);
@@ -195,16 +195,18 @@ HT_TEST(an_abandoned_capture_of_other_names_is_recovered)
 	recover_abandoned("extended-shared", false);
 }
 
-/* Where nothing ever is, a sanitizer's shadow included. */
+/* An address where nothing is mapped, not even a sanitizer's shadow. */
 #define PART_BASE 0x200000000000ul
 
 static int part_gate[2];
 
-/* The beginning of what the attach stub does, with as many of its mappings; no heaptap lives. */
+/* Simulates an attach stub that was interrupted after `mappings` of its mappings. No heaptap is
+ * alive. */
 struct part {
 	unsigned mappings;
 	bool sized;
-	int64_t status; /* where it has come to: two of its numbers are the program's own by now */
+	int64_t status; /* how far the stub came; the program has reused two of its descriptor
+			   numbers since */
 };
 
 static void note_sockets(int64_t status)
@@ -278,7 +280,7 @@ HT_TEST(a_part_of_an_image_is_recovered)
 	}
 }
 
-/* Bytes of memory behind the page: the file is gone but for it. */
+/* Bytes that the jump page's file uses: the rest of the file must be freed. */
 static uint64_t tombstone_bytes(pid_t pid)
 {
 	char line[4400], path[128];
@@ -302,7 +304,8 @@ static uint64_t tombstone_bytes(pid_t pid)
 	return (uint64_t)stat.st_blocks * 512;
 }
 
-/* The first thread of the program changes dispositions. */
+/* Takes the snapshot after "use", because the program's first new thread changes signal
+ * dispositions. */
 static struct procsnap *take_after_use(struct victim *victim)
 {
 	free(victim_ask(victim, "take", ANSWER_MS));
@@ -349,7 +352,7 @@ HT_TEST(a_page_goes_when_the_program_has_forgotten_it)
 	victim_stop(&victim);
 }
 
-/* An attach takes the page over; what it leaves in its turn is the same page. */
+/* A new attach takes over the jump page of an earlier one, and leaves the same page again. */
 HT_TEST(a_page_is_taken_over_and_then_goes)
 {
 	struct victim victim;
@@ -388,7 +391,7 @@ HT_TEST(changed_code_is_not_claimed)
 	victim_kill(&victim);
 }
 
-/* A word of the program's that leads to free, and what it holds. */
+/* The program's GOT slot of free, and its value. */
 static struct gotword slot_of_free(pid_t pid)
 {
 	struct gotwords words;
@@ -402,7 +405,7 @@ static struct gotword slot_of_free(pid_t pid)
 	return found;
 }
 
-/* The only finding that is a danger. */
+/* A slot that leads to unmapped memory: the only finding of verify that endangers the program. */
 HT_TEST(reports_slots_that_lead_nowhere)
 {
 	static const uint64_t nowhere = 0x5a5a00000000;
@@ -530,7 +533,7 @@ HT_TEST(words_for_people)
 	victim_stop(&victim);
 }
 
-/* What `heaptap COMMAND -p PID` prints ends with this status and says all of that. */
+/* `heaptap COMMAND -p PID` must exit with `status`, and print all texts of `says`. */
 static void check_words(const char *command, pid_t pid, int status, const char *const says[])
 {
 	char number[16], *out, *err;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks are right: every event carries exactly the chain of calls that the target wrote down
- * itself (tests/targets/chain.h), frame by frame, for every compiler and optimisation; and the
- * report gives these chains their names.
+ * Stacks are right: every event has exactly the chain of calls that the target wrote down itself
+ * (tests/targets/chain.h), frame by frame, for every compiler and optimisation; and the report
+ * gives these chains their names.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@
 /* Below the outermost function of the program: the C library's start of a thread or of main. */
 #define START_FRAMES 4u
 
-/* The target's books, and where its own code lies. */
+/* The target's books, and the address range of its own code. */
 struct books {
 	uint64_t *word;
 	size_t word_count;
@@ -117,7 +117,7 @@ static bool skip_gap(struct walk *walk)
 	return true;
 }
 
-/* Is the event's stack the booked one? Otherwise `ret_depth` says where it went wrong. */
+/* Does the event's stack equal the booked one? If not, `ret_depth` is the first wrong frame. */
 static bool is_booked(const struct books *books, const struct tracefile *file,
 	const struct event *event, unsigned *ret_depth)
 {
@@ -166,15 +166,15 @@ static void check_chains(const struct books *books, const char *trace)
 	ck_assert_uint_eq(seen, books->record_count);
 	/* NO_RULE is left out: a coroutine's stack ends where no unwind table reaches. */
 	ck_assert_uint_eq(file.counter[REC_COUNTER_TRUNC_DEPTH], 0);
-	/* Linked statically it ends in the alignment before __start_context, which the table has as
-	 * the function's before it. */
+	/* In a static program a coroutine's stack ends in the padding before __start_context, which
+	 * the unwind table counts as the function before the padding. */
 	if (!books->is_static)
 		ck_assert_uint_eq(file.counter[REC_COUNTER_TRUNC_STACK], 0);
 	ck_assert_uint_eq(file.counter[REC_COUNTER_TRUNC_NODES], 0);
 	tracefile_deinit(&file);
 }
 
-/* Returns how many of the unwind tables were kept ones. */
+/* Returns how many unwind tables came from the cache. */
 static uint64_t compare_chains(const char *program, const char *hook)
 {
 	char name[64];
@@ -214,7 +214,7 @@ static uint64_t compare_chains(const char *program, const char *hook)
 	return report_u64(attach, "tables_cached");
 }
 
-/* An attach that compiles, and one that does not. */
+/* Compares once with tables that heaptap compiles, and once with tables from its cache. */
 static void compare_kept(const char *program)
 {
 	HT_FREED char *books = tmpdir_path("books");
@@ -311,13 +311,13 @@ HT_TEST(kept_tables_cxx)
 	compare_kept("chainxx-clang-O2");
 }
 
-/* Its allocator is linked in, and hooked at its entry. */
+/* The program's allocator is linked in, and has entry hooks. */
 HT_TEST(direct)
 {
 	compare_chains("chain-direct", "auto");
 }
 
-/* Without a dynamic linker, at fixed addresses without a table in its headers. */
+/* A static program at fixed addresses; its program headers name no unwind table. */
 HT_TEST(linked_statically)
 {
 	compare_chains("chain-static", "auto");

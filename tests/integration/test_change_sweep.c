@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The target ends, becomes another program, forks, starts a program, or its number becomes another
- * process's, at heaptap's system calls, one after the other, through attach, capture and detach.
- * HEAPTAP_SWEEP as tests/support/sweep.h says.
+ * At each system call of heaptap in turn, through attach, capture and detach: the target ends,
+ * execs, forks, starts a program, or another process gets its PID. HEAPTAP_SWEEP: see
+ * tests/support/sweep.h.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -28,19 +28,19 @@
 #define REAP_MS	   300
 #define STOPPED_MS 500
 #define POINTS	   8 /* points tried in a sweep, unless HEAPTAP_SWEEP asks for all */
-#define CHANGES	   (PROCSNAP_MASKS_CHANGE | PROCSNAP_SYSTEM_CALLED) /* by itself */
+#define CHANGES	   (PROCSNAP_MASKS_CHANGE | PROCSNAP_SYSTEM_CALLED) /* by itself \ */
 
 struct change {
 	const char *name;
-	const char *prepared; /* a command before */
-	const char *command;  /* NULL: a signal */
+	const char *prepared; /* a command that the target gets before the attach; NULL: none */
+	const char *command;  /* the command that makes the change; NULL: `signal` makes it */
 	int signal;
 	enum sweep_role role; /* whose calls are counted */
-	bool ends;	      /* the target is gone then */
-	bool becomes;	      /* it is another program then */
-	bool again;	      /* another process gets its number */
-	bool returns;	      /* it has done it then, and is what it was */
-	bool pauses;	      /* it is stopped, and goes on after a while */
+	bool ends;	      /* the change ends the target */
+	bool becomes;	      /* the change is an exec of another program */
+	bool again;	      /* another process gets the target's PID */
+	bool returns;	      /* the target goes on unchanged afterwards */
+	bool pauses;	      /* the target is stopped, and continued after STOPPED_MS */
 };
 
 static const struct change killed = {.name = "SIGKILL", .signal = SIGKILL, .ends = true};
@@ -71,16 +71,16 @@ struct outcome {
 
 struct changing {
 	const struct change *change;
-	struct victim victim, other;		/* `other` has the victim's number after it */
-	struct procsnap *before, *other_before; /* `before`: of a victim that lives on */
+	struct victim victim, other;		/* `other` gets the PID of `victim` after its end */
+	struct procsnap *before, *other_before; /* `before`: NULL if the victim ends or execs */
 	bool reaped;
-	pid_t child; /* that has come already */
+	pid_t child; /* a child that the victim has forked; 0: none */
 	pthread_t waker;
 	char pid[16], *trace;
 	uint64_t calls;
 };
 
-/* The one child that a thread of the process has; 0: none. */
+/* The only child of the process, forked by any of its threads; 0: none. */
 static pid_t child_of(pid_t parent)
 {
 	char path[300];
@@ -100,7 +100,8 @@ static pid_t child_of(pid_t parent)
 	return child;
 }
 
-/* A thread that is held by a worker has to be collected by that first, which waits for us. */
+/* False after REAP_MS: a traced thread must be reaped by its tracer first, and the worker that
+ * traces it waits for this test. */
 static bool reap(struct victim *victim)
 {
 	uint64_t end = run_now_ms() + REAP_MS;
@@ -112,7 +113,7 @@ static bool reap(struct victim *victim)
 	return false;
 }
 
-/* 0: none has come; the thread that forks may be held. */
+/* Returns 0 after REAP_MS: heaptap may hold the thread that is to fork. */
 static pid_t await_child(pid_t parent)
 {
 	uint64_t end = run_now_ms() + REAP_MS;
@@ -132,7 +133,7 @@ static void *start_other(void *context)
 	return NULL;
 }
 
-/* A while is longer than heaptap takes for one step, and shorter than it waits for any. */
+/* STOPPED_MS is longer than one step of heaptap, and shorter than any of heaptap's timeouts. */
 static void *let_go_on(void *context)
 {
 	const struct changing *c = context;
@@ -161,7 +162,8 @@ static void change_now(void *context)
 	c->reaped = reap(&c->victim);
 	if (!c->reaped)
 		return;
-	/* The thread that we are in waits for all of its children, and means heaptap's. */
+	/* In another thread: the current one is the sweep's tracer, which waits for all of its
+	 * children and expects only heaptap's processes. */
 	ck_assert_int_eq(pthread_create(&thread, NULL, start_other, c), 0);
 	pthread_join(thread, NULL);
 }
@@ -206,7 +208,7 @@ static void check_nothing_left(pid_t pid, const char *where)
 	ck_assert_msg(gotwords_tapped(pid, "", NULL) == 0, "%s: tapped slots", where);
 }
 
-/* It lives on: what there was is there, and nothing else. */
+/* Checks that a target that goes on equals its snapshot, then stops it. */
 static void stop_unchanged(struct changing *c, const char *where)
 {
 	struct procsnap *now = procsnap_take(c->victim.pid, CHANGES);
@@ -254,7 +256,7 @@ static void check_other(struct changing *c)
 	victim_stop(&c->other);
 }
 
-/* What became of the target, after heaptap has ended. */
+/* Checks the target after heaptap has ended. */
 static void check_target(struct changing *c, const char *where)
 {
 	if (!strncmp(c->change->name, "exec", 4)) {
@@ -320,14 +322,15 @@ static uint64_t count_calls(const struct change *change)
 	return sweep.calls[change->role];
 }
 
-/* Ended or changed: 3 untouched, 5, or it was done already. A fork is no reason to end. */
+/* If the target ends or execs, heaptap may exit with 3 (target untouched), 5, or 0 (already done).
+ * After a fork heaptap must exit with 0. */
 static bool is_allowed(const struct change *change, int status)
 {
 	return status == 0 || (change->pauses && status == 3) ||
 	       ((change->ends || change->becomes) && (status == 3 || status == 5));
 }
 
-/* At the call that `like` names. False when there was no such call. */
+/* Makes the change at the call that `like` names. False: heaptap made no such call. */
 static bool change_at(
 	const struct change *change, const struct sweep_plan *like, struct outcome *outcome)
 {
@@ -373,13 +376,13 @@ static unsigned sweep_calls(const struct change *change, struct outcome *outcome
 	for (; plan.at <= points.last; plan.at += points.stride) {
 		bool hit = change_at(change, &plan, outcome);
 		count += hit;
-		/* No two attaches make the same number of calls. */
+		/* The number of calls differs from attach to attach. */
 		if (!hit && plan.at > calls)
 			break;
 	}
 	for (plan.at = points.first / 2; !count && plan.at; plan.at /= 2)
 		count += change_at(change, &plan, outcome);
-	/* Fewer than there seemed to be, where the first run had to wait long. */
+	/* The first run may have polled long and so counted too many calls: count again. */
 	if (count < points.count / 2) {
 		uint64_t again = count_calls(change);
 		calls = again < calls ? again : calls;
@@ -407,8 +410,8 @@ static void sweep_of(const struct change *change)
 		places_wanted() ? sweep_places(change, &outcome) : sweep_calls(change, &outcome);
 	printf("sweep: %s: %u times; heaptap ended with 0: %u, 3: %u, 5: %u\n", change->name, count,
 		statuses[0], statuses[3], statuses[5]);
-	/* One that a worker holds as it ends is not reaped before heaptap's next call; so may those
-	 * of a small sample all be. */
+	/* A victim that a worker holds as it ends is not reaped before heaptap's next call, so its
+	 * PID is not used again. In a small sample that may happen in every run. */
 	ck_assert_msg(!change->again || count < POINTS / 2 || outcome.reused > 0,
 		"no number was used again in %u runs", count);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The target ends, becomes another program, forks: heaptap says so, the trace is valid, a new image
- * is never touched, and children that outlive the capture are as clean as their parent.
+ * The target ends, execs or forks: heaptap reports that, the trace is valid, a new program image is
+ * never changed, and children that outlive the capture are as clean as their parent.
  */
 #include <grp.h>
 #include <signal.h>
@@ -25,7 +25,7 @@
 
 static void start_target(struct victim *victim)
 {
-	/* Children whose parent has ended become ours, and end with us. */
+	/* Orphaned children become children of the test, which can end them. */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	victim_start(victim, (const char *[]){run_built("tests/targets/changer"), NULL});
 }
@@ -63,7 +63,7 @@ static bool comm_differs(pid_t pid, const char *before)
 	return strcmp(now, before) != 0;
 }
 
-/* It still does its work, and checks the results: twice a round of all that it does. */
+/* Checks that the child still works: it completes two more rounds, and checks their results. */
 static void check_goes_on(pid_t child)
 {
 	char before[32];
@@ -190,7 +190,8 @@ HT_TEST(target_becomes_a_daemon)
 	end_child(child);
 }
 
-/* What cannot be taken out is named; when it can be, the guardian does. */
+/* heaptap names a stopped child that it cannot clean. The guardian cleans the child when it is
+ * continued. */
 HT_TEST(stopped_child_is_named)
 {
 	struct victim victim;
@@ -213,7 +214,8 @@ HT_TEST(stopped_child_is_named)
 	end_child(child);
 }
 
-/* So it is where the capture ends with an error, since its guardian was killed. */
+/* heaptap also names the child when the capture ends with an error, here because its guardian was
+ * killed. */
 HT_TEST(stopped_child_is_named_beside_an_error)
 {
 	struct victim victim;
@@ -236,8 +238,8 @@ HT_TEST(stopped_child_is_named_beside_an_error)
 	end_child(child);
 }
 
-/* It is looked at again, since another one was cleaned: the reason is still that of the first look.
- */
+/* heaptap looks at the child a second time after it has cleaned another child. It must still name
+ * the reason of the first look. */
 HT_TEST(child_that_keeps_addresses_is_named_with_the_reason)
 {
 	static const char *const commands[] = {"branch", "take", "branch", "forget"};
@@ -304,13 +306,13 @@ static void recover(pid_t pid)
 
 static void end_heaptap(struct tap *tap)
 {
-	/* It would detach when it saw its guardian end. */
+	/* Stop heaptap first: it would detach when its guardian ends. */
 	kill(tap->run.pid, SIGSTOP);
 	end_child(tap_guardian(tap));
 	run_deinit(&tap->run);
 }
 
-/* Heaptap and its guardian are dead: each process is recovered by itself. */
+/* After the death of heaptap and its guardian, recover works on each process separately. */
 HT_TEST(children_are_recovered)
 {
 	struct victim victim;
@@ -406,7 +408,8 @@ HT_TEST(storm_of_system)
 	storm_of("storm system");
 }
 
-/* A process in the same memory, in no task list, and in our code most of the time. */
+/* A second process shares the target's memory (CLONE_VM). It is in no task list of the target, and
+ * runs the agent's code most of the time. */
 HT_TEST(memory_is_shared)
 {
 	struct victim victim;
@@ -421,7 +424,8 @@ HT_TEST(memory_is_shared)
 	waitpid(sharer, NULL, 0);
 }
 
-/* It has a copy of the descriptors, and is no child that could be cleaned by itself. */
+/* A process that starts to share the memory during the capture. It has a copy of the descriptors,
+ * but must not be cleaned like a forked child, because its memory is the target's. */
 HT_TEST(a_process_that_comes_shares_the_memory)
 {
 	struct victim victim;
@@ -466,7 +470,7 @@ HT_TEST(memory_sharer_outlives_the_target)
 	outlive(true);
 }
 
-/* As what started a child in vfork, which comes before it. */
+/* The sharer is older than the target, as the parent in vfork is older than its child. */
 HT_TEST(older_memory_sharer_outlives_the_target)
 {
 	struct victim victim;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * diff, trend and check on captures of one program: what leaks in the second one is found, and what
- * is the same is never called changed, however long the windows are.
+ * diff, trend and check on captures of one program: they find what leaks in the second capture, and
+ * never call unchanged sites changed, however long the windows are.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static char *record(uint64_t seed, const char *leak, unsigned ms)
 	return path;
 }
 
-/* Exit status; output in `ret_out`, malloc'd. */
+/* Runs heaptap with `words`. Returns its exit status; `ret_out` and `ret_err` get its output,
+ * malloc'd. */
 static int analyze(const char *const words[], char **ret_out, char **ret_err)
 {
 	const char *argv[16] = {run_built("heaptap")};
@@ -158,7 +159,8 @@ static void check_no_change(const char *old, const char *new)
 	json_array_foreach(report_at(diff, "sites"), index, site)
 	{
 		const char *function = json_string_value(json_object_get(site, "function"));
-		/* A few of its blocks are live at any time: by chance more or less. */
+		/* A few blocks of fill_cache are live at any time, and their number varies by
+		 * chance. */
 		if (is_ours(site) && strcmp(function, "fill_cache") == 0)
 			ck_assert_msg(!strcmp(report_text(site, "change"), "same"), "%s: %s",
 				function, report_text(site, "change"));

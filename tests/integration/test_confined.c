@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that may do little, or have little left (tests/targets/confined.c): either everything
- * works, with exact counts and everything equal afterwards, or heaptap refuses in one line that
- * names the rule and the remedy, and has touched nothing.
+ * Targets with few rights or few resources (tests/targets/confined.c): either the capture works,
+ * with exact counts and an unchanged target afterwards, or heaptap refuses in one line that names
+ * the restriction and the remedy, and leaves the target untouched.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -55,7 +55,7 @@ static void confine(struct confined *c, const char *how)
 	ask(c, command, "confined");
 }
 
-/* `during`: a confinement in the middle of it; "": none. */
+/* Has the target allocate. `during`: a confinement that it enters in the middle; "": none. */
 static json_t *work(struct confined *c, unsigned rounds, const char *during)
 {
 	char command[64];
@@ -65,8 +65,7 @@ static json_t *work(struct confined *c, unsigned rounds, const char *during)
 	return books;
 }
 
-/* The program; one without a dynamic linker is hooked at its functions' entries, the guards, too.
- */
+/* The program under test. A static one has entry hooks instead of slots, also for the guards. */
 static const char *program = "tests/targets/confined";
 
 static bool is_static(void)
@@ -80,7 +79,8 @@ static void confined_start(struct confined *c, const char *start)
 	char words[128], *rest = words;
 	const char *argv[WORDS_MAX + 4] = {0};
 	size_t count = 0;
-	/* At fixed addresses the result depends on where the break lies: turn off randomization. */
+	/* In a program at fixed addresses the room for jumps depends on where the heap (brk)
+	 * starts: turn off randomization. */
 	if (is_static() && !strstr(program, "-pie")) {
 		argv[count++] = "/usr/bin/setarch";
 		argv[count++] = "-R";
@@ -134,8 +134,8 @@ static void tap_confined(struct tap *tap, pid_t pid)
 	close(watched.memory);
 }
 
-/* What else than filters a program changes in itself as it confines itself: what lines of the
- * difference begin with. */
+/* Changes, other than filters, that a program makes to itself when it confines itself. `begins`:
+ * the beginning of the line of the difference. */
 static const struct {
 	const char *during, *begins;
 } own_changes[] = {{"chroot", "process root"}, {"chroot", "process cwd"},
@@ -156,7 +156,7 @@ static bool is_own_change(const char *during, const char *line)
 	return false;
 }
 
-/* But for what confined it. Destroys `before`. */
+/* Compares with `before`, except for what the confinement itself changed. Destroys `before`. */
 static void check_as_before(struct procsnap *before, pid_t pid, unsigned flags, const char *during)
 {
 	struct procsnap *after = procsnap_take(pid, flags);
@@ -197,7 +197,7 @@ static void check_works(const struct works *w)
 	victim_stop(&c.victim);
 }
 
-/* doctor says what attach has said, but for what only the stub can find out. */
+/* doctor gives the same reason as attach, except for reasons that only the stub can find. */
 static void check_doctor(const char *pid, int expected, const char *line)
 {
 	HT_FREED char *err;
@@ -266,13 +266,13 @@ WORKS(privileges, {"other-user undumpable", "", ""}, {"no-new-privs no-capabilit
 WORKS(filters, {"", "filter-kill", ""}, {"", "filter-kill-thread", ""}, {"", "filter-trap", ""},
 	{"", "filter-errno", ""}, {"", "filter-notify", ""}, {"", "filter-by-prctl", ""},
 	{"", "filter-in-thread", ""}, {"", "filter-docker", ""})
-/* What the main thread enters is seen within milliseconds. A worker's is not: it goes on to fill
- * buffers, and is killed if nothing has stood in the way of its filter. */
+/* heaptap sees a filter of the main thread within milliseconds, but not one of a worker thread. The
+ * worker goes on to fill buffers, and its filter kills it unless a guard has noticed the filter. */
 WORKS(filters_entered, {"", "", "filter-kill"}, {"", "", "filter-trap"},
 	{"", "", "filter-by-prctl"}, {"", "", "filter-in-thread"},
 	{"", "", "filter-alone-in-thread"})
-/* What would have been refused, or must be known from the start, comes in the midst of a capture.
- */
+/* Confinements in the middle of a capture that attach would refuse, or must know, if they came
+ * before it. */
 WORKS(meanwhile, {"", "", "chroot"}, {"", "", "mount"}, {"", "", "net"}, {"", "", "ipc"},
 	{"", "", "other-user"}, {"", "", "undumpable"}, {"", "", "no-capabilities"},
 	{"", "", "no-new-privs"}, {"", "", "address-space"}, {"", "", "data"},
@@ -290,7 +290,7 @@ REFUSALS(no_clock, {"alone", "no-clock", REFUSED, "PR_SET_TSC", "time stamp coun
 	{"alone no-clock", "", REFUSED, "PR_SET_TSC", "time stamp counter"},
 	{"alone", "no-clock-and-filter", REFUSED, "PR_SET_TSC", "time stamp counter"})
 
-/* Linux 6.3; Debian 12 has 6.1. */
+/* PR_SET_MDWE needs Linux 6.3; Debian 12 has 6.1. */
 HT_TEST(no_new_code)
 {
 	if (prctl(PR_GET_MDWE, 0, 0, 0, 0) < 0)
@@ -303,7 +303,8 @@ HT_TEST(no_new_code)
 		check_works(&(struct works){"pid no-memfd-exec", "", ""});
 }
 
-/* Linux 6.10. No mprotect any more, of slots or of anything else. */
+/* mseal needs Linux 6.10. The target seals its mappings, so mprotect fails for slots and all
+ * else. */
 HT_TEST(sealed)
 {
 	if (syscall(SYS_mseal, 0, 0, 0) < 0) {
@@ -314,8 +315,8 @@ HT_TEST(sealed)
 	check_works(&(struct works){"", "", "sealed"});
 }
 
-/* Without the clock nothing can be recorded: the capture ends by itself, and takes everything out.
- */
+/* The agent needs the clock to record. If the target forbids it, the capture ends by itself and
+ * leaves nothing. */
 static void check_ended(const char *start, const char *during)
 {
 	const unsigned flags = PROCSNAP_MASKS_CHANGE | PROCSNAP_FILTERED;
@@ -344,8 +345,7 @@ HT_TEST(strict_entered)
 	check_ended("alone", "no-clock");
 }
 
-/* Without a dynamic linker prctl and syscall are called past every slot: their guards stand at
- * their entry, or a little behind it. */
+/* A static program calls prctl and syscall without slots, so their guards are entry hooks. */
 static void check_static(const char *name)
 {
 	program = name;
@@ -364,14 +364,15 @@ HT_TEST(linked_statically)
 HT_TEST(linked_statically_anywhere)
 {
 	check_static("tests/targets/confined-static-pie");
-	/* Without a clock a thread record is useless, and without tables the judge counts stale
-	 * words on the stack. A program at fixed addresses may have such words, so only this one is
-	 * tested. */
+	/* Without the clock heaptap has no thread records, and without unwind tables the proof of
+	 * detach counts stale words on the stack. A program at fixed addresses may have such words,
+	 * so only the one at random addresses is tested. */
 	check_ended("", "strict-in-thread");
 	check_ended("alone", "no-clock");
 }
 
-/* One thread may not read the clock, and the attach asks another: it is found when it allocates. */
+/* One thread may not read the clock, but attach asks another thread. heaptap finds out when the
+ * first one allocates. */
 HT_TEST(no_clock_in_a_thread)
 {
 	struct confined c;
@@ -430,7 +431,7 @@ HT_TEST(narrow_memory_group)
 	ctlgroup_remove(&group);
 }
 
-/* The kernel kills it in the midst of its capture, for want of memory in its group. */
+/* The kernel kills the target during the capture, because its memory group is full. */
 HT_TEST(memory_group_is_full)
 {
 	struct victim victim;

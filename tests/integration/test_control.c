@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Captures that are steered by other processes: status, list, mark and stop; what hostile clients
- * and killed heaptaps leave alone. Pauses: test_pause.
+ * Other processes control a capture with status, list, mark and stop. Hostile clients and killed
+ * heaptaps do not disturb it. Pauses: test_pause.
  */
 #include <errno.h>
 #include <signal.h>
@@ -99,7 +99,7 @@ HT_TEST(status_as_metrics)
 	end();
 }
 
-/* All that run on the machine are listed: others, too. */
+/* list shows all captures on the machine, also those of other targets. */
 HT_TEST(two_captures_are_side_by_side)
 {
 	static struct victim other;
@@ -230,14 +230,15 @@ HT_TEST(stop_tells_what_the_capture_ends_with)
 		(const char *[]){run_built("heaptap"), "stop", "-p", number, "--wait", NULL});
 	int status = run_wait(&stop, LIMIT_MS);
 	out = run_out(&stop);
-	/* The capture may be over before it is asked. */
+	/* The capture may have ended before stop reaches it. */
 	ck_assert_msg(status == 5 || status == REFUSED || status == 1, "%d: %s", status, out);
 	free(out);
 	run_deinit(&stop);
 	json_decref(tap_wait(&tap, 5));
 }
 
-/* The window of a command that heaptap has started: it runs on, and heaptap ends as it does. */
+/* stop ends the capture of a command of `heaptap run`: the command runs on, and heaptap waits for
+ * it and ends with its status. */
 HT_TEST(a_command_goes_on_when_its_capture_is_stopped)
 {
 	static struct command command;
@@ -270,7 +271,7 @@ static void copy(const char *from, const char *to)
 		run_program((const char *[]){"cp", from, path, NULL}, LIMIT_MS, NULL, NULL), 0);
 }
 
-/* A heaptap whose names are looked up until let_names_end. */
+/* Starts a heaptap whose lookup of names takes until let_names_end. */
 static void begin_with_slow_names(void)
 {
 	const char *built = getenv("HEAPTAP_OUT");
@@ -307,7 +308,7 @@ static bool is_naming(void)
 	return ret;
 }
 
-/* The process was left by then, and a person learns that. */
+/* While heaptap looks up names, the target is already clean, and status says so. */
 HT_TEST(a_capture_answers_while_names_are_looked_up)
 {
 	char *out, *err, number[16];
@@ -356,7 +357,7 @@ HT_TEST(without_a_capture_there_is_nothing_to_steer)
 	end();
 }
 
-/* Has sleep(1) been loaded, and begun to sleep? */
+/* Has the process executed sleep(1), and does it sleep? */
 static bool sleeps(pid_t pid)
 {
 	char path[64];
@@ -416,7 +417,7 @@ HT_TEST(root_steers_for_others_and_others_not_for_root)
 	end();
 }
 
-/* A killed heaptap leaves it, if its guardian is killed, too, and recover is not called. */
+/* A socket stays if heaptap and its guardian were killed and recover was not called. */
 HT_TEST(a_stale_socket_is_replaced)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -441,7 +442,7 @@ HT_TEST(a_stale_socket_is_replaced)
 	end();
 }
 
-/* With its guardian, which would remove the socket. */
+/* The guardian is killed, too, because it would remove the socket. */
 HT_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
 {
 	char *err;
@@ -463,7 +464,7 @@ HT_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
 	end();
 }
 
-/* -1: the queue is full. */
+/* Connects without waiting. Returns -1 if the server's queue is full. */
 static int connect_once(const struct control_client *client)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies of a trace: with names that are found later (symbols --resolve), and without any
- * (anonymize). The original stays as it is, and a copy is there as a whole or not at all.
+ * Copies of a trace: with names that are looked up later (symbols --resolve), and without names
+ * (anonymize). The original does not change, and a copy is written completely or not at all.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -90,7 +90,7 @@ static struct stripped record_stripped(void)
 	return ret;
 }
 
-/* What the JSON of symbols says of the program: a figure. */
+/* The number `name` of the program in the JSON of `heaptap symbols`. */
 static uint64_t figure(const char *trace, const char *program, const char *name)
 {
 	HT_FREED char *out;
@@ -120,7 +120,7 @@ static void check_named(const struct stripped *at, const char *trace)
 {
 	HT_FREED char *out;
 	ck_assert_uint_ge(figure(trace, at->program, "addresses"), 2);
-	/* All but the start-up code. */
+	/* Two functions have lines; the start-up code has none. */
 	ck_assert_uint_eq(figure(trace, at->program, "with_line"), 2);
 	ck_assert_int_eq(heaptap((const char *[]){"report", trace, NULL}, &out, NULL), 0);
 	ck_assert_msg(strstr(out, "quiet_worker"), "%s", out);
@@ -148,7 +148,7 @@ HT_TEST(names_from_a_debug_directory)
 	check_named(&at, again);
 }
 
-/* The largest file of the cache, which run_program places here. */
+/* The largest file of the symbol cache. run_program sets XDG_CACHE_HOME to the test's directory. */
 static char *cache_file(void)
 {
 	char *directory = NULL, *path = NULL;
@@ -175,7 +175,7 @@ static char *cache_file(void)
 	return path;
 }
 
-/* Overwrites bytes of a file, which looks as before. */
+/* Overwrites bytes of a file, but keeps its size and its times. */
 static void spoil(const char *path, off_t from, size_t count)
 {
 	struct stat status;
@@ -217,7 +217,7 @@ HT_TEST(a_second_run_reads_no_debug_information)
 	spoil(debug, section_offset(debug, ".debug_info"), 64);
 	resolve(&at, copy);
 	check_named(&at, copy);
-	/* Of another file it does not hold. */
+	/* With another modification time it is another file, for which the cache is not valid. */
 	int fd = open(debug, O_WRONLY | O_CLOEXEC);
 	ck_assert_int_eq(futimens(fd, NULL), 0);
 	close(fd);
@@ -261,7 +261,8 @@ static void check_no_string(const struct bytes_out *records, const json_t *value
 			"the copy has \"%s\"", text);
 }
 
-/* Numbers of a stack that stay. */
+/* The numbers of each stack must be the same in the copy. Their order may differ: compares sums and
+ * sums of squares. */
 static void check_stacks(const json_t *old, const json_t *new)
 {
 	const json_t *before = report_at(old, "stacks"), *after = report_at(new, "stacks");
@@ -370,7 +371,7 @@ static void check_files(const char *const command[2])
 			(const char *[]){command[0], trace, flag, NULL}, 2, "-o OUT is missing");
 	must((const char *[]){command[0], trace, "-f", "-o", there, flag, NULL});
 	json_decref(report_load(there));
-	/* A part of a trace becomes a part. */
+	/* The copy of an incomplete trace is incomplete. */
 	struct stat status;
 	ck_assert_int_eq(stat(trace, &status), 0);
 	ck_assert_int_eq(truncate(trace, status.st_size - 5), 0);

@@ -2,7 +2,7 @@
  *
  * Coroutines of boost.context on stacks of their own, with std::pmr's resources and exceptions
  * (tests/targets/coroutines.cc): each call is recorded, to the byte, with a stack that ends where
- * the coroutine's does, and attach and detach come in between at any moment.
+ * the coroutine's stack ends. Attach and detach come at any moment.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ static void start(struct victim *victim)
 	free(victim_ask(victim, "go", PHASE_MS));
 }
 
-/* Does any stack lead to what every coroutine of the program begins with? */
+/* Each stack with do_allocate must also have fiber_entry, the outermost function of every
+ * coroutine. */
 static void check_stacks(const char *trace)
 {
 	json_t *report = report_load(trace), *stack, *frame;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --cull: blocks that lived shortly are sums in the trace, and the report says what it says of the
- * whole trace. An hour as the time makes it certain which blocks those are.
+ * --cull: the trace has only sums of short-lived blocks, and the report is the same as that of the
+ * whole trace. With 1 h as the limit, every block that is freed is short-lived.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -52,7 +52,8 @@ static bool is_heap_read(void)
 	return ret;
 }
 
-/* Blocks that live while the heap is read are written. */
+/* Waits until the daemon has read the heap, because blocks that are live during that are never
+ * culled. */
 static void begin_stepwise(const char *const extra[])
 {
 	begin((const char *[]){run_built("tests/targets/stepwise"), NULL}, extra);
@@ -64,7 +65,7 @@ static void work(const char *command)
 	free(victim_ask(&victim, command, LIMIT_MS));
 }
 
-/* 1000 blocks stay, 2000 go, of which half move before. */
+/* 1000 blocks stay, 2000 are freed; half of the latter are reallocated before. */
 static void work_as_known(void)
 {
 	work("alloc 0 1000 104");
@@ -187,7 +188,8 @@ static pid_t child_named(pid_t parent, const char *name)
 	ck_abort_msg("no process %s", name);
 }
 
-/* As for lack of memory: the target is left, and the trace has no end. */
+/* As when the kernel kills the filter process for lack of memory: heaptap detaches, and the trace
+ * is incomplete. */
 HT_TEST(the_filter_is_killed)
 {
 	begin_stepwise((const char *[]){"--cull", "1h", NULL});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces that are cut, damaged or still being written: every command that reads a trace warns
- * before it prints, and ends with 7 where a part was read and with 9 where nothing was. None ends
+ * Traces that are cut, damaged or still being written: every command that reads such a trace warns
+ * before it prints, and exits with 7 if it read a part and with 9 if it read nothing. None exits
  * with 0.
  */
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #include "tests/support/victim.h"
 
 #define COMMAND_MS 60000
-#define BIT_STEP   53u /* of the bits one in so many is flipped; no multiple of 8 */
+#define BIT_STEP   53u /* flips every 53rd bit; not a multiple of 8, to try each bit of a byte */
 
 static const char *const command[][4] = {
 	{"report"},
@@ -59,7 +59,8 @@ static void check_part(const char *trace, const struct result *result, const cha
 		"%s", result->err);
 }
 
-/* 7 with a warning, or 9 with one line and nothing else; returns which. */
+/* Runs a command, which must exit with 7 and a warning, or with 9 and one line of error alone.
+ * Returns the status. */
 static int check_not_whole(size_t index, const char *trace, const char *says, const char *how)
 {
 	struct result result = run_command(index, trace);
@@ -128,7 +129,7 @@ HT_TEST(whole)
 	bytes_out_deinit(&trace);
 }
 
-/* Each length by one of the commands, in turn. */
+/* Cuts the trace to each length, and reads it with one of the commands in turn. */
 HT_TEST(cut_anywhere)
 {
 	struct bytes_out trace = {0};
@@ -142,7 +143,7 @@ HT_TEST(cut_anywhere)
 				 how) == 7;
 		free(path);
 	}
-	/* The first block is the only one before which there is nothing. */
+	/* Only a cut within the first block leaves nothing to read. */
 	ck_assert_uint_gt(parts, trace.length / 2);
 	bytes_out_deinit(&trace);
 }
@@ -183,7 +184,8 @@ HT_TEST(bytes_behind_the_end)
 	bytes_out_deinit(&trace);
 }
 
-/* What the events say is the same as with the end, and it is called so. */
+/* A trace from a pipe with all its events but without its end. The warning says that it is cut off
+ * behind its last event. */
 HT_TEST(through_a_pipe)
 {
 	struct bytes_out trace = {0};
@@ -238,7 +240,7 @@ HT_TEST(while_the_capture_runs)
 	ck_assert_str_eq(report_text(report, "capture.file"), "growing");
 	ck_assert_str_eq(report_text(report, "capture.ended"), "running");
 	json_decref(report);
-	run_deinit(&tap.run); /* which kills heaptap */
+	run_deinit(&tap.run); /* kills heaptap */
 	run_until(is_cut(tap.trace), COMMAND_MS);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++)
 		ck_assert_int_eq(check_not_whole(i, tap.trace, "the trace is cut", "killed"), 7);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks of deep recursions are right: up to 16,384 frames all of them, frame by frame, of deeper
- * ones the inner frames, and each that is cut is counted. Also in threads with stacks of gigabytes.
- * tests/targets/deepstack.c has the record that they are compared with.
+ * Stacks of deep recursions are right: stacks of up to 16,384 frames are complete, deeper ones have
+ * the inner frames, and each cut stack is counted. Also in threads with stacks of gigabytes. The
+ * stacks are compared with those that tests/targets/deepstack.c records.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #define SIZE_LO	   5000u /* as in deepstack.c */
 #define FRAMES_MAX 16384u
 #define LEAST	   (FRAMES_MAX / 4) /* frames that a cut stack has at least */
-#define OUTER_MAX  10u		    /* outside of level 1 */
+#define OUTER_MAX  10u		    /* frames outside of level 1 */
 
 static void read_at(int memory, uint64_t at, void *ret, size_t bytes)
 {
@@ -49,11 +49,11 @@ static uint64_t find_image(pid_t pid)
 
 struct scene {
 	int memory;	/* of the target */
-	uint64_t image; /* where what agent and daemon share begins */
+	uint64_t image; /* address in the target of the memory that agent and daemon share */
 	uint32_t tid;
 };
 
-/* The daemon has told the agent where the thread's stack lies. */
+/* Has the daemon told the agent where the thread's stack is? */
 static bool is_bounded(const struct scene *scene)
 {
 	const uint64_t image = scene->image;
@@ -93,7 +93,8 @@ static uint64_t *read_record(const char *path)
 	return words;
 }
 
-/* What an event's stack has of `level` levels: all, or the inner ones and nothing outside them. */
+/* How an event's stack compares with `level` recorded levels. Right: it has all levels, or only the
+ * inner ones and nothing outside them. */
 struct found {
 	bool is_right, is_whole;
 	uint64_t levels, outer;
@@ -132,7 +133,8 @@ static uint64_t check_stacks(const struct tracefile *file, const uint64_t *recor
 		if (event->kind != ABI_EVENT_ALLOC || event->size < SIZE_LO || number >= blocks)
 			continue;
 		struct found found = compare(file, event->stack, address, level[number]);
-		/* As many outside as the first has, which is whole. */
+		/* Each whole stack has as many frames outside of level 1 as the first stack, which
+		 * is whole. */
 		outer = seen++ ? outer : found.outer;
 		bool is_right = found.is_right &&
 				(found.is_whole ? found.outer == outer : found.levels >= LEAST);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Detach leaves nothing, and the target never notices: cycles on busy targets, hooks whose
- * addresses escaped, blocking calls, libraries that come and go, and the death of heaptap at any
- * moment.
+ * Detach leaves nothing, and the target never notices: repeated captures of busy targets, escaped
+ * hook addresses, blocking calls, libraries that are loaded and unloaded, and the death of heaptap
+ * at any moment.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -20,12 +20,12 @@
 #include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
 
-#define CYCLES	    50 /* of one test, of which there are six: scripts/soak has the thousands */
-#define FEW_CYCLES  3  /* in a sample */
+#define CYCLES	    50 /* captures of one test, of which there are six; scripts/soak makes thousands */
+#define FEW_CYCLES  3 /* in a sample */
 #define ANSWER_MS   20000
 #define MEASURE_MS  300
-#define KILLS	    25 /* in attach, and as many in detach */
-#define KILLS_SHARE 4  /* one in so many, in a sample */
+#define KILLS	    25 /* kills in attach, and as many in detach */
+#define KILLS_SHARE 4  /* a sample makes every fourth of them */
 #define GUARDIAN_MS 30000
 
 static void start_target(struct victim *victim, const char *name, const char *option)
@@ -50,7 +50,7 @@ static uint64_t cpu_ticks(pid_t pid)
 	return user + system;
 }
 
-/* Rounds by CPU time, so that other load on the machine does not count. */
+/* Rounds per tick of CPU time, because that does not depend on other load on the machine. */
 static double busy_speed(struct victim *victim)
 {
 	uint64_t rounds = report_count(victim, "rounds"), ticks = cpu_ticks(victim->pid);
@@ -100,8 +100,8 @@ MANY_CYCLES(storm_cycles_of_a_second, "-s")
 MANY_CYCLES(busy_cycles_of_a_third, NULL)
 MANY_CYCLES(storm_cycles_of_a_third, "-s")
 
-/* A target that has a thread in a call sends that one to the stub, and no register of it matters.
- */
+/* The target has only a thread that computes. A thread that waits in a call would run the stub
+ * instead, and hold no values in its registers. */
 HT_TEST(registers_and_red_zone)
 {
 	struct victim victim;
@@ -119,7 +119,7 @@ HT_TEST(blocking_calls)
 	victim_stop(&victim);
 }
 
-/* A program that does nothing meanwhile has not one mapping, nor a byte of one, more or less. */
+/* A program that does nothing during the capture has exactly the same mappings, to the byte. */
 HT_TEST(still_target)
 {
 	struct victim victim;
@@ -174,7 +174,8 @@ HT_TEST(escaped_addresses)
 	struct victim victim;
 	start_target(&victim, "escape", NULL);
 	free(victim_ask(&victim, "take", ANSWER_MS));
-	free(victim_ask(&victim, "use", ANSWER_MS)); /* the first thread changes dispositions */
+	free(victim_ask(&victim, "use",
+		ANSWER_MS)); /* creating the first thread changes signal dispositions */
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	for (int round = 0; round < 5; round++) {
 		struct tap tap;
@@ -226,7 +227,8 @@ HT_TEST(addresses_in_registers)
 	victim_stop(&victim);
 }
 
-/* Nothing stays for addresses that are nowhere else: each register has been given the function. */
+/* heaptap rewrites hook addresses in registers, so no page stays for addresses that are only
+ * there. */
 HT_TEST(addresses_in_every_register)
 {
 	struct victim victim;
@@ -289,8 +291,8 @@ HT_TEST(library_unloaded_during_capture)
 	victim_stop(&victim);
 }
 
-/* The program's own memory now holds our addresses where slots were. heaptap must not write there,
- * so the page that those addresses lead to stays. */
+/* Where slots were, memory of the program now holds the agent's addresses. heaptap must not write
+ * there, so the jump page that those addresses lead to stays. */
 HT_TEST(library_replaced_during_capture)
 {
 	struct victim victim;
@@ -335,8 +337,8 @@ static void kill_later(struct tap *tap, unsigned after_ms)
 	unlink(tap->trace);
 }
 
-/* SIGKILL at ever later moments of attach, capture and detach: the guardian takes the tap out, and
- * the next attach works as if nothing had been. */
+/* Kills heaptap at ever later moments of attach, capture and detach. The guardian removes the
+ * hooks, and the next attach works normally. */
 static void kill_sweep(const char *option)
 {
 	struct victim victim;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocators that are linked in and called straight: hooked at their entry (--hook), exact, and
- * taken out again; where they cannot be, nothing is.
+ * Allocators that are linked in and called without slots: heaptap sets entry hooks (--hook), counts
+ * are exact, and the hooks are removed again. If a function cannot be hooked, heaptap hooks
+ * none.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -32,17 +33,17 @@ static const char *const own[] = {"malloc", "calloc", "realloc", "free", NULL};
 static const char *const lto[] = {"_rjem_malloc", "_rjem_sdallocx", NULL};
 
 struct program {
-	const char *argv[8]; /* the first below tests/targets */
+	const char *argv[8]; /* argv[0] is below tests/targets */
 	const char *hook;
-	const char *const *names;	/* of the functions that are hooked */
-	bool by_thread, nested, unseen; /* unseen: it has calls that no hook sees */
+	const char *const *names;	/* the functions that get entry hooks */
+	bool by_thread, nested, unseen; /* unseen: the program makes calls that no hook sees */
 };
 
 static void start(struct victim *victim, const struct program *program)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "tests/targets/%s", program->argv[0]);
-	/* The break may lie where a jump would lead: turn off randomization. */
+	/* The heap (brk) may be where a jump would lead: turn off randomization. */
 	const char *argv[10] = {"/usr/bin/setarch", "-R", run_built(path)};
 	for (size_t i = 1; program->argv[i]; i++)
 		argv[2 + i] = program->argv[i];
@@ -71,8 +72,8 @@ static json_t *record_phase(struct victim *victim, const struct program *program
 	return ledger;
 }
 
-/* A phase before, so that blocks of before exist; two captures, as the second finds what the first
- * one left; and a phase after, of which the traces must know nothing. */
+/* One phase before the captures, so that older blocks exist. Two captures, because the second one
+ * meets the leftovers of the first. One phase after each, which must not be in the traces. */
 static void compare_books(const struct program *program)
 {
 	struct victim victim;
@@ -88,7 +89,8 @@ static void compare_books(const struct program *program)
 	victim_stop(&victim);
 }
 
-/* The program, the way, the functions, whether each thread has its books, whether handlers have. */
+/* Test name, value of --hook, hooked functions, whether the ledger counts by thread, whether it
+ * counts handlers' calls; then the program and its options. */
 #define ENTRY_TEST(name, how, which, threads, handlers, ...)                                       \
 	HT_TEST(name)                                                                              \
 	{                                                                                          \
@@ -97,12 +99,13 @@ static void compare_books(const struct program *program)
 	}
 
 ENTRY_TEST(called_directly, "auto", rjem, true, false, "extended-direct")
-/* The first bytes of free lead below address zero there: a later instruction is the jump. */
+/* In a program at fixed addresses a jump from free's first bytes would lead below address 0, so a
+ * later instruction becomes the jump. */
 ENTRY_TEST(at_fixed_addresses, "auto", rjem, true, false, "extended-direct-fixed")
-/* Its slots are left as they are. */
+/* With --hook entry heaptap leaves the program's slots unchanged. */
 ENTRY_TEST(called_by_slots, "entry", rjem, true, false, "extended-static")
 ENTRY_TEST(malloc_of_the_process, "auto", plain, true, false, "ledger-direct", "-l", "-t4")
-/* jemalloc may not be called by handlers, which would interrupt how it sets up a thread. */
+/* Not with jemalloc, which handlers may not call: they could interrupt its set-up of a thread. */
 ENTRY_TEST(handlers_between_calls, "auto", own, false, false, "ledger-own-direct", "-t4", "-m",
 	"signals")
 ENTRY_TEST(handlers_within_calls, "auto", own, false, true, "ledger-own-direct", "-t4", "-n30000",
@@ -141,13 +144,14 @@ HT_TEST(registers_of_callers)
 		(const char *[]){"free (its callers", "malloc (its callers", NULL});
 }
 
-/* To an instruction that could have become the jump: what stands before it would be done anew. */
+/* The function jumps back to an instruction that could become the hook's jump. A hook would execute
+ * the instructions before it again. */
 HT_TEST(a_part_elsewhere_comes_back)
 {
 	refuse_of("tests/targets/comeback", (const char *[]){"within reach of a jump", NULL});
 }
 
-/* Without the option code is left alone. */
+/* Without --hook heaptap sets no entry hooks. */
 HT_TEST(not_asked_for)
 {
 	const struct program program = {{"extended-direct"}, "slot", rjem, true, false, true};
@@ -165,8 +169,8 @@ HT_TEST(not_asked_for)
 	victim_stop(&victim);
 }
 
-/* All of heaptap is killed: the process goes on, verify tells the hooks, recover takes them out by
- * the journal in the process. */
+/* All processes of heaptap are killed: the target goes on, verify lists the hooks, and recover
+ * removes them with the journal in the target. */
 HT_TEST(recovered)
 {
 	const struct program program = {{"extended-direct"}, "auto", rjem, true, false, false};
@@ -176,7 +180,7 @@ HT_TEST(recovered)
 	char children[64], guardian[16];
 	start(&victim, &program);
 	hookedcode_watch(&watched, victim.pid, run_built("tests/targets/extended-direct"), rjem);
-	/* Its threads are up then. */
+	/* Take the snapshot after a "go": the target's threads exist then. */
 	free(victim_ask(&victim, "go", PHASE_MS));
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
@@ -231,8 +235,8 @@ HT_TEST(a_debugger_comes)
 	victim_stop(&victim);
 }
 
-/* A handler sleeps on a thread's way through a hook, outside of all functions, while the detach
- * comes: nothing goes before the thread is through. */
+/* A signal handler sleeps while its thread is in the code between an entry hook's jump and the
+ * agent. Detach must not unmap that code before the thread has left it. */
 static void check_parked(const char *where)
 {
 	const struct program program = {{"steps"}, "auto", own, false, false, false};
@@ -251,12 +255,12 @@ static void check_parked(const char *where)
 	kill(tap.run.pid, SIGINT);
 	run_until(hookedcode_count(&watched) == 0, COMMAND_MS);
 	free(victim_ask(&victim, "go", PHASE_MS));
-	/* Long enough for all that a detach does that overlooks it. */
+	/* Longer than a detach takes that overlooks the thread. */
 	usleep(PARKED_US);
 	ck_assert(!run_has_ended(&tap.run));
 	free(victim_ask(&victim, "release", PHASE_MS));
 	json_decref(tap_wait(&tap, 0));
-	/* The C library handles a signal of its own since there is a second thread. */
+	/* glibc has installed a signal handler of its own since the second thread started. */
 	procsnap_verify_but(
 		before, victim.pid, (const char *[]){"SigCgt:\t0000000100000010", NULL});
 	free(victim_ask(&victim, "go", PHASE_MS));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports of four kinds of target, read by the programs that they are for: heaptrack_gui draws
- * them without an error, and heaptrack_print finds the totals that heaptap states. An empty window
- * is a fifth.
+ * Exports of four kinds of target, read by heaptrack's programs: heaptrack_gui draws them without
+ * an error, and heaptrack_print finds the totals that heaptap prints. Also the export of an empty
+ * window.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static uint64_t rounds_of(struct victim *victim)
 	return rounds;
 }
 
-/* A capture of `rounds` of the work that a target does by itself. */
+/* Captures a target while it does `rounds` of its own work. */
 static void record(struct tap *tap, const char *const argv[], unsigned changes, uint64_t rounds,
 	const char *const extra[])
 {
@@ -45,7 +45,7 @@ static void record(struct tap *tap, const char *const argv[], unsigned changes, 
 	victim_stop(&victim);
 }
 
-/* The number of the line that begins with `name`. */
+/* The number in the line that begins with `name`. */
 static uint64_t stated(const char *stats, const char *name)
 {
 	const char *at = stats;
@@ -73,7 +73,7 @@ static struct totals export_trace(const char *trace, const char *path)
 	return totals;
 }
 
-/* What a reader prints of a file that it does not understand. */
+/* Fails if a reader printed one of its messages for files that it does not understand. */
 static void check_silent(const char *reader, const char *words)
 {
 	static const char *const complaint[] = {
@@ -131,7 +131,7 @@ static struct totals check_readers(const char *trace)
 	return totals;
 }
 
-/* What heaptrack counts is what heaptap reports. */
+/* heaptrack's totals must equal those of heaptap's report. */
 static void check_reported(const char *trace, const struct totals *totals)
 {
 	json_auto_t *report = report_load(trace);

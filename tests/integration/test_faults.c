@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * System calls of heaptap fail, and signals come (HEAPTAP_SWEEP, tests/support/sweep.h): it ends
- * with an exit code of the man page's table and at most one line, nothing stays in the target, and
- * a trace that is promised is one.
+ * System calls of heaptap fail, and signals come (HEAPTAP_SWEEP, tests/support/sweep.h): heaptap
+ * exits with a code of the man page's table and prints at most one line, nothing stays in the
+ * target, and if it reports success the trace is valid.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,8 +23,8 @@
 #include "tests/support/tmpdir.h"
 #include "tests/targets/failing.h"
 
-/* The thread that computes runs the stub; busy's main thread, which does there, waits in read(2).
- */
+/* In canaries a thread that computes runs the stub; in busy it is the main thread, which waits in
+ * read(2). */
 static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
 static const struct ordeal_target failing[] = {{"computing", {"canaries"}, NULL, 0, false},
 	{"threaded", {"busy", "-t", "4"}, NULL, 0, false},
@@ -55,7 +55,7 @@ static unsigned line_count(const char *text)
 	return lines;
 }
 
-/* What cannot be taken out at once is the guardian's, which is done by now. */
+/* DETACH_INCOMPLETE is allowed: the guardian removes the rest, and has ended by now. */
 static bool is_documented(int status, int error)
 {
 	switch (status) {
@@ -81,7 +81,7 @@ static void check_end(struct ordeal *o, const struct sweep *sweep, int status)
 	snprintf(where, sizeof(where), "%s, %s", o->target->name, sweep_text(sweep));
 	ck_assert_msg(is_documented(status, sweep->plan.value), "%s: exit code %d: %s", where,
 		status, err);
-	/* A capture prints some lines, an error is one. */
+	/* A capture may print several lines, an error only one. */
 	if (!ordeal_is_capture(err))
 		ck_assert_msg(line_count(err) <= 1, "%s: %s", where, err);
 	ordeal_check(o, where);
@@ -102,7 +102,7 @@ static bool fail_at(struct ordeal *o, const struct sweep_plan *plan)
 	return sweep.hit;
 }
 
-/* Before the signals are blocked heaptap simply ends. */
+/* Before heaptap blocks signals (the first call), the signal simply ends it. */
 static bool signal_at(struct ordeal *o, const struct sweep_plan *plan)
 {
 	struct sweep sweep;
@@ -117,7 +117,7 @@ static bool signal_at(struct ordeal *o, const struct sweep_plan *plan)
 	return sweep.hit;
 }
 
-/* The second target adds those places that the first did not come to, and so on. */
+/* Each target adds the places that no target before it has reached. */
 static void fail_places(const struct sweep_plan *plan)
 {
 	struct places *places = places_new(run_built("heaptap"));
@@ -131,8 +131,8 @@ static void fail_places(const struct sweep_plan *plan)
 	places_destroy(places);
 }
 
-/* One kind of target; each where HEAPTAP_SWEEP asks for more. What the dynamic linker does about
- * its calls is not ours: from the first one of main on. */
+/* Sweeps the one target `chosen`, or each where HEAPTAP_SWEEP asks for more. From main's first call
+ * on: how the dynamic linker handles failures is not tested. */
 static void fail_sweep(const struct ordeal_target *chosen, int error)
 {
 	const struct sweep_plan plan = {
@@ -151,7 +151,7 @@ static void fail_sweep(const struct ordeal_target *chosen, int error)
 		}
 }
 
-/* Without root only this heaptap can reach the image again, once the worker has taken it. */
+/* Without root only this heaptap can reach the image, once the worker has taken its descriptor. */
 HT_TEST(taken_without_root)
 {
 	struct ordeal ordeal;
@@ -163,7 +163,7 @@ HT_TEST(taken_without_root)
 		.action = SWEEP_FAIL, .role = SWEEP_WORKER, .value = EIO, .from = SYS_pidfd_getfd};
 	for (taking.at = 1; taking.at <= TAKING_CALLS; taking.at++)
 		fail_at(&ordeal, &taking);
-	/* The worker's answer has come. */
+	/* The first recvmsg of main gets the worker's answer; fail later calls. */
 	struct sweep_plan keeping = {
 		.action = SWEEP_FAIL, .role = SWEEP_MAIN, .value = EIO, .from = SYS_recvmsg};
 	for (keeping.at = 2; keeping.at <= KEEPING_CALLS; keeping.at++)
@@ -171,7 +171,7 @@ HT_TEST(taken_without_root)
 	ordeal_deinit(&ordeal);
 }
 
-/* One that cannot be looked at is no reason to leave it where it is. */
+/* The readlink of one of the target's descriptors fails. The cleanup must still succeed. */
 HT_TEST(descriptor_unread)
 {
 	struct ordeal ordeal;
@@ -184,7 +184,7 @@ HT_TEST(descriptor_unread)
 	ordeal_deinit(&ordeal);
 }
 
-/* It looks as if the process had become another program. */
+/* A failed PTRACE_PEEKDATA looks to heaptap as if the target had executed another program. */
 HT_TEST(memory_unread)
 {
 	struct ordeal ordeal;
@@ -227,7 +227,8 @@ static struct failing_books *books_new(void)
 	return books;
 }
 
-/* The first allocation at the `place`-th place fails; 0: none. Returns how many there were. */
+/* The first allocation at the `place`-th calling place fails; 0: none. Returns the number of
+ * places. */
 static unsigned long fail_at_place(struct ordeal *o, unsigned long place)
 {
 	struct failing_books *books = books_new();
@@ -279,8 +280,8 @@ static void change_code(void *context)
 	victim_poke(victim->pid, victim_libc(victim->pid, false), "\xcc", 1);
 }
 
-/* The fourth is that of the first slot. Nothing of ours is left, but that is not all that is
- * promised. */
+/* Main's fourth pwrite64, of the first slot, fails, so attach fails and removes everything. The
+ * comparison must still report the target's changed code. */
 HT_TEST(names_differences_after_a_failed_attach)
 {
 	struct victim victim;
@@ -311,12 +312,13 @@ HT_TEST(names_differences_after_a_failed_attach)
 /* --- signals -----------------------------------------------------------------------------------
  */
 
-/* The signal comes again at each later call: who is impatient must not get less. */
+/* The signal is sent again at each later call: a user who sends it repeatedly must still get a
+ * clean detach. */
 static void signal_sweep(int signal)
 {
 	struct ordeal ordeal;
-	/* Signals after the first one leave the output a second, in which a disk need not have made
-	 * it durable. */
+	/* After a second signal heaptap waits only one second for the output, in which a disk may
+	 * not finish its fsync. */
 	ck_assert_int_eq(setenv("TMPDIR", "/dev/shm", 0), 0);
 	ordeal_init(&ordeal, &computing);
 	ordeal_sweep(&ordeal,

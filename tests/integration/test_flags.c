@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads with flags of the processor that hardly any program sets: what the stub, or the agent,
- * cannot bear does not run in them, and they do not notice.
+ * Threads with processor flags that hardly any program sets. Where the stub or the agent would fail
+ * with such a flag, heaptap does not run them in that thread, and the thread does not notice.
  */
 #include <unistd.h>
 
@@ -13,7 +13,7 @@
 
 #define ANSWER_MS 60000
 #define CYCLES	  2
-#define CALLS	  4000 /* of one "work" */
+#define CALLS	  4000 /* that one "work" makes */
 
 static struct victim victim;
 static struct tap tap;
@@ -29,7 +29,8 @@ static void finish(json_t *attach)
 	unlink(tap.trace);
 }
 
-/* The stub would be stepped, too, with all signals blocked: another thread runs it. */
+/* A thread with TF set would also single-step through the stub, where all signals are blocked. So
+ * another thread runs the stub. */
 HT_TEST(a_thread_steps_itself)
 {
 	start("steps");
@@ -46,8 +47,8 @@ HT_TEST(a_thread_steps_itself)
 	victim_stop(&victim);
 }
 
-/* The agent's code would fault, or copy the wrong way: such calls are only forwarded, and counted.
- */
+/* With AC set the agent's code would fault, with DF set it would copy in the wrong direction. The
+ * agent only forwards and counts such calls. */
 HT_TEST(accesses_not_aligned_and_copies_downwards)
 {
 	start("copies");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Exports of four kinds of program, read by the programs that they are for: each figure that the
- * man page lists for a format is the report's. One trace per program serves all formats.
+ * man page lists for a format equals the report's. One trace per program serves all formats.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -28,7 +28,7 @@
 #define ANSWER_MS 60000
 #define LOAD_MS	  90000
 
-/* All of it; then a part, without stacks that have a function of the program's. */
+/* Checks exports of the whole trace, then of a part: without the stacks that contain `function`. */
 static void check_formats(const char *trace, const char *function)
 {
 	const char *const part[] = {
@@ -45,7 +45,7 @@ static uint64_t rounds_of(struct victim *victim)
 	return rounds;
 }
 
-/* A capture of `rounds` of the work that a target does by itself; returns the trace. */
+/* Captures a target while it does `rounds` of its own work; returns the trace's path. */
 static char *check_target(
 	const char *const argv[], unsigned changes, uint64_t rounds, const char *function)
 {
@@ -144,7 +144,7 @@ static void save(struct tracebuild *build, const char *path)
 	bytes_out_deinit(&bytes);
 }
 
-/* Two stacks, and a thread, of such names; two of three blocks are left. */
+/* Two stacks and a thread with such names; two of three blocks are never freed. */
 static void build_hostile(const char *path)
 {
 	struct tracebuild build;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program's own allocators, named by --alloc-fn: heaptap records each allocation once beside
- * those of the C library, by GOT slots and by entry hooks, removes the hooks, and refuses wrong
- * options.
+ * A program's own allocators, named by --alloc-fn: heaptap records each of their allocations once,
+ * besides those of the C library, by GOT slots and by entry hooks, removes the hooks, and refuses
+ * wrong options.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,20 +31,20 @@ enum { USAGE = 2, REFUSED = 3 };
 		"--alloc-fn=arena_place=posix_memalign", "--alloc-fn=arena_put=free",              \
 		"--alloc-fn", "arena_put_sized=dallocx"
 
-/* arena_put_sized only jumps to arena_put, and is seen there. */
+/* arena_put_sized is not hooked: it only jumps to arena_put, whose hook records the call. */
 static const char *const functions[] = {"arena_get", "arena_zeroed", "arena_resize",
 	"arena_aligned", "arena_place", "arena_put", NULL};
 
-/* The break may lie where a jump would lead: turn off randomization. */
+/* The heap (brk) may be where a jump would lead: turn off randomization. */
 static void start(struct victim *victim, const char *program)
 {
 	victim_start(victim, (const char *[]){"/usr/bin/setarch", "-R", run_built(program), NULL});
-	/* Its slots are bound then, and blocks of before exist. */
+	/* After a "go" the slots are bound, and older blocks exist. */
 	free(victim_ask(victim, "go", PHASE_MS));
 }
 
-/* Two captures, as the second finds what the first one left. `watched`: of what is hooked at its
- * entry; NULL: nothing is. */
+/* Makes two captures, because the second one meets the leftovers of the first. `at_entries`: the
+ * functions get entry hooks. `how`: a text that attach prints about them. */
 static void compare_books(const char *program, const char *way, bool at_entries, const char *how)
 {
 	struct victim victim;
@@ -133,7 +133,8 @@ HT_TEST(free_that_passes_another_block_hooks_nothing)
 		"tests/targets/arena-fixed", "arena_put_behind=free", "arena_put_behind (");
 }
 
-/* One that comes to what is hooked with some of its calls is not seen there. */
+/* arena_get_kept reaches the hooked function only with some of its calls, so heaptap reports it as
+ * not recorded. */
 HT_TEST(allocator_that_keeps_blocks)
 {
 	struct victim victim;
@@ -152,7 +153,7 @@ HT_TEST(allocator_that_keeps_blocks)
 	victim_stop(&victim);
 }
 
-/* All of heaptap is killed: recover has the names from the journal in the process. */
+/* All processes of heaptap are killed: recover reads the names from the journal in the target. */
 static void check_recovered(const char *program, const char *way)
 {
 	struct victim victim;
@@ -177,7 +178,7 @@ HT_TEST(recovered)
 	check_recovered("tests/targets/arena-direct", "auto");
 }
 
-/* It ends with `status` and one line that says `why`. */
+/* `heaptap COMMAND --alloc-fn GIVEN` must exit with `status` and one line that contains `why`. */
 static void refuse(pid_t pid, const char *command, const char *given, int status, const char *why)
 {
 	char number[16], *out, *err;
@@ -223,8 +224,8 @@ HT_TEST(wrong)
 	}
 }
 
-/* More coroutines wait within one hook than the agent keeps books of. Those that it does are the
- * first ones; of the others nothing is known but that there are some. */
+/* More coroutines wait within one hook than the agent has records for. It records the first ones;
+ * of the others it knows only that there are some, so the agent must stay. */
 HT_TEST(coroutines_wait_within_a_hook)
 {
 	struct victim victim;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Traces that released versions wrote read with the same figures for ever. Beside each trace of
- * tests/golden, NAME.json holds a part of what `report --json --limit 3` printed of it then:
- * members may be added to the report, but those that are stored keep their values. The files are
+ * Traces of released versions must give the same figures in all later versions. Next to each trace
+ * of tests/golden, NAME.json holds a part of the output of `report --json --limit 3` at that time.
+ * Later versions may add members to the report, but must not change the stored ones. The files are
  * never written again; a new version adds its own.
  */
 #include <dirent.h>
@@ -16,7 +16,7 @@
 
 #define GOLDEN	   "tests/golden"
 #define TRACE_END  ".htap"
-#define TRACES_MIN 3 /* of 0.1: C with a pause, a mark and a settle time; JavaScript; a sample */
+#define TRACES_MIN 3 /* of 0.1: C with a pause, a mark, a settle time; JavaScript; a sample */
 
 static json_t *report_of(const char *trace)
 {

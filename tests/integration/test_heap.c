@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The heap before the window: what the report says that a process held when it was attached to
- * equals what the process itself knows (tests/targets/holder.c, and mallinfo2, or jemalloc's
- * counters; of mimalloc, which has none, the program's own books), to the byte where it rests,
- * within what the report allows where it works; and a heap that makes no sense is unknown.
+ * The heap before the window: the report's figure of what a process held at attach equals the
+ * figure of the process itself (tests/targets/holder.c with mallinfo2 or jemalloc's counters; for
+ * mimalloc, which has none, the program's own books). Equal to the byte if the process is idle,
+ * within the report's stated error if it works. A damaged heap is reported as unknown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,11 +18,11 @@
 #include "tests/support/victim.h"
 
 #define PHASE_MS    60000
-#define OWN_BYTES   16384u	  /* of the C library, for each thread */
-#define CHURN_BYTES (64u * 20000) /* that a thread may hold more, or less, while it churns */
+#define OWN_BYTES   16384u	  /* of blocks of the C library itself, for each thread */
+#define CHURN_BYTES (64u * 20000) /* by which a thread's live bytes vary while it works */
 #define NO_CACHES   "glibc.malloc.tcache_count=0"
 
-static const char *root; /* the target's root directory; NULL: that of all */
+static const char *root; /* the target's root directory; NULL: not changed */
 
 static void start(struct victim *victim, const char *tunables)
 {
@@ -40,7 +40,7 @@ static json_t *books_of(struct victim *victim)
 	return books;
 }
 
-/* By mallinfo2, which takes what is cached for held. */
+/* Live bytes by mallinfo2, which counts cached chunks as live; `cached`: subtracts those. */
 static uint64_t used_bytes(const json_t *books, bool cached)
 {
 	return report_u64(books, "used") + report_u64(books, "mapped") -
@@ -93,7 +93,7 @@ static void check_bytes(const json_t *heap, const char *what, const char *off, u
 	ck_assert_msg(distance <= allowed, "%s should be %lu: %s", what, expected, text);
 }
 
-/* At rest nothing is off, at the start and at the end. */
+/* While the target is idle, the figures at the start and at the end are exact. */
 static void check_at_rest(const char *tunables)
 {
 	struct victim victim;
@@ -132,7 +132,7 @@ HT_TEST(at_rest_without_caches)
 	check_at_rest(NO_CACHES);
 }
 
-/* What the trace says of the time between is what lies between both readings. */
+/* The growth that the trace explains must equal the difference of both readings of the heap. */
 HT_TEST(the_end_is_the_start_and_the_trace)
 {
 	struct victim victim;
@@ -150,8 +150,8 @@ HT_TEST(the_end_is_the_start_and_the_trace)
 	int64_t growth = json_integer_value(report_at(heap, "growth_bytes"));
 	int64_t explained = json_integer_value(report_at(heap, "explained_bytes"));
 	ck_assert_int_eq(growth, (int64_t)(last - first));
-	/* Headers and rounding of what was allocated, some 48 bytes a block, a page of those with
-	 * their own mapping. */
+	/* The rest is headers and rounding: up to 48 bytes a block, and pages for blocks with their
+	 * own mapping. */
 	ck_assert_int_ge(growth, explained);
 	ck_assert_int_le(growth, explained + 3000 * 48 + 30 * 8192);
 	ck_assert_uint_gt(report_u64(report, "totals.before_frees"), 1000);
@@ -181,7 +181,7 @@ HT_TEST(at_work_it_is_as_far_off_as_it_says)
 	victim_stop(&victim);
 }
 
-/* The arena is another one at each look. */
+/* The target overwrites its arena with other values before each reading. */
 HT_TEST(overwritten_heap_is_unknown)
 {
 	struct victim victim;
@@ -199,7 +199,7 @@ HT_TEST(overwritten_heap_is_unknown)
 struct subject {
 	struct victim victim;
 	struct tap tap;
-	uint64_t first; /* what it held then, by its own word */
+	uint64_t first; /* bytes that it held at attach, by its own figure */
 };
 
 static void start_with(struct victim *victim, const char *preloaded, const char *program)
@@ -217,8 +217,8 @@ static void start_jemalloc(struct victim *victim, const char *kind)
 		preloaded ? "tests/targets/holder" : "tests/targets/holder-rjem");
 }
 
-/* What the program asked jemalloc itself: stats.allocated, without stats.arenas.*.tcache_bytes. The
- * first question makes room for the answer. */
+/* jemalloc's own figure, as the program reads it: stats.allocated without
+ * stats.arenas.*.tcache_bytes. Asks twice, because the first answer allocates buffers. */
 static uint64_t jemalloc_bytes(struct victim *victim)
 {
 	(void)books_of(victim);
@@ -240,7 +240,8 @@ static uint64_t known_bytes(const json_t *account)
 	return report_u64(account, "held_bytes");
 }
 
-/* Where it is linked in, the C library has some blocks of its own. */
+/* The account of `allocator`. If that is linked in, the C library holds blocks too: `ret_others`
+ * gets their bytes. */
 static const json_t *account_of(const json_t *heap, const char *allocator, uint64_t *ret_others)
 {
 	const json_t *found = NULL;
@@ -278,7 +279,7 @@ static void check_jemalloc_at_rest(const char *kind, const char *module)
 	ck_assert_uint_eq(report_u64(heap, "end_bytes"), expected + others);
 	uint64_t held = report_u64(books_of(&subject.victim), "held");
 	ck_assert_uint_ge(expected, held);
-	/* jemalloc has its caches in blocks of its own. */
+	/* jemalloc keeps its caches in blocks that its counter includes. */
 	ck_assert_uint_le(expected, held + 4 * 65536);
 	ck_assert(!warns(report));
 	victim_stop(&subject.victim);
@@ -294,7 +295,7 @@ HT_TEST(jemalloc_linked_in)
 	check_jemalloc_at_rest("linked", "/holder-rjem");
 }
 
-/* What grew is what the trace says: asked for, and rounded up to the next size. */
+/* The growth must equal what the trace explains: bytes asked for, rounded up to size classes. */
 static void check_growth(const json_t *report, int64_t expected)
 {
 	const json_t *heap = report_at(report, "heap");
@@ -374,7 +375,7 @@ static void check_scribbled(
 	victim_kill(victim);
 }
 
-/* What it knows of an extent is another thing at each look. */
+/* The target overwrites jemalloc's data about an extent with other values before each reading. */
 HT_TEST(jemalloc_scribbled_over)
 {
 	struct victim victim;
@@ -408,9 +409,9 @@ static uint64_t at_rest_bytes(struct victim *victim, const char *allocator)
 	return held;
 }
 
-/* Beside the program's own malloc it has the blocks that the program knows of, and no others: freed
- * by their thread or another, of pages that are full or not, of a thread that has ended, of a size
- * that has a page or more for itself. */
+/* mimalloc holds exactly the blocks of the program's books. Blocks are freed by their own thread or
+ * by another one, are in full and in other pages, belong to an ended thread, or fill one or more
+ * pages. */
 HT_TEST(mimalloc_for_some_blocks_alone)
 {
 	static const char *const orders[] = {"books", "pass 700", "grow 500", "pass 1500",
@@ -427,7 +428,7 @@ HT_TEST(mimalloc_for_some_blocks_alone)
 	victim_stop(&victim);
 }
 
-/* The C library has some blocks of it, always the same. */
+/* The C library holds a constant number of mimalloc's blocks. */
 HT_TEST(mimalloc_preloaded)
 {
 	static const char *const orders[] = {"pass 700", "huge 20000000", "end", "pass 1500"};
@@ -479,7 +480,7 @@ HT_TEST(mimalloc_scribbled_over)
 
 #define TCMALLOC "libtcmalloc_minimal.so.4"
 
-/* generic.current_allocated_bytes, after each step. */
+/* After each step heaptap's figure must equal tcmalloc's generic.current_allocated_bytes. */
 static void check_tcmalloc(const char *preloaded, const char *program)
 {
 	static const char *const orders[] = {"books", "pass 700", "grow 500", "pass 1500",
@@ -529,7 +530,7 @@ HT_TEST(another_allocator_is_unknown_and_named)
 	victim_stop(&victim);
 }
 
-/* A real program, which asks its C library as holder does. */
+/* A real program, which reads mallinfo2 as holder does. */
 HT_TEST(python)
 {
 	static const char script[] = "import ctypes, os, sys\n"
@@ -558,7 +559,7 @@ HT_TEST(python)
 	attach(&tap, &victim, "/python3.11");
 	json_t *heap = report_at(detach(&tap), "heap");
 	uint64_t used = strtoull(answer, NULL, 10), bytes = report_u64(heap, "start_bytes");
-	/* What it takes to answer. */
+	/* OWN_BYTES for what the answer itself allocates. */
 	ck_assert_msg(
 		bytes + OWN_BYTES >= used && bytes <= used + OWN_BYTES, "%lu, %lu", used, bytes);
 	ck_assert_uint_eq(report_u64(heap, "off_bytes"), 0);

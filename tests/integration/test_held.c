@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changes between heaptap's look and its stub (tests/targets/waiter.c waits for that moment):
- * the stub does nothing of which the last look did not say that it may.
+ * The target changes between heaptap's last check and its stub (tests/targets/waiter.c waits for
+ * that moment). The stub must do nothing that a check just before it would not allow.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -24,7 +24,7 @@
 #define ANSWER_MS  20000
 #define HEAPTAP_MS 60000
 #define REFUSED	   3
-#define LOOK_US	   100000 /* so long heaptap is given to look around: later is no failure */
+#define LOOK_US	   100000 /* time for heaptap's checks; slower ones do not fail the test */
 
 static struct victim victim;
 static struct tap tap;
@@ -40,7 +40,7 @@ static void order(const char *command)
 	ck_assert_msg(!strcmp(answer, "done"), "%s: %s", command, answer);
 }
 
-/* A new wait begins at each turn. */
+/* Gives the order "work" until `reached` holds: each one lets the thread begin a new wait. */
 static bool turns_until(bool reached)
 {
 	if (!reached)
@@ -59,7 +59,8 @@ static bool is_untapped(void)
 	return gotwords_tapped(victim.pid, "", NULL) == 0;
 }
 
-/* heaptap is at work, all it had to ask is asked, and it waits for a moment to stop the thread. */
+/* Returns when heaptap has made all its checks and waits for a moment in which it can stop the
+ * thread. */
 static void attach_and_wait(unsigned changes)
 {
 	tap_start_changing(
@@ -115,7 +116,7 @@ HT_TEST(filter_entered_before_the_last_stub)
 	end();
 }
 
-/* The number of the agent's socket is the program's own by now. */
+/* The program reuses the number of the agent's socket for a descriptor of its own. */
 HT_TEST(descriptor_taken_before_the_last_stub)
 {
 	start();
@@ -127,7 +128,7 @@ HT_TEST(descriptor_taken_before_the_last_stub)
 	victim_stop(&victim);
 }
 
-/* Linux 6.4 tells whether a thread's calls are dispatched. */
+/* Only Linux 6.4 or later shows whether a thread uses Syscall User Dispatch. */
 static bool can_be_asked(void)
 {
 	struct utsname name;
@@ -140,7 +141,7 @@ static bool can_be_asked(void)
 	return false;
 }
 
-/* After that order attach refuses, because of `why`. */
+/* After the order `command`, attach must refuse with a message that contains `why`. */
 static void check_refused_after(const char *command, const char *why)
 {
 	attach_and_wait(0);
@@ -152,7 +153,7 @@ static void check_refused_after(const char *command, const char *why)
 	json_decref(tap_wait(&tap, REFUSED));
 }
 
-/* The stub's calls would be handed to the program. */
+/* Syscall User Dispatch would pass the stub's system calls to the program. */
 HT_TEST(dispatched_before_the_first_stub)
 {
 	if (!can_be_asked())
@@ -164,7 +165,8 @@ HT_TEST(dispatched_before_the_first_stub)
 	victim_stop(&victim);
 }
 
-/* SIGXFSZ would kill the program, as soon as the stub lets it. */
+/* With this limit the stub would raise SIGXFSZ when it sizes the agent's memfd. The signal would
+ * kill the program as soon as the stub unblocks it. */
 HT_TEST(limited_before_the_first_stub)
 {
 	start();
@@ -176,7 +178,8 @@ HT_TEST(limited_before_the_first_stub)
 	victim_stop(&victim);
 }
 
-/* The agent makes no call from then on, and the last stub waits for the end of it. */
+/* While system calls are dispatched the agent makes none, and the last stub waits for the end of
+ * the dispatch. */
 HT_TEST(dispatched_while_tapped)
 {
 	start();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Others that hook the allocator in the same process: below ours, above ours, before us and after.
- * Both count every call, no word is written that is not ours, both are taken out in any order, and
- * the program goes on.
+ * Other tools that hook the allocator in the same process, below or above heaptap's hooks, before
+ * or after heaptap. Both record every call, heaptap writes no word of the other tool, both can be
+ * removed in any order, and the program goes on.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +19,8 @@
 
 #define ANSWER_MS  30000
 #define USES	   1000
-#define USE_SIZE   111 /* of what rewire allocates by "use" */
-#define BURST_SIZE 333 /* of burst_work */
+#define USE_SIZE   111 /* of the blocks that rewire allocates for "use" */
+#define BURST_SIZE 333 /* of the blocks of burst_work */
 #define HEAPTRACK  "/usr/lib/heaptrack/"
 
 static long order(struct victim *victim, const char *command, const char *argument)
@@ -53,7 +53,7 @@ static void start_tap(struct tap *tap, const struct victim *victim, const char *
 	tap_wait_on(tap, module);
 }
 
-/* A page stays for addresses that others keep. */
+/* Detaches where others keep addresses of hooks: the jump page stays. */
 static void detach_to_tombstone(struct tap *tap)
 {
 	tap_drop(tap, "others go on with what they have read of ours");
@@ -67,7 +67,7 @@ static void detach_cleanly(struct tap *tap)
 	tap_check_clean(attach);
 }
 
-/* From beginning to end, leaving nothing. */
+/* Makes a whole capture, which must leave nothing. */
 static void capture(struct victim *victim, const char *module)
 {
 	struct tap tap;
@@ -83,7 +83,7 @@ static void capture(struct victim *victim, const char *module)
 /* --- heaptrack
  * ---------------------------------------------------------------------------------- */
 
-/* How often its raw output says that a block of this size was allocated. */
+/* How many allocations of this size heaptrack's raw output has. */
 static uint64_t calls_in_heaptrack(const char *path, unsigned size)
 {
 	char line[4400], wanted[16];
@@ -97,7 +97,8 @@ static uint64_t calls_in_heaptrack(const char *path, unsigned size)
 	return count;
 }
 
-/* Its functions stand in the slots; it lives on beside each capture, with its own thread. */
+/* heaptrack is preloaded: the slots hold its functions. It goes on during and after each capture,
+ * with its own thread. */
 HT_TEST(heaptrack_below)
 {
 	struct victim victim;
@@ -122,7 +123,8 @@ static void inject_heaptrack(struct victim *victim, const char *output)
 	order(victim, "call heaptrack_inject", output);
 }
 
-/* It has written its own functions, which bear no name, into every slot. */
+/* heaptrack was injected before: it has written its own functions, which have no symbols, into
+ * every slot. */
 HT_TEST(heaptrack_injected_before)
 {
 	struct victim victim;
@@ -146,8 +148,9 @@ static void check_nothing_of_ours(const struct victim *victim)
 	ck_assert_msg(!ours[0], "%s", ours);
 }
 
-/* Its functions replace our thunks, and stay when we leave: those words are not ours any more. What
- * the comparison finds is heaptrack's: it makes read-only words writable. */
+/* heaptrack is injected during the capture and replaces heaptap's thunks in the slots. heaptap must
+ * leave those slots as they are. The comparison finds differences, because heaptrack makes
+ * read-only words writable. */
 HT_TEST(heaptrack_injected_meanwhile)
 {
 	struct victim victim;
@@ -176,8 +179,8 @@ HT_TEST(heaptrack_injected_meanwhile)
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
 }
 
-/* It leaves what it reads in its own slots, our thunks, in all others. They work, and lead to the
- * next capture. */
+/* When heaptrack stops, it writes the values of its own slots, heaptap's thunks, into all other
+ * slots. They must work after the detach, and record in the next capture. */
 HT_TEST(heaptrack_gone_meanwhile)
 {
 	struct victim victim;
@@ -224,8 +227,8 @@ HT_TEST(shim_below)
 	victim_stop(&victim);
 }
 
-/* A library that comes during the capture and brings its own shim; both are unloaded while tapped,
- * or when we have gone. */
+/* A library with its own shim is loaded during the capture. Both are unloaded during the capture
+ * (`unload_first`) or after it. */
 static void bring_shim(bool unload_first)
 {
 	struct victim victim;
@@ -266,7 +269,7 @@ HT_TEST(shim_comes_and_goes)
 /* --- the program's own
  * -------------------------------------------------------------------------- */
 
-/* Looks at it before all, and has it put its hook above ours. */
+/* Takes the snapshot, attaches, and has the program put its own hook above heaptap's. */
 static struct procsnap *start_patched(struct victim *victim, struct tap *tap)
 {
 	start(victim, NULL);
@@ -277,7 +280,7 @@ static struct procsnap *start_patched(struct victim *victim, struct tap *tap)
 	return before;
 }
 
-/* It stays, and so does the page that it leads through. */
+/* The program's hook stays after the detach, and so does the jump page that it calls. */
 HT_TEST(hook_above)
 {
 	struct victim victim;
@@ -290,7 +293,8 @@ HT_TEST(hook_above)
 	victim_stop(&victim);
 }
 
-/* It puts back what it found there, and keeps it for the next time. */
+/* The program restores the address that its hook found in the slot, and keeps a copy for the next
+ * time. */
 HT_TEST(hook_comes_back)
 {
 	struct victim victim;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that work against heaptap through all that they share with it: the session ends, with a
- * valid trace; the target is as it was, and nothing of its own was touched.
+ * Targets that attack heaptap through everything that they share with it. The capture ends with a
+ * valid trace, and the target is unchanged.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +18,8 @@
 #include "tests/support/victim.h"
 #include "tests/targets/layout.h"
 
-/* Else it attacks what is not there. */
+/* tests/targets/layout.h must match the agent's layout, or the target attacks the wrong
+ * addresses. */
 _Static_assert(LAYOUT_THUNKS == ABI_THUNKS_OFF && LAYOUT_CONFIG == ABI_CONFIG_OFF &&
 		       LAYOUT_JOURNAL == ABI_JOURNAL_OFF,
 	"what lies before the shared area");
@@ -35,14 +36,14 @@ _Static_assert(LAYOUT_TABLE == ABI_TABLE_OFF - ABI_SHARED_OFF &&
 	"what lies in the shared area");
 
 #define ANSWER_MS	 60000
-#define DAEMON_MEMORY_KB 400000 /* of its own, beside what it shares with the target */
+#define DAEMON_MEMORY_KB 400000 /* without memory that it shares with the target */
 
 static void start(struct victim *victim)
 {
 	victim_start(victim, (const char *[]){run_built("tests/targets/hostile"), NULL});
 }
 
-/* What it was before. */
+/* Starts and attaches; returns the target's snapshot from before. */
 static struct procsnap *start_tapped(struct victim *victim, struct tap *tap, unsigned flags)
 {
 	start(victim);
@@ -78,7 +79,7 @@ static uint64_t own_memory_kb(pid_t pid)
 	return kb;
 }
 
-/* The target attacks while it is tapped and while it is being left. */
+/* The target attacks during the capture and during the detach. */
 static void attack(const char *what, bool loaded, int expected_status)
 {
 	struct victim victim;
@@ -182,7 +183,8 @@ static void lose_socket(const char *command, const char *answer, unsigned flags,
 	json_decref(report_load(tap.trace));
 }
 
-/* The number is the program's now: nothing is sent there, and it stays open. */
+/* The program closes the agent's socket and reuses its number. The agent must not send to that
+ * descriptor, and heaptap must not close it. */
 HT_TEST(closed_and_reused)
 {
 	lose_socket("close", "closed", PROCSNAP_FDS_CHANGE, 0);
@@ -202,7 +204,7 @@ static struct procsnap *before;
 
 static void start_changing(void)
 {
-	prctl(PR_SET_CHILD_SUBREAPER, 1); /* the guardian is to be seen to end */
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* finish() waits for the guardian's end */
 	before = start_tapped(&changing, &tap, 0);
 	order(&changing, "load 1000", "longest");
 }
@@ -233,7 +235,7 @@ static void stop_clean(void)
 HT_TEST(parts_are_unmapped)
 {
 	start_changing();
-	order(&changing, "drop 10000 11000", "dropped");     /* of the code */
+	order(&changing, "drop 10000 11000", "dropped");     /* a part of the code */
 	order(&changing, "drop 20000 21000", "dropped");     /* the state page */
 	order(&changing, "drop 40000 60000", "dropped");     /* configuration and journal */
 	order(&changing, "drop 4040000 4041000", "dropped"); /* the control page */
@@ -249,11 +251,12 @@ HT_TEST(everything_is_protected)
 	finish();
 }
 
-/* Its own call into what it has taken away ends it; all that it did before is in the trace. */
+/* The target makes the agent inaccessible and then calls a hook, which kills it. All earlier events
+ * are in the trace. */
 HT_TEST(protected_and_called)
 {
 	start_changing();
-	procsnap_drop(before); /* it ends */
+	procsnap_drop(before); /* the target ends */
 	order(&changing, "protect 0 0", "protected");
 	victim_send(&changing, "load 10");
 	json_t *attach = tap_wait(&tap, 5);
@@ -287,7 +290,8 @@ static bool is_as_before(void)
 	return same;
 }
 
-/* A thread that was sent there would die. The guardian finishes when it can. */
+/* Where the stub would be written, code is not executable: a thread sent there would die. heaptap
+ * leaves the agent, and the guardian removes it when that is possible. */
 HT_TEST(stub_place_not_executable)
 {
 	start_changing();

@@ -47,7 +47,7 @@ static char *make_page(const char *trace)
 /* --- against the report ------------------------------------------------------------------------
  */
 
-/* The report of a window: {from_ms, to_ms}, null being an end of the trace. */
+/* The report of a window {from_ms, to_ms}; null: the start or the end of the trace. */
 static json_t *report_of(const char *trace, const json_t *window)
 {
 	char from[40], to[40], *out, *words;
@@ -73,7 +73,7 @@ static json_t *report_of(const char *trace, const json_t *window)
 	return report;
 }
 
-/* The member of "totals" that a metric is the sum of. */
+/* The path in the report of a metric's total. */
 static const char *total_of(const char *metric)
 {
 	static const char *const names[][2] = {{"outstanding", "totals.outstanding_bytes"},
@@ -87,7 +87,8 @@ static const char *total_of(const char *metric)
 	return NULL;
 }
 
-/* What each view adds up, by each metric. */
+/* Counts the sums, one for each view and metric, that equal the report's total. `must`: fails the
+ * test if one does not. */
 static size_t count_right_sums(const json_t *report, const json_t *sums, bool must)
 {
 	size_t index, right = 0;
@@ -105,7 +106,7 @@ static size_t count_right_sums(const json_t *report, const json_t *sums, bool mu
 	return right;
 }
 
-/* Each kind of memory in each step of the timeline. */
+/* Compares each kind of memory in each step of the timeline. */
 static void check_memory(const json_t *report, const json_t *memory)
 {
 	const char *kind;
@@ -149,7 +150,7 @@ static void check_window(const char *trace, const json_t *window)
 		ck_assert_uint_ge(count_right_sums(report, sums, true), VIEWS - 1);
 }
 
-/* Several windows, computed by the page's own code in node. */
+/* Runs the page's own code in node for several windows, and compares its sums with the report. */
 static void check_sums(const char *trace, const char *page, size_t least_windows)
 {
 	HT_FREED char *out;
@@ -201,7 +202,7 @@ static void check_views(const json_t *seen)
 		json_string_length(text) > 20, "%s: %s", name, json_string_value(text));
 }
 
-/* What needs a pointer, keys, a search and a small screen. */
+/* Checks what the browser test saw when it used pointer, keys, search and a small screen. */
 static void check_hands(const json_t *seen)
 {
 	ck_assert_ptr_nonnull(strstr(report_text(seen, "search.all"), "100.0 % of all"));
@@ -219,7 +220,7 @@ static void check_hands(const json_t *seen)
 	ck_assert_str_eq(report_text(seen, "small.chosen"), "rgb(245, 246, 247)");
 }
 
-/* Tree, filters, the way back, and what can be taken away. */
+/* Checks the tree, the filters, the browser's back button, sorting and the exported table. */
 static void check_tools(const json_t *seen)
 {
 	const json_t *counts = report_at(seen, "tree.counts");
@@ -254,7 +255,8 @@ static void check_shortcuts(const json_t *seen)
 	ck_assert_str_eq(report_text(seen, "shortcuts.focus"), "search");
 }
 
-/* One cell with one byte and one call too many: no view has the report's sums. */
+/* In the page one cell has one byte and one call too many, so no view may have the report's
+ * sums. */
 static void check_corrupted(const char *trace, const json_t *seen)
 {
 	json_auto_t *report = report_of(trace, json_array_get(report_at(seen, "windows"), 0));
@@ -290,7 +292,7 @@ static void check_browser(const char *trace, const char *page)
 	ck_assert_uint_eq(json_array_size(report_at(seen, "windows")), 3);
 	json_array_foreach(report_at(seen, "windows"), index, window)
 	{
-		/* The one in the middle is the brush's. */
+		/* The second window was selected with the brush, and has bounds. */
 		ck_assert(json_is_null(report_at(window, "from_ms")) == (index != 1));
 		check_window(trace, window);
 	}
@@ -306,7 +308,7 @@ static uint64_t rounds_of(struct victim *victim)
 	return rounds;
 }
 
-/* Lines of the target's own file, which is where the build has it. */
+/* Checks that the page has lines of the target's source file. */
 static void check_source(const char *trace)
 {
 	char *page = tmpdir_path("source.html"), *out, *words;
@@ -356,8 +358,9 @@ static void save(struct tracebuild *build, const char *path)
 	bytes_out_deinit(&bytes);
 }
 
-/* Names of everything are hostile; blocks are allocated and freed over 60 ms. `more`: of each
- * second block. `sample_bytes`: of the capture; 0: it has each allocation. */
+/* Writes a trace where all names are hostile, and blocks are allocated and freed over 60 ms.
+ * `more`: extra bytes of each second block. `sample_bytes`: the capture's sampling rate; 0: not a
+ * sample. */
 static void build_hostile(const char *path, uint64_t more, uint64_t sample_bytes)
 {
 	struct tracebuild build;
@@ -425,7 +428,7 @@ static void check_compared(const char *page, const char *old, const char *new, c
 	free(printed);
 }
 
-/* The view shows the new trace's total and the selected rows. `columns`: of its table. */
+/* The view must show the new trace's total and the selected rows. `columns`: those of its table. */
 static void check_diff_view(const char *page, const char *columns)
 {
 	if (!has_browser())
@@ -497,7 +500,7 @@ HT_TEST(a_page_is_whole_or_not_there)
 				 ANSWER_MS, &out, &words),
 		2);
 	ck_assert_ptr_nonnull(strstr(words, "is the trace itself"));
-	/* What cannot be read leaves nothing. */
+	/* A trace that cannot be read leaves no file. */
 	char *none = tmpdir_path("none.html");
 	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "html",
 					     run_built("heaptap"), "-o", none, NULL},

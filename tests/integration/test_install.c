@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `make install` puts everything below DESTDIR and PREFIX, the installed heaptap finds its other
- * half, and `make uninstall` leaves nothing.
+ * `make install` puts everything below DESTDIR and PREFIX, the installed heaptap finds
+ * heaptap-analyze, and `make uninstall` leaves nothing.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,8 @@ HT_TEST(man_page_and_completion_know_every_option)
 	ck_assert_str_eq(out, "");
 }
 
-/* A command of heaptap-analyze has the same line in both lists, and each command its help. */
+/* Both programs print the same line for each command of heaptap-analyze, and each command has a
+ * help text. */
 HT_TEST(both_programs_list_the_same_commands)
 {
 	HT_FREED char *out;
@@ -117,8 +118,7 @@ HT_TEST(both_programs_list_the_same_commands)
 	ck_assert_str_eq(out, "");
 }
 
-/* Runs the completion of `words`; the last is the one that is typed. The answers are sorted lines.
- */
+/* Completes the last of `words`. Returns the completions as sorted lines. */
 static char *complete(const char *directory, const char *words)
 {
 	char *out, *err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What fails goes on to fail: from some call on every one of its kind, as where descriptors,
- * memory, processes or rights have run out, in attach, capture or detach. heaptap ends with an exit
- * code of the man page's table, the target is unharmed, and when the reason is gone the guardian,
- * or `heaptap recover`, leaves nothing behind.
+ * Lasting failures: from some call on, every call of one kind fails, as if descriptors, memory,
+ * processes or rights had run out, in attach, capture or detach. heaptap ends with an exit code of
+ * the man page's table, the target is unharmed, and after the shortage the guardian or `heaptap
+ * recover` removes every leftover.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #define NOBODY	   65534
 #define POINTS	   4
 #define HEAPTAP_MS 60000
-#define DONE_MS	   120000 /* the guardian looks again every few seconds */
+#define DONE_MS	   120000 /* the guardian tries again every few seconds */
 
 enum { DONE, INTERNAL, REFUSED = 3, PERMISSION, DETACH_INCOMPLETE = 6, TRACE_INCOMPLETE };
 
@@ -43,8 +43,8 @@ static bool is_documented(int status)
 	       status == DETACH_INCOMPLETE || status == TRACE_INCOMPLETE;
 }
 
-/* What an attach that failed has left, or may have: it is named, with the command that takes it
- * out. */
+/* Does the message of a failed attach name a leftover, certain or possible, with the command that
+ * removes it? */
 static bool is_remedy_named(int status, const char *err)
 {
 	bool attached = ordeal_is_capture(err);
@@ -55,7 +55,8 @@ static bool is_remedy_named(int status, const char *err)
 	       strstr(err, "its guardian has not ended");
 }
 
-/* heaptap has ended with all its processes: what is left was left to recover. */
+/* All processes of heaptap have ended after a failed detach: only recover can remove the
+ * leftovers. */
 static bool fail_on(struct ordeal *o, const struct sweep_plan *plan)
 {
 	struct sweep sweep;
@@ -130,10 +131,11 @@ HT_TEST(fails_cleanly_without_ptrace)
 /* --- a full group, a used-up limit ---------------------------------------------------------------
  */
 
-/* What keeps heaptap from having processes. */
+/* Ways to keep heaptap from forking. */
 struct shortage {
-	void (*begin)(void *context);	     /* in heaptap, before its start; NULL: it has enough */
-	void (*come)(const struct tap *tap); /* during the capture */
+	void (*begin)(void *context);	     /* runs in heaptap's process before the exec; NULL: no
+						shortage at the start */
+	void (*come)(const struct tap *tap); /* starts the shortage during the capture */
 	void (*go)(const struct tap *tap, pid_t guardian);
 };
 
@@ -142,8 +144,8 @@ static void start(struct victim *victim)
 	victim_start(victim, (const char *[]){run_built("tests/targets/busy"), "-t", "2", NULL});
 }
 
-/* `room`: for so many processes. Nothing has been written into the target: there is nothing that
- * would have to be found in it again. */
+/* `room`: how many processes heaptap may have. heaptap must refuse before it writes into the
+ * target. */
 static void check_refused(const struct shortage *shortage, unsigned room)
 {
 	struct victim victim;
@@ -249,7 +251,8 @@ HT_TEST(group_is_full)
 {
 	if (!group_make())
 		return;
-	/* No guardian; no process that writes the trace; none that stops a thread. */
+	/* With room for 1, 2 and 3 processes heaptap cannot fork its guardian, its writer, or its
+	 * worker. */
 	for (unsigned room = 1; room <= 3; room++)
 		check_refused(&full_group, room);
 	ctlgroup_remove(&group);
@@ -264,7 +267,7 @@ HT_TEST(group_is_full_at_detach)
 	ctlgroup_remove(&group);
 }
 
-/* Root may have any number. */
+/* RLIMIT_NPROC does not limit root. */
 static void become_nobody(void)
 {
 	if (getuid() == 0)
@@ -309,7 +312,7 @@ HT_TEST(limit_is_used_up)
 
 HT_TEST(limit_is_used_up_at_detach)
 {
-	/* recover is root's alone. */
+	/* Only root can use recover here. */
 	become_nobody();
 	check_detach(&used_up, false);
 }
@@ -323,7 +326,8 @@ static void be_nobody(void *context)
 	become_nobody();
 }
 
-/* From then on only root may look into the target: neither heaptap nor its guardian is root. */
+/* After "undumpable" only root may trace the target; heaptap and its guardian run as another
+ * user. */
 HT_TEST(undumpable_during_a_capture)
 {
 	struct victim victim;
@@ -347,7 +351,7 @@ HT_TEST(undumpable_during_a_capture)
 	tap_wait_on(&tap, "/actor");
 	free(victim_ask(&victim, "undumpable", HEAPTAP_MS));
 	pid_t guardian = tap_guardian(&tap);
-	/* It may have noticed by itself, as it looks around. */
+	/* heaptap may have noticed the change and ended before this signal. */
 	kill(tap.run.pid, SIGINT);
 	ck_assert_int_eq(run_wait(&tap.run, HEAPTAP_MS), DETACH_INCOMPLETE);
 	char *out = run_out(&tap.run), *err = run_err(&tap.run), *why = out[0] ? out : err;
@@ -355,7 +359,7 @@ HT_TEST(undumpable_during_a_capture)
 	free(out);
 	free(err);
 	run_deinit(&tap.run);
-	/* As it says. */
+	/* Do what the message says: recover as root. */
 	kill(guardian, SIGKILL);
 	run_until(tap_guardian_is_done(victim.pid), DONE_MS);
 	json_decref(report_run("recover", victim.pid, DONE));

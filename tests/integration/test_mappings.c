@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * attach --mmap: what the report says of mappings is, byte by byte, what the target itself wrote
- * down (tests/targets/mapper.c), and the growth of a heap that no allocator call tells has stacks.
+ * down (tests/targets/mapper.c), and heap growth outside of allocator calls has stacks.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void check_same(const json_t *report, const char *path, const json_t *boo
 		trace == target, "%s: the trace says %lu, the target %lu", path, trace, target);
 }
 
-/* Bytes of a kind on stacks that pass through the function. */
+/* Bytes of `kind` on stacks that contain `function`. */
 static uint64_t bytes_through(const json_t *report, const char *function, const char *kind)
 {
 	uint64_t bytes = 0;
@@ -79,7 +79,7 @@ static void check_books(const json_t *report, const json_t *books, bool alone)
 	ck_assert_uint_eq(json_array_size(report_at(report, "warnings")), 0);
 }
 
-/* What the target maps itself changes in each phase: here it rests. */
+/* Only while the target is idle: its own mappings change in each phase. */
 static void check_detach(struct victim *victim)
 {
 	struct procsnap *before = procsnap_take(victim->pid, 0);
@@ -93,7 +93,7 @@ static void check_detach(struct victim *victim)
 	procsnap_verify(before, victim->pid);
 }
 
-/* A phase before the capture, one within, and one after. */
+/* One phase of the target before the capture, one in it, and one after it. */
 static void compare_books(const char *threads, const char *operations)
 {
 	const char *const argv[] = {
@@ -119,8 +119,8 @@ static void compare_books(const char *threads, const char *operations)
 	json_decref(books);
 }
 
-/* From its first mapping to its last; what is sampled is the allocator's calls alone. Of before is
- * what the dynamic linker unmapped unseen. */
+/* All mapping calls of a command are recorded. --sample applies only to allocator calls. Mappings
+ * that the dynamic linker made before the first hook count as made before the window. */
 HT_TEST(a_command_from_its_start)
 {
 	static const char *const sample[] = {"0", "64K"};
@@ -149,7 +149,7 @@ HT_TEST(eight_threads)
 	compare_books("8", "3000");
 }
 
-/* Time that its threads have had, in ticks of a hundredth of a second. */
+/* CPU time of the process, in ticks of 10 ms. */
 static unsigned long ticks_of(pid_t pid)
 {
 	unsigned long user = 0, system = 0;
@@ -174,8 +174,8 @@ static void tap_at_work(struct tap *tap, const struct victim *victim, unsigned l
 	run_until(ticks_of(victim->pid) >= until, PHASE_MS);
 }
 
-/* Its threads are in these hooks most of the time. The phase goes on past the last capture, or this
- * tests nothing, and checks each result. */
+/* Detaches while the threads are in mapping hooks most of the time. The phase must outlast the last
+ * capture, or the test tests nothing. The target checks each result. */
 HT_TEST(detached_in_their_midst)
 {
 	const char *const argv[] = {
@@ -204,7 +204,8 @@ HT_TEST(detached_in_their_midst)
 	victim_kill(&victim);
 }
 
-/* Accessible anonymous bytes, and those of them on stacks with a frame whose name begins so. */
+/* Accessible anonymous bytes, and the part on stacks with a function whose name begins with
+ * `prefix`. */
 static void growth_of(
 	const json_t *report, const char *prefix, uint64_t *ret_bytes, uint64_t *ret_named)
 {
@@ -224,7 +225,8 @@ static void growth_of(
 	}
 }
 
-/* V8 reserves and then makes accessible: no allocator call, nor mmap alone, tells of it. */
+/* V8 reserves memory with mmap and makes it accessible with mprotect: allocator calls or mmap alone
+ * do not show the growth. */
 HT_TEST(growth_of_a_javascript_heap)
 {
 	uint64_t bytes, named;
@@ -250,7 +252,8 @@ HT_TEST(growth_of_a_javascript_heap)
 	ck_assert_uint_gt(report_u64(report, "mappings.protects"), 0);
 }
 
-/* It maps within the program's calls: hooks within hooks. Its blocks are counted as ever. */
+/* The preloaded allocator calls mmap within the program's allocator calls, so hooks run within
+ * hooks. Its blocks are counted as usual. */
 HT_TEST(an_allocator_that_is_a_library)
 {
 	setenv("LD_PRELOAD", "libjemalloc.so.2", 1);

@@ -82,7 +82,7 @@ static void begin(const char *pattern)
 	free(option);
 }
 
-/* Ends the capture; returns what heaptap dump says of its trace, malloc'd. */
+/* Ends the capture; returns heaptap dump's output of its trace, malloc'd. */
 static char *end(void)
 {
 	char *out;
@@ -110,7 +110,7 @@ HT_TEST(lines_that_match_become_marks)
 	ck_assert_ptr_nonnull(strstr(dump, "WARN 18"));
 	ck_assert_ptr_null(strstr(dump, "INFO 1"));
 	ck_assert_ptr_null(strstr(dump, "before"));
-	/* The process ends with the window. */
+	/* The log reader ends with the window. */
 	ck_assert_int_ne(kill(reader, 0), 0);
 }
 
@@ -119,12 +119,13 @@ HT_TEST(a_burst_is_bounded_and_counted)
 	begin("ERROR");
 	FILE *out = fopen(log_path, "ae");
 	ck_assert_ptr_nonnull(out);
-	/* One write: the reader sees all at once. */
+	/* A large buffer, so that one write(2) shows the reader all lines at once. */
 	ck_assert_int_eq(setvbuf(out, NULL, _IOFBF, 1u << 16), 0);
 	for (unsigned i = 0; i < BURST; i++)
 		fprintf(out, "ERROR %u\n", i);
 	ck_assert_int_eq(fclose(out), 0);
-	/* The burst's share, and one mark for the rest. */
+	/* heaptap makes as many marks as it allows in a burst, and one more that counts the
+	 * rest. */
 	run_until(steer_figure(victim.pid, "marks") > 100, LIMIT_MS);
 	uint64_t marks = steer_figure(victim.pid, "marks");
 	ck_assert_uint_lt(marks, BURST / 2);

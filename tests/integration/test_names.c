@@ -22,9 +22,9 @@
 #define WORK_MS 20000
 #define BLOCKS	100
 
-/* "go" has the library allocate. `plain LIB` is a process as any other; `memfd LIB` loads a copy in
- * memory; `root DIR LIB` becomes `plain LIB` in a root, mount and pid namespace of its own; `made`
- * calls through code that it names in a perf map. */
+/* "go" has the library allocate. `plain LIB` loads the library from its path; `memfd LIB` loads a
+ * copy in a memfd; `root DIR LIB` runs `plain LIB` with its own root, mount and PID namespace;
+ * `made` calls through generated code that it names in a perf map. */
 static const char host_source[] =
 	"#define _GNU_SOURCE\n"
 	"#include <dlfcn.h>\n#include <fcntl.h>\n#include <sched.h>\n#include <stdio.h>\n"
@@ -88,7 +88,7 @@ static const char host_source[] =
 	"  if (!strcmp(v[1], \"root\")) return in_root(v[2], v[3]);\n"
 	"  return serve(v[2]); }\n";
 
-/* `%s`: what its functions are called. */
+/* `%s`: the prefix of the functions' names. */
 static const char library_source[] =
 	"#include <stdlib.h>\n"
 	"static void *volatile kept[100]; static int at;\n"
@@ -127,7 +127,7 @@ static void copy_file(const char *from, const char *to)
 	close(out);
 }
 
-/* The process that does the work in a pid namespace: the victim's child. */
+/* The child of the victim, which does the work in a PID namespace. */
 static pid_t worker_of(pid_t victim)
 {
 	char path[64];
@@ -139,7 +139,7 @@ static pid_t worker_of(pid_t victim)
 	return child;
 }
 
-/* The code that does the work calls malloc through a slot that heaptap has changed. */
+/* Has heaptap changed the slot through which the working code calls malloc? */
 static bool is_hooked(struct victim *victim)
 {
 	HT_FREED char *line = victim_ask(victim, "hooked", WORK_MS);
@@ -160,7 +160,7 @@ static json_t *record(struct victim *victim, pid_t target)
 	return report_load(tap.trace);
 }
 
-/* All blocks, by chains that begin with these functions. */
+/* All blocks must have stacks that begin with these functions. */
 static void check_chain(const json_t *report, const char *const function[], size_t count)
 {
 	uint64_t blocks = 0;

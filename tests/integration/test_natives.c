@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocators that are linked into the program: found by the names of its file, tapped where the GOT
- * leads to them, exact; and named where nothing does.
+ * Allocators that are linked into the program: heaptap finds them by the symbols of the program's
+ * file and hooks the GOT slots that lead to them, and counts are exact. Functions without a slot
+ * are reported.
  */
 #include <elf.h>
 #include <fcntl.h>
@@ -20,7 +21,7 @@
 
 #define PHASE_MS 60000
 
-/* What the trace and the report must tell about calls that are not seen. */
+/* Checks what attach, trace and report say about calls that no hook sees. */
 static void check_told(const json_t *attach, const char *trace, bool unseen)
 {
 	json_auto_t *report = report_load(trace);
@@ -33,7 +34,8 @@ static void check_told(const json_t *attach, const char *trace, bool unseen)
 	ck_assert_uint_eq(report_text(attach, "unseen")[0] != '\0', unseen);
 }
 
-/* A capture of one phase; the target's answer to it. `module`: one that has slots; NULL: any. */
+/* Captures one phase; returns the target's answer. `module`: the module with the slots; NULL:
+ * any. */
 static char *record_phase(struct victim *victim, const char *module, bool unseen, struct tap *tap)
 {
 	free(victim_ask(victim, "go", PHASE_MS));
@@ -69,13 +71,14 @@ HT_TEST(position_independent)
 	compare_books("tests/targets/extended-static", "/extended-static", true);
 }
 
-/* Its GOT needs no relocation, and has none. */
+/* The GOT of a program at fixed addresses has its values without relocations. */
 HT_TEST(fixed_addresses)
 {
 	compare_books("tests/targets/extended-fixed", "/extended-fixed", true);
 }
 
-/* In a library of its own: named slots lead there, and no file has to be looked into for these. */
+/* The allocator is in a library. Slots with symbols lead there, so heaptap need not read the file's
+ * symbols. */
 HT_TEST(in_a_library)
 {
 	compare_books("tests/targets/extended-shared", NULL, true);
@@ -86,7 +89,8 @@ HT_TEST(rust)
 	compare_books("tests/targets/rust-jemalloc", "/rust-jemalloc", false);
 }
 
-/* What doctor says of a function: "slot", "partly", "no"; NULL: nothing. */
+/* doctor's word for how a function is covered: "slot", "partly", "no"; NULL: the function is not
+ * listed. */
 static const char *covered(const json_t *doctor, const char *function)
 {
 	size_t index;
@@ -133,7 +137,7 @@ static void check_operators(const char *program, bool unseen)
 	victim_stop(&victim);
 }
 
-/* The C++ library's operator new calls malloc; an allocator's own does not. */
+/* The operator new of libstdc++ calls malloc; an allocator's own operator new does not. */
 HT_TEST(operators_that_do_not_call_malloc)
 {
 	check_operators("tests/targets/cxx", false);
@@ -143,7 +147,7 @@ HT_TEST(operators_that_do_not_call_malloc)
 
 static char debug_path[256];
 
-/* And its directory, unless that has others. */
+/* Also removes the directory if it is empty. */
 static void remove_debug_file(void)
 {
 	unlink(debug_path);
@@ -194,7 +198,7 @@ HT_TEST(stripped)
 	compare_books("tests/targets/rust-jemalloc-stripped", "/rust-jemalloc-stripped", false);
 }
 
-#define SPARSE_BYTES (600l << 20) /* of which nothing is on the disk */
+#define SPARSE_BYTES (600l << 20) /* size of a sparse file without any blocks on the disk */
 
 /* Declares the whole file to be symbol names. */
 static void make_too_much(const char *path)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators new and delete of allocators that bring their own: each call is recorded once, to the
- * byte, whatever form it has; where there is no memory the program's handler is called, may
- * allocate and throw, and nothing of it meets a frame of the agent (tests/targets/operators.cc).
+ * Operators new and delete of allocators that define their own: each call of any form is recorded
+ * once, to the byte. Without memory the program's new-handler is called, and may allocate and
+ * throw; the unwinder never meets a frame of the agent (tests/targets/operators.cc).
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 
 #define PHASE_MS 60000
 
-/* `entries`: functions that are hooked at their entry; NULL: there is a slot for each. */
+/* `entries`: functions that get entry hooks; NULL: each function has a slot. */
 static char *record_phase(
 	struct victim *victim, const char *program, const char *const entries[], struct tap *tap)
 {
@@ -56,7 +56,8 @@ static void compare(const char *name, const char *option, const char *const entr
 	books_check(tap.trace, ledger, true, false);
 	struct tracefile file;
 	tracefile_load(tap.trace, &file);
-	/* jemalloc's ask its malloc once more, by its slot. */
+	/* "At least", because jemalloc's operator new calls malloc once more, through its slot,
+	 * before it fails. */
 	ck_assert_uint_ge(file.counter[REC_COUNTER_FAILED_CALLS], report_u64(ledger, "failures"));
 	tracefile_deinit(&file);
 }
@@ -71,13 +72,13 @@ HT_TEST(jemalloc)
 	compare("tests/targets/operators-jemalloc", NULL, NULL);
 }
 
-/* Built as C it cannot throw, and ends the program where there is no memory. */
+/* mimalloc built as C cannot throw, and aborts without memory; -n leaves that case out. */
 HT_TEST(mimalloc)
 {
 	compare("tests/targets/operators-mimalloc", "-n", NULL);
 }
 
-/* Called straight, and by libraries through their slots. */
+/* The program calls the linked-in operators directly, its libraries call them through slots. */
 HT_TEST(linked_in)
 {
 	compare("tests/targets/operators-tcmalloc-direct", NULL,

@@ -20,7 +20,7 @@
 #define ANSWER_MS  30000
 #define HEAPTAP_MS 60000
 
-/* An allocator that may unwind; what each test adds to it is in `UNWIND` and `IF`. */
+/* Source of an allocator with functions that unwind; each test passes its own body to MALLOC. */
 #define HEAD                                                                                       \
 	"#include <execinfo.h>\n#include <stdlib.h>\n#include <unwind.h>\n"                        \
 	"extern void *__libc_malloc(size_t);\n"                                                    \
@@ -90,7 +90,7 @@ static void check_recorded(bool force)
 	free(err);
 }
 
-/* The library of `source` is preloaded. */
+/* Compiles `source` and preloads it. `active`: attach must refuse without --force. */
 static void check(const char *const command[], const char *source, bool active)
 {
 	char *library = compile(command, source, (const char *[]){"-ldl", NULL});
@@ -127,7 +127,7 @@ HT_TEST(by_a_pointer)
 		true);
 }
 
-/* A sampler takes one call in many. */
+/* Like a sampling profiler, which unwinds in one of many calls. */
 HT_TEST(now_and_then)
 {
 	check(shared,
@@ -148,7 +148,7 @@ HT_TEST(switched_off)
 		false);
 }
 
-/* A handler of crashes unwinds, too, and is no profiler. */
+/* A crash handler also unwinds, but is no profiler. */
 HT_TEST(crashes_only)
 {
 	check(shared, MALLOC("if (!p) die();"), false);

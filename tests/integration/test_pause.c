@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pauses of a capture: what is recorded in them, to the last call, and what a report says.
+ * Pauses of a capture: which calls are recorded during a pause, exactly, and what the report
+ * says.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static void check_pauses(const json_t *report, size_t count)
 	}
 }
 
-/* How the program's calls are seen. */
+/* A way to record: the program, and further options of attach. */
 struct way {
 	const char *program, *extra[3];
 	/* A sample that takes each allocation records frees of sampled blocks only. */
@@ -85,7 +86,8 @@ static void pause_and_count(const struct way *way)
 	steer_do("resume", victim.pid, NULL);
 	steer_check_state(victim.pid, "recording");
 	work("free 1500 2000");
-	work("free 500 1000"); /* the first hundred of them are not those that were recorded */
+	work("free 500 1000"); /* blocks 500 to 599 were moved in the pause, so their addresses are
+				  unknown */
 	work("alloc 2000 2100 416");
 	steer_do("stop", victim.pid, "--wait");
 	tap_check_clean(tap_wait(&tap, 0));
@@ -116,20 +118,20 @@ HT_TEST(a_pause_is_exact)
 	pause_and_count(&(struct way){"tests/targets/stepwise", {NULL}, false});
 }
 
-/* An allocation is drawn with a probability of 1 - exp(-105): each is. */
+/* Each allocation is sampled: at a rate of 1 byte the probability is 1 - exp(-104) or higher. */
 HT_TEST(a_pause_of_a_sample_is_exact)
 {
 	pause_and_count(&(struct way){"tests/targets/stepwise", {"--sample", "1", NULL}, true});
 }
 
-/* The functions' first instructions lead to the agent, or, in a pause, back. */
+/* Entry hooks jump to the agent, and in a pause back to the function. */
 HT_TEST(a_pause_of_hooked_code_is_exact)
 {
 	pause_and_count(
 		&(struct way){"tests/targets/stepwise-direct", {"--hook", "auto", NULL}, false});
 }
 
-/* Idempotent, as often as one likes, and the last one lasts up to the end. */
+/* pause is idempotent, a capture may have many pauses, and the last one may last to the end. */
 HT_TEST(pauses_may_be_many_and_the_last_one_open)
 {
 	begin();
@@ -174,7 +176,7 @@ static bool is_in_state(const char *state)
 	return ret;
 }
 
-/* A program that does little but allocate is above the limit; one that computes is not. */
+/* A program that mostly allocates exceeds the limit; one that mostly computes does not. */
 HT_TEST(max_overhead_pauses_and_resumes)
 {
 	begin_with("tests/targets/stepwise", (const char *[]){"--max-overhead", "1%", NULL});
@@ -190,7 +192,8 @@ HT_TEST(max_overhead_pauses_and_resumes)
 	ck_assert_int_eq(steer("resume", victim.pid, NULL, NULL, &err), 3);
 	ck_assert_msg(strstr(err, "--max-overhead"), "%s", err);
 	free(err);
-	work("alloc 0 1000 208"); /* not recorded, and soon frees of unknown blocks */
+	work("alloc 0 1000 208"); /* not recorded in the pause; their later frees are frees of
+				     unknown blocks */
 	while (!is_in_state("recording") && run_now_ms() < until_ms)
 		work("burn 0 50");
 	steer_check_state(victim.pid, "recording");
@@ -210,7 +213,7 @@ HT_TEST(max_overhead_pauses_and_resumes)
 	end();
 }
 
-/* What the user pauses only the user resumes. */
+/* heaptap never resumes a pause of the user by itself. */
 HT_TEST(a_pause_of_the_user_lasts)
 {
 	begin_with("tests/targets/stepwise", (const char *[]){"--max-overhead", "100%", NULL});

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Real programs under load: they answer before, during and after the capture, do their work right,
- * and look afterwards as they did before. The report names what they allocated.
+ * Real programs under load: they answer before, during and after the capture, work correctly, and
+ * are unchanged afterwards. The report names their functions.
  */
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -22,7 +22,7 @@
 #define ANSWER_MS 30000
 #define LOAD_MS	  90000
 
-/* A stack that comes from `root`: the first frame that views show is the program's own. */
+/* For a stack that contains `root`: the first frame that views show must be the program's own. */
 static void check_site(const json_t *stack, const char *root, const char *own, size_t *skipped)
 {
 	const json_t *frames = report_at(stack, "frames"), *frame;
@@ -43,7 +43,8 @@ static void check_site(const json_t *stack, const char *root, const char *own, s
 	*skipped += wrappers;
 }
 
-/* Does a chain on the page begin with one of these? */
+/* Checks whether any stack that report --stacks prints begins with one of these wrappers, as
+ * `expected`. */
 static void check_page(
 	const char *trace, const char *option, const char *const wrapper[2], bool expected)
 {
@@ -135,8 +136,8 @@ HT_TEST(node)
 		PROCSNAP_NODE, 300, "node::");
 }
 
-/* V8 writes where its code lies, but the trace names the JIT's frames itself, with file and line: a
- * map takes nothing from them, and is for code that was gone before it was looked up. */
+/* V8 writes a perf map, but the trace has names, files and lines of JIT frames itself. --perf-map
+ * must not replace those: it is for code that was gone before heaptap looked it up. */
 HT_TEST(node_with_a_perf_map)
 {
 	struct victim victim;
@@ -174,8 +175,8 @@ static bool report_says(const char *trace, const char *map, const char *text)
 	return says;
 }
 
-/* Interpreted functions have code of their own then, which only the maps name: the one is found,
- * the other given. */
+/* With this option each interpreted function has its own code, which only perf maps name. heaptap
+ * finds one map itself; the other is given by --perf-map. */
 HT_TEST(node_that_writes_maps)
 {
 	struct victim victim;
@@ -222,11 +223,12 @@ HT_TEST(cxx_with_threads)
 	profile_script(&tap, (const char *[]){run_built("tests/targets/cxx"), NULL},
 		PROCSNAP_MASKS_CHANGE, 2000, "std::");
 	check_pages(tap.trace, (const char *const[]){"operator new", "std::"});
-	/* std::function's, for a lambda: gcc gives it no linkage name. */
+	/* No std::function wrapper of a lambda, for which gcc writes no linkage name, may be
+	 * shown. */
 	check_page(tap.trace, "--limit=0", (const char *const[]){"_M_", "__cxa_"}, false);
 }
 
-/* Both manglings of Rust. */
+/* Names in both mangling schemes of Rust. */
 HT_TEST(rust)
 {
 	struct tap tap;
@@ -329,7 +331,7 @@ static void write_nginx_files(unsigned port)
 	ck_assert(file && fputs("a page", file) >= 0 && fclose(file) == 0);
 }
 
-/* A number of requests, none of which may fail. */
+/* Sends `requests` requests; true if none failed. */
 static bool nginx_serves(const char *url, const char *requests)
 {
 	HT_FREED char *out;
@@ -363,7 +365,7 @@ HT_TEST(nginx)
 	check_report(tap.trace, "libc");
 }
 
-/* Runs to its end, under load of its own making, while captures begin and end. */
+/* The benchmark of rocksdb makes its own load and runs to its end while captures begin and end. */
 HT_TEST(rocksdb)
 {
 	char database[4096], link[64], exe[4096] = "";

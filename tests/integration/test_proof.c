@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The proof of detach, directed: threads asleep in the allocator below a hook, handlers that leave
- * a hook in every way, addresses of hooks where they are hard to find.
+ * Directed tests of the proof of detach: threads that sleep in the allocator called by a hook,
+ * signal handlers that leave a hook in every way, and hook addresses in places that are hard to
+ * find.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ static bool slots_are_restored(void)
 	return gotwords_tapped(victim.pid, "", &all) == 0;
 }
 
-/* Detach has begun, and waits for the thread that the target wakes now. */
+/* Begins a detach, which must wait for a sleeping thread, then wakes the thread. */
 static void detach_and_wake(void)
 {
 	kill(tap.run.pid, SIGINT);
@@ -77,7 +78,8 @@ static void finish(void)
 	victim_stop(&victim);
 }
 
-/* The deadline passes; the guardian goes on, and is done when the thread has come back. */
+/* The detach misses its deadline; the guardian continues it, and ends when the thread has left the
+ * hook. */
 static void detach_past_the_deadline(void)
 {
 	json_t *attach = tap_stop(&tap, 6);
@@ -127,8 +129,9 @@ HT_TEST(a_handler_sleeps_on_its_own_stack)
 	finish();
 }
 
-/* On an array in the stack of the hook that it interrupts, of which the kernel knows nothing while
- * it runs: the hook is not taken for one that was left. */
+/* The handler runs on an array in the stack below the hook that it interrupts, and the kernel
+ * reports no alternate stack meanwhile. heaptap must not take the hook for one that was left by a
+ * jump. */
 HT_TEST(handlers_allocate_on_a_stack_within)
 {
 	start("jumper");
@@ -139,7 +142,7 @@ HT_TEST(handlers_allocate_on_a_stack_within)
 	finish();
 }
 
-/* The hook's frame is gone, and its thread calls no allocator any more. */
+/* The jump drops the hook's frame, and the thread calls no allocator afterwards. */
 HT_TEST(a_handler_jumps_out_of_a_hook)
 {
 	start("jumper");
@@ -150,7 +153,8 @@ HT_TEST(a_handler_jumps_out_of_a_hook)
 	finish();
 }
 
-/* The hook's frame is on a stack that the thread is not on now; one day it goes on. */
+/* The thread has switched to another stack. The hook's frame stays on the first stack, and the
+ * thread returns to it later. */
 HT_TEST(a_handler_swaps_away_from_a_hook)
 {
 	start("jumper");
@@ -159,8 +163,8 @@ HT_TEST(a_handler_swaps_away_from_a_hook)
 	detach_past_the_deadline();
 }
 
-/* Until the agent has been told where the stack begins, it cannot tell a jump from a nested call:
- * it leaves events out, and counts them (exit 7). */
+/* Until the daemon has told the agent where the stack begins, the agent cannot distinguish a jump
+ * from a nested call. It drops such events and counts them (exit 7). */
 static void stop_among_jumps(void)
 {
 	kill(tap.run.pid, SIGINT);
@@ -176,7 +180,7 @@ static void stop_among_jumps(void)
 	run_deinit(&tap.run);
 }
 
-/* That other stack may be an array in some frame of the same one, above the hook. */
+/* The other stack is an array in a frame of the thread's own stack, outside of the hook. */
 HT_TEST(a_handler_swaps_to_a_stack_within_its_own)
 {
 	start("jumper");
@@ -224,7 +228,7 @@ HT_TEST(a_table_is_copied)
 	victim_stop(&victim);
 }
 
-/* As long as the program has an address a page stays, and serves its calls. */
+/* While the program keeps a hook's address, the jump page stays and forwards calls. */
 static void keep_and_forget(const char *keep, const char *use, const char *forget)
 {
 	start("escape");
@@ -248,7 +252,7 @@ HT_TEST(a_packed_structure_has_it)
 	keep_and_forget("pack", "use packed", "unpack");
 }
 
-/* The C library hides what it keeps for the end of the program. */
+/* glibc mangles (encrypts) the pointers that it keeps for exit. */
 HT_TEST(the_address_is_kept_for_exit)
 {
 	start("escape");
@@ -258,7 +262,8 @@ HT_TEST(the_address_is_kept_for_exit)
 	victim_stop(&victim);
 }
 
-/* Its code names no slot relative to rip. What is in a register alone is rewritten. */
+/* Code of the large model does not address slots relative to rip, so it may keep a slot's value in
+ * a register. heaptap rewrites such a register. */
 static void detach_from_large_code(const char *option)
 {
 	start_with("faraway", option);
@@ -280,7 +285,7 @@ HT_TEST(the_large_code_model_in_a_loop_asleep)
 	detach_from_large_code("-s");
 }
 
-/* One structure of two function pointers, or more of them, is loaded as a whole before a loop. */
+/* The program loads two or more function pointers into one vector register before a loop. */
 HT_TEST(vector_registers_have_it)
 {
 	start_with("hoist", "-v");

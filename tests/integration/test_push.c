@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * push: an endpoint gets each window once and in order, whatever it did before; no output has a
+ * push: an endpoint gets each window once and in order, even after it failed; no output contains a
  * password; ClickHouse has the sums of the report, and scripts/fleet.sql finds what grew.
  */
 #include <stdio.h>
@@ -29,7 +29,7 @@ static bool has_curl(void)
 	return false;
 }
 
-/* Where this test's windows wait. */
+/* Gives the test its own spool, the directory of windows that are not sent yet. */
 static void use_own_spool(void)
 {
 	HT_FREED char *state = tmpdir_path("state");
@@ -88,7 +88,7 @@ static void check_fails(const char *to, const char *trace, const char *with, siz
 	ck_assert_uint_eq(windows_waiting(), waiting);
 }
 
-/* The profile within the form is that of `heaptap export`. */
+/* The profile in the request's form must equal the output of `heaptap export`. */
 static void check_body(const struct endpoint_shared *shared, const char *trace)
 {
 	char *path = tmpdir_path("profile"), *text;
@@ -121,11 +121,12 @@ HT_TEST(what_waits_goes_in_order)
 	ck_assert_uint_eq(shared->count, 1);
 	endpoint_set(&endpoint, 500);
 	check_fails(to, TRACE_SUM, "500: mood", 3);
-	/* An endpoint that fails gets no further window. */
+	/* After a failure (500) heaptap sends no further window: one request more. */
 	ck_assert_uint_eq(shared->count, 2);
 	endpoint_set(&endpoint, 413);
 	check_fails(to, NULL, "413: mood", 3);
-	/* One that does not take this window may take others. */
+	/* An endpoint that rejects one window (413) may accept others, so heaptap sends all
+	 * three. */
 	ck_assert_uint_eq(shared->count, 5);
 	endpoint_set(&endpoint, 200);
 	const int status = push(to, NULL, NULL, NULL, &err);
@@ -144,7 +145,7 @@ HT_TEST(what_waits_goes_in_order)
 	ck_assert_ptr_nonnull(strstr(shared->request[6].target, "name=node%7Bhost%3D"));
 	ck_assert_ptr_nonnull(strstr(shared->request[6].target, "&format=pprof"));
 	check_body(shared, TRACE_SUM);
-	/* What it took is not sent again. */
+	/* A window that the endpoint has accepted is not sent again. */
 	ck_assert_int_eq(push(to, TRACE_C, NULL, NULL, &err), 0);
 	ck_assert_msg(strstr(err, "already"), "%s", err);
 	free(err);
@@ -185,7 +186,7 @@ HT_TEST(a_full_spool_loses_the_oldest_and_says_so)
 	endpoint_stop(&endpoint);
 }
 
-/* Neither messages nor the spool nor the words of a process have the password. */
+/* Messages, the spool and processes' command lines do not contain the password. */
 HT_TEST(a_password_is_sent_and_not_shown)
 {
 	struct endpoint endpoint;
@@ -290,7 +291,7 @@ static uint16_t free_port(void)
 	return endpoint.port;
 }
 
-/* False, and says so, where there is no server that runs here. */
+/* Starts a ClickHouse server. False: none can run here; prints that the test is skipped. */
 static bool start_clickhouse(struct run *run, uint16_t port)
 {
 	static const char config[] =
@@ -369,14 +370,15 @@ HT_TEST(clickhouse_answers_what_grew_on_most_hosts)
 	free(fleet(0));
 	snprintf(to, sizeof(to), "clickhouse+http://127.0.0.1:%u", port);
 	for (size_t i = 0; i < 2 * HT_ARRAY_SIZE(hosts); i++) {
-		/* The second time as after a crash between the answer and the note of it. */
+		/* The second push is as after a crash between the answer and its record in the
+		 * spool. */
 		forget_what_was_sent();
 		const int status =
 			push(to, TRACE_C, "--host", hosts[i % HT_ARRAY_SIZE(hosts)], &err);
 		ck_assert_msg(status == 0, "%s", err);
 		free(err);
 	}
-	/* The totals are those of the report, and a window that comes twice counts once. */
+	/* The totals equal the report's, and a window that was sent twice counts once. */
 	int status =
 		run_program((const char *[]){"sh", "-c",
 				    "\"$1\" report --json \"$2\" | jq -r '.totals | [.allocations, "
@@ -392,7 +394,7 @@ HT_TEST(clickhouse_answers_what_grew_on_most_hosts)
 	check_answer("SELECT uniq(window_id), min(toUnixTimestamp(window_start)) > 1700000000 FROM "
 		     "heaptap",
 		"3\t1\n");
-	/* A new release, in which one site grows a hundred times as fast on two hosts. */
+	/* Inserts windows of a new release, where one site grows 100 times as fast on two hosts. */
 	free(ask("INSERT INTO heaptap SELECT concat('n', window_id), row, window_start + 86400, "
 		 "window_end + 86400, seconds, host, service, 'new', pid, site_id, site, frames, "
 		 "module, "

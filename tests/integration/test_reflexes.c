@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs that live with signals of which others die, or that do much where others have ended
- * (tests/targets/reflexes.c): each signal is theirs, with the address and the code that it would
- * have had, and what they do afterwards is recorded as ever.
+ * Programs that handle signals such as SIGSEGV, or run code while a thread ends
+ * (tests/targets/reflexes.c): they get each signal with its usual address and code, and their later
+ * calls are recorded as usual.
  */
 #include <string.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@
 #define ANSWER_MS     60000
 #define CYCLES	      3
 #define FAULT_CYCLES  10
-#define MORE	      200 /* signals while it is tapped */
+#define MORE	      200 /* signals during each capture */
 #define DIVES	      20
 #define DIVES_TEXT    "dive 20"
 #define CALM_BYTES    333
@@ -35,7 +35,8 @@ static void start(const char *mode, const char *number)
 		&victim, (const char *[]){run_built("tests/targets/reflexes"), mode, number, NULL});
 }
 
-/* `meanwhile` is done while everything is tapped; blocks of `bytes` the trace then has `blocks`. */
+/* Captures while `meanwhile` runs. The trace must then have `blocks` blocks of `bytes` bytes;
+ * `bytes` 0: not checked. */
 static void cycle(unsigned flags, void (*meanwhile)(void), uint64_t bytes, uint64_t blocks)
 {
 	struct tap tap;
@@ -79,7 +80,8 @@ HT_TEST(faults_are_handled)
 	cycles("faults", FAULT_CYCLES, fault);
 }
 
-/* SIGTRAP, too, is not ours, and waits for the thread that runs the stub. */
+/* Signals, also SIGTRAP, are blocked and pending in the thread that runs the stub. They must stay
+ * pending and reach the program. */
 HT_TEST(signals_wait)
 {
 	cycles("pending", CYCLES, fault);
@@ -90,7 +92,8 @@ static void dive(void)
 	free(victim_ask(&victim, DIVES_TEXT, ANSWER_MS));
 }
 
-/* Mostly within the agent, which has most of each frame, the program jumps out of it. */
+/* The program uses up its stack and leaves by longjmp from a handler, mostly out of the agent,
+ * which uses most of the stack in each call. */
 HT_TEST(stacks_are_used_up)
 {
 	start("dives", NULL);
@@ -160,7 +163,7 @@ static void end(void)
 HT_TEST(threads_allocate_at_their_end)
 {
 	start("ends", ENDING_TEXT);
-	end(); /* the C library catches a signal of its own from the first thread on */
+	end(); /* glibc has installed a signal handler of its own since the first new thread */
 	for (unsigned i = 0; i < CYCLES; i++)
 		cycle(0, end, LAST_BYTES, ENDING * DESTRUCTIONS);
 	victim_stop(&victim);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scripts/release: the tarball's programs work in a root that has no library, and the same tree
- * gives the same bytes.
+ * scripts/release: the tarball's programs work in a root without any library, and the same tree
+ * gives the same tarball.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,8 +15,8 @@
 #define BUILD_MS 300000
 #define TRY_MS	 60000
 
-/* Builds the tarball in `directory`. Returns false, and says so, where the machine lacks what it
- * takes. */
+/* Builds the tarball in `directory`. False: the machine lacks the tools; prints that the test is
+ * skipped. */
 static bool build(const char *directory)
 {
 	char *err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The faces of a trace agree: JSON, text and exports, among each other, with the target's own
- * books, and with what the exports' real readers make of them.
+ * JSON, text and exports of a trace agree with each other, with the target's own books, and with
+ * the output of the programs that read the exports.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static bool has_rss(const char *trace, uint64_t at_least_bytes)
 	return has;
 }
 
-/* What the report says of a target that takes memory from malloc, and then from mmap. */
+/* The report of a target that allocates by malloc, and then by mmap. */
 static json_t *record_growth(unsigned malloc_mib, unsigned mmap_mib)
 {
 	struct victim victim;
@@ -170,7 +170,7 @@ static uint64_t sum_of(char *csv, const char *column)
 	return sum;
 }
 
-/* Figures come before names, so that a comma in a name does no harm. */
+/* Splits at commas: columns with figures come before those with names, which may contain commas. */
 HT_TEST(tables_sum_up_to_the_totals)
 {
 	static const char *const by[] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where resident memory grew: the report's figures of a target that takes memory of one kind equal
- * those of the target's own status file and of mallinfo2 (tests/targets/resident.c).
+ * Where resident memory grew: for targets that take memory of one kind, the report's figures equal
+ * those of the target's status file and of mallinfo2 (tests/targets/resident.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,8 @@
 
 #define PHASE_MS 60000
 #define MIB	 1048576
-/* The kernel counts up to 64 pages for each processor or thread before it adds them up. */
+/* The kernel keeps up to 64 pages per processor or thread in local counters before it adds them
+ * up. */
 #define COUNT_SLACK_BYTES (64 * 4096 * 8)
 /* What a capture itself adds to any part: its buffers, pages of the stack. */
 #define PART_SLACK_BYTES (4 * MIB)
@@ -73,7 +74,7 @@ static json_t *detach(struct subject *subject)
 	return report_load(subject->tap.trace);
 }
 
-/* The report's warning of RSS; NULL: it has none. */
+/* The report's warning about RSS; NULL: it has none. */
 static const char *rss_warning(const json_t *report)
 {
 	size_t index;
@@ -93,7 +94,7 @@ static int64_t growth_of(const json_t *report, const char *part)
 	return json_integer_value(report_at(report, path));
 }
 
-/* The sum of all parts is what RSS grew by, to the byte. */
+/* The sum of all parts must equal the growth of RSS, to the byte. */
 static void check_sum(const json_t *report)
 {
 	int64_t sum = -growth_of(report, "swapped_bytes");
@@ -112,14 +113,14 @@ static void check_near(
 
 static const struct {
 	const char *before, *within, *option;
-	int mib[HT_ARRAY_SIZE(part_names)]; /* what the parts grow by */
+	int mib[HT_ARRAY_SIZE(part_names)]; /* expected growth of each part */
 	bool is_warned, changes;
 } kinds[] = {
 	{"mapping 40", "blocks 60,read,shared 30,sysv 20", NULL, {60, 0, 0, 40, 50}, false, true},
 	{"blocks 60", "holes,mapping 40,read", "--mmap", {-54, 54, 0, 40, 0}, false, true},
 	{"", "anonymous 60,stack 20", NULL, {0, 0, 80, 0, 0}, true, true},
 	{"", "anonymous 60", "--mmap", {0, 0, 60, 0, 0}, false, false},
-	/* Blocks that were never written to. */
+	/* Blocks that are never written to: they are live, but not resident. */
 	{"", "untouched 60", NULL, {60, 0, -60, 0, 0}, false, false},
 };
 
@@ -160,7 +161,8 @@ HT_TEST(reports_each_kind_of_growth)
 		check_kind(i);
 }
 
-/* Equal to mallinfo2, which takes cached blocks for used ones; half of the pages are given back. */
+/* Free bytes equal mallinfo2's, which counts cached blocks as used. The second round gives the free
+ * pages back to the kernel. */
 HT_TEST(reports_free_chunks_to_the_byte)
 {
 	for (int trims = 0; trims < 2; trims++) {
@@ -210,8 +212,8 @@ static bool has_rss(const char *trace, uint64_t at_least_bytes)
 	return has;
 }
 
-/* A process that ends has no memory, and another program has another's: the last figure is one of
- * the program that was recorded. */
+/* After an exit there is no memory to read, and after an exec it is that of another program. The
+ * report's last figure must be from before. */
 HT_TEST(an_end_and_an_exec_give_no_figure)
 {
 	static const char *const ends[] = {"exit", "exec"};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * `heaptap run`: a program is recorded from its first allocation to its last, runs as if it had
- * been started directly, and ends heaptap as it ends.
+ * been started directly, and heaptap exits with its status.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@
 #define RUN_MS	   60000
 #define WORDS_MAX  16
 #define NOT_RUN	   3
-#define LEDGER_SET 32 /* blocks that each of its threads takes beforehand */
+#define LEDGER_SET 32 /* blocks that each ledger thread allocates before its books begin */
 
 static const char *trace_path(void)
 {
@@ -101,7 +101,8 @@ static void check_early(const char *program, bool has_preinit)
 	ck_assert_uint_eq(report_u64(report, "totals.allocations"), has_preinit ? 39 : 28);
 	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), has_preinit ? 39 : 28);
 	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
-	/* Those of constructors end in the dynamic linker; musl has no tables. */
+	/* Stacks of constructors end in the dynamic linker. musl's has no unwind tables, so there
+	 * they are truncated. */
 	if (has_preinit)
 		ck_assert_uint_eq(report_u64(report, "capture.truncated_stacks"), 0);
 	json_decref(report);
@@ -164,7 +165,8 @@ HT_TEST(otherwise_linked)
 	check_ledger("tests/targets/ledger-nopie", "2");
 }
 
-/* The dynamic linker has changed the page of the entry before the command is held. */
+/* Text relocations: the dynamic linker has already written to the page of the entry point when
+ * heaptap stops the command. */
 HT_TEST(with_text_relocations)
 {
 	struct run run;
@@ -177,8 +179,7 @@ HT_TEST(with_text_relocations)
 	run_deinit(&run);
 }
 
-/* An allocator in the program calls itself at the start; what it gives back is the ledger's alone.
- */
+/* The linked-in allocator calls its own functions when it starts. Only the ledger frees blocks. */
 HT_TEST(linked_in_and_called_straight)
 {
 	struct run run;
@@ -273,7 +274,7 @@ HT_TEST(cannot_be_run)
 	check_not_run((const char *[]){"/etc", NULL}, 126, "Permission denied");
 }
 
-/* Why the kernel does not run it; 0: it does. */
+/* The errno of the program's exec; 0: the kernel runs it. */
 static int exec_error(const char *program)
 {
 	int fd[2], sys = 0;
@@ -299,7 +300,8 @@ HT_TEST(refused_before_anything_ran)
 		(const char *[]){run_built("tests/targets/linked-static"), NULL}, NOT_RUN, says);
 	check_not_run((const char *[]){run_built("tests/targets/linked-static-pie"), NULL}, NOT_RUN,
 		says);
-	/* Not every kernel runs 32-bit programs: then it is no command, and no script either. */
+	/* If the kernel runs no 32-bit programs, heaptap must fail like execvp, and not take the
+	 * file for a script. */
 	const char *program = run_built("tests/targets/idle32");
 	bool knows = exec_error(program) == 0;
 	check_not_run((const char *[]){program, NULL}, knows ? NOT_RUN : 126,
@@ -372,7 +374,8 @@ HT_TEST(rights_of_its_own)
 	result_deinit(&result);
 }
 
-/* `text` as an executable script, under heaptap: what it prints and its status are as without. */
+/* `text` as an executable script, under heaptap: output and status must be the same as without
+ * heaptap. */
 static void check_script(const char *text, unsigned traces)
 {
 	char *script = write_file("script", 0755, text), *out;
@@ -426,7 +429,7 @@ HT_TEST(scripts_of_scripts)
 	free(expected);
 }
 
-/* As execvp(3) runs it; a shell would do so itself. */
+/* Without "#!" execvp(3) runs the script by sh; heaptap must do the same. */
 HT_TEST(a_script_without_interpreter)
 {
 	char *bare = write_file("bare", 0755, "echo bare \"$0 $1\"\n"), *expected;
@@ -457,7 +460,7 @@ static void check_no_trace(const char *const command[], int status, const char *
 	result_deinit(&result);
 }
 
-/* Its status is kept where it is a failure. */
+/* heaptap exits with the command's status if that is a failure, else with 1. */
 HT_TEST(command_that_ends_before_its_start)
 {
 	static const char *const linker = "/lib64/ld-linux-x86-64.so.2";
@@ -466,7 +469,7 @@ HT_TEST(command_that_ends_before_its_start)
 	check_no_trace((const char *[]){linker, "--verify", "/bin/sh", NULL}, 1, "status 0");
 }
 
-/* The command is no program that can be recorded, but what it is started by is. */
+/* env is recorded, but then executes a static program, which is not. */
 HT_TEST(program_after_exec_has_no_trace)
 {
 	struct result result = run((const char *[]){

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `heaptap run` of a command that becomes another program by exec: that has a trace of its own,
- * from its first allocation, and runs as it would have; what cannot be recorded runs, too.
+ * `heaptap run` of a command that execs another program: the new program has its own trace, from
+ * its first allocation, and runs as without heaptap. A program that cannot be recorded runs,
+ * too.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,11 +22,11 @@
 
 #define RUN_MS	      60000
 #define WORDS_MAX     24
-#define EARLY_BLOCKS  39   /* of early, from its first allocation to its last */
-#define BECOME_BLOCKS 5	   /* of become */
-#define BECOME_SIZE   3011 /* of each */
-#define PROGRAMS_MAX  17   /* that are recorded */
-#define SHORT_RUNS    12   /* of a program that ends at once: half of them were not named */
+#define EARLY_BLOCKS  39   /* all blocks that early allocates */
+#define BECOME_BLOCKS 5	   /* blocks that become allocates */
+#define BECOME_SIZE   3011 /* bytes of each block */
+#define PROGRAMS_MAX  17   /* the most programs that heaptap records */
+#define SHORT_RUNS    12   /* runs of a program that ends at once */
 
 struct result {
 	int status;
@@ -131,7 +132,7 @@ HT_TEST(beside_a_child_in_vfork)
 	check_becomes_early("vfork");
 }
 
-/* What only starts another: each has a trace. */
+/* Wrappers, which only exec another program: each program has a trace. */
 HT_TEST(through_wrappers)
 {
 	struct result result = run((const char *[]){"--", "env", "A=1", "nice", "-n", "1", "sh",
@@ -154,7 +155,7 @@ HT_TEST(exact_to_the_last_event)
 	char *books = victim_line(&command.victim, RUN_MS);
 	json_t *ledger = report_parse(books);
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
-	/* 32 blocks of each thread are of before the ledger's books. */
+	/* 4 threads allocate 32 blocks each before the ledger's books begin. */
 	check_blocks(2, report_u64(ledger, "allocations") + 4 * 32);
 	json_decref(ledger);
 	free(books);
@@ -196,7 +197,7 @@ HT_TEST(ends_as_it_ends)
 	result_deinit(&result);
 }
 
-/* Nothing of heaptap is in the new program when the time is over, or heaptap is dead. */
+/* Starts busy by env. When -d ends or heaptap is killed, busy must be clean. */
 static void start_busy(struct run *run, struct command *command, const char *time)
 {
 	struct words all = words_of((const char *[]){
@@ -204,7 +205,8 @@ static void start_busy(struct run *run, struct command *command, const char *tim
 	command_start(command, run, all.argv, RUN_MS);
 }
 
-/* What the wait at its start had taken the place of was done. */
+/* Does the process map ld.so.cache? heaptap holds a program at the dynamic linker's munmap of that
+ * mapping; the munmap must have been made afterwards. */
 static bool has_cache(pid_t pid)
 {
 	char path[32], *maps;
@@ -252,7 +254,8 @@ HT_TEST(unrecordable_programs_run)
 	command_deinit(&command);
 }
 
-/* Sooner than anybody looks again, often; its own words are those of one that is used wrongly. */
+/* heaptap must name a program that often ends before heaptap looks at it again. With -x it exits at
+ * once, with a usage message. */
 HT_TEST(names_programs_that_end_at_once)
 {
 	for (unsigned i = 0; i < SHORT_RUNS; i++) {
@@ -295,7 +298,7 @@ HT_TEST(rights_of_its_own)
 	check_rights((const char *[]){run_built("heaptap"), "run", "-o", trace, "--", "env", own,
 			     "-u", NULL},
 		directory);
-	/* From a directory that only the thread has which becomes it. */
+	/* A thread with its own working directory execs the program. */
 	check_rights((const char *[]){run_built("heaptap"), "run", "-f", "-o", trace, "--",
 			     run_built("tests/targets/become"), "beside", own, "-u", NULL},
 		directory);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `heaptap run --follow-forks`: each child has a trace of its own, from its program's first
- * allocation where it becomes one; children run as they would have; what is over the bound runs,
- * too, and is counted; whoever of heaptap is killed.
+ * `heaptap run --follow-forks`: each child has its own trace; if the child execs, from its
+ * program's first allocation. Children run as without heaptap, also those above the limit, which
+ * are counted, and also when processes of heaptap are killed.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -24,11 +24,11 @@
 
 #define RUN_MS	     120000
 #define WORDS_MAX    24
-#define EARLY_BLOCKS 39 /* of early, from its first allocation to its last */
+#define EARLY_BLOCKS 39 /* all blocks that early allocates */
 #define ROUND_BYTES  5000
 #define ROUND_BLOCKS 8
 #define LAST_ROUNDS  20
-#define TRACES_MAX   129 /* of children that end or become one program, and of the command */
+#define TRACES_MAX   129 /* traces of the command, and of children that exit or exec once */
 #define KILLS	     12
 
 static char *directory;
@@ -49,7 +49,7 @@ static struct words words_of(const char *const words[])
 	return ret;
 }
 
-/* Calls `look` for each trace but the command's own; their number. */
+/* Calls `look` for each trace but the command's own; returns the number of calls. */
 static unsigned each_child(void (*look)(void *context, const char *path), void *context)
 {
 	unsigned count = 0;
@@ -131,7 +131,8 @@ HT_TEST(through_wrappers)
 		char *err;
 		ck_assert_int_eq(run_program(all.argv, RUN_MS, NULL, &err), 0);
 		each_child(note_early, &found);
-		/* Of two at the same time one may be late. */
+		/* Of two children that start at the same time heaptap may be late for one, and then
+		 * says so. */
 		ck_assert_msg(found == earlies[i] || strstr(err, "had begun") ||
 				      strstr(err, "not recorded"),
 			"%s: %u: %s", lines[i], found, err);
@@ -142,7 +143,7 @@ HT_TEST(through_wrappers)
 
 /* --- what is forked, and goes on --- */
 
-/* The number in the name of the image that it has; 0: none. */
+/* The PID in the name of heaptap's memfd in the process; 0: the process has none. */
 static pid_t daemon_of(pid_t pid)
 {
 	char path[32], line[4200];
@@ -197,7 +198,7 @@ static void keeper_deinit(struct keeper *keeper)
 	command_deinit(&keeper->command);
 }
 
-/* Nothing from some round on is missing; whatever came before its tap is not there. */
+/* From the first round after the child was hooked, the trace must have every block. */
 static void check_rounds(const char *path, unsigned rounds)
 {
 	unsigned *blocks = calloc(rounds, sizeof(*blocks)), first = 0;
@@ -211,8 +212,8 @@ static void check_rounds(const char *path, unsigned rounds)
 	}
 	while (first < rounds && !blocks[first])
 		first++;
-	/* The command "stop" may come after the first of the last rounds took its blocks, and
-	 * before the tap. */
+	/* "stop" may come before the hooks are set, and after the first of the last rounds has
+	 * allocated. */
 	ck_assert_uint_le(first, rounds - LAST_ROUNDS + 1);
 	for (unsigned i = first + 1; i < rounds; i++)
 		ck_assert_msg(
@@ -235,7 +236,7 @@ HT_TEST(exact_from_its_tap_on)
 	keeper_deinit(&keeper);
 }
 
-/* heaptap ends with the command, and its children run on, clean. */
+/* When the command ends, heaptap ends; the command's children run on, clean. */
 HT_TEST(the_command_ends_first)
 {
 	struct keeper keeper;
@@ -281,7 +282,7 @@ HT_TEST(heaptap_is_killed_while_a_child_is_recorded)
 	keeper_deinit(&keeper);
 }
 
-/* Not for a child, nor for a child of that one. */
+/* heaptap waits neither for the command's child nor for that child's child. */
 HT_TEST(does_not_wait_for_children)
 {
 	struct words all =
@@ -295,7 +296,8 @@ HT_TEST(does_not_wait_for_children)
 	each_child(remove_one, NULL);
 }
 
-/* A pidfd is readable once there is something to wait for. */
+/* heaptap must not delay a child's end for its parent: when the pidfd is readable, waitpid must
+ * succeed at once. */
 HT_TEST(their_ends_are_seen_at_once)
 {
 	struct words all =
@@ -343,7 +345,8 @@ static void pick_one(void *context, pid_t pid)
 		pick->picked = pid;
 }
 
-/* One of heaptap's processes, or all, at the Nth child. */
+/* Kills processes of heaptap when a random child has started. `what` 0: the main process; 1: one of
+ * its children; 2: all. */
 static void check_killed(uint64_t *random, unsigned what)
 {
 	struct words all =

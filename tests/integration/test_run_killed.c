@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `heaptap run` is killed, or a call of its fails, at its system calls (HEAPTAP_SWEEP,
- * tests/support/sweep.h): either nothing of the command has run, and there is no such process any
- * more, or it runs, computes right, and nothing of heaptap's stays in it.
+ * `heaptap run` is killed, or a call fails, at each of its system calls (HEAPTAP_SWEEP,
+ * tests/support/sweep.h). Either the command has not run at all and its process is gone, or it runs
+ * correctly, and nothing of heaptap stays in it.
  */
 #include <errno.h>
 #include <signal.h>
@@ -23,14 +23,15 @@
 #define BEGIN_MS   20000
 #define TOLD_EVERY 100
 
-/* The command becomes what is tried by exec. */
+/* The command is env, which execs the program under test. */
 static bool by_exec;
 
 struct trial {
 	struct command command;
 	struct sweep sweep;
 	const char *argv[16];
-	char *trace, *last; /* the only one, or the one by exec */
+	char *trace,
+		*last; /* `last`: the trace of the last program, with by_exec that after the exec */
 };
 
 static void trial_start(struct trial *trial, const struct sweep_plan *like)
@@ -63,7 +64,7 @@ static void trial_deinit(struct trial *trial)
 	free(trial->last);
 }
 
-/* Runs to the end without a hit and counts system calls; the tap is removed when time is over. */
+/* Runs to the end without a hit and counts system calls; heaptap detaches when -d is over. */
 static uint64_t count_calls(const struct sweep_plan *like)
 {
 	struct sweep_plan plan = *like;
@@ -96,14 +97,14 @@ static void recover(pid_t pid)
 	free(err);
 }
 
-/* With all of heaptap gone. */
+/* Checks the command after all processes of heaptap have ended. */
 static void check_after_death(struct trial *trial, bool orphaned)
 {
 	struct victim *victim = &trial->command.victim;
 	command_forked(&trial->command);
 	victim->pid = trial->sweep.command;
 	if (!command_begins(&trial->command, BEGIN_MS)) {
-		/* The test is its parent now. */
+		/* The command has become the test's child: reap it. */
 		if (victim->pid && orphaned)
 			victim_wait(victim, LOOK_MS);
 		ck_assert_msg(is_gone(victim->pid), "%s", sweep_text(&trial->sweep));
@@ -119,7 +120,7 @@ static void check_after_death(struct trial *trial, bool orphaned)
 	ck_assert_int_eq(victim_wait(victim, LOOK_MS), 0);
 }
 
-/* The last trace is complete, or there will be none. */
+/* Is the last trace complete, or will there be none? */
 static bool is_over(const struct trial *trial)
 {
 	HT_FREED char *err = run_err(&trial->sweep.run);
@@ -127,8 +128,8 @@ static bool is_over(const struct trial *trial)
 	return is_left || access(trial->last, F_OK) == 0;
 }
 
-/* False where all is over before the call is reached: heaptap waits in more calls at one time than
- * at another. */
+/* Waits for the hit. False if the run is over before the call is reached, because the number of
+ * polling calls varies. */
 static bool is_hit(struct trial *trial)
 {
 	run_until(atomic_load(&trial->sweep.hit) || is_over(trial), LOOK_MS);
@@ -197,12 +198,12 @@ static void sweep_run(const char *name, struct sweep_plan plan, unsigned points,
 	}
 	uint64_t calls = count_calls(&plan), hits = 0;
 	struct sweep_points at = sweep_points_of(name, calls, points);
-	/* Calls after these are the parent's wait. */
+	/* The calls after the first `calls` are only polling of main. */
 	for (plan.at = at.first; plan.at <= at.last && plan.at <= calls; plan.at += at.stride)
 		hits += once(&plan);
 	for (plan.at = at.first / 2; !hits && plan.at; plan.at /= 2)
 		hits += once(&plan);
-	/* Fewer than there seemed to be, where the first run had to wait long. */
+	/* The first run may have polled long and so counted too many calls: count again. */
 	if (hits < at.count / 2) {
 		uint64_t again = count_calls(&plan);
 		calls = again < calls ? again : calls;
@@ -230,7 +231,8 @@ HT_TEST(any_is_killed)
 	kill_sweep("run, one killed", SWEEP_KILL, 6);
 }
 
-/* The command's status, or heaptap's own, with which nothing ran. */
+/* heaptap must exit with the command's status, or with its own error status if the command has not
+ * run. */
 static bool fail_at(const struct sweep_plan *plan)
 {
 	struct trial trial;
@@ -263,7 +265,7 @@ static void fail_sweep(const char *name, int sys, unsigned points)
 	printf("skipped: run_killed: a sanitizer ends a process whose own calls for memory fail\n");
 	(void)name, (void)sys, (void)points, (void)fail_at;
 #else
-	/* Its own dynamic linker's are not heaptap's. */
+	/* Not calls of heaptap's own dynamic linker, which is not tested. */
 	sweep_run(name,
 		(struct sweep_plan){.action = SWEEP_FAIL,
 			.role = SWEEP_ANY,

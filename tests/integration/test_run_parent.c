@@ -45,7 +45,7 @@ static struct words words_of(const char *const words[])
 	return ret;
 }
 
-/* The command's process, and the program that it runs at last. */
+/* Starts heaptap run, and waits until the command's last program is ready. */
 static void start_command(struct run *run, struct command *command, const char *const words[])
 {
 	struct words all = words_of(words);
@@ -94,8 +94,8 @@ HT_TEST(window_that_ends_before_the_command)
 
 #define TWIN_THREADS 8
 
-/* All that the kernel says of each thread that heaptap could change, in the order of their births.
- */
+/* What heaptap could change of each thread, as the kernel reports it, in the order in which the
+ * threads were created. */
 struct crowd {
 	char thread[TWIN_THREADS][1024];
 	size_t count;
@@ -153,16 +153,17 @@ static void check_crowd(const struct crowd *twin, const struct crowd *now)
 			"thread %zu is\n%sits twin's was\n%s", i, now->thread[i], twin->thread[i]);
 }
 
-/* A word that waits for the dynamic linker again does no harm, but says nothing. */
+/* Bind all slots: an unbound slot that heaptap has reset to lazy binding would be a harmless
+ * difference. */
 static void bind_now(void *context)
 {
 	command_prepare(context);
 	setenv("LD_BIND_NOW", "1", 1);
 }
 
-/* Everything lies where it lay in the twin, which had the same pipes: addresses are not drawn. What
- * differs are the numbers of threads, and the secret that the dynamic linker keeps among its
- * constants. */
+/* Compares the command after detach with a twin, a run of the same program without heaptap. Without
+ * randomization and with the same pipes all is equal, except TIDs and the random secret that the
+ * dynamic linker keeps in read-only data. */
 static void check_like_its_twin(const char *name, const char *option, unsigned flags)
 {
 	const char *const direct[] = {
@@ -174,7 +175,8 @@ static void check_like_its_twin(const char *name, const char *option, unsigned f
 	struct run twin, run;
 	struct crowd twin_crowd, crowd;
 	memcpy(argv + 2, all.argv, sizeof(all.argv));
-	/* What heaptap says goes to its own stderr, which is the command's. */
+	/* heaptap writes messages to the stderr that it shares with the command, so file offsets
+	 * move. */
 	flags |= PROCSNAP_THREADS_CHANGE | PROCSNAP_FILES_MOVE;
 	command_init(&command);
 	run_start_prepared(&twin, direct, bind_now, &command);
@@ -228,7 +230,7 @@ HT_TEST(killed_while_recording)
 
 /* --- signals --- */
 
-/* Says so when it can be told something. */
+/* A shell script that prints "ready" when its traps are set. */
 #define SCRIPT(traps) traps " echo ready $$; while :; do sleep 0.01; done"
 
 HT_TEST(signals_are_passed_on)
@@ -257,7 +259,7 @@ HT_TEST(quit_is_not_heaptaps)
 	start_command(&run, &command,
 		(const char *[]){"-q", "--", "sh", "-c", SCRIPT("trap 'exit 9' TERM;"), NULL});
 	kill(run.pid, SIGQUIT);
-	/* It has arrived when this has. */
+	/* When SIGTERM has arrived, so has SIGQUIT. */
 	kill(run.pid, SIGTERM);
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 9);
 	run_deinit(&run);
@@ -323,7 +325,8 @@ static int terminal_wait(struct terminal *terminal)
 HT_TEST(control_c)
 {
 	struct terminal terminal;
-	/* Once, and not from heaptap, too. */
+	/* The terminal sends SIGINT to both: the command must get it once, and not again from
+	 * heaptap. */
 	terminal_start(&terminal, (const char *[4]){run_built("tests/targets/early"), "count"});
 	run_until(terminal_shows(&terminal, "ready"), RUN_MS);
 	ck_assert_int_eq(write(terminal.fd, "\x03", 1), 1);
@@ -370,7 +373,7 @@ HT_TEST(pipes_end_with_the_commands_use)
 	struct command command;
 	struct run run;
 	char byte;
-	/* It closes both, and goes on. */
+	/* The command closes both pipes, and goes on. */
 	start_command(&run, &command,
 		(const char *[]){"-q", "--", "sh", "-c",
 			"echo ready $$; exec <&- >&-; while :; do sleep 0.01; done", NULL});
@@ -395,7 +398,7 @@ HT_TEST(becomes_another_program)
 	start_command(&run, &command,
 		(const char *[]){"--", "env", run_built("tests/targets/busy"), "-t", "1", NULL});
 	victim_prove_alive(&command.victim);
-	/* The session is over: the trace has its name. */
+	/* The capture is over when the trace has its final name. */
 	run_until(access(trace_path(), F_OK) == 0, RUN_MS);
 	victim_prove_alive(&command.victim);
 	victim_send(&command.victim, "stop");

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scripts/run-tests adds up the results of Check programs, also where they run side by side, crash
- * or hang; a suite counts its tests that run side by side. The files of killed tests are removed.
- * scripts/soak ends at a failure, and continues where events alone were dropped. scripts/sweep runs
- * the given sweeps and prints how each ended.
+ * scripts/run-tests adds up the results of Check programs, also of programs that run side by side,
+ * crash or hang. A suite also counts its tests that run side by side. The files of killed tests are
+ * removed. scripts/soak ends at a failure, and continues if only events were dropped. scripts/sweep
+ * runs the given sweeps and prints how each ended.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -105,7 +105,7 @@ HT_TEST(skips_are_shown)
 	free(out);
 }
 
-/* Each ends only when the other has begun. */
+/* Each of the two programs waits until the other has begun. */
 HT_TEST(programs_run_side_by_side)
 {
 	char one[4400], other[4400], *here = tmpdir_path("");
@@ -118,7 +118,7 @@ HT_TEST(programs_run_side_by_side)
 	free(here);
 }
 
-/* It begins when all others have ended, though it is named first. */
+/* A program marked "alone" begins when all others have ended, even if it is listed first. */
 HT_TEST(alone_programs_run_alone)
 {
 	char alone[4400], slow[4400], *here = tmpdir_path(""), *order = tmpdir_path("order.txt");
@@ -147,7 +147,7 @@ HT_TEST(long_programs_start_first)
 	free(order);
 }
 
-/* Each is printed whole, when its program has ended. */
+/* The output of a program is printed as a whole, when the program has ended. */
 HT_TEST(outputs_are_not_mixed)
 {
 	char body[512], *out;
@@ -165,7 +165,7 @@ HT_TEST(outputs_are_not_mixed)
 	free(out);
 }
 
-/* As a shell leaves it to what it runs aside. */
+/* A shell starts background jobs with SIGINT and SIGQUIT ignored. */
 HT_TEST(a_test_inherits_no_ignored_signal)
 {
 	char body[256];
@@ -178,7 +178,7 @@ HT_TEST(a_test_inherits_no_ignored_signal)
 		"3 passed, 0 failed\n");
 }
 
-/* Of any process that a test starts, however the test takes its end. */
+/* A sanitizer's report of any process of a test is a failure, even if the test passes. */
 HT_TEST(a_sanitizers_report_is_a_failure)
 {
 	static const char at[] = "at=${ASAN_OPTIONS:?}; at=${at##*log_path=}";
@@ -226,7 +226,7 @@ START_TEST(ends_all)
 }
 END_TEST
 
-/* Each of the first two waits until the other has come. */
+/* The first two tests each wait until the other has arrived. */
 static volatile int *arrived;
 
 static void meet(int here)
@@ -247,7 +247,7 @@ START_TEST(meets_another_too)
 }
 END_TEST
 
-/* What such a suite returns, and says (malloc'd). */
+/* Runs such a suite. Returns its status; `ret_out` gets its output (malloc'd). */
 static int run_aside(const TTest *const *tests, size_t count, char **ret_out)
 {
 	int status;
@@ -340,7 +340,7 @@ HT_TEST(removes_leftover_files)
 	ck_assert_int_ne(access(used, F_OK), 0);
 }
 
-/* As long as any of its processes may use it. */
+/* The directory stays while a process of its test may use it. */
 HT_TEST(keeps_files_in_use)
 {
 	HT_FREED char *path = tmpdir_path("");
@@ -364,9 +364,9 @@ HT_TEST(keeps_files_in_use)
 	"\"events\":9,\"threads_met\":{\"asleep\":1,\"awake\":1,\"inside\":0},"
 
 static const struct soaked {
-	const char *rest; /* of what it prints, from "verify" on, in which fds are %s */
+	const char *rest; /* the rest of heaptap's output, from "verify" on; %s stands for `fds` */
 	const char *fds;
-	int heaptap, status; /* its exit code, and that of scripts/soak */
+	int heaptap, status; /* heaptap's exit code, and the expected one of scripts/soak */
 } soaked[] = {
 	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":0", "equal", 0, 0},
 	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":5", "equal", 7, 0},
@@ -388,7 +388,8 @@ static void link_built(const char *name, const char *as)
 	free(path);
 }
 
-/* Two cycles of scripts/soak, in a tree of its own where heaptap only says that all is well. */
+/* Runs two cycles of scripts/soak in a separate tree, with a fake heaptap that only prints a given
+ * result. */
 HT_TEST(a_soak_counts_dropped_events)
 {
 	static const char *const directories[] = {"scripts", "bin", "out", "out/release"};
@@ -425,7 +426,7 @@ HT_TEST(a_soak_counts_dropped_events)
 }
 
 static const struct swept {
-	const char *argument[3], *line; /* of what it prints */
+	const char *argument[3], *line; /* `line`: expected in the output */
 	int status;
 } swept[] = {
 	{{"run"}, "run places /case\n100%: Checks: 3, Failures: 0, Errors: 0\nrun: no failure, ",
@@ -442,7 +443,7 @@ static const struct swept {
 	{{"--calls"}, "", 2},
 };
 
-/* In a tree of its own, where tests only say how they were run. */
+/* Runs scripts/sweep in a separate tree, with fake tests that only print how they were run. */
 HT_TEST(a_sweep_runs_the_given_sweeps)
 {
 	static const char *const directories[] = {"scripts", "bin", "out", "out/release",

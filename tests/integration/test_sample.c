@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach --sample: what is estimated from a sample is what the target itself wrote down
- * (tests/targets/ledger.c), as exactly as so many samples can tell; each free is one of a block
- * that was drawn; and the target is left as it was.
+ * attach --sample: estimates from a sample equal what the target itself wrote down
+ * (tests/targets/ledger.c), within the error of that number of samples; each recorded free is of a
+ * sampled block; and the target is unchanged.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -17,10 +17,11 @@
 
 #define PHASE_MS 60000
 #define RATE	 256u
-#define SIGMAS	 5 /* one in two million is further off, on either side */
+#define SIGMAS	 5 /* an estimate is off by more in one of two million cases */
 /*
- * Variance of the number of calls, by each call: (1 - p) / p, on average over the ledger's sizes,
- * of which one in sixteen is 0. That of bytes is s * s * (1 - p) / p, which is less than s * RATE.
+ * Variance that each call adds to the estimated number of calls: (1 - p) / p, averaged over the
+ * ledger's sizes s, one in 16 of which is 0. Variance of the bytes: s * s * (1 - p) / p, less than
+ * s * RATE.
  */
 #define CALL_VARIANCE 26.0
 
@@ -57,7 +58,8 @@ static bool allocates(const struct event *event)
 	return event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END;
 }
 
-/* The sums that the trace itself gives, of all functions and of each. Returns the former. */
+/* Compares estimates from the trace's events with the ledger, for each function and for all.
+ * Returns the estimate for all. */
 static struct estimate check_trace(const struct tracefile *file, const json_t *ledger)
 {
 	static const char *const name[ABI_HOOK_COUNT] = {
@@ -85,11 +87,11 @@ static struct estimate check_trace(const struct tracefile *file, const json_t *l
 	return all;
 }
 
-/* What becomes of an address, and when. */
+/* An event that makes a sampled block live at an address, or ends it. */
 struct change {
 	uint64_t addr, tsc, size;
-	size_t index; /* of the event */
-	int by;	      /* 1: a sample came; -1: it went; 0: it was to go, and stayed */
+	size_t index; /* of the event in the file */
+	int by;	      /* 1: block sampled; -1: block freed; 0: a failed realloc, the block stays */
 };
 
 static int by_addr_and_time(const void *a, const void *b)
@@ -130,7 +132,8 @@ static size_t collect(const struct tracefile *file, struct change *ret)
 	return count;
 }
 
-/* Each address came once more than it went, or as often; the former are what is outstanding. */
+/* For each address there must be as many frees as sampled blocks, or one fewer: then the last block
+ * is outstanding. */
 static void check_frees(const struct tracefile *file, const json_t *ledger)
 {
 	struct change *change = calloc(file->event_count + 1, sizeof(*change));
@@ -153,8 +156,8 @@ static void check_frees(const struct tracefile *file, const json_t *ledger)
 	free(change);
 }
 
-/* The report says what the trace does, but for the rounding of each sample, and that it is
- * estimated. */
+/* The report must equal the trace, except for the rounding of each sample, and say that its figures
+ * are estimates. */
 static void check_report(const char *path, const struct estimate *all)
 {
 	json_auto_t *report = report_load(path);
@@ -170,7 +173,7 @@ static void check_report(const char *path, const struct estimate *all)
 	ck_assert(json_is_null(report_at(report, "totals.temporary")));
 }
 
-/* `way`: of --hook; NULL: by slots, which the program itself has. */
+/* `way`: the value of --hook; NULL: without, for a program with slots. */
 static void compare_books(bool nested, const char *way, const char *const argv[])
 {
 	struct victim victim;
@@ -178,7 +181,7 @@ static void compare_books(bool nested, const char *way, const char *const argv[]
 	struct tracefile file;
 	victim_start(&victim, argv);
 	free(victim_ask(&victim, "go", PHASE_MS));
-	/* A timer's signal is pending at one moment, and not at another. */
+	/* A timer's signal may be pending in one snapshot only. */
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	tap_start(&tap, victim.pid,
 		(const char *[]){"--sample", "256", way ? "--hook" : NULL, way, NULL});
@@ -195,7 +198,8 @@ static void compare_books(bool nested, const char *way, const char *const argv[]
 	victim_stop(&victim);
 	tracefile_load(tap.trace, &file);
 	struct estimate all = check_trace(&file, ledger);
-	/* The event does not tell whether the handler's realloc failed or the interrupted one. */
+	/* With nested handlers a REALLOC_FAIL event may be the handler's or the interrupted
+	 * call's. */
 	if (!nested)
 		check_frees(&file, ledger);
 	check_report(tap.trace, &all);
@@ -221,14 +225,14 @@ SAMPLE_TEST(forked_children, false, "ledger", "-t", "4", "-m", "forks")
 SAMPLE_TEST(linked_jemalloc, false, "ledger-jemalloc", "-l", "-t", "4")
 SAMPLE_TEST(linked_tcmalloc, false, "ledger-tcmalloc", "-l", "-t", "4")
 
-/* Hooked at their entries. */
+/* The operators are linked in and get entry hooks. */
 HT_TEST(operators_linked_in)
 {
 	compare_books(false, "auto",
 		(const char *[]){run_built("tests/targets/operators-jemalloc-direct"), "-n", NULL});
 }
 
-/* 0 is every allocation: nothing is estimated. */
+/* Rate 0 records every allocation, and no figure is an estimate. */
 HT_TEST(a_rate_of_zero_records_all)
 {
 	struct victim victim;

@@ -28,10 +28,10 @@
 
 struct setting {
 	int policy, priority, nice;
-	const char *autogroup; /* its nice value */
+	const char *autogroup; /* nice value of the autogroup; NULL: not set */
 	bool on_one_core;      /* with heaptap */
-	bool apart;	       /* on a core of its own, as far as there are two */
-	bool beside_a_hog;     /* that computes on that core, as programs do */
+	bool apart;	       /* the target on one core, heaptap on the others, if there are two */
+	bool beside_a_hog;     /* another process computes on that core */
 	bool slow;	       /* only with HEAPTAP_SLOW_SCHEDULE=1 */
 };
 
@@ -55,8 +55,8 @@ static cpu_set_t all_but(const cpu_set_t *one)
 	return CPU_COUNT(&rest) ? rest : all;
 }
 
-/* Half of each period is its own; on whichever core, as the kernel wants it. The main thread only
- * answers. False: not here. */
+/* SCHED_DEADLINE with half of each period, on any core, because the kernel refuses an affinity. Not
+ * for the main thread, which only answers commands. False: not allowed here. */
 static bool set_deadline(pid_t tid, bool is_main)
 {
 	const struct {
@@ -73,7 +73,7 @@ static bool set_deadline(pid_t tid, bool is_main)
 	return is_main || !syscall(SYS_sched_setattr, tid, &attr, 0);
 }
 
-/* The main thread answers to commands, whatever the others do. */
+/* The main thread gets a higher priority than the others, so that it always answers commands. */
 static void set_thread(pid_t tid, bool is_main, const struct setting *setting, const cpu_set_t *one)
 {
 	bool first = setting->policy == SCHED_FIFO || setting->policy == SCHED_RR;
@@ -122,7 +122,7 @@ static void start_tap(struct tap *tap, const struct victim *victim, const cpu_se
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
-/* The kernel refuses it where sessions have no groups of their own. */
+/* False: the kernel refuses, because sessions have no autogroups. */
 static bool set_autogroup(pid_t pid, const char *nice)
 {
 	char path[64];

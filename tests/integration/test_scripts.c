@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JavaScript functions have their names in the report of a Node.js that knows nothing of it; what
- * V8 itself says of its code is the measure, and what a script knows of its functions.
+ * The report names JavaScript functions of a Node.js without any options for that. The names are
+ * compared with V8's own map of its code, and with what a script knows of its functions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,8 @@
 struct frame {
 	const char *function, *file;
 	uint64_t line, address;
-	bool is_made, is_interpreted; /* lies in no module; nor at an address */
+	bool is_made, is_interpreted; /* generated code, in no module; an interpreted function,
+					 without an address */
 	bool is_inlined;
 };
 
@@ -79,7 +80,7 @@ static void capture(struct victim *victim, struct tap *tap, unsigned changes, ui
 /* --- functions that the test knows --- */
 
 struct known {
-	const char *function, *source; /* how it begins in the script */
+	const char *function, *source; /* source: its beginning in the script */
 	uint64_t line;
 	bool found;
 };
@@ -112,7 +113,8 @@ static void look_for_known(void *context, const struct frame *frame)
 		}
 }
 
-/* `turn_runs_compiled`: V8 decides when, of a function that one timer calls. */
+/* `turn_runs_compiled`: "turn", which only one timer calls, must be found, too. When V8 compiles it
+ * is V8's decision. */
 static void check_names(const char *node, bool turn_runs_compiled)
 {
 	struct known known[] = {{"makeBuffer", "function makeBuffer", 0, false},
@@ -144,7 +146,7 @@ HT_TEST(functions_have_names_without_a_flag)
 
 /* --- functions that are inlined --- */
 
-/* Is each of `name` a frame, right below the one before it? */
+/* Do the frames contain all functions of `name`, each next to the one before it? */
 static bool is_chain(const json_t *frames, const char *const name[])
 {
 	size_t at, next = 0;
@@ -173,8 +175,8 @@ static bool is_inlined(const json_t *frames, const char *name)
 	return false;
 }
 
-/* V8 compiles hold into take or serve when it likes. From then on each stack with it has all three.
- */
+/* V8 decides when it inlines hold into take or serve. From then on each stack with an inlined frame
+ * must have all three functions. */
 static void check_inlined(const char *node)
 {
 	static const char *const chain[] = {"hold", "take", "serve", NULL};
@@ -207,7 +209,7 @@ HT_TEST(inlined_functions_have_names)
 
 /* --- functions that are interpreted --- */
 
-/* The number behind `name`; -1: the function is called something else. */
+/* The number N of a function called `name`N; -1: it has another name. */
 static long number_behind(const json_t *frame, const char *name)
 {
 	const char *function = json_string_value(json_object_get(frame, "function"));
@@ -251,7 +253,7 @@ static uint64_t check_chains(const char *trace)
 	return right;
 }
 
-/* From the program's start on, when nothing is compiled. */
+/* Captures from the program's start, when no function is compiled yet. */
 static void check_interpreted(const char *const argv[], const char *const options[], uint64_t least)
 {
 	struct known known[] = {{"allocate", "function allocate", 0, false},
@@ -288,15 +290,15 @@ HT_TEST(interpreted_functions_of_sums)
 		(const char *[]){"--cull", "1h", NULL}, 20);
 }
 
-/* By the plain walk alone. */
+/* With --unwind=full. */
 HT_TEST(interpreted_functions_by_the_plain_walk)
 {
 	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
 		(const char *[]){"--unwind=full", NULL}, 20);
 }
 
-/* Functions lose their bytecode and are compiled to it again, and all of it is moved: all the time,
- * so that few have names. */
+/* V8 drops the bytecode of functions, compiles it again and moves it all the time, so that heaptap
+ * finds few names. */
 HT_TEST(bytecode_that_is_flushed_and_moved)
 {
 	check_interpreted((const char *[]){"/usr/bin/node", "--expose-gc", "--stress-flush-code",
@@ -304,7 +306,7 @@ HT_TEST(bytecode_that_is_flushed_and_moved)
 		NULL, 0);
 }
 
-/* Baseline code takes the place of what is interpreted, after a few calls. */
+/* V8 replaces interpreted functions by baseline code after a few calls. */
 HT_TEST(functions_that_become_baseline_code)
 {
 	check_interpreted(
@@ -315,8 +317,8 @@ HT_TEST(functions_that_become_baseline_code)
 
 #define SIZE_BASE 100000
 
-/* What function N has allocated has 100,000 + N bytes; the number of calls, 0 of those of another.
- */
+/* Function N allocates blocks of 100,000 + N bytes, so the sizes show whether a name is right.
+ * Returns the number of calls if the stack has such a function, else 0. */
 static uint64_t check_sizes(const json_t *stack)
 {
 	const uint64_t calls = report_u64(stack, "allocations");
@@ -340,8 +342,8 @@ static uint64_t check_sizes(const json_t *stack)
 	return named;
 }
 
-/* Where functions lay that were dropped there are others, at once. Some have names: what a machine
- * with other work leaves time for. */
+/* New functions are placed where dropped ones were, at once. Some must have names, the right ones;
+ * how many depends on the machine's load. */
 static void check_recycled(const char *node)
 {
 	struct victim victim;
@@ -370,8 +372,8 @@ struct oracle {
 	uint64_t compared, unnamed;
 };
 
-/* The last line of the map that covers the address, behind the tier's mark; "" if it is of no
- * JavaScript function. */
+/* The function's name in the last line of the map that covers the address, without the tier's mark;
+ * "" if the line is not of a JavaScript function. */
 static void look_up(const char *map, uint64_t address, char *ret, size_t bytes)
 {
 	uint64_t from, size;
@@ -388,7 +390,7 @@ static void look_up(const char *map, uint64_t address, char *ret, size_t bytes)
 			ret[0] = '\0';
 			continue;
 		}
-		name += name[1] == '\'' ? 2 : 1; /* made for one closure */
+		name += name[1] == '\'' ? 2 : 1; /* "*'": optimized for one closure */
 		snprintf(ret, bytes, "%.*s", (int)strcspn(name, "\n"), name);
 	}
 }
@@ -443,8 +445,7 @@ HT_TEST(names_are_those_of_v8)
 
 /* --- other versions ---
  *
- * Debian has node 20; of those that others have each is tried where it is named.
- */
+ * Debian has node 20. Other versions are tried if a variable names their program. */
 
 static void try_version(const char *variable, uint64_t least)
 {
@@ -465,7 +466,7 @@ HT_TEST(node_22)
 
 HT_TEST(node_24)
 {
-	try_version("HEAPTAP_NODE24", 5); /* it optimizes sooner, and inlines more */
+	try_version("HEAPTAP_NODE24", 5); /* node 24 optimizes sooner and inlines more */
 }
 
 /* --- what is no V8 that we know --- */

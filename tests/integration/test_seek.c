@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Processes that are named in another way than by their PID: by name, by unit, and before they run.
+ * Finding processes without their PID: by name, by systemd unit, and before they run.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ HT_TEST(the_only_process_of_a_name)
 	victim_stop(&victim);
 }
 
-/* Some name from outside must not move the cursor. */
+/* heaptap must not print escape sequences from a process's name. */
 HT_TEST(of_several_a_list)
 {
 	char *err, line[64];
@@ -218,7 +218,7 @@ static void wait_for(struct run *run, char *trace)
 {
 	run_start(run, (const char *[]){run_built("heaptap"), "attach", "--wait-for", name, "-o",
 			       trace, "--json", NULL});
-	/* It looks at least twice. */
+	/* Long enough for heaptap to look for the process at least twice. */
 	for (int i = 0; i < 30; i++)
 		run_pause();
 }

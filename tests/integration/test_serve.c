@@ -40,7 +40,7 @@ static char *print(const char *const words[])
 	return out;
 }
 
-/* What the server sends is what the command prints, byte for byte. */
+/* The server's answer must equal the command's output, byte for byte. */
 static void check_same(const struct http *http, const char *path, const char *const words[])
 {
 	char *expected = print(words), *sent = http_get(http, path, 200);
@@ -49,7 +49,7 @@ static void check_same(const struct http *http, const char *path, const char *co
 	free(sent);
 }
 
-/* Each member that the server sends is the same in what the command prints. */
+/* Each member of the server's answer must equal that of the command's output. */
 static void check_members(
 	const struct http *http, const char *path, const char *member, const char *const words[])
 {
@@ -136,7 +136,7 @@ HT_TEST(a_folder_of_windows)
 	free(smalltrace_make("windows/w-10.htap", 3));
 	free(smalltrace_make("windows/w-9.htap", 2));
 	free(smalltrace_make("windows/other", 2));
-	/* Neither one that is not begun nor one that is none hides the others. */
+	/* An empty trace and a file that is no trace must not hide the other traces. */
 	write_file("windows/a.htap", "");
 	write_file("windows/w-9a.htap", "this is no trace at all, but a text that is long enough");
 	if (!http_start(&http, (const char *[]){folder, NULL}))
@@ -181,7 +181,8 @@ static char *get_if(const struct http *http, const char *path, const char *etag)
 	return http_send(http, request, NULL);
 }
 
-/* Everything that the page shows: each answer says what it is, and is sent once. */
+/* All resources of the page. Each answer has its schema, and is sent only once while it does not
+ * change. */
 static const char *const resource[] = {"report", "summary", "timeline", "tree", "sites", "suspects",
 	"callers?name=parse", "sizes", "lifetimes", "threads", "modules", "diff", "trend",
 	"traces"};
@@ -223,8 +224,8 @@ HT_TEST(every_resource_has_a_schema_and_is_sent_once)
 	free(two);
 }
 
-/* A click over a trace of any size costs what its sums cost: the file is not read again. Only a
- * filter by size or age does that, and then sees that the file is another. */
+/* The server answers from its sums and does not read the file again. Only a filter by size or age
+ * reads it, and then notices that the file has changed. */
 HT_TEST(an_answer_does_not_read_the_trace_again)
 {
 	struct http http;
@@ -337,7 +338,7 @@ HT_TEST(only_the_token_is_answered)
 	snprintf(both, sizeof(both), "%s%sOrigin: http://evil.example\r\n", own, token);
 	check_refused(&http, 403, "GET", "/api/v1/summary", both);
 	check_refused(&http, 405, "OPTIONS", "/api/v1/stop", own);
-	/* An address that a page can make a browser send is not enough to change anything. */
+	/* A token in the URL, which a page can make a browser send, is not enough for a POST. */
 	snprintf(path, sizeof(path), "/api/v1/stop?token=%s", http.token);
 	check_refused(&http, 403, "POST", path, own);
 	http_stop(&http);
@@ -417,7 +418,7 @@ static void allow_descriptors(void)
 	ck_assert_uint_gt(limit.rlim_cur, SLOW + 100);
 }
 
-/* A whole request on an open connection, of which the status is read. */
+/* Sends a complete request on an open connection; returns the status of the answer. */
 static unsigned ask_on(const struct http *http, int fd)
 {
 	char request[400], answer[512];
@@ -468,7 +469,7 @@ HT_TEST(slow_clients_make_room)
 	for (unsigned i = 0; i < SLOW; i++)
 		ended += recv(fd[i], &byte, 1, MSG_DONTWAIT) >= 0;
 	ck_assert_uint_ge(ended, SLOW - 1100);
-	/* The others end by themselves, however slowly they go on. */
+	/* The server closes the other connections by itself, even if they send bytes slowly. */
 	run_until(send(fd[SLOW - 1], "x", 1, MSG_NOSIGNAL) < 0, ANSWER_MS);
 	json_decref(http_json(&http, "/api/v1/summary", 200));
 	for (unsigned i = 0; i < SLOW; i++)
@@ -500,7 +501,7 @@ HT_TEST(hostile_bytes_do_not_disturb_others)
 	ck_assert_uint_ne(http_status(answer), 200);
 	free(answer);
 	free(large);
-	/* Several requests on one connection, and one whose client does not wait. */
+	/* A client that asks and then closes its connection does not disturb the server. */
 	int fd = http_connect(&http);
 	ck_assert_uint_eq(ask_on(&http, fd), 200);
 	close(fd);

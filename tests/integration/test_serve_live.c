@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap serve -p: a capture is followed, marked, paused and stopped, by requests and from its
- * page; a server that is killed leaves nothing in the process.
+ * heaptap serve -p: requests and the page follow, mark, pause and stop a capture; a killed server
+ * leaves nothing in the target.
  */
 #include <jansson.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ static bool serve_target(struct served *served)
 	return false;
 }
 
-/* A member of the summary at this moment; the server may not have read a record yet. */
+/* A member of the current summary; 0 while the server has not read a record yet. */
 static uint64_t summary_of(const struct http *http, const char *path)
 {
 	char request[400];
@@ -87,7 +87,7 @@ HT_TEST(a_capture_is_followed_and_steered)
 	json_decref(http_post(http, "/api/v1/stop", 200));
 	run_until(strstr(http_get(http, "/api/v1/summary", 200), "\"complete\":true"), TARGET_MS);
 	tap_verify(&served.tap);
-	/* All of it is there when the capture has ended. */
+	/* After the capture's end the summary is complete. */
 	json_t *summary = http_json(http, "/api/v1/summary", 200);
 	ck_assert_str_eq(
 		report_text(json_array_get(report_at(summary, "marks"), 0), "text"), "here");
@@ -161,7 +161,7 @@ HT_TEST(a_capture_of_another_terminal_goes_on)
 
 #define PAGES 16u
 
-/* One more gets an error that says why. */
+/* A page too many gets an error with the reason. */
 HT_TEST(a_bounded_number_of_pages_follows)
 {
 	struct served served;
@@ -193,7 +193,7 @@ HT_TEST(a_bounded_number_of_pages_follows)
 	victim_stop(&served.victim);
 }
 
-/* What one does, both show. */
+/* An action in one browser is shown in both. */
 HT_TEST(two_browsers_follow_one_process)
 {
 	struct served served;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page of heaptap serve in a browser: its figures are those of the commands, of one trace and
- * of a folder in which traces are chosen, compared and put side by side.
+ * The page of heaptap serve in a browser: its figures equal those of the commands, for one trace
+ * and for a folder from which traces are chosen and compared.
  */
 #include <jansson.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #define BROWSE_MS 180000
 #define PYTHON	  "/usr/bin/python3" /* Debian's, which has Debian's selenium */
 
-/* What served.py prints of the page of this server. */
+/* Runs served.py on the server's page, and parses its output. */
 static json_t *browse(const struct http *http, const char *what)
 {
 	HT_FREED char *out, *err;
@@ -27,7 +27,7 @@ static json_t *browse(const struct http *http, const char *what)
 	return seen;
 }
 
-/* Each figure of the page is that of the summary of `path`. */
+/* Each figure of the page must equal that of the summary at `path`. */
 static void check_totals(const struct http *http, const json_t *totals, const char *path)
 {
 	json_t *answer = http_json(http, path, 200), *value;
@@ -53,7 +53,7 @@ HT_TEST(the_page_shows_the_same_numbers)
 	http_stop(&http);
 }
 
-/* The differences that the page lists are those of heaptap diff, and its totals too. */
+/* The page's differences and totals must equal those of heaptap diff. */
 static void check_diff(const struct http *http, const json_t *shown)
 {
 	json_auto_t *answer = http_json(http, "/api/v1/diff?base=0&trace=1", 200);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that serve their own memory, or the file system of the trace, and do not answer: heaptap
- * cannot hang, and the target goes on. Needs root and /dev/fuse.
+ * Targets that serve their own memory or the trace's file system, and do not answer: heaptap must
+ * not hang, and the target goes on. Needs root and /dev/fuse.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -71,7 +71,7 @@ HT_TEST(code_of_a_file_system_that_answers)
 	victim_stop(&victim);
 }
 
-/* Workers that could not be killed hold heaptap's lock until the file system answers them. */
+/* Is heaptap's lock held? Workers that cannot be killed hold it until the file system answers. */
 static bool is_locked(const struct victim *victim)
 {
 	char name[32], line[256];
@@ -97,7 +97,7 @@ HT_TEST(code_that_cannot_be_read)
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	order(&victim, "trap");
 	snprintf(pid, sizeof(pid), "%d", victim.pid);
-	/* All at once: each waits as long as a file system may take to answer. */
+	/* Run all commands at once, because each waits for the timeout of the file system. */
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
 		run_start(&runs[i],
 			(const char *[]){run_built("heaptap"), commands[i], "-p", pid, NULL});
@@ -125,7 +125,8 @@ static void open_it(const void *path)
 	_exit(open(path, O_RDONLY | O_CLOEXEC) < 0);
 }
 
-/* Neither a stop nor SIGKILL ends its wait, so no thread can run a stub in it. */
+/* The only thread waits for a file system. Neither a stop nor SIGKILL ends that wait, so the thread
+ * cannot run a stub. */
 HT_TEST(a_thread_that_waits_for_a_file_system)
 {
 	struct victim server;
@@ -213,7 +214,7 @@ HT_TEST(code_that_stalls_before_heaptap_is_killed)
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MODULES_GROW);
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/served");
-	/* So that it does not look at what is mapped now. */
+	/* Stop heaptap, so that it does not read the new mapping before it is killed. */
 	kill(tap.run.pid, SIGSTOP);
 	order(&victim, "trap");
 	kill(tap.run.pid, SIGKILL);

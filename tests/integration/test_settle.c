@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * --settle: after the window only the frees of its blocks are recorded, to the last call, and what
- * is held then are survivors.
+ * --settle: after the window only the frees of its blocks are recorded, to the last call, and the
+ * blocks that are live at its end are the survivors.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -74,7 +74,7 @@ static void settle_and_count(const char *program, const char *const extra[])
 	await_settling();
 	work("free 100 300");
 	work("alloc 1000 2000 208");
-	work("realloc 300 600 312"); /* moved, and held */
+	work("realloc 300 600 312"); /* moved, and never freed */
 	work("realloc 300 400 416"); /* moved twice ... */
 	work("free 300 400");	     /* ... and freed */
 	work("free 1000 1500");
@@ -114,7 +114,7 @@ HT_TEST(survivors_beside_sums_are_exact)
 		(const char *[]){"-d", "2s", "--settle", "1h", "--cull", "1h", NULL});
 }
 
-/* The whole time passes: exit status 0, and the window ended because it was over. */
+/* The settle time ends by itself: exit status 0, and the window's end has the reason "duration". */
 HT_TEST(the_settle_time_ends_by_itself)
 {
 	begin("tests/targets/stepwise", (const char *[]){"-d", "0.3s", "--settle", "0.3s", NULL});

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Under a seccomp filter the agent makes no system call: a filter that allows whatever the
- * program's own code calls counts what comes from any other (tests/targets/outsider.c). A call that
- * many filters allow is seen as well. And when heaptap and its guardian are dead, nothing is
- * recorded, walked or sent any more.
+ * Under a seccomp filter the agent makes no system call: the target's filter allows all calls of
+ * the program's own code, and counts calls of any other code (tests/targets/outsider.c), also those
+ * that most filters allow. And after the death of heaptap and its guardian the agent records,
+ * unwinds and sends nothing.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -21,9 +21,10 @@
 #include "tests/support/victim.h"
 
 #define ANSWER_MS  60000
-#define GIVE_UP_MS 240000 /* it takes ten seconds, and two full buffers of one thread */
+#define GIVE_UP_MS 240000 /* the agent gives up after 10 s and two full buffers of one thread */
 #define ROUNDS	   30000ull
-/* Two blocks each, in four threads: some buffers for each of them. */
+/* Each round makes two blocks in each of four threads: enough to fill several buffers of each
+ * thread. */
 #define EVENTS_MIN (4 * 4 * ROUNDS)
 
 static void start(struct victim *victim)
@@ -37,8 +38,8 @@ static void ask(struct victim *victim, const char *command, const char *answer)
 	ck_assert_str_eq(got, answer);
 }
 
-/* `how`: the filter is entered in the middle of it; "": it is there, or none is. Returns how many
- * calls came from outside. */
+/* Has the target work. `how`: how it enters the filter in the middle; "": it enters none. Returns
+ * how many calls came from code outside of the program. */
 static uint64_t work_counting(struct victim *victim, const char *how)
 {
 	char command[64];
@@ -55,7 +56,7 @@ static void work(struct victim *victim, const char *how)
 	ck_assert_uint_eq(work_counting(victim, how), 0);
 }
 
-/* A thread that was joined may still be there, and one that was born have all signals blocked. */
+/* In a snapshot a joined thread may still exist, and a new one may have all signals blocked. */
 static void begin(
 	struct victim *victim, struct tap *tap, unsigned changes, const char *const extra[])
 {
@@ -75,7 +76,7 @@ static void end(struct tap *tap)
 static const char *const with_mappings[] = {"--mmap", "--symbolize", "later", NULL};
 static const char *const sampled[] = {"--sample", "4K", "--symbolize", "later", NULL};
 
-/* The filter is older than the capture. */
+/* The target enters the filter before the capture. */
 static void check_from_the_beginning(const char *const extra[], bool all)
 {
 	struct victim victim;
@@ -84,7 +85,7 @@ static void check_from_the_beginning(const char *const extra[], bool all)
 	ask(&victim, "enter trap", "entered");
 	begin(&victim, &tap, 0, extra);
 	work(&victim, "");
-	/* And what is counted would have been. */
+	/* A call from outside is counted: the counter works. */
 	ask(&victim, "outside", "outside 1");
 	if (all) {
 		end(&tap);
@@ -107,7 +108,8 @@ HT_TEST(filter_of_before_a_sample)
 	check_from_the_beginning(sampled, false);
 }
 
-/* Agents of before must not go on with a call that they had begun. */
+/* The filter comes during the capture. Threads that are in the agent then must not make a system
+ * call afterwards. */
 static void check_entered(const char *how)
 {
 	struct victim victim;
@@ -157,7 +159,7 @@ static bool is_root(void)
 	return false;
 }
 
-/* What agent and daemon share, as a file. */
+/* Opens the memfd that agent and daemon share. */
 static int open_image(pid_t pid)
 {
 	char line[512], path[128];
@@ -187,7 +189,7 @@ static bool has_given_up(int image)
 	return word == ABI_GIVEN_UP;
 }
 
-/* Of every byte that there is in it, and where: events, stacks, marks, counts. */
+/* Hashes all allocated parts of the image with their offsets: events, stacks, marks, counts. */
 static uint64_t hash_image(int image)
 {
 	static uint64_t words[HT_PAGE_BYTES];
@@ -232,7 +234,7 @@ HT_TEST(killed_with_its_guardian)
 	victim_stop(&victim);
 }
 
-/* The agent has no call of its own to make then: not to look for its reader, either. */
+/* Under a filter the agent cannot make a call to find out whether its reader lives. */
 HT_TEST(killed_with_its_guardian_before_a_filter)
 {
 	struct victim victim;

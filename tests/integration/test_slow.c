@@ -32,8 +32,8 @@
 #define LOSSLESS_PAIRS 1000000u
 #define CALLS_MIN      2000000u /* more events than buffers and socket hold */
 #define STOP_MS_MAX    80000u
-#define WAITS_MAX      301u /* 0.3 s, of a millisecond each or longer: all that one thread waits */
-#define SLEEPS_OTHER   100u /* for commands, for pages */
+#define WAITS_MAX      301u /* a thread waits at most 0.3 s, in sleeps of 1 ms or longer */
+#define SLEEPS_OTHER   100u /* sleeps for other reasons: commands, page faults */
 
 static unsigned stop_ms(void)
 {
@@ -46,8 +46,8 @@ static void start(struct victim *victim)
 	victim_start(victim, (const char *[]){run_built("tests/targets/hostile"), NULL});
 }
 
-/* Calls the allocator for that time; no single call may have waited for as long as heaptap did not
- * get on. Returns the number of calls. */
+/* Has the target call the allocator for `ms`. No single call may take half of that time. Returns
+ * the number of calls. */
 static uint64_t press(struct victim *victim, unsigned ms)
 {
 	char command[32];
@@ -102,7 +102,7 @@ HT_TEST(stopped)
 	json_decref(report_load(tap.trace));
 }
 
-/* Has the target wait in its own work, lossless, for a heaptap that is stopped. */
+/* Starts a lossless capture, stops heaptap, and lets the target work until it waits for heaptap. */
 static struct procsnap *start_waiting(struct victim *victim, struct tap *tap)
 {
 	char command[32];
@@ -113,12 +113,13 @@ static struct procsnap *start_waiting(struct victim *victim, struct tap *tap)
 	kill(tap->run.pid, SIGSTOP);
 	snprintf(command, sizeof(command), "load %u", LOSSLESS_PAIRS);
 	victim_send(victim, command);
-	/* For heaptap, in the agent. */
+	/* The agent waits for heaptap in ppoll. */
 	run_until(child_call(victim->pid) == SYS_ppoll, ANSWER_MS);
 	return before;
 }
 
-/* It sleeps a millisecond at a time. */
+/* Does verify report the thread inside heaptap's code? Ask repeatedly: it waits in sleeps of 1
+ * ms. */
 static bool is_told_inside(pid_t pid)
 {
 	json_auto_t *verify = report_run("verify", pid, 6);
@@ -127,7 +128,7 @@ static bool is_told_inside(pid_t pid)
 	return told;
 }
 
-/* Then the target waits instead, for as long as it takes, and nothing is lost. */
+/* With --lossless the target waits as long as heaptap is stopped, and nothing is lost. */
 HT_TEST(stopped_lossless)
 {
 	struct victim victim;

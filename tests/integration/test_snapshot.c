@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The oracle of the others: tests/support/procsnap sees each single thing that heaptap could leave
- * behind, and nothing where there is nothing. What is of a process as a whole, and of its rights,
- * is in test_snapshot_process.
+ * Tests the snapshots on which other tests depend: tests/support/procsnap shows each single change
+ * that heaptap could leave behind, and no other difference. Changes of the whole process and of its
+ * privileges: test_snapshot_process.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -32,7 +32,8 @@
 #define FAR_AWAY   ((void *)0x200000000000)
 #define PAGE_BYTES 4096
 
-/* Of every child before the first look: a page of a file, a library, and a file. */
+/* Each child has these before the first snapshot: a mapped page of a file, a library, and an open
+ * file. */
 static void *page;
 static void *library;
 static int file_fd;
@@ -117,7 +118,7 @@ static bool change_constant(void)
 	return write_at(constants, "C", 1);
 }
 
-/* The bytes are the same; the page is not the file's any more. */
+/* Writes the same byte: the contents stay, but the page becomes a private copy. */
 static bool copy_constant(void)
 {
 	return write_at(constants, "c", 1);
@@ -146,7 +147,7 @@ static bool advise(void)
 
 static bool lock(void)
 {
-	return syscall(SYS_mlock, page, PAGE_BYTES) == 0; /* a sanitizer keeps mlock back */
+	return syscall(SYS_mlock, page, PAGE_BYTES) == 0; /* sanitizers make mlock() do nothing */
 }
 
 static bool map_beside(void)
@@ -210,7 +211,7 @@ static bool name_agent(void)
 	return bind_name("heaptap-agent", getpid());
 }
 
-/* Another process's names: the snapshot ignores them. */
+/* Binds socket names of another process, which the snapshot must ignore. */
 static bool lock_session_of_other(void)
 {
 	return bind_name("heaptap", getppid()) && bind_name("heaptap-agent", getppid());
@@ -369,7 +370,7 @@ static const struct snapchange changes[] = {
 	{name_agent, "socket @heaptap-agent-", NULL, false},
 };
 
-/* Where there is one core it cannot be left. */
+/* Needs two cores. */
 static const struct snapchange core_change = {leave_core, "thread", "Cpus_allowed:", false};
 
 static void check(const struct snapchange *change, size_t number, unsigned flags)
@@ -385,7 +386,7 @@ HT_TEST(each_change_is_seen)
 		check(&core_change, HT_ARRAY_SIZE(changes), 0);
 }
 
-/* Beside its other memory, where the kernel puts it. */
+/* The child maps memory next to its other memory, where the kernel puts it. */
 HT_TEST(sees_mappings_of_a_still_program)
 {
 	static const struct snapchange still = {nothing, NULL, NULL, false},
@@ -396,7 +397,7 @@ HT_TEST(sees_mappings_of_a_still_program)
 	check(&unseen, 2, 0);
 }
 
-/* Also where a program may load libraries, or open files. */
+/* Flags that allow new libraries or descriptors must not hide those of heaptap. */
 HT_TEST(always_sees_heaptaps_own)
 {
 	static const struct snapchange mapped = {map_our_file, "mapping", NULL, false},

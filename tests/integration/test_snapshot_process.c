@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The oracle of the others, as test_snapshot: tests/support/procsnap sees what is changed of a
- * process as a whole, of its privileges, and what the kernel alone can tell.
+ * Like test_snapshot: tests/support/procsnap shows changes of the whole process and of its
+ * privileges, and changes that only the kernel can make.
  */
 #include <fcntl.h>
 #include <grp.h>
@@ -26,7 +26,7 @@
 #include "tests/support/snapchange.h"
 #include "tests/support/tmpdir.h"
 
-/* Another of each, and the capabilities stay. */
+/* Changes UID, GID and groups, but keeps the capabilities. */
 static bool change_user(void)
 {
 	const gid_t group = 4;
@@ -127,7 +127,7 @@ static bool change_session(void)
 	return setsid() > 0;
 }
 
-/* A shell, which tells and waits in our place. */
+/* Execs a shell, which writes to the gate and waits in this process's place. */
 static bool change_program(void)
 {
 	char fd[16];
@@ -165,7 +165,7 @@ static const struct snapchange changes[] = {
 	{change_program, "process exe", NULL, false},
 };
 
-/* Where each session has a group of its own for the scheduler. */
+/* Needs a kernel with autogroups. */
 static const struct snapchange session_change = {change_session, "process autogroup", NULL, false};
 
 HT_TEST(each_change_is_seen)
@@ -178,7 +178,7 @@ HT_TEST(each_change_is_seen)
 		printf("skipped: snapshot: this kernel has no autogroups\n");
 }
 
-/* What not every machine can change: a file of ours stands in the kernel's place. */
+/* Changes that not every machine can make: mounts a file of the test over that of the kernel. */
 HT_TEST(sees_each_listed_change)
 {
 	static const struct told {
@@ -215,7 +215,7 @@ HT_TEST(sees_each_listed_change)
 	free(file);
 }
 
-/* Filters of system calls, and nothing else. */
+/* PROCSNAP_FILTERED allows seccomp filters, and no other change. */
 HT_TEST(allows_a_declared_filter)
 {
 	static const struct snapchange filter = {change_privileges, NULL, NULL, false};
@@ -245,7 +245,7 @@ static void verify(pid_t pid)
 	procsnap_verify(procsnap_take(pid, 0), pid);
 }
 
-/* How a test ends that does this. */
+/* The exit status of a test that calls `use`. */
 static int status_after(void (*use)(pid_t), pid_t pid)
 {
 	int status;

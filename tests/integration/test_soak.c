@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Attach, capture for a random moment, detach: over and over, on seven kinds of target under load.
- * Here it is a slice; scripts/soak sets the environment for the whole:
+ * By default only a few cycles; scripts/soak sets the environment for all:
  *
  *      HEAPTAP_SOAK_CYCLES   cycles of each kind          HEAPTAP_SOAK_SEED   of all that is random
  *      HEAPTAP_SOAK_SECONDS  end each kind after so long instead
@@ -32,43 +32,45 @@
 
 #define SLICE_CYCLES  30
 #define FEW_CYCLES    4	 /* in a sample */
-#define CHECKPOINT    15 /* cycles between two looks at everything */
+#define CHECKPOINT    15 /* cycles between two full comparisons */
 #define WINDOW_MAX_MS 50
-#define SIGNAL_MAX_MS 100 /* while attaching, capturing, or detaching already */
+#define SIGNAL_MAX_MS 100 /* latest time of SIGINT: during attach, capture or detach */
 #define CYCLE_MS      120000
-#define MET_CYCLES    100 /* that many meet all that a kind is to meet; one in five, inside */
+#define MET_CYCLES    100 /* from this number of cycles on, check_met applies */
 #define PROGRAMS_MAX  2
 
 struct kind {
 	const char *name;
 	const char *program[PROGRAMS_MAX][5]; /* the cycles are shared among them */
-	const char *hook;		      /* of attach */
+	const char *hook;		      /* the value of attach's --hook */
 	unsigned flags;			      /* of procsnap */
-	bool stores; /* its code keeps addresses from slots: a tombstone may stay, and is counted */
-	unsigned meets; /* what many a detach of it finds: enum met */
+	bool stores; /* its code keeps addresses from slots, so a jump page may stay; it is counted
+		      */
+	unsigned meets; /* enum met: states of threads that detaches must have found */
 };
 
 enum met {
 	ASLEEP = 1, /* a thread that waits for commands */
-	INSIDE = 2, /* one that was, or may have been, within a hook */
+	INSIDE = 2, /* a thread that was or may have been in a hook */
 };
 
-/* What the cycles of one kind came to. */
+/* The results of all cycles of one kind. */
 struct tally {
 	uint64_t cycles, events, tombstones;
 	uint64_t dropping;			   /* cycles in which events were dropped */
 	uint64_t *attach_ns, *detach_ns, *stop_ns; /* of each cycle */
-	uint64_t asleep, awake, inside;		   /* threads, as the proof of detach met them */
+	uint64_t asleep, awake, inside; /* numbers of threads by the state in which the proof of
+					   detach found them */
 };
 
 static struct soak {
 	const struct kind *kind;
 	uint64_t seed, random, cycle, limit, end_ms;
-	cpu_set_t cores; /* that we were given */
+	cpu_set_t cores; /* that the test may use */
 	struct victim victim;
 	struct tap tap;
-	bool tombstone; /* stayed after the last cycle */
-	bool failing;	/* whoever ends the process now has failed */
+	bool tombstone; /* a jump page stayed after the last cycle */
+	bool failing;	/* if the process exits now, the test has failed */
 } soak;
 
 static uint64_t setting(const char *name, uint64_t otherwise)
@@ -110,7 +112,7 @@ static void keep_threads(const char *directory)
 		closedir(dir);
 }
 
-/* Output, trace, and what /proc says of the target, before they are gone with the test. */
+/* Keeps output, trace and /proc files of the target, before they disappear with the test. */
 static void keep_everything(void)
 {
 	static const char *const facts[] = {"maps", "smaps", "status", "limits"};
@@ -146,7 +148,7 @@ static uint64_t below(uint64_t limit)
 	return random_below(&soak.random, limit);
 }
 
-/* Target and heaptap on one core together, or wherever they like. */
+/* Restricts target and heaptap to one common core, or lifts the restriction. */
 static void pin(bool one_core)
 {
 	char path[64];
@@ -175,8 +177,8 @@ static void pause_until(uint64_t end_ms)
 		run_pause();
 }
 
-/* Other work took the cores, and the daemon could not keep up: said and counted, as it is promised.
- * An output that fails, or a target that damages what it shares, has the same exit code. */
+/* Was the only problem that events were dropped, because other load kept the daemon from its core?
+ * A failed output or damaged shared memory has the same exit code, and is a failure. */
 static bool only_drops(const char *out)
 {
 	if (out[0] != '{')
@@ -214,7 +216,7 @@ static void run_cycle(void)
 		extra[8] = window;
 	}
 	pin(one_core);
-	/* Its signal may come before heaptap has begun to wait for one. */
+	/* Block SIGINT across the start: the signal may come before heaptap handles it. */
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
@@ -240,7 +242,7 @@ static void check_quickly(void)
 		(unsigned long)soak.seed, ours);
 }
 
-/* One page stays, and that alone. The next attach takes it over. */
+/* Only the jump page may stay. The next attach takes it over. */
 static void check_tombstone(const json_t *attach)
 {
 	const char *part;
@@ -355,7 +357,8 @@ static void print_tally(struct tally *tally, uint64_t took_ms)
 	fflush(stdout);
 }
 
-/* Otherwise no failure would say nothing of what the proof of detach is for. */
+/* Many cycles must have found threads in each state, or their success would not test the proof of
+ * detach. */
 static void check_met(const struct tally *tally)
 {
 	if (tally->cycles < MET_CYCLES)
@@ -378,11 +381,12 @@ static void run_kind(const struct kind *kind)
 		.limit = seconds ? CYCLES_MAX : cycles,
 		.failing = true};
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(soak.cores), &soak.cores), 0);
-	/* No two kinds go through the same numbers. */
+	/* Each kind has its own random numbers. */
 	soak.random = soak.seed;
 	for (const char *c = kind->name; *c; c++)
 		soak.random = random_next(&soak.random) ^ (uint64_t)*c;
-	free(tmpdir_path("")); /* so that it is removed after keep_everything */
+	free(tmpdir_path("")); /* atexit handlers run in reverse: remove the directory after
+				  keep_everything */
 	atexit(keep_everything);
 	struct tally tally = {.attach_ns = calloc(soak.limit, sizeof(uint64_t)),
 		.detach_ns = calloc(soak.limit, sizeof(uint64_t)),

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Outputs that do not answer: a file system that the target itself serves, a pipe that it reads, a
- * reader that stops, a process that only waits for heaptap. The capture ends when it is to end, the
- * target goes on, and what is not written is counted.
+ * Outputs that block: a file system that the target serves, a pipe that the target reads, a reader
+ * that stops, a target that only waits for heaptap. The capture ends in time, the target goes on,
+ * and heaptap counts the events that it could not write.
  *
- * HEAPTAP_SLOW_OUTPUT=1: also those that take a minute.
+ * HEAPTAP_SLOW_OUTPUT=1: also tests that take a minute.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -49,8 +49,8 @@ static void start(struct victim *victim, const char *program, const char *argume
 	victim_start(victim, (const char *[]){run_built(path), argument, NULL});
 }
 
-/* A target and the trace in the file system that it serves, as it is seen from here. What it was
- * before; NULL: not here. */
+/* Starts a target that serves a file system; `trace` gets the path of a trace in it, through
+ * /proc/PID/root. Returns the target's snapshot; NULL: not possible on this machine. */
 static struct procsnap *start_served(struct victim *victim, char trace[TRACE_BYTES])
 {
 	if (!is_possible())
@@ -76,8 +76,8 @@ static void attach(
 	run_start(&tap->run, argv);
 }
 
-/* Ends with 7, which says how it ended, how much is missing, and that nothing stayed behind.
- * Returns how many events the trace holds at least. */
+/* heaptap must exit with 7, and report why the capture ended, how many events are missing, and no
+ * leftover. Returns a lower bound of the events in the trace. */
 static uint64_t check_incomplete(struct tap *tap, uint64_t calls, const char *ended)
 {
 	run_wait(&tap->run, HEAPTAP_MS);
@@ -119,7 +119,7 @@ static uint64_t press(struct victim *victim, unsigned ms)
 	return calls;
 }
 
-/* The process of heaptap that writes, 0: there is none. */
+/* The PID of heaptap's writer process; 0: there is none. */
 static pid_t writer_of(pid_t heaptap)
 {
 	char path[64], comm[32];
@@ -271,8 +271,8 @@ HT_TEST(syncing_stalls)
 
 /* --- pipes --- */
 
-/* What the pipe still holds, behind what was read of it before: a trace, up to where it was
- * written. */
+/* Appends the rest of the pipe's data to the file at `path`, which has the data that was read
+ * before: the trace as far as it was written. */
 static void read_rest(int pipe_fd, const char *path, size_t bytes_max)
 {
 	char data[4096];
@@ -336,8 +336,9 @@ HT_TEST(fifo_without_a_reader)
 
 /* --- the target starts heaptap --- */
 
-/* Tells a target to start heaptap with `arguments`, in which %s stands for where the trace is to
- * be; it is as it was then. Its answer, and the trace's name, are the caller's to free. */
+/* Tells a target to start heaptap with `arguments`, where %s stands for the path of the trace. The
+ * target must be unchanged afterwards. Returns its answer; the caller frees that and
+ * `ret_trace`. */
 HT_PRINTF(1, 0) static char *let_start(const char *arguments, char **ret_trace)
 {
 	struct victim victim;
@@ -362,7 +363,8 @@ HT_TEST(the_target_only_waits_for_heaptap)
 	free(path);
 }
 
-/* It waits in a hook for heaptap, which waits for it to read, as long as the capture lasts. */
+/* Until the capture ends, the target waits in a hook for heaptap, and heaptap waits for the target
+ * to read its output. */
 HT_TEST(the_target_reads_the_trace)
 {
 	int status;
@@ -376,7 +378,7 @@ HT_TEST(the_target_reads_the_trace)
 	free(path);
 }
 
-/* Each line that heaptap says is one more allocation. */
+/* The target allocates for each line that heaptap prints. */
 HT_TEST(the_target_logs_what_heaptap_says)
 {
 	unsigned lines;

@@ -32,12 +32,12 @@
 
 enum { DONE, INTERNAL, USAGE, REFUSED, NOT_PERMITTED, DETACH_INCOMPLETE = 6 };
 
-/* How heaptap is started. */
+/* The state that heaptap inherits. */
 struct inherited {
 	bool closed[3];
 	bool ignored_children, ignored_hangup, ignored_interrupt, blocked_signals;
-	struct rlimit files, space, data, stack; /* 0: as they are */
-	const char *directory;			 /* NULL: as it is; otherwise one that is removed */
+	struct rlimit files, space, data, stack; /* 0: not changed */
+	const char *directory; /* working directory, removed after the start; NULL: not changed */
 };
 
 static void inherit(void *context)
@@ -109,7 +109,8 @@ static void attach(struct stage *stage, struct inherited *from)
 	free(heaptap);
 }
 
-/* A number that was closed leads nowhere, and to no file of heaptap's. */
+/* heaptap must have filled descriptors that were closed with "/", so that none of its own files
+ * gets the number of stdin, stdout or stderr. */
 static void check_stand_ins(const struct stage *stage, const struct inherited *from)
 {
 	for (int fd = 0; fd < 3; fd++) {
@@ -143,7 +144,7 @@ static void check_works(struct inherited *from)
 	kill(stage.tap.run.pid, SIGINT);
 	int status = run_wait(&stage.tap.run, HEAPTAP_MS);
 	char *out = run_out(&stage.tap.run), *err = run_err(&stage.tap.run);
-	/* The object that --json asks for cannot be had on a closed stdout. */
+	/* --json needs stdout: with a closed one heaptap exits with INTERNAL. */
 	ck_assert_msg(status == (from->closed[1] ? INTERNAL : DONE), "%d: %s", status, err);
 	if (from->closed[1]) {
 		ck_assert_str_eq(out, "");
@@ -177,7 +178,7 @@ static void check_refused(struct inherited *from, const char *reason)
 	stage_deinit(&stage);
 }
 
-/* What would end in the midst of taking something out does not begin. */
+/* recover and cleanup must refuse before they change anything, if they could not finish. */
 static void check_care_refused(struct inherited *from, const char *reason)
 {
 	static const char *const verbs[] = {"recover", "cleanup"};
@@ -210,8 +211,8 @@ HT_TEST(closed_descriptors)
 	}
 }
 
-/* Nowhere to write to, said before the target is touched; and no text is mistaken for the answer.
- */
+/* With closed outputs heaptap fails before it touches the target, and writes no message into
+ * another file. */
 HT_TEST(closed_output)
 {
 	struct stage stage;
@@ -247,7 +248,8 @@ HT_TEST(signals)
 	check_works(&(struct inherited){.blocked_signals = true});
 	check_works(&(struct inherited){
 		.ignored_children = true, .blocked_signals = true, .closed = {true, true, true}});
-	/* As a script's shell starts `heaptap attach ... &`, to send it SIGINT later. */
+	/* A script's shell starts `heaptap attach ... &` with SIGINT ignored. SIGINT must still end
+	 * it. */
 	check_works(&(struct inherited){.ignored_interrupt = true});
 }
 
@@ -305,7 +307,7 @@ HT_TEST(few_descriptors)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(few); i++)
 		check_refused(&(struct inherited){.files = {few[i], few[i]}}, "ulimit -n");
 	check_works(&(struct inherited){.files = {40, 40}});
-	/* What may be raised is. */
+	/* heaptap raises the soft limit. */
 	check_works(&(struct inherited){.files = {16, 1024}});
 }
 
@@ -344,7 +346,7 @@ HT_TEST(little_stack)
 		check_refused(&(struct inherited){.stack = {little[i], little[i]}}, "ulimit -s");
 	check_care_refused(&(struct inherited){.stack = {84 << 10, 84 << 10}}, "ulimit -s");
 	check_works(&(struct inherited){.stack = {1 << 20, 1 << 20}});
-	/* What may be raised is. */
+	/* heaptap raises the soft limit. */
 	check_works(&(struct inherited){.stack = {84 << 10, 8 << 20}});
 }
 
@@ -443,7 +445,7 @@ static void check_numbering(const char *const argv[], void (*prepare)(void *), c
 	run_deinit(&run);
 }
 
-/* A number means one process to ptrace, and another below /proc. */
+/* /proc is of another PID namespace: a PID means one process to ptrace, and another in /proc. */
 HT_TEST(numbers_of_another_namespace)
 {
 	struct stage stage;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Targets that cannot be stopped, or not now: heaptap works or refuses within its deadline, leaves
- * them in the state in which they are, and holds no thread. What cannot be taken out now is taken
- * out by the guardian when the state is over.
+ * Targets that cannot be stopped, now or ever: heaptap works or refuses within its deadline, leaves
+ * their state unchanged, and holds no thread. The guardian removes the leftovers when the state is
+ * over.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -64,7 +64,7 @@ static bool is_traced(pid_t pid)
 	return traced;
 }
 
-/* A guardian that goes on trying looks at a thread now and then, and lets it go. */
+/* Polls, because a guardian that keeps trying traces a thread for short times. */
 static void check_untraced(pid_t pid)
 {
 	run_until(!is_traced(pid), ANSWER_MS);
@@ -104,7 +104,8 @@ static void check_refused(const struct victim *victim, int status, char *err, co
 	free(err);
 }
 
-/* Detaches while that cannot be done, since `reason`; `end` then ends the state. */
+/* Ends the capture in a state that prevents the detach; heaptap must report `reason`. `end` ends
+ * the state, and the guardian must then finish. */
 static void detach_later(struct victim *victim, struct tap *tap, struct procsnap *before,
 	const char *reason, void (*end)(struct victim *victim))
 {
@@ -229,7 +230,8 @@ static size_t lines_of_heaptap(pid_t pid)
 	return ours;
 }
 
-/* What /proc shows of such a thread it shows of the process. */
+/* A thread other than the ended main thread: its directory in /proc shows what that of the process
+ * would. */
 static pid_t thread_left(pid_t pid)
 {
 	char path[64];
@@ -283,8 +285,8 @@ static size_t sockets_of(pid_t pid)
 	return sockets;
 }
 
-/* When the image was taken, and before its journal has begun: the guardian finds the agent's socket
- * by what the stub left. */
+/* heaptap is killed when it has taken the image's descriptor, but has not begun the journal. The
+ * guardian must find the agent's socket by the record that the stub left. */
 HT_TEST(leader_has_ended_and_heaptap_is_killed)
 {
 	struct victim victim;
@@ -370,7 +372,7 @@ static void end_borrowing(struct victim *victim)
 	end_vfork(victim, borrower);
 }
 
-/* The child has the memory, and may be on its way into a hook. */
+/* A vfork child shares the memory, and may be about to enter a hook. */
 HT_TEST(in_vfork_while_tapped)
 {
 	struct victim victim;
@@ -400,7 +402,8 @@ HT_TEST(within_restartable_sequences)
  * ---------------------------------------------------------------------- */
 
 struct freezer {
-	const char *freeze, *thaw, *events; /* `events`: says "frozen 1" in the end */
+	const char *freeze, *thaw,
+		*events; /* `events`: contains "frozen 1" when the group is frozen */
 };
 
 static const struct freezer legacy = {"FROZEN", "THAWED", NULL};
@@ -454,7 +457,7 @@ static void freeze(void)
 	run_until(is_frozen(), ANSWER_MS);
 }
 
-/* The guardian may be holding a thread just now. */
+/* Checks that the group is still frozen, then thaws it. */
 static void end_frozen(struct victim *victim)
 {
 	(void)victim;
@@ -531,7 +534,8 @@ static void stop_now(void *context)
 	run_until(strchr("Tt", child_state(child->pid)), ANSWER_MS);
 }
 
-/* Its thread is stopped within the stub: it comes to its end all the same, and is stopped then. */
+/* The process gets a stop signal while its thread runs the stub. The stub must finish, and the
+ * process be stopped afterwards. */
 HT_TEST(stopped_in_the_stub)
 {
 	char pid[16], *trace = tmpdir_path("trace");

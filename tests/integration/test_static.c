@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs without a dynamic linker: seen by hooks at the entry of their own C library's functions,
- * exact, and taken out again; where that is not asked for, or cannot be, they are refused
- * untouched.
+ * Programs without a dynamic linker: heaptap sets entry hooks on the functions of their own C
+ * library, counts are exact, and the hooks are removed again. Without --hook, or where hooks are
+ * impossible, heaptap refuses and leaves the target untouched.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -43,7 +43,8 @@ static bool is_placed_anywhere(const char *name)
 	return strstr(name, "-pie") || strstr(name, "rust");
 }
 
-/* In a randomly placed program: is the stack far enough above it to leave room for jumps? */
+/* Is the stack of a randomly placed program far enough above it, so that jumps can reach free
+ * memory? */
 static bool has_room(pid_t pid)
 {
 	char line[512];
@@ -60,7 +61,8 @@ static bool has_room(pid_t pid)
 	return stack - first > ROOM;
 }
 
-/* Starts the target without randomization: the result depends on its break and its stack. */
+/* Starts the target without randomization: the result depends on the addresses of its heap (brk)
+ * and its stack. */
 static void start(struct victim *victim, const char *const words[])
 {
 	char path[64];
@@ -86,7 +88,7 @@ static void watch(struct hookedcode *watched, const struct victim *victim, const
 	hookedcode_watch(watched, victim->pid, run_built(path), functions);
 }
 
-/* Ends the capture, of which nothing is left. */
+/* Ends the capture, which must leave nothing. */
 static json_t *stop(struct tap *tap, const struct hookedcode *watched)
 {
 	json_t *attach = tap_stop(tap, 0);
@@ -115,8 +117,8 @@ static json_t *record_phase(struct victim *victim, const char *name, struct tap 
 	return ledger;
 }
 
-/* A phase before, so that blocks of before exist, and one after each capture, of which the traces
- * must know nothing. */
+/* One phase before the captures, so that older blocks exist, and one after each, which must not be
+ * in the traces. */
 static void compare_books(const char *const words[], bool by_thread)
 {
 	struct victim victim;
@@ -151,7 +153,7 @@ BOOKS_TEST(forked_children, false, "linked-static-pie", "-t2", "-n", "4000", "-m
 
 /* --- languages -------------------------------------------------------------------------------- */
 
-/* Operators new and delete, and Rust's allocator, call what is hooked: nothing is unseen. */
+/* Operators new and delete, and Rust's allocator, call hooked functions, so no call is missed. */
 static void check_language(const char *name, const char *frame)
 {
 	struct victim victim;
@@ -207,8 +209,9 @@ static void check_blocks_of_library(struct victim *victim, const char *name, con
 	free(victim_ask(victim, "work 1000", PHASE_MS));
 }
 
-/* What it loads with its own dlopen has another C library, whose functions are called through
- * slots: loaded in the capture, and before. */
+/* A library that a static program loads with dlopen brings another C library, whose functions it
+ * calls through slots. The first capture has the library loaded during it, the second one before
+ * it. */
 static void check_libraries(const char *name)
 {
 	struct victim victim;
@@ -228,7 +231,7 @@ HT_TEST(libraries)
 	check_libraries("plughost-static-pie");
 }
 
-/* Libraries that are being loaded, or have just gone, are no reason to refuse. */
+/* heaptap must not refuse because libraries are being loaded or unloaded. */
 HT_TEST(libraries_come_and_go)
 {
 	struct victim victim;
@@ -271,7 +274,7 @@ static void check_refused(const char *name, const char *hook, const char *reason
 	victim_stop(&victim);
 }
 
-/* The remedy is named, where there is one. */
+/* The refusal names the remedy, if there is one. */
 HT_TEST(refused_untouched)
 {
 	check_refused("linked-static", NULL, "--hook auto");
@@ -288,7 +291,7 @@ HT_TEST(refused_where_free_has_no_hook)
 		check_refused("linked-musl-static", "auto", "its free cannot be hooked");
 }
 
-/* doctor says what the attach would do, and changes nothing. */
+/* doctor reports what attach would do, and changes nothing. */
 HT_TEST(doctor)
 {
 	struct victim victim;
@@ -339,14 +342,14 @@ static void check_recovered(const char *name)
 	victim_stop(&victim);
 }
 
-/* All of heaptap is killed: the program goes on, and recover takes everything out. */
+/* All processes of heaptap are killed: the program goes on, and recover removes everything. */
 HT_TEST(recovered)
 {
 	check_recovered("busy-static");
 	check_recovered("busy-static-pie");
 }
 
-/* heaptap is killed: its guardian takes everything out. */
+/* heaptap is killed: its guardian removes everything. */
 HT_TEST(guardian)
 {
 	struct victim victim;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Nothing is stopped while a capture runs: between attach and detach heaptap makes no call of
- * ptrace(2) at all, where threads and libraries of the target stay the same.
+ * A running capture stops no thread: between attach and detach heaptap makes no ptrace(2) call, if
+ * the target's threads and libraries stay the same.
  */
 #include <signal.h>
 #include <stdlib.h>
@@ -15,9 +15,9 @@
 #include "tests/support/victim.h"
 
 #define ATTACH_MS  30000
-#define STEADY_MS  1000 /* some of all that heaptap does regularly */
+#define STEADY_MS  1000 /* long enough for heaptap's periodic work */
 #define HEAPTAP_MS 60000
-#define DROPPED	   7 /* events, by a daemon that is stopped at each of its calls */
+#define DROPPED	   7 /* the tracer stops the daemon at each call, so events may be dropped */
 
 HT_TEST(nothing_is_stopped_meanwhile)
 {

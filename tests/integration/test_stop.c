@@ -2,9 +2,9 @@
  *
  * The stop is invisible: a program that waits in a system call while heaptap attaches and detaches
  * gets the same result, errno and time as a twin without heaptap. 80 kinds of wait, each in three
- * threads: the only one, which has to run the stub; one that heaptap only inspects; one that
- * heaptap stops in detach, because addresses may have escaped. A sample tries each wait in one of
- * the three.
+ * roles of the thread: the only thread, which must run the stub; a thread that heaptap only
+ * inspects; a thread that heaptap stops in detach, because addresses may have escaped. A sample
+ * tries each wait in one role.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -22,8 +22,7 @@
 #define ANSWER_MS   60000
 #define TIMED_MS    6000
 #define LATE_MS                                                                                    \
-	3600 /* so long it has waited when heaptap comes: begun anew it would last 1.6 times as    \
-		long */
+	3600 /* age of the waits when heaptap comes; restarted they last 1.6 times as long */
 #define LONG_MS	 600000
 #define EARLY_NS 20000000 /* timeouts of sockets end with the clock tick before */
 
@@ -34,13 +33,13 @@ struct waiter {
 	struct procsnap *before;
 	struct tap tap;
 	uint64_t began_ms;
-	uint64_t touched_ms; /* not stopped before */
+	uint64_t touched_ms; /* heaptap does not stop the thread earlier than this */
 };
 
 static struct waiter waiter[WAITERS_MAX];
 static size_t waiters;
 
-/* Where the waiting thread is: each sample tries each wait at one of them. */
+/* The role of the waiting thread. A sample tries each wait in one of the first three. */
 enum met { RUNS_THE_STUB, LOOKED_AT, STOPPED_IN_DETACH, PLACES, INTERRUPTED = PLACES, RESTARTED };
 
 static void list_waiters(const char *program, const char *kind, enum met met)
@@ -75,7 +74,7 @@ static pid_t go(struct victim *victim)
 
 enum place { RUNNING, IN_COMMAND, IN_CALL };
 
-/* Reading the next command is read(2) of descriptor 0. */
+/* A thread in read(2) of descriptor 0 waits for the next command. */
 static enum place place_of(pid_t pid, const char *tid)
 {
 	char path[300];
@@ -91,7 +90,8 @@ static enum place place_of(pid_t pid, const char *tid)
 	return nr == 0 && fd == 0 ? IN_COMMAND : IN_CALL;
 }
 
-/* Are all its threads blocked, and one of them elsewhere than in the read of the next command? */
+/* Are all threads blocked, and one of them (or, with `or_done`, none) in another call than the read
+ * of the next command? */
 static bool is_waiting(pid_t pid, bool or_done)
 {
 	char path[64];
@@ -143,7 +143,8 @@ static void attach_all(unsigned late_ms)
 	}
 }
 
-/* `late_ms`, unless 0: the first time that the waiting thread itself may be stopped. */
+/* `late_ms` (unless 0): when the waits are that old, the detach begins, which stops the waiting
+ * threads for the first time. */
 static void detach_all(const char *module, unsigned late_ms)
 {
 	for (size_t i = 0; i < waiters; i++)
@@ -196,7 +197,7 @@ static void release_all(void)
 	}
 }
 
-/* What must be equal stands before the times. */
+/* Splits an answer: the first part must equal the twin's, the two times at the end need not. */
 static char *split_answer(struct victim *victim, uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
 {
 	char *answer = victim_line(victim, ANSWER_MS);
@@ -213,7 +214,8 @@ static char *split_answer(struct victim *victim, uint64_t *ret_begin_ns, uint64_
 
 static size_t wrong;
 
-/* No earlier than its time, and no later than if the wait had begun anew when heaptap came. */
+/* The wait must not end before its timeout, and must end earlier than a wait that was restarted
+ * when heaptap stopped the thread. */
 static void check_time(const struct waiter *w, uint64_t begin_ns, uint64_t end_ns)
 {
 	uint64_t took_ms = (end_ns - begin_ns) / 1000000;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads that run stubs: which of them may, which must not even be stopped, and what is left
- * of one whose stub was given up.
+ * The threads that run stubs: which threads may, which must not even be stopped, and that a
+ * cancelled stub leaves nothing.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -49,7 +49,7 @@ static bool has_image(pid_t pid)
 	return has;
 }
 
-static volatile int *forked; /* 1: to be done; then the child's number */
+static volatile int *forked; /* 1: the thread must fork; then the child's PID */
 
 static void *fork_when_told(void *arg)
 {
@@ -74,8 +74,8 @@ static void wait_beside(const void *arg)
 	child_wait();
 }
 
-/* It forks while its thread is in the stub, which then undoes everything, and a second one is
- * impossible. */
+/* The process forks while its other thread runs the stub, which then undoes everything. The limit
+ * makes a second attempt impossible. */
 static void fork_and_limit(void *context)
 {
 	const struct child *child = context;
@@ -136,7 +136,8 @@ static bool asleep_in(pid_t pid, long call)
 
 static sem_t *leave;
 
-/* A thread that nothing is easier to stop than, with a table of descriptors of its own. */
+/* A thread that heaptap would prefer for its stub, because it only waits, but with its own
+ * descriptor table. */
 static void *have_own_table(void *arg)
 {
 	(void)arg;
@@ -201,8 +202,8 @@ HT_TEST(a_table_of_descriptors_of_its_own_while_tapped)
 
 struct sharing {
 	pid_t main;
-	sem_t own, end;	 /* be done once each */
-	bool own_is_old; /* the thread with a table of its own is the elder of the two */
+	sem_t own, end;	 /* posted once each, to start the action */
+	bool own_is_old; /* the thread with its own table is older than the other one */
 };
 
 static struct sharing *sharing;
@@ -319,7 +320,7 @@ HT_TEST(the_youngest_left_has_a_table_of_its_own)
 
 struct worker_waits {
 	char *fifo;
-	bool polled; /* another worker takes what is submitted */
+	bool polled; /* a kernel thread polls for submissions (SQPOLL) */
 };
 
 static void *map_ring(int fd, uint64_t what, size_t bytes)
@@ -336,7 +337,8 @@ static nlink_t thread_count(pid_t pid)
 	return stat(path, &task) ? 0 : task.st_nlink - 2;
 }
 
-/* In a thread of the kernel's, which a stop would end. */
+/* Lets an io_uring worker, a thread of the kernel, wait in open(2). A ptrace stop would end that
+ * wait. */
 static void wait_in_worker(const void *arg)
 {
 	const struct worker_waits *waits = arg;
@@ -383,7 +385,7 @@ static void cycle_with_worker(bool polled)
 	tap_check_clean(attach);
 	json_decref(attach);
 	procsnap_verify(before, child.pid);
-	/* It is still being opened. */
+	/* The worker must still be waiting to open the FIFO: then this open finds a reader. */
 	int fd = open(waits.fifo, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
@@ -414,7 +416,7 @@ static int make_guest(struct kvm_run **ret)
 		0x66, 0x49,				       /* 1: dec %ecx */
 		0x75, 0xfc,				       /* jnz 1b */
 		0xe6, 0x10,				       /* out %al, $0x10 */
-		0xeb, 0xf2};				       /* jmp, to the beginning */
+		0xeb, 0xf2};				       /* jmp, back to the start */
 	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm = ioctl(kvm, KVM_CREATE_VM, 0);
 	uint8_t *memory = mmap(
 		NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -445,8 +447,8 @@ static void run_guest(const void *arg)
 		free(malloc(1));
 }
 
-/* The thread that a virtual machine gets from the kernel runs nothing of the program's, and its
- * guest does not notice that it is stopped. */
+/* The kernel thread of a virtual machine runs no code of the program, and the guest must not notice
+ * stops. */
 HT_TEST(a_virtual_machine)
 {
 	struct child child = child_fork(run_guest, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of a running program that leak are growing in the report, innocent ones beside them are
- * not (tests/targets/leaky.c: the name of each says what it is).
+ * The report calls leaking functions of a running program "growing", and no others
+ * (tests/targets/leaky.c: the functions' names say which leak).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@ static bool starts_with(const char *text, const char *start)
 	return !strncmp(text, start, strlen(start));
 }
 
-/* Checks each of our functions, and that growing ones come first. */
+/* Checks each function of leaky.c, and that growing ones come first. */
 static void check_suspects(const json_t *suspects)
 {
 	unsigned leaks = 0, calm = 0;

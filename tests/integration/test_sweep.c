@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * heaptap is killed at its system calls (HEAPTAP_SWEEP, tests/support/sweep.h), through attach,
- * capture and detach: the target lives and computes right, and nothing stays in it.
+ * capture and detach: the target lives and computes correctly, and nothing stays in it.
  */
 #include <grp.h>
 #include <stdio.h>
@@ -13,18 +13,18 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/ordeal.h"
 
-#define SLOW_MS 40 /* so that the guardian comes to look meanwhile */
+#define SLOW_MS 40 /* long enough for the guardian to look at the worker */
 #define NOBODY	65534
-/* The worker's calls are counted from the first descriptor that it takes; it answers at the 11th or
- * a little before. */
+/* Counted from the first descriptor that the worker takes, its 11th call or one shortly before
+ * sends the answer. */
 #define ANSWER_FIRST 9
 #define ANSWER_LAST  13
 
-/* The stub runs in the thread that computes, there is no other; in the main thread of the others,
- * which waits in read(2). */
+/* In canaries the stub runs in the only thread, which computes; in the other targets in the main
+ * thread, which waits in read(2). */
 static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
 static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL, 0, false};
-/* One of its calls has a mask of its own. */
+/* One of sleepy's calls has its own signal mask. */
 static const struct ordeal_target blocked = {
 	"blocked", {"sleepy"}, NULL, PROCSNAP_MASKS_CHANGE, false};
 static const struct ordeal_target blocked_restarting = {
@@ -130,7 +130,8 @@ HT_TEST(main_killed_beside_worker_storm)
 	kill_sweep(&storm, SWEEP_KILL_MAIN, SWEEP_WORKER);
 }
 
-/* The worker finishes its work on the thread that it holds; no other process may act meanwhile. */
+/* After main's death the worker finishes its work on the thread that it holds, and no other process
+ * of heaptap may act before that. */
 HT_TEST(main_killed_beside_a_slow_worker)
 {
 	struct ordeal ordeal;
@@ -147,9 +148,8 @@ HT_TEST(main_killed_beside_a_slow_worker)
 }
 
 /*
- * A worker that is killed itself in the microseconds after it has interrupted a thread leaves an
- * EINTR in those calls for which the kernel knows no restart: so none of them is among the blocked
- * ones.
+ * A worker that is killed just after it has interrupted a thread leaves EINTR in calls that the
+ * kernel cannot restart. So "blocked_restarting" has no such calls.
  */
 HT_TEST(worker_killed_computing)
 {
@@ -191,8 +191,8 @@ HT_TEST(heaptap_killed_in_a_signal_storm)
 	kill_sweep(&storm, SWEEP_KILL_ALL, SWEEP_ANY);
 }
 
-/* A worker that dies between setting a thread's registers and setting its mask has sent it to the
- * stub, which is alone with it and puts back both. */
+/* A worker that dies after setting a thread's registers and before setting its mask has already
+ * sent the thread to the stub. The stub alone then restores registers and mask. */
 static void kill_as_the_mask_is_set(const struct ordeal_target *target, enum sweep_action action)
 {
 	struct ordeal ordeal;

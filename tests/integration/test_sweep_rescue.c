@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rescuers die, too. Main is killed in a capture, then its remaining processes at a later
- * system call; `heaptap recover` and `heaptap cleanup` are killed, or one of their system calls
- * fails (HEAPTAP_SWEEP, tests/support/sweep.h). The target lives and computes right, heaptap's
- * messages are true, and the next recover or cleanup removes the rest.
+ * The processes that clean up fail, too. Main is killed in a capture, then the remaining processes
+ * at a later system call; `heaptap recover` and `heaptap cleanup` are killed, or one of their
+ * system calls fails (HEAPTAP_SWEEP, tests/support/sweep.h). The target lives and computes
+ * correctly, heaptap's messages are true, and the next recover or cleanup removes the rest.
  */
 #include <errno.h>
 #include <signal.h>
@@ -20,11 +20,11 @@
 #define POINTS		   6
 #define POINTS_FAILING	   3
 #define POINTS_ALL	   999
-#define WRITES_MIN	   6 /* a few slots, the stub, what was in its place */
-#define CLEANUP_WRITES_MIN 2 /* the stub, what was in its place */
+#define WRITES_MIN	   6 /* a few slots, the stub, the bytes in its place */
+#define CLEANUP_WRITES_MIN 2 /* the stub, the bytes in its place */
 #define DURATION_AT	   7 /* in an ordeal's argv */
 #define STATUS_MAX	   7
-#define TOMBSTONE	   6 /* the exit code where its page stays */
+#define TOMBSTONE	   6 /* the exit code if the jump page stays */
 
 static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
 static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL, 0, false};
@@ -60,7 +60,7 @@ static void rescue_sweep(const struct ordeal_target *target, struct sweep_plan p
 	}
 	for (plan.at = points.first / 2; !hits && plan.at; plan.at /= 2)
 		hits += once(&ordeal, &plan, &ignored);
-	/* Fewer than there seemed to be, where the first run had to wait long. */
+	/* The first run may have polled long and so counted too many calls: count again. */
 	if (hits < calls / points.stride / 2) {
 		uint64_t again = calls_counted(&ordeal, &plan, once);
 		calls = again < calls ? again : calls;
@@ -79,7 +79,7 @@ static bool is_tapped(const struct ordeal *o)
 	return all > 0 && tapped == all;
 }
 
-/* Main is killed while it captures, and at a later call whatever is left. */
+/* Kills main during a capture, and all remaining processes at a later call. */
 static bool rest_killed_at(struct ordeal *o, const struct sweep_plan *plan, uint64_t *ret_calls)
 {
 	struct sweep sweep;
@@ -107,7 +107,7 @@ static void rest_killed(const struct ordeal_target *target, enum sweep_role role
 		POINTS, rest_killed_at);
 }
 
-/* At each write into the target: slots, the stub, what was in its place. */
+/* Acts at each write into the target: slots, the stub, the restored bytes. */
 static void each_write(enum sweep_action action, int error, bool orphans, once_fn *once)
 {
 	rescue_sweep(&threaded,
@@ -148,7 +148,7 @@ static void abandon(struct ordeal *o)
 	tap_start(&tap, o->victim.pid, (const char *[]){"--symbolize", "later", NULL});
 	tap_wait_any(&tap);
 	tap_abandon(&tap);
-	/* A worker of it that is still in a call has the lock. */
+	/* Wait: a worker that is still in a system call holds heaptap's lock. */
 	run_until(tap_guardian_is_done(o->victim.pid), ORDEAL_HEAPTAP_MS);
 	unlink(tap.trace);
 }
@@ -163,7 +163,7 @@ static void recover_the_rest(struct ordeal *o, const char *where)
 	ordeal_check(o, where);
 }
 
-/* Nothing differs when it says so. */
+/* If recover reports success, the target must equal its snapshot. */
 static bool recover_hit_at(struct ordeal *o, const struct sweep_plan *plan, uint64_t *ret_calls)
 {
 	const char *const argv[] = {run_built("heaptap"), "recover", "-p", o->pid, NULL};
@@ -212,7 +212,7 @@ HT_TEST(recover_cannot_write)
 	each_write(SWEEP_FAIL, EIO, false, recover_hit_at);
 }
 
-/* What the dynamic linker does about its calls is not ours: from the first one of main on. */
+/* From main's first call on: how the dynamic linker handles failures is not tested. */
 static void recover_fails(const struct ordeal_target *target, int error)
 {
 	rescue_sweep(target,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A thread's allocations are reported under the name that the thread had when it allocated
- * (tests/targets/renamed.c), also where the name came late or the thread lived for a millisecond.
+ * (tests/targets/renamed.c), also if the thread got its name late, or lived for 1 ms.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static void tell(struct stage *stage, const char *command)
 	free(victim_ask(&stage->victim, command, WORK_MS));
 }
 
-/* Does the trace, as far as it is written, hold so many names of threads? */
+/* Does the trace, as far as it is written, have `count` thread names? */
 static bool has_names(const struct stage *stage, unsigned count)
 {
 	HT_FREED char *out;
@@ -51,10 +51,10 @@ static json_t *end(struct stage *stage)
 
 struct sums {
 	uint64_t allocations, bytes, assumed;
-	const json_t *names; /* of one of the threads */
+	const json_t *names; /* the names of one thread */
 };
 
-/* Of all threads under this name. */
+/* The sums of all threads with this name. */
 static struct sums of_name(const json_t *report, const char *name)
 {
 	struct sums sums = {0};
@@ -118,8 +118,8 @@ HT_TEST(names_in_turn)
 	check_names(blue.names, "red", "blue");
 }
 
-/* Those that no look has met are taken to be of the kind that was before them, or to have the name
- * that they were born with. */
+/* heaptap looks at names only now and then. Threads that ended between two looks get the name of
+ * the thread before them in their slot, or the name that a new thread has. */
 HT_TEST(threads_that_live_for_a_millisecond)
 {
 	struct stage stage;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Very many threads: a thousand that wait, hundreds that compute, and chains of threads that start
- * and end all the time, also during attach and detach (tests/targets/crowd.c); one with coroutines
- * whose stacks are taken away (tests/targets/pooled.c).
+ * and end all the time, also during attach and detach (tests/targets/crowd.c); one thread with
+ * coroutines whose stacks are unmapped (tests/targets/pooled.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #define CHAINS	  2
 #define POOLED	  100u
 
-/* While it is captured, `what` of its counts grows by `growth`. */
+/* Captures until the target's count `what` has grown by `growth`. */
 static void cycle(struct victim *victim, const char *what, uint64_t growth)
 {
 	struct procsnap *before =
@@ -34,7 +34,7 @@ static void cycle(struct victim *victim, const char *what, uint64_t growth)
 	run_until(report_count(victim, what) >= end, ANSWER_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
-	/* Some newborn threads have not allocated when the capture ends. */
+	/* Some new threads have not allocated when the capture ends. */
 	if (!strcmp(what, "born"))
 		ck_assert_uint_ge(report_u64(attach, "threads") + CHAINS, growth);
 	json_decref(attach);
@@ -98,7 +98,7 @@ HT_TEST(hundreds_keep_exact_books)
 	tracefile_deinit(&file);
 }
 
-/* What a walk that remembers has read before is gone. */
+/* Stack memory that the agent's walk has read and remembered is unmapped before the next walk. */
 static void check_pooled(const char *where)
 {
 	struct victim victim;

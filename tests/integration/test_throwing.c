@@ -56,7 +56,8 @@ HT_TEST(exceptions_in_flight)
 	check("tests/targets/throwing");
 }
 
-/* Operators new that throw themselves. With jemalloc 5.3 the program ends without us. */
+/* The allocator's own operators new throw. Not with jemalloc 5.3, where the program aborts even
+ * without heaptap. */
 HT_TEST(of_the_allocators_own)
 {
 	check("tests/targets/throwing-tcmalloc");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap top: tables of a capture that it starts or joins, and what is left of it afterwards.
+ * heaptap top: tables of a capture that top starts or joins, and that it leaves nothing.
  */
 #include <jansson.h>
 #include <signal.h>
@@ -40,7 +40,7 @@ static void start_top(struct shown *shown, const char *const words[])
 	run_start(&shown->top, argv);
 }
 
-/* The last line of JSON so far; NULL: none is whole. */
+/* The last complete line of JSON so far; NULL: there is none. */
 static json_t *last_table(const struct run *top, size_t *ret_count)
 {
 	char *out = run_out(top), *end = strrchr(out, '\n'), *begin = out;
@@ -110,7 +110,7 @@ HT_TEST(tables_as_text)
 	size_t lines = 0;
 	for (const char *at = out; *at; at++)
 		lines += *at == '\n';
-	/* Three lines above, titles, two rows, and an empty one. */
+	/* Three header lines, titles, two rows, and an empty line. */
 	ck_assert_uint_eq(lines, 7);
 	ck_assert_int_eq(strncmp(out, "heaptap top - cxx ", 18), 0);
 	ck_assert_ptr_nonnull(strstr(out, "\n OUTSTAND   +/MIN ALLOC/S CALLS/S TEMP  AGE TREND"));
@@ -120,7 +120,7 @@ HT_TEST(tables_as_text)
 	victim_stop(&shown.victim);
 }
 
-/* What a table says of all that was allocated, once all of it has arrived. */
+/* Does the last table count `allocations`? It does when all events have arrived. */
 static bool agrees_with(struct shown *shown, uint64_t allocations)
 {
 	size_t count;
@@ -129,7 +129,7 @@ static bool agrees_with(struct shown *shown, uint64_t allocations)
 	return ret;
 }
 
-/* When the target is at rest, the sums are those of its own books. */
+/* When the target is idle, the sums equal its own books. */
 HT_TEST(a_capture_that_runs_is_joined_and_goes_on)
 {
 	struct shown shown;

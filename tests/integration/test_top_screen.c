@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The interactive heaptap top, in a terminal of tmux: the table appears, fits a new size, stops and
- * goes on with the shell's job control, and leaves the target when it ends; and what its keys do.
+ * The interactive heaptap top, in a terminal of tmux: the table appears, adapts to a new terminal
+ * size, obeys the shell's job control, and detaches when it ends; and the effect of its keys.
  */
 #include <jansson.h>
 #include <signal.h>
@@ -113,7 +113,7 @@ HT_TEST(the_table_fits_stops_and_ends)
 	if (!has_tmux())
 		return;
 	start(&screened);
-	/* Up to the last column. */
+	/* The line of keys is cut at the last column. */
 	run_until(shows(&screened, "  p pause  b b..."), WAIT_MS);
 	free(tmux(&screened,
 		(const char *[]){"resize-window", "-t", "top", "-x", "30", "-y", "8", NULL}));
@@ -255,7 +255,7 @@ HT_TEST(p_pauses_and_resumes)
 	quit(&screened);
 }
 
-/* Lines of the table, from below its titles to the first that is empty. */
+/* Number of rows of the table: the lines from below its titles to the first empty one. */
 static size_t rows_of(const struct screened *screened)
 {
 	char *out = screen_of(screened), *rest = strstr(out, "FUNCTION <- CALLER");
@@ -338,7 +338,7 @@ HT_TEST(a_question_mark_shows_the_keys)
 	ck_assert(!shows(&screened, "put a mark into the trace"));
 	type(&screened, "?");
 	run_until(shows(&screened, "put a mark into the trace"), WAIT_MS);
-	/* Keys are not those of the table: p pauses nothing. */
+	/* In this view the table's keys have no effect: p does not pause. */
 	type(&screened, "p");
 	run_until(shows(&screened, "FUNCTION <- CALLER"), WAIT_MS);
 	steer_check_state(screened.victim.pid, "recording");

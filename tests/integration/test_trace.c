@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The trace as a file: who may read it, what it never overwrites, where it can go, and that nothing
- * in it is lost, however target or capture end.
+ * The trace as a file: its permissions, what heaptap never overwrites, where it can be written, and
+ * that no event is lost, however target or capture end.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -113,7 +113,8 @@ HT_TEST(existing_files_stay)
 	ck_assert_int_eq(attach_to(&victim, path, "-f", &err), 0);
 	json_decref(report_load(path));
 	write_text(path, "precious");
-	attach_to(&victim, link, "-f", &err); /* may replace the link, never what it names */
+	attach_to(&victim, link, "-f",
+		&err); /* -f may replace the link, never the file that it points to */
 	check_text(path, "precious");
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
@@ -188,7 +189,7 @@ HT_TEST(duration)
 	ck_assert_uint_ge(duration_ns, 3000000000u);
 }
 
-/* What it wrote before it was killed is all there. */
+/* All events before the target's death are in the trace. */
 HT_TEST(target_killed)
 {
 	struct victim victim;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Stacks of real programs under load equal libunwind's, frame by frame. A preloaded library
- * (tests/targets/unwound.c) stands between the agent and the allocator and unwinds, now and then,
- * the very call that the agent is about to record.
+ * (tests/targets/unwound.c) is called between the agent and the allocator, and unwinds some of the
+ * calls that the agent is about to record.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -23,7 +23,7 @@
 
 #define ANSWER_MS  30000
 #define LOAD_MS	   60000
-#define SHOWN_MAX  5 /* differences told in full */
+#define SHOWN_MAX  5 /* differences that are printed in full */
 #define WORDS_ROOM ((UNWOUND_BYTES - sizeof(struct unwound)) / 8)
 
 /* --- the library's side --- */
@@ -51,7 +51,7 @@ struct range {
 	uint64_t lo, hi;
 };
 
-/* Where the target has files mapped: its modules. */
+/* The target's modules: address ranges of mapped files. */
 struct modules {
 	struct range range[2048];
 	size_t count;
@@ -65,7 +65,7 @@ static bool in_module(const struct modules *modules, uint64_t pc)
 	return false;
 }
 
-/* Tells the library where the agent's code lies. */
+/* Writes the address range of the agent's code for the library. */
 static void read_maps(pid_t pid, struct unwound *unwound, struct modules *ret)
 {
 	char line[4400];
@@ -106,7 +106,7 @@ static int by_thread_and_time(const void *a, const void *b)
 	return (x->tsc > y->tsc) - (x->tsc < y->tsc);
 }
 
-/* Leaves allocations only, by thread and then by time. */
+/* Removes all other events, and sorts allocations by thread, then by time. */
 static void sort_allocations(struct tracefile *file)
 {
 	size_t count = 0;
@@ -136,16 +136,16 @@ static size_t first_at(const struct tracefile *file, uint64_t tid, uint64_t tsc)
 
 enum verdict { EQUAL, CUT, DIFFERENT };
 
-/* A frame of V8's interpreter is written down as what it runs: libunwind sees the interpreter. */
+/* The trace has interpreted functions where libunwind sees frames of V8's interpreter. */
 static bool is_frame(const struct tracefile_node *node, uint64_t pc)
 {
 	return node->flags & ABI_NODE_INTERPRETED || node->pc == pc;
 }
 
 /*
- * Equal is equal from the innermost frame to the outermost. There is one exception: code that a JIT
- * compiler made after the daemon last looked belongs to no range that the agent knows; its walk
- * ends below such a frame, and counts that. Then libunwind's next frame lies in no module.
+ * All frames must be equal. One exception: code that a JIT compiler made after the daemon's last
+ * look is in no range that the agent knows. The agent's walk ends below such a frame, and is
+ * counted; then libunwind's next frame must be in no module.
  */
 static enum verdict judge(const struct tracefile *file, uint32_t id,
 	const struct unwound_record *record, const struct modules *modules)
@@ -159,9 +159,9 @@ static enum verdict judge(const struct tracefile *file, uint32_t id,
 }
 
 /*
- * The event of the call within which the record was written: the thread's next, or one of the last
- * before, because a thread that records alone gives a few events one time. The same block may be
- * among these more than once; then one of them has to have the stack.
+ * Finds the event of the call that wrote the record: the thread's next event, or one of those just
+ * before, because several events may share a time stamp. If several of these have the same block,
+ * one must have the stack.
  */
 static const struct event *event_of(const struct tracefile *file,
 	const struct unwound_record *record, const struct modules *modules, enum verdict *ret)
@@ -230,11 +230,13 @@ static void compare(const struct unwound *unwound, const struct modules *modules
 
 /* --- programs --- */
 
-/* The walker that keeps each thread's last stack, and the one that begins anew. */
+/* Options for the two walkers: one keeps each thread's last stack, the other reads the whole stack
+ * each time. */
 #define KEPT ((const char *const[]){"--symbolize=later", NULL})
 #define FULL ((const char *const[]){"--symbolize=later", "--unwind=full", NULL})
 
-/* Captures `pid`, which is at work, until one call in `every` gives records enough to judge. */
+/* Captures the working process `pid`, with a record of one call in `every`, until there are enough
+ * records. */
 static void capture(pid_t pid, struct unwound *unwound, uint64_t every, uint64_t least,
 	const char *const walker[])
 {
@@ -296,7 +298,7 @@ static void compare_redis(const char *const walker[])
 	free(socket);
 }
 
-/* It makes load of its own, in many threads. */
+/* rocksdb's benchmark makes its own load, in many threads. */
 static void compare_rocksdb(const char *const walker[])
 {
 	struct unwound *unwound = unwound_start();

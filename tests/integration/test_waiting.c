@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A heaptap that waits for its next window, its trigger or its process: list, status and stop see
- * it, all else is refused, and a capture beside it comes first.
+ * A heaptap that waits for its next window, its trigger or its process: list, status and stop work
+ * on it, other commands refuse, and if another capture of the process runs, they mean that one.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -47,7 +47,7 @@ static void start(const char *const words[])
 	run_start(&run, argv);
 }
 
-/* Is a heaptap seen that waits to record the process, whatever else is? */
+/* Does list show a heaptap that waits to record the process? */
 static bool is_waiting(pid_t pid)
 {
 	HT_FREED char *out;
@@ -173,7 +173,7 @@ HT_TEST(a_series_is_stopped_between_two_windows)
 	ck_assert_uint_eq(report_u64(series, "window"), 2);
 	ck_assert_uint_eq(report_u64(series, "windows"), 0);
 	json_decref(series);
-	/* The answer comes with the end. */
+	/* stop --wait answers when the series has ended. */
 	check_says("stop", "--wait", 0,
 		": the series has ended with status 0: 1 trace was recorded before\n");
 	check_end(0, "process unchanged");
@@ -198,7 +198,7 @@ HT_TEST(a_trigger_is_named)
 	json_decref(series);
 	check_says("status", NULL, 0, "window 1 begins when its RSS is 60.0 MiB or its RSS has ");
 	check_says("mark", "x", REFUSED, "window 1 begins when its RSS is 60.0 MiB or");
-	/* The wait goes on as without questions. */
+	/* The commands have not disturbed the wait. */
 	free(victim_ask(&victim, "anonymous 80", ANSWER_MS));
 	check_end(0, "process unchanged");
 	end();
@@ -246,7 +246,7 @@ HT_TEST(a_capture_beside_it_comes_first)
 	end();
 }
 
-/* It has no trace that could be shown. */
+/* top cannot join a waiting heaptap, which has no trace, and starts its own capture. */
 HT_TEST(top_starts_a_capture_beside_it)
 {
 	char *out;
@@ -264,7 +264,7 @@ HT_TEST(top_starts_a_capture_beside_it)
 	end();
 }
 
-/* Their sockets are apart. */
+/* Two heaptaps may wait for one process: each has its own socket. */
 HT_TEST(two_wait_for_one_process)
 {
 	struct run other;
@@ -306,7 +306,7 @@ HT_TEST(the_socket_goes_with_the_wait)
 	const pid_t ended = run.pid;
 	check_end(0, "nothing was recorded");
 	ck_assert(!has_socket(ended));
-	/* What a killed one leaves is not shown, and the next one removes it. */
+	/* list does not show the socket of a killed heaptap, and the next heaptap removes it. */
 	start((const char *[]){"--delay", "1h", NULL});
 	run_until(is_waiting(victim.pid), RUN_MS);
 	kill(run.pid, SIGKILL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Windows: a series of them, what they wait for, what ends them, and what becomes of their traces.
+ * Series of windows: what starts each, what ends it, and which traces stay.
  */
 #include <fcntl.h>
 #include <pty.h>
@@ -29,7 +29,7 @@ struct scene {
 	struct victim victim;
 	struct run run;
 	char pid[16];
-	char *trace; /* of -o */
+	char *trace; /* the path given to -o */
 };
 
 static void scene_start_with(struct scene *scene, const char *const argv[])
@@ -66,7 +66,7 @@ static void take(struct scene *scene, const char *command)
 	free(victim_ask(&scene->victim, command, ANSWER_MS));
 }
 
-/* heaptap ends with `status` and has said all of `words`; nothing is left in the target. */
+/* heaptap must exit with `status`, have printed all of `words`, and leave nothing in the target. */
 static void check_end(struct scene *scene, int status, const char *const words[])
 {
 	const int got = run_wait(&scene->run, RUN_MS);
@@ -91,7 +91,7 @@ static bool is_there(const struct scene *scene, unsigned number)
 	return access(numbered(scene, number), F_OK) == 0;
 }
 
-/* The window ended for `reason`. */
+/* The trace must say that its window ended for `reason`. */
 static void check_reason(const char *trace, const char *reason)
 {
 	json_auto_t *report = report_load(trace);
@@ -103,8 +103,8 @@ static bool is_tapped(const struct scene *scene)
 	return tap_is_recording(scene->victim.pid);
 }
 
-/* Three windows; the first trace goes, and a command has seen each of them. Between two windows
- * nothing of heaptap is in the process. */
+/* Three windows: heaptap runs a command on each trace, and deletes the first one. Between two
+ * windows the target is clean. */
 HT_TEST(windows_at_even_times)
 {
 	struct scene scene;
@@ -145,7 +145,7 @@ HT_TEST(windows_at_even_times)
 	victim_stop(&scene.victim);
 }
 
-/* Nothing of the process is touched before. */
+/* heaptap does not touch the target before the trigger. */
 HT_TEST(a_trigger_waits_for_memory)
 {
 	struct scene scene;
@@ -264,7 +264,7 @@ HT_TEST(the_process_ends_between_windows)
 	check_reason(numbered(&scene, 1), "duration");
 }
 
-/* Another capture runs when a window is due: it is left out, and the series goes on. */
+/* If another capture runs when a window is due, that window is skipped, and the series goes on. */
 HT_TEST(another_capture_runs)
 {
 	struct scene scene;
@@ -327,7 +327,7 @@ static void use_terminal(void *context)
 	dup2(*terminal, STDERR_FILENO);
 }
 
-/* What the terminal has shown. */
+/* All output of the terminal so far. */
 static char *read_terminal(int fd)
 {
 	static char text[65536];
@@ -340,7 +340,8 @@ static char *read_terminal(int fd)
 	return text;
 }
 
-/* A line that is rewritten, then the first screen, the proof, and the page. */
+/* In a terminal attach shows a progress line, then the report's first screen, the result of the
+ * comparison, and the page's path. */
 HT_TEST(one_command_from_process_to_answer)
 {
 	static const char *const parts[] = {"\r1 s of 2 s, RSS ", " blocks, oldest ",

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions of worker threads have their own names in the report of a Node.js that knows nothing of
- * it, whichever workers end and begin meanwhile.
+ * The report names JavaScript functions of Node.js worker threads, without any options of Node.js,
+ * also while workers end and begin.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,24 +15,24 @@
 #define WORKERS	  "tests/targets/workers.js"
 #define SIZE_BASE 100000
 #define AWAY_BASE 300000
-#define NUMBERS	  100 /* of functions */
+#define NUMBERS	  100 /* of different function names */
 #define EXPORT_MS 120000
 
-/* What a function of a worker's has in its stack. */
+/* Does the stack belong to a function of a worker? */
 static bool is_of_worker(const char *line)
 {
 	return strstr(line, ";allocateHere") || strstr(line, ";allocateAway") ||
 	       strstr(line, ";within") || strstr(line, ";made");
 }
 
-/* Its stacks of workers by name, one a line, each with what it has of `metric`. */
+/* The trace's stacks of workers, one a line, each with its value of `metric`. */
 static char *exported(const char *trace, const char *metric)
 {
 	char *out, *err;
 	int status = run_program((const char *[]){run_built("heaptap"), "export", "--format",
 					 "collapsed", "--metric", metric, trace, NULL},
 		EXPORT_MS, &out, &err);
-	/* While the capture runs a part can be read (7), or nothing yet (9). */
+	/* While the capture runs, the trace is incomplete (7), or empty (9). */
 	ck_assert_msg(status == 0 || status == 7 || status == 9, "export of %s ended with %d: %s",
 		trace, status, err);
 	free(err);
@@ -49,7 +49,7 @@ static char *exported(const char *trace, const char *metric)
 	return out;
 }
 
-/* What the lines with this stack have: there are several where files or lines differ. */
+/* The sum of all lines with this stack: there are several if files or line numbers differ. */
 static uint64_t value_of(const char *text, const char *stack)
 {
 	const size_t length = strlen(stack);
@@ -62,7 +62,7 @@ static uint64_t value_of(const char *text, const char *stack)
 }
 
 struct named_in {
-	uint64_t here, away; /* calls of the one function and of the other */
+	uint64_t here, away; /* named calls of allocateHere and of allocateAway */
 };
 
 /* The allocated sizes tell which function of which worker made them. Modifies `stack`. */
@@ -71,7 +71,7 @@ static void check_worker(char *stack, uint64_t calls, uint64_t bytes, struct nam
 	const bool is_away = bytes / calls >= AWAY_BASE;
 	const uint64_t base = is_away ? AWAY_BASE : SIZE_BASE;
 	if (bytes / calls < SIZE_BASE)
-		return; /* V8, for such a function */
+		return; /* an allocation of V8 itself below such a function */
 	for (char *frame; (frame = strsep(&stack, ";"));) {
 		unsigned number;
 		if (sscanf(frame, "within%u", &number) == 1 ||
@@ -102,7 +102,7 @@ static struct named_in check_exported(const char *trace)
 	return named;
 }
 
-/* As far as it is written by now. */
+/* In the trace as far as it is written: are both functions named? */
 static bool both_are_named(const char *trace)
 {
 	HT_FREED char *text = exported(trace, "calls");
@@ -118,9 +118,9 @@ static uint64_t left_of(struct victim *victim)
 }
 
 /*
- * Some stay, and others end and have followers, where another may have all that they had. Nothing
- * is compiled: what has a name was interpreted. How soon a worker is found, and a function looked
- * up, is the machine's affair: those that stay do the same until they have names.
+ * Two workers stay. Others end and are followed by new ones, which may get the same addresses.
+ * Nothing is compiled, so each name is of an interpreted function. How soon heaptap finds workers
+ * and names depends on the machine's load, so the two workers go on until they have names.
  */
 static void check_workers(const char *node)
 {
@@ -152,7 +152,8 @@ HT_TEST(workers_functions_have_their_own_names)
 	check_workers("/usr/bin/node");
 }
 
-/* More threads than one look for workers sees are there before the first worker. */
+/* Before the first worker there are more threads than heaptap examines in one search for
+ * workers. */
 HT_TEST(workers_beside_a_large_pool)
 {
 	struct victim victim;
@@ -160,7 +161,7 @@ HT_TEST(workers_beside_a_large_pool)
 	victim_start(&victim, (const char *[]){"/usr/bin/env", "UV_THREADPOOL_SIZE=400",
 				      "/usr/bin/node", "--expose-gc", "--no-sparkplug",
 				      "--no-maglev", "--no-opt", WORKERS, "crowd", NULL});
-	/* A worker maps node's own code once more. */
+	/* Each new worker maps node's builtin code again. */
 	tap_start_changing(&tap, victim.pid,
 		PROCSNAP_NODE | PROCSNAP_FDS_CHANGE | PROCSNAP_MODULES_GROW, NULL);
 	tap_wait_any(&tap);

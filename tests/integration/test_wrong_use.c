@@ -54,7 +54,7 @@ static void check_answer(struct run *run, int expected_status, const char *reaso
 }
 
 /* `heaptap attach -p PID` must end with this status and one line that contains `reason`; doctor
- * says so beforehand. */
+ * must say the same. */
 static void check_refused(const char *pid, int expected_status, const char *reason)
 {
 	HT_FREED char *trace = tmpdir_path("refused.htap");
@@ -142,8 +142,8 @@ HT_TEST(static_program)
 	victim_stop(&victim);
 }
 
-/* As an emulator maps them for its guest: they have slots, and the program's own C library knows
- * nothing of them. One that has loaded its libraries by itself: test_static.c libraries. */
+/* A static program maps libraries itself, as an emulator does for its guest. They have slots, but
+ * are unknown to the program's own C library. Libraries loaded by dlopen: test_static.c. */
 HT_TEST(static_program_with_libraries)
 {
 	struct victim victim;
@@ -155,7 +155,7 @@ HT_TEST(static_program_with_libraries)
 	victim_stop(&victim);
 }
 
-/* Under callgrind a program died of what its slots were made to hold. */
+/* An emulator (callgrind) cannot run hooks in the slots: the program would die. */
 HT_TEST(emulated)
 {
 	struct victim victim;
@@ -229,7 +229,7 @@ HT_TEST(stopped)
 	victim_stop(&victim);
 }
 
-/* Making the agent's memory would end such a process by SIGXFSZ. */
+/* With such a limit the creation of the agent's memfd would kill the process by SIGXFSZ. */
 HT_TEST(file_size_limit)
 {
 	struct victim victim;
@@ -291,7 +291,7 @@ HT_TEST(another_users_process)
 	victim_stop(&victim);
 }
 
-/* An actor that gave up root, by a copy that it may run. */
+/* Starts an actor as user nobody, from a copy that this user may execute. */
 static void start_nobodys_actor(struct victim *victim)
 {
 	victim_start(victim,
@@ -327,7 +327,7 @@ HT_TEST(own_process_without_root)
 	victim_stop(&victim);
 }
 
-/* A clock that is forbidden is no filter, and only root may look past one. */
+/* A target that forbids the clock (PR_SET_TSC) without any filter; heaptap runs without root. */
 HT_TEST(own_process_forbids_the_clock_without_root)
 {
 	if (geteuid() != 0) {
@@ -405,7 +405,7 @@ HT_TEST(recover_without_root)
 	victim_stop(&victim);
 }
 
-/* What recover could only begin was not refused untouched. */
+/* If recover has begun but cannot finish, it must not exit with 3, "refused, target untouched". */
 HT_TEST(recover_while_stopped)
 {
 	struct victim victim;
@@ -420,8 +420,8 @@ HT_TEST(recover_while_stopped)
 	snprintf(pid, sizeof(pid), "%d", victim.pid);
 	int status = run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
 		HEAPTAP_MS, &out, &err);
-	/* Whether a thread must be stopped to be sure of it, or only to unmap: the remedy is named.
-	 */
+	/* recover may need a thread for the proof or only to unmap: the message must name the
+	 * remedy in both cases. */
 	ck_assert_msg(status == 6 && (strstr(out, "kill -CONT") || strstr(err, "kill -CONT")),
 		"status %d: %s%s", status, out, err);
 	free(out);
@@ -473,7 +473,7 @@ HT_TEST(unwritable_output)
 	victim_stop(&victim);
 }
 
-/* No room for the trace: what fits is a trace, the target goes on. */
+/* No space for the trace: the part that fits is a valid trace, and the target goes on. */
 HT_TEST(no_room_for_the_trace)
 {
 	struct victim victim;
@@ -530,7 +530,7 @@ HT_TEST(nonsense)
 	victim_stop(&victim);
 }
 
-/* doctor says what attach would do, and does nothing. */
+/* doctor reports what attach would do, and changes nothing. */
 HT_TEST(doctor)
 {
 	struct victim victim;

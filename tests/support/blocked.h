@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * System calls that block for long, to be made in a child of a test.
+ * Each function makes a system call that blocks for a long time. Call them in a child of a test.
  */
 #pragma once
 
-#define BLOCKED_S 1000 /* the timeout of those that have one */
+#define BLOCKED_S 1000 /* the timeout, for calls that take one */
 
 long blocked_epoll(void);
 long blocked_epoll_timed(void);
@@ -21,9 +21,9 @@ long blocked_sigtimedwait(void);
 long blocked_semop(void);
 long blocked_futex(void);
 long blocked_waitpid(void);
-/* Where blocked_semop leaves the number of its semaphore, for the parent to remove; shared memory
- * or NULL. */
+/* blocked_semop stores its semaphore's number here, so that the parent can remove the semaphore.
+ * Points to shared memory; NULL: not stored. */
 extern volatile long *blocked_note;
 
-/* Waits for ever; ends with the parent. */
+/* Sleeps until the parent ends, then ends too. */
 _Noreturn void blocked_wait_for_parent(void);

@@ -9,12 +9,12 @@
 
 #include "format/base.h"
 
-/* Adds the ledger's counts of `function` to those of `into`: it is an alias, or only calls `into`.
- */
+/* Adds the ledger's counts of `function` to those of `into`. For a `function` that is an alias of
+ * `into` or only calls it, so that heaptap records its calls as `into`. */
 void books_fold(json_t *ledger, const char *function, const char *into);
 /* Fails the test unless trace and report of `path` equal the ledger's answer to "go", to the last
  * call and byte. `by_thread`: also compares each thread. `cut`: allows cut stacks, which occur when
  * handlers run inside a hook, where no table leads further, or the C library has no tables. */
 void books_check(const char *path, const json_t *ledger, bool by_thread, bool cut);
-/* The part of it that the report alone says, which need not have every event. */
+/* The part of books_check that compares only the report, for traces that lack some events. */
 void books_check_report(const char *path, const json_t *ledger, bool cut);

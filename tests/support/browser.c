@@ -26,8 +26,8 @@ static void append_file(FILE *to, const char *path)
 	fclose(from);
 }
 
-/* A person chooses the file; here the page does. The export stands in a script, which no name in it
- * may end. */
+/* dh_view lets a person choose the file; this page loads it by a script. The export is embedded in
+ * the script, so a name with "</script>" must not end it. */
 static void write_page(const char *page, const char *export)
 {
 	FILE *file = fopen(page, "we");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Pages in a browser, and an export to DHAT as dh_view shows it there.
+ * Opens pages in a browser, and an export to DHAT in dh_view, the viewer of DHAT.
  */
 #pragma once
 

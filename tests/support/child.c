@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define STACK_BYTES 65536u /* of a process in the memory of another */
+#define STACK_BYTES 65536u /* stack of the process that shares the child's memory */
 
 static int ready_out = -1;
 
@@ -93,8 +93,8 @@ void child_idle_shared(const void *unused)
 	child_wait();
 }
 
-/* A traced child stops when its exec is complete: the close of a descriptor comes too early, the
- * new program is not mapped then. */
+/* Uses ptrace, because a traced child stops when its exec is complete. A close-on-exec descriptor
+ * is closed too early: the new program is not mapped yet. */
 struct child child_exec(const char *const argv[], const char *const env[])
 {
 	int out[2], status;

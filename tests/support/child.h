@@ -26,14 +26,14 @@ void child_idle(const void *unused);
  * the child. `value` is the second process's PID. */
 void child_idle_shared(const void *unused);
 
-/* fork(2) with the number `pid` for the child, which must be free (CAP_CHECKPOINT_RESTORE or
- * CAP_SYS_ADMIN); -1 with errno. */
+/* fork(2), but the child gets the PID `pid`, which must be free. Needs CAP_CHECKPOINT_RESTORE or
+ * CAP_SYS_ADMIN. -1 with errno on error. */
 pid_t child_fork_as(pid_t pid);
 
 /* Starts a program (looked up in PATH); `env` adds NAME=VALUE settings, NULL-terminated, or NULL.
  * Returns when its exec is done. */
 struct child child_exec(const char *const argv[], const char *const env[]);
-/* Waits until /proc/PID/maps of the child contains `text`: a library is loaded. */
+/* Waits until /proc/PID/maps of the child contains `text`, for example the name of a library. */
 void child_mapped(const struct child *child, const char *text);
 
 /* Restricts both processes to one common core. */
@@ -43,7 +43,8 @@ void child_share_core(pid_t a, pid_t b);
 char child_state(pid_t pid);
 /* The system call that a thread of any process is in; -1: none, or the thread has ended. */
 long child_call(pid_t tid);
-/* Waits until its main thread sleeps: a program whose work ends in pause() has done it. */
+/* Waits until the child's main thread sleeps: a program that calls pause() after its work has done
+ * the work then. */
 void child_sleeping(const struct child *child);
 
 void child_kill(struct child *child);

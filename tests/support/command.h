@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program of tests/targets that heaptap starts (`heaptap run`), with pipes of the test's as its
- * stdin and stdout: once it runs it is a victim as any other.
+ * A program of tests/targets that heaptap starts (`heaptap run`), with pipes of the test as its
+ * stdin and stdout. Once the command runs, the test uses it like any other victim.
  */
 #pragma once
 
@@ -23,11 +23,11 @@ void command_forked(struct command *command);
 /* Waits until the command runs. False: it ended without running. Fails the test after `limit_ms`.
  */
 bool command_begins(struct command *command, unsigned limit_ms);
-/* All of these, with heaptap started by `argv` as `run`: returns when the command runs, within
- * `limit_ms`. */
+/* Does all of the above: starts heaptap by `argv` as `run`, and returns when the command runs.
+ * Fails the test after `limit_ms`. */
 void command_start(
 	struct command *command, struct run *run, const char *const argv[], unsigned limit_ms);
-/* Has it begun? Never waits. */
+/* Has the command begun to run? Never waits. */
 bool command_has_begun(const struct command *command);
 /* Closes the pipes, which ends the command if it still runs. */
 void command_deinit(struct command *command);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small programs and libraries made during a test, to have each way of linking.
+ * Compiles small programs and libraries during a test, so that the test can link them in each
+ * way.
  */
 #pragma once
 

@@ -9,7 +9,7 @@ struct cpu cpu_before, cpu_after;
 uint64_t cpu_stack[64], cpu_entry_sp;
 uint32_t cpu_has_avx;
 
-/* Before main: it is asked by the assembly, and by children. */
+/* A constructor, because the assembly and children of any test read cpu_has_avx. */
 static __attribute__((constructor)) void ask_for_avx(void)
 {
 	cpu_has_avx = __builtin_cpu_supports("avx") ? 1 : 0;

@@ -27,7 +27,7 @@ struct cpu {
 	uint8_t ymm[16][16]; /* the upper halves, where the processor has them */
 };
 
-/* Names for the assembly; a child's are read through its /proc/PID/mem. */
+/* Global, because the assembly uses them. A test reads a child's copies through /proc/PID/mem. */
 extern struct cpu cpu_before, cpu_after;
 extern uint64_t cpu_stack[64], cpu_entry_sp;
 extern uint32_t cpu_has_avx;

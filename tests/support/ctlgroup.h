@@ -8,15 +8,15 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* A kind of control group: the directory to make it in, and a file of it with its first contents.
- */
+/* A kind of control group: the directory to make the group in (`root`), and the `text` to write to
+ * its `file` at first. */
 struct ctlgroup_kind {
 	const char *root, *file, *text;
 };
 
 struct ctlgroup {
 	char path[128];
-	size_t kind; /* which of the kinds it is */
+	size_t kind; /* index into the kinds of ctlgroup_make */
 };
 
 /* Makes a control group of the first of `kinds` that this machine allows. False: none; prints that

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Daemon and target in one process, for tests of attach/daemon: a shared image and a socket with a
- * receiver at one end and agents that keep to the protocol at the other, and a reader of the
- * resulting trace. Every function fails the running test on error.
+ * Daemon and target in one process, for tests of attach/daemon: a shared image, a socket with a
+ * receiver at one end and simulated agents at the other, and a reader of the resulting trace. Every
+ * function fails the running test on error.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #define STAGE_SLOTS	   8u
 #define STAGE_NODES_LISTED 64u
 
-/* As the agent publishes a word of shared memory. */
+/* Stores a word of shared memory with the memory order that the agent uses. */
 #define stage_store(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
 
 struct stage {
@@ -38,19 +38,20 @@ struct receiver_totals stage_drain_last(struct stage *stage);
 struct piece {
 	uint32_t slot;
 	uint64_t position, flags, length;
-	uint64_t syncs_before; /* REC_SYNCs that stand before it */
+	uint64_t syncs_before; /* REC_SYNC records before this piece in the trace */
 	uint32_t nodes_before;
 };
 
 struct heard {
-	struct bytes_out stream[STAGE_SLOTS]; /* bodies in a row; a gap is filled with zeros */
+	struct bytes_out stream[STAGE_SLOTS]; /* the bodies of the slot's pieces, joined; zeros
+						 where a piece is missing */
 	struct piece *piece;
 	size_t piece_count, piece_max;
 	struct rec_sync *sync;
 	size_t sync_count, sync_max;
 	uint32_t node_id[STAGE_NODES_LISTED];
 	struct rec_node node[STAGE_NODES_LISTED];
-	uint32_t node_count; /* may exceed what is listed */
+	uint32_t node_count; /* all nodes; may exceed STAGE_NODES_LISTED */
 	uint64_t loss[REC_COUNTER_COUNT];
 };
 
@@ -63,7 +64,7 @@ void heard_check_piece(const struct heard *heard, size_t index, uint64_t positio
 /* --- agents --- */
 
 struct stamp {
-	uint64_t tsc, end; /* of an event, and where it ends in the stream */
+	uint64_t tsc, end; /* an event's time, and the offset of its end in the stream */
 };
 
 struct agent {
@@ -71,7 +72,7 @@ struct agent {
 	uint32_t index;
 	struct abi_slot *slot;
 	struct eventbuild build;
-	struct bytes_out stream; /* all that was committed */
+	struct bytes_out stream; /* all events that the agent has committed */
 	struct stamp *stamp;
 	size_t stamp_count, stamp_max;
 };
@@ -79,12 +80,13 @@ struct agent {
 /* A new thread claims slot `index`. */
 void agent_init(struct agent *agent, struct stage *stage, uint32_t index, uint64_t key);
 void agent_deinit(struct agent *agent);
-/* Records an allocation with `stack` or a free, in turn. */
+/* Records one event: by turns an allocation with `stack` and a free. */
 void agent_event(struct agent *agent, uint32_t stack);
 void agent_events(struct agent *agent, unsigned int count);
-/* The two halves of a flush; the second alone loses what the buffer holds. */
+/* The two halves of a flush. agent_give_up_buffer without agent_send before it loses the buffer's
+ * events. */
 void agent_send(struct agent *agent);
 void agent_give_up_buffer(struct agent *agent);
 void agent_flush(struct agent *agent);
-/* The trace holds all that the agent committed. */
+/* Fails the test unless the trace holds all events that the agent has committed. */
 void heard_check_stream(const struct heard *heard, const struct agent *agent);

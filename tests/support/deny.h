@@ -9,7 +9,8 @@
 #include "format/base.h"
 
 void deny_calls(long number, int error);
-/* Only those whose argument `arg` (0 to 5) has these low 32 bits. */
+/* Like deny_calls, but only calls whose argument `arg` (0 to 5) has `value` as its low 32 bits
+ * fail. */
 void deny_calls_with(long number, unsigned arg, uint32_t value, int error);
 /* Makes every new descriptor fail. Returns the old limit: pass it to allow_files() before the
  * process ends, because a sanitizer needs descriptors then. */

@@ -28,7 +28,7 @@ static void put_value(struct ehwriter *writer, uint8_t format, uint64_t value)
 		ck_no_err(bytes_out_uleb(&writer->out, value));
 		return;
 	case DW_EH_PE_sleb128:
-		/* Ten bytes serve every value. */
+		/* Always 10 bytes, which are enough for 64 bits. */
 		for (int i = 0; i < 9; i++, value = (uint64_t)((int64_t)value >> 7))
 			put_u8(writer, (uint8_t)(value | 0x80));
 		put_u8(writer, value & 0x7f);

@@ -22,7 +22,7 @@ struct ehprogram {
 	((struct ehprogram){.data = (const uint8_t[]){__VA_ARGS__},                                \
 		.length = sizeof((const uint8_t[]){__VA_ARGS__})})
 
-/* CFA = rsp + 8, return address at CFA - 8: what a function starts with. */
+/* CFA = rsp + 8, return address at CFA - 8: the rules at a function's first instruction. */
 #define EHPROGRAM_CIE EHPROGRAM(DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1)
 
 struct ehcie {
@@ -36,7 +36,7 @@ struct ehcie {
 	struct ehprogram program;
 };
 
-/* What gcc and clang write. */
+/* The CIE that gcc and clang write. */
 #define EHCIE_USUAL                                                                                \
 	((struct ehcie){.version = 1,                                                              \
 		.augmentation = "zR",                                                              \

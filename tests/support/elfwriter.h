@@ -45,10 +45,11 @@ uint32_t elfwriter_function(struct elfwriter *writer, const char *name, size_t t
 uint32_t elfwriter_undefined(struct elfwriter *writer, const char *name);
 /* Adds a GOT word with `value` and its relocation (JUMP_SLOT ones go to .rela.plt). */
 uint64_t *elfwriter_slot(struct elfwriter *writer, uint32_t type, uint32_t symbol, uint64_t value);
-/* Brings counts and table sizes into the image, and gives the pages their protection. */
+/* Writes the counts and table sizes into the image, and gives the pages the protection of the table
+ * above. */
 void elfwriter_protect(struct elfwriter *writer);
 /* Makes all pages writable again, to corrupt something. */
 void elfwriter_open(struct elfwriter *writer);
-/* The entry with this tag. */
+/* The entry of the dynamic section with this tag. */
 Elf64_Dyn *elfwriter_dynamic(struct elfwriter *writer, Elf64_Sxword tag);
 void elfwriter_deinit(struct elfwriter *writer);

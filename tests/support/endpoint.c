@@ -124,7 +124,7 @@ void endpoint_start(struct endpoint *endpoint)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		run(endpoint->shared, listener);
 	}
-	/* The child's copy keeps the port. */
+	/* The child's copy of the listener keeps the port bound. */
 	close(listener);
 }
 

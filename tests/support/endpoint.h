@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An HTTP endpoint of the test that takes POST requests one after the other, or fails as it is
- * asked to. It dies with the test.
+ * An HTTP server that takes POST requests one after the other, or fails in the way that the test
+ * sets. It dies with the test.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 enum endpoint_mood {
 	ENDPOINT_AWAY = 1,  /* connections are refused */
 	ENDPOINT_HANGS = 2, /* it never answers */
-			    /* any other: the status of its answers */
+			    /* any other value: the HTTP status that it answers with */
 };
 
 struct endpoint_request {
@@ -31,7 +31,7 @@ struct endpoint_shared {
 	volatile bool listens;
 	volatile unsigned count;
 	struct endpoint_request request[ENDPOINT_REQUESTS_MAX];
-	uint8_t body[ENDPOINT_BODY_BYTES]; /* of the last one */
+	uint8_t body[ENDPOINT_BODY_BYTES]; /* of the last request */
 };
 
 struct endpoint {
@@ -41,6 +41,6 @@ struct endpoint {
 };
 
 void endpoint_start(struct endpoint *endpoint);
-/* Returns when it holds. Once it was not ENDPOINT_AWAY, it cannot be again. */
+/* Returns when `mood` is in force. ENDPOINT_AWAY is possible only until another mood is set. */
 void endpoint_set(struct endpoint *endpoint, int mood);
 void endpoint_stop(struct endpoint *endpoint);

@@ -18,13 +18,13 @@ void eventbuild_restart(struct eventbuild *build)
 	memset(build->recent, 0, sizeof(build->recent));
 }
 
-/* 1, 2, 4, 8 bytes. */
+/* The length code of a number: 0 to 3 for 1, 2, 4 and 8 bytes. */
 static unsigned int number_code(uint64_t value)
 {
 	return value <= UINT8_MAX ? 0 : value <= UINT16_MAX ? 1 : value <= UINT32_MAX ? 2 : 3;
 }
 
-/* 1, 2, 3, 4 bytes. */
+/* The length code of a stack: 0 to 3 for 1, 2, 3 and 4 bytes. */
 static unsigned int stack_code(uint32_t value)
 {
 	return value < 1u << 8 ? 0 : value < 1u << 16 ? 1 : value < 1u << 24 ? 2 : 3;
@@ -60,7 +60,7 @@ static uint64_t step_addr(struct eventbuild *build, uint64_t addr, unsigned int 
 	return is_recent ? index : folded;
 }
 
-/* All but the stack. */
+/* Puts all parts of an event but the stack. */
 static void put_event(struct eventbuild *build, enum abi_event_kind kind, unsigned int tag1,
 	uint64_t tsc, uint64_t addr, uint64_t size)
 {

@@ -25,7 +25,7 @@ void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level);
  * rounded as the agent does. */
 void eventbuild_alloc(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook,
 	uint64_t tsc, uint64_t addr, uint64_t size, uint32_t stack);
-/* `kind`: FREE or REALLOC_BEGIN. Without usable bytes (0) there is no size. */
+/* `kind`: FREE or REALLOC_BEGIN. `usable` 0: the event has no size. */
 void eventbuild_free(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook, uint64_t tsc,
 	uint64_t addr, uint64_t usable);
 /* `kind`: REALLOC_FREED or REALLOC_FAIL. */

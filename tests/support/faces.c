@@ -48,7 +48,7 @@ static int64_t sum_of(const json_t *object, const char *array, const char *membe
 	return sum;
 }
 
-/* A node's total is its own value and its children's. */
+/* Each node's total must be the sum of its own value and its children's totals. */
 static void check_nodes(const json_t *tree)
 {
 	const json_t *nodes = json_object_get(tree, "nodes");
@@ -114,7 +114,7 @@ static void check_function(const char *trace, const char *name)
 		(const char *[]){"source", trace, name, "--json", "--metric", "allocated", NULL}));
 }
 
-/* Bytes of UTF-8 that begin no character have no column. */
+/* Each line must fit 80 columns. UTF-8 continuation bytes are not counted. */
 static void check_columns(const char *const words[])
 {
 	char *out = faces_run(words);

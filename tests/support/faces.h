@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tree, callers, flame and source of a trace, against the totals of report.
+ * Compares the output of the commands tree, callers, flame and source with the totals of report.
  */
 #pragma once
 
@@ -10,6 +10,7 @@
 char *faces_run(const char *const words[]);
 /* The same, parsed as JSON. */
 json_t *faces_load(const char *const words[]);
-/* Checks that sums of call trees from both ends, of callers, of callees and of lines are the
- * report's; that pages are 80 columns wide; that the SVG is XML. */
+/* Checks that the sums of the call tree (from the root, and from the leaves), of callers, of
+ * callees and of source lines equal the report's; that pages are 80 columns wide; that the SVG is
+ * XML. */
 void faces_check(const char *trace);

@@ -20,7 +20,7 @@ struct facts {
 
 void facts_add(struct facts *facts, const char *key, const char *value);
 void facts_deinit(struct facts *facts);
-/* The value of the first with this key, or NULL. */
+/* The value of the first fact with this key; NULL: there is none. */
 const char *facts_find(const struct facts *facts, const char *key);
 
 /* Writes a line that begins with `what` for each difference. `may_go`: facts may be missing from
@@ -28,7 +28,7 @@ const char *facts_find(const struct facts *facts, const char *key);
 void facts_diff(FILE *out, const char *what, const struct facts *before, const struct facts *after,
 	bool may_go, bool may_come);
 
-/* What bears heaptap's name. */
+/* How the names of heaptap's memfds begin. */
 #define FACTS_OURS "memfd:heaptap-"
 /* True if a value names nothing of heaptap and no traced or stopped thread. */
 bool facts_are_clean(const char *value);

@@ -12,7 +12,7 @@
 #include "tests/support/tmpdir.h"
 
 #define ANSWER_MS  60000
-#define EVENTS_MAX 500000 /* of firefox: man page */
+#define EVENTS_MAX 500000 /* the most events that the firefox export writes, as in the man page */
 #define PAGE	   "analyzer/heaptap-analyze.1"
 #define FIGURES	   6u
 
@@ -24,7 +24,7 @@ static const char *const figure_name[FIGURES] = {"allocations", "allocated_bytes
 /* Options that choose a part of the trace, for all exports and the report; NULL: there are none. */
 static const char *const *chosen;
 
-/* Those that a reader found. */
+/* The figures that a reader found. */
 struct figures {
 	bool has[FIGURES];
 	uint64_t value[FIGURES];
@@ -39,7 +39,7 @@ static void set(struct figures *figures, enum figure figure, uint64_t value)
 /* --- the man page's table ----------------------------------------------------------------------
  */
 
-/* The words of a format's row. */
+/* The words of a format's row in the man page's table. */
 static char *listed_sums(const char *format)
 {
 	char line[512], start[64], *found = NULL;
@@ -149,7 +149,8 @@ static uint64_t take_number(const char **at)
 /* --- readers -----------------------------------------------------------------------------------
  */
 
-/* The sum of the last numbers of all lines; with `before`, that of the numbers before them. */
+/* The sum of the last number of each line; `before` (unless NULL) gets the sum of the numbers
+ * before those. */
 static uint64_t sum_lines(const char *path, uint64_t *before)
 {
 	char *line = NULL;
@@ -183,7 +184,7 @@ static void read_collapsed(const char *trace, const json_t *report, struct figur
 	free(path);
 }
 
-/* A trace against itself: both columns are its figures. */
+/* Compares a trace with itself: both columns must have the trace's figures. */
 static void read_difffolded(const char *trace, const json_t *report, struct figures *ret)
 {
 	(void)report;
@@ -202,7 +203,8 @@ static uint64_t stated(const char *words, const char *name)
 	return take_number(&at);
 }
 
-/* test_export has heaptrack_print and heaptrack_gui read it. */
+/* Takes heaptap's own --stats, because test_export has heaptrack_print and heaptrack_gui read the
+ * export. */
 static void read_heaptrack(const char *trace, const json_t *report, struct figures *ret)
 {
 	(void)report;
@@ -226,7 +228,8 @@ static const char *pprof_program(void)
 	return path;
 }
 
-/* "         2        130          1        100        130          1: 1 2": a sample. */
+/* "         2        130          1        100        130          1: 1 2" is the line of one
+ * sample. */
 static void add_samples(const char *text, struct figures *ret)
 {
 	static const enum figure column[] = {
@@ -257,7 +260,7 @@ static void read_samples(const char *path, struct figures *ret)
 	free(text);
 }
 
-/* Against itself nothing is left. */
+/* Also compares the profile with itself (-diff_base): all differences must be 0. */
 static void read_pprof(const char *trace, const json_t *report, struct figures *ret)
 {
 	(void)report;
@@ -274,7 +277,7 @@ static void read_pprof(const char *trace, const json_t *report, struct figures *
 	free(path);
 }
 
-/* The named profile, whose stacks lead into the table of frames. */
+/* The sum of the named profile. Each frame of a stack must be an index into the table of frames. */
 static uint64_t speedscope_sum(const json_t *root, const char *name)
 {
 	const json_t *frames = report_at(root, "shared.frames");
@@ -314,7 +317,7 @@ static void read_speedscope(const char *trace, const json_t *report, struct figu
 	free(path);
 }
 
-/* Each index of a column is below `limit`, or it is null. */
+/* Each value of the column must be an index below `limit`, or null. */
 static void check_column(const json_t *root, const char *path, size_t limit)
 {
 	json_t *value;
@@ -352,7 +355,7 @@ static int64_t sum_column(const json_t *root, const char *path, int64_t least)
 	return sum;
 }
 
-/* Where there are too many events, the counter alone is exact. */
+/* If the trace has more than EVENTS_MAX events, only the counter track is exact. */
 static void read_firefox(const char *trace, const json_t *report, struct figures *ret)
 {
 	char *words, *path = figures_export(trace, "firefox", NULL, &words);
@@ -382,7 +385,7 @@ static void read_firefox(const char *trace, const json_t *report, struct figures
 	free(path);
 }
 
-/* The snapshots are a table: n, time, total, useful, extra, stacks. */
+/* ms_print prints snapshots as a table with the columns n, time, total, useful, extra, stacks. */
 static void read_massif(const char *trace, const json_t *report, struct figures *ret)
 {
 	(void)report;
@@ -410,7 +413,7 @@ static void read_massif(const char *trace, const json_t *report, struct figures 
 	free(path);
 }
 
-/* The viewer's own code builds its tree, in node instead of a browser. */
+/* Runs dh_view's own code, which builds the tree, in node instead of a browser. */
 static void check_view(const char *path, uint64_t allocated)
 {
 	static const char script[] =
@@ -472,7 +475,7 @@ static void take_annotated(const char *text, const char *label, struct figures *
 	}
 }
 
-/* The root calls everything: what lies below it is the total, too. */
+/* The inclusive cost of the root, which calls everything, must equal the program totals. */
 static void read_callgrind(const char *trace, const json_t *report, struct figures *ret)
 {
 	(void)report;

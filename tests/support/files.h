@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Small files and an empty directory to put them in. Every function fails the running test when
+ * Makes small files, and an empty directory for them. Every function fails the running test when
  * something goes wrong.
  */
 #pragma once

@@ -97,7 +97,7 @@ static void read_dynamic(const struct elf_file *elf, struct dynamic *ret)
 	}
 }
 
-/* Functions of an allocator that is linked in: of the file, or of PATH.debug. */
+/* A function of an allocator that is linked in, from the symbols of the file or of PATH.debug. */
 struct native {
 	uint64_t vaddr;
 	const char *symbol;
@@ -181,7 +181,8 @@ static void add_word(const struct module_at *module, struct gotword word, const 
 	ret->word[ret->count++] = word;
 }
 
-/* A word of .got that is made to hold `vaddr`, if that is a native. */
+/* Adds a word of .got if `vaddr`, which the file or a relocation puts into it, is that of a native
+ * function. */
 static void add_native_word(const struct module_at *module, const struct natives *natives,
 	uint64_t offset, uint64_t vaddr, struct gotwords *ret)
 {

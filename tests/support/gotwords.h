@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The GOT words of a process, found in its modules' files on disk: a second opinion on what
- * attach/elf finds in memory. Written apart from it on purpose.
+ * The GOT words of a process, found in its modules' files on disk: they check what attach/elf finds
+ * in memory. Shares no code with attach/elf, on purpose.
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 struct gotword {
 	uint64_t addr;	/* in the process */
 	uint64_t value; /* the contents of the word */
-	bool allocator; /* its relocation names a function of the malloc family, or it leads to
-			 * one that is linked in */
+	bool allocator; /* its relocation names a function of the malloc family, or it holds the
+			   address of one that is linked in */
 	bool lazy;	/* JUMP_SLOT not bound yet: it points into its own module */
 	char symbol[48];
 	char module[160];
@@ -24,8 +24,8 @@ struct gotwords {
 	size_t count;
 };
 
-/* JUMP_SLOT and GLOB_DAT words of every mapped ELF file but the dynamic linker, and those of .got
- * that lead to an allocator that is linked in. */
+/* JUMP_SLOT and GLOB_DAT words of every mapped ELF file but the dynamic linker, and words of .got
+ * that hold the address of an allocator's function that is linked in. */
 void gotwords_read(pid_t pid, struct gotwords *ret);
 void gotwords_deinit(struct gotwords *words);
 

@@ -13,7 +13,8 @@
 #define ATTACH_MS  30000
 #define PROGRAM_MS 60000
 
-/* 0: the program is linked to where it is. */
+/* The difference between addresses in memory and in the file; 0 for a program linked to fixed
+ * addresses. */
 static uint64_t program_bias(pid_t pid, const char *program)
 {
 	char path[64];
@@ -30,7 +31,7 @@ static uint64_t program_bias(pid_t pid, const char *program)
 	bool found = false;
 	FILE *maps = fopen(path, "re");
 	ck_assert_ptr_nonnull(maps);
-	/* The break of a program without a dynamic linker lies below it. */
+	/* Not the first mapping: the heap of a static program may lie below the program. */
 	while (!found && fgets(line, sizeof(line), maps))
 		found = strstr(line, program) && sscanf(line, "%" SCNx64, &lo) == 1;
 	ck_assert_msg(found, "%s is not mapped", program);
@@ -38,7 +39,8 @@ static uint64_t program_bias(pid_t pid, const char *program)
 	return lo;
 }
 
-/* A function of the program's own, or of the C library's, which may be a weak one or hidden. */
+/* Looks up a function in nm's output `text`. First the program's global one (T), then a weak (W) or
+ * local (t) one, as those of the C library may be. */
 static uint64_t symbol_value(
 	const char *text, const char *name, const char *program, size_t *ret_bytes)
 {

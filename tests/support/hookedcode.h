@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds which functions of a program have an entry hook: compares their first bytes in memory with
- * those before. Looks up names in the program's file itself, independently of attach/ on purpose.
+ * the bytes before the attach. Looks up names in the program's file without code of attach/, on
+ * purpose.
  */
 #pragma once
 
@@ -11,17 +12,18 @@
 #include "tests/support/tap.h"
 
 #define HOOKEDCODE_MAX	 16
-#define HOOKEDCODE_BYTES 24 /* of a function: one of its first instructions is the jump */
+#define HOOKEDCODE_BYTES 24 /* read of each function: the jump is among them */
 
 struct hookedcode {
 	uint64_t addr[HOOKEDCODE_MAX];
 	uint8_t before[HOOKEDCODE_MAX][HOOKEDCODE_BYTES];
-	size_t bytes[HOOKEDCODE_MAX]; /* of them: a shorter function has no more */
+	size_t bytes[HOOKEDCODE_MAX]; /* HOOKEDCODE_BYTES, or less for a short function */
 	size_t count;
-	int memory; /* of the process; to be closed */
+	int memory; /* descriptor of /proc/PID/mem; the owner closes it */
 };
 
-/* The functions `names` (NULL ends them) of `program`, which `pid` runs; none is hooked yet. */
+/* Stores the first bytes of the functions `names` (NULL-terminated) of `program`, which `pid` runs.
+ * Call it before the attach: none may be hooked yet. */
 void hookedcode_watch(
 	struct hookedcode *ret, pid_t pid, const char *program, const char *const names[]);
 /* The number of functions whose only change is a new jump at one of their first bytes. */

@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Far beyond any test's duration, sanitizers and a busy machine included. */
+/* Far longer than any test takes, even with sanitizers and on a busy machine. */
 #define TEST_TIMEOUT_S 300
 #define ASIDES_MAX     16
 #define TESTS_MAX      256
@@ -17,7 +17,7 @@
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count)
 {
 	Suite *suite = suite_create(name);
-	/* A case each, so that CK_RUN_CASE picks one test. */
+	/* One test case per test, so that CK_RUN_CASE can select a single test. */
 	for (size_t i = 0; i < count; i++) {
 		TCase *tcase = tcase_create(tests[i]->name);
 		tcase_set_timeout(tcase, TEST_TIMEOUT_S);
@@ -43,7 +43,7 @@ static struct aside aside_start(const char *name, const TTest *const *test)
 	aside.pid = aside.output ? fork() : -1;
 	if (aside.pid)
 		return aside;
-	prctl(PR_SET_PDEATHSIG, SIGTERM); /* upon which Check ends the test, too */
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* on SIGTERM Check ends the running test, too */
 	dup2(fileno(aside.output), STDOUT_FILENO);
 	dup2(fileno(aside.output), STDERR_FILENO);
 	exit(ht_suite_run(name, test, 1));
@@ -93,7 +93,7 @@ int ht_suite_run_all(const char *name, const TTest *const *tests, const TTest *c
 	static const TTest *rest[TESTS_MAX];
 	size_t count = 0;
 	ck_need(end - tests <= TESTS_MAX);
-	/* The compiler lays them down in any order. */
+	/* Sorts by line: the compiler places the tests in the section in any order. */
 	for (; tests < end; tests++) {
 		size_t at = count;
 		if (is_among(*tests, waiting, waiting_count))

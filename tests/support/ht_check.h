@@ -10,7 +10,8 @@
 
 #include "format/err.h"
 
-/* HT_TEST(what_holds) { ... }: a test, which the main of its program finds. */
+/* HT_TEST(what_holds) { ... }: defines a test and puts it into the section ht_tests, where HT_SUITE
+ * finds it. */
 #define HT_TEST(name)                                                                              \
 	static void name##_run(int);                                                               \
 	static const TTest name##_test = {#name, name##_run, __FILE__, __LINE__};                  \
@@ -19,7 +20,7 @@
 
 #define HT_AMONG_TESTS __attribute__((used, section("ht_tests")))
 
-/* Made by the linker: the tests of the program. */
+/* The linker defines both: start and end of the section ht_tests. */
 extern const TTest *const __start_ht_tests[], *const __stop_ht_tests[];
 
 /* HT_SUITE("format/bytes"): the main of a test program, which runs its tests in their order in the
@@ -30,8 +31,8 @@ extern const TTest *const __start_ht_tests[], *const __stop_ht_tests[];
 		return ht_suite_run_all(name, __start_ht_tests, __stop_ht_tests, NULL, 0);         \
 	}
 
-/* HT_SUITE_WAITING("x", slow_one, slow_two): those that mostly wait run side by side, before the
- * others. CK_RUN_CASE and CK_FORK=no turn that off. */
+/* HT_SUITE_WAITING("x", slow_one, slow_two): the tests named here, which mostly wait, run side by
+ * side before the others. CK_RUN_CASE and CK_FORK=no turn that off. */
 #define HT_SUITE_WAITING(name, ...)                                                                \
 	int main(void)                                                                             \
 	{                                                                                          \
@@ -42,9 +43,11 @@ extern const TTest *const __start_ht_tests[], *const __stop_ht_tests[];
 
 /* Runs each test in a process of its own. Returns the exit status. */
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count);
-/* The same, all at once: each is a suite of its own, whose output comes when it has ended. */
+/* Like ht_suite_run, but all tests run at once, each as a suite of its own. The output of a test is
+ * printed when the test has ended. */
 int ht_suite_run_aside(const char *name, const TTest *const *tests, size_t count);
-/* The tests that wait, aside; then those from `tests` to `end` that do not. */
+/* Runs the tests `waiting` with ht_suite_run_aside, then the other tests from `tests` to `end` with
+ * ht_suite_run. */
 int ht_suite_run_all(const char *name, const TTest *const *tests, const TTest *const *end,
 	const TTest *const *waiting, size_t waiting_count);
 

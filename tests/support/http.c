@@ -32,7 +32,7 @@ static bool has_address(struct http *http)
 
 bool http_start(struct http *http, const char *const words[])
 {
-	/* What it records lies where the test's files do. */
+	/* The server writes its traces to its working directory: use the test's directory. */
 	char *folder = tmpdir_path("."), *program = realpath(run_built("heaptap"), NULL);
 	const char *argv[WORDS] = {"env", "-C", folder, program, "serve"};
 	for (size_t i = 0; words[i]; i++)
@@ -79,7 +79,7 @@ char *http_send(const struct http *http, const char *request, size_t *ret_length
 	int fd = http_connect(http);
 	ssize_t n = 1;
 	ck_assert_msg(fd >= 0, "cannot connect to port %u", http->port);
-	/* A server that does not read on may be done with it. */
+	/* send fails if the server has closed the connection before it read the whole request. */
 	if (send(fd, request, strlen(request), MSG_NOSIGNAL) < 0)
 		n = 0;
 	while (n > 0) {

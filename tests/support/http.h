@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A server of `heaptap serve`, and requests to it as bytes.
+ * Starts `heaptap serve`, and sends requests to it byte by byte as the test gives them.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 struct http {
 	struct run run;
-	char address[256]; /* as it printed it */
+	char address[256]; /* as the server printed it */
 	char token[64];
 	uint16_t port;
 };
@@ -29,11 +29,11 @@ char *http_send(const struct http *http, const char *request, size_t *ret_length
 /* GET `path` with the right Host and token; the body, malloc'd. Fails the test where the status is
  * another than `status`. */
 char *http_get(const struct http *http, const char *path, unsigned status);
-/* The same, of JSON. */
+/* Like http_get; parses the body as JSON. */
 json_t *http_json(const struct http *http, const char *path, unsigned status);
-/* POST `path` with the token as a header. */
+/* Like http_json, but POST, with the token as a header. */
 json_t *http_post(const struct http *http, const char *path, unsigned status);
-/* The status of an answer; 0: it is none. */
+/* The status of an HTTP answer; 0: `answer` is not one. */
 unsigned http_status(const char *answer);
-/* Are chromium, chromedriver and selenium there? If not, says so. */
+/* Are chromium, chromedriver and selenium installed? If not, prints that the check is skipped. */
 bool http_has_browser(void);

@@ -17,7 +17,7 @@ struct look {
 static struct look looks[LOOKS_MAX];
 static size_t count;
 static pid_t owner;
-static pid_t forgotten; /* of whom there was one; 0: none */
+static pid_t forgotten; /* process of a snapshot that was removed without a comparison; 0: none */
 
 static void check_none_forgotten(void)
 {
@@ -31,7 +31,7 @@ static void check_none_forgotten(void)
 	_exit(EXIT_FAILURE);
 }
 
-/* What a fork has from its parent is not its own. */
+/* A forked child starts with an empty list: the snapshots that it inherits belong to its parent. */
 static void own(void)
 {
 	if (owner == getpid())

@@ -9,7 +9,8 @@
 
 #include "format/base.h"
 
-/* Registers a snapshot of process `pid`. `snap` is only an identity: it is compared, never read. */
+/* Registers a snapshot of process `pid`. The pointer `snap` identifies the snapshot and is never
+ * dereferenced. */
 void looks_add(const void *snap, pid_t pid);
 void looks_remove(const void *snap);
 /* Marks the snapshot as compared, or as needing no comparison. */

@@ -6,7 +6,8 @@
 
 #include <stdbool.h>
 
-/* A mount namespace of our own, as root or by a user namespace; false: not allowed here. */
+/* Moves this process to a new mount namespace, as root or with a new user namespace. False: not
+ * allowed on this machine. */
 bool mounts_unshare(void);
-/* The same, with a small file system at `directory`; `options` of tmpfs. */
+/* Like mounts_unshare, and mounts a tmpfs with `options` at `directory`. */
 bool mounts_small(const char *directory, const char *options);

@@ -20,11 +20,12 @@
 #define REPEATS	    10
 #define TOLD_EVERY  500
 #define VICTIM_NICE 19
-#define SIGNALS_MIN 200 /* of some thousands that come to its main thread in an attach */
+#define SIGNALS_MIN 200 /* an attach sends some thousands to the target's main thread */
 #define ANSWER_MS   20000
 
-/* The target leaves the cores to heaptap, which is stopped twice at each call and would wait for
- * its turn each time; not where everything is tried, nor where its signals must come. */
+/* Gives the target a lower priority: the tracer stops heaptap twice at each call, and a busy target
+ * would delay heaptap each time. Without HEAPTAP_SWEEP not if HEAPTAP_TEST_ALL=1 is set, nor for a
+ * `storm`, whose signals must arrive. */
 static void start_victim(struct victim *victim, const char *const argv[], bool storm)
 {
 	int usual = getpriority(PRIO_PROCESS, 0);
@@ -65,8 +66,8 @@ void ordeal_deinit(struct ordeal *o)
 	free(o->trace);
 }
 
-/* Those that the thread has handled which runs the stub: busy's own count, in the end, is of all.
- */
+/* The signals handled so far by the main thread, which runs the stub. busy's own check at its end
+ * counts the signals of all threads. */
 static uint64_t signals_met(struct ordeal *o)
 {
 	if (!o->target->storm)
@@ -171,7 +172,7 @@ void ordeal_recover(struct ordeal *o, const char *where)
 	free(left);
 }
 
-/* One run that had to wait long is not what the others come up to. */
+/* Takes the smaller count, because a run that polled for long makes more calls than others do. */
 static uint64_t least(uint64_t calls, uint64_t again)
 {
 	return again < calls ? again : calls;

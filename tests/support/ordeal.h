@@ -13,10 +13,11 @@
 
 struct ordeal_target {
 	const char *name;
-	const char *argv[4]; /* below tests/targets */
-	const char *hook;    /* of heaptap's --hook; NULL: none */
-	unsigned changes;    /* by itself: enum procsnap_flag */
-	bool storm;	     /* busy -s: each undisturbed attach must meet some of its signals */
+	const char *argv[4]; /* argv[0] is a path below tests/targets */
+	const char *hook;    /* the value of heaptap's --hook; NULL: without the option */
+	unsigned changes;    /* what the target changes by itself: enum procsnap_flag */
+	bool storm; /* the target is busy -s: it must handle some signals during each undisturbed
+		       attach */
 };
 
 struct ordeal {
@@ -24,7 +25,7 @@ struct ordeal {
 	struct victim victim;
 	struct procsnap *before;
 	char pid[16], *trace;
-	unsigned points;      /* of a sweep; 8, unless a test tries fewer */
+	unsigned points;      /* points of a sweep; 8, unless the test sets fewer */
 	const char *argv[16]; /* heaptap attach, 20 ms, --json */
 };
 
@@ -36,8 +37,8 @@ void ordeal_deinit(struct ordeal *ordeal);
  * would have counted. */
 uint64_t ordeal_undisturbed(struct ordeal *ordeal, const struct sweep_plan *like);
 
-/* Did heaptap, of which this is the standard error, attach and detach? Its first line is then about
- * how it left the target. */
+/* Does heaptap's standard error `err` say that it attached and detached? Its first line then says
+ * in what state heaptap left the target. */
 bool ordeal_is_capture(const char *err);
 /* The difference of the target from its snapshot; "": none. malloc'd. */
 char *ordeal_difference(const struct ordeal *ordeal);
@@ -51,14 +52,14 @@ void ordeal_recover(struct ordeal *ordeal, const char *where);
 bool ordeal_check_trace(struct ordeal *ordeal, bool whole);
 
 /*
- * Runs `once(ordeal, plan)` with plan->at at one point (sweep_points_of) after the other. It
- * returns whether the point was reached, as at least half of them must be. Every tenth time, and at
- * the end, an undisturbed attach must work.
+ * Runs `once(ordeal, plan)` with plan->at at each point of sweep_points_of in turn. `once` returns
+ * true if the point was reached; at least half of the points must be. After every tenth point, and
+ * at the end, an undisturbed attach must work.
  */
 void ordeal_sweep(struct ordeal *ordeal, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan));
-/* The same with plan->places, once at each place (and its 4th, 16th... call) that `places` does not
- * know from another target; an undisturbed attach at the end. HEAPTAP_SWEEP=places lets
- * ordeal_sweep do this with places of its own. */
+/* Runs `once` at each place, and at its 4th, 16th... call, that `places` does not have yet from
+ * another target; then an undisturbed attach. HEAPTAP_SWEEP=places makes ordeal_sweep do the same
+ * with a new `places`. */
 void ordeal_sweep_places(struct ordeal *ordeal, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan), struct places *places);

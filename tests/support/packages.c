@@ -46,7 +46,7 @@ static void check_schema(const char *modules, const char *trace)
 	free(path);
 }
 
-/* Bytes that blocks with a stack hold at the end, by the export itself. */
+/* Bytes of blocks that have a stack and are live at the end, summed from the export itself. */
 static uint64_t retained_bytes(const char *path)
 {
 	json_error_t error;
@@ -71,7 +71,7 @@ static char *run_profiler(const char *modules, const char *a, const char *b, con
 	return run_node(modules, (const char *[]){program, a, b, c, NULL});
 }
 
-/* The profiler upgrades the format, and finds the same bytes retained. */
+/* The profiler must accept the export's format version, and find the same retained bytes. */
 static void check_profiler(const char *modules, const char *trace)
 {
 	char *path = figures_export(trace, "firefox", NULL, NULL);

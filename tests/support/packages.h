@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Exports read by programs that only npm has: speedscope's schema, Firefox Profiler's command line.
+ * Checks exports with programs that only npm distributes: speedscope's schema, and the command line
+ * of Firefox Profiler.
  */
 #pragma once
 

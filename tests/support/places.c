@@ -10,7 +10,7 @@
 
 #define PLACES_MAX 8192
 #define RETURNS	   2
-#define WORDS	   1024 /* of the stack are looked at */
+#define WORDS	   1024 /* words of the stack that are read */
 #define FNV_OFFSET 0xcbf29ce484222325
 #define FNV_PRIME  0x100000001b3
 
@@ -22,7 +22,7 @@ struct place {
 
 struct places {
 	char *exe;
-	uint64_t text_start, text_end; /* of this run; 0: not looked up */
+	uint64_t text_start, text_end; /* of the program in this run; 0: not looked up yet */
 	size_t count;
 	struct place place[PLACES_MAX];
 };
@@ -98,7 +98,7 @@ static uint64_t key_of(struct places *places, pid_t pid, unsigned who, long numb
 	if (!places->text_end)
 		text_find(places, pid);
 	ssize_t size = process_vm_readv(pid, &local, 1, &remote, 1, 0);
-	/* Above the stack of main nothing is mapped. */
+	/* Near the top of main's stack fewer words are mapped: read half as many. */
 	for (; size < 0 && remote.iov_len > sizeof(word[0]);) {
 		remote.iov_len /= 2;
 		size = process_vm_readv(pid, &local, 1, &remote, 1, 0);

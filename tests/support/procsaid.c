@@ -9,7 +9,7 @@
 
 #include "format/base.h"
 
-/* Appends to `text`, of which `used` bytes are used, and returns how many are then. */
+/* Appends to `text`, which has `used` bytes. Returns the new number of bytes. */
 static HT_PRINTF(4, 5) size_t add(char *text, size_t bytes, size_t used, const char *fmt, ...)
 {
 	va_list args;
@@ -19,7 +19,7 @@ static HT_PRINTF(4, 5) size_t add(char *text, size_t bytes, size_t used, const c
 	return length < 0 || (size_t)length >= bytes - used ? bytes - 1 : used + (size_t)length;
 }
 
-/* One line of what the kernel says in `file`. */
+/* Reads the line of the thread's /proc `file` that begins with `start`. */
 static void line_of(pid_t tid, const char *file, const char *start, char *line, size_t bytes)
 {
 	char path[64];

@@ -19,9 +19,9 @@
 
 #define NAMES_ONLY (1u << 31) /* no hash of the program's text */
 
-#define READ_ONLY_MAX (4u << 20) /* of constants; no module protects so many words */
+#define READ_ONLY_MAX (4u << 20) /* of read-only data to hash; RELRO is smaller */
 #define LITTLE_BYTES  (1u << 20)
-#define ALONE_BYTES   (64u << 20) /* between what a program maps, unless it wants to */
+#define ALONE_BYTES   (64u << 20) /* programs leave such gaps only on purpose */
 
 struct procsnap {
 	pid_t pid;
@@ -37,7 +37,7 @@ static FILE *proc_open_text(pid_t pid, const char *name)
 	return fopen(path, "re");
 }
 
-/* A hash of what is mapped there now: FNV-1a over words. */
+/* Hashes the memory's current contents: FNV-1a over words. */
 static uint64_t hash_memory(int mem_fd, uint64_t lo, uint64_t hi)
 {
 	static uint64_t buffer[1 << 15];
@@ -60,7 +60,7 @@ static bool is_changing(const struct procsnap *snap, const char *path)
 	       ((snap->flags & PROCSNAP_FILE_CHANGES) && strstr(path, "/memfd:mapped"));
 }
 
-/* The bytes of code and of constants, and every word that the dynamic linker has protected. */
+/* True for code, constants and RELRO, whose bytes must not change. */
 static bool has_fixed_bytes(const char perms[8], uint64_t bytes)
 {
 	return perms[0] == 'r' && perms[1] != 'w' &&
@@ -101,9 +101,9 @@ static void find_alone(pid_t pid, struct facts *ret)
 		fclose(maps);
 }
 
-/* Anonymous memory comes and goes with every program; but a little of it between wide gaps is how a
- * part of heaptap's image would look. What stays is there twice: of an arena that grows just then
- * one reading may show the one part without the other. */
+/* Ignores most anonymous memory, which every program maps and unmaps. A small mapping between wide
+ * gaps is different: a part of heaptap's image would look so. Reads twice and keeps what both
+ * readings show, because a single reading may show only one part of an arena that is growing. */
 static void read_alone(struct procsnap *snap)
 {
 	struct facts once = {0}, twice = {0};
@@ -119,7 +119,7 @@ static void read_alone(struct procsnap *snap)
 	facts_deinit(&twice);
 }
 
-/* Code of files that was met on the way through all mappings. */
+/* The code mappings of files that read_maps has met so far. */
 struct code {
 	struct {
 		uint64_t inode, from, to; /* offsets in the file */
@@ -127,8 +127,8 @@ struct code {
 	size_t count;
 };
 
-/* V8 maps the code of its builtins a second time, into the range of each isolate that begins: with
- * PROCSNAP_JIT such mappings come and go as made code does. */
+/* V8 maps the code of its builtins a second time, into the code range of each new isolate. With
+ * PROCSNAP_JIT the comparison ignores such mappings, like generated code. */
 static bool is_second(const struct procsnap *snap, struct code *code, const char *perms,
 	uint64_t inode, uint64_t from, uint64_t to)
 {
@@ -182,8 +182,8 @@ static void read_maps(struct procsnap *snap)
 	read_alone(snap);
 }
 
-/* Of mappings of files: what madvise and mlock leave, and pages that were written to. Not in code:
- * the page in which a stub was stays the process's own, with the bytes of the file. */
+/* For mappings of files: VmFlags, which madvise and mlock change, and pages that were written to.
+ * Not the latter for code: the page that held a stub stays a private copy with the file's bytes. */
 static void read_pages(struct procsnap *snap)
 {
 	static const char *const wanted[] = {"VmFlags:", "Anonymous:"};
@@ -214,7 +214,8 @@ static void read_pages(struct procsnap *snap)
 	fclose(smaps);
 }
 
-/* What heaptap has bound for this process; files it makes none. Closes `file`. */
+/* Adds the sockets that heaptap has bound for this process. They are abstract: heaptap makes no
+ * socket files. Closes `file`. */
 static void add_sockets(struct procsnap *snap, FILE *file)
 {
 	char line[512], lock[32], agent[32];
@@ -231,7 +232,7 @@ static void add_sockets(struct procsnap *snap, FILE *file)
 		fclose(file);
 }
 
-/* In one line. Closes `file`. */
+/* Adds the contents of `file` as one line. Closes `file`. */
 static void add_text(struct facts *facts, const char *key, FILE *file)
 {
 	char text[4096];
@@ -244,8 +245,7 @@ static void add_text(struct facts *facts, const char *key, FILE *file)
 		fclose(file);
 }
 
-/* What belongs to the process as a whole, and no part of heaptap may touch; and what the kernel
- * says of itself. */
+/* Reads properties of the whole process, which heaptap must not change, and the kernel's taint. */
 static void read_process(struct procsnap *snap)
 {
 	static const char *const files[] = {"limits", "personality", "timerslack_ns",
@@ -256,7 +256,7 @@ static void read_process(struct procsnap *snap)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++)
 		add_text(&snap->process, files[i], proc_open_text(snap->pid, files[i]));
 	add_text(&snap->process, "tainted", fopen("/proc/sys/kernel/tainted", "re"));
-	/* Of two network namespaces, where they are two. */
+	/* heaptap's network namespace is the test's; the process may have its own. */
 	add_sockets(snap, fopen("/proc/net/unix", "re"));
 	add_sockets(snap, proc_open_text(snap->pid, "net/unix"));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(links); i++) {
@@ -267,14 +267,15 @@ static void read_process(struct procsnap *snap)
 	}
 }
 
-/* A file that the target has from the test; so have the test's other children. */
+/* Did the target inherit this open file from the test? The test's other children share it and may
+ * move its offset. */
 static bool is_inherited(const struct procsnap *snap, const char *fd)
 {
 	unsigned long number = strtoul(fd, NULL, 10);
 	return !syscall(SYS_kcmp, getpid(), snap->pid, KCMP_FILE, number, number);
 }
 
-/* What dup, fcntl, a read and a lock leave. `task`: "" or "task/TID/". */
+/* Reads what dup, fcntl, read and locks change of a descriptor. `task`: "" or "task/TID/". */
 static void read_fd_info(
 	const struct procsnap *snap, const char *task, const char *fd, char *value, size_t bytes)
 {
@@ -351,7 +352,8 @@ static void read_schedule(const char *tid, char *value, size_t bytes)
 		(int)words[4], words[5], words[6]);
 }
 
-/* Fields of a thread's status that differ where a program changes so by itself. */
+/* May this field of a thread's status differ, because `flags` say that the program changes it by
+ * itself? */
 static bool is_let_pass(unsigned flags, const char *field)
 {
 	static const struct {
@@ -395,8 +397,8 @@ static bool read_thread(const struct procsnap *snap, const char *tid, char *valu
 	return true;
 }
 
-/* What the kernel does for a thread that ends with locks held. One that was just born has not got
- * to that yet. */
+/* The robust list: the kernel walks it when a thread ends with locks held. A new thread has not
+ * registered a list yet. */
 static void read_robust_list(struct procsnap *snap, const char *tid)
 {
 	void *head = NULL;

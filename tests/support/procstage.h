@@ -11,5 +11,5 @@
 void procstage_init(struct proc *proc);
 /* The file `name`, such as "status" or "task/7/status"; the folder it is in is made. */
 void procstage_file(const char *name, const char *text);
-/* The folder `name`. Nothing happens if there is one. */
+/* The folder `name`. Does nothing if it exists. */
 void procstage_folder(const char *name);

@@ -21,7 +21,7 @@ json_t *report_parse(const char *text)
 	return root;
 }
 
-/* Puts the frames themselves where a stack has their numbers. */
+/* Replaces the frame numbers of each stack by the frames. */
 static void expand_frames(const json_t *stacks, const json_t *frames)
 {
 	size_t index, at;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the programs print as JSON, for tests.
+ * Runs the programs, and reads the JSON that they print.
  */
 #pragma once
 
@@ -9,8 +9,7 @@
 #include "tests/support/victim.h"
 
 /* `heaptap report --json --limit 0 TRACE`, parsed; each stack has its frames themselves instead of
- * their numbers. Anything but exit 0, or 7 of a trace that is not
- * whole, fails the test. */
+ * their numbers. Fails the test unless the exit status is 0, or 7 for an incomplete trace. */
 json_t *report_load(const char *trace);
 /* Like report_load for a running capture; NULL: its trace holds no record yet. */
 json_t *report_load_begun(const char *trace);
@@ -24,6 +23,6 @@ json_t *report_parse(const char *text);
 json_t *report_at(const json_t *root, const char *path);
 uint64_t report_u64(const json_t *root, const char *path);
 const char *report_text(const json_t *root, const char *path);
-/* `text`, of heaptrack_print, has `label` and then `expected` with a decimal unit ("1.11M"), as
- * exactly as it is printed. */
+/* Fails the test unless heaptrack_print's output `text` has `label` followed by `expected`, rounded
+ * to the digits and decimal unit that it prints ("1.11M"). */
 void report_check_amount(const char *text, const char *label, uint64_t expected);

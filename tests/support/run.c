@@ -18,7 +18,7 @@
 
 #include "tests/support/tmpdir.h"
 
-#define TURN_MS 20 /* a pause of a millisecond that takes longer waits for a core */
+#define TURN_MS 20 /* a pause of 1 ms that takes longer had to wait for a core */
 
 #define NOBODY 65534
 
@@ -38,7 +38,8 @@ static void start(struct run *run, const char *const argv[], int stdout_fd,
 	ck_assert_int_ge(run->err_fd, 0);
 	char *cache = tmpdir_path("cache");
 	run->pid = fork();
-	/* Checks are the parent's: each takes a lock, which another thread may have held. */
+	/* No ck_assert in the child: it takes a lock, which another thread may have held at the
+	 * fork. */
 	if (run->pid) {
 		ck_assert_int_ge(run->pid, 0);
 		free(cache);

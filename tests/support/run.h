@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Starts programs as a user would, captures their output, and waits for them with a deadline.
- * XDG_CACHE_HOME leads to a directory of the test. Every error in here fails the running test.
+ * XDG_CACHE_HOME names a directory of the test. Every function fails the running test on error.
  * Children die with the test process.
  */
 #pragma once
@@ -13,7 +13,7 @@
 struct run {
 	pid_t pid;
 	int out_fd, err_fd; /* memfds that hold what the program wrote so far */
-	int status;	    /* of waitpid, once it ended */
+	int status;	    /* from waitpid, once the program has ended */
 	bool ended;
 };
 
@@ -31,26 +31,26 @@ void run_start_to(struct run *run, const char *const argv[], int stdout_fd);
  * test; time in which a busy machine did not run the test does not count. Returns the exit status,
  * or 128 + the signal that ended the program. */
 int run_wait(struct run *run, unsigned limit_ms);
-/* heaptap must refuse within ten seconds; the rest is for its start. */
+/* heaptap must refuse within 10 s; 5 s more are for the start of the program. */
 #define RUN_REFUSAL_MS 15000u
-/* Has it ended? Never waits. */
+/* Has the program ended? Never waits. */
 bool run_has_ended(struct run *run);
-/* What it wrote so far, NUL-terminated, malloc'd. */
+/* What the program has written so far, NUL-terminated, malloc'd. */
 char *run_out(const struct run *run);
 char *run_err(const struct run *run);
 /* Kills it if it still runs, and closes the captured output. */
 void run_deinit(struct run *run);
 
-/* Start, wait, and give up everything but the exit status and (malloc'd, unless NULL) its output.
- */
+/* run_start, run_wait and run_deinit. Returns the exit status; `ret_out` and `ret_err` (unless
+ * NULL) get the output, malloc'd. */
 int run_program(const char *const argv[], unsigned limit_ms, char **ret_out, char **ret_err);
 
 /* Path of a file below the build directory under test (HEAPTAP_OUT, default out/release), such as
  * "heaptap" or "tests/targets/ledger". Static buffers, used in turn: valid for the next 7 calls. */
 char *run_built(const char *name);
 
-/* The program named by the environment's `variable`. NULL: none that can run; prints that the check
- * of `what` is skipped. */
+/* The program named by the environment's `variable`. NULL: the variable names no executable; prints
+ * that the check of `what` is skipped. */
 const char *run_named(const char *what, const char *variable);
 
 /* Monotonic time; and a pause of a millisecond for polling loops. */

@@ -8,9 +8,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* HEAPTAP_TEST_ALL=1. */
+/* Is HEAPTAP_TEST_ALL=1 set? */
 bool sample_is_whole(void);
-/* `all`, or in a sample `few`. */
+/* `all` if HEAPTAP_TEST_ALL=1 is set; otherwise `few`. */
 unsigned sample_size(unsigned all, unsigned few);
 /* HEAPTAP_TEST_SEED; `otherwise` if that is unset or the sample is whole. */
 uint64_t sample_seed(uint64_t otherwise);

@@ -11,7 +11,7 @@
 
 #define SCRIPTS_ANSWER_MS 30000
 
-/* Waits for `rounds` more of what the script counts. */
+/* Waits until the script's count has grown by `rounds`. */
 static void scripts_work(struct victim *victim, uint64_t rounds)
 {
 	char *answer = victim_ask(victim, "count", SCRIPTS_ANSWER_MS);

@@ -34,7 +34,8 @@ static void make(const void *arg)
 	child_wait();
 }
 
-/* Does a "before, after" line first differ in this field? No other name may begin before there. */
+/* Does a line `was "...", is "..."` first differ in this field? No other field name may begin
+ * between this name and the difference. */
 static bool field_differs(const char *line, const char *field)
 {
 	const char *is = strstr(line, "\", is \"");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `heaptap status`, stop, pause and the like, as a test uses them.
+ * Runs `heaptap status`, stop, pause and similar commands in a test.
  */
 #pragma once
 
@@ -12,11 +12,11 @@
 /* Runs heaptap COMMAND -p PID WORD (NULL: none). Returns its exit status; `out` and `err` (unless
  * NULL) get its output, malloc'd. */
 int steer(const char *command, pid_t pid, const char *word, char **out, char **err);
-/* The same; anything but 0 fails the test. */
+/* Like steer, and fails the test unless the exit status is 0. */
 void steer_do(const char *command, pid_t pid, const char *word);
 /* The one capture in `heaptap status -p PID --json`. */
 json_t *steer_status(pid_t pid);
-/* A number in it. */
+/* The number `name` in steer_status. */
 uint64_t steer_figure(pid_t pid, const char *name);
-/* Fails the test unless its state is `state`. */
+/* Fails the test unless the capture's state is `state`. */
 void steer_check_state(pid_t pid, const char *state);

@@ -30,7 +30,7 @@
 struct sweep_process {
 	pid_t pid;
 	enum sweep_role role;
-	long number; /* of its last call */
+	long number; /* the system call number of the process's last call */
 	bool failing;
 };
 
@@ -119,7 +119,7 @@ static void poke(pid_t pid, size_t offset, long value)
 	ptrace(PTRACE_POKEUSER, pid, offset, value);
 }
 
-/* brk returns no error, but the break as it is. */
+/* brk has no error return: on failure it returns the current break. */
 static bool can_fail(long number)
 {
 	return number != SYS_exit && number != SYS_exit_group && number != SYS_brk;
@@ -145,7 +145,7 @@ static void act(struct sweep *sweep, struct sweep_process *process)
 		/* fall through */
 	case SWEEP_FAIL_ON:
 		process->failing = can_fail(process->number);
-		/* No such call: the kernel does nothing. */
+		/* With call number -1 the kernel makes no call. */
 		if (process->failing)
 			poke(process->pid, offsetof(struct user_regs_struct, orig_rax), -1);
 		break;
@@ -171,7 +171,7 @@ static bool is_due(struct sweep *sweep, const struct sweep_process *process, uin
 	return sweep->calls[plan->role] == plan->at;
 }
 
-/* Once it was reached, each later call is like it. */
+/* After the hit, does the action also apply to each later call? */
 static bool goes_on(const struct sweep *sweep)
 {
 	enum sweep_action action = sweep->plan.action;
@@ -193,8 +193,8 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process,
 	const struct sweep_plan *plan = &sweep->plan;
 	long number = (long)info->entry.nr, first_arg = (long)info->entry.args[0];
 
-	/* The kernel goes on with a call that a signal has interrupted: were it one more, the next
-	 * signal would bring the next, for ever. */
+	/* Not counted: the kernel restarts a call that a signal interrupted. If restarts counted,
+	 * each signal would cause one more counted call and so one more signal, for ever. */
 	if (number == SYS_restart_syscall)
 		return;
 	process->number = number;
@@ -244,14 +244,15 @@ static void at_call(struct sweep *sweep, struct sweep_process *process)
  * -----------------------------------------------------------------------------------------------
  */
 
-/* When the call was reached its calls are of no interest any more, unless one of them fails. */
+/* After the hit the process need not stop at calls, unless one of them is to fail. */
 static void resume(const struct sweep *sweep, const struct sweep_process *process, int signal)
 {
 	bool calls = !sweep->hit || process->failing || goes_on(sweep);
 	ptrace(calls ? PTRACE_SYSCALL : PTRACE_CONT, process->pid, NULL, (long)signal);
 }
 
-/* Before main goes on, whose helpers are to trace it. */
+/* Detaches from the command before main goes on, because heaptap's workers must be able to trace
+ * it. */
 static void leave_command(struct sweep *sweep)
 {
 	unsigned long pid = 0;
@@ -269,11 +270,12 @@ static void at_stop(struct sweep *sweep, pid_t pid, int status)
 	int event = status >> 16, signal = WSTOPSIG(status);
 
 	if (sweep->hit && sweep->plan.action == SWEEP_KILL_ALL)
-		kill(pid, SIGKILL); /* it was being forked */
+		kill(pid, SIGKILL); /* the process was being forked at the hit, so the first
+				       SIGKILLs missed it */
 	if (event == PTRACE_EVENT_FORK && sweep->plan.command && !sweep->command)
 		leave_command(sweep);
 	if (event == PTRACE_EVENT_EXEC && pid != sweep->run.pid) {
-		/* Another program: no part of heaptap any more. */
+		/* The process runs another program now and is no part of heaptap. */
 		process_forget(sweep, pid);
 		ptrace(PTRACE_DETACH, pid, NULL, NULL);
 	} else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
@@ -305,7 +307,8 @@ static void wait_for_tracer(void *context)
 		gate->plan->prepare(gate->plan->context);
 }
 
-/* Its calls are counted from the exec on: the first time it stops. */
+/* Starts main, held by a pipe until the tracer has seized it. Its calls are counted from the exec
+ * on. */
 static void start(struct sweep *sweep)
 {
 	struct gate gate = {.plan = &sweep->plan};
@@ -319,11 +322,12 @@ static void start(struct sweep *sweep)
 	close(gate.fd[1]);
 }
 
-/* In turn: the kernel would give the first that is stopped, and on a busy machine one that asks
- * every millisecond whether another has ended always is. */
+/* Polls the processes in turn. waitpid(-1) returns the first one that is stopped; on a busy machine
+ * that is always a process that polls every millisecond, and the others would starve. */
 static pid_t wait_in_turn(struct sweep *sweep, int *ret_status)
 {
-	/* Main alone, until its command is left: the first stop of that is waited for there. */
+	/* Only main until leave_command has run: leave_command waits for the command's first stop
+	 * itself. */
 	if (sweep->plan.command && !sweep->command && sweep->process_count)
 		return waitpid(sweep->run.pid, ret_status, __WALL | __WNOTHREAD);
 	for (size_t i = 0; i < sweep->process_count; i++) {
@@ -451,10 +455,10 @@ const char *sweep_text(const struct sweep *sweep)
 	return text;
 }
 
-/* A number anybody may repeat; a small one, so that it chooses the same call where two attaches
- * differ by a few. */
+/* A fixed seed, so that everyone can repeat a run. It is small, so that first_of uses it as it is:
+ * the same call even if two attaches differ by a few calls. */
 #define SEED_DEFAULT 29
-#define FEW	     1 /* points of a sweep, in a sample */
+#define FEW	     1 /* points that a sweep tries in a sample */
 
 static uint64_t seed(void)
 {
@@ -464,8 +468,8 @@ static uint64_t seed(void)
 	return strcmp(given, "random") ? strtoul(given, NULL, 10) : arc4random_uniform(100000);
 }
 
-/* Those of a seed that is not small are the same fraction of a stride, however long that is. Each
- * sweep has another. */
+/* The first point. A seed below `stride` is used as it is. A larger one gives a fraction of the
+ * stride, the same for every stride, but another for each sweep's name. */
 static uint64_t first_of(const char *name, uint64_t seed_now, uint64_t stride)
 {
 	uint64_t state = seed_now;

@@ -26,7 +26,7 @@
 #define DETACH_INCOMPLETE 6
 #define DROPPED		  7
 #define ATTACH_MS	  30000
-#define DETACH_MS	  90000 /* with the end of the window: symbols of large programs */
+#define DETACH_MS	  90000 /* includes the lookup of symbols of large programs */
 
 static void start(struct tap *tap, pid_t target, const char *const extra[])
 {
@@ -46,14 +46,14 @@ static void start(struct tap *tap, pid_t target, const char *const extra[])
 	run_start(&tap->run, argv);
 }
 
-/* /proc shows nothing of a process without a main thread. */
+/* A zombie does not count: /proc shows nothing of a process whose main thread has ended. */
 static bool has_target(const struct tap *tap)
 {
 	return kill(tap->target, 0) == 0 && child_state(tap->target) != 'Z';
 }
 
-/* A thread is born with all signals blocked that the C library lets block; until it has run for the
- * first time, which may be long after the program is ready. */
+/* glibc creates a thread with all signals blocked that it may block. The mask stays until the
+ * thread first runs, which may be long after the program is ready. */
 static bool has_newborn(pid_t pid)
 {
 	char line[300];
@@ -158,7 +158,7 @@ uint64_t tap_control(pid_t target, size_t offset)
 	return read ? word : 0;
 }
 
-/* The target can only read these words; heaptap has the whole image mapped. */
+/* Writes through heaptap's mapping of the image, because the target's mapping is read-only. */
 void tap_configure(const struct tap *tap, size_t offset, uint64_t word)
 {
 	uint64_t image = image_part(tap->run.pid, 0);
@@ -170,7 +170,8 @@ void tap_configure(const struct tap *tap, size_t offset, uint64_t word)
 	close(memory);
 }
 
-/* The daemon begins to count its looks at the shared memory when everything is tapped. */
+/* The daemon starts to count its passes over the shared memory (`tick`) when everything is
+ * tapped. */
 bool tap_is_recording(pid_t target)
 {
 	return tap_control(target, offsetof(struct abi_control, tick)) != 0;
@@ -242,14 +243,14 @@ static bool should_be_unchanged(const json_t *attach, int status)
 	return status != DETACH_INCOMPLETE && report_u64(attach, "level") <= 1;
 }
 
-/* The one thing that may stay with any status. */
+/* The jump page may stay with any exit status. */
 static bool has_left_page(const json_t *attach)
 {
 	const json_t *level = attach ? json_object_get(attach, "level") : NULL;
 	return json_is_integer(level) && json_integer_value(level) == 2;
 }
 
-/* What heaptap says of itself is not taken for true. */
+/* Checks the target itself when heaptap reports that nothing is left. */
 static void check_nothing_stayed(struct tap *tap, const json_t *attach, int status)
 {
 	if (!should_be_unchanged(attach, status) || !has_target(tap))
@@ -311,7 +312,7 @@ void tap_check_balance(const json_t *attach, uint64_t calls)
 		dropped, calls);
 }
 
-/* heaptap's first child. */
+/* The guardian is heaptap's first child. */
 pid_t tap_guardian(const struct tap *tap)
 {
 	char path[64];

@@ -22,7 +22,7 @@ struct tap {
  * PID -o TRACE --json EXTRA...`; `extra` ends with NULL, may be NULL. The trace lies in the test's
  * own directory. */
 void tap_start(struct tap *tap, pid_t target, const char *const extra[]);
-/* Like tap_start, for a target that changes meanwhile; `changes`: enum procsnap_flag. */
+/* Like tap_start, for a target that changes by itself; `changes`: enum procsnap_flag. */
 void tap_start_changing(struct tap *tap, pid_t target, unsigned changes, const char *const extra[]);
 /* Takes the snapshot, for a test that starts `run` itself. */
 void tap_look(struct tap *tap, unsigned changes);
@@ -37,10 +37,10 @@ void tap_wait_any(struct tap *tap);
 bool tap_is_recording(pid_t target);
 /* The word at `offset` of struct abi_control in the target; 0: there is none. */
 uint64_t tap_control(pid_t target, size_t offset);
-/* Sets the word at `offset` of struct abi_config, of a capture that has begun. */
+/* Sets the word at `offset` of struct abi_config of a running capture. */
 void tap_configure(const struct tap *tap, size_t offset, uint64_t word);
-/* An expected status: 0, or 7 with events dropped, as it may be where a thread of the target cannot
- * sleep while it waits for the daemon. */
+/* An expected status: 0, or 7 if events were dropped, which can happen where a thread of the target
+ * cannot sleep while it waits for the daemon. */
 #define TAP_MAY_DROP (-1)
 /* SIGINT, then tap_wait. */
 json_t *tap_stop(struct tap *tap, int expected_status);
@@ -50,11 +50,11 @@ json_t *tap_stop(struct tap *tap, int expected_status);
 json_t *tap_wait(struct tap *tap, int expected_status);
 /* Fails the test unless the target equals the snapshot, however heaptap ended. */
 void tap_verify(struct tap *tap);
-/* As procsnap_verify_but. */
+/* procsnap_verify_but with the tap's snapshot and target. */
 void tap_verify_but(struct tap *tap, const char *const expected[]);
 /* Like tap_verify, but waits up to `limit_ms` for a guardian to clean up. */
 void tap_verify_soon(struct tap *tap, unsigned limit_ms);
-/* Gives up the comparison, because of `why`. */
+/* Drops the snapshot without a comparison; `why` is the reason. */
 void tap_drop(struct tap *tap, const char *why);
 /* Checks the JSON of a detach that left nothing: level 0 or 1, everything equal. */
 void tap_check_equal(const json_t *attach);
@@ -62,7 +62,7 @@ void tap_check_equal(const json_t *attach);
 void tap_check_clean(const json_t *attach);
 /* Checks that recorded plus dropped calls equal the `calls` that the target counted. */
 void tap_check_balance(const json_t *attach, uint64_t calls);
-/* The guardian of a capture that has begun. */
+/* The PID of the guardian of a running capture. */
 pid_t tap_guardian(const struct tap *tap);
 /* Stops the guardian, then kills heaptap. Returns the guardian, which becomes a child of the test
  * and has not cleaned up yet. */

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #define PREFIX	   "heaptap-test."
-#define LEFT_AGE_S 3600 /* one that was made just now may not be locked yet */
+#define LEFT_AGE_S 3600 /* a directory that was just made may not be locked yet */
 
 static char directory[4096];
 static pid_t owner;
@@ -57,7 +57,8 @@ void tmpdir_remove_left(const char *parent)
 		closedir(dir);
 }
 
-/* The lock is given up with the last process that has inherited it. */
+/* The descriptor stays open: children inherit the lock, and it lasts until the last of them
+ * ends. */
 static void make_directory(void)
 {
 	const char *parent = getenv("TMPDIR");

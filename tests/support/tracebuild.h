@@ -10,8 +10,7 @@
 
 #define TRACEBUILD_SLOTS 64u
 
-/* Streams that the builder keeps: events go through here so that positions and restarts are right.
- */
+/* The builder counts each slot's position: use tracebuild_events for events. */
 struct tracebuild {
 	int fd; /* memfd; owned */
 	struct trace_writer *writer;
@@ -25,7 +24,7 @@ struct tracebuild {
 void tracebuild_init(struct tracebuild *build);
 void tracebuild_deinit(struct tracebuild *build);
 
-/* Any record, as it is. */
+/* Appends any record unchanged. */
 void tracebuild_put(struct tracebuild *build, const struct rec *rec);
 
 /* TARGET and CAPTURE of a plausible process; the window starts at mono_ns and tsc. */
@@ -40,13 +39,13 @@ uint32_t tracebuild_node(struct tracebuild *build, uint32_t parent, uint64_t pc)
 /* Nodes for pc[0] (leaf) .. pc[count - 1] (outermost), shared with nothing; returns the leaf's id.
  */
 uint32_t tracebuild_stack(struct tracebuild *build, const uint64_t *pc, size_t count);
-/* All of events->out as the next whole buffer of `slot`, and empties `events` for the next one. */
+/* Appends all of events->out as the next complete buffer of `slot`, and empties `events`. */
 void tracebuild_events(struct tracebuild *build, uint32_t slot, struct eventbuild *events);
-/* Everything stamped before `tsc` was put. */
+/* Appends a SYNC, which says that all events before `tsc` are in the trace. */
 void tracebuild_sync(struct tracebuild *build, uint64_t tsc, uint64_t mono_ns);
 void tracebuild_rss(struct tracebuild *build, uint64_t mono_ns, uint64_t rss_bytes);
 void tracebuild_loss(struct tracebuild *build, enum rec_counter counter, uint64_t total);
-/* A symbol of one frame. `file` may be NULL. */
+/* Appends a SYMBOL with one frame. `file` may be NULL. */
 void tracebuild_symbol(struct tracebuild *build, uint64_t module_id, uint64_t offset,
 	const char *function, const char *file, uint64_t line);
 void tracebuild_end(
@@ -56,5 +55,5 @@ void tracebuild_end(
 int tracebuild_finish(struct tracebuild *build);
 /* A memfd that holds these bytes, rewound; the caller closes it. */
 int tracebuild_memfd(const void *data, size_t length);
-/* All of a file from its beginning; `out` is to be deinitialised. */
+/* Reads a whole file from its beginning; the caller deinitialises `out`. */
 void tracebuild_slurp(int fd, struct bytes_out *out);

@@ -9,7 +9,7 @@
 #include "format/reader.h"
 #include "tests/support/ht_check.h"
 
-#define NODE_IDS (1u << 24) /* ids are below */
+#define NODE_IDS (1u << 24) /* all ids are below this */
 
 static void *room_for(void *array, size_t count, size_t *room, size_t element_bytes)
 {
@@ -26,7 +26,8 @@ static bool knows(const struct tracefile *file, uint64_t id)
 	return id == 0 || (id < file->node_room && file->node[id].known);
 }
 
-/* Ids need not be dense: a node that its thread has not finished comes later, or never. */
+/* Grows the array as needed, because ids need not be dense: a node that its thread has not finished
+ * comes later, or never. */
 static struct tracefile_node *new_node(struct tracefile *file, uint64_t id)
 {
 	ck_assert_uint_lt(id, NODE_IDS);
@@ -76,7 +77,8 @@ static void add_events(struct tracefile *file, const struct rec_events *events)
 			event_next(decoder, &body, &file->event[file->event_count]);
 		if (result == EVENT_NONE_LEFT)
 			return;
-		/* Not ck_assert, which tells the runner of each time that it holds: slow. */
+		/* Not ck_assert, which sends a message to the runner each time that it holds:
+		 * slow. */
 		if (result != EVENT_OK || !knows(file, file->event[file->event_count].stack))
 			ck_abort_msg("malformed event in the stream of slot %lu", events->slot);
 		if (file->event[file->event_count].kind == ABI_EVENT_MAPPING)

@@ -23,7 +23,7 @@ struct tracefile {
 	size_t node_room;
 	uint64_t counter[REC_COUNTER_COUNT];
 	uint64_t modules, threads, rss_samples, symbols;
-	uint64_t mappings; /* events of them */
+	uint64_t mappings; /* number of mapping events */
 	bool complete;	   /* has its footer */
 	bool ended;
 	enum rec_end_reason end_reason;
@@ -31,18 +31,19 @@ struct tracefile {
 	size_t stream_count;
 };
 
-/* Reads it; a damaged file or stream fails the test, a cut one does not. */
+/* Reads the trace at `path`. A damaged file or stream fails the test, a cut one does not. */
 void tracefile_load(const char *path, struct tracefile *ret);
 void tracefile_deinit(struct tracefile *file);
 
-/* Successful calls of one function, and bytes asked for. Thread 0 is all of them. */
+/* Successful calls of one function, and the bytes that they asked for. `tid` 0: all threads. */
 struct tracefile_count {
 	uint64_t calls, bytes;
 };
 
 struct tracefile_count tracefile_allocations(
 	const struct tracefile *file, uint32_t tid, enum abi_hook hook);
-/* Blocks given back, by free or a successful realloc. */
+/* The number of blocks that thread `tid` (0: all threads) freed, by free or a successful
+ * realloc. */
 uint64_t tracefile_frees(const struct tracefile *file, uint32_t tid);
-/* Blocks of this size that the trace at `path`, which must be complete, saw allocated. */
+/* How many allocations of this size the trace at `path` has; the trace must be complete. */
 uint64_t tracefile_blocks_of(const char *path, uint64_t size);

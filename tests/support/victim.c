@@ -85,7 +85,8 @@ static char *take_line(struct victim *victim)
 	return line;
 }
 
-/* Counted in what the test itself has had: of a machine that stands still it is one step. */
+/* Counts steps of poll, not clock time: if the machine stops the test for long, that counts as one
+ * step. */
 bool victim_await(const struct victim *victim, unsigned limit_ms)
 {
 	struct pollfd wait = {.fd = victim->out_fd, .events = POLLIN};

@@ -25,14 +25,16 @@ struct victim {
 
 /* Starts it and waits for its "ready PID". `argv[0]` is a path. */
 void victim_start(struct victim *victim, const char *const argv[]);
-/* The same as the process with number `pid`, which must be free (needs CAP_CHECKPOINT_RESTORE or
- * CAP_SYS_ADMIN). It ends when its stdin does, not with the calling thread. */
+/* Like victim_start, but the victim gets the PID `pid`, which must be free (needs
+ * CAP_CHECKPOINT_RESTORE or CAP_SYS_ADMIN). The victim ends when its stdin is closed, not when the
+ * calling thread ends. */
 void victim_start_as(struct victim *victim, pid_t pid, const char *const argv[]);
 /* Sends one line. */
 void victim_send(struct victim *victim, const char *command);
 /* The next line it prints, without newline, malloc'd. Fails the test after `limit_ms`. */
 char *victim_line(struct victim *victim, unsigned limit_ms);
-/* Waits for output or its end. False after `limit_ms` in which the test itself could run. */
+/* Waits until the victim prints something or ends. False after `limit_ms`; time in which a busy
+ * machine did not run the test does not count. */
 bool victim_await(const struct victim *victim, unsigned limit_ms);
 /* Fails the test with the message that the victim did `what`, and with the state of each thread if
  * its PID is known. */

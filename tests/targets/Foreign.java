@@ -51,7 +51,7 @@ final class Foreign {
 		}
 	}
 
-	/** What C calls. */
+	/** The C code calls this by JNI. */
 	private static void back(long seed) {
 		climb(200);
 		work(seed, OPERATIONS / 10, false);
@@ -103,7 +103,8 @@ final class Foreign {
 		}
 	}
 
-	/** No call, no allocation: the collector waits for it at the loop's poll alone. */
+	/** Makes no call and no allocation: the collector can stop it only at the loop's safepoint
+	 * poll. */
 	private static void spin() {
 		long x = 1;
 		while (!stopping) {
@@ -137,7 +138,7 @@ final class Foreign {
 		for (Thread each : worker) {
 			each.join();
 		}
-		// Another collection, and more nulls, within the phase.
+		// Wait for another collection and more null accesses within the phase.
 		awaitMore(nulls, used);
 		awaitMore(collections, collected);
 		say();

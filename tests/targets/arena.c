@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps its own books, like ledger.c, of an allocator of its own (arenalloc.h), and of the C
- * library's beside it. `go` runs one phase of a seeded mix in every thread; the answer is one JSON
- * line.
+ * Keeps its own books, like ledger.c, of its own allocator (arenalloc.h) and of the C library's.
+ * `go` runs one phase of a seeded mix in every thread; the answer is one JSON line.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -15,7 +14,7 @@
 #include "tests/targets/random.h"
 #include "tests/targets/speak.h"
 
-/* What a block of before holds; nothing tells it of the program's own. */
+/* The usable size of an older block; the program's own allocator has no function for it. */
 #ifndef arena_usable
 #define arena_usable(block) (0)
 #else
@@ -130,7 +129,7 @@ static void resize(struct worker *self, struct block *block, size_t size)
 	keep(self, REALLOC, block, arena_resize(block->ptr, size), size);
 }
 
-/* The C library's: seen as ever. */
+/* Uses the C library's allocator, which is recorded as usual. */
 static void use_other(struct worker *self, size_t size)
 {
 	void *volatile block = malloc(size);

@@ -19,7 +19,7 @@ static struct block *unused[CLASSES];
 static char *chunk;
 static size_t left;
 
-/* Chunks come from the C library: no blocks of the program's. */
+/* Takes memory from the C library in chunks. These are not in the program's books. */
 static void *carve(size_t bytes)
 {
 	if (left < bytes) {
@@ -32,7 +32,7 @@ static void *carve(size_t bytes)
 	return chunk + left;
 }
 
-/* Its size class stands before each block. */
+/* Stores the size class in front of each block. */
 static inline __attribute__((always_inline)) void *take(size_t size)
 {
 	int class = 4;
@@ -64,7 +64,7 @@ void *arena_get(size_t size)
 	return take(size);
 }
 
-/* Calls the public arena_get, which is hooked, too: still one allocation. */
+/* Calls arena_get, which is hooked, too; heaptap must record one allocation. */
 void *arena_zeroed(size_t count, size_t size)
 {
 	void *block = arena_get(count * size);
@@ -82,7 +82,7 @@ void *arena_resize(void *old, size_t size)
 	return block;
 }
 
-/* 16 bytes are the most that it can. */
+/* NULL for alignments above 16. */
 void *arena_aligned(size_t alignment, size_t size)
 {
 	return alignment <= 16 ? take(size) : NULL;
@@ -106,7 +106,7 @@ __attribute__((noinline)) void arena_put(void *block)
 	pthread_mutex_unlock(&lock);
 }
 
-/* Nothing but a jump to the other, which no jump of ours can take the place of. */
+/* Only a jump to arena_put, too short for an entry hook. */
 void arena_put_sized(void *block, size_t size)
 {
 	(void)size;
@@ -114,13 +114,14 @@ void arena_put_sized(void *block, size_t size)
 }
 
 #ifdef ARENA_BEHIND
-/* A jump, too, but what it gives back is not the block that it was given. */
+/* Also only a jump to arena_put, but with another block than its own argument. */
 void arena_put_behind(void *block)
 {
 	arena_put((char *)block - 16);
 }
 
-/* Few calls come to the jump: it keeps a block, and no jump of ours can take its place, either. */
+/* Only some calls jump to arena_get: the function keeps blocks itself, and is also too short for an
+ * entry hook. */
 void *arena_get_kept(size_t size)
 {
 	static __thread struct block *volatile kept;

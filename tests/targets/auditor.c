@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libauditor.so, for LD_AUDIT: before the program's start it does what AUDITOR says, and ends the
- * program with status 41 where its child comes to harm.
+ * libauditor.so, for LD_AUDIT: before the program's start it does what AUDITOR says; if its child
+ * fails, it exits with status 41.
  *
  *      fork     makes a child that loads a library
  *      vfork    makes a child that shares the program's memory, and ends

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that does to a profiler what programs do. Commands:
+ * A program that treats a profiler's parts like any unknown part of its process. Commands:
  *
  *      fork       a child goes on, allocates without end, and ends with this process; answers its
  *                 PID
  *      take       closes every descriptor from 3 on and opens its own in their place
- *      check      "fine" when all of these are still open, with nothing in them but its own byte
- *      filter     enters a seccomp filter that kills for all but a few calls
- *      doze N     sleeps N times, and for as long as it wanted to
- *      null N     N threads that do nothing but free(NULL)
+ *      check      "fine" when all of these are still open and hold nothing but the program's own
+ * byte filter     enters a seccomp filter that kills for all but a few calls doze N     sleeps N
+ * times, and checks that no sleep is cut short null N     N threads that do nothing but free(NULL)
  *      settle N   puts code of its own behind that of its N libraries that have most room there (of
  *                 all that have enough, the program itself included, if N is large), and a thread
  *                 that runs it, again and again; answers how many
@@ -97,7 +96,7 @@ static void enter_filter(void)
 	speak_add("filtered");
 }
 
-/* The filter forbids restart_syscall(2), and a sleep that is cut short ends the program. */
+/* The filter forbids restart_syscall(2). If a sleep is cut short, the program fails. */
 static void doze(unsigned long naps)
 {
 	struct timespec begin, end, nap = {.tv_nsec = NAP_NS};

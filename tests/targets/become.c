@@ -150,7 +150,7 @@ static void run_beside_child(void)
 	run(NULL);
 }
 
-/* The directory of the program is the last one. */
+/* A PATH with the program's directory at the end. */
 static const char *make_path(void)
 {
 	static char path[8192];

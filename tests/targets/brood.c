@@ -147,7 +147,7 @@ static int keep_books(void)
 	unsigned rounds = 0;
 	printf("child %d\n", getpid());
 	fflush(stdout);
-	/* The last rounds come after the command. */
+	/* 20 more rounds after the command. */
 	for (unsigned left = 20; left; left -= is_told(), rounds++) {
 		void *volatile block[BLOCKS];
 		for (unsigned i = 0; i < BLOCKS; i++)

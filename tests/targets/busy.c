@@ -64,7 +64,8 @@ __attribute__((noinline)) static struct sums compute(void)
 	return sums;
 }
 
-/* Words below the stack pointer, which no signal handler and no debugger may touch. */
+/* Keeps words in the red zone, below the stack pointer, which no signal handler and no debugger may
+ * change. */
 __attribute__((noinline)) static bool red_zone_keeps(uint64_t word)
 {
 	uint64_t differs = 0;
@@ -191,7 +192,8 @@ static void *signal_storm(void *arg)
 	return NULL;
 }
 
-/* A child of a threaded process may allocate: the C library sees to its locks. */
+/* A child of a threaded process may allocate, because fork(3) takes care of the allocator's
+ * locks. */
 static pid_t start_child(unsigned turn)
 {
 	static char *const argv[] = {"/bin/true", NULL}, *const env[] = {NULL};
@@ -269,7 +271,7 @@ int main(int argc, char **argv)
 		pthread_create(&worker[i], NULL, run, NULL);
 	for (unsigned i = 0; i < storm_count; i++)
 		pthread_create(&storm_thread[i], NULL, storms[i], NULL);
-	/* A thread is born with its signals blocked: nothing changes any more when all compute. */
+	/* Wait until all threads run: a new thread has its signals blocked at first. */
 	while (atomic_load(&running) < threads)
 		usleep(1000);
 	speak_ready();
@@ -281,7 +283,7 @@ int main(int argc, char **argv)
 			atomic_load(&loads));
 		speak_send();
 	}
-	/* A signal that reaches a thread on its way out is lost. */
+	/* End the storm first: a signal that reaches a thread that is exiting is lost. */
 	atomic_store(&calm, true);
 	for (unsigned i = 0; i < storm_count; i++)
 		pthread_join(storm_thread[i], NULL);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread that is in no system call, so that heaptap has no other to send to its stub, and that
- * holds a canary in all that a thread has: general registers, flags, red zone, x87 with its control
- * word, vector registers. A command comes with SIGIO: then everything is compared, and the program
- * ends with "WRONG" if anything differs.
+ * The only thread is never in a system call, so heaptap must run its stub in this thread. It holds
+ * canaries in all its state: general registers, flags, red zone, x87 with its control word, vector
+ * registers. A command comes with SIGIO: then everything is compared, and the program ends with
+ * "WRONG" if anything differs.
  */
 #include <cpuid.h>
 #include <poll.h>
@@ -13,13 +13,13 @@
 
 #include "tests/targets/speak.h"
 
-#define AREA_BYTES   16384 /* of XSAVE; with tiles, which are left out, it is 11,008 */
+#define AREA_BYTES   16384 /* of XSAVE; 11,008 with AMX tiles, which are not used here */
 #define COMPONENTS   0xe7  /* x87, SSE, AVX, and the three parts of AVX-512 */
-#define FIRST_BEYOND 2	   /* of those that are not where FXSAVE had them */
+#define FIRST_BEYOND 2	   /* the first component outside of FXSAVE's area */
 #define LAST	     7
 #define FLAGS	     0xcd7 /* all that a program may set, and bit 1, which is 1 */
 #define ZONE_WORDS   16
-#define REGISTERS    14 /* all but rsp, and rcx, by which the loop ends */
+#define REGISTERS    14 /* all but rsp, and rcx, which ends the loop */
 #define ZONE_WORD    0x1122334400000000u
 #define REGISTER     0x8877665500000000u
 
@@ -91,8 +91,8 @@ static void fill(uint8_t *area, unsigned at, unsigned end)
 		area[at] = (uint8_t)(at * 7 + 1);
 }
 
-/* Laid out as the processor says. No exception of SSE is unmasked, and none of x87; both round in
- * their own way. */
+/* Fills the XSAVE area in the processor's layout. All exceptions of SSE and x87 stay masked; both
+ * have unusual rounding modes. */
 static void prepare(void)
 {
 	static const uint16_t control = 0x0f7f;
@@ -131,7 +131,8 @@ static void check(void)
 		if (canaries_zone[i] != ZONE_WORD + i)
 			speak_fail("the red zone changed");
 	for (unsigned i = 0; i < AREA_BYTES; i++)
-		/* Where x87 was last: no processor's business to keep without an exception. */
+		/* Not the x87 instruction and data pointers (bytes 6 to 23), which processors need
+		 * not keep without an exception. */
 		if ((i < 6 || i >= 24) && canaries_area[BEFORE][i] != canaries_area[AFTER][i])
 			speak_fail("x87 or vector registers changed: byte %u of XSAVE", i);
 }

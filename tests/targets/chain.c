@@ -38,7 +38,7 @@ __attribute__((always_inline)) static inline void tree_grow(struct walk *walk)
 	tree[chain_random() % 16](walk);
 }
 
-/* What every function of the tree does, in its own frame. */
+/* The body of each function of the tree. A macro, so that it runs in that function's frame. */
 #define TREE_BODY(walk)                                                                            \
 	do {                                                                                       \
 		unsigned rounds = 1 + chain_random() % 3;                                          \
@@ -264,8 +264,8 @@ static void *do_nothing(void *arg)
 	return arg;
 }
 
-/* Before "ready": what signals the program catches never changes later. The C library catches some
- * of its own from the first thread on. */
+/* Runs before "ready", so that the set of caught signals never changes later. Starts a thread,
+ * because glibc installs its handlers with the first one. */
 static void catch_signals(void)
 {
 	pthread_t thread;
@@ -300,7 +300,7 @@ CHAIN_FUNCTION void take_signals(void)
 	CHAIN_LEAVE();
 }
 
-/* --- coroutines: other stacks, left and entered in the middle of a chain --- */
+/* --- coroutines: other stacks, which are left and entered in the middle of a chain --- */
 
 static struct chain_shadow co_shadow[2];
 static ucontext_t co_context[2], co_back;

@@ -23,7 +23,8 @@
 #define CHAIN_WORDS   (1u << 23)
 #define CHAIN_SIZE_LO 5000u
 
-/* Where they stand among the C library's: a section of their own, or nothing. */
+/* Programs that share their text with a C library put these functions into a section of their
+ * own. */
 #ifndef CHAIN_SECTION
 #define CHAIN_SECTION
 #endif
@@ -40,7 +41,7 @@ struct chain_shadow {
 };
 
 static __attribute__((unused)) struct chain_shadow chain_main_shadow;
-static __thread struct chain_shadow *chain_now; /* of the stack that runs */
+static __thread struct chain_shadow *chain_now; /* of the stack that the thread is on */
 static uint64_t chain_word[CHAIN_WORDS];
 static uint64_t chain_used, chain_size_next = CHAIN_SIZE_LO;
 
@@ -51,18 +52,21 @@ static inline unsigned chain_push(uintptr_t address)
 		speak_fail("chain too deep");
 	chain_now->address[chain_now->depth] = address;
 	unsigned mark = chain_now->depth++;
-	__asm__ volatile("" ::: "memory"); /* a signal handler may read it from here on */
+	__asm__ volatile(
+		"" ::
+			: "memory"); /* barrier: a signal handler may read the entry from here on */
 	return mark;
 }
 
 #define CHAIN_ENTER() unsigned chain_mark = chain_push((uintptr_t)__builtin_return_address(0))
-/* The empty asm keeps a call before it from becoming a jump. */
+/* The empty asm prevents that a call before it becomes a tail call. */
 #define CHAIN_LEAVE()                                                                              \
 	do {                                                                                       \
 		__asm__ volatile("" ::: "memory");                                                 \
 		chain_now->depth = chain_mark;                                                     \
 	} while (0)
-/* Below an exception's handler, or a call that left without CHAIN_LEAVE. */
+/* Restores the depth in a function that continues after an exception or another exit without
+ * CHAIN_LEAVE. */
 #define CHAIN_BACK() (chain_now->depth = chain_mark + 1)
 
 static inline size_t chain_size(void)
@@ -82,7 +86,7 @@ __attribute__((noinline)) static void chain_book(size_t size)
 		chain_word[at + 2 + i] = chain_now->address[depth - 1 - i];
 }
 
-/* Must stand in the function itself: its frame is the innermost. */
+/* A macro, because the innermost frame must be that of the function itself. */
 #define CHAIN_ALLOC()                                                                              \
 	do {                                                                                       \
 		size_t chain_bytes = chain_size();                                                 \

@@ -21,10 +21,11 @@ namespace chainxx
 	} while (0)
 
 struct problem {
-	unsigned levels; /* that it still passes */
+	unsigned levels; /* function levels that it still passes */
 };
 
-/* Allocates when its scope is left, also by an exception: frames above its owner are gone then. */
+/* Allocates at the end of its scope, also during an exception, when the frames that its owner
+ * called are gone. */
 class guard
 {
 	unsigned owner_depth;

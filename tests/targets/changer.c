@@ -53,7 +53,7 @@ static void check_canaries(void)
 			speak_fail("byte %zu of the canaries", i);
 }
 
-/* Of all program text, with what stands behind it in its last page. */
+/* Hashes all program text up to the end of its last page, where the stub is written. */
 static uint64_t hash_of_text(void)
 {
 	uint64_t hash = 0;
@@ -82,7 +82,7 @@ static unsigned open_descriptors(void)
 	return count;
 }
 
-/* A new image has nothing of what was mapped or open in the old one beside what it was given. */
+/* In a new image none of heaptap's mappings or descriptors may remain. */
 static void check_new_image(void)
 {
 	static char text[1 << 20];
@@ -151,7 +151,7 @@ static void have_child(unsigned kind)
 		child_wrong("WRONG child");
 }
 
-/* Ends with the test: as long as the parent lives by its pipe, later by that of the reaper. */
+/* Works until the parent, or later the process that adopts this one, ends. */
 static _Noreturn void live(pid_t parent)
 {
 	char name[16];
@@ -237,7 +237,7 @@ static void spawn_one(void)
 		speak_fail("a spawned program ended with %d", status);
 }
 
-/* What a child of vfork does between vfork and exec is done in our memory, and on our stack. */
+/* Between vfork and exec the child runs in this process's memory and on this stack. */
 static void vfork_one(void)
 {
 	int status = -1;

@@ -9,7 +9,8 @@
  *                            these. The third runs on stacks of its own making
  *
  * With "pid" it goes on in a child, which is the first process of a new pid namespace; it prints
- * "inside PID", as the outside numbers it. Blocks are filled and checked: any harm ends it with 2.
+ * "inside PID", as the outside numbers it. Blocks are filled and checked: the program exits with 2
+ * if one has changed.
  */
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -42,7 +43,7 @@
 #endif
 
 #define THREADS	    3
-#define MAPPINGS    60000 /* of vm.max_map_count, 65,530 */
+#define MAPPINGS    60000 /* most of vm.max_map_count's default of 65,530 */
 #define STACK_BYTES (256 << 10)
 #define LENGTH(a)   (sizeof(a) / sizeof((a)[0]))
 
@@ -55,8 +56,8 @@ static struct worker {
 	unsigned long allocations, bytes;
 	ucontext_t outside, inside;
 	char stack[STACK_BYTES];
-	int (*confine)(
-		void); /* to be called by this thread, in the midst of its work or in the next */
+	int (*confine)(void); /* the thread calls this in the middle of its work, or of the next
+				 work; NULL: nothing */
 } workers[THREADS];
 
 static volatile sig_atomic_t trapped;
@@ -111,7 +112,7 @@ static void on_own_stack(void)
 	}
 }
 
-/* Waits without any call that a filter could forbid: sched_yield alone. */
+/* Waits with sched_yield alone, which no filter forbids. */
 static void *work(void *arg)
 {
 	struct worker *worker = arg;
@@ -173,7 +174,7 @@ static void tell_work(const char *what)
 /* --- filters
  * --------------------------------------------------------------------------------------- */
 
-/* What this program itself calls, and nothing that heaptap's agent could want. */
+/* The calls that this program makes, and none that only heaptap's agent makes. */
 static const unsigned own_calls[] = {SYS_read, SYS_write, SYS_brk, SYS_mmap, SYS_munmap,
 	SYS_mprotect, SYS_madvise, SYS_futex, SYS_sched_yield, SYS_rt_sigprocmask, SYS_rt_sigreturn,
 	SYS_exit_group};
@@ -373,7 +374,7 @@ static int mount_ns(void)
 	return unshare(CLONE_NEWNS) || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
 }
 
-/* Over everything that there was: no file, no /proc. */
+/* Changes the root to an empty file system, without files and /proc. */
 static int bare_mounts(void)
 {
 	return mount_ns() || mount("none", "/tmp", "tmpfs", 0, NULL) || chroot("/tmp") ||
@@ -407,7 +408,7 @@ static int pid_ns(void)
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status));
 }
 
-/* For this pid namespace alone. */
+/* Sets vm.memfd_noexec=2 for this PID namespace. */
 static int no_memfd_exec(void)
 {
 	if (mount_ns() || mount("proc", "/proc", "proc", 0, NULL))
@@ -421,7 +422,8 @@ static int no_memfd_exec(void)
 /* --- limits
  * ---------------------------------------------------------------------------------------- */
 
-/* Without the allocator: what the books do not know. */
+/* Reads a figure of /proc/self/status without the allocator, whose calls would be missing in the
+ * books. */
 static unsigned long used_kib(const char *field)
 {
 	char text[4096];
@@ -474,7 +476,7 @@ static int no_mappings(void)
 			return errno != ENOMEM;
 }
 
-/* As many as that leaves room for those of a capture. */
+/* Makes mappings up to just below the limit, with room for those of a capture. */
 static int many_mappings(void)
 {
 	for (int i = 0; i < MAPPINGS; i++)
@@ -484,7 +486,7 @@ static int many_mappings(void)
 	return 0;
 }
 
-/* All that a dynamic linker may seal, and more. */
+/* Seals all mappings of files: what a dynamic linker may seal, and more. */
 static int seal_files(void)
 {
 	static char text[65536];
@@ -588,7 +590,8 @@ int main(int argc, char **argv)
 	}
 	if (argc < 2 || strcmp(argv[1], "alone") != 0) {
 		start_workers();
-		/* A thread's first allocation makes calls that no filter here allows. */
+		/* Have each thread allocate before a filter comes: its first allocation makes calls
+		 * that the filters forbid. */
 		run_workers(1, NULL);
 	}
 	if (!inside)

@@ -25,7 +25,7 @@ namespace ctx = boost::context;
 #define FIBERS	8
 #define TURNS	500
 
-// What the C++ library asks of malloc for an exception: its own header, and the object.
+// The size that the C++ library allocates for an exception: its header, and the object.
 #define EXCEPTION_BYTES (128 + sizeof(int))
 
 struct tally {
@@ -35,12 +35,12 @@ struct tally {
 
 static std::atomic<long long> live_bytes, live_blocks;
 
-// The upstream of all containers.
+// The upstream resource of all containers' resources.
 class booked : public std::pmr::memory_resource
 {
 	static size_t rounded(size_t bytes, size_t alignment)
 	{
-		// As the C++ library's operator new asks aligned_alloc.
+		// The C++ library's operator new rounds the size so for aligned_alloc.
 		return (bytes + alignment - 1) & ~(alignment - 1);
 	}
 	void *do_allocate(size_t bytes, size_t alignment) override
@@ -82,7 +82,7 @@ __attribute__((noinline)) static void throw_one(std::pmr::string &text, uint64_t
 		throw static_cast<int>(random % 1000);
 }
 
-// One turn of a coroutine, which lets others go on in the middle: what it allocates is gone at its
+// One turn of a coroutine, which switches to others in the middle and frees all its blocks at the
 // end.
 static void turn(booked &resource, ctx::fiber &caller, uint64_t random)
 {
@@ -132,7 +132,7 @@ static void *run(void *arg)
 		fiber[i] = make_coroutine(&self->tally, &rests[i], seed).resume();
 	}
 	try {
-		throw 0; // The C++ library allocates what it keeps of a thread that throws.
+		throw 0; // A thread's first exception makes the C++ library allocate.
 	} catch (int) {
 	}
 	for (;;) {
@@ -140,7 +140,7 @@ static void *run(void *arg)
 		for (unsigned i = 0; i < TURNS; i++)
 			for (auto &one : fiber)
 				one = std::move(one).resume();
-		// Nothing is left between phases.
+		// Let each coroutine finish its turn: no blocks stay between phases.
 		for (unsigned i = 0; i < FIBERS; i++)
 			while (!rests[i])
 				fiber[i] = std::move(fiber[i]).resume();

@@ -38,7 +38,7 @@ static atomic_ullong rounds, born;
 static atomic_uint chains_left;
 
 static atomic_bool held;
-static atomic_uint held_count; /* busy threads and chains that wait */
+static atomic_uint held_count; /* busy threads and chains that wait because of "hold" */
 static atomic_uint phase, phase_left;
 static atomic_ullong allocations, bytes, frees;
 

@@ -5,9 +5,9 @@
  *
  *      "thread STACK_MIB"  makes a thread with a stack of that size (0: the main thread); it
  *                          allocates and frees one block; answers with its number
- *      "go LEVELS"         in that thread, which then ends; answers with the number of blocks
- *      "save PATH"         writes the record, words of 8 bytes: the number of levels, for each the
- *                          return address of its function's call, for each block its level
+ *      "go LEVELS"         recurses in that thread, which then ends; answers with the number of
+ * blocks "save PATH"         writes the record, words of 8 bytes: the number of levels, for each
+ * the return address of its function's call, for each block its level
  *
  * The block of number n has SIZE_LO + n bytes. Levels are counted from 1.
  */
@@ -82,7 +82,7 @@ LEVEL(large)
 		speak_fail("frame overwritten");
 }
 
-/* With a frame pointer, whatever the compiler makes of the others. */
+/* alloca forces a frame pointer, whatever the compiler does for the others. */
 LEVEL(pointed)
 {
 	volatile char *room = __builtin_alloca(16 + choose(16));
@@ -171,7 +171,7 @@ static void *do_nothing(void *arg)
 	return arg;
 }
 
-/* The main thread's stack is what a capture has seen of it; it is to be known as a whole. */
+/* Grows the main thread's stack before a capture, which knows only the part that is mapped then. */
 __attribute__((noinline)) static void grow_stack(void)
 {
 	volatile char room[6u << 20];
@@ -182,7 +182,7 @@ __attribute__((noinline)) static void grow_stack(void)
 int main(void)
 {
 	grow_stack();
-	/* The C library catches signals of its own from the first thread on. */
+	/* glibc installs its signal handlers with the first thread. */
 	if (pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL))
 		speak_fail("no thread");
 	speak_ready();

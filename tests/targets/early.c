@@ -11,7 +11,7 @@
  */
 #include <stdlib.h>
 
-/* How often, and of which size: told apart in the trace. */
+/* Each caller has its own count and size, by which the test finds its blocks in the trace. */
 static void take(unsigned count, size_t size)
 {
 	for (unsigned i = 0; i < count; i++) {
@@ -56,7 +56,7 @@ static void before_all(void)
 	take(11, 8009);
 }
 
-/* Before the constructors of libraries; only a dynamic glibc looks at it. */
+/* Runs before the constructors of libraries; only glibc's dynamic linker supports it. */
 __attribute__((section(".preinit_array"), used)) static void (*const preinit)(void) = before_all;
 
 __attribute__((constructor)) static void begin(void)
@@ -140,7 +140,8 @@ static void on_end(int signal)
 	ending = 1;
 }
 
-/* Both handlers have run before it ends, where both signals have come. */
+/* sigsuspend runs the handlers of all pending signals before it returns, so a SIGINT that came with
+ * SIGTERM is counted. */
 static int count_interrupts(void)
 {
 	sigset_t mask, none;

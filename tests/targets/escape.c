@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Takes addresses of allocator functions out of its GOT and keeps them, so that a profiler's hooks
- * escape into places that a profiler does not restore. Commands:
+ * Takes addresses of allocator functions out of its GOT and keeps them, so that addresses of a
+ * profiler's hooks are in places that the profiler cannot restore. Commands:
  *
  *      copy     copies a table of both, as it stands in memory protected by RELRO, into the heap
  *      atexit   lets the C library keep free, to be called at the end
@@ -47,7 +47,8 @@ static struct pair *frozen;
 static pthread_key_t key;
 static int has_key;
 
-/* A key that is deleted leaves its destructor in the table until the place is used again. */
+/* Replaces the key: a deleted key leaves its destructor in glibc's table until the entry is used
+ * again. */
 static void make_key(free_fn *destructor)
 {
 	if (has_key)
@@ -142,7 +143,7 @@ int main(void)
 			branch();
 			answer("branched");
 		} else if (!strcmp(command, "atexit")) {
-			/* Its argument is the exit status: free(NULL). */
+			/* The first argument will be the exit status 0: free(NULL). */
 			on_exit((void (*)(int, void *))(void *)free, NULL);
 			answer("registered");
 		} else if (!strcmp(command, "pack")) {

@@ -37,7 +37,8 @@ __attribute__((constructor)) static void begin(void)
 	books = page;
 }
 
-/* Is this the call that fails? The processes of heaptap are forks: an address is the same place. */
+/* Must this call fail? A caller's address is the same place in all processes of heaptap, because
+ * they are forks. */
 static int fails(const void *caller)
 {
 	unsigned long at = 0;

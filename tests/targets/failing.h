@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What libfailing.so (failing.c) tells the test that preloads it.
+ * The file by which libfailing.so (failing.c) reports to the test that preloads it.
  */
 #pragma once
 

@@ -2,9 +2,10 @@
  *
  * Flags of the processor that hardly any program sets:
  *
- *      flags steps     the main thread single-steps itself, and waits in a call; another one
- * answers flags copies    "work" makes 4,000 calls, half of them where accesses that are not
- * aligned fault, half with the direction flag set
+ *      flags steps     the main thread single-steps itself and waits in a call; another thread
+ *                      answers commands
+ *      flags copies    "work" makes 4,000 calls: half of them with alignment checks (AC), half
+ *                      with the direction flag (DF)
  */
 #include <pthread.h>
 #include <signal.h>
@@ -19,7 +20,7 @@
 #define ALIGN_FLAG 0x40000u /* AC */
 #define ROUNDS	   1000
 
-/* Nothing else is done meanwhile: the C library's own copies want neither flag. */
+/* Only malloc and free run with the flag: the C library's copying functions fail with either. */
 static void allocate_with(unsigned flag)
 {
 	static void *volatile block; /* or the compiler leaves the calls out */
@@ -34,7 +35,7 @@ static void allocate_with(unsigned flag)
 
 static int be_copying(void)
 {
-	allocate_with(0); /* the allocator has what it needs */
+	allocate_with(0); /* the allocator gets its memory before a flag is set */
 	speak_ready();
 	while (!strcmp(speak_hear(), "work")) {
 		allocate_with(ALIGN_FLAG);

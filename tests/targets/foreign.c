@@ -10,9 +10,9 @@
 #include "tests/targets/random.h"
 
 #define TABLE	  32 /* blocks that a call holds at a time */
-#define MAILBOXES 32 /* of blocks that are there when it has returned */
-#define LEVELS	  6u /* of calls above an allocation */
-#define CHAINED	  16 /* of so many operations one is booked with its stack */
+#define MAILBOXES 32 /* for blocks that stay allocated when foreign_work returns */
+#define LEVELS	  6u /* depth of calls of an allocation */
+#define CHAINED	  16 /* one of 16 operations is booked with its stack */
 
 enum function { MALLOC, CALLOC, REALLOC, POSIX_MEMALIGN, FUNCTIONS };
 
@@ -22,7 +22,7 @@ static const char *const function_name[FUNCTIONS] = {
 /* The beginning of each block; its last byte is `tag`. */
 struct block {
 	size_t size;
-	unsigned phase; /* that made it */
+	unsigned phase; /* in which it was allocated */
 	unsigned char tag;
 };
 
@@ -62,7 +62,7 @@ static void book_gone(const struct block *block)
 	atomic_fetch_sub(&live_bytes, (long long)block->size);
 }
 
-/* With a stack that is booked, unlike all else of a size that nothing else has. */
+/* Makes an allocation whose stack is booked, by a size that no other allocation has. */
 CHAIN_FUNCTION void foreign_chain(void)
 {
 	CHAIN_ENTER();
@@ -129,7 +129,7 @@ static void step(struct worker *self, uint64_t random)
 
 static void foreign_odd(struct worker *self, unsigned left);
 
-/* By turns with another, as deep as `left` says. */
+/* foreign_even and foreign_odd call each other, `left` levels deep. */
 CHAIN_FUNCTION void foreign_even(struct worker *self, unsigned left)
 {
 	CHAIN_ENTER();
@@ -173,7 +173,7 @@ CHAIN_FUNCTION void foreign_work(
 	foreign_turns(&self, operations / 2);
 	if (back)
 		back(context, seed + 1);
-	/* It may have been another's meanwhile, but is ours again. */
+	/* `back` may have called foreign_work, which changes chain_now. */
 	chain_now = &shadow;
 	foreign_turns(&self, operations - operations / 2);
 	for (unsigned i = 0; i < TABLE; i++)

@@ -28,7 +28,7 @@ import (
 const (
 	processors = 2
 	workers    = 4
-	spinners   = 3 // more than there are processors: none gives way by itself
+	spinners   = 3 // more than processors, because they never yield by themselves
 	calls      = 20
 	operations = 1000
 )
@@ -50,7 +50,7 @@ func goBack(context unsafe.Pointer, seed C.uint64_t) {
 	C.foreign_work(seed, operations/10, nil, nil)
 }
 
-// So deep that the goroutine's stack must grow, and is another's when it has returned.
+// Recurses so deep that Go moves the goroutine to a larger stack.
 func sum(depth int) int {
 	var frame [64]byte
 	frame[depth%64] = byte(depth)
@@ -74,7 +74,7 @@ func work(seed uint64) {
 	}
 }
 
-// No call, no allocation: only a signal takes the processor from it.
+// Makes no call and no allocation: the scheduler can interrupt it only by a signal.
 func spin(count *uint64) {
 	defer loads.Done()
 	x := uint64(1)
@@ -127,7 +127,7 @@ func phase(more bool) {
 		}(uint64(i + 1))
 	}
 	done.Wait()
-	// Another collection, and a turn of each, within the phase.
+	// Wait for another collection within the phase.
 	for collections() == collected {
 		runtime.Gosched()
 	}
@@ -163,7 +163,7 @@ func main() {
 		go spin(&spins[i])
 	}
 	go collect()
-	time.Sleep(time.Millisecond) // the runtime opens what it waits with at its first timer
+	time.Sleep(time.Millisecond) // the first timer makes the runtime open its epoll descriptor
 	fmt.Println("ready", os.Getpid())
 	commands := bufio.NewScanner(os.Stdin)
 	for commands.Scan() && obey(commands.Text()) {

@@ -2,8 +2,8 @@
  *
  * C that a program in another language calls, from any of its threads: Go by cgo (foreign.go), Java
  * by JNI (foreign_jni.c), Python as an extension module (foreign_py.c). It keeps the books of what
- * it allocates itself; what the runtime of that language allocates beside it is on no book. All its
- * calls of the allocator stand in the section chain_text. All three programs obey
+ * it allocates itself; allocations of the language's runtime are in no books. All its calls of the
+ * allocator are in the section chain_text. All three programs obey
  *
  *      go          a phase of calls by several threads, with books of its own; says them
  *      more        the same, with the books of the phase before, which go on
@@ -18,9 +18,9 @@ typedef void foreign_back_fn(void *context, uint64_t seed);
 /* A phase begins: its books are empty. No thread is in foreign_work. */
 void foreign_begin(void);
 /* Allocates and frees, and calls `back` (unless NULL) in between, which may call this function
- * again. Some blocks stay for the next call to free. */
+ * again. Some blocks are left for the next call, which frees them. */
 void foreign_work(uint64_t seed, unsigned operations, foreign_back_fn *back, void *context);
-/* Says the books of the phase as one line; no thread is in foreign_work. */
+/* Prints the books of the phase as one line. Call it when no thread is in foreign_work. */
 void foreign_say(void);
 /* Writes down the chains since the last time. */
 void foreign_save(const char *path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Java calls of foreign.c, by JNI.
+ * The JNI functions by which Java calls foreign.c.
  */
 #include <jni.h>
 

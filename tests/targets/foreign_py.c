@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What Python calls of foreign.c: the extension module `foreign`. Its work is done without the
+ * The extension module `foreign`, by which Python calls foreign.c. It works without the
  * interpreter's lock.
  */
 #define PY_SSIZE_T_CLEAN

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The kernel saves the registers of a thread that a signal interrupts on its stack, and they stay
- * there below whatever the thread has in use, until something else comes to lie there. One that was
- * just about to enter a hook has left the hook's address there: a pointer, as far as anybody can
- * tell. A program that is to have none must wipe it out.
+ * When a signal interrupts a thread, the kernel saves its registers on the stack. After the handler
+ * they stay below the stack pointer until they are overwritten. If the thread was about to enter a
+ * hook, the hook's address is among them, and cannot be told from a kept pointer. A program that
+ * must keep no such address overwrites that memory.
  */
 #pragma once
 
 #include <string.h>
 
-#define FORGET_BYTES (32u << 10) /* what handlers, and frames of the largest registers, take */
+#define FORGET_BYTES (32u << 10) /* more than a handler and the largest signal frame */
 
-/* Clears what lies below the caller's frame on the stack that it is on. */
+/* Overwrites FORGET_BYTES below the caller's frame on the current stack. */
 static __attribute__((noinline)) void forget_frames(void)
 {
 	unsigned char below[FORGET_BYTES];

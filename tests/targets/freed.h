@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a target has freed, by its own books, and what it says of a thread.
+ * What a target has freed, by its own books, and its books of a thread, as JSON.
  */
 #pragma once
 
@@ -10,8 +10,8 @@
 #include "tests/targets/speak.h"
 
 struct freed {
-	uint64_t frees, bytes;		     /* of blocks of this phase */
-	uint64_t before_frees, before_bytes; /* of older ones, with their usable size */
+	uint64_t frees, bytes;		     /* of blocks allocated in this phase */
+	uint64_t before_frees, before_bytes; /* of older blocks; bytes: their usable size */
 };
 
 static inline void freed_add(struct freed *sum, const struct freed *more)
@@ -29,7 +29,7 @@ static inline void freed_say(const struct freed *freed)
 		freed->before_bytes);
 }
 
-/* One of the objects of "threads". */
+/* Adds one object of the array "threads". */
 static inline void freed_say_thread(
 	bool first, pid_t tid, uint64_t calls, uint64_t bytes, uint64_t frees)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Node.js program whose heap grows by objects of V8's own, of which no allocator call tells: each
-// "grow" keeps some 40 MiB more. "count" answers with how often that was.
+// A Node.js program whose heap grows by JavaScript objects, which no allocator call shows: each
+// "grow" keeps some 40 MiB more. "count" answers with the number of "grow"s.
 'use strict';
 const readline = require('readline');
 

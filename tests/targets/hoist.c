@@ -38,7 +38,7 @@ static void *run(void *arg)
 	return NULL;
 }
 
-#define REGISTERS   15	  /* of vectors: two halves of seven, and of xmm15 the first one */
+#define REGISTERS   15	  /* for vectors: both halves of seven, and the first half of xmm15 */
 #define STACK_BYTES 65536 /* more than hooks use */
 
 uint64_t hoist_held[REGISTERS];
@@ -82,8 +82,8 @@ __asm__(".text\n"
 
 static void (*hold_how)(void) = hoist_hold;
 
-/* What hooks had below the stack pointer would be taken for kept addresses: nothing overwrites it.
- */
+/* Overwrites memory below the stack pointer: heaptap would take old words of hooks there for kept
+ * addresses. */
 __attribute__((noinline)) static void wipe_stack(void)
 {
 	volatile char below[STACK_BYTES];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Holds memory in several of an allocator's arenas, with holes, and knows how much: by books of its
- * own, and by what the allocator tells. That is glibc's malloc; or jemalloc's, preloaded, or linked
- * in with the prefix PREFIX; or mimalloc's, preloaded, or loaded for these blocks alone, from
- * LIBRARY; or tcmalloc's, preloaded or linked in.
+ * Holds memory in several arenas of an allocator, with holes, and knows how much: by its own books,
+ * and by the allocator's counters. The allocator is glibc's malloc; or jemalloc's, preloaded, or
+ * linked in with the prefix PREFIX; or mimalloc's, preloaded, or loaded for these blocks alone,
+ * from LIBRARY; or tcmalloc's, preloaded or linked in.
  *
  *      holder [-t THREADS] [-n BLOCKS] [-r ROOT: the directory that it makes its root]
  *      books           {"held":B,"cached":B,"used":B,"mapped":B,"system":B}: blocks that it has,
@@ -44,7 +44,7 @@ size_t NAME(malloc_usable_size)(void *block);
 #define mallctl		   NAME(mallctl)
 #endif
 #ifdef LIBRARY
-static void *volatile other; /* of the C library's malloc */
+static void *volatile other; /* a block of the C library's malloc */
 static void other_take(void)
 {
 	other = malloc(100);
@@ -59,7 +59,7 @@ static size_t (*library_usable)(void *block);
 extern int mi_version(void) __attribute__((weak));
 extern int MallocExtension_GetNumericProperty(const char *name, size_t *value)
 	__attribute__((weak));
-/* Its map: a head, and a word for each GiB. */
+/* jemalloc's map of extents: a head, and a word for each GiB. */
 extern char je_arena_emap_global[] __attribute__((weak));
 #define MAP_HEAD_BYTES 256u
 #define MAP_BYTES      (1u << 20)
@@ -68,10 +68,10 @@ extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, si
 
 #define THREADS_MAX  16
 #define BLOCKS_MAX   100000
-#define CLASSES	     64 /* sizes that glibc keeps for a thread, and how many of each */
+#define CLASSES	     64 /* size classes that glibc caches for a thread, and blocks of each */
 #define CACHED_EACH  7
 #define ORDER_END    INT_MIN
-#define LARGE_BYTES  (300u << 10) /* with a mapping of its own */
+#define LARGE_BYTES  (300u << 10) /* size of a block with its own mapping */
 #define HEADER_BYTES 8
 
 static struct holder {
@@ -80,7 +80,7 @@ static struct holder {
 	char *block[BLOCKS_MAX];
 	size_t count;
 	size_t freed[CLASSES];
-	_Atomic int order; /* blocks to take, or to give back; 0: done */
+	_Atomic int order; /* blocks to allocate, or, negative, to free; 0: done */
 } holders[THREADS_MAX];
 
 static int thread_count = 3, block_count = 4000;
@@ -92,7 +92,7 @@ static uint64_t next_random(uint64_t *state)
 	return *state >> 33;
 }
 
-/* Mostly small, some that no bin of one size takes, few with a mapping of their own. */
+/* Mostly small blocks, some too large for a bin of one size, a few with their own mapping. */
 static size_t any_size(uint64_t *state)
 {
 	uint64_t kind = next_random(state) % 1000;
@@ -178,7 +178,7 @@ static bool is_mimalloc(void)
 #endif
 }
 
-/* All of jemalloc's arenas together are number 4096. */
+/* Reads a counter of jemalloc. Arena 4096 stands for all arenas together. */
 static uint64_t counter(const char *name)
 {
 	uint64_t value = 1;
@@ -188,7 +188,8 @@ static uint64_t counter(const char *name)
 	return value;
 }
 
-/* All blocks were taken before the first was given back: each size's first seven are cached. */
+/* All blocks are allocated before the first is freed, so glibc caches the first seven freed ones of
+ * each size. */
 static void tell_books(void)
 {
 	uint64_t held = 0, cached = 0;
@@ -244,7 +245,7 @@ static void order_one(const char *command, int sign)
 	say_done();
 }
 
-/* From this thread, while the other rests. */
+/* This thread frees blocks of another thread, which waits. */
 static void pass(int count)
 {
 	struct holder *holder = &holders[0];
@@ -281,8 +282,8 @@ static void set_churning(bool on)
 	speak_send();
 }
 
-/* Follows a freed chunk's pointer to its list in the arena, and overwrites that. No thread may call
- * malloc from then on. */
+/* Follows a freed chunk's pointer to its bin in the arena, and overwrites the arena there. No
+ * thread may call malloc from then on. */
 static void scribble(void)
 {
 	char *a = malloc(5000), *guard = malloc(16), *b = malloc(5000);
@@ -297,7 +298,8 @@ static void scribble(void)
 			*word = next_random(&state) % 2 ? (uintptr_t)a : next_random(&state);
 }
 
-/* The root of its map leads elsewhere from then on: beside what it led to, or anywhere. */
+/* Overwrites words in the root of jemalloc's map: with addresses near the original ones, or with
+ * random numbers. */
 static void scribble_map(void)
 {
 	uintptr_t *word = (uintptr_t *)(void *)je_arena_emap_global, *used[64], led_to[64];
@@ -320,7 +322,8 @@ static void scribble_map(void)
 	}
 }
 
-/* The segment of a block begins at a multiple of 32 MiB; its first description is its own. */
+/* Overwrites mimalloc's page descriptions of a segment, which begins at a multiple of 32 MiB.
+ * Leaves the first description, that of the segment itself. */
 static void scribble_pages(void)
 {
 	uintptr_t block = 0;

@@ -17,7 +17,8 @@
  *      lively          executable again
  *      steal           puts something own into that place
  *
- * At the end what it put in the place of our things must be as it was.
+ * At the end, what the program put in the place of the agent's socket or memory must be
+ * unchanged.
  */
 #include <signal.h>
 #include <stdatomic.h>
@@ -43,14 +44,16 @@
 #define PRECIOUS_BYTES 4096u
 #define MAPS_BYTES     (1u << 20)
 
-static uint64_t base, shared_off, image_bytes; /* of the image, as it is mapped now */
+static uint64_t base, shared_off,
+	image_bytes; /* addresses and size of the image's current mapping */
 static int image_fd = -1;
 static pid_t target, attacker;
 
-/* What the target wants of the attacker. */
+/* The target's orders to the attacker, in shared memory. */
 struct orders {
-	_Atomic(void (*)(uint64_t random)) attack; /* both run the same program text */
-	atomic_ullong rounds;			   /* since the attack began; 0: at rest */
+	_Atomic(void (*)(
+		uint64_t random)) attack; /* a pointer works in both: the attacker is a fork */
+	atomic_ullong rounds;		  /* since the attack began; 0: at rest */
 };
 
 static struct orders *orders;
@@ -96,7 +99,7 @@ static uint64_t press(uint64_t ns)
 /* --- the agent's memory -------------------------------------------------------------------------
  */
 
-/* Where it is mapped in the target. */
+/* Finds where the image is mapped in the target. */
 static void find_image(void)
 {
 	static char text[MAPS_BYTES];
@@ -120,7 +123,7 @@ static void find_image(void)
 		speak_fail("no image found, errno %d", errno);
 }
 
-/* Opens it as a file: so it can be written without being mapped once more, all of it. */
+/* Opens the image as a file, to write any part of it without a second mapping. */
 static void open_image(void)
 {
 	char path[64];
@@ -134,12 +137,13 @@ static void open_image(void)
 
 static void put(uint64_t off, uint64_t word)
 {
-	/* heaptap takes away what a child of the target holds of its own. */
+	/* EBADF: heaptap closes its descriptors in children of the target. */
 	if (pwrite(image_fd, &word, sizeof(word), (off_t)off) != sizeof(word) && errno != EBADF)
 		speak_fail("pwrite: errno %d", errno);
 }
 
-/* Small numbers, addresses and anything; at one of the words of [off, off + bytes). */
+/* Writes a special number, an address in the image, or a random number to a random word of [off,
+ * off + bytes). */
 static void scribble(uint64_t off, uint64_t bytes, uint64_t random)
 {
 	static const uint64_t interesting[] = {
@@ -230,8 +234,8 @@ static void attack_everything(uint64_t random)
 
 static void attack_holes(uint64_t random)
 {
-	/* Most of it is address space alone. Some holes take what threads write, and some the
-	 * control page, whose loss is the one that heaptap must notice. */
+	/* Most of the image is unused. So some holes are in the thread records, and some are the
+	 * control page: heaptap must notice only the loss of that. */
 	uint64_t all = (LAYOUT_SLOTS + 8 * LAYOUT_SLOT_BYTES) / PAGE, slots = LAYOUT_SLOTS / PAGE;
 	uint64_t kind = random >> 61, first = kind < 4 ? 0 : kind < 7 ? slots : 0;
 	uint64_t pages = kind < 7 ? all - first : 1;
@@ -247,7 +251,7 @@ static void attack_holes(uint64_t random)
 
 static int socket_fd = -1;
 
-/* The only one there is in the target; for another process a copy. */
+/* The target has only one socket. In another process, returns a copy of it. */
 static int find_socket(void)
 {
 	struct stat st;
@@ -321,7 +325,7 @@ static void attack_socket(uint64_t random)
 	sendmsg(socket_fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* Something of the program's own in the place of something of ours. */
+/* Puts a file of the program in the place of the agent's socket. */
 static void put_precious_fd(void)
 {
 	char bytes[PRECIOUS_BYTES];
@@ -351,7 +355,8 @@ static void check_precious(void)
 			speak_fail("the page in the agent's place was written");
 }
 
-/* Truncating the file would give each process that maps it a SIGBUS. */
+/* A truncated file would cause SIGBUS in each process that maps it, so truncating must be
+ * impossible. */
 static void attack_size(uint64_t random)
 {
 	if (!ftruncate(image_fd, (off_t)(random % image_bytes)))
@@ -382,7 +387,8 @@ static void protect_part(uint64_t lo, uint64_t hi)
 		speak_fail("mprotect: errno %d", errno);
 }
 
-/* Replaces the stub's place; its code runs only at the end of the program. */
+/* Replaces the page where heaptap writes its stub; the program uses its own code there only at its
+ * end. */
 static void steal_stub(void)
 {
 	precious_page = mmap(stubplace_find(), PAGE, PROT_READ | PROT_WRITE | PROT_EXEC,
@@ -426,7 +432,7 @@ static void take_pause(void)
 	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
-/* In a process of its own: what it opens is not the target's. */
+/* Runs in a separate process, so that its descriptors are not the target's. */
 static void run_attacks(void)
 {
 	uint64_t seed = 20260101;

@@ -47,7 +47,7 @@ function makeOne(round) {
     };`)(shelf, numbers, later);
 }
 
-// What V8's young generation has no room for, so that closures are moved.
+// Fills V8's young generation, so that closures are moved.
 function fill() {
   kept.push(new Array(2000).fill(rounds).map((n) => ({n})));
   if (kept.length > 40)

@@ -40,7 +40,7 @@ static FREED_BYTES: AtomicU64 = AtomicU64::new(0);
 
 struct Jemalloc;
 
-// What jemalloc gives anyway needs no flag.
+// Alignments that jemalloc gives anyway need no flag.
 fn alignment_flag(align: usize, size: usize) -> c_int {
     if align <= 16 && align <= size {
         0
@@ -197,7 +197,7 @@ fn hear(line: &mut [u8; 64]) -> &str {
 }
 
 fn main() {
-    // They live on: the C library allocates for itself when a thread begins or ends.
+    // The threads never end, because the C library allocates when a thread begins or ends.
     let line = Arc::new([Barrier::new(THREADS + 1), Barrier::new(THREADS + 1)]);
     for seed in 0..THREADS {
         let line = line.clone();

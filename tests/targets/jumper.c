@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread that is asleep in the allocator, and signal handlers that do there what handlers do. The
- * allocator, libownalloc.so, bears it. Commands:
+ * A thread that sleeps in the allocator, and signal handlers that interrupt it there. The
+ * allocator, libownalloc.so, is safe for that. Commands:
  *
  *      hold        the thread goes to sleep in malloc: "held"
  *      handle HOW  its handler runs there and, according to HOW: "malloc" allocates and returns;
@@ -108,8 +108,8 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* As the allocator gives nothing back, 1000 blocks a millisecond at most: without hooks it would be
- * gigabytes a second. */
+/* At most 1000 blocks a millisecond, because the allocator frees almost nothing: without hooks the
+ * loop would use gigabytes a second. */
 static void go_through_storm(void)
 {
 	while (atomic_load(&storming)) {
@@ -152,7 +152,8 @@ static void *work(void *arg)
 		atomic_store(&wanted, 0);
 		while (atomic_load(&ownalloc_hold))
 			pause_ms();
-		/* Words that stand there could be those of a context that is to be resumed. */
+		/* Clears the array: heaptap could take old words for a context that will be
+		 * resumed. */
 		memset(within, 0, sizeof(within));
 	}
 	return arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where things lie in the agent's memory (format/abi_control.h), for a program that works against
- * them and includes nothing of heaptap's. tests/integration/test_hostile.c holds it to be true.
+ * Offsets in the agent's memory (format/abi_control.h), for a program that attacks it and includes
+ * no header of heaptap. tests/integration/test_hostile.c checks them.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #define LAYOUT_JOURNAL 0x41000u
 #define LAYOUT_FOLLOW  424u /* of struct abi_config */
 
-/* From the shared area on. */
+/* Relative to the shared area. */
 #define LAYOUT_CONTROL_BYTES 0x1000u
 #define LAYOUT_GIVEN_UP	     456u /* of struct abi_control */
 #define LAYOUT_EXEC_ASKS     472u /* of struct abi_control */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions that leak, and functions that only look so: each is one site, and all run side by side
- * for a while. `leaky SEED`; commands:
+ * Functions that leak, and functions that only seem to. Each is one allocation site, and all run
+ * side by side. `leaky SEED`; commands:
  *
  *      run SECONDS     answers "done" when the time is over
  *
@@ -32,7 +32,8 @@ static double chance(void)
 	return (double)(next_random(&seed) >> 11) * 0x1p-53;
 }
 
-/* How often something happens in this tick that happens `times` times in the run. */
+/* How often in this tick, at random, for something that happens `times` times in the run on
+ * average. */
 static int often(double times)
 {
 	double now = times / (double)ticks;
@@ -44,7 +45,7 @@ static double time_now(void)
 	return (double)tick / (double)ticks;
 }
 
-/* Frees it at a share of the run; never, if that is beyond its end. */
+/* Frees the block at the share `until` (0 to 1) of the run; above 1: never. */
 static void hold(void *memory, double until)
 {
 	struct block *block = memory;
@@ -287,7 +288,7 @@ static void run(long seconds)
 int main(int argc, char **argv)
 {
 	seed = argc > 1 ? strtoull(argv[1], NULL, 10) | 1 : 1;
-	/* A queue that was full long before. */
+	/* The queue is full long before the run. */
 	ticks = 1;
 	tick = -1;
 	calm_queue();

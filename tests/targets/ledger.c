@@ -2,8 +2,8 @@
  *
  * Keeps its own books of what it asks of the allocator, to the last call. `go` runs one phase:
  * every worker performs a seeded mix of all functions of the malloc family, in every form, and
- * checks results, alignment, contents and errno; the answer is one JSON line. Blocks that live on
- * from an earlier phase are "before" in the next one. The bookkeeping itself never allocates.
+ * checks results, alignment, contents and errno; the answer is one JSON line. The books list frees
+ * of blocks from earlier phases as "before". The bookkeeping itself never allocates.
  *
  * usage: ledger [-t THREADS] [-n OPERATIONS] [-s SEED] [-l] [-m steady|storm|signals|nested|forks]
  *
@@ -57,7 +57,7 @@ static const char *const function_name[FUNCTIONS] = {"malloc", "calloc", "reallo
 struct block {
 	unsigned char *ptr; /* NULL: none */
 	size_t size;
-	unsigned phase; /* that made it */
+	unsigned phase; /* in which it was allocated */
 	unsigned char tag;
 };
 
@@ -74,7 +74,7 @@ struct worker {
 	uint64_t operations;
 	struct tally tally;
 	struct block storage[TABLE];
-	struct block *table[TABLE]; /* into any worker's storage: workers exchange blocks */
+	struct block *table[TABLE]; /* points into any worker's storage: workers exchange blocks */
 };
 
 enum mode { STEADY, STORM, SIGNALS, NESTED, FORKS_MODE };
@@ -133,7 +133,7 @@ static void book_new(struct tally *tally, enum function function, struct block *
 		tally->peak_bytes = live;
 }
 
-/* Books a block just before its free; `usable`: its size by the allocator. */
+/* Books a block just before its free; `usable`: its malloc_usable_size. */
 static void book_gone(struct tally *tally, struct block *block, size_t usable)
 {
 	if (block->phase == phase) {
@@ -225,7 +225,7 @@ static void acquire(struct tally *tally, struct block *block, uint64_t random)
 		break;
 	}
 	if (lax && function == POSIX_MEMALIGN)
-		errno = MARK; /* mimalloc's leaves it changed */
+		errno = MARK; /* mimalloc's changes errno */
 	call_end(MARK, function_name[function]);
 	bool aligned = function >= POSIX_MEMALIGN && function <= MEMALIGN;
 	bool paged = function == VALLOC || function == PVALLOC;
@@ -237,7 +237,7 @@ static void acquire(struct tally *tally, struct block *block, uint64_t random)
 	book_new(tally, function, block, ptr, size, size ? promised : 1);
 }
 
-/* Grows, shrinks, or gives back by size 0. */
+/* realloc or reallocarray: grows, shrinks, or frees with size 0. */
 static void resize(struct tally *tally, struct block *block, uint64_t random)
 {
 	bool array = random & 1;
@@ -260,7 +260,7 @@ static void resize(struct tally *tally, struct block *block, uint64_t random)
 	book_new(tally, array ? REALLOCARRAY : REALLOC, block, ptr, size, size ? 8 : 1);
 }
 
-/* Calls that must fail, and leave what they were given as it was. */
+/* Calls that must fail, and leave the given block unchanged. */
 static void fail_on_purpose(struct tally *tally, struct block *block, uint64_t random)
 {
 	static volatile size_t huge = SIZE_MAX / 2 + 4711;
@@ -366,15 +366,15 @@ static void on_alarm(int signal)
 	errno = saved;
 }
 
-/* 0: no more, and none is being handled. */
+/* Starts the timer. `interval_us` 0: stops it, and waits until no handler runs. */
 static void alarms(long interval_us)
 {
 	struct itimerval timer = {
 		.it_interval = {.tv_usec = interval_us}, .it_value = {.tv_usec = interval_us}};
 	atomic_store(&armed, interval_us != 0);
 	setitimer(ITIMER_REAL, &timer, NULL);
-	/* `left` first: a handler that comes between the two loads must not stand for one that is
-	 * still at work. */
+	/* Load `left` first: otherwise a handler that runs between the two loads could hide another
+	 * one that is still running. */
 	for (unsigned long long done; !interval_us;) {
 		done = atomic_load(&left);
 		if (done == atomic_load(&entered))
@@ -383,7 +383,8 @@ static void alarms(long interval_us)
 	}
 }
 
-/* A child of the middle of a phase: uses the allocator, and is not on the books. */
+/* The life of a child forked during a phase: it uses the allocator, but its calls are not in the
+ * books. */
 static void live_as_child(int end_fd)
 {
 	char byte;

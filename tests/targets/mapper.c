@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Keeps its own books of what it maps, page by page. `go` runs one phase: every worker performs a
- * seeded mix of mmap, munmap, mremap, mprotect and madvise, also such as fail, checks results and
- * errno, and hands regions to other workers; the answer is one JSON line of what the phase did and
- * of what it made and is there still. Nothing here calls the allocator.
+ * seeded mix of mmap, munmap, mremap, mprotect and madvise, also calls that fail, checks results
+ * and errno, and hands regions to other workers; the answer is one JSON line of what the phase did
+ * and of what it made and is there still. Nothing here calls the allocator.
  *
  * usage: mapper [-t THREADS] [-n OPERATIONS] [-o]
  *
@@ -35,21 +35,21 @@ static const char *const owner_name[OWNERS] = {
 struct page {
 	uint8_t state;
 	uint8_t owner, map_owner; /* who made it accessible, who mapped it */
-	unsigned mapped, used;	  /* in which phase it was; used: became accessible */
+	unsigned mapped, used; /* phase of the mapping; used: phase in which it became accessible */
 	bool file;
 };
 
 struct region {
 	char *at;
 	unsigned pages;
-	bool whole; /* one mapping still, as it was made */
+	bool whole; /* still one unchanged mapping */
 	struct page page[PAGES];
 };
 
 struct books {
 	uint64_t maps, unmaps, remaps, protects, advices;
 	uint64_t made, before, advised;
-	uint64_t live, peak; /* right where one worker is alone */
+	uint64_t live, peak; /* exact only with a single worker */
 };
 
 struct worker {
@@ -78,7 +78,7 @@ static void check(bool right, const char *what)
 		speak_fail("%s: errno %d", what, errno);
 }
 
-/* The page stops being what it is. */
+/* Books that the page is unmapped or inaccessible. */
 static void gone(struct worker *w, struct page *page)
 {
 	if (page->state == USABLE && page->used == phase)
@@ -139,7 +139,7 @@ NOINLINE static void map_none(struct worker *w, struct region *r)
 		mmap(NULL, r->pages * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
 }
 
-/* Any part of it whose pages are all there; 0: none. */
+/* Picks a random run of pages of the region that are all mapped. Returns their number; 0: none. */
 static unsigned some_pages(struct worker *w, const struct region *r, unsigned *ret_first)
 {
 	unsigned first = pick(w, r->pages), count = 0, wanted = 1 + pick(w, r->pages);
@@ -207,7 +207,7 @@ NOINLINE static void move(struct worker *w, struct region *r)
 
 static void advise(struct worker *w, struct region *r, unsigned first, unsigned count)
 {
-	/* Advice that gives nothing back is not counted. */
+	/* MADV_NORMAL frees nothing and is not counted. */
 	check(madvise(r->at + first * PAGE, count * PAGE, MADV_NORMAL) == 0, "madvise");
 	check(madvise(r->at + first * PAGE, count * PAGE, MADV_DONTNEED) == 0 && errno == MARK,
 		"madvise");
@@ -215,7 +215,7 @@ static void advise(struct worker *w, struct region *r, unsigned first, unsigned 
 	w->books.advised += count * PAGE;
 }
 
-/* Calls that do nothing. */
+/* Calls that must fail or have no effect. */
 static void fail(struct region *r)
 {
 	check(mmap(NULL, 0, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED &&

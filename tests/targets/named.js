@@ -33,7 +33,7 @@ const gr\u00f6\u00dfe = function gr\u00f6\u00dfe(bytes) {
   return Buffer.allocUnsafeSlow(5000 + bytes);
 };
 
-// V8 does not inline the functions called at a place with so many callees.
+// V8 does not inline functions at a call site with this many callees.
 const makers = [makeBuffer, keeper.keepOne.bind(keeper), digestKept, gr\u00f6\u00dfe,
   (bytes) => Buffer.allocUnsafeSlow(6000 + bytes), (bytes) => Buffer.allocUnsafeSlow(7000 + bytes)];
 

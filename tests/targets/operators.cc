@@ -22,12 +22,12 @@
 #define MAILBOXES  32
 #define OPERATIONS 60000
 
-// What the C++ library asks of malloc for an exception: its own header, and the object.
+// The size that the C++ library allocates for an exception: its header, and the object.
 #define EXCEPTION_BYTES (128 + sizeof(std::bad_alloc))
 
 enum function { PLAIN, ALIGNED, COUNT };
 
-// By whose names they stand in a trace.
+// The names under which the trace has the operators.
 static const char *const function_name[COUNT] = {"malloc", "aligned_alloc"};
 
 struct block {
@@ -49,7 +49,7 @@ static struct worker {
 	uint64_t seed;
 	struct tally tally;
 	struct block storage[TABLE];
-	struct block *table[TABLE]; // into any worker's storage: workers exchange blocks
+	struct block *table[TABLE]; // points into any worker's storage: workers exchange blocks
 } worker[THREADS];
 
 static struct block mailbox_storage[MAILBOXES];
@@ -94,7 +94,7 @@ static void book_gone(struct tally *tally, const struct block *block)
 
 static void acquire(struct tally *tally, struct block *block, uint64_t random)
 {
-	// Odd: mimalloc 2.0.9 does not align what is as large as its alignment.
+	// Odd sizes, because mimalloc 2.0.9 does not align a block whose size equals its alignment.
 	size_t size = 1 | (random >> 16 & (random % 16 ? 0xff : 0xffff));
 	bool nothrow = random >> 4 & 1, array = random >> 5 & 1;
 	size_t alignment = random >> 6 & 3 ? 0 : 16ul << (random >> 8 & 7);
@@ -155,7 +155,8 @@ static void give_back(struct tally *tally, struct block *block, uint64_t random)
 	block->ptr = nullptr;
 }
 
-// Allocates, and the second time in a row gives up: operator new asks again in between.
+// The new-handler: allocates, and throws at every second call. operator new calls it again after
+// the first.
 static void handle()
 {
 	struct tally *tally = nullptr;
@@ -171,7 +172,7 @@ static void handle()
 		throw given_up();
 }
 
-// The object is allocated by malloc and freed by free, once thrown and caught.
+// A thrown and caught exception is one malloc and one free.
 static void book_exception(struct tally *tally)
 {
 	tally->calls[PLAIN]++;
@@ -203,7 +204,7 @@ static void fail(struct tally *tally, uint64_t random)
 	} catch (const given_up &) {
 		book_exception(tally);
 	} catch (const std::bad_alloc &) {
-		// jemalloc has caught the handler's, and thrown another one.
+		// jemalloc has caught the handler's exception, and thrown another one.
 		book_exception(tally);
 		book_exception(tally);
 	}
@@ -231,7 +232,8 @@ static void *run(void *arg)
 {
 	auto *self = static_cast<struct worker *>(arg);
 	self->tid = gettid();
-	// The C++ library allocates what it keeps of a thread that throws.
+	// The first exception of a thread makes the C++ library allocate; have that happen before
+	// the first phase.
 	if (!never_fails)
 		fail(&self->tally, 0);
 	for (;;) {

@@ -39,7 +39,7 @@
 #define SHORT_EVERY  2000 /* rounds */
 #define SIGNAL_EVERY 100
 #define SPANS_MAX    24
-#define SPAN_CODE    6 /* instructions of the filter for each */
+#define SPAN_CODE    6 /* filter instructions for each span */
 #define STACK_BYTES  (256 << 10)
 #define PAGE	     4096
 
@@ -59,8 +59,8 @@ static void add_span(uint64_t lo, uint64_t hi)
 	spans[span_count++] = (struct span){lo, hi};
 }
 
-/* Executable parts of files, and the kernel's own: what heaptap brings in has come before an entry
- * in the midst of a capture. */
+/* Finds executable mappings of files, and the vDSO. Not those of memfds, which are heaptap's if the
+ * filter is entered during a capture. */
 static void find_spans(void)
 {
 	static char text[60000];
@@ -90,7 +90,7 @@ static long call_unseen(long number, long a, long b, const void *c)
 	return ret;
 }
 
-/* The kernel tells where a call will go on: behind it. */
+/* Installs the filter. The kernel gives it the address behind the system call instruction. */
 static int enter(enum how how)
 {
 	const uint32_t at = offsetof(struct seccomp_data, instruction_pointer);
@@ -135,14 +135,14 @@ static void on_outside(int signal, siginfo_t *info, void *context)
 	at->uc_mcontext.gregs[REG_RAX] = -EPERM;
 }
 
-/* Also in a handler that came in the middle of this one. */
+/* SA_NODEFER: also catches calls made in a handler that interrupts this one. */
 static void catch_calls(void)
 {
 	struct sigaction action = {.sa_sigaction = on_outside, .sa_flags = SA_SIGINFO | SA_NODEFER};
 	sigaction(SIGSYS, &action, NULL);
 }
 
-/* Its code is in no file. */
+/* Makes a function outside of any file. */
 static void make_stranger(void)
 {
 	static const unsigned char code[] = {
@@ -159,7 +159,7 @@ static void make_stranger(void)
 static struct worker {
 	pthread_t thread;
 	volatile unsigned long wanted, done; /* rounds */
-	volatile unsigned long rests;	     /* turns of its wait for work */
+	volatile unsigned long rests;	     /* rounds of its loop that waits for work */
 	volatile bool enters, hit;	     /* hit: by a signal, since its work began */
 	bool own_stack;
 	ucontext_t outside, inside;
@@ -169,7 +169,8 @@ static struct worker {
 static volatile unsigned long handled;
 static __thread struct worker *self;
 
-/* In the midst of anything, the agent too: these calls may be made there. */
+/* May interrupt any code, also the agent: its system calls are the program's own and must not be
+ * counted. */
 static void on_signal(int signal)
 {
 	int saved = errno;
@@ -279,7 +280,8 @@ static bool are_working(void)
 	return false;
 }
 
-/* No signal is on its way to a thread that has come out of a call since the last was sent. */
+/* Waits until each thread has made two rounds of its waiting loop: then it has handled all signals
+ * that were sent to it. */
 static void settle(void)
 {
 	for (int i = 0; i < THREADS; i++) {

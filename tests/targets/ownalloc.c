@@ -2,8 +2,8 @@
  *
  * libownalloc.so: an allocator that may be called from signal handlers at any instruction, even
  * from one that interrupted itself. It takes from one mapping by an atomic addition; only the
- * newest block goes back. Each block is preceded by its size. While ownalloc_hold is set, whoever
- * asks for OWNALLOC_SLOW bytes sleeps here.
+ * newest block goes back. Each block is preceded by its size. While ownalloc_hold is set, a thread
+ * that asks for OWNALLOC_SLOW bytes sleeps in malloc.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -64,7 +64,8 @@ void *malloc(size_t size)
 	return take(16, size);
 }
 
-/* It comes to a call, as all that free do: what calls nothing is not hooked at its entry. */
+/* Each call reaches another call, as in usual allocators: heaptap hooks no function without calls
+ * at its entry. */
 void free(void *ptr)
 {
 	if (ptr) {

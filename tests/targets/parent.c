@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts heaptap against itself, and waits for it, or reads what it writes.
+ * Starts heaptap to attach to this process, and waits for it, or reads its output.
  *
  * usage: parent HEAPTAP
  *
@@ -43,7 +43,7 @@ static void *work(void *arg)
 	return arg;
 }
 
-/* Splits at blanks, behind `count` words that are there. */
+/* Splits `text` at blanks and appends the words to `argv`, which has `count` words. */
 static void split(char *text, char *argv[], size_t count)
 {
 	for (char *word; (word = strsep(&text, " "));) {
@@ -154,7 +154,7 @@ int main(int argc, char **argv)
 	if (argc != 2)
 		speak_fail("usage: parent HEAPTAP");
 	heaptap = argv[1];
-	/* The first thread makes glibc catch its signals. */
+	/* When the first thread starts, glibc installs a signal handler. */
 	if (pthread_create(&worker, NULL, work, NULL))
 		speak_fail("no thread");
 	pthread_join(worker, NULL);

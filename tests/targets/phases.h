@@ -13,14 +13,14 @@
 static unsigned phase; /* 0: before the first `go` */
 static pthread_barrier_t phases_start, phases_finish;
 
-/* Before the threads are made that work in them. */
+/* Call it before the worker threads are created. */
 static inline void phases_init(unsigned threads)
 {
 	pthread_barrier_init(&phases_start, NULL, threads + 1);
 	pthread_barrier_init(&phases_finish, NULL, threads + 1);
 }
 
-/* These two wait for all its threads, and for the main one. */
+/* phases_begin and phases_end wait for all worker threads and the main thread. */
 static inline void phases_begin(void)
 {
 	pthread_barrier_wait(&phases_start);
@@ -31,7 +31,7 @@ static inline void phases_end(void)
 	pthread_barrier_wait(&phases_finish);
 }
 
-/* Runs a phase, and says its books, for each `go`; until `stop`. */
+/* For each `go` runs a phase and prints its books; returns at `stop`. */
 static inline void phases_obey(void (*run)(void), void (*say)(void))
 {
 	speak_ready();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread and its coroutines have their stacks in one mapping, side by side, or, as "within", the
- * coroutines theirs in an array of the thread's. The upper coroutine allocates, and its stack is
- * unmapped, or made unreadable; then the lower one allocates. Or, as "array", there is no
+ * The stacks of a thread and of its coroutines are in one mapping, side by side; with "within" the
+ * coroutines' stacks are in an array on the thread's stack. The upper coroutine allocates, and its
+ * stack is unmapped, or made unreadable; then the lower one allocates. Or, as "array", there is no
  * coroutine: two functions allocate in turn, and the second one in front of an array that cannot be
  * read. "count" answers with the number of such rounds.
  */
@@ -26,7 +26,7 @@ static atomic_bool stopping;
 static unsigned long thread_sp, coroutine_sp;
 static void *volatile block;
 
-/* Saves what a call must preserve, and goes on where `to` was saved. */
+/* Saves the callee-saved registers, and continues at the stack `to`. */
 void change_stack(unsigned long *ret_sp, unsigned long to);
 __asm__(".text\n"
 	"change_stack:\n"

@@ -11,7 +11,7 @@ import (
 )
 
 func main() {
-	time.Sleep(time.Millisecond) // the runtime opens what it waits with at its first timer
+	time.Sleep(time.Millisecond) // the first timer makes the runtime open its epoll descriptor
 	fmt.Println("ready", os.Getpid())
 	for commands := bufio.NewScanner(os.Stdin); commands.Scan() && commands.Text() == "ping"; {
 		fmt.Println("pong")

@@ -22,7 +22,8 @@ static struct coroutine {
 static ucontext_t scheduler;
 static void *spare;
 
-/* Both call what no compiler sees: their callers count on no register (-fipa-ra). */
+/* Both functions make calls that the compiler cannot see, so that callers keep no values in
+ * registers (-fipa-ra). */
 __attribute__((noinline)) void *pool_get(size_t size)
 {
 	(void)size;

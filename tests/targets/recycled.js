@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Node.js program (--expose-gc) that makes functions, calls each once, drops them and, after now fewer
-// and now more of them, collects all garbage, so that others soon lie where they lay. Function number N
-// allocates 100,000 + N bytes outside of V8's heap: what a trace says of it can be held against that.
+// A Node.js program (--expose-gc) that makes functions, calls each once, drops them and, after a varying
+// number of them, collects all garbage, so that new functions get the old addresses. Function number N
+// allocates 100,000 + N bytes outside of V8's heap, by which a test checks the names in a trace.
 // "count" answers with the functions so far.
 'use strict';
 const readline = require('readline');
@@ -13,7 +13,7 @@ function allocate(bytes) {
   return Buffer.allocUnsafeSlow(100000 + bytes);
 }
 
-// Of one shape, so that they are of one size.
+// All functions have one shape, and so one size.
 function makeOne(number) {
   return new Function('allocate', `
     return function made${number}() {
@@ -28,7 +28,7 @@ function turn() {
     gc();
     turns = 0;
     until = until % 16 + 1;
-    // At once, too.
+    // A second function at once, without a turn in between.
     makeOne(made++)();
   }
   setTimeout(turn, 1);

@@ -66,9 +66,9 @@ static void handle(int signal, void (*handler)(int, siginfo_t *, void *), int fl
 
 static __thread struct expected {
 	int signal, code;
-	const char *pc;		  /* of the instruction */
-	const void *addr;	  /* that the signal tells */
-	unsigned pc_behind, skip; /* bytes: pc is there already; to go on behind */
+	const char *pc;		  /* address of the instruction */
+	const void *addr;	  /* expected si_addr */
+	unsigned pc_behind, skip; /* bytes from `pc` to the signal's RIP, and bytes to skip */
 	char *page;
 	bool met;
 } expected;
@@ -277,7 +277,7 @@ static int be_profiled(void)
 	sigset_t set;
 	void *frame[2];
 	struct itimerval every = {{0, PROFILE_US}, {0, PROFILE_US}};
-	backtrace(frame, 2); /* it loads a library the first time */
+	backtrace(frame, 2); /* its first call loads a library: make it here */
 	handle(SIGPROF, on_tick, SA_RESTART);
 	start(&thread, allocate, NULL, NULL);
 	sigemptyset(&set);
@@ -295,7 +295,8 @@ static int be_profiled(void)
 /* --- a collector --- */
 
 void reflexes_keep(const sigset_t mask[2], uint64_t turns, uint64_t value);
-/* The first mask is in force as long as the value is in all six registers, and nowhere else. */
+/* Sets mask[0] while `value` is in all six callee-saved registers and nowhere else, mask[1]
+ * afterwards. */
 __asm__("reflexes_keep:	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n"
 	"	push %r14\n	push %r15\n	mov %rdi, %r9\n	mov %rsi, %r8\n"
 	"	mov %rdx, %rbx\n	mov %rdx, %rbp\n	mov %rdx, %r12\n	mov %rdx, "
@@ -348,7 +349,7 @@ static int be_scanned(void)
 
 static pthread_key_t key;
 
-/* As often as the C library asks: a value that is there again is destroyed again. */
+/* Sets the value again, so that the C library runs the destructor in each of its iterations. */
 static void destroy(void *value)
 {
 	uintptr_t round = (uintptr_t)value;

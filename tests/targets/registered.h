@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread has told the kernel about itself and only it can ask for: the stack for its signal
- * handlers, its restartable sequences, its robust list. heaptap must not change those.
+ * What a thread has registered with the kernel, and only the thread itself can query: the stack for
+ * its signal handlers, its restartable sequences, its robust list. heaptap must not change
+ * those.
  */
 #pragma once
 
@@ -20,8 +21,9 @@ struct registered {
 	int sequences;
 };
 
-/* What the kernel says to the same area once more, of which it takes no second: errno. 0: this C
- * library has no area. */
+/* Registers the thread's rseq area again. Returns the errno: the kernel refuses a second
+ * registration, in a different way if the area is not registered any more. 0: this C library has no
+ * area. */
 static inline int registered_sequences(void)
 {
 	char *area = (char *)__builtin_thread_pointer() + __rseq_offset;

@@ -5,7 +5,8 @@
  *
  *      name X     the worker calls itself X
  *      keep N S   the worker allocates N blocks of S bytes
- *      short N    N threads after one another call themselves short-worker, allocate, live 1 ms
+ *      short N    N threads, one after the other, call themselves short-worker, allocate, and live
+ * 1 ms
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -67,7 +68,7 @@ int main(void)
 	prctl(PR_SET_NAME, "the-main");
 	sem_init(&begun, 0, 0);
 	sem_init(&done, 0, 0);
-	/* The stack of a short thread stays, for the next ones. */
+	/* A first short thread, before "ready": glibc keeps its stack for the next ones. */
 	run_short();
 	if (pthread_create(&worker, NULL, work, NULL) != 0)
 		speak_fail("no thread");

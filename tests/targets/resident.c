@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Takes resident memory of one kind after another, and says what the kernel and glibc count:
+ * Takes resident memory of one kind after another, and reports the figures of the kernel and of
+ * glibc:
  *
  *      resident [FILE]
  *      blocks N        N MiB of small blocks from malloc, written to
- *      holes           frees nine of ten of them: what is free stays with malloc
+ *      holes           frees nine of ten of the blocks; malloc keeps the free memory
  *      trim            gives the pages of free blocks back to the kernel
  *      untouched N     a block of N MiB that is not written to
  *      mapping N       maps N MiB of FILE

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Does by itself what hooks do, and loads others that do; each command is answered by a number:
+ * Hooks its own functions, and loads other libraries that hook; answers each command with a number:
  *
  *      patch         replaces free in its own GOT by a function that counts and calls what was
  *                    there the first time

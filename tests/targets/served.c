@@ -179,7 +179,8 @@ static void answer(const struct fuse_in_header *to)
 	case FUSE_BATCH_FORGET:
 	case FUSE_INTERRUPT:
 		break;
-	case FUSE_FLUSH: /* or the end of this process would wait for an answer from itself */
+	case FUSE_FLUSH: /* ENOSYS, so that the kernel sends no more: at its end this process would
+			    wait for its own answer */
 	default:
 		reply(to, ENOSYS, NULL, 0);
 	}
@@ -242,7 +243,7 @@ static void open_code(const char *directory)
 	int again = open(path, O_RDONLY | O_CLOEXEC);
 	if (code_fd < 0 || again < 0)
 		speak_fail("cannot open %s: errno %d", path, errno);
-	close(again); /* the first and last FUSE_FLUSH */
+	close(again); /* causes the first and only FUSE_FLUSH */
 }
 
 static void *map_code(void)
@@ -312,7 +313,7 @@ int main(int argc, char **argv)
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
 		unsigned long ms, pairs;
-		bool is_told = false; /* what there is to tell */
+		bool is_told = false; /* the answer is already in the line */
 		if (!strcmp(command, "resume")) {
 			resume();
 		} else if (!strncmp(command, "stall ", 6)) {

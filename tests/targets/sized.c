@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frees by the functions that C23 added, of an allocator's library (wrapping.c). `go` makes BLOCKS
- * blocks of each kind, gives all back, and leaves one.
+ * Frees by the functions that C23 added, of libwrapping.so (wrapping.c). `go` allocates BLOCKS
+ * blocks of each kind, frees them, and leaves one.
  */
 #include <stdlib.h>
 

@@ -32,7 +32,7 @@
 
 static atomic_ullong timeouts;
 static atomic_uint running;
-static atomic_bool stopping; /* the semaphores go away */
+static atomic_bool stopping; /* the semaphores are being removed */
 static int quiet_socket, quiet_listener, quiet_epoll, quiet_semaphores;
 static aio_context_t quiet_aio;
 static const struct timespec wait_time = {.tv_nsec = WAIT_NS};
@@ -218,7 +218,7 @@ int main(int argc, char **argv)
 			speak_fail("pthread_create: errno %d", errno);
 		threads++;
 	}
-	/* A thread is born with its signals blocked. */
+	/* A new thread has its signals blocked at first. */
 	while (atomic_load(&running) < threads)
 		usleep(1000);
 	speak_ready();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the programs of this directory talk to a test (tests/support/victim.h), without ever calling
- * the allocator: static buffers, read(2) and write(2).
+ * Communication of these programs with a test (tests/support/victim.h). It never calls the
+ * allocator: static buffers, read(2) and write(2).
  */
 #pragma once
 
@@ -44,7 +44,7 @@ static inline void speak_ready(void)
 	speak_send();
 }
 
-/* Something that must never happen did. */
+/* Prints the reason to stderr and exits with 2: the program's own check has failed. */
 __attribute__((format(printf, 1, 2), noreturn)) static inline void speak_fail(const char *fmt, ...)
 {
 	va_list args;

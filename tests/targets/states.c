@@ -4,9 +4,10 @@
  *
  *      states leader      the main thread ends, another one goes on
  *      states vfork       "vfork" starts a child by vfork(2) that waits until it is killed; the
- * thread waits for it, and says "again" afterwards states vfork -t    the same, with a second
- * thread states rseq        the only thread counts per core within restartable sequences, and so do
- *                         three more processes in the same memory; "count" tells how often
+ *                         thread waits for it, and says "again" afterwards
+ *      states vfork -t    the same, with a second thread
+ *      states rseq        the only thread counts per core within restartable sequences, and so do
+ *                         three more processes in the same memory; "count" answers how often
  */
 #include <pthread.h>
 #include <poll.h>
@@ -79,7 +80,7 @@ static struct {
 } * shared;
 
 /* Adds 1 to the counter of this core, unless it is interrupted: load and store are some hundred
- * instructions apart. False: to be tried again. */
+ * instructions apart. False: interrupted, try again. */
 __attribute__((noinline)) static bool count_once(void)
 {
 	struct rseq *rseq = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);

@@ -3,9 +3,9 @@
  * A thread is stopped by its own signal handler at a given step of its way through a hooked malloc.
  * Commands:
  *
- *      park pad|thunk|bridge   a thread sleeps there: where the function's first instruction leads
- *                              to, one step into what follows, or where that instruction stands now
- *      release                 it goes on, and has ended
+ *      park pad|thunk|bridge   a thread sleeps there: at the target of the function's first
+ * instruction, one step after that, or at the displaced first instruction release it goes on, and
+ * has ended
  */
 #include <pthread.h>
 #include <signal.h>
@@ -19,12 +19,12 @@
 #include "tests/targets/speak.h"
 
 #define TRAP_FLAG  0x100
-#define AREA_BYTES 0x40000 /* of memory where pads and bridges are */
+#define AREA_BYTES 0x40000 /* size of the mappings that hold pads and bridges */
 
 enum place { PAD, THUNK, BRIDGE };
 
 static enum place wanted;
-static unsigned steps; /* since the entry of malloc */
+static unsigned steps; /* instructions since malloc's entry */
 static unsigned long area[8];
 static unsigned area_count;
 static atomic_int parked, released;

@@ -18,7 +18,7 @@
 
 #define THREADS	   4
 #define PAGE	   4096ul
-#define SPAN	   (6 * PAGE) /* of a library, about */
+#define SPAN	   (6 * PAGE) /* about the size of a library */
 #define PLACES_MAX 256
 
 static char **library;
@@ -32,7 +32,7 @@ static unsigned places;
 static uint64_t *held[PLACES_MAX];
 static unsigned held_count;
 
-/* What looks most like a slot: the address of an allocator function. */
+/* The address of an allocator function, which makes the memory look like slots. */
 static uint64_t pattern(void)
 {
 	return (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "free");
@@ -86,7 +86,8 @@ static void load_once(unsigned *seed)
 	atomic_fetch_add(&loads, 1);
 	if (rand_r(seed) % 4)
 		return;
-	/* Unless another thread still has it, or is loading there: NOREPLACE. */
+	/* MAP_FIXED_NOREPLACE fails if another thread still has the library, or has loaded one
+	 * there. */
 	uint64_t *words = pattern_make(at);
 	if (!words)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The place behind the program's code where heaptap writes its stub, found and spoilt by the
+ * The place behind the program's code where heaptap writes its stub, found and changed by the
  * program itself.
  */
 #pragma once
@@ -12,7 +12,7 @@
 
 #define STUBPLACE_BYTES 4096u
 
-/* The page of program text that is not the file's any more. */
+/* Finds the page of program text that is a private copy: heaptap has written to it. */
 static inline unsigned char *stubplace_find(void)
 {
 	unsigned long lo, hi;

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Programs that tests attach to. Never built with sanitizers, and not with the user's flags: a test
-# says what its target is made of. NAME-VARIANT is NAME's source built in another way.
+# depends on the flags of its target. NAME-VARIANT is NAME's source built in another way.
 
 t := $O/tests/targets
 comma := ,
@@ -63,7 +63,7 @@ target_bin += $t/foreign-go $t/pure-go $t/libforeign-jni.so $t/foreign-py.so $t/
 rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed $t/extended-shared \
 	$t/holder-rjem
 target_bin += $(rjem_bin)
-# The same, called straight: no slot leads there.
+# An allocator linked in and called directly: no slot leads there.
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
 	$t/chain-direct $t/leafalloc $t/comeback $t/steps $t/stepwise-direct $t/arena-direct $t/arena-stripped \
 	$t/arena-twice $t/arena-words $t/arena-fixed
@@ -71,7 +71,7 @@ target_bin += $(direct_bin) $t/arena-shared $t/libarenalloc.so
 # What unit tests start, or read.
 unit_target_bin := $(addprefix $t/,waits libauditor.so linked-static extended-direct rust-jemalloc)
 
-# Without a dynamic linker, as gcc links such programs: at fixed addresses, and anywhere.
+# Static programs: at fixed addresses, and position-independent (-pie).
 static_bin := $(foreach p,busy chain confined plughost,$t/$p-static $t/$p-static-pie) $t/cxx-static $t/cxx-static-pie \
 	$t/ownloader $t/rust-static $t/linked-static-stripped $t/linked-jemalloc-static $t/linked-jemalloc-static-pie
 target_bin += $(static_bin)
@@ -90,11 +90,11 @@ $t/lib%.so: tests/targets/%.c
 $(burst_lib): $t/libburst-%.so: tests/targets/burst.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared $(burst_$*))
 
-# Bound to the shim, where it is loaded with RTLD_DEEPBIND.
+# Linked with the shim, which it uses if it is loaded with RTLD_DEEPBIND.
 $t/libburst-counted.so: tests/targets/burst.c $t/libcounting.so
 	$(call build,gcc $(target_c) -O2 -fPIC -shared) -L$t -lcounting -Wl,-rpath,'$$ORIGIN'
 
-# As a preloaded part of the C library itself.
+# With symbol versions, as a preloaded part of the C library has them.
 $t/libwrapping-versions.so: tests/targets/wrapping.c tests/targets/wrapping.map
 	$(call build,gcc $(target_c) -O2 -fPIC -shared) -Wl,--version-script=tests/targets/wrapping.map
 $t/sized: tests/targets/sized.c $t/libwrapping.so
@@ -148,7 +148,7 @@ $t/ledger-jemalloc: tests/targets/ledger.c
 $t/ledger-tcmalloc: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now -Wl,--no-as-needed -ltcmalloc_minimal
 
-# The names of an allocator that has its own, in a library.
+# Calls an allocator by its own names (tc_malloc), in a library.
 $t/ledger-tcnames: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2 $(foreach f,malloc calloc realloc free posix_memalign memalign valloc pvalloc,-D$f=tc_$f)) -Wl,--no-as-needed -ltcmalloc_minimal
 $t/extended: tests/targets/extended.c
@@ -167,7 +167,7 @@ $t/extended-static: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
 $t/extended-fixed: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -no-pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
-# In a library, whose slots have those names.
+# The allocator in a library: slots have its names as symbols.
 $t/librjem.so: $t/librjem.a
 	$(call quiet,TARGET)gcc -shared -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive -lstdc++ -lm
 $t/extended-shared: tests/targets/extended.c $t/librjem.so
@@ -196,17 +196,17 @@ $t/steps $t/stepwise-direct: tests/targets/ownalloc.c
 # An allocator under names of its own: called straight, or by slots.
 $t/arena-direct: tests/targets/arenalloc.c tests/targets/arena.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -pthread)
-# At fixed addresses the first bytes of arena_put_behind lead nowhere.
+# At fixed addresses jumps from the first bytes of arena_put_behind lead nowhere.
 $t/arena-fixed: tests/targets/arenalloc.c tests/targets/arena.c
 	$(call build,gcc $(target_c) -O2 -fno-pie -no-pie -pthread -DARENA_BEHIND)
 $t/arena-shared: tests/targets/arena.c $t/libarenalloc.so
 	$(call build,gcc $(target_c) -O2 -pthread) -L$t -larenalloc -Wl,-rpath,'$$ORIGIN'
-# By anonymous words of the GOT.
+# Called through anonymous words of the GOT.
 $t/arena-words: tests/targets/arenalloc.c tests/targets/arena.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -pthread -fno-plt -Wa$(comma)-mrelax-relocations=no)
 $t/arena-stripped: $t/arena-direct
 	$(call quiet,STRIP)strip -o $@ $<
-# Two of its functions have one name, as static ones of several files may.
+# Two functions have one name, as static functions of several files may.
 $t/arena-twice: $t/arena-direct
 	$(call quiet,OBJCOPY)objcopy --redefine-sym arena_forget=arena_put $< $@
 $t/leafalloc: tests/targets/leafalloc.c
@@ -243,7 +243,7 @@ $t/brood: tests/targets/brood.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now
 $t/rewire: tests/targets/rewire.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy
-# Refused, as nothing tells where its allocator is.
+# Static and stripped: attach refuses, because it cannot find the allocator.
 $t/actor-static: tests/targets/actor.c
 	$(call build,gcc $(target_c) -O2 -static -s)
 $t/ownloader: tests/targets/ownloader.c
@@ -265,7 +265,7 @@ $t/rust-static: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -C target-feature=+crt-static -o $@ $<
 $t/linked-static-stripped: $t/linked-static
 	$(call quiet,TARGET)strip -o $@ $<
-# Never called there: pvalloc is glibc's, with its malloc.
+# Without pvalloc, which would link glibc's malloc, too; with -l the ledger never calls it.
 $t/linked-jemalloc-static: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -Dpvalloc=valloc -O2 -static) $(jemalloc_archive) -lstdc++ -lm
 $t/linked-jemalloc-static-pie: tests/targets/ledger.c
@@ -275,7 +275,7 @@ $t/waits: $(waits_src)
 	$(call build,gcc $(target_c) -O2)
 $t/waits-escape: $(waits_src)
 	$(call build,gcc $(target_c) -O2 -DWAITS_ESCAPE)
-# Calls and addresses straight from the GOT; clang keeps them in registers around a loop.
+# -fno-plt: calls use the GOT directly; clang keeps the addresses in registers around a loop.
 $t/awkward: tests/targets/awkward.c
 	$(call build,gcc $(target_c) -O2 -fno-plt -fPIE -pie)
 $t/escape: tests/targets/escape.c

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program with a text relocation beside its entry: the dynamic linker writes into that page of
- * code before the program begins. Ends with 0 if the word is what it was linked to be.
+ * A program with a text relocation next to its entry point: the dynamic linker writes to that page
+ * of code before the program begins. Exits with 0 if the relocated word is correct.
  */
 #include <stdlib.h>
 

@@ -29,7 +29,7 @@ struct exhausted : std::bad_alloc {
 	}
 };
 
-// Allocates and rests when its scope is left: the exception is in flight meanwhile.
+// Allocates and sleeps at the end of its scope, while an exception is in flight.
 class resting
 {
 	std::string text = std::string(200, 'r');
@@ -61,7 +61,7 @@ __attribute__((noinline)) static void ask_for_too_much(unsigned levels)
 	::operator delete(::operator new(too_much));
 }
 
-// Through frames that catch and throw on.
+// Throws through frames that catch the exception and rethrow it.
 __attribute__((noinline)) static void hand_on(unsigned levels)
 {
 	try {

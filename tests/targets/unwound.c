@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library to preload into any program: malloc, calloc and realloc that hand the call on and, now
- * and then, write down what libunwind says of the stack (tests/targets/unwound.h). Functions of
- * these names are what a tapped program calls through the agent, so each record here belongs to
- * one event of the trace.
+ * A library to preload into any program: malloc, calloc and realloc that forward the call, and
+ * sometimes record the stack as libunwind finds it (tests/targets/unwound.h). A captured program
+ * calls these functions through the agent, so each record belongs to one event of the trace.
  */
 #define UNW_LOCAL_ONLY
 
@@ -20,7 +19,8 @@
 #include "tests/targets/unwound.h"
 
 static struct unwound *unwound;
-/* libunwind may allocate. In the static part of the TLS, which needs no allocation itself. */
+/* Prevents recursion, because libunwind may allocate. Initial-exec TLS, because other TLS may need
+ * an allocation. */
 static __thread bool busy __attribute__((tls_model("initial-exec")));
 
 /* The file is named by the environment; without one nothing is ever recorded. */
@@ -35,7 +35,7 @@ __attribute__((constructor)) static void unwound_open(void)
 	close(fd);
 }
 
-/* Which lies where rbp points: what the caller's rbp was, and where the caller goes on. */
+/* What rbp points to: the caller's rbp, and the return address into the caller. */
 struct unwound_frame {
 	uint64_t caller_fp, caller_pc;
 	uint64_t caller_stack[];
@@ -79,7 +79,7 @@ static void unwound_write(const struct unwound_record *head, const uint64_t *pc)
 	__atomic_fetch_add(&unwound->records, 1, __ATOMIC_RELEASE);
 }
 
-/* Which calls are looked at must not follow any rhythm of the program's. */
+/* Hashes the call's number, so that the choice does not follow a pattern of the program. */
 static bool unwound_chosen(uint64_t call)
 {
 	return (call * 0x9e3779b97f4a7c15ull >> 32) % unwound->every == 0;

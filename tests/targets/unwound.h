@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a test and the library tests/targets/unwound.c in its target share: a file mapped by both.
+ * The file that a test and the library tests/targets/unwound.c in its target both map.
  */
 #pragma once
 
@@ -20,10 +20,10 @@ struct unwound_record {
 
 struct unwound {
 	uint64_t recording;	     /* nothing is recorded while 0 */
-	uint64_t every;		     /* of so many calls one is recorded, seen over many */
+	uint64_t every;		     /* on average one of so many calls is recorded */
 	uint64_t agent_lo, agent_hi; /* the agent's code; other callers are not recorded */
-	uint64_t calls;		     /* that gave a block, recorded or not */
-	uint64_t records;	     /* written in full */
+	uint64_t calls;		     /* successful calls, recorded or not */
+	uint64_t records;	     /* complete records */
 	uint64_t used;		     /* words */
 	uint64_t word[];	     /* records, one after the other, to the end of the file */
 };

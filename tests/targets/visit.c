@@ -106,7 +106,7 @@ int main(int argc, char *argv[])
 {
 	(void)argc;
 	library = argv[1];
-	visit_threads(0); /* with the signal handlers that the first thread brings */
+	visit_threads(0); /* glibc installs its signal handlers with the first thread */
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
 		char what[32] = "";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A program whose only thread waits with a timeout, which heaptap stops only when the wait has just
- * begun: what is ordered while heaptap waits for that is done after heaptap has looked, and
+ * begun: a command that comes while heaptap waits for that is executed after heaptap's checks, and
  * directly before its stub. Commands:
  *
  *      work            answers "done", as these do:
@@ -49,7 +49,7 @@ static void enter_filter(unsigned call)
 		speak_fail("no filter: errno %d", errno);
 }
 
-/* Sockets are heaptap's alone: this program has none. */
+/* The only socket in this process is heaptap's. */
 static void take(void)
 {
 	struct stat stat;
@@ -70,7 +70,7 @@ static void check(void)
 		speak_fail("descriptor %d is not this program's own any more", own_fd);
 }
 
-/* Calls from libc pass, as those of the program under Wine do. */
+/* Calls from libc are not dispatched, as those of Wine itself are not. */
 static void dispatch(void)
 {
 	static volatile char selector = SYSCALL_DISPATCH_FILTER_BLOCK;

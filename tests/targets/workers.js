@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Node.js program (--expose-gc) whose workers allocate outside of V8's heap. Of two kinds each has a
-// function of its own, allocateHere or allocateAway, of one shape, so that one kind has it where the
-// other has the other; what it was is seen by what it allocates: 100,000 bytes or 300,000, and N more
+// A Node.js program (--expose-gc) whose workers allocate outside of V8's heap. There are two kinds of
+// workers, with the function allocateHere or allocateAway. Both have one shape, so that they may have the
+// same address. Sizes show which one allocated: 100,000 bytes (here) or 300,000 (away), and N bytes more
 // below functions with number N. One worker of each kind stays, and calls the same functions all the
-// time. "begin" is answered at once; from then on these two make so many functions and drop them, with
-// collections of all garbage in between. Others do without these, in two chains: each begins when one of
-// the other kind has ended, so that it may have its thread's place and that of its heap. "count" answers with the rounds of the one of the two that has worked least,
+// time. "begin" is answered at once; from then on these two make many functions and drop them, with
+// collections of all garbage in between. Other workers make none, and form two chains: each begins when one
+// of the other kind has ended, so that it may get that one's addresses of thread and heap. "count" answers
+// with the rounds of the one of the two that has worked least,
 // "left" with the workers that are still to end. All that is made is bounded, however long it takes.
 // With an argument the two that stay begin on "crowd", when all threads of libuv's pool have allocated.
 'use strict';
@@ -24,7 +25,7 @@ function allocateAway(n) {
   return Buffer.allocUnsafeSlow(300000 + n);
 }
 
-// Of one shape, so that they are of one size: where one lay another may lie soon.
+// All have one shape and so one size: a new one may soon get the address of a dropped one.
 function makeOne(allocate, number) {
   return new Function('allocate', `
     return function made${number}() {
@@ -74,7 +75,7 @@ function direct() {
       .on('message', (n) => { rounds[i] = n; }));
   }
 
-  // More at once than there are threads: each has one.
+  // More tasks at once than the pool has threads, so that each thread runs one.
   function crowd(threads) {
     let working = 2 * threads;
     for (let i = 0; i < 2 * threads; i++)

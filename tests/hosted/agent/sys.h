@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's seam to the outside as the hosted tests see it: the same functions as agent/sys.h,
- * answered by `sys_fake`, which the test program defines (tests/unit/agent/world.h).
+ * The agent's interface to kernel and processor in hosted tests: the same functions as agent/sys.h,
+ * with results from `sys_fake`, which the test program defines (tests/unit/agent/world.h).
  */
 #pragma once
 
@@ -46,16 +46,17 @@ struct sys_fake {
 	long (*wait_writable)(int fd);
 	void (*pause)(void);
 	uint64_t cookie;
-	uint64_t tsc;	    /* of the next reading */
-	uint64_t tsc_step;  /* per reading */
-	uint64_t fences;    /* readings in order with everything before */
-	uint64_t tsc_early; /* how much too early the others are */
-	uint32_t tid;	    /* what gettid says */
+	uint64_t tsc;	    /* result of the next reading of the clock */
+	uint64_t tsc_step;  /* added after each reading */
+	uint64_t fences;    /* ordered readings (after a fence) */
+	uint64_t tsc_early; /* how much smaller unordered readings are */
+	uint32_t tid;	    /* result of gettid */
 	int32_t signal_stack_flags;
 	bool tsc_forbidden;
-	uint64_t flags;	 /* of the calling thread */
-	uint64_t astray; /* from the thread control block to where its first word points */
-	/* What process_vm_readv can read. */
+	uint64_t flags;	 /* processor flags of the calling thread */
+	uint64_t astray; /* distance from the TCB to the address in its first word; 0 in a valid TCB
+			  */
+	/* The memory that process_vm_readv can read. */
 	const uint8_t *readable;
 	uint64_t readable_bytes;
 	/* The agent's own code. */
@@ -121,7 +122,7 @@ static inline long sys_wait_writable(int fd, struct sys_timespec wait)
 	return sys_fake.wait_writable ? sys_fake.wait_writable(fd) : 0;
 }
 
-/* As the kernel: stops before the first piece that is not readable to its end. */
+/* Like the kernel, stops before the first piece that is not completely readable. */
 static inline long sys_process_vm_readv(long pid, const struct sys_iovec *local,
 	const struct sys_iovec *remote, uint64_t remote_count)
 {

@@ -16,7 +16,7 @@
 
 #include "tests/targets/waits/waits.h"
 
-/* What target and helper share. */
+/* Memory that target and helper share. */
 static struct {
 	sem_t sem;
 	pthread_mutex_t mutex, priority_mutex;

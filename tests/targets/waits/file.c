@@ -151,7 +151,7 @@ static long in_sendfile(void)
 	return sendfile(waits_fd[1], waits_fd[2], NULL, 1);
 }
 
-/* A second open file: locks belong to those. */
+/* Opens the file a second time, because flock and OFD locks belong to an open file description. */
 static void make_two_files(void)
 {
 	char path[32];

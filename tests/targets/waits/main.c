@@ -23,7 +23,8 @@ int waits_fd[4] = {-1, -1, -1, -1};
 static atomic_uint handled;
 
 #ifdef WAITS_ESCAPE
-/* Where code takes the address, heaptap stops every thread and looks for it. */
+/* With this variant the program takes free's address, so heaptap stops every thread in detach and
+ * looks for the address. */
 static void (*volatile give_back)(void *);
 #else
 #define give_back free

@@ -46,7 +46,7 @@ static void write_byte(void)
 	waits_check(write(waits_fd[1], "", 1) == 1, "write");
 }
 
-/* A writer is woken when a good part of its buffer is free. */
+/* Reads everything: the kernel wakes a writer only when much of its buffer is free. */
 static void read_all(void)
 {
 	static char bytes[65536];
@@ -129,7 +129,7 @@ static long in_readv(void)
 	return readv(waits_fd[0], &iov, 1);
 }
 
-/* At no place: as readv and writev. */
+/* Offset -1: preadv2 works like readv. */
 static long in_preadv2(void)
 {
 	char byte;

@@ -37,7 +37,7 @@ struct timespec waits_deadline(clockid_t clock);
 
 /* Fails the target unless `done`. */
 void waits_check(int done, const char *what);
-/* As system calls return it: -1 and errno for an error number. */
+/* Turns an error number into a system call's result: -1 and errno. */
 long waits_result(int error);
 void waits_make_pipe(void); /* waits_fd[0], waits_fd[1] */
 /* Writes to a descriptor until it would block. */
