@@ -13,5 +13,5 @@
  * window. */
 HT_MUST_CHECK
 struct ht_err *events_read(const struct export_job *job, const struct model_observer *observer);
-/* The end of the window, counted from the start of the window, too. */
+/* Length of the view's window: the time of its end in events_read. */
 uint64_t events_end_ns(const struct view *view);

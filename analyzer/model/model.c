@@ -281,7 +281,7 @@ static struct ht_err *take_left(struct model *model, const struct rec_left *rec)
 	return rec->why.length ? strings_intern(&model->strings, rec->why, &model->left_why) : NULL;
 }
 
-/* If the last pause has no end, it ends where the reading ended. */
+/* If the last pause has no end, it ends with the window. */
 static void end_pause(struct model *model)
 {
 	struct model_pause *last =

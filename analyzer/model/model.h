@@ -29,8 +29,8 @@ struct model_mark {
 
 /* A time during which no new block was recorded. Pauses are in order and do not overlap. */
 struct model_pause {
-	uint64_t begin_ns, end_ns; /* since the window's start; an unfinished pause ends where the
-				      reading ended */
+	uint64_t begin_ns, end_ns; /* since the window's start; an unfinished pause ends with the
+				      window */
 };
 
 /* The time after the window in which only frees of its blocks were recorded. The window's figures

@@ -22,7 +22,7 @@ struct tree {
 	struct map by_step; /* (parent, group) -> node */
 	uint32_t *leaf_of;  /* by nodes_index: the node of the stack that ends there */
 	uint32_t *site_of;  /* by tree node: the node with which a display of its chain begins */
-	uint32_t other;	    /* the node of folded stacks (CUBE_OTHER); 0: there are none */
+	uint32_t other;	    /* the node of the stacks merged into CUBE_OTHER; 0: none */
 };
 
 /* `shows_all`: chains have all frames. Otherwise plumbing (wrapper.h) is omitted, and site_of skips

@@ -144,7 +144,8 @@ static struct ht_err *note_error(struct store *store, struct ht_err *err)
 	return NULL;
 }
 
-/* After a call that may have written: was a block among it? */
+/* Call after any write. True if the writer put out a block of the trace; then the free disk space
+ * is checked, too. */
 static bool note_written(struct store *store)
 {
 	uint64_t bytes = trace_writer_bytes(store->writer);

@@ -60,10 +60,10 @@ HT_MUST_CHECK
 struct ht_err *image_open(
 	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd);
 /*
- * For a process that was forked by the target, perhaps while the first stub ran, so that any part
- * of the image may be missing. Nothing is shared with the parent: the agent's memory is empty here,
+ * For a child that the target forked, perhaps while the first stub ran, so that any part of the
+ * image may be missing. Nothing is shared with the parent: image->local is private, zeroed memory,
  * and the thunk page is written in `proc` itself. `thunks`: address of the thunk page; 0: none.
- * `file`: the memfd.
+ * `file`: device and inode of the memfd.
  */
 HT_MUST_CHECK
 struct ht_err *image_open_forked(struct image *image, const struct proc *proc, raddr_t base,

@@ -31,7 +31,7 @@ struct copy {
 	struct store *store;
 	struct timebase timebase;
 	bool is_culled;	  /* records of the capture come late, because of --cull */
-	struct proc proc; /* the target; pid 0: it has ended, or is another process */
+	struct proc proc; /* the target; pid 0: it has ended, and its PID may be reused */
 	struct proc_maps maps;
 	struct handover handover;
 };

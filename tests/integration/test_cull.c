@@ -12,6 +12,7 @@
 
 #include "format/reader.h"
 #include "tests/support/books.h"
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"
@@ -172,22 +173,6 @@ HT_TEST(heaptap_is_killed)
 	ck_assert_uint_eq(blocks, 1000);
 }
 
-static pid_t child_named(pid_t parent, const char *name)
-{
-	char path[64], comm[32] = "";
-	for (pid_t pid = parent + 1; pid < parent + 200; pid++) {
-		snprintf(path, sizeof(path), "/proc/%d/comm", pid);
-		FILE *file = fopen(path, "re");
-		if (file && fgets(comm, sizeof(comm), file))
-			comm[strcspn(comm, "\n")] = '\0';
-		if (file)
-			fclose(file);
-		if (file && strcmp(comm, name) == 0)
-			return pid;
-	}
-	ck_abort_msg("no process %s", name);
-}
-
 /* As when the kernel kills the filter process for lack of memory: heaptap detaches, and the trace
  * is incomplete. */
 HT_TEST(the_filter_is_killed)
@@ -195,7 +180,9 @@ HT_TEST(the_filter_is_killed)
 	begin_stepwise((const char *[]){"--cull", "1h", NULL});
 	work_as_known();
 	run_until(filter_has_blocks(), LIMIT_MS);
-	ck_assert_int_eq(kill(child_named(tap.run.pid, "heaptap-filter"), SIGKILL), 0);
+	const pid_t filter = child_named(tap.run.pid, "heaptap-filter");
+	ck_assert_int_gt(filter, 0);
+	ck_assert_int_eq(kill(filter, SIGKILL), 0);
 	work("alloc 4000 5000 416");
 	json_t *attach = tap_wait(&tap, 7);
 	tap_check_equal(attach);

@@ -129,7 +129,7 @@ START_TEST(no_false_alarm)
 }
 END_TEST
 
-/* An order that the includes keep: no complaint, and the directory is not named as without one. */
+/* The includes keep the order: check-layers succeeds and does not list attach as unordered. */
 START_TEST(an_order_is_kept)
 {
 	char *out, *house = small_house();

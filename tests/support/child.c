@@ -6,6 +6,7 @@
 #include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -188,4 +189,29 @@ void child_kill(struct child *child)
 	kill(child->pid, SIGKILL);
 	waitpid(child->pid, NULL, 0);
 	close(child->ready_fd);
+}
+
+static bool has_name(pid_t pid, const char *name)
+{
+	char path[64], comm[32] = "";
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	FILE *file = fopen(path, "re");
+	if (file && fgets(comm, sizeof(comm), file))
+		comm[strcspn(comm, "\n")] = '\0';
+	if (file)
+		fclose(file);
+	return strcmp(comm, name) == 0;
+}
+
+pid_t child_named(pid_t parent, const char *name)
+{
+	char path[64];
+	pid_t pid, found = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
+	FILE *children = fopen(path, "re");
+	while (children && !found && fscanf(children, "%d", &pid) == 1)
+		found = has_name(pid, name) ? pid : 0;
+	if (children)
+		fclose(children);
+	return found;
 }

@@ -39,6 +39,9 @@ void child_mapped(const struct child *child, const char *text);
 /* Restricts both processes to one common core. */
 void child_share_core(pid_t a, pid_t b);
 
+/* The child of a process that has this name; 0: there is none. */
+pid_t child_named(pid_t parent, const char *name);
+
 /* The state letter of the process's main thread in /proc/PID/stat: R, S, T, Z, ... */
 char child_state(pid_t pid);
 /* The system call that a thread of any process is in; -1: none, or the thread has ended. */

@@ -16,7 +16,7 @@
 
 struct slice {
 	uint32_t count;	 /* slices, of which this one is the first */
-	uint32_t offset; /* to the description of the first slice */
+	uint32_t offset; /* bytes from this description back to the first slice's */
 	uint16_t capacity, reserved;
 	uint32_t used;
 	uint64_t block_bytes; /* 0: free */

@@ -354,7 +354,7 @@ HT_TEST(a_change_within_its_bound_is_none)
 	ck_assert_int_eq(change_of_samples(9, 4), COMPARE_SHRUNK);
 }
 
-/* Beside a whole trace, the difference is as exact as the sample. */
+/* An unsampled trace adds no error: the difference has the sample's bound. */
 HT_TEST(a_whole_trace_has_no_bound)
 {
 	put_samples(4, 0, 9);

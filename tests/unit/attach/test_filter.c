@@ -17,6 +17,7 @@
 #include "format/abi_hooks.h"
 #include "format/cull/culled.h"
 #include "format/reader.h"
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
 #include "tests/support/tmpdir.h"
@@ -100,28 +101,11 @@ static struct content read_content(void)
 	return ret;
 }
 
-static pid_t found;
-
-static bool is_there(const char *name)
+/* A process has its name shortly after the fork. */
+static pid_t await_child(const char *name)
 {
-	char file[64], comm[32];
-	for (found = getpid() + 1; found < getpid() + 200; found++) {
-		snprintf(file, sizeof(file), "/proc/%d/comm", found);
-		FILE *from = fopen(file, "re");
-		bool is_it = from && fgets(comm, sizeof(comm), from) &&
-			     strncmp(comm, name, strlen(name)) == 0;
-		if (from)
-			fclose(from);
-		if (is_it)
-			return true;
-	}
-	return false;
-}
-
-static pid_t child_named(const char *name)
-{
-	run_until(is_there(name), LIMIT_MS);
-	return found;
+	run_until(child_named(getpid(), name) != 0, LIMIT_MS);
+	return child_named(getpid(), name);
 }
 
 HT_TEST(what_lives_shortly_becomes_sums)
@@ -151,7 +135,7 @@ HT_TEST(what_a_killed_filter_held_is_counted)
 	open_sink(0);
 	put_trace();
 	run_until(filter_has_all(), LIMIT_MS);
-	kill(child_named("heaptap-filter"), SIGKILL);
+	kill(await_child("heaptap-filter"), SIGKILL);
 	sink_finish(sink, false);
 	ck_assert_int_eq(sink_state(sink), STORE_BROKEN);
 	ck_assert_msg(strstr(sink_problem(sink), "the filter of --cull was ended") &&
@@ -166,7 +150,7 @@ HT_TEST(the_writer_behind_it_is_killed)
 {
 	open_sink(0);
 	put_trace();
-	kill(child_named("heaptap-writer"), SIGKILL);
+	kill(await_child("heaptap-writer"), SIGKILL);
 	sink_finish(sink, false);
 	ck_assert_int_eq(sink_state(sink), STORE_BROKEN);
 	ck_assert_msg(strstr(sink_problem(sink), "the process that writes it was ended"), "%s",
@@ -179,7 +163,7 @@ HT_TEST(a_filter_is_stopped)
 {
 	open_sink(200000000);
 	put_trace();
-	kill(child_named("heaptap-filter"), SIGSTOP);
+	kill(await_child("heaptap-filter"), SIGSTOP);
 	sink_finish(sink, false);
 	ck_assert_int_eq(sink_state(sink), STORE_OK);
 	sink_destroy(sink);
@@ -240,7 +224,7 @@ HT_TEST(it_has_no_rights)
 	open_sink(0);
 	put_trace();
 	run_until(filter_has_all(), LIMIT_MS);
-	pid_t pid = child_named("heaptap-filter");
+	pid_t pid = await_child("heaptap-filter");
 	check_status(pid, "CapPrm:\t0000000000000000");
 	check_status(pid, "CapEff:\t0000000000000000");
 	check_status(pid, "NoNewPrivs:\t1");

@@ -336,8 +336,8 @@ HT_TEST(function_pointers_are_counted)
 	finish(quiesce, &child);
 }
 
-/* The thread would stop where it lost its core. Once it has run it is stopped, whatever the books
- * say. */
+/* A stop would find the thread where it was preempted, in the hook. Once it has run it is stopped,
+ * even if the agent's records say that it is inside. */
 HT_TEST(preempted_thread_in_a_hook_is_not_stopped)
 {
 	static const uint64_t other = 0x1234;
