@@ -22,7 +22,9 @@
 			Format.time(capture.duration_ns) + " from " +
 				new Date(capture.start_unix_ns / 1e6).toLocaleString(),
 			Format.count(capture.events) + " events",
-			capture.sample_bytes ? "a sample: figures are estimates" : ""]
+			capture.sample_bytes ? "a sample: figures are estimates" : "",
+			capture.cull_ns ? "only sums of blocks that lived less than " +
+				Format.duration(capture.cull_ns) : ""]
 			.filter((part) => part).join(" \u00b7 ");
 	}
 

@@ -11,6 +11,7 @@
 #include "attach/proc/clock.h"
 #include "attach/run/marklog.h"
 #include "format/control_client.h"
+#include "format/quantity.h"
 
 #define PATIENCE_NS	 (5 * CLOCK_NS_PER_S)
 #define SNAPSHOT_NAME	 "heaptap.%c.%p.%t.snapshot.htap"
@@ -174,7 +175,13 @@ static struct ht_err *take_snapshot(
 	const struct options *options, const struct control_reply *capture)
 {
 	char *output = NULL;
+	char late[QUANTITY_TEXT_BYTES];
 	start_signals();
+	if (capture->cull_ns && !options->quiet)
+		print_text(stderr,
+			"heaptap: the capture has --cull: its trace is %s late, and the snapshot "
+			"waits for it\n",
+			quantity_duration_text(capture->cull_ns, late));
 	struct ht_err *err = naming_expand(
 		options->output ? options->output : SNAPSHOT_NAME, options->pid, &output);
 	HT_THEN(err, write_snapshot(options, capture, output));

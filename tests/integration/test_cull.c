@@ -204,6 +204,7 @@ HT_TEST(a_snapshot_has_what_is_outstanding)
 		(const char *[]){run_built("heaptap"), "snapshot", "-p", pid, "-o", path, NULL},
 		LIMIT_MS, NULL, &err);
 	ck_assert_msg(status == 0, "%d: %s", status, err);
+	ck_assert_msg(strstr(err, "its trace is 100 ms late"), "%s", err);
 	free(err);
 	json_t *report = report_load(path);
 	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 1000);

@@ -162,22 +162,41 @@ HT_TEST(the_end_is_the_start_and_the_trace)
 	victim_stop(&victim);
 }
 
+#define READINGS 10u
+
+/* Is it known? If not, the account has a reason. */
+static bool is_known_at_work(struct victim *victim, uint64_t held)
+{
+	struct tap tap;
+	tap_start(&tap, victim->pid, (const char *[]){"-d", "200ms", NULL});
+	tap_check_equal(tap_wait(&tap, TAP_MAY_DROP));
+	json_auto_t *report = report_load(tap.trace);
+	const json_t *heap = report_at(report, "heap");
+	if (json_is_false(report_at(heap, "known"))) {
+		const json_t *account = json_array_get(report_at(heap, "accounts"), 0);
+		ck_assert_str_ne(report_text(account, "reason"), "");
+		return false;
+	}
+	uint64_t bytes = report_u64(heap, "start_bytes"), off = report_u64(heap, "off_bytes");
+	HT_FREED char *text = json_dumps(heap, 0);
+	ck_assert_msg(bytes + off >= held && bytes <= held + off + 3 * CHURN_BYTES + 4 * OWN_BYTES,
+		"%lu: %s", held, text);
+	return true;
+}
+
+/* The threads allocate while the heap is read: readings come to a figure with its bound, and
+ * one that does not says why. */
 HT_TEST(at_work_it_is_as_far_off_as_it_says)
 {
 	struct victim victim;
-	struct tap tap;
+	unsigned known = 0;
 	start(&victim, NULL);
-	json_t *books = books_of(&victim);
+	json_auto_t *books = books_of(&victim);
 	order(&victim, "churn", "churning");
-	tap_start(&tap, victim.pid, (const char *[]){"-d", "200ms", NULL});
-	tap_check_equal(tap_wait(&tap, TAP_MAY_DROP));
+	for (unsigned i = 0; i < READINGS; i++)
+		known += is_known_at_work(&victim, report_u64(books, "held"));
 	order(&victim, "rest", "resting");
-	json_t *heap = report_at(report_load(tap.trace), "heap");
-	uint64_t bytes = report_u64(heap, "start_bytes"), off = report_u64(heap, "off_bytes");
-	uint64_t held = report_u64(books, "held");
-	char *text = json_dumps(heap, 0);
-	ck_assert_msg(bytes + off >= held && bytes <= held + off + 3 * CHURN_BYTES + 4 * OWN_BYTES,
-		"%lu: %s", held, text);
+	ck_assert_uint_ge(known, 1);
 	victim_stop(&victim);
 }
 

@@ -37,8 +37,8 @@ const About = (() => {
 					" allocated: figures are estimates; " +
 					"19 of 20 true figures are within the bound \u00b1"
 				: capture.cull_ns
-					? "every allocation; blocks that lived less than " +
-						Format.duration(capture.cull_ns) + " are sums"
+					? "every allocation; of blocks that lived less than " +
+						Format.duration(capture.cull_ns) + " only sums"
 					: "every allocation"],
 		]);
 	}

@@ -143,7 +143,7 @@ HT_TEST(what_grows_and_who)
 		"   1.0 MiB  46.5 % of all   32 blocks, oldest 60.0 s        "
 		"plateau, 90 % sure\n"
 		"    app::Cache::fill <- app::serve(int) <- main\n"
-		"   4.9 KiB  0.2 % of all    1 block, oldest 128.0 ms        "
+		"   4.9 KiB  0.2 % of all    1 block, oldest 99.7 ms         "
 		"churn, 100 % sure\n"
 		"    app::reply <- app::serve(int) <- main\n"
 		"\n"
