@@ -57,8 +57,8 @@ struct trace {
 	uint64_t version; /* changes whenever the outermost frame changes (memo.h) */
 	uint64_t scripts; /* walk_scripts when these frames were kept */
 	union {
-		uint64_t
-			deep; /* in a slot: number of the deep area used instead, plus 1; 0: none */
+		/* in a slot: number of the deep area used instead, plus 1; 0: none */
+		uint64_t deep;
 		uint64_t outside; /* in a deep area: at least this many frames were cut off outside
 				   */
 	};

@@ -16,8 +16,8 @@
 #include "format/quantity.h"
 
 struct options {
-	const char *path, *older_path,
-		*out_path; /* older_path: NULL unless two traces are compared */
+	/* older_path: NULL unless two traces are compared */
+	const char *path, *older_path, *out_path;
 	const struct option_values *values;
 	const struct export_format *format;
 	struct query query;

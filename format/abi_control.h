@@ -94,8 +94,8 @@ _Static_assert(sizeof(struct abi_bridge) == 64, "bridges are found by their addr
 enum abi_config_flag {
 	ABI_FLAG_NO_SYSCALL = 1 << 0, /* seccomp target: the agent makes no system call at all */
 	ABI_FLAG_LOSSLESS = 1 << 1,   /* wait for the daemon however long it takes */
-	ABI_FLAG_FULL_UNWIND =
-		1 << 2, /* never splice a stored stack: the plain walk, as an oracle */
+	/* never splice a stored stack: the plain walk, as an oracle */
+	ABI_FLAG_FULL_UNWIND = 1 << 2,
 };
 
 /* Which new blocks hooks record; thunks of functions that only allocate bypass the agent unless all
@@ -136,8 +136,8 @@ struct abi_config {
 	int64_t interpreted_words; /* the offset of FRAME rules that have one (abi_unwind.h) */
 	uint64_t follow; /* pid of the followed process, in its own pid namespace: its threads ask
 			    to be held before an exec (below); 0: threads do not ask */
-	uint64_t
-		follow_forks; /* 1: threads of that process also ask before they make a child [D] */
+	/* 1: threads of that process also ask before they make a child [D] */
+	uint64_t follow_forks;
 	uint64_t plain[ABI_PLAIN_MAX]; /* plain functions that hooks call instead of ABI_NEWS; 0:
 					  none */
 	uint64_t thunks;	       /* the thunk page in force; 0: unknown */
@@ -187,9 +187,9 @@ struct abi_control {
 	uint64_t magic;
 	uint64_t node_count; /* nodes[1] .. nodes[node_count] are claimed; failed claims may push it
 				past node_max - 1. A node may stay unready for ever: skip it [A] */
-	uint64_t
-		unknown_pcs; /* walks that met a PC in no module: the daemon rereads the maps [A] */
-	uint64_t unknown_pc; /* the PC of one of these walks [A] */
+	/* walks that met a PC in no module: the daemon rereads the maps [A] */
+	uint64_t unknown_pcs;
+	uint64_t unknown_pc;	       /* the PC of one of these walks [A] */
 	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
 	uint64_t taken;	      /* the stub waits until it is not 0. 1: the daemon has taken the
 				 descriptors; 2: the daemon or the stub has ended the lease */

@@ -39,10 +39,10 @@
 #include "format/base.h"
 
 enum abi_event_kind {
-	ABI_EVENT_THREAD =
-		1,	 /* tag0, u32 tid, u32 nesting level: the next events are this thread's */
-	ABI_EVENT_ALLOC, /* tag1, time, addr, size, stack */
-	ABI_EVENT_FREE,	 /* tag1 (no stack), time, addr, size = usable */
+	/* tag0, u32 tid, u32 nesting level: the next events are this thread's */
+	ABI_EVENT_THREAD = 1,
+	ABI_EVENT_ALLOC,	 /* tag1, time, addr, size, stack */
+	ABI_EVENT_FREE,		 /* tag1 (no stack), time, addr, size = usable */
 	ABI_EVENT_REALLOC_BEGIN, /* like FREE: the old block ends if the call succeeds */
 	ABI_EVENT_REALLOC_END,	 /* like ALLOC: the call succeeded; the new block */
 	ABI_EVENT_REALLOC_FREED, /* tag0, time: the call freed the block (size 0, result NULL) */

@@ -124,14 +124,14 @@ struct control_reply {
 	uint64_t overhead_ppm, overhead_limit_ppm;
 	uint64_t pauses, paused_ns; /* so far, including the present one */
 	uint64_t marks;		    /* recorded so far by MARK */
-	uint64_t
-		sample_bytes; /* one allocation in so many bytes is recorded; 0: every allocation */
-	uint64_t cull_ns;     /* blocks that live shorter are recorded as sums; 0: no --cull */
+	/* one allocation in so many bytes is recorded; 0: every allocation */
+	uint64_t sample_bytes;
+	uint64_t cull_ns; /* blocks that live shorter are recorded as sums; 0: no --cull */
 	uint64_t live_blocks, filter_bytes; /* of --cull: number of blocks that it tracks, and bytes
 					       of its tables */
 	uint64_t user;			    /* uid that runs the capture */
-	uint64_t rss_bytes,
-		rss_first_bytes; /* of the process: now and when the window began; 0: unknown */
+	/* of the process: now and when the window began; 0: unknown */
+	uint64_t rss_bytes, rss_first_bytes;
 	/* CONTROL_WAITING: the number of the window that is waited for, and of all windows (0: no
 	 * limit); the time before which it does not begin (0: none). */
 	uint64_t window, windows, next_unix_ns;

@@ -339,8 +339,8 @@ struct rec_memory {
 };
 
 struct rec {
-	enum rec_kind
-		kind; /* for a kind that this build does not know, only `kind` and `raw` are set */
+	/* for a kind that this build does not know, only `kind` and `raw` are set */
+	enum rec_kind kind;
 	struct rec_string raw; /* the payload; encoded only for a kind that this build does not
 				  know */
 	union {

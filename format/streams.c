@@ -47,8 +47,8 @@ struct streams {
 	struct stream **stream;
 	size_t count, capacity;
 	struct map by_slot;
-	struct stream *
-		*heap; /* heap of ready streams, the oldest event first; as large as `stream` */
+	/* heap of ready streams, the oldest event first; as large as `stream` */
+	struct stream **heap;
 	size_t heap_count, heap_capacity;
 	size_t waiting_bytes;
 	struct streams_damage damage;

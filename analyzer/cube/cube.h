@@ -28,8 +28,8 @@
 
 struct cube_counts {
 	uint64_t samples, allocations, allocated_bytes;
-	uint64_t frees,
-		freed_bytes; /* of blocks of this site, in whichever bucket they were allocated */
+	/* of blocks of this site, in whichever bucket they were allocated */
+	uint64_t frees, freed_bytes;
 	uint64_t temporary, lifetime_us;
 };
 

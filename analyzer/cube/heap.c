@@ -39,8 +39,8 @@ struct reading {
 	bool known;
 	bool has_sizes; /* some allocator has blocks without headers: its size classes are 25 %
 			   apart */
-	const struct model_account
-		*telling; /* the account whose reason applies to the whole reading */
+	/* the account whose reason applies to the whole reading */
+	const struct model_account *telling;
 	struct model_account sum;
 };
 

@@ -58,9 +58,8 @@ struct window_series {
 	uint64_t freed_blocks[TIMELINE_STEPS]; /* of blocks allocated in the window */
 	uint64_t freed_by_age[TIMELINE_STEPS]; /* the same blocks, by number of buckets from birth
 						  to death */
-	uint64_t surviving_bytes[TIMELINE_STEPS],
-		surviving_blocks[TIMELINE_STEPS]; /* by bucket of birth; without blocks freed in the
-						     settle time */
+	/* by bucket of birth; without blocks freed in the settle time */
+	uint64_t surviving_bytes[TIMELINE_STEPS], surviving_blocks[TIMELINE_STEPS];
 	uint64_t older_freed_blocks[TIMELINE_STEPS]; /* frees of blocks older than the window, if
 							their size class is one of the sites' */
 	uint64_t longest_ns;			     /* longest life of a freed block */

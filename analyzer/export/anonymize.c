@@ -48,8 +48,8 @@ struct anonymizer {
 	struct event_encoder events;
 	struct bytes_out nodes;
 	struct rec out;
-	char text[2 * TRACE_INLINE_MAX]
-		 [PSEUDONYM_BYTES]; /* texts of the record under construction */
+	/* texts of the record under construction */
+	char text[2 * TRACE_INLINE_MAX][PSEUDONYM_BYTES];
 	size_t texts;
 	uint64_t build_id[3];
 };

@@ -39,8 +39,8 @@ enum export_trait {
 	EXPORT_METRIC = 1u << 0, /* the format has one figure, selected by --metric */
 	EXPORT_ROWS = 1u << 1, /* its chains omit the frames that reports omit; formats without this
 				  trait have every frame */
-	EXPORT_EVENTS =
-		1u << 2, /* the format has single events, so its writer reads the trace again */
+	/* the format has single events, so its writer reads the trace again */
+	EXPORT_EVENTS = 1u << 2,
 	EXPORT_SERIES = 1u << 3,     /* the format has memory over time */
 	EXPORT_COMPARISON = 1u << 4, /* the format compares two traces */
 	EXPORT_STATS = 1u << 5,	     /* the writer fills export_job.stats */

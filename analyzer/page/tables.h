@@ -11,8 +11,8 @@ struct page_site {
 	uint32_t node; /* node of the page */
 	uint32_t key;  /* thread, hook and size class, as in struct cube_site */
 	uint64_t peak_bytes;
-	struct sample_variance
-		variance; /* of its allocations in the trace; 0 if the capture is not a sample */
+	/* of its allocations in the trace; 0 if the capture is not a sample */
+	struct sample_variance variance;
 };
 
 /* Each table is sorted by site, then by bucket. */

@@ -55,8 +55,8 @@ struct sums {
 				 replay) */
 	uint64_t lifetime_us; /* sum over the freed blocks */
 	int64_t growth_blocks, growth_bytes; /* live at the end minus live at the start */
-	int64_t live_blocks,
-		live_bytes; /* live at the end, allocated in the window or earlier in the trace */
+	/* live at the end, allocated in the window or earlier in the trace */
+	int64_t live_blocks, live_bytes;
 	uint64_t later_frees, later_freed_bytes; /* of these blocks, after the end of the window */
 	uint64_t peak_bytes;			 /* share of the highest total of the window */
 	/* If the capture is a sample: variances of the metrics, and of the two numbers of blocks

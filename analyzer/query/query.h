@@ -23,12 +23,12 @@ struct query {
 	struct query_words threads; /* blocks of threads with any of these names or ids */
 	struct query_words modules; /* stacks with a frame in a module whose path contains any of
 				       these words */
-	struct query_words
-		functions; /* stacks with a frame whose function contains any of these words */
+	/* stacks with a frame whose function contains any of these words */
+	struct query_words functions;
 	struct query_words excluded; /* stacks without a frame whose function or module contains any
 					of these words */
-	struct query_words
-		suppressed; /* as `excluded`, by patterns with * from a file of suppressions */
+	/* as `excluded`, by patterns with * from a file of suppressions */
+	struct query_words suppressed;
 	uint64_t min_size, max_size;	 /* requested bytes; query_init: 0 and UINT64_MAX */
 	uint64_t min_age_ns, max_age_ns; /* lives of blocks, up to their free or the trace's end */
 	bool shows_wrappers;		 /* chains are shown with all their frames */

@@ -28,8 +28,8 @@ struct serve_config {
 	struct ht_err *(*answer)(void *context, const struct serve_question *question);
 	/* Called when the server answers at `address`; it opens no more files from then on. */
 	struct ht_err *(*ready)(void *context, const char *address, uint16_t port);
-	const struct follow_config
-		*live; /* the capture of the first trace, while it runs; NULL: none */
+	/* the capture of the first trace, while it runs; NULL: none */
+	const struct follow_config *live;
 	void *context;
 };
 

@@ -17,8 +17,8 @@ struct flame_box {
 };
 
 struct flame {
-	struct flame_box
-		*box; /* depth-first: a box, then the boxes of its callees, then its neighbour */
+	/* depth-first: a box, then the boxes of its callees, then its neighbour */
+	struct flame_box *box;
 	size_t count, capacity;
 	uint64_t total;	   /* of box 0, the root */
 	uint32_t depth;	   /* of the deepest box */

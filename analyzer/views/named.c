@@ -7,8 +7,8 @@
 struct search {
 	struct model *model;
 	uint32_t *of_node; /* module index, by nodes_index */
-	uint32_t *
-		first; /* by module: the first module of the same file, which may be mapped twice */
+	/* by module: the first module of the same file, which may be mapped twice */
+	uint32_t *first;
 	struct named_module *module;
 	uint32_t *seen; /* number of the last stack that passed through it, by module */
 	size_t modules;

@@ -16,8 +16,8 @@ struct named_module {
 
 /* Zero-initialised is empty and valid. */
 struct named {
-	struct named_module
-		*module; /* modules with an address in a stack, most allocations first */
+	/* modules with an address in a stack, most allocations first */
+	struct named_module *module;
 	size_t count;
 	size_t others; /* modules without such an address */
 };

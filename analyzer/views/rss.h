@@ -21,8 +21,8 @@
 struct rss_parts {
 	bool known; /* the kernel reports the kinds of pages separately */
 	int64_t anonymous_bytes, file_bytes, shared_bytes;
-	uint64_t
-		own_bytes; /* part of the shared memory at the end: heaptap's own, an upper bound */
+	/* part of the shared memory at the end: heaptap's own, an upper bound */
+	uint64_t own_bytes;
 	int64_t swapped_bytes;
 
 	/* `heap_known`: from the allocators' counters if they were read at both ends of the window,

@@ -24,8 +24,8 @@ struct series_options {
 	uint64_t max_bytes; /* size of the trace */
 	bool rotate;	    /* the next window begins then */
 	const char *exec;   /* command for each finished trace; NULL: none */
-	const char
-		*push[SERIES_PUSH_MAX]; /* addresses that get each finished trace; NULL: no more */
+	/* addresses that get each finished trace; NULL: no more */
+	const char *push[SERIES_PUSH_MAX];
 };
 
 /* Applies an option of a series. `ret_is_one`: false if it is another option. */

@@ -10,9 +10,9 @@
 
 /* Zero-initialised but for `address` is valid; without an address nothing happens. */
 struct push {
-	const char *const
-		*address; /* SERIES_PUSH_MAX of them, borrowed, from the first NULL on unused */
-	bool quiet;	  /* print errors only */
+	/* SERIES_PUSH_MAX of them, borrowed, from the first NULL on unused */
+	const char *const *address;
+	bool quiet; /* print errors only */
 	struct crew crew;
 };
 

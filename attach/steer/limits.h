@@ -12,8 +12,8 @@ struct limits_options {
 	uint64_t rss_bytes;	    /* ends the window at this RSS of the target; 0: no limit */
 	struct growth_limit growth; /* ends it when RSS has grown so much in the window */
 	uint64_t trace_bytes;	    /* ends it at this trace size, without names; 0: no limit */
-	bool (*is_over)(
-		void *context); /* asked every few ms; true: ends the window; NULL: not asked */
+	/* asked every few ms; true: ends the window; NULL: not asked */
+	bool (*is_over)(void *context);
 	void *context;
 };
 

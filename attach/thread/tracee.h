@@ -13,9 +13,9 @@
 
 struct tracee {
 	pid_t tid;
-	struct user_regs_struct
-		regs;  /* as they were at the stop; only the EINTR that the stop caused is hidden */
-	bool filtered; /* it has, or may have, a seccomp filter */
+	/* as they were at the stop; only the EINTR that the stop caused is hidden */
+	struct user_regs_struct regs;
+	bool filtered;	       /* it has, or may have, a seccomp filter */
 	uint64_t ran_until_ns; /* CLOCK_MONOTONIC: when the thread was last seen running */
 	uint64_t call_mask;    /* the signals that it blocks during its call; see held_judge */
 };

@@ -16,8 +16,8 @@ struct memory_figures {
 	int agent_fd; /* the agent's memfd; negative: none */
 	struct memuse use;
 	uint64_t next_ns;
-	uint64_t rss_bytes,
-		rss_first_bytes; /* the last and the first, without heaptap's; 0: unknown */
+	/* the last and the first, without heaptap's; 0: unknown */
+	uint64_t rss_bytes, rss_first_bytes;
 };
 
 /* Puts these figures into the trace; no record if all are unknown. */

@@ -30,8 +30,8 @@ struct trial {
 	struct command command;
 	struct sweep sweep;
 	const char *argv[16];
-	char *trace,
-		*last; /* `last`: the trace of the last program, with by_exec that after the exec */
+	/* `last`: the trace of the last program, with by_exec that after the exec */
+	char *trace, *last;
 };
 
 static void trial_start(struct trial *trial, const struct sweep_plan *like)

@@ -402,8 +402,8 @@ HT_TEST(within_restartable_sequences)
  * ---------------------------------------------------------------------- */
 
 struct freezer {
-	const char *freeze, *thaw,
-		*events; /* `events`: contains "frozen 1" when the group is frozen */
+	/* `events`: contains "frozen 1" when the group is frozen */
+	const char *freeze, *thaw, *events;
 };
 
 static const struct freezer legacy = {"FROZEN", "THAWED", NULL};

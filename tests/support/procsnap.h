@@ -13,8 +13,8 @@ struct procsnap;
 
 /* Parts that a busy program changes by itself; the comparison then ignores such changes. */
 enum procsnap_flag {
-	PROCSNAP_FDS_CHANGE =
-		1 << 0, /* as in a server: the comparison looks only for descriptors of heaptap */
+	/* as in a server: the comparison looks only for descriptors of heaptap */
+	PROCSNAP_FDS_CHANGE = 1 << 0,
 	PROCSNAP_THREADS_CHANGE = 1 << 1, /* compares only threads that are in both snapshots */
 	PROCSNAP_MASKS_CHANGE = 1 << 2,	  /* signals that are blocked or pending vary */
 	PROCSNAP_JIT = 1 << 3,		  /* anonymous executable memory comes and goes */

@@ -27,8 +27,8 @@ struct reading {
 	struct tunables tunables;
 	unsigned threads;
 	const char *trouble; /* why an arena cannot be read */
-	uint64_t top_bytes, bins_bytes,
-		resident_bytes; /* free bytes; those of both in resident pages */
+	/* free bytes; those of both in resident pages */
+	uint64_t top_bytes, bins_bytes, resident_bytes;
 	bool resident_unknown;
 	bool partial, moved;
 };

@@ -10,8 +10,8 @@
 
 struct tunables {
 	uint64_t mapped_bytes; /* of blocks with a mapping of their own */
-	uint64_t cache_bins,
-		cache_count; /* of each thread's cache: number of sizes, and blocks of each */
+	/* of each thread's cache: number of sizes, and blocks of each */
+	uint64_t cache_bins, cache_count;
 };
 
 /* Finds them in `data`, a copy of the variables at `addr`; 0: none, or several candidates. */

@@ -21,8 +21,8 @@
 struct bin {
 	raddr_t head; /* of a stack that grows downwards: the next block to hand out */
 	uint64_t requests;
-	uint16_t low_water, full,
-		empty; /* low bits of the addresses where the stack ends and begins */
+	/* low bits of the addresses where the stack ends and begins */
+	uint16_t low_water, full, empty;
 	uint16_t more;
 };
 
