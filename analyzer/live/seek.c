@@ -12,6 +12,7 @@
 
 #include "analyzer/live/capture.h"
 #include "analyzer/live/told.h"
+#include "format/helper.h"
 
 #define WORDS_MAX 10u
 
@@ -27,8 +28,8 @@ static int run(char *const argv[], int output, int words, int *ret)
 	posix_spawn_file_actions_adddup2(&files, words, STDERR_FILENO);
 	sys = posix_spawn(&pid, argv[0], &files, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&files);
-	while (!sys && waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-	}
+	if (!sys)
+		status = helper_wait(pid);
 	*ret = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 	return sys;
 }

@@ -185,7 +185,7 @@ static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 static struct ht_err *take_sync(struct model_reading *load, const struct rec_sync *rec)
 {
 	struct model *model = load->model;
-	/* What a filter holds comes later. */
+	/* Events that the filter of --cull still holds are written later. */
 	if (model->capture.cull_ns) {
 		timebase_add(&model->timebase, rec->tsc, rec->mono_ns);
 		note_end(model, timebase_ns(&model->timebase, rec->complete_tsc));

@@ -8,21 +8,11 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "analyzer/live/told.h"
+#include "format/clock.h"
 #include "format/record.h"
-
-#define NS_PER_S  1000000000ull
-#define NS_PER_MS 1000000ull
-
-static uint64_t now_ns(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 /* --- opening --------------------------------------------------------------------------------- */
 
@@ -76,7 +66,7 @@ struct ht_err *feed_open(
 	err = capture_open(&feed->capture, pid, &start);
 	HT_THEN(err, tail_open(&feed->tail, feed->capture.trace, feed->capture.started));
 	follow_init(&feed->follow, &follow);
-	feed->due_ns = now_ns();
+	feed->due_ns = clock_mono_ns();
 	return err;
 }
 
@@ -179,7 +169,7 @@ static bool is_early(const struct feed *feed, uint64_t now)
 static void start_job(struct feed *feed)
 {
 	const struct job_task task = {.run = run_job, .context = feed};
-	const uint64_t now = now_ns();
+	const uint64_t now = clock_mono_ns();
 	if (feed->job.pid || !feed->tail.analysis)
 		return;
 	feed->is_saving = feed->save_path;
@@ -202,7 +192,7 @@ static void start_job(struct feed *feed)
  * begins after that longer time, because the target needs the processors too. */
 static void set_due(struct feed *feed)
 {
-	const uint64_t now = now_ns(), took = now - feed->job_ns;
+	const uint64_t now = clock_mono_ns(), took = now - feed->job_ns;
 	feed->due_ns += feed->delay_ns;
 	if (feed->due_ns < now)
 		feed->due_ns = now;
@@ -222,9 +212,7 @@ static bool end_snapshot(struct feed *feed, struct ht_err *err, int output)
 	ht_err_free(err);
 	if (!snapshot)
 		return feed->is_complete;
-	snapshot_destroy(feed->before);
-	feed->before = feed->now;
-	feed->now = snapshot;
+	snapshot_follow(&feed->before, &feed->now, snapshot);
 	return true;
 }
 
@@ -266,12 +254,12 @@ void feed_save(struct feed *feed, const char *path)
 
 int feed_poll(const struct feed *feed, struct pollfd polled[FEED_POLLED])
 {
-	const uint64_t now = now_ns();
+	const uint64_t now = clock_mono_ns();
 	const int follow_ms = follow_poll(&feed->follow, &polled[0]);
 	polled[1] = (struct pollfd){feed->job.pid ? feed->job.pipe : -1, POLLIN, 0};
 	if (feed->job.pid || feed->is_complete || !feed->tail.analysis)
 		return follow_ms;
-	const uint64_t due_ms = feed->due_ns > now ? (feed->due_ns - now) / NS_PER_MS + 1 : 0;
+	const uint64_t due_ms = feed->due_ns > now ? (feed->due_ns - now) / CLOCK_NS_PER_MS + 1 : 0;
 	return due_ms < (uint64_t)follow_ms ? (int)due_ms : follow_ms;
 }
 
@@ -279,7 +267,7 @@ bool feed_turn(struct feed *feed, const struct pollfd polled[FEED_POLLED])
 {
 	bool is_new = false;
 	(void)follow_turn(&feed->follow, &polled[0]);
-	if (polled[1].revents || (feed->job.pid && feed->job.deadline_ns <= now_ns()))
+	if (polled[1].revents || (feed->job.pid && feed->job.deadline_ns <= clock_mono_ns()))
 		is_new = end_job(feed);
 	look_at_capture(feed);
 	start_job(feed);

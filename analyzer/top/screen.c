@@ -63,9 +63,7 @@ struct ht_err *screen_take(struct screen *screen, const struct snapshot *now)
 	if (screen->is_held)
 		return NULL;
 	HT_TRY(snapshot_copy(now, &copy));
-	snapshot_destroy(screen->before);
-	screen->before = screen->now;
-	screen->now = copy;
+	snapshot_follow(&screen->before, &screen->now, copy);
 	return list(screen);
 }
 

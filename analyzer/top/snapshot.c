@@ -130,6 +130,16 @@ void snapshot_destroy(struct snapshot *snapshot)
 	free(snapshot);
 }
 
+void snapshot_follow(struct snapshot **before, struct snapshot **now, struct snapshot *next)
+{
+	const bool is_same = *now && *before && next->figures.time_ns <= (*now)->figures.time_ns;
+	struct snapshot **gone = is_same ? now : before;
+	snapshot_destroy(*gone);
+	if (!is_same)
+		*before = *now;
+	*now = next;
+}
+
 /* --- its parts ------------------------------------------------------------------------------- */
 
 const char *snapshot_function(const struct snapshot *snapshot, uint32_t text)

@@ -68,6 +68,9 @@ struct ht_err *snapshot_read(int fd, struct snapshot **ret);
 HT_MUST_CHECK
 struct ht_err *snapshot_copy(const struct snapshot *snapshot, struct snapshot **ret);
 void snapshot_destroy(struct snapshot *snapshot);
+/* Makes `next` the newest of two snapshots; all three are owned by the caller. `*before` stays if
+ * the trace had nothing new for `next`, so that rates count over a time with data. */
+void snapshot_follow(struct snapshot **before, struct snapshot **now, struct snapshot *next);
 
 /* "" for SNAPSHOT_NONE. */
 const char *snapshot_function(const struct snapshot *snapshot, uint32_t text);

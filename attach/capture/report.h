@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a capture reports: its times, its losses, and how it left the process.
+ * The report of a capture: its times, its losses, and how it left the process.
  */
 #pragma once
 

@@ -108,8 +108,8 @@ static void offer_to_oom_killer(void)
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	if (write(fd, "1000", 4) < 0)
-		(void)0; /* It is one candidate among others then. */
+	/* If this fails, it is one candidate among others. */
+	(void)!write(fd, "1000", 4);
 	close(fd);
 }
 

@@ -26,11 +26,6 @@ struct ht_err *orders_put(
 	return NULL;
 }
 
-void orders_deinit(struct orders *orders)
-{
-	bytes_out_deinit(&orders->in);
-}
-
 struct ht_err *orders_receive(struct orders *orders, pid_t parent, bool *ret_open)
 {
 	struct pollfd wait[] = {{.fd = orders->fd, .events = POLLIN}, {.fd = orders->next_fd}};

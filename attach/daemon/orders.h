@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the daemon says to the process that writes the trace, or to the filter before it: messages
+ * Orders of the daemon to the process that writes the trace, or to the filter before it: messages
  * in a pipe.
  */
 #pragma once
@@ -36,7 +36,6 @@ struct orders {
 	struct bytes_out in; /* read, but not carried out */
 };
 
-void orders_deinit(struct orders *orders);
 /* Waits up to 0.2 s for data and reads it. `*ret_open` is false if there is none and no more is
  * needed: the pipe is closed, next_fd has no reader, or process `parent` (0: any) is not the
  * parent any more. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/daemon/now.h"
+#include "format/clock.h"
 
 /* What the patience of scribe_options does not cover: a minute of looking up names, and a disk that
  * has a large file to write before it is durable. */
@@ -158,7 +158,7 @@ static bool serve(struct scribe *scribe, pid_t parent)
 			!orders_carry_out(&scribe->orders, carry_out, scribe))
 			return true;
 		uint64_t bytes = store_bytes(scribe->store);
-		if (!is_done(scribe, store_tick(scribe->store, now_mono_ns())))
+		if (!is_done(scribe, store_tick(scribe->store, clock_mono_ns())))
 			return true;
 		if (store_bytes(scribe->store) != bytes)
 			show_safe(scribe);

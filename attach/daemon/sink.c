@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/daemon/now.h"
+#include "format/clock.h"
 
 #define NS_PER_S	    1000000000ull
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
@@ -180,7 +180,7 @@ struct wait {
 static bool is_late(
 	const struct sink *sink, struct wait *wait, bool has_moved, uint64_t patience_ns)
 {
-	uint64_t now_ns = now_mono_ns();
+	uint64_t now_ns = clock_mono_ns();
 	if (!wait->since_ns || has_moved || now_ns - wait->looked_ns > STANDSTILL_NS)
 		wait->since_ns = now_ns;
 	wait->looked_ns = now_ns;
@@ -210,7 +210,7 @@ static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *
 			meanwhile(sink->context);
 		if (pipe.revents & POLLERR && !is_answered(sink))
 			give_up_dead(sink);
-		uint64_t now = now_mono_ns(), patience_ns = look_u64(&page->patience_ns);
+		uint64_t now = clock_mono_ns(), patience_ns = look_u64(&page->patience_ns);
 		uint64_t progress = look_u64(&page->progress);
 		bool has_moved = progress != seen;
 		seen = progress;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <sys/statvfs.h>
 
-#include "attach/daemon/now.h"
+#include "format/clock.h"
 #include "attach/daemon/output.h"
 
 #define BLOCK_AGE_MAX_NS 1000000000ull
@@ -206,7 +206,7 @@ struct ht_err *store_put(struct store *store, const struct rec *rec, uint64_t ev
 	store->given_events += events;
 	store->waiting_events += events;
 	if (!store->block_since_ns)
-		store->block_since_ns = now_mono_ns();
+		store->block_since_ns = clock_mono_ns();
 	return NULL;
 }
 

@@ -12,9 +12,9 @@
 /* Zero-initialised is valid. */
 struct crew {
 	const char *command; /* what `tell` gets; borrowed */
-	void (*tell)(
-		const char *command, int status); /* of waitpid(2), when one ends; NULL: none */
-	pid_t running[CREW_MAX];		  /* 0: none */
+	/* When one ends, `status` is that of waitpid(2); NULL: nothing is told. */
+	void (*tell)(const char *command, int status);
+	pid_t running[CREW_MAX]; /* 0: none */
 };
 
 /* Are CREW_MAX running? Collects those that have ended. */

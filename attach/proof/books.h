@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the agent's thread records, in its image, say of the target's threads. The proof that all
- * threads are outside reads them. The target can write to the records, so the proof checks them
+ * Reads the agent's records of the target's threads, which lie in the agent's image, for the proof
+ * that all threads are outside. The target can write to these records, so the proof checks them
  * against the stacks.
  */
 #pragma once

@@ -12,8 +12,8 @@
 
 struct quiesce;
 
-/* What the agent's records say of a thread. They save looks, and decide where the stack alone does
- * not. */
+/* The state of a thread by the agent's records. They save looks, and decide where the stack alone
+ * does not. */
 enum quiesce_books {
 	QUIESCE_IDLE, /* the agent has a record of the thread, which is in no hook */
 	QUIESCE_INSIDE,
@@ -38,8 +38,8 @@ struct quiesce_options {
 	bool rewrite;
 	bool filtered; /* a thread may have a seccomp filter: see struct tracee */
 	raddr_t (*real)(void *context, raddr_t entry);
-	/* What the records say of thread `tid` of the process `of`: `proc`, or a process that
-	 * shares its memory. */
+	/* The state by the records of thread `tid`. `of`: its process, which is `proc` or shares
+	 * the memory of `proc`. */
 	enum quiesce_books (*books)(void *context, const struct proc *of, pid_t tid);
 	/*
 	 * Returns the unfinished hooks of a thread that is QUIESCE_INSIDE: a signal handler may

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the caller of a capture wants, and the functions by which the capture calls its caller.
+ * Options of a capture, and the functions of its caller that the capture calls.
  */
 #pragma once
 
@@ -28,7 +28,7 @@ struct session_child {
 	void *context;
 };
 
-/* What a session lends session_forks for the duration of a call. */
+/* Parts of a session that session_forks may use during a call. */
 struct session_target {
 	struct proc *proc;
 	struct image *image;

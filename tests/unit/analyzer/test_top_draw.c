@@ -255,6 +255,24 @@ HT_TEST(the_heading_shows_baseline_hold_and_end)
 	end();
 }
 
+/* The trace had nothing new between two looks: rates do not become 0. */
+HT_TEST(rates_stay_while_nothing_is_new)
+{
+	begin(100);
+	add_sites();
+	take();
+	now.snapshot.figures.time_ns += 2 * TOPTABLE_NS;
+	now.row[0].sums.allocations += 500;
+	take();
+	ck_assert_double_eq(screen.listing.total.calls_per_s, 250);
+	take();
+	ck_assert_double_eq(screen.listing.total.calls_per_s, 250);
+	now.snapshot.figures.time_ns += 5 * TOPTABLE_NS;
+	take();
+	ck_assert_double_eq(screen.listing.total.calls_per_s, 0);
+	end();
+}
+
 HT_TEST(a_message_stands_above_the_keys)
 {
 	char path[200], whole[300];
