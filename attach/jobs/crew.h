@@ -12,7 +12,7 @@
 /* Zero-initialised is valid. */
 struct crew {
 	const char *command; /* what `tell` gets; borrowed */
-	/* When one ends, `status` is that of waitpid(2); NULL: nothing is told. */
+	/* Called when a command ends, with its `status` of waitpid(2); or NULL. */
 	void (*tell)(const char *command, int status);
 	pid_t running[CREW_MAX]; /* 0: none */
 };

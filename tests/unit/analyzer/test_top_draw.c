@@ -262,7 +262,7 @@ HT_TEST(rates_stay_while_nothing_is_new)
 	add_sites();
 	take();
 	now.snapshot.figures.time_ns += 2 * TOPTABLE_NS;
-	now.row[0].sums.allocations += 500;
+	now.snapshot.figures.sums.allocations += 500;
 	take();
 	ck_assert_double_eq(screen.listing.total.calls_per_s, 250);
 	take();
