@@ -28,14 +28,19 @@ CREATE TABLE IF NOT EXISTS heaptap
     outstanding_bytes UInt64,
     growth_bytes Int64,
     peak_bytes UInt64,
-    temporary UInt64
+    temporary UInt64,
+    -- bounds at 95 % of the estimates of a sample, otherwise 0
+    allocated_bytes_bound95 UInt64,
+    outstanding_bytes_bound95 UInt64,
+    growth_bytes_bound95 UInt64
 )
 ENGINE = ReplacingMergeTree
 PARTITION BY toYYYYMM(window_start)
 ORDER BY (service, window_start, window_id, row);
 
 -- Which site grew on most hosts since the last release? Per service and site: the hosts on which it grows by at
--- least 64 KiB/min more under the newest build than under the one before, and by how much on all of them.
+-- least 64 KiB/min more under the newest build than under the one before, and by how much on all of them. For samples
+-- the growth must also exceed the bound of the difference.
 
 SELECT
     service,
@@ -50,13 +55,22 @@ FROM
         site_id,
         any(site) AS site,
         sumIf(rate, build = builds[1]) AS new_rate,
-        sumIf(rate, build = builds[2]) AS old_rate
+        sumIf(rate, build = builds[2]) AS old_rate,
+        sqrt(sumIf(square, build = builds[1] OR build = builds[2])) AS bound
     FROM
     (
-        SELECT service, host, build, site_id, site, 60 * growth / seconds AS rate
+        SELECT
+            service,
+            host,
+            build,
+            site_id,
+            site,
+            60 * growth / seconds AS rate,
+            3600 * growth_square / (seconds * seconds) AS square
         FROM
         (
-            SELECT service, host, build, site_id, any(site) AS site, sum(growth_bytes) AS growth
+            SELECT service, host, build, site_id, any(site) AS site, sum(growth_bytes) AS growth,
+                sum(toFloat64(growth_bytes_bound95) * growth_bytes_bound95) AS growth_square
             FROM heaptap FINAL
             GROUP BY service, host, build, site_id
         )
@@ -88,7 +102,7 @@ FROM
     USING service
     GROUP BY service, host, site_id
 )
-WHERE new_rate >= old_rate + 65536
+WHERE new_rate >= old_rate + greatest(65536, bound)
 GROUP BY service, site_id
 ORDER BY hosts DESC, more_bytes_per_min DESC
 LIMIT 20;

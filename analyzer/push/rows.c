@@ -107,10 +107,12 @@ static void put_sums(FILE *out, const struct sums *sums)
 		"\"allocations\":%" PRIu64 ",\"allocated_bytes\":%" PRIu64
 		",\"outstanding_blocks\":%" PRIu64 ",\"outstanding_bytes\":%" PRIu64
 		",\"growth_bytes\":%" PRIi64 ",\"peak_bytes\":%" PRIu64 ",\"temporary\":%" PRIu64
-		"}\n",
+		",\"allocated_bytes_bound95\":%" PRIi64 ",\"outstanding_bytes_bound95\":%" PRIi64
+		",\"growth_bytes_bound95\":%" PRIi64 "}\n",
 		sums->allocations, sums->allocated_bytes, sums_outstanding_blocks(sums),
-		sums_outstanding_bytes(sums), sums->growth_bytes, sums->peak_bytes,
-		sums->temporary);
+		sums_outstanding_bytes(sums), sums->growth_bytes, sums->peak_bytes, sums->temporary,
+		metric_bound(sums, METRIC_ALLOCATED), metric_bound(sums, METRIC_OUTSTANDING),
+		metric_bound(sums, METRIC_GROWTH));
 }
 
 /* Puts the frames, innermost first; a name of the site that is the same on all hosts; and the hash
@@ -157,17 +159,6 @@ static void put_row(struct rows *rows, size_t number, uint32_t index)
 	put_sums(rows->out, &row->sums);
 }
 
-static void add(struct sums *to, const struct sums *sums)
-{
-	to->allocations += sums->allocations;
-	to->allocated_bytes += sums->allocated_bytes;
-	to->frees += sums->frees;
-	to->freed_bytes += sums->freed_bytes;
-	to->growth_bytes += sums->growth_bytes;
-	to->peak_bytes += sums->peak_bytes;
-	to->temporary += sums->temporary;
-}
-
 static void put_rows(struct rows *rows, const uint32_t *order)
 {
 	const struct view *view = rows->window->view;
@@ -176,7 +167,7 @@ static void put_rows(struct rows *rows, const uint32_t *order)
 		if (i < PUSH_ROWS_MAX)
 			put_row(rows, i, order[i]);
 		else
-			add(&others, &view->row[order[i]].sums);
+			sums_add(&others, &view->row[order[i]].sums);
 	}
 	if (view->row_count <= PUSH_ROWS_MAX)
 		return;

@@ -20,7 +20,7 @@ void batch_print(const struct text *text, const struct heading *heading, const s
 	heading_put_verdict(&line, heading, now);
 	line_end(&line);
 	line_begin(&line, text);
-	columns_put_titles(&line, false);
+	columns_put_titles(&line, now, false);
 	line_end(&line);
 	for (size_t i = 0; i < listing->count && (!limit || i < limit); i++) {
 		line_begin(&line, text);
@@ -34,6 +34,9 @@ void batch_print(const struct text *text, const struct heading *heading, const s
 
 static json_t *put_figures(json_t *object, const struct listing_figures *figures)
 {
+	if (figures->outstanding_bound_bytes > 0)
+		object = json_with(object, "outstanding_bytes_bound95",
+			json_number((uint64_t)figures->outstanding_bound_bytes));
 	object = json_with(object, "per_minute_bytes", json_integer(figures->per_minute_bytes));
 	object = json_with(
 		object, "allocated_bytes_per_s", json_number((uint64_t)figures->bytes_per_s));

@@ -8,6 +8,7 @@
 
 #define NS_PER_S       1000000000ull
 #define FUNCTION_LEAST 10u
+#define BOUND_COLUMNS  7u
 
 /* --- figures --------------------------------------------------------------------------------- */
 
@@ -46,6 +47,17 @@ struct columns_figure columns_change(int64_t bytes)
 	return ret;
 }
 
+struct columns_figure columns_bound(const struct text *text, double bytes)
+{
+	struct columns_figure ret = {""};
+	if (!(bytes > 0))
+		return ret;
+	/* U+00B1 */
+	snprintf(ret.text, sizeof(ret.text), "%s%s", text->has_utf8 ? "\xc2\xb1" : "+-",
+		columns_bytes(bytes < 1e19 ? (uint64_t)bytes : UINT64_MAX).text);
+	return ret;
+}
+
 struct columns_figure columns_age(uint64_t age_ns)
 {
 	struct columns_figure ret;
@@ -66,13 +78,18 @@ struct columns_figure columns_age(uint64_t age_ns)
 /* --- layout ---------------------------------------------------------------------------------- */
 
 struct layout {
+	/* The figures are estimates of a sample. A sample does not tell which blocks are temporary,
+	 * so the bound replaces that column. */
+	bool has_bound;
 	bool has_rates, has_rest; /* allocations and calls; temporary, age and trend */
 	size_t trend;
 };
 
-static struct layout layout_of(size_t columns)
+static struct layout layout_of(const struct line *line, const struct snapshot *now)
 {
+	const size_t columns = line_width(line->text);
 	return (struct layout){
+		.has_bound = now->figures.is_estimate && columns >= 56,
 		.has_rates = columns >= 56,
 		.has_rest = columns >= 76,
 		.trend = columns >= 140	  ? 16
@@ -87,18 +104,21 @@ static void put_cell(struct line *line, const char *string, size_t columns)
 	line_put(line, " ");
 }
 
-void columns_put_titles(struct line *line, bool has_baseline)
+void columns_put_titles(struct line *line, const struct snapshot *now, bool has_baseline)
 {
-	const struct layout layout = layout_of(line_width(line->text));
+	const struct layout layout = layout_of(line, now);
 	line_put(line, " ");
 	put_cell(line, has_baseline ? "CHANGE" : "OUTSTAND", 8);
+	if (layout.has_bound)
+		put_cell(line, "BOUND", BOUND_COLUMNS);
 	put_cell(line, "+/MIN", 7);
 	if (layout.has_rates) {
 		put_cell(line, "ALLOC/S", 7);
 		put_cell(line, "CALLS/S", 7);
 	}
 	if (layout.has_rest) {
-		put_cell(line, "TEMP", 4);
+		if (!layout.has_bound)
+			put_cell(line, "TEMP", 4);
 		put_cell(line, "AGE", 4);
 		line_put(line, "%-*s ", (int)layout.trend, "TREND");
 	}
@@ -114,9 +134,10 @@ static void put_share(struct line *line, const struct listing_figures *figures)
 	put_cell(line, share, 4);
 }
 
-static void put_figures(struct line *line, const struct listing_row *row, bool has_baseline)
+static void put_figures(struct line *line, const struct snapshot *now,
+	const struct listing_row *row, bool has_baseline)
 {
-	const struct layout layout = layout_of(line_width(line->text));
+	const struct layout layout = layout_of(line, now);
 	const struct listing_figures *figures = &row->figures;
 	const int64_t bytes = figures->outstanding_bytes;
 	line_put(line, "%s", row->is_growing ? "*" : " ");
@@ -124,6 +145,9 @@ static void put_figures(struct line *line, const struct listing_row *row, bool h
 		has_baseline ? columns_change(bytes).text
 			     : columns_bytes(bytes > 0 ? (uint64_t)bytes : 0).text,
 		8);
+	if (layout.has_bound)
+		put_cell(line, columns_bound(line->text, figures->outstanding_bound_bytes).text,
+			BOUND_COLUMNS);
 	put_cell(line, columns_change(figures->per_minute_bytes).text, 7);
 	if (layout.has_rates) {
 		put_cell(line, columns_bytes((uint64_t)figures->bytes_per_s).text, 7);
@@ -131,7 +155,8 @@ static void put_figures(struct line *line, const struct listing_row *row, bool h
 	}
 	if (!layout.has_rest)
 		return;
-	put_share(line, figures);
+	if (!layout.has_bound)
+		put_share(line, figures);
 	put_cell(line, columns_age(figures->oldest_ns).text, 4);
 	const size_t from = line->columns;
 	line_sparkline(line, row->trend, row->trend_count, 0, layout.trend);
@@ -201,7 +226,7 @@ void columns_put_row(struct line *line, const struct snapshot *now, const struct
 		put_frame(line, now, row);
 		return;
 	}
-	put_figures(line, row, has_baseline);
+	put_figures(line, now, row, has_baseline);
 	line_put(line, "%*s", (int)(2 * row->depth), "");
 	put_short(line, now, row);
 }

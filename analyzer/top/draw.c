@@ -96,7 +96,7 @@ static void draw_above(
 						       : SCREEN_PLAIN);
 	}
 	if (begin(drawing, &line)) {
-		columns_put_titles(&line, screen->baseline);
+		columns_put_titles(&line, screen->now, screen->baseline);
 		end(drawing, &line, SCREEN_REVERSE);
 	}
 }

@@ -109,6 +109,7 @@ static struct snapshot_sums sums_of(const struct sums *sums)
 	return (struct snapshot_sums){
 		.outstanding_bytes = sums_outstanding_bytes(sums),
 		.outstanding_blocks = sums_outstanding_blocks(sums),
+		.outstanding_bound_bytes = (uint64_t)metric_bound(sums, METRIC_OUTSTANDING),
 		.allocated_bytes = sums->allocated_bytes,
 		.allocations = sums->allocations,
 		.temporary = sums->temporary,

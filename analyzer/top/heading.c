@@ -52,8 +52,9 @@ void heading_put_totals(
 	struct line *line, const struct snapshot *now, const struct listing_figures *total)
 {
 	const struct snapshot_figures *figures = &now->figures;
-	line_put(line, "outstanding %s%s ", figures->is_estimate ? "~" : "",
-		columns_bytes(figures->sums.outstanding_bytes).text);
+	line_put(line, "outstanding %s%s%s ", figures->is_estimate ? "~" : "",
+		columns_bytes(figures->sums.outstanding_bytes).text,
+		columns_bound(line->text, (double)figures->sums.outstanding_bound_bytes).text);
 	line_sparkline(line, figures->trend, figures->trend_count, 0, TREND_COLUMNS);
 	line_put(line, " %s/min  alloc %s/s  calls %s/s",
 		columns_change(total->per_minute_bytes).text,

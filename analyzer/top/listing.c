@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/top/listing.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +84,7 @@ static struct listing_figures figures_of(const struct making *making,
 {
 	struct listing_figures ret = {
 		.outstanding_bytes = (int64_t)now->outstanding_bytes,
+		.outstanding_bound_bytes = (double)now->outstanding_bound_bytes,
 		.per_minute_bytes = now->per_minute_bytes,
 		.bytes_per_s =
 			rate(now->allocated_bytes, before->allocated_bytes, making->before.span_s),
@@ -94,6 +96,9 @@ static struct listing_figures figures_of(const struct making *making,
 		return ret;
 	const double span_s = making->baseline.span_s;
 	ret.outstanding_bytes -= (int64_t)baseline->outstanding_bytes;
+	/* The errors of blocks that both sums contain cancel out, so this is the most. */
+	ret.outstanding_bound_bytes =
+		hypot(ret.outstanding_bound_bytes, (double)baseline->outstanding_bound_bytes);
 	ret.per_minute_bytes =
 		span_s > 0 ? (int64_t)((double)ret.outstanding_bytes * 60 / span_s) : 0;
 	ret.bytes_per_s = rate(now->allocated_bytes, baseline->allocated_bytes, span_s);
@@ -106,6 +111,9 @@ static struct listing_figures figures_of(const struct making *making,
 static void add_figures(struct listing_figures *sum, const struct listing_figures *more)
 {
 	sum->outstanding_bytes += more->outstanding_bytes;
+	/* Sites are sampled independently. */
+	sum->outstanding_bound_bytes =
+		hypot(sum->outstanding_bound_bytes, more->outstanding_bound_bytes);
 	sum->per_minute_bytes += more->per_minute_bytes;
 	sum->bytes_per_s += more->bytes_per_s;
 	sum->calls_per_s += more->calls_per_s;

@@ -24,6 +24,8 @@ extern const char *const listing_sort_names[LISTING_SORTS + 1];
 /* The figures in the columns of a row. */
 struct listing_figures {
 	int64_t outstanding_bytes; /* with a baseline: the change since then */
+	/* In a sample: the bound of outstanding_bytes at 95 %, for a change at most; otherwise 0 */
+	double outstanding_bound_bytes;
 	int64_t per_minute_bytes;
 	double bytes_per_s, calls_per_s; /* since the earlier snapshot */
 	uint64_t temporary, allocations; /* since the capture, or the baseline, began */

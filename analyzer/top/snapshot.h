@@ -19,6 +19,8 @@
 /* Sums since the capture began. */
 struct snapshot_sums {
 	uint64_t outstanding_bytes, outstanding_blocks;
+	/* In a sample: the bound of outstanding_bytes at 95 % (query/metric.h); otherwise 0. */
+	uint64_t outstanding_bound_bytes;
 	uint64_t allocated_bytes, allocations, temporary;
 	int64_t per_minute_bytes; /* change of outstanding bytes within the last minute */
 };

@@ -125,12 +125,33 @@ static void put_amount(
 			page_bytes(page, range.most_bytes).text);
 }
 
+/* Puts the bound of a figure of the whole heap that was computed from the window's events. In a
+ * sample the error of such a figure is that of the window's growth, or of its peak. */
+static void put_bound_of_events(
+	struct line *line, const struct page *page, int64_t bytes, enum metric metric)
+{
+	const struct view *view = page->view;
+	if (view_is_filtered(view) || !metric_is_exact(metric, view->is_whole))
+		return;
+	const struct text_number bound =
+		text_bound(page->text, bytes, metric_bound(&view->total, metric));
+	if (*bound.text)
+		line_put(line, " %s", bound.text);
+}
+
 /* The heap at the end, computed from the start and the events. */
 static uint64_t end_by_events(const struct page *page)
 {
 	const struct window window = page->view->window;
 	return window.to > window.from ? held_at(page, window.to - 1)
 				       : page->view->analysis->heap.start_bytes;
+}
+
+static void put_end_by_events(struct line *line, const struct page *page)
+{
+	const uint64_t bytes = end_by_events(page);
+	line_put(line, "~%s", page_bytes(page, bytes).text);
+	put_bound_of_events(line, page, (int64_t)bytes, METRIC_GROWTH);
 }
 
 static void put_whole_heap(struct line *line, const struct page *page)
@@ -143,7 +164,7 @@ static void put_whole_heap(struct line *line, const struct page *page)
 	if (heap->end_known)
 		put_amount(line, page, heap->end_bytes, heap_end_range(heap));
 	else
-		line_put(line, "~%s", page_bytes(page, end_by_events(page)).text);
+		put_end_by_events(line, page);
 	if (!heap->has_curve)
 		return;
 	line_put(line, ", peak ");
@@ -158,7 +179,7 @@ static void put_part_of_heap(struct line *line, const struct page *page)
 	const uint64_t start = view->window.from ? held_at(page, view->window.from - 1)
 						 : view->analysis->heap.start_bytes;
 	line_put(line, "~%s -> ", page_bytes(page, start).text);
-	line_put(line, "~%s", page_bytes(page, end_by_events(page)).text);
+	put_end_by_events(line, page);
 }
 
 /* The recorded blocks, for a trace without a reading of the heap. */
@@ -175,13 +196,16 @@ static void put_recorded(struct line *line, const struct page *page)
 	for (uint32_t i = window.from; i < window.to; i++)
 		if (peak < step_at(page, i)->live_max_bytes)
 			peak = step_at(page, i)->live_max_bytes;
-	line_put(line, "%s%s in the window", mark,
-		page_change(page, (int64_t)(after - before)).text);
+	const int64_t growth = (int64_t)(after - before), rise = (int64_t)(peak - before);
+	line_put(line, "%s%s", mark, page_change(page, growth).text);
+	put_bound_of_events(line, page, growth, METRIC_GROWTH);
+	line_put(line, " in the window");
 	if (heap->end_known)
 		line_put(line, "; %s at the end", page_bytes(page, heap->end_bytes).text);
-	else
-		line_put(line, ", peak %s%s", mark,
-			page_change(page, (int64_t)(peak - before)).text);
+	else {
+		line_put(line, ", peak %s%s", mark, page_change(page, rise).text);
+		put_bound_of_events(line, page, rise, METRIC_PEAK);
+	}
 }
 
 /* "paused +10.0 s .. +20.0 s: new allocations were not recorded" */

@@ -356,9 +356,30 @@ static void forget_what_was_sent(void)
 		NULL);
 }
 
+/* The bounds of a sample's figures equal those of the report. */
+static void check_bounds(const char *to)
+{
+	char *expected, *err;
+	const int status = push(to, TRACE_SUM, "--host", "sample", &err);
+	ck_assert_msg(status == 0, "%s", err);
+	free(err);
+	ck_assert_int_eq(
+		run_program((const char *[]){"sh", "-c",
+				    "\"$1\" report --json \"$2\" | jq -r '[.stacks[].bounds95] | "
+				    "[.[].allocated_bytes, .[].outstanding_bytes, "
+				    ".[].growth_bytes] | [add, length] | @tsv'",
+				    "sh", run_built("heaptap"), TRACE_SUM, NULL},
+			RUN_MS, &expected, NULL),
+		0);
+	check_answer("SELECT sum(allocated_bytes_bound95 + outstanding_bytes_bound95 + "
+		     "growth_bytes_bound95), 3 * count() FROM heaptap FINAL WHERE host = 'sample'",
+		expected);
+	free(expected);
+}
+
 HT_TEST(clickhouse_answers_what_grew_on_most_hosts)
 {
-	static const char *const hosts[] = {"a", "b", "c"};
+	static const char *const hosts[] = {"a", "b", "c", "d"};
 	struct run run;
 	char to[96], expected[64], *out, *err;
 	if (!has_curl())
@@ -393,15 +414,17 @@ HT_TEST(clickhouse_answers_what_grew_on_most_hosts)
 		expected);
 	check_answer("SELECT uniq(window_id), min(toUnixTimestamp(window_start)) > 1700000000 FROM "
 		     "heaptap",
-		"3\t1\n");
-	/* Inserts windows of a new release, where one site grows 100 times as fast on two hosts. */
+		"4\t1\n");
+	check_bounds(to);
+	/* Inserts windows of a new release, where one site grows 100 times as fast on hosts a, c
+	 * and d. On host d the growth is an estimate, and its bound is twice as large. */
 	free(ask("INSERT INTO heaptap SELECT concat('n', window_id), row, window_start + 86400, "
 		 "window_end + 86400, seconds, host, service, 'new', pid, site_id, site, frames, "
 		 "module, "
 		 "class, allocations, allocated_bytes, outstanding_blocks, outstanding_bytes, "
 		 "growth_bytes * (site LIKE 'leak_few_large%' AND host != 'b' ? 100 : 1), "
-		 "peak_bytes, "
-		 "temporary FROM heaptap FINAL"));
+		 "peak_bytes, temporary, 0, 0, host = 'd' ? 200 * growth_bytes : 0 "
+		 "FROM heaptap FINAL WHERE host != 'sample'"));
 	out = fleet(1);
 	ck_assert_msg(strncmp(out, "leaky\tleak_few_large <- main\t2\t", 30) == 0 &&
 			      strchr(out, '\n') == out + strlen(out) - 1,

@@ -153,6 +153,44 @@ HT_TEST(a_capture_that_runs_is_joined_and_goes_on)
 	victim_stop(&shown.victim);
 }
 
+/* Has the first row of the last table a bound, and the process one that is no less? */
+static bool has_bound(struct shown *shown)
+{
+	size_t count;
+	json_auto_t *table = last_table(&shown->top, &count);
+	json_t *rows = table ? report_at(table, "rows") : NULL;
+	const json_t *bound = json_object_get(json_array_get(rows, 0), "outstanding_bytes_bound95");
+	return json_is_integer(bound) && json_integer_value(bound) > 0 &&
+	       report_u64(table, "outstanding_bytes_bound95") >=
+		       (uint64_t)json_integer_value(bound);
+}
+
+/* All figures of a sample are estimates, and the largest site's has a bound. */
+HT_TEST(estimates_of_a_sample_have_bounds)
+{
+	struct shown shown;
+	victim_start(&shown.victim,
+		(const char *[]){run_built("tests/targets/ledger"), "-n", "3000", NULL});
+	snprintf(shown.digits, sizeof(shown.digits), "%d", shown.victim.pid);
+	tap_start(&shown.tap, shown.victim.pid, (const char *[]){"--sample", "64K", NULL});
+	tap_wait_any(&shown.tap);
+	free(victim_ask(&shown.victim, "go", TARGET_MS));
+	start_top(&shown, (const char *[]){"-b", "-d", "0.3", "--json", NULL});
+	run_until(has_bound(&shown), TARGET_MS);
+	kill(shown.top.pid, SIGINT);
+	ck_assert_int_eq(run_wait(&shown.top, TARGET_MS), 0);
+	run_deinit(&shown.top);
+	start_top(&shown, (const char *[]){"-b", "-d", "0.3", "-n", "1", NULL});
+	ck_assert_int_eq(run_wait(&shown.top, TARGET_MS), 0);
+	char *out = run_out(&shown.top);
+	ck_assert_msg(strstr(out, "\n OUTSTAND   BOUND   +/MIN ALLOC/S"), "%s", out);
+	ck_assert_msg(strstr(out, "outstanding ~"), "%s", out);
+	free(out);
+	json_decref(tap_stop(&shown.tap, 0));
+	run_deinit(&shown.top);
+	victim_stop(&shown.victim);
+}
+
 /* --- its end --------------------------------------------------------------------------------- */
 
 static void check_signal(int signal, int status)

@@ -77,6 +77,7 @@ HT_TEST(a_sample_says_that_it_is_one)
 	check_has("! 7 samples dropped");
 	check_has("calls  ~2,097,");
 	check_has(" of ~198.0 MiB +-9.8 %; 400 samples\n");
+	check_has("heap   ~+198.0 MiB +-9.8 % in the window, peak ~+198.0 MiB +-9.8 %");
 	check_has("  ~198.0 MiB  100.0 %  ~2,097,");
 	check_has("+-9.8 %  (no stack)\n");
 	check_has("for 95 of 100 the true figure is within the bound");

@@ -74,7 +74,7 @@ static const char *show(enum part part, unsigned columns)
 	struct line line;
 	line_begin(&line, &text);
 	if (part == TITLES || part == TITLES_OF_CHANGES)
-		columns_put_titles(&line, part == TITLES_OF_CHANGES);
+		columns_put_titles(&line, &now.snapshot, part == TITLES_OF_CHANGES);
 	else if (part == NAMES)
 		columns_put_names(&line, &now.snapshot, &row);
 	else
@@ -136,6 +136,26 @@ HT_TEST(narrow_terminals_have_fewer_columns)
 	/* The caller is shown only if both names are readable. */
 	ck_assert_str_eq(show(ROW, COLUMNS_LEAST), "*   99.9K  -99.9K alloc");
 	ck_assert_str_eq(show(ROW, 20), "*   99.9K  -99.9K...");
+}
+
+HT_TEST(a_sample_has_bounds)
+{
+	make_site("alloc", "main");
+	row.figures.outstanding_bound_bytes = 1536;
+	/* An exact capture has no such column. */
+	ck_assert_ptr_null(strstr(show(TITLES, 80), "BOUND"));
+	now.snapshot.figures.is_estimate = true;
+	ck_assert_str_eq(show(TITLES, 80),
+		" OUTSTAND   BOUND   +/MIN ALLOC/S CALLS/S  AGE TREND  FUNCTION <- CALLER");
+	ck_assert_str_eq(show(ROW, 80),
+		"*   99.9K  +-1.5K  -99.9K    1.5K    1.2k  98s _-#    alloc <- main");
+	ck_assert_str_eq(
+		show(TITLES, 56), " OUTSTAND   BOUND   +/MIN ALLOC/S CALLS/S FUNCTION <-...");
+	ck_assert_ptr_null(strstr(show(ROW, 55), "+-"));
+	/* A site whose samples count for themselves alone is exact. */
+	row.figures.outstanding_bound_bytes = 0;
+	ck_assert_str_eq(show(ROW, 80),
+		"*   99.9K          -99.9K    1.5K    1.2k  98s _-#    alloc <- main");
 }
 
 HT_TEST(long_names_share_what_is_left)
@@ -229,6 +249,8 @@ HT_TEST(no_line_is_wider_than_the_terminal)
 		row.figures.calls_per_s = 1e18;
 		row.figures.outstanding_bytes = INT64_MIN;
 		row.figures.oldest_ns = UINT64_MAX;
+		row.figures.outstanding_bound_bytes = 1e30;
+		now.snapshot.figures.is_estimate = random_below(&random, 2);
 		const unsigned columns = 20 + (unsigned)random_below(&random, 140);
 		for (unsigned part = TITLES; part <= NAMES; part++)
 			check_width((enum part)part, columns);

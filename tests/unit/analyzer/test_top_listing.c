@@ -160,11 +160,14 @@ HT_TEST(a_baseline_is_subtracted_from_all_figures)
 	then->sums.allocated_bytes = 410;
 	then->sums.allocations = 100;
 	then->sums.temporary = 4;
+	now.row[0].sums.outstanding_bound_bytes = 30;
+	then->sums.outstanding_bound_bytes = 40;
 	make(&before.snapshot, &baseline.snapshot, &options);
 	/* The order is by the change, most growth first; a has become less. */
 	ck_assert_str_eq(names(), "b c d a");
 	const struct listing_figures *of = &listing.row[3].figures;
 	ck_assert_int_eq(of->outstanding_bytes, -600);
+	ck_assert_double_eq(of->outstanding_bound_bytes, 50);
 	ck_assert_int_eq(of->per_minute_bytes, -6000);
 	ck_assert_double_eq(of->bytes_per_s, 100);
 	ck_assert_double_eq(of->calls_per_s, 0.5);
@@ -278,6 +281,8 @@ HT_TEST(an_open_site_shows_its_chain)
 HT_TEST(bottom_up_joins_the_sites_of_a_function)
 {
 	make_functions();
+	for (size_t i = 0; i < 3; i++)
+		now.row[i].sums.outstanding_bound_bytes = now.row[i].id == 100 ? 3 : 4;
 	check_open(true, NULL, 0, "alloc other");
 	const struct listing_row *row = &listing.row[0];
 	ck_assert_int_eq(row->kind, LISTING_FUNCTION);
@@ -285,6 +290,7 @@ HT_TEST(bottom_up_joins_the_sites_of_a_function)
 	ck_assert_uint_eq(row->site->id, 300);
 	ck_assert(row->is_growing);
 	ck_assert_int_eq(row->figures.outstanding_bytes, 800);
+	ck_assert_double_eq(row->figures.outstanding_bound_bytes, 5);
 	ck_assert_uint_eq(row->figures.allocations, 12);
 	ck_assert_uint_eq(row->figures.oldest_ns, 9);
 	ck_assert_uint_eq(row->trend[1], 80);
