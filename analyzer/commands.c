@@ -219,7 +219,8 @@ static const struct option_command command[] = {
 		.description =
 			"Shows a table of allocating functions, what grows first: outstanding "
 			"bytes, their change within a minute, bytes and calls a second, share of "
-			"temporary blocks, age of the oldest block, and trend. Of a sample, a bound "
+			"temporary blocks, age of the oldest block, and trend. Of a sample, a "
+			"bound "
 			"at 95 % replaces the share of temporary blocks. Joins the capture "
 			"of the process; without one, starts one with a private trace and ends it "
 			"with the table. ? lists the keys.",

@@ -132,9 +132,10 @@ struct control_reply {
 	uint64_t user;			    /* uid that runs the capture */
 	/* of the process: now and when the window began; 0: unknown */
 	uint64_t rss_bytes, rss_first_bytes;
-	/* CONTROL_WAITING: the number of the window that is waited for, and of all windows (0: no
-	 * limit); the time before which it does not begin (0: none). */
-	uint64_t window, windows, next_unix_ns;
+	/* In a series: the number of the window that is recorded or waited for, from 1, and of all
+	 * windows (0: no limit). Both 0: there is only one. */
+	uint64_t window, windows;
+	uint64_t next_unix_ns; /* CONTROL_WAITING: the window begins no earlier; 0: at any time */
 	/* The condition that heaptap waits for besides next_unix_ns, as in "its RSS is 60.0 MiB";
 	 * "": none. Hostile bytes. */
 	char waits_for[320];

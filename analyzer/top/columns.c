@@ -53,7 +53,7 @@ struct columns_figure columns_bound(const struct text *text, double bytes)
 	if (!(bytes > 0))
 		return ret;
 	/* U+00B1 */
-	snprintf(ret.text, sizeof(ret.text), "%s%s", text->has_utf8 ? "\xc2\xb1" : "+-",
+	snprintf(ret.text, sizeof(ret.text), "%s%.6s", text->has_utf8 ? "\xc2\xb1" : "+-",
 		columns_bytes(bytes < 1e19 ? (uint64_t)bytes : UINT64_MAX).text);
 	return ret;
 }

@@ -14,7 +14,7 @@
 struct columns_figure {
 	char text[16];
 };
-/* "±1.2M": the bound of an estimate; "" for 0. */
+/* "+-1.2M": the bound of an estimate; "" for 0. */
 struct columns_figure columns_bound(const struct text *text, double bytes);
 /* At most 5 characters, 6 with a sign: 512, 1.5K, 11.9M, 123G (powers of 1024). */
 struct columns_figure columns_bytes(uint64_t bytes);

@@ -113,18 +113,25 @@ static void put_filter(const struct control_reply *reply)
 			print_size(reply->filter_bytes, size));
 }
 
+/* "2 of 6"; "2" of a series without an end. */
+static void put_window(const struct control_reply *reply)
+{
+	printf("%llu", (unsigned long long)reply->window);
+	if (reply->windows > 1)
+		printf(" of %llu", (unsigned long long)reply->windows);
+}
+
 /* "window 2 of 6 begins at 14:03:10", or "when its RSS is 60.0 MiB", or both. */
 static void put_next(const struct control_reply *reply)
 {
 	char at[CLOCK_BYTES];
-	printf("window %llu ", (unsigned long long)reply->window);
-	if (reply->windows > 1)
-		printf("of %llu ", (unsigned long long)reply->windows);
-	printf("begins");
+	printf("window ");
+	put_window(reply);
+	printf(" begins");
 	if (*reply->waits_for)
 		print_text(stdout, " when %s", reply->waits_for);
 	if (reply->next_unix_ns)
-		printf("%s at %s", *reply->waits_for ? ", not before" : "",
+		printf("%s%s", *reply->waits_for ? ", not before " : " at ",
 			clock_text(reply->next_unix_ns, at));
 	putchar('\n');
 }
@@ -143,6 +150,11 @@ static void put_capture(const struct control_reply *reply)
 	char size[PRINT_SIZE_BYTES], rate[PRINT_SIZE_BYTES];
 	put_name(reply);
 	put_times(reply);
+	if (reply->window) {
+		printf("  window   ");
+		put_window(reply);
+		putchar('\n');
+	}
 	printf("  events   %llu (%llu/s)", (unsigned long long)reply->events,
 		(unsigned long long)reply->events_per_s);
 	if (reply->dropped)
@@ -158,10 +170,12 @@ static void put_capture(const struct control_reply *reply)
 	put_pauses(reply);
 }
 
-static void add_waiting(json_t *object, const struct control_reply *reply)
+static void add_window(json_t *object, const struct control_reply *reply)
 {
 	json_object_set_new(object, "window", json_integer((json_int_t)reply->window));
 	json_object_set_new(object, "windows", json_integer((json_int_t)reply->windows));
+	if (reply->phase != CONTROL_WAITING)
+		return;
 	json_object_set_new(object, "next_unix_ns", json_integer((json_int_t)reply->next_unix_ns));
 	json_object_set_new(object, "waits_for", print_string(reply->waits_for));
 }
@@ -203,8 +217,8 @@ static json_t *capture_json(const struct control_reply *reply)
 	for (size_t i = 0; object && i < HT_ARRAY_SIZE(numbers); i++)
 		json_object_set_new(
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
-	if (object && reply->phase == CONTROL_WAITING)
-		add_waiting(object, reply);
+	if (object && reply->window)
+		add_window(object, reply);
 	return object;
 }
 
@@ -223,10 +237,16 @@ static void put_row(const struct control_reply *reply, bool is_first)
 		printf("%-8s %-16s %-10s %-14s %s\n", "PID", "COMMAND", "STATE", "FOR", "TRACE");
 	print_text(stdout, "%-8llu %-16s %-10s %-14s ", (unsigned long long)reply->pid, reply->comm,
 		state_of(reply), span_text(reply->elapsed_ns, span));
-	if (reply->phase == CONTROL_WAITING)
+	if (reply->phase == CONTROL_WAITING) {
 		put_next(reply);
-	else
-		print_text(stdout, "%s\n", reply->trace);
+		return;
+	}
+	print_text(stdout, "%s", reply->trace);
+	if (reply->window) {
+		printf("  window ");
+		put_window(reply);
+	}
+	putchar('\n');
 }
 
 void print_control_capture(struct print_control *print, const struct control_reply *reply)

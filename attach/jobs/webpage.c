@@ -57,8 +57,19 @@ struct ht_err *webpage_name(
 	return err;
 }
 
+/* The status of child `pid`, as helper_wait. */
+static int attend(pid_t pid, const struct webpage_wait *wait)
+{
+	int status;
+	if (!wait)
+		return helper_wait(pid);
+	while (!helper_has_ended(pid, &status))
+		wait->pass(wait->context);
+	return status;
+}
+
 /* Runs heaptap-analyze for `what`; its exit status. */
-static int run(char *const argv[], const char *what)
+static int run(char *const argv[], const char *what, const struct webpage_wait *wait)
 {
 	int status = 0;
 	fflush(stdout);
@@ -72,7 +83,7 @@ static int run(char *const argv[], const char *what)
 		_exit(127);
 	}
 	if (pid > 0)
-		status = helper_wait(pid);
+		status = attend(pid, wait);
 	if (status < 0)
 		return 1;
 	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
@@ -82,17 +93,19 @@ static int run(char *const argv[], const char *what)
 	return 1;
 }
 
-int webpage_write(const char *trace, const char *page, bool replace)
+int webpage_write(
+	const char *trace, const char *page, bool replace, const struct webpage_wait *wait)
 {
 	char program[] = "heaptap", command[] = "html", output[] = "-o", force[] = "-f";
 	char end[] = "--";
 	return run((char *[]){program, command, output, (char *)page, replace ? force : end,
 			   replace ? end : (char *)trace, replace ? (char *)trace : NULL, NULL},
-		"the page");
+		"the page", wait);
 }
 
 int webpage_print_screen(const char *trace)
 {
 	char program[] = "heaptap", command[] = "report", brief[] = "--brief", end[] = "--";
-	return run((char *[]){program, command, brief, end, (char *)trace, NULL}, "the report");
+	return run(
+		(char *[]){program, command, brief, end, (char *)trace, NULL}, "the report", NULL);
 }

@@ -17,7 +17,16 @@ HT_MUST_CHECK
 struct ht_err *webpage_name(
 	const char *pattern, const char *trace, pid_t pid, bool replace, char **ret);
 
-/* Runs heaptap-analyze and waits for it; it prints its own errors. Returns its exit status. */
-int webpage_write(const char *trace, const char *page, bool replace);
+/* What the caller does while heaptap-analyze runs. `pass` is called again and again, and waits for
+ * events of the caller's, at most some ms. */
+struct webpage_wait {
+	void (*pass)(void *context);
+	void *context;
+};
+
+/* Runs heaptap-analyze and waits for it; it prints its own errors. Returns its exit status. `wait`
+ * NULL: the caller has nothing else to do. */
+int webpage_write(
+	const char *trace, const char *page, bool replace, const struct webpage_wait *wait);
 /* The same for the first screen of the report, on standard output. */
 int webpage_print_screen(const char *trace);

@@ -2,6 +2,7 @@
 #include "attach/run/attach.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,7 @@
 #define NUMBER_DIGITS 3
 #define NUMBER_MAX    1000000u
 #define TRIGGER_BYTES 160u
+#define PASS_MS	      20 /* between two looks whether a page is written */
 #define NOTHING	      "nothing was recorded"
 
 /* The captures of one process. */
@@ -113,6 +115,12 @@ static uint64_t duration_ns(const struct attach *attach)
 	return attach->end_ns > now_ns ? attach->end_ns - now_ns : 1;
 }
 
+/* Number of windows of the series; 0: no limit. */
+static uint64_t windows(const struct attach *attach)
+{
+	return attach->schedule.count == UINT64_MAX ? 0 : attach->schedule.count;
+}
+
 /* Everything is tapped. */
 static void tell_begun(void *context)
 {
@@ -127,6 +135,8 @@ static struct session_options session_of(struct attach *attach, const struct win
 	struct session_options session = record_options(options, options->pid);
 	session.output = window->output;
 	session.duration_ns = duration_ns(attach);
+	session.window = is_series(attach) ? attach->number : 0;
+	session.windows = is_series(attach) ? windows(attach) : 0;
 	session.start_ticks = attach->proc.start_ticks;
 	const bool is_watched = !options->quiet && isatty(STDERR_FILENO);
 	session.progress = is_watched ? progress_say : NULL;
@@ -146,12 +156,60 @@ static struct session_options session_of(struct attach *attach, const struct win
 	return session;
 }
 
-/* The status of the capture comes first. */
-static int write_page(const struct options *options, const struct window *window, int status)
+static void show(const struct attach *attach, const char *line)
 {
+	if (!attach->options->quiet)
+		print_text(stderr, "heaptap: %s\n", line);
+}
+
+/* An error leaves a wait that clients cannot see. */
+static void open_standby(
+	struct attach *attach, uint64_t number, uint64_t next_ns, const char *waits_for)
+{
+	const struct standby_wait wait = {.window = number,
+		.windows = windows(attach),
+		.next_boot_ns = next_ns,
+		.waits_for = waits_for};
+	struct ht_err *err = standby_open(&attach->standby, &attach->proc, &wait);
+	if (err && attach->options->verbose)
+		show(attach, err->message);
+	ht_err_free(err);
+}
+
+/* Answers clients that ask while a page is written. */
+static void serve_standby(void *context)
+{
+	struct attach *attach = context;
+	struct pollfd client;
+	const int most_ms = standby_poll(&attach->standby, &client);
+	(void)poll(&client, 1, most_ms < 0 || most_ms > PASS_MS ? PASS_MS : most_ms);
+	attach->is_over |= standby_serve(&attach->standby, &client);
+}
+
+/* The page is written between two windows, and may take longer than the time between them. */
+static int write_beside_standby(struct attach *attach, const struct window *window)
+{
+	struct schedule schedule = attach->schedule;
+	uint64_t missed;
+	const uint64_t next_ns = schedule_next(&schedule, waiting_now_ns(), &missed);
+	const struct webpage_wait wait = {serve_standby, attach};
+	if (attach->is_over || next_ns == SCHEDULE_OVER)
+		return webpage_write(window->output, window->page, attach->options->replace, NULL);
+	open_standby(
+		attach, attach->number + 1, next_ns, "the page of the window before is written");
+	const int ret =
+		webpage_write(window->output, window->page, attach->options->replace, &wait);
+	attach->is_over |= standby_close(&attach->standby);
+	return ret;
+}
+
+/* The status of the capture comes first. */
+static int write_page(struct attach *attach, const struct window *window, int status)
+{
+	const struct options *options = attach->options;
 	/* A page of a large trace takes longer than words may. */
 	words_unbound();
-	const int page_status = webpage_write(window->output, window->page, options->replace);
+	const int page_status = write_beside_standby(attach, window);
 	words_bound((enum exit_status)status);
 	if (page_status == 0 && !options->quiet)
 		print_text(stderr, "page:  %s\n", window->page);
@@ -179,7 +237,7 @@ static int present(struct attach *attach, struct window *window, int status)
 	if (record_is_printed(options, &window->report))
 		print_session(&window->report, window->output, options->verbose, !has_screen);
 	if (window->page && window->report.trace_finished)
-		status = write_page(options, window, status);
+		status = write_page(attach, window, status);
 	struct ht_err *err = NULL;
 	if (options->json && strcmp(window->output, "-") != 0)
 		err = print_session_json(&window->report, options->pid, window->output);
@@ -261,12 +319,6 @@ static struct ht_err *begin(struct attach *attach)
 	return !err && waits ? proc_open(options->pid, &attach->proc) : err;
 }
 
-static void show(const struct attach *attach, const char *line)
-{
-	if (!attach->options->quiet)
-		print_text(stderr, "heaptap: %s\n", line);
-}
-
 static void show_wait(const struct attach *attach, uint64_t until_ns, uint64_t missed)
 {
 	const uint64_t now_ns = waiting_now_ns();
@@ -321,26 +373,13 @@ static void leave_caller(const struct attach *attach)
 	free(output);
 }
 
-static void open_standby(struct attach *attach, uint64_t next_ns, const char *trigger)
-{
-	const uint64_t count = attach->schedule.count;
-	const struct standby_wait wait = {.window = attach->number,
-		.windows = count == UINT64_MAX ? 0 : count,
-		.next_boot_ns = next_ns,
-		.waits_for = trigger};
-	struct ht_err *err = standby_open(&attach->standby, &attach->proc, &wait);
-	if (err && attach->options->verbose)
-		show(attach, err->message);
-	ht_err_free(err);
-}
-
 static enum waiting_end wait_until_due(struct attach *attach, uint64_t next_ns, uint64_t missed)
 {
 	const struct series_options *series = &attach->options->series;
 	const struct waiting_trigger trigger = {series->trigger_rss_bytes, series->trigger_growth};
 	struct waiting waiting = {.proc = &attach->proc, .standby = &attach->standby};
 	char text[TRIGGER_BYTES];
-	open_standby(attach, next_ns, name_trigger(series, text));
+	open_standby(attach, attach->number, next_ns, name_trigger(series, text));
 	if (attach->number == 1 && series_waits(series))
 		leave_caller(attach);
 	show_wait(attach, next_ns, missed);

@@ -129,7 +129,7 @@ static void write_pages(const struct programs *programs)
 		const struct program *program = &programs->program[i];
 		if (!program->page || !program->has_trace)
 			continue;
-		if (webpage_write(program->output, program->page, options->replace) == 0 &&
+		if (webpage_write(program->output, program->page, options->replace, NULL) == 0 &&
 			!options->quiet)
 			print_text(stderr, "page:  %s\n", program->page);
 	}

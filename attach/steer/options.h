@@ -56,8 +56,11 @@ struct session_options {
 	const struct heritage *heritage;   /* what its children may have inherited */
 	const char *output;		   /* path, or "-" */
 	bool replace;
-	bool force;		   /* record also a target that profiles its own heap */
-	uint64_t duration_ns;	   /* 0: until a signal ends it */
+	bool force;	      /* record also a target that profiles its own heap */
+	uint64_t duration_ns; /* 0: until a signal ends it */
+	/* The number of the window in its series, from 1, and of all its windows (0: no limit);
+	 * both 0: it is no series. For CONTROL_STATUS. */
+	uint64_t window, windows;
 	uint64_t max_overhead_ppm; /* share of CPU time above which it pauses; 0: never */
 	uint64_t settle_ns;	   /* how long frees are recorded after the duration; 0: none */
 	struct limits_options limits;

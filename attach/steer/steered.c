@@ -124,6 +124,8 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	ret->paused_ns = pausing_ns(capture->pausing, until);
 	ret->marks = steered->marks;
 	ret->sample_bytes = capture->options->sample_bytes;
+	ret->window = capture->options->window;
+	ret->windows = capture->options->windows;
 	ret->cull_ns = capture->options->cull_ns;
 	ret->user = geteuid();
 	ret->rss_bytes = capture->memory->rss_bytes;

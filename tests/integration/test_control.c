@@ -19,6 +19,7 @@
 #include "tests/support/command.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
+#include "tests/support/slow_analyzer.h"
 #include "tests/support/steer.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
@@ -264,38 +265,14 @@ HT_TEST(a_command_goes_on_when_its_capture_is_stopped)
 
 /* --- while names are looked up --------------------------------------------------------------- */
 
-static void copy(const char *from, const char *to)
-{
-	HT_FREED char *path = tmpdir_path(to);
-	ck_assert_int_eq(
-		run_program((const char *[]){"cp", from, path, NULL}, LIMIT_MS, NULL, NULL), 0);
-}
-
-/* Starts a heaptap whose lookup of names takes until let_names_end. */
+/* Starts a heaptap whose lookup of names takes until slow_analyzer_let_go. */
 static void begin_with_slow_names(void)
 {
-	const char *built = getenv("HEAPTAP_OUT");
-	char *directory = tmpdir_path("slow"), *before = built ? strdup(built) : NULL;
-	ck_assert_int_eq(mkdir(directory, 0755), 0);
-	copy(run_built("heaptap"), "slow/heaptap");
-	copy(run_built("tests/targets/mute"), "slow/heaptap-analyze");
 	victim_start(&victim, (const char *[]){run_built("tests/targets/stepwise"), NULL});
-	setenv("HEAPTAP_OUT", directory, 1);
+	slow_analyzer_begin();
 	tap_start(&tap, victim.pid, NULL);
-	if (before)
-		setenv("HEAPTAP_OUT", before, 1);
-	else
-		unsetenv("HEAPTAP_OUT");
+	slow_analyzer_end();
 	tap_wait_on(&tap, "/stepwise");
-	free(directory);
-	free(before);
-}
-
-static void let_names_end(void)
-{
-	HT_FREED char *path = tmpdir_path("slow/go");
-	FILE *file = fopen(path, "we");
-	ck_assert(file && fclose(file) == 0);
 }
 
 static bool is_naming(void)
@@ -330,7 +307,7 @@ HT_TEST(a_capture_answers_while_names_are_looked_up)
 	run_start(&stop,
 		(const char *[]){run_built("heaptap"), "stop", "-p", number, "--wait", NULL});
 	run_until(strstr(err = run_err(&stop), "was left; writing names"), LIMIT_MS);
-	let_names_end();
+	slow_analyzer_let_go();
 	ck_assert_int_eq(run_wait(&stop, LIMIT_MS), 0);
 	out = run_out(&stop);
 	ck_assert_ptr_nonnull(strstr(out, "ended with status 0"));

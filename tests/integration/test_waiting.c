@@ -14,6 +14,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"
+#include "tests/support/slow_analyzer.h"
 #include "tests/support/steer.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
@@ -184,6 +185,53 @@ HT_TEST(a_series_is_stopped_between_two_windows)
 }
 
 /* --- for memory and for a process ------------------------------------------------------------ */
+
+/* `count` NULL: a series without an end. */
+static void check_numbered(const char *count, const char *window, const char *row)
+{
+	char *out;
+	start((const char *[]){"-d", "1h", "--every", "2h", count ? "--count" : NULL, count, NULL});
+	run_until(tap_is_recording(victim.pid) && is_in_state(victim.pid, "recording"), RUN_MS);
+	check_says("status", NULL, 0, window);
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "list", NULL}, RUN_MS,
+				 &out, NULL),
+		0);
+	ck_assert_msg(strstr(out, row), "%s", out);
+	free(out);
+	json_auto_t *capture = steer_status(victim.pid);
+	ck_assert_uint_eq(report_u64(capture, "window"), 1);
+	ck_assert_uint_eq(report_u64(capture, "windows"), count ? 2 : 0);
+	check_says("stop", "--wait", 0, "ended");
+	check_end(0, "process unchanged");
+}
+
+HT_TEST(a_window_that_is_recorded_has_its_number)
+{
+	begin();
+	check_numbered("2", "\n  window   1 of 2\n", "  window 1 of 2\n");
+	check_numbered(NULL, "\n  window   1\n", "  window 1\n");
+	end();
+}
+
+/* The page of a large trace may take longer than the time between two windows. */
+HT_TEST(a_series_is_stopped_while_it_writes_a_page)
+{
+	begin();
+	slow_analyzer_begin();
+	start((const char *[]){"-d", "0.2s", "--every", "1s", "--count", "9", "--html",
+		"--symbolize", "later", NULL});
+	slow_analyzer_end();
+	run_until(is_in_state(victim.pid, "waiting"), RUN_MS);
+	check_says("status", NULL, 0,
+		"  next     window 2 of 9 begins when the page of the window before is written");
+	check_says("pause", NULL, REFUSED, "nothing is recorded now: window 2 begins");
+	check_says("stop", NULL, 0, "");
+	slow_analyzer_let_go();
+	check_end(0, "process unchanged");
+	HT_FREED char *second = tmpdir_path("w.002.htap");
+	ck_assert_int_ne(access(second, F_OK), 0);
+	end();
+}
 
 HT_TEST(a_trigger_is_named)
 {
