@@ -25,6 +25,8 @@
 #include "attach/process/proc_open.h"
 #include "format/arch.h"
 
+#define SEARCH_LONG_MIB 2048u /* takes about a second */
+
 struct session {
 	const struct session_options *options;
 	struct session_report *report;
@@ -344,6 +346,18 @@ static void release(struct session *s)
 	survey_deinit(&s->survey);
 }
 
+/* The search of much memory for hooks' addresses takes seconds (attach/proof/DESIGN.md). */
+static void tell_detach(const struct session *s)
+{
+	const uint64_t mib = s->window.memory.rss_bytes >> 20;
+	if (mib < SEARCH_LONG_MIB)
+		options_tell(s->options, "detaching");
+	else
+		options_tell(s->options,
+			"detaching; searching %.1f GiB of memory for addresses of heaptap",
+			(double)mib / 1024);
+}
+
 /* Ends a capture that has begun: detaches if the target still runs, and completes the trace. */
 static struct ht_err *conclude(struct session *s, struct ht_err *window)
 {
@@ -355,7 +369,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	if (!change_noticed(&s->change, &window)) {
 		if (window)
 			s->report->ended = REC_END_ERROR;
-		options_tell(s->options, "detaching");
+		tell_detach(s);
 		int niceness = priority_raise();
 		err = leave_take_out(&s->leave);
 		priority_restore(niceness);

@@ -9,17 +9,18 @@
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"
+#include "attach/proof/sieve.h"
 #include "format/arch.h"
 
 #define CHUNK_BYTES	  (1u << 20)
 #define OVERLAP		  16u	      /* bytes; more than the longest pattern */
+#define BLOCK_WORDS	  512u	      /* that the sieve passes or rejects together */
 #define SWAPPED_MAX_BYTES (64u << 20) /* that one search may bring back into memory */
 #define CALL_OPCODE	  0xff
 #define MODRM_CALL	  0x15 /* call *disp32(%rip) */
 #define CALL_NEAR	  0xe8 /* call disp32 */
 #define JUMP_NEAR	  0xe9
 #define GUARD_OFFSET	  8u   /* of the pointer guard in the bytes of AT_RANDOM: rtld.c */
-#define MANGLE_TURN	  17u  /* PTR_MANGLE on x86-64 */
 #define MODRM_JMP	  0x25 /* jmp *disp32(%rip) */
 #define REX_W		  0x48 /* and REX.B, for registers 8 to 15 */
 #define MOV_OPCODE	  0xb8 /* mov imm64, register: its number is in the low three bits */
@@ -219,11 +220,12 @@ struct scan {
 	const struct escape_search *search;
 	const struct stackscan_ranges *ranges;
 	int pagemap_fd;	  /* -1: not readable */
-	uint64_t *buffer; /* the last word of the chunk before, a chunk, one word more */
+	uint64_t *buffer; /* the last word of the chunk before, a chunk, a zero, SIEVE_PADDING */
 	raddr_t end;	  /* of the last chunk, and the last word in it */
 	uint64_t last;
 	raddr_t failed; /* the page that could not be read last; a second failure counts */
 	uint64_t guard;
+	struct sieve sieve;
 	uint64_t swapped_bytes; /* read so far */
 	struct escape_found found;
 };
@@ -319,7 +321,7 @@ static struct ht_err *read_guard(const struct proc *proc, uint64_t *ret)
 
 static uint64_t unmangle(const struct scan *scan, uint64_t word)
 {
-	return (word >> MANGLE_TURN | word << (64 - MANGLE_TURN)) ^ scan->guard;
+	return (word >> SIEVE_MANGLE_TURN | word << (64 - SIEVE_MANGLE_TURN)) ^ scan->guard;
 }
 
 /* Counts a reference to the thunk entry `entry`, found at the address `addr`. */
@@ -356,8 +358,7 @@ static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, si
 /*
  * A packed structure has addresses at any byte. The upper bits of each thunk entry are known;
  * comparing four bytes of these rejects nearly all other words. The first word was searched with
- * the chunk before and the last word comes again with the next: they complete addresses that cross
- * the border.
+ * the block before; it completes addresses that cross the border.
  */
 static void search_bytes(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
 {
@@ -398,6 +399,22 @@ static void search_code(struct scan *scan, raddr_t at, const uint64_t *words, si
 	}
 }
 
+/* `words`: the word before the first one at `at`, `count` words, and a zero. */
+static void search_data(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
+{
+	for (size_t from = 0; from < count; from += BLOCK_WORDS) {
+		const bool is_last = count - from <= BLOCK_WORDS;
+		const size_t own = is_last ? count - from : BLOCK_WORDS;
+		const uint64_t *block = words + from;
+		const raddr_t block_at = at + from * sizeof(*words);
+		const size_t all = 1 + own + is_last;
+		if (!sieve_may_hold(&scan->sieve, block, all))
+			continue;
+		search_words(scan, block_at, block + 1, own);
+		search_bytes(scan, block_at - sizeof(*words), block, all);
+	}
+}
+
 static struct ht_err *scan_pages(
 	struct scan *scan, const struct proc_map *map, raddr_t at, size_t want, size_t *ret_got)
 {
@@ -407,11 +424,10 @@ static struct ht_err *scan_pages(
 	if (err || !count)
 		return err;
 	scan->buffer[0] = at == scan->end ? scan->last : 0;
-	search_words(scan, at, word, count);
 	scan->end = at + count * sizeof(*word);
 	scan->last = word[count - 1];
 	word[count] = 0;
-	search_bytes(scan, at - sizeof(*word), scan->buffer, count + 2);
+	search_data(scan, at, scan->buffer, count);
 	if (map->exec)
 		search_code(scan, at - sizeof(*word), scan->buffer, count + 2);
 	return NULL;
@@ -512,11 +528,12 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 		.search = search,
 		.ranges = ranges,
 		.pagemap_fd = -1,
-		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
+		.buffer = calloc(1, CHUNK_BYTES + 2 * sizeof(uint64_t) + SIEVE_PADDING)};
 	struct ht_err *err = scan.buffer
 				     ? pagemap_open(proc, &scan.pagemap_fd)
 				     : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
 	HT_THEN(err, read_guard(proc, &scan.guard));
+	scan.sieve = sieve_make(ranges, scan.guard);
 	for (size_t i = 0; !err && i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
 		bool ours = (map->lo >= search->own_lo && map->hi <= search->own_hi) ||

@@ -290,8 +290,9 @@ HT_TEST(pages_are_distinguished)
  * of a call or jump. */
 HT_TEST(addresses_stand_anywhere)
 {
-	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
-		CHUNK_BYTES + HT_PAGE_BYTES - 9};
+	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 8, HT_PAGE_BYTES - 7,
+		HT_PAGE_BYTES - 3, HT_PAGE_BYTES - 1, HT_PAGE_BYTES, CHUNK_BYTES - 1,
+		CHUNK_BYTES - 6, CHUNK_BYTES + HT_PAGE_BYTES - 9};
 	if (!setup_to_search())
 		return;
 	uint8_t *code = mmap((void *)(uintptr_t)(THUNK + (1ull << 28)), CHUNK_BYTES + HT_PAGE_BYTES,
