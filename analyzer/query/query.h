@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One query of a trace: window, filters of blocks, grouping. Every command fills one from its
- * options, and every view answers it.
+ * One query of a trace: window, filters of blocks, threads and stacks. Commands that show figures
+ * fill one from their options, and every view answers it.
  */
 #pragma once
 

@@ -12,7 +12,7 @@
 
 struct flame_box {
 	uint32_t node;
-	uint32_t depth; /* number of callers above; 0: the root */
+	uint32_t depth; /* number of steps from the root; 0: the root */
 	uint64_t start, value;
 };
 

@@ -24,8 +24,9 @@ static bool contains(const struct query_words *words, const char *text)
 	return false;
 }
 
-/* LeakSanitizer's rule: a pattern matches any part, `*` anything, `^` and `$` the ends. A mismatch
- * retries only after the last `*`, so the work is bounded by the product of both lengths. */
+/* Like LeakSanitizer: a pattern matches any part, `*` anything, `^` and `$` the ends. Other than
+ * there, text before `$` may occur more than once: `send$` matches send_send. A mismatch retries
+ * only after the last `*`, so the work is bounded by the product of both lengths. */
 static bool is_suppressed_by(const char *pattern, const char *text)
 {
 	const bool from_start = *pattern == '^';

@@ -268,11 +268,11 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	return true;
 }
 
-/* Which bounds are read again. Seldom, since reading all mappings blocks the target's own mmap
- * calls. */
+/* Which threads' stack bounds are read now. Rarely, since reading all mappings blocks the target's
+ * own mmap calls. */
 struct bounds_due {
-	bool main; /* its stack has grown: what is below its bounds is copied */
-	bool any;
+	bool main; /* the main thread's: its stack may have grown below its bounds */
+	bool any;  /* also those that were not found before */
 };
 
 static struct bounds_due bounds_due(struct watch *watch, uint64_t now_ns, uint64_t stack_kib)

@@ -6,7 +6,8 @@
 
 #define BLOCK_WORDS 1024u /* a page: more than a control block of glibc or musl */
 
-/* Offset of struct pthread.tid on x86-64: glibc 2.4 and later, musl 1.2. */
+/* Offsets of struct pthread.tid on x86-64: glibc since 2.11, musl since 1.2.2. Others are searched.
+ */
 static const uint32_t known[] = {720, 48};
 
 uint32_t tidoffset_find(const struct proc *proc, const struct user_regs_struct *regs, pid_t ns_tid)

@@ -51,15 +51,15 @@ HT_MUST_CHECK
 struct ht_err *recover_forked(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, struct recover_report *ret);
 
-/* Restores the original bytes of the stub's place when every thread is proven outside. If that
- * takes longer than the deadline, and two seconds, the stub stays: HT_ERR_INCOMPLETE. Requires
- * proc_open_mem. */
+/* Waits until every thread is proven outside of the stub's place, and restores its original bytes.
+ * Waits until the deadline, and at least two seconds; after that the stub stays: HT_ERR_INCOMPLETE.
+ * Requires proc_open_mem. */
 HT_MUST_CHECK
 struct ht_err *recover_slack(
 	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns);
 
-/* Finds a stub whose place no process remembers. `ret` points to `space`, which is set, if there is
- * a stub, or if a place for one is `wanted`; else `ret` is unchanged. */
+/* Finds a stub whose place is recorded nowhere. If there is one, or if `wanted`, which prepares a
+ * place for a new one, fills `space` and points `*ret` to it; otherwise `*ret` is unchanged. */
 HT_MUST_CHECK
 struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
 	const struct remote_slack **ret);

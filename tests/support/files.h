@@ -6,7 +6,7 @@
 #pragma once
 
 void files_write(const char *path, const char *text);
-/* Fails the test unless the first line of the file is `text`. */
+/* Fails the test unless the file's first line, at most 63 bytes with its newline, is `text`. */
 void files_check(const char *path, const char *text);
 
 /* Makes an empty directory for this test; call it once. malloc'd. */

@@ -294,7 +294,8 @@ static void read_fd_info(
 		fclose(info);
 }
 
-/* Adds a descriptor of a thread with its own table if the process's table lacks it. */
+/* Adds a descriptor of the process's table (task ""), or one of a thread's own table that the
+ * process's table lacks or has with another value. */
 static void add_fd(struct procsnap *snap, const char *task, const char *fd, const char *value)
 {
 	char key[320];

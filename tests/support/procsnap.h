@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Snapshots of a process from outside, and the difference of two snapshots in everything that
- * heaptap must leave unchanged. Reads /proc only: taking a snapshot never stops a thread.
+ * heaptap must leave unchanged. Reads /proc and the files of modules, and asks the kernel (kcmp,
+ * sched_getattr, get_robust_list): taking a snapshot never stops a thread.
  */
 #pragma once
 

@@ -76,8 +76,8 @@ struct sweep {
 	size_t turn; /* index of the process that is polled first */
 };
 
-/* Starts argv[0]; `argv` must live until sweep_wait. Orphans of heaptap become children of the
- * test (PR_SET_CHILD_SUBREAPER). */
+/* Starts argv[0]; `argv` must live until sweep_wait. Processes of
+ * heaptap that outlive it become children of the test (PR_SET_CHILD_SUBREAPER). */
 void sweep_start(struct sweep *sweep, const char *const argv[], const struct sweep_plan *plan);
 /* The same for `heaptap attach -q -p PID -o TRACE`; `trace` must live until sweep_wait. */
 void sweep_attach(struct sweep *sweep, pid_t pid, const char *trace, const struct sweep_plan *plan);

@@ -257,7 +257,8 @@ HT_TEST(garbage_in_the_head_stays_in_the_buffer)
 	ck_assert_uint_eq(slot->head.key, sys_fake_thread_pointer + 1);
 }
 
-/* Only a thread that records alone may stamp early; a second recorder first revokes that. */
+/* For a block that is new to the slot, only the slot that control->sole names reads the clock
+ * without a fence. Another slot first clears that word, even if it is only a proposal. */
 HT_TEST(time_stamps_in_order)
 {
 	struct stream_event event = {.kind = ABI_EVENT_FREE};

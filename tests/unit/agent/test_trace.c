@@ -445,7 +445,8 @@ HT_TEST(full_node_array)
 	ck_assert_uint_eq(world_slots[0].head.trunc[ABI_TRUNC_NODES], 2);
 }
 
-/* Overwrites one of the words that hold what is kept of the outer frames. */
+/* Overwrites one field of the kept stack (agent/kept.h): of its head, or of its 40 outermost frames
+ * or first 40 links. */
 static void scribble(struct trace *trace, uint64_t value)
 {
 	uint64_t i = sim_random(40), *head = (uint64_t *)trace, *frames = (uint64_t *)trace->frame;

@@ -90,7 +90,7 @@ static void run_random(void)
 	}
 }
 
-/* Gives some functions frames with an array of a page or two. */
+/* Gives every third function a frame of up to two pages, as if it had a large array. */
 static void make_frames_large(void)
 {
 	for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i += 3)

@@ -32,7 +32,8 @@ HT_TEST(function_that_passes_its_work_on)
 		{{{0x48, 0x83, 0xef, 0x10, 0xe9, 0xf7, 0, 0, 0}, 9}, ENTRY + 256, true},
 		/* mul %rsi: rdx changes, too. */
 		{{{0x48, 0xf7, 0xe6, 0xe9, 0xf8, 0, 0, 0}, 8}, ENTRY + 256, true},
-		/* test %rdi,%rdi ; jne, or jmp. */
+		/* test %rdi,%rdi ; jne ENTRY + 256 ; jmp ENTRY + 256: both lead to the same
+		   function. */
 		{{{0x48, 0x85, 0xff, 0x0f, 0x85, 0xf7, 0, 0, 0, 0xe9, 0xf2, 0, 0, 0}, 14},
 			ENTRY + 256, false},
 		/* xor %ecx,%ecx ; jmp: rcx is none of its arguments. */

@@ -199,7 +199,7 @@ static void check_code(enum v8plan version)
 	ck_assert(!finds(first.lo - 1, 0, &first));
 	ck_assert(!finds(first.lo + 100, 0, &first));
 	ck_assert(!finds(second.lo + 100, second.closure, &second));
-	/* Only its own function knows unoptimized code. */
+	/* Unoptimized code is found only by the closure of its own function. */
 	ck_assert(!finds(second.lo, 0, &second));
 	ck_assert(!finds(second.lo, first.closure, &second));
 	ck_assert(!finds(second.lo, second.function, &second));

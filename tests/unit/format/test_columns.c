@@ -127,8 +127,9 @@ static void check_events(
 	columns_events_destroy(events);
 }
 
-/* Returns false if the columns are refused, and nothing was appended. The buffers are new, so that
- * none is larger than it must be. */
+/* Returns false if the columns are refused, after a check that nothing was appended. The columns
+ * are in an allocation of their own size, and the buffers are new, so that none has room left over
+ * from an earlier call. */
 static bool decode(struct bench *bench, const uint8_t *columns, size_t length)
 {
 	uint8_t *copy = malloc(length ? length : 1);
