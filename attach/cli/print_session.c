@@ -61,6 +61,9 @@ static void print_checks(const struct session_report *r)
 
 static void print_proof(const struct session_report *r, bool verbose)
 {
+	/* An exec undoes everything, and the next program's lines follow. */
+	if (!r->detached && r->ended == REC_END_TARGET_EXEC && !verbose)
+		return;
 	if (!r->detached) {
 		print_text(stderr, "the process has ended: nothing had to be undone\n");
 		return;

@@ -52,7 +52,10 @@ static struct ht_err *tell(const struct programs *programs, const struct session
 		return NULL;
 	if (programs->of->is_child)
 		print_text(stderr, "heaptap: %s, the child %d:\n", report->comm, (int)launch->pid);
-	print_session(report, output, options->verbose, true);
+	else if (programs->count > 1 && !programs->execed)
+		print_text(stderr, "heaptap: %s is the last of %u programs, one after the other:\n",
+			report->comm, programs->count);
+	print_session(report, output, options->verbose, !programs->execed);
 	return NULL;
 }
 

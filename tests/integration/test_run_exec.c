@@ -102,6 +102,13 @@ static void check_becomes_early(const char *way)
 	ck_assert_msg(strstr(result.err, "become became another program, which is recorded, too"),
 		"%s: %s", way, result.err);
 	ck_assert_msg(!strstr(result.err, "had begun"), "%s: %s", way, result.err);
+	/* Of the first program there is the trace; the last one is named, with what to do next. */
+	const char *first = strstr(result.err, "trace: "),
+		   *last = strstr(result.err, "heaptap: early is the last of 2 programs"),
+		   *next = strstr(result.err, "next:  heaptap report ");
+	ck_assert_msg(first && last && next && first < last && last < next &&
+			      !strstr(next + 1, "next:  "),
+		"%s: %s", way, result.err);
 	ck_assert_uint_eq(tracefile_blocks_of(trace_path(1), BECOME_SIZE), BECOME_BLOCKS);
 	ck_assert_msg(has_trace(2), "%s: %s", way, result.err);
 	check_blocks(2, EARLY_BLOCKS);
