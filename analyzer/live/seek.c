@@ -53,7 +53,7 @@ static struct ht_err *ask(char *const argv[], int output, int words, pid_t *ret)
 	const int sys = run(argv, output, words, &status);
 	if (sys)
 		return ht_err_sys(sys, "cannot run %s", argv[0]);
-	HT_TRY(told_error(words, status));
+	HT_TRY(told_error(words, status, "heaptap find failed without a message"));
 	return read_pid(output, ret);
 }
 

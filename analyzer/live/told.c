@@ -14,7 +14,7 @@ static const enum ht_err_code code_of[] = {[1] = HT_ERR_INTERNAL,
 	[5] = HT_ERR_TARGET_GONE,
 	[6] = HT_ERR_INCOMPLETE};
 
-struct ht_err *told_error(int fd, int status)
+struct ht_err *told_error(int fd, int status, const char *silent)
 {
 	static const char program[] = "heaptap: ";
 	char text[TOLD_BYTES];
@@ -34,5 +34,5 @@ struct ht_err *told_error(int fd, int status)
 	}
 	if (strncmp(last, program, strlen(program)) == 0)
 		last += strlen(program);
-	return ht_err_new(code_of[status], "%s", *last ? last : "the capture has ended");
+	return ht_err_new(code_of[status], "%s", *last ? last : silent);
 }

@@ -9,8 +9,9 @@
 
 /*
  * Reads the messages that a heaptap process with exit status `status` printed to `fd` (-1: none),
- * and prints them to standard error. If heaptap failed, the last line becomes the error instead.
+ * and prints them to standard error. If heaptap failed, the last line becomes the error instead, or
+ * `silent` if it printed nothing.
  * Status 7 (lost events) is no failure: the trace shows the loss.
  */
 HT_MUST_CHECK
-struct ht_err *told_error(int fd, int status);
+struct ht_err *told_error(int fd, int status, const char *silent);

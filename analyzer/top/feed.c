@@ -299,7 +299,8 @@ struct ht_err *feed_close(struct feed *feed)
 	}
 	if (output >= 0)
 		close(output);
-	struct ht_err *err = told_error(feed->log, capture_close(&feed->capture));
+	struct ht_err *err =
+		told_error(feed->log, capture_close(&feed->capture), "the capture has ended");
 	if (has_target_ended(feed) && (!err || err->code == HT_ERR_TARGET_GONE)) {
 		ht_err_free(err);
 		err = ht_err_new(HT_ERR_TARGET_GONE, "the capture has ended: %s",
