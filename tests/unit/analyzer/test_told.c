@@ -28,7 +28,7 @@ static void check(int status, const char *text, enum ht_err_code code, const cha
 	size_t room = 0;
 	const int fd = file_with(text);
 	ck_assert_ptr_nonnull(freopen(path, "w", stderr));
-	struct ht_err *err = told_error(fd, status);
+	struct ht_err *err = told_error(fd, status, "it said nothing");
 	fflush(stderr);
 	FILE *file = fopen(path, "re");
 	ck_assert_ptr_nonnull(file);
@@ -51,7 +51,7 @@ HT_TEST(the_last_line_of_a_failure_is_the_error)
 	check(3, "heaptap: no such process\n", HT_ERR_REFUSED, "no such process", "");
 	check(4, "a list\nof two\nheaptap: choose one\n\n", HT_ERR_PERMISSION, "choose one",
 		"a list\nof two\n");
-	check(5, "", HT_ERR_TARGET_GONE, "the capture has ended", "");
+	check(5, "", HT_ERR_TARGET_GONE, "it said nothing", "");
 	check(1, "other words", HT_ERR_INTERNAL, "other words", "");
 }
 
@@ -66,8 +66,8 @@ HT_TEST(a_success_is_only_printed)
 
 HT_TEST(without_a_file_there_are_no_words)
 {
-	ck_no_err(told_error(-1, 0));
-	ck_err_says(told_error(-1, 3), HT_ERR_REFUSED, "the capture has ended");
+	ck_no_err(told_error(-1, 0, "it said nothing"));
+	ck_err_says(told_error(-1, 3, "it said nothing"), HT_ERR_REFUSED, "it said nothing");
 }
 
 HT_SUITE("analyzer/told")
