@@ -46,6 +46,14 @@ static struct ht_err *parse_limits(const struct option_values *values, struct li
 /* --- text --------------------------------------------------------------------------------------
  */
 
+/* " +-4.1 %"; "" for a bound of 0. */
+static void put_bound(const struct text *text, double value, double bound)
+{
+	const struct text_number shown = text_bound(text, (int64_t)value, (int64_t)bound);
+	if (*shown.text)
+		fprintf(text->out, " %s", shown.text);
+}
+
 static void put_rate(FILE *out, double bytes_per_s)
 {
 	fprintf(out, "%s/min", text_bytes((uint64_t)(bytes_per_s * 60 + 0.5)).text);
@@ -80,14 +88,16 @@ static void put_violation(
 	switch (violation->kind) {
 	case LIMITS_GROWTH:
 		put_rate(out, violation->value);
+		put_bound(text, violation->value, violation->bound);
 		fputs(" in ", out);
 		put_where(text, view, violation->row);
 		fputs(", allowed ", out);
 		put_rate(out, violation->limit);
 		break;
 	case LIMITS_OUTSTANDING:
-		fprintf(out, "%s outstanding, allowed %s",
-			text_bytes((uint64_t)violation->value).text,
+		fputs(text_bytes((uint64_t)violation->value).text, out);
+		put_bound(text, violation->value, violation->bound);
+		fprintf(out, " outstanding, allowed %s",
 			text_bytes((uint64_t)violation->limit).text);
 		break;
 	case LIMITS_INCREASE:
@@ -104,9 +114,11 @@ static void put_violation(
 
 static void put_passed(const struct text *text, const struct limits_result *result)
 {
-	fprintf(text->out, "no threshold exceeded: %s outstanding, growing sites ",
-		text_bytes(result->outstanding_bytes).text);
+	fprintf(text->out, "no threshold exceeded: %s", text_bytes(result->outstanding_bytes).text);
+	put_bound(text, (double)result->outstanding_bytes, result->outstanding_bound_bytes);
+	fputs(" outstanding, growing sites ", text->out);
 	put_rate(text->out, result->growth_bytes_per_s);
+	put_bound(text, result->growth_bytes_per_s, result->growth_bound_bytes_per_s);
 	fputc('\n', text->out);
 }
 
@@ -117,10 +129,12 @@ static json_t *violation_json(const struct view *view, const struct limits_viola
 {
 	const struct frame *frame =
 		violation->row == UINT32_MAX ? NULL : frame_of(view, violation->row);
-	return json_pack("{ss sf sf so so}", "threshold", option_name[violation->kind] + 2, "value",
-		violation->value, "limit", violation->limit, "function",
+	json_t *ret = json_pack("{ss sf sf so so}", "threshold", option_name[violation->kind] + 2,
+		"value", violation->value, "limit", violation->limit, "function",
 		json_text(frame ? frame->function : NULL), "file",
 		json_text(frame ? frame->file : NULL));
+	return violation->bound > 0 ? json_with(ret, "value_bound95", json_real(violation->bound))
+				    : ret;
 }
 
 static struct ht_err *write_json(const struct view *view, const struct limits_result *result)
@@ -139,6 +153,12 @@ static struct ht_err *write_json(const struct view *view, const struct limits_re
 		json_put(&writer, "outstanding_bytes", json_number(result->outstanding_bytes)));
 	HT_THEN(err,
 		json_put(&writer, "growth_bytes_per_s", json_real(result->growth_bytes_per_s)));
+	if (result->outstanding_bound_bytes > 0)
+		HT_THEN(err, json_put(&writer, "outstanding_bytes_bound95",
+				     json_real(result->outstanding_bound_bytes)));
+	if (result->growth_bound_bytes_per_s > 0)
+		HT_THEN(err, json_put(&writer, "growth_bytes_per_s_bound95",
+				     json_real(result->growth_bound_bytes_per_s)));
 	fputs("}\n", stdout);
 	return err;
 }

@@ -85,7 +85,8 @@ static const struct option_command command[] = {
 			"Outstanding is the lowest total of the last tenth of the window. Growth "
 			"counts sites that are classified as growing. An increase is from the "
 			"highest total of the baseline's last tenth to the lowest of FILE's, and "
-			"counts from 64 KiB.",
+			"counts from 64 KiB. In a sample a figure must exceed its threshold by "
+			"more than its bound at 95 %.",
 		.operand = {TRACE},
 		.least = 1,
 		.most = 1,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/views/limits.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,11 @@ struct level {
 	uint64_t lowest, highest;
 };
 
+static double bound_of(const struct view *view)
+{
+	return (double)metric_bound(&view->total, METRIC_OUTSTANDING);
+}
+
 /* The level of the first `end` buckets. After its last entry the series stays level: it ends with
  * the last event. */
 static struct level level_at(const struct window_series *series, uint64_t end)
@@ -101,16 +107,25 @@ static struct ht_err *find_levels(
 	return NULL;
 }
 
-static struct ht_err *add(struct limits_result *result, enum limits_kind kind, uint32_t row,
-	double value, double limit)
+/* Adds a violation if the value exceeds the limit by more than its bound. */
+static struct ht_err *judge(struct limits_result *result, const struct limits_violation *violation)
 {
+	if (violation->value - violation->bound <= violation->limit)
+		return NULL;
 	struct limits_violation *more =
 		realloc(result->violation, (result->count + 1) * sizeof(*more));
 	if (!more)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the violations");
 	result->violation = more;
-	more[result->count++] = (struct limits_violation){kind, row, value, limit};
+	more[result->count++] = *violation;
 	return NULL;
+}
+
+/* The bound of a site's outstanding bytes as a share of them: that of its growth is the same. */
+static double uncertain_share(const struct sums *sums)
+{
+	const int64_t value = metric_value(sums, METRIC_OUTSTANDING);
+	return value > 0 ? (double)metric_bound(sums, METRIC_OUTSTANDING) / (double)value : 0;
 }
 
 static struct ht_err *check_growth(
@@ -122,28 +137,33 @@ static struct ht_err *check_growth(
 		const struct suspect *suspect = &suspects.entry[i].suspect;
 		if (suspect->class != SUSPECT_GROWING || suspect->confidence < CONFIDENCE_LEAST)
 			continue;
-		ret->growth_bytes_per_s += suspect->slope_bytes_per_s;
-		if (limits->has_growth && suspect->slope_bytes_per_s > limits->growth_bytes_per_s)
-			err = add(ret, LIMITS_GROWTH, suspects.entry[i].row,
-				suspect->slope_bytes_per_s, limits->growth_bytes_per_s);
+		const double slope = suspect->slope_bytes_per_s,
+			     bound = slope * uncertain_share(&suspects.entry[i].sums);
+		ret->growth_bytes_per_s += slope;
+		ret->growth_bound_bytes_per_s = hypot(ret->growth_bound_bytes_per_s, bound);
+		if (limits->has_growth)
+			err = judge(ret,
+				&(struct limits_violation){LIMITS_GROWTH, suspects.entry[i].row,
+					slope, limits->growth_bytes_per_s, bound});
 	}
 	suspects_deinit(&suspects);
 	/* Many sites may together exceed a limit that each of them keeps. */
-	if (!err && limits->has_growth && !ret->count &&
-		ret->growth_bytes_per_s > limits->growth_bytes_per_s)
-		err = add(ret, LIMITS_GROWTH, UINT32_MAX, ret->growth_bytes_per_s,
-			limits->growth_bytes_per_s);
+	if (!err && limits->has_growth && !ret->count)
+		err = judge(ret, &(struct limits_violation){LIMITS_GROWTH, UINT32_MAX,
+					 ret->growth_bytes_per_s, limits->growth_bytes_per_s,
+					 ret->growth_bound_bytes_per_s});
 	return err;
 }
 
 /* The relative increase from `before` to `after * scale`; 0 if it is below INCREASE_LEAST_BYTES.
- * Callers pass the highest total before and the lowest after, so that noise is no increase. */
-static double increase(uint64_t before, uint64_t after, double scale)
+ * Callers pass the highest total before and the lowest after, so that noise is no increase.
+ * `bound`: of the difference. */
+static double increase(uint64_t before, uint64_t after, double scale, double bound)
 {
-	if ((double)after * scale < (double)before + INCREASE_LEAST_BYTES)
+	const double more = (double)after * scale - (double)before - bound;
+	if (more < INCREASE_LEAST_BYTES)
 		return 0;
-	return before ? ((double)after * scale - (double)before) / (double)before
-		      : LIMITS_FROM_NOTHING;
+	return before ? more / (double)before : LIMITS_FROM_NOTHING;
 }
 
 static struct ht_err *check_increase(const struct limits *limits, const struct view *view,
@@ -156,15 +176,15 @@ static struct ht_err *check_increase(const struct limits *limits, const struct v
 	HT_TRY(find_levels(view, part_ns, &after, &after_part));
 	/* As compare_change_of: the increase counts if both amount and rate show it, or if the
 	 * first parts of equal length do. */
-	const double amount = increase(before.highest, after.lowest, 1);
+	const double bound = hypot(bound_of(baseline), bound_of(view));
+	const double amount = increase(before.highest, after.lowest, 1, bound);
 	const double rate = increase(
-		before.highest, after.lowest, new_ns ? (double)old_ns / (double)new_ns : 1);
-	const double even = increase(before_part.highest, after_part.lowest, 1);
+		before.highest, after.lowest, new_ns ? (double)old_ns / (double)new_ns : 1, bound);
+	const double even = increase(before_part.highest, after_part.lowest, 1, bound);
 	ret->increase = amount < rate ? amount : rate;
 	ret->increase = ret->increase < even ? even : ret->increase;
-	if (ret->increase <= limits->increase)
-		return NULL;
-	return add(ret, LIMITS_INCREASE, UINT32_MAX, ret->increase, limits->increase);
+	return judge(ret, &(struct limits_violation){
+				  LIMITS_INCREASE, UINT32_MAX, ret->increase, limits->increase, 0});
 }
 
 struct ht_err *limits_check(const struct limits *limits, const struct view *view,
@@ -173,12 +193,16 @@ struct ht_err *limits_check(const struct limits *limits, const struct view *view
 	*ret = (struct limits_result){0};
 	struct level level, part;
 	struct ht_err *err = find_levels(view, UINT64_MAX, &level, &part);
-	if (!err)
+	if (!err) {
 		ret->outstanding_bytes = level.lowest;
+		ret->outstanding_bound_bytes = bound_of(view);
+	}
 	HT_THEN(err, check_growth(limits, view, ret));
-	if (!err && limits->has_outstanding && ret->outstanding_bytes > limits->outstanding_bytes)
-		err = add(ret, LIMITS_OUTSTANDING, UINT32_MAX, (double)ret->outstanding_bytes,
-			(double)limits->outstanding_bytes);
+	if (!err && limits->has_outstanding)
+		err = judge(ret,
+			&(struct limits_violation){LIMITS_OUTSTANDING, UINT32_MAX,
+				(double)ret->outstanding_bytes, (double)limits->outstanding_bytes,
+				ret->outstanding_bound_bytes});
 	if (!err && limits->has_increase && baseline)
 		err = check_increase(limits, view, baseline, ret);
 	if (err)

@@ -5,6 +5,8 @@
  * being served does not count; growth counts only sites classified as growing; an increase is
  * measured from the highest total in the baseline's last tenth to the lowest in the new window's
  * last tenth, and counts from 64 KiB on. Windows of different lengths are compared as in compare.h.
+ * In a sample a threshold is exceeded only by more than the bound of the figure at 95 %
+ * (query/metric.h).
  */
 #pragma once
 
@@ -30,12 +32,15 @@ struct limits_violation {
 	enum limits_kind kind;
 	uint32_t row;	     /* of the view; UINT32_MAX: the whole view */
 	double value, limit; /* bytes per second; bytes; a fraction */
+	double bound;	     /* of the value; 0: exact, or subtracted already (LIMITS_INCREASE) */
 };
 
 struct limits_result {
 	uint64_t outstanding_bytes; /* as defined above: the lowest total of the last tenth */
 	double growth_bytes_per_s;  /* of all sites that grow */
-	double increase;	    /* against the baseline; 0 without one */
+	/* In a sample: the bounds of these two at 95 %; otherwise 0. */
+	double outstanding_bound_bytes, growth_bound_bytes_per_s;
+	double increase; /* against the baseline; 0 without one */
 	struct limits_violation *violation;
 	size_t count;
 };

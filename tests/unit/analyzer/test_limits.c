@@ -100,6 +100,7 @@ struct program {
 	unsigned cache_bytes; /* in the first two seconds, and never more */
 	unsigned level_bytes; /* held on average, by requests that are served at random */
 	uint64_t random;
+	uint64_t sample_bytes; /* records one allocation in so many bytes; 0: each */
 };
 
 #define REQUEST_BYTES 20000u
@@ -127,7 +128,7 @@ static struct view *run(unsigned index, struct program program)
 	uint64_t held[REQUESTS_MAX] = {0};
 	uint32_t leak[64];
 	char name[16];
-	side_begin(at, 0x400000, 0, "/src");
+	side_begin_sample(at, 0x400000, 0, "/src", program.sample_bytes);
 	const unsigned sites = program.sites ? program.sites : 1;
 	for (unsigned i = 0; i < sites; i++) {
 		snprintf(name, sizeof(name), "leak%u", i);
@@ -227,6 +228,36 @@ HT_TEST(an_innocent_program_passes_with_any_seed_and_length)
 	}
 }
 
+/* The blocks that a sample records stand for others: what is above a threshold by less than the
+ * bound may be below it. */
+HT_TEST(an_estimate_exceeds_by_more_than_its_bound)
+{
+	const struct view *view = run(
+		0, (struct program){60, .leak_bytes = 10000, .random = 1, .sample_bytes = 32768});
+	check(&(struct limits){0}, view, NULL);
+	const double bytes = (double)result.outstanding_bytes,
+		     bytes_bound = result.outstanding_bound_bytes,
+		     growth = result.growth_bytes_per_s,
+		     growth_bound = result.growth_bound_bytes_per_s;
+	ck_assert_double_eq(bytes_bound, (double)metric_bound(&view->total, METRIC_OUTSTANDING));
+	ck_assert(bytes_bound > 0 && bytes_bound < bytes / 3);
+	ck_assert_double_eq_tol(growth_bound / growth,
+		bytes_bound / (double)sums_outstanding_bytes(&view->total), 1e-6);
+	for (unsigned exceeds = 0; exceeds <= 1; exceeds++) {
+		const double less = exceeds + 0.5;
+		check(&(struct limits){.has_outstanding = true,
+			      .outstanding_bytes = (uint64_t)(bytes - less * bytes_bound)},
+			view, NULL);
+		ck_assert_uint_eq(result.count, exceeds);
+		check(&(struct limits){.has_growth = true,
+			      .growth_bytes_per_s = growth - less * growth_bound},
+			view, NULL);
+		ck_assert_uint_eq(result.count, exceeds);
+		ck_assert(!exceeds || result.violation[0].bound > 0);
+	}
+	end();
+}
+
 /* --- against a baseline ------------------------------------------------------------------------
  */
 
@@ -274,6 +305,16 @@ HT_TEST(a_small_increase_is_noise)
 		(struct program){20, .cache_bytes = 80000}, 0);
 	check_increase((struct program){20, .cache_bytes = 20000},
 		(struct program){20, .cache_bytes = 100000}, 4);
+}
+
+/* The same growth is an increase in a complete record; in a sample the bound of the difference is
+ * larger. */
+HT_TEST(an_increase_within_the_bounds_is_none)
+{
+	check_increase((struct program){20, .leak_bytes = 10000},
+		(struct program){20, .leak_bytes = 13000}, 0.17);
+	check_increase((struct program){20, .leak_bytes = 10000, .sample_bytes = 32768},
+		(struct program){20, .leak_bytes = 13000, .sample_bytes = 32768}, 0);
 }
 
 HT_TEST(an_increase_from_nothing)
