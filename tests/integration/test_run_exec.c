@@ -102,7 +102,7 @@ static void check_becomes_early(const char *way)
 	ck_assert_msg(strstr(result.err, "become became another program, which is recorded, too"),
 		"%s: %s", way, result.err);
 	ck_assert_msg(!strstr(result.err, "had begun"), "%s: %s", way, result.err);
-	/* Of the first program there is the trace; the last one is named, with what to do next. */
+	/* heaptap names the trace of the first program, and after the last one what to do next. */
 	const char *first = strstr(result.err, "trace: "),
 		   *last = strstr(result.err, "heaptap: early is the last of 2 programs"),
 		   *next = strstr(result.err, "next:  heaptap report ");
