@@ -160,11 +160,3 @@ uint32_t snapshot_frame(
 {
 	return snapshot->frame[row->frame + index];
 }
-
-const struct snapshot_row *snapshot_find(const struct snapshot *snapshot, uint64_t id)
-{
-	for (uint32_t i = 0; snapshot && i < snapshot->row_count; i++)
-		if (snapshot->row[i].id == id)
-			return &snapshot->row[i];
-	return NULL;
-}

@@ -81,5 +81,3 @@ const char *snapshot_place(const struct snapshot *snapshot, uint32_t text);
 /* The text of a frame of the row's chain. */
 uint32_t snapshot_frame(
 	const struct snapshot *snapshot, const struct snapshot_row *row, uint32_t index);
-/* The row with this id, or NULL. */
-const struct snapshot_row *snapshot_find(const struct snapshot *snapshot, uint64_t id);
