@@ -157,17 +157,6 @@ static void put_row(struct rows *rows, size_t number, uint32_t index)
 	put_sums(rows->out, &row->sums);
 }
 
-static void add(struct sums *to, const struct sums *sums)
-{
-	to->allocations += sums->allocations;
-	to->allocated_bytes += sums->allocated_bytes;
-	to->frees += sums->frees;
-	to->freed_bytes += sums->freed_bytes;
-	to->growth_bytes += sums->growth_bytes;
-	to->peak_bytes += sums->peak_bytes;
-	to->temporary += sums->temporary;
-}
-
 static void put_rows(struct rows *rows, const uint32_t *order)
 {
 	const struct view *view = rows->window->view;
@@ -176,7 +165,7 @@ static void put_rows(struct rows *rows, const uint32_t *order)
 		if (i < PUSH_ROWS_MAX)
 			put_row(rows, i, order[i]);
 		else
-			add(&others, &view->row[order[i]].sums);
+			sums_add(&others, &view->row[order[i]].sums);
 	}
 	if (view->row_count <= PUSH_ROWS_MAX)
 		return;
