@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/export/names.h"
 #include "analyzer/views/parts.h"
 #include "format/foreign.h"
 
@@ -72,9 +73,7 @@ static void put_figures(FILE *out, const struct view *view, const struct sums *s
 
 static void put_frame(FILE *out, const struct view *view, const struct frame *frame)
 {
-	const struct module *module = frame && frame->module != MODULES_NONE
-					      ? &view->analysis->model.modules.module[frame->module]
-					      : NULL;
+	const struct module *module = frame ? names_module_of(view, frame->module) : NULL;
 	put_text(out, frame ? frame->function : NULL);
 	put_text(out, frame ? frame->file : NULL);
 	if (frame && frame->line)
@@ -90,12 +89,6 @@ static void put_frame(FILE *out, const struct view *view, const struct frame *fr
 
 /* --- sites -------------------------------------------------------------------------------------
  */
-
-static const struct frame *frame_of_node(const struct view *view, uint32_t node)
-{
-	const uint32_t group = node ? view->tree.node[node].group : UINT32_MAX;
-	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
-}
 
 /* The finding about a row. */
 struct finding {
@@ -116,15 +109,14 @@ static double slope_of(
 static void put_site(
 	FILE *out, const struct view *view, const struct row *row, const struct finding *finding)
 {
-	const struct frame *caller =
-		row->node ? frame_of_node(view, view->tree.node[row->node].parent) : NULL;
+	const struct frame *caller = names_frame_of(view, view->tree.node[row->node].parent);
 	put_figures(out, view, &row->sums);
 	if (finding->suspect)
 		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(finding->suspect->class),
 			slope_of(view, finding, row), finding->suspect->confidence);
 	else
 		fputs(",,,", out);
-	put_frame(out, view, frame_of_node(view, row->node));
+	put_frame(out, view, names_frame_of(view, row->node));
 	put_text(out, caller ? caller->function : NULL);
 	fputs("\r\n", out);
 }

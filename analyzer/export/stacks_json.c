@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/export/frame_numbers.h"
+#include "analyzer/export/names.h"
 #include "analyzer/views/parts.h"
 #include "analyzer/views/stacks.h"
 #include "analyzer/views/suspects.h"
@@ -85,10 +86,7 @@ static json_t *frames_of_stack(struct stacks_writer *writer, uint32_t leaf)
 
 static json_t *frame_json(const struct view *view, const struct frame *frame)
 {
-	const struct module *module =
-		frame->module == MODULES_NONE
-			? NULL
-			: &view->analysis->model.modules.module[frame->module];
+	const struct module *module = names_module_of(view, frame->module);
 	const bool has_build_id = module && module->build_id[0];
 	return json_pack("{so so so so so so sb sb}", "function", json_text(frame->function),
 		"file", json_text(frame->file), "line",

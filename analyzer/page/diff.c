@@ -138,7 +138,7 @@ static struct ht_err *site_json(struct diff *diff, const struct compare_entry *e
 {
 	const struct view *view = diff->compare->view[entry->view];
 	const uint32_t leaf = view->row[entry->row].node;
-	const struct frame *frame = leaf ? names_frame_of(view, leaf) : NULL;
+	const struct frame *frame = names_frame_of(view, leaf);
 	json_t *chain = json_array();
 	struct ht_err *err = NULL;
 	uint32_t at = leaf;
