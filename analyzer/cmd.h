@@ -79,7 +79,17 @@ struct cmd_view {
 HT_MUST_CHECK
 struct ht_err *cmd_view_open(
 	const struct option_values *values, const char *path, bool is_shown, struct cmd_view *ret);
+/* The part of cmd_view_open after cmd_query and cmd_open_trace, which made view->query and `fd`. */
+HT_MUST_CHECK
+struct ht_err *cmd_view_answer(const struct option_values *values, int fd, const char *path,
+	bool is_shown, struct cmd_view *view);
 void cmd_view_close(struct cmd_view *view);
+/* Sets more->diff, which the caller releases: the comparison of `view` with the trace of --diff.
+ * Without that option it does nothing. */
+struct page_more;
+HT_MUST_CHECK
+struct ht_err *cmd_page_diff(
+	const struct option_values *values, const struct view *view, struct page_more *more);
 /* Exit status if a threshold of check or diff is exceeded. */
 #define CMD_EXIT_EXCEEDED 8
 void cmd_note_exceeded(void);
