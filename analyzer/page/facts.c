@@ -9,7 +9,6 @@
 #include "analyzer/export/names.h"
 #include "analyzer/export/report_json.h"
 #include "analyzer/symbols/namespace.h"
-#include "analyzer/views/warnings.h"
 
 static struct ht_err *out_of_memory(void)
 {
@@ -174,17 +173,6 @@ static json_t *metrics_json(void)
 	return array;
 }
 
-static struct ht_err *warnings_json(const struct view *view, json_t **ret)
-{
-	struct warnings warnings;
-	HT_TRY(warnings_collect(view->analysis, &warnings));
-	*ret = json_array();
-	for (size_t i = 0; i < warnings.count; i++)
-		*ret = json_plus(*ret, json_text(warnings.text[i]));
-	warnings_deinit(&warnings);
-	return NULL;
-}
-
 /* Freed blocks and bytes of the whole trace, by the power of two of their life in ns; exact. */
 static json_t *lifetimes_json(const struct cube *cube)
 {
@@ -250,7 +238,7 @@ struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view
 	const struct model *model = &analysis->model;
 	json_t *warnings = NULL;
 	*facts = (struct page_facts){0};
-	struct ht_err *err = warnings_json(view, &warnings);
+	struct ht_err *err = report_json_warnings(view, &warnings);
 	HT_THEN(err, add_frames(facts, view, fold));
 	if (err) {
 		json_decref(warnings);
