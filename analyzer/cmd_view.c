@@ -31,15 +31,3 @@ void cmd_view_close(struct cmd_view *view)
 	query_deinit(&view->query);
 	*view = (struct cmd_view){0};
 }
-
-static bool has_exceeded;
-
-void cmd_note_exceeded(void)
-{
-	has_exceeded = true;
-}
-
-bool cmd_has_exceeded(void)
-{
-	return has_exceeded;
-}

@@ -137,7 +137,7 @@ static struct finding *findings_by_row(const struct view *view, const struct sus
 }
 
 static struct ht_err *write_rows(FILE *out, const struct view *view,
-	const struct report_csv_options *options, const struct suspects *suspects)
+	const struct report_options *options, const struct suspects *suspects)
 {
 	struct finding *finding = findings_by_row(view, suspects);
 	uint32_t *row = NULL;
@@ -161,7 +161,7 @@ static struct ht_err *write_rows(FILE *out, const struct view *view,
 }
 
 static struct ht_err *write_sites(
-	FILE *out, const struct view *view, const struct report_csv_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	struct suspects suspects;
 	struct ht_err *err = suspects_find(view, &suspects);
@@ -218,7 +218,7 @@ static void put_key(
 }
 
 static struct ht_err *write_table(
-	FILE *out, const struct view *view, const struct report_csv_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	static const char *const key[] = {
 		[BREAKDOWN_FUNCTION] = ",function,file,line,module,offset",
@@ -252,7 +252,7 @@ static struct ht_err *write_table(
 }
 
 struct ht_err *report_csv_write(
-	FILE *out, const struct view *view, const struct report_csv_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	return options->has_by ? write_table(out, view, options) : write_sites(out, view, options);
 }

@@ -384,7 +384,7 @@ static struct ht_err *put_facts(struct json_writer *writer, const struct view *v
 }
 
 struct ht_err *report_json_write(
-	FILE *out, const struct view *view, const struct report_json_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	struct json_writer writer = {.out = out};
 	struct ht_err *err = json_restrict(&writer, options->member);

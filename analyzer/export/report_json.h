@@ -12,7 +12,7 @@
 
 HT_MUST_CHECK
 struct ht_err *report_json_write(
-	FILE *out, const struct view *view, const struct report_json_options *options);
+	FILE *out, const struct view *view, const struct report_options *options);
 
 /* Members of the report that other outputs contain too; NULL: out of memory. */
 json_t *report_json_target(const struct model *model);

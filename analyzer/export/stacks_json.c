@@ -15,7 +15,7 @@
 struct stacks_writer {
 	struct json_writer *json;
 	const struct view *view;
-	const struct report_json_options *options;
+	const struct report_options *options;
 	bool *is_in; /* by node of the view's tree: --class keeps its row */
 	struct frame_numbers frames;
 };
@@ -335,7 +335,7 @@ static json_t *key_json(struct stacks_writer *writer, enum breakdown_by by,
 
 static struct ht_err *put_breakdown(struct stacks_writer *writer)
 {
-	const struct report_json_options *options = writer->options;
+	const struct report_options *options = writer->options;
 	struct breakdown breakdown;
 	if (!options->has_by)
 		return NULL;
@@ -355,8 +355,8 @@ static struct ht_err *put_breakdown(struct stacks_writer *writer)
 	return json_put(writer->json, "breakdown", object);
 }
 
-struct ht_err *stacks_json_write(struct json_writer *json, const struct view *view,
-	const struct report_json_options *options)
+struct ht_err *stacks_json_write(
+	struct json_writer *json, const struct view *view, const struct report_options *options)
 {
 	struct stacks_writer writer = {.json = json, .view = view, .options = options};
 	struct ht_err *err = NULL;
