@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/export/csv_text.h"
 #include "analyzer/export/names.h"
 #include "analyzer/views/parts.h"
 #include "format/foreign.h"
@@ -20,34 +21,21 @@ static void put_text(FILE *out, const char *text)
 		return;
 	}
 	foreign_copy(clean, strlen(clean) + 1, clean);
-	fputc('"', out);
-	for (const char *at = clean; *at; at++) {
-		if (*at == '"')
-			fputc('"', out);
-		fputc(*at, out);
-	}
-	fputc('"', out);
+	csv_put_quoted(out, "", clean);
 	free(clean);
 }
 
 /* --- columns -----------------------------------------------------------------------------------
  */
 
-static bool has_bounds(const struct view *view)
-{
-	return view->analysis->cube.sample_bytes != 0;
-}
-
 static void put_names(FILE *out, const struct view *view, const char *prefix)
 {
-	static const char *const unit[] = {
-		[METRIC_BYTES] = "_bytes", [METRIC_COUNT_OF_BLOCKS] = "", [METRIC_TIME_NS] = "_ns"};
-	for (int i = 0; i < METRIC_COUNT; i++) {
-		const struct metric_info *info = metric_info((enum metric)i);
-		fprintf(out, "%s%s%s%s", i ? "," : "", prefix, info->name, unit[info->unit]);
+	for (enum metric i = 0; i < METRIC_COUNT; i++) {
+		fprintf(out, "%s%s", i ? "," : "", prefix);
+		csv_put_metric(out, i);
 	}
 	fprintf(out, ",%soutstanding_blocks,%ssurvivors_blocks", prefix, prefix);
-	for (int i = 0; i < METRIC_COUNT && has_bounds(view); i++)
+	for (int i = 0; i < METRIC_COUNT && view->analysis->cube.sample_bytes; i++)
 		fprintf(out, ",%s%s_bound95", prefix, metric_info((enum metric)i)->name);
 }
 
