@@ -44,6 +44,17 @@ struct resolve_files cmd_files(const struct option_values *values)
 	return files;
 }
 
+struct ht_err *cmd_format_of(const struct option_values *values, enum cmd_format *ret)
+{
+	const bool json = option_is_given(values, OPTION_JSON);
+	const bool csv = option_is_given(values, OPTION_CSV);
+	*ret = json ? CMD_JSON : csv ? CMD_CSV : CMD_TEXT;
+	if (json && csv)
+		return ht_err_new(
+			HT_ERR_USAGE, "%s takes --json or --csv, not both", values->command->name);
+	return NULL;
+}
+
 struct ht_err *cmd_output_open(const struct option_values *values, struct cmd_output *ret)
 {
 	enum terminal_color color = option_number(values, OPTION_COLOR, TERMINAL_COLOR_AUTO);
@@ -62,7 +73,7 @@ struct ht_err *cmd_output_close(struct cmd_output *output, const char *what)
 	return ht_err_first(err, cmd_flush(stdout, what));
 }
 
-static bool has_read_part;
+static bool has_read_part, has_exceeded;
 
 void cmd_warn_ending(const struct model_ending *ending, bool is_shown)
 {
@@ -129,9 +140,16 @@ struct ht_err *cmd_check_ending(int fd, const char *path, uint64_t *ret_bytes)
 	return err;
 }
 
-bool cmd_has_read_part(void)
+void cmd_note_exceeded(void)
 {
-	return has_read_part;
+	has_exceeded = true;
+}
+
+int cmd_exit_code(void)
+{
+	if (has_read_part)
+		return 7;
+	return has_exceeded ? 8 : 0;
 }
 
 struct ht_err *cmd_flush(FILE *out, const char *name)

@@ -79,11 +79,22 @@ struct cmd_view {
 HT_MUST_CHECK
 struct ht_err *cmd_view_open(
 	const struct option_values *values, const char *path, bool is_shown, struct cmd_view *ret);
+/* The part of cmd_view_open after cmd_query and cmd_open_trace, which made view->query and `fd`. */
+HT_MUST_CHECK
+struct ht_err *cmd_view_answer(const struct option_values *values, int fd, const char *path,
+	bool is_shown, struct cmd_view *view);
 void cmd_view_close(struct cmd_view *view);
-/* Exit status if a threshold of check or diff is exceeded. */
-#define CMD_EXIT_EXCEEDED 8
-void cmd_note_exceeded(void);
-bool cmd_has_exceeded(void);
+/* Sets more->diff, which the caller releases: the comparison of `view` with the trace of --diff.
+ * Without that option it does nothing. */
+struct page_more;
+HT_MUST_CHECK
+struct ht_err *cmd_page_diff(
+	const struct option_values *values, const struct view *view, struct page_more *more);
+
+enum cmd_format { CMD_TEXT, CMD_JSON, CMD_CSV };
+/* The format that --json and --csv choose; a usage error if both are given. */
+HT_MUST_CHECK
+struct ht_err *cmd_format_of(const struct option_values *values, enum cmd_format *ret);
 
 /* The text output of a command. */
 struct cmd_output {
@@ -100,11 +111,10 @@ HT_MUST_CHECK
 struct ht_err *cmd_output_close(struct cmd_output *output, const char *what);
 
 /* Call before any output about a trace, with how its reading ended. If only a part was read, prints
- * a warning to standard error, unless the output shows it (`is_shown`), and makes the program exit
- * with CMD_EXIT_PART. */
+ * a warning to standard error, unless the output shows it (`is_shown`), and makes cmd_exit_code
+ * return 7. */
 void cmd_warn_ending(const struct model_ending *ending, bool is_shown);
 void cmd_warn_model(const struct model *model);
-#define CMD_EXIT_PART 7
 /* As cmd_warn_ending, for a command that reads without a model. HT_ERR_FORMAT if no record was
  * read. */
 HT_MUST_CHECK
@@ -115,8 +125,11 @@ struct ht_err *cmd_warn_reader(
  * `*ret_bytes` is 0. HT_ERR_FORMAT if no record can be read. */
 HT_MUST_CHECK
 struct ht_err *cmd_check_ending(int fd, const char *path, uint64_t *ret_bytes);
-/* Whether a command has warned that only a part of a trace was read. */
-bool cmd_has_read_part(void);
+/* Notes that a threshold of check is exceeded. */
+void cmd_note_exceeded(void);
+/* The exit status of commands that returned no error: 7 if only a part of a trace was read, else 8
+ * if a threshold is exceeded, else 0. */
+int cmd_exit_code(void);
 /* Flushes `out` and reports any error that its writes met. */
 HT_MUST_CHECK
 struct ht_err *cmd_flush(FILE *out, const char *name);

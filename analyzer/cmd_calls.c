@@ -63,17 +63,6 @@ void cmd_calls_close(struct cmd_calls *opened)
 	cmd_view_close(&opened->of);
 }
 
-struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_format *ret)
-{
-	const bool json = option_is_given(values, OPTION_JSON);
-	const bool csv = option_is_given(values, OPTION_CSV);
-	*ret = json ? CMD_JSON : csv ? CMD_CSV : CMD_TEXT;
-	if (json && csv)
-		return ht_err_new(
-			HT_ERR_USAGE, "%s takes --json or --csv, not both", values->command->name);
-	return NULL;
-}
-
 struct calls_text cmd_calls_page(
 	const struct option_values *values, const struct cmd_calls *opened, const struct text *text)
 {
@@ -88,16 +77,20 @@ struct calls_text cmd_calls_page(
 	};
 }
 
-struct ht_err *cmd_calls_write(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened,
+struct ht_err *cmd_calls_tree(const struct option_values *values, bool is_bottom_up,
 	struct ht_err *(*write_text)(
 		const struct option_values *values, const struct cmd_calls *opened))
 {
 	const size_t limit = option_number(values, OPTION_CALLEES, 0);
-	if (format == CMD_JSON)
-		return calls_json_write(stdout, &opened->calls, limit);
-	return format == CMD_CSV ? calls_csv_write(stdout, &opened->calls, limit)
-				 : write_text(values, opened);
+	enum cmd_format format;
+	struct cmd_calls opened;
+	HT_TRY(cmd_format_of(values, &format));
+	struct ht_err *err = cmd_calls_open(values, is_bottom_up, &opened);
+	HT_THEN(err, format == CMD_JSON	 ? calls_json_write(stdout, &opened.calls, limit)
+		     : format == CMD_CSV ? calls_csv_write(stdout, &opened.calls, limit)
+					 : write_text(values, &opened));
+	cmd_calls_close(&opened);
+	return err;
 }
 
 static struct ht_err *list_matches(const struct option_values *values, enum cmd_format format,
@@ -152,7 +145,7 @@ struct ht_err *cmd_calls_run(
 	struct function_matches matches = {0};
 	enum cmd_format format;
 	struct cmd_calls opened;
-	HT_TRY(cmd_calls_format(values, &format));
+	HT_TRY(cmd_format_of(values, &format));
 	struct ht_err *err = cmd_calls_open(values, false, &opened);
 	HT_THEN(err, find_function(values, format, schema, &opened, &matches));
 	HT_THEN(err, write_function(values, format, &opened, &matches, write));

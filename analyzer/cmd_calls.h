@@ -21,17 +21,12 @@ struct ht_err *cmd_calls_open(
 	const struct option_values *values, bool is_bottom_up, struct cmd_calls *ret);
 void cmd_calls_close(struct cmd_calls *opened);
 
-enum cmd_format { CMD_TEXT, CMD_JSON, CMD_CSV };
-/* A usage error if --json and --csv are both given. */
-HT_MUST_CHECK
-struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_format *ret);
 /* Makes the page of text that the options describe; borrows `text` and `calls`. */
 struct calls_text cmd_calls_page(const struct option_values *values, const struct cmd_calls *opened,
 	const struct text *text);
-/* Writes the tree to standard output: JSON or CSV, or by `write_text`. */
+/* Opens the trace and writes its tree to standard output: JSON or CSV, or by `write_text`. */
 HT_MUST_CHECK
-struct ht_err *cmd_calls_write(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened,
+struct ht_err *cmd_calls_tree(const struct option_values *values, bool is_bottom_up,
 	struct ht_err *(*write_text)(
 		const struct option_values *values, const struct cmd_calls *opened));
 /* Writes one function to standard output; everything is borrowed. */

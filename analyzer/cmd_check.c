@@ -140,27 +140,21 @@ static json_t *violation_json(const struct view *view, const struct limits_viola
 static struct ht_err *write_json(const struct view *view, const struct limits_result *result)
 {
 	struct json_writer writer = {.out = stdout};
+	HT_TRY(json_put(&writer, "schema", json_string("heaptap.check/1")));
 	json_t *array = json_array();
 	for (size_t i = 0; i < result->count; i++)
 		array = json_plus(array, violation_json(view, &result->violation[i]));
-	struct ht_err *err = json_put(&writer, "schema", json_string("heaptap.check/1"));
-	if (err) {
-		json_decref(array);
-		return err;
-	}
-	err = json_put(&writer, "violations", array);
-	HT_THEN(err,
-		json_put(&writer, "outstanding_bytes", json_number(result->outstanding_bytes)));
-	HT_THEN(err,
-		json_put(&writer, "growth_bytes_per_s", json_real(result->growth_bytes_per_s)));
+	HT_TRY(json_put(&writer, "violations", array));
+	HT_TRY(json_put(&writer, "outstanding_bytes", json_number(result->outstanding_bytes)));
+	HT_TRY(json_put(&writer, "growth_bytes_per_s", json_real(result->growth_bytes_per_s)));
 	if (result->outstanding_bound_bytes > 0)
-		HT_THEN(err, json_put(&writer, "outstanding_bytes_bound95",
-				     json_real(result->outstanding_bound_bytes)));
+		HT_TRY(json_put(&writer, "outstanding_bytes_bound95",
+			json_real(result->outstanding_bound_bytes)));
 	if (result->growth_bound_bytes_per_s > 0)
-		HT_THEN(err, json_put(&writer, "growth_bytes_per_s_bound95",
-				     json_real(result->growth_bound_bytes_per_s)));
+		HT_TRY(json_put(&writer, "growth_bytes_per_s_bound95",
+			json_real(result->growth_bound_bytes_per_s)));
 	fputs("}\n", stdout);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *write_result(const struct option_values *values, const struct view *view,

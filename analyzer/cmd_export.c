@@ -20,9 +20,7 @@ struct options {
 	const char *path, *older_path, *out_path;
 	const struct option_values *values;
 	const struct export_format *format;
-	struct query query;
 	enum metric metric;
-	bool stats, force, utc;
 };
 
 /* Refuses options that the format does not use. */
@@ -57,7 +55,8 @@ static struct ht_err *check_format(
 	return NULL;
 }
 
-static struct ht_err *read_options(const struct option_values *values, struct options *ret)
+static struct ht_err *read_options(
+	const struct option_values *values, struct options *ret, struct query *ret_query)
 {
 	*ret = (struct options){
 		.path = values->operand[values->operand_count - 1],
@@ -65,41 +64,35 @@ static struct ht_err *read_options(const struct option_values *values, struct op
 		.out_path = option_text(values, OPTION_OUTPUT, "-"),
 		.values = values,
 		.metric = option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
-		.stats = option_is_given(values, OPTION_STATS),
-		.force = option_is_given(values, OPTION_FORCE),
-		.utc = option_is_given(values, OPTION_UTC),
 	};
 	if (!option_is_given(values, OPTION_FORMAT))
 		return ht_err_new(HT_ERR_USAGE,
 			"export: --format is missing; heaptap export --help lists the formats");
 	ret->format = &export_format[option_number(values, OPTION_FORMAT, 0)];
 	HT_TRY(check_format(values, ret->format));
-	HT_TRY(cmd_query(values, &ret->query));
-	return export_check(ret->format, &ret->query, ret->metric);
+	HT_TRY(cmd_query(values, ret_query));
+	return export_check(ret->format, ret_query, ret->metric);
 }
 
 /* A trace, and the answer to the query; {.fd = -1} is valid. */
 struct answer {
 	int fd; /* -1: not open */
-	struct analysis *analysis;
-	struct view *view;
+	struct cmd_view of;
 };
 
 static struct ht_err *answer(struct answer *answer, const char *path, const struct options *options)
 {
-	HT_TRY(cmd_analyse(
-		options->values, answer->fd, path, &options->query, false, &answer->analysis));
+	HT_TRY(cmd_view_answer(options->values, answer->fd, path, false, &answer->of));
 	if (options->format->traits & EXPORT_METRIC && options->metric == METRIC_TEMPORARY &&
-		answer->analysis->cube.sample_bytes)
+		answer->of.analysis->cube.sample_bytes)
 		return ht_err_new(HT_ERR_USAGE,
 			"%s is a sample, which cannot show temporary allocations", path);
-	return view_create(answer->analysis, &options->query, options->utc, &answer->view);
+	return NULL;
 }
 
 static void answer_deinit(struct answer *answer)
 {
-	view_destroy(answer->view);
-	analysis_destroy(answer->analysis);
+	cmd_view_close(&answer->of);
 	if (answer->fd >= 0)
 		close(answer->fd);
 }
@@ -141,10 +134,12 @@ static struct ht_err *write_export(
 		return ht_err_new(HT_ERR_USAGE,
 			"%s is read twice for this format: give a file, not a pipe", options->path);
 	HT_TRY(answer(newer, options->path, options));
-	if (options->older_path)
+	if (options->older_path) {
+		HT_TRY(cmd_query(options->values, &older->of.query));
 		HT_TRY(answer(older, options->older_path, options));
-	job.view = newer->view;
-	job.older = older->view;
+	}
+	job.view = newer->of.view;
+	job.older = older->of.view;
 	struct watch watch = {0};
 	/* The export is written while the trace is read again. */
 	if (options->format->traits & EXPORT_EVENTS && !isatty(fileno(out)))
@@ -152,9 +147,9 @@ static struct ht_err *write_export(
 	struct ht_err *err = options->format->write(out, &job);
 	watch_end(&watch);
 	if (!err && options->format->traits & EXPORT_EVENTS)
-		print_left_out(&newer->analysis->model);
+		print_left_out(&newer->of.analysis->model);
 	if (!err)
-		print_notes(&job, options->stats);
+		print_notes(&job, option_is_given(options->values, OPTION_STATS));
 	return err;
 }
 
@@ -163,7 +158,8 @@ static struct ht_err *export_to(
 {
 	const char *const traces[] = {options->path, options->older_path, NULL};
 	struct cmd_file file;
-	HT_TRY(cmd_file_open(options->out_path, traces, options->force, &file));
+	HT_TRY(cmd_file_open(
+		options->out_path, traces, option_is_given(options->values, OPTION_FORCE), &file));
 	return cmd_file_close(&file, write_export(file.file, newer, older, options));
 }
 
@@ -171,13 +167,12 @@ struct ht_err *cmd_export(const struct option_values *values)
 {
 	struct options options;
 	struct answer newer = {.fd = -1}, older = {.fd = -1};
-	struct ht_err *err = read_options(values, &options);
+	struct ht_err *err = read_options(values, &options, &newer.of.query);
 	HT_THEN(err, cmd_open_trace(options.path, &newer.fd));
 	if (!err && options.older_path)
 		err = cmd_open_trace(options.older_path, &older.fd);
 	HT_THEN(err, export_to(&options, &newer, &older));
 	answer_deinit(&older);
 	answer_deinit(&newer);
-	query_deinit(&options.query);
 	return err;
 }

@@ -50,15 +50,9 @@ struct ht_err *cmd_flame(const struct option_values *values)
 {
 	const char *path = option_text(values, OPTION_SVG, NULL);
 	enum cmd_format format;
-	struct cmd_calls opened;
-	HT_TRY(cmd_calls_format(values, &format));
+	HT_TRY(cmd_format_of(values, &format));
 	if (path && format != CMD_TEXT)
 		return ht_err_new(HT_ERR_USAGE,
 			"flame: -o writes an SVG; --json and --csv go to standard output");
-	if (path)
-		return write_file(values, path);
-	struct ht_err *err = cmd_calls_open(values, false, &opened);
-	HT_THEN(err, cmd_calls_write(values, format, &opened, write_text));
-	cmd_calls_close(&opened);
-	return err;
+	return path ? write_file(values, path) : cmd_calls_tree(values, false, write_text);
 }

@@ -12,7 +12,6 @@
 #include "analyzer/page/diff.h"
 #include "analyzer/page/page.h"
 #include "analyzer/page/sources.h"
-#include "analyzer/ui/watch.h"
 
 /* Refuses options that cannot be satisfied. */
 static struct ht_err *check(const char *out_path)
@@ -25,38 +24,27 @@ static struct ht_err *check(const char *out_path)
 	return NULL;
 }
 
-/* All parts of the page. */
 struct html {
 	const struct option_values *values;
-	struct cmd_view of, old; /* old: of --diff */
-	struct compare compare;
+	struct cmd_view of;
 	struct page_more more;
 };
 
-static struct ht_err *answer(struct html *html, int fd)
+struct ht_err *cmd_page_diff(
+	const struct option_values *values, const struct view *view, struct page_more *more)
 {
-	const struct option_values *values = html->values;
-	const struct resolve_files files = cmd_files(values);
-	struct cmd_view *of = &html->of;
-	struct watch watch;
-	watch_begin(&watch, stderr, fd, values->operand[0]);
-	struct ht_err *err = analysis_create(fd, values->operand[0], &of->query, &of->analysis);
-	watch_end(&watch);
-	if (err)
-		return err;
-	cmd_warn_model(&of->analysis->model);
-	HT_TRY(analysis_resolve(of->analysis, &files));
-	return view_create(of->analysis, &of->query, false, &of->view);
-}
-
-/* Compares the view with the trace of --diff. */
-static struct ht_err *compare_with(struct html *html, const char *old_path)
-{
-	const char *const path[] = {old_path, html->values->operand[0]};
-	HT_TRY(cmd_view_open(html->values, old_path, false, &html->old));
-	const struct view *const view[] = {html->old.view, html->of.view};
-	HT_TRY(compare_init(&html->compare, view, HT_ARRAY_SIZE(view)));
-	return page_diff_json(&html->compare, path, &html->more.diff);
+	const char *const path[] = {option_text(values, OPTION_DIFF, NULL), values->operand[0]};
+	struct compare compare = {0};
+	struct cmd_view old;
+	if (!path[0])
+		return NULL;
+	struct ht_err *err = cmd_view_open(values, path[0], false, &old);
+	const struct view *const both[] = {old.view, view};
+	HT_THEN(err, compare_init(&compare, both, HT_ARRAY_SIZE(both)));
+	HT_THEN(err, page_diff_json(&compare, path, &more->diff));
+	compare_deinit(&compare);
+	cmd_view_close(&old);
+	return err;
 }
 
 static void print_sources(const struct page_sources_result *result)
@@ -85,11 +73,10 @@ static struct ht_err *embed_source(struct html *html)
 
 static struct ht_err *make(struct html *html, int fd, FILE *out, struct page_result *ret)
 {
-	const char *old_path = option_text(html->values, OPTION_DIFF, NULL);
-	HT_TRY(answer(html, fd));
-	if (old_path)
-		HT_TRY(compare_with(html, old_path));
-	if (option_is_given(html->values, OPTION_EMBED_SOURCE))
+	const struct option_values *values = html->values;
+	HT_TRY(cmd_view_answer(values, fd, values->operand[0], false, &html->of));
+	HT_TRY(cmd_page_diff(values, html->of.view, &html->more));
+	if (option_is_given(values, OPTION_EMBED_SOURCE))
 		HT_TRY(embed_source(html));
 	return page_write(out, html->of.view, &html->more, PAGE_BYTES_MAX, ret);
 }
@@ -119,15 +106,6 @@ static struct ht_err *write_to(struct html *html, int fd)
 	return NULL;
 }
 
-static void close_all(struct html *html)
-{
-	json_decref(html->more.diff);
-	json_decref(html->more.sources);
-	compare_deinit(&html->compare);
-	cmd_view_close(&html->old);
-	cmd_view_close(&html->of);
-}
-
 struct ht_err *cmd_html(const struct option_values *values)
 {
 	struct html html = {.values = values};
@@ -136,7 +114,9 @@ struct ht_err *cmd_html(const struct option_values *values)
 	HT_THEN(err, cmd_query(values, &html.of.query));
 	HT_THEN(err, cmd_open_trace(values->operand[0], &fd));
 	HT_THEN(err, write_to(&html, fd));
-	close_all(&html);
+	json_decref(html.more.diff);
+	json_decref(html.more.sources);
+	cmd_view_close(&html.of);
 	if (fd >= 0)
 		close(fd);
 	return err;

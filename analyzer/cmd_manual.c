@@ -11,10 +11,6 @@
 #include "analyzer/serve/serve.h"
 #include "analyzer/top/display.h"
 
-#ifndef HEAPTAP_VERSION
-#define HEAPTAP_VERSION "unknown"
-#endif
-
 struct ht_err *cmd_version(const struct option_values *values)
 {
 	(void)values;

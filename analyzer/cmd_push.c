@@ -27,11 +27,6 @@ struct push {
 	size_t count;
 };
 
-static void say(const struct target *target, const char *what)
-{
-	fprintf(stderr, "push: %s: %s\n", target->address.shown, what);
-}
-
 /* --- into the spool --------------------------------------------------------------------------- */
 
 struct request {
@@ -50,18 +45,16 @@ static struct ht_err *add(struct target *target, const struct push_window *windo
 	struct request request = {&target->address, window};
 	enum push_added added;
 	size_t dropped;
-	char line[160];
 	HT_TRY(push_spool_add(
 		&target->spool, window->key, write_request, &request, &added, &dropped));
 	if (added == PUSH_SENT && !is_quiet)
-		say(target, "has this window already");
-	if (dropped) {
-		snprintf(line, sizeof(line),
-			"the spool is full: the oldest %s gone; %" PRIu64 " since it exists",
-			dropped == 1 ? "window is" : "windows are",
+		fprintf(stderr, "push: %s: has this window already\n", target->address.shown);
+	if (dropped)
+		fprintf(stderr,
+			"push: %s: the spool is full: the oldest %s gone; %" PRIu64
+			" since it exists\n",
+			target->address.shown, dropped == 1 ? "window is" : "windows are",
 			push_spool_dropped(&target->spool));
-		say(target, line);
-	}
 	return NULL;
 }
 
@@ -128,12 +121,9 @@ static struct ht_err *report(
 {
 	size_t windows;
 	uint64_t bytes;
-	char line[64];
-	if (sending->sent && !is_quiet) {
-		snprintf(line, sizeof(line), "%zu window%s sent", sending->sent,
-			sending->sent == 1 ? "" : "s");
-		say(target, line);
-	}
+	if (sending->sent && !is_quiet)
+		fprintf(stderr, "push: %s: %zu window%s sent\n", target->address.shown,
+			sending->sent, sending->sent == 1 ? "" : "s");
 	if (!*sending->why)
 		return NULL;
 	push_spool_count(&target->spool, &windows, &bytes);

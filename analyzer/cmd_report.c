@@ -21,62 +21,38 @@ static enum metric order_of(const struct option_values *values)
 		values, OPTION_SORT, option_number(values, OPTION_METRIC, METRIC_OUTSTANDING));
 }
 
-static enum suspect_class class_of(const struct option_values *values)
+static struct report_options options_of(
+	const struct option_values *values, size_t limit, const char *const *member)
 {
-	return (enum suspect_class)option_number(values, OPTION_CLASS, SUSPECT_GROWING);
-}
-
-static enum breakdown_by by_of(const struct option_values *values)
-{
-	return (enum breakdown_by)option_number(values, OPTION_BY, BREAKDOWN_FUNCTION);
-}
-
-/* `member`: names of the members to write; NULL: all. */
-static struct ht_err *write_json(
-	const struct view *view, const struct option_values *values, const char *const *member)
-{
-	const struct report_json_options options = {
-		.limit = option_number(values, OPTION_LIMIT, JSON_STACKS),
+	return (struct report_options){
+		.limit = option_number(values, OPTION_LIMIT, limit),
 		.order = order_of(values),
 		.has_class = option_is_given(values, OPTION_CLASS),
-		.of_class = class_of(values),
+		.of_class = (enum suspect_class)option_number(values, OPTION_CLASS, 0),
 		.has_by = option_is_given(values, OPTION_BY),
-		.by = by_of(values),
+		.by = (enum breakdown_by)option_number(values, OPTION_BY, 0),
 		.member = member,
 	};
-	return report_json_write(stdout, view, &options);
-}
-
-static struct ht_err *write_csv(const struct view *view, const struct option_values *values)
-{
-	const struct report_csv_options options = {
-		.limit = option_number(values, OPTION_LIMIT, 0),
-		.order = order_of(values),
-		.has_class = option_is_given(values, OPTION_CLASS),
-		.of_class = class_of(values),
-		.has_by = option_is_given(values, OPTION_BY),
-		.by = by_of(values),
-	};
-	return report_csv_write(stdout, view, &options);
 }
 
 static struct ht_err *write_text(const struct view *view, const struct option_values *values)
 {
+	const struct report_options options = options_of(values, TEXT_ROWS, NULL);
 	const struct page_options page = {
 		.path = values->operand[0],
-		.limit = option_number(values, OPTION_LIMIT, TEXT_ROWS),
+		.limit = options.limit,
 		.shows_stacks = option_is_given(values, OPTION_STACKS),
 		.is_brief = option_is_given(values, OPTION_BRIEF),
 		.is_exact = option_is_given(values, OPTION_BYTES),
 		.is_utc = option_is_given(values, OPTION_UTC),
 		.has_metric = option_is_given(values, OPTION_METRIC),
 		.has_sort = option_is_given(values, OPTION_SORT),
-		.has_by = option_is_given(values, OPTION_BY),
-		.has_class = option_is_given(values, OPTION_CLASS),
+		.has_by = options.has_by,
+		.has_class = options.has_class,
 		.metric = (enum metric)option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
-		.sort = order_of(values),
-		.by = by_of(values),
-		.of_class = class_of(values),
+		.sort = options.order,
+		.by = options.by,
+		.of_class = options.of_class,
 	};
 	struct cmd_output output;
 	HT_TRY(cmd_output_open(values, &output));
@@ -84,47 +60,36 @@ static struct ht_err *write_text(const struct view *view, const struct option_va
 	return ht_err_first(err, cmd_output_close(&output, "the report"));
 }
 
-static struct ht_err *write_report(const struct view *view, const struct option_values *values)
+/* `member`: names of the members of the JSON to write; NULL: what the options ask for. */
+static struct ht_err *run(const struct option_values *values, const char *const *member)
 {
-	if (option_is_given(values, OPTION_JSON))
-		return write_json(view, values, NULL);
-	if (option_is_given(values, OPTION_CSV))
-		return write_csv(view, values);
-	return write_text(view, values);
-}
-
-/* Refuses options that exclude each other. */
-static struct ht_err *check(const struct option_values *values)
-{
-	if (option_is_given(values, OPTION_JSON) && option_is_given(values, OPTION_CSV))
-		return ht_err_new(HT_ERR_USAGE, "report takes --json or --csv, not both");
+	struct cmd_view view;
+	enum cmd_format format;
+	HT_TRY(cmd_format_of(values, &format));
 	if (option_is_given(values, OPTION_ALIVE_AT) && option_is_given(values, OPTION_BY) &&
-		by_of(values) == BREAKDOWN_LIFETIME)
+		option_number(values, OPTION_BY, 0) == BREAKDOWN_LIFETIME)
 		return ht_err_new(HT_ERR_USAGE,
 			"--by lifetime is not known for the blocks that --alive-at chooses");
-	return NULL;
+	if (member)
+		format = CMD_JSON;
+	const struct report_options options =
+		options_of(values, format == CMD_JSON ? JSON_STACKS : 0, member);
+	/* A text report on a terminal shows the warning itself, in its first lines. */
+	struct ht_err *err = cmd_view_open(
+		values, values->operand[0], format == CMD_TEXT && isatty(STDOUT_FILENO), &view);
+	HT_THEN(err, format == CMD_JSON	 ? report_json_write(stdout, view.view, &options)
+		     : format == CMD_CSV ? report_csv_write(stdout, view.view, &options)
+					 : write_text(view.view, values));
+	cmd_view_close(&view);
+	return ht_err_first(err, cmd_flush(stdout, "the report"));
 }
 
 struct ht_err *cmd_report(const struct option_values *values)
 {
-	const bool is_data =
-		option_is_given(values, OPTION_JSON) || option_is_given(values, OPTION_CSV);
-	struct cmd_view view = {0};
-	HT_TRY(check(values));
-	/* A text report on a terminal shows the warning itself, in its first lines. */
-	struct ht_err *err =
-		cmd_view_open(values, values->operand[0], !is_data && isatty(STDOUT_FILENO), &view);
-	HT_THEN(err, write_report(view.view, values));
-	cmd_view_close(&view);
-	return ht_err_first(err, cmd_flush(stdout, "the report"));
+	return run(values, NULL);
 }
 
 struct ht_err *cmd_report_members(const struct option_values *values, const char *const *member)
 {
-	struct cmd_view view = {0};
-	HT_TRY(check(values));
-	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &view);
-	HT_THEN(err, write_json(view.view, values, member));
-	cmd_view_close(&view);
-	return ht_err_first(err, cmd_flush(stdout, "the report"));
+	return run(values, member);
 }

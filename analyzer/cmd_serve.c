@@ -14,7 +14,6 @@
 #include "analyzer/commands.h"
 #include "analyzer/export/traces_json.h"
 #include "analyzer/live/tail.h"
-#include "analyzer/page/diff.h"
 #include "analyzer/page/page.h"
 #include "analyzer/serve/privilege.h"
 #include "analyzer/serve/serve.h"
@@ -35,31 +34,13 @@ struct serve {
 
 /* --- answers, each in a process of its own --------------------------------------------------- */
 
-/* Compares the view with the trace of --diff. */
-static struct ht_err *compare_with(const struct option_values *values, const struct view *of,
-	const char *old_path, json_t **ret)
-{
-	const char *const path[] = {old_path, values->operand[0]};
-	struct compare compare = {0};
-	struct cmd_view old = {0};
-	struct ht_err *err = cmd_view_open(values, old_path, false, &old);
-	const struct view *const view[] = {old.view, of};
-	HT_THEN(err, compare_init(&compare, view, HT_ARRAY_SIZE(view)));
-	HT_THEN(err, page_diff_json(&compare, path, ret));
-	compare_deinit(&compare);
-	cmd_view_close(&old);
-	return err;
-}
-
 static struct ht_err *write_data(const struct option_values *values)
 {
-	const char *old_path = option_text(values, OPTION_DIFF, NULL);
-	struct cmd_view view = {0};
+	struct cmd_view view;
 	struct page_more more = {0};
 	struct page_result result = {0};
 	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &view);
-	if (!err && old_path)
-		err = compare_with(values, view.view, old_path, &more.diff);
+	HT_THEN(err, cmd_page_diff(values, view.view, &more));
 	HT_THEN(err, page_write_data(stdout, view.view, &more, DATA_BYTES_MAX, &result));
 	json_decref(more.diff);
 	cmd_view_close(&view);

@@ -17,12 +17,5 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 
 struct ht_err *cmd_tree(const struct option_values *values)
 {
-	enum cmd_format format;
-	HT_TRY(cmd_calls_format(values, &format));
-	struct cmd_calls opened;
-	struct ht_err *err =
-		cmd_calls_open(values, option_is_given(values, OPTION_BOTTOM_UP), &opened);
-	HT_THEN(err, cmd_calls_write(values, format, &opened, write_text));
-	cmd_calls_close(&opened);
-	return err;
+	return cmd_calls_tree(values, option_is_given(values, OPTION_BOTTOM_UP), write_text);
 }

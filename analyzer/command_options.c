@@ -47,6 +47,19 @@ static const char *const color_words[] = {
 		.value = (value_), .help = (help_), .is_repeatable = true                          \
 	}
 
+/* As VALUE, with a short form; `value_` of a flag is NULL. */
+#define SHORT(groups_, letter_, kind_, name_, value_, help_)                                       \
+	{                                                                                          \
+		.groups = (groups_), .letter = (letter_), .kind = OPTION_KIND_##kind_,             \
+		.name = (name_), .value = (value_), .help = (help_)                                \
+	}
+/* `letter_` 0: no short form; `most_`: the largest number, 0: UINT64_MAX. */
+#define NUMBER(groups_, letter_, name_, value_, most_, help_)                                      \
+	{                                                                                          \
+		.groups = (groups_), .letter = (letter_), .kind = OPTION_KIND_NUMBER,              \
+		.name = (name_), .value = (value_), .most = (most_), .help = (help_)               \
+	}
+
 /* clang-format off: a table */
 const struct option_row command_options[OPTION_COUNT] = {
 	[OPTION_FROM] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "from", "TIME",
@@ -79,13 +92,8 @@ const struct option_row command_options[OPTION_COUNT] = {
 		CHOICE(OPTIONS_QUERY, "metric", "METRIC", metric_words, "the figure that counts"),
 	[OPTION_SORT] = CHOICE(
 		OPTIONS_QUERY, "sort", "METRIC", metric_words, "the figure that decides the order"),
-	[OPTION_LIMIT] = {.groups = OPTIONS_QUERY,
-		.kind = OPTION_KIND_NUMBER,
-		.name = "limit",
-		.letter = 'n',
-		.value = "N",
-		.most = INT_MAX,
-		.help = "entries of each list; 0: all (default: 10; JSON 20; CSV all)"},
+	[OPTION_LIMIT] = NUMBER(OPTIONS_QUERY, 'n', "limit", "N", INT_MAX,
+		"entries of each list; 0: all (default: 10; JSON 20; CSV all)"),
 
 	[OPTION_BY] = CHOICE(OPTIONS_SHOW, "by", "GROUP", by_words, "what an entry stands for"),
 	[OPTION_STACKS] = FLAG(OPTIONS_SHOW, "stacks", "print the call chain of each entry"),
@@ -118,65 +126,35 @@ const struct option_row command_options[OPTION_COUNT] = {
 	/* Options of tree, callers, flame and source whose values differ from those in report. */
 	[OPTION_BY_FRAME] = CHOICE(
 		0, "by", "GROUP", by_frame_words, "what an entry stands for (default: function)"),
-	[OPTION_CALLEES] = {.kind = OPTION_KIND_NUMBER,
-		.name = "limit",
-		.letter = 'n',
-		.value = "N",
-		.most = INT_MAX,
-		.help = "entries below each entry; 0: all (tree without it: those of 1 %)"},
-	[OPTION_CALLERS] = {.kind = OPTION_KIND_NUMBER,
-		.name = "limit",
-		.letter = 'n',
-		.value = "N",
-		.most = INT_MAX,
-		.help = "callers and callees; 0: all (default: 20; JSON and CSV all)"},
-	[OPTION_LINES] = {.kind = OPTION_KIND_NUMBER,
-		.name = "limit",
-		.letter = 'n',
-		.value = "N",
-		.most = INT_MAX,
-		.help = "lines with the most; 0: all (default: all)"},
-	[OPTION_SVG] = {.kind = OPTION_KIND_FILE,
-		.name = "output",
-		.letter = 'o',
-		.value = "OUT",
-		.help = "write an SVG to the file OUT; -: to standard output"},
+	[OPTION_CALLEES] = NUMBER(0, 'n', "limit", "N", INT_MAX,
+		"entries below each entry; 0: all (tree without it: those of 1 %)"),
+	[OPTION_CALLERS] = NUMBER(0, 'n', "limit", "N", INT_MAX,
+		"callers and callees; 0: all (default: 20; JSON and CSV all)"),
+	[OPTION_LINES] =
+		NUMBER(0, 'n', "limit", "N", INT_MAX, "lines with the most; 0: all (default: all)"),
+	[OPTION_SVG] = SHORT(0, 'o', FILE, "output", "OUT",
+		"write an SVG to the file OUT; -: to standard output"),
 	[OPTION_TOP_DOWN] =
 		FLAG(0, "top-down", "outermost functions at the top, not at the bottom"),
 
 	[OPTION_FORMAT] = CHOICE(0, "format", "FORMAT", export_names, "the format to write"),
-	[OPTION_OUTPUT] = {.kind = OPTION_KIND_FILE,
-		.name = "output",
-		.letter = 'o',
-		.value = "OUT",
-		.help = "write to the file OUT (default: standard output)"},
-	[OPTION_FORCE] = {.kind = OPTION_KIND_FLAG,
-		.name = "force",
-		.letter = 'f',
-		.help = "replace OUT if it exists"},
+	[OPTION_OUTPUT] = SHORT(
+		0, 'o', FILE, "output", "OUT", "write to the file OUT (default: standard output)"),
+	[OPTION_FORCE] = SHORT(0, 'f', FLAG, "force", NULL, "replace OUT if it exists"),
 	[OPTION_DIFF] = VALUE(0, FILE, "diff", "OLD", "also show what changed since the trace OLD"),
 	[OPTION_EMBED_SOURCE] = FLAG(0, "embed-source",
 		"also write the text of source lines that allocate, at most 1 MiB"),
 	[OPTION_STATS] =
 		FLAG(0, "stats", "print the totals that heaptrack computes to standard error"),
 	[OPTION_EMIT] = FLAG(0, "emit", "write symbol records as they stand in a trace"),
-	[OPTION_FD] = {.kind = OPTION_KIND_NUMBER,
-		.name = "fd",
-		.value = "N",
-		.most = INT_MAX,
-		.help = "read the trace from descriptor N, from its current offset"},
-	[OPTION_FILES] = {.kind = OPTION_KIND_NUMBER,
-		.name = "files",
-		.value = "N",
-		.most = INT_MAX,
-		.help = "receive open files of modules on socket N"},
+	[OPTION_FD] = NUMBER(0, 0, "fd", "N", INT_MAX,
+		"read the trace from descriptor N, from its current offset"),
+	[OPTION_FILES] =
+		NUMBER(0, 0, "files", "N", INT_MAX, "receive open files of modules on socket N"),
 	[OPTION_OWN_MAP] = VALUE(
 		0, FILE, "own-map", "MAP", "as --perf-map; ignored if it is older than --since"),
-	[OPTION_SINCE] = {.kind = OPTION_KIND_NUMBER,
-		.name = "since",
-		.value = "SECONDS",
-		.most = LONG_MAX,
-		.help = "time since the epoch at which the process started"},
+	[OPTION_SINCE] = NUMBER(0, 0, "since", "SECONDS", LONG_MAX,
+		"time since the epoch at which the process started"),
 	[OPTION_BASELINE] =
 		VALUE(0, FILE, "baseline", "OLD", "the trace that --max-increase compares with"),
 	[OPTION_MAX_GROWTH] = VALUE(0, TEXT, "max-growth", "RATE",
@@ -188,41 +166,23 @@ const struct option_row command_options[OPTION_COUNT] = {
 	[OPTION_RESOLVE] = FLAG(0, "resolve", "write a copy with names that are found now to OUT"),
 	[OPTION_KEEP_SYSTEM] = FLAG(
 		0, "keep-system", "keep names of the C and C++ libraries, without types in them"),
-	[OPTION_PORT] = {.kind = OPTION_KIND_NUMBER,
-		.name = "port",
-		.value = "N",
-		.most = UINT16_MAX,
-		.help = "listen on 127.0.0.1:N (default: any port that is free)"},
-	[OPTION_PID] = {.kind = OPTION_KIND_NUMBER,
-		.name = "pid",
-		.letter = 'p',
-		.value = "PID",
-		.most = INT_MAX,
-		.help = "show the capture of this process while it runs; without one, start it"},
+	[OPTION_PORT] = NUMBER(0, 0, "port", "N", UINT16_MAX,
+		"listen on 127.0.0.1:N (default: any port that is free)"),
+	[OPTION_PID] = NUMBER(0, 'p', "pid", "PID", INT_MAX,
+		"show the capture of this process while it runs; without one, start it"),
 	/* -n is --limit, in each command. */
 	[OPTION_NAME] = VALUE(0, TEXT, "name", "NAME",
 		"instead of -p: the process of this name, if only one has it"),
-	[OPTION_UNIT] = {.kind = OPTION_KIND_TEXT,
-		.name = "unit",
-		.letter = 'u',
-		.value = "UNIT",
-		.help = "the main process of a systemd unit; with --name: in it"},
+	[OPTION_UNIT] = SHORT(0, 'u', TEXT, "unit", "UNIT",
+		"the main process of a systemd unit; with --name: in it"),
 	[OPTION_CONTAINER] = VALUE(
 		0, TEXT, "container", "ID", "the first process of a container; with --name: in it"),
-	[OPTION_BATCH] = {.kind = OPTION_KIND_FLAG,
-		.name = "batch",
-		.letter = 'b',
-		.help = "print tables as plain text, one after the other"},
-	[OPTION_DELAY] = {.kind = OPTION_KIND_DURATION,
-		.name = "delay",
-		.letter = 'd',
-		.value = "TIME",
-		.help = "time between two tables: 5 or 0.5s (default: 2s)"},
-	[OPTION_TABLES] = {.kind = OPTION_KIND_NUMBER,
-		.name = "limit",
-		.letter = 'n',
-		.value = "N",
-		.help = "with -b: print N tables, then end (default: until the capture ends)"},
+	[OPTION_BATCH] = SHORT(
+		0, 'b', FLAG, "batch", NULL, "print tables as plain text, one after the other"),
+	[OPTION_DELAY] = SHORT(0, 'd', DURATION, "delay", "TIME",
+		"time between two tables: 5 or 0.5s (default: 2s)"),
+	[OPTION_TABLES] = NUMBER(0, 'n', "limit", "N", 0,
+		"with -b: print N tables, then end (default: until the capture ends)"),
 	[OPTION_ROWS] =
 		VALUE(0, NUMBER, "rows", "N", "with -b: rows of a table; 0: all (default: 20)"),
 	[OPTION_ORDER] = CHOICE(
@@ -241,14 +201,7 @@ const struct option_row command_options[OPTION_COUNT] = {
 	[OPTION_SPOOL_MAX] = VALUE(0, BYTES, "spool-max", "SIZE",
 		"drop the oldest windows beyond this size for each URL (default: 256M)"),
 	[OPTION_TIMEOUT] = VALUE(0, DURATION, "timeout", "TIME", "of each request (default: 30s)"),
-	[OPTION_QUIET] = {.kind = OPTION_KIND_FLAG,
-		.name = "quiet",
-		.letter = 'q',
-		.help = "print errors only"},
-	[OPTION_HELP] = {.groups = OPTIONS_ALL,
-		.kind = OPTION_KIND_FLAG,
-		.name = "help",
-		.letter = 'h',
-		.help = "print this"},
+	[OPTION_QUIET] = SHORT(0, 'q', FLAG, "quiet", NULL, "print errors only"),
+	[OPTION_HELP] = SHORT(OPTIONS_ALL, 'h', FLAG, "help", NULL, "print this"),
 };
 /* clang-format on */

@@ -22,10 +22,14 @@
 #define CALLS_OPTIONS                                                                              \
 	OPTION_CLASS, OPTION_METRIC, OPTION_SORT, OPTION_SHOW_WRAPPERS, OPTION_WIDE, OPTION_BYTES, \
 		OPTION_UTC, OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV
-#define FUNCTION                                                                                   \
-	{                                                                                          \
-		"FUNCTION", "function", OPTION_KIND_TEXT, false                                    \
-	}
+#define COMPARE_OPTIONS                                                                            \
+	OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC, OPTION_WIDE, OPTION_COLOR,  \
+		OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV
+
+/* The operands of most commands. */
+#define ONE_TRACE .operand = {TRACE}, .least = 1, .most = 1
+#define ONE_FUNCTION                                                                               \
+	.operand = {TRACE, {"FUNCTION", "function", OPTION_KIND_TEXT, false}}, .least = 2, .most = 2
 
 static const struct option_command command[] = {
 	{
@@ -34,9 +38,7 @@ static const struct option_command command[] = {
 		.description = "The first screen has target, window, heap, RSS, the five sites "
 			       "that grow, and warnings. Lists of sites, totals, sizes and threads "
 			       "follow. heaptap FILE is the same.",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.groups = OPTIONS_QUERY | OPTIONS_SHOW | OPTIONS_NAMES,
 		.example = {"heaptap report my.htap",
 			"heaptap report my.htap --from +10s --to +20s --by module",
@@ -56,8 +58,7 @@ static const struct option_command command[] = {
 		.least = 2,
 		.most = 2,
 		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
-		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC, OPTION_WIDE,
-			OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
+		.own = {COMPARE_OPTIONS},
 		.example = {"heaptap diff monday.htap friday.htap",
 			"heaptap diff old.htap new.htap --metric calls --json"},
 		.run = cmd_diff,
@@ -72,8 +73,7 @@ static const struct option_command command[] = {
 		.least = 2,
 		.most = 64,
 		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
-		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC, OPTION_WIDE,
-			OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
+		.own = {COMPARE_OPTIONS},
 		.example = {"heaptap trend mon.htap tue.htap wed.htap"},
 		.run = cmd_trend,
 	},
@@ -87,9 +87,7 @@ static const struct option_command command[] = {
 			"highest total of the baseline's last tenth to the lowest of FILE's, and "
 			"counts from 64 KiB. In a sample a figure must exceed its threshold by "
 			"more than its bound at 95 %.",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
 		.own = {OPTION_BASELINE, OPTION_MAX_GROWTH, OPTION_MAX_OUTSTANDING,
 			OPTION_MAX_INCREASE, OPTION_JSON, OPTION_UTC, OPTION_SHOW_WRAPPERS},
@@ -104,9 +102,7 @@ static const struct option_command command[] = {
 			"Prints what each function and its callees account for. What is below 1 % "
 			"of the whole is summed up; --limit N shows N callees of each function "
 			"instead, --limit 0 all.",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.groups = CALLS_GROUPS,
 		.own = {OPTION_BOTTOM_UP, OPTION_BY_FRAME, OPTION_CALLEES, CALLS_OPTIONS},
 		.example = {"heaptap tree my.htap", "heaptap tree my.htap --metric allocated",
@@ -119,9 +115,7 @@ static const struct option_command command[] = {
 		.description =
 			"FUNCTION is a part of the function's name. If it fits several functions, "
 			"they are listed. Recursive calls count once.",
-		.operand = {TRACE, FUNCTION},
-		.least = 2,
-		.most = 2,
+		ONE_FUNCTION,
 		.groups = CALLS_GROUPS,
 		.own = {OPTION_CALLERS, CALLS_OPTIONS},
 		.example = {"heaptap callers my.htap zmalloc"},
@@ -133,9 +127,7 @@ static const struct option_command command[] = {
 		.description =
 			"Without -o, prints a flame graph as text. -o OUT.svg writes one for a "
 			"browser: a click zooms, / searches, Escape resets.",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.groups = CALLS_GROUPS,
 		.own = {OPTION_SVG, OPTION_FORCE, OPTION_TOP_DOWN, OPTION_BY_FRAME, OPTION_CALLEES,
 			CALLS_OPTIONS},
@@ -150,9 +142,7 @@ static const struct option_command command[] = {
 			"Prints the function's source lines with what they and their callees "
 			"account for. FUNCTION is as for callers. Without the source file, prints "
 			"the lines' numbers.",
-		.operand = {TRACE, FUNCTION},
-		.least = 2,
-		.most = 2,
+		ONE_FUNCTION,
 		.groups = CALLS_GROUPS,
 		.own = {OPTION_SOURCE_DIR, OPTION_LINES, CALLS_OPTIONS},
 		.example = {"heaptap source my.htap parse --source-dir ~/src/server"},
@@ -186,9 +176,7 @@ static const struct option_command command[] = {
 			"timeline that is selected counts for all of them. Pages of more "
 			"than 5 MiB are made smaller: small frames are counted in their "
 			"callers.",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.groups = OPTIONS_NAMES,
 		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_DIFF, OPTION_EMBED_SOURCE,
 			OPTION_SOURCE_DIR, OPTION_SHOW_WRAPPERS},
@@ -262,9 +250,7 @@ static const struct option_command command[] = {
 		.summary = "print what a trace holds",
 		.description = "Prints target, modules, threads and losses of a trace, without "
 			       "adding up its events.",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.own = {OPTION_COLOR, OPTION_NO_PAGER},
 		.example = {"heaptap info my.htap"},
 		.run = cmd_info,
@@ -274,9 +260,7 @@ static const struct option_command command[] = {
 		.summary = "print each record of a trace",
 		.description = "Prints every record and event, one line each, in the order of the "
 			       "file.",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.example = {"heaptap dump my.htap | grep '^mark'"},
 		.run = cmd_dump,
 	},
@@ -309,9 +293,7 @@ static const struct option_command command[] = {
 			"and clocks by numbers that say nothing; leaves out host, user and "
 			"control group. Sizes, stacks, times and lives of blocks stay.",
 		.needs = "-o OUT",
-		.operand = {TRACE},
-		.least = 1,
-		.most = 1,
+		ONE_TRACE,
 		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_KEEP_SYSTEM},
 		.example = {"heaptap anonymize my.htap -o public.htap"},
 		.run = cmd_anonymize,

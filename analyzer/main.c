@@ -38,9 +38,7 @@ int main(int argc, char **argv)
 	struct ht_err *err = commands_run(argc - 1, argv + 1);
 	err = ht_err_first(err, cmd_flush(stdout, "standard output"));
 	if (!err)
-		return cmd_has_read_part()  ? CMD_EXIT_PART
-		       : cmd_has_exceeded() ? CMD_EXIT_EXCEEDED
-					    : 0;
+		return cmd_exit_code();
 	/* The message may contain names from the trace. */
 	foreign_copy(err->message, strlen(err->message) + 1, err->message);
 	fprintf(stderr, "heaptap: %s\n", err->message);

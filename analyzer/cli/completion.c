@@ -3,20 +3,9 @@
 
 static const char *word_of(enum option_kind kind)
 {
-	switch (kind) {
-	case OPTION_KIND_FILE:
+	if (kind == OPTION_KIND_FILE)
 		return "@file";
-	case OPTION_KIND_DIRECTORY:
-		return "@directory";
-	case OPTION_KIND_FLAG:
-	case OPTION_KIND_NUMBER:
-	case OPTION_KIND_BYTES:
-	case OPTION_KIND_DURATION:
-	case OPTION_KIND_CHOICE:
-	case OPTION_KIND_TEXT:
-		break;
-	}
-	return "@any";
+	return kind == OPTION_KIND_DIRECTORY ? "@directory" : "@any";
 }
 
 static void put_options(

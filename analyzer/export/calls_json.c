@@ -5,6 +5,8 @@
 #include <stdlib.h>
 
 #include "analyzer/export/csv_text.h"
+#include "analyzer/export/names.h"
+#include "analyzer/export/numbers.h"
 #include "analyzer/views/function.h"
 #include "format/foreign.h"
 
@@ -24,15 +26,10 @@ static const char *grouping_name(enum grouping grouping)
 
 static const char *unit_name(enum metric metric)
 {
-	switch (metric_info(metric)->unit) {
-	case METRIC_BYTES:
-		return "bytes";
-	case METRIC_TIME_NS:
-		return "ns";
-	case METRIC_COUNT_OF_BLOCKS:
-		break;
-	}
-	return "count";
+	static const char *const name[] = {[METRIC_BYTES] = "bytes",
+		[METRIC_COUNT_OF_BLOCKS] = "count",
+		[METRIC_TIME_NS] = "ns"};
+	return name[metric_info(metric)->unit];
 }
 
 /* --- groups ------------------------------------------------------------------------------------
@@ -54,8 +51,8 @@ static struct group_fields fields_of(const struct calls *calls, uint32_t group)
 		return ret;
 	ret.function = frame->function;
 	ret.file = frame->file;
-	if (frame->module != MODULES_NONE)
-		ret.module = view->analysis->model.modules.module[frame->module].path;
+	const struct module *module = names_module_of(view, frame->module);
+	ret.module = module ? module->path : NULL;
 	ret.has_line = frame->line && (grouping == GROUPING_LINE || grouping == GROUPING_ADDRESS);
 	ret.has_offset = !frame->interpreted && (!frame->function || grouping == GROUPING_ADDRESS);
 	return ret;
@@ -241,22 +238,14 @@ static void walk_end(struct walk *walk)
 struct json_tree {
 	struct json_writer json;
 	const struct calls *calls;
-	uint32_t *number_of; /* by group: number + 1; 0: not used yet */
-	uint32_t *met;	     /* by number: group */
-	uint32_t met_count;
+	struct numbers frames; /* by group */
 	bool has_node;
 };
 
 static json_t *frame_number(struct json_tree *tree, uint32_t node)
 {
 	const uint32_t group = tree->calls->tree.node[node].group;
-	if (group == UINT32_MAX)
-		return json_null();
-	if (!tree->number_of[group]) {
-		tree->met[tree->met_count] = group;
-		tree->number_of[group] = ++tree->met_count;
-	}
-	return json_number(tree->number_of[group] - 1);
+	return group == UINT32_MAX ? json_null() : json_number(numbers_get(&tree->frames, group));
 }
 
 static struct ht_err *put_json(void *context, const struct entry *entry)
@@ -285,9 +274,9 @@ static struct ht_err *put_frames(struct json_tree *tree)
 	struct ht_err *err = NULL;
 	json_begin_member(&tree->json, "frames");
 	fputc('[', tree->json.out);
-	for (uint32_t i = 0; i < tree->met_count && !err; i++) {
+	for (uint32_t i = 0; i < tree->frames.count && !err; i++) {
 		fputs(i ? ",\n" : "\n", tree->json.out);
-		err = json_write(&tree->json, calls_json_group(tree->calls, tree->met[i]));
+		err = json_write(&tree->json, calls_json_group(tree->calls, tree->frames.index[i]));
 	}
 	fputc(']', tree->json.out);
 	return err;
@@ -314,14 +303,9 @@ struct ht_err *calls_json_write(FILE *out, const struct calls *calls, size_t lim
 	struct json_tree tree = {.json = {.out = out}, .calls = calls};
 	struct walk walk = {.calls = calls, .limit = limit, .put = put_json, .context = &tree};
 	struct ht_err *err = walk_begin(&walk);
-	tree.number_of = calloc(calls->groups.count + 1, sizeof(*tree.number_of));
-	tree.met = calloc(calls->groups.count + 1, sizeof(*tree.met));
-	if (!err && (!tree.number_of || !tree.met))
-		err = ht_err_new(
-			HT_ERR_NOMEM, "out of memory for %zu functions", calls->groups.count);
+	HT_THEN(err, numbers_init(&tree.frames, calls->groups.count, "functions"));
 	HT_THEN(err, write_json(&tree, &walk));
-	free(tree.number_of);
-	free(tree.met);
+	numbers_deinit(&tree.frames);
 	walk_end(&walk);
 	return err;
 }

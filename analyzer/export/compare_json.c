@@ -3,13 +3,13 @@
 
 #include "analyzer/export/csv_text.h"
 #include "analyzer/export/json.h"
+#include "analyzer/export/names.h"
 #include "analyzer/export/stacks_json.h"
 
 static const struct frame *leaf_of(const struct compare *compare, const struct compare_entry *entry)
 {
 	const struct view *view = compare->view[entry->view];
-	const uint32_t group = view->tree.node[view->row[entry->row].node].group;
-	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
+	return names_frame_of(view, view->row[entry->row].node);
 }
 
 /* The functions of an entry's chain, innermost first. */
@@ -18,10 +18,7 @@ static json_t *chain_json(const struct compare *compare, const struct compare_en
 	const struct view *view = compare->view[entry->view];
 	json_t *array = json_array();
 	for (uint32_t at = view->row[entry->row].node; at; at = view->tree.node[at].parent) {
-		const uint32_t group = view->tree.node[at].group;
-		const struct frame *frame =
-			group == UINT32_MAX ? NULL
-					    : &view->frames.frame[view->groups.group[group].frame];
+		const struct frame *frame = names_frame_of(view, at);
 		array = json_plus(array, json_text(frame ? frame->function : NULL));
 	}
 	return array;

@@ -13,19 +13,6 @@
 
 #define THREADS_SHOWN 8u
 
-static const char *unit_of(enum metric metric)
-{
-	switch (metric_info(metric)->unit) {
-	case METRIC_BYTES:
-		return "_bytes";
-	case METRIC_TIME_NS:
-		return "_ns";
-	case METRIC_COUNT_OF_BLOCKS:
-		break;
-	}
-	return "";
-}
-
 /* Mean lifetimes have no bound; a sample has no figure of temporary allocations. */
 static bool has_bound(enum metric metric)
 {
@@ -34,8 +21,10 @@ static bool has_bound(enum metric metric)
 
 static void put_names(FILE *out, const struct view *view)
 {
-	for (enum metric i = 0; i < METRIC_COUNT; i++)
-		fprintf(out, "%s%s,", metric_info(i)->name, unit_of(i));
+	for (enum metric i = 0; i < METRIC_COUNT; i++) {
+		csv_put_metric(out, i);
+		putc(',', out);
+	}
 	fputs("outstanding_blocks,module,threads,function,file,line,chain", out);
 	for (enum metric i = 0; view->analysis->cube.sample_bytes && i < METRIC_COUNT; i++)
 		if (has_bound(i))

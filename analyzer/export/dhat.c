@@ -9,6 +9,7 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
+#include "analyzer/export/numbers.h"
 
 #define NS_PER_US 1000u
 #define SHORT_US  1000u /* field "tuth": the viewer counts lives up to this as short */
@@ -19,9 +20,7 @@ enum { FRAME_ROOT, FRAME_NO_STACK, FRAME_OTHER, FRAME_GROUPS };
 struct dhat {
 	FILE *out;
 	const struct view *view;
-	uint32_t *number_of; /* by group; 0: not used */
-	uint32_t *group;     /* by number - FRAME_GROUPS */
-	uint32_t count;	     /* numbers in use */
+	struct numbers groups; /* number - FRAME_GROUPS, by group */
 	struct window_series series;
 };
 
@@ -84,11 +83,7 @@ static uint32_t number_of(struct dhat *dhat, uint32_t node)
 	const uint32_t group = dhat->view->tree.node[node].group;
 	if (group == UINT32_MAX)
 		return node ? FRAME_OTHER : FRAME_NO_STACK;
-	if (!dhat->number_of[group]) {
-		dhat->group[dhat->count - FRAME_GROUPS] = group;
-		dhat->number_of[group] = dhat->count++;
-	}
-	return dhat->number_of[group];
+	return FRAME_GROUPS + numbers_get(&dhat->groups, group);
 }
 
 static void put_row(struct dhat *dhat, const struct row *row)
@@ -136,8 +131,8 @@ static void put_group(struct dhat *dhat, uint32_t group)
 static void put_frames(struct dhat *dhat)
 {
 	fputs("\"ftbl\":[\"[root]\",\n\"(no stack)\",\n\"(folded)\"", dhat->out);
-	for (uint32_t i = FRAME_GROUPS; i < dhat->count; i++)
-		put_group(dhat, dhat->group[i - FRAME_GROUPS]);
+	for (uint32_t i = 0; i < dhat->groups.count; i++)
+		put_group(dhat, dhat->groups.index[i]);
 	fputs("]}\n", dhat->out);
 }
 
@@ -179,17 +174,12 @@ struct ht_err *export_dhat(FILE *out, struct export_job *job)
 {
 	const struct view *view = job->view;
 	uint32_t *order = NULL;
-	struct ht_err *err = NULL;
 	struct dhat *dhat = calloc(1, sizeof(*dhat));
 	if (!dhat)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for an export");
 	dhat->out = out;
 	dhat->view = view;
-	dhat->count = FRAME_GROUPS;
-	dhat->number_of = calloc(view->groups.count + 1, sizeof(*dhat->number_of));
-	dhat->group = calloc(view->groups.count + 1, sizeof(*dhat->group));
-	if (!dhat->number_of || !dhat->group)
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->groups.count);
+	struct ht_err *err = numbers_init(&dhat->groups, view->groups.count, "frames");
 	HT_THEN(err, view_order(view, job->metric, &order));
 	if (!err) {
 		put_head(dhat);
@@ -197,8 +187,7 @@ struct ht_err *export_dhat(FILE *out, struct export_job *job)
 		put_frames(dhat);
 	}
 	free(order);
-	free(dhat->number_of);
-	free(dhat->group);
+	numbers_deinit(&dhat->groups);
 	free(dhat);
 	return err;
 }

@@ -7,8 +7,8 @@
 
 #include "analyzer/export/export.h"
 
-/* Reads the job's trace again, from its start. The observer's functions may be NULL as those of a
- * struct model_observer; it calls `allocated` and `freed` for events, and `rss` within the window.
+/* Reads the job's trace again, from its start. Of the observer's functions it calls `allocated` and
+ * `freed` for events, and `memory` for samples within the window; each may be NULL.
  * Node ids and thread indices are those of the view's analysis; times count from the start of the
  * window. */
 HT_MUST_CHECK

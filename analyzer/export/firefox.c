@@ -15,7 +15,6 @@
 #include "analyzer/export/events.h"
 #include "analyzer/export/firefox_tables.h"
 #include "analyzer/export/names.h"
-#include "analyzer/model/array.h"
 #include "analyzer/views/parts.h"
 
 #define VERSION	      60
@@ -23,20 +22,12 @@
 #define EVENTS_WANTED 450000u		 /* expected number of drawn events */
 #define NUMBER_MAX    ((1ull << 53) - 1) /* the largest exact integer in JavaScript */
 
-struct event_row {
-	uint64_t time_ns, address;
-	int64_t weight;
-	uint32_t stack; /* index + 1; 0: none */
-	uint32_t tid;
-};
-
 struct firefox {
 	FILE *out;
 	const struct view *view;
 	uint64_t rate; /* a power of two; 0: every event is written */
 	struct firefox_tables tables;
-	struct event_row *event;
-	size_t count, capacity;
+	struct firefox_table events;
 	uint64_t left_out; /* events beyond EVENTS_MAX */
 };
 
@@ -70,23 +61,17 @@ static struct ht_err *add_event(struct firefox *firefox, const struct replay_cal
 	const uint64_t weight = weight_of(firefox, block);
 	if (firefox->rate && !weight)
 		return NULL;
-	if (firefox->count == EVENTS_MAX) {
+	if (firefox->events.rows == EVENTS_MAX) {
 		firefox->left_out++;
 		return NULL;
 	}
 	uint32_t stack;
 	HT_TRY(firefox_tables_stack(&firefox->tables, block->stack, &stack));
-	HT_TRY(array_reserve(&firefox->event, &firefox->capacity, firefox->count + 1,
-		sizeof(*firefox->event), "events"));
 	const int64_t bytes = (int64_t)(weight < NUMBER_MAX ? weight : NUMBER_MAX);
-	firefox->event[firefox->count++] = (struct event_row){
-		.time_ns = call->time_ns,
-		.address = block->addr & NUMBER_MAX,
-		.weight = is_free ? -bytes : bytes,
-		.stack = stack,
-		.tid = call->thread < threads->count ? threads->thread[call->thread].tid : 0,
-	};
-	return NULL;
+	return firefox_table_add(&firefox->events,
+		(const int64_t[]){(int64_t)call->time_ns, is_free ? -bytes : bytes,
+			firefox_cell(stack), (int64_t)(block->addr & NUMBER_MAX),
+			call->thread < threads->count ? threads->thread[call->thread].tid : 0});
 }
 
 static struct ht_err *allocated(
@@ -151,63 +136,8 @@ static struct ht_err *read_events(struct firefox *firefox, struct export_job *jo
 	return NULL;
 }
 
-/* --- columns -----------------------------------------------------------------------------------
+/* --- members -----------------------------------------------------------------------------------
  */
-
-enum column { COLUMN_TIME, COLUMN_WEIGHT, COLUMN_STACK, COLUMN_ADDRESS, COLUMN_THREAD };
-
-static void put_ms(FILE *out, uint64_t time_ns)
-{
-	fprintf(out, "%" PRIu64 ".%06u", time_ns / 1000000, (unsigned)(time_ns % 1000000));
-}
-
-static void put_event(FILE *out, const struct event_row *event, enum column column)
-{
-	switch (column) {
-	case COLUMN_TIME:
-		put_ms(out, event->time_ns);
-		break;
-	case COLUMN_WEIGHT:
-		fprintf(out, "%" PRIi64, event->weight);
-		break;
-	case COLUMN_STACK:
-		if (event->stack)
-			fprintf(out, "%" PRIu32, event->stack - 1);
-		else
-			fputs("null", out);
-		break;
-	case COLUMN_ADDRESS:
-		fprintf(out, "%" PRIu64, event->address);
-		break;
-	case COLUMN_THREAD:
-		fprintf(out, "%" PRIu32, event->tid);
-		break;
-	}
-}
-
-static void put_events(const struct firefox *firefox)
-{
-	static const char *const name[] = {
-		[COLUMN_TIME] = "time",
-		[COLUMN_WEIGHT] = "weight",
-		[COLUMN_STACK] = "stack",
-		[COLUMN_ADDRESS] = "memoryAddress",
-		[COLUMN_THREAD] = "threadId",
-	};
-	FILE *out = firefox->out;
-	fprintf(out, "\"nativeAllocations\":{\"weightType\":\"bytes\",\"length\":%zu",
-		firefox->count);
-	for (enum column column = COLUMN_TIME; column <= COLUMN_THREAD; column++) {
-		fprintf(out, ",\n\"%s\":[", name[column]);
-		for (size_t i = 0; i < firefox->count; i++) {
-			if (i)
-				putc(',', out);
-			put_event(out, &firefox->event[i], column);
-		}
-		putc(']', out);
-	}
-	putc('}', out);
-}
 
 /* The viewer hides a thread without samples: write one at each end. */
 static void put_thread(const struct firefox *firefox)
@@ -228,67 +158,44 @@ static void put_thread(const struct firefox *firefox)
 	fputs("\"samples\":{\"weightType\":\"samples\",\"weight\":null,\"stack\":[null,null],"
 	      "\"time\":[0,",
 		out);
-	put_ms(out, events_end_ns(firefox->view));
+	firefox_put_ms(out, events_end_ns(firefox->view));
 	fputs("],\"length\":2},\n\"markers\":{\"data\":[],\"name\":[],\"startTime\":[],"
 	      "\"endTime\":[],\"phase\":[],\"category\":[],\"length\":0},\n",
 		out);
-	put_events(firefox);
+	fputs("\"nativeAllocations\":{\"weightType\":\"bytes\",", out);
+	firefox_table_put(out, &firefox->events);
 	fputs("}],\n", out);
-}
-
-/* --- the counter -------------------------------------------------------------------------------
- */
-
-enum counter_column { COUNTER_TIME, COUNTER_NUMBER, COUNTER_COUNT };
-
-static void put_step(
-	const struct firefox *firefox, const struct window_series *series, uint32_t at, int column)
-{
-	const struct view *view = firefox->view;
-	const uint64_t end_ns = (at + 1) * view->analysis->cube.step_ns;
-	switch (column) {
-	case COUNTER_TIME:
-		put_ms(firefox->out, end_ns < events_end_ns(view) ? end_ns : events_end_ns(view));
-		break;
-	case COUNTER_NUMBER:
-		fprintf(firefox->out, "%" PRIu64,
-			series->allocated_blocks[at] + series->freed_blocks[at]);
-		break;
-	default:
-		fprintf(firefox->out, "%" PRIi64,
-			series->live_bytes[at] - (at ? series->live_bytes[at - 1] : 0));
-	}
 }
 
 static struct ht_err *put_counter(const struct firefox *firefox)
 {
-	static const char *const name[] = {"time", "number", "count"};
+	static const char *const column[] = {"time", "number", "count", NULL};
+	struct firefox_table samples = {.column = column, .has_times = true};
 	const struct view *view = firefox->view;
+	const uint64_t last_ns = events_end_ns(view), step_ns = view->analysis->cube.step_ns;
+	struct ht_err *err = NULL;
 	struct window_series *series = malloc(sizeof(*series));
 	if (!series)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for a counter");
 	view_total_series(view, view->window, series);
+	for (uint32_t i = 0; i < series->count && !err; i++) {
+		const uint64_t end_ns = (i + 1) * step_ns;
+		err = firefox_table_add(&samples,
+			(const int64_t[]){(int64_t)(end_ns < last_ns ? end_ns : last_ns),
+				(int64_t)(series->allocated_blocks[i] + series->freed_blocks[i]),
+				series->live_bytes[i] - (i ? series->live_bytes[i - 1] : 0)});
+	}
 	fprintf(firefox->out,
 		"\"counters\":[{\"name\":\"malloc\",\"category\":\"Memory\",\"description\":"
 		"\"Bytes allocated in the window and not freed\",\"pid\":\"%" PRIu64
-		"\",\"mainThreadIndex\":0,\"samples\":{\"length\":%" PRIu32,
-		view->analysis->model.target.pid, series->count);
-	for (int column = COUNTER_TIME; column <= COUNTER_COUNT; column++) {
-		fprintf(firefox->out, ",\n\"%s\":[", name[column]);
-		for (uint32_t i = 0; i < series->count; i++) {
-			if (i)
-				putc(',', firefox->out);
-			put_step(firefox, series, i, column);
-		}
-		putc(']', firefox->out);
-	}
-	fputs("}}],\n", firefox->out);
+		"\",\"mainThreadIndex\":0,\"samples\":{",
+		view->analysis->model.target.pid);
+	firefox_table_put(firefox->out, &samples);
+	fputs("}],\n", firefox->out);
+	free(samples.cell);
 	free(series);
-	return NULL;
+	return err;
 }
-
-/* --- the profile -------------------------------------------------------------------------------
- */
 
 static void put_meta(const struct firefox *firefox)
 {
@@ -298,7 +205,7 @@ static void put_meta(const struct firefox *firefox)
 	char name[NAMES_BYTES];
 	names_copy(name, model->comm ? model->comm : "unknown");
 	fputs("{\"meta\":{\"interval\":1,\"startTime\":", out);
-	put_ms(out, model->capture.start_unix_ns + view->from_ns);
+	firefox_put_ms(out, model->capture.start_unix_ns + view->from_ns);
 	fputs(",\"processType\":0,\"product\":", out);
 	names_put_json(out, name);
 	fprintf(out,
@@ -314,7 +221,10 @@ static void put_meta(const struct firefox *firefox)
 
 struct ht_err *export_firefox(FILE *out, struct export_job *job)
 {
-	struct firefox firefox = {.out = out, .view = job->view};
+	static const char *const column[] = {
+		"time", "weight", "stack", "memoryAddress", "threadId", NULL};
+	struct firefox firefox = {
+		.out = out, .view = job->view, .events = {.column = column, .has_times = true}};
 	struct ht_err *err = firefox_tables_init(&firefox.tables, job->view);
 	HT_THEN(err, read_events(&firefox, job));
 	if (!err) {
@@ -326,6 +236,6 @@ struct ht_err *export_firefox(FILE *out, struct export_job *job)
 	if (!err)
 		fputs("}\n", out);
 	firefox_tables_deinit(&firefox.tables);
-	free(firefox.event);
+	free(firefox.events.cell);
 	return err;
 }

@@ -9,125 +9,207 @@
 #include "analyzer/export/names.h"
 #include "analyzer/model/array.h"
 
-#define CATEGORY_NATIVE	    1u
-#define CATEGORY_JAVASCRIPT 2u
+#define CATEGORY_NATIVE	    1
+#define CATEGORY_JAVASCRIPT 2
 #define BUILD_ID_DIGITS	    32u /* hexadecimal digits of a GUID */
+
+#define FUNCTION_IS_SCRIPT 1u /* column "isJS" */
+
+/* Titles of the tables and names of their columns. */
+static const char *const titles[FIREFOX_TABLES] = {
+	"stackTable", "frameTable", "funcTable", "resourceTable", "sources"};
+static const char *const columns[FIREFOX_TABLES][FIREFOX_COLUMNS_MAX + 1] = {
+	[FIREFOX_STACKS] = {"frame", "prefix"},
+	[FIREFOX_FRAMES] = {"address", "inlineDepth", "category", "subcategory", "func",
+		"nativeSymbol", "innerWindowID", "line", "column"},
+	[FIREFOX_FUNCTIONS] = {"name", "isJS", "relevantForJS", "resource", "source", "lineNumber",
+		"columnNumber"},
+	[FIREFOX_RESOURCES] = {"name", "lib", "host", "type"},
+	[FIREFOX_SOURCES] = {"uuid", "filename"},
+};
+
+/* --- one table ---------------------------------------------------------------------------------
+ */
+
+static size_t count_columns(const struct firefox_table *table)
+{
+	size_t count = 0;
+	while (table->column[count])
+		count++;
+	return count;
+}
+
+struct ht_err *firefox_table_add(struct firefox_table *table, const int64_t *row)
+{
+	const size_t count = count_columns(table);
+	HT_TRY(array_reserve(&table->cell, &table->capacity, (table->rows + 1) * count,
+		sizeof(*table->cell), "entries of a profile"));
+	memcpy(table->cell + table->rows++ * count, row, count * sizeof(*row));
+	return NULL;
+}
+
+void firefox_put_ms(FILE *out, uint64_t time_ns)
+{
+	fprintf(out, "%" PRIu64 ".%06u", time_ns / 1000000, (unsigned)(time_ns % 1000000));
+}
+
+static void put_cell(FILE *out, int64_t cell)
+{
+	if (cell == FIREFOX_NULL)
+		fputs("null", out);
+	else if (cell == FIREFOX_FALSE || cell == FIREFOX_TRUE)
+		fputs(cell == FIREFOX_TRUE ? "true" : "false", out);
+	else
+		fprintf(out, "%" PRIi64, cell);
+}
+
+void firefox_table_put(FILE *out, const struct firefox_table *table)
+{
+	const size_t count = count_columns(table);
+	fprintf(out, "\"length\":%zu", table->rows);
+	for (size_t column = 0; column < count; column++) {
+		fprintf(out, ",\n\"%s\":[", table->column[column]);
+		for (size_t i = 0; i < table->rows; i++) {
+			const int64_t cell = table->cell[i * count + column];
+			if (i)
+				putc(',', out);
+			if (table->has_times && column == 0)
+				firefox_put_ms(out, (uint64_t)cell);
+			else
+				put_cell(out, cell);
+		}
+		putc(']', out);
+	}
+	putc('}', out);
+}
+
+/* --- all tables --------------------------------------------------------------------------------
+ */
 
 struct ht_err *firefox_tables_init(struct firefox_tables *tables, const struct view *view)
 {
 	const size_t nodes = nodes_total(&view->analysis->model.nodes);
-	const size_t frames = view->frames.count;
-	const size_t modules = view->analysis->model.modules.count;
 	*tables = (struct firefox_tables){.view = view};
+	for (size_t i = 0; i < FIREFOX_TABLES; i++)
+		tables->table[i].column = columns[i];
 	tables->stack_of = calloc(nodes + 1, sizeof(*tables->stack_of));
 	tables->scratch = calloc(nodes + 1, sizeof(*tables->scratch));
-	tables->number_of = calloc(frames + 1, sizeof(*tables->number_of));
-	tables->frame = calloc(frames + 1, sizeof(*tables->frame));
-	tables->function_of = calloc(frames + 1, sizeof(*tables->function_of));
-	tables->lib_of = calloc(modules + 1, sizeof(*tables->lib_of));
-	tables->lib = calloc(modules + 1, sizeof(*tables->lib));
-	if (tables->stack_of && tables->scratch && tables->number_of && tables->frame &&
-		tables->function_of && tables->lib_of && tables->lib)
-		return NULL;
-	return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", frames);
+	if (!tables->stack_of || !tables->scratch)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", nodes);
+	HT_TRY(numbers_init(&tables->frames, view->frames.count, "frames"));
+	return numbers_init(&tables->libs, view->analysis->model.modules.count, "modules");
 }
 
 void firefox_tables_deinit(struct firefox_tables *tables)
 {
+	for (size_t i = 0; i < FIREFOX_TABLES; i++)
+		free(tables->table[i].cell);
 	pool_deinit(&tables->pool);
+	numbers_deinit(&tables->frames);
+	numbers_deinit(&tables->libs);
 	map_deinit(&tables->by_name);
 	map_deinit(&tables->by_lib);
 	map_deinit(&tables->source_of);
 	free(tables->stack_of);
-	free(tables->stack);
-	free(tables->number_of);
-	free(tables->frame);
-	free(tables->function_of);
-	free(tables->function);
-	free(tables->source);
-	free(tables->lib_of);
-	free(tables->lib);
 	free(tables->scratch);
 }
 
-/* --- numbers -----------------------------------------------------------------------------------
- */
+/* Adds a row, and maps `key` to its index. */
+static struct ht_err *add_row(struct firefox_table *table, const int64_t *row, struct map *map,
+	uint64_t key, uint32_t *ret)
+{
+	*ret = (uint32_t)table->rows;
+	HT_TRY(firefox_table_add(table, row));
+	return map_put(map, key, *ret);
+}
 
+int64_t firefox_cell(uint32_t index_plus_1)
+{
+	return index_plus_1 ? (int64_t)index_plus_1 - 1 : FIREFOX_NULL;
+}
+
+/* The index of a file in the table of sources, plus 1; 0 for none. */
 static struct ht_err *number_source(struct firefox_tables *tables, const char *file, uint32_t *ret)
 {
 	char name[NAMES_BYTES];
-	uint32_t string;
+	uint32_t string, source;
 	*ret = 0;
 	if (!file)
 		return NULL;
 	names_copy(name, file);
-	struct ht_err *err = pool_number(&tables->pool, name, &string);
-	if (err || map_get(&tables->source_of, string, ret))
-		return err;
-	HT_TRY(array_reserve(&tables->source, &tables->source_capacity, tables->source_count + 1,
-		sizeof(*tables->source), "files"));
-	tables->source[tables->source_count++] = string;
-	*ret = (uint32_t)tables->source_count;
-	return map_put(&tables->source_of, string, *ret);
-}
-
-static uint32_t number_lib(struct firefox_tables *tables, uint32_t module)
-{
-	if (module == MODULES_NONE)
-		return 0;
-	if (!tables->lib_of[module]) {
-		tables->lib[tables->lib_count++] = module;
-		tables->lib_of[module] = (uint32_t)tables->lib_count;
-	}
-	return tables->lib_of[module];
-}
-
-static struct ht_err *find_function(
-	struct firefox_tables *tables, const struct firefox_function *wanted, uint32_t *ret)
-{
-	const uint64_t name = (uint64_t)wanted->name << 32 | wanted->source;
-	uint32_t pair;
-	struct ht_err *err = NULL;
-	if (!map_get(&tables->by_name, name, &pair)) {
-		pair = tables->pair_count++;
-		err = map_put(&tables->by_name, name, pair);
-	}
-	const uint64_t key = (uint64_t)pair << 32 | wanted->lib;
-	if (err || map_get(&tables->by_lib, key, ret))
-		return err;
-	HT_TRY(array_reserve(&tables->function, &tables->function_capacity,
-		tables->function_count + 1, sizeof(*tables->function), "functions"));
-	*ret = (uint32_t)tables->function_count++;
-	tables->function[*ret] = *wanted;
-	return map_put(&tables->by_lib, key, *ret);
+	HT_TRY(pool_number(&tables->pool, name, &string));
+	const int64_t row[] = {FIREFOX_NULL, string};
+	if (!map_get(&tables->source_of, string, &source))
+		HT_TRY(add_row(
+			&tables->table[FIREFOX_SOURCES], row, &tables->source_of, string, &source));
+	*ret = source + 1;
+	return NULL;
 }
 
 static struct ht_err *number_function(
 	struct firefox_tables *tables, const struct frame *frame, uint32_t *ret)
 {
-	struct firefox_function function = {
-		.lib = number_lib(tables, frame->module),
-		.is_script = frame->interpreted || frame->line_is_first,
-	};
-	char name[NAMES_BYTES];
-	names_frame(tables->view, frame, name);
-	HT_TRY(pool_number(&tables->pool, name, &function.name));
-	HT_TRY(number_source(tables, frame->file, &function.source));
-	return find_function(tables, &function, ret);
+	char text[NAMES_BYTES];
+	uint32_t name, source, pair;
+	const int64_t lib = frame->module == MODULES_NONE
+				    ? -1
+				    : (int64_t)numbers_get(&tables->libs, frame->module);
+	const int64_t is_script =
+		frame->interpreted || frame->line_is_first ? FIREFOX_TRUE : FIREFOX_FALSE;
+	names_frame(tables->view, frame, text);
+	HT_TRY(pool_number(&tables->pool, text, &name));
+	HT_TRY(number_source(tables, frame->file, &source));
+	const uint64_t named = (uint64_t)name << 32 | source;
+	if (!map_get(&tables->by_name, named, &pair)) {
+		pair = (uint32_t)tables->by_name.count;
+		HT_TRY(map_put(&tables->by_name, named, pair));
+	}
+	const uint64_t key = (uint64_t)pair << 32 | (uint32_t)lib;
+	if (map_get(&tables->by_lib, key, ret))
+		return NULL;
+	const int64_t row[] = {
+		name, is_script, is_script, lib, firefox_cell(source), FIREFOX_NULL, FIREFOX_NULL};
+	return add_row(&tables->table[FIREFOX_FUNCTIONS], row, &tables->by_lib, key, ret);
 }
 
-static struct ht_err *number_frame(struct firefox_tables *tables, uint32_t frame, uint32_t *ret)
+/* The address relative to the library; -1 for code in no library, whose addresses mean nothing in
+ * another run. */
+static int64_t address_of(const struct firefox_tables *tables, const struct frame *frame)
 {
-	struct ht_err *err = NULL;
-	if (!tables->number_of[frame]) {
-		const size_t at = tables->frame_count;
-		err = number_function(
-			tables, &tables->view->frames.frame[frame], &tables->function_of[at]);
-		tables->frame[at] = frame;
-		tables->number_of[frame] = (uint32_t)++tables->frame_count;
-	}
-	*ret = tables->number_of[frame] - 1;
-	return err;
+	const struct module *module = names_module_of(tables->view, frame->module);
+	if (!module)
+		return -1;
+	const uint64_t address = names_address(tables->view, frame);
+	return address > module->lo && address - module->lo < INT32_MAX
+		       ? (int64_t)(address - module->lo)
+		       : 0;
+}
+
+/* Inline depth: 0 for the outermost frame of an address, which is the last of its place. */
+static int64_t depth_of(const struct frame *frame)
+{
+	int64_t depth = 0;
+	while (frame[depth].inlined && depth < UINT8_MAX)
+		depth++;
+	return depth;
+}
+
+static struct ht_err *number_frame(struct firefox_tables *tables, uint32_t index, uint32_t *ret)
+{
+	const struct frame *frame = &tables->view->frames.frame[index];
+	const struct firefox_table *functions = &tables->table[FIREFOX_FUNCTIONS];
+	struct firefox_table *frames = &tables->table[FIREFOX_FRAMES];
+	uint32_t function;
+	*ret = numbers_get(&tables->frames, index);
+	if (*ret < frames->rows)
+		return NULL;
+	HT_TRY(number_function(tables, frame, &function));
+	const int64_t is_script =
+		functions->cell[function * count_columns(functions) + FUNCTION_IS_SCRIPT];
+	const int64_t row[] = {address_of(tables, frame), depth_of(frame),
+		is_script == FIREFOX_TRUE ? CATEGORY_JAVASCRIPT : CATEGORY_NATIVE, 0, function,
+		FIREFOX_NULL, FIREFOX_NULL, frame->line ? frame->line : FIREFOX_NULL, FIREFOX_NULL};
+	return firefox_table_add(frames, row);
 }
 
 /* One stack for each frame of a node, the outermost first. */
@@ -135,19 +217,15 @@ static struct ht_err *add_node(struct firefox_tables *tables, uint32_t id, uint3
 {
 	const uint32_t index = nodes_index(&tables->view->analysis->model.nodes, id);
 	const struct frames_place place = frames_of(&tables->view->frames, index);
-	struct ht_err *err = NULL;
-	for (uint32_t i = place.count; i-- > 0 && !err;) {
-		struct firefox_stack stack = {.prefix = prefix};
-		err = number_frame(tables, place.first + i, &stack.frame);
-		HT_THEN(err, array_reserve(&tables->stack, &tables->stack_capacity,
-				     tables->stack_count + 1, sizeof(*tables->stack), "stacks"));
-		if (err)
-			break;
-		tables->stack[tables->stack_count++] = stack;
-		prefix = (uint32_t)tables->stack_count;
+	struct firefox_table *stacks = &tables->table[FIREFOX_STACKS];
+	uint32_t frame;
+	for (uint32_t i = place.count; i-- > 0;) {
+		HT_TRY(number_frame(tables, place.first + i, &frame));
+		HT_TRY(firefox_table_add(stacks, (const int64_t[]){frame, firefox_cell(prefix)}));
+		prefix = (uint32_t)stacks->rows;
 	}
 	tables->stack_of[index] = prefix;
-	return err;
+	return NULL;
 }
 
 struct ht_err *firefox_tables_stack(struct firefox_tables *tables, uint32_t leaf, uint32_t *ret)
@@ -175,144 +253,6 @@ struct ht_err *firefox_tables_stack(struct firefox_tables *tables, uint32_t leaf
 	return err;
 }
 
-/* --- columns -----------------------------------------------------------------------------------
- */
-
-/* Writes `count` values as a column; `put` writes the value `at`. */
-static void put_column(FILE *out, const char *name, const struct firefox_tables *tables,
-	size_t count, void (*put)(FILE *out, const struct firefox_tables *tables, size_t at))
-{
-	fprintf(out, ",\n\"%s\":[", name);
-	for (size_t i = 0; i < count; i++) {
-		if (i)
-			putc(',', out);
-		put(out, tables, i);
-	}
-	putc(']', out);
-}
-
-static void put_index(FILE *out, uint32_t index_plus_1)
-{
-	if (index_plus_1)
-		fprintf(out, "%" PRIu32, index_plus_1 - 1);
-	else
-		fputs("null", out);
-}
-
-static void put_null(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	(void)tables;
-	(void)at;
-	fputs("null", out);
-}
-
-static void put_stack_frame(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	fprintf(out, "%" PRIu32, tables->stack[at].frame);
-}
-
-static void put_stack_prefix(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	put_index(out, tables->stack[at].prefix);
-}
-
-static const struct frame *frame_at(const struct firefox_tables *tables, size_t at)
-{
-	return &tables->view->frames.frame[tables->frame[at]];
-}
-
-/* The address relative to the library; -1 for code in no library, whose addresses mean nothing in
- * another run. */
-static void put_frame_address(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	const struct frame *frame = frame_at(tables, at);
-	const struct modules *modules = &tables->view->analysis->model.modules;
-	if (frame->module == MODULES_NONE) {
-		fputs("-1", out);
-		return;
-	}
-	const uint64_t address = names_address(tables->view, frame);
-	const uint64_t lo = modules->module[frame->module].lo;
-	fprintf(out, "%" PRIu64, address > lo && address - lo < INT32_MAX ? address - lo : 0);
-}
-
-/* Inline depth: 0 for the outermost frame of an address, which is the last of its place. */
-static void put_frame_depth(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	const struct frames *frames = &tables->view->frames;
-	uint32_t depth = 0;
-	for (uint32_t i = tables->frame[at]; frames->frame[i].inlined && depth < UINT8_MAX; i++)
-		depth++;
-	fprintf(out, "%" PRIu32, depth);
-}
-
-static void put_frame_category(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	const bool is_script = tables->function[tables->function_of[at]].is_script;
-	fprintf(out, "%u", is_script ? CATEGORY_JAVASCRIPT : CATEGORY_NATIVE);
-}
-
-static void put_zero(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	(void)tables;
-	(void)at;
-	putc('0', out);
-}
-
-static void put_frame_function(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	fprintf(out, "%" PRIu32, tables->function_of[at]);
-}
-
-static void put_frame_line(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	const uint32_t line = frame_at(tables, at)->line;
-	put_index(out, line ? line + 1 : 0);
-}
-
-static void put_function_name(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	fprintf(out, "%" PRIu32, tables->function[at].name);
-}
-
-static void put_function_is_script(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	fputs(tables->function[at].is_script ? "true" : "false", out);
-}
-
-static void put_function_resource(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	fprintf(out, "%" PRIi64, (int64_t)tables->function[at].lib - 1);
-}
-
-static void put_function_source(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	put_index(out, tables->function[at].source);
-}
-
-static void put_resource_lib(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	(void)tables;
-	fprintf(out, "%zu", at);
-}
-
-static void put_source_name(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	fprintf(out, "%" PRIu32, tables->source[at]);
-}
-
-static void put_one(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	(void)tables;
-	(void)at;
-	putc('1', out);
-}
-
-static void put_string(FILE *out, const struct firefox_tables *tables, size_t at)
-{
-	names_put_json(out, tables->pool.text[at]);
-}
-
 /* --- libraries ---------------------------------------------------------------------------------
  */
 
@@ -331,10 +271,9 @@ static void breakpad_id(char to[BUILD_ID_DIGITS + 2], const char *build_id)
 	memcpy(to + BUILD_ID_DIGITS, "0", 2);
 }
 
-static void put_lib(FILE *out, const struct firefox_tables *tables, size_t at)
+static void put_lib(FILE *out, const struct firefox_tables *tables, uint32_t index)
 {
-	const struct module *module =
-		&tables->view->analysis->model.modules.module[tables->lib[at]];
+	const struct module *module = names_module_of(tables->view, index);
 	char path[NAMES_BYTES], id[BUILD_ID_DIGITS + 2];
 	names_copy(path, module->path);
 	breakpad_id(id, module->build_id);
@@ -356,93 +295,42 @@ static void put_lib(FILE *out, const struct firefox_tables *tables, size_t at)
 }
 
 /* Resources are numbered as libraries. */
-static struct ht_err *number_resources(struct firefox_tables *tables, uint32_t *ret)
+static struct ht_err *add_resources(struct firefox_tables *tables)
 {
-	struct ht_err *err = NULL;
-	char name[NAMES_BYTES];
-	for (size_t i = 0; i < tables->lib_count && !err; i++) {
-		names_module(tables->view, tables->lib[i], name);
-		err = pool_number(&tables->pool, names_base(name), &ret[i]);
+	char path[NAMES_BYTES];
+	uint32_t name;
+	for (uint32_t i = 0; i < tables->libs.count; i++) {
+		names_module(tables->view, tables->libs.index[i], path);
+		HT_TRY(pool_number(&tables->pool, names_base(path), &name));
+		HT_TRY(firefox_table_add(&tables->table[FIREFOX_RESOURCES],
+			(const int64_t[]){name, i, FIREFOX_NULL, 1}));
 	}
-	return err;
-}
-
-static void put_stacks(FILE *out, const struct firefox_tables *tables)
-{
-	const size_t count = tables->stack_count;
-	fprintf(out, "\"stackTable\":{\"length\":%zu", count);
-	put_column(out, "frame", tables, count, put_stack_frame);
-	put_column(out, "prefix", tables, count, put_stack_prefix);
-}
-
-static void put_frames(FILE *out, const struct firefox_tables *tables)
-{
-	const size_t count = tables->frame_count;
-	fprintf(out, "},\n\"frameTable\":{\"length\":%zu", count);
-	put_column(out, "address", tables, count, put_frame_address);
-	put_column(out, "inlineDepth", tables, count, put_frame_depth);
-	put_column(out, "category", tables, count, put_frame_category);
-	put_column(out, "subcategory", tables, count, put_zero);
-	put_column(out, "func", tables, count, put_frame_function);
-	put_column(out, "nativeSymbol", tables, count, put_null);
-	put_column(out, "innerWindowID", tables, count, put_null);
-	put_column(out, "line", tables, count, put_frame_line);
-	put_column(out, "column", tables, count, put_null);
-}
-
-static void put_functions(FILE *out, const struct firefox_tables *tables)
-{
-	const size_t count = tables->function_count;
-	fprintf(out, "},\n\"funcTable\":{\"length\":%zu", count);
-	put_column(out, "name", tables, count, put_function_name);
-	put_column(out, "isJS", tables, count, put_function_is_script);
-	put_column(out, "relevantForJS", tables, count, put_function_is_script);
-	put_column(out, "resource", tables, count, put_function_resource);
-	put_column(out, "source", tables, count, put_function_source);
-	put_column(out, "lineNumber", tables, count, put_null);
-	put_column(out, "columnNumber", tables, count, put_null);
-}
-
-static void put_resources(FILE *out, const struct firefox_tables *tables, const uint32_t *name)
-{
-	const size_t count = tables->lib_count;
-	fprintf(out, "},\n\"resourceTable\":{\"length\":%zu,\n\"name\":[", count);
-	for (size_t i = 0; i < count; i++)
-		fprintf(out, "%s%" PRIu32, i ? "," : "", name[i]);
-	putc(']', out);
-	put_column(out, "lib", tables, count, put_resource_lib);
-	put_column(out, "host", tables, count, put_null);
-	put_column(out, "type", tables, count, put_one);
+	return NULL;
 }
 
 struct ht_err *firefox_tables_put(FILE *out, struct firefox_tables *tables)
 {
-	uint32_t *name = calloc(tables->lib_count + 1, sizeof(*name));
-	if (!name)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu modules", tables->lib_count);
-	struct ht_err *err = number_resources(tables, name);
+	HT_TRY(add_resources(tables));
 	fputs("\"libs\":[", out);
-	for (size_t i = 0; i < tables->lib_count; i++) {
+	for (uint32_t i = 0; i < tables->libs.count; i++) {
 		fputs(i ? "," : "", out);
-		put_lib(out, tables, i);
+		put_lib(out, tables, tables->libs.index[i]);
 	}
 	fputs("],\n\"shared\":{", out);
-	put_stacks(out, tables);
-	put_frames(out, tables);
-	put_functions(out, tables);
-	put_resources(out, tables, name);
-	fputs("},\n\"nativeSymbols\":{\"length\":0,\"libIndex\":[],\"address\":[],\"name\":[],"
-	      "\"functionSize\":[]},\n",
-		out);
-	fprintf(out, "\"sources\":{\"length\":%zu", tables->source_count);
-	put_column(out, "uuid", tables, tables->source_count, put_null);
-	put_column(out, "filename", tables, tables->source_count, put_source_name);
-	fputs("},\n\"stringArray\":[", out);
+	for (size_t i = 0; i < FIREFOX_TABLES; i++) {
+		if (i == FIREFOX_SOURCES)
+			fputs("\"nativeSymbols\":{\"length\":0,\"libIndex\":[],\"address\":[],"
+			      "\"name\":[],\"functionSize\":[]},\n",
+				out);
+		fprintf(out, "\"%s\":{", titles[i]);
+		firefox_table_put(out, &tables->table[i]);
+		fputs(",\n", out);
+	}
+	fputs("\"stringArray\":[", out);
 	for (size_t i = 0; i < tables->pool.count; i++) {
 		fputs(i ? ",\n" : "", out);
-		put_string(out, tables, i);
+		names_put_json(out, tables->pool.text[i]);
 	}
 	fputs("]}", out);
-	free(name);
-	return err;
+	return NULL;
 }

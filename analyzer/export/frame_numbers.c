@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/export/names.h"
+
 struct ht_err *frame_numbers_init(struct frame_numbers *numbers, const struct view *view)
 {
 	const size_t count = view->frames.count;
@@ -26,12 +28,6 @@ void frame_numbers_deinit(struct frame_numbers *numbers)
 	*numbers = (struct frame_numbers){0};
 }
 
-static const struct module *module_of(const struct view *view, const struct frame *frame)
-{
-	return frame->module == MODULES_NONE ? NULL
-					     : &view->analysis->model.modules.module[frame->module];
-}
-
 static uint64_t mix(uint64_t hash, uint64_t value)
 {
 	hash = (hash ^ value) * 0x9e3779b97f4a7c15ull;
@@ -47,7 +43,7 @@ static uint64_t offset_of(const struct frame *frame)
 /* Strings are interned: equal ones have one address. */
 static uint64_t hash_of(const struct view *view, const struct frame *frame)
 {
-	const struct module *module = module_of(view, frame);
+	const struct module *module = names_module_of(view, frame->module);
 	uint64_t hash = mix(offset_of(frame), frame->line);
 	hash = mix(hash, (uintptr_t)frame->function);
 	hash = mix(hash, (uintptr_t)frame->file);
@@ -56,7 +52,8 @@ static uint64_t hash_of(const struct view *view, const struct frame *frame)
 
 static bool are_equal(const struct view *view, const struct frame *a, const struct frame *b)
 {
-	const struct module *x = module_of(view, a), *y = module_of(view, b);
+	const struct module *x = names_module_of(view, a->module);
+	const struct module *y = names_module_of(view, b->module);
 	if (!x != !y || (x && (x->path != y->path || x->build_id != y->build_id)))
 		return false;
 	return a->function == b->function && a->file == b->file && a->line == b->line &&

@@ -38,14 +38,9 @@ struct exporter {
 	struct map number; /* of kinds, by size number and node */
 	struct kind *kind; /* by number: in the order of their first allocations */
 	size_t kind_count, kind_capacity;
-	uint32_t *trace; /* by node id; 0: not written */
-	size_t trace_capacity;
-	uint32_t *plain_trace; /* by node id - NODES_MAX */
-	size_t plain_capacity;
-	uint32_t string_count, ip_count, trace_count;
-
+	uint32_t *trace; /* by nodes_index; 0: not written */
 	uint32_t *chain; /* scratch of number_trace: nodes up to the first that has a number */
-	size_t chain_capacity;
+	uint32_t string_count, ip_count, trace_count;
 
 	uint64_t time_ms;      /* last time written */
 	bool after_allocation; /* the previous event was an allocation */
@@ -182,7 +177,7 @@ static struct ht_err *number_ip(struct exporter *exporter, const struct node *no
 
 static uint32_t *trace_of(struct exporter *exporter, uint32_t id)
 {
-	return id < NODES_MAX ? &exporter->trace[id] : &exporter->plain_trace[id - NODES_MAX];
+	return &exporter->trace[nodes_index(&exporter->model->nodes, id)];
 }
 
 /* Numbers the nodes from the root down to `leaf`. */
@@ -190,11 +185,8 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 {
 	const struct nodes *nodes = &exporter->model->nodes;
 	size_t depth = 0;
-	struct ht_err *err = NULL;
 	const struct node *node = nodes_get(nodes, leaf);
 	for (uint32_t id = leaf; node && !*trace_of(exporter, id); node = nodes_get(nodes, id)) {
-		HT_TRY(array_reserve(&exporter->chain, &exporter->chain_capacity, depth + 1,
-			sizeof(*exporter->chain), "frames"));
 		exporter->chain[depth++] = id;
 		id = node->parent;
 	}
@@ -205,8 +197,6 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 		put_line_2(exporter->out, 't', ip, *trace_of(exporter, node->parent));
 		*trace_of(exporter, id) = ++exporter->trace_count;
 	}
-	if (err)
-		return err;
 	*ret = leaf ? *trace_of(exporter, leaf) : NO_STACK;
 	return NULL;
 }
@@ -349,12 +339,12 @@ static struct ht_err *read_kinds(struct exporter *exporter)
 	const struct model_observer observer = {
 		.replay = {.context = exporter, .allocated = note_kind},
 	};
-	HT_TRY(events_read(exporter->job, &observer));
-	HT_TRY(array_reserve(&exporter->trace, &exporter->trace_capacity,
-		(size_t)exporter->model->nodes.count + 1, sizeof(*exporter->trace), "stack nodes"));
-	return array_reserve(&exporter->plain_trace, &exporter->plain_capacity,
-		(size_t)exporter->model->nodes.plain_count + 1, sizeof(*exporter->plain_trace),
-		"stack nodes");
+	const size_t nodes = nodes_total(&exporter->model->nodes);
+	exporter->trace = calloc(nodes + 1, sizeof(*exporter->trace));
+	exporter->chain = calloc(nodes + 1, sizeof(*exporter->chain));
+	if (!exporter->trace || !exporter->chain)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stack nodes", nodes);
+	return events_read(exporter->job, &observer);
 }
 
 static struct ht_err *write_events(struct exporter *exporter)
@@ -378,7 +368,6 @@ static void exporter_deinit(struct exporter *exporter)
 	map_deinit(&exporter->number);
 	free(exporter->kind);
 	free(exporter->trace);
-	free(exporter->plain_trace);
 	free(exporter->chain);
 }
 

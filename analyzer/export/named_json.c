@@ -27,15 +27,12 @@ struct ht_err *named_json_write(
 	FILE *out, const struct analysis *analysis, const struct named *named)
 {
 	struct json_writer writer = {.out = out};
+	HT_TRY(json_put(&writer, "schema", json_string("heaptap.symbols/1")));
 	json_t *array = json_array();
 	for (size_t i = 0; i < named->count; i++)
 		array = json_plus(array, module_json(analysis, &named->module[i]));
-	struct ht_err *err = json_put(&writer, "schema", json_string("heaptap.symbols/1"));
-	if (err)
-		json_decref(array);
-	else
-		err = json_put(&writer, "modules", array);
-	HT_THEN(err, json_put(&writer, "modules_in_no_stack", json_number(named->others)));
+	HT_TRY(json_put(&writer, "modules", array));
+	HT_TRY(json_put(&writer, "modules_in_no_stack", json_number(named->others)));
 	fputs("}\n", out);
-	return err;
+	return NULL;
 }

@@ -38,14 +38,14 @@ const char *names_base(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static const struct module *module_of(const struct view *view, uint32_t module)
+const struct module *names_module_of(const struct view *view, uint32_t module)
 {
 	return module == MODULES_NONE ? NULL : &view->analysis->model.modules.module[module];
 }
 
 void names_frame(const struct view *view, const struct frame *frame, char to[NAMES_BYTES])
 {
-	const struct module *module = module_of(view, frame->module);
+	const struct module *module = names_module_of(view, frame->module);
 	char place[32];
 	size_t length = 0;
 	if (frame->function) {
@@ -79,7 +79,7 @@ void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES])
 
 void names_module(const struct view *view, uint32_t module, char to[NAMES_BYTES])
 {
-	const struct module *found = module_of(view, module);
+	const struct module *found = names_module_of(view, module);
 	names_copy(to, found ? found->path : "");
 }
 
@@ -95,7 +95,7 @@ void names_thread(const struct view *view, uint32_t thread, char to[NAMES_BYTES]
 
 uint64_t names_address(const struct view *view, const struct frame *frame)
 {
-	const struct module *module = module_of(view, frame->module);
+	const struct module *module = names_module_of(view, frame->module);
 	if (frame->interpreted)
 		return 0;
 	return frame->offset + (module ? module->bias : 0);

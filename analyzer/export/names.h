@@ -22,6 +22,8 @@ void names_frame(const struct view *view, const struct frame *frame, char to[NAM
 /* The name of a node of the view's tree: as names_frame, "(folded)" for folded stacks, "(no stack)"
  * for the root. */
 void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES]);
+/* The module with this index; NULL: MODULES_NONE. */
+const struct module *names_module_of(const struct view *view, uint32_t module);
 /* The path of a module; "" for no module. */
 void names_module(const struct view *view, uint32_t module, char to[NAMES_BYTES]);
 /* The name of a thread; if unknown, that of the process. */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/export/csv_text.h"
+#include "analyzer/export/names.h"
 #include "analyzer/views/parts.h"
 #include "format/foreign.h"
 
@@ -19,34 +21,21 @@ static void put_text(FILE *out, const char *text)
 		return;
 	}
 	foreign_copy(clean, strlen(clean) + 1, clean);
-	fputc('"', out);
-	for (const char *at = clean; *at; at++) {
-		if (*at == '"')
-			fputc('"', out);
-		fputc(*at, out);
-	}
-	fputc('"', out);
+	csv_put_quoted(out, "", clean);
 	free(clean);
 }
 
 /* --- columns -----------------------------------------------------------------------------------
  */
 
-static bool has_bounds(const struct view *view)
-{
-	return view->analysis->cube.sample_bytes != 0;
-}
-
 static void put_names(FILE *out, const struct view *view, const char *prefix)
 {
-	static const char *const unit[] = {
-		[METRIC_BYTES] = "_bytes", [METRIC_COUNT_OF_BLOCKS] = "", [METRIC_TIME_NS] = "_ns"};
-	for (int i = 0; i < METRIC_COUNT; i++) {
-		const struct metric_info *info = metric_info((enum metric)i);
-		fprintf(out, "%s%s%s%s", i ? "," : "", prefix, info->name, unit[info->unit]);
+	for (enum metric i = 0; i < METRIC_COUNT; i++) {
+		fprintf(out, "%s%s", i ? "," : "", prefix);
+		csv_put_metric(out, i);
 	}
 	fprintf(out, ",%soutstanding_blocks,%ssurvivors_blocks", prefix, prefix);
-	for (int i = 0; i < METRIC_COUNT && has_bounds(view); i++)
+	for (int i = 0; i < METRIC_COUNT && view->analysis->cube.sample_bytes; i++)
 		fprintf(out, ",%s%s_bound95", prefix, metric_info((enum metric)i)->name);
 }
 
@@ -72,9 +61,7 @@ static void put_figures(FILE *out, const struct view *view, const struct sums *s
 
 static void put_frame(FILE *out, const struct view *view, const struct frame *frame)
 {
-	const struct module *module = frame && frame->module != MODULES_NONE
-					      ? &view->analysis->model.modules.module[frame->module]
-					      : NULL;
+	const struct module *module = frame ? names_module_of(view, frame->module) : NULL;
 	put_text(out, frame ? frame->function : NULL);
 	put_text(out, frame ? frame->file : NULL);
 	if (frame && frame->line)
@@ -90,12 +77,6 @@ static void put_frame(FILE *out, const struct view *view, const struct frame *fr
 
 /* --- sites -------------------------------------------------------------------------------------
  */
-
-static const struct frame *frame_of_node(const struct view *view, uint32_t node)
-{
-	const uint32_t group = node ? view->tree.node[node].group : UINT32_MAX;
-	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
-}
 
 /* The finding about a row. */
 struct finding {
@@ -116,15 +97,14 @@ static double slope_of(
 static void put_site(
 	FILE *out, const struct view *view, const struct row *row, const struct finding *finding)
 {
-	const struct frame *caller =
-		row->node ? frame_of_node(view, view->tree.node[row->node].parent) : NULL;
+	const struct frame *caller = names_frame_of(view, view->tree.node[row->node].parent);
 	put_figures(out, view, &row->sums);
 	if (finding->suspect)
 		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(finding->suspect->class),
 			slope_of(view, finding, row), finding->suspect->confidence);
 	else
 		fputs(",,,", out);
-	put_frame(out, view, frame_of_node(view, row->node));
+	put_frame(out, view, names_frame_of(view, row->node));
 	put_text(out, caller ? caller->function : NULL);
 	fputs("\r\n", out);
 }
@@ -145,7 +125,7 @@ static struct finding *findings_by_row(const struct view *view, const struct sus
 }
 
 static struct ht_err *write_rows(FILE *out, const struct view *view,
-	const struct report_csv_options *options, const struct suspects *suspects)
+	const struct report_options *options, const struct suspects *suspects)
 {
 	struct finding *finding = findings_by_row(view, suspects);
 	uint32_t *row = NULL;
@@ -169,7 +149,7 @@ static struct ht_err *write_rows(FILE *out, const struct view *view,
 }
 
 static struct ht_err *write_sites(
-	FILE *out, const struct view *view, const struct report_csv_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	struct suspects suspects;
 	struct ht_err *err = suspects_find(view, &suspects);
@@ -226,7 +206,7 @@ static void put_key(
 }
 
 static struct ht_err *write_table(
-	FILE *out, const struct view *view, const struct report_csv_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	static const char *const key[] = {
 		[BREAKDOWN_FUNCTION] = ",function,file,line,module,offset",
@@ -260,7 +240,7 @@ static struct ht_err *write_table(
 }
 
 struct ht_err *report_csv_write(
-	FILE *out, const struct view *view, const struct report_csv_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	return options->has_by ? write_table(out, view, options) : write_sites(out, view, options);
 }

@@ -7,18 +7,8 @@
 
 #include <stdio.h>
 
-#include "analyzer/views/breakdown.h"
-#include "analyzer/views/suspects.h"
-
-struct report_csv_options {
-	size_t limit; /* of rows; 0: all */
-	enum metric order;
-	bool has_class; /* only sites of one class */
-	enum suspect_class of_class;
-	bool has_by; /* a table instead of sites */
-	enum breakdown_by by;
-};
+#include "analyzer/export/report_options.h"
 
 HT_MUST_CHECK
 struct ht_err *report_csv_write(
-	FILE *out, const struct view *view, const struct report_csv_options *options);
+	FILE *out, const struct view *view, const struct report_options *options);

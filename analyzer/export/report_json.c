@@ -144,11 +144,14 @@ json_t *report_json_heap(const struct analysis *analysis)
 	return with_range(object, "end_least_bytes", "end_most_bytes", end, heap_end_range(heap));
 }
 
+/* `hook` PARTS_FOLDED: of folded stacks, whose function is unknown. */
 static json_t *function_json(const struct view *view, unsigned hook, const struct sums *sums)
 {
-	const struct cube_calls *calls = &view->analysis->cube.function[hook];
-	const bool known = view->is_whole;
-	return json_pack("{ss so so so so so}", "name", cube_function_name(hook), "allocations",
+	static const struct cube_calls none;
+	const bool is_folded = hook == PARTS_FOLDED, known = view->is_whole && !is_folded;
+	const struct cube_calls *calls = is_folded ? &none : &view->analysis->cube.function[hook];
+	return json_pack("{ss so so so so so}", "name",
+		is_folded ? "(folded)" : cube_function_name(hook), "allocations",
 		json_number(sums->allocations), "allocated_bytes",
 		json_number(sums->allocated_bytes), "frees",
 		json_number_or_null(known, calls->frees), "freed_bytes",
@@ -156,15 +159,7 @@ static json_t *function_json(const struct view *view, unsigned hook, const struc
 		json_number_or_null(known, calls->before_frees));
 }
 
-static json_t *folded_function_json(const struct sums *sums)
-{
-	return json_pack("{ss so so so so so}", "name", "(folded)", "allocations",
-		json_number(sums->allocations), "allocated_bytes",
-		json_number(sums->allocated_bytes), "frees", json_null(), "freed_bytes",
-		json_null(), "before_frees", json_null());
-}
-
-/* `frees` counts calls of this function. For folded stacks the function is unknown. */
+/* `frees` counts calls of this function. */
 static struct ht_err *put_functions(struct json_writer *writer, const struct view *view)
 {
 	static const struct sums none;
@@ -181,7 +176,7 @@ static struct ht_err *put_functions(struct json_writer *writer, const struct vie
 		next += has_part;
 	}
 	if (next < count)
-		array = json_plus(array, folded_function_json(&part[next].sums));
+		array = json_plus(array, function_json(view, PARTS_FOLDED, &part[next].sums));
 	free(part);
 	return json_put(writer, "functions", array);
 }
@@ -218,38 +213,29 @@ static json_t *names_json(const struct threads *threads, uint32_t first)
 	return array;
 }
 
+/* `index` PARTS_FOLDED: of folded stacks, which have no frees of their own: each free counts for
+ * its calling thread. */
 static json_t *thread_json(const struct view *view, uint32_t index, const struct sums *sums)
 {
 	static const struct cube_calls none;
 	const struct model *model = &view->analysis->model;
 	const struct cube *cube = &view->analysis->cube;
 	const struct cube_calls *calls = index < cube->thread_count ? &cube->thread[index] : &none;
-	const struct thread *who = &model->threads.thread[index];
-	bool is_assumed;
-	const char *name = threads_shown_name(&model->threads, index, model->comm, &is_assumed);
+	const struct thread *who = index == PARTS_FOLDED ? NULL : &model->threads.thread[index];
+	const bool known = view->is_whole && who;
+	bool is_assumed = false;
+	const char *name =
+		who ? threads_shown_name(&model->threads, index, model->comm, &is_assumed)
+		    : "(folded)";
 	json_t *object = stacks_json_sums(view, sums);
-	object = json_with(object, "frees", json_number_or_null(view->is_whole, calls->frees));
-	object = json_with(
-		object, "freed_bytes", json_number_or_null(view->is_whole, calls->freed_bytes));
-	object = json_with(
-		object, "before_frees", json_number_or_null(view->is_whole, calls->before_frees));
-	object = json_with(object, "tid", json_number(who->tid));
+	object = json_with(object, "frees", json_number_or_null(known, calls->frees));
+	object = json_with(object, "freed_bytes", json_number_or_null(known, calls->freed_bytes));
+	object = json_with(object, "before_frees", json_number_or_null(known, calls->before_frees));
+	object = json_with(object, "tid", json_number_or_null(who, who ? who->tid : 0));
 	object = json_with(object, "name", json_text(name));
 	object = json_with(object, "name_is_assumed", json_boolean(is_assumed));
-	return json_with(object, "names", names_json(&model->threads, who->first));
-}
-
-/* Folded stacks have no frees of their own: each free counts for its calling thread. */
-static json_t *folded_thread_json(const struct view *view, const struct sums *sums)
-{
-	json_t *object = stacks_json_sums(view, sums);
-	object = json_with(object, "frees", json_null());
-	object = json_with(object, "freed_bytes", json_null());
-	object = json_with(object, "before_frees", json_null());
-	object = json_with(object, "tid", json_null());
-	object = json_with(object, "name", json_text("(folded)"));
-	object = json_with(object, "name_is_assumed", json_boolean(false));
-	return json_with(object, "names", json_array());
+	return json_with(
+		object, "names", who ? names_json(&model->threads, who->first) : json_array());
 }
 
 /* `frees` counts calls by this thread. */
@@ -271,7 +257,7 @@ static struct ht_err *put_threads(struct json_writer *writer, const struct view 
 		next += has_part;
 	}
 	if (next < count && part[next].key == PARTS_FOLDED)
-		array = json_plus(array, folded_thread_json(view, &part[next].sums));
+		array = json_plus(array, thread_json(view, PARTS_FOLDED, &part[next].sums));
 	free(part);
 	return json_put(writer, "threads", array);
 }
@@ -348,15 +334,22 @@ json_t *report_json_settle(const struct model *model)
 		json_number(settle->end_ns), "wanted_ns", json_number(settle->wanted_ns));
 }
 
-static struct ht_err *put_warnings(struct json_writer *writer, const struct view *view)
+struct ht_err *report_json_warnings(const struct view *view, json_t **ret)
 {
 	struct warnings warnings;
 	HT_TRY(warnings_collect(view->analysis, &warnings));
-	json_t *array = json_array();
+	*ret = json_array();
 	for (size_t i = 0; i < warnings.count; i++)
-		array = json_plus(array, json_text(warnings.text[i]));
+		*ret = json_plus(*ret, json_text(warnings.text[i]));
 	warnings_deinit(&warnings);
-	return json_put(writer, "warnings", array);
+	return NULL;
+}
+
+static struct ht_err *put_warnings(struct json_writer *writer, const struct view *view)
+{
+	json_t *warnings;
+	HT_TRY(report_json_warnings(view, &warnings));
+	return json_put(writer, "warnings", warnings);
 }
 
 static struct ht_err *put_facts(struct json_writer *writer, const struct view *view)
@@ -391,7 +384,7 @@ static struct ht_err *put_facts(struct json_writer *writer, const struct view *v
 }
 
 struct ht_err *report_json_write(
-	FILE *out, const struct view *view, const struct report_json_options *options)
+	FILE *out, const struct view *view, const struct report_options *options)
 {
 	struct json_writer writer = {.out = out};
 	struct ht_err *err = json_restrict(&writer, options->member);

@@ -8,23 +8,21 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
+#include "analyzer/export/numbers.h"
 
 static const enum metric shown[] = {
 	METRIC_OUTSTANDING, METRIC_PEAK, METRIC_ALLOCATED, METRIC_CALLS, METRIC_TEMPORARY};
 
 /* Frames are numbered by group, because numbers by tree node would repeat frames. The first two are
- * no groups: */
-#define NO_STACK 0u
-#define OTHER	 1u
+ * no groups. */
+enum { NO_STACK, OTHER, GROUPS };
 
 struct speedscope {
 	FILE *out;
 	const struct view *view;
 	struct names_chain chain;
 	uint32_t *order;
-	uint32_t *number_of; /* by group; 0: not used */
-	uint32_t *group;     /* by number - 2 */
-	uint32_t count;	     /* numbers in use, NO_STACK and OTHER included */
+	struct numbers groups; /* number - GROUPS, by group */
 };
 
 static uint32_t number_of(struct speedscope *speedscope, uint32_t node)
@@ -32,11 +30,7 @@ static uint32_t number_of(struct speedscope *speedscope, uint32_t node)
 	const uint32_t group = speedscope->view->tree.node[node].group;
 	if (group == UINT32_MAX)
 		return node ? OTHER : NO_STACK;
-	if (!speedscope->number_of[group]) {
-		speedscope->group[speedscope->count - 2] = group;
-		speedscope->number_of[group] = speedscope->count++;
-	}
-	return speedscope->number_of[group];
+	return GROUPS + numbers_get(&speedscope->groups, group);
 }
 
 static void put_stack(struct speedscope *speedscope, const struct row *row)
@@ -45,7 +39,7 @@ static void put_stack(struct speedscope *speedscope, const struct row *row)
 	names_chain_take(chain, speedscope->view, row->node);
 	putc('[', speedscope->out);
 	if (!chain->depth)
-		fprintf(speedscope->out, "%u", NO_STACK);
+		fprintf(speedscope->out, "%d", NO_STACK);
 	for (size_t i = 0; i < chain->depth; i++)
 		fprintf(speedscope->out, "%s%" PRIu32, i ? "," : "",
 			number_of(speedscope, chain->node[i]));
@@ -145,20 +139,17 @@ static void put_frames(struct speedscope *speedscope)
 {
 	fputs("\"shared\":{\"frames\":[\n{\"name\":\"(no stack)\"},\n{\"name\":\"(folded)\"}",
 		speedscope->out);
-	for (uint32_t i = 2; i < speedscope->count; i++)
-		put_frame(speedscope, speedscope->group[i - 2]);
+	for (uint32_t i = 0; i < speedscope->groups.count; i++)
+		put_frame(speedscope, speedscope->groups.index[i]);
 	fputs("]}}\n", speedscope->out);
 }
 
 struct ht_err *export_speedscope(FILE *out, struct export_job *job)
 {
 	const struct view *view = job->view;
-	struct speedscope speedscope = {.out = out, .view = view, .count = 2};
-	speedscope.number_of = calloc(view->groups.count + 1, sizeof(*speedscope.number_of));
-	speedscope.group = calloc(view->groups.count + 1, sizeof(*speedscope.group));
+	struct speedscope speedscope = {.out = out, .view = view};
 	struct ht_err *err = names_chain_init(&speedscope.chain, view);
-	if (!err && (!speedscope.number_of || !speedscope.group))
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->groups.count);
+	HT_THEN(err, numbers_init(&speedscope.groups, view->groups.count, "frames"));
 	if (!err) {
 		put_head(&speedscope);
 		err = put_profiles(&speedscope);
@@ -167,7 +158,6 @@ struct ht_err *export_speedscope(FILE *out, struct export_job *job)
 		put_frames(&speedscope);
 	names_chain_deinit(&speedscope.chain);
 	free(speedscope.order);
-	free(speedscope.number_of);
-	free(speedscope.group);
+	numbers_deinit(&speedscope.groups);
 	return err;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/export/frame_numbers.h"
+#include "analyzer/export/names.h"
 #include "analyzer/views/parts.h"
 #include "analyzer/views/stacks.h"
 #include "analyzer/views/suspects.h"
@@ -14,7 +15,7 @@
 struct stacks_writer {
 	struct json_writer *json;
 	const struct view *view;
-	const struct report_json_options *options;
+	const struct report_options *options;
 	bool *is_in; /* by node of the view's tree: --class keeps its row */
 	struct frame_numbers frames;
 };
@@ -85,10 +86,7 @@ static json_t *frames_of_stack(struct stacks_writer *writer, uint32_t leaf)
 
 static json_t *frame_json(const struct view *view, const struct frame *frame)
 {
-	const struct module *module =
-		frame->module == MODULES_NONE
-			? NULL
-			: &view->analysis->model.modules.module[frame->module];
+	const struct module *module = names_module_of(view, frame->module);
 	const bool has_build_id = module && module->build_id[0];
 	return json_pack("{so so so so so so sb sb}", "function", json_text(frame->function),
 		"file", json_text(frame->file), "line",
@@ -337,7 +335,7 @@ static json_t *key_json(struct stacks_writer *writer, enum breakdown_by by,
 
 static struct ht_err *put_breakdown(struct stacks_writer *writer)
 {
-	const struct report_json_options *options = writer->options;
+	const struct report_options *options = writer->options;
 	struct breakdown breakdown;
 	if (!options->has_by)
 		return NULL;
@@ -357,8 +355,8 @@ static struct ht_err *put_breakdown(struct stacks_writer *writer)
 	return json_put(writer->json, "breakdown", object);
 }
 
-struct ht_err *stacks_json_write(struct json_writer *json, const struct view *view,
-	const struct report_json_options *options)
+struct ht_err *stacks_json_write(
+	struct json_writer *json, const struct view *view, const struct report_options *options)
 {
 	struct stacks_writer writer = {.json = json, .view = view, .options = options};
 	struct ht_err *err = NULL;

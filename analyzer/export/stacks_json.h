@@ -11,5 +11,5 @@
 json_t *stacks_json_sums(const struct view *view, const struct sums *sums);
 /* Stacks are written one by one: memory does not grow with them. */
 HT_MUST_CHECK
-struct ht_err *stacks_json_write(struct json_writer *writer, const struct view *view,
-	const struct report_json_options *options);
+struct ht_err *stacks_json_write(
+	struct json_writer *writer, const struct view *view, const struct report_options *options);

@@ -8,6 +8,7 @@ struct ht_err *traces_json_write(
 	FILE *out, const struct view *const *view, const char *const *path, size_t count)
 {
 	struct json_writer writer = {.out = out};
+	HT_TRY(json_put(&writer, "schema", json_string("heaptap.traces/1")));
 	json_t *array = json_array();
 	for (size_t i = 0; i < count; i++) {
 		const struct model *model = &view[i]->analysis->model;
@@ -16,11 +17,7 @@ struct ht_err *traces_json_write(
 				json_text(path[i]), "target", report_json_target(model), "capture",
 				report_json_capture(model), "totals", report_json_totals(view[i])));
 	}
-	struct ht_err *err = json_put(&writer, "schema", json_string("heaptap.traces/1"));
-	if (err)
-		json_decref(array);
-	else
-		err = json_put(&writer, "traces", array);
+	HT_TRY(json_put(&writer, "traces", array));
 	fputs("}\n", out);
-	return err;
+	return NULL;
 }

@@ -57,18 +57,19 @@ static void put_facts(struct writer *writer, const struct page_facts *facts)
 static void put_frames(
 	struct writer *writer, const struct view *view, const struct page_facts *facts)
 {
-	const size_t count = facts->frame_count;
+	const size_t count = facts->frames.count;
 	put(writer, count);
 	PUT_COLUMN(writer, count, i, facts->name[i]);
 	PUT_COLUMN(writer, count, i, facts->file[i]);
 	for (size_t i = 0; i < count; i++)
-		put(writer, view->frames.frame[view->groups.group[facts->group[i]].frame].line);
+		put(writer,
+			view->frames.frame[view->groups.group[facts->frames.index[i]].frame].line);
 	for (size_t i = 0; i < count; i++) {
 		const struct frame *frame =
-			&view->frames.frame[view->groups.group[facts->group[i]].frame];
+			&view->frames.frame[view->groups.group[facts->frames.index[i]].frame];
 		put(writer, frame->module == MODULES_NONE ? 0 : (uint64_t)frame->module + 1);
 	}
-	PUT_COLUMN(writer, count, i, view->groups.group[facts->group[i]].is_wrapper);
+	PUT_COLUMN(writer, count, i, view->groups.group[facts->frames.index[i]].is_wrapper);
 	PUT_COLUMN(writer, count, i, facts->space[i]);
 }
 
@@ -88,7 +89,7 @@ static void put_tree(struct writer *writer, const struct view *view, const struc
 	free(depth);
 	for (uint32_t i = 0; i < fold->count; i++) {
 		const uint32_t group = view->tree.node[fold->node[i]].group;
-		put(writer, group == UINT32_MAX ? 0 : facts->frame_of[group]);
+		put(writer, group == UINT32_MAX ? 0 : facts->frames.number_of[group]);
 	}
 }
 

@@ -8,6 +8,7 @@
 #include "analyzer/export/compare_json.h"
 #include "analyzer/export/json.h"
 #include "analyzer/export/names.h"
+#include "analyzer/export/pool.h"
 
 #define OLD  0u
 #define NEW  1u
@@ -20,10 +21,7 @@ struct diff {
 	struct compare_entry *listed; /* by index of the page */
 	uint32_t count;
 	uint32_t *name_of[2]; /* by group of each view: index of a name + 1; 0: not added yet */
-	struct strings strings;
-	struct map by_text;
-	json_t *names;
-	uint32_t name_count;
+	struct pool names;    /* each name once, because most occur in both traces */
 };
 
 static struct ht_err *out_of_memory(void)
@@ -103,20 +101,6 @@ static struct ht_err *list_sites(struct diff *diff)
 /* --- names and chains --------------------------------------------------------------------------
  */
 
-/* The number of a name. Equal names get one number, because most occur in both traces. */
-static struct ht_err *add_name(struct diff *diff, const char *name, uint32_t *ret)
-{
-	const char *text;
-	struct ht_err *err = strings_intern(
-		&diff->strings, (struct rec_string){.data = name, .length = strlen(name)}, &text);
-	if (err || map_get(&diff->by_text, (uint64_t)(uintptr_t)text, ret))
-		return err;
-	*ret = diff->name_count++;
-	diff->names = json_plus(diff->names, json_text(name));
-	return diff->names ? map_put(&diff->by_text, (uint64_t)(uintptr_t)text, *ret)
-			   : out_of_memory();
-}
-
 static struct ht_err *node_name(struct diff *diff, uint32_t index, uint32_t node, uint32_t *ret)
 {
 	const struct view *view = diff->compare->view[index];
@@ -127,7 +111,7 @@ static struct ht_err *node_name(struct diff *diff, uint32_t index, uint32_t node
 		return NULL;
 	}
 	names_node(view, node, name);
-	HT_TRY(add_name(diff, name, ret));
+	HT_TRY(pool_number(&diff->names, name, ret));
 	if (group != UINT32_MAX)
 		diff->name_of[index][group] = *ret + 1;
 	return NULL;
@@ -138,7 +122,7 @@ static struct ht_err *site_json(struct diff *diff, const struct compare_entry *e
 {
 	const struct view *view = diff->compare->view[entry->view];
 	const uint32_t leaf = view->row[entry->row].node;
-	const struct frame *frame = leaf ? names_frame_of(view, leaf) : NULL;
+	const struct frame *frame = names_frame_of(view, leaf);
 	json_t *chain = json_array();
 	struct ht_err *err = NULL;
 	uint32_t at = leaf;
@@ -158,7 +142,6 @@ static struct ht_err *site_json(struct diff *diff, const struct compare_entry *e
 static struct ht_err *sites_json(struct diff *diff, json_t **ret)
 {
 	struct ht_err *err = NULL;
-	diff->names = json_array();
 	*ret = json_array();
 	for (uint32_t i = 0; i < 2; i++) {
 		const size_t groups = diff->compare->view[i]->groups.count + 1;
@@ -248,15 +231,21 @@ static json_t *changes_json(void)
 	return array;
 }
 
+static json_t *names_json(const struct diff *diff)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < diff->names.count; i++)
+		array = json_plus(array, json_text(diff->names.text[i]));
+	return array;
+}
+
 static void deinit(struct diff *diff)
 {
 	free(diff->site);
 	free(diff->listed);
 	free(diff->name_of[OLD]);
 	free(diff->name_of[NEW]);
-	map_deinit(&diff->by_text);
-	strings_deinit(&diff->strings);
-	json_decref(diff->names);
+	pool_deinit(&diff->names);
 }
 
 struct ht_err *page_diff_json(struct compare *compare, const char *const path[2], json_t **ret)
@@ -268,10 +257,10 @@ struct ht_err *page_diff_json(struct compare *compare, const char *const path[2]
 	struct ht_err *err = list_sites(&diff);
 	HT_THEN(err, sites_json(&diff, &sites));
 	if (!err) {
-		*ret = json_pack("{so so so sO sO so}", "traces",
+		*ret = json_pack("{so so so so sO so}", "traces",
 			compare_json_traces(compare, path), "sites_total",
-			json_number(compare->count), "changes", changes_json(), "names", diff.names,
-			"sites", sites, "metrics", metrics_json(&diff));
+			json_number(compare->count), "changes", changes_json(), "names",
+			names_json(&diff), "sites", sites, "metrics", metrics_json(&diff));
 		err = *ret ? NULL : out_of_memory();
 	}
 	json_decref(sites);

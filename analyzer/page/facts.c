@@ -9,7 +9,6 @@
 #include "analyzer/export/names.h"
 #include "analyzer/export/report_json.h"
 #include "analyzer/symbols/namespace.h"
-#include "analyzer/views/warnings.h"
 
 static struct ht_err *out_of_memory(void)
 {
@@ -21,8 +20,7 @@ void page_facts_deinit(struct page_facts *facts)
 	map_deinit(&facts->names.by_pointer);
 	json_decref(facts->names.array);
 	json_decref(facts->object);
-	free(facts->frame_of);
-	free(facts->group);
+	numbers_deinit(&facts->frames);
 	free(facts->name);
 	free(facts->file);
 	free(facts->space);
@@ -66,13 +64,14 @@ static struct ht_err *add_space(
 
 static struct ht_err *add_frame(struct page_facts *facts, const struct view *view, uint32_t node)
 {
-	const uint32_t group = view->tree.node[node].group, number = facts->frame_count;
+	const uint32_t group = view->tree.node[node].group, known = facts->frames.count;
 	char text[NAMES_BYTES];
-	if (group == UINT32_MAX || facts->frame_of[group])
+	if (group == UINT32_MAX)
+		return NULL;
+	const uint32_t number = numbers_get(&facts->frames, group);
+	if (number < known)
 		return NULL;
 	names_node(view, node, text);
-	facts->group[number] = group;
-	facts->frame_of[group] = ++facts->frame_count;
 	const struct frame *frame = names_frame_of(view, node);
 	HT_TRY(add_name(&facts->names, text, &facts->name[number]));
 	HT_TRY(add_once(&facts->names, frame->file, &facts->file[number]));
@@ -85,13 +84,12 @@ static struct ht_err *add_frames(
 	const size_t count = view->groups.count + 1;
 	struct ht_err *err = NULL;
 	facts->names.array = json_array();
-	facts->frame_of = calloc(count, sizeof(*facts->frame_of));
-	facts->group = calloc(count, sizeof(*facts->group));
 	facts->name = calloc(count, sizeof(*facts->name));
 	facts->file = calloc(count, sizeof(*facts->file));
 	facts->space = calloc(count, sizeof(*facts->space));
-	if (!facts->frame_of || !facts->group || !facts->name || !facts->file || !facts->space)
+	if (!facts->name || !facts->file || !facts->space)
 		return out_of_memory();
+	HT_TRY(numbers_init(&facts->frames, count, "frames"));
 	for (uint32_t i = 0; i < fold->count && !err; i++)
 		err = add_frame(facts, view, fold->node[i]);
 	return err;
@@ -175,17 +173,6 @@ static json_t *metrics_json(void)
 	return array;
 }
 
-static struct ht_err *warnings_json(const struct view *view, json_t **ret)
-{
-	struct warnings warnings;
-	HT_TRY(warnings_collect(view->analysis, &warnings));
-	*ret = json_array();
-	for (size_t i = 0; i < warnings.count; i++)
-		*ret = json_plus(*ret, json_text(warnings.text[i]));
-	warnings_deinit(&warnings);
-	return NULL;
-}
-
 /* Freed blocks and bytes of the whole trace, by the power of two of their life in ns; exact. */
 static json_t *lifetimes_json(const struct cube *cube)
 {
@@ -251,7 +238,7 @@ struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view
 	const struct model *model = &analysis->model;
 	json_t *warnings = NULL;
 	*facts = (struct page_facts){0};
-	struct ht_err *err = warnings_json(view, &warnings);
+	struct ht_err *err = report_json_warnings(view, &warnings);
 	HT_THEN(err, add_frames(facts, view, fold));
 	if (err) {
 		json_decref(warnings);

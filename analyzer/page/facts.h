@@ -7,6 +7,7 @@
 
 #include <jansson.h>
 
+#include "analyzer/export/numbers.h"
 #include "analyzer/page/fold.h"
 #include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"
@@ -21,9 +22,7 @@ struct page_names {
 /* The tables that the page's columns refer to by number; page_facts_deinit frees each array. */
 struct page_facts {
 	struct page_names names;
-	uint32_t *frame_of; /* by group of the view: frame of the page + 1; 0: not on the page */
-	uint32_t *group;    /* by frame of the page: group of the view */
-	uint32_t frame_count;
+	struct numbers frames; /* frames of the page, by group of the view */
 	/* By frame of the page: index of a name, + 1 for a file and a namespace; 0: none. */
 	uint32_t *name, *file, *space;
 	json_t *object;

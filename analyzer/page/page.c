@@ -54,37 +54,44 @@ static void put_base64(FILE *out, const struct bytes_out *bytes)
 	}
 }
 
-/* Packs the data with `least_bytes`. `*ret_bytes`: length of the page with it; 0: too long. */
-static struct ht_err *pack(const struct view *view, const struct suspects *suspects,
-	const struct page_more *more, uint64_t least_bytes, struct bytes_out *packed,
+/* Makes the data with `least_bytes`, compressed if `is_packed`; empty: too long to be compressed.
+ * `*ret_length`: its length before compression. */
+static struct ht_err *make_data(const struct view *view, const struct suspects *suspects,
+	const struct page_more *more, uint64_t least_bytes, bool is_packed, struct bytes_out *data,
 	uint64_t *ret_length, struct page_result *ret)
 {
-	struct bytes_out data = {0};
-	struct ht_err *err = page_data(&data, view, suspects, more, least_bytes, ret);
-	packed->length = 0;
-	HT_THEN(err, compress(&data, packed));
-	*ret_length = data.length;
-	bytes_out_deinit(&data);
-	ret->bytes = frame_bytes() + (packed->length + 2) / 3 * 4;
+	struct bytes_out plain = {0};
+	struct ht_err *err = page_data(&plain, view, suspects, more, least_bytes, ret);
+	*ret_length = plain.length;
+	if (!is_packed) {
+		bytes_out_deinit(data);
+		*data = plain;
+		ret->bytes = plain.length;
+		return err;
+	}
+	data->length = 0;
+	HT_THEN(err, compress(&plain, data));
+	ret->bytes = frame_bytes() + (data->length + 2) / 3 * 4;
+	bytes_out_deinit(&plain);
 	return err;
 }
 
-static struct ht_err *pack_within(const struct view *view, const struct suspects *suspects,
-	const struct page_more *more, uint64_t bytes_max, struct bytes_out *packed,
-	uint64_t *ret_length, struct page_result *ret)
+/* Folds more and more nodes until the data fits, or all nodes are folded; parameters as in
+ * make_data. */
+static struct ht_err *make_fit(const struct view *view, const struct page_more *more,
+	uint64_t bytes_max, bool is_packed, struct bytes_out *data, uint64_t *ret_length,
+	struct page_result *ret)
 {
 	const uint64_t most = view->total.allocated_bytes;
+	struct suspects suspects = {0};
 	uint64_t least = 0;
-	struct ht_err *err = pack(view, suspects, more, least, packed, ret_length, ret);
-	while (!err && (!packed->length || ret->bytes > bytes_max)) {
-		if (least > most)
-			return ht_err_new(HT_ERR_FORMAT,
-				"the page of this trace has %" PRIu64 " bytes, more than %" PRIu64
-				", even with most stacks folded",
-				ret->bytes, bytes_max);
+	struct ht_err *err = suspects_find(view, &suspects);
+	HT_THEN(err, make_data(view, &suspects, more, least, is_packed, data, ret_length, ret));
+	while (!err && (!data->length || ret->bytes > bytes_max) && least <= most) {
 		least = least ? least * FOLD_STEP : FOLD_FIRST(most);
-		err = pack(view, suspects, more, least, packed, ret_length, ret);
+		err = make_data(view, &suspects, more, least, is_packed, data, ret_length, ret);
 	}
+	suspects_deinit(&suspects);
 	return err;
 }
 
@@ -92,10 +99,13 @@ struct ht_err *page_write(FILE *out, const struct view *view, const struct page_
 	uint64_t bytes_max, struct page_result *ret)
 {
 	struct bytes_out packed = {0};
-	struct suspects suspects = {0};
 	uint64_t length = 0;
-	struct ht_err *err = suspects_find(view, &suspects);
-	HT_THEN(err, pack_within(view, &suspects, more, bytes_max, &packed, &length, ret));
+	struct ht_err *err = make_fit(view, more, bytes_max, true, &packed, &length, ret);
+	if (!err && (!packed.length || ret->bytes > bytes_max))
+		err = ht_err_new(HT_ERR_FORMAT,
+			"the page of this trace has %" PRIu64 " bytes, more than %" PRIu64
+			", even with most stacks folded",
+			ret->bytes, bytes_max);
 	if (!err) {
 		fwrite(page_head_begin, 1, (size_t)(page_head_end - page_head_begin), out);
 		fprintf(out,
@@ -106,24 +116,7 @@ struct ht_err *page_write(FILE *out, const struct view *view, const struct page_
 		fputs("</script>\n", out);
 		fwrite(page_tail_begin, 1, (size_t)(page_tail_end - page_tail_begin), out);
 	}
-	suspects_deinit(&suspects);
 	bytes_out_deinit(&packed);
-	return err;
-}
-
-static struct ht_err *data_within(struct bytes_out *data, const struct view *view,
-	const struct suspects *suspects, const struct page_more *more, uint64_t bytes_max,
-	struct page_result *ret)
-{
-	const uint64_t most = view->total.allocated_bytes;
-	uint64_t least = 0;
-	struct ht_err *err = page_data(data, view, suspects, more, least, ret);
-	while (!err && data->length > bytes_max && least <= most) {
-		least = least ? least * FOLD_STEP : FOLD_FIRST(most);
-		data->length = 0;
-		err = page_data(data, view, suspects, more, least, ret);
-	}
-	ret->bytes = data->length;
 	return err;
 }
 
@@ -131,12 +124,10 @@ struct ht_err *page_write_data(FILE *out, const struct view *view, const struct 
 	uint64_t bytes_max, struct page_result *ret)
 {
 	struct bytes_out data = {0};
-	struct suspects suspects = {0};
-	struct ht_err *err = suspects_find(view, &suspects);
-	HT_THEN(err, data_within(&data, view, &suspects, more, bytes_max, ret));
+	uint64_t length;
+	struct ht_err *err = make_fit(view, more, bytes_max, false, &data, &length, ret);
 	if (!err)
 		fwrite(data.data, 1, data.length, out);
-	suspects_deinit(&suspects);
 	bytes_out_deinit(&data);
 	return err;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyzer/export/json.h"
+#include "analyzer/export/names.h"
 
 /* context: lines shown before and after a line with figures */
 #define AROUND	   6u
@@ -51,10 +52,7 @@ static struct ht_err *list_lines(struct sources *sources, const struct view *vie
 	if (!err && !sources->line)
 		err = out_of_memory();
 	for (uint32_t i = err ? 0 : tree->count - 1; i > 0; i--) {
-		const uint32_t group = tree->node[i].group;
-		const struct frame *frame =
-			group == UINT32_MAX ? NULL
-					    : &view->frames.frame[view->groups.group[group].frame];
+		const struct frame *frame = names_frame_of(view, i);
 		sums[tree->node[i].parent].allocated_bytes += sums[i].allocated_bytes;
 		if (frame && frame->file && frame->line && sums[i].allocated_bytes)
 			sources->line[sources->line_count++] =

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "format/array.h"
+
 #define ITEM_END     ".push"
 #define NEW_BEGIN    ".new-"
 #define SENT	     "sent"
@@ -143,14 +145,8 @@ static bool is_item(const char *name)
 
 static void add_item(struct items *items, const char *name, uint64_t bytes)
 {
-	if (items->count == items->capacity) {
-		const size_t capacity = items->capacity ? 2 * items->capacity : 16;
-		struct item *more = reallocarray(items->item, capacity, sizeof(*more));
-		if (!more)
-			return;
-		items->item = more;
-		items->capacity = capacity;
-	}
+	if (!ARRAY_HAS_ROOM(items->item, items->count, items->capacity, 16))
+		return;
 	struct item *item = &items->item[items->count++];
 	snprintf(item->name, sizeof(item->name), "%s", name);
 	item->bytes = bytes;

@@ -64,7 +64,7 @@ static struct ht_err *print(struct analysis *analysis, const struct query *query
 	const struct terminal terminal = {.columns = 80, .has_utf8 = true};
 	const struct text text = text_for(out, &terminal);
 	const struct page_options page = {.path = "fuzz.htap", .limit = 5};
-	const struct report_json_options json = {.has_by = true, .by = BREAKDOWN_NAMESPACE};
+	const struct report_options json = {.has_by = true, .by = BREAKDOWN_NAMESPACE};
 	struct ht_err *err = view_create(analysis, query, true, &view);
 	HT_THEN(err, suspects_find(view, &suspects));
 	suspects_deinit(&suspects);

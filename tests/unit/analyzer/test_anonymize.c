@@ -154,7 +154,7 @@ static struct bytes_out records_of(int fd)
 
 static json_t *report_of(int fd)
 {
-	const struct report_json_options options = {.order = METRIC_OUTSTANDING};
+	const struct report_options options = {.order = METRIC_OUTSTANDING};
 	struct analysis *analysis;
 	char *bytes = NULL;
 	size_t length = 0;

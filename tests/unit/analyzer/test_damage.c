@@ -20,7 +20,7 @@ static char *print_report(const struct view *view, bool is_json)
 {
 	const struct terminal terminal = {.columns = 80, .has_utf8 = true};
 	const struct page_options page = {.path = "trace", .is_utc = true};
-	const struct report_json_options json = {.order = METRIC_OUTSTANDING};
+	const struct report_options json = {.order = METRIC_OUTSTANDING};
 	char *bytes = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&bytes, &length);

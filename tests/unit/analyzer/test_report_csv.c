@@ -80,7 +80,7 @@ static void begin(void)
 	view = scene_view(analysis, NULL);
 }
 
-static void write(const struct report_csv_options *options)
+static void write(const struct report_options *options)
 {
 	size_t length = 0;
 	FILE *out = open_memstream(&bytes, &length);
@@ -100,7 +100,7 @@ static void end(void)
 HT_TEST(sites_with_their_figures)
 {
 	begin();
-	write(&(struct report_csv_options){.order = METRIC_OUTSTANDING});
+	write(&(struct report_options){.order = METRIC_OUTSTANDING});
 	ck_assert_uint_eq(rows, 4);
 	ck_assert_str_eq(cell(1, "outstanding_bytes"), "3000");
 	ck_assert_str_eq(cell(1, "outstanding_blocks"), "3");
@@ -120,11 +120,11 @@ HT_TEST(sites_with_their_figures)
 HT_TEST(limit_order_and_class)
 {
 	begin();
-	write(&(struct report_csv_options){.order = METRIC_FREED, .limit = 1});
+	write(&(struct report_options){.order = METRIC_FREED, .limit = 1});
 	ck_assert_uint_eq(rows, 2);
 	ck_assert_str_eq(cell(1, "freed_bytes"), "50");
 	free(bytes);
-	write(&(struct report_csv_options){
+	write(&(struct report_options){
 		.order = METRIC_FREED, .has_class = true, .of_class = SUSPECT_GROWING});
 	ck_assert_uint_eq(rows, 1);
 	end();
@@ -145,7 +145,7 @@ HT_TEST(tables_sum_up)
 	for (size_t by = 0; by < HT_ARRAY_SIZE(key); by++) {
 		int64_t sum = 0;
 		begin();
-		write(&(struct report_csv_options){
+		write(&(struct report_options){
 			.order = METRIC_ALLOCATED, .has_by = true, .by = (enum breakdown_by)by});
 		for (size_t i = 1; i < rows; i++) {
 			sum += strtoll(cell(i, "allocated_bytes"), NULL, 10);
@@ -159,7 +159,7 @@ HT_TEST(tables_sum_up)
 HT_TEST(inclusive_figures_of_functions)
 {
 	begin();
-	write(&(struct report_csv_options){
+	write(&(struct report_options){
 		.order = METRIC_ALLOCATED, .has_by = true, .by = BREAKDOWN_FUNCTION});
 	ck_assert_str_eq(cell(2, "function"), "main");
 	ck_assert_str_eq(cell(2, "allocated_bytes"), "100");

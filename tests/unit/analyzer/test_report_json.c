@@ -18,7 +18,7 @@ static struct scene scene;
 static struct analysis *analysis;
 static json_t *root;
 
-static void load_report_of(const struct report_json_options *options, bool shows_wrappers)
+static void load_report_of(const struct report_options *options, bool shows_wrappers)
 {
 	char *text = NULL;
 	size_t length = 0;
@@ -36,7 +36,7 @@ static void load_report_of(const struct report_json_options *options, bool shows
 
 static void load_report_with(size_t limit, bool shows_wrappers)
 {
-	const struct report_json_options options = {.limit = limit, .order = METRIC_OUTSTANDING};
+	const struct report_options options = {.limit = limit, .order = METRIC_OUTSTANDING};
 	load_report_of(&options, shows_wrappers);
 }
 
@@ -492,7 +492,7 @@ HT_TEST(suspects_point_to_their_stacks)
 
 HT_TEST(tables_and_classes)
 {
-	const struct report_json_options options = {.order = METRIC_ALLOCATED,
+	const struct report_options options = {.order = METRIC_ALLOCATED,
 		.has_by = true,
 		.by = BREAKDOWN_FUNCTION,
 		.has_class = true,
