@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "analyzer/cube/cube.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "format/cull/culled.h"
 #include "format/map.h"
 #include "analyzer/ui/text.h"

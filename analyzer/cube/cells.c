@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzer/cube/cube.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 static void counts_add(struct cube_counts *sum, const struct cube_counts *more)
 {
@@ -56,8 +56,7 @@ struct ht_err *cube_add_cell(
 		counts_add(&cube->cell[found].counts, counts);
 		return NULL;
 	}
-	HT_TRY(array_reserve(&cube->cell, &cube->cell_capacity, cube->cell_count + 1,
-		sizeof(*cube->cell), "cells"));
+	HT_TRY(ARRAY_RESERVE(cube->cell, cube->cell_capacity, cube->cell_count + 1, "cells"));
 	cube->cell[cube->cell_count] =
 		(struct cube_cell){.site = site, .bucket = bucket, .counts = *counts};
 	return note_cell(cube, cube->cell_count++);
@@ -107,8 +106,8 @@ struct ht_err *cube_add_survivors(struct cube *cube, const struct cube_survivor 
 		survivor_add(&cube->survivor[at], more);
 		return NULL;
 	}
-	struct ht_err *err = array_reserve(&cube->survivor, &cube->survivor_capacity,
-		cube->survivor_count + 1, sizeof(*cube->survivor), "survivors");
+	struct ht_err *err = ARRAY_RESERVE(
+		cube->survivor, cube->survivor_capacity, cube->survivor_count + 1, "survivors");
 	HT_THEN(err, map_put(&cube->dying, dying_key(more->site, more->birth),
 			     (uint32_t)cube->survivor_count));
 	if (!err)
@@ -289,8 +288,7 @@ static struct ht_err *add_other(struct cube *cube)
 {
 	if (cube->other)
 		return NULL;
-	HT_TRY(array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
-		sizeof(*cube->site), "stacks"));
+	HT_TRY(ARRAY_RESERVE(cube->site, cube->site_capacity, cube->site_count + 1, "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){.node = CUBE_OTHER,
 		.next = CUBE_NONE,
 		.cell = CUBE_NONE,

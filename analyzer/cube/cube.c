@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "format/abi_hooks.h"
 
 void cube_init(struct cube *cube)
@@ -50,10 +50,8 @@ static uint32_t key_of(uint32_t thread, uint8_t hook, uint64_t size)
 static struct ht_err *add_site(
 	struct cube *cube, uint32_t node, uint32_t key, struct cube_index *index, uint32_t at)
 {
-	HT_TRY(array_reserve(&index->site, &index->capacity, (size_t)at + 1, sizeof(*index->site),
-		"stack nodes"));
-	HT_TRY(array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
-		sizeof(*cube->site), "stacks"));
+	HT_TRY(ARRAY_RESERVE(index->site, index->capacity, (size_t)at + 1, "stack nodes"));
+	HT_TRY(ARRAY_RESERVE(cube->site, cube->site_capacity, cube->site_count + 1, "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){
 		.node = node,
 		.key = key,
@@ -161,8 +159,7 @@ static struct ht_err *put_caller(struct cube *cube)
 	const uint32_t thread = cube->caller_thread;
 	if (!cube->caller.frees && !cube->caller.before_frees)
 		return NULL;
-	HT_TRY(array_reserve(&cube->thread, &cube->thread_capacity, (size_t)thread + 1,
-		sizeof(*cube->thread), "threads"));
+	HT_TRY(ARRAY_RESERVE(cube->thread, cube->thread_capacity, (size_t)thread + 1, "threads"));
 	if (cube->thread_count <= thread)
 		cube->thread_count = (size_t)thread + 1;
 	calls_add(&cube->thread[thread], &cube->caller);

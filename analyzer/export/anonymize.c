@@ -8,7 +8,7 @@
 #include "format/cull/culled.h"
 #include "format/event_encode.h"
 #include "analyzer/export/pseudonym.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/table.h"
 #include "format/abi_control.h"
 #include "format/memory.h"

@@ -15,7 +15,7 @@
 #include "analyzer/export/events.h"
 #include "analyzer/export/firefox_tables.h"
 #include "analyzer/export/names.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/views/parts.h"
 
 #define VERSION	      60

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/die.h"
 #include "analyzer/symbols/lines.h"
@@ -95,8 +95,8 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	while (dwarf_get_units(dwarf->dw, cu, &cu, NULL, &type, &die, NULL) == 0) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
-		HT_TRY(array_reserve(&dwarf->unit, &dwarf->unit_capacity, dwarf->unit_count + 1,
-			sizeof(*dwarf->unit), "compilation units"));
+		HT_TRY(ARRAY_RESERVE(dwarf->unit, dwarf->unit_capacity, dwarf->unit_count + 1,
+			"compilation units"));
 		HT_TRY(add_ranges(dwarf, &dwarf->unit_span, &die, (uint32_t)dwarf->unit_count));
 		dwarf->unit[dwarf->unit_count++] = (struct unit){
 			.die = die, .whole = die, .is_skeleton = type == DW_UT_skeleton};
@@ -169,8 +169,8 @@ void dwarf_destroy(struct dwarf *dwarf)
 
 static struct ht_err *add_function(const struct dwarf *dwarf, struct unit *unit, Dwarf_Die *die)
 {
-	HT_TRY(array_reserve(&unit->function, &unit->function_capacity, unit->function_count + 1,
-		sizeof(*unit->function), "functions"));
+	HT_TRY(ARRAY_RESERVE(
+		unit->function, unit->function_capacity, unit->function_count + 1, "functions"));
 	HT_TRY(add_ranges(dwarf, &unit->function_span, die, (uint32_t)unit->function_count));
 	unit->function[unit->function_count++] = *die;
 	return NULL;

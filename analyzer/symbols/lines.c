@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define ROWS_MAX    (1u << 24)
 #define FORMATS_MAX 16u /* fields of an entry; DWARF 5 defines five */
@@ -102,16 +102,16 @@ static bool take_header(struct bytes in, struct header *ret)
 
 static struct ht_err *add_directory(struct lines *lines, const char *name)
 {
-	HT_TRY(array_reserve(&lines->directory, &lines->directory_capacity,
-		lines->directory_count + 1, sizeof(*lines->directory), "source directories"));
+	HT_TRY(ARRAY_RESERVE(lines->directory, lines->directory_capacity,
+		lines->directory_count + 1, "source directories"));
 	lines->directory[lines->directory_count++] = name;
 	return NULL;
 }
 
 static struct ht_err *add_file(struct lines *lines, const char *name, uint64_t directory)
 {
-	HT_TRY(array_reserve(&lines->file, &lines->file_capacity, lines->file_count + 1,
-		sizeof(*lines->file), "source files"));
+	HT_TRY(ARRAY_RESERVE(
+		lines->file, lines->file_capacity, lines->file_count + 1, "source files"));
 	lines->file[lines->file_count++] =
 		(struct lines_file){.name = name, .directory = directory};
 	return NULL;
@@ -271,8 +271,8 @@ static struct ht_err *add_row(struct lines *lines, struct machine *machine)
 		(lines->count > machine->first &&
 			machine->address < lines->row[lines->count - 1].address))
 		return NULL;
-	HT_TRY(array_reserve(&lines->row, &lines->capacity, lines->count + 1, sizeof(*lines->row),
-		"rows of a line table"));
+	HT_TRY(ARRAY_RESERVE(
+		lines->row, lines->capacity, lines->count + 1, "rows of a line table"));
 	lines->row[lines->count++] = (struct lines_row){machine->address,
 		machine->file > UINT32_MAX ? 0 : (uint32_t)machine->file,
 		machine->line < 0 || machine->line > UINT32_MAX ? 0 : (uint32_t)machine->line};
@@ -281,8 +281,8 @@ static struct ht_err *add_row(struct lines *lines, struct machine *machine)
 
 static struct ht_err *add_sequence(struct lines *lines, uint64_t from, uint64_t to, size_t first)
 {
-	HT_TRY(array_reserve(&lines->sequence, &lines->sequence_capacity, lines->sequence_count + 1,
-		sizeof(*lines->sequence), "sequences of lines"));
+	HT_TRY(ARRAY_RESERVE(lines->sequence, lines->sequence_capacity, lines->sequence_count + 1,
+		"sequences of lines"));
 	HT_TRY(spans_add(&lines->sequence_span, from, to, (uint32_t)lines->sequence_count));
 	lines->sequence[lines->sequence_count++] =
 		(struct lines_sequence){first, lines->count - first};

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/cache.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/dwarf.h"
@@ -55,8 +55,7 @@ static struct ht_err *collect(
 		if (frame &&
 			(!improves || place.module == MODULES_NONE || frame[frame_count - 1].file))
 			continue;
-		HT_TRY(array_reserve(&ret->place, &ret->capacity, ret->count + 1,
-			sizeof(*ret->place), "places"));
+		HT_TRY(ARRAY_RESERVE(ret->place, ret->capacity, ret->count + 1, "places"));
 		ret->place[ret->count++] = place;
 	}
 	if (ret->count == 0)

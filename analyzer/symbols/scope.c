@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/die.h"
 
 #define SCOPES_MAX (1u << 22)
@@ -23,8 +23,7 @@ void scopes_deinit(struct scopes *scopes)
 static struct ht_err *add_scope(
 	struct scopes *scopes, const char *name, uint32_t parent, uint32_t *ret)
 {
-	HT_TRY(array_reserve(&scopes->scope, &scopes->capacity, scopes->count + 1,
-		sizeof(*scopes->scope), "scopes"));
+	HT_TRY(ARRAY_RESERVE(scopes->scope, scopes->capacity, scopes->count + 1, "scopes"));
 	*ret = (uint32_t)scopes->count;
 	scopes->scope[scopes->count++] = (struct scope){name, parent};
 	return NULL;

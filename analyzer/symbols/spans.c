@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define SPANS_MAX (1u << 22)
 /* number of spans that spans_next examines, from the last that starts before the address */
@@ -19,8 +19,7 @@ struct ht_err *spans_add(struct spans *spans, uint64_t from, uint64_t to, uint32
 {
 	if (from >= to || spans->count == SPANS_MAX)
 		return NULL;
-	HT_TRY(array_reserve(&spans->span, &spans->capacity, spans->count + 1, sizeof(*spans->span),
-		"ranges of code"));
+	HT_TRY(ARRAY_RESERVE(spans->span, spans->capacity, spans->count + 1, "ranges of code"));
 	spans->span[spans->count++] = (struct span){from, to, index};
 	return NULL;
 }

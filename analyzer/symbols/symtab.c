@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 /* UNSIZED_BYTES: longest reach of a function without a size. LOOK_BACK: number of entries examined,
  * from the last that starts before the address, because symbols can nest and have aliases. */
@@ -47,8 +47,8 @@ static struct ht_err *add_section(
 		const char *name = elf_strptr(elf, shdr->sh_link, sym.st_name);
 		if (!name || !name[0])
 			continue;
-		HT_TRY(array_reserve(&symtab->entry, &symtab->capacity, symtab->count + 1,
-			sizeof(*symtab->entry), "symbols"));
+		HT_TRY(ARRAY_RESERVE(
+			symtab->entry, symtab->capacity, symtab->count + 1, "symbols"));
 		symtab->entry[symtab->count++] = (struct symtab_entry){
 			.from = sym.st_value,
 			.to = sym.st_value + (sym.st_size ? sym.st_size : UNSIZED_BYTES),

@@ -57,8 +57,8 @@ static struct ht_err *add_frame(
 	struct symbols *symbols, struct strings *strings, const struct rec_frame *rec)
 {
 	struct symbol_frame frame = {.line = rec->line > UINT32_MAX ? 0 : (uint32_t)rec->line};
-	HT_TRY(array_reserve(&symbols->frame, &symbols->frame_capacity, symbols->frame_count + 1,
-		sizeof(*symbols->frame), "frames"));
+	HT_TRY(ARRAY_RESERVE(
+		symbols->frame, symbols->frame_capacity, symbols->frame_count + 1, "frames"));
 	HT_TRY(intern(strings, rec->function, &frame.function));
 	HT_TRY(intern(strings, rec->file, &frame.file));
 	symbols->frame[symbols->frame_count++] = frame;
@@ -77,8 +77,7 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 		.first = (uint32_t)symbols->frame_count, .count = (uint32_t)frame_count};
 	for (uint64_t i = 0; i < frame_count; i++)
 		HT_TRY(add_frame(symbols, strings, &frame[i]));
-	HT_TRY(array_reserve(&symbols->symbol, &symbols->capacity, symbols->count + 1,
-		sizeof(*symbols->symbol), "symbols"));
+	HT_TRY(ARRAY_RESERVE(symbols->symbol, symbols->capacity, symbols->count + 1, "symbols"));
 	HT_TRY(map_put(&symbols->by_place, key, (uint32_t)symbols->count));
 	symbols->symbol[symbols->count++] = symbol;
 	symbols->made_count += place.module == MODULES_NONE;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #include <stdlib.h>
 #include <string.h>
