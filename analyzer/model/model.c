@@ -359,7 +359,8 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 	case REC_NODES:
 		return nodes_add(&model->nodes, &rec->nodes);
 	case REC_EVENTS:
-		return load->replay ? streams_add(load->streams, &rec->events) : NULL;
+	case REC_COLUMNS:
+		return load->replay ? streams_add(load->streams, rec) : NULL;
 	case REC_SYNC:
 		return take_sync(load, &rec->sync);
 	case REC_RSS:
@@ -396,8 +397,6 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 		return NULL;
 	case REC_CULLED:
 		return take_culled(load, &rec->culled);
-	case REC_COLUMNS:
-		return load->replay ? streams_add_columns(load->streams, &rec->columns) : NULL;
 	}
 	return NULL;
 }

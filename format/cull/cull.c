@@ -183,7 +183,7 @@ struct ht_err *cull_take(struct cull *cull, const struct rec *rec)
 	struct ht_err *err = NULL;
 	switch (rec->kind) {
 	case REC_EVENTS:
-		return cull->is_finished ? NULL : streams_add(cull->streams, &rec->events);
+		return cull->is_finished ? NULL : streams_add(cull->streams, rec);
 	case REC_CAPTURE:
 		changed = *rec;
 		out = &changed;

@@ -60,7 +60,7 @@ static struct ht_err *put_piece(struct emit *emit, uint32_t stream, uint32_t num
 		.events = {.slot = stream,
 			.position = from->position,
 			.flags = REC_EVENTS_RESTART,
-			.body = {(const char *)encoder->out.data, encoder->out.length}}};
+			.body = bytes_of(encoder->out.data, encoder->out.length)}};
 	from->position += encoder->out.length;
 	return emit->put(emit->context, &rec, events);
 }

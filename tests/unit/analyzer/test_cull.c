@@ -160,7 +160,7 @@ static struct ht_err *put(void *context, const struct rec *rec, uint64_t events)
 	seen.events += events;
 	if (rec->kind == REC_EVENTS) {
 		seen.listed += events;
-		seen.bytes += rec->events.body.length;
+		seen.bytes += bytes_left(&rec->events.body);
 	}
 	if (rec->kind == REC_CULLED)
 		seen.bytes += rec->raw.length;
