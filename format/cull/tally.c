@@ -314,8 +314,7 @@ struct ht_err *tally_end(struct tally *tally, const struct tally_death *death)
 void tally_before(struct tally *tally, uint64_t usable_bytes)
 {
 	const uint64_t bytes = usable_bytes ? usable_bytes + tally->header_bytes : 0;
-	tally->before_bytes =
-		bytes > UINT64_MAX - tally->before_bytes ? UINT64_MAX : tally->before_bytes + bytes;
+	tally->before_bytes = ht_plus(tally->before_bytes, bytes);
 }
 
 /* --- records -----------------------------------------------------------------------------------
