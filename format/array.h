@@ -19,6 +19,11 @@ HT_MUST_CHECK
 struct ht_err *array_reserve(
 	void *data, size_t *capacity, size_t wanted, size_t element_bytes, const char *what);
 
+/* Number of elements whose first member, a uint64_t, is at most `key`. The elements are sorted by
+ * it.
+ */
+size_t array_count_to(const void *array, size_t count, size_t element_bytes, uint64_t key);
+
 /* Makes room for one more element behind the `count` used ones. `array` is malloc'd and holds
  * `capacity` elements; NULL if `capacity` is 0. If the array is full, it grows to twice its length,
  * or from empty to `first` elements; `array` and `capacity` then change. False: out of memory;

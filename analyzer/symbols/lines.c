@@ -39,26 +39,29 @@ void lines_deinit(struct lines *lines)
 	*lines = (struct lines){0};
 }
 
+/* Takes a number of `bytes` bytes, at most 8. */
+static bool take_number(struct bytes *in, size_t bytes, uint64_t *ret)
+{
+	const uint8_t *at;
+	if (!bytes_take(in, bytes, &at))
+		return false;
+	*ret = 0;
+	memcpy(ret, at, bytes);
+	return true;
+}
+
 /* Takes an offset or a length, of 8 bytes if `is_64`, otherwise 4. */
 static bool take_offset(struct bytes *in, bool is_64, uint64_t *ret)
 {
-	uint32_t narrow;
-	if (is_64)
-		return bytes_u64(in, ret);
-	if (!bytes_u32(in, &narrow))
-		return false;
-	*ret = narrow;
-	return true;
+	return take_number(in, is_64 ? 8 : 4, ret);
 }
 
 static bool take_length(struct bytes *in, bool *ret_is_64, uint64_t *ret)
 {
-	uint32_t first;
-	if (!bytes_u32(in, &first))
+	if (!take_number(in, 4, ret))
 		return false;
-	*ret = first;
-	*ret_is_64 = first == UINT32_MAX;
-	return !*ret_is_64 || bytes_u64(in, ret);
+	*ret_is_64 = *ret == UINT32_MAX;
+	return !*ret_is_64 || take_number(in, 8, ret);
 }
 
 static bool take_part(struct bytes *in, uint64_t length, struct bytes *ret)
@@ -149,8 +152,6 @@ static bool take_value(struct bytes *in, uint64_t form, bool is_64,
 	const struct lines_source *source, const char **ret_text, uint64_t *ret_number)
 {
 	const uint8_t *unused;
-	uint8_t byte;
-	uint16_t half;
 	uint64_t offset;
 	switch (form) {
 	case DW_FORM_string:
@@ -164,19 +165,13 @@ static bool take_value(struct bytes *in, uint64_t form, bool is_64,
 	case DW_FORM_udata:
 		return bytes_uleb(in, ret_number);
 	case DW_FORM_data1:
-		if (!bytes_u8(in, &byte))
-			return false;
-		*ret_number = byte;
-		return true;
+		return take_number(in, 1, ret_number);
 	case DW_FORM_data2:
-		if (!bytes_u16(in, &half))
-			return false;
-		*ret_number = half;
-		return true;
+		return take_number(in, 2, ret_number);
 	case DW_FORM_data4:
-		return take_offset(in, false, ret_number);
+		return take_number(in, 4, ret_number);
 	case DW_FORM_data8:
-		return bytes_u64(in, ret_number);
+		return take_number(in, 8, ret_number);
 	case DW_FORM_data16:
 		return bytes_take(in, 16, &unused);
 	case DW_FORM_block:
@@ -401,13 +396,7 @@ const struct lines_row *lines_find(const struct lines *lines, uint64_t address)
 	if (!span)
 		return NULL;
 	const struct lines_sequence *sequence = &lines->sequence[span->index];
-	size_t from = sequence->first, to = from + sequence->count;
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (lines->row[middle].address <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from > sequence->first ? &lines->row[from - 1] : NULL;
+	const struct lines_row *row = &lines->row[sequence->first];
+	const size_t count = array_count_to(row, sequence->count, sizeof(*row), address);
+	return count ? &row[count - 1] : NULL;
 }

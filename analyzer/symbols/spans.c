@@ -36,23 +36,9 @@ void spans_sort(struct spans *spans)
 		qsort(spans->span, spans->count, sizeof(*spans->span), compare);
 }
 
-/* Number of spans that start at `address` or before. */
-static size_t count_to(const struct spans *spans, uint64_t address)
-{
-	size_t from = 0, to = spans->count;
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (spans->span[middle].from <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
 const struct span *spans_next(const struct spans *spans, uint64_t address, size_t *at)
 {
-	size_t count = count_to(spans, address);
+	size_t count = array_count_to(spans->span, spans->count, sizeof(*spans->span), address);
 	while (*at < count && *at < LOOK_BACK) {
 		const struct span *span = &spans->span[count - ++*at];
 		if (address < span->to)

@@ -91,15 +91,7 @@ void symtab_sort(struct symtab *symtab)
 /* Index of the first entry that starts after `address`. */
 static size_t first_behind(const struct symtab *symtab, uint64_t address)
 {
-	size_t from = 0, to = symtab->count;
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (symtab->entry[middle].from <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
+	return array_count_to(symtab->entry, symtab->count, sizeof(*symtab->entry), address);
 }
 
 const char *symtab_find(const struct symtab *symtab, uint64_t address)
