@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "analyzer/cube/cube.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "format/cull/culled.h"
 #include "format/map.h"
 #include "analyzer/ui/text.h"
@@ -90,10 +90,11 @@ static struct ht_err *print_events(struct dump *dump, const struct rec_events *r
 	struct event_decoder *decoder;
 	HT_TRY(find_decoder(dump, rec->slot, &decoder));
 	fprintf(out, "events slot=%" PRIu64 " position=%" PRIu64 " bytes=%zu%s\n", rec->slot,
-		rec->position, rec->body.length, rec->flags & REC_EVENTS_RESTART ? " restart" : "");
+		rec->position, bytes_left(&rec->body),
+		rec->flags & REC_EVENTS_RESTART ? " restart" : "");
 	if (rec->flags & REC_EVENTS_RESTART)
 		event_decoder_restart(decoder);
-	struct bytes in = bytes_of(rec->body.data, rec->body.length);
+	struct bytes in = rec->body;
 	struct event event;
 	enum event_result result;
 	while ((result = event_next(decoder, &in, &event)) == EVENT_OK)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrays that grow by one element at a time.
+ * Grows arrays that are stored as a pointer, a capacity and possibly a count.
  */
 #pragma once
 
@@ -8,6 +8,21 @@
 #include <string.h>
 
 #include "format/base.h"
+#include "format/err.h"
+
+/* Makes `array`, which is malloc'd and holds `capacity` elements (NULL: 0), hold at least `wanted`
+ * elements; new ones are zero. On failure `array` and `capacity` are unchanged. `what` names the
+ * elements in the message. */
+#define ARRAY_RESERVE(array, capacity, wanted, what)                                               \
+	array_reserve(&(array), &(capacity), (wanted), sizeof((array)[0]), (what))
+HT_MUST_CHECK
+struct ht_err *array_reserve(
+	void *data, size_t *capacity, size_t wanted, size_t element_bytes, const char *what);
+
+/* Number of elements whose first member, a uint64_t, is at most `key`. The elements are sorted by
+ * it.
+ */
+size_t array_count_to(const void *array, size_t count, size_t element_bytes, uint64_t key);
 
 /* Makes room for one more element behind the `count` used ones. `array` is malloc'd and holds
  * `capacity` elements; NULL if `capacity` is 0. If the array is full, it grows to twice its length,

@@ -33,3 +33,9 @@ static inline uint64_t ht_align_down(uint64_t value, uint64_t power_of_two)
 {
 	return value & ~(power_of_two - 1);
 }
+
+/* a + b, at most UINT64_MAX. */
+static inline uint64_t ht_plus(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The container of a trace file: magics, header, footer (FORMAT.md, "Container"). Internal to
- * writer.c and reader.c.
+ * writer.c and reader.c, except trace_crc32.
  */
 #pragma once
 
@@ -39,6 +39,6 @@ _Static_assert(sizeof(struct trace_trailer) == 32, "the trailer is the file's la
 
 #define TRACE_FOOTER_MIN (TRACE_TAG_BYTES + sizeof(struct trace_trailer))
 
-/* CRC-32 as in zlib: continues `crc`, which starts at 0. */
+/* CRC-32 as in zlib and in .gnu_debuglink: continues `crc`, which starts at 0. */
 HT_MUST_CHECK
 uint32_t trace_crc32(uint32_t crc, const void *data, size_t length);

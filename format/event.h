@@ -33,6 +33,12 @@ struct event {
 }; /* hook, addr and size are 0 for REALLOC_FREED and REALLOC_FAIL. Only allocations and mappings
       have a stack. A mapping's hook is an enum abi_mapping_call or a newer value. */
 
+/* Whether the event is one of those that REC_COUNTER_EVENTS counts. */
+static inline bool event_is_counted(const struct event *event)
+{
+	return event->kind != ABI_EVENT_MAPPING;
+}
+
 /* Resets the delta state: the next event is at a buffer start. */
 void event_decoder_restart(struct event_decoder *decoder);
 

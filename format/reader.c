@@ -300,14 +300,10 @@ static struct ht_err *read_frame(struct trace_reader *reader)
 /* Turns COLUMNS back into EVENTS. */
 static struct ht_err *join_columns(struct trace_reader *reader, struct rec *rec)
 {
-	const struct rec_columns columns = rec->columns;
 	reader->piece.length = 0;
-	HT_TRY(columns_decode(columns.body, &reader->scratch, &reader->piece));
+	HT_TRY(columns_decode(rec->events.body, &reader->scratch, &reader->piece));
 	rec->kind = REC_EVENTS;
-	rec->events = (struct rec_events){.slot = columns.slot,
-		.position = columns.position,
-		.flags = columns.flags,
-		.body = {(const char *)reader->piece.data, reader->piece.length}};
+	rec->events.body = bytes_of(reader->piece.data, reader->piece.length);
 	return NULL;
 }
 
@@ -320,7 +316,7 @@ static struct ht_err *read_record(struct trace_reader *reader, struct rec *ret)
 	struct ht_err *err = rec_decode(&reader->records, ret);
 	if (!err && ret->kind == REC_COLUMNS)
 		err = reader->keeps_columns
-			      ? columns_length(ret->columns.body, &ret->columns.piece_bytes)
+			      ? columns_length(ret->events.body, &ret->events.piece_bytes)
 			      : join_columns(reader, ret);
 	if (err && err->code == HT_ERR_FORMAT) {
 		reader->end = TRACE_DAMAGED;

@@ -8,7 +8,6 @@ enum field_type {
 	FIELD_LATER, /* a number of a later minor version; 0 where the payload ends before it */
 	FIELD_TEXT,  /* length and bytes; the encoder cuts it at TRACE_STRING_MAX */
 	FIELD_ID,    /* length and at most TRACE_BUILD_ID_MAX bytes, never cut */
-	FIELD_BODY,  /* the rest of the payload, as a struct rec_string */
 	FIELD_BYTES, /* the rest of the payload, as a struct bytes */
 	FIELD_LIST,  /* count, then that many items */
 };
@@ -64,6 +63,9 @@ static const struct field range_fields[] = {FIELD(FIELD_NUMBER, struct rec_range
 static const struct field value_fields[] = {FIELD(FIELD_NUMBER, struct rec_value, kind),
 	FIELD(FIELD_NUMBER, struct rec_value, number), {0}};
 
+#define EVENTS_FIELDS                                                                              \
+	NUMBER(events.slot), NUMBER(events.position), NUMBER(events.flags), BYTES(events.body)
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -83,8 +85,7 @@ static const struct layout {
 	RECORD(MODULE_GONE, NUMBER(module_gone.id), NUMBER(module_gone.epoch)),
 	RECORD(THREAD, NUMBER(thread.tid), TEXT(thread.name), LATER(thread.since_tsc)),
 	RECORD(NODES, NUMBER(nodes.first_id), NUMBER(nodes.count), BYTES(nodes.body)),
-	RECORD(EVENTS, NUMBER(events.slot), NUMBER(events.position), NUMBER(events.flags),
-		FIELD(FIELD_BODY, struct rec, events.body)),
+	RECORD(EVENTS, EVENTS_FIELDS),
 	RECORD(SYNC, NUMBER(sync.tsc), NUMBER(sync.mono_ns), NUMBER(sync.complete_tsc)),
 	RECORD(RSS, NUMBER(rss.mono_ns), NUMBER(rss.rss_bytes)),
 	RECORD(LOSS, NUMBER(loss.counter), NUMBER(loss.total)),
@@ -98,8 +99,7 @@ static const struct layout {
 			account_fields)),
 	RECORD(MAPPED, LIST(mapped.range_count, mapped.range, struct rec_range, TRACE_RANGES_MAX,
 			       range_fields)),
-	RECORD(COLUMNS, NUMBER(columns.slot), NUMBER(columns.position), NUMBER(columns.flags),
-		BYTES(columns.body)),
+	RECORD(COLUMNS, EVENTS_FIELDS),
 	RECORD(SCRIPTS, NUMBER(scripts.generation), NUMBER(scripts.until_tsc)),
 	RECORD(NAMES, NUMBER(names.module_id), NUMBER(names.state), TEXT(names.detail)),
 	RECORD(MEMORY, NUMBER(memory.mono_ns),
@@ -179,8 +179,6 @@ static struct ht_err *put_field(
 			return ht_err_new(HT_ERR_INTERNAL, "build-id of %zu bytes, limit %u",
 				string->length, TRACE_BUILD_ID_MAX);
 		return put_string(out, string->data, string->length);
-	case FIELD_BODY:
-		return bytes_out_put(out, string->data, string->length);
 	case FIELD_BYTES:
 		return bytes_out_put(out, bytes->at, bytes_left(bytes));
 	case FIELD_LIST:
@@ -324,11 +322,6 @@ static bool take_field(struct bytes *in, const struct field *field, uint8_t *bas
 		return take_string(in, TRACE_STRING_MAX, at);
 	case FIELD_ID:
 		return take_string(in, TRACE_BUILD_ID_MAX, at);
-	case FIELD_BODY:
-		*(struct rec_string *)at =
-			(struct rec_string){.data = (const char *)in->at, .length = bytes_left(in)};
-		in->at = in->end;
-		break;
 	case FIELD_BYTES:
 		*(struct bytes *)at = *in;
 		in->at = in->end;

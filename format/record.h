@@ -120,18 +120,12 @@ struct rec_node {
 };
 
 struct rec_events {
-	uint64_t slot;	   /* identifies the stream */
-	uint64_t position; /* of the first byte in the slot's stream: a jump means loss */
-	uint64_t flags;	   /* REC_EVENTS_* */
-	struct rec_string body;
-};
-
-/* The writer stores most REC_EVENTS as REC_COLUMNS. The reader restores the REC_EVENTS unless
- * trace_reader_keep_columns was called. */
-struct rec_columns {
-	uint64_t slot, position, flags; /* as in rec_events */
-	struct bytes body;		/* columns.h */
-	size_t piece_bytes; /* length of their events in bytes; not stored in the trace */
+	uint64_t slot;	    /* identifies the stream */
+	uint64_t position;  /* of the first byte in the slot's stream: a jump means loss */
+	uint64_t flags;	    /* REC_EVENTS_* */
+	struct bytes body;  /* the events; in REC_COLUMNS their columns (columns.h) */
+	size_t piece_bytes; /* with REC_COLUMNS: length of the events in bytes; not stored in the
+			       trace */
 };
 
 #define REC_EVENTS_RESTART 1u /* the piece begins at a buffer start: delta state is reset */
@@ -350,7 +344,7 @@ struct rec {
 		struct rec_module_gone module_gone;
 		struct rec_thread thread;
 		struct rec_nodes nodes;
-		struct rec_events events;
+		struct rec_events events; /* of REC_COLUMNS too */
 		struct rec_sync sync;
 		struct rec_rss rss;
 		struct rec_loss loss;
@@ -359,7 +353,6 @@ struct rec {
 		struct rec_end end;
 		struct rec_heap heap;
 		struct rec_mapped mapped;
-		struct rec_columns columns;
 		struct rec_scripts scripts;
 		struct rec_names names;
 		struct rec_memory memory;

@@ -8,14 +8,6 @@
 #include "format/columns.h"
 #include "format/map.h"
 
-/* A piece of events as it arrived. */
-struct arrival {
-	uint64_t slot, position, flags;
-	struct bytes body;
-	size_t length; /* bytes of the events, which may be in columns */
-	bool is_columns;
-};
-
 struct piece {
 	struct piece *next;
 	size_t length;	     /* of `bytes` */
@@ -304,35 +296,35 @@ struct ht_err *streams_finish(struct streams *streams)
 
 /* --- arriving pieces ------------------------------------------------------------------------ */
 
-static void note_position(
-	struct streams *streams, struct stream *stream, const struct arrival *arrival)
+static void note_position(struct streams *streams, struct stream *stream,
+	const struct rec_events *piece, size_t events_bytes)
 {
-	if (arrival->position != stream->expected) {
+	if (piece->position != stream->expected) {
 		streams->damage.gaps++;
-		if (arrival->position > stream->expected)
-			streams->damage.missing_bytes += arrival->position - stream->expected;
+		if (piece->position > stream->expected)
+			streams->damage.missing_bytes += piece->position - stream->expected;
 		stream->lost = true;
 	}
-	stream->expected = arrival->position + arrival->length;
-	if (arrival->flags & REC_EVENTS_RESTART)
+	stream->expected = piece->position + events_bytes;
+	if (piece->flags & REC_EVENTS_RESTART)
 		stream->lost = false;
 }
 
-static struct ht_err *queue_piece(
-	struct streams *streams, struct stream *stream, const struct arrival *arrival)
+static struct ht_err *queue_piece(struct streams *streams, struct stream *stream,
+	const struct rec_events *events, size_t events_bytes, bool is_columns)
 {
-	const size_t length = bytes_left(&arrival->body);
-	const size_t room = arrival->is_columns ? COLUMNS_ROOM : 0;
+	const size_t length = bytes_left(&events->body);
+	const size_t room = is_columns ? COLUMNS_ROOM : 0;
 	struct piece *piece = malloc(sizeof(*piece) + length + room);
 	if (!piece)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for waiting events");
 	*piece = (struct piece){
 		.length = length,
-		.events_bytes = arrival->length,
-		.restart = arrival->flags & REC_EVENTS_RESTART,
-		.is_columns = arrival->is_columns,
+		.events_bytes = events_bytes,
+		.restart = events->flags & REC_EVENTS_RESTART,
+		.is_columns = is_columns,
 	};
-	memcpy(piece->bytes, arrival->body.at, length);
+	memcpy(piece->bytes, events->body.at, length);
 	memset(piece->bytes + length, 0, room);
 	streams->waiting_bytes += piece->length;
 	if (stream->first) {
@@ -344,51 +336,29 @@ static struct ht_err *queue_piece(
 	return open_first(stream);
 }
 
-static struct ht_err *add(struct streams *streams, const struct arrival *arrival)
+struct ht_err *streams_add(struct streams *streams, const struct rec *rec)
 {
+	const struct rec_events *events = &rec->events;
+	const bool is_columns = rec->kind == REC_COLUMNS;
+	const size_t events_bytes = is_columns ? events->piece_bytes : bytes_left(&events->body);
 	struct stream *stream = NULL;
-	HT_TRY(find_stream(streams, arrival->slot, &stream));
-	note_position(streams, stream, arrival);
-	bool restart = arrival->flags & REC_EVENTS_RESTART;
-	if (!stream->first && !stream->decoder.in_step && !restart)
+	struct ht_err *err = NULL;
+	HT_TRY(find_stream(streams, events->slot, &stream));
+	note_position(streams, stream, events, events_bytes);
+	if (!stream->first && !stream->decoder.in_step && !(events->flags & REC_EVENTS_RESTART))
 		stream->lost = true;
-	if (stream->lost || arrival->length == 0) {
-		streams->damage.skipped_bytes += arrival->length;
+	if (stream->lost || events_bytes == 0) {
+		streams->damage.skipped_bytes += events_bytes;
 		return NULL;
 	}
-	struct ht_err *err = queue_piece(streams, stream, arrival);
-	if (err)
-		return err;
+	HT_TRY(queue_piece(streams, stream, events, events_bytes, is_columns));
 	if (!is_ready(stream)) {
 		err = decode_ahead(streams, stream);
 		if (is_ready(stream))
 			heap_push(streams, stream);
 	}
-	if (err)
+	if (err || streams->waiting_bytes <= STREAMS_WAITING_BYTES)
 		return err;
-	if (streams->waiting_bytes <= STREAMS_WAITING_BYTES)
-		return NULL;
 	streams->damage.early++;
 	return streams_finish(streams);
-}
-
-struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece)
-{
-	const struct arrival arrival = {.slot = piece->slot,
-		.position = piece->position,
-		.flags = piece->flags,
-		.body = bytes_of(piece->body.data, piece->body.length),
-		.length = piece->body.length};
-	return add(streams, &arrival);
-}
-
-struct ht_err *streams_add_columns(struct streams *streams, const struct rec_columns *piece)
-{
-	const struct arrival arrival = {.slot = piece->slot,
-		.position = piece->position,
-		.flags = piece->flags,
-		.body = piece->body,
-		.length = piece->piece_bytes,
-		.is_columns = true};
-	return add(streams, &arrival);
 }

@@ -36,12 +36,10 @@ HT_MUST_CHECK
 struct ht_err *streams_create(
 	streams_sink *sink, streams_scout *scout, void *context, struct streams **ret);
 void streams_destroy(struct streams *streams);
-/* Takes a copy of one piece. */
+/* Takes a copy of one piece: a REC_EVENTS, or a REC_COLUMNS with piece_bytes
+ * (trace_reader_keep_columns). */
 HT_MUST_CHECK
-struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece);
-/* As streams_add, for REC_COLUMNS (trace_reader_keep_columns). */
-HT_MUST_CHECK
-struct ht_err *streams_add_columns(struct streams *streams, const struct rec_columns *piece);
+struct ht_err *streams_add(struct streams *streams, const struct rec *rec);
 /* Passes every waiting event stamped before `tsc` to the sink, in the order of their stamps. */
 HT_MUST_CHECK
 struct ht_err *streams_release(struct streams *streams, uint64_t tsc);

@@ -209,18 +209,16 @@ void trace_writer_destroy(struct trace_writer *writer)
 static struct ht_err *sort_events(
 	struct trace_writer *writer, const struct rec_events *events, const struct rec **ret)
 {
-	const struct bytes piece = bytes_of(events->body.data, events->body.length);
 	bool is_sorted;
 	writer->columns.length = 0;
-	struct ht_err *err = columns_encode(writer->encoder, piece, &writer->columns, &is_sorted);
+	struct ht_err *err =
+		columns_encode(writer->encoder, events->body, &writer->columns, &is_sorted);
 	*ret = NULL;
-	if (err || !is_sorted || writer->columns.length >= events->body.length)
+	if (err || !is_sorted || writer->columns.length >= bytes_left(&events->body))
 		return err;
 	writer->sorted.kind = REC_COLUMNS;
-	writer->sorted.columns = (struct rec_columns){.slot = events->slot,
-		.position = events->position,
-		.flags = events->flags,
-		.body = bytes_of(writer->columns.data, writer->columns.length)};
+	writer->sorted.events = *events;
+	writer->sorted.events.body = bytes_of(writer->columns.data, writer->columns.length);
 	*ret = &writer->sorted;
 	return NULL;
 }

@@ -3,69 +3,31 @@
 
 #include <stdlib.h>
 
-static struct ht_err *allocated(
-	void *context, const struct replay_call *call, struct live_block *block)
+/* The cube of all recorded blocks. */
+static struct cube *whole_of(struct analysis *analysis)
 {
-	struct analysis *analysis = context;
-	struct cube *cube = &analysis->cube;
-	cube->sample_bytes = analysis->model.capture.sample_bytes;
-	if (ht_unlikely(analysis->heap_notes.spread.is_on))
-		spread_allocated(&analysis->heap_notes.spread, block);
-	return cube_allocated(cube, call, block);
+	return analysis->filters_blocks ? &analysis->whole : &analysis->cube;
 }
 
-static struct ht_err *freed(void *context, const struct replay_call *call,
-	const struct live_block *block, bool temporary)
+static bool is_of_size(const struct analysis *analysis, uint64_t bytes)
 {
-	struct analysis *analysis = context;
-	/* A sample lacks most allocations between this block and its free; CULLED records count
-	 * temporary blocks themselves. */
-	temporary = temporary && !analysis->cube.sample_bytes && !analysis->cube.is_culled;
-	if (ht_unlikely(analysis->heap_notes.spread.is_on))
-		spread_freed(&analysis->heap_notes.spread, block);
-	return cube_freed(&analysis->cube, call, block, temporary);
+	return analysis->min_size <= bytes && bytes <= analysis->max_size;
 }
 
-static struct ht_err *before_freed(
-	void *context, const struct replay_call *call, uint64_t usable_bytes)
+static bool is_of_age(const struct analysis *analysis, uint64_t age_ns)
 {
-	struct analysis *analysis = context;
-	/* A sample records only frees of sampled blocks, so the allocation of this block was lost.
-	 */
-	if (analysis->model.capture.sample_bytes)
-		return NULL;
-	return cube_before_freed(&analysis->cube, call, usable_bytes,
-		heap_before_freed(&analysis->heap_notes, usable_bytes));
-}
-
-static struct ht_err *settled(
-	void *context, const struct replay_call *call, const struct live_block *block)
-{
-	struct analysis *analysis = context;
-	return cube_settled(&analysis->cube, block, call->time_ns);
-}
-
-/* --- blocks chosen by size or age --------------------------------------------------------------
- */
-
-static bool is_of_size(const struct analysis *analysis, const struct live_block *block)
-{
-	return analysis->min_size <= block->size && block->size <= analysis->max_size;
-}
-
-static uint64_t known_until(const struct model *model)
-{
-	return model->settle.is_there ? model->settle.end_ns : model->duration_ns;
-}
-
-static bool is_of_age(
-	const struct analysis *analysis, const struct live_block *block, uint64_t death_ns)
-{
-	const uint64_t age_ns = death_ns > block->birth_ns ? death_ns - block->birth_ns : 0;
 	return analysis->min_age_ns <= age_ns && age_ns <= analysis->max_age_ns;
 }
 
-static struct ht_err *allocated_any(
+/* Whether the query chooses a block that ends at `death_ns`. */
+static bool is_chosen(
+	const struct analysis *analysis, const struct live_block *block, uint64_t death_ns)
+{
+	return is_of_size(analysis, block->size) &&
+	       is_of_age(analysis, death_ns > block->birth_ns ? death_ns - block->birth_ns : 0);
+}
+
+static struct ht_err *allocated(
 	void *context, const struct replay_call *call, struct live_block *block)
 {
 	struct analysis *analysis = context;
@@ -73,24 +35,30 @@ static struct ht_err *allocated_any(
 	cube->sample_bytes = analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
 	if (ht_unlikely(analysis->heap_notes.spread.is_on))
 		spread_allocated(&analysis->heap_notes.spread, block);
+	if (ht_likely(!analysis->filters_blocks))
+		return cube_allocated(cube, call, block);
 	HT_TRY(cube_allocated(&analysis->whole, call, block));
 	/* is_unordered: the query selects by age, which is known only when the block is freed. */
-	if (cube->is_unordered || !is_of_size(analysis, block))
+	if (cube->is_unordered || !is_of_size(analysis, block->size))
 		return cube_pass(cube, call->time_ns);
 	struct live_block chosen = *block;
 	return cube_allocated(cube, call, &chosen);
 }
 
-static struct ht_err *freed_any(void *context, const struct replay_call *call,
+static struct ht_err *freed(void *context, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
+	/* A sample lacks most allocations between this block and its free; CULLED records count
+	 * temporary blocks themselves. */
 	temporary = temporary && !cube->sample_bytes && !cube->is_culled;
 	if (ht_unlikely(analysis->heap_notes.spread.is_on))
 		spread_freed(&analysis->heap_notes.spread, block);
+	if (ht_likely(!analysis->filters_blocks))
+		return cube_freed(cube, call, block, temporary);
 	HT_TRY(cube_freed(&analysis->whole, call, block, temporary));
-	if (!is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
+	if (!is_chosen(analysis, block, call->time_ns))
 		return cube_pass(cube, call->time_ns);
 	struct live_block chosen = *block;
 	/* The note is the site's number in analysis->whole. */
@@ -99,43 +67,46 @@ static struct ht_err *freed_any(void *context, const struct replay_call *call,
 				  : cube_freed(cube, call, &chosen, temporary);
 }
 
-static struct ht_err *before_freed_any(
+static struct ht_err *before_freed(
 	void *context, const struct replay_call *call, uint64_t usable_bytes)
 {
 	struct analysis *analysis = context;
-	struct ht_err *err = cube_pass(&analysis->cube, call->time_ns);
-	if (err || analysis->model.capture.sample_bytes)
-		return err;
-	return cube_before_freed(&analysis->whole, call, usable_bytes,
+	if (analysis->filters_blocks)
+		HT_TRY(cube_pass(&analysis->cube, call->time_ns));
+	/* A sample records only frees of sampled blocks, so the allocation of this block was lost.
+	 */
+	if (analysis->model.capture.sample_bytes)
+		return NULL;
+	return cube_before_freed(whole_of(analysis), call, usable_bytes,
 		heap_before_freed(&analysis->heap_notes, usable_bytes));
 }
 
-static struct ht_err *settled_any(
+static struct ht_err *settled(
 	void *context, const struct replay_call *call, const struct live_block *block)
 {
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
 	struct live_block chosen = *block;
-	struct ht_err *err = cube_settled(&analysis->whole, block, call->time_ns);
-	if (err || !is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
-		return err;
+	HT_TRY(cube_settled(whole_of(analysis), block, call->time_ns));
+	if (!analysis->filters_blocks || !is_chosen(analysis, block, call->time_ns))
+		return NULL;
 	chosen.note = 0;
 	if (cube->is_unordered)
-		err = cube_lived(cube, &chosen, NULL, false);
-	return err ? err : cube_settled(cube, &chosen, call->time_ns);
+		HT_TRY(cube_lived(cube, &chosen, NULL, false));
+	return cube_settled(cube, &chosen, call->time_ns);
 }
 
 static struct ht_err *lived_on(void *context, const struct live_block *block)
 {
 	struct analysis *analysis = context;
-	if (!analysis->cube.is_unordered || !is_of_size(analysis, block) ||
-		!is_of_age(analysis, block, known_until(&analysis->model)))
+	const struct model *model = &analysis->model;
+	const uint64_t end_ns = model->settle.is_there ? model->settle.end_ns : model->duration_ns;
+	if (!analysis->cube.is_unordered || !is_chosen(analysis, block, end_ns))
 		return NULL;
 	return cube_lived(&analysis->cube, block, NULL, false);
 }
 
-static void choose_blocks(
-	struct analysis *analysis, const struct query *query, struct model_observer *observer)
+static void choose_blocks(struct analysis *analysis, const struct query *query)
 {
 	analysis->min_size = query->min_size;
 	analysis->max_size = query->max_size;
@@ -144,11 +115,6 @@ static void choose_blocks(
 	analysis->filters_blocks = true;
 	analysis->cube.is_unordered = query->min_age_ns || query->max_age_ns != UINT64_MAX;
 	cube_init(&analysis->whole);
-	observer->replay.allocated = allocated_any;
-	observer->replay.freed = freed_any;
-	observer->replay.settled = settled_any;
-	observer->replay.before_freed = before_freed_any;
-	observer->replay.lived_on = lived_on;
 }
 
 /* --- what else passes by -----------------------------------------------------------------------
@@ -195,9 +161,9 @@ static struct ht_err *captured(void *context)
 	struct analysis *analysis = context;
 	if (!analysis->model.capture.cull_ns || analysis->cube.is_culled)
 		return NULL;
-	struct ht_err *err = cube_cull(&analysis->cube);
 	analysis->cube.is_part = analysis->filters_blocks;
-	return err || !analysis->filters_blocks ? err : cube_cull(&analysis->whole);
+	HT_TRY(cube_cull(&analysis->cube));
+	return analysis->filters_blocks ? cube_cull(&analysis->whole) : NULL;
 }
 
 static struct cube_culled culled_of(const struct model_culled *culled)
@@ -220,40 +186,34 @@ static struct cube_culled culled_of(const struct model_culled *culled)
 }
 
 /* A sum has only a mean size and a mean age: by these, all its blocks are chosen or none. */
-static bool is_chosen(const struct analysis *analysis, const struct cube_culled *culled)
+static bool is_sum_chosen(const struct analysis *analysis, const struct cube_culled *sum)
 {
-	if (!culled->blocks)
-		return false;
-	const uint64_t bytes = culled->bytes / culled->blocks;
-	const uint64_t age_ns = culled->lifetime_us / culled->blocks * 1000;
-	return analysis->min_size <= bytes && bytes <= analysis->max_size &&
-	       analysis->min_age_ns <= age_ns && age_ns <= analysis->max_age_ns;
+	return sum->blocks && is_of_size(analysis, sum->bytes / sum->blocks) &&
+	       is_of_age(analysis, sum->lifetime_us / sum->blocks * 1000);
 }
 
 static struct ht_err *count_blocks(struct analysis *analysis, const struct cube_culled *culled)
 {
-	struct ht_err *err = NULL;
 	if (culled->size_class >= CUBE_SIZE_CLASSES)
 		return NULL;
-	if (analysis->filters_blocks)
-		err = cube_culled_blocks(&analysis->whole, culled);
-	if (!err && (!analysis->filters_blocks || is_chosen(analysis, culled)))
-		err = cube_culled_blocks(&analysis->cube, culled);
-	return err;
+	HT_TRY(cube_culled_blocks(whole_of(analysis), culled));
+	return analysis->filters_blocks && is_sum_chosen(analysis, culled)
+		       ? cube_culled_blocks(&analysis->cube, culled)
+		       : NULL;
 }
 
 static struct ht_err *count_head(struct analysis *analysis, const struct model_culled *culled)
 {
-	struct ht_err *err = cube_culled_head(&analysis->cube, culled->time_ns, culled->head);
-	return err || !analysis->filters_blocks
-		       ? err
-		       : cube_culled_head(&analysis->whole, culled->time_ns, culled->head);
+	HT_TRY(cube_culled_head(whole_of(analysis), culled->time_ns, culled->head));
+	return analysis->filters_blocks
+		       ? cube_culled_head(&analysis->cube, culled->time_ns, culled->head)
+		       : NULL;
 }
 
 static struct ht_err *culled(void *context, const struct model_culled *culled)
 {
 	struct analysis *analysis = context;
-	struct cube *whole = analysis->filters_blocks ? &analysis->whole : &analysis->cube;
+	struct cube *whole = whole_of(analysis);
 	const uint64_t *number = culled->entry.number;
 	const struct cube_culled site = culled_of(culled);
 	if (!whole->is_culled)
@@ -269,9 +229,10 @@ static struct ht_err *culled(void *context, const struct model_culled *culled)
 					 whole, &site, culled_unfold(number[CULLED_PEAK_CHANGE]))
 			       : NULL;
 	case CULLED_FREES:
-		return cube_culled_frees(whole, culled->thread,
-			number[CULLED_FREES_FUNCTION] % REPLAY_HOOKS, number[CULLED_FREES_COUNT],
-			number[CULLED_FREES_BYTES]);
+		return cube_count_caller(whole, culled->thread,
+			number[CULLED_FREES_FUNCTION] % REPLAY_HOOKS,
+			&(struct cube_calls){.frees = number[CULLED_FREES_COUNT],
+				.freed_bytes = number[CULLED_FREES_BYTES]});
 	case CULLED_LIVES:
 		cube_culled_lives(whole, number[CULLED_LIVES_CLASS], number[CULLED_LIVES_COUNT],
 			number[CULLED_LIVES_BYTES]);
@@ -287,13 +248,11 @@ static struct ht_err *finish(struct analysis *analysis)
 	analysis->cube.sample_bytes = analysis->model.capture.sample_bytes;
 	analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
 	mappings_finish(&analysis->mappings);
-	struct ht_err *err = cube_finish(&analysis->cube);
-	if (!err && analysis->filters_blocks)
-		err = cube_finish(&analysis->whole);
-	if (!err)
-		analysis->heap =
-			heap_of(&analysis->model, &analysis->heap_notes, analysis_whole(analysis));
-	return err;
+	HT_TRY(cube_finish(&analysis->cube));
+	if (analysis->filters_blocks)
+		HT_TRY(cube_finish(&analysis->whole));
+	analysis->heap = heap_of(&analysis->model, &analysis->heap_notes, analysis_whole(analysis));
+	return NULL;
 }
 
 static struct ht_err *begin(
@@ -317,16 +276,17 @@ static struct ht_err *begin(
 		.culled = culled,
 	};
 	cube_init(&analysis->cube);
-	if (query && query_filters_blocks(query))
-		choose_blocks(analysis, query, &observer);
+	if (query && query_filters_blocks(query)) {
+		choose_blocks(analysis, query);
+		observer.replay.lived_on = lived_on;
+	}
 	struct ht_err *err =
 		model_reading_create(&analysis->model, fd, name, &observer, &analysis->reading);
-	if (err) {
+	if (err)
 		analysis_destroy(analysis);
-		return err;
-	}
-	*ret = analysis;
-	return NULL;
+	else
+		*ret = analysis;
+	return err;
 }
 
 struct ht_err *analysis_begin(int fd, const char *name, struct analysis **ret)
@@ -354,12 +314,11 @@ struct ht_err *analysis_create(
 	HT_TRY(begin(fd, name, query, &analysis));
 	struct ht_err *err = analysis_continue(analysis, UINT64_MAX);
 	HT_THEN(err, analysis_end(analysis));
-	if (err) {
+	if (err)
 		analysis_destroy(analysis);
-		return err;
-	}
-	*ret = analysis;
-	return NULL;
+	else
+		*ret = analysis;
+	return err;
 }
 
 void analysis_destroy(struct analysis *analysis)

@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "analyzer/cube/cube.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
-static void counts_add(struct cube_counts *sum, const struct cube_counts *more)
+void cube_counts_add(struct cube_counts *sum, const struct cube_counts *more)
 {
 	sum->samples += more->samples;
 	sum->allocations += more->allocations;
@@ -20,100 +20,60 @@ static void counts_add(struct cube_counts *sum, const struct cube_counts *more)
 	sum->lifetime_us += more->lifetime_us;
 }
 
-static bool counts_are_zero(const struct cube_counts *counts)
-{
-	return !counts->allocations && !counts->frees;
-}
-
-static uint64_t cell_key(uint32_t site, uint32_t bucket)
-{
-	return (uint64_t)site << 16 | bucket;
-}
-
-static bool find_cell(const struct cube *cube, uint32_t site, uint32_t bucket, uint32_t *ret)
-{
-	if (cube->is_unordered || cube->is_culled)
-		return map_get(&cube->by_bucket, cell_key(site, bucket), ret);
-	*ret = cube->site[site].cell;
-	return *ret != CUBE_NONE && cube->cell[*ret].bucket == bucket;
-}
-
-/* Notes the cell at `at` as the newest of its site. */
-static struct ht_err *note_cell(struct cube *cube, size_t at)
-{
-	const struct cube_cell *cell = &cube->cell[at];
-	cube->site[cell->site].cell = (uint32_t)at;
-	if (!cube->is_unordered && !cube->is_culled)
-		return NULL;
-	return map_put(&cube->by_bucket, cell_key(cell->site, cell->bucket), (uint32_t)at);
-}
-
 struct ht_err *cube_add_cell(
 	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts)
 {
-	uint32_t found;
-	if (find_cell(cube, site, bucket, &found)) {
-		counts_add(&cube->cell[found].counts, counts);
+	const bool any_order = cube->is_unordered || cube->is_culled;
+	const uint64_t key = (uint64_t)site << 16 | bucket;
+	uint32_t at = cube->site[site].cell;
+	if (any_order ? map_get(&cube->by_bucket, key, &at)
+		      : at != CUBE_NONE && cube->cell[at].bucket == bucket) {
+		cube_counts_add(&cube->cell[at].counts, counts);
 		return NULL;
 	}
-	HT_TRY(array_reserve(&cube->cell, &cube->cell_capacity, cube->cell_count + 1,
-		sizeof(*cube->cell), "cells"));
-	cube->cell[cube->cell_count] =
+	at = (uint32_t)cube->cell_count;
+	HT_TRY(ARRAY_RESERVE(cube->cell, cube->cell_capacity, (size_t)at + 1, "cells"));
+	cube->cell[cube->cell_count++] =
 		(struct cube_cell){.site = site, .bucket = bucket, .counts = *counts};
-	return note_cell(cube, cube->cell_count++);
+	cube->site[site].cell = at;
+	return any_order ? map_put(&cube->by_bucket, key, at) : NULL;
 }
 
 struct ht_err *cube_close_cell(struct cube *cube, uint32_t at)
 {
 	struct cube_site *site = &cube->site[at];
-	if (counts_are_zero(&site->open))
+	if (!site->open.allocations && !site->open.frees)
 		return NULL;
 	if (!cube->sample_bytes)
 		site->open.samples = site->open.allocations;
-	struct ht_err *err = cube_add_cell(cube, at, site->bucket, &site->open);
-	if (!err)
-		site->open = (struct cube_counts){0};
-	return err;
+	HT_TRY(cube_add_cell(cube, at, site->bucket, &site->open));
+	site->open = (struct cube_counts){0};
+	return NULL;
 }
 
 /* --- survivors ---------------------------------------------------------------------------------
  */
 
-static uint64_t dying_key(uint32_t site, uint32_t birth)
-{
-	return (uint64_t)site << 16 | birth;
-}
-
-static void enter_death(struct cube *cube, uint32_t death)
-{
-	if (cube->dying_bucket != death)
-		map_clear(&cube->dying);
-	cube->dying_bucket = death;
-}
-
-static void survivor_add(struct cube_survivor *sum, const struct cube_survivor *more)
-{
-	sum->blocks += more->blocks;
-	sum->bytes += more->bytes;
-	sum->temporary += more->temporary;
-	sum->lifetime_us += more->lifetime_us;
-}
-
 struct ht_err *cube_add_survivors(struct cube *cube, const struct cube_survivor *more)
 {
+	const uint64_t key = (uint64_t)more->site << 16 | more->birth;
 	uint32_t at;
-	enter_death(cube, more->death);
-	if (map_get(&cube->dying, dying_key(more->site, more->birth), &at)) {
-		survivor_add(&cube->survivor[at], more);
+	if (cube->dying_bucket != more->death)
+		map_clear(&cube->dying);
+	cube->dying_bucket = more->death;
+	if (map_get(&cube->dying, key, &at)) {
+		struct cube_survivor *sum = &cube->survivor[at];
+		sum->blocks += more->blocks;
+		sum->bytes += more->bytes;
+		sum->temporary += more->temporary;
+		sum->lifetime_us += more->lifetime_us;
 		return NULL;
 	}
-	struct ht_err *err = array_reserve(&cube->survivor, &cube->survivor_capacity,
-		cube->survivor_count + 1, sizeof(*cube->survivor), "survivors");
-	HT_THEN(err, map_put(&cube->dying, dying_key(more->site, more->birth),
-			     (uint32_t)cube->survivor_count));
-	if (!err)
-		cube->survivor[cube->survivor_count++] = *more;
-	return err;
+	HT_TRY(ARRAY_RESERVE(
+		cube->survivor, cube->survivor_capacity, cube->survivor_count + 1, "survivors"));
+	HT_TRY(map_put(&cube->dying, key, (uint32_t)cube->survivor_count));
+	cube->survivor[cube->survivor_count++] = *more;
+	return NULL;
 }
 
 struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birth, uint32_t death,
@@ -134,26 +94,17 @@ struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birt
 static struct ht_err *rewrite_survivors(struct cube *cube,
 	void (*change)(struct cube_survivor *, const void *), const void *context)
 {
-	size_t kept = 0;
+	const size_t count = cube->survivor_count;
 	struct ht_err *err = NULL;
 	map_clear(&cube->dying);
 	cube->dying_bucket = 0;
-	for (size_t i = 0; i < cube->survivor_count && !err; i++) {
+	cube->survivor_count = 0;
+	for (size_t i = 0; i < count && !err; i++) {
 		struct cube_survivor one = cube->survivor[i];
-		uint32_t at;
 		change(&one, context);
-		if (one.birth == one.death)
-			continue;
-		enter_death(cube, one.death);
-		uint64_t key = dying_key(one.site, one.birth);
-		if (map_get(&cube->dying, key, &at)) {
-			survivor_add(&cube->survivor[at], &one);
-			continue;
-		}
-		err = map_put(&cube->dying, key, (uint32_t)kept);
-		cube->survivor[kept++] = one;
+		if (one.birth != one.death)
+			err = cube_add_survivors(cube, &one);
 	}
-	cube->survivor_count = kept;
 	return err;
 }
 
@@ -163,25 +114,18 @@ static struct ht_err *rewrite_survivors(struct cube *cube,
 /* Joins cells of a site that are now in the same bucket. */
 static struct ht_err *join_cells(struct cube *cube, unsigned shift)
 {
-	size_t kept = 0;
+	const size_t count = cube->cell_count;
 	struct ht_err *err = NULL;
 	map_clear(&cube->by_bucket);
 	for (size_t i = 0; i < cube->site_count; i++) {
 		cube->site[i].cell = CUBE_NONE;
 		cube->site[i].bucket >>= shift;
 	}
-	for (size_t i = 0; i < cube->cell_count && !err; i++) {
-		struct cube_cell cell = cube->cell[i];
-		uint32_t found;
-		cell.bucket >>= shift;
-		if (find_cell(cube, cell.site, cell.bucket, &found)) {
-			counts_add(&cube->cell[found].counts, &cell.counts);
-			continue;
-		}
-		cube->cell[kept] = cell;
-		err = note_cell(cube, kept++);
+	cube->cell_count = 0;
+	for (size_t i = 0; i < count && !err; i++) {
+		const struct cube_cell cell = cube->cell[i];
+		err = cube_add_cell(cube, cell.site, cell.bucket >> shift, &cell.counts);
 	}
-	cube->cell_count = kept;
 	return err;
 }
 
@@ -220,8 +164,8 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 	cube->step_ns = cube->timeline.step_ns;
 	cube->step_shift = (unsigned)__builtin_ctzll(cube->step_ns / TIMELINE_FIRST_STEP_NS);
 	join_before(cube, shift);
-	struct ht_err *err = join_cells(cube, shift);
-	return err ? err : rewrite_survivors(cube, join_survivor, &shift);
+	HT_TRY(join_cells(cube, shift));
+	return rewrite_survivors(cube, join_survivor, &shift);
 }
 
 /* --- folded stacks -----------------------------------------------------------------------------
@@ -289,8 +233,7 @@ static struct ht_err *add_other(struct cube *cube)
 {
 	if (cube->other)
 		return NULL;
-	HT_TRY(array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
-		sizeof(*cube->site), "stacks"));
+	HT_TRY(ARRAY_RESERVE(cube->site, cube->site_capacity, cube->site_count + 1, "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){.node = CUBE_OTHER,
 		.next = CUBE_NONE,
 		.cell = CUBE_NONE,
@@ -342,21 +285,20 @@ static struct ht_err *fold_cells(struct cube *cube, const struct fold *fold)
 	struct cube_counts *sum = calloc(TIMELINE_STEPS, sizeof(*sum));
 	if (!sum)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %u buckets", TIMELINE_STEPS);
-	size_t kept = 0;
+	const size_t count = cube->cell_count;
 	struct ht_err *err = NULL;
 	map_clear(&cube->by_bucket);
-	for (size_t i = 0; i < cube->cell_count && !err; i++) {
+	for (size_t i = 0; i < cube->site_count; i++)
+		cube->site[i].cell = CUBE_NONE;
+	cube->cell_count = 0;
+	for (size_t i = 0; i < count && !err; i++) {
 		const struct cube_cell cell = cube->cell[i];
-		if (fold->is_folded[cell.site] || cell.site == fold->other) {
-			counts_add(&sum[cell.bucket], &cell.counts);
-			continue;
-		}
-		cube->cell[kept] = cell;
-		err = note_cell(cube, kept++);
+		if (fold->is_folded[cell.site] || cell.site == fold->other)
+			cube_counts_add(&sum[cell.bucket], &cell.counts);
+		else
+			err = cube_add_cell(cube, cell.site, cell.bucket, &cell.counts);
 	}
-	cube->cell_count = kept;
 	struct cube_site *other = &cube->site[fold->other];
-	other->cell = CUBE_NONE;
 	for (uint32_t i = 0; i < TIMELINE_STEPS && !err; i++) {
 		other->open = sum[i];
 		other->bucket = i;
@@ -377,11 +319,10 @@ static void fold_survivor(struct cube_survivor *survivor, const void *context)
 static struct ht_err *fold_lightest(struct cube *cube)
 {
 	struct fold fold = {0};
-	struct ht_err *err = add_other(cube);
-	for (uint32_t i = 0; i < cube->site_count && !err; i++)
-		err = cube_close_cell(cube, i);
-	if (err)
-		return err;
+	struct ht_err *err = NULL;
+	HT_TRY(add_other(cube));
+	for (uint32_t i = 0; i < cube->site_count; i++)
+		HT_TRY(cube_close_cell(cube, i));
 	fold.other = cube->other - 1;
 	memset(cube->recent, 0, sizeof(cube->recent));
 	fold.weight = calloc(cube->site_count, sizeof(*fold.weight));

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "format/abi_hooks.h"
 
 void cube_init(struct cube *cube)
@@ -42,18 +42,16 @@ const char *cube_function_name(unsigned hook)
 /* --- sites -------------------------------------------------------------------------------------
  */
 
-static uint32_t key_of(uint32_t thread, uint8_t hook, uint64_t size)
+static uint32_t key_of(uint32_t thread, uint8_t hook, unsigned size_class)
 {
-	return thread << 11 | (uint32_t)hook << 7 | cube_size_class(size);
+	return thread << 11 | (uint32_t)hook << 7 | size_class;
 }
 
 static struct ht_err *add_site(
 	struct cube *cube, uint32_t node, uint32_t key, struct cube_index *index, uint32_t at)
 {
-	HT_TRY(array_reserve(&index->site, &index->capacity, (size_t)at + 1, sizeof(*index->site),
-		"stack nodes"));
-	HT_TRY(array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
-		sizeof(*cube->site), "stacks"));
+	HT_TRY(ARRAY_RESERVE(index->site, index->capacity, (size_t)at + 1, "stack nodes"));
+	HT_TRY(ARRAY_RESERVE(cube->site, cube->site_capacity, cube->site_count + 1, "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){
 		.node = node,
 		.key = key,
@@ -105,8 +103,10 @@ static inline size_t recent_index(uint32_t node, uint32_t key)
 	return ((uint64_t)node << 32 | key) * 0x9e3779b97f4a7c15ull >> (64 - CUBE_RECENT_BITS);
 }
 
-static struct ht_err *find_by_key(struct cube *cube, uint32_t stack, uint32_t key, uint32_t *ret)
+struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,
+	unsigned size_class, uint32_t *ret)
 {
+	const uint32_t key = key_of(thread, hook, size_class);
 	struct ht_err *err = look_up_site(cube, stack, key, ret);
 	cube->recent[recent_index(stack, key)] = *ret + 1;
 	return err;
@@ -115,13 +115,8 @@ static struct ht_err *find_by_key(struct cube *cube, uint32_t stack, uint32_t ke
 static struct ht_err *find_site(
 	struct cube *cube, const struct live_block *block, uint8_t hook, uint32_t *ret)
 {
-	return find_by_key(cube, block->stack, key_of(block->thread, hook, block->size), ret);
-}
-
-struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,
-	unsigned size_class, uint32_t *ret)
-{
-	return find_by_key(cube, stack, thread << 11 | (uint32_t)hook << 7 | size_class, ret);
+	return cube_find_site(
+		cube, block->stack, block->thread, hook, cube_size_class(block->size), ret);
 }
 
 /* As find_site, for a block whose note may hold the site. */
@@ -161,8 +156,7 @@ static struct ht_err *put_caller(struct cube *cube)
 	const uint32_t thread = cube->caller_thread;
 	if (!cube->caller.frees && !cube->caller.before_frees)
 		return NULL;
-	HT_TRY(array_reserve(&cube->thread, &cube->thread_capacity, (size_t)thread + 1,
-		sizeof(*cube->thread), "threads"));
+	HT_TRY(ARRAY_RESERVE(cube->thread, cube->thread_capacity, (size_t)thread + 1, "threads"));
 	if (cube->thread_count <= thread)
 		cube->thread_count = (size_t)thread + 1;
 	calls_add(&cube->thread[thread], &cube->caller);
@@ -185,10 +179,9 @@ struct ht_err *cube_count_caller(
 	struct cube *cube, uint32_t thread, uint8_t hook, const struct cube_calls *calls)
 {
 	const struct replay_call call = {.thread = thread, .hook = hook};
-	struct ht_err *err = enter_caller(cube, &call);
-	if (!err)
-		calls_add(&cube->caller, calls);
-	return err;
+	HT_TRY(enter_caller(cube, &call));
+	calls_add(&cube->caller, calls);
+	return NULL;
 }
 
 /* --- buckets -----------------------------------------------------------------------------------
@@ -335,7 +328,7 @@ static inline bool is_open(const struct cube *cube, uint32_t note, const struct 
 struct ht_err *cube_allocated(
 	struct cube *cube, const struct replay_call *call, struct live_block *block)
 {
-	const uint32_t key = key_of(block->thread, call->hook, block->size);
+	const uint32_t key = key_of(block->thread, call->hook, cube_size_class(block->size));
 	const uint32_t note = cube->recent[recent_index(block->stack, key)];
 	if (ht_unlikely(!is_open(cube, note, call) || cube->sample_bytes))
 		return allocated_any(cube, call, block);
@@ -480,19 +473,20 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 {
 	const struct sample_share share = share_of(cube, block);
 	uint32_t at = 0;
-	struct ht_err *err = death ? cube_pass(cube, death->time_ns) : NULL;
+	if (death)
+		HT_TRY(cube_pass(cube, death->time_ns));
 	/* An RSS sample or an earlier block may have joined steps. */
-	HT_THEN(err, follow(cube));
-	HT_THEN(err, find_site(cube, block, block->hook, &at));
+	HT_TRY(follow(cube));
+	HT_TRY(find_site(cube, block, block->hook, &at));
 	const uint32_t birth = cube_bucket_at(cube, block->birth_ns);
-	HT_THEN(err, put_birth(cube, at, birth, block, share));
-	if (err || !death)
-		return err;
+	HT_TRY(put_birth(cube, at, birth, block, share));
+	if (!death)
+		return NULL;
 	const uint64_t life_ns = death->time_ns - block->birth_ns;
-	err = enter_caller(cube, death);
-	HT_THEN(err, put_death(cube, at, cube->bucket, share, temporary, life_ns));
-	if (err || birth == cube->bucket)
-		return err;
+	HT_TRY(enter_caller(cube, death));
+	HT_TRY(put_death(cube, at, cube->bucket, share, temporary, life_ns));
+	if (birth == cube->bucket)
+		return NULL;
 	return cube_add_survivor(
 		cube, at, birth, cube->bucket, share, temporary, life_ns / 1000 * share.blocks);
 }

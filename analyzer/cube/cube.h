@@ -57,7 +57,7 @@ struct cube_site {
 	uint32_t cell;	     /* its newest cell; CUBE_NONE: none */
 	uint32_t bucket;     /* bucket of `open` */
 	uint32_t peak_epoch; /* value of cube.peak_epoch that peak_bytes belongs to */
-	uint64_t live_blocks, live_bytes;
+	uint64_t live_bytes;
 	uint64_t peak_bytes;	 /* the site's share of the peak of the whole trace; valid after
 				    cube_finish */
 	uint64_t longest_ns;	 /* longest life of a block that was freed */
@@ -206,8 +206,8 @@ struct ht_err *cube_culled_peak(
 	struct cube *cube, const struct cube_culled *site, int64_t change_bytes);
 /* Counts frees of culled blocks for the calling thread and function. */
 HT_MUST_CHECK
-struct ht_err *cube_culled_frees(
-	struct cube *cube, uint32_t thread, uint8_t hook, uint64_t frees, uint64_t bytes);
+struct ht_err *cube_count_caller(
+	struct cube *cube, uint32_t thread, uint8_t hook, const struct cube_calls *calls);
 void cube_culled_lives(struct cube *cube, uint64_t class, uint64_t blocks, uint64_t bytes);
 HT_MUST_CHECK
 struct ht_err *cube_culled_head(struct cube *cube, uint64_t time_ns, const struct rec_culled *head);
@@ -238,6 +238,7 @@ static inline uint32_t cube_bucket_at(const struct cube *cube, uint64_t time_ns)
 
 /* --- between cube.c and cells.c --- */
 
+void cube_counts_add(struct cube_counts *sum, const struct cube_counts *more);
 /* Adds counts to the cell of a site in a bucket. */
 HT_MUST_CHECK
 struct ht_err *cube_add_cell(
@@ -245,9 +246,6 @@ struct ht_err *cube_add_cell(
 HT_MUST_CHECK
 struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,
 	unsigned size_class, uint32_t *ret);
-HT_MUST_CHECK
-struct ht_err *cube_count_caller(
-	struct cube *cube, uint32_t thread, uint8_t hook, const struct cube_calls *calls);
 /* Adds blocks to the survivor entry with the same site, birth and death. */
 HT_MUST_CHECK
 struct ht_err *cube_add_survivors(struct cube *cube, const struct cube_survivor *more);

@@ -28,13 +28,8 @@ static void add_total(
 	 * current bucket does not count them. */
 	struct cube_counts *const sum[] = {&cube->total, &cube->bucket_start};
 	for (unsigned i = 0; i < HT_ARRAY_SIZE(sum); i++) {
-		sum[i]->samples += births->samples;
-		sum[i]->allocations += births->allocations;
-		sum[i]->allocated_bytes += births->allocated_bytes;
-		sum[i]->frees += deaths->frees;
-		sum[i]->freed_bytes += deaths->freed_bytes;
-		sum[i]->temporary += deaths->temporary;
-		sum[i]->lifetime_us += deaths->lifetime_us;
+		cube_counts_add(sum[i], births);
+		cube_counts_add(sum[i], deaths);
 	}
 }
 
@@ -130,13 +125,6 @@ struct ht_err *cube_culled_peak(
 	if (!err)
 		cube->site[at].peak_bytes += (uint64_t)change_bytes;
 	return err;
-}
-
-struct ht_err *cube_culled_frees(
-	struct cube *cube, uint32_t thread, uint8_t hook, uint64_t frees, uint64_t bytes)
-{
-	const struct cube_calls calls = {.frees = frees, .freed_bytes = bytes};
-	return cube_count_caller(cube, thread, hook, &calls);
 }
 
 void cube_culled_lives(struct cube *cube, uint64_t class, uint64_t blocks, uint64_t bytes)

@@ -18,11 +18,6 @@ static int64_t signed_of(uint64_t bytes)
 	return bytes > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)bytes;
 }
 
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 static uint64_t more_of(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
@@ -56,10 +51,10 @@ static struct reading reading_of(const struct model_heap *heap)
 			reading.telling = account;
 		reading.known &= account->known;
 		reading.has_sizes |= account->known && !account->header_bytes;
-		reading.sum.held_bytes = plus(reading.sum.held_bytes, account->held_bytes);
-		reading.sum.off_bytes = plus(reading.sum.off_bytes, account->off_bytes);
-		reading.sum.system_bytes = plus(reading.sum.system_bytes, account->system_bytes);
-		reading.sum.arenas = plus(reading.sum.arenas, account->arenas);
+		reading.sum.held_bytes = ht_plus(reading.sum.held_bytes, account->held_bytes);
+		reading.sum.off_bytes = ht_plus(reading.sum.off_bytes, account->off_bytes);
+		reading.sum.system_bytes = ht_plus(reading.sum.system_bytes, account->system_bytes);
+		reading.sum.arenas = ht_plus(reading.sum.arenas, account->arenas);
 		/* The trace does not say which allocator a freed block belonged to: assume the one
 		 * that holds the most. */
 		if (account->held_bytes > most_bytes) {
@@ -77,8 +72,8 @@ static struct heap_sum sum_of(const struct heap_notes *notes, const struct cube 
 	const struct cube_counts *total = &cube->total;
 	struct heap_sum sum = {.live_bytes = cube_live_bytes(cube),
 		.before_bytes = notes->before_bytes,
-		.moved_bytes = plus(
-			plus(total->allocated_bytes, total->freed_bytes), notes->before_bytes)};
+		.moved_bytes = ht_plus(
+			ht_plus(total->allocated_bytes, total->freed_bytes), notes->before_bytes)};
 	sum.large_blocks = cube_live_blocks_from(cube, LARGE_CLASS);
 	sum.small_blocks = cube_live_blocks(cube) - sum.large_blocks;
 	return sum;
@@ -99,8 +94,8 @@ void heap_note(struct heap_notes *notes, const struct model *model, const struct
 
 uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes)
 {
-	uint64_t bytes = usable_bytes ? plus(usable_bytes, notes->header_bytes) : 0;
-	notes->before_bytes = plus(notes->before_bytes, bytes);
+	uint64_t bytes = usable_bytes ? ht_plus(usable_bytes, notes->header_bytes) : 0;
+	notes->before_bytes = ht_plus(notes->before_bytes, bytes);
 	return bytes;
 }
 
@@ -131,7 +126,7 @@ static uint64_t moved_bytes(const struct heap_notes *notes, size_t index)
 static uint64_t spread_bytes(const struct heap_notes *notes, size_t index)
 {
 	const uint64_t older = notes->ended[index].before_bytes - notes->begun[index].before_bytes;
-	const uint64_t spread = plus(notes->spread_bytes[index], older);
+	const uint64_t spread = ht_plus(notes->spread_bytes[index], older);
 	const uint64_t moved = moved_bytes(notes, index);
 	return spread < moved ? spread : moved;
 }
@@ -141,8 +136,8 @@ static void take_start(
 {
 	const struct heap_sum *sum = &notes->begun[0];
 	heap->start_bytes = not_negative(signed_of(reading->sum.held_bytes) - added(sum));
-	heap->off_bytes = plus(
-		plus(reading->sum.off_bytes, spread_bytes(notes, 0)), round_bytes(sum, reading));
+	heap->off_bytes = ht_plus(
+		ht_plus(reading->sum.off_bytes, spread_bytes(notes, 0)), round_bytes(sum, reading));
 	heap->start_held_bytes = reading->sum.held_bytes;
 	heap->system_bytes = reading->sum.system_bytes;
 	heap->arenas = reading->sum.arenas;
@@ -159,7 +154,8 @@ static void take_end(struct heap *heap, const struct reading *end, const struct 
 	if (!end->known)
 		return;
 	heap->end_bytes = end->sum.held_bytes;
-	heap->end_off_bytes = plus(end->sum.off_bytes, spread_bytes(notes, notes->ended_count - 1));
+	heap->end_off_bytes =
+		ht_plus(end->sum.off_bytes, spread_bytes(notes, notes->ended_count - 1));
 	heap->end_system_bytes = end->sum.system_bytes;
 }
 
@@ -173,9 +169,9 @@ static uint64_t ceiling_of(const struct heap *heap, const struct reading *end,
 	const struct heap_range start = heap_range_of(heap->start_bytes, heap->off_bytes);
 	if (!is_whole || !start.is_known)
 		return UINT64_MAX;
-	uint64_t more = plus(plus(sum->live_bytes, round_bytes(sum, end)),
-		plus(spread_bytes(notes, last), UNSEEN_BYTES));
-	more = plus(start.most_bytes, more);
+	uint64_t more = ht_plus(ht_plus(sum->live_bytes, round_bytes(sum, end)),
+		ht_plus(spread_bytes(notes, last), UNSEEN_BYTES));
+	more = ht_plus(start.most_bytes, more);
 	return more > sum->before_bytes ? more - sum->before_bytes : 0;
 }
 
@@ -185,8 +181,8 @@ static uint64_t floor_of(
 	const size_t last = notes->ended_count - 1;
 	const struct heap_sum *sum = &notes->begun[last];
 	const struct heap_range start = heap_range_of(heap->start_bytes, heap->off_bytes);
-	const uint64_t less = plus(sum->before_bytes, spread_bytes(notes, last));
-	const uint64_t bytes = plus(start.least_bytes, sum->live_bytes);
+	const uint64_t less = ht_plus(sum->before_bytes, spread_bytes(notes, last));
+	const uint64_t bytes = ht_plus(start.least_bytes, sum->live_bytes);
 	return is_whole && bytes > less ? more_of(bytes - less, live_bytes) : live_bytes;
 }
 
@@ -218,12 +214,12 @@ static void compare(struct heap *heap, const struct reading *start, const struct
 	heap->explained_bytes = added(sum) - added(&notes->begun[0]);
 	/* To avoid a false alarm, assume that the reading missed every byte that moved. */
 	const uint64_t moved =
-		plus(moved_bytes(notes, 0), moved_bytes(notes, notes->ended_count - 1));
-	uint64_t off_bytes =
-		plus(plus(plus(heap->off_bytes, heap->end_off_bytes), moved), UNSEEN_BYTES);
+		ht_plus(moved_bytes(notes, 0), moved_bytes(notes, notes->ended_count - 1));
+	uint64_t off_bytes = ht_plus(
+		ht_plus(ht_plus(heap->off_bytes, heap->end_off_bytes), moved), UNSEEN_BYTES);
 	int64_t more = heap->growth_bytes - heap->explained_bytes;
 	heap->is_unexplained =
-		is_whole && (more > signed_of(plus(off_bytes, round_bytes(sum, start))) ||
+		is_whole && (more > signed_of(ht_plus(off_bytes, round_bytes(sum, start))) ||
 				    -more > signed_of(off_bytes));
 }
 
@@ -281,7 +277,7 @@ struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes)
 		.is_figure = off_bytes == 0 || off_bytes<bytes, .least_bytes = bytes> off_bytes
 				     ? bytes - off_bytes
 				     : 0,
-		.most_bytes = plus(bytes, off_bytes)};
+		.most_bytes = ht_plus(bytes, off_bytes)};
 }
 
 struct heap heap_of(

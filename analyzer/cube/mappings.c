@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define PAGE_SHIFT	12u
 #define HUGE_SHIFT	21u /* page size of MAP_HUGETLB without a size flag */
@@ -30,8 +30,8 @@ static struct ht_err *find_stack(
 	uint32_t index;
 	if (!map_get(&mappings->by_node, node, &index)) {
 		index = (uint32_t)mappings->stack_count;
-		HT_TRY(array_reserve(&mappings->stack, &mappings->stack_capacity,
-			mappings->stack_count + 1, sizeof(*mappings->stack), "stacks"));
+		HT_TRY(ARRAY_RESERVE(mappings->stack, mappings->stack_capacity,
+			mappings->stack_count + 1, "stacks"));
 		HT_TRY(map_put(&mappings->by_node, node, index));
 		mappings->stack[index] =
 			(struct mappings_stack){.node = node, .peak_epoch = mappings->peak_epoch};
@@ -181,8 +181,8 @@ static struct ht_err *take_unmap(struct mappings *mappings, const struct event *
 static struct ht_err *take_piece(void *context, const struct range *piece)
 {
 	struct mappings *mappings = context;
-	HT_TRY(array_reserve(&mappings->piece, &mappings->piece_capacity, mappings->piece_count + 1,
-		sizeof(*piece), "mapped ranges"));
+	HT_TRY(ARRAY_RESERVE(mappings->piece, mappings->piece_capacity, mappings->piece_count + 1,
+		"mapped ranges"));
 	mappings->piece[mappings->piece_count++] = *piece;
 	return NULL;
 }
@@ -197,8 +197,8 @@ static struct ht_err *take_pieces(struct mappings *mappings, const struct range 
 
 static struct ht_err *find_moving(struct mappings *mappings, uint32_t stream, struct range **ret)
 {
-	HT_TRY(array_reserve(&mappings->moving, &mappings->moving_capacity, (size_t)stream + 1,
-		sizeof(*mappings->moving), "streams"));
+	HT_TRY(ARRAY_RESERVE(
+		mappings->moving, mappings->moving_capacity, (size_t)stream + 1, "streams"));
 	*ret = &mappings->moving[stream];
 	return NULL;
 }

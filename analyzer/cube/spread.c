@@ -7,11 +7,6 @@
 #define LARGE_BYTES 65536u
 #define BYTES_MAX   (INT64_MAX / 4) /* a trace may claim any sizes */
 
-static uint64_t plus(uint64_t a, uint64_t b)
-{
-	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
-}
-
 void spread_begin(struct spread *spread)
 {
 	memset(spread, 0, sizeof(*spread));
@@ -47,7 +42,7 @@ static void move(struct spread *spread, const struct live_block *block, int64_t 
 {
 	struct spread_lane *lane = block->size < BYTES_MAX ? lane_of(spread, key_of(block)) : NULL;
 	if (!lane || lane->now + bytes > BYTES_MAX || lane->now + bytes < -BYTES_MAX) {
-		spread->rest_bytes = plus(spread->rest_bytes, block->size);
+		spread->rest_bytes = ht_plus(spread->rest_bytes, block->size);
 		return;
 	}
 	lane->now += bytes;
@@ -71,7 +66,7 @@ uint64_t spread_end(struct spread *spread)
 {
 	uint64_t bytes = spread->rest_bytes;
 	for (size_t i = 0; i < SPREAD_LANES; i++)
-		bytes = plus(bytes, (uint64_t)(spread->lane[i].most - spread->lane[i].least));
+		bytes = ht_plus(bytes, (uint64_t)(spread->lane[i].most - spread->lane[i].least));
 	spread->is_on = false;
 	return bytes;
 }

@@ -8,7 +8,7 @@
 #include "format/cull/culled.h"
 #include "format/event_encode.h"
 #include "analyzer/export/pseudonym.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/table.h"
 #include "format/abi_control.h"
 #include "format/memory.h"
@@ -377,7 +377,7 @@ static struct ht_err *put_event(
 static struct ht_err *put_events(
 	struct anonymizer *anonymizer, const struct rec_events *events, bool *ret_is_put)
 {
-	struct bytes in = bytes_of(events->body.data, events->body.length);
+	struct bytes in = events->body;
 	struct stream *stream;
 	struct event event;
 	uint64_t tid = UINT64_MAX;
@@ -389,7 +389,7 @@ static struct ht_err *put_events(
 		stream->written_to += events->position - stream->read_to;
 	}
 	stream->has_begun = true;
-	stream->read_to = events->position + events->body.length;
+	stream->read_to = events->position + bytes_left(&events->body);
 	if (events->flags & REC_EVENTS_RESTART)
 		event_decoder_restart(&stream->decoder);
 	event_encoder_begin(&anonymizer->events);
@@ -400,7 +400,7 @@ static struct ht_err *put_events(
 	anonymizer->out.events = (struct rec_events){.slot = events->slot,
 		.position = stream->written_to,
 		.flags = REC_EVENTS_RESTART,
-		.body = {(const char *)out->data, out->length}};
+		.body = bytes_of(out->data, out->length)};
 	*ret_is_put = out->length;
 	/* The copy lacks the damaged bytes: skip one byte of positions, so that readers still see a
 	 * gap. */

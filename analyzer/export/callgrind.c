@@ -14,7 +14,7 @@
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
 #include "analyzer/export/pool.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define ROOT_NAME "(root)"
 #define ROOT	  0u

@@ -10,7 +10,7 @@
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
 #include "analyzer/export/pool.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 struct ht_err *export_collapsed(FILE *out, struct export_job *job)
 {

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analyzer/export/names.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define CATEGORY_NATIVE	    1
 #define CATEGORY_JAVASCRIPT 2

@@ -13,7 +13,7 @@
 
 #include "analyzer/export/events.h"
 #include "analyzer/export/names.h"
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define HEAPTRACK_VERSION "10400" /* 1.4.0, the first with format 3 in its reader that we test */
 /* interval of time stamps, as in heaptrack's own files */

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 struct model_reading {
 	struct model *model;
@@ -25,7 +25,6 @@ void model_deinit(struct model *model)
 	free(model->heap);
 	threads_deinit(&model->threads);
 	nodes_deinit(&model->nodes);
-	scripts_deinit(&model->scripts);
 	modules_deinit(&model->modules);
 	strings_deinit(&model->strings);
 	*model = (struct model){0};
@@ -128,8 +127,8 @@ static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
 	if (model->heap_count == MODEL_HEAPS_MAX || rec->begin_tsc < least_tsc ||
 		rec->end_tsc < rec->begin_tsc)
 		return NULL;
-	struct ht_err *err = array_reserve(&model->heap, &model->heap_capacity,
-		model->heap_count + 1, sizeof(*model->heap), "heaps");
+	struct ht_err *err =
+		ARRAY_RESERVE(model->heap, model->heap_capacity, model->heap_count + 1, "heaps");
 	if (err)
 		return err;
 	struct model_heap *heap = &model->heap[model->heap_count++];
@@ -238,8 +237,7 @@ static struct ht_err *take_mark(struct model *model, const struct rec_mark *rec)
 {
 	if (model->mark_count == MODEL_MARKS_MAX)
 		return NULL;
-	HT_TRY(array_reserve(&model->mark, &model->mark_capacity, model->mark_count + 1,
-		sizeof(*model->mark), "marks"));
+	HT_TRY(ARRAY_RESERVE(model->mark, model->mark_capacity, model->mark_count + 1, "marks"));
 	struct model_mark *mark = &model->mark[model->mark_count++];
 	mark->time_ns = timebase_since_start(&model->timebase, rec->mono_ns);
 	return strings_intern(&model->strings, rec->text, &mark->text);
@@ -262,8 +260,8 @@ static struct ht_err *take_pause(struct model *model, const struct rec_pause *re
 	/* A forged trace may have times that decrease. */
 	if (last && now_ns < last->end_ns)
 		now_ns = last->end_ns;
-	struct ht_err *err = array_reserve(&model->pause, &model->pause_capacity,
-		model->pause_count + 1, sizeof(*model->pause), "pauses");
+	struct ht_err *err = ARRAY_RESERVE(
+		model->pause, model->pause_capacity, model->pause_count + 1, "pauses");
 	if (!err)
 		model->pause[model->pause_count++] = (struct model_pause){now_ns, PAUSE_OPEN};
 	return err;
@@ -361,7 +359,8 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 	case REC_NODES:
 		return nodes_add(&model->nodes, &rec->nodes);
 	case REC_EVENTS:
-		return load->replay ? streams_add(load->streams, &rec->events) : NULL;
+	case REC_COLUMNS:
+		return load->replay ? streams_add(load->streams, rec) : NULL;
 	case REC_SYNC:
 		return take_sync(load, &rec->sync);
 	case REC_RSS:
@@ -384,7 +383,7 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 	case REC_MAPPED:
 		return take_mapped(load, &rec->mapped);
 	case REC_SCRIPTS:
-		return scripts_take(&model->scripts, &rec->scripts);
+		return generations_take(&model->nodes.generations, &rec->scripts);
 	case REC_NAMES:
 		return modules_note(&model->modules, &model->strings, &rec->names);
 	case REC_MEMORY:
@@ -398,8 +397,6 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 		return NULL;
 	case REC_CULLED:
 		return take_culled(load, &rec->culled);
-	case REC_COLUMNS:
-		return load->replay ? streams_add_columns(load->streams, &rec->columns) : NULL;
 	}
 	return NULL;
 }
@@ -472,8 +469,6 @@ static struct ht_err *begin(struct model_reading *load, int fd)
 	if (load->observer.replay.allocated)
 		err = replay_create(&load->observer.replay, &model->threads, &model->nodes,
 			&model->timebase, &load->replay);
-	if (load->replay)
-		replay_scripts(load->replay, &model->nodes, &model->scripts);
 	return err ? err
 		   : streams_create(replay_events, replay_scout, load->replay, &load->streams);
 }

@@ -10,7 +10,6 @@
 #include "analyzer/model/modules.h"
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/replay.h"
-#include "analyzer/model/scripts.h"
 #include "format/streams.h"
 #include "analyzer/model/strings.h"
 #include "analyzer/model/threads.h"
@@ -73,7 +72,6 @@ struct model {
 	struct strings strings;
 	struct modules modules;
 	struct nodes nodes;
-	struct scripts scripts;
 	struct threads threads;
 	struct timebase timebase;
 

@@ -45,8 +45,7 @@ struct ht_err *modules_add(
 	};
 	HT_TRY(strings_intern(strings, rec->path, &module.path));
 	HT_TRY(intern_hex(strings, rec->build_id, &module.build_id));
-	HT_TRY(array_reserve(&modules->module, &modules->capacity, modules->count + 1,
-		sizeof(*modules->module), "modules"));
+	HT_TRY(ARRAY_RESERVE(modules->module, modules->capacity, modules->count + 1, "modules"));
 	HT_TRY(map_put(&modules->by_id, rec->id, (uint32_t)modules->count));
 	size_t bytes = module.segment_count * sizeof(*module.segment);
 	module.segment = malloc(bytes ? bytes : 1);

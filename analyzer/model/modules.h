@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "format/map.h"
 #include "analyzer/model/strings.h"
 

@@ -8,29 +8,10 @@
 void nodes_deinit(struct nodes *nodes)
 {
 	free(nodes->node);
-	free(nodes->generation);
+	generations_deinit(&nodes->generations);
 	free(nodes->plain);
 	map_deinit(&nodes->plain_of);
 	*nodes = (struct nodes){0};
-}
-
-static bool is_interpreted(const struct node *node)
-{
-	return node->flags & ABI_NODE_INTERPRETED;
-}
-
-/* `generation` is allocated only when the first node with a generation is added. */
-static struct ht_err *note_generation(struct nodes *nodes, uint32_t id)
-{
-	const struct node *node = &nodes->node[id];
-	uint64_t own = is_interpreted(node) ? node->pc >> TRACE_SCRIPTS_SHIFT : 0;
-	if (!own && !nodes->generation)
-		return NULL;
-	HT_TRY(array_reserve(&nodes->generation, &nodes->generation_capacity, nodes->capacity,
-		sizeof(*nodes->generation), "stack nodes"));
-	nodes->generation[id] =
-		own && own <= ABI_SCRIPTS_MAX ? (uint16_t)own : nodes->generation[node->parent];
-	return NULL;
 }
 
 static struct ht_err *add(struct nodes *nodes, uint64_t id, const struct rec_node *rec)
@@ -39,8 +20,7 @@ static struct ht_err *add(struct nodes *nodes, uint64_t id, const struct rec_nod
 		nodes->rejected++;
 		return NULL;
 	}
-	HT_TRY(array_reserve(
-		&nodes->node, &nodes->capacity, id + 1, sizeof(*nodes->node), "stack nodes"));
+	HT_TRY(ARRAY_RESERVE(nodes->node, nodes->capacity, id + 1, "stack nodes"));
 	nodes->node[id] = (struct node){
 		.pc = rec->pc,
 		.parent = rec->parent,
@@ -50,7 +30,7 @@ static struct ht_err *add(struct nodes *nodes, uint64_t id, const struct rec_nod
 	};
 	if (nodes->count <= id)
 		nodes->count = (uint32_t)id + 1;
-	return note_generation(nodes, (uint32_t)id);
+	return generations_note(&nodes->generations, (uint32_t)id, rec);
 }
 
 struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec)
@@ -58,15 +38,11 @@ struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec)
 	struct bytes body = rec->body;
 	for (uint64_t i = 0; i < rec->count; i++) {
 		struct rec_node node;
-		struct ht_err *err = rec_node_next(&body, &node);
-		if (err && err->code == HT_ERR_FORMAT) {
-			ht_err_free(err);
+		if (ht_err_drop(rec_node_next(&body, &node))) {
 			nodes->rejected++;
 			return NULL;
 		}
-		HT_THEN(err, add(nodes, rec->first_id + i, &node));
-		if (err)
-			return err;
+		HT_TRY(add(nodes, rec->first_id + i, &node));
 	}
 	return NULL;
 }
@@ -78,11 +54,6 @@ const struct node *nodes_get(const struct nodes *nodes, uint32_t id)
 	return id && id < nodes->count && nodes->node[id].known ? &nodes->node[id] : NULL;
 }
 
-uint16_t nodes_generation(const struct nodes *nodes, uint32_t id)
-{
-	return id < nodes->count && id < nodes->generation_capacity ? nodes->generation[id] : 0;
-}
-
 /* Adds the plain copy of a node. Its caller must have a plain copy, or no interpreted function in
  * its stack. */
 static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
@@ -91,10 +62,10 @@ static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
 	uint32_t caller;
 	if (map_get(&nodes->plain_of, node.parent, &caller))
 		node.parent = NODES_MAX + caller;
-	if (is_interpreted(&node))
+	if (node.flags & ABI_NODE_INTERPRETED)
 		node.pc = 0;
-	HT_TRY(array_reserve(&nodes->plain, &nodes->plain_capacity, (size_t)nodes->plain_count + 1,
-		sizeof(*nodes->plain), "stack nodes"));
+	HT_TRY(ARRAY_RESERVE(nodes->plain, nodes->plain_capacity, (size_t)nodes->plain_count + 1,
+		"stack nodes"));
 	HT_TRY(map_put(&nodes->plain_of, id, nodes->plain_count));
 	nodes->plain[nodes->plain_count++] = node;
 	return NULL;
@@ -106,10 +77,10 @@ struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret)
 	uint32_t *chain = NULL;
 	size_t capacity = 0, depth = 0;
 	struct ht_err *err = NULL;
-	for (uint32_t at = id;
-		!err && nodes_generation(nodes, at) && !map_get(&nodes->plain_of, at, ret);
+	for (uint32_t at = id; !err && generations_of(&nodes->generations, at) &&
+			       !map_get(&nodes->plain_of, at, ret);
 		at = nodes->node[at].parent) {
-		err = array_reserve(&chain, &capacity, depth + 1, sizeof(*chain), "frames");
+		err = ARRAY_RESERVE(chain, capacity, depth + 1, "frames");
 		if (!err)
 			chain[depth++] = at;
 	}

@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
+#include "format/generations.h"
 #include "format/map.h"
 #include "format/record.h"
 
@@ -25,10 +26,7 @@ struct nodes {
 	size_t capacity;
 	uint32_t count;	   /* highest known id + 1, or 0 */
 	uint64_t rejected; /* nodes with an impossible id or parent */
-	/* Generation of the interpreted functions in the stack of a node, by id; 0: the stack has
-	 * no interpreted function, or none with a number. NULL: 0 for all. */
-	uint16_t *generation;
-	size_t generation_capacity;
+	struct generations generations;
 	/* Plain copies: nodes of stacks without the numbers of their interpreted functions. Their
 	 * ids are NODES_MAX + index. */
 	struct node *plain;
@@ -43,8 +41,6 @@ HT_MUST_CHECK
 struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec);
 /* The node; NULL if `id` is 0 or unknown. */
 const struct node *nodes_get(const struct nodes *nodes, uint32_t id);
-/* Generation of the interpreted functions in a stack, as in struct nodes. */
-uint16_t nodes_generation(const struct nodes *nodes, uint32_t id);
 /* The plain copy of a stack, made if it does not exist. */
 HT_MUST_CHECK
 struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret);

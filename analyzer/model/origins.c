@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/model/nodes.h"
 
 void origins_deinit(struct origins *origins)
@@ -20,10 +20,9 @@ static struct ht_err *add(struct origins *origins, struct origins_index *index, 
 	if (origins->count == ORIGINS_MAX - 1)
 		return ht_err_new(HT_ERR_FORMAT,
 			"the trace has more than %u stacks by thread: it is damaged", ORIGINS_MAX);
-	HT_TRY(array_reserve(&index->first, &index->capacity, (size_t)at + 1, sizeof(*index->first),
-		"stack nodes"));
-	HT_TRY(array_reserve(&origins->origin, &origins->capacity, origins->count + 1,
-		sizeof(*origins->origin), "stacks by thread"));
+	HT_TRY(ARRAY_RESERVE(index->first, index->capacity, (size_t)at + 1, "stack nodes"));
+	HT_TRY(ARRAY_RESERVE(
+		origins->origin, origins->capacity, origins->count + 1, "stacks by thread"));
 	origin.next = index->first[at];
 	origins->origin[origins->count] = origin;
 	*ret = index->first[at] = (uint32_t)++origins->count;

@@ -3,10 +3,10 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "format/live.h"
 #include "analyzer/model/origins.h"
-#include "analyzer/model/owed.h"
+#include "format/owed.h"
 #include "analyzer/model/sample.h"
 
 /* The block of a stream's last REALLOC_BEGIN, until the outcome is known. */
@@ -38,7 +38,7 @@ static uint32_t known_index(uint32_t stack, uint32_t thread, uint8_t hook)
 struct replay {
 	struct replay_observer observer;
 	struct threads *threads;
-	const struct nodes *nodes;
+	struct nodes *nodes;
 	const struct timebase *timebase;
 	uint64_t now_ns;  /* time of the newest event */
 	uint32_t caller;  /* index of the calling thread; UINT32_MAX: none */
@@ -49,15 +49,13 @@ struct replay {
 	size_t lane_capacity;
 	struct owed owed;
 	uint64_t sample_bytes, random;
-	struct nodes *nodes_to_add; /* NULL: all numbers are valid */
-	const struct scripts *scripts;
 	bool is_settling; /* the window has ended */
 	struct replay_counts counts;
 	uint32_t known[KNOWN_ORIGINS]; /* recently used origins; 0: none yet */
 };
 
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
-	const struct nodes *nodes, const struct timebase *timebase, struct replay **ret)
+	struct nodes *nodes, const struct timebase *timebase, struct replay **ret)
 {
 	struct replay *replay = calloc(1, sizeof(*replay));
 	if (!replay)
@@ -93,12 +91,6 @@ void replay_sample(struct replay *replay, uint64_t sample_bytes)
 	replay->sample_bytes = sample_bytes;
 }
 
-void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts)
-{
-	replay->nodes_to_add = nodes;
-	replay->scripts = scripts;
-}
-
 /* The stack of an event, without function numbers that are not valid at its time; 0 if the trace
  * lacks it. */
 static struct ht_err *find_stack(struct replay *replay, const struct event *event, uint32_t *ret)
@@ -108,12 +100,11 @@ static struct ht_err *find_stack(struct replay *replay, const struct event *even
 		replay->counts.unknown_stacks++;
 		*ret = 0;
 	}
-	if (ht_likely(!replay->nodes->generation) || !*ret || !replay->nodes_to_add)
+	const struct generations *generations = &replay->nodes->generations;
+	if (ht_likely(!generations->of_node) || !*ret ||
+		generations_hold(generations, *ret, event->tsc))
 		return NULL;
-	uint16_t generation = nodes_generation(replay->nodes, *ret);
-	if (!generation || scripts_hold(replay->scripts, generation, event->tsc))
-		return NULL;
-	return nodes_plain(replay->nodes_to_add, *ret, ret);
+	return nodes_plain(replay->nodes, *ret, ret);
 }
 
 /* Decides by a pseudorandom number whether the weight of a sample is rounded up; each reading of a
@@ -278,7 +269,7 @@ static struct ht_err *find_origin(
 	HT_THEN(err, origins_number(&replay->origins, block->stack, thread, block->hook, ret));
 	/* Numbers of interpreted functions in a stack are valid only for a time, so do not cache
 	 * the origin of such a stack. */
-	if (!err && !nodes_generation(replay->nodes, event->stack))
+	if (!err && !generations_of(&replay->nodes->generations, event->stack))
 		replay->known[known_index(block->stack, thread, block->hook)] = *ret;
 	return err;
 }
@@ -360,8 +351,8 @@ static inline struct ht_err *find_lane(
 	struct replay *replay, uint32_t stream, const struct event *event, struct lane **ret)
 {
 	if (ht_unlikely(stream >= replay->lane_capacity)) {
-		HT_TRY(array_reserve(&replay->lane, &replay->lane_capacity, (size_t)stream + 1,
-			sizeof(*replay->lane), "streams"));
+		HT_TRY(ARRAY_RESERVE(
+			replay->lane, replay->lane_capacity, (size_t)stream + 1, "streams"));
 	}
 	struct lane *lane = &replay->lane[stream];
 	*ret = lane;

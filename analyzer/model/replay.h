@@ -9,7 +9,6 @@
 
 #include "analyzer/model/block.h"
 #include "analyzer/model/nodes.h"
-#include "analyzer/model/scripts.h"
 #include "analyzer/model/threads.h"
 #include "format/timebase.h"
 #include "format/event.h"
@@ -58,17 +57,15 @@ struct replay_counts {
 
 struct replay;
 
-/* Borrows the tables and the observer; adds to `threads`. */
+/* Borrows the tables and the observer; adds to `threads`. If the numbers of interpreted functions
+ * in the stack of an event are not valid at its time, the facts have the stack's plain copy, added
+ * to `nodes`. */
 HT_MUST_CHECK
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
-	const struct nodes *nodes, const struct timebase *timebase, struct replay **ret);
+	struct nodes *nodes, const struct timebase *timebase, struct replay **ret);
 /* Tells the replay that the events are of a sample with a mean distance of `sample_bytes`. Call
  * before the first event. */
 void replay_sample(struct replay *replay, uint64_t sample_bytes);
-/* Makes the replay remove numbers of interpreted functions from stacks of events for which the
- * numbers are not valid; it adds such stacks to `nodes`. Call before the first event; borrows both.
- */
-void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts);
 /* Call at the window's end: later events are those of the settle time (FORMAT.md, SETTLE). From
  * then on frees are passed to `settled`, a realloc keeps its block's size and stack, and no block
  * begins. */

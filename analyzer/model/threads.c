@@ -20,8 +20,7 @@ static struct ht_err *add(struct threads *threads, const struct thread *thread, 
 	*ret = THREADS_MAX - 1;
 	if (threads->count == THREADS_MAX)
 		return NULL;
-	HT_TRY(array_reserve(&threads->thread, &threads->capacity, threads->count + 1,
-		sizeof(*threads->thread), "threads"));
+	HT_TRY(ARRAY_RESERVE(threads->thread, threads->capacity, threads->count + 1, "threads"));
 	threads->thread[threads->count] = *thread;
 	*ret = (uint32_t)threads->count++;
 	return NULL;
@@ -103,8 +102,8 @@ static struct ht_err *add_change(
 	if (threads->change_count == THREADS_MAX)
 		return NULL;
 	HT_TRY(find_name(threads, first, name, &thread));
-	HT_TRY(array_reserve(&threads->change, &threads->change_capacity, threads->change_count + 1,
-		sizeof(*threads->change), "names of threads"));
+	HT_TRY(ARRAY_RESERVE(threads->change, threads->change_capacity, threads->change_count + 1,
+		"names of threads"));
 	threads->change[threads->change_count] = (struct thread_change){
 		.since_tsc = since_tsc,
 		.thread = thread,

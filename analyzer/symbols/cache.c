@@ -2,7 +2,6 @@
 #include "analyzer/symbols/cache.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "format/container.h"
+#include "format/whole.h"
 
 #define NAME_BYTES    (2 * TRACE_BUILD_ID_MAX + 16)
 #define PART_PREFIX   ".part-"
@@ -93,11 +93,8 @@ bool cache_find(const struct cache_names *names, uint64_t offset, struct rec_sym
 	if (!map_get(&names->by_offset, offset, &at))
 		return false;
 	struct bytes in = bytes_of(names->records.data + at, names->records.length - at);
-	struct ht_err *err = rec_decode(&in, &rec);
-	if (err) {
-		ht_err_free(err);
+	if (ht_err_drop(rec_decode(&in, &rec)))
 		return false;
-	}
 	*ret = rec.symbol;
 	return true;
 }
@@ -148,51 +145,36 @@ static uint32_t crc_of(const struct header *header, const struct bytes_out *reco
 	return trace_crc32(crc, records->data, records->length);
 }
 
-static bool read_whole(int fd, void *ret, size_t bytes)
+static bool read_all(int fd, void *ret, size_t bytes)
 {
-	for (size_t done = 0; done < bytes;) {
-		const ssize_t n = read(fd, (char *)ret + done, bytes - done);
-		if (n <= 0 && !(n < 0 && errno == EINTR))
-			return false;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return true;
+	return whole_read(fd, ret, bytes) == (ssize_t)bytes;
 }
 
 /* Indexes the records; false if they are malformed. */
 static bool index_records(struct cache_names *names)
 {
 	struct bytes in = bytes_of(names->records.data, names->records.length);
-	struct rec *rec = malloc(sizeof(*rec));
-	struct ht_err *err = NULL;
-	bool is_sound = rec;
-	while (is_sound && !err && bytes_left(&in)) {
-		const size_t at = (size_t)(in.at - names->records.data);
-		err = rec_decode(&in, rec);
-		is_sound = !err && rec->kind == REC_SYMBOL;
-		if (is_sound)
-			err = map_put(&names->by_offset, rec->symbol.offset, (uint32_t)at);
+	struct rec rec;
+	while (bytes_left(&in)) {
+		const uint32_t at = (uint32_t)(in.at - names->records.data);
+		if (ht_err_drop(rec_decode(&in, &rec)) || rec.kind != REC_SYMBOL ||
+			ht_err_drop(map_put(&names->by_offset, rec.symbol.offset, at)))
+			return false;
 	}
-	is_sound &= !err;
-	ht_err_free(err);
-	free(rec);
-	return is_sound;
+	return true;
 }
 
 static bool read_names(int fd, const struct header *want, struct cache_names *names)
 {
 	struct header header;
-	if (!read_whole(fd, &header, sizeof(header)) || header.bytes > CACHE_FILE_BYTES_MAX ||
+	if (!read_all(fd, &header, sizeof(header)) || header.bytes > CACHE_FILE_BYTES_MAX ||
 		memcmp(&header, want, offsetof(struct header, state)) != 0)
 		return false;
-	struct ht_err *err = bytes_out_reserve(&names->records, header.bytes + 1);
-	if (err) {
-		ht_err_free(err);
+	if (ht_err_drop(bytes_out_reserve(&names->records, header.bytes + 1)))
 		return false;
-	}
 	names->records.length = names->kept = header.bytes;
 	names->state = header.state;
-	return read_whole(fd, names->records.data, header.bytes) &&
+	return read_all(fd, names->records.data, header.bytes) &&
 	       crc_of(&header, &names->records) == header.crc && index_records(names);
 }
 
@@ -282,17 +264,6 @@ static void prune(const struct cache *cache)
 	free(entry);
 }
 
-static bool write_whole(int fd, const void *data, size_t bytes)
-{
-	for (size_t done = 0; done < bytes;) {
-		const ssize_t n = write(fd, (const char *)data + done, bytes - done);
-		if (n <= 0 && !(n < 0 && errno == EINTR))
-			return false;
-		done += n > 0 ? (size_t)n : 0;
-	}
-	return true;
-}
-
 void cache_store(const struct cache *cache, const char *build_id, const struct elf_file *file,
 	const struct elf_file *debug, const struct cache_names *names)
 {
@@ -314,8 +285,8 @@ void cache_store(const struct cache *cache, const char *build_id, const struct e
 		cache->directory, part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
 		return;
-	const bool is_whole = write_whole(fd, &header, sizeof(header)) &&
-			      write_whole(fd, names->records.data, names->records.length);
+	const bool is_whole = whole_write(fd, &header, sizeof(header)) &&
+			      whole_write(fd, names->records.data, names->records.length);
 	close(fd);
 	if (!is_whole || renameat(cache->directory, part, cache->directory, build_id) != 0)
 		unlinkat(cache->directory, part, 0);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/die.h"
 #include "analyzer/symbols/lines.h"
@@ -50,11 +50,10 @@ static struct ht_err *add_ranges(
 	const struct dwarf *dwarf, struct spans *spans, Dwarf_Die *die, uint32_t index)
 {
 	Dwarf_Addr base, from, to;
-	struct ht_err *err = NULL;
-	for (ptrdiff_t at = 0; !err && (at = dwarf_ranges(die, at, &base, &from, &to)) > 0;)
+	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &from, &to)) > 0;)
 		if (spans_hold(&dwarf->code, from, to))
-			err = spans_add(spans, from, to, index);
-	return err;
+			HT_TRY(spans_add(spans, from, to, index));
+	return NULL;
 }
 
 /* --- units ----------------------------------------------------------------------------------- */
@@ -95,8 +94,8 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	while (dwarf_get_units(dwarf->dw, cu, &cu, NULL, &type, &die, NULL) == 0) {
 		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
-		HT_TRY(array_reserve(&dwarf->unit, &dwarf->unit_capacity, dwarf->unit_count + 1,
-			sizeof(*dwarf->unit), "compilation units"));
+		HT_TRY(ARRAY_RESERVE(dwarf->unit, dwarf->unit_capacity, dwarf->unit_count + 1,
+			"compilation units"));
 		HT_TRY(add_ranges(dwarf, &dwarf->unit_span, &die, (uint32_t)dwarf->unit_count));
 		dwarf->unit[dwarf->unit_count++] = (struct unit){
 			.die = die, .whole = die, .is_skeleton = type == DW_UT_skeleton};
@@ -169,8 +168,8 @@ void dwarf_destroy(struct dwarf *dwarf)
 
 static struct ht_err *add_function(const struct dwarf *dwarf, struct unit *unit, Dwarf_Die *die)
 {
-	HT_TRY(array_reserve(&unit->function, &unit->function_capacity, unit->function_count + 1,
-		sizeof(*unit->function), "functions"));
+	HT_TRY(ARRAY_RESERVE(
+		unit->function, unit->function_capacity, unit->function_count + 1, "functions"));
 	HT_TRY(add_ranges(dwarf, &unit->function_span, die, (uint32_t)unit->function_count));
 	unit->function[unit->function_count++] = *die;
 	return NULL;
@@ -184,14 +183,11 @@ static struct ht_err *index_children(
 	if (depth == DEPTH_MAX || dwarf_child(parent, &die) != 0)
 		return NULL;
 	do {
-		struct ht_err *err = NULL;
 		int tag = dwarf_tag(&die);
 		if (tag == DW_TAG_subprogram)
-			err = add_function(dwarf, unit, &die);
+			HT_TRY(add_function(dwarf, unit, &die));
 		else if (tag == DW_TAG_namespace || tag == DW_TAG_module)
-			err = index_children(dwarf, unit, &die, depth + 1);
-		if (err)
-			return err;
+			HT_TRY(index_children(dwarf, unit, &die, depth + 1));
 	} while (die_next_sibling(&die));
 	return NULL;
 }
@@ -317,10 +313,10 @@ static struct ht_err *intern_file(
 static struct ht_err *intern_line(const struct dwarf *dwarf, struct strings *strings,
 	struct unit *unit, uint64_t address, struct rec_frame *ret)
 {
-	struct ht_err *err = read_lines(dwarf, unit);
-	const struct lines_row *row = err ? NULL : lines_find(&unit->lines, address);
+	HT_TRY(read_lines(dwarf, unit));
+	const struct lines_row *row = lines_find(&unit->lines, address);
 	if (!row)
-		return err;
+		return NULL;
 	ret->line = row->line;
 	return intern_file(strings, unit, row->file, &ret->file);
 }
@@ -370,16 +366,16 @@ static struct ht_err *put_frames(struct dwarf *dwarf, struct strings *strings, s
 	struct rec_frame frame = {0};
 	chain[0] = *function;
 	size_t depth = find_inlined(&chain[0], address, chain, 1, 0);
-	struct ht_err *err = intern_line(dwarf, strings, unit, address, &frame);
-	for (size_t i = depth; i-- > 0 && !err;) {
-		err = intern_name(strings, unit, &chain[i], i > 0, &frame.function);
+	HT_TRY(intern_line(dwarf, strings, unit, address, &frame));
+	for (size_t i = depth; i-- > 0;) {
+		HT_TRY(intern_name(strings, unit, &chain[i], i > 0, &frame.function));
 		ret[depth - 1 - i] = frame;
 		frame = (struct rec_frame){0};
-		if (!err && i > 0)
-			err = intern_call(strings, unit, &chain[i], &frame);
+		if (i > 0)
+			HT_TRY(intern_call(strings, unit, &chain[i], &frame));
 	}
 	*ret_count = depth;
-	return err;
+	return NULL;
 }
 
 struct ht_err *dwarf_frames(struct dwarf *dwarf, const struct symtab *symtab,
@@ -390,16 +386,14 @@ struct ht_err *dwarf_frames(struct dwarf *dwarf, const struct symtab *symtab,
 	*ret_count = 0;
 	while ((span = spans_next(&dwarf->unit_span, address, &at))) {
 		struct unit *unit = &dwarf->unit[span->index];
-		struct ht_err *err = index_unit(dwarf, unit);
-		Dwarf_Die *function = err ? NULL : find_function(unit, symtab, address);
+		HT_TRY(index_unit(dwarf, unit));
+		Dwarf_Die *function = find_function(unit, symtab, address);
 		if (function)
 			return put_frames(dwarf, strings, unit, function, address, ret, ret_count);
 		/* A function without a DIE may still have lines. */
 		struct rec_frame frame = {0};
-		if (!err && *ret_count == 0)
-			err = intern_line(dwarf, strings, unit, address, &frame);
-		if (err)
-			return err;
+		if (*ret_count == 0)
+			HT_TRY(intern_line(dwarf, strings, unit, address, &frame));
 		if (frame.file.length) {
 			ret[0] = frame;
 			*ret_count = 1;

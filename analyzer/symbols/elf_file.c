@@ -51,6 +51,13 @@ static bool has_segments(Elf *elf, const struct module *module)
 	return matched && matched == module->segment_count;
 }
 
+/* Whether the file has the module's build-id, or its segments if the module has no build-id. */
+static bool is_of(const struct elf_file *file, const struct module *module)
+{
+	return module->build_id[0] ? has_build_id(file, module->build_id)
+				   : has_segments(file->elf, module);
+}
+
 void elf_file_take(struct elf_file *file, int fd)
 {
 	*file = (struct elf_file){.fd = fd};
@@ -93,8 +100,7 @@ static void open_handed(
 		return;
 	elf_file_take(file, fcntl(handed->fd, F_DUPFD_CLOEXEC, 0));
 	/* The file may have been overwritten since it was mapped. */
-	if (file->elf && (module->build_id[0] ? !has_build_id(file, module->build_id)
-					      : !has_segments(file->elf, module)))
+	if (file->elf && !is_of(file, module))
 		elf_file_close(file);
 }
 
@@ -108,15 +114,11 @@ static bool has_inode(const struct elf_file *file, const struct finder_module *h
 static enum rec_names_state judge(struct elf_file *file, const struct finder_module *handed,
 	enum finder_place place, const struct module *module)
 {
-	if (!file->elf)
+	if (!file->elf || !is_of(file, module))
 		return REC_NAMES_OTHER_FILE;
-	if (module->build_id[0])
-		return has_build_id(file, module->build_id) ? REC_NAMES_WHOLE
-							    : REC_NAMES_OTHER_FILE;
-	if (!has_segments(file->elf, module))
-		return REC_NAMES_OTHER_FILE;
-	return place == FINDER_SYSROOT || has_inode(file, handed) ? REC_NAMES_WHOLE
-								  : REC_NAMES_UNIDENTIFIED;
+	return module->build_id[0] || place == FINDER_SYSROOT || has_inode(file, handed)
+		       ? REC_NAMES_WHOLE
+		       : REC_NAMES_UNIDENTIFIED;
 }
 
 /* The reason that says more, of two. */
@@ -169,15 +171,19 @@ enum rec_names_state elf_file_open_module(
 	return worse(state, open_named(file, finder, module, path));
 }
 
+static void take_build(struct elf_file *file, int fd, const char *build_id)
+{
+	elf_file_take(file, fd);
+	if (file->elf && !has_build_id(file, build_id))
+		elf_file_close(file);
+}
+
 void elf_file_open_path(
 	struct elf_file *file, const struct finder *finder, const char *path, const char *build_id)
 {
 	*file = (struct elf_file){.fd = -1};
-	for (enum finder_place place = 0; place < FINDER_PLACES && !file->elf; place++) {
-		elf_file_take(file, finder_open(finder, place, path));
-		if (file->elf && !has_build_id(file, build_id))
-			elf_file_close(file);
-	}
+	for (enum finder_place place = 0; place < FINDER_PLACES && !file->elf; place++)
+		take_build(file, finder_open(finder, place, path), build_id);
 }
 
 void elf_file_open_debug(struct elf_file *file, const struct finder *finder, const char *build_id)
@@ -188,12 +194,9 @@ void elf_file_open_debug(struct elf_file *file, const struct finder *finder, con
 		return;
 	snprintf(path, sizeof(path), DEBUG_DIR "/.build-id/%.2s/%s.debug", build_id, build_id + 2);
 	elf_file_open_path(file, finder, path, build_id);
-	for (size_t i = 0; i < finder->debug_dir_count && !file->elf; i++) {
-		elf_file_take(
-			file, finder_open_below(finder->debug_dir[i], path + sizeof(DEBUG_DIR)));
-		if (file->elf && !has_build_id(file, build_id))
-			elf_file_close(file);
-	}
+	for (size_t i = 0; i < finder->debug_dir_count && !file->elf; i++)
+		take_build(file, finder_open_below(finder->debug_dir[i], path + sizeof(DEBUG_DIR)),
+			build_id);
 }
 
 /* --- sections --- */

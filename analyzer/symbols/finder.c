@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "format/handover.h"
 
 #define OPEN_FLAGS (O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)
@@ -58,8 +58,7 @@ static struct ht_err *add_item(struct finder *finder, const struct handover_item
 	}
 	struct ht_err *err = NULL;
 	if (!map_get(&finder->by_module, item->module_id, &known)) {
-		err = array_reserve(&finder->module, &finder->capacity, finder->count + 1,
-			sizeof(*finder->module), "files");
+		err = ARRAY_RESERVE(finder->module, finder->capacity, finder->count + 1, "files");
 		HT_THEN(err, map_put(&finder->by_module, item->module_id, (uint32_t)finder->count));
 		if (!err) {
 			finder->module[finder->count++] =

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define ROWS_MAX    (1u << 24)
 #define FORMATS_MAX 16u /* fields of an entry; DWARF 5 defines five */
@@ -39,26 +39,29 @@ void lines_deinit(struct lines *lines)
 	*lines = (struct lines){0};
 }
 
+/* Takes a number of `bytes` bytes, at most 8. */
+static bool take_number(struct bytes *in, size_t bytes, uint64_t *ret)
+{
+	const uint8_t *at;
+	if (!bytes_take(in, bytes, &at))
+		return false;
+	*ret = 0;
+	memcpy(ret, at, bytes);
+	return true;
+}
+
 /* Takes an offset or a length, of 8 bytes if `is_64`, otherwise 4. */
 static bool take_offset(struct bytes *in, bool is_64, uint64_t *ret)
 {
-	uint32_t narrow;
-	if (is_64)
-		return bytes_u64(in, ret);
-	if (!bytes_u32(in, &narrow))
-		return false;
-	*ret = narrow;
-	return true;
+	return take_number(in, is_64 ? 8 : 4, ret);
 }
 
 static bool take_length(struct bytes *in, bool *ret_is_64, uint64_t *ret)
 {
-	uint32_t first;
-	if (!bytes_u32(in, &first))
+	if (!take_number(in, 4, ret))
 		return false;
-	*ret = first;
-	*ret_is_64 = first == UINT32_MAX;
-	return !*ret_is_64 || bytes_u64(in, ret);
+	*ret_is_64 = *ret == UINT32_MAX;
+	return !*ret_is_64 || take_number(in, 8, ret);
 }
 
 static bool take_part(struct bytes *in, uint64_t length, struct bytes *ret)
@@ -102,16 +105,16 @@ static bool take_header(struct bytes in, struct header *ret)
 
 static struct ht_err *add_directory(struct lines *lines, const char *name)
 {
-	HT_TRY(array_reserve(&lines->directory, &lines->directory_capacity,
-		lines->directory_count + 1, sizeof(*lines->directory), "source directories"));
+	HT_TRY(ARRAY_RESERVE(lines->directory, lines->directory_capacity,
+		lines->directory_count + 1, "source directories"));
 	lines->directory[lines->directory_count++] = name;
 	return NULL;
 }
 
 static struct ht_err *add_file(struct lines *lines, const char *name, uint64_t directory)
 {
-	HT_TRY(array_reserve(&lines->file, &lines->file_capacity, lines->file_count + 1,
-		sizeof(*lines->file), "source files"));
+	HT_TRY(ARRAY_RESERVE(
+		lines->file, lines->file_capacity, lines->file_count + 1, "source files"));
 	lines->file[lines->file_count++] =
 		(struct lines_file){.name = name, .directory = directory};
 	return NULL;
@@ -149,8 +152,6 @@ static bool take_value(struct bytes *in, uint64_t form, bool is_64,
 	const struct lines_source *source, const char **ret_text, uint64_t *ret_number)
 {
 	const uint8_t *unused;
-	uint8_t byte;
-	uint16_t half;
 	uint64_t offset;
 	switch (form) {
 	case DW_FORM_string:
@@ -164,19 +165,13 @@ static bool take_value(struct bytes *in, uint64_t form, bool is_64,
 	case DW_FORM_udata:
 		return bytes_uleb(in, ret_number);
 	case DW_FORM_data1:
-		if (!bytes_u8(in, &byte))
-			return false;
-		*ret_number = byte;
-		return true;
+		return take_number(in, 1, ret_number);
 	case DW_FORM_data2:
-		if (!bytes_u16(in, &half))
-			return false;
-		*ret_number = half;
-		return true;
+		return take_number(in, 2, ret_number);
 	case DW_FORM_data4:
-		return take_offset(in, false, ret_number);
+		return take_number(in, 4, ret_number);
 	case DW_FORM_data8:
-		return bytes_u64(in, ret_number);
+		return take_number(in, 8, ret_number);
 	case DW_FORM_data16:
 		return bytes_take(in, 16, &unused);
 	case DW_FORM_block:
@@ -271,8 +266,8 @@ static struct ht_err *add_row(struct lines *lines, struct machine *machine)
 		(lines->count > machine->first &&
 			machine->address < lines->row[lines->count - 1].address))
 		return NULL;
-	HT_TRY(array_reserve(&lines->row, &lines->capacity, lines->count + 1, sizeof(*lines->row),
-		"rows of a line table"));
+	HT_TRY(ARRAY_RESERVE(
+		lines->row, lines->capacity, lines->count + 1, "rows of a line table"));
 	lines->row[lines->count++] = (struct lines_row){machine->address,
 		machine->file > UINT32_MAX ? 0 : (uint32_t)machine->file,
 		machine->line < 0 || machine->line > UINT32_MAX ? 0 : (uint32_t)machine->line};
@@ -281,8 +276,8 @@ static struct ht_err *add_row(struct lines *lines, struct machine *machine)
 
 static struct ht_err *add_sequence(struct lines *lines, uint64_t from, uint64_t to, size_t first)
 {
-	HT_TRY(array_reserve(&lines->sequence, &lines->sequence_capacity, lines->sequence_count + 1,
-		sizeof(*lines->sequence), "sequences of lines"));
+	HT_TRY(ARRAY_RESERVE(lines->sequence, lines->sequence_capacity, lines->sequence_count + 1,
+		"sequences of lines"));
 	HT_TRY(spans_add(&lines->sequence_span, from, to, (uint32_t)lines->sequence_count));
 	lines->sequence[lines->sequence_count++] =
 		(struct lines_sequence){first, lines->count - first};
@@ -401,13 +396,7 @@ const struct lines_row *lines_find(const struct lines *lines, uint64_t address)
 	if (!span)
 		return NULL;
 	const struct lines_sequence *sequence = &lines->sequence[span->index];
-	size_t from = sequence->first, to = from + sequence->count;
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (lines->row[middle].address <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from > sequence->first ? &lines->row[from - 1] : NULL;
+	const struct lines_row *row = &lines->row[sequence->first];
+	const size_t count = array_count_to(row, sequence->count, sizeof(*row), address);
+	return count ? &row[count - 1] : NULL;
 }

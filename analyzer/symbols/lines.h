@@ -10,9 +10,9 @@
 #include "format/bytes.h"
 
 struct lines_row {
-	uint64_t address;
-	uint32_t file; /* index in the unit's table of files */
-	uint32_t line; /* 0: no line */
+	uint64_t address; /* first: array_count_to */
+	uint32_t file;	  /* index in the unit's table of files */
+	uint32_t line;	  /* 0: no line */
 };
 
 /* Consecutive rows with ascending addresses. */

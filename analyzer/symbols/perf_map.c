@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "analyzer/symbols/jitdump.h"
+#include "format/array.h"
+#include "format/whole.h"
 
 _Static_assert(PERF_MAP_MAX_BYTES < UINT32_MAX, "places in the text have 32 bits");
 
@@ -85,14 +87,10 @@ static struct ht_err *read_lines(struct perf_map *map, int fd, size_t bytes, con
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %s", path);
 	/* Reads no further than the size at the start, although the program may append meanwhile.
 	 */
-	while (map->length < bytes) {
-		ssize_t got = read(fd, map->text + map->length, bytes - map->length);
-		if (got < 0)
-			return ht_err_sys(errno, "cannot read %s", path);
-		if (got == 0)
-			break;
-		map->length += (size_t)got;
-	}
+	const ssize_t got = whole_read(fd, map->text, bytes);
+	if (got < 0)
+		return ht_err_sys(errno, "cannot read %s", path);
+	map->length = (size_t)got;
 	struct line line;
 	size_t at = 0;
 	if (!next_line(map, &at, &line))
@@ -149,12 +147,6 @@ struct ht_err *perf_map_read(struct perf_map *map, const char *path)
 	return err;
 }
 
-void perf_map_read_own(struct perf_map *map, const char *path, time_t since)
-{
-	perf_map_take_own(map,
-		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW), path, since);
-}
-
 void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t since)
 {
 	struct stat status;
@@ -176,17 +168,7 @@ void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t si
 /* Index of the first of `count` ascending addresses that is not below `wanted`. */
 static size_t lower_bound(const uint64_t *address, size_t count, uint64_t wanted)
 {
-	size_t from = 0;
-	while (count > 0) {
-		size_t half = count / 2;
-		if (address[from + half] < wanted) {
-			from += half + 1;
-			count -= half + 1;
-		} else {
-			count = half;
-		}
-	}
-	return from;
+	return wanted ? array_count_to(address, count, sizeof(*address), wanted - 1) : 0;
 }
 
 static struct rec_string name_at(const struct perf_map *map, uint32_t offset)

@@ -24,12 +24,9 @@ void perf_map_deinit(struct perf_map *map);
 /* Reads the file. It is an error if the file is not regular, is too long, or has no valid line. */
 HT_MUST_CHECK
 struct ht_err *perf_map_read(struct perf_map *map, const char *path);
-/* As perf_map_read, for a file that another process may have left: it must be no link, belong to
- * this user, and have been written at `since` or later. If not, or on any failure, the map is
- * empty. */
-void perf_map_read_own(struct perf_map *map, const char *path, time_t since);
-/* As perf_map_read_own, for a file that was opened without following a link. Takes ownership of
- * `fd`; -1: none. */
+/* As perf_map_read, for a file that another process may have left: it must be no link, so the
+ * caller opens it with O_NOFOLLOW; it must belong to this user, and have been written at `since` or
+ * later. If not, or on any failure, the map is empty. Takes ownership of `fd`; -1: none. */
 void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t since);
 /* The name for each of `count` ascending addresses, in `map`; empty if no line covers the address.
  */

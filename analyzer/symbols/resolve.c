@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/cache.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/dwarf.h"
@@ -55,8 +55,7 @@ static struct ht_err *collect(
 		if (frame &&
 			(!improves || place.module == MODULES_NONE || frame[frame_count - 1].file))
 			continue;
-		HT_TRY(array_reserve(&ret->place, &ret->capacity, ret->count + 1,
-			sizeof(*ret->place), "places"));
+		HT_TRY(ARRAY_RESERVE(ret->place, ret->capacity, ret->count + 1, "places"));
 		ret->place[ret->count++] = place;
 	}
 	if (ret->count == 0)
@@ -87,18 +86,19 @@ static struct ht_err *read_symbols(struct source *source)
 	const struct elf_file *file = &source->file, *debug = &source->debug;
 	bool is_stripped =
 		!elf_file_has_section(file, ".symtab") && !elf_file_has_section(debug, ".symtab");
-	struct ht_err *err = file->elf ? symtab_add(&source->symtab, file->elf) : NULL;
-	if (!err && debug->elf)
-		err = symtab_add(&source->symtab, debug->elf);
+	if (file->elf)
+		HT_TRY(symtab_add(&source->symtab, file->elf));
+	if (debug->elf)
+		HT_TRY(symtab_add(&source->symtab, debug->elf));
 	if (is_stripped && file->elf)
 		separate_open_packed(&source->packed, file);
-	if (!err && source->packed.elf)
-		err = symtab_add(&source->symtab, source->packed.elf);
+	if (source->packed.elf)
+		HT_TRY(symtab_add(&source->symtab, source->packed.elf));
 	symtab_sort(&source->symtab);
 	if (!source->note.state && is_stripped && !source->packed.elf)
 		source->note.state =
 			source->symtab.count ? REC_NAMES_STRIPPED : REC_NAMES_NO_SYMBOLS;
-	return err;
+	return NULL;
 }
 
 /* Finds the files and reads only their identity. */
@@ -123,13 +123,12 @@ static struct ht_err *source_read(
 	}
 	if (note->detail[0] && !source->debug.elf)
 		note->state = REC_NAMES_DEBUG_FILE;
-	struct ht_err *err = read_symbols(source);
+	HT_TRY(read_symbols(source));
 	const struct elf_file *with_dwarf = is_whole ? &source->file : &source->debug;
-	if (!err && elf_file_has_section(with_dwarf, ".debug_info")) {
-		note->state = REC_NAMES_WHOLE;
-		err = dwarf_create(with_dwarf, finder, module->path, note, &source->dwarf);
-	}
-	return err;
+	if (!elf_file_has_section(with_dwarf, ".debug_info"))
+		return NULL;
+	note->state = REC_NAMES_WHOLE;
+	return dwarf_create(with_dwarf, finder, module->path, note, &source->dwarf);
 }
 
 /* Names the last frame, which is the real function, by the symbol table. */
@@ -165,22 +164,18 @@ static bool says_more(const char *symbol, struct rec_string name)
 static struct ht_err *resolve_place(struct source *source, struct strings *strings, uint64_t offset,
 	struct rec_frame *ret, uint64_t *ret_count)
 {
-	struct ht_err *err = NULL;
-	uint64_t count = 0;
+	*ret_count = 0;
 	if (source->dwarf)
-		err = dwarf_frames(source->dwarf, &source->symtab, strings, offset, ret, &count);
-	if (err)
-		return err;
-	if (count == 0)
+		HT_TRY(dwarf_frames(
+			source->dwarf, &source->symtab, strings, offset, ret, ret_count));
+	if (*ret_count == 0)
 		ret[0] = (struct rec_frame){0};
-	struct rec_frame *real = &ret[count ? count - 1 : 0];
+	struct rec_frame *real = &ret[*ret_count ? *ret_count - 1 : 0];
 	const char *name = symtab_find(&source->symtab, offset);
-	if (name && says_more(name, real->function)) {
-		err = name_function(name, strings, real);
-		count = count ? count : 1;
-	}
-	*ret_count = count;
-	return err;
+	if (!name || !says_more(name, real->function))
+		return NULL;
+	*ret_count = *ret_count ? *ret_count : 1;
+	return name_function(name, strings, real);
 }
 
 static bool is_file_missing(uint64_t state)
@@ -222,14 +217,12 @@ static bool are_cached(const struct source *source, const struct place *place, s
 static struct ht_err *give_cached(const struct search *search, const struct source *source,
 	const struct place *place, size_t count)
 {
-	struct rec_symbol *symbol = malloc(sizeof(*symbol));
-	struct ht_err *err = symbol ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for a symbol");
-	for (size_t i = 0; i < count && !err; i++)
-		if (cache_find(&source->cached, place[i].offset, symbol) && symbol->frame_count)
-			err = search->sink(
-				search->context, place[i], symbol->frame, symbol->frame_count);
-	free(symbol);
-	return err;
+	struct rec_symbol symbol;
+	for (size_t i = 0; i < count; i++)
+		if (cache_find(&source->cached, place[i].offset, &symbol) && symbol.frame_count)
+			HT_TRY(search->sink(
+				search->context, place[i], symbol.frame, symbol.frame_count));
+	return NULL;
 }
 
 static struct ht_err *give_read(const struct search *search, struct source *source,

@@ -20,7 +20,7 @@ struct resolve_files {
 	const char *debug_dir[FINDER_DEBUG_DIRS_MAX];
 	size_t debug_dir_count;
 	const char *perf_map; /* NULL: none; a map that cannot be read is an error */
-	const char *own_map;  /* map for perf_map_read_own; used if perf_map is NULL */
+	const char *own_map;  /* map for perf_map_take_own; used if perf_map is NULL */
 	time_t own_since;
 	bool uses_cache; /* symbols/cache.h */
 	bool has_handover;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/die.h"
 
 #define SCOPES_MAX (1u << 22)
@@ -23,8 +23,7 @@ void scopes_deinit(struct scopes *scopes)
 static struct ht_err *add_scope(
 	struct scopes *scopes, const char *name, uint32_t parent, uint32_t *ret)
 {
-	HT_TRY(array_reserve(&scopes->scope, &scopes->capacity, scopes->count + 1,
-		sizeof(*scopes->scope), "scopes"));
+	HT_TRY(ARRAY_RESERVE(scopes->scope, scopes->capacity, scopes->count + 1, "scopes"));
 	*ret = (uint32_t)scopes->count;
 	scopes->scope[scopes->count++] = (struct scope){name, parent};
 	return NULL;
@@ -43,20 +42,17 @@ static struct ht_err *index_children(
 	if (depth == NESTED_MAX || dwarf_child(parent, &die) != 0)
 		return NULL;
 	do {
-		struct ht_err *err = NULL;
 		int tag = dwarf_tag(&die);
 		const char *name = dwarf_diename(&die);
 		uint32_t inner = scope;
 		if (!name && tag == DW_TAG_namespace)
 			name = "(anonymous namespace)";
 		if (is_scope(tag) && name && scopes->count < SCOPES_MAX)
-			err = add_scope(scopes, name, scope, &inner);
-		if (!err && is_scope(tag))
-			err = index_children(scopes, &die, inner, depth + 1);
-		else if (!err && tag == DW_TAG_subprogram && scope != SCOPE_NONE)
-			err = map_put(&scopes->by_function, dwarf_dieoffset(&die), scope);
-		if (err)
-			return err;
+			HT_TRY(add_scope(scopes, name, scope, &inner));
+		if (is_scope(tag))
+			HT_TRY(index_children(scopes, &die, inner, depth + 1));
+		else if (tag == DW_TAG_subprogram && scope != SCOPE_NONE)
+			HT_TRY(map_put(&scopes->by_function, dwarf_dieoffset(&die), scope));
 	} while (die_next_sibling(&die));
 	return NULL;
 }

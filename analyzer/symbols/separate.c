@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/container.h"
+
 #define DEBUG_DIR  "/usr/lib/debug"
 #define READ_BYTES 65536u
 /* largest file whose checksum is computed, in bytes */
@@ -19,23 +21,6 @@
 
 /* --- .gnu_debuglink --- */
 
-/* The checksum that zlib and gdb use. */
-static uint32_t checksum_more(uint32_t sum, const uint8_t *data, size_t length)
-{
-	static uint32_t table[256];
-	if (!table[1])
-		for (uint32_t i = 0; i < 256; i++) {
-			uint32_t value = i;
-			for (unsigned bit = 0; bit < 8; bit++)
-				value = value & 1 ? value >> 1 ^ 0xedb88320u : value >> 1;
-			table[i] = value;
-		}
-	sum = ~sum;
-	for (size_t i = 0; i < length; i++)
-		sum = table[(sum ^ data[i]) & 0xff] ^ sum >> 8;
-	return ~sum;
-}
-
 static bool has_checksum(const struct elf_file *file, uint32_t wanted)
 {
 	static uint8_t data[READ_BYTES];
@@ -43,7 +28,7 @@ static bool has_checksum(const struct elf_file *file, uint32_t wanted)
 	uint64_t at = 0;
 	ssize_t got;
 	while ((got = pread(file->fd, data, sizeof(data), (off_t)at)) > 0) {
-		sum = checksum_more(sum, data, (size_t)got);
+		sum = trace_crc32(sum, data, (size_t)got);
 		at += (uint64_t)got;
 		if (at > CHECKED_MAX)
 			return false;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analyzer/symbols/finder.h"
+#include "format/whole.h"
 
 void source_deinit(struct source *source)
 {
@@ -78,24 +79,6 @@ static int open_source(const struct source_places *places, const char *path, cha
 /* --- what it holds -----------------------------------------------------------------------------
  */
 
-/* Returns the number of bytes; -1 with errno. `data` gets a NUL behind them. */
-static ssize_t read_whole(int fd, size_t size, char *data)
-{
-	size_t at = 0;
-	while (at < size) {
-		const ssize_t got = read(fd, data + at, size - at);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return -1;
-		if (got == 0)
-			break;
-		at += (size_t)got;
-	}
-	data[at] = '\0';
-	return (ssize_t)at;
-}
-
 static struct ht_err *split(struct source *source, size_t bytes)
 {
 	size_t lines = 0;
@@ -129,9 +112,11 @@ static struct ht_err *read_file(
 	if (!ret->path || !ret->data)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %s", found);
 	ret->changed_ns = status.st_mtim.tv_sec * 1000000000ll + status.st_mtim.tv_nsec;
-	const ssize_t bytes = read_whole(fd, (size_t)status.st_size, ret->data);
-	if (bytes >= 0)
+	const ssize_t bytes = whole_read(fd, ret->data, (size_t)status.st_size);
+	if (bytes >= 0) {
+		ret->data[bytes] = '\0';
 		return split(ret, (size_t)bytes);
+	}
 	snprintf(why, SOURCE_WHY_BYTES, "cannot read %.300s: %s", found, strerror(errno));
 	source_deinit(ret);
 	return NULL;

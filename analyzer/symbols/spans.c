@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define SPANS_MAX (1u << 22)
 /* number of spans that spans_next examines, from the last that starts before the address */
@@ -19,8 +19,7 @@ struct ht_err *spans_add(struct spans *spans, uint64_t from, uint64_t to, uint32
 {
 	if (from >= to || spans->count == SPANS_MAX)
 		return NULL;
-	HT_TRY(array_reserve(&spans->span, &spans->capacity, spans->count + 1, sizeof(*spans->span),
-		"ranges of code"));
+	HT_TRY(ARRAY_RESERVE(spans->span, spans->capacity, spans->count + 1, "ranges of code"));
 	spans->span[spans->count++] = (struct span){from, to, index};
 	return NULL;
 }
@@ -37,23 +36,9 @@ void spans_sort(struct spans *spans)
 		qsort(spans->span, spans->count, sizeof(*spans->span), compare);
 }
 
-/* Number of spans that start at `address` or before. */
-static size_t count_to(const struct spans *spans, uint64_t address)
-{
-	size_t from = 0, to = spans->count;
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (spans->span[middle].from <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}
-
 const struct span *spans_next(const struct spans *spans, uint64_t address, size_t *at)
 {
-	size_t count = count_to(spans, address);
+	size_t count = array_count_to(spans->span, spans->count, sizeof(*spans->span), address);
 	while (*at < count && *at < LOOK_BACK) {
 		const struct span *span = &spans->span[count - ++*at];
 		if (address < span->to)

@@ -90,11 +90,8 @@ static bool store_indexed(
 		dwarf_formudata(&attribute, &base) != 0)
 		return false;
 	struct bytes in = bytes_of(name->valp, data->d_size - (at - start));
-	size_t bytes = name->form == DW_FORM_strx    ? 0
-		       : name->form == DW_FORM_strx1 ? 1
-		       : name->form == DW_FORM_strx2 ? 2
-		       : name->form == DW_FORM_strx3 ? 3
-						     : 4;
+	/* The forms strx1 to strx4 have consecutive numbers; strx is a LEB128. */
+	size_t bytes = name->form == DW_FORM_strx ? 0 : name->form - DW_FORM_strx1 + 1;
 	if (bytes > bytes_left(&in) || (!bytes && !bytes_uleb(&in, &index)))
 		return false;
 	memcpy(&index, in.at, bytes);

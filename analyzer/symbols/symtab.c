@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 /* UNSIZED_BYTES: longest reach of a function without a size. LOOK_BACK: number of entries examined,
  * from the last that starts before the address, because symbols can nest and have aliases. */
@@ -47,8 +47,8 @@ static struct ht_err *add_section(
 		const char *name = elf_strptr(elf, shdr->sh_link, sym.st_name);
 		if (!name || !name[0])
 			continue;
-		HT_TRY(array_reserve(&symtab->entry, &symtab->capacity, symtab->count + 1,
-			sizeof(*symtab->entry), "symbols"));
+		HT_TRY(ARRAY_RESERVE(
+			symtab->entry, symtab->capacity, symtab->count + 1, "symbols"));
 		symtab->entry[symtab->count++] = (struct symtab_entry){
 			.from = sym.st_value,
 			.to = sym.st_value + (sym.st_size ? sym.st_size : UNSIZED_BYTES),
@@ -91,15 +91,7 @@ void symtab_sort(struct symtab *symtab)
 /* Index of the first entry that starts after `address`. */
 static size_t first_behind(const struct symtab *symtab, uint64_t address)
 {
-	size_t from = 0, to = symtab->count;
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (symtab->entry[middle].from <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
+	return array_count_to(symtab->entry, symtab->count, sizeof(*symtab->entry), address);
 }
 
 const char *symtab_find(const struct symtab *symtab, uint64_t address)

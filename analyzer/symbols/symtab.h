@@ -11,9 +11,9 @@
 #include "format/err.h"
 
 struct symtab_entry {
-	uint64_t from, to;
-	bool is_sized; /* `to` comes from the symbol's size */
-	uint8_t rank;  /* among several names of one address, that with the highest rank is shown */
+	uint64_t from, to; /* `from` first: array_count_to */
+	bool is_sized;	   /* `to` comes from the symbol's size */
+	uint8_t rank; /* among several names of one address, that with the highest rank is shown */
 	const char *name; /* lives as long as its file */
 };
 

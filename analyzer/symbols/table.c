@@ -29,19 +29,14 @@ bool place_key(struct place place, uint64_t *ret)
 
 struct ht_err *place_of_node(struct modules *modules, const struct node *node, struct place *ret)
 {
-	uint64_t pc = node_lookup_pc(node);
-	struct place place = {.offset = pc, .module = MODULES_NONE};
-	struct ht_err *err = NULL;
-	place.interpreted = node->flags & ABI_NODE_INTERPRETED;
-	if (place.interpreted)
-		place.offset = node->pc;
-	else
-		err = modules_find(modules, pc, node->epoch, &place.module);
-	if (err)
-		return err;
-	if (place.module != MODULES_NONE)
-		place.offset = pc - modules->module[place.module].bias;
-	*ret = place;
+	const uint64_t pc = node_lookup_pc(node);
+	*ret = (struct place){.module = MODULES_NONE,
+		.offset = node->pc,
+		.interpreted = node->flags & ABI_NODE_INTERPRETED};
+	if (ret->interpreted)
+		return NULL;
+	HT_TRY(modules_find(modules, pc, node->epoch, &ret->module));
+	ret->offset = pc - (ret->module == MODULES_NONE ? 0 : modules->module[ret->module].bias);
 	return NULL;
 }
 
@@ -57,8 +52,8 @@ static struct ht_err *add_frame(
 	struct symbols *symbols, struct strings *strings, const struct rec_frame *rec)
 {
 	struct symbol_frame frame = {.line = rec->line > UINT32_MAX ? 0 : (uint32_t)rec->line};
-	HT_TRY(array_reserve(&symbols->frame, &symbols->frame_capacity, symbols->frame_count + 1,
-		sizeof(*symbols->frame), "frames"));
+	HT_TRY(ARRAY_RESERVE(
+		symbols->frame, symbols->frame_capacity, symbols->frame_count + 1, "frames"));
 	HT_TRY(intern(strings, rec->function, &frame.function));
 	HT_TRY(intern(strings, rec->file, &frame.file));
 	symbols->frame[symbols->frame_count++] = frame;
@@ -77,11 +72,9 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 		.first = (uint32_t)symbols->frame_count, .count = (uint32_t)frame_count};
 	for (uint64_t i = 0; i < frame_count; i++)
 		HT_TRY(add_frame(symbols, strings, &frame[i]));
-	HT_TRY(array_reserve(&symbols->symbol, &symbols->capacity, symbols->count + 1,
-		sizeof(*symbols->symbol), "symbols"));
+	HT_TRY(ARRAY_RESERVE(symbols->symbol, symbols->capacity, symbols->count + 1, "symbols"));
 	HT_TRY(map_put(&symbols->by_place, key, (uint32_t)symbols->count));
 	symbols->symbol[symbols->count++] = symbol;
-	symbols->made_count += place.module == MODULES_NONE;
 	return NULL;
 }
 
@@ -111,12 +104,11 @@ struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
 	struct place place = {.module = MODULES_NONE,
 		.offset = rec->offset,
 		.interpreted = rec->module_id == TRACE_MODULE_SCRIPTS};
-	if (place.interpreted)
-		return symbols_add(symbols, strings, place, rec->frame, rec->frame_count);
-	if (rec->module_id)
+	if (rec->module_id && !place.interpreted) {
 		place.module = modules_by_id(modules, rec->module_id);
-	if (rec->module_id && place.module == MODULES_NONE)
-		return NULL;
+		if (place.module == MODULES_NONE)
+			return NULL;
+	}
 	return symbols_add(symbols, strings, place, rec->frame, rec->frame_count);
 }
 

@@ -34,7 +34,6 @@ struct symbols {
 	struct map by_place;
 	struct symbol *symbol;
 	size_t count, capacity;
-	size_t made_count; /* number of places in no module */
 	struct symbol_frame *frame;
 	size_t frame_count, frame_capacity;
 };

@@ -255,11 +255,3 @@ bool wrapper_is_plumbing(const char *function)
 	}
 	return false;
 }
-
-uint32_t wrapper_count(const struct symbol_frame *frame, uint32_t count)
-{
-	uint32_t wrappers = 0;
-	while (wrappers < count && wrapper_is(frame[wrappers].function))
-		wrappers++;
-	return wrappers;
-}

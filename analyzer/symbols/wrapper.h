@@ -15,6 +15,3 @@ bool wrapper_is(const char *function);
 bool wrapper_is_plumbing(const char *function);
 /* A function's name without the return type that templates show before it. */
 const char *wrapper_name(const char *function);
-/* Number of frames, counted from the innermost, that pass allocations on, up to the first that does
- * not. */
-uint32_t wrapper_count(const struct symbol_frame *frame, uint32_t count);

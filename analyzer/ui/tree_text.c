@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #define OWN_COLUMNS  11u
 #define NAME_COLUMNS 28u /* columns left for a name at the deepest level drawn */

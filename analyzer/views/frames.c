@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 void frames_deinit(struct frames *frames)
 {

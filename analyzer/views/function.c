@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/wrapper.h"
 
 /* --- names -------------------------------------------------------------------------------------

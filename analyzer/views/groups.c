@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/model/array.h"
+#include "format/array.h"
 #include "analyzer/symbols/namespace.h"
 #include "analyzer/symbols/wrapper.h"
 #include "analyzer/views/frames.h"

@@ -119,13 +119,11 @@ _Noreturn void filter_run(const struct filter_options *options)
 		.orders = {.fd = APART_FIRST_FD, .next_fd = APART_SECOND_FD}};
 	const pid_t parent = options->parent;
 	offer_to_oom_killer();
-	const struct cull_options cull = {
-		.cull_ns = options->cull_ns, .put = pass_record, .context = &filter};
 	if (!apart_become("heaptap-filter", options->from, options->to, false) ||
 		!rights_drop(RIGHTS_NOBODY, RIGHTS_NOBODY))
 		filter.err = ht_err_new(HT_ERR_INTERNAL, "it cannot give up its rights");
 	if (!filter.err)
-		filter.err = cull_create(&cull, &filter.cull);
+		filter.err = cull_create(options->cull_ns, pass_record, &filter, &filter.cull);
 	if (!filter.err)
 		serve(&filter, parent);
 	if (!filter.err) {

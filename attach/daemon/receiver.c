@@ -131,7 +131,7 @@ static struct ht_err *put_events(struct receiver *receiver, const struct piece *
 		.events = {.slot = piece->slot,
 			.position = piece->position,
 			.flags = piece->at_buffer_start ? REC_EVENTS_RESTART : 0,
-			.body = {.data = (const char *)piece->data, .length = piece->length}},
+			.body = bytes_of(piece->data, piece->length)},
 	};
 	struct ht_err *err = node_scan_put(&receiver->nodes);
 	stream->is_cut = (stream->is_cut && !piece->at_buffer_start) || err;

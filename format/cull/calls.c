@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "format/cull/calls.h"
 
+#include "format/array.h"
+
 /* --- the ends of blocks ------------------------------------------------------------------------
  */
 
@@ -17,8 +19,8 @@ static struct ht_err *end_block(struct cull *cull, const struct cull_call *call,
 	const struct live_entry *block, bool temporary, bool *ret_listed)
 {
 	const struct held *held = held_get(&cull->held, block->note);
-	const bool culled = block->note && !held->is_listed &&
-			    call->now_ns - held->first_ns < cull->options.cull_ns;
+	const bool culled =
+		block->note && !held->is_listed && call->now_ns - held->first_ns < cull->cull_ns;
 	const struct tally_death death = {.site = block->origin_flags >> LIVE_ORIGIN_SHIFT,
 		.size = block->size,
 		.birth_ns = block->birth_ns,
@@ -45,8 +47,8 @@ static struct ht_err *free_now(struct cull *cull, const struct cull_call *call,
 		.tsc = call->tsc,
 		.addr = block->addr,
 		.size = usable_bytes};
-	struct ht_err *err = end_block(cull, call, block, is_newest(cull, block), &listed);
-	return err || !listed ? err : delay_listed(cull, call, &event);
+	HT_TRY(end_block(cull, call, block, is_newest(cull, block), &listed));
+	return listed ? delay_listed(cull, call, &event) : NULL;
 }
 
 static bool frees_nothing(struct cull *cull, const struct cull_call *call, uint64_t addr)
@@ -54,7 +56,7 @@ static bool frees_nothing(struct cull *cull, const struct cull_call *call, uint6
 	if (!addr)
 		return true;
 	const bool absorbed =
-		lanes_absorb(&cull->lanes, addr, call->tsc, cull->tally.thread[call->thread].first);
+		owed_take(&cull->owed, addr, call->tsc, cull->tally.thread[call->thread].first);
 	cull->absorbed_frees += absorbed;
 	return absorbed;
 }
@@ -81,30 +83,22 @@ static struct ht_err *take_free(
 static struct ht_err *enter_block(
 	struct cull *cull, const struct cull_call *call, uint64_t addr, struct live_entry **ret)
 {
-	struct ht_err *err = live_reserve(&cull->live);
-	if (err)
-		return err;
+	HT_TRY(live_reserve(&cull->live));
 	*ret = live_enter(&cull->live, addr);
 	if (ht_likely(!live_is_live(*ret)))
 		return NULL;
 	const struct live_entry older = **ret;
-	lanes_owe(&cull->lanes, addr, call->tsc, cull->tally.thread[call->thread].first);
+	owed_add(&cull->owed, addr, call->tsc, cull->tally.thread[call->thread].first);
 	cull->inferred_frees++;
 	return free_now(cull, call, &older, 0);
-}
-
-static bool scripts_hold(const struct cull *cull, uint32_t node, uint64_t tsc)
-{
-	const uint16_t generation = node < cull->generation_count ? cull->generation[node] : 0;
-	return !generation || (cull->until_tsc && tsc < cull->until_tsc[generation]);
 }
 
 static struct ht_err *find_site(
 	struct cull *cull, const struct cull_call *call, const struct event *event, uint32_t *ret)
 {
-	const unsigned class = event->size ? 64 - (unsigned)__builtin_clzll(event->size) : 0;
-	uint32_t key = class | (uint32_t)(call->hook & CULLED_KEY_HOOK) << CULLED_KEY_HOOK_SHIFT;
-	if (ht_unlikely(cull->generation != NULL) && !scripts_hold(cull, event->stack, event->tsc))
+	uint32_t key = culled_class(event->size) | (uint32_t)(call->hook & CULLED_KEY_HOOK)
+							   << CULLED_KEY_HOOK_SHIFT;
+	if (!generations_hold(&cull->generations, event->stack, event->tsc))
 		key |= CULLED_KEY_PLAIN;
 	return tally_find_site(&cull->tally, event->stack, call->thread, key, ret);
 }
@@ -119,11 +113,9 @@ static struct ht_err *take_alloc(struct cull *cull, const struct cull_call *call
 	 * it. */
 	if (!event->addr)
 		return delay_listed(cull, call, event);
-	struct ht_err *err = find_site(cull, call, event, &site);
-	HT_THEN(err, enter_block(cull, call, event->addr, &entry));
-	HT_THEN(err, delay_event(cull, call, event, first_ns, is_listed || cull->is_reading, &at));
-	if (err)
-		return err;
+	HT_TRY(find_site(cull, call, event, &site));
+	HT_TRY(enter_block(cull, call, event->addr, &entry));
+	HT_TRY(delay_event(cull, call, event, first_ns, is_listed || cull->is_reading, &at));
 	struct tally_thread *thread = &cull->tally.thread[call->thread];
 	cull->tally.thread[thread->first].newest = event->addr;
 	*entry = (struct live_entry){.addr = event->addr,
@@ -155,10 +147,9 @@ static struct ht_err *take_begin(struct cull *cull, struct lane *lane, uint32_t 
 		if (entry->note)
 			held_get(&cull->held, entry->note)->lane = number + 1;
 	}
-	struct ht_err *err = delay_event(cull, call, event, 0, false, &lane->begin);
-	if (!err)
-		held_get(&cull->held, lane->begin)->lane = number + 1;
-	return err;
+	HT_TRY(delay_event(cull, call, event, 0, false, &lane->begin));
+	held_get(&cull->held, lane->begin)->lane = number + 1;
+	return NULL;
 }
 
 /* Call when the outcome of the lane's realloc is known: `listed` keeps its held REALLOC_BEGIN for
@@ -180,7 +171,7 @@ static void close_begin(struct cull *cull, struct lane *lane, bool listed)
 static struct ht_err *end_pending(struct cull *cull, struct lane *lane,
 	const struct cull_call *call, bool *ret_listed, uint64_t *ret_first_ns)
 {
-	const enum lane_pending pending = lane->pending;
+	const unsigned pending = lane->pending;
 	struct cull_call gone = *call;
 	struct ht_err *err = NULL;
 	lane->pending = LANE_NONE;
@@ -210,10 +201,8 @@ static struct ht_err *settle(struct cull *cull, struct lane *lane, const struct 
 	uint64_t first_ns = call->now_ns;
 	bool listed = false;
 	struct event out = *event;
-	struct ht_err *err = end_pending(cull, lane, call, &listed, &first_ns);
 	*ret_done = goes_on;
-	if (err)
-		return err;
+	HT_TRY(end_pending(cull, lane, call, &listed, &first_ns));
 	if (!goes_on && listed) {
 		out = (struct event){.kind = ABI_EVENT_REALLOC_FREED, .tsc = event->tsc};
 		return delay_listed(cull, call, &out);
@@ -229,26 +218,23 @@ static struct ht_err *settle(struct cull *cull, struct lane *lane, const struct 
 static struct ht_err *take_fail(struct cull *cull, struct lane *lane, const struct cull_call *call,
 	const struct event *event)
 {
-	const enum lane_pending pending = lane->pending;
+	const unsigned pending = lane->pending;
 	const bool was_written = lane->begin_is_written && !lane->begin;
 	struct live_entry *entry;
-	struct ht_err *err = NULL;
 	lane->pending = LANE_NONE;
 	if (pending == LANE_NONE)
 		return NULL;
 	close_begin(cull, lane, false);
 	if (was_written)
-		err = delay_listed(cull, call, event);
-	if (err || pending == LANE_BEFORE)
-		return err;
+		HT_TRY(delay_listed(cull, call, event));
+	if (pending == LANE_BEFORE)
+		return NULL;
 	if (lane->block.note)
 		held_get(&cull->held, lane->block.note)->lane = 0;
-	err = enter_block(cull, call, lane->block.addr, &entry);
-	if (!err) {
-		*entry = lane->block;
-		entry->origin_flags |= LIVE_IS_LIVE;
-	}
-	return err;
+	HT_TRY(enter_block(cull, call, lane->block.addr, &entry));
+	*entry = lane->block;
+	entry->origin_flags |= LIVE_IS_LIVE;
+	return NULL;
 }
 
 /* --- events ------------------------------------------------------------------------------------
@@ -283,36 +269,31 @@ static struct ht_err *take_call(struct cull *cull, struct lane *lane, uint32_t n
 	}
 }
 
-static struct ht_err *find_thread(
-	struct cull *cull, struct lane *lane, uint32_t tid, uint64_t tsc, uint32_t *ret)
+/* Updates lane->caller. */
+static struct ht_err *find_thread(struct cull *cull, struct lane *lane, uint32_t tid, uint64_t tsc)
 {
-	struct ht_err *err = NULL;
-	if (!lane->caller || lane->tid != tid || tsc >= lane->until_tsc ||
-		lane->names != cull->tally.names) {
-		err = tally_find_thread(&cull->tally, tid, tsc, &lane->caller, &lane->until_tsc);
-		lane->tid = tid;
-		lane->names = cull->tally.names;
-	}
-	*ret = lane->caller;
-	return err;
+	if (lane->caller && lane->tid == tid && tsc < lane->until_tsc &&
+		lane->names == cull->tally.names)
+		return NULL;
+	lane->tid = tid;
+	lane->names = cull->tally.names;
+	return tally_find_thread(&cull->tally, tid, tsc, &lane->caller, &lane->until_tsc);
 }
 
 static struct ht_err *take_event(struct cull *cull, uint32_t stream, const struct event *event)
 {
-	struct lane *lane = lanes_get(&cull->lanes, stream);
+	struct lane *lane = &cull->lane[stream];
 	struct cull_call call = {
 		.tsc = event->tsc, .stream = stream, .tid = event->tid, .hook = event->hook};
 	const uint64_t time_ns = timebase_ns(&cull->timebase, event->tsc);
-	struct ht_err *err = NULL;
 	/* The stamp of a mapping may be later than that of the next event. */
 	if (event->kind == ABI_EVENT_MAPPING) {
 		call.now_ns = cull->now_ns;
 		return delay_listed(cull, &call, event);
 	}
-	err = delay_enter_time(cull, event->tsc, time_ns);
-	HT_THEN(err, find_thread(cull, lane, event->tid, event->tsc, &call.thread));
-	if (err)
-		return err;
+	HT_TRY(delay_enter_time(cull, event->tsc, time_ns));
+	HT_TRY(find_thread(cull, lane, event->tid, event->tsc));
+	call.thread = lane->caller;
 	if (time_ns > cull->now_ns)
 		cull->now_ns = time_ns;
 	call.now_ns = cull->now_ns;
@@ -323,7 +304,8 @@ static struct ht_err *take_event(struct cull *cull, uint32_t stream, const struc
 struct ht_err *calls_take(void *context, uint32_t stream, const struct event *event, size_t count)
 {
 	struct cull *cull = context;
-	struct ht_err *err = lanes_reserve(&cull->lanes, stream);
+	struct ht_err *err =
+		ARRAY_RESERVE(cull->lane, cull->lane_capacity, (size_t)stream + 1, "event streams");
 	for (size_t i = 0; i < count && !err; i++)
 		err = take_event(cull, stream, &event[i]);
 	return err;

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "format/abi_control.h"
-#include "format/array.h"
 #include "format/cull/calls.h"
 
 static void prefetch(void *context, const struct event *event, size_t count)
@@ -14,22 +12,21 @@ static void prefetch(void *context, const struct event *event, size_t count)
 		live_prefetch(&cull->live, event[i].addr);
 }
 
-struct ht_err *cull_create(const struct cull_options *options, struct cull **ret)
+struct ht_err *cull_create(uint64_t cull_ns, emit_put *put, void *context, struct cull **ret)
 {
 	struct cull *cull = calloc(1, sizeof(*cull));
 	if (!cull)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the filter");
-	cull->options = *options;
+	cull->cull_ns = cull_ns;
 	cull->next_ns = TRACE_CULLED_NS;
-	cull->emit.put = options->put;
-	cull->emit.context = options->context;
+	cull->emit.put = put;
+	cull->emit.context = context;
 	struct ht_err *err = streams_create(calls_take, prefetch, cull, &cull->streams);
-	if (err) {
+	if (err)
 		free(cull);
-		return err;
-	}
-	*ret = cull;
-	return NULL;
+	else
+		*ret = cull;
+	return err;
 }
 
 void cull_destroy(struct cull *cull)
@@ -41,17 +38,14 @@ void cull_destroy(struct cull *cull)
 	held_deinit(&cull->held);
 	tally_deinit(&cull->tally);
 	emit_deinit(&cull->emit);
-	lanes_deinit(&cull->lanes);
-	free(cull->generation);
-	free(cull->until_tsc);
+	generations_deinit(&cull->generations);
+	free(cull->lane);
 	free(cull);
 }
 
 struct cull_sizes cull_sizes(const struct cull *cull)
 {
 	return (struct cull_sizes){.live_blocks = cull->live.count,
-		.held_events = cull->held.count,
-		.sites = cull->tally.sites,
 		.bytes = cull->live.capacity * sizeof(struct live_entry) +
 			 cull->held.used * sizeof(struct held)};
 }
@@ -115,50 +109,17 @@ static void take_heap(struct cull *cull, const struct rec_heap *rec)
 /* --- records -----------------------------------------------------------------------------------
  */
 
-static struct ht_err *note_node(struct cull *cull, uint64_t id, const struct rec_node *node)
-{
-	const uint64_t own =
-		node->flags & ABI_NODE_INTERPRETED ? node->pc >> TRACE_SCRIPTS_SHIFT : 0;
-	if (id >= 1u << 24 || node->parent >= id || (!own && !cull->generation))
-		return NULL;
-	while (cull->generation_count <= id) {
-		if (!ARRAY_HAS_ROOM(cull->generation, cull->generation_count,
-			    cull->generation_capacity, 4096))
-			return ht_err_new(HT_ERR_NOMEM, "out of memory for stack nodes");
-		cull->generation[cull->generation_count++] = 0;
-	}
-	cull->generation[id] =
-		own && own <= ABI_SCRIPTS_MAX ? (uint16_t)own : cull->generation[node->parent];
-	return NULL;
-}
-
 static struct ht_err *take_nodes(struct cull *cull, const struct rec_nodes *rec)
 {
 	struct bytes body = rec->body;
 	for (uint64_t i = 0; i < rec->count; i++) {
 		struct rec_node node;
-		struct ht_err *err = rec_node_next(&body, &node);
-		if (err) {
-			ht_err_free(err);
+		const uint64_t id = rec->first_id + i;
+		if (ht_err_drop(rec_node_next(&body, &node)))
 			return NULL;
-		}
-		err = note_node(cull, rec->first_id + i, &node);
-		if (err)
-			return err;
+		if (id < 1u << 24 && node.parent < id)
+			HT_TRY(generations_note(&cull->generations, (uint32_t)id, &node));
 	}
-	return NULL;
-}
-
-static struct ht_err *take_scripts(struct cull *cull, const struct rec_scripts *rec)
-{
-	if (rec->generation > ABI_SCRIPTS_MAX)
-		return NULL;
-	if (!cull->until_tsc)
-		cull->until_tsc = calloc(ABI_SCRIPTS_MAX + 1, sizeof(*cull->until_tsc));
-	if (!cull->until_tsc)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for functions");
-	if (cull->until_tsc[rec->generation] < rec->until_tsc)
-		cull->until_tsc[rec->generation] = rec->until_tsc;
 	return NULL;
 }
 
@@ -177,7 +138,7 @@ static struct ht_err *put_sync(struct cull *cull, const struct rec *rec)
 	if (out.sync.complete_tsc < cull->complete_tsc)
 		out.sync.complete_tsc = cull->complete_tsc;
 	cull->complete_tsc = out.sync.complete_tsc;
-	return cull->options.put(cull->options.context, &out, 0);
+	return cull->emit.put(cull->emit.context, &out, 0);
 }
 
 static struct ht_err *take_sync(struct cull *cull, const struct rec *rec)
@@ -198,7 +159,7 @@ static struct ht_err *take_capture(struct cull *cull, struct rec *rec)
 		return ht_err_new(HT_ERR_USAGE, "a sample cannot be culled");
 	timebase_start(&cull->timebase, rec->capture.start_tsc, rec->capture.start_mono_ns);
 	cull->interval_tsc = cull->sums_tsc = rec->capture.start_tsc;
-	rec->capture.cull_ns = cull->options.cull_ns;
+	rec->capture.cull_ns = cull->cull_ns;
 	return NULL;
 }
 
@@ -222,7 +183,7 @@ struct ht_err *cull_take(struct cull *cull, const struct rec *rec)
 	struct ht_err *err = NULL;
 	switch (rec->kind) {
 	case REC_EVENTS:
-		return cull->is_finished ? NULL : streams_add(cull->streams, &rec->events);
+		return cull->is_finished ? NULL : streams_add(cull->streams, rec);
 	case REC_CAPTURE:
 		changed = *rec;
 		out = &changed;
@@ -240,7 +201,7 @@ struct ht_err *cull_take(struct cull *cull, const struct rec *rec)
 		err = take_nodes(cull, &rec->nodes);
 		break;
 	case REC_SCRIPTS:
-		err = take_scripts(cull, &rec->scripts);
+		err = generations_take(&cull->generations, &rec->scripts);
 		break;
 	case REC_END:
 		err = cull_finish(cull);
@@ -262,5 +223,5 @@ struct ht_err *cull_take(struct cull *cull, const struct rec *rec)
 	case REC_CULLED:
 		break;
 	}
-	return err ? err : cull->options.put(cull->options.context, out, 0);
+	return err ? err : cull->emit.put(cull->emit.context, out, 0);
 }

@@ -7,12 +7,15 @@
  */
 #pragma once
 
-#include "format/cull/options.h"
+#include "format/cull/emit.h"
 
 struct cull;
 
+/* `cull_ns`: at least 1. `put` receives each record; the views in it are valid only during the
+ * call.
+ */
 HT_MUST_CHECK
-struct ht_err *cull_create(const struct cull_options *options, struct cull **ret);
+struct ht_err *cull_create(uint64_t cull_ns, emit_put *put, void *context, struct cull **ret);
 void cull_destroy(struct cull *cull);
 /* Takes the next record. A sample (CAPTURE.sample_bytes) is an error: its sums would need the size
  * of each block. */
@@ -24,8 +27,6 @@ struct ht_err *cull_finish(struct cull *cull);
 
 struct cull_sizes {
 	uint64_t live_blocks;
-	uint64_t held_events;
-	uint64_t sites;
 	uint64_t bytes; /* of the two largest tables: live blocks and held events */
 };
 

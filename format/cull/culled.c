@@ -5,7 +5,7 @@
 
 struct ht_err *culled_put(struct bytes_out *body, const struct culled_entry *entry)
 {
-	unsigned count = entry->count;
+	unsigned count = CULLED_NUMBERS_MAX;
 	while (count && !entry->number[count - 1])
 		count--;
 	struct ht_err *err = bytes_out_u8(body, (uint8_t)(entry->kind | count << COUNT_SHIFT));

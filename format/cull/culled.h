@@ -38,7 +38,7 @@ enum { CULLED_LIVES_CLASS, CULLED_LIVES_COUNT, CULLED_LIVES_BYTES };
 #define CULLED_NUMBERS_MAX 15u
 
 struct culled_entry {
-	unsigned kind, count;
+	unsigned kind, count; /* `count`: of the numbers that culled_next has read */
 	uint64_t number[CULLED_NUMBERS_MAX];
 };
 
@@ -49,7 +49,7 @@ struct culled_entry {
 #define CULLED_KEY_HOOK	      15u
 #define CULLED_KEY_PLAIN      (1u << 11)
 
-/* Appends an entry; leaves out zeros at its end. */
+/* Appends an entry; leaves out zeros at its end and ignores entry->count. */
 HT_MUST_CHECK
 struct ht_err *culled_put(struct bytes_out *body, const struct culled_entry *entry);
 /* Takes the next entry. False at the end, or where the body is malformed. */
@@ -62,6 +62,12 @@ static inline uint64_t culled_time_ns(uint64_t interval)
 	return interval < UINT64_MAX / TRACE_CULLED_NS
 		       ? interval * TRACE_CULLED_NS + TRACE_CULLED_NS / 2
 		       : UINT64_MAX;
+}
+
+/* The class of a size or of a life: number of significant bits. */
+static inline unsigned culled_class(uint64_t number)
+{
+	return number ? 64 - (unsigned)__builtin_clzll(number) : 0;
 }
 
 static inline uint64_t culled_fold(int64_t change)

@@ -20,10 +20,9 @@ static struct ht_err *delay_record(void *context, const struct rec *rec)
 	if (err) {
 		bytes_out_deinit(record);
 		free(record);
-		return err;
 	}
-	cull->held_records++;
-	return NULL;
+	cull->held_records += !err;
+	return err;
 }
 
 struct ht_err *delay_close_interval(struct cull *cull, uint64_t end_tsc, uint64_t next)
@@ -54,9 +53,7 @@ struct ht_err *delay_event(struct cull *cull, const struct cull_call *call,
 		.time_ns = call->now_ns,
 		.first_ns = first_ns,
 		.is_listed = is_listed,
-		.is_counted = event->kind != ABI_EVENT_MAPPING,
 		.event = *event};
-	held.event.tsc = event->tsc;
 	held.event.tid = call->tid;
 	return held_push(&cull->held, &held, ret);
 }
@@ -72,7 +69,7 @@ static void forget_block(struct cull *cull, uint32_t at)
 {
 	const struct held *held = held_get(&cull->held, at);
 	if (held->lane) {
-		struct lane *lane = lanes_get(&cull->lanes, held->lane - 1);
+		struct lane *lane = &cull->lane[held->lane - 1];
 		if (lane->block.note == at)
 			lane->block.note = 0;
 	}
@@ -88,7 +85,7 @@ static void forget_begin(struct cull *cull, uint32_t at)
 	const struct held *held = held_get(&cull->held, at);
 	if (!held->lane)
 		return;
-	struct lane *lane = lanes_get(&cull->lanes, held->lane - 1);
+	struct lane *lane = &cull->lane[held->lane - 1];
 	lane->begin = 0;
 	lane->begin_is_written = true;
 }
@@ -99,7 +96,7 @@ static struct ht_err *put_record(struct cull *cull, const struct bytes_out *reco
 	struct rec rec;
 	struct ht_err *err = emit_flush(&cull->emit);
 	HT_THEN(err, rec_decode(&in, &rec));
-	return err ? err : cull->options.put(cull->options.context, &rec, rec.culled.events);
+	return err ? err : cull->emit.put(cull->emit.context, &rec, rec.culled.events);
 }
 
 struct ht_err *delay_write_first(struct cull *cull)
@@ -118,7 +115,7 @@ struct ht_err *delay_write_first(struct cull *cull)
 			forget_begin(cull, at);
 		else if (held->event.addr)
 			forget_block(cull, at);
-		err = emit_add(&cull->emit, held->stream, &held->event, held->is_counted);
+		err = emit_add(&cull->emit, held->stream, &held->event);
 	}
 	held_remove(&cull->held, at);
 	return err;
@@ -129,7 +126,7 @@ struct ht_err *delay_write_old(struct cull *cull, uint64_t now_ns)
 	struct ht_err *err = NULL;
 	while (cull->held.first && !err) {
 		const uint64_t time_ns = held_get(&cull->held, cull->held.first)->time_ns;
-		if (now_ns < time_ns || now_ns - time_ns < cull->options.cull_ns)
+		if (now_ns < time_ns || now_ns - time_ns < cull->cull_ns)
 			break;
 		err = delay_write_first(cull);
 	}

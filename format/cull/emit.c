@@ -19,31 +19,24 @@ static struct ht_err *reserve(struct emit *emit, uint32_t stream)
 		emit->event = calloc(EMIT_EVENTS, sizeof(*emit->event));
 	if (!emit->event)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for events");
-	while (emit->stream_count <= stream) {
-		if (!ARRAY_HAS_ROOM(emit->stream, emit->stream_count, emit->stream_capacity, 64))
-			return ht_err_new(HT_ERR_NOMEM, "out of memory for event streams");
-		emit->stream[emit->stream_count++] = (struct emit_stream){0};
-	}
-	return NULL;
+	return ARRAY_RESERVE(
+		emit->stream, emit->stream_capacity, (size_t)stream + 1, "event streams");
 }
 
-struct ht_err *emit_add(
-	struct emit *emit, uint32_t stream, const struct event *event, bool is_counted)
+struct ht_err *emit_add(struct emit *emit, uint32_t stream, const struct event *event)
 {
-	struct ht_err *err = emit->count == EMIT_EVENTS ? emit_flush(emit) : NULL;
-	HT_THEN(err, reserve(emit, stream));
-	if (err)
-		return err;
+	if (emit->count == EMIT_EVENTS)
+		HT_TRY(emit_flush(emit));
+	HT_TRY(reserve(emit, stream));
 	struct emit_stream *to = &emit->stream[stream];
-	emit->event[emit->count++] =
-		(struct emit_event){.event = *event, .stream = stream, .is_counted = is_counted};
+	emit->event[emit->count++] = (struct emit_event){.event = *event, .stream = stream};
 	const uint32_t number = (uint32_t)emit->count;
 	if (to->last)
 		emit->event[to->last - 1].next = number;
 	else
 		to->first = number;
 	to->last = number;
-	emit->counted += is_counted;
+	emit->counted += event_is_counted(event);
 	return NULL;
 }
 
@@ -53,24 +46,21 @@ static struct ht_err *put_piece(struct emit *emit, uint32_t stream, uint32_t num
 	struct event_encoder *encoder = &emit->encoder;
 	uint32_t tid = 0;
 	uint64_t events = 0;
-	struct ht_err *err = NULL;
 	event_encoder_begin(encoder);
-	for (; number && !err; number = emit->event[number - 1].next) {
+	for (; number; number = emit->event[number - 1].next) {
 		const struct emit_event *event = &emit->event[number - 1];
 		if (!encoder->out.length || tid != event->event.tid)
-			err = event_encoder_thread(encoder, event->event.tid, 0);
+			HT_TRY(event_encoder_thread(encoder, event->event.tid, 0));
 		tid = event->event.tid;
-		HT_THEN(err, event_encoder_put(encoder, &event->event, 0));
-		events += event->is_counted;
+		HT_TRY(event_encoder_put(encoder, &event->event, 0));
+		events += event_is_counted(&event->event);
 	}
-	if (err)
-		return err;
 	struct emit_stream *from = &emit->stream[stream];
 	const struct rec rec = {.kind = REC_EVENTS,
 		.events = {.slot = stream,
 			.position = from->position,
 			.flags = REC_EVENTS_RESTART,
-			.body = {(const char *)encoder->out.data, encoder->out.length}}};
+			.body = bytes_of(encoder->out.data, encoder->out.length)}};
 	from->position += encoder->out.length;
 	return emit->put(emit->context, &rec, events);
 }

@@ -15,7 +15,6 @@ struct emit_event {
 	struct event event;
 	uint32_t stream;
 	uint32_t next; /* of the same stream; index + 1, 0: none */
-	bool is_counted;
 };
 
 struct emit_stream {
@@ -34,14 +33,13 @@ struct emit {
 	struct emit_event *event; /* EMIT_EVENTS of them */
 	size_t count;
 	struct emit_stream *stream;
-	size_t stream_count, stream_capacity;
+	size_t stream_capacity;
 	uint64_t counted; /* events written or gathered so far */
 };
 
 void emit_deinit(struct emit *emit);
 HT_MUST_CHECK
-struct ht_err *emit_add(
-	struct emit *emit, uint32_t stream, const struct event *event, bool is_counted);
+struct ht_err *emit_add(struct emit *emit, uint32_t stream, const struct event *event);
 /* Puts the gathered events. */
 HT_MUST_CHECK
 struct ht_err *emit_flush(struct emit *emit);

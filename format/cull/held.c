@@ -5,6 +5,11 @@
 
 #include "format/array.h"
 
+static bool is_counted(const struct held *held)
+{
+	return !held->record && event_is_counted(&held->event);
+}
+
 static void drop_record(struct held *held)
 {
 	if (held->record)
@@ -40,9 +45,7 @@ static struct ht_err *take_place(struct held_queue *queue, uint32_t *ret)
 
 struct ht_err *held_push(struct held_queue *queue, const struct held *held, uint32_t *ret)
 {
-	struct ht_err *err = take_place(queue, ret);
-	if (err)
-		return err;
+	HT_TRY(take_place(queue, ret));
 	struct held *place = &queue->element[*ret];
 	*place = *held;
 	place->before = queue->last;
@@ -52,14 +55,14 @@ struct ht_err *held_push(struct held_queue *queue, const struct held *held, uint
 	else
 		queue->first = *ret;
 	queue->last = *ret;
-	queue->count++;
-	queue->events += held->is_counted;
+	queue->events += is_counted(held);
 	return NULL;
 }
 
 void held_remove(struct held_queue *queue, uint32_t at)
 {
 	struct held *held = &queue->element[at];
+	queue->events -= is_counted(held);
 	drop_record(held);
 	if (held->before)
 		queue->element[held->before].after = held->after;
@@ -69,8 +72,6 @@ void held_remove(struct held_queue *queue, uint32_t at)
 		queue->element[held->after].before = held->before;
 	else
 		queue->last = held->before;
-	queue->count--;
-	queue->events -= held->is_counted;
 	held->after = queue->free;
 	queue->free = at;
 }

@@ -16,7 +16,6 @@ struct held {
 	uint64_t first_ns; /* birth of the first block of the chain of reallocs, since the window's
 			      start */
 	bool is_listed;	   /* will be written even if its block ends early */
-	bool is_counted;   /* is one of the events that REC_COUNTER_EVENTS counts */
 	struct event event;
 	struct bytes_out *record; /* not NULL: an encoded record instead of the event; owned */
 };
@@ -26,8 +25,7 @@ struct held_queue {
 	struct held *element;
 	size_t used, capacity; /* elements in use or free */
 	uint32_t first, last, free;
-	size_t count;	 /* elements in the queue */
-	uint64_t events; /* number of elements with is_counted */
+	uint64_t events; /* number of elements that are events (event_is_counted) */
 };
 
 void held_deinit(struct held_queue *queue);

@@ -6,10 +6,10 @@
 
 #include "format/cull/emit.h"
 #include "format/cull/held.h"
-#include "format/cull/lanes.h"
-#include "format/cull/options.h"
 #include "format/cull/tally.h"
+#include "format/generations.h"
 #include "format/live.h"
+#include "format/owed.h"
 #include "format/streams.h"
 #include "format/timebase.h"
 
@@ -19,15 +19,32 @@ struct cull_reading {
 	uint64_t begin_tsc, end_tsc, header_bytes;
 };
 
+/* The filter's state of a stream, mainly the realloc that has no outcome yet. */
+struct lane {
+	/* The old block of the realloc: LANE_BEFORE: it is older than the window. */
+	enum { LANE_NONE, LANE_BLOCK, LANE_BEFORE } pending;
+	bool temporary, begin_is_written;
+	uint8_t hook;
+	uint32_t thread, begin; /* begin: number of the held REALLOC_BEGIN; 0: none */
+	uint64_t usable_bytes;
+	struct live_entry block;
+	/* Number of the thread period (tally.h) of the last event with `tid`; valid until
+	 * `until_tsc`, while tally.names is `names`. */
+	uint32_t caller, tid;
+	uint64_t until_tsc, names;
+};
+
 struct cull {
-	struct cull_options options;
+	uint64_t cull_ns;
 	struct timebase timebase;
 	struct streams *streams;
 	struct live live; /* note: number of the held allocation, 0: written; origin: site */
 	struct held_queue held;
 	struct tally tally;
 	struct emit emit;
-	struct lanes lanes;
+	struct lane *lane; /* by stream */
+	size_t lane_capacity;
+	struct owed owed;
 	uint64_t now_ns;       /* time of the newest event */
 	uint64_t next_ns;      /* end of the interval */
 	uint64_t complete_tsc; /* of the last SYNC that was put */
@@ -42,10 +59,7 @@ struct cull {
 	bool is_reading; /* an allocator's counters are being read: blocks that are live now are
 			    written even if they end early */
 	bool is_finished;
-	uint16_t *generation; /* of the interpreted functions in a stack, by node; NULL: no stack
-				 has any */
-	size_t generation_count, generation_capacity;
-	uint64_t *until_tsc; /* by generation */
+	struct generations generations;
 };
 
 /* The data of the recorded call that an event belongs to. */

@@ -57,17 +57,15 @@ static struct ht_err *first_period(struct tally *tally, uint32_t tid, uint32_t *
 {
 	if (map_get(&tally->by_tid, tid, ret))
 		return NULL;
-	struct ht_err *err = add_thread(tally, tid, 0, 0, ret);
-	return err ? err : map_put(&tally->by_tid, tid, *ret);
+	HT_TRY(add_thread(tally, tid, 0, 0, ret));
+	return map_put(&tally->by_tid, tid, *ret);
 }
 
 struct ht_err *tally_find_thread(
 	struct tally *tally, uint32_t tid, uint64_t tsc, uint32_t *ret, uint64_t *ret_until_tsc)
 {
-	struct ht_err *err = first_period(tally, tid, ret);
 	*ret_until_tsc = UINT64_MAX;
-	if (err)
-		return err;
+	HT_TRY(first_period(tally, tid, ret));
 	for (uint32_t next = tally->thread[*ret].next; next; next = tally->thread[*ret].next) {
 		if (tally->thread[next].since_tsc > tsc) {
 			*ret_until_tsc = tally->thread[next].since_tsc;
@@ -83,19 +81,15 @@ struct ht_err *tally_name(struct tally *tally, const struct rec_thread *rec)
 	uint32_t last, next = 0;
 	if (rec->tid > UINT32_MAX)
 		return NULL;
-	struct ht_err *err = first_period(tally, (uint32_t)rec->tid, &last);
-	if (err)
-		return err;
+	HT_TRY(first_period(tally, (uint32_t)rec->tid, &last));
 	while (tally->thread[last].next)
 		last = tally->thread[last].next;
 	/* Every thread has a period from time 0. A first name that begins later only adds a second
 	 * period, which does no harm. */
 	if (rec->since_tsc <= tally->thread[last].since_tsc)
 		return NULL;
-	err = add_thread(
-		tally, tally->thread[last].tid, rec->since_tsc, tally->thread[last].first, &next);
-	if (err)
-		return err;
+	HT_TRY(add_thread(
+		tally, tally->thread[last].tid, rec->since_tsc, tally->thread[last].first, &next));
 	tally->thread[last].next = next;
 	tally->names++;
 	return NULL;
@@ -156,20 +150,15 @@ static struct ht_err *take_site(struct tally *tally, uint32_t *ret)
 struct ht_err *tally_find_site(
 	struct tally *tally, uint32_t node, uint32_t thread, uint32_t key, uint32_t *ret)
 {
-	struct ht_err *err = NULL;
 	if (tally->sites >= tally->index_size)
-		err = grow_index(tally);
-	if (err)
-		return err;
+		HT_TRY(grow_index(tally));
 	const size_t home = index_of(tally, node, thread, key);
 	for (*ret = tally->index[home]; *ret; *ret = tally->site[*ret].next) {
 		const struct tally_site *site = &tally->site[*ret];
 		if (site->node == node && site->thread == thread && site->key == key)
 			return NULL;
 	}
-	err = take_site(tally, ret);
-	if (err)
-		return err;
+	HT_TRY(take_site(tally, ret));
 	tally->site[*ret] = (struct tally_site){.node = node,
 		.key = key,
 		.thread = thread,
@@ -206,20 +195,18 @@ static uint64_t at_peak(const struct tally *tally, const struct tally_site *site
 static struct ht_err *settle(struct tally *tally, uint32_t at)
 {
 	struct tally_site *site = &tally->site[at];
-	struct ht_err *err = NULL;
 	if (site->epoch != tally->epoch) {
 		site->epoch = tally->epoch;
 		site->settled_bytes = site->live_bytes;
 	}
 	if (!site->changed_at) {
-		err = list_add(&tally->changed, at);
+		HT_TRY(list_add(&tally->changed, at));
 		site->changed_at = (uint32_t)tally->changed.count;
 	}
-	if (!err && !site->is_touched) {
-		site->is_touched = true;
-		err = list_add(&tally->touched, at);
-	}
-	return err;
+	if (site->is_touched)
+		return NULL;
+	site->is_touched = true;
+	return list_add(&tally->touched, at);
 }
 
 static void note_highest(struct tally *tally, uint64_t now_ns)
@@ -242,9 +229,7 @@ static void note_highest(struct tally *tally, uint64_t now_ns)
 
 struct ht_err *tally_birth(struct tally *tally, uint32_t at, uint64_t size, uint64_t now_ns)
 {
-	struct ht_err *err = settle(tally, at);
-	if (err)
-		return err;
+	HT_TRY(settle(tally, at));
 	struct tally_site *site = &tally->site[at];
 	site->live_bytes += size;
 	site->live_blocks++;
@@ -280,19 +265,13 @@ static struct ht_err *find_row(
 	return NULL;
 }
 
-static unsigned class_of(uint64_t number)
-{
-	return number ? 64 - (unsigned)__builtin_clzll(number) : 0;
-}
-
 static struct ht_err *count_caller(struct tally *tally, const struct tally_death *death)
 {
 	struct tally_thread *thread = &tally->thread[death->caller];
 	struct tally_row *row = NULL;
-	struct ht_err *err = thread->row ? NULL : list_add(&tally->callers, death->caller);
-	HT_THEN(err, find_row(tally, &thread->row, death->hook, &row));
-	if (err)
-		return err;
+	if (!thread->row)
+		HT_TRY(list_add(&tally->callers, death->caller));
+	HT_TRY(find_row(tally, &thread->row, death->hook, &row));
 	row->blocks++;
 	row->bytes += death->size;
 	return NULL;
@@ -305,10 +284,7 @@ static struct ht_err *count_end(struct tally *tally, const struct tally_death *d
 	const uint64_t age = birth < tally->interval ? tally->interval - birth : 0;
 	const uint64_t life_ns = death->now_ns - death->birth_ns;
 	struct tally_row *row = NULL;
-	struct ht_err *err =
-		find_row(tally, &site->row, (uint32_t)(age < UINT32_MAX ? age : UINT32_MAX), &row);
-	if (err)
-		return err;
+	HT_TRY(find_row(tally, &site->row, (uint32_t)(age < UINT32_MAX ? age : UINT32_MAX), &row));
 	row->temporary += death->temporary;
 	if (!death->culled)
 		return NULL;
@@ -317,8 +293,8 @@ static struct ht_err *count_end(struct tally *tally, const struct tally_death *d
 	row->lifetime_us += life_ns / 1000;
 	if (row->longest_ns < life_ns)
 		row->longest_ns = life_ns;
-	tally->lives[class_of(life_ns)]++;
-	tally->lives_bytes[class_of(life_ns)] += death->size;
+	tally->lives[culled_class(life_ns)]++;
+	tally->lives_bytes[culled_class(life_ns)] += death->size;
 	return count_caller(tally, death);
 }
 
@@ -338,8 +314,7 @@ struct ht_err *tally_end(struct tally *tally, const struct tally_death *death)
 void tally_before(struct tally *tally, uint64_t usable_bytes)
 {
 	const uint64_t bytes = usable_bytes ? usable_bytes + tally->header_bytes : 0;
-	tally->before_bytes =
-		bytes > UINT64_MAX - tally->before_bytes ? UINT64_MAX : tally->before_bytes + bytes;
+	tally->before_bytes = ht_plus(tally->before_bytes, bytes);
 }
 
 /* --- records -----------------------------------------------------------------------------------
@@ -370,26 +345,21 @@ static struct ht_err *flush(struct writer *writer)
 	return err;
 }
 
-static struct ht_err *put_entry(struct writer *writer, const struct culled_entry *entry)
-{
-	struct ht_err *err = writer->body.length > BODY_MAX ? flush(writer) : NULL;
-	writer->is_empty = false;
-	return err ? err : culled_put(&writer->body, entry);
-}
-
-static struct ht_err *put_of(
+/* `thread`: the thread that the entry is of; 0: of all threads. */
+static struct ht_err *put_entry(
 	struct writer *writer, uint32_t thread, const struct culled_entry *entry)
 {
-	struct ht_err *err = writer->body.length > BODY_MAX ? flush(writer) : NULL;
-	if (!err && writer->thread != thread) {
+	if (writer->body.length > BODY_MAX)
+		HT_TRY(flush(writer));
+	if (thread && writer->thread != thread) {
 		const struct tally_thread *of = &writer->tally->thread[thread];
 		const struct culled_entry begin = {
-			.kind = CULLED_THREAD, .count = 2, .number = {of->tid, of->since_tsc}};
-		err = culled_put(&writer->body, &begin);
+			.kind = CULLED_THREAD, .number = {of->tid, of->since_tsc}};
+		HT_TRY(culled_put(&writer->body, &begin));
 		writer->thread = thread;
 	}
 	writer->is_empty = false;
-	return err ? err : culled_put(&writer->body, entry);
+	return culled_put(&writer->body, entry);
 }
 
 static struct ht_err *put_rows(struct writer *writer, const struct tally_site *site)
@@ -398,10 +368,9 @@ static struct ht_err *put_rows(struct writer *writer, const struct tally_site *s
 	for (uint32_t at = site->row; at && !err; at = writer->tally->row[at].next) {
 		const struct tally_row *row = &writer->tally->row[at];
 		const struct culled_entry entry = {.kind = CULLED_BLOCKS,
-			.count = 8,
 			.number = {site->node, site->key, row->key, row->blocks, row->bytes,
 				row->lifetime_us, row->longest_ns, row->temporary}};
-		err = put_of(writer, site->thread, &entry);
+		err = put_entry(writer, site->thread, &entry);
 	}
 	return err;
 }
@@ -412,11 +381,10 @@ static struct ht_err *put_share(struct writer *writer, struct tally_site *site)
 	if (bytes == site->reported_bytes)
 		return NULL;
 	const struct culled_entry entry = {.kind = CULLED_PEAK,
-		.count = 3,
 		.number = {site->node, site->key,
 			culled_fold((int64_t)(bytes - site->reported_bytes))}};
 	site->reported_bytes = bytes;
-	return put_of(writer, site->thread, &entry);
+	return put_entry(writer, site->thread, &entry);
 }
 
 static struct ht_err *put_callers(struct writer *writer)
@@ -428,9 +396,8 @@ static struct ht_err *put_callers(struct writer *writer)
 		for (uint32_t at = thread->row; at && !err; at = tally->row[at].next) {
 			const struct tally_row *row = &tally->row[at];
 			const struct culled_entry entry = {.kind = CULLED_FREES,
-				.count = 3,
 				.number = {row->key, row->blocks, row->bytes}};
-			err = put_of(writer, tally->callers.at[i], &entry);
+			err = put_entry(writer, tally->callers.at[i], &entry);
 		}
 		thread->row = 0;
 	}
@@ -444,10 +411,9 @@ static struct ht_err *put_lives(struct writer *writer)
 	struct ht_err *err = NULL;
 	for (unsigned i = 0; i < TALLY_CLASSES && !err; i++) {
 		const struct culled_entry entry = {.kind = CULLED_LIVES,
-			.count = 3,
 			.number = {i, tally->lives[i], tally->lives_bytes[i]}};
 		if (tally->lives[i])
-			err = put_entry(writer, &entry);
+			err = put_entry(writer, 0, &entry);
 	}
 	memset(tally->lives, 0, sizeof(tally->lives));
 	memset(tally->lives_bytes, 0, sizeof(tally->lives_bytes));

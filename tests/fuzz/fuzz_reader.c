@@ -37,12 +37,12 @@ static void visit(struct rec *rec)
 	}
 	if (rec->kind == REC_COLUMNS) {
 		struct bytes_out scratch = {0}, piece = {0};
-		ht_err_free(columns_decode(rec->columns.body, &scratch, &piece));
+		ht_err_free(columns_decode(rec->events.body, &scratch, &piece));
 		bytes_out_deinit(&scratch);
 		bytes_out_deinit(&piece);
 	}
 	if (rec->kind == REC_EVENTS) {
-		struct bytes in = bytes_of(rec->events.body.data, rec->events.body.length);
+		struct bytes in = rec->events.body;
 		event_decoder_restart(&decoder);
 		while (event_next(&decoder, &in, &event) == EVENT_OK)
 			;

@@ -76,7 +76,7 @@ static void hear_events(struct heard *heard, const struct rec_events *events)
 		.slot = (uint32_t)events->slot,
 		.position = events->position,
 		.flags = events->flags,
-		.length = events->body.length,
+		.length = bytes_left(&events->body),
 		.syncs_before = heard->sync_count,
 		.nodes_before = heard->node_count,
 	};
@@ -87,7 +87,7 @@ static void hear_events(struct heard *heard, const struct rec_events *events)
 	if (gap)
 		memset(stream->data + stream->length, 0, gap);
 	stream->length += gap;
-	ck_no_err(bytes_out_put(stream, events->body.data, events->body.length));
+	ck_no_err(bytes_out_put(stream, events->body.at, bytes_left(&events->body)));
 }
 
 static void hear_nodes(struct heard *heard, const struct rec_nodes *nodes)

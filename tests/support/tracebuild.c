@@ -141,8 +141,7 @@ void tracebuild_events(struct tracebuild *build, uint32_t slot, struct eventbuil
 		.events.slot = slot,
 		.events.position = build->position[slot],
 		.events.flags = REC_EVENTS_RESTART,
-		.events.body.data = (const char *)events->out.data,
-		.events.body.length = events->out.length,
+		.events.body = bytes_of(events->out.data, events->out.length),
 	};
 	tracebuild_put(build, &rec);
 	build->position[slot] += events->out.length;

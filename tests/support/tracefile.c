@@ -69,7 +69,7 @@ static void add_events(struct tracefile *file, const struct rec_events *events)
 	struct event_decoder *decoder = stream_of(file, events->slot);
 	if (events->flags & REC_EVENTS_RESTART)
 		event_decoder_restart(decoder);
-	struct bytes body = bytes_of(events->body.data, events->body.length);
+	struct bytes body = events->body;
 	for (;;) {
 		file->event = room_for(
 			file->event, file->event_count, &file->event_room, sizeof(*file->event));

@@ -160,7 +160,7 @@ static struct ht_err *put(void *context, const struct rec *rec, uint64_t events)
 	seen.events += events;
 	if (rec->kind == REC_EVENTS) {
 		seen.listed += events;
-		seen.bytes += rec->events.body.length;
+		seen.bytes += bytes_left(&rec->events.body);
 	}
 	if (rec->kind == REC_CULLED)
 		seen.bytes += rec->raw.length;
@@ -171,13 +171,12 @@ static struct ht_err *put(void *context, const struct rec *rec, uint64_t events)
 /* Returns the trace on `fd` as the filter writes it. */
 static int cull(int fd, uint64_t cull_ns)
 {
-	struct cull_options options = {.cull_ns = cull_ns, .put = put};
 	struct cull *filter = NULL;
 	struct trace_reader *reader = NULL;
 	enum trace_end end = TRACE_MORE;
 	memset(&seen, 0, sizeof(seen));
 	tracebuild_init(&culled_trace);
-	ck_no_err(cull_create(&options, &filter));
+	ck_no_err(cull_create(cull_ns, put, NULL, &filter));
 	ck_no_err(trace_reader_create(fd, "full", &reader));
 	for (;;) {
 		static struct rec rec;

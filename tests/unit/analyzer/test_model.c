@@ -202,7 +202,7 @@ static struct rec_nodes any_nodes(void)
 static struct eventbuild mapping_events; /* likewise */
 
 /* Noise alone is hardly ever five words in their order. */
-static struct rec_string any_mappings(void)
+static struct bytes any_mappings(void)
 {
 	mapping_events.out.length = 0;
 	eventbuild_restart(&mapping_events);
@@ -217,8 +217,7 @@ static struct rec_string any_mappings(void)
 			.stack = (uint32_t)random() % 5};
 		eventbuild_mapping(&mapping_events, any(), &mapping, 1, 0);
 	}
-	return (struct rec_string){
-		(const char *)mapping_events.out.data, mapping_events.out.length};
+	return bytes_of(mapping_events.out.data, mapping_events.out.length);
 }
 
 static struct bytes_out culled_entries;
@@ -264,10 +263,15 @@ static struct rec any_record(const char *noise)
 		rec.nodes = any_nodes();
 		break;
 	case REC_EVENTS:
-		rec.events = (struct rec_events){any() % 4, any() % 300, any() % 2, text};
+		rec.events = (struct rec_events){.slot = any() % 4,
+			.position = any() % 300,
+			.flags = any() % 2,
+			.body = bytes_of(text.data, text.length)};
 		if (random() % 2)
-			rec.events = (struct rec_events){
-				any() % 4, any() % 300, REC_EVENTS_RESTART, any_mappings()};
+			rec.events = (struct rec_events){.slot = any() % 4,
+				.position = any() % 300,
+				.flags = REC_EVENTS_RESTART,
+				.body = any_mappings()};
 		break;
 	case REC_SYNC:
 		rec.sync = (struct rec_sync){any(), any(), any()};

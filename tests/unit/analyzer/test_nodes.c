@@ -71,17 +71,17 @@ HT_TEST(a_stack_without_numbers)
 {
 	uint32_t plain, again, inner, none;
 	add(1, (struct rec_node){.pc = 0x10});
-	ck_assert_ptr_null(nodes.generation);
+	ck_assert_ptr_null(nodes.generations.of_node);
 	add(2, (struct rec_node){INTERPRETED(3ull << 32 | 7), .parent = 1});
 	add(3, (struct rec_node){.pc = 0x20, .parent = 2});
 	add(4, (struct rec_node){INTERPRETED(0), .parent = 3});
 	add(5, (struct rec_node){.pc = 0x30, .parent = 4});
 	add(6, (struct rec_node){INTERPRETED(0), .parent = 1});
-	ck_assert_uint_eq(nodes_generation(&nodes, 1), 0);
+	ck_assert_uint_eq(generations_of(&nodes.generations, 1), 0);
 	for (uint32_t id = 2; id <= 5; id++)
-		ck_assert_uint_eq(nodes_generation(&nodes, id), 3);
-	ck_assert_uint_eq(nodes_generation(&nodes, 6), 0);
-	ck_assert_uint_eq(nodes_generation(&nodes, 1000), 0);
+		ck_assert_uint_eq(generations_of(&nodes.generations, id), 3);
+	ck_assert_uint_eq(generations_of(&nodes.generations, 6), 0);
+	ck_assert_uint_eq(generations_of(&nodes.generations, 1000), 0);
 	ck_no_err(nodes_plain(&nodes, 3, &plain));
 	ck_no_err(nodes_plain(&nodes, 5, &inner));
 	ck_no_err(nodes_plain(&nodes, 3, &again));
@@ -96,7 +96,7 @@ HT_TEST(a_stack_without_numbers)
 		ck_assert_uint_eq(node->pc, pcs[i]);
 		ck_assert_uint_eq(node->flags != 0, i == 1 || i == 3);
 		ck_assert_uint_eq(nodes_id(&nodes, nodes_index(&nodes, id)), id);
-		ck_assert_uint_eq(nodes_generation(&nodes, id), 0);
+		ck_assert_uint_eq(generations_of(&nodes.generations, id), 0);
 		id = node->parent;
 	}
 	ck_assert_uint_eq(id, 0);

@@ -4,6 +4,7 @@
  */
 #include "analyzer/symbols/perf_map.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,7 +124,8 @@ HT_TEST(names_a_file_that_is_no_map)
 static size_t own_lines(const char *path, time_t since)
 {
 	struct perf_map map;
-	perf_map_read_own(&map, path, since);
+	perf_map_take_own(&map,
+		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW), path, since);
 	size_t length = map.length;
 	perf_map_deinit(&map);
 	return length;

@@ -148,6 +148,15 @@ HT_TEST(rust_v0)
 	check(name, HT_ARRAY_SIZE(name));
 }
 
+/* Number of frames, counted from the innermost, that pass allocations on. */
+static uint32_t wrapper_count(const struct symbol_frame *frame, uint32_t count)
+{
+	uint32_t wrappers = 0;
+	while (wrappers < count && wrapper_is(frame[wrappers].function))
+		wrappers++;
+	return wrappers;
+}
+
 HT_TEST(names_of_no_sense_are_none)
 {
 	static const char *const name[] = {"<", "<<<<", ">>>>", "(", ")", " ", "operator",

@@ -47,8 +47,7 @@ static void put_events(struct store *store)
 		word ^= word << 17;
 		body[i] = word;
 	}
-	struct rec rec = {.kind = REC_EVENTS,
-		.events.body = {.data = (const char *)body, .length = sizeof(body)}};
+	struct rec rec = {.kind = REC_EVENTS, .events.body = bytes_of(body, sizeof(body))};
 	ck_no_err(store_put(store, &rec, EVENTS_IN_BODY));
 }
 

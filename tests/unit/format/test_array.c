@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrays grow when they are full, keep what they have, and stay as they are without memory.
+ * Arrays grow when they are full, keep what they have, and stay as they are without memory; sorted
+ * ones are searched by their keys.
  */
 #include "format/array.h"
 
@@ -46,6 +47,39 @@ HT_TEST(without_memory_nothing_changes)
 	ck_assert_uint_eq(capacity, was);
 	free(array);
 #endif
+}
+
+HT_TEST(reserved_elements_are_zero)
+{
+	HT_FREED uint32_t *array = NULL;
+	size_t capacity = 0, filled = 0;
+	while (filled < MANY) {
+		ck_no_err(ARRAY_RESERVE(array, capacity, filled + 1, "numbers"));
+		ck_assert_uint_gt(capacity, filled);
+		for (; filled < capacity; filled++) {
+			ck_assert_uint_eq(array[filled], 0);
+			array[filled] = (uint32_t)filled + 1;
+		}
+	}
+	for (size_t i = 0; i < filled; i++)
+		ck_assert_uint_eq(array[i], i + 1);
+}
+
+HT_TEST(elements_up_to_a_key_are_counted)
+{
+	static const struct {
+		uint64_t key;
+		char other;
+	} array[] = {{2, 'a'}, {5, 'b'}, {5, 'c'}, {UINT64_MAX, 'd'}};
+	static const struct {
+		uint64_t key;
+		size_t count;
+	} want[] = {{0, 0}, {1, 0}, {2, 1}, {4, 1}, {5, 3}, {6, 3}, {UINT64_MAX, 4}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(want); i++)
+		ck_assert_uint_eq(
+			array_count_to(array, HT_ARRAY_SIZE(array), sizeof(array[0]), want[i].key),
+			want[i].count);
+	ck_assert_uint_eq(array_count_to(NULL, 0, sizeof(array[0]), 5), 0);
 }
 
 HT_SUITE("format/array")

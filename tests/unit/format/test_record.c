@@ -13,7 +13,7 @@
 	}
 #define PAYLOAD(s) (s), sizeof(s) - 1
 
-static const uint8_t sorted[] = {4, 5, 6};
+static const uint8_t raw[] = {0, 1, 'r', 'a', 'w'}, sorted[] = {4, 5, 6};
 
 /* One record of each kind, each field with a value of its own, and its payload as FORMAT.md says.
  */
@@ -33,7 +33,8 @@ static const struct {
 		PAYLOAD("\1\2\3\4\5\4/lib\3\xab\0\xcd\6\2\7\10\11\12\13\14\15\16")},
 	{{.kind = REC_MODULE_GONE, .module_gone = {1, 2}}, PAYLOAD("\1\2")},
 	{{.kind = REC_THREAD, .thread = {1, TEXT("io"), 300}}, PAYLOAD("\1\2io\xac\2")},
-	{{.kind = REC_EVENTS, .events = {1, 2, 3, TEXT("\0\1raw")}}, PAYLOAD("\1\2\3\0\1raw")},
+	{{.kind = REC_EVENTS, .events = {1, 2, 3, {raw, raw + sizeof(raw)}}},
+		PAYLOAD("\1\2\3\0\1raw")},
 	{{.kind = REC_SYNC, .sync = {1, 2, 3}}, PAYLOAD("\1\2\3")},
 	{{.kind = REC_RSS, .rss = {1, 2}}, PAYLOAD("\1\2")},
 	{{.kind = REC_LOSS, .loss = {99, 2}}, PAYLOAD("\x63\2")},
@@ -49,7 +50,7 @@ static const struct {
 		PAYLOAD("\1\2\2\5glibc\1\xac\2\4\5\6\7\3why\2je\0\0\0\0\0\0\0")},
 	{{.kind = REC_MAPPED, .mapped = {2, {{4096, 300, 1}, {8192, 4, 3}}}},
 		PAYLOAD("\2\x80\x20\xac\2\1\x80\x40\4\3")},
-	{{.kind = REC_COLUMNS, .columns = {1, 2, 3, {sorted, sorted + sizeof(sorted)}}},
+	{{.kind = REC_COLUMNS, .events = {1, 2, 3, {sorted, sorted + sizeof(sorted)}}},
 		PAYLOAD("\1\2\3\4\5\6")},
 	{{.kind = REC_SCRIPTS, .scripts = {3, 300}}, PAYLOAD("\3\xac\2")},
 	{{.kind = REC_NAMES, .names = {3, 7, TEXT("a.dwo")}}, PAYLOAD("\3\7\5a.dwo")},
@@ -295,16 +296,16 @@ HT_TEST(a_payload_reaches_its_limit_and_no_further)
 {
 	static struct rec got;
 	HT_FREED char *body = calloc(1, TRACE_RECORD_MAX);
-	struct rec rec = {.kind = REC_EVENTS, .events.body = {body, TRACE_RECORD_MAX - 3}};
+	struct rec rec = {.kind = REC_EVENTS, .events.body = bytes_of(body, TRACE_RECORD_MAX - 3)};
 	struct bytes_out out = {0};
 	ck_no_err(bytes_out_u8(&out, 77));
 	ck_no_err(rec_encode(&out, &rec));
 	struct bytes in = bytes_of(out.data + 1, out.length - 1);
 	ck_no_err(rec_decode(&in, &got));
 	ck_assert_uint_eq(got.raw.length, TRACE_RECORD_MAX);
-	ck_assert_uint_eq(got.events.body.length, TRACE_RECORD_MAX - 3);
+	ck_assert_uint_eq(bytes_left(&got.events.body), TRACE_RECORD_MAX - 3);
 	size_t before = out.length;
-	rec.events.body.length++;
+	rec.events.body.end++;
 	ck_err_says(rec_encode(&out, &rec), HT_ERR_INTERNAL, "payload");
 	ck_assert_uint_eq(out.length, before);
 	ck_assert_uint_eq(out.data[0], 77);

@@ -64,11 +64,12 @@ static struct eventbuild buffer_of(const uint64_t *tsc, size_t count)
 /* Adds the buffer to a slot at `position`; returns the position after it. */
 static uint64_t add(uint64_t slot, uint64_t position, uint64_t flags, struct eventbuild build)
 {
-	const struct rec_events piece = {
-		.slot = slot,
-		.position = position,
-		.flags = flags,
-		.body = {(const char *)build.out.data, build.out.length},
+	const struct rec piece = {
+		.kind = REC_EVENTS,
+		.events = {.slot = slot,
+			.position = position,
+			.flags = flags,
+			.body = bytes_of(build.out.data, build.out.length)},
 	};
 	ck_no_err(streams_add(streams, &piece));
 	position += build.out.length;
@@ -193,12 +194,15 @@ static uint64_t add_columns(
 		encoder, bytes_of(build.out.data, build.out.length), &columns, &is_done));
 	ck_assert(is_done);
 	columns.data[columns.length - 9] += damage;
-	const struct rec_columns piece = {.slot = slot,
-		.position = position,
-		.flags = REC_EVENTS_RESTART,
-		.body = bytes_of(columns.data, columns.length),
-		.piece_bytes = build.out.length};
-	ck_no_err(streams_add_columns(streams, &piece));
+	const struct rec piece = {
+		.kind = REC_COLUMNS,
+		.events = {.slot = slot,
+			.position = position,
+			.flags = REC_EVENTS_RESTART,
+			.body = bytes_of(columns.data, columns.length),
+			.piece_bytes = build.out.length},
+	};
+	ck_no_err(streams_add(streams, &piece));
 	position += build.out.length;
 	columns_encoder_destroy(encoder);
 	bytes_out_deinit(&columns);
@@ -254,11 +258,12 @@ HT_TEST(any_bytes_are_survived)
 		for (size_t i = 0; i < sizeof(noise); i++)
 			noise[i] = (uint8_t)random();
 		for (unsigned i = 0; i < 20; i++) {
-			const struct rec_events piece = {
-				.slot = (uint64_t)random() % 3,
-				.position = (uint64_t)random() % 1000,
-				.flags = (uint64_t)random() % 2,
-				.body = {(const char *)noise + i, (size_t)random() % 200},
+			const struct rec piece = {
+				.kind = REC_EVENTS,
+				.events = {.slot = (uint64_t)random() % 3,
+					.position = (uint64_t)random() % 1000,
+					.flags = (uint64_t)random() % 2,
+					.body = bytes_of(noise + i, (size_t)random() % 200)},
 			};
 			ck_no_err(streams_add(streams, &piece));
 		}
@@ -270,15 +275,13 @@ HT_TEST(any_bytes_are_survived)
 HT_TEST(too_many_streams_are_damage)
 {
 	begin();
-	const struct rec_events piece = {.flags = REC_EVENTS_RESTART};
+	struct rec piece = {.kind = REC_EVENTS, .events.flags = REC_EVENTS_RESTART};
 	for (uint64_t slot = 0; slot < STREAMS_MAX; slot++) {
-		struct rec_events one = piece;
-		one.slot = slot << 20;
-		ck_no_err(streams_add(streams, &one));
+		piece.events.slot = slot << 20;
+		ck_no_err(streams_add(streams, &piece));
 	}
-	struct rec_events one = piece;
-	one.slot = 1;
-	ck_err(streams_add(streams, &one), HT_ERR_FORMAT);
+	piece.events.slot = 1;
+	ck_err(streams_add(streams, &piece), HT_ERR_FORMAT);
 	streams_destroy(streams);
 }
 

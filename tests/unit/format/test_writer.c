@@ -107,7 +107,7 @@ HT_TEST(the_largest_record_fits_any_block)
 {
 	static struct rec rec;
 	char *body = calloc(1, TRACE_RECORD_MAX);
-	struct rec big = {.kind = REC_EVENTS, .events.body = {body, TRACE_RECORD_MAX - 3}};
+	struct rec big = {.kind = REC_EVENTS, .events.body = bytes_of(body, TRACE_RECORD_MAX - 3)};
 	int fd = tracebuild_memfd("", 0);
 	struct trace_writer *writer;
 	ck_no_err(trace_writer_create(fd, &writer));
@@ -474,9 +474,10 @@ static void check_kind_of_events(struct rec_events events, uint8_t want_kind)
 	ck_assert_uint_eq(rec.events.slot, events.slot);
 	ck_assert_uint_eq(rec.events.position, events.position);
 	ck_assert_uint_eq(rec.events.flags, events.flags);
-	ck_assert_uint_eq(rec.events.body.length, events.body.length);
-	if (events.body.length)
-		ck_assert_mem_eq(rec.events.body.data, events.body.data, events.body.length);
+	const size_t length = bytes_left(&events.body);
+	ck_assert_uint_eq(bytes_left(&rec.events.body), length);
+	if (length)
+		ck_assert_mem_eq(rec.events.body.at, events.body.at, length);
 	ck_no_err(trace_reader_next(reader, &rec, &end));
 	ck_assert_int_eq(end, TRACE_COMPLETE);
 	trace_reader_destroy(reader);
@@ -491,16 +492,17 @@ HT_TEST(events_are_sorted_where_that_is_possible_and_shorter)
 	eventbuild_thread(&build, 1, 0);
 	for (uint64_t i = 0; i < 100; i++)
 		eventbuild_alloc(&build, ABI_EVENT_ALLOC, 0, 16 * i, 32 * i, 24, 1);
-	struct rec_events events = {1, 1ull << 40, REC_EVENTS_RESTART,
-		{(const char *)build.out.data, build.out.length}};
+	struct rec_events events = {.slot = 1,
+		.position = 1ull << 40,
+		.flags = REC_EVENTS_RESTART,
+		.body = bytes_of(build.out.data, build.out.length)};
 	check_kind_of_events(events, REC_COLUMNS);
 	events.flags = 2;
-	events.body.length--;
+	events.body.end--;
 	check_kind_of_events(events, REC_EVENTS);
-	events.body.length = 9;
+	events.body.end = events.body.at + 9;
 	check_kind_of_events(events, REC_EVENTS);
-	events.body.length = 0;
-	events.body.data = NULL;
+	events.body = bytes_of(NULL, 0);
 	check_kind_of_events(events, REC_EVENTS);
 	eventbuild_deinit(&build);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/model/owed.h"
+#include "format/owed.h"
 
 /* Stamps of two threads are inverted by at most this (a few milliseconds). So a free that comes
  * later than this after an allocation of its address is a free of the new block. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/model/array.h"
+#include "format/array.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,4 +21,20 @@ struct ht_err *array_reserve(
 	memcpy(data, &new, sizeof(new));
 	*capacity = grown;
 	return NULL;
+}
+
+size_t array_count_to(const void *array, size_t count, size_t element_bytes, uint64_t key)
+{
+	const char *element = array;
+	size_t from = 0, to = count;
+	while (from < to) {
+		const size_t middle = from + (to - from) / 2;
+		uint64_t found;
+		memcpy(&found, element + middle * element_bytes, sizeof(found));
+		if (found <= key)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
 }

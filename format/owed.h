@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frees that have not arrived yet: replay ended their blocks when the addresses were allocated
- * again (analyzer/DESIGN.md, replay).
+ * Frees that have not arrived yet: an address was allocated again while a block was live there, so
+ * the analyzer's replay or the filter of --cull has ended that block (analyzer/DESIGN.md, replay).
  */
 #pragma once
 
