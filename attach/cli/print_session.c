@@ -24,13 +24,12 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
-struct check {
-	const char *name, *result;
-};
-
-static void list_checks(const struct residue_report *v, struct check ret[RESIDUE_CHECKS])
+static void print_checks(const struct session_report *r)
 {
-	const struct check checks[RESIDUE_CHECKS] = {
+	const struct residue_report *v = &r->verify;
+	const struct {
+		const char *name, *result;
+	} checks[RESIDUE_CHECKS] = {
 		{"mappings", v->maps},
 		{"descriptors", v->fds},
 		{"slots", v->slots},
@@ -38,17 +37,9 @@ static void list_checks(const struct residue_report *v, struct check ret[RESIDUE
 		{"threads", v->threads},
 		{"signals", v->signals},
 	};
-	memcpy(ret, checks, sizeof(checks));
-}
-
-static void print_checks(const struct session_report *r)
-{
-	struct check checks[RESIDUE_CHECKS];
-
-	list_checks(&r->verify, checks);
 	for (size_t i = 0; i < RESIDUE_CHECKS; i++) {
 		print_text(stderr, "  %-12s %s", checks[i].name, checks[i].result);
-		if (checks[i].result == r->verify.slots)
+		if (checks[i].result == v->slots)
 			print_text(stderr,
 				" (%lu of %lu restored, %lu changed by the process, %lu "
 				"unloaded)",

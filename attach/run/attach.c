@@ -419,8 +419,8 @@ int attach_run(const struct options *options)
 			attach.end_ns = waiting_now_ns() + options->duration_ns;
 		note_status(&attach, run_window(&attach));
 	}
-	finished_wait(&attach.finished);
-	push_wait(&attach.push);
+	crew_wait(&attach.finished.crew);
+	crew_wait(&attach.push.crew);
 	tell_end(&attach);
 	finished_deinit(&attach.finished);
 	proc_close(&attach.proc);
