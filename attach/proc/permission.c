@@ -80,42 +80,29 @@ struct ht_err *permission_judge(const struct permission_facts *facts)
 	return judge_capable(facts);
 }
 
-static uint64_t caps_field(const char *status, const char *key)
-{
-	const char *at = strstr(status, key);
-	return at ? strtoull(at + strlen(key), NULL, 16) : 0;
-}
-
 static uint64_t own_caps(void)
 {
 	char status[8192];
 	(void)proc_file_short(AT_FDCWD, "/proc/self/status", status, sizeof(status));
-	return caps_field(status, "\nCapEff:");
+	return proc_file_number(status, "\nCapEff:", 16, 0);
 }
 
 static int yama_scope(void)
 {
-	int scope = -1;
-	FILE *file = fopen(YAMA_SCOPE, "re");
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &scope) != 1)
-		scope = -1;
-	fclose(file);
-	return scope;
+	char text[32];
+	(void)proc_file_short(AT_FDCWD, YAMA_SCOPE, text, sizeof(text));
+	return (int)proc_file_number(text, "", 10, UINT64_MAX);
 }
 
 /* Does our user namespace map every id to itself? By default only the initial one does. */
 static bool in_initial_user_ns(void)
 {
-	unsigned long inside = 1, outside = 1, count = 0;
-	FILE *file = fopen("/proc/self/uid_map", "re");
-	if (!file)
+	char text[64];
+	unsigned long inside, outside, count;
+	if (proc_file_short(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text)) < 0)
 		return true;
-	if (fscanf(file, "%lu %lu %lu", &inside, &outside, &count) != 3)
-		count = 0;
-	fclose(file);
-	return inside == 0 && outside == 0 && count == UINT32_MAX;
+	return sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+	       outside == 0 && count == UINT32_MAX;
 }
 
 /* A process whose namespace we may not read lives outside of ours, if ours has an outside. */
@@ -146,7 +133,7 @@ struct ht_err *permission_explain(const struct proc *proc)
 		.target_suid = status.suid,
 		.our_cap_sys_ptrace = ours >> CAP_SYS_PTRACE & 1,
 		.same_user_ns = same_user_ns(proc),
-		.more_caps = (caps_field(text, "\nCapPrm:") & ~ours) != 0,
+		.more_caps = (proc_file_number(text, "\nCapPrm:", 16, 0) & ~ours) != 0,
 		.yama_scope = yama_scope(),
 	};
 	memcpy(facts.comm, status.comm, sizeof(facts.comm));

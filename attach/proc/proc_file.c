@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "attach/proc/fd.h"
@@ -87,4 +88,12 @@ ssize_t proc_file_short(int dir_fd, const char *path, char *ret, size_t bytes)
 	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
 	ret[length > 0 ? length : 0] = '\0';
 	return length;
+}
+
+uint64_t proc_file_number(const char *text, const char *key, int base, uint64_t missing)
+{
+	const char *at = strstr(text, key);
+	char *end = NULL;
+	const uint64_t number = at ? strtoull(at + strlen(key), &end, base) : 0;
+	return at && end != at + strlen(key) ? number : missing;
 }

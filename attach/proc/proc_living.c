@@ -57,13 +57,9 @@ struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret)
 uint64_t proc_limit(const struct proc *proc, const char *name)
 {
 	char *text = NULL;
-	uint64_t soft = UINT64_MAX;
-	struct ht_err *err = proc_text(proc, "limits", &text);
-
-	ht_err_free(err);
-	const char *line = text ? strstr(text, name) : NULL;
-	if (line && sscanf(line + strlen(name), "%" SCNu64, &soft) != 1)
-		soft = UINT64_MAX;
+	const uint64_t soft = ht_err_drop(proc_text(proc, "limits", &text))
+				      ? UINT64_MAX
+				      : proc_file_number(text, name, 10, UINT64_MAX);
 	free(text);
 	return soft;
 }
