@@ -35,24 +35,19 @@ static struct ht_err *usage(const char *why, const char *word)
 	return ht_err_new(HT_ERR_USAGE, "%s: %s; see heaptap --help", word, why);
 }
 
+/* The error for a value with this problem; NULL: none. */
 static struct ht_err *not_a(
 	const char *what, const struct option_row *row, const char *word, const char *problem)
 {
-	return ht_err_new(HT_ERR_USAGE, "--%s %s: not a %s: %s", row->name, word, what, problem);
+	return problem ? ht_err_new(HT_ERR_USAGE, "--%s %s: not a %s: %s", row->name, word, what,
+				 problem)
+		       : NULL;
 }
 
 static struct ht_err *apply_duration(
 	const struct option_row *row, const char *value, uint64_t *ret_ns)
 {
-	const char *problem = quantity_duration(value, ret_ns);
-	return problem ? not_a("duration", row, value, problem) : NULL;
-}
-
-static struct ht_err *apply_size(
-	const struct option_row *row, const char *value, uint64_t *ret_bytes)
-{
-	const char *problem = quantity_size(value, ret_bytes);
-	return problem ? not_a("size", row, value, problem) : NULL;
+	return not_a("duration", row, value, quantity_duration(value, ret_ns));
 }
 
 static struct ht_err *apply_percent(
@@ -247,7 +242,7 @@ static struct ht_err *apply(
 	case OPTION_ALLOC_FN:
 		return given_add(&options->given, value);
 	case OPTION_SAMPLE:
-		return apply_size(row, value, &options->sample_bytes);
+		return not_a("size", row, value, quantity_size(value, &options->sample_bytes));
 	case OPTION_CULL:
 		return apply_duration(row, value, &options->cull_ns);
 	case OPTION_MARK_LOG:

@@ -124,8 +124,7 @@ _Noreturn void filter_run(const struct filter_options *options)
 	if (!apart_become("heaptap-filter", options->from, options->to, false) ||
 		!rights_drop(RIGHTS_NOBODY, RIGHTS_NOBODY))
 		filter.err = ht_err_new(HT_ERR_INTERNAL, "it cannot give up its rights");
-	if (!filter.err)
-		filter.err = cull_create(&cull, &filter.cull);
+	HT_THEN(filter.err, cull_create(&cull, &filter.cull));
 	if (!filter.err)
 		serve(&filter, parent);
 	if (!filter.err) {

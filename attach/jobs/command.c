@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "attach/hold/shebang.h"
+#include "attach/proc/fd.h"
 
 #define SHELL	    "/bin/sh"
 #define SHELL_PATH  "/bin:/usr/bin" /* where PATH is not set */
@@ -48,10 +49,8 @@ static const char *search_path(const char *name)
 static bool is_binary(const char *file)
 {
 	char line[LOOK_BYTES];
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	FD_GUARD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	ssize_t got = fd < 0 ? 0 : read(fd, line, sizeof(line));
-	if (fd >= 0)
-		close(fd);
 	if (got <= 0)
 		return false;
 	const char *end = memchr(line, '\n', (size_t)got);
@@ -131,7 +130,7 @@ static void read_linker(const char *file, char ret[SHEBANG_BYTES])
 {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	FD_GUARD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	bool known = fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
 		     !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
 		     header.e_ident[EI_CLASS] == ELFCLASS64;
@@ -146,8 +145,6 @@ static void read_linker(const char *file, char ret[SHEBANG_BYTES])
 		ret[got > 0 ? got : 0] = '\0';
 		break;
 	}
-	if (fd >= 0)
-		close(fd);
 }
 
 /* From a script through interpreters that are scripts, to the last one whose interpreter is not

@@ -237,29 +237,24 @@ static struct ht_err *run_analyzer(struct store *store, int analyzer, int trace,
 struct ht_err *symbols_append(struct store *store, const struct symbols_target *target, int files,
 	char *problem, size_t problem_bytes)
 {
-	char path[4200];
+	char path[PATH_BYTES];
 
 	problem[0] = '\0';
-	struct ht_err *err = store_flush(store);
-	if (err)
-		return err;
-	int trace = store_reopen(store);
+	HT_TRY(store_flush(store));
+	FD_GUARD int trace = store_reopen(store);
 	if (trace < 0)
 		return NULL;
-	int analyzer = symbols_open_analyzer(path, sizeof(path));
+	FD_GUARD int analyzer = symbols_open_analyzer(path, sizeof(path));
 	if (analyzer < 0) {
 		snprintf(problem, problem_bytes,
 			"the trace has no names: heaptap-analyze is not beside heaptap; install "
 			"both");
-	} else {
-		err = run_analyzer(store, analyzer, trace, files, target);
-		if (err && err->code != HT_ERR_NOMEM) {
-			snprintf(problem, problem_bytes, "names are missing: %s", err->message);
-			ht_err_free(err);
-			err = NULL;
-		}
-		close(analyzer);
+		return NULL;
 	}
-	close(trace);
-	return err;
+	struct ht_err *err = run_analyzer(store, analyzer, trace, files, target);
+	if (!err || err->code == HT_ERR_NOMEM)
+		return err;
+	snprintf(problem, problem_bytes, "names are missing: %s", err->message);
+	ht_err_free(err);
+	return NULL;
 }

@@ -131,14 +131,10 @@ static bool operand_take(struct cfa_run *run, enum operand operand, struct insn 
 	case REG:
 		return bytes_uleb(in, &insn->first);
 	case OFFSET:
-		if (!bytes_uleb(in, &wide))
-			return false;
-		insn->offset = (int64_t)wide;
-		return true;
 	case FACTORED:
 		if (!bytes_uleb(in, &wide))
 			return false;
-		insn->offset = offset_scale(run->cie, wide);
+		insn->offset = operand == OFFSET ? (int64_t)wide : offset_scale(run->cie, wide);
 		return true;
 	case SFACTORED:
 		if (!bytes_sleb(in, &narrow))
@@ -451,8 +447,7 @@ void cfa_run_start(struct cfa_run *run, const struct eh_section *section, const 
 	run->lo = fde->lo;
 	run->hi = fde->hi;
 	run->malformed = false;
-	run->initial = *initial;
-	run->state = *initial;
+	run->initial = run->state = *initial;
 	run->remembered_count = 0;
 }
 
