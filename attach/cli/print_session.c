@@ -225,11 +225,6 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 		print_text(stderr, "next:  heaptap report %s\n", trace);
 }
 
-static const char *own_profile_of(const struct ownprofile *profile)
-{
-	return profile->active[0] ? profile->active : profile->unsure;
-}
-
 static json_t *phases_json(const uint64_t phase_ns[SESSION_PHASES])
 {
 	static const char *const names[] = {
@@ -311,7 +306,9 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
 	json_object_set_new(object, "refused", print_string(r->refused));
 	json_object_set_new(object, "given", print_string(r->given));
-	json_object_set_new(object, "own_profile", print_string(own_profile_of(&r->own_profile)));
+	json_object_set_new(object, "own_profile",
+		print_string(
+			r->own_profile.active[0] ? r->own_profile.active : r->own_profile.unsure));
 	json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
 	json_object_set_new(object, "control_problem", print_string(r->control_problem));
 	json_t *left = json_array();

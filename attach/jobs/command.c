@@ -162,50 +162,45 @@ static bool find_script(char file[PATH_MAX], char interpreter[SHEBANG_BYTES])
 }
 
 static struct ht_err *explain_interpreter(
-	const char *name, const char *file, char interpreter[SHEBANG_BYTES], int sys)
+	const char *file, char interpreter[SHEBANG_BYTES], int sys)
 {
 	size_t length = strlen(interpreter);
 	if (length && interpreter[length - 1] == '\r') {
 		interpreter[length - 1] = '\0';
 		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: its lines end as on Windows (CRLF), so that the "
-			"interpreter is \"%s\" and a carriage return: %s; convert it: "
-			"sed -i 's/\\r$//' %s",
-			name, interpreter, strerror(sys), file);
+			"its lines end as on Windows (CRLF), so that the interpreter is \"%s\" and "
+			"a carriage return: %s; convert it: sed -i 's/\\r$//' %s",
+			interpreter, strerror(sys), file);
 	}
-	return ht_err_new(HT_ERR_USAGE,
-		"cannot run %s: its interpreter %s: %s; correct the first line of %s", name,
+	return ht_err_new(HT_ERR_USAGE, "its interpreter %s: %s; correct the first line of %s",
 		interpreter, strerror(sys), file);
 }
 
 /* The file is there. */
-static struct ht_err *explain_file(const char *name, char file[PATH_MAX], int sys)
+static struct ht_err *explain_file(char file[PATH_MAX], int sys)
 {
 	char interpreter[SHEBANG_BYTES], linker[SHEBANG_BYTES];
 	struct stat stat_of;
 	bool may_run = access(file, X_OK) == 0;
 	bool is_file = stat(file, &stat_of) == 0 && S_ISREG(stat_of.st_mode);
 	if (sys == EACCES && !is_file)
-		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: it is not a regular file", name,
-			strerror(sys));
+		return ht_err_new(HT_ERR_USAGE, "%s: it is not a regular file", strerror(sys));
 	if (sys == EACCES && !may_run)
-		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: %s; make it executable: chmod +x %s", name, strerror(sys),
-			file);
+		return ht_err_new(
+			HT_ERR_USAGE, "%s; make it executable: chmod +x %s", strerror(sys), file);
 	if (sys == ENOEXEC)
 		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: %s: this system runs no programs of its kind (for another "
-			"processor, 32-bit, or damaged); see: file %s",
-			name, strerror(sys), file);
+			"%s: this system runs no programs of its kind (for another processor, "
+			"32-bit, or damaged); see: file %s",
+			strerror(sys), file);
 	if ((sys == ENOENT || sys == EACCES) && find_script(file, interpreter))
-		return explain_interpreter(name, file, interpreter, sys);
+		return explain_interpreter(file, interpreter, sys);
 	read_linker(file, linker);
 	if (sys == ENOENT && linker[0])
 		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: its dynamic linker %s: %s; install the C library that it "
-			"was built for",
-			name, linker, strerror(sys));
-	return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s", name, strerror(sys));
+			"its dynamic linker %s: %s; install the C library that it was built for",
+			linker, strerror(sys));
+	return ht_err_new(HT_ERR_USAGE, "%s", strerror(sys));
 }
 
 int command_check(const char *name)
@@ -226,10 +221,10 @@ int command_check(const char *name)
 struct ht_err *command_explain(const char *name, int sys)
 {
 	char file[PATH_MAX];
-	if (find_file(name, file))
-		return explain_file(name, file, sys);
-	if (sys == ENOENT && *name && !strchr(name, '/'))
-		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: no directory of PATH has it",
-			name, strerror(sys));
-	return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s", name, strerror(sys));
+	bool is_sought = sys == ENOENT && *name && !strchr(name, '/');
+	return ht_err_wrap(find_file(name, file)
+				   ? explain_file(file, sys)
+				   : ht_err_new(HT_ERR_USAGE, "%s%s", strerror(sys),
+					     is_sought ? ": no directory of PATH has it" : ""),
+		"cannot run %s", name);
 }

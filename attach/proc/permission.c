@@ -23,23 +23,20 @@ static struct ht_err *judge_yama(const struct permission_facts *facts)
 	const char *rule = facts->yama_scope == 1 ? "only a process's ancestors may attach to it"
 						  : "only root (CAP_SYS_PTRACE) may attach";
 	return ht_err_new(HT_ERR_PERMISSION,
-		"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: %s; run "
-		"heaptap as root, or sysctl kernel.yama.ptrace_scope=0",
-		facts->pid, facts->comm, facts->yama_scope, rule);
+		"kernel.yama.ptrace_scope is %d: %s; run heaptap as root, or sysctl "
+		"kernel.yama.ptrace_scope=0",
+		facts->yama_scope, rule);
 }
 
 static struct ht_err *judge_capable(const struct permission_facts *facts)
 {
 	if (!facts->same_user_ns)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it runs in another user namespace, "
-			"where heaptap's capabilities do not count; run heaptap as root outside of "
-			"any container",
-			facts->pid, facts->comm);
+			"it runs in another user namespace, where heaptap's capabilities do not "
+			"count; run heaptap as root outside of any container");
 	return ht_err_new(HT_ERR_PERMISSION,
-		"may not attach to process %d (%s): a security module (SELinux, AppArmor) or the "
-		"container's policy forbids it; allow ptrace there",
-		facts->pid, facts->comm);
+		"a security module (SELinux, AppArmor) or the container's policy forbids it; allow "
+		"ptrace there");
 }
 
 /* The kernel requires all three user ids to be ours. Returns the first that is not, or ours. */
@@ -50,34 +47,36 @@ static uid_t foreign_uid(const struct permission_facts *facts)
 	return facts->target_ruid != facts->our_euid ? facts->target_ruid : facts->target_suid;
 }
 
-struct ht_err *permission_judge(const struct permission_facts *facts)
+static struct ht_err *judge(const struct permission_facts *facts)
 {
 	if (facts->yama_scope >= 3)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: no "
-			"process may attach to another until a reboot with a lower value",
-			facts->pid, facts->comm, facts->yama_scope);
+			"kernel.yama.ptrace_scope is %d: no process may attach to another until a "
+			"reboot with a lower value",
+			facts->yama_scope);
 	if (facts->our_cap_sys_ptrace)
 		return judge_capable(facts);
 	if (foreign_uid(facts) != facts->our_euid)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it runs as uid %u, heaptap as uid %u "
-			"without CAP_SYS_PTRACE; run heaptap as root or as that user",
-			facts->pid, facts->comm, foreign_uid(facts), facts->our_euid);
+			"it runs as uid %u, heaptap as uid %u without CAP_SYS_PTRACE; run heaptap "
+			"as root or as that user",
+			foreign_uid(facts), facts->our_euid);
 	if (!facts->dumpable)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it is not dumpable (a set-user-ID or "
-			"unreadable program, or PR_SET_DUMPABLE 0), so that CAP_SYS_PTRACE is "
-			"needed; run heaptap as root",
-			facts->pid, facts->comm);
+			"it is not dumpable (a set-user-ID or unreadable program, or "
+			"PR_SET_DUMPABLE 0), so that CAP_SYS_PTRACE is needed; run heaptap as "
+			"root");
 	if (facts->more_caps)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it holds capabilities that heaptap "
-			"lacks, so that CAP_SYS_PTRACE is needed; run heaptap as root",
-			facts->pid, facts->comm);
-	if (facts->yama_scope > 0)
-		return judge_yama(facts);
-	return judge_capable(facts);
+			"it holds capabilities that heaptap lacks, so that CAP_SYS_PTRACE is "
+			"needed; run heaptap as root");
+	return facts->yama_scope > 0 ? judge_yama(facts) : judge_capable(facts);
+}
+
+struct ht_err *permission_judge(const struct permission_facts *facts)
+{
+	return ht_err_wrap(
+		judge(facts), "may not attach to process %d (%s)", facts->pid, facts->comm);
 }
 
 static uint64_t own_caps(void)

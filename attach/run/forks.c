@@ -205,11 +205,9 @@ static struct ht_err *record_child(
 		return ht_err_new(HT_ERR_TARGET_GONE, "heaptap did not see it start");
 	if (birth->ended)
 		return ht_err_new(HT_ERR_TARGET_GONE, "it ended before heaptap could record it");
-	struct ht_err *err = proc_open(birth->pid, &child);
-	if (err)
-		return err;
-	if (birth->result == FOLLOW_NOTHING)
-		err = clean(forks, heritage, &child);
+	HT_TRY(proc_open(birth->pid, &child));
+	struct ht_err *err =
+		birth->result == FOLLOW_NOTHING ? clean(forks, heritage, &child) : NULL;
 	const struct forks_process recorded = {.options = forks->options,
 		.end_ns = forks->end_ns,
 		.forks = forks,

@@ -180,16 +180,10 @@ static bool insn_take(struct cfa_run *run, struct insn *ret)
 
 static struct cfa_place *place_of(struct cfa_state *state, uint64_t reg)
 {
-	switch (reg) {
-	case REG_RBP:
-		return &state->rbp;
-	case REG_RSP:
-		return &state->rsp;
-	case REG_RA:
-		return &state->ra;
-	default:
-		return NULL;
-	}
+	return reg == REG_RBP	? &state->rbp
+	       : reg == REG_RSP ? &state->rsp
+	       : reg == REG_RA	? &state->ra
+				: NULL;
 }
 
 static void place_set(
@@ -367,24 +361,15 @@ static bool words_of(int64_t offset, int *ret)
 
 static bool rbp_slot_of(const struct cfa_place *rbp, unsigned *ret)
 {
-	int words;
-	switch (rbp->kind) {
-	case CFA_PLACE_DEFAULT:
-	case CFA_PLACE_SAME:
-	/* The caller cannot need the value, so keeping it is harmless. */
-	case CFA_PLACE_UNDEFINED:
-		*ret = 0;
-		return true;
-	case CFA_PLACE_AT_CFA:
-		if (!words_of(rbp->offset, &words) || words >= 0 || words < -ABI_RBP_SLOT_MAX)
-			return false;
-		*ret = (unsigned)-words;
-		return true;
-	case CFA_PLACE_AT_RBP:
-	case CFA_PLACE_OTHER:
+	int words = 0;
+	/* The caller cannot need a value that is undefined, so keeping it is harmless. */
+	bool is_kept = rbp->kind == CFA_PLACE_DEFAULT || rbp->kind == CFA_PLACE_SAME ||
+		       rbp->kind == CFA_PLACE_UNDEFINED;
+	if (!is_kept && (rbp->kind != CFA_PLACE_AT_CFA || !words_of(rbp->offset, &words) ||
+				words >= 0 || words < -ABI_RBP_SLOT_MAX))
 		return false;
-	}
-	return false;
+	*ret = (unsigned)-words;
+	return true;
 }
 
 static bool rule_of(const struct cfa_state *state, bool signal_frame, uint32_t *ret)
