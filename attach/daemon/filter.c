@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "attach/daemon/apart.h"
-#include "attach/daemon/rights.h"
 #include "format/cull/cull.h"
 
 #define WRITE_BYTES (64u << 10) /* so much is passed on at once */
@@ -122,7 +121,7 @@ _Noreturn void filter_run(const struct filter_options *options)
 	const struct cull_options cull = {
 		.cull_ns = options->cull_ns, .put = pass_record, .context = &filter};
 	if (!apart_become("heaptap-filter", options->from, options->to, false) ||
-		!rights_drop(RIGHTS_NOBODY, RIGHTS_NOBODY))
+		!apart_drop_rights(APART_NOBODY, APART_NOBODY))
 		filter.err = ht_err_new(HT_ERR_INTERNAL, "it cannot give up its rights");
 	HT_THEN(filter.err, cull_create(&cull, &filter.cull));
 	if (!filter.err)

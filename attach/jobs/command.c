@@ -112,17 +112,21 @@ int command_exec(char *const argv[])
 /* --- why it does not run
  * ------------------------------------------------------------------------------------------ */
 
-/* The file that was to be run; false: there is none. */
-static bool find_file(const char *name, char ret[PATH_MAX])
+/* Finds the first file of that name on which access(2) allows `mode`. Returns 0, or an error of
+ * errno.h. */
+static int find_file(const char *name, int mode, char ret[PATH_MAX])
 {
 	const char *path = search_path(name);
+	bool denied = false;
 	snprintf(ret, PATH_MAX, "%s", name);
 	if (!path)
-		return access(name, F_OK) == 0;
-	while (next_candidate(&path, name, ret))
-		if (access(ret, F_OK) == 0)
-			return true;
-	return false;
+		return access(name, mode) == 0 ? 0 : errno;
+	while (*name && next_candidate(&path, name, ret)) {
+		if (access(ret, mode) == 0)
+			return 0;
+		denied |= errno == EACCES;
+	}
+	return denied ? EACCES : ENOENT;
 }
 
 /* The dynamic linker that a program names; "": none. */
@@ -206,25 +210,16 @@ static struct ht_err *explain_file(char file[PATH_MAX], int sys)
 int command_check(const char *name)
 {
 	char file[PATH_MAX];
-	const char *path = search_path(name);
-	bool denied = false;
-	if (!path)
-		return access(name, X_OK) == 0 ? 0 : errno;
-	while (*name && next_candidate(&path, name, file)) {
-		if (access(file, X_OK) == 0)
-			return 0;
-		denied |= errno == EACCES;
-	}
-	return denied ? EACCES : ENOENT;
+	return find_file(name, X_OK, file);
 }
 
 struct ht_err *command_explain(const char *name, int sys)
 {
 	char file[PATH_MAX];
 	bool is_sought = sys == ENOENT && *name && !strchr(name, '/');
-	return ht_err_wrap(find_file(name, file)
-				   ? explain_file(file, sys)
-				   : ht_err_new(HT_ERR_USAGE, "%s%s", strerror(sys),
-					     is_sought ? ": no directory of PATH has it" : ""),
-		"cannot run %s", name);
+	struct ht_err *err = find_file(name, F_OK, file) == 0
+				     ? explain_file(file, sys)
+				     : ht_err_new(HT_ERR_USAGE, "%s%s", strerror(sys),
+					       is_sought ? ": no directory of PATH has it" : "");
+	return ht_err_wrap(err, "cannot run %s", name);
 }

@@ -68,11 +68,6 @@ static bool is_series(const struct attach *attach)
 
 /* --- one window ------------------------------------------------------------------------------- */
 
-static bool is_taken(const char *name)
-{
-	return access(name, F_OK) == 0;
-}
-
 /* A name of its own for each trace of a series. */
 static struct ht_err *name_output(const struct attach *attach, char **ret)
 {
@@ -86,7 +81,7 @@ static struct ht_err *name_output(const struct attach *attach, char **ret)
 	const bool is_apart = naming_tells_windows_apart(options->output);
 	unsigned number = is_apart ? 2 : (unsigned)attach->number;
 	char *name = is_apart ? strdup(first) : naming_number(first, number, NUMBER_DIGITS);
-	while (name && is_apart && is_taken(name) && number < NUMBER_MAX) {
+	while (name && is_apart && access(name, F_OK) == 0 && number < NUMBER_MAX) {
 		free(name);
 		name = naming_number(first, number++, NUMBER_DIGITS);
 	}

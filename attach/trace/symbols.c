@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/daemon/rights.h"
+#include "attach/daemon/apart.h"
 #include "attach/trace/handover.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
@@ -100,7 +100,7 @@ static void drop_rights(pid_t parent, uid_t uid, gid_t gid)
 	const struct rlimit memory = {4ull << 30, 4ull << 30};
 	setrlimit(RLIMIT_AS, &memory);
 #endif
-	if (!rights_drop(uid, gid))
+	if (!apart_drop_rights(uid, gid))
 		_exit(1);
 	/* Set it now: a change of user clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
