@@ -42,6 +42,7 @@
 #include "attach/undo/leftover.h"
 
 #define TABLE_BYTES (1 << 20)
+#define NO_TRACE    "there is no trace of %s"
 
 /* --- run
  * ------------------------------------------------------------------------------------------------
@@ -51,15 +52,6 @@ static enum exit_status complain_of_command(const char *name, int sys)
 {
 	(void)words_complain(command_explain(name, sys));
 	return sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
-}
-
-/* The command has not run. */
-static enum exit_status complain_of_start(const char *name, struct ht_err *err)
-{
-	enum exit_status status = record_error_status(err);
-	print_text(stderr, "heaptap: %s was not started: %s\n", name, err->message);
-	ht_err_free(err);
-	return status;
 }
 
 /* It did not come to be recorded, and no step of heaptap failed. */
@@ -88,12 +80,6 @@ static int end_as(struct launch *launch, struct forks *forks)
 	return parent_status(launch);
 }
 
-static void tell_no_trace(const char *name, struct ht_err *err)
-{
-	print_text(stderr, "heaptap: there is no trace of %s: %s\n", name, err->message);
-	ht_err_free(err);
-}
-
 /*
  * The one place where a run ends whose command ran: one without a trace is never silent, and never
  * a success, whatever the reason. `err`: of the recording; NULL: none was noticed.
@@ -102,13 +88,11 @@ static int end_run(const char *name, struct launch *launch, struct forks *forks,
 {
 	bool has_trace = launch->traces > 0;
 	/* At once: the command may run for long. */
-	if (err && !has_trace)
-		tell_no_trace(name, err);
-	else if (err)
-		(void)words_complain(err);
+	if (err)
+		(void)words_complain(has_trace ? err : ht_err_wrap(err, NO_TRACE, name));
 	int status = end_as(launch, forks);
 	if (!err && !has_trace)
-		tell_no_trace(name, ended_early(launch));
+		(void)words_complain(ht_err_wrap(ended_early(launch), NO_TRACE, name));
 	fflush(stdout);
 	parent_end_alike(launch);
 	return has_trace || status ? status : EXIT_INTERNAL;
@@ -118,12 +102,11 @@ static struct ht_err *record_command(
 	const struct options *options, struct launch *launch, struct forks **ret)
 {
 	uint64_t end_ns = options->duration_ns ? clock_mono_ns() + options->duration_ns : 0;
-	struct ht_err *err = options->follow_forks
-				     ? forks_create(options, end_ns, programs_record_child, ret)
-				     : NULL;
+	struct ht_err *err =
+		options->follow_forks ? forks_create(options, end_ns, programs_record, ret) : NULL;
 	return err ? err
 		   : programs_record(
-			     &(struct programs_options){.options = options, .forks = *ret}, launch);
+			     &(struct forks_process){.options = options, .forks = *ret}, launch);
 }
 
 static int run_run(struct options *options)
@@ -145,7 +128,7 @@ static int run_run(struct options *options)
 	if (launch.exec_errno)
 		return complain_of_command(options->words[0], launch.exec_errno);
 	if (!ran)
-		return complain_of_start(options->words[0], err);
+		return words_complain(ht_err_wrap(err, "%s was not started", options->words[0]));
 	return end_run(options->words[0], &launch, forks, err);
 }
 
@@ -189,6 +172,11 @@ static struct ht_err *open_readable(pid_t pid, struct proc *proc)
 	return err;
 }
 
+static bool is_printed(const struct options *options, enum exit_status status)
+{
+	return options->json || !options->quiet || status != EXIT_DONE;
+}
+
 static enum exit_status run_verify(const struct options *options)
 {
 	struct verify_report report = {0};
@@ -199,10 +187,8 @@ static enum exit_status run_verify(const struct options *options)
 	err = verify_run(&proc, &report);
 	proc_close(&proc);
 	enum exit_status status = report.state == VERIFY_CLEAN ? EXIT_DONE : EXIT_INCOMPLETE_DETACH;
-	if (!err && options->json)
-		err = print_verify_json(&report, options->pid);
-	else if (!err && (!options->quiet || status != EXIT_DONE))
-		print_verify(&report, options->pid);
+	if (!err && is_printed(options, status))
+		err = print_verify(&report, options->pid, options->json);
 	return err ? words_complain(err) : status;
 }
 
@@ -239,10 +225,8 @@ static enum exit_status run_recover(const struct options *options)
 	close_locked(&proc, &lock);
 	enum exit_status status =
 		report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;
-	if (!err && options->json)
-		err = print_recover_json(&report, options->pid);
-	else if (!err && (!options->quiet || status != EXIT_DONE))
-		print_recover(&report, options->pid);
+	if (!err && is_printed(options, status))
+		err = print_recover(&report, options->pid, options->json);
 	return err ? words_complain(err) : status;
 }
 
@@ -260,10 +244,8 @@ static enum exit_status run_cleanup(const struct options *options)
 		report.outcome == CLEANUP_NOTHING || report.outcome == CLEANUP_REMOVED
 			? EXIT_DONE
 			: EXIT_INCOMPLETE_DETACH;
-	if (!err && options->json)
-		err = print_cleanup_json(&report, options->pid);
-	else if (!err && (!options->quiet || status != EXIT_DONE))
-		print_cleanup(&report, options->pid);
+	if (!err && is_printed(options, status))
+		err = print_cleanup(&report, options->pid, options->json);
 	return err ? words_complain(err) : status;
 }
 
@@ -336,11 +318,43 @@ static int run_attach(struct options *options)
 	return err ? (int)words_complain(err) : status;
 }
 
+static int run_any(struct options *options, char **argv)
+{
+	switch (options->command) {
+	case COMMAND_ATTACH:
+		return run_attach(options);
+	case COMMAND_RUN:
+		return run_run(options);
+	case COMMAND_DOCTOR:
+		return run_doctor(options);
+	case COMMAND_RECOVER:
+		return run_recover(options);
+	case COMMAND_VERIFY:
+		return run_verify(options);
+	case COMMAND_CLEANUP:
+		return run_cleanup(options);
+	case COMMAND_FIND:
+		return run_find(options);
+	case COMMAND_STATUS ... COMMAND_SNAPSHOT:
+		return run_steer(options);
+	case COMMAND_VERSION:
+		printf("heaptap %s\n", HEAPTAP_VERSION);
+		break;
+	case COMMAND_HELP:
+		return run_help(options);
+	case COMMAND_COMPLETION:
+		help_print_completion();
+		break;
+	case COMMAND_ANALYZE:
+		return run_analyze(argv);
+	}
+	return EXIT_DONE;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
 	struct ht_err *err = start_descriptors();
-	int status = EXIT_DONE;
 
 	/* Memory for the contents of files goes back to the system when it is freed. */
 	mallopt(M_MMAP_THRESHOLD, TABLE_BYTES);
@@ -354,50 +368,7 @@ int main(int argc, char **argv)
 		return err ? words_complain(err) : EXIT_DONE;
 	}
 	given_use(&options.given);
-	switch (options.command) {
-	case COMMAND_ATTACH:
-		status = run_attach(&options);
-		break;
-	case COMMAND_RUN:
-		status = run_run(&options);
-		break;
-	case COMMAND_DOCTOR:
-		status = run_doctor(&options);
-		break;
-	case COMMAND_RECOVER:
-		status = run_recover(&options);
-		break;
-	case COMMAND_VERIFY:
-		status = run_verify(&options);
-		break;
-	case COMMAND_CLEANUP:
-		status = run_cleanup(&options);
-		break;
-	case COMMAND_FIND:
-		status = run_find(&options);
-		break;
-	case COMMAND_STATUS:
-	case COMMAND_LIST:
-	case COMMAND_STOP:
-	case COMMAND_PAUSE:
-	case COMMAND_RESUME:
-	case COMMAND_MARK:
-	case COMMAND_SNAPSHOT:
-		status = run_steer(&options);
-		break;
-	case COMMAND_VERSION:
-		printf("heaptap %s\n", HEAPTAP_VERSION);
-		break;
-	case COMMAND_HELP:
-		status = run_help(&options);
-		break;
-	case COMMAND_COMPLETION:
-		help_print_completion();
-		break;
-	case COMMAND_ANALYZE:
-		status = run_analyze(argv);
-		break;
-	}
+	int status = run_any(&options, argv);
 	options_deinit(&options);
 	return check_printed(status);
 }

@@ -199,7 +199,7 @@ static struct ht_err *configure(const struct bring_in_use *use, struct inside *i
 	config->tid_offset = inside->remote.tid_offset;
 	config->sample_bytes = use->options->sample_bytes;
 	scripts_configure(use->scripts,
-		&(struct scripts_use){.survey = use->survey,
+		(struct interpreted_use){.survey = use->survey,
 			.image = &inside->image,
 			.remote = &inside->remote,
 			.is_gone = &use->change->is_gone,

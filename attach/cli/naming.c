@@ -101,26 +101,15 @@ static struct ht_err *read_facts(pid_t pid, struct facts *ret)
 
 static void put(FILE *out, char letter, struct facts *facts)
 {
-	switch (letter) {
-	case 'p':
-		fprintf(out, "%d", facts->pid);
-		break;
-	case 'c':
-		fputs(facts->comm, out);
-		break;
-	case 'h':
-		fputs(facts->host, out);
-		break;
-	case 't':
-		fputs(facts->when, out);
-		break;
-	case 'n':
-		facts->number += facts->number == 0;
-		fprintf(out, "%u", facts->number);
-		break;
-	default:
-		fputc('%', out);
-	}
+	facts->number += letter == 'n' && facts->number == 0;
+	if (letter == 'p' || letter == 'n')
+		fprintf(out, "%u", letter == 'p' ? (unsigned)facts->pid : facts->number);
+	else
+		fputs(letter == 'c'	? facts->comm
+			: letter == 'h' ? facts->host
+			: letter == 't' ? facts->when
+					: "%",
+			out);
 }
 
 static char *fill_in(const char *pattern, struct facts *facts)

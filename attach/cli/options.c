@@ -30,39 +30,24 @@ static bool parse_pid(const char *text, pid_t *ret)
 	return true;
 }
 
-bool options_duration(const char *text, uint64_t *ret_ns)
-{
-	return !quantity_duration(text, ret_ns);
-}
-
-bool options_size(const char *text, uint64_t *ret_bytes)
-{
-	return !quantity_size(text, ret_bytes);
-}
-
 static struct ht_err *usage(const char *why, const char *word)
 {
 	return ht_err_new(HT_ERR_USAGE, "%s: %s; see heaptap --help", word, why);
 }
 
+/* The error for a value with this problem; NULL: none. */
 static struct ht_err *not_a(
 	const char *what, const struct option_row *row, const char *word, const char *problem)
 {
-	return ht_err_new(HT_ERR_USAGE, "--%s %s: not a %s: %s", row->name, word, what, problem);
+	return problem ? ht_err_new(HT_ERR_USAGE, "--%s %s: not a %s: %s", row->name, word, what,
+				 problem)
+		       : NULL;
 }
 
 static struct ht_err *apply_duration(
 	const struct option_row *row, const char *value, uint64_t *ret_ns)
 {
-	const char *problem = quantity_duration(value, ret_ns);
-	return problem ? not_a("duration", row, value, problem) : NULL;
-}
-
-static struct ht_err *apply_size(
-	const struct option_row *row, const char *value, uint64_t *ret_bytes)
-{
-	const char *problem = quantity_size(value, ret_bytes);
-	return problem ? not_a("size", row, value, problem) : NULL;
+	return not_a("duration", row, value, quantity_duration(value, ret_ns));
 }
 
 static struct ht_err *apply_percent(
@@ -98,13 +83,12 @@ static struct ht_err *no_such_option(const char *word)
 
 static struct ht_err *apply_hook(struct options *options, const char *value)
 {
-	static const char *const names[] = {[OPTIONS_HOOK_SLOT] = "slot",
-		[OPTIONS_HOOK_AUTO] = "auto",
-		[OPTIONS_HOOK_ENTRY] = "entry"};
+	static const char *const names[] = {
+		[ENTRIES_SLOT] = "slot", [ENTRIES_AUTO] = "auto", [ENTRIES_ALL] = "entry"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(names); i++) {
 		if (strcmp(value, names[i]) != 0)
 			continue;
-		options->hook = (enum options_hook)i;
+		options->hook = (enum entries_mode)i;
 		return NULL;
 	}
 	return usage("--hook takes slot, auto or entry", value);
@@ -201,34 +185,27 @@ static const char *command_name(enum command command)
 /* The field of an option without a value; NULL: the option has a value. */
 static bool *flag_of(struct options *options, enum option_id id)
 {
-	switch ((int)id) {
-	case OPTION_FORCE:
-		return &options->replace;
-	case OPTION_QUIET:
-		return &options->quiet;
-	case OPTION_VERBOSE:
-		return &options->verbose;
-	case OPTION_JSON:
-		return &options->json;
-	case OPTION_LOSSLESS:
-		return &options->lossless;
-	case OPTION_MMAP:
-		return &options->mappings;
-	case OPTION_BACKGROUND:
-		return &options->background;
-	case OPTION_METRICS:
-		return &options->metrics;
-	case OPTION_STRICT:
-		return &options->strict;
-	case OPTION_WAIT:
-		return &options->wait;
-	case OPTION_FOLLOW_FORKS:
-		return &options->follow_forks;
-	case OPTION_NO_CACHE:
-		return &options->no_cache;
-	default:
-		return NULL;
-	}
+	const struct {
+		enum option_id id;
+		bool *flag;
+	} flags[] = {
+		{OPTION_FORCE, &options->replace},
+		{OPTION_QUIET, &options->quiet},
+		{OPTION_VERBOSE, &options->verbose},
+		{OPTION_JSON, &options->json},
+		{OPTION_LOSSLESS, &options->lossless},
+		{OPTION_MMAP, &options->mappings},
+		{OPTION_BACKGROUND, &options->background},
+		{OPTION_METRICS, &options->metrics},
+		{OPTION_STRICT, &options->strict},
+		{OPTION_WAIT, &options->wait},
+		{OPTION_FOLLOW_FORKS, &options->follow_forks},
+		{OPTION_NO_CACHE, &options->no_cache},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(flags); i++)
+		if (flags[i].id == id)
+			return flags[i].flag;
+	return NULL;
 }
 
 static struct ht_err *apply(
@@ -265,7 +242,7 @@ static struct ht_err *apply(
 	case OPTION_ALLOC_FN:
 		return given_add(&options->given, value);
 	case OPTION_SAMPLE:
-		return apply_size(row, value, &options->sample_bytes);
+		return not_a("size", row, value, quantity_size(value, &options->sample_bytes));
 	case OPTION_CULL:
 		return apply_duration(row, value, &options->cull_ns);
 	case OPTION_MARK_LOG:
@@ -457,8 +434,6 @@ static const char *who_has(const struct option_row *row, enum command command)
 	if (row->id == OPTION_HTML)
 		return "only attach and run have this option; heaptap html makes a page of any "
 		       "trace";
-	if (row->commands == OPTION_IN(COMMAND_ATTACH))
-		return "only attach has this option";
 	return row->commands & OPTION_IN(COMMAND_DOCTOR)
 		       ? "only attach, run and doctor have this option"
 		       : "only attach and run have this option";

@@ -9,12 +9,10 @@
 #include "attach/allocators/given.h"
 #include "attach/cli/option_table.h"
 #include "attach/cli/series.h"
+#include "attach/plan/entries.h"
 #include "attach/process/find.h"
 #include "format/base.h"
 #include "format/err.h"
-
-/* Whether functions of a linked-in allocator are hooked at their entry. */
-enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 
 #define OPTIONS_PIDS_MAX 64u
 #define OPTIONS_LOGS_MAX 8u
@@ -41,7 +39,7 @@ struct options {
 	uint64_t cull_ns;	   /* blocks that live shorter become sums; 0: none */
 	uint64_t linger_ns;	   /* how long the guardian waits for a jump page; 0: not at all */
 	struct series_options series;
-	enum options_hook hook;
+	enum entries_mode hook;	 /* functions of linked-in allocators: slots or entries */
 	struct given_list given; /* functions of the program's own allocator (--alloc-fn) */
 	/* `replace` also means: record a process that profiles its own heap. */
 	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
@@ -52,9 +50,3 @@ struct options {
 HT_MUST_CHECK
 struct ht_err *options_parse(int argc, char **argv, struct options *ret);
 void options_deinit(struct options *options);
-
-/* As quantity_duration; false if the text is no duration. */
-bool options_duration(const char *text, uint64_t *ret_ns);
-
-/* As quantity_size. */
-bool options_size(const char *text, uint64_t *ret_bytes);

@@ -11,69 +11,55 @@
 /* Room for the command to run next; "": there is none. */
 #define NEXT_BYTES 64u
 
-static void command(char ret[NEXT_BYTES], const char *name, pid_t pid)
+/* What a result is called in JSON, and the command to run next; NULL: none. */
+struct result {
+	const char *name, *next;
+};
+
+static const char *command(const char *name, pid_t pid, char ret[NEXT_BYTES])
 {
 	ret[0] = '\0';
 	if (name)
 		snprintf(ret, NEXT_BYTES, "%sheaptap %s -p %d",
 			geteuid() != 0 && !strcmp(name, "recover") ? "sudo " : "", name, pid);
+	return ret;
 }
 
-static void print_next(const char *next)
+static void print_next(const char *name, pid_t pid)
 {
-	if (next[0])
-		print_text(stdout, "next: %s\n", next);
+	char next[NEXT_BYTES];
+	if (name)
+		print_text(stdout, "next: %s\n", command(name, pid, next));
 }
 
 /* --- verify
  * -------------------------------------------------------------------------------------- */
 
-static const char *const part_names[VERIFY_PARTS] = {
-	[VERIFY_MAPPINGS] = "mappings",
-	[VERIFY_DESCRIPTORS] = "descriptors",
-	[VERIFY_SLOTS] = "slots",
-	[VERIFY_CODE] = "code",
-	[VERIFY_THREADS] = "threads",
+/* The names in JSON, which never change, and in text output. */
+static const struct {
+	const char *name, *label;
+} parts[VERIFY_PARTS] = {
+	[VERIFY_MAPPINGS] = {"mappings", "mappings"},
+	[VERIFY_DESCRIPTORS] = {"descriptors", "descriptors"},
+	[VERIFY_SLOTS] = {"slots", "addresses"},
+	[VERIFY_CODE] = {"code", "code"},
+	[VERIFY_THREADS] = {"threads", "threads"},
 };
 
-/* The names in text output. The names in JSON never change. */
-static const char *const part_labels[VERIFY_PARTS] = {
-	[VERIFY_MAPPINGS] = "mappings",
-	[VERIFY_DESCRIPTORS] = "descriptors",
-	[VERIFY_SLOTS] = "addresses",
-	[VERIFY_CODE] = "code",
-	[VERIFY_THREADS] = "threads",
+static const struct result states[] = {
+	[VERIFY_CLEAN] = {"clean", NULL},
+	[VERIFY_TAPPED] = {"tapped", "verify"},
+	[VERIFY_ABANDONED] = {"abandoned", "recover"},
+	[VERIFY_TOMBSTONE] = {"tombstone", "cleanup"},
+	[VERIFY_REMAINS] = {"remains", "recover"},
 };
 
-static const char *const state_names[] = {
-	[VERIFY_CLEAN] = "clean",
-	[VERIFY_TAPPED] = "tapped",
-	[VERIFY_ABANDONED] = "abandoned",
-	[VERIFY_TOMBSTONE] = "tombstone",
-	[VERIFY_REMAINS] = "remains",
-};
-
-static void next_after_verify(const struct verify_report *r, pid_t pid, char ret[NEXT_BYTES])
+/* recover can do nothing for addresses and threads alone. */
+static const char *next_after_verify(const struct verify_report *r)
 {
-	const char *name = NULL;
-	switch (r->state) {
-	case VERIFY_CLEAN:
-		break;
-	case VERIFY_REMAINS:
-		name = r->part[VERIFY_CODE].ours || r->part[VERIFY_DESCRIPTORS].ours ? "recover"
-										     : NULL;
-		break;
-	case VERIFY_TAPPED:
-		name = "verify";
-		break;
-	case VERIFY_ABANDONED:
-		name = "recover";
-		break;
-	case VERIFY_TOMBSTONE:
-		name = "cleanup";
-		break;
-	}
-	command(ret, name, pid);
+	bool is_beyond = r->state == VERIFY_REMAINS && !r->part[VERIFY_CODE].ours &&
+			 !r->part[VERIFY_DESCRIPTORS].ours;
+	return is_beyond ? NULL : states[r->state].next;
 }
 
 static void print_state(const struct verify_report *r, pid_t pid)
@@ -122,64 +108,66 @@ static void print_state(const struct verify_report *r, pid_t pid)
 	}
 }
 
-void print_verify(const struct verify_report *r, pid_t pid)
+static struct ht_err *print_verify_json(const struct verify_report *r, pid_t pid)
 {
 	char next[NEXT_BYTES];
+	json_t *object = json_object();
 
+	for (size_t i = 0; object && i < VERIFY_PARTS; i++)
+		json_object_set_new(object, parts[i].name,
+			json_pack("{s:b, s:o, s:o}", "heaptap", (int)r->part[i].ours, "text",
+				print_string(r->part[i].text), "other",
+				print_string(r->part[i].other)));
+	return print_json(json_pack("{s:s, s:i, s:o, s:i, s:s, s:o, s:s}", "schema",
+		"heaptap.verify/1", "pid", (int)pid, "comm", print_string(r->comm), "threads",
+		(int)r->threads, "state", states[r->state].name, "parts", object, "next",
+		command(next_after_verify(r), pid, next)));
+}
+
+struct ht_err *print_verify(const struct verify_report *r, pid_t pid, bool json)
+{
+	if (json)
+		return print_verify_json(r, pid);
 	print_text(stdout, "process %d (%s), %u threads; nothing was touched\n", pid, r->comm,
 		r->threads);
 	for (size_t i = 0; i < VERIFY_PARTS; i++) {
 		const struct verify_finding *f = &r->part[i];
-		print_text(stdout, "%c %-12s %s\n", f->ours ? '!' : ' ', part_labels[i], f->text);
+		print_text(stdout, "%c %-12s %s\n", f->ours ? '!' : ' ', parts[i].label, f->text);
 		if (f->other[0])
 			print_text(stdout, "  %-12s %s\n", "", f->other);
 	}
 	print_state(r, pid);
-	next_after_verify(r, pid, next);
-	print_next(next);
-}
-
-struct ht_err *print_verify_json(const struct verify_report *r, pid_t pid)
-{
-	char next[NEXT_BYTES];
-	json_t *parts = json_object();
-
-	for (size_t i = 0; parts && i < VERIFY_PARTS; i++)
-		json_object_set_new(parts, part_names[i],
-			json_pack("{s:b, s:o, s:o}", "heaptap", (int)r->part[i].ours, "text",
-				print_string(r->part[i].text), "other",
-				print_string(r->part[i].other)));
-	next_after_verify(r, pid, next);
-	return print_json(json_pack("{s:s, s:i, s:o, s:i, s:s, s:o, s:s}", "schema",
-		"heaptap.verify/1", "pid", (int)pid, "comm", print_string(r->comm), "threads",
-		(int)r->threads, "state", state_names[r->state], "parts", parts, "next", next));
+	print_next(next_after_verify(r), pid);
+	return NULL;
 }
 
 /* --- recover
  * ------------------------------------------------------------------------------------- */
 
-static const char *const outcome_names[] = {
-	[RECOVER_NOTHING] = "nothing",
-	[RECOVER_DONE] = "done",
-	[RECOVER_TOMBSTONE] = "tombstone",
-	[RECOVER_INCOMPLETE] = "incomplete",
+static const struct result recovered[] = {
+	[RECOVER_NOTHING] = {"nothing", NULL},
+	[RECOVER_DONE] = {"done", NULL},
+	[RECOVER_TOMBSTONE] = {"tombstone", "cleanup"},
+	[RECOVER_INCOMPLETE] = {"incomplete", "recover"},
 };
 
-static void next_after_recover(const struct recover_report *r, pid_t pid, char ret[NEXT_BYTES])
+static struct ht_err *print_recover_json(const struct recover_report *r, pid_t pid)
 {
-	const char *name = NULL;
-	if (r->outcome == RECOVER_TOMBSTONE)
-		name = "cleanup";
-	else if (r->outcome == RECOVER_INCOMPLETE)
-		name = "recover";
-	command(ret, name, pid);
+	char next[NEXT_BYTES];
+	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:o, s:s}", "schema",
+		"heaptap.recover/1", "pid", (int)pid, "outcome", recovered[r->outcome].name,
+		"slots_tapped", (json_int_t)r->detach.patch.tapped, "slots_restored",
+		(json_int_t)r->detach.patch.restored, "slots_changed",
+		(json_int_t)r->detach.patch.changed, "why", print_string(r->detach.why), "next",
+		command(recovered[r->outcome].next, pid, next)));
 }
 
-void print_recover(const struct recover_report *r, pid_t pid)
+struct ht_err *print_recover(const struct recover_report *r, pid_t pid, bool json)
 {
 	const struct patch_report *slots = &r->detach.patch;
-	char next[NEXT_BYTES];
 
+	if (json)
+		return print_recover_json(r, pid);
 	if (r->found.image)
 		print_text(stdout,
 			"found: the code of heaptap %d, which has ended\ndone:  %zu of %zu "
@@ -215,42 +203,19 @@ void print_recover(const struct recover_report *r, pid_t pid)
 			r->detach.why);
 		break;
 	}
-	next_after_recover(r, pid, next);
-	print_next(next);
-}
-
-struct ht_err *print_recover_json(const struct recover_report *r, pid_t pid)
-{
-	char next[NEXT_BYTES];
-
-	next_after_recover(r, pid, next);
-	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:o, s:s}", "schema",
-		"heaptap.recover/1", "pid", (int)pid, "outcome", outcome_names[r->outcome],
-		"slots_tapped", (json_int_t)r->detach.patch.tapped, "slots_restored",
-		(json_int_t)r->detach.patch.restored, "slots_changed",
-		(json_int_t)r->detach.patch.changed, "why", print_string(r->detach.why), "next",
-		next));
+	print_next(recovered[r->outcome].next, pid);
+	return NULL;
 }
 
 /* --- cleanup
  * ------------------------------------------------------------------------------------- */
 
-static const char *const cleanup_names[] = {
-	[CLEANUP_NOTHING] = "nothing",
-	[CLEANUP_CAPTURE] = "capture",
-	[CLEANUP_REMOVED] = "removed",
-	[CLEANUP_IN_USE] = "in use",
+static const struct result cleaned[] = {
+	[CLEANUP_NOTHING] = {"nothing", NULL},
+	[CLEANUP_CAPTURE] = {"capture", "recover"},
+	[CLEANUP_REMOVED] = {"removed", NULL},
+	[CLEANUP_IN_USE] = {"in use", "cleanup"},
 };
-
-static void next_after_cleanup(const struct cleanup_report *r, pid_t pid, char ret[NEXT_BYTES])
-{
-	const char *name = NULL;
-	if (r->outcome == CLEANUP_CAPTURE)
-		name = "recover";
-	else if (r->outcome == CLEANUP_IN_USE)
-		name = "cleanup";
-	command(ret, name, pid);
-}
 
 static void print_use(const struct cleanup_report *r)
 {
@@ -280,10 +245,21 @@ static void print_use(const struct cleanup_report *r)
 		(unsigned)HT_PAGE_BYTES);
 }
 
-void print_cleanup(const struct cleanup_report *r, pid_t pid)
+static struct ht_err *print_cleanup_json(const struct cleanup_report *r, pid_t pid)
 {
 	char next[NEXT_BYTES];
+	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:s}", "schema",
+		"heaptap.cleanup/1", "pid", (int)pid, "outcome", cleaned[r->outcome].name, "page",
+		(json_int_t)r->page, "slots", (json_int_t)r->found.slots, "pointers",
+		(json_int_t)r->found.pointers, "at", (json_int_t)r->found.at, "where",
+		print_string(r->where), "thread", (int)r->found.tid, "next",
+		command(cleaned[r->outcome].next, pid, next)));
+}
 
+struct ht_err *print_cleanup(const struct cleanup_report *r, pid_t pid, bool json)
+{
+	if (json)
+		return print_cleanup_json(r, pid);
 	if (r->outcome == CLEANUP_REMOVED || r->outcome == CLEANUP_IN_USE)
 		print_text(stdout, "found: one page at %lx, left by heaptap %d\n",
 			(unsigned long)r->page, r->daemon_pid);
@@ -309,18 +285,6 @@ void print_cleanup(const struct cleanup_report *r, pid_t pid)
 		print_use(r);
 		break;
 	}
-	next_after_cleanup(r, pid, next);
-	print_next(next);
-}
-
-struct ht_err *print_cleanup_json(const struct cleanup_report *r, pid_t pid)
-{
-	char next[NEXT_BYTES];
-
-	next_after_cleanup(r, pid, next);
-	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:s}", "schema",
-		"heaptap.cleanup/1", "pid", (int)pid, "outcome", cleanup_names[r->outcome], "page",
-		(json_int_t)r->page, "slots", (json_int_t)r->found.slots, "pointers",
-		(json_int_t)r->found.pointers, "at", (json_int_t)r->found.at, "where",
-		print_string(r->where), "thread", (int)r->found.tid, "next", next));
+	print_next(cleaned[r->outcome].next, pid);
+	return NULL;
 }

@@ -9,17 +9,12 @@
 #include "attach/undo/recover.h"
 #include "attach/undo/verify.h"
 
-void print_verify(const struct verify_report *report, pid_t pid);
 /* "schema": "heaptap.verify/1" */
 HT_MUST_CHECK
-struct ht_err *print_verify_json(const struct verify_report *report, pid_t pid);
-
-void print_recover(const struct recover_report *report, pid_t pid);
+struct ht_err *print_verify(const struct verify_report *report, pid_t pid, bool json);
 /* "schema": "heaptap.recover/1" */
 HT_MUST_CHECK
-struct ht_err *print_recover_json(const struct recover_report *report, pid_t pid);
-
-void print_cleanup(const struct cleanup_report *report, pid_t pid);
+struct ht_err *print_recover(const struct recover_report *report, pid_t pid, bool json);
 /* "schema": "heaptap.cleanup/1" */
 HT_MUST_CHECK
-struct ht_err *print_cleanup_json(const struct cleanup_report *report, pid_t pid);
+struct ht_err *print_cleanup(const struct cleanup_report *report, pid_t pid, bool json);

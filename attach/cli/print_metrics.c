@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/array.h"
 #include "format/foreign.h"
 
 #define NS_PER_S 1000000000ull
@@ -87,13 +88,8 @@ bool print_metrics_add(struct print_metrics *metrics, const struct control_reply
 		metrics->silent++;
 		return true;
 	}
-	if (metrics->count % 16 == 0) {
-		struct control_reply *more =
-			reallocarray(metrics->reply, metrics->count + 16, sizeof(*more));
-		if (!more)
-			return false;
-		metrics->reply = more;
-	}
+	if (!ARRAY_HAS_ROOM(metrics->reply, metrics->count, metrics->capacity, 16))
+		return false;
 	metrics->reply[metrics->count++] = *reply;
 	return true;
 }
@@ -128,10 +124,16 @@ static void put_name(const char *name, const struct control_reply *reply)
 	put_label(",", "comm", reply->comm);
 }
 
-static void put_value(const struct metric *metric, const struct control_reply *reply)
+static uint64_t value_of(const struct metric *metric, const struct control_reply *reply)
 {
 	uint64_t value;
 	memcpy(&value, (const char *)reply + metric->offset, sizeof(value));
+	return value;
+}
+
+static void put_value(const struct metric *metric, const struct control_reply *reply)
+{
+	const uint64_t value = value_of(metric, reply);
 	if (metric->is_optional && value == 0)
 		return;
 	put_name(metric->name, reply);
@@ -195,13 +197,9 @@ static void put_waiting(const struct print_metrics *metrics)
 static bool is_empty(const struct print_metrics *metrics, const struct metric *metric)
 {
 	uint64_t all = !metric->is_optional && count_of(metrics, false);
-	for (size_t i = 0; i < metrics->count; i++) {
-		uint64_t value;
-		if (is_waiting(&metrics->reply[i]))
-			continue;
-		memcpy(&value, (const char *)&metrics->reply[i] + metric->offset, sizeof(value));
-		all |= value;
-	}
+	for (size_t i = 0; i < metrics->count; i++)
+		if (!is_waiting(&metrics->reply[i]))
+			all |= value_of(metric, &metrics->reply[i]);
 	return all == 0;
 }
 

@@ -8,7 +8,7 @@
 
 struct print_metrics {
 	struct control_reply *reply; /* owned */
-	size_t count;
+	size_t count, capacity;
 	uint64_t silent;
 };
 

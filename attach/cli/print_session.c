@@ -24,13 +24,12 @@ static double ms(uint64_t ns)
 	return (double)ns / 1e6;
 }
 
-struct check {
-	const char *name, *result;
-};
-
-static void list_checks(const struct residue_report *v, struct check ret[RESIDUE_CHECKS])
+static void print_checks(const struct session_report *r)
 {
-	const struct check checks[RESIDUE_CHECKS] = {
+	const struct residue_report *v = &r->verify;
+	const struct {
+		const char *name, *result;
+	} checks[RESIDUE_CHECKS] = {
 		{"mappings", v->maps},
 		{"descriptors", v->fds},
 		{"slots", v->slots},
@@ -38,17 +37,9 @@ static void list_checks(const struct residue_report *v, struct check ret[RESIDUE
 		{"threads", v->threads},
 		{"signals", v->signals},
 	};
-	memcpy(ret, checks, sizeof(checks));
-}
-
-static void print_checks(const struct session_report *r)
-{
-	struct check checks[RESIDUE_CHECKS];
-
-	list_checks(&r->verify, checks);
 	for (size_t i = 0; i < RESIDUE_CHECKS; i++) {
 		print_text(stderr, "  %-12s %s", checks[i].name, checks[i].result);
-		if (checks[i].result == r->verify.slots)
+		if (checks[i].result == v->slots)
 			print_text(stderr,
 				" (%lu of %lu restored, %lu changed by the process, %lu "
 				"unloaded)",
@@ -237,11 +228,6 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 		print_text(stderr, "next:  heaptap report %s\n", trace);
 }
 
-static const char *own_profile_of(const struct ownprofile *profile)
-{
-	return profile->active[0] ? profile->active : profile->unsure;
-}
-
 static json_t *phases_json(const uint64_t phase_ns[SESSION_PHASES])
 {
 	static const char *const names[] = {
@@ -323,7 +309,9 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
 	json_object_set_new(object, "refused", print_string(r->refused));
 	json_object_set_new(object, "given", print_string(r->given));
-	json_object_set_new(object, "own_profile", print_string(own_profile_of(&r->own_profile)));
+	json_object_set_new(object, "own_profile",
+		print_string(
+			r->own_profile.active[0] ? r->own_profile.active : r->own_profile.unsure));
 	json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
 	json_object_set_new(object, "control_problem", print_string(r->control_problem));
 	json_t *left = json_array();

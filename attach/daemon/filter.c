@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "attach/daemon/apart.h"
-#include "attach/daemon/rights.h"
 #include "format/cull/cull.h"
 
 #define WRITE_BYTES (64u << 10) /* so much is passed on at once */
@@ -120,10 +119,9 @@ _Noreturn void filter_run(const struct filter_options *options)
 	const pid_t parent = options->parent;
 	offer_to_oom_killer();
 	if (!apart_become("heaptap-filter", options->from, options->to, false) ||
-		!rights_drop(RIGHTS_NOBODY, RIGHTS_NOBODY))
+		!apart_drop_rights(APART_NOBODY, APART_NOBODY))
 		filter.err = ht_err_new(HT_ERR_INTERNAL, "it cannot give up its rights");
-	if (!filter.err)
-		filter.err = cull_create(options->cull_ns, pass_record, &filter, &filter.cull);
+	HT_THEN(filter.err, cull_create(options->cull_ns, pass_record, &filter, &filter.cull));
 	if (!filter.err)
 		serve(&filter, parent);
 	if (!filter.err) {

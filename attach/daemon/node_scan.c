@@ -95,16 +95,13 @@ static struct ht_err *put_run(struct node_scan *scan)
 static struct ht_err *append(struct node_scan *scan, uint32_t id, struct rec_node *node)
 {
 	bool contiguous = scan->run_first + scan->run_count == id;
-	struct ht_err *err = NULL;
 	if (scan->observer)
 		scan->observer(scan->context, node, load(&scan->functions[id]));
 	else if (node->flags & ABI_NODE_INTERPRETED)
 		node->pc = 0;
 	if (!contiguous || scan->run_count == NODES_PER_RECORD)
-		err = put_run(scan);
-	HT_THEN(err, rec_node_append(&scan->body, node));
-	if (err)
-		return err;
+		HT_TRY(put_run(scan));
+	HT_TRY(rec_node_append(&scan->body, node));
 	if (!scan->run_count++)
 		scan->run_first = id;
 	scan->written[id / WORD_BITS] |= UINT64_C(1) << id % WORD_BITS;

@@ -9,6 +9,7 @@
 
 #include "attach/daemon/receiver_state.h"
 #include "format/arch.h"
+#include "format/clock.h"
 
 /* Bounds of the work of one pass, whatever the target does. */
 #define MESSAGES_PER_PASS 512u
@@ -41,15 +42,12 @@ static struct clock_pair read_clocks(void)
 	struct clock_pair best = {0};
 	uint64_t best_width = UINT64_MAX;
 	for (int i = 0; i < 3; i++) {
-		struct timespec now;
-		uint64_t before = arch_tsc();
-		clock_gettime(CLOCK_MONOTONIC, &now);
+		const uint64_t before = arch_tsc(), now_ns = clock_mono_ns();
 		uint64_t width = arch_tsc() - before;
 		if (width >= best_width)
 			continue;
 		best_width = width;
-		best.tsc = before;
-		best.mono_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+		best = (struct clock_pair){.tsc = before, .mono_ns = now_ns};
 	}
 	return best;
 }
@@ -222,17 +220,14 @@ static bool has_room(const struct receiver *receiver)
 	return receiver->is_final || sink_has_room(receiver->sink);
 }
 
-enum queue { QUEUE_EMPTY, QUEUE_UNREAD };
-
-/* Reads until the queue is empty or the pass has read its share. */
-static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
+/* Reads until the queue of messages is empty or the pass has read its share. */
+static struct ht_err *read_queue(struct receiver *receiver, bool *ret_empty)
 {
-	*ret = QUEUE_EMPTY;
+	*ret_empty = true;
 	while (receiver->socket_fd >= 0) {
-		if (!receiver->messages_left || !has_room(receiver)) {
-			*ret = QUEUE_UNREAD;
+		*ret_empty = receiver->messages_left && has_room(receiver);
+		if (!*ret_empty)
 			break;
-		}
 		receiver->messages_left--;
 		/* MSG_TRUNC: the true length, so that a longer message is not taken for a whole
 		 * one. */
@@ -262,9 +257,9 @@ int receiver_socket(const struct receiver *receiver)
 
 struct ht_err *receiver_read_socket(struct receiver *receiver)
 {
-	enum queue queue;
+	bool is_empty;
 	receiver->messages_left = MESSAGES_PER_PASS;
-	return read_queue(receiver, &queue);
+	return read_queue(receiver, &is_empty);
 }
 
 /* --- shared memory --- */
@@ -322,14 +317,13 @@ static struct ht_err *take_copy(
  */
 static struct ht_err *close_gap(struct receiver *receiver, struct stream *stream, uint64_t start)
 {
-	enum queue queue;
-	struct ht_err *err = read_queue(receiver, &queue);
-	bool is_over = queue == QUEUE_EMPTY || receiver->is_final;
-	if (!err && is_over && stream->taken < start) {
+	bool is_empty;
+	HT_TRY(read_queue(receiver, &is_empty));
+	if ((is_empty || receiver->is_final) && stream->taken < start) {
 		stream->taken = start;
 		stream->is_gapped = true;
 	}
-	return err;
+	return NULL;
 }
 
 /* Takes what a slot holds. True in `ret` when all that stood in it at `look` was handed on or given
@@ -457,12 +451,12 @@ static struct ht_err *drain(struct receiver *receiver, bool last)
 {
 	struct clock_pair now = read_clocks();
 	uint64_t settled = last ? now.tsc : settled_tsc(receiver, &receiver->tick);
-	enum queue queue;
+	bool is_empty;
 	receiver->messages_left = last ? MESSAGES_AT_LAST : MESSAGES_PER_PASS;
 	receiver->is_final = last;
 	store(&receiver->control->tick, receiver->control->tick + 1);
 	receiver->tick = now;
-	struct ht_err *err = read_queue(receiver, &queue);
+	struct ht_err *err = read_queue(receiver, &is_empty);
 	HT_THEN(err, drain_slots(receiver, last, settled));
 	sole_look(&receiver->sole, receiver->control, receiver->slots, receiver->slot_max,
 		receiver->last, now.mono_ns);

@@ -54,12 +54,6 @@ static void show_safe(struct scribe *scribe)
 		show(&scribe->page->safe_bytes, scribe->put_bytes);
 }
 
-static void show_answer(struct scribe *scribe)
-{
-	show_state(scribe);
-	show(&scribe->page->answers, scribe->page->answers + 1);
-}
-
 /* Errors of the output are the store's; these are our own, after which nothing can be written. */
 static bool is_done(struct scribe *scribe, struct ht_err *err)
 {
@@ -124,23 +118,22 @@ static bool carry_out(void *context, const struct order *order, const uint8_t *d
 	switch (order->kind) {
 	case ORDER_PUT:
 		go_on = put(scribe, order, data);
-		show_state(scribe);
 		break;
 	case ORDER_FLUSH:
 		go_on = flush(scribe);
-		show_answer(scribe);
 		break;
 	case ORDER_DISCARD:
 		store_discard(scribe->store);
-		show_answer(scribe);
 		break;
 	case ORDER_FINISH:
 	case ORDER_FINISH_NAMED:
 		if (finish(scribe, order->kind == ORDER_FINISH_NAMED))
 			show_safe(scribe);
-		show_answer(scribe);
 		break;
 	}
+	show_state(scribe);
+	if (order->kind != ORDER_PUT)
+		show(&scribe->page->answers, scribe->page->answers + 1);
 	show_progress(scribe);
 	return go_on;
 }

@@ -32,15 +32,7 @@ struct sink {
 	char *problem;		  /* why it was given up */
 };
 
-static uint32_t look_u32(const uint32_t *at)
-{
-	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
-}
-
-static uint64_t look_u64(const uint64_t *at)
-{
-	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
-}
+#define load(at) __atomic_load_n(at, __ATOMIC_ACQUIRE)
 
 static size_t waiting_bytes(const struct sink *sink)
 {
@@ -49,7 +41,7 @@ static size_t waiting_bytes(const struct sink *sink)
 
 static bool is_answered(const struct sink *sink)
 {
-	return look_u32(&sink->writers.page->answers) == sink->orders;
+	return load(&sink->writers.page->answers) == sink->orders;
 }
 
 static bool is_closed(const struct sink *sink)
@@ -70,8 +62,8 @@ static void close_queue(struct sink *sink)
  * of bytes. */
 static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t bytes)
 {
-	const uint64_t lost_bytes = sink->put_bytes - look_u64(&sink->writers.page->safe_bytes);
-	const uint64_t lost_events = sink->put_events - look_u64(&sink->writers.page->safe_events);
+	const uint64_t lost_bytes = sink->put_bytes - load(&sink->writers.page->safe_bytes);
+	const uint64_t lost_events = sink->put_events - load(&sink->writers.page->safe_events);
 	const bool is_lost = sink->writers.filter_page ? lost_events : lost_bytes;
 	if (is_lost && sink->writers.filter_page)
 		snprintf(ret, bytes, "; %llu events are not in the trace",
@@ -90,7 +82,7 @@ static void give_up(struct sink *sink, const char *why)
 {
 	const struct scribe_page *page = sink->writers.page;
 	const char *beside = *page->beside ? "; the trace is beside it in " : "";
-	bool is_known = look_u32(&page->state) == STORE_BROKEN;
+	bool is_known = load(&page->state) == STORE_BROKEN;
 	char lost[120];
 
 	close_queue(sink);
@@ -210,8 +202,8 @@ static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *
 			meanwhile(sink->context);
 		if (pipe.revents & POLLERR && !is_answered(sink))
 			give_up_dead(sink);
-		uint64_t now = clock_mono_ns(), patience_ns = look_u64(&page->patience_ns);
-		uint64_t progress = look_u64(&page->progress);
+		uint64_t now = clock_mono_ns(), patience_ns = load(&page->patience_ns);
+		uint64_t progress = load(&page->progress);
 		bool has_moved = progress != seen;
 		seen = progress;
 		if (hurry && !cancelled_ns && is_cancelled(sink))
@@ -221,6 +213,17 @@ static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *
 		if (!is_closed(sink) && cancelled_ns && now - cancelled_ns > CANCEL_PATIENCE_NS)
 			give_up(sink, "interrupted before everything was written");
 	}
+}
+
+/* Gives an order and waits until it is carried out; see await_answer. */
+static void carry_out(
+	struct sink *sink, enum order_kind kind, bool hurry, void (*meanwhile)(void *))
+{
+	struct ht_err *err = order(sink, kind);
+	if (err)
+		give_up(sink, err->message);
+	ht_err_free(err);
+	await_answer(sink, hurry, meanwhile);
 }
 
 /* --- beginning and end --- */
@@ -366,13 +369,8 @@ int sink_fd(const struct sink *sink)
 
 void sink_flush(struct sink *sink)
 {
-	if (is_closed(sink))
-		return;
-	struct ht_err *err = order(sink, ORDER_FLUSH);
-	if (err)
-		give_up(sink, err->message);
-	ht_err_free(err);
-	await_answer(sink, true, NULL);
+	if (!is_closed(sink))
+		carry_out(sink, ORDER_FLUSH, true, NULL);
 }
 
 void sink_finish(struct sink *sink, bool named)
@@ -381,11 +379,7 @@ void sink_finish(struct sink *sink, bool named)
 	sink_flush(sink);
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, named ? ORDER_FINISH_NAMED : ORDER_FINISH);
-	if (err)
-		give_up(sink, err->message);
-	ht_err_free(err);
-	await_answer(sink, false, sink->meanwhile);
+	carry_out(sink, named ? ORDER_FINISH_NAMED : ORDER_FINISH, false, sink->meanwhile);
 	if (sink_state(sink) == STORE_BROKEN && !sink->problem)
 		give_up(sink, "");
 	dismiss_writers(sink);
@@ -395,18 +389,13 @@ void sink_discard(struct sink *sink)
 {
 	if (is_closed(sink))
 		return;
-	struct ht_err *err = order(sink, ORDER_DISCARD);
-	if (err)
-		give_up(sink, err->message);
-	ht_err_free(err);
-	await_answer(sink, true, NULL);
+	carry_out(sink, ORDER_DISCARD, true, NULL);
 	dismiss_writers(sink);
 }
 
 enum store_state sink_state(const struct sink *sink)
 {
-	return sink->problem ? STORE_BROKEN
-			     : (enum store_state)look_u32(&sink->writers.page->state);
+	return sink->problem ? STORE_BROKEN : (enum store_state)load(&sink->writers.page->state);
 }
 
 const char *sink_problem(const struct sink *sink)
@@ -424,22 +413,21 @@ const char *sink_append_problem(const struct sink *sink)
 uint64_t sink_dropped_events(const struct sink *sink)
 {
 	if (sink_state(sink) == STORE_BROKEN)
-		return sink->put_events - look_u64(&sink->writers.page->safe_events);
-	return look_u64(&sink->writers.page->dropped_events) + sink->unqueued_events;
+		return sink->put_events - load(&sink->writers.page->safe_events);
+	return load(&sink->writers.page->dropped_events) + sink->unqueued_events;
 }
 
 uint64_t sink_bytes(const struct sink *sink)
 {
-	return look_u64(&sink->writers.page->bytes);
+	return load(&sink->writers.page->bytes);
 }
 
 struct sink_filtered sink_filtered(const struct sink *sink)
 {
 	if (!sink->writers.filter_page)
 		return (struct sink_filtered){0};
-	return (struct sink_filtered){
-		.live_blocks = look_u64(&sink->writers.filter_page->live_blocks),
-		.table_bytes = look_u64(&sink->writers.filter_page->table_bytes)};
+	return (struct sink_filtered){.live_blocks = load(&sink->writers.filter_page->live_blocks),
+		.table_bytes = load(&sink->writers.filter_page->table_bytes)};
 }
 
 const char *sink_beside(const struct sink *sink)

@@ -68,10 +68,8 @@ struct ht_err *store_create(const struct store_options *options, struct store **
 		return err;
 	}
 	err = check_space(store);
-	if (!err) {
-		err = trace_writer_create(store->output.fd, &store->writer);
-		err = ht_err_wrap(err, "%s", store->output.path);
-	}
+	HT_THEN(err, ht_err_wrap(trace_writer_create(store->output.fd, &store->writer), "%s",
+			     store->output.path));
 	if (err) {
 		store_destroy(store);
 		return err;
@@ -152,10 +150,8 @@ static bool note_written(struct store *store)
 	if (bytes == store->seen_bytes)
 		return false;
 	store->seen_bytes = bytes;
-	struct ht_err *err = check_space(store);
-	if (err)
+	if (ht_err_drop(check_space(store)))
 		set_problem(store, STORE_FULL, "its file system is almost full");
-	ht_err_free(err);
 	return true;
 }
 

@@ -154,12 +154,7 @@ bool writers_lost_filter(struct writers *writers, uint64_t patience_ns, char *re
 
 static bool is_held_up(pid_t pid)
 {
-	char path[32];
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	int stat = pid >= 0 ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	char state = stat >= 0 ? runstate_read(stat) : '?';
-	if (stat >= 0)
-		close(stat);
+	char state = runstate_of(pid);
 	return state == 'R' || (state == 'T' && kill(pid, SIGCONT) == 0);
 }
 

@@ -48,15 +48,23 @@ void priority_restore(int before)
 	setpriority(PRIO_PROCESS, 0, before);
 }
 
-bool priority_move(int core)
+/* Allows a process (0: this one) only one core, and tells which it was allowed before. */
+static bool confine(pid_t pid, int core, cpu_set_t *ret_before)
 {
-	cpu_set_t allowed, there;
+	cpu_set_t there;
 	if (core < 0 || core >= CPU_SETSIZE ||
-		sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || !CPU_ISSET(core, &allowed))
+		sched_getaffinity(pid, sizeof(*ret_before), ret_before) < 0)
 		return false;
 	CPU_ZERO(&there);
 	CPU_SET(core, &there);
-	if (sched_setaffinity(0, sizeof(there), &there) < 0)
+	return sched_setaffinity(pid, sizeof(there), &there) == 0;
+}
+
+bool priority_move(int core)
+{
+	cpu_set_t allowed;
+	if (sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || core < 0 ||
+		core >= CPU_SETSIZE || !CPU_ISSET(core, &allowed) || !confine(0, core, &allowed))
 		return false;
 	bool is_there = sched_getcpu() == core; /* false if priority_spare has moved us */
 	(void)sched_setaffinity(0, sizeof(allowed), &allowed);
@@ -81,14 +89,7 @@ void priority_spare(pid_t pid)
 struct priority_cores priority_bring(pid_t pid)
 {
 	struct priority_cores before = {.known = false};
-	int core = sched_getcpu();
-	cpu_set_t here;
-	if (core < 0 || core >= CPU_SETSIZE ||
-		sched_getaffinity(pid, sizeof(before.set), &before.set) < 0)
-		return before;
-	CPU_ZERO(&here);
-	CPU_SET(core, &here);
-	before.known = sched_setaffinity(pid, sizeof(here), &here) == 0;
+	before.known = confine(pid, sched_getcpu(), &before.set);
 	return before;
 }
 

@@ -87,10 +87,8 @@ static struct ht_err *take_fds(const int *fd, size_t count, const bool has_fd[WO
 
 static void forget_fds(struct worker_reply *reply)
 {
-	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
 		fd_close(&reply->fd[i]);
-		reply->fd[i] = -1;
-	}
 }
 
 /* Each message replaces the one before. */
@@ -127,24 +125,24 @@ static struct ht_err *take_message(
 static const int death_signal = SIGUSR1;
 static unsigned death_put_off;
 
-static void mask_death(int how)
+static void mask(int how, int number)
 {
 	sigset_t set;
 	sigemptyset(&set);
-	sigaddset(&set, death_signal);
+	sigaddset(&set, number);
 	sigprocmask(how, &set, NULL);
 }
 
 void worker_put_off_death(void)
 {
 	if (death_put_off++ == 0)
-		mask_death(SIG_BLOCK);
+		mask(SIG_BLOCK, death_signal);
 }
 
 void worker_resume_death(void)
 {
 	if (--death_put_off == 0)
-		mask_death(SIG_UNBLOCK);
+		mask(SIG_UNBLOCK, death_signal);
 }
 
 /* A signal to the daemon's process group, as from timeout(1), must not hit the worker, too. */
@@ -152,7 +150,7 @@ static void die_with_parent(void)
 {
 	setpgid(0, 0);
 	signal(death_signal, SIG_DFL);
-	mask_death(SIG_UNBLOCK);
+	mask(SIG_UNBLOCK, death_signal);
 	prctl(PR_SET_PDEATHSIG, death_signal);
 }
 
@@ -160,12 +158,9 @@ static void die_with_parent(void)
 
 static void expect_stops(void)
 {
-	sigset_t stops;
 	/* The kernel does not send an ignored SIGCHLD for a stop. */
 	signal(SIGCHLD, SIG_DFL);
-	sigemptyset(&stops);
-	sigaddset(&stops, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &stops, NULL);
+	mask(SIG_BLOCK, SIGCHLD);
 }
 
 void worker_await_stop(void)

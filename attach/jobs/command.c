@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "attach/hold/shebang.h"
+#include "attach/proc/fd.h"
 
 #define SHELL	    "/bin/sh"
 #define SHELL_PATH  "/bin:/usr/bin" /* where PATH is not set */
@@ -48,10 +49,8 @@ static const char *search_path(const char *name)
 static bool is_binary(const char *file)
 {
 	char line[LOOK_BYTES];
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	FD_GUARD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	ssize_t got = fd < 0 ? 0 : read(fd, line, sizeof(line));
-	if (fd >= 0)
-		close(fd);
 	if (got <= 0)
 		return false;
 	const char *end = memchr(line, '\n', (size_t)got);
@@ -113,17 +112,21 @@ int command_exec(char *const argv[])
 /* --- why it does not run
  * ------------------------------------------------------------------------------------------ */
 
-/* The file that was to be run; false: there is none. */
-static bool find_file(const char *name, char ret[PATH_MAX])
+/* Finds the first file of that name on which access(2) allows `mode`. Returns 0, or an error of
+ * errno.h. */
+static int find_file(const char *name, int mode, char ret[PATH_MAX])
 {
 	const char *path = search_path(name);
+	bool denied = false;
 	snprintf(ret, PATH_MAX, "%s", name);
 	if (!path)
-		return access(name, F_OK) == 0;
-	while (next_candidate(&path, name, ret))
-		if (access(ret, F_OK) == 0)
-			return true;
-	return false;
+		return access(name, mode) == 0 ? 0 : errno;
+	while (*name && next_candidate(&path, name, ret)) {
+		if (access(ret, mode) == 0)
+			return 0;
+		denied |= errno == EACCES;
+	}
+	return denied ? EACCES : ENOENT;
 }
 
 /* The dynamic linker that a program names; "": none. */
@@ -131,7 +134,7 @@ static void read_linker(const char *file, char ret[SHEBANG_BYTES])
 {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;
-	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	FD_GUARD int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	bool known = fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
 		     !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
 		     header.e_ident[EI_CLASS] == ELFCLASS64;
@@ -146,8 +149,6 @@ static void read_linker(const char *file, char ret[SHEBANG_BYTES])
 		ret[got > 0 ? got : 0] = '\0';
 		break;
 	}
-	if (fd >= 0)
-		close(fd);
 }
 
 /* From a script through interpreters that are scripts, to the last one whose interpreter is not
@@ -165,74 +166,60 @@ static bool find_script(char file[PATH_MAX], char interpreter[SHEBANG_BYTES])
 }
 
 static struct ht_err *explain_interpreter(
-	const char *name, const char *file, char interpreter[SHEBANG_BYTES], int sys)
+	const char *file, char interpreter[SHEBANG_BYTES], int sys)
 {
 	size_t length = strlen(interpreter);
 	if (length && interpreter[length - 1] == '\r') {
 		interpreter[length - 1] = '\0';
 		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: its lines end as on Windows (CRLF), so that the "
-			"interpreter is \"%s\" and a carriage return: %s; convert it: "
-			"sed -i 's/\\r$//' %s",
-			name, interpreter, strerror(sys), file);
+			"its lines end as on Windows (CRLF), so that the interpreter is \"%s\" and "
+			"a carriage return: %s; convert it: sed -i 's/\\r$//' %s",
+			interpreter, strerror(sys), file);
 	}
-	return ht_err_new(HT_ERR_USAGE,
-		"cannot run %s: its interpreter %s: %s; correct the first line of %s", name,
+	return ht_err_new(HT_ERR_USAGE, "its interpreter %s: %s; correct the first line of %s",
 		interpreter, strerror(sys), file);
 }
 
 /* The file is there. */
-static struct ht_err *explain_file(const char *name, char file[PATH_MAX], int sys)
+static struct ht_err *explain_file(char file[PATH_MAX], int sys)
 {
 	char interpreter[SHEBANG_BYTES], linker[SHEBANG_BYTES];
 	struct stat stat_of;
 	bool may_run = access(file, X_OK) == 0;
 	bool is_file = stat(file, &stat_of) == 0 && S_ISREG(stat_of.st_mode);
 	if (sys == EACCES && !is_file)
-		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: it is not a regular file", name,
-			strerror(sys));
+		return ht_err_new(HT_ERR_USAGE, "%s: it is not a regular file", strerror(sys));
 	if (sys == EACCES && !may_run)
-		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: %s; make it executable: chmod +x %s", name, strerror(sys),
-			file);
+		return ht_err_new(
+			HT_ERR_USAGE, "%s; make it executable: chmod +x %s", strerror(sys), file);
 	if (sys == ENOEXEC)
 		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: %s: this system runs no programs of its kind (for another "
-			"processor, 32-bit, or damaged); see: file %s",
-			name, strerror(sys), file);
+			"%s: this system runs no programs of its kind (for another processor, "
+			"32-bit, or damaged); see: file %s",
+			strerror(sys), file);
 	if ((sys == ENOENT || sys == EACCES) && find_script(file, interpreter))
-		return explain_interpreter(name, file, interpreter, sys);
+		return explain_interpreter(file, interpreter, sys);
 	read_linker(file, linker);
 	if (sys == ENOENT && linker[0])
 		return ht_err_new(HT_ERR_USAGE,
-			"cannot run %s: its dynamic linker %s: %s; install the C library that it "
-			"was built for",
-			name, linker, strerror(sys));
-	return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s", name, strerror(sys));
+			"its dynamic linker %s: %s; install the C library that it was built for",
+			linker, strerror(sys));
+	return ht_err_new(HT_ERR_USAGE, "%s", strerror(sys));
 }
 
 int command_check(const char *name)
 {
 	char file[PATH_MAX];
-	const char *path = search_path(name);
-	bool denied = false;
-	if (!path)
-		return access(name, X_OK) == 0 ? 0 : errno;
-	while (*name && next_candidate(&path, name, file)) {
-		if (access(file, X_OK) == 0)
-			return 0;
-		denied |= errno == EACCES;
-	}
-	return denied ? EACCES : ENOENT;
+	return find_file(name, X_OK, file);
 }
 
 struct ht_err *command_explain(const char *name, int sys)
 {
 	char file[PATH_MAX];
-	if (find_file(name, file))
-		return explain_file(name, file, sys);
-	if (sys == ENOENT && *name && !strchr(name, '/'))
-		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: no directory of PATH has it",
-			name, strerror(sys));
-	return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s", name, strerror(sys));
+	bool is_sought = sys == ENOENT && *name && !strchr(name, '/');
+	struct ht_err *err = find_file(name, F_OK, file) == 0
+				     ? explain_file(file, sys)
+				     : ht_err_new(HT_ERR_USAGE, "%s%s", strerror(sys),
+					       is_sought ? ": no directory of PATH has it" : "");
+	return ht_err_wrap(err, "cannot run %s", name);
 }

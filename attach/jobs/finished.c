@@ -61,11 +61,6 @@ static void run(struct finished *finished, const char *path)
 	_exit(127);
 }
 
-void finished_wait(struct finished *finished)
-{
-	crew_wait(&finished->crew);
-}
-
 /* --- the files -------------------------------------------------------------------------------- */
 
 /* Removes the file if it is still the one that was written. */

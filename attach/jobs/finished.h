@@ -20,12 +20,10 @@ struct finished {
 		} trace, page;
 	} * kept; /* those that stay, oldest first */
 	size_t count;
-	struct crew crew; /* of commands */
+	struct crew crew; /* of commands; crew_wait prints those that failed */
 };
 
 /* A trace is whole: starts the command, whose end is not waited for, and removes the oldest trace
  * of the series with its page, if there are too many. What cannot be done is printed. */
 void finished_add(struct finished *finished, const char *path, const char *page);
-/* Waits for the commands; prints those that failed. A signal that ends captures ends the wait. */
-void finished_wait(struct finished *finished);
 void finished_deinit(struct finished *finished);

@@ -51,9 +51,3 @@ void push_start(struct push *push, const char *trace)
 	execute(push, trace);
 	_exit(127);
 }
-
-void push_wait(struct push *push)
-{
-	if (push->address[0])
-		crew_wait(&push->crew);
-}

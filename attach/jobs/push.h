@@ -12,8 +12,8 @@
 struct push {
 	/* SERIES_PUSH_MAX of them, borrowed, from the first NULL on unused */
 	const char *const *address;
-	bool quiet; /* print errors only */
-	struct crew crew;
+	bool quiet;	  /* print errors only */
+	struct crew crew; /* of those that send */
 };
 
 /* HT_ERR_SYS where there is no heaptap-analyze to push with. */
@@ -21,5 +21,3 @@ HT_MUST_CHECK
 struct ht_err *push_check(const struct push *push);
 /* Sends a whole trace to each address. Does not wait. */
 void push_start(struct push *push, const char *trace);
-/* Waits for those that still send; a signal that ends captures ends the wait, not the sending. */
-void push_wait(struct push *push);

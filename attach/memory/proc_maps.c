@@ -169,7 +169,6 @@ void proc_lookup_end(struct proc_lookup *lookup)
 {
 	fd_close(&lookup->fd);
 	proc_maps_deinit(&lookup->maps);
-	lookup->fd = -1;
 }
 
 static bool find_in(const struct proc_maps *maps, raddr_t addr, struct proc_map *ret)
@@ -184,14 +183,8 @@ static bool find_in(const struct proc_maps *maps, raddr_t addr, struct proc_map 
 
 static bool find_in_text(const struct proc *proc, raddr_t addr, struct proc_map *ret)
 {
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	bool found = !err && find_in(&maps, addr, ret);
-
-	if (!err)
-		proc_maps_deinit(&maps);
-	ht_err_free(err);
-	return found;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	return !ht_err_drop(proc_maps_read(proc, &maps)) && find_in(&maps, addr, ret);
 }
 
 bool proc_lookup_find(const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret)

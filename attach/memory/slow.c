@@ -82,10 +82,10 @@ static struct ht_err *mounts_add(struct mounts *mounts, char *text)
 	return NULL;
 }
 
+/* Adds the target's mounts. */
 static struct ht_err *mounts_read(const struct proc *proc, struct mounts *ret)
 {
 	char *text;
-	*ret = (struct mounts){0};
 	HT_TRY(proc_file_read_living(proc, "mountinfo", SIZE_MAX, &text, NULL));
 	struct ht_err *err = mounts_add(ret, text);
 	free(text);
@@ -146,20 +146,16 @@ static bool is_slow(struct mounts *mounts, const struct proc_map *map)
 
 struct ht_err *slow_find(const struct proc *proc, const struct proc_maps *maps, char **ret)
 {
-	struct mounts mounts;
-	struct ht_err *err = mounts_read(proc, &mounts);
+	HT_CLEANUP(mounts_deinit) struct mounts mounts = {0};
 	*ret = NULL;
-	if (err)
-		return err;
-	for (size_t i = 0; i < maps->count && !*ret && !err; i++) {
+	HT_TRY(mounts_read(proc, &mounts));
+	for (size_t i = 0; i < maps->count; i++) {
 		if (!is_slow(&mounts, &maps->map[i]))
 			continue;
 		*ret = strdup(maps->map[i].name);
-		if (!*ret)
-			err = ht_err_new(HT_ERR_NOMEM, "no memory for a path");
+		return *ret ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for a path");
 	}
-	mounts_deinit(&mounts);
-	return err;
+	return NULL;
 }
 
 /* map_files also reaches a file that its path no longer leads to, or does not lead to from here. */
@@ -190,13 +186,12 @@ static void map_touch(const struct proc *proc, const struct proc_map *map)
 
 struct ht_err *slow_touch(const struct proc *proc, const struct proc_maps *maps)
 {
-	struct mounts mounts;
+	HT_CLEANUP(mounts_deinit) struct mounts mounts = {0};
 	HT_TRY(mounts_read(proc, &mounts));
 	for (size_t i = 0; i < maps->count; i++)
 		if (is_slow(&mounts, &maps->map[i]) &&
 			maps->map[i].hi - maps->map[i].lo <= TOUCH_BYTES_MAX)
 			map_touch(proc, &maps->map[i]);
-	mounts_deinit(&mounts);
 	return NULL;
 }
 
@@ -212,24 +207,19 @@ bool slow_is_avoided(void)
 
 struct ht_err *slow_remember(const struct proc *proc, const struct proc_maps *maps)
 {
-	struct mounts mounts;
+	HT_CLEANUP(mounts_deinit) struct mounts mounts = {0};
 	if (!avoided.on)
 		return NULL;
+	HT_TRY(mounts_read(proc, &mounts));
 	struct range *range = calloc(maps->count + 1, sizeof(*range));
 	if (!range)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu mappings", maps->count);
-	struct ht_err *err = mounts_read(proc, &mounts);
-	if (err) {
-		free(range);
-		return err;
-	}
 	free(avoided.range);
 	avoided.range = range;
 	avoided.count = 0;
 	for (size_t i = 0; i < maps->count; i++)
 		if (is_slow(&mounts, &maps->map[i]))
 			range[avoided.count++] = (struct range){maps->map[i].lo, maps->map[i].hi};
-	mounts_deinit(&mounts);
 	return NULL;
 }
 

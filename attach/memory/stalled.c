@@ -85,8 +85,6 @@ struct ht_err *stalled_check(const struct proc *proc)
 
 struct ht_err *stalled_avoid(const struct proc *proc)
 {
-	struct proc_maps maps;
-	HT_TRY(read_maps_later(proc, PATIENCE_NS, &maps));
-	proc_maps_deinit(&maps);
-	return NULL;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	return read_maps_later(proc, PATIENCE_NS, &maps);
 }

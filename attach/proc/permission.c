@@ -23,23 +23,20 @@ static struct ht_err *judge_yama(const struct permission_facts *facts)
 	const char *rule = facts->yama_scope == 1 ? "only a process's ancestors may attach to it"
 						  : "only root (CAP_SYS_PTRACE) may attach";
 	return ht_err_new(HT_ERR_PERMISSION,
-		"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: %s; run "
-		"heaptap as root, or sysctl kernel.yama.ptrace_scope=0",
-		facts->pid, facts->comm, facts->yama_scope, rule);
+		"kernel.yama.ptrace_scope is %d: %s; run heaptap as root, or sysctl "
+		"kernel.yama.ptrace_scope=0",
+		facts->yama_scope, rule);
 }
 
 static struct ht_err *judge_capable(const struct permission_facts *facts)
 {
 	if (!facts->same_user_ns)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it runs in another user namespace, "
-			"where heaptap's capabilities do not count; run heaptap as root outside of "
-			"any container",
-			facts->pid, facts->comm);
+			"it runs in another user namespace, where heaptap's capabilities do not "
+			"count; run heaptap as root outside of any container");
 	return ht_err_new(HT_ERR_PERMISSION,
-		"may not attach to process %d (%s): a security module (SELinux, AppArmor) or the "
-		"container's policy forbids it; allow ptrace there",
-		facts->pid, facts->comm);
+		"a security module (SELinux, AppArmor) or the container's policy forbids it; allow "
+		"ptrace there");
 }
 
 /* The kernel requires all three user ids to be ours. Returns the first that is not, or ours. */
@@ -50,72 +47,61 @@ static uid_t foreign_uid(const struct permission_facts *facts)
 	return facts->target_ruid != facts->our_euid ? facts->target_ruid : facts->target_suid;
 }
 
-struct ht_err *permission_judge(const struct permission_facts *facts)
+static struct ht_err *judge(const struct permission_facts *facts)
 {
 	if (facts->yama_scope >= 3)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: no "
-			"process may attach to another until a reboot with a lower value",
-			facts->pid, facts->comm, facts->yama_scope);
+			"kernel.yama.ptrace_scope is %d: no process may attach to another until a "
+			"reboot with a lower value",
+			facts->yama_scope);
 	if (facts->our_cap_sys_ptrace)
 		return judge_capable(facts);
 	if (foreign_uid(facts) != facts->our_euid)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it runs as uid %u, heaptap as uid %u "
-			"without CAP_SYS_PTRACE; run heaptap as root or as that user",
-			facts->pid, facts->comm, foreign_uid(facts), facts->our_euid);
+			"it runs as uid %u, heaptap as uid %u without CAP_SYS_PTRACE; run heaptap "
+			"as root or as that user",
+			foreign_uid(facts), facts->our_euid);
 	if (!facts->dumpable)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it is not dumpable (a set-user-ID or "
-			"unreadable program, or PR_SET_DUMPABLE 0), so that CAP_SYS_PTRACE is "
-			"needed; run heaptap as root",
-			facts->pid, facts->comm);
+			"it is not dumpable (a set-user-ID or unreadable program, or "
+			"PR_SET_DUMPABLE 0), so that CAP_SYS_PTRACE is needed; run heaptap as "
+			"root");
 	if (facts->more_caps)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): it holds capabilities that heaptap "
-			"lacks, so that CAP_SYS_PTRACE is needed; run heaptap as root",
-			facts->pid, facts->comm);
-	if (facts->yama_scope > 0)
-		return judge_yama(facts);
-	return judge_capable(facts);
+			"it holds capabilities that heaptap lacks, so that CAP_SYS_PTRACE is "
+			"needed; run heaptap as root");
+	return facts->yama_scope > 0 ? judge_yama(facts) : judge_capable(facts);
 }
 
-static uint64_t caps_field(const char *status, const char *key)
+struct ht_err *permission_judge(const struct permission_facts *facts)
 {
-	const char *at = strstr(status, key);
-	return at ? strtoull(at + strlen(key), NULL, 16) : 0;
+	return ht_err_wrap(
+		judge(facts), "may not attach to process %d (%s)", facts->pid, facts->comm);
 }
 
 static uint64_t own_caps(void)
 {
 	char status[8192];
 	(void)proc_file_short(AT_FDCWD, "/proc/self/status", status, sizeof(status));
-	return caps_field(status, "\nCapEff:");
+	return proc_file_number(status, "\nCapEff:", 16, 0);
 }
 
 static int yama_scope(void)
 {
-	int scope = -1;
-	FILE *file = fopen(YAMA_SCOPE, "re");
-	if (!file)
-		return -1;
-	if (fscanf(file, "%d", &scope) != 1)
-		scope = -1;
-	fclose(file);
-	return scope;
+	char text[32];
+	(void)proc_file_short(AT_FDCWD, YAMA_SCOPE, text, sizeof(text));
+	return (int)proc_file_number(text, "", 10, UINT64_MAX);
 }
 
 /* Does our user namespace map every id to itself? By default only the initial one does. */
 static bool in_initial_user_ns(void)
 {
-	unsigned long inside = 1, outside = 1, count = 0;
-	FILE *file = fopen("/proc/self/uid_map", "re");
-	if (!file)
+	char text[64];
+	unsigned long inside, outside, count;
+	if (proc_file_short(AT_FDCWD, "/proc/self/uid_map", text, sizeof(text)) < 0)
 		return true;
-	if (fscanf(file, "%lu %lu %lu", &inside, &outside, &count) != 3)
-		count = 0;
-	fclose(file);
-	return inside == 0 && outside == 0 && count == UINT32_MAX;
+	return sscanf(text, "%lu %lu %lu", &inside, &outside, &count) == 3 && inside == 0 &&
+	       outside == 0 && count == UINT32_MAX;
 }
 
 /* A process whose namespace we may not read lives outside of ours, if ours has an outside. */
@@ -146,7 +132,7 @@ struct ht_err *permission_explain(const struct proc *proc)
 		.target_suid = status.suid,
 		.our_cap_sys_ptrace = ours >> CAP_SYS_PTRACE & 1,
 		.same_user_ns = same_user_ns(proc),
-		.more_caps = (caps_field(text, "\nCapPrm:") & ~ours) != 0,
+		.more_caps = (proc_file_number(text, "\nCapPrm:", 16, 0) & ~ours) != 0,
 		.yama_scope = yama_scope(),
 	};
 	memcpy(facts.comm, status.comm, sizeof(facts.comm));

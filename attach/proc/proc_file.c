@@ -4,9 +4,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "attach/proc/fd.h"
+#include "format/bytes.h"
 
 #define READ_STEP_BYTES (1u << 16)
 #define READ_FEW_BYTES	(1u << 13)
@@ -35,48 +37,33 @@ struct ht_err *proc_file_exists(const struct proc *proc, int dir_fd, const char 
 struct ht_err *proc_file_read(
 	const struct proc *proc, const char *path, size_t max, char **ret, size_t *ret_length)
 {
-	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	/* A large buffer costs malloc a mapping, which a few lines are not worth. */
+	const size_t step = max > READ_STEP_BYTES ? READ_STEP_BYTES : READ_FEW_BYTES;
+	HT_CLEANUP(bytes_out_deinit) struct bytes_out text = {0};
+	FD_GUARD int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return proc_file_failed(proc, path, errno);
-	struct ht_err *err = NULL;
-	char *text = NULL;
-	size_t length = 0, capacity = 0;
-	/* A large buffer costs malloc a mapping, which a few lines are not worth. */
-	size_t step = max > READ_STEP_BYTES ? READ_STEP_BYTES : READ_FEW_BYTES;
 	for (;;) {
-		if (capacity - length < step) {
-			capacity = capacity ? capacity * 2 : 2 * step;
-			char *grown = realloc(text, capacity);
-			if (!grown) {
-				err = ht_err_new(
-					HT_ERR_NOMEM, "no memory for /proc/%d/%s", proc->pid, path);
-				break;
-			}
-			text = grown;
-		}
-		ssize_t got = read(fd, text + length, capacity - length - 1);
+		if (ht_err_drop(bytes_out_reserve(&text, step)))
+			return ht_err_new(
+				HT_ERR_NOMEM, "no memory for /proc/%d/%s", proc->pid, path);
+		ssize_t got = read(fd, text.data + text.length, text.capacity - text.length - 1);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
-			err = proc_file_failed(proc, path, errno);
-		if (got <= 0)
+			return proc_file_failed(proc, path, errno);
+		if (got == 0)
 			break;
-		length += (size_t)got;
-		if (length > max) {
-			err = ht_err_new(HT_ERR_FORMAT, "/proc/%d/%s is longer than %zu bytes",
+		text.length += (size_t)got;
+		if (text.length > max)
+			return ht_err_new(HT_ERR_FORMAT, "/proc/%d/%s is longer than %zu bytes",
 				proc->pid, path, max);
-			break;
-		}
 	}
-	close(fd);
-	if (err) {
-		free(text);
-		return err;
-	}
-	text[length] = '\0';
-	*ret = text;
+	text.data[text.length] = '\0';
+	*ret = (char *)text.data;
+	text.data = NULL;
 	if (ret_length)
-		*ret_length = length;
+		*ret_length = text.length;
 	return NULL;
 }
 
@@ -87,4 +74,12 @@ ssize_t proc_file_short(int dir_fd, const char *path, char *ret, size_t bytes)
 	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
 	ret[length > 0 ? length : 0] = '\0';
 	return length;
+}
+
+uint64_t proc_file_number(const char *text, const char *key, int base, uint64_t missing)
+{
+	const char *at = strstr(text, key);
+	char *end = NULL;
+	const uint64_t number = at ? strtoull(at + strlen(key), &end, base) : 0;
+	return at && end != at + strlen(key) ? number : missing;
 }

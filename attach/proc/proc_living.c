@@ -13,7 +13,7 @@
 #include "format/bytes.h"
 
 #define TEXT_MAX_BYTES (1u << 20)
-#define LINK_MAX_BYTES (1u << 16)
+#define LINK_MAX_BYTES 8192u /* the kernel writes less than PATH_MAX */
 
 struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES])
 {
@@ -57,13 +57,9 @@ struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret)
 uint64_t proc_limit(const struct proc *proc, const char *name)
 {
 	char *text = NULL;
-	uint64_t soft = UINT64_MAX;
-	struct ht_err *err = proc_text(proc, "limits", &text);
-
-	ht_err_free(err);
-	const char *line = text ? strstr(text, name) : NULL;
-	if (line && sscanf(line + strlen(name), "%" SCNu64, &soft) != 1)
-		soft = UINT64_MAX;
+	const uint64_t soft = ht_err_drop(proc_text(proc, "limits", &text))
+				      ? UINT64_MAX
+				      : proc_file_number(text, name, 10, UINT64_MAX);
 	free(text);
 	return soft;
 }
@@ -91,37 +87,22 @@ struct ht_err *proc_auxv_read(const struct proc *proc, struct proc_auxv *ret)
 	return NULL;
 }
 
-/* One attempt. `*ret` stays NULL, without an error, if the link is longer than `capacity`. */
-static struct ht_err *link_read(
-	const struct proc *proc, const char *path, size_t capacity, char **ret)
-{
-	char *target = malloc(capacity);
-	if (!target)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for a link of /proc");
-	ssize_t length = readlinkat(proc->dir_fd, path, target, capacity);
-	int sys = errno;
-	if (length >= 0 && (size_t)length < capacity) {
-		target[length] = '\0';
-		*ret = target;
-		return NULL;
-	}
-	free(target);
-	return length < 0 ? proc_file_failed(proc, path, sys) : NULL;
-}
-
 struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret)
 {
-	char path[PROC_PATH_BYTES];
-	size_t capacity = 256;
-	for (*ret = NULL; capacity <= LINK_MAX_BYTES; capacity *= 2) {
+	char path[PROC_PATH_BYTES], target[LINK_MAX_BYTES];
+	ssize_t length;
+	int sys;
+	*ret = NULL;
+	do {
 		HT_TRY(proc_file_path(proc, name, path));
-		struct ht_err *err = link_read(proc, path, capacity, ret);
-		if (err && proc_file_moved(proc, name, path)) {
-			ht_err_free(err);
-			continue;
-		}
-		if (err || *ret)
-			return err;
-	}
-	return ht_err_new(HT_ERR_FORMAT, "the link /proc/%d/%s is too long", proc->pid, path);
+		length = readlinkat(proc->dir_fd, path, target, sizeof(target));
+		sys = errno;
+	} while (length < 0 && proc_file_moved(proc, name, path));
+	if (length < 0)
+		return proc_file_failed(proc, path, sys);
+	if (length == (ssize_t)sizeof(target))
+		return ht_err_new(
+			HT_ERR_FORMAT, "the link /proc/%d/%s is too long", proc->pid, path);
+	*ret = strndup(target, (size_t)length);
+	return *ret ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for a link of /proc");
 }

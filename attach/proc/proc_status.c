@@ -49,11 +49,9 @@ struct ht_err *proc_status_listed(
 struct ht_err *proc_any_seccomp(const struct proc *proc, bool *ret)
 {
 	struct proc_tids tids;
+	struct ht_err *err = NULL;
 	bool any = false;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-
-	if (err)
-		return err;
+	HT_TRY(proc_tids_read(proc, &tids));
 	for (size_t i = 0; !err && !any && i < tids.count; i++) {
 		struct proc_status status;
 		bool lives;

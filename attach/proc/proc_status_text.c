@@ -13,11 +13,6 @@ static uint64_t number(const char *value, int base)
 	return strtoull(value, NULL, base);
 }
 
-static void comm_copy(const char *value, char *ret, size_t ret_bytes)
-{
-	snprintf(ret, ret_bytes, "%s", value);
-}
-
 static void numbers_parse(const char *value, struct proc_status *ret)
 {
 	size_t count = 0;
@@ -50,7 +45,7 @@ static void ids_parse(const char *value, unsigned *real, unsigned *effective, un
 static void line_parse(const char *key, const char *value, struct proc_status *ret, pid_t *tgid)
 {
 	if (!strcmp(key, "Name"))
-		comm_copy(value, ret->comm, sizeof(ret->comm));
+		snprintf(ret->comm, sizeof(ret->comm), "%s", value);
 	else if (!strcmp(key, "State"))
 		ret->state = value[0];
 	else if (!strcmp(key, "Tgid"))
@@ -85,10 +80,6 @@ static void line_parse(const char *key, const char *value, struct proc_status *r
 		ret->sig_cgt = number(value, 16);
 	else if (!strcmp(key, "SigPnd"))
 		ret->sig_pnd = number(value, 16);
-	else if (!strcmp(key, "ShdPnd"))
-		ret->shd_pnd = number(value, 16);
-	else if (!strcmp(key, "NoNewPrivs"))
-		ret->no_new_privs = number(value, 10) != 0;
 	else if (!strcmp(key, "voluntary_ctxt_switches"))
 		ret->sleeps = number(value, 10);
 	else if (!strcmp(key, "Seccomp"))

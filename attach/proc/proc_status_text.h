@@ -16,12 +16,11 @@ struct proc_status {
 	uid_t ruid, euid, suid;
 	gid_t rgid, egid, sgid;
 	unsigned threads;
-	int seccomp; /* 0 none, 1 strict, 2 filter */
-	bool no_new_privs;
+	int seccomp;   /* 0 none, 1 strict, 2 filter */
 	pid_t ns_tid;  /* innermost number of NSpid */
 	bool ns_alone; /* NSpid has one number: the process lives in our PID namespace, with all its
 			  threads */
-	uint64_t sig_blk, sig_ign, sig_cgt, sig_pnd, shd_pnd;
+	uint64_t sig_blk, sig_ign, sig_cgt, sig_pnd;
 	uint64_t rss_bytes, vm_bytes, data_bytes, locked_bytes;
 	uint64_t cap_eff;
 	uint64_t sleeps;   /* voluntary context switches */

@@ -57,16 +57,13 @@ const char *cgroup_parse_path(const struct cgroup_hierarchy *hierarchy, const ch
 uint64_t cgroup_number(const char *directory, const char *file, const char *key, uint64_t missing)
 {
 	char path[2 * 4096 + 64], text[8192];
-	uint64_t value;
 	snprintf(path, sizeof(path), "%s/%s", directory, file);
 	FILE *stream = fopen(path, "re");
 	size_t got = stream ? fread(text, 1, sizeof(text) - 1, stream) : 0;
 	if (stream)
 		fclose(stream);
 	text[got] = '\0';
-	const char *at = key ? strstr(text, key) : text;
-	return at && sscanf(at + (key ? strlen(key) : 0), "%" SCNu64, &value) == 1 ? value
-										   : missing;
+	return proc_file_number(text, key ? key : "", 10, missing);
 }
 
 struct visitor {

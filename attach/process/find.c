@@ -14,6 +14,7 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
+#include "format/array.h"
 
 #define GROUPS_BYTES	8192u
 #define STATUS_BYTES	8192u
@@ -205,12 +206,8 @@ static bool look(int fd, const struct find_query *query, struct found *ret)
 
 static struct ht_err *add(struct found_list *list, const struct found *found)
 {
-	if (list->count % 64 == 0) {
-		struct found *more = reallocarray(list->process, list->count + 64, sizeof(*more));
-		if (!more)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for a list of processes");
-		list->process = more;
-	}
+	if (!ARRAY_HAS_ROOM(list->process, list->count, list->capacity, 64))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for a list of processes");
 	list->process[list->count++] = *found;
 	return NULL;
 }

@@ -37,7 +37,7 @@ struct found {
 
 struct found_list {
 	struct found *process; /* owned; by PID */
-	size_t count;
+	size_t count, capacity;
 };
 
 /*

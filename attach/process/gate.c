@@ -7,11 +7,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static socklen_t gate_name(const struct proc *proc, struct sockaddr_un *ret)
+#define LINGER "heaptap-linger"
+
+socklen_t gate_address(const struct proc *proc, const char *prefix, struct sockaddr_un *ret)
 {
 	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* A leading NUL: the abstract namespace, where no file stays behind. */
-	int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "heaptap-linger-%d-%lu",
+	/* A leading NUL: the abstract namespace. */
+	int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "%s-%d-%lu", prefix,
 		proc->pid, (unsigned long)proc->start_ticks);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
@@ -19,7 +21,7 @@ static socklen_t gate_name(const struct proc *proc, struct sockaddr_un *ret)
 int gate_open(const struct proc *proc)
 {
 	struct sockaddr_un addr;
-	socklen_t bytes = gate_name(proc, &addr);
+	socklen_t bytes = gate_address(proc, LINGER, &addr);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd >= 0 && bind(fd, (struct sockaddr *)&addr, bytes) != 0) {
 		close(fd);
@@ -31,7 +33,7 @@ int gate_open(const struct proc *proc)
 void gate_knock(const struct proc *proc)
 {
 	struct sockaddr_un addr;
-	socklen_t bytes = gate_name(proc, &addr);
+	socklen_t bytes = gate_address(proc, LINGER, &addr);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return;

@@ -5,8 +5,14 @@
  */
 #pragma once
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include "attach/proc/proc.h"
 
+/* Sets `ret` to the address "PREFIX-PID-START" in the abstract namespace, where no file stays
+ * behind. Returns its length. */
+socklen_t gate_address(const struct proc *proc, const char *prefix, struct sockaddr_un *ret);
 /* For a guardian: a socket that becomes readable when another heaptap knocks. The caller closes it.
  * -1: another guardian waits for this process and has not ended yet. */
 int gate_open(const struct proc *proc);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "attach/proc/fd.h"
+#include "attach/proc/proc_file.h"
 #include "attach/proc/proc_status.h"
 
 #define FULL_TURNS	 8u
@@ -22,34 +23,22 @@ void glance_open(struct glance *glance, const struct proc *proc)
 void glance_close(struct glance *glance)
 {
 	fd_close(&glance->status_fd);
-	glance->status_fd = -1;
-}
-
-/* The kernel escapes newlines in Name, so a key follows each newline. */
-static bool find_number(const char *text, const char *key, long *ret)
-{
-	const char *found = strstr(text, key);
-	if (found)
-		*ret = strtol(found + strlen(key), NULL, 10);
-	return found;
 }
 
 /* False: the text was cut, lacks a line, or the thread has ended. */
 static bool status_glance(int fd, struct glance_status *ret)
 {
 	char text[STATUS_MAX_BYTES];
-	long seccomp, tracer, stack_kib = 0;
 	ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
 	if (length <= 0 || length == (ssize_t)sizeof(text) - 1)
 		return false;
 	text[length] = '\0';
-	if (strstr(text, "\nState:\tZ") || !find_number(text, "\nSeccomp:\t", &seccomp) ||
-		!find_number(text, "\nTracerPid:\t", &tracer))
-		return false;
-	(void)find_number(text, "\nVmStk:\t", &stack_kib);
-	*ret = (struct glance_status){
-		.seccomp = (int)seccomp, .tracer = (pid_t)tracer, .stack_kib = (uint64_t)stack_kib};
-	return true;
+	const uint64_t seccomp = proc_file_number(text, "\nSeccomp:\t", 10, UINT64_MAX);
+	const uint64_t tracer = proc_file_number(text, "\nTracerPid:\t", 10, UINT64_MAX);
+	*ret = (struct glance_status){.seccomp = (int)seccomp,
+		.tracer = (pid_t)tracer,
+		.stack_kib = proc_file_number(text, "\nVmStk:\t", 10, 0)};
+	return !strstr(text, "\nState:\tZ") && seccomp != UINT64_MAX && tracer != UINT64_MAX;
 }
 
 struct ht_err *glance_status(const struct glance *glance, struct glance_status *ret)

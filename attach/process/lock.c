@@ -32,15 +32,6 @@
 #define SHARED_TRIES	50u
 #define SHARED_PAUSE_NS (20 * CLOCK_NS_PER_MS) /* each try walks all of /proc */
 
-static socklen_t name_of(const struct proc *proc, struct sockaddr_un *ret)
-{
-	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* A leading NUL: the abstract namespace, where no file stays behind. */
-	int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "heaptap-%d-%lu",
-		proc->pid, (unsigned long)proc->start_ticks);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
 /* Before pidfs, the pidfds of all processes were one file. */
 static bool is_file_of(const struct proc *proc, int fd)
 {
@@ -63,7 +54,7 @@ static int open_file(const struct proc *proc)
 static bool name_is_held(const struct proc *proc)
 {
 	struct sockaddr_un addr;
-	socklen_t bytes = name_of(proc, &addr);
+	socklen_t bytes = gate_address(proc, "heaptap", &addr);
 	FD_GUARD int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	return fd >= 0 && connect(fd, (struct sockaddr *)&addr, bytes) == 0;
 }
@@ -143,7 +134,7 @@ struct ht_err *lock_refuse(const struct proc *proc)
 static struct ht_err *take_name(const struct proc *proc, unsigned tries, int *ret)
 {
 	struct sockaddr_un addr;
-	socklen_t bytes = name_of(proc, &addr);
+	socklen_t bytes = gate_address(proc, "heaptap", &addr);
 
 	*ret = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (*ret < 0)
@@ -225,5 +216,4 @@ void lock_release(struct lock *lock)
 {
 	fd_close(&lock->name_fd);
 	fd_close(&lock->file_fd);
-	*lock = LOCK_NONE;
 }

@@ -24,17 +24,6 @@
 
 /* --- the process --- */
 
-/* The kernel escapes newlines in Name, so a key follows each newline. */
-static bool find_kib(const char *text, const char *key, uint64_t *ret_bytes)
-{
-	uint64_t kib;
-	const char *at = strstr(text, key);
-	if (!at || sscanf(at + strlen(key), "%" SCNu64, &kib) != 1 || kib > UINT64_MAX / 1024)
-		return false;
-	*ret_bytes = kib * 1024;
-	return true;
-}
-
 bool memuse_parse_status(const char *text, struct memory *ret)
 {
 	static const struct {
@@ -50,9 +39,9 @@ bool memuse_parse_status(const char *text, struct memory *ret)
 		{"\nVmPTE:", MEMORY_PAGE_TABLES},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(line); i++) {
-		uint64_t bytes;
-		if (find_kib(text, line[i].key, &bytes))
-			memory_set(ret, line[i].kind, bytes);
+		const uint64_t kib = proc_file_number(text, line[i].key, 10, UINT64_MAX);
+		if (kib <= UINT64_MAX / 1024)
+			memory_set(ret, line[i].kind, kib * 1024);
 		else if (line[i].kind == MEMORY_RSS)
 			return false;
 	}
@@ -120,7 +109,6 @@ static void close_groups(struct memuse *memuse)
 {
 	fd_close(&memuse->cgroup_fd);
 	fd_close(&memuse->limit_fd);
-	memuse->cgroup_fd = memuse->limit_fd = -1;
 }
 
 static void open_groups(struct memuse *memuse)

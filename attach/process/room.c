@@ -68,11 +68,9 @@ static bool look_at_descriptors(const struct proc *proc, bool *used, int count, 
 int room_descriptor_table(const struct proc *proc)
 {
 	char *text = NULL;
-	int size = 0;
-	const char *line =
-		ht_err_drop(proc_text(proc, "status", &text)) ? NULL : strstr(text, "\nFDSize:");
-	if (line && sscanf(line, "\nFDSize: %d", &size) != 1)
-		size = 0;
+	const int size = ht_err_drop(proc_text(proc, "status", &text))
+				 ? 0
+				 : (int)proc_file_number(text, "\nFDSize:", 10, 0);
 	free(text);
 	return size;
 }
@@ -99,22 +97,13 @@ static uint64_t mappings_max(void)
 	return max ? max : MAPPINGS_MAX_DEFAULT;
 }
 
-/* False: there is no such line. */
-static bool kib_of(const char *meminfo, const char *name, uint64_t *ret_bytes)
-{
-	const char *line = strstr(meminfo, name);
-	if (line)
-		*ret_bytes = strtoull(line + strlen(name), NULL, 10) << 10;
-	return line;
-}
-
 uint64_t room_of_commit(const char *mode, const char *meminfo)
 {
-	uint64_t limit, used;
-	if (mode[0] != COMMIT_STRICT || !kib_of(meminfo, "\nCommitLimit:", &limit) ||
-		!kib_of(meminfo, "\nCommitted_AS:", &used))
+	const uint64_t limit_kib = proc_file_number(meminfo, "\nCommitLimit:", 10, UINT64_MAX);
+	const uint64_t used_kib = proc_file_number(meminfo, "\nCommitted_AS:", 10, UINT64_MAX);
+	if (mode[0] != COMMIT_STRICT || limit_kib == UINT64_MAX || used_kib == UINT64_MAX)
 		return UINT64_MAX;
-	return remaining(limit, used + COMMIT_RESERVE_BYTES);
+	return remaining(limit_kib << 10, (used_kib << 10) + COMMIT_RESERVE_BYTES);
 }
 
 static uint64_t commit_left(void)

@@ -70,11 +70,6 @@ static bool is_series(const struct attach *attach)
 
 /* --- one window ------------------------------------------------------------------------------- */
 
-static bool is_taken(const char *name)
-{
-	return access(name, F_OK) == 0;
-}
-
 /* A name of its own for each trace of a series. */
 static struct ht_err *name_output(const struct attach *attach, char **ret)
 {
@@ -88,7 +83,7 @@ static struct ht_err *name_output(const struct attach *attach, char **ret)
 	const bool is_apart = naming_tells_windows_apart(options->output);
 	unsigned number = is_apart ? 2 : (unsigned)attach->number;
 	char *name = is_apart ? strdup(first) : naming_number(first, number, NUMBER_DIGITS);
-	while (name && is_apart && is_taken(name) && number < NUMBER_MAX) {
+	while (name && is_apart && access(name, F_OK) == 0 && number < NUMBER_MAX) {
 		free(name);
 		name = naming_number(first, number++, NUMBER_DIGITS);
 	}
@@ -458,8 +453,8 @@ int attach_run(const struct options *options)
 			attach.end_ns = waiting_now_ns() + options->duration_ns;
 		note_status(&attach, run_window(&attach));
 	}
-	finished_wait(&attach.finished);
-	push_wait(&attach.push);
+	crew_wait(&attach.finished.crew);
+	crew_wait(&attach.push.crew);
 	tell_end(&attach);
 	finished_deinit(&attach.finished);
 	proc_close(&attach.proc);

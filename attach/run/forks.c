@@ -12,6 +12,7 @@
 #include "attach/capture/asked.h"
 #include "attach/capture/start.h"
 #include "attach/cli/print.h"
+#include "attach/daemon/runstate.h"
 #include "attach/helper/pulse.h"
 #include "attach/helper/worker.h"
 #include "attach/hold/birth.h"
@@ -110,8 +111,9 @@ static struct note *claim(struct forks *forks)
 	return NULL;
 }
 
-static bool is_open(const struct forks *forks)
+static bool is_open(const struct session_forks *session)
 {
+	const struct forks *forks = (const struct forks *)session;
 	if (forks->end_ns && clock_mono_ns() >= forks->end_ns)
 		return false;
 	if (__atomic_load_n(&forks->shared->started, __ATOMIC_RELAXED) >= TOTAL)
@@ -203,14 +205,13 @@ static struct ht_err *record_child(
 		return ht_err_new(HT_ERR_TARGET_GONE, "heaptap did not see it start");
 	if (birth->ended)
 		return ht_err_new(HT_ERR_TARGET_GONE, "it ended before heaptap could record it");
-	struct ht_err *err = proc_open(birth->pid, &child);
-	if (err)
-		return err;
-	if (birth->result == FOLLOW_NOTHING)
-		err = clean(forks, heritage, &child);
-	const struct forks_child recorded = {.options = forks->options,
+	HT_TRY(proc_open(birth->pid, &child));
+	struct ht_err *err =
+		birth->result == FOLLOW_NOTHING ? clean(forks, heritage, &child) : NULL;
+	const struct forks_process recorded = {.options = forks->options,
 		.end_ns = forks->end_ns,
 		.forks = forks,
+		.is_child = true,
 		.start_ticks = child.start_ticks,
 		.heritage = heritage};
 	proc_close(&child);
@@ -248,24 +249,12 @@ static void signal_all(const struct forks *forks, int sig)
 		kill(forks->recorder[i].pid, sig);
 }
 
-static bool lives(pid_t pid)
-{
-	char path[32], text[512] = "";
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	FILE *file = fopen(path, "re");
-	size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-	if (file)
-		fclose(file);
-	const char *name_end = got ? strrchr(text, ')') : NULL;
-	return name_end && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
-}
-
 /* The recorder of a child that has ended ends by itself, and is not to hurry. */
 static void end_those_that_last(const struct forks *forks)
 {
 	for (size_t i = 0; i < forks->recorder_count; i++) {
 		pid_t child = __atomic_load_n(&forks->recorder[i].note->child, __ATOMIC_RELAXED);
-		if (!child || lives(child))
+		if (!child || !strchr("?ZX", runstate_of(child)))
 			kill(forks->recorder[i].pid, SIGTERM);
 	}
 }
@@ -383,7 +372,7 @@ static void answer(struct forks *forks)
 
 	if (!asked_by(forks->target.image, forks->target.proc, true, &ask) || any_holds(forks))
 		return;
-	if (is_open(forks) && start(forks, &ask, 0))
+	if (is_open(&forks->session) && start(forks, &ask, 0))
 		forks->asked++;
 	else
 		go_on(forks);
@@ -419,7 +408,7 @@ static void find_others(struct forks *forks)
 		if (has(forks->known, forks->known_count, list[i]) || is_recorded(forks, list[i]))
 			continue;
 		forks->found++;
-		forks->passed_over += !is_open(forks) || !start(forks, NULL, list[i]);
+		forks->passed_over += !is_open(&forks->session) || !start(forks, NULL, list[i]);
 	}
 	memcpy(forks->known, list, count * sizeof(*list));
 	forks->known_count = count;
@@ -434,8 +423,8 @@ static void look(struct session_forks *session, const struct session_target *tar
 	collect(forks);
 	answer(forks);
 	find_others(forks);
-	__atomic_store_n(
-		&image_config(forks->target.image)->follow_forks, is_open(forks), __ATOMIC_RELEASE);
+	__atomic_store_n(&image_config(forks->target.image)->follow_forks, is_open(session),
+		__ATOMIC_RELEASE);
 	forks->target = (struct session_target){0};
 }
 
@@ -466,11 +455,6 @@ static void settle(struct session_forks *session, const struct session_target *t
  * --------------------------------------------------------------------------------------------------
  */
 
-static bool session_is_open(const struct session_forks *session)
-{
-	return is_open((const struct forks *)session);
-}
-
 struct session_forks *forks_session(struct forks *forks)
 {
 	return forks ? &forks->session : NULL;
@@ -488,8 +472,7 @@ struct ht_err *forks_create(
 		free(forks);
 		return ht_err_new(HT_ERR_NOMEM, "no memory to record children");
 	}
-	forks->session =
-		(struct session_forks){.is_open = session_is_open, .look = look, .settle = settle};
+	forks->session = (struct session_forks){.is_open = is_open, .look = look, .settle = settle};
 	forks->options = options;
 	forks->record = record;
 	forks->end_ns = end_ns;

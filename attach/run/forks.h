@@ -14,17 +14,18 @@ struct forks;
 struct heritage;
 struct launch;
 
-/* A child to be recorded. */
-struct forks_child {
+/* A process to be recorded: a command, or a child. */
+struct forks_process {
 	const struct options *options;
-	uint64_t end_ns;     /* CLOCK_MONOTONIC; 0: no end */
-	struct forks *forks; /* records the child's children */
-	uint64_t start_ticks;
-	const struct heritage *heritage;
+	uint64_t end_ns;      /* CLOCK_MONOTONIC; 0: no end */
+	struct forks *forks;  /* records the process's children; NULL: they are not recorded */
+	bool is_child;	      /* forked by a recorded process; not a command that heaptap started */
+	uint64_t start_ticks; /* of a child (proc/proc.h) */
+	const struct heritage *heritage; /* of a child (children.h) */
 };
 
-/* Records one child until it ends; takes `launch`. Runs in the recorder. */
-typedef struct ht_err *forks_record(const struct forks_child *child, struct launch *launch);
+/* Records one process until it ends; takes `launch`. For a child it runs in the recorder. */
+typedef struct ht_err *forks_record(const struct forks_process *process, struct launch *launch);
 
 /* For a command; `options` must stay. Children are recorded until `end_ns` (CLOCK_MONOTONIC), 0:
  * without such an end. */

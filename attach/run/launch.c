@@ -136,8 +136,8 @@ static struct ht_err *tell_last(void *context)
 
 static struct ht_err *leave_job(void *context, struct worker_reply *reply)
 {
-	const struct job *job = context;
-	struct ht_err *err = park_leave(job->launch->pid, &job->launch->park, tell_last, reply);
+	const struct launch *launch = context;
+	struct ht_err *err = park_leave(launch->pid, &launch->park, tell_last, reply);
 	reply->data[0] = !err;
 	return err;
 }
@@ -182,10 +182,9 @@ static bool runs(const struct launch *launch)
 
 struct ht_err *launch_let_go(struct launch *launch)
 {
-	struct job job = {.launch = launch};
 	struct worker_reply reply;
 	struct ht_err *err = worker_run(
-		"starting the command", clock_mono_ns() + PATIENCE_NS, leave_job, &job, &reply);
+		"starting the command", clock_mono_ns() + PATIENCE_NS, leave_job, launch, &reply);
 	launch->waits = !reply.data[0] && !runs(launch);
 	if (!launch->waits) {
 		ht_err_free(err);

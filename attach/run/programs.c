@@ -26,7 +26,7 @@ struct program {
 
 /* The programs that the process has become, one by one. */
 struct programs {
-	const struct programs_options *of;
+	const struct forks_process *of;
 	const struct options *options;
 	unsigned tries; /* to record one */
 	unsigned count; /* of those that were */
@@ -59,14 +59,6 @@ static struct ht_err *tell(const struct programs *programs, const struct session
 	return NULL;
 }
 
-static bool has_output(const struct programs *programs, const char *name)
-{
-	for (unsigned i = 0; i < programs->count; i++)
-		if (!strcmp(programs->program[i].output, name))
-			return true;
-	return false;
-}
-
 /* What others have before us, a child's name must not be. */
 static struct ht_err *name_first(const struct programs *programs, pid_t pid, char **ret)
 {
@@ -80,21 +72,25 @@ static struct ht_err *name_first(const struct programs *programs, pid_t pid, cha
 	return name ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
 }
 
-/* A name that no program before has had; nor a file, where none is to be replaced. */
+/* Does a trace of a program before have this name, or a file that is not to be replaced? A file
+ * with the command's own name counts later: the session refuses it. */
+static bool is_taken(const struct programs *programs, const char *name, bool is_numbered)
+{
+	for (unsigned i = 0; i < programs->count; i++)
+		if (!strcmp(programs->program[i].output, name))
+			return true;
+	return (is_numbered || programs->of->is_child) && !programs->options->replace &&
+	       access(name, F_OK) == 0;
+}
+
 static struct ht_err *name_program(struct programs *programs, pid_t pid)
 {
-	char *name, *first;
-	bool replace = programs->options->replace;
+	char *first;
 	HT_TRY(name_first(programs, pid, &first));
-	name = strdup(first);
-	bool is_taken =
-		name && (has_output(programs, name) ||
-				(programs->of->is_child && !replace && access(name, F_OK) == 0));
-	for (unsigned number = 2; is_taken && name; number++) {
+	char *name = strdup(first);
+	for (unsigned number = 2; name && is_taken(programs, name, number > 2); number++) {
 		free(name);
 		name = naming_number(first, number, 1);
-		is_taken = name &&
-			   (has_output(programs, name) || (!replace && access(name, F_OK) == 0));
 	}
 	free(first);
 	if (!name)
@@ -153,7 +149,7 @@ static struct ht_err *check_child(const struct programs *programs, pid_t pid)
 
 static struct ht_err *record(struct programs *programs, struct launch *launch)
 {
-	const struct programs_options *of = programs->of;
+	const struct forks_process *of = programs->of;
 	struct session_child child = parent_child(launch, programs->tries++ < FOLLOW_MAX);
 	struct session_options session = record_options(programs->options, launch->pid);
 	struct session_report report;
@@ -227,7 +223,7 @@ static void tell_unrecorded(
 	ht_err_free(err);
 }
 
-static uint64_t time_left(const struct programs_options *of)
+static uint64_t time_left(const struct forks_process *of)
 {
 	uint64_t now = clock_mono_ns();
 	if (!of->end_ns)
@@ -236,14 +232,14 @@ static uint64_t time_left(const struct programs_options *of)
 	return of->end_ns > now ? of->end_ns - now : 1;
 }
 
-struct ht_err *programs_record(const struct programs_options *options, struct launch *launch)
+struct ht_err *programs_record(const struct forks_process *process, struct launch *launch)
 {
 	struct programs programs = {
-		.of = options, .options = options->options, .left_ns = time_left(options)};
+		.of = process, .options = process->options, .left_ns = time_left(process)};
 	struct ht_err *err = record(&programs, launch);
 
 	/* A child became another program before anything was touched: that one is recorded. */
-	while (err && programs.execed && options->is_child && programs.tries <= FOLLOW_MAX) {
+	while (err && programs.execed && process->is_child && programs.tries <= FOLLOW_MAX) {
 		ht_err_free(err);
 		programs.execed = false;
 		err = record(&programs, launch);
@@ -260,15 +256,4 @@ struct ht_err *programs_record(const struct programs_options *options, struct la
 	for (unsigned i = 0; i < programs.count; i++)
 		forget_program(&programs.program[i]);
 	return err;
-}
-
-struct ht_err *programs_record_child(const struct forks_child *child, struct launch *launch)
-{
-	const struct programs_options options = {.options = child->options,
-		.end_ns = child->end_ns,
-		.forks = child->forks,
-		.is_child = true,
-		.start_ticks = child->start_ticks,
-		.heritage = child->heritage};
-	return programs_record(&options, launch);
 }

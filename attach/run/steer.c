@@ -17,27 +17,18 @@
 #define SNAPSHOT_NAME	 "heaptap.%c.%p.%t.snapshot.htap"
 #define LIST_PATIENCE_NS CLOCK_NS_PER_S /* one of several */
 
-static enum control_verb verb_of(enum command command)
-{
-	switch ((int)command) {
-	case COMMAND_STOP:
-		return CONTROL_STOP;
-	case COMMAND_PAUSE:
-		return CONTROL_PAUSE;
-	case COMMAND_RESUME:
-		return CONTROL_RESUME;
-	case COMMAND_MARK:
-		return CONTROL_MARK;
-	case COMMAND_SNAPSHOT:
-		return CONTROL_SNAPSHOT;
-	default:
-		return CONTROL_STATUS;
-	}
-}
+static const enum control_verb verb_of[] = {
+	[COMMAND_STATUS] = CONTROL_STATUS,
+	[COMMAND_STOP] = CONTROL_STOP,
+	[COMMAND_PAUSE] = CONTROL_PAUSE,
+	[COMMAND_RESUME] = CONTROL_RESUME,
+	[COMMAND_MARK] = CONTROL_MARK,
+	[COMMAND_SNAPSHOT] = CONTROL_SNAPSHOT,
+};
 
 static struct control_request request_of(const struct options *options)
 {
-	struct control_request request = {.verb = verb_of(options->command), .wait = options->wait};
+	struct control_request request = {.verb = verb_of[options->command], .wait = options->wait};
 	if (options->text) {
 		request.text_length = strlen(options->text);
 		memcpy(request.text, options->text, request.text_length);
@@ -93,26 +84,16 @@ static void print_phase(void *context)
 	ht_err_free(err);
 }
 
-static struct ht_err *ask_and_wait(const struct options *options,
-	const struct control_client *client, const struct control_request *request,
-	enum control_client_state *ret_state, struct control_reply *ret)
-{
-	struct waiting waiting = {options, client, CONTROL_RECORDING};
-	return control_client_await(client, request, print_phase, &waiting, ret_state, ret);
-}
-
 static struct ht_err *ask_one(const struct options *options, struct control_reply *ret)
 {
 	const struct control_request request = request_of(options);
 	enum control_client_state state;
 	struct control_client client;
-	struct ht_err *err = control_client_find_any(options->pid, &client);
-	if (!err && request.wait)
-		err = ask_and_wait(options, &client, &request, &state, ret);
-	else if (!err)
-		err = control_client_ask(&client, &request, PATIENCE_NS, &state, ret);
-	if (err)
-		return err;
+	struct waiting waiting = {options, &client, CONTROL_RECORDING};
+	HT_TRY(control_client_find_any(options->pid, &client));
+	HT_TRY(request.wait ? control_client_await(
+				      &client, &request, print_phase, &waiting, &state, ret)
+			    : control_client_ask(&client, &request, PATIENCE_NS, &state, ret));
 	if (state != CONTROL_CLIENT_ANSWERED)
 		return explain(options, state);
 	ret->user = client.user;

@@ -7,32 +7,20 @@
 #define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
 #define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
 
-_Static_assert((int)OPTIONS_HOOK_SLOT == (int)ENTRIES_SLOT &&
-		       (int)OPTIONS_HOOK_AUTO == (int)ENTRIES_AUTO &&
-		       (int)OPTIONS_HOOK_ENTRY == (int)ENTRIES_ALL,
-	"record_options takes the one for the other");
-
 enum exit_status record_error_status(const struct ht_err *err)
 {
-	switch (err->code) {
-	case HT_ERR_SYS:
-	case HT_ERR_INTERNAL:
-	case HT_ERR_NOMEM:
-		return EXIT_INTERNAL;
-	case HT_ERR_USAGE:
-		return EXIT_USAGE;
-	case HT_ERR_REFUSED:
-		return EXIT_REFUSED;
-	case HT_ERR_PERMISSION:
-		return EXIT_PERMISSION;
-	case HT_ERR_TARGET_GONE:
-		return EXIT_TARGET_ENDED;
-	case HT_ERR_INCOMPLETE:
-		return EXIT_INCOMPLETE_DETACH;
-	case HT_ERR_FORMAT:
-		return EXIT_NOT_A_TRACE;
-	}
-	return EXIT_INTERNAL;
+	static const enum exit_status status[] = {
+		[HT_ERR_SYS] = EXIT_INTERNAL,
+		[HT_ERR_INTERNAL] = EXIT_INTERNAL,
+		[HT_ERR_NOMEM] = EXIT_INTERNAL,
+		[HT_ERR_USAGE] = EXIT_USAGE,
+		[HT_ERR_REFUSED] = EXIT_REFUSED,
+		[HT_ERR_PERMISSION] = EXIT_PERMISSION,
+		[HT_ERR_TARGET_GONE] = EXIT_TARGET_ENDED,
+		[HT_ERR_INCOMPLETE] = EXIT_INCOMPLETE_DETACH,
+		[HT_ERR_FORMAT] = EXIT_NOT_A_TRACE,
+	};
+	return status[err->code];
 }
 
 /* Where two apply, the one nearer to the target's safety wins. */
@@ -94,7 +82,7 @@ struct session_options record_options(const struct options *options, pid_t pid)
 		.duration_ns = options->duration_ns,
 		.settle_ns = options->settle_ns,
 		.max_overhead_ppm = options->max_overhead_ppm,
-		.hook = (enum entries_mode)options->hook,
+		.hook = options->hook,
 		.lossless = options->lossless,
 		.sample_bytes = options->sample_bytes,
 		.cull_ns = options->cull_ns,

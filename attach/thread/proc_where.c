@@ -68,14 +68,12 @@ struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_t
 {
 	char path[PROC_PATH_BYTES], *text;
 	snprintf(path, sizeof(path), "task/%d/schedstat", tid);
-	struct ht_err *err = proc_file_read(proc, path, SCHEDSTAT_MAX_BYTES, &text, NULL);
-	if (err)
-		return err;
+	HT_TRY(proc_file_read(proc, path, SCHEDSTAT_MAX_BYTES, &text, NULL));
 	*ret = (struct proc_turns){0};
-	if (sscanf(text, "%" SCNu64 " %*u %" SCNu64, &ret->run_ns, &ret->count) != 2)
-		err = ht_err_new(HT_ERR_FORMAT, "cannot parse /proc/%d/%s", proc->pid, path);
+	bool is_whole = sscanf(text, "%" SCNu64 " %*u %" SCNu64, &ret->run_ns, &ret->count) == 2;
 	free(text);
-	return err;
+	return is_whole ? NULL
+			: ht_err_new(HT_ERR_FORMAT, "cannot parse /proc/%d/%s", proc->pid, path);
 }
 
 uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)

@@ -29,7 +29,7 @@ bool same_thread_lives(const struct same_thread *same)
 	char byte;
 	size_t got = 0;
 
-	if (!same->is_open || is_of_file(same))
+	if (!same->task || is_of_file(same))
 		return false;
 	ht_err_free(memory_read_some(same->proc, same->tid_at, &tid, sizeof(tid), &got));
 	return got == sizeof(tid) && tid == same->tid && pread(same->fd, &byte, 1, 0) == 1;
@@ -44,12 +44,11 @@ static bool try_task(struct same_thread *same, pid_t task)
 	same->fd = openat(same->proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (same->fd < 0)
 		return false;
-	same->is_open = true;
 	same->task = task;
 	if (proc_ns_tid(same->proc, task) == (pid_t)same->tid && same_thread_lives(same))
 		return true;
 	close(same->fd);
-	same->is_open = false;
+	same->task = 0;
 	return false;
 }
 
@@ -74,7 +73,7 @@ bool same_thread_open(struct same_thread *ret, const struct proc *proc,
 
 void same_thread_close(struct same_thread *same)
 {
-	if (same->is_open)
+	if (same->task)
 		close(same->fd);
 	*same = (struct same_thread){0};
 }

@@ -12,9 +12,8 @@
 struct same_thread {
 	const struct proc *proc;
 	const struct proc_maps *maps;
-	int fd; /* of one of the thread's files in /proc */
-	bool is_open;
-	pid_t task;	/* number in our PID namespace */
+	int fd;		/* of one of the thread's files in /proc */
+	pid_t task;	/* number in our PID namespace; 0: none, and `fd` is not open */
 	uint32_t tid;	/* number in the target's PID namespace */
 	raddr_t tid_at; /* where the thread keeps its number; the kernel clears it at the thread's
 			   end */

@@ -61,20 +61,16 @@ struct ht_err *stops_await(
 			return NULL;
 		int sig = WSTOPSIG(status), event = status >> 16;
 		bool trap;
-		struct ht_err *err = is_trap(pid, event ? 0 : sig, &trap);
-		if (err)
-			return err;
+		HT_TRY(is_trap(pid, event ? 0 : sig, &trap));
 		if (event == PTRACE_EVENT_STOP && sig != SIGTRAP)
-			err = stops_resume(pid, PTRACE_LISTEN, 0);
+			HT_TRY(stops_resume(pid, PTRACE_LISTEN, 0));
 		else if (event == PTRACE_EVENT_STOP && request != PTRACE_INTERRUPT)
-			err = stops_resume(pid, request, 0);
+			HT_TRY(stops_resume(pid, request, 0));
 		else if (event || sig == STOPS_SYSCALL || trap)
 			return NULL;
 		else
-			err = stops_resume(
-				pid, request == PTRACE_INTERRUPT ? PTRACE_CONT : request, sig);
-		if (err)
-			return err;
+			HT_TRY(stops_resume(
+				pid, request == PTRACE_INTERRUPT ? PTRACE_CONT : request, sig));
 	}
 }
 

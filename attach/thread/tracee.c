@@ -103,17 +103,10 @@ static const char *read_status(pid_t tid)
 	return text;
 }
 
-/* The hexadecimal number in a line of the status; 0: there is no such line. */
-static uint64_t status_number(const char *status, const char *line)
-{
-	const char *at = strstr(status, line);
-	return at ? strtoull(at + strlen(line), NULL, 16) : 0;
-}
-
 /* Read now: the thread may have installed a filter since `filtered` was set. */
 static bool has_filter(pid_t tid)
 {
-	return status_number(read_status(tid), "\nSeccomp:") != 0;
+	return proc_file_number(read_status(tid), "\nSeccomp:", 16, 0) != 0;
 }
 
 /* Are all signals that have arrived, and that `mask` lets through, blocked only by the call?
@@ -123,9 +116,10 @@ static bool only_call_blocks(const struct tracee *tracee, uint64_t mask)
 	if (!(tracee->call_mask & ~mask))
 		return false;
 	const char *status = read_status(tracee->tid);
-	uint64_t came = status_number(status, "\nSigPnd:") | status_number(status, "\nShdPnd:");
+	uint64_t came = proc_file_number(status, "\nSigPnd:", 16, 0) |
+			proc_file_number(status, "\nShdPnd:", 16, 0);
 
-	came &= status_number(status, "\nSigCgt:") & ~mask;
+	came &= proc_file_number(status, "\nSigCgt:", 16, 0) & ~mask;
 	return came && !(came & ~tracee->call_mask);
 }
 
@@ -265,10 +259,10 @@ struct ht_err *tracee_ask(
 	return NULL;
 }
 
-static struct ht_err *detach(pid_t tid)
+struct ht_err *tracee_release(const struct tracee *tracee)
 {
-	if (!ptrace_twice(PTRACE_DETACH, tid, NULL, NULL))
-		return ht_err_sys(errno, "cannot release thread %d", tid);
+	if (!ptrace_twice(PTRACE_DETACH, tracee->tid, NULL, NULL))
+		return ht_err_sys(errno, "cannot release thread %d", tracee->tid);
 	return NULL;
 }
 
@@ -317,7 +311,7 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 		if (*ret_result != TRACEE_BUSY)
 			worker_resume_death();
 		/* A signal that could not be passed on would be lost. */
-		return err && *ret_result != TRACEE_BUSY ? ht_err_first(err, detach(tracee->tid))
+		return err && *ret_result != TRACEE_BUSY ? ht_err_first(err, tracee_release(tracee))
 							 : err;
 	}
 	/* Still held: it may stop at any moment, and would return EINTR if given up after another
@@ -334,7 +328,7 @@ struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result
 	HT_TRY(look(tracee, ret_result));
 	/* Detached in a group-stop, the thread stays stopped. */
 	if (*ret_result == TRACEE_STOPPED_BY_SIGNAL)
-		HT_TRY(detach(tracee->tid));
+		HT_TRY(tracee_release(tracee));
 	return NULL;
 }
 
@@ -361,21 +355,14 @@ struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_se
 		return err;
 	HT_TRY(poll_until(ret, deadline_mono_ns, ret_result));
 	if (*ret_result == TRACEE_STOPPED_BY_SIGNAL)
-		HT_TRY(detach(tid));
+		HT_TRY(tracee_release(ret));
 	return NULL;
 }
 
 struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_struct *regs)
 {
 	struct ht_err *err = set_regs(tracee->tid, regs);
-	if (err)
-		return ht_err_first(err, detach(tracee->tid));
-	return detach(tracee->tid);
-}
-
-struct ht_err *tracee_release(struct tracee *tracee)
-{
-	return detach(tracee->tid);
+	return ht_err_first(err, tracee_release(tracee));
 }
 
 struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
@@ -402,7 +389,7 @@ struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struc
 	struct ht_err *err = set_regs(tracee->tid, regs);
 	HT_THEN(err, set_signal_mask(tracee->tid, UINT64_MAX));
 	if (err)
-		return ht_err_first(err, detach(tracee->tid));
+		return ht_err_first(err, tracee_release(tracee));
 	return pass_signal(tracee->tid, 0);
 }
 
@@ -415,14 +402,14 @@ struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_
 	if (only_call_blocks(as_stopped, signal_mask))
 		regs = tracee_resume_regs(&regs, as_stopped->filtered);
 	HT_THEN(err, set_regs(as_stopped->tid, &regs));
-	return ht_err_first(err, detach(as_stopped->tid));
+	return ht_err_first(err, tracee_release(as_stopped));
 }
 
 struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *regs)
 {
 	struct ht_err *err = set_regs(tracee->tid, regs);
 	if (err)
-		return ht_err_first(err, detach(tracee->tid));
+		return ht_err_first(err, tracee_release(tracee));
 	return pass_signal(tracee->tid, 0);
 }
 

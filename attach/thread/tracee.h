@@ -69,7 +69,7 @@ struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_s
 
 /* Releases the thread where it stopped. */
 HT_MUST_CHECK
-struct ht_err *tracee_release(struct tracee *tracee);
+struct ht_err *tracee_release(const struct tracee *tracee);
 
 /* The signals that the stopped thread blocks; within ppoll(2) and the like, those that it blocks
  * outside of the call. HT_ERR_TARGET_GONE: it was killed. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/helper/message.h"
+#include "format/array.h"
 
 #define FILES_MAX 65536u
 
@@ -35,20 +36,6 @@ void handover_open(struct handover *handover, const struct proc *proc)
 			limit.rlim_cur / 2 < FILES_MAX ? limit.rlim_cur / 2 : FILES_MAX;
 }
 
-static bool make_room(struct handover *handover)
-{
-	if (handover->count < handover->capacity)
-		return true;
-	size_t wanted = handover->capacity ? 2 * handover->capacity : 64;
-	struct handover_file *grown =
-		wanted > FILES_MAX ? NULL : reallocarray(handover->file, wanted, sizeof(*grown));
-	if (!grown)
-		return false;
-	handover->file = grown;
-	handover->capacity = wanted;
-	return true;
-}
-
 /* The mapping leads to its file even after a rename or unlink, for a user with CAP_SYS_ADMIN or
  * CAP_CHECKPOINT_RESTORE. The program's own file is open to any user who may trace the process. */
 static int open_mapped(
@@ -65,7 +52,8 @@ static int open_mapped(
 void handover_add(struct handover *handover, const struct proc *proc, const struct module *module,
 	const struct proc_map *map)
 {
-	if (handover->near <= 0 || !map->inode || !make_room(handover))
+	if (handover->near <= 0 || !map->inode || handover->count == FILES_MAX ||
+		!ARRAY_HAS_ROOM(handover->file, handover->count, handover->capacity, 64))
 		return;
 	int fd = handover->open_count < handover->open_max ? open_mapped(proc, module, map) : -1;
 	handover->open_count += fd >= 0;

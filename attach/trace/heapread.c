@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "attach/trace/memory.h"
+#include "attach/trace/records.h"
 #include "attach/daemon/receiver.h"
 #include "attach/daemon/sink.h"
 #include "attach/helper/pulse.h"
@@ -71,11 +72,6 @@ void heapread_start(struct heapread *reading, uint64_t limit_ns)
 	receiver_hold(reading->receiver, reading->begin_tsc);
 }
 
-static struct rec_string text_of(const char *text)
-{
-	return (struct rec_string){text, strlen(text)};
-}
-
 static struct ht_err *put_heap(const struct heapread *reading, const struct heap *heap)
 {
 	struct rec rec = {.kind = REC_HEAP};
@@ -85,8 +81,8 @@ static struct ht_err *put_heap(const struct heapread *reading, const struct heap
 	for (size_t i = 0; i < heap->count; i++) {
 		const struct heap_account *from = &heap->account[i];
 		struct rec_account *to = &rec.heap.account[i];
-		to->allocator = text_of(from->allocator);
-		to->reason = text_of(from->reason);
+		to->allocator = records_text(from->allocator);
+		to->reason = records_text(from->reason);
 		if (!from->known)
 			continue;
 		to->flags = REC_ACCOUNT_KNOWN;

@@ -343,7 +343,7 @@ static bool is_watched(const struct interpreted *interpreted)
 	return interpreted->use.names && interpreted->code.bytes && !*interpreted->use.is_gone;
 }
 
-static struct ht_err *drain(
+struct ht_err *interpreted_drain(
 	struct interpreted *interpreted, struct receiver *receiver, bool for_workers)
 {
 	struct ht_err *err = NULL;
@@ -351,16 +351,6 @@ static struct ht_err *drain(
 	if (is_watched(interpreted))
 		err = look(interpreted, receiver_settled(receiver), for_workers);
 	return err ? err : receiver_drain(receiver);
-}
-
-struct ht_err *interpreted_follow(struct interpreted *interpreted, struct receiver *receiver)
-{
-	return drain(interpreted, receiver, true);
-}
-
-struct ht_err *interpreted_drain(struct interpreted *interpreted, struct receiver *receiver)
-{
-	return drain(interpreted, receiver, false);
 }
 
 struct ht_err *interpreted_drain_last(

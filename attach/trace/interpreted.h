@@ -24,7 +24,8 @@ struct interpreted_thread {
 
 _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 
-/* All borrowed until interpreted_finish. */
+/* What names are made from, once the agent is in the target. All borrowed until
+ * interpreted_finish. */
 struct interpreted_use {
 	const struct survey *survey;
 	const struct image *image;
@@ -32,6 +33,7 @@ struct interpreted_use {
 	const bool *is_gone; /* the target has ended or runs another program */
 	struct publish *publish;
 	struct sink *sink;
+	/* Set by scripts_configure. */
 	struct v8_names *names;
 	char *problem; /* receives why some functions have no names */
 	size_t problem_bytes;
@@ -57,12 +59,11 @@ struct ht_err *interpreted_prepare(struct interpreted *interpreted, struct proc 
 	const struct v8_layout *layout, struct v8_places *ret_places);
 /* Begins with the first snapshot, if interpreted_prepare found everything. */
 void interpreted_configure(struct interpreted *interpreted, const struct interpreted_use *use);
-/* Calls receiver_drain once it is known until when the generations hold. */
+/* Calls receiver_drain once it is known until when the generations hold. `for_workers`: also looks
+ * for workers, which belongs into each tick. */
 HT_MUST_CHECK
-struct ht_err *interpreted_drain(struct interpreted *interpreted, struct receiver *receiver);
-/* As interpreted_drain, and looks for workers. Call it each tick. */
-HT_MUST_CHECK
-struct ht_err *interpreted_follow(struct interpreted *interpreted, struct receiver *receiver);
+struct ht_err *interpreted_drain(
+	struct interpreted *interpreted, struct receiver *receiver, bool for_workers);
 /* As interpreted_drain, with receiver_drain_last. `is_mapped`: the agent is in the target and may
  * still write. */
 HT_MUST_CHECK

@@ -14,11 +14,6 @@
 #include "attach/proc/proc_living.h"
 #include "format/arch.h"
 
-static struct rec_string text_of(const char *text)
-{
-	return (struct rec_string){text, strlen(text)};
-}
-
 struct ht_err *records_put_target(const struct records *records)
 {
 	struct utsname kernel;
@@ -32,10 +27,10 @@ struct ht_err *records_put_target(const struct records *records)
 		.pid = (uint64_t)records->survey->proc.pid,
 		.uid = records->survey->status.ruid,
 		.start_ticks = records->survey->proc.start_ticks,
-		.comm = text_of(records->survey->status.comm),
-		.exe = text_of(exe ? exe : ""),
-		.kernel = text_of(kernel.release),
-		.heaptap_version = text_of(HEAPTAP_VERSION),
+		.comm = records_text(records->survey->status.comm),
+		.exe = records_text(exe ? exe : ""),
+		.kernel = records_text(kernel.release),
+		.heaptap_version = records_text(HEAPTAP_VERSION),
 	};
 	err = sink_put(records->sink, &rec, 0);
 	free(exe);
@@ -112,7 +107,7 @@ static struct ht_err *put_module(
 		.bias = module->bias,
 		.lo = module->lo,
 		.hi = module->hi,
-		.path = text_of(module->path),
+		.path = records_text(module->path),
 		.build_id = {(const char *)module->build_id, module->build_id_bytes},
 		.flags = (module->executable ? REC_MODULE_EXECUTABLE : 0) |
 			 (missed ? REC_MODULE_UNTAPPED : 0),

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <string.h>
+
 #include "attach/trace/handover.h"
 #include "attach/inject/image.h"
 #include "attach/plan/survey.h"
@@ -13,6 +15,12 @@
 struct sink;
 
 #define RECORDS_COPIES_MAX 64u
+
+/* Borrows `text`. */
+static inline struct rec_string records_text(const char *text)
+{
+	return (struct rec_string){text, strlen(text)};
+}
 
 /* The caller sets the fields up to `mappings`; what they point to outlives the struct. */
 struct records {

@@ -6,6 +6,7 @@
 
 #include "attach/proc/clock.h"
 #include "attach/process/room.h"
+#include "attach/trace/records.h"
 
 /* Short: heaptap neither reads events nor sees the window's end meanwhile. */
 #define TICK_NS (1 * CLOCK_NS_PER_MS)
@@ -23,8 +24,8 @@ static struct ht_err *put_name(
 	for (unsigned i = 0; i < functions->count; i++) {
 		const struct v8_function *function = &functions->function[i];
 		const char *name = function->name[0] ? function->name : "(anonymous)";
-		rec.symbol.frame[i] = (struct rec_frame){.function = {name, strlen(name)},
-			.file = {function->file, strlen(function->file)},
+		rec.symbol.frame[i] = (struct rec_frame){.function = records_text(name),
+			.file = records_text(function->file),
 			.line = function->line};
 	}
 	return sink_put(scripts->sink, &rec, 0);
@@ -64,24 +65,18 @@ struct ht_err *scripts_prepare(
 }
 
 void scripts_configure(
-	struct scripts *scripts, const struct scripts_use *use, struct abi_config *config)
+	struct scripts *scripts, struct interpreted_use use, struct abi_config *config)
 {
-	config->functions = scripts->names ? use->image->base + ABI_FUNCTIONS_OFF : 0;
+	config->functions = scripts->names ? use.image->base + ABI_FUNCTIONS_OFF : 0;
 	config->function_words = scripts->frame_function / 8;
 	config->interpreted_words = scripts->interpreted.code.words;
-	scripts->sink = use->sink;
+	scripts->sink = use.sink;
 	if (!scripts->names)
 		return;
-	interpreted_configure(
-		&scripts->interpreted, &(struct interpreted_use){.survey = use->survey,
-					       .image = use->image,
-					       .remote = use->remote,
-					       .is_gone = use->is_gone,
-					       .publish = use->publish,
-					       .sink = use->sink,
-					       .names = scripts->names,
-					       .problem = scripts->problem,
-					       .problem_bytes = scripts->problem_bytes});
+	use.names = scripts->names;
+	use.problem = scripts->problem;
+	use.problem_bytes = scripts->problem_bytes;
+	interpreted_configure(&scripts->interpreted, &use);
 }
 
 void scripts_see(void *context, struct rec_node *node, uint64_t function)
@@ -98,7 +93,7 @@ void scripts_see(void *context, struct rec_node *node, uint64_t function)
 
 struct ht_err *scripts_follow(struct scripts *scripts, struct receiver *receiver)
 {
-	struct ht_err *err = interpreted_follow(&scripts->interpreted, receiver);
+	struct ht_err *err = interpreted_drain(&scripts->interpreted, receiver, true);
 	if (err || !scripts->names)
 		return err;
 	return v8_names_look_up(scripts->names, clock_mono_ns() + TICK_NS);
@@ -106,7 +101,7 @@ struct ht_err *scripts_follow(struct scripts *scripts, struct receiver *receiver
 
 struct ht_err *scripts_drain(struct scripts *scripts, struct receiver *receiver)
 {
-	return interpreted_drain(&scripts->interpreted, receiver);
+	return interpreted_drain(&scripts->interpreted, receiver, false);
 }
 
 struct ht_err *scripts_drain_last(

@@ -15,24 +15,16 @@ struct scripts {
 	size_t problem_bytes;
 };
 
-/* What the names are made from, once the agent is in the target; borrowed until scripts_close. */
-struct scripts_use {
-	const struct survey *survey;
-	const struct image *image;
-	const struct remote_image *remote;
-	const bool *is_gone; /* the target has ended or runs another program */
-	struct publish *publish;
-	struct sink *sink;
-};
-
 /* Is there a V8, and can its functions be named? If not, writes the reason to `problem`. `problem`
  * and `survey` are borrowed until scripts_close. */
 HT_MUST_CHECK
 struct ht_err *scripts_prepare(
 	struct scripts *scripts, struct survey *survey, char *problem, size_t problem_bytes);
-/* Tells the agent which words of a JavaScript frame to record. Call it before publish_snapshot. */
+/* Tells the agent which words of a JavaScript frame to record. Call it before publish_snapshot.
+ * What `use` points to is borrowed until scripts_close; its last three fields are filled in here.
+ */
 void scripts_configure(
-	struct scripts *scripts, const struct scripts_use *use, struct abi_config *config);
+	struct scripts *scripts, struct interpreted_use use, struct abi_config *config);
 /* A node_scan_observer; the context is the struct scripts. */
 void scripts_see(void *context, struct rec_node *node, uint64_t function);
 /* Drains the receiver, looks up some of the functions seen, and puts their names. Call it each

@@ -41,17 +41,14 @@ struct copy {
 /* Opens the process for its names: its files, its user, its root directory. */
 static void open_process(struct copy *copy)
 {
-	struct ht_err *err = proc_open(copy->options->pid, &copy->proc);
-	if (!err && copy->proc.start_ticks != copy->options->start_ticks) {
+	if (ht_err_drop(proc_open(copy->options->pid, &copy->proc)) ||
+		copy->proc.start_ticks != copy->options->start_ticks) {
 		proc_close(&copy->proc);
 		copy->proc.pid = 0;
-	} else if (!err) {
-		handover_open(&copy->handover, &copy->proc);
-		err = proc_maps_read(&copy->proc, &copy->maps);
-	} else {
-		copy->proc.pid = 0;
+		return;
 	}
-	ht_err_free(err);
+	handover_open(&copy->handover, &copy->proc);
+	ht_err_free(proc_maps_read(&copy->proc, &copy->maps));
 }
 
 /* A deleted file, or a file in another mount namespace, can be reached only through its mapping. */

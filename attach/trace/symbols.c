@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/daemon/rights.h"
+#include "attach/daemon/apart.h"
 #include "attach/trace/handover.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
@@ -100,7 +100,7 @@ static void drop_rights(pid_t parent, uid_t uid, gid_t gid)
 	const struct rlimit memory = {4ull << 30, 4ull << 30};
 	setrlimit(RLIMIT_AS, &memory);
 #endif
-	if (!rights_drop(uid, gid))
+	if (!apart_drop_rights(uid, gid))
 		_exit(1);
 	/* Set it now: a change of user clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -237,29 +237,24 @@ static struct ht_err *run_analyzer(struct store *store, int analyzer, int trace,
 struct ht_err *symbols_append(struct store *store, const struct symbols_target *target, int files,
 	char *problem, size_t problem_bytes)
 {
-	char path[4200];
+	char path[PATH_BYTES];
 
 	problem[0] = '\0';
-	struct ht_err *err = store_flush(store);
-	if (err)
-		return err;
-	int trace = store_reopen(store);
+	HT_TRY(store_flush(store));
+	FD_GUARD int trace = store_reopen(store);
 	if (trace < 0)
 		return NULL;
-	int analyzer = symbols_open_analyzer(path, sizeof(path));
+	FD_GUARD int analyzer = symbols_open_analyzer(path, sizeof(path));
 	if (analyzer < 0) {
 		snprintf(problem, problem_bytes,
 			"the trace has no names: heaptap-analyze is not beside heaptap; install "
 			"both");
-	} else {
-		err = run_analyzer(store, analyzer, trace, files, target);
-		if (err && err->code != HT_ERR_NOMEM) {
-			snprintf(problem, problem_bytes, "names are missing: %s", err->message);
-			ht_err_free(err);
-			err = NULL;
-		}
-		close(analyzer);
+		return NULL;
 	}
-	close(trace);
-	return err;
+	struct ht_err *err = run_analyzer(store, analyzer, trace, files, target);
+	if (!err || err->code == HT_ERR_NOMEM)
+		return err;
+	snprintf(problem, problem_bytes, "names are missing: %s", err->message);
+	ht_err_free(err);
+	return NULL;
 }

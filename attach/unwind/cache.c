@@ -71,13 +71,12 @@ static int directory_open(void)
 	if (!parent_path(path))
 		return -1;
 	mkdir(path, 0700);
-	int parent_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	FD_GUARD int parent_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (parent_fd < 0)
 		return -1;
 	mkdirat(parent_fd, "heaptap", 0700);
 	int fd = openat(
 		parent_fd, "heaptap", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	close(parent_fd);
 	if (fd >= 0 && fstat(fd, &st) == 0 && is_ours(&st))
 		return fd;
 	fd_close(&fd);

@@ -131,14 +131,10 @@ static bool operand_take(struct cfa_run *run, enum operand operand, struct insn 
 	case REG:
 		return bytes_uleb(in, &insn->first);
 	case OFFSET:
-		if (!bytes_uleb(in, &wide))
-			return false;
-		insn->offset = (int64_t)wide;
-		return true;
 	case FACTORED:
 		if (!bytes_uleb(in, &wide))
 			return false;
-		insn->offset = offset_scale(run->cie, wide);
+		insn->offset = operand == OFFSET ? (int64_t)wide : offset_scale(run->cie, wide);
 		return true;
 	case SFACTORED:
 		if (!bytes_sleb(in, &narrow))
@@ -184,16 +180,10 @@ static bool insn_take(struct cfa_run *run, struct insn *ret)
 
 static struct cfa_place *place_of(struct cfa_state *state, uint64_t reg)
 {
-	switch (reg) {
-	case REG_RBP:
-		return &state->rbp;
-	case REG_RSP:
-		return &state->rsp;
-	case REG_RA:
-		return &state->ra;
-	default:
-		return NULL;
-	}
+	return reg == REG_RBP	? &state->rbp
+	       : reg == REG_RSP ? &state->rsp
+	       : reg == REG_RA	? &state->ra
+				: NULL;
 }
 
 static void place_set(
@@ -371,24 +361,15 @@ static bool words_of(int64_t offset, int *ret)
 
 static bool rbp_slot_of(const struct cfa_place *rbp, unsigned *ret)
 {
-	int words;
-	switch (rbp->kind) {
-	case CFA_PLACE_DEFAULT:
-	case CFA_PLACE_SAME:
-	/* The caller cannot need the value, so keeping it is harmless. */
-	case CFA_PLACE_UNDEFINED:
-		*ret = 0;
-		return true;
-	case CFA_PLACE_AT_CFA:
-		if (!words_of(rbp->offset, &words) || words >= 0 || words < -ABI_RBP_SLOT_MAX)
-			return false;
-		*ret = (unsigned)-words;
-		return true;
-	case CFA_PLACE_AT_RBP:
-	case CFA_PLACE_OTHER:
+	int words = 0;
+	/* The caller cannot need a value that is undefined, so keeping it is harmless. */
+	bool is_kept = rbp->kind == CFA_PLACE_DEFAULT || rbp->kind == CFA_PLACE_SAME ||
+		       rbp->kind == CFA_PLACE_UNDEFINED;
+	if (!is_kept && (rbp->kind != CFA_PLACE_AT_CFA || !words_of(rbp->offset, &words) ||
+				words >= 0 || words < -ABI_RBP_SLOT_MAX))
 		return false;
-	}
-	return false;
+	*ret = (unsigned)-words;
+	return true;
 }
 
 static bool rule_of(const struct cfa_state *state, bool signal_frame, uint32_t *ret)
@@ -451,8 +432,7 @@ void cfa_run_start(struct cfa_run *run, const struct eh_section *section, const 
 	run->lo = fde->lo;
 	run->hi = fde->hi;
 	run->malformed = false;
-	run->initial = *initial;
-	run->state = *initial;
+	run->initial = run->state = *initial;
 	run->remembered_count = 0;
 }
 

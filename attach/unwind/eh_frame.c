@@ -97,13 +97,10 @@ static bool augmentation_data_parse(struct bytes *in, const char *augmentation, 
 				return false;
 			break;
 		case 'L':
-			if (!bytes_u8(in, &encoding))
-				return false;
-			break;
 		case 'P':
 			if (!bytes_u8(in, &encoding))
 				return false;
-			if (encoding == PE_OMIT)
+			if (*letter == 'L' || encoding == PE_OMIT)
 				break;
 			if ((encoding & PE_BASE) == PE_ALIGNED ||
 				!value_take(in, encoding & PE_FORMAT, &personality))

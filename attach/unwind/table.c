@@ -56,29 +56,16 @@ static struct ht_err *no_memory(void)
 	return ht_err_new(HT_ERR_NOMEM, "no memory for an unwind table");
 }
 
-static struct ht_err *rows_push(struct rows *rows, uint32_t at, uint32_t rule)
-{
-	if (!ARRAY_HAS_ROOM(rows->row, rows->count, rows->capacity, ROWS_FIRST))
-		return no_memory();
-	rows->row[rows->count++] = (struct row){.at = at, .rule = rule};
-	return NULL;
-}
-
-static struct ht_err *spans_push(struct spans *spans, const struct span *span)
-{
-	if (!ARRAY_HAS_ROOM(spans->span, spans->count, spans->capacity, ROWS_FIRST))
-		return no_memory();
-	spans->span[spans->count++] = *span;
-	return NULL;
-}
-
 /* Adds a row unless the one before has the same rule. `first`: index of the first row that may be
  * extended. */
 static struct ht_err *rows_extend(struct rows *rows, size_t first, uint32_t at, uint32_t rule)
 {
 	if (rows->count > first && rows->row[rows->count - 1].rule == rule)
 		return NULL;
-	return rows_push(rows, at, rule);
+	if (!ARRAY_HAS_ROOM(rows->row, rows->count, rows->capacity, ROWS_FIRST))
+		return no_memory();
+	rows->row[rows->count++] = (struct row){.at = at, .rule = rule};
+	return NULL;
 }
 
 static uint64_t clamp(uint64_t value, uint64_t lo, uint64_t hi)
@@ -89,6 +76,7 @@ static uint64_t clamp(uint64_t value, uint64_t lo, uint64_t hi)
 static struct ht_err *fde_add(struct compiler *compiler, const struct eh_section *section,
 	const struct eh_fde *fde, const struct cfa_state *initial)
 {
+	struct spans *spans = &compiler->spans;
 	struct cfa_run run;
 	struct cfa_row row;
 	struct span span = {
@@ -109,7 +97,10 @@ static struct ht_err *fde_add(struct compiler *compiler, const struct eh_section
 	}
 	compiler->stats.bad_fdes += run.malformed;
 	span.count = (uint32_t)compiler->raw.count - span.first;
-	return spans_push(&compiler->spans, &span);
+	if (!ARRAY_HAS_ROOM(spans->span, spans->count, spans->capacity, ROWS_FIRST))
+		return no_memory();
+	spans->span[spans->count++] = span;
+	return NULL;
 }
 
 static struct ht_err *fdes_collect(struct compiler *compiler, const struct eh_section *section)
@@ -182,18 +173,15 @@ static struct ht_err *spans_merge(struct compiler *compiler)
 		const struct span *span = &compiler->spans.span[i];
 		if (span->hi <= done)
 			continue;
-		struct ht_err *err = NULL;
 		if (span->lo > done)
-			err = gap_add(compiler, done, span->lo);
-		for (uint32_t j = 0; j < span->count && !err; j++) {
+			HT_TRY(gap_add(compiler, done, span->lo));
+		for (uint32_t j = 0; j < span->count; j++) {
 			const struct row *row = &compiler->raw.row[span->first + j];
 			uint32_t row_hi = j + 1 < span->count ? row[1].at : span->hi;
 			if (row_hi > done)
-				err = rows_extend(&compiler->rows, 0,
-					row->at > done ? row->at : done, row->rule);
+				HT_TRY(rows_extend(&compiler->rows, 0,
+					row->at > done ? row->at : done, row->rule));
 		}
-		if (err)
-			return err;
 		done = span->hi;
 	}
 	return gap_add(compiler, done, (uint32_t)(compiler->hi - compiler->lo));
@@ -521,16 +509,13 @@ static struct ht_err *rule_append(struct abi_table **table, uint32_t rule)
 struct ht_err *table_fill_at(struct abi_table **table, uint64_t vaddr, uint32_t rule)
 {
 	const uint32_t index = rule_find(*table, rule);
-	struct ht_err *err = NULL;
 	uint32_t first;
 
 	if (index >= RULES_MAX || !row_find(*table, vaddr, &first) ||
 		abi_rule_kind(row_rule(*table, first)) != ABI_RULE_NONE)
 		return NULL;
 	if (index == (*table)->rule_count)
-		err = rule_append(table, rule);
-	if (err)
-		return err;
+		HT_TRY(rule_append(table, rule));
 	uint16_t *indices = (uint16_t *)((uint8_t *)*table + (*table)->index_off);
 	/* Equal neighbours occur only at the beginning of a granule: the second continues the
 	 * first. */

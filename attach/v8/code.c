@@ -76,11 +76,12 @@ static bool find_function(struct v8_heap *heap, struct v8_code *code)
 {
 	const struct v8_layout *layout = &heap->layout;
 	const int32_t at = layout->array_elements + 8 * layout->deoptimization_function;
-	uint64_t array, length, wrapper;
+	uint64_t array, wrapper;
+	uint32_t length;
 	if (!v8_load_typed(heap, code->code, layout->code_deoptimization,
 		    layout->type_deoptimization, &array) ||
-		!v8_load(heap, array, layout->array_length, &length) || !v8_is_smi(length) ||
-		length >> 32 <= (uint64_t)layout->deoptimization_function)
+		!v8_load_smi(heap, array, layout->array_length, &length) ||
+		length <= (uint32_t)layout->deoptimization_function)
 		return false;
 	code->deoptimization = array;
 	if (!layout->wrapper_function)
@@ -109,4 +110,26 @@ bool v8_code_find(
 	return find_stream(heap, lo, pc, &stream) && read_stream(heap, stream, ret) &&
 	       pc >= ret->lo && pc < ret->hi &&
 	       (find_function(heap, ret) || is_function_of(heap, closure, ret));
+}
+
+/* --- interpreted code --- */
+
+/* A function with baseline code keeps the array behind that code. */
+static bool has_array(struct v8_heap *heap, uint64_t function, uint64_t array)
+{
+	const struct v8_layout *layout = &heap->layout;
+	uint64_t data, behind;
+	return v8_load(heap, function, layout->function_data, &data) &&
+	       (data == array ||
+		       (v8_type(heap, data) == layout->type_code &&
+			       v8_load(heap, data, layout->code_deoptimization, &behind) &&
+			       behind == array));
+}
+
+bool v8_bytecode_find(struct v8_heap *heap, uint64_t array, uint64_t closure, uint64_t *ret)
+{
+	const struct v8_layout *layout = &heap->layout;
+	return v8_type(heap, array) == layout->type_bytecode &&
+	       v8_load_typed(heap, closure, layout->closure_function, layout->type_function, ret) &&
+	       has_array(heap, *ret, array);
 }

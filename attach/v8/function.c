@@ -30,16 +30,20 @@ static bool load_index(struct v8_heap *heap, uint64_t scope, uint64_t index, uin
 	return v8_load(heap, scope, 8 + 8 * (int32_t)index, ret);
 }
 
+static bool load_small(struct v8_heap *heap, uint64_t scope, uint64_t index, uint32_t *ret)
+{
+	return v8_load_smi(heap, scope, 8 + 8 * (int32_t)index, ret);
+}
+
 /* Two small integers, start and end. */
 static void load_position(
 	struct v8_heap *heap, uint64_t object, uint64_t index, struct scope *scope)
 {
-	uint64_t start, end;
-	if (!load_index(heap, object, index, &start) ||
-		!load_index(heap, object, index + 1, &end) || !v8_is_smi(start) ||
-		!v8_is_smi(end) || start > end || end >> 63)
+	uint32_t start, end;
+	if (!load_small(heap, object, index, &start) ||
+		!load_small(heap, object, index + 1, &end) || start > end || end >> 31)
 		return;
-	scope->start = (uint32_t)(start >> 32);
+	scope->start = start;
 	scope->has_start = true;
 }
 
@@ -74,17 +78,15 @@ static bool read_scope(struct v8_heap *heap, uint64_t object, struct scope *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
 	const uint64_t counts_end = (uint64_t)layout->scope_locals_index + 1;
-	uint64_t at = (uint64_t)layout->scope_names_index, locals, word;
-	uint32_t flags;
+	uint64_t at = (uint64_t)layout->scope_names_index;
+	uint32_t flags, locals, variables;
 
 	*ret = (struct scope){0};
 	if (!load_flags(heap, object, &flags) ||
-		!load_index(heap, object, counts_end - 1, &locals) || !v8_is_smi(locals) ||
-		locals >> 32 > LOCALS_MAX)
+		!load_small(heap, object, counts_end - 1, &locals) || locals > LOCALS_MAX)
 		return false;
-	locals >>= 32;
 	if ((int32_t)(flags & SCOPE_TYPE) == layout->scope_module &&
-		(!load_index(heap, object, at++, &word) || !v8_is_smi(word)))
+		!load_small(heap, object, at++, &variables))
 		return false;
 	at += locals < INLINED_LOCALS ? locals : 1;
 	at += locals;
@@ -109,18 +111,17 @@ static bool read_scope(struct v8_heap *heap, uint64_t object, struct scope *ret)
 static uint32_t line_by_ends(struct v8_heap *heap, uint64_t ends, uint32_t position)
 {
 	const struct v8_layout *layout = &heap->layout;
-	uint64_t length, end;
+	uint32_t first = 0, count, end;
 	if (v8_type(heap, ends) != layout->type_array ||
-		!v8_load(heap, ends, layout->array_length, &length) || !v8_is_smi(length))
+		!v8_load_smi(heap, ends, layout->array_length, &count))
 		return 0;
-	uint32_t first = 0, count = (uint32_t)(length >> 32);
 	while (count > 0) {
 		uint32_t middle = first + count / 2;
 		if (middle > LINES_MAX ||
-			!v8_load(heap, ends, layout->array_elements + 8 * (int32_t)middle, &end) ||
-			!v8_is_smi(end))
+			!v8_load_smi(
+				heap, ends, layout->array_elements + 8 * (int32_t)middle, &end))
 			return 0;
-		if (end >> 32 < position) {
+		if (end < position) {
 			first = middle + 1;
 			count -= count / 2 + 1;
 		} else {

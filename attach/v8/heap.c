@@ -65,6 +65,15 @@ bool v8_load(const struct v8_heap *heap, uint64_t object, int32_t offset, uint64
 	       v8_read(heap, object - 1 + (uint64_t)(int64_t)offset, ret, sizeof(*ret));
 }
 
+bool v8_load_smi(const struct v8_heap *heap, uint64_t object, int32_t offset, uint32_t *ret)
+{
+	uint64_t word;
+	if (!v8_load(heap, object, offset, &word) || !v8_is_smi(word))
+		return false;
+	*ret = (uint32_t)(word >> 32);
+	return true;
+}
+
 static bool load_type(const struct v8_heap *heap, uint64_t map, uint16_t *ret)
 {
 	return v8_is_object(map) &&
@@ -148,17 +157,16 @@ bool v8_flat(struct v8_heap *heap, uint64_t string, struct v8_chars *ret)
 		return false;
 	for (unsigned i = 0; i < LINKS_MAX; i++) {
 		int32_t form = form_of(heap, string);
-		uint64_t offset, second;
-		uint32_t rest;
+		uint64_t second;
+		uint32_t offset, rest;
 		if (form == layout->form_thin) {
 			if (!v8_load(heap, string, layout->thin_actual, &string))
 				return false;
 		} else if (form == layout->form_sliced) {
-			if (!v8_load(heap, string, layout->sliced_offset, &offset) ||
-				!v8_is_smi(offset) ||
+			if (!v8_load_smi(heap, string, layout->sliced_offset, &offset) ||
 				!v8_load(heap, string, layout->sliced_parent, &string))
 				return false;
-			first += offset >> 32;
+			first += offset;
 		} else if (form == layout->form_cons) {
 			/* After V8 has flattened it, the first part is the whole string. */
 			if (!v8_load(heap, string, layout->cons_second, &second) ||

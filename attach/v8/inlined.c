@@ -19,21 +19,12 @@ static uint32_t word_of(const struct v8_heap *heap, uint32_t entry)
 /* A small integer among an array's elements. */
 static bool load_small(const struct v8_heap *heap, uint64_t array, uint64_t index, uint32_t *ret)
 {
-	uint64_t word;
-	if (!v8_load(heap, array, heap->layout.array_elements + 8 * (int32_t)index, &word) ||
-		!v8_is_smi(word))
-		return false;
-	*ret = (uint32_t)(word >> 32);
-	return true;
+	return v8_load_smi(heap, array, heap->layout.array_elements + 8 * (int32_t)index, ret);
 }
 
 static bool load_length(const struct v8_heap *heap, uint64_t array, uint32_t most, uint32_t *ret)
 {
-	uint64_t word;
-	if (!v8_load(heap, array, heap->layout.array_length, &word) || !v8_is_smi(word))
-		return false;
-	*ret = (uint32_t)(word >> 32);
-	return *ret <= most;
+	return v8_load_smi(heap, array, heap->layout.array_length, ret) && *ret <= most;
 }
 
 /* Finds the deopt entry of the call that returns to `offset`, in code of TurboFan. */

@@ -6,7 +6,6 @@
 
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
 #include "attach/v8/inlined.h"
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attach/cli/help.h"
+#include "format/quantity.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 #include "tests/unit/attach/words.h"
@@ -40,7 +41,7 @@ HT_TEST(durations)
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(good); i++) {
 		uint64_t ns = 0;
-		ck_assert_msg(options_duration(good[i].text, &ns), "%s", good[i].text);
+		ck_assert_msg(!quantity_duration(good[i].text, &ns), "%s", good[i].text);
 		ck_assert_msg(ns == good[i].ns, "%s: %lu", good[i].text, (unsigned long)ns);
 	}
 }
@@ -54,7 +55,7 @@ HT_TEST(nonsense_is_no_duration)
 		"9223372036854775807h", "213503982334602d", "\xb2s"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(bad); i++) {
 		uint64_t ns = 17;
-		ck_assert_msg(!options_duration(bad[i], &ns), "\"%s\"", bad[i]);
+		ck_assert_msg(quantity_duration(bad[i], &ns), "\"%s\"", bad[i]);
 		ck_assert_uint_eq(ns, 17);
 	}
 }
@@ -85,13 +86,13 @@ HT_TEST(sizes)
 		"1125899906842624K", "18446744073709551616", "18014398509481984K"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(good); i++) {
 		uint64_t bytes = 17;
-		ck_assert_msg(options_size(good[i].text, &bytes), "%s", good[i].text);
+		ck_assert_msg(!quantity_size(good[i].text, &bytes), "%s", good[i].text);
 		ck_assert_msg(
 			bytes == good[i].bytes, "%s: %lu", good[i].text, (unsigned long)bytes);
 	}
 	for (size_t i = 0; i < HT_ARRAY_SIZE(bad); i++) {
 		uint64_t bytes = 17;
-		ck_assert_msg(!options_size(bad[i], &bytes), "\"%s\"", bad[i]);
+		ck_assert_msg(quantity_size(bad[i], &bytes), "\"%s\"", bad[i]);
 		ck_assert_uint_eq(bytes, 17);
 	}
 }

@@ -196,14 +196,14 @@ HT_TEST(what_verify_found_is_json_and_text)
 	snprintf(report.part[0].text, sizeof(report.part[0].text), HOSTILE);
 	snprintf(report.part[0].other, sizeof(report.part[0].other), HOSTILE);
 	print_into(path);
-	ck_no_err(print_verify_json(&report, 1));
+	ck_no_err(print_verify(&report, 1, true));
 	json_t *object = json_loads(printed(path), 0, NULL);
 	ck_assert_ptr_nonnull(object);
 	check_text(object, "comm");
 	check_text(json_object_get(json_object_get(object, "parts"), "mappings"), "other");
 	json_decref(object);
 	print_into(words);
-	print_verify(&report, 1);
+	ck_no_err(print_verify(&report, 1, false));
 	ck_assert_ptr_null(strchr(printed(words), '\033'));
 	free(path);
 	free(words);

@@ -66,12 +66,12 @@ static void check_json(const char *text, const char *name, const struct words *w
 
 static void as_verify(const void *report)
 {
-	print_verify(report, PID);
+	ck_no_err(print_verify(report, PID, false));
 }
 
 static void as_verify_json(const void *report)
 {
-	ck_no_err(print_verify_json(report, PID));
+	ck_no_err(print_verify(report, PID, true));
 }
 
 static void check_verify(const struct verify_report *report, const struct words *words)
@@ -119,12 +119,12 @@ HT_TEST(what_remains)
 
 static void as_recover(const void *report)
 {
-	print_recover(report, PID);
+	ck_no_err(print_recover(report, PID, false));
 }
 
 static void as_recover_json(const void *report)
 {
-	ck_no_err(print_recover_json(report, PID));
+	ck_no_err(print_recover(report, PID, true));
 }
 
 HT_TEST(what_recover_says)
@@ -155,12 +155,12 @@ HT_TEST(what_recover_says)
 
 static void as_cleanup(const void *report)
 {
-	print_cleanup(report, PID);
+	ck_no_err(print_cleanup(report, PID, false));
 }
 
 static void as_cleanup_json(const void *report)
 {
-	ck_no_err(print_cleanup_json(report, PID));
+	ck_no_err(print_cleanup(report, PID, true));
 }
 
 static void check_cleanup(const struct cleanup_report *report, const struct words *words)

@@ -2,7 +2,6 @@
  *
  * A heap of this test's own making, laid out as V8's, is read in this very process.
  */
-#include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
 #include "attach/v8/function.h"
 
