@@ -198,16 +198,11 @@ static void find_ours(const struct proc_maps *now, const struct journal *journal
 /* If a slot cannot be read: was its library unloaded? */
 static bool is_unloaded(const struct proc *proc, const struct journal_slot *slot)
 {
-	struct proc_lookup lookup;
+	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
 	struct proc_map map;
-	struct ht_err *err = proc_lookup_begin(proc, &lookup);
-	if (err) {
-		ht_err_free(err);
+	if (ht_err_drop(proc_lookup_begin(proc, &lookup)))
 		return false;
-	}
-	bool there = proc_lookup_find(&lookup, slot->addr, &map) && map.inode == slot->inode;
-	proc_lookup_end(&lookup);
-	return !there;
+	return !proc_lookup_find(&lookup, slot->addr, &map) || map.inode != slot->inode;
 }
 
 enum look { LOOK_READ, LOOK_GONE, LOOK_UNREAD };
@@ -218,10 +213,8 @@ static enum look read_slot(
 	const struct proc *proc, const struct journal_slot *slot, uint64_t deadline, uint64_t *ret)
 {
 	for (;;) {
-		struct ht_err *err = memory_read_u64(proc, slot->addr, ret);
-		if (!err)
+		if (!ht_err_drop(memory_read_u64(proc, slot->addr, ret)))
 			return LOOK_READ;
-		ht_err_free(err);
 		if (is_unloaded(proc, slot))
 			return LOOK_GONE;
 		if (clock_mono_ns() > deadline)
@@ -321,7 +314,7 @@ static bool is_steady(
  * or unloaded then, and the picture shows it in parts, or mixed with another. */
 static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *residue)
 {
-	struct proc_maps now;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps now = {0};
 	size_t modules = 0, texts = 0;
 	HT_TRY(proc_maps_read(proc, &now));
 	for (size_t i = 0; i < residue->module_count; i++)
@@ -332,7 +325,6 @@ static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *res
 			residue->text[texts++] = residue->text[i];
 	residue->module_count = modules;
 	residue->text_count = texts;
-	proc_maps_deinit(&now);
 	return NULL;
 }
 
@@ -380,7 +372,7 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 	bool equal = false;
 
 	while (!err && !equal) {
-		struct proc_maps now;
+		HT_CLEANUP(proc_maps_deinit) struct proc_maps now = {0};
 		HT_TRY(proc_maps_read(proc, &now));
 		residue_say(report->maps, "equal");
 		residue_say(report->text, "equal");
@@ -391,7 +383,6 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 			find_ours(&now, journal, keep, report->maps, &report->page_only);
 			equal = true;
 		}
-		proc_maps_deinit(&now);
 		if (!equal)
 			clock_sleep_ns(CLOCK_NS_PER_MS);
 	}
