@@ -54,10 +54,7 @@ static bool has_settled(const struct proc *child, uint64_t waited_ns)
 		return true;
 	if (waited_ns < CHILD_RESTS_NS)
 		return false;
-	struct ht_err *err = proc_status(child, child->pid, &status);
-	bool rests = !err && status.state == 'S';
-	ht_err_free(err);
-	return rests;
+	return !ht_err_drop(proc_status(child, child->pid, &status)) && status.state == 'S';
 }
 
 /* Waits for the next stop, within the time limit. A thread that still runs then is released by the

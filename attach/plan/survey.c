@@ -18,6 +18,7 @@
 #include "attach/process/proc_open.h"
 #include "attach/process/room.h"
 #include "format/abi_control.h"
+#include "format/array.h"
 #include "format/foreign.h"
 
 #define SECCOMP_STRICT	  1 /* as in proc_status.seccomp */
@@ -176,14 +177,12 @@ static struct ht_err *check_room(const struct survey *survey)
 
 static struct ht_err *refuse_without_slots(const struct survey *survey)
 {
-	char *unseen = coverage_unseen(&survey->coverage);
+	HT_FREED char *unseen = coverage_unseen(&survey->coverage);
 	bool named = unseen && unseen[0];
-	struct ht_err *err = ht_err_new(HT_ERR_REFUSED,
+	return ht_err_new(HT_ERR_REFUSED,
 		"process %d calls its allocator directly%s%s%s: it is linked in statically; record "
 		"such calls with --hook auto",
 		survey->proc.pid, named ? " (" : "", named ? unseen : "", named ? ")" : "");
-	free(unseen);
-	return err;
 }
 
 /* An emulator maps libraries of its guest, which the processor does not run: the guest would call

@@ -11,6 +11,7 @@
 #include "attach/proc/fd.h"
 #include "attach/proc/proc_living.h"
 #include "format/arch.h"
+#include "format/array.h"
 
 #define CHUNK_BYTES	  (1u << 20)
 #define OVERLAP		  16u	      /* bytes; more than the longest pattern */
@@ -175,25 +176,22 @@ static struct ht_err *search_modules(const struct proc_lookup *lookup,
 	const struct modules *modules, const struct slots *slots, const struct journal *journal,
 	bool *ret)
 {
-	struct targets targets = {.addr = calloc(slots->count + 1, sizeof(raddr_t)),
-		.called = calloc(slots->count + 1, sizeof(bool))};
-	uint8_t *buffer = malloc(CHUNK_BYTES);
-	struct ht_err *err = NULL;
+	HT_FREED raddr_t *addr = calloc(slots->count + 1, sizeof(*addr));
+	HT_FREED bool *called = calloc(slots->count + 1, sizeof(*called));
+	HT_FREED uint8_t *buffer = malloc(CHUNK_BYTES);
+	struct targets targets = {.addr = addr, .called = called};
 
-	if (!targets.addr || !targets.called || !buffer)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
-	for (size_t i = 0; !err && !*ret && i < modules->count; i++) {
+	if (!addr || !called || !buffer)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
+	for (size_t i = 0; !*ret && i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
 		if (is_libc(module))
 			continue;
 		collect(module, slots, journal, &targets, ret);
 		if (!*ret && targets.count)
-			err = scan_code(lookup, module, &targets, buffer, ret);
+			HT_TRY(scan_code(lookup, module, &targets, buffer, ret));
 	}
-	free(buffer);
-	free(targets.called);
-	free(targets.addr);
-	return err;
+	return NULL;
 }
 
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
@@ -501,14 +499,15 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 	const struct stackscan_ranges *ranges = search->ranges;
 	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	HT_TRY(proc_maps_read(proc, &maps));
+	HT_FREED uint64_t *buffer = malloc(CHUNK_BYTES + 2 * sizeof(*buffer));
+	if (!buffer)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
 	struct scan scan = {.proc = proc,
 		.search = search,
 		.ranges = ranges,
 		.pagemap_fd = -1,
-		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
-	struct ht_err *err = scan.buffer
-				     ? pagemap_open(proc, &scan.pagemap_fd)
-				     : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
+		.buffer = buffer};
+	struct ht_err *err = pagemap_open(proc, &scan.pagemap_fd);
 	HT_THEN(err, read_guard(proc, &scan.guard));
 	for (size_t i = 0; !err && i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
@@ -519,7 +518,6 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 			err = scan_map(&scan, map);
 	}
 	fd_close(&scan.pagemap_fd);
-	free(scan.buffer);
 	if (!err)
 		*ret = scan.found;
 	return err;

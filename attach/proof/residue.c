@@ -12,6 +12,7 @@
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/proof/residue_state.h"
+#include "format/array.h"
 
 #define CHUNK_BYTES (256u << 10) /* fits the processor's cache */
 
@@ -46,13 +47,12 @@ static struct ht_err *hash_range(
 
 static struct ht_err *take_text(const struct proc *proc, struct residue *residue)
 {
-	uint8_t *buffer = malloc(CHUNK_BYTES);
-	struct ht_err *err = NULL;
+	HT_FREED uint8_t *buffer = malloc(CHUNK_BYTES);
 
 	residue->text = calloc(residue->maps.count + 1, sizeof(*residue->text));
 	if (!buffer || !residue->text)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
-	for (size_t i = 0; !err && i < residue->maps.count; i++) {
+		return ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
+	for (size_t i = 0; i < residue->maps.count; i++) {
 		const struct proc_map *map = &residue->maps.map[i];
 		struct text_hash *text = &residue->text[residue->text_count];
 		/* Skip shared code: a JIT compiler writes to it through another mapping. In no
@@ -61,21 +61,19 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 			continue;
 		*text = (struct text_hash){
 			.lo = map->lo, .hi = map->hi, .inode = map->inode, .offset = map->offset};
-		err = hash_range(proc, map->lo, map->hi - map->lo, buffer, text);
+		HT_TRY(hash_range(proc, map->lo, map->hi - map->lo, buffer, text));
 		residue->text_count++;
 	}
-	free(buffer);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *compare_text(const struct residue *residue, const struct proc *proc,
 	const struct proc_maps *now, char text[RESIDUE_TEXT_BYTES])
 {
-	uint8_t *buffer = malloc(CHUNK_BYTES);
-	struct ht_err *err = NULL;
+	HT_FREED uint8_t *buffer = malloc(CHUNK_BYTES);
 	if (!buffer)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to compare the code of the process");
-	for (size_t i = 0; !err && i < residue->text_count; i++) {
+	for (size_t i = 0; i < residue->text_count; i++) {
 		const struct text_hash *before = &residue->text[i];
 		const struct proc_map *map = proc_maps_find(now, before->lo);
 		struct text_hash after;
@@ -83,12 +81,11 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 		if (!map || map->inode != before->inode || map->offset != before->offset ||
 			map->hi < before->hi)
 			continue;
-		err = hash_range(proc, before->lo, before->bytes, buffer, &after);
-		if (!err && (after.bytes != before->bytes || after.hash != before->hash))
+		HT_TRY(hash_range(proc, before->lo, before->bytes, buffer, &after));
+		if (after.bytes != before->bytes || after.hash != before->hash)
 			residue_say(text, "code of %s differs", map->name);
 	}
-	free(buffer);
-	return err;
+	return NULL;
 }
 
 /* --- descriptors

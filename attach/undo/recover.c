@@ -72,16 +72,13 @@ static uint64_t socket_inode(const struct proc *proc, int fd)
 {
 	struct stat stat;
 	pid_t living;
-	struct ht_err *err = proc_living_tid(proc, &living);
-	int own = !err && living && fd > 0 ? descriptor_take(proc, living, fd) : -1;
+	bool none = ht_err_drop(proc_living_tid(proc, &living)) || !living || fd <= 0;
+	FD_GUARD int own = none ? -1 : descriptor_take(proc, living, fd);
 
-	ht_err_free(err);
-	if (own < 0)
-		return 0;
-	bool ours = fcntl(own, F_GETSIG) == STUB_MARK && fstat(own, &stat) == 0 &&
-		    S_ISSOCK(stat.st_mode);
-	close(own);
-	return ours ? stat.st_ino : 0;
+	return own >= 0 && fcntl(own, F_GETSIG) == STUB_MARK && fstat(own, &stat) == 0 &&
+			       S_ISSOCK(stat.st_mode)
+		       ? stat.st_ino
+		       : 0;
 }
 
 /* Adds the agent's socket to the journal. The stub reports its number last of all; before that
