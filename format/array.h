@@ -47,3 +47,39 @@ static inline bool array_has_room(
 	*capacity = wanted;
 	return true;
 }
+
+/* HT_FREED type *memory: from malloc, or NULL; freed at the end of its scope. */
+#define HT_FREED HT_CLEANUP(array_freed)
+
+static inline void array_freed(void *variable)
+{
+	void *memory;
+	memcpy(&memory, variable, sizeof(memory));
+	free(memory);
+}
+
+/* Is `word` among the `count` words of `array`? */
+static inline bool array_has_word(const uint64_t *array, size_t count, uint64_t word)
+{
+	for (size_t i = 0; i < count; i++)
+		if (array[i] == word)
+			return true;
+	return false;
+}
+
+/* The index of the first element whose key is `key` or above; `count`: none. The elements ascend by
+ * their keys, which are their first eight bytes. */
+static inline size_t array_from(const void *array, size_t count, size_t element_bytes, uint64_t key)
+{
+	size_t lo = 0, hi = count;
+	while (lo < hi) {
+		uint64_t its;
+		size_t middle = lo + (hi - lo) / 2;
+		memcpy(&its, (const uint8_t *)array + middle * element_bytes, sizeof(its));
+		if (its < key)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo;
+}

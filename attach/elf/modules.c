@@ -175,23 +175,22 @@ static bool has_header(const struct proc_map *map, const char *exe)
 
 struct ht_err *modules_check_machine(const struct proc *proc, const struct proc_maps *maps)
 {
-	char *exe;
-	struct ht_err *err = proc_link(proc, "exe", &exe);
-	for (size_t i = 0; i < maps->count && !err; i++) {
+	HT_FREED char *exe = NULL;
+	HT_TRY(proc_link(proc, "exe", &exe));
+	for (size_t i = 0; i < maps->count; i++) {
 		Elf64_Ehdr ehdr; /* both classes have the same fields up to e_machine */
 		size_t got;
 		if (!has_header(&maps->map[i], exe))
 			continue;
-		err = memory_read_some(proc, maps->map[i].lo, &ehdr, sizeof(ehdr), &got);
-		if (err || got < sizeof(ehdr) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
+		HT_TRY(memory_read_some(proc, maps->map[i].lo, &ehdr, sizeof(ehdr), &got));
+		if (got < sizeof(ehdr) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
 			continue;
 		if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_machine != ARCH_ELF_MACHINE)
-			err = ht_err_new(HT_ERR_REFUSED,
+			return ht_err_new(HT_ERR_REFUSED,
 				"process %d is not an x86-64 program (ELF class %d, machine %d): "
 				"heaptap can only profile 64-bit x86 programs",
 				proc->pid, ehdr.e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32,
 				ehdr.e_machine);
 	}
-	free(exe);
-	return err;
+	return NULL;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/proc/proc_living.h"
+#include "format/array.h"
 
 #define CODE_MAX    (64u << 10)
 #define STACK_BYTES 4096u /* from the start of a program's stack to the frame of that code */
@@ -67,7 +68,7 @@ void startcode_settle(
 	struct startcode *found, raddr_t call, const struct module *module, struct elf_file *file)
 {
 	uint64_t offset;
-	uint8_t *code = NULL;
+	HT_FREED uint8_t *code = NULL;
 	if (found->addr && call && found->bytes <= CODE_MAX &&
 		find_offset(module, found->addr, found->bytes, &offset))
 		code = malloc(found->bytes + 1);
@@ -75,7 +76,6 @@ void startcode_settle(
 		found->return_to = find_call(code, found->bytes, found->addr, call);
 	if (!found->return_to)
 		*found = (struct startcode){0};
-	free(code);
 }
 
 /* The name is the only text, and may contain anything. */
@@ -92,14 +92,13 @@ static raddr_t stack_start(const char *stat)
 struct ht_err *startcode_is_over(const struct proc *proc, const struct startcode *code, bool *ret)
 {
 	raddr_t word[STACK_BYTES / sizeof(raddr_t)];
-	char *stat;
+	HT_FREED char *stat = NULL;
 	size_t got = 0;
 	*ret = false;
 	if (!code->return_to)
 		return NULL;
 	HT_TRY(proc_text(proc, "stat", &stat));
 	raddr_t start = ht_align_down(stack_start(stat), sizeof(raddr_t));
-	free(stat);
 	if (start < sizeof(word))
 		return NULL;
 	struct ht_err *err = memory_read_some(proc, start - sizeof(word), word, sizeof(word), &got);

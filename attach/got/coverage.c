@@ -10,6 +10,7 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/fd.h"
+#include "format/array.h"
 
 #define CHUNK_BYTES (1u << 20)
 #define OVERLAP	    5u	       /* a two-byte opcode and three bytes of its displacement */
@@ -100,19 +101,6 @@ static void segment_scan(struct look *look, struct elf_file *file,
 	}
 }
 
-static size_t place_from(const struct look *look, raddr_t at)
-{
-	size_t lo = 0, hi = look->count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		if (look->place[middle].at < at)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo;
-}
-
 /* Withdraws places within a function of the allocator itself. */
 static struct ht_err *inner_take(void *context, const Elf64_Sym *symbol, const char *name)
 {
@@ -120,7 +108,8 @@ static struct ht_err *inner_take(void *context, const Elf64_Sym *symbol, const c
 	raddr_t at = look->module->bias + symbol->st_value;
 	if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
 		return NULL;
-	for (size_t i = place_from(look, at); i < look->count; i++) {
+	for (size_t i = array_from(look->place, look->count, sizeof(*look->place), at);
+		i < look->count; i++) {
 		struct place *place = &look->place[i];
 		struct coverage_function *function = &look->coverage->function[place->function];
 		if (place->at - at >= symbol->st_size || !step(look))
@@ -136,23 +125,19 @@ static struct ht_err *inner_take(void *context, const Elf64_Sym *symbol, const c
 static struct ht_err *file_scan(struct look *look, int fd)
 {
 	const struct module *module = look->module;
-	uint8_t *buffer = malloc(CHUNK_BYTES);
+	HT_FREED uint8_t *buffer = malloc(CHUNK_BYTES);
+	HT_FREED struct place *place = calloc(PLACES_MAX, sizeof(*place));
 	struct elf_file file;
-	look->place = calloc(PLACES_MAX, sizeof(*look->place));
-	struct ht_err *err = buffer && look->place
-				     ? elf_file_open(fd, module->build_id, module->build_id_bytes,
-					       look->budget, &file)
-				     : no_memory();
-	if (!err) {
-		for (size_t i = 0; i < module->segment_count; i++)
-			if (module->segment[i].flags & PF_X)
-				segment_scan(look, &file, &module->segment[i], buffer);
-		err = elf_symbols_each(&file, inner_take, look);
-		look->partial |= file.partial;
-		elf_file_close(&file);
-	}
-	free(look->place);
-	free(buffer);
+	if (!buffer || !place)
+		return no_memory();
+	look->place = place;
+	HT_TRY(elf_file_open(fd, module->build_id, module->build_id_bytes, look->budget, &file));
+	for (size_t i = 0; i < module->segment_count; i++)
+		if (module->segment[i].flags & PF_X)
+			segment_scan(look, &file, &module->segment[i], buffer);
+	struct ht_err *err = elf_symbols_each(&file, inner_take, look);
+	look->partial |= file.partial;
+	elf_file_close(&file);
 	return err;
 }
 

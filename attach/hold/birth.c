@@ -54,10 +54,7 @@ static bool has_settled(const struct proc *child, uint64_t waited_ns)
 		return true;
 	if (waited_ns < CHILD_RESTS_NS)
 		return false;
-	struct ht_err *err = proc_status(child, child->pid, &status);
-	bool rests = !err && status.state == 'S';
-	ht_err_free(err);
-	return rests;
+	return !ht_err_drop(proc_status(child, child->pid, &status)) && status.state == 'S';
 }
 
 /* Waits for the next stop, within the time limit. A thread that still runs then is released by the
@@ -223,14 +220,9 @@ static struct ht_err *go_to_exec(const struct proc *child, enum seen *ret)
  * inherited: the filter would see the call in which it is to wait. */
 static struct ht_err *meet(pid_t pid, struct birth *ret)
 {
-	struct proc proc;
 	struct proc_status status;
 	bool waits = false;
-	struct ht_err *err = proc_open(pid, &proc);
-	if (!err) {
-		err = proc_status(&proc, 0, &status);
-		proc_close(&proc);
-	}
+	struct ht_err *err = proc_status_of(pid, &status);
 	if (!err && !status.seccomp)
 		err = follow_meet(pid, &ret->wait, &waits);
 	/* The attach to this process meets the same error again, and reports it. */
@@ -241,12 +233,11 @@ static struct ht_err *meet(pid_t pid, struct birth *ret)
 
 static struct ht_err *follow_child(struct birth *ret)
 {
-	struct proc child;
+	HT_CLEANUP(proc_close) struct proc child = {0};
 	enum seen seen = SEEN_LEFT;
 	struct ht_err *err = proc_open(ret->pid, &child);
 	HT_THEN(err, proc_open_mem(&child));
 	HT_THEN(err, go_to_exec(&child, &seen));
-	proc_close(&child);
 	ret->ended = seen == SEEN_END;
 	return !err && seen == SEEN_EXEC ? meet(ret->pid, ret) : err;
 }

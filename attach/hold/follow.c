@@ -180,20 +180,17 @@ static struct ht_err *wait_there(pid_t pid, const struct user_regs_struct *at)
 
 struct ht_err *follow_meet(pid_t pid, struct follow_wait *ret_wait, bool *ret_waits)
 {
-	struct proc proc;
+	HT_CLEANUP(proc_close) struct proc proc = {0};
 	struct linker linker = {0};
-	struct ht_err *err = proc_open(pid, &proc);
 	*ret_waits = false;
-	if (err)
-		return err;
-	err = proc_open_mem(&proc);
+	struct ht_err *err = proc_open(pid, &proc);
+	HT_THEN(err, proc_open_mem(&proc));
 	HT_THEN(err, find_linker(&proc, &linker));
 	if (!err && linker.found && linker.state)
 		err = go_to_start(&proc, &linker, &ret_wait->regs, ret_waits);
 	if (!err && *ret_waits)
 		err = wait_there(pid, &ret_wait->regs);
 	*ret_waits &= !err;
-	proc_close(&proc);
 	return err;
 }
 

@@ -24,6 +24,7 @@
 #include "attach/process/proc_open.h"
 #include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
+#include "format/array.h"
 
 #define NOTICES_MAX 1000u /* of the dynamic linker, one for each library that auditors load */
 
@@ -102,18 +103,17 @@ static struct ht_err *find_call(struct start *start, const struct module *linker
 {
 	static const uint8_t insn[REGS_SYSCALL_BYTES] = REGS_SYSCALL_BYTE;
 	size_t length = linker->text_hi - linker->text_lo, got = 0;
-	uint8_t *text = malloc(length);
+	HT_FREED uint8_t *text = malloc(length);
 	if (!text)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the code of the dynamic linker");
-	struct ht_err *err = memory_read_some(&start->proc, linker->text_lo, text, length, &got);
-	const uint8_t *found = err ? NULL : memmem(text, got, insn, sizeof(insn));
+	HT_TRY(memory_read_some(&start->proc, linker->text_lo, text, length, &got));
+	const uint8_t *found = memmem(text, got, insn, sizeof(insn));
 	start->call = found ? linker->text_lo + (raddr_t)(found - text) : 0;
-	free(text);
-	return err || found ? err
-			    : ht_err_new(HT_ERR_REFUSED,
-				      "the dynamic linker of process %d makes no system call; "
-				      "heaptap does not know this linker",
-				      start->pid);
+	return found ? NULL
+		     : ht_err_new(HT_ERR_REFUSED,
+			       "the dynamic linker of process %d makes no system call; "
+			       "heaptap does not know this linker",
+			       start->pid);
 }
 
 static struct ht_err *find_points(struct start *start, const struct proc_maps *maps)
@@ -344,12 +344,11 @@ struct ht_err *park_at_start(pid_t child, pid_t parent, struct park *ret, bool *
 		return ht_err_new(HT_ERR_INTERNAL, "process %d stopped without reason", child);
 	err = park_program(&start, parent, ret);
 	proc_close(&start.proc);
-	if (err && err->code == HT_ERR_TARGET_GONE) {
-		ht_err_free(err);
-		err = NULL;
-		*ret_parked = false;
-	}
-	return err;
+	*ret_parked = !err || err->code != HT_ERR_TARGET_GONE;
+	if (*ret_parked)
+		return err;
+	ht_err_free(err);
+	return NULL;
 }
 
 struct ht_err *park_leave(

@@ -17,11 +17,9 @@ static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t by
 {
 	uint8_t word[sizeof(long)];
 	raddr_t at = ht_align_down(addr, sizeof(word));
-	struct ht_err *err = memory_read(proc, at, word, sizeof(word));
 	long value;
 
-	if (err)
-		return err;
+	HT_TRY(memory_read(proc, at, word, sizeof(word)));
 	word[addr - at] = byte;
 	memcpy(&value, word, sizeof(value));
 	/* Twice, since a single failure may be spurious. */
@@ -37,11 +35,9 @@ static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t by
 static uint64_t page_sum(const struct proc *proc, raddr_t addr)
 {
 	uint8_t page[HT_PAGE_BYTES];
-	struct ht_err *err =
-		memory_read(proc, ht_align_down(addr, sizeof(page)), page, sizeof(page));
-	bool readable = !err;
-	ht_err_free(err);
-	return readable ? checksum(0, page, sizeof(page)) : 0;
+	bool unread = ht_err_drop(
+		memory_read(proc, ht_align_down(addr, sizeof(page)), page, sizeof(page)));
+	return unread ? 0 : checksum(0, page, sizeof(page));
 }
 
 struct ht_err *points_set(

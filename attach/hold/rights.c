@@ -85,11 +85,9 @@ bool rights_allow_exec(
 	size_t got = 0;
 	if (may_trace_all())
 		return true;
-	struct ht_err *err =
-		memory_read_some(proc, regs_arg(regs, execveat), name, sizeof(name), &got);
-	bool known = !err && memchr(name, '\0', got) && has_our_root(tid);
-	ht_err_free(err);
-	if (!known)
+	bool unread = ht_err_drop(
+		memory_read_some(proc, regs_arg(regs, execveat), name, sizeof(name), &got));
+	if (unread || !memchr(name, '\0', got) || !has_our_root(tid))
 		return false;
 	join(tid, execveat ? (int)regs_arg(regs, 0) : FD_CWD, name, path);
 	for (unsigned scripts = 0; scripts < SCRIPTS_MAX; scripts++) {

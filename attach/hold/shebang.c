@@ -6,13 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/proc/fd.h"
+
 bool shebang_read(const char *path, char ret[SHEBANG_BYTES])
 {
 	char line[SHEBANG_BYTES + 1];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	FD_GUARD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 	ssize_t got = fd < 0 ? -1 : read(fd, line, SHEBANG_BYTES);
-	if (fd >= 0)
-		close(fd);
 	ret[0] = '\0';
 	if (got < 2 || memcmp(line, "#!", 2) != 0)
 		return got >= 0;

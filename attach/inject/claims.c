@@ -15,7 +15,6 @@ struct facts {
 
 static struct ht_err *facts_read(const struct proc *proc, struct facts *ret)
 {
-	*ret = (struct facts){0};
 	HT_TRY(proc_maps_read(proc, &ret->maps));
 	HT_TRY(modules_read(proc, &ret->maps, &ret->modules));
 	return slots_read_left(proc, &ret->modules, &ret->slots);
@@ -115,16 +114,15 @@ struct ht_err *claims_check(
 	const struct proc *proc, const struct image *image, struct journal *journal)
 {
 	const struct journal_header *h = journal->header;
-	struct facts facts;
+	HT_CLEANUP(facts_deinit) struct facts facts = {0};
 	HT_TRY(journal_check(journal));
 	given_use(&h->given);
-	struct ht_err *err = facts_read(proc, &facts);
-	if (!err && !names_this_image(image, h))
-		err = damaged(proc, "it belongs to another capture");
-	if (!err && !names_slack(&facts, h))
-		err = damaged(proc, "the place of the attach code is invalid");
-	for (uint32_t i = 0; !err && i < h->slot_count; i++)
-		err = check_entry(proc, image, &facts, journal, i);
-	facts_deinit(&facts);
-	return err;
+	HT_TRY(facts_read(proc, &facts));
+	if (!names_this_image(image, h))
+		return damaged(proc, "it belongs to another capture");
+	if (!names_slack(&facts, h))
+		return damaged(proc, "the place of the attach code is invalid");
+	for (uint32_t i = 0; i < h->slot_count; i++)
+		HT_TRY(check_entry(proc, image, &facts, journal, i));
+	return NULL;
 }

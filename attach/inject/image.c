@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "attach/inject/journal.h"
-#include "format/bytes.h"
+#include "format/array.h"
 
 extern const uint8_t agent_elf_begin[] HT_HIDDEN, agent_elf_end[] HT_HIDDEN;
 
@@ -371,23 +371,20 @@ static bool is_thunk(const struct abi_thunk *thunk)
 
 struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t thunks)
 {
-	struct abi_thunk *page = malloc(HT_PAGE_BYTES);
+	HT_FREED struct abi_thunk *page = malloc(HT_PAGE_BYTES);
 	if (!page)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for a page of jumps");
-	struct ht_err *err = memory_read(proc, thunks, page, HT_PAGE_BYTES);
+	HT_TRY(memory_read(proc, thunks, page, HT_PAGE_BYTES));
 	/* A page without a first thunk was never left behind by heaptap. */
-	for (size_t i = 0; !err && i < ABI_THUNK_MAX && (i == 0 || page[i].real); i++)
+	for (size_t i = 0; i < ABI_THUNK_MAX && (i == 0 || page[i].real); i++)
 		if (!is_thunk(&page[i]))
-			err = ht_err_new(HT_ERR_REFUSED,
+			return ht_err_new(HT_ERR_REFUSED,
 				"the page at %lx in process %d was not left by this version of "
 				"heaptap",
 				(unsigned long)thunks, proc->pid);
-	if (err) {
-		free(page);
-		return err;
-	}
 	free(image->thunk);
 	image->thunk = page;
+	page = NULL;
 	image->thunks = thunks;
 	image->adopted_in = proc;
 	image->thunk_count = count_thunks(image);
@@ -497,7 +494,6 @@ static bool is_wanted(const struct image *image, size_t index, const struct abi_
 struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret)
 {
 	const struct abi_thunk thunk = thunk_of(image, want);
-	struct ht_err *err = NULL;
 	size_t i;
 
 	if (abi_is_new(want->hook) && !thunk.plain_index)
@@ -510,9 +506,7 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 			"the process uses more than %u allocator functions at once", ABI_THUNK_MAX);
 	/* A thunk of an earlier capture may be replaced, except for its hook and real function. */
 	if (image->thunk[i].config != thunk.config)
-		err = publish_thunk(image, i, &thunk);
-	if (err)
-		return err;
+		HT_TRY(publish_thunk(image, i, &thunk));
 	if (i == image->thunk_count)
 		image->thunk_count++;
 	*ret = thunk_addr(image, i) + ABI_THUNK_ENTRY;

@@ -216,19 +216,16 @@ bool near_is_area(const struct proc_map *map)
 struct ht_err *near_find(
 	const struct proc *proc, const struct image_file *file, raddr_t ret[ABI_NEAR_MAX])
 {
-	struct proc_maps maps;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	size_t count = 0;
-	struct ht_err *err = proc_maps_read(proc, &maps);
 	memset(ret, 0, ABI_NEAR_MAX * sizeof(*ret));
-	if (err)
-		return err;
+	HT_TRY(proc_maps_read(proc, &maps));
 	for (size_t i = 0; i < maps.count && count < ABI_NEAR_MAX; i++) {
 		const struct proc_map *map = &maps.map[i];
 		if (near_is_area(map) && map->inode == file->inode &&
 			makedev(map->dev_major, map->dev_minor) == file->dev)
 			ret[count++] = map->lo - (map->offset - ABI_NEAR_OFF) % ABI_NEAR_BYTES;
 	}
-	proc_maps_deinit(&maps);
 	return NULL;
 }
 

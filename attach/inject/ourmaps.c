@@ -12,7 +12,7 @@
 struct ht_err *ourmaps_read(const struct proc *proc, struct ourmaps *ret)
 {
 	struct ourmaps found = {0};
-	struct proc_maps maps;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	HT_TRY(proc_maps_read(proc, &maps));
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
@@ -32,7 +32,6 @@ struct ht_err *ourmaps_read(const struct proc *proc, struct ourmaps *ret)
 		found.daemon_pid = (pid_t)strtol(map->name + strlen(OURS_NAME), NULL, 10);
 	}
 	found.tombstone &= !found.image;
-	proc_maps_deinit(&maps);
 	*ret = found;
 	return NULL;
 }

@@ -13,6 +13,7 @@
 
 #include "attach/stub/stub_layout.h"
 #include "attach/memory/ours.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_tids.h"
@@ -38,20 +39,15 @@ static bool is_memfd(const char *link, uint32_t daemon_pid)
 static struct ht_err *open_fds(const struct proc *proc, pid_t tid, DIR **ret)
 {
 	char path[PROC_PATH_BYTES];
-	struct ht_err *err = NULL;
 	snprintf(path, sizeof(path), "task/%d/fd", tid);
 	if (!tid)
-		err = proc_file_path(proc, "fd", path);
-	if (err)
-		return err;
+		HT_TRY(proc_file_path(proc, "fd", path));
 	int fd = openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	*ret = fd < 0 ? NULL : fdopendir(fd);
 	if (*ret)
 		return NULL;
-	err = proc_file_failed(proc, path, errno);
-	if (fd >= 0)
-		close(fd);
-	return err;
+	fd_close(&fd);
+	return proc_file_failed(proc, path, errno);
 }
 
 /* Reads what a descriptor leads to; "" if it is not open, or leads to a path that is too long. */
@@ -107,11 +103,7 @@ static struct ht_err *visit_thread(const struct proc *proc, pid_t tid, const str
 {
 	bool there = true;
 	struct ht_err *err = visit_table(proc, tid, visit);
-	if (!err)
-		return NULL;
-	struct ht_err *unseen = proc_has_thread(proc, tid, &there);
-	ht_err_free(unseen);
-	if (unseen || there)
+	if (!err || ht_err_drop(proc_has_thread(proc, tid, &there)) || there)
 		return err;
 	ht_err_free(err);
 	return NULL;
@@ -120,14 +112,13 @@ static struct ht_err *visit_thread(const struct proc *proc, pid_t tid, const str
 struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visitor, void *context)
 {
 	const struct visit visit = {visitor, context};
-	struct proc_tids tables;
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids tables = {0};
 	struct ht_err *err = visit_table(proc, 0, &visit);
 	struct ht_err *unlisted = descriptor_tables(proc, &tables);
 	if (unlisted)
 		return ht_err_first(err, unlisted);
 	for (size_t i = 0; i < tables.count; i++)
 		err = ht_err_first(err, visit_thread(proc, tables.tid[i], &visit));
-	proc_tids_deinit(&tables);
 	return err;
 }
 
@@ -206,15 +197,13 @@ struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, bool own_table,
 
 	for (size_t i = 0; !err && i < *count; i++) {
 		bool marked = false;
-		int own = own_table ? descriptor_take_of(proc, tid, fd[i])
-				    : descriptor_take(proc, tid, fd[i]);
-		if (own >= 0) {
+		FD_GUARD int own = own_table ? descriptor_take_of(proc, tid, fd[i])
+					     : descriptor_take(proc, tid, fd[i]);
+		if (own >= 0)
 			err = mark(own, header, &marked);
-			close(own);
-		} else if (errno != EBADF) {
+		else if (errno != EBADF)
 			err = ht_err_sys(
 				errno, "cannot take descriptor %d of process %d", fd[i], proc->pid);
-		}
 		if (!err && marked)
 			fd[kept++] = fd[i];
 	}
@@ -242,13 +231,13 @@ struct ht_err *ownfds_is_heaptaps(
 	if (strncmp(link, SOCKET_NAME, strlen(SOCKET_NAME)) != 0)
 		return NULL;
 	HT_TRY(proc_living_tid(proc, &living));
-	int own = tid ? descriptor_take_of(proc, tid, fd) : descriptor_take(proc, living, fd);
+	FD_GUARD int own =
+		tid ? descriptor_take_of(proc, tid, fd) : descriptor_take(proc, living, fd);
 	if (own < 0)
 		return errno == EBADF
 			       ? NULL
 			       : ht_err_sys(errno, "cannot look at descriptor %d of process %d", fd,
 					 proc->pid);
 	*ret = is_named(own);
-	close(own);
 	return NULL;
 }

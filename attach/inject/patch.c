@@ -161,12 +161,26 @@ struct ht_err *patch_replace(const struct patch *patch, const struct module *mod
 	return exchange(patch, &entry, slot->value, value, &now, &found);
 }
 
+/* Journals the change from entry->original to entry->thunk, and makes it. */
+static struct ht_err *change(const struct patch *patch, const struct journal_slot *entry,
+	struct journal *journal, bool *ret_done)
+{
+	uint64_t now;
+	enum found found;
+	struct ht_err *err = look(patch, entry, entry->original, &now, &found);
+	*ret_done = false;
+	if (err || found != FOUND_EXPECTED)
+		return err;
+	HT_TRY(journal_add(journal, entry));
+	err = exchange(patch, entry, entry->original, entry->thunk, &now, &found);
+	*ret_done = !err && found == FOUND_EXPECTED;
+	return err;
+}
+
 struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done)
 {
 	struct patch_place origin;
-	uint64_t now;
-	enum found found;
 
 	*ret_done = false;
 	if (!origin_of(patch, slot->addr, &origin) || !is_at_home(module, slot, &origin))
@@ -176,36 +190,20 @@ struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	entry.thunk = thunk;
 	entry.real = slot->real;
 	entry.hook = (uint16_t)slot->hook;
-	struct ht_err *err = look(patch, &entry, slot->value, &now, &found);
-	if (err || found != FOUND_EXPECTED)
-		return err;
-	err = journal_add(journal, &entry);
-	HT_THEN(err, exchange(patch, &entry, slot->value, thunk, &now, &found));
-	*ret_done = !err && found == FOUND_EXPECTED;
-	return err;
+	return change(patch, &entry, journal, ret_done);
 }
 
 struct ht_err *patch_code(const struct patch *patch, const struct patch_code *code,
 	struct journal *journal, bool *ret_done)
 {
 	struct journal_slot entry = entry_at(code->word, &code->place);
-	uint64_t now;
-	enum found found;
-
-	*ret_done = false;
 	entry.original = code->before;
 	entry.thunk = code->after;
 	entry.real = code->pad;
 	entry.hook = (uint16_t)code->hook;
 	entry.code_at = (uint8_t)code->at;
 	entry.code_bytes = (uint8_t)code->count;
-	struct ht_err *err = look(patch, &entry, code->before, &now, &found);
-	if (err || found != FOUND_EXPECTED)
-		return err;
-	err = journal_add(journal, &entry);
-	HT_THEN(err, exchange(patch, &entry, code->before, code->after, &now, &found));
-	*ret_done = !err && found == FOUND_EXPECTED;
-	return err;
+	return change(patch, &entry, journal, ret_done);
 }
 
 static struct ht_err *has_our_jump(
@@ -230,9 +228,7 @@ static bool is_gone(const struct patch *patch, const struct journal_slot *entry)
 		return true;
 	if (same_origin(entry, &origin) || !entry->code_bytes)
 		return !same_origin(entry, &origin);
-	struct ht_err *err = has_our_jump(patch, entry, &ours);
-	ht_err_free(err);
-	return !err && !ours;
+	return !ht_err_drop(has_our_jump(patch, entry, &ours)) && !ours;
 }
 
 void patch_forget_unloaded(const struct patch *patch, struct journal *journal)
@@ -254,9 +250,7 @@ static bool is_the_linkers(
 		return true;
 	if (!proc_lookup_find(&patch->lookup, value, &map) || !map.exec)
 		return true;
-	struct ht_err *err = slots_is_lazy(patch->proc, value, &lazy);
-	ht_err_free(err);
-	return err || lazy;
+	return ht_err_drop(slots_is_lazy(patch->proc, value, &lazy)) || lazy;
 }
 
 /* Mask of the bytes that are ours in a word of code. */
@@ -349,9 +343,8 @@ struct ht_err *patch_untap_all(
 {
 	struct patch_report report = {.unloaded = journal->header->unloaded};
 	struct patch patch;
-	struct ht_err *first = patch_begin(proc, &patch);
-	if (first)
-		return first;
+	struct ht_err *first = NULL;
+	HT_TRY(patch_begin(proc, &patch));
 	/* Frees were hooked first and are restored last, so that no recorded allocation loses its
 	 * free. */
 	for (uint32_t i = journal->header->slot_count; i-- > 0;)

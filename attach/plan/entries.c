@@ -9,6 +9,7 @@
 #include "attach/stub/remote_slack.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/plan/operators.h"
+#include "format/array.h"
 
 static struct ht_err *no_memory(void)
 {
@@ -151,7 +152,7 @@ static void drop_beside(struct entries *entries, struct entry *entry)
 
 static struct ht_err *read_all(const struct survey *survey, struct entries *entries)
 {
-	struct entry_code *code = malloc(sizeof(*code));
+	HT_FREED struct entry_code *code = malloc(sizeof(*code));
 	if (!code)
 		return no_memory();
 	for (size_t i = 0; i < entries->count; i++) {
@@ -162,7 +163,6 @@ static struct ht_err *read_all(const struct survey *survey, struct entries *entr
 	}
 	for (size_t i = 0; i < entries->count; i++)
 		drop_beside(entries, &entries->entry[i]);
-	free(code);
 	return NULL;
 }
 
@@ -173,11 +173,9 @@ static size_t areas_max(const struct survey *survey)
 {
 	for (size_t count = ABI_NEAR_MAX; count > 0; count--) {
 		struct remote_slack place;
-		struct ht_err *err = remote_slack_choose(
-			&survey->proc, &survey->modules, &survey->maps, count, &place);
-		if (!err)
+		if (!ht_err_drop(remote_slack_choose(
+			    &survey->proc, &survey->modules, &survey->maps, count, &place)))
 			return count;
-		ht_err_free(err);
 	}
 	return 0;
 }
@@ -222,7 +220,7 @@ static struct patch_code code_of(const struct survey *survey, const struct entry
 
 static struct ht_err *place_all(const struct survey *survey, struct entries *entries)
 {
-	struct near_hook *hook = calloc(entries->count + 1, sizeof(*hook));
+	HT_FREED struct near_hook *hook = calloc(entries->count + 1, sizeof(*hook));
 	size_t count = 0;
 	if (!hook)
 		return no_memory();
@@ -232,9 +230,9 @@ static struct ht_err *place_all(const struct survey *survey, struct entries *ent
 				.count = entries->entry[i].place_count,
 				.needed = gives_back(entries->entry[i].hook) ||
 					  abi_is_guard(entries->entry[i].hook)};
-	struct ht_err *err = near_place(
-		&survey->maps, areas_max(survey), hook, count, entries->near, &entries->near_count);
-	for (size_t i = 0, n = 0; !err && i < entries->count; i++) {
+	HT_TRY(near_place(&survey->maps, areas_max(survey), hook, count, entries->near,
+		&entries->near_count));
+	for (size_t i = 0, n = 0; i < entries->count; i++) {
 		struct entry *entry = &entries->entry[i];
 		if (!is_placed(entries, entry))
 			continue;
@@ -244,8 +242,7 @@ static struct ht_err *place_all(const struct survey *survey, struct entries *ent
 		if (!entry->at)
 			entry->why = "no memory is free within reach of a jump from it";
 	}
-	free(hook);
-	return err;
+	return NULL;
 }
 
 /* --- an allocator as a whole --- */

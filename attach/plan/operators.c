@@ -17,11 +17,8 @@ static bool is_seen(void *context, raddr_t addr, bool is_word)
 {
 	const struct seen *seen = context;
 	const struct coverage *coverage = &seen->survey->coverage;
-	struct ht_err *err = is_word ? memory_read_u64(&seen->survey->proc, addr, &addr) : NULL;
-	if (err) {
-		ht_err_free(err);
+	if (is_word && ht_err_drop(memory_read_u64(&seen->survey->proc, addr, &addr)))
 		return false;
-	}
 	if (seen->is_hooked(seen->entries, addr))
 		return true;
 	for (size_t i = 0; i < coverage->count; i++)

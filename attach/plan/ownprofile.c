@@ -14,6 +14,8 @@
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/slow.h"
 #include "attach/plan/unwinds.h"
+#include "attach/proc/fd.h"
+#include "format/array.h"
 
 #define ENVIRONMENT_MAX_BYTES (256u << 10)
 #define SYMBOLS_MAX_BYTES     (512ul << 20)
@@ -43,15 +45,13 @@ static void note(
 
 static void read_environment(struct subject *subject)
 {
-	int fd = openat(subject->survey->proc.dir_fd, "environ", O_RDONLY | O_CLOEXEC);
+	FD_GUARD int fd = openat(subject->survey->proc.dir_fd, "environ", O_RDONLY | O_CLOEXEC);
 	size_t bytes = 0;
 	ssize_t got = 1;
 	while (fd >= 0 && got > 0 && bytes < ENVIRONMENT_MAX_BYTES - 1) {
 		got = read(fd, subject->environment + bytes, ENVIRONMENT_MAX_BYTES - 1 - bytes);
 		bytes += got > 0 ? (size_t)got : 0;
 	}
-	if (fd >= 0)
-		close(fd);
 	subject->environment[bytes] = '\0';
 	subject->environment_bytes = bytes;
 }
@@ -265,25 +265,19 @@ static struct ht_err *read_symbols(struct subject *subject)
 	const struct proc_map *map = proc_maps_find(&subject->survey->maps, module->lo);
 	struct budget budget = {.bytes = SYMBOLS_MAX_BYTES, .steps = UINT64_MAX};
 	struct elf_file file;
-	int fd;
+	FD_GUARD int fd = -1;
 	if (!map || !map->inode || slow_is_in(map->lo, map->hi - map->lo))
 		return NULL;
 	pulse_enter();
 	struct ht_err *err = proc_open_mapped(&subject->survey->proc, map, &fd);
 	pulse_leave();
-	if (err) {
-		bool fatal = err->code == HT_ERR_TARGET_GONE;
-		if (fatal)
-			return err;
-		ht_err_free(err);
+	if (err && err->code == HT_ERR_TARGET_GONE)
+		return err;
+	if (ht_err_drop(err))
 		return NULL;
-	}
-	err = elf_file_open(fd, module->build_id, module->build_id_bytes, &budget, &file);
-	if (!err) {
-		err = elf_symbols_each(&file, note_symbol, subject);
-		elf_file_close(&file);
-	}
-	close(fd);
+	HT_TRY(elf_file_open(fd, module->build_id, module->build_id_bytes, &budget, &file));
+	err = elf_symbols_each(&file, note_symbol, subject);
+	elf_file_close(&file);
 	return err;
 }
 
@@ -358,10 +352,9 @@ static bool is_allocator(const struct survey *survey, const struct module *modul
 
 struct ht_err *ownprofile_find(const struct survey *survey, bool starting, struct ownprofile *ret)
 {
-	struct subject *subject = NULL;
-	struct ht_err *err = NULL;
+	HT_FREED struct subject *subject = NULL;
 	*ret = (struct ownprofile){{0}, {0}};
-	for (size_t i = 0; !err && i < survey->modules.count; i++) {
+	for (size_t i = 0; i < survey->modules.count; i++) {
 		const struct module *module = &survey->modules.module[i];
 		if (unwinds_is_system(module) || !is_allocator(survey, module))
 			continue;
@@ -373,11 +366,10 @@ struct ht_err *ownprofile_find(const struct survey *survey, bool starting, struc
 		subject->survey = survey;
 		subject->module = module;
 		read_environment(subject);
-		err = unwinds_find(&survey->proc, &survey->modules, &subject->unwinds);
-		HT_THEN(err, look_at(subject, starting, ret));
+		HT_TRY(unwinds_find(&survey->proc, &survey->modules, &subject->unwinds));
+		HT_TRY(look_at(subject, starting, ret));
 	}
-	free(subject);
-	return err;
+	return NULL;
 }
 
 struct ht_err *ownprofile_judge(

@@ -18,6 +18,7 @@
 #include "attach/process/proc_open.h"
 #include "attach/process/room.h"
 #include "format/abi_control.h"
+#include "format/array.h"
 #include "format/foreign.h"
 
 #define SECCOMP_STRICT	  1 /* as in proc_status.seccomp */
@@ -40,18 +41,9 @@ static struct ht_err *check_pid(pid_t pid)
 
 static void name_process(pid_t pid, char comm[64])
 {
-	struct proc other;
 	struct proc_status status;
-	struct ht_err *err = proc_open(pid, &other);
-
-	snprintf(comm, 64, "?");
-	if (!err) {
-		err = proc_status(&other, 0, &status);
-		if (!err)
-			memcpy(comm, status.comm, sizeof(status.comm));
-		proc_close(&other);
-	}
-	ht_err_free(err);
+	bool unknown = ht_err_drop(proc_status_of(pid, &status));
+	snprintf(comm, 64, "%s", unknown ? "?" : status.comm);
 }
 
 static struct ht_err *check_status(const struct proc *proc, const struct proc_status *status)
@@ -94,23 +86,20 @@ static struct ht_err *check_frozen(const struct proc *proc)
 
 static struct ht_err *check_threads(const struct proc *proc, struct survey *survey)
 {
-	struct proc_tids tids;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-	if (err)
-		return err;
-	for (size_t i = 0; !err && i < tids.count; i++) {
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids tids = {0};
+	HT_TRY(proc_tids_read(proc, &tids));
+	for (size_t i = 0; i < tids.count; i++) {
 		struct proc_status status;
 		bool lives;
-		err = proc_status_listed(proc, tids.tid[i], &status, &lives);
-		if (err || !lives)
+		HT_TRY(proc_status_listed(proc, tids.tid[i], &status, &lives));
+		if (!lives)
 			continue;
 		survey->any_seccomp |= status.seccomp != 0;
 		/* Strict mode forbids the thread the clock that the agent reads. */
 		if (status.tracer != 0 || status.seccomp == SECCOMP_STRICT)
-			err = check_status(proc, &status);
+			HT_TRY(check_status(proc, &status));
 	}
-	proc_tids_deinit(&tids);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *check_space(pid_t pid, const struct room *room)
@@ -188,14 +177,12 @@ static struct ht_err *check_room(const struct survey *survey)
 
 static struct ht_err *refuse_without_slots(const struct survey *survey)
 {
-	char *unseen = coverage_unseen(&survey->coverage);
+	HT_FREED char *unseen = coverage_unseen(&survey->coverage);
 	bool named = unseen && unseen[0];
-	struct ht_err *err = ht_err_new(HT_ERR_REFUSED,
+	return ht_err_new(HT_ERR_REFUSED,
 		"process %d calls its allocator directly%s%s%s: it is linked in statically; record "
 		"such calls with --hook auto",
 		survey->proc.pid, named ? " (" : "", named ? unseen : "", named ? ")" : "");
-	free(unseen);
-	return err;
 }
 
 /* An emulator maps libraries of its guest, which the processor does not run: the guest would call
@@ -293,20 +280,24 @@ static struct ht_err *read_slots(const struct survey *survey, const struct modul
 		       : slots_read(&survey->proc, modules, thunk_lo, thunk_hi, ret);
 }
 
+/* Takes over `maps` and `modules`; the caller then owns those that the survey had. */
+static void exchange(struct survey *survey, struct proc_maps *maps, struct modules *modules)
+{
+	struct proc_maps old_maps = survey->maps;
+	struct modules old_modules = survey->modules;
+	survey->maps = *maps;
+	survey->modules = *modules;
+	*maps = old_maps;
+	*modules = old_modules;
+}
+
 static struct ht_err *reread_modules(struct survey *survey)
 {
-	struct proc_maps maps;
-	struct modules modules;
-	struct ht_err *err = stalled_read_maps(&survey->proc, &maps);
-	HT_THEN(err, modules_reread(&survey->proc, &maps, &survey->modules, &modules));
-	if (err) {
-		proc_maps_deinit(&maps);
-		return err;
-	}
-	modules_deinit(&survey->modules);
-	proc_maps_deinit(&survey->maps);
-	survey->maps = maps;
-	survey->modules = modules;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	HT_CLEANUP(modules_deinit) struct modules modules = {0};
+	HT_TRY(stalled_read_maps(&survey->proc, &maps));
+	HT_TRY(modules_reread(&survey->proc, &maps, &survey->modules, &modules));
+	exchange(survey, &maps, &modules);
 	return NULL;
 }
 
@@ -400,28 +391,16 @@ static void note_partial(
 
 struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t thunk_hi)
 {
-	struct proc_maps maps;
-	struct modules modules;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	HT_CLEANUP(modules_deinit) struct modules modules = {0};
 	struct slots slots;
 	HT_TRY(stalled_read_maps_later(&survey->proc, &maps));
-	struct ht_err *err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
-	if (err) {
-		proc_maps_deinit(&maps);
-		return err;
-	}
-	err = read_slots(survey, &modules, thunk_lo, thunk_hi, &slots);
-	if (err) {
-		modules_deinit(&modules);
-		proc_maps_deinit(&maps);
-		return err;
-	}
+	HT_TRY(modules_reread(&survey->proc, &maps, &survey->modules, &modules));
+	HT_TRY(read_slots(survey, &modules, thunk_lo, thunk_hi, &slots));
 	note_partial(survey, &modules, &slots);
 	coverage_deinit(&survey->coverage);
 	slots_deinit(&survey->slots);
-	modules_deinit(&survey->modules);
-	proc_maps_deinit(&survey->maps);
-	survey->maps = maps;
-	survey->modules = modules;
+	exchange(survey, &maps, &modules);
 	survey->slots = slots;
 	count_slots(survey);
 	return NULL;

@@ -7,6 +7,7 @@
 #include "attach/elf/modules.h"
 #include "attach/memory/memory.h"
 #include "attach/plan/codewalk.h"
+#include "format/array.h"
 
 #define WORDS_MAX     96u
 #define ENTRIES_MAX   (2 * UNWINDS_ENTRIES_MAX) /* with functions that are called through a word */
@@ -147,9 +148,8 @@ static size_t read_code(void *context, raddr_t addr, uint8_t *buffer, size_t byt
 static bool know_words(struct walk *walk, const struct module *module)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < walk->read_count; i++)
-		if (walk->read_id[i] == module->id)
-			return true;
+	if (array_has_word(walk->read_id, walk->read_count, module->id))
+		return true;
 	if (walk->read_count == MODULES_MAX)
 		return false;
 	walk->read_id[walk->read_count++] = module->id;
@@ -174,12 +174,14 @@ static void add_hit(struct walk *walk, raddr_t function, enum unwinds_by by)
 		walk->hit[walk->hit_count++] = (struct hit){function, by};
 }
 
+static bool does_return(const struct walk *walk, raddr_t function)
+{
+	return array_has_word(walk->returns, walk->return_count, function);
+}
+
 static void add_return(struct walk *walk, raddr_t function)
 {
-	for (size_t i = 0; i < walk->return_count; i++)
-		if (walk->returns[i] == function)
-			return;
-	if (walk->return_count < FUNCTIONS_MAX)
+	if (walk->return_count < FUNCTIONS_MAX && !does_return(walk, function))
 		walk->returns[walk->return_count++] = function;
 }
 
@@ -199,19 +201,14 @@ static void add_entry(struct walk *walk, raddr_t addr)
 	if (!module || unwinds_is_system(module) || addr < module->text_lo ||
 		addr >= module->text_hi || !know_words(walk, module))
 		return;
-	for (size_t i = 0; i < walk->entry_count; i++)
-		if (walk->entry[i] == addr)
-			return;
-	if (walk->entry_count < ENTRIES_MAX)
+	if (walk->entry_count < ENTRIES_MAX &&
+		!array_has_word(walk->entry, walk->entry_count, addr))
 		walk->entry[walk->entry_count++] = addr;
 }
 
 static bool is_unwinder(const struct unwinds *unwinds, raddr_t addr)
 {
-	for (size_t i = 0; i < unwinds->function_count; i++)
-		if (unwinds->function[i] == addr)
-			return true;
-	return false;
+	return array_has_word(unwinds->function, unwinds->function_count, addr);
 }
 
 /* Adds a call or jump to a function that the code does not name directly. */
@@ -308,14 +305,6 @@ static enum codewalk_answer visit(void *context, const struct codewalk_instructi
 	return CODEWALK_FOLLOW;
 }
 
-static bool does_return(const struct walk *walk, raddr_t function)
-{
-	for (size_t i = 0; i < walk->return_count; i++)
-		if (walk->returns[i] == function)
-			return true;
-	return false;
-}
-
 static enum unwinds_by by_of(const struct walk *walk, raddr_t function)
 {
 	enum unwinds_by by = UNWINDS_NOT;
@@ -356,7 +345,7 @@ struct ht_err *unwinds_has(const struct unwinds *unwinds, const struct module *m
 struct ht_err *unwinds_from(const struct unwinds *unwinds, const struct module *module,
 	const raddr_t *entry, size_t count, enum unwinds_by *ret)
 {
-	struct walk *walk = calloc(1, sizeof(*walk));
+	HT_FREED struct walk *walk = calloc(1, sizeof(*walk));
 	*ret = UNWINDS_NOT;
 	if (!walk)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to follow an allocator's code");
@@ -375,7 +364,5 @@ struct ht_err *unwinds_from(const struct unwinds *unwinds, const struct module *
 	for (size_t i = 0; i < count; i++)
 		if (by_of(walk, entry[i]) > *ret)
 			*ret = by_of(walk, entry[i]);
-	struct ht_err *err = walk->err;
-	free(walk);
-	return err;
+	return walk->err;
 }

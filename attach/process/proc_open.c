@@ -182,6 +182,13 @@ void proc_close(struct proc *proc)
 	}
 }
 
+struct ht_err *proc_status_of(pid_t pid, struct proc_status *ret)
+{
+	HT_CLEANUP(proc_close) struct proc proc = {0};
+	HT_TRY(proc_open(pid, &proc));
+	return proc_status(&proc, 0, ret);
+}
+
 /* False if it is unknown: the page is not there, or nothing uses the memory any more. */
 static bool read_random(const struct proc *proc, uint8_t ret[RANDOM_BYTES], size_t *ret_read)
 {

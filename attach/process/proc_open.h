@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_status.h"
 
 /* Opens process `pid`. HT_ERR_REFUSED, with the reason: no such process, a thread, a kernel thread,
  * a zombie. */
@@ -14,6 +15,9 @@ struct ht_err *proc_open(pid_t pid, struct proc *ret);
 HT_MUST_CHECK
 struct ht_err *proc_open_mem(struct proc *proc);
 void proc_close(struct proc *proc); /* accepts a zeroed or closed `proc` */
+/* The status of the main thread of process `pid`. Errors as those of proc_open and proc_status. */
+HT_MUST_CHECK
+struct ht_err *proc_status_of(pid_t pid, struct proc_status *ret);
 
 enum proc_change { PROC_SAME, PROC_EXITED, PROC_EXECED };
 /* Is it still the same process and program? An exec of the same file is noticed only after

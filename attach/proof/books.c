@@ -6,8 +6,7 @@
 struct books books_make(const struct image *image, const struct proc *proc)
 {
 	struct proc_status status = {0};
-	struct ht_err *err = proc_status(proc, 0, &status);
-	ht_err_free(err);
+	ht_err_free(proc_status(proc, 0, &status));
 	return (struct books){.image = image, .proc = proc, .same_numbers = status.ns_alone};
 }
 

@@ -8,9 +8,11 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proof/sieve.h"
 #include "format/arch.h"
+#include "format/array.h"
 
 #define CHUNK_BYTES	  (1u << 20)
 #define OVERLAP		  16u	      /* bytes; more than the longest pattern */
@@ -39,6 +41,7 @@ struct targets {
 	size_t count;
 };
 
+/* Of addresses, and of structs that begin with one. */
 static int compare(const void *a, const void *b)
 {
 	raddr_t x = *(const raddr_t *)a, y = *(const raddr_t *)b;
@@ -119,17 +122,14 @@ static struct ht_err *scan_code(const struct proc_lookup *lookup, const struct m
 		size_t want =
 			module->text_hi - at < CHUNK_BYTES ? module->text_hi - at : CHUNK_BYTES;
 		size_t got = 0;
-		struct ht_err *err = memory_read_some(lookup->proc, at, buffer, want, &got);
-		if (err)
-			return err;
+		HT_TRY(memory_read_some(lookup->proc, at, buffer, want, &got));
 		*ret = takes_target(buffer, got, at, module, targets);
 		at += got;
 		if (got == want && at < module->text_hi)
 			at -= OVERLAP;
 		else if (got < want && !*ret)
-			err = pass_unread_code(lookup, ht_align_down(at, HT_PAGE_BYTES), &at, ret);
-		if (err)
-			return err;
+			HT_TRY(pass_unread_code(
+				lookup, ht_align_down(at, HT_PAGE_BYTES), &at, ret));
 	}
 	/* Code uses this slot in a way that the search does not know. */
 	for (size_t i = 0; i < targets->count && !*ret; i++)
@@ -150,69 +150,60 @@ static void collect(const struct module *module, const struct slots *slots,
 		ret->called[ret->count] = false;
 		ret->addr[ret->count++] = slot->addr;
 	}
-	qsort(ret->addr, ret->count, sizeof(*ret->addr), compare);
+}
+
+_Static_assert(offsetof(struct slot, addr) == 0, "compare");
+
+static bool is_known(const struct slots *slots, raddr_t addr)
+{
+	return slots->count &&
+	       bsearch(&addr, slots->slot, slots->count, sizeof(*slots->slot), compare);
 }
 
 /* Does the journal have a slot that `slots` lacks? Its module, or its relocation, could not be read
  * again, so the module's code is not searched. */
-static struct ht_err *any_unknown(
-	const struct slots *slots, const struct journal *journal, bool *ret)
+static bool any_unknown(const struct slots *slots, const struct journal *journal)
 {
-	struct targets known = {.addr = calloc(slots->count + 1, sizeof(raddr_t))};
-	if (!known.addr)
-		return ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
-	for (size_t i = 0; i < slots->count; i++)
-		known.addr[known.count++] = slots->slot[i].addr;
-	qsort(known.addr, known.count, sizeof(*known.addr), compare);
-	for (uint32_t i = 0; i < journal->header->slot_count && !*ret; i++)
-		*ret = journal->slot[i].state != JOURNAL_SLOT_GONE &&
-		       !journal->slot[i].code_bytes &&
-		       (!known.count || !find(&known, journal->slot[i].addr));
-	free(known.addr);
-	return NULL;
+	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
+		const struct journal_slot *entry = &journal->slot[i];
+		if (entry->state != JOURNAL_SLOT_GONE && !entry->code_bytes &&
+			!is_known(slots, entry->addr))
+			return true;
+	}
+	return false;
 }
 
 static struct ht_err *search_modules(const struct proc_lookup *lookup,
 	const struct modules *modules, const struct slots *slots, const struct journal *journal,
 	bool *ret)
 {
-	struct targets targets = {.addr = calloc(slots->count + 1, sizeof(raddr_t)),
-		.called = calloc(slots->count + 1, sizeof(bool))};
-	uint8_t *buffer = malloc(CHUNK_BYTES);
-	struct ht_err *err = NULL;
+	HT_FREED raddr_t *addr = calloc(slots->count + 1, sizeof(*addr));
+	HT_FREED bool *called = calloc(slots->count + 1, sizeof(*called));
+	HT_FREED uint8_t *buffer = malloc(CHUNK_BYTES);
+	struct targets targets = {.addr = addr, .called = called};
 
-	if (!targets.addr || !targets.called || !buffer)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
-	for (size_t i = 0; !err && !*ret && i < modules->count; i++) {
+	if (!addr || !called || !buffer)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
+	for (size_t i = 0; !*ret && i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
 		if (is_libc(module))
 			continue;
 		collect(module, slots, journal, &targets, ret);
 		if (!*ret && targets.count)
-			err = scan_code(lookup, module, &targets, buffer, ret);
+			HT_TRY(scan_code(lookup, module, &targets, buffer, ret));
 	}
-	free(buffer);
-	free(targets.called);
-	free(targets.addr);
-	return err;
+	return NULL;
 }
 
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
 	const struct slots *slots, const struct journal *journal, bool *ret)
 {
-	struct proc_lookup lookup;
-	bool possible = false;
-	struct ht_err *err = any_unknown(slots, journal, &possible);
-	if (err || possible) {
-		*ret = possible;
-		return err;
-	}
+	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
+	*ret = any_unknown(slots, journal);
+	if (*ret)
+		return NULL;
 	HT_TRY(proc_lookup_begin(proc, &lookup));
-	err = search_modules(&lookup, modules, slots, journal, &possible);
-	proc_lookup_end(&lookup);
-	if (!err)
-		*ret = possible;
-	return err;
+	return search_modules(&lookup, modules, slots, journal, ret);
 }
 
 struct scan {
@@ -349,10 +340,11 @@ static raddr_t entry_of(const struct scan *scan, uint64_t word)
 
 static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		if (stackscan_is_entry(scan->ranges, word[i]) ||
-			stackscan_is_entry(scan->ranges, unmangle(scan, word[i])))
-			note(scan, at + i * sizeof(*word), entry_of(scan, word[i]));
+	for (size_t i = 0; i < count; i++) {
+		raddr_t entry = entry_of(scan, word[i]);
+		if (entry)
+			note(scan, at + i * sizeof(*word), entry);
+	}
 }
 
 /*
@@ -446,11 +438,10 @@ static bool is_read(struct scan *scan, enum escape_page page, size_t bytes)
 
 static struct ht_err *is_mapped(const struct proc *proc, raddr_t addr, bool *ret)
 {
-	struct proc_lookup lookup;
+	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
 	struct proc_map map;
 	HT_TRY(proc_lookup_begin(proc, &lookup));
 	*ret = proc_lookup_find(&lookup, addr, &map);
-	proc_lookup_end(&lookup);
 	return NULL;
 }
 
@@ -522,16 +513,17 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 {
 	const struct proc *proc = search->proc;
 	const struct stackscan_ranges *ranges = search->ranges;
-	struct proc_maps maps;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	HT_TRY(proc_maps_read(proc, &maps));
+	HT_FREED uint64_t *buffer = calloc(1, CHUNK_BYTES + 2 * sizeof(*buffer) + SIEVE_PADDING);
+	if (!buffer)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
 	struct scan scan = {.proc = proc,
 		.search = search,
 		.ranges = ranges,
 		.pagemap_fd = -1,
-		.buffer = calloc(1, CHUNK_BYTES + 2 * sizeof(uint64_t) + SIEVE_PADDING)};
-	struct ht_err *err = scan.buffer
-				     ? pagemap_open(proc, &scan.pagemap_fd)
-				     : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
+		.buffer = buffer};
+	struct ht_err *err = pagemap_open(proc, &scan.pagemap_fd);
 	HT_THEN(err, read_guard(proc, &scan.guard));
 	scan.sieve = sieve_make(ranges, scan.guard);
 	for (size_t i = 0; !err && i < maps.count; i++) {
@@ -542,10 +534,7 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 		if (!ours && may_hold(&scan, map))
 			err = scan_map(&scan, map);
 	}
-	if (scan.pagemap_fd >= 0)
-		close(scan.pagemap_fd);
-	free(scan.buffer);
-	proc_maps_deinit(&maps);
+	fd_close(&scan.pagemap_fd);
 	if (!err)
 		*ret = scan.found;
 	return err;

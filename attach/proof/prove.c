@@ -17,9 +17,8 @@ static struct ht_err *pass_over(const struct prove *prove, const struct quiesce_
 	struct quiesce_report *report)
 {
 	struct quiesce *quiesce;
-	struct ht_err *err = quiesce_create(options, &quiesce);
-	if (err)
-		return err;
+	struct ht_err *err;
+	HT_TRY(quiesce_create(options, &quiesce));
 	uint64_t pause_ns = PASS_PAUSE_NS;
 	int before = priority_raise();
 	for (;;) {
@@ -89,7 +88,7 @@ static struct ht_err *pass_until_outside(
 	const struct prove *prove, bool rewrite, struct quiesce_report *report)
 {
 	struct quiesce_options options = prove->threads;
-	struct proc_tids sharers;
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids sharers = {0};
 
 	options.rewrite = rewrite;
 	options.deadline_mono_ns = prove->deadline_mono_ns;
@@ -97,10 +96,9 @@ static struct ht_err *pass_until_outside(
 	if (err || report->left)
 		return err;
 	HT_TRY(kin_sharing(options.proc, &sharers));
-	for (size_t i = 0; !err && i < sharers.count; i++)
-		err = pass_over_sharer(prove, &options, sharers.tid[i], report);
-	proc_tids_deinit(&sharers);
-	return err;
+	for (size_t i = 0; i < sharers.count; i++)
+		HT_TRY(pass_over_sharer(prove, &options, sharers.tid[i], report));
+	return NULL;
 }
 
 struct ht_err *prove_outside(const struct prove *prove, struct prove_report *ret)

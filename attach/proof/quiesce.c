@@ -54,6 +54,14 @@ struct quiesce {
 	struct quiesce_report report;
 };
 
+enum quiesce_books quiesce_calls_nothing(void *context, const struct proc *of, pid_t tid)
+{
+	(void)context;
+	(void)of;
+	(void)tid;
+	return QUIESCE_IDLE;
+}
+
 static uint64_t patience_end(uint64_t deadline_mono_ns)
 {
 	uint64_t now = clock_mono_ns(), patience_ns = STOPCOST_PATIENCE_NS;
@@ -64,29 +72,25 @@ static uint64_t patience_end(uint64_t deadline_mono_ns)
 
 struct ht_err *quiesce_create(const struct quiesce_options *options, struct quiesce **ret)
 {
-	struct proc_tids tids;
-	struct ht_err *err = proc_tids_read(options->proc, &tids);
-	if (err)
-		return err;
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids tids = {0};
+	HT_TRY(proc_tids_read(options->proc, &tids));
 	struct quiesce *quiesce = calloc(1, sizeof(*quiesce));
 	struct watched *watched = calloc(tids.count + 1, sizeof(*watched));
-	if (quiesce && watched) {
-		for (size_t i = 0; i < tids.count; i++)
-			watched[i].tid = tids.tid[i];
-		*quiesce = (struct quiesce){.options = *options,
-			.watched = watched,
-			.count = tids.count,
-			.patience_mono_ns = patience_end(options->deadline_mono_ns),
-			.began_ns = clock_mono_ns()};
-		quiesce->report.threads = tids.count;
-		*ret = quiesce;
-	} else {
+	if (!quiesce || !watched) {
 		free(quiesce);
 		free(watched);
-		err = ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
 	}
-	proc_tids_deinit(&tids);
-	return err;
+	for (size_t i = 0; i < tids.count; i++)
+		watched[i].tid = tids.tid[i];
+	*quiesce = (struct quiesce){.options = *options,
+		.watched = watched,
+		.count = tids.count,
+		.patience_mono_ns = patience_end(options->deadline_mono_ns),
+		.began_ns = clock_mono_ns(),
+		.report.threads = tids.count};
+	*ret = quiesce;
+	return NULL;
 }
 
 void quiesce_destroy(struct quiesce *quiesce)
@@ -386,10 +390,7 @@ static bool has_computed(const struct quiesce *quiesce, struct watched *watched)
 {
 	const struct proc *proc = quiesce->options.proc;
 	struct proc_status status = {0};
-	struct ht_err *err = proc_status(proc, watched->tid, &status);
-	bool told = !err;
-
-	ht_err_free(err);
+	bool told = !ht_err_drop(proc_status(proc, watched->tid, &status));
 	if (told && watched->computed && status.sleeps == watched->sleeps)
 		return true;
 	watched->computed = told && preempted_is(proc, watched->tid);
@@ -570,13 +571,11 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 
 struct ht_err *quiesce_pass(struct quiesce *quiesce, struct quiesce_report *ret)
 {
-	struct proc_maps maps;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	quiesce->report.left = 0;
 	quiesce->report.why = NULL;
 	HT_TRY(proc_maps_read(quiesce->options.proc, &maps));
-	struct ht_err *err = pass_with_maps(quiesce, &maps);
-	proc_maps_deinit(&maps);
-	if (!err)
-		*ret = quiesce->report;
-	return err;
+	HT_TRY(pass_with_maps(quiesce, &maps));
+	*ret = quiesce->report;
+	return NULL;
 }

@@ -55,6 +55,10 @@ struct quiesce_options {
 	uint64_t deadline_mono_ns;
 };
 
+/* For `books`, if our code in `ranges` calls nothing (a stub, the jump page): a return address into
+ * it is stale, and only a PC, live or saved, counts. */
+enum quiesce_books quiesce_calls_nothing(void *context, const struct proc *of, pid_t tid);
+
 HT_MUST_CHECK
 struct ht_err *quiesce_create(const struct quiesce_options *options, struct quiesce **ret);
 void quiesce_destroy(struct quiesce *quiesce);

@@ -12,6 +12,7 @@
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/proof/residue_state.h"
+#include "format/array.h"
 
 #define CHUNK_BYTES (256u << 10) /* fits the processor's cache */
 
@@ -46,13 +47,12 @@ static struct ht_err *hash_range(
 
 static struct ht_err *take_text(const struct proc *proc, struct residue *residue)
 {
-	uint8_t *buffer = malloc(CHUNK_BYTES);
-	struct ht_err *err = NULL;
+	HT_FREED uint8_t *buffer = malloc(CHUNK_BYTES);
 
 	residue->text = calloc(residue->maps.count + 1, sizeof(*residue->text));
 	if (!buffer || !residue->text)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
-	for (size_t i = 0; !err && i < residue->maps.count; i++) {
+		return ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
+	for (size_t i = 0; i < residue->maps.count; i++) {
 		const struct proc_map *map = &residue->maps.map[i];
 		struct text_hash *text = &residue->text[residue->text_count];
 		/* Skip shared code: a JIT compiler writes to it through another mapping. In no
@@ -61,21 +61,19 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 			continue;
 		*text = (struct text_hash){
 			.lo = map->lo, .hi = map->hi, .inode = map->inode, .offset = map->offset};
-		err = hash_range(proc, map->lo, map->hi - map->lo, buffer, text);
+		HT_TRY(hash_range(proc, map->lo, map->hi - map->lo, buffer, text));
 		residue->text_count++;
 	}
-	free(buffer);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *compare_text(const struct residue *residue, const struct proc *proc,
 	const struct proc_maps *now, char text[RESIDUE_TEXT_BYTES])
 {
-	uint8_t *buffer = malloc(CHUNK_BYTES);
-	struct ht_err *err = NULL;
+	HT_FREED uint8_t *buffer = malloc(CHUNK_BYTES);
 	if (!buffer)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to compare the code of the process");
-	for (size_t i = 0; !err && i < residue->text_count; i++) {
+	for (size_t i = 0; i < residue->text_count; i++) {
 		const struct text_hash *before = &residue->text[i];
 		const struct proc_map *map = proc_maps_find(now, before->lo);
 		struct text_hash after;
@@ -83,12 +81,11 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 		if (!map || map->inode != before->inode || map->offset != before->offset ||
 			map->hi < before->hi)
 			continue;
-		err = hash_range(proc, before->lo, before->bytes, buffer, &after);
-		if (!err && (after.bytes != before->bytes || after.hash != before->hash))
+		HT_TRY(hash_range(proc, before->lo, before->bytes, buffer, &after));
+		if (after.bytes != before->bytes || after.hash != before->hash)
 			residue_say(text, "code of %s differs", map->name);
 	}
-	free(buffer);
-	return err;
+	return NULL;
 }
 
 /* --- descriptors
@@ -198,16 +195,11 @@ static void find_ours(const struct proc_maps *now, const struct journal *journal
 /* If a slot cannot be read: was its library unloaded? */
 static bool is_unloaded(const struct proc *proc, const struct journal_slot *slot)
 {
-	struct proc_lookup lookup;
+	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
 	struct proc_map map;
-	struct ht_err *err = proc_lookup_begin(proc, &lookup);
-	if (err) {
-		ht_err_free(err);
+	if (ht_err_drop(proc_lookup_begin(proc, &lookup)))
 		return false;
-	}
-	bool there = proc_lookup_find(&lookup, slot->addr, &map) && map.inode == slot->inode;
-	proc_lookup_end(&lookup);
-	return !there;
+	return !proc_lookup_find(&lookup, slot->addr, &map) || map.inode != slot->inode;
 }
 
 enum look { LOOK_READ, LOOK_GONE, LOOK_UNREAD };
@@ -218,10 +210,8 @@ static enum look read_slot(
 	const struct proc *proc, const struct journal_slot *slot, uint64_t deadline, uint64_t *ret)
 {
 	for (;;) {
-		struct ht_err *err = memory_read_u64(proc, slot->addr, ret);
-		if (!err)
+		if (!ht_err_drop(memory_read_u64(proc, slot->addr, ret)))
 			return LOOK_READ;
-		ht_err_free(err);
 		if (is_unloaded(proc, slot))
 			return LOOK_GONE;
 		if (clock_mono_ns() > deadline)
@@ -321,7 +311,7 @@ static bool is_steady(
  * or unloaded then, and the picture shows it in parts, or mixed with another. */
 static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *residue)
 {
-	struct proc_maps now;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps now = {0};
 	size_t modules = 0, texts = 0;
 	HT_TRY(proc_maps_read(proc, &now));
 	for (size_t i = 0; i < residue->module_count; i++)
@@ -332,7 +322,6 @@ static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *res
 			residue->text[texts++] = residue->text[i];
 	residue->module_count = modules;
 	residue->text_count = texts;
-	proc_maps_deinit(&now);
 	return NULL;
 }
 
@@ -380,7 +369,7 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 	bool equal = false;
 
 	while (!err && !equal) {
-		struct proc_maps now;
+		HT_CLEANUP(proc_maps_deinit) struct proc_maps now = {0};
 		HT_TRY(proc_maps_read(proc, &now));
 		residue_say(report->maps, "equal");
 		residue_say(report->text, "equal");
@@ -391,7 +380,6 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 			find_ours(&now, journal, keep, report->maps, &report->page_only);
 			equal = true;
 		}
-		proc_maps_deinit(&now);
 		if (!equal)
 			clock_sleep_ns(CLOCK_NS_PER_MS);
 	}

@@ -24,9 +24,7 @@ static bool mask_is_passing(uint64_t blocked)
 static bool mask_is_borrowed(const struct proc *proc, pid_t tid)
 {
 	struct proc_syscall call;
-	struct ht_err *err = proc_syscall_read(proc, tid, &call);
-	ht_err_free(err);
-	if (err || call.where != PROC_IN_SYSCALL)
+	if (ht_err_drop(proc_syscall_read(proc, tid, &call)) || call.where != PROC_IN_SYSCALL)
 		return false;
 	switch (call.nr) {
 	case SYS_ppoll:
@@ -67,17 +65,14 @@ static struct ht_err *take_thread(const struct proc *proc, pid_t tid, struct res
 
 struct ht_err *residue_take_threads(const struct proc *proc, struct residue *residue)
 {
-	struct proc_tids tids;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-	if (err)
-		return err;
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids tids = {0};
+	HT_TRY(proc_tids_read(proc, &tids));
 	residue->thread = calloc(tids.count + 1, sizeof(*residue->thread));
 	if (!residue->thread)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
-	for (size_t i = 0; !err && i < tids.count; i++)
-		err = take_thread(proc, tids.tid[i], residue);
-	proc_tids_deinit(&tids);
-	return err;
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
+	for (size_t i = 0; i < tids.count; i++)
+		HT_TRY(take_thread(proc, tids.tid[i], residue));
+	return NULL;
 }
 
 void residue_look_at_threads(struct residue *residue, const struct proc *proc)
@@ -85,8 +80,7 @@ void residue_look_at_threads(struct residue *residue, const struct proc *proc)
 	for (size_t i = 0; i < residue->thread_count; i++) {
 		struct thread_signals *thread = &residue->thread[i];
 		struct proc_status status;
-		struct ht_err *gone = proc_status(proc, thread->tid, &status);
-		ht_err_free(gone);
+		bool gone = ht_err_drop(proc_status(proc, thread->tid, &status));
 		thread->unstable |= !gone && status.sig_blk != thread->blocked;
 	}
 }

@@ -16,6 +16,7 @@
 #include "attach/stub/tidoffset.h"
 #include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/descriptor.h"
 #include "attach/process/proc_open.h"
@@ -107,9 +108,7 @@ static bool is_unmapped(const struct attempt *attempt)
 			last = &attempt->unmap.lo[i];
 	if (!last)
 		return true;
-	struct ht_err *err = memory_read_some(attempt->proc, *last, &byte, 1, &got);
-	ht_err_free(err);
-	return err || got == 0;
+	return ht_err_drop(memory_read_some(attempt->proc, *last, &byte, 1, &got)) || got == 0;
 }
 
 /* Answers "taken" through heaptap's own mapping of the memfd; `ret` is false if the lease has just
@@ -143,11 +142,8 @@ static bool has_left(const struct attempt *attempt)
 	if (clock_mono_ns() - attempt->sent_ns <= attempt->map->lease_ns)
 		return false;
 	uint64_t ran_ns = proc_ran_ns(attempt->proc, attempt->tid);
-	struct ht_err *err = proc_syscall_read(attempt->proc, attempt->tid, &call);
-	bool waits =
-		!err && (call.where == PROC_IN_SYSCALL || call.where == PROC_BLOCKED_ELSEWHERE);
-
-	ht_err_free(err);
+	bool waits = !ht_err_drop(proc_syscall_read(attempt->proc, attempt->tid, &call)) &&
+		     (call.where == PROC_IN_SYSCALL || call.where == PROC_BLOCKED_ELSEWHERE);
 	if (waits)
 		return !in_slack(attempt->slack, call.pc);
 	return attempt->ran_ns && ran_ns > attempt->ran_ns &&
@@ -225,11 +221,8 @@ static struct ht_err *wait_done(struct attempt *attempt, bool *ret_stuck)
 
 static void close_fds(struct worker_reply *reply)
 {
-	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
-		if (reply->fd[i] >= 0)
-			close(reply->fd[i]);
-		reply->fd[i] = -1;
-	}
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
+		fd_close(&reply->fd[i]);
 }
 
 /* Without root, the image can be reached only through its memfd, and this worker may be killed as

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "attach/memory/proc_maps.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_tids.h"
 #include "attach/thread/proc_where.h"
 
@@ -38,22 +39,18 @@ static bool has_children(const struct proc *proc, pid_t tid)
 {
 	char path[32], first;
 	snprintf(path, sizeof(path), "task/%d/children", tid);
-	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, &first, 1);
-	if (fd >= 0)
-		close(fd);
-	return length > 0;
+	FD_GUARD int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	return fd >= 0 && read(fd, &first, 1) > 0;
 }
 
 struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct choose_threads *ret)
 {
-	struct proc_tids tids;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-	if (err)
-		return err;
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids tids = {0};
+	struct ht_err *err = NULL;
+	HT_TRY(proc_tids_read(proc, &tids));
 	struct choose_threads threads = {.thread = calloc(tids.count + 1, sizeof(*threads.thread))};
 	if (!threads.thread)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
 	for (size_t i = 0; !err && i < tids.count; i++) {
 		struct proc_syscall call;
 		pid_t tid = tids.tid[i];
@@ -65,7 +62,6 @@ struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct cho
 			threads.thread[threads.count++] = (struct choose_thread){
 				tid, cost, tid == proc->pid || has_children(proc, tid)};
 	}
-	proc_tids_deinit(&tids);
 	if (err) {
 		choose_threads_deinit(&threads);
 		return err;

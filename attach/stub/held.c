@@ -181,13 +181,11 @@ static struct ht_err *slack_is_lost(const struct proc *proc, const struct remote
 
 struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slack *slack)
 {
-	struct proc_lookup lookup;
+	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
 	struct proc_map map;
 	HT_TRY(proc_lookup_begin(proc, &lookup));
-
 	bool runs = proc_lookup_find(&lookup, slack->addr, &map) && map.read && map.exec &&
 		    !map.shared && map.hi - slack->addr >= slack->bytes;
-	proc_lookup_end(&lookup);
 	return runs ? NULL : slack_is_lost(proc, slack);
 }
 

@@ -70,7 +70,7 @@ struct haste {
 static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struct haste haste,
 	struct worker_reply *reply, struct attempt_outcome *ret)
 {
-	struct choose_threads threads;
+	HT_CLEANUP(choose_threads_deinit) struct choose_threads threads = {0};
 	HT_TRY(choose_threads(attempt->proc, attempt->filtered, &threads));
 	struct preference preference;
 	struct ht_err *err =
@@ -90,7 +90,6 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struc
 			clock_mono_ns() + ATTEMPT_DEADLINE_NS, attempt_run, attempt, reply);
 		memcpy(ret, reply->data, sizeof(*ret));
 	}
-	choose_threads_deinit(&threads);
 	return err;
 }
 

@@ -11,6 +11,7 @@
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/slow.h"
+#include "attach/proc/fd.h"
 
 struct ht_err *remote_slack_refuse(const struct proc *proc)
 {
@@ -102,13 +103,10 @@ struct ht_err *remote_slack_prepare(const struct proc *proc, const struct module
  * a file on a stalled file system that no process wrote to. */
 static struct ht_err *check_unreadable(const struct proc *proc, const struct remote_slack *slack)
 {
-	struct proc_lookup lookup;
+	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
 	struct proc_map map;
 	HT_TRY(proc_lookup_begin(proc, &lookup));
-
-	bool mapped = proc_lookup_find(&lookup, slack->addr, &map);
-	proc_lookup_end(&lookup);
-	if (!mapped || slow_is_in(slack->addr, slack->bytes))
+	if (!proc_lookup_find(&lookup, slack->addr, &map) || slow_is_in(slack->addr, slack->bytes))
 		return NULL;
 	return ht_err_sys(EIO, "cannot read the bytes behind the code at %lx in process %d",
 		(unsigned long)slack->addr, proc->pid);
@@ -161,19 +159,16 @@ struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc
 	const struct choose_slack *place, struct remote_slack *ret)
 {
 	const struct proc_map *map = proc_maps_find(maps, place->addr);
-	int fd;
+	FD_GUARD int fd = -1;
 
 	*ret = (struct remote_slack){
 		.addr = place->addr, .bytes = place->bytes, .left = place->left};
-	struct ht_err *err = proc_open_mapped(proc, map, &fd);
-	if (err)
-		return err;
+	HT_TRY(proc_open_mapped(proc, map, &fd));
 	/* Beyond the file's end, mapped bytes are zeros. */
 	off_t offset = (off_t)(map->offset + (place->addr - map->lo));
-	if (pread(fd, ret->original, ret->bytes, offset) < 0)
-		err = ht_err_sys(errno, "cannot read %s", map->name);
-	close(fd);
-	return err;
+	return pread(fd, ret->original, ret->bytes, offset) < 0
+		       ? ht_err_sys(errno, "cannot read %s", map->name)
+		       : NULL;
 }
 
 struct ht_err *remote_slack_restore(const struct proc *proc, const struct remote_slack *slack)

@@ -18,9 +18,7 @@ uint32_t tidoffset_find(const struct proc *proc, const struct user_regs_struct *
 	if (!ns_tid)
 		return 0;
 	raddr_t at = regs_thread_pointer(regs);
-	struct ht_err *err = memory_read_some(proc, at, block, sizeof(block), &got);
-	ht_err_free(err);
-	if (err)
+	if (ht_err_drop(memory_read_some(proc, at, block, sizeof(block), &got)))
 		return 0;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(known); i++)
 		if (known[i] < got && block[known[i] / sizeof(block[0])] == (uint32_t)ns_tid)

@@ -33,9 +33,7 @@ static void note_left(struct children_report *report, pid_t pid, const char *why
 static void note_page(struct children_report *report, const struct proc *child)
 {
 	struct ourmaps found;
-	struct ht_err *err = ourmaps_read(child, &found);
-	bool is_page = !err && found.tombstone;
-	ht_err_free(err);
+	bool is_page = !ht_err_drop(ourmaps_read(child, &found)) && found.tombstone;
 	if (is_page && report->pages < CHILDREN_NAMED_MAX)
 		report->page[report->pages] = (struct children_page){
 			.pid = child->pid, .start_ticks = child->start_ticks, .page = found.base};
@@ -58,24 +56,22 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	bool others = shares || found.daemon_pid != options->daemon_pid;
 	if (found.image && others)
 		return NULL;
-	struct ht_err *err = proc_open_mem(child);
-	HT_THEN(err, stalled_avoid(child));
-	if (err)
-		return err;
+	HT_TRY(proc_open_mem(child));
+	HT_TRY(stalled_avoid(child));
 	/* A jump page alone, if the target or an earlier capture owns it, does not show whether the
 	 * child has a stub or descriptors of this capture. A child without either must not be
 	 * locked: another heaptap may want to attach to it. */
 	bool marked = found.image || (found.tombstone && !others);
 	bool remains = marked;
 	if (!marked)
-		err = recover_has_remains(child, &recover, options->daemon_pid, &remains);
-	if (err || !remains)
-		return err;
+		HT_TRY(recover_has_remains(child, &recover, options->daemon_pid, &remains));
+	if (!remains)
+		return NULL;
 	/* Wait for the lock only if a mark shows leftovers of this capture. Otherwise the stub
 	 * may be another heaptap's: if that heaptap holds the lock, the child is looked at again
 	 * later. */
 	HT_TRY(lock_take_beside(child, options->target, marked, &lock));
-	err = recover_forked(child, &recover, options->daemon_pid, &recovered);
+	struct ht_err *err = recover_forked(child, &recover, options->daemon_pid, &recovered);
 	lock_release(&lock);
 	if (err)
 		return err;
@@ -113,7 +109,7 @@ static void note_failed(
 static bool clean_pid(
 	const struct children_options *options, pid_t pid, struct children_report *report)
 {
-	struct proc child;
+	HT_CLEANUP(proc_close) struct proc child = {0};
 	struct ht_err *err = proc_open(pid, &child);
 
 	if (err) {
@@ -132,7 +128,6 @@ static bool clean_pid(
 		note_failed(report, &child, err);
 	else
 		ht_err_free(err);
-	proc_close(&child);
 	return seen;
 }
 

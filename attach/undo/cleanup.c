@@ -13,34 +13,25 @@
 
 static struct ht_err *prepare_slack(const struct proc *proc, struct remote_slack *ret)
 {
-	struct proc_maps maps;
-	struct modules modules;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	HT_CLEANUP(modules_deinit) struct modules modules = {0};
 	HT_TRY(proc_maps_read(proc, &maps));
-	struct ht_err *err = modules_read(proc, &maps, &modules);
-	if (!err) {
-		err = remote_slack_prepare(proc, &modules, &maps, 0, ret);
-		modules_deinit(&modules);
-	}
-	proc_maps_deinit(&maps);
-	return err;
+	HT_TRY(modules_read(proc, &maps, &modules));
+	return remote_slack_prepare(proc, &modules, &maps, 0, ret);
 }
 
 /* The guardian restores the stub's place if heaptap dies meanwhile. */
 static struct ht_err *remove_guarded(
 	const struct proc *proc, raddr_t page, struct cleanup_report *report)
 {
-	struct journal journal;
+	HT_CLEANUP(journal_destroy) struct journal journal = {0};
 	struct guardian guardian;
 	struct remote_slack slack;
 	uint64_t deadline = clock_mono_ns() + DEADLINE_NS, stop_ns = 0;
 
 	HT_TRY(journal_create(&journal));
-	struct ht_err *err = guardian_start(proc, &journal, NULL, &guardian);
-	if (err) {
-		journal_destroy(&journal);
-		return err;
-	}
-	err = prepare_slack(proc, &slack);
+	HT_TRY(guardian_start(proc, &journal, NULL, &guardian));
+	struct ht_err *err = prepare_slack(proc, &slack);
 	HT_THEN(err, guardian_tell_slack(&guardian, &slack));
 	if (!err) {
 		err = tombstone_remove(proc, page, &slack, deadline, &stop_ns);
@@ -52,7 +43,6 @@ static struct ht_err *remove_guarded(
 						"heaptap's guardian, process %d, has not ended and "
 						"may still be at work",
 						guardian.pid));
-	journal_destroy(&journal);
 	if (stop_ns > report->found.stop_max_ns)
 		report->found.stop_max_ns = stop_ns;
 	return err;
@@ -60,17 +50,13 @@ static struct ht_err *remove_guarded(
 
 static void name_place(const struct proc *proc, struct cleanup_report *report)
 {
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err) {
-		ht_err_free(err);
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	if (ht_err_drop(proc_maps_read(proc, &maps)))
 		return;
-	}
 	const struct proc_map *map = proc_maps_find(&maps, report->found.at);
 	if (map)
 		snprintf(report->where, sizeof(report->where), "%s",
 			map->name[0] ? map->name : "anonymous memory");
-	proc_maps_deinit(&maps);
 }
 
 struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret)

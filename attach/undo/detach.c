@@ -30,25 +30,18 @@
 static struct ht_err *read_slots(
 	const struct detach *detach, struct modules *modules, struct slots *ret)
 {
-	struct proc_maps maps;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	HT_TRY(proc_maps_read(detach->proc, &maps));
-	struct ht_err *err = modules_reread(detach->proc, &maps, detach->modules, modules);
-	proc_maps_deinit(&maps);
-	if (err)
-		return err;
-	err = slots_read_left(detach->proc, modules, ret);
-	if (err)
-		modules_deinit(modules);
-	return err;
+	HT_TRY(modules_reread(detach->proc, &maps, detach->modules, modules));
+	return slots_read_left(detach->proc, modules, ret);
 }
 
 static struct ht_err *replace_strays(
 	const struct detach *detach, const struct modules *modules, const struct slots *slots)
 {
 	struct patch patch;
-	struct ht_err *err = patch_begin(detach->proc, &patch);
-	if (err)
-		return err;
+	struct ht_err *err = NULL;
+	HT_TRY(patch_begin(detach->proc, &patch));
 	for (size_t i = 0; !err && i < slots->count; i++) {
 		const struct slot *slot = &slots->slot[i];
 		const struct module *module = modules_find(modules, slot->addr);
@@ -166,16 +159,6 @@ static struct prove prove_of(struct detach *detach, struct books *books)
 	};
 }
 
-/* The stub calls nothing, so a return address into it is stale: only a PC, live or saved,
- * counts. */
-static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
-{
-	(void)context;
-	(void)of;
-	(void)tid;
-	return QUIESCE_IDLE;
-}
-
 static const char *why_not_proven(const struct proc *proc, const struct quiesce_report *threads)
 {
 	const char *why = standstill_reason(proc);
@@ -190,7 +173,7 @@ struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *
 		.threads = {.proc = proc,
 			.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
 			.filtered = suspend_seccomp,
-			.books = no_return_addresses},
+			.books = quiesce_calls_nothing},
 		.deadline_mono_ns =
 			deadline_mono_ns > least_mono_ns ? deadline_mono_ns : least_mono_ns};
 	struct prove_report report;
@@ -213,6 +196,11 @@ static struct remote_slack slack_of(const struct detach *detach)
 	struct remote_slack slack = {.addr = h->slack, .bytes = h->slack_bytes};
 	memcpy(slack.original, h->slack_original, sizeof(slack.original));
 	return slack;
+}
+
+static struct ht_err *leave_slack(const struct detach *detach, const struct remote_slack *slack)
+{
+	return detach_slack(detach->proc, slack, detach->suspend_seccomp, detach->deadline_mono_ns);
 }
 
 /* Is the thunk page that of an earlier capture? */
@@ -280,32 +268,28 @@ static struct ht_err *check_map(const struct detach *detach, const struct proc_m
 
 static struct ht_err *check_all(const struct detach *detach, const struct stub_unmap *what)
 {
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(detach->proc, &maps);
-	for (size_t i = 0; !err && i < maps.count; i++)
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	HT_TRY(proc_maps_read(detach->proc, &maps));
+	for (size_t i = 0; i < maps.count; i++)
 		if (is_to_go(what, &maps.map[i]))
-			err = check_map(detach, &maps.map[i]);
-	proc_maps_deinit(&maps);
-	return err;
+			HT_TRY(check_map(detach, &maps.map[i]));
+	return NULL;
 }
 
 static struct ht_err *check_range(const struct detach *detach, raddr_t lo, raddr_t hi)
 {
-	struct proc_lookup lookup;
-	struct ht_err *err = proc_lookup_begin(detach->proc, &lookup);
-	if (err)
-		return err;
-	while (!err && lo < hi) {
+	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
+	HT_TRY(proc_lookup_begin(detach->proc, &lookup));
+	while (lo < hi) {
 		struct proc_map map;
 		bool found;
-		err = proc_lookup_next(&lookup, lo, &map, &found);
-		if (err || !found || map.lo >= hi)
+		HT_TRY(proc_lookup_next(&lookup, lo, &map, &found));
+		if (!found || map.lo >= hi)
 			break;
-		err = check_map(detach, &map);
+		HT_TRY(check_map(detach, &map));
 		lo = map.hi;
 	}
-	proc_lookup_end(&lookup);
-	return err;
+	return NULL;
 }
 
 /*
@@ -316,13 +300,12 @@ static struct ht_err *check_range(const struct detach *detach, raddr_t lo, raddr
  */
 static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
 {
-	struct ht_err *err = NULL;
 	if (is_adopted(detach))
 		return check_all(detach, what);
-	for (size_t i = 0; !err && i < HT_ARRAY_SIZE(what->lo); i++)
+	for (size_t i = 0; i < HT_ARRAY_SIZE(what->lo); i++)
 		if (what->lo[i] < what->hi[i])
-			err = check_range(detach, what->lo[i], what->hi[i]);
-	return err;
+			HT_TRY(check_range(detach, what->lo[i], what->hi[i]));
+	return NULL;
 }
 
 struct remains {
@@ -366,10 +349,9 @@ static struct ht_err *look_at_remains(void *context, pid_t tid, struct stub_unma
 {
 	const struct remains *remains = context;
 	const struct detach *detach = remains->detach;
-	struct ht_err *err = find_remains(remains, ret);
-	return err ? err
-		   : ownfds_mark(detach->proc, tid, remains->table != 0, detach->journal.header,
-			     ret->fd, &ret->fd_count);
+	HT_TRY(find_remains(remains, ret));
+	return ownfds_mark(detach->proc, tid, remains->table != 0, detach->journal.header, ret->fd,
+		&ret->fd_count);
 }
 
 static void note_stop(struct detach_report *report, const struct remote_unmapped *unmapped)
@@ -394,24 +376,19 @@ static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detac
 	HT_THEN(err, remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped));
 	ht_err_free(err);
 	note_stop(report, &unmapped);
-	return detach_slack(
-		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+	return leave_slack(detach, &slack);
 }
 
 /* A thread that got a descriptor table of its own during the capture has copies of our
  * descriptors. */
 static struct ht_err *close_elsewhere(struct detach *detach, struct detach_report *report)
 {
-	struct proc_tids tables;
-	struct ht_err *err = descriptor_tables(detach->proc, &tables);
-
-	if (err)
-		return err;
-	for (size_t i = 0; !err && i < tables.count; i++)
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids tables = {0};
+	HT_TRY(descriptor_tables(detach->proc, &tables));
+	for (size_t i = 0; i < tables.count; i++)
 		if (clock_mono_ns() < detach->deadline_mono_ns)
-			err = close_table(detach, tables.tid[i], report);
-	proc_tids_deinit(&tables);
-	return err;
+			HT_TRY(close_table(detach, tables.tid[i], report));
+	return NULL;
 }
 
 /* `ret_out`: if no thread was in the stub's place before, none is now. */
@@ -435,8 +412,7 @@ static struct ht_err *unmap(
 		/* A signal handler jumped away before the stub began. Try again when the place is
 		 * empty. */
 		ht_err_free(err);
-		err = detach_slack(
-			detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+		err = leave_slack(detach, &slack);
 		HT_THEN(err, find_remains(&remains, &what));
 	}
 	priority_restore(before);
@@ -461,9 +437,7 @@ struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
 	/* As at the end of detach_unmap. */
 	if (!err && out && !before)
 		return remote_slack_restore(detach->proc, &slack);
-	return err || !*ret_any ? err
-				: detach_slack(detach->proc, &slack, detach->suspend_seccomp,
-					  detach->deadline_mono_ns);
+	return err || !*ret_any ? err : leave_slack(detach, &slack);
 }
 
 static void explain(
@@ -556,6 +530,5 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 		return remote_slack_restore(detach->proc, &slack);
 	/* The stub's thread may still have to run the last instructions, or they may be saved as a
 	 * PC in a signal frame. */
-	return detach_slack(
-		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+	return leave_slack(detach, &slack);
 }

@@ -48,14 +48,13 @@ static struct ht_err *close_one(
 	struct recover_options options = {.memfd = -1, .deadline_mono_ns = deadline_mono_ns};
 	struct recover_report report = {.outcome = RECOVER_NOTHING};
 	struct remote_slack space;
-	struct journal journal;
+	HT_CLEANUP(journal_destroy) struct journal journal = {0};
 	HT_TRY(journal_create(&journal));
 	journal_begin(&journal, 0, 0, ABI_THUNKS_OFF);
 	journal_set_sockets(&journal, -1, left->inode, 0);
 	options.own = &journal;
 	struct ht_err *err = recover_find_slack(left->proc, true, &space, &options.slack);
 	HT_THEN(err, recover_forked(left->proc, &options, left->daemon_pid, &report));
-	journal_destroy(&journal);
 	*ret = report.outcome;
 	return err;
 }
@@ -131,7 +130,7 @@ static struct ht_err *close_of(const struct proc *proc, uint64_t deadline_mono_n
 static struct ht_err *close_of_sharer(
 	const struct proc *proc, pid_t pid, uint64_t deadline_mono_ns, bool *ret_any)
 {
-	struct proc sharer;
+	HT_CLEANUP(proc_close) struct proc sharer = {0};
 	bool shares = true;
 	struct ht_err *failed = proc_open(pid, &sharer), *err = NULL;
 	if (failed) {
@@ -148,7 +147,6 @@ static struct ht_err *close_of_sharer(
 	else if (failed && proc_changed(&sharer) == PROC_SAME)
 		err = cannot_be_told(pid, failed->message);
 	ht_err_free(failed);
-	proc_close(&sharer);
 	return err;
 }
 
@@ -157,7 +155,7 @@ static struct ht_err *close_of_sharer(
 static struct ht_err *close_of_sharers(
 	const struct proc *proc, bool none, uint64_t deadline_mono_ns, bool *ret_any)
 {
-	struct proc_tids sharers;
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids sharers = {0};
 	struct ht_err *err = kin_sharing(proc, &sharers);
 	if (err && (err->code == HT_ERR_TARGET_GONE || (none && err->code == HT_ERR_INCOMPLETE))) {
 		ht_err_free(err);
@@ -168,7 +166,6 @@ static struct ht_err *close_of_sharers(
 	for (size_t i = 0; i < sharers.count; i++)
 		err = ht_err_first(
 			err, close_of_sharer(proc, sharers.tid[i], deadline_mono_ns, ret_any));
-	proc_tids_deinit(&sharers);
 	return err;
 }
 

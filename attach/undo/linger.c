@@ -25,13 +25,7 @@
 static pid_t parent_of(pid_t pid)
 {
 	struct proc_status status = {0};
-	struct proc proc;
-	struct ht_err *err = proc_open(pid, &proc);
-	if (!err) {
-		err = proc_status(&proc, 0, &status);
-		proc_close(&proc);
-	}
-	ht_err_free(err);
+	ht_err_free(proc_status_of(pid, &status));
 	return status.ppid;
 }
 

@@ -16,6 +16,7 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
 #include "attach/process/descriptor.h"
@@ -58,11 +59,10 @@ static raddr_t find_thunks(int memfd, const struct journal *own)
 static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base,
 	const struct journal *own, struct image *ret)
 {
-	if (memfd < 0) {
+	if (memfd < 0)
 		HT_TRY(open_memfd(proc, base, &memfd));
-	} else {
+	else
 		memfd = fcntl(memfd, F_DUPFD_CLOEXEC, 3);
-	}
 	return image_open(ret, proc, base, find_thunks(memfd, own), memfd);
 }
 
@@ -72,16 +72,13 @@ static uint64_t socket_inode(const struct proc *proc, int fd)
 {
 	struct stat stat;
 	pid_t living;
-	struct ht_err *err = proc_living_tid(proc, &living);
-	int own = !err && living && fd > 0 ? descriptor_take(proc, living, fd) : -1;
+	bool none = ht_err_drop(proc_living_tid(proc, &living)) || !living || fd <= 0;
+	FD_GUARD int own = none ? -1 : descriptor_take(proc, living, fd);
 
-	ht_err_free(err);
-	if (own < 0)
-		return 0;
-	bool ours = fcntl(own, F_GETSIG) == STUB_MARK && fstat(own, &stat) == 0 &&
-		    S_ISSOCK(stat.st_mode);
-	close(own);
-	return ours ? stat.st_ino : 0;
+	return own >= 0 && fcntl(own, F_GETSIG) == STUB_MARK && fstat(own, &stat) == 0 &&
+			       S_ISSOCK(stat.st_mode)
+		       ? stat.st_ino
+		       : 0;
 }
 
 /* Adds the agent's socket to the journal. The stub reports its number last of all; before that
@@ -147,23 +144,17 @@ static struct ht_err *read_journal(
 struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
 	const struct remote_slack **ret)
 {
-	struct proc_maps maps;
-	struct modules modules;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	HT_CLEANUP(modules_deinit) struct modules modules = {0};
 	struct choose_slack place;
 	HT_TRY(proc_maps_read(proc, &maps));
-	struct ht_err *err = modules_read(proc, &maps, &modules);
-	if (!err) {
-		if (remote_find_stub(proc, &modules, &maps, &place)) {
-			err = remote_slack_from_file(proc, &maps, &place, space);
-			*ret = space;
-		} else if (wanted) {
-			err = remote_slack_prepare(proc, &modules, &maps, 0, space);
-			*ret = space;
-		}
-		modules_deinit(&modules);
-	}
-	proc_maps_deinit(&maps);
-	return err;
+	HT_TRY(modules_read(proc, &maps, &modules));
+	bool is_left = remote_find_stub(proc, &modules, &maps, &place);
+	if (!is_left && !wanted)
+		return NULL;
+	*ret = space;
+	return is_left ? remote_slack_from_file(proc, &maps, &place, space)
+		       : remote_slack_prepare(proc, &modules, &maps, 0, space);
 }
 
 static struct detach detach_of(const struct proc *proc, struct image *image,
@@ -195,23 +186,16 @@ static struct ht_err *untapped_only(struct ht_err *err)
 
 static struct ht_err *detach_image(struct detach *detach, struct recover_report *report)
 {
+	static const enum recover_outcome outcome[] = {[DETACH_PROVEN] = RECOVER_DONE,
+		[DETACH_RETRIED] = RECOVER_DONE,
+		[DETACH_TOMBSTONE] = RECOVER_TOMBSTONE,
+		[DETACH_INCOMPLETE] = RECOVER_INCOMPLETE};
 	struct ht_err *err = detach_untap(detach, &report->detach);
 	HT_THEN(err, ask_for_filters(detach));
 	HT_THEN(err, detach_unmap(detach, &report->detach));
 	if (err)
 		return untapped_only(err);
-	switch (report->detach.level) {
-	case DETACH_PROVEN:
-	case DETACH_RETRIED:
-		report->outcome = RECOVER_DONE;
-		break;
-	case DETACH_TOMBSTONE:
-		report->outcome = RECOVER_TOMBSTONE;
-		break;
-	case DETACH_INCOMPLETE:
-		report->outcome = RECOVER_INCOMPLETE;
-		break;
-	}
+	report->outcome = outcome[report->detach.level];
 	return NULL;
 }
 
@@ -219,29 +203,23 @@ static struct ht_err *recover_image(const struct proc *proc, const struct recove
 	raddr_t base, struct recover_report *report)
 {
 	const struct journal *own = options->own;
-	struct image image;
-	struct journal theirs = {0};
-	struct ht_err *err = map_image(proc, options->memfd, base, own, &image);
-	if (err)
-		return err;
+	HT_CLEANUP(image_deinit) struct image image = {0};
+	HT_CLEANUP(journal_destroy) struct journal theirs = {0};
+	HT_TRY(map_image(proc, options->memfd, base, own, &image));
 	if (!own)
-		err = read_journal(proc, &image, &theirs);
+		HT_TRY(read_journal(proc, &image, &theirs));
 	const struct journal *journal = own ? own : &theirs;
 	const struct remote_slack *slack = options->slack;
 	struct remote_slack lost;
-	if (!err && !slack && !(journal_is_begun(journal) && journal->header->slack))
-		err = recover_find_slack(proc, true, &lost, &slack);
-	if (!err) {
-		struct detach detach = detach_of(proc, &image, journal, options);
-		err = complete_journal(&detach.journal, proc, &image, slack);
-		if (image.forked)
-			journal_forget_undoing(&detach.journal);
-		HT_THEN(err, detach_image(&detach, report));
-	}
+	if (!slack && !(journal_is_begun(journal) && journal->header->slack))
+		HT_TRY(recover_find_slack(proc, true, &lost, &slack));
+	struct detach detach = detach_of(proc, &image, journal, options);
+	struct ht_err *err = complete_journal(&detach.journal, proc, &image, slack);
+	if (image.forked)
+		journal_forget_undoing(&detach.journal);
+	HT_THEN(err, detach_image(&detach, report));
 	if (!err && report->outcome == RECOVER_TOMBSTONE)
 		image_keep_thunks(&image);
-	journal_destroy(&theirs);
-	image_deinit(&image);
 	return err;
 }
 
@@ -258,17 +236,13 @@ static struct recover_options with_deadline(const struct recover_options *option
 static bool is_part(const struct proc *proc, const struct ourmaps *found)
 {
 	struct journal_header header = {0};
-	int memfd;
+	FD_GUARD int memfd = -1;
 
 	if (!found->whole)
 		return true;
-	struct ht_err *err = open_memfd(proc, found->base, &memfd);
-	if (err) {
-		ht_err_free(err);
+	if (ht_err_drop(open_memfd(proc, found->base, &memfd)))
 		return false;
-	}
 	ssize_t got = pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF);
-	close(memfd);
 	return got != sizeof(header) || header.magic != JOURNAL_MAGIC;
 }
 
@@ -279,16 +253,12 @@ static struct ht_err *recover_part(const struct proc *proc, const struct recover
 {
 	struct recover_options o = *options;
 	struct remote_slack lost;
-	struct journal none;
-	struct ht_err *err = journal_create(&none);
-	if (err)
-		return err;
+	HT_CLEANUP(journal_destroy) struct journal none = {0};
+	HT_TRY(journal_create(&none));
 	o.own = &none;
 	if (!o.slack)
-		err = recover_find_slack(proc, true, &lost, &o.slack);
-	HT_THEN(err, recover_forked(proc, &o, daemon_pid, report));
-	journal_destroy(&none);
-	return err;
+		HT_TRY(recover_find_slack(proc, true, &lost, &o.slack));
+	return recover_forked(proc, &o, daemon_pid, report);
 }
 
 struct ht_err *recover_slack(
@@ -335,15 +305,10 @@ struct ht_err *recover_run(
 
 static bool has_page(const struct proc *proc, raddr_t addr)
 {
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	const struct proc_map *map = err ? NULL : proc_maps_find(&maps, addr);
-	bool has = map && map->exec;
-
-	if (!err)
-		proc_maps_deinit(&maps);
-	ht_err_free(err);
-	return has;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	bool unread = ht_err_drop(proc_maps_read(proc, &maps));
+	const struct proc_map *map = unread ? NULL : proc_maps_find(&maps, addr);
+	return map && map->exec;
 }
 
 /*
@@ -358,10 +323,8 @@ static void find_pair(struct journal *journal, const struct proc *child, raddr_t
 	const int32_t *fds = control.stub_fds;
 	uint64_t left = 0, right = 0;
 	size_t got;
-	struct ht_err *err = memory_read_some(child, image + ABI_CONTROL_OFF, &control,
-		offsetof(struct abi_control, claimed), &got);
-
-	ht_err_free(err);
+	ht_err_free(memory_read_some(child, image + ABI_CONTROL_OFF, &control,
+		offsetof(struct abi_control, claimed), &got));
 	if (control.stub_status != STUB_DONE) {
 		left = socket_inode(child, fds[2]);
 		right = socket_inode(child, fds[3]);
@@ -378,9 +341,8 @@ static struct ht_err *inherit_journal(const struct proc *proc,
 	const struct recover_options *options, pid_t daemon_pid, const struct ourmaps *found,
 	struct journal *ret)
 {
-	struct ht_err *err = journal_copy(options->own, ret);
-	if (err)
-		return err;
+	struct ht_err *err = NULL;
+	HT_TRY(journal_copy(options->own, ret));
 	if (!journal_is_begun(ret) || (found->image && ret->header->image != found->base)) {
 		journal_begin(ret, found->base, abi_image_bytes(ABI_SLOT_MAX),
 			found->base + ABI_THUNKS_OFF);
@@ -438,8 +400,8 @@ struct ht_err *recover_forked(const struct proc *proc, const struct recover_opti
 	struct recover_options o = with_deadline(options);
 	struct recover_report report = {.outcome = RECOVER_NOTHING};
 	struct ourmaps found;
-	struct journal journal;
-	struct image image = {0};
+	HT_CLEANUP(journal_destroy) struct journal journal = {0};
+	HT_CLEANUP(image_deinit) struct image image = {0};
 	HT_TRY(ourmaps_read(proc, &found));
 	HT_TRY(inherit_journal(proc, &o, daemon_pid, &found, &journal));
 	const struct journal_header *h = journal.header;
@@ -455,8 +417,6 @@ struct ht_err *recover_forked(const struct proc *proc, const struct recover_opti
 		restore_if_left(proc, o.slack);
 	if (!err && found.tombstone)
 		report.outcome = RECOVER_TOMBSTONE;
-	image_deinit(&image);
-	journal_destroy(&journal);
 	if (!err)
 		*ret = report;
 	return err;

@@ -18,31 +18,15 @@ struct page {
 	const struct tombstone_look *look;
 };
 
-/* The jump page calls nothing, so a return address into it is stale: only a PC, live or saved,
- * counts. */
-static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
-{
-	(void)context;
-	(void)of;
-	(void)tid;
-	return QUIESCE_IDLE;
-}
-
 static struct ht_err *count_slots(
 	const struct proc *proc, raddr_t page, struct tombstone_report *report)
 {
-	struct proc_maps maps;
-	struct modules modules;
-	struct slots slots;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	HT_CLEANUP(modules_deinit) struct modules modules = {0};
+	HT_CLEANUP(slots_deinit) struct slots slots = {0};
 	HT_TRY(proc_maps_read(proc, &maps));
-	struct ht_err *err = modules_read(proc, &maps, &modules);
-	proc_maps_deinit(&maps);
-	if (err)
-		return err;
-	err = slots_read_left(proc, &modules, &slots);
-	modules_deinit(&modules);
-	if (err)
-		return err;
+	HT_TRY(modules_read(proc, &maps, &modules));
+	HT_TRY(slots_read_left(proc, &modules, &slots));
 	for (size_t i = 0; i < slots.count; i++) {
 		const struct slot *slot = &slots.slot[i];
 		if (slot->value < page || slot->value >= page + HT_PAGE_BYTES)
@@ -50,7 +34,6 @@ static struct ht_err *count_slots(
 		report->slots++;
 		report->at = slot->addr;
 	}
-	slots_deinit(&slots);
 	return NULL;
 }
 
@@ -99,7 +82,7 @@ static struct ht_err *examine(
 				      .ranges = ranges_of(image->thunks),
 				      .filtered = filtered,
 				      .real = real_behind,
-				      .books = no_return_addresses,
+				      .books = quiesce_calls_nothing,
 				      .context = page},
 		.own_lo = image->thunks,
 		.own_hi = image->thunks + HT_PAGE_BYTES,
@@ -128,9 +111,8 @@ struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
 	struct page ours = {.image = {.memfd = -1}, .look = look};
 	struct image *image = &ours.image;
 	struct tombstone_report report = {0};
-	struct ht_err *err = image_adopt(image, proc, page);
-	if (err)
-		return err;
+	struct ht_err *err = NULL;
+	HT_TRY(image_adopt(image, proc, page));
 	for (size_t i = 0; !err && i < image->thunk_count; i++)
 		if (image->thunk[i].target != image->thunk[i].real)
 			err = ht_err_new(HT_ERR_REFUSED,
@@ -146,17 +128,14 @@ struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
 /* Is the mapping at `page` still our jump page, and no larger? */
 static struct ht_err *check_ours(const struct proc *proc, raddr_t page)
 {
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	HT_TRY(proc_maps_read(proc, &maps));
 	const struct proc_map *map = proc_maps_find(&maps, page);
 	if (!map || map->lo != page || map->hi != page + HT_PAGE_BYTES || !ours_is(map->name))
-		err = ht_err_new(HT_ERR_INCOMPLETE,
+		return ht_err_new(HT_ERR_INCOMPLETE,
 			"the mapping at %lx in process %d is no longer heaptap's page",
 			(unsigned long)page, proc->pid);
-	proc_maps_deinit(&maps);
-	return err;
+	return NULL;
 }
 
 struct remains {

@@ -103,7 +103,7 @@ static struct ht_err *look_at_slots(struct look *look)
 	struct verify_finding *f = &look->report->part[VERIFY_SLOTS];
 	size_t right = 0, tapped = 0, nowhere = 0, foreign = 0;
 	raddr_t at = 0;
-	struct slots slots;
+	HT_CLEANUP(slots_deinit) struct slots slots = {0};
 	HT_TRY(slots_read_left(look->proc, &look->modules, &slots));
 	for (size_t i = 0; i < slots.count; i++) {
 		const struct slot *slot = &slots.slot[i];
@@ -120,7 +120,6 @@ static struct ht_err *look_at_slots(struct look *look)
 		else
 			right += !data && slot->verdict != SLOT_FOREIGN;
 	}
-	slots_deinit(&slots);
 	f->ours = tapped || nowhere;
 	if (tapped)
 		say(f->text, "%zu lead to heaptap's code, one at %lx", tapped, (unsigned long)at);
@@ -140,13 +139,8 @@ static struct ht_err *look_at_slots(struct look *look)
 /* Only a tracer that is alive counts. */
 static struct ht_err *is_heaptap(pid_t pid, bool *ret)
 {
-	struct proc proc;
 	struct proc_status status = {0};
-	struct ht_err *err = proc_open(pid, &proc);
-	if (!err) {
-		err = proc_status(&proc, 0, &status);
-		proc_close(&proc);
-	}
+	struct ht_err *err = proc_status_of(pid, &status);
 	*ret = !err && strncmp(status.comm, "heaptap", strlen("heaptap")) == 0;
 	if (!err || (err->code != HT_ERR_REFUSED && err->code != HT_ERR_TARGET_GONE))
 		return err;
@@ -154,7 +148,7 @@ static struct ht_err *is_heaptap(pid_t pid, bool *ret)
 	return NULL;
 }
 
-static struct ht_err *look_at_thread(struct look *look, pid_t tid, size_t *asleep)
+static struct ht_err *look_at_thread(struct look *look, pid_t tid)
 {
 	struct verify_finding *f = &look->report->part[VERIFY_THREADS];
 	struct proc_status status;
@@ -175,7 +169,6 @@ static struct ht_err *look_at_thread(struct look *look, pid_t tid, size_t *aslee
 	}
 	if (call.where == PROC_RUNNING || call.where == PROC_THREAD_GONE)
 		return NULL;
-	++*asleep;
 	if (!is_ours(proc_maps_find(&look->maps, call.pc)))
 		return NULL;
 	say(f->text, "thread %d is inside heaptap's code, asleep", tid);
@@ -186,17 +179,14 @@ static struct ht_err *look_at_thread(struct look *look, pid_t tid, size_t *aslee
 static struct ht_err *look_at_threads(struct look *look)
 {
 	struct verify_finding *f = &look->report->part[VERIFY_THREADS];
-	struct proc_tids tids;
-	size_t asleep = 0;
-	struct ht_err *err = proc_tids_read(look->proc, &tids);
-	if (err)
-		return err;
+	HT_CLEANUP(proc_tids_deinit) struct proc_tids tids = {0};
+	struct ht_err *err = NULL;
+	HT_TRY(proc_tids_read(look->proc, &tids));
 	for (size_t i = 0; !err && i < tids.count; i++)
-		err = look_at_thread(look, tids.tid[i], &asleep);
+		err = look_at_thread(look, tids.tid[i]);
 	look->report->threads = (unsigned)tids.count;
 	if (!f->ours)
 		say(f->text, "none of %zu is held by heaptap or asleep inside it", tids.count);
-	proc_tids_deinit(&tids);
 	return err;
 }
 

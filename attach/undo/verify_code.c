@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "attach/helper/worker.h"
@@ -15,7 +12,9 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/undo/verify.h"
+#include "format/array.h"
 
 /* For files on a network or served by the target itself, which may never answer. */
 #define DEADLINE_NS (60 * CLOCK_NS_PER_S)
@@ -37,33 +36,6 @@ static bool is_code(const struct proc_map *map)
 {
 	return map->exec && !map->write && map->inode &&
 	       strncmp(map->name, "/memfd:", strlen("/memfd:")) != 0;
-}
-
-/* Opens the very file that is mapped, even if it was deleted or replaced; -1: not possible. */
-static int open_mapped(const struct proc *proc, const struct proc_map *map)
-{
-	const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-	char name[64];
-	struct stat stat;
-
-	snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)map->lo,
-		(unsigned long)map->hi);
-	int fd = openat(proc->dir_fd, name, flags);
-	if (fd < 0 && map->name[0] == '/') {
-		/* Without the right to follow map_files: open by name, if the name still leads to
-		 * that file. */
-		int root = openat(proc->dir_fd, "root", O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (root >= 0) {
-			fd = openat(root, map->name + 1, flags);
-			close(root);
-		}
-	}
-	if (fd >= 0 &&
-		(fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode) || stat.st_ino != map->inode)) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
 }
 
 /* Does a jump at the differing byte, or just before it, lead to heaptap's memory? */
@@ -168,14 +140,13 @@ static struct ht_err *compare_all(struct code *code)
 		bool same = false;
 		if (!is_code(map))
 			continue;
-		int fd = open_mapped(code->proc, map);
-		if (fd < 0) {
+		FD_GUARD int fd = -1;
+		if (ht_err_drop(proc_open_mapped(code->proc, map, &fd))) {
 			code->unreadable++;
 			unread = map->name;
 			continue;
 		}
 		err = compare_map(code, map, fd, &same);
-		close(fd);
 		code->same += same;
 	}
 	struct verify_finding *f = &code->finding;
@@ -200,20 +171,17 @@ static struct ht_err *compare_job(void *context, struct worker_reply *reply)
 struct ht_err *verify_code(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *modules, struct verify_finding *ret)
 {
-	struct code code = {.proc = proc, .maps = maps, .modules = modules};
+	HT_FREED uint8_t *memory = malloc(CHUNK_BYTES);
+	HT_FREED uint8_t *file = malloc(CHUNK_BYTES);
+	struct code code = {
+		.proc = proc, .maps = maps, .modules = modules, .memory = memory, .file = file};
 	struct worker_reply reply;
 
+	if (!memory || !file)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to compare code with its files");
 	find_stub(&code);
-	code.memory = malloc(CHUNK_BYTES);
-	code.file = malloc(CHUNK_BYTES);
-	struct ht_err *err =
-		code.memory && code.file
-			? worker_run("comparing code with its files", clock_mono_ns() + DEADLINE_NS,
-				  compare_job, &code, &reply)
-			: ht_err_new(HT_ERR_NOMEM, "no memory to compare code with its files");
-	free(code.memory);
-	free(code.file);
-	if (!err)
-		memcpy(ret, reply.data, sizeof(*ret));
-	return err;
+	HT_TRY(worker_run("comparing code with its files", clock_mono_ns() + DEADLINE_NS,
+		compare_job, &code, &reply));
+	memcpy(ret, reply.data, sizeof(*ret));
+	return NULL;
 }

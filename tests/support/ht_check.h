@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/array.h"
 #include "format/err.h"
 
 /* HT_TEST(what_holds) { ... }: defines a test and puts it into the section ht_tests, where HT_SUITE
@@ -50,16 +51,6 @@ int ht_suite_run_aside(const char *name, const TTest *const *tests, size_t count
  * ht_suite_run. */
 int ht_suite_run_all(const char *name, const TTest *const *tests, const TTest *const *end,
 	const TTest *const *waiting, size_t waiting_count);
-
-/* HT_FREED char *text: freed at the end of its scope; json_auto_t is the same for JSON. */
-#define HT_FREED HT_CLEANUP(ht_freed)
-
-static inline void ht_freed(void *variable)
-{
-	void *memory;
-	memcpy(&memory, variable, sizeof(memory));
-	free(memory);
-}
 
 /* Fails the test with the message of the error, if `expr` gives one. */
 #define ck_no_err(expr) ht_check_no_err((expr), #expr, __FILE__, __LINE__)

@@ -11,6 +11,7 @@
 #include "attach/heap/view/variables.h"
 #include "attach/heap/view/walks.h"
 #include "attach/proc/proc_status.h"
+#include "format/array.h"
 
 #define WALKS_MAX    4u
 #define HEADER_BYTES 8u /* of a block */
@@ -246,22 +247,21 @@ struct ht_err *glibc_read(
 	struct variables in;
 	*ret = (struct heap_account){.allocator = "glibc"};
 	*ret_found = false;
-	struct ht_err *err = variables_read(view, module, false, &in);
-	if (err || !in.data)
-		return err;
-	reading.ring = calloc(ARENAS_MAX, sizeof(*reading.ring));
-	if (!reading.ring)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory for a list of arenas");
-	*ret_found = !err && arena_find(view, in.data, in.bytes, in.addr, reading.ring,
-				     &reading.arena_count);
-	if (*ret_found) {
-		err = read_found(&reading, &in);
-	} else if (!err && arena_is_unused(in.data, in.bytes, in.addr)) {
-		*ret_found = ret->known = true;
-		ret->header_bytes = HEADER_BYTES;
-		take_unused(ret);
-	}
-	free(reading.ring);
-	free(in.data);
-	return err;
+	HT_TRY(variables_read(view, module, false, &in));
+	HT_FREED uint8_t *data = in.data;
+	if (!data)
+		return NULL;
+	HT_FREED raddr_t *ring = calloc(ARENAS_MAX, sizeof(*ring));
+	if (!ring)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for a list of arenas");
+	reading.ring = ring;
+	*ret_found = arena_find(view, data, in.bytes, in.addr, ring, &reading.arena_count);
+	if (*ret_found)
+		return read_found(&reading, &in);
+	if (!arena_is_unused(data, in.bytes, in.addr))
+		return NULL;
+	*ret_found = ret->known = true;
+	ret->header_bytes = HEADER_BYTES;
+	take_unused(ret);
+	return NULL;
 }

@@ -6,6 +6,7 @@
 
 #include "attach/heap/view/variables.h"
 #include "attach/memory/proc_map.h"
+#include "format/array.h"
 
 #define ROOT_BITS_MAX 18u
 #define PLACES_MAX    4096u
@@ -166,22 +167,17 @@ static struct ht_err *search_piece(void *context, raddr_t addr, const uint8_t *d
 struct ht_err *emap_find(
 	struct view *view, const struct module *module, struct emap *ret, size_t *ret_count)
 {
-	raddr_t lo, hi;
-	*ret_count = 0;
-	if (!variables_span(module, &lo, &hi))
-		return NULL;
-	struct search *search = calloc(1, sizeof(*search));
+	HT_FREED struct search *search = calloc(1, sizeof(*search));
+	struct ht_err *err = NULL;
 	if (!search)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to search for the map of a heap");
 	search->view = view;
-	search->lo = lo;
-	search->hi = hi;
 	for (size_t i = 0; i < EMAP_SHAPES; i++)
 		places_find(view, &emap_shapes[i], &search->place[i]);
-	struct ht_err *err = variables_each(view, lo, hi, search_piece, search);
+	if (variables_span(module, &search->lo, &search->hi))
+		err = variables_each(view, search->lo, search->hi, search_piece, search);
 	*ret = search->found;
 	*ret_count = search->count;
 	emap_walk_deinit(&search->walk);
-	free(search);
 	return err;
 }

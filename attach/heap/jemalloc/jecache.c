@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/heap/jemalloc/emap.h"
+#include "format/array.h"
 
 #define BINS_MAX   73u /* number of sizes that can be cached: up to 8 MiB */
 #define BINS_MIN   1u
@@ -225,10 +226,7 @@ struct sum {
 
 static bool is_seen(const struct sum *sum, raddr_t ring)
 {
-	for (size_t i = 0; i < sum->seen_count; i++)
-		if (sum->seen[i] == ring)
-			return true;
-	return false;
+	return array_has_word(sum->seen, sum->seen_count, ring);
 }
 
 static bool add(struct sum *sum, const struct found *found)
@@ -276,33 +274,27 @@ static bool is_none(struct sum *sum, raddr_t bins)
 
 static void add_thread(struct sum *sum, raddr_t bins)
 {
-	struct found found;
-	if (is_none(sum, bins)) {
-		sum->total.known++;
+	struct found found = {0};
+	bool none = is_none(sum, bins);
+	if (!none && !read_one(sum->view, sum->form, bins, &found))
 		return;
-	}
-	if (!read_one(sum->view, sum->form, bins, &found))
-		return;
-	if (found.ring && is_seen(sum, found.ring)) {
-		sum->total.known++;
-		return;
-	}
-	if (!add(sum, &found))
+	bool is_new = !none && !(found.ring && is_seen(sum, found.ring));
+	if (is_new && !add(sum, &found))
 		return;
 	sum->total.known++;
-	if (found.ring)
+	if (is_new && found.ring)
 		sum->total.whole &= add_ring(sum, found.ring);
 }
 
 struct ht_err *jecache_read(struct view *view, const struct threads *threads,
 	const struct jecache_place *place, struct jecache *ret)
 {
-	struct sum sum = {.view = view, .form = place->form};
 	*ret = (struct jecache){0};
 	if (!place->distance)
 		return NULL;
-	sum.seen = calloc(CACHES_MAX, sizeof(*sum.seen));
-	if (!sum.seen)
+	HT_FREED raddr_t *seen = calloc(CACHES_MAX, sizeof(*seen));
+	struct sum sum = {.view = view, .form = place->form, .seen = seen};
+	if (!seen)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the caches of a heap");
 	for (unsigned tries = 0; tries < TRIES && !sum.total.whole; tries++) {
 		sum.seen_count = 0;
@@ -312,6 +304,5 @@ struct ht_err *jecache_read(struct view *view, const struct threads *threads,
 			add_thread(&sum, threads->block[i] - place->distance);
 	}
 	*ret = sum.total;
-	free(sum.seen);
 	return NULL;
 }

@@ -137,11 +137,9 @@ static struct ht_err *find(
 
 static struct ht_err *read_found(struct view *view, void *found, struct heap_account *ret)
 {
-	struct threads threads;
-	struct ht_err *err = threads_find(view, &threads);
-	HT_THEN(err, read_all(view, found, &threads, ret));
-	threads_deinit(&threads);
-	return err;
+	HT_CLEANUP(threads_deinit) struct threads threads = {0};
+	HT_TRY(threads_find(view, &threads));
+	return read_all(view, found, &threads, ret);
 }
 
 const struct reader jemalloc_reader = {

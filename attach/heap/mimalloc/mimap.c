@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/heap/view/variables.h"
+#include "format/array.h"
 
 #define SUB_ENTRIES    8192u
 #define SUB_BYTES      (SUB_ENTRIES * sizeof(raddr_t))
@@ -35,10 +36,8 @@ struct walker {
 static void add_thread(struct walker *walker, raddr_t thread)
 {
 	struct miwalk *walk = walker->walk;
-	for (size_t i = 0; i < walk->heap_count; i++)
-		if (walker->thread[i] == thread)
-			return;
-	if (thread && walk->heap_count < THREADS_MAX)
+	if (thread && walk->heap_count < THREADS_MAX &&
+		!array_has_word(walker->thread, walk->heap_count, thread))
 		walker->thread[walk->heap_count++] = thread;
 }
 
@@ -133,26 +132,29 @@ static bool is_done(const struct walker *walker)
 	       walker->walk->count + walker->odd >= walker->limit;
 }
 
-static struct ht_err *walk_sub(struct walker *walker, raddr_t sub, raddr_t base)
+static struct ht_err *walk_sub(struct walker *walker, raddr_t sub, raddr_t base);
+
+/* Walks the words of one level from `lo` to `hi`. `base`: where the addresses of the level begin;
+ * each word of the root stands for those of a part, each of a part for those of a slice. */
+static struct ht_err *walk_level(
+	struct walker *walker, raddr_t lo, raddr_t hi, raddr_t base, bool is_root)
 {
 	uint8_t data[CHUNK_BYTES];
 	struct ht_err *err = NULL;
 	raddr_t end;
-	if (sub % sizeof(raddr_t) || !view_holds(walker->view, sub) ||
-		!view_holds(walker->view, sub + SUB_BYTES - 1)) {
-		walker->failed = true;
-		return NULL;
-	}
-	for (raddr_t at = sub; !err && view_touched(walker->view, &at, sub + SUB_BYTES, &end);) {
+	for (raddr_t at = lo; !err && view_touched(walker->view, &at, hi, &end);) {
 		size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
 		walker->failed |= view_read_data(walker->view, at, data, bytes) != bytes;
 		for (size_t i = 0; i + sizeof(raddr_t) <= bytes && !err; i += sizeof(raddr_t)) {
-			raddr_t page, index = (at + i - sub) / sizeof(raddr_t);
+			raddr_t word, index = (at + i - lo) / sizeof(raddr_t);
 			if (is_done(walker))
 				return NULL;
-			memcpy(&page, data + i, sizeof(page));
-			if (page || walker->run.slices)
-				err = add_word(walker, at + i, sub + SUB_BYTES, page,
+			memcpy(&word, data + i, sizeof(word));
+			if (is_root && word)
+				err = walk_sub(
+					walker, word, index * SUB_ENTRIES * MIWALK_SLICE_BYTES);
+			else if (!is_root && (word || walker->run.slices))
+				err = add_word(walker, at + i, hi, word,
 					base + index * MIWALK_SLICE_BYTES);
 		}
 		at += bytes;
@@ -160,26 +162,11 @@ static struct ht_err *walk_sub(struct walker *walker, raddr_t sub, raddr_t base)
 	return err;
 }
 
-static struct ht_err *walk_root(struct walker *walker, const struct mimap *map)
+static struct ht_err *walk_sub(struct walker *walker, raddr_t sub, raddr_t base)
 {
-	uint8_t data[CHUNK_BYTES];
-	struct ht_err *err = NULL;
-	raddr_t hi = map->root + map->entries * sizeof(raddr_t), end;
-	for (raddr_t at = map->root; !err && view_touched(walker->view, &at, hi, &end);) {
-		size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
-		walker->failed |= view_read_data(walker->view, at, data, bytes) != bytes;
-		for (size_t i = 0; i + sizeof(raddr_t) <= bytes && !err; i += sizeof(raddr_t)) {
-			raddr_t sub, index = (at + i - map->root) / sizeof(raddr_t);
-			if (is_done(walker))
-				return NULL;
-			memcpy(&sub, data + i, sizeof(sub));
-			if (sub)
-				err = walk_sub(
-					walker, sub, index * SUB_ENTRIES * MIWALK_SLICE_BYTES);
-		}
-		at += bytes;
-	}
-	return err ? err : end_run(walker);
+	walker->failed |= sub % sizeof(raddr_t) || !view_holds(walker->view, sub) ||
+			  !view_holds(walker->view, sub + SUB_BYTES - 1);
+	return walker->failed ? NULL : walk_level(walker, sub, sub + SUB_BYTES, base, false);
 }
 
 static struct ht_err *walk(struct walker *walker, struct view *view, const struct mimap *map,
@@ -192,18 +179,18 @@ static struct ht_err *walk(struct walker *walker, struct view *view, const struc
 	walker->reserve = view->left / LISTS_SHARE;
 	walker->limit = limit;
 	view_forget(view);
-	return walk_root(walker, map);
+	HT_TRY(walk_level(walker, map->root, map->root + map->entries * sizeof(raddr_t), 0, true));
+	return is_done(walker) ? NULL : end_run(walker);
 }
 
 struct ht_err *mimap_walk(struct view *view, const struct mimap *map, struct miwalk *ret)
 {
-	struct walker *walker = calloc(1, sizeof(*walker));
+	HT_FREED struct walker *walker = calloc(1, sizeof(*walker));
 	if (!walker)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the pages of a heap");
 	struct ht_err *err = walk(walker, view, map, SIZE_MAX, ret);
 	ret->valid = !err && !ret->full && !walker->failed && !view->spent && !view->err &&
 		     walker->odd <= ODD_LEFT + ret->count / ODD_LEFT_SHARE;
-	free(walker);
 	return err;
 }
 
@@ -267,16 +254,13 @@ static struct ht_err *search_piece(void *context, raddr_t addr, const uint8_t *d
 struct ht_err *mimap_find(struct view *view, const struct module *module, struct miwalk *walk_of,
 	struct mimap *ret, size_t *ret_count)
 {
-	raddr_t lo, hi;
-	*ret_count = 0;
-	if (!variables_span(module, &lo, &hi))
-		return NULL;
-	struct search *search = calloc(1, sizeof(*search));
+	HT_FREED struct search *search = calloc(1, sizeof(*search));
+	struct ht_err *err = NULL;
 	if (!search)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to search for the pages of a heap");
-	*search = (struct search){.view = view, .lo = lo, .hi = hi, .walk = walk_of, .found = ret};
-	struct ht_err *err = variables_each(view, lo, hi, search_piece, search);
+	*search = (struct search){.view = view, .walk = walk_of, .found = ret};
+	if (variables_span(module, &search->lo, &search->hi))
+		err = variables_each(view, search->lo, search->hi, search_piece, search);
 	*ret_count = search->count;
-	free(search);
 	return err;
 }

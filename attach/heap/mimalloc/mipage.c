@@ -3,6 +3,9 @@
 
 #include <string.h>
 
+/* A build whose pages say where their blocks begin. */
+#define STARTS_TOLD (1u << MIBUILD_2_3_0)
+
 #define SIZES		73u	   /* of blocks that share a page */
 #define AREA_MAX	(4u << 20) /* up to this size, all slices of a page lead to it */
 #define HUGE_MAX	(1ull << 46)
@@ -148,18 +151,6 @@ static bool is_same(struct view *view, const struct mimap_run *run, unsigned for
 bool mipage_count_freed(struct view *view, uint64_t reserve, const struct mimap_run *run,
 	unsigned forms, struct miwalk_page *page)
 {
-	raddr_t at = page->list, start = page->addr + page->start;
-	page->freed = 0;
-	while (at) {
-		if (view->left < reserve) {
-			page->freed = 0;
-			page->unsure = true;
-			return true;
-		}
-		if (page->freed == page->used || at < start || at >= page->addr + page->bytes ||
-			(at - start) % page->block_bytes || !view_read(view, at, &at, sizeof(at)))
-			return false;
-		page->freed++;
-	}
-	return !page->list || is_same(view, run, forms, page);
+	return miwalk_count_freed(view, reserve, STARTS_TOLD, page) &&
+	       (!page->list || page->unsure || is_same(view, run, forms, page));
 }

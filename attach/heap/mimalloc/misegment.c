@@ -14,17 +14,7 @@
 #define HUGE_MAX     (1ull << 46)
 #define START_BLOCKS 5u /* the first block begins within so many blocks */
 
-struct slice {
-	uint32_t count;	 /* slices, of which this one is the first */
-	uint32_t offset; /* bytes from this description back to the first slice's */
-	uint16_t capacity, reserved;
-	uint32_t used;
-	uint64_t block_bytes; /* 0: free */
-	raddr_t start;	      /* of its blocks; 0: unknown */
-	raddr_t thread_free, heap;
-};
-
-/* Layouts in memory. */
+/* Layouts in memory: before 2.1.4, and since. */
 struct slice_old {
 	uint32_t count, offset;
 	uint8_t committed, more;
@@ -37,8 +27,9 @@ struct slice_old {
 	uint64_t padding;
 };
 
-struct slice_later {
-	uint32_t count, offset;
+struct slice {
+	uint32_t count;	 /* slices, of which this one is the first */
+	uint32_t offset; /* bytes from this description back to the first slice's */
 	uint8_t committed, more;
 	uint16_t capacity, reserved;
 	uint8_t flags, retired;
@@ -46,8 +37,9 @@ struct slice_later {
 	uint16_t used;
 	uint8_t shift, tag;
 	uint32_t padding;
-	uint64_t block_bytes;
-	raddr_t start, thread_free;
+	uint64_t block_bytes; /* 0: free */
+	raddr_t start;	      /* of its blocks; 0: unknown */
+	raddr_t thread_free;
 	raddr_t heap, next, previous;
 	uint64_t last;
 };
@@ -70,7 +62,7 @@ struct head_old {
 	struct extent extent;
 };
 
-struct head_later {
+struct head {
 	uint64_t memory[7], decommit[8], commit[8];
 	raddr_t next[2];
 	struct use use;
@@ -79,11 +71,11 @@ struct head_later {
 };
 
 _Static_assert(sizeof(struct slice_old) == 80, "as in mimalloc");
-_Static_assert(sizeof(struct slice_later) == 96, "as in mimalloc");
+_Static_assert(sizeof(struct slice) == 96, "as in mimalloc");
 _Static_assert(offsetof(struct head_old, use.cookie) == 216, "as in mimalloc");
-_Static_assert(offsetof(struct head_later, use.cookie) == 224, "as in mimalloc");
+_Static_assert(offsetof(struct head, use.cookie) == 224, "as in mimalloc");
 _Static_assert(sizeof(struct head_old) == 264, "as in mimalloc");
-_Static_assert(sizeof(struct head_later) == 288, "as in mimalloc");
+_Static_assert(sizeof(struct head) == 288, "as in mimalloc");
 
 /* Layouts, and the builds that have them. */
 static const struct form {
@@ -92,17 +84,11 @@ static const struct form {
 } forms[] = {
 	{1u << MIBUILD_2_0_9 | 1u << MIBUILD_2_1_2, sizeof(struct head_old),
 		sizeof(struct slice_old)},
-	{1u << MIBUILD_2_1_4, sizeof(struct head_old), sizeof(struct slice_later)},
-	{HEADS_LATER, sizeof(struct head_later), sizeof(struct slice_later)},
+	{1u << MIBUILD_2_1_4, sizeof(struct head_old), sizeof(struct slice)},
+	{HEADS_LATER, sizeof(struct head), sizeof(struct slice)},
 };
 
-#define SEGMENT_BYTES (sizeof(struct head_later) + MIWALK_SLICES * sizeof(struct slice_later))
-
-struct head {
-	uint64_t commit[8];
-	struct use use;
-	struct extent extent;
-};
+#define SEGMENT_BYTES (sizeof(struct head) + MIWALK_SLICES * sizeof(struct slice))
 
 struct segment {
 	const struct form *form;
@@ -112,56 +98,37 @@ struct segment {
 
 static void head_take(const struct form *form, const uint8_t *data, struct head *ret)
 {
-	if (form->head_bytes == sizeof(struct head_old)) {
-		struct head_old head;
-		memcpy(&head, data, sizeof(head));
-		memcpy(ret->commit, head.commit, sizeof(ret->commit));
-		ret->use = head.use;
-		ret->extent = head.extent;
+	struct head_old old;
+	memcpy(ret, data, sizeof(*ret));
+	if (form->head_bytes == sizeof(*ret))
 		return;
-	}
-	struct head_later head;
-	memcpy(&head, data, sizeof(head));
-	memcpy(ret->commit, head.commit, sizeof(ret->commit));
-	ret->use = head.use;
-	ret->extent = head.extent;
-}
-
-static struct slice slice_old_of(const uint8_t *data)
-{
-	struct slice_old slice;
-	memcpy(&slice, data, sizeof(slice));
-	return (struct slice){.count = slice.count,
-		.offset = slice.offset,
-		.capacity = slice.capacity,
-		.reserved = slice.reserved,
-		.used = slice.used,
-		.block_bytes = slice.block_bytes,
-		.thread_free = slice.thread_free,
-		.heap = slice.heap};
-}
-
-static struct slice slice_later_of(const uint8_t *data)
-{
-	struct slice_later slice;
-	memcpy(&slice, data, sizeof(slice));
-	return (struct slice){.count = slice.count,
-		.offset = slice.offset,
-		.capacity = slice.capacity,
-		.reserved = slice.reserved,
-		.used = slice.used,
-		.block_bytes = slice.block_bytes,
-		.start = slice.start,
-		.thread_free = slice.thread_free,
-		.heap = slice.heap};
+	memcpy(&old, data, sizeof(old));
+	memcpy(ret->commit, old.commit, sizeof(ret->commit));
+	ret->use = old.use;
+	ret->extent = old.extent;
 }
 
 static struct slice slice_of(const struct segment *segment, uint64_t index)
 {
 	const struct form *form = segment->form;
 	const uint8_t *data = segment->data + form->head_bytes + index * form->slice_bytes;
-	return form->slice_bytes == sizeof(struct slice_old) ? slice_old_of(data)
-							     : slice_later_of(data);
+	struct slice_old old;
+	struct slice slice;
+	if (form->slice_bytes == sizeof(slice)) {
+		memcpy(&slice, data, sizeof(slice));
+		return slice;
+	}
+	memcpy(&old, data, sizeof(old));
+	/* No page has so many blocks: without a capacity the slice is none. */
+	bool too_many = old.used > UINT16_MAX;
+	return (struct slice){.count = old.count,
+		.offset = old.offset,
+		.capacity = too_many ? 0 : old.capacity,
+		.reserved = old.reserved,
+		.used = too_many ? UINT16_MAX : (uint16_t)old.used,
+		.block_bytes = old.block_bytes,
+		.thread_free = old.thread_free,
+		.heap = old.heap};
 }
 
 static bool is_own(const struct head *head, raddr_t addr, uint64_t cookie)
@@ -185,7 +152,7 @@ static bool read_touched(struct view *view, raddr_t addr, void *ret, size_t byte
 
 bool misegment_is(struct view *view, raddr_t addr, uint64_t cookie, unsigned builds)
 {
-	uint8_t data[sizeof(struct head_later)];
+	uint8_t data[sizeof(struct head)];
 	raddr_t at = addr, end;
 	if (!view_touched(view, &at, addr + HT_PAGE_BYTES, &end) || at != addr ||
 		!view_read(view, addr, data, sizeof(data)))
@@ -242,17 +209,6 @@ static bool is_size(enum mibuild build, const struct slice *slice)
 	return false;
 }
 
-uint64_t misegment_start(enum mibuild build, const struct miwalk_page *page)
-{
-	if (build >= MIBUILD_2_1_4)
-		return page->start;
-	if (build == MIBUILD_2_0_9)
-		return page->block_bytes <= 1024 ? 384 : 0;
-	if (page->block_bytes <= 64)
-		return 3 * page->block_bytes;
-	return page->block_bytes <= 512 ? page->block_bytes : 0;
-}
-
 static unsigned builds_of(
 	const struct slice *slice, const struct miwalk_page *page, bool is_huge, unsigned builds)
 {
@@ -260,7 +216,7 @@ static unsigned builds_of(
 	for (unsigned i = 0; i < MIBUILDS; i++)
 		if ((builds >> i & 1) && (is_huge || is_size(i, slice)) &&
 			slice->reserved ==
-				(page->bytes - misegment_start(i, page)) / page->block_bytes)
+				(page->bytes - miwalk_start(i, page)) / page->block_bytes)
 			fit |= 1u << i;
 	return fit;
 }

@@ -20,5 +20,3 @@ bool misegment_is(struct view *view, raddr_t addr, uint64_t cookie, unsigned bui
 /* False: unreadable or inconsistent. */
 bool misegment_read(
 	struct view *view, raddr_t addr, uint64_t cookie, unsigned builds, struct misegment *ret);
-/* Distance of the first block from the beginning of its page in that build. */
-uint64_t misegment_start(enum mibuild build, const struct miwalk_page *page);

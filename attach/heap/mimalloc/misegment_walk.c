@@ -6,6 +6,7 @@
 
 #include "attach/heap/view/account.h"
 #include "attach/memory/proc_map.h"
+#include "format/array.h"
 
 #define MAP_MAX	       (1ull << 40) /* larger mappings belong to something else */
 #define HEAPS_MAX      4096u
@@ -29,39 +30,6 @@ struct walker {
 
 /* --- lists of blocks --- */
 
-/* Does a block of the page begin at `addr`? */
-static bool is_block(const struct miwalk_page *page, unsigned builds, raddr_t addr)
-{
-	bool is = false;
-	for (unsigned i = 0; i < MIBUILDS; i++) {
-		raddr_t start = page->addr + misegment_start(i, page);
-		is |= (builds >> i & 1) && addr >= start && addr < page->addr + page->bytes &&
-		      (addr - start) % page->block_bytes == 0;
-	}
-	return is;
-}
-
-/* Counts the blocks in the page's own list. A list that is longer than the number of blocks handed
- * out is no list. */
-static bool list_walk(
-	struct view *view, uint64_t reserve, unsigned builds, struct miwalk_page *page)
-{
-	raddr_t at = page->list;
-	page->freed = 0;
-	while (at) {
-		if (view->left < reserve) {
-			page->freed = 0;
-			page->unsure = true;
-			return true;
-		}
-		if (page->freed == page->used || !is_block(page, builds, at) ||
-			!view_read(view, at, &at, sizeof(at)))
-			return false;
-		page->freed++;
-	}
-	return true;
-}
-
 static bool lists_walk(
 	struct view *view, uint64_t reserve, struct misegment *segment, bool *ret_any)
 {
@@ -71,7 +39,7 @@ static bool lists_walk(
 		if (!segment->page[i].list)
 			continue;
 		*ret_any = true;
-		if (!list_walk(view, reserve, segment->builds, &segment->page[i])) {
+		if (!miwalk_count_freed(view, reserve, segment->builds, &segment->page[i])) {
 			segment->page[i].freed = UINT32_MAX;
 			sane = false;
 		}
@@ -177,16 +145,9 @@ static struct ht_err *walk_segments(struct walker *walker)
 
 static struct miwalk_heap *heap_place(struct miwalk *walk, raddr_t addr, bool *ret_is)
 {
-	size_t lo = 0, hi = walk->heap_count;
-	while (lo < hi) {
-		size_t middle = (lo + hi) / 2;
-		if (walk->heap[middle].heap.addr < addr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	*ret_is = lo < walk->heap_count && walk->heap[lo].heap.addr == addr;
-	return &walk->heap[lo];
+	size_t at = array_from(walk->heap, walk->heap_count, sizeof(*walk->heap), addr);
+	*ret_is = at < walk->heap_count && walk->heap[at].heap.addr == addr;
+	return &walk->heap[at];
 }
 
 static void add_heap(struct miwalk *walk, raddr_t addr, uint64_t pages, uint64_t bytes)
@@ -209,15 +170,8 @@ static void add_heap(struct miwalk *walk, raddr_t addr, uint64_t pages, uint64_t
 
 static struct miwalk_page *page_of(const struct miwalk *walk, raddr_t addr)
 {
-	size_t lo = 0, hi = walk->count;
-	while (lo < hi) {
-		size_t middle = (lo + hi) / 2;
-		if (walk->page[middle].addr <= addr)
-			lo = middle + 1;
-		else
-			hi = middle;
-	}
-	return lo ? &walk->page[lo - 1] : NULL;
+	size_t behind = array_from(walk->page, walk->count, sizeof(*walk->page), addr + 1);
+	return behind ? &walk->page[behind - 1] : NULL;
 }
 
 /* Freed blocks of full pages. Later ones go to the list of their page. */
@@ -230,7 +184,7 @@ static bool delayed_walk(struct walker *walker, const struct miheap *heap, bool 
 			return true;
 		struct miwalk_page *page = page_of(walker->walk, at);
 		if (!page || page->heap != heap->addr || page->freed >= page->used ||
-			!is_block(page, walker->builds, at) ||
+			!miwalk_is_block(page, walker->builds, at) ||
 			!view_read(walker->view, at, &at, sizeof(at)))
 			return false;
 		page->freed++;
@@ -340,11 +294,9 @@ struct ht_err *misegment_walk(struct view *view, const struct miheap *first,
 	*ret = (struct miwalk){.page = ret->page, .capacity = ret->capacity, .heap = ret->heap};
 	if (!ret->heap)
 		ret->heap = calloc(HEAPS_MAX, sizeof(*ret->heap));
-	struct walker *walker = calloc(1, sizeof(*walker));
-	if (!walker || !ret->heap) {
-		free(walker);
+	HT_FREED struct walker *walker = calloc(1, sizeof(*walker));
+	if (!walker || !ret->heap)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the segments of a heap");
-	}
 	walker->view = view;
 	walker->first = first;
 	walker->threads = threads;
@@ -360,6 +312,5 @@ struct ht_err *misegment_walk(struct view *view, const struct miheap *first,
 	count(walker);
 	ret->valid = !err && !ret->full && !walker->lost && !view->spent && !view->err &&
 		     walker->odd <= ODD_LEFT + ret->count / ODD_LEFT_SHARE;
-	free(walker);
 	return err;
 }

@@ -20,6 +20,48 @@ struct ht_err *miwalk_add(struct miwalk *walk, const struct miwalk_page *page)
 	return NULL;
 }
 
+uint64_t miwalk_start(enum mibuild build, const struct miwalk_page *page)
+{
+	if (build >= MIBUILD_2_1_4)
+		return page->start;
+	if (build == MIBUILD_2_0_9)
+		return page->block_bytes <= 1024 ? 384 : 0;
+	if (page->block_bytes <= 64)
+		return 3 * page->block_bytes;
+	return page->block_bytes <= 512 ? page->block_bytes : 0;
+}
+
+bool miwalk_is_block(const struct miwalk_page *page, unsigned builds, raddr_t addr)
+{
+	bool is = false;
+	for (unsigned i = 0; i < MIBUILDS; i++) {
+		raddr_t start = page->addr + miwalk_start(i, page);
+		is |= (builds >> i & 1) && addr >= start && addr < page->addr + page->bytes &&
+		      (addr - start) % page->block_bytes == 0;
+	}
+	return is;
+}
+
+/* A list that is longer than the number of blocks handed out is no list. */
+bool miwalk_count_freed(
+	struct view *view, uint64_t reserve, unsigned builds, struct miwalk_page *page)
+{
+	raddr_t at = page->list;
+	page->freed = 0;
+	while (at) {
+		if (view->left < reserve) {
+			page->freed = 0;
+			page->unsure = true;
+			return true;
+		}
+		if (page->freed == page->used || !miwalk_is_block(page, builds, at) ||
+			!view_read(view, at, &at, sizeof(at)))
+			return false;
+		page->freed++;
+	}
+	return true;
+}
+
 void miwalk_deinit(struct miwalk *walk)
 {
 	free(walk->page);

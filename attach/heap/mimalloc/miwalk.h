@@ -41,6 +41,14 @@ struct miwalk {
 	bool full;  /* there are more pages or heaps than room */
 };
 
+/* Distance of the first block from the beginning of its page in that build. */
+uint64_t miwalk_start(enum mibuild build, const struct miwalk_page *page);
+/* Does a block of the page begin at `addr` in one of `builds` (one bit each)? */
+bool miwalk_is_block(const struct miwalk_page *page, unsigned builds, raddr_t addr);
+/* Sets `freed` to the number of blocks in the page's list, or `unsure` if less than `reserve` is
+ * left of the budget. False: it is no list, or changed meanwhile. */
+bool miwalk_count_freed(
+	struct view *view, uint64_t reserve, unsigned builds, struct miwalk_page *page);
 /* Appends a page; sets `full` if there are too many. */
 HT_MUST_CHECK
 struct ht_err *miwalk_add(struct miwalk *walk, const struct miwalk_page *page);

@@ -94,17 +94,6 @@ static bool is_sizes(const struct sizes *sizes)
 	return true;
 }
 
-static void take_sizes(struct tcbooks *books, raddr_t addr, const struct sizes *sizes)
-{
-	books->sizes = addr;
-	books->count = (unsigned)sizes->count;
-	for (size_t i = 0; i < sizes->count; i++) {
-		books->bytes[i] = (uint64_t)sizes->bytes[i];
-		books->span_bytes[i] = sizes->pages[i] * PAGE_BYTES;
-		books->move[i] = (uint64_t)sizes->move[i];
-	}
-}
-
 /* --- spans --- */
 
 /* A list head: empty, or its first span points back. */
@@ -203,87 +192,86 @@ struct search {
 	struct variables in;
 };
 
-/* The data at offset `at`, with room for `bytes`; NULL: beyond the end. */
-static const void *place(const struct search *search, size_t at, size_t bytes)
+static bool is_within(const struct search *search, size_t at, size_t bytes)
 {
-	return search->in.bytes >= bytes && at <= search->in.bytes - bytes ? search->in.data + at
-									   : NULL;
+	return search->in.bytes >= bytes && at <= search->in.bytes - bytes;
 }
 
 static uint64_t word_of(const struct search *search, size_t at)
 {
 	uint64_t word = 0;
-	if (place(search, at, sizeof(word)))
+	if (is_within(search, at, sizeof(word)))
 		memcpy(&word, search->in.data + at, sizeof(word));
 	return word;
 }
 
-static size_t find_sizes(const struct search *search, struct tcbooks *books)
+/* Does a structure begin at offset `at`? Then its address goes to `books`. */
+typedef bool take_structure(const struct search *search, size_t at, struct tcbooks *books);
+
+static bool take_sizes(const struct search *search, size_t at, struct tcbooks *books)
 {
-	size_t count = 0;
-	const size_t behind = offsetof(struct sizes, count);
-	for (size_t at = 0; place(search, at, sizeof(struct sizes)); at += sizeof(uint64_t)) {
-		struct sizes sizes;
-		uint64_t classes = word_of(search, at + behind);
-		if (classes < 2 || classes > TCBOOKS_CLASSES)
-			continue;
-		memcpy(&sizes, search->in.data + at, sizeof(sizes));
-		if (!is_sizes(&sizes))
-			continue;
-		take_sizes(books, search->in.addr + at, &sizes);
-		count++;
+	struct sizes sizes;
+	uint64_t classes = word_of(search, at + offsetof(struct sizes, count));
+	if (classes < 2 || classes > TCBOOKS_CLASSES)
+		return false;
+	memcpy(&sizes, search->in.data + at, sizeof(sizes));
+	if (!is_sizes(&sizes))
+		return false;
+	books->count = (unsigned)sizes.count;
+	for (size_t i = 0; i < sizes.count; i++) {
+		books->bytes[i] = (uint64_t)sizes.bytes[i];
+		books->span_bytes[i] = sizes.pages[i] * PAGE_BYTES;
+		books->move[i] = (uint64_t)sizes.move[i];
 	}
-	return count;
+	return true;
 }
 
-static size_t find_central(const struct search *search, struct tcbooks *books)
+static bool take_central(const struct search *search, size_t at, struct tcbooks *books)
 {
-	size_t count = 0;
-	static const size_t each_bytes = sizeof(struct central);
-	for (size_t at = 0; place(search, at, books->count * each_bytes) && !search->view->spent;
-		at += sizeof(uint64_t)) {
-		const size_t class = at + offsetof(struct central, class);
-		if (word_of(search, class) || word_of(search, class + each_bytes) != 1 ||
-			word_of(search, class + 2 * each_bytes) != 2)
-			continue;
-		struct central central[TCBOOKS_CLASSES];
-		memcpy(central, search->in.data + at, books->count * each_bytes);
-		if (!is_central(search->view, books, search->in.addr + at, central))
-			continue;
-		books->central = search->in.addr + at;
-		count++;
-	}
-	return count;
+	struct central central[TCBOOKS_CLASSES];
+	const size_t class = at + offsetof(struct central, class);
+	if (word_of(search, class) || word_of(search, class + sizeof(*central)) != 1 ||
+		word_of(search, class + 2 * sizeof(*central)) != 2)
+		return false;
+	memcpy(central, search->in.data + at, books->count * sizeof(*central));
+	if (!is_central(search->view, books, search->in.addr + at, central))
+		return false;
+	books->central = search->in.addr + at;
+	return true;
 }
 
-static size_t find_pages(const struct search *search, struct tcbooks *books)
+static bool take_pages(const struct search *search, size_t at, struct tcbooks *books)
 {
-	size_t count = 0;
-	for (size_t at = 0; place(search, at, sizeof(struct pages)) && !search->view->spent;
-		at += sizeof(uint64_t)) {
-		struct pages pages;
-		if (word_of(search, at) || !word_of(search, at + offsetof(struct span, next)))
-			continue;
-		memcpy(&pages, search->in.data + at, sizeof(pages));
-		if (!is_pages(search->view, search->in.addr + at, &pages))
-			continue;
-		books->pages = search->in.addr + at;
-		count++;
-	}
-	return count;
+	struct pages pages;
+	if (word_of(search, at) || !word_of(search, at + offsetof(struct span, next)))
+		return false;
+	memcpy(&pages, search->in.data + at, sizeof(pages));
+	if (!is_pages(search->view, search->in.addr + at, &pages))
+		return false;
+	books->pages = search->in.addr + at;
+	return true;
 }
 
-static void find_cache(const struct search *search, struct tcbooks *books)
+static bool take_cache(const struct search *search, size_t at, struct tcbooks *books)
 {
 	struct cache cache;
-	for (size_t at = 0;
-		place(search, at, sizeof(raddr_t)) && !books->cache && !search->view->spent;
-		at += sizeof(raddr_t)) {
-		raddr_t word = word_of(search, at);
-		if (word % CACHE_ALIGN == 0 && view_holds(search->view, word) &&
-			cache_read(search->view, books, word, &cache))
-			books->cache = search->in.addr + at;
-	}
+	raddr_t word = word_of(search, at);
+	if (books->cache || word % CACHE_ALIGN || !view_holds(search->view, word) ||
+		!cache_read(search->view, books, word, &cache))
+		return false;
+	books->cache = search->in.addr + at;
+	return true;
+}
+
+/* Counts the structures of `bytes` bytes that `take` finds. */
+static size_t find(
+	const struct search *search, size_t bytes, take_structure *take, struct tcbooks *books)
+{
+	size_t count = 0;
+	for (size_t at = 0; is_within(search, at, bytes) && !search->view->spent;
+		at += sizeof(uint64_t))
+		count += take(search, at, books);
+	return count;
 }
 
 struct ht_err *tcbooks_find(
@@ -296,17 +284,19 @@ struct ht_err *tcbooks_find(
 	struct ht_err *err = variables_read(view, module, true, &search.in);
 	if (err || !search.in.data)
 		return err;
-	size_t sizes = find_sizes(&search, ret);
-	size_t central = sizes == 1 ? find_central(&search, ret) : sizes;
-	*ret_count = central == 1 ? find_pages(&search, ret) : central;
+	*ret_count = find(&search, sizeof(struct sizes), take_sizes, ret);
 	if (*ret_count == 1)
-		find_cache(&search, ret);
+		*ret_count = find(&search, ret->count * sizeof(struct central), take_central, ret);
+	if (*ret_count == 1)
+		*ret_count = find(&search, sizeof(struct pages), take_pages, ret);
+	if (*ret_count == 1)
+		(void)find(&search, sizeof(raddr_t), take_cache, ret);
 	free(search.in.data);
 	return NULL;
 }
 
 /* Subtracts the contents of a cache; false: more than there is. */
-static bool take_cache(
+static bool subtract(
 	const struct tcbooks *books, const struct cache *cache, struct tcbooks_sum *sum)
 {
 	for (unsigned i = 0; i < books->count; i++) {
@@ -338,7 +328,7 @@ static bool take_caches(struct view *view, const struct tcbooks *books, struct t
 	previous = 0;
 	for (steps = 0; at; steps++) {
 		if (steps == CACHES_MAX || !cache_read(view, books, at, &cache) ||
-			cache.previous != previous || !take_cache(books, &cache, sum))
+			cache.previous != previous || !subtract(books, &cache, sum))
 			return false;
 		previous = at;
 		at = cache.next;

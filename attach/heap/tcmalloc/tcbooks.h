@@ -13,7 +13,7 @@
 #define TCBOOKS_CLASSES 128u
 
 struct tcbooks {
-	raddr_t sizes, central, pages;
+	raddr_t central, pages;
 	raddr_t cache; /* the variable that points at a thread's cache; 0: not found */
 	/* By size class: */
 	unsigned count;

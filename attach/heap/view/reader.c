@@ -4,13 +4,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "format/array.h"
+
 #define FIND_SHARE 4u /* of the budget */
 
 struct ht_err *reader_read(const struct reader *reader, struct view *view,
 	const struct module *module, struct heap_account *ret, bool *ret_found)
 {
 	size_t count = 0;
-	void *found = calloc(1, reader->found_bytes);
+	HT_FREED void *found = calloc(1, reader->found_bytes);
 	*ret = (struct heap_account){0};
 	*ret_found = false;
 	if (!found)
@@ -28,6 +30,5 @@ struct ht_err *reader_read(const struct reader *reader, struct view *view,
 	view->spent = false;
 	if (reader->deinit)
 		reader->deinit(found);
-	free(found);
 	return err;
 }

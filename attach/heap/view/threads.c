@@ -13,10 +13,7 @@
 
 static struct ht_err *add(struct threads *threads, raddr_t addr)
 {
-	for (size_t i = 0; i < threads->count; i++)
-		if (threads->block[i] == addr)
-			return NULL;
-	if (threads->count == THREADS_MAX)
+	if (threads->count == THREADS_MAX || array_has_word(threads->block, threads->count, addr))
 		return NULL;
 	if (!ARRAY_HAS_ROOM(threads->block, threads->count, threads->capacity, 64))
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the threads of a process");
