@@ -216,10 +216,10 @@ static bool find_difference(const struct pair *pair, uint32_t site, enum metric 
 static void total_difference(
 	const struct pair *pair, enum metric metric, double *difference, double *bound)
 {
-	*difference = compare_total_rate(&pair->compare, 1, metric) -
-		      compare_total_rate(&pair->compare, 0, metric);
-	*bound = compare_difference_bound(compare_total_bound(&pair->compare, 0, metric),
-		compare_total_bound(&pair->compare, 1, metric));
+	*difference = compare_rate(&pair->compare, NULL, 1, metric) -
+		      compare_rate(&pair->compare, NULL, 0, metric);
+	*bound = compare_difference_bound(compare_bound(&pair->compare, NULL, 0, metric),
+		compare_bound(&pair->compare, NULL, 1, metric));
 }
 
 /* The site with the number SITES is the total. */
