@@ -156,30 +156,23 @@ static void write_list(const struct calls_text *page, const struct list *list, i
 /* --- lines -------------------------------------------------------------------------------------
  */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 static void put_line(
 	const struct calls_text *page, struct line *line, const struct function_line *of)
 {
-	const struct frame *frame = &page->calls->view->frames.frame[of->frame];
-	const struct modules *modules = &page->calls->view->analysis->model.modules;
-	if (of->file && of->line) {
-		line_foreign(line, base_name(of->file), line_left(line) - 11);
-		line_put(line, ":%" PRIu32, of->line);
-	} else if (of->file) {
-		line_foreign(line, base_name(of->file), line_left(line) - 18);
-		line_put(line, " (line unknown)");
-	} else if (frame->module != MODULES_NONE) {
-		line_foreign(
-			line, base_name(modules->module[frame->module].path), line_left(line) - 18);
-		line_put(line, " (no debug info)");
-	} else {
+	const struct view *view = page->calls->view;
+	const uint32_t module = view->frames.frame[of->frame].module;
+	const char *path =
+		of->file ? of->file : modules_path(&view->analysis->model.modules, module);
+	if (!path) {
 		line_put(line, "(unknown)");
+		return;
 	}
+	const bool has_line = of->file && of->line;
+	line_foreign(line, strings_base_name(path), line_left(line) - (has_line ? 11 : 18));
+	if (has_line)
+		line_put(line, ":%" PRIu32, of->line);
+	else
+		line_put(line, "%s", of->file ? " (line unknown)" : " (no debug info)");
 }
 
 static void write_lines(const struct calls_text *page, const struct function *callers)

@@ -133,12 +133,6 @@ bool calls_text_is_empty(const struct calls_text *page)
 /* --- names -------------------------------------------------------------------------------------
  */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 static bool has_line(const struct calls *calls, const struct frame *frame)
 {
 	return frame->line && (calls->options.grouping == GROUPING_LINE ||
@@ -149,13 +143,13 @@ static bool has_line(const struct calls *calls, const struct frame *frame)
 static void place_of(const struct calls *calls, const struct frame *frame, char ret[NAME_BYTES])
 {
 	const struct modules *modules = &calls->view->analysis->model.modules;
-	ret[0] = '\0';
+	const char *path = frame->file	     ? frame->file
+			   : frame->function ? modules_path(modules, frame->module)
+					     : NULL;
+	char line[16] = "";
 	if (frame->file && has_line(calls, frame))
-		snprintf(ret, NAME_BYTES, "%.900s:%" PRIu32, base_name(frame->file), frame->line);
-	else if (frame->file)
-		snprintf(ret, NAME_BYTES, "%.900s", base_name(frame->file));
-	else if (frame->function && frame->module != MODULES_NONE)
-		snprintf(ret, NAME_BYTES, "%.900s", base_name(modules->module[frame->module].path));
+		snprintf(line, sizeof(line), ":%" PRIu32, frame->line);
+	snprintf(ret, NAME_BYTES, "%.900s%s", path ? strings_base_name(path) : "", line);
 }
 
 static void put_place(const struct calls *calls, struct line *line, const struct frame *frame,

@@ -22,41 +22,23 @@ void compare_deinit(struct compare *compare)
 /* --- chains by name ----------------------------------------------------------------------------
  */
 
-/* FNV-1a, 64 bit (Fowler, Noll, Vo). */
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
-{
-	const unsigned char *at = bytes;
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ at[i]) * 0x100000001b3ull;
-	return hash;
-}
-
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	return text ? hash_bytes(hash, text, strlen(text) + 1) : hash_bytes(hash, "\1", 2);
+	return text ? strings_hash(hash, text, strlen(text) + 1) : strings_hash(hash, "\1", 2);
 }
 
-/* Compare files by the last part of their path: the rest differs from build to build. */
-static const char *base_name(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-	return slash && slash[1] ? slash + 1 : path;
-}
-
+/* Files count by the last part of their path: the rest differs from build to build. */
 static uint64_t hash_frame(uint64_t hash, const struct view *view, const struct frame *frame)
 {
-	const char *module =
-		frame->module == MODULES_NONE
-			? NULL
-			: base_name(view->analysis->model.modules.module[frame->module].path);
+	const char *module = modules_path(&view->analysis->model.modules, frame->module);
 	hash = hash_text(hash, frame->function);
-	hash = hash_text(hash, frame->file ? base_name(frame->file) : module);
-	return frame->function ? hash : hash_bytes(hash, &frame->offset, sizeof(frame->offset));
+	hash = hash_text(hash, strings_base_name(frame->file ? frame->file : module));
+	return frame->function ? hash : strings_hash(hash, &frame->offset, sizeof(frame->offset));
 }
 
 static uint64_t hash_chain(const struct view *view, uint32_t node)
 {
-	uint64_t hash = 0xcbf29ce484222325ull;
+	uint64_t hash = STRINGS_HASH;
 	for (uint32_t at = node; at; at = view->tree.node[at].parent) {
 		const uint32_t group = view->tree.node[at].group;
 		if (group == UINT32_MAX)
@@ -285,8 +267,7 @@ static enum compare_change agreed(const struct compare *compare, const struct co
 	bool is_even, enum metric metric)
 {
 	const struct side before = side_of(compare, entry, 0, is_even, metric);
-	const struct side after =
-		side_of(compare, entry, compare->view_count - 1, is_even, metric);
+	const struct side after = side_of(compare, entry, compare->view_count - 1, is_even, metric);
 	const enum compare_change rate =
 		classify(side_per_minute(before, metric), side_per_minute(after, metric));
 	return is_held(metric) && classify(before, after) != rate ? COMPARE_SAME : rate;

@@ -15,16 +15,12 @@
 void function_name(
 	const struct view *view, const struct frame *frame, char ret[FUNCTION_NAME_BYTES])
 {
-	if (frame->function) {
+	const char *path = modules_path(&view->analysis->model.modules, frame->module);
+	if (frame->function)
 		snprintf(ret, FUNCTION_NAME_BYTES, "%s", frame->function);
-	} else if (frame->module != MODULES_NONE) {
-		const char *path = view->analysis->model.modules.module[frame->module].path;
-		const char *slash = strrchr(path, '/');
-		snprintf(ret, FUNCTION_NAME_BYTES, "%.900s+0x%" PRIx64, slash ? slash + 1 : path,
-			frame->offset);
-	} else {
-		snprintf(ret, FUNCTION_NAME_BYTES, "0x%" PRIx64, frame->offset);
-	}
+	else
+		snprintf(ret, FUNCTION_NAME_BYTES, "%.900s%s0x%" PRIx64,
+			path ? strings_base_name(path) : "", path ? "+" : "", frame->offset);
 }
 
 /* How well a name fits. */
