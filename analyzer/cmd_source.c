@@ -34,7 +34,7 @@ static struct ht_err *limit_lines(struct function *function, size_t limit)
 	if (!value)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
 	for (size_t i = 0; i < count; i++)
-		value[i] = function->line[i].sum.inclusive;
+		value[i] = function->line[i].sum.inclusive.value;
 	qsort(value, count, sizeof(*value), compare);
 	const int64_t least = value[limit - 1];
 	size_t equal = 0;
@@ -44,7 +44,8 @@ static struct ht_err *limit_lines(struct function *function, size_t limit)
 	function->line_count = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct function_line line = function->line[i];
-		if (line.sum.inclusive > least || (line.sum.inclusive == least && equal && equal--))
+		if (line.sum.inclusive.value > least ||
+			(line.sum.inclusive.value == least && equal && equal--))
 			function->line[function->line_count++] = line;
 	}
 	return NULL;

@@ -30,11 +30,10 @@ struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const s
 static json_t *entry_json(const struct calls *calls, const struct function_entry *entry)
 {
 	json_t *object = calls_json_group(calls, entry->group);
-	object = json_with(object, "value", json_integer(entry->value));
-	return calls->total_variance
-		       ? json_with(object, "value_bound95",
-				 json_integer(metric_bound_of(entry->value, entry->variance)))
-		       : object;
+	object = json_with(object, "value", json_integer(entry->figure.value));
+	return calls->is_sample ? json_with(object, "value_bound95",
+					  json_integer(figure_bound(entry->figure)))
+				: object;
 }
 
 static struct ht_err *put_entries(struct json_writer *json, const char *name,
@@ -65,22 +64,19 @@ static struct ht_err *put_figures(
 	const struct calls_sum *sum = &callers->sum;
 	const struct {
 		const char *name, *bound;
-		int64_t value;
-		double variance;
+		struct figure value;
 	} figure[] = {
-		{"inclusive", "inclusive_bound95", sum->inclusive, sum->inclusive_variance},
-		{"own", "own_bound95", sum->own, sum->own_variance},
-		{"outermost", "outermost_bound95", callers->outermost.value,
-			callers->outermost.variance},
-		{"recursive", "recursive_bound95", callers->recursive.value,
-			callers->recursive.variance},
+		{"inclusive", "inclusive_bound95", sum->inclusive},
+		{"own", "own_bound95", sum->own},
+		{"outermost", "outermost_bound95", callers->outermost},
+		{"recursive", "recursive_bound95", callers->recursive},
 	};
 	struct ht_err *err = NULL;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(figure) && !err; i++) {
-		err = json_put(json, figure[i].name, json_integer(figure[i].value));
-		if (!err && calls->total_variance)
-			err = json_put(json, figure[i].bound,
-				json_integer(metric_bound_of(figure[i].value, figure[i].variance)));
+		err = json_put(json, figure[i].name, json_integer(figure[i].value.value));
+		if (!err && calls->is_sample)
+			err = json_put(
+				json, figure[i].bound, json_integer(figure_bound(figure[i].value)));
 	}
 	return err;
 }
@@ -103,11 +99,10 @@ static void put_entries_csv(FILE *out, const char *kind, const struct calls *cal
 	const struct function_entry *entry, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
-		fprintf(out, "%s,%" PRIi64 ",,", kind, entry[i].value);
+		fprintf(out, "%s,%" PRIi64 ",,", kind, entry[i].figure.value);
 		calls_csv_group(out, calls, entry[i].group);
-		if (calls->total_variance)
-			fprintf(out, ",%" PRIi64 ",",
-				metric_bound_of(entry[i].value, entry[i].variance));
+		if (calls->is_sample)
+			fprintf(out, ",%" PRIi64 ",", figure_bound(entry[i].figure));
 		fputc('\n', out);
 	}
 }
@@ -120,8 +115,8 @@ void callers_csv_write(FILE *out, const struct calls *calls, const struct functi
 	fputc('\n', out);
 	for (size_t i = 0; i < matches->count; i++) {
 		const struct function_match *match = &matches->match[i];
-		fprintf(out, "function,%" PRIi64 ",%" PRIi64 ",", match->sum.inclusive,
-			match->sum.own);
+		fprintf(out, "function,%" PRIi64 ",%" PRIi64 ",", match->sum.inclusive.value,
+			match->sum.own.value);
 		calls_csv_group(out, calls, match->group);
 		calls_csv_bounds(out, calls, &match->sum);
 		fputc('\n', out);
@@ -130,7 +125,8 @@ void callers_csv_write(FILE *out, const struct calls *calls, const struct functi
 	put_entries_csv(out, "callee", calls, callers->callee, callers->callee_count);
 	for (size_t i = 0; i < callers->line_count; i++) {
 		const struct function_line *line = &callers->line[i];
-		fprintf(out, "line,%" PRIi64 ",%" PRIi64 ",,", line->sum.inclusive, line->sum.own);
+		fprintf(out, "line,%" PRIi64 ",%" PRIi64 ",,", line->sum.inclusive.value,
+			line->sum.own.value);
 		calls_csv_text(out, line->file);
 		fputc(',', out);
 		calls_csv_number(out, line->line, line->line);

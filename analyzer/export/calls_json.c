@@ -71,27 +71,24 @@ json_t *calls_json_group(const struct calls *calls, uint32_t group)
 
 json_t *calls_json_sum(json_t *object, const struct calls *calls, const struct calls_sum *sum)
 {
-	object = json_with(object, "total", json_integer(sum->inclusive));
-	object = json_with(object, "own", json_integer(sum->own));
-	if (!calls->total_variance)
+	object = json_with(object, "total", json_integer(sum->inclusive.value));
+	object = json_with(object, "own", json_integer(sum->own.value));
+	if (!calls->is_sample)
 		return object;
-	object = json_with(object, "total_bound95",
-		json_integer(metric_bound_of(sum->inclusive, sum->inclusive_variance)));
-	return json_with(
-		object, "own_bound95", json_integer(metric_bound_of(sum->own, sum->own_variance)));
+	object = json_with(object, "total_bound95", json_integer(figure_bound(sum->inclusive)));
+	return json_with(object, "own_bound95", json_integer(figure_bound(sum->own)));
 }
 
 void calls_csv_bounds(FILE *out, const struct calls *calls, const struct calls_sum *sum)
 {
-	if (calls->total_variance)
-		fprintf(out, ",%" PRIi64 ",%" PRIi64,
-			metric_bound_of(sum->inclusive, sum->inclusive_variance),
-			metric_bound_of(sum->own, sum->own_variance));
+	if (calls->is_sample)
+		fprintf(out, ",%" PRIi64 ",%" PRIi64, figure_bound(sum->inclusive),
+			figure_bound(sum->own));
 }
 
 void calls_csv_bounds_head(FILE *out, const struct calls *calls)
 {
-	if (calls->total_variance)
+	if (calls->is_sample)
 		fputs(",total_bound95,own_bound95", out);
 }
 
@@ -138,10 +135,10 @@ struct ht_err *calls_json_head(
 	HT_THEN(err, json_put(json, "window",
 			     json_pack("{so so}", "from_ns", json_number(view->from_ns), "to_ns",
 				     json_number(view->to_ns))));
-	HT_THEN(err, json_put(json, "total", json_integer(calls->total[0])));
-	return err || !calls->total_variance ? err
-					     : json_put(json, "total_bound95",
-						       json_integer(calls_bound(calls, 0, false)));
+	HT_THEN(err, json_put(json, "total", json_integer(calls->total[0].value)));
+	return err || !calls->is_sample ? err
+					: json_put(json, "total_bound95",
+						  json_integer(figure_bound(calls->total[0])));
 }
 
 /* --- the walk ----------------------------------------------------------------------------------
@@ -152,8 +149,7 @@ struct entry {
 	uint32_t node; /* 0 if `more` is not 0: the entry is a sum of `more` nodes */
 	uint64_t parent, more;
 	uint32_t depth;
-	int64_t total;
-	double variance; /* 0 if the capture is not a sample */
+	struct figure total;
 };
 
 struct walk {
@@ -173,8 +169,7 @@ static struct ht_err *put_more(struct walk *walk, uint32_t node, uint32_t depth)
 	struct entry entry = {.parent = walk->number[node], .depth = depth + 1};
 	for (uint32_t i = walk->next[node]; i < children->count; i++) {
 		const uint32_t child = calls->child[children->first + i];
-		entry.total += calls->total[child];
-		entry.variance += calls->total_variance ? calls->total_variance[child] : 0;
+		figure_add(&entry.total, calls->total[child]);
 		entry.more++;
 	}
 	walk->next[node] = children->count;
@@ -188,8 +183,7 @@ static struct ht_err *put_node(struct walk *walk, uint32_t node, uint32_t depth)
 	const struct entry entry = {.node = node,
 		.parent = walk->number[calls->tree.node[node].parent],
 		.depth = depth,
-		.total = calls->total[node],
-		.variance = calls->total_variance ? calls->total_variance[node] : 0};
+		.total = calls->total[node]};
 	walk->number[node] = walk->count++;
 	return walk->put(walk->context, &entry);
 }
@@ -257,15 +251,15 @@ static struct ht_err *put_json(void *context, const struct entry *entry)
 	json_t *object = json_pack("{so so so so so}", "parent",
 		json_number_or_null(!is_root, entry->parent), "frame",
 		is_node ? frame_number(tree, entry->node) : json_null(), "total",
-		json_integer(entry->total), "own",
-		json_signed_or_null(is_node, tree->calls->own[entry->node]), "more",
+		json_integer(entry->total.value), "own",
+		json_signed_or_null(is_node, tree->calls->own[entry->node].value), "more",
 		json_number(entry->more));
-	if (tree->calls->total_variance)
-		object = json_with(object, "total_bound95",
-			json_integer(metric_bound_of(entry->total, entry->variance)));
-	if (tree->calls->total_variance)
+	if (tree->calls->is_sample)
+		object = json_with(
+			object, "total_bound95", json_integer(figure_bound(entry->total)));
+	if (tree->calls->is_sample)
 		object = json_with(object, "own_bound95",
-			json_signed_or_null(is_node, calls_bound(tree->calls, entry->node, true)));
+			json_signed_or_null(is_node, figure_bound(tree->calls->own[entry->node])));
 	return json_write(&tree->json, object);
 }
 
@@ -327,19 +321,19 @@ static struct ht_err *put_csv(void *context, const struct entry *entry)
 	FILE *out = tree->out;
 	fprintf(out, "%" PRIu64 ",", tree->count++);
 	calls_csv_number(out, !is_root, entry->parent);
-	fprintf(out, ",%" PRIu32 ",%" PRIi64 ",", entry->depth, entry->total);
+	fprintf(out, ",%" PRIu32 ",%" PRIi64 ",", entry->depth, entry->total.value);
 	if (is_node)
-		fprintf(out, "%" PRIi64, tree->calls->own[entry->node]);
+		fprintf(out, "%" PRIi64, tree->calls->own[entry->node].value);
 	fprintf(out, ",%" PRIu64 ",", entry->more);
 	if (is_node && group != UINT32_MAX)
 		calls_csv_group(out, tree->calls, group);
 	else
 		fputs(is_root ? "all,,," : is_node ? "other,,," : "more,,,", out);
-	if (tree->calls->total_variance)
-		fprintf(out, ",%" PRIi64, metric_bound_of(entry->total, entry->variance));
-	if (tree->calls->total_variance && is_node)
-		fprintf(out, ",%" PRIi64, calls_bound(tree->calls, entry->node, true));
-	else if (tree->calls->total_variance)
+	if (tree->calls->is_sample)
+		fprintf(out, ",%" PRIi64, figure_bound(entry->total));
+	if (tree->calls->is_sample && is_node)
+		fprintf(out, ",%" PRIi64, figure_bound(tree->calls->own[entry->node]));
+	else if (tree->calls->is_sample)
 		fputc(',', out);
 	fputs("\n", out);
 	return NULL;
@@ -351,7 +345,7 @@ struct ht_err *calls_csv_write(FILE *out, const struct calls *calls, size_t limi
 	struct walk walk = {.calls = calls, .limit = limit, .put = put_csv, .context = &tree};
 	struct ht_err *err = walk_begin(&walk);
 	fprintf(out, "node,parent,depth,total,own,more,function,file,line,module%s\n",
-		calls->total_variance ? ",total_bound95,own_bound95" : "");
+		calls->is_sample ? ",total_bound95,own_bound95" : "");
 	HT_THEN(err, walk_all(&walk));
 	walk_end(&walk);
 	return err;

@@ -96,8 +96,8 @@ static json_t *traces_json(
 	size_t i;
 	json_array_foreach(array, i, trace)
 	{
-		json_t *total = json_real(compare_total_rate(compare, (uint32_t)i, metric));
-		const double bound = compare_total_bound(compare, (uint32_t)i, metric);
+		json_t *total = json_real(compare_rate(compare, NULL, (uint32_t)i, metric));
+		const double bound = compare_bound(compare, NULL, (uint32_t)i, metric);
 		if (json_object_set_new(trace, figure_key(metric), total) < 0 ||
 			(compare_is_sample(compare) && json_object_set_new(trace, bound_key(metric),
 							       json_real(bound)) < 0)) {
@@ -117,8 +117,8 @@ struct ht_err *compare_json_write(FILE *out, const struct compare *compare, cons
 	HT_THEN(err, json_put(&writer, "traces", traces_json(compare, path, metric)));
 	if (!err && compare_is_sample(compare))
 		err = json_put(&writer, "total_difference_bound95",
-			json_real(compare_difference_bound(compare_total_bound(compare, 0, metric),
-				compare_total_bound(compare, compare->view_count - 1, metric))));
+			json_real(compare_difference_bound(compare_bound(compare, NULL, 0, metric),
+				compare_bound(compare, NULL, compare->view_count - 1, metric))));
 	HT_THEN(err, json_put(&writer, "sites_total", json_number(compare->count)));
 	if (err)
 		return err;

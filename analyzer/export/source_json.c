@@ -87,8 +87,8 @@ struct ht_err *source_csv_write(FILE *out, const struct calls *calls,
 			calls_csv_text(out, line->file);
 			fputc(',', out);
 			calls_csv_number(out, line->line, line->line);
-			fprintf(out, ",%" PRIi64 ",%" PRIi64 ",", line->sum.inclusive,
-				line->sum.own);
+			fprintf(out, ",%" PRIi64 ",%" PRIi64 ",", line->sum.inclusive.value,
+				line->sum.own.value);
 			calls_csv_text(out, text_of(&part, line->line));
 			calls_csv_bounds(out, calls, &line->sum);
 			fputc('\n', out);

@@ -43,6 +43,11 @@ void modules_gone(struct modules *modules, const struct rec_module_gone *rec);
 HT_MUST_CHECK
 struct ht_err *modules_note(
 	struct modules *modules, struct strings *strings, const struct rec_names *rec);
+/* The path of the module with this index; NULL for MODULES_NONE. */
+static inline const char *modules_path(const struct modules *modules, uint32_t index)
+{
+	return index == MODULES_NONE ? NULL : modules->module[index].path;
+}
 /* Index of the module with this id, or MODULES_NONE. */
 uint32_t modules_by_id(const struct modules *modules, uint64_t id);
 /* Index of the module that holds `pc` for a node of `epoch`; MODULES_NONE when there is none. */

@@ -23,11 +23,23 @@ void strings_deinit(struct strings *strings)
 	*strings = (struct strings){0};
 }
 
+const char *strings_base_name(const char *path)
+{
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+uint64_t strings_hash(uint64_t hash, const void *bytes, size_t length)
+{
+	const unsigned char *at = bytes;
+	for (size_t i = 0; i < length; i++)
+		hash = (hash ^ at[i]) * 0x100000001b3ull;
+	return hash;
+}
+
 static uint64_t hash(const char *text, size_t length)
 {
-	uint64_t h = 0xcbf29ce484222325ull;
-	for (size_t i = 0; i < length; i++)
-		h = (h ^ (uint8_t)text[i]) * 0x100000001b3ull;
+	const uint64_t h = strings_hash(STRINGS_HASH, text, length);
 	return h ^ h >> 32;
 }
 

@@ -190,7 +190,7 @@ static json_t *with_variances(json_t *object, const struct diff *diff, enum metr
 			variances = json_plus(variances,
 				json_real(compare_variance(compare, &diff->listed[i], k, metric)));
 		object = json_with(object, name[k], variances);
-		total = json_plus(total, json_real(compare_total_variance(compare, k, metric)));
+		total = json_plus(total, json_real(compare_variance(compare, NULL, k, metric)));
 	}
 	return json_with(object, "total_variance", total);
 }
@@ -208,8 +208,8 @@ static json_t *metric_json(const struct diff *diff, enum metric metric)
 	}
 	json_t *object =
 		json_pack("{sb s[oo] s[oo] so so so}", "per_minute", compare_is_per_minute(metric),
-			"total", figure_json(compare_total_rate(compare, OLD, metric)),
-			figure_json(compare_total_rate(compare, NEW, metric)), "others",
+			"total", figure_json(compare_rate(compare, NULL, OLD, metric)),
+			figure_json(compare_rate(compare, NULL, NEW, metric)), "others",
 			others_json(diff, metric, OLD), others_json(diff, metric, NEW), "change",
 			change, "old", figures[OLD], "new", figures[NEW]);
 	return compare_is_sample(compare) ? with_variances(object, diff, metric) : object;

@@ -2,7 +2,6 @@
 #include "analyzer/query/metric.h"
 
 #include <math.h>
-#include <string.h>
 
 static const struct metric_info info[METRIC_COUNT] = {
 #define X(id, name, unit, is_signed, value, title) {name, title, unit, is_signed},
@@ -31,33 +30,45 @@ int64_t metric_value(const struct sums *s, enum metric metric)
 
 #define Z_95 1.959964 /* quantile of the normal distribution for 95 % */
 
-int64_t metric_bound_of(int64_t value, double variance)
+int64_t figure_bound(struct figure figure)
 {
+	const double value = (double)figure.value, variance = figure.variance;
 	if (!(variance > 0))
 		return 0;
 	/* Sums of few samples are skewed: adding the variance of two more samples of mean size
 	 * makes the interval cover 95 % from three samples on. */
-	const double square = (double)value * (double)value;
+	const double square = value * value;
 	const double wider = square > variance ? 1 + 2 * variance / square : 3;
 	const double bound = Z_95 * sqrt(variance * wider);
 	return bound < 9e18 ? (int64_t)llround(bound) : INT64_MAX;
 }
 
+void figure_add(struct figure *sum, struct figure more)
+{
+	sum->value += more.value;
+	sum->variance += more.variance;
+}
+
+struct figure metric_figure(const struct sums *sums, enum metric metric)
+{
+	return (struct figure){metric_value(sums, metric), (double)sums->variance[metric]};
+}
+
 int64_t metric_bound(const struct sums *sums, enum metric metric)
 {
-	return metric_bound_of(metric_value(sums, metric), (double)sums->variance[metric]);
+	return figure_bound(metric_figure(sums, metric));
 }
 
 int64_t sums_outstanding_blocks_bound(const struct sums *sums)
 {
-	return metric_bound_of((int64_t)sums_outstanding_blocks(sums),
-		(double)sums->variance[SUMS_OUTSTANDING_BLOCKS]);
+	return figure_bound((struct figure){(int64_t)sums_outstanding_blocks(sums),
+		(double)sums->variance[SUMS_OUTSTANDING_BLOCKS]});
 }
 
 int64_t sums_surviving_blocks_bound(const struct sums *sums)
 {
-	return metric_bound_of((int64_t)sums_surviving_blocks(sums),
-		(double)sums->variance[SUMS_SURVIVING_BLOCKS]);
+	return figure_bound((struct figure){(int64_t)sums_surviving_blocks(sums),
+		(double)sums->variance[SUMS_SURVIVING_BLOCKS]});
 }
 
 void sums_estimate(struct sums *sums, double of_byte, double of_block)
@@ -83,27 +94,6 @@ void sums_estimate(struct sums *sums, double of_byte, double of_block)
 bool metric_is_exact(enum metric metric, bool is_whole_window)
 {
 	return metric != METRIC_PEAK || is_whole_window;
-}
-
-bool metric_find(const char *name, enum metric *ret)
-{
-	for (unsigned i = 0; i < METRIC_COUNT; i++)
-		if (strcmp(info[i].name, name) == 0) {
-			*ret = (enum metric)i;
-			return true;
-		}
-	return false;
-}
-
-const char *const *metric_names(void)
-{
-	static const char *const names[] = {
-#define X(id, name, unit, is_signed, value, title) name,
-		METRICS(X)
-#undef X
-			NULL,
-	};
-	return names;
 }
 
 int metric_compare(enum metric metric, const struct sums *x, const struct sums *y)

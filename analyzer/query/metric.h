@@ -80,8 +80,16 @@ int metric_compare(enum metric metric, const struct sums *x, const struct sums *
 int64_t metric_bound(const struct sums *sums, enum metric metric);
 int64_t sums_outstanding_blocks_bound(const struct sums *sums);
 int64_t sums_surviving_blocks_bound(const struct sums *sums);
-/* The bound of a value from its variance. Variances of disjoint sets of blocks add up. */
-int64_t metric_bound_of(int64_t value, double variance);
+
+/* A figure of a set of blocks. Values and variances of disjoint sets add up. */
+struct figure {
+	int64_t value;
+	double variance; /* 0: the value is exact, or has no bound */
+};
+struct figure metric_figure(const struct sums *sums, enum metric metric);
+void figure_add(struct figure *sum, struct figure more);
+/* The bound at 95 %, as metric_bound. */
+int64_t figure_bound(struct figure figure);
 /* Sets the variances of the sums of one site in a sample. A recorded block that counts for w, with
  * probability p = 1 / w, has (1 - p) w^2 (Horvitz and Thompson, 1952). `of_byte`, `of_block`: the
  * sum of these over all of the site's samples, divided by its estimated bytes, and by its estimated
@@ -89,10 +97,6 @@ int64_t metric_bound_of(int64_t value, double variance);
 void sums_estimate(struct sums *sums, double of_byte, double of_block);
 /* False for a figure that is known only to a bucket in a part of the window (cube/window.h). */
 bool metric_is_exact(enum metric metric, bool is_whole_window);
-/* Finds a metric by its name; false: no metric has this name. */
-bool metric_find(const char *name, enum metric *ret);
-/* The names, ended by NULL, in the order of enum metric. */
-const char *const *metric_names(void);
 
 static inline uint64_t sums_outstanding_blocks(const struct sums *sums)
 {

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/model/strings.h"
+
 struct exchange *exchange_create(const struct serve_config *config, const struct access *access,
 	struct MHD_Connection *connection, const char *target)
 {
@@ -87,30 +89,26 @@ static struct ht_err *read_question(struct exchange *exchange, const char *rest)
 
 /* --- whether it is known already ------------------------------------------------------------- */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t length)
-{
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ ((const unsigned char *)data)[i]) * 0x100000001b3u;
-	return hash;
-}
-
 /* Sets the ETag: a hash of the traces' identities, the path, and all parameters except the token.
  */
 static void set_etag(struct exchange *exchange)
 {
 	const struct serve_traces *traces = exchange->config->traces;
 	const struct request *request = &exchange->request;
-	uint64_t of_traces = mix(0xcbf29ce484222325u, HEAPTAP_VERSION, sizeof(HEAPTAP_VERSION));
-	uint64_t of_question = 0xcbf29ce484222325u;
-	of_traces = mix(of_traces, traces->identity, traces->count * sizeof(traces->identity[0]));
-	of_traces = mix(of_traces, &traces->read, sizeof(traces->read));
-	of_question = mix(of_question, request->path, strlen(request->path) + 1);
+	uint64_t of_traces = strings_hash(STRINGS_HASH, HEAPTAP_VERSION, sizeof(HEAPTAP_VERSION));
+	uint64_t of_question = STRINGS_HASH;
+	of_traces = strings_hash(
+		of_traces, traces->identity, traces->count * sizeof(traces->identity[0]));
+	of_traces = strings_hash(of_traces, &traces->read, sizeof(traces->read));
+	of_question = strings_hash(of_question, request->path, strlen(request->path) + 1);
 	for (size_t i = 0; i < request->count; i++) {
 		const struct request_parameter *parameter = &request->parameter[i];
 		if (strcmp(parameter->name, "token") == 0)
 			continue;
-		of_question = mix(of_question, parameter->name, strlen(parameter->name) + 1);
-		of_question = mix(of_question, parameter->value, strlen(parameter->value) + 1);
+		of_question =
+			strings_hash(of_question, parameter->name, strlen(parameter->name) + 1);
+		of_question =
+			strings_hash(of_question, parameter->value, strlen(parameter->value) + 1);
 	}
 	snprintf(exchange->etag, sizeof(exchange->etag), "\"%016" PRIx64 "%016" PRIx64 "\"",
 		of_traces, of_question);

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/model/strings.h"
+
 #define FIRST_FD 16 /* traces use descriptors from here on; a job uses the lower ones */
 
 static const char suffix[] = ".htap";
@@ -66,25 +68,15 @@ static struct ht_err *add_directory(struct serve_traces *traces, const char *dir
 	return err;
 }
 
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	for (unsigned i = 0; i < 8; i++)
-		hash = (hash ^ (value >> 8 * i & 0xff)) * 0x100000001b3u;
-	return hash;
-}
-
 static void identify(struct serve_traces *traces)
 {
 	for (size_t i = 0; i < traces->count; i++) {
 		struct stat status = {0};
-		uint64_t hash = 0xcbf29ce484222325u;
 		if (fstat(traces->fd[i], &status) != 0)
 			continue;
-		hash = mix(hash, status.st_dev);
-		hash = mix(hash, status.st_ino);
-		hash = mix(hash, (uint64_t)status.st_size);
-		hash = mix(hash, (uint64_t)status.st_mtim.tv_sec);
-		traces->identity[i] = mix(hash, (uint64_t)status.st_mtim.tv_nsec);
+		const uint64_t fact[] = {status.st_dev, status.st_ino, (uint64_t)status.st_size,
+			(uint64_t)status.st_mtim.tv_sec, (uint64_t)status.st_mtim.tv_nsec};
+		traces->identity[i] = strings_hash(STRINGS_HASH, fact, sizeof(fact));
 	}
 }
 

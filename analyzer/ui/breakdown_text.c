@@ -91,8 +91,7 @@ static void put_frame(struct line *line, const struct table *table, const struct
 		snprintf(place, sizeof(place), "  +0x%" PRIx64, frame->offset);
 	else if (table->breakdown->by == BREAKDOWN_LINE && frame->line)
 		snprintf(place, sizeof(place), ":%" PRIu32, frame->line);
-	const char *slash = frame->file ? strrchr(frame->file, '/') : NULL;
-	const char *file = slash && slash[1] ? slash + 1 : frame->file;
+	const char *file = strings_base_name(frame->file);
 	size_t file_columns = file ? text_columns(file) : 0;
 	if (file_columns > left / 3)
 		file_columns = left / 3;

@@ -7,21 +7,13 @@
 #define LIMIT_DEFAULT 20u
 #define OWN_COLUMNS   11u
 
-static void put_entry_figures(const struct calls_text *page, struct line *line,
-	const struct function_entry *entry, int64_t whole)
-{
-	calls_text_figures(page, line, entry->value, whole);
-	calls_text_bound(page, line, entry->value, metric_bound_of(entry->value, entry->variance));
-}
-
 /* Puts total, share, bound and own value of an entry. */
 static void put_sum(const struct calls_text *page, struct line *line, const struct calls_sum *sum,
 	int64_t whole)
 {
 	calls_text_figures(page, line, sum->inclusive, whole);
-	calls_text_bound(page, line, sum->inclusive,
-		metric_bound_of(sum->inclusive, sum->inclusive_variance));
-	line_right(line, sum->own ? calls_text_value(page, sum->own).text : "", OWN_COLUMNS);
+	line_right(line, sum->own.value ? calls_text_value(page, sum->own.value).text : "",
+		OWN_COLUMNS);
 }
 
 static void write_columns(const struct calls_text *page, const char *what)
@@ -29,7 +21,7 @@ static void write_columns(const struct calls_text *page, const char *what)
 	struct line line;
 	line_begin(&line, page->text);
 	line_styled(&line, TEXT_DIM, "       total   share%s        own  %s",
-		page->calls->total_variance ? "    bound" : "", what);
+		page->calls->is_sample ? "    bound" : "", what);
 	line_end(&line);
 }
 
@@ -39,14 +31,14 @@ static size_t limit_of(const struct calls_text *page, size_t count)
 	return limit && limit < count ? limit : count;
 }
 
-static void write_more(const struct calls_text *page, size_t count,
-	const struct function_entry *more, int64_t whole)
+static void write_more(
+	const struct calls_text *page, size_t count, struct figure more, int64_t whole)
 {
 	struct line line;
 	if (!count)
 		return;
 	line_begin(&line, page->text);
-	put_entry_figures(page, &line, more, whole);
+	calls_text_figures(page, &line, more, whole);
 	line_styled(&line, TEXT_DIM, "  %s more", text_count(count).text);
 	line_end(&line);
 }
@@ -57,21 +49,20 @@ static void write_match(const struct calls_text *page, const struct function_mat
 	static const char indent[] = "                                          ";
 	const struct calls *calls = page->calls;
 	const struct calls_sum *sum = &match->sum;
-	const bool is_sample = calls->total_variance != NULL;
-	const struct text_number bound = text_bound(page->text, sum->inclusive,
-		metric_bound_of(sum->inclusive, sum->inclusive_variance));
+	const size_t columns = calls_text_bound_columns(page);
+	const struct text_number bound =
+		text_bound(page->text, sum->inclusive.value, figure_bound(sum->inclusive));
 	const struct frame *frame =
 		&calls->view->frames.frame[calls->groups.group[match->group].frame];
 	char first[160], name[FUNCTION_NAME_BYTES];
-	const size_t columns = is_sample ? TEXT_BOUND_COLUMNS : 0;
 	const size_t blanks =
 		columns > text_columns(bound.text) ? columns - text_columns(bound.text) : 0;
 	snprintf(first, sizeof(first), "%12s%8s%*s%s%11s  ",
-		calls_text_value(page, sum->inclusive).text,
-		calls_text_share(sum->inclusive, calls->total[0]).text, (int)blanks, "", bound.text,
-		calls_text_value(page, sum->own).text);
+		calls_text_value(page, sum->inclusive.value).text,
+		calls_text_share(sum->inclusive.value, calls->total[0].value).text, (int)blanks, "",
+		bound.text, calls_text_value(page, sum->own.value).text);
 	function_name(calls->view, frame, name);
-	line_wrap(page->text, first, indent + (is_sample ? 0 : TEXT_BOUND_COLUMNS), name, 0);
+	line_wrap(page->text, first, indent + TEXT_BOUND_COLUMNS - columns, name, 0);
 }
 
 void callers_text_write_matches(
@@ -87,21 +78,20 @@ void callers_text_write_matches(
 			text_count(matches->count - shown).text);
 }
 
-static void write_figure(const struct calls_text *page, const char *name, int64_t value,
-	double variance, const char *what)
+static void write_figure(
+	const struct calls_text *page, const char *name, struct figure figure, const char *what)
 {
-	const struct text_number bound =
-		text_bound(page->text, value, metric_bound_of(value, variance));
-	fprintf(page->text->out, "  %-14s%s (%s)%s%s%s\n", name, calls_text_value(page, value).text,
-		calls_text_share(value, page->calls->total[0]).text, *bound.text ? " " : "",
-		bound.text, what);
+	const struct text_number bound = text_bound(page->text, figure.value, figure_bound(figure));
+	fprintf(page->text->out, "  %-14s%s (%s)%s%s%s\n", name,
+		calls_text_value(page, figure.value).text,
+		calls_text_share(figure.value, page->calls->total[0].value).text,
+		*bound.text ? " " : "", bound.text, what);
 }
 
 void callers_text_write_function(const struct calls_text *page,
 	const struct function_matches *matches, const struct function *callers)
 {
 	const struct calls_sum *sum = &callers->sum;
-	const struct function_entry *recursive = &callers->recursive;
 	calls_text_head(page);
 	for (size_t i = 0; i < matches->count; i++) {
 		struct line line;
@@ -109,11 +99,10 @@ void callers_text_write_function(const struct calls_text *page,
 		calls_text_frame(page, &line, matches->match[i].group, NULL, 0);
 		line_end(&line);
 	}
-	write_figure(page, "with callees", sum->inclusive, sum->inclusive_variance, "");
-	write_figure(page, "own", sum->own, sum->own_variance, "");
-	if (recursive->value)
-		write_figure(
-			page, "recursive", recursive->value, recursive->variance, ": counted once");
+	write_figure(page, "with callees", sum->inclusive, "");
+	write_figure(page, "own", sum->own, "");
+	if (callers->recursive.value)
+		write_figure(page, "recursive", callers->recursive, ": counted once");
 }
 
 /* --- callers and callees -----------------------------------------------------------------------
@@ -123,7 +112,7 @@ struct list {
 	const char *title, *rest; /* `rest`: title of the entry that is no function */
 	const struct function_entry *entry;
 	size_t count;
-	struct function_entry of_rest;
+	struct figure of_rest;
 };
 
 static void write_entry(
@@ -131,7 +120,7 @@ static void write_entry(
 {
 	struct line line;
 	line_begin(&line, page->text);
-	put_entry_figures(page, &line, entry, whole);
+	calls_text_figures(page, &line, entry->figure, whole);
 	line_put(&line, "  ");
 	if (entry->group == UINT32_MAX)
 		line_put(&line, "(folded: stacks that allocated little)");
@@ -146,7 +135,7 @@ static void write_rest(const struct calls_text *page, const struct list *list, i
 	if (!list->of_rest.value)
 		return;
 	line_begin(&line, page->text);
-	put_entry_figures(page, &line, &list->of_rest, whole);
+	calls_text_figures(page, &line, list->of_rest, whole);
 	line_styled(&line, TEXT_DIM, "  (%s)", list->rest);
 	line_end(&line);
 }
@@ -154,45 +143,36 @@ static void write_rest(const struct calls_text *page, const struct list *list, i
 static void write_list(const struct calls_text *page, const struct list *list, int64_t whole)
 {
 	const size_t shown = limit_of(page, list->count);
-	struct function_entry more = {0};
+	struct figure more = {0};
 	text_heading(page->text, list->title);
 	for (size_t i = 0; i < shown; i++)
 		write_entry(page, &list->entry[i], whole);
-	for (size_t i = shown; i < list->count; i++) {
-		more.value += list->entry[i].value;
-		more.variance += list->entry[i].variance;
-	}
-	write_more(page, list->count - shown, &more, whole);
+	for (size_t i = shown; i < list->count; i++)
+		figure_add(&more, list->entry[i].figure);
+	write_more(page, list->count - shown, more, whole);
 	write_rest(page, list, whole);
 }
 
 /* --- lines -------------------------------------------------------------------------------------
  */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 static void put_line(
 	const struct calls_text *page, struct line *line, const struct function_line *of)
 {
-	const struct frame *frame = &page->calls->view->frames.frame[of->frame];
-	const struct modules *modules = &page->calls->view->analysis->model.modules;
-	if (of->file && of->line) {
-		line_foreign(line, base_name(of->file), line_left(line) - 11);
-		line_put(line, ":%" PRIu32, of->line);
-	} else if (of->file) {
-		line_foreign(line, base_name(of->file), line_left(line) - 18);
-		line_put(line, " (line unknown)");
-	} else if (frame->module != MODULES_NONE) {
-		line_foreign(
-			line, base_name(modules->module[frame->module].path), line_left(line) - 18);
-		line_put(line, " (no debug info)");
-	} else {
+	const struct view *view = page->calls->view;
+	const uint32_t module = view->frames.frame[of->frame].module;
+	const char *path =
+		of->file ? of->file : modules_path(&view->analysis->model.modules, module);
+	if (!path) {
 		line_put(line, "(unknown)");
+		return;
 	}
+	const bool has_line = of->file && of->line;
+	line_foreign(line, strings_base_name(path), line_left(line) - (has_line ? 11 : 18));
+	if (has_line)
+		line_put(line, ":%" PRIu32, of->line);
+	else
+		line_put(line, "%s", of->file ? " (line unknown)" : " (no debug info)");
 }
 
 static void write_lines(const struct calls_text *page, const struct function *callers)
@@ -203,7 +183,7 @@ static void write_lines(const struct calls_text *page, const struct function *ca
 		const struct function_line *of = &callers->line[i];
 		struct line line;
 		line_begin(&line, page->text);
-		put_sum(page, &line, &of->sum, callers->sum.inclusive);
+		put_sum(page, &line, &of->sum, callers->sum.inclusive.value);
 		line_put(&line, "  ");
 		put_line(page, &line, of);
 		line_end(&line);
@@ -225,11 +205,10 @@ void callers_text_write(const struct calls_text *page, const struct function_mat
 	const struct list by = {"Callers", "outermost: it has no caller", callers->caller,
 		callers->caller_count, callers->outermost};
 	const struct list to = {"Callees", "allocated by the function itself", callers->callee,
-		callers->callee_count,
-		{.value = callers->sum.own, .variance = callers->sum.own_variance}};
+		callers->callee_count, callers->sum.own};
 	callers_text_write_function(page, matches, callers);
-	write_list(page, &by, callers->sum.inclusive);
-	write_list(page, &to, callers->sum.inclusive);
+	write_list(page, &by, callers->sum.inclusive.value);
+	write_list(page, &to, callers->sum.inclusive.value);
 	if (has_lines(callers))
 		write_lines(page, callers);
 }

@@ -39,27 +39,34 @@ struct text_number calls_text_share(int64_t value, int64_t whole)
 	return ret;
 }
 
-void calls_text_figures(
-	const struct calls_text *page, struct line *line, int64_t value, int64_t whole)
+size_t calls_text_bound_columns(const struct calls_text *page)
 {
-	line_right(line, calls_text_value(page, value).text, CALLS_TEXT_FIGURES - SHARE_COLUMNS);
-	line_right(line, calls_text_share(value, whole).text, SHARE_COLUMNS);
+	return page->calls->is_sample ? TEXT_BOUND_COLUMNS : 0;
 }
 
-void calls_text_bound(
-	const struct calls_text *page, struct line *line, int64_t value, int64_t bound)
+void calls_text_bound(const struct calls_text *page, struct line *line, struct figure value)
 {
-	if (page->calls->total_variance)
-		line_right(line, text_bound(page->text, value, bound).text, TEXT_BOUND_COLUMNS);
+	line_right(line, text_bound(page->text, value.value, figure_bound(value)).text,
+		calls_text_bound_columns(page));
+}
+
+void calls_text_figures(
+	const struct calls_text *page, struct line *line, struct figure value, int64_t whole)
+{
+	line_right(
+		line, calls_text_value(page, value.value).text, CALLS_TEXT_FIGURES - SHARE_COLUMNS);
+	line_right(line, calls_text_share(value.value, whole).text, SHARE_COLUMNS);
+	calls_text_bound(page, line, value);
 }
 
 int64_t calls_text_least(const struct calls *calls)
 {
 	const struct calls_children *children = &calls->children[0];
-	uint64_t most = magnitude(calls->total[0]);
+	uint64_t most = magnitude(calls->total[0].value);
 	/* Compare each child too: signed figures may add up to 0. */
 	for (uint32_t i = 0; i < children->count; i++) {
-		const uint64_t value = magnitude(calls->total[calls->child[children->first + i]]);
+		const uint32_t child = calls->child[children->first + i];
+		const uint64_t value = magnitude(calls->total[child].value);
 		most = value > most ? value : most;
 	}
 	return (int64_t)(most / 100 + (most % 100 != 0));
@@ -104,10 +111,10 @@ void calls_text_head(const struct calls_text *page)
 			text_time(view->to_ns).text);
 	line_end(&line);
 	line_begin(&line, page->text);
-	const struct text_number bound =
-		text_bound(page->text, calls->total[0], calls_bound(calls, 0, false));
+	const struct figure total = calls->total[0];
+	const struct text_number bound = text_bound(page->text, total.value, figure_bound(total));
 	line_styled(&line, TEXT_BOLD, "%s %s%s%s", metric->name,
-		calls_text_value(page, calls->total[0]).text, *bound.text ? " " : "", bound.text);
+		calls_text_value(page, total.value).text, *bound.text ? " " : "", bound.text);
 	line_put(&line, ": %s", metric->title);
 	line_end(&line);
 	write_notes(page);
@@ -117,7 +124,7 @@ void calls_text_head(const struct calls_text *page)
 bool calls_text_is_empty(const struct calls_text *page)
 {
 	const struct calls *calls = page->calls;
-	if (calls->own[0] || calls->children[0].count)
+	if (calls->own[0].value || calls->children[0].count)
 		return false;
 	fputs("nothing: another --metric or fewer filters may show more\n", page->text->out);
 	return true;
@@ -125,12 +132,6 @@ bool calls_text_is_empty(const struct calls_text *page)
 
 /* --- names -------------------------------------------------------------------------------------
  */
-
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
 
 static bool has_line(const struct calls *calls, const struct frame *frame)
 {
@@ -142,13 +143,13 @@ static bool has_line(const struct calls *calls, const struct frame *frame)
 static void place_of(const struct calls *calls, const struct frame *frame, char ret[NAME_BYTES])
 {
 	const struct modules *modules = &calls->view->analysis->model.modules;
-	ret[0] = '\0';
+	const char *path = frame->file	     ? frame->file
+			   : frame->function ? modules_path(modules, frame->module)
+					     : NULL;
+	char line[16] = "";
 	if (frame->file && has_line(calls, frame))
-		snprintf(ret, NAME_BYTES, "%.900s:%" PRIu32, base_name(frame->file), frame->line);
-	else if (frame->file)
-		snprintf(ret, NAME_BYTES, "%.900s", base_name(frame->file));
-	else if (frame->function && frame->module != MODULES_NONE)
-		snprintf(ret, NAME_BYTES, "%.900s", base_name(modules->module[frame->module].path));
+		snprintf(line, sizeof(line), ":%" PRIu32, frame->line);
+	snprintf(ret, NAME_BYTES, "%.900s%s", path ? strings_base_name(path) : "", line);
 }
 
 static void put_place(const struct calls *calls, struct line *line, const struct frame *frame,

@@ -17,19 +17,20 @@ struct calls_text {
 	bool is_exact;	/* bytes without KiB and MiB */
 };
 
-/* Columns of calls_text_figures. */
+/* Columns of calls_text_figures before the bound. */
 #define CALLS_TEXT_FIGURES 20u
 
 /* A value of the metric, with its sign and unit. */
 struct text_number calls_text_value(const struct calls_text *page, int64_t value);
 /* The share of `whole` in per cent; "-" if `whole` is 0. */
 struct text_number calls_text_share(int64_t value, int64_t whole);
-/* Value and share of `whole`, right-aligned in CALLS_TEXT_FIGURES columns. */
+/* Columns of a bound: 0 if the capture is no sample. */
+size_t calls_text_bound_columns(const struct calls_text *page);
+/* The bound of a value, right-aligned in calls_text_bound_columns. */
+void calls_text_bound(const struct calls_text *page, struct line *line, struct figure value);
+/* Value and share of `whole`, right-aligned in CALLS_TEXT_FIGURES columns, then the bound. */
 void calls_text_figures(
-	const struct calls_text *page, struct line *line, int64_t value, int64_t whole);
-/* The bound of a value, right-aligned; nothing if the capture is no sample. */
-void calls_text_bound(
-	const struct calls_text *page, struct line *line, int64_t value, int64_t bound);
+	const struct calls_text *page, struct line *line, struct figure value, int64_t whole);
 /* Writes target, window and metric, and says how the figures are inexact. */
 void calls_text_head(const struct calls_text *page);
 

@@ -13,18 +13,10 @@
 #define CALLER_LEAST   24u
 #define CALLERS_SHOWN  8u
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 /* The file name of a frame's module; NULL: unknown or none. */
 static const char *module_name(const struct view *view, const struct frame *frame)
 {
-	return frame->module == MODULES_NONE
-		       ? NULL
-		       : base_name(view->analysis->model.modules.module[frame->module].path);
+	return strings_base_name(modules_path(&view->analysis->model.modules, frame->module));
 }
 
 /* Makes a label and counts its columns. */
@@ -56,9 +48,10 @@ static void file_label(const struct frame *frame, char ret[NAME_BYTES])
 {
 	ret[0] = '\0';
 	if (frame->file && frame->line)
-		snprintf(ret, NAME_BYTES, "  %.900s:%" PRIu32, base_name(frame->file), frame->line);
+		snprintf(ret, NAME_BYTES, "  %.900s:%" PRIu32, strings_base_name(frame->file),
+			frame->line);
 	else if (frame->file)
-		snprintf(ret, NAME_BYTES, "  %.900s", base_name(frame->file));
+		snprintf(ret, NAME_BYTES, "  %.900s", strings_base_name(frame->file));
 }
 
 /* The texts that follow a function on its line. */

@@ -109,33 +109,6 @@ static void put_site(
 /* --- diff --------------------------------------------------------------------------------------
  */
 
-static void put_change(const struct compare_text *page, const struct compare_entry *entry)
-{
-	const struct compare *compare = page->compare;
-	const double before = compare_rate(compare, entry, 0, page->metric);
-	const double after = compare_rate(compare, entry, compare->view_count - 1, page->metric);
-	const double before_bound = compare_bound(compare, entry, 0, page->metric);
-	const double after_bound =
-		compare_bound(compare, entry, compare->view_count - 1, page->metric);
-	const enum compare_change change = compare_change_of(compare, entry, page->metric);
-	struct line line;
-	line_begin(&line, page->text);
-	line_put(&line, "  %-7s", compare_change_name(change));
-	line_right(&line, figure(page->metric, after - before, true).text, FIGURE_COLUMNS);
-	line_right(&line, change == COMPARE_NEW ? "-" : figure(page->metric, before, false).text,
-		FIGURE_COLUMNS);
-	line_right(&line, change == COMPARE_GONE ? "-" : figure(page->metric, after, false).text,
-		FIGURE_COLUMNS);
-	line_put(&line, "  ");
-	put_site(page, &line, entry);
-	line_end(&line);
-	put_bounds(page, CHANGE_COLUMNS, (const double[]){after - before, before, after},
-		(const double[]){compare_difference_bound(before_bound, after_bound),
-			change == COMPARE_NEW ? 0 : before_bound,
-			change == COMPARE_GONE ? 0 : after_bound},
-		3);
-}
-
 /* "47.8 MiB -> 40.5 MiB" */
 static void put_amounts(struct line *line, const struct compare_text *page)
 {
@@ -148,34 +121,43 @@ static void put_amounts(struct line *line, const struct compare_text *page)
 		figure(page->metric, (double)metric_value(&last->total, page->metric), false).text);
 }
 
-/* If the windows differ in length, rates may differ although the amounts are the same: then prints
- * "same" and the amounts. */
-static void put_total(const struct compare_text *page)
+/* Prints the change of an entry; NULL: of all sites together. If the windows differ in length, rates
+ * of the total may differ although the amounts are the same: then prints "same" and the amounts. */
+static void put_change(const struct compare_text *page, const struct compare_entry *entry)
 {
-	const uint32_t last = page->compare->view_count - 1;
-	const double before = compare_total_rate(page->compare, 0, page->metric);
-	const double after = compare_total_rate(page->compare, last, page->metric);
-	const double before_bound = compare_total_bound(page->compare, 0, page->metric);
-	const double after_bound = compare_total_bound(page->compare, last, page->metric);
-	const bool is_same = compare_total_change(page->compare, page->metric) == COMPARE_SAME &&
-			     fabs(after - before) > before / 10;
+	const struct compare *compare = page->compare;
+	const enum metric metric = page->metric;
+	const uint32_t last = compare->view_count - 1;
+	const double before = compare_rate(compare, entry, 0, metric);
+	const double after = compare_rate(compare, entry, last, metric);
+	const double before_bound = compare_bound(compare, entry, 0, metric);
+	const double after_bound = compare_bound(compare, entry, last, metric);
+	const enum compare_change change = compare_change_of(compare, entry, metric);
+	const bool is_same =
+		!entry && change == COMPARE_SAME && fabs(after - before) > before / 10;
+	const bool has_before = !entry || change != COMPARE_NEW;
+	const bool has_after = !entry || change != COMPARE_GONE;
 	struct line line;
 	line_begin(&line, page->text);
-	line_put(&line, "  %-7s", "total");
-	line_right(&line, is_same ? "same" : figure(page->metric, after - before, true).text,
+	line_put(&line, "  %-7s", entry ? compare_change_name(change) : "total");
+	line_right(&line, is_same ? "same" : figure(metric, after - before, true).text,
 		FIGURE_COLUMNS);
-	line_right(&line, figure(page->metric, before, false).text, FIGURE_COLUMNS);
-	line_right(&line, figure(page->metric, after, false).text, FIGURE_COLUMNS);
-	if (is_same) {
+	line_right(&line, has_before ? figure(metric, before, false).text : "-", FIGURE_COLUMNS);
+	line_right(&line, has_after ? figure(metric, after, false).text : "-", FIGURE_COLUMNS);
+	if (entry || is_same)
 		line_put(&line, "  ");
+	if (entry) {
+		put_site(page, &line, entry);
+	} else if (is_same) {
 		put_amounts(&line, page);
 		line_put(&line, ", windows differ");
-	} else if (before > 0)
+	} else if (before > 0) {
 		line_put(&line, "  %+.1f %%", (after - before) / before * 100);
+	}
 	line_end(&line);
 	put_bounds(page, CHANGE_COLUMNS, (const double[]){after - before, before, after},
 		(const double[]){is_same ? 0 : compare_difference_bound(before_bound, after_bound),
-			before_bound, after_bound},
+			has_before ? before_bound : 0, has_after ? after_bound : 0},
 		3);
 }
 
@@ -222,7 +204,7 @@ void compare_text_diff(const struct compare_text *page)
 	put_sample_note(page);
 	fputc('\n', page->text->out);
 	put_heading(page);
-	put_total(page);
+	put_change(page, NULL);
 	for (size_t i = 0; i < compare->count; i++) {
 		if (compare_change_of(compare, &compare->entry[i], page->metric) == COMPARE_SAME) {
 			same++;
@@ -245,14 +227,6 @@ static size_t trend_columns(uint32_t count)
 	return 2 + (count < TREND_CELLS ? count : TREND_CELLS);
 }
 
-/* The bound of an entry's figure; `entry` NULL: of all sites together. */
-static double bound_of(
-	const struct compare_text *page, const struct compare_entry *entry, uint32_t view)
-{
-	return entry ? compare_bound(page->compare, entry, view, page->metric)
-		     : compare_total_bound(page->compare, view, page->metric);
-}
-
 static void put_trend(const struct compare_text *page, const struct compare_entry *entry)
 {
 	const struct compare *compare = page->compare;
@@ -261,8 +235,7 @@ static void put_trend(const struct compare_text *page, const struct compare_entr
 	double rate[COMPARE_VIEWS_MAX];
 	struct line line;
 	for (uint32_t i = 0; i < count; i++) {
-		rate[i] = entry ? compare_rate(compare, entry, i, page->metric)
-				: compare_total_rate(compare, i, page->metric);
+		rate[i] = compare_rate(compare, entry, i, page->metric);
 		value[i] = rate[i] > 0 ? (uint64_t)rate[i] : 0;
 	}
 	line_begin(&line, page->text);
@@ -279,7 +252,9 @@ static void put_trend(const struct compare_text *page, const struct compare_entr
 		line_put(&line, "total");
 	line_end(&line);
 	put_bounds(page, trend_columns(count), (const double[]){rate[0], rate[count - 1]},
-		(const double[]){bound_of(page, entry, 0), bound_of(page, entry, count - 1)}, 2);
+		(const double[]){compare_bound(compare, entry, 0, page->metric),
+			compare_bound(compare, entry, count - 1, page->metric)},
+		2);
 }
 
 static bool is_all_zero(const struct compare_text *page, const struct compare_entry *entry)

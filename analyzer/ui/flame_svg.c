@@ -184,7 +184,7 @@ static void put_bound(const struct svg *svg, uint32_t node, uint64_t value)
 {
 	static const struct text utf8 = {.has_utf8 = true};
 	const struct text_number bound =
-		text_bound(&utf8, (int64_t)value, calls_bound(svg->page->calls, node, false));
+		text_bound(&utf8, (int64_t)value, figure_bound(svg->page->calls->total[node]));
 	fprintf(svg->out, "%s%s", *bound.text ? " " : "", bound.text);
 }
 

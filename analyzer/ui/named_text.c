@@ -38,10 +38,9 @@ static void put_module(
 	put_figures(&line, (const char *[]){figure[0].text, figure[1].text, figure[2].text,
 				   figure[3].text, figure[4].text});
 	const char *path = path_of(analysis, module);
-	const char *slash = strrchr(path, '/');
 	/* The end of a path is more useful than its middle. */
-	if (text_columns(path) > line_left(&line) && slash && slash[1])
-		path = slash + 1;
+	if (text_columns(path) > line_left(&line))
+		path = strings_base_name(path);
 	line_foreign(&line, path, line_left(&line));
 	line_end(&line);
 }
@@ -80,10 +79,9 @@ static void put_remark(const struct text *text, const struct analysis *analysis,
 	const char *earlier = remark ? find_earlier(analysis, named, index, remark) : NULL;
 	struct line line;
 	if (earlier) {
-		const char *slash = strrchr(earlier, '/');
 		line_begin(&line, text);
 		line_put(&line, "      as for ");
-		line_foreign(&line, slash && slash[1] ? slash + 1 : earlier, line_left(&line));
+		line_foreign(&line, strings_base_name(earlier), line_left(&line));
 		line_end(&line);
 	} else if (remark) {
 		line_wrap(text, "      ", "      ", remark, 0);

@@ -61,20 +61,16 @@ static void put_source(struct line *line, const char *source, bool has_value)
 		line_foreign_styled(line, TEXT_DIM, fits, left);
 }
 
-static size_t bound_columns(const struct calls_text *page)
-{
-	return page->calls->total_variance ? TEXT_BOUND_COLUMNS : 0;
-}
-
 static void put_margin(const struct part *part, struct line *line, const struct function_line *of)
 {
 	static const struct calls_sum none;
 	const struct calls_text *page = part->page;
 	const struct calls_sum *sum = of ? &of->sum : &none;
-	line_right(line, of ? calls_text_value(page, sum->inclusive).text : "", FIGURE_COLUMNS);
-	calls_text_bound(page, line, sum->inclusive,
-		metric_bound_of(sum->inclusive, sum->inclusive_variance));
-	line_right(line, sum->own ? calls_text_value(page, sum->own).text : "", FIGURE_COLUMNS + 1);
+	line_right(
+		line, of ? calls_text_value(page, sum->inclusive.value).text : "", FIGURE_COLUMNS);
+	calls_text_bound(page, line, sum->inclusive);
+	line_right(line, sum->own.value ? calls_text_value(page, sum->own.value).text : "",
+		FIGURE_COLUMNS + 1);
 }
 
 static void write_line(const struct part *part, uint32_t number, const struct function_line *of)
@@ -104,7 +100,8 @@ static void write_gap(const struct part *part, uint64_t from, uint64_t to, bool 
 			is_left_out = true;
 			if (has_before && to < LINES_MAX)
 				fprintf(part->page->text->out, "%*s...\n",
-					(int)(2 * FIGURE_COLUMNS + 4 + bound_columns(part->page)),
+					(int)(2 * FIGURE_COLUMNS + 4 +
+						calls_text_bound_columns(part->page)),
 					"");
 			i = before > i ? before - 1 : i;
 		}
@@ -176,8 +173,8 @@ static struct ht_err *write_file(struct part *part, const struct source_places *
 	write_notes(part, why);
 	if (part->line->file) {
 		text_styled(part->page->text, TEXT_DIM,
-			part->page->calls->total_variance ? "     total    bound        own  line\n"
-							  : "     total        own  line\n");
+			part->page->calls->is_sample ? "     total    bound        own  line\n"
+						     : "     total        own  line\n");
 		write_lines(part);
 	}
 	source_deinit(&source);

@@ -35,7 +35,7 @@ struct tree_text {
 static int64_t value_of(const struct tree_text *tree, uint32_t node, uint32_t index)
 {
 	const struct calls *calls = tree->calls;
-	return calls->total[calls->child[calls->children[node].first + index]];
+	return calls->total[calls->child[calls->children[node].first + index]].value;
 }
 
 static bool is_shown(const struct tree_text *tree, uint32_t node, uint32_t index)
@@ -65,7 +65,7 @@ static uint32_t only_child(const struct tree_text *tree, uint32_t node, const st
 {
 	const struct calls *calls = tree->calls;
 	if (shown->count != 1 || llabs(shown->more_value) >= tree->least ||
-		(!node && calls->own[0]))
+		(!node && calls->own[0].value))
 		return 0;
 	for (uint32_t i = 0; i < calls->children[node].count; i++)
 		if (is_shown(tree, node, i))
@@ -117,13 +117,11 @@ static void put_figures(
 	const struct tree_text *tree, struct line *line, uint32_t node, bool has_total)
 {
 	const struct calls *calls = tree->calls;
-	const int64_t own = calls->own[node];
+	const int64_t own = calls->own[node].value;
 	if (has_total)
-		calls_text_figures(tree->page, line, calls->total[node], calls->total[0]);
+		calls_text_figures(tree->page, line, calls->total[node], calls->total[0].value);
 	else
-		line_put(line, "%*s", (int)CALLS_TEXT_FIGURES, "");
-	calls_text_bound(tree->page, line, calls->total[node],
-		has_total ? calls_bound(calls, node, false) : 0);
+		line_right(line, "", CALLS_TEXT_FIGURES + calls_text_bound_columns(tree->page));
 	if (!calls->options.is_bottom_up)
 		line_right(line, own && node ? calls_text_value(tree->page, own).text : "",
 			OWN_COLUMNS);
@@ -134,8 +132,8 @@ static void write_more(const struct tree_text *tree, const struct shown *shown)
 {
 	struct line line;
 	line_begin(&line, tree->page->text);
-	calls_text_figures(tree->page, &line, shown->more_value, tree->calls->total[0]);
-	calls_text_bound(tree->page, &line, 0, 0);
+	calls_text_figures(tree->page, &line, (struct figure){.value = shown->more_value},
+		tree->calls->total[0].value);
 	if (!tree->calls->options.is_bottom_up)
 		line_put(&line, "%*s", (int)OWN_COLUMNS, "");
 	line_put(&line, "  ");
@@ -146,15 +144,14 @@ static void write_more(const struct tree_text *tree, const struct shown *shown)
 
 static void write_no_stack(const struct tree_text *tree)
 {
+	const struct figure own = tree->calls->own[0];
 	struct line line;
-	if (!tree->calls->own[0])
+	if (!own.value)
 		return;
 	line_begin(&line, tree->page->text);
-	calls_text_figures(tree->page, &line, tree->calls->own[0], tree->calls->total[0]);
-	calls_text_bound(tree->page, &line, tree->calls->own[0], calls_bound(tree->calls, 0, true));
+	calls_text_figures(tree->page, &line, own, tree->calls->total[0].value);
 	if (!tree->calls->options.is_bottom_up)
-		line_right(
-			&line, calls_text_value(tree->page, tree->calls->own[0]).text, OWN_COLUMNS);
+		line_right(&line, calls_text_value(tree->page, own.value).text, OWN_COLUMNS);
 	line_put(&line, "  ");
 	put_guides(tree, &line, has_more(&tree->level[0]) ? CORNER_BRANCH : CORNER_LAST);
 	line_put(&line, "(no stack)");
@@ -171,7 +168,7 @@ static uint32_t skip_recursion(const struct tree_text *tree, uint32_t *node, str
 	uint32_t times = 1;
 	for (;; times++) {
 		const uint32_t child = only_child(tree, *node, shown);
-		if (!child || shown->more || calls->own[*node] ||
+		if (!child || shown->more || calls->own[*node].value ||
 			calls->tree.node[child].group != calls->tree.node[*node].group)
 			return times;
 		*node = child;
@@ -216,7 +213,7 @@ static struct ht_err *write_chain(struct tree_text *tree, uint32_t node, enum co
 		if (!child)
 			break;
 		above = calls_frame(calls, last);
-		has_total = calls->total[child] != calls->total[last];
+		has_total = calls->total[child].value != calls->total[last].value;
 		node = child;
 		corner = CORNER_NONE;
 	}
@@ -254,7 +251,7 @@ static void write_columns(const struct tree_text *tree)
 	struct line line;
 	line_begin(&line, tree->page->text);
 	line_styled(&line, TEXT_DIM, "       %s   share%s%s", is_bottom_up ? "value" : "total",
-		tree->calls->total_variance ? "    bound" : "",
+		tree->calls->is_sample ? "    bound" : "",
 		is_bottom_up ? "  function, with its callers below it" : "        own  function");
 	line_end(&line);
 }

@@ -23,108 +23,38 @@ static struct ht_err *out_of_memory(size_t rows)
 /* --- by frames ---------------------------------------------------------------------------------
  */
 
-/* A walk of a tree by line or address, whose nodes are added up by coarser groups. */
+/* Adds the nodes of a tree to rows: one for each group of `breakdown->groups`, then one for blocks
+ * without a stack, and one for folded stacks. */
 struct walk {
-	const struct view *view;
-	const struct tree *tree;
-	const struct groups *groups; /* the groups that are rows */
-	struct sums *own, *total;    /* by node */
-	uint32_t *child, *sibling;   /* by node; 0: none */
-	uint32_t *depth;	     /* by row: number of its frames above the node */
-	struct breakdown_row *row;   /* by group; then no stack, then other */
-	size_t rows;
+	struct sums *own, *total; /* by node */
+	struct breakdown_row *row;
+	uint32_t *row_of; /* by group of the tree */
 };
 
-static size_t row_of(const struct walk *walk, uint32_t node)
+static void add_node(void *context, uint32_t node, size_t row, bool is_outermost)
 {
-	const uint32_t group = walk->tree->node[node].group;
-	if (node == 0)
-		return walk->groups->count;
-	if (group == UINT32_MAX)
-		return walk->groups->count + 1;
-	return walk->groups->of_frame[walk->tree->groups->group[group].frame];
-}
-
-static void enter(struct walk *walk, uint32_t node)
-{
-	const size_t row = row_of(walk, node);
+	const struct walk *walk = context;
 	sums_add(&walk->row[row].own, &walk->own[node]);
-	/* The root is the row of blocks without a stack, but all stacks lie below it: its total
-	 * would count them too. */
-	if (node == 0)
-		sums_add(&walk->row[row].inclusive, &walk->own[node]);
-	else if (walk->depth[row]++ == 0)
+	if (is_outermost)
 		sums_add(&walk->row[row].inclusive, &walk->total[node]);
 }
 
-static void leave(struct walk *walk, uint32_t node)
+static struct ht_err *fill_rows(
+	const struct walk *walk, const struct tree *tree, const struct groups *groups)
 {
-	if (node)
-		walk->depth[row_of(walk, node)]--;
-}
-
-/* Not recursive, because the trace decides how deep stacks are. */
-static void walk_tree(struct walk *walk)
-{
-	const struct tree *tree = walk->tree;
-	for (uint32_t i = (uint32_t)tree->count; i-- > 1;) {
-		walk->sibling[i] = walk->child[tree->node[i].parent];
-		walk->child[tree->node[i].parent] = i;
+	const size_t count = groups->count;
+	for (size_t i = 0; i < count; i++) {
+		walk->row[i].key = groups->group[i].frame;
+		walk->row[i].name = groups->group[i].name;
 	}
-	uint32_t at = 0;
-	enter(walk, 0);
-	for (;;) {
-		if (walk->child[at]) {
-			at = walk->child[at];
-			enter(walk, at);
-			continue;
-		}
-		while (at && !walk->sibling[at]) {
-			leave(walk, at);
-			at = tree->node[at].parent;
-		}
-		if (!at)
-			return;
-		leave(walk, at);
-		at = walk->sibling[at];
-		enter(walk, at);
-	}
-}
-
-static void name_rows(struct walk *walk)
-{
-	for (size_t i = 0; i < walk->groups->count; i++) {
-		walk->row[i].key = walk->groups->group[i].frame;
-		walk->row[i].name = walk->groups->group[i].name;
-	}
-	walk->row[walk->groups->count].key = BREAKDOWN_NO_STACK;
-	walk->row[walk->groups->count + 1].key = BREAKDOWN_OTHER;
-}
-
-static struct ht_err *walk_begin(struct walk *walk)
-{
-	const size_t nodes = walk->tree->count;
-	HT_TRY(view_own_sums(walk->view, walk->tree, &walk->own));
-	walk->rows = walk->groups->count + 2;
-	walk->total = calloc(nodes, sizeof(*walk->total));
-	walk->child = calloc(nodes, sizeof(*walk->child));
-	walk->sibling = calloc(nodes, sizeof(*walk->sibling));
-	walk->depth = calloc(walk->rows, sizeof(*walk->depth));
-	walk->row = calloc(walk->rows, sizeof(*walk->row));
-	if (!walk->total || !walk->child || !walk->sibling || !walk->depth || !walk->row)
-		return out_of_memory(nodes);
-	tree_totals(walk->tree, walk->own, walk->total);
-	return NULL;
-}
-
-/* `walk->row` stays; the caller has it. */
-static void walk_end(struct walk *walk)
-{
-	free(walk->own);
-	free(walk->total);
-	free(walk->child);
-	free(walk->sibling);
-	free(walk->depth);
+	for (size_t i = 0; i < tree->groups->count; i++)
+		walk->row_of[i] = groups->of_frame[tree->groups->group[i].frame];
+	tree_totals(tree, walk->own, walk->total);
+	/* All stacks lie below the root: its total would count them too. */
+	walk->row[count] = (struct breakdown_row){
+		.key = BREAKDOWN_NO_STACK, .own = walk->own[0], .inclusive = walk->own[0]};
+	walk->row[count + 1].key = BREAKDOWN_OTHER;
+	return tree_visit(tree, walk->row_of, count + 1, add_node, (void *)(uintptr_t)walk);
 }
 
 static void keep_figures(struct breakdown *breakdown, size_t rows)
@@ -138,16 +68,22 @@ static void keep_figures(struct breakdown *breakdown, size_t rows)
 static struct ht_err *walk_groups(
 	const struct view *view, const struct tree *tree, struct breakdown *breakdown)
 {
-	struct walk walk = {.view = view, .tree = tree, .groups = &breakdown->groups};
-	struct ht_err *err = walk_begin(&walk);
-	breakdown->row = walk.row;
+	const size_t rows = breakdown->groups.count + 2;
+	struct walk walk = {
+		.total = calloc(tree->count, sizeof(*walk.total)),
+		.row = breakdown->row = calloc(rows, sizeof(*walk.row)),
+		.row_of = calloc(tree->groups->count + 1, sizeof(*walk.row_of)),
+	};
+	struct ht_err *err = view_own_sums(view, tree, &walk.own);
+	if (!err && (!walk.total || !walk.row || !walk.row_of))
+		err = out_of_memory(tree->count);
 	breakdown->has_inclusive = true;
-	if (!err) {
-		name_rows(&walk);
-		walk_tree(&walk);
-		keep_figures(breakdown, walk.rows);
-	}
-	walk_end(&walk);
+	HT_THEN(err, fill_rows(&walk, tree, &breakdown->groups));
+	if (!err)
+		keep_figures(breakdown, rows);
+	free(walk.own);
+	free(walk.total);
+	free(walk.row_of);
 	return err;
 }
 

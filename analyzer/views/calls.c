@@ -2,6 +2,7 @@
 #include "analyzer/views/calls.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 void calls_deinit(struct calls *calls)
 {
@@ -10,8 +11,6 @@ void calls_deinit(struct calls *calls)
 	free(calls->own);
 	free(calls->total);
 	free(calls->order);
-	free(calls->own_variance);
-	free(calls->total_variance);
 	free(calls->children);
 	free(calls->child);
 	*calls = (struct calls){0};
@@ -46,7 +45,8 @@ static bool has_site(const struct calls *calls, size_t site)
 	return row != UINT32_MAX && (!calls->options.has_row || calls->options.has_row[row]);
 }
 
-static struct ht_err *own_values(const struct calls *calls, enum metric metric, int64_t **ret)
+/* The own values of all nodes in a metric. */
+static struct ht_err *own_values(const struct calls *calls, enum metric metric, struct figure **ret)
 {
 	const struct view *view = calls->view;
 	*ret = calloc(calls->tree.count, sizeof(**ret));
@@ -57,65 +57,17 @@ static struct ht_err *own_values(const struct calls *calls, enum metric metric, 
 			continue;
 		const uint32_t node = tree_leaf(&calls->tree, &view->analysis->model.nodes,
 			view->analysis->cube.site[i].node);
-		(*ret)[node] += metric_value(&view->sums[i], metric);
+		figure_add(&(*ret)[node], metric_figure(&view->sums[i], metric));
 	}
 	return NULL;
-}
-
-static struct ht_err *own_variances(struct calls *calls)
-{
-	const struct view *view = calls->view;
-	calls->own_variance = calloc(calls->tree.count, sizeof(*calls->own_variance));
-	if (!calls->own_variance)
-		return out_of_memory(&calls->tree);
-	for (size_t i = 0; i < view->analysis->cube.site_count; i++) {
-		if (!has_site(calls, i))
-			continue;
-		const uint32_t node = tree_leaf(&calls->tree, &view->analysis->model.nodes,
-			view->analysis->cube.site[i].node);
-		calls->own_variance[node] += (double)view->sums[i].variance[calls->options.metric];
-	}
-	return NULL;
-}
-
-/* `own_variance` must be set. */
-static struct ht_err *total_variances(struct calls *calls)
-{
-	const struct tree *tree = &calls->tree;
-	calls->total_variance = malloc(tree->count * sizeof(*calls->total_variance));
-	if (!calls->total_variance)
-		return out_of_memory(tree);
-	for (size_t i = 0; i < tree->count; i++)
-		calls->total_variance[i] = calls->own_variance[i];
-	for (size_t i = tree->count; i-- > 1;)
-		calls->total_variance[tree->node[i].parent] += calls->total_variance[i];
-	return NULL;
-}
-
-int64_t calls_bound(const struct calls *calls, uint32_t node, bool is_own)
-{
-	if (!calls->total_variance)
-		return 0;
-	return is_own ? metric_bound_of(calls->own[node], calls->own_variance[node])
-		      : metric_bound_of(calls->total[node], calls->total_variance[node]);
 }
 
 /* Adds each node's value to its parents. Children have higher numbers than their parents, so one
  * pass backwards suffices. */
-static void add_up(const struct tree *tree, int64_t *value)
+static void add_up(const struct tree *tree, struct figure *value)
 {
 	for (size_t i = tree->count; i-- > 1;)
-		value[tree->node[i].parent] += value[i];
-}
-
-static struct ht_err *copy_of(const struct tree *tree, const int64_t *value, int64_t **ret)
-{
-	*ret = malloc(tree->count * sizeof(**ret));
-	if (!*ret)
-		return out_of_memory(tree);
-	for (size_t i = 0; i < tree->count; i++)
-		(*ret)[i] = value[i];
-	return NULL;
+		figure_add(&value[tree->node[i].parent], value[i]);
 }
 
 /* --- bottom-up ---------------------------------------------------------------------------------
@@ -140,29 +92,16 @@ static struct ht_err *turn_chain(
 }
 
 /* Moves `*value` from the nodes of calls->tree to the nodes of the turned tree. */
-static struct ht_err *turn_values(
-	const struct calls *calls, const struct tree *tree, const uint32_t *turned, int64_t **value)
+static struct ht_err *turn_values(const struct calls *calls, const struct tree *tree,
+	const uint32_t *turned, struct figure **value)
 {
-	int64_t *new_value = calloc(tree->count, sizeof(*new_value));
+	struct figure *new_value = calloc(tree->count, sizeof(*new_value));
 	if (!new_value)
 		return out_of_memory(tree);
 	for (size_t i = 0; i < calls->tree.count; i++)
-		new_value[turned[i]] += (*value)[i];
+		figure_add(&new_value[turned[i]], (*value)[i]);
 	free(*value);
 	*value = new_value;
-	return NULL;
-}
-
-static struct ht_err *turn_variances(
-	struct calls *calls, const struct tree *tree, const uint32_t *turned)
-{
-	double *variance = calloc(tree->count, sizeof(*variance));
-	if (!variance)
-		return out_of_memory(tree);
-	for (size_t i = 0; i < calls->tree.count; i++)
-		variance[turned[i]] += calls->own_variance[i];
-	free(calls->own_variance);
-	calls->own_variance = variance;
 	return NULL;
 }
 
@@ -177,13 +116,11 @@ static struct ht_err *turn(struct calls *calls)
 	if (!err)
 		tree.node[0].parent = 0;
 	for (uint32_t i = 1; i < count && !err; i++)
-		if (calls->own[i] || (calls->order && calls->order[i]))
+		if (calls->own[i].value || (calls->order && calls->order[i].value))
 			err = turn_chain(calls, &tree, i, &turned[i]);
 	HT_THEN(err, turn_values(calls, &tree, turned, &calls->own));
 	if (!err && calls->order)
 		err = turn_values(calls, &tree, turned, &calls->order);
-	if (!err && calls->own_variance)
-		err = turn_variances(calls, &tree, turned);
 	free(turned);
 	if (err) {
 		tree_deinit(&tree);
@@ -201,11 +138,11 @@ static int compare(const void *a, const void *b, void *context)
 {
 	const struct calls *calls = context;
 	const uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
-	const int64_t *value = calls->order ? calls->order : calls->total;
-	if (value[x] != value[y])
-		return value[x] > value[y] ? -1 : 1;
-	if (calls->total[x] != calls->total[y])
-		return calls->total[x] > calls->total[y] ? -1 : 1;
+	const struct figure *total = calls->total, *order = calls->order ? calls->order : total;
+	if (order[x].value != order[y].value)
+		return order[x].value > order[y].value ? -1 : 1;
+	if (total[x].value != total[y].value)
+		return total[x].value > total[y].value ? -1 : 1;
 	return (x > y) - (x < y);
 }
 
@@ -218,7 +155,7 @@ static struct ht_err *find_figures(const struct calls *calls, bool **ret)
 	if (!*ret)
 		return out_of_memory(tree);
 	for (size_t i = tree->count; i-- > 1;) {
-		(*ret)[i] |= calls->own[i] != 0;
+		(*ret)[i] |= calls->own[i].value != 0;
 		(*ret)[tree->node[i].parent] |= (*ret)[i];
 	}
 	return NULL;
@@ -264,19 +201,15 @@ static struct ht_err *find_children(struct calls *calls)
 static struct ht_err *find_values(struct calls *calls)
 {
 	const struct calls_options *options = &calls->options;
-	struct ht_err *err = own_values(calls, options->metric, &calls->own);
-	if (!err && options->sort != options->metric)
-		err = own_values(calls, options->sort, &calls->order);
-	const bool is_sample = calls->view->analysis->cube.sample_bytes != 0;
-	if (!err && is_sample)
-		err = own_variances(calls);
-	if (!err && options->is_bottom_up)
-		err = turn(calls);
-	if (!err && is_sample)
-		err = total_variances(calls);
-	HT_THEN(err, copy_of(&calls->tree, calls->own, &calls->total));
-	if (err)
-		return err;
+	HT_TRY(own_values(calls, options->metric, &calls->own));
+	if (options->sort != options->metric)
+		HT_TRY(own_values(calls, options->sort, &calls->order));
+	if (options->is_bottom_up)
+		HT_TRY(turn(calls));
+	calls->total = malloc(calls->tree.count * sizeof(*calls->total));
+	if (!calls->total)
+		return out_of_memory(&calls->tree);
+	memcpy(calls->total, calls->own, calls->tree.count * sizeof(*calls->total));
 	add_up(&calls->tree, calls->total);
 	if (calls->order)
 		add_up(&calls->tree, calls->order);
@@ -286,7 +219,9 @@ static struct ht_err *find_values(struct calls *calls)
 struct ht_err *calls_init(
 	struct calls *calls, const struct view *view, const struct calls_options *options)
 {
-	*calls = (struct calls){.view = view, .options = *options};
+	*calls = (struct calls){.view = view,
+		.options = *options,
+		.is_sample = view->analysis->cube.sample_bytes != 0};
 	struct ht_err *err =
 		groups_init(&calls->groups, options->grouping, &view->frames, view->analysis);
 	HT_THEN(err, tree_init(&calls->tree, view->analysis, &view->frames, &calls->groups,
@@ -308,73 +243,32 @@ const struct frame *calls_frame(const struct calls *calls, uint32_t node)
 /* --- groups ------------------------------------------------------------------------------------
  */
 
-/* A depth-first walk without a stack: it goes back by parents. */
-struct walk {
+struct group_sums {
 	const struct calls *calls;
-	uint32_t *next;	       /* by node: the child to visit next */
-	uint32_t *on_path;     /* by group: how often it occurs between root and node */
-	struct calls_sum *sum; /* by group */
+	struct calls_sum *sum; /* by group, the last is for folded stacks */
 };
 
-static void enter(const struct walk *walk, uint32_t node)
+static void add_node(void *context, uint32_t node, size_t group, bool is_outermost)
 {
-	const struct calls *calls = walk->calls;
-	const uint32_t group = calls->tree.node[node].group;
-	if (group == UINT32_MAX)
+	const struct group_sums *sums = context;
+	/* No value at or below it: its bound does not count. */
+	if (!sums->calls->own[node].value && !sums->calls->children[node].count)
 		return;
-	struct calls_sum *sum = &walk->sum[group];
-	const bool is_outermost = !walk->on_path[group]++;
-	sum->own += calls->own[node];
-	sum->inclusive += is_outermost ? calls->total[node] : 0;
-	if (!calls->total_variance)
-		return;
-	sum->own_variance += calls->own_variance[node];
-	sum->inclusive_variance += is_outermost ? calls->total_variance[node] : 0;
-}
-
-static void leave(const struct walk *walk, uint32_t node)
-{
-	const uint32_t group = walk->calls->tree.node[node].group;
-	if (group != UINT32_MAX)
-		walk->on_path[group]--;
-}
-
-static void walk_all(const struct walk *walk)
-{
-	const struct calls *calls = walk->calls;
-	uint32_t at = 0;
-	for (;;) {
-		const struct calls_children *children = &calls->children[at];
-		if (walk->next[at] < children->count) {
-			at = calls->child[children->first + walk->next[at]++];
-			enter(walk, at);
-		} else if (at) {
-			leave(walk, at);
-			at = calls->tree.node[at].parent;
-		} else {
-			return;
-		}
-	}
+	figure_add(&sums->sum[group].own, sums->calls->own[node]);
+	if (is_outermost)
+		figure_add(&sums->sum[group].inclusive, sums->calls->total[node]);
 }
 
 struct ht_err *calls_group_sums(const struct calls *calls, struct calls_sum **ret)
 {
-	const size_t groups = calls->groups.count + 1;
-	struct walk walk = {
-		.calls = calls,
-		.next = calloc(calls->tree.count, sizeof(*walk.next)),
-		.on_path = calloc(groups, sizeof(*walk.on_path)),
-		.sum = calloc(groups, sizeof(*walk.sum)),
-	};
-	const bool has_memory = walk.next && walk.on_path && walk.sum;
-	if (has_memory)
-		walk_all(&walk);
-	free(walk.next);
-	free(walk.on_path);
-	if (!has_memory) {
-		free(walk.sum);
+	const size_t groups = calls->groups.count;
+	struct group_sums sums = {calls, calloc(groups + 1, sizeof(*sums.sum))};
+	if (!sums.sum)
 		return out_of_memory(&calls->tree);
-	}
-	*ret = walk.sum;
-	return NULL;
+	struct ht_err *err = tree_visit(&calls->tree, NULL, groups, add_node, &sums);
+	if (err)
+		free(sums.sum);
+	else
+		*ret = sums.sum;
+	return err;
 }

@@ -32,14 +32,12 @@ struct calls {
 	struct calls_options options;
 	struct groups groups;
 	struct tree tree;
-	int64_t *own;	/* top-down: of stacks whose innermost frame is this node; bottom-up: of
-			   stacks whose outermost frame is this node */
-	int64_t *total; /* own value plus the own values of all nodes below */
-	/* In a capture by sample: variances of `own` and `total` (query/metric.h); otherwise NULL.
-	 */
-	double *own_variance, *total_variance;
-	int64_t *order; /* totals in the metric options.sort, if it is not options.metric; otherwise
-			   NULL */
+	bool is_sample;	      /* the values are estimates; otherwise their variances are 0 */
+	struct figure *own;   /* top-down: of stacks whose innermost frame is this node; bottom-up:
+				   of stacks whose outermost frame is this node */
+	struct figure *total; /* own value plus the own values of all nodes below */
+	struct figure *order; /* totals in the metric options.sort, if it is not options.metric;
+				   otherwise NULL */
 	struct calls_children *children; /* children that have figures at or below them */
 	uint32_t *child;
 	uint64_t cut; /* number of cut chains in a bottom-up tree */
@@ -53,15 +51,12 @@ HT_MUST_CHECK
 struct ht_err *calls_init(
 	struct calls *calls, const struct view *view, const struct calls_options *options);
 void calls_deinit(struct calls *calls);
-/* The bound of a node's value at 95 % (metric_bound_of); 0: the value is exact. */
-int64_t calls_bound(const struct calls *calls, uint32_t node, bool is_own);
 /* The frame that stands for a node; NULL: the root, or stacks that the cube folded. */
 const struct frame *calls_frame(const struct calls *calls, uint32_t node);
 
 /* Sums of a group of frames. A chain that contains the group several times counts once. */
 struct calls_sum {
-	int64_t own, inclusive;
-	double own_variance, inclusive_variance; /* of a sample (query/metric.h); otherwise 0 */
+	struct figure own, inclusive;
 };
 /* The sums of a top-down tree, by group; freed by the caller. */
 HT_MUST_CHECK

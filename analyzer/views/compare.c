@@ -22,41 +22,23 @@ void compare_deinit(struct compare *compare)
 /* --- chains by name ----------------------------------------------------------------------------
  */
 
-/* FNV-1a, 64 bit (Fowler, Noll, Vo). */
-static uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t length)
-{
-	const unsigned char *at = bytes;
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ at[i]) * 0x100000001b3ull;
-	return hash;
-}
-
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
-	return text ? hash_bytes(hash, text, strlen(text) + 1) : hash_bytes(hash, "\1", 2);
+	return text ? strings_hash(hash, text, strlen(text) + 1) : strings_hash(hash, "\1", 2);
 }
 
-/* Compare files by the last part of their path: the rest differs from build to build. */
-static const char *base_name(const char *path)
-{
-	const char *slash = path ? strrchr(path, '/') : NULL;
-	return slash && slash[1] ? slash + 1 : path;
-}
-
+/* Files count by the last part of their path: the rest differs from build to build. */
 static uint64_t hash_frame(uint64_t hash, const struct view *view, const struct frame *frame)
 {
-	const char *module =
-		frame->module == MODULES_NONE
-			? NULL
-			: base_name(view->analysis->model.modules.module[frame->module].path);
+	const char *module = modules_path(&view->analysis->model.modules, frame->module);
 	hash = hash_text(hash, frame->function);
-	hash = hash_text(hash, frame->file ? base_name(frame->file) : module);
-	return frame->function ? hash : hash_bytes(hash, &frame->offset, sizeof(frame->offset));
+	hash = hash_text(hash, strings_base_name(frame->file ? frame->file : module));
+	return frame->function ? hash : strings_hash(hash, &frame->offset, sizeof(frame->offset));
 }
 
 static uint64_t hash_chain(const struct view *view, uint32_t node)
 {
-	uint64_t hash = 0xcbf29ce484222325ull;
+	uint64_t hash = STRINGS_HASH;
 	for (uint32_t at = node; at; at = view->tree.node[at].parent) {
 		const uint32_t group = view->tree.node[at].group;
 		if (group == UINT32_MAX)
@@ -194,12 +176,6 @@ double compare_rate(const struct compare *compare, const struct compare_entry *e
 	return rate_of(compare, view, (double)metric_value(sums, metric), metric);
 }
 
-double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric)
-{
-	const struct sums *sums = &compare->view[view]->total;
-	return rate_of(compare, view, (double)metric_value(sums, metric), metric);
-}
-
 /* --- bounds ------------------------------------------------------------------------------------
  */
 
@@ -218,33 +194,16 @@ double compare_bound(const struct compare *compare, const struct compare_entry *
 	return rate_of(compare, view, (double)metric_bound(sums, metric), metric);
 }
 
-double compare_total_bound(const struct compare *compare, uint32_t view, enum metric metric)
-{
-	const struct sums *sums = &compare->view[view]->total;
-	return rate_of(compare, view, (double)metric_bound(sums, metric), metric);
-}
-
 double compare_difference_bound(double before, double after)
 {
 	return hypot(before, after);
 }
 
-static double rate_variance(
-	const struct compare *compare, uint32_t view, const struct sums *sums, enum metric metric)
-{
-	const double scale = rate_of(compare, view, 1, metric);
-	return (double)sums->variance[metric] * scale * scale;
-}
-
 double compare_variance(const struct compare *compare, const struct compare_entry *entry,
 	uint32_t view, enum metric metric)
 {
-	return rate_variance(compare, view, compare_sums(compare, entry, view), metric);
-}
-
-double compare_total_variance(const struct compare *compare, uint32_t view, enum metric metric)
-{
-	return rate_variance(compare, view, &compare->view[view]->total, metric);
+	const double scale = rate_of(compare, view, 1, metric);
+	return (double)compare_sums(compare, entry, view)->variance[metric] * scale * scale;
 }
 
 /* --- classes -----------------------------------------------------------------------------------
@@ -257,92 +216,69 @@ static double change_of(
 	       compare_rate(compare, entry, 0, metric);
 }
 
-static enum compare_change classify(double before, double after, double all, double bound)
-{
-	if (fabs(after - before) <= fmax(all / 1000, bound))
-		return COMPARE_SAME;
-	if (before <= 0 && after > 0)
-		return COMPARE_NEW;
-	if (after <= 0 && before > 0)
-		return COMPARE_GONE;
-	if (after - before > fabs(before) / 10)
-		return COMPARE_GROWN;
-	return before - after > fabs(after) / 10 ? COMPARE_SHRUNK : COMPARE_SAME;
-}
-
-/* The figures of an entry and of all entries, in the first view (before) and in the last (after).
- */
-struct pair {
-	double before, after, all_before, all_after;
-	double before_bound, after_bound; /* of samples */
-	uint64_t before_ns, after_ns;
+/* A figure in one view, over the whole window or its first part of equal length. */
+struct side {
+	double value, all; /* of an entry, and of all sites together */
+	double bound;	   /* of `value`; 0: it is exact */
+	uint64_t ns;	   /* recorded time */
 };
 
-static enum compare_change classify_amount(const struct pair *pair)
+static struct side side_of(const struct compare *compare, const struct compare_entry *entry,
+	uint32_t index, bool is_even, enum metric metric)
 {
-	return classify(pair->before, pair->after, pair->all_before + pair->all_after,
-		compare_difference_bound(pair->before_bound, pair->after_bound));
-}
-
-static enum compare_change classify_rate(const struct pair *pair, enum metric metric)
-{
-	const uint64_t before_ns = pair->before_ns, after_ns = pair->after_ns;
-	return classify(per_minute(pair->before, before_ns, metric),
-		per_minute(pair->after, after_ns, metric),
-		per_minute(pair->all_before, before_ns, metric) +
-			per_minute(pair->all_after, after_ns, metric),
-		compare_difference_bound(per_minute(pair->before_bound, before_ns, metric),
-			per_minute(pair->after_bound, after_ns, metric)));
-}
-
-static enum compare_change agreed(const struct pair *pair, enum metric metric)
-{
-	const enum compare_change rate = classify_rate(pair, metric);
-	return is_held(metric) && classify_amount(pair) != rate ? COMPARE_SAME : rate;
-}
-
-static enum compare_change sums_change(const struct compare *compare, const struct sums *sums,
-	const struct sums *even, enum metric metric)
-{
-	const uint32_t last = compare->view_count - 1;
-	const struct view *const *view = compare->view;
-	const struct pair whole = {
-		.before = (double)metric_value(&sums[0], metric),
-		.after = (double)metric_value(&sums[last], metric),
-		.all_before = (double)metric_value(&view[0]->total, metric),
-		.all_after = (double)metric_value(&view[last]->total, metric),
-		.before_bound = (double)metric_bound(&sums[0], metric),
-		.after_bound = (double)metric_bound(&sums[last], metric),
-		.before_ns = recorded_ns(view[0], length_ns(view[0])),
-		.after_ns = recorded_ns(view[last], length_ns(view[last])),
+	const struct view *view = compare->view[index];
+	const struct sums *all = is_even ? &compare->even_total[index] : &view->total;
+	const struct sums *sums = !is_even ? compare_sums(compare, entry, index)
+				  : entry  ? &compare->even_sums[entry->first + index]
+					   : all;
+	return (struct side){
+		.value = (double)metric_value(sums, metric),
+		.all = (double)metric_value(all, metric),
+		.bound = (double)metric_bound(sums, metric),
+		.ns = recorded_ns(view, is_even ? compare->even_ns[index] : length_ns(view)),
 	};
-	const struct pair part = {
-		.before = (double)metric_value(&even[0], metric),
-		.after = (double)metric_value(&even[last], metric),
-		.all_before = (double)metric_value(&compare->even_total[0], metric),
-		.all_after = (double)metric_value(&compare->even_total[last], metric),
-		.before_bound = (double)metric_bound(&even[0], metric),
-		.after_bound = (double)metric_bound(&even[last], metric),
-		.before_ns = recorded_ns(view[0], compare->even_ns[0]),
-		.after_ns = recorded_ns(view[last], compare->even_ns[last]),
-	};
-	const enum compare_change change = agreed(&whole, metric);
-	return change == COMPARE_SAME && is_held(metric) ? agreed(&part, metric) : change;
+}
+
+static struct side side_per_minute(struct side side, enum metric metric)
+{
+	side.value = per_minute(side.value, side.ns, metric);
+	side.all = per_minute(side.all, side.ns, metric);
+	side.bound = per_minute(side.bound, side.ns, metric);
+	return side;
+}
+
+static enum compare_change classify(struct side before, struct side after)
+{
+	const double change = after.value - before.value, all = before.all + after.all;
+	const double bound = compare_difference_bound(before.bound, after.bound);
+	if (fabs(change) <= fmax(all / 1000, bound))
+		return COMPARE_SAME;
+	if (before.value <= 0 && after.value > 0)
+		return COMPARE_NEW;
+	if (after.value <= 0 && before.value > 0)
+		return COMPARE_GONE;
+	if (change > fabs(before.value) / 10)
+		return COMPARE_GROWN;
+	return -change > fabs(after.value) / 10 ? COMPARE_SHRUNK : COMPARE_SAME;
+}
+
+/* The change of the rate; COMPARE_SAME if the amount of a held metric does not show it too. */
+static enum compare_change agreed(const struct compare *compare, const struct compare_entry *entry,
+	bool is_even, enum metric metric)
+{
+	const struct side before = side_of(compare, entry, 0, is_even, metric);
+	const struct side after = side_of(compare, entry, compare->view_count - 1, is_even, metric);
+	const enum compare_change rate =
+		classify(side_per_minute(before, metric), side_per_minute(after, metric));
+	return is_held(metric) && classify(before, after) != rate ? COMPARE_SAME : rate;
 }
 
 enum compare_change compare_change_of(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
 {
-	return sums_change(compare, compare_sums(compare, entry, 0),
-		&compare->even_sums[entry->first], metric);
-}
-
-enum compare_change compare_total_change(const struct compare *compare, enum metric metric)
-{
-	struct sums total[COMPARE_VIEWS_MAX];
-	for (uint32_t i = 0; i < compare->view_count; i++)
-		total[i] = compare->view[i]->total;
-	return sums_change(compare, total, compare->even_total, metric);
+	const enum compare_change change = agreed(compare, entry, false, metric);
+	return change == COMPARE_SAME && is_held(metric) ? agreed(compare, entry, true, metric)
+							 : change;
 }
 
 const char *compare_change_name(enum compare_change change)

@@ -35,10 +35,11 @@ struct ht_err *compare_init(
 	struct compare *compare, const struct view *const *view, uint32_t view_count);
 void compare_deinit(struct compare *compare);
 
+/* The sums of an entry in one view. Here and below, `entry` NULL stands for all sites together. */
 static inline const struct sums *compare_sums(
 	const struct compare *compare, const struct compare_entry *entry, uint32_t view)
 {
-	return &compare->sums[entry->first + view];
+	return entry ? &compare->sums[entry->first + view] : &compare->view[view]->total;
 }
 
 /* Whether a metric is compared per minute of the window. Levels (live, peak) and times are not. */
@@ -46,23 +47,19 @@ bool compare_is_per_minute(enum metric metric);
 /* A metric of an entry in one view; per minute if compare_is_per_minute. */
 double compare_rate(const struct compare *compare, const struct compare_entry *entry, uint32_t view,
 	enum metric metric);
-/* As compare_rate, for all entries of a view together. */
-double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric);
 
 /* Whether any of the captures is a sample. */
 bool compare_is_sample(const struct compare *compare);
-/* The bounds of compare_rate and of compare_total_rate at 95 % (query/metric.h); 0: the figure is
- * exact, or its bound is unknown. */
+/* The bound of compare_rate at 95 % (query/metric.h); 0: the figure is exact, or its bound is
+ * unknown. */
 double compare_bound(const struct compare *compare, const struct compare_entry *entry,
 	uint32_t view, enum metric metric);
-double compare_total_bound(const struct compare *compare, uint32_t view, enum metric metric);
 /* The bound of a difference of two figures from their bounds. Samples of two captures are
  * independent: their variances add up. */
 double compare_difference_bound(double before, double after);
-/* The variances of compare_rate and of compare_total_rate. Variances of disjoint sites add up. */
+/* The variance of compare_rate. Variances of disjoint sites add up. */
 double compare_variance(const struct compare *compare, const struct compare_entry *entry,
 	uint32_t view, enum metric metric);
-double compare_total_variance(const struct compare *compare, uint32_t view, enum metric metric);
 
 enum compare_change {
 	COMPARE_NEW,	/* its figure is 0 in the first view */
@@ -81,8 +78,6 @@ enum compare_change {
  */
 enum compare_change compare_change_of(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric);
-/* As compare_change_of, for all sites together. */
-enum compare_change compare_total_change(const struct compare *compare, enum metric metric);
 const char *compare_change_name(enum compare_change change);
 /* Sorts the entries by how much compare_rate changed from the first view to the last: new and grown
  * entries first, the largest increase first; then unchanged ones; then the rest. */

@@ -18,10 +18,11 @@ static void add_up(const struct build *build)
 {
 	const struct calls *calls = build->calls;
 	for (size_t i = 0; i < calls->tree.count; i++) {
-		if (calls->own[i] > 0)
-			build->value[i] = (uint64_t)calls->own[i];
+		const int64_t own = calls->own[i].value;
+		if (own > 0)
+			build->value[i] = (uint64_t)own;
 		else
-			build->flame->negative += -(uint64_t)calls->own[i];
+			build->flame->negative += -(uint64_t)own;
 	}
 	for (size_t i = calls->tree.count; i-- > 1;)
 		build->value[calls->tree.node[i].parent] += build->value[i];

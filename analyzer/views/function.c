@@ -15,16 +15,12 @@
 void function_name(
 	const struct view *view, const struct frame *frame, char ret[FUNCTION_NAME_BYTES])
 {
-	if (frame->function) {
+	const char *path = modules_path(&view->analysis->model.modules, frame->module);
+	if (frame->function)
 		snprintf(ret, FUNCTION_NAME_BYTES, "%s", frame->function);
-	} else if (frame->module != MODULES_NONE) {
-		const char *path = view->analysis->model.modules.module[frame->module].path;
-		const char *slash = strrchr(path, '/');
-		snprintf(ret, FUNCTION_NAME_BYTES, "%.900s+0x%" PRIx64, slash ? slash + 1 : path,
-			frame->offset);
-	} else {
-		snprintf(ret, FUNCTION_NAME_BYTES, "0x%" PRIx64, frame->offset);
-	}
+	else
+		snprintf(ret, FUNCTION_NAME_BYTES, "%.900s%s0x%" PRIx64,
+			path ? strings_base_name(path) : "", path ? "+" : "", frame->offset);
 }
 
 /* How well a name fits. */
@@ -79,8 +75,8 @@ static struct ht_err *no_match(const struct calls *calls, const char *text)
 static int compare_matches(const void *a, const void *b)
 {
 	const struct function_match *x = a, *y = b;
-	if (x->sum.inclusive != y->sum.inclusive)
-		return x->sum.inclusive > y->sum.inclusive ? -1 : 1;
+	if (x->sum.inclusive.value != y->sum.inclusive.value)
+		return x->sum.inclusive.value > y->sum.inclusive.value ? -1 : 1;
 	return (x->group > y->group) - (x->group < y->group);
 }
 
@@ -102,7 +98,7 @@ static struct ht_err *take_matches(const struct calls *calls, const char *text,
 	if (!ret->match)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu functions", groups);
 	for (uint32_t i = 0; i < groups; i++) {
-		if (!sum[i].own && !sum[i].inclusive)
+		if (!sum[i].own.value && !sum[i].inclusive.value)
 			continue;
 		const struct frame *frame = frame_of(calls, i);
 		const enum fit fit = fit_of_frame(calls->view, frame, text);
@@ -151,10 +147,9 @@ struct path {
 struct count {
 	const struct calls *calls;
 	struct function *function;
-	bool *is_function; /* by group of the call tree */
-	/* By group, too; only `value` and `variance` are set. */
-	struct function_entry *caller, *callee;
-	struct path *path; /* by node */
+	bool *is_function;		/* by group of the call tree */
+	struct figure *caller, *callee; /* by group, too */
+	struct path *path;		/* by node */
 };
 
 static struct path path_of(const struct count *count, uint32_t node)
@@ -173,57 +168,42 @@ static struct path path_of(const struct count *count, uint32_t node)
 	return path;
 }
 
-static void add_entry(struct function_entry *entry, int64_t value, double variance)
-{
-	entry->value += value;
-	entry->variance += variance;
-}
-
 /* Counts the stacks whose innermost frame is `node`. */
 static void count_node(struct count *count, uint32_t node)
 {
 	const struct tree *tree = &count->calls->tree;
-	const int64_t value = count->calls->own[node];
-	const double variance = count->calls->own_variance ? count->calls->own_variance[node] : 0;
+	const struct figure value = count->calls->own[node];
 	const struct path *path = &count->path[node];
 	struct function *function = count->function;
 	if (!path->outermost)
 		return;
 	const uint32_t caller = tree->node[path->outermost].parent;
-	function->sum.inclusive += value;
-	function->sum.inclusive_variance += variance;
+	figure_add(&function->sum.inclusive, value);
 	if (path->is_recursive)
-		add_entry(&function->recursive, value, variance);
-	if (path->callee)
-		add_entry(&count->callee[tree->node[path->callee].group], value, variance);
-	else {
-		function->sum.own += value;
-		function->sum.own_variance += variance;
-	}
-	if (caller)
-		add_entry(&count->caller[tree->node[caller].group], value, variance);
-	else
-		add_entry(&function->outermost, value, variance);
+		figure_add(&function->recursive, value);
+	figure_add(
+		path->callee ? &count->callee[tree->node[path->callee].group] : &function->sum.own,
+		value);
+	figure_add(caller ? &count->caller[tree->node[caller].group] : &function->outermost, value);
 }
 
 static int compare_entries(const void *a, const void *b)
 {
 	const struct function_entry *x = a, *y = b;
-	if (x->value != y->value)
-		return x->value > y->value ? -1 : 1;
+	if (x->figure.value != y->figure.value)
+		return x->figure.value > y->figure.value ? -1 : 1;
 	return (x->group > y->group) - (x->group < y->group);
 }
 
-static struct ht_err *take_entries(const struct function_entry *entry, size_t groups,
-	struct function_entry **ret, size_t *ret_count)
+static struct ht_err *take_entries(
+	const struct figure *figure, size_t groups, struct function_entry **ret, size_t *ret_count)
 {
 	*ret = calloc(groups + 1, sizeof(**ret));
 	if (!*ret)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu functions", groups);
 	for (uint32_t i = 0; i < groups; i++)
-		if (entry[i].value)
-			(*ret)[(*ret_count)++] =
-				(struct function_entry){i, entry[i].value, entry[i].variance};
+		if (figure[i].value)
+			(*ret)[(*ret_count)++] = (struct function_entry){i, figure[i]};
 	qsort(*ret, *ret_count, sizeof(**ret), compare_entries);
 	return NULL;
 }
@@ -238,11 +218,8 @@ static struct ht_err *count_calls(struct count *count)
 		count->path[i] = path_of(count, i);
 		count_node(count, i);
 	}
-	struct ht_err *err =
-		take_entries(count->caller, groups, &function->caller, &function->caller_count);
-	return err ? err
-		   : take_entries(
-			     count->callee, groups, &function->callee, &function->callee_count);
+	HT_TRY(take_entries(count->caller, groups, &function->caller, &function->caller_count));
+	return take_entries(count->callee, groups, &function->callee, &function->callee_count);
 }
 
 /* --- lines -------------------------------------------------------------------------------------
@@ -269,10 +246,8 @@ static void join_lines(struct function *function)
 		struct function_line *last = count ? &function->line[count - 1] : NULL;
 		const struct function_line *line = &function->line[i];
 		if (last && line->line && last->file == line->file && last->line == line->line) {
-			last->sum.own += line->sum.own;
-			last->sum.inclusive += line->sum.inclusive;
-			last->sum.own_variance += line->sum.own_variance;
-			last->sum.inclusive_variance += line->sum.inclusive_variance;
+			figure_add(&last->sum.own, line->sum.own);
+			figure_add(&last->sum.inclusive, line->sum.inclusive);
 		} else {
 			function->line[count++] = *line;
 		}
@@ -292,7 +267,7 @@ static struct ht_err *take_lines(
 		const uint32_t at = groups->group[i].frame;
 		const struct frame *frame = &lines->view->frames.frame[at];
 		if (count->is_function[count->calls->groups.of_frame[at]] &&
-			(sum[i].own || sum[i].inclusive))
+			(sum[i].own.value || sum[i].inclusive.value))
 			function->line[function->line_count++] =
 				(struct function_line){frame->file, frame->line, at, sum[i]};
 	}

@@ -36,8 +36,7 @@ void function_matches_deinit(struct function_matches *matches);
 
 struct function_entry {
 	uint32_t group; /* of the call tree */
-	int64_t value;
-	double variance; /* of a sample (query/metric.h); otherwise 0 */
+	struct figure figure;
 };
 
 struct function_line {
@@ -54,9 +53,8 @@ struct function_line {
  */
 struct function {
 	struct calls_sum sum;
-	/* In these two, only `value` and `variance` are set. */
-	struct function_entry outermost;	/* chains in which the function has no caller */
-	struct function_entry recursive;	/* chains that contain the function several times */
+	struct figure outermost; /* of chains in which the function has no caller */
+	struct figure recursive; /* of chains that contain the function several times */
 	struct function_entry *caller, *callee; /* largest value first */
 	size_t caller_count, callee_count;
 	struct function_line *line; /* by file and line */

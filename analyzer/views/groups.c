@@ -70,12 +70,11 @@ static struct ht_err *find_module(
 static struct ht_err *number_function(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {
-	const struct modules *modules = &numbering->analysis->model.modules;
 	const char *place = frame->file;
 	uint32_t function, file = 0;
 	struct ht_err *err = number_pointer(numbering, frame->function, &function);
-	if (!place && frame->module != MODULES_NONE)
-		place = modules->module[frame->module].path;
+	if (!place)
+		place = modules_path(&numbering->analysis->model.modules, frame->module);
 	if (!err && place)
 		err = number_pointer(numbering, place, &file);
 	return err ? err : number_pair(numbering, function, file, ret);
@@ -108,9 +107,7 @@ static const char *module_name(const struct numbering *numbering, const struct f
 {
 	if (frame->module == MODULES_NONE)
 		return frame->function ? "(code made at run time)" : "(no module)";
-	const char *path = numbering->analysis->model.modules.module[frame->module].path;
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
+	return strings_base_name(modules_path(&numbering->analysis->model.modules, frame->module));
 }
 
 static struct ht_err *find_name(

@@ -78,7 +78,7 @@ static void add_stack(struct search *search, const struct cube *cube, uint32_t n
  * installed. */
 static bool is_c_library(const char *path)
 {
-	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	const char *name = strings_base_name(path);
 	return !strncmp(name, "libc.so", 7) || !strncmp(name, "libc-", 5) ||
 	       !strncmp(name, "libc.musl", 9) || !strncmp(name, "ld-", 3);
 }

@@ -65,10 +65,7 @@ static void look_at_frames(struct select *select)
 	const struct query *query = select->query;
 	for (size_t i = 0; i < select->frames->count; i++) {
 		const struct frame *frame = &select->frames->frame[i];
-		const char *module =
-			frame->module == MODULES_NONE
-				? NULL
-				: select->analysis->model.modules.module[frame->module].path;
+		const char *module = modules_path(&select->analysis->model.modules, frame->module);
 		uint8_t found = 0;
 		if (contains(&query->modules, module))
 			found |= SELECT_MODULE;

@@ -160,6 +160,45 @@ uint32_t tree_leaf(const struct tree *tree, const struct nodes *nodes, uint32_t 
 	return tree->site_of[tree_innermost(tree, nodes, stack)];
 }
 
+static size_t row_of(
+	const struct tree *tree, const uint32_t *row_of_group, size_t rows, uint32_t node)
+{
+	const uint32_t group = tree->node[node].group;
+	if (group == UINT32_MAX)
+		return rows;
+	return row_of_group ? row_of_group[group] : group;
+}
+
+/* Not recursive, because the trace decides how deep stacks are. */
+struct ht_err *tree_visit(const struct tree *tree, const uint32_t *row_of_group, size_t rows,
+	void (*visit)(void *context, uint32_t node, size_t row, bool is_outermost), void *context)
+{
+	uint32_t *child = calloc(2 * tree->count + rows + 1, sizeof(*child)); /* 0: none */
+	uint32_t *sibling = child + tree->count,
+		 *above = sibling + tree->count; /* `above`: by row */
+	if (!child)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", tree->count);
+	for (uint32_t i = (uint32_t)tree->count; i-- > 1;) {
+		sibling[i] = child[tree->node[i].parent];
+		child[tree->node[i].parent] = i;
+	}
+	for (uint32_t at = child[0]; at;) {
+		size_t row = row_of(tree, row_of_group, rows, at);
+		visit(context, at, row, !above[row]++);
+		if (child[at]) {
+			at = child[at];
+			continue;
+		}
+		for (bool is_done = true; at && is_done;) {
+			above[row_of(tree, row_of_group, rows, at)]--;
+			is_done = !sibling[at];
+			at = is_done ? tree->node[at].parent : sibling[at];
+		}
+	}
+	free(child);
+	return NULL;
+}
+
 void tree_totals(const struct tree *tree, const struct sums *own, struct sums *total)
 {
 	memcpy(total, own, tree->count * sizeof(*total));

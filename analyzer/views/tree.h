@@ -39,6 +39,12 @@ uint32_t tree_innermost(const struct tree *tree, const struct nodes *nodes, uint
 /* The child of `parent` for `group`, made if it does not exist. */
 HT_MUST_CHECK
 struct ht_err *tree_step(struct tree *tree, uint32_t parent, uint32_t group, uint32_t *ret);
+/* Visits all nodes but the root, depth-first, siblings by number. `row`: of the node's group, by
+ * `row_of_group` (NULL: the group's number); `rows` for folded stacks. `is_outermost`: no node
+ * above has the same row. */
+HT_MUST_CHECK
+struct ht_err *tree_visit(const struct tree *tree, const uint32_t *row_of_group, size_t rows,
+	void (*visit)(void *context, uint32_t node, size_t row, bool is_outermost), void *context);
 /* Computes inclusive sums: total[node] is own[node] plus the own sums of all nodes below. `total`
  * has tree->count elements. */
 void tree_totals(const struct tree *tree, const struct sums *own, struct sums *total);

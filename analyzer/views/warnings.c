@@ -83,16 +83,10 @@ static struct ht_err *add_growth_alone(
 		rss->explicable_bytes >> 20, mapped ? "" : "mmap (attach --mmap records it), ");
 }
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash ? slash + 1 : path;
-}
-
 static bool runs_node(const struct modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++) {
-		const char *name = base_name(modules->module[i].path);
+		const char *name = strings_base_name(modules->module[i].path);
 		if (strcmp(name, "node") == 0 || strncmp(name, "libnode.so", 10) == 0)
 			return true;
 	}
@@ -174,7 +168,7 @@ static void name_untapped(const struct model *model, char names[NAMES_BYTES])
 		const struct module *module = &model->modules.module[i];
 		if (!(module->flags & REC_MODULE_UNTAPPED))
 			continue;
-		const char *name = count == NAMED_MAX ? "..." : base_name(module->path);
+		const char *name = count == NAMED_MAX ? "..." : strings_base_name(module->path);
 		used += (size_t)snprintf(
 			names + used, NAMES_BYTES - used, "%s%.40s", count ? ", " : " (", name);
 		count++;

@@ -216,10 +216,10 @@ static bool find_difference(const struct pair *pair, uint32_t site, enum metric 
 static void total_difference(
 	const struct pair *pair, enum metric metric, double *difference, double *bound)
 {
-	*difference = compare_total_rate(&pair->compare, 1, metric) -
-		      compare_total_rate(&pair->compare, 0, metric);
-	*bound = compare_difference_bound(compare_total_bound(&pair->compare, 0, metric),
-		compare_total_bound(&pair->compare, 1, metric));
+	*difference = compare_rate(&pair->compare, NULL, 1, metric) -
+		      compare_rate(&pair->compare, NULL, 0, metric);
+	*bound = compare_difference_bound(compare_bound(&pair->compare, NULL, 0, metric),
+		compare_bound(&pair->compare, NULL, 1, metric));
 }
 
 /* The site with the number SITES is the total. */
@@ -351,11 +351,12 @@ HT_TEST(whole_traces_and_certain_blocks_have_no_bound)
 	view = scene_view(analysis, NULL);
 	ck_assert_int_eq(metric_bound(&view->total, METRIC_ALLOCATED), 0);
 	forget();
-	ck_assert_int_eq(metric_bound_of(100, 0), 0);
-	ck_assert_int_eq(metric_bound_of(0, 100), (int64_t)llround(1.959964 * sqrt(300)));
-	ck_assert_int_eq(metric_bound_of(1000000, 100), 20);
-	ck_assert_int_eq(metric_bound_of(1, NAN), 0);
-	ck_assert_int_eq(metric_bound_of(INT64_MAX, 1e300), INT64_MAX);
+	ck_assert_int_eq(figure_bound((struct figure){100, 0}), 0);
+	ck_assert_int_eq(
+		figure_bound((struct figure){0, 100}), (int64_t)llround(1.959964 * sqrt(300)));
+	ck_assert_int_eq(figure_bound((struct figure){1000000, 100}), 20);
+	ck_assert_int_eq(figure_bound((struct figure){1, NAN}), 0);
+	ck_assert_int_eq(figure_bound((struct figure){INT64_MAX, 1e300}), INT64_MAX);
 }
 
 /* In each tree the root has the bound of the total, and bounds of disjoint parts square-add. */
@@ -372,12 +373,12 @@ HT_TEST(trees_have_the_same_bounds)
 				.metric = METRIC_ALLOCATED,
 				.sort = METRIC_ALLOCATED}));
 		const int64_t bound = metric_bound(&view->total, METRIC_ALLOCATED);
-		ck_assert_int_le(llabs(calls_bound(&calls, 0, false) - bound), 1 + bound / 10000);
-		double sum = calls.own_variance[0];
+		ck_assert_int_le(llabs(figure_bound(calls.total[0]) - bound), 1 + bound / 10000);
+		double sum = calls.own[0].variance;
 		for (uint32_t i = 0; i < calls.children[0].count; i++)
-			sum += calls.total_variance[calls.child[i]];
+			sum += calls.total[calls.child[i]].variance;
 		ck_assert_double_eq_tol(
-			sum, calls.total_variance[0], calls.total_variance[0] * 1e-9);
+			sum, calls.total[0].variance, calls.total[0].variance * 1e-9);
 		calls_deinit(&calls);
 	}
 	forget();
@@ -407,10 +408,10 @@ HT_TEST(functions_and_lines_have_the_same_bounds)
 		ck_no_err(function_find(&calls, name, &matches));
 		ck_no_err(function_init(&function, &calls, &matches));
 		ck_assert_uint_eq(function.line_count, 1);
-		const double found[] = {matches.match[0].sum.own_variance,
-			matches.match[0].sum.inclusive_variance, function.sum.own_variance,
-			function.sum.inclusive_variance, function.outermost.variance,
-			function.line[0].sum.own_variance, function.line[0].sum.inclusive_variance};
+		const double found[] = {matches.match[0].sum.own.variance,
+			matches.match[0].sum.inclusive.variance, function.sum.own.variance,
+			function.sum.inclusive.variance, function.outermost.variance,
+			function.line[0].sum.own.variance, function.line[0].sum.inclusive.variance};
 		for (size_t k = 0; k < HT_ARRAY_SIZE(found); k++)
 			ck_assert_double_eq_tol(found[k], want, want * 1e-6);
 		function_deinit(&function);

@@ -67,11 +67,11 @@ static void build(enum grouping grouping, enum metric metric, bool is_bottom_up)
 	ck_no_err(calls_init(&calls, view, &options));
 }
 
-static int64_t sum_of(const int64_t *value, size_t count)
+static int64_t sum_of(const struct figure *figure, size_t count)
 {
 	int64_t sum = 0;
 	for (size_t i = 0; i < count; i++)
-		sum += value[i];
+		sum += figure[i].value;
 	return sum;
 }
 
@@ -83,8 +83,8 @@ static void check_group(uint32_t group, int64_t own, int64_t inclusive)
 		bool is_in = false;
 		for (uint32_t at = i; at; at = calls.tree.node[at].parent)
 			is_in |= calls.tree.node[at].group == group;
-		naive_inclusive += is_in ? calls.own[i] : 0;
-		naive_own += calls.tree.node[i].group == group ? calls.own[i] : 0;
+		naive_inclusive += is_in ? calls.own[i].value : 0;
+		naive_own += calls.tree.node[i].group == group ? calls.own[i].value : 0;
 	}
 	ck_assert_int_eq(own, naive_own);
 	ck_assert_int_eq(inclusive, naive_inclusive);
@@ -93,16 +93,16 @@ static void check_group(uint32_t group, int64_t own, int64_t inclusive)
 /* In a bottom-up tree the root's children are the groups that have own values. */
 static void check_bottom_up(const struct calls_sum *sum, enum grouping grouping, enum metric metric)
 {
-	int64_t no_stack = calls.own[0], found = 0, whole = calls.total[0];
+	int64_t no_stack = calls.own[0].value, found = 0, whole = calls.total[0].value;
 	build(grouping, metric, true);
-	ck_assert_int_eq(calls.own[0], no_stack);
-	ck_assert_int_eq(calls.total[0], whole);
+	ck_assert_int_eq(calls.own[0].value, no_stack);
+	ck_assert_int_eq(calls.total[0].value, whole);
 	ck_assert_int_eq(sum_of(calls.own, calls.tree.count), whole);
 	for (uint32_t i = 1; i < calls.tree.count; i++) {
 		if (calls.tree.node[i].parent)
 			continue;
-		ck_assert_int_eq(calls.total[i], sum[calls.tree.node[i].group].own);
-		found += calls.total[i];
+		ck_assert_int_eq(calls.total[i].value, sum[calls.tree.node[i].group].own.value);
+		found += calls.total[i].value;
 	}
 	ck_assert_int_eq(found + no_stack, whole);
 	ck_assert_uint_eq(calls.cut, 0);
@@ -112,15 +112,15 @@ static void check_children(void)
 {
 	for (uint32_t i = 0; i < calls.tree.count; i++) {
 		const struct calls_children *children = &calls.children[i];
-		int64_t sum = calls.own[i], before = INT64_MAX;
+		int64_t sum = calls.own[i].value, before = INT64_MAX;
 		for (uint32_t k = 0; k < children->count; k++) {
 			const uint32_t child = calls.child[children->first + k];
 			ck_assert_uint_eq(calls.tree.node[child].parent, i);
-			ck_assert_int_le(calls.total[child], before);
-			before = calls.total[child];
+			ck_assert_int_le(calls.total[child].value, before);
+			before = calls.total[child].value;
 			sum += before;
 		}
-		ck_assert_int_eq(sum, calls.total[i]);
+		ck_assert_int_eq(sum, calls.total[i].value);
 	}
 }
 
@@ -128,12 +128,12 @@ static void check_tree(enum grouping grouping, enum metric metric)
 {
 	struct calls_sum *sum;
 	build(grouping, metric, false);
-	ck_assert_int_eq(calls.total[0], metric_value(&view->total, metric));
-	ck_assert_int_eq(sum_of(calls.own, calls.tree.count), calls.total[0]);
+	ck_assert_int_eq(calls.total[0].value, metric_value(&view->total, metric));
+	ck_assert_int_eq(sum_of(calls.own, calls.tree.count), calls.total[0].value);
 	check_children();
 	ck_no_err(calls_group_sums(&calls, &sum));
 	for (uint32_t i = 0; i < calls.groups.count; i++)
-		check_group(i, sum[i].own, sum[i].inclusive);
+		check_group(i, sum[i].own.value, sum[i].inclusive.value);
 	check_bottom_up(sum, grouping, metric);
 	check_children();
 	free(sum);
@@ -156,7 +156,7 @@ static int64_t entries_sum(const struct function_entry *entry, size_t count)
 {
 	int64_t sum = 0;
 	for (size_t i = 0; i < count; i++)
-		sum += entry[i].value;
+		sum += entry[i].figure.value;
 	return sum;
 }
 
@@ -173,14 +173,15 @@ HT_TEST(callers_and_callees_are_parts_of_a_function)
 			ck_assert(matches.is_one && matches.count == 1);
 			ck_no_err(function_init(&callers, &calls, &matches));
 			const struct calls_sum *sum = &callers.sum;
-			ck_assert_int_eq(sum->inclusive, matches.match[0].sum.inclusive);
-			ck_assert_int_eq(sum->own, matches.match[0].sum.own);
+			ck_assert_int_eq(
+				sum->inclusive.value, matches.match[0].sum.inclusive.value);
+			ck_assert_int_eq(sum->own.value, matches.match[0].sum.own.value);
 			ck_assert_int_eq(callers.outermost.value +
 						 entries_sum(callers.caller, callers.caller_count),
-				sum->inclusive);
+				sum->inclusive.value);
 			ck_assert_int_eq(
-				sum->own + entries_sum(callers.callee, callers.callee_count),
-				sum->inclusive);
+				sum->own.value + entries_sum(callers.callee, callers.callee_count),
+				sum->inclusive.value);
 			function_deinit(&callers);
 			function_matches_deinit(&matches);
 		}
@@ -195,12 +196,12 @@ HT_TEST(boxes_of_a_flame_graph_lie_within_their_callers)
 		make_random(seed);
 		build(GROUPING_FUNCTION, METRIC_ALLOCATED, false);
 		ck_no_err(flame_init(&flame, &calls, 0, 0));
-		ck_assert_uint_eq(flame.total, (uint64_t)calls.total[0]);
+		ck_assert_uint_eq(flame.total, (uint64_t)calls.total[0].value);
 		const struct flame_box *path[STACKS * 2] = {&flame.box[0]};
 		for (size_t i = 1; i < flame.count; i++) {
 			const struct flame_box *box = &flame.box[i], *caller = path[box->depth - 1];
 			ck_assert_uint_eq(calls.tree.node[box->node].parent, caller->node);
-			ck_assert_uint_eq(box->value, (uint64_t)calls.total[box->node]);
+			ck_assert_uint_eq(box->value, (uint64_t)calls.total[box->node].value);
 			ck_assert_uint_ge(box->start, caller->start);
 			ck_assert_uint_le(box->start + box->value, caller->start + caller->value);
 			if (flame.box[i - 1].depth >= box->depth)
@@ -248,16 +249,16 @@ HT_TEST(recursion_counts_once)
 	ck_no_err(function_find(&calls, "walk", &matches));
 	ck_assert(matches.is_one);
 	ck_no_err(function_init(&callers, &calls, &matches));
-	ck_assert_int_eq(callers.sum.inclusive, 111);
-	ck_assert_int_eq(callers.sum.own, 11);
+	ck_assert_int_eq(callers.sum.inclusive.value, 111);
+	ck_assert_int_eq(callers.sum.own.value, 11);
 	ck_assert_int_eq(callers.recursive.value, 110);
 	ck_assert_int_eq(callers.outermost.value, 0);
 	ck_assert_uint_eq(callers.caller_count, 1);
 	ck_assert_str_eq(function_of(callers.caller[0].group), "main");
-	ck_assert_int_eq(callers.caller[0].value, 111);
+	ck_assert_int_eq(callers.caller[0].figure.value, 111);
 	ck_assert_uint_eq(callers.callee_count, 1);
 	ck_assert_str_eq(function_of(callers.callee[0].group), "make");
-	ck_assert_int_eq(callers.callee[0].value, 100);
+	ck_assert_int_eq(callers.callee[0].figure.value, 100);
 	function_deinit(&callers);
 	function_matches_deinit(&matches);
 	end();
@@ -305,7 +306,7 @@ HT_TEST(a_module_is_one_node_whatever_passes_on_in_it)
 	view = scene_view(analysis, NULL);
 	build(GROUPING_MODULE, METRIC_OUTSTANDING, false);
 	ck_assert_uint_eq(calls.tree.count, 2);
-	ck_assert_int_eq(calls.own[1], 7);
+	ck_assert_int_eq(calls.own[1].value, 7);
 	ck_assert_str_eq(calls.groups.group[calls.tree.node[1].group].name, "x");
 	end();
 }
@@ -326,7 +327,7 @@ HT_TEST(a_file_that_is_mapped_twice_has_each_function_once)
 	build(GROUPING_FUNCTION, METRIC_OUTSTANDING, false);
 	ck_assert_uint_eq(calls.tree.count, 2);
 	ck_assert_str_eq(function_of(calls.tree.node[1].group), "builtin");
-	ck_assert_int_eq(calls.own[1], 7);
+	ck_assert_int_eq(calls.own[1].value, 7);
 	ck_assert_uint_eq(view->row_count, 1);
 	end();
 }
@@ -359,7 +360,7 @@ HT_TEST(another_metric_decides_the_order)
 	ck_no_err(calls_init(&calls, view, &options));
 	ck_assert_uint_eq(calls.children[0].count, 2);
 	ck_assert_str_eq(calls_frame(&calls, calls.child[0])->function, "many");
-	ck_assert_int_eq(calls.total[calls.child[0]], 30);
+	ck_assert_int_eq(calls.total[calls.child[0]].value, 30);
 	end();
 }
 

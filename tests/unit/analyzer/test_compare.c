@@ -254,7 +254,7 @@ HT_TEST(figures_are_per_minute)
 	const struct compare_entry *entry = &compare.entry[0];
 	ck_assert_double_eq_tol(compare_rate(&compare, entry, 0, METRIC_ALLOCATED), 6000, 0.1);
 	ck_assert_double_eq_tol(compare_rate(&compare, entry, 1, METRIC_ALLOCATED), 2000, 0.1);
-	ck_assert_double_eq_tol(compare_total_rate(&compare, 1, METRIC_CALLS), 2, 0.001);
+	ck_assert_double_eq_tol(compare_rate(&compare, NULL, 1, METRIC_CALLS), 2, 0.001);
 	ck_assert_double_eq_tol(compare_rate(&compare, entry, 0, METRIC_LIVE), 1000, 0.1);
 	ck_assert_double_eq_tol(compare_rate(&compare, entry, 0, METRIC_PEAK), 1000, 0.1);
 	ck_assert_int_eq(change_of("f", METRIC_ALLOCATED), COMPARE_SHRUNK);
@@ -323,13 +323,13 @@ HT_TEST(bounds_are_those_of_both_samples)
 	ck_assert_double_eq_tol(new, BOUND_9 / 2, 0.6);
 	ck_assert_double_eq_tol(compare_difference_bound(old, new), difference, 1);
 	ck_assert_double_eq_tol(
-		compare_total_bound(&compare, 1, METRIC_ALLOCATED), BOUND_9 / 2, 0.6);
+		compare_bound(&compare, NULL, 1, METRIC_ALLOCATED), BOUND_9 / 2, 0.6);
 	/* Live bytes are a level, so they are not divided by minutes. */
 	ck_assert_double_eq_tol(compare_bound(&compare, entry, 1, METRIC_LIVE), BOUND_9, 1);
 	ck_assert_double_eq_tol(
 		compare_variance(&compare, entry, 1, METRIC_ALLOCATED), 9 * VARIANCE / 4, 100);
 	ck_assert_double_eq_tol(
-		compare_total_variance(&compare, 0, METRIC_LIVE), 4 * VARIANCE, 100);
+		compare_variance(&compare, NULL, 0, METRIC_LIVE), 4 * VARIANCE, 100);
 	ck_assert_double_eq(compare_bound(&compare, entry, 1, METRIC_LIFETIME), 0);
 	end();
 }
@@ -340,7 +340,7 @@ static enum compare_change change_of_samples(uint32_t old_blocks, uint32_t new_b
 	put_together(60, 60);
 	const enum compare_change change =
 		compare_change_of(&compare, &compare.entry[0], METRIC_ALLOCATED);
-	ck_assert_int_eq(change, compare_total_change(&compare, METRIC_ALLOCATED));
+	ck_assert_int_eq(change, compare_change_of(&compare, NULL, METRIC_ALLOCATED));
 	end();
 	return change;
 }
@@ -362,7 +362,7 @@ HT_TEST(a_whole_trace_has_no_bound)
 	const struct compare_entry *entry = &compare.entry[0];
 	ck_assert(compare_is_sample(&compare));
 	ck_assert_double_eq(compare_bound(&compare, entry, 0, METRIC_ALLOCATED), 0);
-	ck_assert_double_eq(compare_total_bound(&compare, 0, METRIC_ALLOCATED), 0);
+	ck_assert_double_eq(compare_bound(&compare, NULL, 0, METRIC_ALLOCATED), 0);
 	ck_assert_double_eq_tol(
 		compare_difference_bound(0, compare_bound(&compare, entry, 1, METRIC_ALLOCATED)),
 		BOUND_9, 0.6);
