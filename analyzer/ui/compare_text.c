@@ -121,8 +121,9 @@ static void put_amounts(struct line *line, const struct compare_text *page)
 		figure(page->metric, (double)metric_value(&last->total, page->metric), false).text);
 }
 
-/* Prints the change of an entry; NULL: of all sites together. If the windows differ in length, rates
- * of the total may differ although the amounts are the same: then prints "same" and the amounts. */
+/* Prints the change of an entry; NULL: of all sites together. If the windows differ in length,
+ * rates of the total may differ although the amounts are the same: then prints "same" and the
+ * amounts. */
 static void put_change(const struct compare_text *page, const struct compare_entry *entry)
 {
 	const struct compare *compare = page->compare;
@@ -133,8 +134,7 @@ static void put_change(const struct compare_text *page, const struct compare_ent
 	const double before_bound = compare_bound(compare, entry, 0, metric);
 	const double after_bound = compare_bound(compare, entry, last, metric);
 	const enum compare_change change = compare_change_of(compare, entry, metric);
-	const bool is_same =
-		!entry && change == COMPARE_SAME && fabs(after - before) > before / 10;
+	const bool is_same = !entry && change == COMPARE_SAME && fabs(after - before) > before / 10;
 	const bool has_before = !entry || change != COMPARE_NEW;
 	const bool has_after = !entry || change != COMPARE_GONE;
 	struct line line;
