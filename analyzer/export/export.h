@@ -20,6 +20,13 @@ struct export_heaptrack_stats {
 
 #define EXPORT_NOTE_BYTES 256u
 
+/* Limits of a server that collects profiles. A profile for it is dated with the end of the window,
+ * has no threads, and has a name for each location. The stacks with least outstanding bytes become
+ * one, "(folded)", until the profile is within the limits. */
+struct export_server {
+	size_t samples_max, bytes_max;
+};
+
 /* Input of a writer, and its results besides the file. */
 struct export_job {
 	const struct view *view;
@@ -30,6 +37,7 @@ struct export_job {
 	int fd;
 	int64_t start;
 	const char *name;
+	const struct export_server *server;  /* for export_pprof; NULL: a file for people */
 	struct export_heaptrack_stats stats; /* filled by export_heaptrack */
 	char note[EXPORT_NOTE_BYTES]; /* a sentence for the user, or "": filled by the writer */
 };

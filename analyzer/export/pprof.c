@@ -62,6 +62,7 @@ static const struct {
 struct pprof {
 	FILE *out;
 	const struct view *view;
+	const struct export_server *server;	 /* NULL: none */
 	struct bytes_out message, inner, packed; /* under construction: a field of the profile, a
 						    field within it, and one within that */
 	struct pool pool;
@@ -192,12 +193,21 @@ static struct ht_err *put_line(
 	return put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
 }
 
+/* A server shows functions only, and drops samples of addresses without a function. */
+static struct ht_err *put_place_name(struct pprof *pprof, const struct frame *frame)
+{
+	char name[NAMES_BYTES];
+	names_frame(pprof->view, frame, name);
+	return put_line(pprof, name, NULL, 0);
+}
+
 /* The format wants the innermost function first. An address without a name gets no line: pprof then
  * prints the address with its module. */
 static struct ht_err *write_location(struct pprof *pprof, uint32_t number, uint32_t place)
 {
 	const struct frames_place frames = pprof->view->frames.place[place];
 	const struct frame *first = &pprof->view->frames.frame[frames.first];
+	bool has_name = false;
 	struct ht_err *err = put_number(&pprof->message, LOCATION_ID, number);
 	if (!err && first->module != MODULES_NONE) {
 		pprof->has_module[first->module] = true;
@@ -205,9 +215,14 @@ static struct ht_err *write_location(struct pprof *pprof, uint32_t number, uint3
 	}
 	HT_THEN(err,
 		put_number(&pprof->message, LOCATION_ADDRESS, names_address(pprof->view, first)));
-	for (uint32_t i = 0; i < frames.count && !err; i++)
-		if (first[i].function)
-			err = put_line(pprof, first[i].function, first[i].file, first[i].line);
+	for (uint32_t i = 0; i < frames.count && !err; i++) {
+		if (!first[i].function)
+			continue;
+		has_name = true;
+		err = put_line(pprof, first[i].function, first[i].file, first[i].line);
+	}
+	if (pprof->server && !has_name)
+		HT_THEN(err, put_place_name(pprof, first));
 	return err ? err : write_message(pprof, PROFILE_LOCATION);
 }
 
@@ -352,14 +367,16 @@ static struct ht_err *write_sample(struct pprof *pprof, const struct part *part)
 		return NULL;
 	HT_TRY(put_stack(pprof, part->node));
 	HT_TRY(put_values(pprof, sums));
-	HT_TRY(put_thread(pprof, part->thread));
+	if (!pprof->server)
+		HT_TRY(put_thread(pprof, part->thread));
 	return write_message(pprof, PROFILE_SAMPLE);
 }
 
 /* Adds up the sites of each stack and thread: a sample of pprof has no size class and no function.
  */
-static struct ht_err *find_parts(const struct view *view, struct part **ret, size_t *ret_count)
+static struct ht_err *find_parts(const struct pprof *pprof, struct part **ret, size_t *ret_count)
 {
+	const struct view *view = pprof->view;
 	const struct cube *cube = &view->analysis->cube;
 	struct map by_key = {0};
 	struct ht_err *err = NULL;
@@ -369,8 +386,9 @@ static struct ht_err *find_parts(const struct view *view, struct part **ret, siz
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
 	for (size_t i = 0; i < cube->site_count && !err; i++) {
 		const struct cube_site *site = &cube->site[i];
-		const uint32_t thread =
-			site->node == CUBE_OTHER ? CUBE_OTHER : cube_site_thread(site);
+		const uint32_t thread = site->node == CUBE_OTHER || pprof->server
+						? CUBE_OTHER
+						: cube_site_thread(site);
 		const uint64_t key = (uint64_t)site->node << 32 | thread;
 		uint32_t at;
 		if (sums_are_zero(&view->sums[i]))
@@ -386,14 +404,34 @@ static struct ht_err *find_parts(const struct view *view, struct part **ret, siz
 	return err;
 }
 
+static int compare_parts(const void *a, const void *b)
+{
+	const struct part *x = a, *y = b;
+	const int order = metric_compare(METRIC_OUTSTANDING, &x->sums, &y->sums);
+	return order ? order : (x->node > y->node) - (x->node < y->node);
+}
+
+/* Makes one of all parts but the first `most` - 1. Returns the new count. */
+static size_t fold_parts(struct part *part, size_t count, size_t most)
+{
+	if (count <= most)
+		return count;
+	qsort(part, count, sizeof(*part), compare_parts);
+	for (size_t i = most; i < count; i++)
+		sums_add(&part[most - 1].sums, &part[i].sums);
+	part[most - 1].node = CUBE_OTHER;
+	return most;
+}
+
 static struct ht_err *write_samples(struct pprof *pprof)
 {
-	struct part *part;
+	HT_FREED struct part *part = NULL;
 	size_t count;
-	struct ht_err *err = find_parts(pprof->view, &part, &count);
+	struct ht_err *err = find_parts(pprof, &part, &count);
+	if (!err && pprof->server)
+		count = fold_parts(part, count, pprof->server->samples_max);
 	for (size_t i = 0; i < count && !err; i++)
 		err = write_sample(pprof, &part[i]);
-	free(part);
 	return err;
 }
 
@@ -446,7 +484,8 @@ static struct ht_err *write_head(struct pprof *pprof)
 	HT_TRY(write_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes"));
 	HT_TRY(write_number(pprof, PROFILE_PERIOD, 1));
 	HT_TRY(write_number(pprof, PROFILE_TIME_NANOS,
-		view->analysis->model.capture.start_unix_ns + view->from_ns));
+		view->analysis->model.capture.start_unix_ns +
+			(pprof->server ? view->to_ns : view->from_ns)));
 	HT_TRY(write_number(pprof, PROFILE_DURATION_NANOS, view->to_ns - view->from_ns));
 	return write_comments(pprof);
 }
@@ -476,9 +515,10 @@ static void pprof_deinit(struct pprof *pprof)
 	free(pprof->has_module);
 }
 
-struct ht_err *export_pprof(FILE *out, struct export_job *job)
+static struct ht_err *write_profile(
+	FILE *out, const struct view *view, const struct export_server *server)
 {
-	struct pprof pprof = {.out = out, .view = job->view};
+	struct pprof pprof = {.out = out, .view = view, .server = server};
 	struct ht_err *err = pprof_init(&pprof);
 	HT_THEN(err, write_head(&pprof));
 	HT_THEN(err, write_samples(&pprof));
@@ -488,4 +528,38 @@ struct ht_err *export_pprof(FILE *out, struct export_job *job)
 	HT_THEN(err, write_strings(&pprof));
 	pprof_deinit(&pprof);
 	return err;
+}
+
+/* Folds more and more stacks until the profile is small enough: a tenth at least each time. */
+static struct ht_err *write_for_server(
+	FILE *out, const struct view *view, const struct export_server *server)
+{
+	struct export_server try = *server;
+	for (;;) {
+		HT_FREED char *text = NULL;
+		size_t length = 0;
+		FILE *memory = open_memstream(&text, &length);
+		if (!memory)
+			return ht_err_new(HT_ERR_NOMEM, "out of memory for the profile");
+		struct ht_err *err = write_profile(memory, view, &try);
+		if (fclose(memory) != 0)
+			err = ht_err_first(
+				err, ht_err_new(HT_ERR_NOMEM, "out of memory for the profile"));
+		if (err)
+			return err;
+		if (length <= server->bytes_max || try.samples_max == 1) {
+			fwrite(text, length, 1, out);
+			return NULL;
+		}
+		const double share = (double)server->bytes_max / (double)length;
+		const size_t fewer =
+			(size_t)((double)try.samples_max * (share < 0.9 ? share : 0.9));
+		try.samples_max = fewer ? fewer : 1;
+	}
+}
+
+struct ht_err *export_pprof(FILE *out, struct export_job *job)
+{
+	return job->server ? write_for_server(out, job->view, job->server)
+			   : write_profile(out, job->view, NULL);
 }

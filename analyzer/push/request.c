@@ -10,6 +10,11 @@
 
 #define MAGIC "heaptap-push 1 "
 
+/* Below the limits of Pyroscope 2.2 without options (pkg/validation/limits.go): 16,000 samples, and
+ * 2 MiB, the burst of its rate limiter. */
+#define PROFILE_SAMPLES_MAX 15000u
+#define PROFILE_BYTES_MAX   (1900u << 10)
+
 /* Units and aggregation of a sample's types, in Pyroscope's format. The order must be that of
  * analyzer/export/pprof.c. */
 static const char sample_types[] =
@@ -30,33 +35,49 @@ static void put_escaped(FILE *out, const char *text)
 	}
 }
 
-/* Replaces characters that would end a label's value, such as a comma or a brace. */
-static void put_label(FILE *out, const char *value)
+/* Replaces all characters but letters, digits and `others`. */
+static void put_name(FILE *out, const char *name, const char *others)
 {
-	for (; *value; value++) {
-		const char one[] = {*value, '\0'};
+	for (; *name; name++) {
+		const char one[] = {*name, '\0'};
 		put_escaped(
-			out, isalnum((unsigned char)*value) || strchr("-_./:", *value) ? one : "_");
+			out, isalnum((unsigned char)*name) || strchr(others, *name) ? one : "_");
 	}
 }
 
-static struct ht_err *write_profile(FILE *out, const struct push_window *window)
+/* A comma or a brace would end the value. */
+static void put_label(FILE *out, const char *value)
 {
-	const char *part = "--heaptap-%s\r\nContent-Disposition: form-data; name=\"%s\"; "
-			   "filename=\"%s\"\r\nContent-Type: %s\r\n\r\n";
-	struct export_job job = {.view = window->view, .metric = METRIC_OUTSTANDING, .name = ""};
-	fprintf(out,
-		MAGIC "%s\nmultipart/form-data; boundary=heaptap-%s\n/ingest?name=", window->key,
-		window->key);
-	put_label(out, window->service);
+	put_name(out, value, "-_./:");
+}
+
+/* Pyroscope 2.2 by its source: `format=pprof` would make it take the whole form as the profile
+ * (ingest_handler.go); application names have letters, digits and .-_ alone (validate.go; a slash
+ * since 1.11). */
+static void put_target(FILE *out, const struct push_window *window)
+{
+	fputs("/ingest?name=", out);
+	put_name(out, *window->service ? window->service : "unknown", "-_.");
 	fputs("%7Bhost%3D", out);
 	put_label(out, window->host);
 	if (*window->build) {
 		fputs("%2Cbuild%3D", out);
 		put_label(out, window->build);
 	}
-	fprintf(out, "%%7D&from=%" PRIu64 "&until=%" PRIu64 "&format=pprof&spyName=heaptap\n",
-		window->begin_s, window->end_s);
+	fprintf(out, "%%7D&from=%" PRIu64 "&until=%" PRIu64 "&spyName=heaptap\n", window->begin_s,
+		window->end_s);
+}
+
+static struct ht_err *write_profile(FILE *out, const struct push_window *window)
+{
+	const char *part = "--heaptap-%s\r\nContent-Disposition: form-data; name=\"%s\"; "
+			   "filename=\"%s\"\r\nContent-Type: %s\r\n\r\n";
+	static const struct export_server server = {PROFILE_SAMPLES_MAX, PROFILE_BYTES_MAX};
+	struct export_job job = {
+		.view = window->view, .metric = METRIC_OUTSTANDING, .name = "", .server = &server};
+	fprintf(out, MAGIC "%s\nmultipart/form-data; boundary=heaptap-%s\n", window->key,
+		window->key);
+	put_target(out, window);
 	fprintf(out, part, window->key, "sample_type_config", "config.json", "application/json");
 	fprintf(out, "%s\r\n", sample_types);
 	fprintf(out, part, window->key, "profile", "profile.pprof", "application/octet-stream");

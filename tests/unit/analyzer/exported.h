@@ -61,9 +61,10 @@ static inline const struct export_format *exported_format(const char *name)
 	ck_abort_msg("no format %s", name);
 }
 
-/* Exports what `query` chooses (NULL: everything); the text is valid until the next export. */
-static inline const char *exported_as(
-	struct exported *exported, const char *name, const struct query *query)
+/* Exports what `query` chooses (NULL: everything); the text is valid until the next export.
+ * `server`: limits of a server; NULL: none. */
+static inline const char *exported_for(struct exported *exported, const char *name,
+	const struct query *query, const struct export_server *server)
 {
 	if (!exported->analysis)
 		exported->analysis = scene_analyze(&exported->scene);
@@ -74,6 +75,7 @@ static inline const char *exported_as(
 		.metric = METRIC_OUTSTANDING,
 		.fd = exported->scene.trace.fd,
 		.name = "scene",
+		.server = server,
 	};
 	free(exported->text);
 	FILE *out = open_memstream(&exported->text, &exported->length);
@@ -81,6 +83,12 @@ static inline const char *exported_as(
 	ck_assert_int_eq(fclose(out), 0);
 	view_destroy(view);
 	return exported->text;
+}
+
+static inline const char *exported_as(
+	struct exported *exported, const char *name, const struct query *query)
+{
+	return exported_for(exported, name, query, NULL);
 }
 
 static inline void exported_end(struct exported *exported)

@@ -216,6 +216,107 @@ HT_TEST(the_program_comes_first)
 	exported_end(&exported);
 }
 
+/* --- for a server -------------------------------------------------------------------------------
+ */
+
+static uint64_t time_of_profile(void)
+{
+	struct bytes profile = bytes_of(exported.text, exported.length);
+	struct field field;
+	while (next_field(&profile, &field))
+		if (field.number == 9)
+			return field.value;
+	ck_abort_msg("no time");
+}
+
+/* The sums of each figure, and the number of samples. */
+struct totals {
+	size_t samples;
+	uint64_t value[6];
+};
+
+static struct totals totals(void)
+{
+	struct bytes profile = bytes_of(exported.text, exported.length);
+	struct field field, part;
+	struct totals ret = {0};
+	while (next_field(&profile, &field)) {
+		if (field.number != 2)
+			continue;
+		ret.samples++;
+		while (next_field(&field.bytes, &part))
+			for (size_t i = 0; part.number == 2 && i < HT_ARRAY_SIZE(ret.value); i++) {
+				uint64_t value;
+				ck_assert(bytes_uleb(&part.bytes, &value));
+				ret.value[i] += value;
+			}
+	}
+	return ret;
+}
+
+/* Pyroscope dates a profile by its end, makes a series of each label, and drops samples with a
+ * location that has no function. */
+HT_TEST(a_server_gets_names_the_end_and_no_threads)
+{
+	const struct export_server server = {100, 1u << 20};
+	exported_begin(&exported);
+	exported_as(&exported, "pprof", NULL);
+	const uint64_t begin_ns = time_of_profile();
+	exported_for(&exported, "pprof", NULL, &server);
+	ck_assert_uint_eq(time_of_profile() - begin_ns, 8064);
+	char *got = taken_apart();
+	ck_assert_ptr_nonnull(strstr(got, "2: at 1 2 is 2 130 1 100 130 1\n"));
+	ck_assert_ptr_nonnull(strstr(got, "4: 3 1 4002ff [ 4 ]\n"));
+	ck_assert_ptr_nonnull(strstr(got, "5: 4 \"target+0x2ff\" \"target+0x2ff\" \"\"\n"));
+	free(got);
+	exported_end(&exported);
+}
+
+HT_TEST(a_server_gets_no_more_samples_than_it_takes)
+{
+	const struct export_server server = {2, 1u << 20};
+	exported_begin(&exported);
+	exported_as(&exported, "pprof", NULL);
+	const struct totals all = totals();
+	exported_for(&exported, "pprof", NULL, &server);
+	const struct totals folded = totals();
+	ck_assert_uint_eq(all.samples, 3);
+	ck_assert_uint_eq(folded.samples, 2);
+	ck_assert_mem_eq(all.value, folded.value, sizeof(all.value));
+	char *got = taken_apart();
+	/* The stack with most outstanding bytes has stayed. */
+	ck_assert_ptr_nonnull(strstr(got, "2: at 1 2 is 2 130 1 100 130 1\n"));
+	ck_assert_ptr_nonnull(strstr(got, "\"(folded)\""));
+	free(got);
+	exported_end(&exported);
+}
+
+HT_TEST(a_server_gets_no_more_bytes_than_it_takes)
+{
+	exported = (struct exported){0};
+	scene_init(&exported.scene);
+	for (unsigned i = 0; i < 2000; i++)
+		scene_malloc(&exported.scene, 0, 0x10000 + 0x1000 * i, 100 + i,
+			tracebuild_node(&exported.scene.trace, 0, 0x400000 + 16 * i));
+	exported_for(&exported, "pprof", NULL, &(struct export_server){15000, 1u << 20});
+	const struct totals all = totals();
+	const size_t whole = exported.length;
+	ck_assert_uint_eq(all.samples, 2000);
+	for (size_t part = 2; part <= 64; part *= 2) {
+		const struct export_server server = {15000, whole / part};
+		exported_for(&exported, "pprof", NULL, &server);
+		const struct totals folded = totals();
+		ck_assert_uint_le(exported.length, server.bytes_max);
+		/* No more stacks are folded than necessary. */
+		ck_assert_uint_gt(folded.samples, 2000 / part * 2 / 3);
+		ck_assert_mem_eq(all.value, folded.value, sizeof(all.value));
+	}
+	/* One stack is left, however small the limit. */
+	exported_for(&exported, "pprof", NULL, &(struct export_server){15000, 1});
+	ck_assert_uint_eq(totals().samples, 1);
+	exported_end(&exported);
+}
+
 HT_TEST(a_sample_says_so)
 {
 	exported = (struct exported){0};
