@@ -39,6 +39,10 @@ static struct ht_err *follow_modules(
 		old_id[i] = window->use.survey->modules.module[i].id;
 	struct ht_err *err = survey_refresh(window->use.survey, window->use.image->thunks,
 		window->use.image->thunks + HT_PAGE_BYTES);
+	/* A thread may have listed its library between the caller's check and this survey. It will
+	 * ask for it, so the library is not late. */
+	late = late &&
+	       !(loads_see_constructors(window->use.loads) && loads_come(window->use.loads));
 	/* After an exec, another process that shares the old memory still shows the old modules. */
 	HT_THEN(err, proc_check_same(&window->use.survey->proc));
 	if (!err && asked)
