@@ -31,7 +31,7 @@ struct scribe_page {
 	int sys;
 	char text[SCRIBE_TEXT_BYTES]; /* the error; later what is wrong with the output */
 	char appended[200];	      /* what is wrong with what was appended */
-	char beside[256];	      /* store_beside() */
+	char beside[256];	      /* store_status.beside */
 };
 
 /* Adds records behind the last one. `problem`: what was not possible, for a person. Errors are our

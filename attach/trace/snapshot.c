@@ -189,10 +189,10 @@ static struct ht_err *copy_records(struct copy *copy, struct trace_reader *reade
 
 static struct ht_err *check_store(const struct copy *copy)
 {
-	return store_state(copy->store) == STORE_OK
+	return store_status(copy->store).state == STORE_OK
 		       ? NULL
 		       : ht_err_new(HT_ERR_SYS, "cannot write %s: %s", copy->options->output,
-				 store_problem(copy->store));
+				 store_status(copy->store).problem);
 }
 
 static struct ht_err *fill(
@@ -203,7 +203,7 @@ static struct ht_err *fill(
 	HT_THEN(err, append_names(copy, ret->problem, sizeof(ret->problem)));
 	HT_THEN(err, store_finish(copy->store));
 	HT_THEN(err, check_store(copy));
-	ret->bytes = store_bytes(copy->store);
+	ret->bytes = store_status(copy->store).bytes;
 	return err;
 }
 
