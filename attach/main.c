@@ -4,24 +4,19 @@
  */
 #include <errno.h>
 #include <malloc.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/session.h"
 #include "attach/capture/start.h"
 #include "attach/steer/steered.h"
 #include "attach/trace/symbols.h"
 #include "attach/cli/help.h"
-#include "attach/cli/naming.h"
 #include "attach/cli/options.h"
 #include "attach/cli/print.h"
 #include "attach/cli/print_care.h"
-#include "attach/cli/print_session.h"
 #include "attach/cli/print_survey.h"
 #include "attach/control/place.h"
 #include "attach/memory/stalled.h"

@@ -7,7 +7,6 @@
 
 #include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
-#include "attach/memory/proc_map.h"
 #include "attach/unwind/ehframe_memory.h"
 #include "attach/unwind/table.h"
 
