@@ -19,7 +19,7 @@ struct scribe_page {
 	uint32_t answers;     /* orders carried out; the first one is to open the output */
 	uint32_t state;	      /* enum store_state */
 	uint64_t progress;    /* changes as long as the output takes something */
-	uint64_t patience_ns; /* how long it may stay as it is, in what is being done now */
+	uint64_t patience_ns; /* how long `progress` may stay the same in the present step */
 	uint64_t bytes;	      /* of the file */
 	uint64_t safe_bytes;  /* of the records put: those that stand in it */
 	uint64_t safe_events;

@@ -77,7 +77,8 @@ static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t b
 			is_known ? "" : "; all records are written, but may not be durable");
 }
 
-/* Data that is in no file by now is lost. `why` counts unless the scribe knows the reason. */
+/* Ends the writers: what they have not written is lost. The problem is `why`, unless the scribe has
+ * given a reason. */
 static void give_up(struct sink *sink, const char *why)
 {
 	const struct scribe_page *page = sink->writers.page;
@@ -163,7 +164,7 @@ static bool is_cancelled(const struct sink *sink)
 
 /* --- waiting for the scribe --- */
 
-/* For how long it has not moved, as far as that is its output's fault. */
+/* How long the scribe has made no progress, without times in which it or heaptap could not run. */
 struct wait {
 	uint64_t since_ns, looked_ns;
 };
@@ -196,7 +197,7 @@ static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *
 		struct pollfd pipe = {.fd = sink->writers.fd};
 		push(sink);
 		pipe.events = waiting_bytes(sink) ? POLLOUT : 0;
-		/* All at the other end that can be waited for here is its death. */
+		/* Without POLLOUT poll reports only that the reading end is closed. */
 		poll(&pipe, 1, 1);
 		if (meanwhile)
 			meanwhile(sink->context);

@@ -109,11 +109,6 @@ static bool has_program(int fd, const char *name)
 	return strcmp(base ? base + 1 : path, name) == 0;
 }
 
-static bool has_name(int fd, const char *name, const char *comm)
-{
-	return strcmp(comm, name) == 0 || has_program(fd, name);
-}
-
 /* Arguments may hold anything; the end of one is a zero byte. */
 static void read_command(int fd, char *ret, size_t bytes)
 {
@@ -168,7 +163,7 @@ static bool is_in(int fd, const struct find_query *query, struct found *ret)
 static bool look(int fd, const struct find_query *query, struct found *ret)
 {
 	(void)proc_file_comm(fd, "comm", ret->comm);
-	if (query->name && !has_name(fd, query->name, ret->comm))
+	if (query->name && strcmp(ret->comm, query->name) != 0 && !has_program(fd, query->name))
 		return false;
 	if (!is_in(fd, query, ret) || !read_stat(fd, ret))
 		return false;
