@@ -125,8 +125,7 @@ static void forget_passed(struct sink *sink)
 	sink->passed = 0;
 }
 
-/* Passes on what does not block. */
-static void push(struct sink *sink)
+void sink_tick(struct sink *sink)
 {
 	while (!is_closed(sink) && waiting_bytes(sink)) {
 		ssize_t n = write(
@@ -195,7 +194,7 @@ static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *
 	uint64_t seen = 0, cancelled_ns = 0;
 	while (!is_closed(sink) && !is_answered(sink)) {
 		struct pollfd pipe = {.fd = sink->writers.fd};
-		push(sink);
+		sink_tick(sink);
 		pipe.events = waiting_bytes(sink) ? POLLOUT : 0;
 		/* Without POLLOUT poll reports only that the reading end is closed. */
 		poll(&pipe, 1, 1);
@@ -338,7 +337,7 @@ struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t event
 	if (err)
 		sink->unqueued_events += events;
 	else if (waiting_bytes(sink) >= PUSH_BYTES)
-		push(sink);
+		sink_tick(sink);
 	return err;
 }
 
@@ -356,11 +355,6 @@ bool sink_has_room(const struct sink *sink)
 void sink_take_all(struct sink *sink)
 {
 	sink->takes_all = true;
-}
-
-void sink_tick(struct sink *sink)
-{
-	push(sink);
 }
 
 int sink_fd(const struct sink *sink)
