@@ -180,8 +180,8 @@ static bool is_message(const struct receiver *receiver, const struct abi_message
 	       head->length <= ABI_BUFFER_BYTES && head->events <= head->length / EVENT_MIN_BYTES;
 }
 
-/* How many events the message holds behind those that were drained from memory. The agent counted
- * them all; whose they are stands at its front. */
+/* How many events the message holds behind those that were drained from memory. The agent's count
+ * includes these; the first event, at the front of the message, tells the nesting level of all. */
 static uint64_t message_events(
 	struct stream *stream, const struct abi_message *head, const uint8_t *body)
 {

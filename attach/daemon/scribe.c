@@ -34,7 +34,7 @@ static void show_state(struct scribe *scribe)
 	show(&page->bytes, status.bytes);
 	show(&page->dropped_events, status.dropped_events);
 	show(&page->safe_events, status.safe_events);
-	/* What is_done() has said is not the store's to take back. */
+	/* The state only gets worse: is_done() may have set one that the store does not know. */
 	if (status.state <= page->state)
 		return;
 	show_text(scribe, status.problem ? status.problem : "no memory");
@@ -46,14 +46,14 @@ static void show_progress(struct scribe *scribe)
 	__atomic_fetch_add(&scribe->page->progress, 1, __ATOMIC_RELEASE);
 }
 
-/* All that was put is written. */
+/* Call it when all records that were put are written. */
 static void show_safe(struct scribe *scribe)
 {
 	if (store_status(scribe->store).state == STORE_OK)
 		show(&scribe->page->safe_bytes, scribe->put_bytes);
 }
 
-/* Errors of the output are the store's; these are our own, after which nothing can be written. */
+/* False after an error that is not the output's (memory): nothing can be written any more. */
 static bool is_done(struct scribe *scribe, struct ht_err *err)
 {
 	if (!err)

@@ -123,7 +123,7 @@ bool writers_end(struct writers *writers, uint64_t patience_ns)
 	       await_death(&writers->scribe, patience_ns);
 }
 
-/* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
+/* A process that waits for a file system's server may survive even SIGKILL: it is left to init. */
 static void kill_process(pid_t *pid)
 {
 	if (*pid >= 0)

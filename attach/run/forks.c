@@ -71,8 +71,8 @@ struct forks {
 	size_t recorder_count;
 	pid_t known[KNOWN_MAX]; /* children of the target, as they were last listed */
 	size_t known_count;
-	/* Of this session: calls of which we were asked, children that were found otherwise, and
-	 * those of these that are not recorded. */
+	/* Counts of this session: requests that a recorder serves, children found without a
+	 * request, and how many of the latter are not recorded. */
 	uint64_t asked, found, passed_over;
 };
 

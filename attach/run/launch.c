@@ -40,7 +40,7 @@ _Noreturn static void child_main(int fd, char *const argv[], pid_t parent)
 	uint8_t word = 0;
 
 	start_give_back_descriptors();
-	/* Where Yama lets only ancestors trace: our helpers are none of its. */
+	/* Yama may let only ancestors trace; heaptap's helpers are no ancestors of the command. */
 	prctl(PR_SET_PTRACER, parent, 0, 0, 0);
 	ssize_t got;
 	do
