@@ -4,24 +4,19 @@
  */
 #include <errno.h>
 #include <malloc.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/session.h"
 #include "attach/capture/start.h"
 #include "attach/steer/steered.h"
 #include "attach/trace/symbols.h"
 #include "attach/cli/help.h"
-#include "attach/cli/naming.h"
 #include "attach/cli/options.h"
 #include "attach/cli/print.h"
 #include "attach/cli/print_care.h"
-#include "attach/cli/print_session.h"
 #include "attach/cli/print_survey.h"
 #include "attach/control/place.h"
 #include "attach/memory/stalled.h"
@@ -54,7 +49,7 @@ static enum exit_status complain_of_command(const char *name, int sys)
 	return sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-/* It did not come to be recorded, and no step of heaptap failed. */
+/* The command ended before it could be recorded, and no step of heaptap failed. */
 static struct ht_err *ended_early(const struct launch *launch)
 {
 	int status = parent_status(launch);
@@ -68,7 +63,7 @@ static struct ht_err *ended_early(const struct launch *launch)
 		status);
 }
 
-/* The command's end is ours. */
+/* Waits for the command and for the recorders of its children; returns the command's status. */
 static int end_as(struct launch *launch, struct forks *forks)
 {
 	parent_wait(launch);
@@ -81,8 +76,8 @@ static int end_as(struct launch *launch, struct forks *forks)
 }
 
 /*
- * The one place where a run ends whose command ran: one without a trace is never silent, and never
- * a success, whatever the reason. `err`: of the recording; NULL: none was noticed.
+ * Ends each run whose command ran. A run without a trace prints an error and has no status of
+ * success, whatever the reason. `err`: of the recording; NULL: none was noticed.
  */
 static int end_run(const char *name, struct launch *launch, struct forks *forks, struct ht_err *err)
 {
@@ -308,7 +303,7 @@ static int check_printed(int status)
 	return status == EXIT_DONE ? EXIT_INTERNAL : status;
 }
 
-/* Of several processes each has a capture in a process of its own. */
+/* For several processes heaptap forks a process for each capture. */
 static int run_attach(struct options *options)
 {
 	int status;

@@ -23,16 +23,11 @@ struct ht_err *logspec_parse(const char *text, struct logspec *ret)
 		HT_ERR_USAGE, "%s: not an extended regular expression: %s", equals + 1, why);
 }
 
-void logspec_deinit(struct logspec *spec)
-{
-	regfree(&spec->regex);
-}
-
 struct ht_err *logspec_check(const char *text)
 {
 	struct logspec spec;
 	struct ht_err *err = logspec_parse(text, &spec);
 	if (!err)
-		logspec_deinit(&spec);
+		regfree(&spec.regex);
 	return err;
 }

@@ -14,10 +14,10 @@ struct logspec {
 	regex_t regex; /* POSIX extended */
 };
 
-/* Splits at the first =. HT_ERR_USAGE names the fault; nothing needs to be freed then. */
+/* Splits at the first =. Free ret->regex with regfree. HT_ERR_USAGE names the fault; nothing needs
+ * to be freed then. */
 HT_MUST_CHECK
 struct ht_err *logspec_parse(const char *text, struct logspec *ret);
-void logspec_deinit(struct logspec *spec);
 /* As logspec_parse, without a result. */
 HT_MUST_CHECK
 struct ht_err *logspec_check(const char *text);

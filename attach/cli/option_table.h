@@ -95,8 +95,6 @@ struct command_row {
 };
 
 #define OPTION_IN(command) (1u << (command))
-#define OPTION_IN_CAPTURE  (OPTION_IN(COMMAND_ATTACH) | OPTION_IN(COMMAND_RUN))
-#define OPTION_IN_SURVEY   (OPTION_IN_CAPTURE | OPTION_IN(COMMAND_DOCTOR))
 #define OPTION_IN_PROCESS                                                                          \
 	(OPTION_IN(COMMAND_ATTACH) | OPTION_IN(COMMAND_DOCTOR) | OPTION_IN(COMMAND_VERIFY) |       \
 		OPTION_IN(COMMAND_RECOVER) | OPTION_IN(COMMAND_CLEANUP) | OPTION_IN(COMMAND_FIND))

@@ -11,7 +11,6 @@
 #include "attach/allocators/given_add.h"
 #include "attach/cli/logspec.h"
 #include "attach/cli/naming.h"
-#include "attach/cli/option_table.h"
 #include "format/closest.h"
 #include "format/control.h"
 #include "format/quantity.h"

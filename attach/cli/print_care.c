@@ -11,7 +11,7 @@
 /* Room for the command to run next; "": there is none. */
 #define NEXT_BYTES 64u
 
-/* What a result is called in JSON, and the command to run next; NULL: none. */
+/* The name of a result in JSON, and the command to run next; NULL: none. */
 struct result {
 	const char *name, *next;
 };

@@ -2,7 +2,6 @@
 #include "attach/cli/print_survey.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "attach/cli/print.h"
 #include "attach/got/relocs.h"

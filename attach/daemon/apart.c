@@ -29,12 +29,13 @@ bool apart_become(const char *name, int first, int second, bool keep_stdout)
 	sigprocmask(SIG_SETMASK, &all, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
-	/* What ends the daemon's process group (Ctrl-\, timeout -s KILL) leaves us the rest. */
+	/* A signal to the daemon's process group (Ctrl-\, timeout -s KILL) must not end this
+	 * process, too. */
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, name);
 	/* First: a standard descriptor may be closed, and `first` in its place. */
 	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, APART_FIRST_FD, -1};
-	/* Neither may lie where the other goes. */
+	/* `second` may have the number that `first` gets. */
 	if (second >= 0)
 		second = fcntl(second, F_DUPFD_CLOEXEC, APART_SECOND_FD + 1);
 	if (dup2(first, APART_FIRST_FD) != APART_FIRST_FD)

@@ -9,7 +9,7 @@
 #include "attach/daemon/apart.h"
 #include "format/cull/cull.h"
 
-#define WRITE_BYTES (64u << 10) /* so much is passed on at once */
+#define WRITE_BYTES (64u << 10) /* orders are collected up to this size before a write */
 
 struct filter {
 	struct filter_page *page;
@@ -101,7 +101,8 @@ static void serve(struct filter *filter, pid_t parent)
 	write_out(filter);
 }
 
-/* A process may always offer itself. */
+/* Makes the kernel end this process first when memory runs short. A process may always raise its
+ * own score. */
 static void offer_to_oom_killer(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);

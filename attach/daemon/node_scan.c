@@ -32,11 +32,6 @@ void node_scan_deinit(struct node_scan *scan)
 	bytes_out_deinit(&scan->body);
 }
 
-static bool is_written(const struct node_scan *scan, uint32_t id)
-{
-	return scan->written[id / WORD_BITS] >> id % WORD_BITS & 1;
-}
-
 /* The next node from `id` on that is not written; may lie beyond the last one. */
 static uint32_t next_unwritten(const struct node_scan *scan, uint32_t id)
 {
@@ -62,7 +57,7 @@ static bool read_node(struct node_scan *scan, uint32_t id, struct rec_node *ret)
 		.flags = load(&node->flags) & (ABI_NODE_EXACT | ABI_NODE_INTERPRETED),
 	};
 	scan->damage += parent >= id; /* only a damaged target breaks the order */
-	return is_written(scan, ret->parent);
+	return scan->written[ret->parent / WORD_BITS] >> ret->parent % WORD_BITS & 1;
 }
 
 /* The record was not written: put its nodes again. */

@@ -8,8 +8,9 @@
 #include "attach/daemon/sink.h"
 #include "format/abi_control.h"
 
-/* Hears of a node that goes to the sink, perhaps twice, and makes a number of what is no address
- * (record.h). `function`: as in abi_control.h. */
+/* Called for each node before it goes to the sink, and again if the sink failed. Replaces the
+ * address in the node of an interpreted function by the function's number (record.h). `function`:
+ * as in abi_control.h. */
 typedef void node_scan_observer(void *context, struct rec_node *node, uint64_t function);
 
 struct node_scan {

@@ -32,7 +32,7 @@ struct ht_err *orders_put(
 /* The reading end. {.fd = PIPE, .next_fd = -1} is valid. */
 struct orders {
 	int fd;
-	int next_fd;	     /* a pipe to the process that needs them; -1: none */
+	int next_fd;	     /* the pipe to the next process; -1: none */
 	struct bytes_out in; /* read, but not carried out */
 };
 
@@ -41,7 +41,7 @@ struct orders {
  * parent any more. */
 HT_MUST_CHECK
 struct ht_err *orders_receive(struct orders *orders, pid_t parent, bool *ret_open);
-/* Calls `carry_out` for each message that is whole, until it returns false. Returns what it did. */
+/* Calls `carry_out` for each whole message, until it returns false; then returns false, too. */
 bool orders_carry_out(struct orders *orders,
 	bool (*carry_out)(void *context, const struct order *order, const uint8_t *record),
 	void *context);

@@ -16,7 +16,8 @@
 
 #include "format/growing.h"
 
-/* A block of a socket that is standard output: as long as the sink waits for a pipe. */
+/* How long a write to a socket (standard output) may block: as long as the sink waits for a pipe.
+ */
 #define SOCKET_STALL_S 5
 
 static struct ht_err *standard_refused(const char *reason)
@@ -203,7 +204,7 @@ struct ht_err *output_open(const char *path, bool replace, struct output *ret)
 	return NULL;
 }
 
-/* Some file systems count no names: it must be missed under its own, too. */
+/* Some file systems do not count the names of a file: its own name must be missing, too. */
 static bool is_removed(const struct output *output)
 {
 	struct stat st;

@@ -180,8 +180,8 @@ static bool is_message(const struct receiver *receiver, const struct abi_message
 	       head->length <= ABI_BUFFER_BYTES && head->events <= head->length / EVENT_MIN_BYTES;
 }
 
-/* How many events the message holds behind those that were drained from memory. The agent counted
- * them all; whose they are stands at its front. */
+/* How many events the message holds behind those that were drained from memory. The agent's count
+ * includes these; the first event, at the front of the message, tells the nesting level of all. */
 static uint64_t message_events(
 	struct stream *stream, const struct abi_message *head, const uint8_t *body)
 {
@@ -214,7 +214,7 @@ static struct ht_err *take_message(struct receiver *receiver)
 				   });
 }
 
-/* In the last pass there is nowhere else where it could stay. */
+/* The last pass takes everything: nothing reads the shared memory after it. */
 static bool has_room(const struct receiver *receiver)
 {
 	return receiver->is_final || sink_has_room(receiver->sink);
@@ -380,7 +380,7 @@ static struct ht_err *drain_slot(
 	struct stream *stream = &receiver->streams[index];
 	uint64_t key = slot_key(receiver, index);
 	uint64_t complete = settled;
-	/* At the last pass it was not even claimed. */
+	/* The slot was not claimed at the pass before. */
 	if (!stream->is_claimed)
 		stream->complete_tsc = receiver->settled_tsc;
 	stream->is_claimed = true;
@@ -399,7 +399,7 @@ static struct ht_err *drain_slot(
 	return NULL;
 }
 
-/* Most were never claimed: those are not even looked at. */
+/* Most slots were never claimed; a look at one would allocate its page. */
 static struct ht_err *drain_slots(struct receiver *receiver, bool last, uint64_t settled)
 {
 	uint64_t complete = settled > receiver->settled_tsc ? settled : receiver->settled_tsc;
@@ -421,8 +421,8 @@ static struct ht_err *drain_slots(struct receiver *receiver, bool last, uint64_t
 	return err;
 }
 
-/* Two more say that the events put last are all of their time; then nothing is worth a place in
- * the trace. */
+/* After the last event two more SYNCs tell readers that no older event follows; further ones would
+ * tell nothing, so they come once a second. */
 static bool is_sync_due(struct receiver *receiver, const struct clock_pair *now)
 {
 	bool is_quiet = receiver->events == receiver->synced_events;

@@ -46,13 +46,14 @@ struct ht_err *receiver_drain(struct receiver *receiver);
 HT_MUST_CHECK
 struct ht_err *receiver_drain_last(struct receiver *receiver);
 
-/* From here on no REC_SYNC claims more than what is stamped before `tsc`; UINT64_MAX: as much as is
- * known. For a record that is to stand before those events are sorted. */
+/* From here on complete_tsc of each REC_SYNC is at most `tsc`; UINT64_MAX: no limit. Call it if a
+ * later record must precede the events from `tsc` on: readers wait with those for a SYNC
+ * that reaches their time. */
 void receiver_hold(struct receiver *receiver, uint64_t tsc);
 
-/* What happens from now on is stamped with this or later; 0: that is not known yet. */
+/* Events from now on have this time stamp or a later one; 0: that is not known yet. */
 uint64_t receiver_settled(const struct receiver *receiver);
-/* Have the last passes had no event, so that nothing need be said of any? */
+/* Did the last passes receive no event? Then no record about their time is needed. */
 bool receiver_is_quiet(const struct receiver *receiver);
 
 struct receiver_thread {

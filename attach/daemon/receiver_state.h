@@ -40,11 +40,11 @@ struct receiver {
 	struct sole sole;
 	struct stream *streams;
 	struct clock_pair origin;
-	struct clock_pair tick;	  /* when abi_control.tick was set to what it is */
+	struct clock_pair tick;	  /* when abi_control.tick was last set */
 	struct clock_pair synced; /* of the last SYNC */
 	uint64_t synced_events;	  /* handed on until then */
-	unsigned quiet;		  /* passes in a row that had none */
-	uint64_t settled_tsc;	  /* up to which the passes vouch for what was never claimed */
+	unsigned quiet;		  /* passes in a row without an event */
+	uint64_t settled_tsc;	  /* no slot claimed later has an event stamped before this */
 	uint64_t complete_tsc;	  /* of all streams, as of the last pass */
 	uint64_t hold_tsc;
 	uint32_t messages_left; /* that this pass may still read */

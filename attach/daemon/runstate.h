@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the kernel's scheduler sees a process. Who waits for another must know whether it waits for
- * something itself, or only for a processor: the latter is no reason to give it up.
+ * How the kernel's scheduler sees a process: a process that only waits for a processor is not to be
+ * given up as one that hangs.
  */
 #pragma once
 

@@ -30,16 +30,15 @@ static void show_text(struct scribe *scribe, const char *text)
 static void show_state(struct scribe *scribe)
 {
 	struct scribe_page *page = scribe->page;
-	enum store_state state = store_state(scribe->store);
-	show(&page->bytes, store_bytes(scribe->store));
-	show(&page->dropped_events, store_dropped_events(scribe->store));
-	show(&page->safe_events, store_safe_events(scribe->store));
-	/* What is_done() has said is not the store's to take back. */
-	if (state <= page->state)
+	const struct store_status status = store_status(scribe->store);
+	show(&page->bytes, status.bytes);
+	show(&page->dropped_events, status.dropped_events);
+	show(&page->safe_events, status.safe_events);
+	/* The state only gets worse: is_done() may have set one that the store does not know. */
+	if (status.state <= page->state)
 		return;
-	const char *problem = store_problem(scribe->store);
-	show_text(scribe, problem ? problem : "no memory");
-	show(&page->state, state);
+	show_text(scribe, status.problem ? status.problem : "no memory");
+	show(&page->state, status.state);
 }
 
 static void show_progress(struct scribe *scribe)
@@ -47,14 +46,14 @@ static void show_progress(struct scribe *scribe)
 	__atomic_fetch_add(&scribe->page->progress, 1, __ATOMIC_RELEASE);
 }
 
-/* All that was put is written. */
+/* Call it when all records that were put are written. */
 static void show_safe(struct scribe *scribe)
 {
-	if (store_state(scribe->store) == STORE_OK)
+	if (store_status(scribe->store).state == STORE_OK)
 		show(&scribe->page->safe_bytes, scribe->put_bytes);
 }
 
-/* Errors of the output are the store's; these are our own, after which nothing can be written. */
+/* False after an error that is not the output's (memory): nothing can be written any more. */
 static bool is_done(struct scribe *scribe, struct ht_err *err)
 {
 	if (!err)
@@ -68,14 +67,14 @@ static bool is_done(struct scribe *scribe, struct ht_err *err)
 static bool put(struct scribe *scribe, const struct order *order, const uint8_t *data)
 {
 	struct bytes view = bytes_of(data, order->length);
-	uint64_t bytes = store_bytes(scribe->store);
+	uint64_t bytes = store_status(scribe->store).bytes;
 	struct rec rec;
 	struct ht_err *err = rec_decode(&view, &rec);
 	HT_THEN(err, store_put(scribe->store, &rec, order->events));
 	if (!is_done(scribe, err))
 		return false;
 	/* A block leaves before the record that found it full. */
-	if (store_bytes(scribe->store) != bytes)
+	if (store_status(scribe->store).bytes != bytes)
 		show_safe(scribe);
 	scribe->put_bytes += order->length;
 	return true;
@@ -93,7 +92,7 @@ static bool append(struct scribe *scribe)
 {
 	const struct scribe_options *options = scribe->options;
 	struct scribe_page *page = scribe->page;
-	if (!options->append || store_state(scribe->store) != STORE_OK)
+	if (!options->append || store_status(scribe->store).state != STORE_OK)
 		return true;
 	show(&page->patience_ns, APPEND_PATIENCE_NS);
 	show_progress(scribe);
@@ -150,10 +149,10 @@ static bool serve(struct scribe *scribe, pid_t parent)
 		if (scribe->orders.in.length != had &&
 			!orders_carry_out(&scribe->orders, carry_out, scribe))
 			return true;
-		uint64_t bytes = store_bytes(scribe->store);
+		uint64_t bytes = store_status(scribe->store).bytes;
 		if (!is_done(scribe, store_tick(scribe->store, clock_mono_ns())))
 			return true;
-		if (store_bytes(scribe->store) != bytes)
+		if (store_status(scribe->store).bytes != bytes)
 			show_safe(scribe);
 		show_state(scribe);
 	}
@@ -169,8 +168,9 @@ static void show_opened(struct scribe *scribe, const struct ht_err *err)
 		page->sys = err->sys;
 		show_text(scribe, err->message);
 	} else {
-		show(&page->bytes, store_bytes(scribe->store));
-		snprintf(page->beside, sizeof(page->beside), "%s", store_beside(scribe->store));
+		show(&page->bytes, store_status(scribe->store).bytes);
+		snprintf(page->beside, sizeof(page->beside), "%s",
+			store_status(scribe->store).beside);
 	}
 	show(&page->answers, 1);
 }

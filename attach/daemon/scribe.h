@@ -19,7 +19,7 @@ struct scribe_page {
 	uint32_t answers;     /* orders carried out; the first one is to open the output */
 	uint32_t state;	      /* enum store_state */
 	uint64_t progress;    /* changes as long as the output takes something */
-	uint64_t patience_ns; /* how long it may stay as it is, in what is being done now */
+	uint64_t patience_ns; /* how long `progress` may stay the same in the present step */
 	uint64_t bytes;	      /* of the file */
 	uint64_t safe_bytes;  /* of the records put: those that stand in it */
 	uint64_t safe_events;
@@ -31,7 +31,7 @@ struct scribe_page {
 	int sys;
 	char text[SCRIBE_TEXT_BYTES]; /* the error; later what is wrong with the output */
 	char appended[200];	      /* what is wrong with what was appended */
-	char beside[256];	      /* store_beside() */
+	char beside[256];	      /* store_status.beside */
 };
 
 /* Adds records behind the last one. `problem`: what was not possible, for a person. Errors are our

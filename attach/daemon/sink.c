@@ -77,7 +77,8 @@ static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t b
 			is_known ? "" : "; all records are written, but may not be durable");
 }
 
-/* Data that is in no file by now is lost. `why` counts unless the scribe knows the reason. */
+/* Ends the writers: what they have not written is lost. The problem is `why`, unless the scribe has
+ * given a reason. */
 static void give_up(struct sink *sink, const char *why)
 {
 	const struct scribe_page *page = sink->writers.page;
@@ -124,8 +125,7 @@ static void forget_passed(struct sink *sink)
 	sink->passed = 0;
 }
 
-/* Passes on what does not block. */
-static void push(struct sink *sink)
+void sink_tick(struct sink *sink)
 {
 	while (!is_closed(sink) && waiting_bytes(sink)) {
 		ssize_t n = write(
@@ -163,7 +163,7 @@ static bool is_cancelled(const struct sink *sink)
 
 /* --- waiting for the scribe --- */
 
-/* For how long it has not moved, as far as that is its output's fault. */
+/* How long the scribe has made no progress, without times in which it or heaptap could not run. */
 struct wait {
 	uint64_t since_ns, looked_ns;
 };
@@ -194,9 +194,9 @@ static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *
 	uint64_t seen = 0, cancelled_ns = 0;
 	while (!is_closed(sink) && !is_answered(sink)) {
 		struct pollfd pipe = {.fd = sink->writers.fd};
-		push(sink);
+		sink_tick(sink);
 		pipe.events = waiting_bytes(sink) ? POLLOUT : 0;
-		/* All at the other end that can be waited for here is its death. */
+		/* Without POLLOUT poll reports only that the reading end is closed. */
 		poll(&pipe, 1, 1);
 		if (meanwhile)
 			meanwhile(sink->context);
@@ -337,7 +337,7 @@ struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t event
 	if (err)
 		sink->unqueued_events += events;
 	else if (waiting_bytes(sink) >= PUSH_BYTES)
-		push(sink);
+		sink_tick(sink);
 	return err;
 }
 
@@ -355,11 +355,6 @@ bool sink_has_room(const struct sink *sink)
 void sink_take_all(struct sink *sink)
 {
 	sink->takes_all = true;
-}
-
-void sink_tick(struct sink *sink)
-{
-	push(sink);
 }
 
 int sink_fd(const struct sink *sink)

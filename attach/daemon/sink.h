@@ -25,11 +25,11 @@ struct sink_options {
 			       */
 };
 
-/* While the capture runs this much waits in the queue, in the kernel's pipe as much again, and what
- * one pass of the receiver takes is as much once more. */
+/* While the capture runs, sink_has_room keeps the queue at about this size; the kernel's pipe holds
+ * as much again, and one pass of the receiver may add as much once more. */
 #define SINK_QUEUE_BYTES WRITERS_PIPE_BYTES
-/* When the tap is taken out what the target holds is taken whatever the output does: its buffers
- * are not more. */
+/* At the end of the window the queue takes all that the target's buffers hold, even if the output
+ * does not keep up. They hold less than this. */
 #define SINK_QUEUE_MAX_BYTES (192u << 20)
 
 /* Opens the output. Errors as of store_create; HT_ERR_USAGE also when it does not answer in time,
@@ -47,9 +47,9 @@ HT_MUST_CHECK
 struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t events);
 /* Counts events that could not even be put. */
 void sink_drop(struct sink *sink, uint64_t events);
-/* False: the output does not keep up. Who can should leave events where they are. */
+/* False: the output does not keep up. A caller that can wait leaves its events where they are. */
 bool sink_has_room(const struct sink *sink);
-/* From here on there is room for all: the target is not to wait any more. */
+/* From here on sink_has_room is true: the target must not wait any more. */
 void sink_take_all(struct sink *sink);
 /* Passes on what waits, as far as that does not block; to be called on each tick. */
 void sink_tick(struct sink *sink);

@@ -227,39 +227,15 @@ struct ht_err *store_finish(struct store *store)
 	return err;
 }
 
-enum store_state store_state(const struct store *store)
+struct store_status store_status(const struct store *store)
 {
-	return store->state;
-}
-
-const char *store_problem(const struct store *store)
-{
-	return store->problem;
-}
-
-uint64_t store_dropped_events(const struct store *store)
-{
-	return store->dropped_events + (store->is_stuck ? store->waiting_events : 0);
-}
-
-uint64_t store_safe_events(const struct store *store)
-{
-	return store->given_events - store->waiting_events;
-}
-
-uint64_t store_bytes(const struct store *store)
-{
-	return trace_writer_bytes(store->writer);
-}
-
-const char *store_path(const struct store *store)
-{
-	return store->output.path;
-}
-
-const char *store_beside(const struct store *store)
-{
-	return store->output.final_name ? store->output.name : "";
+	return (struct store_status){.state = store->state,
+		.problem = store->problem,
+		.dropped_events =
+			store->dropped_events + (store->is_stuck ? store->waiting_events : 0),
+		.safe_events = store->given_events - store->waiting_events,
+		.bytes = trace_writer_bytes(store->writer),
+		.beside = store->output.final_name ? store->output.name : ""};
 }
 
 int store_reopen(const struct store *store)

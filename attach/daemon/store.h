@@ -32,8 +32,8 @@ void store_destroy(struct store *store);
 enum store_state { STORE_OK, STORE_FULL, STORE_BROKEN };
 
 /* Puts a record; `events`: how many events it holds (REC_EVENTS), else 0. Output errors do not come
- * back: they change store_state(), and the events that could not be written are counted in
- * store_dropped_events(). Errors returned are our own (memory). */
+ * back: they change the state, and the events that could not be written are counted as
+ * dropped. Errors returned are our own (memory). */
 HT_MUST_CHECK
 struct ht_err *store_put(struct store *store, const struct rec *rec, uint64_t events);
 /* Writes the block under construction if it is old enough; to be called on each tick. */
@@ -47,13 +47,18 @@ struct ht_err *store_finish(struct store *store);
 /* store_destroy will leave no file, as if nothing had been put. */
 void store_discard(struct store *store);
 
-enum store_state store_state(const struct store *store);
-const char *store_problem(const struct store *store); /* why not OK, for a person; NULL */
-uint64_t store_dropped_events(const struct store *store);
-uint64_t store_safe_events(const struct store *store); /* stand in the file, in whole blocks */
-uint64_t store_bytes(const struct store *store);
-const char *store_path(const struct store *store);
-/* The file beside it that is to replace it in the end; "": it is written in its place. */
-const char *store_beside(const struct store *store);
+struct store_status {
+	enum store_state state;
+	const char *problem;	 /* why the state is not STORE_OK, for a person; NULL */
+	uint64_t dropped_events; /* could not be written */
+	uint64_t safe_events;	 /* stand in the file, in whole blocks */
+	uint64_t bytes;		 /* of the file */
+	/* The name of the file that is written beside the output and replaces it in the end; "":
+	 * the output itself is written. */
+	const char *beside;
+};
+
+/* The texts are valid until the next call for this store. */
+struct store_status store_status(const struct store *store);
 /* A read-only descriptor of the output so far; -1 when it is not a regular file. Caller closes. */
 int store_reopen(const struct store *store);

@@ -20,7 +20,7 @@ static struct ht_err *make_pipe(bool waits, int *ret_read, int *ret_write)
 	int fd[2];
 	if (pipe2(fd, O_CLOEXEC) < 0)
 		return ht_err_sys(errno, "cannot make a pipe");
-	/* What it cannot get larger waits in the daemon. */
+	/* If the pipe stays smaller, more waits in the daemon's queue. */
 	(void)fcntl(fd[1], F_SETPIPE_SZ, WRITERS_PIPE_BYTES);
 	*ret_read = fd[0];
 	*ret_write = fd[1];
@@ -48,7 +48,8 @@ static struct ht_err *start_scribe(
 		       : NULL;
 }
 
-/* Puts the filter before the scribe, whose pipe is `fd` until now. */
+/* Starts the filter in front of the scribe: writers->fd, the pipe to the scribe until now, becomes
+ * the filter's. */
 static struct ht_err *start_filter(struct writers *writers, uint64_t cull_ns)
 {
 	struct filter_options options = {.cull_ns = cull_ns,
@@ -122,7 +123,7 @@ bool writers_end(struct writers *writers, uint64_t patience_ns)
 	       await_death(&writers->scribe, patience_ns);
 }
 
-/* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
+/* A process that waits for a file system's server may survive even SIGKILL: it is left to init. */
 static void kill_process(pid_t *pid)
 {
 	if (*pid >= 0)

@@ -16,6 +16,6 @@ int command_exec(char *const argv[]);
 /* Would command_exec find a file that may be executed? 0, or an error of errno.h. */
 int command_check(const char *name);
 
-/* Why command_exec of `name` has failed with `sys` in a process with our directory and
+/* Why command_exec of `name` has failed with `sys` in a process with this directory and
  * environment, for a person. */
 struct ht_err *command_explain(const char *name, int sys);

@@ -24,6 +24,6 @@ struct finished {
 };
 
 /* A trace is whole: starts the command, whose end is not waited for, and removes the oldest trace
- * of the series with its page, if there are too many. What cannot be done is printed. */
+ * of the series with its page, if there are too many. Prints what fails. */
 void finished_add(struct finished *finished, const char *path, const char *page);
 void finished_deinit(struct finished *finished);

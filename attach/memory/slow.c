@@ -9,9 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/memory/proc_map.h"
 #include "attach/proc/fd.h"
-#include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 
 #define TOUCH_BYTES_MAX (1ull << 28) /* larger files are data */

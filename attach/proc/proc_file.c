@@ -76,6 +76,15 @@ ssize_t proc_file_short(int dir_fd, const char *path, char *ret, size_t bytes)
 	return length;
 }
 
+bool proc_file_comm(int dir_fd, const char *path, char ret[64])
+{
+	ssize_t length = proc_file_short(dir_fd, path, ret, 64);
+	/* The kernel's newline is the last byte; a name may hold others. */
+	if (length > 0 && ret[length - 1] == '\n')
+		ret[length - 1] = '\0';
+	return length > 0;
+}
+
 uint64_t proc_file_number(const char *text, const char *key, int base, uint64_t missing)
 {
 	const char *at = strstr(text, key);

@@ -108,9 +108,9 @@ static bool stat_parse(const char *text, struct proc_stat *ret)
 	const char *name = strchr(text, '('), *at = strrchr(text, ')');
 	snprintf(ret->name, sizeof(ret->name), "%s", name ? name + 1 : "");
 	return at && sscanf(at + 1,
-			     " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
+			     " %c %d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
 			     " %*d %*d %" SCNu64,
-			     &ret->state, &ret->flags, &ret->start_ticks) == 3;
+			     &ret->state, &ret->parent, &ret->flags, &ret->start_ticks) == 4;
 }
 
 static bool is_nothing(int sys)
@@ -142,7 +142,7 @@ struct ht_err *proc_stat_read(
 		       : ht_err_sys(sys, "cannot read /proc/%d/%s", proc->pid, path);
 }
 
-static struct ht_err *task_lives(const struct proc *proc, const char *path, bool *ret)
+struct ht_err *proc_task_lives(const struct proc *proc, const char *path, bool *ret)
 {
 	struct proc_stat stat;
 	struct ht_err *err = proc_stat_read(proc, path, &stat, ret);
@@ -179,7 +179,7 @@ struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret)
 {
 	bool lives;
 	struct proc_tids tids;
-	struct ht_err *err = task_lives(proc, "stat", &lives);
+	struct ht_err *err = proc_task_lives(proc, "stat", &lives);
 	*ret = !err && lives ? proc->pid : 0;
 	if (err || lives || proc_has_exited(proc))
 		return err;
@@ -187,7 +187,7 @@ struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret)
 	for (size_t i = 0; !err && !*ret && i < tids.count; i++) {
 		char path[64];
 		snprintf(path, sizeof(path), "task/%d/stat", tids.tid[i]);
-		err = task_lives(proc, path, &lives);
+		err = proc_task_lives(proc, path, &lives);
 		*ret = !err && lives ? tids.tid[i] : 0;
 	}
 	proc_tids_deinit(&tids);

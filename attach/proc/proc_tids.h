@@ -21,6 +21,9 @@ void proc_tids_deinit(struct proc_tids *tids);
 /* The main thread, or another living thread if the main thread has ended; 0: none lives. */
 HT_MUST_CHECK
 struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret);
+/* Is there a task with the stat file `path`, relative to dir_fd, that has not ended? */
+HT_MUST_CHECK
+struct ht_err *proc_task_lives(const struct proc *proc, const char *path, bool *ret);
 /* Is `tid` a thread of the process, perhaps past its end? A failed look is an error, never a
  * "no". */
 HT_MUST_CHECK
@@ -34,6 +37,7 @@ struct ht_err *proc_is_worker(const struct proc *proc, pid_t tid, bool *ret);
 struct proc_stat {
 	char name[8]; /* its first characters */
 	char state;
+	pid_t parent;
 	unsigned long flags;
 	uint64_t start_ticks;
 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/process/cgroup.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,13 +65,8 @@ uint64_t cgroup_number(const char *directory, const char *file, const char *key,
 	return proc_file_number(text, key ? key : "", 10, missing);
 }
 
-struct visitor {
-	void (*visit)(void *context, bool unified, const char *directory);
-	void *context;
-};
-
 static void visit_up_from(const struct cgroup_hierarchy *h, const char *path, size_t length,
-	const struct visitor *visitor)
+	void (*visit)(void *context, bool unified, const char *directory), void *context)
 {
 	char directory[2 * 4096];
 	size_t root_length = strcmp(h->root, "/") == 0 ? 0 : strlen(h->root);
@@ -82,7 +76,7 @@ static void visit_up_from(const struct cgroup_hierarchy *h, const char *path, si
 	snprintf(directory, sizeof(directory), "%s%.*s", h->point, (int)(length - root_length),
 		path + root_length);
 	for (;;) {
-		visitor->visit(visitor->context, h->unified, directory);
+		visit(context, h->unified, directory);
 		char *slash = strrchr(directory, '/');
 		if (!slash || slash < directory + strlen(h->point))
 			return;
@@ -94,7 +88,6 @@ void cgroup_each(const struct proc *proc, const char *controller,
 	void (*visit)(void *context, bool unified, const char *directory), void *context)
 {
 	static struct cgroup_hierarchy hierarchy;
-	const struct visitor visitor = {visit, context};
 	char *groups = NULL, *line = NULL;
 	size_t capacity = 0, length;
 	FILE *mounts = ht_err_drop(proc_text(proc, "cgroup", &groups))
@@ -106,7 +99,7 @@ void cgroup_each(const struct proc *proc, const char *controller,
 			continue;
 		const char *path = cgroup_parse_path(&hierarchy, groups, controller, &length);
 		if (path)
-			visit_up_from(&hierarchy, path, length, &visitor);
+			visit_up_from(&hierarchy, path, length, visit, context);
 	}
 	if (mounts)
 		fclose(mounts);

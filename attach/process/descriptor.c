@@ -15,7 +15,6 @@
 
 #include "attach/proc/fd.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_tids.h"
 
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL

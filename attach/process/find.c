@@ -14,13 +14,12 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_status_text.h"
+#include "attach/proc/proc_tids.h"
 #include "format/array.h"
 
 #define GROUPS_BYTES	8192u
 #define STATUS_BYTES	8192u
-#define STAT_BYTES	1024u
-#define FLAGS_FIELD	9u /* of stat: proc(5) */
-#define START_FIELD	22u
 #define PF_KTHREAD	0x00200000u
 #define PAUSE_MIN_NS	(10 * CLOCK_NS_PER_MS)
 #define PAUSE_MAX_NS	CLOCK_NS_PER_S
@@ -110,18 +109,6 @@ static bool has_program(int fd, const char *name)
 	return strcmp(base ? base + 1 : path, name) == 0;
 }
 
-static bool has_name(int fd, const char *name, const char *comm)
-{
-	return strcmp(comm, name) == 0 || has_program(fd, name);
-}
-
-static void read_comm(int fd, char ret[64])
-{
-	ssize_t length = proc_file_short(fd, "comm", ret, 64);
-	if (length > 0 && ret[length - 1] == '\n')
-		ret[length - 1] = '\0';
-}
-
 /* Arguments may hold anything; the end of one is a zero byte. */
 static void read_command(int fd, char *ret, size_t bytes)
 {
@@ -136,46 +123,29 @@ static void read_command(int fd, char *ret, size_t bytes)
 /* False for a zombie, a kernel thread, and what has ended. */
 static bool read_stat(int fd, struct found *ret)
 {
-	char text[STAT_BYTES];
-	unsigned long long value[START_FIELD + 1] = {0};
-	if (proc_file_short(fd, "stat", text, sizeof(text)) <= 0)
+	const struct proc proc = {.dir_fd = fd};
+	struct proc_stat stat;
+	bool there;
+	if (ht_err_drop(proc_stat_read(&proc, "stat", &stat, &there)) || !there ||
+		strchr("ZX", stat.state))
 		return false;
-	/* A name may contain spaces and parentheses. */
-	char *at = strrchr(text, ')');
-	if (!at || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X' || at[2] == '\0')
-		return false;
-	at += 3;
-	for (unsigned field = 4; field <= START_FIELD; field++)
-		value[field] = strtoull(at, &at, 10);
-	ret->parent = (pid_t)value[4];
-	ret->start_ticks = value[START_FIELD];
-	return !(value[FLAGS_FIELD] & PF_KTHREAD);
-}
-
-/* The kernel escapes newlines in Name, so a key follows each newline. */
-static const char *line_of(const char *status, const char *key)
-{
-	const char *at = strstr(status, key);
-	return at ? at + strlen(key) : "";
+	ret->parent = stat.parent;
+	ret->start_ticks = stat.start_ticks;
+	return !(stat.flags & PF_KTHREAD);
 }
 
 static void read_status(int fd, struct found *ret)
 {
 	char text[STATUS_BYTES];
+	const struct proc proc = {.pid = ret->pid};
+	struct proc_status status;
+	pid_t tgid;
 	(void)proc_file_short(fd, "status", text, sizeof(text));
-	/* The second number is that of the rights. */
-	char *at;
-	(void)strtoul(line_of(text, "\nUid:"), &at, 10);
-	ret->user = (uid_t)strtoul(at, NULL, 10);
-	ret->rss_bytes = strtoull(line_of(text, "\nVmRSS:"), NULL, 10) * 1024;
-	unsigned long number = 0, levels = 0;
-	const char *from = line_of(text, "\nNSpid:");
-	for (char *end; (number = strtoul(from, &end, 10), end != from) && *end; from = end) {
-		levels++;
-		ret->is_ns_first = levels > 1 && number == 1;
-		if (*end == '\n')
-			break;
-	}
+	/* A text without all lines gives those that it has. */
+	ht_err_free(proc_status_parse(&proc, text, &status, &tgid));
+	ret->user = status.euid;
+	ret->rss_bytes = status.rss_bytes;
+	ret->is_ns_first = !status.ns_alone && status.ns_tid == 1;
 }
 
 static bool is_in(int fd, const struct find_query *query, struct found *ret)
@@ -192,8 +162,8 @@ static bool is_in(int fd, const struct find_query *query, struct found *ret)
 /* The cheap looks first: most processes do not match. */
 static bool look(int fd, const struct find_query *query, struct found *ret)
 {
-	read_comm(fd, ret->comm);
-	if (query->name && !has_name(fd, query->name, ret->comm))
+	(void)proc_file_comm(fd, "comm", ret->comm);
+	if (query->name && strcmp(ret->comm, query->name) != 0 && !has_program(fd, query->name))
 		return false;
 	if (!is_in(fd, query, ret) || !read_stat(fd, ret))
 		return false;

@@ -3,8 +3,6 @@
 
 #include <stddef.h>
 #include <stdio.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #define LINGER "heaptap-linger"

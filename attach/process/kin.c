@@ -15,7 +15,6 @@
 
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/proc_tids.h"
 #include "attach/process/proc_open.h"
 
 #define GENERATIONS_MAX 64u

@@ -70,13 +70,6 @@ static void comm_printable(char *comm)
 			*comm = '?';
 }
 
-static struct ht_err *refuse_thread(pid_t tid, pid_t tgid, const struct proc_status *status)
-{
-	return ht_err_new(HT_ERR_REFUSED,
-		"%d is a thread (%s) of process %d; attach to the process: -p %d", tid,
-		status->comm, tgid, tgid);
-}
-
 static struct ht_err *refuse_zombie(const struct proc *proc, const struct proc_status *status)
 {
 	return ht_err_new(HT_ERR_REFUSED,
@@ -98,7 +91,9 @@ static struct ht_err *open_checked(struct proc *proc)
 		return err;
 	comm_printable(status.comm);
 	if (tgid != pid)
-		return refuse_thread(pid, tgid, &status);
+		return ht_err_new(HT_ERR_REFUSED,
+			"%d is a thread (%s) of process %d; attach to the process: -p %d", pid,
+			status.comm, tgid, tgid);
 	proc->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 	if (proc->pidfd < 0)
 		return errno == ESRCH ? refuse_missing(pid)
@@ -140,23 +135,12 @@ struct ht_err *proc_open(pid_t pid, struct proc *ret)
 	return err;
 }
 
-static struct ht_err *mem_open_failed(const struct proc *proc, const char *path, int sys)
-{
-	return sys == EACCES || sys == EPERM ? permission_explain(proc)
-					     : proc_file_failed(proc, path, sys);
-}
-
-static void find_random(struct proc *proc)
-{
-	struct proc_auxv auxv;
-	proc->random = ht_err_drop(proc_auxv_read(proc, &auxv)) ? 0 : auxv.random;
-}
-
 struct ht_err *proc_open_mem(struct proc *proc)
 {
 	char path[PROC_PATH_BYTES];
+	struct proc_auxv auxv;
 	if (proc->mem_fd < 0)
-		find_random(proc);
+		proc->random = ht_err_drop(proc_auxv_read(proc, &auxv)) ? 0 : auxv.random;
 	while (proc->mem_fd < 0) {
 		HT_TRY(proc_file_path(proc, "mem", path));
 		int fd = openat(proc->dir_fd, path, O_RDWR | O_CLOEXEC);
@@ -164,7 +148,9 @@ struct ht_err *proc_open_mem(struct proc *proc)
 		if (!proc_file_moved(proc, "mem", path)) {
 			proc->mem_fd = fd;
 			if (fd < 0)
-				return mem_open_failed(proc, path, sys);
+				return sys == EACCES || sys == EPERM
+					       ? permission_explain(proc)
+					       : proc_file_failed(proc, path, sys);
 		} else if (fd >= 0) {
 			close(fd);
 		}

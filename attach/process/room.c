@@ -5,12 +5,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "attach/memory/proc_map.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_status.h"

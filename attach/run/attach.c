@@ -58,11 +58,6 @@ struct window {
 	struct session_report report;
 };
 
-static void note_status(struct attach *attach, int status)
-{
-	attach->worst = record_worse(attach->worst, status);
-}
-
 static bool is_series(const struct attach *attach)
 {
 	return series_has_several(&attach->options->series);
@@ -405,7 +400,7 @@ static bool wait_for_window(struct attach *attach)
 			"heaptap: process %d ended while heaptap waited; %lu trace%s recorded\n",
 			(int)attach->options->pid, (unsigned long)attach->traces,
 			attach->traces == 1 ? " was" : "s were");
-		note_status(attach, EXIT_TARGET_ENDED);
+		attach->worst = record_worse(attach->worst, EXIT_TARGET_ENDED);
 	} else if (end != WAITING_DUE && !attach->traces) {
 		show(attach, NOTHING);
 	}
@@ -451,7 +446,7 @@ int attach_run(const struct options *options)
 	while (!attach.is_over && wait_for_window(&attach)) {
 		if (!attach.end_ns && options->series.rotate && options->duration_ns)
 			attach.end_ns = waiting_now_ns() + options->duration_ns;
-		note_status(&attach, run_window(&attach));
+		attach.worst = record_worse(attach.worst, run_window(&attach));
 	}
 	crew_wait(&attach.finished.crew);
 	crew_wait(&attach.push.crew);

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
@@ -25,7 +24,7 @@
 /* How the process that captures tells the other one that it has begun; -1: not in it. */
 static int begun_fd = -1;
 
-/* One stream of the new process, and the stream of ours where it goes. */
+/* One stream of the new process, and the stream of the caller's process to which it is copied. */
 struct relay {
 	int from, to;
 };

@@ -40,14 +40,14 @@ enum stage {
 	STAGE_CHILD,
 };
 
-/* What a recorder tells whoever has forked it. */
+/* What a recorder tells the process that has forked it. */
 struct note {
 	uint32_t claimed;
 	uint32_t stage;
 	int32_t child; /* 0: none is known yet */
 };
 
-/* Of all recorders. */
+/* Shared by all recorders of a command. */
 struct shared {
 	struct note note[AT_ONCE];
 	uint32_t started, unrecorded, why_is_set;
@@ -71,8 +71,8 @@ struct forks {
 	size_t recorder_count;
 	pid_t known[KNOWN_MAX]; /* children of the target, as they were last listed */
 	size_t known_count;
-	/* Of this session: calls of which we were asked, children that were found otherwise, and
-	 * those of these that are not recorded. */
+	/* Counts of this session: requests that a recorder serves, children found without a
+	 * request, and how many of the latter are not recorded. */
 	uint64_t asked, found, passed_over;
 };
 
@@ -178,7 +178,7 @@ static struct ht_err *await_memory(const struct proc *parent, const struct proc 
 	}
 }
 
-/* What it has of its parent's tap is taken out before its own comes. */
+/* Removes what the child has inherited of its parent's tap, before it gets its own. */
 static struct ht_err *clean(
 	struct forks *forks, const struct heritage *heritage, const struct proc *child)
 {
@@ -225,7 +225,7 @@ static struct ht_err *record_child(
 	return err;
 }
 
-/* Nothing of the daemon's is ours: locks, sockets, the target's descriptors. */
+/* Closes what the daemon keeps for itself: locks, sockets, the target's other descriptors. */
 static bool leave_daemon(const struct proc *proc)
 {
 	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, proc->mem_fd, proc->dir_fd,
@@ -249,7 +249,7 @@ static void signal_all(const struct forks *forks, int sig)
 		kill(forks->recorder[i].pid, sig);
 }
 
-/* The recorder of a child that has ended ends by itself, and is not to hurry. */
+/* The recorder of a child that has ended ends by itself: a signal would only cut it short. */
 static void end_those_that_last(const struct forks *forks)
 {
 	for (size_t i = 0; i < forks->recorder_count; i++) {
@@ -259,13 +259,13 @@ static void end_those_that_last(const struct forks *forks)
 	}
 }
 
-/* The signal that says so may have ended a window. */
+/* Has the command ended? The SIGTERM that tells so may have been taken for the end of a window. */
 static bool is_over(const struct forks *forks, pid_t parent)
 {
 	return __atomic_load_n(&forks->shared->is_over, __ATOMIC_RELAXED) || getppid() != parent;
 }
 
-/* Those of its own children's children. */
+/* Waits for the recorders of the child's own children. */
 static void await_own(struct forks *forks, pid_t parent)
 {
 	bool told = false;
@@ -348,7 +348,8 @@ static bool any_holds(const struct forks *forks)
 	return false;
 }
 
-/* Those that have ended. One that held a thread has let it go so: it waits for no other. */
+/* Collects recorders that have ended. If one held a thread of the target, the thread is free now
+ * and must not wait for another recorder. */
 static void collect(struct forks *forks)
 {
 	for (size_t i = 0; i < forks->recorder_count;) {
@@ -365,7 +366,7 @@ static void collect(struct forks *forks)
 	}
 }
 
-/* A thread that is about to make a child. */
+/* Serves a thread of the target that is about to make a child. */
 static void answer(struct forks *forks)
 {
 	struct follow_ask ask;
@@ -394,13 +395,13 @@ static bool is_recorded(const struct forks *forks, pid_t pid)
 	return false;
 }
 
-/* Those that came without a word: by clone(2), or beside one that we were asked about. */
+/* Finds children that came without a request: by clone(2), or while another request was served. */
 static void find_others(struct forks *forks)
 {
 	static pid_t list[KNOWN_MAX];
 	uint64_t now = clock_mono_ns();
 
-	/* Which of them is the one that is waited for is not known. */
+	/* While a recorder waits for a child, the list does not tell which one that is. */
 	if (now < forks->next_poll_ns || any_holds(forks))
 		return;
 	size_t count = kin_children(forks->target.proc, list, KNOWN_MAX);
@@ -412,7 +413,7 @@ static void find_others(struct forks *forks)
 	}
 	memcpy(forks->known, list, count * sizeof(*list));
 	forks->known_count = count;
-	/* However long a list of a thousand threads takes. */
+	/* A list of a thousand threads takes long: looks take at most an eleventh of the time. */
 	forks->next_poll_ns = now + POLL_NS + 10 * (clock_mono_ns() - now);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The children of a process that is recorded: each is noticed, and given to a process of ours that
- * records it, the recorder. A bound on them all, whoever notices whose children, is shared by all
- * recorders: what is over it runs unrecorded, and is counted.
+ * Records the children of a recorded process: each child gets a process of heaptap that records it,
+ * its recorder. A recorder does the same for the children of its child. All recorders of a command
+ * share one limit on their number; children beyond it run unrecorded, and are counted.
  */
 #pragma once
 

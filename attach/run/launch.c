@@ -40,7 +40,7 @@ _Noreturn static void child_main(int fd, char *const argv[], pid_t parent)
 	uint8_t word = 0;
 
 	start_give_back_descriptors();
-	/* Where Yama lets only ancestors trace: our helpers are none of its. */
+	/* Yama may let only ancestors trace; heaptap's helpers are no ancestors of the command. */
 	prctl(PR_SET_PTRACER, parent, 0, 0, 0);
 	ssize_t got;
 	do
@@ -89,7 +89,7 @@ static struct ht_err *exec_job(void *context, struct worker_reply *reply)
 	const struct job *job = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
 	struct ht_err *err = park_seize(job->launch->pid);
-	/* By a signal, before anything. */
+	/* A signal ended the child before it began. */
 	if (err && err->code == HT_ERR_TARGET_GONE) {
 		ht_err_free(err);
 		return NULL;
@@ -154,8 +154,8 @@ static void end_it(const struct launch *launch)
 	while (failed && errno == EINTR);
 }
 
-/* The word of a worker that has ended may be lost: is the command neither dead, as it is when its
- * worker could not let it go, nor where it waited? */
+/* A worker that has ended may not have reported that it let the command go. Does the command run:
+ * is it alive, and no longer where it waited? If the worker failed, the command is dead. */
 static bool runs(const struct launch *launch)
 {
 	siginfo_t info = {0};

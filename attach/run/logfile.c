@@ -28,7 +28,7 @@ static bool open_now(struct logfile *file)
 	return true;
 }
 
-/* The rest of a line that has begun before is no line of ours. */
+/* Skips the rest of a line that has begun before `size`. */
 static void go_to_end(struct logfile *file, uint64_t size)
 {
 	char last = '\n';

@@ -143,7 +143,7 @@ struct ht_err *marklog_run(const struct options *options)
 		pass(&follower);
 	for (unsigned i = 0; i < follower.count; i++) {
 		logfile_close(&follower.file[i]);
-		logspec_deinit(&follower.spec[i]);
+		regfree(&follower.spec[i].regex);
 	}
 	return err;
 }

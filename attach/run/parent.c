@@ -24,7 +24,7 @@ struct ht_err *parent_fork(char *const argv[], struct launch *ret)
 	return err;
 }
 
-/* What the kernel sends for a terminal goes to all of its processes, the command among them. */
+/* The command gets a terminal's signals from the kernel: passes on only those of processes. */
 static void pass_on(const struct launch *launch, const struct signalfd_siginfo *signal)
 {
 	if (signal->ssi_code <= 0 && !launch->ended)
@@ -122,7 +122,7 @@ void parent_end_alike(const struct launch *launch)
 
 	if (!WIFSIGNALED(launch->status))
 		return;
-	/* The core that there is to be is the command's. */
+	/* Only the command dumps core. */
 	setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	signal(WTERMSIG(launch->status), SIG_DFL);

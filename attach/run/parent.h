@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap as the parent of the command that it records: what a shell's child is to be, whatever
+ * heaptap as the parent of the command that it records: behaves as the command would, whatever
  * heaptap itself does meanwhile.
  */
 #pragma once
@@ -13,8 +13,8 @@
 HT_MUST_CHECK
 struct ht_err *parent_fork(char *const argv[], struct launch *ret);
 
-/* What a session is to do with the command, which waits, or runs and is late: `launch` is its
- * context. `follows`: the program that it becomes is to be recorded, too. */
+/* The functions by which a session handles the command, which waits, or runs already; `launch` is
+ * their context. `follows`: if the command becomes another program, that is recorded, too. */
 struct session_child parent_child(struct launch *launch, bool follows);
 
 /* Waits for the command's end. The signals of start_ending_signals, which must be blocked, are

@@ -59,7 +59,8 @@ static struct ht_err *tell(const struct programs *programs, const struct session
 	return NULL;
 }
 
-/* What others have before us, a child's name must not be. */
+/* The name of a child's trace differs from those of other processes: the pattern or the end of the
+ * name has its number. */
 static struct ht_err *name_first(const struct programs *programs, pid_t pid, char **ret)
 {
 	const char *pattern = programs->options->output;
@@ -164,7 +165,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	session.child = &child;
 	session.forks = forks_session(of->forks);
 	session.heritage = of->heritage;
-	/* What a program becomes, or has as a child, may be one without them. */
+	/* Later programs, and children, may lack the functions of --alloc-fn. */
 	session.given_optional = programs->tries > 1 || of->is_child;
 	session.duration_ns = programs->left_ns;
 	session.steered = steered_create();

@@ -115,14 +115,14 @@ static struct ht_err *ask_all(const struct options *options)
 		struct control_reply reply;
 		err = control_client_ask(
 			&clients.client[i], &request, LIST_PATIENCE_NS, &state, &reply);
-		/* What a capture says of its own user may be wrong. */
+		/* The user that the socket's place tells: a capture may claim another. */
 		reply.user = clients.client[i].user;
 		bool is_stale = !err && state == CONTROL_CLIENT_STALE;
 		if (!err && state == CONTROL_CLIENT_ANSWERED && reply.ok)
 			print_control_capture(&print, &reply);
 		else if (!is_stale)
 			print_control_silent(&print, &clients.client[i]);
-		/* What one of them says wrongly must not hide the others. */
+		/* A wrong answer of one capture must not hide the others. */
 		if (err && err->code != HT_ERR_NOMEM) {
 			ht_err_free(err);
 			err = NULL;

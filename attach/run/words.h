@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a command says on standard error, so that no reader can hold heaptap up.
+ * Messages on standard error that no reader can make heaptap wait for.
  */
 #pragma once
 
@@ -12,5 +12,5 @@ enum exit_status words_complain(struct ht_err *err);
 /* From here on heaptap ends with `status` when a reader takes nothing for some seconds: it may be
  * the target, which waits for heaptap to end. */
 void words_bound(enum exit_status status);
-/* No more of that: what follows may take long. */
+/* Ends words_bound: what follows may take long. */
 void words_unbound(void);

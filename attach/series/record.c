@@ -23,7 +23,7 @@ enum exit_status record_error_status(const struct ht_err *err)
 	return status[err->code];
 }
 
-/* Where two apply, the one nearer to the target's safety wins. */
+/* If two statuses apply, the one that matters more to the target's safety counts. */
 enum exit_status record_status(const struct options *options, const struct session_report *report)
 {
 	bool harmless = !options->strict && leftpage_is_all(report);

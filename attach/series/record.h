@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From the options to a capture, and from what came of it to an exit status and to whether it is
- * said: the same for attach, for a command, and for its children.
+ * Makes the options of a capture from the command line, and an exit status from its report: the
+ * same for attach, for a command, and for its children.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct session_options record_options(const struct options *options, pid_t pid);
 
 /* EXIT_DONE also for a capture that has left only the jump page, unless --strict. */
 enum exit_status record_status(const struct options *options, const struct session_report *report);
-/* Of two exit statuses the one that says more: 6 over 7 over 5. */
+/* The more important of two exit statuses; in descending order 6, 7, 1, 4, 2, 3, 5, 0. */
 int record_worse(int status, int other);
 enum exit_status record_error_status(const struct ht_err *err);
 

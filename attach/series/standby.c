@@ -2,7 +2,6 @@
 #include "attach/series/standby.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "attach/proc/clock.h"

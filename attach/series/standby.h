@@ -35,7 +35,7 @@ struct standby {
 HT_MUST_CHECK
 struct ht_err *standby_open(
 	struct standby *standby, const struct proc *proc, const struct standby_wait *wait);
-/* The time has come, and heaptap waits for the rest. */
+/* The window's time has come, and heaptap waits for the trigger: clients see no time any more. */
 void standby_waits_on(struct standby *standby);
 /* Fills in what a wait polls beside its own, and returns for how many ms at most; -1: any time. */
 int standby_poll(const struct standby *standby, struct pollfd *polled);

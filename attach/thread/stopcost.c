@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach/memory/memory.h"
@@ -260,11 +259,6 @@ enum stopcost stopcost_of(
 	return STOPCOST_NEVER;
 }
 
-static bool is_out(const struct stopcost_seen *seen)
-{
-	return seen->turns.run_ns - seen->running_since_ns >= STOPCOST_MOVE_NS;
-}
-
 /* A thread with no CPU time at all has not begun, or the kernel does not tell. */
 static bool is_unknown(const struct stopcost_seen *seen)
 {
@@ -299,6 +293,7 @@ bool stopcost_is_timely(
 	if (!before.known || !seen->known)
 		return false;
 	if (cost == STOPCOST_RUNNING)
-		return before.was_running && is_out(seen);
+		return before.was_running &&
+		       seen->turns.run_ns - seen->running_since_ns >= STOPCOST_MOVE_NS;
 	return before.turns.run_ns != seen->turns.run_ns || before.turns.count != seen->turns.count;
 }

@@ -8,8 +8,6 @@
 #include <linux/rseq.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -26,8 +24,6 @@
 
 /* Results of interrupted system calls inside the kernel (include/linux/errno.h). */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
-
-#define LOOKS 2u /* looks without result before a thread counts as ended */
 
 /* Calls that return EINTR after a mere stop, and that can be restarted because EINTR means that
  * they did nothing. Measured; see attach/stub/DESIGN.md. select and ppoll do so if they cannot
@@ -200,17 +196,11 @@ static struct ht_err *pass_signal(pid_t tid, int sig)
  * the end, and one such look alone does not. */
 bool tracee_has_ended(pid_t tid)
 {
-	char path[32], text[256];
+	const struct proc none = {.dir_fd = AT_FDCWD};
+	char path[32];
+	bool lives;
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	for (unsigned look = 0; look < LOOKS; look++) {
-		ssize_t length = proc_file_short(AT_FDCWD, path, text, sizeof(text));
-		const char *state = strrchr(text, ')');
-		if (length >= 0)
-			return state && state[1] && strspn(state + 2, "ZXx") > 0;
-		if (errno != ENOENT && errno != ESRCH)
-			return false;
-	}
-	return true;
+	return !ht_err_drop(proc_task_lives(&none, path, &lives)) && !lives;
 }
 
 struct ht_err *tracee_is_of(const struct proc *proc, const struct tracee *tracee, bool *ret)

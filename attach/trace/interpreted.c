@@ -77,30 +77,15 @@ static struct ht_err *publish(struct interpreted *interpreted)
 		&interpreted->use.survey->maps, false);
 }
 
-static void say(struct interpreted *interpreted, const char *whose, const char *why)
+/* Gives up the names of thread `first` and of those behind it, which `whose` names. */
+static void give_up(
+	struct interpreted *interpreted, unsigned first, const char *whose, const char *why)
 {
+	for (unsigned i = first; i < ABI_SCRIPTS_THREADS; i++)
+		end(interpreted, i);
 	snprintf(interpreted->use.problem, interpreted->use.problem_bytes,
 		"some interpreted JavaScript functions%s have no names: there are too many %s",
 		whose, why);
-}
-
-/* Gives up names: from here on all interpreted functions count as one. */
-static struct ht_err *give_up(struct interpreted *interpreted, const char *why)
-{
-	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
-		end(interpreted, i);
-	interpreted->code.bytes = 0;
-	say(interpreted, "", why);
-	return publish(interpreted);
-}
-
-/* As give_up, for the functions of workers. */
-static void give_up_workers(struct interpreted *interpreted, const char *why)
-{
-	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
-		end(interpreted, i);
-	interpreted->no_workers = true;
-	say(interpreted, " of worker threads", why);
 }
 
 /* --- threads --- */
@@ -322,14 +307,18 @@ static struct ht_err *look(struct interpreted *interpreted, uint64_t until_tsc, 
 	struct ht_err *err = NULL;
 	bool changed = false;
 	const char *why = used_up(interpreted, NODES_MAX, SCRIPTS_MAX);
-	if (why)
-		return give_up(interpreted, why);
+	if (why) {
+		/* From here on all interpreted functions count as one. */
+		give_up(interpreted, 0, "", why);
+		interpreted->code.bytes = 0;
+		return publish(interpreted);
+	}
 	why = has_workers(interpreted)
 		      ? used_up(interpreted, WORKERS_NODES_MAX, WORKERS_SCRIPTS_MAX)
 		      : NULL;
 	if (why) {
-		give_up_workers(interpreted, why);
-		changed = true;
+		give_up(interpreted, 1, " of worker threads", why);
+		interpreted->no_workers = changed = true;
 	}
 	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && !err; i++)
 		err = look_at(interpreted, i, until_tsc, &changed);

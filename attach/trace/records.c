@@ -3,7 +3,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -61,11 +60,6 @@ struct ht_err *records_put_counter(
 	return sink_put(records->sink, &rec, 0);
 }
 
-static bool is_usable(const struct proc_map *map)
-{
-	return map->read || map->write || map->exec;
-}
-
 struct ht_err *records_put_mapped(const struct records *records)
 {
 	struct rec rec = {.kind = REC_MAPPED};
@@ -83,7 +77,7 @@ struct ht_err *records_put_mapped(const struct records *records)
 		const struct proc_map *map = &maps.map[i];
 		mapped->range[mapped->range_count++] = (struct rec_range){.lo = map->lo,
 			.bytes = map->hi - map->lo,
-			.flags = (is_usable(map) ? REC_RANGE_USABLE : 0) |
+			.flags = (map->read || map->write || map->exec ? REC_RANGE_USABLE : 0) |
 				 (map->inode ? REC_RANGE_FILE : 0)};
 		if (mapped->range_count < TRACE_RANGES_MAX && i + 1 < maps.count)
 			continue;

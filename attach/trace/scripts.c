@@ -2,7 +2,6 @@
 #include "attach/trace/scripts.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "attach/proc/clock.h"
 #include "attach/process/room.h"

@@ -187,14 +187,6 @@ static struct ht_err *copy_records(struct copy *copy, struct trace_reader *reade
 	return err;
 }
 
-static struct ht_err *check_store(const struct copy *copy)
-{
-	return store_state(copy->store) == STORE_OK
-		       ? NULL
-		       : ht_err_new(HT_ERR_SYS, "cannot write %s: %s", copy->options->output,
-				 store_problem(copy->store));
-}
-
 static struct ht_err *fill(
 	struct copy *copy, struct trace_reader *reader, struct snapshot_report *ret)
 {
@@ -202,8 +194,11 @@ static struct ht_err *fill(
 	struct ht_err *err = copy_records(copy, reader);
 	HT_THEN(err, append_names(copy, ret->problem, sizeof(ret->problem)));
 	HT_THEN(err, store_finish(copy->store));
-	HT_THEN(err, check_store(copy));
-	ret->bytes = store_bytes(copy->store);
+	const struct store_status status = store_status(copy->store);
+	if (!err && status.state != STORE_OK)
+		err = ht_err_new(
+			HT_ERR_SYS, "cannot write %s: %s", copy->options->output, status.problem);
+	ret->bytes = status.bytes;
 	return err;
 }
 

@@ -18,7 +18,6 @@
 #include "attach/trace/handover.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
-#include "attach/proc/proc_status.h"
 #include "format/helper.h"
 
 #define SYMBOLS_DEADLINE_NS (60 * CLOCK_NS_PER_S)

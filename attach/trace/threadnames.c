@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/trace/threadnames.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+
+#include "attach/proc/proc_file.h"
 
 #define NAME_BYTES 64u
 #define CALM_LOOKS 40u
@@ -89,18 +89,7 @@ static bool read_name(const struct proc *proc, pid_t tid, char ret[NAME_BYTES])
 {
 	char path[48];
 	snprintf(path, sizeof(path), "task/%d/comm", tid);
-	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	ssize_t got = read(fd, ret, NAME_BYTES - 1);
-	close(fd);
-	if (got <= 0)
-		return false;
-	ret[got] = '\0';
-	/* The kernel's newline is the last byte; a name may hold others. */
-	if (ret[got - 1] == '\n')
-		ret[got - 1] = '\0';
-	return true;
+	return proc_file_comm(proc->dir_fd, path, ret);
 }
 
 static struct ht_err *put_name(struct sink *sink, const struct named *named)

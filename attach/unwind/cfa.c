@@ -247,12 +247,6 @@ static void cfa_set_expression(struct cfa_state *state, struct bytes block)
 		state->kind = CFA_OTHER;
 }
 
-static void cfa_set_register(struct cfa_state *state, uint64_t reg)
-{
-	state->kind = CFA_REGISTER;
-	state->reg = reg;
-}
-
 static bool state_remember(struct cfa_run *run)
 {
 	if (run->remembered_count == CFA_REMEMBER_MAX)
@@ -314,11 +308,13 @@ static bool insn_execute(struct cfa_run *run, const struct insn *insn, uint64_t 
 		return true;
 	case CFA_DEF_CFA:
 	case CFA_DEF_CFA_SF:
-		cfa_set_register(state, insn->first);
+		state->kind = CFA_REGISTER;
+		state->reg = insn->first;
 		state->offset = insn->offset;
 		return true;
 	case CFA_DEF_CFA_REGISTER:
-		cfa_set_register(state, insn->first);
+		state->kind = CFA_REGISTER;
+		state->reg = insn->first;
 		return true;
 	case CFA_DEF_CFA_OFFSET:
 	case CFA_DEF_CFA_OFFSET_SF:

@@ -7,7 +7,6 @@
 
 #include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
-#include "attach/memory/proc_map.h"
 #include "attach/unwind/ehframe_memory.h"
 #include "attach/unwind/table.h"
 
@@ -161,16 +160,11 @@ bool publish_is_long(const struct publish *publish, const struct modules *module
 	return bytes > LONG_BYTES;
 }
 
-static uint64_t area_end(const uint8_t *local)
-{
-	const struct abi_config *config = (const void *)(local + ABI_CONFIG_OFF);
-	return config->near[0] ? ABI_NEAR_OFF : ABI_SHARED_OFF;
-}
-
 /* If the area is full, stacks end in the modules that come later, and count as cut. */
 static void place_tables(struct publish *publish, uint8_t *local, raddr_t base)
 {
-	uint64_t end = area_end(local);
+	const struct abi_config *config = (const void *)(local + ABI_CONFIG_OFF);
+	const uint64_t end = config->near[0] ? ABI_NEAR_OFF : ABI_SHARED_OFF;
 
 	for (size_t i = 0; i < publish->count; i++) {
 		struct compiled *entry = &publish->compiled[i];

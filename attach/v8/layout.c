@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/v8/layout.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 
 #include "attach/elf/dynamic.h"

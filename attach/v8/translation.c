@@ -95,11 +95,6 @@ static uint8_t next_opcode(struct cursor *cursor, const struct form *form)
 	return byte;
 }
 
-static uint32_t next_operand(struct cursor *cursor)
-{
-	return next_number(cursor, cursor->repeated ? &cursor->earlier : &cursor->at);
-}
-
 static bool begin(struct cursor *cursor, const struct form *form)
 {
 	const size_t start = cursor->at;
@@ -135,7 +130,8 @@ bool v8_translation_read(const uint8_t *bytes, size_t length, size_t at,
 		uint32_t literal = 0;
 		const uint8_t opcode = next_opcode(&cursor, form);
 		for (int i = 0; i < form->operands[opcode] - '0' && !cursor.is_bad; i++) {
-			const uint32_t number = next_operand(&cursor);
+			const uint32_t number = next_number(
+				&cursor, cursor.repeated ? &cursor.earlier : &cursor.at);
 			if (i == 1)
 				literal = number;
 		}

@@ -99,11 +99,10 @@ HT_TEST(a_new_file_is_private_and_complete)
 	ck_no_err(open_store(path, false, &store));
 	put_mark(store);
 	ck_no_err(store_finish(store));
-	ck_assert_int_eq(store_state(store), STORE_OK);
-	ck_assert_str_eq(store_path(store), path);
+	ck_assert_int_eq(store_status(store).state, STORE_OK);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_uint_eq(st.st_mode, S_IFREG | 0600);
-	ck_assert_uint_eq((uint64_t)st.st_size, store_bytes(store));
+	ck_assert_uint_eq((uint64_t)st.st_size, store_status(store).bytes);
 	store_destroy(store);
 	struct content content = read_trace_at(path);
 	ck_assert_int_eq(content.end, TRACE_COMPLETE);
@@ -122,7 +121,7 @@ HT_TEST(the_null_device_takes_all)
 	ck_no_err(open_store("/dev/null", false, &store));
 	put_events(store);
 	ck_no_err(store_finish(store));
-	ck_assert_int_eq(store_state(store), STORE_OK);
+	ck_assert_int_eq(store_status(store).state, STORE_OK);
 	ck_assert_int_eq(store_reopen(store), -1);
 	store_destroy(store);
 	ck_assert_int_eq(access("/dev/null", F_OK), 0);
@@ -204,8 +203,8 @@ HT_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 	put_mark(store);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
 	ck_no_err(store_finish(store));
-	ck_assert_int_eq(store_state(store), STORE_BROKEN);
-	ck_assert_ptr_nonnull(strstr(store_problem(store), "trace.part-"));
+	ck_assert_int_eq(store_status(store).state, STORE_BROKEN);
+	ck_assert_ptr_nonnull(strstr(store_status(store).problem, "trace.part-"));
 	store_destroy(store);
 	ck_assert_uint_eq(files_count(directory), 2);
 }
@@ -219,8 +218,9 @@ HT_TEST(a_trace_that_was_removed_is_missed)
 	put_mark(store);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_no_err(store_finish(store));
-	ck_assert_int_eq(store_state(store), STORE_BROKEN);
-	ck_assert_ptr_nonnull(strstr(store_problem(store), "was removed while it was written"));
+	ck_assert_int_eq(store_status(store).state, STORE_BROKEN);
+	ck_assert_ptr_nonnull(
+		strstr(store_status(store).problem, "was removed while it was written"));
 	store_destroy(store);
 }
 
@@ -234,16 +234,16 @@ HT_TEST(a_block_leaves_after_a_second)
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	uint64_t before_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	ck_no_err(open_store(path, false, &store));
-	uint64_t empty = store_bytes(store);
+	uint64_t empty = store_status(store).bytes;
 	ck_no_err(store_tick(store, UINT64_MAX));
-	ck_assert_uint_eq(store_bytes(store), empty);
+	ck_assert_uint_eq(store_status(store).bytes, empty);
 	put_mark(store);
 	ck_no_err(store_tick(store, before_ns + 999999999u));
-	ck_assert_uint_eq(store_bytes(store), empty);
+	ck_assert_uint_eq(store_status(store).bytes, empty);
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	uint64_t after_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	ck_no_err(store_tick(store, after_ns + 1000000000u));
-	ck_assert_uint_gt(store_bytes(store), empty);
+	ck_assert_uint_gt(store_status(store).bytes, empty);
 	ck_assert_uint_eq(read_trace(store_reopen(store)).records, 1);
 	store_destroy(store);
 }
@@ -255,7 +255,7 @@ HT_TEST(a_full_block_leaves_by_itself)
 	ck_no_err(open_store(path, false, &store));
 	for (unsigned int i = 0; i < 3 * TRACE_BLOCK_BYTES / BODY_BYTES; i++)
 		put_events(store);
-	ck_assert_uint_gt(store_bytes(store), TRACE_BLOCK_BYTES);
+	ck_assert_uint_gt(store_status(store).bytes, TRACE_BLOCK_BYTES);
 	store_destroy(store);
 }
 
@@ -266,8 +266,9 @@ static void check_dropped(const struct store *store, const char *path, uint64_t 
 {
 	struct content content = read_trace_at(path);
 	ck_assert_uint_gt(content.events, 0);
-	ck_assert_uint_gt(store_dropped_events(store), 0);
-	ck_assert_uint_eq(content.events + store_dropped_events(store), bodies * EVENTS_IN_BODY);
+	ck_assert_uint_gt(store_status(store).dropped_events, 0);
+	ck_assert_uint_eq(
+		content.events + store_status(store).dropped_events, bodies * EVENTS_IN_BODY);
 }
 
 HT_TEST(a_file_size_limit_loses_only_what_is_counted)
@@ -280,8 +281,8 @@ HT_TEST(a_file_size_limit_loses_only_what_is_counted)
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
 	for (unsigned int i = 0; i < 40; i++)
 		put_events(store);
-	ck_assert_int_eq(store_state(store), STORE_FULL);
-	ck_assert_ptr_nonnull(strstr(store_problem(store), "File too large"));
+	ck_assert_int_eq(store_status(store).state, STORE_FULL);
+	ck_assert_ptr_nonnull(strstr(store_status(store).problem, "File too large"));
 	put_end(store);
 	ck_no_err(store_finish(store));
 	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
@@ -320,8 +321,8 @@ HT_TEST(the_reserve_stays_free_and_takes_the_end)
 		ck_no_err(store_create(&options, &store));
 		for (unsigned int i = 0; i < 60; i++)
 			put_events(store);
-		ck_assert_int_eq(store_state(store), STORE_FULL);
-		ck_assert_uint_lt(store_bytes(store), 3 << 20);
+		ck_assert_int_eq(store_status(store).state, STORE_FULL);
+		ck_assert_uint_lt(store_status(store).bytes, 3 << 20);
 		put_end(store);
 		ck_no_err(store_finish(store));
 		check_dropped(store, path, 60);
@@ -342,7 +343,7 @@ HT_TEST(a_full_disk_keeps_whole_blocks)
 		ck_no_err(open_store(path, false, &store));
 		for (unsigned int i = 0; i < 60; i++)
 			put_events(store);
-		ck_assert_int_eq(store_state(store), STORE_FULL);
+		ck_assert_int_eq(store_status(store).state, STORE_FULL);
 		ck_no_err(store_finish(store));
 		check_dropped(store, path, 60);
 		store_destroy(store);
@@ -391,7 +392,7 @@ static void check_copied(int from, int to)
 	for (unsigned int i = 0; i < 40; i++)
 		put_events(store);
 	ck_no_err(store_finish(store));
-	ck_assert_int_eq(store_state(store), STORE_OK);
+	ck_assert_int_eq(store_status(store).state, STORE_OK);
 	store_destroy(store);
 	ck_assert_int_eq(pthread_join(copying.thread, NULL), 0);
 	close(copying.to);
@@ -439,10 +440,10 @@ HT_TEST(a_closed_pipe_breaks_the_store)
 	put_events(store);
 	close(pair[0]);
 	ck_no_err(store_flush(store));
-	ck_assert_int_eq(store_state(store), STORE_BROKEN);
-	ck_assert_ptr_nonnull(strstr(store_problem(store), "Broken pipe"));
+	ck_assert_int_eq(store_status(store).state, STORE_BROKEN);
+	ck_assert_ptr_nonnull(strstr(store_status(store).problem, "Broken pipe"));
 	put_events(store);
-	ck_assert_uint_eq(store_dropped_events(store), 2 * EVENTS_IN_BODY);
+	ck_assert_uint_eq(store_status(store).dropped_events, 2 * EVENTS_IN_BODY);
 	ck_no_err(store_finish(store));
 	store_destroy(store);
 }
@@ -455,8 +456,8 @@ HT_TEST(pipe_without_a_reader_breaks_the_store)
 	for (unsigned int i = 0; i < 3; i++)
 		put_events(store);
 	ck_no_err(store_flush(store));
-	ck_assert_int_eq(store_state(store), STORE_BROKEN);
-	ck_assert_uint_eq(store_dropped_events(store), 3 * EVENTS_IN_BODY);
+	ck_assert_int_eq(store_status(store).state, STORE_BROKEN);
+	ck_assert_uint_eq(store_status(store).dropped_events, 3 * EVENTS_IN_BODY);
 	store_destroy(store);
 	close(pair[0]);
 }
