@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "attach/elf/distance.h"
 #include "attach/inject/jump.h"
 #ifdef HEAPTAP_ZYDIS
 #include "attach/inject/bridge_code.h"
@@ -167,13 +168,11 @@ static bool is_relative(const struct instruction *i)
 static const char *read_relative(
 	const struct instruction *i, const uint8_t *code, struct bridge *bridge)
 {
-	int32_t far;
 	if (i->head.raw.disp.size != 32)
 		return "its first instruction cannot be moved";
 	bridge->kind = BRIDGE_RELATIVE;
 	bridge->operand_at = i->head.raw.disp.offset;
-	memcpy(&far, code + bridge->operand_at, sizeof(far));
-	bridge->operand = bridge->entry + bridge->bytes + (raddr_t)(int64_t)far;
+	bridge->operand = distance_target(code + bridge->operand_at, bridge->entry + bridge->bytes);
 	return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #ifdef HEAPTAP_ZYDIS
+#include "attach/elf/distance.h"
 #include "attach/inject/bridge_code.h"
 
 #define REGISTERS 16u
@@ -120,7 +121,6 @@ static bool absorb_load(struct prologue *p, const struct instruction *i, const u
 {
 	const ZydisDecodedOperandMem *from = &i->operand[1].mem;
 	size_t at = p->redo_bytes;
-	int32_t far;
 	if (from->index != ZYDIS_REGISTER_NONE || !is_unused(p, &i->operand[0]))
 		return false;
 	if (from->base != ZYDIS_REGISTER_RIP)
@@ -133,10 +133,9 @@ static bool absorb_load(struct prologue *p, const struct instruction *i, const u
 		       redo_add(p, code, i->head.length);
 	if (p->operand || i->head.raw.disp.size != 32 || !redo_add(p, code, i->head.length))
 		return false;
-	memcpy(&far, code + i->head.raw.disp.offset, sizeof(far));
 	p->operand_at = at + i->head.raw.disp.offset;
 	p->operand_end = p->redo_bytes;
-	p->operand = p->next + (raddr_t)(int64_t)far;
+	p->operand = distance_target(code + i->head.raw.disp.offset, p->next);
 	return true;
 }
 
