@@ -368,18 +368,17 @@ static struct ht_err *got_take(
 	struct reading *reading, struct elf_file *file, const Elf64_Shdr *got)
 {
 	const struct module *module = reading->module;
-	struct elf_table table;
-	struct ht_err *err = elf_file_read(file, got, &table);
-	for (size_t at = 0; !err && at + sizeof(uint64_t) <= table.bytes; at += sizeof(uint64_t)) {
+	HT_CLEANUP(elf_table_deinit) struct elf_table table = {0};
+	HT_TRY(elf_file_read(file, got, &table));
+	for (size_t at = 0; at + sizeof(uint64_t) <= table.bytes; at += sizeof(uint64_t)) {
 		uint64_t value;
 		memcpy(&value, table.data + at, sizeof(value));
 		const struct native *native =
 			value ? natives_find(reading->natives, module->bias + value) : NULL;
 		if (native)
-			err = word_add(reading, module->bias + got->sh_addr + at, native);
+			HT_TRY(word_add(reading, module->bias + got->sh_addr + at, native));
 	}
-	elf_table_deinit(&table);
-	return err;
+	return NULL;
 }
 
 /* The link-time address that a relocation stores; 0: it names a symbol of another module, or is of
@@ -424,18 +423,17 @@ static struct ht_err *relas_take(struct reading *reading, struct elf_file *file,
 	const Elf64_Shdr *section, const Elf64_Shdr *const got[2])
 {
 	const Elf64_Shdr *linked = elf_file_linked(file, section);
-	struct elf_table relas, symbols = {0};
+	HT_CLEANUP(elf_table_deinit) struct elf_table relas = {0};
+	HT_CLEANUP(elf_table_deinit) struct elf_table symbols = {0};
 	Elf64_Rela rela;
-	struct ht_err *err = elf_file_read(file, section, &relas);
-	if (!err && relas.bytes && linked && linked->sh_type == SHT_DYNSYM)
-		err = elf_file_read(file, linked, &symbols);
-	for (size_t at = 0; !err && at + sizeof(rela) <= relas.bytes; at += sizeof(rela)) {
+	HT_TRY(elf_file_read(file, section, &relas));
+	if (relas.bytes && linked && linked->sh_type == SHT_DYNSYM)
+		HT_TRY(elf_file_read(file, linked, &symbols));
+	for (size_t at = 0; at + sizeof(rela) <= relas.bytes; at += sizeof(rela)) {
 		memcpy(&rela, relas.data + at, sizeof(rela));
-		err = rela_take(reading, &rela, &symbols, got);
+		HT_TRY(rela_take(reading, &rela, &symbols, got));
 	}
-	elf_table_deinit(&relas);
-	elf_table_deinit(&symbols);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *words_take(struct reading *reading, struct elf_file *file)
