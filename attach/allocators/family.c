@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/allocators/given.h"
+#include "attach/allocators/hooks.h"
 
 /* In the order of the search: names without a prefix come last. */
 enum { RJEM, JE, MI, TC, BOEHM, GO, RUST, RUST_DEFAULT, PLAIN, GIVEN };
@@ -148,21 +149,18 @@ static const struct family_operator operators[] = {
 
 _Static_assert(HT_ARRAY_SIZE(operators) == FAMILY_OPERATORS, "FAMILY_OPERATORS");
 
-static const char *const hooked[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) #name,
-	ABI_HOOKS(X)
-#undef X
-};
-
-static const char *const sized_frees[] = {
-#define X(id, name, arity) #name,
-	ABI_SIZED_FREES(X)
-#undef X
-};
-
 static bool equals(const char *a, const char *b)
 {
 	return a[0] == b[0] && strcmp(a, b) == 0;
+}
+
+/* Returns which of the `count` names `symbol` is, as a bit; a list may end early, by NULL. */
+static unsigned name_bit(const char *const *names, size_t count, const char *symbol)
+{
+	unsigned found = 0;
+	for (size_t i = 0; i < count && names[i]; i++)
+		found |= (unsigned)equals(symbol, names[i]) << i;
+	return found;
 }
 
 static bool begins(const char *symbol, const char *prefix)
@@ -250,13 +248,10 @@ static void family_add(struct known *known, size_t at)
 					.if_released = true});
 	if (at == PLAIN)
 		operators_add(known);
-	for (unsigned i = 0; family->hooked && i < ABI_HOOK_COUNT; i++)
-		known_add(known, hooked[i],
-			(struct family_member){.family = family, .hook = (enum abi_hook)i});
-	for (size_t i = 0; family->hooked && i < HT_ARRAY_SIZE(sized_frees); i++)
-		known_add(known, sized_frees[i],
-			(struct family_member){
-				.family = family, .hook = (enum abi_hook)(ABI_NEW_END + i)});
+	for (enum abi_hook i = 0; family->hooked && i < ABI_ALLOCATOR_COUNT; i++)
+		if (!abi_is_new(i))
+			known_add(known, hook_name(i),
+				(struct family_member){.family = family, .hook = i});
 }
 
 static const struct known *known_names(void)
@@ -270,10 +265,9 @@ static const struct known *known_names(void)
 	return &known;
 }
 
-_Static_assert(
-	HT_ARRAY_SIZE(others) + HT_ARRAY_SIZE(news) + FAMILY_OPERATORS +
-			HT_ARRAY_SIZE(families) * (ABI_HOOK_COUNT + HT_ARRAY_SIZE(sized_frees)) <=
-		MEMBERS_MAX,
+_Static_assert(HT_ARRAY_SIZE(others) + HT_ARRAY_SIZE(news) + FAMILY_OPERATORS +
+			       HT_ARRAY_SIZE(families) * ABI_ALLOCATOR_COUNT <=
+		       MEMBERS_MAX,
 	"all of them fit");
 
 size_t family_name_count(void)
@@ -361,18 +355,12 @@ bool family_is_inner(const struct family *family, const char *symbol)
 
 bool family_is_proved(const struct family *family, const char *symbol)
 {
-	for (size_t i = 0; i < HT_ARRAY_SIZE(family->proof) && family->proof[i]; i++)
-		if (equals(symbol, family->proof[i]))
-			return true;
-	return false;
+	return name_bit(family->proof, HT_ARRAY_SIZE(family->proof), symbol) != 0;
 }
 
 unsigned family_is_release(const struct family *family, const char *symbol)
 {
-	unsigned found = 0;
-	for (unsigned i = 0; i < HT_ARRAY_SIZE(family->release) && family->release[i]; i++)
-		found |= (unsigned)equals(symbol, family->release[i]) << i;
-	return found;
+	return name_bit(family->release, HT_ARRAY_SIZE(family->release), symbol);
 }
 
 unsigned family_whole_release(const struct family *family)

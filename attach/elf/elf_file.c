@@ -105,22 +105,23 @@ static struct ht_err *sections_read(int fd, struct budget *budget, struct elf_fi
 	return NULL;
 }
 
-/* The contents of the GNU build-id note in `data`; NULL: none. */
-static const uint8_t *note_find(const uint8_t *data, size_t bytes, size_t *ret_bytes)
+const uint8_t *elf_build_id(const uint8_t *data, size_t bytes, size_t align, size_t *ret_bytes)
 {
 	Elf64_Nhdr note;
 	for (size_t at = 0; bytes - at >= sizeof(note);) {
 		memcpy(&note, data + at, sizeof(note));
 		at += sizeof(note);
-		uint64_t name = ht_align_up((uint64_t)note.n_namesz, 4);
-		uint64_t desc = ht_align_up((uint64_t)note.n_descsz, 4);
-		if (name > bytes - at || desc > bytes - at - name)
+		uint64_t name = ht_align_up((uint64_t)note.n_namesz, align);
+		uint64_t desc = ht_align_up((uint64_t)note.n_descsz, align);
+		if (name > bytes - at || note.n_descsz > bytes - at - name)
 			return NULL;
 		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU) &&
 			!memcmp(data + at, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU))) {
 			*ret_bytes = note.n_descsz;
 			return data + at + name;
 		}
+		if (desc > bytes - at - name)
+			return NULL;
 		at += name + desc;
 	}
 	return NULL;
@@ -133,7 +134,7 @@ static bool has_build_id(const struct elf_file *file, const uint8_t *id, size_t 
 	while ((section = elf_file_typed(file, SHT_NOTE, section ? section + 1 : NULL))) {
 		size_t want = section->sh_size < sizeof(data) ? section->sh_size : sizeof(data);
 		size_t got = read_at(file->fd, data, want, section->sh_offset), found_bytes;
-		const uint8_t *found = note_find(data, got, &found_bytes);
+		const uint8_t *found = elf_build_id(data, got, 4, &found_bytes);
 		if (found)
 			return found_bytes == bytes && !memcmp(found, id, bytes);
 	}

@@ -54,5 +54,9 @@ struct ht_err *elf_file_read(
 	struct elf_file *file, const Elf64_Shdr *section, struct elf_table *ret);
 void elf_table_deinit(struct elf_table *table);
 
+/* Finds the GNU build-id among the notes in `data`, whose parts are aligned to `align` bytes; NULL:
+ * none. */
+const uint8_t *elf_build_id(const uint8_t *data, size_t bytes, size_t align, size_t *ret_bytes);
+
 /* Reads up to `bytes` bytes at `offset`. Returns their number; 0 if they are too many. */
 size_t elf_file_bytes(struct elf_file *file, uint64_t offset, void *ret, size_t bytes);

@@ -48,16 +48,14 @@ static struct ht_err *visit_table(
 {
 	const Elf64_Shdr *section = elf_file_typed(file, type, NULL);
 	const Elf64_Shdr *linked = section ? elf_file_linked(file, section) : NULL;
-	struct elf_table symbols, strings = {0};
+	HT_CLEANUP(elf_table_deinit) struct elf_table symbols = {0};
+	HT_CLEANUP(elf_table_deinit) struct elf_table strings = {0};
 	if (!linked)
 		return NULL;
-	struct ht_err *err = elf_file_read(file, section, &symbols);
-	if (!err && symbols.bytes)
-		err = elf_file_read(file, linked, &strings);
-	HT_THEN(err, visit_all(&symbols, &strings, visit, context));
-	elf_table_deinit(&symbols);
-	elf_table_deinit(&strings);
-	return err;
+	HT_TRY(elf_file_read(file, section, &symbols));
+	if (symbols.bytes)
+		HT_TRY(elf_file_read(file, linked, &strings));
+	return visit_all(&symbols, &strings, visit, context);
 }
 
 static int open_debug_file(const struct elf_file *file)

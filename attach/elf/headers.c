@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "attach/elf/elf_file.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "format/arch.h"
@@ -96,41 +97,20 @@ static raddr_t inside(const struct module *module, const Elf64_Phdr *phdr)
 											     : 0;
 }
 
-static void build_id_find(struct module *module, const uint8_t *notes, size_t length, size_t align)
-{
-	for (size_t at = 0; length - at >= sizeof(Elf64_Nhdr);) {
-		Elf64_Nhdr note;
-		memcpy(&note, notes + at, sizeof(note));
-		at += sizeof(note);
-		uint64_t name_bytes = ht_align_up(note.n_namesz, align);
-		uint64_t desc_bytes = ht_align_up(note.n_descsz, align);
-		if (name_bytes > length - at || note.n_descsz > length - at - name_bytes)
-			return;
-		const uint8_t *name = notes + at, *desc = name + name_bytes;
-		if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == sizeof(ELF_NOTE_GNU) &&
-			!memcmp(name, ELF_NOTE_GNU, sizeof(ELF_NOTE_GNU)) && note.n_descsz > 0 &&
-			note.n_descsz <= MODULE_BUILD_ID_MAX) {
-			memcpy(module->build_id, desc, note.n_descsz);
-			module->build_id_bytes = note.n_descsz;
-			return;
-		}
-		if (desc_bytes > length - at - name_bytes)
-			return;
-		at += name_bytes + desc_bytes;
-	}
-}
-
 static struct ht_err *notes_read(
 	const struct proc *proc, struct module *module, const Elf64_Phdr *phdr)
 {
-	static const size_t note_align = 4;
 	uint8_t notes[4096];
-	size_t length = phdr->p_memsz < sizeof(notes) ? phdr->p_memsz : sizeof(notes);
+	size_t bytes, length = phdr->p_memsz < sizeof(notes) ? phdr->p_memsz : sizeof(notes);
 	raddr_t addr = inside(module, phdr);
 	if (!addr || module->build_id_bytes)
 		return NULL;
 	HT_TRY(memory_read_some(proc, addr, notes, length, &length));
-	build_id_find(module, notes, length, phdr->p_align == 8 ? 8 : note_align);
+	const uint8_t *id = elf_build_id(notes, length, phdr->p_align == 8 ? 8 : 4, &bytes);
+	if (id && bytes <= sizeof(module->build_id)) {
+		memcpy(module->build_id, id, bytes);
+		module->build_id_bytes = bytes;
+	}
 	return NULL;
 }
 

@@ -64,7 +64,8 @@ static struct ht_err *identify(const struct proc *proc, const struct proc_map *m
 	const struct module *before = old ? modules_find(old, module->lo) : NULL;
 	if (before && same_image(before, module)) {
 		module->id = before->id;
-		return natives_copy(&before->natives, &module->natives);
+		module->natives = natives_share(&before->natives);
+		return NULL;
 	}
 	module->id = (*next_id)++;
 	return natives_read(proc, map, module, budget, &module->natives);

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "attach/allocators/family.h"
-#include "format/err.h"
+#include "format/base.h"
 
 struct native {
 	const struct family *family;
@@ -57,6 +57,7 @@ struct startcode {
 };
 
 struct natives {
+	unsigned *owners;      /* their number; NULL: one */
 	struct native *native; /* ascending by address, one for each address */
 	size_t count;
 	struct native_word *word;
@@ -80,13 +81,10 @@ struct natives {
 			  symbol names it */
 };
 
-HT_MUST_CHECK
-struct ht_err *natives_copy(const struct natives *from, struct natives *ret);
+/* Another owner of the same arrays, which do not change any more: the last natives_deinit frees
+ * them. */
+struct natives natives_share(const struct natives *natives);
 void natives_deinit(struct natives *natives);
-/* Records `name`, which the module takes from another, if it has an allocator's prefix. Beyond 128
- * names sets `partial` instead. */
-HT_MUST_CHECK
-struct ht_err *natives_add_need(struct natives *natives, const char *name);
 /* Does the module take a function called `name` from another? */
 bool natives_need(const struct natives *natives, const char *name);
 /* The native that begins at `addr`, or NULL. */

@@ -11,9 +11,11 @@
 #include "attach/memory/memory.h"
 #include "attach/proc/fd.h"
 #include "format/arch.h"
+#include "format/array.h"
 
 #define NATIVES_MAX    512u
 #define WORDS_MAX      4096u
+#define NEEDS_MAX      128u
 #define NAME_MAX_BYTES GIVEN_NAME_BYTES
 #define RELAS_MAX      16u /* linkers make two */
 
@@ -30,6 +32,7 @@ struct reading {
 	struct presence presence[FAMILIES_MAX];
 	raddr_t main_caller;
 	raddr_t given[GIVEN_MAX];
+	size_t native_capacity, word_capacity, need_capacity;
 	struct beginnings wanted; /* the beginnings of all known names, except the user's */
 };
 
@@ -69,27 +72,48 @@ static struct ht_err *no_memory(void)
 
 /* --- functions --- */
 
-static struct ht_err *native_add(struct natives *natives, const struct family_member *member,
-	const struct native *place, const char *name)
+static struct ht_err *native_add(struct reading *reading, const struct family_member *member,
+	raddr_t addr, uint64_t bytes, const char *name)
 {
+	struct natives *natives = reading->natives;
 	if (natives->count == NATIVES_MAX) {
 		natives->partial = true;
 		return NULL;
 	}
-	struct native *grown =
-		reallocarray(natives->native, natives->count + 1, sizeof(*natives->native));
-	if (!grown)
-		return no_memory();
-	natives->native = grown;
 	char *copy = strdup(name);
-	if (!copy)
+	if (!copy ||
+		!ARRAY_HAS_ROOM(natives->native, natives->count, reading->native_capacity, 8)) {
+		free(copy);
 		return no_memory();
+	}
 	natives->native[natives->count++] = (struct native){.family = member->family,
 		.name = copy,
 		.role = member->role,
 		.hook = member->hook,
-		.addr = place->addr,
-		.bytes = place->bytes};
+		.addr = addr,
+		.bytes = bytes};
+	return NULL;
+}
+
+/* Records `name`, which the module takes from another, if it has an allocator's prefix. */
+static struct ht_err *need_add(struct reading *reading, const char *name)
+{
+	struct natives *natives = reading->natives;
+	struct family_member member;
+	if (!family_find_known(name, &member) || !member.family->hooked ||
+		!member.family->prefix[0] || natives_need(natives, name))
+		return NULL;
+	if (natives->need_count == NEEDS_MAX) {
+		natives->partial = true;
+		return NULL;
+	}
+	char *copy = strdup(name);
+	if (!copy ||
+		!ARRAY_HAS_ROOM(natives->need, natives->need_count, reading->need_capacity, 8)) {
+		free(copy);
+		return no_memory();
+	}
+	natives->need[natives->need_count++] = copy;
 	return NULL;
 }
 
@@ -158,7 +182,7 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		return NULL;
 	if (symbol->st_shndx == SHN_UNDEF) {
 		reading->natives->operators += family_is_operator(name);
-		return natives_add_need(reading->natives, name);
+		return need_add(reading, name);
 	}
 	if (ELF64_ST_TYPE(symbol->st_info) == STT_TLS) {
 		isolate_note(reading, symbol, name);
@@ -189,8 +213,7 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 	given_note(reading, addr, name);
 	if (!family_find(name, &member) || strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
 		return NULL;
-	struct native place = {.addr = addr, .bytes = symbol->st_size};
-	return native_add(reading->natives, &member, &place, name);
+	return native_add(reading, &member, addr, symbol->st_size, name);
 }
 
 static int compare_natives(const void *a, const void *b)
@@ -306,11 +329,8 @@ static struct ht_err *word_add(struct reading *reading, raddr_t addr, const stru
 		natives->partial = true;
 		return NULL;
 	}
-	struct native_word *grown =
-		reallocarray(natives->word, natives->word_count + 1, sizeof(*natives->word));
-	if (!grown)
+	if (!ARRAY_HAS_ROOM(natives->word, natives->word_count, reading->word_capacity, 16))
 		return no_memory();
-	natives->word = grown;
 	natives->word[natives->word_count++] =
 		(struct native_word){addr, (uint32_t)(native - natives->native)};
 	return NULL;
@@ -348,18 +368,17 @@ static struct ht_err *got_take(
 	struct reading *reading, struct elf_file *file, const Elf64_Shdr *got)
 {
 	const struct module *module = reading->module;
-	struct elf_table table;
-	struct ht_err *err = elf_file_read(file, got, &table);
-	for (size_t at = 0; !err && at + sizeof(uint64_t) <= table.bytes; at += sizeof(uint64_t)) {
+	HT_CLEANUP(elf_table_deinit) struct elf_table table = {0};
+	HT_TRY(elf_file_read(file, got, &table));
+	for (size_t at = 0; at + sizeof(uint64_t) <= table.bytes; at += sizeof(uint64_t)) {
 		uint64_t value;
 		memcpy(&value, table.data + at, sizeof(value));
 		const struct native *native =
 			value ? natives_find(reading->natives, module->bias + value) : NULL;
 		if (native)
-			err = word_add(reading, module->bias + got->sh_addr + at, native);
+			HT_TRY(word_add(reading, module->bias + got->sh_addr + at, native));
 	}
-	elf_table_deinit(&table);
-	return err;
+	return NULL;
 }
 
 /* The link-time address that a relocation stores; 0: it names a symbol of another module, or is of
@@ -404,18 +423,17 @@ static struct ht_err *relas_take(struct reading *reading, struct elf_file *file,
 	const Elf64_Shdr *section, const Elf64_Shdr *const got[2])
 {
 	const Elf64_Shdr *linked = elf_file_linked(file, section);
-	struct elf_table relas, symbols = {0};
+	HT_CLEANUP(elf_table_deinit) struct elf_table relas = {0};
+	HT_CLEANUP(elf_table_deinit) struct elf_table symbols = {0};
 	Elf64_Rela rela;
-	struct ht_err *err = elf_file_read(file, section, &relas);
-	if (!err && relas.bytes && linked && linked->sh_type == SHT_DYNSYM)
-		err = elf_file_read(file, linked, &symbols);
-	for (size_t at = 0; !err && at + sizeof(rela) <= relas.bytes; at += sizeof(rela)) {
+	HT_TRY(elf_file_read(file, section, &relas));
+	if (relas.bytes && linked && linked->sh_type == SHT_DYNSYM)
+		HT_TRY(elf_file_read(file, linked, &symbols));
+	for (size_t at = 0; at + sizeof(rela) <= relas.bytes; at += sizeof(rela)) {
 		memcpy(&rela, relas.data + at, sizeof(rela));
-		err = rela_take(reading, &rela, &symbols, got);
+		HT_TRY(rela_take(reading, &rela, &symbols, got));
 	}
-	elf_table_deinit(&relas);
-	elf_table_deinit(&symbols);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *words_take(struct reading *reading, struct elf_file *file)
@@ -481,6 +499,10 @@ struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
 	wanted_fill(&reading.wanted);
 	if (!map->inode || module->vdso || module->interpreter)
 		return NULL;
+	ret->owners = malloc(sizeof(*ret->owners));
+	if (!ret->owners)
+		return no_memory();
+	*ret->owners = 1;
 	struct ht_err *err = memory_open_file(proc, map, &fd);
 	if (!err && fd >= 0)
 		err = file_take(&reading, fd, budget);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/distance.h"
 #include "attach/proc/proc_living.h"
 #include "format/array.h"
 
@@ -37,10 +38,8 @@ static raddr_t find_call(const uint8_t *code, size_t bytes, raddr_t at, raddr_t 
 {
 	raddr_t found = 0;
 	for (size_t i = 0; i + CALL_BYTES <= bytes; i++) {
-		int32_t far;
 		raddr_t next = at + i + CALL_BYTES;
-		memcpy(&far, code + i + 1, sizeof(far));
-		if (code[i] != 0xe8 || next + (raddr_t)(int64_t)far != to)
+		if (code[i] != 0xe8 || distance_target(code + i + 1, next) != to)
 			continue;
 		if (found)
 			return 0;

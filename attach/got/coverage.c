@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/distance.h"
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
 #include "attach/memory/memory.h"
@@ -79,9 +80,7 @@ static void place_add(struct look *look, raddr_t at, raddr_t function)
 static void code_scan(struct look *look, const uint8_t *code, size_t bytes, raddr_t at)
 {
 	for (size_t i = 2; i + sizeof(int32_t) <= bytes; i++) {
-		int32_t disp;
-		memcpy(&disp, code + i, sizeof(disp));
-		raddr_t to = at + i + sizeof(disp) + (raddr_t)(int64_t)disp;
+		raddr_t to = distance_target(code + i, at + i + sizeof(int32_t));
 		if (to >= look->lo && to <= look->hi && refers(code + i) && step(look))
 			place_add(look, at + i, to);
 	}

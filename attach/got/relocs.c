@@ -191,24 +191,6 @@ static struct ht_err *symbol_name(const struct names *names, const struct table 
 	return err;
 }
 
-/* The number of the name of symbol `index`; TAP_NAMES_MAX: none. */
-static struct ht_err *name_of(
-	const struct names *names, const struct table *symbols, uint64_t index, uint32_t *ret)
-{
-	char name[NAME_BYTES];
-	struct ht_err *err = symbol_name(names, symbols, index, name);
-	*ret = err || !name[0] ? TAP_NAMES_MAX : find_name(name);
-	return err;
-}
-
-static struct ht_err *append(struct relocs *relocs, size_t *capacity, const struct reloc *reloc)
-{
-	if (!ARRAY_HAS_ROOM(relocs->reloc, relocs->count, *capacity, 16))
-		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu relocations", relocs->count + 1);
-	relocs->reloc[relocs->count++] = *reloc;
-	return NULL;
-}
-
 /* The tables from which the relocations of one module are read. */
 struct source {
 	const struct module *module;
@@ -216,25 +198,24 @@ struct source {
 	struct names names;
 };
 
-static struct ht_err *select_from(const struct source *source, const struct table *relas,
-	size_t *capacity, struct relocs *ret)
+/* A relocation of the word at `addr` that names the symbol `name`. */
+typedef struct ht_err *visit_reloc(
+	void *context, raddr_t addr, const Elf64_Rela *rela, const char *name);
+
+static struct ht_err *visit_table(
+	const struct source *source, const struct table *relas, visit_reloc *visit, void *context)
 {
 	const struct module *module = source->module;
+	char name[NAME_BYTES];
 	for (size_t i = 0; i < rela_count(relas); i++) {
 		Elf64_Rela rela = rela_at(relas, i);
 		raddr_t addr = module->bias + rela.r_offset;
-		uint32_t name;
 		if (!is_wanted(&rela) || addr < module->lo || addr > module->hi - sizeof(uint64_t))
 			continue;
-		HT_TRY(name_of(&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), &name));
-		if (name != TAP_NAMES_MAX)
-			HT_TRY(append(ret, capacity,
-				&(struct reloc){.addr = addr,
-					.type = (uint32_t)ELF64_R_TYPE(rela.r_info),
-					.hook = tap_hook(name),
-					.name = name,
-					.symbol = (uint32_t)ELF64_R_SYM(rela.r_info),
-					.addend = rela.r_addend}));
+		HT_TRY(symbol_name(
+			&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), name));
+		if (name[0])
+			HT_TRY(visit(context, addr, &rela, name));
 	}
 	return NULL;
 }
@@ -260,18 +241,47 @@ static void source_deinit(struct source *source)
 	free(source->names.copy.data);
 }
 
+static struct ht_err *visit_all(const struct proc *proc, const struct module *module,
+	const struct dynamic *dynamic, struct budget *budget, visit_reloc *visit, void *context)
+{
+	HT_CLEANUP(source_deinit) struct source source = {.module = module};
+	if (!dynamic->symtab || !dynamic->strtab.addr)
+		return NULL;
+	HT_TRY(source_read(proc, dynamic, budget, &source));
+	HT_TRY(visit_table(&source, &source.rela, visit, context));
+	return visit_table(&source, &source.jmprel, visit, context);
+}
+
+struct named {
+	struct relocs *relocs;
+	size_t capacity;
+};
+
+static struct ht_err *add_reloc(
+	void *context, raddr_t addr, const Elf64_Rela *rela, const char *name)
+{
+	struct named *named = context;
+	struct relocs *relocs = named->relocs;
+	uint32_t number = find_name(name);
+	if (number == TAP_NAMES_MAX)
+		return NULL;
+	if (!ARRAY_HAS_ROOM(relocs->reloc, relocs->count, named->capacity, 16))
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu relocations", relocs->count + 1);
+	relocs->reloc[relocs->count++] = (struct reloc){.addr = addr,
+		.type = (uint32_t)ELF64_R_TYPE(rela->r_info),
+		.hook = tap_hook(number),
+		.name = number,
+		.symbol = (uint32_t)ELF64_R_SYM(rela->r_info),
+		.addend = rela->r_addend};
+	return NULL;
+}
+
 struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
 	const struct dynamic *dynamic, struct budget *budget, struct relocs *ret)
 {
-	struct source source = {.module = module};
-	size_t capacity = 0;
+	struct named named = {.relocs = ret};
 	*ret = (struct relocs){0};
-	if (!dynamic->symtab || !dynamic->strtab.addr)
-		return NULL;
-	struct ht_err *err = source_read(proc, dynamic, budget, &source);
-	HT_THEN(err, select_from(&source, &source.rela, &capacity, ret));
-	HT_THEN(err, select_from(&source, &source.jmprel, &capacity, ret));
-	source_deinit(&source);
+	struct ht_err *err = visit_all(proc, module, dynamic, budget, add_reloc, &named);
 	if (err)
 		relocs_deinit(ret);
 	return err;
@@ -287,26 +297,18 @@ struct wanted_words {
 	const char *const *names;
 	size_t name_count;
 	struct reloc_word *word;
-	size_t count, max;
+	size_t *count, max;
 };
 
-static struct ht_err *add_words(
-	const struct source *source, const struct table *relas, struct wanted_words *wanted)
+static struct ht_err *add_word(
+	void *context, raddr_t addr, const Elf64_Rela *rela, const char *name)
 {
-	const struct module *module = source->module;
-	char name[NAME_BYTES];
-	for (size_t i = 0; i < rela_count(relas); i++) {
-		Elf64_Rela rela = rela_at(relas, i);
-		raddr_t addr = module->bias + rela.r_offset;
-		if (!is_wanted(&rela) || addr < module->lo || addr > module->hi - sizeof(uint64_t))
-			continue;
-		HT_TRY(symbol_name(
-			&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), name));
-		for (size_t n = 0; n < wanted->name_count && wanted->count < wanted->max; n++)
-			if (!strcmp(name, wanted->names[n]))
-				wanted->word[wanted->count++] =
-					(struct reloc_word){.addr = addr, .name = n};
-	}
+	const struct wanted_words *wanted = context;
+	(void)rela;
+	for (size_t n = 0; n < wanted->name_count && *wanted->count < wanted->max; n++)
+		if (!strcmp(name, wanted->names[n]))
+			wanted->word[(*wanted->count)++] =
+				(struct reloc_word){.addr = addr, .name = n};
 	return NULL;
 }
 
@@ -314,20 +316,11 @@ struct ht_err *relocs_words(const struct proc *proc, const struct module *module
 	const char *const names[], size_t name_count, struct reloc_word *ret, size_t max,
 	size_t *ret_count)
 {
-	struct source source = {.module = module};
-	struct wanted_words wanted = {
-		.names = names, .name_count = name_count, .word = ret, .max = max};
+	struct wanted_words wanted = {names, name_count, ret, ret_count, max};
 	struct dynamic dynamic;
 	*ret_count = 0;
 	if (!module->dynamic)
 		return NULL;
-	struct ht_err *err = dynamic_read(proc, module, &dynamic);
-	if (err || !dynamic.symtab || !dynamic.strtab.addr)
-		return err;
-	err = source_read(proc, &dynamic, NULL, &source);
-	HT_THEN(err, add_words(&source, &source.rela, &wanted));
-	HT_THEN(err, add_words(&source, &source.jmprel, &wanted));
-	source_deinit(&source);
-	*ret_count = wanted.count;
-	return err;
+	HT_TRY(dynamic_read(proc, module, &dynamic));
+	return visit_all(proc, module, &dynamic, NULL, add_word, &wanted);
 }

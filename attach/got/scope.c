@@ -123,17 +123,24 @@ static bool is_protected(const struct scope_name *name)
 	return false;
 }
 
+/* The address of the definition; 0: uncertain. */
+static raddr_t definition_address(const struct module *module, const Elf64_Sym *symbol)
+{
+	raddr_t addr = module->bias + symbol->st_value;
+	bool is_function = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
+	return is_function && addr >= module->text_lo && addr < module->text_hi ? addr : 0;
+}
+
 /* Returns 0 if there are several definitions, or an indirect one (STT_GNU_IFUNC). */
 static raddr_t address_of(const struct module *module, const struct scope_name *name)
 {
 	raddr_t found = 0;
 	for (size_t i = 0; i < name->count; i++) {
 		const Elf64_Sym *symbol = &name->symbol[i];
-		raddr_t addr = module->bias + symbol->st_value;
+		raddr_t addr = definition_address(module, symbol);
 		if (symbol->st_shndx == SHN_UNDEF)
 			continue;
-		if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || (found && found != addr) ||
-			addr < module->text_lo || addr >= module->text_hi)
+		if (!addr || (found && found != addr))
 			return 0;
 		found = addr;
 	}
@@ -198,14 +205,6 @@ static bool is_first_certain(const struct scope *scope, const struct definitions
 {
 	const struct dynamic *first = &scope->tables[found->first - scope->modules->module].dynamic;
 	return found->first->initial && (!first->has_versions || found->with_versions == 1);
-}
-
-/* The address of the definition; 0: uncertain. */
-static raddr_t definition_address(const struct module *module, const Elf64_Sym *symbol)
-{
-	raddr_t addr = module->bias + symbol->st_value;
-	bool is_function = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
-	return is_function && addr >= module->text_lo && addr < module->text_hi ? addr : 0;
 }
 
 /* Does the module define the name for this reference? `*ret_addr` is 0 if it does or may, at an

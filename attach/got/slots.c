@@ -231,14 +231,12 @@ static enum slot_verdict verdict_before_value(const struct reloc *reloc, bool sk
 
 static struct ht_err *collect_module(struct scan *scan, const struct module *module)
 {
-	struct relocs relocs;
+	HT_CLEANUP(relocs_deinit) struct relocs relocs = {0};
 	bool skipped = false;
-	struct ht_err *err = scope_relocs(&scan->scope, module, &relocs);
-	if (err)
-		return err;
+	HT_TRY(scope_relocs(&scan->scope, module, &relocs));
 	if (relocs.count)
-		err = is_skipped(scan, module, &skipped);
-	for (size_t i = 0; i < relocs.count && !err; i++) {
+		HT_TRY(is_skipped(scan, module, &skipped));
+	for (size_t i = 0; i < relocs.count; i++) {
 		const struct reloc *reloc = &relocs.reloc[i];
 		if (abi_is_mapping(reloc->hook) && !scan->with_mappings)
 			continue;
@@ -253,15 +251,13 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 			.symbol = reloc->symbol,
 			.verdict = verdict_before_value(reloc, skipped)};
 		size_t got;
-		err = memory_read_some(
-			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got);
+		HT_TRY(memory_read_some(
+			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got));
 		/* A thunk of an earlier capture leads to no module. */
-		if (!err && got == sizeof(slot.value) &&
-			(may || !modules_find(scan->modules, slot.value)))
-			err = append(scan, &slot);
+		if (got == sizeof(slot.value) && (may || !modules_find(scan->modules, slot.value)))
+			HT_TRY(append(scan, &slot));
 	}
-	relocs_deinit(&relocs);
-	return err;
+	return NULL;
 }
 
 static uint32_t name_of_native(const struct native *native)
@@ -299,18 +295,16 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 /* A word without a relocation that names it: like a native's, judged by its value alone. */
 static struct ht_err *collect_unlock(struct scan *scan)
 {
-	struct unlock unlock = {0};
-	struct ht_err *err;
+	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
+	struct unlock_hooks hooks = {.lo = scan->thunk_lo, .hi = scan->thunk_hi};
+	struct unlock unlock;
 	if (scan->with_names) {
-		struct proc_maps maps;
 		HT_TRY(proc_maps_read(scan->proc, &maps));
-		err = unlock_find_left(&scan->scope, &maps, &unlock);
-		proc_maps_deinit(&maps);
-	} else {
-		err = unlock_find(&scan->scope, scan->thunk_lo, scan->thunk_hi, &unlock);
+		hooks.maps = &maps;
 	}
-	if (err || !unlock.addr)
-		return err;
+	HT_TRY(unlock_find(&scan->scope, &hooks, &unlock));
+	if (!unlock.addr)
+		return NULL;
 	return append(scan, &(struct slot){.addr = unlock.addr,
 				    .value = unlock.value,
 				    .module_id = unlock.module_id,
@@ -506,24 +500,13 @@ static struct ht_err *read_slots(struct scan *scan)
 }
 
 struct ht_err *slots_read(const struct proc *proc, const struct modules *modules, raddr_t thunk_lo,
-	raddr_t thunk_hi, struct slots *ret)
+	raddr_t thunk_hi, bool with_mappings, struct slots *ret)
 {
 	struct scan scan = {.proc = proc,
 		.modules = modules,
 		.thunk_lo = thunk_lo,
 		.thunk_hi = thunk_hi,
-		.slots = ret};
-	return read_slots(&scan);
-}
-
-struct ht_err *slots_read_all(const struct proc *proc, const struct modules *modules,
-	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret)
-{
-	struct scan scan = {.proc = proc,
-		.modules = modules,
-		.thunk_lo = thunk_lo,
-		.thunk_hi = thunk_hi,
-		.with_mappings = true,
+		.with_mappings = with_mappings,
 		.slots = ret};
 	return read_slots(&scan);
 }

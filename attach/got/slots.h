@@ -30,16 +30,13 @@ struct slots {
 	uint64_t partial_id; /* a module that has more than heaptap reads; 0: none */
 };
 
-/* Reads all slots of all modules. `thunk_lo`, `thunk_hi`: range of heaptap's thunks; 0, 0: none. A
- * slot that leads there through a canonical PLT entry is SLOT_UNRESOLVED: its calls are seen
- * already. Free with slots_deinit. */
+/* Reads all slots of all modules; those of functions that map memory (ABI_MAPPINGS) only
+ * `with_mappings`. `thunk_lo`, `thunk_hi`: range of heaptap's thunks; 0, 0: none. A slot that leads
+ * there through a canonical PLT entry is SLOT_UNRESOLVED: its calls are seen already. Free with
+ * slots_deinit. */
 HT_MUST_CHECK
 struct ht_err *slots_read(const struct proc *proc, const struct modules *modules, raddr_t thunk_lo,
-	raddr_t thunk_hi, struct slots *ret);
-/* As slots_read, plus slots of functions that map memory (ABI_MAPPINGS). */
-HT_MUST_CHECK
-struct ht_err *slots_read_all(const struct proc *proc, const struct modules *modules,
-	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret);
+	raddr_t thunk_hi, bool with_mappings, struct slots *ret);
 /* Reads the slots that an earlier, unknown capture may have changed. */
 HT_MUST_CHECK
 struct ht_err *slots_read_left(

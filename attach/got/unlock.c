@@ -9,6 +9,7 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"
+#include "format/array.h"
 
 #define DATA_MAX_BYTES (1u << 20) /* glibc's has ten kilobytes */
 #define FUNCTION       "pthread_mutex_unlock"
@@ -42,13 +43,7 @@ static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
 	return err;
 }
 
-/* The range to which a word with a hook leads. */
-struct hooks {
-	raddr_t lo, hi;
-	const struct proc_maps *maps; /* NULL: lo and hi decide */
-};
-
-static bool is_hook(const struct hooks *hooks, raddr_t value)
+static bool is_hook(const struct unlock_hooks *hooks, raddr_t value)
 {
 	const struct proc_map *map = hooks->maps ? proc_maps_find(hooks->maps, value) : NULL;
 	return hooks->maps ? map && ours_is(map->name) : value >= hooks->lo && value < hooks->hi;
@@ -56,25 +51,26 @@ static bool is_hook(const struct hooks *hooks, raddr_t value)
 
 /* Finds the only word of the segment that holds the function or leads to a hook. */
 static struct ht_err *search(const struct scope *scope, const struct module *linker,
-	const struct module_segment *segment, const struct hooks *hooks, struct unlock *unlock,
-	size_t *count)
+	const struct module_segment *segment, const struct unlock_hooks *hooks,
+	struct unlock *unlock, size_t *count)
 {
 	raddr_t lo = ht_align_up(linker->bias + segment->vaddr, sizeof(uint64_t));
 	size_t bytes = segment->filesz, got = 0;
-	uint64_t *word = bytes <= DATA_MAX_BYTES ? malloc(bytes + 1) : NULL;
-	struct ht_err *err = word ? memory_read_some(scope->proc, lo, word, bytes, &got) : NULL;
-	for (size_t i = 0; !err && i < got / sizeof(*word); i++) {
+	HT_FREED uint64_t *word = bytes <= DATA_MAX_BYTES ? malloc(bytes + 1) : NULL;
+	if (word)
+		HT_TRY(memory_read_some(scope->proc, lo, word, bytes, &got));
+	for (size_t i = 0; i < got / sizeof(*word); i++) {
 		if (word[i] != unlock->real && !is_hook(hooks, word[i]))
 			continue;
 		unlock->addr = lo + i * sizeof(*word);
 		unlock->value = word[i];
 		(*count)++;
 	}
-	free(word);
-	return err;
+	return NULL;
 }
 
-static struct ht_err *find(struct scope *scope, const struct hooks *hooks, struct unlock *ret)
+struct ht_err *unlock_find(
+	struct scope *scope, const struct unlock_hooks *hooks, struct unlock *ret)
 {
 	const struct module *linker = find_linker(scope->modules);
 	struct unlock unlock = {.module_id = linker ? linker->id : 0};
@@ -89,18 +85,6 @@ static struct ht_err *find(struct scope *scope, const struct hooks *hooks, struc
 	if (!err && count == 1)
 		*ret = unlock;
 	return err;
-}
-
-struct ht_err *unlock_find(
-	struct scope *scope, raddr_t thunk_lo, raddr_t thunk_hi, struct unlock *ret)
-{
-	return find(scope, &(struct hooks){.lo = thunk_lo, .hi = thunk_hi}, ret);
-}
-
-struct ht_err *unlock_find_left(
-	struct scope *scope, const struct proc_maps *maps, struct unlock *ret)
-{
-	return find(scope, &(struct hooks){.maps = maps}, ret);
 }
 
 /* Since 2.35 glibc unlocks before it calls constructors, and exports this symbol. */
@@ -152,26 +136,22 @@ struct ht_err *unlock_locks(
 	struct unlock_locks locks = {0};
 	size_t found = 0;
 	const struct module *linker = find_linker(modules);
-	struct ht_err *err = NULL;
 	*ret = locks;
 	if (!linker)
 		return NULL;
-	for (size_t i = 0; i < linker->segment_count && !err; i++) {
+	for (size_t i = 0; i < linker->segment_count; i++) {
 		const struct module_segment *segment = &linker->segment[i];
 		raddr_t lo = ht_align_up(linker->bias + segment->vaddr, sizeof(uint64_t));
 		size_t bytes = segment->memsz, got = 0;
 		if (!(segment->flags & PF_W) || bytes > DATA_MAX_BYTES)
 			continue;
-		uint64_t *word = malloc(bytes + 1);
+		HT_FREED uint64_t *word = malloc(bytes + 1);
 		if (word)
-			err = memory_read_some(proc, lo, word, bytes, &got);
-		if (word && !err)
-			find_locks(word, got / sizeof(*word), lo, &locks, &found);
-		free(word);
+			HT_TRY(memory_read_some(proc, lo, word, bytes, &got));
+		find_locks(word, got / sizeof(*word), lo, &locks, &found);
 	}
-	if (!err && found == 1) {
-		*ret = locks;
-		err = is_early(proc, modules, &ret->before_constructors);
-	}
-	return err;
+	if (found != 1)
+		return NULL;
+	*ret = locks;
+	return is_early(proc, modules, &ret->before_constructors);
 }

@@ -15,15 +15,17 @@ struct unlock {
 	uint64_t module_id;
 };
 
-/* `thunk_lo`, `thunk_hi`: where the word leads during a capture. */
+/* Where the word leads during a capture. */
+struct unlock_hooks {
+	raddr_t lo, hi; /* the range of the thunks; equal: there is no capture */
+	/* Mappings of the process, if the range of the thunks is unknown: the word may lead to any
+	 * memory of a heaptap. NULL: the range is known. */
+	const struct proc_maps *maps;
+};
+
 HT_MUST_CHECK
 struct ht_err *unlock_find(
-	struct scope *scope, raddr_t thunk_lo, raddr_t thunk_hi, struct unlock *ret);
-/* As unlock_find if the range of thunks is unknown: the word may lead to any memory of a heaptap.
- * `maps` are those of the process. */
-HT_MUST_CHECK
-struct ht_err *unlock_find_left(
-	struct scope *scope, const struct proc_maps *maps, struct unlock *ret);
+	struct scope *scope, const struct unlock_hooks *hooks, struct unlock *ret);
 
 /* Locks of glibc's dynamic linker: that of its lists, and the one that it unlocks after it has
  * relocated everything that dlopen added. Since 2.35 (`before_constructors`) no constructor has run

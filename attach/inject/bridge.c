@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "attach/elf/distance.h"
 #include "attach/inject/jump.h"
 #ifdef HEAPTAP_ZYDIS
 #include "attach/inject/bridge_code.h"
@@ -112,28 +113,6 @@ bool bridge_is_supported(void)
 	return true;
 }
 
-bool bridge_decode(
-	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, struct instruction *ret)
-{
-	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, bytes, &ret->head, ret->operand));
-}
-
-/* The address that a branch relative to rip leads to; false: the instruction is no such branch. */
-static bool branch_target(const struct instruction *i, raddr_t at, raddr_t *ret)
-{
-	ZyanU64 to;
-	for (size_t n = 0; n < i->head.operand_count_visible; n++) {
-		const ZydisDecodedOperand *operand = &i->operand[n];
-		if (operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !operand->imm.is_relative)
-			continue;
-		if (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i->head, operand, at, &to)))
-			return false;
-		*ret = to;
-		return true;
-	}
-	return false;
-}
-
 static bool is_call(const struct instruction *i)
 {
 	return i->head.meta.category == ZYDIS_CATEGORY_CALL;
@@ -147,9 +126,9 @@ static const char *check_branches(
 	struct instruction i;
 	raddr_t to;
 	for (size_t at = 0; at < bytes; at += i.head.length) {
-		if (!bridge_decode(decoder, code + at, bytes - at, &i))
+		if (!instruction_read(decoder, code + at, bytes - at, &i))
 			return "its code cannot be decoded";
-		if (!branch_target(&i, bridge->function + at, &to))
+		if (!instruction_target(&i, bridge->function + at, &to))
 			continue;
 		uint64_t within = to - bridge->function;
 		if (within == 0 && !is_call(&i))
@@ -160,23 +139,10 @@ static const char *check_branches(
 	return NULL;
 }
 
-static bool writes_rsp(const struct instruction *i)
-{
-	for (size_t n = 0; n < i->head.operand_count; n++) {
-		const ZydisDecodedOperand *operand = &i->operand[n];
-		if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
-			operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
-			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
-				operand->reg.value) == ZYDIS_REGISTER_RSP)
-			return true;
-	}
-	return false;
-}
-
 bool bridge_read_push(const struct instruction *i, uint64_t *ret)
 {
 	*ret = 0;
-	if (!writes_rsp(i))
+	if (!instruction_writes(i, ZYDIS_REGISTER_RSP))
 		return true;
 	if (i->head.mnemonic == ZYDIS_MNEMONIC_PUSH && i->head.operand_width == 64) {
 		*ret = sizeof(uint64_t);
@@ -202,13 +168,11 @@ static bool is_relative(const struct instruction *i)
 static const char *read_relative(
 	const struct instruction *i, const uint8_t *code, struct bridge *bridge)
 {
-	int32_t far;
 	if (i->head.raw.disp.size != 32)
 		return "its first instruction cannot be moved";
 	bridge->kind = BRIDGE_RELATIVE;
 	bridge->operand_at = i->head.raw.disp.offset;
-	memcpy(&far, code + bridge->operand_at, sizeof(far));
-	bridge->operand = bridge->entry + bridge->bytes + (raddr_t)(int64_t)far;
+	bridge->operand = distance_target(code + bridge->operand_at, bridge->entry + bridge->bytes);
 	return NULL;
 }
 
@@ -222,7 +186,7 @@ static const char *read_first(const struct instruction *i, const uint8_t *code,
 	ZydisInstructionCategory category = i->head.meta.category;
 	if (category == ZYDIS_CATEGORY_UNCOND_BR) {
 		/* jmp *slot(%rip): the instruction behind it is not reached. */
-		if (!branch_target(i, bridge->entry, &bridge->operand))
+		if (!instruction_target(i, bridge->entry, &bridge->operand))
 			return is_relative(i) ? read_relative(i, code, bridge) : unmovable;
 		bridge->kind = BRIDGE_JUMP;
 		return NULL;
@@ -262,7 +226,7 @@ const char *bridge_function_begin(struct function *function, const uint8_t *code
 		.bytes = bytes,
 		.code_bytes = code_bytes - skip,
 		.entry = entry};
-	ZydisDecoderInit(&function->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	instruction_decoder(&function->decoder);
 	return NULL;
 }
 
@@ -286,7 +250,7 @@ const char *bridge_read_place(
 	bridge->function = function->entry;
 	bridge->entry = function->entry + at;
 	bridge->word = ht_align_down(bridge->entry, WORD_BYTES);
-	if (!bridge_decode(&function->decoder, code, function->bytes - at, &i))
+	if (!instruction_read(&function->decoder, code, function->bytes - at, &i))
 		return "its code cannot be decoded";
 	bridge->bytes = i.head.length;
 	memcpy(bridge->first, code, bridge->bytes);

@@ -4,16 +4,9 @@
  */
 #pragma once
 
-#include <Zydis/Zydis.h>
-
-#include "format/base.h"
+#include "attach/inject/instruction.h"
 
 struct bridge;
-
-struct instruction {
-	ZydisDecodedInstruction head;
-	ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
-};
 
 struct function {
 	ZydisDecoder decoder;
@@ -22,8 +15,6 @@ struct function {
 	raddr_t entry;
 };
 
-bool bridge_decode(
-	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, struct instruction *ret);
 /* By how much the instruction lowers rsp, if the stack can still be walked behind it; false: it
  * changes rsp in any other way. */
 bool bridge_read_push(const struct instruction *i, uint64_t *ret);

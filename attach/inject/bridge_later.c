@@ -8,6 +8,7 @@
 #include <string.h>
 
 #ifdef HEAPTAP_ZYDIS
+#include "attach/elf/distance.h"
 #include "attach/inject/bridge_code.h"
 
 #define REGISTERS 16u
@@ -101,9 +102,7 @@ static bool absorb_push(struct prologue *p, const struct instruction *i, const u
 /* Is the operand in a whole register that holds nothing at the entry, and nothing from a move? */
 static bool is_unused(const struct prologue *p, const ZydisDecodedOperand *operand)
 {
-	ZydisRegister whole =
-		ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, operand->reg.value);
-	uint8_t to = (uint8_t)(whole - ZYDIS_REGISTER_RAX);
+	uint8_t to = (uint8_t)(instruction_whole(operand->reg.value) - ZYDIS_REGISTER_RAX);
 	if (operand->size < 32 || to >= REGISTERS || !is_free_register(p, to))
 		return false;
 	for (size_t n = 0; n < p->moves; n++)
@@ -122,7 +121,6 @@ static bool absorb_load(struct prologue *p, const struct instruction *i, const u
 {
 	const ZydisDecodedOperandMem *from = &i->operand[1].mem;
 	size_t at = p->redo_bytes;
-	int32_t far;
 	if (from->index != ZYDIS_REGISTER_NONE || !is_unused(p, &i->operand[0]))
 		return false;
 	if (from->base != ZYDIS_REGISTER_RIP)
@@ -135,10 +133,9 @@ static bool absorb_load(struct prologue *p, const struct instruction *i, const u
 		       redo_add(p, code, i->head.length);
 	if (p->operand || i->head.raw.disp.size != 32 || !redo_add(p, code, i->head.length))
 		return false;
-	memcpy(&far, code + i->head.raw.disp.offset, sizeof(far));
 	p->operand_at = at + i->head.raw.disp.offset;
 	p->operand_end = p->redo_bytes;
-	p->operand = p->next + (raddr_t)(int64_t)far;
+	p->operand = distance_target(code + i->head.raw.disp.offset, p->next);
 	return true;
 }
 
@@ -189,17 +186,6 @@ static bool absorb(struct prologue *p, const struct instruction *i, const uint8_
 	return redo_add(p, code, i->head.length);
 }
 
-static bool writes_rbp(const struct instruction *i)
-{
-	for (size_t n = 0; n < i->head.operand_count; n++)
-		if (i->operand[n].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-			i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
-			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
-				i->operand[n].reg.value) == ZYDIS_REGISTER_RBP)
-			return true;
-	return false;
-}
-
 /* Makes the pad's undo code: behind it, only flags and unused registers differ from the function's
  * entry. */
 static bool make_undo(const struct prologue *p, struct bridge *bridge)
@@ -236,8 +222,9 @@ static bool place_after(const struct function *function, size_t at, const struct
 	memcpy(bridge.redo, p->redo, p->redo_bytes);
 	memcpy(bridge.step, p->step, sizeof(bridge.step));
 	/* In the bridge rbp must hold the caller's value. */
-	if (at + sizeof(bridge.first) > function->code_bytes || writes_rbp(i) ||
-		!make_undo(p, &bridge) || bridge_read_place(function, at, p->words, &bridge))
+	if (at + sizeof(bridge.first) > function->code_bytes ||
+		instruction_writes(i, ZYDIS_REGISTER_RBP) || !make_undo(p, &bridge) ||
+		bridge_read_place(function, at, p->words, &bridge))
 		return false;
 	*ret = bridge;
 	return true;
@@ -253,7 +240,7 @@ size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, 
 	if (bridge_function_begin(&function, code, code_bytes, entry, bytes))
 		return 0;
 	for (size_t at = 0; at < bytes && count < BRIDGE_PLACES_MAX; at += i.head.length) {
-		if (!bridge_decode(&function.decoder, function.code + at, bytes - at, &i))
+		if (!instruction_read(&function.decoder, function.code + at, bytes - at, &i))
 			break;
 		if (at && place_after(&function, at, &prologue, &i, &ret[count]))
 			count++;

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/allocators/hooks.h"
 #include "attach/inject/journal.h"
 #include "format/array.h"
 
@@ -31,44 +32,30 @@ static const void *view(uint64_t offset, uint64_t bytes)
 	return agent_elf_begin + offset;
 }
 
-static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
+/* Stores `value` in `off` at the index of the hook in [lo, hi) whose symbol is `name`: `prefix`,
+ * and the hook's name without "operator ". */
+static void take_symbol(const char *name, uint64_t value, const char *prefix, unsigned lo,
+	unsigned hi, uint64_t *off)
 {
-	static const char *const names[ABI_TAP_COUNT] = {
-#define X(id, name, shape, arity) "heaptap_hook_" #name,
-		ABI_HOOKS(X)
-#undef X
-#define X(id, name, recorded) "heaptap_hook_" #name,
-			ABI_NEWS(X)
-#undef X
-#define X(id, name, arity) "heaptap_hook_" #name,
-				ABI_SIZED_FREES(X)
-#undef X
-#define X(id, name) "heaptap_guard_" #name,
-					ABI_GUARDS(X)
-#undef X
-#define X(id, name, arity) "heaptap_hook_" #name,
-						ABI_MAPPINGS(X)
-#undef X
-	};
-	static const char *const sample_names[ABI_ALLOCATOR_COUNT] = {
-#define X(id, name, ...) "heaptap_sample_" #name,
-		ABI_HOOKS(X) ABI_NEWS(X) ABI_SIZED_FREES(X)
-#undef X
-	};
-	static const char *const frame_names[ABI_NEW_END] = {
-#define X(id, name, ...) [ABI_NEW_##id] = "heaptap_sampled_" #name,
-		ABI_NEWS(X)
-#undef X
-	};
-	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
-		if (strcmp(name, names[i]) == 0)
-			elf->hook_off[i] = value;
-	for (size_t i = ABI_HOOK_COUNT; i < ABI_NEW_END; i++)
-		if (strcmp(name, frame_names[i]) == 0)
-			elf->sample_frame_off[i] = value;
-	for (size_t i = 0; i < ABI_ALLOCATOR_COUNT; i++)
-		if (strcmp(name, sample_names[i]) == 0)
-			elf->sample_off[i] = value;
+	size_t length = strlen(prefix);
+	if (strncmp(name, prefix, length) != 0)
+		return;
+	for (unsigned i = lo; i < hi; i++) {
+		const char *hook = hook_name((enum abi_hook)i);
+		if (!strcmp(name + length, abi_is_new(i) ? strchr(hook, ' ') + 1 : hook))
+			off[i] = value;
+	}
+}
+
+static void take_symbols(struct agent_elf *elf, const char *name, uint64_t value)
+{
+	take_symbol(name, value, "heaptap_hook_", 0, ABI_ALLOCATOR_COUNT, elf->hook_off);
+	take_symbol(name, value, "heaptap_guard_", ABI_ALLOCATOR_COUNT, ABI_MAPPING_MMAP,
+		elf->hook_off);
+	take_symbol(name, value, "heaptap_hook_", ABI_MAPPING_MMAP, ABI_TAP_COUNT, elf->hook_off);
+	take_symbol(name, value, "heaptap_sample_", 0, ABI_ALLOCATOR_COUNT, elf->sample_off);
+	take_symbol(name, value, "heaptap_sampled_", ABI_HOOK_COUNT, ABI_NEW_END,
+		elf->sample_frame_off);
 }
 
 static bool in_text(const struct agent_elf *elf, uint64_t offset)
@@ -92,7 +79,7 @@ static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf
 			return bad_agent("symbol table out of bounds");
 		for (size_t n = 0; n < s->sh_size / sizeof(*sym); n++)
 			if (sym[n].st_name < str->sh_size)
-				take_symbol(elf, names + sym[n].st_name, sym[n].st_value);
+				take_symbols(elf, names + sym[n].st_name, sym[n].st_value);
 	}
 	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
 		if (!in_text(elf, elf->hook_off[i]))
@@ -310,24 +297,14 @@ static const uint8_t *hook_lea(enum abi_hook hook)
 		[4] = {0x4c, 0x8d, 0x05} /* r8 */,
 		[5] = {0x4c, 0x8d, 0x0d} /* r9 */,
 		[6] = {0x4c, 0x8d, 0x1d} /* r11: no argument is in it */};
-	static const uint8_t arity[ABI_TAP_COUNT] = {
-#define X(id, name, shape, arity) arity,
-		ABI_HOOKS(X)
-#undef X
-#define X(id, name, recorded) ABI_NEW_ARITY,
-			ABI_NEWS(X)
-#undef X
+	static const uint8_t mapping_arity[] = {
 #define X(id, name, arity) arity,
-				ABI_SIZED_FREES(X)
-#undef X
-#define X(id, name) 6,
-					ABI_GUARDS(X)
-#undef X
-#define X(id, name, arity) arity,
-						ABI_MAPPINGS(X)
+		ABI_MAPPINGS(X)
 #undef X
 	};
-	return by_arity[arity[hook]];
+	if (abi_is_mapping(hook))
+		return by_arity[mapping_arity[hook - ABI_MAPPING_MMAP]];
+	return by_arity[abi_is_guard(hook) ? 6 : abi_arity_of(hook)];
 }
 
 /* endbr64 ; lea thunk(%rip), %<register> ; jmp *target(%rip) */

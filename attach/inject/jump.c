@@ -3,13 +3,12 @@
 
 #include <string.h>
 
+#include "attach/elf/distance.h"
 #include "attach/thread/regs.h"
 
 raddr_t jump_target(raddr_t at, const uint8_t code[JUMP_BYTES])
 {
-	int32_t far;
-	memcpy(&far, code + 1, sizeof(far));
-	return at + JUMP_BYTES + (raddr_t)(int64_t)far;
+	return distance_target(code + 1, at + JUMP_BYTES);
 }
 
 bool jump_leads(raddr_t at, const uint8_t code[JUMP_BYTES], raddr_t to)

@@ -3,48 +3,17 @@
 
 #ifdef HEAPTAP_ZYDIS
 
-#include <Zydis/Zydis.h>
-
-struct instruction {
-	ZydisDecodedInstruction head;
-	ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
-};
-
-static bool decode(const uint8_t *code, size_t bytes, struct instruction *ret)
-{
-	ZydisDecoder decoder;
-	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	return ZYAN_SUCCESS(
-		ZydisDecoderDecodeFull(&decoder, code, bytes, &ret->head, ret->operand));
-}
-
-/* The destination of a direct call or jump; false: the instruction is none. */
-static bool branch_target(const struct instruction *i, raddr_t at, raddr_t *ret)
-{
-	const ZydisDecodedOperand *operand = &i->operand[0];
-	ZyanU64 to;
-	if (!i->head.operand_count_visible || operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
-		!operand->imm.is_relative ||
-		!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i->head, operand, at, &to)))
-		return false;
-	*ret = to;
-	return true;
-}
+#include "attach/inject/instruction.h"
 
 /* The address of the word in call *word(%rip) or jmp *word(%rip); false: the instruction is
  * neither. */
 static bool word_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 {
 	const ZydisDecodedOperand *operand = &i->operand[0];
-	ZyanU64 to;
-	if ((i->head.meta.category != ZYDIS_CATEGORY_CALL &&
-		    i->head.meta.category != ZYDIS_CATEGORY_UNCOND_BR) ||
-		operand->type != ZYDIS_OPERAND_TYPE_MEMORY ||
-		operand->mem.base != ZYDIS_REGISTER_RIP ||
-		!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i->head, operand, at, &to)))
-		return false;
-	*ret = to;
-	return true;
+	return (i->head.meta.category == ZYDIS_CATEGORY_CALL ||
+		       i->head.meta.category == ZYDIS_CATEGORY_UNCOND_BR) &&
+	       operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+	       operand->mem.base == ZYDIS_REGISTER_RIP && instruction_address(i, operand, at, ret);
 }
 
 /* Does the instruction write memory: the thread's own (errno, by `own`), or other memory? */
@@ -69,34 +38,29 @@ static bool writes_argument(const struct instruction *i, unsigned arity)
 {
 	static const ZydisRegister order[] = {ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI,
 		ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8, ZYDIS_REGISTER_R9};
-	for (size_t n = 0; n < i->head.operand_count; n++) {
-		if (i->operand[n].type != ZYDIS_OPERAND_TYPE_REGISTER ||
-			!(i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
-			continue;
-		ZydisRegister whole = ZydisRegisterGetLargestEnclosing(
-			ZYDIS_MACHINE_MODE_LONG_64, i->operand[n].reg.value);
-		for (unsigned a = 0; a < arity && a < HT_ARRAY_SIZE(order); a++)
-			if (order[a] == whole)
-				return true;
-	}
+	for (unsigned a = 0; a < arity && a < HT_ARRAY_SIZE(order); a++)
+		if (instruction_writes(i, order[a]))
+			return true;
 	return false;
 }
 
 raddr_t callees_sole(
 	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same)
 {
+	ZydisDecoder decoder;
 	struct instruction i;
 	raddr_t to, found = 0;
+	instruction_decoder(&decoder);
 	*ret_same = true;
 	for (size_t at = 0; at < bytes; at += i.head.length) {
-		if (!decode(code + at, bytes - at, &i) || does_more(&i))
+		if (!instruction_read(&decoder, code + at, bytes - at, &i) || does_more(&i))
 			return 0;
 		*ret_same &= !writes_argument(&i, arity) && !writes_memory(&i, true) &&
 			     i.head.meta.category != ZYDIS_CATEGORY_RET;
 		if (i.head.meta.category != ZYDIS_CATEGORY_UNCOND_BR &&
 			i.head.meta.category != ZYDIS_CATEGORY_COND_BR)
 			continue;
-		if (!branch_target(&i, entry + at, &to))
+		if (!instruction_target(&i, entry + at, &to))
 			return 0;
 		if (to - entry < bytes)
 			continue;
@@ -110,13 +74,15 @@ raddr_t callees_sole(
 bool callees_any(const uint8_t *code, raddr_t entry, size_t bytes,
 	bool (*is_seen)(void *context, raddr_t addr, bool is_word), void *context)
 {
+	ZydisDecoder decoder;
 	struct instruction i;
 	raddr_t to;
+	instruction_decoder(&decoder);
 	for (size_t at = 0; at < bytes; at += i.head.length) {
-		if (!decode(code + at, bytes - at, &i))
+		if (!instruction_read(&decoder, code + at, bytes - at, &i))
 			return false;
 		bool is_word = word_target(&i, entry + at, &to);
-		if ((is_word || branch_target(&i, entry + at, &to)) &&
+		if ((is_word || instruction_target(&i, entry + at, &to)) &&
 			is_seen(context, to, is_word))
 			return true;
 	}

@@ -3,8 +3,9 @@
 
 #ifdef HEAPTAP_ZYDIS
 
-#include <Zydis/Zydis.h>
 #include <sys/syscall.h>
+
+#include "attach/inject/instruction.h"
 
 #define BLOCKS_MAX   2048u
 #define STEPS_MAX    16384u /* instructions */
@@ -75,8 +76,7 @@ static size_t add_function(struct walk *walk, raddr_t entry)
 	return walk->functions++;
 }
 
-static bool decode(struct walk *walk, raddr_t at, ZydisDecodedInstruction *ret_head,
-	ZydisDecodedOperand ret_operand[ZYDIS_MAX_OPERAND_COUNT])
+static bool decode(struct walk *walk, raddr_t at, struct instruction *ret)
 {
 	size_t skip = at - walk->window_at;
 	if (skip >= walk->window_bytes ||
@@ -86,8 +86,8 @@ static bool decode(struct walk *walk, raddr_t at, ZydisDecodedInstruction *ret_h
 		walk->window_at = at;
 		skip = 0;
 	}
-	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&walk->decoder, walk->window + skip,
-		walk->window_bytes - skip, ret_head, ret_operand));
+	return instruction_read(
+		&walk->decoder, walk->window + skip, walk->window_bytes - skip, ret);
 }
 
 static bool is_trap(const ZydisDecodedInstruction *head)
@@ -121,23 +121,17 @@ static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head, int64_t n
 
 /* Returns the number in the register for system calls behind the instruction; `number`: before
  * it. */
-static int64_t number_behind(const ZydisDecodedInstruction *head,
-	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], int64_t number)
+static int64_t number_behind(const struct instruction *i, int64_t number)
 {
-	if (head->meta.category == ZYDIS_CATEGORY_CALL)
+	const ZydisDecodedOperand *operand = i->operand;
+	if (i->head.meta.category == ZYDIS_CATEGORY_CALL)
 		return NO_NUMBER;
-	for (size_t i = 0; i < head->operand_count; i++) {
-		if (operand[i].type != ZYDIS_OPERAND_TYPE_REGISTER ||
-			!(operand[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) ||
-			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
-				operand[i].reg.value) != ZYDIS_REGISTER_RAX)
-			continue;
-		return head->mnemonic == ZYDIS_MNEMONIC_MOV && operand[0].size >= 32 &&
-				       operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE
-			       ? operand[1].imm.value.s
-			       : NO_NUMBER;
-	}
-	return number;
+	if (!instruction_writes(i, ZYDIS_REGISTER_RAX))
+		return number;
+	return i->head.mnemonic == ZYDIS_MNEMONIC_MOV && operand[0].size >= 32 &&
+			       operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE
+		       ? operand[1].imm.value.s
+		       : NO_NUMBER;
 }
 
 static bool leads_on(enum codewalk_kind kind)
@@ -145,21 +139,18 @@ static bool leads_on(enum codewalk_kind kind)
 	return kind == CODEWALK_JUMP || kind == CODEWALK_BRANCH || kind == CODEWALK_CALL;
 }
 
-static void read_target(const ZydisDecodedInstruction *head, const ZydisDecodedOperand *operand,
-	struct codewalk_instruction *ret)
+static void read_target(const struct instruction *i, struct codewalk_instruction *ret)
 {
-	ZyanU64 to;
+	const ZydisDecodedOperand *operand = &i->operand[0];
 	ret->through_word = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
 			    operand->mem.base == ZYDIS_REGISTER_RIP &&
-			    ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, ret->at, &to));
+			    instruction_address(i, operand, ret->at, &ret->to);
 	ret->through_descriptor = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
 				  operand->mem.base == ZYDIS_REGISTER_RAX &&
 				  operand->mem.index == ZYDIS_REGISTER_NONE &&
 				  !operand->mem.disp.value;
 	ret->direct = operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
-		      ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, ret->at, &to));
-	if (ret->direct || ret->through_word)
-		ret->to = to;
+		      instruction_address(i, operand, ret->at, &ret->to);
 }
 
 /* --- variables that branches depend on */
@@ -171,22 +162,17 @@ struct known {
 	bool has_zero, zero;
 };
 
-static ZydisRegister whole_of(ZydisRegister part)
-{
-	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, part);
-}
-
 static uint64_t cut_to(uint64_t value, unsigned bits)
 {
 	return bits < 64 ? value & ((UINT64_C(1) << bits) - 1) : value;
 }
 
 /* The value of an operand: a number, the known register, or a variable at a known address. */
-static bool value_of(struct walk *walk, const ZydisDecodedInstruction *head, raddr_t at,
+static bool value_of(struct walk *walk, const struct instruction *i, raddr_t at,
 	const ZydisDecodedOperand *operand, const struct known *known, uint64_t *ret)
 {
 	uint64_t value = 0;
-	ZyanU64 addr = 0;
+	raddr_t addr = 0;
 	unsigned bits = operand->size;
 	if (operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
 		*ret = operand->imm.value.u;
@@ -195,7 +181,7 @@ static bool value_of(struct walk *walk, const ZydisDecodedInstruction *head, rad
 	if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER) {
 		*ret = cut_to(known->value, bits);
 		return known->whole != ZYDIS_REGISTER_NONE &&
-		       whole_of(operand->reg.value) == known->whole &&
+		       instruction_whole(operand->reg.value) == known->whole &&
 		       operand->reg.value != ZYDIS_REGISTER_AH;
 	}
 	if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY || bits > 64 || bits % 8 ||
@@ -204,7 +190,7 @@ static bool value_of(struct walk *walk, const ZydisDecodedInstruction *head, rad
 		operand->mem.segment == ZYDIS_REGISTER_GS)
 		return false;
 	if (operand->mem.base == ZYDIS_REGISTER_RIP) {
-		if (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, at, &addr)))
+		if (!instruction_address(i, operand, at, &addr))
 			return false;
 	} else if (operand->mem.base == known->whole && known->whole != ZYDIS_REGISTER_NONE) {
 		addr = known->value + (uint64_t)operand->mem.disp.value;
@@ -218,17 +204,6 @@ static bool value_of(struct walk *walk, const ZydisDecodedInstruction *head, rad
 	return true;
 }
 
-static bool writes_register(const ZydisDecodedInstruction *head,
-	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], ZydisRegister whole)
-{
-	for (size_t i = 0; i < head->operand_count; i++)
-		if (operand[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-			operand[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
-			whole_of(operand[i].reg.value) == whole)
-			return true;
-	return false;
-}
-
 static bool writes_zero_flag(const ZydisDecodedInstruction *head)
 {
 	const ZydisAccessedFlags *flags = head->cpu_flags;
@@ -237,21 +212,22 @@ static bool writes_zero_flag(const ZydisDecodedInstruction *head)
 }
 
 /* Updates `known` from before the instruction to behind it. */
-static void learn(struct walk *walk, const ZydisDecodedInstruction *head, raddr_t at,
-	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], struct known *known)
+static void learn(struct walk *walk, const struct instruction *i, raddr_t at, struct known *known)
 {
+	const ZydisDecodedInstruction *head = &i->head;
+	const ZydisDecodedOperand *operand = i->operand;
 	uint64_t left, right;
 	bool compares = head->mnemonic == ZYDIS_MNEMONIC_CMP,
 	     tests = head->mnemonic == ZYDIS_MNEMONIC_TEST;
 	bool loads = head->mnemonic == ZYDIS_MNEMONIC_MOV || head->mnemonic == ZYDIS_MNEMONIC_MOVZX;
-	bool has = (compares || tests || loads) &&
-		   value_of(walk, head, at, &operand[1], known, &right);
+	bool has =
+		(compares || tests || loads) && value_of(walk, i, at, &operand[1], known, &right);
 	if (head->meta.category == ZYDIS_CATEGORY_CALL) {
 		*known = (struct known){.whole = ZYDIS_REGISTER_NONE};
 		return;
 	}
 	if (compares || tests) {
-		known->has_zero = has && value_of(walk, head, at, &operand[0], known, &left);
+		known->has_zero = has && value_of(walk, i, at, &operand[0], known, &left);
 		unsigned bits = operand[0].size;
 		known->zero = known->has_zero &&
 			      cut_to(compares ? left - right : left & right, bits) == 0;
@@ -261,32 +237,29 @@ static void learn(struct walk *walk, const ZydisDecodedInstruction *head, raddr_
 		known->has_zero = false;
 	if (loads && has && operand[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
 		operand[0].size >= 32) {
-		known->whole = whole_of(operand[0].reg.value);
+		known->whole = instruction_whole(operand[0].reg.value);
 		known->value = right;
-	} else if (writes_register(head, operand, known->whole)) {
+	} else if (instruction_writes(i, known->whole)) {
 		known->whole = ZYDIS_REGISTER_NONE;
 	}
 }
 
 /* What the registers add to an instruction: where it leads to, or which variable it uses. */
-static void complete(struct walk *walk, const ZydisDecodedInstruction *head,
-	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], const struct known *known,
+static void complete(struct walk *walk, const struct instruction *i, const struct known *known,
 	struct codewalk_instruction *ret)
 {
-	ZyanU64 addr;
 	uint64_t to;
 	if (leads_on(ret->kind)) {
 		ret->known = !ret->direct && !ret->through_word &&
-			     value_of(walk, head, ret->at, &operand[0], known, &to);
+			     value_of(walk, i, ret->at, &i->operand[0], known, &to);
 		if (ret->known)
 			ret->to = to;
 		return;
 	}
-	for (size_t i = 0; i < head->operand_count_visible; i++)
-		if (operand[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
-			operand[i].mem.base == ZYDIS_REGISTER_RIP &&
-			ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, &operand[i], ret->at, &addr)))
-			ret->operand = addr;
+	for (size_t n = 0; n < i->head.operand_count_visible; n++)
+		if (i->operand[n].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			i->operand[n].mem.base == ZYDIS_REGISTER_RIP)
+			(void)instruction_address(i, &i->operand[n], ret->at, &ret->operand);
 }
 
 /* Is it known which side of a branch is taken? */
@@ -323,22 +296,22 @@ static bool visit_block(struct walk *walk, const struct block *block)
 	int64_t number = NO_NUMBER;
 	struct known known = {.whole = ZYDIS_REGISTER_NONE};
 	for (; walk->steps > 0; walk->steps--) {
-		ZydisDecodedInstruction head;
-		ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
-		if (!decode(walk, at, &head, operand))
+		struct instruction decoded;
+		const ZydisDecodedInstruction *head = &decoded.head;
+		if (!decode(walk, at, &decoded))
 			break;
 		struct codewalk_instruction instruction = {
-			.at = at, .bytes = head.length, .kind = kind_of(&head, number)};
+			.at = at, .bytes = head->length, .kind = kind_of(head, number)};
 		if (leads_on(instruction.kind))
-			read_target(&head, &operand[0], &instruction);
+			read_target(&decoded, &instruction);
 		bool taken = false;
 		if (codewalk->by_values)
-			complete(walk, &head, operand, &known, &instruction);
+			complete(walk, &decoded, &known, &instruction);
 		if (codewalk->by_values && instruction.kind == CODEWALK_BRANCH &&
-			is_decided(&head, &known, &taken))
+			is_decided(head, &known, &taken))
 			instruction.kind = taken ? CODEWALK_JUMP : CODEWALK_PLAIN;
 		instruction.function = walk->function[block->function].entry;
-		instruction.returns = head.meta.category == ZYDIS_CATEGORY_RET;
+		instruction.returns = head->meta.category == ZYDIS_CATEGORY_RET;
 		enum codewalk_answer answer =
 			codewalk->visit(codewalk->visit_context, &instruction);
 		if (answer == CODEWALK_FOUND)
@@ -348,15 +321,15 @@ static bool visit_block(struct walk *walk, const struct block *block)
 			return false;
 		bool leaves = codewalk->by_values && instruction.kind == CODEWALK_JUMP &&
 			      answer == CODEWALK_PASS;
-		if (head.meta.category == ZYDIS_CATEGORY_RET || leaves)
+		if (instruction.returns || leaves)
 			walk->function[block->function].returns = true;
 		if (instruction.kind == CODEWALK_JUMP || instruction.kind == CODEWALK_END ||
 			answer == CODEWALK_LEAVE)
 			return false;
-		number = number_behind(&head, operand, number);
+		number = number_behind(&decoded, number);
 		if (codewalk->by_values)
-			learn(walk, &head, at, operand, &known);
-		at += head.length;
+			learn(walk, &decoded, at, &known);
+		at += head->length;
 	}
 	walk->cut = true;
 	return false;
@@ -370,7 +343,7 @@ static bool is_reached(const struct walk *walk, const struct block *block)
 enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry)
 {
 	struct walk walk = {.codewalk = codewalk, .steps = STEPS_MAX};
-	ZydisDecoderInit(&walk.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	instruction_decoder(&walk.decoder);
 	(void)add_function(&walk, entry);
 	for (bool more = true; more;) {
 		more = false;

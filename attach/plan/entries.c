@@ -8,8 +8,12 @@
 #include "attach/inject/jump.h"
 #include "attach/stub/remote_slack.h"
 #include "attach/memory/proc_maps.h"
-#include "attach/plan/operators.h"
+#include "attach/memory/memory.h"
+#include "attach/plan/callees.h"
 #include "format/array.h"
+
+#define CALLER_MAX    4096u /* bytes of the code of a function without a hook */
+#define CALLERS_STEPS 4u    /* longest chain of such functions that call each other */
 
 static struct ht_err *no_memory(void)
 {
@@ -324,9 +328,8 @@ static const struct entry *unhooked_free(
 	return NULL;
 }
 
-static void settle_function(struct survey *survey, const struct entry *entry)
+static void settle_function(struct survey *survey, struct coverage_function *function)
 {
-	struct coverage_function *function = &survey->coverage.function[entry->function];
 	survey->coverage.places -= function->places;
 	function->places = 0;
 	function->at_entry = true;
@@ -357,13 +360,63 @@ static void settle(struct survey *survey, struct entries *entries)
 		}
 		entries->hooked += entry->at != 0;
 		if (entry->at || entry->passed)
-			settle_function(survey, entry);
+			settle_function(survey, &survey->coverage.function[entry->function]);
 	}
 	if (!entries->hooked) {
 		memset(entries->near, 0, sizeof(entries->near));
 		entries->near_count = 0;
 	}
 }
+
+/* --- functions without a hook --- */
+
+struct seen {
+	const struct survey *survey;
+	const struct entries *entries;
+};
+
+static bool is_seen(void *context, raddr_t addr, bool is_word)
+{
+	const struct seen *seen = context;
+	const struct coverage *coverage = &seen->survey->coverage;
+	if (is_word && ht_err_drop(memory_read_u64(&seen->survey->proc, addr, &addr)))
+		return false;
+	if (entries_has(seen->entries, addr))
+		return true;
+	for (size_t i = 0; i < coverage->count; i++)
+		if (coverage->function[i].native->addr == addr && coverage->function[i].at_entry)
+			return true;
+	return false;
+}
+
+static bool calls_seen(struct seen *seen, const struct native *native)
+{
+	const struct proc *proc = &seen->survey->proc;
+	uint8_t code[CALLER_MAX];
+	size_t got = 0;
+	if (!native->bytes || native->bytes > sizeof(code))
+		return false;
+	ht_err_free(memory_read_some(proc, native->addr, code, native->bytes, &got));
+	return got == native->bytes &&
+	       callees_any(code, native->addr, native->bytes, is_seen, seen);
+}
+
+/* Marks functions without a hook, such as operators new and delete, that call a function with an
+ * entry hook: that hook sees their calls. */
+static void settle_callers(struct survey *survey, const struct entries *entries)
+{
+	struct seen seen = {survey, entries};
+	struct coverage *coverage = &survey->coverage;
+	for (unsigned step = 0; step < CALLERS_STEPS; step++)
+		for (size_t i = 0; i < coverage->count; i++) {
+			struct coverage_function *function = &coverage->function[i];
+			if (function->native->role == FAMILY_UNSEEN && !function->at_entry &&
+				calls_seen(&seen, function->native))
+				settle_function(survey, function);
+		}
+}
+
+/* --- the whole --- */
 
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret)
 {
@@ -379,7 +432,7 @@ struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struc
 	}
 	settle(survey, ret);
 	if (ret->hooked)
-		operators_settle(survey, entries_has, ret);
+		settle_callers(survey, ret);
 	survey->entry_count = ret->hooked;
 	return NULL;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/elf/distance.h"
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
 #include "attach/helper/pulse.h"
@@ -201,13 +202,11 @@ static struct ht_err *has_hooks(const struct subject *subject, bool *ret)
 	if (!err && add)
 		err = memory_read_some(proc, add, code, sizeof(code), &got);
 	for (size_t i = 0; !err && i + 7 <= got; i++) {
-		int32_t distance;
 		uint64_t count = 0;
 		size_t read = 0;
 		if (code[i] != 0x48 || code[i + 1] != 0x8d || code[i + 2] != 0x3d)
 			continue;
-		memcpy(&distance, code + i + 3, sizeof(distance));
-		raddr_t list = add + i + 7 + (raddr_t)(int64_t)distance;
+		raddr_t list = distance_target(code + i + 3, add + i + 7);
 		if (list < subject->module->lo || list >= subject->module->hi)
 			continue;
 		err = memory_read_some(proc, list, &count, sizeof(count), &read);

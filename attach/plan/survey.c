@@ -272,14 +272,6 @@ static void count_slots(struct survey *survey)
 	}
 }
 
-static struct ht_err *read_slots(const struct survey *survey, const struct modules *modules,
-	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret)
-{
-	return survey->with_mappings
-		       ? slots_read_all(&survey->proc, modules, thunk_lo, thunk_hi, ret)
-		       : slots_read(&survey->proc, modules, thunk_lo, thunk_hi, ret);
-}
-
 /* Takes over `maps` and `modules`; the caller then owns those that the survey had. */
 static void exchange(struct survey *survey, struct proc_maps *maps, struct modules *modules)
 {
@@ -323,7 +315,8 @@ static struct ht_err *read_contents(struct survey *survey)
 	HT_TRY(survey_check_tapped(&survey->proc, &survey->found));
 	HT_TRY(check_linked(survey));
 	HT_TRY(check_stub(survey));
-	HT_TRY(read_slots(survey, &survey->modules, 0, 0, &survey->slots));
+	HT_TRY(slots_read(
+		&survey->proc, &survey->modules, 0, 0, survey->with_mappings, &survey->slots));
 	HT_TRY(coverage_read(
 		&survey->proc, &survey->maps, &survey->modules, &survey->slots, &survey->coverage));
 	if (!survey->given_optional)
@@ -396,7 +389,8 @@ struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t t
 	struct slots slots;
 	HT_TRY(stalled_read_maps_later(&survey->proc, &maps));
 	HT_TRY(modules_reread(&survey->proc, &maps, &survey->modules, &modules));
-	HT_TRY(read_slots(survey, &modules, thunk_lo, thunk_hi, &slots));
+	HT_TRY(slots_read(
+		&survey->proc, &modules, thunk_lo, thunk_hi, survey->with_mappings, &slots));
 	note_partial(survey, &modules, &slots);
 	coverage_deinit(&survey->coverage);
 	slots_deinit(&survey->slots);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/distance.h"
 #include "attach/elf/modules.h"
 #include "attach/memory/memory.h"
 #include "attach/plan/codewalk.h"
@@ -252,7 +253,6 @@ static bool is_stub(struct walk *walk, raddr_t addr, raddr_t *ret_word)
 	static const uint8_t endbr[] = {0xf3, 0x0f, 0x1e, 0xfa};
 	uint8_t code[STUB_BYTES];
 	size_t at = 0;
-	int32_t distance;
 	if (read_code(walk, addr, code, sizeof(code)) != sizeof(code))
 		return false;
 	if (!memcmp(code, endbr, sizeof(endbr)))
@@ -261,8 +261,7 @@ static bool is_stub(struct walk *walk, raddr_t addr, raddr_t *ret_word)
 		at++;
 	if (code[at] != 0xff || code[at + 1] != 0x25)
 		return false;
-	memcpy(&distance, code + at + 2, sizeof(distance));
-	*ret_word = addr + at + 6 + (raddr_t)(int64_t)distance;
+	*ret_word = distance_target(code + at + 2, addr + at + 6);
 	return true;
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/elf/distance.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
@@ -59,9 +60,7 @@ static const raddr_t *find(const struct targets *targets, raddr_t addr)
  * operand name a target, and is the instruction neither a call nor a jump? */
 static bool loads_target(const uint8_t *code, raddr_t at, const struct targets *targets)
 {
-	int32_t disp;
-	memcpy(&disp, code + 2, sizeof(disp));
-	const raddr_t *target = find(targets, at + 2 + sizeof(disp) + (raddr_t)(int64_t)disp);
+	const raddr_t *target = find(targets, distance_target(code + 2, at + 2 + sizeof(int32_t)));
 	if (!target)
 		return false;
 	bool transfer = code[0] == CALL_OPCODE && (code[1] == MODRM_CALL || code[1] == MODRM_JMP);
@@ -366,15 +365,7 @@ static void search_bytes(struct scan *scan, raddr_t at, const uint64_t *words, s
 	}
 }
 
-/* Returns the destination of a call or jump whose 32-bit distance is at `code`, address `at`. The
- * opcode is the byte before `code`. */
-static raddr_t jump_target(const uint8_t *code, raddr_t at)
-{
-	int32_t distance;
-	memcpy(&distance, code, sizeof(distance));
-	return at + sizeof(distance) + (raddr_t)(int64_t)distance;
-}
-
+/* Is the byte before the distance at `code` the opcode of a call or jump? */
 static bool is_jump(const uint8_t *code)
 {
 	return code[-1] == CALL_NEAR || code[-1] == JUMP_NEAR;
@@ -385,7 +376,7 @@ static void search_code(struct scan *scan, raddr_t at, const uint64_t *words, si
 {
 	const uint8_t *code = (const uint8_t *)words;
 	for (size_t i = 1; i + sizeof(uint64_t) <= count * sizeof(*words); i++) {
-		raddr_t to = jump_target(code + i, at + i);
+		raddr_t to = distance_target(code + i, at + i + sizeof(int32_t));
 		if (stackscan_is_entry(scan->ranges, to) && is_jump(code + i))
 			note(scan, at + i, to);
 	}
@@ -559,7 +550,8 @@ struct ht_err *escape_still(const struct proc *proc, const struct stackscan_rang
 			continue;
 		memcpy(&word, bytes + 1, sizeof(word));
 		bool leads = entry_of(&scan, word) != 0;
-		if (!leads && stackscan_is_entry(ranges, jump_target(bytes + 1, place[i])))
+		if (!leads && stackscan_is_entry(ranges,
+				      distance_target(bytes + 1, place[i] + sizeof(int32_t))))
 			err = memory_read_some(proc, place[i] - 1, bytes, 1, &got);
 		*ret += leads || is_jump(bytes + 1);
 	}

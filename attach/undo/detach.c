@@ -39,18 +39,16 @@ static struct ht_err *read_slots(
 static struct ht_err *replace_strays(
 	const struct detach *detach, const struct modules *modules, const struct slots *slots)
 {
-	struct patch patch;
-	struct ht_err *err = NULL;
+	HT_CLEANUP(patch_end) struct patch patch = {.lookup.fd = -1};
 	HT_TRY(patch_begin(detach->proc, &patch));
-	for (size_t i = 0; !err && i < slots->count; i++) {
+	for (size_t i = 0; i < slots->count; i++) {
 		const struct slot *slot = &slots->slot[i];
 		const struct module *module = modules_find(modules, slot->addr);
 		raddr_t real = image_real(detach->image, slot->value);
 		if (real && module)
-			err = patch_replace(&patch, module, slot, real);
+			HT_TRY(patch_replace(&patch, module, slot, real));
 	}
-	patch_end(&patch);
-	return err;
+	return NULL;
 }
 
 /* Restores slots of a forked process that the journal does not list any more: the parent has loaded

@@ -20,6 +20,7 @@
 #include "attach/memory/slow.h"
 #include "attach/memory/stalled.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/process/proc_open.h"
 #include "attach/undo/children.h"
 #include "format/helper.h"
@@ -185,10 +186,10 @@ static bool hear(struct watch *watch)
 	if (got != (ssize_t)sizeof(message))
 		return false;
 	watch->failures = 0;
-	if (has_fd && watch->memfd >= 0)
-		close(watch->memfd);
-	if (has_fd)
+	if (has_fd) {
+		fd_close(&watch->memfd);
 		watch->memfd = fd;
+	}
 	if (message.kind == MESSAGE_SLACK) {
 		watch->slack = message.slack;
 		watch->has_slack = true;
@@ -441,8 +442,7 @@ static bool dismiss(struct guardian *guardian, const struct message *message, ui
 	 * begins to detach. */
 	bool killed = err && kill(guardian->pid, SIGKILL) == 0;
 	ht_err_free(err);
-	close(guardian->fd);
-	guardian->fd = -1;
+	fd_close(&guardian->fd);
 	if (helper_ends_within(guardian->pid, patience_ns))
 		return true;
 	/* The guardian holds the lock until it is dead. */
@@ -465,7 +465,5 @@ bool guardian_dismiss_to_linger(
 
 void guardian_leave(struct guardian *guardian)
 {
-	if (guardian->fd >= 0)
-		close(guardian->fd);
-	guardian->fd = -1;
+	fd_close(&guardian->fd);
 }

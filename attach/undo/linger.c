@@ -7,6 +7,7 @@
 #include "attach/memory/slow.h"
 #include "attach/memory/stalled.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/fd.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/gate.h"
 #include "attach/process/lock.h"
@@ -96,17 +97,8 @@ static void open_gate(struct wait *wait)
 static void wait_end(struct wait *wait)
 {
 	proc_close(&wait->proc);
-	if (wait->gate_fd >= 0)
-		close(wait->gate_fd);
-	wait->gate_fd = -1;
+	fd_close(&wait->gate_fd);
 	wait->done = true;
-}
-
-static void remember(struct wait *wait, const struct escape_found *found)
-{
-	wait->at.place_count = 0;
-	for (size_t i = 0; i < found->count && i < LINGER_PLACES_MAX; i++)
-		wait->at.place[wait->at.place_count++] = found->place[i];
 }
 
 /* With the lock held, examines the threads and unmaps the page if nothing leads to it. */
@@ -121,7 +113,7 @@ static struct ht_err *take_out(struct wait *wait, const struct tombstone_look *l
 	if (err)
 		return err;
 	wait->done = report.outcome != CLEANUP_IN_USE;
-	remember(wait, &report.found.found);
+	linger_page_note(&wait->at, &report.found.found);
 	return NULL;
 }
 
@@ -137,7 +129,7 @@ static struct ht_err *search(struct wait *wait)
 	if (!err && !found.count && !found.unread_bytes)
 		err = take_out(wait, &look);
 	else if (!err)
-		remember(wait, &found);
+		linger_page_note(&wait->at, &found);
 	/* Give up if unread memory is the only reason for the page: it may hold an address, and
 	 * each search would swap a part of it in. */
 	wait->done |= !err && found.unread_bytes && !found.count;

@@ -23,6 +23,8 @@ struct linger_plan {
 	struct linger_page page[LINGER_PAGES_MAX];
 };
 
+/* Sets the places to those of `found`, as far as there is room. */
+void linger_page_note(struct linger_page *page, const struct escape_found *found);
 /* Adds a page. If the plan is full, the page stays without a guardian. `found`: the addresses that
  * lead to the page; NULL: no search was made. */
 void linger_plan_add(struct linger_plan *plan, pid_t pid, uint64_t start_ticks, raddr_t page,

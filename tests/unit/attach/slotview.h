@@ -26,7 +26,7 @@ static inline struct view view_of(pid_t pid, raddr_t thunk_lo, raddr_t thunk_hi)
 	ck_no_err(proc_open_mem(&view.proc));
 	ck_no_err(proc_maps_read(&view.proc, &view.maps));
 	ck_no_err(modules_read(&view.proc, &view.maps, &view.modules));
-	ck_no_err(slots_read_all(&view.proc, &view.modules, thunk_lo, thunk_hi, &view.slots));
+	ck_no_err(slots_read(&view.proc, &view.modules, thunk_lo, thunk_hi, true, &view.slots));
 	return view;
 }
 

@@ -42,7 +42,7 @@ static void setup(void)
 	ck_no_err(proc_open_mem(&self));
 	ck_no_err(proc_maps_read(&self, &maps));
 	ck_no_err(modules_read(&self, &maps, &modules));
-	ck_no_err(slots_read(&self, &modules, 0, 0, &slots));
+	ck_no_err(slots_read(&self, &modules, 0, 0, false, &slots));
 	image = (struct image){
 		.base = IMAGE, .bytes = IMAGE_BYTES, .thunks = IMAGE + ABI_THUNKS_OFF};
 	ck_no_err(journal_create(&journal));

@@ -123,7 +123,7 @@ static const struct slot *slot_now(struct view *view, bool left, raddr_t addr, u
 	if (left)
 		ck_no_err(slots_read_left(&view->proc, &view->modules, &view->slots));
 	else
-		ck_no_err(slots_read(&view->proc, &view->modules, 0, 0, &view->slots));
+		ck_no_err(slots_read(&view->proc, &view->modules, 0, 0, false, &view->slots));
 	return slot_named(view, "_Znwm");
 }
 

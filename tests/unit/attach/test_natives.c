@@ -87,7 +87,7 @@ static void view_open_changed(
 	ck_no_err(proc_open_mem(&view->proc));
 	ck_no_err(proc_maps_read(&view->proc, &view->maps));
 	ck_no_err(modules_read(&view->proc, &view->maps, &view->modules));
-	ck_no_err(slots_read(&view->proc, &view->modules, 0, 0, &view->slots));
+	ck_no_err(slots_read(&view->proc, &view->modules, 0, 0, false, &view->slots));
 	ck_no_err(coverage_read(
 		&view->proc, &view->maps, &view->modules, &view->slots, &view->coverage));
 	for (size_t i = 0; i < view->modules.count; i++)
@@ -382,7 +382,7 @@ HT_TEST(a_word_of_no_module_is_ignored)
 	ck_assert_uint_ne(stack, 0);
 	view.program->natives.word[0].addr = stack;
 	slots_deinit(&view.slots);
-	ck_no_err(slots_read(&view.proc, &view.modules, 0, 0, &view.slots));
+	ck_no_err(slots_read(&view.proc, &view.modules, 0, 0, false, &view.slots));
 	size_t found = 0;
 	for (size_t i = 0; i < view.slots.count; i++) {
 		if (view.slots.slot[i].addr != stack)

@@ -491,7 +491,7 @@ HT_TEST(the_dynamic_linker_is_skipped)
 		view.modules.module[i].order = 0;
 	}
 	slots_deinit(&view.slots);
-	ck_no_err(slots_read(&view.proc, &view.modules, 0, 0, &view.slots));
+	ck_no_err(slots_read(&view.proc, &view.modules, 0, 0, false, &view.slots));
 	ck_assert_uint_eq(count_verdict(&view, module_named(&view, "libc.so.6"), SLOT_TAP), 0);
 	const struct module *own = modules_find(&view.modules, at((void *)view_of));
 	ck_assert_uint_gt(count_verdict(&view, own, SLOT_TAP), 0);

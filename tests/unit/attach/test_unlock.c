@@ -39,7 +39,7 @@ HT_TEST(the_pointer_is_the_only_one)
 {
 	struct unlock unlock;
 	setup();
-	ck_no_err(unlock_find(&scope, 0, 0, &unlock));
+	ck_no_err(unlock_find(&scope, &(struct unlock_hooks){0}, &unlock));
 	ck_assert_uint_eq(unlock.module_id, linker()->id);
 	ck_assert_uint_ge(unlock.addr, linker()->lo);
 	ck_assert_uint_lt(unlock.addr, linker()->hi);
@@ -48,10 +48,11 @@ HT_TEST(the_pointer_is_the_only_one)
 	/* A word that leads to a thunk is found, too. */
 	uint64_t real = unlock.real;
 	struct unlock tapped;
-	ck_no_err(unlock_find(&scope, real, real + 1, &tapped));
+	ck_no_err(unlock_find(&scope, &(struct unlock_hooks){.lo = real, .hi = real + 1}, &tapped));
 	ck_assert_uint_eq(tapped.addr, unlock.addr);
 	/* If several words match, none is certain. */
-	ck_no_err(unlock_find(&scope, linker()->text_lo, linker()->text_hi, &tapped));
+	ck_no_err(unlock_find(&scope,
+		&(struct unlock_hooks){.lo = linker()->text_lo, .hi = linker()->text_hi}, &tapped));
 	ck_assert_uint_eq(tapped.addr, 0);
 }
 
@@ -73,7 +74,7 @@ HT_TEST(the_pointer_of_an_earlier_heaptap_is_found)
 {
 	struct unlock unlock, left;
 	setup();
-	ck_no_err(unlock_find(&scope, 0, 0, &unlock));
+	ck_no_err(unlock_find(&scope, &(struct unlock_hooks){0}, &unlock));
 	int fd = memfd_create("heaptap-1", MFD_CLOEXEC);
 	ck_assert_int_ge(fd, 0);
 	ck_assert_int_eq(ftruncate(fd, HT_PAGE_BYTES), 0);
@@ -86,14 +87,14 @@ HT_TEST(the_pointer_of_an_earlier_heaptap_is_found)
 	void *page = (void *)(uintptr_t)ht_align_down(unlock.addr, HT_PAGE_BYTES);
 	ck_assert_int_eq(mprotect(page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
 	*word = (uint64_t)(uintptr_t)hook + 16;
-	ck_no_err(unlock_find_left(&scope, &maps, &left));
+	ck_no_err(unlock_find(&scope, &(struct unlock_hooks){.maps = &maps}, &left));
 	struct unlock unknown;
-	ck_no_err(unlock_find(&scope, 0, 0, &unknown));
+	ck_no_err(unlock_find(&scope, &(struct unlock_hooks){0}, &unknown));
 	*word = unlock.value;
 	ck_assert_uint_eq(left.addr, unlock.addr);
 	ck_assert_uint_eq(left.value, (uint64_t)(uintptr_t)hook + 16);
 	ck_assert_uint_eq(unknown.addr, 0);
-	ck_no_err(unlock_find_left(&scope, &maps, &left));
+	ck_no_err(unlock_find(&scope, &(struct unlock_hooks){.maps = &maps}, &left));
 	ck_assert_uint_eq(left.value, unlock.value);
 	close(fd);
 }
@@ -105,7 +106,7 @@ HT_TEST(without_a_dynamic_linker)
 	setup();
 	for (size_t i = 0; i < modules.count; i++)
 		modules.module[i].interpreter = false;
-	ck_no_err(unlock_find(&scope, 0, 0, &unlock));
+	ck_no_err(unlock_find(&scope, &(struct unlock_hooks){0}, &unlock));
 	ck_assert_uint_eq(unlock.addr, 0);
 	ck_no_err(unlock_locks(&self, &modules, &locks));
 	ck_assert_uint_eq(locks.lists, 0);
