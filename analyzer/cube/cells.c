@@ -212,9 +212,9 @@ static void weigh(struct cube *cube, struct fold *fold)
 			continue;
 		const uint32_t stack = (uint32_t)fold->count++;
 		fold->weight[stack].node = cube->site[i].node;
-		for (uint32_t at = *head_of(cube, cube->site[i].node) - 1; at != CUBE_NONE;
-			at = cube->site[at].next)
-			fold->stack_of[at] = stack;
+		for (uint32_t at = *head_of(cube, cube->site[i].node); at;
+			at = cube->site[at - 1].next)
+			fold->stack_of[at - 1] = stack;
 	}
 	for (size_t i = 0; i < cube->cell_count; i++) {
 		const struct cube_cell *cell = &cube->cell[i];
@@ -235,7 +235,6 @@ static struct ht_err *add_other(struct cube *cube)
 		return NULL;
 	HT_TRY(ARRAY_RESERVE(cube->site, cube->site_capacity, cube->site_count + 1, "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){.node = CUBE_OTHER,
-		.next = CUBE_NONE,
 		.cell = CUBE_NONE,
 		.bucket = cube->bucket,
 		.peak_epoch = cube->peak_epoch};
@@ -252,8 +251,7 @@ static void fold_site(struct cube *cube, struct cube_site *other, struct cube_si
 		site->peak_epoch == cube->peak_epoch ? site->peak_bytes : site->live_bytes;
 	if (other->longest_ns < site->longest_ns)
 		other->longest_ns = site->longest_ns;
-	*site = (struct cube_site){
-		.node = CUBE_NONE, .next = CUBE_NONE, .cell = CUBE_NONE, .bucket = site->bucket};
+	*site = (struct cube_site){.node = CUBE_NONE, .cell = CUBE_NONE, .bucket = site->bucket};
 }
 
 /* Chooses the lightest stacks until they have half of all cells. */
@@ -268,10 +266,10 @@ static void choose(struct cube *cube, struct fold *fold)
 	for (size_t i = 0, got = 0; i < fold->count && got < wanted; i++) {
 		uint32_t *head = head_of(cube, fold->weight[i].node);
 		uint32_t next;
-		for (uint32_t at = *head - 1; at != CUBE_NONE; at = next) {
-			next = cube->site[at].next;
-			fold->is_folded[at] = true;
-			fold_site(cube, other, &cube->site[at]);
+		for (uint32_t at = *head; at; at = next) {
+			next = cube->site[at - 1].next;
+			fold->is_folded[at - 1] = true;
+			fold_site(cube, other, &cube->site[at - 1]);
 		}
 		*head = fold->other + 1;
 		got += fold->weight[i].cells;
