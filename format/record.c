@@ -25,10 +25,11 @@ struct field {
 	{                                                                                          \
 		.type = name, .offset = offsetof(type_, member)                                    \
 	}
-#define NUMBER(member) FIELD(FIELD_NUMBER, struct rec, member)
-#define LATER(member)  FIELD(FIELD_LATER, struct rec, member)
-#define TEXT(member)   FIELD(FIELD_TEXT, struct rec, member)
-#define BYTES(member)  FIELD(FIELD_BYTES, struct rec, member)
+#define ITEM(type_, member) FIELD(FIELD_NUMBER, struct type_, member)
+#define NUMBER(member)	    ITEM(rec, member)
+#define LATER(member)	    FIELD(FIELD_LATER, struct rec, member)
+#define TEXT(member)	    FIELD(FIELD_TEXT, struct rec, member)
+#define BYTES(member)	    FIELD(FIELD_BYTES, struct rec, member)
 #define LIST(count, items, item_type, max, fields)                                                 \
 	{                                                                                          \
 		.type = FIELD_LIST, .offset = offsetof(struct rec, count),                         \
@@ -38,30 +39,21 @@ struct field {
 
 #define RECORD(kind, ...) [REC_##kind] = {#kind, (const struct field[]){__VA_ARGS__, {0}}}
 
-static const struct field segment_fields[] = {FIELD(FIELD_NUMBER, struct rec_segment, vaddr),
-	FIELD(FIELD_NUMBER, struct rec_segment, memsz),
-	FIELD(FIELD_NUMBER, struct rec_segment, offset),
-	FIELD(FIELD_NUMBER, struct rec_segment, flags), {0}};
+static const struct field segment_fields[] = {ITEM(rec_segment, vaddr), ITEM(rec_segment, memsz),
+	ITEM(rec_segment, offset), ITEM(rec_segment, flags), {0}};
 
 static const struct field frame_fields[] = {FIELD(FIELD_TEXT, struct rec_frame, function),
-	FIELD(FIELD_TEXT, struct rec_frame, file), FIELD(FIELD_NUMBER, struct rec_frame, line),
-	{0}};
+	FIELD(FIELD_TEXT, struct rec_frame, file), ITEM(rec_frame, line), {0}};
 
 static const struct field account_fields[] = {FIELD(FIELD_TEXT, struct rec_account, allocator),
-	FIELD(FIELD_NUMBER, struct rec_account, flags),
-	FIELD(FIELD_NUMBER, struct rec_account, held_bytes),
-	FIELD(FIELD_NUMBER, struct rec_account, off_bytes),
-	FIELD(FIELD_NUMBER, struct rec_account, system_bytes),
-	FIELD(FIELD_NUMBER, struct rec_account, arenas),
-	FIELD(FIELD_NUMBER, struct rec_account, header_bytes),
+	ITEM(rec_account, flags), ITEM(rec_account, held_bytes), ITEM(rec_account, off_bytes),
+	ITEM(rec_account, system_bytes), ITEM(rec_account, arenas), ITEM(rec_account, header_bytes),
 	FIELD(FIELD_TEXT, struct rec_account, reason), {0}};
 
-static const struct field range_fields[] = {FIELD(FIELD_NUMBER, struct rec_range, lo),
-	FIELD(FIELD_NUMBER, struct rec_range, bytes), FIELD(FIELD_NUMBER, struct rec_range, flags),
-	{0}};
+static const struct field range_fields[] = {
+	ITEM(rec_range, lo), ITEM(rec_range, bytes), ITEM(rec_range, flags), {0}};
 
-static const struct field value_fields[] = {FIELD(FIELD_NUMBER, struct rec_value, kind),
-	FIELD(FIELD_NUMBER, struct rec_value, number), {0}};
+static const struct field value_fields[] = {ITEM(rec_value, kind), ITEM(rec_value, number), {0}};
 
 #define EVENTS_FIELDS                                                                              \
 	NUMBER(events.slot), NUMBER(events.position), NUMBER(events.flags), BYTES(events.body)

@@ -57,16 +57,16 @@ static struct ht_err *add_item(struct finder *finder, const struct handover_item
 		return NULL;
 	}
 	struct ht_err *err = NULL;
-	if (!map_get(&finder->by_module, item->module_id, &known)) {
+	bool is_new = !map_get(&finder->by_module, item->module_id, &known);
+	if (is_new)
 		err = ARRAY_RESERVE(finder->module, finder->capacity, finder->count + 1, "files");
-		HT_THEN(err, map_put(&finder->by_module, item->module_id, (uint32_t)finder->count));
-		if (!err) {
-			finder->module[finder->count++] =
-				(struct finder_module){.inode = item->inode, .fd = fd};
-			return NULL;
-		}
-	}
-	close_one(fd);
+	if (is_new && !err)
+		err = map_put(&finder->by_module, item->module_id, (uint32_t)finder->count);
+	if (is_new && !err)
+		finder->module[finder->count++] =
+			(struct finder_module){.inode = item->inode, .fd = fd};
+	else
+		close_one(fd);
 	return err;
 }
 
