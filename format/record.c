@@ -130,8 +130,8 @@ static void store_length(uint8_t *at, size_t length)
 
 static struct ht_err *put_string(struct bytes_out *out, const char *data, size_t length)
 {
-	struct ht_err *err = bytes_out_uleb(out, length);
-	return err ? err : bytes_out_put(out, data, length);
+	HT_TRY(bytes_out_uleb(out, length));
+	return bytes_out_put(out, data, length);
 }
 
 static struct ht_err *put_fields(
@@ -144,11 +144,11 @@ static struct ht_err *put_list(
 	if (count > field->item_max)
 		return ht_err_new(HT_ERR_INTERNAL, "list of %llu items, limit %u",
 			(unsigned long long)count, field->item_max);
-	struct ht_err *err = bytes_out_uleb(out, count);
+	HT_TRY(bytes_out_uleb(out, count));
 	const uint8_t *item = base + field->items_offset;
-	for (uint64_t i = 0; i < count && !err; i++, item += field->item_bytes)
-		err = put_fields(out, field->item, item);
-	return err;
+	for (uint64_t i = 0; i < count; i++, item += field->item_bytes)
+		HT_TRY(put_fields(out, field->item, item));
+	return NULL;
 }
 
 static struct ht_err *put_field(
@@ -182,10 +182,9 @@ static struct ht_err *put_field(
 static struct ht_err *put_fields(
 	struct bytes_out *out, const struct field *fields, const uint8_t *base)
 {
-	struct ht_err *err = NULL;
-	for (; fields->type != FIELD_LAST && !err; fields++)
-		err = put_field(out, fields, base);
-	return err;
+	for (; fields->type != FIELD_LAST; fields++)
+		HT_TRY(put_field(out, fields, base));
+	return NULL;
 }
 
 /* epoch, parent and flags take at least one byte each, pc eight. */

@@ -95,17 +95,16 @@ static struct ht_err *rewrite_survivors(struct cube *cube,
 	void (*change)(struct cube_survivor *, const void *), const void *context)
 {
 	const size_t count = cube->survivor_count;
-	struct ht_err *err = NULL;
 	map_clear(&cube->dying);
 	cube->dying_bucket = 0;
 	cube->survivor_count = 0;
-	for (size_t i = 0; i < count && !err; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct cube_survivor one = cube->survivor[i];
 		change(&one, context);
 		if (one.birth != one.death)
-			err = cube_add_survivors(cube, &one);
+			HT_TRY(cube_add_survivors(cube, &one));
 	}
-	return err;
+	return NULL;
 }
 
 /* --- joined buckets ----------------------------------------------------------------------------
@@ -115,18 +114,17 @@ static struct ht_err *rewrite_survivors(struct cube *cube,
 static struct ht_err *join_cells(struct cube *cube, unsigned shift)
 {
 	const size_t count = cube->cell_count;
-	struct ht_err *err = NULL;
 	map_clear(&cube->by_bucket);
 	for (size_t i = 0; i < cube->site_count; i++) {
 		cube->site[i].cell = CUBE_NONE;
 		cube->site[i].bucket >>= shift;
 	}
 	cube->cell_count = 0;
-	for (size_t i = 0; i < count && !err; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct cube_cell cell = cube->cell[i];
-		err = cube_add_cell(cube, cell.site, cell.bucket >> shift, &cell.counts);
+		HT_TRY(cube_add_cell(cube, cell.site, cell.bucket >> shift, &cell.counts));
 	}
-	return err;
+	return NULL;
 }
 
 #define BUCKET_BITS 9u
@@ -348,14 +346,13 @@ static bool is_full(const struct cube *cube)
 
 struct ht_err *cube_shrink(struct cube *cube)
 {
-	struct ht_err *err = NULL;
 	if (ht_likely(!is_full(cube)))
 		return NULL;
-	while (!err && is_full(cube) && cube->timeline.count > 2 * CUBE_BUCKETS_MIN) {
+	while (is_full(cube) && cube->timeline.count > 2 * CUBE_BUCKETS_MIN) {
 		timeline_join(&cube->timeline);
-		err = cube_follow_timeline(cube);
+		HT_TRY(cube_follow_timeline(cube));
 	}
-	return err || !is_full(cube) ? err : fold_lightest(cube);
+	return is_full(cube) ? fold_lightest(cube) : NULL;
 }
 
 /* --- by site -----------------------------------------------------------------------------------

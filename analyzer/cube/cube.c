@@ -208,11 +208,11 @@ static void close_bucket(struct cube *cube)
 
 static struct ht_err *follow(struct cube *cube)
 {
-	struct ht_err *err = cube_follow_timeline(cube);
-	HT_THEN(err, cube_shrink(cube));
+	HT_TRY(cube_follow_timeline(cube));
+	HT_TRY(cube_shrink(cube));
 	cube->bucket = (uint32_t)cube->timeline.newest;
 	cube->bucket_end_ns = cube->timeline.newest_end_ns;
-	return err;
+	return NULL;
 }
 
 static struct ht_err *next_bucket(struct cube *cube, uint64_t time_ns)
@@ -473,20 +473,20 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 struct ht_err *cube_finish(struct cube *cube)
 {
 	close_bucket(cube);
-	struct ht_err *err = cube_follow_timeline(cube);
-	HT_THEN(err, put_caller(cube));
-	for (uint32_t i = 0; i < cube->site_count && !err; i++) {
+	HT_TRY(cube_follow_timeline(cube));
+	HT_TRY(put_caller(cube));
+	for (uint32_t i = 0; i < cube->site_count; i++) {
 		settle_peak(cube, &cube->site[i]);
-		err = cube_close_cell(cube, i);
+		HT_TRY(cube_close_cell(cube, i));
 	}
-	HT_THEN(err, cube_sort(cube));
-	if (!err && (cube->is_unordered || (cube->is_culled && !cube->has_peak)))
+	HT_TRY(cube_sort(cube));
+	if (cube->is_unordered || (cube->is_culled && !cube->has_peak))
 		cube_estimate_peak(cube);
 	timeline_finish(&cube->timeline);
 	if (cube->is_culled)
 		cube_finish_culled(cube);
-	if (err || !cube->other)
-		return err;
+	if (!cube->other)
+		return NULL;
 	for (uint32_t i = cube->first_cell[cube->other - 1]; i < cube->first_cell[cube->other]; i++)
 		cube->folded_bytes += cube->cell[i].counts.allocated_bytes;
 	return NULL;

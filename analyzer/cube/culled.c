@@ -105,11 +105,9 @@ struct ht_err *cube_culled_peak(
 	struct cube *cube, const struct cube_culled *site, int64_t change_bytes)
 {
 	uint32_t at = 0;
-	struct ht_err *err =
-		cube_find_site(cube, site->stack, site->thread, site->hook, site->size_class, &at);
-	if (!err)
-		cube->site[at].peak_bytes += (uint64_t)change_bytes;
-	return err;
+	HT_TRY(cube_find_site(cube, site->stack, site->thread, site->hook, site->size_class, &at));
+	cube->site[at].peak_bytes += (uint64_t)change_bytes;
+	return NULL;
 }
 
 void cube_culled_lives(struct cube *cube, uint64_t class, uint64_t blocks, uint64_t bytes)

@@ -165,13 +165,12 @@ static struct ht_err *release_to(struct model_reading *load, uint64_t tsc)
 static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 {
 	const struct model_settle *settle = &load->model->settle;
-	struct ht_err *err = NULL;
 	if (settle->is_there && !load->settles && tsc >= settle->begin_tsc) {
-		err = release_to(load, settle->begin_tsc);
+		HT_TRY(release_to(load, settle->begin_tsc));
 		replay_settle(load->replay);
 		load->settles = true;
 	}
-	return err ? err : release_to(load, tsc);
+	return release_to(load, tsc);
 }
 
 static struct ht_err *take_sync(struct model_reading *load, const struct rec_sync *rec)
@@ -418,22 +417,25 @@ static struct ht_err *pass_rest(struct model_reading *load)
 	/* Release what waited for the end of the window, or of an unfinished heap reading. */
 	bool waits =
 		load->heaps_ended < model->heap_count || (model->settle.is_there && !load->settles);
-	struct ht_err *err = load->replay && waits ? release(load, UINT64_MAX) : NULL;
-	return !err && load->replay ? streams_finish(load->streams) : err;
+	if (!load->replay)
+		return NULL;
+	if (waits)
+		HT_TRY(release(load, UINT64_MAX));
+	return streams_finish(load->streams);
 }
 
 struct ht_err *model_reading_finish(struct model_reading *load)
 {
 	struct model *model = load->model;
 	const char *problem = trace_reader_problem(load->reader);
-	struct ht_err *err = pass_rest(load);
-	if (!err && trace_reader_records(load->reader) == 0)
+	HT_TRY(pass_rest(load));
+	if (trace_reader_records(load->reader) == 0)
 		return ht_err_new(HT_ERR_FORMAT, "%s; no record of it can be read",
 			problem ? problem : load->name);
-	if (!err && problem)
-		err = strings_intern(&model->strings,
+	if (problem)
+		HT_TRY(strings_intern(&model->strings,
 			(struct rec_string){.data = problem, .length = __builtin_strlen(problem)},
-			&model->problem);
+			&model->problem));
 	if (load->replay) {
 		model->has_events = true;
 		model->counts = *replay_counts(load->replay);
@@ -445,7 +447,7 @@ struct ht_err *model_reading_finish(struct model_reading *load)
 		model->damage = *streams_damage(load->streams);
 	}
 	end_pause(model);
-	return !err && load->replay ? replay_finish(load->replay) : err;
+	return load->replay ? replay_finish(load->replay) : NULL;
 }
 
 static struct ht_err *begin(struct model_reading *load, int fd)

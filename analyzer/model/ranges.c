@@ -90,8 +90,8 @@ static struct ht_err *put_back(
 	rest.hi = hi;
 	if (lo >= hi)
 		return NULL;
-	struct ht_err *err = ranges_put(cut->ranges, &rest, &refused);
-	return err || !refused ? err : cut->sink(cut->context, &rest);
+	HT_TRY(ranges_put(cut->ranges, &rest, &refused));
+	return refused ? cut->sink(cut->context, &rest) : NULL;
 }
 
 struct ht_err *ranges_cut(

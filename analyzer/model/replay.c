@@ -265,13 +265,13 @@ static struct ht_err *find_origin(
 	struct replay *replay, const struct event *event, struct live_block *block, uint32_t *ret)
 {
 	const uint32_t thread = block->thread;
-	struct ht_err *err = find_stack(replay, event, &block->stack);
-	HT_THEN(err, origins_number(&replay->origins, block->stack, thread, block->hook, ret));
+	HT_TRY(find_stack(replay, event, &block->stack));
+	HT_TRY(origins_number(&replay->origins, block->stack, thread, block->hook, ret));
 	/* Numbers of interpreted functions in a stack are valid only for a time, so do not cache
 	 * the origin of such a stack. */
-	if (!err && !generations_of(&replay->nodes->generations, event->stack))
+	if (!generations_of(&replay->nodes->generations, event->stack))
 		replay->known[known_index(block->stack, thread, block->hook)] = *ret;
-	return err;
+	return NULL;
 }
 
 static inline bool is_origin_of(
@@ -441,9 +441,9 @@ static struct ht_err *move_settled(
 		lane->pending.kind = PENDING_NONE;
 		return NULL;
 	}
-	struct ht_err *err = free_settled(replay, call, addr);
+	HT_TRY(free_settled(replay, call, addr));
 	lane->pending.block.addr = addr;
-	return err ? err : reinstate(replay, lane, call);
+	return reinstate(replay, lane, call);
 }
 
 static struct ht_err *take_settled(struct replay *replay, struct lane *lane,

@@ -85,8 +85,7 @@ static struct ht_err *add_message(struct finder *finder, const struct handover_i
 
 struct ht_err *finder_take(struct finder *finder, int socket)
 {
-	struct ht_err *err = NULL;
-	while (!err) {
+	for (;;) {
 		union {
 			char bytes[CMSG_SPACE(HANDOVER_ITEMS_MAX * sizeof(int))];
 			struct cmsghdr align;
@@ -101,15 +100,14 @@ struct ht_err *finder_take(struct finder *finder, int socket)
 			.msg_controllen = sizeof(control.bytes)};
 		ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (got <= 0)
-			break;
+			return NULL;
 		struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 		if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
 			fd_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 			memcpy(fd, CMSG_DATA(header), fd_count * sizeof(int));
 		}
-		err = add_message(finder, item, (size_t)got / sizeof(item[0]), fd, fd_count);
+		HT_TRY(add_message(finder, item, (size_t)got / sizeof(item[0]), fd, fd_count));
 	}
-	return err;
 }
 
 const struct finder_module *finder_module(const struct finder *finder, uint64_t id)

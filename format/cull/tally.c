@@ -364,15 +364,14 @@ static struct ht_err *put_entry(
 
 static struct ht_err *put_rows(struct writer *writer, const struct tally_site *site)
 {
-	struct ht_err *err = NULL;
-	for (uint32_t at = site->row; at && !err; at = writer->tally->row[at].next) {
+	for (uint32_t at = site->row; at; at = writer->tally->row[at].next) {
 		const struct tally_row *row = &writer->tally->row[at];
 		const struct culled_entry entry = {.kind = CULLED_BLOCKS,
 			.number = {site->node, site->key, row->key, row->blocks, row->bytes,
 				row->lifetime_us, row->longest_ns, row->temporary}};
-		err = put_entry(writer, site->thread, &entry);
+		HT_TRY(put_entry(writer, site->thread, &entry));
 	}
-	return err;
+	return NULL;
 }
 
 static struct ht_err *put_share(struct writer *writer, struct tally_site *site)
@@ -390,34 +389,32 @@ static struct ht_err *put_share(struct writer *writer, struct tally_site *site)
 static struct ht_err *put_callers(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < tally->callers.count && !err; i++) {
+	for (size_t i = 0; i < tally->callers.count; i++) {
 		struct tally_thread *thread = &tally->thread[tally->callers.at[i]];
-		for (uint32_t at = thread->row; at && !err; at = tally->row[at].next) {
+		for (uint32_t at = thread->row; at; at = tally->row[at].next) {
 			const struct tally_row *row = &tally->row[at];
 			const struct culled_entry entry = {.kind = CULLED_FREES,
 				.number = {row->key, row->blocks, row->bytes}};
-			err = put_entry(writer, tally->callers.at[i], &entry);
+			HT_TRY(put_entry(writer, tally->callers.at[i], &entry));
 		}
 		thread->row = 0;
 	}
 	tally->callers.count = 0;
-	return err;
+	return NULL;
 }
 
 static struct ht_err *put_lives(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
-	for (unsigned i = 0; i < TALLY_CLASSES && !err; i++) {
+	for (unsigned i = 0; i < TALLY_CLASSES; i++) {
 		const struct culled_entry entry = {.kind = CULLED_LIVES,
 			.number = {i, tally->lives[i], tally->lives_bytes[i]}};
 		if (tally->lives[i])
-			err = put_entry(writer, 0, &entry);
+			HT_TRY(put_entry(writer, 0, &entry));
 	}
 	memset(tally->lives, 0, sizeof(tally->lives));
 	memset(tally->lives_bytes, 0, sizeof(tally->lives_bytes));
-	return err;
+	return NULL;
 }
 
 static int compare_sites(const void *a, const void *b, void *context)
@@ -455,36 +452,34 @@ static void release_idle(struct tally *tally, uint32_t at)
 static struct ht_err *put_peak(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
 	if (!tally->has_peak)
 		return NULL;
 	qsort_r(tally->changed.at, tally->changed.count, sizeof(*tally->changed.at), compare_sites,
 		tally);
 	for (size_t i = 0; i < tally->changed.count; i++)
 		tally->site[tally->changed.at[i]].changed_at = (uint32_t)i + 1;
-	for (size_t i = tally->changed.count; i-- > 0 && !err;) {
+	for (size_t i = tally->changed.count; i-- > 0;) {
 		const uint32_t at = tally->changed.at[i];
 		struct tally_site *site = &tally->site[at];
-		err = put_share(writer, site);
+		HT_TRY(put_share(writer, site));
 		/* A site that has not changed since the peak needs no further entry. */
 		if (site->epoch != tally->epoch)
 			forget_change(tally, site);
 		if (!site->is_touched)
 			release_idle(tally, at);
 	}
-	return err;
+	return NULL;
 }
 
 static struct ht_err *put_sites(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
 	if (tally->touched.count)
 		qsort_r(tally->touched.at, tally->touched.count, sizeof(*tally->touched.at),
 			compare_sites, tally);
-	for (size_t i = 0; i < tally->touched.count && !err; i++)
-		err = put_rows(writer, &tally->site[tally->touched.at[i]]);
-	return err;
+	for (size_t i = 0; i < tally->touched.count; i++)
+		HT_TRY(put_rows(writer, &tally->site[tally->touched.at[i]]));
+	return NULL;
 }
 
 static void forget_interval(struct tally *tally)
