@@ -42,12 +42,10 @@ static struct ht_err *list_add(struct tally_list *list, uint32_t at)
 static struct ht_err *add_thread(
 	struct tally *tally, uint32_t tid, uint64_t since_tsc, uint32_t first, uint32_t *ret)
 {
-	if (!tally->thread_count)
-		tally->thread_count = 1;
-	if (tally->thread_count == PERIODS_MAX ||
-		!ARRAY_HAS_ROOM(tally->thread, tally->thread_count, tally->thread_capacity, 64))
+	if (tally->thread_count == PERIODS_MAX - 1 ||
+		!ARRAY_HAS_ROOM(tally->thread, tally->thread_count + 1, tally->thread_capacity, 64))
 		return no_memory("threads");
-	*ret = (uint32_t)tally->thread_count++;
+	*ret = (uint32_t)++tally->thread_count;
 	tally->thread[*ret] = (struct tally_thread){
 		.tid = tid, .since_tsc = since_tsc, .first = first ? first : *ret};
 	return NULL;
@@ -138,12 +136,10 @@ static struct ht_err *take_site(struct tally *tally, uint32_t *ret)
 		tally->free_site = tally->site[*ret].next;
 		return NULL;
 	}
-	if (!tally->site_count)
-		tally->site_count = 1;
-	if (tally->site_count == 1u << 30 ||
-		!ARRAY_HAS_ROOM(tally->site, tally->site_count, tally->site_capacity, 256))
+	if (tally->site_count == (1u << 30) - 1 ||
+		!ARRAY_HAS_ROOM(tally->site, tally->site_count + 1, tally->site_capacity, 256))
 		return no_memory("stacks");
-	*ret = (uint32_t)tally->site_count++;
+	*ret = (uint32_t)++tally->site_count;
 	return NULL;
 }
 
@@ -254,14 +250,12 @@ static struct ht_err *find_row(
 		*ret = &tally->row[at];
 		return NULL;
 	}
-	if (!tally->row_count)
-		tally->row_count = 1;
-	if (tally->row_count == UINT32_MAX ||
-		!ARRAY_HAS_ROOM(tally->row, tally->row_count, tally->row_capacity, 256))
+	if (tally->row_count == UINT32_MAX - 1 ||
+		!ARRAY_HAS_ROOM(tally->row, tally->row_count + 1, tally->row_capacity, 256))
 		return no_memory("stacks");
-	*ret = &tally->row[tally->row_count];
+	*ret = &tally->row[++tally->row_count];
 	**ret = (struct tally_row){.key = key, .next = *head};
-	*head = (uint32_t)tally->row_count++;
+	*head = (uint32_t)tally->row_count;
 	return NULL;
 }
 
