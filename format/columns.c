@@ -245,16 +245,16 @@ static size_t part_bytes(const struct part *part, unsigned int column)
 static struct ht_err *put_columns(const struct columns_encoder *encoder, size_t length,
 	const struct part *first, const struct part *second, struct bytes_out *out)
 {
-	struct ht_err *err = bytes_out_uleb(out, length);
-	HT_THEN(err, bytes_out_uleb(out, encoder->shape_count));
-	for (unsigned int i = 0; i < COLUMN_COUNT && !err; i++)
-		err = bytes_out_uleb(out, part_bytes(first, i) + part_bytes(second, i));
-	HT_THEN(err, bytes_out_put(out, encoder->tags[1], encoder->shape_count * TAG_BYTES));
-	for (unsigned int i = 0; i < COLUMN_COUNT && !err; i++) {
-		err = bytes_out_put(out, first->empty.end[i], part_bytes(first, i));
-		HT_THEN(err, bytes_out_put(out, second->empty.end[i], part_bytes(second, i)));
+	HT_TRY(bytes_out_uleb(out, length));
+	HT_TRY(bytes_out_uleb(out, encoder->shape_count));
+	for (unsigned int i = 0; i < COLUMN_COUNT; i++)
+		HT_TRY(bytes_out_uleb(out, part_bytes(first, i) + part_bytes(second, i)));
+	HT_TRY(bytes_out_put(out, encoder->tags[1], encoder->shape_count * TAG_BYTES));
+	for (unsigned int i = 0; i < COLUMN_COUNT; i++) {
+		HT_TRY(bytes_out_put(out, first->empty.end[i], part_bytes(first, i)));
+		HT_TRY(bytes_out_put(out, second->empty.end[i], part_bytes(second, i)));
 	}
-	return err;
+	return NULL;
 }
 
 struct ht_err *columns_encode(

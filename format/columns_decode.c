@@ -318,20 +318,13 @@ static bool take_other(struct columns_events *events, struct event_decoder *deco
 	return length;
 }
 
-static bool is_within(const struct columns_events *events)
+/* Whether no column was read past its end, and, if no event is left, each was read up to it. */
+static bool is_within(const struct columns_events *events, bool ended)
 {
 	for (unsigned int i = 0; i < COLUMN_COUNT; i++)
-		if (events->at[i] > events->end[i])
+		if (events->at[i] > events->end[i] || (ended && events->at[i] < events->end[i]))
 			return false;
-	return true;
-}
-
-static bool is_used_up(const struct columns_events *events)
-{
-	for (unsigned int i = 0; i < COLUMN_COUNT; i++)
-		if (events->at[i] != events->end[i])
-			return false;
-	return !events->piece_left;
+	return !ended || !events->piece_left;
 }
 
 _Static_assert(COLUMNS_ROOM >= COLUMNS_EVENTS_MAX * WORD_BYTES + EVENT_ROOM,
@@ -360,7 +353,7 @@ enum event_result columns_events_next(struct columns_events *events, struct even
 		}
 	}
 	const bool ended = events->at[COLUMN_SHAPE] >= events->end[COLUMN_SHAPE];
-	if (is_sound && (ended ? is_used_up(events) : is_within(events))) {
+	if (is_sound && is_within(events, ended)) {
 		*ret_count = count;
 		return ended ? EVENT_NONE_LEFT : EVENT_OK;
 	}

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "format/array.h"
 #include "format/clock.h"
 
 #define CLIENTS_MAX 10000u
@@ -27,19 +28,6 @@ static size_t places(char (*ret)[CONTROL_PATH_MAX])
 }
 
 /* --- find ----------------------------------------------------------------------------------- */
-
-static struct ht_err *add(struct control_clients *clients, const struct control_client *client)
-{
-	if (clients->count % 64 == 0) {
-		struct control_client *more =
-			reallocarray(clients->client, clients->count + 64, sizeof(*more));
-		if (!more)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for a list of captures");
-		clients->client = more;
-	}
-	clients->client[clients->count++] = *client;
-	return NULL;
-}
 
 struct ht_err *control_client_add(const char *path, uid_t user, struct control_clients *ret)
 {
@@ -58,9 +46,12 @@ struct ht_err *control_client_add(const char *path, uid_t user, struct control_c
 		!err && ret->count < CLIENTS_MAX && (entry = readdir(directory)) != NULL;) {
 		struct control_client client = {.user = user};
 		snprintf(client.directory, sizeof(client.directory), "%s", path);
-		if (control_name_parse(
+		if (!control_name_parse(
 			    entry->d_name, &client.pid, &client.start_ticks, &client.waiter))
-			err = add(ret, &client);
+			continue;
+		err = ARRAY_RESERVE(ret->client, ret->capacity, ret->count + 1, "captures");
+		if (!err)
+			ret->client[ret->count++] = client;
 	}
 	closedir(directory);
 	return err;

@@ -19,7 +19,7 @@ struct control_client {
 
 struct control_clients {
 	struct control_client *client; /* owned */
-	size_t count;
+	size_t count, capacity;
 };
 
 /* Lists at most 10,000 sockets, sorted by pid; for one pid, the capture comes before those that

@@ -25,10 +25,11 @@ struct field {
 	{                                                                                          \
 		.type = name, .offset = offsetof(type_, member)                                    \
 	}
-#define NUMBER(member) FIELD(FIELD_NUMBER, struct rec, member)
-#define LATER(member)  FIELD(FIELD_LATER, struct rec, member)
-#define TEXT(member)   FIELD(FIELD_TEXT, struct rec, member)
-#define BYTES(member)  FIELD(FIELD_BYTES, struct rec, member)
+#define ITEM(type_, member) FIELD(FIELD_NUMBER, struct type_, member)
+#define NUMBER(member)	    ITEM(rec, member)
+#define LATER(member)	    FIELD(FIELD_LATER, struct rec, member)
+#define TEXT(member)	    FIELD(FIELD_TEXT, struct rec, member)
+#define BYTES(member)	    FIELD(FIELD_BYTES, struct rec, member)
 #define LIST(count, items, item_type, max, fields)                                                 \
 	{                                                                                          \
 		.type = FIELD_LIST, .offset = offsetof(struct rec, count),                         \
@@ -38,30 +39,21 @@ struct field {
 
 #define RECORD(kind, ...) [REC_##kind] = {#kind, (const struct field[]){__VA_ARGS__, {0}}}
 
-static const struct field segment_fields[] = {FIELD(FIELD_NUMBER, struct rec_segment, vaddr),
-	FIELD(FIELD_NUMBER, struct rec_segment, memsz),
-	FIELD(FIELD_NUMBER, struct rec_segment, offset),
-	FIELD(FIELD_NUMBER, struct rec_segment, flags), {0}};
+static const struct field segment_fields[] = {ITEM(rec_segment, vaddr), ITEM(rec_segment, memsz),
+	ITEM(rec_segment, offset), ITEM(rec_segment, flags), {0}};
 
 static const struct field frame_fields[] = {FIELD(FIELD_TEXT, struct rec_frame, function),
-	FIELD(FIELD_TEXT, struct rec_frame, file), FIELD(FIELD_NUMBER, struct rec_frame, line),
-	{0}};
+	FIELD(FIELD_TEXT, struct rec_frame, file), ITEM(rec_frame, line), {0}};
 
 static const struct field account_fields[] = {FIELD(FIELD_TEXT, struct rec_account, allocator),
-	FIELD(FIELD_NUMBER, struct rec_account, flags),
-	FIELD(FIELD_NUMBER, struct rec_account, held_bytes),
-	FIELD(FIELD_NUMBER, struct rec_account, off_bytes),
-	FIELD(FIELD_NUMBER, struct rec_account, system_bytes),
-	FIELD(FIELD_NUMBER, struct rec_account, arenas),
-	FIELD(FIELD_NUMBER, struct rec_account, header_bytes),
+	ITEM(rec_account, flags), ITEM(rec_account, held_bytes), ITEM(rec_account, off_bytes),
+	ITEM(rec_account, system_bytes), ITEM(rec_account, arenas), ITEM(rec_account, header_bytes),
 	FIELD(FIELD_TEXT, struct rec_account, reason), {0}};
 
-static const struct field range_fields[] = {FIELD(FIELD_NUMBER, struct rec_range, lo),
-	FIELD(FIELD_NUMBER, struct rec_range, bytes), FIELD(FIELD_NUMBER, struct rec_range, flags),
-	{0}};
+static const struct field range_fields[] = {
+	ITEM(rec_range, lo), ITEM(rec_range, bytes), ITEM(rec_range, flags), {0}};
 
-static const struct field value_fields[] = {FIELD(FIELD_NUMBER, struct rec_value, kind),
-	FIELD(FIELD_NUMBER, struct rec_value, number), {0}};
+static const struct field value_fields[] = {ITEM(rec_value, kind), ITEM(rec_value, number), {0}};
 
 #define EVENTS_FIELDS                                                                              \
 	NUMBER(events.slot), NUMBER(events.position), NUMBER(events.flags), BYTES(events.body)
@@ -138,8 +130,8 @@ static void store_length(uint8_t *at, size_t length)
 
 static struct ht_err *put_string(struct bytes_out *out, const char *data, size_t length)
 {
-	struct ht_err *err = bytes_out_uleb(out, length);
-	return err ? err : bytes_out_put(out, data, length);
+	HT_TRY(bytes_out_uleb(out, length));
+	return bytes_out_put(out, data, length);
 }
 
 static struct ht_err *put_fields(
@@ -152,11 +144,11 @@ static struct ht_err *put_list(
 	if (count > field->item_max)
 		return ht_err_new(HT_ERR_INTERNAL, "list of %llu items, limit %u",
 			(unsigned long long)count, field->item_max);
-	struct ht_err *err = bytes_out_uleb(out, count);
+	HT_TRY(bytes_out_uleb(out, count));
 	const uint8_t *item = base + field->items_offset;
-	for (uint64_t i = 0; i < count && !err; i++, item += field->item_bytes)
-		err = put_fields(out, field->item, item);
-	return err;
+	for (uint64_t i = 0; i < count; i++, item += field->item_bytes)
+		HT_TRY(put_fields(out, field->item, item));
+	return NULL;
 }
 
 static struct ht_err *put_field(
@@ -190,10 +182,9 @@ static struct ht_err *put_field(
 static struct ht_err *put_fields(
 	struct bytes_out *out, const struct field *fields, const uint8_t *base)
 {
-	struct ht_err *err = NULL;
-	for (; fields->type != FIELD_LAST && !err; fields++)
-		err = put_field(out, fields, base);
-	return err;
+	for (; fields->type != FIELD_LAST; fields++)
+		HT_TRY(put_field(out, fields, base));
+	return NULL;
 }
 
 /* epoch, parent and flags take at least one byte each, pc eight. */

@@ -147,11 +147,10 @@ static enum event_result decode_piece(struct stream *stream, size_t *ret_lost)
 /* Refills `ahead` when it is empty. */
 static struct ht_err *decode_ahead(struct streams *streams, struct stream *stream)
 {
-	struct ht_err *err = NULL;
 	if (is_ready(stream))
 		return NULL;
 	stream->next = stream->end = 0;
-	while (!err && stream->first && stream->end < AHEAD) {
+	while (stream->first && stream->end < AHEAD) {
 		size_t lost = 0;
 		const enum event_result result = decode_piece(stream, &lost);
 		if (result == EVENT_MALFORMED) {
@@ -159,11 +158,11 @@ static struct ht_err *decode_ahead(struct streams *streams, struct stream *strea
 			streams->damage.skipped_bytes += lost;
 		}
 		if (result != EVENT_OK)
-			err = next_piece(streams, stream);
+			HT_TRY(next_piece(streams, stream));
 	}
-	if (!err && stream->end)
+	if (stream->end)
 		streams->scout(streams->context, stream->ahead, stream->end);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *find_stream(struct streams *streams, uint64_t slot, struct stream **ret)

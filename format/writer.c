@@ -13,13 +13,6 @@
 _Static_assert(TRACE_BLOCK_BYTES + TRACE_RECORD_MAX + 64 < TRACE_BLOCK_MAX,
 	"a block one byte short of full takes one more record of any size");
 
-/* The clocks of the last REC_SYNC, 0 before the first. */
-struct sync_point {
-	uint64_t mono_ns;
-	uint64_t tsc;
-	uint64_t complete_tsc;
-};
-
 /*
  * Bytes move put -> block -> (compressed) frame -> descriptor. A frame stays until all of it is
  * written, so a retried write does not change later frames.
@@ -35,7 +28,8 @@ struct trace_writer {
 	struct bytes_out index;
 	uint64_t blocks, records;
 	uint64_t indexed_offset;
-	struct sync_point sync, indexed_sync;
+	/* The last REC_SYNC, and that of the last entry in `index`; 0 before the first. */
+	struct rec_sync sync, indexed_sync;
 	struct columns_encoder *encoder;
 	struct bytes_out columns; /* columns of the last piece */
 	struct rec sorted;	  /* the REC_COLUMNS record of `columns` */
@@ -124,8 +118,7 @@ static struct ht_err *make_footer(struct trace_writer *writer)
 /* Differences are modulo 2^64: a clock that steps back only costs bytes. */
 static struct ht_err *put_index_entry(struct trace_writer *writer)
 {
-	const struct sync_point *from = &writer->indexed_sync;
-	const struct sync_point *to = &writer->sync;
+	const struct rec_sync *from = &writer->indexed_sync, *to = &writer->sync;
 	const uint64_t entry[] = {
 		writer->whole_bytes - writer->indexed_offset,
 		writer->block_records,
@@ -235,9 +228,7 @@ struct ht_err *trace_writer_put(struct trace_writer *writer, const struct rec *r
 	HT_TRY(rec_encode(&writer->block, sorted ? sorted : rec));
 	writer->block_records++;
 	if (rec->kind == REC_SYNC)
-		writer->sync = (struct sync_point){.mono_ns = rec->sync.mono_ns,
-			.tsc = rec->sync.tsc,
-			.complete_tsc = rec->sync.complete_tsc};
+		writer->sync = rec->sync;
 	return NULL;
 }
 

@@ -95,17 +95,16 @@ static struct ht_err *rewrite_survivors(struct cube *cube,
 	void (*change)(struct cube_survivor *, const void *), const void *context)
 {
 	const size_t count = cube->survivor_count;
-	struct ht_err *err = NULL;
 	map_clear(&cube->dying);
 	cube->dying_bucket = 0;
 	cube->survivor_count = 0;
-	for (size_t i = 0; i < count && !err; i++) {
+	for (size_t i = 0; i < count; i++) {
 		struct cube_survivor one = cube->survivor[i];
 		change(&one, context);
 		if (one.birth != one.death)
-			err = cube_add_survivors(cube, &one);
+			HT_TRY(cube_add_survivors(cube, &one));
 	}
-	return err;
+	return NULL;
 }
 
 /* --- joined buckets ----------------------------------------------------------------------------
@@ -115,18 +114,17 @@ static struct ht_err *rewrite_survivors(struct cube *cube,
 static struct ht_err *join_cells(struct cube *cube, unsigned shift)
 {
 	const size_t count = cube->cell_count;
-	struct ht_err *err = NULL;
 	map_clear(&cube->by_bucket);
 	for (size_t i = 0; i < cube->site_count; i++) {
 		cube->site[i].cell = CUBE_NONE;
 		cube->site[i].bucket >>= shift;
 	}
 	cube->cell_count = 0;
-	for (size_t i = 0; i < count && !err; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct cube_cell cell = cube->cell[i];
-		err = cube_add_cell(cube, cell.site, cell.bucket >> shift, &cell.counts);
+		HT_TRY(cube_add_cell(cube, cell.site, cell.bucket >> shift, &cell.counts));
 	}
-	return err;
+	return NULL;
 }
 
 #define BUCKET_BITS 9u
@@ -212,9 +210,9 @@ static void weigh(struct cube *cube, struct fold *fold)
 			continue;
 		const uint32_t stack = (uint32_t)fold->count++;
 		fold->weight[stack].node = cube->site[i].node;
-		for (uint32_t at = *head_of(cube, cube->site[i].node) - 1; at != CUBE_NONE;
-			at = cube->site[at].next)
-			fold->stack_of[at] = stack;
+		for (uint32_t at = *head_of(cube, cube->site[i].node); at;
+			at = cube->site[at - 1].next)
+			fold->stack_of[at - 1] = stack;
 	}
 	for (size_t i = 0; i < cube->cell_count; i++) {
 		const struct cube_cell *cell = &cube->cell[i];
@@ -235,7 +233,6 @@ static struct ht_err *add_other(struct cube *cube)
 		return NULL;
 	HT_TRY(ARRAY_RESERVE(cube->site, cube->site_capacity, cube->site_count + 1, "stacks"));
 	cube->site[cube->site_count] = (struct cube_site){.node = CUBE_OTHER,
-		.next = CUBE_NONE,
 		.cell = CUBE_NONE,
 		.bucket = cube->bucket,
 		.peak_epoch = cube->peak_epoch};
@@ -252,8 +249,7 @@ static void fold_site(struct cube *cube, struct cube_site *other, struct cube_si
 		site->peak_epoch == cube->peak_epoch ? site->peak_bytes : site->live_bytes;
 	if (other->longest_ns < site->longest_ns)
 		other->longest_ns = site->longest_ns;
-	*site = (struct cube_site){
-		.node = CUBE_NONE, .next = CUBE_NONE, .cell = CUBE_NONE, .bucket = site->bucket};
+	*site = (struct cube_site){.node = CUBE_NONE, .cell = CUBE_NONE, .bucket = site->bucket};
 }
 
 /* Chooses the lightest stacks until they have half of all cells. */
@@ -268,10 +264,10 @@ static void choose(struct cube *cube, struct fold *fold)
 	for (size_t i = 0, got = 0; i < fold->count && got < wanted; i++) {
 		uint32_t *head = head_of(cube, fold->weight[i].node);
 		uint32_t next;
-		for (uint32_t at = *head - 1; at != CUBE_NONE; at = next) {
-			next = cube->site[at].next;
-			fold->is_folded[at] = true;
-			fold_site(cube, other, &cube->site[at]);
+		for (uint32_t at = *head; at; at = next) {
+			next = cube->site[at - 1].next;
+			fold->is_folded[at - 1] = true;
+			fold_site(cube, other, &cube->site[at - 1]);
 		}
 		*head = fold->other + 1;
 		got += fold->weight[i].cells;
@@ -350,14 +346,13 @@ static bool is_full(const struct cube *cube)
 
 struct ht_err *cube_shrink(struct cube *cube)
 {
-	struct ht_err *err = NULL;
 	if (ht_likely(!is_full(cube)))
 		return NULL;
-	while (!err && is_full(cube) && cube->timeline.count > 2 * CUBE_BUCKETS_MIN) {
+	while (is_full(cube) && cube->timeline.count > 2 * CUBE_BUCKETS_MIN) {
 		timeline_join(&cube->timeline);
-		err = cube_follow_timeline(cube);
+		HT_TRY(cube_follow_timeline(cube));
 	}
-	return err || !is_full(cube) ? err : fold_lightest(cube);
+	return is_full(cube) ? fold_lightest(cube) : NULL;
 }
 
 /* --- by site -----------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ static struct ht_err *add_site(
 	cube->site[cube->site_count] = (struct cube_site){
 		.node = node,
 		.key = key,
-		.next = index->site[at] - 1, /* 0 becomes CUBE_NONE */
+		.next = index->site[at],
 		.cell = CUBE_NONE,
 		.bucket = cube->bucket,
 		.peak_epoch = cube->peak_epoch,
@@ -64,21 +64,18 @@ static struct ht_err *add_site(
 	return NULL;
 }
 
-/* Moves the found site to the front of its chain. */
+/* The site of a chain with this key, moved to the front; CUBE_NONE: none. */
 static uint32_t find_in_chain(struct cube *cube, uint32_t *head, uint32_t key)
 {
-	uint32_t before = CUBE_NONE;
-	for (uint32_t at = *head - 1; at != CUBE_NONE; at = cube->site[at].next) {
-		struct cube_site *site = &cube->site[at];
-		if (site->key == key || site->node == CUBE_OTHER) {
-			if (before != CUBE_NONE) {
-				cube->site[before].next = site->next;
-				site->next = *head - 1;
-				*head = at + 1;
-			}
-			return at;
-		}
-		before = at;
+	for (uint32_t *link = head; *link; link = &cube->site[*link - 1].next) {
+		const uint32_t at = *link;
+		struct cube_site *site = &cube->site[at - 1];
+		if (site->key != key && site->node != CUBE_OTHER)
+			continue;
+		*link = site->next;
+		site->next = *head;
+		*head = at;
+		return at - 1;
 	}
 	return CUBE_NONE;
 }
@@ -211,11 +208,11 @@ static void close_bucket(struct cube *cube)
 
 static struct ht_err *follow(struct cube *cube)
 {
-	struct ht_err *err = cube_follow_timeline(cube);
-	HT_THEN(err, cube_shrink(cube));
+	HT_TRY(cube_follow_timeline(cube));
+	HT_TRY(cube_shrink(cube));
 	cube->bucket = (uint32_t)cube->timeline.newest;
 	cube->bucket_end_ns = cube->timeline.newest_end_ns;
-	return err;
+	return NULL;
 }
 
 static struct ht_err *next_bucket(struct cube *cube, uint64_t time_ns)
@@ -295,11 +292,10 @@ static inline void count_birth(
 		note_highest(cube, live_bytes, time_ns);
 }
 
-static void count_sample(
+static void add_variance(
 	const struct cube *cube, struct cube_site *site, const struct live_block *block)
 {
 	const struct sample_variance more = sample_variance_of(block, cube->sample_bytes);
-	site->open.samples++;
 	site->variance.bytes += more.bytes;
 	site->variance.blocks += more.blocks;
 }
@@ -312,8 +308,10 @@ static struct ht_err *allocated_any(
 	HT_TRY(find_site(cube, block, call->hook, &at));
 	HT_TRY(open_cell(cube, at));
 	block->note = at + 1;
-	if (cube->sample_bytes)
-		count_sample(cube, &cube->site[at], block);
+	if (cube->sample_bytes) {
+		cube->site[at].open.samples++;
+		add_variance(cube, &cube->site[at], block);
+	}
 	count_birth(cube, &cube->site[at], share_of(cube, block), call->time_ns);
 	return NULL;
 }
@@ -340,15 +338,24 @@ struct ht_err *cube_allocated(
 	return NULL;
 }
 
+static inline void count_life(
+	struct cube *cube, struct cube_site *site, struct sample_share share, uint64_t life_ns)
+{
+	const unsigned class = cube_size_class(life_ns);
+	if (site->longest_ns < life_ns)
+		site->longest_ns = life_ns;
+	cube->lifetime_blocks[class] += share.blocks;
+	cube->lifetime_bytes[class] += share.bytes;
+	cube->caller.frees += share.blocks;
+	cube->caller.freed_bytes += share.bytes;
+}
+
 static inline void count_death(struct cube *cube, struct cube_site *site, struct sample_share share,
 	bool temporary, uint64_t life_ns)
 {
-	const unsigned class = cube_size_class(life_ns);
 	const uint64_t lifetime_us = life_ns / 1000 * share.blocks;
 	settle_peak(cube, site);
 	site->live_bytes -= share.bytes;
-	if (site->longest_ns < life_ns)
-		site->longest_ns = life_ns;
 	site->open.frees += share.blocks;
 	site->open.freed_bytes += share.bytes;
 	site->open.temporary += temporary;
@@ -357,10 +364,7 @@ static inline void count_death(struct cube *cube, struct cube_site *site, struct
 	cube->total.freed_bytes += share.bytes;
 	cube->total.temporary += temporary;
 	cube->total.lifetime_us += lifetime_us;
-	cube->lifetime_blocks[class] += share.blocks;
-	cube->lifetime_bytes[class] += share.bytes;
-	cube->caller.frees += share.blocks;
-	cube->caller.freed_bytes += share.bytes;
+	count_life(cube, site, share, life_ns);
 }
 
 static inline struct ht_err *count_survivor(struct cube *cube, const struct live_block *block,
@@ -436,38 +440,6 @@ struct ht_err *cube_pass(struct cube *cube, uint64_t time_ns)
 /* --- blocks of which everything is known -------------------------------------------------------
  */
 
-static struct ht_err *put_birth(struct cube *cube, uint32_t at, uint32_t bucket,
-	const struct live_block *block, struct sample_share share)
-{
-	struct cube_site *site = &cube->site[at];
-	struct timeline_step *step = &cube->timeline.step[bucket];
-	site->bucket = bucket;
-	site->live_bytes += share.bytes;
-	count_sample(cube, site, block);
-	site->open = (struct cube_counts){
-		.samples = 1, .allocations = share.blocks, .allocated_bytes = share.bytes};
-	step->touched = true;
-	step->allocations += share.blocks;
-	step->allocated_bytes += share.bytes;
-	cube->total.samples++;
-	cube->total.allocations += share.blocks;
-	cube->total.allocated_bytes += share.bytes;
-	return cube_close_cell(cube, at);
-}
-
-static struct ht_err *put_death(struct cube *cube, uint32_t at, uint32_t bucket,
-	struct sample_share share, bool temporary, uint64_t life_ns)
-{
-	struct timeline_step *step = &cube->timeline.step[bucket];
-	cube->site[at].bucket = bucket;
-	count_death(cube, &cube->site[at], share, temporary, life_ns);
-	step->touched = true;
-	step->frees += share.blocks;
-	step->freed_bytes += share.bytes;
-	step->temporary += temporary;
-	return cube_close_cell(cube, at);
-}
-
 struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 	const struct replay_call *death, bool temporary)
 {
@@ -479,35 +451,42 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 	HT_TRY(follow(cube));
 	HT_TRY(find_site(cube, block, block->hook, &at));
 	const uint32_t birth = cube_bucket_at(cube, block->birth_ns);
-	HT_TRY(put_birth(cube, at, birth, block, share));
+	const struct cube_counts born = {
+		.samples = 1, .allocations = share.blocks, .allocated_bytes = share.bytes};
+	add_variance(cube, &cube->site[at], block);
+	HT_TRY(cube_add_counts(cube, at, birth, &born));
 	if (!death)
 		return NULL;
 	const uint64_t life_ns = death->time_ns - block->birth_ns;
+	const struct cube_counts died = {.frees = share.blocks,
+		.freed_bytes = share.bytes,
+		.temporary = temporary,
+		.lifetime_us = life_ns / 1000 * share.blocks};
 	HT_TRY(enter_caller(cube, death));
-	HT_TRY(put_death(cube, at, cube->bucket, share, temporary, life_ns));
+	count_life(cube, &cube->site[at], share, life_ns);
+	HT_TRY(cube_add_counts(cube, at, cube->bucket, &died));
 	if (birth == cube->bucket)
 		return NULL;
-	return cube_add_survivor(
-		cube, at, birth, cube->bucket, share, temporary, life_ns / 1000 * share.blocks);
+	return cube_add_survivor(cube, at, birth, cube->bucket, share, temporary, died.lifetime_us);
 }
 
 struct ht_err *cube_finish(struct cube *cube)
 {
 	close_bucket(cube);
-	struct ht_err *err = cube_follow_timeline(cube);
-	HT_THEN(err, put_caller(cube));
-	for (uint32_t i = 0; i < cube->site_count && !err; i++) {
+	HT_TRY(cube_follow_timeline(cube));
+	HT_TRY(put_caller(cube));
+	for (uint32_t i = 0; i < cube->site_count; i++) {
 		settle_peak(cube, &cube->site[i]);
-		err = cube_close_cell(cube, i);
+		HT_TRY(cube_close_cell(cube, i));
 	}
-	HT_THEN(err, cube_sort(cube));
-	if (!err && (cube->is_unordered || (cube->is_culled && !cube->has_peak)))
+	HT_TRY(cube_sort(cube));
+	if (cube->is_unordered || (cube->is_culled && !cube->has_peak))
 		cube_estimate_peak(cube);
 	timeline_finish(&cube->timeline);
 	if (cube->is_culled)
 		cube_finish_culled(cube);
-	if (err || !cube->other)
-		return err;
+	if (!cube->other)
+		return NULL;
 	for (uint32_t i = cube->first_cell[cube->other - 1]; i < cube->first_cell[cube->other]; i++)
 		cube->folded_bytes += cube->cell[i].counts.allocated_bytes;
 	return NULL;

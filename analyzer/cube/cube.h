@@ -53,7 +53,7 @@ struct cube_survivor {
 struct cube_site {
 	uint32_t node;	     /* leaf node of the stack, 0: none; CUBE_OTHER */
 	uint32_t key;	     /* thread, hook and size class: cube_site_thread and so on */
-	uint32_t next;	     /* another site of the node; CUBE_NONE: none */
+	uint32_t next;	     /* index + 1 of another site of the node; 0: none */
 	uint32_t cell;	     /* its newest cell; CUBE_NONE: none */
 	uint32_t bucket;     /* bucket of `open` */
 	uint32_t peak_epoch; /* value of cube.peak_epoch that peak_bytes belongs to */
@@ -242,6 +242,10 @@ void cube_counts_add(struct cube_counts *sum, const struct cube_counts *more);
 /* Adds counts to the cell of a site in a bucket. */
 HT_MUST_CHECK
 struct ht_err *cube_add_cell(
+	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts);
+/* Adds counts to the totals, to a step of the timeline and to the site's cell in that bucket. */
+HT_MUST_CHECK
+struct ht_err *cube_add_counts(
 	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts);
 HT_MUST_CHECK
 struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,

@@ -21,18 +21,6 @@ static uint32_t bucket_of(const struct cube *cube, uint64_t time_ns)
 	return bucket < TIMELINE_STEPS ? bucket : TIMELINE_STEPS - 1;
 }
 
-static void add_total(
-	struct cube *cube, const struct cube_counts *births, const struct cube_counts *deaths)
-{
-	/* Culled blocks were added to their own buckets: raise bucket_start too, so that the
-	 * current bucket does not count them. */
-	struct cube_counts *const sum[] = {&cube->total, &cube->bucket_start};
-	for (unsigned i = 0; i < HT_ARRAY_SIZE(sum); i++) {
-		cube_counts_add(sum[i], births);
-		cube_counts_add(sum[i], deaths);
-	}
-}
-
 /* before_bytes of a step without facts: that of the last step before it with facts. */
 static uint64_t before_bytes(const struct cube *cube, uint32_t bucket)
 {
@@ -56,15 +44,14 @@ static void add_step(struct cube *cube, uint32_t bucket, const struct cube_count
 		cube->timeline.count = bucket + 1;
 }
 
-static struct ht_err *add_cells(struct cube *cube, uint32_t site, const uint32_t bucket[2],
-	const struct cube_counts counts[2])
+struct ht_err *cube_add_counts(
+	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts)
 {
-	struct ht_err *err = NULL;
-	for (unsigned i = 0; i < 2 && !err; i++) {
-		add_step(cube, bucket[i], &counts[i]);
-		err = cube_add_cell(cube, site, bucket[i], &counts[i]);
-	}
-	return err;
+	cube_counts_add(&cube->total, counts);
+	/* The counts are in a bucket of their own, so the current bucket must not count them. */
+	cube_counts_add(&cube->bucket_start, counts);
+	add_step(cube, bucket, counts);
+	return cube_add_cell(cube, site, bucket, counts);
 }
 
 /* No capture has so many blocks: a record with more is forged, and its sums would overflow. */
@@ -85,30 +72,28 @@ struct ht_err *cube_culled_blocks(struct cube *cube, const struct cube_culled *f
 	if (from->blocks > BLOCKS_MAX || from->bytes > BYTES_MAX)
 		return NULL;
 	sums.temporary = temporary_of(cube, from);
-	const struct cube_counts counts[2] = {
-		{.samples = culled->blocks,
-			.allocations = culled->blocks,
-			.allocated_bytes = culled->bytes},
-		{.frees = culled->blocks,
-			.freed_bytes = culled->bytes,
-			.temporary = culled->temporary,
-			.lifetime_us = culled->lifetime_us},
-	};
+	const struct cube_counts births = {.samples = culled->blocks,
+		.allocations = culled->blocks,
+		.allocated_bytes = culled->bytes};
+	const struct cube_counts deaths = {.frees = culled->blocks,
+		.freed_bytes = culled->bytes,
+		.temporary = culled->temporary,
+		.lifetime_us = culled->lifetime_us};
 	uint32_t at = 0;
 	HT_TRY(cube_pass(cube, culled->death_ns));
 	HT_TRY(cube_find_site(
 		cube, culled->stack, culled->thread, culled->hook, culled->size_class, &at));
-	const uint32_t bucket[2] = {
-		bucket_of(cube, culled->birth_ns), bucket_of(cube, culled->death_ns)};
+	const uint32_t birth = bucket_of(cube, culled->birth_ns);
+	const uint32_t death = bucket_of(cube, culled->death_ns);
 	if (cube->site[at].longest_ns < culled->longest_ns)
 		cube->site[at].longest_ns = culled->longest_ns;
-	add_total(cube, &counts[0], &counts[1]);
-	struct ht_err *err = add_cells(cube, at, bucket, counts);
-	if (err || bucket[0] >= bucket[1])
-		return err;
+	HT_TRY(cube_add_counts(cube, at, birth, &births));
+	HT_TRY(cube_add_counts(cube, at, death, &deaths));
+	if (birth >= death)
+		return NULL;
 	const struct cube_survivor survivors = {.site = at,
-		.birth = (uint16_t)bucket[0],
-		.death = (uint16_t)bucket[1],
+		.birth = (uint16_t)birth,
+		.death = (uint16_t)death,
 		.blocks = culled->blocks,
 		.bytes = culled->bytes,
 		.temporary = culled->temporary,
@@ -120,11 +105,9 @@ struct ht_err *cube_culled_peak(
 	struct cube *cube, const struct cube_culled *site, int64_t change_bytes)
 {
 	uint32_t at = 0;
-	struct ht_err *err =
-		cube_find_site(cube, site->stack, site->thread, site->hook, site->size_class, &at);
-	if (!err)
-		cube->site[at].peak_bytes += (uint64_t)change_bytes;
-	return err;
+	HT_TRY(cube_find_site(cube, site->stack, site->thread, site->hook, site->size_class, &at));
+	cube->site[at].peak_bytes += (uint64_t)change_bytes;
+	return NULL;
 }
 
 void cube_culled_lives(struct cube *cube, uint64_t class, uint64_t blocks, uint64_t bytes)

@@ -273,10 +273,10 @@ struct heap_range heap_peak_range(const struct heap *heap)
 
 struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes)
 {
+	const bool is_figure = off_bytes == 0 || off_bytes < bytes;
 	return (struct heap_range){.is_known = off_bytes <= UINT64_MAX - bytes,
-		.is_figure = off_bytes == 0 || off_bytes<bytes, .least_bytes = bytes> off_bytes
-				     ? bytes - off_bytes
-				     : 0,
+		.is_figure = is_figure,
+		.least_bytes = is_figure ? bytes - off_bytes : 0,
 		.most_bytes = ht_plus(bytes, off_bytes)};
 }
 

@@ -99,8 +99,8 @@ static struct ht_err *put(struct mappings *mappings, const struct range *range)
 static struct ht_err *put_back(struct mappings *mappings, const struct range *piece)
 {
 	bool refused;
-	struct ht_err *err = ranges_put(&mappings->ranges, piece, &refused);
-	return err || !refused ? err : account(mappings, piece, false);
+	HT_TRY(ranges_put(&mappings->ranges, piece, &refused));
+	return refused ? account(mappings, piece, false) : NULL;
 }
 
 static struct ht_err *goes(void *context, const struct range *piece)
@@ -266,10 +266,10 @@ static struct ht_err *take_protect(struct mappings *mappings, const struct event
 		mappings->odd += event->size != 0;
 		return NULL;
 	}
-	struct ht_err *err = take_pieces(mappings, &place);
-	for (size_t i = 0; i < mappings->piece_count && !err; i++)
-		err = protect_piece(mappings, &mappings->piece[i], event, &made_bytes);
-	return err || !made_bytes ? err : made(mappings, event->stack, made_bytes);
+	HT_TRY(take_pieces(mappings, &place));
+	for (size_t i = 0; i < mappings->piece_count; i++)
+		HT_TRY(protect_piece(mappings, &mappings->piece[i], event, &made_bytes));
+	return made_bytes ? made(mappings, event->stack, made_bytes) : NULL;
 }
 
 static struct ht_err *take_advice(struct mappings *mappings, const struct event *event)

@@ -26,23 +26,23 @@ struct ht_err *culled_read(struct threads *threads, struct nodes *nodes,
 {
 	struct model_culled culled = {.time_ns = culled_time_ns(rec->interval), .head = rec};
 	struct bytes body = rec->body;
-	struct ht_err *err = observer(context, &culled);
 	bool has_thread = false;
+	HT_TRY(observer(context, &culled));
 	culled.head = NULL;
-	while (!err && culled_next(&body, &culled.entry)) {
+	while (culled_next(&body, &culled.entry)) {
 		const uint64_t *number = culled.entry.number;
 		uint64_t until_tsc;
 		if (culled.entry.kind == CULLED_THREAD) {
-			err = threads_index(threads, (uint32_t)number[CULLED_THREAD_TID],
-				number[CULLED_THREAD_TSC], &culled.thread, &until_tsc);
+			HT_TRY(threads_index(threads, (uint32_t)number[CULLED_THREAD_TID],
+				number[CULLED_THREAD_TSC], &culled.thread, &until_tsc));
 			has_thread = true;
 			continue;
 		}
 		/* Every entry but LIVES needs a THREAD entry before it. */
 		if (!has_thread && culled.entry.kind != CULLED_LIVES)
 			break;
-		err = find_stack(nodes, &culled, unknown_stacks);
-		HT_THEN(err, observer(context, &culled));
+		HT_TRY(find_stack(nodes, &culled, unknown_stacks));
+		HT_TRY(observer(context, &culled));
 	}
-	return err;
+	return NULL;
 }

@@ -116,8 +116,8 @@ static struct ht_err *take_account(
 		ret->arenas = rec->arenas;
 		ret->header_bytes = rec->header_bytes;
 	}
-	struct ht_err *err = strings_intern(strings, rec->allocator, &ret->allocator);
-	return err ? err : strings_intern(strings, rec->reason, &ret->reason);
+	HT_TRY(strings_intern(strings, rec->allocator, &ret->allocator));
+	return strings_intern(strings, rec->reason, &ret->reason);
 }
 
 static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
@@ -127,44 +127,37 @@ static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
 	if (model->heap_count == MODEL_HEAPS_MAX || rec->begin_tsc < least_tsc ||
 		rec->end_tsc < rec->begin_tsc)
 		return NULL;
-	struct ht_err *err =
-		ARRAY_RESERVE(model->heap, model->heap_capacity, model->heap_count + 1, "heaps");
-	if (err)
-		return err;
+	HT_TRY(ARRAY_RESERVE(model->heap, model->heap_capacity, model->heap_count + 1, "heaps"));
 	struct model_heap *heap = &model->heap[model->heap_count++];
 	*heap = (struct model_heap){.begin_tsc = rec->begin_tsc, .end_tsc = rec->end_tsc};
-	for (size_t i = 0; i < rec->account_count && !err; i++)
-		err = take_account(&model->strings, &rec->account[i], &heap->account[i]);
+	for (size_t i = 0; i < rec->account_count; i++)
+		HT_TRY(take_account(&model->strings, &rec->account[i], &heap->account[i]));
 	heap->account_count = rec->account_count;
-	return err;
+	return NULL;
 }
 
 static struct ht_err *pass_heap(struct model_reading *load, size_t index, bool ended, uint64_t tsc)
 {
-	struct ht_err *err = streams_release(load->streams, tsc);
-	if (err || !load->observer.heap)
-		return err;
-	return load->observer.heap(load->observer.replay.context, index, ended);
+	HT_TRY(streams_release(load->streams, tsc));
+	return load->observer.heap
+		       ? load->observer.heap(load->observer.replay.context, index, ended)
+		       : NULL;
 }
 
 /* Releases events up to `tsc`; stops at each beginning and end of a reading, in order. */
 static struct ht_err *release_to(struct model_reading *load, uint64_t tsc)
 {
 	const struct model *model = load->model;
-	struct ht_err *err = NULL;
-	while (!err && load->heaps_ended < model->heap_count) {
+	while (load->heaps_ended < model->heap_count) {
 		const struct model_heap *heap = &model->heap[load->heaps_ended];
 		bool ended = load->heaps_begun > load->heaps_ended;
 		uint64_t next_tsc = ended ? heap->end_tsc : heap->begin_tsc;
 		if (next_tsc > tsc)
 			break;
-		err = pass_heap(load, load->heaps_ended, ended, next_tsc);
-		if (ended)
-			load->heaps_ended++;
-		else
-			load->heaps_begun++;
+		HT_TRY(pass_heap(load, load->heaps_ended, ended, next_tsc));
+		++*(ended ? &load->heaps_ended : &load->heaps_begun);
 	}
-	return err ? err : streams_release(load->streams, tsc);
+	return streams_release(load->streams, tsc);
 }
 
 /* As release_to; if the window's end lies before `tsc`, tells the replay when the events reach it.
@@ -172,13 +165,12 @@ static struct ht_err *release_to(struct model_reading *load, uint64_t tsc)
 static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 {
 	const struct model_settle *settle = &load->model->settle;
-	struct ht_err *err = NULL;
 	if (settle->is_there && !load->settles && tsc >= settle->begin_tsc) {
-		err = release_to(load, settle->begin_tsc);
+		HT_TRY(release_to(load, settle->begin_tsc));
 		replay_settle(load->replay);
 		load->settles = true;
 	}
-	return err ? err : release_to(load, tsc);
+	return release_to(load, tsc);
 }
 
 static struct ht_err *take_sync(struct model_reading *load, const struct rec_sync *rec)
@@ -260,11 +252,10 @@ static struct ht_err *take_pause(struct model *model, const struct rec_pause *re
 	/* A forged trace may have times that decrease. */
 	if (last && now_ns < last->end_ns)
 		now_ns = last->end_ns;
-	struct ht_err *err = ARRAY_RESERVE(
-		model->pause, model->pause_capacity, model->pause_count + 1, "pauses");
-	if (!err)
-		model->pause[model->pause_count++] = (struct model_pause){now_ns, PAUSE_OPEN};
-	return err;
+	HT_TRY(ARRAY_RESERVE(
+		model->pause, model->pause_capacity, model->pause_count + 1, "pauses"));
+	model->pause[model->pause_count++] = (struct model_pause){now_ns, PAUSE_OPEN};
+	return NULL;
 }
 
 /* Ignores results that only later versions know. */
@@ -292,10 +283,9 @@ static void end_pause(struct model *model)
 static struct ht_err *take_mapped(struct model_reading *load, const struct rec_mapped *rec)
 {
 	const struct model_observer *observer = &load->observer;
-	struct ht_err *err = NULL;
-	for (uint64_t i = 0; observer->mapped_before && i < rec->range_count && !err; i++)
-		err = observer->mapped_before(observer->replay.context, &rec->range[i]);
-	return err;
+	for (uint64_t i = 0; observer->mapped_before && i < rec->range_count; i++)
+		HT_TRY(observer->mapped_before(observer->replay.context, &rec->range[i]));
+	return NULL;
 }
 
 static void take_end(struct model *model, const struct rec_end *rec)
@@ -324,9 +314,9 @@ static void take_settle(struct model *model, const struct rec_settle *rec)
 static struct ht_err *take_culled(struct model_reading *load, const struct rec_culled *rec)
 {
 	struct model *model = load->model;
-	struct ht_err *err = load->replay ? release(load, rec->end_tsc) : NULL;
-	if (err || !load->replay)
-		return err;
+	if (!load->replay)
+		return NULL;
+	HT_TRY(release(load, rec->end_tsc));
 	load->culled.events += rec->events;
 	load->culled.inferred_frees += rec->inferred_frees;
 	load->culled.absorbed_frees += rec->absorbed_frees;
@@ -427,22 +417,25 @@ static struct ht_err *pass_rest(struct model_reading *load)
 	/* Release what waited for the end of the window, or of an unfinished heap reading. */
 	bool waits =
 		load->heaps_ended < model->heap_count || (model->settle.is_there && !load->settles);
-	struct ht_err *err = load->replay && waits ? release(load, UINT64_MAX) : NULL;
-	return !err && load->replay ? streams_finish(load->streams) : err;
+	if (!load->replay)
+		return NULL;
+	if (waits)
+		HT_TRY(release(load, UINT64_MAX));
+	return streams_finish(load->streams);
 }
 
 struct ht_err *model_reading_finish(struct model_reading *load)
 {
 	struct model *model = load->model;
 	const char *problem = trace_reader_problem(load->reader);
-	struct ht_err *err = pass_rest(load);
-	if (!err && trace_reader_records(load->reader) == 0)
+	HT_TRY(pass_rest(load));
+	if (trace_reader_records(load->reader) == 0)
 		return ht_err_new(HT_ERR_FORMAT, "%s; no record of it can be read",
 			problem ? problem : load->name);
-	if (!err && problem)
-		err = strings_intern(&model->strings,
+	if (problem)
+		HT_TRY(strings_intern(&model->strings,
 			(struct rec_string){.data = problem, .length = __builtin_strlen(problem)},
-			&model->problem);
+			&model->problem));
 	if (load->replay) {
 		model->has_events = true;
 		model->counts = *replay_counts(load->replay);
@@ -454,23 +447,20 @@ struct ht_err *model_reading_finish(struct model_reading *load)
 		model->damage = *streams_damage(load->streams);
 	}
 	end_pause(model);
-	return !err && load->replay ? replay_finish(load->replay) : err;
+	return load->replay ? replay_finish(load->replay) : NULL;
 }
 
 static struct ht_err *begin(struct model_reading *load, int fd)
 {
 	struct model *model = load->model;
-	struct ht_err *err = trace_reader_create(fd, load->name, &load->reader);
-	if (err)
-		return err;
+	HT_TRY(trace_reader_create(fd, load->name, &load->reader));
 	trace_reader_keep_columns(load->reader);
 	if (model->limit_bytes)
 		trace_reader_limit(load->reader, model->limit_bytes);
 	if (load->observer.replay.allocated)
-		err = replay_create(&load->observer.replay, &model->threads, &model->nodes,
-			&model->timebase, &load->replay);
-	return err ? err
-		   : streams_create(replay_events, replay_scout, load->replay, &load->streams);
+		HT_TRY(replay_create(&load->observer.replay, &model->threads, &model->nodes,
+			&model->timebase, &load->replay));
+	return streams_create(replay_events, replay_scout, load->replay, &load->streams);
 }
 
 struct ht_err *model_reading_create(struct model *model, int fd, const char *name,

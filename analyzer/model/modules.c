@@ -11,7 +11,6 @@ void modules_deinit(struct modules *modules)
 		free(modules->module[i].segment);
 	free(modules->module);
 	free(modules->order);
-	free(modules->reach);
 	map_deinit(&modules->by_id);
 	*modules = (struct modules){0};
 }
@@ -79,10 +78,9 @@ uint32_t modules_by_id(const struct modules *modules, uint64_t id)
 	return map_get(&modules->by_id, id, &index) ? index : MODULES_NONE;
 }
 
-static int compare(const void *a, const void *b, void *context)
+static int compare(const void *a, const void *b)
 {
-	const struct module *module = context;
-	const struct module *x = &module[*(const uint32_t *)a], *y = &module[*(const uint32_t *)b];
+	const struct modules_order *x = a, *y = b;
 	if (x->lo != y->lo)
 		return x->lo < y->lo ? -1 : 1;
 	return (x->epoch > y->epoch) - (x->epoch < y->epoch);
@@ -90,22 +88,16 @@ static int compare(const void *a, const void *b, void *context)
 
 static struct ht_err *put_in_order(struct modules *modules)
 {
-	uint32_t *order = reallocarray(modules->order, modules->count, sizeof(*order));
-	if (order)
-		modules->order = order;
-	uint64_t *reach = reallocarray(modules->reach, modules->count, sizeof(*reach));
-	if (reach)
-		modules->reach = reach;
-	if (!order || !reach)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu modules", modules->count);
-	for (size_t i = 0; i < modules->count; i++)
-		order[i] = (uint32_t)i;
-	qsort_r(order, modules->count, sizeof(*order), compare, modules->module);
+	HT_TRY(ARRAY_RESERVE(modules->order, modules->order_capacity, modules->count, "modules"));
+	struct modules_order *order = modules->order;
+	for (uint32_t i = 0; i < modules->count; i++)
+		order[i] = (struct modules_order){
+			.lo = modules->module[i].lo, .epoch = modules->module[i].epoch, .index = i};
+	qsort(order, modules->count, sizeof(*order), compare);
 	uint64_t highest = 0;
 	for (size_t i = 0; i < modules->count; i++) {
-		uint64_t hi = modules->module[order[i]].hi;
-		highest = hi > highest ? hi : highest;
-		reach[i] = highest;
+		uint64_t hi = modules->module[order[i].index].hi;
+		order[i].reach = highest = hi > highest ? hi : highest;
 	}
 	modules->ordered = modules->count;
 	return NULL;
@@ -114,22 +106,14 @@ static struct ht_err *put_in_order(struct modules *modules)
 struct ht_err *modules_find(struct modules *modules, uint64_t pc, uint64_t epoch, uint32_t *ret)
 {
 	*ret = MODULES_NONE;
-	if (modules->count == 0)
-		return NULL;
 	if (modules->ordered != modules->count)
 		HT_TRY(put_in_order(modules));
-	size_t from = 0, to = modules->count; /* finds the first module with lo > pc */
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (modules->module[modules->order[middle]].lo <= pc)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	for (size_t i = from; i-- > 0 && modules->reach[i] > pc;) {
-		const struct module *module = &modules->module[modules->order[i]];
+	const struct modules_order *order = modules->order;
+	for (size_t i = array_count_to(order, modules->count, sizeof(*order), pc);
+		i-- > 0 && order[i].reach > pc;) {
+		const struct module *module = &modules->module[order[i].index];
 		if (pc < module->hi && module->epoch <= epoch && epoch < module->gone_epoch) {
-			*ret = modules->order[i];
+			*ret = order[i].index;
 			return NULL;
 		}
 	}

@@ -28,10 +28,14 @@ struct modules {
 	struct module *module;
 	size_t count, capacity;
 	struct map by_id;
-	uint32_t *order; /* indices sorted by (lo, epoch); made by the first modules_find */
-	uint64_t *reach; /* highest `hi` of order[0..i] */
-	size_t ordered;
-	uint64_t ignored; /* repeated ids and modules beyond MODULES_MAX */
+	/* Sorted by `lo`, then by `epoch`; made by the first modules_find. */
+	struct modules_order {
+		uint64_t lo, epoch; /* of the module; `lo` first: array_count_to */
+		uint64_t reach;	    /* highest `hi` of the modules up to this one */
+		uint32_t index;
+	} * order;
+	size_t ordered, order_capacity; /* `ordered`: number of modules in `order` */
+	uint64_t ignored;		/* repeated ids and modules beyond MODULES_MAX */
 };
 
 void modules_deinit(struct modules *modules);

@@ -32,19 +32,15 @@ static struct ht_err *add(struct origins *origins, struct origins_index *index, 
 /* Moves the found origin to the front of its chain. */
 static uint32_t find(struct origins *origins, uint32_t *first, uint32_t thread, uint8_t hook)
 {
-	struct origin *before = NULL;
-	for (uint32_t at = *first; at;) {
+	for (uint32_t *link = first; *link; link = &origins->origin[*link - 1].next) {
+		const uint32_t at = *link;
 		struct origin *origin = &origins->origin[at - 1];
-		if (origin->thread == thread && origin->hook == hook) {
-			if (before) {
-				before->next = origin->next;
-				origin->next = *first;
-				*first = at;
-			}
-			return at;
-		}
-		before = origin;
-		at = origin->next;
+		if (origin->thread != thread || origin->hook != hook)
+			continue;
+		*link = origin->next;
+		origin->next = *first;
+		*first = at;
+		return at;
 	}
 	return 0;
 }

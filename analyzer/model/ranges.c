@@ -90,8 +90,8 @@ static struct ht_err *put_back(
 	rest.hi = hi;
 	if (lo >= hi)
 		return NULL;
-	struct ht_err *err = ranges_put(cut->ranges, &rest, &refused);
-	return err || !refused ? err : cut->sink(cut->context, &rest);
+	HT_TRY(ranges_put(cut->ranges, &rest, &refused));
+	return refused ? cut->sink(cut->context, &rest) : NULL;
 }
 
 struct ht_err *ranges_cut(
@@ -99,16 +99,15 @@ struct ht_err *ranges_cut(
 {
 	const struct cut cut = {.ranges = ranges, .sink = sink, .context = context};
 	struct range *found;
-	struct ht_err *err = NULL;
-	while (!err && (found = find(ranges, lo, hi))) {
+	while ((found = find(ranges, lo, hi))) {
 		struct range piece = *found;
 		take_out(ranges, found);
 		free(found);
-		err = put_back(&cut, &piece, piece.lo, lo);
-		HT_THEN(err, put_back(&cut, &piece, hi, piece.hi));
+		HT_TRY(put_back(&cut, &piece, piece.lo, lo));
+		HT_TRY(put_back(&cut, &piece, hi, piece.hi));
 		piece.lo = piece.lo < lo ? lo : piece.lo;
 		piece.hi = piece.hi > hi ? hi : piece.hi;
-		HT_THEN(err, sink(context, &piece));
+		HT_TRY(sink(context, &piece));
 	}
-	return err;
+	return NULL;
 }

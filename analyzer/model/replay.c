@@ -265,13 +265,13 @@ static struct ht_err *find_origin(
 	struct replay *replay, const struct event *event, struct live_block *block, uint32_t *ret)
 {
 	const uint32_t thread = block->thread;
-	struct ht_err *err = find_stack(replay, event, &block->stack);
-	HT_THEN(err, origins_number(&replay->origins, block->stack, thread, block->hook, ret));
+	HT_TRY(find_stack(replay, event, &block->stack));
+	HT_TRY(origins_number(&replay->origins, block->stack, thread, block->hook, ret));
 	/* Numbers of interpreted functions in a stack are valid only for a time, so do not cache
 	 * the origin of such a stack. */
-	if (!err && !generations_of(&replay->nodes->generations, event->stack))
+	if (!generations_of(&replay->nodes->generations, event->stack))
 		replay->known[known_index(block->stack, thread, block->hook)] = *ret;
-	return err;
+	return NULL;
 }
 
 static inline bool is_origin_of(
@@ -324,12 +324,10 @@ static struct ht_err *reinstate(
 	lane->pending.kind = PENDING_NONE;
 	if (kept.kind != PENDING_BLOCK)
 		return NULL;
-	struct ht_err *err =
-		origins_number(&replay->origins, block->stack, block->thread, block->hook, &origin);
-	HT_THEN(err, enter_block(replay, call, block->addr, &entry));
-	if (!err)
-		*entry = entry_of(block, origin);
-	return err;
+	HT_TRY(origins_number(&replay->origins, block->stack, block->thread, block->hook, &origin));
+	HT_TRY(enter_block(replay, call, block->addr, &entry));
+	*entry = entry_of(block, origin);
+	return NULL;
 }
 
 /* Updates the thread of a lane by the names known now. */
@@ -443,24 +441,21 @@ static struct ht_err *move_settled(
 		lane->pending.kind = PENDING_NONE;
 		return NULL;
 	}
-	struct ht_err *err = free_settled(replay, call, addr);
+	HT_TRY(free_settled(replay, call, addr));
 	lane->pending.block.addr = addr;
-	return err ? err : reinstate(replay, lane, call);
+	return reinstate(replay, lane, call);
 }
 
 static struct ht_err *take_settled(struct replay *replay, struct lane *lane,
 	const struct replay_call *call, const struct event *event)
 {
-	struct ht_err *err = NULL;
 	if (event->kind == ABI_EVENT_REALLOC_FAIL)
 		return reinstate(replay, lane, call);
 	if (event->kind == ABI_EVENT_REALLOC_END)
 		return move_settled(replay, lane, call, event->addr);
 	if (lane->pending.kind == PENDING_BLOCK)
-		err = end_settled(replay, call, &lane->pending.block);
+		HT_TRY(end_settled(replay, call, &lane->pending.block));
 	lane->pending.kind = PENDING_NONE;
-	if (err)
-		return err;
 	switch (event->kind) {
 	case ABI_EVENT_FREE:
 	case ABI_EVENT_ALLOC: /* the address was allocated again, so its block was freed: the event
@@ -548,15 +543,14 @@ void replay_scout(void *context, const struct event *event, size_t count)
 /* Blocks of reallocs whose outcome the trace lacks stay live. */
 static struct ht_err *reinstate_all(struct replay *replay)
 {
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < replay->lane_capacity && !err; i++) {
+	for (size_t i = 0; i < replay->lane_capacity; i++) {
 		struct lane *lane = &replay->lane[i];
 		const struct replay_call call = {
 			.time_ns = replay->now_ns, .thread = lane->pending.thread};
 		if (lane->pending.kind == PENDING_BLOCK)
-			err = reinstate(replay, lane, &call);
+			HT_TRY(reinstate(replay, lane, &call));
 	}
-	return err;
+	return NULL;
 }
 
 struct ht_err *replay_finish(struct replay *replay)
@@ -564,13 +558,11 @@ struct ht_err *replay_finish(struct replay *replay)
 	const struct replay_observer *observer = &replay->observer;
 	if (!observer->lived_on)
 		return NULL;
-	struct ht_err *err = reinstate_all(replay);
-	if (err)
-		return err;
+	HT_TRY(reinstate_all(replay));
 	live_list(&replay->live);
-	for (size_t i = 0; i < replay->live.count && !err; i++) {
+	for (size_t i = 0; i < replay->live.count; i++) {
 		const struct live_block block = block_of(replay, &replay->live.slot[i]);
-		err = observer->lived_on(observer->context, &block);
+		HT_TRY(observer->lived_on(observer->context, &block));
 	}
-	return err;
+	return NULL;
 }

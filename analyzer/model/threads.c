@@ -30,12 +30,12 @@ static struct ht_err *find(struct threads *threads, uint32_t tid, uint32_t *ret)
 {
 	if (map_get(&threads->by_tid, tid, ret))
 		return NULL;
-	struct ht_err *err = NULL;
-	if (threads->count < THREADS_MAX)
-		err = map_put(&threads->by_tid, tid, (uint32_t)threads->count);
-	threads->tids += !err && threads->count < THREADS_MAX;
+	if (threads->count < THREADS_MAX) {
+		HT_TRY(map_put(&threads->by_tid, tid, (uint32_t)threads->count));
+		threads->tids++;
+	}
 	const struct thread new = {.tid = tid, .first = (uint32_t)threads->count, .names = 1};
-	return err ? err : add(threads, &new, ret);
+	return add(threads, &new, ret);
 }
 
 struct ht_err *threads_index(

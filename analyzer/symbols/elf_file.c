@@ -259,13 +259,12 @@ struct bytes elf_file_section(const struct elf_file *file, const char *name)
 
 struct ht_err *elf_file_code(const struct elf_file *file, struct spans *ret)
 {
-	struct ht_err *err = NULL;
-	for (Elf_Scn *scn = NULL; !err && (scn = elf_nextscn(file->elf, scn));) {
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(file->elf, scn));) {
 		GElf_Shdr shdr;
 		if (gelf_getshdr(scn, &shdr) && shdr.sh_flags & SHF_ALLOC &&
 			shdr.sh_flags & SHF_EXECINSTR && shdr.sh_size <= UINT64_MAX - shdr.sh_addr)
-			err = spans_add(ret, shdr.sh_addr, shdr.sh_addr + shdr.sh_size, 0);
+			HT_TRY(spans_add(ret, shdr.sh_addr, shdr.sh_addr + shdr.sh_size, 0));
 	}
 	spans_sort(ret);
-	return err;
+	return NULL;
 }

@@ -57,16 +57,16 @@ static struct ht_err *add_item(struct finder *finder, const struct handover_item
 		return NULL;
 	}
 	struct ht_err *err = NULL;
-	if (!map_get(&finder->by_module, item->module_id, &known)) {
+	bool is_new = !map_get(&finder->by_module, item->module_id, &known);
+	if (is_new)
 		err = ARRAY_RESERVE(finder->module, finder->capacity, finder->count + 1, "files");
-		HT_THEN(err, map_put(&finder->by_module, item->module_id, (uint32_t)finder->count));
-		if (!err) {
-			finder->module[finder->count++] =
-				(struct finder_module){.inode = item->inode, .fd = fd};
-			return NULL;
-		}
-	}
-	close_one(fd);
+	if (is_new && !err)
+		err = map_put(&finder->by_module, item->module_id, (uint32_t)finder->count);
+	if (is_new && !err)
+		finder->module[finder->count++] =
+			(struct finder_module){.inode = item->inode, .fd = fd};
+	else
+		close_one(fd);
 	return err;
 }
 
@@ -85,8 +85,7 @@ static struct ht_err *add_message(struct finder *finder, const struct handover_i
 
 struct ht_err *finder_take(struct finder *finder, int socket)
 {
-	struct ht_err *err = NULL;
-	while (!err) {
+	for (;;) {
 		union {
 			char bytes[CMSG_SPACE(HANDOVER_ITEMS_MAX * sizeof(int))];
 			struct cmsghdr align;
@@ -101,15 +100,14 @@ struct ht_err *finder_take(struct finder *finder, int socket)
 			.msg_controllen = sizeof(control.bytes)};
 		ssize_t got = recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 		if (got <= 0)
-			break;
+			return NULL;
 		struct cmsghdr *header = CMSG_FIRSTHDR(&message);
 		if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
 			fd_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
 			memcpy(fd, CMSG_DATA(header), fd_count * sizeof(int));
 		}
-		err = add_message(finder, item, (size_t)got / sizeof(item[0]), fd, fd_count);
+		HT_TRY(add_message(finder, item, (size_t)got / sizeof(item[0]), fd, fd_count));
 	}
-	return err;
 }
 
 const struct finder_module *finder_module(const struct finder *finder, uint64_t id)

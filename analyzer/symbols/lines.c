@@ -135,15 +135,15 @@ static bool take_text(struct bytes *in, const char **ret)
 static struct ht_err *read_old_tables(struct lines *lines, struct bytes in, const char *compiled_in)
 {
 	const char *name;
-	struct ht_err *err = add_directory(lines, compiled_in);
-	while (!err && take_text(&in, &name) && *name)
-		err = add_directory(lines, name);
-	HT_THEN(err, add_file(lines, NULL, 0));
+	HT_TRY(add_directory(lines, compiled_in));
+	while (take_text(&in, &name) && *name)
+		HT_TRY(add_directory(lines, name));
+	HT_TRY(add_file(lines, NULL, 0));
 	uint64_t directory, unused;
-	while (!err && take_text(&in, &name) && *name && bytes_uleb(&in, &directory) &&
+	while (take_text(&in, &name) && *name && bytes_uleb(&in, &directory) &&
 		bytes_uleb(&in, &unused) && bytes_uleb(&in, &unused))
-		err = add_file(lines, name, directory);
-	return err;
+		HT_TRY(add_file(lines, name, directory));
+	return NULL;
 }
 
 /* Takes one value of an entry of DWARF 5. False: malformed, or a form that compilers do not use

@@ -135,8 +135,8 @@ static struct ht_err *read_file(
 struct ht_err *perf_map_read(struct perf_map *map, const char *path)
 {
 	struct stat status;
-	*map = (struct perf_map){0};
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	*map = (struct perf_map){0};
 	if (fd < 0)
 		return ht_err_sys(errno, "cannot open %s", path);
 	struct ht_err *err = fstat(fd, &status) == 0 ? read_file(map, fd, &status, path)

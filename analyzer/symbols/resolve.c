@@ -315,18 +315,18 @@ static struct ht_err *read_map(
 static struct ht_err *resolve_all(struct model *model, const struct places *places,
 	const struct perf_map *map, const struct search *search)
 {
-	struct ht_err *err = NULL;
-	for (size_t first = 0, end; first < places->count && !err; first = end) {
+	for (size_t first = 0, end; first < places->count; first = end) {
 		const struct place *place = &places->place[first];
 		for (end = first;
 			end < places->count && places->place[end].module == place->module;)
 			end++;
 		if (place->module == MODULES_NONE)
-			err = resolve_made(map, place, end - first, search->sink, search->context);
+			HT_TRY(resolve_made(
+				map, place, end - first, search->sink, search->context));
 		else
-			err = resolve_module(model, place, end - first, search);
+			HT_TRY(resolve_module(model, place, end - first, search));
 	}
-	return err;
+	return NULL;
 }
 
 struct ht_err *resolve_places(struct model *model, const struct symbols *known,

@@ -122,8 +122,7 @@ void separate_open(struct elf_file *ret, const struct finder *finder, const stru
 static uint8_t *unpack(struct bytes packed, size_t *ret_bytes)
 {
 	lzma_stream stream = LZMA_STREAM_INIT;
-	uint8_t *data = NULL;
-	size_t capacity = 0;
+	struct bytes_out out = {0};
 	uint64_t most = (uint64_t)bytes_left(&packed) * UNPACK_RATIO_MAX;
 	most = most < UNPACKED_MAX ? most : UNPACKED_MAX;
 	if (lzma_stream_decoder(&stream, DECODER_MAX, 0) != LZMA_OK)
@@ -131,24 +130,18 @@ static uint8_t *unpack(struct bytes packed, size_t *ret_bytes)
 	stream.next_in = packed.at;
 	stream.avail_in = bytes_left(&packed);
 	lzma_ret state = LZMA_OK;
-	while (state == LZMA_OK && capacity < most) {
-		size_t used = capacity - stream.avail_out;
-		size_t wanted = capacity ? 2 * capacity : READ_BYTES;
-		uint8_t *grown = realloc(data, wanted);
-		if (!grown)
-			break;
-		data = grown;
-		capacity = wanted;
-		stream.next_out = data + used;
-		stream.avail_out = capacity - used;
+	while (state == LZMA_OK && out.capacity < most &&
+		!ht_err_drop(bytes_out_reserve(&out, out.length ? out.length : READ_BYTES))) {
+		stream.next_out = out.data + out.length;
+		stream.avail_out = out.capacity - out.length;
 		state = lzma_code(&stream, LZMA_FINISH);
+		out.length = out.capacity - stream.avail_out;
 	}
-	*ret_bytes = capacity - stream.avail_out;
+	*ret_bytes = out.length;
 	lzma_end(&stream);
-	if (state == LZMA_STREAM_END)
-		return data;
-	free(data);
-	return NULL;
+	if (state != LZMA_STREAM_END)
+		bytes_out_deinit(&out);
+	return out.data;
 }
 
 void separate_open_packed(struct elf_file *ret, const struct elf_file *file)

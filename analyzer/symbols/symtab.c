@@ -94,24 +94,23 @@ static size_t first_behind(const struct symtab *symtab, uint64_t address)
 	return array_count_to(symtab->entry, symtab->count, sizeof(*symtab->entry), address);
 }
 
-const char *symtab_find(const struct symtab *symtab, uint64_t address)
-{
-	size_t behind = first_behind(symtab, address);
-	for (size_t back = 1; back <= LOOK_BACK && back <= behind; back++)
-		if (address < symtab->entry[behind - back].to)
-			return symtab->entry[behind - back].name;
-	return NULL;
-}
-
-static bool is_in_sized(const struct symtab *symtab, uint64_t address)
+/* The last entry that covers the address, of sized entries if `is_sized`; NULL: none. */
+static const struct symtab_entry *find_covering(
+	const struct symtab *symtab, uint64_t address, bool is_sized)
 {
 	size_t behind = first_behind(symtab, address);
 	for (size_t back = 1; back <= LOOK_BACK && back <= behind; back++) {
 		const struct symtab_entry *entry = &symtab->entry[behind - back];
-		if (entry->is_sized && address < entry->to)
-			return true;
+		if (address < entry->to && (entry->is_sized || !is_sized))
+			return entry;
 	}
-	return false;
+	return NULL;
+}
+
+const char *symtab_find(const struct symtab *symtab, uint64_t address)
+{
+	const struct symtab_entry *entry = find_covering(symtab, address, false);
+	return entry ? entry->name : NULL;
 }
 
 /* Whether the symbol is `name`, also with a suffix of compiler or linker: "f.constprop.0",
@@ -126,7 +125,7 @@ static bool is_called(const struct symtab_entry *entry, const char *name)
 bool symtab_agrees(
 	const struct symtab *symtab, uint64_t address, uint64_t from, uint64_t to, const char *name)
 {
-	if (!is_in_sized(symtab, address))
+	if (!find_covering(symtab, address, true))
 		return true;
 	size_t behind = first_behind(symtab, from);
 	for (size_t back = 1; back <= ALIASES_MAX && back <= behind; back++) {

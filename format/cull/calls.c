@@ -304,9 +304,8 @@ static struct ht_err *take_event(struct cull *cull, uint32_t stream, const struc
 struct ht_err *calls_take(void *context, uint32_t stream, const struct event *event, size_t count)
 {
 	struct cull *cull = context;
-	struct ht_err *err =
-		ARRAY_RESERVE(cull->lane, cull->lane_capacity, (size_t)stream + 1, "event streams");
-	for (size_t i = 0; i < count && !err; i++)
-		err = take_event(cull, stream, &event[i]);
-	return err;
+	HT_TRY(ARRAY_RESERVE(cull->lane, cull->lane_capacity, (size_t)stream + 1, "event streams"));
+	for (size_t i = 0; i < count; i++)
+		HT_TRY(take_event(cull, stream, &event[i]));
+	return NULL;
 }

@@ -66,14 +66,13 @@ static void list_all(struct cull *cull)
 
 static struct ht_err *release(struct cull *cull, uint64_t tsc)
 {
-	struct ht_err *err = NULL;
-	while (!err && cull->readings_ended < cull->reading_count) {
+	while (cull->readings_ended < cull->reading_count) {
 		const struct cull_reading *reading = &cull->reading[cull->readings_ended];
 		const bool begun = cull->readings_begun > cull->readings_ended;
 		const uint64_t next_tsc = begun ? reading->end_tsc : reading->begin_tsc;
 		if (next_tsc > tsc)
 			break;
-		err = streams_release(cull->streams, next_tsc);
+		HT_TRY(streams_release(cull->streams, next_tsc));
 		cull->is_reading = !begun;
 		if (begun) {
 			cull->readings_ended++;
@@ -84,7 +83,7 @@ static struct ht_err *release(struct cull *cull, uint64_t tsc)
 			cull->tally.header_bytes = reading->header_bytes;
 		list_all(cull);
 	}
-	return err ? err : streams_release(cull->streams, tsc);
+	return streams_release(cull->streams, tsc);
 }
 
 static void take_heap(struct cull *cull, const struct rec_heap *rec)
@@ -145,12 +144,12 @@ static struct ht_err *take_sync(struct cull *cull, const struct rec *rec)
 {
 	const struct rec_sync *sync = &rec->sync;
 	timebase_add(&cull->timebase, sync->tsc, sync->mono_ns);
-	struct ht_err *err = release(cull, sync->complete_tsc);
+	HT_TRY(release(cull, sync->complete_tsc));
 	const uint64_t time_ns = timebase_ns(
 		&cull->timebase, sync->complete_tsc < sync->tsc ? sync->complete_tsc : sync->tsc);
-	HT_THEN(err, delay_enter_time(cull, sync->complete_tsc, time_ns));
-	HT_THEN(err, put_sync(cull, rec));
-	return err ? err : delay_write_old(cull, time_ns);
+	HT_TRY(delay_enter_time(cull, sync->complete_tsc, time_ns));
+	HT_TRY(put_sync(cull, rec));
+	return delay_write_old(cull, time_ns);
 }
 
 static struct ht_err *take_capture(struct cull *cull, struct rec *rec)
@@ -168,12 +167,12 @@ struct ht_err *cull_finish(struct cull *cull)
 	if (cull->is_finished)
 		return NULL;
 	cull->is_finished = true;
-	struct ht_err *err = release(cull, UINT64_MAX);
-	HT_THEN(err, streams_finish(cull->streams));
-	HT_THEN(err, delay_close_interval(cull, UINT64_MAX, cull->tally.interval + 1));
-	while (cull->held.first && !err)
-		err = delay_write_first(cull);
-	return err ? err : emit_flush(&cull->emit);
+	HT_TRY(release(cull, UINT64_MAX));
+	HT_TRY(streams_finish(cull->streams));
+	HT_TRY(delay_close_interval(cull, UINT64_MAX, cull->tally.interval + 1));
+	while (cull->held.first)
+		HT_TRY(delay_write_first(cull));
+	return emit_flush(&cull->emit);
 }
 
 struct ht_err *cull_take(struct cull *cull, const struct rec *rec)

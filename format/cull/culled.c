@@ -8,10 +8,10 @@ struct ht_err *culled_put(struct bytes_out *body, const struct culled_entry *ent
 	unsigned count = CULLED_NUMBERS_MAX;
 	while (count && !entry->number[count - 1])
 		count--;
-	struct ht_err *err = bytes_out_u8(body, (uint8_t)(entry->kind | count << COUNT_SHIFT));
-	for (unsigned i = 0; i < count && !err; i++)
-		err = bytes_out_uleb(body, entry->number[i]);
-	return err;
+	HT_TRY(bytes_out_u8(body, (uint8_t)(entry->kind | count << COUNT_SHIFT)));
+	for (unsigned i = 0; i < count; i++)
+		HT_TRY(bytes_out_uleb(body, entry->number[i]));
+	return NULL;
 }
 
 bool culled_next(struct bytes *body, struct culled_entry *ret)

@@ -94,9 +94,9 @@ static struct ht_err *put_record(struct cull *cull, const struct bytes_out *reco
 {
 	struct bytes in = bytes_of(record->data, record->length);
 	struct rec rec;
-	struct ht_err *err = emit_flush(&cull->emit);
-	HT_THEN(err, rec_decode(&in, &rec));
-	return err ? err : cull->emit.put(cull->emit.context, &rec, rec.culled.events);
+	HT_TRY(emit_flush(&cull->emit));
+	HT_TRY(rec_decode(&in, &rec));
+	return cull->emit.put(cull->emit.context, &rec, rec.culled.events);
 }
 
 struct ht_err *delay_write_first(struct cull *cull)
@@ -123,12 +123,11 @@ struct ht_err *delay_write_first(struct cull *cull)
 
 struct ht_err *delay_write_old(struct cull *cull, uint64_t now_ns)
 {
-	struct ht_err *err = NULL;
-	while (cull->held.first && !err) {
+	while (cull->held.first) {
 		const uint64_t time_ns = held_get(&cull->held, cull->held.first)->time_ns;
 		if (now_ns < time_ns || now_ns - time_ns < cull->cull_ns)
 			break;
-		err = delay_write_first(cull);
+		HT_TRY(delay_write_first(cull));
 	}
-	return err ? err : emit_flush(&cull->emit);
+	return emit_flush(&cull->emit);
 }

@@ -34,12 +34,10 @@ static struct ht_err *take_place(struct held_queue *queue, uint32_t *ret)
 		return NULL;
 	}
 	/* Number 0 means no element, so element[0] is never used. */
-	if (!queue->used)
-		queue->used = 1;
-	if (queue->used == UINT32_MAX ||
-		!ARRAY_HAS_ROOM(queue->element, queue->used, queue->capacity, 1024))
+	if (queue->used == UINT32_MAX - 1 ||
+		!ARRAY_HAS_ROOM(queue->element, queue->used + 1, queue->capacity, 1024))
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu young blocks", queue->used);
-	*ret = (uint32_t)queue->used++;
+	*ret = (uint32_t)++queue->used;
 	return NULL;
 }
 

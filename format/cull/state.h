@@ -21,7 +21,8 @@ struct cull_reading {
 
 /* The filter's state of a stream, mainly the realloc that has no outcome yet. */
 struct lane {
-	/* The old block of the realloc: LANE_BEFORE: it is older than the window. */
+	/* NONE: no realloc is open. BLOCK: the realloc's old block is `block`. BEFORE: the old
+	 * block is older than the window. */
 	enum { LANE_NONE, LANE_BLOCK, LANE_BEFORE } pending;
 	bool temporary, begin_is_written;
 	uint8_t hook;

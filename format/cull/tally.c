@@ -42,12 +42,10 @@ static struct ht_err *list_add(struct tally_list *list, uint32_t at)
 static struct ht_err *add_thread(
 	struct tally *tally, uint32_t tid, uint64_t since_tsc, uint32_t first, uint32_t *ret)
 {
-	if (!tally->thread_count)
-		tally->thread_count = 1;
-	if (tally->thread_count == PERIODS_MAX ||
-		!ARRAY_HAS_ROOM(tally->thread, tally->thread_count, tally->thread_capacity, 64))
+	if (tally->thread_count == PERIODS_MAX - 1 ||
+		!ARRAY_HAS_ROOM(tally->thread, tally->thread_count + 1, tally->thread_capacity, 64))
 		return no_memory("threads");
-	*ret = (uint32_t)tally->thread_count++;
+	*ret = (uint32_t)++tally->thread_count;
 	tally->thread[*ret] = (struct tally_thread){
 		.tid = tid, .since_tsc = since_tsc, .first = first ? first : *ret};
 	return NULL;
@@ -138,12 +136,10 @@ static struct ht_err *take_site(struct tally *tally, uint32_t *ret)
 		tally->free_site = tally->site[*ret].next;
 		return NULL;
 	}
-	if (!tally->site_count)
-		tally->site_count = 1;
-	if (tally->site_count == 1u << 30 ||
-		!ARRAY_HAS_ROOM(tally->site, tally->site_count, tally->site_capacity, 256))
+	if (tally->site_count == (1u << 30) - 1 ||
+		!ARRAY_HAS_ROOM(tally->site, tally->site_count + 1, tally->site_capacity, 256))
 		return no_memory("stacks");
-	*ret = (uint32_t)tally->site_count++;
+	*ret = (uint32_t)++tally->site_count;
 	return NULL;
 }
 
@@ -254,14 +250,12 @@ static struct ht_err *find_row(
 		*ret = &tally->row[at];
 		return NULL;
 	}
-	if (!tally->row_count)
-		tally->row_count = 1;
-	if (tally->row_count == UINT32_MAX ||
-		!ARRAY_HAS_ROOM(tally->row, tally->row_count, tally->row_capacity, 256))
+	if (tally->row_count == UINT32_MAX - 1 ||
+		!ARRAY_HAS_ROOM(tally->row, tally->row_count + 1, tally->row_capacity, 256))
 		return no_memory("stacks");
-	*ret = &tally->row[tally->row_count];
+	*ret = &tally->row[++tally->row_count];
 	**ret = (struct tally_row){.key = key, .next = *head};
-	*head = (uint32_t)tally->row_count++;
+	*head = (uint32_t)tally->row_count;
 	return NULL;
 }
 
@@ -364,15 +358,14 @@ static struct ht_err *put_entry(
 
 static struct ht_err *put_rows(struct writer *writer, const struct tally_site *site)
 {
-	struct ht_err *err = NULL;
-	for (uint32_t at = site->row; at && !err; at = writer->tally->row[at].next) {
+	for (uint32_t at = site->row; at; at = writer->tally->row[at].next) {
 		const struct tally_row *row = &writer->tally->row[at];
 		const struct culled_entry entry = {.kind = CULLED_BLOCKS,
 			.number = {site->node, site->key, row->key, row->blocks, row->bytes,
 				row->lifetime_us, row->longest_ns, row->temporary}};
-		err = put_entry(writer, site->thread, &entry);
+		HT_TRY(put_entry(writer, site->thread, &entry));
 	}
-	return err;
+	return NULL;
 }
 
 static struct ht_err *put_share(struct writer *writer, struct tally_site *site)
@@ -390,34 +383,32 @@ static struct ht_err *put_share(struct writer *writer, struct tally_site *site)
 static struct ht_err *put_callers(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < tally->callers.count && !err; i++) {
+	for (size_t i = 0; i < tally->callers.count; i++) {
 		struct tally_thread *thread = &tally->thread[tally->callers.at[i]];
-		for (uint32_t at = thread->row; at && !err; at = tally->row[at].next) {
+		for (uint32_t at = thread->row; at; at = tally->row[at].next) {
 			const struct tally_row *row = &tally->row[at];
 			const struct culled_entry entry = {.kind = CULLED_FREES,
 				.number = {row->key, row->blocks, row->bytes}};
-			err = put_entry(writer, tally->callers.at[i], &entry);
+			HT_TRY(put_entry(writer, tally->callers.at[i], &entry));
 		}
 		thread->row = 0;
 	}
 	tally->callers.count = 0;
-	return err;
+	return NULL;
 }
 
 static struct ht_err *put_lives(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
-	for (unsigned i = 0; i < TALLY_CLASSES && !err; i++) {
+	for (unsigned i = 0; i < TALLY_CLASSES; i++) {
 		const struct culled_entry entry = {.kind = CULLED_LIVES,
 			.number = {i, tally->lives[i], tally->lives_bytes[i]}};
 		if (tally->lives[i])
-			err = put_entry(writer, 0, &entry);
+			HT_TRY(put_entry(writer, 0, &entry));
 	}
 	memset(tally->lives, 0, sizeof(tally->lives));
 	memset(tally->lives_bytes, 0, sizeof(tally->lives_bytes));
-	return err;
+	return NULL;
 }
 
 static int compare_sites(const void *a, const void *b, void *context)
@@ -455,36 +446,34 @@ static void release_idle(struct tally *tally, uint32_t at)
 static struct ht_err *put_peak(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
 	if (!tally->has_peak)
 		return NULL;
 	qsort_r(tally->changed.at, tally->changed.count, sizeof(*tally->changed.at), compare_sites,
 		tally);
 	for (size_t i = 0; i < tally->changed.count; i++)
 		tally->site[tally->changed.at[i]].changed_at = (uint32_t)i + 1;
-	for (size_t i = tally->changed.count; i-- > 0 && !err;) {
+	for (size_t i = tally->changed.count; i-- > 0;) {
 		const uint32_t at = tally->changed.at[i];
 		struct tally_site *site = &tally->site[at];
-		err = put_share(writer, site);
+		HT_TRY(put_share(writer, site));
 		/* A site that has not changed since the peak needs no further entry. */
 		if (site->epoch != tally->epoch)
 			forget_change(tally, site);
 		if (!site->is_touched)
 			release_idle(tally, at);
 	}
-	return err;
+	return NULL;
 }
 
 static struct ht_err *put_sites(struct writer *writer)
 {
 	struct tally *tally = writer->tally;
-	struct ht_err *err = NULL;
 	if (tally->touched.count)
 		qsort_r(tally->touched.at, tally->touched.count, sizeof(*tally->touched.at),
 			compare_sites, tally);
-	for (size_t i = 0; i < tally->touched.count && !err; i++)
-		err = put_rows(writer, &tally->site[tally->touched.at[i]]);
-	return err;
+	for (size_t i = 0; i < tally->touched.count; i++)
+		HT_TRY(put_rows(writer, &tally->site[tally->touched.at[i]]));
+	return NULL;
 }
 
 static void forget_interval(struct tally *tally)

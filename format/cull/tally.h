@@ -46,7 +46,7 @@ struct tally_list {
 	size_t count, capacity;
 };
 
-/* Zero-initialised is empty and valid. Numbers of sites, threads and rows are never 0. */
+/* Zero-initialised is empty and valid. Numbers of sites, threads and rows begin at 1. */
 struct tally {
 	struct tally_thread *thread;
 	size_t thread_count, thread_capacity;

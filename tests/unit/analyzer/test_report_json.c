@@ -283,7 +283,6 @@ HT_TEST(folded_stacks_are_a_part_of_their_own)
 	for (uint32_t i = 0; i < cube->site_count; i++)
 		if (cube_site_hook(&cube->site[i]) == ABI_HOOK_MALLOC) {
 			cube->site[i] = (struct cube_site){.node = CUBE_OTHER,
-				.next = CUBE_NONE,
 				.cell = cube->site[i].cell,
 				.live_bytes = cube->site[i].live_bytes};
 			cube->other = i + 1;
