@@ -29,8 +29,6 @@ static void put(FILE *out, const char *text)
 
 static void put_option(FILE *out, const struct option_row *row)
 {
-	char *choices = NULL;
-	size_t length = 0;
 	fputs(".TP\n", out);
 	if (row->letter)
 		fprintf(out, "\\fB\\-%c\\fR, ", row->letter);
@@ -40,19 +38,9 @@ static void put_option(FILE *out, const struct option_row *row)
 	if (row->value)
 		fprintf(out, " \\fI%s\\fR", row->value);
 	fputc('\n', out);
-	put(out, row->help);
-	FILE *memory = open_memstream(&choices, &length);
-	if (memory) {
-		help_print_choices(memory, row);
-		fclose(memory);
-		put(out, choices);
-	}
-	free(choices);
-	if (row->alias) {
-		fputs(" (also \\-\\-", out);
-		put(out, row->alias);
-		fputc(')', out);
-	}
+	char *text = help_option_text(row);
+	put(out, text ? text : row->help);
+	free(text);
 	fputc('\n', out);
 }
 
