@@ -112,3 +112,22 @@ struct ht_err *json_put(struct json_writer *writer, const char *name, json_t *va
 	json_begin_member(writer, name);
 	return json_write(writer, value);
 }
+
+void json_begin_array(struct json_writer *writer, const char *name)
+{
+	json_begin_member(writer, name);
+	putc('[', writer->out);
+	writer->has_element = false;
+}
+
+struct ht_err *json_put_element(struct json_writer *writer, json_t *value)
+{
+	fputs(writer->has_element ? ",\n" : "\n", writer->out);
+	writer->has_element = true;
+	return json_write(writer, value);
+}
+
+void json_end_array(struct json_writer *writer)
+{
+	putc(']', writer->out);
+}

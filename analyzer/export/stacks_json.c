@@ -97,23 +97,15 @@ static json_t *frame_json(const struct view *view, const struct frame *frame)
 		"line_is_first", frame->line_is_first);
 }
 
-static struct ht_err *begin_array(struct json_writer *json, const char *name)
-{
-	json_begin_member(json, name);
-	fputc('[', json->out);
-	return NULL;
-}
-
 static struct ht_err *put_frames(struct stacks_writer *writer)
 {
 	const struct view *view = writer->view;
-	struct ht_err *err = begin_array(writer->json, "frames");
-	for (uint32_t i = 0; i < writer->frames.count && !err; i++) {
-		fputs(i ? ",\n" : "\n", writer->json->out);
-		err = json_write(
+	struct ht_err *err = NULL;
+	json_begin_array(writer->json, "frames");
+	for (uint32_t i = 0; i < writer->frames.count && !err; i++)
+		err = json_put_element(
 			writer->json, frame_json(view, &view->frames.frame[writer->frames.met[i]]));
-	}
-	fputc(']', writer->json->out);
+	json_end_array(writer->json);
 	return err;
 }
 
@@ -136,7 +128,7 @@ static struct ht_err *put_stack(struct stacks_writer *writer, const struct stack
 	object = json_with(object, "wrappers", json_number(stacks_wrappers(view, stack)));
 	object = json_with(object, "functions", calls_json(stack));
 	object = json_with(object, "frames", frames_of_stack(writer, stack->node));
-	return json_write(writer->json, object);
+	return json_put_element(writer->json, object);
 }
 
 /* Keeps the stacks whose rows --class keeps; returns their number. */
@@ -159,14 +151,10 @@ static struct ht_err *put_stacks(struct stacks_writer *writer)
 	HT_TRY(stacks_find(writer->view, writer->options->order, &stack, &count));
 	count = choose_stacks(writer, stack, count);
 	struct ht_err *err = json_put(writer->json, "stacks_total", json_number(count));
-	HT_THEN(err, begin_array(writer->json, "stacks"));
-	if (limit && limit < count)
-		count = limit;
-	for (size_t i = 0; i < count && !err; i++) {
-		fputs(i ? ",\n" : "\n", writer->json->out);
+	json_begin_array(writer->json, "stacks");
+	for (size_t i = 0; i < count && (!limit || i < limit) && !err; i++)
 		err = put_stack(writer, &stack[i]);
-	}
-	fputc(']', writer->json->out);
+	json_end_array(writer->json);
 	free(stack);
 	return err;
 }
