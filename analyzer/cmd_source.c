@@ -51,48 +51,37 @@ static struct ht_err *limit_lines(struct function *function, size_t limit)
 	return NULL;
 }
 
-static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened,
-	const struct function_matches *matches, const struct function *callers)
-{
-	const struct source_places places = cmd_source_places(values);
-	struct cmd_output output;
-	HT_TRY(cmd_output_open(values, &output));
-	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
-	struct ht_err *err = source_text_write(&page, matches, callers, &places);
-	return ht_err_first(err, cmd_output_close(&output, "the source"));
-}
-
 static struct ht_err *write_lines(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct calls_text *page, const struct function_matches *matches,
 	const struct function *function)
 {
 	const struct source_places places = cmd_source_places(values);
 	if (format == CMD_JSON)
-		return source_json_write(stdout, &opened->calls, matches, function, &places);
+		return source_json_write(stdout, page->calls, matches, function, &places);
 	if (format == CMD_CSV)
-		return source_csv_write(stdout, &opened->calls, function, &places);
-	return write_text(values, opened, matches, function);
+		return source_csv_write(stdout, page->calls, function, &places);
+	return source_text_write(page, matches, function, &places);
 }
 
 static struct ht_err *write_source(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct calls_text *page, const struct function_matches *matches,
 	const struct function *function)
 {
 	const size_t limit = option_number(values, OPTION_LINES, 0), count = function->line_count;
 	struct function limited = *function;
 	if (!limit || limit >= count)
-		return write_lines(values, format, opened, matches, function);
+		return write_lines(values, format, page, matches, function);
 	limited.line = malloc(count * sizeof(*limited.line));
 	if (!limited.line)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
 	memcpy(limited.line, function->line, count * sizeof(*limited.line));
 	struct ht_err *err = limit_lines(&limited, limit);
-	HT_THEN(err, write_lines(values, format, opened, matches, &limited));
+	HT_THEN(err, write_lines(values, format, page, matches, &limited));
 	free(limited.line);
 	return err;
 }
 
 struct ht_err *cmd_source(const struct option_values *values)
 {
-	return cmd_calls_run(values, "heaptap.source/1", write_source);
+	return cmd_calls_run(values, "heaptap.source/1", write_source, "the source");
 }
