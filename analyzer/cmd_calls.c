@@ -7,6 +7,7 @@
 #include "analyzer/export/calls_json.h"
 #include "analyzer/ui/callers_text.h"
 #include "analyzer/views/suspects.h"
+#include "format/array.h"
 
 static enum grouping grouping_of(const struct option_values *values)
 {
@@ -21,7 +22,7 @@ static struct ht_err *choose_rows(const struct option_values *values, struct cmd
 {
 	const struct view *view = ret->of.view;
 	struct suspects suspects = {0};
-	enum suspect_class *of_row = NULL;
+	HT_FREED enum suspect_class *of_row = NULL;
 	if (!option_is_given(values, OPTION_CLASS))
 		return NULL;
 	struct ht_err *err = suspects_find(view, &suspects);
@@ -34,7 +35,6 @@ static struct ht_err *choose_rows(const struct option_values *values, struct cmd
 	}
 	for (size_t i = 0; !err && i < view->row_count; i++)
 		ret->has_row[i] = of_row[i] == option_number(values, OPTION_CLASS, 0);
-	free(of_row);
 	suspects_deinit(&suspects);
 	return err;
 }

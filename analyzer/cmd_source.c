@@ -8,6 +8,7 @@
 #include "analyzer/cmd_calls.h"
 #include "analyzer/export/source_json.h"
 #include "analyzer/ui/source_text.h"
+#include "format/array.h"
 
 _Static_assert(OPTION_REPEAT_MAX == SOURCE_DIRS_MAX, "--source-dir has room");
 
@@ -30,7 +31,7 @@ static int compare(const void *a, const void *b)
 static struct ht_err *limit_lines(struct function *function, size_t limit)
 {
 	const size_t count = function->line_count;
-	int64_t *value = calloc(count + 1, sizeof(*value));
+	HT_FREED int64_t *value = calloc(count + 1, sizeof(*value));
 	if (!value)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
 	for (size_t i = 0; i < count; i++)
@@ -40,7 +41,6 @@ static struct ht_err *limit_lines(struct function *function, size_t limit)
 	size_t equal = 0;
 	for (size_t i = 0; i < limit; i++)
 		equal += value[i] == least;
-	free(value);
 	function->line_count = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct function_line line = function->line[i];
@@ -68,17 +68,17 @@ static struct ht_err *write_source(const struct option_values *values, enum cmd_
 	const struct function *function)
 {
 	const size_t limit = option_number(values, OPTION_LINES, 0), count = function->line_count;
+	HT_FREED struct function_line *line = NULL;
 	struct function limited = *function;
 	if (!limit || limit >= count)
 		return write_lines(values, format, page, matches, function);
-	limited.line = malloc(count * sizeof(*limited.line));
-	if (!limited.line)
+	line = malloc(count * sizeof(*line));
+	if (!line)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
-	memcpy(limited.line, function->line, count * sizeof(*limited.line));
-	struct ht_err *err = limit_lines(&limited, limit);
-	HT_THEN(err, write_lines(values, format, page, matches, &limited));
-	free(limited.line);
-	return err;
+	memcpy(line, function->line, count * sizeof(*line));
+	limited.line = line;
+	HT_TRY(limit_lines(&limited, limit));
+	return write_lines(values, format, page, matches, &limited);
 }
 
 struct ht_err *cmd_source(const struct option_values *values)

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/array.h"
+
 #define COLUMNS	    80u
 #define HELP_COLUMN 25u /* column at which the text of an option begins */
 
@@ -96,7 +98,7 @@ static void put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
 
 static void put_option(FILE *out, const struct option_row *row)
 {
-	char *text = help_option_text(row);
+	HT_FREED char *text = help_option_text(row);
 	size_t at = 0;
 	if (row->letter)
 		at += (size_t)fprintf(out, "  -%c, ", row->letter);
@@ -110,7 +112,6 @@ static void put_option(FILE *out, const struct option_row *row)
 	}
 	fprintf(out, "%*s", (int)(HELP_COLUMN - at), "");
 	put_wrapped(out, text ? text : row->help, HELP_COLUMN, HELP_COLUMN);
-	free(text);
 }
 
 static bool is_in_group(const struct option_table *table, const struct option_command *command,

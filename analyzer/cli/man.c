@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyzer/cli/help.h"
+#include "format/array.h"
 
 bool man_has_page(const struct option_command *command)
 {
@@ -38,16 +39,15 @@ static void put_option(FILE *out, const struct option_row *row)
 	if (row->value)
 		fprintf(out, " \\fI%s\\fR", row->value);
 	fputc('\n', out);
-	char *text = help_option_text(row);
+	HT_FREED char *text = help_option_text(row);
 	put(out, text ? text : row->help);
-	free(text);
 	fputc('\n', out);
 }
 
 static void put_usage(
 	FILE *out, const struct option_table *table, const struct option_command *command)
 {
-	char *usage = NULL;
+	HT_FREED char *usage = NULL;
 	size_t length = 0;
 	fprintf(out, ".SH SYNOPSIS\n.B %s %s\n", table->program, command->name);
 	FILE *memory = open_memstream(&usage, &length);
@@ -57,7 +57,6 @@ static void put_usage(
 		put(out, usage);
 	}
 	fputc('\n', out);
-	free(usage);
 }
 
 static void put_title(FILE *out, const struct option_table *table,

@@ -8,6 +8,7 @@
 #include "analyzer/views/parts.h"
 #include "analyzer/views/stacks.h"
 #include "analyzer/views/suspects.h"
+#include "format/array.h"
 
 #define FRAMES_MAX 16384u
 
@@ -146,7 +147,7 @@ static size_t choose_stacks(const struct stacks_writer *writer, struct stack *st
 static struct ht_err *put_stacks(struct stacks_writer *writer)
 {
 	const size_t limit = writer->options->limit;
-	struct stack *stack;
+	HT_FREED struct stack *stack = NULL;
 	size_t count;
 	HT_TRY(stacks_find(writer->view, writer->options->order, &stack, &count));
 	count = choose_stacks(writer, stack, count);
@@ -155,7 +156,6 @@ static struct ht_err *put_stacks(struct stacks_writer *writer)
 	for (size_t i = 0; i < count && (!limit || i < limit) && !err; i++)
 		err = put_stack(writer, &stack[i]);
 	json_end_array(writer->json);
-	free(stack);
 	return err;
 }
 
@@ -260,14 +260,13 @@ static struct ht_err *put_mappings(struct stacks_writer *writer)
 	const size_t limit = writer->options->limit;
 	const struct mappings *mappings = &writer->view->analysis->mappings;
 	const size_t count = mappings->stack_count;
-	uint32_t *order;
+	HT_FREED uint32_t *order = NULL;
 	if (!analysis_has_mappings(writer->view->analysis))
 		return json_put(writer->json, "mappings", json_null());
 	HT_TRY(mappings_order(mappings, &order));
 	json_t *stacks = json_array();
 	for (size_t i = 0; i < count && (!limit || i < limit); i++)
 		stacks = json_plus(stacks, mapping_stack(writer, &mappings->stack[order[i]]));
-	free(order);
 	json_t *object = json_with(mappings_json(mappings), "stacks_total", json_number(count));
 	return json_put(writer->json, "mappings", json_with(object, "stacks", stacks));
 }
