@@ -7,6 +7,7 @@
 #include "analyzer/export/calls_json.h"
 #include "analyzer/ui/callers_text.h"
 #include "analyzer/views/suspects.h"
+#include "format/array.h"
 
 static enum grouping grouping_of(const struct option_values *values)
 {
@@ -21,7 +22,7 @@ static struct ht_err *choose_rows(const struct option_values *values, struct cmd
 {
 	const struct view *view = ret->of.view;
 	struct suspects suspects = {0};
-	enum suspect_class *of_row = NULL;
+	HT_FREED enum suspect_class *of_row = NULL;
 	if (!option_is_given(values, OPTION_CLASS))
 		return NULL;
 	struct ht_err *err = suspects_find(view, &suspects);
@@ -34,7 +35,6 @@ static struct ht_err *choose_rows(const struct option_values *values, struct cmd
 	}
 	for (size_t i = 0; !err && i < view->row_count; i++)
 		ret->has_row[i] = of_row[i] == option_number(values, OPTION_CLASS, 0);
-	free(of_row);
 	suspects_deinit(&suspects);
 	return err;
 }
@@ -77,9 +77,18 @@ struct calls_text cmd_calls_page(
 	};
 }
 
+static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened,
+	struct ht_err *(*write)(const struct calls_text *page), const char *what)
+{
+	struct cmd_output output;
+	HT_TRY(cmd_output_open(values, &output));
+	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
+	struct ht_err *err = write(&page);
+	return ht_err_first(err, cmd_output_close(&output, what));
+}
+
 struct ht_err *cmd_calls_tree(const struct option_values *values, bool is_bottom_up,
-	struct ht_err *(*write_text)(
-		const struct option_values *values, const struct cmd_calls *opened))
+	struct ht_err *(*write)(const struct calls_text *page), const char *what)
 {
 	const size_t limit = option_number(values, OPTION_CALLEES, 0);
 	enum cmd_format format;
@@ -88,7 +97,7 @@ struct ht_err *cmd_calls_tree(const struct option_values *values, bool is_bottom
 	struct ht_err *err = cmd_calls_open(values, is_bottom_up, &opened);
 	HT_THEN(err, format == CMD_JSON	 ? calls_json_write(stdout, &opened.calls, limit)
 		     : format == CMD_CSV ? calls_csv_write(stdout, &opened.calls, limit)
-					 : write_text(values, &opened));
+					 : write_text(values, &opened, write, what));
 	cmd_calls_close(&opened);
 	return err;
 }
@@ -130,17 +139,25 @@ static struct ht_err *find_function(const struct option_values *values, enum cmd
 
 static struct ht_err *write_function(const struct option_values *values, enum cmd_format format,
 	const struct cmd_calls *opened, const struct function_matches *matches,
-	cmd_calls_writer *write)
+	cmd_calls_writer *write, const char *what)
 {
 	struct function function;
+	struct cmd_output output;
 	HT_TRY(function_init(&function, &opened->calls, matches));
-	struct ht_err *err = write(values, format, opened, matches, &function);
+	struct ht_err *err = format == CMD_TEXT ? cmd_output_open(values, &output) : NULL;
+	if (!err) {
+		const struct calls_text page =
+			cmd_calls_page(values, opened, format == CMD_TEXT ? &output.text : NULL);
+		err = write(values, format, &page, matches, &function);
+		if (format == CMD_TEXT)
+			err = ht_err_first(err, cmd_output_close(&output, what));
+	}
 	function_deinit(&function);
 	return err;
 }
 
-struct ht_err *cmd_calls_run(
-	const struct option_values *values, const char *schema, cmd_calls_writer *write)
+struct ht_err *cmd_calls_run(const struct option_values *values, const char *schema,
+	cmd_calls_writer *write, const char *what)
 {
 	struct function_matches matches = {0};
 	enum cmd_format format;
@@ -148,7 +165,7 @@ struct ht_err *cmd_calls_run(
 	HT_TRY(cmd_format_of(values, &format));
 	struct ht_err *err = cmd_calls_open(values, false, &opened);
 	HT_THEN(err, find_function(values, format, schema, &opened, &matches));
-	HT_THEN(err, write_function(values, format, &opened, &matches, write));
+	HT_THEN(err, write_function(values, format, &opened, &matches, write, what));
 	function_matches_deinit(&matches);
 	cmd_calls_close(&opened);
 	return err;

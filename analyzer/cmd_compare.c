@@ -7,6 +7,7 @@
 #include "analyzer/cmd.h"
 #include "analyzer/export/compare_json.h"
 #include "analyzer/ui/compare_text.h"
+#include "format/array.h"
 
 #define SITES_SHOWN 20u
 
@@ -70,7 +71,7 @@ static struct ht_err *run(
 	const struct option_values *values, void (*write)(const struct compare_text *))
 {
 	struct compare compare = {0};
-	struct traces *traces = calloc(1, sizeof(*traces));
+	HT_FREED struct traces *traces = calloc(1, sizeof(*traces));
 	if (!traces)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the traces");
 	struct ht_err *err = open_traces(values, traces);
@@ -79,7 +80,6 @@ static struct ht_err *run(
 	compare_deinit(&compare);
 	for (uint32_t i = 0; i < traces->count; i++)
 		cmd_view_close(&traces->opened[i]);
-	free(traces);
 	return ht_err_first(err, cmd_flush(stdout, "the comparison"));
 }
 

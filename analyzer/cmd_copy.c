@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "format/array.h"
+
 struct ht_err *cmd_copy_open(const struct option_values *values,
 	const struct model_observer *observer, struct cmd_copy *ret)
 {
@@ -31,7 +33,7 @@ struct ht_err *cmd_copy_each(struct cmd_copy *copy,
 {
 	struct trace_reader *reader = NULL;
 	enum trace_end how_ended = TRACE_MORE;
-	struct rec *rec = malloc(sizeof(*rec));
+	HT_FREED struct rec *rec = malloc(sizeof(*rec));
 	struct ht_err *err = rec ? trace_reader_create(copy->in, "the trace", &reader)
 				 : ht_err_new(HT_ERR_NOMEM, "out of memory for a record");
 	if (!err)
@@ -42,7 +44,6 @@ struct ht_err *cmd_copy_each(struct cmd_copy *copy,
 			err = sink(context, rec);
 	}
 	trace_reader_destroy(reader);
-	free(rec);
 	return err;
 }
 

@@ -21,16 +21,13 @@ static struct ht_err *write_svg(
 	return err;
 }
 
-static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened)
+static struct ht_err *write_text(const struct calls_text *page)
 {
-	struct cmd_output output;
-	struct flame flame = {0};
-	HT_TRY(cmd_output_open(values, &output));
-	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
-	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
-	HT_THEN(err, flame_text_write(&page, &flame));
+	struct flame flame;
+	HT_TRY(flame_init(&flame, page->calls, LEAST_SHARE, page->limit));
+	struct ht_err *err = flame_text_write(page, &flame);
 	flame_deinit(&flame);
-	return ht_err_first(err, cmd_output_close(&output, "the flame graph"));
+	return err;
 }
 
 /* Opens the file first, so that an unwritable file fails before the work. */
@@ -54,5 +51,6 @@ struct ht_err *cmd_flame(const struct option_values *values)
 	if (path && format != CMD_TEXT)
 		return ht_err_new(HT_ERR_USAGE,
 			"flame: -o writes an SVG; --json and --csv go to standard output");
-	return path ? write_file(values, path) : cmd_calls_tree(values, false, write_text);
+	return path ? write_file(values, path)
+		    : cmd_calls_tree(values, false, write_text, "the flame graph");
 }

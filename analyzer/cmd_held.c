@@ -39,32 +39,22 @@ int cmd_held_open(const char *path)
 	return -1;
 }
 
-static bool filters_blocks(const struct query *query)
-{
-	return query && query_filters_blocks(query);
-}
-
-static struct ht_err *read_trace(
-	int fd, const char *path, const struct query *query, struct analysis **ret)
-{
-	struct watch watch;
-	watch_begin(&watch, stderr, fd, path);
-	struct ht_err *err = analysis_create(fd, path, query, ret);
-	watch_end(&watch);
-	return err;
-}
-
 struct ht_err *cmd_analyse(const struct option_values *values, int fd, const char *path,
 	const struct query *query, bool is_shown, struct analysis **ret)
 {
 	const struct resolve_files files = cmd_files(values);
 	struct held *found = find(path);
-	if (found && found->analysis && !filters_blocks(query)) {
+	struct watch watch;
+	if (found && found->analysis && !(query && query_filters_blocks(query))) {
 		*ret = found->analysis;
 		found->analysis = NULL;
 		return NULL;
 	}
-	HT_TRY(read_trace(fd, path, query, ret));
+	watch_begin(&watch, stderr, fd, path);
+	struct ht_err *err = analysis_create(fd, path, query, ret);
+	watch_end(&watch);
+	if (err)
+		return err;
 	const struct model_ending ending = model_ending(&(*ret)->model);
 	cmd_warn_ending(&ending, is_shown);
 	return analysis_resolve(*ret, &files);

@@ -17,6 +17,7 @@
 #include "analyzer/page/page.h"
 #include "analyzer/serve/privilege.h"
 #include "analyzer/serve/serve.h"
+#include "format/array.h"
 
 /* limit of the page's data; if exceeded, chains are folded */
 #define DATA_BYTES_MAX (64u << 20)
@@ -211,7 +212,7 @@ static struct ht_err *check(const struct option_values *values)
 struct ht_err *cmd_serve(const struct option_values *values)
 {
 	HT_TRY(check(values));
-	struct serve *serve = calloc(1, sizeof(*serve));
+	HT_FREED struct serve *serve = calloc(1, sizeof(*serve));
 	if (!serve)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the server");
 	serve->values = values;
@@ -227,6 +228,5 @@ struct ht_err *cmd_serve(const struct option_values *values)
 		(void)capture_close(&serve->capture);
 	free(serve->page);
 	free(serve->policy);
-	free(serve);
 	return err;
 }

@@ -8,6 +8,7 @@
 #include "analyzer/cmd_calls.h"
 #include "analyzer/export/source_json.h"
 #include "analyzer/ui/source_text.h"
+#include "format/array.h"
 
 _Static_assert(OPTION_REPEAT_MAX == SOURCE_DIRS_MAX, "--source-dir has room");
 
@@ -30,7 +31,7 @@ static int compare(const void *a, const void *b)
 static struct ht_err *limit_lines(struct function *function, size_t limit)
 {
 	const size_t count = function->line_count;
-	int64_t *value = calloc(count + 1, sizeof(*value));
+	HT_FREED int64_t *value = calloc(count + 1, sizeof(*value));
 	if (!value)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
 	for (size_t i = 0; i < count; i++)
@@ -40,7 +41,6 @@ static struct ht_err *limit_lines(struct function *function, size_t limit)
 	size_t equal = 0;
 	for (size_t i = 0; i < limit; i++)
 		equal += value[i] == least;
-	free(value);
 	function->line_count = 0;
 	for (size_t i = 0; i < count; i++) {
 		const struct function_line line = function->line[i];
@@ -51,48 +51,37 @@ static struct ht_err *limit_lines(struct function *function, size_t limit)
 	return NULL;
 }
 
-static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened,
-	const struct function_matches *matches, const struct function *callers)
-{
-	const struct source_places places = cmd_source_places(values);
-	struct cmd_output output;
-	HT_TRY(cmd_output_open(values, &output));
-	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
-	struct ht_err *err = source_text_write(&page, matches, callers, &places);
-	return ht_err_first(err, cmd_output_close(&output, "the source"));
-}
-
 static struct ht_err *write_lines(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct calls_text *page, const struct function_matches *matches,
 	const struct function *function)
 {
 	const struct source_places places = cmd_source_places(values);
 	if (format == CMD_JSON)
-		return source_json_write(stdout, &opened->calls, matches, function, &places);
+		return source_json_write(stdout, page->calls, matches, function, &places);
 	if (format == CMD_CSV)
-		return source_csv_write(stdout, &opened->calls, function, &places);
-	return write_text(values, opened, matches, function);
+		return source_csv_write(stdout, page->calls, function, &places);
+	return source_text_write(page, matches, function, &places);
 }
 
 static struct ht_err *write_source(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct calls_text *page, const struct function_matches *matches,
 	const struct function *function)
 {
 	const size_t limit = option_number(values, OPTION_LINES, 0), count = function->line_count;
+	HT_FREED struct function_line *line = NULL;
 	struct function limited = *function;
 	if (!limit || limit >= count)
-		return write_lines(values, format, opened, matches, function);
-	limited.line = malloc(count * sizeof(*limited.line));
-	if (!limited.line)
+		return write_lines(values, format, page, matches, function);
+	line = malloc(count * sizeof(*line));
+	if (!line)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", count);
-	memcpy(limited.line, function->line, count * sizeof(*limited.line));
-	struct ht_err *err = limit_lines(&limited, limit);
-	HT_THEN(err, write_lines(values, format, opened, matches, &limited));
-	free(limited.line);
-	return err;
+	memcpy(line, function->line, count * sizeof(*line));
+	limited.line = line;
+	HT_TRY(limit_lines(&limited, limit));
+	return write_lines(values, format, page, matches, &limited);
 }
 
 struct ht_err *cmd_source(const struct option_values *values)
 {
-	return cmd_calls_run(values, "heaptap.source/1", write_source);
+	return cmd_calls_run(values, "heaptap.source/1", write_source, "the source");
 }

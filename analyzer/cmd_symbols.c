@@ -16,6 +16,7 @@
 #include "analyzer/cube/analysis.h"
 #include "analyzer/export/named_json.h"
 #include "analyzer/ui/named_text.h"
+#include "format/array.h"
 
 /* --- which names there are ---------------------------------------------------------------------
  */
@@ -153,14 +154,14 @@ static struct ht_err *pass_on(void *context, const struct rec *rec)
 static struct ht_err *put_found(struct naming *naming)
 {
 	struct bytes in = bytes_of(naming->records.data, naming->records.length);
-	struct rec *rec = malloc(sizeof(*rec));
-	struct ht_err *err = rec ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for a record");
-	while (!err && bytes_left(&in)) {
-		err = rec_decode(&in, rec);
-		HT_THEN(err, trace_writer_put(naming->writer, rec));
+	HT_FREED struct rec *rec = malloc(sizeof(*rec));
+	if (!rec)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for a record");
+	while (bytes_left(&in)) {
+		HT_TRY(rec_decode(&in, rec));
+		HT_TRY(trace_writer_put(naming->writer, rec));
 	}
-	free(rec);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *put_state(struct naming *naming, const struct rec *rec)

@@ -4,10 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/array.h"
+
 #define COLUMNS	    80u
 #define HELP_COLUMN 25u /* column at which the text of an option begins */
 
-const char *help_group_title(unsigned group)
+/* Title of the options of `group`; 0: of options without a group. */
+static const char *title_of(unsigned group)
 {
 	switch (group) {
 	case OPTIONS_QUERY:
@@ -23,7 +26,8 @@ const char *help_group_title(unsigned group)
 	}
 }
 
-unsigned help_group_of(const struct option_row *row)
+/* The group that an option is printed under: the first of its groups, or 0. */
+static unsigned group_of(const struct option_row *row)
 {
 	return row->groups & -row->groups;
 }
@@ -50,17 +54,24 @@ void help_print_usage(
 		fputs("...", out);
 }
 
-void help_print_choices(FILE *out, const struct option_row *row)
+char *help_option_text(const struct option_row *row)
 {
-	if (row->kind != OPTION_KIND_CHOICE)
-		return;
-	fputs(": ", out);
-	for (const char *const *choice = row->choices; *choice; choice++)
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+	if (!out)
+		return NULL;
+	fputs(row->help, out);
+	for (const char *const *choice = row->choices; choice && *choice; choice++)
 		fprintf(out, "%s%s",
-			choice == row->choices ? ""
+			choice == row->choices ? ": "
 			: choice[1]	       ? ", "
 					       : " or ",
 			*choice);
+	if (row->alias)
+		fprintf(out, " (also --%s)", row->alias);
+	fclose(out);
+	return text;
 }
 
 /* Writes words from column `at` on; further lines begin at `indent`. */
@@ -87,8 +98,7 @@ static void put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
 
 static void put_option(FILE *out, const struct option_row *row)
 {
-	char *text = NULL;
-	size_t length = 0;
+	HT_FREED char *text = help_option_text(row);
 	size_t at = 0;
 	if (row->letter)
 		at += (size_t)fprintf(out, "  -%c, ", row->letter);
@@ -101,22 +111,13 @@ static void put_option(FILE *out, const struct option_row *row)
 		at = 0;
 	}
 	fprintf(out, "%*s", (int)(HELP_COLUMN - at), "");
-	FILE *memory = open_memstream(&text, &length);
-	if (memory) {
-		fputs(row->help, memory);
-		help_print_choices(memory, row);
-		if (row->alias)
-			fprintf(memory, " (also --%s)", row->alias);
-		fclose(memory);
-	}
 	put_wrapped(out, text ? text : row->help, HELP_COLUMN, HELP_COLUMN);
-	free(text);
 }
 
 static bool is_in_group(const struct option_table *table, const struct option_command *command,
 	enum option_id id, unsigned group)
 {
-	return option_is_of(table, command, id) && help_group_of(&table->option[id]) == group;
+	return option_is_of(table, command, id) && group_of(&table->option[id]) == group;
 }
 
 void help_print_groups(FILE *out, const struct option_table *table,
@@ -129,7 +130,7 @@ void help_print_groups(FILE *out, const struct option_table *table,
 			if (!is_in_group(table, command, id, group))
 				continue;
 			if (!has_title)
-				fprintf(out, "%s%s%s", before, help_group_title(group), behind);
+				fprintf(out, "%s%s%s", before, title_of(group), behind);
 			has_title = true;
 			put_one(out, &table->option[id]);
 		}

@@ -8,15 +8,12 @@
 
 #include "analyzer/cli/option.h"
 
-/* Title of the options of `group`; 0: of options without a group. */
-const char *help_group_title(unsigned group);
-/* The group that an option is printed under: the first of its groups, or 0. */
-unsigned help_group_of(const struct option_row *row);
 /* Prints the usage after the command's name: "--format FORMAT [OPTION...] FILE". */
 void help_print_usage(
 	FILE *out, const struct option_table *table, const struct option_command *command);
-/* Prints ": a, b or c" after the help of an option with choices; nothing for other options. */
-void help_print_choices(FILE *out, const struct option_row *row);
+/* The help of an option with its choices and its second name: "colour the output: auto or never".
+ * malloc'd; NULL: no memory. */
+char *help_option_text(const struct option_row *row);
 /* Prints the options of a command by group, each with `put_one`; a title is printed between
  * `before` and `behind`. */
 void help_print_groups(FILE *out, const struct option_table *table,

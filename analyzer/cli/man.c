@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyzer/cli/help.h"
+#include "format/array.h"
 
 bool man_has_page(const struct option_command *command)
 {
@@ -29,8 +30,6 @@ static void put(FILE *out, const char *text)
 
 static void put_option(FILE *out, const struct option_row *row)
 {
-	char *choices = NULL;
-	size_t length = 0;
 	fputs(".TP\n", out);
 	if (row->letter)
 		fprintf(out, "\\fB\\-%c\\fR, ", row->letter);
@@ -40,26 +39,15 @@ static void put_option(FILE *out, const struct option_row *row)
 	if (row->value)
 		fprintf(out, " \\fI%s\\fR", row->value);
 	fputc('\n', out);
-	put(out, row->help);
-	FILE *memory = open_memstream(&choices, &length);
-	if (memory) {
-		help_print_choices(memory, row);
-		fclose(memory);
-		put(out, choices);
-	}
-	free(choices);
-	if (row->alias) {
-		fputs(" (also \\-\\-", out);
-		put(out, row->alias);
-		fputc(')', out);
-	}
+	HT_FREED char *text = help_option_text(row);
+	put(out, text ? text : row->help);
 	fputc('\n', out);
 }
 
 static void put_usage(
 	FILE *out, const struct option_table *table, const struct option_command *command)
 {
-	char *usage = NULL;
+	HT_FREED char *usage = NULL;
 	size_t length = 0;
 	fprintf(out, ".SH SYNOPSIS\n.B %s %s\n", table->program, command->name);
 	FILE *memory = open_memstream(&usage, &length);
@@ -69,7 +57,6 @@ static void put_usage(
 		put(out, usage);
 	}
 	fputc('\n', out);
-	free(usage);
 }
 
 static void put_title(FILE *out, const struct option_table *table,

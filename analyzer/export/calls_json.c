@@ -233,7 +233,6 @@ struct json_tree {
 	struct json_writer json;
 	const struct calls *calls;
 	struct numbers frames; /* by group */
-	bool has_node;
 };
 
 static json_t *frame_number(struct json_tree *tree, uint32_t node)
@@ -246,8 +245,6 @@ static struct ht_err *put_json(void *context, const struct entry *entry)
 {
 	struct json_tree *tree = context;
 	const bool is_node = !entry->more, is_root = is_node && !entry->node;
-	fputs(tree->has_node ? ",\n" : "\n", tree->json.out);
-	tree->has_node = true;
 	json_t *object = json_pack("{so so so so so}", "parent",
 		json_number_or_null(!is_root, entry->parent), "frame",
 		is_node ? frame_number(tree, entry->node) : json_null(), "total",
@@ -260,19 +257,17 @@ static struct ht_err *put_json(void *context, const struct entry *entry)
 	if (tree->calls->is_sample)
 		object = json_with(object, "own_bound95",
 			json_signed_or_null(is_node, figure_bound(tree->calls->own[entry->node])));
-	return json_write(&tree->json, object);
+	return json_put_element(&tree->json, object);
 }
 
 static struct ht_err *put_frames(struct json_tree *tree)
 {
 	struct ht_err *err = NULL;
-	json_begin_member(&tree->json, "frames");
-	fputc('[', tree->json.out);
-	for (uint32_t i = 0; i < tree->frames.count && !err; i++) {
-		fputs(i ? ",\n" : "\n", tree->json.out);
-		err = json_write(&tree->json, calls_json_group(tree->calls, tree->frames.index[i]));
-	}
-	fputc(']', tree->json.out);
+	json_begin_array(&tree->json, "frames");
+	for (uint32_t i = 0; i < tree->frames.count && !err; i++)
+		err = json_put_element(
+			&tree->json, calls_json_group(tree->calls, tree->frames.index[i]));
+	json_end_array(&tree->json);
 	return err;
 }
 
@@ -283,10 +278,9 @@ static struct ht_err *write_json(struct json_tree *tree, struct walk *walk)
 	HT_TRY(json_put(&tree->json, "bottom_up", json_boolean(calls->options.is_bottom_up)));
 	HT_TRY(json_put(&tree->json, "by", json_text(grouping_name(calls->options.grouping))));
 	HT_TRY(json_put(&tree->json, "cut_chains", json_number(calls->cut)));
-	json_begin_member(&tree->json, "nodes");
-	fputc('[', tree->json.out);
+	json_begin_array(&tree->json, "nodes");
 	struct ht_err *err = walk_all(walk);
-	fputc(']', tree->json.out);
+	json_end_array(&tree->json);
 	HT_THEN(err, put_frames(tree));
 	fputs("}\n", tree->json.out);
 	return err;

@@ -16,7 +16,7 @@ struct ht_err *export_collapsed(FILE *out, struct export_job *job)
 {
 	const struct view *view = job->view;
 	struct names_chain chain = {0};
-	uint32_t *order = NULL;
+	HT_FREED uint32_t *order = NULL;
 	struct ht_err *err = view_order(view, job->metric, &order);
 	HT_THEN(err, names_chain_init(&chain, view));
 	for (size_t i = 0; i < view->row_count && !err; i++) {
@@ -29,7 +29,6 @@ struct ht_err *export_collapsed(FILE *out, struct export_job *job)
 		fprintf(out, " %" PRIi64 "\n", value);
 	}
 	names_chain_deinit(&chain);
-	free(order);
 	return err;
 }
 
@@ -61,11 +60,9 @@ static struct ht_err *add_line(struct lines *lines, const char *text, size_t whi
 static struct ht_err *add_row(struct lines *lines, const struct view *view,
 	const struct names_chain *chain, size_t which, int64_t value)
 {
-	char *text;
+	HT_FREED char *text = NULL;
 	HT_TRY(names_chain_text(view, chain, &text));
-	struct ht_err *err = add_line(lines, text, which, value);
-	free(text);
-	return err;
+	return add_line(lines, text, which, value);
 }
 
 static struct ht_err *add_view(

@@ -120,15 +120,11 @@ struct ht_err *compare_json_write(FILE *out, const struct compare *compare, cons
 			json_real(compare_difference_bound(compare_bound(compare, NULL, 0, metric),
 				compare_bound(compare, NULL, compare->view_count - 1, metric))));
 	HT_THEN(err, json_put(&writer, "sites_total", json_number(compare->count)));
-	if (err)
-		return err;
-	json_begin_member(&writer, "sites");
-	fputc('[', out);
-	for (size_t i = 0; i < compare->count && !err && (!limit || i < limit); i++) {
-		fputs(i ? ",\n" : "\n", out);
-		err = json_write(&writer, entry_json(compare, &compare->entry[i], metric));
-	}
-	fputs("]}\n", out);
+	json_begin_array(&writer, "sites");
+	for (size_t i = 0; i < compare->count && !err && (!limit || i < limit); i++)
+		err = json_put_element(&writer, entry_json(compare, &compare->entry[i], metric));
+	json_end_array(&writer);
+	fputs("}\n", out);
 	return err;
 }
 

@@ -10,6 +10,7 @@
 #include "analyzer/export/csv_text.h"
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
+#include "format/array.h"
 
 #define THREADS_SHOWN 8u
 
@@ -59,7 +60,7 @@ static void put_threads(
 	FILE *out, const struct view *view, const struct row *row, char shown[][NAMES_BYTES])
 {
 	const struct cube *cube = &view->analysis->cube;
-	char *text = NULL;
+	HT_FREED char *text = NULL;
 	size_t length, count = 0;
 	FILE *memory = open_memstream(&text, &length);
 	for (uint32_t i = 0; memory && i < row->count; i++) {
@@ -79,7 +80,6 @@ static void put_threads(
 	if (memory)
 		fclose(memory);
 	csv_put_text(out, text ? text : "");
-	free(text);
 }
 
 static void put_leaf(FILE *out, const struct view *view, uint32_t node)
@@ -99,10 +99,9 @@ static void put_leaf(FILE *out, const struct view *view, uint32_t node)
 
 static struct ht_err *put_chain(FILE *out, const struct view *view, const struct names_chain *chain)
 {
-	char *text;
+	HT_FREED char *text = NULL;
 	HT_TRY(names_chain_text(view, chain, &text));
 	csv_put_text(out, text);
-	free(text);
 	return NULL;
 }
 
@@ -130,9 +129,9 @@ static struct ht_err *put_row(FILE *out, const struct view *view, const struct r
 struct ht_err *export_csv(FILE *out, struct export_job *job)
 {
 	const struct view *view = job->view;
-	char(*shown)[NAMES_BYTES] = calloc(THREADS_SHOWN, sizeof(*shown));
+	HT_FREED char(*shown)[NAMES_BYTES] = calloc(THREADS_SHOWN, sizeof(*shown));
 	struct names_chain chain = {0};
-	uint32_t *order = NULL;
+	HT_FREED uint32_t *order = NULL;
 	struct ht_err *err =
 		shown ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for names of threads");
 	HT_THEN(err, view_order(view, job->metric, &order));
@@ -142,7 +141,5 @@ struct ht_err *export_csv(FILE *out, struct export_job *job)
 	for (size_t i = 0; i < view->row_count && !err; i++)
 		err = put_row(out, view, &view->row[order[i]], &chain, shown);
 	names_chain_deinit(&chain);
-	free(order);
-	free(shown);
 	return err;
 }

@@ -10,6 +10,7 @@
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
 #include "analyzer/export/numbers.h"
+#include "format/array.h"
 
 #define NS_PER_US 1000u
 #define SHORT_US  1000u /* field "tuth": the viewer counts lives up to this as short */
@@ -173,8 +174,8 @@ static void put_rows(struct dhat *dhat, const uint32_t *order)
 struct ht_err *export_dhat(FILE *out, struct export_job *job)
 {
 	const struct view *view = job->view;
-	uint32_t *order = NULL;
-	struct dhat *dhat = calloc(1, sizeof(*dhat));
+	HT_FREED uint32_t *order = NULL;
+	HT_FREED struct dhat *dhat = calloc(1, sizeof(*dhat));
 	if (!dhat)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for an export");
 	dhat->out = out;
@@ -186,8 +187,6 @@ struct ht_err *export_dhat(FILE *out, struct export_job *job)
 		put_rows(dhat, order);
 		put_frames(dhat);
 	}
-	free(order);
 	numbers_deinit(&dhat->groups);
-	free(dhat);
 	return err;
 }

@@ -18,20 +18,17 @@ static bool is_in_window(const struct events *events, uint64_t time_ns)
 	return events->from_ns <= time_ns && time_ns < events->to_ns;
 }
 
-static bool is_chosen(const struct events *events, const struct live_block *block)
+/* Whether the view has the event of `block`; then `*ret` is the call, with its time since the start
+ * of the window. */
+static bool has_event(const struct events *events, const struct replay_call *call,
+	const struct live_block *block, struct replay_call *ret)
 {
 	const struct query *query = &events->view->query;
-	return is_in_window(events, block->birth_ns) && query->min_size <= block->size &&
-	       block->size <= query->max_size &&
+	*ret = *call;
+	ret->time_ns -= events->from_ns;
+	return is_in_window(events, call->time_ns) && is_in_window(events, block->birth_ns) &&
+	       query->min_size <= block->size && block->size <= query->max_size &&
 	       (!events->select || select_has(events->select, block->stack, block->thread));
-}
-
-/* Converts the time to the window's clock. */
-static struct replay_call in_window(const struct events *events, const struct replay_call *call)
-{
-	struct replay_call moved = *call;
-	moved.time_ns -= events->from_ns;
-	return moved;
 }
 
 static struct ht_err *allocated(
@@ -39,10 +36,10 @@ static struct ht_err *allocated(
 {
 	const struct events *events = context;
 	const struct replay_observer *to = &events->observer->replay;
-	if (!to->allocated || !is_in_window(events, call->time_ns) || !is_chosen(events, block))
-		return NULL;
-	const struct replay_call moved = in_window(events, call);
-	return to->allocated(to->context, &moved, block);
+	struct replay_call moved;
+	return to->allocated && has_event(events, call, block, &moved)
+		       ? to->allocated(to->context, &moved, block)
+		       : NULL;
 }
 
 static struct ht_err *freed(void *context, const struct replay_call *call,
@@ -50,10 +47,10 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 {
 	const struct events *events = context;
 	const struct replay_observer *to = &events->observer->replay;
-	if (!to->freed || !is_in_window(events, call->time_ns) || !is_chosen(events, block))
-		return NULL;
-	const struct replay_call moved = in_window(events, call);
-	return to->freed(to->context, &moved, block, temporary);
+	struct replay_call moved;
+	return to->freed && has_event(events, call, block, &moved)
+		       ? to->freed(to->context, &moved, block, temporary)
+		       : NULL;
 }
 
 static struct ht_err *before_freed(
@@ -79,21 +76,17 @@ uint64_t events_end_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
-/* The last bucket of the cube includes all later events, so a window up to it has no end. */
-static uint64_t last_ns(const struct view *view)
-{
-	const bool is_last = view->window.to == view->analysis->cube.timeline.count;
-	return is_last ? UINT64_MAX : view->to_ns;
-}
-
 struct ht_err *events_read(const struct export_job *job, const struct model_observer *observer)
 {
 	const struct view *view = job->view;
+	/* The last bucket of the cube includes all later events, so a window up to it has no end.
+	 */
+	const bool has_end = view->window.to != view->analysis->cube.timeline.count;
 	struct events events = {
 		.view = view,
 		.observer = observer,
 		.from_ns = view->from_ns,
-		.to_ns = last_ns(view),
+		.to_ns = has_end ? view->to_ns : UINT64_MAX,
 	};
 	const struct model_observer own = {
 		.replay = {.context = &events,

@@ -16,6 +16,7 @@
 #include "analyzer/export/firefox_tables.h"
 #include "analyzer/export/names.h"
 #include "analyzer/views/parts.h"
+#include "format/array.h"
 
 #define VERSION	      60
 #define EVENTS_MAX    500000u
@@ -109,14 +110,13 @@ static double count_drawn(const struct part *part, size_t count, uint64_t rate)
 /* Finds the smallest rate with at most EVENTS_WANTED expected events. */
 static struct ht_err *find_rate(struct firefox *firefox)
 {
-	struct part *part;
+	HT_FREED struct part *part = NULL;
 	size_t count;
 	HT_TRY(parts_find(firefox->view, PARTS_SIZE, &part, &count));
 	if (count_drawn(part, count, 0) > EVENTS_MAX)
 		for (firefox->rate = 1; firefox->rate < 1ull << 62 &&
 					count_drawn(part, count, firefox->rate) > EVENTS_WANTED;)
 			firefox->rate *= 2;
-	free(part);
 	return NULL;
 }
 
@@ -174,7 +174,7 @@ static struct ht_err *put_counter(const struct firefox *firefox)
 	const struct view *view = firefox->view;
 	const uint64_t last_ns = events_end_ns(view), step_ns = view->analysis->cube.step_ns;
 	struct ht_err *err = NULL;
-	struct window_series *series = malloc(sizeof(*series));
+	HT_FREED struct window_series *series = malloc(sizeof(*series));
 	if (!series)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for a counter");
 	view_total_series(view, view->window, series);
@@ -193,7 +193,6 @@ static struct ht_err *put_counter(const struct firefox *firefox)
 	firefox_table_put(firefox->out, &samples);
 	fputs("}],\n", firefox->out);
 	free(samples.cell);
-	free(series);
 	return err;
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/array.h"
+
 json_t *json_number(uint64_t value)
 {
 	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
@@ -27,15 +29,13 @@ json_t *json_text(const char *bytes)
 	json_t *value = json_string(bytes);
 	if (value)
 		return value;
-	char *copy = strdup(bytes);
+	HT_FREED char *copy = strdup(bytes);
 	if (!copy)
 		return NULL;
 	for (char *at = copy; *at; at++)
 		if ((unsigned char)*at >= 0x80)
 			*at = '?';
-	value = json_string(copy);
-	free(copy);
-	return value;
+	return json_string(copy);
 }
 
 json_t *json_with(json_t *object, const char *name, json_t *value)
@@ -111,4 +111,23 @@ struct ht_err *json_put(struct json_writer *writer, const char *name, json_t *va
 {
 	json_begin_member(writer, name);
 	return json_write(writer, value);
+}
+
+void json_begin_array(struct json_writer *writer, const char *name)
+{
+	json_begin_member(writer, name);
+	putc('[', writer->out);
+	writer->has_element = false;
+}
+
+struct ht_err *json_put_element(struct json_writer *writer, json_t *value)
+{
+	fputs(writer->has_element ? ",\n" : "\n", writer->out);
+	writer->has_element = true;
+	return json_write(writer, value);
+}
+
+void json_end_array(struct json_writer *writer)
+{
+	putc(']', writer->out);
 }

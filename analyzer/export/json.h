@@ -26,7 +26,7 @@ json_t *json_plus(json_t *array, json_t *value);
 /* Writes one object, member by member. */
 struct json_writer {
 	FILE *out;
-	bool began;
+	bool began, has_element;
 	const char *const *only; /* names of members, ended by NULL; NULL: all */
 	FILE *whole, *none; /* with `only`: `out` is `whole` for members that are written, otherwise
 			       `none`, which discards them */
@@ -44,3 +44,9 @@ HT_MUST_CHECK
 struct ht_err *json_write(struct json_writer *writer, json_t *value);
 HT_MUST_CHECK
 struct ht_err *json_put(struct json_writer *writer, const char *name, json_t *value);
+/* Writes a member that is an array: its name, each of its elements in a line, and its end. The
+ * values of json_put_element are owned by it. */
+void json_begin_array(struct json_writer *writer, const char *name);
+HT_MUST_CHECK
+struct ht_err *json_put_element(struct json_writer *writer, json_t *value);
+void json_end_array(struct json_writer *writer);

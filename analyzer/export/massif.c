@@ -8,6 +8,7 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
+#include "format/array.h"
 
 #define SNAPSHOTS_MAX 100u
 /* massif's default; ms_print is recursive, so deep trees are a risk */
@@ -117,25 +118,20 @@ static struct ht_err *put_branches(
 
 static struct ht_err *put_branch(struct massif *massif, const struct branch *branch, unsigned depth)
 {
-	struct branch *child = NULL;
+	HT_FREED struct branch *child = NULL;
 	size_t count = 0, shown = 0;
-	struct ht_err *err = NULL;
 	const uint32_t node = massif->item[branch->first].node;
 	for (size_t i = branch->first; i < branch->first + branch->count; i++)
 		massif->item[i].node = massif->view->tree.node[massif->item[i].node].parent;
 	if (depth < DEPTH_MAX)
-		err = split(massif, branch->first, branch->count, false, &child, &count);
-	if (err)
-		return err;
+		HT_TRY(split(massif, branch->first, branch->count, false, &child, &count));
 	while (shown < count && child[shown].bytes >= massif->least_bytes)
 		shown++;
 	put_indent(massif->out, depth);
 	fprintf(massif->out, "n%zu: %" PRIu64 " ", shown + (shown < count), branch->bytes);
 	put_place(massif->out, massif->view, node);
 	putc('\n', massif->out);
-	err = put_branches(massif, child, count, depth + 1);
-	free(child);
-	return err;
+	return put_branches(massif, child, count, depth + 1);
 }
 
 static struct ht_err *put_branches(
@@ -176,7 +172,7 @@ static size_t take_items(struct massif *massif, enum metric metric, uint64_t *re
 
 static struct ht_err *put_tree(struct massif *massif, enum metric metric)
 {
-	struct branch *branch;
+	HT_FREED struct branch *branch = NULL;
 	size_t count, shown = 0;
 	uint64_t bytes;
 	const size_t items = take_items(massif, metric, &bytes);
@@ -188,9 +184,7 @@ static struct ht_err *put_tree(struct massif *massif, enum metric metric)
 		"n%zu: %" PRIu64
 		" (heap allocation functions) malloc/new/new[], --alloc-fns, etc.\n",
 		shown + (shown < count), bytes);
-	struct ht_err *err = put_branches(massif, branch, count, 1);
-	free(branch);
-	return err;
+	return put_branches(massif, branch, count, 1);
 }
 
 /* --- snapshots ---------------------------------------------------------------------------------
@@ -265,24 +259,14 @@ static void put_head(FILE *out, const struct view *view)
 
 struct ht_err *export_massif(FILE *out, struct export_job *job)
 {
-	struct snapshots *snapshots = calloc(1, sizeof(*snapshots));
-	struct ht_err *err = NULL;
-	if (snapshots) {
-		snapshots->massif = (struct massif){.out = out, .view = job->view};
-		snapshots->massif.item =
-			calloc(job->view->row_count + 1, sizeof(*snapshots->massif.item));
-	}
-	if (!snapshots || !snapshots->massif.item)
-		err = ht_err_new(
-			HT_ERR_NOMEM, "out of memory for %zu stacks", job->view->row_count);
-	if (!err) {
-		const struct window until = {0, job->view->window.to};
-		view_total_series(job->view, until, &snapshots->series);
-		put_head(out, job->view);
-		err = put_snapshots(snapshots);
-	}
-	if (snapshots)
-		free(snapshots->massif.item);
-	free(snapshots);
-	return err;
+	const struct window until = {0, job->view->window.to};
+	const size_t rows = job->view->row_count;
+	HT_FREED struct snapshots *snapshots = calloc(1, sizeof(*snapshots));
+	HT_FREED struct item *item = calloc(rows + 1, sizeof(*item));
+	if (!snapshots || !item)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", rows);
+	snapshots->massif = (struct massif){.out = out, .view = job->view, .item = item};
+	view_total_series(job->view, until, &snapshots->series);
+	put_head(out, job->view);
+	return put_snapshots(snapshots);
 }

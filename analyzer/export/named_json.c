@@ -5,22 +5,21 @@
 
 #include "analyzer/export/json.h"
 #include "analyzer/views/missing.h"
+#include "format/array.h"
 
 static json_t *module_json(const struct analysis *analysis, const struct named_module *of)
 {
 	const struct module *module =
 		of->module == MODULES_NONE ? NULL : &analysis->model.modules.module[of->module];
-	char *remark = of->with_function == of->addresses && of->with_line == of->addresses
-			       ? NULL
-			       : missing_remark(analysis, of->module);
-	json_t *ret = json_pack("{so so so so so so so so}", "path",
+	HT_FREED char *remark = of->with_function == of->addresses && of->with_line == of->addresses
+					? NULL
+					: missing_remark(analysis, of->module);
+	return json_pack("{so so so so so so so so}", "path",
 		json_text(module ? module->path : NULL), "build_id",
 		json_text(module && module->build_id[0] ? module->build_id : NULL), "allocations",
 		json_number(of->allocations), "addresses", json_number(of->addresses), "named",
 		json_number(of->with_function), "with_line", json_number(of->with_line),
 		"functions", json_number(of->functions), "remark", json_text(remark));
-	free(remark);
-	return ret;
 }
 
 struct ht_err *named_json_write(

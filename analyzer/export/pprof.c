@@ -59,10 +59,12 @@ static const struct {
 };
 #define DEFAULT_TYPE "inuse_space"
 
+/* After an error, later writes do nothing, so callers check once. */
 struct pprof {
 	FILE *out;
 	const struct view *view;
-	const struct export_server *server;	 /* NULL: none */
+	const struct export_server *server; /* NULL: none */
+	struct ht_err *err;
 	struct bytes_out message, inner, packed; /* under construction: a field of the profile, a
 						    field within it, and one within that */
 	struct pool pool;
@@ -82,78 +84,99 @@ struct pprof {
 /* --- messages ----------------------------------------------------------------------------------
  */
 
-static struct ht_err *put_number(struct bytes_out *out, unsigned field, uint64_t value)
+static void put_uleb(struct pprof *pprof, struct bytes_out *out, uint64_t value)
 {
-	HT_TRY(bytes_out_uleb(out, field << 3));
-	return bytes_out_uleb(out, value);
+	HT_THEN(pprof->err, bytes_out_uleb(out, value));
 }
 
-static struct ht_err *put_bytes(
-	struct bytes_out *out, unsigned field, const void *data, size_t length)
+static void put_number(struct pprof *pprof, struct bytes_out *out, unsigned field, uint64_t value)
 {
-	HT_TRY(bytes_out_uleb(out, field << 3 | 2));
-	HT_TRY(bytes_out_uleb(out, length));
-	return bytes_out_put(out, data, length);
+	put_uleb(pprof, out, field << 3);
+	put_uleb(pprof, out, value);
 }
 
 /* Puts `from` into `to` as one field, and empties it. */
-static struct ht_err *put_message(struct bytes_out *to, unsigned field, struct bytes_out *from)
+static void put_message(
+	struct pprof *pprof, struct bytes_out *to, unsigned field, struct bytes_out *from)
 {
-	struct ht_err *err = put_bytes(to, field, from->data, from->length);
+	put_uleb(pprof, to, field << 3 | 2);
+	put_uleb(pprof, to, from->length);
+	HT_THEN(pprof->err, bytes_out_put(to, from->data, from->length));
 	from->length = 0;
-	return err;
+}
+
+/* Writes pprof->packed, a field of the profile. */
+static void write_packed(struct pprof *pprof)
+{
+	if (!pprof->err)
+		fwrite(pprof->packed.data, pprof->packed.length, 1, pprof->out);
+	pprof->packed.length = 0;
 }
 
 /* Writes pprof->message as a field of the profile. */
-static struct ht_err *write_message(struct pprof *pprof, unsigned field)
+static void write_message(struct pprof *pprof, unsigned field)
 {
-	struct ht_err *err = put_message(&pprof->packed, field, &pprof->message);
-	if (!err)
-		fwrite(pprof->packed.data, pprof->packed.length, 1, pprof->out);
-	pprof->packed.length = 0;
-	return err;
+	put_message(pprof, &pprof->packed, field, &pprof->message);
+	write_packed(pprof);
 }
 
-static struct ht_err *write_number(struct pprof *pprof, unsigned field, uint64_t value)
+static void write_number(struct pprof *pprof, unsigned field, uint64_t value)
 {
-	struct ht_err *err = put_number(&pprof->packed, field, value);
-	if (!err)
-		fwrite(pprof->packed.data, pprof->packed.length, 1, pprof->out);
-	pprof->packed.length = 0;
-	return err;
+	put_number(pprof, &pprof->packed, field, value);
+	write_packed(pprof);
+}
+
+/* Puts `field` as the fields 1 to `last` of pprof->message; field[0] is not used. */
+static void put_fields(struct pprof *pprof, const uint64_t *field, unsigned last)
+{
+	for (unsigned i = 1; i <= last; i++)
+		put_number(pprof, &pprof->message, i, field[i]);
 }
 
 /* --- strings and functions ---------------------------------------------------------------------
  */
 
-/* NULL is 0, the empty string. */
-static struct ht_err *number_string(struct pprof *pprof, const char *text, uint32_t *ret)
+/* The number of a string; 0 after an error. */
+static uint32_t number_text(struct pprof *pprof, const char *text)
+{
+	uint32_t number = 0;
+	HT_THEN(pprof->err, pool_number(&pprof->pool, text, &number));
+	return number;
+}
+
+/* The number of a name of foreign origin; NULL: 0, the empty string. */
+static uint32_t number_name(struct pprof *pprof, const char *text)
 {
 	char name[NAMES_BYTES];
 	names_copy(name, text ? text : "");
-	return pool_number(&pprof->pool, name, ret);
+	return number_text(pprof, name);
 }
 
-static struct ht_err *number_function(
-	struct pprof *pprof, const char *name, const char *file, uint32_t *ret)
+static struct ht_err *add_function(struct pprof *pprof, const struct function *function)
 {
-	struct function function;
-	struct ht_err *err = number_string(pprof, name, &function.name);
-	HT_THEN(err, number_string(pprof, file, &function.file));
-	const uint64_t key = (uint64_t)function.name << 32 | function.file;
-	if (err || map_get(&pprof->function, key, ret))
-		return err;
 	HT_TRY(array_reserve(&pprof->made, &pprof->function_capacity, pprof->function_count + 1,
 		sizeof(*pprof->made), "functions"));
-	pprof->made[pprof->function_count] = function;
-	*ret = (uint32_t)++pprof->function_count;
-	return map_put(&pprof->function, key, *ret);
+	pprof->made[pprof->function_count++] = *function;
+	return NULL;
 }
 
-static struct ht_err *write_functions(struct pprof *pprof)
+static uint32_t number_function(struct pprof *pprof, const char *name, const char *file)
 {
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < pprof->function_count && !err; i++) {
+	struct function function = {.name = number_name(pprof, name)};
+	function.file = number_name(pprof, file);
+	const uint64_t key = (uint64_t)function.name << 32 | function.file;
+	uint32_t number = 0;
+	if (pprof->err || map_get(&pprof->function, key, &number))
+		return number;
+	number = (uint32_t)pprof->function_count + 1;
+	pprof->err = add_function(pprof, &function);
+	HT_THEN(pprof->err, map_put(&pprof->function, key, number));
+	return number;
+}
+
+static void write_functions(struct pprof *pprof)
+{
+	for (size_t i = 0; i < pprof->function_count; i++) {
 		const struct function *function = &pprof->made[i];
 		const uint64_t field[] = {
 			[FUNCTION_ID] = i + 1,
@@ -161,197 +184,169 @@ static struct ht_err *write_functions(struct pprof *pprof)
 			[FUNCTION_SYSTEM_NAME] = function->name,
 			[FUNCTION_FILE] = function->file,
 		};
-		for (unsigned k = FUNCTION_ID; k <= FUNCTION_FILE && !err; k++)
-			err = put_number(&pprof->message, k, field[k]);
-		HT_THEN(err, write_message(pprof, PROFILE_FUNCTION));
+		put_fields(pprof, field, FUNCTION_FILE);
+		write_message(pprof, PROFILE_FUNCTION);
 	}
-	return err;
 }
 
-static struct ht_err *write_strings(struct pprof *pprof)
+static void write_strings(struct pprof *pprof)
 {
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < pprof->pool.count && !err; i++) {
+	for (size_t i = 0; i < pprof->pool.count; i++) {
 		const char *text = pprof->pool.text[i];
-		err = bytes_out_put(&pprof->message, text, strlen(text));
-		HT_THEN(err, write_message(pprof, PROFILE_STRING));
+		HT_THEN(pprof->err, bytes_out_put(&pprof->message, text, strlen(text)));
+		write_message(pprof, PROFILE_STRING);
 	}
-	return err;
 }
 
 /* --- locations and modules ---------------------------------------------------------------------
  */
 
-static struct ht_err *put_line(
-	struct pprof *pprof, const char *name, const char *file, uint32_t line)
+static void put_line(struct pprof *pprof, const char *name, const char *file, uint32_t line)
 {
-	uint32_t function;
-	HT_TRY(number_function(pprof, name, file, &function));
-	HT_TRY(put_number(&pprof->inner, LINE_FUNCTION, function));
+	put_number(pprof, &pprof->inner, LINE_FUNCTION, number_function(pprof, name, file));
 	if (line)
-		HT_TRY(put_number(&pprof->inner, LINE_LINE, line));
-	return put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
+		put_number(pprof, &pprof->inner, LINE_LINE, line);
+	put_message(pprof, &pprof->message, LOCATION_LINE, &pprof->inner);
 }
 
 /* A server shows functions only, and drops samples of addresses without a function. */
-static struct ht_err *put_place_name(struct pprof *pprof, const struct frame *frame)
+static void put_place_name(struct pprof *pprof, const struct frame *frame)
 {
 	char name[NAMES_BYTES];
 	names_frame(pprof->view, frame, name);
-	return put_line(pprof, name, NULL, 0);
+	put_line(pprof, name, NULL, 0);
 }
 
 /* The format wants the innermost function first. An address without a name gets no line: pprof then
  * prints the address with its module. */
-static struct ht_err *write_location(struct pprof *pprof, uint32_t number, uint32_t place)
+static void write_location(struct pprof *pprof, uint32_t number, uint32_t place)
 {
 	const struct frames_place frames = pprof->view->frames.place[place];
 	const struct frame *first = &pprof->view->frames.frame[frames.first];
 	bool has_name = false;
-	struct ht_err *err = put_number(&pprof->message, LOCATION_ID, number);
-	if (!err && first->module != MODULES_NONE) {
+	put_number(pprof, &pprof->message, LOCATION_ID, number);
+	if (first->module != MODULES_NONE) {
 		pprof->has_module[first->module] = true;
-		err = put_number(&pprof->message, LOCATION_MAPPING, first->module + 1);
+		put_number(pprof, &pprof->message, LOCATION_MAPPING, first->module + 1);
 	}
-	HT_THEN(err,
-		put_number(&pprof->message, LOCATION_ADDRESS, names_address(pprof->view, first)));
-	for (uint32_t i = 0; i < frames.count && !err; i++) {
+	put_number(pprof, &pprof->message, LOCATION_ADDRESS, names_address(pprof->view, first));
+	for (uint32_t i = 0; i < frames.count; i++) {
 		if (!first[i].function)
 			continue;
 		has_name = true;
-		err = put_line(pprof, first[i].function, first[i].file, first[i].line);
+		put_line(pprof, first[i].function, first[i].file, first[i].line);
 	}
 	if (pprof->server && !has_name)
-		HT_THEN(err, put_place_name(pprof, first));
-	return err ? err : write_message(pprof, PROFILE_LOCATION);
+		put_place_name(pprof, first);
+	write_message(pprof, PROFILE_LOCATION);
 }
 
-static struct ht_err *write_named(struct pprof *pprof, uint32_t number, const char *name)
+static void write_named(struct pprof *pprof, uint32_t number, const char *name)
 {
 	if (!number)
-		return NULL;
-	HT_TRY(put_number(&pprof->message, LOCATION_ID, number));
-	HT_TRY(put_line(pprof, name, NULL, 0));
-	return write_message(pprof, PROFILE_LOCATION);
+		return;
+	put_number(pprof, &pprof->message, LOCATION_ID, number);
+	put_line(pprof, name, NULL, 0);
+	write_message(pprof, PROFILE_LOCATION);
 }
 
-static struct ht_err *write_locations(struct pprof *pprof)
+static void write_locations(struct pprof *pprof)
 {
-	struct ht_err *err = NULL;
-	for (uint32_t i = 0; i < pprof->location_count && !err; i++)
+	for (uint32_t i = 0; i < pprof->location_count; i++)
 		if (pprof->place_of[i] != UINT32_MAX)
-			err = write_location(pprof, i + 1, pprof->place_of[i]);
-	HT_THEN(err, write_named(pprof, pprof->no_stack, "(no stack)"));
-	return err ? err : write_named(pprof, pprof->other, "(folded)");
+			write_location(pprof, i + 1, pprof->place_of[i]);
+	write_named(pprof, pprof->no_stack, "(no stack)");
+	write_named(pprof, pprof->other, "(folded)");
 }
 
-/* Leaves out modules that no location refers to, except the program. */
-static struct ht_err *write_module(struct pprof *pprof, uint32_t index)
+static void write_module(struct pprof *pprof, uint32_t index)
 {
 	const struct module *module = &pprof->view->analysis->model.modules.module[index];
-	uint32_t path, build_id;
-	HT_TRY(number_string(pprof, module->path, &path));
-	HT_TRY(number_string(pprof, module->build_id, &build_id));
+	const uint32_t path = number_name(pprof, module->path);
 	const uint64_t field[] = {
 		[MAPPING_ID] = index + 1,
 		[MAPPING_START] = module->lo,
 		[MAPPING_LIMIT] = module->hi,
 		[MAPPING_OFFSET] = 0,
 		[MAPPING_FILE] = path,
-		[MAPPING_BUILD_ID] = build_id,
+		[MAPPING_BUILD_ID] = number_name(pprof, module->build_id),
 		[MAPPING_HAS_FUNCTIONS] = 1,
 		[MAPPING_HAS_FILES] = 1,
 		[MAPPING_HAS_LINES] = 1,
 		[MAPPING_HAS_INLINES] = 1,
 	};
-	for (unsigned i = MAPPING_ID; i <= MAPPING_HAS_INLINES; i++)
-		HT_TRY(put_number(&pprof->message, i, field[i]));
-	return write_message(pprof, PROFILE_MAPPING);
+	put_fields(pprof, field, MAPPING_HAS_INLINES);
+	write_message(pprof, PROFILE_MAPPING);
 }
 
-/* pprof takes the first module as the program. */
-static struct ht_err *write_modules(struct pprof *pprof)
+/* pprof takes the first module as the program. Leaves out modules that no location refers to,
+ * except the program. */
+static void write_modules(struct pprof *pprof)
 {
 	const struct modules *modules = &pprof->view->analysis->model.modules;
-	struct ht_err *err = NULL;
 	for (unsigned is_program = 2; is_program-- > 0;)
-		for (uint32_t i = 0; i < modules->count && !err; i++) {
+		for (uint32_t i = 0; i < modules->count; i++) {
 			const bool is = modules->module[i].flags & REC_MODULE_EXECUTABLE;
 			if (is == is_program && (is || pprof->has_module[i]))
-				err = write_module(pprof, i);
+				write_module(pprof, i);
 		}
-	return err;
 }
 
 /* --- samples -----------------------------------------------------------------------------------
  */
 
-static uint32_t new_location(struct pprof *pprof, uint32_t place)
+/* Puts the number of a location; `place` UINT32_MAX: the location has no code address. */
+static void put_location(struct pprof *pprof, uint32_t *number, uint32_t place)
 {
-	pprof->place_of[pprof->location_count++] = place;
-	return (uint32_t)pprof->location_count;
+	if (!*number) {
+		pprof->place_of[pprof->location_count++] = place;
+		*number = (uint32_t)pprof->location_count;
+	}
+	put_uleb(pprof, &pprof->inner, *number);
 }
 
-/* Numbers a location that has no code address. */
-static struct ht_err *put_named(struct pprof *pprof, uint32_t *number)
-{
-	if (!*number)
-		*number = new_location(pprof, UINT32_MAX);
-	return bytes_out_uleb(&pprof->inner, *number);
-}
-
-static struct ht_err *put_stack(struct pprof *pprof, uint32_t leaf)
+static void put_stack(struct pprof *pprof, uint32_t leaf)
 {
 	const struct nodes *nodes = &pprof->view->analysis->model.nodes;
 	const struct frames *frames = &pprof->view->frames;
 	const struct node *node;
-	struct ht_err *err = NULL;
 	if (leaf == CUBE_OTHER)
-		err = put_named(pprof, &pprof->other);
+		put_location(pprof, &pprof->other, UINT32_MAX);
 	else if (!nodes_get(nodes, leaf))
-		err = put_named(pprof, &pprof->no_stack);
-	for (uint32_t id = leaf; !err && (node = nodes_get(nodes, id)); id = node->parent) {
+		put_location(pprof, &pprof->no_stack, UINT32_MAX);
+	for (uint32_t id = leaf; (node = nodes_get(nodes, id)); id = node->parent) {
 		const uint32_t place = frames->place_of[nodes_index(nodes, id)];
-		if (place == UINT32_MAX)
-			continue;
-		if (!pprof->location_of[place])
-			pprof->location_of[place] = new_location(pprof, place);
-		err = bytes_out_uleb(&pprof->inner, pprof->location_of[place]);
+		if (place != UINT32_MAX)
+			put_location(pprof, &pprof->location_of[place], place);
 	}
-	return err ? err : put_message(&pprof->message, SAMPLE_LOCATION, &pprof->inner);
+	put_message(pprof, &pprof->message, SAMPLE_LOCATION, &pprof->inner);
 }
 
-static struct ht_err *put_values(struct pprof *pprof, const struct sums *sums)
+static void put_values(struct pprof *pprof, const struct sums *sums)
 {
 	const uint64_t value[HT_ARRAY_SIZE(sample_type)] = {sums->allocations,
 		sums->allocated_bytes, sums_outstanding_blocks(sums), sums_outstanding_bytes(sums),
 		sums->peak_bytes, sums->temporary};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(value); i++)
-		HT_TRY(bytes_out_uleb(&pprof->inner, value[i]));
-	return put_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
+		put_uleb(pprof, &pprof->inner, value[i]);
+	put_message(pprof, &pprof->message, SAMPLE_VALUE, &pprof->inner);
 }
 
-static struct ht_err *put_label(
-	struct pprof *pprof, const char *key, unsigned field, uint64_t value)
+static void put_label(struct pprof *pprof, const char *key, unsigned field, uint64_t value)
 {
-	uint32_t name;
-	HT_TRY(pool_number(&pprof->pool, key, &name));
-	HT_TRY(put_number(&pprof->inner, LABEL_KEY, name));
-	HT_TRY(put_number(&pprof->inner, field, value));
-	return put_message(&pprof->message, SAMPLE_LABEL, &pprof->inner);
+	put_number(pprof, &pprof->inner, LABEL_KEY, number_text(pprof, key));
+	put_number(pprof, &pprof->inner, field, value);
+	put_message(pprof, &pprof->message, SAMPLE_LABEL, &pprof->inner);
 }
 
-static struct ht_err *put_thread(struct pprof *pprof, uint32_t thread)
+static void put_thread(struct pprof *pprof, uint32_t thread)
 {
 	const struct threads *threads = &pprof->view->analysis->model.threads;
 	char name[NAMES_BYTES];
-	uint32_t number;
 	names_thread(pprof->view, thread, name);
-	HT_TRY(pool_number(&pprof->pool, name, &number));
-	HT_TRY(put_label(pprof, "thread", LABEL_STRING, number));
+	put_label(pprof, "thread", LABEL_STRING, number_text(pprof, name));
 	if (thread < threads->count)
-		HT_TRY(put_label(pprof, "tid", LABEL_NUMBER, threads->thread[thread].tid));
-	return NULL;
+		put_label(pprof, "tid", LABEL_NUMBER, threads->thread[thread].tid);
 }
 
 /* The sums of one thread on one stack. */
@@ -360,16 +355,16 @@ struct part {
 	struct sums sums;
 };
 
-static struct ht_err *write_sample(struct pprof *pprof, const struct part *part)
+static void write_sample(struct pprof *pprof, const struct part *part)
 {
 	const struct sums *sums = &part->sums;
 	if (!sums->allocations && !sums->peak_bytes)
-		return NULL;
-	HT_TRY(put_stack(pprof, part->node));
-	HT_TRY(put_values(pprof, sums));
+		return;
+	put_stack(pprof, part->node);
+	put_values(pprof, sums);
 	if (!pprof->server)
-		HT_TRY(put_thread(pprof, part->thread));
-	return write_message(pprof, PROFILE_SAMPLE);
+		put_thread(pprof, part->thread);
+	write_message(pprof, PROFILE_SAMPLE);
 }
 
 /* Adds up the sites of each stack and thread: a sample of pprof has no size class and no function.
@@ -423,71 +418,54 @@ static size_t fold_parts(struct part *part, size_t count, size_t most)
 	return most;
 }
 
-static struct ht_err *write_samples(struct pprof *pprof)
+static void write_samples(struct pprof *pprof)
 {
 	HT_FREED struct part *part = NULL;
-	size_t count;
-	struct ht_err *err = find_parts(pprof, &part, &count);
-	if (!err && pprof->server)
+	size_t count = 0;
+	HT_THEN(pprof->err, find_parts(pprof, &part, &count));
+	if (!pprof->err && pprof->server)
 		count = fold_parts(part, count, pprof->server->samples_max);
-	for (size_t i = 0; i < count && !err; i++)
-		err = write_sample(pprof, &part[i]);
-	return err;
+	for (size_t i = 0; i < count && !pprof->err; i++)
+		write_sample(pprof, &part[i]);
 }
 
 /* --- the profile -------------------------------------------------------------------------------
  */
 
-static struct ht_err *write_type(
-	struct pprof *pprof, unsigned field, const char *name, const char *unit)
+static void write_type(struct pprof *pprof, unsigned field, const char *name, const char *unit)
 {
-	uint32_t number, of_unit;
-	HT_TRY(pool_number(&pprof->pool, name, &number));
-	HT_TRY(pool_number(&pprof->pool, unit, &of_unit));
-	HT_TRY(put_number(&pprof->message, TYPE_NAME, number));
-	HT_TRY(put_number(&pprof->message, TYPE_UNIT, of_unit));
-	return write_message(pprof, field);
+	put_number(pprof, &pprof->message, TYPE_NAME, number_text(pprof, name));
+	put_number(pprof, &pprof->message, TYPE_UNIT, number_text(pprof, unit));
+	write_message(pprof, field);
 }
 
-static struct ht_err *write_comment(struct pprof *pprof, const char *text)
+static void write_comment(struct pprof *pprof, const char *text)
 {
-	uint32_t number;
-	HT_TRY(number_string(pprof, text, &number));
-	return write_number(pprof, PROFILE_COMMENT, number);
+	write_number(pprof, PROFILE_COMMENT, number_name(pprof, text));
 }
 
-static struct ht_err *write_comments(struct pprof *pprof)
-{
-	char text[NAMES_BYTES];
-	const struct model *model = &pprof->view->analysis->model;
-	snprintf(text, sizeof(text), "heaptap %s, process %u", HEAPTAP_VERSION,
-		(unsigned)model->target.pid);
-	HT_TRY(write_comment(pprof, text));
-	if (model->capture.sample_bytes)
-		HT_TRY(write_comment(
-			pprof, "a sample: all figures are estimates, temp_objects are not known"));
-	for (unsigned i = 0; model_note(model, i, text); i++)
-		HT_TRY(write_comment(pprof, text));
-	return NULL;
-}
-
-static struct ht_err *write_head(struct pprof *pprof)
+static void write_head(struct pprof *pprof)
 {
 	const struct view *view = pprof->view;
-	uint32_t number;
-	HT_TRY(pool_number(&pprof->pool, "", &number));
+	const struct model *model = &view->analysis->model;
+	char text[NAMES_BYTES];
+	number_text(pprof, ""); /* the format wants it to be string 0 */
 	for (size_t i = 0; i < HT_ARRAY_SIZE(sample_type); i++)
-		HT_TRY(write_type(
-			pprof, PROFILE_SAMPLE_TYPE, sample_type[i].name, sample_type[i].unit));
-	HT_TRY(pool_number(&pprof->pool, DEFAULT_TYPE, &number));
-	HT_TRY(write_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, number));
-	HT_TRY(write_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes"));
-	HT_TRY(write_number(pprof, PROFILE_PERIOD, 1));
-	HT_TRY(write_number(pprof, PROFILE_TIME_NANOS,
-		view->analysis->model.capture.start_unix_ns +
-			(pprof->server ? view->to_ns : view->from_ns)));
-	HT_TRY(write_number(pprof, PROFILE_DURATION_NANOS, view->to_ns - view->from_ns));
-	return write_comments(pprof);
+		write_type(pprof, PROFILE_SAMPLE_TYPE, sample_type[i].name, sample_type[i].unit);
+	write_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, number_text(pprof, DEFAULT_TYPE));
+	write_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes");
+	write_number(pprof, PROFILE_PERIOD, 1);
+	write_number(pprof, PROFILE_TIME_NANOS,
+		model->capture.start_unix_ns + (pprof->server ? view->to_ns : view->from_ns));
+	write_number(pprof, PROFILE_DURATION_NANOS, view->to_ns - view->from_ns);
+	snprintf(text, sizeof(text), "heaptap %s, process %u", HEAPTAP_VERSION,
+		(unsigned)model->target.pid);
+	write_comment(pprof, text);
+	if (model->capture.sample_bytes)
+		write_comment(
+			pprof, "a sample: all figures are estimates, temp_objects are not known");
+	for (unsigned i = 0; model_note(model, i, text); i++)
+		write_comment(pprof, text);
 }
 
 static struct ht_err *pprof_init(struct pprof *pprof)
@@ -519,15 +497,17 @@ static struct ht_err *write_profile(
 	FILE *out, const struct view *view, const struct export_server *server)
 {
 	struct pprof pprof = {.out = out, .view = view, .server = server};
-	struct ht_err *err = pprof_init(&pprof);
-	HT_THEN(err, write_head(&pprof));
-	HT_THEN(err, write_samples(&pprof));
-	HT_THEN(err, write_locations(&pprof));
-	HT_THEN(err, write_modules(&pprof));
-	HT_THEN(err, write_functions(&pprof));
-	HT_THEN(err, write_strings(&pprof));
+	pprof.err = pprof_init(&pprof);
+	if (!pprof.err) {
+		write_head(&pprof);
+		write_samples(&pprof);
+		write_locations(&pprof);
+		write_modules(&pprof);
+		write_functions(&pprof);
+		write_strings(&pprof);
+	}
 	pprof_deinit(&pprof);
-	return err;
+	return pprof.err;
 }
 
 /* Folds more and more stacks until the profile is small enough: a tenth at least each time. */

@@ -9,20 +9,18 @@
 #include "analyzer/export/names.h"
 #include "analyzer/views/parts.h"
 #include "format/foreign.h"
+#include "format/array.h"
 
 /* Writes a quoted field with quotes doubled, without characters that are not harmless
  * (format/foreign.h). NULL is an empty field. */
 static void put_text(FILE *out, const char *text)
 {
-	char *clean = strdup(text ? text : "");
+	HT_FREED char *clean = strdup(text ? text : "");
 	fputs(",", out);
-	if (!clean || !*clean) {
-		free(clean);
+	if (!clean || !*clean)
 		return;
-	}
 	foreign_copy(clean, strlen(clean) + 1, clean);
 	csv_put_quoted(out, "", clean);
-	free(clean);
 }
 
 /* --- columns -----------------------------------------------------------------------------------
@@ -127,8 +125,8 @@ static struct finding *findings_by_row(const struct view *view, const struct sus
 static struct ht_err *write_rows(FILE *out, const struct view *view,
 	const struct report_options *options, const struct suspects *suspects)
 {
-	struct finding *finding = findings_by_row(view, suspects);
-	uint32_t *row = NULL;
+	HT_FREED struct finding *finding = findings_by_row(view, suspects);
+	HT_FREED uint32_t *row = NULL;
 	size_t shown = 0;
 	struct ht_err *err = finding ? view_order(view, options->order, &row)
 				     : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
@@ -143,8 +141,6 @@ static struct ht_err *write_rows(FILE *out, const struct view *view,
 			break;
 		put_site(out, view, &view->row[row[i]], of);
 	}
-	free(row);
-	free(finding);
 	return err;
 }
 

@@ -8,6 +8,7 @@
 #include "analyzer/export/stacks_json.h"
 #include "analyzer/views/parts.h"
 #include "analyzer/views/warnings.h"
+#include "format/array.h"
 
 /* --- members of the report ------------------------------------------------------------------- */
 
@@ -163,7 +164,7 @@ static json_t *function_json(const struct view *view, unsigned hook, const struc
 static struct ht_err *put_functions(struct json_writer *writer, const struct view *view)
 {
 	static const struct sums none;
-	struct part *part;
+	HT_FREED struct part *part = NULL;
 	size_t count, next = 0;
 	HT_TRY(parts_find(view, PARTS_FUNCTION, &part, &count));
 	json_t *array = json_array();
@@ -177,13 +178,12 @@ static struct ht_err *put_functions(struct json_writer *writer, const struct vie
 	}
 	if (next < count)
 		array = json_plus(array, function_json(view, PARTS_FOLDED, &part[next].sums));
-	free(part);
 	return json_put(writer, "functions", array);
 }
 
 static struct ht_err *put_sizes(struct json_writer *writer, const struct view *view)
 {
-	struct part *part;
+	HT_FREED struct part *part = NULL;
 	size_t count;
 	HT_TRY(parts_find(view, PARTS_SIZE, &part, &count));
 	json_t *array = json_array();
@@ -196,7 +196,6 @@ static struct ht_err *put_sizes(struct json_writer *writer, const struct view *v
 			json_number_or_null(is_known, is_known ? parts_size_to(part[i].key) : 0));
 		array = json_plus(array, class);
 	}
-	free(part);
 	return json_put(writer, "sizes", array);
 }
 
@@ -243,7 +242,7 @@ static struct ht_err *put_threads(struct json_writer *writer, const struct view 
 {
 	static const struct sums none;
 	const struct cube *cube = &view->analysis->cube;
-	struct part *part;
+	HT_FREED struct part *part = NULL;
 	size_t count, next = 0;
 	HT_TRY(parts_find(view, PARTS_THREAD, &part, &count));
 	json_t *array = json_array();
@@ -258,7 +257,6 @@ static struct ht_err *put_threads(struct json_writer *writer, const struct view 
 	}
 	if (next < count && part[next].key == PARTS_FOLDED)
 		array = json_plus(array, thread_json(view, PARTS_FOLDED, &part[next].sums));
-	free(part);
 	return json_put(writer, "threads", array);
 }
 

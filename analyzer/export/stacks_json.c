@@ -8,6 +8,7 @@
 #include "analyzer/views/parts.h"
 #include "analyzer/views/stacks.h"
 #include "analyzer/views/suspects.h"
+#include "format/array.h"
 
 #define FRAMES_MAX 16384u
 
@@ -97,23 +98,15 @@ static json_t *frame_json(const struct view *view, const struct frame *frame)
 		"line_is_first", frame->line_is_first);
 }
 
-static struct ht_err *begin_array(struct json_writer *json, const char *name)
-{
-	json_begin_member(json, name);
-	fputc('[', json->out);
-	return NULL;
-}
-
 static struct ht_err *put_frames(struct stacks_writer *writer)
 {
 	const struct view *view = writer->view;
-	struct ht_err *err = begin_array(writer->json, "frames");
-	for (uint32_t i = 0; i < writer->frames.count && !err; i++) {
-		fputs(i ? ",\n" : "\n", writer->json->out);
-		err = json_write(
+	struct ht_err *err = NULL;
+	json_begin_array(writer->json, "frames");
+	for (uint32_t i = 0; i < writer->frames.count && !err; i++)
+		err = json_put_element(
 			writer->json, frame_json(view, &view->frames.frame[writer->frames.met[i]]));
-	}
-	fputc(']', writer->json->out);
+	json_end_array(writer->json);
 	return err;
 }
 
@@ -136,7 +129,7 @@ static struct ht_err *put_stack(struct stacks_writer *writer, const struct stack
 	object = json_with(object, "wrappers", json_number(stacks_wrappers(view, stack)));
 	object = json_with(object, "functions", calls_json(stack));
 	object = json_with(object, "frames", frames_of_stack(writer, stack->node));
-	return json_write(writer->json, object);
+	return json_put_element(writer->json, object);
 }
 
 /* Keeps the stacks whose rows --class keeps; returns their number. */
@@ -154,20 +147,15 @@ static size_t choose_stacks(const struct stacks_writer *writer, struct stack *st
 static struct ht_err *put_stacks(struct stacks_writer *writer)
 {
 	const size_t limit = writer->options->limit;
-	struct stack *stack;
+	HT_FREED struct stack *stack = NULL;
 	size_t count;
 	HT_TRY(stacks_find(writer->view, writer->options->order, &stack, &count));
 	count = choose_stacks(writer, stack, count);
 	struct ht_err *err = json_put(writer->json, "stacks_total", json_number(count));
-	HT_THEN(err, begin_array(writer->json, "stacks"));
-	if (limit && limit < count)
-		count = limit;
-	for (size_t i = 0; i < count && !err; i++) {
-		fputs(i ? ",\n" : "\n", writer->json->out);
+	json_begin_array(writer->json, "stacks");
+	for (size_t i = 0; i < count && (!limit || i < limit) && !err; i++)
 		err = put_stack(writer, &stack[i]);
-	}
-	fputc(']', writer->json->out);
-	free(stack);
+	json_end_array(writer->json);
 	return err;
 }
 
@@ -272,14 +260,13 @@ static struct ht_err *put_mappings(struct stacks_writer *writer)
 	const size_t limit = writer->options->limit;
 	const struct mappings *mappings = &writer->view->analysis->mappings;
 	const size_t count = mappings->stack_count;
-	uint32_t *order;
+	HT_FREED uint32_t *order = NULL;
 	if (!analysis_has_mappings(writer->view->analysis))
 		return json_put(writer->json, "mappings", json_null());
 	HT_TRY(mappings_order(mappings, &order));
 	json_t *stacks = json_array();
 	for (size_t i = 0; i < count && (!limit || i < limit); i++)
 		stacks = json_plus(stacks, mapping_stack(writer, &mappings->stack[order[i]]));
-	free(order);
 	json_t *object = json_with(mappings_json(mappings), "stacks_total", json_number(count));
 	return json_put(writer->json, "mappings", json_with(object, "stacks", stacks));
 }

@@ -12,6 +12,7 @@
 #include "analyzer/page/facts.h"
 #include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"
+#include "format/array.h"
 
 /* The largest integer that a double represents exactly: JavaScript computes with doubles. */
 #define NUMBER_MAX ((1ull << 53) - 1)
@@ -43,7 +44,7 @@ static void put_signed(struct writer *writer, int64_t value)
 
 static void put_facts(struct writer *writer, const struct page_facts *facts)
 {
-	char *text = json_dumps(facts->object, JSON_COMPACT);
+	HT_FREED char *text = json_dumps(facts->object, JSON_COMPACT);
 	if (!text)
 		writer->err = ht_err_new(HT_ERR_NOMEM, "out of memory for the page");
 	if (writer->err)
@@ -51,7 +52,6 @@ static void put_facts(struct writer *writer, const struct page_facts *facts)
 	put(writer, strlen(text));
 	if (!writer->err)
 		writer->err = bytes_out_put(writer->out, text, strlen(text));
-	free(text);
 }
 
 static void put_frames(
@@ -76,7 +76,7 @@ static void put_frames(
 static void put_tree(struct writer *writer, const struct view *view, const struct fold *fold,
 	const struct page_facts *facts)
 {
-	uint32_t *depth = malloc(fold->count * sizeof(*depth));
+	HT_FREED uint32_t *depth = malloc(fold->count * sizeof(*depth));
 	if (!depth && !writer->err)
 		writer->err = ht_err_new(HT_ERR_NOMEM, "out of memory for the page");
 	put(writer, fold->count);
@@ -86,7 +86,6 @@ static void put_tree(struct writer *writer, const struct view *view, const struc
 		depth[i] = i ? depth[caller] + 1 : 0;
 		put(writer, i ? depth[i - 1] - depth[caller] : 0);
 	}
-	free(depth);
 	for (uint32_t i = 0; i < fold->count; i++) {
 		const uint32_t group = view->tree.node[fold->node[i]].group;
 		put(writer, group == UINT32_MAX ? 0 : facts->frames.number_of[group]);

@@ -9,6 +9,7 @@
 #include "analyzer/export/json.h"
 #include "analyzer/export/names.h"
 #include "analyzer/export/pool.h"
+#include "format/array.h"
 
 #define OLD  0u
 #define NEW  1u
@@ -83,18 +84,15 @@ static void list_by(struct diff *diff, enum metric metric, struct ranked *ranked
 static struct ht_err *list_sites(struct diff *diff)
 {
 	const size_t count = diff->compare->count;
-	struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
+	HT_FREED struct ranked *ranked = calloc(count + 1, sizeof(*ranked));
 	diff->site = malloc((count + 1) * sizeof(*diff->site));
 	diff->listed = calloc(count + 1, sizeof(*diff->listed));
-	if (!ranked || !diff->site || !diff->listed) {
-		free(ranked);
+	if (!ranked || !diff->site || !diff->listed)
 		return out_of_memory();
-	}
 	for (size_t i = 0; i < count; i++)
 		diff->site[i] = NONE;
 	for (enum metric metric = 0; metric < METRIC_COUNT; metric++)
 		list_by(diff, metric, ranked);
-	free(ranked);
 	return NULL;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "format/array.h"
+
 /* Small chains of a site with more chains than this may be folded. */
 #define CHAINS_OF_SUSPECT 64u
 
@@ -82,31 +84,24 @@ struct ht_err *fold_init(struct fold *fold, const struct view *view,
 	const struct suspects *suspects, uint64_t least_bytes)
 {
 	const size_t count = view->tree.count;
-	struct ht_err *err = NULL;
-	struct sums *own = calloc(count, sizeof(*own));
-	struct sums *total = calloc(count, sizeof(*total));
-	uint8_t *mark = calloc(count, sizeof(*mark));
-	const struct callees callees = {
-		calloc(count, sizeof(*callees.first)), calloc(count, sizeof(*callees.next))};
+	HT_FREED struct sums *own = calloc(count, sizeof(*own));
+	HT_FREED struct sums *total = calloc(count, sizeof(*total));
+	HT_FREED uint8_t *mark = calloc(count, sizeof(*mark));
+	HT_FREED uint32_t *first = calloc(count, sizeof(*first));
+	HT_FREED uint32_t *next = calloc(count, sizeof(*next));
+	const struct callees callees = {first, next};
 	*fold = (struct fold){.page_of = calloc(count, sizeof(*fold->page_of)),
 		.node = calloc(count, sizeof(*fold->node)),
 		.least_bytes = least_bytes};
-	if (!(own && total && mark && callees.first && callees.next && fold->page_of && fold->node))
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", count);
-	if (!err) {
-		for (uint32_t i = 0; i < view->analysis->cube.site_count; i++)
-			sums_add(&own[fold_node(view, i)], &view->sums[i]);
-		tree_totals(&view->tree, own, total);
-		mark_nodes(view, suspects, mark);
-		choose_nodes(fold, view, total, mark, &callees);
-		number_nodes(fold, view, mark, &callees);
-	}
-	free(own);
-	free(total);
-	free(mark);
-	free(callees.first);
-	free(callees.next);
-	return err;
+	if (!own || !total || !mark || !first || !next || !fold->page_of || !fold->node)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", count);
+	for (uint32_t i = 0; i < view->analysis->cube.site_count; i++)
+		sums_add(&own[fold_node(view, i)], &view->sums[i]);
+	tree_totals(&view->tree, own, total);
+	mark_nodes(view, suspects, mark);
+	choose_nodes(fold, view, total, mark, &callees);
+	number_nodes(fold, view, mark, &callees);
+	return NULL;
 }
 
 void fold_deinit(struct fold *fold)

@@ -6,6 +6,7 @@
 
 #include "analyzer/export/json.h"
 #include "analyzer/export/names.h"
+#include "format/array.h"
 
 /* context: lines shown before and after a line with figures */
 #define AROUND	   6u
@@ -46,7 +47,7 @@ static struct ht_err *out_of_memory(void)
 static struct ht_err *list_lines(struct sources *sources, const struct view *view)
 {
 	const struct tree *tree = &view->tree;
-	struct sums *sums = NULL;
+	HT_FREED struct sums *sums = NULL;
 	struct ht_err *err = view_own_sums(view, tree, &sums);
 	sources->line = calloc(tree->count + 1, sizeof(*sources->line));
 	if (!err && !sources->line)
@@ -58,7 +59,6 @@ static struct ht_err *list_lines(struct sources *sources, const struct view *vie
 			sources->line[sources->line_count++] =
 				(struct line){frame->file, frame->line, sums[i].allocated_bytes};
 	}
-	free(sums);
 	return err;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "format/array.h"
+
 #define NO_SITE UINT32_MAX
 
 void page_tables_deinit(struct page_tables *tables)
@@ -71,13 +73,13 @@ static void join_sites(
 static struct ht_err *make_sites(struct page_tables *tables, const struct view *view,
 	const struct fold *fold, uint32_t *number)
 {
-	struct numbered *list = malloc((view->analysis->cube.site_count + 1) * sizeof(*list));
+	HT_FREED struct numbered *list =
+		malloc((view->analysis->cube.site_count + 1) * sizeof(*list));
 	if (!list)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for sites");
 	const size_t count = list_sites(view, fold, list);
 	qsort(list, count, sizeof(*list), compare_numbered);
 	join_sites(tables, list, count, number);
-	free(list);
 	return NULL;
 }
 
@@ -168,22 +170,18 @@ struct ht_err *page_tables_init(
 	struct page_tables *tables, const struct view *view, const struct fold *fold)
 {
 	const struct cube *cube = &view->analysis->cube;
-	uint32_t *number = malloc((cube->site_count + 1) * sizeof(*number));
+	HT_FREED uint32_t *number = malloc((cube->site_count + 1) * sizeof(*number));
 	*tables = (struct page_tables){
 		.site = malloc((cube->site_count + 1) * sizeof(*tables->site)),
 		.cell = malloc((cube->cell_count + 1) * sizeof(*tables->cell)),
 		.survivor = malloc((cube->survivor_count + 1) * sizeof(*tables->survivor)),
 	};
-	struct ht_err *err = NULL;
 	if (!number || !tables->site || !tables->cell || !tables->survivor)
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for the tables of the page");
-	for (size_t i = 0; !err && i < cube->site_count; i++)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for the tables of the page");
+	for (size_t i = 0; i < cube->site_count; i++)
 		number[i] = NO_SITE;
-	HT_THEN(err, make_sites(tables, view, fold, number));
-	if (!err) {
-		make_cells(tables, cube, number);
-		make_survivors(tables, cube, number);
-	}
-	free(number);
-	return err;
+	HT_TRY(make_sites(tables, view, fold, number));
+	make_cells(tables, cube, number);
+	make_survivors(tables, cube, number);
+	return NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "analyzer/export/names.h"
 #include "analyzer/views/suspects.h"
+#include "format/array.h"
 
 #define HASH_PRIME 0x100000001b3u
 /* initial value of the hash for the second half of a key */
@@ -182,7 +183,7 @@ struct ht_err *push_rows_write(FILE *out, const struct push_window *window)
 {
 	struct rows rows = {.out = out, .window = window};
 	struct suspects suspects = {0};
-	uint32_t *order = NULL;
+	HT_FREED uint32_t *order = NULL;
 	struct ht_err *err = suspects_find(window->view, &suspects);
 	HT_THEN(err, suspects_classes(window->view, &suspects, &rows.class_of));
 	HT_THEN(err, view_order(window->view, METRIC_OUTSTANDING, &order));
@@ -190,7 +191,6 @@ struct ht_err *push_rows_write(FILE *out, const struct push_window *window)
 	if (!err)
 		put_rows(&rows, order);
 	names_chain_deinit(&rows.chain);
-	free(order);
 	free(rows.class_of);
 	suspects_deinit(&suspects);
 	return err;
