@@ -28,7 +28,8 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 	HT_TRY(cmd_output_open(values, &output));
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
 	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
-	HT_THEN(err, flame_text_write(&page, &flame));
+	if (!err)
+		flame_text_write(&page, &flame);
 	flame_deinit(&flame);
 	return ht_err_first(err, cmd_output_close(&output, "the flame graph"));
 }

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <time.h>
 
 #include "analyzer/ui/chain.h"
 
@@ -84,12 +83,10 @@ static void put_view(const struct compare_text *page, uint32_t index, const char
 {
 	const struct view *view = page->compare->view[index];
 	const struct model *model = &view->analysis->model;
-	const time_t start = (time_t)((model->capture.start_unix_ns + view->from_ns) / 1000000000u);
-	struct tm day;
-	char when[32] = "";
+	char when[TEXT_CLOCK_BYTES];
 	struct line line;
-	if (page->utc ? gmtime_r(&start, &day) : localtime_r(&start, &day))
-		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &day);
+	text_clock(
+		model->capture.start_unix_ns + view->from_ns, page->utc, "%Y-%m-%d %H:%M:%S", when);
 	line_begin(&line, page->text);
 	line_put(
 		&line, "  %-4s %s  %s  ", label, when, text_time(view->to_ns - view->from_ns).text);
@@ -121,8 +118,9 @@ static void put_amounts(struct line *line, const struct compare_text *page)
 		figure(page->metric, (double)metric_value(&last->total, page->metric), false).text);
 }
 
-/* Prints the change of an entry; NULL: of all sites together. If the windows differ in length, rates
- * of the total may differ although the amounts are the same: then prints "same" and the amounts. */
+/* Prints the change of an entry; NULL: of all sites together. If the windows differ in length,
+ * rates of the total may differ although the amounts are the same: then prints "same" and the
+ * amounts. */
 static void put_change(const struct compare_text *page, const struct compare_entry *entry)
 {
 	const struct compare *compare = page->compare;
@@ -133,8 +131,7 @@ static void put_change(const struct compare_text *page, const struct compare_ent
 	const double before_bound = compare_bound(compare, entry, 0, metric);
 	const double after_bound = compare_bound(compare, entry, last, metric);
 	const enum compare_change change = compare_change_of(compare, entry, metric);
-	const bool is_same =
-		!entry && change == COMPARE_SAME && fabs(after - before) > before / 10;
+	const bool is_same = !entry && change == COMPARE_SAME && fabs(after - before) > before / 10;
 	const bool has_before = !entry || change != COMPARE_NEW;
 	const bool has_after = !entry || change != COMPARE_GONE;
 	struct line line;

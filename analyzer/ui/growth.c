@@ -70,12 +70,10 @@ static void write_site(const struct page *page, const struct suspects_entry *sit
 	const struct suspect *suspect = &site->suspect;
 	const uint64_t bytes = site->held_bytes;
 	const bool grows = is_judged(page) && suspect->class == SUSPECT_GROWING;
-	char figure[64];
 	struct line line;
 	line_begin(&line, page->text);
-	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, METRIC_OUTSTANDING),
-		page_bytes(page, bytes).text);
-	line_right(&line, figure, page->options->is_exact ? 16 : 10);
+	line_right(&line, page_marked(page, METRIC_OUTSTANDING, page_bytes(page, bytes)).text,
+		page->options->is_exact ? 16 : 10);
 	page_put_bound(page, &line, &site->sums,
 		view_is_settled(page->view) ? METRIC_SURVIVORS : METRIC_OUTSTANDING);
 	line_put(&line, "  ");

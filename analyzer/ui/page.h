@@ -47,6 +47,9 @@ struct text_number page_change(const struct page *page, int64_t bytes);
 struct text_number page_value(const struct page *page, enum metric metric, int64_t value);
 /* "~" if the figure is an estimate; otherwise "". */
 const char *page_mark(const struct page *page, enum metric metric);
+/* A figure of a metric behind its page_mark. */
+struct text_number page_marked(
+	const struct page *page, enum metric metric, struct text_number figure);
 
 /* Puts " " and the bound of a figure at 95 %; nothing if the capture is no sample. */
 void page_put_bound(
