@@ -144,20 +144,17 @@ static void write_warnings(const struct page *page, bool all)
 
 static struct ht_err *write_lists(struct page *page)
 {
-	struct ht_err *err = screen_write(page);
-	if (err || page->options->is_brief)
-		return err;
+	screen_write(page);
+	if (page->options->is_brief)
+		return NULL;
 	if (!page_is_empty(page))
-		err = lists_write(page);
-	HT_THEN(err, mappings_text_write(page));
-	if (err)
-		return err;
+		HT_TRY(lists_write(page));
+	HT_TRY(mappings_text_write(page));
 	write_totals(page);
 	if (!page_is_empty(page))
-		err = report_tables_write(page->text, page->view);
-	if (!err)
-		write_warnings(page, false);
-	return err;
+		HT_TRY(report_tables_write(page->text, page->view));
+	write_warnings(page, false);
+	return NULL;
 }
 
 static struct ht_err *write_table(struct page *page)

@@ -159,7 +159,7 @@ static void write_next(const struct page *page)
 		write_hint(page, "      ", &by);
 }
 
-struct ht_err *screen_write(struct page *page)
+void screen_write(struct page *page)
 {
 	size_t lines = 0;
 	if (page->warnings.has_ending)
@@ -169,7 +169,7 @@ struct ht_err *screen_write(struct page *page)
 			 .count != 0;
 	figures_write(page);
 	fputc('\n', page->text->out);
-	HT_TRY(growth_write(page));
+	growth_write(page);
 	if (page->warnings.count > page->warnings.has_ending ||
 		strcmp(page->options->path, "-") != 0)
 		fputc('\n', page->text->out);
@@ -177,5 +177,4 @@ struct ht_err *screen_write(struct page *page)
 	/* 18 lines follow: 3 of totals, 2 empty, 11 of growth, 2 of commands. */
 	write_warnings(page, SCREEN_LINES - 18 - lines);
 	write_next(page);
-	return NULL;
 }
