@@ -23,9 +23,10 @@ static struct ht_err *write_svg(
 
 static struct ht_err *write_text(const struct calls_text *page)
 {
-	struct flame flame;
-	HT_TRY(flame_init(&flame, page->calls, LEAST_SHARE, page->limit));
-	struct ht_err *err = flame_text_write(page, &flame);
+	struct flame flame = {0};
+	struct ht_err *err = flame_init(&flame, page->calls, LEAST_SHARE, page->limit);
+	if (!err)
+		flame_text_write(page, &flame);
 	flame_deinit(&flame);
 	return err;
 }

@@ -50,10 +50,9 @@ static size_t figure_columns(const struct table *table)
 
 static void put_value(struct line *line, const struct table *table, int64_t value)
 {
-	char figure[64];
-	snprintf(figure, sizeof(figure), "%s%s", page_mark(table->page, table->metric),
-		page_value(table->page, table->metric, value).text);
-	line_right(line, figure, figure_columns(table));
+	const struct text_number figure = page_value(table->page, table->metric, value);
+	line_right(
+		line, page_marked(table->page, table->metric, figure).text, figure_columns(table));
 }
 
 static void put_share(struct line *line, const struct table *table, int64_t value)

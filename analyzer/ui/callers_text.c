@@ -144,7 +144,7 @@ static void write_list(const struct calls_text *page, const struct list *list, i
 {
 	const size_t shown = limit_of(page, list->count);
 	struct figure more = {0};
-	text_heading(page->text, list->title);
+	line_heading(page->text, list->title);
 	for (size_t i = 0; i < shown; i++)
 		write_entry(page, &list->entry[i], whole);
 	for (size_t i = shown; i < list->count; i++)
@@ -177,7 +177,7 @@ static void put_line(
 
 static void write_lines(const struct calls_text *page, const struct function *callers)
 {
-	text_heading(page->text, "Lines");
+	line_heading(page->text, "Lines");
 	write_columns(page, "line");
 	for (size_t i = 0; i < callers->line_count; i++) {
 		const struct function_line *of = &callers->line[i];

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "analyzer/ui/name.h"
 #include "analyzer/views/function.h"
 
 #define SHARE_COLUMNS 8u
@@ -168,23 +167,30 @@ static void put_place(const struct calls *calls, struct line *line, const struct
 	line_foreign_styled(line, TEXT_DIM, place, columns);
 }
 
+void calls_text_name(
+	const struct calls *calls, uint32_t group, size_t columns, char ret[NAME_BYTES])
+{
+	const struct frame *frame = &calls->view->frames.frame[calls->groups.group[group].frame];
+	const char *name = calls->groups.group[group].name;
+	if (!name && frame->function)
+		name_shorten(frame->function, columns, ret);
+	else if (!name)
+		function_name(calls->view, frame, ret);
+	else
+		snprintf(ret, NAME_BYTES, "%s", name);
+}
+
 void calls_text_frame(const struct calls_text *page, struct line *line, uint32_t group,
 	const struct frame *above, size_t reserved)
 {
 	const struct calls *calls = page->calls;
-	const struct frame *frame = &calls->view->frames.frame[calls->groups.group[group].frame];
-	const char *name = calls->groups.group[group].name;
 	const size_t all = line_left(line);
 	const size_t left = all > NAME_LEAST + reserved ? all - reserved : NAME_LEAST;
 	char shortened[NAME_BYTES];
-	if (name)
-		snprintf(shortened, sizeof(shortened), "%s", name);
-	else if (frame->function)
-		name_shorten(frame->function, left, shortened);
-	else
-		function_name(calls->view, frame, shortened);
+	calls_text_name(calls, group, left, shortened);
 	line_foreign(line, shortened, left);
-	put_place(calls, line, frame, above, reserved);
+	put_place(calls, line, &calls->view->frames.frame[calls->groups.group[group].frame], above,
+		reserved);
 }
 
 void calls_text_node(const struct calls_text *page, struct line *line, uint32_t node,

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "analyzer/ui/line.h"
+#include "analyzer/ui/name.h"
 #include "analyzer/views/calls.h"
 
 struct calls_text {
@@ -37,6 +38,9 @@ void calls_text_head(const struct calls_text *page);
 /* Whether there is nothing to show; if so, prints a line that says it. */
 bool calls_text_is_empty(const struct calls_text *page);
 
+/* The name of a group of frames, shortened to `columns` if possible (name_shorten). */
+void calls_text_name(
+	const struct calls *calls, uint32_t group, size_t columns, char ret[NAME_BYTES]);
 /* Fills the line up to `reserved` columns: the name of a group of frames, and its file or module if
  * there is room and it differs from that of `above` (a frame, or NULL). */
 void calls_text_frame(const struct calls_text *page, struct line *line, uint32_t group,

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <time.h>
 
 #include "analyzer/ui/chain.h"
 
@@ -84,12 +83,10 @@ static void put_view(const struct compare_text *page, uint32_t index, const char
 {
 	const struct view *view = page->compare->view[index];
 	const struct model *model = &view->analysis->model;
-	const time_t start = (time_t)((model->capture.start_unix_ns + view->from_ns) / 1000000000u);
-	struct tm day;
-	char when[32] = "";
+	char when[TEXT_CLOCK_BYTES];
 	struct line line;
-	if (page->utc ? gmtime_r(&start, &day) : localtime_r(&start, &day))
-		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &day);
+	text_clock(
+		model->capture.start_unix_ns + view->from_ns, page->utc, "%Y-%m-%d %H:%M:%S", when);
 	line_begin(&line, page->text);
 	line_put(
 		&line, "  %-4s %s  %s  ", label, when, text_time(view->to_ns - view->from_ns).text);

@@ -40,8 +40,7 @@ struct svg {
 	const struct flame *flame;
 	bool is_top_down;
 	struct groups spaces;
-	struct space *space;	  /* those with most area first */
-	uint8_t *colour_of_space; /* by group of `spaces` */
+	struct space *space; /* those with most area first: the first COLOURS - 1 have a colour */
 };
 
 /* --- texts of foreign origin -------------------------------------------------------------------
@@ -117,8 +116,7 @@ static struct ht_err *choose_colours(struct svg *svg)
 	const struct view *view = svg->page->calls->view;
 	HT_TRY(groups_init(&svg->spaces, GROUPING_NAMESPACE, &view->frames, view->analysis));
 	svg->space = calloc(svg->spaces.count + 1, sizeof(*svg->space));
-	svg->colour_of_space = calloc(svg->spaces.count + 1, 1);
-	if (!svg->space || !svg->colour_of_space)
+	if (!svg->space)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu modules", svg->spaces.count);
 	for (uint32_t i = 0; i < svg->spaces.count; i++)
 		svg->space[i].group = i;
@@ -128,11 +126,6 @@ static struct ht_err *choose_colours(struct svg *svg)
 			svg->space[space].area += (double)svg->flame->box[i].value;
 	}
 	qsort(svg->space, svg->spaces.count, sizeof(*svg->space), compare);
-	for (uint8_t i = 0; i < svg->spaces.count; i++) {
-		if (i >= COLOURS - 1)
-			break;
-		svg->colour_of_space[svg->space[i].group] = i + 1;
-	}
 	return NULL;
 }
 
@@ -140,8 +133,10 @@ static struct ht_err *choose_colours(struct svg *svg)
 static unsigned colour_of(const struct svg *svg, const struct flame_box *box)
 {
 	const uint32_t space = space_of(svg, box);
-	const unsigned chosen = space == UINT32_MAX ? 0 : svg->colour_of_space[space];
-	return chosen ? chosen - 1 : COLOURS - 1;
+	unsigned i = 0;
+	while (i < COLOURS - 1 && i < svg->spaces.count && svg->space[i].group != space)
+		i++;
+	return i < svg->spaces.count ? i : COLOURS - 1;
 }
 
 /* Shades distinguish adjacent boxes of the same colour. */
@@ -352,6 +347,5 @@ struct ht_err *flame_svg_write(
 		put_all(&svg);
 	groups_deinit(&svg.spaces);
 	free(svg.space);
-	free(svg.colour_of_space);
 	return err;
 }

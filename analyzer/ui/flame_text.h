@@ -7,5 +7,4 @@
 #include "analyzer/ui/calls_text.h"
 #include "analyzer/views/flame.h"
 
-HT_MUST_CHECK
-struct ht_err *flame_text_write(const struct calls_text *page, const struct flame *flame);
+void flame_text_write(const struct calls_text *page, const struct flame *flame);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/ui/chain.h"
@@ -70,12 +69,10 @@ static void write_site(const struct page *page, const struct suspects_entry *sit
 	const struct suspect *suspect = &site->suspect;
 	const uint64_t bytes = site->held_bytes;
 	const bool grows = is_judged(page) && suspect->class == SUSPECT_GROWING;
-	char figure[64];
 	struct line line;
 	line_begin(&line, page->text);
-	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, METRIC_OUTSTANDING),
-		page_bytes(page, bytes).text);
-	line_right(&line, figure, page->options->is_exact ? 16 : 10);
+	line_right(&line, page_marked(page, METRIC_OUTSTANDING, page_bytes(page, bytes)).text,
+		page->options->is_exact ? 16 : 10);
 	page_put_bound(page, &line, &site->sums,
 		view_is_settled(page->view) ? METRIC_SURVIVORS : METRIC_OUTSTANDING);
 	line_put(&line, "  ");
@@ -101,29 +98,27 @@ static void write_site(const struct page *page, const struct suspects_entry *sit
 /* --- the heading -------------------------------------------------------------------------------
  */
 
+/* The sites that the options choose. */
 struct found {
-	const struct suspects_entry *site;
 	size_t count, growing, survivors;
 	uint64_t bytes, unclear_bytes;
 	double slope;
 	const struct suspect *unclear; /* the unclear finding with most held bytes */
 };
 
-static void add_up(struct found *found)
+static void add(struct found *found, const struct suspects_entry *site)
 {
-	for (size_t i = 0; i < found->count; i++) {
-		const struct suspect *suspect = &found->site[i].suspect;
-		const uint64_t bytes = found->site[i].held_bytes;
-		found->bytes += bytes;
-		found->growing += suspect->class == SUSPECT_GROWING;
-		found->survivors += suspect->class == SUSPECT_SURVIVOR;
-		found->slope += suspect->slope_bytes_per_s;
-		if (suspect->class != SUSPECT_UNCLEAR)
-			continue;
-		found->unclear_bytes += bytes;
-		if (!found->unclear)
-			found->unclear = suspect;
-	}
+	const struct suspect *suspect = &site->suspect;
+	found->count++;
+	found->bytes += site->held_bytes;
+	found->growing += suspect->class == SUSPECT_GROWING;
+	found->survivors += suspect->class == SUSPECT_SURVIVOR;
+	found->slope += suspect->slope_bytes_per_s;
+	if (suspect->class != SUSPECT_UNCLEAR)
+		return;
+	found->unclear_bytes += site->held_bytes;
+	if (!found->unclear)
+		found->unclear = suspect;
 }
 
 /* The reason without its first word. */
@@ -175,21 +170,24 @@ static void write_heading(const struct page *page, const struct found *found)
 	line_end(&line);
 }
 
-struct ht_err *growth_write(const struct page *page)
+void growth_write(const struct page *page)
 {
-	const enum suspect_class of_class =
-		page->options->has_class ? page->options->of_class : SUSPECT_CLASS_COUNT;
-	struct found found = {0};
-	struct suspects_entry *site;
-	HT_TRY(suspects_of_class(&page->suspects, of_class, &site, &found.count));
-	found.site = site;
-	add_up(&found);
-	write_heading(page, &found);
+	const struct page_options *options = page->options;
+	const struct suspects *suspects = &page->suspects;
+	const struct suspects_entry *shown[SITES_SHOWN];
 	/* With a settle time the screen has one more line of figures, so there is room for one site
 	 * less. */
 	const size_t most = SITES_SHOWN - view_is_settled(page->view);
+	struct found found = {0};
+	for (size_t i = 0; i < suspects->count; i++) {
+		const struct suspects_entry *site = &suspects->entry[i];
+		if (options->has_class && site->suspect.class != options->of_class)
+			continue;
+		if (found.count < most)
+			shown[found.count] = site;
+		add(&found, site);
+	}
+	write_heading(page, &found);
 	for (size_t i = 0; i < found.count && i < most; i++)
-		write_site(page, &site[i]);
-	free(site);
-	return NULL;
+		write_site(page, shown[i]);
 }

@@ -68,20 +68,57 @@ static int64_t total_of(const struct page *page, enum metric metric)
 	return metric_value(&page->view->total, metric);
 }
 
-static void write_title(const struct page *page, const struct list *list)
+/* Writes "Peak: what it is (1.5 MiB)"; for a list that equals an earlier one, "Peak: 1.5 MiB, of
+ * the same sites in the same order as outstanding". */
+static void write_title(
+	const struct page *page, const struct list *list, const struct list *earlier)
 {
-	const struct metric_info *info = metric_info(list->metric);
+	const enum metric metric = list->metric;
+	const struct text_number value = page_value(page, metric, total_of(page, metric));
+	const struct text_number total = page_marked(page, metric, value);
 	struct line line;
 	fputc('\n', page->text->out);
 	line_begin(&line, page->text);
 	line_styled(&line, TEXT_BOLD, "%s", list->title);
-	line_put(&line, ": %s", info->title);
-	if (is_sum(list->metric)) {
-		struct text_number total =
-			page_value(page, list->metric, total_of(page, list->metric));
-		line_put(&line, " (%s%s)", page_mark(page, list->metric), total.text);
-	}
+	if (earlier)
+		line_put(&line, ": %s, of the same sites in the same order as %s", total.text,
+			metric_info(earlier->metric)->name);
+	else
+		line_put(&line, ": %s", metric_info(metric)->title);
+	if (!earlier && is_sum(metric))
+		line_put(&line, " (%s)", total.text);
 	line_end(&line);
+}
+
+/* Title of the column after the share, by metric; NULL: no such column. */
+static const char *const third[METRIC_COUNT] = {
+	[METRIC_OUTSTANDING] = "blocks",
+	[METRIC_SURVIVORS] = "blocks",
+	[METRIC_CALLS] = "bytes",
+	[METRIC_TEMPORARY] = "bytes",
+	[METRIC_ALLOCATED] = "calls",
+	[METRIC_FREED] = "calls",
+	[METRIC_LIFETIME] = "calls",
+};
+
+static void put_third(
+	struct line *line, const struct page *page, enum metric metric, const char *text)
+{
+	const bool is_bytes = third[metric] && strcmp(third[metric], "bytes") == 0;
+	if (third[metric])
+		line_right(line, text, is_bytes && page->options->is_exact ? 18 : 12);
+}
+
+static struct text_number third_of(
+	const struct page *page, enum metric metric, const struct sums *sums)
+{
+	if (metric == METRIC_OUTSTANDING)
+		return page_marked(page, metric, text_count(sums_outstanding_blocks(sums)));
+	if (metric == METRIC_SURVIVORS)
+		return page_marked(page, metric, text_count(sums_surviving_blocks(sums)));
+	return metric == METRIC_CALLS || metric == METRIC_TEMPORARY
+		       ? page_bytes(page, sums->allocated_bytes)
+		       : text_count(sums->allocations);
 }
 
 /* "   11.9 MiB  78.8 %      6,112 blocks  " */
@@ -90,38 +127,10 @@ static void put_figures(
 {
 	const int64_t value = metric_value(sums, metric), total = total_of(page, metric);
 	const bool has_share = is_sum(metric) && total > 0 && value >= 0;
-	char figure[64];
-	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, metric),
-		page_value(page, metric, value).text);
-	line_right(line, figure, page->options->is_exact ? 18 : 12);
+	line_right(line, page_marked(page, metric, page_value(page, metric, value)).text,
+		page->options->is_exact ? 18 : 12);
 	line_right(line, has_share ? text_percent((uint64_t)value, (uint64_t)total).text : "", 9);
-	switch (metric) {
-	case METRIC_OUTSTANDING:
-		snprintf(figure, sizeof(figure), "%s%s", page_mark(page, metric),
-			text_count(sums_outstanding_blocks(sums)).text);
-		line_right(line, figure, 12);
-		break;
-	case METRIC_SURVIVORS:
-		snprintf(figure, sizeof(figure), "%s%s", page_mark(page, metric),
-			text_count(sums_surviving_blocks(sums)).text);
-		line_right(line, figure, 12);
-		break;
-	case METRIC_CALLS:
-	case METRIC_TEMPORARY:
-		line_right(line, page_bytes(page, sums->allocated_bytes).text,
-			page->options->is_exact ? 18 : 12);
-		break;
-	case METRIC_ALLOCATED:
-	case METRIC_FREED:
-	case METRIC_LIFETIME:
-		line_right(line, text_count(sums->allocations).text, 12);
-		break;
-	case METRIC_GROWTH:
-	case METRIC_LIVE:
-	case METRIC_PEAK:
-	case METRIC_COUNT:
-		break;
-	}
+	put_third(line, page, metric, third_of(page, metric, sums).text);
 	line_put(line, "  ");
 }
 
@@ -178,23 +187,11 @@ static void write_rest(const struct page *page, const struct list *list)
 
 static void write_columns(const struct page *page, enum metric metric)
 {
-	static const char *const third[METRIC_COUNT] = {
-		[METRIC_OUTSTANDING] = "blocks",
-		[METRIC_SURVIVORS] = "blocks",
-		[METRIC_CALLS] = "bytes",
-		[METRIC_TEMPORARY] = "bytes",
-		[METRIC_ALLOCATED] = "calls",
-		[METRIC_FREED] = "calls",
-		[METRIC_LIFETIME] = "calls",
-	};
-	const bool is_exact = page->options->is_exact;
-	const bool is_bytes = third[metric] && strcmp(third[metric], "bytes") == 0;
 	struct line line;
 	line_begin(&line, page->text);
-	line_right(&line, metric_info(metric)->name, is_exact ? 18 : 12);
+	line_right(&line, metric_info(metric)->name, page->options->is_exact ? 18 : 12);
 	line_right(&line, is_sum(metric) ? "share" : "", 9);
-	if (third[metric])
-		line_right(&line, third[metric], is_bytes && is_exact ? 18 : 12);
+	put_third(&line, page, metric, third[metric]);
 	if (page->view->analysis->cube.sample_bytes)
 		line_right(&line, "bound", TEXT_BOUND_COLUMNS);
 	line_styled(&line, TEXT_DIM, "  function <- callers");
@@ -203,7 +200,7 @@ static void write_columns(const struct page *page, enum metric metric)
 
 static void write_list(const struct page *page, const struct list *list)
 {
-	write_title(page, list);
+	write_title(page, list, NULL);
 	if (!list->count) {
 		fputs("    none\n", page->text->out);
 		return;
@@ -240,20 +237,6 @@ static bool reads_the_same(const struct page *page, const struct list *a, const 
 	return true;
 }
 
-/* One line instead of a list that equals an earlier one. */
-static void write_repeated(
-	const struct page *page, const struct list *list, const struct list *earlier)
-{
-	struct line line;
-	struct text_number total = page_value(page, list->metric, total_of(page, list->metric));
-	fputc('\n', page->text->out);
-	line_begin(&line, page->text);
-	line_styled(&line, TEXT_BOLD, "%s", list->title);
-	line_put(&line, ": %s%s, of the same sites in the same order as %s",
-		page_mark(page, list->metric), total.text, metric_info(earlier->metric)->name);
-	line_end(&line);
-}
-
 static struct ht_err *write_four(const struct page *page)
 {
 	struct list list[HT_ARRAY_SIZE(all)];
@@ -277,7 +260,7 @@ static struct ht_err *write_four(const struct page *page)
 		if (err)
 			break;
 		if (same)
-			write_repeated(page, one, same);
+			write_title(page, one, same);
 		else
 			write_list(page, one);
 	}

@@ -25,17 +25,13 @@ static void write_summary(const struct page *page)
 	line_end(&line);
 	line_print(page->text, "    peak         %s accessible at +%s",
 		text_bytes(mappings->peak_bytes).text, text_time(mappings->peak_time_ns).text);
-	line_begin(&line, page->text);
-	line_put(&line, "    calls        %s mapped, %s unmapped, %s remapped, %s protected",
+	line_print(page->text, "    calls        %s mapped, %s unmapped, %s remapped, %s protected",
 		text_count(calls[ABI_CALL_MAP]).text, text_count(calls[ABI_CALL_UNMAP]).text,
 		text_count(calls[ABI_CALL_MOVE_TO]).text, text_count(calls[ABI_CALL_PROTECT]).text);
-	line_end(&line);
 	line_print(page->text, "    older        unmapped in the window, mapped earlier: %s",
 		text_bytes(mappings->before_bytes).text);
-	line_begin(&line, page->text);
-	line_put(&line, "    given back   %s in %s calls of madvise, and still mapped",
+	line_print(page->text, "    given back   %s in %s calls of madvise, and still mapped",
 		text_bytes(mappings->advised_bytes).text, text_count(calls[ABI_CALL_ADVISE]).text);
-	line_end(&line);
 }
 
 static void write_stack(const struct page *page, const struct mappings_stack *stack)

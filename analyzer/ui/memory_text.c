@@ -133,18 +133,18 @@ static void write_heap(const struct text *text, const struct heap *heap)
 /* --- resident memory --- */
 
 /* "+1.5 MiB" */
-static void put_change(FILE *out, int64_t bytes)
+static struct text_number change_of(int64_t bytes)
 {
-	uint64_t amount = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
-	fprintf(out, "%c%s", bytes < 0 ? '-' : '+', text_bytes(amount).text);
+	const uint64_t amount = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
+	struct text_number ret;
+	snprintf(ret.text, sizeof(ret.text), "%c%.38s", bytes < 0 ? '-' : '+',
+		text_bytes(amount).text);
+	return ret;
 }
 
 static void put_part(FILE *out, int64_t bytes, const char *what)
 {
-	char change[sizeof(struct text_number) + 1];
-	uint64_t amount = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
-	snprintf(change, sizeof(change), "%c%s", bytes < 0 ? '-' : '+', text_bytes(amount).text);
-	fprintf(out, INDENT "%12s  %s", change, what);
+	fprintf(out, INDENT "%12s  %s", change_of(bytes).text, what);
 }
 
 /* Free memory may not be resident: allocators return pages and keep the addresses. */
@@ -196,11 +196,9 @@ static void write_rss(const struct text *text, const struct analysis *analysis)
 		return;
 	fprintf(out, "  RSS          %s -> %s (highest %s): ", text_bytes(rss.first_bytes).text,
 		text_bytes(rss.last_bytes).text, text_bytes(model->rss_max_bytes).text);
-	put_change(out, rss.growth_bytes);
-	if (model_is_exact(model)) {
-		fputs("; the trace explains ", out);
-		put_change(out, rss.explained_bytes);
-	}
+	fputs(change_of(rss.growth_bytes).text, out);
+	if (model_is_exact(model))
+		fprintf(out, "; the trace explains %s", change_of(rss.explained_bytes).text);
 	fputs(rss.is_unexplained ? ", see Warnings\n" : "\n", out);
 	if (rss.parts.known)
 		write_parts(out, &rss.parts);

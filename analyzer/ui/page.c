@@ -63,3 +63,11 @@ const char *page_mark(const struct page *page, enum metric metric)
 			      !page->view->analysis->cube.sample_bytes;
 	return is_exact ? "" : "~";
 }
+
+struct text_number page_marked(
+	const struct page *page, enum metric metric, struct text_number figure)
+{
+	struct text_number ret;
+	snprintf(ret.text, sizeof(ret.text), "%s%.38s", page_mark(page, metric), figure.text);
+	return ret;
+}

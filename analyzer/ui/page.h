@@ -47,6 +47,9 @@ struct text_number page_change(const struct page *page, int64_t bytes);
 struct text_number page_value(const struct page *page, enum metric metric, int64_t value);
 /* "~" if the figure is an estimate; otherwise "". */
 const char *page_mark(const struct page *page, enum metric metric);
+/* A figure of a metric behind its page_mark. */
+struct text_number page_marked(
+	const struct page *page, enum metric metric, struct text_number figure);
 
 /* Puts " " and the bound of a figure at 95 %; nothing if the capture is no sample. */
 void page_put_bound(
@@ -56,16 +59,14 @@ void page_put_bound(
  */
 
 /* Writes the first screen: at most 23 lines, so that a prompt fits too. */
-HT_MUST_CHECK
-struct ht_err *screen_write(struct page *page);
+void screen_write(struct page *page);
 /* Writes only the title of the first screen. */
 void screen_write_title(const struct page *page);
 /* Writes allocations, heap and RSS, one line each. */
 void figures_write(const struct page *page);
 /* Writes the growing sites; if there are none, those with most outstanding bytes. At most 11 lines.
  */
-HT_MUST_CHECK
-struct ht_err *growth_write(const struct page *page);
+void growth_write(const struct page *page);
 /* Writes the lists: outstanding, peak, calls, temporary; or the list of --metric. */
 HT_MUST_CHECK
 struct ht_err *lists_write(const struct page *page);

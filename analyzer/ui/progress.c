@@ -5,16 +5,10 @@
 #include <string.h>
 
 #include "analyzer/ui/text.h"
-#include "format/clock.h"
 
 #define DELAY_NS    500000000u
 #define INTERVAL_NS 100000000u
 #define BAR_CELLS   20u
-
-uint64_t progress_now_ns(void)
-{
-	return clock_mono_ns();
-}
 
 struct progress progress_begin(FILE *out, const struct terminal *terminal, const char *what,
 	uint64_t total, uint64_t now_ns)

@@ -18,11 +18,10 @@ struct progress {
 	bool is_shown;
 };
 
-/* Begins at `now_ns` of the monotonic clock, which progress_now_ns reads. `what` must live until
+/* Begins at `now_ns` of CLOCK_MONOTONIC. `what` must live until
  * the end. `terminal` describes `out`; shows nothing if it cannot erase a line. */
 struct progress progress_begin(FILE *out, const struct terminal *terminal, const char *what,
 	uint64_t total, uint64_t now_ns);
-uint64_t progress_now_ns(void);
 /* `done` of `total` bytes are read. Cheap enough for each block of a trace. */
 void progress_update(struct progress *progress, uint64_t done, uint64_t now_ns);
 /* Erases the bar. Idempotent. Call it before anything else is printed to the terminal. */

@@ -119,38 +119,33 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 
 static struct ht_err *write_functions(const struct text *text, const struct view *view)
 {
-	/* The last element is for folded stacks. */
-	struct sums *sums = calloc(REPLAY_HOOKS + 1, sizeof(*sums)), *folded = sums + REPLAY_HOOKS;
+	static const struct sums none;
+	const struct sums *sums[REPLAY_HOOKS], *folded = &none;
 	struct part *part;
 	size_t count;
-	if (!sums)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for a table of functions");
-	struct ht_err *err = parts_find(view, PARTS_FUNCTION, &part, &count);
-	if (err) {
-		free(sums);
-		return err;
-	}
+	HT_TRY(parts_find(view, PARTS_FUNCTION, &part, &count));
+	for (unsigned i = 0; i < REPLAY_HOOKS; i++)
+		sums[i] = &none;
 	for (size_t i = 0; i < count; i++)
-		*(part[i].key == PARTS_FOLDED ? folded : &sums[part[i].key]) = part[i].sums;
-	free(part);
+		*(part[i].key == PARTS_FOLDED ? &folded : &sums[part[i].key]) = &part[i].sums;
 	line_heading(text, "Functions (allocations, frees)");
 	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
 		const struct cube_calls *calls = &view->analysis->cube.function[i];
 		const uint64_t frees = view->is_whole ? calls->frees + calls->before_frees : 0;
 		struct line line;
-		if (!sums[i].allocations && !frees)
+		if (!sums[i]->allocations && !frees)
 			continue;
 		line_begin(&line, text);
 		line_put(&line, "    %-16s %14s", cube_function_name(i),
-			text_count(sums[i].allocations).text);
-		put_bound(&line, view, &sums[i], METRIC_CALLS);
+			text_count(sums[i]->allocations).text);
+		put_bound(&line, view, sums[i], METRIC_CALLS);
 		line_put(&line, "  %14s", view->is_whole ? text_count(frees).text : "");
 		line_end(&line);
 	}
 	if (folded->allocations)
 		line_print(
 			text, "    %-16s %14s", "(folded)", text_count(folded->allocations).text);
-	free(sums);
+	free(part);
 	return NULL;
 }
 

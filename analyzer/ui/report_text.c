@@ -40,11 +40,8 @@ static void write_total(const struct page *page, const char *name, uint64_t bloc
 	int64_t bound, const char *what)
 {
 	const struct text_number shown = text_bound(page->text, (int64_t)bytes, bound);
-	struct line line;
-	line_begin(&line, page->text);
-	line_put(&line, "  %-13s%s of %s%s%s%s", name, text_count(blocks).text,
+	line_print(page->text, "  %-13s%s of %s%s%s%s", name, text_count(blocks).text,
 		page_bytes(page, bytes).text, *shown.text ? " " : "", shown.text, what);
-	line_end(&line);
 }
 
 static void write_figures(const struct page *page)
@@ -70,13 +67,11 @@ static void write_figures(const struct page *page)
 	page_put_bound(page, &line, total, METRIC_PEAK);
 	line_put(&line, " at +%s", text_time(view->peak.time_ns).text);
 	line_end(&line);
-	if (!cube->sample_bytes) {
-		line_begin(&line, page->text);
-		line_put(&line, "  temporary    %s (%s): freed before their thread allocated again",
+	if (!cube->sample_bytes)
+		line_print(page->text,
+			"  temporary    %s (%s): freed before their thread allocated again",
 			text_count(total->temporary).text,
 			text_percent(total->temporary, total->allocations).text);
-		line_end(&line);
-	}
 	if (!cube->sample_bytes && view->is_whole)
 		write_total(page, "older", cube->before_frees, cube->before_freed_bytes, 0,
 			view->analysis->model.pause_count
@@ -127,11 +122,9 @@ static void write_totals(const struct page *page)
 	if (page->view->is_whole)
 		memory_text_write(page->text, page->view->analysis);
 	write_marks(page);
-	line_begin(&line, page->text);
-	line_put(&line, "  lost         %s events dropped, %s stacks cut",
+	line_print(page->text, "  lost         %s events dropped, %s stacks cut",
 		text_count(model_dropped_events(model)).text,
 		text_count(model_truncated_stacks(model)).text);
-	line_end(&line);
 }
 
 /* --- the end of the page -----------------------------------------------------------------------
@@ -151,20 +144,17 @@ static void write_warnings(const struct page *page, bool all)
 
 static struct ht_err *write_lists(struct page *page)
 {
-	struct ht_err *err = screen_write(page);
-	if (err || page->options->is_brief)
-		return err;
+	screen_write(page);
+	if (page->options->is_brief)
+		return NULL;
 	if (!page_is_empty(page))
-		err = lists_write(page);
-	HT_THEN(err, mappings_text_write(page));
-	if (err)
-		return err;
+		HT_TRY(lists_write(page));
+	HT_TRY(mappings_text_write(page));
 	write_totals(page);
 	if (!page_is_empty(page))
-		err = report_tables_write(page->text, page->view);
-	if (!err)
-		write_warnings(page, false);
-	return err;
+		HT_TRY(report_tables_write(page->text, page->view));
+	write_warnings(page, false);
+	return NULL;
 }
 
 static struct ht_err *write_table(struct page *page)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
 #include <string.h>
-#include <time.h>
 
 #include "analyzer/ui/page.h"
 #include "analyzer/views/pauses.h"
@@ -26,31 +25,21 @@ static void ending_of(const struct model *model, char ret[ENDING_BYTES])
 		snprintf(ret, ENDING_BYTES, "ended: %s", rec_end_text(model->end.reason));
 }
 
-#define WHEN_BYTES 64u
-
-/* The clock at a moment of the trace; "?" if that has no meaning. */
-static void clock_at(
-	const struct page *page, uint64_t since_ns, const char *format, char ret[WHEN_BYTES])
-{
-	const struct model *model = &page->view->analysis->model;
-	const time_t when = (time_t)((model->capture.start_unix_ns + since_ns) / 1000000000);
-	struct tm tm;
-	snprintf(ret, WHEN_BYTES, "?");
-	if (page->options->is_utc ? gmtime_r(&when, &tm) : localtime_r(&when, &tm))
-		strftime(ret, WHEN_BYTES, format, &tm);
-}
-
 /* "2026-11-20 14:02:11 .. 14:03:11" */
 static void put_when(struct line *line, const struct page *page)
 {
-	char from[WHEN_BYTES], to[WHEN_BYTES], day_from[WHEN_BYTES], day_to[WHEN_BYTES];
+	static const char date[] = "%Y-%m-%d", both[] = "%Y-%m-%d %H:%M:%S";
 	const struct view *view = page->view;
-	clock_at(page, view->from_ns, "%Y-%m-%d", day_from);
-	clock_at(page, view->to_ns, "%Y-%m-%d", day_to);
-	clock_at(page, view->from_ns, "%Y-%m-%d %H:%M:%S", from);
-	clock_at(page, view->to_ns,
-		strcmp(day_from, day_to) == 0 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", to);
-	line_put(line, "%s .. %s%s", from, to, page->options->is_utc ? " UTC" : "");
+	const uint64_t start_ns = view->analysis->model.capture.start_unix_ns;
+	const uint64_t from_ns = start_ns + view->from_ns, to_ns = start_ns + view->to_ns;
+	const bool is_utc = page->options->is_utc;
+	char from[TEXT_CLOCK_BYTES], to[TEXT_CLOCK_BYTES];
+	text_clock(from_ns, is_utc, date, from);
+	text_clock(to_ns, is_utc, date, to);
+	const bool is_one_day = strcmp(from, to) == 0;
+	text_clock(from_ns, is_utc, both, from);
+	text_clock(to_ns, is_utc, is_one_day ? "%H:%M:%S" : both, to);
+	line_put(line, "%s .. %s%s", from, to, is_utc ? " UTC" : "");
 }
 
 /* For a part of the trace: writes the second line of the title. */
@@ -170,7 +159,7 @@ static void write_next(const struct page *page)
 		write_hint(page, "      ", &by);
 }
 
-struct ht_err *screen_write(struct page *page)
+void screen_write(struct page *page)
 {
 	size_t lines = 0;
 	if (page->warnings.has_ending)
@@ -180,7 +169,7 @@ struct ht_err *screen_write(struct page *page)
 			 .count != 0;
 	figures_write(page);
 	fputc('\n', page->text->out);
-	HT_TRY(growth_write(page));
+	growth_write(page);
 	if (page->warnings.count > page->warnings.has_ending ||
 		strcmp(page->options->path, "-") != 0)
 		fputc('\n', page->text->out);
@@ -188,5 +177,4 @@ struct ht_err *screen_write(struct page *page)
 	/* 18 lines follow: 3 of totals, 2 empty, 11 of growth, 2 of commands. */
 	write_warnings(page, SCREEN_LINES - 18 - lines);
 	write_next(page);
-	return NULL;
 }

@@ -5,6 +5,7 @@
 #include <locale.h>
 #include <math.h>
 #include <string.h>
+#include <time.h>
 #include <wchar.h>
 
 #include "format/foreign.h"
@@ -274,9 +275,11 @@ struct text_number text_bound(const struct text *text, int64_t value, int64_t bo
 	return ret;
 }
 
-void text_heading(const struct text *text, const char *title)
+void text_clock(uint64_t unix_ns, bool is_utc, const char *format, char ret[TEXT_CLOCK_BYTES])
 {
-	fputc('\n', text->out);
-	text_styled(text, TEXT_BOLD, title);
-	fputc('\n', text->out);
+	const time_t when = (time_t)(unix_ns / 1000000000);
+	struct tm tm;
+	snprintf(ret, TEXT_CLOCK_BYTES, "?");
+	if (is_utc ? gmtime_r(&when, &tm) : localtime_r(&when, &tm))
+		strftime(ret, TEXT_CLOCK_BYTES, format, &tm);
 }

@@ -55,5 +55,7 @@ struct text_number text_percent(uint64_t part, uint64_t whole);
  * the terminal has it; "" if `bound` or `value` is 0. */
 struct text_number text_bound(const struct text *text, int64_t value, int64_t bound);
 #define TEXT_BOUND_COLUMNS 9u /* with blanks before it */
-/* An empty line, and a title on a line of its own. */
-void text_heading(const struct text *text, const char *title);
+
+#define TEXT_CLOCK_BYTES 64u
+/* The clock at `unix_ns` by `format` (strftime), local or in UTC; "?" if it has no such time. */
+void text_clock(uint64_t unix_ns, bool is_utc, const char *format, char ret[TEXT_CLOCK_BYTES]);

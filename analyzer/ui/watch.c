@@ -6,6 +6,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "format/clock.h"
+
 static void wait_until(struct watch *watch, uint64_t time_ns)
 {
 	const struct timespec until = {
@@ -22,7 +24,7 @@ static void *run(void *context)
 	while (!watch->has_ended) {
 		off_t offset = lseek(watch->fd, 0, SEEK_CUR);
 		progress_update(
-			&watch->progress, offset < 0 ? 0 : (uint64_t)offset, progress_now_ns());
+			&watch->progress, offset < 0 ? 0 : (uint64_t)offset, clock_mono_ns());
 		wait_until(watch, watch->progress.next_ns);
 	}
 	pthread_mutex_unlock(&watch->lock);
@@ -59,7 +61,7 @@ void watch_begin(struct watch *watch, FILE *out, int fd, const char *name)
 		return;
 	snprintf(watch->what, sizeof(watch->what), "reading %s", name);
 	watch->progress = progress_begin(
-		out, &terminal, watch->what, (uint64_t)status.st_size, progress_now_ns());
+		out, &terminal, watch->what, (uint64_t)status.st_size, clock_mono_ns());
 	if (watch->progress.out)
 		watch->is_running = start(watch);
 }

@@ -38,67 +38,37 @@ static void add_row(struct alike *site, const struct view *view, uint32_t row)
 	sums_add(&site->sums, sums);
 }
 
-/* Adds up neighbours with one key. */
-static size_t add_up(const struct by_key *by, const uint32_t *row, size_t count, struct alike *site)
-{
-	size_t sites = 0;
-	for (size_t i = 0; i < count; i++) {
-		sites += !i || compare_keys(by, row[i - 1], row[i]) != 0;
-		add_row(&site[sites - 1], by->view, row[i]);
-	}
-	return sites;
-}
-
-static struct ht_err *join(
-	const struct view *view, uint32_t *row, size_t count, struct alike *site, size_t *ret_count)
-{
-	struct callers_key *key = NULL;
-	HT_TRY(callers_keys(view, &key));
-	struct by_key by = {view, key};
-	qsort_r(row, count, sizeof(*row), compare_rows, &by);
-	*ret_count = add_up(&by, row, count, site);
-	if (*ret_count)
-		qsort(site, *ret_count, sizeof(*site), compare_sites);
-	free(key);
-	return NULL;
-}
-
-struct ht_err *alike_find(const struct view *view, const uint32_t *row, size_t count, bool apart,
+struct ht_err *alike_find(const struct view *view, uint32_t *row, size_t count, bool apart,
 	struct alike **ret, size_t *ret_count)
 {
+	struct callers_key *key = NULL;
+	if (!apart)
+		HT_TRY(callers_keys(view, &key));
+	struct by_key by = {view, key};
 	struct alike *site = calloc(count + 1, sizeof(*site));
-	uint32_t *sorted = malloc((count + 1) * sizeof(*sorted));
-	struct ht_err *err = NULL;
-	*ret_count = count;
-	if (!site || !sorted) {
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", count);
-	} else if (apart) {
-		for (size_t i = 0; i < count; i++)
-			add_row(&site[i], view, row[i]);
-	} else {
-		if (count)
-			memcpy(sorted, row, count * sizeof(*sorted));
-		err = join(view, sorted, count, site, ret_count);
+	if (!site) {
+		free(key);
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", count);
 	}
-	free(sorted);
-	if (err) {
-		free(site);
-		return err;
-	}
+	if (key && count)
+		qsort_r(row, count, sizeof(*row), compare_rows, &by);
 	*ret = site;
+	*ret_count = 0;
+	for (size_t i = 0; i < count; i++) {
+		*ret_count += apart || !i || compare_keys(&by, row[i - 1], row[i]) != 0;
+		add_row(&site[*ret_count - 1], view, row[i]);
+	}
+	free(key);
+	if (count)
+		qsort(site, *ret_count, sizeof(*site), compare_sites);
 	return NULL;
 }
 
 static int compare_values(const void *a, const void *b, void *context)
 {
-	const enum metric metric = *(const enum metric *)context;
 	const struct alike *x = a, *y = b;
-	const int64_t vx = metric_value(&x->sums, metric), vy = metric_value(&y->sums, metric);
-	if (vx != vy)
-		return vx > vy ? -1 : 1;
-	if (x->sums.allocated_bytes != y->sums.allocated_bytes)
-		return x->sums.allocated_bytes > y->sums.allocated_bytes ? -1 : 1;
-	return (x->row > y->row) - (x->row < y->row);
+	const int order = metric_compare(*(const enum metric *)context, &x->sums, &y->sums);
+	return order ? order : compare_sites(a, b);
 }
 
 void alike_sort(struct alike *site, size_t count, enum metric metric)

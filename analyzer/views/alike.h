@@ -13,10 +13,10 @@ struct alike {
 	struct sums sums; /* sums of all its rows */
 };
 
-/* Groups `count` rows into sites, sorted by `row`; freed by the caller. With `apart`, each row is a
- * site of its own. */
+/* Groups `count` rows into sites, sorted by `row`; freed by the caller. Changes the order of `row`.
+ * With `apart`, each row is a site of its own. */
 HT_MUST_CHECK
-struct ht_err *alike_find(const struct view *view, const uint32_t *row, size_t count, bool apart,
+struct ht_err *alike_find(const struct view *view, uint32_t *row, size_t count, bool apart,
 	struct alike **ret, size_t *ret_count);
 /* Sorts by `metric`, then by allocated bytes, most first. */
 void alike_sort(struct alike *site, size_t count, enum metric metric);

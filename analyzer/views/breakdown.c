@@ -104,30 +104,17 @@ static struct ht_err *find_by_address(const struct view *view, struct breakdown 
 	return err;
 }
 
-static enum grouping grouping_of(enum breakdown_by by)
-{
-	switch (by) {
-	case BREAKDOWN_LINE:
-		return GROUPING_LINE;
-	case BREAKDOWN_ADDRESS:
-		return GROUPING_ADDRESS;
-	case BREAKDOWN_MODULE:
-		return GROUPING_MODULE;
-	case BREAKDOWN_NAMESPACE:
-		return GROUPING_NAMESPACE;
-	case BREAKDOWN_FUNCTION:
-	case BREAKDOWN_THREAD:
-	case BREAKDOWN_SIZE:
-	case BREAKDOWN_LIFETIME:
-		break;
-	}
-	return GROUPING_FUNCTION;
-}
-
 static struct ht_err *find_by_frames(const struct view *view, struct breakdown *breakdown)
 {
+	static const enum grouping grouping[] = {
+		[BREAKDOWN_FUNCTION] = GROUPING_FUNCTION,
+		[BREAKDOWN_LINE] = GROUPING_LINE,
+		[BREAKDOWN_ADDRESS] = GROUPING_ADDRESS,
+		[BREAKDOWN_MODULE] = GROUPING_MODULE,
+		[BREAKDOWN_NAMESPACE] = GROUPING_NAMESPACE,
+	};
 	const enum breakdown_by by = breakdown->by;
-	HT_TRY(groups_init(&breakdown->groups, grouping_of(by), &view->frames, view->analysis));
+	HT_TRY(groups_init(&breakdown->groups, grouping[by], &view->frames, view->analysis));
 	if (by == BREAKDOWN_ADDRESS || by == BREAKDOWN_MODULE)
 		return find_by_address(view, breakdown);
 	return walk_groups(view, &view->tree, breakdown);
@@ -216,31 +203,18 @@ static int compare(const void *a, const void *b, void *context)
 	const struct breakdown_row *x = a, *y = b;
 	const struct sums *sx = order->by_inclusive ? &x->inclusive : &x->own;
 	const struct sums *sy = order->by_inclusive ? &y->inclusive : &y->own;
-	const int64_t vx = metric_value(sx, order->metric), vy = metric_value(sy, order->metric);
-	if (vx != vy)
-		return vx > vy ? -1 : 1;
-	if (sx->allocated_bytes != sy->allocated_bytes)
-		return sx->allocated_bytes > sy->allocated_bytes ? -1 : 1;
-	return (x->key > y->key) - (x->key < y->key);
+	const int order_of_sums = metric_compare(order->metric, sx, sy);
+	return order_of_sums ? order_of_sums : (x->key > y->key) - (x->key < y->key);
 }
 
 static struct ht_err *find_rows(const struct view *view, struct breakdown *breakdown)
 {
-	switch (breakdown->by) {
-	case BREAKDOWN_THREAD:
+	if (breakdown->by == BREAKDOWN_THREAD)
 		return find_by_parts(view, PARTS_THREAD, breakdown);
-	case BREAKDOWN_SIZE:
+	if (breakdown->by == BREAKDOWN_SIZE)
 		return find_by_parts(view, PARTS_SIZE, breakdown);
-	case BREAKDOWN_LIFETIME:
-		return find_by_lives(view, breakdown);
-	case BREAKDOWN_FUNCTION:
-	case BREAKDOWN_LINE:
-	case BREAKDOWN_ADDRESS:
-	case BREAKDOWN_MODULE:
-	case BREAKDOWN_NAMESPACE:
-		break;
-	}
-	return find_by_frames(view, breakdown);
+	return breakdown->by == BREAKDOWN_LIFETIME ? find_by_lives(view, breakdown)
+						   : find_by_frames(view, breakdown);
 }
 
 struct ht_err *breakdown_find(const struct view *view, enum breakdown_by by, enum metric metric,

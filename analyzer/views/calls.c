@@ -146,56 +146,34 @@ static int compare(const void *a, const void *b, void *context)
 	return (x > y) - (x < y);
 }
 
-/* Marks the nodes with figures at or below them. The total does not show it: figures with different
- * signs may add up to 0. */
-static struct ht_err *find_figures(const struct calls *calls, bool **ret)
+/* Whether a node has figures at or below it; calls->children[node].count must be known. The total
+ * does not show it: figures with different signs may add up to 0. */
+static bool has_figures(const struct calls *calls, size_t node)
 {
-	const struct tree *tree = &calls->tree;
-	*ret = calloc(tree->count, sizeof(**ret));
-	if (!*ret)
-		return out_of_memory(tree);
-	for (size_t i = tree->count; i-- > 1;) {
-		(*ret)[i] |= calls->own[i].value != 0;
-		(*ret)[tree->node[i].parent] |= (*ret)[i];
-	}
-	return NULL;
-}
-
-static void list_children(struct calls *calls, const bool *has_figures)
-{
-	const struct tree *tree = &calls->tree;
-	uint32_t first = 0;
-	for (size_t i = 1; i < tree->count; i++)
-		calls->children[tree->node[i].parent].count += has_figures[i];
-	for (size_t i = 0; i < tree->count; i++) {
-		calls->children[i].first = first;
-		first += calls->children[i].count;
-		calls->children[i].count = 0;
-	}
-	for (uint32_t i = 1; i < tree->count; i++) {
-		struct calls_children *children = &calls->children[tree->node[i].parent];
-		if (has_figures[i])
-			calls->child[children->first + children->count++] = i;
-	}
-	for (size_t i = 0; i < tree->count; i++)
-		qsort_r(calls->child + calls->children[i].first, calls->children[i].count,
-			sizeof(*calls->child), compare, calls);
+	return calls->own[node].value || calls->children[node].count;
 }
 
 static struct ht_err *find_children(struct calls *calls)
 {
-	bool *has_figures;
-	struct ht_err *err = find_figures(calls, &has_figures);
-	if (err)
-		return err;
-	calls->children = calloc(calls->tree.count, sizeof(*calls->children));
-	calls->child = calloc(calls->tree.count, sizeof(*calls->child));
-	if (calls->children && calls->child)
-		list_children(calls, has_figures);
-	else
-		err = out_of_memory(&calls->tree);
-	free(has_figures);
-	return err;
+	const struct tree *tree = &calls->tree;
+	struct calls_children *children = calls->children = calloc(tree->count, sizeof(*children));
+	calls->child = calloc(tree->count, sizeof(*calls->child));
+	if (!children || !calls->child)
+		return out_of_memory(tree);
+	/* Children have higher numbers than their parents. */
+	for (size_t i = tree->count; i-- > 1;)
+		children[tree->node[i].parent].count += has_figures(calls, i);
+	for (uint32_t i = 0, end = 0; i < tree->count; i++) {
+		end += children[i].count;
+		children[i].first = end;
+	}
+	for (uint32_t i = (uint32_t)tree->count; i-- > 1;)
+		if (has_figures(calls, i))
+			calls->child[--children[tree->node[i].parent].first] = i;
+	for (size_t i = 0; i < tree->count; i++)
+		qsort_r(calls->child + children[i].first, children[i].count, sizeof(*calls->child),
+			compare, calls);
+	return NULL;
 }
 
 static struct ht_err *find_values(struct calls *calls)
@@ -251,8 +229,7 @@ struct group_sums {
 static void add_node(void *context, uint32_t node, size_t group, bool is_outermost)
 {
 	const struct group_sums *sums = context;
-	/* No value at or below it: its bound does not count. */
-	if (!sums->calls->own[node].value && !sums->calls->children[node].count)
+	if (!has_figures(sums->calls, node))
 		return;
 	figure_add(&sums->sum[group].own, sums->calls->own[node]);
 	if (is_outermost)

@@ -8,11 +8,6 @@ struct deaths {
 	uint64_t blocks, bytes, lifetime_us;
 };
 
-bool lifetimes_are_known(const struct view *view)
-{
-	return !view->query.alive_at;
-}
-
 static void add(struct lifetimes *lifetimes, const struct deaths *deaths)
 {
 	if (!deaths->blocks)

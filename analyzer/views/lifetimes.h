@@ -17,6 +17,4 @@ struct lifetimes {
 	uint64_t blocks[LIFETIMES_CLASSES], bytes[LIFETIMES_CLASSES];
 };
 
-/* False if the view selects blocks by a moment (--alive-at). */
-bool lifetimes_are_known(const struct view *view);
 void lifetimes_find(const struct view *view, struct lifetimes *ret);

@@ -5,35 +5,18 @@
 
 static uint32_t key_of(const struct cube_site *site, enum parts_by by)
 {
-	switch (by) {
-	case PARTS_THREAD:
-		return cube_site_thread(site);
-	case PARTS_FUNCTION:
-		return cube_site_hook(site);
-	case PARTS_SIZE:
-		break;
-	}
-	return cube_site_size_class(site);
-}
-
-static size_t key_count(const struct view *view, enum parts_by by)
-{
-	switch (by) {
-	case PARTS_THREAD:
-		return view->analysis->model.threads.count + 1;
-	case PARTS_FUNCTION:
-		return REPLAY_HOOKS;
-	case PARTS_SIZE:
-		break;
-	}
-	return CUBE_SIZE_CLASSES;
+	return by == PARTS_THREAD     ? cube_site_thread(site)
+	       : by == PARTS_FUNCTION ? cube_site_hook(site)
+				      : cube_site_size_class(site);
 }
 
 struct ht_err *parts_find(
 	const struct view *view, enum parts_by by, struct part **ret, size_t *ret_count)
 {
 	const struct cube *cube = &view->analysis->cube;
-	const size_t keys = key_count(view, by);
+	const size_t keys = by == PARTS_THREAD	   ? view->analysis->model.threads.count + 1
+			    : by == PARTS_FUNCTION ? REPLAY_HOOKS
+						   : CUBE_SIZE_CLASSES;
 	struct part *part = calloc(keys + 1, sizeof(*part));
 	if (!part)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for a list of %zu parts", keys);

@@ -33,30 +33,14 @@ static bool is_paused(const struct view *view, uint32_t bucket)
 	       step_ns - step_ns / 2;
 }
 
-/* Moves bucket `from` to `to`. Counts of removed buckets were added to `from` before. */
-static void move(struct window_series *series, uint32_t from, uint32_t to)
+/* Moves the counts of bucket `from` to `to`; `is_sum`: adds them. */
+static void move(struct window_series *series, uint32_t from, uint32_t to, bool is_sum)
 {
-	if (from == to)
-		return;
-	series->live_bytes[to] = series->live_bytes[from];
-	series->allocated_bytes[to] = series->allocated_bytes[from];
-	series->allocated_blocks[to] = series->allocated_blocks[from];
-	series->surviving_bytes[to] = series->surviving_bytes[from];
-	series->surviving_blocks[to] = series->surviving_blocks[from];
-	series->freed_blocks[to] = series->freed_blocks[from];
-	series->older_freed_blocks[to] = series->older_freed_blocks[from];
-}
-
-/* Adds the counts of a removed bucket: calls that were in progress when the pause began, and frees
- * during the pause. */
-static void add(struct window_series *series, uint32_t from, uint32_t to)
-{
-	series->allocated_bytes[to] += series->allocated_bytes[from];
-	series->allocated_blocks[to] += series->allocated_blocks[from];
-	series->surviving_bytes[to] += series->surviving_bytes[from];
-	series->surviving_blocks[to] += series->surviving_blocks[from];
-	series->freed_blocks[to] += series->freed_blocks[from];
-	series->older_freed_blocks[to] += series->older_freed_blocks[from];
+	uint64_t *const count[] = {series->allocated_bytes, series->allocated_blocks,
+		series->surviving_bytes, series->surviving_blocks, series->freed_blocks,
+		series->older_freed_blocks};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(count); i++)
+		count[i][to] = count[i][from] + (is_sum ? count[i][to] : 0);
 }
 
 uint32_t pauses_cut(const struct view *view, uint32_t buckets, struct window_series *series)
@@ -65,21 +49,23 @@ uint32_t pauses_cut(const struct view *view, uint32_t buckets, struct window_ser
 	if (!view->analysis->model.pause_count)
 		return buckets;
 	for (uint32_t i = 0; i < buckets; i++) {
-		if (is_paused(view, i)) {
-			/* The next bucket that stays; if there is none, the last one that did. */
-			uint32_t next = i + 1;
-			while (next < buckets && is_paused(view, next))
-				next++;
-			if (next < buckets)
-				add(series, i, next);
-			else if (last_kept != UINT32_MAX)
-				add(series, i, last_kept);
-			if (next == buckets && last_kept != UINT32_MAX)
-				series->live_bytes[last_kept] = series->live_bytes[i];
+		if (!is_paused(view, i)) {
+			move(series, i, kept, false);
+			series->live_bytes[kept] = series->live_bytes[i];
+			last_kept = kept++;
 			continue;
 		}
-		move(series, i, kept);
-		last_kept = kept++;
+		/* Keeps calls that were in progress when the pause began, and frees during the
+		 * pause, in the next bucket that stays; if there is none, in the last one. */
+		uint32_t next = i + 1;
+		while (next < buckets && is_paused(view, next))
+			next++;
+		if (next < buckets) {
+			move(series, i, next, true);
+		} else if (last_kept != UINT32_MAX) {
+			move(series, i, last_kept, true);
+			series->live_bytes[last_kept] = series->live_bytes[i];
+		}
 	}
 	return kept;
 }

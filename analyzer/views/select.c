@@ -16,14 +16,6 @@ struct select {
 	uint8_t *node;	/* by nodes_index: SELECT_* bits of the stack that ends there */
 };
 
-static bool contains(const struct query_words *words, const char *text)
-{
-	for (size_t i = 0; text && i < words->count; i++)
-		if (strstr(text, words->word[i]))
-			return true;
-	return false;
-}
-
 /* Like LeakSanitizer: a pattern matches any part, `*` anything, `^` and `$` the ends. Other than
  * there, text before `$` may occur more than once: `send$` matches send_send. A mismatch retries
  * only after the last `*`, so the work is bounded by the product of both lengths. */
@@ -52,10 +44,12 @@ static bool is_suppressed_by(const char *pattern, const char *text)
 	}
 }
 
-static bool is_suppressed(const struct query_words *words, const char *text)
+/* Whether `text` contains one of the words, or matches one as a pattern. NULL: no. */
+static bool has(const struct query_words *words, bool are_patterns, const char *text)
 {
 	for (size_t i = 0; text && i < words->count; i++)
-		if (is_suppressed_by(words->word[i], text))
+		if (are_patterns ? is_suppressed_by(words->word[i], text)
+				 : strstr(text, words->word[i]) != NULL)
 			return true;
 	return false;
 }
@@ -67,15 +61,15 @@ static void look_at_frames(struct select *select)
 		const struct frame *frame = &select->frames->frame[i];
 		const char *module = modules_path(&select->analysis->model.modules, frame->module);
 		uint8_t found = 0;
-		if (contains(&query->modules, module))
+		if (has(&query->modules, false, module))
 			found |= SELECT_MODULE;
-		if (contains(&query->functions, frame->function))
+		if (has(&query->functions, false, frame->function))
 			found |= SELECT_FUNCTION;
-		if (contains(&query->excluded, frame->function) ||
-			contains(&query->excluded, module) ||
-			is_suppressed(&query->suppressed, frame->function) ||
-			is_suppressed(&query->suppressed, frame->file) ||
-			is_suppressed(&query->suppressed, module))
+		if (has(&query->excluded, false, frame->function) ||
+			has(&query->excluded, false, module) ||
+			has(&query->suppressed, true, frame->function) ||
+			has(&query->suppressed, true, frame->file) ||
+			has(&query->suppressed, true, module))
 			found |= SELECT_EXCLUDED;
 		select->frame[i] = found;
 	}

@@ -531,16 +531,3 @@ struct ht_err *suspects_classes(
 	}
 	return NULL;
 }
-
-struct ht_err *suspects_of_class(const struct suspects *suspects, enum suspect_class of_class,
-	struct suspects_entry **ret, size_t *ret_count)
-{
-	*ret_count = 0;
-	*ret = calloc(suspects->count + 1, sizeof(**ret));
-	if (!*ret)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
-	for (size_t i = 0; i < suspects->count; i++)
-		if (of_class == SUSPECT_CLASS_COUNT || suspects->entry[i].suspect.class == of_class)
-			(*ret)[(*ret_count)++] = suspects->entry[i];
-	return NULL;
-}

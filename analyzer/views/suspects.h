@@ -34,11 +34,6 @@ struct suspects {
 	uint32_t *member; /* rows of the view */
 };
 
-/* Copies the entries of one class (SUSPECT_CLASS_COUNT: of every class) in the order of `suspects`;
- * freed by the caller. */
-HT_MUST_CHECK
-struct ht_err *suspects_of_class(const struct suspects *suspects, enum suspect_class of_class,
-	struct suspects_entry **ret, size_t *ret_count);
 /* The finding about row `row` of the entry, 0 .. chains. */
 const struct suspect *suspects_row_suspect(const struct suspects_entry *entry, size_t row);
 HT_MUST_CHECK

@@ -130,18 +130,13 @@ static struct ht_err *make_rows(struct view *view)
 		sums_add(&row->sums, &view->sums[i]);
 		view->row_of_site[i] = row_of[node] - 1;
 	}
-	uint32_t first = 0;
-	for (size_t i = 0; i < view->row_count; i++) {
-		view->row[i].first = first;
-		first += view->row[i].count;
-		view->row[i].count = 0;
+	for (uint32_t i = 0, end = 0; i < view->row_count; i++) {
+		end += view->row[i].count;
+		view->row[i].first = end;
 	}
-	for (uint32_t i = 0; i < sites; i++) {
-		if (view->row_of_site[i] == UINT32_MAX)
-			continue;
-		struct row *row = &view->row[view->row_of_site[i]];
-		view->row_site[row->first + row->count++] = i;
-	}
+	for (uint32_t i = (uint32_t)sites; i-- > 0;)
+		if (view->row_of_site[i] != UINT32_MAX)
+			view->row_site[--view->row[view->row_of_site[i]].first] = i;
 	free(row_of);
 	return NULL;
 }

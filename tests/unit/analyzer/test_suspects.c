@@ -201,8 +201,6 @@ static void begin_sites(void)
 
 HT_TEST(chains_with_one_caller_are_one_site)
 {
-	struct suspects_entry *site;
-	size_t count;
 	begin_sites();
 	const uint32_t one = node(0, 1, "one"), two = node(0, 2, "two");
 	/* "add" calls itself in the second: it is the same function, called by the same. */
@@ -210,26 +208,21 @@ HT_TEST(chains_with_one_caller_are_one_site)
 		node(node(node(two, 3, "serve"), 5, "add"), 4, "add"),
 		node(node(two, 6, "load"), 4, "add")};
 	leak(stack, HT_ARRAY_SIZE(stack));
-	ck_no_err(suspects_of_class(&suspects, SUSPECT_CLASS_COUNT, &site, &count));
-	ck_assert_uint_eq(count, 2);
-	for (size_t i = 0; i < count; i++) {
+	ck_assert_uint_eq(suspects.count, 2);
+	for (size_t i = 0; i < suspects.count; i++) {
+		const struct suspects_entry *site = suspects.entry;
 		const bool is_load = site[i].chains == 1;
+		ck_assert_int_ne(site[i].suspect.class, SUSPECT_CHURN);
 		ck_assert_uint_eq(site[i].chains, is_load ? 1 : 2);
 		ck_assert_uint_eq(sums_outstanding_bytes(&site[i].sums), 360000);
 		ck_assert_uint_eq(sums_outstanding_blocks(&site[i].sums), is_load ? 1200 : 2400);
 		ck_assert_double_eq_tol(site[i].suspect.slope_bytes_per_s, 6000, 300);
 	}
-	free(site);
-	ck_no_err(suspects_of_class(&suspects, SUSPECT_CHURN, &site, &count));
-	ck_assert_uint_eq(count, 0);
-	free(site);
 	end();
 }
 
 HT_TEST(a_script_tells_sites_apart)
 {
-	struct suspects_entry *site;
-	size_t count;
 	begin_sites();
 	const uint32_t timers = script(0, 1, "listOnTimeout", "node:internal/timers");
 	const uint32_t keep = script(timers, 2, "keep", "/srv/a.js");
@@ -239,15 +232,13 @@ HT_TEST(a_script_tells_sites_apart)
 		node(node(keep, 6, "copy"), 5, "allocate"),
 		node(node(drop, 4, "grow"), 5, "allocate"), node(timers, 5, "allocate")};
 	leak(stack, HT_ARRAY_SIZE(stack));
-	ck_no_err(suspects_of_class(&suspects, SUSPECT_GROWING, &site, &count));
-	ck_assert_uint_eq(count, 3);
+	ck_assert_uint_eq(suspects.growing, 3);
 	size_t chains = 0;
-	for (size_t i = 0; i < count; i++)
-		chains += site[i].chains;
+	for (size_t i = 0; i < suspects.growing; i++)
+		chains += suspects.entry[i].chains;
 	ck_assert_uint_eq(chains, 4);
-	ck_assert_uint_eq(site[0].chains, 1);
-	ck_assert_uint_eq(sums_outstanding_bytes(&site[0].sums), 480000);
-	free(site);
+	ck_assert_uint_eq(suspects.entry[0].chains, 1);
+	ck_assert_uint_eq(sums_outstanding_bytes(&suspects.entry[0].sums), 480000);
 	end();
 }
 
