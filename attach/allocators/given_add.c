@@ -21,30 +21,20 @@ static bool is_name(const char *text, size_t length)
 	return length > 0 && !isdigit((unsigned char)text[0]);
 }
 
-static bool kind_find(const char *text, uint32_t *ret)
+/* The hook of that name; ABI_TAP_COUNT: none. */
+static enum abi_hook hook_named(const char *name)
 {
-	for (uint32_t i = 0; i < ABI_HOOK_COUNT; i++) {
-		if (strcmp(text, hook_name((enum abi_hook)i)) != 0)
-			continue;
-		*ret = i;
-		return true;
-	}
-	return false;
-}
-
-/* Functions of the C library have hooks by their names, whichever module defines them. */
-static bool is_hooked_anyway(const char *name)
-{
-	for (unsigned i = 0; i < ABI_TAP_COUNT; i++)
-		if (!strcmp(name, hook_name((enum abi_hook)i)))
-			return true;
-	return false;
+	enum abi_hook hook = 0;
+	while (hook < ABI_TAP_COUNT && strcmp(name, hook_name(hook)) != 0)
+		hook++;
+	return hook;
 }
 
 static struct ht_err *check_name(const char *text, const char *name)
 {
 	struct family_member member;
-	if (is_hooked_anyway(name))
+	/* Functions of the C library have hooks by their names, whichever module defines them. */
+	if (hook_named(name) != ABI_TAP_COUNT)
 		return usage_error(text, "that function needs no option");
 	if (family_find_known(name, &member) &&
 		(member.role != FAMILY_HOOKED || member.if_released))
@@ -65,7 +55,8 @@ struct ht_err *given_add(struct given_list *list, const char *text)
 	if (length >= sizeof(given.name))
 		return usage_error(text, "the name is longer than 127 characters");
 	memcpy(given.name, text, length);
-	if (!kind_find(sign + 1, &given.hook))
+	given.hook = hook_named(sign + 1);
+	if (given.hook >= ABI_HOOK_COUNT)
 		return usage_error(text,
 			"KIND must be malloc, calloc, realloc, free, posix_memalign, "
 			"aligned_alloc, memalign, valloc, pvalloc, reallocarray, cfree, "

@@ -95,11 +95,7 @@ static struct ht_err *sections_read(int fd, struct budget *budget, struct elf_fi
 	if (names >= ret->section_count)
 		return NULL;
 	struct elf_table table;
-	struct ht_err *err = elf_file_read(ret, &ret->section[names], &table);
-	if (err) {
-		elf_file_close(ret);
-		return err;
-	}
+	HT_TRY(elf_file_read(ret, &ret->section[names], &table));
 	ret->names = (char *)table.data;
 	ret->name_bytes = table.bytes;
 	return NULL;

@@ -119,7 +119,6 @@ static struct ht_err *extras_read(const struct proc *proc, struct module *module
 {
 	for (size_t i = 0; i < count; i++) {
 		raddr_t addr = inside(module, &phdr[i]);
-		struct ht_err *err = NULL;
 		if (phdr[i].p_type == PT_DYNAMIC) {
 			module->dynamic = addr;
 			module->dynamic_bytes = phdr[i].p_memsz;
@@ -132,10 +131,8 @@ static struct ht_err *extras_read(const struct proc *proc, struct module *module
 			   phdr[i].p_vaddr % phdr[i].p_align == 0) {
 			module->tls_bytes = ht_align_up(phdr[i].p_memsz, phdr[i].p_align);
 		} else if (phdr[i].p_type == PT_NOTE) {
-			err = notes_read(proc, module, &phdr[i]);
+			HT_TRY(notes_read(proc, module, &phdr[i]));
 		}
-		if (err)
-			return err;
 	}
 	return NULL;
 }

@@ -114,8 +114,7 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 static struct ht_err *spent_find(
 	const struct proc *proc, const struct modules *old, struct modules *modules)
 {
-	struct ht_err *err = NULL;
-	for (size_t i = 0; !err && i < modules->count; i++) {
+	for (size_t i = 0; i < modules->count; i++) {
 		struct module *module = &modules->module[i];
 		const struct startcode *start = &module->natives.start;
 		const struct module *before = old ? modules_find(old, module->lo) : NULL;
@@ -123,13 +122,13 @@ static struct ht_err *spent_find(
 		if (!start->addr || !modules_are_static(modules))
 			continue;
 		if (!over)
-			err = startcode_is_over(proc, start, &over);
-		if (err || !over)
+			HT_TRY(startcode_is_over(proc, start, &over));
+		if (!over)
 			continue;
 		module->spent = start->addr;
 		module->spent_bytes = start->bytes;
 	}
-	return err;
+	return NULL;
 }
 
 struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *maps,

@@ -276,32 +276,31 @@ static struct ht_err *operators_read(const struct proc *proc, const struct modul
 {
 	const struct module *first = NULL;
 	raddr_t found;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < modules->count && !err; i++) {
+	for (size_t i = 0; i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
 		if (!comes_first(module, first))
 			continue;
-		err = module_symbol(proc, module, "_Znwm", budget, &found);
-		if (!err && found)
+		HT_TRY(module_symbol(proc, module, "_Znwm", budget, &found));
+		if (found)
 			first = module;
 	}
-	if (err || !first)
-		return err;
-	err = module_symbol(proc, first, "malloc", budget, &found);
-	if (err || !found)
-		return err;
-	for (size_t i = 0; i < modules->count && !err; i++) {
+	if (!first)
+		return NULL;
+	HT_TRY(module_symbol(proc, first, "malloc", budget, &found));
+	if (!found)
+		return NULL;
+	for (size_t i = 0; i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
 		if (module == first || !module->natives.operators)
 			continue;
 		/* References of the C++ library itself do not matter to a C program. */
-		err = module_symbol(proc, module, "_Znwm", budget, &found);
-		if (err || found)
+		HT_TRY(module_symbol(proc, module, "_Znwm", budget, &found));
+		if (found)
 			continue;
 		coverage->operators = first;
 		coverage->places += module->natives.operators;
 	}
-	return err;
+	return NULL;
 }
 
 static const struct module *module_with(const struct modules *modules, uint64_t id)

@@ -120,6 +120,13 @@ struct ht_err *slots_is_lazy(const struct proc *proc, raddr_t value, bool *ret)
 	return err;
 }
 
+/* The verdict for a value that is no function of that name: an offset within the module is not
+ * relocated yet. */
+static enum slot_verdict verdict_of(const struct module *own, uint64_t value)
+{
+	return value < own->hi - own->lo ? SLOT_EMPTY : SLOT_FOREIGN;
+}
+
 /* heaptap may bind a lazy slot only after its relocation: until then glibc adds the load bias to
  * its contents. */
 static struct ht_err *judge_other(struct scan *scan, struct slot *slot, const struct module *own)
@@ -129,9 +136,7 @@ static struct ht_err *judge_other(struct scan *scan, struct slot *slot, const st
 	if (slot->type == ARCH_RELOC_PLT && slot->value >= own->text_lo &&
 		slot->value < own->text_hi)
 		err = slots_is_lazy(scan->proc, slot->value, &lazy);
-	slot->verdict = lazy				  ? SLOT_UNRESOLVED
-			: slot->value < own->hi - own->lo ? SLOT_EMPTY
-							  : SLOT_FOREIGN;
+	slot->verdict = lazy ? SLOT_UNRESOLVED : verdict_of(own, slot->value);
 	return err;
 }
 
@@ -141,9 +146,7 @@ static void judge_native(const struct scan *scan, struct slot *slot, const struc
 	if (slot->value == slot->real)
 		return;
 	slot->real = 0;
-	slot->verdict = is_ours(scan, slot->value)	  ? SLOT_OURS
-			: slot->value < own->hi - own->lo ? SLOT_EMPTY
-							  : SLOT_FOREIGN;
+	slot->verdict = is_ours(scan, slot->value) ? SLOT_OURS : verdict_of(own, slot->value);
 }
 
 static struct ht_err *judge(struct scan *scan, struct slot *slot)
@@ -271,8 +274,7 @@ static uint32_t name_of_native(const struct native *native)
 static struct ht_err *collect_natives(struct scan *scan, const struct module *module)
 {
 	const struct natives *natives = &module->natives;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < natives->word_count && !err; i++) {
+	for (size_t i = 0; i < natives->word_count; i++) {
 		const struct native *native = &natives->native[natives->word[i].index];
 		struct slot slot = {.addr = natives->word[i].addr,
 			.module_id = module->id,
@@ -284,12 +286,12 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 		size_t got;
 		if (native->role != FAMILY_HOOKED)
 			continue;
-		err = memory_read_some(
-			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got);
-		if (!err && got == sizeof(slot.value))
-			err = append(scan, &slot);
+		HT_TRY(memory_read_some(
+			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got));
+		if (got == sizeof(slot.value))
+			HT_TRY(append(scan, &slot));
 	}
-	return err;
+	return NULL;
 }
 
 /* A word without a relocation that names it: like a native's, judged by its value alone. */

@@ -28,19 +28,18 @@ static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
 {
 	static const char *const sonames[] = {"libc.so.6", "libpthread.so.0"};
 	const struct modules *modules = scope->modules;
-	struct ht_err *err = NULL;
 	*ret = 0;
-	for (size_t i = 0; i < modules->count && !err && !*ret; i++) {
+	for (size_t i = 0; i < modules->count && !*ret; i++) {
 		const struct module *module = &modules->module[i];
 		const struct dynamic *dynamic;
 		if (module->space || !module->order || module->interpreter)
 			continue;
-		err = scope_dynamic(scope, module, &dynamic);
-		for (size_t k = 0; k < HT_ARRAY_SIZE(sonames) && !err && !*ret; k++)
+		HT_TRY(scope_dynamic(scope, module, &dynamic));
+		for (size_t k = 0; k < HT_ARRAY_SIZE(sonames) && !*ret; k++)
 			if (!strcmp(dynamic->soname, sonames[k]))
-				err = scope_symbol(scope, module, FUNCTION, ret);
+				HT_TRY(scope_symbol(scope, module, FUNCTION, ret));
 	}
-	return err;
+	return NULL;
 }
 
 static bool is_hook(const struct unlock_hooks *hooks, raddr_t value)
@@ -78,13 +77,13 @@ struct ht_err *unlock_find(
 	*ret = (struct unlock){0};
 	if (!linker)
 		return NULL;
-	struct ht_err *err = find_function(scope, &unlock.real);
-	for (size_t i = 0; i < linker->segment_count && !err && unlock.real; i++)
+	HT_TRY(find_function(scope, &unlock.real));
+	for (size_t i = 0; i < linker->segment_count && unlock.real; i++)
 		if (linker->segment[i].flags & PF_W)
-			err = search(scope, linker, &linker->segment[i], hooks, &unlock, &count);
-	if (!err && count == 1)
+			HT_TRY(search(scope, linker, &linker->segment[i], hooks, &unlock, &count));
+	if (count == 1)
 		*ret = unlock;
-	return err;
+	return NULL;
 }
 
 /* Since 2.35 glibc unlocks before it calls constructors, and exports this symbol. */
@@ -122,12 +121,11 @@ static void find_locks(
 static struct ht_err *is_early(const struct proc *proc, const struct modules *modules, bool *ret)
 {
 	raddr_t sign = 0;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < modules->count && !err && !sign; i++)
+	for (size_t i = 0; i < modules->count && !sign; i++)
 		if (!modules->module[i].space && modules->module[i].order)
-			err = module_symbol(proc, &modules->module[i], SIGN_OF_2_35, NULL, &sign);
+			HT_TRY(module_symbol(proc, &modules->module[i], SIGN_OF_2_35, NULL, &sign));
 	*ret = sign != 0;
-	return err;
+	return NULL;
 }
 
 struct ht_err *unlock_locks(

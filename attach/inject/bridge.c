@@ -230,7 +230,7 @@ const char *bridge_function_begin(struct function *function, const uint8_t *code
 	return NULL;
 }
 
-static bool step_add(struct bridge *bridge, size_t from, uint64_t words)
+bool bridge_step_add(struct bridge *bridge, size_t from, uint64_t words)
 {
 	for (size_t i = 0; i < ABI_BRIDGE_STEPS; i++) {
 		if (bridge->step[i].from)
@@ -261,7 +261,7 @@ const char *bridge_read_place(
 	if (why)
 		return why;
 	size_t behind = bridge->redo_bytes + bridge->bytes;
-	if (pushed && !step_add(bridge, behind, words + pushed / sizeof(uint64_t)))
+	if (pushed && !bridge_step_add(bridge, behind, words + pushed / sizeof(uint64_t)))
 		return "it pushes too much";
 	if (behind + BRIDGE_PAD_BYTES > sizeof(((struct abi_bridge *)0)->code))
 		return "too much stands before it";

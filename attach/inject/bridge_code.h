@@ -18,6 +18,9 @@ struct function {
 /* By how much the instruction lowers rsp, if the stack can still be walked behind it; false: it
  * changes rsp in any other way. */
 bool bridge_read_push(const struct instruction *i, uint64_t *ret);
+/* Notes in `step` that the bridge has pushed `words` words when it is at offset `from` of its code.
+ * False: there are too many steps. */
+bool bridge_step_add(struct bridge *bridge, size_t from, uint64_t words);
 /* As bridge_read. */
 const char *bridge_function_begin(struct function *function, const uint8_t *code, size_t code_bytes,
 	raddr_t entry, size_t bytes);

@@ -17,16 +17,12 @@
 /* The instructions before the place: the bridge repeats them, the pad undoes them. */
 struct prologue {
 	unsigned arity;
-	uint8_t redo[BRIDGE_UNDO_MAX];
-	size_t redo_bytes;
-	uint64_t words; /* pushed */
-	struct abi_bridge_step step[ABI_BRIDGE_STEPS];
+	struct bridge bridge; /* as far as these instructions give it: `redo` and `step` */
+	uint64_t words;	      /* pushed */
 	uint8_t from[BRIDGE_UNDO_MAX], to[BRIDGE_UNDO_MAX]; /* registers moved, in order */
 	size_t moves;
-	raddr_t next;			/* address of the next instruction */
-	size_t operand_at, operand_end; /* as in struct bridge */
-	raddr_t operand;
-	bool tested; /* the last instruction tested whether there is a block */
+	raddr_t next; /* address of the next instruction */
+	bool tested;  /* the last instruction tested whether there is a block */
 };
 
 /* The number of a register as instructions encode it: rax rcx rdx rbx rsp rbp rsi rdi r8 .. r15.
@@ -74,10 +70,11 @@ static bool can_undo(const struct prologue *p)
 
 static bool redo_add(struct prologue *p, const uint8_t *code, size_t bytes)
 {
-	if (p->redo_bytes + bytes > sizeof(p->redo))
+	struct bridge *bridge = &p->bridge;
+	if (bridge->redo_bytes + bytes > sizeof(bridge->redo))
 		return false;
-	memcpy(p->redo + p->redo_bytes, code, bytes);
-	p->redo_bytes += bytes;
+	memcpy(bridge->redo + bridge->redo_bytes, code, bytes);
+	bridge->redo_bytes += bytes;
 	return true;
 }
 
@@ -90,13 +87,7 @@ static bool absorb_push(struct prologue *p, const struct instruction *i, const u
 		!redo_add(p, code, i->head.length))
 		return false;
 	p->words += pushed / sizeof(uint64_t);
-	for (size_t s = 0; s < ABI_BRIDGE_STEPS; s++) {
-		if (p->step[s].from)
-			continue;
-		p->step[s] = (struct abi_bridge_step){(uint16_t)p->redo_bytes, (uint16_t)p->words};
-		return true;
-	}
-	return false;
+	return bridge_step_add(&p->bridge, p->bridge.redo_bytes, p->words);
 }
 
 /* Is the operand in a whole register that holds nothing at the entry, and nothing from a move? */
@@ -120,7 +111,8 @@ static bool absorb_number(struct prologue *p, const struct instruction *i, const
 static bool absorb_load(struct prologue *p, const struct instruction *i, const uint8_t *code)
 {
 	const ZydisDecodedOperandMem *from = &i->operand[1].mem;
-	size_t at = p->redo_bytes;
+	struct bridge *bridge = &p->bridge;
+	size_t at = bridge->redo_bytes;
 	if (from->index != ZYDIS_REGISTER_NONE || !is_unused(p, &i->operand[0]))
 		return false;
 	if (from->base != ZYDIS_REGISTER_RIP)
@@ -131,11 +123,12 @@ static bool absorb_load(struct prologue *p, const struct instruction *i, const u
 				       is_free_register(
 					       p, (uint8_t)(from->base - ZYDIS_REGISTER_RAX)))) &&
 		       redo_add(p, code, i->head.length);
-	if (p->operand || i->head.raw.disp.size != 32 || !redo_add(p, code, i->head.length))
+	if (bridge->redo_operand || i->head.raw.disp.size != 32 ||
+		!redo_add(p, code, i->head.length))
 		return false;
-	p->operand_at = at + i->head.raw.disp.offset;
-	p->operand_end = p->redo_bytes;
-	p->operand = distance_target(code + i->head.raw.disp.offset, p->next);
+	bridge->redo_operand_at = at + i->head.raw.disp.offset;
+	bridge->redo_operand_end = bridge->redo_bytes;
+	bridge->redo_operand = distance_target(code + i->head.raw.disp.offset, p->next);
 	return true;
 }
 
@@ -215,12 +208,7 @@ static bool make_undo(const struct prologue *p, struct bridge *bridge)
 static bool place_after(const struct function *function, size_t at, const struct prologue *p,
 	const struct instruction *i, struct bridge *ret)
 {
-	struct bridge bridge = {.redo_bytes = p->redo_bytes,
-		.redo_operand_at = p->operand_at,
-		.redo_operand_end = p->operand_end,
-		.redo_operand = p->operand};
-	memcpy(bridge.redo, p->redo, p->redo_bytes);
-	memcpy(bridge.step, p->step, sizeof(bridge.step));
+	struct bridge bridge = p->bridge;
 	/* In the bridge rbp must hold the caller's value. */
 	if (at + sizeof(bridge.first) > function->code_bytes ||
 		instruction_writes(i, ZYDIS_REGISTER_RBP) || !make_undo(p, &bridge) ||

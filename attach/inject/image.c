@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/allocators/hooks.h"
+#include "attach/elf/elf_file.h"
 #include "attach/inject/journal.h"
 #include "format/array.h"
 
@@ -94,12 +95,10 @@ static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf
 static void read_build_id(const Elf64_Phdr *note, struct agent_elf *elf)
 {
 	const uint8_t *data = view(note->p_offset, note->p_filesz);
-	const size_t header = sizeof(Elf64_Nhdr) + 4; /* "GNU\0" */
-	if (!data || note->p_filesz < header + sizeof(elf->build_id))
-		return;
-	const Elf64_Nhdr *nhdr = (const void *)data;
-	if (nhdr->n_type == NT_GNU_BUILD_ID && nhdr->n_descsz == sizeof(elf->build_id))
-		memcpy(elf->build_id, data + header, sizeof(elf->build_id));
+	size_t bytes;
+	const uint8_t *id = data ? elf_build_id(data, note->p_filesz, 4, &bytes) : NULL;
+	if (id && bytes == sizeof(elf->build_id))
+		memcpy(elf->build_id, id, bytes);
 }
 
 struct ht_err *agent_elf_read(struct agent_elf *ret)

@@ -89,16 +89,8 @@ static inline struct abi_control *image_control(const struct image *image)
 	return (struct abi_control *)(image->local + ABI_CONTROL_OFF);
 }
 
-/* Was thread record `index` ever used? Do not read other records: reading would allocate their
- * pages. */
-static inline bool image_slot_claimed(const struct image *image, uint32_t index)
-{
-	return __atomic_load_n(&image_control(image)->claimed[index / 64], __ATOMIC_ACQUIRE) >>
-		       index % 64 &
-	       1;
-}
-
-/* The next used thread record from `index` on; slot_max or more: none. */
+/* The next thread record from `index` on that was ever used; slot_max or more: none. Do not read
+ * other records: reading would allocate their pages. */
 static inline uint32_t image_slot_next(const struct image *image, uint32_t index)
 {
 	while (index < image->slot_max) {

@@ -98,15 +98,14 @@ static struct ht_err *read_conf_at(const struct subject *subject, raddr_t pointe
 	char text[CONF_BYTES];
 	raddr_t at = 0;
 	size_t got = 0;
-	struct ht_err *err =
-		pointer ? memory_read_some(&subject->survey->proc, pointer, &at, sizeof(at), &got)
-			: NULL;
-	if (err || got != sizeof(at) || !at)
-		return err;
-	err = memory_read_some(&subject->survey->proc, at, text, sizeof(text) - 1, &got);
-	text[err ? 0 : got] = '\0';
+	if (pointer)
+		HT_TRY(memory_read_some(&subject->survey->proc, pointer, &at, sizeof(at), &got));
+	if (got != sizeof(at) || !at)
+		return NULL;
+	HT_TRY(memory_read_some(&subject->survey->proc, at, text, sizeof(text) - 1, &got));
+	text[got] = '\0';
 	apply_conf(text, prof);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *find_variable(
@@ -167,22 +166,20 @@ static struct ht_err *look_at_jemalloc(
 	uint8_t value = 0;
 	size_t got = 0;
 	bool conf = false, unwinds = false;
-	struct ht_err *err = NULL;
-	if (subject->opt_prof && !starting) {
-		err = memory_read_some(&subject->survey->proc, subject->opt_prof, &value, 1, &got);
-		if (!err && got == 1) {
-			if (value == 1)
-				note(ret->active, subject->module, "jemalloc", "opt.prof is on");
-			return NULL;
-		}
-	}
-	HT_THEN(err, read_conf(subject, &conf));
+	if (subject->opt_prof && !starting)
+		HT_TRY(memory_read_some(
+			&subject->survey->proc, subject->opt_prof, &value, 1, &got));
+	if (value == 1)
+		note(ret->active, subject->module, "jemalloc", "opt.prof is on");
+	if (got == 1)
+		return NULL;
+	HT_TRY(read_conf(subject, &conf));
 	/* A jemalloc without a profiler ignores the setting. */
-	if (!err && conf)
-		err = unwinds_has(&subject->unwinds, subject->module, &unwinds);
-	if (!err && conf && unwinds)
+	if (conf)
+		HT_TRY(unwinds_has(&subject->unwinds, subject->module, &unwinds));
+	if (conf && unwinds)
 		note(ret->active, subject->module, "jemalloc", "prof:true in its settings");
-	return err;
+	return NULL;
 }
 
 /* --- gperftools
@@ -197,11 +194,10 @@ static struct ht_err *has_hooks(const struct subject *subject, bool *ret)
 	size_t got = 0;
 	*ret = false;
 	const struct proc *proc = &subject->survey->proc;
-	struct ht_err *err =
-		module_symbol(proc, subject->module, "MallocHook_AddNewHook", NULL, &add);
-	if (!err && add)
-		err = memory_read_some(proc, add, code, sizeof(code), &got);
-	for (size_t i = 0; !err && i + 7 <= got; i++) {
+	HT_TRY(module_symbol(proc, subject->module, "MallocHook_AddNewHook", NULL, &add));
+	if (add)
+		HT_TRY(memory_read_some(proc, add, code, sizeof(code), &got));
+	for (size_t i = 0; i + 7 <= got; i++) {
 		uint64_t count = 0;
 		size_t read = 0;
 		if (code[i] != 0x48 || code[i + 1] != 0x8d || code[i + 2] != 0x3d)
@@ -209,11 +205,11 @@ static struct ht_err *has_hooks(const struct subject *subject, bool *ret)
 		raddr_t list = distance_target(code + i + 3, add + i + 7);
 		if (list < subject->module->lo || list >= subject->module->hi)
 			continue;
-		err = memory_read_some(proc, list, &count, sizeof(count), &read);
-		*ret = !err && read == sizeof(count) && count > 0;
+		HT_TRY(memory_read_some(proc, list, &count, sizeof(count), &read));
+		*ret = read == sizeof(count) && count > 0;
 		break;
 	}
-	return err;
+	return NULL;
 }
 
 static struct ht_err *look_at_gperftools(
@@ -284,13 +280,13 @@ static struct ht_err *read_symbols(struct subject *subject)
 static struct ht_err *is_worth_following(const struct subject *subject, bool *ret)
 {
 	const struct modules *modules = &subject->survey->modules;
-	struct ht_err *err = unwinds_has(&subject->unwinds, subject->module, ret);
-	for (size_t i = 0; !err && !*ret && i < modules->count; i++) {
+	HT_TRY(unwinds_has(&subject->unwinds, subject->module, ret));
+	for (size_t i = 0; !*ret && i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
 		if (!unwinds_is_system(module) && !module->executable)
-			err = unwinds_has(&subject->unwinds, module, ret);
+			HT_TRY(unwinds_has(&subject->unwinds, module, ret));
 	}
-	return err;
+	return NULL;
 }
 
 /* Follows the code from the module's functions to which slots lead. */

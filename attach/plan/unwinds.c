@@ -57,18 +57,17 @@ bool unwinds_is_system(const struct module *module)
 struct ht_err *unwinds_find(
 	const struct proc *proc, const struct modules *modules, struct unwinds *ret)
 {
-	struct ht_err *err = NULL;
 	*ret = (struct unwinds){.proc = proc, .modules = modules};
-	for (size_t i = 0; !err && i < modules->count; i++) {
+	for (size_t i = 0; i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
-		for (size_t n = 0; !err && n < NAME_OTHER && unwinds_is_system(module); n++) {
+		for (size_t n = 0; n < NAME_OTHER && unwinds_is_system(module); n++) {
 			raddr_t addr = 0;
-			err = module_symbol(proc, module, names[n], NULL, &addr);
+			HT_TRY(module_symbol(proc, module, names[n], NULL, &addr));
 			if (addr && ret->function_count < UNWINDS_FUNCTIONS_MAX)
 				ret->function[ret->function_count++] = addr;
 		}
 	}
-	return err;
+	return NULL;
 }
 
 void unwinds_add_linked(struct unwinds *unwinds, raddr_t function)

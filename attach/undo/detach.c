@@ -66,9 +66,8 @@ static bool is_calling(const struct image *image)
 	const struct abi_control *control = image_control(image);
 	bool without_slot = __atomic_load_n(&control->exec_calling, __ATOMIC_ACQUIRE) ||
 			    __atomic_load_n(&control->load_calling, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < image->slot_max && !without_slot; i++) {
-		if (!image_slot_claimed(image, i))
-			continue;
+	for (uint32_t i = 0; !without_slot && (i = image_slot_next(image, i)) < image->slot_max;
+		i++) {
 		const struct abi_slot_head *head = image_slot_head(image, i);
 		if (__atomic_load_n(&head->calling, __ATOMIC_ACQUIRE) &&
 			!(__atomic_load_n(&head->key, __ATOMIC_ACQUIRE) & ABI_SLOT_DEAD))

@@ -109,16 +109,14 @@ static struct ht_err *look_at_slots(struct look *look)
 		const struct slot *slot = &slots.slot[i];
 		const struct proc_map *map = proc_maps_find(&look->maps, slot->value);
 		bool data = slot->verdict == SLOT_DATA || slot->verdict == SLOT_SKIPPED;
-		if (is_ours(map))
-			tapped++;
-		else if (slot->verdict == SLOT_FOREIGN && slot->value && !map)
-			nowhere++;
-		else
-			foreign += slot->verdict == SLOT_FOREIGN;
-		if (is_ours(map) || (slot->verdict == SLOT_FOREIGN && slot->value && !map))
+		bool other = slot->verdict == SLOT_FOREIGN;
+		bool ours = is_ours(map), lost = other && slot->value && !map;
+		tapped += ours;
+		nowhere += lost;
+		foreign += other && !ours && !lost;
+		right += !data && !other && !ours;
+		if (ours || lost)
 			at = slot->addr;
-		else
-			right += !data && slot->verdict != SLOT_FOREIGN;
 	}
 	f->ours = tapped || nowhere;
 	if (tapped)

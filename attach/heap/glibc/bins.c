@@ -54,20 +54,19 @@ static struct ht_err *bin_walk(
 	raddr_t self = arena_bin(arena, bin), before = self;
 	uint64_t left_bytes = bins->state.system_bytes;
 	struct chunk chunk;
-	struct ht_err *err = NULL;
 	*ret_whole = false;
 	/* This cannot loop: a chunk that is met a second time has another predecessor than its back
 	 * pointer says. */
-	for (raddr_t at = bins->state.bin[bin][0]; !err && at != self; at = chunk.forward) {
+	for (raddr_t at = bins->state.bin[bin][0]; at != self; at = chunk.forward) {
 		if (at % CHUNK_ALIGN || !view_read(view, at, &chunk, sizeof(chunk)) ||
 			chunk.backward != before || !is_free_chunk(&chunk, bin, left_bytes))
 			return NULL;
-		err = add(bins, at, chunk_bytes(chunk.size));
+		HT_TRY(add(bins, at, chunk_bytes(chunk.size)));
 		left_bytes -= chunk_bytes(chunk.size);
 		before = at;
 	}
 	*ret_whole = before == bins->state.bin[bin][1];
-	return err;
+	return NULL;
 }
 
 /* Since 2.32 the links of singly linked lists are xored with their own address. */
@@ -83,19 +82,18 @@ static struct ht_err *fastbin_walk(
 {
 	uint64_t bytes = (index + 2) * CHUNK_ALIGN, left_bytes = bins->state.system_bytes;
 	struct chunk chunk;
-	struct ht_err *err = NULL;
 	*ret_whole = false;
-	for (raddr_t at = bins->state.fast[index]; !err && at;
+	for (raddr_t at = bins->state.fast[index]; at;
 		at = link_read(view, at + offsetof(struct chunk, forward), chunk.forward)) {
 		if (at % CHUNK_ALIGN ||
 			!view_read(view, at, &chunk, offsetof(struct chunk, backward)) ||
 			chunk_bytes(chunk.size) != bytes || bytes > left_bytes)
 			return NULL;
-		err = add(bins, at, bytes);
+		HT_TRY(add(bins, at, bytes));
 		left_bytes -= bytes;
 	}
-	*ret_whole = !err;
-	return err;
+	*ret_whole = true;
+	return NULL;
 }
 
 static struct ht_err *list_walk(

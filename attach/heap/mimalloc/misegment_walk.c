@@ -79,8 +79,7 @@ static bool confirm(struct walker *walker, raddr_t addr)
 static struct ht_err *take_segment(struct walker *walker)
 {
 	struct misegment *segment = &walker->segment;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < segment->count && !err; i++) {
+	for (size_t i = 0; i < segment->count; i++) {
 		struct miwalk_page *page = &segment->page[i];
 		if (page->freed == UINT32_MAX) {
 			walker->walk->odd_bytes += page->used * page->block_bytes;
@@ -89,12 +88,12 @@ static struct ht_err *take_segment(struct walker *walker)
 		}
 		if (page->unsure)
 			walker->walk->unsure_bytes += page->used * page->block_bytes;
-		err = miwalk_add(walker->walk, page);
+		HT_TRY(miwalk_add(walker->walk, page));
 	}
 	walker->builds = segment->builds;
 	walker->walk->segments++;
 	walker->walk->system_bytes += segment->system_bytes;
-	return err;
+	return NULL;
 }
 
 /* An inconsistent segment is usually in the middle of a change: look again. */
@@ -127,18 +126,17 @@ static struct ht_err *walk_segment(struct walker *walker, raddr_t addr)
 static struct ht_err *walk_segments(struct walker *walker)
 {
 	struct view *view = walker->view;
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < view->maps.count && !err; i++) {
+	for (size_t i = 0; i < view->maps.count; i++) {
 		const struct proc_map *map = &view->maps.map[i];
 		raddr_t at = (map->lo + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
 		if (!view_holds(view, map->lo) || map->hi - map->lo > MAP_MAX)
 			continue;
-		for (; at < map->hi && !err && !view->spent && !view->err && !walker->walk->full;
+		for (; at < map->hi && !view->spent && !view->err && !walker->walk->full;
 			at += SEGMENT_BYTES)
 			if (misegment_is(view, at, walker->first->cookie, walker->builds))
-				err = walk_segment(walker, at);
+				HT_TRY(walk_segment(walker, at));
 	}
-	return err;
+	return NULL;
 }
 
 /* --- heaps --- */

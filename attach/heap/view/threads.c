@@ -37,22 +37,20 @@ static bool is_control(const uint8_t *data, size_t bytes, raddr_t addr)
 static struct ht_err *search(struct view *view, raddr_t lo, size_t bytes, struct threads *threads)
 {
 	uint8_t data[SMALL_BYTES];
-	struct ht_err *err = NULL;
 	raddr_t end;
-	for (raddr_t at = lo; !err && view_touched(view, &at, lo + bytes, &end); at = end) {
+	for (raddr_t at = lo; view_touched(view, &at, lo + bytes, &end); at = end) {
 		size_t got = view_read_data(view, at, data, end - at);
-		for (size_t i = 0; i < got && !err; i += THREADS_BLOCK_ALIGN)
+		for (size_t i = 0; i < got; i += THREADS_BLOCK_ALIGN)
 			if (is_control(data + i, got - i, at + i))
-				err = add(threads, at + i);
+				HT_TRY(add(threads, at + i));
 	}
-	return err;
+	return NULL;
 }
 
 struct ht_err *threads_find(struct view *view, struct threads *ret)
 {
-	struct ht_err *err = NULL;
 	*ret = (struct threads){0};
-	for (size_t i = 0; i < view->maps.count && !err; i++) {
+	for (size_t i = 0; i < view->maps.count; i++) {
 		const struct proc_map *map = &view->maps.map[i];
 		uint64_t bytes = map->hi - map->lo;
 		if (!view_holds(view, map->lo))
@@ -60,12 +58,12 @@ struct ht_err *threads_find(struct view *view, struct threads *ret)
 		/* The control block of a static program's first thread lies at the beginning of its
 		 * heap. */
 		if (bytes > SMALL_BYTES && !strcmp(map->name, "[heap]"))
-			err = search(view, map->lo, SMALL_BYTES, ret);
+			HT_TRY(search(view, map->lo, SMALL_BYTES, ret));
 		if (bytes > SMALL_BYTES)
 			bytes = SMALL_BYTES;
-		HT_THEN(err, search(view, map->hi - bytes, bytes, ret));
+		HT_TRY(search(view, map->hi - bytes, bytes, ret));
 	}
-	return err;
+	return NULL;
 }
 
 void threads_deinit(struct threads *threads)
