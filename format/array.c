@@ -22,19 +22,3 @@ struct ht_err *array_reserve(
 	*capacity = grown;
 	return NULL;
 }
-
-size_t array_count_to(const void *array, size_t count, size_t element_bytes, uint64_t key)
-{
-	const char *element = array;
-	size_t from = 0, to = count;
-	while (from < to) {
-		const size_t middle = from + (to - from) / 2;
-		uint64_t found;
-		memcpy(&found, element + middle * element_bytes, sizeof(found));
-		if (found <= key)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	return from;
-}

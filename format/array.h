@@ -19,11 +19,6 @@ HT_MUST_CHECK
 struct ht_err *array_reserve(
 	void *data, size_t *capacity, size_t wanted, size_t element_bytes, const char *what);
 
-/* Number of elements whose first member, a uint64_t, is at most `key`. The elements are sorted by
- * it.
- */
-size_t array_count_to(const void *array, size_t count, size_t element_bytes, uint64_t key);
-
 /* Makes room for one more element behind the `count` used ones. `array` is malloc'd and holds
  * `capacity` elements; NULL if `capacity` is 0. If the array is full, it grows to twice its length,
  * or from empty to `first` elements; `array` and `capacity` then change. False: out of memory;
@@ -68,7 +63,7 @@ static inline bool array_has_word(const uint64_t *array, size_t count, uint64_t 
 }
 
 /* The index of the first element whose key is `key` or above; `count`: none. The elements ascend by
- * their keys, which are their first eight bytes. */
+ * their keys, which are their first members, of type uint64_t. */
 static inline size_t array_from(const void *array, size_t count, size_t element_bytes, uint64_t key)
 {
 	size_t lo = 0, hi = count;

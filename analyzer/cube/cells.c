@@ -278,31 +278,25 @@ static void choose(struct cube *cube, struct fold *fold)
 /* Removes the cells of folded sites and appends those of CUBE_OTHER. */
 static struct ht_err *fold_cells(struct cube *cube, const struct fold *fold)
 {
-	struct cube_counts *sum = calloc(TIMELINE_STEPS, sizeof(*sum));
+	HT_FREED struct cube_counts *sum = calloc(TIMELINE_STEPS, sizeof(*sum));
 	if (!sum)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %u buckets", TIMELINE_STEPS);
 	const size_t count = cube->cell_count;
-	struct ht_err *err = NULL;
 	map_clear(&cube->by_bucket);
 	for (size_t i = 0; i < cube->site_count; i++)
 		cube->site[i].cell = CUBE_NONE;
 	cube->cell_count = 0;
-	for (size_t i = 0; i < count && !err; i++) {
+	for (size_t i = 0; i < count; i++) {
 		const struct cube_cell cell = cube->cell[i];
 		if (fold->is_folded[cell.site] || cell.site == fold->other)
 			cube_counts_add(&sum[cell.bucket], &cell.counts);
 		else
-			err = cube_add_cell(cube, cell.site, cell.bucket, &cell.counts);
+			HT_TRY(cube_add_cell(cube, cell.site, cell.bucket, &cell.counts));
 	}
-	struct cube_site *other = &cube->site[fold->other];
-	for (uint32_t i = 0; i < TIMELINE_STEPS && !err; i++) {
-		other->open = sum[i];
-		other->bucket = i;
-		err = cube_close_cell(cube, fold->other);
-	}
-	other->bucket = cube->bucket;
-	free(sum);
-	return err;
+	for (uint32_t i = 0; i < TIMELINE_STEPS; i++)
+		if (sum[i].allocations || sum[i].frees)
+			HT_TRY(cube_add_cell(cube, fold->other, i, &sum[i]));
+	return NULL;
 }
 
 static void fold_survivor(struct cube_survivor *survivor, const void *context)
@@ -314,29 +308,21 @@ static void fold_survivor(struct cube_survivor *survivor, const void *context)
 
 static struct ht_err *fold_lightest(struct cube *cube)
 {
-	struct fold fold = {0};
-	struct ht_err *err = NULL;
 	HT_TRY(add_other(cube));
 	for (uint32_t i = 0; i < cube->site_count; i++)
 		HT_TRY(cube_close_cell(cube, i));
-	fold.other = cube->other - 1;
 	memset(cube->recent, 0, sizeof(cube->recent));
-	fold.weight = calloc(cube->site_count, sizeof(*fold.weight));
-	fold.stack_of = calloc(cube->site_count, sizeof(*fold.stack_of));
-	fold.is_folded = calloc(cube->site_count, sizeof(*fold.is_folded));
-	if (!fold.weight || !fold.stack_of || !fold.is_folded) {
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
-	} else {
-		weigh(cube, &fold);
-		qsort(fold.weight, fold.count, sizeof(*fold.weight), compare_weight);
-		choose(cube, &fold);
-		err = fold_cells(cube, &fold);
-		HT_THEN(err, rewrite_survivors(cube, fold_survivor, &fold));
-	}
-	free(fold.weight);
-	free(fold.stack_of);
-	free(fold.is_folded);
-	return err;
+	HT_FREED struct weight *weight = calloc(cube->site_count, sizeof(*weight));
+	HT_FREED uint32_t *stack_of = calloc(cube->site_count, sizeof(*stack_of));
+	HT_FREED bool *is_folded = calloc(cube->site_count, sizeof(*is_folded));
+	if (!weight || !stack_of || !is_folded)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
+	struct fold fold = {weight, stack_of, is_folded, .other = cube->other - 1};
+	weigh(cube, &fold);
+	qsort(weight, fold.count, sizeof(*weight), compare_weight);
+	choose(cube, &fold);
+	HT_TRY(fold_cells(cube, &fold));
+	return rewrite_survivors(cube, fold_survivor, &fold);
 }
 
 static bool is_full(const struct cube *cube)

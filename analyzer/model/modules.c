@@ -109,7 +109,7 @@ struct ht_err *modules_find(struct modules *modules, uint64_t pc, uint64_t epoch
 	if (modules->ordered != modules->count)
 		HT_TRY(put_in_order(modules));
 	const struct modules_order *order = modules->order;
-	for (size_t i = array_count_to(order, modules->count, sizeof(*order), pc);
+	for (size_t i = array_from(order, modules->count, sizeof(*order), pc + 1);
 		i-- > 0 && order[i].reach > pc;) {
 		const struct module *module = &modules->module[order[i].index];
 		if (pc < module->hi && module->epoch <= epoch && epoch < module->gone_epoch) {

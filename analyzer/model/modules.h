@@ -30,7 +30,7 @@ struct modules {
 	struct map by_id;
 	/* Sorted by `lo`, then by `epoch`; made by the first modules_find. */
 	struct modules_order {
-		uint64_t lo, epoch; /* of the module; `lo` first: array_count_to */
+		uint64_t lo, epoch; /* of the module; `lo` first: array_from */
 		uint64_t reach;	    /* highest `hi` of the modules up to this one */
 		uint32_t index;
 	} * order;

@@ -74,24 +74,19 @@ static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
 /* Copies inwards from the innermost frame that already has a plain copy or needs none. */
 struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret)
 {
-	uint32_t *chain = NULL;
+	HT_FREED uint32_t *chain = NULL;
 	size_t capacity = 0, depth = 0;
-	struct ht_err *err = NULL;
-	for (uint32_t at = id; !err && generations_of(&nodes->generations, at) &&
-			       !map_get(&nodes->plain_of, at, ret);
-		at = nodes->node[at].parent) {
-		err = ARRAY_RESERVE(chain, capacity, depth + 1, "frames");
-		if (!err)
-			chain[depth++] = at;
-	}
-	while (!err && depth > 0)
-		err = add_plain(nodes, chain[--depth]);
-	free(chain);
-	*ret = id;
 	uint32_t index;
-	if (!err && map_get(&nodes->plain_of, id, &index))
-		*ret = NODES_MAX + index;
-	return err;
+	for (uint32_t at = id;
+		generations_of(&nodes->generations, at) && !map_get(&nodes->plain_of, at, &index);
+		at = nodes->node[at].parent) {
+		HT_TRY(ARRAY_RESERVE(chain, capacity, depth + 1, "frames"));
+		chain[depth++] = at;
+	}
+	while (depth > 0)
+		HT_TRY(add_plain(nodes, chain[--depth]));
+	*ret = map_get(&nodes->plain_of, id, &index) ? NODES_MAX + index : id;
+	return NULL;
 }
 
 uint64_t node_lookup_pc(const struct node *node)

@@ -268,16 +268,13 @@ static struct ht_err *intern_name(struct strings *strings, struct unit *unit, Dw
 {
 	char scoped[TRACE_STRING_MAX] = "";
 	const char *linkage = linkage_name(die);
-	char *readable = linkage ? demangle(linkage) : NULL;
+	HT_FREED char *readable = linkage ? demangle(linkage) : NULL;
 	const char *plain = dwarf_diename(die);
-	struct ht_err *err = NULL;
 	if (!linkage && is_inlined)
-		err = scopes_name(&unit->scopes, &unit->whole, die, scoped, sizeof(scoped));
+		HT_TRY(scopes_name(&unit->scopes, &unit->whole, die, scoped, sizeof(scoped)));
 	if (scoped[0])
 		plain = scoped;
-	HT_THEN(err, intern(strings, readable ? readable : (plain ? plain : linkage), ret));
-	free(readable);
-	return err;
+	return intern(strings, readable ? readable : (plain ? plain : linkage), ret);
 }
 
 static struct ht_err *read_lines(const struct dwarf *dwarf, struct unit *unit)

@@ -397,6 +397,6 @@ const struct lines_row *lines_find(const struct lines *lines, uint64_t address)
 		return NULL;
 	const struct lines_sequence *sequence = &lines->sequence[span->index];
 	const struct lines_row *row = &lines->row[sequence->first];
-	const size_t count = array_count_to(row, sequence->count, sizeof(*row), address);
+	const size_t count = array_from(row, sequence->count, sizeof(*row), address + 1);
 	return count ? &row[count - 1] : NULL;
 }

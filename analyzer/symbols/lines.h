@@ -10,7 +10,7 @@
 #include "format/bytes.h"
 
 struct lines_row {
-	uint64_t address; /* first: array_count_to */
+	uint64_t address; /* first: array_from */
 	uint32_t file;	  /* index in the unit's table of files */
 	uint32_t line;	  /* 0: no line */
 };

@@ -165,12 +165,6 @@ void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t si
 /* --- looking up ----------------------------------------------------------------------------------
  */
 
-/* Index of the first of `count` ascending addresses that is not below `wanted`. */
-static size_t lower_bound(const uint64_t *address, size_t count, uint64_t wanted)
-{
-	return wanted ? array_count_to(address, count, sizeof(*address), wanted - 1) : 0;
-}
-
 static struct rec_string name_at(const struct perf_map *map, uint32_t offset)
 {
 	const char *name = map->text + offset;
@@ -204,19 +198,19 @@ static void note_line(uint32_t *tree, size_t count, size_t from, size_t to, uint
 struct ht_err *perf_map_find(
 	const struct perf_map *map, const uint64_t *address, size_t count, struct rec_string *ret)
 {
-	uint32_t *tree = calloc(2 * count + 1, sizeof(*tree));
+	HT_FREED uint32_t *tree = calloc(2 * count + 1, sizeof(*tree));
 	if (!tree)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu addresses", count);
 	struct line line;
 	for (size_t at = 0; next_line(map, &at, &line);)
-		note_line(tree, count, lower_bound(address, count, line.from),
-			lower_bound(address, count, line.to), (uint32_t)(line.name - map->text));
+		note_line(tree, count, array_from(address, count, sizeof(*address), line.from),
+			array_from(address, count, sizeof(*address), line.to),
+			(uint32_t)(line.name - map->text));
 	for (size_t i = 0; i < count; i++) {
 		uint32_t last = 0;
 		for (size_t node = i + count; node > 0; node /= 2)
 			last = tree[node] > last ? tree[node] : last;
 		ret[i] = last ? name_at(map, last) : (struct rec_string){0};
 	}
-	free(tree);
 	return NULL;
 }

@@ -135,17 +135,15 @@ static struct ht_err *source_read(
 static struct ht_err *name_function(
 	const char *name, struct strings *strings, struct rec_frame *frame)
 {
-	char *readable = demangle(name);
+	HT_FREED char *readable = demangle(name);
 	const char *stored;
 	/* Cut the version off "name@VERSION". */
 	struct rec_string text = {.data = name, .length = strcspn(name, "@")};
 	if (readable)
 		text = (struct rec_string){.data = readable, .length = strlen(readable)};
-	struct ht_err *err = strings_intern(strings, text, &stored);
-	if (!err)
-		frame->function = (struct rec_string){.data = stored, .length = strlen(stored)};
-	free(readable);
-	return err;
+	HT_TRY(strings_intern(strings, text, &stored));
+	frame->function = (struct rec_string){.data = stored, .length = strlen(stored)};
+	return NULL;
 }
 
 /* For a function that is local to its file, DWARF has no linkage name, only the name without its
@@ -273,22 +271,19 @@ static struct ht_err *resolve_module(
 static struct ht_err *resolve_made(const struct perf_map *map, const struct place *place,
 	size_t count, resolve_sink *sink, void *context)
 {
-	uint64_t *address = malloc((count + 1) * sizeof(*address));
-	struct rec_string *name = malloc((count + 1) * sizeof(*name));
-	struct ht_err *err = NULL;
+	HT_FREED uint64_t *address = malloc((count + 1) * sizeof(*address));
+	HT_FREED struct rec_string *name = malloc((count + 1) * sizeof(*name));
 	if (!address || !name)
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu addresses", count);
-	for (size_t i = 0; i < count && !err; i++)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu addresses", count);
+	for (size_t i = 0; i < count; i++)
 		address[i] = place[i].offset;
-	HT_THEN(err, perf_map_find(map, address, count, name));
-	for (size_t i = 0; i < count && !err; i++) {
+	HT_TRY(perf_map_find(map, address, count, name));
+	for (size_t i = 0; i < count; i++) {
 		const struct rec_frame frame = {.function = name[i]};
 		if (name[i].length)
-			err = sink(context, place[i], &frame, 1);
+			HT_TRY(sink(context, place[i], &frame, 1));
 	}
-	free(address);
-	free(name);
-	return err;
+	return NULL;
 }
 
 static struct ht_err *open_finder(struct finder *finder, const struct resolve_files *files)

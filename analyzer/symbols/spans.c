@@ -38,7 +38,7 @@ void spans_sort(struct spans *spans)
 
 const struct span *spans_next(const struct spans *spans, uint64_t address, size_t *at)
 {
-	size_t count = array_count_to(spans->span, spans->count, sizeof(*spans->span), address);
+	size_t count = array_from(spans->span, spans->count, sizeof(*spans->span), address + 1);
 	while (*at < count && *at < LOOK_BACK) {
 		const struct span *span = &spans->span[count - ++*at];
 		if (address < span->to)

@@ -9,7 +9,7 @@
 
 /* [from, to) belongs to element `index` of an array of the caller. */
 struct span {
-	uint64_t from, to; /* `from` first: array_count_to */
+	uint64_t from, to; /* `from` first: array_from */
 	uint32_t index;
 };
 

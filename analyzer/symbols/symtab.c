@@ -91,7 +91,7 @@ void symtab_sort(struct symtab *symtab)
 /* Index of the first entry that starts after `address`. */
 static size_t first_behind(const struct symtab *symtab, uint64_t address)
 {
-	return array_count_to(symtab->entry, symtab->count, sizeof(*symtab->entry), address);
+	return array_from(symtab->entry, symtab->count, sizeof(*symtab->entry), address + 1);
 }
 
 /* The last entry that covers the address, of sized entries if `is_sized`; NULL: none. */

@@ -11,7 +11,7 @@
 #include "format/err.h"
 
 struct symtab_entry {
-	uint64_t from, to; /* `from` first: array_count_to */
+	uint64_t from, to; /* `from` first: array_from */
 	bool is_sized;	   /* `to` comes from the symbol's size */
 	uint8_t rank; /* among several names of one address, that with the highest rank is shown */
 	const char *name; /* lives as long as its file */

@@ -65,7 +65,7 @@ HT_TEST(reserved_elements_are_zero)
 		ck_assert_uint_eq(array[i], i + 1);
 }
 
-HT_TEST(elements_up_to_a_key_are_counted)
+HT_TEST(the_first_element_from_a_key_on_is_found)
 {
 	static const struct {
 		uint64_t key;
@@ -73,13 +73,14 @@ HT_TEST(elements_up_to_a_key_are_counted)
 	} array[] = {{2, 'a'}, {5, 'b'}, {5, 'c'}, {UINT64_MAX, 'd'}};
 	static const struct {
 		uint64_t key;
-		size_t count;
-	} want[] = {{0, 0}, {1, 0}, {2, 1}, {4, 1}, {5, 3}, {6, 3}, {UINT64_MAX, 4}};
+		size_t index;
+	} want[] = {{0, 0}, {2, 0}, {3, 1}, {5, 1}, {6, 3}, {UINT64_MAX, 3}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(want); i++)
 		ck_assert_uint_eq(
-			array_count_to(array, HT_ARRAY_SIZE(array), sizeof(array[0]), want[i].key),
-			want[i].count);
-	ck_assert_uint_eq(array_count_to(NULL, 0, sizeof(array[0]), 5), 0);
+			array_from(array, HT_ARRAY_SIZE(array), sizeof(array[0]), want[i].key),
+			want[i].index);
+	ck_assert_uint_eq(array_from(array, 1, sizeof(array[0]), 3), 1);
+	ck_assert_uint_eq(array_from(NULL, 0, sizeof(array[0]), 5), 0);
 }
 
 HT_SUITE("format/array")
