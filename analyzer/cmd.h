@@ -53,8 +53,9 @@ HT_MUST_CHECK
 struct ht_err *cmd_analyse(const struct option_values *values, int fd, const char *path,
 	const struct query *query, bool is_shown, struct analysis **ret);
 #define CMD_HELD_MAX 64u
-/* Makes later commands of this process reuse the open trace of `path`: cmd_analyse returns
- * `analysis`, with its names, once, if the query allows it. Borrows `path` and `fd`. */
+/* Makes later commands of this process reuse the open trace of `path`: the first cmd_analyse whose
+ * query filters no blocks returns `analysis`, whose names are known, and passes its ownership on.
+ * Borrows `path` and `fd`. */
 void cmd_hold(const char *path, int fd, struct analysis *analysis);
 /* A descriptor of a held trace, at its beginning; -1: not held. */
 int cmd_held_open(const char *path);

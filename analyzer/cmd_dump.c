@@ -75,8 +75,8 @@ static struct ht_err *find_decoder(struct dump *dump, uint64_t slot, struct even
 {
 	uint32_t index;
 	if (!map_get(&dump->decoder_of_slot, slot, &index)) {
-		HT_TRY(array_reserve(&dump->decoder, &dump->capacity, dump->count + 1,
-			sizeof(*dump->decoder), "event streams"));
+		HT_TRY(ARRAY_RESERVE(
+			dump->decoder, dump->capacity, dump->count + 1, "event streams"));
 		HT_TRY(map_put(&dump->decoder_of_slot, slot, (uint32_t)dump->count));
 		index = (uint32_t)dump->count++;
 	}

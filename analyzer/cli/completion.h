@@ -9,10 +9,14 @@
 
 #include "analyzer/cli/option.h"
 
-/*
- * Writes, for each command that is not hidden: _heaptap_options[COMMAND]='-n --limit ...'
- * _heaptap_values[COMMAND --OPTION]='WORDS', for each form of an option with a value
- * _heaptap_operands[COMMAND]='WORDS', one for each operand; a command without has none WORDS are
- * the choices, or @any, @file, @directory, or @trace (a file *.htap).
+/* Writes for each command that is not hidden:
+ *
+ *      _heaptap_options[COMMAND]='-n --limit ...'
+ *
+ *      _heaptap_values[COMMAND --OPTION]='WORDS', for each form of an option that has a value
+ *
+ *      _heaptap_operands[COMMAND]='WORDS', a word for each operand; not for a command without
+ *
+ * WORDS are the choices of the value, or one of @any, @file, @directory and @trace (a file *.htap).
  */
 void completion_print(FILE *out, const struct option_table *table);

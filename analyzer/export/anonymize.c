@@ -18,8 +18,9 @@
 #define TSC_START      (1ull << 40) /* a multiple of ABI_TIME_UNIT */
 #define MONO_START     1000000000000ull
 
-/* In the copy, modules lie side by side and the offsets of code in them are numbers; code in no
- * module lies from MADE_START on. */
+/* In the copy, module I begins at (I + 1) * MODULE_BYTES, and code in no module lies from
+ * MADE_START on. The code addresses of a module have the offsets PLACE_FIRST, PLACE_FIRST +
+ * PLACE_STEP and so on, in the order of their first use. */
 #define MODULE_BYTES (1ull << 28)
 #define MADE_START   (1ull << 45)
 #define PLACE_FIRST  0x1000u
@@ -348,8 +349,8 @@ static struct ht_err *find_stream(struct anonymizer *anonymizer, uint64_t slot, 
 	uint32_t index;
 	if (!map_get(&anonymizer->slots, slot, &index)) {
 		index = (uint32_t)anonymizer->stream_count;
-		HT_TRY(array_reserve(&anonymizer->stream, &anonymizer->stream_capacity,
-			anonymizer->stream_count + 1, sizeof(*anonymizer->stream), "streams"));
+		HT_TRY(ARRAY_RESERVE(anonymizer->stream, anonymizer->stream_capacity,
+			anonymizer->stream_count + 1, "streams"));
 		HT_TRY(map_put(&anonymizer->slots, slot, index));
 		anonymizer->stream_count++;
 	}
@@ -439,7 +440,15 @@ static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec
  */
 
 /* How the copy treats a field of a record. */
-enum fate { LAST, KEPT, ZERO, TSC, MONO, THREAD, NAME };
+enum fate {
+	LAST, /* ends a list of fields */
+	KEPT,
+	ZERO,
+	TSC,  /* a time stamp: shifted, see new_tsc */
+	MONO, /* a time in ns: shifted, see new_mono */
+	THREAD,
+	NAME, /* becomes a pseudonym */
+};
 
 struct field {
 	enum fate fate;

@@ -74,8 +74,8 @@ static struct ht_err *number_function(struct callgrind *callgrind, const char *n
 	const uint64_t key = (uint64_t)function.name << 32 | function.file;
 	if (err || map_get(&callgrind->by_key, key, ret))
 		return err;
-	HT_TRY(array_reserve(&callgrind->function, &callgrind->function_capacity,
-		callgrind->function_count + 1, sizeof(*callgrind->function), "functions"));
+	HT_TRY(ARRAY_RESERVE(callgrind->function, callgrind->function_capacity,
+		callgrind->function_count + 1, "functions"));
 	*ret = (uint32_t)callgrind->function_count++;
 	callgrind->function[*ret] = function;
 	return map_put(&callgrind->by_key, key, *ret);
@@ -126,8 +126,8 @@ static struct ht_err *find_cost(struct callgrind *callgrind, uint32_t function, 
 	}
 	const uint64_t place = (uint64_t)pair << 32 | line;
 	if (!err && !map_get(&callgrind->cost_of_place, place, &at)) {
-		HT_TRY(array_reserve(&callgrind->cost, &callgrind->cost_capacity,
-			callgrind->cost_count + 1, sizeof(*callgrind->cost), "calls"));
+		HT_TRY(ARRAY_RESERVE(callgrind->cost, callgrind->cost_capacity,
+			callgrind->cost_count + 1, "calls"));
 		at = (uint32_t)callgrind->cost_count++;
 		callgrind->cost[at] =
 			(struct cost){.function = function, .line = line, .callee = callee};

@@ -50,8 +50,7 @@ static struct ht_err *add_line(struct lines *lines, const char *text, size_t whi
 {
 	uint32_t at;
 	HT_TRY(pool_number(&lines->chains, text, &at));
-	HT_TRY(array_reserve(&lines->line, &lines->capacity, lines->chains.count,
-		sizeof(*lines->line), "stacks"));
+	HT_TRY(ARRAY_RESERVE(lines->line, lines->capacity, lines->chains.count, "stacks"));
 	lines->line[at].chain = lines->chains.text[at];
 	lines->line[at].value[which] += value;
 	return NULL;

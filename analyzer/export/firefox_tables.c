@@ -42,8 +42,8 @@ static size_t count_columns(const struct firefox_table *table)
 struct ht_err *firefox_table_add(struct firefox_table *table, const int64_t *row)
 {
 	const size_t count = count_columns(table);
-	HT_TRY(array_reserve(&table->cell, &table->capacity, (table->rows + 1) * count,
-		sizeof(*table->cell), "entries of a profile"));
+	HT_TRY(ARRAY_RESERVE(
+		table->cell, table->capacity, (table->rows + 1) * count, "entries of a profile"));
 	memcpy(table->cell + table->rows++ * count, row, count * sizeof(*row));
 	return NULL;
 }

@@ -327,8 +327,8 @@ static struct ht_err *note_kind(
 	struct ht_err *err = find_key(exporter, block, &key);
 	if (err || map_get(&exporter->number, key, &known))
 		return err;
-	HT_TRY(array_reserve(&exporter->kind, &exporter->kind_capacity, exporter->kind_count + 1,
-		sizeof(*exporter->kind), "kinds of allocations"));
+	HT_TRY(ARRAY_RESERVE(exporter->kind, exporter->kind_capacity, exporter->kind_count + 1,
+		"kinds of allocations"));
 	exporter->kind[exporter->kind_count] =
 		(struct kind){.bytes = counted_bytes(exporter, block), .stack = block->stack};
 	return map_put(&exporter->number, key, (uint32_t)exporter->kind_count++);

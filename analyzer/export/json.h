@@ -26,7 +26,8 @@ json_t *json_plus(json_t *array, json_t *value);
 /* Writes one object, member by member. */
 struct json_writer {
 	FILE *out;
-	bool began, has_element;
+	bool began;		 /* a member is written */
+	bool has_element;	 /* an element of the current array is written */
 	const char *const *only; /* names of members, ended by NULL; NULL: all */
 	FILE *whole, *none; /* with `only`: `out` is `whole` for members that are written, otherwise
 			       `none`, which discards them */
@@ -44,8 +45,8 @@ HT_MUST_CHECK
 struct ht_err *json_write(struct json_writer *writer, json_t *value);
 HT_MUST_CHECK
 struct ht_err *json_put(struct json_writer *writer, const char *name, json_t *value);
-/* Writes a member that is an array: its name, each of its elements in a line, and its end. The
- * values of json_put_element are owned by it. */
+/* Writes a member that is an array: its name, then its elements, each in a line, then its end.
+ * json_put_element takes ownership of `value`. */
 void json_begin_array(struct json_writer *writer, const char *name);
 HT_MUST_CHECK
 struct ht_err *json_put_element(struct json_writer *writer, json_t *value);

@@ -21,8 +21,7 @@ struct ht_err *pool_number(struct pool *pool, const char *text, uint32_t *ret)
 	struct ht_err *err = strings_intern(&pool->strings, string, &kept);
 	if (err || map_get(&pool->by_text, (uintptr_t)kept, ret))
 		return err;
-	HT_TRY(array_reserve(
-		&pool->text, &pool->capacity, pool->count + 1, sizeof(*pool->text), "names"));
+	HT_TRY(ARRAY_RESERVE(pool->text, pool->capacity, pool->count + 1, "names"));
 	*ret = (uint32_t)pool->count;
 	pool->text[pool->count++] = kept;
 	return map_put(&pool->by_text, (uintptr_t)kept, *ret);

@@ -65,8 +65,9 @@ struct pprof {
 	const struct view *view;
 	const struct export_server *server; /* NULL: none */
 	struct ht_err *err;
-	struct bytes_out message, inner, packed; /* under construction: a field of the profile, a
-						    field within it, and one within that */
+	/* `message`: a field of the profile under construction; `inner`: a field within it;
+	 * `packed`: the finished field of the profile */
+	struct bytes_out message, inner, packed;
 	struct pool pool;
 	uint32_t *location_of; /* by place of `frames`: number; 0: not used yet */
 	uint32_t *place_of;    /* by number - 1: place */
@@ -154,8 +155,8 @@ static uint32_t number_name(struct pprof *pprof, const char *text)
 
 static struct ht_err *add_function(struct pprof *pprof, const struct function *function)
 {
-	HT_TRY(array_reserve(&pprof->made, &pprof->function_capacity, pprof->function_count + 1,
-		sizeof(*pprof->made), "functions"));
+	HT_TRY(ARRAY_RESERVE(
+		pprof->made, pprof->function_capacity, pprof->function_count + 1, "functions"));
 	pprof->made[pprof->function_count++] = *function;
 	return NULL;
 }

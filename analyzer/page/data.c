@@ -106,8 +106,8 @@ static void put_sites(struct writer *writer, const struct page_tables *tables)
 	PUT_COLUMN(writer, count, i, (uint64_t)(ERROR_SCALE * sqrt(site[i].variance.blocks)));
 }
 
-/* `count` blocks of the mean size of `blocks` that have `bytes` together; 0 if the result exceeds
- * NUMBER_MAX. */
+/* The bytes of `count` blocks if their mean size is `bytes` / `blocks`; 0 if `blocks` is 0 or the
+ * result exceeds NUMBER_MAX. */
 static uint64_t expected_bytes(uint64_t count, uint64_t blocks, uint64_t bytes)
 {
 	uint64_t expected;

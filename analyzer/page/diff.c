@@ -17,9 +17,8 @@
 
 struct diff {
 	struct compare *compare;
-	uint32_t *site; /* by entry as compare_init numbered it: index of the page; NONE: not on the
-			   page */
-	struct compare_entry *listed; /* by index of the page */
+	uint32_t *site; /* by number_of an entry: its index in `listed`; NONE: not listed */
+	struct compare_entry *listed; /* the sites of the page */
 	uint32_t count;
 	uint32_t *name_of[2]; /* by group of each view: index of a name + 1; 0: not added yet */
 	struct pool names;    /* each name once, because most occur in both traces */
@@ -30,6 +29,8 @@ static struct ht_err *out_of_memory(void)
 	return ht_err_new(HT_ERR_NOMEM, "out of memory for the comparison of the page");
 }
 
+/* A number of the entry that compare_sort does not change. An entry has a sum for each of the two
+ * views, and `first` is the index of the first one. */
 static uint32_t number_of(const struct compare_entry *entry)
 {
 	return entry->first / 2;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The address to which windows are pushed, as the user writes it:
+ * The address to which windows are pushed, as the user writes it, with https for an encrypted
+ * connection:
  *
- * pyroscope+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?tenant=ID]
- * clickhouse+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?database=NAME&table=NAME] @FILE the address
- * is the first line of FILE, so that ps shows no password
+ *      pyroscope+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?tenant=ID]
  *
- * With https instead of http the connection is encrypted.
+ *      clickhouse+http://[USER:PASSWORD@]HOST[:PORT][/PATH][?database=NAME&table=NAME]
+ *
+ *      @FILE: the first line of FILE is the address; then ps shows no password
  */
 #pragma once
 

@@ -33,9 +33,9 @@ enum push_added {
 	PUSH_WAITS, /* the window is already in the spool */
 	PUSH_SENT,  /* the endpoint accepted the window before */
 };
-/* Adds the output of `write(out, context)` as the youngest window. If all windows have more than
- * max_bytes, removes the oldest; `ret_dropped`: their number. HT_ERR_SYS, without adding it, if the
- * window alone has more. */
+/* Adds the output of `write(out, context)` as the youngest window. If all windows together have
+ * more than max_bytes, removes the oldest until they fit; `ret_dropped`: number of removed windows.
+ * HT_ERR_SYS, without adding the window, if the window alone has more. */
 HT_MUST_CHECK
 struct ht_err *push_spool_add(struct push_spool *spool, const char *key,
 	struct ht_err *(*write)(FILE *out, void *context), void *context, enum push_added *ret,
