@@ -7,39 +7,29 @@
 void clients_init(struct clients *clients, uint32_t most)
 {
 	*clients = (struct clients){.most = most};
-	clients->ring.previous = clients->ring.next = &clients->ring;
+	TAILQ_INIT(&clients->waited_for);
 }
 
-static void leave(struct client *client)
+static void leave(struct clients *clients, struct client *client)
 {
-	if (!client->is_waited_for)
-		return;
-	client->previous->next = client->next;
-	client->next->previous = client->previous;
+	if (client->is_waited_for)
+		TAILQ_REMOVE(&clients->waited_for, client, link);
 	client->is_waited_for = false;
 }
 
 static void enter(struct clients *clients, struct client *client, uint64_t now_ns)
 {
-	leave(client);
+	leave(clients, client);
 	client->since_ns = now_ns;
 	client->is_waited_for = true;
-	client->next = &clients->ring;
-	client->previous = clients->ring.previous;
-	client->previous->next = clients->ring.previous = client;
+	TAILQ_INSERT_TAIL(&clients->waited_for, client, link);
 }
 
 /* Only shut the connection down: libmicrohttpd then reads its end and closes it. */
-static void end_oldest(struct clients *clients)
+static void end(struct clients *clients, struct client *client)
 {
-	struct client *oldest = clients->ring.next;
-	shutdown(oldest->fd, SHUT_RDWR);
-	leave(oldest);
-}
-
-static bool has_any(const struct clients *clients)
-{
-	return clients->ring.next != &clients->ring;
+	shutdown(client->fd, SHUT_RDWR);
+	leave(clients, client);
 }
 
 struct client *clients_add(struct clients *clients, int fd, uint64_t now_ns)
@@ -49,8 +39,8 @@ struct client *clients_add(struct clients *clients, int fd, uint64_t now_ns)
 		return NULL;
 	client->fd = fd;
 	clients->count++;
-	if (clients->count > clients->most && has_any(clients))
-		end_oldest(clients);
+	if (clients->count > clients->most && !TAILQ_EMPTY(&clients->waited_for))
+		end(clients, TAILQ_FIRST(&clients->waited_for));
 	enter(clients, client, now_ns);
 	return client;
 }
@@ -59,16 +49,15 @@ void clients_remove(struct clients *clients, struct client *client)
 {
 	if (!client)
 		return;
-	leave(client);
+	leave(clients, client);
 	clients->count--;
 	free(client);
 }
 
 void clients_asked(struct clients *clients, struct client *client)
 {
-	(void)clients;
 	if (client)
-		leave(client);
+		leave(clients, client);
 }
 
 void clients_answered(struct clients *clients, struct client *client, uint64_t now_ns)
@@ -79,6 +68,8 @@ void clients_answered(struct clients *clients, struct client *client, uint64_t n
 
 void clients_end_slow(struct clients *clients, uint64_t now_ns)
 {
-	while (has_any(clients) && clients->ring.next->since_ns + CLIENTS_PATIENCE_NS <= now_ns)
-		end_oldest(clients);
+	struct client *oldest;
+	while ((oldest = TAILQ_FIRST(&clients->waited_for)) &&
+		oldest->since_ns + CLIENTS_PATIENCE_NS <= now_ns)
+		end(clients, oldest);
 }

@@ -6,17 +6,21 @@
  */
 #pragma once
 
+#include <sys/queue.h>
+
 #include "format/base.h"
 
 struct client {
-	struct client *previous, *next; /* neighbours in the ring */
+	TAILQ_ENTRY(client) link; /* in `waited_for` */
 	int fd;
 	uint64_t since_ns; /* time since which the server waits for a request; CLOCK_MONOTONIC */
 	bool is_waited_for;
 };
 
 struct clients {
-	struct client ring; /* of connections that the server waits for, oldest first */
+	TAILQ_HEAD(, client)
+	waited_for; /* connections that have not sent a whole request, the
+		       oldest first */
 	uint32_t count, most;
 };
 

@@ -123,18 +123,13 @@ bool exchange_is_known(struct exchange *exchange)
 
 /* --- the request and the answer -------------------------------------------------------------- */
 
-static enum MHD_Result refuse(const struct exchange *exchange, unsigned status, const char *message)
-{
-	return reply_error(exchange->connection, status, message);
-}
-
 bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Result *ret)
 {
 	const bool posts = strcmp(method, MHD_HTTP_METHOD_POST) == 0;
 	const char *rest = "";
 	if (!posts && strcmp(method, MHD_HTTP_METHOD_GET) != 0 &&
 		strcmp(method, MHD_HTTP_METHOD_HEAD) != 0) {
-		*ret = refuse(exchange, MHD_HTTP_METHOD_NOT_ALLOWED,
+		*ret = reply_error(exchange->connection, MHD_HTTP_METHOD_NOT_ALLOWED,
 			"only GET, HEAD and POST are answered");
 		return false;
 	}
@@ -142,11 +137,12 @@ bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Resul
 	HT_THEN(err, check_access(exchange, posts));
 	exchange->route = err ? NULL : route_find(exchange->request.path, &rest);
 	if (!err && !exchange->route) {
-		*ret = refuse(exchange, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
+		*ret = reply_error(
+			exchange->connection, MHD_HTTP_NOT_FOUND, "there is nothing at this path");
 		return false;
 	}
 	if (!err && posts != (exchange->route->kind == ROUTE_CONTROL)) {
-		*ret = refuse(exchange, MHD_HTTP_METHOD_NOT_ALLOWED,
+		*ret = reply_error(exchange->connection, MHD_HTTP_METHOD_NOT_ALLOWED,
 			posts ? "this is read with GET" : "this is done with POST");
 		return false;
 	}

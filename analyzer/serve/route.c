@@ -7,6 +7,12 @@
 #include <string.h>
 
 #define MEMBERS(...) ((const char *const[]){"schema", "window", __VA_ARGS__, NULL})
+/* Some members of the report; `option` is given, too, or NULL. */
+#define REPORT(name, option, ...)                                                                  \
+	{                                                                                          \
+		.path = (name), .kind = ROUTE_COMMAND, .command = "report", .fixed = (option),     \
+		.member = MEMBERS(__VA_ARGS__)                                                     \
+	}
 
 /* clang-format off: a table */
 const struct route route_table[] = {
@@ -15,38 +21,15 @@ const struct route route_table[] = {
 	{.path = "traces", .kind = ROUTE_TRACES},
 	{.path = "events", .kind = ROUTE_EVENTS},
 	{.path = "report", .kind = ROUTE_COMMAND, .command = "report"},
-	{.path = "summary",
-		.kind = ROUTE_COMMAND,
-		.command = "report",
-		.member = MEMBERS("target", "capture", "totals", "rss", "memory", "heap", "marks",
-			"pauses", "settle", "warnings")},
-	{.path = "timeline",
-		.kind = ROUTE_COMMAND,
-		.command = "report",
-		.member = MEMBERS("timeline", "marks", "pauses", "settle")},
-	{.path = "sites",
-		.kind = ROUTE_COMMAND,
-		.command = "report",
-		.member = MEMBERS("stacks_total", "stacks", "frames")},
-	{.path = "suspects",
-		.kind = ROUTE_COMMAND,
-		.command = "report",
-		.member = MEMBERS("suspects", "frames")},
-	{.path = "sizes", .kind = ROUTE_COMMAND, .command = "report", .member = MEMBERS("sizes")},
-	{.path = "threads",
-		.kind = ROUTE_COMMAND,
-		.command = "report",
-		.member = MEMBERS("threads")},
-	{.path = "lifetimes",
-		.kind = ROUTE_COMMAND,
-		.command = "report",
-		.fixed = "--by=lifetime",
-		.member = MEMBERS("breakdown")},
-	{.path = "modules",
-		.kind = ROUTE_COMMAND,
-		.command = "report",
-		.fixed = "--by=module",
-		.member = MEMBERS("breakdown")},
+	REPORT("summary", NULL, "target", "capture", "totals", "rss", "memory", "heap", "marks",
+		"pauses", "settle", "warnings"),
+	REPORT("timeline", NULL, "timeline", "marks", "pauses", "settle"),
+	REPORT("sites", NULL, "stacks_total", "stacks", "frames"),
+	REPORT("suspects", NULL, "suspects", "frames"),
+	REPORT("sizes", NULL, "sizes"),
+	REPORT("threads", NULL, "threads"),
+	REPORT("lifetimes", "--by=lifetime", "breakdown"),
+	REPORT("modules", "--by=module", "breakdown"),
 	{.path = "tree", .kind = ROUTE_COMMAND, .command = "tree"},
 	{.path = "callers", .kind = ROUTE_COMMAND, .command = "callers", .operand = "name"},
 	{.path = "diff", .kind = ROUTE_COMMAND, .command = "diff", .traces = ROUTE_TWO},
@@ -105,29 +88,36 @@ static struct ht_err *add(struct route_words *words, const char *fmt, ...)
 	return NULL;
 }
 
-static bool has_base(const struct route *route)
-{
-	return route->traces == ROUTE_TWO || route->traces == ROUTE_ONE_OR_TWO ||
-	       route->base != OPTION_NONE;
-}
+/* What the words are made from, and the words. */
+struct making {
+	const struct option_table *table;
+	const struct option_command *command;
+	const struct route *route;
+	const struct request *request;
+	const char *const *path; /* of the traces */
+	size_t path_count;
+	struct route_words *words;
+};
 
 /* Whether the server itself reads this parameter: it selects traces, is the token, or is an
  * operand. */
 static bool is_own(const struct route *route, const char *name)
 {
+	const bool has_base = route->traces == ROUTE_TWO || route->traces == ROUTE_ONE_OR_TWO ||
+			      route->base != OPTION_NONE;
 	return strcmp(name, "token") == 0 ||
 	       (route->traces != ROUTE_ALL && strcmp(name, "trace") == 0) ||
-	       (has_base(route) && strcmp(name, "base") == 0) ||
+	       (has_base && strcmp(name, "base") == 0) ||
 	       (route->operand && strcmp(name, route->operand) == 0);
 }
 
-static const struct option_row *find_row(const struct option_table *table,
-	const struct option_command *command, const char *name, enum option_id *ret_id)
+static const struct option_row *find_row(
+	const struct making *making, const char *name, enum option_id *ret_id)
 {
 	for (enum option_id id = 1; id < OPTION_COUNT; id++) {
-		const struct option_row *row = &table->option[id];
+		const struct option_row *row = &making->table->option[id];
 		*ret_id = id;
-		if (row->name && option_is_of(table, command, id) &&
+		if (row->name && option_is_of(making->table, making->command, id) &&
 			(strcmp(row->name, name) == 0 ||
 				(row->alias && strcmp(row->alias, name) == 0)))
 			return row;
@@ -148,93 +138,67 @@ static bool is_closed(enum option_id id, enum option_kind kind)
 	return kind == OPTION_KIND_FILE || kind == OPTION_KIND_DIRECTORY;
 }
 
-static struct ht_err *add_parameter(const struct option_table *table,
-	const struct option_command *command, const struct route *route,
-	const struct request_parameter *parameter, struct route_words *words)
+static struct ht_err *add_parameter(
+	const struct making *making, const struct request_parameter *parameter)
 {
-	const char *name = parameter->name;
+	const char *name = parameter->name, *path = making->route->path;
 	enum option_id id;
-	const struct option_row *row = find_row(table, command, name, &id);
+	const struct option_row *row = find_row(making, name, &id);
 	if (name[0] == '\0' || strspn(name, "abcdefghijklmnopqrstuvwxyz-") != strlen(name))
 		return ht_err_new(
-			HT_ERR_USAGE, "%s: \"%.40s\" is no name of a parameter", route->path, name);
+			HT_ERR_USAGE, "%s: \"%.40s\" is no name of a parameter", path, name);
 	if (row && is_closed(id, row->kind))
-		return ht_err_new(HT_ERR_USAGE, "%s: %s is not for requests", route->path, name);
+		return ht_err_new(HT_ERR_USAGE, "%s: %s is not for requests", path, name);
 	/* Unknown options are passed on: the option parser refuses them. */
 	if (row && row->kind == OPTION_KIND_FLAG && !*parameter->value)
-		return add(words, "--%s", name);
-	return add(words, "--%s=%s", name, parameter->value);
+		return add(making->words, "--%s", name);
+	return add(making->words, "--%s=%s", name, parameter->value);
 }
 
-/* --- traces ---------------------------------------------------------------------------------- */
-
-static struct ht_err *add_trace(const struct request *request, const char *name,
-	const char *const *path, size_t path_count, size_t otherwise, struct route_words *words)
+/* Adds the trace that a parameter selects; `otherwise`: its index if the parameter is missing. */
+static struct ht_err *add_trace(const struct making *making, const char *name, size_t otherwise)
 {
 	size_t index = 0;
-	struct ht_err *err = request_index(request, name, path_count, otherwise, &index);
-	return err ? err : add(words, "%s", path[index]);
+	HT_TRY(request_index(making->request, name, making->path_count, otherwise, &index));
+	return add(making->words, "%s", making->path[index]);
 }
 
-static struct ht_err *add_traces(const struct route *route, const struct request *request,
-	const char *const *path, size_t path_count, struct route_words *words)
+static struct ht_err *add_traces(const struct making *making)
 {
-	struct ht_err *err = NULL;
-	switch (route->traces) {
-	case ROUTE_ONE_OR_TWO:
-		if (request_value(request, "base"))
-			err = add_trace(request, "base", path, path_count, 0, words);
-		return err ? err : add_trace(request, "trace", path, path_count, 0, words);
-	case ROUTE_ONE:
-		return add_trace(request, "trace", path, path_count, 0, words);
-	case ROUTE_TWO:
-		err = add_trace(request, "base", path, path_count, 0, words);
-		return err ? err : add_trace(request, "trace", path, path_count, 1, words);
-	case ROUTE_ALL:
-		for (size_t i = 0; i < path_count && !err; i++)
-			err = add(words, "%s", path[i]);
-	}
-	return err;
+	const enum route_traces traces = making->route->traces;
+	for (size_t i = 0; traces == ROUTE_ALL && i < making->path_count; i++)
+		HT_TRY(add(making->words, "%s", making->path[i]));
+	if (traces == ROUTE_ALL)
+		return NULL;
+	if (traces == ROUTE_TWO ||
+		(traces == ROUTE_ONE_OR_TWO && request_value(making->request, "base")))
+		HT_TRY(add_trace(making, "base", 0));
+	return add_trace(making, "trace", traces == ROUTE_TWO);
 }
 
 /* The option of a page that names the trace to compare with. */
-static struct ht_err *add_base(const struct option_table *table, const struct route *route,
-	const struct request *request, const char *const *path, size_t path_count,
-	struct route_words *words)
+static struct ht_err *add_base(const struct making *making)
 {
+	const enum option_id base = making->route->base;
 	size_t index = 0;
-	if (route->base == OPTION_NONE || !request_value(request, "base"))
+	if (base == OPTION_NONE || !request_value(making->request, "base"))
 		return NULL;
-	struct ht_err *err = request_index(request, "base", path_count, 0, &index);
-	return err ? err : add(words, "--%s=%s", table->option[route->base].name, path[index]);
+	HT_TRY(request_index(making->request, "base", making->path_count, 0, &index));
+	return add(making->words, "--%s=%s", making->table->option[base].name, making->path[index]);
 }
 
-static struct ht_err *add_operands(const struct route *route, const struct request *request,
-	const char *const *path, size_t path_count, struct route_words *words)
+static struct ht_err *add_operands(const struct making *making)
 {
-	struct ht_err *err = add(words, "--");
-	HT_THEN(err, add_traces(route, request, path, path_count, words));
-	if (err || !route->operand)
-		return err;
-	const char *value = request_value(request, route->operand);
+	const struct route *route = making->route;
+	HT_TRY(add(making->words, "--"));
+	HT_TRY(add_traces(making));
+	if (!route->operand)
+		return NULL;
+	const char *value = request_value(making->request, route->operand);
 	if (!value || !*value)
 		return ht_err_new(
 			HT_ERR_USAGE, "%s: parameter %s is missing", route->path, route->operand);
-	return add(words, "%s", value);
-}
-
-static struct ht_err *add_fixed(const struct option_table *table,
-	const struct option_command *command, const struct route *route, const char *rest,
-	struct route_words *words)
-{
-	struct ht_err *err = NULL;
-	if (option_is_of(table, command, OPTION_JSON))
-		err = add(words, "--json");
-	if (!err && route->fixed)
-		err = add(words, "%s", route->fixed);
-	if (!err && route->needs != OPTION_NONE)
-		err = add(words, "--%s=%s", table->option[route->needs].name, rest);
-	return err;
+	return add(making->words, "%s", value);
 }
 
 struct ht_err *route_words(const struct option_table *table, const struct route *route,
@@ -242,13 +206,19 @@ struct ht_err *route_words(const struct option_table *table, const struct route 
 	struct route_words *ret)
 {
 	const struct option_command *command = option_find_command(table, route->command);
+	const struct making making = {table, command, route, request, path, path_count, ret};
 	*ret = (struct route_words){0};
-	struct ht_err *err = add_fixed(table, command, route, rest, ret);
-	HT_THEN(err, add_base(table, route, request, path, path_count, ret));
-	for (size_t i = 0; i < request->count && !err; i++)
+	if (option_is_of(table, command, OPTION_JSON))
+		HT_TRY(add(ret, "--json"));
+	if (route->fixed)
+		HT_TRY(add(ret, "%s", route->fixed));
+	if (route->needs != OPTION_NONE)
+		HT_TRY(add(ret, "--%s=%s", table->option[route->needs].name, rest));
+	HT_TRY(add_base(&making));
+	for (size_t i = 0; i < request->count; i++)
 		if (!is_own(route, request->parameter[i].name))
-			err = add_parameter(table, command, route, &request->parameter[i], ret);
-	return err ? err : add_operands(route, request, path, path_count, ret);
+			HT_TRY(add_parameter(&making, &request->parameter[i]));
+	return add_operands(&making);
 }
 
 void route_words_deinit(struct route_words *words)

@@ -2,7 +2,6 @@
 #include "analyzer/views/alike.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "analyzer/views/callers.h"
 
