@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/push/curl.h"
+#include "analyzer/push/send.h"
 #include "analyzer/push/spool.h"
 
 #define SPOOL_MAX_BYTES (256u << 20)
@@ -94,7 +94,7 @@ static struct ht_err *send_one(
 		snprintf(sending->why, sizeof(sending->why), "%s in the spool is damaged", name);
 		return NULL;
 	}
-	struct ht_err *err = push_curl_send(&target->address, &head, fd, timeout_ns, &answer);
+	struct ht_err *err = push_send(&target->address, &head, fd, timeout_ns, &answer);
 	close(fd);
 	if (err)
 		return err;

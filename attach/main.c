@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/steer/steered.h"
 #include "attach/trace/symbols.h"
 #include "attach/cli/help.h"
@@ -29,10 +29,10 @@
 #include "attach/run/forks.h"
 #include "attach/run/parent.h"
 #include "attach/run/programs.h"
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 #include "attach/series/seek.h"
 #include "attach/series/several.h"
-#include "attach/run/steer.h"
+#include "attach/run/requests.h"
 #include "attach/run/words.h"
 #include "attach/undo/leftover.h"
 
@@ -109,7 +109,7 @@ static int run_run(struct options *options)
 	struct launch launch;
 	struct forks *forks = NULL;
 	struct ht_err *err = parent_fork(options->words, &launch);
-	HT_THEN(err, start_check_room());
+	HT_THEN(err, inherited_check_room());
 	HT_THEN(err, launch_exec(&launch));
 	bool started = !err && !launch.exec_errno;
 	if (launch.waits)
@@ -191,7 +191,7 @@ static enum exit_status run_verify(const struct options *options)
 static struct ht_err *open_locked(pid_t pid, struct proc *proc, struct lock *lock)
 {
 	*lock = LOCK_NONE;
-	HT_TRY(start_check_room());
+	HT_TRY(inherited_check_room());
 	HT_TRY(open_readable(pid, proc));
 	struct ht_err *err = lock_take(proc, lock);
 	if (err)
@@ -259,7 +259,7 @@ static enum exit_status run_find(const struct options *options)
 static enum exit_status run_steer(const struct options *options)
 {
 	enum exit_status status;
-	struct ht_err *err = steer_run(options, &status);
+	struct ht_err *err = requests_run(options, &status);
 	return err ? words_complain(err) : status;
 }
 
@@ -349,7 +349,7 @@ static int run_any(struct options *options, char **argv)
 int main(int argc, char **argv)
 {
 	struct options options;
-	struct ht_err *err = start_descriptors();
+	struct ht_err *err = inherited_descriptors();
 
 	/* Memory for the contents of files goes back to the system when it is freed. */
 	mallopt(M_MMAP_THRESHOLD, TABLE_BYTES);

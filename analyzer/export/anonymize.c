@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "format/cull/culled.h"
-#include "format/event_encode.h"
+#include "format/event_reencode.h"
 #include "analyzer/export/pseudonym.h"
 #include "format/array.h"
 #include "analyzer/symbols/table.h"
@@ -46,7 +46,7 @@ struct anonymizer {
 	uint32_t place_count[MODULES_MAX + 1]; /* by module; last: code in no module */
 	struct stream *stream;
 	size_t stream_count, stream_capacity;
-	struct event_encoder events;
+	struct event_reencoder events;
 	struct bytes_out nodes;
 	struct rec out;
 	/* texts of the record under construction */
@@ -83,7 +83,7 @@ void anonymizer_destroy(struct anonymizer *anonymizer)
 	map_deinit(&anonymizer->lines);
 	map_deinit(&anonymizer->slots);
 	free(anonymizer->stream);
-	event_encoder_deinit(&anonymizer->events);
+	event_reencoder_deinit(&anonymizer->events);
 	bytes_out_deinit(&anonymizer->nodes);
 	free(anonymizer);
 }
@@ -366,13 +366,13 @@ static struct ht_err *put_event(
 	struct ht_err *err = new_thread(anonymizer, event->tid, &thread);
 	/* `tid` holds number and level: the same thread may follow at another nesting level. */
 	if (!err && *tid != (thread | (uint64_t)level << 32))
-		err = event_encoder_thread(&anonymizer->events, (uint32_t)thread, level);
+		err = event_reencoder_thread(&anonymizer->events, (uint32_t)thread, level);
 	*tid = thread | (uint64_t)level << 32;
 	event->tid = (uint32_t)thread;
 	event->tsc = new_tsc(anonymizer, event->tsc);
 	if (event->kind != ABI_EVENT_REALLOC_FREED && event->kind != ABI_EVENT_REALLOC_FAIL)
 		event->addr = new_data(anonymizer, event->addr);
-	return err ? err : event_encoder_put(&anonymizer->events, event, level);
+	return err ? err : event_reencoder_put(&anonymizer->events, event, level);
 }
 
 static struct ht_err *put_events(
@@ -393,7 +393,7 @@ static struct ht_err *put_events(
 	stream->read_to = events->position + bytes_left(&events->body);
 	if (events->flags & REC_EVENTS_RESTART)
 		event_decoder_restart(&stream->decoder);
-	event_encoder_begin(&anonymizer->events);
+	event_reencoder_begin(&anonymizer->events);
 	enum event_result result = EVENT_NONE_LEFT;
 	while (!err && (result = event_next(&stream->decoder, &in, &event)) == EVENT_OK)
 		err = put_event(anonymizer, stream, &event, &tid);

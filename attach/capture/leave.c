@@ -60,7 +60,7 @@ struct ht_err *leave_take_out(struct leave *leave)
 		snprintf(report->why, sizeof(report->why), "%s",
 			residue_difference(&report->verify));
 	if (result.level == DETACH_TOMBSTONE)
-		leftpage_note(&leave->leftpage, &result, report);
+		jump_page_left_note(&leave->jump_page_left, &result, report);
 	if (change_noticed(leave->change, &err))
 		report->detached = false;
 	return err;
@@ -112,6 +112,6 @@ struct ht_err *leave_clean_children(struct leave *leave)
 			.slack = &leave->inside->slack,
 			.deadline_mono_ns = clock_mono_ns() + leave->options->detach_deadline_ns},
 		&leave->report->children);
-	leftpage_add_children(&leave->leftpage, leave->report);
+	jump_page_left_add_children(&leave->jump_page_left, leave->report);
 	return err;
 }

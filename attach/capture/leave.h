@@ -7,7 +7,7 @@
 
 #include "attach/capture/bring_in.h"
 #include "attach/capture/change.h"
-#include "attach/capture/leftpage.h"
+#include "attach/capture/jump_page_left.h"
 #include "attach/capture/remains.h"
 #include "attach/capture/report.h"
 #include "attach/capture/window.h"
@@ -28,7 +28,7 @@ struct leave {
 	void (*pump)(void *context);
 	void *context;
 	struct remains remains;
-	struct leftpage leftpage;
+	struct jump_page_left jump_page_left;
 };
 
 /* Removes the agent, compares, and reports: sets report->detached, level and verify. The target may

@@ -13,7 +13,7 @@
 #include "attach/trace/outlet.h"
 #include "attach/trace/records.h"
 #include "attach/trace/scripts.h"
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/steer/steered.h"
 #include "attach/trace/symbols.h"
 #include "attach/capture/window.h"
@@ -68,7 +68,7 @@ struct session {
 
 static struct ht_err *open_signals(struct session *s)
 {
-	s->signal_fd = start_open_signals();
+	s->signal_fd = inherited_open_signals();
 	return s->signal_fd < 0 ? ht_err_sys(errno, "cannot make a signalfd") : NULL;
 }
 
@@ -333,7 +333,7 @@ static void release(struct session *s)
 	if ((s->inside.mapped && !s->change.is_gone) || s->report->children.pending)
 		guardian_leave(&s->guardian);
 	else if (!guardian_dismiss_to_linger(
-			 &s->guardian, &s->leave.leftpage.plan, GUARDIAN_PATIENCE_NS))
+			 &s->guardian, &s->leave.jump_page_left.plan, GUARDIAN_PATIENCE_NS))
 		s->report->guardian_left = s->guardian.pid;
 	outlet_close(&s->outlet);
 	residue_destroy(s->leave.residue);
@@ -526,7 +526,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 		.context = &session,
 		.remains = {options->pid, &session.inside.image, &session.inside.slack,
 			&session.guardian},
-		.leftpage = {.proc = &session.survey.proc,
+		.jump_page_left = {.proc = &session.survey.proc,
 			.image = &session.inside.image,
 			.linger_ns = options->linger_ns}};
 	session.shown = (struct session_target){.proc = &session.survey.proc,

@@ -6,7 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include "attach/capture/asked.h"
+#include "attach/capture/guard_wait.h"
 #include "attach/capture/change.h"
 #include "attach/steer/steered.h"
 #include "attach/helper/priority.h"
@@ -138,7 +138,7 @@ static void hold_exec(struct window *window)
 
 	/* Only followed commands can be held; ignore requests from other targets. */
 	if (!child || !child->hold || !config->follow ||
-		!asked_by(window->use.image, &window->use.survey->proc, false, &ask))
+		!guard_wait_find(window->use.image, &window->use.survey->proc, false, &ask))
 		return;
 	window->use.change->has_execed |= child->hold(child->context, &ask);
 	follow_answer(&ask);

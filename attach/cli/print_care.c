@@ -219,7 +219,7 @@ static const struct result cleaned[] = {
 
 static void print_use(const struct cleanup_report *r)
 {
-	const struct tombstone_report *f = &r->found;
+	const struct jump_page_report *f = &r->found;
 
 	if (f->slots)
 		print_text(stdout,

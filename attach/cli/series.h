@@ -5,7 +5,7 @@
 #pragma once
 
 #include "attach/cli/option_table.h"
-#include "attach/process/growth.h"
+#include "attach/steer/growth.h"
 #include "format/err.h"
 
 #define SERIES_PUSH_MAX 4u

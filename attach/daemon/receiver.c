@@ -458,7 +458,7 @@ static struct ht_err *drain(struct receiver *receiver, bool last)
 	receiver->tick = now;
 	struct ht_err *err = read_queue(receiver, &is_empty);
 	HT_THEN(err, drain_slots(receiver, last, settled));
-	sole_look(&receiver->sole, receiver->control, receiver->slots, receiver->slot_max,
+	single_thread_look(&receiver->sole, receiver->control, receiver->slots, receiver->slot_max,
 		receiver->last, now.mono_ns);
 	HT_THEN(err, node_scan_put(&receiver->nodes));
 	return err ? err : put_sync(receiver, &now);

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/daemon/node_scan.h"
-#include "attach/daemon/sole.h"
+#include "attach/daemon/single_thread.h"
 #include "format/event.h"
 
 #define load(at)	 __atomic_load_n(at, __ATOMIC_ACQUIRE)
@@ -37,7 +37,7 @@ struct receiver {
 	int socket_fd; /* -1: none, or at its end */
 	struct sink *sink;
 	struct node_scan nodes;
-	struct sole sole;
+	struct single_thread sole;
 	struct stream *streams;
 	struct clock_pair origin;
 	struct clock_pair tick;	  /* when abi_control.tick was last set */

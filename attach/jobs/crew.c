@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/cli/print.h"
 #include "attach/proc/fd.h"
 #include "format/helper.h"
@@ -52,7 +52,7 @@ pid_t crew_fork(struct crew *crew, const char *option)
 
 void crew_wait(struct crew *crew)
 {
-	FD_GUARD int signals = start_open_signals();
+	FD_GUARD int signals = inherited_open_signals();
 	struct pollfd wait = {.fd = signals, .events = POLLIN};
 	while (collect(crew) > 0 && poll(&wait, 1, LOOK_MS) <= 0)
 		;

@@ -14,7 +14,7 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/slow.h"
-#include "attach/plan/unwinds.h"
+#include "attach/plan/self_unwind.h"
 #include "attach/proc/fd.h"
 #include "format/array.h"
 
@@ -27,7 +27,7 @@
 struct subject {
 	const struct survey *survey;
 	const struct module *module;
-	struct unwinds unwinds;
+	struct self_unwind unwinds;
 	raddr_t opt_prof, conf; /* jemalloc's variables, by the file's symbols; 0: unknown */
 	char environment[ENVIRONMENT_MAX_BYTES];
 	size_t environment_bytes;
@@ -176,7 +176,7 @@ static struct ht_err *look_at_jemalloc(
 	HT_TRY(read_conf(subject, &conf));
 	/* A jemalloc without a profiler ignores the setting. */
 	if (conf)
-		HT_TRY(unwinds_has(&subject->unwinds, subject->module, &unwinds));
+		HT_TRY(self_unwind_has(&subject->unwinds, subject->module, &unwinds));
 	if (conf && unwinds)
 		note(ret->active, subject->module, "jemalloc", "prof:true in its settings");
 	return NULL;
@@ -247,8 +247,8 @@ static struct ht_err *note_symbol(void *context, const Elf64_Sym *symbol, const 
 			subject->opt_prof = addr;
 		if (symbol->st_size == sizeof(raddr_t) && ends_with(name, length, "malloc_conf"))
 			subject->conf = addr;
-	} else if (unwinds_is_name(name)) {
-		unwinds_add_linked(&subject->unwinds, addr);
+	} else if (self_unwind_is_name(name)) {
+		self_unwind_add_linked(&subject->unwinds, addr);
 	}
 	return NULL;
 }
@@ -280,11 +280,11 @@ static struct ht_err *read_symbols(struct subject *subject)
 static struct ht_err *is_worth_following(const struct subject *subject, bool *ret)
 {
 	const struct modules *modules = &subject->survey->modules;
-	HT_TRY(unwinds_has(&subject->unwinds, subject->module, ret));
+	HT_TRY(self_unwind_has(&subject->unwinds, subject->module, ret));
 	for (size_t i = 0; !*ret && i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
-		if (!unwinds_is_system(module) && !module->executable)
-			HT_TRY(unwinds_has(&subject->unwinds, module, ret));
+		if (!self_unwind_is_system(module) && !module->executable)
+			HT_TRY(self_unwind_has(&subject->unwinds, module, ret));
 	}
 	return NULL;
 }
@@ -293,23 +293,23 @@ static struct ht_err *is_worth_following(const struct subject *subject, bool *re
 static struct ht_err *follow_code(const struct subject *subject, struct ownprofile *ret)
 {
 	const struct slots *slots = &subject->survey->slots;
-	enum unwinds_by by = UNWINDS_NOT;
-	raddr_t entry[UNWINDS_ENTRIES_MAX];
+	enum self_unwind_by by = SELF_UNWIND_NOT;
+	raddr_t entry[SELF_UNWIND_ENTRIES_MAX];
 	size_t count = 0;
 	bool worth = false;
 	struct ht_err *err = is_worth_following(subject, &worth);
 	if (err || !worth)
 		return err;
-	for (size_t i = 0; i < slots->function_count && count < UNWINDS_ENTRIES_MAX; i++) {
+	for (size_t i = 0; i < slots->function_count && count < SELF_UNWIND_ENTRIES_MAX; i++) {
 		const struct allocator_function *f = &slots->function[i];
 		if (f->module_id == subject->module->id && abi_is_allocator(f->hook))
 			entry[count++] = f->addr;
 	}
-	err = unwinds_from(&subject->unwinds, subject->module, entry, count, &by);
-	if (by == UNWINDS_LIBGCC)
+	err = self_unwind_from(&subject->unwinds, subject->module, entry, count, &by);
+	if (by == SELF_UNWIND_LIBGCC)
 		note(ret->active, subject->module, "the allocator",
 			"it unwinds the stack of its callers");
-	else if (by == UNWINDS_OTHER)
+	else if (by == SELF_UNWIND_OTHER)
 		note(ret->unsure, subject->module, "the allocator",
 			"it unwinds the stack of its callers by libunwind");
 	return err;
@@ -351,7 +351,7 @@ struct ht_err *ownprofile_find(const struct survey *survey, bool starting, struc
 	*ret = (struct ownprofile){{0}, {0}};
 	for (size_t i = 0; i < survey->modules.count; i++) {
 		const struct module *module = &survey->modules.module[i];
-		if (unwinds_is_system(module) || !is_allocator(survey, module))
+		if (self_unwind_is_system(module) || !is_allocator(survey, module))
 			continue;
 		if (!subject)
 			subject = malloc(sizeof(*subject));
@@ -361,7 +361,7 @@ struct ht_err *ownprofile_find(const struct survey *survey, bool starting, struc
 		subject->survey = survey;
 		subject->module = module;
 		read_environment(subject);
-		HT_TRY(unwinds_find(&survey->proc, &survey->modules, &subject->unwinds));
+		HT_TRY(self_unwind_find(&survey->proc, &survey->modules, &subject->unwinds));
 		HT_TRY(look_at(subject, starting, ret));
 	}
 	return NULL;

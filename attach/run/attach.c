@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/steer/steered.h"
 #include "attach/cli/naming.h"
 #include "attach/cli/print.h"
@@ -122,7 +122,7 @@ static void tell_begun(void *context)
 static struct session_options session_of(struct attach *attach, const struct window *window)
 {
 	const struct options *options = attach->options;
-	struct session_options session = record_options(options, options->pid);
+	struct session_options session = outcome_options(options, options->pid);
 	session.output = window->output;
 	session.duration_ns = duration_ns(attach);
 	session.window = is_series(attach) ? attach->number : 0;
@@ -224,7 +224,7 @@ static int present(struct attach *attach, struct window *window, int status)
 	if (has_screen)
 		(void)webpage_print_screen(window->output);
 	words_bound((enum exit_status)status);
-	if (record_is_printed(options, &window->report))
+	if (outcome_is_printed(options, &window->report))
 		print_session(&window->report, window->output, options->verbose, !has_screen);
 	if (window->page && window->report.trace_finished)
 		status = write_page(attach, window, status);
@@ -252,9 +252,10 @@ static int record(struct attach *attach, struct window *window)
 	struct session_report *report = &window->report;
 	struct ht_err *err = session_run(&session, report);
 	marklog_stop();
-	int status = (int)(err ? record_error_status(err) : record_status(attach->options, report));
+	int status =
+		(int)(err ? outcome_error_status(err) : outcome_status(attach->options, report));
 	steered_end(
-		session.steered, (unsigned)status, record_end_text(err, attach->options, report));
+		session.steered, (unsigned)status, outcome_end_text(err, attach->options, report));
 	if (err) {
 		words_bound((enum exit_status)status);
 		status = (int)words_complain(err);
@@ -400,7 +401,7 @@ static bool wait_for_window(struct attach *attach)
 			"heaptap: process %d ended while heaptap waited; %lu trace%s recorded\n",
 			(int)attach->options->pid, (unsigned long)attach->traces,
 			attach->traces == 1 ? " was" : "s were");
-		attach->worst = record_worse(attach->worst, EXIT_TARGET_ENDED);
+		attach->worst = outcome_worse(attach->worst, EXIT_TARGET_ENDED);
 	} else if (end != WAITING_DUE && !attach->traces) {
 		show(attach, NOTHING);
 	}
@@ -433,11 +434,11 @@ int attach_run(const struct options *options)
 	struct ht_err *err;
 	if (background_leave(options, &left, &err))
 		return (int)(err ? words_complain(err) : left);
-	start_signals();
+	inherited_signals();
 	int status = check_command(options);
 	if (status != EXIT_DONE)
 		return status;
-	err = start_check_room();
+	err = inherited_check_room();
 	HT_THEN(err, begin(&attach));
 	if (err) {
 		proc_close(&attach.proc);
@@ -446,7 +447,7 @@ int attach_run(const struct options *options)
 	while (!attach.is_over && wait_for_window(&attach)) {
 		if (!attach.end_ns && options->series.rotate && options->duration_ns)
 			attach.end_ns = waiting_now_ns() + options->duration_ns;
-		attach.worst = record_worse(attach.worst, run_window(&attach));
+		attach.worst = outcome_worse(attach.worst, run_window(&attach));
 	}
 	crew_wait(&attach.finished.crew);
 	crew_wait(&attach.push.crew);

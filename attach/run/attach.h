@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 
 /* Runs the command; returns its exit status, of several captures that of the worst. */
 int attach_run(const struct options *options);

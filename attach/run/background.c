@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/cli/systemlog.h"
 #include "attach/cli/print.h"
 #include "attach/proc/fd.h"
@@ -129,7 +129,7 @@ static void pass_on(int signals, pid_t pid)
 static void await_begin(pid_t pid, const struct pipes *pipes, char path[PATH_MAX])
 {
 	struct relay relays[] = {{pipes->out[0], STDOUT_FILENO}, {pipes->words[0], STDERR_FILENO}};
-	FD_GUARD int signals = start_open_signals();
+	FD_GUARD int signals = inherited_open_signals();
 	struct pollfd wait[] = {{.fd = pipes->begun[0], .events = POLLIN},
 		{.fd = signals, .events = POLLIN}, {.fd = relays[0].from, .events = POLLIN},
 		{.fd = relays[1].from, .events = POLLIN}};
@@ -199,7 +199,7 @@ bool background_leave(const struct options *options, enum exit_status *ret, stru
 	*ret_err = options->background ? open_all(&pipes) : NULL;
 	if (!options->background || *ret_err)
 		return *ret_err != NULL;
-	start_signals();
+	inherited_signals();
 	fflush(stdout);
 	pid_t pid = fork();
 	if (pid == 0) {

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 
 /*
  * Forks the process that captures. True in the caller's process: the capture has begun, which is

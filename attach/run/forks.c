@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/capture/asked.h"
-#include "attach/capture/start.h"
+#include "attach/capture/guard_wait.h"
+#include "attach/helper/inherited.h"
 #include "attach/cli/print.h"
 #include "attach/daemon/runstate.h"
 #include "attach/helper/pulse.h"
@@ -371,7 +371,8 @@ static void answer(struct forks *forks)
 {
 	struct follow_ask ask;
 
-	if (!asked_by(forks->target.image, forks->target.proc, true, &ask) || any_holds(forks))
+	if (!guard_wait_find(forks->target.image, forks->target.proc, true, &ask) ||
+		any_holds(forks))
 		return;
 	if (is_open(&forks->session) && start(forks, &ask, 0))
 		forks->asked++;
@@ -493,7 +494,7 @@ void forks_end(struct forks *forks)
 	static const struct timespec step = {.tv_nsec = 5 * CLOCK_NS_PER_MS};
 	uint64_t end_ns = clock_mono_ns() + END_NS;
 	sigset_t set;
-	start_ending_signals(&set);
+	inherited_ending_signals(&set);
 	__atomic_store_n(&forks->shared->is_over, 1, __ATOMIC_RELAXED);
 	collect(forks);
 	end_those_that_last(forks);

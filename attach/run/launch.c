@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/helper/worker.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
@@ -39,7 +39,7 @@ _Noreturn static void child_main(int fd, char *const argv[], pid_t parent)
 {
 	uint8_t word = 0;
 
-	start_give_back_descriptors();
+	inherited_give_back_descriptors();
 	/* Yama may let only ancestors trace; heaptap's helpers are no ancestors of the command. */
 	prctl(PR_SET_PTRACER, parent, 0, 0, 0);
 	ssize_t got;

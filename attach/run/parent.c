@@ -11,16 +11,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 
 #define LOOK_MS 50
 
 struct ht_err *parent_fork(char *const argv[], struct launch *ret)
 {
 	struct ht_err *err = launch_fork(argv, ret);
-	HT_THEN(err, start_leave_descriptors(ret->fd));
+	HT_THEN(err, inherited_leave_descriptors(ret->fd));
 	if (!err)
-		start_parent_signals();
+		inherited_parent_signals();
 	return err;
 }
 
@@ -96,7 +96,7 @@ void parent_wait(struct launch *launch)
 	/* Without the first its end is seen a little later. */
 	struct pollfd wait[] = {
 		{.fd = (int)syscall(SYS_pidfd_open, launch->pid, 0), .events = POLLIN},
-		{.fd = start_open_signals(), .events = POLLIN}};
+		{.fd = inherited_open_signals(), .events = POLLIN}};
 	while (!launch->ended) {
 		struct signalfd_siginfo signal;
 		poll(wait, HT_ARRAY_SIZE(wait), LOOK_MS);

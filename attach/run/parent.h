@@ -17,7 +17,7 @@ struct ht_err *parent_fork(char *const argv[], struct launch *ret);
  * their context. `follows`: if the command becomes another program, that is recorded, too. */
 struct session_child parent_child(struct launch *launch, bool follows);
 
-/* Waits for the command's end. The signals of start_ending_signals, which must be blocked, are
+/* Waits for the command's end. The signals of inherited_ending_signals, which must be blocked, are
  * passed on to the command where a process has sent them. */
 void parent_wait(struct launch *launch);
 

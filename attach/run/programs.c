@@ -13,7 +13,7 @@
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "attach/run/parent.h"
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 #include "attach/jobs/webpage.h"
 
 #define FOLLOW_MAX 16u /* programs behind the first: a trace each */
@@ -48,7 +48,7 @@ static struct ht_err *tell(const struct programs *programs, const struct session
 			"heaptap: %s was already running when recording began; its first "
 			"allocations are missing\n",
 			report->comm);
-	if (!record_is_printed(options, report))
+	if (!outcome_is_printed(options, report))
 		return NULL;
 	if (programs->of->is_child)
 		print_text(stderr, "heaptap: %s, the child %d:\n", report->comm, (int)launch->pid);
@@ -152,7 +152,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 {
 	const struct forks_process *of = programs->of;
 	struct session_child child = parent_child(launch, programs->tries++ < FOLLOW_MAX);
-	struct session_options session = record_options(programs->options, launch->pid);
+	struct session_options session = outcome_options(programs->options, launch->pid);
 	struct session_report report;
 	HT_TRY(check_child(programs, launch->pid));
 	HT_TRY(name_program(programs, launch->pid));
@@ -171,8 +171,8 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	session.steered = steered_create();
 	struct ht_err *err = session_run(&session, &report);
 	steered_end(session.steered,
-		err ? record_error_status(err) : record_status(programs->options, &report),
-		record_end_text(err, programs->options, &report));
+		err ? outcome_error_status(err) : outcome_status(programs->options, &report),
+		outcome_end_text(err, programs->options, &report));
 	launch->traces += report.trace_finished;
 	program->has_trace = report.trace_finished;
 	programs->execed = report.ended == REC_END_TARGET_EXEC;

@@ -13,7 +13,7 @@ static volatile sig_atomic_t final_status;
 
 enum exit_status words_complain(struct ht_err *err)
 {
-	enum exit_status status = record_error_status(err);
+	enum exit_status status = outcome_error_status(err);
 	print_text(stderr, "heaptap: %s\n", err->message);
 	ht_err_free(err);
 	return status;

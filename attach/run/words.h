@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 
 /* Prints the error, frees it and returns its exit status. */
 enum exit_status words_complain(struct ht_err *err);

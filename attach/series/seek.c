@@ -5,13 +5,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/cli/print.h"
 #include "attach/cli/print_found.h"
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 #include "attach/series/waiting.h"
 #include "format/control_client.h"
 
@@ -164,7 +164,7 @@ static struct ht_err *await_process(struct options *options, bool *ret_is_stoppe
 	if (!options->quiet)
 		print_text(stderr, "heaptap: waiting for a process%s\n",
 			describe(&options->find, what));
-	start_ending_signals(&set);
+	inherited_ending_signals(&set);
 	sigprocmask(SIG_BLOCK, &set, &before);
 	open_standby(options, &standby);
 	err = look_on(options, &waiting, &end);

@@ -9,9 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/proc/fd.h"
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 #include "format/helper.h"
 
 #define LOOK_MS 20
@@ -52,14 +52,14 @@ static unsigned reap(struct captures *captures)
 		}
 		captures->pid[i] = 0;
 		int its = WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_INTERNAL;
-		captures->worst = record_worse(captures->worst, its);
+		captures->worst = outcome_worse(captures->worst, its);
 	}
 	return left;
 }
 
 static void await_all(struct captures *captures)
 {
-	FD_GUARD int signals = start_open_signals();
+	FD_GUARD int signals = inherited_open_signals();
 	struct pollfd wait = {.fd = signals, .events = POLLIN};
 	while (reap(captures)) {
 		poll(&wait, 1, LOOK_MS);
@@ -73,7 +73,7 @@ bool several_split(struct options *options, int *ret, struct ht_err **ret_err)
 	*ret_err = NULL;
 	if (options->pid_count < 2)
 		return false;
-	start_signals();
+	inherited_signals();
 	fflush(stdout);
 	for (unsigned i = 0; i < options->pid_count && !*ret_err; i++) {
 		pid_t pid = fork();

@@ -7,7 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/fd.h"
 #include "attach/process/memuse.h"
@@ -59,7 +59,7 @@ enum waiting_end waiting_until(struct waiting *waiting, uint64_t boot_ns)
 {
 	const struct itimerspec when = {
 		.it_value = {(time_t)(boot_ns / CLOCK_NS_PER_S), (long)(boot_ns % CLOCK_NS_PER_S)}};
-	FD_GUARD int signals = start_open_signals();
+	FD_GUARD int signals = inherited_open_signals();
 	FD_GUARD int timer = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC);
 	enum waiting_end end = WAITING_DUE;
 	if (signals >= 0 && timer >= 0 &&

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/process/growth.h"
+#include "attach/steer/growth.h"
 #include "format/record.h"
 
 struct limits_options {

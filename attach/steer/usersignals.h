@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Signals by which scripts steer a capture without a client: SIGUSR1 takes a snapshot, SIGUSR2
- * begins or ends a pause. start_signals blocks both.
+ * begins or ends a pause. inherited_signals blocks both.
  */
 #pragma once
 

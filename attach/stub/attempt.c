@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "attach/helper/priority.h"
-#include "attach/stub/held.h"
+#include "attach/stub/recheck.h"
 #include "attach/stub/stub_layout.h"
 #include "attach/stub/tidoffset.h"
 #include "attach/memory/memory.h"
@@ -55,7 +55,7 @@ static struct ht_err *write_stub(struct attempt *attempt, const struct stub_thre
 			    : stub_make_unmap(&attempt->unmap, at, thread, &stub));
 	if (stub.length > attempt->slack->bytes)
 		return ht_err_new(HT_ERR_INTERNAL, "the attach code does not fit its place");
-	HT_TRY(held_slack_holds(attempt->proc, attempt->slack, !attempt->map));
+	HT_TRY(recheck_slack_holds(attempt->proc, attempt->slack, !attempt->map));
 	attempt->written = true;
 	return memory_write(attempt->proc, at, stub.bytes, stub.length);
 }
@@ -339,7 +339,7 @@ static struct ht_err *part(struct attempt *attempt, bool *ret_put_back)
 
 /* Stops the thread in a usable place. A thread in the wrong place is elsewhere a moment later, so
  * it is released and stopped again. */
-static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *ret)
+static struct ht_err *stop_usable(struct attempt *attempt, enum recheck_verdict *ret)
 {
 	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
 	struct tracee *tracee = &attempt->tracee;
@@ -350,7 +350,7 @@ static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *re
 		struct ht_err *err = tracee_stop(attempt->tid, deadline, false, tracee, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		err = held_judge(attempt->proc, tracee, attempt->slack, attempt->remains, ret);
+		err = recheck_judge(attempt->proc, tracee, attempt->slack, attempt->remains, ret);
 		if (!err && *ret == HELD_FIT)
 			return NULL;
 		HT_TRY(ht_err_first(err, tracee_release(tracee)));
@@ -362,10 +362,10 @@ struct ht_err *attempt_run(void *context, struct worker_reply *reply)
 {
 	struct attempt *attempt = context;
 	struct attempt_outcome *outcome = (struct attempt_outcome *)reply->data;
-	enum held_verdict verdict = HELD_ELSEWHERE;
+	enum recheck_verdict verdict = HELD_ELSEWHERE;
 	pid_t ns_tid =
 		proc_ns_tid(attempt->proc, attempt->tid); /* before the hold: a shorter hold */
-	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
+	struct ht_err *err = recheck_slack_runs(attempt->proc, attempt->slack);
 
 	if (!attempt->computes) /* a computing thread would leave us no core */
 		attempt->together = priority_move(proc_core(attempt->proc, attempt->tid)) &&
@@ -373,7 +373,7 @@ struct ht_err *attempt_run(void *context, struct worker_reply *reply)
 	outcome->not_taken = outcome->untouched = true;
 	HT_THEN(err, stop_usable(attempt, &verdict));
 	if (!err && attempt->map)
-		err = held_refuse(attempt->proc, attempt->tid, verdict);
+		err = recheck_refuse(attempt->proc, attempt->tid, verdict);
 	if (err || verdict != HELD_FIT)
 		return err;
 	err = run_stub(attempt);

@@ -17,7 +17,7 @@ struct tracee {
 	struct user_regs_struct regs;
 	bool filtered;	       /* it has, or may have, a seccomp filter */
 	uint64_t ran_until_ns; /* CLOCK_MONOTONIC: when the thread was last seen running */
-	uint64_t call_mask;    /* the signals that it blocks during its call; see held_judge */
+	uint64_t call_mask;    /* the signals that it blocks during its call; see recheck_judge */
 };
 
 enum tracee_result {

@@ -34,7 +34,7 @@ static struct ht_err *remove_guarded(
 	struct ht_err *err = prepare_slack(proc, &slack);
 	HT_THEN(err, guardian_tell_slack(&guardian, &slack));
 	if (!err) {
-		err = tombstone_remove(proc, page, &slack, deadline, &stop_ns);
+		err = jump_page_remove(proc, page, &slack, deadline, &stop_ns);
 		if (err)
 			guardian_leave(&guardian);
 	}
@@ -61,12 +61,12 @@ static void name_place(const struct proc *proc, struct cleanup_report *report)
 
 struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret)
 {
-	const struct tombstone_look look = {.deadline_mono_ns = clock_mono_ns() + DEADLINE_NS};
+	const struct jump_page_look look = {.deadline_mono_ns = clock_mono_ns() + DEADLINE_NS};
 	return cleanup_look(proc, &look, ret);
 }
 
 struct ht_err *cleanup_look(
-	const struct proc *proc, const struct tombstone_look *look, struct cleanup_report *ret)
+	const struct proc *proc, const struct jump_page_look *look, struct cleanup_report *ret)
 {
 	struct cleanup_report report = {.outcome = CLEANUP_NOTHING};
 	struct ourmaps found;
@@ -79,7 +79,7 @@ struct ht_err *cleanup_look(
 		*ret = report;
 		return NULL;
 	}
-	HT_TRY(tombstone_examine(proc, found.base, look, &report.found));
+	HT_TRY(jump_page_examine(proc, found.base, look, &report.found));
 	if (report.found.unused)
 		HT_TRY(remove_guarded(proc, found.base, &report));
 	report.outcome = report.found.unused ? CLEANUP_REMOVED : CLEANUP_IN_USE;

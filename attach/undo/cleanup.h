@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/undo/tombstone.h"
+#include "attach/undo/jump_page.h"
 
 enum cleanup_outcome {
 	CLEANUP_NOTHING, /* there is no jump page */
@@ -18,7 +18,7 @@ struct cleanup_report {
 	enum cleanup_outcome outcome;
 	raddr_t page;
 	pid_t daemon_pid; /* of the heaptap that left the page */
-	struct tombstone_report found;
+	struct jump_page_report found;
 	char where[160]; /* the mapping in which found.at lies */
 };
 
@@ -28,4 +28,4 @@ struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret);
 /* cleanup_run with the deadline and the cancellation of `look`. */
 HT_MUST_CHECK
 struct ht_err *cleanup_look(
-	const struct proc *proc, const struct tombstone_look *look, struct cleanup_report *ret);
+	const struct proc *proc, const struct jump_page_look *look, struct cleanup_report *ret);

@@ -102,7 +102,7 @@ static void wait_end(struct wait *wait)
 }
 
 /* With the lock held, examines the threads and unmaps the page if nothing leads to it. */
-static struct ht_err *take_out(struct wait *wait, const struct tombstone_look *look)
+static struct ht_err *take_out(struct wait *wait, const struct jump_page_look *look)
 {
 	struct cleanup_report report;
 	struct lock lock;
@@ -120,12 +120,12 @@ static struct ht_err *take_out(struct wait *wait, const struct tombstone_look *l
 /* Searches all memory. Seldom, since some gigabytes cost a second. */
 static struct ht_err *search(struct wait *wait)
 {
-	const struct tombstone_look look = {.deadline_mono_ns = clock_mono_ns() + PROOF_NS,
+	const struct jump_page_look look = {.deadline_mono_ns = clock_mono_ns() + PROOF_NS,
 		.is_cancelled = is_ended_by_another,
 		.context = wait};
 	uint64_t began_ns = clock_mono_ns();
 	struct escape_found found;
-	struct ht_err *err = tombstone_search(&wait->proc, wait->at.page, &look, &found);
+	struct ht_err *err = jump_page_search(&wait->proc, wait->at.page, &look, &found);
 	if (!err && !found.count && !found.unread_bytes)
 		err = take_out(wait, &look);
 	else if (!err)
@@ -149,7 +149,7 @@ static void look_at(struct wait *wait)
 	struct ht_err *err = stalled_avoid(&wait->proc);
 	wait->done = slow_is_avoided();
 	if (!err && !wait->done)
-		err = tombstone_still(
+		err = jump_page_still(
 			&wait->proc, wait->at.page, wait->at.place, wait->at.place_count, &left);
 	if (!err && !wait->done && !left && clock_mono_ns() >= wait->search_ns)
 		err = search(wait);

@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-#include "format/cull/calls.h"
+#include "format/cull/decide.h"
 
 static void prefetch(void *context, const struct event *event, size_t count)
 {
@@ -21,7 +21,7 @@ struct ht_err *cull_create(uint64_t cull_ns, emit_put *put, void *context, struc
 	cull->next_ns = TRACE_CULLED_NS;
 	cull->emit.put = put;
 	cull->emit.context = context;
-	struct ht_err *err = streams_create(calls_take, prefetch, cull, &cull->streams);
+	struct ht_err *err = streams_create(decide_take, prefetch, cull, &cull->streams);
 	if (err)
 		free(cull);
 	else

@@ -7,7 +7,7 @@
 
 void emit_deinit(struct emit *emit)
 {
-	event_encoder_deinit(&emit->encoder);
+	event_reencoder_deinit(&emit->encoder);
 	free(emit->event);
 	free(emit->stream);
 	*emit = (struct emit){0};
@@ -43,16 +43,16 @@ struct ht_err *emit_add(struct emit *emit, uint32_t stream, const struct event *
 /* Puts one piece with the events of a stream from `number` on. */
 static struct ht_err *put_piece(struct emit *emit, uint32_t stream, uint32_t number)
 {
-	struct event_encoder *encoder = &emit->encoder;
+	struct event_reencoder *encoder = &emit->encoder;
 	uint32_t tid = 0;
 	uint64_t events = 0;
-	event_encoder_begin(encoder);
+	event_reencoder_begin(encoder);
 	for (; number; number = emit->event[number - 1].next) {
 		const struct emit_event *event = &emit->event[number - 1];
 		if (!encoder->out.length || tid != event->event.tid)
-			HT_TRY(event_encoder_thread(encoder, event->event.tid, 0));
+			HT_TRY(event_reencoder_thread(encoder, event->event.tid, 0));
 		tid = event->event.tid;
-		HT_TRY(event_encoder_put(encoder, &event->event, 0));
+		HT_TRY(event_reencoder_put(encoder, &event->event, 0));
 		events += event_is_counted(&event->event);
 	}
 	struct emit_stream *from = &emit->stream[stream];

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "format/event_encode.h"
+#include "format/event_reencode.h"
 #include "format/record.h"
 
 /* Gathered at most; the bytes of so many events always fit one record. */
@@ -29,7 +29,7 @@ typedef struct ht_err *emit_put(void *context, const struct rec *rec, uint64_t e
 struct emit {
 	emit_put *put;
 	void *context;
-	struct event_encoder encoder;
+	struct event_reencoder encoder;
 	struct emit_event *event; /* EMIT_EVENTS of them */
 	size_t count;
 	struct emit_stream *stream;

@@ -2,7 +2,7 @@
  *
  * Growth of memory is noticed at its limit, over a span or since the first figure.
  */
-#include "attach/process/growth.h"
+#include "attach/steer/growth.h"
 
 #include "tests/support/ht_check.h"
 
@@ -95,4 +95,4 @@ HT_TEST(old_figures_are_forgotten)
 	ck_assert(!growth_reached(&growth, ns, 650 * MIB));
 }
 
-HT_SUITE("attach/process/growth")
+HT_SUITE("attach/steer/growth")

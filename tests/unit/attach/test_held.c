@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/stub/held.h"
+#include "attach/stub/recheck.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -65,18 +65,18 @@ static struct tracee stop(pid_t tid)
 	return tracee;
 }
 
-static enum held_verdict judge(struct tracee *tracee, const struct remote_remains *remains)
+static enum recheck_verdict judge(struct tracee *tracee, const struct remote_remains *remains)
 {
-	enum held_verdict verdict;
-	ck_no_err(held_judge(&proc, tracee, &slack, remains, &verdict));
+	enum recheck_verdict verdict;
+	ck_no_err(recheck_judge(&proc, tracee, &slack, remains, &verdict));
 	return verdict;
 }
 
 /* Stops the thread, judges it, and lets it go. */
-static enum held_verdict judge_of(pid_t tid, const struct remote_remains *remains)
+static enum recheck_verdict judge_of(pid_t tid, const struct remote_remains *remains)
 {
 	struct tracee tracee = stop(tid);
-	enum held_verdict verdict = judge(&tracee, remains);
+	enum recheck_verdict verdict = judge(&tracee, remains);
 	ck_no_err(tracee_release(&tracee));
 	return verdict;
 }
@@ -213,12 +213,12 @@ static void sleep_handling(const void *arg)
 }
 
 /* The signal comes when the thread is stopped, as if its last instruction had raised it. */
-static enum held_verdict judge_with(int signal, const sigset_t *blocked)
+static enum recheck_verdict judge_with(int signal, const sigset_t *blocked)
 {
 	struct child child = start(sleep_handling, blocked);
 	struct tracee tracee = stop(child.pid);
 	ck_assert_int_eq(syscall(SYS_tgkill, child.pid, child.pid, signal), 0);
-	enum held_verdict verdict = judge(&tracee, NULL);
+	enum recheck_verdict verdict = judge(&tracee, NULL);
 	ck_assert_int_eq(judge(&tracee, &leaving), verdict);
 	ck_no_err(tracee_release(&tracee));
 	finish(&child);
@@ -310,7 +310,7 @@ static void dispatch_calls(const void *arg)
 struct verdicts {
 	struct range range;
 	char selector;
-	enum held_verdict in, out;
+	enum recheck_verdict in, out;
 };
 
 static void check_dispatched(const struct verdicts *expected)
@@ -342,4 +342,4 @@ HT_TEST(calls_that_are_handed_to_the_program)
 		check_dispatched(&table[i]);
 }
 
-HT_SUITE("attach/stub/held")
+HT_SUITE("attach/stub/recheck")

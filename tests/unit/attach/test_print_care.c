@@ -188,7 +188,7 @@ HT_TEST(what_cleanup_says)
 HT_TEST(what_uses_the_page)
 {
 	static const struct {
-		struct tombstone_report found;
+		struct jump_page_report found;
 		const char *says;
 	} table[] = {
 		{{.slots = 2, .at = 0xabc0},

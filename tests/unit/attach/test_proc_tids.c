@@ -12,7 +12,7 @@
 #include "attach/proc/proc_tids.h"
 #include "attach/process/proc_open.h"
 #include "attach/undo/recover.h"
-#include "attach/undo/tombstone.h"
+#include "attach/undo/jump_page.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procstage.h"
@@ -100,7 +100,7 @@ HT_TEST(nothing_is_done_without_an_answer)
 	procstage_file("maps", "1000-2000 r-xp 00000000 00:00 0\n");
 	procstage_file("task/100000/status", "Name:\tno state\n");
 	ck_err_says(recover_run(&proc, &options, &report), HT_ERR_FORMAT, "State");
-	ck_err_says(tombstone_remove(&proc, HT_PAGE_BYTES, &slack, 0, &stop_ns), HT_ERR_FORMAT,
+	ck_err_says(jump_page_remove(&proc, HT_PAGE_BYTES, &slack, 0, &stop_ns), HT_ERR_FORMAT,
 		"State");
 	proc_close(&proc);
 }

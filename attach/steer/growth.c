@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/process/growth.h"
+#include "attach/steer/growth.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/daemon/sole.h"
+#include "attach/daemon/single_thread.h"
 
 #define PERIOD_NS 4000000u
 
 #define load(at) __atomic_load_n(at, __ATOMIC_ACQUIRE)
 
-static void note_marker(struct sole *sole, uint32_t slot)
+static void note_marker(struct single_thread *sole, uint32_t slot)
 {
 	bool is_only = sole->marker == 0 || sole->marker == slot + 1;
-	sole->marker = is_only ? slot + 1 : SOLE_SEVERAL;
+	sole->marker = is_only ? slot + 1 : SINGLE_THREAD_SEVERAL;
 }
 
 /* The key of the only slot that has moved since the last look, if all others rest; otherwise 0. */
-static uint64_t find_sole(struct sole *sole, const struct abi_control *control,
+static uint64_t find_sole(struct single_thread *sole, const struct abi_control *control,
 	const struct abi_slot *slots, uint32_t slot_max)
 {
 	uint64_t key = 0;
@@ -47,15 +47,15 @@ static void exchange(struct abi_control *control, uint64_t seen, uint64_t value)
  * makes one from here on has moved, or is in an event, at the next look: then no thread is
  * notified.
  */
-static void clear_marks(struct sole *sole, uint64_t *last)
+static void clear_marks(struct single_thread *sole, uint64_t *last)
 {
 	for (uint32_t i = 0; i < ABI_LAST_WORDS; i++)
 		__atomic_store_n(&last[i], 0, __ATOMIC_RELAXED);
 	sole->marker = 0;
 }
 
-void sole_look(struct sole *sole, struct abi_control *control, const struct abi_slot *slots,
-	uint32_t slot_max, uint64_t *last, uint64_t now_ns)
+void single_thread_look(struct single_thread *sole, struct abi_control *control,
+	const struct abi_slot *slots, uint32_t slot_max, uint64_t *last, uint64_t now_ns)
 {
 	if (now_ns < sole->next_ns)
 		return;
@@ -71,7 +71,7 @@ void sole_look(struct sole *sole, struct abi_control *control, const struct abi_
 	} else if (load(&control->sole) != key) {
 		exchange(control, 0, key | ABI_SOLE_PROPOSED);
 		sole->proposed = key;
-		if (sole->marker == SOLE_SEVERAL)
+		if (sole->marker == SINGLE_THREAD_SEVERAL)
 			clear_marks(sole, last);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/plan/unwinds.h"
+#include "attach/plan/self_unwind.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,8 +10,9 @@
 #include "attach/plan/codewalk.h"
 #include "format/array.h"
 
-#define WORDS_MAX     96u
-#define ENTRIES_MAX   (2 * UNWINDS_ENTRIES_MAX) /* with functions that are called through a word */
+#define WORDS_MAX 96u
+#define ENTRIES_MAX                                                                                \
+	(2 * SELF_UNWIND_ENTRIES_MAX) /* with functions that are called through a word */
 #define FUNCTIONS_MAX 1024u
 #define CALLS_MAX     2048u
 #define MODULES_MAX   8u /* whose code is followed */
@@ -32,7 +33,7 @@ static const char *const names[] = {
 #define NAME_OTHER    2u
 #define NAME_NORETURN 7u
 
-bool unwinds_is_name(const char *name)
+bool self_unwind_is_name(const char *name)
 {
 	for (size_t i = 0; i < NAME_OTHER; i++)
 		if (!strcmp(name, names[i]))
@@ -40,7 +41,7 @@ bool unwinds_is_name(const char *name)
 	return false;
 }
 
-bool unwinds_is_system(const struct module *module)
+bool self_unwind_is_system(const struct module *module)
 {
 	static const char *const beginnings[] = {"libc.so", "libc-2.", "ld-", "ld.so", "libpthread",
 		"libm.so", "libdl.so", "librt.so", "libstdc++", "libc++", "libgcc_s", "libasan",
@@ -54,25 +55,25 @@ bool unwinds_is_system(const struct module *module)
 	return module->interpreter || module->vdso;
 }
 
-struct ht_err *unwinds_find(
-	const struct proc *proc, const struct modules *modules, struct unwinds *ret)
+struct ht_err *self_unwind_find(
+	const struct proc *proc, const struct modules *modules, struct self_unwind *ret)
 {
-	*ret = (struct unwinds){.proc = proc, .modules = modules};
+	*ret = (struct self_unwind){.proc = proc, .modules = modules};
 	for (size_t i = 0; i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
-		for (size_t n = 0; n < NAME_OTHER && unwinds_is_system(module); n++) {
+		for (size_t n = 0; n < NAME_OTHER && self_unwind_is_system(module); n++) {
 			raddr_t addr = 0;
 			HT_TRY(module_symbol(proc, module, names[n], NULL, &addr));
-			if (addr && ret->function_count < UNWINDS_FUNCTIONS_MAX)
+			if (addr && ret->function_count < SELF_UNWIND_FUNCTIONS_MAX)
 				ret->function[ret->function_count++] = addr;
 		}
 	}
 	return NULL;
 }
 
-void unwinds_add_linked(struct unwinds *unwinds, raddr_t function)
+void self_unwind_add_linked(struct self_unwind *unwinds, raddr_t function)
 {
-	if (unwinds->function_count == UNWINDS_FUNCTIONS_MAX)
+	if (unwinds->function_count == SELF_UNWIND_FUNCTIONS_MAX)
 		return;
 	unwinds->function[unwinds->function_count++] = function;
 	unwinds->linked_count++;
@@ -80,7 +81,7 @@ void unwinds_add_linked(struct unwinds *unwinds, raddr_t function)
 
 struct hit {
 	raddr_t function; /* calls a function that unwinds */
-	enum unwinds_by by;
+	enum self_unwind_by by;
 };
 
 struct call {
@@ -94,7 +95,7 @@ struct page {
 };
 
 struct walk {
-	const struct unwinds *unwinds;
+	const struct self_unwind *unwinds;
 	struct page page[PAGES_MAX];
 	struct reloc_word word[WORDS_MAX];
 	size_t word_count;
@@ -168,7 +169,7 @@ static const struct reloc_word *find_word(const struct walk *walk, raddr_t addr)
 	return NULL;
 }
 
-static void add_hit(struct walk *walk, raddr_t function, enum unwinds_by by)
+static void add_hit(struct walk *walk, raddr_t function, enum self_unwind_by by)
 {
 	if (walk->hit_count < FUNCTIONS_MAX)
 		walk->hit[walk->hit_count++] = (struct hit){function, by};
@@ -198,7 +199,7 @@ static void add_call(struct walk *walk, raddr_t from, raddr_t to)
 static void add_entry(struct walk *walk, raddr_t addr)
 {
 	const struct module *module = modules_find(walk->unwinds->modules, addr);
-	if (!module || unwinds_is_system(module) || addr < module->text_lo ||
+	if (!module || self_unwind_is_system(module) || addr < module->text_lo ||
 		addr >= module->text_hi || !know_words(walk, module))
 		return;
 	if (walk->entry_count < ENTRIES_MAX &&
@@ -206,7 +207,7 @@ static void add_entry(struct walk *walk, raddr_t addr)
 		walk->entry[walk->entry_count++] = addr;
 }
 
-static bool is_unwinder(const struct unwinds *unwinds, raddr_t addr)
+static bool is_unwinder(const struct self_unwind *unwinds, raddr_t addr)
 {
 	return array_has_word(unwinds->function, unwinds->function_count, addr);
 }
@@ -215,7 +216,7 @@ static bool is_unwinder(const struct unwinds *unwinds, raddr_t addr)
 static void lead_to(struct walk *walk, raddr_t function, raddr_t to)
 {
 	if (is_unwinder(walk->unwinds, to))
-		add_hit(walk, function, UNWINDS_LIBGCC);
+		add_hit(walk, function, SELF_UNWIND_LIBGCC);
 	else
 		add_entry(walk, to);
 	add_call(walk, function, to);
@@ -224,7 +225,8 @@ static void lead_to(struct walk *walk, raddr_t function, raddr_t to)
 static void hit_by_word(struct walk *walk, raddr_t function, const struct reloc_word *word)
 {
 	if (word->name < NAME_NORETURN)
-		add_hit(walk, function, word->name < NAME_OTHER ? UNWINDS_LIBGCC : UNWINDS_OTHER);
+		add_hit(walk, function,
+			word->name < NAME_OTHER ? SELF_UNWIND_LIBGCC : SELF_UNWIND_OTHER);
 }
 
 /* Handles a call or jump through the word at `at`. */
@@ -293,7 +295,7 @@ static enum codewalk_answer visit(void *context, const struct codewalk_instructi
 	if (is_unwinder(walk->unwinds, instruction->to)) {
 		if (instruction->kind == CODEWALK_JUMP)
 			add_return(walk, instruction->function);
-		add_hit(walk, instruction->function, UNWINDS_LIBGCC);
+		add_hit(walk, instruction->function, SELF_UNWIND_LIBGCC);
 		return CODEWALK_PASS;
 	}
 	if (is_stub(walk, instruction->to, &word))
@@ -303,13 +305,13 @@ static enum codewalk_answer visit(void *context, const struct codewalk_instructi
 	return CODEWALK_FOLLOW;
 }
 
-static enum unwinds_by by_of(const struct walk *walk, raddr_t function)
+static enum self_unwind_by by_of(const struct walk *walk, raddr_t function)
 {
-	enum unwinds_by by = UNWINDS_NOT;
+	enum self_unwind_by by = SELF_UNWIND_NOT;
 	for (size_t i = 0; i < walk->hit_count; i++)
 		if (walk->hit[i].function == function && walk->hit[i].by > by)
 			by = walk->hit[i].by;
-	return does_return(walk, function) ? by : UNWINDS_NOT;
+	return does_return(walk, function) ? by : SELF_UNWIND_NOT;
 }
 
 /* Spreads from the functions that unwind to their callers. A function that never returns unwinds to
@@ -320,7 +322,7 @@ static void spread(struct walk *walk)
 		more = false;
 		for (size_t i = 0; i < walk->call_count; i++) {
 			const struct call *call = &walk->call[i];
-			enum unwinds_by by = by_of(walk, call->to);
+			enum self_unwind_by by = by_of(walk, call->to);
 			if (by <= by_of(walk, call->from) || !does_return(walk, call->from) ||
 				walk->hit_count == FUNCTIONS_MAX)
 				continue;
@@ -330,7 +332,8 @@ static void spread(struct walk *walk)
 	}
 }
 
-struct ht_err *unwinds_has(const struct unwinds *unwinds, const struct module *module, bool *ret)
+struct ht_err *self_unwind_has(
+	const struct self_unwind *unwinds, const struct module *module, bool *ret)
 {
 	struct reloc_word word[1];
 	size_t count;
@@ -340,11 +343,11 @@ struct ht_err *unwinds_has(const struct unwinds *unwinds, const struct module *m
 	return err;
 }
 
-struct ht_err *unwinds_from(const struct unwinds *unwinds, const struct module *module,
-	const raddr_t *entry, size_t count, enum unwinds_by *ret)
+struct ht_err *self_unwind_from(const struct self_unwind *unwinds, const struct module *module,
+	const raddr_t *entry, size_t count, enum self_unwind_by *ret)
 {
 	HT_FREED struct walk *walk = calloc(1, sizeof(*walk));
-	*ret = UNWINDS_NOT;
+	*ret = SELF_UNWIND_NOT;
 	if (!walk)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to follow an allocator's code");
 	walk->unwinds = unwinds;

@@ -12,10 +12,10 @@
 /* Opens those of the descriptors 0, 1 and 2 that are closed, so that no file of heaptap's own gets
  * such a number and receives what is printed. A stand-in can neither be read nor written. */
 HT_MUST_CHECK
-struct ht_err *start_descriptors(void);
+struct ht_err *inherited_descriptors(void);
 
 /* In a child that is about to exec another program: closes the stand-ins again. */
-void start_give_back_descriptors(void);
+void inherited_give_back_descriptors(void);
 
 /*
  * For heaptap as the parent of a forked command: standard input becomes /dev/null, standard output
@@ -24,24 +24,24 @@ void start_give_back_descriptors(void);
  * heaptap's end.
  */
 HT_MUST_CHECK
-struct ht_err *start_leave_descriptors(int keep_fd);
+struct ht_err *inherited_leave_descriptors(int keep_fd);
 
 /* The signals that end a capture: SIGINT, SIGTERM, and SIGHUP unless heaptap was started with
  * SIGHUP ignored (nohup). SIGINT ends a capture even if it was ignored: a script's shell ignores
  * SIGINT for the commands that it starts in the background, and may stop a capture by SIGINT. */
-void start_ending_signals(sigset_t *ret);
+void inherited_ending_signals(sigset_t *ret);
 /* Returns a non-blocking signalfd for these signals; -1 with errno. */
-int start_open_signals(void);
+int inherited_open_signals(void);
 
 /* For a capture: blocks the signals that end and steer it, lets children be waited for, and makes
  * writing fail instead of killing heaptap. */
-void start_signals(void);
+void inherited_signals(void);
 
-/* As start_signals, for heaptap as a command's parent: nothing that the terminal sends ends
+/* As inherited_signals, for heaptap as a command's parent: nothing that the terminal sends ends
  * heaptap. */
-void start_parent_signals(void);
+void inherited_parent_signals(void);
 
 /* For commands that change a target: HT_ERR_REFUSED if descriptors, address space, data or stack
  * could run out while they do. Raises the soft limits of descriptors and of the stack. */
 HT_MUST_CHECK
-struct ht_err *start_check_room(void);
+struct ht_err *inherited_check_room(void);

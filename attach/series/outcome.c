@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 
-#include "attach/capture/leftpage.h"
+#include "attach/capture/jump_page_left.h"
 #include "attach/proc/clock.h"
 
 #define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
 #define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
 
-enum exit_status record_error_status(const struct ht_err *err)
+enum exit_status outcome_error_status(const struct ht_err *err)
 {
 	static const enum exit_status status[] = {
 		[HT_ERR_SYS] = EXIT_INTERNAL,
@@ -24,9 +24,9 @@ enum exit_status record_error_status(const struct ht_err *err)
 }
 
 /* If two statuses apply, the one that matters more to the target's safety counts. */
-enum exit_status record_status(const struct options *options, const struct session_report *report)
+enum exit_status outcome_status(const struct options *options, const struct session_report *report)
 {
-	bool harmless = !options->strict && leftpage_is_all(report);
+	bool harmless = !options->strict && jump_page_left_is_all(report);
 	if (report->detached && !harmless &&
 		(report->level >= DETACH_TOMBSTONE || !report->verify.equal))
 		return EXIT_INCOMPLETE_DETACH;
@@ -51,29 +51,29 @@ static unsigned rank_of(int status)
 	return HT_ARRAY_SIZE(order);
 }
 
-int record_worse(int status, int other)
+int outcome_worse(int status, int other)
 {
 	return rank_of(other) > rank_of(status) ? other : status;
 }
 
-const char *record_end_text(const struct ht_err *err, const struct options *options,
+const char *outcome_end_text(const struct ht_err *err, const struct options *options,
 	const struct session_report *report)
 {
 	if (err)
 		return err->message;
-	enum exit_status status = record_status(options, report);
+	enum exit_status status = outcome_status(options, report);
 	if (status == EXIT_INCOMPLETE_DETACH)
 		return report->why;
 	return status == EXIT_INCOMPLETE_TRACE ? report->sink_problem : "";
 }
 
-bool record_is_printed(const struct options *options, const struct session_report *report)
+bool outcome_is_printed(const struct options *options, const struct session_report *report)
 {
-	enum exit_status status = record_status(options, report);
+	enum exit_status status = outcome_status(options, report);
 	return !options->quiet || (status != EXIT_DONE && status != EXIT_TARGET_ENDED);
 }
 
-struct session_options record_options(const struct options *options, pid_t pid)
+struct session_options outcome_options(const struct options *options, pid_t pid)
 {
 	return (struct session_options){.pid = pid,
 		.output = options->output,

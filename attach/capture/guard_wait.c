@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/capture/asked.h"
+#include "attach/capture/guard_wait.h"
 
-bool asked_by(
+bool guard_wait_find(
 	const struct image *image, const struct proc *proc, bool forks, struct follow_ask *ret)
 {
 	struct abi_control *control = image_control(image);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/run/steer.h"
+#include "attach/run/requests.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "attach/trace/snapshot.h"
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 #include "attach/cli/naming.h"
 #include "attach/cli/print_control.h"
 #include "attach/proc/clock.h"
@@ -157,7 +157,7 @@ static struct ht_err *take_snapshot(
 {
 	char *output = NULL;
 	char late[QUANTITY_TEXT_BYTES];
-	start_signals();
+	inherited_signals();
 	if (capture->cull_ns && !options->quiet)
 		print_text(stderr,
 			"heaptap: the capture has --cull: its trace is %s late, and the snapshot "
@@ -170,7 +170,7 @@ static struct ht_err *take_snapshot(
 	return err;
 }
 
-struct ht_err *steer_run(const struct options *options, enum exit_status *ret)
+struct ht_err *requests_run(const struct options *options, enum exit_status *ret)
 {
 	struct control_reply reply;
 	*ret = EXIT_DONE;

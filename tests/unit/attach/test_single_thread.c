@@ -3,7 +3,7 @@
  * A thread that records alone gets the sole flag, but never while another thread may be in the
  * middle of an event.
  */
-#include "attach/daemon/sole.h"
+#include "attach/daemon/single_thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define PERIOD_NS 10000000u
 #define KEY(i)	  (0x7f0000001000u + 0x100u * (uint64_t)(i))
 
-static struct sole sole;
+static struct single_thread sole;
 static struct abi_control control;
 static struct abi_slot *slots;
 static uint64_t last[ABI_LAST_WORDS];
@@ -39,7 +39,7 @@ static void record(unsigned i)
 
 static void look(void)
 {
-	sole_look(&sole, &control, slots, SLOTS, last, now_ns);
+	single_thread_look(&sole, &control, slots, SLOTS, last, now_ns);
 	now_ns += PERIOD_NS;
 }
 
@@ -77,7 +77,7 @@ HT_TEST(looks_too_near_are_none)
 	record(0);
 	look();
 	record(0);
-	sole_look(&sole, &control, slots, SLOTS, last, now_ns - PERIOD_NS + 1000000);
+	single_thread_look(&sole, &control, slots, SLOTS, last, now_ns - PERIOD_NS + 1000000);
 	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
 }
 
@@ -234,4 +234,4 @@ HT_TEST(marks_are_cleared_each_time)
 	ck_assert_uint_eq(control.sole, KEY(1));
 }
 
-HT_SUITE("attach/daemon/sole")
+HT_SUITE("attach/daemon/single_thread")

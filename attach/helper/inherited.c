@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/capture/start.h"
+#include "attach/helper/inherited.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,7 @@
 
 static bool is_stand_in[STDERR_FILENO + 1];
 
-struct ht_err *start_descriptors(void)
+struct ht_err *inherited_descriptors(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
 		if (fcntl(fd, F_GETFD) >= 0)
@@ -36,14 +36,14 @@ struct ht_err *start_descriptors(void)
 	return NULL;
 }
 
-void start_give_back_descriptors(void)
+void inherited_give_back_descriptors(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
 		if (is_stand_in[fd])
 			close(fd);
 }
 
-struct ht_err *start_leave_descriptors(int keep_fd)
+struct ht_err *inherited_leave_descriptors(int keep_fd)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null < 0)
@@ -62,7 +62,7 @@ struct ht_err *start_leave_descriptors(int keep_fd)
 	return NULL;
 }
 
-void start_ending_signals(sigset_t *ret)
+void inherited_ending_signals(sigset_t *ret)
 {
 	struct sigaction hangup;
 
@@ -73,18 +73,18 @@ void start_ending_signals(sigset_t *ret)
 		sigaddset(ret, SIGHUP);
 }
 
-int start_open_signals(void)
+int inherited_open_signals(void)
 {
 	sigset_t set;
-	start_ending_signals(&set);
+	inherited_ending_signals(&set);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-void start_signals(void)
+void inherited_signals(void)
 {
 	sigset_t set;
 
-	start_ending_signals(&set);
+	inherited_ending_signals(&set);
 	/* See usersignals.h. */
 	sigaddset(&set, SIGUSR1);
 	sigaddset(&set, SIGUSR2);
@@ -94,9 +94,9 @@ void start_signals(void)
 	signal(SIGCHLD, SIG_DFL);
 }
 
-void start_parent_signals(void)
+void inherited_parent_signals(void)
 {
-	start_signals();
+	inherited_signals();
 	signal(SIGQUIT, SIG_IGN);
 }
 
@@ -170,7 +170,7 @@ static struct ht_err *check_memory(
 		(unsigned long)limit.rlim_cur / MIB, what, (unsigned long)needed / MIB, option);
 }
 
-struct ht_err *start_check_room(void)
+struct ht_err *inherited_check_room(void)
 {
 	HT_TRY(procfs_check());
 	HT_TRY(check_descriptors());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/undo/tombstone.h"
+#include "attach/undo/jump_page.h"
 
 #include <stdlib.h>
 
@@ -15,11 +15,11 @@
 
 struct page {
 	struct image image; /* holds only the page */
-	const struct tombstone_look *look;
+	const struct jump_page_look *look;
 };
 
 static struct ht_err *count_slots(
-	const struct proc *proc, raddr_t page, struct tombstone_report *report)
+	const struct proc *proc, raddr_t page, struct jump_page_report *report)
 {
 	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
 	HT_CLEANUP(modules_deinit) struct modules modules = {0};
@@ -42,8 +42,8 @@ static struct stackscan_ranges ranges_of(raddr_t page)
 	return (struct stackscan_ranges){.thunk_lo = page, .thunk_hi = page + HT_PAGE_BYTES};
 }
 
-struct ht_err *tombstone_search(const struct proc *proc, raddr_t page,
-	const struct tombstone_look *look, struct escape_found *ret)
+struct ht_err *jump_page_search(const struct proc *proc, raddr_t page,
+	const struct jump_page_look *look, struct escape_found *ret)
 {
 	const struct stackscan_ranges ranges = ranges_of(page);
 	const struct escape_search search = {.proc = proc,
@@ -53,7 +53,7 @@ struct ht_err *tombstone_search(const struct proc *proc, raddr_t page,
 	return escape_scan_memory(&search, ret);
 }
 
-struct ht_err *tombstone_still(
+struct ht_err *jump_page_still(
 	const struct proc *proc, raddr_t page, const raddr_t *place, size_t count, size_t *ret)
 {
 	const struct stackscan_ranges ranges = ranges_of(page);
@@ -73,7 +73,7 @@ static bool is_cancelled(void *context)
 }
 
 static struct ht_err *examine(
-	const struct proc *proc, struct page *page, struct tombstone_report *report)
+	const struct proc *proc, struct page *page, struct jump_page_report *report)
 {
 	bool filtered;
 	HT_TRY(proc_any_seccomp(proc, &filtered));
@@ -105,12 +105,12 @@ static struct ht_err *examine(
 	return NULL;
 }
 
-struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
-	const struct tombstone_look *look, struct tombstone_report *ret)
+struct ht_err *jump_page_examine(const struct proc *proc, raddr_t page,
+	const struct jump_page_look *look, struct jump_page_report *ret)
 {
 	struct page ours = {.image = {.memfd = -1}, .look = look};
 	struct image *image = &ours.image;
-	struct tombstone_report report = {0};
+	struct jump_page_report report = {0};
 	struct ht_err *err = NULL;
 	HT_TRY(image_adopt(image, proc, page));
 	for (size_t i = 0; !err && i < image->thunk_count; i++)
@@ -151,7 +151,7 @@ static struct ht_err *look_at_page(void *context, pid_t tid, struct stub_unmap *
 	return check_ours(remains->proc, remains->page);
 }
 
-struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
+struct ht_err *jump_page_remove(const struct proc *proc, raddr_t page,
 	const struct remote_slack *slack, uint64_t deadline_mono_ns, uint64_t *ret_stop_ns)
 {
 	struct remains remains = {.proc = proc, .page = page};

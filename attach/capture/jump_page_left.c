@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/capture/leftpage.h"
+#include "attach/capture/jump_page_left.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -58,8 +58,8 @@ static void describe_what_keeps_it(
 	}
 }
 
-void leftpage_note(
-	struct leftpage *left, const struct detach_report *result, struct session_report *report)
+void jump_page_left_note(struct jump_page_left *left, const struct detach_report *result,
+	struct session_report *report)
 {
 	pid_t pid = left->proc->pid;
 	char kept[KEPT_BYTES], goes[KEPT_BYTES];
@@ -85,7 +85,7 @@ void leftpage_note(
 		kept, goes);
 }
 
-void leftpage_add_children(struct leftpage *left, struct session_report *report)
+void jump_page_left_add_children(struct jump_page_left *left, struct session_report *report)
 {
 	const struct children_report *children = &report->children;
 	if (!left->linger_ns)
@@ -99,7 +99,7 @@ void leftpage_add_children(struct leftpage *left, struct session_report *report)
 	}
 }
 
-bool leftpage_is_all(const struct session_report *report)
+bool jump_page_left_is_all(const struct session_report *report)
 {
 	bool page = report->detached && report->level == DETACH_TOMBSTONE;
 	return (page || report->children.pages) && !report->children.left &&

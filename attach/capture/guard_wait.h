@@ -10,5 +10,5 @@
 
 /* Does a thread wait before an exec (`forks` false), or before it makes a child (`forks` true)?
  * Then `ret` names the thread, and refers to `proc` and to words in `image`. */
-bool asked_by(
+bool guard_wait_find(
 	const struct image *image, const struct proc *proc, bool forks, struct follow_ask *ret);

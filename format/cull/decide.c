@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/cull/calls.h"
+#include "format/cull/decide.h"
 
 #include "format/array.h"
 
@@ -301,7 +301,7 @@ static struct ht_err *take_event(struct cull *cull, uint32_t stream, const struc
 	return take_call(cull, lane, stream, &call, event);
 }
 
-struct ht_err *calls_take(void *context, uint32_t stream, const struct event *event, size_t count)
+struct ht_err *decide_take(void *context, uint32_t stream, const struct event *event, size_t count)
 {
 	struct cull *cull = context;
 	HT_TRY(ARRAY_RESERVE(cull->lane, cull->lane_capacity, (size_t)stream + 1, "event streams"));

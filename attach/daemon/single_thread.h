@@ -9,7 +9,7 @@
 #include "format/abi_control.h"
 
 /* Zero-initialised is valid. */
-struct sole {
+struct single_thread {
 	uint64_t next_ns;		  /* not looked before */
 	uint64_t proposed;		  /* key that was proposed at the last look; 0: none */
 	uint64_t committed[ABI_SLOT_MAX]; /* at the last look */
@@ -17,12 +17,12 @@ struct sole {
 	uint32_t marker;
 };
 
-#define SOLE_SEVERAL UINT32_MAX /* as a marker */
+#define SINGLE_THREAD_SEVERAL UINT32_MAX /* as a marker */
 
 /*
  * One look at all slots, at most one in some milliseconds (`now_ns`: CLOCK_MONOTONIC): what an
  * owner stored before one look is seen at the next. `slots`, `control` and `last`, the
  * ABI_LAST_WORDS marks, are the target's to write.
  */
-void sole_look(struct sole *sole, struct abi_control *control, const struct abi_slot *slots,
-	uint32_t slot_max, uint64_t *last, uint64_t now_ns);
+void single_thread_look(struct single_thread *sole, struct abi_control *control,
+	const struct abi_slot *slots, uint32_t slot_max, uint64_t *last, uint64_t now_ns);

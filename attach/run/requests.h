@@ -6,9 +6,9 @@
 #pragma once
 
 #include "attach/cli/options.h"
-#include "attach/series/record.h"
+#include "attach/series/outcome.h"
 
 /* Carries out one of these commands, prints what came of it, and gives the exit status: with --wait
  * that of the capture. HT_ERR_REFUSED: there is no such capture. */
 HT_MUST_CHECK
-struct ht_err *steer_run(const struct options *options, enum exit_status *ret);
+struct ht_err *requests_run(const struct options *options, enum exit_status *ret);

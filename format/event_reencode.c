@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "format/event_encode.h"
+#include "format/event_reencode.h"
 
 #include <string.h>
 
-void event_encoder_deinit(struct event_encoder *encoder)
+void event_reencoder_deinit(struct event_reencoder *encoder)
 {
 	bytes_out_deinit(&encoder->out);
 }
 
-void event_encoder_begin(struct event_encoder *encoder)
+void event_reencoder_begin(struct event_reencoder *encoder)
 {
 	encoder->out.length = 0;
 	encoder->tsc = 0;
@@ -28,7 +28,7 @@ static void put(struct piece *piece, uint64_t value, size_t bytes)
 	piece->length += bytes;
 }
 
-static struct ht_err *finish(struct event_encoder *encoder, const struct piece *piece)
+static struct ht_err *finish(struct event_reencoder *encoder, const struct piece *piece)
 {
 	return bytes_out_put(&encoder->out, piece->bytes, piece->length);
 }
@@ -50,7 +50,7 @@ static unsigned stack_code(uint32_t value)
 	return value < 1u << 8 ? 0 : value < 1u << 16 ? 1 : value < 1u << 24 ? 2 : 3;
 }
 
-struct ht_err *event_encoder_thread(struct event_encoder *encoder, uint32_t tid, uint32_t level)
+struct ht_err *event_reencoder_thread(struct event_reencoder *encoder, uint32_t tid, uint32_t level)
 {
 	struct piece piece = {.length = 0};
 	put(&piece, ABI_EVENT_THREAD, 1);
@@ -60,7 +60,7 @@ struct ht_err *event_encoder_thread(struct event_encoder *encoder, uint32_t tid,
 }
 
 static struct ht_err *put_mapping(
-	struct event_encoder *encoder, const struct event *event, uint32_t level)
+	struct event_reencoder *encoder, const struct event *event, uint32_t level)
 {
 	const uint64_t word[ABI_WORDS] = {
 		event->tsc,
@@ -76,10 +76,10 @@ static struct ht_err *put_mapping(
 		put(&piece, word[i], sizeof(word[i]));
 	}
 	HT_TRY(finish(encoder, &piece));
-	return event_encoder_thread(encoder, event->tid, level);
+	return event_reencoder_thread(encoder, event->tid, level);
 }
 
-static uint64_t step_time(struct event_encoder *encoder, uint64_t tsc)
+static uint64_t step_time(struct event_reencoder *encoder, uint64_t tsc)
 {
 	const uint64_t floor = abi_time_floor(tsc);
 	const uint64_t step = floor > encoder->tsc ? floor - encoder->tsc : 0;
@@ -87,7 +87,7 @@ static uint64_t step_time(struct event_encoder *encoder, uint64_t tsc)
 	return step >> ABI_TIME_SHIFT;
 }
 
-static uint64_t step_addr(struct event_encoder *encoder, uint64_t addr, unsigned *ret_code)
+static uint64_t step_addr(struct event_reencoder *encoder, uint64_t addr, unsigned *ret_code)
 {
 	const uint64_t index = abi_recent_index(addr);
 	const uint64_t folded = abi_addr_fold(addr - encoder->addr);
@@ -101,8 +101,8 @@ static uint64_t step_addr(struct event_encoder *encoder, uint64_t addr, unsigned
 	return is_recent ? index : folded;
 }
 
-struct ht_err *event_encoder_put(
-	struct event_encoder *encoder, const struct event *event, uint32_t level)
+struct ht_err *event_reencoder_put(
+	struct event_reencoder *encoder, const struct event *event, uint32_t level)
 {
 	struct piece piece = {.length = 0};
 	if (event->kind == ABI_EVENT_MAPPING)

@@ -10,7 +10,7 @@
 #include "attach/undo/linger.h"
 
 /* The caller sets the first three fields. */
-struct leftpage {
+struct jump_page_left {
 	const struct proc *proc;
 	const struct image *image;
 	uint64_t linger_ns;	 /* how long the guardian waits for a page; 0: not at all */
@@ -19,9 +19,9 @@ struct leftpage {
 
 /* Describes the jump page that the detach `result` left in the target: sets page, linger_ns and why
  * of `report`, and adds the page to the plan. */
-void leftpage_note(
-	struct leftpage *left, const struct detach_report *result, struct session_report *report);
+void jump_page_left_note(struct jump_page_left *left, const struct detach_report *result,
+	struct session_report *report);
 /* Adds the pages of the children in `report` to the plan, and sets report->linger_ns. */
-void leftpage_add_children(struct leftpage *left, struct session_report *report);
+void jump_page_left_add_children(struct jump_page_left *left, struct session_report *report);
 /* Are jump pages, in the target and in children, all that the capture has left? */
-bool leftpage_is_all(const struct session_report *report);
+bool jump_page_left_is_all(const struct session_report *report);

@@ -23,17 +23,17 @@ enum exit_status {
 };
 
 /* The output is the caller's to name. */
-struct session_options record_options(const struct options *options, pid_t pid);
+struct session_options outcome_options(const struct options *options, pid_t pid);
 
 /* EXIT_DONE also for a capture that has left only the jump page, unless --strict. */
-enum exit_status record_status(const struct options *options, const struct session_report *report);
+enum exit_status outcome_status(const struct options *options, const struct session_report *report);
 /* The more important of two exit statuses; in descending order 6, 7, 1, 4, 2, 3, 5, 0. */
-int record_worse(int status, int other);
-enum exit_status record_error_status(const struct ht_err *err);
+int outcome_worse(int status, int other);
+enum exit_status outcome_error_status(const struct ht_err *err);
 
 /* The answer to a client that waited for the end (steered.h); "": none. `err`: of session_run. */
-const char *record_end_text(const struct ht_err *err, const struct options *options,
+const char *outcome_end_text(const struct ht_err *err, const struct options *options,
 	const struct session_report *report);
 
 /* Is the report printed? With --quiet only that of a failure. */
-bool record_is_printed(const struct options *options, const struct session_report *report);
+bool outcome_is_printed(const struct options *options, const struct session_report *report);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/push/curl.h"
+#include "analyzer/push/send.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -132,8 +132,8 @@ static struct ht_err *run(int in, int config, struct push_answer *ret)
 	return failed;
 }
 
-struct ht_err *push_curl_send(const struct push_address *address, const struct push_head *head,
-	int fd, uint64_t timeout_ns, struct push_answer *ret)
+struct ht_err *push_send(const struct push_address *address, const struct push_head *head, int fd,
+	uint64_t timeout_ns, struct push_answer *ret)
 {
 	const int config = write_config(address, head, timeout_ns);
 	if (config < 0)

@@ -9,4 +9,4 @@
 
 /* A streams_sink; `context` is the struct cull. */
 HT_MUST_CHECK
-struct ht_err *calls_take(void *context, uint32_t stream, const struct event *event, size_t count);
+struct ht_err *decide_take(void *context, uint32_t stream, const struct event *event, size_t count);

@@ -9,7 +9,7 @@
 #include "attach/stub/remote_task.h"
 #include "attach/thread/tracee.h"
 
-enum held_verdict {
+enum recheck_verdict {
 	HELD_FIT,
 	HELD_ELSEWHERE,	 /* cannot leave this place: try another moment or thread */
 	HELD_FILTERED,	 /* it has a seccomp filter, which heaptap may not suspend */
@@ -24,20 +24,20 @@ enum held_verdict {
  * NULL: the first stub.
  */
 HT_MUST_CHECK
-struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
+struct ht_err *recheck_judge(const struct proc *proc, struct tracee *tracee,
 	const struct remote_slack *slack, const struct remote_remains *remains,
-	enum held_verdict *ret);
+	enum recheck_verdict *ret);
 
 /* Returns HT_ERR_REFUSED with what keeps every thread of the process from running the stub; NULL:
  * nothing does. */
 HT_MUST_CHECK
-struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict verdict);
+struct ht_err *recheck_refuse(const struct proc *proc, pid_t tid, enum recheck_verdict verdict);
 
 /* Is the stub's place still executable and private? */
 HT_MUST_CHECK
-struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slack *slack);
+struct ht_err *recheck_slack_runs(const struct proc *proc, const struct remote_slack *slack);
 /* Refuses a place whose bytes have changed. `leaving`: accepts a stub as well, which is heaptap's
  * own, since a first stub is never written over another. */
 HT_MUST_CHECK
-struct ht_err *held_slack_holds(
+struct ht_err *recheck_slack_holds(
 	const struct proc *proc, const struct remote_slack *slack, bool leaving);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/stub/held.h"
+#include "attach/stub/recheck.h"
 
 #include <signal.h>
 #include <string.h>
@@ -124,9 +124,9 @@ static bool is_limited(const struct proc *proc, pid_t tid)
 	return bytes < abi_image_bytes(ABI_SLOT_MAX);
 }
 
-struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
+struct ht_err *recheck_judge(const struct proc *proc, struct tracee *tracee,
 	const struct remote_slack *slack, const struct remote_remains *remains,
-	enum held_verdict *ret)
+	enum recheck_verdict *ret)
 {
 	bool placed, raised = false, filtered = false, dispatched = false;
 	struct ht_err *err = is_well_placed(proc, tracee, slack, remains, &placed);
@@ -145,7 +145,7 @@ struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
 	return err;
 }
 
-struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict verdict)
+struct ht_err *recheck_refuse(const struct proc *proc, pid_t tid, enum recheck_verdict verdict)
 {
 	switch (verdict) {
 	case HELD_FIT:
@@ -179,7 +179,7 @@ static struct ht_err *slack_is_lost(const struct proc *proc, const struct remote
 		proc->pid, (unsigned long)slack->addr);
 }
 
-struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slack *slack)
+struct ht_err *recheck_slack_runs(const struct proc *proc, const struct remote_slack *slack)
 {
 	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};
 	struct proc_map map;
@@ -189,7 +189,7 @@ struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slac
 	return runs ? NULL : slack_is_lost(proc, slack);
 }
 
-struct ht_err *held_slack_holds(
+struct ht_err *recheck_slack_holds(
 	const struct proc *proc, const struct remote_slack *slack, bool leaving)
 {
 	uint8_t now[STUB_BYTES_MAX];

@@ -8,7 +8,7 @@
 #include "attach/stub/remote.h"
 #include "attach/proof/escape.h"
 
-struct tombstone_report {
+struct jump_page_report {
 	bool unused;	 /* nothing leads to the page */
 	size_t slots;	 /* GOT slots that hold an address in the page */
 	size_t pointers; /* other words of the target's memory that do */
@@ -20,7 +20,7 @@ struct tombstone_report {
 };
 
 /* The deadline of a look, and how it can be cancelled. */
-struct tombstone_look {
+struct jump_page_look {
 	uint64_t deadline_mono_ns;
 	/* As in struct escape_search; may be NULL. */
 	bool (*is_cancelled)(void *context);
@@ -31,20 +31,20 @@ struct tombstone_look {
  * page, in registers and on stacks, by the real functions. HT_ERR_REFUSED if the page is not ours,
  * or the look was cancelled. */
 HT_MUST_CHECK
-struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
-	const struct tombstone_look *look, struct tombstone_report *ret);
+struct ht_err *jump_page_examine(const struct proc *proc, raddr_t page,
+	const struct jump_page_look *look, struct jump_page_report *ret);
 
 /* Searches only memory for words that lead to the page: stops no thread, writes nothing. */
 HT_MUST_CHECK
-struct ht_err *tombstone_search(const struct proc *proc, raddr_t page,
-	const struct tombstone_look *look, struct escape_found *ret);
+struct ht_err *jump_page_search(const struct proc *proc, raddr_t page,
+	const struct jump_page_look *look, struct escape_found *ret);
 
 /* Counts those of the `count` places, found earlier, that still lead to the page. */
 HT_MUST_CHECK
-struct ht_err *tombstone_still(
+struct ht_err *jump_page_still(
 	const struct proc *proc, raddr_t page, const raddr_t *place, size_t count, size_t *ret);
 
 /* Unmaps an unused page by a stub at `slack`, and restores the original bytes there. */
 HT_MUST_CHECK
-struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
+struct ht_err *jump_page_remove(const struct proc *proc, raddr_t page,
 	const struct remote_slack *slack, uint64_t deadline_mono_ns, uint64_t *ret_stop_ns);
