@@ -11,7 +11,6 @@
 #define FILE_COLUMNS   40u
 #define FUNCTION_LEAST 12u /* columns */
 #define CALLER_LEAST   24u
-#define CALLERS_SHOWN  8u
 
 /* The file name of a frame's module; NULL: unknown or none. */
 static const char *module_name(const struct view *view, const struct frame *frame)
@@ -119,7 +118,7 @@ static void put_callers(struct line *line, const struct view *view, const struct
 	line_foreign(line, tail->script, line_left(line));
 }
 
-void chain_put_some(struct line *line, const struct view *view, uint32_t node, bool has_file,
+void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file,
 	size_t callers_max)
 {
 	const struct frame *frame = node ? callers_frame(view, node) : NULL;
@@ -136,11 +135,6 @@ void chain_put_some(struct line *line, const struct view *view, uint32_t node, b
 	if (tail.file[0])
 		line_foreign(line, tail.file, FILE_COLUMNS);
 	put_callers(line, view, &tail);
-}
-
-void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file)
-{
-	chain_put_some(line, view, node, has_file, CALLERS_SHOWN);
 }
 
 /* --- in full -----------------------------------------------------------------------------------

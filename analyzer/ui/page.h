@@ -60,8 +60,8 @@ void page_put_bound(
 
 /* Writes the first screen: at most 23 lines, so that a prompt fits too. */
 void screen_write(struct page *page);
-/* Writes only the title of the first screen. */
-void screen_write_title(const struct page *page);
+/* Writes only the title of the first screen; returns the number of its lines. */
+size_t screen_write_title(const struct page *page);
 /* Writes allocations, heap and RSS, one line each. */
 void figures_write(const struct page *page);
 /* Writes the growing sites; if there are none, those with most outstanding bytes. At most 11 lines.
