@@ -18,7 +18,8 @@ static const char *module_name(const struct view *view, const struct frame *fram
 	return strings_base_name(modules_path(&view->analysis->model.modules, frame->module));
 }
 
-/* Makes a label and counts its columns. */
+/* The name of a frame: its function, shortened to `columns` if possible; else module and offset;
+ * else the address. */
 static void frame_name(
 	const struct view *view, const struct frame *frame, size_t columns, char ret[NAME_BYTES])
 {

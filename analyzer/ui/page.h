@@ -30,7 +30,8 @@ struct page {
 	const struct view *view;
 	const struct page_options *options;
 	struct suspects suspects;
-	enum suspect_class *class_of_row; /* SUSPECT_CLASS_COUNT: not classified */
+	/* by row of the view; SUSPECT_CLASS_COUNT: not classified */
+	enum suspect_class *class_of_row;
 	struct warnings warnings;
 	size_t warnings_shown; /* warnings shown in full on the first screen */
 };
