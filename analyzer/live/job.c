@@ -52,29 +52,19 @@ static void set_limits(void)
 	setrlimit(RLIMIT_CORE, &none);
 }
 
-/* Closes all but standard descriptors, STATUS_FD and `kept`: otherwise a client's connection would
- * stay open until this process ends. */
-static void close_others(const int *kept, size_t count)
-{
-	unsigned from = STATUS_FD + 1;
-	for (size_t i = 0; i < count; i++) {
-		const unsigned fd = (unsigned)kept[i];
-		if (fd > from)
-			close_range(from, fd - 1, 0);
-		if (fd >= from)
-			from = fd + 1;
-	}
-	close_range(from, ~0u, 0);
-}
-
-/* `kept` do not lie below STATUS_FD + 1: the server opened those before (serve_reserve). */
+/* Closes all but standard descriptors, STATUS_FD and those that the task keeps: otherwise a
+ * client's connection would stay open until this process ends. Those kept do not lie below
+ * STATUS_FD + 1: the server opened them before. */
 static void set_descriptors(const struct job *job, int status, const struct job_task *task)
 {
 	int none = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int kept[JOB_KEPT_MAX + 4] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, STATUS_FD};
+	for (size_t i = 0; i < task->kept_count; i++)
+		kept[4 + i] = task->kept[i];
 	if (dup2(none, STDIN_FILENO) < 0 || dup2(none, STDERR_FILENO) < 0 ||
-		dup2(job->output, STDOUT_FILENO) < 0 || dup2(status, STATUS_FD) < 0)
+		dup2(job->output, STDOUT_FILENO) < 0 || dup2(status, STATUS_FD) < 0 ||
+		!helper_close_all_but(kept, task->kept_count + 4))
 		_exit(1);
-	close_others(task->kept, task->kept_count);
 }
 
 static void report(const struct ht_err *err)

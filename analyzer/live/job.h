@@ -14,6 +14,7 @@
 #define JOB_SECONDS_MAX 60u	     /* limit of elapsed time and of CPU time */
 #define JOB_BYTES_MAX	(4ull << 30) /* limit of memory beyond the server's */
 #define JOB_OUTPUT_MAX	(1ull << 30)
+#define JOB_KEPT_MAX	64u
 
 struct job {
 	pid_t pid;
@@ -26,8 +27,8 @@ struct job_task {
 	/* Runs in the new process. */
 	struct ht_err *(*run)(void *context);
 	void *context;
-	const int *kept; /* descriptors that stay open in the process, ascending */
-	size_t kept_count;
+	const int *kept;   /* descriptors that stay open in the process */
+	size_t kept_count; /* at most JOB_KEPT_MAX */
 };
 
 HT_MUST_CHECK

@@ -215,7 +215,7 @@ const Model = (() => {
 		});
 	}
 
-	/* The bound of a value at 95 %, as metric_bound_of; 0: it is exact. */
+	/* The bound of a value at 95 %, as figure_bound; 0: it is exact. */
 	function bound(value, variance) {
 		if (!(variance > 0))
 			return 0;

@@ -3,6 +3,8 @@
 
 #include "format/clock.h"
 
+_Static_assert(SERVE_TRACES_MAX <= JOB_KEPT_MAX, "a job keeps all traces open");
+
 bool queue_add(struct queue *queue, struct exchange *exchange)
 {
 	struct exchange **last = &queue->first;

@@ -11,7 +11,6 @@
 #define FILE_COLUMNS   40u
 #define FUNCTION_LEAST 12u /* columns */
 #define CALLER_LEAST   24u
-#define CALLERS_SHOWN  8u
 
 /* The file name of a frame's module; NULL: unknown or none. */
 static const char *module_name(const struct view *view, const struct frame *frame)
@@ -19,7 +18,8 @@ static const char *module_name(const struct view *view, const struct frame *fram
 	return strings_base_name(modules_path(&view->analysis->model.modules, frame->module));
 }
 
-/* Makes a label and counts its columns. */
+/* The name of a frame: its function, shortened to `columns` if possible; else module and offset;
+ * else the address. */
 static void frame_name(
 	const struct view *view, const struct frame *frame, size_t columns, char ret[NAME_BYTES])
 {
@@ -119,7 +119,7 @@ static void put_callers(struct line *line, const struct view *view, const struct
 	line_foreign(line, tail->script, line_left(line));
 }
 
-void chain_put_some(struct line *line, const struct view *view, uint32_t node, bool has_file,
+void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file,
 	size_t callers_max)
 {
 	const struct frame *frame = node ? callers_frame(view, node) : NULL;
@@ -136,11 +136,6 @@ void chain_put_some(struct line *line, const struct view *view, uint32_t node, b
 	if (tail.file[0])
 		line_foreign(line, tail.file, FILE_COLUMNS);
 	put_callers(line, view, &tail);
-}
-
-void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file)
-{
-	chain_put_some(line, view, node, has_file, CALLERS_SHOWN);
 }
 
 /* --- in full -----------------------------------------------------------------------------------

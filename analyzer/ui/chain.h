@@ -10,11 +10,11 @@
 /* The name of a frame: its function, else module and offset, in at most `columns`. */
 void chain_put_frame(
 	struct line *line, const struct view *view, const struct frame *frame, size_t columns);
+#define CHAIN_CALLERS 8u /* callers in a line, if nothing else limits them */
 /* Fills the rest of the line: the function of `node`, with file and line if `has_file`, and as many
- * callers as fit, at least the first. A recursive function appears once. */
-void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file);
-/* As chain_put, with at most `callers_max` callers, not counting a script's function. */
-void chain_put_some(struct line *line, const struct view *view, uint32_t node, bool has_file,
+ * callers as fit, at least the first, at most `callers_max`, not counting a script's function. A
+ * recursive function appears once. */
+void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file,
 	size_t callers_max);
 /* Writes the whole chain, from `node` of the view's tree to the root. */
 void chain_write(const struct text *text, const struct view *view, uint32_t node);

@@ -100,7 +100,7 @@ static void put_site(
 	const struct compare_text *page, struct line *line, const struct compare_entry *entry)
 {
 	const struct view *view = page->compare->view[entry->view];
-	chain_put(line, view, view->row[entry->row].node, true);
+	chain_put(line, view, view->row[entry->row].node, true, CHAIN_CALLERS);
 }
 
 /* --- diff --------------------------------------------------------------------------------------

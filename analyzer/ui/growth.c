@@ -55,10 +55,7 @@ static void write_chain(const struct page *page, const struct suspects_entry *si
 	line_begin(&line, page->text);
 	line_put(&line, "    ");
 	line.text = &narrow;
-	if (site->chains > 1)
-		chain_put_some(&line, page->view, node, true, 1);
-	else
-		chain_put(&line, page->view, node, true);
+	chain_put(&line, page->view, node, true, site->chains > 1 ? 1 : CHAIN_CALLERS);
 	line.text = page->text;
 	line_styled(&line, TEXT_DIM, "%s", chains);
 	line_end(&line);

@@ -159,10 +159,7 @@ static void write_entry(const struct page *page, enum metric metric, const struc
 		line_put(&line, "  ");
 	}
 	/* The chains of one site differ after the first caller. */
-	if (site->chains > 1)
-		chain_put_some(&line, page->view, row->node, false, 1);
-	else
-		chain_put(&line, page->view, row->node, false);
+	chain_put(&line, page->view, row->node, false, site->chains > 1 ? 1 : CHAIN_CALLERS);
 	line_end(&line);
 	if (!page->options->shows_stacks)
 		return;

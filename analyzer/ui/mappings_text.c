@@ -51,7 +51,7 @@ static void write_stack(const struct page *page, const struct mappings_stack *st
 	}
 	line_begin(&line, page->text);
 	line_put(&line, "      ");
-	chain_put(&line, view, node, true);
+	chain_put(&line, view, node, true, CHAIN_CALLERS);
 	line_end(&line);
 }
 

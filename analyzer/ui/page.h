@@ -30,7 +30,8 @@ struct page {
 	const struct view *view;
 	const struct page_options *options;
 	struct suspects suspects;
-	enum suspect_class *class_of_row; /* SUSPECT_CLASS_COUNT: not classified */
+	/* by row of the view; SUSPECT_CLASS_COUNT: not classified */
+	enum suspect_class *class_of_row;
 	struct warnings warnings;
 	size_t warnings_shown; /* warnings shown in full on the first screen */
 };
@@ -60,8 +61,8 @@ void page_put_bound(
 
 /* Writes the first screen: at most 23 lines, so that a prompt fits too. */
 void screen_write(struct page *page);
-/* Writes only the title of the first screen. */
-void screen_write_title(const struct page *page);
+/* Writes only the title of the first screen; returns the number of its lines. */
+size_t screen_write_title(const struct page *page);
 /* Writes allocations, heap and RSS, one line each. */
 void figures_write(const struct page *page);
 /* Writes the growing sites; if there are none, those with most outstanding bytes. At most 11 lines.

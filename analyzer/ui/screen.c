@@ -56,8 +56,7 @@ static void write_part(const struct page *page)
 	line_end(&line);
 }
 
-/* Writes the title; returns the number of its lines. */
-static size_t write_title(const struct page *page)
+size_t screen_write_title(const struct page *page)
 {
 	const struct view *view = page->view;
 	const struct model *model = &view->analysis->model;
@@ -88,11 +87,6 @@ static size_t write_title(const struct page *page)
 		line_print(page->text, "culled: only sums of blocks that lived less than %s",
 			quantity_duration_text(model->capture.cull_ns, cull));
 	return (fits ? 1 : 2) + (model->capture.cull_ns != 0);
-}
-
-void screen_write_title(const struct page *page)
-{
-	write_title(page);
 }
 
 /* --- warnings and commands ---------------------------------------------------------------------
@@ -164,7 +158,7 @@ void screen_write(struct page *page)
 	size_t lines = 0;
 	if (page->warnings.has_ending)
 		lines += line_wrap(page->text, "! ", "  ", page->warnings.text[0], 2);
-	lines += write_title(page);
+	lines += screen_write_title(page);
 	lines += pauses_within(&page->view->analysis->model, page->view->from_ns, page->view->to_ns)
 			 .count != 0;
 	figures_write(page);

@@ -10,9 +10,8 @@
 #define COMPARE_VIEWS_MAX 64u
 
 struct compare_entry {
-	uint32_t view,
-		row;	/* a view and a row of it that the names can be taken from: the newest */
-	uint32_t first; /* the entry's sums are at compare->sums[first + index of the view] */
+	uint32_t view, row; /* the newest view that has the site, and its row there: for names */
+	uint32_t first;	    /* the entry's sums are at compare->sums[first + index of the view] */
 };
 
 /* Zero-initialised is empty and valid. */

@@ -26,9 +26,9 @@ struct flame {
 	uint64_t negative; /* absolute sum of the figures of stacks below 0 */
 };
 
-/* Makes the boxes that have at least `least_share` of the whole; a larger share, if there would be
- * more than FLAME_BOXES_MAX. A function shows its first `limit` callees (0: all). `calls` is a
- * top-down tree. */
+/* Makes the boxes that have at least `least_share` (0 to 1) of the whole. If they are more than
+ * FLAME_BOXES_MAX, raises the share until they are not. A function shows its first `limit` callees
+ * (0: all). `calls` is a top-down tree. */
 HT_MUST_CHECK
 struct ht_err *flame_init(
 	struct flame *flame, const struct calls *calls, double least_share, size_t limit);

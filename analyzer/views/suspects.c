@@ -40,7 +40,7 @@ static uint32_t busy_buckets(const struct view *view)
 
 /* The rows of one site, the largest first. */
 struct rows {
-	const uint32_t *row;
+	uint32_t *row;
 	size_t count;
 	uint64_t bytes; /* outstanding bytes of these rows */
 };
@@ -322,18 +322,23 @@ static void judge_parted(
 	ret->held_bytes += rest.held_bytes;
 }
 
+static bool grows_alone(struct search *search, uint32_t row)
+{
+	struct suspects_entry one = {0};
+	classify(search, (struct rows){&row, 1, 0}, &one);
+	return is_growing(&one);
+}
+
 /* Moves the rows that are classified as growing on their own to the front and returns their number.
  * `*looked_at` counts classified rows, at most SUSPECTS_LOOKED_AT. */
 static size_t part_growing(struct search *search, struct rows rows, size_t *looked_at)
 {
-	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
+	uint32_t *row = rows.row;
 	size_t growing = 0;
 	for (size_t i = 0; i < rows.count && *looked_at < SUSPECTS_LOOKED_AT; i++) {
-		struct suspects_entry one = {0};
 		const uint32_t at = row[i];
-		classify(search, (struct rows){&at, 1, 0}, &one);
 		++*looked_at;
-		if (!is_growing(&one))
+		if (!grows_alone(search, at))
 			continue;
 		for (size_t k = i; k > growing; k--)
 			row[k] = row[k - 1];
@@ -346,16 +351,14 @@ static size_t part_growing(struct search *search, struct rows rows, size_t *look
  * which may be too small to be judged alone. */
 static size_t part_large(struct search *search, struct rows rows)
 {
-	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
+	uint32_t *row = rows.row;
 	size_t end = rows.count;
 	for (size_t i = 0, seen = 0; seen < rows.count; seen++) {
 		const uint32_t at = row[i];
-		struct suspects_entry one = {0};
 		if (view_held_bytes(search->view, &search->view->row[at].sums) <
 			rows.bytes / LARGE_PART)
 			break;
-		classify(search, (struct rows){&at, 1, 0}, &one);
-		if (is_growing(&one)) {
+		if (grows_alone(search, at)) {
 			i++;
 			continue;
 		}

@@ -173,27 +173,29 @@ static size_t row_of(
 struct ht_err *tree_visit(const struct tree *tree, const uint32_t *row_of_group, size_t rows,
 	void (*visit)(void *context, uint32_t node, size_t row, bool is_outermost), void *context)
 {
-	uint32_t *child = calloc(2 * tree->count + rows + 1, sizeof(*child)); /* 0: none */
-	uint32_t *sibling = child + tree->count,
-		 *above = sibling + tree->count; /* `above`: by row */
+	/* First child and next sibling by node, 0: none; number of nodes above by row. */
+	uint32_t *child = calloc(2 * tree->count + rows + 1, sizeof(*child));
 	if (!child)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", tree->count);
+	uint32_t *sibling = child + tree->count, *above = sibling + tree->count;
 	for (uint32_t i = (uint32_t)tree->count; i-- > 1;) {
 		sibling[i] = child[tree->node[i].parent];
 		child[tree->node[i].parent] = i;
 	}
 	for (uint32_t at = child[0]; at;) {
-		size_t row = row_of(tree, row_of_group, rows, at);
+		const size_t row = row_of(tree, row_of_group, rows, at);
 		visit(context, at, row, !above[row]++);
 		if (child[at]) {
 			at = child[at];
 			continue;
 		}
-		for (bool is_done = true; at && is_done;) {
+		while (at) {
 			above[row_of(tree, row_of_group, rows, at)]--;
-			is_done = !sibling[at];
-			at = is_done ? tree->node[at].parent : sibling[at];
+			if (sibling[at])
+				break;
+			at = tree->node[at].parent;
 		}
+		at = sibling[at];
 	}
 	free(child);
 	return NULL;

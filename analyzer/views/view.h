@@ -22,7 +22,7 @@ struct view {
 	uint64_t from_ns, to_ns; /* of the window, since the start of the trace */
 	bool is_snapped; /* the user's moments lie within buckets, so the window begins or ends
 			    elsewhere */
-	bool is_whole;
+	bool is_whole;	 /* the window is the whole trace */
 	struct frames frames;
 	struct groups groups; /* by line */
 	struct tree tree;
