@@ -18,7 +18,7 @@
 #define PHASE_MS   60000
 #define ANALYZE_MS 60000
 
-/* A capture of one phase of a ledger; returns what the ledger says about it. */
+/* Captures one phase of a ledger. Returns the counts that the ledger made itself. */
 static json_t *record(struct tap *tap, const char *threads)
 {
 	struct victim victim;

@@ -50,7 +50,7 @@ static bool has_trace(unsigned number)
 	return access(trace_path(number), F_OK) == 0;
 }
 
-/* heaptap run with options, "--", the command. */
+/* The arguments of heaptap run: options, "--", the command. */
 struct words {
 	const char *argv[WORDS_MAX];
 };

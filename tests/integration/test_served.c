@@ -47,7 +47,7 @@ static void order(struct victim *victim, const char *command)
 	ck_assert_str_eq(answer, "done");
 }
 
-/* A capture from beginning to end, that leaves nothing. */
+/* Makes a whole capture, which must leave nothing. */
 static void capture(struct victim *victim)
 {
 	struct tap tap;

@@ -51,7 +51,7 @@ static void scene_start_service(struct scene *scene)
 		scene, (const char *[]){run_built("tests/targets/service"), "1", "50", NULL});
 }
 
-/* heaptap attach with `words`. */
+/* Starts heaptap attach with `words`. */
 static void start(struct scene *scene, const char *const words[])
 {
 	const char *argv[WORDS_MAX] = {
