@@ -20,7 +20,7 @@ struct exported {
 	struct scene scene;
 	struct analysis *analysis;
 	struct export_job job; /* of the last export */
-	char *text;	       /* the same */
+	char *text;	       /* what the last export wrote; malloc'd, `length` bytes */
 	size_t length;
 };
 

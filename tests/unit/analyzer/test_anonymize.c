@@ -23,7 +23,7 @@ static const char *const secret[] = {"secret_main", "Secret::Engine::run(int)", 
 static const char *const target[] = {"target", "/usr/bin/target", "6.1.0"};
 
 static struct stage stage;
-static int original; /* descriptors */
+static int original; /* descriptor of the original trace */
 
 static void put_mapping(uint64_t addr, uint64_t length, enum abi_mapping_call call)
 {

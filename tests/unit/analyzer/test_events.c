@@ -21,7 +21,7 @@ struct scene {
 	struct follow_config live;
 	struct events events;
 	int keeper;
-	uint64_t bytes, limit; /* read of the trace, and there */
+	uint64_t bytes, limit; /* bytes that are read of the trace, and its length */
 };
 
 /* --- the server's side ----------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static void turn(struct scene *scene)
 	events_turn(&scene->events, polled);
 }
 
-/* The keeper takes the status request that the next tick sends, and answers it. */
+/* The keeper takes the next request, which asks for the status, and answers with `reply`. */
 static void answer_status(struct scene *scene, const struct control_reply *reply)
 {
 	keeper_answer(scene->keeper, CONTROL_STATUS, reply, turn, scene);

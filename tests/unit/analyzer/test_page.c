@@ -12,7 +12,7 @@
 
 #define LEAVES 400u
 
-/* main calls many functions, the first of which allocates most. */
+/* Makes a trace in which main calls many functions, of which the first allocates most. */
 static struct view *view_of_many(struct scene *scene, struct analysis **analysis)
 {
 	scene_init(scene);

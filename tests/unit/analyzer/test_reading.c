@@ -12,7 +12,7 @@
 
 #define CALLS 50u
 
-/* Events in several blocks. */
+/* Makes a trace whose events are in several blocks. */
 static void make_trace(struct bytes_out *bytes)
 {
 	struct scene scene;
