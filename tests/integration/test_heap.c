@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The heap before the window: the report's figure of what a process held at attach equals the
- * figure of the process itself (tests/targets/holder.c with mallinfo2 or jemalloc's counters; for
- * mimalloc, which has none, the program's own books). Equal to the byte if the process is idle,
- * within the report's stated error if it works. A damaged heap is reported as unknown.
+ * figure of the process itself (tests/targets/holder.c with mallinfo2 or the counters of jemalloc
+ * and tcmalloc; for mimalloc, which has none, the sum that the program itself keeps). Equal to the
+ * byte if the process is idle, within the report's stated error if it works. A damaged heap is
+ * reported as unknown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -429,8 +430,8 @@ static uint64_t at_rest_bytes(struct victim *victim, const char *allocator)
 	return held;
 }
 
-/* mimalloc holds exactly the blocks of the program's books. Blocks are freed by their own thread or
- * by another one, are in full and in other pages, belong to an ended thread, or fill one or more
+/* mimalloc holds exactly the blocks that the program counts. Blocks are freed by their own thread
+ * or by another one, are in full and in other pages, belong to an ended thread, or fill one or more
  * pages. */
 HT_TEST(mimalloc_for_some_blocks_alone)
 {

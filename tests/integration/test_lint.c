@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The house rules hold, and the script that says so can say no: each rule is broken once in a copy.
+ * This tree keeps the house rules, and scripts/lint finds each broken rule: the tests break each
+ * rule once in a small tree.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dynamic linker at work under a capture: libraries that come and go, every way of linking.
- * Counts are exact, and no word is written that is not ours. Other hooks: test_hooks.c.
+ * The dynamic linker works during a capture: libraries come and go, and programs are linked in many
+ * ways. Counts are exact, and heaptap writes only its own words. Other hooks: test_hooks.c.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap leaves nothing on the machine but its trace: not while it captures, not after its end,
- * not when killed. The test looks in its own mount, network and IPC namespaces, which are otherwise
- * empty.
+ * heaptap leaves nothing on the machine but its trace and its cache of unwind tables: not while it
+ * captures, except for its socket, not after its end, and not when killed. The test looks in its
+ * own mount, network and IPC namespaces, which are otherwise empty.
  */
 #include <ftw.h>
 #include <sched.h>

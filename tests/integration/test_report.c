@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON, text and exports of a trace agree with each other, with the target's own books, and with
- * the output of the programs that read the exports.
+ * JSON, text and exports of a trace agree with each other, with the counts that the target made
+ * itself, and with the output of the programs that read the exports.
  */
 #include <stdio.h>
 #include <stdlib.h>

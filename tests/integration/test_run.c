@@ -26,7 +26,7 @@
 #define RUN_MS	   60000
 #define WORDS_MAX  16
 #define NOT_RUN	   3
-#define LEDGER_SET 32 /* blocks that each ledger thread allocates before its books begin */
+#define LEDGER_SET 32 /* blocks that each ledger thread allocates before it begins to count */
 
 static const char *trace_path(void)
 {

@@ -162,7 +162,7 @@ HT_TEST(exact_to_the_last_event)
 	char *books = victim_line(&command.victim, RUN_MS);
 	json_t *ledger = report_parse(books);
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
-	/* 4 threads allocate 32 blocks each before the ledger's books begin. */
+	/* 4 threads allocate 32 blocks each before the ledger begins to count. */
 	check_blocks(2, report_u64(ledger, "allocations") + 4 * 32);
 	json_decref(ledger);
 	free(books);

@@ -2,8 +2,9 @@
  *
  * Programs in other languages that call C: Go by cgo, Java by JNI, Python by an extension module
  * (tests/targets/foreign.h), with collectors, signals and JIT at work all the time. Allocations of
- * their C code are recorded to the last call and byte, among those of the runtimes. Stacks are the
- * booked ones up to the border of the runtime. The programs work and are unchanged afterwards.
+ * their C code are recorded to the last call and byte, among those of the runtimes. Stacks equal
+ * those that the C code recorded itself, up to the border of the runtime. The programs work and are
+ * unchanged afterwards.
  */
 #include <elf.h>
 #include <fcntl.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The test as the keeper of a capture: it takes requests and answers them.
+ * The test takes the part of a capture's keeper, the process that passes requests to the capture:
+ * it receives requests and answers them.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A module of this very process, to play one of a traced process.
+ * A module of the test process, which stands for a module of a traced process.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small capture for tests: threads that allocate and free, one slot each, and a clock that runs
- * one cycle per nanosecond.
+ * A small capture for tests: threads that allocate and free, each in its own lane (thread record),
+ * and a clock that runs one cycle per nanosecond.
  */
 #pragma once
 

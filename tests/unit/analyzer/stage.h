@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks with names for tests of views: nodes of a module, and of code that the program made.
+ * Stacks with names for tests of views: nodes of a module, and of code that the program generated.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The copy that may be posted: nothing of the original can be read in it, and its report is the
- * same but for names.
+ * The anonymized copy of a trace: no name of the original can be read in it, and its report is the
+ * same except for names.
  */
 #include "analyzer/export/anonymize.h"
 

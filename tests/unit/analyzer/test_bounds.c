@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bounds of a sample, held against the whole trace of the same run: it is thinned by the rule
- * of the agent, with many seeds, and 95 of 100 intervals must hold the true figure.
+ * The bounds of a sample, compared with the whole trace of the same run: samples are drawn by the
+ * agent's rule with many seeds, and 95 of 100 intervals must contain the true figure.
  */
 #include <math.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The capture that a server shows, behind its keeper: a process that listens like a capture is
- * joined, asked and left alone; without one a program is started.
+ * The capture that a server shows, through its keeper: a process that listens as a capture does is
+ * joined, asked and left running; without one, a program is started.
  */
 #include "analyzer/live/capture.h"
 

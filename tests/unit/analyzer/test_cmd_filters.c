@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each command takes each filter, or says that it does not: one table. And --limit of source.
+ * Each command takes each filter, or refuses it as the table says. Also --limit of source.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture as pages see it: the test is the keeper, and turns the events by hand.
+ * The messages about a capture that pages get. The test is the capture's keeper, and calls the
+ * event loop's steps itself.
  */
 #include "analyzer/serve/events.h"
 

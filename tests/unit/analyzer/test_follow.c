@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture that is followed: the test is the keeper, and turns the follower by hand.
+ * A capture that a server follows. The test is the capture's keeper, and calls the follower's steps
+ * itself.
  */
 #include "analyzer/live/follow.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the allocators' own books say, and what the trace makes of it: the whole heap at the start,
- * over time and at the end, and where both do not agree.
+ * The figures of the heap: what the allocators' own counters give, and what the trace adds, at the
+ * start, over time and at the end, and where both disagree.
  */
 #include "analyzer/cube/heap.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The export to heaptrack's format, read by the real heaptrack_print: its totals are those that its
- * rules give for the same events, and those rules agree with ours where they should.
+ * rules give for the same events, and those rules agree with heaptap's where they should.
  */
 #include <stdlib.h>
 #include <string.h>

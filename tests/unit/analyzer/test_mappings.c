@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ledger of mappings, call by call, and against one that counts single pages.
+ * The sums of mappings: call by call, and compared with a model that counts single pages.
  */
 #include "analyzer/cube/mappings.h"
 

@@ -244,7 +244,7 @@ HT_TEST(without_books_the_trace_tells)
 	ck_assert_ptr_nonnull(strstr(page, "+30.0 MiB  heap in use, by the trace\n"));
 	ck_assert_ptr_nonnull(strstr(page,
 		"+70.0 MiB  other anonymous memory: free inside the allocator, stacks, mmap"));
-	/* A sample does not tell either. */
+	/* A sample has no exact figure for the heap in use. */
 	analysis.model.capture.sample_bytes = 512;
 	page = write_lines();
 	ck_assert_ptr_null(strstr(page, "heap in use"));

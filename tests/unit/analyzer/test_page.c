@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of a page: what is folded to make it smaller is in the callers, so that sums stay.
+ * The tables of a page: frames that are folded into their callers to make the page smaller leave
+ * the sums unchanged.
  */
 #include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"

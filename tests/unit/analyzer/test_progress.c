@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When the bar is drawn, what it shows, and that it goes.
+ * The progress bar: when it is drawn, what it shows, and that it is erased.
  */
 #include "analyzer/ui/progress.h"
 

@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The spool of push: windows wait in order and within a bound, and a window that was sent is not
+ * added again.
+ */
 #include "analyzer/push/spool.h"
 
 #include <fcntl.h>

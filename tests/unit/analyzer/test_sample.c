@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a sample stands for: right on average, the same when it goes as when it came, and the same
- * in every sum.
+ * What the blocks of a sample count for: right on average, the same at the free as at the
+ * allocation, and the same in every sum.
  */
 #include "analyzer/model/sample.h"
 

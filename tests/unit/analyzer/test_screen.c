@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first screen, word for word; and of pages with hostile names, numbers and many warnings, that
- * no line is wider than the terminal, and that the first screen fits.
+ * The first screen, word for word. On pages with hostile names and numbers and with many warnings,
+ * no line is wider than the terminal, and the first screen fits.
  */
 #include "analyzer/ui/report_text.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a view as suspects: one class for each that holds memory, what grows first.
+ * The rows of a view as suspects: each row that has memory has one class, and growing rows come
+ * first.
  */
 #include "analyzer/views/suspects.h"
 

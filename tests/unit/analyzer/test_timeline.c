@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps over time: bounded, and with sums that stay.
+ * The steps of the timeline: their number is bounded, and joining steps keeps the sums.
  */
 #include "analyzer/cube/timeline.h"
 

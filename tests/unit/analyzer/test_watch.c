@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bar shows the offset of the file that is read, on a terminal only, and goes.
+ * The bar shows the offset of the file that is read, on a terminal only, and is erased at the end.
  */
 #include "analyzer/ui/watch.h"
 
