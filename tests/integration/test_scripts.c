@@ -445,7 +445,7 @@ HT_TEST(names_are_those_of_v8)
 
 /* --- other versions ---
  *
- * Debian has node 20. Other versions are tried if a variable names their program. */
+ * The tests above use /usr/bin/node. Another version is tried if a variable names its program. */
 
 static void try_version(const char *variable, uint64_t least)
 {

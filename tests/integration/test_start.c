@@ -109,7 +109,7 @@ static void attach(struct stage *stage, struct inherited *from)
 	free(heaptap);
 }
 
-/* heaptap must have filled descriptors that were closed with "/", so that none of its own files
+/* heaptap must have opened "/" on each descriptor that was closed, so that none of its own files
  * gets the number of stdin, stdout or stderr. */
 static void check_stand_ins(const struct stage *stage, const struct inherited *from)
 {
@@ -130,7 +130,7 @@ static void check_trace(const struct stage *stage)
 	ck_assert_int_eq(unlink(stage->tap.trace), 0);
 }
 
-/* A whole capture, ended by SIGINT. */
+/* Makes a whole capture, ended by SIGINT. Its trace must have all allocations. */
 static void check_works(struct inherited *from)
 {
 	struct stage stage;

@@ -118,8 +118,8 @@ static json_t *record_phase(struct victim *victim, const char *name, struct tap 
 	return ledger;
 }
 
-/* One phase before the captures, so that older blocks exist, and one after each, which must not be
- * in the traces. */
+/* Runs one phase before the captures, so that older blocks exist, and one after each, which must
+ * not be in the traces. */
 static void compare_books(const char *const words[], bool by_thread)
 {
 	struct victim victim;

@@ -103,8 +103,8 @@ static bool is_tapped(const struct scene *scene)
 	return tap_is_recording(scene->victim.pid);
 }
 
-/* Three windows: heaptap runs a command on each trace, and deletes the first one. Between two
- * windows the target is clean. */
+/* A series of three windows: heaptap runs a command on each trace, and deletes the first trace.
+ * Between two windows the target is clean. */
 HT_TEST(windows_at_even_times)
 {
 	struct scene scene;
