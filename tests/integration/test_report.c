@@ -151,7 +151,7 @@ HT_TEST(text_says_where_and_how_much)
 	ck_assert_msg(found, "no %s in: %.3000s", expected, text);
 }
 
-/* The sum of a CSV's column. */
+/* Returns the sum of a CSV's column; overwrites `csv`. */
 static uint64_t sum_of(char *csv, const char *column)
 {
 	char *rest = csv, *names = strsep(&rest, "\n"), *line;
@@ -170,7 +170,8 @@ static uint64_t sum_of(char *csv, const char *column)
 	return sum;
 }
 
-/* Splits at commas: columns with figures come before those with names, which may contain commas. */
+/* sum_of splits at commas: columns with figures come before those with names, which may contain
+ * commas. */
 HT_TEST(tables_sum_up_to_the_totals)
 {
 	static const char *const by[] = {

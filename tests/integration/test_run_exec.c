@@ -33,7 +33,7 @@ struct result {
 	char *out, *err;
 };
 
-/* The trace of the `number`th program, counted from 1. */
+/* Returns the path of the trace of program `number`, counted from 1. Static buffer. */
 static const char *trace_path(unsigned number)
 {
 	static char path[4096];

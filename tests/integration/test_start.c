@@ -401,7 +401,7 @@ static void deny_writing(void *context)
 	deny_calls(SYS_pwrite64, EIO);
 }
 
-/* As on a kernel with proc_mem.force_override=never. */
+/* Writing to /proc/PID/mem fails, as on a kernel with proc_mem.force_override=never. */
 HT_TEST(no_writing_to_read_only_memory)
 {
 	char pid[16], *heaptap = heaptap_path(), *trace = tmpdir_path("none.htap");

@@ -327,7 +327,7 @@ static void use_terminal(void *context)
 	dup2(*terminal, STDERR_FILENO);
 }
 
-/* All output of the terminal so far. */
+/* Reads the terminal's output to its end. Static buffer. */
 static char *read_terminal(int fd)
 {
 	static char text[65536];

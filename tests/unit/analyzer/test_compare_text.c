@@ -200,7 +200,8 @@ HT_TEST(bounds_of_a_sample_stand_below)
 	check_page(page);
 	check_has(
 		page, "  figures of a sample are estimates: below each stands its bound at 95 %\n");
-	/* 58,302 - 25,912, sqrt(16759^2 + 24029^2) = 29,296 */
+	/* "grows" has 58,302 - 25,912 bytes more, with a bound of sqrt(16759^2 + 24029^2) =
+	 * 29,296. */
 	check_has(page, "  grown    +31.6 KiB   25.3 KiB   56.9 KiB  grows  a.c:123 <- "
 			"caller_of_all\n"
 			"               \xc2\xb1"

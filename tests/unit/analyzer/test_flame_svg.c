@@ -155,7 +155,7 @@ HT_TEST(stacks_that_shrank_are_named_and_left_out)
 	free(svg);
 }
 
-/* Of a chain of 3,000 frames the graph draws FLAME_DEPTH_MAX. */
+/* The graph draws only FLAME_DEPTH_MAX frames of a chain of 3,000. */
 HT_TEST(large_trees_are_bounded)
 {
 	uint32_t at = 0;

@@ -72,7 +72,7 @@ static const char *string(const json_t *value, const char *name)
 	return json_string_value(at(value, name));
 }
 
-/* The frame `index` of a stack, 0: the leaf. */
+/* Returns frame `index` of a stack; 0: the innermost. */
 static const json_t *frame_at(const json_t *stack, size_t index)
 {
 	const json_t *number = json_array_get(at(stack, "frames"), index);
