@@ -169,8 +169,8 @@ static void check_as_before(struct procsnap *before, pid_t pid, unsigned flags, 
 	procsnap_destroy(before);
 }
 
-/* Captures some work, with the confinement `during` it ("": none). Counts must be right, and the
- * target must be as before. */
+/* Captures some work. `during`: a confinement that the target enters in the capture; "": none.
+ * Counts must be right, and the target must be as before. */
 static void capture(struct confined *c, const char *during)
 {
 	struct tap tap;

@@ -112,7 +112,8 @@ HT_TEST(a_capture_that_answers_no_more_has_ended)
 {
 	struct scene scene;
 	open_scene(&scene);
-	/* Before the first answer the capture may only be late. */
+	/* A refusal before the first good answer does not end the capture, which may not have
+	 * begun. */
 	answer(&scene, CONTROL_STATUS, &(struct control_reply){.message = "not yet"});
 	ck_assert_str_eq(follow_state(&scene.follow), "recording");
 	answer(&scene, CONTROL_STATUS, &recording);

@@ -274,7 +274,8 @@ HT_TEST(completion_has_every_option_and_no_other)
 	free(page.text);
 }
 
-/* Rows with the same name belong to different commands, and differ only in their words. */
+/* Checks that rows with the same name belong to different commands, and have the same letter and
+ * kind of value. */
 static void check_apart(enum option_id id, enum option_id other)
 {
 	const struct option_row *row = &commands_table.option[id];

@@ -383,7 +383,7 @@ HT_TEST(a_leak_does_not_hide_behind_other_chains)
 	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
 		if (i % 4 == 0)
 			scene_malloc(&scene, 0, 0x10000000 + 0x1000 * i, 100, keep);
-		/* Batches that take 25 s. */
+		/* "pass" allocates in batches that take 25 s each. */
 		const uint64_t held = i % 500;
 		for (uint64_t k = 0; k < 40; k++)
 			scene_malloc(&scene, 0, 0x30000000 + 0x1000 * (40 * held + k), 100, pass);
@@ -420,8 +420,8 @@ HT_TEST(a_leak_beside_a_cache_of_the_same_function)
 
 #define LIFE_STEPS 800u /* 40 s */
 
-/* One stack, as of an interpreter: blocks of 3,000 B live for 40 s, and so does a block of 1,500 B
- * each `every` steps, unless it `leaks`. */
+/* Makes a minute of one stack, as an interpreter has: blocks of 3,000 B live for 40 s, and so does
+ * a block of 1,500 B each `every` steps; if it `leaks`, it is never freed. */
 static void make_sizes(uint64_t every, bool leaks)
 {
 	begin_sites();
