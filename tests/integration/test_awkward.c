@@ -115,7 +115,7 @@ static void call(void (*what)(struct victim *victim), struct victim *victim)
 		what(victim);
 }
 
-/* Captures, one after the other, that leave nothing. */
+/* Makes `count` captures one after the other. Each must leave nothing in the target. */
 static void go_through(struct victim *victim, const struct cycles *cycles)
 {
 	for (unsigned i = 0; i < cycles->count; i++) {

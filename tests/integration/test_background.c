@@ -118,7 +118,8 @@ HT_TEST(a_client_gets_the_status_of_the_capture)
 
 /* --- the terminal ---------------------------------------------------------------------------- */
 
-/* The program leads the session of a terminal: when it ends, the kernel hangs up. */
+/* Makes the process the leader of a session whose terminal is the file `context`. When the leader
+ * ends, the kernel sends SIGHUP to the processes in the foreground. */
 static void take_terminal(void *context)
 {
 	setsid();

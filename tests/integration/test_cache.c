@@ -31,7 +31,7 @@ struct counts {
 	uint64_t cached, compiled;
 };
 
-/* An attach by `words` (which may begin with env(1)), between two snapshots of the target. */
+/* A capture, and the target's snapshot from before it. */
 struct capture {
 	struct victim victim;
 	struct procsnap *before;

@@ -91,8 +91,8 @@ HT_TEST(an_attached_process)
 	victim_stop(&victim);
 }
 
-/* Stands for an analyzer that takes long: sends heaptap the SIGALRM of its timeout for printing
- * messages. */
+/* Replaces an analyzer that takes long. heaptap has a timeout for printing messages, whose SIGALRM
+ * must not end the wait for the page: the script sends heaptap that signal. */
 #define SLOW_ANALYZER "#!/bin/sh\nkill -ALRM $PPID\necho page >\"$3\"\n"
 
 HT_TEST(a_page_may_take_long)
@@ -119,7 +119,8 @@ HT_TEST(a_page_may_take_long)
 	victim_stop(&victim);
 }
 
-/* heaptap run, `html`, further words; the trace is `name`. */
+/* Runs `heaptap run` with the option `html` and with `words`; the trace is the test's file
+ * `name`. */
 static int run(const char *html, const char *name, const char *const words[], char **ret_words)
 {
 	const char *argv[WORDS_MAX + 6] = {

@@ -148,7 +148,8 @@ HT_TEST(a_guardian_is_left_to_work)
 	victim_stop(&victim);
 }
 
-/* `by_name`: the program has slots of the malloc family. */
+/* `by_name`: the program has slots of malloc and its family, so the test waits until they are
+ * tapped. */
 static void recover_abandoned(const char *name, bool by_name)
 {
 	struct victim victim;
@@ -183,7 +184,8 @@ HT_TEST(an_abandoned_capture_is_recovered)
 	recover_abandoned("busy", true);
 }
 
-/* The program's slots are in no table in memory: recover must find them again through its file. */
+/* No table in memory names the program's slots: recover must find them again in the program's
+ * file. */
 HT_TEST(an_abandoned_capture_of_an_allocator_linked_in_is_recovered)
 {
 	recover_abandoned("rust-jemalloc", true);
@@ -200,13 +202,12 @@ HT_TEST(an_abandoned_capture_of_other_names_is_recovered)
 
 static int part_gate[2];
 
-/* Simulates an attach stub that was interrupted after `mappings` of its mappings. No heaptap is
- * alive. */
+/* How far an attach stub came before it was interrupted. No heaptap is alive. */
 struct part {
 	unsigned mappings;
 	bool sized;
-	int64_t status; /* how far the stub came; the program has reused two of its descriptor
-			   numbers since */
+	int64_t status; /* the stub_status of the control page; 0: not set. If it is set, the
+			   program has reused two of the stub's descriptor numbers */
 };
 
 static void note_sockets(int64_t status)
@@ -405,7 +406,8 @@ static struct gotword slot_of_free(pid_t pid)
 	return found;
 }
 
-/* A slot that leads to unmapped memory: the only finding of verify that endangers the program. */
+/* verify must report a slot that leads to unmapped memory, where the program's next call would
+ * crash. */
 HT_TEST(reports_slots_that_lead_nowhere)
 {
 	static const uint64_t nowhere = 0x5a5a00000000;

@@ -23,14 +23,16 @@
 #define ANSWER_MS  60000
 #define CHAIN_GAP  1u /* as in chain.h */
 #define CHAIN_SIZE 5000u
-/* Below the outermost function of the program: the C library's start of a thread or of main. */
+/* Frames of the C library outside of the program's outermost function: the start of a thread or of
+ * main. */
 #define START_FRAMES 4u
 
-/* The target's books, and the address range of its own code. */
+/* The chains that the target recorded itself, and the address range of its own code. */
 struct books {
 	uint64_t *word;
 	size_t word_count;
-	uint64_t *record; /* [size - CHAIN_SIZE]: index into word, or UINT64_MAX */
+	uint64_t *record; /* by size - CHAIN_SIZE: index into `word` of the chain's size, depth and
+			     addresses; UINT64_MAX: no chain */
 	size_t record_count;
 	uint64_t text_lo, text_hi;
 	bool is_static;
@@ -74,7 +76,8 @@ static void find_text(pid_t pid, const char *program, struct books *ret)
 	ck_assert_uint_lt(ret->text_lo, ret->text_hi);
 }
 
-/* A static program contains the C library, so the booked functions have their own section. */
+/* A static program contains the C library, so the functions that record chains have their own
+ * section. */
 static void find_section(const char *program, struct books *ret)
 {
 	HT_FREED char *text;
@@ -117,7 +120,8 @@ static bool skip_gap(struct walk *walk)
 	return true;
 }
 
-/* Does the event's stack equal the booked one? If not, `ret_depth` is the first wrong frame. */
+/* Does the event's stack equal the chain that the target recorded? `ret_depth` gets how many frames
+ * were compared: if a frame is wrong, its index from the innermost. */
 static bool is_booked(const struct books *books, const struct tracefile *file,
 	const struct event *event, unsigned *ret_depth)
 {

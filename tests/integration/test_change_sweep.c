@@ -27,8 +27,8 @@
 #define ANSWER_MS  30000
 #define REAP_MS	   300
 #define STOPPED_MS 500
-#define POINTS	   8 /* points tried in a sweep, unless HEAPTAP_SWEEP asks for all */
-#define CHANGES	   (PROCSNAP_MASKS_CHANGE | PROCSNAP_SYSTEM_CALLED) /* by itself \ */
+#define POINTS	   8 /* points of a sweep, unless HEAPTAP_SWEEP chooses others */
+#define CHANGES	   (PROCSNAP_MASKS_CHANGE | PROCSNAP_SYSTEM_CALLED) /* of the target itself */
 
 struct change {
 	const char *name;
@@ -66,7 +66,8 @@ static char *target_path(void)
 
 /* The results of all runs. */
 struct outcome {
-	unsigned statuses[6], reused; /* runs by exit status of heaptap; process numbers reused */
+	unsigned statuses[6], reused; /* runs by exit status of heaptap; runs in which another
+					 process got the target's PID */
 };
 
 struct changing {
@@ -133,7 +134,8 @@ static void *start_other(void *context)
 	return NULL;
 }
 
-/* STOPPED_MS is longer than one step of heaptap, and shorter than any of heaptap's timeouts. */
+/* STOPPED_MS is longer than one step of heaptap, and shorter than heaptap's deadlines for a stop
+ * and for the detach (10 s). */
 static void *let_go_on(void *context)
 {
 	const struct changing *c = context;
@@ -322,8 +324,8 @@ static uint64_t count_calls(const struct change *change)
 	return sweep.calls[change->role];
 }
 
-/* If the target ends or execs, heaptap may exit with 3 (target untouched), 5, or 0 (already done).
- * After a fork heaptap must exit with 0. */
+/* heaptap may always exit with 0. If the target ends or execs, 3 (target untouched) and 5 (target
+ * ended) are allowed, too; if the target is stopped, 3. */
 static bool is_allowed(const struct change *change, int status)
 {
 	return status == 0 || (change->pauses && status == 3) ||
@@ -441,8 +443,8 @@ HT_TEST(target_forks)
 	sweep_of(&forks);
 }
 
-/* Acts at calls of processes that hold a thread or wait for its stub, so another thread must fork.
- */
+/* The sweep acts at calls of workers, which hold a thread or wait for its stub, so another thread
+ * must fork. */
 HT_TEST(target_forks_in_a_thread)
 {
 	sweep_of(&forks_in_thread);

@@ -63,7 +63,8 @@ static bool comm_differs(pid_t pid, const char *before)
 	return strcmp(now, before) != 0;
 }
 
-/* Checks that the child still works: it completes two more rounds, and checks their results. */
+/* Checks that the child still works: its name, which shows its progress, must change 20 times. The
+ * child checks its results and puts "WRONG" into its name if one is wrong. */
 static void check_goes_on(pid_t child)
 {
 	char before[32];

@@ -19,7 +19,8 @@
 #define ANALYZE_MS 60000
 #define EXCEEDED   8
 
-/* A capture of the service, `ms` long; `leak`: percent of its sessions. Returns its path. */
+/* Captures tests/targets/service while it works for `ms`; `leak` percent of its sessions leak.
+ * Returns the trace's path, malloc'd. */
 static char *record(uint64_t seed, const char *leak, unsigned ms)
 {
 	struct victim victim;

@@ -99,7 +99,8 @@ static void confined_start(struct confined *c, const char *start)
 	}
 }
 
-/* Counts are exact; where events were dropped, each is in the trace or counted as dropped. */
+/* If no event was dropped, the counts are exact. If some were, each event is in the trace or
+ * counted as dropped. */
 static void check_books(const json_t *attach, const char *trace, const json_t *books)
 {
 	uint64_t allocations = report_u64(books, "allocations");
@@ -118,7 +119,7 @@ struct works {
 	const char *start, *before, *during; /* confinements; "": none */
 };
 
-/* Returns when all is tapped. */
+/* Starts a capture. Returns when the program's slots or entries are hooked. */
 static void tap_confined(struct tap *tap, pid_t pid)
 {
 	static const char *const hooked[] = {"prctl", "syscall", "malloc", "free", NULL};
@@ -168,7 +169,8 @@ static void check_as_before(struct procsnap *before, pid_t pid, unsigned flags, 
 	procsnap_destroy(before);
 }
 
-/* A capture of some work, with a confinement `during` it; everything is right and equal. */
+/* Captures some work. `during`: a confinement that the target enters in the capture; "": none.
+ * Counts must be right, and the target must be as before. */
 static void capture(struct confined *c, const char *during)
 {
 	struct tap tap;

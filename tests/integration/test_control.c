@@ -468,7 +468,8 @@ HT_TEST(hostile_clients_do_not_disturb_the_capture)
 	ck_no_err(control_client_find(victim.pid, &client));
 	for (int i = 0; i < CLIENTS; i++) {
 		fds[i] = connect_once(&client);
-		/* A third says nothing, a third garbage, a third half a request. */
+		/* A third of the clients send nothing, a third send garbage, and a third send half
+		 * a request. */
 		if (fds[i] >= 0 && i % 3)
 			(void)!send(fds[i], i % 3 == 1 ? garbage : "heaptap/1 st",
 				i % 3 == 1 ? sizeof(garbage) - 1 : 12, MSG_NOSIGNAL);

@@ -148,7 +148,8 @@ HT_TEST(names_from_a_debug_directory)
 	check_named(&at, again);
 }
 
-/* The largest file of the symbol cache. run_program sets XDG_CACHE_HOME to the test's directory. */
+/* Returns the path of the largest file of the symbol cache, malloc'd. run_program sets
+ * XDG_CACHE_HOME to the test's directory. */
 static char *cache_file(void)
 {
 	char *directory = NULL, *path = NULL;

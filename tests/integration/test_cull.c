@@ -150,7 +150,7 @@ HT_TEST(status_says_what_the_filter_holds)
 	victim_stop(&victim);
 }
 
-/* What the filter held when heaptap was killed reaches the trace. */
+/* The blocks that the filter held when heaptap was killed reach the trace. */
 HT_TEST(heaptap_is_killed)
 {
 	begin_stepwise((const char *[]){"--cull", "1h", NULL});
@@ -173,7 +173,7 @@ HT_TEST(heaptap_is_killed)
 	ck_assert_uint_eq(blocks, 1000);
 }
 
-/* As when the kernel kills the filter process for lack of memory: heaptap detaches, and the trace
+/* The kernel may kill the filter process for lack of memory. heaptap then detaches, and the trace
  * is incomplete. */
 HT_TEST(the_filter_is_killed)
 {

@@ -93,8 +93,8 @@ static uint64_t *read_record(const char *path)
 	return words;
 }
 
-/* How an event's stack compares with `level` recorded levels. Right: it has all levels, or only the
- * inner ones and nothing outside them. */
+/* How an event's stack compares with `level` recorded levels. Right: it has all levels and ends
+ * soon after them (OUTER_MAX), or it has only the inner levels and nothing outside of them. */
 struct found {
 	bool is_right, is_whole;
 	uint64_t levels, outer;

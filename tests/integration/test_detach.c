@@ -186,7 +186,8 @@ HT_TEST(escaped_addresses)
 		stop_with_escapes(&tap);
 		for (int i = 0; i < 20; i++)
 			free(victim_ask(&victim, "use", ANSWER_MS));
-		/* The next attach finds the addresses of this one still in use. */
+		/* The program still uses the addresses of this capture when the next attach
+		 * begins. */
 	}
 	free(victim_ask(&victim, "forget", ANSWER_MS));
 	clean_up(victim.pid);

@@ -72,8 +72,8 @@ static json_t *record_phase(struct victim *victim, const struct program *program
 	return ledger;
 }
 
-/* One phase before the captures, so that older blocks exist. Two captures, because the second one
- * meets the leftovers of the first. One phase after each, which must not be in the traces. */
+/* Runs one phase before the captures, so that older blocks exist, and one phase after each, which
+ * must not be in the traces. The second capture meets the leftovers of the first. */
 static void compare_books(const struct program *program)
 {
 	struct victim victim;
@@ -105,7 +105,8 @@ ENTRY_TEST(at_fixed_addresses, "auto", rjem, true, false, "extended-direct-fixed
 /* With --hook entry heaptap leaves the program's slots unchanged. */
 ENTRY_TEST(called_by_slots, "entry", rjem, true, false, "extended-static")
 ENTRY_TEST(malloc_of_the_process, "auto", plain, true, false, "ledger-direct", "-l", "-t4")
-/* Not with jemalloc, which handlers may not call: they could interrupt its set-up of a thread. */
+/* jemalloc is left out: a handler must not call it, because it may interrupt jemalloc's set-up of a
+ * thread. */
 ENTRY_TEST(handlers_between_calls, "auto", own, false, false, "ledger-own-direct", "-t4", "-m",
 	"signals")
 ENTRY_TEST(handlers_within_calls, "auto", own, false, true, "ledger-own-direct", "-t4", "-n30000",
@@ -209,8 +210,9 @@ HT_TEST(recovered)
 	victim_stop(&victim);
 }
 
-/* A debugger's breakpoint inside one of our jumps would send the program to a wrong address. So
- * heaptap removes entry hooks as soon as a debugger traces, before that has read a symbol. */
+/* A debugger's breakpoint inside one of heaptap's jumps would send the program to a wrong address.
+ * So heaptap removes entry hooks when a debugger begins to trace, before the debugger reads
+ * symbols. */
 HT_TEST(a_debugger_comes)
 {
 	const struct program program = {{"extended-direct"}, "auto", rjem, true, false, false};
@@ -255,7 +257,7 @@ static void check_parked(const char *where)
 	kill(tap.run.pid, SIGINT);
 	run_until(hookedcode_count(&watched) == 0, COMMAND_MS);
 	free(victim_ask(&victim, "go", PHASE_MS));
-	/* Longer than a detach takes that overlooks the thread. */
+	/* A detach that overlooks the thread ends within PARKED_US. */
 	usleep(PARKED_US);
 	ck_assert(!run_has_ended(&tap.run));
 	free(victim_ask(&victim, "release", PHASE_MS));

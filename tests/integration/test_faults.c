@@ -131,8 +131,8 @@ static void fail_places(const struct sweep_plan *plan)
 	places_destroy(places);
 }
 
-/* Sweeps the one target `chosen`, or each where HEAPTAP_SWEEP asks for more. From main's first call
- * on: how the dynamic linker handles failures is not tested. */
+/* Sweeps the target `chosen`, or every target if HEAPTAP_SWEEP is set. Calls fail from main's first
+ * call on: the dynamic linker's handling of failures is not tested. */
 static void fail_sweep(const struct ordeal_target *chosen, int error)
 {
 	const struct sweep_plan plan = {
@@ -269,9 +269,7 @@ HT_TEST(malloc_fails)
 	ordeal_deinit(&ordeal);
 }
 
-/* --- what it has become meanwhile
- * ------------------------------------------------------------------
- */
+/* --- code that changes during the attach ------------------------------------------------- */
 
 /* Sets a breakpoint, as a debugger does, at the beginning of the C library's code. */
 static void change_code(void *context)

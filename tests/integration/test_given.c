@@ -43,8 +43,8 @@ static void start(struct victim *victim, const char *program)
 	free(victim_ask(victim, "go", PHASE_MS));
 }
 
-/* Makes two captures, because the second one meets the leftovers of the first. `at_entries`: the
- * functions get entry hooks. `how`: a text that attach prints about them. */
+/* Makes two captures with --hook `way`, because the second one meets the leftovers of the first.
+ * `at_entries`: the functions get entry hooks. `how`: a text that attach prints about them. */
 static void compare_books(const char *program, const char *way, bool at_entries, const char *how)
 {
 	struct victim victim;
@@ -224,8 +224,8 @@ HT_TEST(wrong)
 	}
 }
 
-/* More coroutines wait within one hook than the agent has records for. It records the first ones;
- * of the others it knows only that there are some, so the agent must stay. */
+/* More coroutines wait within one hook than the agent has records for. The agent records the first
+ * ones, and knows of the others only that there are some, so it must stay. */
 HT_TEST(coroutines_wait_within_a_hook)
 {
 	struct victim victim;

@@ -16,7 +16,7 @@
 
 #define GOLDEN	   "tests/golden"
 #define TRACE_END  ".htap"
-#define TRACES_MIN 3 /* of 0.1: C with a pause, a mark, a settle time; JavaScript; a sample */
+#define TRACES_MIN 3 /* release 0.1: C (a pause, a mark, a settle time), JavaScript, a sample */
 
 static json_t *report_of(const char *trace)
 {
@@ -31,7 +31,7 @@ static json_t *report_of(const char *trace)
 	return report;
 }
 
-/* Each member that is stored must be in the report. */
+/* Each member of the stored report must be in the new report, with the same value. */
 static void check_value(const char *where, const json_t *stored, const json_t *found)
 {
 	const char *name;

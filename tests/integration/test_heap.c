@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The heap before the window: the report's figure of what a process held at attach equals the
- * figure of the process itself (tests/targets/holder.c with mallinfo2 or jemalloc's counters; for
- * mimalloc, which has none, the program's own books). Equal to the byte if the process is idle,
- * within the report's stated error if it works. A damaged heap is reported as unknown.
+ * figure of the process itself (tests/targets/holder.c with mallinfo2 or the counters of jemalloc
+ * and tcmalloc; for mimalloc, which has none, the sum that the program itself keeps). Equal to the
+ * byte if the process is idle, within the report's stated error if it works. A damaged heap is
+ * reported as unknown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -164,7 +165,8 @@ HT_TEST(the_end_is_the_start_and_the_trace)
 
 #define READINGS 10u
 
-/* Is it known? If not, the account has a reason. */
+/* Captures while the target's threads work. Returns whether the heap at the start is known: then it
+ * must lie within its bound; else the account must give a reason. */
 static bool is_known_at_work(struct victim *victim, uint64_t held)
 {
 	struct tap tap;
@@ -184,8 +186,8 @@ static bool is_known_at_work(struct victim *victim, uint64_t held)
 	return true;
 }
 
-/* The threads allocate while the heap is read: readings come to a figure with its bound, and
- * one that does not says why. */
+/* The threads allocate while heaptap reads the heap. A reading gives a figure with a bound, or the
+ * reason why there is none. */
 HT_TEST(at_work_it_is_as_far_off_as_it_says)
 {
 	struct victim victim;
@@ -214,11 +216,11 @@ HT_TEST(overwritten_heap_is_unknown)
 	victim_kill(&victim);
 }
 
-/* Another allocator: preloaded, or the program's own. */
+/* A capture of a program with another allocator, preloaded or linked in. */
 struct subject {
 	struct victim victim;
 	struct tap tap;
-	uint64_t first; /* bytes that it held at attach, by its own figure */
+	uint64_t first; /* live bytes before attach, by the allocator's own figure */
 };
 
 static void start_with(struct victim *victim, const char *preloaded, const char *program)
@@ -259,8 +261,8 @@ static uint64_t known_bytes(const json_t *account)
 	return report_u64(account, "held_bytes");
 }
 
-/* The account of `allocator`. If that is linked in, the C library holds blocks too: `ret_others`
- * gets their bytes. */
+/* The account of `allocator`. If the allocator is linked in, the C library holds blocks, too:
+ * `ret_others` gets their bytes. */
 static const json_t *account_of(const json_t *heap, const char *allocator, uint64_t *ret_others)
 {
 	const json_t *found = NULL;
@@ -428,8 +430,8 @@ static uint64_t at_rest_bytes(struct victim *victim, const char *allocator)
 	return held;
 }
 
-/* mimalloc holds exactly the blocks of the program's books. Blocks are freed by their own thread or
- * by another one, are in full and in other pages, belong to an ended thread, or fill one or more
+/* mimalloc holds exactly the blocks that the program counts. Blocks are freed by their own thread
+ * or by another one, are in full and in other pages, belong to an ended thread, or fill one or more
  * pages. */
 HT_TEST(mimalloc_for_some_blocks_alone)
 {
@@ -549,7 +551,7 @@ HT_TEST(another_allocator_is_unknown_and_named)
 	victim_stop(&victim);
 }
 
-/* A real program, which reads mallinfo2 as holder does. */
+/* A real program, which reads mallinfo2 as tests/targets/holder.c does. */
 HT_TEST(python)
 {
 	static const char script[] = "import ctypes, os, sys\n"
@@ -578,7 +580,7 @@ HT_TEST(python)
 	attach(&tap, &victim, "/python3.11");
 	json_t *heap = report_at(detach(&tap), "heap");
 	uint64_t used = strtoull(answer, NULL, 10), bytes = report_u64(heap, "start_bytes");
-	/* OWN_BYTES for what the answer itself allocates. */
+	/* The answer itself allocates less than OWN_BYTES. */
 	ck_assert_msg(
 		bytes + OWN_BYTES >= used && bytes <= used + OWN_BYTES, "%lu, %lu", used, bytes);
 	ck_assert_uint_eq(report_u64(heap, "off_bytes"), 0);

@@ -40,7 +40,7 @@ static void order(const char *command)
 	ck_assert_msg(!strcmp(answer, "done"), "%s: %s", command, answer);
 }
 
-/* Gives the order "work" until `reached` holds: each one lets the thread begin a new wait. */
+/* Gives the order "work" if `reached` does not hold: it lets the thread begin a new wait. */
 static bool turns_until(bool reached)
 {
 	if (!reached)

@@ -53,7 +53,7 @@ static void start_tap(struct tap *tap, const struct victim *victim, const char *
 	tap_wait_on(tap, module);
 }
 
-/* Detaches where others keep addresses of hooks: the jump page stays. */
+/* Detaches while other code keeps addresses of hooks: the jump page stays. */
 static void detach_to_tombstone(struct tap *tap)
 {
 	tap_drop(tap, "others go on with what they have read of ours");

@@ -195,8 +195,7 @@ HT_TEST(shut_down)
 	lose_socket("shutdown", "shut", 0, 7);
 }
 
-/* --- what is mapped where -----------------------------------------------------------------------
- */
+/* --- mappings that the target changes ---------------------------------------------------- */
 
 static struct victim changing;
 static struct tap tap;

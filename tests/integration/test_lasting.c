@@ -131,7 +131,7 @@ HT_TEST(fails_cleanly_without_ptrace)
 /* --- a full group, a used-up limit ---------------------------------------------------------------
  */
 
-/* Ways to keep heaptap from forking. */
+/* A way to keep heaptap from forking. */
 struct shortage {
 	void (*begin)(void *context);	     /* runs in heaptap's process before the exec; NULL: no
 						shortage at the start */
@@ -172,7 +172,8 @@ static void check_refused(const struct shortage *shortage, unsigned room)
 	free(trace);
 }
 
-/* The guardian has no processes either, until the shortage is over. */
+/* Until the shortage is over the guardian cannot fork either. `recovers`: the guardian is killed,
+ * and recover must finish the detach; else the guardian must finish it. */
 static void check_detach(const struct shortage *shortage, bool recovers)
 {
 	struct victim victim;

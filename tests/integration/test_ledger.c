@@ -23,15 +23,15 @@ static bool has_option(const char *const argv[], const char *value)
 	return false;
 }
 
-/* One phase before the capture, so that lazy slots are bound and blocks of before exist; then one
- * within; then one after, which the trace must know nothing of. */
+/* Runs one phase before the capture, so that lazy slots are bound and older blocks exist, one phase
+ * in the capture, and one after it, which must not be in the trace. */
 static void compare_books(const char *const argv[])
 {
 	struct victim victim;
 	victim_start(&victim, argv);
 	free(victim_ask(&victim, "go", PHASE_MS));
 	bool nested = has_option(argv, "nested"), timed = nested || has_option(argv, "signals");
-	/* A timer's signal is pending at one moment, and not at another. */
+	/* A timer's signal may be pending in one snapshot only. */
 	struct procsnap *before = procsnap_take(victim.pid, timed ? PROCSNAP_MASKS_CHANGE : 0);
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
@@ -45,7 +45,8 @@ static void compare_books(const char *const argv[])
 	victim_stop(&victim);
 
 	json_auto_t *ledger = report_parse(books);
-	/* A handler's calls are booked apart from the thread it interrupted. */
+	/* The ledger counts a handler's calls apart from those of the thread that the handler
+	 * interrupts. */
 	bool by_thread = !nested && !has_option(argv, "storm") && !has_option(argv, "signals");
 	books_check(tap.trace, ledger, by_thread, nested);
 }
@@ -72,8 +73,7 @@ LEDGER_TEST(what_jemalloc_alone_has, "extended")
 LEDGER_TEST(linked_tcmalloc, "ledger-tcmalloc", "-l", "-t", "4")
 LEDGER_TEST(tcmalloc_by_its_names, "ledger-tcnames", "-l", "-t", "4")
 
-/* The first calls of the program are those of the capture: where its slots are lazy none is bound.
- */
+/* The capture has the program's first calls: if its slots are lazy, none is bound. */
 static void compare_preloaded(const char *library, const char *program, const char *const options[])
 {
 	const char *argv[16] = {run_built(program)};
@@ -131,7 +131,7 @@ HT_TEST(sized_frees)
 		report_u64(report, "totals.outstanding_bytes"), report_u64(books, "left"));
 }
 
-/* Two captures of one process: the second knows nothing of the first. */
+/* Makes two captures of one process: the second trace must have nothing of the first. */
 HT_TEST(twice)
 {
 	struct victim victim;

@@ -31,15 +31,16 @@ static struct procsnap *before;
 
 static void start(void)
 {
-	/* What heaptap leaves behind becomes a child of ours. */
+	/* The process that heaptap leaves becomes a child of the test. */
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 	victim_start(&victim, (const char *[]){run_built("tests/targets/escape"), NULL});
 	free(victim_ask(&victim, "take", ANSWER_MS));
-	free(victim_ask(&victim, "use", ANSWER_MS)); /* its first thread changes dispositions */
+	free(victim_ask(&victim, "use", ANSWER_MS)); /* the first thread changes dispositions */
 	before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 }
 
-/* A capture in which the program keeps addresses of malloc and free. */
+/* Makes a capture in which the program keeps addresses of malloc and free. heaptap must exit with
+ * `status`, and the jump page must stay. */
 static json_t *capture(const char *const extra[], int status)
 {
 	struct tap tap;
@@ -78,7 +79,8 @@ static unsigned pages_of_ours(void)
 	return count;
 }
 
-/* Our children but the target; the last of them. Those that have ended are waited for. */
+/* Counts the test's running children except the target, and reaps those that have ended. `ret` gets
+ * the last running one, if there is one. */
 static unsigned lingering(pid_t *ret)
 {
 	char path[64];
@@ -154,7 +156,8 @@ HT_TEST(status_and_words)
 	finish();
 }
 
-/* The pages of many captures are one, and so are the processes that wait for it. */
+/* However many captures there were, one page stays, and one process waits until it can remove the
+ * page. */
 HT_TEST(captures_do_not_add_up)
 {
 	pid_t pid;
@@ -170,7 +173,8 @@ HT_TEST(captures_do_not_add_up)
 	finish();
 }
 
-/* Binds the name by which later heaptaps end the process that waits. */
+/* Binds the socket name by which a new heaptap finds and ends the process that waits for the page.
+ * Returns the socket. */
 static int hold_gate(void)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
@@ -194,7 +198,8 @@ static int hold_gate(void)
 	return fd;
 }
 
-/* On a busy machine the process of an earlier capture ends late. */
+/* On a busy machine the process of an earlier capture may hold its socket name when the next
+ * capture ends. */
 HT_TEST(the_process_of_an_earlier_capture_ends_late)
 {
 	pid_t pid;
@@ -209,8 +214,7 @@ HT_TEST(the_process_of_an_earlier_capture_ends_late)
 	finish();
 }
 
-/* A caller that waits for the end of heaptap's output, or of its session, does not wait for this.
- */
+/* The process that waits for the page keeps no output, directory or session of heaptap's caller. */
 HT_TEST(nothing_of_the_caller_is_held)
 {
 	char path[300], link[4096];
@@ -263,7 +267,7 @@ HT_TEST(it_ends_with_the_time)
 	finish();
 }
 
-/* The page stays as it was named, and is the next capture's, or cleanup's. */
+/* If the process that waits is killed, the page stays until the next capture or cleanup. */
 HT_TEST(it_is_killed)
 {
 	pid_t pid = 0;
@@ -281,7 +285,7 @@ HT_TEST(it_is_killed)
 	finish();
 }
 
-/* Commands that change the process are not refused because of it. */
+/* cleanup and recover end the process that waits for the page; it is no reason to refuse. */
 HT_TEST(it_gives_way)
 {
 	start();
@@ -325,8 +329,8 @@ static void capture_with_child(struct tap *tap, const char *const extra[], int s
 		child_of_victim());
 }
 
-/* A child that was forked with such addresses keeps a page of its own; it is no more of a reason
- * for status 6. */
+/* A child that was forked while it had addresses of hooks keeps its own page. With --linger that is
+ * no reason for status 6. */
 HT_TEST(children_keep_their_page)
 {
 	struct tap tap;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The house rules hold, and the script that says so can say no: each rule is broken once in a copy.
+ * This tree keeps the house rules, and scripts/lint finds each broken rule: the tests break each
+ * rule once in a small tree.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,8 @@ START_TEST(the_house_is_clean)
 }
 END_TEST
 
-/* A small house of its own: the scripts, one clean source, and what the compiler noted about it. */
+/* Makes a small source tree: the scripts, three clean sources, and a dependency file of the
+ * compiler. Returns its directory. */
 static char *small_house(void)
 {
 	static const char script[] =
@@ -46,7 +48,7 @@ static char *small_house(void)
 	return house;
 }
 
-/* Runs `break_it` in the small house, then lint, which must complain with `complaint`. */
+/* Runs `break_it` in a small tree, then lint, which must complain with `complaint`. */
 static void check_complaint(const char *break_it, const char *complaint)
 {
 	static const char script[] = "cd \"$1\" && eval \"$2\" && scripts/lint out 2>&1";

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dynamic linker at work under a capture: libraries that come and go, every way of linking.
- * Counts are exact, and no word is written that is not ours. Other hooks: test_hooks.c.
+ * The dynamic linker works during a capture: libraries come and go, and programs are linked in many
+ * ways. Counts are exact, and heaptap writes only its own words. Other hooks: test_hooks.c.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 
 #define ANSWER_MS 30000
 #define STORMS	  sample_size(8, 3) /* captures within one storm */
-/* mimalloc 2.0.9 gives misaligned blocks after some more. */
+/* With more operations mimalloc 2.0.9 returns misaligned blocks. */
 #define OPERATIONS "5000"
 #define MUSL	   "/lib/ld-musl-x86_64.so.1"
 
@@ -40,7 +40,7 @@ static void storm_start(struct victim *victim)
 				     run_built("tests/targets/libburst-sysv.so"), NULL});
 }
 
-/* Attach, capture and detach while libraries are loaded and unloaded; then again. */
+/* Attaches, captures and detaches several times while libraries are loaded and unloaded. */
 HT_TEST(storm)
 {
 	struct victim victim;
@@ -64,7 +64,7 @@ HT_TEST(storm)
 
 static void check_rounds(struct victim *victim, const char *program)
 {
-	/* Lazy slots are bound by us in the first round, by the dynamic linker in the second. */
+	/* In the first round heaptap binds lazy slots, in the second the dynamic linker. */
 	for (int round = 0; round < 2; round++) {
 		struct tap tap;
 		struct procsnap *before = procsnap_take(victim->pid, 0);
@@ -84,7 +84,8 @@ static void check_rounds(struct victim *victim, const char *program)
 	}
 }
 
-/* One way of linking and starting the ledger: what it counts itself is what the trace says. */
+/* Starts the ledger `program` with `setting` (NAME=VALUE) in its environment, or NULL. The trace
+ * must have what the ledger counts. `lax`: the allocator is not glibc's. */
 static void check_books(const char *program, const char *setting, bool lax)
 {
 	struct victim victim;
@@ -133,14 +134,14 @@ static const struct {
 HT_TEST(every_way_of_linking)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(linked); i++) {
-		/* Says which one it was when it fails. */
+		/* The output names the program that fails. */
 		printf("%s %s\n", linked[i].program, linked[i].setting ? linked[i].setting : "");
 		fflush(stdout);
 		check_books(linked[i].program, linked[i].setting, linked[i].lax);
 	}
 }
 
-/* musl's dynamic linker is a program, too, and is called like a library. */
+/* musl's dynamic linker can be started as a program, and is a library at the same time. */
 HT_TEST(musl_started_by_hand)
 {
 	struct victim victim;
@@ -196,7 +197,8 @@ HT_TEST(shim_below)
 	check_preloaded("ledger", "libcounting.so", false);
 }
 
-/* Slots that are bound by us are bound to it. */
+/* heaptap must bind lazy slots to the preloaded allocator, which has only the old hash table
+ * (DT_HASH). */
 HT_TEST(allocator_with_the_old_hash)
 {
 	check_preloaded("ledger-lazy", "libownalloc-sysv.so", true);

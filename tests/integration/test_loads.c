@@ -27,7 +27,8 @@ static void start_with(
 		(const char *[]){run_built("tests/targets/visit"), run_built(library), NULL});
 	tap_start(tap, victim->pid, extra);
 	tap_wait_any(tap);
-	/* From here on threads that load a library wait. */
+	/* When the target answers, heaptap hooks the libraries that it loads later, and the threads
+	 * that load them wait. */
 	victim_prove_alive(victim);
 }
 
@@ -39,7 +40,7 @@ static void start(struct victim *victim, struct tap *tap, const char *const extr
 static void check_visits(const struct tap *tap, const char *command, uint64_t visits)
 {
 	ck_assert_uint_eq(tracefile_blocks_of(tap->trace, GUEST_RUN_BYTES), visits * GUEST_RUN);
-	/* A library that two threads use at once is constructed once. */
+	/* If two threads use a library at once, its constructor runs only once. */
 	if (!strcmp(command, "visit-threads"))
 		return;
 	ck_assert_uint_eq(tracefile_blocks_of(tap->trace, GUEST_CONSTRUCTED_BYTES),
@@ -61,7 +62,8 @@ static void compare(const char *command, uint64_t visits, const char *const extr
 	uint64_t missed = report_u64(attach, "untapped_modules");
 	json_decref(attach);
 	victim_stop(&victim);
-	/* Exact, but for what is counted: on a machine that is too busy a wait ends. */
+	/* On a busy machine a wait may time out: then calls are missed, and the library is
+	 * counted. */
 	if (missed)
 		ck_assert_uint_ge(tracefile_blocks_of(tap.trace, GUEST_RUN_BYTES),
 			(visits - missed) * GUEST_RUN);
@@ -89,7 +91,7 @@ HT_TEST(visits_in_a_sample_of_all)
 	compare("visit", 20, (const char *[]){"--sample", "1", NULL});
 }
 
-/* Events whose stack has no frame but the one of the library's function. */
+/* The number of events whose stack has only the frame of the library's function. */
 static uint64_t cut_stacks(const char *trace)
 {
 	struct tracefile file;
@@ -105,8 +107,8 @@ static uint64_t cut_stacks(const char *trace)
 	return count;
 }
 
-/* Loads it once, with all the time that a busy machine may need for its slots. Returns the number
- * of stacks that were cut. */
+/* Loads the large library once. Its slots may take any time to be hooked. Returns the number of
+ * stacks that were cut. */
 static uint64_t load_large(void)
 {
 	struct victim victim;
@@ -131,8 +133,8 @@ static uint64_t load_large(void)
 
 #define LARGE_LOADS 5u
 
-/* Its unwind table takes longer than dlopen may wait: dlopen goes on when the slots are hooked. All
- * calls are recorded, with stacks that are counted as cut. */
+/* Compiling the library's unwind table takes longer than dlopen may wait, so dlopen goes on when
+ * the slots are hooked. All calls are recorded; stacks may be cut, and are counted then. */
 HT_TEST(a_large_library)
 {
 	uint64_t cut = 0;
@@ -157,7 +159,8 @@ HT_TEST(nothing_is_loaded)
 	victim_stop(&victim);
 }
 
-/* The first wait is in vain; then no thread waits for a heaptap that does not look. */
+/* Until heaptap is continued no library is hooked, and each is reported. Only the first load waits
+ * for the stopped heaptap. */
 HT_TEST(heaptap_is_stopped)
 {
 	struct victim victim;
@@ -173,7 +176,8 @@ HT_TEST(heaptap_is_stopped)
 	victim_stop(&victim);
 }
 
-/* A thread that waits goes on, and its guard is left, when heaptap is killed. */
+/* If heaptap is killed, a thread that waits for it goes on and leaves the agent's guard
+ * function. */
 HT_TEST(heaptap_is_killed_while_a_thread_waits)
 {
 	struct victim victim;
@@ -187,7 +191,7 @@ HT_TEST(heaptap_is_killed_while_a_thread_waits)
 	victim_stop(&victim);
 }
 
-/* Detach while one library after the other is loaded. */
+/* Detaches while libraries are loaded one after the other. */
 HT_TEST(detach_while_threads_wait)
 {
 	struct victim victim;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap leaves nothing on the machine but its trace: not while it captures, not after its end,
- * not when killed. The test looks in its own mount, network and IPC namespaces, which are otherwise
- * empty.
+ * heaptap leaves nothing on the machine but its trace and its cache of unwind tables: not while it
+ * captures, except for its socket, not after its end, and not when killed. The test looks in its
+ * own mount, network and IPC namespaces, which are otherwise empty.
  */
 #include <ftw.h>
 #include <sched.h>
@@ -23,10 +23,12 @@
 
 #define GUARDIAN_MS 30000
 
-/* Where programs leave what is temporary; empty at first. NULL: cannot be emptied. */
+/* Directories in which programs leave temporary files. The test mounts an empty file system on
+ * each; NULL: it cannot mount one there. */
 static const char *places[] = {"/dev/shm", "/run", "/tmp", "/var/tmp", "/var/cache"};
 
-/* What there may be: the test's directory, and in it trace and unwind tables. */
+/* Paths that may exist: the test's directory, and in it the trace and the cache of unwind
+ * tables. */
 static char *own, *trace, *cache;
 static char found[4096];
 
@@ -36,7 +38,7 @@ static void find(const char *what)
 	snprintf(found + used, sizeof(found) - used, "%s\n", what);
 }
 
-/* The socket of the capture, in a directory of its own, while it runs. */
+/* A capture is running: its socket may exist in its directory in /run. */
 static bool is_capturing;
 
 static int find_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
@@ -50,7 +52,7 @@ static int find_file(const char *path, const struct stat *st, int type, struct F
 	return 0;
 }
 
-/* All but the first `heads` lines. */
+/* Adds all lines of the file except the first `heads` to `found`. */
 static void find_lines(const char *path, unsigned heads)
 {
 	char line[512];
@@ -64,7 +66,7 @@ static void find_lines(const char *path, unsigned heads)
 	fclose(file);
 }
 
-/* Files, System V's objects. */
+/* Fails if there are unexpected files or System V objects. */
 static void check_no_files(void)
 {
 	found[0] = '\0';
@@ -77,7 +79,7 @@ static void check_no_files(void)
 	ck_assert_msg(!found[0], "found:\n%s", found);
 }
 
-/* Nor a socket, whatever its name. */
+/* Fails also if there is a Unix socket. */
 static void check_nothing(void)
 {
 	check_no_files();

@@ -79,7 +79,8 @@ static void check_books(const json_t *report, const json_t *books, bool alone)
 	ck_assert_uint_eq(json_array_size(report_at(report, "warnings")), 0);
 }
 
-/* Only while the target is idle: its own mappings change in each phase. */
+/* Makes a capture while the target is idle; it must leave nothing. In a phase the target changes
+ * its own mappings. */
 static void check_detach(struct victim *victim)
 {
 	struct procsnap *before = procsnap_take(victim->pid, 0);
@@ -93,7 +94,7 @@ static void check_detach(struct victim *victim)
 	procsnap_verify(before, victim->pid);
 }
 
-/* One phase of the target before the capture, one in it, and one after it. */
+/* Runs one phase of the target before the capture, one in it, and one after it. */
 static void compare_books(const char *threads, const char *operations)
 {
 	const char *const argv[] = {

@@ -22,9 +22,9 @@
 #define WORK_MS 20000
 #define BLOCKS	100
 
-/* "go" has the library allocate. `plain LIB` loads the library from its path; `memfd LIB` loads a
- * copy in a memfd; `root DIR LIB` runs `plain LIB` with its own root, mount and PID namespace;
- * `made` calls through generated code that it names in a perf map. */
+/* The program under test. "go" has a library allocate. `plain LIB` loads the library from its path;
+ * `memfd LIB` loads a copy in a memfd; `root DIR LIB` runs `plain LIB` with its own root, mount and
+ * PID namespace; `made` calls through generated code that it names in a perf map. */
 static const char host_source[] =
 	"#define _GNU_SOURCE\n"
 	"#include <dlfcn.h>\n#include <fcntl.h>\n#include <sched.h>\n#include <stdio.h>\n"

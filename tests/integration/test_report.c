@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * JSON, text and exports of a trace agree with each other, with the target's own books, and with
- * the output of the programs that read the exports.
+ * JSON, text and exports of a trace agree with each other, with the counts that the target made
+ * itself, and with the output of the programs that read the exports.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 #define PHASE_MS   60000
 #define ANALYZE_MS 60000
 
-/* A capture of one phase of a ledger; returns what the ledger says about it. */
+/* Captures one phase of a ledger. Returns the counts that the ledger made itself. */
 static json_t *record(struct tap *tap, const char *threads)
 {
 	struct victim victim;
@@ -151,7 +151,7 @@ HT_TEST(text_says_where_and_how_much)
 	ck_assert_msg(found, "no %s in: %.3000s", expected, text);
 }
 
-/* The sum of a CSV's column. */
+/* Returns the sum of a CSV's column; overwrites `csv`. */
 static uint64_t sum_of(char *csv, const char *column)
 {
 	char *rest = csv, *names = strsep(&rest, "\n"), *line;
@@ -170,7 +170,8 @@ static uint64_t sum_of(char *csv, const char *column)
 	return sum;
 }
 
-/* Splits at commas: columns with figures come before those with names, which may contain commas. */
+/* sum_of splits at commas: columns with figures come before those with names, which may contain
+ * commas. */
 HT_TEST(tables_sum_up_to_the_totals)
 {
 	static const char *const by[] = {

@@ -18,7 +18,7 @@
 /* The kernel keeps up to 64 pages per processor or thread in local counters before it adds them
  * up. */
 #define COUNT_SLACK_BYTES (64 * 4096 * 8)
-/* What a capture itself adds to any part: its buffers, pages of the stack. */
+/* A capture itself adds less than this to any part: its buffers, pages of the stack. */
 #define PART_SLACK_BYTES (4 * MIB)
 
 static const char *const part_names[] = {"heap_bytes", "allocator_free_bytes",

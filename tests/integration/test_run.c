@@ -26,7 +26,7 @@
 #define RUN_MS	   60000
 #define WORDS_MAX  16
 #define NOT_RUN	   3
-#define LEDGER_SET 32 /* blocks that each ledger thread allocates before its books begin */
+#define LEDGER_SET 32 /* blocks that each ledger thread allocates before it begins to count */
 
 static const char *trace_path(void)
 {
@@ -45,7 +45,8 @@ struct result {
 	char *out, *err;
 };
 
-/* `command` under heaptap, with further options before it. */
+/* Starts `command` with `heaptap run` and further `options`; `prepare` as for
+ * run_start_prepared. */
 static void start_run(struct run *run, const char *const options[], const char *const command[],
 	void (*prepare)(void *context), void *context)
 {
@@ -374,8 +375,8 @@ HT_TEST(rights_of_its_own)
 	result_deinit(&result);
 }
 
-/* `text` as an executable script, under heaptap: output and status must be the same as without
- * heaptap. */
+/* Runs `text` as an executable script, with and without heaptap: output and status must be the
+ * same. */
 static void check_script(const char *text, unsigned traces)
 {
 	char *script = write_file("script", 0755, text), *out;

@@ -33,7 +33,7 @@ struct result {
 	char *out, *err;
 };
 
-/* The trace of the `number`th program, counted from 1. */
+/* Returns the path of the trace of program `number`, counted from 1. Static buffer. */
 static const char *trace_path(unsigned number)
 {
 	static char path[4096];
@@ -50,7 +50,7 @@ static bool has_trace(unsigned number)
 	return access(trace_path(number), F_OK) == 0;
 }
 
-/* heaptap run with options, "--", the command. */
+/* The arguments of heaptap run: options, "--", the command. */
 struct words {
 	const char *argv[WORDS_MAX];
 };
@@ -162,7 +162,7 @@ HT_TEST(exact_to_the_last_event)
 	char *books = victim_line(&command.victim, RUN_MS);
 	json_t *ledger = report_parse(books);
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
-	/* 4 threads allocate 32 blocks each before the ledger's books begin. */
+	/* 4 threads allocate 32 blocks each before the ledger begins to count. */
 	check_blocks(2, report_u64(ledger, "allocations") + 4 * 32);
 	json_decref(ledger);
 	free(books);

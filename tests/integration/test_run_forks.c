@@ -106,7 +106,8 @@ HT_TEST(child_by_any_function)
 		check_way(ways[i], true);
 }
 
-/* heaptap finds such a child only by looking; there is no bound on how late. */
+/* heaptap finds a child of a clone system call only when it looks; there is no bound on how
+ * late. */
 HT_TEST(child_by_a_system_call)
 {
 	check_way("clone", false);

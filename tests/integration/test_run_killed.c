@@ -23,14 +23,15 @@
 #define BEGIN_MS   20000
 #define TOLD_EVERY 100
 
-/* The command is env, which execs the program under test. */
+/* True: the command is env, which execs tests/targets/busy; false: the command is busy itself. */
 static bool by_exec;
 
 struct trial {
 	struct command command;
 	struct sweep sweep;
 	const char *argv[16];
-	/* `last`: the trace of the last program, with by_exec that after the exec */
+	/* `trace`: the trace given to -o; `last`: the trace of busy, which with by_exec is the
+	 * second one */
 	char *trace, *last;
 };
 

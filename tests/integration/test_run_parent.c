@@ -25,7 +25,7 @@
 #define RUN_MS	  60000
 #define WORDS_MAX 24
 
-/* heaptap run with `words`: further options, "--", the command. */
+/* The arguments of heaptap run with `words`: further options, "--", the command. */
 struct words {
 	const char *argv[WORDS_MAX];
 };
@@ -90,12 +90,12 @@ HT_TEST(window_that_ends_before_the_command)
 	command_deinit(&command);
 }
 
-/* --- as its twin, which was never tapped --- */
+/* --- the same state as without heaptap --- */
 
 #define TWIN_THREADS 8
 
-/* What heaptap could change of each thread, as the kernel reports it, in the order in which the
- * threads were created. */
+/* The state of each thread that heaptap could change, as the kernel reports it, in the order in
+ * which the threads were created. */
 struct crowd {
 	char thread[TWIN_THREADS][1024];
 	size_t count;

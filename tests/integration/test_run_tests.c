@@ -297,7 +297,8 @@ HT_TEST(side_by_side_each_counts)
 
 /* --- what killed tests leave --- */
 
-/* A directory of another test, last changed that long ago, with a file in a folder. */
+/* Makes a directory as another test leaves it, last changed `hours` ago, with a file in a folder.
+ * Returns its path, malloc'd. */
 static char *left_directory(const char *name, unsigned hours)
 {
 	char below[64];

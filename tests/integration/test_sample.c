@@ -104,7 +104,7 @@ static int by_addr_and_time(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* The thread's last REALLOC_BEGIN before the event. */
+/* Returns the thread's last REALLOC_BEGIN before event `index`; fails without one. */
 static struct change *begin_before(
 	const struct tracefile *file, struct change *change, size_t count, size_t index)
 {

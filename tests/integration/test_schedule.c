@@ -55,8 +55,8 @@ static cpu_set_t all_but(const cpu_set_t *one)
 	return CPU_COUNT(&rest) ? rest : all;
 }
 
-/* SCHED_DEADLINE with half of each period, on any core, because the kernel refuses an affinity. Not
- * for the main thread, which only answers commands. False: not allowed here. */
+/* Sets SCHED_DEADLINE with half of each period, on any core, because the kernel refuses an
+ * affinity. Leaves the main thread, which only answers commands. False: the kernel refuses. */
 static bool set_deadline(pid_t tid, bool is_main)
 {
 	const struct {

@@ -26,8 +26,8 @@
 struct frame {
 	const char *function, *file;
 	uint64_t line, address;
-	bool is_made, is_interpreted; /* generated code, in no module; an interpreted function,
-					 without an address */
+	bool is_made, is_interpreted; /* is_made: generated code, in no module; is_interpreted: an
+					 interpreted function, without an address */
 	bool is_inlined;
 };
 
@@ -290,7 +290,7 @@ HT_TEST(interpreted_functions_of_sums)
 		(const char *[]){"--cull", "1h", NULL}, 20);
 }
 
-/* With --unwind=full. */
+/* --unwind=full selects the agent's walk that reads the whole stack each time. */
 HT_TEST(interpreted_functions_by_the_plain_walk)
 {
 	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
@@ -342,8 +342,8 @@ static uint64_t check_sizes(const json_t *stack)
 	return named;
 }
 
-/* New functions are placed where dropped ones were, at once. Some must have names, the right ones;
- * how many depends on the machine's load. */
+/* V8 places new functions at once where dropped ones were. Some functions must have names, and each
+ * name must be right; how many have one depends on the machine's load. */
 static void check_recycled(const char *node)
 {
 	struct victim victim;
@@ -445,7 +445,7 @@ HT_TEST(names_are_those_of_v8)
 
 /* --- other versions ---
  *
- * Debian has node 20. Other versions are tried if a variable names their program. */
+ * The tests above use /usr/bin/node. Another version is tried if a variable names its program. */
 
 static void try_version(const char *variable, uint64_t least)
 {

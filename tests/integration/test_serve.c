@@ -159,7 +159,7 @@ HT_TEST(a_folder_of_windows)
 	free(folder);
 }
 
-/* The value of a header, malloc'd. */
+/* Returns the value of a header, malloc'd; fails without one. */
 static char *header_of(const char *answer, const char *name)
 {
 	char *value = NULL, wanted[100];

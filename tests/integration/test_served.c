@@ -47,7 +47,7 @@ static void order(struct victim *victim, const char *command)
 	ck_assert_str_eq(answer, "done");
 }
 
-/* A capture from beginning to end, that leaves nothing. */
+/* Makes a whole capture, which must leave nothing. */
 static void capture(struct victim *victim)
 {
 	struct tap tap;
@@ -111,7 +111,7 @@ HT_TEST(code_that_cannot_be_read)
 		free(err);
 		run_deinit(&runs[i]);
 	}
-	order(&victim, "trap"); /* its own mmap does not wait for us */
+	order(&victim, "trap"); /* the target's mmap does not wait for heaptap */
 	order(&victim, "resume");
 	run_until(!is_locked(&victim), ANSWER_MS);
 	capture(&victim);
@@ -174,7 +174,7 @@ HT_TEST(code_that_stalls_during_the_capture)
 	tap_wait_on(&tap, "/served");
 	order(&victim, "trap");
 	for (int i = 0; i < 5; i++) {
-		order(&victim, "trap"); /* its own mmap does not wait for us */
+		order(&victim, "trap"); /* the target's mmap does not wait for heaptap */
 		free(victim_ask(&victim, "press 500", ANSWER_MS));
 	}
 	json_t *attach = tap_stop(&tap, 6);

@@ -37,7 +37,7 @@ static bool is_recording(void)
 	return is;
 }
 
-/* With its footer, which comes last. */
+/* Is the file a complete trace, with the footer that heaptap writes last? */
 static bool tracefile_is_complete(const char *path)
 {
 	char *out = NULL;
@@ -70,7 +70,7 @@ static int take(const char *path, char **out, char **err)
 		LIMIT_MS, out, err);
 }
 
-/* Takes one and returns its report. */
+/* Takes a snapshot trace with this name and returns its report. */
 static json_t *snapshot(const char *name)
 {
 	char *path = tmpdir_path(name), *out, *err;

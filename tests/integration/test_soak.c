@@ -44,8 +44,8 @@ struct kind {
 	const char *program[PROGRAMS_MAX][5]; /* the cycles are shared among them */
 	const char *hook;		      /* the value of attach's --hook */
 	unsigned flags;			      /* of procsnap */
-	bool stores; /* its code keeps addresses from slots, so a jump page may stay; it is counted
-		      */
+	bool stores; /* the target's code keeps addresses from slots: a jump page may stay, and is
+			counted */
 	unsigned meets; /* enum met: states of threads that detaches must have found */
 };
 

@@ -63,7 +63,7 @@ static struct procsnap *start_served(struct victim *victim, char trace[TRACE_BYT
 	return procsnap_take(victim->pid, 0);
 }
 
-/* heaptap attach -p PID -o OUTPUT --json EXTRA... */
+/* Starts heaptap attach -p PID -o OUTPUT --json EXTRA... */
 static void attach(
 	struct tap *tap, const struct victim *victim, const char *output, const char *const extra[])
 {

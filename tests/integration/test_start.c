@@ -109,7 +109,7 @@ static void attach(struct stage *stage, struct inherited *from)
 	free(heaptap);
 }
 
-/* heaptap must have filled descriptors that were closed with "/", so that none of its own files
+/* heaptap must have opened "/" on each descriptor that was closed, so that none of its own files
  * gets the number of stdin, stdout or stderr. */
 static void check_stand_ins(const struct stage *stage, const struct inherited *from)
 {
@@ -130,7 +130,7 @@ static void check_trace(const struct stage *stage)
 	ck_assert_int_eq(unlink(stage->tap.trace), 0);
 }
 
-/* A whole capture, ended by SIGINT. */
+/* Makes a whole capture, ended by SIGINT. Its trace must have all allocations. */
 static void check_works(struct inherited *from)
 {
 	struct stage stage;
@@ -401,7 +401,7 @@ static void deny_writing(void *context)
 	deny_calls(SYS_pwrite64, EIO);
 }
 
-/* As on a kernel with proc_mem.force_override=never. */
+/* Writing to /proc/PID/mem fails, as on a kernel with proc_mem.force_override=never. */
 HT_TEST(no_writing_to_read_only_memory)
 {
 	char pid[16], *heaptap = heaptap_path(), *trace = tmpdir_path("none.htap");

@@ -230,8 +230,8 @@ static size_t lines_of_heaptap(pid_t pid)
 	return ours;
 }
 
-/* A thread other than the ended main thread: its directory in /proc shows what that of the process
- * would. */
+/* Returns a thread other than the ended main thread. The thread's directory in /proc shows what
+ * that of the process no longer shows. */
 static pid_t thread_left(pid_t pid)
 {
 	char path[64];

@@ -43,8 +43,8 @@ static bool is_placed_anywhere(const char *name)
 	return strstr(name, "-pie") || strstr(name, "rust");
 }
 
-/* Is the stack of a randomly placed program far enough above it, so that jumps can reach free
- * memory? */
+/* Is the stack of a randomly placed program far enough above the program, so that jumps can reach
+ * free memory? */
 static bool has_room(pid_t pid)
 {
 	char line[512];
@@ -61,8 +61,9 @@ static bool has_room(pid_t pid)
 	return stack - first > ROOM;
 }
 
-/* Starts the target without randomization: the result depends on the addresses of its heap (brk)
- * and its stack. */
+/* Starts the target. A program at fixed addresses runs without randomization, because the result
+ * depends on the addresses of its heap (brk) and stack. A randomly placed program is started again
+ * until it has room. */
 static void start(struct victim *victim, const char *const words[])
 {
 	char path[64];
@@ -117,8 +118,8 @@ static json_t *record_phase(struct victim *victim, const char *name, struct tap 
 	return ledger;
 }
 
-/* One phase before the captures, so that older blocks exist, and one after each, which must not be
- * in the traces. */
+/* Runs one phase before the captures, so that older blocks exist, and one after each, which must
+ * not be in the traces. */
 static void compare_books(const char *const words[], bool by_thread)
 {
 	struct victim victim;

@@ -22,9 +22,9 @@
 #define ANSWER_MS   60000
 #define TIMED_MS    6000
 #define LATE_MS                                                                                    \
-	3600 /* age of the waits when heaptap comes; restarted they last 1.6 times as long */
+	3600 /* age of the waits when heaptap stops them; restarted they last 1.6 times as long */
 #define LONG_MS	 600000
-#define EARLY_NS 20000000 /* timeouts of sockets end with the clock tick before */
+#define EARLY_NS 20000000 /* a socket's timeout may end this much early */
 
 struct waiter {
 	char name[48];
@@ -33,7 +33,7 @@ struct waiter {
 	struct procsnap *before;
 	struct tap tap;
 	uint64_t began_ms;
-	uint64_t touched_ms; /* heaptap does not stop the thread earlier than this */
+	uint64_t touched_ms; /* run_now_ms() from which on heaptap may stop the thread */
 };
 
 static struct waiter waiter[WAITERS_MAX];
@@ -197,7 +197,8 @@ static void release_all(void)
 	}
 }
 
-/* Splits an answer: the first part must equal the twin's, the two times at the end need not. */
+/* Splits an answer: its first part must equal that of the twin, which ran without heaptap; the two
+ * times at its end may differ. Returns the first part; the caller frees it. */
 static char *split_answer(struct victim *victim, uint64_t *ret_begin_ns, uint64_t *ret_end_ns)
 {
 	char *answer = victim_line(victim, ANSWER_MS);

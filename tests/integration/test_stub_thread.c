@@ -203,7 +203,7 @@ HT_TEST(a_table_of_descriptors_of_its_own_while_tapped)
 struct sharing {
 	pid_t main;
 	sem_t own, end;	 /* posted once each, to start the action */
-	bool own_is_old; /* the thread with its own table is older than the other one */
+	bool own_is_old; /* the thread with its own table is older than the one that allocates */
 };
 
 static struct sharing *sharing;

@@ -15,8 +15,8 @@
 
 #define SLOW_MS 40 /* long enough for the guardian to look at the worker */
 #define NOBODY	65534
-/* Counted from the first descriptor that the worker takes, its 11th call or one shortly before
- * sends the answer. */
+/* The worker's calls around the one that sends its answer, about the 11th, counted from its first
+ * pidfd_getfd. */
 #define ANSWER_FIRST 9
 #define ANSWER_LAST  13
 

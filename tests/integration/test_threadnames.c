@@ -118,8 +118,8 @@ HT_TEST(names_in_turn)
 	check_names(blue.names, "red", "blue");
 }
 
-/* heaptap looks at names only now and then. Threads that ended between two looks get the name of
- * the thread before them in their slot, or the name that a new thread has. */
+/* heaptap looks at names only now and then. A thread that ended between two looks gets the name of
+ * the thread before it in its thread record, or the name that a new thread has. */
 HT_TEST(threads_that_live_for_a_millisecond)
 {
 	struct stage stage;

@@ -18,7 +18,7 @@
 
 #define ANSWER_MS 120000
 #define CYCLES	  sample_size(10, 3)
-#define BORN	  3000 /* more threads than there are slots */
+#define BORN	  3000 /* more threads than there are thread records */
 #define CHAINS	  2
 #define POOLED	  100u
 

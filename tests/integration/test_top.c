@@ -121,7 +121,7 @@ HT_TEST(tables_as_text)
 	victim_stop(&shown.victim);
 }
 
-/* Does the last table count `allocations`? It does when all events have arrived. */
+/* Does the last table count `allocations`, which means that all events have arrived? */
 static bool agrees_with(struct shown *shown, uint64_t allocations)
 {
 	size_t count;
@@ -130,7 +130,7 @@ static bool agrees_with(struct shown *shown, uint64_t allocations)
 	return ret;
 }
 
-/* When the target is idle, the sums equal its own books. */
+/* When the target is idle, the sums equal those that the ledger counted. */
 HT_TEST(a_capture_that_runs_is_joined_and_goes_on)
 {
 	struct shown shown;

@@ -43,7 +43,7 @@ static void type(const struct screened *screened, const char *keys)
 	free(tmux(screened, (const char *[]){"send-keys", "-t", "top", keys, NULL}));
 }
 
-/* Types the text after the key, instead of the text that is there. */
+/* Types the key, then `text` in place of the text that top suggests. */
 static void type_after(const struct screened *screened, const char *key, const char *text)
 {
 	type(screened, key);
@@ -79,7 +79,7 @@ static void start_target(struct screened *screened)
 	screened->tap = (struct tap){.target = screened->victim.pid};
 }
 
-/* A shell in the terminal, in which top runs. */
+/* Starts top in a shell in the terminal, and waits for the table. */
 static void start_top(struct screened *screened)
 {
 	char *heaptap = realpath(run_built("heaptap"), NULL), command[5000];

@@ -38,7 +38,7 @@ static void begin(void)
 	trace = tmpdir_path("w.htap");
 }
 
-/* heaptap attach with `words`. */
+/* Starts heaptap attach with `words`. */
 static void start(const char *const words[])
 {
 	const char *argv[WORDS_MAX] = {

@@ -51,7 +51,7 @@ static void scene_start_service(struct scene *scene)
 		scene, (const char *[]){run_built("tests/targets/service"), "1", "50", NULL});
 }
 
-/* heaptap attach with `words`. */
+/* Starts heaptap attach with `words`. */
 static void start(struct scene *scene, const char *const words[])
 {
 	const char *argv[WORDS_MAX] = {
@@ -103,8 +103,8 @@ static bool is_tapped(const struct scene *scene)
 	return tap_is_recording(scene->victim.pid);
 }
 
-/* Three windows: heaptap runs a command on each trace, and deletes the first one. Between two
- * windows the target is clean. */
+/* A series of three windows: heaptap runs a command on each trace, and deletes the first trace.
+ * Between two windows the target is clean. */
 HT_TEST(windows_at_even_times)
 {
 	struct scene scene;
@@ -327,7 +327,7 @@ static void use_terminal(void *context)
 	dup2(*terminal, STDERR_FILENO);
 }
 
-/* All output of the terminal so far. */
+/* Reads the terminal's output to its end. Static buffer. */
 static char *read_terminal(int fd)
 {
 	static char text[65536];

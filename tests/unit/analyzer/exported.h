@@ -5,7 +5,7 @@
  *      main (main.c:10) -> caller (out.c:9) -> inner (in.h:7), inlined: 100 bytes that stay, 30
  *      that are freed at once; by the thread "worker"
  *      main -> an address without a name: 7 bytes; by a thread without a name
- *      no stack: 1 byte, freed at once; by the same
+ *      no stack: 1 byte, freed at once; by the thread without a name
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct exported {
 	struct scene scene;
 	struct analysis *analysis;
 	struct export_job job; /* of the last export */
-	char *text;	       /* the same */
+	char *text;	       /* what the last export wrote; malloc'd, `length` bytes */
 	size_t length;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The test as the keeper of a capture: it takes requests and answers them.
+ * The test takes the part of a capture's keeper, the process that passes requests to the capture:
+ * it receives requests and answers them.
  */
 #pragma once
 
@@ -13,8 +14,8 @@
 
 struct scene;
 
-/* Turns the scene until the keeper gets the next request, which must have this verb; answers the
- * request, and turns the scene once more. */
+/* Calls `turn` until the keeper gets a request, which must have this verb, then sends `reply` and
+ * calls `turn` once more. Fails the test after KEEPER_TURNS_MAX calls without a request. */
 static inline void keeper_answer(int keeper, enum control_verb verb,
 	const struct control_reply *reply, void (*turn)(struct scene *scene), struct scene *scene)
 {

@@ -15,7 +15,7 @@
 #define MADE_BLOCKS  3000u
 #define MADE_OLDER   200u
 #define MADE_THREADS 3u
-#define MADE_LIVES   UINT64_MAX /* as a death: there is none */
+#define MADE_LIVES   UINT64_MAX /* as death_ns: the block is never freed */
 
 static inline void note_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes)
 {
@@ -32,8 +32,10 @@ struct made_block {
 
 struct made {
 	uint64_t random;
-	uint32_t nodes;	 /* stacks are 0 to nodes - 1; every eighth has an id of a plain node */
-	uint64_t gap_ns; /* most time from one event to the next; rarely a hundred times that */
+	uint32_t nodes;	 /* stacks are 0 to nodes - 1; every eighth is NODES_MAX higher, the id of a
+			    plain node */
+	uint64_t gap_ns; /* longest time from one event to the next; one in 200 may take a hundred
+			    times as long */
 	uint64_t sample_bytes;
 	uint64_t now_ns, live_bytes, peak_bytes, peak_time_ns;
 	struct made_block block[MADE_BLOCKS];
@@ -113,8 +115,8 @@ static inline void made_free_older(struct made *made, struct cube *cube)
 		ck_no_err(cube_before_freed(cube, &call, bytes, bytes + 8));
 }
 
-/* Makes the whole history, which grows and then shrinks. If `cube` is not NULL, it counts the
- * history, and is not finished. */
+/* Makes the whole history, which grows and then shrinks. `cube`, unless NULL, counts the history;
+ * the caller finishes the cube. */
 static inline void made_play(struct made *made, uint64_t seed, struct cube *cube)
 {
 	made->random = seed;
@@ -136,7 +138,8 @@ static inline void made_play(struct made *made, uint64_t seed, struct cube *cube
 	}
 }
 
-/* Finds the site of each block; blocks whose stack has no site are at CUBE_OTHER's. */
+/* Finds each block's site in a finished cube; blocks whose stack has no site get the site of
+ * CUBE_OTHER. */
 static inline void made_find_sites(struct made *made, const struct cube *cube)
 {
 	for (size_t i = 0; i < made->count; i++) {
@@ -153,7 +156,7 @@ static inline void made_find_sites(struct made *made, const struct cube *cube)
 	}
 }
 
-/* Returns the bucket of a time; UINT32_MAX for a death that never comes. */
+/* Returns the cube's bucket of a time; UINT32_MAX for MADE_LIVES. */
 static inline uint32_t made_bucket(const struct cube *cube, uint64_t time_ns)
 {
 	return time_ns == MADE_LIVES ? UINT32_MAX : (uint32_t)(time_ns / cube->step_ns);

@@ -12,7 +12,8 @@
 
 #define MODULE_FILE_BIAS 0x7f0000000000u
 
-/* What resolves one address of one file at a time; end with module_file_end. */
+/* Resolves addresses of one file, one at a time. module_file_read begins; after module_file_frames,
+ * module_file_end releases the result. */
 struct module_file {
 	struct module_here here;
 	struct resolve_files files;
@@ -21,7 +22,7 @@ struct module_file {
 	struct symbols symbols;
 };
 
-/* Reads the build-id, if there is one, and where the code lies. */
+/* Prepares the file as a module at MODULE_FILE_BIAS, with its build-id if it has one. */
 static inline void module_file_read(struct module_file *file, const char *path)
 {
 	struct module_here *here = &file->here;

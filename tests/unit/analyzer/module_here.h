@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A module of this very process, to play one of a traced process.
+ * A module of the test process, which stands for a module of a traced process.
  */
 #pragma once
 
@@ -17,7 +17,7 @@
 #define MODULE_HERE_ID 5u
 
 struct module_here {
-	const char *want; /* part of its path; "" is the program itself */
+	const char *want; /* part of the module's path; "" is the program itself */
 	char path[4096];
 	uint64_t bias, lo, hi;
 	uint8_t build_id[TRACE_BUILD_ID_MAX];
@@ -62,7 +62,7 @@ static inline void module_here_read_build_id(struct module_here *here)
 	close(fd);
 }
 
-/* The module whose path holds `want`; "" for the program itself. */
+/* Returns the loaded module whose path contains `want`; "": the program itself. */
 static inline struct module_here module_here_find(const char *want)
 {
 	struct module_here here = {.want = want};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A small capture for tests: threads that allocate and free, one slot each, and a clock that runs
- * one cycle per nanosecond.
+ * A small capture for tests: threads that allocate and free, each in its own lane (thread record),
+ * and a clock that runs one cycle per nanosecond.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 struct scene {
 	struct tracebuild trace;
 	struct eventbuild lane[SCENE_LANES];
-	uint64_t now; /* TSC and CLOCK_MONOTONIC at once */
+	uint64_t now; /* the current time, in cycles of the TSC and in ns of CLOCK_MONOTONIC */
 };
 
 static inline void scene_init_with(
@@ -49,7 +49,8 @@ static inline void scene_deinit(struct scene *scene)
 	tracebuild_deinit(&scene->trace);
 }
 
-/* The lane's builder, which starts with a THREAD event; time moves on. */
+/* Returns the builder of the lane's next event, SCENE_STEP_NS after the event before. The first
+ * event of a lane is THREAD. */
 static inline struct eventbuild *scene_lane(struct scene *scene, unsigned lane)
 {
 	struct eventbuild *events = &scene->lane[lane];
@@ -116,8 +117,8 @@ static inline void scene_sync(struct scene *scene)
 	tracebuild_sync(&scene->trace, scene->now, scene->now);
 }
 
-/* Ends the trace and reads it, with the blocks that `query` chooses, or, if that is NULL, with all;
- * the caller destroys the analysis. */
+/* Ends the trace and reads it, with the blocks that `query` chooses; NULL: with all. The caller
+ * destroys the analysis. */
 static inline struct analysis *scene_analyze_blocks(struct scene *scene, const struct query *query)
 {
 	scene_sync(scene);
@@ -134,8 +135,7 @@ static inline struct analysis *scene_analyze(struct scene *scene)
 	return scene_analyze_blocks(scene, NULL);
 }
 
-/* The answer to `query`, or, if that is NULL, to the query for everything; the caller destroys it.
- */
+/* Returns the view of `query`; NULL: of everything. The caller destroys the view. */
 static inline struct view *scene_view(struct analysis *analysis, const struct query *query)
 {
 	struct view *view = NULL;
@@ -145,7 +145,8 @@ static inline struct view *scene_view(struct analysis *analysis, const struct qu
 	return view;
 }
 
-/* The same with all frames of each chain, if `shows_wrappers`. */
+/* Returns the view of everything; if `shows_wrappers`, with all frames of each chain. The caller
+ * destroys the view. */
 static inline struct view *scene_view_of_all(struct analysis *analysis, bool shows_wrappers)
 {
 	struct query query;

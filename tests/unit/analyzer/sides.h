@@ -15,7 +15,7 @@
 struct side {
 	struct scene scene;
 	uint64_t lo;	/* of the module */
-	uint64_t shift; /* of all code in it, as in another build */
+	uint64_t shift; /* offset of all code in the module, as if it came from another build */
 	const char *directory;
 	uint32_t nodes;
 	uint64_t addr;
@@ -54,8 +54,8 @@ static inline uint32_t side_frame(
 	return tracebuild_node(&side->scene.trace, parent, side->lo + offset);
 }
 
-/* A block with an address of its own, `at_ms` after the start of the window; returns the address.
- */
+/* Allocates a block at a new address, `at_ms` after the start of the window. Returns the
+ * address. */
 static inline uint64_t side_alloc(struct side *side, uint64_t at_ms, uint64_t size, uint32_t stack)
 {
 	const uint64_t now = SCENE_START_NS + at_ms * 1000000;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks with names for tests of views: nodes of a module, and of code that the program made.
+ * Stacks with names for tests of views: nodes of a module, and of code that the program generated.
  */
 #pragma once
 
@@ -32,8 +32,8 @@ static inline void stage_begin(struct stage *stage)
 	stage_begin_sample(stage, 0);
 }
 
-/* Names the place at `pc` of a module, or of made code: functions innermost first, the second may
- * be NULL. */
+/* Names the place at `pc` of a module, or of generated code (`module_id` 0): `inner` is inlined
+ * into `outer`, which may be NULL. */
 static inline void stage_name(struct stage *stage, uint32_t module_id, uint64_t pc,
 	const char *inner, const char *outer, const char *file, uint64_t line)
 {
@@ -49,8 +49,8 @@ static inline void stage_name(struct stage *stage, uint32_t module_id, uint64_t 
 	tracebuild_put(&stage->scene.trace, &symbol);
 }
 
-/* Adds a node below `parent` whose place has these frames, innermost first; NULL: it has no name.
- */
+/* Adds a node below `parent` whose place has these frames, innermost first; `inner` NULL: the place
+ * has no name. */
 static inline uint32_t stage_node(
 	struct stage *stage, uint32_t parent, const char *inner, const char *outer)
 {
@@ -60,7 +60,7 @@ static inline uint32_t stage_node(
 	return tracebuild_node(&stage->scene.trace, parent, pc);
 }
 
-/* The same in code that the program made. */
+/* Adds a node of generated code below `parent`; `name` NULL: it has no name. */
 static inline uint32_t stage_made(
 	struct stage *stage, uint32_t parent, const char *name, uint64_t line)
 {
@@ -70,7 +70,7 @@ static inline uint32_t stage_made(
 	return tracebuild_node(&stage->scene.trace, parent, pc);
 }
 
-/* An allocation of a block with an address of its own, which is returned. */
+/* Allocates a block at a new address, and returns the address. */
 static inline uint64_t stage_alloc(
 	struct stage *stage, unsigned lane, uint64_t size, uint32_t stack)
 {
@@ -84,8 +84,8 @@ static inline void stage_free(struct stage *stage, uint64_t addr)
 	scene_free(&stage->scene, 0, addr, 0);
 }
 
-/* Returns the chain that is shown of a stack, innermost frame first: "leaf < caller < main"; "?" is
- * a frame without a name. The text is in a buffer of this function. */
+/* Returns the chain that the view shows for a stack, innermost frame first: "leaf < caller < main";
+ * "?" is a frame without a name. The text is valid until the next call. */
 static inline const char *stage_chain(const struct view *view, uint32_t stack)
 {
 	static char text[4096];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What programs do with memory: sites that leak and sites that do not. Each draws its parameters.
+ * What programs do with memory: sites that leak and sites that do not. Each draws its parameters at
+ * random.
  */
 #pragma once
 
@@ -11,14 +12,15 @@ static inline uint64_t model_bytes(struct site *site)
 	return (uint64_t)site_scale(site, 16, 65536);
 }
 
-/* Returns the time of the next event: random, `rate` a second, or even with some jitter. */
+/* Returns the time of the next event: at random times, `rate` a second; if `evenly`, at even times
+ * with some jitter. */
 static inline double model_next(struct site *site, double now, double rate, bool evenly)
 {
 	return now +
 	       (evenly ? site_between(site, 0.8, 1.2) / rate : site_exponential(site, 1 / rate));
 }
 
-/* Blocks with short lives. */
+/* Adds blocks that live `life` seconds on average. */
 static inline void model_churn(struct site *site, double from, double to, double rate, double life)
 {
 	uint64_t bytes = model_bytes(site);
@@ -224,7 +226,7 @@ static inline void leak_of_fewer_requests(struct site *site)
 
 /* ---- innocent ---- */
 
-/* A cache fills; the program does no other work than the misses cost. */
+/* A cache fills, and each miss does some work; the program does no other work. */
 static inline void calm_misses(struct site *site)
 {
 	double slow = site->window * site_scale(site, 0.05, 0.7);
@@ -236,7 +238,7 @@ static inline void calm_misses(struct site *site)
 	}
 }
 
-/* Few objects that are made when they are needed first. */
+/* A few objects that are each made when they are first needed. */
 static inline void calm_few(struct site *site)
 {
 	uint64_t count = 2 + random_below(&site->random, 6);
@@ -278,7 +280,7 @@ static inline void calm_refresh(struct site *site)
 	}
 }
 
-/* A queue whose reader keeps up, just so. */
+/* A queue whose reader just keeps up with its writer. */
 static inline void calm_busy_queue(struct site *site)
 {
 	double rate = site_scale(site, 1000, 20000) / site->window,
@@ -315,7 +317,8 @@ static inline void calm_saturating(struct site *site)
 		site_block(site, site_exponential(site, slow), NEVER, 1500);
 }
 
-/* The same in a program that answers as many requests as ever: the rest of its work is no less. */
+/* A cache that saturates, in a program that answers as many requests as before: its other work is
+ * no less. */
 static inline void calm_fewer_misses(struct site *site)
 {
 	double rate = 20000 / site->window;

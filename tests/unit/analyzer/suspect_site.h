@@ -40,7 +40,7 @@ static inline double site_between(struct site *site, double lo, double hi)
 	return lo + (hi - lo) * (double)(random_next(&site->random) >> 11) * 0x1p-53;
 }
 
-/* Like site_between, but each order of magnitude is as likely. */
+/* Like site_between, but each order of magnitude is equally likely; `lo` must be above 0. */
 static inline double site_scale(struct site *site, double lo, double hi)
 {
 	return lo * pow(hi / lo, site_between(site, 0, 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The copy that may be posted: nothing of the original can be read in it, and its report is the
- * same but for names.
+ * The anonymized copy of a trace: no name of the original can be read in it, and its report is the
+ * same except for names.
  */
 #include "analyzer/export/anonymize.h"
 
@@ -23,7 +23,7 @@ static const char *const secret[] = {"secret_main", "Secret::Engine::run(int)", 
 static const char *const target[] = {"target", "/usr/bin/target", "6.1.0"};
 
 static struct stage stage;
-static int original; /* descriptors */
+static int original; /* descriptor of the original trace */
 
 static void put_mapping(uint64_t addr, uint64_t length, enum abi_mapping_call call)
 {

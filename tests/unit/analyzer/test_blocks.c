@@ -21,7 +21,8 @@ static int compare_deaths(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Has the cube count the chosen blocks: those that die as they die, the others at the end. */
+/* Makes a history, and has the cube count a random choice of its blocks: blocks that are freed in
+ * the order of their frees, then those that are not. */
 static void count_chosen(uint64_t seed, uint64_t gap_ns, uint32_t nodes, size_t cells_max)
 {
 	uint32_t order[MADE_BLOCKS];
@@ -49,7 +50,7 @@ static void count_chosen(uint64_t seed, uint64_t gap_ns, uint32_t nodes, size_t 
 			ck_no_err(cube_pass(&cube, block->death_ns));
 	}
 	ck_no_err(cube_finish(&cube));
-	/* The comparison is with a history of the chosen blocks alone. */
+	/* Keep the chosen blocks alone: the tests compare with these. */
 	size_t kept = 0;
 	for (size_t i = 0; i < made.count; i++)
 		if (is_chosen[i])
@@ -150,8 +151,9 @@ static struct scene scene;
 static struct analysis *analysis;
 static struct query query;
 
-/* Blocks of 1, 2, 4, ... bytes, so that a sum names them: 1 lives 1 ms, 2 lives 2 ms, 4 lives on
- * from the 3rd ms to the end at the 10th, 8 was in a realloc that did not end, from the 8th on. */
+/* Blocks of 1, 2, 4 and 8 bytes, so that a sum names its blocks. 1 lives 1 ms and 2 lives 2 ms; 4
+ * lives from 3 ms to the end at 10 ms; 8 lives from 8 ms on, and a realloc of it begins but does
+ * not end. */
 static void make_trace(void)
 {
 	scene_init(&scene);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bounds of a sample, held against the whole trace of the same run: it is thinned by the rule
- * of the agent, with many seeds, and 95 of 100 intervals must hold the true figure.
+ * The bounds of a sample, compared with the whole trace of the same run: samples are drawn by the
+ * agent's rule with many seeds, and 95 of 100 intervals must contain the true figure.
  */
 #include <math.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define BLOCKS	 6000u
 #define SEEDS	 200u
 #define TOP	 5u
-#define EXPECTED 5.0 /* least expected samples of a figure that is judged */
+#define EXPECTED 5.0 /* a figure is judged if at least so many samples of it are expected */
 
 struct made_block {
 	uint32_t site;
@@ -32,7 +32,8 @@ static struct scene scene;
 static struct analysis *analysis;
 static struct view *view;
 
-/* Sites of small blocks, of large ones, and of both; the first ones allocate most. */
+/* Makes a random run: sites of small and of large blocks, of which the first ones allocate most
+ * often. */
 static void make_run_of(unsigned seed)
 {
 	srandom(seed);
@@ -314,7 +315,8 @@ HT_TEST(large_sites_are_among_the_first)
 	ck_assert_msg(missed * 100 <= judged, "%u of %u", missed, judged);
 }
 
-/* The variance is the sum of (1 - p) (size / p)^2; for what is outstanding, a proportion of it. */
+/* The variance of allocated bytes is the sum of (1 - p) (size / p)^2 over the recorded blocks, of
+ * which each was recorded with the probability p. */
 HT_TEST(variances_are_those_of_the_blocks)
 {
 	struct looked sample;
@@ -359,7 +361,8 @@ HT_TEST(whole_traces_and_certain_blocks_have_no_bound)
 	ck_assert_int_eq(figure_bound((struct figure){INT64_MAX, 1e300}), INT64_MAX);
 }
 
-/* In each tree the root has the bound of the total, and bounds of disjoint parts square-add. */
+/* In each tree the root has the bound of the total, and the squares of the bounds of disjoint parts
+ * add up. */
 HT_TEST(trees_have_the_same_bounds)
 {
 	make_run();

@@ -24,7 +24,7 @@ static uint64_t seed;
 /* The generated chains, outermost frame first, with what each allocated and kept. */
 static struct {
 	uint32_t node;
-	uint8_t function[DEEPEST]; /* FUNCTIONS and more: made code */
+	uint8_t function[DEEPEST]; /* FUNCTIONS and above: generated code */
 	size_t depth;
 	uint64_t bytes, kept;
 } chain[STACKS];

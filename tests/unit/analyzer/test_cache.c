@@ -128,7 +128,7 @@ HT_TEST(those_used_least_lately_make_room)
 	struct stat status;
 	ck_assert_int_eq(fstatat(cache.directory, build_id[0], &status, 0), 0);
 	ck_assert_int_eq(status.st_mode & 0777, 0600);
-	ck_assert(has(build_id[0], &none, "function")); /* used: the other one is older now */
+	ck_assert(has(build_id[0], &none, "function")); /* used: the other file is older now */
 	cache.most = (uint64_t)status.st_size * 5 / 2;
 	store(build_id[2], &none, "function");
 	ck_assert(has(build_id[0], &none, "function"));

@@ -56,7 +56,8 @@ HT_TEST(recursion_counts_once)
 	exported_end(&exported);
 }
 
-/* Readers pass over calls that were made 0 times, and take their figures for the caller's own. */
+/* Readers skip calls with a count of 0, and add their figures to the caller's own. So a block from
+ * before the window counts as a call. */
 HT_TEST(a_block_of_before_is_a_call)
 {
 	struct query query;

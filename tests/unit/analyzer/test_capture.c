@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The capture that a server shows, behind its keeper: a process that listens like a capture is
- * joined, asked and left alone; without one a program is started.
+ * The capture that a server shows, through its keeper: a process that listens as a capture does is
+ * joined, asked and left running; without one, a program is started.
  */
 #include "analyzer/live/capture.h"
 
@@ -19,13 +19,13 @@
 
 #define START_TICKS 1u
 
-/* A process that answers in the place of the capture of this test process. */
+/* A process that answers as if it captured this test process. */
 struct fake {
 	pid_t pid;
 	char directory[CONTROL_PATH_MAX], path[CONTROL_PATH_MAX + CONTROL_NAME_MAX + 2];
 };
 
-/* Answers each request with `reply`; the number of marks is that of the requests so far. */
+/* Answers each request with `reply`, in which the number of marks grows by 1 with each request. */
 __attribute__((noreturn)) static void answer(int listener, struct control_reply reply)
 {
 	char line[CONTROL_LINE_MAX];
@@ -67,7 +67,7 @@ static void fake_end(struct fake *fake)
 	kill(fake->pid, SIGKILL);
 	waitpid(fake->pid, NULL, 0);
 	unlink(fake->path);
-	/* Captures of others may be there. */
+	/* The directory stays if other captures have sockets in it. */
 	(void)rmdir(fake->directory);
 }
 

@@ -20,7 +20,7 @@
 
 #define ARGS_MAX 12
 
-/* Runs a command with its arguments; standard output goes to `ret`, if wanted. */
+/* Runs a command with its arguments; `ret`, unless NULL, gets the standard output. */
 static struct ht_err *run(const char *const args[], struct bytes_out *ret)
 {
 	char *argv[ARGS_MAX + 1] = {0};
@@ -46,7 +46,7 @@ static struct ht_err *run(const char *const args[], struct bytes_out *ret)
 
 #define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
-/* A trace of two blocks in a file; malloc'd. */
+/* Writes a trace of two blocks into a file. Returns the path, malloc'd. */
 static char *make_trace(void)
 {
 	struct scene scene;

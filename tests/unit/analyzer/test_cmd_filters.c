@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Each command takes each filter, or says that it does not: one table. And --limit of source.
+ * Each command takes each filter, or refuses it as the table says. Also --limit of source.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,8 @@
 static char *trace_path, *suppressions_path;
 static char *printed;
 
-/* A minute: after 15 s "keep" allocates 300, 200 and 100 bytes on three lines, and keeps them. */
+/* Writes a trace of one minute, in which "keep" allocates 300, 200 and 100 bytes on three lines
+ * after 15 s and keeps them, and a file of suppressions. */
 static void make_files(void)
 {
 	struct scene scene;
@@ -53,7 +54,7 @@ static void remove_files(void)
 	free(suppressions_path);
 }
 
-/* Runs the words; what they print is in `printed`. */
+/* Runs the command line `word`; `printed` gets the standard output. */
 static struct ht_err *run(const char *const *word)
 {
 	struct bytes_out bytes = {0};
@@ -79,7 +80,7 @@ static struct ht_err *run(const char *const *word)
 
 struct face {
 	const char *name, *second, *third, *fourth; /* words behind the trace */
-	const char *refuses;			    /* options, with a space behind each */
+	const char *refuses; /* options that the command refuses, each followed by a space */
 };
 
 static const struct face faces[] = {

@@ -89,7 +89,8 @@ HT_TEST(a_flame_ends_in_who_allocated)
 	scene_deinit(&scene);
 }
 
-/* U+009B is a terminal's CSI; as one byte it is no UTF-8. U+202E turns what follows around. */
+/* U+009B is a terminal's CSI; as a single byte it is not valid UTF-8. U+202E reverses the direction
+ * of the text that follows. */
 HT_TEST(a_terminal_obeys_no_name)
 {
 	scene_init(&scene);

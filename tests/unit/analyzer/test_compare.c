@@ -67,8 +67,8 @@ static void check_change(const char *function, enum compare_change want)
 /* --- the same site -----------------------------------------------------------------------------
  */
 
-/* The program was rebuilt in another directory, and loaded elsewhere; its lines have moved, and its
- * sites come in another order. */
+/* The program was rebuilt in another directory and is loaded at another address; its lines have
+ * moved, and its sites come in another order. */
 HT_TEST(a_rebuilt_program_has_the_same_sites)
 {
 	begin();
@@ -175,8 +175,8 @@ HT_TEST(every_change_has_its_class)
 /* --- windows of different lengths --------------------------------------------------------------
  */
 
-/* A leak of 1000 bytes each tenth of a second, a cache that is full after two seconds, and a buffer
- * that is always there once. */
+/* A leak of `leak_bytes` each tenth of a second, a cache that is full after two seconds, and a
+ * buffer that is replaced each time, so that one is live. */
 static void make_program(unsigned index, uint64_t seconds, unsigned leak_bytes)
 {
 	struct side *at = &side[index];
@@ -230,7 +230,7 @@ HT_TEST(a_leak_is_found_whichever_window_is_longer)
 	check_program(10, 40, 1000, 0, COMPARE_GONE);
 }
 
-/* The first parts of both windows are the same. */
+/* The first 10 s of both windows are the same. */
 HT_TEST(a_leak_that_begins_late_is_found)
 {
 	begin();

@@ -13,7 +13,7 @@
 static struct side side[COMPARE_VIEWS_MAX];
 static const struct view *view[COMPARE_VIEWS_MAX];
 static uint32_t count;
-static uint64_t last_seconds; /* of the last window */
+static uint64_t last_seconds; /* length of the last window */
 static struct compare compare;
 
 static void begin_sample(uint32_t sides, uint64_t sample_bytes)
@@ -124,7 +124,8 @@ HT_TEST(diff_prints_what_changed)
 	end(page);
 }
 
-/* The second window is a tenth as long; what it holds is a cache, and no more of it. */
+/* The second window is a tenth as long. Both have one cache of the same size, whose growth per
+ * minute is therefore ten times as high in the second. */
 HT_TEST(amounts_overrule_rates_of_unlike_windows)
 {
 	begin(2);
@@ -199,7 +200,8 @@ HT_TEST(bounds_of_a_sample_stand_below)
 	check_page(page);
 	check_has(
 		page, "  figures of a sample are estimates: below each stands its bound at 95 %\n");
-	/* 58,302 - 25,912, sqrt(16759^2 + 24029^2) = 29,296 */
+	/* "grows" has 58,302 - 25,912 bytes more, with a bound of sqrt(16759^2 + 24029^2) =
+	 * 29,296. */
 	check_has(page, "  grown    +31.6 KiB   25.3 KiB   56.9 KiB  grows  a.c:123 <- "
 			"caller_of_all\n"
 			"               \xc2\xb1"

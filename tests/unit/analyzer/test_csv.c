@@ -46,7 +46,7 @@ HT_TEST(a_quote_is_doubled_and_a_formula_is_text)
 	exported_end(&exported);
 }
 
-/* A figure that a sample does not tell is an empty cell. */
+/* A figure that a sample cannot give is an empty cell. */
 HT_TEST(a_sample_has_no_temporary_blocks)
 {
 	exported = (struct exported){0};
@@ -57,7 +57,7 @@ HT_TEST(a_sample_has_no_temporary_blocks)
 	exported_end(&exported);
 }
 
-/* Of ten threads on one stack eight are named. */
+/* Ten threads allocate on one stack: the cell names eight. */
 HT_TEST(many_threads_are_cut)
 {
 	exported = (struct exported){0};

@@ -92,7 +92,7 @@ static void book_free(unsigned b, unsigned lane)
 	block->live = false;
 }
 
-/* One step of the program, in the trace and in the ledger. */
+/* Makes one random step of the program, in the trace and in the ledger. */
 static void step(void)
 {
 	unsigned b = (unsigned)random() % BLOCKS, lane = (unsigned)random() % SCENE_LANES;
@@ -244,7 +244,7 @@ HT_TEST(parts_sum_up_to_the_total)
 	end();
 }
 
-/* Does what no program does: any event of any thread for any of a few addresses. */
+/* Puts a random event of a random thread at one of eight addresses, as no program would. */
 static void step_madly(void)
 {
 	unsigned lane = (unsigned)random() % SCENE_LANES;
@@ -390,7 +390,8 @@ HT_TEST(centuries_without_an_event)
 	}
 }
 
-/* Stacks at CUBE_OTHER, and the bytes of their blocks. */
+/* Checks that the cube counts the folded stacks (those that it counts at CUBE_OTHER) and the bytes
+ * of their blocks. */
 static void check_folded(void)
 {
 	bool is_folded[4096] = {false};
@@ -462,9 +463,9 @@ HT_TEST(the_lightest_stacks_are_folded)
 #define ANVIL_CALLS  16000000u
 #define ANVIL_STEP   3750u /* ns from one call to the next: a minute in all */
 
-/* A few stacks are called all the time, most of them a few times: rank r as often as r^-1.4 says
- * (Zipf), so that a tenth of the stacks has 98.7 % of the calls. In traces of Node.js, rocksdb and
- * Python it has more. Each stack is called once at least. */
+/* Chooses the stack of a call. A few stacks are called all the time, most of them a few times: rank
+ * r is as frequent as r^-1.4 (Zipf), so that a tenth of the stacks has 97.5 % of the calls. In
+ * traces of Node.js, rocksdb and Python it has more. Each stack is called at least once. */
 static uint32_t anvil_stack(uint64_t *random, uint64_t call, uint32_t stacks)
 {
 	const double u = (double)((random_next(random) >> 11) + 1) * 0x1p-53;
@@ -508,8 +509,8 @@ static void play_anvil(size_t cells_max, uint64_t *of_stack)
 	ck_assert_uint_eq(cube.total.allocated_bytes, bytes);
 }
 
-/* At most a hundredth of the bytes is folded; with half the room 3 %, and never a stack that has
- * 0.5 %. */
+/* At most 1 % of the bytes is folded; with half as many cells, 3 %. A stack that has 0.5 % of the
+ * bytes is never folded. */
 HT_TEST(little_is_folded_of_276000_stacks)
 {
 	static const unsigned percent[] = {1, 3};

@@ -17,7 +17,8 @@
 #define NS_PER_S 1000000000ull
 
 struct play {
-	uint64_t seed, cull_ns, pause_ns; /* longest time between two steps */
+	uint64_t seed, cull_ns, pause_ns; /* cull_ns: the filter's limit; pause_ns: longest time
+					     between two steps */
 	unsigned steps;
 	bool has_heap, has_names, has_before, ends_within, has_inversions;
 };
@@ -41,7 +42,7 @@ static uint64_t size_of(void)
 	return random() % 20 ? (uint64_t)random() % 300 : (uint64_t)random() % 200000;
 }
 
-/* Most blocks live shortly, some for ever: the first tenth is rarely chosen to be freed. */
+/* Makes one random step. Most blocks live for a short time; the first tenth are rarely freed. */
 static void step(const struct play *play)
 {
 	unsigned b = (unsigned)random() % BLOCKS, lane = (unsigned)random() % SCENE_LANES;
@@ -86,7 +87,7 @@ static void step(const struct play *play)
 		scene_free(&scene, lane, 0x5000000 + 16 * (uint64_t)random(), 100);
 		input_events++;
 	}
-	/* The first block's free comes late: another thread has the address already. */
+	/* The first block's free is stamped late: another thread has already got the address. */
 	if (play->has_inversions && random() % 20 == 0) {
 		scene_malloc(&scene, lane, 0xa00000, size_of(), stack);
 		scene_malloc(&scene, (lane + 1) % SCENE_LANES, 0xa00000, 40, stack);
@@ -379,7 +380,7 @@ HT_TEST(times_of_any_length)
 			.steps = 3000});
 }
 
-/* At each reading of the allocators the sums must be those of that moment. */
+/* At each reading of the heap, the sums must be those of that moment. */
 HT_TEST(readings_of_the_heap)
 {
 	for (uint64_t seed = 1; seed <= 6; seed++)

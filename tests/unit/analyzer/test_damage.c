@@ -13,7 +13,7 @@
 enum verdict { REFUSED, IN_PART, WHOLE };
 
 static struct bytes_out trace;
-static char *report; /* of the trace as it is */
+static char *report; /* the report of the undamaged trace */
 static unsigned count[3];
 
 static char *print_report(const struct view *view, bool is_json)
@@ -67,7 +67,7 @@ static void put_heap(struct tracebuild *build)
 	tracebuild_put(build, &heap);
 }
 
-/* A trace with something of most kind of record, in several blocks. */
+/* Makes a trace in several blocks that has records of most kinds. */
 static void make_trace(void)
 {
 	struct stage stage;

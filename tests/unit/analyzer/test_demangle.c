@@ -31,10 +31,10 @@ HT_TEST(lambdas)
 	check("_ZZ4mainENKUliE0_clEi", "lambda in main()");
 	check("_ZZN3foo3barEiENKUlvE_clEv", "lambda in foo::bar(int)");
 	check("_ZZNK3foo3barEiENKUlvE_clEv", "lambda in foo::bar(int) const");
-	/* gcc's copies */
+	/* copies that gcc makes */
 	check("_ZZ4mainENKUlvE8_clEv.isra.0", "lambda in main()");
 	check("_ZN3foo3barEi.part.0.cold", "foo::bar(int)");
-	/* clang's */
+	/* names that clang gives */
 	check("_ZZ4mainENK3$_0clEi", "lambda in main()");
 	check("_ZZ4mainENKUlT_E_clIiEEDaS_", "lambda in main()");
 	check("_ZZ4mainENK3$_0clIiEEDaT_", "lambda in main()");

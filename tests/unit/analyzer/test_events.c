@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture as pages see it: the test is the keeper, and turns the events by hand.
+ * The messages about a capture that pages get. The test is the capture's keeper, and calls the
+ * event loop's steps itself.
  */
 #include "analyzer/serve/events.h"
 
@@ -21,7 +22,7 @@ struct scene {
 	struct follow_config live;
 	struct events events;
 	int keeper;
-	uint64_t bytes, limit; /* read of the trace, and there */
+	uint64_t bytes, limit; /* bytes that are read of the trace, and its length */
 };
 
 /* --- the server's side ----------------------------------------------------------------------- */
@@ -81,7 +82,7 @@ static void turn(struct scene *scene)
 	events_turn(&scene->events, polled);
 }
 
-/* The keeper takes the status request that the next tick sends, and answers it. */
+/* The keeper takes the next request, which asks for the status, and answers with `reply`. */
 static void answer_status(struct scene *scene, const struct control_reply *reply)
 {
 	keeper_answer(scene->keeper, CONTROL_STATUS, reply, turn, scene);

@@ -132,7 +132,8 @@ HT_TEST(too_many_events_are_a_sample)
 	json_t *root = json_loads(exported_as(&exported, "firefox", NULL), 0, NULL);
 	ck_assert_ptr_nonnull(strstr(exported.job.note, "are a sample"));
 	ck_assert_int_le(json_integer_value(at(root, EVENTS ".length")), 500000);
-	/* Of n blocks of 16 bytes with a rate of 32 a half is drawn: within five deviations. */
+	/* With a rate of 32 each block of 16 bytes is drawn with probability 1/2: the sums must be
+	 * within five standard deviations. */
 	const double allocated = 16.0 * blocks, left = 16.0 * (blocks - freed);
 	const double drawn = (double)(sum_of(root, EVENTS ".weight", true) - large);
 	const double kept = (double)(sum_of(root, EVENTS ".weight", false) - large);

@@ -43,7 +43,7 @@ static size_t count_of(const char *part)
 	return count;
 }
 
-/* XML 1.0 and UTF-8; and the only markup is ours. */
+/* Checks that the file is valid XML 1.0 and UTF-8, and has no markup except heaptap's own. */
 static void check_harmless(void)
 {
 	for (size_t at = 0; at < svg_length;) {
@@ -149,13 +149,13 @@ HT_TEST(stacks_that_shrank_are_named_and_left_out)
 {
 	stage_begin(&stage);
 	stage_alloc(&stage, 0, 10, stage_node(&stage, 0, "main", NULL));
-	draw(METRIC_LIFETIME - 1, false); /* freed: nothing */
+	draw(METRIC_LIFETIME - 1, false); /* all blocks are freed: no value */
 	ck_assert_ptr_nonnull(strstr(svg, "nothing: another --metric"));
 	ck_assert_uint_eq(count_of("<title>"), 0);
 	free(svg);
 }
 
-/* A chain of 50,000 frames, and as many neighbours: bounded, and still a graph. */
+/* The graph draws only FLAME_DEPTH_MAX frames of a chain of 3,000. */
 HT_TEST(large_trees_are_bounded)
 {
 	uint32_t at = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture that is followed: the test is the keeper, and turns the follower by hand.
+ * A capture that a server follows. The test is the capture's keeper, and calls the follower's steps
+ * itself.
  */
 #include "analyzer/live/follow.h"
 
@@ -15,9 +16,9 @@ struct scene {
 	struct capture capture;
 	struct follow follow;
 	int keeper;
-	uint64_t bytes, limit; /* read of the trace, and there */
+	uint64_t bytes, limit; /* bytes that are read of the trace, and its length */
 	int answers;	       /* to the requests of the test */
-	char problem[256];     /* of the last one; "": none */
+	char problem[256];     /* the error of the last answer; "": none */
 };
 
 static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read)
@@ -78,7 +79,7 @@ static bool ask(struct scene *scene, enum control_verb verb)
 	return follow_ask(&scene->follow, &request, &asked);
 }
 
-/* The keeper takes the next request, which has this verb, and answers it. */
+/* The keeper takes the next request, which must have this verb, and answers with `reply`. */
 static void answer(struct scene *scene, enum control_verb verb, const struct control_reply *reply)
 {
 	keeper_answer(scene->keeper, verb, reply, turn, scene);
@@ -111,7 +112,8 @@ HT_TEST(a_capture_that_answers_no_more_has_ended)
 {
 	struct scene scene;
 	open_scene(&scene);
-	/* Before the first answer the capture may only be late. */
+	/* A refusal before the first good answer does not end the capture, which may not have
+	 * begun. */
 	answer(&scene, CONTROL_STATUS, &(struct control_reply){.message = "not yet"});
 	ck_assert_str_eq(follow_state(&scene.follow), "recording");
 	answer(&scene, CONTROL_STATUS, &recording);
@@ -170,7 +172,7 @@ HT_TEST(not_more_wait_than_there_is_room_for)
 	close_scene(&scene);
 }
 
-/* The owner has others to answer in between. */
+/* The caller must be able to serve others between two parts. */
 HT_TEST(a_long_trace_is_read_in_parts)
 {
 	struct scene scene;

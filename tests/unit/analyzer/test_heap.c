@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the allocators' own books say, and what the trace makes of it: the whole heap at the start,
- * over time and at the end, and where both do not agree.
+ * The figures of the heap: what the allocators' own counters give, and what the trace adds, at the
+ * start, over time and at the end, and where both disagree.
  */
 #include "analyzer/cube/heap.h"
 
@@ -37,7 +37,7 @@ static void put_heap(uint64_t begin_tsc, const struct rec_account *accounts, siz
 	tracebuild_put(&scene.trace, &rec);
 }
 
-/* Puts a reading that took no time. */
+/* Puts a reading of the heap that took no time. */
 static void read_heap(uint64_t held_bytes, uint64_t off_bytes)
 {
 	const struct rec_account one = account("glibc", held_bytes, off_bytes);
@@ -68,7 +68,8 @@ static bool is_warned(void)
 	return found;
 }
 
-/* 14 MiB come and 4 go before the reading; after it 3 MiB of older blocks go, and 5 MiB come. */
+/* 14 MiB are allocated and 4 of them freed before the reading; after it 3 MiB of older blocks are
+ * freed, and 5 MiB allocated. */
 HT_TEST(the_start_is_without_what_came_since)
 {
 	scene_init(&scene);
@@ -81,7 +82,7 @@ HT_TEST(the_start_is_without_what_came_since)
 	const struct heap *heap = finish();
 	ck_assert(heap->is_told && heap->known && heap->has_curve && !heap->end_known);
 	ck_assert_uint_eq(heap->start_bytes, 100 * MIB);
-	/* By how much the one live block was rounded up is unknown. */
+	/* It is unknown by how much the allocator rounded up the one live block. */
 	ck_assert_uint_eq(heap->off_bytes, 8192);
 	ck_assert_uint_eq(heap->arenas, 3);
 	ck_assert_uint_eq(heap->system_bytes, 220 * MIB);
@@ -93,7 +94,7 @@ HT_TEST(the_start_is_without_what_came_since)
 	end();
 }
 
-/* The events that come while the allocator is read belong to neither side. */
+/* Events during a reading may or may not be in it, so they widen its error. */
 HT_TEST(what_moves_while_it_is_read_makes_it_off)
 {
 	scene_init(&scene);
@@ -112,7 +113,8 @@ HT_TEST(what_moves_while_it_is_read_makes_it_off)
 	end();
 }
 
-/* A thousand blocks come and go while it is read; never more than one of a thread is live. */
+/* Each of two threads allocates and frees a thousand blocks during the reading, one at a time: only
+ * one block of each thread counts. */
 HT_TEST(churn_counts_once_a_thread)
 {
 	scene_init(&scene);
@@ -137,8 +139,8 @@ HT_TEST(churn_counts_once_a_thread)
 	end();
 }
 
-/* The reading at the end says nothing: 40 MiB, with an error of 40. At the start there were 10 MiB,
- * 30 came, and 4 of the older ones went. */
+/* The reading at the end says little: 40 MiB, with an error of 40 MiB. The start had 10 MiB; 30
+ * were allocated since, and 4 of the older ones freed. */
 HT_TEST(the_events_bound_the_end)
 {
 	for (int lost = 0; lost < 2; lost++) {
@@ -161,7 +163,8 @@ HT_TEST(the_events_bound_the_end)
 	}
 }
 
-/* Readings and events contradict each other: the readings count, and nothing is cut. */
+/* If readings and events contradict each other, the readings count, and their range is not
+ * narrowed. */
 HT_TEST(the_events_do_not_overrule_the_books)
 {
 	scene_init(&scene);
@@ -225,8 +228,8 @@ HT_TEST(one_unknown_allocator_makes_it_unknown)
 	end();
 }
 
-/* Readings of any size and time, and more than are kept: none can be true, but the analysis ends.
- */
+/* Readings of any size and time, and more than the analyzer keeps: none can be true, but the
+ * analysis ends. */
 HT_TEST(forged_readings_do_no_harm)
 {
 	static const uint64_t word[] = {
@@ -260,8 +263,8 @@ HT_TEST(allocators_are_summed_up)
 	end();
 }
 
-/* Frees of unknown blocks count for the allocator that holds most. The blocks of one without
- * headers may be a fourth larger than requested. */
+/* Frees of unknown blocks count for the allocator that holds most. An allocator without headers
+ * rounds up to size classes: its blocks may be a fourth larger than requested. */
 HT_TEST(blocks_without_headers_are_of_sizes)
 {
 	scene_init(&scene);
@@ -295,7 +298,7 @@ HT_TEST(a_trace_without_a_reading_says_nothing)
 	end();
 }
 
-/* The estimates of a sample give no curve; a figure that was read is no estimate. */
+/* The events of a sample are estimates and give no curve; a figure of a reading is exact. */
 HT_TEST(a_sample_has_no_curve)
 {
 	scene_init_sample(&scene, 512 * KIB);
@@ -336,8 +339,7 @@ HT_TEST(sizes_of_any_kind_stay_in_range)
 	end();
 }
 
-/* Blocks take more than the requested size; the allocator's books at the end include that, events
- * do not. */
+/* Blocks take more than the requested size. The reading at the end includes that, events do not. */
 HT_TEST(the_peak_is_not_below_an_end)
 {
 	static const struct {

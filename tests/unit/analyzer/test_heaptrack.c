@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The export to heaptrack's format, read by the real heaptrack_print: its totals are those that its
- * rules give for the same events, and those rules agree with ours where they should.
+ * rules give for the same events, and those rules agree with heaptap's where they should.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -108,8 +108,8 @@ HT_TEST(totals_equal_those_of_heaptrack_print)
 	scene_free(&scene, 0, 0x9100, 304);
 	scene_malloc(&scene, 0, 0x9300, 50, other);
 	export_and_print();
-	/* The last of ten blocks, though an older one is freed; the realloc; the block of 5 bytes.
-	 */
+	/* Temporary by heaptrack's rule, which compares kinds of allocations, not blocks: the first
+	 * free, of the kind that was allocated last; the realloc; the free of 5 bytes. */
 	ck_assert_uint_eq(stats.calls, 14);
 	ck_assert_uint_eq(stats.temporary, 3);
 	ck_assert_uint_eq(stats.leaked_bytes, 66);
@@ -172,7 +172,7 @@ static void check_order_of_kinds(void)
 	}
 	fclose(file);
 	ck_assert_uint_gt(next, 0);
-	/* The last is the twin of the first. */
+	/* The last kind is a second entry of the first one. */
 	ck_assert_uint_eq(kinds, next + 1);
 }
 
@@ -239,7 +239,7 @@ HT_TEST(a_sample_is_one_object_of_what_it_stands_for)
 	export_and_print();
 	ck_assert_uint_eq(stats.sample_bytes, 1 << 19);
 	ck_assert_uint_eq(stats.calls, 400);
-	ck_assert_uint_eq(stats.peak_bytes, 400 * 519095); /* of 5,243.4 blocks */
+	ck_assert_uint_eq(stats.peak_bytes, 400 * 519095); /* each block counts for 519,095 bytes */
 	ck_assert_uint_eq(stats.leaked_bytes, 300 * 519095);
 	check_printed("calls to allocation functions: 400 ");
 	end();

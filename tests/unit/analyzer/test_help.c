@@ -67,7 +67,7 @@ static const struct option_command *command_at(size_t i)
 	return command->is_hidden ? NULL : command;
 }
 
-/* True if the command takes an option of this name, by any row. */
+/* Does any row give the command an option of this name? */
 static bool takes_name(const struct option_command *command, const char *name)
 {
 	for (enum option_id id = 1; id < OPTION_COUNT; id++)
@@ -113,7 +113,7 @@ HT_TEST(help_has_eighty_columns)
 	}
 }
 
-/* Also the groups of options that no command has yet. */
+/* A help text with all groups of options at once. */
 HT_TEST(a_command_may_have_every_group)
 {
 	static const struct option_command all = {
@@ -169,7 +169,7 @@ HT_TEST(all_commands_are_listed)
 	free(page.text);
 }
 
-/* An option as roff writes it. */
+/* Writes the option's name in roff, as "\fB\-\-NAME\fR". */
 static void in_roff(const char *name, char ret[static 64])
 {
 	size_t at = (size_t)snprintf(ret, 64, "\\fB\\-\\-");
@@ -203,7 +203,7 @@ HT_TEST(a_man_page_has_every_option_and_no_other)
 	ck_assert(!man_has_page(option_find_command(&commands_table, "man")));
 }
 
-/* A line that roff takes for a macro, and a backslash. */
+/* Texts with a line that roff would take for a macro, and with a backslash. */
 HT_TEST(a_man_page_prints_text_as_it_is)
 {
 	static const struct option_row rows[OPTION_COUNT] = {
@@ -223,7 +223,7 @@ HT_TEST(a_man_page_prints_text_as_it_is)
 	free(page.text);
 }
 
-/* The quoted string after `key`, malloc'd; NULL: none. */
+/* Returns the quoted string after `key`, malloc'd; NULL: there is none. */
 static char *assigned(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
@@ -274,7 +274,8 @@ HT_TEST(completion_has_every_option_and_no_other)
 	free(page.text);
 }
 
-/* Rows with the same name belong to different commands, and differ only in their words. */
+/* Checks that rows with the same name belong to different commands, and have the same letter and
+ * kind of value. */
 static void check_apart(enum option_id id, enum option_id other)
 {
 	const struct option_row *row = &commands_table.option[id];

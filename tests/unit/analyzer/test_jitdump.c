@@ -34,7 +34,7 @@ static void put_u64(uint64_t value)
 	put(&value, sizeof(value));
 }
 
-/* With `more` bytes that a later writer may add to its header. */
+/* Begins a file; its header has `more` additional bytes, as a later version may write. */
 static void begin(uint32_t version, uint32_t machine, uint32_t more)
 {
 	file.length = 0;
@@ -132,7 +132,7 @@ HT_TEST(loaded_and_moved)
 	check_text(file.length, "1000 20 behind a longer header\n");
 }
 
-/* Whole names are there, whether the rest of their record is or not. */
+/* The file is cut: a name that is complete is found, even if the rest of its record is missing. */
 HT_TEST(cut_anywhere)
 {
 	begin(1, EM_X86_64, 0);
@@ -153,7 +153,7 @@ HT_TEST(a_record_that_makes_no_sense_ends_it)
 		memcpy(file.data + at + 4, &bytes, sizeof(bytes));
 		check_text(file.length, "1000 20 first\n");
 	}
-	/* Its name goes on behind its end. */
+	/* The record's length ends within its name. */
 	const uint32_t within = 16 + 40 + 3;
 	memcpy(file.data + at + 4, &within, sizeof(within));
 	check_text(file.length, "1000 20 first\n");

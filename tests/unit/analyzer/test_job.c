@@ -19,7 +19,7 @@
 
 #define WAIT_MS 20000
 
-/* Runs a task to its end; the answer, malloc'd, NULL with an error. */
+/* Runs a task to its end. Returns its output, malloc'd; NULL with an error. */
 static char *answer_of(const struct job_task *task, struct ht_err **ret_err)
 {
 	struct job job;

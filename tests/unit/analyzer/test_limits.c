@@ -95,10 +95,10 @@ HT_TEST(shares)
 
 struct program {
 	uint64_t seconds;
-	unsigned leak_bytes;  /* each tenth of a second, at one site */
-	unsigned sites;	      /* that leak as much, each; 0: one */
-	unsigned cache_bytes; /* in the first two seconds, and never more */
-	unsigned level_bytes; /* held on average, by requests that are served at random */
+	unsigned leak_bytes;  /* that each leaking site allocates in each tenth of a second */
+	unsigned sites;	      /* number of leaking sites; 0: one */
+	unsigned cache_bytes; /* of a cache that is filled in the first two seconds */
+	unsigned level_bytes; /* live on average, of requests that begin and end at random */
 	uint64_t random;
 	uint64_t sample_bytes; /* records one allocation in so many bytes; 0: each */
 };
@@ -176,7 +176,7 @@ HT_TEST(a_leak_exceeds_its_rate)
 	end();
 }
 
-/* None of them alone exceeds it. */
+/* No leak alone exceeds the threshold, but all together do. */
 HT_TEST(many_slow_leaks_exceed_it_together)
 {
 	const struct view *view = run(0, (struct program){60, .leak_bytes = 2000, .sites = 10});
@@ -228,8 +228,8 @@ HT_TEST(an_innocent_program_passes_with_any_seed_and_length)
 	}
 }
 
-/* The blocks that a sample records stand for others: what is above a threshold by less than the
- * bound may be below it. */
+/* A sample's figures are estimates. One that exceeds a threshold by less than its bound is not a
+ * violation. */
 HT_TEST(an_estimate_exceeds_by_more_than_its_bound)
 {
 	const struct view *view = run(

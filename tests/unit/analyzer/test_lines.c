@@ -28,7 +28,8 @@ static void put_u32(uint32_t value)
 	put(&value, sizeof(value));
 }
 
-/* DWARF 4, with one directory and two files; steps of 4 lines from -1 on. */
+/* Begins a table of DWARF 4 with one directory and two files; special opcodes step by -1 to 2
+ * lines. */
 static void begin(void)
 {
 	static const char tables[] = "dir\0\0first.c\0\1\0\0second.c\0\0\0\0";

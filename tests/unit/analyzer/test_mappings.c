@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The ledger of mappings, call by call, and against one that counts single pages.
+ * The sums of mappings: call by call, and compared with a model that counts single pages.
  */
 #include "analyzer/cube/mappings.h"
 
@@ -89,7 +89,7 @@ HT_TEST(a_reservation_is_made_accessible)
 	ck_assert_uint_eq(stack_of(2)->live.anonymous, 5 * PAGE);
 	ck_assert_uint_eq(stack_of(3)->live.anonymous, 2 * PAGE);
 	ck_assert_uint_eq(stack_of(3)->made_bytes, 2 * PAGE);
-	/* From one access to another nothing becomes more. */
+	/* A change from one access to another does not change the sums. */
 	call(ABI_CALL_PROTECT, 10, 7 * PAGE, PROT_EXEC, 0, 4);
 	check_live(7, 0, 93);
 	call(ABI_CALL_PROTECT, 0, 100 * PAGE, PROT_NONE, 0, 4);
@@ -125,7 +125,7 @@ HT_TEST(unmapping_older_mappings)
 	ck_no_err(mappings_before(&mappings, &used));
 	ck_no_err(mappings_before(&mappings, &reserved));
 	check_live(0, 0, 0);
-	call(ABI_CALL_PROTECT, 8, 4 * PAGE, RW, 0, 1); /* two of each */
+	call(ABI_CALL_PROTECT, 8, 4 * PAGE, RW, 0, 1); /* two usable and two reserved pages */
 	check_live(2, 0, 0);
 	ck_assert_uint_eq(mappings.before_bytes, 0);
 	call(ABI_CALL_UNMAP, 0, 20 * PAGE, 0, 0, 2);
@@ -201,7 +201,7 @@ HT_TEST(ranges_are_bounded)
 	check_live(3ull * RANGES_MAX, 0, 0);
 	call(ABI_CALL_MAP, 4 * RANGES_MAX, PAGE, RW, ANON, 1);
 	ck_assert_uint_eq(mappings.refused, 1);
-	call(ABI_CALL_UNMAP, 1, PAGE, 0, 0, 1); /* one becomes two: the second is too many */
+	call(ABI_CALL_UNMAP, 1, PAGE, 0, 0, 1); /* one range becomes two: one too many */
 	ck_assert_uint_le(mappings.ranges.count, RANGES_MAX);
 	check_live(3ull * RANGES_MAX - 2, 0, 0);
 	call(ABI_CALL_UNMAP, 0, 5ull * RANGES_MAX * PAGE, 0, 0, 1);

@@ -41,8 +41,8 @@ HT_TEST(a_filter_chooses_what_is_drawn)
 	exported_end(&exported);
 }
 
-/* 200 blocks of 1 byte each are below 1 % of 20,100 bytes; one of 100 and one of 20,000 bytes are
- * not. */
+/* 99 blocks of 1 byte each are below massif's threshold, 1 % of 20,099 bytes; the block of 20,000
+ * bytes is not. */
 HT_TEST(small_branches_become_one)
 {
 	exported = (struct exported){0};
@@ -59,7 +59,8 @@ HT_TEST(small_branches_become_one)
 	exported_end(&exported);
 }
 
-/* Time goes on for a second: the steps are fewer than the timeline has, and the last is the end. */
+/* A window of 450 ms has more steps than the export has snapshots; the last snapshot is the end of
+ * the window. */
 HT_TEST(a_long_window_has_a_hundred_steps_at_most)
 {
 	unsigned count = 0;
@@ -110,7 +111,7 @@ HT_TEST(a_deep_chain_is_cut)
 		node = tracebuild_node(&exported.scene.trace, node, 0x400100 + 0x10 * i);
 	scene_malloc(&exported.scene, 0, 0x1000, 10, node);
 	exported_as(&exported, "massif", NULL);
-	/* 30 blanks, and no more. */
+	/* The export indents by at most 30 blanks. */
 	exported_has(&exported, "\n                              n0: 10 0x");
 	ck_assert_ptr_null(strstr(exported.text, "\n                               n"));
 	exported_end(&exported);

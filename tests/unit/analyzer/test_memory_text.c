@@ -37,7 +37,7 @@ static const struct {
 	struct heap heap;
 	const char *lines;
 } heaps[] = {
-	/* Exact at both ends. */
+	/* The heap is exact at both ends. */
 	{{.known = true,
 		 .start_bytes = 2 * MIB,
 		 .system_bytes = 4 * MIB,
@@ -92,7 +92,7 @@ static const struct {
 		 .arenas = 1},
 		"unknown at the start\n"
 		"               (glibc, 1 arena; not exact; 4.0 MiB from the system)\n"},
-	/* Nothing is held, and that is known. */
+	/* The heap is empty, and that is known. */
 	{{.known = true}, "0 B at the start\n               (glibc: not used before the window)\n"},
 	{{.known = true,
 		 .has_curve = true,
@@ -105,11 +105,11 @@ static const struct {
 		"0 B at the start, between 0 B and 7.0 MiB at the end, between 0 B and 7.0 MiB at "
 		"the peak (+0 s)\n"
 		"               (glibc: not used before the window)\n"},
-	/* 0, but not certainly. */
+	/* The figure is 0, with an error. */
 	{{.known = true, .off_bytes = 7, .system_bytes = MIB, .arenas = 1},
 		"between 0 B and 7 B at the start\n"
 		"               (glibc, 1 arena; not exact; 1.0 MiB from the system)\n"},
-	/* One end alone is known. */
+	/* Only the start is known. */
 	{{.known = true,
 		 .start_bytes = MIB,
 		 .system_bytes = MIB,
@@ -165,7 +165,7 @@ static void see(enum memory_kind kind, uint64_t first_mib, uint64_t last_mib)
 	memory_set(&memory->last, kind, last_mib * MIB);
 }
 
-/* RSS, anonymous, file and shared pages, in MiB. */
+/* Begins with this growth of anonymous, file and shared pages, in MiB; RSS grows by their sum. */
 static void grow(uint64_t anonymous, uint64_t file, uint64_t shared)
 {
 	begin();
@@ -176,7 +176,8 @@ static void grow(uint64_t anonymous, uint64_t file, uint64_t shared)
 	analysis.model.rss_max_bytes = (30 + anonymous + file + shared) * MIB;
 }
 
-/* The heap in use and the memory from the system, by the allocator's books, in MiB. */
+/* Sets the heap in use and the memory from the system at the start and at the end, in MiB, as if
+ * the allocator was read. */
 static void hold(uint64_t start, uint64_t start_system, uint64_t end, uint64_t end_system)
 {
 	analysis.heap = (struct heap){.known = true,
@@ -219,7 +220,7 @@ HT_TEST(nonresident_memory_has_a_row)
 	ck_assert_ptr_nonnull(strstr(page, "     -8.0 MiB  swapped out\n"));
 }
 
-/* Pages of free chunks were given back to the kernel. */
+/* The allocator has given pages of free chunks back to the kernel. */
 HT_TEST(pages_given_back_are_free_and_not_resident)
 {
 	grow(12, 0, 0);
@@ -234,7 +235,7 @@ HT_TEST(pages_given_back_are_free_and_not_resident)
 	ck_assert_ptr_nonnull(strstr(page, "     +1.0 MiB  other anonymous memory"));
 }
 
-/* The process has ended: its allocator was not read again. */
+/* The process has ended, so its allocator was not read again. */
 HT_TEST(without_books_the_trace_tells)
 {
 	grow(100, 0, 0);
@@ -243,7 +244,7 @@ HT_TEST(without_books_the_trace_tells)
 	ck_assert_ptr_nonnull(strstr(page, "+30.0 MiB  heap in use, by the trace\n"));
 	ck_assert_ptr_nonnull(strstr(page,
 		"+70.0 MiB  other anonymous memory: free inside the allocator, stacks, mmap"));
-	/* A sample does not tell either. */
+	/* A sample has no exact figure for the heap in use. */
 	analysis.model.capture.sample_bytes = 512;
 	page = write_lines();
 	ck_assert_ptr_null(strstr(page, "heap in use"));

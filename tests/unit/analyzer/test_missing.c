@@ -43,7 +43,8 @@ static void change(const char *format, const char *program)
 	ck_assert_int_eq(sh(command), 0);
 }
 
-/* Warnings of a trace in which `hidden_work` allocates; its name in `ret_function`, malloc'd. */
+/* Returns the warnings of a trace in which `hidden_work` allocates, malloc'd; NULL: none.
+ * `ret_function` gets the name that the trace has for it, malloc'd. */
 static char *look(const struct module_file *file, uint64_t vaddr, char **ret_function)
 {
 	struct scene scene;
@@ -156,7 +157,7 @@ HT_TEST(a_debug_file_in_a_directory_that_the_user_names)
 	free(directory);
 }
 
-/* Without a build-id the checksum decides. */
+/* Without a build-id the checksum in .gnu_debuglink decides. */
 HT_TEST(a_debug_file_that_is_linked)
 {
 	static const char *const place[] = {"$d/$n.debug", "$d/.debug/$n.debug"};

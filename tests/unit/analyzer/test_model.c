@@ -82,9 +82,9 @@ HT_TEST(a_killed_capture_does_not_say_how_the_process_was_left)
 HT_TEST(pauses_are_kept)
 {
 	begin();
-	put_pause(5, 0); /* nothing has begun */
+	put_pause(5, 0); /* no pause has begun */
 	put_pause(10, 1);
-	put_pause(15, 1); /* it is one already */
+	put_pause(15, 1); /* a pause has already begun */
 	put_pause(20, 0);
 	put_pause(18, 2); /* before the end of the last one */
 	put_pause(19, 0);
@@ -178,7 +178,7 @@ HT_TEST(refuses_other_files)
 	close(fd);
 }
 
-/* A number of any magnitude. */
+/* Returns a random number of any magnitude. */
 static uint64_t any(void)
 {
 	uint64_t bits = (uint64_t)random() << 40 ^ (uint64_t)random() << 20 ^ (uint64_t)random();
@@ -199,9 +199,9 @@ static struct rec_nodes any_nodes(void)
 	return nodes;
 }
 
-static struct eventbuild mapping_events; /* likewise */
+static struct eventbuild mapping_events; /* events of the record under construction */
 
-/* Noise alone is hardly ever five words in their order. */
+/* Random bytes hardly ever make a valid mapping event, so these events have random values. */
 static struct bytes any_mappings(void)
 {
 	mapping_events.out.length = 0;
@@ -337,7 +337,7 @@ static void play_noise(unsigned seed)
 	tracebuild_init(&trace);
 	for (unsigned i = 0; i < 200; i++) {
 		const struct rec rec = any_record(noise);
-		/* What the writer refuses the reader has not to survive. */
+		/* The reader never gets records that the writer refuses. */
 		ht_err_free(trace_writer_put(trace.writer, &rec));
 	}
 	struct analysis *analysis = NULL;

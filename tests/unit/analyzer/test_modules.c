@@ -23,7 +23,7 @@ static void add(uint64_t id, uint64_t epoch, uint64_t lo, uint64_t hi)
 	ck_no_err(modules_add(&modules, &strings, &rec));
 }
 
-/* The id of the module, 0 for none. */
+/* Returns the id of the module, 0 for none. */
 static uint64_t find(uint64_t pc, uint64_t epoch)
 {
 	uint32_t index;

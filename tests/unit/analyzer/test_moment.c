@@ -8,7 +8,7 @@
 
 #define S 1000000000ull
 
-/* From 23:59:50.5 by UTC on, for a minute. */
+/* A window of one minute from 23:59:50.5 UTC on. */
 static struct model_mark mark[] = {{7 * S, "load done"}, {9 * S, "+5s"}};
 static const struct model model = {
 	.capture.start_unix_ns = 1699919990 * S + S / 2,
@@ -32,7 +32,7 @@ HT_TEST(moments_are_nanoseconds_since_the_start)
 		{"-5s", 55 * S},
 		{"-2m", 0}, /* before the start */
 		{"load done", 7 * S},
-		{"+5s", 9 * S}, /* a mark comes first */
+		{"+5s", 9 * S}, /* the mark of this name, not 5 s */
 		{"23:59:51", S / 2},
 		{"23:59", 86349 * S + S / 2}, /* the next day */
 		{"23:59:50", 0},

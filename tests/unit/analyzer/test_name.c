@@ -49,7 +49,7 @@ HT_TEST(rust_keeps_type_and_trait)
 		"<app::Cache<> as app::Store<>>::put");
 }
 
-/* Any bytes as a name give a string within its bounds. */
+/* A name of any bytes gives a string within its bounds. */
 HT_TEST(nonsense_is_harmless)
 {
 	static const char part[] = "<>():. a-*&~operator{}";

@@ -15,7 +15,7 @@ static struct stage stage;
 static struct analysis *analysis;
 static struct named named;
 
-/* `path` is that of a second module, which has no names. */
+/* `path`: the path of module 2, which has no names. */
 static void make(const char *path)
 {
 	stage_begin(&stage);
@@ -108,8 +108,8 @@ static char *print_of_scene(void)
 	return print_page();
 }
 
-/* V8 maps its builtins a second time; what helps two modules is printed once; code that a runtime
- * made and named lacks nothing. */
+/* A file that is mapped twice (V8's builtins) has one row; a remedy for two modules is printed
+ * once; named code that a runtime generated lacks nothing. */
 HT_TEST(the_page_repeats_nothing)
 {
 	stage_begin(&stage);

@@ -66,7 +66,8 @@ HT_TEST(a_json_string_ends_no_script)
 
 static struct exported exported;
 
-/* Begins with something that every reader would take for its own, and goes on for long. */
+/* Returns a name that begins with `prefix` and with syntax of each format, and is LONG_BYTES long;
+ * malloc'd. */
 static char *hostile_name(const char *prefix)
 {
 	char *name = malloc(LONG_BYTES + 1);
@@ -98,7 +99,7 @@ static void begin_hostile(void)
 	free(thread);
 }
 
-/* Nothing that a terminal obeys, and nothing that is no UTF-8. */
+/* Checks that the export is valid UTF-8 and has no control characters except line feeds. */
 static void check_harmless(const char *format)
 {
 	ck_assert_msg(strlen(exported.text) == exported.length, "a NUL in %s", format);
@@ -128,7 +129,7 @@ HT_TEST(json_stays_json)
 	exported_end(&exported);
 }
 
-/* Each line is one that the format has. */
+/* Checks that each line of the export begins as a line of the format may. */
 static void check_lines(const char *format, const char *const prefix[], size_t lines)
 {
 	size_t count = 0;

@@ -11,7 +11,7 @@
 HT_TEST(names_and_files_tell)
 {
 	static const struct {
-		const char *function, *file, *want; /* NULL: they do not tell */
+		const char *function, *file, *want; /* `want` NULL: the names do not tell */
 	} cases[] = {
 		{"app::db::open(int)", "db.cc", "app"},
 		{"std::vector<int> mylib::make<int>(int)", NULL, "mylib"},

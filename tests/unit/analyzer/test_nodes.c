@@ -9,7 +9,7 @@
 
 static struct nodes nodes;
 
-/* A record with one node. */
+/* Adds a record with one node. */
 static void add(uint64_t id, struct rec_node node)
 {
 	struct bytes_out body = {0};
@@ -40,7 +40,7 @@ HT_TEST(a_parent_is_older_than_its_child)
 	add(7, (struct rec_node){.parent = 6});
 	ck_assert_ptr_null(nodes_get(&nodes, 5));
 	ck_assert_ptr_null(nodes_get(&nodes, 6));
-	ck_assert_ptr_nonnull(nodes_get(&nodes, 7)); /* whose parent is unknown: the walk ends */
+	ck_assert_ptr_nonnull(nodes_get(&nodes, 7)); /* its parent is unknown: the walk ends */
 	ck_assert_uint_eq(nodes.rejected, 2);
 	nodes_deinit(&nodes);
 }

@@ -91,7 +91,7 @@ static const struct option_table table = {
 	.program = "heaptap",
 };
 
-/* The words of a command line, the command's name first. */
+/* The arguments of a command line, the command's name first. */
 static struct ht_err *parse(const char *line, struct option_values *ret)
 {
 	static char copy[1024];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The tables of a page: what is folded to make it smaller is in the callers, so that sums stay.
+ * The tables of a page: frames that are folded into their callers to make the page smaller leave
+ * the sums unchanged.
  */
 #include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"
@@ -12,7 +13,7 @@
 
 #define LEAVES 400u
 
-/* main calls many functions, the first of which allocates most. */
+/* Makes a trace in which main calls many functions, of which the first allocates most. */
 static struct view *view_of_many(struct scene *scene, struct analysis **analysis)
 {
 	scene_init(scene);

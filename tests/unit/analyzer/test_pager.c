@@ -14,10 +14,11 @@
 
 static const struct terminal screen = {.is_terminal = true, .columns = 20, .rows = 5};
 
-/* Marks each line that it shows. */
+/* A pager that marks each line that it shows. */
 #define MARKING "sed s/^/paged:/"
 
-/* What standard output has when `text` is written by the pager; malloc'd. */
+/* Returns what standard output gets when `text` goes through the pager; malloc'd. `command`: PAGER;
+ * NULL: not set. */
 static char *shown(
 	const struct terminal *terminal, bool is_wanted, const char *command, const char *text)
 {
@@ -61,7 +62,7 @@ HT_TEST(pages_output_longer_than_the_screen)
 		"paged:1\npaged:2\npaged:3\npaged:4\npaged:5");
 }
 
-/* 20 columns: two rows for 21 characters, and none for a colour. */
+/* The terminal has 20 columns: a line of 21 characters takes two rows, a colour none. */
 HT_TEST(long_lines_take_more_rows)
 {
 	check_shown(&screen, true, MARKING, "1\n2\n3\n12345678901234567890\n",
@@ -89,7 +90,7 @@ HT_TEST(a_pager_that_cannot_run_loses_nothing)
 	check_shown(&screen, true, "/dev/null 2>/dev/null", text, text);
 }
 
-/* More than a pipe holds; the pager ends without reading it. */
+/* The text is more than a pipe holds, and the pager ends without reading it. */
 HT_TEST(the_user_ends_the_pager)
 {
 	size_t length = 1 << 20;
@@ -103,7 +104,7 @@ HT_TEST(the_user_ends_the_pager)
 	ck_assert(action.sa_handler == SIG_DFL);
 }
 
-/* Found first in PATH: a less that prints what it was given. */
+/* A fake less, first in PATH, prints its arguments and LESS. */
 HT_TEST(less_without_a_choice)
 {
 	char *directory = tmpdir_path("bin"), *path = tmpdir_path("less");

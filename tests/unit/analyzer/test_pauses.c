@@ -16,7 +16,7 @@
 #define S	1000000000ull
 #define STEP_NS (S / 20)
 #define MINUTE	(60 * S / STEP_NS)
-#define LEAK	100u /* bytes a step */
+#define LEAK	100u /* bytes that "leak" keeps in each step */
 
 static struct scene scene;
 static struct analysis *analysis;
@@ -29,16 +29,16 @@ static void put_pause(bool paused)
 	tracebuild_put(&scene.trace, &rec);
 }
 
-/* In seconds. */
+/* Times in seconds after the start. */
 struct made {
 	double pause_from, pause_to;
 	double life; /* of the queue's blocks */
 };
 
 /*
- * "leak" keeps LEAK bytes each step, "cache" took 1 MiB in the first second, "queue" frees each
- * block after its life. What is allocated in the pause is in no event; what is freed then was
- * allocated before.
+ * Makes a minute: "leak" keeps LEAK bytes in each step, "cache" takes 1 MiB in the first second,
+ * "queue" frees each block after `life`. Frees are recorded in the pause, allocations of "leak" and
+ * "queue" are not.
  */
 static void make_minute(struct made made)
 {
@@ -191,8 +191,8 @@ HT_TEST(a_report_says_when_recording_was_paused)
 }
 
 /*
- * What the agent records in pauses, against a list: blocks end and none begins, a realloc ends its
- * block, addresses are used again by blocks of which the trace knows nothing.
+ * Compares with a list what the agent records in pauses: frees, and reallocs as frees. Blocks that
+ * are allocated in a pause are unknown, and may have addresses of earlier blocks.
  */
 HT_TEST(a_pause_makes_no_false_leak)
 {

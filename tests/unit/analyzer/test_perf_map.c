@@ -131,7 +131,7 @@ static size_t own_lines(const char *path, time_t since)
 	return length;
 }
 
-/* A map that another process left at this place is not the target's own. */
+/* A map at the target's path that another process wrote is not the target's own, and is refused. */
 HT_TEST(own_maps_only)
 {
 	struct stat status;
@@ -210,7 +210,7 @@ HT_TEST(files_of_any_content)
 		size_t length = random_below(&random, sizeof(text));
 		for (size_t k = 0; k < length; k++)
 			text[k] = alphabet[random_below(&random, sizeof(alphabet) - 1)];
-		/* Of its own size, so that a sanitizer sees a step beyond it. */
+		/* Exactly as large as the text, so that a sanitizer sees a read beyond the end. */
 		struct perf_map map = {.text = malloc(length), .length = length};
 		memcpy(map.text, text, length);
 		ck_no_err(perf_map_find(&map, address, HT_ARRAY_SIZE(address), name));

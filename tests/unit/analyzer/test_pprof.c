@@ -34,7 +34,7 @@ static bool next_field(struct bytes *message, struct field *ret)
 	return true;
 }
 
-/* Strings are the profile's field 6, by their order. */
+/* The strings (field 6 of the profile), in their order. */
 static char *string[ITEMS_MAX];
 static size_t string_count;
 
@@ -63,7 +63,7 @@ static void print_packed(FILE *out, const char *what, struct bytes bytes)
 
 static void print_message(FILE *out, unsigned kind, struct bytes message);
 
-/* Numbers as they are, strings in quotes, messages in brackets. */
+/* Prints a field: numbers as they are, strings in quotes, messages in brackets. */
 static void print_field(FILE *out, unsigned kind, const struct field *field)
 {
 	static const char *const text[] = {[1] = "12", [3] = "1.2", [4] = "56", [5] = "234"};
@@ -97,7 +97,7 @@ static void print_message(FILE *out, unsigned kind, struct bytes message)
 	}
 }
 
-/* One line per field of the profile, without strings and times. */
+/* Returns one line per field of the profile, without strings and times; malloc'd. */
 static char *taken_apart(void)
 {
 	struct bytes profile = bytes_of(exported.text, exported.length);
@@ -229,7 +229,7 @@ static uint64_t time_of_profile(void)
 	ck_abort_msg("no time");
 }
 
-/* The sums of each figure, and the number of samples. */
+/* The sum of each figure over all samples, and their number. */
 struct totals {
 	size_t samples;
 	uint64_t value[6];
@@ -284,7 +284,7 @@ HT_TEST(a_server_gets_no_more_samples_than_it_takes)
 	ck_assert_uint_eq(folded.samples, 2);
 	ck_assert_mem_eq(all.value, folded.value, sizeof(all.value));
 	char *got = taken_apart();
-	/* The stack with most outstanding bytes has stayed. */
+	/* The stack with most outstanding bytes is not folded. */
 	ck_assert_ptr_nonnull(strstr(got, "2: at 1 2 is 2 130 1 100 130 1\n"));
 	ck_assert_ptr_nonnull(strstr(got, "\"(folded)\""));
 	free(got);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When the bar is drawn, what it shows, and that it goes.
+ * The progress bar: when it is drawn, what it shows, and that it is erased.
  */
 #include "analyzer/ui/progress.h"
 
@@ -78,7 +78,7 @@ HT_TEST(bytes_of_an_unknown_total)
 	free(text);
 }
 
-/* A trace that grows while it is read. */
+/* The trace grew while it was read, so more is read than its first size. */
 HT_TEST(more_than_the_total)
 {
 	struct progress progress = begin(&screen, "x", 10);

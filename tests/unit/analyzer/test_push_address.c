@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The address that push sends to: its parts, and what is refused.
+ */
 #include "analyzer/push/address.h"
 
 #include <string.h>

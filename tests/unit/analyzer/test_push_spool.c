@@ -1,4 +1,8 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The spool of push: windows wait in order and within a bound, and a window that was sent is not
+ * added again.
+ */
 #include "analyzer/push/spool.h"
 
 #include <fcntl.h>
@@ -76,7 +80,8 @@ HT_TEST(order_bound_and_memory)
 	push_spool_taken(&spool, name, KEY("2"));
 	check_windows(&spool, last, 1);
 	push_spool_close(&spool);
-	/* Another process knows what was sent; the windows of another address are apart. */
+	/* A spool that is opened again knows what was sent; windows for another address are
+	 * separate. */
 	ck_assert_ptr_null(push_spool_open(base, "address", 10, &spool));
 	ck_assert_int_eq(add(&spool, KEY("2"), "12345", &dropped), PUSH_SENT);
 	push_spool_close(&spool);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A trace that grows: read on at every length, it ends as the same as if it is read at once.
+ * A trace that grows is read on at every length; the result equals that of reading it at once.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 
 #define CALLS 50u
 
-/* Events in several blocks. */
+/* Makes a trace whose events are in several blocks. */
 static void make_trace(struct bytes_out *bytes)
 {
 	struct scene scene;

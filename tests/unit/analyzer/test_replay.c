@@ -176,7 +176,7 @@ HT_TEST(streams_are_merged_by_time)
 	scene_free(&scene, 1, P, 104);
 	scene_malloc(&scene, 0, P, 50, 0);
 	scene_free(&scene, 1, P, 56);
-	scene_flush(&scene, 1); /* before the stream that it depends on */
+	scene_flush(&scene, 1); /* before lane 0, whose blocks it frees */
 	const struct cube *cube = analyze();
 	check_totals(cube, 2, 150, 2, 150);
 	ck_assert_uint_eq(cube->before_frees, 0);
@@ -188,7 +188,7 @@ HT_TEST(an_inverted_free_applies_to_the_older_block)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
-	scene_malloc(&scene, 1, P, 50, 0); /* stamped before the free that made room for it */
+	scene_malloc(&scene, 1, P, 50, 0); /* stamped before the free that made P available */
 	scene_free(&scene, 0, P, 104);
 	const struct cube *cube = analyze();
 	check_totals(cube, 2, 150, 1, 100);
@@ -204,8 +204,8 @@ HT_TEST(the_new_owner_of_an_address_frees_its_own_block)
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
 	scene_malloc(&scene, 1, P, 50, 0);
-	scene_free(&scene, 1, P, 56);  /* in order with its allocation: the newer block */
-	scene_free(&scene, 0, P, 104); /* the late one */
+	scene_free(&scene, 1, P, 56);  /* the newer block: stamped after its allocation */
+	scene_free(&scene, 0, P, 104); /* the older block: stamped late */
 	const struct cube *cube = analyze();
 	check_totals(cube, 2, 150, 2, 150);
 	ck_assert_uint_eq(cube->before_frees, 0);
@@ -310,8 +310,8 @@ static uint64_t allocations_at(const struct cube *cube, uint64_t number)
 	return sum;
 }
 
-/* After its function's code may have moved, a number no longer names a frame; those of another
- * generation still do. */
+/* A number that no longer holds, because its function's code may have moved, gives no frame;
+ * numbers of other generations hold. */
 HT_TEST(numbers_hold_until_the_trace_says)
 {
 	const uint64_t first = 1ull << 32 | 5, second = 2ull << 32 | 5;

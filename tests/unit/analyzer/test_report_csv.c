@@ -22,7 +22,8 @@ static struct {
 } row[ROWS_MAX];
 static size_t rows;
 
-/* One cell; returns what follows its comma or line end. */
+/* Parses one cell in place. Returns the text after its comma or line end; `ret_ends`: the row ends
+ * here. */
 static char *parse_cell(char *at, char **ret, bool *ret_ends)
 {
 	const bool is_quoted = *at == '"';

@@ -72,7 +72,7 @@ static const char *string(const json_t *value, const char *name)
 	return json_string_value(at(value, name));
 }
 
-/* The frame `index` of a stack, 0: the leaf. */
+/* Returns frame `index` of a stack; 0: the innermost. */
 static const json_t *frame_at(const json_t *stack, size_t index)
 {
 	const json_t *number = json_array_get(at(stack, "frames"), index);
@@ -183,7 +183,8 @@ HT_TEST(frames_are_leaf_first_with_inlines)
 	end();
 }
 
-/* The node program maps its own code a second time; two libraries may have the same function. */
+/* The program node maps its own code twice: its frames are listed once. Another file may have the
+ * same name, or the same function. */
 HT_TEST(a_frame_of_a_file_that_is_mapped_twice_is_there_once)
 {
 	static const struct {
@@ -254,7 +255,7 @@ HT_TEST(an_interpreted_function_is_there_once)
 	end();
 }
 
-/* Returns the list's entry for the folded stacks. */
+/* Returns the entry of the list that stands for the folded stacks. */
 static const json_t *folded_in(const json_t *array, const char *name)
 {
 	size_t index;
@@ -317,7 +318,7 @@ static int64_t site_of_stack(int64_t id)
 	ck_abort_msg("no stack %ld", id);
 }
 
-/* Every frame of every stack is there, and where the part that the views show begins. */
+/* The report has every frame of every stack, and says where the frames that views show begin. */
 HT_TEST(wrappers_are_counted)
 {
 	make_scene();

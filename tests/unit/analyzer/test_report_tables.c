@@ -53,7 +53,7 @@ HT_TEST(figures_of_a_sample_have_bounds)
 	print_tables(4096);
 	check_has(" of    6.3 KiB   " PM "157 %    6.3 KiB   " PM "157 %\n");
 	check_has(" of   12.7 KiB    " PM "98 %   12.7 KiB    " PM "98 %\n");
-	/* Of three blocks; the large one's are exact. */
+	/* The bound is that of three blocks: the large block is exact. */
 	check_has("    19.0 KiB    " PM "77 %  ");
 	check_has("       1.0 GiB..               1              1.0 GiB           \xe2\x96\x87");
 	check_has(" of    1.0 GiB             1.0 GiB\n");

@@ -310,7 +310,7 @@ static struct page_options options_of(enum metric metric)
 		.is_utc = true};
 }
 
-/* Four rows; "second" of those in the second half. */
+/* Makes four rows: row i has i + 1 blocks of 1000 - i bytes, one each millisecond. */
 static void make_rows(void)
 {
 	begin();

@@ -60,7 +60,7 @@ HT_TEST(growth_is_from_first_to_last)
 	ck_assert(rss.known && !rss.is_unexplained);
 	ck_assert_int_eq(rss.growth_bytes, 62 * MIB);
 	ck_assert_int_eq(rss.explained_bytes, 50 * MIB);
-	/* The peak and half of it, two blocks, heaptap with one thread. */
+	/* 1.5 times the peak, the overhead of two blocks, and heaptap with one thread. */
 	ck_assert_uint_eq(rss.explicable_bytes, 150 * MIB + 2 * 32 + 32 * MIB + MIB / 4);
 	ck_assert_uint_eq(count_warnings(), 0);
 	end();
@@ -147,17 +147,18 @@ HT_TEST(the_warning_names_what_helps_this_program)
 	check_next_step("/usr/bin/nodeless", "record again with --mmap");
 }
 
-/* Kinds of pages: what grew of the resident memory, in MiB. */
+/* The growth of resident memory by kinds of pages, in MiB, and what is expected. */
 static const struct {
 	unsigned anonymous, file, shared;
-	unsigned held, system; /* what the allocators' books grew by; 0: they were not read */
-	unsigned mapped;       /* by recorded mappings */
+	unsigned held, system; /* growth of the heap in use, and of the allocators' memory; `system`
+				  0: not read */
+	unsigned mapped;       /* growth of recorded mappings */
 	unsigned unexplained;
 	bool is_unexplained;
 } growths[] = {
 	{.file = 200, .held = 1, .system = 1},
 	{.shared = 200, .held = 1, .system = 1},
-	/* Fragmentation, and blocks. */
+	/* Free memory inside the allocator explains growth, as blocks do. */
 	{.anonymous = 290, .held = 29, .system = 290},
 	/* 10 % and 16 MiB are the limits. */
 	{.anonymous = 110, .held = 99, .system = 99, .unexplained = 11},
@@ -171,7 +172,7 @@ static const struct {
 		.system = 1,
 		.unexplained = 49,
 		.is_unexplained = true},
-	/* Blocks that are not resident explain nothing, and hide nothing but themselves. */
+	/* Blocks that are not resident explain no growth, and hide only their own share. */
 	{.anonymous = 20, .held = 500, .system = 500},
 	/* Mappings that were recorded explain what they hold. */
 	{.anonymous = 300, .held = 1, .system = 1, .mapped = 299},
@@ -181,8 +182,8 @@ static const struct {
 		.mapped = 200,
 		.unexplained = 99,
 		.is_unexplained = true},
-	/* Without books, growth is unexplained beyond what heaptap and the window's blocks (none
-	 * here) can have added. */
+	/* If the allocators were not read, growth is unexplained beyond what heaptap and the
+	 * window's blocks (none here) can have added. */
 	{.anonymous = 32, .file = 100},
 	{.anonymous = 80, .unexplained = 48, .is_unexplained = true},
 };

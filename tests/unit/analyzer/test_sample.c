@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a sample stands for: right on average, the same when it goes as when it came, and the same
- * in every sum.
+ * What the blocks of a sample count for: right on average, the same at the free as at the
+ * allocation, and the same in every sum.
  */
 #include "analyzer/model/sample.h"
 
@@ -12,7 +12,7 @@
 #define RATE  4096u
 #define CALLS 400000u
 
-/* A generator of the test's own. */
+/* A random number generator. */
 static uint64_t state;
 
 static uint64_t next(void)
@@ -37,8 +37,8 @@ HT_TEST(a_block_counts_for_those_that_were_not_taken)
 		{0, 524288, 524288, 0},		   /* 524288.5 */
 		{63, 524288, 8192, 516128},	   /* 8192.5 */
 		{4095, 4096, 1, 6478},		   /* 1.58 */
-		{1 << 20, 4096, 1, 1 << 20},	   /* surely taken */
-		{UINT64_MAX, 4096, 1, UINT64_MAX}, /* no trace is believed */
+		{1 << 20, 4096, 1, 1 << 20},	   /* certainly recorded */
+		{UINT64_MAX, 4096, 1, UINT64_MAX}, /* a trace may have any size */
 		{100, UINT64_MAX, 1ull << 48, 100ull << 48},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
@@ -60,7 +60,7 @@ HT_TEST(rounding_is_right_on_average)
 	ck_assert_msg(fabs(sum / CALLS - want) < 0.003, "%f", sum / CALLS);
 }
 
-/* Takes allocations as the agent does; the estimate is within five standard deviations. */
+/* Samples allocations as the agent does: the estimate must be within five standard deviations. */
 HT_TEST(a_sample_tells_how_much_there_was)
 {
 	struct scene scene;

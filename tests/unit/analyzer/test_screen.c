@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The first screen, word for word; and of pages with hostile names, numbers and many warnings, that
- * no line is wider than the terminal, and that the first screen fits.
+ * The first screen, word for word. On pages with hostile names and numbers and with many warnings,
+ * no line is wider than the terminal, and the first screen fits.
  */
 #include "analyzer/ui/report_text.h"
 
@@ -63,7 +63,7 @@ static void put_heap(uint64_t held_bytes)
 	stage.scene.now += SCENE_STEP_NS;
 }
 
-/* A minute: `leaks` says whether one of three sites keeps what it allocates. */
+/* Makes a minute in which three sites allocate. `leaks`: one of them keeps its blocks. */
 static void make_minute(bool leaks)
 {
 	stage_begin(&stage);
@@ -101,7 +101,8 @@ static void check_begins(const char *want)
 	free(page);
 }
 
-/* The events alone would let the curve fall by a third. */
+/* By the events alone the curve would fall by a third; the last reading of the heap says that it
+ * does not. */
 HT_TEST(the_curve_ends_where_the_books_do)
 {
 	const struct page_options options = usual();

@@ -89,7 +89,7 @@ HT_TEST(what_begins_while_it_settles_is_nothing)
 	begin();
 	scene_malloc(&scene, 0, P, 100, 0);
 	put_settle();
-	scene_malloc(&scene, 0, Q, 30, 0); /* under way when the window ended */
+	scene_malloc(&scene, 0, Q, 30, 0); /* its call had begun when the window ended */
 	scene_free(&scene, 0, Q, 0);
 	scene_free(&scene, 0, R, 24); /* of a block that is in no event */
 	scene_realloc_begin(&scene, 0, R, 24);
@@ -131,7 +131,8 @@ HT_TEST(a_block_that_moves_while_it_settles_stays_what_it_was)
 	end();
 }
 
-/* Thousands of blocks, freed or moved in the window, after it, or never, against a list of them. */
+/* Compares with a list thousands of blocks that are freed or moved in the window, after it, or
+ * never. */
 HT_TEST(survivors_are_those_of_the_ledger)
 {
 	enum { BLOCKS = 4000 };
@@ -181,7 +182,7 @@ HT_TEST(survivors_are_those_of_the_ledger)
 	end();
 }
 
-/* In a part of the trace, blocks that are freed later in the trace did not survive. */
+/* The query chooses the first second: blocks that are freed later in the trace are no survivors. */
 HT_TEST(a_part_of_the_window_has_survivors)
 {
 	struct query query;
@@ -239,8 +240,9 @@ HT_TEST(a_cut_trace_settles_too)
 /* --- what a report makes of it --------------------------------------------------------------- */
 
 /*
- * Ten seconds. "request" frees each block after five of them, "leak" keeps one of two, "late" has
- * two blocks that stay.
+ * Makes a window of ten seconds and a settle time of five. "request" frees each block after five
+ * seconds, "leak" keeps one of two blocks, "late" allocates two blocks shortly before the end and
+ * keeps them.
  */
 static void make_window(void)
 {

@@ -92,7 +92,8 @@ HT_TEST(only_regular_files_are_read)
 /* --- the page ----------------------------------------------------------------------------------
  */
 
-/* `rate`: the trace is a sample of one allocation in so many bytes; 0: it has each. */
+/* Returns the page of "grow", whose line of `file` allocates one block; malloc'd. `rate`: the trace
+ * is a sample of one allocation in so many bytes; 0: it has each. */
 static char *page_of_sample(const char *file, uint64_t line, const char *dir, uint64_t rate)
 {
 	static struct stage stage;

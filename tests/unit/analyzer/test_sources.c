@@ -11,9 +11,9 @@
 
 #define FILES	   300u
 #define LINES	   20u
-#define LINE_BYTES 400u /* with its end */
+#define LINE_BYTES 400u /* with its line feed */
 #define AT	   10u	/* the line with figures */
-#define SHOWN	   13u	/* lines around it, and itself */
+#define SHOWN	   13u	/* lines that the page shows: line AT and those around it */
 
 static void write_file(const char *directory, uint32_t number)
 {
@@ -29,7 +29,7 @@ static void write_file(const char *directory, uint32_t number)
 	free(text);
 }
 
-/* A site for each file, the first with most. */
+/* Makes a site for each file, of which the first allocates most. */
 static void build(struct scene *scene, const char *directory, uint32_t files)
 {
 	scene_init(scene);

@@ -50,7 +50,8 @@ static bool pack(const char *tool, const char *program)
 	return false;
 }
 
-/* At least one address of `outer` lies in inlined code. */
+/* Checks that `outer` is the outermost function at each of its addresses, and that at least one
+ * address is in inlined code. */
 static void check_whole(struct module_file *file, GElf_Sym outer)
 {
 	unsigned in_inner = 0;

@@ -54,7 +54,7 @@ HT_TEST(order_is_by_metric_then_by_allocated_bytes)
 	end();
 }
 
-/* Threads, functions and sizes tell sites apart, not stacks. */
+/* Sites differ by thread, function and size, too; stacks do not. */
 HT_TEST(a_stack_is_one_entry)
 {
 	stage_begin(&stage);

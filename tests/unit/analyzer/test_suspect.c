@@ -14,7 +14,7 @@
 struct model {
 	const char *name;
 	void (*run)(struct site *site);
-	unsigned classes; /* bits: any of these is right */
+	unsigned classes; /* bit mask of the right classes */
 };
 
 #define BIT(name) (1u << SUSPECT_##name)
@@ -181,7 +181,7 @@ HT_TEST(a_small_leak_beneath_churn_and_a_cache)
 	}
 }
 
-/* The sentence fits, ends, and says how long the window must be. */
+/* The text is complete, and says how long the window must be. */
 HT_TEST(a_short_window_is_unclear)
 {
 	struct suspect got = run_for(leak_many_tiny, 4, 1);
@@ -268,7 +268,7 @@ static void one_block_again_and_again(struct site *site)
 		site_block(site, t, t + 0.1, 24);
 }
 
-/* Three frees are no coming and going. */
+/* Three frees are too few for churn. */
 HT_TEST(churn_takes_many_blocks)
 {
 	struct suspect got = run_for(one_block_again, 60, 1);
@@ -289,7 +289,8 @@ HT_TEST(the_sentence_says_how_much)
 	ck_assert_ptr_nonnull(strstr(got.text, " blocks allocated over 60 s stay."));
 }
 
-/* Without books of older frees a queue longer than the window is a leak; with them it is none. */
+/* Without the frees of older blocks, a queue longer than the window looks like a leak; with them it
+ * does not. */
 HT_TEST(older_frees_count)
 {
 	static struct site site;
@@ -303,14 +304,15 @@ HT_TEST(older_frees_count)
 	}
 }
 
-/* A batch of another site ends in the window, before this one allocates anything. */
+/* Frees of older blocks may belong to other sites: a batch ends before this site allocates
+ * anything. */
 HT_TEST(older_frees_may_be_of_others)
 {
 	static struct site site;
 	site_init(&site, 60, 5);
 	for (unsigned i = 0; i < 400; i++)
 		site_block(&site, -10, 4, 1500);
-	/* The list of what leaks is made larger, too. */
+	/* A list also doubles six times. */
 	for (unsigned i = 0; i < 6; i++)
 		site_block(&site, 7.9 + 0.1 * (1 << i), 7.9 + 0.1 * (2 << i), 1 << i);
 	for (double t = 8; t < 60; t += 10)
@@ -337,7 +339,7 @@ HT_TEST(a_sample_needs_more_confidence)
 	ck_assert(confidence[1] < confidence[0]);
 }
 
-/* Series that no program makes: a class, a sentence, and numbers that are numbers. */
+/* Series that no program makes must give a class, a sentence, and finite numbers. */
 HT_TEST(any_numbers_give_a_class)
 {
 	static uint64_t words[8][SUSPECT_BUCKETS_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The rows of a view as suspects: one class for each that holds memory, what grows first.
+ * The rows of a view as suspects: each row that has memory has one class, and growing rows come
+ * first.
  */
 #include "analyzer/views/suspects.h"
 
@@ -17,8 +18,8 @@ static struct analysis *analysis;
 static struct view *view;
 static struct suspects suspects;
 
-/* A minute of: "leak" keeps 100 B each step, "cache" took 1 MiB in the first second, "buffer" frees
- * what it took a step before, "gone" holds nothing at the end. */
+/* Makes a minute: "leak" keeps 100 B each step, "cache" takes 1 MiB in the first second, "buffer"
+ * frees its block of the step before, "gone" has no block at the end. */
 static void make_minute(void)
 {
 	static const char *const name[] = {"leak", "cache", "buffer", "gone"};
@@ -95,8 +96,8 @@ HT_TEST(rows_without_memory_have_no_class)
 	end();
 }
 
-/* In its first minute a batch looks like a leak; the trace goes on, and the batch frees its blocks.
- */
+/* In the first minute, which the query chooses, a batch looks like a leak; later the batch frees
+ * its blocks. */
 HT_TEST(blocks_freed_after_the_window_do_not_grow)
 {
 	struct query query;
@@ -171,14 +172,14 @@ static uint32_t node(uint32_t parent, uint32_t place, const char *name)
 	return tracebuild_node(&scene.trace, parent, 0x400000 + 0x10 * place);
 }
 
-/* A function of a script, and one of the runtime's own scripts. */
+/* Adds a function of a script, whose file is the program's or one of the runtime's own. */
 static uint32_t script(uint32_t parent, uint32_t place, const char *name, const char *file)
 {
 	tracebuild_symbol(&scene.trace, 0, 0x10 * place - 1, name, file, place);
 	return tracebuild_node(&scene.trace, parent, 0x10 * place);
 }
 
-/* A minute in which each of the stacks keeps 100 B and more each step. */
+/* Makes a minute in which stack k keeps 100 (k + 1) bytes in each step. */
 static void leak(const uint32_t *stack, size_t count)
 {
 	uint64_t addr = 0x1000;
@@ -275,7 +276,8 @@ HT_TEST(a_library_that_calls_back_is_passed_over)
 	end();
 }
 
-/* 10 s of one stack and 50 s of the other, or a minute of both. */
+/* Makes a minute in which `first` allocates for 10 s and `second` then for 50 s, or, `at_once`,
+ * both all the time. */
 static void leak_by_turns(uint32_t first, uint32_t second, bool at_once)
 {
 	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
@@ -288,8 +290,8 @@ static void leak_by_turns(uint32_t first, uint32_t second, bool at_once)
 	ck_no_err(suspects_find(view, &suspects));
 }
 
-/* V8's optimiser inlines "keep" into "add", and "add" into "serve": what these allocate in the same
- * way is one site, unless they do it at the same time. */
+/* V8's optimiser inlines "keep" into "add", and "add" into "serve". The chains before and after
+ * that are one site, unless both occur at the same time. */
 HT_TEST(a_function_that_was_inlined_is_its_caller)
 {
 	for (unsigned i = 0; i < 4; i++) {
@@ -314,7 +316,7 @@ HT_TEST(a_function_that_was_inlined_is_its_caller)
 	}
 }
 
-/* An evaluator that calls itself: each way to a value has a handful of its blocks. */
+/* An evaluator calls itself: each chain to "value" has only a few blocks. */
 HT_TEST(a_leak_over_many_chains_is_one_site)
 {
 	enum suspect_class *class;
@@ -348,7 +350,8 @@ HT_TEST(a_leak_over_many_chains_is_one_site)
 	end();
 }
 
-/* One site of two chains: the one that grows has 300 blocks of 100 B. */
+/* Checks that the two chains are one site, of which only the chain with 300 blocks of 100 B
+ * grows. */
 static void check_one_growing_chain(uint64_t other_blocks)
 {
 	enum suspect_class *class;
@@ -380,7 +383,7 @@ HT_TEST(a_leak_does_not_hide_behind_other_chains)
 	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
 		if (i % 4 == 0)
 			scene_malloc(&scene, 0, 0x10000000 + 0x1000 * i, 100, keep);
-		/* Batches that take 25 s. */
+		/* "pass" allocates in batches that take 25 s each. */
 		const uint64_t held = i % 500;
 		for (uint64_t k = 0; k < 40; k++)
 			scene_malloc(&scene, 0, 0x30000000 + 0x1000 * (40 * held + k), 100, pass);
@@ -417,8 +420,8 @@ HT_TEST(a_leak_beside_a_cache_of_the_same_function)
 
 #define LIFE_STEPS 800u /* 40 s */
 
-/* One stack, as of an interpreter: blocks of 3,000 B live for 40 s, and so does a block of 1,500 B
- * each `every` steps, unless it `leaks`. */
+/* Makes a minute of one stack, as an interpreter has: blocks of 3,000 B live for 40 s, and so does
+ * a block of 1,500 B each `every` steps; if it `leaks`, it is never freed. */
 static void make_sizes(uint64_t every, bool leaks)
 {
 	begin_sites();
@@ -463,7 +466,7 @@ HT_TEST(a_leak_does_not_hide_behind_other_sizes)
 	end();
 }
 
-/* After 20 s clients come a quarter as often. The query chooses the leak alone. */
+/* After 20 s there are a quarter as many requests. The query may choose the leak alone. */
 HT_TEST(work_is_that_of_the_whole_program)
 {
 	for (int is_chosen = 0; is_chosen < 2; is_chosen++) {
@@ -493,7 +496,7 @@ HT_TEST(work_is_that_of_the_whole_program)
 	}
 }
 
-/* A plugin that is opened, used and closed, each time at another address. */
+/* A plugin is opened, used and closed several times, each time at another address. */
 HT_TEST(a_library_that_comes_back_is_one_module)
 {
 	uint32_t at[3];

@@ -49,7 +49,8 @@ HT_TEST(places_are_distinguished)
 	end();
 }
 
-/* The number of an interpreted function is no address; without a name it has the interpreter's. */
+/* The number of an interpreted function is not shown as an address. A function without a name gets
+ * the name of the interpreter. */
 HT_TEST(interpreted_functions_have_numbers)
 {
 	const struct node node = {

@@ -11,7 +11,7 @@
 
 #include "tests/support/ht_check.h"
 
-/* A terminal of this size; `ret_main` is its other end. */
+/* Returns a terminal of this size; `ret_main` gets its other end. */
 static FILE *make_terminal(unsigned short columns, unsigned short rows, int *ret_main)
 {
 	const struct winsize size = {.ws_col = columns, .ws_row = rows};

@@ -105,7 +105,7 @@ static void check_elided(const char *string, unsigned columns, const char *want,
 	free(got);
 }
 
-/* U+65E5, two columns each; U+0301, a combining accent. */
+/* WIDE: U+65E5, two columns wide; ACCENT: U+0301, a combining accent. */
 #define WIDE   "\xe6\x97\xa5"
 #define ACCENT "\xcc\x81"
 
@@ -129,7 +129,7 @@ HT_TEST(columns_are_those_of_the_terminal)
 	check_elided(WIDE WIDE WIDE WIDE WIDE WIDE, 10, WIDE "..." WIDE WIDE, 9);
 	check_elided("e" ACCENT "bcdefgh", 8, "e" ACCENT "bcdefgh", 8);
 	check_elided("ab" ACCENT "cdefgh", 7, "ab" ACCENT "...gh", 7);
-	/* No accent without its letter. */
+	/* An accent is not kept without its letter. */
 	check_elided("abcdef" ACCENT "gh", 7, "ab...gh", 7);
 	ck_assert_uint_eq(text_columns(WIDE "e" ACCENT "\xff\033"), 4);
 }

@@ -50,7 +50,7 @@ HT_TEST(a_name_counts_from_its_time_on)
 	ck_assert_str_eq(name_at(1, 200), "second");
 	ck_assert_str_eq(name_at(1, 399), "first");
 	ck_assert_str_eq(name_at(1, 1000), "third");
-	/* One entry for each name, all of one thread. */
+	/* One thread has one entry for each name. */
 	ck_assert_uint_eq(at(1, 0), at(1, 350));
 	ck_assert_uint_eq(threads.count, 3);
 	ck_assert_uint_eq(threads.tids, 1);
@@ -90,7 +90,7 @@ HT_TEST(a_name_is_assumed_where_no_look_met_the_thread)
 	ck_assert(is_assumed);
 	ck_assert_str_eq(threads_shown_name(&threads, one, "main", &is_assumed), "worker");
 	ck_assert(!is_assumed);
-	/* A circle, which numbers that are used again can make. */
+	/* Thread numbers that are used again can make a circle. */
 	threads_succeed(&threads, other, at(5, 0));
 	threads_succeed(&threads, at(5, 0), other);
 	ck_assert_str_eq(threads_shown_name(&threads, other, "main", &is_assumed), "main");

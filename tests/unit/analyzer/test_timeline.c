@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Steps over time: bounded, and with sums that stay.
+ * The steps of the timeline: their number is bounded, and joining steps keeps the sums.
  */
 #include "analyzer/cube/timeline.h"
 
@@ -54,7 +54,7 @@ HT_TEST(events_and_samples_fall_into_steps)
 	ck_assert_uint_eq(timeline.count, 6);
 	ck_assert_uint_eq(timeline.step[0].allocations, 2);
 	ck_assert_uint_eq(timeline.step[0].live_bytes, 150);
-	ck_assert_uint_eq(timeline.step[1].live_bytes, 150); /* nothing happened */
+	ck_assert_uint_eq(timeline.step[1].live_bytes, 150); /* no event in this step */
 	ck_assert_uint_eq(timeline.step[3].live_bytes, 50);
 	ck_assert_uint_eq(timeline.step[3].live_max_bytes, 150);
 	ck_assert_uint_eq(timeline.step[3].temporary, 1);
@@ -96,7 +96,7 @@ HT_TEST(samples_may_run_ahead_of_events)
 	ck_assert_uint_eq(timeline.step[50].live_bytes, 10);
 }
 
-/* Samples need not know the same figures: each keeps its own last one. */
+/* Readings may have different figures: the last value of each figure is kept. */
 HT_TEST(each_figure_of_memory_is_kept)
 {
 	begin();

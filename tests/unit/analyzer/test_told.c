@@ -20,7 +20,8 @@ static int file_with(const char *text)
 	return fd;
 }
 
-/* `printed`: what must be on standard error afterwards. */
+/* `text`: what heaptap printed before it ended with `status`; `message` NULL: no error is expected.
+ * `printed`: what must then be on standard error. */
 static void check(int status, const char *text, enum ht_err_code code, const char *message,
 	const char *printed)
 {

@@ -63,7 +63,7 @@ HT_TEST(ages_have_one_unit)
 
 enum part { TITLES, TITLES_OF_CHANGES, ROW, ROW_OF_CHANGES, NAMES };
 
-/* Returns the line of `columns`, until the next call. */
+/* Returns the part of the table, `columns` wide; the text is valid until the next call. */
 static const char *show(enum part part, unsigned columns)
 {
 	size_t length = 0;
@@ -86,7 +86,7 @@ static const char *show(enum part part, unsigned columns)
 	return shown;
 }
 
-/* A row of the site with figures that fill their columns. */
+/* Makes a row of a site with figures that fill their columns. */
 static void make_site(const char *function, const char *caller)
 {
 	toptable_begin(&now, 100);

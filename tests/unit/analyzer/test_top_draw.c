@@ -66,7 +66,7 @@ static void draw(unsigned columns, unsigned rows, const char *message)
 	ck_no_err(screen_draw(&screen, &terminal, &heading, message, &lines));
 }
 
-/* Is `text` all that is on line `at`? */
+/* Line `at` must be `text`, in this style. */
 static void check_line(size_t at, enum screen_style style, const char *text)
 {
 	ck_assert_uint_lt(at, lines.count);
@@ -74,7 +74,7 @@ static void check_line(size_t at, enum screen_style style, const char *text)
 	ck_assert_int_eq(lines.line[at].style, style);
 }
 
-/* The line that begins with `text`; fails without one. */
+/* Returns the index of the line that begins with `text`; fails without one. */
 static size_t line_of(const char *text)
 {
 	for (size_t i = 0; i < lines.count; i++)
@@ -255,7 +255,7 @@ HT_TEST(the_heading_shows_baseline_hold_and_end)
 	end();
 }
 
-/* The trace had nothing new between two looks: rates do not become 0. */
+/* If the trace had nothing new between two snapshots, rates do not become 0. */
 HT_TEST(rates_stay_while_nothing_is_new)
 {
 	begin(100);

@@ -17,8 +17,8 @@ static void make(const struct snapshot *then, const struct snapshot *since,
 	ck_no_err(listing_make(&now.snapshot, then, since, options, &listing));
 }
 
-/* Functions, and of frames the frame, in their order: "a b c"; an indented one has a '.' for each
- * level. */
+/* Returns the names of the rows in their order, "a b c": of a frame its function, "+" for a note;
+ * '.' before a name for each level. The text is valid until the next call. */
 static const char *names(void)
 {
 	static char text[1024];
@@ -128,7 +128,7 @@ HT_TEST(rates_are_never_negative_or_of_no_time)
 {
 	const struct listing_options options = {.sort = LISTING_OUTSTANDING};
 	make_sites();
-	/* The row had more then, as when a site's name has changed since. */
+	/* The earlier snapshot had more in this row, because the site's name has changed since. */
 	before.row[1].sums.allocated_bytes = 2000;
 	make(&before.snapshot, NULL, &options);
 	ck_assert_double_eq(listing.row[1].figures.bytes_per_s, 0);
@@ -173,7 +173,7 @@ HT_TEST(a_baseline_is_subtracted_from_all_figures)
 	ck_assert_double_eq(of->calls_per_s, 0.5);
 	ck_assert_uint_eq(of->temporary, 6);
 	ck_assert_uint_eq(of->allocations, 3);
-	/* The other sites were not there then. */
+	/* The earlier snapshot has no other sites. */
 	ck_assert_int_eq(listing.row[0].figures.outstanding_bytes, 300);
 	ck_assert_int_eq(listing.total.outstanding_bytes, 0);
 	ck_assert_double_eq(listing.span_s, 6);
@@ -212,7 +212,7 @@ HT_TEST(a_filter_is_a_part_of_any_name_in_the_chain)
 	toptable_frame(&now, "main", "libmain.so");
 	toptable_site(&now, 2, "beta", NULL, 200);
 	toptable_frame(&now, "beta", "one.c:9");
-	/* Its function is above the chain, which begins at a wrapper. */
+	/* The function is outside of the chain, which begins at a wrapper. */
 	toptable_site(&now, 3, "gamma", NULL, 100);
 	toptable_frame(&now, "operator new", "");
 	check_filter(NULL, "Alpha beta gamma");

@@ -299,7 +299,7 @@ HT_TEST(what_is_typed_becomes_a_request)
 	ck_assert_str_eq(screen.input, "");
 	press(SCREEN_ESCAPE);
 	ck_assert_int_eq(action, SCREEN_NOTHING);
-	/* A mark without a text is none. */
+	/* An empty mark makes no request. */
 	press('m');
 	press(SCREEN_ENTER);
 	ck_assert_int_eq(action, SCREEN_NOTHING);

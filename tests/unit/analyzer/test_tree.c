@@ -143,8 +143,8 @@ HT_TEST(plumbing_is_left_out)
 	end();
 }
 
-/* One function of made code is one node, however often it was compiled; so is one line of a module.
- */
+/* A function of generated code is one node, however often it was compiled; so is a line of a
+ * module. */
 HT_TEST(chains_that_read_the_same_are_one)
 {
 	stage_begin(&stage);
@@ -178,7 +178,7 @@ HT_TEST(chains_that_read_the_same_are_one)
 	end();
 }
 
-/* Of functions with the same name, those of different files are different. */
+/* Functions with the same name in different files are different. */
 HT_TEST(a_file_tells_functions_apart)
 {
 	stage_begin(&stage);
@@ -271,7 +271,7 @@ HT_TEST(rows_and_totals_of_trees_are_the_total)
 	}
 }
 
-/* Linear: each node is walked once, however many stacks there are. */
+/* The time is linear: each node is walked once, however many stacks there are. */
 HT_TEST(deep_chains_of_wrappers)
 {
 	stage_begin(&stage);

@@ -96,7 +96,7 @@ HT_TEST(threads_are_chosen_by_name_and_id)
 	add(&query.threads, "102");
 	add(&query.threads, "worker");
 	check_bytes(DB | NET | NO_STACK);
-	add(&query.threads, "work"); /* whole names alone */
+	add(&query.threads, "work"); /* only whole names match */
 	check_bytes(0);
 	end();
 }
@@ -116,7 +116,7 @@ HT_TEST(stacks_are_chosen_by_module_and_function)
 	add(&query.functions, "turn");
 	check_bytes(MADE);
 	add(&query.functions, "turn");
-	add(&query.modules, "bin/x"); /* both have to hold */
+	add(&query.modules, "bin/x"); /* both conditions must hold */
 	check_bytes(0);
 	end();
 }
@@ -134,7 +134,7 @@ HT_TEST(stacks_are_excluded)
 	end();
 }
 
-/* Patterns as LeakSanitizer reads them. */
+/* Patterns have LeakSanitizer's syntax. */
 HT_TEST(suppressions_are_patterns)
 {
 	static const struct {
@@ -172,8 +172,8 @@ HT_TEST(suppressions_are_patterns)
 /* --- windows -----------------------------------------------------------------------------------
  */
 
-/* A block of 1 << i bytes in the middle of each of ten milliseconds; that of the first, and of the
- * fifth, is freed in the last. */
+/* Makes ten blocks: block i, of 1 << i bytes, is allocated i + 0.5 ms after the start. Blocks 0 and
+ * 4 are freed in the last millisecond. */
 static void begin_timed(void)
 {
 	uint64_t addr[10];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The bar shows the offset of the file that is read, on a terminal only, and goes.
+ * The bar shows the offset of the file that is read, on a terminal only, and is erased at the end.
  */
 #include "analyzer/ui/watch.h"
 
@@ -13,7 +13,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-/* A terminal; `ret_main` is its other end. */
+/* Returns a terminal; `ret_main` gets its other end. */
 static FILE *make_terminal(int *ret_main)
 {
 	const struct winsize size = {.ws_col = 80, .ws_row = 24};
@@ -28,7 +28,7 @@ static FILE *make_terminal(int *ret_main)
 	return fdopen(fd, "w");
 }
 
-/* A file of 1000 bytes, of which 250 are read. */
+/* Returns a descriptor of a file of 1000 bytes, at offset 250. */
 static int make_file(void)
 {
 	HT_FREED char *path = tmpdir_path("file");

@@ -52,7 +52,8 @@ static void compare_sums(void)
 	memset(want, 0, cube.site_count * sizeof(*want));
 }
 
-/* Returns the highest of the live bytes before the bucket's first event, and after each. */
+/* Returns the largest number of live bytes in the bucket: before its first event or after an
+ * allocation. */
 static uint64_t highest_in(uint32_t bucket)
 {
 	const uint64_t from_ns = bucket * cube.step_ns, to_ns = from_ns + cube.step_ns;
@@ -74,7 +75,7 @@ static uint64_t highest_in(uint32_t bucket)
 	return highest;
 }
 
-/* The first bucket with the highest total. */
+/* Returns the first bucket with the largest number of live bytes. */
 static uint32_t naive_peak_bucket(uint64_t *ret_bytes)
 {
 	uint32_t bucket = window.from;

@@ -10,7 +10,7 @@
 #include "tests/support/ht_check.h"
 
 struct name {
-	const char *text; /* mangled where it begins with _Z or _R */
+	const char *text; /* mangled if it begins with _Z or _R */
 	bool wrapper;
 };
 
@@ -47,14 +47,13 @@ HT_TEST(cxx)
 		 ">(...)",
 			true},
 		{"_ZN5mylib4makeEi", false},
-		/* std::vector<..> mylib::make<int>(int): the type it returns is no part of its name
-		 */
+		/* std::vector<..> mylib::make<int>(int): the return type is not part of the name */
 		{"_ZN5mylib4makeIiEESt6vectorIT_SaIS2_EES2_", false},
-		{"_ZN5mylib6BuffernwEm", false}, /* its own operator new */
+		{"_ZN5mylib6BuffernwEm", false}, /* the class's own operator new */
 		{"_ZN5mylib6BufferlsERKSt6vectorIiSaIiEE", false},
 		{"_ZZN5mylib4makeEvENKUlSt6vectorIiSaIiEEE_clES1_", false},
 		{"_ZN12_GLOBAL__N_14makeESt6vectorIiSaIiEE", false},
-		/* Namespaces that C++ programs have, too. */
+		/* C++ programs may have namespaces core and alloc, too. */
 		{"_ZN4core4Node4growEv", false},
 		{"_ZN5alloc5arena3getEm", false},
 		{"std::vector<int>& mylib::operator+=<int>(std::vector<int>&, int)", false},
@@ -148,7 +147,7 @@ HT_TEST(rust_v0)
 	check(name, HT_ARRAY_SIZE(name));
 }
 
-/* Number of frames, counted from the innermost, that pass allocations on. */
+/* Returns how many frames, from the innermost outwards, only pass allocations on. */
 static uint32_t wrapper_count(const struct symbol_frame *frame, uint32_t count)
 {
 	uint32_t wrappers = 0;

@@ -22,7 +22,7 @@ struct toptable {
 	char text[TOPTABLE_TEXT];
 };
 
-/* An empty table, `time_s` after the capture began. */
+/* Begins an empty table whose time is `time_s` after the start of the capture. */
 static inline void toptable_begin(struct toptable *table, uint64_t time_s)
 {
 	*table = (struct toptable){.snapshot = {.text_bytes = 2}};
@@ -44,7 +44,7 @@ static inline uint32_t toptable_text(
 	return at;
 }
 
-/* Adds a site without a chain; `caller` NULL: none. The id is `id`. */
+/* Adds a site without frames, with this id; `caller` NULL: it has none. */
 static inline struct snapshot_row *toptable_site(struct toptable *table, uint64_t id,
 	const char *function, const char *caller, uint64_t outstanding_bytes)
 {
@@ -60,7 +60,7 @@ static inline struct snapshot_row *toptable_site(struct toptable *table, uint64_
 	return row;
 }
 
-/* Another frame of the chain of the site that was added last. */
+/* Adds a frame to the chain of the site that was added last. */
 static inline void toptable_frame(struct toptable *table, const char *function, const char *place)
 {
 	ck_assert_uint_lt(table->snapshot.frame_count, TOPTABLE_FRAMES);
