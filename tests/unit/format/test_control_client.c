@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a client makes of sockets that answer well, wrongly, late or never.
+ * What a client reports of sockets that answer well, wrongly, late or never.
  */
 #include "format/control_client.h"
 
@@ -111,7 +111,7 @@ static void open_gate(void *context)
 	ck_assert_int_eq(write(*gate, "x", 1), 1);
 }
 
-/* A process that answers when the gate is open. */
+/* Forks a process that takes one request and sends `answer` when the gate is open. */
 static pid_t answer_behind(const int gate[2], const char *answer)
 {
 	char line[CONTROL_LINE_MAX];

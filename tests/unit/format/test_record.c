@@ -169,7 +169,7 @@ HT_TEST(a_cut_record_is_malformed)
 	}
 }
 
-/* The payload ends before its fields do: the next record's bytes must not be taken for them. */
+/* The payload ends before its fields do: rec_decode must not read bytes of the next record. */
 HT_TEST(a_payload_too_short_for_its_fields_is_malformed)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {
