@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where small functions lead to.
+ * Which function a small function passes its calls on to.
  */
 #include "attach/plan/callees.h"
 

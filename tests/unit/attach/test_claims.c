@@ -29,7 +29,7 @@ static struct modules modules;
 static struct slots slots;
 static struct journal journal;
 static struct image image;
-static uint64_t word; /* no slot */
+static uint64_t word; /* not a GOT slot */
 
 static raddr_t at(const void *pointer)
 {
@@ -50,7 +50,7 @@ static void setup(void)
 	word = 0;
 }
 
-/* What a capture would have written down about a slot of this very program. */
+/* Returns the entry that a capture would have made for a GOT slot of this program. */
 static struct journal_slot honest(void)
 {
 	for (size_t i = 0; i < slots.count; i++)
@@ -83,7 +83,8 @@ HT_TEST(the_truth)
 	ck_assert_int_eq(accepted(honest()), JOURNAL_SLOT_INTENDED);
 }
 
-/* The journal lists the given names; without them a slot of such a name is no slot. */
+/* The journal lists the names that --alloc-fn gave; without the list, a GOT slot of such a name is
+ * not accepted. */
 HT_TEST(a_slot_of_a_name_that_was_given)
 {
 	struct given_list list = {0}, none = {0};

@@ -65,7 +65,8 @@ static struct escape_found search(raddr_t image_lo, raddr_t image_hi)
 	return found;
 }
 
-/* Made from two halves, so that the whole stands only where the test puts it. */
+/* Writes the address of thunk `index`, in two halves: so no other memory of this process, which the
+ * search also reads, holds the address. */
 static void put_entry(uint64_t *word, unsigned index)
 {
 	volatile uint32_t *half = (volatile uint32_t *)(void *)word;
@@ -394,7 +395,7 @@ HT_TEST(one_read_that_fails_hides_nothing)
 	ck_assert_uint_eq(failures, 0);
 	ck_assert_uint_eq(found.count, 1);
 	ck_assert_uint_eq(found.unread_bytes, 0);
-	failures = 3; /* the first of them behind what was read in one */
+	failures = 3; /* the first where the large read is continued after its short result */
 	found = search(0, 0);
 	ck_assert_uint_eq(found.count, 0);
 	ck_assert_uint_eq(found.unread_bytes, HT_PAGE_BYTES);

@@ -58,7 +58,7 @@ static void check_not_found(const char *name)
 static void check_own(const char *name)
 {
 	struct family_member found;
-	/* A name one byte longer would have been cut. */
+	/* The list has room for 39 bytes of a name: this one was not cut. */
 	ck_assert_uint_lt(strlen(name) + 1, 40);
 	ck_assert_msg(family_find_known(name, &found), "%s", name);
 	ck_assert(found.family->hooked && found.family->prefix[0]);
@@ -68,7 +68,7 @@ static void check_own(const char *name)
 
 HT_TEST(every_name_with_a_prefix_is_found)
 {
-	/* A full list would have left some out. */
+	/* A full list could lack names. */
 	ck_assert_uint_lt(family_name_count(), FAMILY_NAMES_MAX);
 	ck_assert_uint_gt(family_name_count(), 4 * ABI_HOOK_COUNT);
 	for (size_t i = 0; i < family_name_count(); i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cheap answers equal the expensive ones.
+ * What glance reads at low cost equals what proc_status reads.
  */
 #include "attach/process/glance.h"
 
@@ -166,7 +166,7 @@ static int share(void *arg)
 	wait_for_ever();
 }
 
-/* What the child becomes. */
+/* The child execs this program again, which then waits here. */
 __attribute__((constructor)) static void be_idle(void)
 {
 	if (getenv(IDLE))
