@@ -42,7 +42,7 @@ static void open_sink(uint64_t patience_ns)
 		&sink));
 }
 
-/* Puts each record of a small trace except REC_END. */
+/* Puts each record of a small trace, which has no REC_END. */
 static void put_trace(void)
 {
 	struct tracebuild build;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jemalloc's caches of threads, with a ring through them and without, of each version: what is in
- * them is not held, and where one is not found it is allowed for.
+ * jemalloc's caches of threads, of each version, with a ring that links them and without: blocks in
+ * a cache are not held, and the account's error covers a cache that is not found.
  */
 #include "attach/heap/jemalloc/jecache.h"
 
 #include "tests/unit/attach/jemodel.h"
 
-/* Fills with more bytes than the caches of these tests hold. */
+/* As fill(1), with one block more: more bytes than the caches of these tests hold. */
 static uint64_t fill_more(void)
 {
 	uint64_t held = fill(1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernel says of a process's memory: every figure, and none of a process that has no
- * memory any more or runs another program.
+ * The kernel's figures of a process's memory: all of them are read, and none of a process that has
+ * no memory any more or runs another program.
  */
 #include "attach/process/memuse.h"
 

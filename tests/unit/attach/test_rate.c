@@ -26,7 +26,7 @@ HT_TEST(a_rate_goes_back_to_the_oldest_look)
 	ck_assert_uint_eq(rate_bytes_per_min(&rate, &now), 300);
 }
 
-/* Eight looks are kept. */
+/* The rate is of the last eight looks. */
 HT_TEST(old_looks_are_forgotten)
 {
 	struct rate rate = {0};
