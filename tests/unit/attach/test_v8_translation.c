@@ -137,8 +137,8 @@ HT_TEST(malformed_translations_are_refused)
 	}
 }
 
-/* A translation that is cut within an opcode has none of its functions; no noise is read past its
- * end, which is the end of an allocation. */
+/* A translation that is cut within an opcode yields no functions. Random bytes are never read past
+ * their end, which is the end of an allocation. */
 HT_TEST(bytes_of_a_hostile_target_do_no_harm)
 {
 	uint64_t random = 7;
