@@ -328,8 +328,7 @@ HT_TEST(threads_share_the_areas)
 	ck_assert_uint_eq(world_control->deep_owner[5], 0);
 }
 
-/* The thread runs on a coroutine's stack in between, which is read by copies, and then on its own.
- */
+/* The thread leaves its own stack for a coroutine's stack, which is read by copies, and returns. */
 HT_TEST(another_stack_in_between)
 {
 	make(7, FP_RULES);
@@ -352,7 +351,7 @@ HT_TEST(another_stack_in_between)
 	ck_assert_uint_eq(traced(), id);
 }
 
-/* A forked child works on its parent's memory, and leaves it as it is. */
+/* A forked child shares the image with its parent, so it must not change it. */
 HT_TEST(a_forked_child_takes_no_area)
 {
 	make(8, PLAIN_RULES);

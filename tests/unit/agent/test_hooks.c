@@ -493,7 +493,7 @@ static void fork_now(void)
 	world_state->alive = 0;
 }
 
-/* The child of a fork that a signal handler made during a hook: it must not touch the slot. */
+/* A signal handler forks during a hook. The child must not touch the slot. */
 HT_TEST(fork_inside_the_real_function)
 {
 	for (int i = 0; i < 2; i++) {

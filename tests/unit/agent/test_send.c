@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What becomes of a full buffer when the daemon is slow, gone, or forbidden to be talked to.
+ * What becomes of a full buffer when the daemon is slow or gone, or when the agent may not send.
  */
 #include "agent/send.h"
 
@@ -18,8 +18,8 @@
 static struct abi_slot *slot;
 static struct {
 	unsigned sends, waits, pauses;
-	long error;		 /* what sendmsg says ... */
-	unsigned errors;	 /* ... so many times, then it takes the message */
+	long error;		 /* result of the first `errors` sends */
+	unsigned errors;	 /* later sends succeed */
 	unsigned drain_at_wait;	 /* the daemon copies the buffer during this wait (1: the first) */
 	unsigned stop_at_wait;	 /* the daemon sets `stop` during this wait */
 	unsigned forbid_at_send; /* a guard closes the gate, and waits for this very call */
@@ -399,8 +399,7 @@ HT_TEST(forked_child_leaves_the_slot)
 		daemon_does.fork_at_wait = 2;
 		struct abi_slot_head before = slot->head;
 		stream_restart(world_config, slot);
-		before.calling =
-			i ? 0 : 1; /* stays set for the parent, which is still in the call */
+		before.calling = i ? 0 : 1; /* 1 for the parent, which is still in the call */
 		ck_assert_mem_eq(&slot->head, &before, sizeof(before));
 		ck_assert_uint_le(daemon_does.waits, 3);
 	}

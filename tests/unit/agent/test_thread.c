@@ -388,13 +388,13 @@ HT_TEST(signal_stack_within_the_primary)
 		bounds_set(enter_at(2000));
 		ck_assert_ptr_eq(enter_at(3000), world_my_slot(1));
 		ck_assert_uint_eq(world_my_slot(0)->head.entry_sp, (uint64_t)&stack[2000]);
-		ck_assert_uint_eq(sys_fake.calls,
-			i ? 0 : 5); /* two at each level, one for the signal stack */
+		/* Two system calls at each level, and one for the signal stack. */
+		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 5);
 	}
 }
 
-/* With SS_AUTODISARM the kernel says that there is no signal stack, and the signal frame says which
- * it was. */
+/* With SS_AUTODISARM the kernel reports no signal stack while a handler runs; the signal frame
+ * holds its bounds. */
 HT_TEST(signal_stack_that_is_disarmed)
 {
 	static const struct {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk finds all callers, stops at the first unknown one, and reads nothing that it
- * must not, whatever stack and tables hold.
+ * The walk finds all callers and stops at the first unknown one. It reads no memory outside stacks
+ * and tables, whatever these hold.
  */
 #include "agent/walk.h"
 

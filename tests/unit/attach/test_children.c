@@ -76,8 +76,8 @@ HT_TEST(a_child_that_cannot_be_looked_at_is_named)
 	child_kill(&parent);
 }
 
-/* heaptap cannot close its descriptor in a child whose lock another process holds, so it names the
- * child. */
+/* If another process holds the lock of a child, heaptap cannot close its own descriptor there, and
+ * names the child. */
 HT_TEST(a_child_whose_lock_is_held_is_named)
 {
 	int pair[2];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A journal in the target's memory may hold anything. heaptap only accepts claims about allocator
- * slots that hold one of our thunks, and would only write addresses of code to them.
+ * A journal in the target's memory may hold anything. heaptap accepts entries for known GOT slots,
+ * and for code as its file has it. If another word holds a thunk, or if an entry would replace a
+ * thunk by anything but an address of code, heaptap refuses the journal.
  */
 #include "attach/inject/claims.h"
 

@@ -174,7 +174,7 @@ HT_TEST(the_image_is_left_out)
 		return;
 	put_entry(&scene.word[5], 7);
 	raddr_t lo = at(scene.code), hi = lo + TEXT_BYTES + HT_PAGE_BYTES;
-	/* Another protection makes the code a mapping of its own. */
+	/* Another protection makes the kernel list the code as a separate mapping. */
 	ck_assert_int_eq(mprotect(scene.code, 2 * HT_PAGE_BYTES, PROT_NONE), 0);
 	ck_assert_uint_eq(search(0, 0).count, 1);
 	ck_assert_uint_eq(search(lo - (1ull << 32), hi + (1ull << 32)).count, 0);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What glance reads at low cost equals what proc_status reads.
+ * glance sees filters, tracers and execs of a process by few reads, also if the process has an odd
+ * name or its main thread has ended.
  */
 #include "attach/process/glance.h"
 

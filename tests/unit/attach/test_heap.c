@@ -468,7 +468,8 @@ HT_TEST(threads_whose_caches_are_not_found_are_allowed_for)
 	variables->cache_max_bytes = 24;
 	struct heap_account account = read_account();
 	ck_assert(account.known);
-	/* This thread's real cache exceeds these parameters, so it is not found but allowed for. */
+	/* This thread's real cache exceeds these parameters: the reader does not find the cache, so
+	 * the account's error covers it. */
 	ck_assert_uint_eq(account.off_bytes, 32);
 	ck_assert_ptr_nonnull(strstr(account.reason, "1 of 1 threads"));
 	/* The allowance for caches never exceeds the bytes that are handed out. */

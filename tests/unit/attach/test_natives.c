@@ -183,7 +183,7 @@ HT_TEST(words_are_found_however_they_are_relocated)
 				"; __asm__ volatile(\"mov %0, "                                    \
 				"mi_calloc@GOTPCREL(%%rip)\" :: \"r\"(p)); for (;;) pause(); }\n"
 
-/* A word in which the program has stored a function of its own is not ours. */
+/* A word to which the program has stored its own function is not tapped. */
 HT_TEST(values_decide)
 {
 	static const char *const norelro[] = {"gcc", "-w", "-fno-builtin", "-fPIE", "-pie",

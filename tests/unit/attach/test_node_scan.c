@@ -156,7 +156,7 @@ HT_TEST(all_nodes_that_fit_are_taken)
 	struct heard heard;
 	stage_init(&stage);
 	stage_store(&stage.control->node_count, UINT64_MAX);
-	/* What lies behind the nodes must not be taken for one. */
+	/* Memory behind the nodes must not be taken for a node. */
 	publish_node(&stage, ABI_NODE_MAX, 1, 1);
 	for (uint32_t id = 1; id < ABI_NODE_MAX; id++) {
 		if (id % 1000)

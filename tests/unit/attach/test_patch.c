@@ -423,7 +423,7 @@ static void untap_fails(void)
 	ck_err(patch_untap_all(&self, &journal, &report), HT_ERR_INCOMPLETE);
 }
 
-/* A program that copies its code to large pages copies our jumps with it. */
+/* A program that copies its code to large pages also copies the jumps that heaptap wrote. */
 HT_TEST(code_is_restored_in_a_copy)
 {
 	setup();
@@ -453,8 +453,8 @@ HT_TEST(other_code_in_its_place_is_not_touched)
 	ck_assert_uint_eq(words[3], JUMP ^ 0x100);
 }
 
-/* The other tool's jump begins with the same byte as ours: restoring our byte would destroy that
- * jump. */
+/* Another tool's jump begins with the same byte as heaptap's: restoring that byte would destroy the
+ * other jump. */
 HT_TEST(a_jump_of_another_tool_is_left_alone)
 {
 	setup();

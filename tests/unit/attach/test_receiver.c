@@ -387,7 +387,8 @@ HT_TEST(completeness_stays_behind_the_tick)
 	stage_deinit(&stage);
 }
 
-/* Some records must be in the trace before certain events are sorted. */
+/* Some records must be in the trace before the events behind them: receiver_hold keeps complete_tsc
+ * back. */
 HT_TEST(completeness_is_held_as_long_as_asked)
 {
 	struct stage stage;

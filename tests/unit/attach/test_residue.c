@@ -139,7 +139,7 @@ HT_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
 	ck_assert(!report.equal);
 }
 
-/* Thread 1 belongs to another process, so it has descriptors of its own. */
+/* Puts thread 1 into the list: it belongs to another process, so its descriptors differ. */
 static void stage_table(const struct stage *stage)
 {
 	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "task/1", 0700), 0);

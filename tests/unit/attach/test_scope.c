@@ -130,7 +130,7 @@ HT_TEST(its_own_definition_behind_another)
 	}
 }
 
-/* malloc@OWN_1.0 is not what malloc@GLIBC_2.2.5 is bound to, whichever is first. */
+/* A reference to malloc@GLIBC_2.2.5 is never bound to malloc@OWN_1.0, even if that comes first. */
 HT_TEST(versions_tell_names_apart)
 {
 	setup();

@@ -146,7 +146,7 @@ HT_TEST(a_request_may_come_byte_by_byte)
 	end();
 }
 
-/* An owner that does not poll regularly learns from server_is_busy when it must. */
+/* An owner that does not poll regularly must poll while server_is_busy. */
 HT_TEST(it_is_busy_while_a_request_is_awaited)
 {
 	begin();

@@ -135,7 +135,7 @@ static uint64_t reg_value(const struct machine *machine, uint64_t reg)
 struct location {
 	bool undefined, same, is_value;
 	bool unknown;	/* computed with an operation that location_eval does not know */
-	uint64_t value; /* the register's value, or the address where it is */
+	uint64_t value; /* of the register if is_value, else the address where it is saved */
 };
 
 static void location_eval(const struct machine *machine, const Dwarf_Op *ops, size_t count,

@@ -162,10 +162,10 @@ static void check_generations(enum v8plan version)
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 
-	/* Within a collection no generation begins: what is seen there may move yet. */
+	/* No generation begins during a collection: objects seen then may still move. */
 	v8_names_see_interpreted(names, 3, array - 1, made.closure);
 	*heap_word(&layout, STATE_PLACE) = 2;
-	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD); /* it has moved nothing yet */
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD); /* no object has moved yet */
 	collect(&layout);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);

@@ -135,7 +135,7 @@ static bool is_told(void)
 	return sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD) > 0;
 }
 
-/* Holds `pid` as soon as it has stopped. */
+/* Stops `pid` as its tracer, and waits for the stop. Returns false on failure. */
 static bool stop(pid_t pid)
 {
 	siginfo_t info;

@@ -474,8 +474,7 @@ HT_TEST(changed_columns_are_refused_or_bounded)
 	bench_deinit(&bench);
 }
 
-/* Columns with too few or too many bytes, which the encoder never makes: `says` is what is wrong.
- */
+/* Columns with too few or too many bytes, which the encoder never makes; `says` names the fault. */
 static const struct {
 	const char *says;
 	uint8_t length;

@@ -240,7 +240,7 @@ HT_TEST(a_checksum_failure_names_its_block)
 	sample_deinit(&sample);
 }
 
-/* The checksums of the other blocks are right: only the footer shows that one is missing. */
+/* The checksums of the other blocks are right: only the footer shows that a block is missing. */
 HT_TEST(a_missing_block_is_damage)
 {
 	struct sample sample;

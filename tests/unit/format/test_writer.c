@@ -428,7 +428,7 @@ static void run_lz4(int in, int out)
 	ck_assert_int_eq(status, 0);
 }
 
-/* What lz4(1) makes of the file must be the records, block after block. */
+/* lz4(1) decompresses the file to the records, block after block. */
 HT_TEST(lz4_decodes_the_file)
 {
 	struct bytes_out want = {0};
