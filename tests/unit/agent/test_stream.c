@@ -333,8 +333,8 @@ static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, u
 	return own;
 }
 
-/* Three of four events at most share a time; none does if another thread had the block in between,
- * or if the daemon has looked since that time. */
+/* At most four events in a row have the same time. An event gets a time of its own if another
+ * thread had the block in between, or if the daemon has looked since the last time. */
 HT_TEST(small_blocks_of_one_thread_share_times)
 {
 	world_make();

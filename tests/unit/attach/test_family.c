@@ -132,7 +132,7 @@ HT_TEST(no_name_is_lost_by_its_beginning)
 	ck_assert(beginnings_may_have(&beginnings, "__malloc_arena_thread_freeres"));
 }
 
-/* A twentieth of the filter's places are taken: about as many other names may pass, not half. */
+/* About a twentieth of the filter's bits are set, so about as many of the other names pass. */
 HT_TEST(most_other_names_are_rejected_by_their_beginning)
 {
 	struct beginnings beginnings = {0};

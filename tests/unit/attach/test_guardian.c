@@ -197,7 +197,7 @@ HT_TEST(workers_are_outlived)
 /* A guardian without the memfd could not get at the image again. */
 HT_TEST(partial_message_is_an_error)
 {
-	const struct rlimit none = {2, 2}; /* as poll(2) needs for two */
+	const struct rlimit none = {2, 2}; /* poll(2) of two descriptors needs this limit */
 	struct proc proc;
 	struct journal journal;
 	struct guardian guardian;

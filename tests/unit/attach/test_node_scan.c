@@ -180,7 +180,7 @@ static void publish_chain(struct stage *stage, uint32_t from, uint32_t to)
 	stage_store(&stage->control->node_count, to);
 }
 
-/* Drains once while no more memory can be had than the process has. */
+/* Drains once while the process can get no more memory than it has. */
 static void drain_without_memory(struct stage *stage)
 {
 	struct rlimit before, none;

@@ -252,7 +252,7 @@ HT_TEST(hostile_names_are_escaped)
 	check();
 }
 
-/* A reader refuses all of a text that has a series twice. */
+/* Prometheus refuses a whole text that has a series twice. */
 HT_TEST(no_series_comes_twice)
 {
 	struct control_reply other = reply_of(7, "server", "");

@@ -194,7 +194,7 @@ HT_TEST(a_snapshot_in_force_is_never_changed)
 	put(false);
 	ck_assert_uint_ne(in_force(), first_at);
 	ck_assert_mem_eq(first, copy, bytes);
-	/* Tables are placed once. */
+	/* A table keeps its address in later snapshots. */
 	ck_assert_uint_eq(range_of((uint64_t)(uintptr_t)setup)->table, table);
 	free(copy);
 	publish_destroy(publish);

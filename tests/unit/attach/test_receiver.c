@@ -97,7 +97,8 @@ HT_TEST(marks_of_several_are_cleared)
 	stage_deinit(&stage);
 }
 
-/* A buffer that was sent twice (its hook was left by a jump) or drained as a whole before. */
+/* The receiver takes no buffer again that was sent twice (a jump out of the hook can cause that),
+ * or that a drain has taken before. */
 HT_TEST(nothing_is_taken_twice)
 {
 	struct stage stage;

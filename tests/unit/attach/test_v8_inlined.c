@@ -50,7 +50,8 @@ static uint8_t *put_translation(
 	return at;
 }
 
-/* Code that calls within other[1], which is inlined into other[0], and that into its function. */
+/* Makes optimized code with a call in other[1], which is inlined into other[0], which is inlined
+ * into the code's function. */
 static void make_scene(enum v8plan version, struct scene *scene)
 {
 	setup_as(version);

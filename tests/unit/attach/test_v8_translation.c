@@ -97,9 +97,9 @@ HT_TEST(opcodes_of_an_earlier_translation_are_repeated)
 		put_function(6);
 		put_function(7);
 		const size_t few = put_begin((uint32_t)(length - first));
-		bytes[length++] = (uint8_t)(op->count + 3); /* the frame of 5 */
+		bytes[length++] = (uint8_t)(op->count + 3); /* repeats the frame of 5 */
 		put_function(60);
-		bytes[length++] = (uint8_t)(op->count + 3); /* that of 7 */
+		bytes[length++] = (uint8_t)(op->count + 3); /* repeats the frame of 7 */
 		const size_t many = put_begin((uint32_t)(length - first));
 		bytes[length++] = (uint8_t)(op->count - 1);
 		put_number(9);

@@ -258,7 +258,7 @@ HT_TEST(nothing_is_decoded_out_of_step)
 	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_OK);
 }
 
-/* By hand: five words, and the thread again. */
+/* A mapping, made by hand: THREAD, the five words, and THREAD again. */
 static const uint8_t golden_mapping[] = {
 	1, 7, 0, 0, 0, 0, 0, 0, 0,				  /* THREAD 7, level 0 */
 	1 | 1 << 3, 0x10, 0x20, 0, 0, 0, 0, 0, 0,		  /* time */

@@ -464,7 +464,7 @@ HT_TEST(blocks_not_framed_as_specified_are_refused)
 	check_block_refused(&preferences, rss, sizeof(rss), "claims 0 bytes");
 }
 
-/* LZ4 links blocks only where there are several in a frame. */
+/* LZ4 links blocks only in a frame of several blocks, so the content must be larger than one. */
 HT_TEST(linked_blocks_are_refused)
 {
 	HT_FREED uint8_t *zeros = calloc(1, 100000);

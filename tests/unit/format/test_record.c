@@ -105,7 +105,7 @@ HT_TEST(every_kind_is_as_specified)
 	}
 }
 
-/* Version 1.0 wrote no flags; but a field that is begun must be whole. */
+/* Version 1.0 wrote no flags. A payload that ends within the flags is malformed. */
 HT_TEST(an_older_capture_has_no_flags)
 {
 	static struct rec got;
