@@ -16,7 +16,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-#define NOBODY 65534 /* UID and GID of the user nobody */
+#define NOBODY 65534 /* UID and GID of an unprivileged user */
 
 static const uint8_t build_id[20] = {0xca, 0xfe, 1, 2, 3};
 static const struct cache_key key = {build_id, sizeof(build_id)};

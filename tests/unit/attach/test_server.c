@@ -350,7 +350,8 @@ HT_TEST(a_client_that_leaves_is_forgotten)
 	end();
 }
 
-/* Asks as the user nobody; returns 0 if the server refuses the request, else another number. */
+/* Asks as an unprivileged user; returns 0 if the server refuses the request, else another number.
+ */
 static int ask_as_nobody(void)
 {
 	static char line[CONTROL_LINE_MAX];
