@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that exists only as unwind tables and a stack: functions are called, return, and are
- * interrupted by signals as compilers and the kernel lay their frames out; what a walk must find is
- * known at every moment. Included after world.h, once by a test program.
+ * A program that exists only as unwind tables and a stack. The test makes its functions call,
+ * return, and be interrupted by signals; the frames are laid out as by compilers and the kernel.
+ * The frames that a walk must find are known at every moment. Included once by a test program.
  */
 #pragma once
 
@@ -11,9 +11,9 @@
 
 #define SIM_CODE_BASE  0x10000000u /* where the module is loaded; its bias */
 #define SIM_FUNCTIONS  64u	   /* each fills one granule */
-#define SIM_START      0u	   /* outermost: END */
-#define SIM_TRAMPOLINE 1u	   /* SIGNAL */
-#define SIM_FIRST      2u	   /* the first that is to be called */
+#define SIM_START      0u	   /* the outermost function; its rule is ABI_RULE_END */
+#define SIM_TRAMPOLINE 1u	   /* returns from handlers; its rule is ABI_RULE_SIGNAL */
+#define SIM_FIRST      2u	   /* the first function that tests may call */
 #ifndef SIM_STACK_WORDS
 #define SIM_STACK_WORDS 16384u
 #endif
@@ -25,8 +25,8 @@
 #define SIM_UCONTEXT	960u /* bytes */
 #define SIM_TABLE_OFF	(ABI_UNWIND_OFF + 0x10000u)
 #define SIM_RED_ZONE	128u
-#define SIM_INTERPRETED (-4) /* where an interpreter's frames say what they run */
-#define SIM_SCRIPTS	5u   /* abi_snapshot.scripts, of the thread that runs */
+#define SIM_INTERPRETED (-4) /* words from rbp to the function that an interpreter's frame runs */
+#define SIM_SCRIPTS	5u   /* the running thread's number in abi_snapshot.scripts */
 
 struct sim_table {
 	struct abi_table header;
@@ -37,10 +37,10 @@ struct sim_table {
 };
 
 struct sim_call {
-	uint64_t caller_pc; /* with STEP_EXACT */
+	uint64_t caller_pc; /* with STEP_EXACT if a signal interrupted the caller */
 	uint64_t caller_sp; /* after the return */
 	uint64_t caller_fp;
-	uint32_t function; /* that was called */
+	uint32_t function; /* the called function */
 };
 
 static struct sim_table *sim_table;
@@ -67,8 +67,8 @@ static uint64_t *sim_word(uint64_t address)
 	return (uint64_t *)address;
 }
 
-/* A return address in `function`. The call before it lies in the function's granule; the address
- * itself need not. */
+/* Returns a return address in `function`, at random. The call before it lies in the function's
+ * granule; the address may be the first one behind the granule. */
 HT_UNUSED
 static uint64_t sim_site(uint32_t function)
 {
@@ -81,7 +81,7 @@ static uint32_t sim_rule(uint32_t function)
 	return sim_table->rule[function];
 }
 
-/* Frame sizes and saved registers as compilers choose them, at random. */
+/* Returns a random rule, with a frame size and a saved rbp as compilers choose them. */
 static uint32_t sim_rule_random(void)
 {
 	int words = 1 + (int)sim_random(20);
@@ -159,13 +159,13 @@ static void sim_make(uint64_t seed)
 	sim_depth = 0;
 }
 
-/* A slot that knows the simulated stack as its thread's primary one. */
+/* Returns the running thread's slot, with the simulated stack as the thread's primary one. */
 HT_UNUSED
 static struct abi_slot *sim_slot(void)
 {
 	struct abi_slot *slot = &world_slots[0];
 	slot->head.key = sys_fake_thread_pointer;
-	world_slots[1].head.key = sys_fake_thread_pointer + 1; /* a handler's */
+	world_slots[1].head.key = sys_fake_thread_pointer + 1; /* a signal handler's */
 	slot->head.stack_lo = (uint64_t)sim_stack;
 	slot->head.stack_hi = (uint64_t)(sim_stack + SIM_STACK_WORDS);
 	slot->head.bounds_incarnation = slot->head.incarnation;
@@ -188,7 +188,7 @@ static void sim_push(uint64_t value)
 	*sim_word(sim_sp) = value;
 }
 
-/* A word as a frame may have it where interpreters' frames name their function: one of two
+/* Returns a word for the place where an interpreter's frame names its function: one of two
  * functions, a word that names none, or any word. */
 HT_UNUSED
 static uint64_t sim_interpreted_random(void)
@@ -246,7 +246,8 @@ static void sim_call(uint32_t function)
 	sim_enter(sim_rule(function));
 }
 
-/* A signal interrupts the running function; the handler is `function`. */
+/* A signal interrupts the running function; the handler is `function`. Does nothing when the stack
+ * is full. */
 HT_UNUSED
 static void sim_signal(uint32_t function)
 {
@@ -262,7 +263,8 @@ static void sim_signal(uint32_t function)
 	sim_call(function);
 }
 
-/* The running function returns; a handler's trampoline with it. */
+/* The running function returns. If it is a handler, the trampoline also returns. Does nothing in
+ * the outermost function. */
 HT_UNUSED
 static void sim_return(void)
 {
@@ -275,7 +277,8 @@ static void sim_return(void)
 	}
 }
 
-/* Returns what a walk must record for a frame of `function`. */
+/* Returns what a walk must record for a frame of `function`: `pc`, or for an interpreter's frame
+ * the function that the frame names. */
 static uint64_t sim_frame(uint32_t function, uint64_t pc, uint64_t sp, uint64_t fp)
 {
 	const uint32_t rule = sim_rule(function);
@@ -291,7 +294,7 @@ static uint64_t sim_frame(uint32_t function, uint64_t pc, uint64_t sp, uint64_t 
 	       STEP_INTERPRETED;
 }
 
-/* The flags of a frame's node. */
+/* Returns the flags of a frame's node (ABI_NODE_...). */
 HT_UNUSED
 static uint8_t sim_flags(uint64_t frame)
 {
@@ -299,7 +302,9 @@ static uint8_t sim_flags(uint64_t frame)
 	       (frame & STEP_INTERPRETED ? ABI_NODE_INTERPRETED : 0);
 }
 
-/* A hook is called: where its walk starts, and in `expected` what the walk must find. */
+/* The running function calls a hook. `*ret_start` is where the hook's walk starts, `expected` the
+ * frames that the walk must find, innermost first. Returns their number, at most SIM_DEPTH_MAX +
+ * 1. */
 HT_UNUSED
 static uint32_t sim_hook(struct walk_start *ret_start, uint64_t *expected)
 {

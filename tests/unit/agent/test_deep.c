@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks for which a slot has no room: the plain walk's result up to ABI_FRAMES_MAX frames, its
- * innermost frames beyond, and the work of an event does not grow with the stack.
+ * Stacks that do not fit a slot. Up to ABI_FRAMES_MAX frames the agent records what the plain walk
+ * records; of deeper stacks it records the innermost frames. The work of an event does not grow
+ * with the stack.
  */
 #define TRACE_DEEP
 #define SIM_STACK_WORDS (1u << 20)
@@ -38,7 +39,8 @@ static uint64_t areas_used(void)
 	return used;
 }
 
-/* Functions with small frames, by rules of these kinds. */
+/* Makes functions with small frames, whose rules are of these kinds (one bit for each enum
+ * abi_rule_kind). */
 static void make(uint64_t seed, uint32_t kinds)
 {
 	sim_make(seed);
@@ -200,7 +202,7 @@ HT_TEST(equal_layouts)
 	}
 }
 
-/* The stack grows to four times as many frames as there is room for, and shrinks again. */
+/* The stack grows to three times as many frames as there is room for, and shrinks again. */
 HT_TEST(more_frames_are_cut_and_counted)
 {
 	for (uint64_t seed = 1; seed <= 3; seed++) {
@@ -244,7 +246,7 @@ HT_TEST(deep_from_the_first_event_on)
 	check_same();
 }
 
-/* New frames of an event, in the scratch of the walk. */
+/* Returns how many frames an event walks anew: the walk writes these to its scratch memory. */
 static uint32_t frames_walked(void)
 {
 	struct step_state *fresh = (struct step_state *)area(0)->fresh;
@@ -274,7 +276,7 @@ HT_TEST(an_event_costs_what_is_new)
 		if (level < SLOT_ROOM)
 			continue;
 		more += walked > 2;
-		/* Where the edge moves, once, the frames inside it have other callers. */
+		/* When the edge of the cut moves, once, the frames inside it get other callers. */
 		if (world_control->node_count - nodes > 2)
 			at_edge++;
 	}
@@ -326,8 +328,7 @@ HT_TEST(threads_share_the_areas)
 	ck_assert_uint_eq(world_control->deep_owner[5], 0);
 }
 
-/* The thread runs on a coroutine's stack in between, which is read by copies, and then on its own.
- */
+/* The thread leaves its own stack for a coroutine's stack, which is read by copies, and returns. */
 HT_TEST(another_stack_in_between)
 {
 	make(7, FP_RULES);
@@ -350,7 +351,7 @@ HT_TEST(another_stack_in_between)
 	ck_assert_uint_eq(traced(), id);
 }
 
-/* A forked child works on its parent's memory, and leaves it as it is. */
+/* A forked child shares the image with its parent, so it must not change it. */
 HT_TEST(a_forked_child_takes_no_area)
 {
 	make(8, PLAIN_RULES);
@@ -361,7 +362,7 @@ HT_TEST(a_forked_child_takes_no_area)
 	ck_assert_uint_eq(areas_used(), 0);
 }
 
-/* Another process on the same memory writes what it likes. */
+/* Another process that shares the memory may write anything there. */
 HT_TEST(garbage_in_the_area)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {

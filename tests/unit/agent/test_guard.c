@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Guards leave a call as it was, and know what it is about to forbid.
+ * Guards pass each call on unchanged, and note whether it forbids system calls or the clock.
  */
 #include "agent/guard.h"
 
@@ -116,7 +116,7 @@ HT_TEST(notes_forbidden_calls)
 		{heaptap_guard_syscall, SYS_seccomp, 1, 1, SYSCALL_BIT},
 		{heaptap_guard_syscall, DIRT | SYS_seccomp, DIRT | 1, 1, SYSCALL_BIT},
 		{heaptap_guard_syscall, SYS_seccomp, 0, 0, SYSCALL_BIT | CLOCK_BIT},
-		{heaptap_guard_syscall, SYS_seccomp, 2, 0, 0}, /* which actions there are */
+		{heaptap_guard_syscall, SYS_seccomp, 2, 0, 0}, /* SECCOMP_GET_ACTION_AVAIL */
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
 		setup();
@@ -263,7 +263,7 @@ static void setup_exec(void (*how)(void), unsigned at)
 	answer_at = at;
 	sys_fake.tid = TID;
 	sys_fake.wait_writable = fake_wait;
-	world_config->follow = 1; /* what getpid says */
+	world_config->follow = 1; /* the PID that the fake getpid returns */
 }
 
 static void check_exec(unsigned expected_waits, uint64_t asks)

@@ -12,7 +12,7 @@
 static struct {
 	void *answer;
 	int error;
-	size_t usable; /* what xallocx answers */
+	size_t usable; /* what xallocx returns */
 	unsigned calls;
 	uint64_t args[4];
 	void (*during)(void);
@@ -189,7 +189,7 @@ HT_TEST(failure_is_counted)
 	struct abi_thunk two = world_thunk(ABI_HOOK_CALLOC, real_two);
 	real.answer = NULL;
 	ck_assert_ptr_null(heaptap_hook_malloc(100, &one));
-	ck_assert_ptr_null(heaptap_hook_malloc(0, &one)); /* as some allocators say it */
+	ck_assert_ptr_null(heaptap_hook_malloc(0, &one)); /* some allocators return NULL here */
 	ck_assert_ptr_null(heaptap_hook_calloc(SIZE_MAX, 3, &two));
 	ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, 2);
 	ck_assert_uint_eq(world_my_slot(0)->head.events, 0);
@@ -367,7 +367,7 @@ HT_TEST(reallocarray_overflow_fails)
 	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_FAIL);
 }
 
-/* Flags are whole registers to the hooks. */
+/* The hooks pass flags on as whole registers. */
 #define FLAGS (1ull << 63 | 0x47)
 
 HT_TEST(mallocx_passes_flags)
@@ -493,7 +493,7 @@ static void fork_now(void)
 	world_state->alive = 0;
 }
 
-/* The child of a fork that a signal handler made during a hook: it must not touch the slot. */
+/* A signal handler forks during a hook. The child must not touch the slot. */
 HT_TEST(fork_inside_the_real_function)
 {
 	for (int i = 0; i < 2; i++) {

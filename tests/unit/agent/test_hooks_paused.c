@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * While a capture is paused blocks end and none begins: what a realloc records, with every call
- * recorded and with a sample. Functions that only allocate are not called then (test_image_paused).
+ * What a realloc records while the capture is paused, when the trace gets the ends of blocks but no
+ * new blocks: in a capture of all calls, and in one of a sample. Hooks of functions that only
+ * allocate are not called in a pause (tests/unit/attach/test_image_paused.c).
  */
 #include "agent/hooks.h"
 
@@ -104,7 +105,7 @@ HT_TEST(settling_follows_a_sample_and_takes_no_other_block)
 	world_config->sample_bytes = 1;
 	ck_assert_uint_eq(record(heaptap_sampled_realloc, NULL, 4000, block_a), 1);
 	world_config->paused = ABI_PAUSED_SETTLE;
-	world_config->sample_bytes = UINT64_MAX / 64; /* no draw takes it again */
+	world_config->sample_bytes = UINT64_MAX / 64; /* the new block is not sampled by chance */
 	ck_assert_uint_eq(record(heaptap_sampled_realloc, NULL, 4000, block_b), 1);
 	ck_assert_uint_eq(record(heaptap_sampled_realloc, block_a, 8000, block_b), 3);
 	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_BEGIN);

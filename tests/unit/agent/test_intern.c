@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks become ids, and ids the same stacks again.
+ * intern_stack gives each stack an ID, whose nodes are that stack.
  */
 #include "agent/intern.h"
 

@@ -10,8 +10,8 @@
 #define WORDS 8u
 
 static struct trace trace;
-/* All words are 0, as the links ask for: a link that reads beside the stack would hold, and be
- * noticed. */
+/* All words are 0, and so are the words that the links expect: a link that is read outside the
+ * stack would hold, and the test would fail. */
 static uint64_t memory[3 * WORDS];
 
 static bool holds_at(int32_t at, uint64_t words)

@@ -10,7 +10,7 @@
 
 enum { LISTS = 4096, DONE = LISTS + 40, OTHER = LISTS - 40 };
 
-/* glibc's list of namespaces: two. */
+/* glibc's list of link namespaces, with two entries. */
 static struct {
 	struct r_debug base;
 	uint64_t next;

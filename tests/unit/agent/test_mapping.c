@@ -50,7 +50,7 @@ static void check_args(uint64_t a, uint64_t b, unsigned count, const uint64_t mo
 		ck_assert_uint_eq((uint32_t)real.args[2 + i], (uint32_t)more[i]);
 }
 
-/* Checks that the slot has so many events, none of them of the allocator. */
+/* Checks that the slot has `count` events, all of them mappings. */
 static void check_count(size_t count)
 {
 	struct abi_slot *slot = world_my_slot(0);
@@ -75,7 +75,7 @@ static void check_event(const struct event *event, enum abi_mapping_call call, u
 	ck_assert_uint_ne(event->tsc, 0);
 }
 
-/* As a thunk comes: with its address in r11. */
+/* Calls the hook as a thunk does, with the thunk's address in r11. */
 static void *call_mmap(uint64_t addr, uint64_t length, int protect, int flags, int fd, long offset)
 {
 	register int r10 __asm__("rcx") = flags;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stacks that come in turn are known again, and only they: what is found is what the plain walk
- * finds, whatever changed meanwhile.
+ * The memo knows stacks that come in turn, and no others: whatever has changed meanwhile, the
+ * result is that of the plain walk.
  */
 #include "agent/memo.h"
 
@@ -108,7 +108,7 @@ HT_TEST(ways_in_turn)
 	}
 }
 
-/* The words that lead outwards, and all others, change and change back. */
+/* Words of the stack, return addresses among them, change and change back. */
 HT_TEST(ways_with_other_words)
 {
 	for (uint64_t seed = 1; seed <= 100; seed++) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which calls are part of another hooked one, by what stands between them on the stack.
+ * Which calls are part of another hooked call, judged by the frames between the two on the stack.
  */
 #include "agent/nested.h"
 
 #include "tests/unit/agent/simulate.h"
 
-#define LIBRARY (SIM_FIRST + 1) /* the outer call's own, with a frame of some words */
+#define LIBRARY (SIM_FIRST + 1) /* the hooked function itself, with a frame of a few words */
 #define HANDLER (SIM_FIRST + 2)
 #define FAR	(SIM_FIRST + 3) /* with a frame of two kilobytes */
 
@@ -83,8 +83,8 @@ HT_TEST(a_mark_of_a_hook_that_is_gone)
 	ck_assert(!is_nested(slot));
 }
 
-/* If the walk does not come through, the place of the call decides: it is nested if it is near, and
- * in an allocator. */
+/* If the stack cannot be walked, a call is nested if it is near the outer call on the stack, and
+ * comes from the code of an allocator. */
 HT_TEST(a_stack_that_cannot_be_walked)
 {
 	struct abi_slot *slot = enter_hook();
@@ -106,7 +106,7 @@ HT_TEST(a_stack_that_cannot_be_walked)
 	ck_assert(!is_nested(slot));
 }
 
-/* An allocator may map, and a library in the place of mmap may allocate. */
+/* An allocator may call mmap, and a library that replaces mmap may allocate. */
 HT_TEST(functions_of_another_kind)
 {
 	struct abi_slot *slot = enter_hook();

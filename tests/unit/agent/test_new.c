@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hooks of operators new (ABI_NEWS): what they call, and where they leave to.
+ * Hooks of operators new (ABI_NEWS): which function they call, or jump to.
  */
 #include <errno.h>
 
@@ -55,7 +55,7 @@ static const struct {
 	void *(*function)(size_t, size_t, size_t, const struct abi_thunk *);
 	size_t first, second, bytes;
 	uint64_t args[2]; /* of the plain function */
-	size_t count;	  /* of them */
+	size_t count;	  /* of `args` */
 } news[] = {
 	{ABI_NEW_BYTES, heaptap_hook_new_bytes, 100, 4711, 100, {100}, 1},
 	{ABI_NEW_COUNT, heaptap_hook_new_count, 10, 11, 110, {10, 11}, 2},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Rules are found by PC in tables and cache, and broken tables are not followed out of their area.
+ * Rules are found by PC in tables and cache. In a broken table no lookup reads outside its area.
  */
 #include "agent/rules.h"
 

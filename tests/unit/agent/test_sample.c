@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture of a sample: what is taken, what is recorded of it, and that the rest is only
- * forwarded. The entries run as they are, so that the thread pointer is the real one.
+ * A capture of a sample: which calls are sampled, what is recorded of these, and that all others
+ * are only forwarded. The real entries run, so the thread pointer is the real one.
  */
 #include "agent/sample.h"
 
@@ -18,7 +18,7 @@
 #define EXCHANGES 3000u
 #define NOT_YET	  (50ull * RATE) /* bytes to the next point */
 #define NOW	  0ull
-#define SEED	  0x6a09e667f3bcc909ull /* the square root of 2 */
+#define SEED	  0x6a09e667f3bcc909ull /* 64 bits of the fraction of the square root of 2 */
 #define NEVER	  (1ull << 50)		/* bytes between points */
 
 static struct {
@@ -116,7 +116,7 @@ HT_TEST(distances_are_logarithms)
 	}
 }
 
-/* What the agent does, once more: xorshift64*, and a countdown. */
+/* The agent's algorithm, written a second time: xorshift64*, and a countdown in bytes. */
 struct oracle {
 	uint64_t random;
 	uint64_t left;
@@ -167,7 +167,7 @@ HT_TEST(each_call_is_taken_that_an_oracle_takes)
 	ck_assert_uint_lt(taken, 4000);
 }
 
-/* The same random numbers in each run: no chance is left in what is asserted. */
+/* Each run has the same random numbers, so no assertion depends on chance. */
 HT_TEST(each_size_is_taken_as_often_as_it_should)
 {
 	enum { SIZES = 8, CALLS = 20000 };
@@ -393,7 +393,7 @@ static void call_inner_realloc(void)
 	__asm__ volatile(""); /* no tail call */
 }
 
-/* The nested call uses its sampling point up, instead of leaving it to the next call. */
+/* The nested call takes the sampling point that it reaches, so the next call does not get it. */
 HT_TEST(nested_calls_of_a_watched_call_are_not_sampled)
 {
 	setup();
@@ -532,7 +532,7 @@ static void *exchange_blocks(void *arg)
 		void *block = heaptap_sample_malloc(random % 1024, &self[0]);
 		heaptap_sample_free(exchange(&exchanged[random / 1024 % 64], block), &self[1]);
 	}
-	/* A thread that ends gives its control block to the next one. */
+	/* No thread ends early: the C library would give its control block to the next thread. */
 	pthread_barrier_wait(&barrier);
 	return NULL;
 }
@@ -560,7 +560,7 @@ HT_TEST(threads_free_the_blocks_of_others)
 	size_t count = 0;
 	for (unsigned i = 0; i < WORLD_SLOTS; i++)
 		count += world_events(&world_slots[i], events + count, WORLD_EVENTS_MAX - count);
-	/* 24,000 blocks of 512 bytes: a sample of some 2,800. */
+	/* 24,000 blocks of 512 bytes on average: some 2,800 are sampled. */
 	ck_assert_uint_gt(count, 4000);
 	qsort(events, count, sizeof(events[0]), by_addr);
 	int balance = 0;

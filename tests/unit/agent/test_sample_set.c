@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The set of samples, by itself: what is put in is there, once, and the filter counts it.
+ * The set of samples alone: it holds each inserted address once, and the filter counts the
+ * addresses.
  */
 #include "agent/sample.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What becomes of a full buffer when the daemon is slow, gone, or forbidden to be talked to.
+ * What becomes of a full buffer when the daemon is slow or gone, or when the agent may not send.
  */
 #include "agent/send.h"
 
@@ -18,15 +18,15 @@
 static struct abi_slot *slot;
 static struct {
 	unsigned sends, waits, pauses;
-	long error;		 /* what sendmsg says ... */
-	unsigned errors;	 /* ... so many times, then it takes the message */
+	long error;		 /* result of the first `errors` sends */
+	unsigned errors;	 /* later sends succeed */
 	unsigned drain_at_wait;	 /* the daemon copies the buffer during this wait (1: the first) */
-	unsigned stop_at_wait;	 /* the daemon says stop */
+	unsigned stop_at_wait;	 /* the daemon sets `stop` during this wait */
 	unsigned forbid_at_send; /* a guard closes the gate, and waits for this very call */
 	unsigned fork_at_wait;	 /* a handler forks, and this is the child */
 	unsigned mute_at_wait;	 /* a handler forbids the clock */
 	uint64_t mute_forbids;
-	uint64_t mute_tsc; /* as it was then */
+	uint64_t mute_tsc; /* the clock when it was forbidden */
 	int waited_fd;
 	uint64_t wait_cycles; /* that each wait takes */
 } daemon_does;
@@ -93,7 +93,8 @@ static void setup(void)
 	put_events();
 }
 
-/* Hands the buffer over; it must be empty afterwards, and lost or not. */
+/* Hands the buffer over: afterwards the buffer is empty, and its events are counted as lost for the
+ * reason `loss` if `is_lost`, else not. */
 static void check_flush(bool is_lost, enum abi_loss loss)
 {
 	uint64_t committed = slot->head.committed;
@@ -351,7 +352,7 @@ HT_TEST(a_socket_that_has_its_number_since_takes_nothing)
 	}
 	setup();
 	sys_fake.sendmsg = really_send;
-	connect_pair(AF_UNIX, SOCK_SEQPACKET); /* as ours */
+	connect_pair(AF_UNIX, SOCK_SEQPACKET); /* as the agent's socket */
 	check_flush(false, 0);
 	ck_assert_int_gt(recv(other_end[1], &byte, 1, MSG_DONTWAIT | MSG_TRUNC), 1);
 }
@@ -398,7 +399,7 @@ HT_TEST(forked_child_leaves_the_slot)
 		daemon_does.fork_at_wait = 2;
 		struct abi_slot_head before = slot->head;
 		stream_restart(world_config, slot);
-		before.calling = i ? 0 : 1; /* its parent's: the call is still made there */
+		before.calling = i ? 0 : 1; /* 1 for the parent, which is still in the call */
 		ck_assert_mem_eq(&slot->head, &before, sizeof(before));
 		ck_assert_uint_le(daemon_does.waits, 3);
 	}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Words of a stack that need not be there any more.
+ * The agent reads words of a stack that may have become unreadable only by a copy.
  */
 #include "agent/stack.h"
 

@@ -28,7 +28,7 @@ static uint64_t random_u64(void)
 	return random_state;
 }
 
-/* A number of any length in bits, so that each length code and its borders occur. */
+/* Returns a number of any length in bits, so that each length code and its limits occur. */
 static uint64_t random_number(void)
 {
 	return random_u64() >> random_u64() % 64;
@@ -208,7 +208,7 @@ HT_TEST(announces_new_thread)
 	world_make();
 	struct abi_slot *slot = slot_make();
 	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
-	stream_announce(world_config, slot); /* nothing to say yet */
+	stream_announce(world_config, slot); /* writes nothing in an empty buffer */
 	ck_assert_uint_eq(slot->head.committed, 0);
 	stream_put(world_config, slot, &event);
 	slot->head.tid = 99;
@@ -285,7 +285,7 @@ HT_TEST(time_stamps_in_order)
 	}
 }
 
-/* How many fences the event of a block takes. */
+/* Puts an event of the block; returns how many fences it took. */
 static uint64_t fences_of(struct abi_slot *slot, enum abi_event_kind kind, uint64_t addr)
 {
 	struct stream_event event = {.kind = kind, .addr = addr};
@@ -316,7 +316,8 @@ HT_TEST(own_blocks_need_no_fence)
 	ck_assert_uint_eq(fences_of(mine, ABI_EVENT_REALLOC_FREED, 0), 0);
 }
 
-/* Puts `count` events of a block; returns how many have a time of their own. */
+/* Puts `count` events of a block, allocation and free in turn; returns how many have a time of
+ * their own. */
 static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, unsigned count)
 {
 	unsigned own = 0;
@@ -332,8 +333,8 @@ static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, u
 	return own;
 }
 
-/* Three of four events at most share a time; none does if another thread had the block in between,
- * or if the daemon has looked since that time. */
+/* At most four events in a row have the same time. An event gets a time of its own if another
+ * thread had the block in between, or if the daemon has looked since the last time. */
 HT_TEST(small_blocks_of_one_thread_share_times)
 {
 	world_make();
@@ -345,7 +346,7 @@ HT_TEST(small_blocks_of_one_thread_share_times)
 	own_times(other, 0x5000, 64, 2);
 	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
 	own_times(mine, 0x5000, 64, 7);
-	own_times(mine, 0x5000, 64, 1); /* reads the clock, as each fourth does */
+	own_times(mine, 0x5000, 64, 1); /* reads the clock, as each fourth event does */
 	world_control->tick++;
 	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
 	ck_assert_uint_eq(own_times(mine, 0x6000, 64, 1), 1);
@@ -396,7 +397,7 @@ struct past {
 	const struct abi_slot *slot;
 };
 
-/* Of few blocks, some of which share a word with another. */
+/* Makes `count` blocks, some of which share a word of the marks (ABI_LAST_OFF) with another. */
 static void make_blocks(struct past *past, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {

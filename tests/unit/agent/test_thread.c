@@ -61,11 +61,13 @@ HT_TEST(same_slot_each_time)
 	uint32_t incarnation = slot->head.incarnation;
 	ck_assert_ptr_eq(enter_at(3000), slot);
 	ck_assert_uint_eq(slot->head.incarnation, incarnation);
-	ck_assert_uint_eq(sys_fake.calls, 2); /* is its block its own, may it read the clock? */
+	/* The first call asks whether the control block is the thread's own, and whether the thread
+	 * may read the clock. */
+	ck_assert_uint_eq(sys_fake.calls, 2);
 }
 
-/* The first call of a thread finds this out, or that of a thread that has the control block of
- * another. */
+/* The agent learns this at the first call of a thread, also of a thread that has the control block
+ * of one that ended. */
 HT_TEST(a_thread_that_may_not_read_the_clock)
 {
 	for (unsigned i = 0; i < 2; i++) {
@@ -230,7 +232,7 @@ HT_TEST(tid_by_system_call)
 	ck_assert_uint_eq(slot->head.tid, 321);
 	thread_leave(world_config, slot);
 	ck_assert_ptr_eq(enter_at(4000), slot);
-	ck_assert_uint_eq(sys_fake.calls, 3); /* and those of any first call */
+	ck_assert_uint_eq(sys_fake.calls, 3); /* gettid, and the two of any first call */
 
 	setup();
 	world_config->tid_offset = 0;
@@ -265,7 +267,7 @@ HT_TEST(allocator_calls_itself)
 	setup();
 	struct abi_slot *slot = enter_at(4000);
 	const uint64_t inside[] = {REAL_LO, REAL_LO + REAL_LEN - 1,
-		(uint64_t)world_image + ABI_TEXT_OFF, /* it jumped: the return is to the hook */
+		(uint64_t)world_image + ABI_TEXT_OFF, /* a tail call: it returns to the hook */
 		(uint64_t)world_image + ABI_TEXT_OFF + ABI_TEXT_MAX - 1};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(inside); i++)
 		ck_assert_ptr_null(
@@ -386,12 +388,13 @@ HT_TEST(signal_stack_within_the_primary)
 		bounds_set(enter_at(2000));
 		ck_assert_ptr_eq(enter_at(3000), world_my_slot(1));
 		ck_assert_uint_eq(world_my_slot(0)->head.entry_sp, (uint64_t)&stack[2000]);
-		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 5); /* each level asks for two things */
+		/* Two system calls at each level, and one for the signal stack. */
+		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 5);
 	}
 }
 
-/* With SS_AUTODISARM the kernel says that there is no signal stack, and the signal frame says which
- * it was. */
+/* With SS_AUTODISARM the kernel reports no signal stack while a handler runs; the signal frame
+ * holds its bounds. */
 HT_TEST(signal_stack_that_is_disarmed)
 {
 	static const struct {
@@ -404,8 +407,8 @@ HT_TEST(signal_stack_that_is_disarmed)
 		{2900, 800, 3500, 0x80000001, true},
 		{2900, 800, 3500, 0x80000002, false},
 		{2900, 800, 3500, 0, false},
-		{3001, 800, 3500, 0x80000000, false}, /* sp is not on it */
-		{2900, 500, 3500, 0x80000000, false}, /* nor is the frame */
+		{3001, 800, 3500, 0x80000000, false}, /* rsp is not on that stack */
+		{2900, 500, 3500, 0x80000000, false}, /* the signal frame is not on it */
 		{2900, 4000, 3500, 0x80000000, false},
 		{2900, UINT64_MAX / 8, 3500, 0x80000000, false},
 	};
@@ -473,8 +476,8 @@ HT_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
 	}
 }
 
-/* The first word of the thread control block is a number of the program's, or points to another
- * block. */
+/* The first word of a thread control block is its own address. Here it is the program's own number,
+ * or the address of another block. */
 HT_TEST(a_block_that_does_not_name_itself_is_no_threads)
 {
 	static struct world_tcb other;

@@ -187,7 +187,7 @@ HT_TEST(new_tables)
 								      (i == 1 ? HT_PAGE_BYTES : 0));
 		memcpy(second, sim_snapshot, sizeof(*second) + sizeof(second->range[0]));
 		second->cache += ABI_CACHE_BYTES;
-		second->generation += i != 1; /* one difference is enough */
+		second->generation += i != 1; /* another address or another generation is enough */
 		second->epoch++;
 		world_config->unwind = (uint64_t)second;
 		check_same();
@@ -204,7 +204,7 @@ HT_TEST(new_thread_on_the_same_stack)
 	sim_hook(&start, expected);
 	check_same();
 	slot->head.incarnation += 2;
-	check_same(); /* bounds are unknown: through copies */
+	check_same(); /* the bounds are unknown, so the stack is read by copies */
 	ck_assert_uint_gt(sys_fake.calls, 0);
 	slot->head.bounds_incarnation = slot->head.incarnation;
 	sim_return();
@@ -283,7 +283,7 @@ static void check_array(unsigned caller_depth, uint32_t handler)
 	sim_slot();
 	for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++)
 		sim_table->rule[i] = abi_rule_make(ABI_RULE_RSP, 4, 0);
-	/* An odd number of words, all of them its frame's. */
+	/* A large frame of an odd number of words. */
 	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 501, 0);
 	for (unsigned i = 0; i < caller_depth; i++)
 		sim_call(SIM_FIRST);
@@ -303,7 +303,7 @@ static void check_array(unsigned caller_depth, uint32_t handler)
 	sim_call(SIM_FIRST + 2);
 	page = ht_align_down(sim_sp - 2 * HT_PAGE_BYTES, HT_PAGE_BYTES);
 	sim_sp = page - words;
-	/* The frame as it is: its rule, and no call within. */
+	/* The rule that fits the frame which now reaches from `top` to sim_sp. */
 	sim_table->rule[SIM_FIRST + 2] =
 		abi_rule_make(ABI_RULE_RSP, (int)((top - sim_sp) / sizeof(uint64_t)), 0);
 	memset((void *)sim_snapshot->cache, 0, ABI_CACHE_BYTES);
@@ -384,7 +384,8 @@ HT_TEST(end_by_null)
 	}
 }
 
-/* The same, but the beginning of the outermost frame is itself read from a word of the stack. */
+/* The outermost return address is 0, and where its frame begins is read from a word of the stack.
+ */
 HT_TEST(end_by_null_in_a_realigned_frame)
 {
 	sim_make(6);
@@ -417,7 +418,7 @@ static void check_nodes(uint32_t id, const uint64_t *frames, uint32_t count)
 	ck_assert_uint_eq(id, 0);
 }
 
-/* What the plain walk has not added before. */
+/* Without check_same, whose plain walk would add the nodes first. */
 HT_TEST(new_stacks_become_nodes)
 {
 	for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -458,7 +459,7 @@ static void scribble(struct trace *trace, uint64_t value)
 	memcpy(words[which].base, &value, words[which].bytes);
 }
 
-/* Another process on the same memory writes what it likes into the kept frames. */
+/* Another process that shares the memory may write anything into the kept frames. */
 HT_TEST(garbage_in_the_trace)
 {
 	for (uint64_t seed = 1; seed <= 300; seed++) {
@@ -540,7 +541,7 @@ HT_TEST(garbage_in_the_kept_frames)
 	}
 }
 
-/* The snapshot names the word of the return address, which the caller's node has. */
+/* function_words 1 is the word of the return address, which is also the PC of the caller's node. */
 HT_TEST(notes_the_interpreted_function)
 {
 	uint64_t noted = 0;

@@ -54,7 +54,7 @@ static void call_interpreted(unsigned depth)
 	}
 }
 
-/* Calls a hook, always at the same place. */
+/* Calls a hook, always from the same PC. Returns the number of frames in `expected`. */
 static uint32_t hook(void)
 {
 	uint32_t count = sim_hook(&start, expected);
@@ -90,7 +90,7 @@ HT_TEST(interpreted_function_is_the_frame)
 	}
 }
 
-/* Words that are no pointers, or would be to where no object can be. */
+/* Words that are no pointers, or pointers to addresses at which no object can be. */
 HT_TEST(rejects_impossible_pointers)
 {
 	const uint64_t words[] = {0, 1, 9, HT_PAGE_BYTES, 0x7f0000000000, 0x7f0000000002,
@@ -119,7 +119,7 @@ HT_TEST(generations_and_threads)
 	const struct {
 		uint16_t scripts;
 		uint64_t thread;
-		unsigned place; /* among those of the snapshot */
+		unsigned place; /* index into abi_snapshot.scripts */
 	} snapshots[] = {{SIM_SCRIPTS, thread, 0}, {SIM_SCRIPTS + 1, thread, 0}, {0, thread, 0},
 		{SIM_SCRIPTS, thread + 16, 0}, {ABI_SCRIPTS_MAX, thread, 0},
 		{SIM_SCRIPTS, thread, ABI_SCRIPTS_THREADS - 1}, {SIM_SCRIPTS + 1, thread, 3}};

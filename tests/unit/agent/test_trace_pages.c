@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk that remembers looks at nothing that the plain walk of the same event does not load:
- * what else was stack before may be an array that cannot be read now.
+ * The walk that remembers reads no page that the plain walk of the same event does not read: what
+ * was stack before may be an array that cannot be read now.
  */
 #include "agent/trace.h"
 
@@ -14,7 +14,7 @@
 #define PAGES	   (SIM_STACK_BYTES / HT_PAGE_BYTES)
 #define PROGRAMS   12u
 #define EVENTS	   200u
-#define ROOM_BYTES (4u * HT_PAGE_BYTES) /* more than a frame and a signal's */
+#define ROOM_BYTES (4u * HT_PAGE_BYTES) /* more than a function's frame and a signal frame */
 
 _Static_assert(PAGES <= 64, "a bit for each page");
 
@@ -68,8 +68,7 @@ static uint32_t function_random(void)
 	return SIM_FIRST + (uint32_t)sim_random(SIM_FUNCTIONS - SIM_FIRST);
 }
 
-/* Between two allocations: mostly in a few functions, so that calls come back to where they were.
- */
+/* Runs from one allocation to the next, mostly in a few functions, so that stacks come again. */
 static void run_random(void)
 {
 	static uint32_t favourite[4];

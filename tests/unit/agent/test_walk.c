@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The walk finds all callers, stops at the first unknown one, and reads nothing that it
- * must not, whatever stack and tables hold.
+ * The walk finds all callers and stops at the first unknown one. It reads no memory outside stacks
+ * and tables, whatever these hold.
  */
 #include "agent/walk.h"
 
@@ -61,7 +61,7 @@ HT_TEST(random_stacks)
 	}
 }
 
-/* The same stacks, read through copies. */
+/* Stacks whose bounds are unknown, which the walk reads by copies. */
 HT_TEST(foreign_stacks)
 {
 	for (uint64_t seed = 1; seed <= 200; seed++) {
@@ -159,7 +159,7 @@ HT_TEST(unknown_module)
 	ck_assert_uint_eq(world_control->unknown_pcs, 1);
 	ck_assert_uint_eq(world_control->unknown_pc, 0x7f0000001234);
 
-	/* But the caller is code: it called. */
+	/* The hook's caller is code, whatever the tables say, since it made the call. */
 	start.pc = expected[0] = 0x7f0000009999;
 	expected_count = 1;
 	check_frames(slot, walk(slot));
@@ -259,7 +259,7 @@ HT_TEST(popped_frame_pointer)
 	uint64_t site = sim_site(SIM_FIRST);
 	sim_calls[sim_depth++] = (struct sim_call){site, sim_sp, sim_fp, SIM_FIRST + 1};
 	sim_push(site);
-	sim_word(sim_sp)[-1] = 0xbad; /* where rbp had been saved */
+	sim_word(sim_sp)[-1] = 0xbad; /* the word in which rbp was saved */
 	expected_count = sim_hook(&start, expected);
 	struct abi_slot *slot = sim_slot();
 	check_frames(slot, walk(slot));
@@ -385,7 +385,7 @@ HT_TEST(through_a_hook)
 		sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 6, 3);
 		sim_call(SIM_FIRST);
 		sim_call(SIM_FIRST + 1);
-		sim_call(SIM_FIRST); /* to the hook, in truth */
+		sim_call(SIM_FIRST); /* stands for the call of the hook */
 		sim_sp = sim_calls[2].caller_sp - 8;
 		sim_fp = sim_calls[2].caller_fp;
 		if (in_hook && cases[i].pushed)

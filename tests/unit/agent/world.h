@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory an agent finds itself in, for hosted tests: a whole image with config, state, control,
- * table, nodes and slots where a target would have them, one fake thread, and an allocator that
- * the test controls. Included once by each test program.
+ * The memory that the agent finds in a target, for hosted tests: a whole image with config, state,
+ * control, table, nodes and slots (thread records) in their places, one fake thread, and a fake
+ * system (tests/hosted/agent/sys.h). Included once by each test program.
  */
 #pragma once
 
@@ -29,7 +29,7 @@
 struct sys_fake sys_fake;
 _Thread_local uint64_t sys_fake_thread_pointer;
 
-/* A thread control block: the agent reads the tid in it. */
+/* A thread control block: the agent reads the TID in it, at WORLD_TID_OFFSET. */
 struct world_tcb {
 	_Alignas(32) uint64_t self;
 	uint64_t unused;
@@ -44,7 +44,7 @@ static struct abi_state *world_state;
 static struct abi_slot *world_slots;
 static struct abi_node *world_nodes;
 
-/* What the daemon received: the bytes of the messages, as one stream. */
+/* What the daemon received: the data of all messages, without their headers. */
 static struct bytes_out world_received;
 static unsigned world_messages;
 static struct abi_message world_last_message;
@@ -72,7 +72,7 @@ static long world_receive(int fd, const struct sys_msghdr *message, int flags)
 	return (long)(message->iov[0].bytes + message->iov[1].bytes);
 }
 
-/* A new world; the one before is gone. */
+/* Makes a new world. The one before is unmapped. */
 HT_UNUSED
 static void world_make(void)
 {
@@ -111,7 +111,7 @@ static void world_make(void)
 	world_become(&world_tcb, WORLD_TID);
 }
 
-/* The slot of a key; NULL when there is none. */
+/* Returns the slot of a key; NULL if there is none. */
 HT_UNUSED
 static struct abi_slot *world_slot(uint64_t key)
 {
@@ -128,7 +128,8 @@ static struct abi_slot *world_my_slot(unsigned level)
 	return world_slot(sys_fake_thread_pointer + level);
 }
 
-/* Decodes bytes that begin at a buffer start. Returns how many events there were. */
+/* Decodes bytes that begin at a buffer start. Returns the number of events, which must not exceed
+ * `max`. Malformed bytes fail the test. */
 HT_UNUSED
 static size_t world_decode(const uint8_t *data, size_t length, struct event *events, size_t max)
 {
@@ -147,7 +148,7 @@ static size_t world_decode(const uint8_t *data, size_t length, struct event *eve
 	}
 }
 
-/* The events in the slot's buffer. */
+/* As world_decode, of the slot's buffer. */
 HT_UNUSED
 static size_t world_events(const struct abi_slot *slot, struct event *events, size_t max)
 {
@@ -155,7 +156,7 @@ static size_t world_events(const struct abi_slot *slot, struct event *events, si
 		slot->buffer, slot->head.committed - slot->head.buffer_start, events, max);
 }
 
-/* A thunk for `hook`, whose real function is `real`. */
+/* Returns a thunk for `hook` whose real function is `real`. */
 HT_UNUSED
 static struct abi_thunk world_thunk(enum abi_hook hook, const void *real)
 {
@@ -167,7 +168,7 @@ static struct abi_thunk world_thunk(enum abi_hook hook, const void *real)
 	};
 }
 
-/* Samples that the filter counts. */
+/* Returns how many samples the filter counts. */
 static inline uint64_t world_filter_sum(void)
 {
 	uint64_t sum = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Code that plays the agent's, and bodies of children (tests/support/child.h) that are in it, or
- * only look so.
+ * Code that stands for the agent's code, and bodies of children (tests/support/child.h): of some
+ * the main thread is inside that code, of others it only looks so. Included once by a test program.
  */
 #pragma once
 
@@ -12,7 +12,12 @@
 
 #define THUNK 0x5a5a00020000ull
 
-/* Stand for the agent: the thread waits below a frame of theirs, or with its PC in one of them. */
+/*
+ * The code from agent_frame to agent_end stands for the agent. agent_frame calls child_wait, and
+ * agent_frame_left is the return address of that call; agent_frame_behind_unknown waits in a callee
+ * without unwind table; agent_sleep waits with its PC in the agent; agent_trap raises SIGTRAP
+ * there.
+ */
 void agent_frame(void);
 void agent_frame_behind_unknown(void);
 void agent_sleep(void);
@@ -52,7 +57,7 @@ __asm__(".text\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
 	"agent_end:\n"
-	/* Code that no unwind table covers, as in modules linked without .eh_frame_hdr. */
+	/* No unwind table covers this code, as in modules linked without .eh_frame_hdr. */
 	"	.fill 64, 1, 0x90\n"
 	"unknown_sleep:\n"
 	"	xor %ebp, %ebp\n"

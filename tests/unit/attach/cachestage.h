@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One entry of a cache of unwind tables, and the directory of the test that it is kept in: what the
- * tests of attach/unwind/cache share.
+ * What the tests of attach/unwind/cache share: one entry of a cache of unwind tables, and the
+ * directory in which the test keeps the cache. Included once by a test program.
  */
 #pragma once
 
@@ -16,7 +16,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-#define NOBODY 65534
+#define NOBODY 65534 /* UID and GID of an unprivileged user */
 
 static const uint8_t build_id[20] = {0xca, 0xfe, 1, 2, 3};
 static const struct cache_key key = {build_id, sizeof(build_id)};
@@ -27,7 +27,7 @@ static struct unwind_input input;
 static struct abi_table *table;
 
 static char *home;  /* XDG_CACHE_HOME */
-static char *place; /* the cache */
+static char *place; /* the cache's directory, in `home` */
 
 static inline void setup(void)
 {
@@ -81,7 +81,7 @@ static inline unsigned files_there(void)
 	return count;
 }
 
-/* True if the entry loads; checks that its content is what was stored. */
+/* Returns true if the entry loads, after a check that its content is what was stored. */
 static inline bool loads(struct cache *cache)
 {
 	struct cache_entry entry;

@@ -51,8 +51,8 @@ struct cache {
 	struct bin bin[CACHE_BINS];
 };
 
-/* A bin before 5.3. A cache has bins of small classes, other words, then 64 bins of large classes.
- */
+/* A bin of a cache before 5.3. Such a cache has bins of small classes, other words, then ONE_LARGE
+ * bins of large classes. */
 struct size {
 	int32_t low_water, count;
 	uint64_t requests;
@@ -62,8 +62,8 @@ struct size {
 #define ONE_LARGE 64u
 #define ONE_BYTES ((EMAP_CLASSES_SMALL + ONE_LARGE) * sizeof(struct size) + 15 * sizeof(uint64_t))
 
-/* How many words lie between small and large bins, and which of them begin the ring: 5.2, and 5.1.
- */
+/* The number of words between small and large bins, and the first of them that links the cache into
+ * the ring of all caches: in 5.2, and in 5.1. */
 static const struct between {
 	unsigned words, ring;
 } betweens[] = {{15, 5}, {12, 2}};
@@ -81,7 +81,7 @@ static uint8_t *pool; /* where blocks lie */
 static size_t pool_used;
 static struct edata *edata;
 static size_t edata_count;
-static raddr_t nodes; /* a node of either level for each, one after the other */
+static raddr_t nodes; /* room for NODES nodes of any level, 3 MiB each */
 static size_t nodes_used;
 
 /* Returns the entry of the leaf for an address, and makes the nodes that lead to the leaf. */
@@ -149,7 +149,8 @@ static struct edata *slab(unsigned class, unsigned pages, unsigned free)
 	return now;
 }
 
-/* A large block; if `more`, its extent has extra pages and the block begins at an offset. */
+/* A large block. Its extent has `more` pages beyond the block's; if that is not 0, the block begins
+ * at an offset. */
 static struct edata *large(unsigned class, unsigned more)
 {
 	unsigned pages = (unsigned)(emap_class_bytes(class) / PAGE);
@@ -158,6 +159,7 @@ static struct edata *large(unsigned class, unsigned more)
 	return now;
 }
 
+/* Makes extents of all kinds; `more` as in large(). Returns the bytes that are handed out. */
 static uint64_t fill(unsigned more)
 {
 	slab(0, 1, 100);
@@ -174,7 +176,8 @@ static uint64_t fill(unsigned more)
 	return (512 - 100) * 8 + (256 - 11) * 48 + 128 * 160 + 14336 + 16384 + emap_class_bytes(41);
 }
 
-/* One cache, with stacks behind each other. */
+/* Makes a cache as of 5.3, alone in its ring. Bin i has `each` + i % 3 blocks, or none if `each` is
+ * 0. Returns the bytes of these blocks. */
 static uint64_t cache_fill(struct cache *cache, struct slow *slow, unsigned each)
 {
 	raddr_t stack = at(map(CACHE_BINS * SLOTS * 8 + 16)) + 8;
@@ -193,7 +196,7 @@ static uint64_t cache_fill(struct cache *cache, struct slow *slow, unsigned each
 	return bytes;
 }
 
-/* A cache of a version before 5.3, alone in its ring. */
+/* As cache_fill, for a cache of a version before 5.3. */
 static uint64_t one_fill(uint64_t *one, const struct between *between, unsigned each)
 {
 	raddr_t stack = at(map(CACHE_BINS * SLOTS * 8 + 16)) + 8;

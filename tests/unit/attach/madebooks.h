@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An allocator's books, made up in this process, are read. Whoever includes it says by whom:
- * BOOKS_READER is mimalloc_reader or its like; `self` is this process, opened, and `module` what
- * has the books' variables.
+ * Reads an allocator's bookkeeping that a test has made up in this process. The file that includes
+ * this one defines BOOKS_READER before (mimalloc_reader, jemalloc_reader or tcmalloc_reader), and
+ * sets `self` to this process, opened with its memory, and `module` to a module whose segment holds
+ * the allocator's variables. Included once by a test program.
  */
 #pragma once
 
@@ -25,7 +26,7 @@ static inline void *pointer(raddr_t addr)
 	return (void *)(uintptr_t)addr;
 }
 
-/* Zeros; only what is touched takes memory. */
+/* Returns `bytes` of zeros; pages that are not touched take no memory. */
 static inline void *map(size_t bytes)
 {
 	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
@@ -53,7 +54,7 @@ static inline struct heap_account read_known(void)
 	return account;
 }
 
-/* The account is unknown, with a reason, or the allocator is not found at all. */
+/* Checks that the account is unknown, with a reason, or that the allocator is not found at all. */
 static inline void check_unknown(void)
 {
 	bool found;
@@ -62,6 +63,8 @@ static inline void check_unknown(void)
 	ck_assert(!found || account.reason[0]);
 }
 
+/* Checks that the account is known without error or reason, and that the blocks handed out have
+ * exactly `held_bytes`. */
 static inline struct heap_account check_held(uint64_t held_bytes)
 {
 	struct heap_account account = read_known();

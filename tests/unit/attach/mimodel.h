@@ -65,11 +65,11 @@ _Static_assert(sizeof(struct segment) == 41304, "as in mimalloc");
 static _Thread_local volatile raddr_t default_heap;
 
 static uint8_t *variables;
-static struct own_heap *first, *second; /* the module's; another thread's */
+static struct own_heap *first, *second; /* among the module's variables; of another thread */
 static uint64_t cookie;
 static struct segment *segment[SEGMENTS];
 static unsigned next_slice[SEGMENTS];
-static unsigned rule;
+static unsigned rule; /* 0 or 1: where the first block of a page lies (start_of), by version */
 
 static inline uint64_t size_of(unsigned queue)
 {
@@ -152,7 +152,7 @@ static inline struct slice *page(
 	return now;
 }
 
-/* The blocks `from` to `to` were freed by another thread, into one list. */
+/* Puts the blocks [from, to) into a list, as if another thread had freed them. */
 static inline void list_fill(
 	const struct slice *slice, unsigned from, unsigned to, raddr_t *ret_head)
 {
@@ -191,7 +191,8 @@ static inline void setup(void)
 		.vaddr = at(variables), .memsz = VARIABLES, .flags = PF_R | PF_W};
 }
 
-/* Pages of all kinds, of both threads and of one that has ended. */
+/* Makes pages of all kinds, of both threads and of one that has ended. Returns the bytes that are
+ * handed out. */
 static inline uint64_t fill(void)
 {
 	uint64_t held = 0;
@@ -208,7 +209,7 @@ static inline uint64_t fill(void)
 	return held + 3 * SLICE + 4 * 16384;
 }
 
-/* A segment for one block alone. */
+/* Makes a segment of `slices` slices for one block alone. Returns the block's bytes. */
 static inline uint64_t huge(uint64_t slices)
 {
 	segment_init(3, first->thread);

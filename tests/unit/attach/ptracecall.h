@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * ptrace(2) as heaptap's code calls it, with a test in between, which has its own workers do
- * otherwise. Included once by a test program, which defines ptrace_called.
+ * Replaces ptrace(2) in a test program: each call of heaptap's code, in workers too, goes to
+ * ptrace_called. Included once by the test program, which defines ptrace_called.
  */
 #pragma once
 
@@ -10,10 +10,10 @@
 #include <sys/ptrace.h>
 #include <sys/types.h>
 
-/* What the call does; -1 with errno, as it. */
+/* Handles a call; returns -1 with errno set on failure, as ptrace(2). */
 static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data);
 
-/* The call itself. */
+/* The C library's ptrace. */
 static long ptrace_really(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
 	static long (*real)(enum __ptrace_request request, ...);

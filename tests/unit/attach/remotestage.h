@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that gets the stub of attach/stub/remote, and what is done in the moments between:
- * what the tests of its thread share. Included once by a test program.
+ * What the tests of attach/stub/remote's thread share: a process in which a thread runs the stub,
+ * and what the test does while the thread is in the stub. Included once by a test program.
  */
 #pragma once
 
@@ -28,7 +28,7 @@
 #define SLOTS	     2u
 #define STATUS	     (ABI_CONTROL_OFF + offsetof(struct abi_control, stub_status))
 #define FD_FLOOR     100
-#define THREAD_BYTES (256ull << 20) /* stack, and heap, of another thread */
+#define THREAD_BYTES (256ull << 20) /* stack and heap of one more thread of the child, at most */
 
 static struct shared {
 	atomic_uint stops, hasty, failed, looks;
@@ -41,13 +41,14 @@ static struct shared {
 /* --- what the worker asks the kernel -------------------------------------------------------------
  */
 
-/* The look at the stub's progress (at `look_at`) that follows the answer fails, unless
- * looks_succeed; before_the_answer runs just before the answer. */
+/* A look is a read of the stub's status at `look_at`, an address in the target; 0: no read is one.
+ * heaptap answers the stub after the first look that finds it ready. before_the_answer runs in that
+ * look, and the next such look fails with ENOMEM, unless looks_succeed. */
 static uint64_t look_at;
 static bool looks_succeed;
 static void (*before_the_answer)(void);
 
-/* The first look at the progress of this thread is delayed. */
+/* The first look waits until this thread is back in epoll_wait; 0: it does not wait. */
 static pid_t seen_late;
 
 static inline void come_late(void)
@@ -57,7 +58,7 @@ static inline void come_late(void)
 	shared->looks++;
 }
 
-/* The first look that sees the stub ready leads to the answer; only the look after that fails. */
+/* Returns true for the second look that finds the stub ready. */
 static inline bool fails(int64_t status)
 {
 	static unsigned looks;
@@ -104,8 +105,8 @@ struct fixture {
 	struct stub_map map;
 };
 
-/* Free address space in the test, and so in a child after fork. It leaves room above for a thread
- * of the child. */
+/* Returns the address of `bytes` that are free in the test, and in a child that has a copy of its
+ * memory. THREAD_BYTES above them are free for a thread of the child. */
 static inline raddr_t hole(uint64_t bytes)
 {
 	bytes += THREAD_BYTES;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * All slots of a process that a test has started, and its modules.
+ * The GOT slots and the modules of a process.
  */
 #pragma once
 

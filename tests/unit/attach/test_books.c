@@ -13,7 +13,7 @@
 #include "tests/support/ht_check.h"
 
 #define SLOTS 2u
-#define KEY   0x7000u /* a thread's block, as it were */
+#define KEY   0x7000u /* stands for the address of a thread control block */
 
 static struct image make_image(uint32_t number)
 {

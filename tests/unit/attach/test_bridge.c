@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * First instructions taken apart and put together again elsewhere: by hand-made cases, and by
+ * A bridge runs a function's first instructions elsewhere: tested with hand-made cases, and by
  * running the result.
  */
 #include "attach/inject/bridge.h"
@@ -114,7 +114,8 @@ HT_TEST(where_the_jump_leads_to)
 
 /* --- run -------------------------------------------------------------------------------------- */
 
-/* Takes (x, y), and gives something that depends on them, and on what its first instruction did. */
+/* A function of two numbers, whose result depends on both and on the effect of its first
+ * instructions. */
 #define FUNCTION(name, text)                                                                       \
 	__asm__(".pushsection .text\n.balign 16\n" #name ":\n" text "\n" #name "_end:\n"           \
 		".fill 32, 1, 0x90\n.popsection");                                                 \
@@ -151,7 +152,7 @@ static const struct {
 static atomic_ulong passed;
 static uint64_t (*bridge_code)(uint64_t x, uint64_t y);
 
-/* What a thunk leads to. */
+/* Stands for the agent's hook. */
 static uint64_t hook(uint64_t x, uint64_t y)
 {
 	atomic_fetch_add(&passed, 1);
@@ -171,8 +172,8 @@ struct installed {
 	uint64_t after;
 };
 
-/* Installs area, pad and bridge in this process as the daemon does. False: no memory near the code
- * is free. */
+/* Installs area, pad and bridge in this process as the daemon does. Returns false if no memory near
+ * the code is free. */
 static bool install_place(struct installed *ret)
 {
 	struct proc proc;
@@ -233,7 +234,7 @@ HT_TEST(runs_the_same)
 	ck_assert_uint_ge(hooked, 5);
 }
 
-/* --- at a later instruction --------------------------------------------------------------------
+/* --- hooks at a later instruction ---------------------------------------------------------------
  */
 
 /* These begin like glibc's free, calloc and syscall in a static program. */
@@ -249,11 +250,12 @@ FUNCTION(rotating, "mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx,
 FUNCTION(comparing_first, "cmp %rsi, %rdi\n push %rbx\n mov %rdi, %rax\n jae 1f\n"
 			  " mov %rsi, %rax\n1: pop %rbx\n ret")
 
-/* As mimalloc's: a number, then arguments into registers that hold none of its two. */
+/* As mimalloc's: loads a number, then moves its two arguments to registers that hold no argument.
+ */
 FUNCTION(numbering, "mov $-16, %rax\n mov %rsi, %rdx\n mov %rdi, %rsi\n mov $7, %ecx\n"
 		    " lea (%rsi,%rdx), %rax\n add %rcx, %rax\n ret")
 
-/* As tcmalloc's: a variable of the program's, and one of the thread's. */
+/* As tcmalloc's: reads a variable of the program, and one of the thread. */
 uint64_t loaded = 11;
 FUNCTION(reading, "mov loaded(%rip), %rax\n test %rax, %rax\n mov $0, %rcx\n mov %fs:(%rcx), %r8\n"
 		  " mov %fs:0, %rdx\n je 1f\n sub %rdx, %r8\n lea (%rdi,%rsi), %rdi\n"
@@ -306,7 +308,7 @@ HT_TEST(later_instructions_run_the_same)
 	ck_assert_uint_ge(hooked, 4);
 }
 
-/* Calls from one function bypass the hook: the caller decides, not the arguments. */
+/* Calls from one given function bypass the hook, whatever their arguments. */
 FUNCTION(calling, "call checking\n ret")
 
 HT_TEST(a_caller_is_passed_by)
@@ -376,7 +378,7 @@ HT_TEST(what_later_instructions_need)
 		count_later(&(struct function){{0xbb, 1, 0, 0, 0, 0x90, 0xc3}, 7, 0}, false), 0);
 	ck_assert_uint_eq(
 		count_later_of(&(struct function){{0xb2, 1, 0x90, 0xc3}, 4, 0}, 1, false), 0);
-	/* mov %rdi,%rax ; mov $1,%eax ; mov %rsi,%rdi: what was in rdi is nowhere. */
+	/* mov %rdi,%rax ; mov $1,%eax ; mov %rsi,%rdi: no register holds the first argument. */
 	ck_assert_uint_eq(count_later(&(struct function){{0x48, 0x89, 0xf8, 0xb8, 1, 0, 0, 0, 0x48,
 								 0x89, 0xf7, 0xc3},
 					      12, 0},
@@ -466,7 +468,7 @@ static void storm(size_t function)
 			functions[function].name);
 }
 
-/* By the length of the first instruction. */
+/* The names give the length of the first instruction. */
 HT_TEST(storm_of_five_bytes)
 {
 	storm(0);

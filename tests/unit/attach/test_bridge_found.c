@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * First instructions taken apart and put together again elsewhere: those of all functions of the
+ * A bridge runs a function's first instructions elsewhere: tested with all functions of the
  * allocators that Debian has.
  */
 #include <elf.h>
@@ -41,7 +41,8 @@ static const uint8_t *file_at(const struct library *l, uint64_t vaddr, uint64_t 
 	return NULL;
 }
 
-/* The text of an instruction says what it refers to, not how far that is. */
+/* Disassembles an instruction. The text names the absolute address that it refers to, so it is the
+ * same wherever the instruction stands. */
 static void format(const uint8_t *code, raddr_t at, char ret[128])
 {
 	ZydisDisassembledInstruction i;

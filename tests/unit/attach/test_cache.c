@@ -11,7 +11,7 @@
 
 #define FILE_MAX 8192u
 
-/* Offsets in the file's header. */
+/* Offsets in the file's header. The checksum is of the bytes from SUMMED_AT on. */
 #define COMPILER_AT  8u
 #define CHECKSUM_AT  16u
 #define SUMMED_AT    24u

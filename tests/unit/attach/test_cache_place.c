@@ -160,7 +160,7 @@ HT_TEST(the_least_recently_used_goes)
 	struct cache *cache = opened();
 	cache_store(cache, &key, &input, table);
 	cache_close(cache);
-	make_file(name, 8192, 5000); /* damaged: used never again */
+	make_file(name, 8192, 5000); /* damaged: never used again */
 	make_file("a.table", 60 * MIB, 1000);
 	make_file("b.table", 60 * MIB, 3000);
 	make_file("c.table", 60 * MIB, 2000);
@@ -180,7 +180,7 @@ HT_TEST(the_least_recently_used_goes)
 	ck_assert(is_there("a.table") && is_there("b.table") && is_there("c.table"));
 	ck_assert(is_there("e.table") && is_there(name) && is_there("new.2"));
 	ck_assert(!is_there("new.1"));
-	ck_assert(is_there("d.table")); /* 255 MiB are not too much */
+	ck_assert(is_there("d.table")); /* the cache has less than its limit */
 
 	make_file("f.table", 60 * MIB, 0);
 	cache = opened();
@@ -207,7 +207,7 @@ HT_TEST(use_keeps_an_entry_young)
 	cache_close(cache);
 }
 
-/* A target can have any number of modules, of any size. */
+/* A target can have any number of modules, of any size: what one attach stores is limited. */
 HT_TEST(one_attach_does_not_fill_it)
 {
 	setup();

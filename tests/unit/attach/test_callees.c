@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where small functions lead to.
+ * Which function a small function passes its calls on to.
  */
 #include "attach/plan/callees.h"
 
@@ -44,7 +44,7 @@ HT_TEST(function_that_passes_its_work_on)
 		{{{0xe8, 0, 1, 0, 0, 0xe9, 0xf6, 0, 0, 0}, 10}, 0, false},
 		/* jmp *%rax */
 		{{{0xff, 0xe0}, 2}, 0, false},
-		/* jo to one, jmp to the other */
+		/* jo ENTRY + 262 ; jmp ENTRY + 256: two functions */
 		{{{0x0f, 0x80, 0, 1, 0, 0, 0xe9, 0xf5, 0, 0, 0}, 11}, 0, false},
 		{{{0xc3}, 1}, 0, false},
 	};

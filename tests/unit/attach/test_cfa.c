@@ -94,7 +94,7 @@ static void expect_cases(const struct program_case *cases, size_t count)
 		.name = title, .program = EHPROGRAM(__VA_ARGS__), .row = {{HI, result}},           \
 	}
 
-/* Instructions that no unwinder could go on from: nothing of the FDE is known. */
+/* Instructions behind which no unwinder can go on: the whole FDE has no rule. */
 #define MALFORMED(title, ...)                                                                      \
 	{                                                                                          \
 		.name = title, .program = EHPROGRAM(__VA_ARGS__), .row = {{HI, NOT_EXPRESSIBLE}},  \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What mountinfo and a process's cgroup file say about its groups, whatever the names in them are.
+ * The control groups of a process are read from its mountinfo and cgroup files, whatever the names
+ * in these are.
  */
 #include "attach/process/cgroup.h"
 
@@ -57,7 +58,7 @@ HT_TEST(long_mounts)
 	}
 }
 
-/* malloc'd; NULL: none. */
+/* Returns the path, malloc'd; NULL: none. */
 static char *path_of(bool unified, const char *groups)
 {
 	size_t length = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The end of a target explains an error that came with it.
+ * If the target has ended, an error that came with that is dropped: the end becomes the capture's
+ * end reason.
  */
 #include "attach/capture/change.h"
 

@@ -76,8 +76,8 @@ HT_TEST(a_child_that_cannot_be_looked_at_is_named)
 	child_kill(&parent);
 }
 
-/* heaptap cannot close its descriptor in a child whose lock another process holds, so it names the
- * child. */
+/* If another process holds the lock of a child, heaptap cannot close its own descriptor there, and
+ * names the child. */
 HT_TEST(a_child_whose_lock_is_held_is_named)
 {
 	int pair[2];
@@ -117,7 +117,7 @@ HT_TEST(a_child_whose_lock_is_held_is_named)
 
 #define NOWHERE 0x200000000000u /* nothing is mapped there, no sanitizer's shadow either */
 
-static pid_t ends; /* killed during its cleaning, after its request `ends_after` */
+static pid_t ends; /* a child that is killed during its cleaning, after request `ends_after` */
 static enum __ptrace_request ends_after;
 static int ended[2] = {-1, -1}, left[2]; /* pipes: `ends` is dead; the PID of its child */
 
@@ -135,7 +135,7 @@ static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, 
 	return result;
 }
 
-/* A target, another process that has one of heaptap's descriptors, and the clean-up's report. */
+/* A target, its child with one of heaptap's descriptors, and the report of the cleaning. */
 struct kin_case {
 	void *page; /* with room for the stub */
 	int pair[2];
@@ -236,7 +236,8 @@ HT_TEST(a_stub_in_the_targets_place_is_taken_out)
 	kin_end(&kin);
 }
 
-/* The mapping is shared with the target; the descriptor is the child's own. */
+/* A process that has a page of the agent's image mapped. Its child shares that memory, but has a
+ * descriptor of its own. */
 static void be_parent_with_a_page(const void *arg)
 {
 	char name[32];

@@ -79,7 +79,7 @@ static void *be(void *arg)
 	return NULL;
 }
 
-/* The best thread is the last that is made: without sorting it would come last. */
+/* Makes the best thread last: without sorting it would come last. */
 static void be_everywhere(const void *arg)
 {
 	static const enum place place[] = {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A journal in the target's memory may hold anything. heaptap only accepts claims about allocator
- * slots that hold one of our thunks, and would only write addresses of code to them.
+ * A journal in the target's memory may hold anything. heaptap accepts entries for known GOT slots,
+ * and for code as its file has it. If another word holds a thunk, or if an entry would replace a
+ * thunk by anything but an address of code, heaptap refuses the journal.
  */
 #include "attach/inject/claims.h"
 
@@ -29,7 +30,7 @@ static struct modules modules;
 static struct slots slots;
 static struct journal journal;
 static struct image image;
-static uint64_t word; /* no slot */
+static uint64_t word; /* not a GOT slot */
 
 static raddr_t at(const void *pointer)
 {
@@ -50,7 +51,7 @@ static void setup(void)
 	word = 0;
 }
 
-/* What a capture would have written down about a slot of this very program. */
+/* Returns the entry that a capture would have made for a GOT slot of this program. */
 static struct journal_slot honest(void)
 {
 	for (size_t i = 0; i < slots.count; i++)
@@ -83,7 +84,8 @@ HT_TEST(the_truth)
 	ck_assert_int_eq(accepted(honest()), JOURNAL_SLOT_INTENDED);
 }
 
-/* The journal lists the given names; without them a slot of such a name is no slot. */
+/* The journal lists the names that --alloc-fn gave; without the list, a GOT slot of such a name is
+ * not accepted. */
 HT_TEST(a_slot_of_a_name_that_was_given)
 {
 	struct given_list list = {0}, none = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads from a function's code whether its callers may rely on registers that it preserves.
+ * Whether a function preserves registers that the ABI does not demand, so that its callers may rely
+ * on them, is read from the function's code.
  */
 #include "attach/plan/clobbers.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions with a part elsewhere that jumps back into them.
+ * Functions with a part elsewhere that jumps back into the first instructions of the function.
  */
 #include "attach/plan/comeback.h"
 
@@ -14,7 +14,7 @@
 		".space 64, 0xcc\n" #name "_cold:\n" cold "\nud2\n.popsection");                   \
 	extern const uint8_t name[], name##_end[];
 
-/* Instructions of one, three and five bytes; then the place that a jump may lead back to. */
+/* Instructions of one, three and five bytes: FIRST bytes. A jump may lead back to label 2. */
 #define BEGINNING "push %rbx\n mov %rdi, %rbx\n mov $1, %eax\n 2: "
 #define FIRST	  9u
 
@@ -34,7 +34,7 @@ FUNCTION(calls, "push %rbx\n 1: mov %rdi, %rbx\n mov $1, %eax\n call calls_cold\
 #define NOT_AN_INSTRUCTION ".byte 0x06"
 FUNCTION(undecodable, BEGINNING "jz undecodable_cold\n ret", NOT_AN_INSTRUCTION)
 FUNCTION(endless, BEGINNING "jz endless_cold\n ret", ".space 20000, 0x90\n ret")
-/* The bytes behind its last call never run, so they need not decode. */
+/* The bytes behind the function's last call never run, so they need not be instructions. */
 __asm__(".pushsection .text\nlast_call:\n" BEGINNING
 	"call calls\nlast_call_end:\n" NOT_AN_INSTRUCTION "\n.popsection");
 extern const uint8_t last_call[], last_call_end[];
@@ -65,7 +65,7 @@ HT_TEST(what_cannot_be_seen_whole_comes_back)
 	ck_assert(COMES_BACK(endless));
 }
 
-/* The jumps within a function are bridge's to check; a call leads to another function. */
+/* bridge.c checks the jumps within a function; a call leads to another function. */
 HT_TEST(nobody_comes_back)
 {
 	ck_need(bridge_is_supported());

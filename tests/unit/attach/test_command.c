@@ -33,7 +33,7 @@ static char *write_text(const char *name, mode_t mode, const char *text)
 	return write_bytes(name, mode, text, strlen(text));
 }
 
-/* The status of the program, or 200 + the error. */
+/* Runs the command; returns its exit status, or 200 + errno if it could not be run. */
 static int run(const char *name)
 {
 	int status;
@@ -122,7 +122,7 @@ HT_TEST(scripts)
 		free(files[i]);
 }
 
-/* The headers of a program, and the name of its dynamic linker. */
+/* The first bytes of a program's file: headers, and the name of its dynamic linker. */
 struct program {
 	Elf64_Ehdr header;
 	Elf64_Phdr segment;

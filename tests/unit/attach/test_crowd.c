@@ -14,7 +14,7 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-#define MORE 9u /* so many more threads than cores */
+#define MORE 9u /* start() makes twice as many threads as there are cores, and MORE */
 
 static struct shared {
 	volatile uint64_t turns[CROWD_MAX];
@@ -56,7 +56,8 @@ static void compute_together(const void *arg)
 	child_wait();
 }
 
-/* The main thread makes an exec on demand: the kernel kills all others first. */
+/* Makes threads that compute. On demand the main thread execs: the kernel kills all others first.
+ */
 static void compute_until_exec(const void *arg)
 {
 	pthread_t thread;
@@ -90,7 +91,8 @@ static struct child start_body(void (*body)(const void *), bool and_one_in_vfork
 	return child;
 }
 
-/* More threads that compute than there are cores, and one that does not stop. */
+/* Starts a process with more computing threads than cores; if `and_one_in_vfork`, also with a
+ * thread that does not stop. */
 static struct child start(bool and_one_in_vfork)
 {
 	return start_body(compute_together, and_one_in_vfork);
@@ -167,7 +169,7 @@ HT_TEST(all_threads_continue_after_any_failure)
 	finish(&child);
 }
 
-/* The worker dies in its third look, while some threads are held and others are being stopped. */
+/* Kills the worker in its third call, while some threads are held and others are being stopped. */
 static struct ht_err *die_in_the_third(void *context, size_t at, struct tracee *tracee)
 {
 	static unsigned looks;

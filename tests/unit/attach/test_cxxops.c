@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Operators new and delete that get hooks, and the replacements of those that throw: never those
- * of an allocator that checks which one was called, nor of a program's own pool.
+ * Which operators new and delete get hooks, and which functions replace those that throw. Operators
+ * of an allocator that checks which one was called get none, nor do those of a program's own pool.
  */
 #include "attach/got/cxxops.h"
 
@@ -42,7 +42,7 @@
 
 static struct child child;
 
-/* `setting` is added to the program's environment; NULL: nothing is. */
+/* Starts the program and reads its slots. `setting` is added to its environment; NULL: nothing. */
 static struct view started(const char *path, const char *setting)
 {
 	child = child_exec(
@@ -168,7 +168,8 @@ HT_TEST(by_slots)
 			cases[i].source, NULL);
 		char setting[512];
 		snprintf(setting, sizeof(setting), "LD_PRELOAD=%s", library);
-		/* The library that it needs is there by that name. */
+		/* Links the program to the library, so the program's dependency has the library's
+		 * name. */
 		char *path = compile((const char *[]){"gcc", "-w", "-Wl,-z,now", NULL}, calling,
 			(const char *[]){library, NULL});
 		struct view view = started(path, setting);
@@ -230,7 +231,7 @@ HT_TEST(named_words_of_a_library)
 	free(path);
 }
 
-/* A name that has no hook is not seen, wherever it is called. */
+/* Calls of a name that has no hook are not recorded, wherever they are made. */
 HT_TEST(what_a_library_is_asked_for)
 {
 	struct coverage coverage;

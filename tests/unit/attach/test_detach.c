@@ -16,7 +16,7 @@
 #include "tests/support/ht_check.h"
 
 #define SLOTS	   2u
-#define NOTHING	   0x1000ul /* no function is called */
+#define NOTHING	   0x1000ul /* stands for a real function; no test calls it */
 #define TURNS_BUSY 3u
 #define PROOF_NS   (300 * CLOCK_NS_PER_MS)
 
@@ -31,7 +31,8 @@ static raddr_t target_of(raddr_t entry)
 	return ((const struct abi_thunk *)(uintptr_t)(entry - ABI_THUNK_ENTRY))->target;
 }
 
-/* The detach sleeps here: `busy` stays within a system call of the agent until the third time. */
+/* The detach sleeps here. Thread record `busy` stays within a system call of the agent until
+ * sleep number TURNS_BUSY. */
 int nanosleep(const struct timespec *span, struct timespec *left)
 {
 	if (!gate_is_watched)
@@ -111,7 +112,7 @@ HT_TEST(guards_stay_until_no_call_is_under_way)
 	finish(&self, &detach);
 }
 
-/* A program's symbols can be megabytes, and what attach has read of a file still holds. */
+/* A program's symbols can be megabytes, and what attach has read of a file is still true. */
 HT_TEST(files_that_are_known_are_not_read_again)
 {
 	struct proc self;
@@ -184,7 +185,7 @@ HT_TEST(the_dead_make_no_call)
 	finish(&self, &detach);
 }
 
-/* --- threads whose books say that they are in no hook -------------------------------------------
+/* --- threads whose records say that they are in no hook -----------------------------------------
  */
 
 static uint8_t *code_of_the_agent(void)
@@ -192,7 +193,7 @@ static uint8_t *code_of_the_agent(void)
 	return image.local + ABI_TEXT_OFF + ABI_TEXT_MAX - HT_PAGE_BYTES;
 }
 
-/* A frame of the agent's that no thread record mentions. */
+/* Waits in a callee of code in the agent's image, which no thread record mentions. */
 static void wait_below_the_agent(const void *arg)
 {
 	void (*frame)(void (*)(void)) = (void (*)(void (*)(void)))(
@@ -235,7 +236,8 @@ static void check_books(enum untold what, bool inside)
 		ck_assert_int_eq(report.level, DETACH_INCOMPLETE);
 		ck_assert_int_eq(report.quiesce.tid, child.pid);
 	} else {
-		/* There is no place for a stub here that could unmap anything. */
+		/* The proof holds, but the journal has no place for a stub that could unmap
+		 * anything. */
 		ck_err(err, HT_ERR_INCOMPLETE);
 	}
 	child_kill(&child);
@@ -250,8 +252,8 @@ HT_TEST(idle_books_prove_that_words_are_stale)
 	check_books(ALL_IS_TOLD, false);
 }
 
-/* The books miss calls that found no record or are only forwarded, and a child's thread whose TID
- * equals one of its parent's. */
+/* Thread records do not show calls that found no record or are only forwarded, nor a thread of a
+ * child whose TID equals one of its parent's. */
 HT_TEST(books_that_do_not_tell_all_prove_nothing)
 {
 	for (enum untold what = NO_SLOT_LEFT; what <= FORKED; what++)

@@ -34,7 +34,8 @@ static void expect_result(struct eh_reader *reader, enum eh_result result)
 	ck_assert_int_eq(eh_frame_next(reader, &fde), result);
 }
 
-/* Reads a section of one CIE and one FDE at 0x1000. */
+/* Reads the FDE of a section with one CIE and one FDE for the code at 0x1000. If the result is
+ * EH_FDE, `*ret` is its CIE as it was read. */
 static enum eh_result read_one(const struct ehcie *cie, struct eh_cie *ret)
 {
 	struct ehwriter writer = {.vaddr = SECTION_VADDR};

@@ -28,7 +28,8 @@ static raddr_t raddr_of(const void *at)
 	return (raddr_t)(uintptr_t)at;
 }
 
-/* vaddr 0: hdr and from 0x40 .eh_frame; vaddr 0x10000: text, of which nothing is read. */
+/* Makes the module: .eh_frame_hdr at vaddr 0, .eh_frame at 0x40, and text at 0x10000, of which
+ * nothing is read. */
 static void fixture_init(struct fixture *fixture)
 {
 	struct ehwriter writer = {.vaddr = 0x40};
@@ -194,7 +195,8 @@ static void fixture_identify(struct fixture *fixture, uint8_t byte)
 	fixture->module.build_id_bytes = 20;
 }
 
-/* Looks twice, as two attaches would: is the table of the first look kept for the second? */
+/* Reads the table twice, as two attaches would. Returns true if the second read finds the table in
+ * the cache. */
 static bool is_kept_again(struct fixture *fixture, struct cache *cache)
 {
 	HT_FREED struct abi_table *first, *second;
@@ -230,7 +232,7 @@ HT_TEST(tables_are_kept_by_build_id)
 	fixture_deinit(&fixture);
 }
 
-/* A build-id is the target's word, and a program may lie. */
+/* The target states its build-id, and may state a wrong one. */
 HT_TEST(another_module_with_the_same_build_id_is_compiled)
 {
 	struct fixture fixture;

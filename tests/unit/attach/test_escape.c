@@ -65,7 +65,8 @@ static struct escape_found search(raddr_t image_lo, raddr_t image_hi)
 	return found;
 }
 
-/* Made from two halves, so that the whole stands only where the test puts it. */
+/* Writes the address of thunk `index`, in two halves: so no other memory of this process, which the
+ * search also reads, holds the address. */
 static void put_entry(uint64_t *word, unsigned index)
 {
 	volatile uint32_t *half = (volatile uint32_t *)(void *)word;
@@ -173,7 +174,7 @@ HT_TEST(the_image_is_left_out)
 		return;
 	put_entry(&scene.word[5], 7);
 	raddr_t lo = at(scene.code), hi = lo + TEXT_BYTES + HT_PAGE_BYTES;
-	/* Another protection makes the code a mapping of its own. */
+	/* Another protection makes the kernel list the code as a separate mapping. */
 	ck_assert_int_eq(mprotect(scene.code, 2 * HT_PAGE_BYTES, PROT_NONE), 0);
 	ck_assert_uint_eq(search(0, 0).count, 1);
 	ck_assert_uint_eq(search(lo - (1ull << 32), hi + (1ull << 32)).count, 0);
@@ -394,7 +395,7 @@ HT_TEST(one_read_that_fails_hides_nothing)
 	ck_assert_uint_eq(failures, 0);
 	ck_assert_uint_eq(found.count, 1);
 	ck_assert_uint_eq(found.unread_bytes, 0);
-	failures = 3; /* the first of them behind what was read in one */
+	failures = 3; /* the first where the large read is continued after its short result */
 	found = search(0, 0);
 	ck_assert_uint_eq(found.count, 0);
 	ck_assert_uint_eq(found.unread_bytes, HT_PAGE_BYTES);

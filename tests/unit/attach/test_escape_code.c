@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the code of modules tells of addresses that may have escaped from their slots.
+ * Whether the code of modules could have copied a thunk's address from a GOT slot to elsewhere.
  */
 #include "tests/unit/attach/escapestage.h"
 
-#define CALLS_AT 1000u /* each tapped slot is called through once, from here on */
+#define CALLS_AT 1000u /* offset of the code that calls through each tapped slot once */
 #define SLOTS	 4u
 
 /* This process with one made-up module: code, and behind it slots, of which all but the last are
@@ -16,7 +16,7 @@ static struct scene {
 	struct journal journal;
 } scene;
 
-/* An instruction with the operand slot(%rip), its displacement last. */
+/* Writes an instruction whose operand is slot(%rip); its displacement comes last. */
 static void put_code(size_t offset, const char *opcode, size_t length, unsigned slot)
 {
 	int32_t disp = (int32_t)(at(&scene.stage.word[slot]) -
@@ -105,7 +105,7 @@ HT_TEST(only_tapped_slots_count)
 	ck_assert(!possible());
 }
 
-/* The module of such a slot is unknown, so its code may have copied the address. */
+/* A slot lies in no known module, so unknown code may have copied its address. */
 HT_TEST(slots_of_unknown_modules_count)
 {
 	setup("/usr/bin/program");
@@ -176,7 +176,7 @@ HT_TEST(a_slot_that_is_used_in_no_known_way_counts)
 	ck_assert(!possible());
 }
 
-/* mov $distance, register: the slot's from `base`. */
+/* Writes mov $distance, register: the distance from `base` to the slot. */
 static void put_distance(size_t offset, const char *opcode, const void *base, unsigned slot)
 {
 	int64_t distance = (int64_t)(at(&scene.stage.word[slot]) - at(base));
@@ -216,7 +216,7 @@ HT_TEST(other_numbers_do_not_count)
 }
 
 #define HOLE_AT	   (CHUNK_BYTES + 5 * HT_PAGE_BYTES)
-#define HOLE_BYTES (3 * HT_PAGE_BYTES) /* nothing that is read into has room there */
+#define HOLE_BYTES (3 * HT_PAGE_BYTES) /* too small for any buffer that the search maps */
 
 HT_TEST(code_behind_a_hole_is_looked_at)
 {

@@ -58,7 +58,7 @@ static void check_not_found(const char *name)
 static void check_own(const char *name)
 {
 	struct family_member found;
-	/* A name one byte longer would have been cut. */
+	/* The list has room for 39 bytes of a name: this one was not cut. */
 	ck_assert_uint_lt(strlen(name) + 1, 40);
 	ck_assert_msg(family_find_known(name, &found), "%s", name);
 	ck_assert(found.family->hooked && found.family->prefix[0]);
@@ -68,7 +68,7 @@ static void check_own(const char *name)
 
 HT_TEST(every_name_with_a_prefix_is_found)
 {
-	/* A full list would have left some out. */
+	/* A full list could lack names. */
 	ck_assert_uint_lt(family_name_count(), FAMILY_NAMES_MAX);
 	ck_assert_uint_gt(family_name_count(), 4 * ABI_HOOK_COUNT);
 	for (size_t i = 0; i < family_name_count(); i++) {
@@ -132,7 +132,7 @@ HT_TEST(no_name_is_lost_by_its_beginning)
 	ck_assert(beginnings_may_have(&beginnings, "__malloc_arena_thread_freeres"));
 }
 
-/* A twentieth of the filter's places are taken: about as many other names may pass, not half. */
+/* About a twentieth of the filter's bits are set, so about as many of the other names pass. */
 HT_TEST(most_other_names_are_rejected_by_their_beginning)
 {
 	struct beginnings beginnings = {0};

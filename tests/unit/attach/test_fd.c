@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A descriptor is closed once, where its scope ends, and errno says what it said before.
+ * A descriptor is closed once, where its scope ends; the close does not change errno.
  */
 #include "attach/proc/fd.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The filter of --cull as a process between the queue and the one that writes the trace.
+ * The filter of --cull, a process between the queue and the process that writes the trace.
  */
 #include "attach/daemon/filter.h"
 
@@ -42,7 +42,7 @@ static void open_sink(uint64_t patience_ns)
 		&sink));
 }
 
-/* Puts each record of a small trace but its end. */
+/* Puts each record of a small trace, which has no REC_END. */
 static void put_trace(void)
 {
 	struct tracebuild build;
@@ -158,7 +158,7 @@ HT_TEST(the_writer_behind_it_is_killed)
 	sink_destroy(sink);
 }
 
-/* A stopped filter is continued. */
+/* sink_finish continues a filter that was stopped. */
 HT_TEST(a_filter_is_stopped)
 {
 	open_sink(200000000);

@@ -57,7 +57,7 @@ static void make(const struct made *made)
 		ck_assert_int_eq(symlink(made->exe, link), 0);
 }
 
-/* The PIDs that are found, as "1 2 "; static. */
+/* Returns the PIDs that are found, as "1 2 ", in static memory. */
 static const char *find(const struct find_query *query)
 {
 	static char pids[256];
@@ -171,7 +171,7 @@ HT_TEST(of_a_unit_the_process_from_outside)
 	make(&(struct made){.pid = 70, .parent = 1, .comm = "nginx"});
 	ck_assert_str_eq(find(&(struct find_query){.unit = "nginx"}), "50 ");
 	ck_assert_str_eq(find(&(struct find_query){.unit = "nginx", .name = "helper"}), "60 ");
-	/* Two processes match; the caller asks which one is meant. */
+	/* Two processes match: both are found, and the caller reports that. */
 	make(&(struct made){.pid = 80, .parent = 1, .comm = "nginx", .groups = group});
 	ck_assert_str_eq(find(&(struct find_query){.unit = "nginx"}), "50 80 ");
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The cheap answers equal the expensive ones.
+ * glance sees filters, tracers and execs of a process by few reads, also if the process has an odd
+ * name or its main thread has ended.
  */
 #include "attach/process/glance.h"
 
@@ -166,7 +167,7 @@ static int share(void *arg)
 	wait_for_ever();
 }
 
-/* What the child becomes. */
+/* The child execs this program again, which then waits here. */
 __attribute__((constructor)) static void be_idle(void)
 {
 	if (getenv(IDLE))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Growth of memory is noticed at its limit, over a span or since the first figure.
+ * growth_reached notices growth of memory by its limit, within a span or since the first figure.
  */
 #include "attach/steer/growth.h"
 
@@ -48,8 +48,8 @@ HT_TEST(without_a_span_the_first_figure_counts)
 	ck_assert(!growth_reached(&growth, 1, UINT64_MAX)); /* no limit */
 }
 
-/* 6 MiB a second reach 300 MiB within a minute after 50 s, 4 never do, whatever the distance of the
- * figures. */
+/* The limit is 300 MiB within a minute: a growth of 6 MiB a second reaches it after 50 s, 4 MiB a
+ * second never, whatever the time between two figures. */
 HT_TEST(growth_within_a_span)
 {
 	static const uint64_t steps_ns[] = {S / 50, S / 4, S, 7 * S};

@@ -31,9 +31,9 @@
 #define STANDSTILL_MS 1000
 #define WITHIN_US     50000
 
-/* What be_daemon simulates; its stderr. */
+/* What be_daemon simulates, and its stderr. */
 struct stand {
-	bool within_read; /* it hangs in a read of the memory of the target */
+	bool within_read; /* the daemon hangs in a read of the target's memory */
 	int err_fd;
 };
 
@@ -129,7 +129,8 @@ static void be_daemon_unheard(const void *arg)
 	child_wait();
 }
 
-/* Otherwise the guardian would remove hooks that a living daemon still uses. */
+/* If the guardian took the failure for the daemon's end, it would remove hooks that a living daemon
+ * still uses. */
 HT_TEST(a_call_that_fails_is_not_the_daemons_end)
 {
 	int status;
@@ -144,7 +145,7 @@ HT_TEST(a_call_that_fails_is_not_the_daemons_end)
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-/* Shared with the worker, which sets it just before it exits. */
+/* In memory shared with the worker, which sets this just before it exits. */
 static volatile bool *worker_ends;
 
 static void be_worker(pid_t daemon)
@@ -196,7 +197,7 @@ HT_TEST(workers_are_outlived)
 /* A guardian without the memfd could not get at the image again. */
 HT_TEST(partial_message_is_an_error)
 {
-	const struct rlimit none = {2, 2}; /* as poll(2) needs for two */
+	const struct rlimit none = {2, 2}; /* poll(2) of two descriptors needs this limit */
 	struct proc proc;
 	struct journal journal;
 	struct guardian guardian;

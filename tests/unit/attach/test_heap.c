@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * glibc's arenas, sound, hostile, or in the middle of a change: heaptap counts free chunks to the
- * byte, and reports the heap as unknown if it cannot.
+ * byte. If it cannot, the account states an error bound and a reason, or is unknown.
  */
 #include "attach/heap/heap.h"
 
@@ -22,7 +22,7 @@
 #define MAPPED_BYTES (300 * KIB)
 #define UNSORTED     0u
 #define CHUNKS	     60000u
-#define LARGE	     100u /* bins by their place in arena_state */
+#define LARGE	     100u /* a bin of large chunks: index in arena_state */
 
 struct chunk {
 	uint64_t previous_bytes, size;
@@ -161,7 +161,8 @@ static void check_held(uint64_t free_bytes, uint32_t arenas)
 	ck_assert_uint_eq(account.held_bytes, account.system_bytes - free_bytes);
 }
 
-/* The account gives a reason, and an error that covers all blocks but the mapped ones. */
+/* Checks that the account gives a reason, and an error of at least the bytes of all blocks that are
+ * not mapped by themselves. */
 static void check_off(void)
 {
 	struct heap_account account = read_account();
@@ -200,7 +201,8 @@ HT_TEST(an_arena_without_a_block_holds_nothing)
 	ck_assert_uint_eq(account.off_bytes, 0);
 }
 
-/* The state in the C library's file, before the first malloc: known, and nothing is held. */
+/* The arena is as in the C library's file, before the first malloc: the account is known, with 0
+ * bytes held. */
 HT_TEST(an_arena_that_was_never_used_holds_nothing)
 {
 	setup();
@@ -217,7 +219,7 @@ HT_TEST(an_arena_that_was_never_used_holds_nothing)
 		((uint8_t *)&variables->arena)[i] ^= 2;
 		ck_assert_msg(!read_account().known, "byte %zu", i);
 	}
-	/* Two such states side by side are no unused arena. */
+	/* Two such states beside each other prove nothing: neither counts as an unused arena. */
 	struct {
 		struct arena_state arena[2];
 	} *two = map(sizeof(*two));
@@ -256,7 +258,7 @@ HT_TEST(free_bytes_are_reported_by_place)
 	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_FREE_RESIDENT), TOP_BYTES + bins_bytes);
 }
 
-/* In a heap of its own, behind its head. */
+/* Makes an arena in a glibc heap of its own, behind that heap's head. */
 static struct arena_state *second_arena(void)
 {
 	uint8_t *heap = map(1 * MIB);
@@ -466,7 +468,8 @@ HT_TEST(threads_whose_caches_are_not_found_are_allowed_for)
 	variables->cache_max_bytes = 24;
 	struct heap_account account = read_account();
 	ck_assert(account.known);
-	/* This thread's real cache exceeds these parameters, so it is not found but allowed for. */
+	/* This thread's real cache exceeds these parameters: the reader does not find the cache, so
+	 * the account's error covers it. */
 	ck_assert_uint_eq(account.off_bytes, 32);
 	ck_assert_ptr_nonnull(strstr(account.reason, "1 of 1 threads"));
 	/* The allowance for caches never exceeds the bytes that are handed out. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The process that reads the heap is gone when the capture is over: until it has got a processor it
- * holds what heaptap holds, its lock, too.
+ * The process that reads the heap has ended when the capture is over: while it dies it still holds
+ * heaptap's descriptors, and so the lock.
  */
 #include "attach/trace/heapread.h"
 

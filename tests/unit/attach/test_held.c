@@ -81,7 +81,7 @@ static enum recheck_verdict judge_of(pid_t tid, const struct remote_remains *rem
 	return verdict;
 }
 
-/* --- where it stands ---------------------------------------------------------------------------
+/* --- where the thread stands -------------------------------------------------------------------
  */
 
 HT_TEST(a_thread_in_the_stubs_place_is_elsewhere)
@@ -144,7 +144,7 @@ static void run_32_bit_code(const void *arg)
 			 : "memory");
 }
 
-/* Returns false if the machine runs no 32-bit code. */
+/* Waits until the thread runs 32-bit code. Returns false if the machine runs none. */
 static bool is_there(pid_t pid)
 {
 	struct tracee tracee;
@@ -161,7 +161,7 @@ static bool is_there(pid_t pid)
 	return true;
 }
 
-/* The stub is code of 64 bits. */
+/* The stub is 64-bit code. */
 HT_TEST(a_thread_in_code_of_32_bits_is_elsewhere)
 {
 	if (!machine_runs_32_bits("held"))
@@ -270,7 +270,7 @@ HT_TEST(the_table_of_descriptors_is_asked_of_the_held_thread)
 	finish(&child);
 }
 
-/* --- what it may do ----------------------------------------------------------------------------
+/* --- which calls the thread may make -----------------------------------------------------------
  */
 
 static void limit_files(const void *arg)
@@ -291,7 +291,8 @@ HT_TEST(a_limit_on_files_matters_to_the_first_stub)
 	finish(&child);
 }
 
-/* Calls from within `range` pass, others as the selector says, which they do at first. */
+/* Syscall User Dispatch: calls from within `range` pass; others as the selector says, which lets
+ * them pass at first. */
 struct range {
 	raddr_t lo, hi;
 };

@@ -12,7 +12,7 @@
 #include "tests/support/tmpdir.h"
 #include "tests/unit/attach/words.h"
 
-/* A value that the option takes. */
+/* Returns a value that the option takes; "" if it needs none. */
 static const char *value_of(const struct option_row *row)
 {
 	if (!option_needs_value(row))
@@ -29,7 +29,7 @@ static const char *value_of(const struct option_row *row)
 					     : "7";
 }
 
-/* Other options without which this option is refused. */
+/* Returns other options without which this option is refused; "" if there are none. */
 static const char *needs_of(const struct option_row *row, enum command command)
 {
 	if (row->id == OPTION_SETTLE)
@@ -69,7 +69,7 @@ static bool names_process(const struct option_row *row)
 	       row->id == OPTION_WAIT_FOR;
 }
 
-/* False if `option` appears only as the beginning of a longer name. */
+/* Returns true if the help lists `option`, and not only as the beginning of a longer name. */
 static bool is_listed(const char *help, const char *option)
 {
 	const char *at = strstr(help, option);

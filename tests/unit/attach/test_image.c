@@ -255,7 +255,7 @@ HT_TEST(one_thunk_for_each_function)
 	ck_assert_uint_ne(entry[0], entry[1]);
 	ck_assert_uint_ne(entry[0], entry[2]);
 	ck_assert_uint_ne(entry[1], entry[2]);
-	/* The plain function to call instead has changed. */
+	/* Another plain function to call in the place of the real one makes another thunk. */
 	struct image_thunk d = a;
 	d.plain = 0x4000;
 	ck_no_err(image_thunk(&image, &d, &again));
@@ -404,7 +404,7 @@ HT_TEST(damaged_images_are_refused)
 	image_deinit(&image);
 }
 
-/* What a child got by fork is its own: nothing that is done to it reaches the parent. */
+/* A forked child has private copies of the image: changes to them do not reach the parent. */
 HT_TEST(an_inherited_image_is_private)
 {
 	struct image image = make_image(), opened;
@@ -434,7 +434,7 @@ HT_TEST(an_inherited_image_is_private)
 	image_deinit(&image);
 }
 
-/* What an earlier capture left: its thunk page, forwarding, and nothing else. */
+/* Makes a jump page, as an earlier capture left it: a thunk page that only forwards. */
 static uint8_t *make_tombstone(raddr_t ret_entry[2])
 {
 	struct image image = make_image();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A paused capture: where thunks lead meanwhile, and afterwards.
+ * Where thunks lead while a capture is paused, and afterwards.
  */
 #include "attach/inject/image.h"
 
@@ -37,7 +37,7 @@ static size_t add(struct image *image, unsigned hook)
 	return (entry - image->thunks) / ABI_THUNK_BYTES;
 }
 
-/* What the target reads, not what image remembers. */
+/* Returns the target of a thunk as the process reads it, not as struct image remembers it. */
 static uint64_t target_of(const struct image *image, size_t index)
 {
 	const struct abi_thunk *thunk = (const void *)(image->local + ABI_THUNKS_OFF);
@@ -89,7 +89,8 @@ HT_TEST(other_functions_stay_hooked)
 	image_deinit(&image);
 }
 
-/* A library is loaded, or the slots of one are looked at again. */
+/* Thunks are made during a pause when a library is loaded, or when a library's slots are read
+ * again. */
 HT_TEST(hooks_made_in_a_pause_wait_for_its_end)
 {
 	struct image image = make_image();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jemalloc's caches of threads, with a ring through them and without, of each version: what is in
- * them is not held, and where one is not found it is allowed for.
+ * jemalloc's caches of threads, of each version, with a ring that links them and without: blocks in
+ * a cache are not held, and the account's error covers a cache that is not found.
  */
 #include "attach/heap/jemalloc/jecache.h"
 
 #include "tests/unit/attach/jemodel.h"
 
-/* Fills with more bytes than the caches of these tests hold. */
+/* As fill(1), with one block more: more bytes than the caches of these tests hold. */
 static uint64_t fill_more(void)
 {
 	uint64_t held = fill(1);
@@ -30,7 +30,7 @@ HT_TEST(cached_blocks_are_not_live)
 	own.slow.next = own.slow.previous = at(&other->slow.next);
 	other->slow.next = other->slow.previous = at(&own.slow.next);
 	check_exact(held);
-	/* A ring whose links do not lead back. */
+	/* The ring's links do not lead back. */
 	other->slow.previous = at(&other->slow.next);
 	struct heap_account account = read_known();
 	ck_assert_uint_ge(account.off_bytes, SLOTS * 32768);
@@ -51,7 +51,8 @@ HT_TEST(caches_without_a_ring)
 		own.slow.more[i] = at(&own.cache) + 8;
 		struct heap_account account = read_known();
 		ck_assert_uint_ge(account.off_bytes, account.held_bytes);
-		/* Many variables name each other: with an invalid bin they are no cache. */
+		/* Many variables point to each other, so an invalid bin shows that these are no
+		 * cache. */
 		own.slow.more[i] = at(&own.cache);
 		own.cache.bin[20].head = 0;
 		account = read_known();

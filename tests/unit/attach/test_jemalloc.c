@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jemalloc's map of its extents as a program that means no good, or is in the middle of something,
- * could leave it: what is handed out is counted to the byte, and what contradicts itself is never
- * taken for known.
+ * jemalloc's map of its extents, sound, hostile, or in the middle of a change: the bytes handed out
+ * are counted to the byte, and an account of contradictory data is never known.
  */
 #include "attach/heap/jemalloc/jemalloc.h"
 
@@ -30,8 +29,7 @@ HT_TEST(large_blocks_of_any_pages)
 	extent(ACTIVE, 41, false, 10, 0);
 	extent(ACTIVE, 7, false, 5, 0);
 	check_exact(held + 9 * PAGE + 112);
-	/* Nothing tells whether one page belongs to the block, so the account may be off by a page.
-	 */
+	/* It is unknown whether one page belongs to the block, so the account's error is a page. */
 	setup();
 	held = fill(0);
 	extent(ACTIVE, 41, false, 9, 0);
@@ -41,7 +39,7 @@ HT_TEST(large_blocks_of_any_pages)
 	ck_assert_str_ne(account.reason, "");
 }
 
-/* The tree of one version is not read as the other's, even if hardly any block is in use. */
+/* The map of one version is not read as another's, even if hardly any block is in use. */
 HT_TEST(a_version_is_not_taken_for_another)
 {
 	for (unsigned i = 0; i < EMAP_SHAPES; i++) {
@@ -64,7 +62,8 @@ static void check_off_by(uint64_t bytes)
 	ck_assert_str_ne(account.reason, "");
 }
 
-/* The extent begins below one word of the root and ends below the next, where all others are. */
+/* The extent begins in the leaf of one word of the root, and ends in the leaf of the next word,
+ * where all other extents are. */
 HT_TEST(an_extent_across_leaves_does_not_hide_it)
 {
 	for (unsigned i = 0; i < 2; i++) {

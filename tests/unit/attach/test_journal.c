@@ -12,7 +12,8 @@
 
 static uint8_t *image;
 
-/* The page behind the copy's last byte is not there: writing past its end crashes. */
+/* The page behind the copy in the image cannot be accessed, so a write past the copy's end crashes.
+ */
 static struct journal begin(void)
 {
 	struct journal journal;
@@ -166,7 +167,7 @@ HT_TEST(the_copy_is_equal)
 	check_copy(&journal);
 }
 
-/* The target can write to the copy. */
+/* The target can write to the copy in the image, so heaptap never reads it back. */
 HT_TEST(the_copy_is_never_believed)
 {
 	struct journal journal = begin(), found;

@@ -29,7 +29,7 @@ static void in_thread(const void *arg)
 	pthread_join(thread, NULL);
 }
 
-/* Coroutine libraries begin so: the unwind table says that no function called this one. */
+/* Begins a coroutine as libraries do: the unwind table says that begin_context has no caller. */
 _Noreturn void begin_context(void *stack_end);
 _Noreturn void wait_in_context(void);
 
@@ -48,7 +48,7 @@ void wait_in_context(void)
 	child_wait();
 }
 
-/* A coroutine whose stack is an array in a frame of the thread's own. */
+/* Runs a coroutine whose stack is an array in a frame of the thread's own stack. */
 static void in_context_within(const void *arg)
 {
 	_Alignas(16) char stack[STACK_BYTES];
@@ -56,8 +56,8 @@ static void in_context_within(const void *arg)
 	begin_context(stack + sizeof(stack));
 }
 
-/* The same array with one word that leads into the agent: a coroutine may be suspended in a hook.
- */
+/* The thread waits, and an array in its frame has one word that leads into the agent, as the stack
+ * of a coroutine that is suspended in a hook. */
 static void with_word_in_array(const void *arg)
 {
 	volatile raddr_t stack[STACK_BYTES / sizeof(raddr_t)];

@@ -98,7 +98,7 @@ HT_TEST(processes_that_share_the_memory)
 	finish();
 }
 
-/* A kernel may lack it, a container forbid it. */
+/* A kernel may lack kcmp(2), and a container may forbid it. */
 HT_TEST(without_kcmp)
 {
 	static const int error[] = {EPERM, ENOSYS, ESRCH};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Descriptors that no journal tells of: all are closed, and what is not known is not said to stay.
+ * Leftover descriptors that no journal lists: all are closed. If they cannot be listed, the error
+ * says only that some may be left.
  */
 #include "attach/undo/leftover.h"
 
@@ -19,7 +20,7 @@
 
 #define COPIES 11 /* more than twice as many as one stub closes */
 
-/* Sockets whose peer has the name of a heaptap's. */
+/* Has `*count` descriptors of a socket whose peer has a name as a heaptap's has. */
 static void have_copies(const void *count)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};

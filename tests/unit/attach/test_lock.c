@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One heaptap per memory; one that has just been killed does not count.
+ * Only one heaptap works on a memory at a time; one that is dying is waited for.
  */
 #include "attach/process/lock.h"
 
@@ -15,7 +15,7 @@
 
 #define DYING_US 300000
 
-static pid_t held_pid; /* 0: the parent's */
+static pid_t held_pid; /* the process whose lock hold() takes; 0: the parent */
 
 static void hold(const void *for_us)
 {

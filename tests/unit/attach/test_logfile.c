@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Lines of a file that grows, is cut, renamed and made anew.
+ * The lines of a log file that grows, is cut, renamed and made anew.
  */
 #include "attach/run/logfile.h"
 
@@ -37,7 +37,7 @@ static void see(void *context, const char *line)
 	snprintf(seen + length, sizeof(seen) - length, "%s|", line);
 }
 
-/* The lines since the last call, each with | behind it. */
+/* Returns the lines since the last call, each with | behind it. */
 static const char *read_lines(void)
 {
 	*seen = '\0';
@@ -84,7 +84,7 @@ HT_TEST(rotation_loses_no_line)
 	ck_assert_int_eq(rename(path, other), 0);
 	append("first of the second\n");
 	ck_assert_str_eq(read_lines(), "last of the first|first of the second|");
-	/* copytruncate */
+	/* logrotate's copytruncate cuts the file. */
 	ck_assert_int_eq(truncate(path, 0), 0);
 	ck_assert_str_eq(read_lines(), "");
 	append("after\n");

@@ -167,7 +167,8 @@ HT_TEST(word_writes_are_aligned)
 static atomic_bool stop;
 static atomic_uint changes;
 
-/* Also counts the changes that it sees: a thread that never ran could not see a torn word. */
+/* Reports torn words, and counts the changes that it sees: a thread without a core would see no
+ * torn word. */
 static void *watch(void *arg)
 {
 	volatile uint64_t *word = arg;

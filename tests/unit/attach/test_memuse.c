@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the kernel says of a process's memory: every figure, and none of a process that has no
- * memory any more or runs another program.
+ * The kernel's figures of a process's memory: all of them are read, and none of a process that has
+ * no memory any more or runs another program.
  */
 #include "attach/process/memuse.h"
 
@@ -43,7 +43,7 @@ HT_TEST(every_line_of_status_is_a_figure)
 HT_TEST(missing_figures_are_unknown_not_zero)
 {
 	struct memory memory = {0};
-	/* A kernel without swap, before 4.5, or with another word for a number. */
+	/* No VmSwap, as on a kernel without swap, and a word in the place of a number. */
 	ck_assert(memuse_parse_status("Name:\tx\nVmRSS:\t 8 kB\nRssFile:\tnone\n", &memory));
 	ck_assert(memory.is_known[MEMORY_RSS] && !memory.is_known[MEMORY_FILE] &&
 		  !memory.is_known[MEMORY_SWAP]);
@@ -67,7 +67,7 @@ HT_TEST(faults_are_fields_of_stat)
 	}
 }
 
-/* Holds 8 MiB of each kind but files. */
+/* Holds 8 MiB of private and 8 MiB of shared anonymous memory. */
 static void hold(const void *unused)
 {
 	(void)unused;

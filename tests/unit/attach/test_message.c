@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Messages with descriptors: all arrive, or as many as this process has numbers for; and are
- * awaited.
+ * Messages with descriptors: all descriptors arrive, or as many as this process has numbers for;
+ * and the wait for a message.
  */
 #include "attach/helper/message.h"
 

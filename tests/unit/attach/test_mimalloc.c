@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mimalloc's segments and heaps, as a program that means no good, or is in the middle of something,
- * could leave them: what is handed out is counted to the byte, and what contradicts itself is never
- * taken for known.
+ * mimalloc's segments and heaps, sound, hostile, or in the middle of a change: the bytes handed out
+ * are counted to the byte, and an account of contradictory data is never known.
  */
 #include "attach/heap/mimalloc/mimalloc.h"
 
@@ -97,7 +96,7 @@ HT_TEST(too_much_to_read_is_reported)
 	}
 }
 
-/* Each heap says how many pages it has. */
+/* Each heap states how many pages it has. */
 HT_TEST(pages_that_were_not_found_are_not_passed_over)
 {
 	setup();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mimalloc's map of its pages (3.x), made up in this process: pages of either form count to the
- * byte, in an arena or the system's own, described in front of their blocks or apart; and what
- * contradicts itself is never taken for known.
+ * mimalloc's map of its pages (3.x), made up in this process. Pages of either form count to the
+ * byte, in an arena or mapped by themselves, described in front of their blocks or apart. An
+ * account of contradictory data is never known.
  */
 #include "attach/heap/mimalloc/mimap.h"
 
@@ -30,7 +30,8 @@
 #define KIND_SYSTEM 4u
 #define KIND_ARENA  7u
 
-/* As 3.0 to 3.3, and as of 3.4. */
+/* The description of a page. `start` is the address of the first block in 3.0 to 3.3 (MIMAP_START),
+ * and its distance in words as of 3.4 (MIMAP_OFFSET). */
 struct page {
 	uint64_t thread, free;
 	uint16_t used, capacity, reserved, more;
@@ -73,7 +74,7 @@ static uint64_t *memory_of(struct page *page)
 	return &page->tail[form == MIMAP_START ? 5 : 4];
 }
 
-/* A page of `slices` slices in the arena. */
+/* Makes a page of `slices` slices in the arena. */
 static struct page *page(uint64_t bytes, unsigned slices, unsigned used)
 {
 	uint8_t *first = arena + next_slice * SLICE;
@@ -99,7 +100,8 @@ static struct page *page(uint64_t bytes, unsigned slices, unsigned used)
 	return now;
 }
 
-/* A block that the system has given, described in front of it. */
+/* Makes a block that is mapped by itself, with its description in front of it. Returns its bytes.
+ */
 static uint64_t huge(uint64_t bytes)
 {
 	uint8_t *mapped = map(bytes + 3 * SLICE);
@@ -178,7 +180,7 @@ HT_TEST(every_page_counts_to_the_byte)
 		setup_as(i % 2, i / 2);
 		check_exact(fill());
 	}
-	/* Where the pages describe themselves there is no arena. */
+	/* If the descriptions stand in front of the blocks, no arena is needed. */
 	for (unsigned i = 0; i < MIMAP_FORMS; i++) {
 		setup_as(i, false);
 		uint64_t held = fill();
@@ -279,7 +281,7 @@ HT_TEST(a_page_that_contradicts_itself_is_allowed_for)
 	}
 }
 
-/* Its size is unknown. */
+/* The description contradicts itself, so the block's size is unknown. */
 HT_TEST(a_large_block_that_contradicts_itself_is_unknown)
 {
 	setup_as(MIMAP_START, false);

@@ -26,7 +26,7 @@
 #define COOKIE	   0x123456789abcdef1ull
 #define PLACE	   (20u * PAGE - 1000u) /* of the heap, among the variables */
 
-/* Bytes from the beginning, by version. */
+/* By version, in bytes: the largest medium block, and offsets in heap and segment. */
 static const struct version {
 	uint64_t medium_max, queues, heap_bytes;
 	uint64_t commit, used, cookie, extent, slices;
@@ -78,7 +78,8 @@ static uint64_t size_of(unsigned queue)
 			  : (16ull << (queue - 9) / 4) * quarter[(queue - 9) % 4];
 }
 
-/* Writes the words that hold for the whole segment: slices, first slices, huge, entries, thread. */
+/* Makes a segment and writes the words about the whole of it: slices, slices before the first page,
+ * huge, entries, thread. */
 static void segment_init(uint64_t slices, bool is_huge)
 {
 	raddr_t any = at(map(64 * MIB)) + 32 * MIB - 1;
@@ -136,7 +137,7 @@ static uint8_t *page(uint64_t slices, uint64_t bytes, uint64_t start, unsigned u
 	return now;
 }
 
-/* One of each size, the first block where these versions have it or nearly so. */
+/* Makes a page of each size, with the first block at offsets as these versions have them. */
 static void fill(void)
 {
 	for (unsigned i = 1; size_of(i) <= version->medium_max; i++) {
@@ -176,7 +177,7 @@ static void setup(unsigned index)
 	fill();
 }
 
-/* The account is unknown, or its error is at least `bytes`. */
+/* Checks that the account is unknown, or that its error is at least `bytes`. */
 static void check_doubted(uint64_t bytes)
 {
 	bool found;

@@ -282,7 +282,7 @@ HT_TEST(linker_started_by_hand)
 	check_by_hand((const char *[]){"musl-gcc", NULL}, "/lib/ld-musl-x86_64.so.1", "/libc.so");
 }
 
-/* In a program without a dynamic linker all that runs has been loaded by its own C library. */
+/* In a program without a dynamic linker, its own C library has loaded all modules. */
 HT_TEST(modules_without_a_loader_are_foreign)
 {
 	struct elfwriter writer;
@@ -387,7 +387,7 @@ HT_TEST(malformed_headers_are_left_out)
 	LEFT_OUT(writer.ehdr->e_ident[EI_DATA] = ELFDATA2MSB);
 	LEFT_OUT(writer.ehdr->e_machine = EM_AARCH64);
 	LEFT_OUT(writer.ehdr->e_type = ET_REL);
-	LEFT_OUT(writer.ehdr->e_type = ET_EXEC); /* not where it says */
+	LEFT_OUT(writer.ehdr->e_type = ET_EXEC); /* loaded at another address than it states */
 	LEFT_OUT(writer.ehdr->e_phentsize = 32);
 	LEFT_OUT(writer.ehdr->e_phnum = 0);
 	LEFT_OUT(writer.ehdr->e_phnum = 65535);
@@ -404,11 +404,11 @@ HT_TEST(malformed_headers_are_left_out)
 	LEFT_OUT(writer.phdr[2].p_memsz = INT64_MAX);
 	LEFT_OUT(writer.phdr[2].p_offset += 8);	     /* not congruent */
 	LEFT_OUT(writer.phdr[0].p_flags |= PF_X);    /* not executable in memory */
-	LEFT_OUT(writer.phdr[3].p_vaddr = 0x4000);   /* dynamic behind the end */
-	LEFT_OUT(writer.phdr[3].p_memsz = 0x1001);   /* reaching behind it */
+	LEFT_OUT(writer.phdr[3].p_vaddr = 0x4000);   /* dynamic section behind the end */
+	LEFT_OUT(writer.phdr[3].p_memsz = 0x1001);   /* dynamic section across the end */
 	LEFT_OUT(writer.phdr[5].p_vaddr = ~4095ull); /* eh_frame_hdr before the start */
 #undef LEFT_OUT
-	/* These are only unusual. */
+	/* These headers are valid, but unusual. */
 	Elf64_Phdr swapped = writer.phdr[1];
 	writer.phdr[1] = writer.phdr[2];
 	writer.phdr[2] = swapped;

@@ -18,7 +18,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-/* The process ends right after the call with this number. */
+/* `ending` is killed right after the system call with this number; 0: it is not. */
 static long ends_behind;
 static struct child ending;
 /* If set, another process then gets the PID. */
@@ -52,7 +52,7 @@ int open(const char *path, int flags, ...)
 	return fd;
 }
 
-/* The open that follows pidfd_open. */
+/* Opens "stat", which proc_open does right after pidfd_open. */
 int openat(int dir, const char *path, int flags, ...)
 {
 	va_list args;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Linked-in allocators: their functions, the words that lead to them, the calls past all words.
+ * Linked-in allocators: their functions, the words that lead to them, and the calls that use no
+ * such word.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,7 +20,8 @@
 #include "tests/support/compile.h"
 #include "tests/support/ht_check.h"
 
-/* A function that does nothing; a call of it by a word of the GOT; calls without one. */
+/* Source of a function that does nothing, of a call of it by a word of the GOT, and of calls that
+ * use no word. */
 #define FUNCTION(name) "void *" #name "(void) { return 0; }\n"
 #define LOAD(name)     "__asm__(\".text; call *" #name "@GOTPCREL(%rip)\");\n"
 #define CALL(name)     "__asm__(\".text; call " #name "; {disp32} jmp " #name "\");\n"
@@ -120,7 +122,7 @@ static const struct native *native_named(const struct view *view, const char *na
 	return NULL;
 }
 
-/* The program's slots that lead to `name`. */
+/* Returns the program's first slot that leads to `name`; NULL: none. */
 static const struct slot *slot_to(const struct view *view, const char *name)
 {
 	const struct native *native = native_named(view, name);
@@ -167,7 +169,7 @@ HT_TEST(names_say_how_a_function_is_called)
 	check_hook(pie, ALLOCATOR(tc_), "tc_free_sized", ABI_HOOK_FREE_SIZED);
 }
 
-/* Relocated by R_X86_64_RELATIVE, by DT_RELR, and not at all. */
+/* Words without R_X86_64_RELATIVE: relocated by DT_RELR, and not relocated at all. */
 HT_TEST(words_are_found_however_they_are_relocated)
 {
 	check_hook(relr, ALLOCATOR(_rjem_), "_rjem_realloc", ABI_HOOK_REALLOC);
@@ -181,7 +183,7 @@ HT_TEST(words_are_found_however_they_are_relocated)
 				"; __asm__ volatile(\"mov %0, "                                    \
 				"mi_calloc@GOTPCREL(%%rip)\" :: \"r\"(p)); for (;;) pause(); }\n"
 
-/* A word in which the program has stored a function of its own is not ours. */
+/* A word to which the program has stored its own function is not tapped. */
 HT_TEST(values_decide)
 {
 	static const char *const norelro[] = {"gcc", "-w", "-fno-builtin", "-fPIE", "-pie",
@@ -254,8 +256,8 @@ HT_TEST(a_function_called_free_may_be_anything)
 	view_close(&view);
 }
 
-/* As many functions of that prefix as one likes, and a version: a program's own memory interface,
- * whose mi_malloc takes a context first. */
+/* Any number of functions with that prefix, and a version, prove nothing: this is a program's own
+ * memory interface, whose mi_malloc takes a context first. */
 HT_TEST(a_prefix_may_be_the_programs_own)
 {
 	static const char *const sources[] = {
@@ -287,7 +289,8 @@ HT_TEST(a_pointer_in_data_is_no_slot)
 	view_close(&view);
 }
 
-/* Each way to refer to a function without a slot; calls within the allocator do not count. */
+/* Code can refer to a function without a slot in several ways; calls within the allocator do not
+ * count. */
 HT_TEST(counts_calls_past_all_slots)
 {
 	struct view view;
@@ -437,7 +440,8 @@ static void check_relocations(const char *source, bool partial)
 	view_close(&view);
 }
 
-/* Only loaded sections, at most as many as a linker makes; otherwise `partial` is set. */
+/* Only relocation sections that are loaded are read, and at most as many as a linker makes; if some
+ * are left out, `partial` is set. */
 HT_TEST(not_all_relocations_are_read)
 {
 	check_relocations(WAIT ALLOCATOR(_rjem_) LOAD(_rjem_free) EXTRAS("a"), true);
@@ -462,7 +466,7 @@ static size_t symbols_of(int fd)
 	return count;
 }
 
-/* In this very program. */
+/* Symbols of V8, in this program. */
 __thread void *current_isolate __asm__("_ZN2v88internal18g_current_isolate_E");
 __asm__(".text; .type Builtins_InterpreterEntryTrampoline, @function; "
 	"Builtins_InterpreterEntryTrampoline: ret; "
@@ -527,7 +531,7 @@ HT_TEST(the_guardian_sees_a_debug_file_being_opened)
 	ck_assert_uint_eq(count, 0);
 }
 
-/* The daemon may have hung on the directory of debug files, so its guardian opens none. */
+/* The daemon may have hung on the directory of debug files, so the guardian opens no debug file. */
 HT_TEST(an_unkillable_process_opens_no_debug_file)
 {
 	static const uint8_t id[20];

@@ -93,7 +93,8 @@ HT_TEST(many)
 	raddr_t near[ABI_NEAR_MAX];
 	size_t count;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(bridge); i++) {
-		/* Descending, so that the order of the places is not that of the functions. */
+		/* By descending address, so that the order of the hooks is not that of the
+		 * addresses. */
 		bridge[i] = bridge_at(PROGRAM - i * 0x1000 +
 				      (i < 30 ? GIB : (raddr_t) - (int64_t)(32 * MIB * (i - 25))));
 		hook[i] = (struct near_hook){
@@ -125,7 +126,7 @@ HT_TEST(overlapping)
 	ck_assert((hook[0].at == 0) != (hook[1].at == 0));
 }
 
-/* A PC in an area is one of ours, from its first byte to its last. */
+/* stackscan_ours accepts each PC in an area, from its first byte to its last. */
 HT_TEST(is_ours)
 {
 	const struct stackscan_ranges ranges = {.near = {GIB, 3 * GIB}};

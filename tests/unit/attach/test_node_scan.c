@@ -156,7 +156,7 @@ HT_TEST(all_nodes_that_fit_are_taken)
 	struct heard heard;
 	stage_init(&stage);
 	stage_store(&stage.control->node_count, UINT64_MAX);
-	/* What lies behind the nodes must not be taken for one. */
+	/* Memory behind the nodes must not be taken for a node. */
 	publish_node(&stage, ABI_NODE_MAX, 1, 1);
 	for (uint32_t id = 1; id < ABI_NODE_MAX; id++) {
 		if (id % 1000)
@@ -180,7 +180,7 @@ static void publish_chain(struct stage *stage, uint32_t from, uint32_t to)
 	stage_store(&stage->control->node_count, to);
 }
 
-/* Drains once while no more memory can be had than the process has. */
+/* Drains once while the process can get no more memory than it has. */
 static void drain_without_memory(struct stage *stage)
 {
 	struct rlimit before, none;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When a capture pauses by itself: simulated loads, second by second, without a clock.
+ * When a capture pauses because of --max-overhead: simulated loads, without a clock.
  */
 #include "attach/steer/overhead.h"
 
@@ -35,7 +35,7 @@ static void begin(struct run *run, uint64_t limit_ppm)
 	ck_assert(!overhead_judge(&run->overhead, &run->look));
 }
 
-/* In a pause only frees are recorded. */
+/* Runs the load for `seconds` of simulated time. In a pause only frees are recorded. */
 static void go_on(struct run *run, const struct load *load, double seconds)
 {
 	const uint64_t until_ns = run->look.now_ns + (uint64_t)(seconds * 1e9);
@@ -62,7 +62,7 @@ HT_TEST(a_light_load_is_never_paused)
 {
 	struct run run;
 	begin(&run, 50000);
-	/* 4 %: 666,667 calls of 60 ns in a second of CPU time. */
+	/* Just below a cost of 4 %, which is 666,667 calls of 60 ns in a second of CPU time. */
 	go_on(&run, &(struct load){660000, 0.5, 3}, 3600);
 	ck_assert_uint_eq(run.overhead.pauses, 0);
 	ck_assert_uint_gt(run.overhead.ppm, 39000);

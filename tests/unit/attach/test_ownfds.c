@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Distinguishes heaptap's descriptors in a process from its own, whatever they refer to. The
+ * Which descriptors of a process are heaptap's and which are its own, whatever they refer to. The
  * process is the test itself.
  */
 #include "attach/inject/ownfds.h"
@@ -34,7 +34,7 @@ static uint64_t inode_of(int fd)
 	return stat.st_ino;
 }
 
-/* Opens a directory whose path is longer than a link of /proc can say; it is removed again. */
+/* Opens a directory whose path is longer than a link of /proc can hold, and removes it. */
 static int deep_open(void)
 {
 	int fd[LEVELS + 1];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program is brought to its start, waits there, and goes on as if it never had.
+ * A program runs to its first instruction, waits there, and goes on as if it had not waited.
  */
 #include "attach/hold/park.h"
 
@@ -39,7 +39,7 @@ struct child {
 
 /* How many of the next PTRACE_GETSIGINFO and of the next PTRACE_POKETEXT calls fail. */
 static unsigned failing_looks, failing_pokes;
-/* The caller is killed as it makes this call of ptrace, counted from 1; 0: it is not. */
+/* The caller of ptrace is killed at its call with this number, counted from 1; 0: it is not. */
 static unsigned calls_until_death;
 
 static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
@@ -161,7 +161,8 @@ static void check_code(const struct proc *proc)
 	ck_assert_uint_ge(looked_at, 3);
 }
 
-/* No page of code is the process's own, which would cost memory, and be seen. */
+/* Checks that no page of code is private to the process: a private page would take memory, and show
+ * in /proc. */
 static void check_pages(const struct proc *proc)
 {
 	struct proc_maps maps;
@@ -203,7 +204,7 @@ HT_TEST(waits_and_goes_on)
 	park_and_leave(seven, 7);
 }
 
-/* A kernel may let no tracer write to read-only code (Debian's kernels let every tracer). */
+/* A kernel may forbid tracers to write to read-only code (Debian's kernels allow it). */
 HT_TEST(code_cannot_be_written)
 {
 	struct child child = child_start(seven);

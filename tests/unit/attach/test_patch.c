@@ -45,7 +45,7 @@ static void map_file(int fd, void *where)
 	ck_assert_ptr_ne(words, MAP_FAILED);
 }
 
-/* The module whose only segment the words are. */
+/* Makes the module, whose only segment is the file's two pages at `words`. */
 static void describe(int fd)
 {
 	struct stat file;
@@ -158,7 +158,7 @@ HT_TEST(taps_and_restores)
 	ck_assert_uint_eq(words[3], REAL);
 }
 
-/* RELRO: what the program itself cannot write. */
+/* RELRO pages, to which the program itself cannot write. */
 HT_TEST(read_only_pages)
 {
 	setup();
@@ -227,7 +227,7 @@ HT_TEST(an_unmapped_word_is_lost)
 	check_unloaded(untap(), 1);
 }
 
-/* Another mapping came to the same address, with the same word in the same place. */
+/* Another mapping has taken the address, with the same word at the same address. */
 static void check_not_touched(uint64_t value)
 {
 	uint64_t *now = words;
@@ -339,7 +339,7 @@ HT_TEST(a_slot_can_be_tapped_again)
 {
 	setup();
 	ck_assert(tap(&words[3]));
-	words[3] = REAL; /* bound anew by the program */
+	words[3] = REAL; /* as if the dynamic linker had bound the slot again */
 	ck_assert(tap(&words[3]));
 	ck_assert_uint_eq(journal.header->slot_count, 1);
 	check_report(untap(), 1, 1, 0);
@@ -374,7 +374,7 @@ static void replace(const struct slot *slot)
 	patch_end(&patch);
 }
 
-/* The slot was read seconds ago: its word may be another's by now. */
+/* The slot may have been read seconds ago, and its word may have changed since. */
 HT_TEST(only_what_was_read_is_replaced)
 {
 	setup();
@@ -423,7 +423,7 @@ static void untap_fails(void)
 	ck_err(patch_untap_all(&self, &journal, &report), HT_ERR_INCOMPLETE);
 }
 
-/* A program that copies its code to large pages copies our jumps with it. */
+/* A program that copies its code to large pages also copies the jumps that heaptap wrote. */
 HT_TEST(code_is_restored_in_a_copy)
 {
 	setup();
@@ -453,8 +453,8 @@ HT_TEST(other_code_in_its_place_is_not_touched)
 	ck_assert_uint_eq(words[3], JUMP ^ 0x100);
 }
 
-/* The other tool's jump begins with the same byte as ours: restoring our byte would destroy that
- * jump. */
+/* Another tool's jump begins with the same byte as heaptap's: restoring that byte would destroy the
+ * other jump. */
 HT_TEST(a_jump_of_another_tool_is_left_alone)
 {
 	setup();

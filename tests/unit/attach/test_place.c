@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the socket of a capture is, and what becomes of those that killed ones left.
+ * Where a capture puts its socket, and what becomes of sockets that killed captures have left.
  */
 #include "attach/control/place.h"
 
@@ -33,7 +33,7 @@ static bool exists(const char *directory, const char *name, struct stat *ret)
 	return lstat(path, ret) == 0;
 }
 
-/* Returns 0 or an errno. */
+/* Connects to the socket of `place`; returns 0 or an errno. */
 static int connect_to(const struct place *place)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -53,7 +53,7 @@ static struct place open_one(size_t count, pid_t pid)
 	return place;
 }
 
-/* As kill -9 does it: the name stays, and no process listens. */
+/* As after SIGKILL: the socket's name stays, and no process listens. */
 static void die(struct place *place)
 {
 	close(place->listener);
@@ -101,7 +101,7 @@ HT_TEST(those_that_wait_have_places_of_their_own)
 	ck_assert_int_eq(connect_to(&one), 0);
 	place_close(&capture);
 	ck_assert_int_eq(connect_to(&two), 0);
-	/* The next heaptap removes the place of a dead one. */
+	/* The next heaptap removes the socket of a dead one. */
 	int directory = openat(one.directory, ".", O_RDONLY);
 	die(&one);
 	ck_assert(exists(paths[0], "4711.77.12", &stat));
@@ -143,7 +143,7 @@ HT_TEST(killed_ones_of_other_processes_are_removed_and_all_else_stays)
 	place_close(&place);
 }
 
-/* The heaptap that made this place was killed before it listened. */
+/* The heaptap that made this socket was killed before it listened. */
 HT_TEST(removes_half_made_places)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -160,7 +160,7 @@ HT_TEST(removes_half_made_places)
 	struct place two = open_one(1, 2);
 	ck_assert_int_eq(connect_to(&two), 0);
 	ck_assert(!exists(paths[0], ".2.77", &stat));
-	/* Another capture may still be making this place, but not for minutes. */
+	/* Another capture may still be making this socket, but that takes no minutes. */
 	ck_assert(exists(paths[0], ".3.77", &stat));
 	const struct timespec old[2] = {
 		{.tv_sec = stat.st_mtime - 600}, {.tv_sec = stat.st_mtime - 600}};

@@ -71,8 +71,8 @@ HT_TEST(sleeping_thread_is_in_a_call)
 	child_kill(&child);
 }
 
-/* The thread's wait is over, but it has had no core since: a stop would begin the wait anew. It
- * stays so as long as the other process computes on its core. */
+/* The thread's wait is over, but the thread has had no core since: a stop would begin the wait
+ * anew. The thread gets no core as long as the other process computes on it. */
 HT_TEST(woken_thread_is_in_a_call_until_it_runs)
 {
 	struct proc proc;

@@ -28,7 +28,7 @@ static void with_handler_of(const void *arg)
 	child_wait();
 }
 
-/* The preference for a process that handles `sig` (0: none). */
+/* Returns the preference for a process that has a handler for `sig` (0: for no signal). */
 static struct preference read_with(int sig, const struct choose_threads *threads)
 {
 	struct preference preference;

@@ -16,7 +16,7 @@
 #define HOSTILE "/x\033[2J\xc3/\xe2\x80\xae.so"
 #define TAME	"/x[2J?/.so"
 
-/* From here on what is printed goes to the file at `path`. */
+/* Redirects standard output and standard error to the file at `path`. */
 static void print_into(const char *path)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What an operator reads: each state in its own words, and the one command that comes next.
+ * The text for an operator: it has its own words for each state, and names the next command.
  */
 #include "attach/cli/print_care.h"
 
@@ -13,9 +13,9 @@
 #include "tests/support/ht_check.h"
 
 #define PID    4711
-#define NO_END "" /* nothing is to be done next */
+#define NO_END "" /* the text names no next command */
 
-/* What `print` prints. */
+/* Returns what `print` writes to standard output, in static memory. */
 static char *printed(void (*print)(const void *report), const void *report)
 {
 	static char text[8192];
@@ -98,7 +98,7 @@ HT_TEST(what_verify_says)
 	}
 }
 
-/* Slots that lead to unmapped memory are never called harmless; for changed code the text names
+/* The text never calls slots harmless that lead to unmapped memory; for changed code it names
  * recover. */
 HT_TEST(what_remains)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The text that Prometheus reads, held against its grammar, whatever a capture says.
+ * The text for Prometheus keeps to the grammar of Prometheus, whatever a capture reports.
  */
 #include "attach/cli/print_metrics.h"
 
@@ -32,7 +32,8 @@ static void add(struct control_reply reply)
 	ck_assert(print_metrics_add(&metrics, &reply));
 }
 
-/* Returns the printed text, malloc'd; `ret_path` gets the file that has it, too. */
+/* Prints the metrics to a file. Returns the text; *ret_path is the file's path. Both are malloc'd.
+ */
 static char *print(char **ret_path)
 {
 	char *text = NULL;
@@ -89,7 +90,8 @@ static void check_sample(const char *line, const char *family)
 	ck_assert_msg(strtod(at + 1, &end) >= 0 && end > at + 1 && !*end, "%s", line);
 }
 
-/* HELP, TYPE, then at least one sample of that family, and no family twice. */
+/* Checks that each family has HELP, TYPE, then at least one sample, and that no family comes twice.
+ */
 static void check_text(char *text)
 {
 	char family[128] = "", seen[4096] = " ", word[160];
@@ -121,7 +123,7 @@ static void check_text(char *text)
 	ck_assert_uint_gt(samples, 0);
 }
 
-/* Checks the file with promtool, which users have. */
+/* Checks the file with Prometheus's promtool, if it is installed. */
 static void check_promtool(const char *path)
 {
 	char *out, *err;
@@ -250,7 +252,7 @@ HT_TEST(hostile_names_are_escaped)
 	check();
 }
 
-/* A reader refuses all of a text that has a series twice. */
+/* Prometheus refuses a whole text that has a series twice. */
 HT_TEST(no_series_comes_twice)
 {
 	struct control_reply other = reply_of(7, "server", "");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that gets no turn is brought to the core on which we have one, and sent back.
+ * A process that gets no core is moved to the core on which heaptap runs, and back.
  */
 #include "attach/helper/priority.h"
 

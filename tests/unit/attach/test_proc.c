@@ -267,7 +267,7 @@ HT_TEST(exec_is_noticed)
 
 enum { MANY_PAGES = 4000 };
 
-/* Every second page of a reservation becomes readable. */
+/* Makes MANY_PAGES / 2 readable mappings: every second page of a reservation. */
 static uint8_t *many_mappings(void)
 {
 	uint8_t *many =
@@ -315,7 +315,8 @@ HT_TEST(maps_are_complete)
 	rmdir(dir);
 }
 
-/* By its name too, where map_files is closed to us: a copy of the mapping that names no range. */
+/* If /proc/PID/map_files cannot be used, the file is opened by name: here a copy of the mapping has
+ * a range that does not exist. */
 HT_TEST(the_file_of_a_mapping_opens)
 {
 	struct proc proc = opened(getpid());
@@ -499,7 +500,7 @@ HT_TEST(each_rule_is_named)
 	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "user namespace");
 }
 
-/* As on a kernel with proc_mem.force_override=never. */
+/* On a kernel with proc_mem.force_override=never such a write fails with EIO. */
 HT_TEST(memory_that_is_not_writable)
 {
 	ck_no_err(permission_check_writing(getpid()));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a thread's /proc stat correctly for any thread name.
+ * proc_status reads a thread's stat file correctly, whatever the thread's name is.
  */
 #include <sched.h>
 #include <sys/prctl.h>
@@ -53,7 +53,7 @@ HT_TEST(the_age_of_a_thread)
 	struct child child = child_fork(rest_on_core, &(cpu_set_t){0});
 	struct proc proc = opened(child.pid);
 	uint64_t age_ns = 0;
-	/* It grows, and is no more than the time since. */
+	/* The age grows, and is at most the time since the fork, plus a tick. */
 	while (age_ns < 2 * tick_ns)
 		age_ns = proc_age_ns(&proc, child.pid);
 	ck_assert_uint_le(age_ns, clock_read_ns(CLOCK_BOOTTIME) - before_ns + tick_ns);

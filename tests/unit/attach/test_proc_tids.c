@@ -24,7 +24,8 @@ static struct proc opened(pid_t pid)
 	return proc;
 }
 
-/* A process with `entries` dead threads in its list, whose status says that it has `told`. */
+/* Makes a /proc directory with `entries` ended threads in its task list, whose status file says
+ * that there are `told`. */
 static struct proc staged(size_t entries, size_t told)
 {
 	char text[64];
@@ -109,7 +110,7 @@ HT_TEST(nothing_is_done_without_an_answer)
 #define TURN 25u
 
 static struct ring {
-	atomic_int tid[RING]; /* while it is set, that thread lives */
+	atomic_int tid[RING]; /* not 0 while the thread lives */
 	atomic_uint turns[RING];
 } * ring;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The line of progress says what matters first, and never wraps.
+ * The progress line begins with what matters most, and is never longer than the terminal's line.
  */
 #include "attach/run/progress.h"
 

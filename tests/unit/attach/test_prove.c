@@ -13,7 +13,7 @@
 #define THUNK	0x5a5a00020000ull
 #define ENTRY	(THUNK + 3 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY)
 #define REAL	0x5a5a00077000ull
-#define SLOW_NS (300 * CLOCK_NS_PER_MS) /* more than the patience with pointers that stay */
+#define SLOW_NS (300 * CLOCK_NS_PER_MS) /* longer than the proof waits for pointers that stay */
 #define FAR_NS	(60 * CLOCK_NS_PER_S)
 
 static uint64_t kept;
@@ -31,7 +31,7 @@ static raddr_t real_of(void *context, raddr_t entry)
 	return entry == ENTRY ? REAL : 0;
 }
 
-/* As the search of a large target does. */
+/* The first pass takes long, as the search of a large target does. */
 static void take_long(void *context)
 {
 	(void)context;
@@ -110,7 +110,7 @@ HT_TEST(kept_addresses_are_counted_not_awaited)
 	finish(&scene);
 }
 
-/* A round that is begun but not ended would reduce what is proven. */
+/* A round that begins but does not end would weaken the result of the round before. */
 HT_TEST(no_round_that_would_end_after_the_deadline)
 {
 	struct scene scene;

@@ -42,7 +42,8 @@ static uint64_t in_force(void)
 	return ((const struct abi_config *)(local + ABI_CONFIG_OFF))->unwind;
 }
 
-/* The bytes at an address of the image, all within the tables area. */
+/* Returns the `bytes` bytes at an address of the image, which must lie between the snapshots and
+ * the end of the tables area. */
 static const void *view(uint64_t addr, uint64_t bytes)
 {
 	ck_assert_uint_ge(addr, BASE + ABI_UNWIND_OFF);
@@ -193,7 +194,7 @@ HT_TEST(a_snapshot_in_force_is_never_changed)
 	put(false);
 	ck_assert_uint_ne(in_force(), first_at);
 	ck_assert_mem_eq(first, copy, bytes);
-	/* Tables are placed once. */
+	/* A table keeps its address in later snapshots. */
 	ck_assert_uint_eq(range_of((uint64_t)(uintptr_t)setup)->table, table);
 	free(copy);
 	publish_destroy(publish);
@@ -289,7 +290,8 @@ static size_t bytes_written(uint64_t offset, size_t bytes)
 	return count;
 }
 
-/* If there are near areas, the end of the tables' space is left to them; else tables fill it. */
+/* If there are near areas, no table is written to their part of the tables' space; else tables fill
+ * it. */
 HT_TEST(near_areas_are_left_alone)
 {
 	for (unsigned near = 0; near < 2; near++) {
@@ -327,7 +329,7 @@ HT_TEST(tables_are_by_file)
 	publish_destroy(publish);
 }
 
-/* Code of which no FDE tells, between functions of which some do. */
+/* Loads a library with code that no FDE covers, between functions that have FDEs. */
 static void *load_gaps(void)
 {
 	static const char *const command[] = {
@@ -375,7 +377,7 @@ HT_TEST(nothing_to_destroy)
 	publish_destroy(NULL);
 }
 
-/* Everything that the agent reads. */
+/* Publishes all modules anew. Returns a copy of everything that the agent reads, malloc'd. */
 static uint8_t *published(struct cache *cache, struct publish_counts *ret)
 {
 	publish_destroy(publish);
@@ -409,7 +411,7 @@ HT_TEST(kept_tables_are_the_compiled_ones)
 	ck_assert_uint_eq(counts[0].cached + counts[1].cached, 0);
 	ck_assert_uint_eq(counts[1].compiled, counts[0].compiled);
 	ck_assert_uint_eq(counts[2].compiled + counts[2].cached, counts[0].compiled);
-	/* All but the vDSO, and what has no build-id. */
+	/* The tables of all modules except the vDSO and those without a build-id. */
 	ck_assert_uint_ge(counts[2].cached, 3);
 	for (int i = 0; i < 3; i++)
 		free(area[i]);

@@ -80,7 +80,8 @@ static struct quiesce_report pass(struct quiesce *quiesce)
 	return report;
 }
 
-/* As many passes as a running thread needs to be looked at, to have run, and to be stopped. */
+/* Makes passes until one has stopped a thread: a running thread is first looked at, then it runs,
+ * then it is stopped. Returns the report of the last pass. */
 static struct quiesce_report pass_running(struct quiesce *quiesce)
 {
 	struct quiesce_report report;
@@ -130,7 +131,7 @@ HT_TEST(a_sleeper_outside_is_seen_without_a_stop)
 	finish(quiesce, &child);
 }
 
-/* The thread is never judged to be outside, however often it is looked at, and with an unwinder. */
+/* Checks that no pass finds the thread outside, although the judge can unwind its stack. */
 static void check_never_outside(void (*body)(const void *arg))
 {
 	struct child child = child_fork(body, NULL);
@@ -465,7 +466,7 @@ static void with_waits(const void *arg)
 	child_wait();
 }
 
-/* In the worker all further looks at memory fail. */
+/* Makes all further reads of the target's memory fail in the worker. */
 static enum quiesce_books fail_from_now_on(void *context, const struct proc *of, pid_t tid)
 {
 	pid_t *test = context;

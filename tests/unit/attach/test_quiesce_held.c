@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What quiesce does to threads while it holds them, and how much of it.
+ * What quiesce does while it holds threads, and how many threads wait meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,8 @@ static struct shared {
 	volatile uint64_t r12, turns;
 	volatile unsigned stop, interrupted;
 	atomic_uint waiting;
-	/* What workers do: threads that were asked and not let go, bytes read of the target. */
+	/* Threads that workers have asked to stop and not released, and the most of them at a time.
+	 * While there are any: reads, and bytes read; also the bytes while there are several. */
 	atomic_uint held, held_most, reads;
 	atomic_ulong read, read_while_many;
 } * shared;
@@ -62,7 +63,7 @@ static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, 
 	return result;
 }
 
-/* Called once, when memory is read: wakes a thread that waited. */
+/* Called once, at the next read of the target's memory: wakes a thread that waited. */
 static void (*while_looked_at)(void);
 
 ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
@@ -154,8 +155,8 @@ static void with_coroutines(const void *arg)
 	child_wait();
 }
 
-/* heaptap cannot tell such a stack from what lies above it in its mapping, and reads both; but no
- * other thread waits for that. */
+/* heaptap cannot tell where such a stack ends in its mapping, and reads the mapping to its end; but
+ * no other thread waits for that. */
 HT_TEST(stacks_in_large_mappings_are_read_one_at_a_time)
 {
 	struct quiesce_report report;
@@ -266,7 +267,7 @@ HT_TEST(a_call_is_interrupted_while_its_registers_are_rewritten)
 	finish(quiesce, &child);
 }
 
-/* Has an entry in each register but rsp, and shows all of them. */
+/* Loads each register except rsp with `entry`, and stores all of them in each turn. */
 #define REGISTERS 15u
 void spin_with_all(uint64_t entry);
 extern volatile uint64_t all_registers[REGISTERS + 1]; /* and the turns */

@@ -26,7 +26,7 @@ HT_TEST(a_rate_goes_back_to_the_oldest_look)
 	ck_assert_uint_eq(rate_bytes_per_min(&rate, &now), 300);
 }
 
-/* Eight looks are kept. */
+/* The rate is of the last eight looks. */
 HT_TEST(old_looks_are_forgotten)
 {
 	struct rate rate = {0};
@@ -36,7 +36,7 @@ HT_TEST(old_looks_are_forgotten)
 	ck_assert_uint_eq(rate_events_per_s(&rate, &now), 50);
 }
 
-/* A file that was cut, a clock that stands, and numbers without end give 0 or the most there is. */
+/* A file that was cut, a clock that stands still, and huge numbers give 0 or the largest number. */
 HT_TEST(nonsense_is_no_rate)
 {
 	struct rate rate = {0};

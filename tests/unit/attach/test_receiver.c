@@ -97,7 +97,8 @@ HT_TEST(marks_of_several_are_cleared)
 	stage_deinit(&stage);
 }
 
-/* A buffer that was sent twice (its hook was left by a jump) or drained as a whole before. */
+/* The receiver takes no buffer again that was sent twice (a jump out of the hook can cause that),
+ * or that a drain has taken before. */
 HT_TEST(nothing_is_taken_twice)
 {
 	struct stage stage;
@@ -191,7 +192,7 @@ HT_TEST(a_gap_at_the_end_is_counted)
 	stage_deinit(&stage);
 }
 
-/* Killed after it counted its event and before it committed it. */
+/* A thread is killed after it counted its event and before it committed it. */
 HT_TEST(a_killed_thread_leaves_no_false_loss)
 {
 	struct stage stage;
@@ -306,7 +307,7 @@ HT_TEST(an_overtaken_copy_is_thrown_away)
 
 /* --- completeness --- */
 
-/* Passes until the pace of the TSC is known, so that REC_SYNC claims something. */
+/* Makes passes until the rate of the TSC is known, so that REC_SYNC has a complete_tsc. */
 static void settle(struct stage *stage)
 {
 	struct timespec start, now;
@@ -346,7 +347,7 @@ HT_TEST(completeness_follows_the_clock)
 	stage_deinit(&stage);
 }
 
-/* A target that does nothing makes no trace grow: two more SYNCs, and one a second. */
+/* While the target does nothing, the trace gets two more REC_SYNCs, and one each second. */
 HT_TEST(quiet_passes_put_nothing)
 {
 	struct stage stage;
@@ -357,7 +358,7 @@ HT_TEST(quiet_passes_put_nothing)
 	agent_event(&agent, 0);
 	settle(&stage);
 	unsigned passes = 0;
-	/* If this process gets no core for longer, each second of that has a SYNC. */
+	/* If this process gets no core, the loop takes longer; each second of it has a REC_SYNC. */
 	uint64_t end_ms = run_now_ms() + QUIET_MS;
 	for (; run_now_ms() < end_ms; passes++)
 		ck_no_err(receiver_drain(stage.receiver));
@@ -369,7 +370,7 @@ HT_TEST(quiet_passes_put_nothing)
 	stage_hear(&stage, &heard);
 	ck_assert_uint_gt(heard.sync_count, 3);
 	ck_assert_uint_le(heard.sync_count, 1 + 2 + seconds + 1);
-	/* A pass that receives events also puts a SYNC. */
+	/* A pass that receives events also puts a REC_SYNC. */
 	ck_assert_uint_eq(heard.piece[1].syncs_before, heard.sync_count - 1);
 	heard_deinit(&heard);
 	agent_deinit(&agent);
@@ -387,7 +388,8 @@ HT_TEST(completeness_stays_behind_the_tick)
 	stage_deinit(&stage);
 }
 
-/* Some records must be in the trace before certain events are sorted. */
+/* Some records must be in the trace before the events behind them: receiver_hold keeps complete_tsc
+ * back. */
 HT_TEST(completeness_is_held_as_long_as_asked)
 {
 	struct stage stage;
@@ -508,7 +510,8 @@ static void *storm_run(void *context)
 	return NULL;
 }
 
-/* No event stamped before complete_tsc comes after its SYNC. */
+/* Checks that no event with a stamp below the complete_tsc of a REC_SYNC comes after that record.
+ */
 static void check_syncs(const struct heard *heard, const struct agent *agent)
 {
 	size_t next = 0;

@@ -4,7 +4,8 @@
 #include "tests/support/daemonstage.h"
 #include "tests/support/ht_check.h"
 
-/* A thread is in its first hook, without a core, since before completeness was first known. */
+/* A thread has been in its first hook, without a core, since before completeness was first known.
+ */
 HT_TEST(a_first_event_in_the_making_holds_completeness)
 {
 	struct stage stage;

@@ -158,7 +158,8 @@ static uint32_t draw(uint32_t *seed, uint32_t below)
 	return (uint32_t)((uint64_t)*seed * below >> 32);
 }
 
-/* Numbers at which arithmetic goes wrong, more often than a plain random number would be one. */
+/* Returns, in about half of the calls, a number at which arithmetic could overflow; else a random
+ * one. */
 static uint64_t draw_word(uint32_t *seed)
 {
 	static const uint64_t edge[] = {0, 1, 9, 64, ABI_BUFFER_BYTES - 1, ABI_BUFFER_BYTES,

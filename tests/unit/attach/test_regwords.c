@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads with addresses of thunks in their registers: of vectors in each part that processors have
- * added, at any byte, while they run and while they sleep.
+ * Threads with addresses of thunks in their registers: in general registers, and in vector
+ * registers of each kind, at any byte, while the threads run and while they sleep.
  */
 #include "attach/proof/regwords.h"
 
@@ -20,7 +20,7 @@
 
 #define THUNK  0x5a5a00020000ull
 #define ENTRY  (THUNK + 3 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY)
-#define OTHER  (THUNK + 4 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY) /* of no function */
+#define OTHER  (THUNK + 4 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY) /* leads to no known function */
 #define REAL   0x5a5a00077000ull
 #define FAR_NS (10 * CLOCK_NS_PER_S)
 #define FILLER 0xa5
@@ -34,7 +34,7 @@ static struct shared {
 	volatile uint64_t turns;
 } * shared;
 
-/* One register is loaded once, and stored in each turn. */
+/* Defines a body that loads one register once, and stores it in each turn. */
 #define SPIN(name, move, reg)                                                                      \
 	static void name(const void *arg)                                                          \
 	{                                                                                          \

@@ -77,12 +77,12 @@ HT_TEST(unreadable_code_may_be_a_stub)
 	place_deinit(&place);
 }
 
-/* --- its choice ---------------------------------------------------------------------------------
+/* --- the choice of the stub's place -------------------------------------------------------------
  */
 
 #define TEXT_BYTES 64u
 
-/* Two libraries of one page each; that of the first has more room behind its code. */
+/* Two libraries of one page each. The first has more unused bytes behind its code. */
 struct libraries {
 	struct proc self;
 	struct place place[2];
@@ -191,7 +191,7 @@ HT_TEST(expects_zeros_if_the_file_is_unreadable)
 	libraries_deinit(&libraries);
 }
 
-/* A stub in the first place refuses; no other place is chosen instead. */
+/* If a stub stands in the first place, heaptap refuses, and chooses no other place. */
 HT_TEST(a_stub_that_stands_there_refuses)
 {
 	struct libraries libraries;

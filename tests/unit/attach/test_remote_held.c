@@ -16,7 +16,7 @@
 /* --- what the worker asks the kernel -------------------------------------------------------------
  */
 
-/* The thread's CPU time up to when it last stopped running. */
+/* Returns the CPU time of the thread, as the kernel counted it when the thread last left a core. */
 static unsigned long ran_ns(pid_t tid)
 {
 	char path[40];
@@ -85,7 +85,7 @@ HT_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 	teardown(&fixture);
 }
 
-static uint64_t answered_ns; /* how long after the stub is ready */
+static uint64_t answered_ns; /* how long heaptap's answer comes after the stub is ready */
 
 static void let_it_wait_for_the_answer(void)
 {
@@ -93,7 +93,7 @@ static void let_it_wait_for_the_answer(void)
 		sched_yield();
 }
 
-/* Also of one that is stopped again, to be put back. */
+/* The time of a thread that is stopped again, to be put back, counts too. */
 HT_TEST(reports_the_time_in_the_stub)
 {
 	struct fixture fixture;
@@ -109,8 +109,8 @@ HT_TEST(reports_the_time_in_the_stub)
 	teardown(&fixture);
 }
 
-/* The stub has made its calls all the same: heaptap puts the thread back instead of asking until a
- * deadline. */
+/* The stub has made its calls all the same. heaptap puts the thread back, and does not look again
+ * until a deadline. */
 HT_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 {
 	struct fixture fixture;
@@ -141,7 +141,7 @@ static void let_it_wait_for_a_core(void)
 	(void)sched_setscheduler(waiting_thread, SCHED_IDLE, &(struct sched_param){0});
 }
 
-/* A thread without a core would stop before its next instruction, again and again. */
+/* If heaptap stopped a thread without a core again, the thread would never run an instruction. */
 HT_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 {
 	struct fixture fixture;

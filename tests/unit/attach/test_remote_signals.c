@@ -4,7 +4,7 @@
 
 #include "tests/unit/attach/remotestage.h"
 
-/* --- of several threads --------------------------------------------------------------------------
+/* --- a signal to one of several threads ----------------------------------------------------------
  */
 
 static void note_who(int sig)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What cannot be read is not equal. The process compared is this one, seen through a directory of
- * links to its /proc/PID, in which one part after another is made unreadable.
+ * The comparison does not call a part equal that it cannot read. The process is this one, seen
+ * through a directory of links to its /proc/PID, in which the tests make one part unreadable each.
  */
 #include "attach/proof/residue.h"
 
@@ -108,7 +108,7 @@ HT_TEST(descriptors_that_cannot_be_listed)
 	check_unread(&report, report.fds);
 }
 
-/* A descriptor that is no link stands for one whose link cannot be read. */
+/* Descriptor 3 is a directory here: its link cannot be read. */
 static void stage_fds(const struct stage *stage)
 {
 	remove_part(stage, "fd");
@@ -139,7 +139,7 @@ HT_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
 	ck_assert(!report.equal);
 }
 
-/* Thread 1 belongs to another process, so it has descriptors of its own. */
+/* Puts thread 1 into the list: it belongs to another process, so its descriptors differ. */
 static void stage_table(const struct stage *stage)
 {
 	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "task/1", 0700), 0);
@@ -201,7 +201,7 @@ HT_TEST(a_thread_that_has_ended)
 	check_equal(&report);
 }
 
-/* Nothing can be read behind the end of a file. */
+/* Maps a page behind the end of a file, which cannot be read; returns the page. */
 static raddr_t map_behind_end(uint64_t *ret_inode)
 {
 	struct stat st;
@@ -259,7 +259,7 @@ struct library {
 	int fd;
 };
 
-/* The dynamic linker begins so: it maps the whole file as the first segment. */
+/* Begins as the dynamic linker does, which maps the whole file as the first segment. */
 static void library_begin(struct library *ret)
 {
 	static const int flags[LIBRARY_PAGES] = {PF_R, PF_R | PF_X, PF_R, PF_R | PF_W};
@@ -293,7 +293,7 @@ static void library_map(const struct library *library, size_t segment)
 		MAP_FAILED);
 }
 
-/* Segments up to `before` were mapped when the picture was taken, the others since. */
+/* The segments below `before` are mapped when the picture is taken, the others afterwards. */
 static struct residue_report load_library(size_t before, bool then_change)
 {
 	struct library library;
@@ -330,7 +330,7 @@ HT_TEST(a_library_that_was_changed)
 	ck_assert_msg(strstr(report.maps, "differs"), "%s", report.maps);
 }
 
-/* --- code that is written by another mapping of it --- */
+/* --- code that is written through another mapping --- */
 
 static struct residue_report change_code(int way_of_mapping)
 {

@@ -54,7 +54,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 	return result;
 }
 
-/* What changes while the picture is taken; NULL: nothing. */
+/* The process that changes while its picture is taken; NULL: none. */
 static const struct look *changing;
 
 static void change(const struct look *look);
@@ -88,8 +88,8 @@ static struct shared {
 	volatile enum order order;
 	volatile bool done;
 	volatile bool undo, undone;
-	volatile uint64_t value; /* what the order gave */
-	volatile uint64_t word;	 /* a slot */
+	volatile uint64_t value; /* result of the order: an address, a descriptor's inode, a flag */
+	volatile uint64_t word;	 /* a GOT slot */
 } * shared;
 
 /* Two pages of a module's code, the module's data, and the second page mapped again outside of any
@@ -125,7 +125,7 @@ static bool block_a_while(void)
 	return blocked && shared->undone;
 }
 
-/* posix_spawn also blocks signals until the child of vfork has gone on. */
+/* posix_spawn blocks signals in the same way until its child of vfork has execed. */
 static bool block_in_vfork(void)
 {
 	bool blocked = block(SIG_BLOCK);
@@ -284,7 +284,7 @@ static struct residue_report report_after(enum order order)
 	return look_end(&look);
 }
 
-/* The difference is in `part`, has that text, and is nowhere else. */
+/* Checks that `part` names a difference that contains `text`, and that no other part does. */
 static void check_told(struct residue_report *report, char *part, const char *text)
 {
 	ck_assert_msg(strstr(part, text), "%s", part);
@@ -349,7 +349,7 @@ HT_TEST(a_changed_mapping_of_a_module)
 	check_told(&report, report.maps, "mapping of /memfd:libmodule.so");
 }
 
-/* The picture has some of the module as before the change, and some as after it. */
+/* The picture shows one part of the module before the change, and another part after it. */
 HT_TEST(a_module_that_changes_while_the_picture_is_taken)
 {
 	struct look look;
@@ -381,7 +381,7 @@ HT_TEST(memory_of_ours)
 	check_told(&report, report.maps, "/memfd:heaptap-4711 (deleted) is still mapped");
 }
 
-/* The page that was kept may stay, and no other. */
+/* The jump page that the detach keeps may stay, and no other page. */
 HT_TEST(a_page_that_stays)
 {
 	struct look look;
@@ -452,7 +452,9 @@ HT_TEST(a_signal_that_stays_blocked)
 	check_told(&report, report.signals, "blocked signals were 0, now 200");
 }
 
-/* The thread changed its mask before the second look, so it does that by itself. */
+/* The second look comes before heaptap touches the target, so the thread changed its mask by
+ * itself.
+ */
 HT_TEST(a_mask_that_changed_before_proves_nothing)
 {
 	struct look look;
@@ -471,21 +473,21 @@ static void check_undone(enum order order, unsigned sleeps)
 	ck_assert_str_eq(residue_difference(&report), "");
 }
 
-/* Few looks, as if this process had no core. */
+/* The test looks only a few times, as a process without a core would. */
 HT_TEST(a_signal_that_is_blocked_at_a_few_looks)
 {
 	check_undone(BLOCK_A_WHILE, 5);
 }
 
-/* The thread has no core either: of looks so close to each other only some find that it has run
- * since. */
+/* The looks are so close to each other that the thread has run only between some of them, as a
+ * thread without a core. */
 HT_TEST(a_signal_that_is_blocked_for_a_few_turns)
 {
 	sleep_ms = SHORT_MS;
 	check_undone(BLOCK_A_WHILE, 150);
 }
 
-/* The child that the thread waits for has no core either. */
+/* As before, with the child for which the thread waits. */
 HT_TEST(signals_that_are_blocked_in_vfork)
 {
 	sleep_ms = SHORT_MS;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What made-up files of /proc leave a process of its limits, and which descriptors are free in it.
+ * How much a process has left of its limits, by made-up files of /proc, and which descriptors are
+ * free in it.
  */
 #include "attach/process/room.h"
 
@@ -13,7 +14,7 @@
 #include "tests/support/procstage.h"
 
 #define KIB 1024ull
-/* Soft limits, as the kernel lines them up with hard ones and units. */
+/* The file "limits" with these soft limits, in the columns of the kernel. */
 #define LIMITS(file, data, nofile, locked, address)                                                \
 	"Limit                     Soft Limit           Hard Limit           Units     \n"         \
 	"Max file size             " file "            unlimited            bytes     \n"          \
@@ -99,7 +100,7 @@ HT_TEST(locked_memory_counts_where_all_is_locked)
 		room_of("VmSize:\t40 kB\nVmLck:\t21 kB\n", limits).locked_bytes, 65536 - 21 * KIB);
 	ck_assert_uint_eq(
 		room_of("VmSize:\t40 kB\nVmLck:\t20 kB\n", limits).locked_bytes, UINT64_MAX);
-	/* CAP_IPC_LOCK is the fifteenth. */
+	/* CAP_IPC_LOCK is bit 14. */
 	ck_assert_uint_eq(
 		room_of("VmSize:\t40 kB\nVmLck:\t40 kB\nCapEff:\t0000000000004000\n", limits)
 			.locked_bytes,
@@ -122,7 +123,7 @@ HT_TEST(mappings_are_those_that_the_kernel_allows)
 	ck_assert_uint_eq(room_with(max + 1).mappings, 0);
 }
 
-/* The kernel keeps up to 136 MiB of it from a user's processes. */
+/* A process without CAP_SYS_ADMIN gets up to 136 MiB less than the kernel could promise. */
 HT_TEST(what_the_kernel_promises)
 {
 	static const char meminfo[] = "MemTotal:       12342044 kB\n"

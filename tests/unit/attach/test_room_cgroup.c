@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The memory that made-up control groups leave, in a mount namespace in which /proc/self/mountinfo
- * names them.
+ * How much memory made-up control groups leave to a process, in a mount namespace in which
+ * /proc/self/mountinfo names them.
  */
 #include "attach/process/room.h"
 
@@ -52,7 +52,7 @@ static bool stage_unified(void)
 	return stage("cgroup2", "rw", "0::/a/b\n");
 }
 
-/* `name` below the top of the hierarchy. */
+/* Writes `text` to the file `name`, a path below the top of the hierarchy. */
 static void put(const char *name, const char *text)
 {
 	char below[64];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread pointer is that of one thread, and of no other that has it later.
+ * A thread pointer belongs to one thread; a later thread with the same pointer is distinguished.
  */
 #include "attach/thread/same_thread.h"
 
@@ -18,7 +18,7 @@ struct thread {
 	pthread_t thread;
 	sem_t told, end;
 	uint32_t tid;
-	uint32_t *word; /* as a thread has its number: cleared when it ends */
+	uint32_t *word; /* holds the TID while the thread lives, else 0, as in a control block */
 };
 
 static void *be_there(void *arg)

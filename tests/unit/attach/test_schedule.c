@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When the windows of a series begin, over days and in spite of what delays them.
+ * When the windows of a series begin, over days, and after delays.
  */
 #include "attach/series/schedule.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a name is bound to, among made-up libraries: only what is certain.
+ * Which definition a name is bound to, among made-up libraries: a result is given only if it is
+ * certain.
  */
 #include "attach/got/scope.h"
 
@@ -49,7 +50,7 @@ static raddr_t define(size_t library, const char *name, size_t offset)
 	return (raddr_t)(uintptr_t)(writer[library].text + offset);
 }
 
-/* From here on what the libraries hold is looked up, and then kept. */
+/* Begins the look-ups; their results are kept until bound_anew(). */
 static void look(void)
 {
 	for (size_t i = 0; i < LIBRARIES; i++) {
@@ -66,7 +67,7 @@ static raddr_t bound(size_t library, enum abi_hook hook)
 	return addr;
 }
 
-/* The names are looked up anew: the libraries or their places have changed. */
+/* As bound(), but looks all names up anew: the libraries or their order have changed. */
 static raddr_t bound_anew(size_t library, enum abi_hook hook)
 {
 	scope_deinit(&scope);
@@ -129,7 +130,7 @@ HT_TEST(its_own_definition_behind_another)
 	}
 }
 
-/* malloc@OWN_1.0 is not what malloc@GLIBC_2.2.5 is bound to, whichever is first. */
+/* A reference to malloc@GLIBC_2.2.5 is never bound to malloc@OWN_1.0, even if that comes first. */
 HT_TEST(versions_tell_names_apart)
 {
 	setup();

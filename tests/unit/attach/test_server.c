@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Requests over the socket: good ones, late ones, hostile ones, and very many.
+ * Requests on the control socket: valid, late, hostile, and very many.
  */
 #include "attach/control/server.h"
 
@@ -24,7 +24,7 @@ static struct server *server;
 static int listener;
 static uint64_t now_ns;
 
-/* The handler's last request, and whether it refuses. */
+/* The handler's calls and last request, and whether the handler refuses requests. */
 static struct {
 	unsigned calls;
 	struct control_request request;
@@ -146,7 +146,7 @@ HT_TEST(a_request_may_come_byte_by_byte)
 	end();
 }
 
-/* An owner that does not poll regularly learns from server_is_busy when it must. */
+/* An owner that does not poll regularly must poll while server_is_busy. */
 HT_TEST(it_is_busy_while_a_request_is_awaited)
 {
 	begin();
@@ -222,7 +222,7 @@ HT_TEST(silent_clients_do_not_block_others)
 	static int fds[MANY];
 	int connected = 0;
 	begin();
-	/* Some find the queue full, as it is bounded: the kernel tells them so at once. */
+	/* The queue is bounded: some connections fail at once with EAGAIN. */
 	for (int i = 0; i < MANY; i++) {
 		fds[i] = connect_some();
 		connected += fds[i] >= 0;
@@ -317,7 +317,7 @@ HT_TEST(a_stop_that_is_refused_is_not_waited_for)
 	end();
 }
 
-/* heaptap was stopped; the client has given up meanwhile, and told its user so. */
+/* heaptap was stopped. The client has given up meanwhile, and has reported that to its user. */
 HT_TEST(a_request_without_a_client_is_not_carried_out)
 {
 	begin();
@@ -350,7 +350,8 @@ HT_TEST(a_client_that_leaves_is_forgotten)
 	end();
 }
 
-/* Returns 0 if the request is refused as it should be. */
+/* Asks as an unprivileged user; returns 0 if the server refuses the request, else another number.
+ */
 static int ask_as_nobody(void)
 {
 	static char line[CONTROL_LINE_MAX];

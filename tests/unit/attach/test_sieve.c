@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The sieve rejects no block with a thunk's address, and nearly all others.
+ * The sieve rejects no block of words that holds a thunk's address, and nearly all other blocks.
  */
 #include "attach/proof/sieve.h"
 
@@ -62,7 +62,7 @@ HT_TEST(a_mangled_address_passes_in_any_word)
 	}
 }
 
-/* Chance alone lets one of more than five million blocks of this size pass. */
+/* By chance, fewer than one in five million blocks of this size pass. */
 HT_TEST(other_words_are_rejected)
 {
 	const struct sieve sieve = sieve_make(&ranges, 0x0123456789abcdef);

@@ -180,7 +180,8 @@ static bool has_marks(void)
 	return false;
 }
 
-/* Two threads have left marks; a thread that then records alone leaves none. */
+/* Two threads have left marks. A thread that then records alone leaves none, so the old marks must
+ * be cleared before. */
 HT_TEST(marks_are_cleared_before)
 {
 	make();

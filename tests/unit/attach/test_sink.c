@@ -22,7 +22,7 @@
 #include "tests/support/run.h"
 #include "tests/support/tmpdir.h"
 
-#define NO_RESERVE	    1u /* bytes: as good as none */
+#define NO_RESERVE	    1u /* bytes that stay free on the disk; 0 would be the default */
 #define PATIENCE_NS	    200000000u
 #define STOPPED_PATIENCE_NS 2000000000u
 #define STOPPED_US	    2500000u
@@ -175,7 +175,7 @@ HT_TEST(appended_records_follow_the_rest)
 	ck_assert_uint_eq(read_events(path, &end), 2 * EVENTS_IN_BODY);
 }
 
-/* Ends when something has come. */
+/* Appends nothing, and waits until the test has written a byte. */
 static struct ht_err *append_when_told(
 	struct store *store, void *context, char *problem, size_t problem_bytes)
 {
@@ -244,7 +244,7 @@ HT_TEST(counts_records_dropped_without_memory)
 {
 	HT_FREED char *path = tmpdir_path("trace");
 	struct sink *sink = sink_at(path, 0);
-	/* Volatile: the compiler warns of what it can see. */
+	/* Volatile: the compiler warns of a constant that is too large. */
 	volatile size_t too_many = SIZE_MAX / 2;
 	struct rec rec = {.kind = REC_EVENTS, .events.body = bytes_of("events", too_many)};
 	put_events(sink);
@@ -257,7 +257,7 @@ HT_TEST(counts_records_dropped_without_memory)
 	sink_destroy(sink);
 }
 
-/* The only child of this process. */
+/* Returns the PID of the scribe, which is the only child of this process. */
 static pid_t scribe_pid(void)
 {
 	int pid = -1;
@@ -310,7 +310,7 @@ HT_TEST(an_output_that_takes_nothing_is_given_up)
 	close(read_fd);
 }
 
-/* Reads a page now and then: never nothing for long, and never all. */
+/* Reads a page every 50 ms: the pipe never stands still for long, and is never empty. */
 static void read_slowly(const void *arg)
 {
 	char page[4096];
@@ -388,7 +388,7 @@ static void finish_into(const void *arg)
 	_exit(sink_state(sink) != STORE_OK);
 }
 
-/* The time in which heaptap is stopped says nothing about the output. */
+/* While heaptap is stopped, the output may take data: that time does not count. */
 HT_TEST(who_was_stopped_waits_again)
 {
 	int pair[2], status;
@@ -428,7 +428,7 @@ HT_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 	ck_assert_uint_eq(read_events(path, &end) + dropped, 40 * EVENTS_IN_BODY);
 }
 
-/* Kernels and containers that do not know close_range refuse it so. */
+/* Makes close_range fail with `sys`, as kernels and containers do that do not know the call. */
 static void forbid_close_range(int sys)
 {
 	deny_calls(SYS_close_range, sys);

@@ -26,7 +26,8 @@ static raddr_t at(const void *pointer)
 	return (raddr_t)(uintptr_t)pointer;
 }
 
-/* readelf's second opinion: "OFFSET INFO R_X86_64_GLOB_DAT VALUE malloc@GLIBC_2.2.5 + 0". */
+/* Returns true if a line of `readelf -rW` is a relocation that stores the address of a function
+ * with a hook, as "OFFSET INFO R_X86_64_GLOB_DAT VALUE malloc@GLIBC_2.2.5 + 0". */
 static bool line_names_hook(char *line, uint64_t *offset, char *name)
 {
 	char type[40], symbol[256];
@@ -43,7 +44,7 @@ static bool line_names_hook(char *line, uint64_t *offset, char *name)
 	return false;
 }
 
-/* True if the process has an allocator whose C++ operators have slots. */
+/* Returns true if the process has an allocator whose C++ operators have slots. */
 static bool has_allocator(const struct view *view)
 {
 	for (size_t i = 0; i < view->modules.count; i++)
@@ -83,7 +84,7 @@ static size_t compare_with_readelf(const struct view *view, const struct module 
 	return listed;
 }
 
-/* What holds for the slots of any process. */
+/* Checks what holds for the slots of any process. */
 static void check_slots(const struct view *view)
 {
 	size_t listed = 0;
@@ -215,8 +216,8 @@ HT_TEST(all_ways_of_linking)
 
 HT_TEST(canonical_plt_entries_lead_to_the_definition)
 {
-	/* The address of malloc in a non-PIE executable is that of its own PLT entry, everywhere.
-	 */
+	/* If a non-PIE executable takes the address of malloc, that address is the executable's PLT
+	 * entry, in all modules. */
 	char *path = compile((const char *[]){"gcc", "-no-pie", "-fno-pic", "-O1", NULL},
 		"#include <stdlib.h>\n"
 		"#include <unistd.h>\n"
@@ -246,7 +247,7 @@ HT_TEST(canonical_plt_entries_lead_to_the_definition)
 			module_symbol(&view.proc, libc, hook_name(slot->hook), NULL, &definition));
 		ck_assert_uint_eq(slot->real, definition);
 	}
-	ck_assert_uint_eq(canonical, 2); /* malloc and free of libc itself */
+	ck_assert_uint_eq(canonical, 2); /* libc's own slots of malloc and free */
 	view_deinit(&view);
 
 	/* Once the executable's slot is tapped, the slots that lead to its PLT entry are covered.
@@ -335,7 +336,7 @@ HT_TEST(sizes_come_from_the_allocator)
 	free(path);
 }
 
-/* The verdict on a word of a written image with this relocation and value. */
+/* Adds a word with this relocation and value to the writer's image; returns the verdict on it. */
 static enum slot_verdict verdict(
 	struct elfwriter *writer, uint32_t type, const char *name, uint64_t value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which mappings are slow, by what made-up files of /proc say; that their files are read, and no
- * others; and what a process avoids.
+ * Which mappings are slow, by made-up files of /proc; that heaptap reads the files of these
+ * mappings and no others; and which addresses a process avoids.
  */
 #include "attach/memory/slow.h"
 
@@ -77,7 +77,8 @@ HT_TEST(slow_by_the_device_of_the_mapping)
 	check_found("no such line\n" MOUNT_OF("fuse"), MAP_OF("/mnt/x"), "/mnt/x");
 }
 
-/* Nothing is mounted from that device: the file system was unmounted, or there never was one. */
+/* No file system is mounted from the device of these mappings: the kernel made them, or the file
+ * system was unmounted. */
 HT_TEST(kernel_named_mappings_are_quick)
 {
 	static const char *const quick[] = {MAP_OF("/memfd:x (deleted)"), MAP_OF("/SYSV00000000"),
@@ -119,7 +120,7 @@ HT_TEST(mounts_outside_a_chroot_are_known)
 
 static int watch_fd;
 
-/* A file of which openings and readings are noticed; its path, malloc'd. */
+/* Makes a file whose opens and reads watched() reports. Returns its path, malloc'd. */
 static char *watched_file(const char *name)
 {
 	char *path = tmpdir_path(name);
@@ -128,7 +129,7 @@ static char *watched_file(const char *name)
 	return path;
 }
 
-/* Events of the watched files since the last call. */
+/* Returns the inotify events of the watched files since the last call. */
 static uint32_t watched(void)
 {
 	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
@@ -142,7 +143,8 @@ static uint32_t watched(void)
 	return done;
 }
 
-/* One mapping of `bytes` of the file with that inode, called `name`, in a slow file system. */
+/* Calls slow_touch for a process with one mapping of `bytes` bytes, of the file `name` with this
+ * inode. */
 static void touch(const char *mountinfo, uint64_t bytes, ino_t inode, const char *name)
 {
 	char text[4300];

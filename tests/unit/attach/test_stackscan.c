@@ -72,7 +72,7 @@ HT_TEST(bounds_of_our_code)
 
 static struct proc self;
 
-/* A mapping with nothing readable around it. */
+/* Returns a mapping of `bytes` bytes, with nothing readable around it. */
 static uint64_t *make_stack_of(size_t bytes)
 {
 	uint8_t *area = mmap(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a heaptap that waits answers, and when it looks for clients.
+ * What a heaptap that waits for its window answers to clients, and when it looks for them.
  */
 #include "attach/series/standby.h"
 
@@ -39,7 +39,7 @@ static void end(void)
 	proc_close(&self);
 }
 
-/* The descriptor of a client that has sent its request. */
+/* Connects a client that sends `line`; returns its descriptor. */
 static int send_request(const char *line)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -127,7 +127,7 @@ HT_TEST(stop_ends_the_wait_and_is_answered_at_the_end)
 	proc_close(&self);
 }
 
-/* The wait is over anyhow, but the client learns that heaptap was stopped. */
+/* The wait has ended by itself, but standby_close still answers a stop request, and reports it. */
 HT_TEST(a_stop_that_comes_last_counts)
 {
 	begin(0, "");

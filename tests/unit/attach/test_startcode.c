@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The code that begins a static program: found in its file, and over when it has called main.
+ * The start code of a static program: it is found in the file, and never runs again once it has
+ * called main.
  */
 #include "attach/elf/startcode.h"
 
@@ -95,7 +96,7 @@ HT_TEST(over_when_main_was_called)
 	extern const char etext[], __executable_start[];
 	for (size_t i = 0; i < (size_t)(etext - __executable_start); i++) {
 		if (__executable_start[i] !=
-			(char)0xf4) /* hlt: what stands behind _start's only call */
+			(char)0xf4) /* hlt, the instruction behind _start's only call */
 			continue;
 		code_of.return_to = (raddr_t)&__executable_start[i];
 		ck_no_err(startcode_is_over(&proc, &code_of, &over));

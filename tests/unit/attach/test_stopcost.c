@@ -170,7 +170,7 @@ HT_TEST(networks_and_terminals_take_parts)
 	proc_close(&proc);
 }
 
-/* A terminal that returns after `least` bytes or `tenths` of a second. */
+/* Opens a terminal whose reads return after `least` bytes or `tenths` tenths of a second. */
 static int open_terminal(cc_t least, cc_t tenths, tcflag_t lines)
 {
 	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
@@ -257,8 +257,8 @@ HT_TEST(a_thread_that_waits_for_its_supervisor_is_not_stopped)
 	child_kill(&child);
 }
 
-/* The program of the file system would be told of the interruption, and most programs end the call
- * with EINTR then. */
+/* The kernel would report the interruption to the program that serves the file system, and most
+ * such programs then end the call with EINTR. */
 HT_TEST(a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped)
 {
 	ck_no_err(proc_open(getpid(), &proc));
@@ -348,7 +348,8 @@ HT_TEST(a_thread_that_has_run_is_timely)
 	child_kill(&spinning);
 }
 
-/* A schedstat without CPU time ("0 0 0"), or a name that does not exist. */
+/* If not NULL, opened in the place of any schedstat: a file without CPU time ("0 0 0"), or a name
+ * that does not exist. */
 static const char *untold_path;
 
 int openat(int dir_fd, const char *path, int flags, ...)
@@ -359,7 +360,7 @@ int openat(int dir_fd, const char *path, int flags, ...)
 	return (int)syscall(SYS_openat, dir_fd, path, flags, 0);
 }
 
-/* heaptap would wait for such a thread until all patience is over. */
+/* If heaptap insisted on the CPU time, it would wait for such a thread until the deadline. */
 HT_TEST(a_kernel_that_tells_no_cpu_time)
 {
 	char *zeros = tmpdir_path("schedstat"), *none = tmpdir_path("none");

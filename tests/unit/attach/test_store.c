@@ -19,7 +19,7 @@
 #include "tests/support/mounts.h"
 #include "tests/support/tmpdir.h"
 
-#define NO_RESERVE     1u /* bytes: as good as none */
+#define NO_RESERVE     1u /* bytes that stay free on the disk; 0 would be the default */
 #define BODY_BYTES     60000u
 #define EVENTS_IN_BODY 1000u
 
@@ -36,7 +36,7 @@ static void put_mark(struct store *store)
 	ck_no_err(store_put(store, &rec, 0));
 }
 
-/* Bytes that LZ4 cannot make smaller. */
+/* Puts a record of events whose bytes LZ4 cannot compress. */
 static void put_events(struct store *store)
 {
 	static uint64_t body[BODY_BYTES / 8];
@@ -154,7 +154,7 @@ HT_TEST(without_a_record_nothing_stays)
 
 /* --- replacing --- */
 
-/* A store with a block on disk, that is to take the place of a file which is open to all. */
+/* Opens a store that will replace a file which all users may write, and has a block on disk. */
 static struct store *store_replacing(const char *path)
 {
 	struct store *store;
@@ -261,7 +261,8 @@ HT_TEST(a_full_block_leaves_by_itself)
 
 /* --- a full or broken output --- */
 
-/* What the trace holds and what was dropped make up what was put. */
+/* Checks that the events in the trace and the dropped ones are together those of `bodies` records.
+ */
 static void check_dropped(const struct store *store, const char *path, uint64_t bodies)
 {
 	struct content content = read_trace_at(path);
@@ -366,7 +367,7 @@ static struct store *store_on(int fd)
 	return store;
 }
 
-/* Copies a descriptor to a file until its end. */
+/* A thread that copies from one descriptor to another until the first ends. */
 struct copying {
 	pthread_t thread;
 	int from, to;

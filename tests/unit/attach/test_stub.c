@@ -107,7 +107,7 @@ static int go[2], done[2], taking[2], taken[2];
 
 struct limits {
 	int resource; /* -1: none */
-	rlim_t above; /* what is in use now */
+	rlim_t above; /* the limit, counted from what is in use when it is set */
 };
 
 static rlim_t in_use(int resource)
@@ -206,7 +206,7 @@ static void check_untouched(struct stage *stage)
 	free(after.maps);
 }
 
-/* No two areas adjoin. */
+/* Returns a map with all near areas, no two of which adjoin. */
 static struct stub_map usual_map(void)
 {
 	struct stub_map map = {.image = NOWHERE,
@@ -253,7 +253,8 @@ static void let_go(const struct stage *stage)
 	ck_assert_int_eq(write(go[1], "x", 1), 1);
 }
 
-/* Waits until the thread has come back, with all registers as they were. */
+/* Waits until the thread has come back from the stub; checks that all its registers are as before.
+ */
 static void check_back(const struct stage *stage)
 {
 	struct cpu before, after;
@@ -346,7 +347,7 @@ static void check_layout(const struct stage *stage)
 	proc_maps_deinit(&maps);
 }
 
-/* True if the mapping that begins at `lo` has this flag in its VmFlags. */
+/* Returns true if the mapping that begins at `lo` has this flag in its VmFlags. */
 static bool has_vm_flag(const struct stage *stage, raddr_t lo, const char *flag)
 {
 	char *smaps, begin[40];
@@ -434,7 +435,8 @@ static void end_lease(const struct stage *stage)
 		STUB_EXPIRED));
 }
 
-/* Programs close descriptors they do not know, and get the numbers for something of their own. */
+/* Programs close descriptors that they do not know, and then reuse the numbers for their own files.
+ */
 HT_TEST(an_expired_lease_closes_only_what_is_its_own)
 {
 	struct stage stage;
@@ -473,8 +475,8 @@ HT_TEST(an_expired_lease_undoes_everything)
 	finish(&stage);
 }
 
-/* Every step in turn fails for want of descriptors: at the memfd, at the socket pair (both ends or
- * one), at the agent's descriptor, whose number lies beyond the limit. */
+/* Each step in turn fails because no descriptor is free: the memfd, the socket pair (both ends or
+ * one), and the agent's descriptor, whose number is above the limit. */
 HT_TEST(want_of_descriptors_undoes_everything)
 {
 	for (rlim_t above = 0; above < 4; above++) {

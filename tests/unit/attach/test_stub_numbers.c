@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Other threads of a program put files of their own in the place of descriptors that the stub has
- * just made. Here the child itself does so, by a call that its tracer has it make.
+ * Other threads of a program can put files of their own on the numbers of descriptors that the stub
+ * has just made. Here the test, as tracer, makes the stub's thread itself do so between two calls.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -37,7 +37,7 @@ static void target(const void *arg)
 	child_wait();
 }
 
-/* The stub's lease is over at once. */
+/* Puts a stub at place(), whose lease is over at once. */
 static void put_stub(void)
 {
 	static struct stub stub;
@@ -70,7 +70,8 @@ static void go_to_call(pid_t pid, struct user_regs_struct *ret)
 	ck_assert_int_eq(ptrace(PTRACE_GETREGS, pid, NULL, ret), 0);
 }
 
-/* Lets the thread run until that many calls that mark a file have returned. */
+/* Lets the thread run until `marks` calls of fcntl(F_SETSIG), by which the stub marks its files,
+ * have returned. Returns the registers behind the last one. */
 static struct user_regs_struct go_to_mark(pid_t pid, unsigned marks)
 {
 	struct user_regs_struct regs;
@@ -116,8 +117,8 @@ static struct child start(void)
 	return child;
 }
 
-/* The stub came back: it closed none of the program's files, and changed neither descriptor nor
- * file. */
+/* Lets the stub end. Checks that it closed none of the program's files, and changed neither
+ * descriptor nor file. */
 static void check_own_file(struct child *child, int fd)
 {
 	struct stat st;

@@ -33,7 +33,7 @@ static const void *table_at(const struct abi_table *table, uint32_t offset)
 	return (const uint8_t *)table + offset;
 }
 
-/* What abi_unwind.h promises of the layout. */
+/* Checks the layout that abi_unwind.h promises. */
 static void check_invariants(const struct unwind_input *input, const struct abi_table *table,
 	const struct unwind_stats *stats)
 {
@@ -240,7 +240,7 @@ HT_TEST(gaps_are_found_and_filled)
 	expect_rule(table, 0x12f0, 0x1310, ABI_RULE_FRAME);
 	expect_rule(table, 0x1310, 0x1700, RULE_AT_ENTRY);
 	expect_rule(table, 0x1700, 0x1a00, ABI_RULE_NONE);
-	/* There was that rule already. */
+	/* The table had that rule before, so it has no new one. */
 	ck_assert_uint_eq(table->rule_count, stats.rules);
 	ck_assert(table_find_gap(table, 0x1001, &at));
 	ck_assert_uint_eq(at, 0x1700);
@@ -414,7 +414,8 @@ HT_TEST(rules_beyond_the_dictionary_are_unsupported)
 	ehwriter_deinit(&section.writer);
 }
 
-/* Functions as a compiler makes them, with everything that the interpreter knows in them. */
+/* Adds functions as a compiler makes them, whose programs have each kind of instruction that the
+ * interpreter knows. */
 static void section_fill(struct section *section)
 {
 	section_init(section, EHPROGRAM_CIE);

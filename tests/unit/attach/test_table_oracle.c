@@ -18,7 +18,7 @@
 #include "tests/support/random.h"
 
 #define RANDOM_PCS	50000
-#define UNSUPPORTED_MAX 0.002 /* of all rows */
+#define UNSUPPORTED_MAX 0.002 /* share of all rows that may have no rule */
 #define GAP_MERGE_MAX	15
 
 enum { DWARF_RBP = 6, DWARF_RSP = 7, DWARF_RA = 16 };
@@ -134,8 +134,8 @@ static uint64_t reg_value(const struct machine *machine, uint64_t reg)
 
 struct location {
 	bool undefined, same, is_value;
-	bool unknown;	/* computed with an operation that no rule has */
-	uint64_t value; /* the register's value, or the address where it is */
+	bool unknown;	/* computed with an operation that location_eval does not know */
+	uint64_t value; /* of the register if is_value, else the address where it is saved */
 };
 
 static void location_eval(const struct machine *machine, const Dwarf_Op *ops, size_t count,
@@ -291,7 +291,8 @@ static bool callers_equal(const struct caller *a, const struct caller *b)
 
 /* --- comparison ------------------------------------------------------------------------------ */
 
-/* A PC without CFI has the row of a gap, or that of the function it pads. */
+/* Returns true if the rule is allowed for a PC without CFI: that of a gap, or that of the function
+ * which the PC pads. */
 static bool gap_rule_allowed(struct elf_file *file, const struct abi_table *table, uint64_t pc)
 {
 	uint32_t rule = table_lookup(table, pc);

@@ -8,7 +8,8 @@
 #define SLOTS	(LIBRARY + 0x8000)
 #define BRIDGE	0x7e0000001000ull
 
-/* A library with a slot for each of these hooks, which lead to functions 16 bytes apart. */
+/* A made-up library has a slot for each of these hooks; the slots lead to functions 16 bytes apart.
+ */
 static const enum abi_hook hooks[] = {ABI_HOOK_MALLOC, ABI_HOOK_REALLOC, ABI_HOOK_FREE,
 	ABI_NEW_BYTES, ABI_GUARD_PRCTL, ABI_GUARD_EXECVE, ABI_GUARD_FORK, ABI_MAPPING_MMAP,
 	ABI_MAPPING_MREMAP, ABI_MAPPING_MUNMAP};
@@ -109,7 +110,7 @@ HT_TEST(a_thunk_knows_its_function_and_module)
 	ck_assert_uint_eq(row->thunk.usable, TEXT + 0x1000);
 	ck_assert_uint_eq(row->thunk.plain, 0);
 	ck_assert_uint_eq(row_of(&scene, ABI_NEW_BYTES)->thunk.plain, function_at(0));
-	/* A guard measures no block. */
+	/* Hooks of guards and mappings need no size of a block. */
 	ck_assert_uint_eq(row_of(&scene, ABI_GUARD_PRCTL)->thunk.usable, 0);
 	ck_assert_uint_eq(row_of(&scene, ABI_MAPPING_MMAP)->thunk.usable, 0);
 	taps_deinit(&scene.taps);

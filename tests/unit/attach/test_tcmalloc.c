@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * tcmalloc's books, as a program that means no good, or is in the middle of something, could leave
- * them: what is handed out is counted to the byte, and what contradicts itself is never taken for
- * known.
+ * tcmalloc's bookkeeping, sound, hostile, or in the middle of a change: the bytes handed out are
+ * counted to the byte, and an account of contradictory data is never known.
  */
 #include "attach/heap/tcmalloc/tcmalloc.h"
 
@@ -150,7 +149,7 @@ static void setup(void)
 		.vaddr = at(variables), .memsz = sizeof(*variables), .flags = PF_R | PF_W};
 }
 
-/* Adds `count` spans, with `free` free blocks in all. */
+/* Adds `count` spans of a class, with `free` free blocks in all. Returns the bytes handed out. */
 static uint64_t add(unsigned class, uint64_t count, uint64_t free)
 {
 	struct central *central = &variables->central[class];
@@ -174,7 +173,8 @@ static uint64_t fill(void)
 	return held + 3 * MIB;
 }
 
-/* Puts blocks into the cache between threads, and into those of two threads. */
+/* Puts blocks into the cache between threads, and into those of two threads. Returns their bytes.
+ */
 static uint64_t keep(void)
 {
 	variables->central[17].used_slots = 2;
@@ -185,12 +185,13 @@ static uint64_t keep(void)
 	return 2 * 32 * 272 + 3 * 4096;
 }
 
-/* Looks at the page heap's variables; 0: the program rests. Else the program works: each look finds
- * other blocks in use, and after the tenth the variables do not add up. */
+/* If not 0, the program works while heaptap reads: each look at the page heap's variables finds
+ * other blocks in use, and after the tenth the variables do not add up. Counts the looks, from 1.
+ */
 static unsigned looks;
 static uint64_t rest_free_bytes;
-/* For so many looks a list of free spans is torn, as if the thread that changes it had lost its
- * core. */
+/* The number of further looks that find a list of free spans torn, as if the thread that changes
+ * the list had lost its core. */
 static unsigned torn_looks;
 
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
@@ -347,7 +348,7 @@ HT_TEST(contradictory_heap_is_unknown)
 			cache[1]->list[5].first = at(spans);
 			break;
 		case 24:
-			/* Far behind the table that would lead from it to its number. */
+			/* A size far beyond the table that leads from sizes to class numbers. */
 			variables->sizes.bytes[30] = 1 << 28;
 			variables->sizes.pages[30] = 1 << 15;
 			break;

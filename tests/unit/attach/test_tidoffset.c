@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a thread's number stands, in control blocks of this process's own making.
+ * tidoffset_find finds the TID in thread control blocks that are made up in this process.
  */
 #include "attach/stub/tidoffset.h"
 
@@ -15,7 +15,8 @@
 
 static uint32_t block[2 * BLOCK_WORDS] __attribute__((aligned(4096)));
 
-/* `at`: offsets of words that hold the number, up to a 0. */
+/* Looks for `tid` in a block in which only the words at the offsets `at` hold TID. `at` ends with
+ * 0. Returns the offset found; 0: none. */
 static uint32_t find(const uint32_t *at, pid_t tid)
 {
 	struct proc proc;

@@ -67,7 +67,7 @@ static struct proc_status status_of(pid_t tid)
 	return status;
 }
 
-/* Once the blocking call has returned, the child is in pause(2). */
+/* Makes the blocking call. Once that has returned, the child is in pause(2). */
 static void block(const void *arg)
 {
 	long (*const *call)(void) = arg;
@@ -104,7 +104,7 @@ HT_TEST(blocked_calls_do_not_notice)
 	}
 }
 
-/* The tracer is killed while it holds the thread. */
+/* Stops the thread as its tracer, and is killed while it holds the thread. */
 static void stop_and_die(const void *arg)
 {
 	const pid_t *tid = arg;
@@ -501,7 +501,7 @@ HT_TEST(a_guest_goes_on_running)
 	}
 }
 
-/* A restart that is spelled out is one: the thread sleeps again. */
+/* heaptap sets the registers so that the thread makes its call again: the thread sleeps again. */
 HT_TEST(spelled_out_restarts_work)
 {
 	static long (*const calls[])(void) = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls that fail once while a thread is being stopped and let go, and signals that come between
- * two of them. What is made again after a stop.
+ * Calls of the tracer that fail once while it stops a thread and lets it go; signals that come
+ * between two of them; and which calls of the thread are made again after a stop.
  */
 #include <errno.h>
 #include <sched.h>
@@ -30,10 +30,11 @@ static struct shared {
 	volatile unsigned turns;
 } * shared;
 
-/* The next call fails: this request of ptrace(2), or a look with waitid(2). */
+/* The next ptrace(2) of this request fails with failing_errno; 0: none fails. If failing_look, the
+ * next waitid(2) with WNOHANG fails. */
 static enum __ptrace_request failing_request;
 static int failing_errno;
-static unsigned failing_again; /* how many more of these calls fail */
+static unsigned failing_again; /* how many calls of this request fail besides the next */
 static bool failing_look;
 /* Called when the tracee is seized but still runs. */
 static void (*before_interrupt)(pid_t tid);
@@ -113,7 +114,7 @@ static void fail_times(enum __ptrace_request request, int sys, unsigned times)
 	failing_again = times - 1;
 }
 
-/* An error of heaptap's would hide that the target has ended. */
+/* The error says that the target has ended, not that a call of heaptap failed. */
 HT_TEST(killed_while_it_was_stopped)
 {
 	struct tracee tracee;
@@ -156,7 +157,7 @@ static void spin(const void *arg)
 		shared->error = 0;
 }
 
-/* The kernel gives it to the tracer first. */
+/* Sends a signal, and waits until the kernel has stopped the tracee to report it to the tracer. */
 static void send_signal(pid_t tid)
 {
 	before_interrupt = NULL;
@@ -183,8 +184,8 @@ HT_TEST(a_signal_before_it_is_asked_is_passed_on)
 	child_kill(&child);
 }
 
-/* The tracee dies between the look that finds it stopped by a signal and the call that passes the
- * signal on. */
+/* The tracer dies between the look that finds the tracee stopped by a signal and the request that
+ * passes the signal on. */
 static void die_with_a_signal(pid_t tid)
 {
 	struct tracee tracee;
@@ -196,7 +197,7 @@ static void die_with_a_signal(pid_t tid)
 	_exit(1);
 }
 
-/* The same on the way through its calls to an exec. */
+/* As die_with_a_signal, while the tracer follows the tracee's system calls until an exec. */
 static void die_going_on(pid_t tid)
 {
 	bool lives;

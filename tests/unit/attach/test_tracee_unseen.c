@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls that fail say nothing about a thread: it lives until it was seen not to.
+ * A call of the tracer that fails does not prove that a thread has ended.
  */
 #include "attach/thread/tracee.h"
 
@@ -29,7 +29,8 @@ static void spin(const void *arg)
 		__asm__ volatile("pause");
 }
 
-/* A wait that returns EINTR after a mere stop. A call that comes back shows as pause(2). */
+/* Makes a wait that the kernel ends with EINTR after a mere stop. Once it has ended, the child is
+ * in pause(2). */
 static void block(const void *arg)
 {
 	(void)arg;
@@ -38,7 +39,7 @@ static void block(const void *arg)
 	child_wait();
 }
 
-/* One answer that there is no such thread is not believed while /proc shows it. */
+/* One error that says that there is no such thread does not count while /proc shows the thread. */
 HT_TEST(a_living_thread_is_never_gone)
 {
 	static const struct {

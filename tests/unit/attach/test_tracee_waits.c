@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A mere stop ends no wait, whatever the kernel makes of it: every wait of tests/targets/waits, at
- * its beginning, where heaptap would stop it.
+ * A mere stop ends no wait of the target, although the kernel ends some: tested with every wait of
+ * tests/targets/waits, each stopped at its beginning, when heaptap may stop it.
  */
 #include <poll.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ static void stop_and_release(pid_t pid)
 	ck_no_err(tracee_release(&tracee));
 }
 
-/* Returns what the victim says after its wait; NULL: it still waits. */
+/* Returns the line that the victim prints after its wait; NULL: it still waits. */
 static char *end_of_wait(struct victim *victim)
 {
 	struct pollfd out = {.fd = victim->out_fd, .events = POLLIN};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The dynamic linker's pointer to what unlocks its lists, and its locks, in this very process.
+ * The dynamic linker's pointer to the function that unlocks its lists, and its locks, are found in
+ * this process.
  */
 #include "attach/got/unlock.h"
 

@@ -14,7 +14,7 @@ HT_TEST(a_snapshot_is_named_after_its_trace)
 	ck_assert_str_eq(name, "/tmp/100%%p.snapshot.%n.htap");
 	ck_assert(usersignals_name(".htap", name, sizeof(name)));
 	ck_assert_str_eq(name, ".htap.snapshot.%n.htap");
-	/* The name fills the room but for one byte, and all of it. */
+	/* A name of 39 bytes fits, one of 40 does not: the last byte is the terminator's. */
 	ck_assert(usersignals_name("/tmp/01234567890123456", name, sizeof(name)));
 	ck_assert(!usersignals_name("/tmp/012345678901234567", name, sizeof(name)));
 	ck_assert(!usersignals_name(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A heap of this test's own making, laid out as V8's, is read in this very process.
+ * A made-up heap in this process, laid out as V8's, is read.
  */
 #include "attach/v8/code.h"
 #include "attach/v8/function.h"
@@ -139,7 +139,7 @@ HT_TEST(modules_have_a_scope_of_their_own)
 	}
 }
 
-/* A scope that has something else in the place of a name, or of its flags, is not understood. */
+/* A scope is refused if another object stands in the place of its name or of its flags. */
 HT_TEST(scopes_of_another_layout)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
@@ -157,7 +157,7 @@ HT_TEST(scopes_of_another_layout)
 	}
 }
 
-/* It is read in parts of 32 KiB, of which the first ends between CR and LF. */
+/* The source is read in parts of 32 KiB. The first part ends between CR and LF. */
 HT_TEST(lines_of_a_long_source)
 {
 	static char source[40001];
@@ -238,7 +238,7 @@ HT_TEST(bytecode_leads_to_its_function)
 		check_bytecode(version);
 }
 
-/* Code that belongs to no function has an array without entries; anything may lie behind that. */
+/* Code that belongs to no function has an empty array; any bytes may lie behind it. */
 HT_TEST(an_array_that_is_too_short)
 {
 	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {

@@ -50,7 +50,8 @@ static uint8_t *put_translation(
 	return at;
 }
 
-/* Code that calls within other[1], which is inlined into other[0], and that into its function. */
+/* Makes optimized code with a call in other[1], which is inlined into other[0], which is inlined
+ * into the code's function. */
 static void make_scene(enum v8plan version, struct scene *scene)
 {
 	setup_as(version);
@@ -113,8 +114,8 @@ HT_TEST(a_call_names_what_is_inlined_there)
 	}
 }
 
-/* Code of Maglev: its entry names where the code goes on, and the table behind the code leads from
- * the call to the entry. */
+/* Maglev's code: an entry holds the trampoline to which the call returns after a deoptimization,
+ * and a table behind the code leads from the call's return address to that trampoline. */
 HT_TEST(a_table_behind_the_code_leads_to_the_entry)
 {
 	static const uint8_t rows[] = {20, 1, TRAMPOLINE - 5, 0, CALL, 2, TRAMPOLINE + 1, 0};
@@ -132,7 +133,7 @@ HT_TEST(a_table_behind_the_code_leads_to_the_entry)
 	ck_assert_uint_eq(find(&scene, &found), 0);
 }
 
-/* What does not fit together is not believed. */
+/* Contradictory deoptimization data yields no inlined functions. */
 HT_TEST(contradictions_name_nothing)
 {
 	struct scene scene;
@@ -148,7 +149,7 @@ HT_TEST(contradictions_name_nothing)
 	ck_assert_uint_eq(find(&scene, &found), 0);
 	make_scene(V8PLAN_11_3, &scene);
 	scene.bytes[0] = 0;
-	ck_assert_uint_eq(find(&scene, &found), 2); /* the first translation is not asked */
+	ck_assert_uint_eq(find(&scene, &found), 2); /* the first translation is not read */
 	set_element(scene.data, plan->deoptimization_entries + 4, 0);
 	ck_assert_uint_eq(find(&scene, &found), 0);
 	make_scene(V8PLAN_11_3, &scene);

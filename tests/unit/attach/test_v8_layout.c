@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library that exports what a V8 of each version does is loaded into this process, and understood
- * as far as it says all of it.
+ * The layout is read from a library in this process that exports the constants of a V8 version. A
+ * V8 without one of these constants is refused.
  */
 #include "attach/v8/layout.h"
 

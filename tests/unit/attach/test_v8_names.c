@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which names are looked up when, and up to when what was interpreted is known.
+ * When V8 functions are looked up by name, and how long the addresses of interpreted functions stay
+ * valid.
  */
 #include "attach/memory/proc_map.h"
 #include "attach/v8/names.h"
@@ -19,7 +20,7 @@ static struct ht_err *count_name(
 	return NULL;
 }
 
-/* However long one lookup takes: the end of a capture waits for one at most. */
+/* The end of a capture waits for one lookup at most, however long that takes. */
 HT_TEST(names_are_looked_up_until_a_deadline)
 {
 	setup();
@@ -61,7 +62,8 @@ static struct ht_err *note_name(
 	return NULL;
 }
 
-/* The isolate to which a thread's variables lead. */
+/* A made-up isolate, and a thread's variables. Offsets: in the isolate's heap, the count of
+ * collections and the state of the collector; in the variables, the address of the isolate. */
 #define COUNT_PLACE 0x240
 #define STATE_PLACE 0x228
 #define TLS_BYTES   64u
@@ -160,10 +162,10 @@ static void check_generations(enum v8plan version)
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 
-	/* Within a collection no generation begins: what is seen there may move yet. */
+	/* No generation begins during a collection: objects seen then may still move. */
 	v8_names_see_interpreted(names, 3, array - 1, made.closure);
 	*heap_word(&layout, STATE_PLACE) = 2;
-	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD); /* it has moved nothing yet */
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD); /* no object has moved yet */
 	collect(&layout);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);
@@ -230,7 +232,7 @@ HT_TEST(a_new_thread_with_the_same_pointer_has_its_own_functions)
 	ck_assert(!v8_names_find_isolate(names, 3, pointer, &same));
 	ck_assert_uint_eq(v8_names_see_interpreted(names, 7, array - 1, made.closure), 0);
 
-	/* Two threads are looked up by themselves. */
+	/* The functions of two threads are looked up independently. */
 	word = tid;
 	ck_assert(v8_names_find_isolate(names, 3, pointer, &same));
 	v8_names_begin(names, 3, 8);
@@ -265,13 +267,14 @@ HT_TEST(the_count_is_found_in_the_collector)
 		{{0x41, 0xc7, 0x84, 0x24, 0x28, 2, 0, 0, 2, 0, 0, 0, 0x83, 0x83, 0x38, 2, 0, 0, 1},
 			{SETTER}, 0x238},
 		{{AT_WORK, 0x49, 0x83, 0x84, 0x24, 0x20, 2, 0, 0, 1, 0xc3}, {SETTER},
-			-1},						       /* wide */
-		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 2, 0xc3}, {SETTER}, -1}, /* two */
-		{{AT_WORK, 0x83, 0xab, 0x38, 2, 0, 0, 1, 0xc3}, {SETTER}, -1}, /* less */
+			-1},						       /* 8 bytes */
+		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 2, 0xc3}, {SETTER}, -1}, /* adds 2 */
+		{{AT_WORK, 0x83, 0xab, 0x38, 2, 0, 0, 1, 0xc3}, {SETTER}, -1}, /* subtracts */
 		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1, 0x83, 0x83, 0x3c, 2, 0, 0, 1}, {SETTER},
 			-1},
 		{{AT_WORK, 0xc3}, {SETTER}, -1},
-		/* Later, of another kind, elsewhere, wide, not at all. */
+		/* The store of the state comes later, stores another value, goes elsewhere, has 8
+		 * bytes, is missing. */
 		{{0x83, 0x83, 0x38, 2, 0, 0, 1, AT_WORK}, {SETTER}, -1},
 		{{0xc7, 0x87, 0x28, 2, 0, 0, 1, 0, 0, 0, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {SETTER},
 			-1},
@@ -279,7 +282,7 @@ HT_TEST(the_count_is_found_in_the_collector)
 			-1},
 		{{0x48, AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {SETTER}, -1},
 		{{0x83, 0x83, 0x38, 2, 0, 0, 1, 0xc3}, {SETTER}, -1},
-		/* What sets it does something else. */
+		/* The function that sets the state does something else. */
 		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {0x89, 0xb7, 0x28, 2, 0, 0, 0x90}, -1},
 		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {0x89, 0xbe, 0x28, 2, 0, 0, 0xc3}, -1},
 	};

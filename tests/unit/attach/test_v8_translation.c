@@ -97,9 +97,9 @@ HT_TEST(opcodes_of_an_earlier_translation_are_repeated)
 		put_function(6);
 		put_function(7);
 		const size_t few = put_begin((uint32_t)(length - first));
-		bytes[length++] = (uint8_t)(op->count + 3); /* the frame of 5 */
+		bytes[length++] = (uint8_t)(op->count + 3); /* repeats the frame of 5 */
 		put_function(60);
-		bytes[length++] = (uint8_t)(op->count + 3); /* that of 7 */
+		bytes[length++] = (uint8_t)(op->count + 3); /* repeats the frame of 7 */
 		const size_t many = put_begin((uint32_t)(length - first));
 		bytes[length++] = (uint8_t)(op->count - 1);
 		put_number(9);
@@ -137,8 +137,8 @@ HT_TEST(malformed_translations_are_refused)
 	}
 }
 
-/* A translation that is cut within an opcode has none of its functions; no noise is read past its
- * end, which is the end of an allocation. */
+/* A translation that is cut within an opcode yields no functions. Random bytes are never read past
+ * their end, which is the end of an allocation. */
 HT_TEST(bytes_of_a_hostile_target_do_no_harm)
 {
 	uint64_t random = 7;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What cannot be seen is not called clean.
+ * verify never reports a process as clean if it could not read a part of it.
  */
 #include "attach/undo/verify.h"
 
@@ -136,7 +136,7 @@ HT_TEST(a_socket_of_ours_is_seen_in_the_table_of_a_thread)
 	finish();
 }
 
-/* As verify.c calls it: between one descriptor and the next. */
+/* verify.c calls getpeername for each socket: here the child ends during such a call. */
 static bool ends_among_descriptors;
 int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *restrict length)
 {

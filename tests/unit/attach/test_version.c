@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Versions of symbols are read from whatever tables there are, and a definition is taken for a
- * reference as the dynamic linker does it.
+ * Versions of symbols are read from the tables of a module, complete or not, and a definition
+ * matches a reference as it does for the dynamic linker.
  */
 #include "attach/elf/version.h"
 

@@ -13,7 +13,7 @@
 #define BUDGET	  1000u
 #define UNKNOWN	  UINT64_MAX
 
-/* What walks find, one after the other: a digit; '-': nothing that makes sense. */
+/* The results of walks, one after the other: a digit is a valid result, '-' an invalid one. */
 struct script {
 	const char *next;
 	char slot[2];
@@ -51,7 +51,7 @@ static const struct {
 	const char *finds;
 	bool is_small, is_partial;
 	unsigned count; /* of walks */
-	char last;	/* what the last that makes sense found; 0: it is lost, or there is none */
+	char last;	/* the last valid result; 0: there is none, or its slot was used again */
 	unsigned in_row;
 	uint64_t moved_bytes;
 } scripts[] = {
@@ -64,10 +64,10 @@ static const struct {
 	{"5-55", false, false, 4, '5', 2, 0},
 	{"57-9", false, false, 4, '9', 1, UNKNOWN},
 	{"5-7-", false, false, 4, '7', 0, UNKNOWN},
-	/* The slot of the last walk that makes sense was used again. */
+	/* The slot of the last valid walk was used again. */
 	{"57--", false, false, 4, 0, 0, 2},
 	{"----", false, false, 4, 0, 0, UNKNOWN},
-	/* Small ones are compared across those that make no sense. */
+	/* Small results are also compared across invalid walks. */
 	{"5--5", true, false, 4, '5', 2, 0},
 	{"5-7-", true, false, 4, '7', 2, 2},
 	{"---5", true, false, 4, '5', 1, UNKNOWN},

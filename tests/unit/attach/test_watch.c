@@ -14,7 +14,7 @@
 
 #define MS	   1000000u
 #define STACK	   (256u << 10)
-#define MAPS_BYTES 1024u /* the list of mappings is more, and to look at the books less */
+#define MAPS_BYTES 1024u /* the list of mappings has more; a look without it reads less */
 
 /* This process as the target, with a thread whose control block lies in the program's own data. */
 struct scene {
@@ -37,7 +37,7 @@ static void *wait_for_end(void *context)
 	return NULL;
 }
 
-/* `stack`: where the thread's own begins, of so many bytes; NULL: wherever the C library wants. */
+/* The thread's stack has `bytes` bytes from `stack` on; NULL: the C library chooses a stack. */
 static void scene_init_at(struct scene *scene, void *stack, size_t bytes)
 {
 	pthread_attr_t attr;
@@ -76,7 +76,7 @@ static void scene_deinit(struct scene *scene)
 	stage_deinit(&scene->stage);
 }
 
-/* Bytes that this process has read so far. */
+/* Returns how many bytes this process has read so far. */
 static uint64_t read_bytes(void)
 {
 	unsigned long bytes;
@@ -161,13 +161,13 @@ HT_TEST(the_main_threads_stack_is_looked_for_when_it_has_grown)
 	ck_assert_uint_lt(bytes_of_look_with(&scene, start + 75 * MS, 140), MAPS_BYTES);
 	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 120 * MS, 140), MAPS_BYTES);
 	ck_assert_uint_lt(bytes_of_look_with(&scene, start + 180 * MS, 140), MAPS_BYTES);
-	/* Where nothing tells, it may have grown. */
+	/* If the stack's size is not known (0), the stack may have grown. */
 	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 185 * MS, 0), MAPS_BYTES);
 	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 240 * MS, 0), MAPS_BYTES);
 	scene_deinit(&scene);
 }
 
-/* Where the list of this process says that its stack begins. */
+/* Returns where the main thread's stack begins, by this process's list of mappings. */
 static uint64_t stack_begin(void)
 {
 	char line[4400];
@@ -181,7 +181,8 @@ static uint64_t stack_begin(void)
 	return lo;
 }
 
-/* A recursion is deeper long before the next look; but what is mapped below is no stack. */
+/* A recursion can make the stack larger before the next look, so the bounds include 1 MiB below the
+ * stack, but no other mapping there. */
 HT_TEST(the_main_threads_stack_may_grow_between_two_looks)
 {
 	struct scene scene;

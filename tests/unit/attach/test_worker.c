@@ -31,7 +31,7 @@ static uint64_t far(void)
 	return clock_mono_ns() + FAR_NS;
 }
 
-/* No child is left, not even a dead one. */
+/* Checks that no child is left, not even a dead one. */
 static void check_no_child(void)
 {
 	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
@@ -73,7 +73,7 @@ static struct ht_err *wait_on_one_core(void *context, struct worker_reply *reply
 	return NULL;
 }
 
-/* As where a real-time thread has that core. */
+/* The parent moves a worker that waits for a core, for instance behind a real-time thread. */
 HT_TEST(one_that_waits_for_a_core_is_spared_it)
 {
 	struct worker_reply reply;
@@ -93,7 +93,8 @@ static struct ht_err *stop_twice(void *context, struct worker_reply *reply)
 	return NULL;
 }
 
-/* The thread that the worker holds would wait with it, until the deadline. */
+/* The parent continues a stopped worker: else the thread that the worker holds would wait until the
+ * deadline. */
 HT_TEST(one_that_is_stopped_goes_on)
 {
 	struct worker_reply reply;
@@ -134,7 +135,7 @@ static bool is_told(void)
 	return sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD) > 0;
 }
 
-/* Holds `pid` as soon as it has stopped. */
+/* Stops `pid` as its tracer, and waits for the stop. Returns false on failure. */
 static bool stop(pid_t pid)
 {
 	siginfo_t info;
@@ -375,7 +376,7 @@ static struct ht_err *hold_and_hang(void *context, struct worker_reply *reply)
 	child_wait();
 }
 
-/* A thread that the worker held runs on. */
+/* When the deadline kills the worker, a thread that it held runs on. */
 HT_TEST(the_deadline_releases_what_was_held)
 {
 	struct child child = child_fork(child_idle, NULL);

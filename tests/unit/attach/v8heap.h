@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A heap of a test's own making, laid out as V8's, in this very process.
+ * A made-up heap in this process, laid out as V8's. Included once by a test program.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 #define CODE_BYTES (16u << 10)
 #define SMI(value) ((uint64_t)(value) << 32)
 
-/* Types that are the same in every version; the plan has the others. */
+/* Instance types that are the same in every version; the plan has the others. */
 enum {
 	TYPE_TWO_BYTE = 32,
 	TYPE_CONS = 33,
@@ -166,7 +166,7 @@ struct made {
 	raddr_t lo;
 };
 
-/* Optimized code names its function. */
+/* Makes the deoptimization data of optimized code, which names the function of the code. */
 HT_UNUSED
 static void set_function(const struct made *made)
 {
@@ -181,7 +181,7 @@ static void set_function(const struct made *made)
 	set(made->code, plan->code_deoptimization, array);
 }
 
-/* Code of 100 bytes at that place. */
+/* Makes code of 100 bytes `at` bytes into code_memory, with its function and closure. */
 HT_UNUSED
 static struct made make_code(size_t at, bool optimized)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How each V8 that is understood lays out its heap: that of node 20, 22 and 24.
+ * The heap layout of each V8 that heaptap understands: those of node 20, 22 and 24.
  */
 #pragma once
 

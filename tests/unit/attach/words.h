@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A command line from one string.
+ * Parses a command line that is one string.
  */
 #pragma once
 
@@ -11,7 +11,8 @@
 
 #define WORDS_MAX 20
 
-/* Parses "heaptap" and `words`, which blanks separate. They live until the next call. */
+/* Parses the command line of "heaptap" and `words`, which blanks separate: at most 255 bytes and
+ * WORDS_MAX - 2 words. The strings in `*ret` live until the next call. */
 static struct ht_err *parse(const char *words, struct options *ret)
 {
 	static char copy[256];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Arrays grow when they are full, keep what they have, and stay as they are without memory; sorted
- * ones are searched by their keys.
+ * Arrays grow when they are full and keep their elements. Without memory an array stays as it is.
+ * Sorted arrays are searched by key.
  */
 #include "format/array.h"
 
@@ -39,7 +39,7 @@ HT_TEST(without_memory_nothing_changes)
 	struct {
 		uint8_t bytes[1u << 20];
 	} *array = malloc(sizeof(*array)), *before = array;
-	/* Volatile: the compiler warns of what it can see. */
+	/* Volatile: the compiler warns of a constant that is too large. */
 	volatile size_t too_many = SIZE_MAX / sizeof(*array) / 2 + 1;
 	size_t capacity = too_many, was = capacity;
 	ck_assert(!ARRAY_HAS_ROOM(array, capacity, capacity, FIRST));

@@ -51,7 +51,7 @@ HT_TEST(take_gives_a_view)
 	ck_assert(bytes_take(&in, 4, &view) && view == (const uint8_t *)data);
 	ck_assert(bytes_take(&in, 2, &view) && view == (const uint8_t *)data + 4);
 	ck_assert_uint_eq(bytes_left(&in), 0);
-	/* No part of a null pointer is taken: the sanitizer of clang would see it. */
+	/* No offset is added to a null pointer: clang's sanitizer would report it. */
 	in = (struct bytes){0};
 	ck_assert(bytes_take(&in, 0, &view) && !view && !bytes_left(&in));
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a mistyped word was to be.
+ * Which of the known words a mistyped word is closest to.
  */
 #include "format/closest.h"
 

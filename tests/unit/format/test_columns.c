@@ -159,7 +159,7 @@ static void check_comes_back(struct bench *bench, const uint8_t *data, size_t le
 		ck_assert_mem_eq(bench->piece.data, data, length);
 }
 
-/* An event as programs make them: few sizes and stacks, now and then a random one. */
+/* Puts an event as programs make them: of few sizes, stacks and addresses. */
 static void put_likely_event(struct eventbuild *build, uint64_t *state)
 {
 	uint64_t tsc = build->tsc + (next_random(state) % 4 ? 0 : next_random(state) % 8192);
@@ -255,7 +255,7 @@ HT_TEST(the_columns_are_as_specified)
 	check_comes_back(&bench, golden_piece, sizeof(golden_piece));
 	ck_assert_uint_eq(bench.columns.length, sizeof(golden_columns));
 	ck_assert_mem_eq(bench.columns.data, golden_columns, sizeof(golden_columns));
-	/* The encoder keeps no number of the piece before. */
+	/* The encoder keeps no shape's number from the piece before. */
 	check_comes_back(&bench, golden_piece + 20, sizeof(golden_piece) - 20);
 	ck_assert_uint_eq(bench.columns.data[1], 2);
 	bench_deinit(&bench);
@@ -282,7 +282,7 @@ HT_TEST(a_piece_that_is_cut_is_left_as_it_is)
 		put_any_event(&build, &state);
 		end[i] = build.out.length;
 	}
-	/* A mapping is several events here. */
+	/* A mapping consists of several events in the encoding. */
 	for (size_t cut = 0; cut <= build.out.length; cut++) {
 		bool is_done = encode(&bench, build.out.data, cut);
 		ck_assert(is_done || !ends_event(end, EVENTS, cut));
@@ -293,7 +293,8 @@ HT_TEST(a_piece_that_is_cut_is_left_as_it_is)
 	bench_deinit(&bench);
 }
 
-/* Long enough to be sorted at two places, and cut or spoilt anywhere in the second half. */
+/* The encoder sorts a piece of this length in two parts at once. The piece is cut, lengthened, or
+ * damaged at any byte. */
 HT_TEST(finds_malformed_events_anywhere)
 {
 	struct eventbuild build = {0};
@@ -321,8 +322,8 @@ HT_TEST(finds_malformed_events_anywhere)
 	bench_deinit(&bench);
 }
 
-/* A decoder that starts in the middle of such an event never gets back in step: the rest of one and
- * the beginning of the next look like an event. */
+/* A decoder that starts in the middle of such an event never finds the beginning of one: the end of
+ * each event and the beginning of the next look like an event. */
 HT_TEST(a_wrong_guess_changes_nothing)
 {
 	static const uint8_t event[] = {ABI_EVENT_FREE, ABI_EVENT_NO_SIZE, 3, 4}, other[] = {7, 1};
@@ -375,7 +376,7 @@ HT_TEST(there_may_be_more_shapes_than_numbers)
 	}
 	for (unsigned int round = 0; round < 2; round++) {
 		check_comes_back(&bench, piece.data, piece.length);
-		/* Two bytes for its length. */
+		/* The length of the column has two bytes. */
 		ck_assert_uint_eq(bench.columns.data[2] | bench.columns.data[3] << 7, 255 | 1 << 7);
 	}
 	bytes_out_deinit(&piece);
@@ -399,7 +400,7 @@ HT_TEST(a_piece_is_as_long_as_a_record_at_most)
 
 HT_TEST(a_piece_that_claims_more_than_a_record_is_refused)
 {
-	/* THREAD after THREAD, and a length one too high. */
+	/* THREAD events only, one more than fits in a record. */
 	struct bytes_out columns = {0};
 	struct bench bench;
 	const size_t events = TRACE_RECORD_MAX / 9 + 1;
@@ -473,8 +474,7 @@ HT_TEST(changed_columns_are_refused_or_bounded)
 	bench_deinit(&bench);
 }
 
-/* Columns with too few or too many bytes, which the encoder never makes: `says` is what is wrong.
- */
+/* Columns with too few or too many bytes, which the encoder never makes; `says` names the fault. */
 static const struct {
 	const char *says;
 	uint8_t length;
@@ -535,7 +535,7 @@ HT_TEST(a_column_that_runs_out_is_not_left_far_behind)
 	bench_init(&bench);
 	for (unsigned int wide = 1; wide <= 5; wide++)
 		check_runs_out(&bench, wide);
-	/* An event without a shape has one byte, which claims twenty. */
+	/* 31 events without a shape have one byte in all, but claim 20 bytes each. */
 	uint8_t columns[9 + 32] = {(31 * 20 & 0x7f) | 0x80, 31 * 20 >> 7, 0, 31, 0, 0, 0, 0, 1};
 	columns[sizeof(columns) - 1] = ABI_EVENT_ALLOC | 3 << 3 | 3 << 5;
 	ck_assert(!decode(&bench, columns, sizeof(columns)));

@@ -14,7 +14,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-/* `line` without its newline. */
+/* Parses `line`, which has no newline. Returns what control_request_parse returns. */
 static const char *parse(const char *line, struct control_request *ret)
 {
 	return control_request_parse(line, strlen(line), ret);

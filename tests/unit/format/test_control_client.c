@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a client makes of sockets that answer well, wrongly, late or never.
+ * What a client reports of sockets that answer well, wrongly, late or never.
  */
 #include "format/control_client.h"
 
@@ -111,7 +111,7 @@ static void open_gate(void *context)
 	ck_assert_int_eq(write(*gate, "x", 1), 1);
 }
 
-/* A process that answers when the gate is open. */
+/* Forks a process that takes one request and sends `answer` when the gate is open. */
 static pid_t answer_behind(const int gate[2], const char *answer)
 {
 	char line[CONTROL_LINE_MAX];
@@ -140,7 +140,7 @@ HT_TEST(other_work_is_done_while_an_answer_is_awaited)
 	end(pid);
 }
 
-/* No server accepts: connections wait in the queue, and when it is full none is made. */
+/* The server accepts no connection. Connections wait in its queue; once that is full, they fail. */
 HT_TEST(does_not_wait_for_a_silent_server)
 {
 	enum control_client_state state = CONTROL_CLIENT_ANSWERED;
@@ -189,8 +189,7 @@ HT_TEST(sockets_are_listed_and_nothing_else)
 	ck_assert_int_eq(clients.client[!first].waiter, 12);
 	ck_assert_str_eq(clients.client[0].directory, client.directory);
 	control_clients_deinit(&clients);
-	/* A directory in which others can write is ignored: they could have put there what they
-	 * like. */
+	/* A directory in which other users can write is ignored: its sockets may be theirs. */
 	ck_assert_int_eq(chmod(client.directory, 0777), 0);
 	ck_no_err(control_client_add(client.directory, client.user, &clients));
 	ck_no_err(control_client_add("/nonexistent", client.user, &clients));

@@ -258,7 +258,7 @@ HT_TEST(nothing_is_decoded_out_of_step)
 	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_OK);
 }
 
-/* By hand: five words, and the thread again. */
+/* A mapping, made by hand: THREAD, the five words, and THREAD again. */
 static const uint8_t golden_mapping[] = {
 	1, 7, 0, 0, 0, 0, 0, 0, 0,				  /* THREAD 7, level 0 */
 	1 | 1 << 3, 0x10, 0x20, 0, 0, 0, 0, 0, 0,		  /* time */
@@ -285,7 +285,7 @@ static void check_golden_mapping(const uint8_t *data, size_t length)
 	ck_assert_uint_eq(got.stack, 9);
 	ck_assert_uint_eq(got.protect, 3);
 	ck_assert_uint_eq(got.flags, 0x40022);
-	/* Deltas go on as if nothing had been between. */
+	/* The deltas of the next event ignore the words of the mapping. */
 	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_OK);
 	ck_assert_int_eq(got.kind, ABI_EVENT_ALLOC);
 	ck_assert_uint_eq(got.tid, 7);

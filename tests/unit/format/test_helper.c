@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Children: connected with their parent, heard and reaped within a time; what they hold open, also
- * where the kernel or a container knows no close_range; what a program gets that they exec.
+ * Helper processes: the connection with their parent, its waits for their answer and their end, the
+ * descriptors that they keep (also where close_range is missing or forbidden), and those of a
+ * program that they exec.
  */
 #include "format/helper.h"
 
@@ -49,7 +50,7 @@ HT_TEST(both_are_connected)
 	ck_assert_int_eq(read(fd, &word, 1), 1);
 	ck_assert_int_eq(word, 'b');
 	exits_with(pid, 3);
-	/* The helper alone had the other end. */
+	/* Only the helper had the other end. */
 	ck_assert_int_eq(read(fd, &word, 1), 0);
 	close(fd);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The live set against a plain array.
+ * The set of live blocks, compared with a plain array.
  */
 #include "format/live.h"
 
@@ -39,7 +39,7 @@ static uint64_t take(struct live *live, uint64_t addr)
 
 HT_TEST(it_holds_what_was_put_and_not_taken)
 {
-	static uint64_t size[BLOCKS]; /* 0: not in it */
+	static uint64_t size[BLOCKS]; /* 0: not in the set */
 	struct live live = {0};
 	size_t count = 0;
 	srandom(3);

@@ -15,7 +15,8 @@
 
 #define HEADER_BYTES (TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN)
 
-/* The records that a trace gave, encoded again one after the other, and how reading ended. */
+/* The records that were read from a trace, encoded again one after the other, and how reading
+ * ended. */
 struct reading {
 	struct bytes_out records;
 	uint64_t count;
@@ -239,7 +240,7 @@ HT_TEST(a_checksum_failure_names_its_block)
 	sample_deinit(&sample);
 }
 
-/* The checksums of the other blocks are right: only the footer shows that one is missing. */
+/* The checksums of the other blocks are right: only the footer shows that a block is missing. */
 HT_TEST(a_missing_block_is_damage)
 {
 	struct sample sample;
@@ -463,7 +464,7 @@ HT_TEST(blocks_not_framed_as_specified_are_refused)
 	check_block_refused(&preferences, rss, sizeof(rss), "claims 0 bytes");
 }
 
-/* LZ4 links blocks only where there are several in a frame. */
+/* LZ4 links blocks only in a frame of several blocks, so the content must be larger than one. */
 HT_TEST(linked_blocks_are_refused)
 {
 	HT_FREED uint8_t *zeros = calloc(1, 100000);
@@ -480,7 +481,8 @@ HT_TEST(a_block_beyond_the_limit_is_refused)
 	check_block_refused(&preferences, zeros, TRACE_BLOCK_MAX + 1, "claims 2097153 bytes");
 }
 
-/* A frame whose header, rewritten with a right checksum of its own, lies about the content. */
+/* A frame of 5000 bytes whose header claims `claimed`, with a right checksum of the header. Reading
+ * must end with damage, and a problem that contains `says`. */
 static void check_lying_block(uint64_t claimed, const char *says)
 {
 	uint8_t head[LZ4F_HEADER_SIZE_MAX];

@@ -105,7 +105,7 @@ HT_TEST(every_kind_is_as_specified)
 	}
 }
 
-/* Version 1.0 wrote no flags; but a field that is begun must be whole. */
+/* Version 1.0 wrote no flags. A payload that ends within the flags is malformed. */
 HT_TEST(an_older_capture_has_no_flags)
 {
 	static struct rec got;
@@ -169,7 +169,7 @@ HT_TEST(a_cut_record_is_malformed)
 	}
 }
 
-/* The payload ends before its fields do: the next record's bytes must not be taken for them. */
+/* The payload ends before its fields do: rec_decode must not read bytes of the next record. */
 HT_TEST(a_payload_too_short_for_its_fields_is_malformed)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(goldens); i++) {

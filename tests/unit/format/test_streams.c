@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Order by time, resynchronisation after jumps and damage, and what is counted.
+ * The order of events by time, the next start after jumps and damage, and the counts of both.
  */
 #include "format/streams.h"
 
@@ -58,7 +58,7 @@ static struct eventbuild buffer_of(const uint64_t *tsc, size_t count)
 	return build;
 }
 
-/* The bytes of each free but the first. */
+/* Bytes of each free of buffer_of, except the first. */
 #define LATER_FREE_BYTES 4u
 
 /* Adds the buffer to a slot at `position`; returns the position after it. */

@@ -24,7 +24,7 @@ HT_TEST(times_are_interpolated)
 	check_near(timebase_ns(&base, 1000 + 3 * S / 2), S / 2);
 	check_near(timebase_ns(&base, 1000 + 6 * S), 2 * S);
 	ck_assert_uint_eq(timebase_ns(&base, 0), 0);
-	timebase_add(&base, 1000 + 6 * S, 8 * S); /* it got slower */
+	timebase_add(&base, 1000 + 6 * S, 8 * S); /* the TSC became slower */
 	check_near(timebase_ns(&base, 1000 + 9 * S / 2), 2 * S);
 }
 

@@ -20,7 +20,7 @@
 #include "tests/support/tracebuild.h"
 
 #define MARK_BYTES	 4000u
-#define MARKS_BELOW_FULL (TRACE_BLOCK_BYTES / (MARK_BYTES + 8)) /* 8: heads and time */
+#define MARKS_BELOW_FULL (TRACE_BLOCK_BYTES / (MARK_BYTES + 8)) /* 8: record heads and time */
 
 /* A record that LZ4 cannot shrink, different for each `number`. */
 static struct rec noisy_mark(unsigned int number)
@@ -214,7 +214,7 @@ HT_TEST(a_full_device_is_an_error_and_can_be_retried)
 	close(fd);
 }
 
-/* The same file with a position of its own. */
+/* Opens the file again, so that the new descriptor has a position of its own. */
 static int reopen(int fd, int flags)
 {
 	char path[32];
@@ -303,7 +303,8 @@ HT_TEST(appending_keeps_the_files_contents)
 	close(file);
 }
 
-/* The same trace as in a file, through a pipe that takes a page at a time. */
+/* Writes to a file what the tests write through a pipe of one page; returns the bytes of the file.
+ */
 static void reference_trace(struct bytes_out *ret)
 {
 	int fd = tracebuild_memfd("", 0);
@@ -352,7 +353,8 @@ static void check_received(void)
 	close(pipe_out);
 }
 
-/* Returns how often the pipe was full. */
+/* Repeats `write_more` and empties the pipe until the write succeeds. Returns how often the pipe
+ * was full. */
 static unsigned int retry(
 	struct ht_err *(*write_more)(struct trace_writer *), struct trace_writer *writer)
 {
@@ -426,7 +428,7 @@ static void run_lz4(int in, int out)
 	ck_assert_int_eq(status, 0);
 }
 
-/* What lz4(1) makes of the file must be the records, block after block. */
+/* lz4(1) decompresses the file to the records, block after block. */
 HT_TEST(lz4_decodes_the_file)
 {
 	struct bytes_out want = {0};
