@@ -65,7 +65,7 @@ static void account(struct overhead *overhead, const struct overhead_look *look)
 	overhead->most_ns += cpu_ns ? (most - overhead->most_ns) / 8 : 0;
 	overhead->balance_ns +=
 		share_of(cpu_ns, overhead->limit_ppm) - (int64_t)(events * OVERHEAD_EVENT_NS);
-	/* A debt is limited, too: a load that is over is forgotten. */
+	/* Limit the debt, too: a load that is over must not keep recording paused for long. */
 	if (overhead->balance_ns > overhead->most_ns)
 		overhead->balance_ns = overhead->most_ns;
 	if (overhead->balance_ns < -overhead->most_ns)

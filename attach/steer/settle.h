@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settle time after the window, in which only frees of the window's blocks are recorded: a
- * block that was about to be freed at the window's end then does not count as live.
+ * The settle time after the window, in which heaptap records frees but no new blocks: a block that
+ * was about to be freed at the window's end then does not count as live.
  */
 #pragma once
 
@@ -15,8 +15,9 @@ struct settle {
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; 0: the window is still open */
 };
 
-/* Does a settle time follow a window that ended for this reason? Not if the user, an error or the
- * trace's size ended it, or if the target is gone. */
+/* Does a settle time follow a window that ended for this reason? Yes if the duration, a limit on
+ * RSS or the end of the command of attach -- CMD ended it; no for any other reason, or if the
+ * settle time has begun. */
 bool settle_follows(const struct settle *settle, enum rec_end_reason reason);
 /* Ends the window: from here on no new block is recorded. The record is put before the first
  * function bypasses the agent, so that no event of the window is missing. */
