@@ -22,7 +22,7 @@ struct attributes {
 	uint64_t runtime, deadline, period;
 };
 
-/* Since Linux 6.12 every process may ask for short turns, and gets them early. */
+/* Since Linux 6.12 every process may ask for short time slices, and gets them earlier. */
 static void ask_for_short_turns(void)
 {
 	struct attributes attributes = {.size = sizeof(attributes),

@@ -40,8 +40,9 @@ HT_MUST_CHECK
 struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *data, size_t length);
 /* One aligned 8-byte store: other threads see the old or the new word, never a mixture. Where
  * memory_stores_by_pid is true, the store goes by PID instead of by the opened memory: call
- * proc_check_same and read the word right before. The store waits for the target's mmap_lock, and
- * not even SIGKILL ends that wait. */
+ * proc_check_same and read the word right before. If the kernel forbids that (a container's
+ * filter), the store goes by the opened memory all the same, and other threads may, rarely, see a
+ * mixture. The store waits for the target's mmap_lock, and not even SIGKILL ends that wait. */
 HT_MUST_CHECK
 struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t value);
 /* Does a store to `addr`, aligned to 8 bytes, go by PID? Depends on the address alone. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settle time after the window, in which heaptap records frees but no new blocks: a block that
- * was about to be freed at the window's end then does not count as live.
+ * The settle time after the window, in which heaptap records frees, and no new blocks but those
+ * into which a realloc makes a recorded block: a block that was about to be freed at the window's
+ * end then does not count as live.
  */
 #pragma once
 
