@@ -27,6 +27,7 @@ struct loads {
  * thread, in cycles of its time stamp counter. */
 void loads_configure(struct loads *loads, const struct survey *survey, const struct image *image,
 	uint64_t wait_cycles);
+/* `listens`: from here on threads that load a library wait; false: they do not. */
 void loads_listen(const struct loads *loads, bool listens);
 
 /* Does a thread wait? `ret`: the number of its question. */

@@ -36,7 +36,8 @@ struct session_report {
 	uint64_t mappings;		/* recorded calls that map memory; not in `events` */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
-	uint64_t slots_changed, slots_unloaded; /* not restored: left alone */
+	uint64_t slots_changed, slots_unloaded; /* not restored, since the slot was changed or its
+						   library unloaded */
 	uint64_t slots_left;			/* no room in journal or thunk page: not recorded */
 	struct quiesce_report met;		/* the threads, as the proof of detach found them */
 	uint64_t untapped_modules;
@@ -67,7 +68,7 @@ struct session_report {
 	/* With --max-overhead: the limit and the mean, in millionths; else 0. */
 	uint64_t overhead_limit_ppm, overhead_ppm;
 	char control_problem[900]; /* why the capture cannot be steered (steered.h); "": it can */
-	pid_t guardian_left;	   /* its pid, if it did not end when dismissed; 0 */
+	pid_t guardian_left; /* PID of the guardian, if it did not end when dismissed; else 0 */
 	char comm[64];
 };
 

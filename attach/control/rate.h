@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast two counters grow: over the last seconds, or since the start where that is less.
+ * Computes how fast two counters grow, over the last eight seconds, or since the first look if that
+ * is less.
  */
 #pragma once
 

@@ -108,7 +108,7 @@ static void offer_to_oom_killer(void)
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	/* If this fails, it is one candidate among others. */
+	/* If the write fails, the filter is one candidate among others. */
 	(void)!write(fd, "1000", 4);
 	close(fd);
 }

@@ -18,7 +18,8 @@
 #define SYNCS_AFTER	  2u /* passes without an event */
 #define SYNC_PERIOD_NS	  1000000000u
 
-/* How long a store of one processor may stay unseen by another: a microsecond would be much. */
+/* A store of one processor is visible to the others after this time at the latest; even a
+ * microsecond would be long. */
 #define STORE_DELAY_MAX_NS 1000000u
 
 #define EVENT_MIN_BYTES 2u
@@ -281,8 +282,8 @@ static bool is_sound(const struct look *look)
 	return look->committed >= look->start && look->committed - look->start <= ABI_BUFFER_BYTES;
 }
 
-/* Copies [from, committed) out of the buffer. False: the buffer was given back meanwhile, and the
- * copy may hold bytes of the next one. */
+/* Copies [from, committed) out of the buffer. False: the agent has begun the buffer anew meanwhile,
+ * and the copy may hold newer bytes. */
 static bool copy_piece(struct receiver *receiver, const struct abi_slot *slot,
 	const struct look *look, uint64_t from)
 {
@@ -518,7 +519,7 @@ void receiver_each_thread(const struct receiver *receiver,
 	}
 }
 
-/* The slot is still that thread's. */
+/* Does the slot still belong to that thread? */
 static bool is_current(const struct abi_slot_head *head, const struct receiver_thread *thread)
 {
 	uint64_t key = load(&head->key);

@@ -18,8 +18,7 @@ struct clock_pair {
 
 /* What the daemon knows of one slot's stream. */
 struct stream {
-	uint64_t taken; /* bytes before this position were put into the sink, each once, or given up
-			 */
+	uint64_t taken;		/* earlier bytes were put into the sink, each once, or given up */
 	uint64_t events;	/* put into the sink */
 	uint64_t buffer_events; /* of these, events from the agent's buffer that was drained last */
 	struct event_decoder decoder; /* decodes that buffer, to count its events */

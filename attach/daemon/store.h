@@ -16,8 +16,8 @@ struct store_options {
 	const char *path; /* "-": standard output */
 	bool replace;	  /* -f: an existing regular file is replaced when the trace is finished or
 			   * abandoned with content; without it the file must not exist */
-	uint64_t reserve_bytes; /* stop before the file system has less than this free; 0: the usual
-				 */
+	uint64_t reserve_bytes; /* writing stops before the file system has less than this free; 0:
+				   STORE_RESERVE_BYTES */
 	uint64_t *progress; /* incremented whenever a call goes on after a wait for a slow reader;
 			       or NULL */
 };
@@ -41,6 +41,7 @@ struct ht_err *store_put(struct store *store, const struct rec *rec, uint64_t ev
 /* Writes the unfinished block if its oldest record is older than 1 s. Call it in each tick. */
 HT_MUST_CHECK
 struct ht_err *store_tick(struct store *store, uint64_t now_ns);
+/* Writes the unfinished block. */
 HT_MUST_CHECK
 struct ht_err *store_flush(struct store *store);
 /* Writes the rest and the footer, makes the file durable and gives it its final name. */

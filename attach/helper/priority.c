@@ -48,7 +48,8 @@ void priority_restore(int before)
 	setpriority(PRIO_PROCESS, 0, before);
 }
 
-/* Allows a process (0: this one) only one core, and tells which it was allowed before. */
+/* Allows a process (0: this one) only one core. `ret_before`: the cores that it was allowed
+ * before. */
 static bool confine(pid_t pid, int core, cpu_set_t *ret_before)
 {
 	cpu_set_t there;

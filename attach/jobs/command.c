@@ -29,7 +29,7 @@ static bool next_candidate(const char **path, const char *name, char ret[PATH_MA
 {
 	while (*path) {
 		size_t length = strcspn(*path, ":");
-		/* An empty one is the current directory. */
+		/* An empty part of PATH is the current directory. */
 		int written = snprintf(
 			ret, PATH_MAX, "%.*s%s%s", (int)length, *path, length ? "/" : "", name);
 		*path = (*path)[length] ? *path + length + 1 : NULL;

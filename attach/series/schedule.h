@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * When the windows of a series begin. Times are of a clock that goes on while the machine sleeps
- * (CLOCK_BOOTTIME).
+ * Computes when the windows of a series begin. Times are of a clock that goes on while the machine
+ * sleeps (CLOCK_BOOTTIME).
  */
 #pragma once
 

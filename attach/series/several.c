@@ -39,7 +39,7 @@ static void pass_on(const struct captures *captures, int signals)
 			signal_all(captures, (int)info.ssi_signo);
 }
 
-/* Returns how many go on. */
+/* Reaps captures that have ended; returns how many still run. */
 static unsigned reap(struct captures *captures)
 {
 	unsigned left = 0;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach with several -p: a capture for each process, each in a process of its own.
+ * attach with several -p: heaptap forks one process for each target, and each makes its own
+ * capture.
  */
 #pragma once
 

@@ -44,7 +44,7 @@ static void begin(struct overhead *overhead, const struct overhead_look *look)
 {
 	overhead->start = overhead->last = *look;
 	overhead->since_ns = look->now_ns;
-	/* As much as with one busy processor. */
+	/* Begin with the balance of a target that keeps one processor busy. */
 	overhead->most_ns = share_of(SAVED_PAUSES * PAUSE_MIN_NS, overhead->limit_ppm);
 	overhead->balance_ns = overhead->most_ns;
 }

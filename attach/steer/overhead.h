@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decides when a capture pauses by itself, so that recording costs the target no more than a share
- * of its CPU time (--max-overhead; the measure is in attach/control/DESIGN.md). Knows numbers only.
+ * of its CPU time (--max-overhead; the measure is in attach/control/DESIGN.md). Works on the
+ * numbers that it is given, and reads neither target nor clock.
  */
 #pragma once
 

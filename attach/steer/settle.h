@@ -20,8 +20,9 @@ struct settle {
  * RSS or the end of the command of attach -- CMD ended it; no for any other reason, or if the
  * settle time has begun. */
 bool settle_follows(const struct settle *settle, enum rec_end_reason reason);
-/* Ends the window: from here on no new block is recorded. The record is put before the first
- * function bypasses the agent, so that no event of the window is missing. */
+/* Ends the window, and begins the settle time: from here on new blocks are recorded only as said
+ * above. Puts the record before the first function bypasses the agent, so that no event of the
+ * window is missing. */
 HT_MUST_CHECK
 struct ht_err *settle_begin(
 	struct settle *settle, struct image *image, const struct agent_elf *elf, struct sink *sink);

@@ -14,7 +14,7 @@
 #include "attach/daemon/receiver.h"
 #include "format/control.h"
 
-/* The parts of a capture that answer requests, and that requests change. All borrowed. */
+/* The parts of a capture that the answers describe, or that requests change. All borrowed. */
 struct steered_capture {
 	const struct session_options *options;
 	const struct proc *proc;

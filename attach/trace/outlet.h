@@ -16,8 +16,7 @@ struct outlet_options {
 	bool symbolize;	    /* append names at the end */
 	const struct proc *proc;
 	const struct proc_status *status;
-	int cancel_fd; /* readable: heaptap gives up opening and flushing the output after 1 s more
-			*/
+	int cancel_fd; /* readable: give up opening and flushing the output 1 s later */
 	/* Called every few milliseconds while names are looked up. */
 	void (*meanwhile)(void *context);
 	void *context;

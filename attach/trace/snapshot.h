@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Copies the trace of a running capture, up to now, and adds names: the copy is a whole trace. Only
- * reads: neither target nor capture notices.
+ * Copies the trace of a running capture, up to now, and adds names: the copy is a complete trace.
+ * Only reads the trace and files of the target: the capture goes on.
  */
 #pragma once
 
