@@ -127,7 +127,8 @@ static int run_run(struct options *options)
 	return end_run(options->words[0], &launch, forks, err);
 }
 
-/* A static program has no GOT slots: only its functions' entries can be hooked. */
+/* In a static program no call of an allocator goes through a GOT slot: only entries can be
+ * hooked. */
 static struct ht_err *plan(struct survey *survey, struct entries *entries, struct taps *taps)
 {
 	enum entries_mode mode = survey->is_static ? ENTRIES_AUTO : ENTRIES_SLOT;

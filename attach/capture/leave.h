@@ -35,7 +35,7 @@ struct leave {
 /* Removes the agent, compares, and sets report->detached, level, why, verify and the counts of
  * slots. If the detach fails, that is no error: level is DETACH_INCOMPLETE and `why` says what
  * stays. If the target ends meanwhile (change.is_gone), that is no error either, and
- * report->detached is false. */
+ * report->detached is false. An error means that the comparison failed. */
 HT_MUST_CHECK
 struct ht_err *leave_take_out(struct leave *leave);
 /* Detaches after a failed attach. HT_ERR_INCOMPLETE names what is left; NULL: nothing. */

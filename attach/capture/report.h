@@ -36,8 +36,8 @@ struct session_report {
 	uint64_t mappings;		/* recorded calls that map memory; not in `events` */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
-	uint64_t slots_changed, slots_unloaded; /* not restored, since the slot was changed or its
-						   library unloaded */
+	uint64_t slots_changed, slots_unloaded; /* not restored: the program changed them, or
+						   unloaded the library */
 	uint64_t slots_left;			/* no room in journal or thunk page: not recorded */
 	struct quiesce_report met;		/* the threads, as the proof of detach found them */
 	uint64_t untapped_modules;

@@ -14,9 +14,7 @@
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
 #define CANCEL_PATIENCE_NS  NS_PER_S
 #define STANDSTILL_NS	    (NS_PER_S / 4)
-#define PUSH_BYTES                                                                                 \
-	(64u << 10) /* sink_put writes a queue of this size at once, without waiting for the next  \
-		       tick */
+#define PUSH_BYTES	    (64u << 10) /* sink_put writes a queue of this size at once */
 
 struct sink {
 	char *path;

@@ -60,8 +60,9 @@ void sink_tick(struct sink *sink);
 /* A descriptor that poll(2) reports as writable when sink_tick can write more; -1: the queue is
  * empty, or closed. */
 int sink_fd(const struct sink *sink);
-/* Waits until all is written, also the blocks that a filter holds, or until the output is given up
- * or is_cancelled. Then sink_state and sink_dropped_events are exact. Put no events afterwards. */
+/* Waits until all is written, also the blocks that a filter holds, or until the output is given up,
+ * also because of is_cancelled. Then sink_state and sink_dropped_events are exact. Put no events
+ * afterwards. */
 void sink_flush(struct sink *sink);
 /* Writes all records, and with `named` those that options.append adds, and makes the file durable.
  * Put nothing afterwards. */

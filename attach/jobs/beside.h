@@ -14,6 +14,6 @@ struct beside {
 	bool is_over; /* it has ended, or could not be started */
 };
 
-/* Starts the command at the first call. Has the command ended? A command that cannot be started
- * has; a message says why. `context`: a struct beside. For limits_options.is_over. */
+/* Starts the command at the first call. Has the command ended? True also if it cannot be started,
+ * after a message that says why. `context`: a struct beside. For limits_options.is_over. */
 bool beside_is_over(void *context);

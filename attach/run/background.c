@@ -21,8 +21,8 @@
 
 #define RELAY_BYTES 4096u
 
-/* In the process that captures: the pipe through which it tells the caller's process that it has
- * begun. -1: in no other process, and after that. */
+/* In the process that captures, the pipe through which the caller's process learns that the capture
+ * has begun; -1: closed, or not in that process. */
 static int begun_fd = -1;
 
 /* One stream of the new process, and the stream of the caller's process to which it is copied. */

@@ -10,7 +10,7 @@
 
 struct launch {
 	pid_t pid;
-	int fd;		/* socket to the child, until the child execs; -1 */
+	int fd;		/* socket to the child, until the child execs; -1: closed */
 	bool ended;	/* it has ended and was reaped; `status` says how it ended */
 	int status;	/* of waitpid(2) */
 	int exec_errno; /* error of errno.h for which it could not be run; 0: none */

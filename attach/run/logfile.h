@@ -2,7 +2,7 @@
  *
  * Reads the lines that are appended to a file from now on, even if the file is rotated or
  * truncated. A file that is missing now is read from its beginning when it appears. A call reads a
- * limited number of bytes; if more than 64 MiB are waiting, they are skipped and counted.
+ * limited number of bytes; if more than 64 MiB are waiting, all of them are skipped and counted.
  */
 #pragma once
 
