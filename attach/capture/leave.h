@@ -38,7 +38,8 @@ struct leave {
  * report->detached is false. An error means that the comparison failed. */
 HT_MUST_CHECK
 struct ht_err *leave_take_out(struct leave *leave);
-/* Detaches after a failed attach. HT_ERR_INCOMPLETE names what is left; NULL: nothing. */
+/* Detaches after a failed attach. HT_ERR_INCOMPLETE names what is left; other errors as of
+ * leave_take_out; NULL: nothing is left. */
 HT_MUST_CHECK
 struct ht_err *leave_roll_back(struct leave *leave);
 /* Cleans the target's children, unless the target itself is not clean: then each new child inherits
