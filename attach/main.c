@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap: arguments to command, result to exit status. The only place that ends the process.
+ * The program heaptap: runs the command that the arguments name, and makes the exit status from its
+ * result.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -75,14 +76,13 @@ static int end_as(struct launch *launch, struct forks *forks)
 	return parent_status(launch);
 }
 
-/*
- * Ends each run whose command ran. A run without a trace prints an error and has no status of
- * success, whatever the reason. `err`: of the recording; NULL: none was noticed.
- */
+/* Ends a run whose command ran. Returns the command's exit status, or ends this process by the same
+ * signal. A run without a trace prints an error and never exits with 0. `err`: of the recording;
+ * NULL: none. */
 static int end_run(const char *name, struct launch *launch, struct forks *forks, struct ht_err *err)
 {
 	bool has_trace = launch->traces > 0;
-	/* At once: the command may run for long. */
+	/* Print the error at once: the command may run for long. */
 	if (err)
 		(void)words_complain(has_trace ? err : ht_err_wrap(err, NO_TRACE, name));
 	int status = end_as(launch, forks);
@@ -114,7 +114,7 @@ static int run_run(struct options *options)
 	bool started = !err && !launch.exec_errno;
 	if (launch.waits)
 		err = record_command(options, &launch, &forks);
-	/* A signal may have ended it where it waited. */
+	/* A signal may have ended the command while it waited. */
 	launch_look(&launch);
 	bool ran = started && !launch.failed && (launch.ended || !launch.waits);
 	launch_deinit(&launch);
@@ -127,7 +127,8 @@ static int run_run(struct options *options)
 	return end_run(options->words[0], &launch, forks, err);
 }
 
-/* A static program is recorded by entries, or not at all. */
+/* In a static program no call of an allocator goes through a GOT slot: only entries can be
+ * hooked. */
 static struct ht_err *plan(struct survey *survey, struct entries *entries, struct taps *taps)
 {
 	enum entries_mode mode = survey->is_static ? ENTRIES_AUTO : ENTRIES_SLOT;
@@ -244,7 +245,7 @@ static enum exit_status run_cleanup(const struct options *options)
 	return err ? words_complain(err) : status;
 }
 
-/* seek_process has found it. */
+/* seek_process has found the process. */
 static enum exit_status run_find(const struct options *options)
 {
 	struct ht_err *err = NULL;
@@ -351,7 +352,8 @@ int main(int argc, char **argv)
 	struct options options;
 	struct ht_err *err = inherited_descriptors();
 
-	/* Memory for the contents of files goes back to the system when it is freed. */
+	/* So that blocks of a MiB and more, such as the contents of files, go back to the system
+	 * when they are freed. */
 	mallopt(M_MMAP_THRESHOLD, TABLE_BYTES);
 	HT_THEN(err, options_parse(argc, argv, &options));
 	if (err)

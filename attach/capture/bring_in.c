@@ -59,8 +59,8 @@ static uint32_t memfd_flags(void)
 	return MFD_NOEXEC_SEAL;
 }
 
-/* Waits until the thread of the last attempt has left the stub, where it may still undo its calls:
- * the stub holds its registers. */
+/* Waits until the thread of the last attempt has left the stub, where it may still undo its calls;
+ * the stub's memory holds the thread's registers. */
 static struct ht_err *clear_slack(const struct bring_in_use *use, struct inside *inside)
 {
 	return detach_slack(&use->survey->proc, &inside->slack, use->survey->any_seccomp,

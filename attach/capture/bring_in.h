@@ -17,7 +17,8 @@
 /* What heaptap has in the target, and heaptap's end of it. */
 struct inside {
 	struct remote_slack slack;
-	bool slack_written; /* a thread was to run the stub: the target must be cleaned */
+	bool slack_written; /* the bootstrap stub may have been written into the target, which must
+			       be cleaned */
 	struct remote_image remote;
 	struct image image;
 	bool mapped; /* the target maps the image */
@@ -41,7 +42,9 @@ struct bring_in_use {
 	struct sink *sink;
 };
 
-/* After an error, `inside` holds what is still to be removed from the target. The caller destroys
- * receiver and watch, and closes the descriptors of `remote`. */
+/* Maps the agent's image into the target and configures it. After an error, `inside` says what is
+ * still to be removed from the target. In both cases the caller destroys receiver and watch,
+ * deinitialises `image`, and closes the descriptors of `remote`. `inside` is zeroed before, with -1
+ * for the descriptors of `remote`. */
 HT_MUST_CHECK
 struct ht_err *bring_in(const struct bring_in_use *use, struct inside *inside);

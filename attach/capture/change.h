@@ -15,8 +15,8 @@ struct change {
 };
 
 /* Has the target ended, or does it run another program? Then `err`, which the change caused, is
- * freed and set to NULL, and is_gone and *ended are set. After HT_ERR_TARGET_GONE it waits up to a
- * second for the change to show. */
+ * freed and set to NULL, and is_gone and *ended are set. If `*err` is HT_ERR_TARGET_GONE, waits up
+ * to a second for the change to show. */
 bool change_noticed(struct change *change, struct ht_err **err);
 /* Returns the reason that the trace gives for the change `seen`. */
 enum rec_end_reason change_reason(const struct change *change, enum proc_change seen);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds a thread of the target that waits in a guard of the agent before an exec, or before it
- * makes a child (agent/guard.c).
+ * Finds a thread of the target that waits in a guard of the agent (agent/guard.c), before an exec
+ * or before it makes a child.
  */
 #pragma once
 

@@ -17,11 +17,13 @@ struct jump_page_left {
 	struct linger_plan plan; /* for the guardian, when all else is done */
 };
 
-/* Describes the jump page that the detach `result` left in the target: sets page, linger_ns and why
- * of `report`, and adds the page to the plan. */
+/* Describes the jump page that the detach `result` left in the target: sets page and why of
+ * `report`. If the guardian can wait until the page is unused, also sets report->linger_ns and adds
+ * the page to the plan. */
 void jump_page_left_note(struct jump_page_left *left, const struct detach_report *result,
 	struct session_report *report);
-/* Adds the pages of the children in `report` to the plan, and sets report->linger_ns. */
+/* As jump_page_left_note, for the pages of the children in `report`: adds them to the plan, and
+ * sets report->linger_ns, if the guardian can wait for them. */
 void jump_page_left_add_children(struct jump_page_left *left, struct session_report *report);
-/* Are jump pages, in the target and in children, all that the capture has left? */
+/* Has the capture left jump pages, in the target or in children, and nothing else? */
 bool jump_page_left_is_all(const struct session_report *report);

@@ -66,8 +66,8 @@ struct ht_err *leave_take_out(struct leave *leave)
 	return err;
 }
 
-/* Detaches if there is no image of ours, or no journal, to detach by. The guardian goes on with
- * what stays. */
+/* Detaches if bring_in failed before there was an image or a journal to detach by. The guardian
+ * goes on with what stays. */
 static struct ht_err *recover(struct leave *leave)
 {
 	struct recover_report report = {0};

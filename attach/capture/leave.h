@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a capture leaves its target: the agent is removed, the target is compared with the picture
- * from before the attach, children are cleaned, and leftovers are named.
+ * How a capture leaves its target: heaptap removes the agent, compares the target with the picture
+ * from before the attach, cleans the children, and names leftovers.
  */
 #pragma once
 
@@ -24,18 +24,22 @@ struct leave {
 	const struct window *window;
 	struct residue *residue; /* the picture from before the attach */
 	struct sink *sink;
-	/* Called while the agent is removed, if there was one: it still sends events. */
+	/* Called repeatedly while the agent is removed, as threads in its hooks still record
+	 * events; not if no receiver was created. */
 	void (*pump)(void *context);
 	void *context;
 	struct remains remains;
 	struct jump_page_left jump_page_left;
 };
 
-/* Removes the agent, compares, and reports: sets report->detached, level and verify. The target may
- * end meanwhile (change.is_gone); that is no error. */
+/* Removes the agent, compares, and sets report->detached, level, why, verify and the counts of
+ * slots. If the detach fails, that is no error: level is DETACH_INCOMPLETE and `why` says what
+ * stays. If the target ends meanwhile (change.is_gone), that is no error either, and
+ * report->detached is false. An error means that the comparison failed. */
 HT_MUST_CHECK
 struct ht_err *leave_take_out(struct leave *leave);
-/* Detaches after a failed attach; an error names what is left. */
+/* Detaches after a failed attach. HT_ERR_INCOMPLETE names what is left; other errors as of
+ * leave_take_out; NULL: nothing is left. */
 HT_MUST_CHECK
 struct ht_err *leave_roll_back(struct leave *leave);
 /* Cleans the target's children, unless the target itself is not clean: then each new child inherits

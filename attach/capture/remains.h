@@ -28,8 +28,8 @@ struct ht_err *remains_add(struct ht_err *err, const char *left);
  * returns `err`. */
 HT_MUST_CHECK
 struct ht_err *remains_add_of(struct ht_err *err, struct ht_err *left);
-/* Appends to a reason whether the guardian goes on, and the command for the time after it gives
- * up. */
+/* Appends to the reason `why`, of `bytes` bytes, whether the guardian goes on to clean the target,
+ * and the command that cleans it after the guardian has given up. */
 void remains_add_heir(const struct remains *remains, char *why, size_t bytes);
 /* Returns HT_ERR_INCOMPLETE, which names what stays if the agent could not be removed. `why` is
  * complete: remains_add_heir was called. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report of a capture: its times, its losses, and how it left the process.
+ * The report of a capture: its times, its losses, and how heaptap left the process.
  */
 #pragma once
 
@@ -33,25 +33,28 @@ struct session_report {
 	uint64_t detach_ns;
 	uint64_t stop_ns;		/* longest time any thread was held */
 	uint64_t sample_bytes, cull_ns; /* of the options */
-	uint64_t mappings;		/* calls that map memory; not in `events` */
+	uint64_t mappings;		/* recorded calls that map memory; not in `events` */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
-	uint64_t slots_changed, slots_unloaded; /* not restored: left alone */
+	uint64_t slots_changed, slots_unloaded; /* not restored: the program changed them, or
+						   unloaded the library */
 	uint64_t slots_left;			/* no room in journal or thunk page: not recorded */
 	struct quiesce_report met;		/* the threads, as the proof of detach found them */
 	uint64_t untapped_modules;
-	uint64_t unseen_places; /* places in code that call an allocator past all slots */
-	char unseen[200];	/* the functions with such calls */
+	uint64_t unseen_places; /* places in code that call an allocator past all slots, and large
+				   files that were searched in part */
+	char unseen[200];	/* the functions with such calls, and these files */
 	uint64_t entries;	/* functions hooked at their entry */
 	char refused[400];	/* functions that could not be hooked, and why */
 	struct ownprofile own_profile;
 	char given[1000]; /* the functions given by name, and how each is recorded */
-	uint64_t damage;  /* what only the target can have written into the agent's memory */
+	uint64_t damage;  /* words in the agent's memory that only the target can have written */
 	uint64_t threads, trace_bytes;
 	bool detached; /* detach was attempted: level and verify are set */
 	enum detach_level level;
-	char why[600];	    /* for levels 2 and 3; else the difference that `verify` found */
-	raddr_t page;	    /* of level 2: address of the jump page; 0: none */
+	char why[600]; /* for level 2 and 3: what stays and why; else the difference that `verify`
+			  found, or "" */
+	raddr_t page;  /* of level 2: address of the jump page; 0: none */
 	uint64_t linger_ns; /* how long the guardian waits for jump pages; 0: not at all */
 	struct residue_report verify;
 	bool trace_finished; /* there is a readable trace, perhaps also after an error */
@@ -65,7 +68,7 @@ struct session_report {
 	/* With --max-overhead: the limit and the mean, in millionths; else 0. */
 	uint64_t overhead_limit_ppm, overhead_ppm;
 	char control_problem[900]; /* why the capture cannot be steered (steered.h); "": it can */
-	pid_t guardian_left;	   /* its pid, if it did not end when dismissed; 0 */
+	pid_t guardian_left; /* PID of the guardian, if it did not end when dismissed; else 0 */
 	char comm[64];
 };
 
@@ -74,7 +77,7 @@ struct receiver;
 /* Sets which allocator functions are recorded, and which are not. */
 void report_fill_coverage(
 	struct session_report *report, const struct survey *survey, const struct entries *entries);
-/* Adds the parts of libraries loaded during the capture that were not searched. */
+/* Adds the libraries of which a part was not searched, since they are too large. */
 void report_add_partial(struct session_report *report, const struct survey *survey);
 /* Sets the counts of events and losses. `receiver` NULL: no event came. */
 void report_fill_totals(

@@ -87,7 +87,7 @@ static void end_phase(struct session *s, enum session_phase phase)
 	s->phase_ns = now;
 }
 
-/* The cache's files may be slow, so they are used while nothing of the target is touched. */
+/* The cache's file system may be slow, so read the cache before the target is touched. */
 static struct ht_err *get_tables(struct session *s)
 {
 	struct cache *cache = s->options->cache ? cache_open() : NULL;
@@ -97,7 +97,7 @@ static struct ht_err *get_tables(struct session *s)
 	return err;
 }
 
-/* Otherwise a user who asks for the status may wait for a minute. */
+/* While names are looked up, up to a minute, clients still get answers. */
 static void answer_clients(void *context)
 {
 	steered_serve(context);

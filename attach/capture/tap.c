@@ -28,8 +28,8 @@ static struct ht_err *tap_row(
 	return err;
 }
 
-/* A slot without room does not stop the turn. An entry hook without room does: entries come before
- * all slots. */
+/* A slot without room does not end the turn. An entry that cannot be hooked does: entries come
+ * before all slots. */
 static struct ht_err *tap_turn(
 	struct tap *tap, const struct patch *patch, const struct taps *taps, enum taps_turn turn)
 {

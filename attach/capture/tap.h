@@ -12,18 +12,18 @@ struct tap {
 	const struct agent_elf *elf;
 	struct image *image;
 	struct journal *journal;
-	struct entries *entries; /* hooked at their entry: their slots are left alone */
+	struct entries *entries; /* functions hooked at their entry; their slots are left alone */
 	struct taps_follow follow;
-	size_t tapped; /* running count */
-	size_t left;   /* slots that found no room, last time */
-	/* Called when the guards are in force, before any hook that could make the agent call the
-	 * system. */
+	size_t tapped; /* slots and entries hooked so far */
+	size_t left;   /* slots for which the last call found no room */
+	/* Called when the agent's guards (agent/guard.c) are hooked, before any hook that could
+	 * make the agent make a system call. */
 	struct ht_err *(*guarded)(void *context);
 	void *context;
 };
 
-/* Hooks every slot of the survey that is not hooked yet. Binds a lazy slot first, as the dynamic
- * linker would, if the result is certain. HT_ERR_REFUSED if journal or thunk page have no room for
- * some slots: all others are hooked. */
+/* Hooks every slot and entry of the survey that is not hooked yet. Binds a lazy slot first, as the
+ * dynamic linker would, if the result is certain. HT_ERR_REFUSED: the journal or the thunk page has
+ * no room for some slots, and all others are hooked; or an entry could not be hooked. */
 HT_MUST_CHECK
 struct ht_err *tap_slots(struct tap *tap);

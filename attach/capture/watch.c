@@ -46,7 +46,8 @@ struct watch {
 	struct receiver_thread thread[THREADS_MAX];
 	size_t thread_count;
 	struct threadnames *names;
-	uint64_t unplaced[THREADS_MAX]; /* by record: incarnation on no known stack */
+	uint64_t unplaced[THREADS_MAX]; /* by thread record: the incarnation whose stack was not
+					   found; 0: none */
 };
 
 static const struct proc *proc_of(const struct watch *watch)
@@ -203,9 +204,9 @@ static bool is_main(const struct watch *watch, const struct receiver_thread *thr
 	return thread->tid == (uint32_t)watch->options.survey->status.ns_tid;
 }
 
-/* Returns the stack's beginning as the thread's control block at `thread_pointer` says: an address,
- * and next to it the number of bytes (glibc, musl). 0: no such pair. The mapping does not tell:
- * other threads' stacks may be below in the same mapping. */
+/* Returns the lower end of a thread's stack as the thread's control block at `thread_pointer` gives
+ * it: an address, followed by the number of bytes (glibc, musl). 0: no such pair. The mapping does
+ * not show it: other threads' stacks may be below in the same mapping. */
 static raddr_t stack_told(const struct watch *watch, raddr_t thread_pointer)
 {
 	uint64_t word[HT_PAGE_BYTES / sizeof(uint64_t)];
@@ -271,8 +272,8 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 /* Which threads' stack bounds are read now. Rarely, since reading all mappings blocks the target's
  * own mmap calls. */
 struct bounds_due {
-	bool main; /* the main thread's: its stack may have grown below its bounds */
-	bool any;  /* also those that were not found before */
+	bool main; /* those of the main thread, whose stack may have grown below its bounds */
+	bool any;  /* also those of threads whose stack was not found before */
 };
 
 static struct bounds_due bounds_due(struct watch *watch, uint64_t now_ns, uint64_t stack_kib)
@@ -285,7 +286,8 @@ static struct bounds_due bounds_due(struct watch *watch, uint64_t now_ns, uint64
 	return ret;
 }
 
-/* A thread on an unknown stack may stay there for good: try it only once, and when all are due. */
+/* A thread on an unknown stack may stay there for good: look for its stack once, and then only when
+ * all are due. */
 static bool needs_bounds(
 	const struct watch *watch, const struct receiver_thread *thread, struct bounds_due again)
 {
@@ -346,7 +348,8 @@ static uint32_t inner_tid(const struct watch *watch, pid_t tid, bool *ret_told)
 struct living {
 	struct proc_tids tids;
 	uint32_t *inner;
-	bool is_whole; /* all could be read: a thread that is not in here has ended */
+	bool is_whole; /* every thread's number could be read: a thread that is not in the list has
+			  ended */
 };
 
 static void living_deinit(struct living *living)

@@ -11,7 +11,7 @@
 struct watch;
 
 struct watch_options {
-	const struct survey *survey; /* borrowed; may be refreshed between calls */
+	const struct survey *survey; /* borrowed; the caller may refresh it between calls */
 	struct receiver *receiver;
 	struct sink *sink;
 };
@@ -27,14 +27,16 @@ struct ht_err *watch_modules(struct watch *watch, uint64_t now_mono_ns, bool *re
 /* Call when the survey is refreshed and its slots are hooked: from here on, a slot with another
  * word is a change. */
 void watch_settled(struct watch *watch);
-/* Gives new threads their stack bounds, names threads, releases the records of dead threads.
- * `stack_kib` comes from glance_status: while it is the same, and not 0, the main thread's bounds
- * are kept, for half a second at most. */
+/* Tells the agent the stack bounds of new threads, puts the names of threads into the trace, and
+ * releases the records of dead threads. `stack_kib`: the size of the main thread's stack, from
+ * glance_status; while it does not change, and is not 0, the main thread's bounds are read again
+ * only every half second. */
 HT_MUST_CHECK
 struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns, uint64_t stack_kib);
-/* Only names the threads: once more before the window ends. */
+/* Puts the names of threads into the trace, and does nothing else. Call it also before the window
+ * ends. */
 HT_MUST_CHECK
 struct ht_err *watch_names(struct watch *watch);
-/* Are new threads starting that may end before the next look? Then watch_names should be called
+/* Did a thread start lately? Then others may start, and end before the next look: call watch_names
  * more often. */
 bool watch_names_soon(const struct watch *watch);

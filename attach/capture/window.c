@@ -94,7 +94,8 @@ static void follow_seccomp(
 	window->use.survey->any_seccomp = status->seccomp != 0;
 	if (!window->use.survey->any_seccomp && now_ns >= window->next_seccomp_ns) {
 		window->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
-		/* Errors are ignored: the next look asks again, and the detach asks in any case. */
+		/* Errors are ignored: the next look reads again, and the detach does in any
+		 * case. */
 		ht_err_free(proc_any_seccomp(
 			&window->use.survey->proc, &window->use.survey->any_seccomp));
 	}
@@ -200,7 +201,7 @@ static struct ht_err *tick(struct window *window)
 	hold_exec(window);
 	if (window->use.options->forks)
 		window->use.options->forks->look(window->use.options->forks, window->use.shown);
-	/* Errors are ignored: the next look asks again. */
+	/* Errors are ignored: the next look reads again. */
 	struct ht_err *untold = glance_status(&window->glance, &status);
 	if (untold)
 		status = (struct glance_status){0};
@@ -258,8 +259,8 @@ static enum turn judge_turn(
 	return TURN_END;
 }
 
-/* Takes all pending signals at once: a signal that comes after these counts as impatience. Signals
- * to a command's parent are given to the command. */
+/* Takes all pending signals at once, so that only a later signal counts as a second one. If heaptap
+ * is a command's parent, gives the signals to the command and returns false. */
 static bool take_signals(const struct window *window)
 {
 	const struct session_child *child = window->use.options->child;
@@ -283,17 +284,15 @@ static struct ht_err *unguarded(void)
 		"the trace holds everything recorded until then");
 }
 
-/* Did the options or heaptap stop name this end? */
+/* Is this an end that the options or `heaptap stop` asked for? */
 static bool is_wanted(enum rec_end_reason reason)
 {
 	return reason == REC_END_DURATION || reason == REC_END_STOP || reason == REC_END_RSS ||
 	       reason == REC_END_GROWTH || reason == REC_END_SIZE || reason == REC_END_COMMAND;
 }
 
-/*
- * A requested end comes after the heap was read once more, so that the trace can be compared with
- * the allocators' figures. Any other end, and a second request, comes at once.
- */
+/* Before a requested end heaptap reads the heap once more, so that the trace can be compared with
+ * the allocators' figures. Any other end, and a second signal, takes effect at once. */
 static enum turn put_off(struct window *window, enum turn turn, enum rec_end_reason reason)
 {
 	bool runs = false;
@@ -302,7 +301,7 @@ static enum turn put_off(struct window *window, enum turn turn, enum rec_end_rea
 	if (window->is_ending) {
 		struct ht_err *err = heapread_look(&window->heapread, &runs);
 		window->heap_error = ht_err_first(window->heap_error, err);
-		/* A repeated stop command is no impatience. */
+		/* A second signal ends the window at once; a second stop command does not. */
 		if (runs && (turn == TURN_GO_ON || is_wanted(reason)))
 			return TURN_GO_ON;
 		if (turn == TURN_END && !asked)
@@ -314,7 +313,7 @@ static enum turn put_off(struct window *window, enum turn turn, enum rec_end_rea
 	window->use.report->ended = reason;
 	if (!asked || (window->use.options->child && window->use.options->child->let_go))
 		return TURN_END;
-	/* Stop the reading that began with the window: it need not be waited for. */
+	/* Stop the reading that began with the window, if it still runs. */
 	heapread_stop(&window->heapread);
 	heapread_start(&window->heapread, HEAP_LIMIT_NS);
 	window->is_ending = window->heapread.pid != 0;
@@ -347,7 +346,8 @@ static struct ht_err *take_turn(struct window *window, bool signalled, enum turn
 	enum rec_end_reason reason = window->use.report->ended;
 	*ret = judge_turn(window, end_ns, signalled, &reason);
 	if (settles) {
-		/* The report keeps the reason for the window's end. */
+		/* At the end of the settle time the report keeps the reason for the window's
+		 * end. */
 		if (*ret == TURN_END && reason != REC_END_DURATION)
 			window->use.report->ended = reason;
 		return NULL;

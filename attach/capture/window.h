@@ -38,7 +38,7 @@ struct window_use {
 	struct watch *watch;
 	struct sink *sink;
 	struct change *change;
-	const struct session_target *shown; /* what options->forks is given */
+	const struct session_target *shown; /* the argument of the functions of options->forks */
 	int signal_fd, guardian_fd, memfd;
 };
 
@@ -53,18 +53,19 @@ struct window {
 	struct heapread heapread;
 	bool is_ending;		   /* the window ends after the last reading of the heap */
 	struct ht_err *heap_error; /* that reading's error, owned: the window still ends normally */
-	unsigned holds;		   /* how many threads were held before an exec */
+	unsigned holds;		   /* how many times a thread was held before an exec */
 	uint64_t next_seccomp_ns;  /* when to look for seccomp filters again */
 };
 
-/* From now on the agent makes no system call. */
+/* From now on the agent makes no system call; a call that has begun ends normally. */
 void window_forbid_calls(struct image *image);
 
 /* Runs the window. report->ended says why it ended, change.is_gone whether the target is gone. Call
  * window_close also after an error. */
 HT_MUST_CHECK
 struct ht_err *window_run(struct window *window, const struct window_use *use);
-/* Sets the length of the window and of its pauses; call after times_end. */
+/* Sets the length of the window, of its settle time and of its pauses, and the overhead; call it
+ * after times_end. */
 void window_report(
 	const struct window *window, const struct times *times, struct session_report *report);
 void window_close(struct window *window);

@@ -16,7 +16,7 @@ enum command {
 	COMMAND_RECOVER,
 	COMMAND_CLEANUP,
 	COMMAND_FIND,
-	COMMAND_STATUS, /* these send a request to a running capture */
+	COMMAND_STATUS, /* COMMAND_STATUS to COMMAND_SNAPSHOT send requests to running captures */
 	COMMAND_LIST,
 	COMMAND_STOP,
 	COMMAND_PAUSE,
@@ -78,11 +78,11 @@ enum option_id {
 
 struct option_row {
 	enum option_id id;
-	char letter; /* of the short form, or 0 */
+	char letter; /* of the short form; 0: none */
 	const char *name;
 	const char *argument; /* placeholder of the value; NULL: a flag; "[=X]": may be left out */
 	const char *words;    /* words that the value can be, separated by blanks; NULL: any */
-	const char *help;     /* with a newline where the line would be too long */
+	const char *help;     /* with newlines that keep each line within 80 columns */
 	unsigned commands;    /* the commands that have the option: bits OPTION_IN(command) */
 };
 

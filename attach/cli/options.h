@@ -20,9 +20,10 @@
 struct options {
 	enum command command;
 	const char *help_of; /* COMMAND_HELP: the command whose help is wanted; NULL: all */
-	pid_t pid;	     /* 0: named by `find`, or not named */
+	pid_t pid;	     /* 0: the command line names no process, or describes it by `find` */
 	pid_t pids[OPTIONS_PIDS_MAX];
-	unsigned pid_count; /* for attach, each -p, with `pid` the last one; else at most 1 */
+	unsigned pid_count; /* for attach, the number of -p, of which `pid` is the last; else at
+			       most 1 */
 	const char *logs[OPTIONS_LOGS_MAX]; /* values of --mark-log, FILE=REGEX, from main's argv */
 	unsigned log_count;
 	struct find_query find; /* points into main's argv */
@@ -32,11 +33,11 @@ struct options {
 	/* A command and its arguments, the end of main's argv: for run the command to record, for
 	 * attach the command during which heaptap records. NULL: none. */
 	char **words;
-	uint64_t duration_ns;	   /* 0: until a signal */
+	uint64_t duration_ns;	   /* 0: no limit */
 	uint64_t max_overhead_ppm; /* share of the target's CPU time; 0: no limit */
 	uint64_t settle_ns;	   /* 0: no settle time after the window */
 	uint64_t sample_bytes;	   /* 0: every allocation */
-	uint64_t cull_ns;	   /* blocks that live shorter become sums; 0: none */
+	uint64_t cull_ns;	   /* blocks that live for less become sums; 0: none */
 	uint64_t linger_ns;	   /* how long the guardian waits for a jump page; 0: not at all */
 	struct series_options series;
 	enum entries_mode hook;	 /* functions of linked-in allocators: slots or entries */
@@ -46,7 +47,8 @@ struct options {
 		no_cache, follow_forks, strict, wait, html, wait_for, background, metrics;
 };
 
-/* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */
+/* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy; nothing needs to be freed
+ * then. */
 HT_MUST_CHECK
 struct ht_err *options_parse(int argc, char **argv, struct options *ret);
 void options_deinit(struct options *options);

@@ -11,7 +11,8 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* As fprintf. Every message of heaptap is printed by this function. */
+/* As fprintf, but without control characters in the lines, and with a level for systemd's journal.
+ * Use it for every message, and for every text that may come from the target. */
 HT_PRINTF(2, 3) void print_text(FILE *out, const char *fmt, ...);
 /* "s" unless `count` is 1. */
 const char *print_plural(uint64_t count);

@@ -8,8 +8,8 @@
 #include "attach/capture/report.h"
 
 /* Prints on standard error: the result of the comparison, warnings, the trace, the next command.
- * `verbose` adds each of the six checks, times and counts. */
-/* `has_next`: also print the command that shows the trace. */
+ * `verbose` adds each of the six checks, times and counts. `has_next` adds the command that shows
+ * the trace. */
 void print_session(
 	const struct session_report *report, const char *trace, bool verbose, bool has_next);
 /* Prints "schema": "heaptap.attach/1" on standard output. */

@@ -18,22 +18,23 @@ struct series_options {
 	/* The next window waits for these; bytes 0: it does not wait. */
 	uint64_t trigger_rss_bytes;
 	struct growth_limit trigger_growth;
-	/* These end a window. */
+	/* These end a window; 0: not given. */
 	uint64_t until_rss_bytes;
 	struct growth_limit until_growth;
 	uint64_t max_bytes; /* size of the trace */
-	bool rotate;	    /* the next window begins then */
+	bool rotate;	    /* after a window that max_bytes ended, the next begins */
 	const char *exec;   /* command for each finished trace; NULL: none */
 	/* addresses that get each finished trace; NULL: no more */
 	const char *push[SERIES_PUSH_MAX];
 };
 
-/* Applies an option of a series. `ret_is_one`: false if it is another option. */
+/* Applies option `id` if it is an option of a series. `*ret_is_one`: whether it is. */
 HT_MUST_CHECK
 struct ht_err *series_apply(
 	struct series_options *series, enum option_id id, const char *value, bool *ret_is_one);
 
-/* Refuses options that lack or exclude others. `duration_ns`: of -d and --settle; 0: no -d. */
+/* Refuses options of a series that lack or exclude others. `duration_ns`: of -d and --settle; 0: no
+ * -d. `to_stdout`: the trace goes to standard output. */
 HT_MUST_CHECK
 struct ht_err *series_check(
 	const struct series_options *series, uint64_t duration_ns, bool to_stdout);

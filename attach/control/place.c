@@ -18,7 +18,7 @@
 #define STALE_TRIES 20u
 #define HALF_MADE_S 60
 
-/* The directory's path may be longer than an address of a socket. */
+/* Goes by the directory's descriptor: its path may not fit into the address of a socket. */
 static struct sockaddr_un address_of(int directory, const char *name)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -32,7 +32,7 @@ static bool stat_of(int directory, const char *name, struct stat *ret)
 	return fstatat(directory, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* Removes a socket whose process has ended. What has taken its name meanwhile stays. */
+/* Removes a socket whose process has ended, unless another file has taken its name meanwhile. */
 static void remove_stale(int directory, const char *name)
 {
 	struct sockaddr_un address = address_of(directory, name);
@@ -47,14 +47,14 @@ static void remove_stale(int directory, const char *name)
 		(void)unlinkat(directory, name, 0);
 }
 
-/* Another capture may be about to make it whole. */
+/* A newer half-made socket may be one that another capture is making. */
 static bool is_old(int directory, const char *name)
 {
 	struct stat stat;
 	return stat_of(directory, name, &stat) && time(NULL) - stat.st_mtime > HALF_MADE_S;
 }
 
-/* Those that are named as sockets are, whole or half made. */
+/* Removes the sockets of dead processes, whole or half made (with a dot before the name). */
 static void sweep(int directory)
 {
 	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -77,18 +77,16 @@ static void sweep(int directory)
 	closedir(dir);
 }
 
-/*
- * 0 or an errno. The socket gets its name when it listens: until then it would look stale to
- * another capture. The last of the others may take away the directory: then ESTALE, and all begins
- * anew.
- */
+/* Returns 0 or an errno. The socket gets its name when it listens: a socket that does not listen
+ * would look stale to another capture. ESTALE: another capture has ended and removed the directory;
+ * begin anew. */
 static int listen_at(int listener, int directory, const char *name)
 {
 	char half_made[CONTROL_NAME_MAX + 1];
 	snprintf(half_made, sizeof(half_made), ".%s", name);
 	struct sockaddr_un address = address_of(directory, half_made);
 	(void)unlinkat(directory, half_made, 0);
-	/* The mode of the name is what bind makes it: no moment with another one. */
+	/* bind makes the file: with this umask it never has another mode than 0600. */
 	mode_t before = umask(0177);
 	int failed = bind(listener, (struct sockaddr *)&address, sizeof(address)), sys = errno;
 	umask(before);
@@ -106,7 +104,7 @@ static int open_once(const char *path, const char *name, struct place *ret)
 {
 	*ret = PLACE_NONE;
 	ret->directory = control_open_directory(path, geteuid(), true);
-	/* It may have been removed since it was made. */
+	/* Another capture may have removed the directory since it was made. */
 	if (ret->directory < 0)
 		return errno == ENOENT ? ESTALE : errno;
 	sweep(ret->directory);

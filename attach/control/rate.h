@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How fast two counters grow: over the last seconds, or since the start where that is less.
+ * Computes how fast two counters grow, over the last eight seconds, or since the first look if that
+ * is less.
  */
 #pragma once
 
@@ -15,12 +16,12 @@ struct rate_look {
 /* Zero-initialised is empty and valid. */
 struct rate {
 	struct rate_look look[RATE_LOOKS]; /* a ring */
-	size_t count;			   /* looks that were ever kept */
+	size_t count; /* looks kept so far; the last RATE_LOOKS of them are in the ring */
 };
 
-/* When is the next look to be kept? One a second is. */
+/* Is it time to keep another look? One a second is kept. */
 bool rate_is_due(const struct rate *rate, uint64_t mono_ns);
 void rate_note(struct rate *rate, const struct rate_look *look);
-/* From the oldest look that is kept to `now`. */
+/* The growth from the oldest look in the ring to `now`; 0 without a look. */
 uint64_t rate_events_per_s(const struct rate *rate, const struct rate_look *now);
 uint64_t rate_bytes_per_min(const struct rate *rate, const struct rate_look *now);

@@ -15,7 +15,7 @@
 
 struct connection {
 	int fd;	    /* -1: free */
-	bool waits; /* for the end */
+	bool waits; /* its client waits for the end of the capture */
 	uint64_t since_ns;
 	size_t length;
 	char line[CONTROL_LINE_MAX];
@@ -50,7 +50,8 @@ static void hang_up(struct server *server, struct connection *connection)
 	connection->waits = false;
 }
 
-/* A line fits the empty buffer of a new connection; what does not is its client's loss. */
+/* One line fits into the empty send buffer of a new connection. If it does not, the client gets no
+ * answer: heaptap does not wait. */
 static void send_reply(int fd, const struct control_reply *reply)
 {
 	char line[CONTROL_LINE_MAX];
@@ -74,7 +75,8 @@ static bool is_allowed(int fd)
 	       (peer.uid == geteuid() || peer.uid == 0);
 }
 
-/* A free connection, or the one that has been there for longest without a request. */
+/* Returns a free connection; without one, closes the oldest that has sent no request yet. NULL: all
+ * wait for the end. */
 static struct connection *find_place(struct server *server)
 {
 	struct connection *found = NULL;
@@ -90,8 +92,8 @@ static struct connection *find_place(struct server *server)
 	return found;
 }
 
-/* Has the client closed the connection? One that has only shut down its sending side still reads.
- */
+/* Has the client closed the connection? A client that has only shut down its sending side still
+ * reads. */
 static bool is_gone(int fd)
 {
 	struct pollfd pollfd = {.fd = fd};
@@ -102,7 +104,7 @@ static void take_request(struct server *server, struct connection *connection, s
 {
 	struct control_request request;
 	struct control_reply reply = {0};
-	/* It was not answered in time, and its user believes that nothing was done. */
+	/* The client did not wait for its answer: its user believes that nothing was done. */
 	if (is_gone(connection->fd)) {
 		hang_up(server, connection);
 		return;
@@ -124,7 +126,8 @@ static void take_request(struct server *server, struct connection *connection, s
 	hang_up(server, connection);
 }
 
-/* A client that waits sends nothing more: drop what comes. */
+/* A client that waits for the end sends nothing more: drop all bytes, and notice the end of the
+ * connection. */
 static void watch_waiting(struct server *server, struct connection *connection)
 {
 	ssize_t got = recv(connection->fd, connection->line, CONTROL_LINE_MAX, MSG_DONTWAIT);
@@ -169,7 +172,7 @@ static void accept_some(struct server *server, uint64_t now_ns)
 		connection->fd = fd;
 		connection->since_ns = now_ns;
 		connection->length = 0;
-		/* Most requests are there already. */
+		/* Most requests have come already. */
 		read_request(server, connection, now_ns);
 	}
 }

@@ -33,7 +33,8 @@ bool apart_become(const char *name, int first, int second, bool keep_stdout)
 	 * process, too. */
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, name);
-	/* First: a standard descriptor may be closed, and `first` in its place. */
+	/* Move `first` before the standard descriptors become /dev/null: it may have the number of
+	 * one. */
 	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, APART_FIRST_FD, -1};
 	/* `second` may have the number that `first` gets. */
 	if (second >= 0)
@@ -66,8 +67,9 @@ bool apart_drop_rights(uid_t uid, gid_t gid)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0,
 		0, 0);
-	/* Each by itself: root in a container may lack the right to one of them. Where it cannot
-	 * become another user it has no capability left, and writes no file. */
+	/* Try each call even if one before failed: root in a container may lack the right to one of
+	 * them. A root that cannot become another user has no capability left, and writes no
+	 * file. */
 	if (geteuid() == 0) {
 		refused = is_refused(setgroups(0, NULL));
 		refused |= is_refused(setresgid(gid, gid, gid));

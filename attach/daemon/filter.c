@@ -16,7 +16,7 @@ struct filter {
 	struct cull *cull;
 	struct orders orders;
 	struct bytes_out out;
-	bool is_closed; /* the scribe has ended */
+	bool is_closed; /* writing to the scribe has failed: it has ended */
 	struct ht_err *err;
 };
 
@@ -69,7 +69,7 @@ static struct ht_err *take_order(
 	return pass_on(filter, order->kind, NULL, 0);
 }
 
-/* False where nothing can be passed on any more. */
+/* False if nothing can be passed on any more. */
 static bool carry_out(void *context, const struct order *order, const uint8_t *record)
 {
 	struct filter *filter = context;
@@ -95,7 +95,7 @@ static void serve(struct filter *filter, pid_t parent)
 		write_out(filter);
 		show_sizes(filter);
 	}
-	/* The daemon may have ended without an order. */
+	/* The daemon may have ended without an order to finish. */
 	if (goes_on)
 		filter->err = cull_finish(filter->cull);
 	write_out(filter);
@@ -108,7 +108,7 @@ static void offer_to_oom_killer(void)
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
-	/* If this fails, it is one candidate among others. */
+	/* If the write fails, the filter is one candidate among others. */
 	(void)!write(fd, "1000", 4);
 	close(fd);
 }

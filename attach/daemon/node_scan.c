@@ -5,7 +5,7 @@
 
 #define WORD_BITS	 64u
 #define NODES_PER_RECORD 4096u
-#define UNREADY_MAX	 65536u /* far more than there are threads that could be writing one */
+#define UNREADY_MAX	 65536u /* far more than there are threads that could be writing a node */
 
 #define load(at) __atomic_load_n(at, __ATOMIC_ACQUIRE)
 
@@ -56,11 +56,12 @@ static bool read_node(struct node_scan *scan, uint32_t id, struct rec_node *ret)
 		.epoch = load(&node->epoch),
 		.flags = load(&node->flags) & (ABI_NODE_EXACT | ABI_NODE_INTERPRETED),
 	};
-	scan->damage += parent >= id; /* only a damaged target breaks the order */
+	scan->damage +=
+		parent >= id; /* the agent makes a parent first: the target has written this word */
 	return scan->written[ret->parent / WORD_BITS] >> ret->parent % WORD_BITS & 1;
 }
 
-/* The record was not written: put its nodes again. */
+/* The sink did not take the record: put its nodes again with the next call. */
 static void forget_run(struct node_scan *scan)
 {
 	for (uint32_t id = scan->run_first; id < scan->run_first + scan->run_count; id++)

@@ -30,7 +30,8 @@ struct ht_err *orders_receive(struct orders *orders, pid_t parent, bool *ret_ope
 {
 	struct pollfd wait[] = {{.fd = orders->fd, .events = POLLIN}, {.fd = orders->next_fd}};
 	const int ready = poll(wait, HT_ARRAY_SIZE(wait), TICK_MS);
-	/* A worker that cannot die may hold the other end open. */
+	/* Look at the parent, too: a worker that cannot be killed may hold the writing end open
+	 * after the daemon's death. */
 	*ret_open = ready != 0 || !parent || getppid() == parent;
 	if (ready > 0 && wait[1].revents)
 		*ret_open = false;

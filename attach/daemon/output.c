@@ -16,8 +16,7 @@
 
 #include "format/growing.h"
 
-/* How long a write to a socket (standard output) may block: as long as the sink waits for a pipe.
- */
+/* How long a write to a socket (standard output) may block: as long as store.c waits for a pipe. */
 #define SOCKET_STALL_S 5
 
 static struct ht_err *standard_refused(const char *reason)
@@ -25,11 +24,9 @@ static struct ht_err *standard_refused(const char *reason)
 	return ht_err_new(HT_ERR_USAGE, "cannot write the trace to standard output: %s", reason);
 }
 
-/*
- * A pipe is opened anew: O_NONBLOCK would otherwise hold for everybody who shares it. A socket
- * cannot be, and gets a time limit for the same end: a reader that sleeps must not keep the daemon
- * from detaching.
- */
+/* A reader that sleeps must not keep this process in a write. So a pipe is opened anew, since
+ * O_NONBLOCK would otherwise hold for all processes that share the description. A socket cannot be
+ * opened anew: it gets a time limit. */
 static struct ht_err *open_standard(struct output *ret)
 {
 	struct stat st;
@@ -55,7 +52,7 @@ static struct ht_err *open_standard(struct output *ret)
 	return NULL;
 }
 
-/* The path is to blame, unless heaptap or the machine is out of descriptors or memory. */
+/* The path is the reason, unless heaptap or the machine is out of descriptors or memory. */
 static struct ht_err *cannot_create(const char *path, int sys)
 {
 	if (sys == EMFILE || sys == ENFILE || sys == ENOMEM)
@@ -204,7 +201,7 @@ struct ht_err *output_open(const char *path, bool replace, struct output *ret)
 	return NULL;
 }
 
-/* Some file systems do not count the names of a file: its own name must be missing, too. */
+/* Some file systems do not count the names of a file: the file's own name must be missing, too. */
 static bool is_removed(const struct output *output)
 {
 	struct stat st;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The output file: opened so that no other file can be harmed or disclosed, marked as being written
- * until its descriptor is closed, and put in its place or removed again. Runs as root in
- * directories that others may write.
+ * until its descriptor is closed, and renamed to its final name or removed. heaptap may run as
+ * root, in directories that other users may write to.
  */
 #pragma once
 
@@ -16,28 +16,31 @@ struct output {
 	bool is_regular;
 	bool is_standard; /* standard output */
 
-	/* Only for a file that was created here; otherwise dir_fd is -1. */
+	/* Only for a file that output_open created; dir_fd also for a device. */
 	int dir_fd;
-	char *name;	  /* where it lies within dir_fd */
-	char *final_name; /* where it is to lie; NULL: it is there */
+	char *name;	  /* its current name in the directory dir_fd */
+	char *final_name; /* the name that output_publish gives it; NULL: `name` is the final one */
 	dev_t device;
 	ino_t inode;
 };
 
 /*
- * Opens `path` for writing: "-" is standard output, /dev/null and /dev/full are themselves,
- * anything else must be a new file, which gets mode 0600 and under sudo the invoking user as owner.
- * With `replace` it may be an existing regular file: a new one is then written beside it. Symbolic
- * links are never followed. HT_ERR_USAGE with reason and remedy, or
- * HT_ERR_SYS where descriptors or memory are used up; nothing is left behind.
+ * Opens `path` for writing: "-" is standard output; the devices /dev/null and /dev/full are opened
+ * as they are; any other path must be a new file, which gets mode 0600, and under sudo the invoking
+ * user as owner. With `replace` the file may exist if it is regular: the new file is created under
+ * another name in the same directory, and output_publish renames it. If the last part of the path
+ * is a symbolic link, it is not followed. HT_ERR_USAGE names reason and remedy; HT_ERR_SYS or
+ * HT_ERR_NOMEM if descriptors or memory are used up. After an error no file is left. Free with
+ * output_deinit.
  */
 HT_MUST_CHECK
 struct ht_err *output_open(const char *path, bool replace, struct output *ret);
 
-/* Makes it durable and puts it in its final place; the descriptor stays open. */
+/* Makes a regular file durable (fsync) and gives it its final name; the descriptor stays open. Does
+ * nothing for other outputs. After an error (HT_ERR_SYS) the file keeps its current name. */
 HT_MUST_CHECK
 struct ht_err *output_publish(struct output *output);
-/* Removes a file that output_open created, if it still lies where it was created. */
+/* Removes a file that output_open created, if `name` still leads to that file. */
 void output_discard(struct output *output);
-/* Closes and frees. */
+/* Closes the descriptors and frees the names. */
 void output_deinit(struct output *output);

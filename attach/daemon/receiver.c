@@ -18,7 +18,8 @@
 #define SYNCS_AFTER	  2u /* passes without an event */
 #define SYNC_PERIOD_NS	  1000000000u
 
-/* How long a store of one processor may stay unseen by another: a microsecond would be much. */
+/* A store of one processor is visible to the others after this time at the latest; even a
+ * microsecond would be long. */
 #define STORE_DELAY_MAX_NS 1000000u
 
 #define EVENT_MIN_BYTES 2u
@@ -36,7 +37,8 @@ struct look {
 	uint64_t committed;
 };
 
-/* The tightest of a few tries, in case of an interrupt in between. */
+/* Of three tries, the one with the least time between the clocks: an interrupt may come in
+ * between. */
 static struct clock_pair read_clocks(void)
 {
 	struct clock_pair best = {0};
@@ -53,10 +55,10 @@ static struct clock_pair read_clocks(void)
 }
 
 /*
- * A slot seen idle now holds every event stamped before this: an event may have the time of one
- * before it, but none from before the tick in force (stamp.h of the agent), which was set at
- * `tick`; less the time that stores may take to become visible. 0 while the pace of the TSC is not
- * known.
+ * A slot that is idle now holds all its events that are stamped before the returned time. An event
+ * may carry the time stamp of an earlier event, but none from before the present value of
+ * abi_control.tick was set (agent/stamp.h), which was at `tick`. Subtracts the time that a store
+ * may take to become visible. 0 while the rate of the TSC is not known.
  */
 static uint64_t settled_tsc(const struct receiver *receiver, const struct clock_pair *tick)
 {
@@ -180,8 +182,8 @@ static bool is_message(const struct receiver *receiver, const struct abi_message
 	       head->length <= ABI_BUFFER_BYTES && head->events <= head->length / EVENT_MIN_BYTES;
 }
 
-/* How many events the message holds behind those that were drained from memory. The agent's count
- * includes these; the first event, at the front of the message, tells the nesting level of all. */
+/* Returns how many events of the message were not drained from memory before. head->events counts
+ * all. The first event of a message gives the nesting level of all. */
 static uint64_t message_events(
 	struct stream *stream, const struct abi_message *head, const uint8_t *body)
 {
@@ -194,7 +196,7 @@ static uint64_t message_events(
 	return event_next(&stream->decoder, &in, &first) == EVENT_OK ? head->events : 0;
 }
 
-/* Hands on what the message in `buffer` holds and was not drained from memory before. */
+/* Puts the part of the message in `buffer` that was not drained from memory before. */
 static struct ht_err *take_message(struct receiver *receiver)
 {
 	const struct abi_message *head = &receiver->buffer.head;
@@ -280,8 +282,8 @@ static bool is_sound(const struct look *look)
 	return look->committed >= look->start && look->committed - look->start <= ABI_BUFFER_BYTES;
 }
 
-/* Copies [from, committed) out of the buffer. False: the buffer was given back meanwhile, and the
- * copy may hold bytes of the next one. */
+/* Copies [from, committed) out of the buffer. False: the agent has begun the buffer anew meanwhile,
+ * and the copy may hold newer bytes. */
 static bool copy_piece(struct receiver *receiver, const struct abi_slot *slot,
 	const struct look *look, uint64_t from)
 {
@@ -290,7 +292,7 @@ static bool copy_piece(struct receiver *receiver, const struct abi_slot *slot,
 	return load(&slot->head.buffer_start) == look->start;
 }
 
-/* Hands on the copy of [from, committed) in `buffer`. */
+/* Puts the copy of [from, committed) in `buffer`. */
 static struct ht_err *take_copy(
 	struct receiver *receiver, uint32_t index, const struct look *look, uint64_t from)
 {
@@ -311,10 +313,9 @@ static struct ht_err *take_copy(
 	return put_piece(receiver, &piece);
 }
 
-/*
- * Bytes are missing before the buffer. Their message was sent before buffer_start moved on: it is
- * in the queue now, or it never was. Once the queue is empty they are given up.
- */
+/* Bytes before the buffer are missing. The agent sends their message before it moves buffer_start:
+ * the message is in the queue now, or it was never sent. Once the queue is empty, gives the bytes
+ * up. */
 static struct ht_err *close_gap(struct receiver *receiver, struct stream *stream, uint64_t start)
 {
 	bool is_empty;
@@ -326,8 +327,8 @@ static struct ht_err *close_gap(struct receiver *receiver, struct stream *stream
 	return NULL;
 }
 
-/* Takes what a slot holds. True in `ret` when all that stood in it at `look` was handed on or given
- * up; otherwise the rest comes with a later pass. */
+/* Takes the committed bytes of a slot. `*ret` is true if all bytes of `look` were put or given up;
+ * otherwise a later pass takes the rest. */
 static struct ht_err *take_slot(
 	struct receiver *receiver, uint32_t index, struct look *look, bool *ret)
 {
@@ -368,7 +369,8 @@ static void note_thread(struct receiver *receiver, uint32_t index, uint64_t key)
 	uint32_t incarnation = load(&receiver->slots[index].head.incarnation);
 	if (incarnation == stream->incarnation || incarnation & INCARNATION_UNSETTLED)
 		return;
-	/* Two steps for each; between two looks there may have been many. */
+	/* The number grows by two with each owner; the slot may have had several since the last
+	 * look. */
 	if (!(key & KEY_LEVEL_MASK))
 		receiver->threads += (incarnation - stream->incarnation) / 2;
 	stream->incarnation = incarnation;
@@ -380,7 +382,7 @@ static struct ht_err *drain_slot(
 	struct stream *stream = &receiver->streams[index];
 	uint64_t key = slot_key(receiver, index);
 	uint64_t complete = settled;
-	/* The slot was not claimed at the pass before. */
+	/* The slot was claimed since the pass before. */
 	if (!stream->is_claimed)
 		stream->complete_tsc = receiver->settled_tsc;
 	stream->is_claimed = true;
@@ -421,8 +423,8 @@ static struct ht_err *drain_slots(struct receiver *receiver, bool last, uint64_t
 	return err;
 }
 
-/* After the last event two more SYNCs tell readers that no older event follows; further ones would
- * tell nothing, so they come once a second. */
+/* After the last event two more REC_SYNCs tell readers that no older event follows. Later ones add
+ * nothing, so they come once a second. */
 static bool is_sync_due(struct receiver *receiver, const struct clock_pair *now)
 {
 	bool is_quiet = receiver->events == receiver->synced_events;
@@ -517,7 +519,7 @@ void receiver_each_thread(const struct receiver *receiver,
 	}
 }
 
-/* The slot is still that thread's. */
+/* Does the slot still belong to that thread? */
 static bool is_current(const struct abi_slot_head *head, const struct receiver_thread *thread)
 {
 	uint64_t key = load(&head->key);

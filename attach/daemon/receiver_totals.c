@@ -3,7 +3,7 @@
 
 #include "attach/daemon/receiver_state.h"
 
-/* No agent lives long enough for more: the target wrote it. */
+/* No agent lives long enough for a greater number: the target wrote it. */
 #define COUNTER_MAX (UINT64_C(1) << 48)
 
 static uint64_t read_counter(struct receiver_totals *totals, const uint64_t *counter)
@@ -25,10 +25,9 @@ static void add_slot(struct receiver_totals *totals, const struct abi_slot_head 
 		totals->trunc[i] += read_counter(totals, &head->trunc[i]);
 }
 
-/*
- * The agent counts a lost buffer as a whole, also when part of it was drained before. After the
- * last pass it is known how many of the committed events never came; its counters then say why.
- */
+/* The agent counts all events of a lost buffer, even if some were drained before. After the last
+ * pass the receiver knows how many committed events never came; the agent's counters only say how
+ * many of them the socket lost. */
 static void settle_losses(struct receiver_totals *totals, uint64_t received)
 {
 	uint64_t missing = totals->committed > received ? totals->committed - received : 0;
@@ -57,12 +56,13 @@ struct receiver_totals receiver_totals(const struct receiver *receiver)
 		const struct abi_slot_head *head = &receiver->slots[i].head;
 		const struct stream *stream = &receiver->streams[i];
 		if (!slot_key(receiver, i)) {
-			/* A slot that was used once keeps a key. */
+			/* A slot that was used keeps a key: the target has cleared it. */
 			totals.damage += stream->taken != 0;
 			continue;
 		}
 		/* A thread that was killed between two stores leaves a counter that is one ahead of
-		 * its stream. Of a stream without a gap the events are known. */
+		 * its stream. If the stream has no gap, the receiver has counted its events
+		 * itself. */
 		bool is_known = receiver->is_final && !stream->is_gapped;
 		totals.committed +=
 			is_known ? stream->events : read_counter(&totals, &head->events);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How the kernel's scheduler sees a process: a process that only waits for a processor is not to be
- * given up as one that hangs.
+ * The state of a process in the kernel's scheduler: a process that only waits for a processor does
+ * not hang.
  */
 #pragma once
 
 #include <sys/types.h>
 
-/* R S D T t Z X I, as proc_pid_stat(5) has it; '?': it cannot be read. `stat` is open on
- * /proc/PID/stat, which stays that process's when it has ended; its position does not matter. */
+/* Returns the state as in proc_pid_stat(5): R S D T t Z X I; '?' if it cannot be read, as after the
+ * process's end. `stat`: an open /proc/PID/stat, which never shows a later process with that PID.
+ * Reads from its beginning, whatever its position. */
 char runstate_read(int stat);
 /* As runstate_read, for the process that has the number `pid` now; '?' also if there is none. */
 char runstate_of(pid_t pid);

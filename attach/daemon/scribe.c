@@ -7,8 +7,8 @@
 
 #include "format/clock.h"
 
-/* What the patience of scribe_options does not cover: a minute of looking up names, and a disk that
- * has a large file to write before it is durable. */
+/* Two steps take longer than scribe_options.patience_ns: looking up names (a minute), and writing a
+ * large file to the disk before it is durable. */
 #define APPEND_PATIENCE_NS 65000000000u
 #define SYNC_PATIENCE_NS   60000000000u
 
@@ -34,7 +34,7 @@ static void show_state(struct scribe *scribe)
 	show(&page->bytes, status.bytes);
 	show(&page->dropped_events, status.dropped_events);
 	show(&page->safe_events, status.safe_events);
-	/* The state only gets worse: is_done() may have set one that the store does not know. */
+	/* The state only gets worse: is_done may have set a state that the store does not have. */
 	if (status.state <= page->state)
 		return;
 	show_text(scribe, status.problem ? status.problem : "no memory");
@@ -46,14 +46,15 @@ static void show_progress(struct scribe *scribe)
 	__atomic_fetch_add(&scribe->page->progress, 1, __ATOMIC_RELEASE);
 }
 
-/* Call it when all records that were put are written. */
+/* Call it when all records that were put before have been written. */
 static void show_safe(struct scribe *scribe)
 {
 	if (store_status(scribe->store).state == STORE_OK)
 		show(&scribe->page->safe_bytes, scribe->put_bytes);
 }
 
-/* False after an error that is not the output's (memory): nothing can be written any more. */
+/* Takes `err`. False after an error other than one of the output, such as HT_ERR_NOMEM: nothing
+ * more can be written. */
 static bool is_done(struct scribe *scribe, struct ht_err *err)
 {
 	if (!err)
@@ -73,7 +74,8 @@ static bool put(struct scribe *scribe, const struct order *order, const uint8_t 
 	HT_THEN(err, store_put(scribe->store, &rec, order->events));
 	if (!is_done(scribe, err))
 		return false;
-	/* A block leaves before the record that found it full. */
+	/* The writer writes a full block before it takes the next record: all earlier records are
+	 * written. */
 	if (store_status(scribe->store).bytes != bytes)
 		show_safe(scribe);
 	scribe->put_bytes += order->length;
@@ -109,7 +111,7 @@ static bool finish(struct scribe *scribe, bool named)
 	return is_done(scribe, store_finish(scribe->store));
 }
 
-/* False when it was the last one. */
+/* False after the last order, or if nothing more can be written. */
 static bool carry_out(void *context, const struct order *order, const uint8_t *data)
 {
 	struct scribe *scribe = context;
@@ -137,7 +139,8 @@ static bool carry_out(void *context, const struct order *order, const uint8_t *d
 	return go_on;
 }
 
-/* True: all was finished. False: no more comes. */
+/* True: the last order was carried out, or nothing more can be written. False: no more orders come,
+ * and the caller writes the rest. */
 static bool serve(struct scribe *scribe, pid_t parent)
 {
 	bool is_open = true;

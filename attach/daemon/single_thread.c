@@ -11,7 +11,8 @@ static void note_marker(struct single_thread *sole, uint32_t slot)
 	sole->marker = is_only ? slot + 1 : SINGLE_THREAD_SEVERAL;
 }
 
-/* The key of the only slot that has moved since the last look, if all others rest; otherwise 0. */
+/* Returns the key of the only slot that has recorded since the last look, if all other slots are
+ * idle; otherwise 0. */
 static uint64_t find_sole(struct single_thread *sole, const struct abi_control *control,
 	const struct abi_slot *slots, uint32_t slot_max)
 {
@@ -42,11 +43,9 @@ static void exchange(struct abi_control *control, uint64_t seen, uint64_t value)
 		&control->sole, &seen, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
-/*
- * A thread that records alone leaves no marks, so the marks of others become wrong. A thread that
- * makes one from here on has moved, or is in an event, at the next look: then no thread is
- * notified.
- */
+/* A thread that records alone leaves no marks, so the marks of others become wrong. If another
+ * thread leaves a mark from here on, the next look finds that thread recording, and does not
+ * confirm the proposal. */
 static void clear_marks(struct single_thread *sole, uint64_t *last)
 {
 	for (uint32_t i = 0; i < ABI_LAST_WORDS; i++)

@@ -14,22 +14,22 @@
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
 #define CANCEL_PATIENCE_NS  NS_PER_S
 #define STANDSTILL_NS	    (NS_PER_S / 4)
-#define PUSH_BYTES	    (64u << 10) /* so much is not kept for the next tick */
+#define PUSH_BYTES	    (64u << 10) /* sink_put writes a queue of this size at once */
 
 struct sink {
 	char *path;
 	struct writers writers;
 	struct bytes_out queue;
-	size_t passed; /* of `queue`, to the scribe */
+	size_t passed; /* bytes of `queue` that were written to the pipe */
 	bool takes_all;
 	uint64_t patience_ns;
 	bool (*is_cancelled)(void *context);
 	void (*meanwhile)(void *context);
 	void *context;
-	uint32_t orders; /* given, each of which is answered */
+	uint32_t orders; /* orders that are answered, given so far; the opening counts as one */
 	uint64_t put_bytes, put_events;
-	uint64_t unqueued_events; /* there was no memory for them */
-	char *problem;		  /* why it was given up */
+	uint64_t unqueued_events; /* events of records that could not be put into the queue */
+	char *problem;		  /* why the output was given up; NULL: it was not */
 };
 
 #define load(at) __atomic_load_n(at, __ATOMIC_ACQUIRE)
@@ -58,8 +58,8 @@ static void close_queue(struct sink *sink)
 	sink->passed = 0;
 }
 
-/* Says how much does not stand in the file: with a filter in events, because it changes the number
- * of bytes. */
+/* Writes to `ret` how much is missing in the file: in bytes, or with a filter in events, since a
+ * filter changes the number of bytes. */
 static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t bytes)
 {
 	const uint64_t lost_bytes = sink->put_bytes - load(&sink->writers.page->safe_bytes);
@@ -77,8 +77,8 @@ static void say_lost(const struct sink *sink, bool is_known, char *ret, size_t b
 			is_known ? "" : "; all records are written, but may not be durable");
 }
 
-/* Ends the writers: what they have not written is lost. The problem is `why`, unless the scribe has
- * given a reason. */
+/* Kills the writers: records that they have not written are lost. The problem is `why`, unless the
+ * scribe has given a reason. */
 static void give_up(struct sink *sink, const char *why)
 {
 	const struct scribe_page *page = sink->writers.page;
@@ -163,12 +163,14 @@ static bool is_cancelled(const struct sink *sink)
 
 /* --- waiting for the scribe --- */
 
-/* How long the scribe has made no progress, without times in which it or heaptap could not run. */
+/* Since when the scribe has made no progress, not counting times in which the scribe or heaptap
+ * could not run. */
 struct wait {
 	uint64_t since_ns, looked_ns;
 };
 
-/* If heaptap had no turn itself, it cannot tell whether the scribe had one. */
+/* If heaptap itself could not run, it cannot tell whether the scribe could: the time begins
+ * anew. */
 static bool is_late(
 	const struct sink *sink, struct wait *wait, bool has_moved, uint64_t patience_ns)
 {
@@ -178,15 +180,15 @@ static bool is_late(
 	wait->looked_ns = now_ns;
 	if (now_ns - wait->since_ns <= patience_ns)
 		return false;
-	/* The output is not the reason. */
+	/* A scribe that is stopped, or waits for a processor, does not show a slow output. */
 	if (writers_are_held_up(&sink->writers))
 		wait->since_ns = now_ns;
 	return wait->since_ns != now_ns;
 }
 
-/* Until the last order is carried out, or nothing moves any more; with `hurry` no longer than a
- * second after it was cancelled, for what takes a little at a time moves for hours. `meanwhile`:
- * NULL, or called in between. */
+/* Waits until the last order is answered, or gives up when the scribe makes no progress. With
+ * `hurry`, waits at most a second after is_cancelled: an output that takes a little at a time would
+ * make progress for hours. Calls `meanwhile`, if not NULL, every few milliseconds. */
 static void await_answer(struct sink *sink, bool hurry, void (*meanwhile)(void *))
 {
 	const struct scribe_page *page = sink->writers.page;
@@ -305,7 +307,7 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 	return NULL;
 }
 
-/* Closes the file, too: also that can wait for ever. */
+/* The scribe closes the file as it ends, and even that may never return. */
 static void dismiss_writers(struct sink *sink)
 {
 	close_queue(sink);
@@ -370,7 +372,8 @@ void sink_flush(struct sink *sink)
 
 void sink_finish(struct sink *sink, bool named)
 {
-	/* Before names are looked up for a minute: what does not answer now will not then. */
+	/* Flush before names are looked up, which takes up to a minute: an output that does not
+	 * answer now will not answer then. */
 	sink_flush(sink);
 	if (is_closed(sink))
 		return;

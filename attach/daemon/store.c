@@ -25,7 +25,7 @@ struct store {
 	uint64_t seen_bytes;	 /* trace_writer_bytes() at the last look */
 	uint64_t block_since_ns; /* when the first of the waiting records came; 0: none waits */
 	uint64_t given_events;	 /* to the writer */
-	uint64_t waiting_events; /* of them, not yet in the file */
+	uint64_t waiting_events; /* of these, not yet in the file */
 	uint64_t dropped_events; /* never given to the writer */
 	bool is_stuck;		 /* the last attempt to write failed */
 };
@@ -108,7 +108,8 @@ static void set_problem(struct store *store, enum store_state state, const char 
 		store->problem = NULL;
 }
 
-/* A pipe that is full is waited for, but not for ever. True: try the call again. */
+/* If `*err` says that a pipe is full, waits until its reader takes data, for STALL_MS at most.
+ * True: try the call again; `*err` is freed. */
 static bool is_writable_again(const struct store *store, struct ht_err **err)
 {
 	if (!*err || (*err)->code != HT_ERR_SYS || (*err)->sys != EAGAIN)
@@ -127,7 +128,7 @@ static bool is_writable_again(const struct store *store, struct ht_err **err)
 	return true;
 }
 
-/* Turns an error of the output into a state; our own errors pass through. */
+/* Turns an error of the output into a state, and frees it; returns other errors. */
 static struct ht_err *note_error(struct store *store, struct ht_err *err)
 {
 	if (!err || err->code != HT_ERR_SYS)
@@ -170,8 +171,8 @@ static struct ht_err *write_waiting(struct store *store, writer_step *step)
 	return note_error(store, err);
 }
 
-/* Once the output is full, what says why the trace ends is still worth the reserve. A later SYNC
- * would claim that the dropped events are there. */
+/* When the disk is full, the reserve is used for records that say how the trace ends. A later
+ * REC_SYNC would claim that the dropped events are in the trace. */
 static bool is_accepted(const struct store *store, enum rec_kind kind)
 {
 	if (store->state == STORE_FULL)

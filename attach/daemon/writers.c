@@ -34,7 +34,8 @@ static struct ht_err *make_pipe(bool waits, int *ret_read, int *ret_write)
 static struct ht_err *start_scribe(
 	struct writers *writers, const struct scribe_options *options, bool is_filtered)
 {
-	/* The filter may end after the daemon. */
+	/* A scribe behind a filter does not watch the daemon: the filter may still write after the
+	 * daemon's death. */
 	const pid_t parent = is_filtered ? 0 : getpid();
 	int read_fd;
 	HT_TRY(make_pipe(is_filtered, &read_fd, &writers->fd));
@@ -48,8 +49,8 @@ static struct ht_err *start_scribe(
 		       : NULL;
 }
 
-/* Starts the filter in front of the scribe: writers->fd, the pipe to the scribe until now, becomes
- * the filter's. */
+/* Starts the filter before the scribe: the filter takes over writers->fd, the pipe to the scribe,
+ * and writers->fd becomes the pipe to the filter. */
 static struct ht_err *start_filter(struct writers *writers, uint64_t cull_ns)
 {
 	struct filter_options options = {.cull_ns = cull_ns,
@@ -108,7 +109,8 @@ void writers_close(struct writers *writers)
 	writers->fd = -1;
 }
 
-/* Waits for the end of a process, which `*pid` does not name any more then. */
+/* Waits for the end of process `*pid`, and sets `*pid` to -1 if it has ended. True also if it was
+ * -1. */
 static bool await_death(pid_t *pid, uint64_t patience_ns)
 {
 	if (*pid >= 0 && helper_ends_within(*pid, patience_ns))

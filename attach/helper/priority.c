@@ -22,7 +22,7 @@ struct attributes {
 	uint64_t runtime, deadline, period;
 };
 
-/* Since Linux 6.12 every process may ask for short turns, and gets them early. */
+/* Since Linux 6.12 every process may ask for short time slices, and gets them earlier. */
 static void ask_for_short_turns(void)
 {
 	struct attributes attributes = {.size = sizeof(attributes),
@@ -48,7 +48,8 @@ void priority_restore(int before)
 	setpriority(PRIO_PROCESS, 0, before);
 }
 
-/* Allows a process (0: this one) only one core, and tells which it was allowed before. */
+/* Allows a process (0: this one) only one core. `ret_before`: the cores that it was allowed
+ * before. */
 static bool confine(pid_t pid, int core, cpu_set_t *ret_before)
 {
 	cpu_set_t there;

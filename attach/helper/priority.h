@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Turns on a busy machine. While heaptap holds a thread of the target or waits for one, the target
- * loses every turn that heaptap waits for. Best effort: without the privilege, heaptap only gets
- * short, early turns. Never real time: heaptap polls, and the threads that it waits for must run.
+ * Gets processor time sooner on a busy machine: while heaptap holds a thread of the target or waits
+ * for one, the target loses the time in which heaptap waits for a processor. Best effort: without
+ * the privilege (CAP_SYS_NICE), heaptap only asks for short time slices, which the kernel gives
+ * earlier. Never uses real-time scheduling: heaptap polls, and the threads that it waits for must
+ * run.
  */
 #pragma once
 
@@ -10,17 +12,20 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Lets this process run before others that compute. Returns the argument for priority_restore. */
+/* Lets this process run before others that compute, and sets its timer slack to 1 ns. Returns the
+ * argument for priority_restore, which restores only the nice value. */
 int priority_raise(void);
 void priority_restore(int before);
 
-/* Moves this process to a core if it may run there, and then allows all its cores again. False: it
- * runs elsewhere. Two processes that only wait for each other do that best on one core: the waker
- * gives the core up as it goes to sleep, and neither waits for the turn of a third. */
+/* Moves this process to `core` if it may run there, and then allows all its cores again. False: it
+ * runs on another core. Two processes that only wait for each other do so best on one core: the
+ * process that wakes the other gives up the core as it goes to sleep, and neither waits for a third
+ * process. */
 bool priority_move(int core);
-/* Helps a child of ours that waits in priority_move for a turn that may never come, since a
- * real-time thread may have the core: moves it to another core, if there is one. Does nothing to a
- * child that does not wait there. */
+/* Helps a child of this process that waits in priority_move for a core, perhaps for ever, since a
+ * real-time thread may use that core: moves the child to another core, if there is one, and allows
+ * it all cores of this process. Does nothing if the child may already use the same cores as this
+ * process. */
 void priority_spare(pid_t pid);
 
 /* The cores that a process was allowed to run on. */
@@ -29,8 +34,8 @@ struct priority_cores {
 	cpu_set_t set;
 };
 
-/* Moves a process of ours, for which we wait, to our own core until priority_send_back. Linux 6.18
- * was seen to leave every process of one core waiting for seconds behind a group of another session
- * (autogroup), while another core was idle. */
+/* Moves a process of heaptap, for which this process waits, to this process's core until
+ * priority_send_back. Linux 6.18 was seen to leave every process of one core waiting for seconds
+ * behind a group of another session (autogroup), while another core was idle. */
 struct priority_cores priority_bring(pid_t pid);
 void priority_send_back(pid_t pid, const struct priority_cores *before);

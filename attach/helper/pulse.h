@@ -15,7 +15,7 @@ struct ht_err *pulse_start(void);
 /* For a forked process: stops counting its own reads. Returns the parent's counter, which is odd
  * during a read; NULL: there is none. */
 const uint64_t *pulse_watch(void);
-/* Call them around everything that may wait for the target. They do not nest, and do nothing
+/* Call them around every call that may wait for the target. They do not nest, and do nothing
  * without a counter. */
 void pulse_enter(void);
 void pulse_leave(void);

@@ -188,7 +188,8 @@ static void child_main(int fd, pid_t parent,
 	_exit(0);
 }
 
-/* A SIGSTOP to the worker is not meant for the target's thread that it may hold: continue it. */
+/* Continue a worker that a SIGSTOP has stopped: it may hold a thread of the target, which would
+ * stay stopped. */
 static void keep_running(int pidfd)
 {
 	siginfo_t info = {0};
@@ -196,7 +197,8 @@ static void keep_running(int pidfd)
 		(void)syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
 }
 
-/* Reads the replies only afterwards: to wake for each would take the core from the held thread. */
+/* The caller reads the replies only after this: to wake up for each reply would take the core from
+ * the thread that the worker holds. */
 static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
 {
 	int fd = (int)syscall(SYS_pidfd_open, child, 0);

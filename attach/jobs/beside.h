@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A command for whose time another process is recorded (attach -- CMD).
+ * The command of attach -- CMD: while it runs, heaptap records another process.
  */
 #pragma once
 
@@ -14,5 +14,6 @@ struct beside {
 	bool is_over; /* it has ended, or could not be started */
 };
 
-/* Starts the command at the first call; has it ended? For limits_options.is_over. */
+/* Starts the command at the first call. Has the command ended? True also if it cannot be started,
+ * after a message that says why. `context`: a struct beside. For limits_options.is_over. */
 bool beside_is_over(void *context);

@@ -24,12 +24,12 @@
 /* --- the file
  * ------------------------------------------------------------------------------------------ */
 
-/* The next directory of `*path` with `name` behind it; false: there is none left. */
+/* Sets `ret` to the next directory of `*path` with `name` appended; false: none is left. */
 static bool next_candidate(const char **path, const char *name, char ret[PATH_MAX])
 {
 	while (*path) {
 		size_t length = strcspn(*path, ":");
-		/* An empty one is the current directory. */
+		/* An empty part of PATH is the current directory. */
 		int written = snprintf(
 			ret, PATH_MAX, "%.*s%s%s", (int)length, *path, length ? "/" : "", name);
 		*path = (*path)[length] ? *path + length + 1 : NULL;
@@ -45,7 +45,7 @@ static const char *search_path(const char *name)
 	return strchr(name, '/') ? NULL : path ? path : SHELL_PATH;
 }
 
-/* Is it a program of some kind, and no text for a shell? */
+/* Is the file a program of some kind, and not a text for a shell? */
 static bool is_binary(const char *file)
 {
 	char line[LOOK_BYTES];
@@ -85,7 +85,7 @@ static int exec_file(const char *file, char *const argv[])
 	return errno != ENOEXEC || is_binary(file) ? errno : exec_by_shell(file, argv);
 }
 
-/* Errors of one directory of PATH: the next may have the command. */
+/* Is this an error of one directory of PATH? Then the next one may have the command. */
 static bool is_elsewhere(int sys)
 {
 	return sys == ENOENT || sys == ENOTDIR || sys == ESTALE || sys == ENODEV ||
@@ -129,7 +129,7 @@ static int find_file(const char *name, int mode, char ret[PATH_MAX])
 	return denied ? EACCES : ENOENT;
 }
 
-/* The dynamic linker that a program names; "": none. */
+/* Reads the name of the dynamic linker that a program asks for; "": none. */
 static void read_linker(const char *file, char ret[SHEBANG_BYTES])
 {
 	Elf64_Ehdr header;
@@ -151,8 +151,9 @@ static void read_linker(const char *file, char ret[SHEBANG_BYTES])
 	}
 }
 
-/* From a script through interpreters that are scripts, to the last one whose interpreter is not
- * there or cannot be run: its path replaces `file`. False: no script is at fault. */
+/* Follows a script to its interpreter, while that is a script, too, up to a script whose
+ * interpreter is missing or cannot be run: its path replaces `file`. False: there is no such
+ * script. */
 static bool find_script(char file[PATH_MAX], char interpreter[SHEBANG_BYTES])
 {
 	for (unsigned i = 0; i < SCRIPTS_MAX; i++) {
@@ -180,7 +181,7 @@ static struct ht_err *explain_interpreter(
 		interpreter, strerror(sys), file);
 }
 
-/* The file is there. */
+/* The caller has found the file. */
 static struct ht_err *explain_file(char file[PATH_MAX], int sys)
 {
 	char interpreter[SHEBANG_BYTES], linker[SHEBANG_BYTES];

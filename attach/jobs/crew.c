@@ -14,7 +14,7 @@
 
 #define LOOK_MS 50
 
-/* Collects those that have ended; returns how many still run. */
+/* Reaps the commands that have ended; returns how many still run. */
 static unsigned collect(struct crew *crew)
 {
 	unsigned running = 0;

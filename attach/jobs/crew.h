@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Commands that run beside heaptap, one for each finished trace: never more than a few at once.
+ * Commands that run beside heaptap, one for each finished trace, at most CREW_MAX at once.
  */
 #pragma once
 
@@ -11,18 +11,19 @@
 
 /* Zero-initialised is valid. */
 struct crew {
-	const char *command; /* what `tell` gets; borrowed */
-	/* Called when a command ends, with its `status` of waitpid(2); or NULL. */
+	const char *command; /* the first argument of `tell`; borrowed */
+	/* Called when crew_is_full or crew_wait finds that a command has ended, with its `status`
+	 * of waitpid(2); or NULL. */
 	void (*tell)(const char *command, int status);
 	pid_t running[CREW_MAX]; /* 0: none */
 };
 
-/* Are CREW_MAX running? Collects those that have ended. */
+/* Do CREW_MAX commands run? Reaps those that have ended. */
 bool crew_is_full(struct crew *crew);
 
-/* As fork(2), for a crew that is not full. After an error of fork there is a warning, in which
- * `option` stands. */
+/* As fork(2), for a crew that is not full. If fork fails, prints a warning that names `option`. */
 pid_t crew_fork(struct crew *crew, const char *option);
 
-/* Waits for those that still run. A signal that ends captures ends the wait, not the commands. */
+/* Waits for the commands that still run. A signal of start_ending_signals, which the caller has
+ * blocked, ends the wait, not the commands. */
 void crew_wait(struct crew *crew);

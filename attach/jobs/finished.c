@@ -63,7 +63,7 @@ static void run(struct finished *finished, const char *path)
 
 /* --- the files -------------------------------------------------------------------------------- */
 
-/* Removes the file if it is still the one that was written. */
+/* Removes the file if its path still leads to the file that heaptap wrote. */
 static void discard(struct finished_file *file)
 {
 	struct stat info;
@@ -73,7 +73,7 @@ static void discard(struct finished_file *file)
 	free(file->path);
 }
 
-/* False: it is not there, or there is no memory. `path` may be NULL: no file. */
+/* Sets `file`; `path` NULL: there is no file. False: the file is missing, or there is no memory. */
 static bool note(struct finished_file *file, const char *path)
 {
 	struct stat info;
@@ -95,7 +95,7 @@ static void remember(struct finished *finished, const char *path, const char *pa
 		free(one.trace.path);
 		return;
 	}
-	/* A page that could not be written is none. */
+	/* If the page was not written, remember the trace without a page. */
 	if (!note(&one.page, page))
 		one.page = (struct finished_file){0};
 	kept[finished->count++] = one;

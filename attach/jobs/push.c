@@ -16,7 +16,7 @@ struct ht_err *push_check(const struct push *push)
 	return push->address[0] ? symbols_need_analyzer("--push") : NULL;
 }
 
-/* In the child. */
+/* In the child: becomes heaptap-analyze push. Returns if that fails. */
 static void execute(const struct push *push, const char *trace)
 {
 	char program[] = "heaptap", command[] = "push", to[] = "--to", quiet[] = "-q", end[] = "--";
@@ -31,7 +31,7 @@ static void execute(const struct push *push, const char *trace)
 	argv[count++] = end;
 	argv[count++] = (char *)trace;
 	helper_reset_signals();
-	/* The target may need the core. */
+	/* The target may need the processor. */
 	setpriority(PRIO_PROCESS, 0, NICE);
 	symbols_become_analyzer(argv);
 }

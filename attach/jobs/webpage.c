@@ -57,7 +57,7 @@ struct ht_err *webpage_name(
 	return err;
 }
 
-/* The status of child `pid`, as helper_wait. */
+/* Waits for the end of child `pid`; returns its status as helper_wait does. */
 static int attend(pid_t pid, const struct webpage_wait *wait)
 {
 	int status;
@@ -68,16 +68,16 @@ static int attend(pid_t pid, const struct webpage_wait *wait)
 	return status;
 }
 
-/* Runs heaptap-analyze for `what`; its exit status. */
+/* Runs heaptap-analyze, which writes `what`, and returns its exit status. */
 static int run(char *const argv[], const char *what, const struct webpage_wait *wait)
 {
 	int status = 0;
 	fflush(stdout);
 	const pid_t pid = fork();
 	if (pid == 0) {
-		/* A capture blocks the signals that end it; they end this program. */
+		/* heaptap blocks the signals that end a capture; they must end heaptap-analyze. */
 		helper_reset_signals();
-		/* A page that gets too large is an error of its own. */
+		/* A page above the limit on file sizes must give an error, not a signal. */
 		signal(SIGXFSZ, SIG_IGN);
 		symbols_become_analyzer(argv);
 		_exit(127);

@@ -16,8 +16,9 @@
 /* Reads exactly `length` bytes. HT_ERR_SYS, which names the address, if any byte is unreadable. */
 HT_MUST_CHECK
 struct ht_err *memory_read(const struct proc *proc, raddr_t addr, void *buffer, size_t length);
-/* Reads as many bytes from `addr` as are readable, up to `length`; `*ret_read` may be 0. Errors
- * concern the whole process. */
+/* Reads as many bytes from `addr` as are readable, up to `length`; `*ret_read` may be 0. Unreadable
+ * bytes are no error; an error means that the process has ended or that none of its memory can be
+ * read. */
 HT_MUST_CHECK
 struct ht_err *memory_read_some(
 	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read);
@@ -36,12 +37,14 @@ size_t memory_read_file(const struct proc *proc, const struct proc_map *map, uin
 	void *buffer, size_t length);
 HT_MUST_CHECK
 struct ht_err *memory_read_u64(const struct proc *proc, raddr_t addr, uint64_t *ret);
+/* Writes all bytes, past page protections. After an error some may be written. */
 HT_MUST_CHECK
 struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *data, size_t length);
 /* One aligned 8-byte store: other threads see the old or the new word, never a mixture. Where
  * memory_stores_by_pid is true, the store goes by PID instead of by the opened memory: call
- * proc_check_same and read the word right before. The store waits for the target's mmap_lock, and
- * not even SIGKILL ends that wait. */
+ * proc_check_same and read the word right before. If the kernel forbids that (a container's
+ * filter), the store goes by the opened memory all the same, and other threads may, rarely, see a
+ * mixture. The store waits for the target's mmap_lock, and not even SIGKILL ends that wait. */
 HT_MUST_CHECK
 struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t value);
 /* Does a store to `addr`, aligned to 8 bytes, go by PID? Depends on the address alone. */

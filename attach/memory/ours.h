@@ -13,7 +13,7 @@
 /* The same name as /proc/PID/maps and the links in /proc/PID/fd show it. */
 #define OURS_NAME "/memfd:" OURS_FILE
 
-/* Is `name`, of a mapping or the target of a descriptor's link, that of memory of a heaptap? */
+/* Does `name`, of a mapping or the target of a descriptor's link, belong to memory of a heaptap? */
 static inline bool ours_is(const char *name)
 {
 	return strncmp(name, OURS_NAME, strlen(OURS_NAME)) == 0;

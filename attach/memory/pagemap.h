@@ -23,8 +23,8 @@ struct ht_err *pagemap_read(const struct proc *proc, int fd, raddr_t at, uint64_
  * those. */
 enum pagemap_own { PAGEMAP_OWN_UNKNOWN, PAGEMAP_OWN_NONE, PAGEMAP_OWN_SOME, PAGEMAP_OWN_ALL };
 enum pagemap_own pagemap_own(const struct proc *proc, raddr_t addr, size_t length);
-/* Is no page at `addr`, neither in memory nor swapped out? Does not read the page. False if the
- * kernel does not tell. */
+/* Is there no page at `addr`, neither in memory nor swapped out? Does not read the page. False if
+ * that cannot be read. */
 bool pagemap_is_empty(const struct proc *proc, raddr_t addr);
 /* The first page from `at` on that is in memory or swapped out; `hi` if none is below `hi`; `at` if
  * the kernel cannot tell (before Linux 6.7). `at` and `hi` are page-aligned. */

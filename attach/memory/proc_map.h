@@ -12,7 +12,8 @@ struct proc_map {
 	uint32_t dev_major, dev_minor;
 	uint64_t inode;
 	bool read, write, exec, shared;
-	const char *name; /* as the kernel prints it, with \012 for a newline; "": anonymous */
+	const char *name; /* as the kernel prints it, with \012 for a newline; "": anonymous; NULL:
+			     not looked up */
 };
 
 struct proc_maps {

@@ -26,15 +26,16 @@ struct proc_lookup {
 HT_MUST_CHECK
 struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *ret);
 void proc_lookup_end(struct proc_lookup *lookup);
-/* False if nothing is mapped at `addr`. ret->name is NULL. */
+/* False if nothing is mapped at `addr`, or the mappings cannot be read. ret->name is NULL. */
 bool proc_lookup_find(const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret);
-/* Finds the mapping that contains `addr`, or else the first behind it. `*ret_found` is false if
- * there is none. */
+/* Finds the mapping that contains `addr`, or else the first one above. `*ret_found` is false if
+ * there is none. ret->name is NULL. */
 HT_MUST_CHECK
 struct ht_err *proc_lookup_next(
 	const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret, bool *ret_found);
 
-/* Opens the file of a mapping for reading: through /proc/PID/map_files, or, without the rights for
- * that, by its name if the name still leads to the same file. HT_ERR_INCOMPLETE: neither works. */
+/* Opens the regular file of a mapping for reading: through /proc/PID/map_files, or, if that fails,
+ * by its name below the target's root directory, if the name still leads to the same inode. The
+ * caller closes `*ret`. HT_ERR_INCOMPLETE: neither works. */
 HT_MUST_CHECK
 struct ht_err *proc_open_mapped(const struct proc *proc, const struct proc_map *map, int *ret);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Reads a process's mappings after checking that the file systems behind them answer. A file system
- * may be served by a process, perhaps by the target itself: it must answer heaptap before heaptap
- * reads a page of it in the target's memory (slow.h).
+ * Reads a process's mappings, and checks that the file systems behind them answer. A process may
+ * serve a file system, perhaps the target itself: the file system must answer heaptap before
+ * heaptap reads one of its pages in the target's memory (slow.h).
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct ht_err *stalled_read_maps_later(const struct proc *proc, struct proc_maps
 /* As stalled_read_maps, without the mappings. */
 HT_MUST_CHECK
 struct ht_err *stalled_check(const struct proc *proc);
-/* As stalled_read_maps_later, without the mappings and with 10 s: for a process that no other
- * process ends if it hangs. */
+/* As stalled_read_maps_later, without the mappings, and with 10 s instead of 2 s: for a caller that
+ * no other process kills if it hangs. */
 HT_MUST_CHECK
 struct ht_err *stalled_avoid(const struct proc *proc);

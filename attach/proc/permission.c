@@ -39,7 +39,8 @@ static struct ht_err *judge_capable(const struct permission_facts *facts)
 		"ptrace there");
 }
 
-/* The kernel requires all three user ids to be ours. Returns the first that is not, or ours. */
+/* The kernel requires all three user ids of the target to be heaptap's effective one. Returns the
+ * first that differs, or heaptap's. */
 static uid_t foreign_uid(const struct permission_facts *facts)
 {
 	if (facts->target_euid != facts->our_euid)
@@ -104,7 +105,8 @@ static bool in_initial_user_ns(void)
 	       outside == 0 && count == UINT32_MAX;
 }
 
-/* A process whose namespace we may not read lives outside of ours, if ours has an outside. */
+/* If heaptap may not read the process's namespace, the process is in another one, unless heaptap is
+ * in the initial one. */
 static bool same_user_ns(const struct proc *proc)
 {
 	struct stat ours, theirs;

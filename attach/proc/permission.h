@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Why the kernel forbids access to a process, and the remedy. The kernel answers EACCES whatever
- * the rule is; heaptap works the rule out from the facts that the kernel judges by.
+ * Finds out why the kernel forbids access to a process, and the remedy. The kernel returns the same
+ * error for every rule; heaptap derives the rule from the facts by which the kernel judges.
  */
 #pragma once
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * A process, as its directory in /proc shows it. Reads only; no ptrace. All text of /proc is
- * hostile input: names may contain anything. Every function that takes a struct proc returns
- * HT_ERR_TARGET_GONE if the process has ended.
+ * hostile input: names may contain anything. A function that reads a file of a struct proc returns
+ * HT_ERR_TARGET_GONE if the process has ended. A function that asks whether a file or a task exists
+ * says that it does not.
  */
 #pragma once
 

@@ -24,9 +24,10 @@ struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int s
 /* Reads the short text file `path` (relative to `dir_fd`), or as much of it as fits, into `ret` and
  * ends it with a NUL. Returns the bytes read; -1 with errno and an empty text on failure. */
 ssize_t proc_file_short(int dir_fd, const char *path, char *ret, size_t bytes);
-/* As proc_file_short for a file comm, without the newline that ends it. False: it cannot be read.
- */
+/* As proc_file_short for a file `comm`, without the newline at its end. False: it cannot be
+ * read. */
 bool proc_file_comm(int dir_fd, const char *path, char ret[64]);
-/* The number, of this base, behind the first `key` in a text of /proc; `missing`: there is none. In
- * a status file let `key` begin with the newline before it: the kernel escapes newlines in Name. */
+/* Returns the number, in base `base`, that follows the first `key` in a text of /proc; `missing` if
+ * there is no such key or number. For a status file let `key` begin with the newline before it: the
+ * kernel escapes newlines in Name. */
 uint64_t proc_file_number(const char *text, const char *key, int base, uint64_t missing);

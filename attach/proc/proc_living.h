@@ -28,7 +28,7 @@ struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret);
  * or unknown. */
 uint64_t proc_limit(const struct proc *proc, const char *name);
 
-/* From the auxiliary vector that the kernel gave the program at its start; 0: unknown. */
+/* Values of the auxiliary vector that the kernel gave the program at its start; 0: unknown. */
 struct proc_auxv {
 	raddr_t phdr, entry; /* of the program, or of a dynamic linker that was started as one */
 	raddr_t base;	     /* the dynamic linker's load address */

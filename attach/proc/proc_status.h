@@ -15,13 +15,14 @@ struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_statu
 HT_MUST_CHECK
 struct ht_err *proc_status_listed(
 	const struct proc *proc, pid_t tid, struct proc_status *ret, bool *ret_lives);
-/* Does any thread have a seccomp filter now? If that is unknown, an error, as from proc_tids_read:
- * a wrong "no" would let a call of ours kill the target. */
+/* Does any thread have a seccomp filter, or seccomp's strict mode, now? Returns an error, such as
+ * those of proc_tids_read, if that is unknown: after a wrong "no" a system call of heaptap could
+ * kill the target. */
 HT_MUST_CHECK
 struct ht_err *proc_any_seccomp(const struct proc *proc, bool *ret);
 
-/* Number of thread `tid` in its innermost PID namespace; 0: the thread has ended, or the kernel
- * does not tell. */
+/* Number of thread `tid` in its innermost PID namespace; 0: the thread has ended, or the number is
+ * unknown. */
 pid_t proc_ns_tid(const struct proc *proc, pid_t tid);
 /* The core on which the thread runs, or ran last; -1: unknown. */
 int proc_core(const struct proc *proc, pid_t tid);

@@ -9,8 +9,8 @@
 
 #define NAME_BYTES 64u
 
-/* NSpid has one number for each namespace from that of /proc to our own. A single number: /proc
- * shows ours. A kernel without namespaces has no such line. */
+/* NSpid has one number for each namespace from that of /proc to heaptap's own; a single number
+ * means that they are the same. A kernel without namespaces has no such line. */
 static struct ht_err *is_ours(bool *ret)
 {
 	char *line = NULL;
@@ -37,7 +37,8 @@ static struct ht_err *is_ours(bool *ret)
 	return err;
 }
 
-/* False after unshare(CLONE_NEWPID), or setns(2) without a fork. */
+/* Will children be in heaptap's own namespace? Not after unshare(CLONE_NEWPID), or setns(2) without
+ * a fork. */
 static bool are_children_ours(void)
 {
 	char own[NAME_BYTES], children[NAME_BYTES];

@@ -31,25 +31,25 @@
 #define NUMBER_DIGITS 3
 #define NUMBER_MAX    1000000u
 #define TRIGGER_BYTES 160u
-#define PASS_MS	      20 /* between two looks whether a page is written */
+#define PASS_MS	      20 /* between two looks at whether the page is written */
 #define NOTHING	      "nothing was recorded"
 
 /* The captures of one process. */
 struct attach {
 	const struct options *options;
-	struct proc proc; /* between windows; zeroed where there is one window, which begins now */
+	struct proc proc; /* stays open between windows; zeroed if there is one window, which begins
+			     now */
 	struct schedule schedule;
 	struct finished finished;
 	struct push push;
 	struct beside beside;
-	struct progress progress; /* of the present window */
-	struct standby standby;	  /* of the present wait, or of one that was stopped */
-	uint64_t number;	  /* of the window, from 1 */
-	uint64_t end_ns; /* CLOCK_BOOTTIME; when the time of a series that rotates is over; 0: never
-			  */
-	uint64_t traces; /* finished */
-	bool is_over;	 /* no window follows */
-	int worst;	 /* exit status so far */
+	struct progress progress; /* of the current window */
+	struct standby standby;	  /* of the current wait, or of one that a client stopped */
+	uint64_t number;	  /* number of the current window, from 1 */
+	uint64_t end_ns;	  /* CLOCK_BOOTTIME: when a series that rotates ends; 0: never */
+	uint64_t traces;	  /* finished traces */
+	bool is_over;		  /* no window follows */
+	int worst;		  /* exit status so far */
 };
 
 /* One window. */
@@ -65,7 +65,7 @@ static bool is_series(const struct attach *attach)
 
 /* --- one window ------------------------------------------------------------------------------- */
 
-/* A name of its own for each trace of a series. */
+/* Each trace of a series gets another name. */
 static struct ht_err *name_output(const struct attach *attach, char **ret)
 {
 	const struct options *options = attach->options;
@@ -111,7 +111,7 @@ static uint64_t windows(const struct attach *attach)
 	return attach->schedule.count == UINT64_MAX ? 0 : attach->schedule.count;
 }
 
-/* Everything is tapped. */
+/* Called when all is hooked. */
 static void tell_begun(void *context)
 {
 	struct attach *attach = context;
@@ -152,7 +152,7 @@ static void show(const struct attach *attach, const char *line)
 		print_text(stderr, "heaptap: %s\n", line);
 }
 
-/* An error leaves a wait that clients cannot see. */
+/* After an error clients cannot see the wait. */
 static void open_standby(
 	struct attach *attach, uint64_t number, uint64_t next_ns, const char *waits_for)
 {
@@ -176,7 +176,8 @@ static void serve_standby(void *context)
 	attach->is_over |= standby_serve(&attach->standby, &client);
 }
 
-/* The page is written between two windows, and may take longer than the time between them. */
+/* The page is written between two windows, which may take longer than the time between them:
+ * clients see that heaptap waits. */
 static int write_beside_standby(struct attach *attach, const struct window *window)
 {
 	struct schedule schedule = attach->schedule;
@@ -193,11 +194,11 @@ static int write_beside_standby(struct attach *attach, const struct window *wind
 	return ret;
 }
 
-/* The status of the capture comes first. */
+/* Returns the status of the capture, unless that is 0: then that of the page. */
 static int write_page(struct attach *attach, const struct window *window, int status)
 {
 	const struct options *options = attach->options;
-	/* A page of a large trace takes longer than words may. */
+	/* The page of a large trace takes longer than words_bound allows. */
 	words_unbound();
 	const int page_status = write_beside_standby(attach, window);
 	words_bound((enum exit_status)status);
@@ -206,7 +207,8 @@ static int write_page(struct attach *attach, const struct window *window, int st
 	return status == EXIT_DONE ? page_status : status;
 }
 
-/* Does the capture end with the first screen of its report? Where a person sees it. */
+/* Does heaptap print the first screen of the report? Only for one capture that a person watches on
+ * a terminal. */
 static bool shows_screen(const struct attach *attach, const struct window *window)
 {
 	const struct options *options = attach->options;
@@ -260,10 +262,12 @@ static int record(struct attach *attach, struct window *window)
 		words_bound((enum exit_status)status);
 		status = (int)words_complain(err);
 		words_unbound();
-		/* The first window could write there: the disk is full now. */
+		/* An earlier window could write to the same file system, which has too little room
+		 * now. */
 		if (status == EXIT_USAGE && attach->traces)
 			status = EXIT_INCOMPLETE_TRACE;
-		/* Another capture may be over at the next time. */
+		/* The process may not be refused at the next window, if another capture has ended
+		 * by then. */
 		attach->is_over = status != EXIT_REFUSED || !attach->options->series.every_ns;
 		return status;
 	}
@@ -353,7 +357,7 @@ static void show_trigger(const struct attach *attach, const char *trigger)
 	show(attach, line);
 }
 
-/* With -b the caller's process need not wait for the first window. */
+/* With -b, lets the caller's process end before the first window. */
 static void leave_caller(const struct attach *attach)
 {
 	char *output;
@@ -408,7 +412,7 @@ static bool wait_for_window(struct attach *attach)
 	return end == WAITING_DUE;
 }
 
-/* To clients that stopped a wait. */
+/* Answers clients that have stopped a wait. */
 static void tell_end(struct attach *attach)
 {
 	char message[80];
@@ -417,7 +421,7 @@ static void tell_end(struct attach *attach)
 	standby_end(&attach->standby, (unsigned)attach->worst, attach->traces ? message : NOTHING);
 }
 
-/* heaptap does not touch the process for a command that cannot be started. */
+/* If the command of attach -- CMD cannot be started, heaptap does not touch the process. */
 static int check_command(const struct options *options)
 {
 	const int sys = options->words ? command_check(options->words[0]) : 0;

@@ -6,5 +6,6 @@
 
 #include "attach/series/outcome.h"
 
-/* Runs the command; returns its exit status, of several captures that of the worst. */
+/* Runs the command. Returns its exit status; for a series, the most important of the windows'
+ * statuses (record_worse). */
 int attach_run(const struct options *options);

@@ -21,7 +21,8 @@
 
 #define RELAY_BYTES 4096u
 
-/* How the process that captures tells the other one that it has begun; -1: not in it. */
+/* In the process that captures, the pipe through which the caller's process learns that the capture
+ * has begun; -1: closed, or not in that process. */
 static int begun_fd = -1;
 
 /* One stream of the new process, and the stream of the caller's process to which it is copied. */
@@ -64,7 +65,7 @@ static void enter(struct pipes *pipes)
 	if (!systemlog_is_stderr())
 		dup2(pipes->words[1], STDERR_FILENO);
 	begun_fd = pipes->begun[1];
-	/* A reader of anything that we inherited must not wait for us. */
+	/* A process that reads an inherited pipe to its end must not wait for this process. */
 	(void)!helper_close_all_but(kept, HT_ARRAY_SIZE(kept));
 }
 
@@ -94,7 +95,7 @@ void background_begun(void *context)
 
 /* --- the process that returns ---------------------------------------------------------------- */
 
-/* False: there will be no more. */
+/* False: the stream has ended, or cannot be copied. */
 static bool relay_some(struct relay *relay)
 {
 	char bytes[RELAY_BYTES];
@@ -110,7 +111,7 @@ static bool relay_some(struct relay *relay)
 	return got > 0;
 }
 
-/* Relays the lines from before the begin or the end of the process. */
+/* Copies what the process has printed before it began to capture, or ended. */
 static void relay_rest(struct relay *relay)
 {
 	struct pollfd poll_fd = {.fd = relay->from, .events = POLLIN};
@@ -125,7 +126,8 @@ static void pass_on(int signals, pid_t pid)
 		kill(pid, (int)info.ssi_signo);
 }
 
-/* Waits until it has begun, or has ended without: then `path` is "". */
+/* Waits until the process has begun to capture, and reads the name of the trace into `path`; or
+ * until it has ended without: then `path` is "". */
 static void await_begin(pid_t pid, const struct pipes *pipes, char path[PATH_MAX])
 {
 	struct relay relays[] = {{pipes->out[0], STDOUT_FILENO}, {pipes->words[0], STDERR_FILENO}};
@@ -144,7 +146,8 @@ static void await_begin(pid_t pid, const struct pipes *pipes, char path[PATH_MAX
 			if (wait[2 + i].revents && !relay_some(&relays[i]))
 				wait[2 + i].fd = -1;
 	} while (!wait[0].revents);
-	/* Less than a pipe holds at once: one read gets it all. */
+	/* The name is shorter than what one write to a pipe keeps together: one read gets all of
+	 * it. */
 	ssize_t got = read(pipes->begun[0], path, PATH_MAX - 1);
 	path[got > 0 ? got : 0] = '\0';
 	for (int i = 0; i < 2; i++)

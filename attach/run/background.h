@@ -1,22 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach -b: the capture goes on in a process of its own, without a terminal, after the command has
- * returned. Its errors go to the journal if heaptap was started with it as standard error, else
- * they are in the answer to stop --wait.
+ * attach -b: the capture goes on in a separate process, without a terminal, after the command has
+ * returned. That process prints its errors to the journal if heaptap's standard error is systemd's
+ * journal; otherwise only the answer to stop --wait has them.
  */
 #pragma once
 
 #include "attach/series/outcome.h"
 
 /*
- * Forks the process that captures. True in the caller's process: the capture has begun, which is
- * printed, or has failed, with its own words and the same exit status as without -b; signals are
- * passed on until then. False in the new process, which goes on: a session of its own, its standard
- * streams lead to the caller's process. HT_ERR_SYS (`ret_err`): there is no such process.
+ * Forks the process that captures, and waits until the capture has begun or failed. Returns true in
+ * the caller's process: the capture has begun, which is printed (`*ret` is EXIT_DONE), or has
+ * failed after printing why (`*ret` is the same exit status as without -b). Until then the caller's
+ * process passes signals on. Returns false in the new process, which has its own session, and whose
+ * output the caller's process copies; and without a fork if there is no -b. `*ret_err`: HT_ERR_SYS
+ * if there is no new process, or an error of printing; the result is true then.
  */
 bool background_leave(
 	const struct options *options, enum exit_status *ret, struct ht_err **ret_err);
 
-/* The capture has begun, or begun to wait for its moment: lets the caller's process end, and gives
- * up its streams. `context`: the name of the trace. Does nothing without -b, or again. */
+/* Call it in the new process when the capture has begun, or waits for its first window. Lets the
+ * caller's process end, and gives up its output streams. `context`: the name of the trace, a
+ * string. Does nothing without -b, or when called again. */
 void background_begun(void *context);

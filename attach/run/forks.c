@@ -23,8 +23,8 @@
 #include "attach/undo/children.h"
 #include "format/helper.h"
 
-#define AT_ONCE	  16u  /* recorders */
-#define TOTAL	  128u /* that begin to record a child; and traces behind each one's first */
+#define AT_ONCE	  16u /* recorders of a command that work at the same time */
+#define TOTAL	  128u /* traces of children: recorders that begin, and further programs of a child */
 #define KNOWN_MAX 4096u
 
 #define POLL_NS	   (20 * CLOCK_NS_PER_MS)
@@ -36,7 +36,7 @@
 #define WORDS_S	   5
 
 enum stage {
-	STAGE_HOLDS, /* it may hold a thread of the target, and waits for its child */
+	STAGE_HOLDS, /* the recorder may hold a thread of the target, and waits for its child */
 	STAGE_CHILD,
 };
 
@@ -61,7 +61,7 @@ struct recorder {
 };
 
 struct forks {
-	struct session_forks session; /* the first: what a session sees of it */
+	struct session_forks session; /* must be the first field: its address is that of `forks` */
 	struct session_target target; /* of `look` and `settle`; zero between their calls */
 	struct shared *shared;
 	const struct options *options;
@@ -94,7 +94,7 @@ bool forks_take(struct forks *forks)
 	return __atomic_fetch_add(&forks->shared->started, 1, __ATOMIC_RELAXED) < TOTAL;
 }
 
-/* NULL: as many as there may be are at work, or have been. */
+/* NULL: AT_ONCE recorders work now, or TOTAL traces have begun. */
 static struct note *claim(struct forks *forks)
 {
 	if (forks->recorder_count == AT_ONCE)
@@ -148,7 +148,7 @@ static struct ht_err *birth_job(void *context, struct worker_reply *reply)
 	return err;
 }
 
-/* A worker that was late has let everything run, and says nothing. */
+/* A worker that was late has been killed, which lets the threads run, and has sent no reply. */
 static struct birth await_birth(const struct follow_ask *ask, struct note *note)
 {
 	struct job job = {ask, note};
@@ -162,7 +162,8 @@ static struct birth await_birth(const struct follow_ask *ask, struct note *note)
 	return birth;
 }
 
-/* A child in vfork has nothing of its own: there is nothing to record before it is a program. */
+/* A child in vfork runs in its parent's memory: it can be recorded only when it has become another
+ * program. */
 static struct ht_err *await_memory(const struct proc *parent, const struct proc *child)
 {
 	uint64_t since_ns = clock_mono_ns();
@@ -178,7 +179,7 @@ static struct ht_err *await_memory(const struct proc *parent, const struct proc 
 	}
 }
 
-/* Removes what the child has inherited of its parent's tap, before it gets its own. */
+/* Removes the agent and the hooks that the child has inherited, before it is recorded itself. */
 static struct ht_err *clean(
 	struct forks *forks, const struct heritage *heritage, const struct proc *child)
 {
@@ -225,7 +226,8 @@ static struct ht_err *record_child(
 	return err;
 }
 
-/* Closes what the daemon keeps for itself: locks, sockets, the target's other descriptors. */
+/* Closes the daemon's descriptors: locks, sockets, and all of the target but the three in
+ * `kept`. */
 static bool leave_daemon(const struct proc *proc)
 {
 	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, proc->mem_fd, proc->dir_fd,
@@ -249,7 +251,8 @@ static void signal_all(const struct forks *forks, int sig)
 		kill(forks->recorder[i].pid, sig);
 }
 
-/* The recorder of a child that has ended ends by itself: a signal would only cut it short. */
+/* Sends SIGTERM to the recorders whose child still runs. The recorder of a child that has ended
+ * ends by itself: a signal would only cut its trace short. */
 static void end_those_that_last(const struct forks *forks)
 {
 	for (size_t i = 0; i < forks->recorder_count; i++) {
@@ -259,7 +262,8 @@ static void end_those_that_last(const struct forks *forks)
 	}
 }
 
-/* Has the command ended? The SIGTERM that tells so may have been taken for the end of a window. */
+/* Has the command ended? The SIGTERM of end_those_that_last alone does not show it: the session may
+ * have taken the signal as the end of its window. */
 static bool is_over(const struct forks *forks, pid_t parent)
 {
 	return __atomic_load_n(&forks->shared->is_over, __ATOMIC_RELAXED) || getppid() != parent;
@@ -348,8 +352,8 @@ static bool any_holds(const struct forks *forks)
 	return false;
 }
 
-/* Collects recorders that have ended. If one held a thread of the target, the thread is free now
- * and must not wait for another recorder. */
+/* Reaps recorders that have ended. If one of them held a thread of the target, the thread is free
+ * now and must not wait for another recorder. */
 static void collect(struct forks *forks)
 {
 	for (size_t i = 0; i < forks->recorder_count;) {
@@ -402,7 +406,7 @@ static void find_others(struct forks *forks)
 	static pid_t list[KNOWN_MAX];
 	uint64_t now = clock_mono_ns();
 
-	/* While a recorder waits for a child, the list does not tell which one that is. */
+	/* While a recorder waits for its child, the list does not show which child that is. */
 	if (now < forks->next_poll_ns || any_holds(forks))
 		return;
 	size_t count = kin_children(forks->target.proc, list, KNOWN_MAX);
@@ -498,7 +502,7 @@ void forks_end(struct forks *forks)
 	__atomic_store_n(&forks->shared->is_over, 1, __ATOMIC_RELAXED);
 	collect(forks);
 	end_those_that_last(forks);
-	/* Another signal is impatience, as it is with any capture's end. */
+	/* A second signal ends the recorders' captures at once, as it ends any capture. */
 	for (; forks->recorder_count && clock_mono_ns() < end_ns; collect(forks))
 		if (sigtimedwait(&set, NULL, &step) > 0)
 			signal_all(forks, SIGTERM);

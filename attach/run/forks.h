@@ -2,7 +2,8 @@
  *
  * Records the children of a recorded process: each child gets a process of heaptap that records it,
  * its recorder. A recorder does the same for the children of its child. All recorders of a command
- * share one limit on their number; children beyond it run unrecorded, and are counted.
+ * share two limits: 16 of them work at once, and they make 128 traces in all. Children beyond these
+ * limits run unrecorded, and heaptap counts them.
  */
 #pragma once
 
@@ -20,15 +21,16 @@ struct forks_process {
 	uint64_t end_ns;      /* CLOCK_MONOTONIC; 0: no end */
 	struct forks *forks;  /* records the process's children; NULL: they are not recorded */
 	bool is_child;	      /* forked by a recorded process; not a command that heaptap started */
-	uint64_t start_ticks; /* of a child (proc/proc.h) */
-	const struct heritage *heritage; /* of a child (children.h) */
+	uint64_t start_ticks; /* of a child: field 22 of its stat */
+	const struct heritage *heritage; /* of a child: what it may have inherited (children.h) */
 };
 
-/* Records one process until it ends; takes `launch`. For a child it runs in the recorder. */
+/* Records one process until it ends. `launch` is borrowed, and updated. For a child it runs in the
+ * recorder. */
 typedef struct ht_err *forks_record(const struct forks_process *process, struct launch *launch);
 
-/* For a command; `options` must stay. Children are recorded until `end_ns` (CLOCK_MONOTONIC), 0:
- * without such an end. */
+/* For the children of a command. `options` is borrowed until forks_destroy. Children are recorded
+ * until `end_ns` (CLOCK_MONOTONIC); 0: without such an end. */
 HT_MUST_CHECK
 struct ht_err *forks_create(
 	const struct options *options, uint64_t end_ns, forks_record *record, struct forks **ret);
@@ -36,11 +38,12 @@ void forks_destroy(struct forks *forks); /* accepts NULL */
 
 /* For session_options.forks; valid as long as `forks`. Accepts NULL, and returns it. */
 struct session_forks *forks_session(struct forks *forks);
-/* May one more trace be made? */
+/* Counts one more trace. False: the limit of traces is reached. */
 bool forks_take(struct forks *forks);
 
-/* The command has ended: the recorders of what still lives take their taps out, all complete their
- * traces. Returns when they have ended; a minute at most. */
+/* Call it when the command has ended. Recorders of children that still live detach; all recorders
+ * complete their traces. Returns when all have ended, or after a minute. */
 void forks_end(struct forks *forks);
-/* Prints, once, how many children were not recorded and why. */
+/* Prints how many children were not recorded and the first reason; nothing with --quiet, or if
+ * there are none. */
 void forks_tell(const struct forks *forks);

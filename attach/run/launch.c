@@ -19,7 +19,8 @@
 #include "attach/thread/regs.h"
 #include "format/helper.h"
 
-/* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
+/* Long enough for a program with many libraries on a slow disk, or one that is stopped (Ctrl-Z) as
+ * it starts. */
 #define PATIENCE_NS (600 * CLOCK_NS_PER_S)
 
 /* The longest wait for an exec and for a dynamic linker. */
@@ -27,7 +28,7 @@
 
 #define TRIES 3u
 
-/* A process that was killed is dead by then. */
+/* A process that was killed is dead after this time. */
 #define DYING_NS (100 * CLOCK_NS_PER_MS)
 
 static const uint8_t go_ahead = 1;
@@ -126,7 +127,8 @@ struct ht_err *launch_exec(struct launch *launch)
 	return NULL;
 }
 
-/* Sent before the thread is released: a parent that receives nothing must not expect it to wait. */
+/* The worker sends this before it releases the thread: if it dies after that, the parent must not
+ * believe that the command still waits. */
 static struct ht_err *tell_last(void *context)
 {
 	struct worker_reply *reply = context;
@@ -142,7 +144,7 @@ static struct ht_err *leave_job(void *context, struct worker_reply *reply)
 	return err;
 }
 
-/* Dead when this returns, and not collected. */
+/* Kills the command and waits for its end; does not reap it. */
 static void end_it(const struct launch *launch)
 {
 	siginfo_t info;
@@ -154,8 +156,8 @@ static void end_it(const struct launch *launch)
 	while (failed && errno == EINTR);
 }
 
-/* A worker that has ended may not have reported that it let the command go. Does the command run:
- * is it alive, and no longer where it waited? If the worker failed, the command is dead. */
+/* Does the command run: is it alive, and no longer where it waited? The worker may have died before
+ * it reported that it let the command go. If the worker failed, the command is dead. */
 static bool runs(const struct launch *launch)
 {
 	siginfo_t info = {0};

@@ -8,7 +8,7 @@
 #include "attach/proc/fd.h"
 
 #define PASS_BYTES    (1u << 18)
-#define BACKLOG_BYTES (64u << 20) /* what is older than so much is skipped */
+#define BACKLOG_BYTES (64u << 20) /* if more bytes than this wait, all are skipped */
 
 static bool open_now(struct logfile *file)
 {
@@ -47,7 +47,7 @@ void logfile_open(struct logfile *file, const char *path)
 		go_to_end(file, (uint64_t)stat.st_size);
 }
 
-/* Is the file by this name another one now? One without a name goes on. */
+/* Does the path lead to another file now? If it leads to none, the open file is read on. */
 static bool is_rotated(const struct logfile *file)
 {
 	struct stat stat;
@@ -77,7 +77,7 @@ static void take(struct logfile *file, const char *bytes, size_t count,
 	for (size_t i = 0; i < count; i++) {
 		if (bytes[i] == '\n') {
 			file->line[file->length] = '\0';
-			/* A line that is too long is seen, as far as it fits. */
+			/* A line that is too long is reported as far as it fits. */
 			if (!file->is_skipping || file->length)
 				seen(context, file->line);
 			file->length = 0;
@@ -106,7 +106,7 @@ bool logfile_read(
 		total += (size_t)got;
 		take(file, bytes, (size_t)got, seen, context);
 	}
-	/* The old one is read to its end first. */
+	/* Leave the old file only when it was read to its end. */
 	if (total == 0 && is_rotated(file))
 		fd_close(&file->fd);
 	return total > 0;

@@ -15,7 +15,7 @@
 #include "format/helper.h"
 
 #define PAUSE_NS      (50 * CLOCK_NS_PER_MS)
-#define PAUSE_PART    4u /* reading takes a fifth of a core at most */
+#define PAUSE_PART    4u /* pauses take this many times as long as reading */
 #define LOOK_NS	      CLOCK_NS_PER_S
 #define PATIENCE_NS   (2 * CLOCK_NS_PER_S)
 #define MARKS_PER_S   20u
@@ -27,9 +27,10 @@ struct follower {
 	struct logspec spec[OPTIONS_LOGS_MAX];
 	struct logfile file[OPTIONS_LOGS_MAX];
 	unsigned count, current;
-	uint64_t budget, budget_ns;	    /* marks that may be sent, and when that was counted */
-	uint64_t dropped[OPTIONS_LOGS_MAX]; /* lines that matched and were too many */
-	uint64_t skipped[OPTIONS_LOGS_MAX]; /* bytes of the file, as reported so far */
+	uint64_t budget, budget_ns; /* marks that may be sent now; when it was filled last */
+	uint64_t dropped[OPTIONS_LOGS_MAX]; /* lines that matched, but had no budget */
+	uint64_t skipped[OPTIONS_LOGS_MAX]; /* of logfile.skipped_bytes, the part that a mark has
+					       reported */
 	uint64_t elapsed_ns, next_look_ns;
 	bool is_over;
 };
@@ -42,7 +43,8 @@ static void ask(struct follower *follower, const struct control_request *request
 	struct control_reply reply;
 	struct ht_err *err =
 		control_client_ask(follower->client, request, PATIENCE_NS, &state, &reply);
-	/* A silent capture is one that is busy. A smaller time is that of another window. */
+	/* A capture that does not answer is busy. If its elapsed time is smaller than before, this
+	 * is another window. */
 	bool is_same = !err && state == CONTROL_CLIENT_ANSWERED && reply.ok &&
 		       reply.phase == CONTROL_RECORDING && reply.elapsed_ns >= follower->elapsed_ns;
 	follower->is_over = !is_same && !(!err && state == CONTROL_CLIENT_SILENT);
@@ -86,7 +88,7 @@ static void see_line(void *context, const char *line)
 	send_mark(follower, line);
 }
 
-/* One mark stands for what was too much. */
+/* One mark reports all lines that were dropped or skipped. */
 static void tell_dropped(struct follower *follower, unsigned i)
 {
 	char text[CONTROL_MARK_MAX];
@@ -148,7 +150,7 @@ struct ht_err *marklog_run(const struct options *options)
 	return err;
 }
 
-/* The process of this window; 0: none. */
+/* The process that marklog_start has started; 0: none. */
 static pid_t started;
 
 void marklog_stop(void)

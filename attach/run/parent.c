@@ -24,7 +24,8 @@ struct ht_err *parent_fork(char *const argv[], struct launch *ret)
 	return err;
 }
 
-/* The command gets a terminal's signals from the kernel: passes on only those of processes. */
+/* The kernel sends a terminal's signals to the command, too: passes on only those that a process
+ * has sent. */
 static void pass_on(const struct launch *launch, const struct signalfd_siginfo *signal)
 {
 	if (signal->ssi_code <= 0 && !launch->ended)
@@ -41,7 +42,8 @@ static bool is_foreground(void)
 	return is;
 }
 
-/* The shell waits for us: it has its terminal back when we stop, too, and continues us. */
+/* If the command was stopped, stops heaptap, too: the shell waits for heaptap, takes back its
+ * terminal, and later continues heaptap, which then continues the command. */
 static void follow_stop(const struct launch *launch)
 {
 	if (!launch_has_stopped(launch) || !is_foreground())
@@ -93,7 +95,7 @@ void parent_wait(struct launch *launch)
 	launch_look(launch);
 	if (launch->ended)
 		return;
-	/* Without the first its end is seen a little later. */
+	/* Without the pidfd heaptap notices the command's end up to LOOK_MS later. */
 	struct pollfd wait[] = {
 		{.fd = (int)syscall(SYS_pidfd_open, launch->pid, 0), .events = POLLIN},
 		{.fd = inherited_open_signals(), .events = POLLIN}};

@@ -16,7 +16,7 @@
 #include "attach/series/outcome.h"
 #include "attach/jobs/webpage.h"
 
-#define FOLLOW_MAX 16u /* programs behind the first: a trace each */
+#define FOLLOW_MAX 16u /* programs after the first; each gets a trace */
 
 struct program {
 	char *output;
@@ -28,15 +28,15 @@ struct program {
 struct programs {
 	const struct forks_process *of;
 	const struct options *options;
-	unsigned tries; /* to record one */
-	unsigned count; /* of those that were */
+	unsigned tries; /* how often a recording was tried */
+	unsigned count; /* entries of `program` */
 	struct program program[FOLLOW_MAX + 1];
-	uint64_t left_ns; /* of --duration */
-	char comm[64];	  /* the last one that was recorded */
-	bool execed;	  /* it has become another */
+	uint64_t left_ns; /* rest of --duration; 0: no limit */
+	char comm[64];	  /* name of the last program that was recorded */
+	bool execed;	  /* the last capture ended because the process became another program */
 };
 
-/* heaptap exits with the command's status: only the text shows a problem. */
+/* Prints the report. heaptap exits with the command's status, so only the text shows a problem. */
 static struct ht_err *tell(const struct programs *programs, const struct session_report *report,
 	const struct launch *launch, const char *output)
 {
@@ -73,8 +73,8 @@ static struct ht_err *name_first(const struct programs *programs, pid_t pid, cha
 	return name ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
 }
 
-/* Does a trace of a program before have this name, or a file that is not to be replaced? A file
- * with the command's own name counts later: the session refuses it. */
+/* Has the trace of an earlier program this name, or a file that must not be replaced? For the
+ * command's first name a file does not count here: the session refuses it. */
 static bool is_taken(const struct programs *programs, const char *name, bool is_numbered)
 {
 	for (unsigned i = 0; i < programs->count; i++)
@@ -121,7 +121,8 @@ static struct ht_err *name_page(struct programs *programs, pid_t pid)
 	return err;
 }
 
-/* Behind the last program, as a page takes time in which the next one would run unrecorded. */
+/* Call it after the last program: while a page is written, the next program would run
+ * unrecorded. */
 static void write_pages(const struct programs *programs)
 {
 	const struct options *options = programs->options;
@@ -135,7 +136,8 @@ static void write_pages(const struct programs *programs)
 	}
 }
 
-/* heaptap is not the child's parent, so no zombie keeps its number from being used again. */
+/* heaptap is not the parent of a recorded child, so another process may have got the child's
+ * PID. */
 static struct ht_err *check_child(const struct programs *programs, pid_t pid)
 {
 	struct proc proc;
@@ -158,7 +160,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	HT_TRY(name_program(programs, launch->pid));
 	HT_TRY(name_page(programs, launch->pid));
 	struct program *program = &programs->program[programs->count - 1];
-	/* Only heaptap ends it. */
+	/* Signals to a recorder are meant for its capture, not for the child. */
 	if (of->is_child)
 		child.attend = NULL;
 	session.output = program->output;
@@ -207,7 +209,7 @@ static bool is_next(const struct programs *programs)
 	return !why;
 }
 
-/* The command goes on in any case. */
+/* Prints why the next program is not recorded; the process goes on. */
 static void tell_unrecorded(
 	const struct programs *programs, struct launch *launch, struct ht_err *err)
 {
@@ -229,7 +231,7 @@ static uint64_t time_left(const struct forks_process *of)
 	uint64_t now = clock_mono_ns();
 	if (!of->end_ns)
 		return of->options->duration_ns;
-	/* 0 is for ever. */
+	/* 1, since 0 means no limit. */
 	return of->end_ns > now ? of->end_ns - now : 1;
 }
 
@@ -239,7 +241,7 @@ struct ht_err *programs_record(const struct forks_process *process, struct launc
 		.of = process, .options = process->options, .left_ns = time_left(process)};
 	struct ht_err *err = record(&programs, launch);
 
-	/* A child became another program before anything was touched: that one is recorded. */
+	/* If a child became another program before heaptap touched it, records that program. */
 	while (err && programs.execed && process->is_child && programs.tries <= FOLLOW_MAX) {
 		ht_err_free(err);
 		programs.execed = false;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Records a process from program to program: each that it becomes by exec has a trace of its own.
+ * Records a process through its execs: each program that it becomes gets a separate trace.
  */
 #pragma once
 
 #include "attach/run/forks.h"
 #include "attach/run/launch.h"
 
-/* A forks_record. The process goes on in any case. An error: not even the first program was
- * recorded; the caller reports it. */
+/* A forks_record. The process goes on after any error. Returns an error, which the caller prints,
+ * only if the first program was not recorded. */
 HT_MUST_CHECK
 struct ht_err *programs_record(const struct forks_process *process, struct launch *launch);

@@ -12,10 +12,10 @@
 #include "attach/cli/print.h"
 
 #define NS_PER_S      1000000000ull
-#define NEAR_MINUTES  60u /* a disk that is full within this time is worth a word */
+#define NEAR_MINUTES  60u /* warn if the disk becomes full within this time */
 #define COLUMNS_USUAL 80u
 
-/* Appends a part, or nothing where it does not fit. */
+/* Appends a part, or nothing if it does not fit. */
 HT_PRINTF(3, 4)
 static void add(char *text, size_t columns, const char *fmt, ...)
 {
@@ -53,7 +53,7 @@ static const char *count_text(uint64_t count, char ret[32])
 	return ret;
 }
 
-/* A rate has no decimals where it has two digits. */
+/* Writes a rate, with one decimal only below 10. */
 static const char *rate_text(uint64_t bytes, char ret[PRINT_SIZE_BYTES])
 {
 	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
@@ -126,14 +126,15 @@ static size_t terminal_columns(void)
 									   : COLUMNS_USUAL;
 }
 
-/* A terminal that was stopped (^S) must not keep heaptap in the process. */
+/* Does the terminal accept output? One that was stopped (^S) must not keep heaptap in the
+ * target. */
 static bool takes_words(void)
 {
 	struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
 	return poll(&terminal, 1, 0) == 1 && terminal.revents & POLLOUT;
 }
 
-/* Blanks take the place of the rest of a longer line: no terminal needs to know a code. */
+/* Overwrites the rest of a longer line with blanks, which any terminal understands. */
 static void put(struct progress *progress, const char *text)
 {
 	const int length = (int)strlen(text);

@@ -15,7 +15,7 @@
 
 #define PATIENCE_NS	 (5 * CLOCK_NS_PER_S)
 #define SNAPSHOT_NAME	 "heaptap.%c.%p.%t.snapshot.htap"
-#define LIST_PATIENCE_NS CLOCK_NS_PER_S /* one of several */
+#define LIST_PATIENCE_NS CLOCK_NS_PER_S /* for an answer of one capture among several */
 
 static const enum control_verb verb_of[] = {
 	[COMMAND_STATUS] = CONTROL_STATUS,
@@ -36,7 +36,7 @@ static struct control_request request_of(const struct options *options)
 	return request;
 }
 
-/* The answer did not come. */
+/* The error for an answer that did not come. */
 static struct ht_err *explain(const struct options *options, enum control_client_state state)
 {
 	int pid = (int)options->pid;
@@ -65,7 +65,7 @@ static enum ht_err_code code_of(uint64_t exit_status)
 struct waiting {
 	const struct options *options;
 	const struct control_client *client;
-	uint64_t phase; /* that was printed last */
+	uint64_t phase; /* the phase that was printed last */
 };
 
 /* Prints what the capture does at its end, once for each phase. */
@@ -100,7 +100,7 @@ static struct ht_err *ask_one(const struct options *options, struct control_repl
 	return ret->ok ? NULL : ht_err_new(code_of(ret->exit_status), "%s", ret->message);
 }
 
-/* Each that answers. */
+/* Prints the status of all captures, also of those that do not answer. */
 static struct ht_err *ask_all(const struct options *options)
 {
 	static const struct control_request request = {.verb = CONTROL_STATUS};
@@ -115,7 +115,8 @@ static struct ht_err *ask_all(const struct options *options)
 		struct control_reply reply;
 		err = control_client_ask(
 			&clients.client[i], &request, LIST_PATIENCE_NS, &state, &reply);
-		/* The user that the socket's place tells: a capture may claim another. */
+		/* Take the user from the socket's directory: a capture may claim to be another
+		 * user's. */
 		reply.user = clients.client[i].user;
 		bool is_stale = !err && state == CONTROL_CLIENT_STALE;
 		if (!err && state == CONTROL_CLIENT_ANSWERED && reply.ok)

@@ -40,7 +40,8 @@ enum exit_status outcome_status(const struct options *options, const struct sess
 	return EXIT_DONE;
 }
 
-/* The status that is nearer to the target's safety wins: DESIGN section 10. */
+/* A status that matters more to the target's safety has a higher rank (DESIGN section 10); one that
+ * is not listed has the highest. */
 static unsigned rank_of(int status)
 {
 	static const int order[] = {EXIT_DONE, EXIT_TARGET_ENDED, EXIT_REFUSED, EXIT_USAGE,

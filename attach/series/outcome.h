@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the options of a capture from the command line, and an exit status from its report: the
- * same for attach, for a command, and for its children.
+ * Makes the options of a capture from the command line, and an exit status from its report. Used by
+ * attach, by run, and for the children of recorded processes.
  */
 #pragma once
 
@@ -22,18 +22,20 @@ enum exit_status {
 	EXIT_NOT_FOUND = 127,
 };
 
-/* The output is the caller's to name. */
+/* Sets the fields that the command line decides. The caller sets `output` and the functions. */
 struct session_options outcome_options(const struct options *options, pid_t pid);
 
-/* EXIT_DONE also for a capture that has left only the jump page, unless --strict. */
+/* A jump page that stays, if nothing else does, changes the status only with --strict. */
 enum exit_status outcome_status(const struct options *options, const struct session_report *report);
-/* The more important of two exit statuses; in descending order 6, 7, 1, 4, 2, 3, 5, 0. */
+/* Returns the more important of two exit statuses. In descending order: any that is not listed
+ * here, 6, 7, 1, 4, 2, 3, 5, 0. */
 int outcome_worse(int status, int other);
 enum exit_status outcome_error_status(const struct ht_err *err);
 
-/* The answer to a client that waited for the end (steered.h); "": none. `err`: of session_run. */
+/* The message for a client that waits for the end (steered_end); "": none. `err`: of session_run,
+ * or NULL. The text lives as long as `err` and `report`. */
 const char *outcome_end_text(const struct ht_err *err, const struct options *options,
 	const struct session_report *report);
 
-/* Is the report printed? With --quiet only that of a failure. */
+/* Is the report printed? With --quiet only if the exit status is neither 0 nor 5. */
 bool outcome_is_printed(const struct options *options, const struct session_report *report);

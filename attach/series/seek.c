@@ -16,11 +16,11 @@
 #include "format/control_client.h"
 
 #define PROC	       "/proc"
-#define BEGIN_NS       (3 * CLOCK_NS_PER_S) /* for a program to be loaded */
+#define BEGIN_NS       (3 * CLOCK_NS_PER_S) /* longest wait for a program to be loaded */
 #define BEGIN_PAUSE_NS (5 * CLOCK_NS_PER_MS)
 #define WHAT_BYTES     512u
 
-/* "by the name x in container 12ab" */
+/* Writes the conditions of a query, such as " named x in container 12ab". */
 static const char *describe(const struct find_query *query, char ret[WHAT_BYTES])
 {
 	int at = 0;
@@ -59,7 +59,7 @@ static bool has_capture(const struct control_clients *clients, const struct foun
 	return false;
 }
 
-/* Leaves those alone that are recorded, if there are any. */
+/* Keeps only the processes that are being recorded, if there are any. */
 static struct ht_err *keep_recorded(struct found_list *list)
 {
 	struct control_clients clients;
@@ -74,7 +74,7 @@ static struct ht_err *keep_recorded(struct found_list *list)
 	return NULL;
 }
 
-/* `*ret_pid`: 0 if there is none. */
+/* `*ret_pid`: 0 if there is no such process. */
 static struct ht_err *seek_once(const struct options *options, pid_t *ret_pid)
 {
 	struct found_list list;
@@ -90,8 +90,8 @@ static struct ht_err *seek_once(const struct options *options, pid_t *ret_pid)
 	return err;
 }
 
-/* Just after an exec a process has its name, but no library yet. What is refused then is refused by
- * the command itself if it lasts. */
+/* Just after an exec a process has its name, but no library yet, and is refused. If it is still
+ * refused after BEGIN_NS, the command itself says so. */
 static void await_begin(pid_t pid)
 {
 	const uint64_t end_ns = clock_mono_ns() + BEGIN_NS;
@@ -108,7 +108,7 @@ static void await_begin(pid_t pid)
 	}
 }
 
-/* Until there is a process, heaptap's own number stands for it. */
+/* Until there is a process, clients see heaptap's own PID in its place. */
 static void open_standby(const struct options *options, struct standby *standby)
 {
 	char what[WHAT_BYTES], waits_for[WHAT_BYTES + 32];
@@ -124,7 +124,7 @@ static void open_standby(const struct options *options, struct standby *standby)
 	proc_close(&self);
 }
 
-/* Looks until there is a process, or the wait ends otherwise. */
+/* Looks until there is a process, or a signal or a client ends the wait. */
 static struct ht_err *look_on(
 	struct options *options, struct waiting *waiting, enum waiting_end *ret)
 {
@@ -140,7 +140,7 @@ static struct ht_err *look_on(
 	return err;
 }
 
-/* As if it had not been blocked. */
+/* Ends this program by signal `number`, as if the signal had not been blocked. */
 static void end_by(int number)
 {
 	sigset_t set;

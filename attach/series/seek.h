@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which process is meant: -n, -u, --container, --wait-for.
+ * Finds the process that the options -n, -u, --container and --wait-for describe.
  */
 #pragma once
 
 #include "attach/cli/options.h"
 
 /*
- * Sets the PID of a command that names its process in another way; with --wait-for, waits until
- * there is one that has begun to run. Others see it meanwhile (standby.h), signals end the program,
- * and where `heaptap stop` ends the wait, `*ret_is_stopped` is set and nothing is to be done. Of
- * several, a command that steers takes the only one with a capture. HT_ERR_REFUSED: no process, or
- * several, which are printed.
+ * If the command line describes its process by these options, finds the process and sets
+ * options->pid. With --wait-for, waits until there is such a process, and up to 3 s until its
+ * libraries are loaded. Meanwhile `heaptap list` and `status` show the wait (standby.h), and a
+ * signal of start_ending_signals ends this program. If `heaptap stop` ends the wait, sets
+ * `*ret_is_stopped`: the caller then does nothing. If there are several processes, a command that
+ * sends a request to a capture takes the only one that is being recorded. HT_ERR_REFUSED: no
+ * process, or several, which are printed.
  */
 HT_MUST_CHECK
 struct ht_err *seek_process(struct options *options, bool *ret_is_stopped);

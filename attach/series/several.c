@@ -29,7 +29,8 @@ static void signal_all(const struct captures *captures, int signal)
 			kill(captures->pid[i], signal);
 }
 
-/* The kernel sends a terminal's signals to the captures, too: twice would be impatience. */
+/* The kernel sends a terminal's signals to the captures, too. A capture takes a second signal as
+ * the wish to end at once. */
 static void pass_on(const struct captures *captures, int signals)
 {
 	struct signalfd_siginfo info;
@@ -38,7 +39,7 @@ static void pass_on(const struct captures *captures, int signals)
 			signal_all(captures, (int)info.ssi_signo);
 }
 
-/* Returns how many go on. */
+/* Reaps captures that have ended; returns how many still run. */
 static unsigned reap(struct captures *captures)
 {
 	unsigned left = 0;
@@ -80,7 +81,8 @@ bool several_split(struct options *options, int *ret, struct ht_err **ret_err)
 		if (pid == 0) {
 			options->pid = options->pids[i];
 			options->pid_count = 1;
-			/* One JSON object is one write. */
+			/* The captures share standard output: write one JSON object by one
+			 * write. */
 			setvbuf(stdout, NULL, _IOFBF, 1u << 16);
 			return false;
 		}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * attach with several -p: a capture for each process, each in a process of its own.
+ * attach with several -p: heaptap forks one process for each target, and each makes its own
+ * capture.
  */
 #pragma once
 
@@ -8,9 +9,10 @@
 #include "format/err.h"
 
 /*
- * Forks a process for each PID. True in the caller's process, when all have ended: `ret` is the
- * worst of their statuses; signals that a process has sent are passed on. False in the new ones,
- * whose `options` name one PID, and for a single PID. HT_ERR_SYS (`ret_err`): not all could be
- * started; those that were have been ended.
+ * Forks a process for each PID of `options`, and waits for their end. Returns true in the caller's
+ * process: `*ret` is the most important of their exit statuses. Signals that a process sends to the
+ * caller are passed on to the new processes. Returns false in each new process, whose `options`
+ * name one PID; and without a fork if there are fewer than two PIDs. `*ret_err`: HT_ERR_SYS if a
+ * fork failed; the processes that were started have then been ended by SIGTERM.
  */
 bool several_split(struct options *options, int *ret, struct ht_err **ret_err);

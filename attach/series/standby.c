@@ -7,14 +7,14 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 
-#define BUSY_MS 5 /* from pass to pass while a request is awaited, and after a connection */
+#define BUSY_MS 5 /* between two passes while a request is awaited, and after a connection */
 
 /* Exit status of a client (DESIGN section 10). */
 #define STATUS_REFUSED 3u
 
 /* --- answers --------------------------------------------------------------------------------- */
 
-/* The clock may have been set, and the machine asleep. */
+/* Times are computed anew for each answer: the clock may have been set, and the machine asleep. */
 static void fill(const struct standby *standby, struct control_reply *ret)
 {
 	const uint64_t boot_ns = clock_read_ns(CLOCK_BOOTTIME),
@@ -55,7 +55,7 @@ static void handle(void *context, const struct control_request *request, struct 
 
 /* --- when ------------------------------------------------------------------------------------ */
 
-/* "" where it is unknown. */
+/* The name stays "" if it is unknown. */
 static void name_process(struct standby *standby, const struct proc *proc)
 {
 	struct proc_status status;

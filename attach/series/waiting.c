@@ -31,7 +31,7 @@ static bool take_signal(struct waiting *waiting, int signals)
 	return waiting->signal != 0;
 }
 
-/* A pidfd is readable from the process's end on, also before its parent reaps it. */
+/* A pidfd is readable once the process has ended, even before its parent reaps it. */
 static enum waiting_end wait_for(struct waiting *waiting, int timer, int signals)
 {
 	for (;;) {

@@ -44,7 +44,7 @@ static void begin(struct overhead *overhead, const struct overhead_look *look)
 {
 	overhead->start = overhead->last = *look;
 	overhead->since_ns = look->now_ns;
-	/* As much as with one busy processor. */
+	/* Begin with the balance of a target that keeps one processor busy. */
 	overhead->most_ns = share_of(SAVED_PAUSES * PAUSE_MIN_NS, overhead->limit_ppm);
 	overhead->balance_ns = overhead->most_ns;
 }
@@ -65,7 +65,7 @@ static void account(struct overhead *overhead, const struct overhead_look *look)
 	overhead->most_ns += cpu_ns ? (most - overhead->most_ns) / 8 : 0;
 	overhead->balance_ns +=
 		share_of(cpu_ns, overhead->limit_ppm) - (int64_t)(events * OVERHEAD_EVENT_NS);
-	/* A debt is limited, too: a load that is over is forgotten. */
+	/* Limit the debt, too: a load that is over must not keep recording paused for long. */
 	if (overhead->balance_ns > overhead->most_ns)
 		overhead->balance_ns = overhead->most_ns;
 	if (overhead->balance_ns < -overhead->most_ns)

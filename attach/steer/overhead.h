@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Decides when a capture pauses by itself, so that recording costs the target no more than a share
- * of its CPU time (--max-overhead; the measure is in attach/control/DESIGN.md). Knows numbers only.
+ * of its CPU time (--max-overhead; the measure is in attach/control/DESIGN.md). Works on the
+ * numbers that it is given, and reads neither target nor clock.
  */
 #pragma once
 
@@ -11,13 +12,13 @@
  * (attach/LIMITS.md). */
 #define OVERHEAD_EVENT_NS 60u
 #define OVERHEAD_WHOLE	  1000000u /* of all CPU time; shares are in millionths */
-#define OVERHEAD_PAUSES	  3000u	   /* most pauses of one capture; then the last one goes on */
+#define OVERHEAD_PAUSES	  3000u	   /* most pauses of one capture; the last one does not end */
 
 /* Counters of the capture at a time. */
 struct overhead_look {
 	uint64_t now_ns;
 	uint64_t events; /* recorded so far */
-	uint64_t cpu_ns; /* CPU time of all threads of the target */
+	uint64_t cpu_ns; /* CPU time of all threads of the target since its start */
 };
 
 struct overhead {
@@ -27,7 +28,8 @@ struct overhead {
 	int64_t most_ns;    /* the maximum of the balance */
 	uint64_t since_ns;  /* when the current state began */
 	uint64_t pauses;
-	uint64_t ppm; /* cost in the last second or so */
+	uint64_t ppm; /* cost as a share of CPU time, in millionths: a moving mean over eight looks
+			 (0.8 s) */
 	bool is_paused;
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The settle time after the window, in which only frees of the window's blocks are recorded: a
- * block that was about to be freed at the window's end then does not count as live.
+ * The settle time after the window, in which heaptap records frees, and no new blocks but those
+ * into which a realloc makes a recorded block: a block that was about to be freed at the window's
+ * end then does not count as live.
  */
 #pragma once
 
@@ -15,11 +16,13 @@ struct settle {
 	uint64_t begin_ns, end_ns; /* CLOCK_MONOTONIC; 0: the window is still open */
 };
 
-/* Does a settle time follow a window that ended for this reason? Not if the user, an error or the
- * trace's size ended it, or if the target is gone. */
+/* Does a settle time follow a window that ended for this reason? Yes if the duration, a limit on
+ * RSS or the end of the command of attach -- CMD ended it; no for any other reason, or if the
+ * settle time has begun. */
 bool settle_follows(const struct settle *settle, enum rec_end_reason reason);
-/* Ends the window: from here on no new block is recorded. The record is put before the first
- * function bypasses the agent, so that no event of the window is missing. */
+/* Ends the window, and begins the settle time: from here on new blocks are recorded only as said
+ * above. Puts the record before the first function bypasses the agent, so that no event of the
+ * window is missing. */
 HT_MUST_CHECK
 struct ht_err *settle_begin(
 	struct settle *settle, struct image *image, const struct agent_elf *elf, struct sink *sink);

@@ -24,13 +24,13 @@ struct steered {
 	struct place place;
 	struct server *server;
 	struct usersignals signals;
-	struct steered_capture capture; /* while it runs */
+	struct steered_capture capture; /* zero before steered_open and after steered_close */
 	struct rate rate;
-	void (*shown)(void *context, const struct control_reply *status); /* NULL: not asked for */
+	void (*shown)(void *context, const struct control_reply *status); /* NULL: none */
 	void *shown_context;
 	bool stop_asked, is_detaching, is_naming;
-	uint64_t pauses, marks;	   /* made by clients */
-	struct control_reply last; /* the answer when the session ended */
+	uint64_t pauses, marks;	   /* made by clients and signals */
+	struct control_reply last; /* the answer to status when the socket was removed */
 	char trace[PATH_MAX], partial[PATH_MAX];
 };
 
@@ -195,7 +195,7 @@ static void put_mark(
 		steered->marks++;
 }
 
-/* For a client that is about to copy the trace. */
+/* For heaptap snapshot, which then copies the trace. */
 static void put_totals(struct steered *steered, struct control_reply *ret)
 {
 	struct receiver *receiver = *steered->capture.receiver;
@@ -206,7 +206,7 @@ static void put_totals(struct steered *steered, struct control_reply *ret)
 			(int)steered->capture.proc->pid);
 }
 
-/* When the detach has begun, only status and stop are answered. */
+/* When the window is over, only status and stop are answered. */
 static bool is_too_late(const struct steered *steered, enum control_verb verb)
 {
 	bool is_ending = steered->is_detaching || *steered->capture.is_ending;
@@ -293,7 +293,7 @@ void steered_watch(struct steered *steered,
 	steered->shown_context = context;
 }
 
-/* Treats signals like requests of a client that wants no answer. */
+/* Carries out signals like requests of a client that needs no answer. */
 static void follow_signals(struct steered *steered)
 {
 	const struct usersignals_taken taken = usersignals_take(&steered->signals);

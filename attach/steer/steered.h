@@ -14,7 +14,7 @@
 #include "attach/daemon/receiver.h"
 #include "format/control.h"
 
-/* The parts of a capture that answer requests, and that requests change. All borrowed. */
+/* The parts of a capture that the answers describe, or that requests change. All borrowed. */
 struct steered_capture {
 	const struct session_options *options;
 	const struct proc *proc;
@@ -22,7 +22,8 @@ struct steered_capture {
 	const struct times *times;
 	const struct settle *settle;
 	const struct memory_figures *memory;
-	const bool *is_ending;		  /* the window is over, but for a reading of the heap */
+	const bool *is_ending; /* the window is over, except for a last reading of the heap or the
+				  settle time */
 	struct receiver *const *receiver; /* points to NULL until the agent is in the target */
 	struct sink *sink;
 	struct pausing *pausing;
@@ -32,26 +33,28 @@ struct steered_capture {
 /* NULL: no memory; all functions accept NULL. */
 struct steered *steered_create(void);
 
-/* Calls `shown` with the answer to a status request, once a second while the window is open. */
+/* Calls `shown` with the answer to a status request, once a second, from steered_serve. */
 void steered_watch(struct steered *steered,
 	void (*shown)(void *context, const struct control_reply *status), void *context);
 
-/* Makes the socket. Call it before the target is touched, and after all processes were forked that
- * may outlive this one. `capture` is copied; what it points to must live until steered_close. After
- * an error the capture cannot be steered. */
+/* Makes the socket, and takes the signals of usersignals.h. Call it before the target is touched,
+ * and after all processes were forked that may outlive this one. `capture` is copied; what it
+ * points to must live until steered_close. After an error clients cannot reach the capture; the
+ * other functions still work. */
 HT_MUST_CHECK
 struct ht_err *steered_open(struct steered *steered, const struct steered_capture *capture);
 /* Carries out the requests of clients. Call it every few milliseconds, also during the detach and
  * while names are looked up. */
 void steered_serve(struct steered *steered);
-/* Has a client asked to end the window, since the last call? */
+/* Has a client asked to end the window since the last call? */
 HT_MUST_CHECK
 bool steered_take_stop(struct steered *steered);
-/* From here on requests that change something are refused. */
+/* From here on all requests but status and stop are refused. */
 void steered_detaching(struct steered *steered);
-/* From here on the process is left, and names are looked up: status says so. */
+/* The detach is over and names are looked up: from here on status says so. */
 void steered_naming(struct steered *steered);
-/* Removes the socket: the process may be captured again from here on. */
+/* Answers requests that have come, and removes the socket; clients that wait for the end stay
+ * connected. From here on another heaptap may record the process. */
 void steered_close(struct steered *steered);
 
 /* Call after session_run: answers the clients that wait for the end, and frees `steered`. `status`:

@@ -18,22 +18,25 @@ struct handover_file {
 
 /* Zero-initialised: holds nothing, and can be closed. */
 struct handover {
-	int near, far; /* the ends of a socket: ours, and that of the process that looks up names;
-			  -1 */
+	int near, far; /* the ends of a socket: heaptap's, and that of the process that looks up
+			  names; -1: closed */
 	int root;      /* the target's root directory; -1: unknown */
 	struct handover_file *file;
 	size_t count, capacity, open_count, open_max;
 };
 
-/* If this fails, names are looked up by paths alone. */
+/* Opens the socket and the root directory. If the socket cannot be made, the other functions do
+ * nothing, and names are looked up by paths alone. */
 void handover_open(struct handover *handover, const struct proc *proc);
-/* Holds the file that `module` was loaded from. `map`: the module's first mapping. */
+/* Holds the file that `module` was loaded from, unless it cannot be opened or half of heaptap's
+ * descriptors are used for files. `map`: the module's first mapping. */
 void handover_add(struct handover *handover, const struct proc *proc, const struct module *module,
 	const struct proc_map *map);
-/* After the module was unloaded: releases its file unless the file is deleted, since a file system
- * with an open file cannot be unmounted. */
+/* Call it when the module was unloaded. Closes its file unless the file is deleted, since a file
+ * system with an open file cannot be unmounted. */
 void handover_gone(struct handover *handover, uint64_t module_id);
-/* Sends all files to the far end. Call it once, before names are looked up. */
+/* Sends all files to the far end, as far as they fit into the socket. Call it once, before names
+ * are looked up. */
 void handover_send(struct handover *handover);
 void handover_close(struct handover *handover);
 

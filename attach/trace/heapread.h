@@ -18,26 +18,27 @@ struct sink;
 struct heapread {
 	const struct proc *proc;
 	const struct modules *modules;
-	struct receiver *receiver; /* delays what it receives while the heap is read; or NULL */
+	struct receiver *receiver; /* its complete_tsc is held back while the heap is read; not NULL
+				      in heapread_start */
 	struct sink *sink;
-	pid_t pid;			 /* 0: none runs */
+	pid_t pid;			 /* of the reader; 0: none runs */
 	pid_t dying[HEAPREAD_DYING_MAX]; /* killed, and not reaped yet */
 	unsigned dying_count;
 	uint64_t begin_tsc, end_ns;
-	struct heapread_page *page; /* shared with it */
+	struct heapread_page *page; /* shared with the reader */
 };
 
-/* Starts the reader, at the window's start and end; not while one runs. The caller has set the
- * first four fields; they outlive the reading. `limit_ns`: heapread_look kills a reader that takes
- * longer. Without memory or processes there is no reading. */
+/* Starts the reader. Call it at the window's start and end, not while a reader runs. The caller has
+ * set the first four fields; what they point to outlives the reader. `limit_ns`: heapread_look
+ * kills a reader that takes longer. If there is no memory, or fork fails, no reader runs. */
 void heapread_start(struct heapread *reading, uint64_t limit_ns);
-/* Puts the account into the trace when the reader has ended or its time is over. The caller calls
- * it every few milliseconds. `ret_runs`: the reader still runs. */
+/* Call it every few milliseconds. When the reader has ended or its time is over, puts the result,
+ * or that there is none, into the trace. `*ret_runs`: the reader still runs. */
 HT_MUST_CHECK
 struct ht_err *heapread_look(struct heapread *reading, bool *ret_runs);
 /* Kills the reader if it runs. */
 void heapread_stop(struct heapread *reading);
-/* Kills the reader and waits up to a second for each one that was killed. A reader that has not run
- * since its fork holds all descriptors of heaptap, the lock's too. A reader that cannot die is left
- * to init and holds only what it reads. */
+/* Kills the reader and waits, up to a second in all, for the readers that were killed. A reader
+ * that has not run since its fork holds all descriptors of heaptap, that of the lock, too. A reader
+ * that survives SIGKILL is left to init, and holds only the descriptors that it reads through. */
 void heapread_finish(struct heapread *reading);

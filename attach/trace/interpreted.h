@@ -48,8 +48,10 @@ struct interpreted {
 	uint16_t generation; /* the last generation that began; 0: none */
 	bool no_workers;     /* workers have used up their share of nodes and generations */
 	uint64_t next_ns;    /* when to look for workers next */
-	uint32_t see_from;   /* record where that look begins: one look sees only some threads */
-	uint32_t place_from; /* record of the first worker for which the last look had no time */
+	uint32_t see_from;   /* thread record at which that look begins: one look sees only some
+				threads */
+	uint32_t place_from; /* thread record of the first worker for which the last look had no
+				time */
 };
 
 /* Finds what is needed to name functions of a V8 with this layout. `ret_places`: for
@@ -59,8 +61,8 @@ struct ht_err *interpreted_prepare(struct interpreted *interpreted, struct proc 
 	const struct v8_layout *layout, struct v8_places *ret_places);
 /* Begins with the first snapshot, if interpreted_prepare found everything. */
 void interpreted_configure(struct interpreted *interpreted, const struct interpreted_use *use);
-/* Calls receiver_drain once it is known until when the generations hold. `for_workers`: also looks
- * for workers, which belongs into each tick. */
+/* Calls receiver_drain once it is known until when the generations hold. `for_workers`: also look
+ * for workers; set it in each tick. */
 HT_MUST_CHECK
 struct ht_err *interpreted_drain(
 	struct interpreted *interpreted, struct receiver *receiver, bool for_workers);
@@ -69,5 +71,5 @@ struct ht_err *interpreted_drain(
 HT_MUST_CHECK
 struct ht_err *interpreted_drain_last(
 	struct interpreted *interpreted, struct receiver *receiver, bool is_mapped);
-/* Closes what is open. Call it before the names are destroyed. */
+/* Closes the descriptors of the threads. Call it before the names are destroyed. */
 void interpreted_finish(struct interpreted *interpreted);

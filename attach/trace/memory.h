@@ -16,11 +16,11 @@ struct memory_figures {
 	int agent_fd; /* the agent's memfd; negative: none */
 	struct memuse use;
 	uint64_t next_ns;
-	/* the last and the first, without heaptap's; 0: unknown */
+	/* the last and the first RSS, without heaptap's memory in the target; 0: unknown */
 	uint64_t rss_bytes, rss_first_bytes;
 };
 
-/* Puts these figures into the trace; no record if all are unknown. */
+/* Puts the known figures of `memory` into the trace; no record if all are unknown. */
 HT_MUST_CHECK
 struct ht_err *memory_put(struct sink *sink, const struct memory *memory, uint64_t mono_ns);
 /* Call when the window begins: puts the first figures. `proc` and `sink` must outlive `figures`,
@@ -28,10 +28,10 @@ struct ht_err *memory_put(struct sink *sink, const struct memory *memory, uint64
 HT_MUST_CHECK
 struct ht_err *memory_begin(
 	struct memory_figures *figures, const struct proc *proc, struct sink *sink, int agent_fd);
-/* Called each tick: puts figures when they are due. */
+/* Call it in each tick: puts figures when they are due. */
 HT_MUST_CHECK
 struct ht_err *memory_look(struct memory_figures *figures, uint64_t now_mono_ns);
-/* The window ends: puts the last figures, unless `is_gone`: the target has ended or runs another
- * program. */
+/* Call it when the window ends, and once after memory_begin in any case: puts the last figures,
+ * unless `is_gone` (the target has ended or runs another program), and closes `figures`. */
 HT_MUST_CHECK
 struct ht_err *memory_end(struct memory_figures *figures, bool is_gone);

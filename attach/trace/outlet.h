@@ -12,11 +12,11 @@
 struct outlet_options {
 	const char *output; /* path, or "-" */
 	bool replace;	    /* may replace an existing file */
-	uint64_t cull_ns;   /* blocks that live shorter become sums; 0: none */
+	uint64_t cull_ns;   /* blocks that live for less become sums; 0: none */
 	bool symbolize;	    /* append names at the end */
 	const struct proc *proc;
 	const struct proc_status *status;
-	int cancel_fd; /* when readable, names are not waited for any more */
+	int cancel_fd; /* readable: give up opening and flushing the output 1 s later */
 	/* Called every few milliseconds while names are looked up. */
 	void (*meanwhile)(void *context);
 	void *context;
@@ -29,8 +29,8 @@ struct outlet {
 	struct handover handover;
 };
 
-/* Opens the output, and reads now what is needed to name the target's functions later. Call
- * outlet_close also after an error. */
+/* Opens the output (errors: sink_create), and reads now what is needed to name the target's
+ * functions later. Call outlet_close also after an error. */
 HT_MUST_CHECK
 struct ht_err *outlet_open(struct outlet *outlet, const struct outlet_options *options);
 /* Holds the files of modules, for names at the end; NULL: no names are wanted. */

@@ -26,13 +26,14 @@ static inline struct rec_string records_text(const char *text)
 struct records {
 	struct survey *survey; /* gives the ids of copies of modules */
 	const struct image *image;
-	const struct publish *publish; /* its epoch says when a module comes and goes */
+	const struct publish *publish; /* its epoch is the time at which a module comes or goes */
 	struct handover *handover;     /* holds the files of modules for names; NULL: no names */
 	struct sink *sink;
-	uint64_t sample_bytes; /* of session_options, as is `mappings` */
+	uint64_t sample_bytes; /* this and `mappings`: as in session_options */
 	bool mappings;
 	uint64_t modules_put;		     /* highest module id in the trace */
-	raddr_t copy_lo[RECORDS_COPIES_MAX]; /* code that is mapped twice and in the trace */
+	raddr_t copy_lo[RECORDS_COPIES_MAX]; /* where the second mappings of code begin that are in
+						the trace */
 	size_t copy_count;
 };
 
@@ -54,7 +55,8 @@ struct ht_err *records_put_counter(
  * `missed` the late ones that ran before their slots were hooked. */
 HT_MUST_CHECK
 struct ht_err *records_put_new_modules(struct records *records, bool late, uint64_t *missed);
-/* Puts the end of the modules of `old_id` that are no longer loaded. */
+/* Puts the end of those modules in `old_id` that are no longer loaded. `*ret_any`: there are such
+ * modules. */
 HT_MUST_CHECK
 struct ht_err *records_put_gone_modules(
 	const struct records *records, const uint64_t *old_id, size_t old_count, bool *ret_any);

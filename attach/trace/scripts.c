@@ -7,7 +7,7 @@
 #include "attach/process/room.h"
 #include "attach/trace/records.h"
 
-/* Short: heaptap neither reads events nor sees the window's end meanwhile. */
+/* Short, since heaptap neither reads events nor notices the window's end meanwhile. */
 #define TICK_NS (1 * CLOCK_NS_PER_MS)
 #define REST_NS (500 * CLOCK_NS_PER_MS)
 

@@ -20,9 +20,9 @@ struct scripts {
 HT_MUST_CHECK
 struct ht_err *scripts_prepare(
 	struct scripts *scripts, struct survey *survey, char *problem, size_t problem_bytes);
-/* Tells the agent which words of a JavaScript frame to record. Call it before publish_snapshot.
- * What `use` points to is borrowed until scripts_close; its last three fields are filled in here.
- */
+/* Writes into `config` which words of a JavaScript frame the agent records. Call it before
+ * publish_snapshot. What `use` points to is borrowed until scripts_close; scripts_configure sets
+ * the last three fields itself. */
 void scripts_configure(
 	struct scripts *scripts, struct interpreted_use use, struct abi_config *config);
 /* A node_scan_observer; the context is the struct scripts. */
@@ -31,15 +31,17 @@ void scripts_see(void *context, struct rec_node *node, uint64_t function);
  * tick. */
 HT_MUST_CHECK
 struct ht_err *scripts_follow(struct scripts *scripts, struct receiver *receiver);
-/* Drains the receiver once it is known until when names hold: all that was received so far, or, by
- * scripts_drain_last, all that there is. `is_mapped` as for interpreted_drain_last. */
+/* Put into the trace until when names hold, and then drain the receiver: scripts_drain by
+ * receiver_drain, scripts_drain_last by receiver_drain_last. `is_mapped` as for
+ * interpreted_drain_last. */
 HT_MUST_CHECK
 struct ht_err *scripts_drain(struct scripts *scripts, struct receiver *receiver);
 HT_MUST_CHECK
 struct ht_err *scripts_drain_last(
 	struct scripts *scripts, struct receiver *receiver, bool is_mapped);
-/* Looks up the remaining functions, unless the target is gone. Call it when the last node was
- * seen. */
+/* Looks up the remaining functions, unless the target is gone. Call it when the last node was seen.
+ * `*ret_places`: addresses in V8's code that stacks contain; `*ret_names`: those that have names.
+ * Both are unchanged without a V8 that heaptap knows. */
 HT_MUST_CHECK
 struct ht_err *scripts_finish(
 	struct scripts *scripts, bool is_gone, uint64_t *ret_places, uint64_t *ret_names);

@@ -21,7 +21,7 @@
 #include "format/reader.h"
 #include "format/timebase.h"
 
-#define PATIENCE_NS  (10 * CLOCK_NS_PER_S) /* without a new record */
+#define PATIENCE_NS  (10 * CLOCK_NS_PER_S) /* longest wait for a new record */
 #define PAUSE_NS     (20 * CLOCK_NS_PER_MS)
 #define LOOK_RECORDS 1024u /* between two looks for a signal */
 
@@ -30,8 +30,8 @@ struct copy {
 	uint64_t until_tsc; /* the copy ends when all events before this time are in it */
 	struct store *store;
 	struct timebase timebase;
-	bool is_culled;	  /* records of the capture come late, because of --cull */
-	struct proc proc; /* the target; pid 0: it has ended, and its PID may be reused */
+	bool is_culled;	  /* the capture has --cull: its records come late */
+	struct proc proc; /* the target; pid 0: it has ended */
 	struct proc_maps maps;
 	struct handover handover;
 };
@@ -119,7 +119,7 @@ static void take_clock(struct copy *copy, const struct rec *rec)
 	copy->is_culled = rec->capture.cull_ns != 0;
 }
 
-/* `ret_done`: the copy has all that it needs. */
+/* Copies one record. `*ret_done`: the copy is complete. */
 static struct ht_err *copy_one(struct copy *copy, const struct rec *rec, bool *ret_done)
 {
 	if (rec->kind == REC_END)
@@ -136,7 +136,7 @@ static struct ht_err *copy_one(struct copy *copy, const struct rec *rec, bool *r
 	return err || !*ret_done ? err : put_end(copy, &rec->sync);
 }
 
-/* Did SIGINT or SIGTERM come? The caller has blocked them. */
+/* An error if SIGINT, SIGTERM or SIGHUP is pending. The caller has blocked them. */
 static struct ht_err *check_interrupted(void)
 {
 	sigset_t set;

@@ -101,7 +101,7 @@ static void drop_rights(pid_t parent, uid_t uid, gid_t gid)
 #endif
 	if (!apart_drop_rights(uid, gid))
 		_exit(1);
-	/* Set it now: a change of user clears it. */
+	/* Set it here: a change of the user clears it. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(1);

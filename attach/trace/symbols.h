@@ -16,24 +16,26 @@
 struct symbols_target {
 	uid_t uid;
 	gid_t gid;
-	bool own_rights;   /* it has the rights of its user only: no set-user-ID program */
-	pid_t pid, ns_pid; /* its number here, and in its own namespace */
+	bool own_rights; /* its real, effective and saved user are the same: it runs no set-user-ID
+			    program */
+	pid_t pid, ns_pid; /* its number in our PID namespace, and in its innermost one */
 	bool same_mounts;  /* it is in our mount namespace */
 	bool has_root;	   /* its root directory is among the files handed over */
-	time_t started;	   /* when it was started, at the latest */
+	time_t started;	   /* a time up to 3 s before its start */
 };
 
 struct symbols_target symbols_target_of(const struct proc *proc, const struct proc_status *status);
 
-/* Appends REC_SYMBOL records to the trace: for addresses in files, and for JIT code if the program
- * writes a perf map. `files`: the far end of a handover; -1: none. `problem`: one line if some
- * names are missing; else "". */
+/* Appends records of names to the trace: for addresses in files, and for JIT code if the program
+ * writes a perf map. Takes at most a minute, and adds nothing if the output is not a regular file.
+ * `files`: the far end of a handover; -1: none. `problem`: one line if some names are missing; else
+ * "". Returns errors of this process (HT_ERR_NOMEM), but none of heaptap-analyze. */
 HT_MUST_CHECK
 struct ht_err *symbols_append(struct store *store, const struct symbols_target *target, int files,
 	char *problem, size_t problem_bytes);
 
-/* Opens heaptap-analyze: beside this program, or in ../libexec/heaptap. -1: there is none. `path`:
- * its name. */
+/* Opens heaptap-analyze (O_PATH), beside this program or in ../libexec/heaptap; the caller closes
+ * the descriptor. -1: there is none. `path`: receives its name. */
 int symbols_open_analyzer(char *path, size_t path_bytes);
 
 /* HT_ERR_SYS if there is no heaptap-analyze; the message names `option`, which needs it. */

@@ -27,7 +27,7 @@ struct named {
 struct threadnames {
 	uint64_t looked_tsc; /* the last look */
 	size_t turn;	     /* the thread with which the next look begins */
-	unsigned calm;	     /* looks since a thread appeared */
+	unsigned calm;	     /* looks since a new thread was found, at most CALM_LOOKS */
 	struct named slot[ABI_SLOT_MAX];
 };
 

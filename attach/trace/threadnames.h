@@ -15,7 +15,8 @@ HT_MUST_CHECK
 struct ht_err *threadnames_create(struct threadnames **ret);
 void threadnames_destroy(struct threadnames *names);
 
-/* Did the last looks find new threads? Then a thread may end before a look at the usual rate. */
+/* Did one of the last 40 looks find a new thread? Then a thread may end before a look at the usual
+ * rate. */
 bool threadnames_come_fast(const struct threadnames *names);
 
 /* Is there a thread whose number in our PID namespace is unknown? */
