@@ -18,7 +18,7 @@
 #include "attach/process/proc_open.h"
 
 #define GENERATIONS_MAX 64u
-#define LOOKS		2u /* looks without result before a process counts as gone */
+#define LOOKS		2u /* failed comparisons, before kill(2) decides whether the process is gone */
 #define COUNTS_TRIES	200u
 #define LIST_BYTES	4096u
 
@@ -221,9 +221,9 @@ static pid_t parent_of(pid_t pid, struct proc_status *ret)
 	return is_known ? ret->ppid : 0;
 }
 
-/* A process that hides itself although it runs with exactly this user's rights: one that got other
- * rights has become another program. Children of heaptap are no kin, even if the target started
- * heaptap. */
+/* Does `other` descend from `proc`, and run with exactly this user's rights? A process that got
+ * other rights has become another program. Descendants of heaptap do not count, even if the target
+ * started heaptap. */
 static bool is_closed_child(const struct proc *proc, pid_t other)
 {
 	struct proc_status status = {0}, ancestor;
@@ -273,8 +273,8 @@ static struct ht_err *is_forked_or_older(const struct proc *proc, pid_t other, b
 	return is_forked_since(proc, other, 0, ret);
 }
 
-/* A process that left a memory in which another runs on may have been the younger: a vfork
- * child. */
+/* Has `proc` left a memory in which another process runs on? Then `proc` may be the younger of the
+ * two: a vfork child. */
 static bool has_left_memory(const struct proc *proc)
 {
 	uint8_t byte;

@@ -39,7 +39,7 @@ struct stopcost_seen {
 	bool known, was_running;
 	unsigned running_looks; /* in a row */
 	struct proc_turns turns;
-	uint64_t running_since_ns; /* CPU time at the first of them */
+	uint64_t running_since_ns; /* CPU time at the first of these looks */
 	uint64_t sleeps;
 };
 

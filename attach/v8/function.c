@@ -5,7 +5,7 @@
 
 #define LOCALS_MAX     4096u
 #define INLINED_LOCALS 75u	  /* beyond that, the names are in a table of their own */
-#define SOURCE_MAX     (8u << 20) /* read of a source to find a line */
+#define SOURCE_MAX     (8u << 20) /* characters of a source that are read to find a line */
 #define CHUNK_BYTES    32768u
 #define LINES_MAX      (1u << 22)
 
