@@ -119,7 +119,7 @@ static bool wait_drained(const struct abi_config *config, struct abi_slot *slot,
 
 bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss)
 {
-	/* From here on a signal handler may forbid the clock during each wait. */
+	/* A signal handler may forbid the clock during any wait below. */
 	if (is_drained(&slot->head) || !config_recording(config))
 		return true;
 	uint64_t since = sys_tsc();

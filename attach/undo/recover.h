@@ -43,7 +43,7 @@ struct ht_err *recover_run(
 
 /* For a process that has nothing of an image mapped, and may have been forked by the process that
  * `daemon_pid` attached to: does it have a stub or descriptors of ours? Changes nothing. An error
- * if that is unknown. */
+ * if that is unknown. Needs options->own. */
 HT_MUST_CHECK
 struct ht_err *recover_has_remains(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, bool *ret);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads objects in the heap of a running V8 from outside. V8 moves and frees them meanwhile, so a
- * read may return anything: heaptap believes nothing that it has not read twice, and treats
- * anything unreadable or inconsistent as no object.
+ * read may return anything: a result counts only if a later read confirms it, and anything
+ * unreadable or inconsistent counts as no object.
  */
 #pragma once
 
