@@ -124,9 +124,9 @@ static struct ht_err *compare_looks(
 	return NULL;
 }
 
-/* Has it ended, or is it out of our reach? The right to look belongs to the memory
- * (PR_SET_DUMPABLE): if we have it for one process, we have it for all others in the same memory,
- * except those that became another user, which takes the right from the memory. */
+/* Does the error mean that the process has ended, or is out of our reach? The right to look belongs
+ * to the memory (PR_SET_DUMPABLE): if we have it for one process, we have it for all others in the
+ * same memory, except those that became another user, which takes the right from the memory. */
 static bool is_out_of_reach(const struct ht_err *err)
 {
 	return err->code == HT_ERR_TARGET_GONE || err->code == HT_ERR_REFUSED ||
@@ -186,9 +186,9 @@ struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)
 
 enum runs { RUNS_OTHER, RUNS_SAME, RUNS_HIDDEN, RUNS_UNKNOWN };
 
-/* One system call for each process, since most are not kin. If the main thread of `other` has
- * ended, its program is unknown: with other threads, each of which is a link of the task directory,
- * it counts as the same program. */
+/* Makes one system call for most processes, since most are not kin. If the main thread of `other`
+ * has ended, its program is unknown: with other threads, each of which is a link of the task
+ * directory, it counts as the same program. */
 static enum runs what_runs(const struct proc *proc, pid_t other)
 {
 	char path[64];

@@ -176,7 +176,7 @@ struct ht_err *proc_status_of(pid_t pid, struct proc_status *ret)
 	return proc_status(&proc, 0, ret);
 }
 
-/* False if it is unknown: the page is not there, or nothing uses the memory any more. */
+/* False if the bytes are unknown: the page is not there, or nothing uses the memory any more. */
 static bool read_random(const struct proc *proc, uint8_t ret[RANDOM_BYTES], size_t *ret_read)
 {
 	return !ht_err_drop(memory_read_some(proc, proc->random, ret, RANDOM_BYTES, ret_read));

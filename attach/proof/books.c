@@ -31,10 +31,10 @@ static const struct abi_slot_head *slot_of(const struct image *image, uint32_t t
 }
 
 /*
- * Returns the number under which the agent recorded the thread; 0: the records are not about it.
- * The records that a forked process maps are its parent's, whose threads may have had the same
- * numbers. A process that shares the memory uses the record of the thread whose thread block it
- * has, and its number may be that of a thread that has ended.
+ * Returns the number under which the agent recorded the thread; 0: the records are not about this
+ * thread. The records that a forked process maps are its parent's, whose threads may have had the
+ * same numbers. A process that shares the memory uses the record of the thread whose thread block
+ * it has, and its number may be that of a thread that has ended.
  */
 static uint32_t number_of(const struct books *books, const struct proc *of, pid_t tid)
 {

@@ -192,8 +192,8 @@ static struct ht_err *pass_signal(pid_t tid, int sig)
 	return NULL;
 }
 
-/* The kernel returns EPERM also for a thread past its end. Only a look that finds no thread proves
- * the end, and one such look alone does not. */
+/* The kernel returns EPERM also for a thread past its end. A look at /proc that finds no thread
+ * proves the end, if a second look confirms it. */
 bool tracee_has_ended(pid_t tid)
 {
 	const struct proc none = {.dir_fd = AT_FDCWD};

@@ -158,7 +158,7 @@ static void look_at(struct wait *wait)
 	ht_err_free(err);
 }
 
-/* --- all of them
+/* --- all pages
  * ------------------------------------------------------------------------------------- */
 
 static uint64_t pause_ns(uint64_t elapsed_ns)

@@ -206,7 +206,8 @@ static const struct module *find_interpreter(
 	return NULL;
 }
 
-/* The interpreter in a second mapping of that module's file; 0: not in it. */
+/* Address of the interpreter in `map`, if that maps the file of `module` once more; 0: `map` does
+ * not contain it. */
 static raddr_t find_copy(
 	const struct publish *publish, const struct module *module, const struct proc_map *map)
 {
