@@ -42,7 +42,8 @@ struct ht_err *table_compile(
 HT_MUST_CHECK
 bool table_is_sound(const struct abi_table *table, size_t bytes);
 
-/* The rule for `vaddr`; ABI_RULE_NONE outside of the table. Trusts nothing in `table`. */
+/* The rule for `vaddr`; ABI_RULE_NONE outside of the table. Trusts nothing in `table` except its
+ * size in bytes. */
 uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr);
 
 /* Finds the next gap that begins at `vaddr` or later: code that no FDE describes and that has no
