@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Named memory orders. Words of the shared area are read by the daemon, by other threads and by
- * signal handlers at any instruction; on x86-64 all functions here except the three
- * read-modify-writes are plain moves that the compiler may not reorder or split.
+ * signal handlers at any instruction; on x86-64 the loads and stores here are plain moves, which
+ * the compiler may not split; fetch_add, exchange, fetch_or and compare_swap are locked
+ * instructions.
  */
 #pragma once
 

@@ -22,8 +22,9 @@
 void deep_begin(const struct abi_config *config, struct abi_slot *slot);
 
 /*
- * trace_stack of a thread that uses a deep area. Returns 0 if this stack cannot be kept. Gives the
- * area back if the stack fits the slot or cannot be kept.
+ * trace_stack of a thread that uses a deep area. Returns 0 if this walk kept nothing: the caller
+ * takes the plain walk. Gives the area back if the stack fits the slot or cannot be kept, but not
+ * if only its edge must be cut anew.
  */
 uint32_t deep_stack(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
 	uint64_t sp, uint64_t fp);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes of one event (format/abi_event.h). Every field is stored as a whole word and the write
- * position moved by its length: code branches on a value only if the branch nearly always goes the
- * same way.
+ * position moved by its length: the code branches on a value only if the branch nearly always goes
+ * the same way.
  */
 #pragma once
 

@@ -132,7 +132,8 @@ static inline uint64_t edge_of(const struct trace *trace, uint64_t held)
 /*
  * Walks until it meets the end of the stack, or one of the `walk->held` outermost kept frames whose
  * outer frames are unchanged. Writes new frames to `fresh`, innermost first. False: this stack
- * cannot be kept, or it has more than TRACE_FRESH_MAX new frames (`walk->added` of them).
+ * cannot be kept, or it has more than TRACE_FRESH_MAX new frames; only then `walk->added` is
+ * TRACE_FRESH_MAX.
  */
 static inline bool walk_fresh(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct stack *stack, const struct trace *trace, struct step_state state,

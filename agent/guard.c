@@ -43,8 +43,9 @@ static bool is_calling(const struct abi_slot *slot)
 	return (key & ~15ull) != (sys_thread_pointer() & ~15ull);
 }
 
-/* Waits until no thread is within the gate, at most about wait_cycles_max. Counts turns because the
- * clock may be forbidden already, or a signal handler may forbid it meanwhile. */
+/* Waits until no thread is within the gate, at most about wait_cycles_max for each of the two marks
+ * below and for all slots together. Counts turns because the clock may be forbidden already, or a
+ * signal handler may forbid it meanwhile. */
 static void wait_for_calls(const struct abi_config *config, const struct abi_control *control)
 {
 	uint64_t turns = config->wait_cycles_max / PAUSE_CYCLES;
@@ -101,8 +102,9 @@ void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struc
 		guard_exec(self);
 }
 
-/* The tid of the asking thread; 0: its process is not followed. A vfork child runs in this memory
- * with its parent's thread pointer, so only the kernel can tell the two apart. */
+/* The tid of the asking thread; 0: its process is not followed, or the gate is closed. A vfork
+ * child runs in this memory with its parent's thread pointer, so only the kernel can tell the two
+ * apart. */
 static uint64_t find_asker(const struct abi_config *config, struct abi_control *control)
 {
 	uint64_t tid = 0;

@@ -31,8 +31,9 @@ void heaptap_guard_forkpty(void);
 void heaptap_guard_daemon(void);
 
 /* Called with the arguments of prctl(option, mode, ...) and syscall(number, ...); syscall may
- * itself call prctl. When they return, no thread of the agent still does what the call is about to
- * forbid, except a thread that has not run for abi_config.wait_cycles_max. */
+ * itself call prctl. When they return, no thread is in a system call of the agent, except one that
+ * has not left it within abi_config.wait_cycles_max, and the agent begins nothing that the call is
+ * about to forbid. */
 void guard_prctl(uint64_t option, uint64_t mode, const struct abi_thunk *self);
 void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struct abi_thunk *self);
 

@@ -94,7 +94,8 @@ static HT_NOINLINE void record_giving_back(
 	record_giving_back_here(self, slot, kind, (enum abi_hook)self->hook, block);
 }
 
-/* Records that a realloc returned no block; `kind`: REALLOC_FREED or REALLOC_FAIL. */
+/* Records the end of a realloc that has no new block to record, and leaves `slot`. `kind`:
+ * REALLOC_FREED or REALLOC_FAIL. */
 static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi_slot *slot,
 	enum abi_event_kind kind, unsigned failed_calls)
 {
@@ -168,8 +169,8 @@ static inline void realloc_fail(
 		thread_leave(config, slot);
 }
 
-/* Whether the new block of a realloc is recorded. `was_block`: the old block was recorded; `block`:
- * NULL if the call failed. */
+/* Whether the new block of a realloc is recorded. `was_block`: REALLOC_BEGIN was recorded; `block`:
+ * NULL if the call returned none. */
 static inline bool realloc_keeps(
 	const struct abi_thunk *self, struct abi_slot *slot, bool was_block, void *block)
 {

@@ -2,7 +2,8 @@
  *
  * The hooks: one function per entry of ABI_HOOKS, found by the daemon in the agent's symbol table,
  * and a second one for captures of a sample. A thunk jumps here with its own address as an extra
- * argument after the function's own. Result and errno are always those of the real function.
+ * argument after the function's own. Result and errno are always those of the real function; for an
+ * operator new, of the plain function that the hook calls instead (abi_config.plain).
  */
 #pragma once
 

@@ -15,8 +15,8 @@ uint32_t intern_find(const struct abi_config *config, uint64_t hash);
 
 /*
  * The id of `frame` called from the stack `parent`, found or added under `hash`; INTERN_NONE: no
- * room. If two threads add it at once, the loser takes the winner's node and its own stays unused.
- * `function`: as in abi_control.h; 0: none.
+ * room. If two threads add a node under `hash` at once, the second takes the node of the first, and
+ * its own stays unused. `function`: as in abi_control.h; 0: none.
  */
 uint32_t intern_frame(const struct abi_config *config, uint16_t epoch, uint32_t parent,
 	uint64_t hash, uint64_t frame, uint64_t function);

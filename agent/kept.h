@@ -48,7 +48,7 @@ struct trace_frame {
  * If a stack does not fit, a slot keeps its outer frames, a deep area its inner ones.
  */
 struct trace {
-	uint64_t snapshot; /* address of the abi_snapshot, combined with its generation */
+	uint64_t snapshot; /* address of the abi_snapshot, whose generation is `generation` */
 	uint32_t generation;
 	uint32_t incarnation;
 	uint64_t hi;	  /* where the stack begins */

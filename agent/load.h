@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread that loads a library during the window waits, before the library's constructors run,
- * until the daemon has hooked the library's GOT slots.
+ * A thread that loads a library during the window waits until the daemon has hooked the library's
+ * GOT slots, at most abi_config.load_cycles_max: before the library's constructors run, or, with
+ * some versions of glibc, at the end of dlopen.
  */
 #pragma once
 

@@ -63,16 +63,16 @@ static HT_NOINLINE bool record_begin(
 	return true;
 }
 
-/* Uses the plain walk: the faster ways use more stack, and a mapping call takes microseconds
- * anyway. */
+/* Leaves out the two fastest ways of trace_stack, which use more stack: a mapping call takes
+ * microseconds anyway. */
 static HT_NOINLINE uint32_t stack_id(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
 {
 	return trace_stack_other(config_of(self), slot, walk_start_of(frame));
 }
 
-/* The data is passed as separate arguments, because a struct would use stack during the walk
- * before. */
+/* Builds the event in a frame of its own: in the frame of a hook, `mapping` would use stack during
+ * the walk before. */
 static HT_NOINLINE void put(const struct abi_thunk *self, struct abi_slot *slot,
 	const struct record *record, uint64_t addr, uint64_t length, uint64_t what)
 {
@@ -112,7 +112,7 @@ void *mapping_mmap(void *addr, size_t length, int protect, int flags, int fd, in
 }
 
 /* An event stamped before the call is committed after it. Meanwhile the daemon holds back events
- * stamped later than this slot's last one, because the slot is marked as recording. */
+ * stamped later than this slot's last one, because of the slot's mark (ABI_SLOT_IN_UNMAPPING). */
 int heaptap_hook_munmap(void *addr, size_t length, const struct abi_thunk *self)
 {
 	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_RECORDING);

@@ -18,7 +18,7 @@
 #define SAMPLER_COUNTDOWN  2312
 #define SAMPLER_PREV_SP	   2320
 #define SAMPLER_PREV_PC	   2328
-#define GOLDEN		   0x9e3779b97f4a7c15 /* thread.c, slot_index */
+#define GOLDEN		   0x9e3779b97f4a7c15 /* thread.h, thread_slot_index */
 
 	/* No frame here: rsp points to the return address (agent/rules.c). Only rax, r10 and r11
 	 * change: the hooked functions have at most four arguments. */

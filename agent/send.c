@@ -29,8 +29,9 @@ static HT_NOINLINE bool is_our_socket(const struct abi_config *config, struct ab
 
 /*
  * Tries to send once: 0, or a negative error. The program may have reused the descriptor since the
- * check, so the message carries a one-byte address: other sockets refuse it, while the agent's
- * connected socket, like every one of its kind, ignores it. MSG_FASTOPEN makes TCP read it too.
+ * check, so the message carries a one-byte address: other sockets refuse such an address, while a
+ * connected SOCK_SEQPACKET socket, as the agent's is, ignores it. MSG_FASTOPEN makes TCP read the
+ * address, too.
  */
 static HT_NOINLINE long message_send(const struct abi_config *config, struct abi_slot *slot)
 {
@@ -119,7 +120,7 @@ static bool wait_drained(const struct abi_config *config, struct abi_slot *slot,
 
 bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss)
 {
-	/* From here on a signal handler may forbid the clock during each wait. */
+	/* A signal handler may forbid the clock during any wait below. */
 	if (is_drained(&slot->head) || !config_recording(config))
 		return true;
 	uint64_t since = sys_tsc();

@@ -29,7 +29,7 @@ enum step_result {
 };
 
 struct step_state {
-	uint64_t pc; /* with STEP_EXACT */
+	uint64_t pc; /* with the flag STEP_EXACT */
 	uint64_t sp, fp;
 	uint64_t fp_at; /* where the last step loaded `fp`; 0: `fp` unchanged; or STEP_SPECIAL */
 };
@@ -69,7 +69,8 @@ static inline enum step_result step_to(
 	struct step_state *state, struct stack *stack, uint64_t cfa, uint64_t fp_at)
 {
 	uint64_t pc;
-	/* The function has already popped a saved rbp below rsp. */
+	/* If the saved rbp lies below rsp, the function has already popped it: rbp is the
+	 * caller's. */
 	state->fp_at = fp_at >= state->sp ? fp_at : 0;
 	if (state->fp_at && !stack_load(stack, state->sp, fp_at, &state->fp))
 		return STEP_BAD_STACK;

@@ -86,7 +86,7 @@ void stream_announce(const struct abi_config *config, struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
 	if (stream_used(head) == 0)
-		return; /* the next buffer begins with it anyway */
+		return; /* the next buffer begins with a THREAD event anyway */
 	uint64_t used = stream_room(config, slot, STREAM_ROOM_BYTES);
 	if (used == 0)
 		return;

@@ -137,7 +137,8 @@ struct stream_mapping {
 	uint32_t stack; /* node id; 0: none */
 };
 
-/* The time of a change of a mapping: read after all loads before it, as in stamp_fenced. */
+/* The time of a change of a mapping: read after all loads before it, as in stamp_fenced. 0:
+ * recording has stopped. */
 uint64_t stream_mapping_stamp(const struct abi_config *config, const struct abi_slot *slot);
 /* Encodes and commits a mapping event, whose time is already taken. */
 void stream_put_mapping(const struct abi_config *config, struct abi_slot *slot,
@@ -154,6 +155,6 @@ static inline bool stream_allocated(const struct abi_slot *slot, uint64_t addr)
 /* Appends a THREAD event: the following events belong to the slot's current tid. */
 void stream_announce(const struct abi_config *config, struct abi_slot *slot);
 
-/* Begins a new buffer. Call it if a former owner of the slot never left its hook: the delta state
- * may be half written. */
+/* Hands the buffer over, so that the next event begins a new one. Call it if a former owner of the
+ * slot never left its hook: the delta state may be half written. */
 void stream_restart(const struct abi_config *config, struct abi_slot *slot);

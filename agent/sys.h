@@ -157,7 +157,7 @@ static inline long sys_process_vm_readv(long pid, const struct sys_iovec *local,
 		remote_count, 0);
 }
 
-/* Direction flag, alignment check. */
+/* The direction flag and the alignment check flag. */
 #define SYS_FLAGS_ODD ((uint64_t)(1u << 10 | 1u << 18))
 
 static inline uint64_t sys_flags(void)

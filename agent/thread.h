@@ -27,8 +27,9 @@ static inline uint64_t thread_key(uint64_t tcb)
 	return tcb & ~15ull;
 }
 
-/* Reads the tid at the address that is the slot's key. A thread that the program made with only a
- * copy of another's first words has that thread's key, and reads that thread's tid. */
+/* Reads the tid in the thread control block at `tcb`. A thread that the program made with only a
+ * copy of another control block's first words has that other thread's key, and reads that other
+ * thread's tid. */
 static inline uint32_t thread_tid(const struct abi_config *config, uint64_t tcb)
 {
 	return load_relaxed((const uint32_t *)(tcb + config->tid_offset));
@@ -97,7 +98,8 @@ static inline struct abi_slot *thread_enter(
 	return slot;
 }
 
-/* Leaves the hook that thread_enter entered: frees the slot. Does nothing in a forked child. */
+/* Leaves the hook that thread_enter entered: marks the slot idle. Does nothing in a forked
+ * child. */
 static inline void thread_leave(const struct abi_config *config, struct abi_slot *slot)
 {
 	if (ht_unlikely(!config_alive(config)))

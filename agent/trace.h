@@ -14,8 +14,8 @@
 
 /*
  * Three ways to find the stack when it is not the kept one, cheapest first. Each returns 0 if the
- * caller must try the next; the last never returns 0. The hook calls each directly, so that their
- * frames do not add up: hooks run on small stacks.
+ * caller must try the next; the last returns 0 only if no frame of the stack could get a node. The
+ * hook calls each directly, so that their frames do not add up: hooks run on small stacks.
  */
 
 /* Finds the stack among the recent ones. The kept frames must be of the stack that ends at `hi`. */

@@ -26,8 +26,8 @@ const char *cgroup_parse_path(const struct cgroup_hierarchy *hierarchy, const ch
 void cgroup_each(const struct proc *proc, const char *controller,
 	void (*visit)(void *context, bool unified, const char *directory), void *context);
 
-/* Reads the number in a file of a group, or the one behind `key`. Returns `missing` if there is no
- * number there, as in "max". */
+/* Reads the number at the beginning of a file of a group, or the number behind `key` if that is not
+ * NULL. Returns `missing` if there is no number there, as in "max". */
 uint64_t cgroup_number(const char *directory, const char *file, const char *key, uint64_t missing);
 
 /* Is the group frozen, so that no thread of the process runs until it is thawed? */

@@ -21,8 +21,8 @@ int descriptor_take_of(const struct proc *proc, pid_t tid, int fd);
 HT_MUST_CHECK
 struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, pid_t other, bool *ret);
 
-/* Lists one thread for each descriptor table other than the process's; all threads if the kernel
- * does not tell which have one. Free with proc_tids_deinit. */
+/* Lists one thread for each descriptor table other than the process's. If the kernel does not tell
+ * which threads have one, lists all threads but one. Free with proc_tids_deinit. */
 HT_MUST_CHECK
 struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret);
 

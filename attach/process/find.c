@@ -120,7 +120,7 @@ static void read_command(int fd, char *ret, size_t bytes)
 			ret[i] = ' ';
 }
 
-/* False for a zombie, a kernel thread, and what has ended. */
+/* False for a zombie, a kernel thread, and a process that has ended. */
 static bool read_stat(int fd, struct found *ret)
 {
 	const struct proc proc = {.dir_fd = fd};
@@ -159,7 +159,7 @@ static bool is_in(int fd, const struct find_query *query, struct found *ret)
 		       find_container_matches(groups, query->container, ret->container));
 }
 
-/* The cheap looks first: most processes do not match. */
+/* Makes the cheap tests first: most processes do not match. */
 static bool look(int fd, const struct find_query *query, struct found *ret)
 {
 	(void)proc_file_comm(fd, "comm", ret->comm);

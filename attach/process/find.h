@@ -30,7 +30,7 @@ struct found {
 	uint64_t start_ticks; /* field 22 of stat */
 	uint64_t rss_bytes;
 	bool is_ns_first;  /* process 1 of a PID namespace below that of /proc */
-	char comm[64];	   /* hostile, as the two below */
+	char comm[64];	   /* hostile, as `command` is */
 	char command[256]; /* its arguments with blanks between them, cut; "": unknown */
 	char container[FIND_CONTAINER_MAX + 1]; /* "": the query names none */
 };
@@ -58,6 +58,6 @@ bool find_unit_matches(const char *groups, const char *unit);
 bool find_container_matches(
 	const char *groups, const char *start, char ret[FIND_CONTAINER_MAX + 1]);
 
-/* How long to wait before the next look, when the last one took `look_ns`: looking takes at most a
- * thirtieth of a core. */
+/* How long to wait before the next look, when the last one took `look_ns`: thirty times as long,
+ * but at least 10 ms and at most 1 s. */
 uint64_t find_pause_ns(uint64_t look_ns);

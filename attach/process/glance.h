@@ -21,12 +21,13 @@ struct glance_status {
 			       unknown */
 };
 
-/* `proc` must outlive `glance`. If a file cannot be opened, the answers cost more, nothing else. */
+/* `proc` must outlive `glance`. If the status file cannot be opened, the answers cost more, and
+ * stack_kib is unknown. */
 void glance_open(struct glance *glance, const struct proc *proc);
 void glance_close(struct glance *glance);
 /* Status of the main thread, or of another one if it has ended. */
 HT_MUST_CHECK
 struct ht_err *glance_status(const struct glance *glance, struct glance_status *ret);
-/* As proc_changed. An exec of the same file is noticed at once if nothing else uses the old memory;
+/* As proc_changed, but an exec is noticed at once only if nothing else uses the old memory;
  * otherwise (CLONE_VM) within eight calls. */
 enum proc_change glance_changed(struct glance *glance);

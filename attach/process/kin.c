@@ -18,7 +18,7 @@
 #include "attach/process/proc_open.h"
 
 #define GENERATIONS_MAX 64u
-#define LOOKS		2u /* looks without result before a process counts as gone */
+#define LOOKS		2u /* failed comparisons, before kill(2) decides whether the process is gone */
 #define COUNTS_TRIES	200u
 #define LIST_BYTES	4096u
 
@@ -124,9 +124,9 @@ static struct ht_err *compare_looks(
 	return NULL;
 }
 
-/* Has it ended, or is it out of our reach? The right to look belongs to the memory
- * (PR_SET_DUMPABLE): if we have it for one process, we have it for all others in the same memory,
- * except those that became another user, which takes the right from the memory. */
+/* Does the error mean that the process has ended, or is out of our reach? The right to look belongs
+ * to the memory (PR_SET_DUMPABLE): if we have it for one process, we have it for all others in the
+ * same memory, except those that became another user, which takes the right from the memory. */
 static bool is_out_of_reach(const struct ht_err *err)
 {
 	return err->code == HT_ERR_TARGET_GONE || err->code == HT_ERR_REFUSED ||
@@ -186,9 +186,9 @@ struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)
 
 enum runs { RUNS_OTHER, RUNS_SAME, RUNS_HIDDEN, RUNS_UNKNOWN };
 
-/* One system call for each process, since most are not kin. If the main thread of `other` has
- * ended, its program is unknown: with other threads, each of which is a link of the task directory,
- * it counts as the same program. */
+/* Makes one system call for most processes, since most are not kin. If the main thread of `other`
+ * has ended, its program is unknown: with other threads, each of which is a link of the task
+ * directory, it counts as the same program. */
 static enum runs what_runs(const struct proc *proc, pid_t other)
 {
 	char path[64];
@@ -221,9 +221,9 @@ static pid_t parent_of(pid_t pid, struct proc_status *ret)
 	return is_known ? ret->ppid : 0;
 }
 
-/* A process that hides itself although it runs with exactly this user's rights: one that got other
- * rights has become another program. Children of heaptap are no kin, even if the target started
- * heaptap. */
+/* Does `other` descend from `proc`, and run with exactly this user's rights? A process that got
+ * other rights has become another program. Descendants of heaptap do not count, even if the target
+ * started heaptap. */
 static bool is_closed_child(const struct proc *proc, pid_t other)
 {
 	struct proc_status status = {0}, ancestor;
@@ -273,8 +273,8 @@ static struct ht_err *is_forked_or_older(const struct proc *proc, pid_t other, b
 	return is_forked_since(proc, other, 0, ret);
 }
 
-/* A process that left a memory in which another runs on may have been the younger: a vfork
- * child. */
+/* Has `proc` left a memory in which another process runs on? Then `proc` may be the younger of the
+ * two: a vfork child. */
 static bool has_left_memory(const struct proc *proc)
 {
 	uint8_t byte;

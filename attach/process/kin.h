@@ -18,9 +18,10 @@ HT_MUST_CHECK
 struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret);
 
 /* Lists the processes that `proc` or its children may have forked: not older than `proc`, and
- * running the same program. Finds them also if the process has ended or runs another program now;
- * if it has left its memory to others, those may be older. A process whose program this user may
- * not see (PR_SET_DUMPABLE) counts if it descends from `proc` and has this user's rights. */
+ * running the same program. Finds these processes also if `proc` has ended or runs another program
+ * now; if `proc` has left its memory to other processes, those may be older. A process whose
+ * program this user may not see (PR_SET_DUMPABLE) counts if it descends from `proc` and has this
+ * user's rights; one that cannot be examined for another reason counts, too. */
 HT_MUST_CHECK
 struct ht_err *kin_forked(const struct proc *proc, struct proc_tids *ret);
 

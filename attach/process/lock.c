@@ -26,8 +26,8 @@
 
 #define PIDFS_MAGIC 0x50494446
 #define TRIES                                                                                      \
-	1000u /* a heaptap that only asks holds it for a moment, a dying one until it gets a turn  \
-	       */
+	1000u /* a heaptap that only asks holds the lock for a moment, a dying one until it gets a \
+		 turn */
 #define SHARED_TRIES	50u
 #define SHARED_PAUSE_NS (20 * CLOCK_NS_PER_MS) /* each try walks all of /proc */
 
@@ -172,8 +172,9 @@ static struct ht_err *take_own(const struct proc *proc, bool wait, struct lock *
 	return take_file(proc, tries, &lock->file_fd);
 }
 
-/* Two that begin at once see each other: one keeps its lock and waits, while the other releases its
- * own. The same ends the wait for a dying heaptap. */
+/* Two heaptaps that begin at once see each other: the one whose process has the lower number keeps
+ * its lock and waits, while the other releases its own. A wait for a dying heaptap ends in the same
+ * way. */
 struct ht_err *lock_take_beside(
 	const struct proc *proc, const struct proc *ours, bool wait, struct lock *ret)
 {

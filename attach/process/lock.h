@@ -24,19 +24,19 @@ struct lock {
  * another heaptap holds it. Ends a guardian that lingers for the page of an earlier capture. */
 HT_MUST_CHECK
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret);
-/* As lock_take, without waiting. */
+/* As lock_take, without waiting, and without ending a guardian that lingers. */
 HT_MUST_CHECK
 struct ht_err *lock_take_now(const struct proc *proc, struct lock *ret);
-/* As lock_take or lock_take_now, while the caller holds the lock of `ours`, which may share the
- * memory. */
+/* As lock_take_now, or, if `wait`, with the waits of lock_take, while the caller holds the lock of
+ * `ours`, which may share the memory. */
 HT_MUST_CHECK
 struct ht_err *lock_take_beside(
 	const struct proc *proc, const struct proc *ours, bool wait, struct lock *ret);
 void lock_release(struct lock *lock); /* accepts LOCK_NONE */
 
-/* Does another heaptap or guardian hold the lock of `proc`, or of a process that shares its
- * memory? */
+/* Does a heaptap or guardian hold the lock of `proc`, or of a process that shares its memory? True
+ * if that is unknown. */
 bool lock_is_held(const struct proc *proc);
-/* HT_ERR_REFUSED if lock_is_held, otherwise NULL. */
+/* Returns the HT_ERR_REFUSED for a process whose lock is held; never NULL. */
 HT_MUST_CHECK
 struct ht_err *lock_refuse(const struct proc *proc);

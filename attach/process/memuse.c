@@ -89,7 +89,8 @@ struct groups {
 	char used_path[2 * 4096 + 64], limit_path[2 * 4096 + 64];
 };
 
-/* Among groups with the same limit, the process's own or the nearest to it. */
+/* Chooses the group with the lowest limit; among those with the same limit, the process's own or
+ * the nearest to it. */
 static void look_at_group(void *context, bool unified, const char *directory)
 {
 	struct groups *groups = context;

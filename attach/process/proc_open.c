@@ -23,8 +23,9 @@
 #define RANDOM_BYTES 16u
 #define LOOKS	     2u /* looks that must find a difference */
 
-/* Without asking the file's server: a stalled FUSE or NFS mount must not block heaptap. On failure
- * errno is EACCES or EPERM without the right; otherwise the process has no memory any more. */
+/* Identifies the program's file without asking the file's server: a stalled FUSE or NFS mount must
+ * not block heaptap. False: errno is EACCES or EPERM if the right is missing; otherwise the process
+ * has no memory any more. */
 static bool exe_identity(const struct proc *proc, uint64_t *ret_dev, uint64_t *ret_ino)
 {
 	char path[PROC_PATH_BYTES];
@@ -175,7 +176,7 @@ struct ht_err *proc_status_of(pid_t pid, struct proc_status *ret)
 	return proc_status(&proc, 0, ret);
 }
 
-/* False if it is unknown: the page is not there, or nothing uses the memory any more. */
+/* False if the bytes are unknown: the page is not there, or nothing uses the memory any more. */
 static bool read_random(const struct proc *proc, uint8_t ret[RANDOM_BYTES], size_t *ret_read)
 {
 	return !ht_err_drop(memory_read_some(proc, proc->random, ret, RANDOM_BYTES, ret_read));

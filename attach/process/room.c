@@ -18,7 +18,7 @@
 #define COMMIT_FILE	     "/proc/sys/vm/overcommit_memory"
 #define MEMORY_FILE	     "/proc/meminfo"
 #define COMMIT_STRICT	     '2'
-/* the kernel's default for what it keeps for root */
+/* vm.admin_reserve_kbytes and vm.user_reserve_kbytes, by their defaults of 8 and 128 MiB */
 #define COMMIT_RESERVE_BYTES (136ull << 20)
 
 static uint64_t remaining(uint64_t limit, uint64_t used)
@@ -152,7 +152,7 @@ static const struct names unified_names = {"memory.max", "memory.current", "\nin
 static const struct names legacy_names = {
 	"memory.limit_in_bytes", "memory.usage_in_bytes", "\ntotal_inactive_file "};
 
-/* The minimum over the group and all groups above it. */
+/* Lowers `*context`, the least room so far, to the room in this group. */
 static void take_room(void *context, bool unified, const char *directory)
 {
 	const struct names *names = unified ? &unified_names : &legacy_names;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How much a process may still take: its resource limits, the kernel's limit on mappings, the
- * memory of its control groups. UINT64_MAX: no limit.
+ * How much a process may still take under its resource limits, the kernel's limit on mappings, and
+ * the limits of its control groups. UINT64_MAX: no limit.
  */
 #pragma once
 

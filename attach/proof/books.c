@@ -31,10 +31,10 @@ static const struct abi_slot_head *slot_of(const struct image *image, uint32_t t
 }
 
 /*
- * Returns the number under which the agent recorded the thread; 0: the records are not about it.
- * The records that a forked process maps are its parent's, whose threads may have had the same
- * numbers. A process that shares the memory uses the record of the thread whose thread block it
- * has, and its number may be that of a thread that has ended.
+ * Returns the number under which the agent recorded the thread; 0: the records are not about this
+ * thread. The records that a forked process maps are its parent's, whose threads may have had the
+ * same numbers. A process that shares the memory uses the record of the thread whose thread block
+ * it has, and its number may be that of a thread that has ended.
  */
 static uint32_t number_of(const struct books *books, const struct proc *of, pid_t tid)
 {
@@ -74,8 +74,9 @@ enum quiesce_books books_of(void *context, const struct proc *of, pid_t tid)
 	return books_tell_all(books->image) ? state : QUIESCE_UNKNOWN;
 }
 
-/* Where hooks without a thread record began. The agent keeps only the lowest and the highest stack
- * pointer, so a hook listed here may have returned. */
+/* Lists where hooks began that found no thread record of their own, and returns their number, 2 at
+ * most. The agent keeps only the lowest and the highest stack pointer, and keeps them when such a
+ * hook returns. */
 static size_t unbooked_frames(const struct abi_slot_head *head, struct quiesce_frame *ret)
 {
 	raddr_t sp[] = {__atomic_load_n(&head->unbooked_lo, __ATOMIC_ACQUIRE),

@@ -15,7 +15,7 @@ struct books {
 	bool same_numbers; /* a thread's number in the target is the one that heaptap sees */
 };
 
-/* Finds out once what applies to all threads, so that no thread is held for it. */
+/* Finds out once what applies to all threads, so that no thread is held while this is read. */
 struct books books_make(const struct image *image, const struct proc *proc);
 
 /* The callbacks of struct quiesce_options; `context` is a struct books. */

@@ -25,7 +25,7 @@
 #define JUMP_NEAR	  0xe9
 #define GUARD_OFFSET	  8u   /* of the pointer guard in the bytes of AT_RANDOM: rtld.c */
 #define MODRM_JMP	  0x25 /* jmp *disp32(%rip) */
-#define REX_W		  0x48 /* and REX.B, for registers 8 to 15 */
+#define REX_W		  0x48 /* 0x49 with REX.B, for registers 8 to 15 */
 #define MOV_OPCODE	  0xb8 /* mov imm64, register: its number is in the low three bits */
 #define MODULE_MAX_BYTES  (1ll << 47)
 
@@ -42,7 +42,7 @@ struct targets {
 	size_t count;
 };
 
-/* Of addresses, and of structs that begin with one. */
+/* Compares addresses, or structs that begin with an address. */
 static int compare(const void *a, const void *b)
 {
 	raddr_t x = *(const raddr_t *)a, y = *(const raddr_t *)b;
@@ -130,7 +130,8 @@ static struct ht_err *scan_code(const struct proc_lookup *lookup, const struct m
 			HT_TRY(pass_unread_code(
 				lookup, ht_align_down(at, HT_PAGE_BYTES), &at, ret));
 	}
-	/* Code uses this slot in a way that the search does not know. */
+	/* No call or jump through this slot was found: code uses it in a way that the search does
+	 * not know. */
 	for (size_t i = 0; i < targets->count && !*ret; i++)
 		*ret = !targets->called[i];
 	return NULL;

@@ -28,8 +28,8 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 
 struct escape_found {
 	size_t count;
-	raddr_t addr;			  /* of the first reference */
-	raddr_t place[ESCAPE_PLACES_MAX]; /* the first references, up to `count` */
+	raddr_t addr;			  /* address of the first reference */
+	raddr_t place[ESCAPE_PLACES_MAX]; /* addresses of the first references */
 	uint64_t thunks;		  /* bit N: a reference to thunk N was found */
 	uint64_t unread_bytes; /* mapped bytes that were not searched: they cannot be read, or are
 				  swapped out beyond the limit of one search */
@@ -48,15 +48,15 @@ struct escape_search {
 	const struct proc *proc;
 	const struct stackscan_ranges *ranges;
 	raddr_t own_lo, own_hi; /* the image: references inside it do not count */
-	/* Called for each chunk of memory; true ends the search with HT_ERR_REFUSED. May be
-	 * NULL. */
+	/* Called for each chunk of memory, of 1 MiB at most; true ends the search with
+	 * HT_ERR_REFUSED. May be NULL. */
 	bool (*is_cancelled)(void *context);
 	void *context;
 };
 
-/* Searches all memory that the program can have written, whatever its protection is now, for
- * thunk entries, and executable memory also for jumps to them. The image and the thunk page are
- * left out. */
+/* Searches all memory that the program can have written, whatever its protection is now, for thunk
+ * entries, and executable memory also for jumps to them. Leaves out the image with its near areas,
+ * the thunk page, devices, and mappings of the kernel. After an error `ret` is not set. */
 HT_MUST_CHECK
 struct ht_err *escape_scan_memory(const struct escape_search *search, struct escape_found *ret);
 

@@ -207,7 +207,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 /* --- stopped threads: in a worker ------------------------------------------------------------- */
 
 #define JOBS_MAX   CROWD_MAX
-#define JUDGED_MAX 4u /* unwinds in a crowd: its threads wait, stopped, some 10 ms each */
+#define JUDGED_MAX 4u /* unwinds in one crowd, whose threads wait, stopped, some 10 ms for each */
 
 struct job {
 	const struct quiesce *quiesce;

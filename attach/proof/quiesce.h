@@ -12,8 +12,8 @@
 
 struct quiesce;
 
-/* The state of a thread by the agent's records. They save looks, and decide where the stack alone
- * does not. */
+/* The state of a thread by the agent's records. The records save looks, and decide where the stack
+ * alone does not. */
 enum quiesce_books {
 	QUIESCE_IDLE, /* the agent has a record of the thread, which is in no hook */
 	QUIESCE_INSIDE,
@@ -24,7 +24,8 @@ enum quiesce_books {
 struct quiesce_frame {
 	raddr_t sp; /* stack pointer at the hook's entry; 0: unknown */
 	raddr_t thread_pointer;
-	bool unfollowed; /* one of many without a record: counts, whatever the stack holds */
+	bool unfollowed; /* a hook without a thread record of its own: it counts as unfinished,
+			    whatever the stack holds */
 };
 
 #define QUIESCE_FRAMES_MAX 6u /* nesting levels, and the two ends of deeper nesting */
@@ -50,8 +51,8 @@ struct quiesce_options {
 	size_t (*frames)(void *context, const struct proc *of, pid_t tid,
 		struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned);
 	void *context;
-	/* Until half of the time to this deadline is over, a thread is stopped only when the stop
-	 * does no harm; 0: until STOPCOST_PATIENCE_NS is over. */
+	/* Until half of the time to this deadline is over, and at most for STOPCOST_PATIENCE_NS, a
+	 * thread is stopped only when the stop does no harm. 0: no deadline. */
 	uint64_t deadline_mono_ns;
 };
 
@@ -67,7 +68,7 @@ struct quiesce_report {
 	size_t threads;	      /* all threads to be seen */
 	size_t left;	      /* not yet seen outside */
 	size_t stopped;	      /* times a thread was stopped */
-	size_t asleep;	      /* threads seen outside while they slept, from /proc alone */
+	size_t asleep;	      /* threads seen outside from /proc alone, while they slept */
 	size_t awake;	      /* threads seen outside when they were stopped */
 	size_t inside;	      /* times a thread was, or may have been, inside */
 	size_t rewritten;     /* words and registers replaced */
@@ -77,6 +78,7 @@ struct quiesce_report {
 	const char *why;      /* why that thread is left */
 };
 
-/* One pass over the threads not yet seen outside. left == 0: proven. */
+/* One pass over the threads not yet seen outside. `ret` adds up all passes, except `left`, `tid`
+ * and `why`; left == 0: proven. After an error `ret` is not set. */
 HT_MUST_CHECK
 struct ht_err *quiesce_pass(struct quiesce *quiesce, struct quiesce_report *ret);

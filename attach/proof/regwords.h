@@ -24,9 +24,9 @@ struct regwords_report {
 	size_t left; /* seen and not rewritten */
 };
 
-/* Rewrites the pointers in `regs`, which the caller sets, and in the thread's vector registers,
- * which are set here. The PC of a thread that is about to enter a thunk is no pointer: it counts
- * only when words are rewritten. */
+/* Rewrites the pointers in `regs`, which the caller writes back to the thread, and in the thread's
+ * vector registers, which this function writes back. The PC of a thread that is about to enter a
+ * thunk is no pointer: it counts only when words are rewritten. */
 HT_MUST_CHECK
 struct ht_err *regwords_look(const struct regwords *regwords, pid_t tid,
 	struct user_regs_struct *regs, struct regwords_report *ret);

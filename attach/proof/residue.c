@@ -147,7 +147,8 @@ static bool is_protected(const struct proc_map *before, const struct proc_map *m
 	return before->write && map->hi <= before->hi && same_map(&since, map);
 }
 
-/* Without its headers at the same address, a library was unloaded, and perhaps loaded elsewhere. */
+/* Are the library's headers still at the same address? If not, the library was unloaded, and
+ * perhaps loaded elsewhere. */
 static bool is_still_there(const struct proc_map *headers, const struct proc_maps *now)
 {
 	const struct proc_map *map = proc_maps_find(now, headers->lo);
@@ -192,7 +193,7 @@ static void find_ours(const struct proc_maps *now, const struct journal *journal
 	}
 }
 
-/* If a slot cannot be read: was its library unloaded? */
+/* Was the library of a slot that cannot be read unloaded? */
 static bool is_unloaded(const struct proc *proc, const struct journal_slot *slot)
 {
 	HT_CLEANUP(proc_lookup_end) struct proc_lookup lookup = {.fd = -1};

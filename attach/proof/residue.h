@@ -12,7 +12,8 @@
 
 struct residue;
 
-/* Takes the picture before anything is touched. */
+/* Takes the picture; call it before anything is touched. The caller frees `*ret` with
+ * residue_destroy. */
 HT_MUST_CHECK
 struct ht_err *residue_create(
 	const struct proc *proc, const struct modules *modules, struct residue **ret);

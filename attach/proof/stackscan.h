@@ -51,7 +51,8 @@ struct stackscan_found {
 	size_t plain;  /* words into our code, outside signal frames: return addresses, or stale */
 	size_t unread; /* stacks, or parts of stacks, that were not read */
 	size_t signal; /* PCs into our code in signal frames */
-	size_t entry_count; /* words that are thunk entries, that is function pointers */
+	size_t entry_count; /* words that are thunk entries, that is function pointers; `entry`:
+			       addresses of the first ones */
 	raddr_t entry[STACKSCAN_ENTRIES_MAX];
 	bool cut; /* the stacks are longer than `bytes_max`; the rest was not read */
 };

@@ -16,7 +16,7 @@
 #define CALLS_SENDING                                                                              \
 	SYS_write, SYS_writev, SYS_pwritev2, SYS_sendto, SYS_sendmsg, SYS_sendmmsg, SYS_sendfile,  \
 		SYS_connect
-/* Wait for events or messages. */
+/* Wait for events, messages or semaphores. */
 #define CALLS_POLLING                                                                              \
 	SYS_epoll_wait, SYS_epoll_pwait, SYS_epoll_pwait2, SYS_rt_sigtimedwait, SYS_io_getevents,  \
 		SYS_io_pgetevents, SYS_io_uring_enter, SYS_select, SYS_pselect6, SYS_ppoll,        \

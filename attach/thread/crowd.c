@@ -32,8 +32,8 @@ struct round {
 	uint64_t held_since_ns; /* when the first of the held threads stopped; 0: none is held */
 };
 
-/* Has it been killed without having ended yet? Then its end must be reaped: a thread that makes an
- * exec waits in the kernel until the tracer has seen the end of every other thread. */
+/* Has the thread been killed without having ended yet? Then its end must be reaped: a thread that
+ * makes an exec waits in the kernel until the tracer has seen the end of every other thread. */
 static bool is_dying(const struct member *member)
 {
 	siginfo_t info = {0};
@@ -146,7 +146,8 @@ static struct ht_err *ask_all(struct round *round)
 		member->state = result == TRACEE_BUSY ? ASKED : DONE;
 		round->left += result == TRACEE_BUSY;
 		round->asked = i + 1;
-		/* A dying worker may still hold the thread: the next pass looks again. */
+		/* TRACEE_REFUSED is not reported: a dying worker may still hold the thread, and the
+		 * next pass looks again. */
 		if (!err && result == TRACEE_GONE)
 			crowd->gone(crowd->context, i);
 	}

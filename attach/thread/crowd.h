@@ -23,10 +23,9 @@ struct crowd {
 	void *context;
 };
 
-/* A released thread takes the core for a turn of some milliseconds, and the threads that would stop
- * before their next instruction wait for that turn. If it stays held instead, those threads stop
- * within microseconds: it is held for less than half of the turn that it would have waited
- * otherwise. */
+/* A thread that is released at once takes the core for a turn of some milliseconds, and threads
+ * that would stop before their next instruction wait for that turn. If the thread stays held
+ * instead, for less than half of a turn, those threads stop within microseconds. */
 #define CROWD_HOLD_NS 1500000u
 
 struct crowd_report {

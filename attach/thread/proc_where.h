@@ -11,7 +11,7 @@ enum proc_where { PROC_RUNNING, PROC_IN_SYSCALL, PROC_BLOCKED_ELSEWHERE, PROC_TH
 
 struct proc_syscall {
 	enum proc_where where;
-	long nr;
+	long nr; /* -1: in no system call */
 	uint64_t arg[6];
 	raddr_t sp, pc; /* unset while the thread runs */
 };

@@ -44,7 +44,8 @@ static enum stopcost of_splice(const struct proc *proc, pid_t tid, const struct 
 	return in == STOPCOST_LATE ? in : on_descriptor(proc, tid, call->arg[2], SO_SNDTIMEO);
 }
 
-/* The call would return at once what it has submitted; and its timeout is relative. */
+/* After a stop, a call that has submitted something would return that number at once; a timeout is
+ * relative, and would begin anew. */
 static enum stopcost of_io_uring(const struct proc_syscall *call)
 {
 	bool submits = call->arg[1] != 0;
@@ -84,13 +85,13 @@ static uint64_t bytes_of_message(const struct proc *proc, raddr_t at)
 		       : UINT64_MAX;
 }
 
-/* Pipes and AF_UNIX sockets take this many bytes as a whole. */
+/* Pipes and AF_UNIX sockets take PIPE_BUF bytes as a whole. */
 static bool may_be_parted(const struct proc *proc, pid_t tid, uint64_t fd, uint64_t bytes)
 {
 	return bytes > PIPE_BUF || (bytes > 1 && descriptor_takes_parts(proc, tid, (int)fd));
 }
 
-/* The same for a read. */
+/* May a read of `bytes` have taken some and wait for more? */
 static bool may_gather(const struct proc *proc, pid_t tid, uint64_t fd, uint64_t bytes)
 {
 	return bytes > 1 && descriptor_gathers(proc, tid, (int)fd);
@@ -233,7 +234,8 @@ static bool awaits_answer(const struct proc *proc, pid_t tid)
 	return strstr(where, "seccomp") || strcmp(where, "request_wait_answer") == 0;
 }
 
-/* A file's calls are among those that the kernel restarts as they were. */
+/* A call that waits for a FUSE server has STOPCOST_RESTART, and only filtered threads have a
+ * supervisor: other threads and costs need no look at where the thread waits. */
 static enum stopcost of_waiting(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
 {

@@ -23,7 +23,8 @@
 enum stopcost {
 	STOPCOST_RESTART,	/* the kernel restarts the call as it was */
 	STOPCOST_RESTART_BLOCK, /* the kernel continues the call, by restart_syscall(2) */
-	STOPCOST_REPEAT,  /* heaptap restarts the call without loss: it waits without a timeout */
+	STOPCOST_REPEAT,  /* heaptap restarts the call without loss: the call has no timeout, or
+			     keeps the time that is left */
 	STOPCOST_RUNNING, /* the thread is in no call, or on its way out of one */
 	STOPCOST_LATE,	/* a restart lengthens the wait by the time waited so far; or the call ends
 			   early */
@@ -39,7 +40,7 @@ struct stopcost_seen {
 	bool known, was_running;
 	unsigned running_looks; /* in a row */
 	struct proc_turns turns;
-	uint64_t running_since_ns; /* CPU time at the first of them */
+	uint64_t running_since_ns; /* CPU time at the first of these looks */
 	uint64_t sleeps;
 };
 

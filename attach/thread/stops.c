@@ -105,7 +105,7 @@ struct ht_err *stops_set_mask(pid_t pid, uint64_t mask)
 
 struct ht_err *stops_detach(pid_t pid, int sig)
 {
-	/* Twice: the process that holds it may be killing it. */
+	/* Tries twice, since a single failure may be spurious. */
 	if (ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)sig) == 0 ||
 		ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)sig) == 0)
 		return NULL;

@@ -192,8 +192,8 @@ static struct ht_err *pass_signal(pid_t tid, int sig)
 	return NULL;
 }
 
-/* The kernel returns EPERM also for a thread past its end. Only a look that finds no thread proves
- * the end, and one such look alone does not. */
+/* The kernel returns EPERM also for a thread past its end. A look at /proc that finds no thread
+ * proves the end, if a second look confirms it. */
 bool tracee_has_ended(pid_t tid)
 {
 	const struct proc none = {.dir_fd = AT_FDCWD};
@@ -271,7 +271,8 @@ static struct ht_err *get_regs(struct tracee *tracee, bool *ret_gone)
 	return NULL;
 }
 
-/* The thread has stopped, for heaptap or with its process. Reads its registers; it stays held. */
+/* Judges what waitid reported of the thread: its end, a signal, which is passed on, or a stop for
+ * heaptap or with its process. After a stop, reads the registers; the thread stays held. */
 static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_result *ret_result)
 {
 	*ret_result = TRACEE_BUSY;
@@ -304,8 +305,8 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 		return err && *ret_result != TRACEE_BUSY ? ht_err_first(err, tracee_release(tracee))
 							 : err;
 	}
-	/* Still held: it may stop at any moment, and would return EINTR if given up after another
-	 * error. */
+	/* After any other error the thread is still held. It may stop at any moment, and its call
+	 * would return EINTR if heaptap gave the thread up. */
 	if (got < 0 && errno == ECHILD)
 		return ht_err_sys(errno, "cannot wait for thread %d", tracee->tid);
 	tracee->ran_until_ns = now;
@@ -426,7 +427,8 @@ struct ht_err *tracee_stop_again(
 	return err;
 }
 
-/* Tries twice, like insist: a spurious failure would make the process look like another. */
+/* Reads a word, or sets errno. Tries twice, like ptrace_twice: a spurious failure would make the
+ * process look like another. */
 static uint64_t peek(pid_t tid, raddr_t addr)
 {
 	uint64_t word = 0;

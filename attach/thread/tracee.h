@@ -15,9 +15,10 @@ struct tracee {
 	pid_t tid;
 	/* as they were at the stop; only the EINTR that the stop caused is hidden */
 	struct user_regs_struct regs;
-	bool filtered;	       /* it has, or may have, a seccomp filter */
+	bool filtered;	       /* the thread has, or may have, a seccomp filter */
 	uint64_t ran_until_ns; /* CLOCK_MONOTONIC: when the thread was last seen running */
-	uint64_t call_mask;    /* the signals that it blocks during its call; see recheck_judge */
+	uint64_t call_mask;    /* the signals that the thread blocks during its call, set by
+				  recheck_judge; 0: unknown */
 };
 
 enum tracee_result {
@@ -63,7 +64,7 @@ HT_MUST_CHECK
 struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_seccomp,
 	struct tracee *ret, enum tracee_result *ret_result);
 
-/* Releases the thread at `regs`. */
+/* Releases the thread at `regs`; if these cannot be set, where it stopped, with an error. */
 HT_MUST_CHECK
 struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_struct *regs);
 
@@ -77,7 +78,8 @@ HT_MUST_CHECK
 struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret);
 
 /* Runs the stopped thread at `regs`, still traced, with all signals blocked. The code there must
- * restore the signal mask and everything else. Call tracee_pass_signals meanwhile. */
+ * restore the signal mask and everything else. Call tracee_pass_signals meanwhile. If the registers
+ * or the mask cannot be set, releases the thread. */
 HT_MUST_CHECK
 struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs);
 /* Undoes tracee_divert for a thread that has stopped again: it continues from `as_stopped` as after
@@ -86,7 +88,8 @@ struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struc
 HT_MUST_CHECK
 struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_mask);
 
-/* Runs the thread at `regs`, still traced. Call tracee_pass_signals meanwhile. */
+/* Runs the thread at `regs`, still traced. Call tracee_pass_signals meanwhile. If the registers
+ * cannot be set, releases the thread. */
 HT_MUST_CHECK
 struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *regs);
 /* Delivers the signals that have arrived for the running thread. Call it repeatedly. */

@@ -24,7 +24,7 @@ struct vectors_part {
 
 #define VECTORS_PARTS 2u
 
-/* `length` is 0 if the thread was killed while it was stopped. */
+/* Reads the registers; `length` is 0 if the thread was killed while it was stopped. */
 HT_MUST_CHECK
 struct ht_err *vectors_read(pid_t tid, struct vectors *ret);
 void vectors_parts(const struct vectors *vectors, struct vectors_part ret[VECTORS_PARTS]);

@@ -22,8 +22,6 @@ static void note_left(struct children_report *report, pid_t pid, const char *why
 	if (report->left < CHILDREN_NAMED_MAX)
 		report->named[report->left] = pid;
 	report->left++;
-	/* The reason may be empty: a later look finds only the page, which was explained when it
-	 * was left. */
 	if (why[0])
 		snprintf(report->why, sizeof(report->why), "%s", why);
 }

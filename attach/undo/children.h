@@ -18,8 +18,8 @@ struct children_options {
 	uint64_t deadline_mono_ns;
 };
 
-/* What a process may have inherited by fork from a recorded process, or from the recorded parents
- * of that. */
+/* What a process may have inherited by fork from a recorded process, or from that process's own
+ * recorded parents. */
 struct heritage {
 	pid_t daemon_pid; /* of the heaptap that attached to the recorded process */
 	const struct journal *journal;
@@ -40,21 +40,24 @@ struct children_report {
 	struct children_page page[CHILDREN_NAMED_MAX]; /* the first of them */
 	size_t left;				       /* with more than the jump page left */
 	size_t pending;			 /* those of `left` that another try may clean */
-	pid_t named[CHILDREN_NAMED_MAX]; /* the first of them */
+	pid_t named[CHILDREN_NAMED_MAX]; /* the first of `left` */
 	char why[600];			 /* why one of `left` could not be cleaned */
 };
 
 /*
- * Cleans all processes that the target forked, whatever their parent is by now, until none is left
- * or the deadline has passed. The target must be clean already, so that no new child inherits
- * anything, or have ended. If a child shares the target's memory, what heaptap did in that child is
- * removed from the memory in any case.
+ * Cleans all processes that the target forked, whatever their parent is by now. Repeats until
+ * another try cannot clean any more of them, or until the deadline. The target must be clean
+ * already, so that no new child inherits anything, or have ended. A stub that stayed in the
+ * target's memory, because a child that shared it ended while it was being cleaned, is removed too.
+ * `ret` tells what stayed; an error means that the processes could not be listed, and `ret` is not
+ * set then.
  */
 HT_MUST_CHECK
 struct ht_err *children_clean(const struct children_options *options, struct children_report *ret);
 
-/* The same for one child, which heaptap may be about to record: removes what it inherited from any
- * process of `heritage`. `parent` is the process that the child must not share memory with. */
+/* The same for one child, which heaptap may be about to record: removes what the child inherited
+ * from any process of `heritage`. If the child shares the memory of `parent`, an image in that
+ * memory stays. */
 void children_clean_inherited(const struct proc *parent, const struct heritage *heritage, pid_t pid,
 	uint64_t deadline_mono_ns, struct children_report *ret);
 #define CHILDREN_TEXT_BYTES 600u

@@ -22,7 +22,8 @@ struct cleanup_report {
 	char where[160]; /* the mapping in which found.at lies */
 };
 
-/* Requires proc_open_mem and the lock. After an error the page is still mapped. */
+/* Unmaps the page if nothing leads to it; waits at most 10 s for the proof. Requires proc_open_mem
+ * and the lock. After an error `ret` is not set, and the page may be mapped or not. */
 HT_MUST_CHECK
 struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret);
 /* cleanup_run with the deadline and the cancellation of `look`. */

@@ -20,9 +20,11 @@ struct detach {
 	/* The modules as the caller last read them: their files are not read again. NULL:
 	 * unknown. */
 	const struct modules *modules;
+	/* A thread may have a seccomp filter: see struct tracee. */
 	bool suspend_seccomp;
 	uint64_t deadline_mono_ns;
-	/* Called between passes, to go on emptying the agent's buffers; may be NULL. */
+	/* Called again and again while the detach waits, to go on emptying the agent's buffers; may
+	 * be NULL. */
 	void (*pump)(void *context);
 	void *context;
 };
@@ -30,7 +32,7 @@ struct detach {
 enum detach_level {
 	DETACH_PROVEN,	   /* 0: nothing is left */
 	DETACH_RETRIED,	   /* 1: nothing is left, but the proof took more than a second */
-	DETACH_TOMBSTONE,  /* 2: one page of jump stubs stays */
+	DETACH_TOMBSTONE,  /* 2: the jump page stays */
 	DETACH_INCOMPLETE, /* 3: the agent stays mapped and only forwards calls */
 };
 
@@ -38,7 +40,7 @@ struct detach_report {
 	enum detach_level level;
 	struct patch_report patch;
 	struct quiesce_report quiesce;
-	size_t escaped;	       /* function pointers to thunks found in the target's memory */
+	size_t escaped;	       /* function pointers to thunks that were found and not replaced */
 	uint64_t unread_bytes; /* not searched: swapped out or not readable */
 	raddr_t escaped_at;
 	struct escape_found found; /* where these pointers are */
@@ -47,7 +49,7 @@ struct detach_report {
 };
 
 /* Must come first. Disables the hooks and restores the slots: from here on the agent only forwards
- * calls. */
+ * calls. After an error some slots may still lead to hooks; the call may be repeated. */
 HT_MUST_CHECK
 struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret);
 
@@ -62,8 +64,9 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret);
 HT_MUST_CHECK
 struct ht_err *detach_remains(struct detach *detach, bool *ret_any);
 
-/* Waits until no thread is in the stub's place, and restores it. Nothing of the image may be mapped
- * any more. This is the last step of all, and has at least two seconds even after the deadline. */
+/* Waits until no thread is in the stub's place, and restores the original bytes there. Waits until
+ * the deadline, and at least two seconds. HT_ERR_INCOMPLETE: a thread may still return into the
+ * stub, which stays. */
 struct remote_slack;
 HT_MUST_CHECK
 struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,

@@ -27,7 +27,7 @@
 
 #define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
 #define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)
-#define RETRY_SHARE    16u /* of the time since the first look: takes effect after 1.6 s */
+#define RETRY_SHARE    16u /* a pause is 1/16 of the time since the first look */
 
 /* The daemon is ended when this many looks in a row find it in the same read. */
 #define LOOK_MS	      500
@@ -73,8 +73,8 @@ static struct ht_err *judge_answer(const struct answer *answer)
 					  "limit of heaptap's own descriptors (ulimit -n)");
 }
 
-/* Waits for a guardian that is stopped, or gets no processor time. Only time in which this process
- * itself ran counts. */
+/* Waits up to ANSWER_WAIT_MS, since the guardian may be stopped or get no processor time. Only time
+ * in which this process itself ran counts. */
 static struct ht_err *wait_for_answer(
 	struct guardian *guardian, uint32_t kind, struct priority_cores *cores)
 {
@@ -147,9 +147,9 @@ struct watch {
 
 	const uint64_t *pulse; /* the daemon's counter: odd while it reads the target */
 	uint64_t pulse_seen;
-	unsigned looks; /* looks in a row at that same read */
+	unsigned looks; /* looks in a row that found the daemon in the same read */
 	int daemon_pidfd;
-	int daemon_stat; /* its /proc/PID/stat */
+	int daemon_stat; /* /proc/PID/stat of the daemon, open */
 	int terminal;	 /* the daemon's stderr, while it lives; -1: none */
 };
 
@@ -232,7 +232,7 @@ static void leave_terminal(struct watch *watch)
 /* --- the daemon hangs
  * ----------------------------------------------------------------------------------- */
 
-/* Stopped, or waiting for a processor, is not hanging. */
+/* A daemon that is stopped, or waits for a processor, does not hang. */
 static bool is_hanging(struct watch *watch)
 {
 	uint64_t pulse = watch->pulse ? __atomic_load_n(watch->pulse, __ATOMIC_ACQUIRE) : 0;

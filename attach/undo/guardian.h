@@ -50,8 +50,9 @@ void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, si
  * gets a processor counts. False: it could not be killed, and may still be at work.
  */
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns);
-/* As guardian_dismiss, but first the guardian starts a process that lingers for the pages of
- * `plan`, if there are any. By then that process has closed all descriptors that it inherited. */
+/* As guardian_dismiss, but before the guardian exits, it starts a process that lingers for the
+ * pages of `plan`, if there are any, and waits until that process has closed the descriptors that
+ * it inherited. */
 bool guardian_dismiss_to_linger(
 	struct guardian *guardian, const struct linger_plan *plan, uint64_t patience_ns);
 /* The target could not be cleaned: the guardian goes on trying by itself. */

@@ -27,14 +27,15 @@ struct jump_page_look {
 	void *context;
 };
 
-/* What still leads to the page at `page`? Examines each thread once, and replaces addresses in the
- * page, in registers and on stacks, by the real functions. HT_ERR_REFUSED if the page is not ours,
- * or the look was cancelled. */
+/* What still leads to the page at `page`? If no GOT slot does, examines each thread, and replaces
+ * addresses of the page, in registers and on stacks, by the real functions. HT_ERR_REFUSED if the
+ * page is not heaptap's or a capture uses it, or if the look was cancelled. */
 HT_MUST_CHECK
 struct ht_err *jump_page_examine(const struct proc *proc, raddr_t page,
 	const struct jump_page_look *look, struct jump_page_report *ret);
 
-/* Searches only memory for words that lead to the page: stops no thread, writes nothing. */
+/* Searches only memory for words that lead to the page: stops no thread, writes nothing. The
+ * deadline of `look` does not apply. HT_ERR_REFUSED if the look was cancelled. */
 HT_MUST_CHECK
 struct ht_err *jump_page_search(const struct proc *proc, raddr_t page,
 	const struct jump_page_look *look, struct escape_found *ret);
@@ -44,7 +45,9 @@ HT_MUST_CHECK
 struct ht_err *jump_page_still(
 	const struct proc *proc, raddr_t page, const raddr_t *place, size_t count, size_t *ret);
 
-/* Unmaps an unused page by a stub at `slack`, and restores the original bytes there. */
+/* Unmaps an unused page by a stub at `slack`, and restores the original bytes there.
+ * `*ret_stop_ns`: how long the last try held a thread; unchanged if none was held.
+ * HT_ERR_INCOMPLETE: the page or the stub stays. */
 HT_MUST_CHECK
 struct ht_err *jump_page_remove(const struct proc *proc, raddr_t page,
 	const struct remote_slack *slack, uint64_t deadline_mono_ns, uint64_t *ret_stop_ns);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Closes descriptors of heaptap that no journal names, since each process has its own. The process
- * that has the agent mapped may only share the memory (CLONE_VM) of the process that has the
- * agent's socket.
+ * Closes descriptors of heaptap that no journal names. A process that has the agent mapped may
+ * share the memory (CLONE_VM), but not the descriptors, of the process that has the agent's socket.
  */
 #pragma once
 

@@ -19,7 +19,7 @@
 #define PAUSE_NS	(200 * CLOCK_NS_PER_MS)
 #define PAUSE_MAX_NS	(10 * CLOCK_NS_PER_S)
 #define GATE_NS		(10 * CLOCK_NS_PER_S)
-#define PAUSE_SHARE	4u  /* of the time since the start: the pause between looks */
+#define PAUSE_SHARE	4u  /* a pause is 1/4 of the time since the start */
 #define SEARCH_SHARE	16u /* the next search waits this many times the length of the last one */
 #define PROOF_NS	CLOCK_NS_PER_S
 
@@ -106,7 +106,8 @@ static struct ht_err *take_out(struct wait *wait, const struct jump_page_look *l
 {
 	struct cleanup_report report;
 	struct lock lock;
-	/* Do not give up for a heaptap that holds the lock only for a moment. */
+	/* An error here does not end the wait: another heaptap may hold the lock only for a
+	 * moment. */
 	HT_TRY(lock_take_now(&wait->proc, &lock));
 	struct ht_err *err = cleanup_look(&wait->proc, look, &report);
 	lock_release(&lock);
@@ -157,7 +158,7 @@ static void look_at(struct wait *wait)
 	ht_err_free(err);
 }
 
-/* --- all of them
+/* --- all pages
  * ------------------------------------------------------------------------------------- */
 
 static uint64_t pause_ns(uint64_t elapsed_ns)
@@ -166,7 +167,7 @@ static uint64_t pause_ns(uint64_t elapsed_ns)
 	return pause < PAUSE_NS ? PAUSE_NS : pause > PAUSE_MAX_NS ? PAUSE_MAX_NS : pause;
 }
 
-/* Returns at that time, when a process ends, or when another heaptap comes. */
+/* Returns at `until_ns`, when a process ends, or when another heaptap comes. */
 static void sleep_until(struct wait *waits, size_t count, uint64_t until_ns)
 {
 	struct pollfd poll_of[2 * LINGER_PAGES_MAX];

@@ -18,6 +18,7 @@ struct linger_page {
 };
 
 struct linger_plan {
+	/* After this time the guardian gives up. */
 	uint64_t time_ns;
 	uint32_t count;
 	struct linger_page page[LINGER_PAGES_MAX];

@@ -44,8 +44,8 @@ static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret
 	return NULL;
 }
 
-/* Returns the address of the thunk page. Without a journal of the daemon's it is the target's
- * claim, which image_open checks. */
+/* Returns the address of the thunk page; 0: unknown. Without a journal of the daemon's the address
+ * is the target's claim, which image_open checks. */
 static raddr_t find_thunks(int memfd, const struct journal *own)
 {
 	struct journal_header header;
@@ -246,8 +246,9 @@ static bool is_part(const struct proc *proc, const struct ourmaps *found)
 	return got != sizeof(header) || header.magic != JOURNAL_MAGIC;
 }
 
-/* Cleans a child that was forked while the first stub ran, by a process whose heaptap is dead.
- * There is no journal, and no code of ours runs in the child. */
+/* Cleans a process that has an image without a journal, and whose heaptap is dead: a child that was
+ * forked while the first stub ran, or the target of that stub itself. No code of ours runs in
+ * it. */
 static struct ht_err *recover_part(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, struct recover_report *report)
 {

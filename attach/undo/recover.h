@@ -23,8 +23,8 @@ struct recover_report {
 };
 
 struct recover_options {
-	/* The image's memfd, or -1 to open it through the target's mappings (needs CAP_SYS_ADMIN or
-	 * CAP_CHECKPOINT_RESTORE). */
+	/* The image's memfd, which is duplicated, or -1 to open it through the target's mappings
+	 * (needs CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE). */
 	int memfd;
 	/* The stub's place, if the journal in the image may not name it yet; else NULL. */
 	const struct remote_slack *slack;
@@ -34,13 +34,16 @@ struct recover_options {
 	uint64_t deadline_mono_ns; /* 0: half a minute from now */
 };
 
+/* Requires proc_open_mem and the lock of `proc`. RECOVER_INCOMPLETE in `ret` is no error. After
+ * an error `ret` is not set; what is left in the target is unknown, and the call may be
+ * repeated. */
 HT_MUST_CHECK
 struct ht_err *recover_run(
 	const struct proc *proc, const struct recover_options *options, struct recover_report *ret);
 
 /* For a process that has nothing of an image mapped, and may have been forked by the process that
  * `daemon_pid` attached to: does it have a stub or descriptors of ours? Changes nothing. An error
- * if that is unknown. */
+ * if that is unknown. Needs options->own. */
 HT_MUST_CHECK
 struct ht_err *recover_has_remains(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, bool *ret);

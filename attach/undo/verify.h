@@ -12,17 +12,17 @@
 enum verify_part {
 	VERIFY_MAPPINGS,    /* mappings of a memfd of heaptap's */
 	VERIFY_DESCRIPTORS, /* such a memfd, or a socket that leads to a heaptap */
-	VERIFY_SLOTS,	    /* allocator slots that lead to the agent, or to no code */
+	VERIFY_SLOTS,	    /* allocator slots that lead to the agent, or to unmapped memory */
 	VERIFY_CODE,	    /* bytes of a stub behind a module's code, or an entry hook */
-	VERIFY_THREADS,	    /* threads that heaptap traces, or that are inside its code */
+	VERIFY_THREADS,	    /* threads that heaptap traces, or that sleep inside its code */
 	VERIFY_PARTS,
 };
 
 enum verify_state {
-	VERIFY_CLEAN,	  /* nothing of heaptap is there */
-	VERIFY_TAPPED,	  /* an agent is mapped, and a heaptap or its guardian is at work */
+	VERIFY_CLEAN,  /* nothing of heaptap is there */
+	VERIFY_TAPPED, /* something of heaptap is there, and a heaptap or its guardian is at work */
 	VERIFY_ABANDONED, /* an agent is mapped, and no heaptap looks after it */
-	VERIFY_TOMBSTONE, /* the jump page is mapped */
+	VERIFY_TOMBSTONE, /* the jump page is mapped, no agent */
 	VERIFY_REMAINS,	  /* something else of heaptap is there */
 };
 
@@ -42,7 +42,8 @@ struct verify_report {
 	struct verify_finding part[VERIFY_PARTS];
 };
 
-/* Requires proc_open_mem. A worker process reads the files, with a deadline. */
+/* Requires proc_open_mem. A worker process reads the files, with a deadline of a minute.
+ * HT_ERR_TARGET_GONE if the process has ended or runs another program: `ret` means nothing then. */
 HT_MUST_CHECK
 struct ht_err *verify_run(const struct proc *proc, struct verify_report *ret);
 

@@ -20,9 +20,9 @@
 
 #define MAGIC	    0x454c424154505448ull /* "HTPTABLE" */
 #define SUFFIX	    ".table"
-#define NEW	    "new."	  /* prefix of an entry until it is complete */
-#define NEW_STALE_S 3600	  /* older ones are abandoned: no write takes that long */
-#define BLOCK_BYTES 4096u	  /* the least that a file takes on disk */
+#define NEW	    "new." /* prefix of an entry until it is complete */
+#define NEW_STALE_S 3600   /* an older file with that prefix is abandoned: no write takes so long */
+#define BLOCK_BYTES 4096u  /* the least that a file takes on disk */
 #define STORE_MAX   (128ul << 20) /* by one attach */
 #define NAME_BYTES  (2 * MODULE_BUILD_ID_MAX + sizeof(SUFFIX))
 

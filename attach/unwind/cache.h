@@ -12,7 +12,7 @@
 
 #include "attach/unwind/table.h"
 
-/* Of all files together. The least recently used are removed beyond that. */
+/* The size of all files together; beyond it, the least recently used are removed. */
 #define CACHE_BYTES_MAX (256ul << 20)
 /* Larger entries are not stored. */
 #define CACHE_ENTRY_MAX (64ul << 20)
@@ -25,7 +25,7 @@ struct cache *cache_open(void);
 /* If anything was stored, removes what exceeds CACHE_BYTES_MAX. */
 void cache_close(struct cache *cache);
 
-/* A module's build-id, 1 to 64 bytes. With 0 bytes nothing is stored. */
+/* A module's build-id, 1 to 64 bytes. With 0 bytes nothing is found or stored. */
 struct cache_key {
 	const uint8_t *build_id;
 	size_t bytes;
@@ -41,7 +41,7 @@ struct cache_entry {
 HT_MUST_CHECK
 bool cache_load(struct cache *cache, const struct cache_key *key, struct cache_entry *ret);
 void cache_entry_deinit(struct cache_entry *entry);
-/* Stores `table` as the compilation of `input`; input->eh_frame_bytes must include the
- * terminator. */
+/* Stores `table` as the compilation of `input`; input->eh_frame_bytes must include the terminator.
+ * Copies both. */
 void cache_store(struct cache *cache, const struct cache_key *key, const struct unwind_input *input,
 	const struct abi_table *table);

@@ -8,8 +8,8 @@
 
 #include "format/bytes.h"
 
-/* A CIE serves many FDEs and is parsed again when they alternate, so a longer one counts as
- * malformed. Real ones have 16 to 40 bytes. */
+/* Bytes of a CIE. CIEs whose FDEs alternate are parsed again for each FDE, so a longer CIE counts
+ * as malformed. Real CIEs have 16 to 40 bytes. */
 #define EH_CIE_MAX 512u
 
 struct eh_section {

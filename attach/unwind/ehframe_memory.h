@@ -10,12 +10,12 @@
 
 /*
  * Returns the table of `module`, malloc'd, with addresses as offsets from module->bias. A module
- * without a usable .eh_frame_hdr gets FRAME rows only. Reads at most TABLE_EH_FRAME_MAX bytes:
- * .eh_frame is assumed to reach to the end of its segment or of the readable memory. HT_ERR_FORMAT:
- * the module is too large for a table.
+ * without a usable .eh_frame_hdr, or, if it has none, without natives.eh_frame, gets FRAME rows
+ * only. Reads at most TABLE_EH_FRAME_MAX bytes: .eh_frame is assumed to reach to the end of its
+ * segment or of the readable memory. HT_ERR_FORMAT: the module is too large for a table.
  *
  * If `cache` (may be NULL) has the table for exactly the .eh_frame in the target, does not compile
- * it; otherwise stores it there.
+ * it, and sets `*ret_cached`; otherwise stores it there, if .eh_frame has a terminator.
  */
 HT_MUST_CHECK
 struct ht_err *ehframe_memory_table(const struct proc *proc, const struct module *module,

@@ -83,7 +83,7 @@ static struct compiled *find(const struct publish *publish, const struct module 
 	return NULL;
 }
 
-/* The dynamic linker calls constructors from its entry code, which has no CFI. */
+/* Lets stacks end in the dynamic linker's entry code, which calls constructors and has no CFI. */
 static struct ht_err *end_at_entry(
 	const struct proc *proc, const struct module *module, struct abi_table **table)
 {
@@ -98,8 +98,8 @@ static struct ht_err *end_at_entry(
 	return table_fill_at(table, ehdr.e_entry, abi_rule_make(ABI_RULE_END, 0, 0));
 }
 
-/* Hand-written functions without CFI that keep rbp frames: every garbage collection of V8 goes
- * through one. */
+/* Gives the FRAME rule to hand-written functions without CFI that keep rbp frames: every garbage
+ * collection of V8 goes through one. */
 static struct ht_err *find_frames(
 	const struct proc *proc, const struct module *module, struct abi_table **table)
 {
@@ -206,7 +206,8 @@ static const struct module *find_interpreter(
 	return NULL;
 }
 
-/* The interpreter in a second mapping of that module's file; 0: not in it. */
+/* Address of the interpreter in `map`, if that maps the file of `module` once more; 0: `map` does
+ * not contain it. */
 static raddr_t find_copy(
 	const struct publish *publish, const struct module *module, const struct proc_map *map)
 {
@@ -249,7 +250,7 @@ static size_t put_range(const struct publish *publish, const struct abi_range *w
 	return count + (range[count].lo < whole->hi);
 }
 
-/* Modules use their tables; anonymous executable mappings (JIT code) use the frame pointer rule. */
+/* Modules use their tables; other executable mappings (JIT code) use the frame pointer rule. */
 static size_t gather(const struct publish *publish, raddr_t base, const struct modules *modules,
 	const struct proc_maps *maps, struct abi_range *range)
 {

@@ -15,8 +15,7 @@
 
 struct publish;
 
-/* `local`: where the memfd is mapped here; `base`: the image's address in the target. `compiled` of
- * publish_compile may be NULL. */
+/* Creates a publish without tables; free it with publish_destroy. */
 HT_MUST_CHECK
 struct ht_err *publish_create(struct publish **ret);
 void publish_destroy(struct publish *publish);
@@ -28,7 +27,8 @@ HT_MUST_CHECK
 struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 	const struct modules *modules, struct cache *cache);
 
-/* Would publish_compile without a cache take about ten milliseconds or more? */
+/* Would publish_compile without a cache take more than about 16 ms, by the size of
+ * .eh_frame_hdr? */
 bool publish_is_long(const struct publish *publish, const struct modules *modules);
 
 /* The code of an interpreter, in its module and in further mappings of that part of the module's
@@ -37,7 +37,7 @@ struct publish_interpreter {
 	uint64_t module_id;
 	raddr_t lo;
 	uint64_t bytes; /* 0: there is none */
-	int words;	/* offset from rbp of the word that names what a frame runs */
+	int words;	/* words of 8 bytes from rbp to the word that names what a frame runs */
 	uint64_t scripts[ABI_SCRIPTS_THREADS]; /* as in abi_snapshot, with gaps */
 };
 
@@ -45,9 +45,10 @@ struct publish_interpreter {
 void publish_set_interpreter(
 	struct publish *publish, const struct publish_interpreter *interpreter);
 
-/* Writes the missing tables and a new snapshot of modules and executable anonymous mappings, and
- * activates it. Always writes one, so that no range of an unloaded module ever applies to another.
- * If a module's table finds no room, stacks end in that module. `new_epoch`: a range now belongs to
+/* Writes the missing tables and a new snapshot of modules and of executable mappings outside of
+ * them, and activates it. `local`: where the memfd is mapped here; `base`: the image's address in
+ * the target. Always writes one, so that no range of an unloaded module ever applies to another. If
+ * a module's table finds no room, stacks end in that module. `new_epoch`: a range now belongs to
  * another module than before. */
 HT_MUST_CHECK
 struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t base,

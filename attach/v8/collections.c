@@ -7,13 +7,13 @@
 
 #define CODE_MAX    4096u /* of the collector, which has some 800 bytes */
 #define CHUNK_BYTES (256u << 10)
-#define FIELD_END   0x10000 /* no heap object is larger */
+#define FIELD_END   0x10000 /* V8's Heap, which has both fields, is smaller */
 
 #define SETTER_BYTES 7u
 #define MARK_COMPACT 2u /* V8's HeapState; 0 is NOT_IN_GC */
 
-/* The displacement N of `N(%reg)` in an instruction whose opcode and register precede it. Any
- * register encoding but that of rsp, which r12 shares: it adds a SIB byte. */
+/* Returns N if `code` is `opcode` with the operand N(%reg) and an immediate of `immediate` bytes
+ * that is `value`; -1: it is not. A SIB byte follows the register if that is rsp or r12. */
 static int32_t place_in(
 	const uint8_t *code, size_t bytes, uint8_t opcode, size_t immediate, uint32_t value)
 {

@@ -5,7 +5,7 @@
 
 #define LOCALS_MAX     4096u
 #define INLINED_LOCALS 75u	  /* beyond that, the names are in a table of their own */
-#define SOURCE_MAX     (8u << 20) /* read of a source to find a line */
+#define SOURCE_MAX     (8u << 20) /* characters of a source that are read to find a line */
 #define CHUNK_BYTES    32768u
 #define LINES_MAX      (1u << 22)
 
@@ -197,8 +197,8 @@ static uint32_t line_of(struct v8_heap *heap, uint64_t script, uint32_t position
 /* --- the function --------------------------------------------------------------------------------
  */
 
-/* A debugger inserts its own object between a function and its script. A word that is no object is
- * being moved. */
+/* False: the function has no script, or a debugger has put an object of its own between the two.
+ * `*ret_moves`: V8 may be moving the object, since it cannot be read. */
 static bool find_script(struct v8_heap *heap, uint64_t function, uint64_t *ret, bool *ret_moves)
 {
 	bool loaded = v8_load(heap, function, heap->layout.function_script, ret);
@@ -221,7 +221,8 @@ static bool read_name(
 	       v8_text(heap, scope->inferred, ret->name, sizeof(ret->name));
 }
 
-/* Code made from text has no file. A word that is no object is being moved. */
+/* False: the name cannot be read, since V8 may be moving it. Code that was made from a string has
+ * no file, which is no failure. */
 static bool read_file(struct v8_heap *heap, uint64_t script, struct v8_function *ret)
 {
 	uint64_t file;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Reads objects in the heap of a running V8 from outside. V8 moves and frees them meanwhile, so a
- * read may return anything: heaptap believes nothing that it has not read twice, and treats
- * anything unreadable or inconsistent as no object.
+ * read may return anything: a result counts only if a later read confirms it, and anything
+ * unreadable or inconsistent counts as no object.
  */
 #pragma once
 
@@ -46,7 +46,8 @@ void v8_renew(struct v8_heap *heap);
 void v8_forget(struct v8_heap *heap);
 /* Reads the word at `offset` of an object; false: unreadable. */
 bool v8_load(const struct v8_heap *heap, uint64_t object, int32_t offset, uint64_t *ret);
-/* As v8_load for a small integer that is not negative, behind or in an object. */
+/* As v8_load for a small integer; a negative one is read as a number above INT32_MAX. False also if
+ * the word is no small integer. */
 bool v8_load_smi(const struct v8_heap *heap, uint64_t object, int32_t offset, uint32_t *ret);
 /* The instance type of a map's objects; -1: `map` is no map. */
 int32_t v8_map_type(struct v8_heap *heap, uint64_t map);

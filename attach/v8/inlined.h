@@ -14,7 +14,7 @@ struct v8_inlined {
 	uint64_t function[V8_INLINED_MAX]; /* SharedFunctionInfos, innermost first */
 };
 
-/* `pc`: an address within the call instruction. `count` is 0 if nothing is inlined there, or that
- * is unknown. */
+/* `pc`: the last byte of the call instruction, which is the return address minus 1. `count` is 0 if
+ * nothing is inlined there, or that is unknown. */
 void v8_inlined_find(
 	struct v8_heap *heap, const struct v8_code *code, raddr_t pc, struct v8_inlined *ret);

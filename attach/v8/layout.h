@@ -23,7 +23,8 @@ struct v8_layout {
 	int32_t deoptimization_literals; /* index of the array of literals in it */
 	int32_t deoptimization_entries;	 /* index of its first deopt entry */
 	int32_t translation;		 /* enum v8_translation_form */
-	int32_t wrapper_function; /* of the wrapper that leads to it; 0: there is no wrapper */
+	int32_t wrapper_function; /* of the wrapper that leads to the function; 0: there is no
+				     wrapper */
 	int32_t array_elements, array_length;
 	int32_t closure_function; /* of a JSFunction: its SharedFunctionInfo */
 	int32_t function_data, function_name, function_script;

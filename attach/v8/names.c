@@ -96,7 +96,7 @@ static struct place *find_place(struct v8_names *names, struct table *table, rad
 	return place;
 }
 
-/* Anonymous code. */
+/* Returns the executable mapping without a file that contains `pc`; NULL: none. */
 static const struct proc_map *find_map(const struct v8_names *names, raddr_t pc)
 {
 	const struct proc_map *map = proc_maps_find(names->options.maps, pc);

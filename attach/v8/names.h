@@ -41,27 +41,27 @@ struct ht_err *v8_names_create(const struct v8_names_options *options,
 	const struct v8_layout *layout, struct v8_names **ret);
 void v8_names_destroy(struct v8_names *names); /* accepts NULL */
 
-/* Records a frame with the PC `pc`. `closure`: the frame's word for its JSFunction; 0: unknown.
- * Fast. */
+/* Records a frame. `pc`: the interrupted PC, or the return address minus 1. `closure`: the frame's
+ * word for its JSFunction; 0: unknown. Reads nothing from the target. */
 void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure);
-/* As v8_names_see for an interpreted frame; `array`: its word for the BytecodeArray. Returns the
- * function's number; 0: none, because there is no room or another generation has begun in its
- * thread. */
+/* As v8_names_see for an interpreted frame; `array`: address of its BytecodeArray, without the tag.
+ * Returns the function's number; 0: none, because there is no room or another generation has begun
+ * in its thread. */
 uint64_t v8_names_see_interpreted(
 	struct v8_names *names, uint64_t generation, raddr_t array, uint64_t closure);
-/* Looks up at least one recorded address, and more until `deadline_mono_ns`. Passes each to the
- * sink once. */
+/* Looks up at least one recorded address, and more until `deadline_mono_ns`. Passes each address
+ * that gets a name to the sink, once. */
 HT_MUST_CHECK
 struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_mono_ns);
-/* As v8_names_look_up, for all addresses without a name. */
+/* Looks up all addresses without a name, until `deadline_mono_ns`. */
 HT_MUST_CHECK
 struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_mono_ns);
 /* Interpreted functions are looked up in the isolate of the thread in which they were seen (one of
  * V8_NAMES_THREADS, numbered by the caller), and only until the next full collection after the
  * thread's generation began: earlier addresses may have other contents by now. No generation begins
  * during a collection, because objects seen then may still move. `same`: as for
- * v8_collections_find; borrowed until v8_names_drop. False: the thread is in no isolate yet, or a
- * collection runs. */
+ * v8_collections_find; borrowed until v8_names_drop. False: the thread is in no isolate yet, a
+ * collection runs, or there is no memory; the thread is then dropped. */
 #define V8_NAMES_THREADS 8u
 
 bool v8_names_find_isolate(struct v8_names *names, unsigned thread, raddr_t thread_pointer,

@@ -22,9 +22,9 @@ static const struct form forms[V8_TRANSLATION_FORMS] = {
 struct cursor {
 	const uint8_t *bytes;
 	size_t length, at;
-	size_t earlier; /* in the earlier translation */
+	size_t earlier; /* position in the earlier translation */
 	bool may_repeat;
-	uint32_t repeated; /* opcodes that are still to come from there, with the present one */
+	uint32_t repeated; /* opcodes that are still to come from `earlier`, with the present one */
 	uint32_t passed;   /* opcodes since `earlier` moved last */
 	unsigned steps;
 	bool is_bad;

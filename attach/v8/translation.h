@@ -4,9 +4,9 @@
  * stands for. Only the functions are read. A pure function of bytes, which come from the target.
  *
  * The bytes are a list of opcodes (a byte each) with operands (LEB128; the low bit of a signed one
- * is its sign). A translation begins with how far back, in bytes, the one lies whose opcodes it may
- * repeat, and with the number of its frames, outermost first. Numbers and operands of the opcodes:
- * V8's src/deoptimizer/translation-opcode.h.
+ * is its sign). A translation begins with the distance in bytes back to the translation whose
+ * opcodes it may repeat, and with numbers of its frames; the frames follow, outermost first.
+ * Numbers and operands of the opcodes: V8's src/deoptimizer/translation-opcode.h.
  */
 #pragma once
 
