@@ -20,8 +20,9 @@ struct sample_share {
  */
 uint64_t sample_blocks(uint64_t size, uint64_t rate, uint64_t random);
 
-/* The share of one recorded block in the variances of the sums of bytes and of blocks:
- * (1 - p) / p^2, and for blocks the variance of rounding to whole ones. */
+/* The share of one recorded block of s bytes in the variances of the sums of bytes and of blocks:
+ * s^2 (1 - p) / p^2, and (1 - p) / p^2 plus the variance of rounding to whole blocks. 0 if `rate`
+ * is 0. */
 struct sample_variance {
 	double bytes, blocks;
 };
