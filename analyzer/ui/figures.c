@@ -9,9 +9,7 @@
 
 #define SPARK_COLUMNS 24u
 
-/* --- calls and heap
- * ------------------------------------------------------------------------------------
- */
+/* --- calls and heap --------------------------------------------------------------------------- */
 
 static void label(struct line *line, const struct page *page, const char *name)
 {

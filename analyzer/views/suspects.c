@@ -42,7 +42,7 @@ static uint32_t busy_buckets(const struct view *view)
 struct rows {
 	uint32_t *row;
 	size_t count;
-	uint64_t bytes; /* outstanding bytes of these rows */
+	uint64_t bytes; /* held bytes of these rows (view_held_bytes) */
 };
 
 struct search {

@@ -29,7 +29,9 @@ struct suspects_entry {
 
 /* Zero-initialised is empty and valid. */
 struct suspects {
-	struct suspects_entry *entry; /* growing first, the surest and steepest first */
+	/* Growing ones first, by confidence times slope; then survivors (suspect.h), then others,
+	 * by held bytes; the greatest first. */
+	struct suspects_entry *entry;
 	size_t count, growing;
 	uint32_t *member; /* rows of the view */
 };
