@@ -186,7 +186,7 @@ static int left_ms(uint64_t end_ns)
 
 enum step { STEP_DONE, STEP_LATE, STEP_CLOSED };
 
-/* How long to wait, and a function to call meanwhile, or NULL. */
+/* The end of a wait, and a function to call meanwhile, or NULL. */
 struct patience {
 	uint64_t end_ns; /* 0: for ever */
 	void (*meanwhile)(void *context);

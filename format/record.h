@@ -185,7 +185,7 @@ struct rec_symbol {
 	struct rec_frame frame[TRACE_INLINE_MAX];
 };
 
-/* Which names of a module the lookup did not find. */
+/* The reason why names of a module are missing. */
 enum rec_names_state {
 	REC_NAMES_WHOLE, /* nothing is missing */
 	/* In these states the module has no names, or only names from a debug file. */

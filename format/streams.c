@@ -122,8 +122,8 @@ static struct ht_err *next_piece(struct streams *streams, struct stream *stream)
 	return stream->first ? open_first(stream) : NULL;
 }
 
-/* Appends decoded events of the first piece; `*ret_lost`: bytes of the piece lost because it is
- * malformed. */
+/* Appends decoded events of the first piece to `ahead`. `*ret_lost`: with EVENT_MALFORMED, the
+ * bytes of the piece that are lost. */
 static enum event_result decode_piece(struct stream *stream, size_t *ret_lost)
 {
 	struct event *free_place = &stream->ahead[stream->end];

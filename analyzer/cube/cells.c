@@ -391,8 +391,7 @@ struct ht_err *cube_sort(struct cube *cube)
 		cube->site_count, &cube->first_survivor);
 }
 
-/* --- the peak of blocks that came in any order -------------------------------------------------
- */
+/* --- the peak, from steps and cells ----------------------------------------------------------- */
 
 void cube_estimate_peak(struct cube *cube)
 {

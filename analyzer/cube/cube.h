@@ -239,7 +239,7 @@ static inline uint32_t cube_bucket_at(const struct cube *cube, uint64_t time_ns)
 	return (uint32_t)(time_ns / TIMELINE_FIRST_STEP_NS >> cube->step_shift);
 }
 
-/* --- between cube.c and cells.c --- */
+/* --- internal to cube.c, cells.c and culled.c --- */
 
 void cube_counts_add(struct cube_counts *sum, const struct cube_counts *more);
 /* Adds counts to the cell of a site in a bucket. */
@@ -250,6 +250,7 @@ struct ht_err *cube_add_cell(
 HT_MUST_CHECK
 struct ht_err *cube_add_counts(
 	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts);
+/* Finds the index of a site, added if it is new. */
 HT_MUST_CHECK
 struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,
 	unsigned size_class, uint32_t *ret);

@@ -87,7 +87,7 @@ static uint64_t oldest_of(const struct view *view, const struct window_series *s
 	return view->to_ns - (birth_ns > view->from_ns ? birth_ns : view->from_ns);
 }
 
-/* The part of the window behind the buckets that are looked at. */
+/* Length of the part of the window after its first `buckets` buckets. */
 static uint64_t idle_ns(const struct view *view, uint32_t buckets)
 {
 	const uint64_t end_ns =

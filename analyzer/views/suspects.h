@@ -10,7 +10,7 @@
 
 /* Limit of sites, and of single rows and sizes, that are classified: most held bytes first. */
 #define SUSPECTS_LOOKED_AT 2048u
-#define SUSPECTS_MAX	   256u /* at most so many sites are returned */
+#define SUSPECTS_MAX	   256u /* most sites returned */
 
 /* A site: rows with equal callers_key. If some of its chains grow and the others do not, the class,
  * the slope and the sentence are those of the growing ones; the sums are of all. */
