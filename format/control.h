@@ -110,7 +110,7 @@ struct control_reply {
 	uint64_t pid, start_ticks;
 	uint64_t heaptap_pid;
 	uint64_t start_unix_ns; /* when the window, or the wait for it, began */
-	uint64_t elapsed_ns;	/* since then */
+	uint64_t elapsed_ns;	/* since then, up to the window's end */
 	uint64_t duration_ns;	/* length of the window; 0: no limit */
 	uint64_t settle_ns;  /* how long the capture settles after the window; 0: it does not settle
 			      */
