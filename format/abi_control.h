@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Memory that the daemon and the agent share. All of it is one memfd, created by the target and
- * named "heaptap-<daemon pid>"; virtual layout and file layout are the same, relative to `image`:
+ * Memory that the daemon and the agent share: one memfd, created by the target and named
+ * "heaptap-<daemon pid>", mapped from one base address; an offset in the mapping is the same offset
+ * in the file. Only the state is no part of the file:
  *
  *      ABI_THUNKS_OFF   r-x private  thunk page (abi_thunk.h)
  *      ABI_TEXT_OFF     r-x shared   agent code and constants
@@ -46,8 +47,7 @@ struct abi_state {
 	uint64_t alive; /* enum abi_alive: ALIVE [D, once], MUTE [A] */
 };
 
-/* --- near areas: what the first instruction of a hooked function leads to -----------------------
- */
+/* --- near areas: where the first instruction of a hooked function leads ----------------------- */
 
 /*
  * Parts of the memfd that are mapped a second time, r-x and private, within reach of a jump from
@@ -98,12 +98,12 @@ enum abi_config_flag {
 	ABI_FLAG_FULL_UNWIND = 1 << 2,
 };
 
-/* Which new blocks hooks record; thunks of functions that only allocate bypass the agent unless all
- * are. Frees are recorded in any case. */
+/* Which new blocks the hooks record. Frees are recorded in any case. In a pause, thunks of
+ * functions that only allocate bypass the agent. */
 enum abi_paused {
-	ABI_PAUSED_NO,
+	ABI_PAUSED_NO,	   /* no pause: every block */
 	ABI_PAUSED_ALL,	   /* no block: a realloc ends the old block and begins none */
-	ABI_PAUSED_SETTLE, /* only those into which a realloc makes a recorded block */
+	ABI_PAUSED_SETTLE, /* only the new block of a realloc whose old block was recorded */
 };
 
 #define ABI_USABLE_MAX 16u
@@ -153,8 +153,7 @@ struct abi_config {
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
 
-/* --- control: first page of the shared area ----------------------------------------------------
- */
+/* --- control: first page of the shared area --------------------------------------------------- */
 
 /* Why events are missing; counted per slot, or in abi_control if the thread has no slot. */
 enum abi_loss {
@@ -191,10 +190,10 @@ struct abi_control {
 	uint64_t unknown_pcs;
 	uint64_t unknown_pc;	       /* the PC of one of these walks [A] */
 	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
-	uint64_t taken;	      /* the stub waits until it is not 0. 1: the daemon has taken the
-				 descriptors; 2: the daemon or the stub has ended the lease */
-	int32_t stub_fds[4];  /* of the stub: agent's socket, memfd, both ends of the pair */
-	int64_t stub_status;  /* 0 running, 1 ready, 2 done */
+	uint64_t taken;	     /* the stub waits, for a limited time, until it is not 0. 1: the daemon
+				has taken the descriptors; 2: the daemon refuses, or the time is over */
+	int32_t stub_fds[4]; /* of the stub: agent's socket, memfd, both ends of a socket pair */
+	int64_t stub_status; /* 0 running, 1 ready, 2 done */
 	int64_t stub_time[2]; /* of the stub: struct timespec */
 	int32_t stub_tsc;     /* of the stub: PR_GET_TSC of its thread; 0: unknown */
 	/* Bit i: slot i has been claimed at least once. The daemon reads only these: reading an
@@ -242,8 +241,7 @@ struct abi_control {
 
 _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 
-/* --- stacks: a trie of (parent, pc), interned by hash ------------------------------------------
- */
+/* --- stacks: a trie of (parent, pc), interned by hash ----------------------------------------- */
 
 /*
  * nodes[0] is the root (no frame). nodes[i], i >= 1, is a frame whose caller is nodes[parent];
@@ -297,8 +295,7 @@ static inline uint64_t abi_stack_hash(uint64_t caller_hash, uint64_t pc)
 	return h ^ h >> 32;
 }
 
-/* --- samples -----------------------------------------------------------------------------------
- */
+/* --- samples ---------------------------------------------------------------------------------- */
 
 /*
  * With r = `sample_bytes`, an allocation of s bytes is sampled with probability 1 - exp(-(s + 1) /
@@ -332,9 +329,7 @@ struct abi_sampler {
 	uint32_t gone;		   /* 1: the block that this call reallocates was a sample too */
 };
 
-/* --- whose event was the last
- * ---------------------------------------------------------------------
- */
+/* --- marks: the slot that recorded a block's last event --------------------------------------- */
 
 /*
  * A mark is a word with a block's address and the slot that recorded the block's last event. If a
@@ -370,8 +365,7 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 	return (a ^ b) >> ABI_LAST_SHIFT == 0;
 }
 
-/* --- slots: one per thread and nesting level ----------------------------------------------------
- */
+/* --- slots: one per thread and nesting level -------------------------------------------------- */
 
 #define ABI_NEST_MAX                                                                               \
 	4u /* levels: 0: a thread; 1: a signal handler that interrupted its hook; and so on */
@@ -379,7 +373,7 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 #define ABI_FRAMES_MAX	 16384u
 #define ABI_COPY_BYTES	 16384u
 #define ABI_MEMO_BYTES	 20608u
-#define ABI_SLOT_DEAD	 8ull /* in abi_slot.key: the thread is gone, the slot may be claimed */
+#define ABI_SLOT_DEAD	 8ull /* in abi_slot_head.key: the thread is gone, the slot may be claimed */
 #define ABI_SLOT_BYTES	 0x40000u
 
 enum abi_slot_state {
@@ -413,7 +407,7 @@ struct abi_slot_head {
 	uint64_t last_tick;    /* abi_control.tick when last_tsc was read [A] */
 
 	uint64_t last_addr; /* address of the last committed event that has one; 0 at each buffer
-			       start */
+			       start [A] */
 	uint64_t events;    /* committed since the slot was made [A] */
 	uint64_t lost[ABI_LOSS_COUNT];	 /* events [A] */
 	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
@@ -461,9 +455,7 @@ struct abi_slot {
 _Static_assert(offsetof(struct abi_slot, buffer) == HT_PAGE_BYTES, "the buffer starts on a page");
 _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by multiplication");
 
-/* --- deep stacks
- * ---------------------------------------------------------------------------------
- */
+/* --- deep stacks ------------------------------------------------------------------------------ */
 
 /*
  * A slot keeps up to TRACE_FRAMES_MAX frames of its thread's last stack (agent/kept.h). A thread
@@ -488,8 +480,7 @@ static inline uint64_t abi_deep_owner(uint32_t incarnation, uint64_t slot_index)
 	return (uint64_t)incarnation << 32 | (slot_index + 1);
 }
 
-/* --- sizes of the shared area --------------------------------------------------------------------
- */
+/* --- sizes of the shared area ----------------------------------------------------------------- */
 
 #define ABI_CACHE_SETS	1024u /* two 8-byte entries each (abi_unwind.h) */
 #define ABI_CACHE_BYTES (ABI_CACHE_SETS * 16u)

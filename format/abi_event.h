@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The encoding of events: in a slot's buffer, on the socket, and as a reader of the trace returns
- * them. In the file the bytes are sorted by field (columns.h).
+ * The encoding of events: in the buffer of a thread's slot (abi_control.h), on the socket, and as a
+ * reader of the trace returns them. In the file the bytes are sorted by field (columns.h).
  *
  * An event is   tag0  [tag1]  [time]  [addr]  [size]  [stack]   , all little-endian:
  *
- * tag0 bits 0-2 kind, bits 3-4 length code of time, bits 5-6 length code of addr tag1 bits 0-1
- * length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook; without stack, bit 2
- * says that there is no size either time since the previous event of this buffer, in units of
- * ABI_TIME_UNIT TSC cycles; the first event of a buffer counts from 0. Never negative within a
- * buffer (the agent clamps) addr length code 0: the index in the table of recent addresses at which
- * it stands already. Otherwise the folded difference to the previous address of this buffer, which
- * starts at 0: the difference's lowest 4 bits at the top, below them zigzag(difference >> 4),
- * arithmetic shift. Blocks are 16-byte aligned: a step of either sign to a near one is small size
- * requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN), of which 0, or no
- * size, means unknown. A free of a block that was allocated in this stream shortly before has no
- * size: the reader has the requested size from the allocation stack node id (abi_control.h); 0: no
- * stack
+ *      tag0  bits 0-2 kind, bits 3-4 length code of time, bits 5-6 length code of addr
+ *      tag1  bits 0-1 length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook;
+ *            without stack, bit 2 (ABI_EVENT_NO_SIZE) says that there is no size either
+ *      time  since the previous event of this buffer, in units of ABI_TIME_UNIT TSC cycles; the
+ *            first event of a buffer counts from 0. Never negative: the agent clamps it
+ *      addr  length code 0: the index of the address in the table of recent addresses; otherwise
+ *            the folded difference (abi_addr_fold) to the previous address of this buffer, which
+ *            starts at 0
+ *      size  requested bytes (ALLOC, REALLOC_END), or usable bytes (FREE, REALLOC_BEGIN). Usable
+ *            bytes that are 0 or left out are unknown. A free of a block that was allocated in this
+ *            stream shortly before has no size: the reader knows the block from its allocation
+ *      stack node id (abi_control.h); 0: no stack
  *
  * Length codes: time, addr, size: 1, 2, 4, 8 bytes; stack: 1, 2, 3, 4 bytes.
  *
@@ -43,8 +43,8 @@ enum abi_event_kind {
 	ABI_EVENT_THREAD = 1,
 	ABI_EVENT_ALLOC,	 /* tag1, time, addr, size, stack */
 	ABI_EVENT_FREE,		 /* tag1 (no stack), time, addr, size = usable */
-	ABI_EVENT_REALLOC_BEGIN, /* like FREE: the old block ends if the call succeeds */
-	ABI_EVENT_REALLOC_END,	 /* like ALLOC: the call succeeded; the new block */
+	ABI_EVENT_REALLOC_BEGIN, /* fields as FREE; the old block ends if the call succeeds */
+	ABI_EVENT_REALLOC_END,	 /* fields as ALLOC, of the new block: the call succeeded */
 	ABI_EVENT_REALLOC_FREED, /* tag0, time: the call freed the block (size 0, result NULL) */
 	ABI_EVENT_REALLOC_FAIL,	 /* tag0, time: the call failed; the block of this stream's last
 				    BEGIN stays live */
@@ -100,6 +100,9 @@ static inline uint64_t abi_recent_index(uint64_t addr)
 	return (addr >> 4) * 0x9e3779b97f4a7c15ull >> 56;
 }
 
+/* The lowest 4 bits of the difference, moved to the top; below them zigzag(difference >> 4), an
+ * arithmetic shift. Blocks are 16-byte aligned, so a near block gives a small number, whether it is
+ * above or below. */
 static inline uint64_t abi_addr_fold(uint64_t delta)
 {
 	uint64_t steps = (uint64_t)((int64_t)delta >> 4);

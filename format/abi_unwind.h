@@ -26,7 +26,7 @@
 #include "format/base.h"
 
 enum abi_rule_kind {
-	ABI_RULE_NONE,	 /* nothing known: try the frame pointer only where the module allows it */
+	ABI_RULE_NONE,	 /* nothing known: the walk stops (ABI_TRUNC_NO_RULE) */
 	ABI_RULE_RSP,	 /* CFA = rsp + 8 * offset */
 	ABI_RULE_RBP,	 /* CFA = rbp + 8 * offset */
 	ABI_RULE_DRAP,	 /* CFA = *(rbp + 8 * offset), offset negative: gcc's realigned frames */

@@ -21,8 +21,8 @@ struct ht_err *array_reserve(
 
 /* Makes room for one more element behind the `count` used ones. `array` is malloc'd and holds
  * `capacity` elements; NULL if `capacity` is 0. If the array is full, it grows to twice its length,
- * or from empty to `first` elements; `array` and `capacity` then change. False: out of memory;
- * nothing has changed. */
+ * or from empty to `first` elements; `array` and `capacity` then change, and the new elements are
+ * not initialised. False: out of memory; nothing has changed. */
 #define ARRAY_HAS_ROOM(array, count, capacity, first)                                              \
 	array_has_room(&(array), (count), &(capacity), (first), sizeof((array)[0]))
 
@@ -53,7 +53,7 @@ static inline void array_freed(void *variable)
 	free(memory);
 }
 
-/* Is `word` among the `count` words of `array`? */
+/* Whether `word` is among the `count` words of `array`. */
 static inline bool array_has_word(const uint64_t *array, size_t count, uint64_t word)
 {
 	for (size_t i = 0; i < count; i++)

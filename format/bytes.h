@@ -24,10 +24,11 @@ static inline size_t bytes_left(const struct bytes *in)
 	return (size_t)(in->end - in->at);
 }
 
+/* Numbers of fixed length are little-endian. */
 HT_MUST_CHECK
 bool bytes_u8(struct bytes *in, uint8_t *ret);
 HT_MUST_CHECK
-bool bytes_u16(struct bytes *in, uint16_t *ret); /* little-endian */
+bool bytes_u16(struct bytes *in, uint16_t *ret);
 HT_MUST_CHECK
 bool bytes_u32(struct bytes *in, uint32_t *ret);
 HT_MUST_CHECK
@@ -41,7 +42,8 @@ bool bytes_sleb(struct bytes *in, int64_t *ret);
 HT_MUST_CHECK
 bool bytes_take(struct bytes *in, size_t length, const uint8_t **ret);
 
-/* A growing buffer. Zero-initialised is empty and valid. */
+/* A growing buffer. Zero-initialised is empty and valid. The functions below fail only with
+ * HT_ERR_NOMEM, and the buffer then holds what it held before. */
 struct bytes_out {
 	uint8_t *data;
 	size_t length;

@@ -12,7 +12,8 @@ struct closest {
 	size_t distance;
 };
 
-/* Call it for each candidate, with `closest` zero-initialised except for `word`. `candidate` is
- * near if at most one letter in three (at least one) is wrong, missing, extra, or swapped with the
- * next, or if `word` is its beginning. */
+/* Call it for each candidate, with `closest` zero-initialised except for `word`. A candidate is
+ * near if at most a third of the letters of `word` (at least one letter) is wrong, missing, extra,
+ * or swapped with the next, or if `word` is its beginning. A `word` of one or two letters is near
+ * only to itself. Words of more than 31 letters are not near to any. */
 void closest_try(struct closest *closest, const char *candidate);

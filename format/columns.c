@@ -16,7 +16,8 @@
 /* Columns at the same offset of a page would evict each other from the cache. */
 #define STAGGER_BYTES 704u
 
-/* What a pair of tags encodes. In each array, index 1 is for a time whose first byte is 0. */
+/* The lengths of the fields of events with one pair of tags. In each array, index 1 is for a time
+ * whose first byte is 0. */
 struct shape {
 	struct widths widths;
 	uint8_t number[2]; /* 0: the shape has no number yet */
@@ -30,7 +31,7 @@ struct columns_encoder {
 	struct shape shape[TAG_VALUES];	 /* by both tags, few of which ever appear */
 };
 
-/* Where the next byte of each column goes. */
+/* The end of each column so far. */
 struct lane {
 	uint8_t *end[COLUMN_COUNT];
 };
@@ -38,7 +39,7 @@ struct lane {
 /* A part of a piece, sorted into columns of its own up to `at`. */
 struct part {
 	const uint8_t *at, *end;
-	struct lane empty, lane;
+	struct lane empty, lane; /* at the start, and now */
 };
 
 struct ht_err *columns_encoder_create(struct columns_encoder **ret)

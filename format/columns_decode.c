@@ -14,13 +14,13 @@ struct shape {
 
 struct source {
 	struct shape shape[SHAPES_MAX + 1];
-	unsigned int shape_count; /* from 1 */
+	unsigned int shape_count; /* shapes are numbered from 1 */
 	size_t piece_bytes;
 	size_t column_bytes[COLUMN_COUNT];
 	struct bytes columns; /* all columns, one after the other */
 };
 
-/* Where the unread rest of each column begins. */
+/* The start of the unread rest of each column. */
 struct rest {
 	const uint8_t *at[COLUMN_COUNT];
 };
@@ -170,7 +170,7 @@ struct fields {
 struct columns_events {
 	const uint8_t *at[COLUMN_COUNT], *end[COLUMN_COUNT];
 	size_t piece_left;	  /* bytes */
-	unsigned int shape_count; /* of `fields`; 0 is for events without a shape */
+	unsigned int shape_count; /* elements of `fields`; number 0 is for events without a shape */
 	struct fields fields[];
 };
 
@@ -252,8 +252,8 @@ static inline uint32_t take_stack(const uint8_t **at, uint32_t mask, size_t widt
 	return word & mask;
 }
 
-/* Decodes events up to the first without a shape; may read past a column's end. Returns their
- * number; `*ret_sound` is false after the last valid one. */
+/* Decodes at most `max` events, up to the first without a shape; may read past a column's end.
+ * Returns their number; `*ret_sound` is false if the next event is malformed. */
 static size_t take_shaped(struct columns_events *events, struct event_decoder *decoder,
 	struct event *restrict ret, size_t max, bool *ret_sound)
 {

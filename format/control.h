@@ -33,16 +33,17 @@
 /*
  * Lists the possible directories of user `uid`, best first. Root: /run/heaptap. Other users:
  * $XDG_RUNTIME_DIR/heaptap and /run/user/UID/heaptap. Both, last: /tmp/heaptap-UID. `runtime`: the
- * value of XDG_RUNTIME_DIR; ignored if NULL or not an absolute path. A capture makes its socket in
- * the first directory that it can use; a client looks in all. Returns their number, at most
- * CONTROL_PLACES.
+ * value of XDG_RUNTIME_DIR; ignored if NULL, not an absolute path, or too long for
+ * CONTROL_PATH_MAX. A capture makes its socket in the first directory that it can use; a client
+ * looks in all. Returns their number, at most CONTROL_PLACES.
  */
 size_t control_directories(uid_t uid, const char *runtime, char (*ret)[CONTROL_PATH_MAX]);
 
 /*
  * Opens a directory for sockets (O_PATH | O_CLOEXEC) if it is safe: owned by `uid`, not a symbolic
  * link, not writable by other users. `make`: creates it with mode 0700 if it is missing. Returns
- * the descriptor, or -1 with errno: ENOENT: missing; EPERM: not safe.
+ * the descriptor, or -1 with errno: ENOENT: missing; ENOTDIR: not a directory, or a symbolic link;
+ * EPERM: another owner, or writable; or an error of mkdir(2) or open(2).
  */
 int control_open_directory(const char *path, uid_t uid, bool make);
 
@@ -53,7 +54,8 @@ int control_open_directory(const char *path, uid_t uid, bool make);
  * another records.
  */
 void control_name(pid_t pid, uint64_t start_ticks, pid_t waiter, char ret[CONTROL_NAME_MAX]);
-/* Parses a name that control_name made; false if `name` is malformed. */
+/* Parses a name that control_name made; `*ret_waiter` is 0 for a capture. False if `name` is
+ * malformed; the results are then undefined. */
 bool control_name_parse(
 	const char *name, pid_t *ret_pid, uint64_t *ret_start_ticks, pid_t *ret_waiter);
 
@@ -108,7 +110,7 @@ struct control_reply {
 	uint64_t pid, start_ticks;
 	uint64_t heaptap_pid;
 	uint64_t start_unix_ns; /* when the window, or the wait for it, began */
-	uint64_t elapsed_ns;	/* since then */
+	uint64_t elapsed_ns;	/* since then, up to the window's end */
 	uint64_t duration_ns;	/* length of the window; 0: no limit */
 	uint64_t settle_ns;  /* how long the capture settles after the window; 0: it does not settle
 			      */

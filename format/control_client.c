@@ -67,7 +67,7 @@ static int by_pid(const void *a, const void *b)
 	return (first->waiter > second->waiter) - (first->waiter < second->waiter);
 }
 
-/* Adds the directories `parent`/`before`UID`after` of other users. */
+/* Adds the sockets in the directories `parent`/`before`UID`after` of all users but root. */
 static struct ht_err *add_users(
 	const char *parent, const char *before, const char *after, struct control_clients *ret)
 {
@@ -142,7 +142,8 @@ static int connect_to(const struct control_client *client)
 	return fd;
 }
 
-/* Retries while the queue of connections is full; a capture empties it every few milliseconds. */
+/* As connect_to. Retries while the queue of connections is full; a capture empties it every few
+ * milliseconds. */
 static int connect_soon(const struct control_client *client, uint64_t timeout_ns)
 {
 	uint64_t end_ns = clock_mono_ns() + (timeout_ns ? timeout_ns : QUEUE_PATIENCE_NS);
@@ -171,7 +172,9 @@ static struct ht_err *check_peer(const struct control_client *client, int fd)
 		(int)client->pid, client->directory, (unsigned)peer.uid);
 }
 
-/* Milliseconds left, for poll; 0: the time is over. */
+/* Milliseconds left, for poll(2), at most a minute; 0: the time is over; -1: `end_ns` is 0, no
+ * limit.
+ */
 static int left_ms(uint64_t end_ns)
 {
 	uint64_t now = clock_mono_ns();
@@ -183,7 +186,7 @@ static int left_ms(uint64_t end_ns)
 
 enum step { STEP_DONE, STEP_LATE, STEP_CLOSED };
 
-/* How long to wait, and a function to call meanwhile, or NULL. */
+/* The end of a wait, and a function to call meanwhile, or NULL. */
 struct patience {
 	uint64_t end_ns; /* 0: for ever */
 	void (*meanwhile)(void *context);

@@ -22,17 +22,20 @@ struct control_clients {
 	size_t count, capacity;
 };
 
-/* Lists at most 10,000 sockets, sorted by pid; for one pid, the capture comes before those that
- * wait. A socket may be stale: a killed heaptap does not remove its own (control_client_ask). */
+/* Lists at most 10,000 sockets, sorted by pid, then by start_ticks; for one process, the capture
+ * comes before heaptaps that wait. A socket may be stale: a killed heaptap does not remove its own
+ * (control_client_ask). Skips directories that are missing or not safe. After an error, `ret` is
+ * empty. */
 HT_MUST_CHECK
 struct ht_err *control_client_list(struct control_clients *ret);
-/* As control_client_list, for one directory of `user`; adds its sockets to `ret`. */
+/* As control_client_list, for one directory of `user`; adds its sockets to `ret`, unsorted. After
+ * an error, `ret` keeps those added so far. */
 HT_MUST_CHECK
 struct ht_err *control_client_add(const char *path, uid_t user, struct control_clients *ret);
 void control_clients_deinit(struct control_clients *clients);
 
-/* Finds the running capture of process `pid`. HT_ERR_REFUSED: there is none; the message names the
- * directories searched and says if a heaptap was killed. */
+/* Finds the running capture of process `pid`. HT_ERR_REFUSED: there is none; the message says that
+ * its heaptap was killed, or names the directories searched. */
 HT_MUST_CHECK
 struct ht_err *control_client_find(pid_t pid, struct control_client *ret);
 /* As control_client_find; without a capture, a heaptap that waits to record the process. */
@@ -41,20 +44,21 @@ struct ht_err *control_client_find_any(pid_t pid, struct control_client *ret);
 
 enum control_client_state {
 	CONTROL_CLIENT_ANSWERED, /* `reply` is set; it may be an error */
-	CONTROL_CLIENT_STALE,	 /* heaptap was killed and left its socket behind */
-	CONTROL_CLIENT_SILENT,	 /* no answer within `timeout_ns` */
-	CONTROL_CLIENT_DIED,	 /* the connection ended without an answer */
+	CONTROL_CLIENT_STALE,  /* heaptap was killed and left its socket behind, or it has ended */
+	CONTROL_CLIENT_SILENT, /* no connection or no answer in time */
+	CONTROL_CLIENT_DIED,   /* the connection ended without an answer */
 };
 
-/* Sends the request and waits at most `timeout_ns` for the answer; 0: until the answer comes or the
- * capture dies. HT_ERR_FORMAT: the answer is malformed; HT_ERR_PERMISSION: the socket belongs to
- * another user. */
+/* Sends the request. Waits at most `timeout_ns` for the connection and as long again for the
+ * answer; 0: 5 s for the connection, then until the answer comes or the capture dies.
+ * HT_ERR_FORMAT: the answer is malformed; HT_ERR_PERMISSION: the server is neither client->user nor
+ * root; HT_ERR_SYS: the socket cannot be reached. */
 HT_MUST_CHECK
 struct ht_err *control_client_ask(const struct control_client *client,
 	const struct control_request *request, uint64_t timeout_ns,
 	enum control_client_state *ret_state, struct control_reply *ret);
-/* As control_client_ask, until the answer comes, or the capture dies. `meanwhile` is called twice a
- * second. */
+/* As control_client_ask with timeout 0. Calls `meanwhile` twice a second while it waits for the
+ * answer. */
 HT_MUST_CHECK
 struct ht_err *control_client_await(const struct control_client *client,
 	const struct control_request *request, void (*meanwhile)(void *context), void *context,

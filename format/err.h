@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The error object. NULL is success; any other error says in one line what failed, why, and what to
- * do. The message is written where the operands are known. Expected outcomes (end of stream, not
- * found, target exited) are values, not errors.
+ * The error object. NULL is success; an error says in one line what failed, why, and what to do.
+ * The message is written where the operands are known. Expected outcomes (end of stream, not found,
+ * target exited) are values, not errors.
  */
 #pragma once
 
 #include "format/base.h"
 
-/* What the error means to the caller; main.c maps it to an exit code (DESIGN section 10). */
+/* What the error means to the caller. attach/series/outcome.c and analyzer/main.c map it to an exit
+ * status: heaptap(1), EXIT STATUS. */
 enum ht_err_code {
 	HT_ERR_SYS,	    /* a system call failed, errno in `sys`: exit 1 */
 	HT_ERR_INTERNAL,    /* a broken invariant of our own: exit 1 */
@@ -17,8 +18,8 @@ enum ht_err_code {
 	HT_ERR_REFUSED,	    /* refused or unsupported, the target was not touched: exit 3 */
 	HT_ERR_PERMISSION,  /* the kernel forbids it; names the rule and the remedy: exit 4 */
 	HT_ERR_TARGET_GONE, /* the target ended or exec'd: exit 5 */
-	HT_ERR_INCOMPLETE,  /* something is still mapped in the target: exit 6 */
-	HT_ERR_FORMAT,	    /* malformed trace, ELF or agent data: exit 9 for a trace */
+	HT_ERR_INCOMPLETE, /* the detach is incomplete: something may remain in a process: exit 6 */
+	HT_ERR_FORMAT,	   /* malformed trace, ELF or agent data: exit 9 */
 };
 
 struct ht_err {
@@ -35,7 +36,8 @@ HT_PRINTF(2, 3) struct ht_err *ht_err_new(enum ht_err_code code, const char *fmt
 HT_MUST_CHECK
 HT_PRINTF(2, 3) struct ht_err *ht_err_sys(int sys, const char *fmt, ...);
 
-/* Puts "context: " before the message; takes and returns `err` (NULL stays NULL). */
+/* Puts "context: " before the message; takes and returns `err` (NULL stays NULL). Without memory
+ * the message stays as it is. */
 HT_MUST_CHECK
 HT_PRINTF(2, 3) struct ht_err *ht_err_wrap(struct ht_err *err, const char *fmt, ...);
 

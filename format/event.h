@@ -15,7 +15,8 @@ struct event_decoder {
 	uint32_t tid;
 	uint32_t level;
 	bool has_thread; /* a THREAD event was read since the restart */
-	bool in_step;	 /* false after damage; the caller clears it when pieces are missing */
+	bool in_step;	 /* false: the state is lost, so no event can be decoded before a restart;
+			    the caller clears it when pieces are missing */
 	unsigned words;	 /* words read so far of an unfinished mapping event */
 	uint64_t word[ABI_WORDS];
 };
@@ -30,8 +31,8 @@ struct event {
 	uint64_t size;
 	uint32_t stack;
 	uint32_t flags;
-}; /* hook, addr and size are 0 for REALLOC_FREED and REALLOC_FAIL. Only allocations and mappings
-      have a stack. A mapping's hook is an enum abi_mapping_call or a newer value. */
+}; /* hook, addr and size are 0 for REALLOC_FREED and REALLOC_FAIL. Only ALLOC, REALLOC_END and
+      MAPPING have a stack. A mapping's hook is an enum abi_mapping_call or a newer value. */
 
 /* Whether the event is one of those that REC_COUNTER_EVENTS counts. */
 static inline bool event_is_counted(const struct event *event)

@@ -20,8 +20,8 @@ void event_reencoder_begin(struct event_reencoder *encoder);
 HT_MUST_CHECK
 struct ht_err *event_reencoder_thread(
 	struct event_reencoder *encoder, uint32_t tid, uint32_t level);
-/* Appends an event as a decoder returns it. Its thread is that of the last event_reencoder_thread,
- * with nesting level `level`. */
+/* Appends an event as a decoder returns it. The last event_reencoder_thread must have been for
+ * event->tid and `level`, its nesting level, because a mapping ends with the same THREAD event. */
 HT_MUST_CHECK
 struct ht_err *event_reencoder_put(
 	struct event_reencoder *encoder, const struct event *event, uint32_t level);

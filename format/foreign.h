@@ -7,9 +7,11 @@
 
 #include "format/base.h"
 
-/* Length of the UTF-8 character at `at` and its code point; 0 if there is none. */
+/* Length in bytes of the UTF-8 character at `at`, with its code point in `*ret`; 0 if the `left`
+ * bytes there (at least one) do not begin with a valid character. */
 size_t foreign_decode(const char *at, size_t left, uint32_t *ret);
-/* False for control characters and for characters that change the text direction. */
+/* False for control characters, for characters that change the text direction, for line separators,
+ * and for characters without a width. */
 bool foreign_is_harmless(uint32_t point);
 /* Copies `from` to `to`, which has `bytes` bytes with the terminator; cuts between characters.
  * Leaves out characters that are not harmless; replaces invalid UTF-8 by question marks. `to` may

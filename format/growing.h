@@ -12,5 +12,5 @@
 /* Marks the open file `fd` as being written. Does nothing on a file system without locks. */
 void growing_mark(int fd);
 /* Whether growing_mark was called for this file through another open file description than that of
- * `fd`. */
+ * `fd`, which is still open. */
 bool growing_is_marked(int fd);

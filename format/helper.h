@@ -10,8 +10,8 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* As fork(2). The kernel sends `death_signal` to the child when this process ends; if it has ended
- * already, the child exits with status 1. */
+/* As fork(2). The kernel sends `death_signal` to the child when the calling thread ends; if the
+ * parent has ended already, the child exits with status 1. */
 pid_t helper_fork(int death_signal);
 
 /* As fork(2), with a pair of SOCK_SEQPACKET sockets: returns in both processes. `*ret_pid` is 0 in
@@ -45,7 +45,8 @@ void helper_reset_signals(void);
  * child. */
 int helper_wait(pid_t pid);
 
-/* True if child `pid` has ended, with its status as helper_wait returns it. Does not wait. */
+/* True if child `pid` has ended, with its status as helper_wait returns it; also true, with -1, if
+ * there is no such child. Does not wait. */
 bool helper_has_ended(pid_t pid, int *ret_status);
 
 /* Waits for the end of child `pid`, at most `patience_ns`. It counts waits of one millisecond, so

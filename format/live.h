@@ -11,14 +11,15 @@
 /* A block that is not freed yet. */
 struct live_entry {
 	uint64_t addr, size, birth_ns;
-	uint32_t note;
-	uint32_t origin_flags; /* LIVE_* flags; above them the number of the origin (origins.h) */
+	uint32_t note;	       /* of the user of the set */
+	uint32_t origin_flags; /* LIVE_* flags; above them a number of the user: the origin
+				  (analyzer/model/origins.h) or the site (format/cull/tally.h) */
 };
 
 /* Not bit-fields: the compiler would store one byte, and a load of the whole word right after such
  * a store is slow. */
 #define LIVE_IS_LIVE	  1u
-#define LIVE_ROUNDS_UP	  2u
+#define LIVE_ROUNDS_UP	  2u /* live_block.rounds_up (analyzer/model/block.h) */
 #define LIVE_ORIGIN_SHIFT 2u
 
 static inline bool live_is_live(const struct live_entry *entry)
@@ -37,8 +38,8 @@ struct live {
 	size_t count;	 /* number of live blocks */
 	uint64_t multiplier;
 	unsigned shift;	 /* 64 - log2(capacity): the upper bits of a product are the good ones */
-	bool is_crowded; /* a block is too far from its first place: the multiplier suits the
-			    addresses badly */
+	bool is_crowded; /* a block is more than LIVE_FAR slots behind live_home: the multiplier
+			    suits the addresses badly */
 };
 
 /*
@@ -95,7 +96,7 @@ static inline struct live_entry *live_enter(struct live *live, uint64_t addr)
 }
 
 /* Removes the block at `addr`; NULL if there is none. The entry stays readable until the next
- * live_enter. */
+ * live_reserve or live_enter. */
 static inline struct live_entry *live_leave(struct live *live, uint64_t addr)
 {
 	if (!addr || !live->capacity)

@@ -22,6 +22,6 @@ struct owed {
 /* Notes that `thread` has allocated `addr` at `tsc` while a block was live there, so the free of
  * that block is owed. If OWED_MAX are noted, forgets the oldest. */
 void owed_add(struct owed *owed, uint64_t addr, uint64_t tsc, uint32_t thread);
-/* Whether a free of `addr` by `thread` is an owed one. If so, removes its entry; removes overdue
- * entries in any case. */
+/* Whether a free of `addr` by `thread`, stamped `tsc`, is an owed one. If so, removes its entry. In
+ * any case removes entries that are too old for a late free (owed.c). */
 bool owed_take(struct owed *owed, uint64_t addr, uint64_t tsc, uint32_t thread);

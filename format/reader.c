@@ -26,7 +26,7 @@ struct trace_reader {
 	bool input_ended;
 	uint64_t limit;	 /* bytes that may still be read */
 	uint64_t offset; /* of input[input_at] in the trace */
-	bool is_growing; /* the file was being written when the reader was created */
+	bool is_growing; /* the file was being written when the reader was created or continued */
 	bool keeps_columns;
 
 	LZ4F_dctx *lz4;

@@ -46,8 +46,8 @@ struct ht_err *trace_reader_continue(struct trace_reader *reader);
 
 /* Why the trace ended early, as a message; NULL if it did not end early. Owned by the reader. */
 const char *trace_reader_problem(const struct trace_reader *reader);
-/* Whether the file was still being written when the reader was created. If so, TRACE_TRUNCATED does
- * not mean that the file was cut. */
+/* Whether the file was still being written when the reader was created or last continued. If so,
+ * TRACE_TRUNCATED does not mean that the file was cut. */
 bool trace_reader_is_growing(const struct trace_reader *reader);
 /* File bytes consumed so far, for progress. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);

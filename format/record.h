@@ -37,10 +37,11 @@ enum rec_kind {
 	REC_LOSS,   /* running total of one counter; the last one counts */
 	REC_SYMBOL, /* names for one (module, offset) */
 	REC_MARK,   /* a user's text at a time */
-	REC_END,    /* why the capture ended; once, last but for symbols */
+	REC_END,    /* why the capture ended; once, last but for SYMBOL and NAMES */
 	REC_HEAP,   /* what the allocators hold, by their own counters */
 	REC_MAPPED, /* mappings when the window began; before the first event */
-	REC_COLUMNS, /* REC_EVENTS sorted by field; only writer and reader see it */
+	REC_COLUMNS, /* REC_EVENTS sorted by field; trace_writer_put makes it, trace_reader_next
+			turns it back unless trace_reader_keep_columns was called */
 	REC_SCRIPTS, /* until when numbers of interpreted functions are valid; before the SYNC that
 			completes the events up to that time */
 	REC_NAMES,   /* why names of a module are missing; after END */
@@ -167,7 +168,8 @@ struct rec_loss {
 	uint64_t total;
 };
 
-/* Frames of one code address, innermost inlined function first; the last is the real function. */
+/* One frame of a code address. The frames of an address are a list: inlined functions, the
+ * innermost first; the last frame is the function that contains the code. */
 struct rec_frame {
 	struct rec_string function, file; /* function as demangled; empty: unknown */
 	uint64_t line;			  /* 0: unknown */
@@ -183,7 +185,7 @@ struct rec_symbol {
 	struct rec_frame frame[TRACE_INLINE_MAX];
 };
 
-/* Which names of a module the lookup did not find. */
+/* The reason why names of a module are missing. */
 enum rec_names_state {
 	REC_NAMES_WHOLE, /* nothing is missing */
 	/* In these states the module has no names, or only names from a debug file. */
@@ -232,9 +234,9 @@ enum rec_left_result {
 };
 
 struct rec_left {
-	uint64_t result; /* enum rec_left_result */
-	uint64_t checks; /* number of parts of the process compared; 0: no comparison */
-	struct rec_string why;
+	uint64_t result;       /* enum rec_left_result */
+	uint64_t checks;       /* number of parts of the process compared; 0: no comparison */
+	struct rec_string why; /* the reason of PAGE, CODE and DIFFERS */
 };
 
 /* Sums of one interval of TRACE_CULLED_NS, counted from the window's start. */
@@ -293,10 +295,12 @@ struct rec_end {
 struct rec_account {
 	struct rec_string allocator;
 	uint64_t flags; /* REC_ACCOUNT_* */
+	/* held_bytes: blocks that the program has, with their headers; off_bytes: largest error of
+	 * held_bytes; system_bytes: memory that the allocator has from the kernel. */
 	uint64_t held_bytes, off_bytes, system_bytes;
 	uint64_t arenas;
-	uint64_t header_bytes; /* of a block, not counted in its usable bytes */
-	struct rec_string reason;
+	uint64_t header_bytes;	  /* of a block, not counted in its usable bytes */
+	struct rec_string reason; /* why held_bytes is unknown or inexact; empty: it is exact */
 };
 
 #define REC_ACCOUNT_KNOWN 1u
@@ -363,9 +367,9 @@ struct rec {
 	};
 };
 
-/* Encoding: appends kind, length and payload to `out`. Strings longer than TRACE_STRING_MAX are
- * cut; the rest must be within the limits above (HT_ERR_INTERNAL otherwise). REC_NODES and
- * REC_EVENTS take their encoded body in nodes.body / events.body. */
+/* Appends kind, length and payload to `out`. Strings longer than TRACE_STRING_MAX are cut; all else
+ * must be within the limits above (HT_ERR_INTERNAL otherwise). A `body` is appended as it is: its
+ * caller has encoded it. After an error `out` is unchanged. */
 HT_MUST_CHECK
 struct ht_err *rec_encode(struct bytes_out *out, const struct rec *rec);
 
@@ -379,6 +383,6 @@ struct ht_err *rec_node_append(struct bytes_out *body, const struct rec_node *no
 HT_MUST_CHECK
 struct ht_err *rec_decode(struct bytes *in, struct rec *ret);
 
-/* Takes the next node of nodes.body. */
+/* Takes the next node of nodes.body. HT_ERR_FORMAT if it is malformed; `body` is then unchanged. */
 HT_MUST_CHECK
 struct ht_err *rec_node_next(struct bytes *body, struct rec_node *ret);

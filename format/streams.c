@@ -23,8 +23,8 @@ struct stream {
 	struct event ahead[AHEAD]; /* valid from `next` to `end`; the stream is in the heap while
 				      there are any */
 	unsigned next, end;
-	struct bytes in;		/* rest of the piece `first`; or */
-	struct columns_events *columns; /* the reader of its columns; NULL: none */
+	struct bytes in;		/* unread rest of the piece `first`, if `columns` is NULL */
+	struct columns_events *columns; /* reads `first` if that is in columns; otherwise NULL */
 	struct event_decoder decoder;
 	struct piece *first, *last;
 	uint32_t index;
@@ -122,8 +122,8 @@ static struct ht_err *next_piece(struct streams *streams, struct stream *stream)
 	return stream->first ? open_first(stream) : NULL;
 }
 
-/* Appends decoded events of the first piece; `*ret_lost`: bytes of the piece lost because it is
- * malformed. */
+/* Appends decoded events of the first piece to `ahead`. `*ret_lost`: with EVENT_MALFORMED, the
+ * bytes of the piece that are lost. */
 static enum event_result decode_piece(struct stream *stream, size_t *ret_lost)
 {
 	struct event *free_place = &stream->ahead[stream->end];
@@ -144,7 +144,7 @@ static enum event_result decode_piece(struct stream *stream, size_t *ret_lost)
 	return result;
 }
 
-/* Refills `ahead` when it is empty. */
+/* Refills `ahead` if it is empty. */
 static struct ht_err *decode_ahead(struct streams *streams, struct stream *stream)
 {
 	if (is_ready(stream))

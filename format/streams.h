@@ -10,7 +10,7 @@
 #include "format/record.h"
 
 #define STREAMS_MAX 65536u
-/* If more bytes wait, the oldest events are released early. */
+/* If more bytes wait, all waiting events are released early. */
 #define STREAMS_WAITING_BYTES (256u << 20)
 
 struct streams_damage {
@@ -37,7 +37,8 @@ struct ht_err *streams_create(
 	streams_sink *sink, streams_scout *scout, void *context, struct streams **ret);
 void streams_destroy(struct streams *streams);
 /* Takes a copy of one piece: a REC_EVENTS, or a REC_COLUMNS with piece_bytes
- * (trace_reader_keep_columns). */
+ * (trace_reader_keep_columns). Passes all waiting events to the sink if they exceed
+ * STREAMS_WAITING_BYTES. HT_ERR_FORMAT: more than STREAMS_MAX streams. */
 HT_MUST_CHECK
 struct ht_err *streams_add(struct streams *streams, const struct rec *rec);
 /* Passes every waiting event stamped before `tsc` to the sink, in the order of their stamps. */

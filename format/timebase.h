@@ -12,7 +12,7 @@ struct timebase {
 	uint64_t tsc, mono_ns; /* the reference pair */
 	uint64_t pair_ns;      /* mono_ns since the start */
 	double ns_per_cycle;   /* 0: not known yet */
-	uint64_t ns_per_2_32;  /* ns of 2^32 cycles; 0: the slope is too steep */
+	uint64_t ns_per_2_32;  /* ns of 2^32 cycles; 0: not known yet, or too many for 64 bits */
 	uint64_t near_cycles;  /* 2 * TIMEBASE_NEAR_CYCLES; 0: no stamp is near */
 };
 

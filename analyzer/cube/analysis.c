@@ -117,8 +117,7 @@ static void choose_blocks(struct analysis *analysis, const struct query *query)
 	cube_init(&analysis->whole);
 }
 
-/* --- what else passes by -----------------------------------------------------------------------
- */
+/* --- facts other than blocks ------------------------------------------------------------------ */
 
 static struct ht_err *mapped(void *context, uint32_t stream, const struct event *event)
 {

@@ -252,7 +252,8 @@ static void fold_site(struct cube *cube, struct cube_site *other, struct cube_si
 	*site = (struct cube_site){.node = CUBE_NONE, .cell = CUBE_NONE, .bucket = site->bucket};
 }
 
-/* Chooses the lightest stacks until they have half of all cells. */
+/* Chooses the stacks with the fewest bytes per cell, until they have half of all cells and
+ * survivors. Merges their sites into CUBE_OTHER, without their cells. */
 static void choose(struct cube *cube, struct fold *fold)
 {
 	size_t wanted = (cube->cell_count + cube->survivor_count) / 2;
@@ -390,8 +391,7 @@ struct ht_err *cube_sort(struct cube *cube)
 		cube->site_count, &cube->first_survivor);
 }
 
-/* --- the peak of blocks that came in any order -------------------------------------------------
- */
+/* --- the peak, from steps and cells ----------------------------------------------------------- */
 
 void cube_estimate_peak(struct cube *cube)
 {

@@ -21,10 +21,11 @@
 #define CUBE_SIZE_CLASSES 65u /* 0: size 0; n: sizes of n significant bits */
 
 /* With more cells or survivors than this (cube.cells_max), buckets are joined down to
- * CUBE_BUCKETS_MIN; then the stacks that allocated least are folded into CUBE_OTHER. */
+ * CUBE_BUCKETS_MIN. Then stacks are folded: the sites of the stacks with the fewest allocated bytes
+ * per cell are merged into one site, CUBE_OTHER. */
 #define CUBE_CELLS_MAX	 (1u << 20)
 #define CUBE_BUCKETS_MIN 64u
-#define CUBE_OTHER	 (UINT32_MAX - 1) /* as a node: stacks that were folded */
+#define CUBE_OTHER	 (UINT32_MAX - 1) /* as a node: all stacks that were folded */
 
 struct cube_counts {
 	uint64_t samples, allocations, allocated_bytes;
@@ -105,7 +106,7 @@ struct cube {
 	bool is_peak_estimate; /* after cube_finish: the peak is the highest total at a bucket's end
 				*/
 	uint32_t peak_epoch;
-	int64_t highest_bytes; /* highest live bytes, ignoring frees of older blocks */
+	int64_t highest_bytes; /* highest value of live bytes less before_heap_bytes */
 	uint64_t highest_time_ns;
 
 	/* The bucket of the newest event: its end, the totals at its start, its peak. */
@@ -122,14 +123,15 @@ struct cube {
 	} of_node, of_plain; /* by node; ids from NODES_MAX on are in of_plain */
 	/* Cache of sites: index + 1, by a hash of node and key; 0: empty. */
 	uint32_t recent[CUBE_RECENT];
-	uint32_t other; /* index + 1 of the site CUBE_OTHER */
-	uint64_t folded_stacks;
-	uint64_t folded_bytes; /* bytes that folded stacks allocated; after cube_finish */
+	uint32_t other;		/* index + 1 of the site CUBE_OTHER */
+	uint64_t folded_stacks; /* number of stacks merged into CUBE_OTHER */
+	uint64_t folded_bytes;	/* bytes that these stacks allocated; after cube_finish */
 
 	struct cube_cell *cell; /* after cube_finish, sorted by site, then by bucket */
 	size_t cell_count, cell_capacity;
-	struct map by_bucket;		/* (site, bucket) -> cell, if is_unordered */
-	struct cube_survivor *survivor; /* sorted by death */
+	struct map by_bucket; /* (site, bucket) -> cell, if is_unordered or is_culled */
+	struct cube_survivor
+		*survivor; /* in the order of deaths; after cube_finish by site first */
 	size_t survivor_count, survivor_capacity;
 	bool has_settled; /* some survivors died after the window */
 	struct map dying; /* (site, birth) -> survivor, only for deaths in `dying_bucket` */
@@ -163,7 +165,7 @@ struct ht_err *cube_allocated(
 HT_MUST_CHECK
 struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 	const struct live_block *block, bool temporary);
-/* `heap_bytes` is size of the block with its header (heap.h). */
+/* `heap_bytes` is the size of the block with its header (heap_before_freed); 0: unknown. */
 HT_MUST_CHECK
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes);
@@ -194,8 +196,8 @@ struct cube_culled {
 	uint64_t blocks, bytes, temporary, lifetime_us, longest_ns;
 };
 
-/* Call before the first fact: makes steps at least as long as the intervals of CULLED records, and
- * takes the peak from these records. */
+/* Call before the first fact of a trace with CULLED records: makes steps at least as long as their
+ * intervals. From then on the peak is that of these records. */
 HT_MUST_CHECK
 struct ht_err *cube_cull(struct cube *cube);
 HT_MUST_CHECK
@@ -216,7 +218,8 @@ static inline unsigned cube_size_class(uint64_t size)
 {
 	return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
 }
-/* Live blocks of this size class and larger classes, without folded stacks. */
+/* Number of live blocks of this size class and larger classes; blocks of folded stacks count as
+ * class 0. */
 uint64_t cube_live_blocks_from(const struct cube *cube, unsigned size_class);
 /* The name of a hook; "unknown" for a hook of a newer version. */
 const char *cube_function_name(unsigned hook);
@@ -236,7 +239,7 @@ static inline uint32_t cube_bucket_at(const struct cube *cube, uint64_t time_ns)
 	return (uint32_t)(time_ns / TIMELINE_FIRST_STEP_NS >> cube->step_shift);
 }
 
-/* --- between cube.c and cells.c --- */
+/* --- internal to cube.c, cells.c and culled.c --- */
 
 void cube_counts_add(struct cube_counts *sum, const struct cube_counts *more);
 /* Adds counts to the cell of a site in a bucket. */
@@ -247,6 +250,7 @@ struct ht_err *cube_add_cell(
 HT_MUST_CHECK
 struct ht_err *cube_add_counts(
 	struct cube *cube, uint32_t site, uint32_t bucket, const struct cube_counts *counts);
+/* Finds the index of a site, added if it is new. */
 HT_MUST_CHECK
 struct ht_err *cube_find_site(struct cube *cube, uint32_t stack, uint32_t thread, uint8_t hook,
 	unsigned size_class, uint32_t *ret);
@@ -270,5 +274,6 @@ HT_MUST_CHECK
 struct ht_err *cube_shrink(struct cube *cube);
 HT_MUST_CHECK
 struct ht_err *cube_sort(struct cube *cube);
-/* With is_unordered: recomputes live bytes of the timeline and the peak from cells. */
+/* With is_unordered, or if no record of a culled trace states the peak: computes the timeline's
+ * live bytes and the peak from steps and cells. */
 void cube_estimate_peak(struct cube *cube);

@@ -14,7 +14,7 @@ struct heap_sum {
 	uint64_t live_bytes;   /* requested bytes */
 	uint64_t before_bytes; /* bytes of older blocks that were freed, headers included */
 	uint64_t moved_bytes;  /* sum of the bytes allocated and the bytes freed */
-	uint64_t small_blocks, large_blocks; /* live blocks */
+	uint64_t small_blocks, large_blocks; /* live blocks below 64 KiB, and the others */
 };
 
 /* Zero-initialised is empty and valid. */
@@ -43,8 +43,9 @@ struct heap {
 	 * reading. */
 	uint64_t start_held_bytes, system_bytes, arenas;
 
-	/* The peak is never less than start_bytes and end_bytes. Unknown in a sample, with a pause,
-	 * or without a start. */
+	/* False: the heap's size between start and end is unknown, because the capture is a sample
+	 * or has a pause, or the start is unknown; the peak below then means nothing. The peak is
+	 * never less than start_bytes and end_bytes. */
 	bool has_curve;
 	uint64_t peak_bytes, peak_time_ns;
 	uint64_t peak_least_bytes, peak_most_bytes;
@@ -68,12 +69,13 @@ struct heap {
 /* A figure with its error, as bounds. */
 struct heap_range {
 	bool is_known;	/* false: no bounds */
-	bool is_figure; /* the error is less than the figure: print the figure, not the bounds */
+	bool is_figure; /* the error is 0 or less than the figure: print the figure, not the bounds
+			 */
 	uint64_t least_bytes, most_bytes;
 };
 
 struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes);
-/* The bounds of the heap at the end: never below the outstanding bytes. */
+/* The bounds of the heap at the end; with end_is_bounded never below the live bytes. */
 struct heap_range heap_end_range(const struct heap *heap);
 /* The bounds of the peak, which are never below those of the start and of the end. */
 struct heap_range heap_peak_range(const struct heap *heap);

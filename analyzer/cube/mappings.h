@@ -33,7 +33,8 @@ struct mappings {
 	uint64_t calls[MAPPINGS_CALLS];
 	uint64_t made_bytes;
 	struct mappings_bytes live; /* of the window's mappings, at its end */
-	uint64_t before_bytes;	    /* accessible bytes of older mappings that were unmapped */
+	uint64_t before_bytes;	    /* accessible bytes of older mappings that were unmapped, moved
+				       or made inaccessible */
 	uint64_t advised_bytes;	    /* returned to the kernel by madvise, still mapped */
 	uint64_t peak_bytes, peak_time_ns; /* highest number of accessible bytes in the window */
 	uint32_t peak_epoch;

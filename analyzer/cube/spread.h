@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * By how much live bytes change while the allocators' counters are read: the error of the reading.
- * Each arena is read at another moment, so the reading may have seen each thread's live bytes at
- * any level between their least and most during that time. Large blocks may lie in mappings of
- * their own, so they have a lane per thread and size class.
+ * The error of a reading of the allocators' counters, from the change of live bytes meanwhile. Each
+ * arena is read at another moment, so the reading may have seen each thread's live bytes at any
+ * level between their least and most during that time. A lane holds these levels: one lane per
+ * thread for small blocks; one per thread and size class for large blocks, which may lie in
+ * mappings of their own.
  */
 #pragma once
 
@@ -14,7 +15,7 @@
 /* Zero-initialised is empty, valid and off. */
 struct spread {
 	bool is_on;
-	uint64_t rest_bytes; /* bytes of blocks without a lane */
+	uint64_t rest_bytes; /* bytes allocated and freed of blocks without a lane */
 	uint32_t count;
 	struct spread_lane {
 		uint64_t key; /* 0: free */

@@ -15,7 +15,7 @@ struct timeline_step {
 	bool touched; /* an event fell into it */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
 	uint64_t live_bytes;	 /* at the step's end */
-	uint64_t before_bytes;	 /* usable bytes of older blocks freed by its end */
+	uint64_t before_bytes;	 /* bytes of older blocks freed by its end, headers included */
 	uint64_t live_max_bytes; /* highest within the step */
 };
 
@@ -46,7 +46,8 @@ void timeline_join(struct timeline *timeline);
 void timeline_enter(struct timeline *timeline, uint64_t time_ns);
 /* Adds `more` to the newest step; live_bytes and before_bytes are those at the end of the step. */
 void timeline_add(struct timeline *timeline, const struct timeline_step *more);
-/* Notes the figures of `sample`. `time_ns` may be later than the newest event. */
+/* Notes the figures of `sample`. `time_ns` may be later than the newest event; steps may be joined.
+ */
 void timeline_note(struct timeline *timeline, uint64_t time_ns, const struct memory *sample);
 /* Call after the last fact: fills steps without events with the live and older bytes of the step
  * before. */

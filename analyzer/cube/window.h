@@ -24,17 +24,18 @@ uint64_t window_end_ns(const struct cube *cube, struct window window);
 
 /* The bucket with the highest total of the window, and that total. */
 struct window_peak {
-	uint32_t bucket;
+	uint32_t bucket;  /* only for a part of the trace; for the whole trace 0 */
 	uint64_t bytes;	  /* of blocks allocated in the trace */
-	uint64_t time_ns; /* exact for the whole trace; otherwise the bucket's end */
+	uint64_t time_ns; /* of the peak for the whole trace; otherwise the bucket's end */
 };
 struct window_peak window_peak(const struct cube *cube, struct window window);
 
 /* Sums of each site, cube->site_count of them; freed by the caller. */
 HT_MUST_CHECK
 struct ht_err *window_sums(const struct cube *cube, struct window window, struct sums **ret);
-/* As window_sums, only for blocks allocated in the window and live at the end of bucket `alive`:
- * `allocations` counts these blocks, `frees` their later frees. */
+/* As window_sums, only for blocks allocated in the window and live at the end of bucket `alive`,
+ * which is in the window: `allocations` counts these blocks, `frees` their later frees in the
+ * window. */
 HT_MUST_CHECK
 struct ht_err *window_sums_alive(
 	const struct cube *cube, struct window window, uint32_t alive, struct sums **ret);
@@ -57,14 +58,15 @@ struct window_series {
 	uint64_t allocated_bytes[TIMELINE_STEPS], allocated_blocks[TIMELINE_STEPS];
 	uint64_t freed_blocks[TIMELINE_STEPS]; /* of blocks allocated in the window */
 	uint64_t freed_by_age[TIMELINE_STEPS]; /* the same blocks, by number of buckets from birth
-						  to death */
-	/* by bucket of birth; without blocks freed in the settle time */
+						  to death; see below */
+	/* By bucket of birth. If the window ends with the trace, blocks freed in the settle time
+	 * are not here but in freed_by_age. */
 	uint64_t surviving_bytes[TIMELINE_STEPS], surviving_blocks[TIMELINE_STEPS];
 	uint64_t older_freed_blocks[TIMELINE_STEPS]; /* frees of blocks older than the window, if
 							their size class is one of the sites' */
 	uint64_t longest_ns;			     /* longest life of a freed block */
 };
 
-/* `site` are the indices of the sites. */
+/* `site`: indices of `count` sites. */
 void window_series(const struct cube *cube, struct window window, const uint32_t *site,
 	size_t count, struct window_series *ret);

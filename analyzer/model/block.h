@@ -13,6 +13,6 @@ struct live_block {
 	uint32_t stack;	   /* node id, 0: none */
 	uint32_t thread;   /* index of the thread that allocated it */
 	uint32_t note;	   /* what the observer stored here when the block was allocated */
-	uint8_t hook;	   /* the allocating function: replay.h */
-	bool rounds_up;	   /* rounding of sample_blocks (sample.h) */
+	uint8_t hook;	   /* the allocating function, below REPLAY_HOOKS (replay.h) */
+	bool rounds_up;	   /* in a sample: its weight is rounded up, not down (sample_share_of) */
 };

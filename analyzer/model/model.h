@@ -101,7 +101,7 @@ struct model {
 	uint64_t limit_bytes; /* set by the caller: read only so many bytes of the file; 0: all */
 	uint64_t seen_bytes;  /* file bytes read; with this as limit_bytes, a second model reads the
 				 same */
-	enum trace_end how_ended; /* never TRACE_MORE */
+	enum trace_end how_ended; /* TRACE_MORE only between two model_reading_continue */
 	bool is_growing;	  /* TRACE_TRUNCATED, because the capture still runs */
 	const char *problem;	  /* why the file ended early, or NULL */
 	bool has_events;	  /* events were read: `damage` and `counts` are valid */
@@ -110,7 +110,8 @@ struct model {
 	uint64_t culled_events; /* those of counts.events that are only in sums of CULLED records */
 };
 
-/* Receives the content of a trace while it is read. Any function may be NULL. */
+/* Receives the content of a trace while it is read. Any function may be NULL, except replay.freed
+ * and replay.before_freed if replay.allocated is not NULL. */
 struct model_observer {
 	struct replay_observer replay; /* replay.context is the context of all functions here */
 	/* time_ns since the window's start */
@@ -161,11 +162,12 @@ static inline bool model_is_exact(const struct model *model)
 	return !model->capture.sample_bytes && !model->pause_count;
 }
 /* Number of recorded events that are not in the trace although no counter says so: the trace is
- * damaged. */
+ * damaged. 0 unless events were read up to TRACE_COMPLETE. */
 uint64_t model_missing_events(const struct model *model);
 /* Number of all events that the agent counted and the trace does not hold. */
 uint64_t model_dropped_events(const struct model *model);
-/* Recorded events of mappings that are not in the trace, for any reason. */
+/* Number of recorded events of mappings that are not in the trace, for any reason. 0 unless events
+ * were read up to TRACE_COMPLETE. */
 uint64_t model_missing_mappings(const struct model *model);
 uint64_t model_truncated_stacks(const struct model *model);
 /* How the reading of a trace ended. */
@@ -183,8 +185,9 @@ bool model_ending_text(const struct model_ending *ending, char text[MODEL_ENDING
  * else "truncated". */
 const char *model_ended(const struct model *model);
 #define MODEL_NOTE_BYTES 160u
-/* The `index`th sentence about times that the window's figures do not include (pauses, then the
- * settle time), for export formats with comments; false: there is no such sentence. */
+/* The sentence with this index, for export formats with comments: one for each pause, then one
+ * about the settle time, then one about --cull, as far as the trace has them. False: there is no
+ * such sentence. */
 bool model_note(const struct model *model, size_t index, char text[MODEL_NOTE_BYTES]);
 #define MODEL_LEFT_BYTES 1024u
 /* A sentence without its full stop: how the detach ended. */

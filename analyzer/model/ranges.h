@@ -31,14 +31,15 @@ struct ranges {
 typedef struct ht_err *ranges_sink(void *context, const struct range *piece);
 
 void ranges_deinit(struct ranges *ranges);
-/* Adds a range, which must not be empty or overlap another. `*ret_refused`: RANGES_MAX is reached.
- */
+/* Adds a range, which must not be empty or overlap another. `*ret_refused`: RANGES_MAX is reached,
+ * nothing was added. */
 HT_MUST_CHECK
 struct ht_err *ranges_put(struct ranges *ranges, const struct range *range, bool *ret_refused);
 /* Whether any range overlaps [lo, hi). */
 bool ranges_overlap(const struct ranges *ranges, uint64_t lo, uint64_t hi);
 /* Removes all ranges within [lo, hi) and passes them to the sink, in no order. A range that crosses
- * `lo` or `hi` is split, and only its part within is removed. */
+ * `lo` or `hi` is split, and only its part within is removed; but if RANGES_MAX is reached, its
+ * other part is removed and passed too. */
 HT_MUST_CHECK
 struct ht_err *ranges_cut(
 	struct ranges *ranges, uint64_t lo, uint64_t hi, ranges_sink *sink, void *context);

@@ -19,7 +19,7 @@ struct pending {
 	struct live_block block;
 };
 
-/* One slot's stream. */
+/* The replay's state of one stream of events. */
 struct lane {
 	struct pending pending;
 	bool known;
@@ -42,7 +42,7 @@ struct replay {
 	const struct timebase *timebase;
 	uint64_t now_ns;  /* time of the newest event */
 	uint32_t caller;  /* index of the calling thread; UINT32_MAX: none */
-	uint64_t *newest; /* address of that thread's newest block */
+	uint64_t *newest; /* where that thread's `newest` (threads.h) is stored */
 	struct live live;
 	struct origins origins;
 	struct lane *lane;
@@ -421,8 +421,8 @@ static struct ht_err *end_settled(
 	return observer->settled ? observer->settled(observer->context, call, block) : NULL;
 }
 
-/* Ends the block at `addr`. If no block is live there, its block was allocated after the window or
- * before it: not counted. */
+/* Ends the block at `addr`. If no block is live there, the freed block was allocated after the
+ * window or before it: the free is not counted. */
 static struct ht_err *free_settled(
 	struct replay *replay, const struct replay_call *call, uint64_t addr)
 {

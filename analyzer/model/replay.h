@@ -42,7 +42,7 @@ struct replay_observer {
 	/* Called after the last event for each block that was not freed, oldest first; may be NULL.
 	 */
 	struct ht_err *(*lived_on)(void *context, const struct live_block *block);
-	/* Called for each event of a mapping; may be NULL. */
+	/* Called for each event of a mapping in the window; may be NULL. */
 	struct ht_err *(*mapped)(void *context, uint32_t stream, const struct event *event);
 };
 
@@ -51,7 +51,7 @@ struct replay_counts {
 	uint64_t mappings;	 /* events of mappings, not among `events` */
 	uint64_t inferred_frees; /* blocks given up because their address was allocated again */
 	uint64_t absorbed_frees; /* of inferred_frees: frees that arrived later and were ignored */
-	uint64_t unknown_stacks; /* allocations whose stack is not in the trace */
+	uint64_t unknown_stacks; /* allocations and mappings whose stack is not in the trace */
 	uint64_t odd_events;	 /* impossible events: allocation at address 0 and the like */
 };
 
@@ -67,8 +67,8 @@ struct ht_err *replay_create(const struct replay_observer *observer, struct thre
  * before the first event. */
 void replay_sample(struct replay *replay, uint64_t sample_bytes);
 /* Call at the window's end: later events are those of the settle time (FORMAT.md, SETTLE). From
- * then on frees are passed to `settled`, a realloc keeps its block's size and stack, and no block
- * begins. */
+ * then on frees of the window's blocks are passed to `settled`, other frees are ignored, a realloc
+ * keeps its block's size and stack, and no block begins. */
 void replay_settle(struct replay *replay);
 void replay_destroy(struct replay *replay);
 /* A streams_sink and a streams_scout; `context` is the struct replay. */

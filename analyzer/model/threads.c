@@ -3,7 +3,7 @@
 
 #include <stdlib.h>
 
-/* How many earlier threads of a slot are searched for a name. */
+/* Number of earlier threads of a slot that are searched for a name. */
 #define BEFORE_MAX 4096u
 
 void threads_deinit(struct threads *threads)

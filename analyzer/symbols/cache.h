@@ -2,7 +2,7 @@
  *
  * Caches names by build-id in $XDG_CACHE_HOME/heaptap/symbols (else ~/.cache), so that debug
  * information is read only once. A cache file is valid only for the files from which it was made.
- * No failure here is an error: without a cache, names are looked up.
+ * A file that cannot be read or written is no error: without a cache, names are looked up.
  */
 #pragma once
 
@@ -17,8 +17,8 @@ struct cache {
 	uint64_t most; /* bytes of all files together */
 };
 
-/* Opens the directory; makes it if it is missing. A directory that other users can access is not
- * used. */
+/* Opens the directory; makes it if it is missing. A directory of another user, or one that other
+ * users can access, is not used. */
 void cache_open(struct cache *cache);
 void cache_close(struct cache *cache);
 
@@ -38,11 +38,12 @@ void cache_load(const struct cache *cache, const char *build_id, const struct el
 /* Finds an offset; false: never looked up. An offset that was looked up without result is found,
  * without frames. `ret` is valid until the next cache_add. */
 bool cache_find(const struct cache_names *names, uint64_t offset, struct rec_symbol *ret);
-/* Adds the result of a lookup; `frame_count` may be 0. */
+/* Adds the result of a lookup; `frame_count` may be 0. Does nothing if the offset is known or the
+ * cache file would exceed CACHE_FILE_BYTES_MAX. */
 HT_MUST_CHECK
 struct ht_err *cache_add(struct cache_names *names, uint64_t offset, const struct rec_frame *frame,
 	uint64_t frame_count);
-/* Writes the names if any were added; then removes the least recently used files beyond
- * cache->most. */
+/* Writes the names if any were added and names->state does not say that a file is missing, which
+ * may exist the next time; then removes the least recently used files beyond cache->most. */
 void cache_store(const struct cache *cache, const char *build_id, const struct elf_file *file,
 	const struct elf_file *debug, const struct cache_names *names);

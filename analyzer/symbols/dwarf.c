@@ -104,7 +104,7 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	return NULL;
 }
 
-/* Notes sections that libdw skipped because it cannot decompress them. */
+/* Notes that libdw cannot read the DWARF: it is compressed in an unknown way, otherwise damaged. */
 static void note_unread(struct dwarf *dwarf)
 {
 	dwarf->note->state = elf_file_is_compressed(dwarf->file, ".debug_info")

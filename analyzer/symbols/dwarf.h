@@ -19,9 +19,9 @@ struct dwarf_note {
 	char detail[TRACE_STRING_MAX + 1];
 };
 
-/* Reads the units of `file`, and later the files to which it refers. Borrows `file`, `finder` and
- * `note`. `*ret` is NULL if it has no usable DWARF. `path`: the file's path in the target, even if
- * it no longer exists. */
+/* Reads the units of `file`, and later the files to which it refers. Borrows all arguments. `*ret`
+ * is NULL, and `note` says why, if libdw cannot read the DWARF or its alternate file is not found.
+ * `path`: the file's path in the target, even if it no longer exists. */
 HT_MUST_CHECK
 struct ht_err *dwarf_create(const struct elf_file *file, const struct finder *finder,
 	const char *path, struct dwarf_note *note, struct dwarf **ret);

@@ -21,6 +21,6 @@ struct dwp {
 /* Takes ownership of `fd`. False if it is no package; `dwp` is then not open. */
 bool dwp_take(struct dwp *dwp, int fd);
 void dwp_close(struct dwp *dwp);
-/* A descriptor of a new .dwo file with the unit of this id; -1 if the package lacks the unit, or
- * too many bytes were copied already. */
+/* A descriptor, owned by the caller, of a new .dwo file in memory with the unit of this id; -1 if
+ * the package lacks the unit, too many bytes were copied already, or memory is out. */
 int dwp_unit(struct dwp *dwp, uint64_t id);

@@ -25,14 +25,15 @@ void elf_file_take(struct elf_file *file, int fd);
 void elf_file_take_memory(struct elf_file *file, void *memory, size_t bytes);
 /* Opens the file that `module` was loaded from, and no other: the file that heaptap handed over, or
  * a file at the module's path with the same build-id. A module without a build-id needs the very
- * file that was mapped (same inode), or a file in --sysroot with the same segments. Otherwise
- * returns the reason. */
+ * file that was mapped (same inode), or a file in --sysroot with the same segments. Returns
+ * REC_NAMES_WHOLE; or, if no file is open, the reason. */
 enum rec_names_state elf_file_open_module(
 	struct elf_file *file, const struct finder *finder, const struct module *module);
 /* Opens the debug file for a build-id in lower-case hex, in .build-id of /usr/lib/debug and of
- * --debug-dir. */
+ * --debug-dir. `file` is not open if there is none. */
 void elf_file_open_debug(struct elf_file *file, const struct finder *finder, const char *build_id);
-/* Opens a file at `path`, in the first place where it has this build-id. */
+/* Opens a file at `path`, in the first place (enum finder_place) where it has this build-id. `file`
+ * is not open if there is none. */
 void elf_file_open_path(
 	struct elf_file *file, const struct finder *finder, const char *path, const char *build_id);
 void elf_file_close(struct elf_file *file);
@@ -48,6 +49,6 @@ struct bytes elf_file_section(const struct elf_file *file, const char *name);
 /* libelf's raw and libelf's converted data of a section; NULL: the section is missing. */
 Elf_Data *elf_file_data(const struct elf_file *file, const char *name);
 Elf_Data *elf_file_other_data(const struct elf_file *file, const char *name);
-/* Adds the address ranges of sections with code to `ret`. */
+/* Adds the address ranges of sections with code to `ret`, and sorts it. */
 HT_MUST_CHECK
 struct ht_err *elf_file_code(const struct elf_file *file, struct spans *ret);

@@ -2,7 +2,8 @@
  *
  * The places where files with symbols are searched: below --sysroot, below the target's root
  * directory, on this machine, in --debug-dir; and the files that heaptap hands over. The caller
- * must check the identity of a file. Links never lead out of --sysroot or the target's root.
+ * must check the identity of a file. Links never lead out of the target's root, and out of
+ * --sysroot only if the kernel lacks or forbids openat2(2).
  */
 #pragma once
 
@@ -45,11 +46,11 @@ static inline bool finder_is_named(const struct finder *finder)
 }
 /* The file that heaptap handed over for a module; NULL: none. */
 const struct finder_module *finder_module(const struct finder *finder, uint64_t id);
-/* Opens a regular file for reading. Returns -1 with errno if it is missing or not regular. Never
- * blocks. */
+/* Opens the regular file at an absolute path for reading. Returns -1 with errno if it is missing or
+ * not regular. Never blocks. */
 int finder_open(const struct finder *finder, enum finder_place place, const char *path);
-/* Opens a file that the target has written, by the path that the target used; refuses symbolic
- * links. */
+/* As finder_open, for a file that the target has written, by the path that the target used; refuses
+ * a symbolic link as the last component. */
 int finder_open_own(const struct finder *finder, const char *path);
 /* As finder_open, for a file below a directory of this machine. */
 int finder_open_below(const char *directory, const char *path);

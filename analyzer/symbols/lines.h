@@ -48,8 +48,8 @@ struct lines {
 };
 
 void lines_deinit(struct lines *lines);
-/* Reads a table; `source` must outlive it. Skips sequences that do not begin in `code`; stops at
- * malformed bytes. */
+/* Reads a table; the sections of `source` must outlive it. Skips sequences that do not lie in
+ * `code`; stops at malformed bytes. */
 HT_MUST_CHECK
 struct ht_err *lines_read(
 	struct lines *lines, const struct lines_source *source, const struct spans *code);

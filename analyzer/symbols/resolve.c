@@ -37,8 +37,8 @@ static int compare(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Collects the distinct places of the trace's nodes that have no name yet, sorted; places in no
- * module last. */
+/* Collects the distinct places of the trace's nodes that have no name yet, with `improves` also
+ * those in a module that have no source file. Sorted; places in no module last. */
 static struct ht_err *collect(
 	struct model *model, const struct symbols *known, bool improves, struct places *ret)
 {
@@ -131,7 +131,7 @@ static struct ht_err *source_read(
 	return dwarf_create(with_dwarf, finder, module->path, note, &source->dwarf);
 }
 
-/* Names the last frame, which is the real function, by the symbol table. */
+/* Gives `frame` the name of a symbol: demangled, or without its version. */
 static struct ht_err *name_function(
 	const char *name, struct strings *strings, struct rec_frame *frame)
 {
@@ -195,7 +195,7 @@ static struct ht_err *note_module(
 	return strings_intern(&model->strings, detail, &module->names_detail);
 }
 
-/* State of resolve_all for the current module. */
+/* Arguments that the functions below resolve_all share. */
 struct search {
 	const struct finder *finder;
 	struct cache cache;

@@ -27,9 +27,10 @@ struct resolve_files {
 	int handover; /* with has_handover: a socket that delivers files of the target */
 };
 
-/* Resolves every place of model->nodes that is not in `known`; if the user named a sysroot or a
- * directory of debug files, also known places without a line. A place for which nothing is found is
- * not reported. Notes in model->modules why names of a module are missing. */
+/* Resolves every place of model->nodes that is not in `known`, except interpreted functions; if the
+ * user named a sysroot or a directory of debug files, also known places without a source file. A
+ * place for which nothing is found is not reported. Notes in model->modules why names of a module
+ * are missing. */
 HT_MUST_CHECK
 struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 	const struct resolve_files *files, resolve_sink *sink, void *context);

@@ -8,9 +8,10 @@
 #include "analyzer/symbols/elf_file.h"
 
 /* Opens the separate debug file of a module: by its build-id; otherwise by the link in `file`
- * (which need not be open): in the module's directory, in its .debug, below /usr/lib/debug, and in
- * --debug-dir. A linked file must have the same build-id, or the checksum in the link. `detail`
- * gets the path of a file of another build that was found; "": none. */
+ * (which need not be open): in .debug of the module's directory, below /usr/lib/debug, in the
+ * module's directory, and in --debug-dir, in this order. A linked file must have the module's
+ * build-id; if one of them has none, the checksum in the link. `detail` gets the path of a file of
+ * another build that was found; "": none. */
 void separate_open(struct elf_file *ret, const struct finder *finder, const struct elf_file *file,
 	const struct module *module, char *detail, size_t detail_bytes);
 /* Opens the symbols in .gnu_debugdata, if the file has this section. */

@@ -20,8 +20,7 @@ void source_deinit(struct source *source)
 	*source = (struct source){0};
 }
 
-/* --- where it is -------------------------------------------------------------------------------
- */
+/* --- finding the file ------------------------------------------------------------------------- */
 
 /* A path that climbs would leave the directory that the user named. */
 static bool climbs(const char *path)
@@ -76,8 +75,7 @@ static int open_source(const struct source_places *places, const char *path, cha
 	return fd;
 }
 
-/* --- what it holds -----------------------------------------------------------------------------
- */
+/* --- its lines -------------------------------------------------------------------------------- */
 
 static struct ht_err *split(struct source *source, size_t bytes)
 {

@@ -26,7 +26,8 @@ struct ht_err *spans_add(struct spans *spans, uint64_t from, uint64_t to, uint32
 /* Call once, after the last spans_add. */
 void spans_sort(struct spans *spans);
 /* Iterates over the spans that hold `address`, highest start first. `*at` is 0 for the first call
- * and kept between calls. NULL: no more. */
+ * and kept between calls. NULL: no more. Examines only the last 16 spans that start at the address
+ * or before it, so it misses a span with 16 later starts. */
 const struct span *spans_next(const struct spans *spans, uint64_t address, size_t *at);
 /* Whether one span contains all of [from, to). */
 bool spans_hold(const struct spans *spans, uint64_t from, uint64_t to);

@@ -124,7 +124,7 @@ static bool lead(const struct split *split, Dwarf_Die *skeleton, const Dwarf_Att
 	}
 }
 
-/* --- finding it --- */
+/* --- finding the file of a unit --- */
 
 static int open_anywhere(const struct finder *finder, const char *path)
 {
@@ -184,7 +184,7 @@ static int open_unit(struct split *split, Dwarf_Die *skeleton, const char *name,
 			     : snprintf(path, sizeof(path), "%s/%s", directory, name);
 	if (fd < 0 && length > 0 && (size_t)length < sizeof(path))
 		fd = open_anywhere(split->finder, path);
-	/* In the module's directory, if both were moved together. */
+	/* Then in the module's directory: module and .dwo file may have been moved together. */
 	const char *slash = strrchr(split->path, '/');
 	if (fd < 0 && slash && name[0] != '/' &&
 		(size_t)snprintf(path, sizeof(path), "%.*s/%s", (int)(slash - split->path),

@@ -33,7 +33,7 @@ void symtab_sort(struct symtab *symtab);
 const char *symtab_find(const struct symtab *symtab, uint64_t address);
 /* Whether the symbols allow a function at [from, to) that covers `address` and is called `name`
  * (NULL: unknown), as DWARF states: no sized symbol covers the address, or a symbol that begins at
- * `from` has the function's size or name. Otherwise the linker has dropped the function, and DWARF
- * states addresses from 0 or from the start of its section. */
+ * `from` has no size, the function's size, or its name. Otherwise the linker has dropped the
+ * function, and DWARF states addresses from 0 or from the start of its section. */
 bool symtab_agrees(const struct symtab *symtab, uint64_t address, uint64_t from, uint64_t to,
 	const char *name);

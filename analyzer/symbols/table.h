@@ -53,11 +53,12 @@ struct ht_err *place_of_node(struct modules *modules, const struct node *node, s
 
 void symbols_deinit(struct symbols *symbols);
 /* Adds the frames of a place; strings are interned in `strings`. Does nothing if the place is
- * already known or the symbol has no frames. */
+ * already known or has no key (place_key), `frame_count` is 0, or there are SYMBOLS_MAX places. */
 HT_MUST_CHECK
 struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, struct place place,
 	const struct rec_frame *frame, uint64_t frame_count);
-/* As symbols_add, but replaces frames without a line by new ones with a line. */
+/* As symbols_add, but replaces the frames of a known place if only the new ones give the source
+ * file of the function. */
 HT_MUST_CHECK
 struct ht_err *symbols_improve(struct symbols *symbols, struct strings *strings, struct place place,
 	const struct rec_frame *frame, uint64_t frame_count);
@@ -66,6 +67,6 @@ HT_MUST_CHECK
 struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
 	const struct modules *modules, const struct rec_symbol *rec);
 /* The frames of a place; an unknown interpreted function gets the frame of its interpreter. NULL
- * and 0 if nothing is known. Valid until the next symbols_add. */
+ * and 0 if nothing is known. Valid until frames are added. */
 const struct symbol_frame *symbols_find(
 	const struct symbols *symbols, struct place place, uint32_t *ret_count);

@@ -62,8 +62,7 @@ static void put_share(struct line *line, const struct table *table, int64_t valu
 		is_known ? text_percent((uint64_t)value, (uint64_t)table->total).text : "-", 8);
 }
 
-/* --- what a row is -----------------------------------------------------------------------------
- */
+/* --- names of rows ---------------------------------------------------------------------------- */
 
 static void put_thread(struct line *line, const struct table *table, uint32_t thread)
 {

@@ -13,8 +13,8 @@ struct calls_text {
 	const struct text *text;
 	const struct calls *calls;
 	size_t limit;
-	bool has_limit; /* `limit` is given; if not, entries below 1 % are summed up. A limit of 0
-			   shows all */
+	bool has_limit; /* `limit` is given; 0 shows all. If not given, a tree sums up entries below
+			   calls_text_least, and callers have 20 entries a list */
 	bool is_exact;	/* bytes without KiB and MiB */
 };
 
@@ -41,12 +41,14 @@ bool calls_text_is_empty(const struct calls_text *page);
 /* The name of a group of frames, shortened to `columns` if possible (name_shorten). */
 void calls_text_name(
 	const struct calls *calls, uint32_t group, size_t columns, char ret[NAME_BYTES]);
-/* Fills the line up to `reserved` columns: the name of a group of frames, and its file or module if
- * there is room and it differs from that of `above` (a frame, or NULL). */
+/* Fills the line except for `reserved` columns: the name of a group of frames, in at least 12
+ * columns, and its file or module if there is room and it differs from that of `above` (a frame, or
+ * NULL). */
 void calls_text_frame(const struct calls_text *page, struct line *line, uint32_t group,
 	const struct frame *above, size_t reserved);
 /* As calls_text_frame for a node; the root and folded stacks have names too. */
 void calls_text_node(const struct calls_text *page, struct line *line, uint32_t node,
 	const struct frame *above, size_t reserved);
-/* The least absolute value of an entry that is shown without a limit: 1 %. */
+/* The least absolute value of an entry that is shown without a limit: 1 % of the root's total or of
+ * its largest child, whichever is greater. */
 int64_t calls_text_least(const struct calls *calls);

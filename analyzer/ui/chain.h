@@ -7,7 +7,8 @@
 #include "analyzer/ui/line.h"
 #include "analyzer/views/view.h"
 
-/* The name of a frame: its function, else module and offset, in at most `columns`. */
+/* Puts the name of a frame in at most `columns`: its function, else module and offset, else the
+ * address. */
 void chain_put_frame(
 	struct line *line, const struct view *view, const struct frame *frame, size_t columns);
 #define CHAIN_CALLERS 8u /* callers in a line, if nothing else limits them */
@@ -16,5 +17,6 @@ void chain_put_frame(
  * recursive function appears once. */
 void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file,
 	size_t callers_max);
-/* Writes the whole chain, from `node` of the view's tree to the root. */
+/* Writes the chain from `node` of the view's tree towards the root, at most 24 frames, and how many
+ * more there are. */
 void chain_write(const struct text *text, const struct view *view, uint32_t node);

@@ -9,9 +9,7 @@
 
 #define SPARK_COLUMNS 24u
 
-/* --- calls and heap
- * ------------------------------------------------------------------------------------
- */
+/* --- calls and heap --------------------------------------------------------------------------- */
 
 static void label(struct line *line, const struct page *page, const char *name)
 {
@@ -208,7 +206,7 @@ static void put_recorded(struct line *line, const struct page *page)
 	}
 }
 
-/* "paused +10.0 s .. +20.0 s: new allocations were not recorded" */
+/* "paused from +10.0 s to +20.0 s: new allocations were not recorded" */
 static void write_pauses(const struct page *page)
 {
 	const struct view *view = page->view;
@@ -227,7 +225,7 @@ static void write_pauses(const struct page *page)
 	line_end(&line);
 }
 
-/* "held 5.0 min after the window: 12.3 MiB in 1,234 blocks, of 30.1 MiB outstanding" */
+/* "held   5 min 0 s after the window: 12.3 MiB in 1,234 blocks, of 30.1 MiB outstanding" */
 static void write_settle(const struct page *page)
 {
 	const struct view *view = page->view;

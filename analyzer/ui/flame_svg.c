@@ -46,7 +46,8 @@ struct svg {
 /* --- texts of foreign origin -------------------------------------------------------------------
  */
 
-/* False for code points that XML forbids and for those that are not harmless (format/foreign.h). */
+/* False for Unicode's noncharacters, some of which XML forbids. The other code points that XML
+ * forbids are not harmless (format/foreign.h). */
 static bool is_character(uint32_t point)
 {
 	return (point & 0xfffe) != 0xfffe && (point < 0xfdd0 || point > 0xfdef);
@@ -223,8 +224,7 @@ static void put_box(const struct svg *svg, const struct flame_box *box)
 	fputs("</text></g>\n", svg->out);
 }
 
-/* --- around them -------------------------------------------------------------------------------
- */
+/* --- around the boxes ------------------------------------------------------------------------- */
 
 static void put_style(const struct svg *svg)
 {

@@ -204,7 +204,7 @@ static void write_rss(const struct text *text, const struct analysis *analysis)
 		write_parts(out, &rss.parts);
 }
 
-/* Continues columns beyond the page's width below. */
+/* A line wider than the page continues on the next line, indented. */
 void memory_text_write(const struct text *text, const struct analysis *analysis)
 {
 	char *bytes = NULL, *rest;

@@ -16,8 +16,8 @@ static void copy(const char *from, char ret[NAME_BYTES])
 		snprintf(ret, NAME_BYTES, "%.*s...%s", (int)half, from, from + length - half);
 }
 
-/* Where the parameters begin in "f(int) const". NULL: none; parentheses of operator() and
- * (anonymous namespace) are not parameters. */
+/* The start of the parameters, as "(int) const" in "f(int) const". NULL: none; parentheses of
+ * operator() and (anonymous namespace) are not parameters. */
 static char *parameters(char *name)
 {
 	char *end = strrchr(name, ')');

@@ -16,7 +16,7 @@ struct page_options {
 	bool is_brief;		     /* the first screen only */
 	bool is_exact;		     /* sizes in bytes */
 	bool is_utc;		     /* clock times */
-	bool has_metric;	     /* one list instead of four */
+	bool has_metric;	     /* one list instead of all */
 	bool has_sort;		     /* the order of lists and tables */
 	bool has_by;		     /* one table instead of lists */
 	bool has_class;		     /* only rows of `of_class` */
@@ -63,12 +63,13 @@ void page_put_bound(
 void screen_write(struct page *page);
 /* Writes only the title of the first screen; returns the number of its lines. */
 size_t screen_write_title(const struct page *page);
-/* Writes allocations, heap and RSS, one line each. */
+/* Writes allocations, heap and RSS, one line each; with a pause or a settle time one line more. */
 void figures_write(const struct page *page);
 /* Writes the growing sites; if there are none, those with most outstanding bytes. At most 11 lines.
  */
 void growth_write(const struct page *page);
-/* Writes the lists: outstanding, peak, calls, temporary; or the list of --metric. */
+/* Writes the lists: survivors (after a settle time), outstanding, peak, calls, temporary (not of a
+ * sample); or only the list of --metric. */
 HT_MUST_CHECK
 struct ht_err *lists_write(const struct page *page);
 HT_MUST_CHECK

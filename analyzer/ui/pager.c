@@ -56,7 +56,7 @@ static const char *choose_command(void)
 	return *command && strcmp(command, "cat") != 0 ? command : NULL;
 }
 
-/* Runs `command` in a shell; `*ret_input` is its standard input. Returns an error of errno.h. */
+/* Runs `command` in a shell; `*ret_input` is its standard input. Returns 0 or an errno. */
 static int start(const char *command, pid_t *ret_pid, int *ret_input)
 {
 	char shell[] = "sh", option[] = "-c";

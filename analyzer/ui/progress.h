@@ -18,8 +18,8 @@ struct progress {
 	bool is_shown;
 };
 
-/* Begins at `now_ns` of CLOCK_MONOTONIC. `what` must live until
- * the end. `terminal` describes `out`; shows nothing if it cannot erase a line. */
+/* Begins at `now_ns` of CLOCK_MONOTONIC. `what` is borrowed until progress_end. `terminal`
+ * describes `out`; shows nothing if the terminal cannot erase a line. */
 struct progress progress_begin(FILE *out, const struct terminal *terminal, const char *what,
 	uint64_t total, uint64_t now_ns);
 /* `done` of `total` bytes are read. Cheap enough for each block of a trace. */

@@ -14,7 +14,7 @@ struct text {
 	FILE *out;
 	bool has_colour;
 	bool has_utf8;	  /* false: heaptap draws with ASCII only */
-	unsigned columns; /* of a line */
+	unsigned columns; /* of a line; 0: no limit */
 };
 
 enum text_style { TEXT_BOLD, TEXT_DIM, TEXT_WARNING };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A call tree as lines of text. Small entries are summed up. A function with a single callee is
- * printed above it without more indent, so that deep chains stay narrow.
+ * A call tree as lines of text. Small entries are summed up. The only callee of a function is
+ * printed below it without more indent, so that deep chains stay narrow.
  */
 #pragma once
 

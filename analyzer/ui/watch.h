@@ -20,9 +20,9 @@ struct watch {
 	pthread_cond_t ended;
 };
 
-/* Begins to show on `out`, standard error, how much of `fd` is read; `name` is the file's. Shows
- * nothing if `out` is no terminal, or `fd` has no offset. `watch` must not move until watch_end;
- * until then nothing else may write to the terminal. */
+/* Begins to show on `out`, standard error, how much of `fd` is read; `name` is that of the file.
+ * Shows nothing if `out` is no terminal, or `fd` is no regular file. `watch` must not move until
+ * watch_end; until then nothing else may write to the terminal. */
 void watch_begin(struct watch *watch, FILE *out, int fd, const char *name);
 /* Erases the bar. `fd` must still be open. Idempotent. */
 void watch_end(struct watch *watch);

@@ -8,8 +8,8 @@
 #include "analyzer/views/view.h"
 
 struct alike {
-	uint32_t row; /* its row with most allocated bytes */
-	size_t chains;
+	uint32_t row;	  /* its row with most allocated bytes */
+	size_t chains;	  /* number of its rows */
 	struct sums sums; /* sums of all its rows */
 };
 

@@ -23,8 +23,8 @@ static struct ht_err *out_of_memory(size_t rows)
 /* --- by frames ---------------------------------------------------------------------------------
  */
 
-/* Adds the nodes of a tree to rows: one for each group of `breakdown->groups`, then one for blocks
- * without a stack, and one for folded stacks. */
+/* The nodes of a tree, and the rows to which add_node adds them: one row for each group of
+ * `breakdown->groups`, then one for blocks without a stack, and one for folded stacks. */
 struct walk {
 	struct sums *own, *total; /* by node */
 	struct breakdown_row *row;

@@ -19,13 +19,13 @@ enum breakdown_by {
 };
 
 #define BREAKDOWN_NO_STACK	 UINT32_MAX	  /* as a key: allocations without a stack */
-#define BREAKDOWN_OTHER		 (UINT32_MAX - 1) /* stacks that the cube folded */
+#define BREAKDOWN_OTHER		 (UINT32_MAX - 1) /* stacks that the cube folded (cube.h) */
 #define BREAKDOWN_LIFETIME_NEVER 65u		  /* not freed by the end of the window */
 
 struct breakdown_row {
-	/* FUNCTION, LINE, ADDRESS: a frame of the view; THREAD: index of the thread; SIZE: size
-	 * class (cube.h), or BREAKDOWN_OTHER; LIFETIME: of breakdown_life_from, or
-	 * BREAKDOWN_LIFETIME_NEVER. */
+	/* FUNCTION, LINE, ADDRESS, MODULE, NAMESPACE: a frame of the view, or BREAKDOWN_NO_STACK;
+	 * THREAD: index of the thread; SIZE: size class (cube.h); all of these: or BREAKDOWN_OTHER.
+	 * LIFETIME: a class of lives (breakdown_life_from), or BREAKDOWN_LIFETIME_NEVER. */
 	uint32_t key;
 	const char *name; /* of a module or namespace; otherwise NULL */
 	struct sums own;

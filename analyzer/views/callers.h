@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which code called a site: the second line of a site in a list shows it.
+ * Finds the code that called a site, which lists show with the site.
  */
 #pragma once
 
@@ -9,8 +9,8 @@
 
 /* The frame of a node; NULL: the root, or stacks that were folded. */
 const struct frame *callers_frame(const struct view *view, uint32_t node);
-/* The next node towards the root with another function. Nodes of wrappers are passed over if a
- * later node with another function exists. 0: none. */
+/* The nearest node towards the root that has another function and is no wrapper; if there is none,
+ * the nearest one with another function. 0: none. */
 uint32_t callers_next(const struct view *view, uint32_t node);
 /* The innermost node of a function in the user's script, if the code at `node` is not itself such a
  * function; 0: `node` is in a script, or no script is in the chain. */

@@ -81,8 +81,8 @@ static struct ht_err *make_boxes(struct build *build)
 	return err;
 }
 
-/* Doubles the least value until all boxes fit, so that small boxes are dropped, not late ones.
- * Stores depths where starts will be. */
+/* Doubles the least value until all boxes fit, so that small boxes are dropped, not late ones. Uses
+ * build->next for the depth of each node; later it holds starts. */
 static void choose_least(struct build *build, double least_share)
 {
 	const struct tree *tree = &build->calls->tree;

@@ -40,7 +40,7 @@ void frames_deinit(struct frames *frames);
 /* The frames of the node with this nodes_index; count is 0 for an unknown node, else at least 1. */
 struct frames_place frames_of(const struct frames *frames, uint32_t index);
 
-/* What makes two frames the same. */
+/* The properties that the frames of one group share. */
 enum grouping {
 	GROUPING_LINE, /* function, file and line */
 	GROUPING_FUNCTION,

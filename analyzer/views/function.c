@@ -23,7 +23,7 @@ void function_name(
 			path ? strings_base_name(path) : "", path ? "+" : "", frame->offset);
 }
 
-/* How well a name fits. */
+/* The match of a name with the searched text, worst first. */
 enum fit { FIT_NONE, FIT_PART, FIT_BUT_PARAMETERS, FIT_WHOLE };
 
 static enum fit fit_of(const char *name, const char *text)

@@ -7,7 +7,8 @@
 #include "analyzer/symbols/wrapper.h"
 #include "analyzer/views/frames.h"
 
-/* Numbers equal things equally and others differently. Interned strings are compared by address. */
+/* Gives equal things the same number, and different things different numbers. Interned strings are
+ * compared by address. */
 struct numbering {
 	struct map by_pointer, by_pair, by_place, by_module;
 	uint32_t next; /* from 1: 0 stands for no file and no module */

@@ -2,7 +2,8 @@
  *
  * Thresholds for continuous integration, and whether a view exceeds them. The measures ignore
  * noise: outstanding is the lowest total in the last tenth of the window, so a request that is
- * being served does not count; growth counts only sites classified as growing; an increase is
+ * being served does not count; growth counts only sites classified as growing with a confidence of
+ * at least 0.5; an increase is
  * measured from the highest total in the baseline's last tenth to the lowest in the new window's
  * last tenth, and counts from 64 KiB on. Windows of different lengths are compared as in compare.h.
  * In a sample a threshold is exceeded only by more than the bound of the figure at 95 %

@@ -9,7 +9,7 @@
 
 enum parts_by { PARTS_THREAD, PARTS_FUNCTION, PARTS_SIZE };
 
-/* Key of stacks that the cube folded: their threads, functions and sizes are unknown. */
+/* Key of stacks that the cube folded (cube.h): their threads, functions and sizes are unknown. */
 #define PARTS_FOLDED CUBE_OTHER
 
 struct part {

@@ -5,8 +5,8 @@
  * Bounds of harmless growth. Allocators keep freed memory, so the peak counts, not the end. Size
  * classes and fragmentation take up to half as much again: jemalloc's classes are at most 25 %
  * apart, glibc's holes are bounded by what was live in them. A small block takes a header and is
- * rounded up to at least 32 bytes. heaptap's own memory in the process is bounded by what attach
- * requires to be free (README, Limits).
+ * rounded up to at least 32 bytes. OWN_BYTES and OWN_THREAD_BYTES are heaptap's own memory in the
+ * process (attach/LIMITS.md, Resources).
  */
 #define BLOCK_BYTES	 32u
 #define OWN_BYTES	 (32u << 20)

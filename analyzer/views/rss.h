@@ -9,8 +9,8 @@
 #include "analyzer/cube/analysis.h"
 
 /*
- * Where resident memory grew, from the window's start to its end. If the kinds are known, they add
- * up:
+ * The growth of resident memory by kind, from the window's start to its end. If the kinds are
+ * known, they add up:
  *
  *      RSS = anonymous + file + shared
  *      anonymous = heap + free + other - swapped
@@ -26,7 +26,8 @@ struct rss_parts {
 	int64_t swapped_bytes;
 
 	/* `heap_known`: from the allocators' counters if they were read at both ends of the window,
-	 * otherwise from the events. `free_known`: only counters give the free part. */
+	 * otherwise from the events; false in a sample, or with a pause, without such counters.
+	 * `free_known`: only counters give the free part. */
 	bool heap_known, free_known;
 	int64_t heap_bytes, free_bytes, other_bytes;
 	/* Free memory inside the allocators at the end: its address space, and how much of that can

@@ -16,9 +16,11 @@ struct select {
 	uint8_t *node;	/* by nodes_index: SELECT_* bits of the stack that ends there */
 };
 
-/* Like LeakSanitizer: a pattern matches any part, `*` anything, `^` and `$` the ends. Other than
- * there, text before `$` may occur more than once: `send$` matches send_send. A mismatch retries
- * only after the last `*`, so the work is bounded by the product of both lengths. */
+/* As LeakSanitizer does: a pattern matches any part of the text, `*` anything, `^` and `$` the
+ * ends. Unlike in LeakSanitizer, text before `$` may occur more than once: `send$` matches
+ * send_send. A mismatch retries only after the last `*`, so the work is bounded by the product of
+ * both lengths.
+ */
 static bool is_suppressed_by(const char *pattern, const char *text)
 {
 	const bool from_start = *pattern == '^';

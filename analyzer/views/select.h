@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which sites of the cube a query selects: by the functions and modules of their stacks, and by
- * their threads.
+ * Finds the sites of the cube that a query selects by the functions and modules of their stacks,
+ * and by their threads.
  */
 #pragma once
 

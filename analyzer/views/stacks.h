@@ -19,5 +19,6 @@ struct ht_err *stacks_find(
 	const struct view *view, enum metric metric, struct stack **ret, size_t *ret_count);
 /* The node of the view's tree where the stack is shown to begin: the same for stacks of one row. */
 uint32_t stacks_site(const struct view *view, const struct stack *stack);
-/* Number of innermost frames that are wrappers, which displays skip. */
+/* Number of innermost frames that displays skip because they are wrappers or plumbing (wrapper.h);
+ * 0 if the query shows wrappers, or if all frames are such. */
 uint32_t stacks_wrappers(const struct view *view, const struct stack *stack);

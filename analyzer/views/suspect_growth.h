@@ -28,9 +28,11 @@ struct growth {
 	bool by_resizing; /* a few blocks become larger, instead of more blocks */
 	bool by_backlog;  /* all blocks are freed, but later and later */
 	double slope_bytes_per_s, confidence;
-	double blocks, span_s; /* survivors that count as evidence; the time in which they were
-				  allocated */
-	double last_age_s;     /* age of the youngest of these survivors: growth has paused since */
+	/* Number of survivors that count as evidence, and the time in which they were allocated.
+	 * by_resizing: number of steps, and the time from the first to the last. by_backlog: growth
+	 * of the number of live blocks, and the window. */
+	double blocks, span_s;
+	double last_age_s; /* age of the youngest of these survivors: growth has paused since */
 };
 
 void growth_measure(const struct suspect_input *input, struct growth *ret);

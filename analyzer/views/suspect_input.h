@@ -12,7 +12,7 @@
 struct suspect_input {
 	uint64_t bucket_ns;
 	uint32_t buckets; /* number of whole buckets in the window, at most SUSPECT_BUCKETS_MAX */
-	/* Of blocks allocated in the window, at the end of each bucket. */
+	/* Live bytes of blocks allocated in the window, at the end of each bucket. */
 	const int64_t *live_bytes;
 	/* By the bucket of the allocation; surviving: not freed by the end of the window,
 	 * nor in the settle time after it. */
@@ -31,7 +31,7 @@ struct suspect_input {
 	 * allocation; NULL: not known. */
 	const uint64_t *work_blocks;
 	uint64_t window_ns; /* length of the window without pauses; 0: that of the buckets */
-	/* How long the window goes on behind the buckets: nothing was allocated in that time. */
+	/* Length of the part of the window after the buckets: nothing was allocated in it. */
 	uint64_t idle_ns;
 	/* How long frees were recorded after the window; the survivors are older by this time. */
 	uint64_t settle_ns;

@@ -42,7 +42,7 @@ static uint32_t busy_buckets(const struct view *view)
 struct rows {
 	uint32_t *row;
 	size_t count;
-	uint64_t bytes; /* outstanding bytes of these rows */
+	uint64_t bytes; /* held bytes of these rows (view_held_bytes) */
 };
 
 struct search {
@@ -87,7 +87,7 @@ static uint64_t oldest_of(const struct view *view, const struct window_series *s
 	return view->to_ns - (birth_ns > view->from_ns ? birth_ns : view->from_ns);
 }
 
-/* The part of the window behind the buckets that are looked at. */
+/* Length of the part of the window after its first `buckets` buckets. */
 static uint64_t idle_ns(const struct view *view, uint32_t buckets)
 {
 	const uint64_t end_ns =

@@ -10,7 +10,7 @@
 
 /* Limit of sites, and of single rows and sizes, that are classified: most held bytes first. */
 #define SUSPECTS_LOOKED_AT 2048u
-#define SUSPECTS_MAX	   256u /* at most so many sites are returned */
+#define SUSPECTS_MAX	   256u /* most sites returned */
 
 /* A site: rows with equal callers_key. If some of its chains grow and the others do not, the class,
  * the slope and the sentence are those of the growing ones; the sums are of all. */
@@ -29,7 +29,9 @@ struct suspects_entry {
 
 /* Zero-initialised is empty and valid. */
 struct suspects {
-	struct suspects_entry *entry; /* growing first, the surest and steepest first */
+	/* Growing ones first, by confidence times slope; then survivors (suspect.h), then others,
+	 * by held bytes; the greatest first. */
+	struct suspects_entry *entry;
 	size_t count, growing;
 	uint32_t *member; /* rows of the view */
 };

@@ -25,8 +25,9 @@ struct tree {
 	uint32_t other;	    /* the node of the stacks merged into CUBE_OTHER; 0: none */
 };
 
-/* `shows_all`: chains have all frames. Otherwise plumbing (wrapper.h) is omitted, and site_of skips
- * wrappers at the inner end. All arguments are borrowed. */
+/* `shows_all`: chains have all frames. Otherwise plumbing (wrapper.h) and wrappers at the outer end
+ * are omitted, and site_of skips wrappers at the inner end. If groups are modules or namespaces,
+ * all wrappers are omitted. All arguments are borrowed. */
 HT_MUST_CHECK
 struct ht_err *tree_init(struct tree *tree, const struct analysis *analysis,
 	const struct frames *frames, const struct groups *groups, bool shows_all);

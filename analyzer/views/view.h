@@ -36,7 +36,7 @@ struct view {
 };
 
 /* Answers `query` (copied; its words are borrowed). The analysis must have all its names already.
- * HT_ERR_USAGE for a moment that cannot be parsed. */
+ * HT_ERR_USAGE for a moment that cannot be parsed or is not in the trace or the window. */
 HT_MUST_CHECK
 struct ht_err *view_create(
 	struct analysis *analysis, const struct query *query, bool utc, struct view **ret);

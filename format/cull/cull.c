@@ -53,8 +53,8 @@ struct cull_sizes cull_sizes(const struct cull *cull)
 /* --- readings of the heap ----------------------------------------------------------------------
  */
 
-/* While the allocators' counters are read, the live bytes must be exact at that moment: all blocks
- * that are live then are written as events. */
+/* Marks the held events of live blocks to be written. While the allocators' counters are read, the
+ * live bytes must be exact, so no block that is live then may be only a sum. */
 static void list_all(struct cull *cull)
 {
 	for (uint32_t at = cull->held.first; at; at = held_get(&cull->held, at)->after) {

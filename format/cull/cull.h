@@ -2,8 +2,8 @@
  *
  * The filter of --cull: takes the records of a full trace and returns the records of a trace in
  * which blocks that lived shorter than a given time are only sums (REC_CULLED). Events and sums are
- * delayed by that time. No input or output here; input is hostile. Memory is bounded by live
- * blocks, sites and streams (DESIGN.md).
+ * delayed by that time. The filter reads and writes no file; its input is hostile. Memory is
+ * bounded by live blocks, held events, sites and streams (format/cull/DESIGN.md).
  */
 #pragma once
 
@@ -17,11 +17,12 @@ struct cull;
 HT_MUST_CHECK
 struct ht_err *cull_create(uint64_t cull_ns, emit_put *put, void *context, struct cull **ret);
 void cull_destroy(struct cull *cull);
-/* Takes the next record. A sample (CAPTURE.sample_bytes) is an error: its sums would need the size
- * of each block. */
+/* Takes the next record; `rec` is needed only during the call. HT_ERR_USAGE for a sample
+ * (CAPTURE.sample_bytes): its sums would need the size of each block. */
 HT_MUST_CHECK
 struct ht_err *cull_take(struct cull *cull, const struct rec *rec);
-/* Puts all held events and sums, as at the end of the trace. An END record does the same. */
+/* Puts all held events and sums, as at the end of the trace; later events and SYNC records are
+ * ignored. An END record does the same. Idempotent. */
 HT_MUST_CHECK
 struct ht_err *cull_finish(struct cull *cull);
 

@@ -31,7 +31,7 @@ enum {
 	CULLED_BLOCKS_TEMPORARY, /* temporary blocks of the site, age and interval, including those
 				    that are written as events */
 };
-enum { CULLED_PEAK_NODE, CULLED_PEAK_KEY, CULLED_PEAK_CHANGE }; /* CHANGE: as highest_bytes */
+enum { CULLED_PEAK_NODE, CULLED_PEAK_KEY, CULLED_PEAK_CHANGE }; /* CHANGE: culled_fold, bytes */
 enum { CULLED_FREES_FUNCTION, CULLED_FREES_COUNT, CULLED_FREES_BYTES };
 enum { CULLED_LIVES_CLASS, CULLED_LIVES_COUNT, CULLED_LIVES_BYTES };
 
@@ -56,7 +56,7 @@ struct ht_err *culled_put(struct bytes_out *body, const struct culled_entry *ent
 HT_MUST_CHECK
 bool culled_next(struct bytes *body, struct culled_entry *ret);
 
-/* The middle of an interval. */
+/* The middle of an interval, in ns since the window's start; at most UINT64_MAX. */
 static inline uint64_t culled_time_ns(uint64_t interval)
 {
 	return interval < UINT64_MAX / TRACE_CULLED_NS
@@ -70,6 +70,7 @@ static inline unsigned culled_class(uint64_t number)
 	return number ? 64 - (unsigned)__builtin_clzll(number) : 0;
 }
 
+/* A signed number as an unsigned one that is small if the number is near 0 (zigzag). */
 static inline uint64_t culled_fold(int64_t change)
 {
 	return (uint64_t)change << 1 ^ (uint64_t)(change >> 63);

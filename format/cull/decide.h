@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides for each event, in order, whether it is written or only counted: the analyzer's replay
- * (analyzer/model/replay.h), with blocks that may be taken out again.
+ * Decides for each event, in order, whether it is written or only counted. Blocks begin and end as
+ * in the analyzer's replay (analyzer/model/replay.h); the held events of a block that ends early
+ * are removed.
  */
 #pragma once
 

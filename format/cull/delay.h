@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events and records on their way through the queue, and the intervals of sums.
+ * Puts events and records into the queue (held.h), writes them when they are old enough, and ends
+ * the intervals of sums.
  */
 #pragma once
 
@@ -20,7 +21,8 @@ static inline struct ht_err *delay_enter_time(struct cull *cull, uint64_t tsc, u
 	return delay_close_interval(cull, tsc, time_ns / TRACE_CULLED_NS);
 }
 
-/* Appends an event of this call; `first_ns` and `is_listed` as in struct held. */
+/* Appends an event of this call to the queue; `first_ns` and `is_listed` as in struct held. `*ret`:
+ * number of the element. */
 HT_MUST_CHECK
 struct ht_err *delay_event(struct cull *cull, const struct cull_call *call,
 	const struct event *event, uint64_t first_ns, bool is_listed, uint32_t *ret);
@@ -28,7 +30,7 @@ struct ht_err *delay_event(struct cull *cull, const struct cull_call *call,
 HT_MUST_CHECK
 struct ht_err *delay_listed(
 	struct cull *cull, const struct cull_call *call, const struct event *event);
-/* Writes the first element of the queue. */
+/* Writes the first element of the queue, which must not be empty, and removes it. */
 HT_MUST_CHECK
 struct ht_err *delay_write_first(struct cull *cull);
 /* Writes the events and records that are at least cull_ns old at `now_ns`; all, if `now_ns` is

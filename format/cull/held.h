@@ -11,13 +11,17 @@
 struct held {
 	uint32_t before, after; /* neighbours; 0: none */
 	uint32_t stream;
-	uint32_t lane; /* REALLOC_BEGIN without an outcome, or its block: number of the lane + 1 */
+	/* For a held REALLOC_BEGIN whose outcome is not known yet, and for the held allocation of
+	 * its old block: index of the stream + 1; otherwise 0. */
+	uint32_t lane;
 	uint64_t time_ns;  /* of the event, since the window's start */
 	uint64_t first_ns; /* birth of the first block of the chain of reallocs, since the window's
 			      start */
 	bool is_listed;	   /* will be written even if its block ends early */
 	struct event event;
-	struct bytes_out *record; /* not NULL: an encoded record instead of the event; owned */
+	/* Not NULL: the element is not an event but this encoded REC_CULLED, owned; event.tsc is
+	 * the stamp at which the interval of its sums began. */
+	struct bytes_out *record;
 };
 
 /* Zero-initialised is empty and valid. Numbers of elements are never 0. */

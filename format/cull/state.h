@@ -47,7 +47,7 @@ struct cull {
 	size_t lane_capacity;
 	struct owed owed;
 	uint64_t now_ns;       /* time of the newest event */
-	uint64_t next_ns;      /* end of the interval */
+	uint64_t next_ns;      /* end of the present interval, since the window's start */
 	uint64_t complete_tsc; /* of the last SYNC that was put */
 	uint64_t interval_tsc; /* stamp at which the interval began */
 	uint64_t sums_tsc;     /* all sums of intervals that ended before this stamp are written */

@@ -339,7 +339,7 @@ static struct ht_err *flush(struct writer *writer)
 	return err;
 }
 
-/* `thread`: the thread that the entry is of; 0: of all threads. */
+/* `thread`: number of the thread period to which the entry belongs; 0: to all threads. */
 static struct ht_err *put_entry(
 	struct writer *writer, uint32_t thread, const struct culled_entry *entry)
 {

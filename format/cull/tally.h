@@ -69,13 +69,15 @@ struct tally {
 
 	uint64_t interval;
 	uint64_t live_bytes, live_blocks;
-	uint64_t max_bytes; /* of the interval */
+	uint64_t max_bytes; /* most live bytes in the interval */
 	uint64_t epoch;	    /* number of peaks so far */
 	uint64_t peak_bytes, peak_blocks, peak_ns;
 	bool has_peak, has_highest; /* since the last record there was a new peak, or a new highest
 				       value */
+	/* before_bytes: of freed blocks older than the window, with their headers; header_bytes: of
+	 * one block, set by the caller. */
 	uint64_t before_bytes, header_bytes;
-	int64_t highest_bytes;
+	int64_t highest_bytes; /* highest value of live_bytes less before_bytes, and its time */
 	uint64_t highest_ns;
 	uint64_t lives[TALLY_CLASSES], lives_bytes[TALLY_CLASSES];
 };
@@ -101,13 +103,14 @@ struct tally_death {
 	uint32_t site;
 	uint64_t size, birth_ns, now_ns;
 	bool temporary, culled;
-	uint32_t caller; /* the thread that ends the block, by this function */
-	uint8_t hook;
+	uint32_t caller; /* number of the thread period that ends the block */
+	uint8_t hook;	 /* the function that ends it: enum abi_hook */
 };
 
 HT_MUST_CHECK
 struct ht_err *tally_end(struct tally *tally, const struct tally_death *death);
-/* Counts the free of a block that was allocated before the window. */
+/* Counts the free of a block that was allocated before the window. `usable_bytes` 0: unknown; the
+ * free is then not counted. */
 void tally_before(struct tally *tally, uint64_t usable_bytes);
 
 /* Ends the interval and begins interval `next`. `put` receives the records with the counts, or is
