@@ -56,7 +56,7 @@ void stage_deinit(struct stage *stage)
 	munmap(stage->image, abi_image_bytes(STAGE_SLOTS));
 }
 
-/* Makes room for one more. */
+/* Makes room for one more item; returns the list, which may have moved. */
 static void *grown(void *list, size_t count, size_t *max, size_t item_bytes)
 {
 	if (count < *max)
