@@ -20,7 +20,7 @@
 #define REPEATS	    10
 #define TOLD_EVERY  500
 #define VICTIM_NICE 19
-#define SIGNALS_MIN 200 /* an attach sends some thousands to the target's main thread */
+#define SIGNALS_MIN 200 /* during an attach busy -s queues far more to its main thread */
 #define ANSWER_MS   20000
 
 /* Gives the target a lower priority: the tracer stops heaptap twice at each call, and a busy target

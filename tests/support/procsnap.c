@@ -19,10 +19,9 @@
 
 #define NAMES_ONLY (1u << 31) /* no hash of the program's text */
 
-#define READ_ONLY_MAX (4u << 20) /* hashes no larger mapping of read-only data; RELRO is smaller   \
-				  */
-#define LITTLE_BYTES (1u << 20)
-#define ALONE_BYTES  (64u << 20) /* programs leave such gaps only on purpose */
+#define READ_ONLY_MAX (4u << 20) /* hashes no larger read-only data; RELRO is smaller */
+#define LITTLE_BYTES  (1u << 20)
+#define ALONE_BYTES   (64u << 20) /* programs leave such gaps only on purpose */
 
 struct procsnap {
 	pid_t pid;

@@ -50,12 +50,11 @@ struct sweep_plan {
 	bool from_guardian; /* counting starts with the call by which the guardian sets its name */
 	bool orphans;	    /* counting starts when main has ended */
 	int value;
-	long request;	   /* counts only ptrace calls with this request; 0: all calls */
-	long number;	   /* counts only calls of this number; 0: all calls */
-	bool command;	   /* main's first child is a command, not a process of heaptap */
-	unsigned dally_ms; /* after the action, how long the process waits in its call */
-	void (*call)(
-		void *context); /* runs in the tracer's thread; the calling process is stopped */
+	long request;		     /* counts only ptrace calls with this request; 0: all calls */
+	long number;		     /* counts only calls of this number; 0: all calls */
+	bool command;		     /* main's first child is a command, not a process of heaptap */
+	unsigned dally_ms;	     /* after the action, how long the process waits in its call */
+	void (*call)(void *context); /* runs in the tracer's thread while the process is stopped */
 	void (*prepare)(void *context); /* as in run_start_prepared, or NULL */
 	void *context;
 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What libguest.so allocates in one visit: sizes that no other part of the program has.
+ * The blocks that libguest.so allocates in one visit. No other part of the program uses these
+ * sizes.
  */
 #pragma once
 
