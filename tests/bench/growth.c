@@ -8,7 +8,7 @@
  * measure prints CPU nanoseconds per malloc+free pair:
  *      threads  20 frames deep, the last 3 entered again for each pair; each thread makes 400,000 /
  *               COUNT pairs, at least 200; the median over the threads
- *      stacks   about 20 frames deep, each pair from another of COUNT stacks, whose innermost four
+ *      stacks   two dozen frames deep, each pair from another of COUNT stacks, whose innermost four
  *               or five frames differ
  *      blocks   a random one of COUNT live blocks is freed, and another allocated in its place.
  *               Prints a second figure, nanoseconds per malloc: the first measure allocates all

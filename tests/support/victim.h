@@ -2,7 +2,7 @@
  *
  * A program of tests/targets under test. All of them speak the same language on stdin and stdout:
  *
- *      ready PID       printed once when it is up; nothing changes in it before a command comes
+ *      ready PID       printed when it is up, with its threads started and its handlers installed
  *      ping            answered by "pong" (it is alive and its main loop turns)
  *      stop            checks its own results, then exits with 0, or with 2 and a reason on stderr
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libplug.so, a library for plughost to load: it allocates `count` blocks and gives them back.
+ * libplug.so, a library for plughost and others to load: it allocates `count` blocks and frees
+ * them.
  */
 #include <stdlib.h>
 
