@@ -39,8 +39,7 @@ void child_mapped(const struct child *child, const char *text);
 /* Restricts the main threads of both processes to one common core. */
 void child_share_core(pid_t a, pid_t b);
 
-/* The PID of the first child of `parent` whose name (/proc/PID/comm) is `name`; 0: there is none.
- */
+/* The PID of the first child of `parent` whose name (/proc/PID/comm) is `name`; 0: none. */
 pid_t child_named(pid_t parent, const char *name);
 
 /* The state letter of the process's main thread in /proc/PID/status: R, S, T, Z, ... */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles small programs and libraries during a test, so that the test can choose how they are
- * linked.
+ * Compiles small programs and libraries during a test, which chooses how they are linked.
  */
 #pragma once
 

@@ -7,8 +7,7 @@
 
 #include <jansson.h>
 
-/* Runs heaptap with these words (ended by NULL); it must end with 0. Returns its stdout, malloc'd.
- */
+/* Runs heaptap with `words` (ended by NULL); it must end with 0. Returns its stdout, malloc'd. */
 char *faces_run(const char *const words[]);
 /* The same, parsed as JSON. */
 json_t *faces_load(const char *const words[]);

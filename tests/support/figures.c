@@ -277,8 +277,7 @@ static void read_pprof(const char *trace, const json_t *report, struct figures *
 	free(path);
 }
 
-/* The sum of the named profile. Each stack's first frame must be an index into the table of frames.
- */
+/* The sum of the named profile. Each stack's first frame must be in the table of frames. */
 static uint64_t speedscope_sum(const json_t *root, const char *name)
 {
 	const json_t *frames = report_at(root, "shared.frames");

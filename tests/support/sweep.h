@@ -110,6 +110,5 @@ struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned p
  * number of calls in the undisturbed run that made the fewest. */
 void sweep_points_check(const struct sweep_points *points, uint64_t calls, uint64_t hits);
 
-/* Describes the action for messages: "kill (0) at call 17 of main, openat by main". Static buffer.
- */
+/* Describes the action: "kill (0) at call 17 of main, openat by main". Static buffer. */
 const char *sweep_text(const struct sweep *sweep);

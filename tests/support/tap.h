@@ -36,7 +36,7 @@ bool tap_is_on(pid_t target, const char *module);
 void tap_wait_any(struct tap *tap);
 /* Has heaptap tapped all that the attach taps, so that the window is open? Never waits. */
 bool tap_is_recording(pid_t target);
-/* The word at `offset` of struct abi_control in the target; 0 if the target has no image, too. */
+/* The word at `offset` of struct abi_control in the target; 0 also if the target has no image. */
 uint64_t tap_control(pid_t target, size_t offset);
 /* Sets the word at `offset` of struct abi_config of a running capture. */
 void tap_configure(const struct tap *tap, size_t offset, uint64_t word);

@@ -8,8 +8,8 @@
  *
  * Where a function calls others that push nothing (qsort, a signal's delivery) it pushes CHAIN_GAP.
  * In the stack there are, between the addresses before and after CHAIN_GAP, any number of frames of
- * other modules, then one of the program itself. There may be as many before the innermost address.
- * For C and C++.
+ * other modules, then one of the program itself. Before the innermost address there may be such
+ * frames, too. For C and C++.
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The blocks that libguest.so allocates in one visit. No other part of the program uses these
- * sizes.
+ * The blocks that libguest.so allocates in one visit. Only libguest.so uses these sizes.
  */
 #pragma once
 

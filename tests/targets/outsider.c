@@ -12,8 +12,8 @@
  *                      "outside"}; "outside" is the number of calls that were trapped meanwhile
  *      work N HOW      the same, and installs the filter in the middle of it; also "each": every
  *                      thread for itself, with prctl(2)
- *      outside         makes one call from code that no file has; answers "outside N", the number
- * of calls that this command trapped
+ *      outside         makes one call from code in anonymous memory; answers "outside N", the
+ *                      number of calls that were trapped meanwhile
  *
  * The program catches SIGSYS only during "work" and "outside". Otherwise a trapped call ends the
  * process. heaptap treats a program that catches SIGSYS when a capture begins as one that may use

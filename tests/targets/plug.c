@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libplug.so, a library for plughost and others to load: it allocates `count` blocks and frees
- * them.
+ * libplug.so, which plughost and others load: it allocates `count` blocks and frees them.
  */
 #include <stdlib.h>
 
