@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Child processes for tests: started, known to be ready, and ended whatever happens (they die with
- * the test). Failures are failures of the test.
+ * Child processes for tests: started, known to be ready, and ended at the latest with the test. An
+ * error fails the test, unless a function says what it returns then.
  */
 #pragma once
 

@@ -166,7 +166,7 @@ void agent_deinit(struct agent *agent)
 	free(agent->stamp);
 }
 
-/* Moves the events of `build` into the slot's buffer. */
+/* Moves the events of `build` into the thread record's buffer. */
 static void agent_commit(struct agent *agent)
 {
 	struct abi_slot_head *head = &agent->slot->head;

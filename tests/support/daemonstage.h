@@ -77,7 +77,7 @@ struct agent {
 	size_t stamp_count, stamp_max;
 };
 
-/* A new thread claims slot `index`. */
+/* Lets a new thread with `key` claim thread record `index`, below STAGE_SLOTS. */
 void agent_init(struct agent *agent, struct stage *stage, uint32_t index, uint64_t key);
 void agent_deinit(struct agent *agent);
 /* Records one event: by turns a free and an allocation with `stack`. */

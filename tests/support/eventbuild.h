@@ -8,7 +8,7 @@
 #include "format/abi_event.h"
 #include "format/bytes.h"
 
-/* The stream of one slot so far. Zero-initialised, it is at the start of a buffer. */
+/* The stream of one thread record so far. Zero-initialised, it is at the start of a buffer. */
 struct eventbuild {
 	struct bytes_out out;
 	uint64_t tsc, addr; /* of the event before */

@@ -32,7 +32,8 @@ void tap_look(struct tap *tap, unsigned changes);
 void tap_wait_on(struct tap *tap, const char *module);
 /* The condition of tap_wait_on, without that of the other hooks. Never waits. */
 bool tap_is_on(pid_t target, const char *module);
-/* Like tap_wait_on, but one tapped slot is enough: for programs that make slots of their own. */
+/* Like tap_wait_on, but one tapped slot is enough: for programs that make GOT slots of their own.
+ */
 void tap_wait_any(struct tap *tap);
 /* Has heaptap tapped all that the attach taps, so that the window is open? Never waits. */
 bool tap_is_recording(pid_t target);
@@ -60,7 +61,7 @@ void tap_drop(struct tap *tap, const char *why);
 /* Checks the JSON of a detach that left nothing: level 0 or 1, all parts of the comparison equal,
  * and each tapped slot restored, or changed by the target. */
 void tap_check_equal(const json_t *attach);
-/* Like tap_check_equal, and no event dropped, every slot restored. */
+/* Like tap_check_equal, and no event may be dropped, and every tapped slot must be restored. */
 void tap_check_clean(const json_t *attach);
 /* Checks that recorded plus dropped calls equal the `calls` that the target counted. */
 void tap_check_balance(const json_t *attach, uint64_t calls);

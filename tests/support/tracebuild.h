@@ -10,7 +10,8 @@
 
 #define TRACEBUILD_SLOTS 64u
 
-/* The builder counts each slot's position: use tracebuild_events for events. */
+/* The builder counts the position in the stream of each slot (thread record): use tracebuild_events
+ * for events. */
 struct tracebuild {
 	int fd; /* memfd; owned */
 	struct trace_writer *writer;
