@@ -5,13 +5,14 @@
  *
  * usage: growth threads|stacks|blocks COUNT      commands on stdin: measure, quit
  *
- * measure prints CPU nanoseconds per malloc+free pair (threads: median over the threads), of each
- * pair for itself:
- *      threads  20 frames deep, the last 3 entered anew, each thread as often as there is time
+ * measure prints CPU nanoseconds per malloc+free pair:
+ *      threads  20 frames deep, the last 3 entered again for each pair; each thread makes 400,000 /
+ *               COUNT pairs, at least 200; the median over the threads
  *      stacks   two dozen frames deep, each pair from another of COUNT stacks, whose innermost four
  *               or five frames differ
- *      blocks   one of COUNT blocks, by chance, is freed and another allocated for it; the
- *               first time all are allocated before, and what each cost is printed, too
+ *      blocks   a random one of COUNT live blocks is freed, and another allocated in its place.
+ *               Prints a second figure, nanoseconds per malloc: the first measure allocates all
+ *               blocks before, later ones print 0
  */
 #include <pthread.h>
 #include <semaphore.h>
@@ -141,8 +142,8 @@ static __attribute__((noinline)) void *stack_branch(unsigned level, uint64_t num
 	return p;
 }
 
-/* Uses all stacks in a pseudo-random order, by multiples of a prime. If there are few, they are
- * spread over the same space as many. */
+/* Uses all stacks in a pseudo-random order, by multiples of a prime. If there are fewer than
+ * STACK_SPACE, their numbers are spread evenly below STACK_SPACE. */
 static void stacks_pass(void *arg)
 {
 	uint64_t pairs = count < PAIRS ? PAIRS / count * count : count;

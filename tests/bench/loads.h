@@ -23,7 +23,8 @@ static uint64_t random_next(void)
 
 static uint64_t *chain, chain_at;
 
-/* A ring through all lines of so much memory, in random order (Sattolo). */
+/* Makes a ring through all cache lines of `bytes` bytes, in random order (Sattolo). `advice` is
+ * that of madvise. */
 static void setup_chain(uint64_t bytes, int advice)
 {
 	uint64_t lines = bytes / sizeof(uint64_t) / LINE_WORDS;

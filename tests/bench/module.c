@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A library with allocator slots of its own, of which `many` loads copies.
+ * A library with its own GOT slots of malloc and free. bench/many loads copies of it.
  */
 #include <stdlib.h>
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a malloc+free pair costs its thread. Calls `depth` functions deep; the last `fresh` of them
- * are left and entered again for each pair, with PLACES 4 each from one of four places, so that
- * the stack is another one than before. Measures when told to, so that the same process can be
- * measured before and while it is tapped.
+ * Measures what a malloc+free pair costs its thread, DEPTH calls deep. The last FRESH functions
+ * return and are called again for each pair. With PLACES 4 each is called from one of four call
+ * sites, so that each pair has another stack than the pair before. Measures on command, so that
+ * the same process can be measured before and while it is tapped.
  *
  * usage: pairs DEPTH FRESH THREADS [PLACES]      PLACES: 1 (or none) or 4
  *        commands on stdin: measure, quit

@@ -7,9 +7,9 @@
  * usage: parts [-s] [PART...]      -s: short samples
  *
  * Prints for each part: name, description, nanoseconds per operation (median, least, 9th decile of
- * all samples; CPU of the thread). Setup work is measured in alternation and subtracted. Under
- * callgrind it counts each part's instructions instead: one dump for the operation and one for the
- * setup.
+ * all samples; CPU of the thread). The work around an operation (`base`) is measured in alternation
+ * and subtracted. Under callgrind it counts each part's instructions instead: one dump for the
+ * operation and one for `base`.
  */
 #include "agent/hooks.h"
 #include "agent/intern.h"
@@ -93,8 +93,8 @@ static uint8_t pattern_site[PATTERNS][FRESH_MAX];
 static unsigned pattern;
 
 /*
- * Changes the innermost `fresh_frames` frames: their functions are called from other sites than
- * before, the outermost of them always.
+ * Changes the innermost `fresh_frames` frames: the outermost of these is called from another site
+ * than before, the others from random sites.
  */
 static inline void replace_frames(void)
 {
@@ -359,7 +359,7 @@ static void run_send_header(uint64_t times)
 
 /*
  * A thread whose frames have one rule: pair_start calls pair_deep, which calls itself `depth`
- * times and then pairs, which calls malloc and free through their slots.
+ * times and then pair_loop, which calls malloc and free `times` times through `slots`.
  */
 __asm__(".pushsection .text.pair, \"ax\", @progbits\n"
 	".balign 256\n"
@@ -437,8 +437,8 @@ static void setup_pair_among(void)
 	setup_among();
 }
 
-/* PAIR_DEPTH frames: pair_start, the pairs' loop, and pair_deep for all others; -3, because
- * pair_deep has one call more than its count. */
+/* Has PAIR_DEPTH frames: pair_start, pair_loop, and pair_deep for all others; -3, because pair_deep
+ * has one frame more than `depth`. */
 static void run_pair(uint64_t times)
 {
 	const void *const tapped[2] = {stage_entry(0), stage_entry(1)};

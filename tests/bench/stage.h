@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Simulates for the agent's parts what the agent finds in a target: an image, a slot, unwind tables
- * and a stack that exists only as words. Included once, by parts.c, which is linked with the agent
- * as it is shipped.
+ * Simulates for the agent's parts what the agent finds in a target: an image, a thread record
+ * (struct abi_slot), unwind tables, and a stack that exists only as words. Included once, by
+ * parts.c, which is linked with the agent as it is shipped.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ static struct abi_config *stage_config;
 static struct abi_control *stage_control;
 static struct abi_snapshot *stage_snapshot;
 static struct abi_slot *stage_slot;
-static struct abi_thunk *stage_thunks; /* thunks of malloc and free */
+static struct abi_thunk *stage_thunks; /* of malloc, of free, and of malloc without a hook */
 static int stage_peer;		       /* the daemon's end of the socket */
 static uint64_t stage_stack[STAGE_WORDS * (STAGE_DEPTH_MAX + 1)];
 static struct walk_start stage_start;
@@ -57,7 +57,7 @@ static void stage_fail(const char *what)
 	exit(1);
 }
 
-/* The offset from the thread pointer where the C library keeps the TID. */
+/* The offset from the thread pointer where the C library keeps the TID; 0: not found. */
 static uint32_t stage_tid_offset(void)
 {
 	for (uint32_t at = 0; at < 2048; at += 4) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The least cost of an attach by ptrace: stops a sleeping thread, reads its registers, and lets it
- * go; and the same with one system call, an mmap, in between. Prints for both how long the thread
- * was held: nanoseconds, p50 and p99 of 500.
+ * Measures the least cost of an attach by ptrace: stops a sleeping thread, reads its registers, and
+ * lets it go; and the same with one system call, an mmap, in between. Prints for both how long the
+ * thread was held: nanoseconds, p50 and p99 of 500.
  *
  * usage: stop
  */

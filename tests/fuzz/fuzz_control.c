@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The input is lines of a hostile client or a hostile capture. If the parser accepts a line, the
- * encoder must turn the result into an equivalent line.
+ * libFuzzer entry (make fuzz): the input is a line as a hostile client or a hostile capture may
+ * send it, or the name of a socket. If a parser accepts it, the encoder must turn the result into
+ * an equivalent line.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer entry (make fuzz): the input is a map for perf, or a jitdump, as a hostile target may
- * leave it. Names are looked up at addresses from all of its range.
+ * leave it. Names are looked up at low addresses, and at some from the whole address space.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Hostile traces: every input is read as a file, and again as the records of a block with correct
- * checksums, because the checksums would otherwise stop it before the decoder.
+ * Hostile traces: every input is read as a trace file; again as the records of a block, because the
+ * checksums of a file stop most inputs before the decoder; and again as bytes of events, which are
+ * encoded as columns and decoded.
  *
  * With libFuzzer:
  *      clang-14 -std=gnu11 -D_GNU_SOURCE -iquote . -g -O1 -fsanitize=fuzzer,address,undefined
@@ -148,7 +149,7 @@ static void mutate_and_run(const struct bytes_out *seed, uint64_t *state)
 	free(copy);
 }
 
-/* Makes a trace with all kinds of records; `ret_records`: the same records without the file format
+/* Makes a trace with most kinds of records; `ret_records`: the same records without the file format
  * around them. */
 static void make_seeds(struct bytes_out *ret_file, struct bytes_out *ret_records)
 {

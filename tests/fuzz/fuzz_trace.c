@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libFuzzer entry (make fuzz): the input are records, as `lz4 -dc TRACE` prints them. The records
+ * libFuzzer entry (make fuzz): the input is records, as `lz4 -dc TRACE` prints them. The records
  * are put into a block with correct checksums, read, summed, printed as text and as JSON, and
  * anonymized.
  */

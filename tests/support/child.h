@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Child processes for tests: started, known to be ready, and ended whatever happens (they die with
- * the test). Failures are failures of the test.
+ * Child processes for tests: started, known to be ready, and ended at the latest with the test. An
+ * error fails the test, unless a function says what it returns then.
  */
 #pragma once
 
@@ -36,15 +36,16 @@ struct child child_exec(const char *const argv[], const char *const env[]);
 /* Waits until /proc/PID/maps of the child contains `text`, for example the name of a library. */
 void child_mapped(const struct child *child, const char *text);
 
-/* Restricts both processes to one common core. */
+/* Restricts the main threads of both processes to one common core. */
 void child_share_core(pid_t a, pid_t b);
 
-/* The child of a process that has this name; 0: there is none. */
+/* The PID of the first child of `parent` whose name (/proc/PID/comm) is `name`; 0: none. */
 pid_t child_named(pid_t parent, const char *name);
 
-/* The state letter of the process's main thread in /proc/PID/stat: R, S, T, Z, ... */
+/* The state letter of the process's main thread in /proc/PID/status: R, S, T, Z, ... */
 char child_state(pid_t pid);
-/* The system call that a thread of any process is in; -1: none, or the thread has ended. */
+/* The number of the system call that a thread of any process is in; -1: none, or the thread has
+ * ended. */
 long child_call(pid_t tid);
 /* Waits until the child's main thread sleeps: a program that calls pause() after its work has done
  * the work then. */

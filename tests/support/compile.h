@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiles small programs and libraries during a test, so that the test can link them in each
- * way.
+ * Compiles small programs and libraries during a test, which chooses how they are linked.
  */
 #pragma once
 
@@ -10,7 +9,8 @@
 /*
  * Compiles C `source` by `command` (compiler and options before the input, NULL-terminated) and
  * `libraries` (options behind it, or NULL) into a file in the test's directory. Returns its path,
- * malloc'd; NULL if this machine lacks the compiler or these options.
+ * malloc'd; NULL if the command fails, as it does where this machine lacks the compiler, an option
+ * or a library.
  */
 char *compile(const char *const command[], const char *source, const char *const libraries[]);
 

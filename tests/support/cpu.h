@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The registers of a thread before and after a piece of code that must not change them.
+ * Compares the registers of a thread before and after a piece of code that must not change them.
  */
 #pragma once
 
@@ -32,8 +32,9 @@ extern struct cpu cpu_before, cpu_after;
 extern uint64_t cpu_stack[64], cpu_entry_sp;
 extern uint32_t cpu_has_avx;
 
-/* Loads x87 and SSE state from `fx`, and fixed AVX state, fills the red zone, and jumps to `code`.
- * `code` must continue at cpu_resume, which writes all registers to cpu_after. */
+/* Loads x87 and SSE state from `fx`, and fixed AVX state, stores these in cpu_before, fills the red
+ * zone, and jumps to `code`. `code` must continue at cpu_resume, which writes all registers to
+ * cpu_after and returns to the caller of cpu_enter. */
 void cpu_enter(const void *code, const void *fx);
 void cpu_resume(void);
 
@@ -41,6 +42,7 @@ void cpu_resume(void);
 const uint8_t *cpu_odd_fx(void);
 /* General registers with a distinct value in each, and cpu_resume as the instruction pointer. */
 struct user_regs_struct cpu_odd_regs(void);
-/* Fails the test unless `after` equals `r` and `before` in every register. */
+/* Fails the test unless `after` has the general registers and flags of `r`, the x87, SSE and AVX
+ * state of `before`, the stack pointer `entry_sp`, and the red zone that cpu_enter filled. */
 void cpu_check(const struct cpu *before, const struct cpu *after, uint64_t entry_sp,
 	const struct user_regs_struct *r);

@@ -56,7 +56,7 @@ void stage_deinit(struct stage *stage)
 	munmap(stage->image, abi_image_bytes(STAGE_SLOTS));
 }
 
-/* Makes room for one more. */
+/* Makes room for one more item; returns the list, which may have moved. */
 static void *grown(void *list, size_t count, size_t *max, size_t item_bytes)
 {
 	if (count < *max)
@@ -166,7 +166,7 @@ void agent_deinit(struct agent *agent)
 	free(agent->stamp);
 }
 
-/* Moves the events of `build` into the slot's buffer. */
+/* Moves the events of `build` into the thread record's buffer. */
 static void agent_commit(struct agent *agent)
 {
 	struct abi_slot_head *head = &agent->slot->head;

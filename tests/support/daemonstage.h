@@ -28,7 +28,7 @@ struct stage {
 
 void stage_init(struct stage *stage);
 void stage_deinit(struct stage *stage);
-/* Sends `head` and `length` bytes of `body` as one message, whatever they hold. */
+/* Sends `head` and `length` bytes of `body` as one message, without checking them. */
 void stage_send(
 	const struct stage *stage, const struct abi_message *head, const void *body, size_t length);
 struct receiver_totals stage_drain_last(struct stage *stage);
@@ -77,10 +77,10 @@ struct agent {
 	size_t stamp_count, stamp_max;
 };
 
-/* A new thread claims slot `index`. */
+/* Lets a new thread with `key` claim thread record `index`, below STAGE_SLOTS. */
 void agent_init(struct agent *agent, struct stage *stage, uint32_t index, uint64_t key);
 void agent_deinit(struct agent *agent);
-/* Records one event: by turns an allocation with `stack` and a free. */
+/* Records one event: by turns a free and an allocation with `stack`. */
 void agent_event(struct agent *agent, uint32_t stack);
 void agent_events(struct agent *agent, unsigned int count);
 /* The two halves of a flush. agent_give_up_buffer without agent_send before it loses the buffer's
@@ -88,5 +88,5 @@ void agent_events(struct agent *agent, unsigned int count);
 void agent_send(struct agent *agent);
 void agent_give_up_buffer(struct agent *agent);
 void agent_flush(struct agent *agent);
-/* Fails the test unless the trace holds all events that the agent has committed. */
+/* Fails the test unless the trace holds exactly the events that the agent has committed. */
 void heard_check_stream(const struct heard *heard, const struct agent *agent);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes system calls of this process and its later children fail.
+ * Makes system calls of this process and its later children fail; only deny_files can be undone.
  */
 #pragma once
 

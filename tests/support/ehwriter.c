@@ -47,7 +47,7 @@ static void put_value(struct ehwriter *writer, uint8_t format, uint64_t value)
 	}
 }
 
-/* Writes the length word at `start` of the entry that ends here, padded to 4 bytes with nops. */
+/* Ends the entry that begins at `start`: pads it to 4 bytes with nops, and writes its length. */
 static void entry_finish(struct ehwriter *writer, size_t start)
 {
 	while ((writer->out.length - start) % 4 != 0)

@@ -27,7 +27,7 @@ struct ehprogram {
 
 struct ehcie {
 	uint8_t version;
-	const char *augmentation; /* letters L, P, R, S get their data; others have none */
+	const char *augmentation; /* after 'z' the letters L, P and R get their data */
 	uint8_t encoding;	  /* for 'R': pc-relative or absolute, of any width */
 	uint8_t personality;	  /* encoding for 'P' */
 	uint8_t code_align;	  /* one LEB128 byte each */

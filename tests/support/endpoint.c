@@ -25,7 +25,8 @@ static bool is_closed(int fd)
 	return poll(&wait, 1, 1) > 0 && wait.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
-/* Reads up to the empty line; returns the length of the head, and in `ret_got` what was read. */
+/* Reads up to the empty line. Returns the length of the head; 0: the connection ended before, or
+ * the head is too long. `ret_got`: how many bytes were read, the begun body included. */
 static size_t read_head(int fd, char head[HEAD_BYTES], size_t *ret_got)
 {
 	size_t got = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An HTTP server that takes POST requests one after the other, or fails in the way that the test
- * sets. It dies with the test.
+ * An HTTP server that answers requests one after the other, or fails in the way that the test sets.
+ * The server dies with the test.
  */
 #pragma once
 
@@ -15,7 +15,7 @@
 
 enum endpoint_mood {
 	ENDPOINT_AWAY = 1,  /* connections are refused */
-	ENDPOINT_HANGS = 2, /* it never answers */
+	ENDPOINT_HANGS = 2, /* it does not answer before the mood changes or the client closes */
 			    /* any other value: the HTTP status that it answers with */
 };
 

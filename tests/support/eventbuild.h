@@ -8,7 +8,7 @@
 #include "format/abi_event.h"
 #include "format/bytes.h"
 
-/* The stream of one slot so far. Zero-initialised, it is at the start of a buffer. */
+/* The stream of one thread record so far. Zero-initialised, it is at the start of a buffer. */
 struct eventbuild {
 	struct bytes_out out;
 	uint64_t tsc, addr; /* of the event before */
@@ -21,8 +21,8 @@ void eventbuild_deinit(struct eventbuild *build);
 void eventbuild_restart(struct eventbuild *build);
 
 void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level);
-/* `kind`: ALLOC or REALLOC_END. `tsc` is absolute, not before that of the event before, and
- * rounded as the agent does. */
+/* `kind`: ALLOC or REALLOC_END. `tsc` is absolute and not smaller than that of the event before;
+ * the builder rounds it down as the agent does. */
 void eventbuild_alloc(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook,
 	uint64_t tsc, uint64_t addr, uint64_t size, uint32_t stack);
 /* `kind`: FREE or REALLOC_BEGIN. `usable` 0: the event has no size. */
@@ -38,6 +38,6 @@ struct eventbuild_mapping {
 	uint32_t flags, stack;
 };
 
-/* Puts a mapping call, then a THREAD event with thread `tid` and `level`. */
+/* Puts a mapping call, which ends with a THREAD event of thread `tid` and `level`. */
 void eventbuild_mapping(struct eventbuild *build, uint64_t tsc,
 	const struct eventbuild_mapping *mapping, uint32_t tid, uint32_t level);

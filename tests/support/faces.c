@@ -80,7 +80,8 @@ static json_t *check_tree(
 	return tree;
 }
 
-/* The named function with most bytes below main; NULL: there is none. */
+/* The first function name among the tree's nodes, without the first three nodes; NULL: there is
+ * none. */
 static const char *any_function(const json_t *tree)
 {
 	size_t index;

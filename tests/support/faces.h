@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compares the output of the commands tree, callers, flame and source with the totals of report.
+ * Checks the output of the commands tree, callers, source and flame: their sums, their form, and
+ * the totals of tree against those of report.
  */
 #pragma once
 
 #include <jansson.h>
 
-/* Runs heaptap with these words (ended by NULL); it must end with 0. Returns its output. */
+/* Runs heaptap with `words` (ended by NULL); it must end with 0. Returns its stdout, malloc'd. */
 char *faces_run(const char *const words[]);
 /* The same, parsed as JSON. */
 json_t *faces_load(const char *const words[]);
-/* Checks that the sums of the call tree (from the root, and from the leaves), of callers, of
- * callees and of source lines equal the report's; that pages are 80 columns wide; that the SVG is
- * XML. */
+/* Checks that the call tree (from the root, and from the leaves) adds up to the report's totals;
+ * that the callers, callees and lines of one function add up to its own figures; that `source`
+ * prints JSON for this function; that pages are at most 80 columns wide; that the SVG is XML. */
 void faces_check(const char *trace);

@@ -24,7 +24,7 @@ void facts_deinit(struct facts *facts);
 const char *facts_find(const struct facts *facts, const char *key);
 
 /* Writes a line that begins with `what` for each difference. `may_go`: facts may be missing from
- * `after`. `may_come`: `after` may have new facts, except those of heaptap. */
+ * `after`. `may_come`: `after` may have new facts, if facts_are_clean accepts their values. */
 void facts_diff(FILE *out, const char *what, const struct facts *before, const struct facts *after,
 	bool may_go, bool may_come);
 

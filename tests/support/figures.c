@@ -277,7 +277,7 @@ static void read_pprof(const char *trace, const json_t *report, struct figures *
 	free(path);
 }
 
-/* The sum of the named profile. Each frame of a stack must be an index into the table of frames. */
+/* The sum of the named profile. Each stack's first frame must be in the table of frames. */
 static uint64_t speedscope_sum(const json_t *root, const char *name)
 {
 	const json_t *frames = report_at(root, "shared.frames");
@@ -459,7 +459,8 @@ static void read_dhat(const char *trace, const json_t *report, struct figures *r
 	free(path);
 }
 
-/* "52,882 (100.0%) 52,896 (100.0%) ... LABEL", by the order of the events. */
+/* Reads the line "52,882 (100.0%) 52,896 (100.0%) ... LABEL"; its columns are in the order of the
+ * export's events. */
 static void take_annotated(const char *text, const char *label, struct figures *ret)
 {
 	static const enum figure column[] = {OUTSTANDING, PEAK, ALLOCATED, CALLS, TEMPORARY};

@@ -104,7 +104,7 @@ struct native {
 };
 
 struct natives {
-	struct elf_file debug; /* data NULL: not needed */
+	struct elf_file debug; /* data NULL: not needed, or there is none */
 	struct native native[64];
 	size_t count;
 };

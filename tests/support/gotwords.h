@@ -29,6 +29,7 @@ struct gotwords {
 void gotwords_read(pid_t pid, struct gotwords *ret);
 void gotwords_deinit(struct gotwords *words);
 
-/* Counts allocator words, bound or not, that hold an address within mappings named heaptap, in
- * modules whose path ends with `module` ("": all). `ret_all` (unless NULL): all allocator words. */
+/* Counts allocator words that hold an address within mappings named heaptap, in modules whose path
+ * ends with `module` ("": all). `ret_all` (unless NULL): how many allocator words these modules
+ * have, bound or not, without words that are 0. */
 size_t gotwords_tapped(pid_t pid, const char *module, size_t *ret_all);

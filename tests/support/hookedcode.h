@@ -26,7 +26,9 @@ struct hookedcode {
  * Call it before the attach: none may be hooked yet. */
 void hookedcode_watch(
 	struct hookedcode *ret, pid_t pid, const char *program, const char *const names[]);
-/* The number of functions whose only change is a new jump at one of their first bytes. */
+/* The number of functions of which exactly one of the stored bytes has changed, into the opcode of
+ * a jump (0xe9). */
 size_t hookedcode_count(const struct hookedcode *code);
-/* Waits until all functions have that jump and all other hooks are in place. */
+/* Waits until all functions have that jump and all other hooks are in place. Fails the test after
+ * 30 s, or if heaptap ends before. */
 void hookedcode_wait(const struct hookedcode *code, struct tap *tap);

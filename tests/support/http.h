@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Starts `heaptap serve`, and sends requests to it byte by byte as the test gives them.
+ * Starts `heaptap serve`, and sends requests to it.
  */
 #pragma once
 
@@ -23,15 +23,15 @@ int http_stop(struct http *http);
 
 /* A connection; -1: refused. */
 int http_connect(const struct http *http);
-/* Sends `request` as it is on a connection of its own and returns what comes back until its end,
- * malloc'd; `ret_length` may be NULL. */
+/* Sends `request` unchanged on a new connection. Returns what the server sends until it closes the
+ * connection, malloc'd and NUL-terminated; `ret_length` (unless NULL): its length. */
 char *http_send(const struct http *http, const char *request, size_t *ret_length);
-/* GET `path` with the right Host and token; the body, malloc'd. Fails the test where the status is
- * another than `status`. */
+/* Sends GET `path` with the right Host and token. Returns the body, malloc'd. Fails the test unless
+ * the answer's status is `status`. */
 char *http_get(const struct http *http, const char *path, unsigned status);
-/* Like http_get; parses the body as JSON. */
+/* Like http_get; parses the body as JSON, which must have a schema. */
 json_t *http_json(const struct http *http, const char *path, unsigned status);
-/* Like http_json, but POST, with the token as a header. */
+/* Like http_json, but sends POST. */
 json_t *http_post(const struct http *http, const char *path, unsigned status);
 /* The status of an HTTP answer; 0: `answer` is not one. */
 unsigned http_status(const char *answer);

@@ -20,12 +20,12 @@
 #define REPEATS	    10
 #define TOLD_EVERY  500
 #define VICTIM_NICE 19
-#define SIGNALS_MIN 200 /* an attach sends some thousands to the target's main thread */
+#define SIGNALS_MIN 200 /* during an attach busy -s queues far more to its main thread */
 #define ANSWER_MS   20000
 
 /* Gives the target a lower priority: the tracer stops heaptap twice at each call, and a busy target
- * would delay heaptap each time. Without HEAPTAP_SWEEP not if HEAPTAP_TEST_ALL=1 is set, nor for a
- * `storm`, whose signals must arrive. */
+ * would delay heaptap each time. Keeps the priority if HEAPTAP_TEST_ALL=1 is set, and that of a
+ * `storm`, whose signals must arrive; with HEAPTAP_SWEEP lowers both. Only root can restore it. */
 static void start_victim(struct victim *victim, const char *const argv[], bool storm)
 {
 	int usual = getpriority(PRIO_PROCESS, 0);
@@ -217,7 +217,7 @@ void ordeal_sweep(struct ordeal *o, struct sweep_plan plan,
 
 	for (plan.at = points.first; plan.at <= points.last; plan.at += points.stride) {
 		bool hit = once(o, &plan);
-		/* No two attaches make the same number of calls. */
+		/* Attaches differ in their number of calls: this one has ended before the point. */
 		if (!hit && plan.at > calls)
 			break;
 		hits += hit;

@@ -30,36 +30,38 @@ struct ordeal {
 };
 
 void ordeal_init(struct ordeal *ordeal, const struct ordeal_target *target);
-/* Checks that nothing is left in the target and that its own results are right. */
+/* Fails the test unless the target equals its snapshot; then stops the target, whose own results
+ * must be right. */
 void ordeal_deinit(struct ordeal *ordeal);
 
 /* An attach without a fault, which must succeed in every respect. Returns how many calls `like`
  * would have counted. */
 uint64_t ordeal_undisturbed(struct ordeal *ordeal, const struct sweep_plan *like);
 
-/* Does heaptap's standard error `err` say that it attached and detached? Its first line then says
- * in what state heaptap left the target. */
+/* Does heaptap's standard error `err` say in what state heaptap left the target? Only an attach
+ * that reached its detach, or the end of the target, says so. */
 bool ordeal_is_capture(const char *err);
 /* The difference of the target from its snapshot; "": none. malloc'd. */
 char *ordeal_difference(const struct ordeal *ordeal);
 /* Checks that the target answers and equals its snapshot; `where` is for the message. */
 void ordeal_check(struct ordeal *ordeal, const char *where);
-/* After the death of all of heaptap: checks that leftovers pass calls through, that attach refuses
- * to touch them, and that `heaptap recover` removes them. */
+/* For a target whose heaptap processes have all ended. If the target differs from its snapshot:
+ * checks that attach refuses the target, that the target still answers, and that `heaptap recover`
+ * ends with 0. Does not compare again: call ordeal_check. */
 void ordeal_recover(struct ordeal *ordeal, const char *where);
 /* Checks that the output is empty or a valid trace, then removes it. `whole`: it must be a trace
- * with its end record. False: no file. */
+ * with its end record and footer. False: no file. */
 bool ordeal_check_trace(struct ordeal *ordeal, bool whole);
 
 /*
  * Runs `once(ordeal, plan)` with plan->at at each point of sweep_points_of in turn. `once` returns
- * true if the point was reached; at least half of the points must be. After every tenth point, and
- * at the end, an undisturbed attach must work.
+ * true if the point was reached; at least half of the points must be reached. At the beginning,
+ * after every tenth point and at the end, an undisturbed attach must work.
  */
 void ordeal_sweep(struct ordeal *ordeal, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan));
-/* Runs `once` at each place, and at its 4th, 16th... call, that `places` does not have yet from
- * another target; then an undisturbed attach. HEAPTAP_SWEEP=places makes ordeal_sweep do the same
- * with a new `places`. */
+/* Runs `once` at the 1st, 4th, 16th... call of each place, except those that an earlier sweep with
+ * the same `places` has tried; then an undisturbed attach. HEAPTAP_SWEEP=places makes ordeal_sweep
+ * do the same with a new `places`. */
 void ordeal_sweep_places(struct ordeal *ordeal, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan), struct places *places);

@@ -16,7 +16,7 @@
 
 struct places;
 
-/* HEAPTAP_SWEEP=places. */
+/* Is HEAPTAP_SWEEP=places set? */
 bool places_wanted(void);
 /* Collects the places of the program `exe`. */
 struct places *places_new(const char *exe);

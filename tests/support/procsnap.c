@@ -19,7 +19,7 @@
 
 #define NAMES_ONLY (1u << 31) /* no hash of the program's text */
 
-#define READ_ONLY_MAX (4u << 20) /* of read-only data to hash; RELRO is smaller */
+#define READ_ONLY_MAX (4u << 20) /* hashes no larger read-only data; RELRO is smaller */
 #define LITTLE_BYTES  (1u << 20)
 #define ALONE_BYTES   (64u << 20) /* programs leave such gaps only on purpose */
 
@@ -119,7 +119,7 @@ static void read_alone(struct procsnap *snap)
 	facts_deinit(&twice);
 }
 
-/* The code mappings of files that read_maps has met so far. */
+/* The code mappings of files that one pass over maps or smaps has met so far. */
 struct code {
 	struct {
 		uint64_t inode, from, to; /* offsets in the file */
@@ -182,8 +182,9 @@ static void read_maps(struct procsnap *snap)
 	read_alone(snap);
 }
 
-/* For mappings of files: VmFlags, which madvise and mlock change, and pages that were written to.
- * Not the latter for code: the page that held a stub stays a private copy with the file's bytes. */
+/* Reads, of read-only mappings of files, VmFlags, which madvise and mlock change, and the size of
+ * the pages that were written to. Not that size for code: the page that held a stub stays a private
+ * copy with the file's bytes. */
 static void read_pages(struct procsnap *snap)
 {
 	static const char *const wanted[] = {"VmFlags:", "Anonymous:"};
@@ -342,10 +343,10 @@ static void read_fds(struct procsnap *snap)
 	closedir(dir);
 }
 
-/* How a thread is scheduled: policy, nice value, priority in real time, length of its turns. */
+/* Reads how a thread is scheduled: policy, nice value, real-time priority, time slice. */
 static void read_schedule(const char *tid, char *value, size_t bytes)
 {
-	uint32_t words[12] = {0}; /* struct sched_attr, which no header of glibc's has */
+	uint32_t words[12] = {0}; /* struct sched_attr, which glibc before 2.41 does not declare */
 	if (syscall(SYS_sched_getattr, (pid_t)strtol(tid, NULL, 10), words, sizeof(words), 0))
 		return;
 	size_t used = strlen(value);
@@ -370,7 +371,8 @@ static bool is_let_pass(unsigned flags, const char *field)
 	return false;
 }
 
-/* Tracer, stopped or not, the signal masks and the scheduling of one thread. */
+/* Reads one thread's tracer, whether it is stopped, the fields `wanted` of its status, and its
+ * scheduling. False: it has ended. */
 static bool read_thread(const struct procsnap *snap, const char *tid, char *value, size_t bytes)
 {
 	static const char *const wanted[] = {"TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:", "Uid:",

@@ -46,13 +46,13 @@ void procsnap_drop(struct procsnap *snap);
  * scheduling, robust lists, credentials, capabilities, seccomp, limits, locked and pinned memory,
  * namespaces, cgroup, personality and the like, sockets that heaptap has named after the process,
  * the kernel's taint, the bytes of all program text, of constants and of words that the dynamic
- * linker protects, and every GOT word that was already bound. Anything in `after` with heaptap's
- * name is a difference too.
+ * linker protects, and every GOT word that was already bound. Anything new in `after` with
+ * heaptap's name is a difference, too, whatever the flags are.
  */
 char *procsnap_diff(const struct procsnap *before, const struct procsnap *after);
 
 /* Lists what heaptap has in the process, one line each, or "" (malloc'd): mappings and descriptors
- * with its name, threads that are traced or stopped. Cheap. */
+ * with heaptap's name, and threads that are traced or stopped. Reads no memory of the process. */
 char *procsnap_ours(pid_t pid);
 /* True if procsnap_ours would list nothing. */
 bool procsnap_is_clean(pid_t pid);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A fake directory in place of /proc/PID of a live process; it contains only the files that the
- * test writes. One per test.
+ * A fake directory in place of /proc/PID of a live process. It contains a plausible "stat" and the
+ * files that the test writes. One per test.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 
 /* Makes the open `proc` read from the fake directory. */
 void procstage_init(struct proc *proc);
-/* The file `name`, such as "status" or "task/7/status"; the folder it is in is made. */
+/* Writes the file `name`, such as "status" or "task/7/status", and makes the folders above it. */
 void procstage_file(const char *name, const char *text);
-/* The folder `name`. Does nothing if it exists. */
+/* Makes the folder `name`. Does nothing if it exists. */
 void procstage_folder(const char *name);

@@ -24,7 +24,7 @@ void run_start_as_nobody(struct run *run, const char *const argv[]);
 /* Like run_start, but the child calls `prepare(context)` just before exec. */
 void run_start_prepared(
 	struct run *run, const char *const argv[], void (*prepare)(void *context), void *context);
-/* The same with stdout on `stdout_fd` instead of in memory. */
+/* Like run_start, but the program's stdout is `stdout_fd`; run_out then returns "". */
 void run_start_to(struct run *run, const char *const argv[], int stdout_fd);
 
 /* Waits until the program has ended. One that runs longer than `limit_ms` is killed and fails the
@@ -38,7 +38,7 @@ bool run_has_ended(struct run *run);
 /* What the program has written so far, NUL-terminated, malloc'd. */
 char *run_out(const struct run *run);
 char *run_err(const struct run *run);
-/* Kills it if it still runs, and closes the captured output. */
+/* Kills the program if it still runs, and closes the captured output. */
 void run_deinit(struct run *run);
 
 /* run_start, run_wait and run_deinit. Returns the exit status; `ret_out` and `ret_err` (unless
@@ -53,7 +53,7 @@ char *run_built(const char *name);
  * that the check of `what` is skipped. */
 const char *run_named(const char *what, const char *variable);
 
-/* Monotonic time; and a pause of a millisecond for polling loops. */
+/* The monotonic clock, and a pause of one millisecond for polling loops. */
 uint64_t run_now_ms(void);
 void run_pause(void);
 

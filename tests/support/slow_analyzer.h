@@ -4,8 +4,8 @@
  */
 #pragma once
 
-/* run_built("heaptap") is the copy from here on, until slow_analyzer_end. */
+/* Until slow_analyzer_end, run_built("heaptap") is the copy; run_built finds no other file then. */
 void slow_analyzer_begin(void);
 void slow_analyzer_end(void);
-/* All copies of heaptap-analyze end with status 0, and those that start later at once. */
+/* All running copies of heaptap-analyze end with status 0; later ones end at once. */
 void slow_analyzer_let_go(void);

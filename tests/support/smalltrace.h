@@ -6,6 +6,6 @@
 
 #include "format/base.h"
 
-/* 400 blocks of the functions main and parse over 60 ms, in the test's directory; every `kept`th
- * block is never freed. Returns its path, malloc'd. */
+/* Writes the trace to file `name` in the test's directory: a window of 60 ms with 400 blocks of the
+ * functions main and parse; every `kept`th block is never freed. Returns the path, malloc'd. */
 char *smalltrace_make(const char *name, uint64_t kept);

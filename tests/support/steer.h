@@ -9,8 +9,8 @@
 
 #include "format/base.h"
 
-/* Runs heaptap COMMAND -p PID WORD (NULL: none). Returns its exit status; `out` and `err` (unless
- * NULL) get its output, malloc'd. */
+/* Runs `heaptap COMMAND -p PID WORD` (`word` NULL: without it). Returns the exit status; `out` and
+ * `err` (unless NULL) get the output, malloc'd. */
 int steer(const char *command, pid_t pid, const char *word, char **out, char **err);
 /* Like steer, and fails the test unless the exit status is 0. */
 void steer_do(const char *command, pid_t pid, const char *word);

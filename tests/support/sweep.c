@@ -244,7 +244,8 @@ static void at_call(struct sweep *sweep, struct sweep_process *process)
  * -----------------------------------------------------------------------------------------------
  */
 
-/* After the hit the process need not stop at calls, unless one of them is to fail. */
+/* After the hit the process need not stop at calls, unless the action applies to this call's end or
+ * to later calls. */
 static void resume(const struct sweep *sweep, const struct sweep_process *process, int signal)
 {
 	bool calls = !sweep->hit || process->failing || goes_on(sweep);

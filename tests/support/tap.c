@@ -46,13 +46,13 @@ static void start(struct tap *tap, pid_t target, const char *const extra[])
 	run_start(&tap->run, argv);
 }
 
-/* A zombie does not count: /proc shows nothing of a process whose main thread has ended. */
+/* A zombie does not count: /proc shows no memory of a process whose main thread has ended. */
 static bool has_target(const struct tap *tap)
 {
 	return kill(tap->target, 0) == 0 && child_state(tap->target) != 'Z';
 }
 
-/* glibc creates a thread with all signals blocked that it may block. The mask stays until the
+/* glibc creates a thread with all signals blocked but SIGKILL and SIGSTOP. The mask stays until the
  * thread first runs, which may be long after the program is ready. */
 static bool has_newborn(pid_t pid)
 {
@@ -233,7 +233,7 @@ void tap_verify_soon(struct tap *tap, unsigned limit_ms)
 	tap->before = NULL;
 }
 
-/* heaptap refused the target for any reason, or reports no leftover. */
+/* True if heaptap refused the target for any reason, or reports no leftover. */
 static bool should_be_unchanged(const json_t *attach, int status)
 {
 	if (!attach)

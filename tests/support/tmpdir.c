@@ -57,8 +57,8 @@ void tmpdir_remove_left(const char *parent)
 		closedir(dir);
 }
 
-/* The descriptor stays open: children inherit the lock, and it lasts until the last of them
- * ends. */
+/* The descriptor stays open: children inherit the lock, which lasts until the last of them ends or
+ * execs. */
 static void make_directory(void)
 {
 	const char *parent = getenv("TMPDIR");

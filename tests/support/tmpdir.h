@@ -8,6 +8,6 @@
 /* Path of a file with this name in the directory, which is made at the first call. malloc'd. */
 char *tmpdir_path(const char *name);
 
-/* Removes directories of dead tests in `parent`: ours, an hour old, and without a live process that
- * may use them. The first call of tmpdir_path calls this. */
+/* Removes directories of dead tests in `parent`: those of this user, an hour old, and without a
+ * live process that may use them. The first call of tmpdir_path calls this. */
 void tmpdir_remove_left(const char *parent);

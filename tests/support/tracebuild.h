@@ -10,7 +10,8 @@
 
 #define TRACEBUILD_SLOTS 64u
 
-/* The builder counts each slot's position: use tracebuild_events for events. */
+/* The builder counts the position in the stream of each slot (thread record): use tracebuild_events
+ * for events. */
 struct tracebuild {
 	int fd; /* memfd; owned */
 	struct trace_writer *writer;
@@ -27,17 +28,17 @@ void tracebuild_deinit(struct tracebuild *build);
 /* Appends any record unchanged. */
 void tracebuild_put(struct tracebuild *build, const struct rec *rec);
 
-/* TARGET and CAPTURE of a plausible process; the window starts at mono_ns and tsc. */
+/* Appends TARGET and CAPTURE of a plausible process; the window starts at mono_ns and tsc. */
 void tracebuild_start(struct tracebuild *build, uint64_t pid, uint64_t mono_ns, uint64_t tsc);
-/* A module with one executable segment covering [lo, hi) from vaddr 0. `build_id` may be NULL. */
+/* Appends a module with one executable segment covering [lo, hi) from vaddr 0. Module 1 is the
+ * program itself. `build_id` may be NULL. */
 void tracebuild_module(struct tracebuild *build, uint64_t id, const char *path,
 	const char *build_id, uint64_t lo, uint64_t hi);
 void tracebuild_module_gone(struct tracebuild *build, uint64_t id, uint64_t epoch);
 void tracebuild_thread(struct tracebuild *build, uint64_t tid, const char *name);
-/* One node; returns its id. `parent` 0: outermost frame. */
+/* Appends one node; returns its id. `parent` 0: outermost frame. */
 uint32_t tracebuild_node(struct tracebuild *build, uint32_t parent, uint64_t pc);
-/* Nodes for pc[0] (leaf) .. pc[count - 1] (outermost), shared with nothing; returns the leaf's id.
- */
+/* Appends new nodes for pc[0] (leaf) .. pc[count - 1] (outermost); returns the leaf's id. */
 uint32_t tracebuild_stack(struct tracebuild *build, const uint64_t *pc, size_t count);
 /* Appends all of events->out as the next complete buffer of `slot`, and empties `events`. */
 void tracebuild_events(struct tracebuild *build, uint32_t slot, struct eventbuild *events);

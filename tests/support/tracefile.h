@@ -17,9 +17,9 @@ struct tracefile_node {
 };
 
 struct tracefile {
-	struct event *event; /* in the order of the streams, not of time; without mappings */
+	struct event *event; /* in the order of the file, not of time; without mapping events */
 	size_t event_count, event_room;
-	struct tracefile_node *node; /* [node_room], by id; 0 is no node */
+	struct tracefile_node *node; /* [node_room], by id; there is no node 0 */
 	size_t node_room;
 	uint64_t counter[REC_COUNTER_COUNT];
 	uint64_t modules, threads, rss_samples, symbols;

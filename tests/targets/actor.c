@@ -5,14 +5,14 @@
  *      work N        N allocations; every tenth stays; answers "worked"
  *      hold N        N MiB from malloc, written to; they stay; answers "held"
  *      map N         N MiB from mmap, likewise
- *      flood         allocates without end in a second thread, a million blocks a second; answers
- *                    "flooding"
+ *      flood         allocates without end in a second thread, up to two million blocks a second;
+ *                    answers "flooding"
  *      exit N        ends with this status
  *      exec          execs itself; the new program says "ready" again
  *      undumpable    clears its dumpable flag; answers "done"
  *      rename NAME   renames its main thread; answers "done"
  *
- * Also built statically, where no slot leads to the allocator.
+ * Also built statically, where no GOT slot leads to the allocator.
  */
 #include <pthread.h>
 #include <stdatomic.h>

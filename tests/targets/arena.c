@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps its own books, like ledger.c, of its own allocator (arenalloc.h) and of the C library's.
- * `go` runs one phase of a seeded mix in every thread; the answer is one JSON line.
+ * Counts its calls of its own allocator (arenalloc.h) and of the C library's, like ledger.c. `go`
+ * runs one phase of a seeded mix of calls in every thread; the answer is the counts, one JSON line.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 #include "tests/targets/random.h"
 #include "tests/targets/speak.h"
 
-/* The usable size of an older block; the program's own allocator has no function for it. */
+/* The usable size of a block; 0 if the allocator has no function for it. */
 #ifndef arena_usable
 #define arena_usable(block) (0)
 #else

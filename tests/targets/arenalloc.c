@@ -19,7 +19,7 @@ static struct block *unused[CLASSES];
 static char *chunk;
 static size_t left;
 
-/* Takes memory from the C library in chunks. These are not in the program's books. */
+/* Takes memory from the C library in chunks, which the program does not count. */
 static void *carve(size_t bytes)
 {
 	if (left < bytes) {
@@ -52,7 +52,7 @@ static inline __attribute__((always_inline)) void *take(size_t size)
 	return block;
 }
 
-/* A leaf function: its callers may keep values in registers that it preserves. */
+/* A leaf function: its callers may keep values in caller-saved registers that it does not use. */
 void arena_forget(void *block)
 {
 	if (block)

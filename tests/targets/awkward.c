@@ -2,16 +2,17 @@
  *
  * A program that treats a profiler's parts like any unknown part of its process. Commands:
  *
- *      fork       a child goes on, allocates without end, and ends with this process; answers its
- *                 PID
- *      take       closes every descriptor from 3 on and opens its own in their place
- *      check      "fine" when all of these are still open and hold nothing but the program's own
- * byte filter     enters a seccomp filter that kills for all but a few calls doze N     sleeps N
- * times, and checks that no sleep is cut short null N     N threads that do nothing but free(NULL)
- *      settle N   puts code of its own behind that of its N libraries that have most room there (of
- *                 all that have enough, the program itself included, if N is large), and a thread
- *                 that runs it, again and again; answers how many
- *      runs       how often it did
+ *      fork       makes a child, which allocates without end and ends with this process; answers
+ *                 the child's PID
+ *      take       closes every descriptor from 3 on, and opens 3 to 1009 on a file of its own
+ *      check      answers "fine" if all of these are still open on a file of one byte
+ *      filter     installs a seccomp filter that kills the process at all but seven calls
+ *      doze N     sleeps N times, and checks that no sleep is cut short
+ *      null N     makes N threads that do nothing but free(NULL)
+ *      settle N   writes functions into the unused end of the last code page of N loaded files,
+ *                 those with most room (of all with enough room, at most 16, if N is large), and
+ *                 makes a thread that calls all of them again and again; answers how many files
+ *      runs       answers how often this thread has called all of them
  */
 #include <fcntl.h>
 #include <link.h>
@@ -122,7 +123,7 @@ static void *free_null(void *arg)
 	return NULL;
 }
 
-/* --- code of its own behind that of others ---
+/* --- code of its own behind that of loaded files ---
  */
 
 #define PAGE	     4096ul

@@ -5,15 +5,15 @@
  * usage: become WAY PROGRAM [ARGUMENT...]
  *
  *      NAME     by a function of the exec family: execve execv execvp execvpe execl execlp execle
- *               fexecve execveat, or syscall; those that search do so in directories without it,
- *               too
+ *               fexecve execveat, or syscall; execvp, execvpe and execlp search directories without
+ *               PROGRAM first
  *      thread   by execv in another thread
  *      beside   by execv in another thread, from a directory of that thread alone
  *      filter   with a seccomp filter that kills callers of poll(2)
- *      inline   by a system call of its own
+ *      inline   by a syscall instruction of its own
  *      vain     after a thousand calls that fail
  *      trapped  the same, with a signal and its handler after each of them
- *      vfork    when a child in vfork has become another program
+ *      vfork    after a child of vfork has become another program and ended
  *      handler  in a handler of SIGUSR1 that it sends itself
  *      again-N  by way of itself, N times
  */
@@ -39,7 +39,7 @@
 #define NO_EXEC 99
 
 extern char **environ;
-static char **words; /* the program */
+static char **words; /* PROGRAM and its arguments */
 
 static void take(void)
 {

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes children, and keeps books about how they end.
+ * Makes children, and checks how they end.
  *
  * usage: brood WAY PROGRAM     one child that becomes PROGRAM, by fork vfork posix_spawn
- *                              posix_spawnp system popen forkpty clone; exits as that does.
+ *                              posix_spawnp system popen forkpty clone; exits with its status.
  *                              "winch": by fork, with signals that it ignores while it waits
  *        brood keep            says "ready PID", then "child PID" of a forked child. The child
- *                              takes 8 blocks of 5000 + N bytes in round N until the command
- *                              "stop", then says "rounds N". Exits as the child does
+ *                              allocates and frees 8 blocks of 5000 + N bytes in round N until a
+ *                              command comes, and for 20 rounds more; then says "rounds N".
+ *                              Exits with the child's status
  *        brood storm N         says "ready PID", makes N children, which end or exec /bin/true, by
- *                              fork and vfork in turn; says "made I" of each, and "wrong COUNT"
+ *                              fork and vfork in turn; says "made I" of each, and "wrong COUNT",
+ *                              the number of children with an unexpected end
  *        brood ends N          makes N children, which end, are killed, or fail to exec; waits for
  *                              each with WNOHANG when its pidfd becomes readable. Says
- *                              "wrong COUNT"
+ *                              "wrong COUNT" likewise
  */
 #include <poll.h>
 #include <pty.h>

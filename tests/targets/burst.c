@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libburst-*.so, libraries for storm to load and let go: the constructor allocates, the destructor
- * checks what it finds there. Built in several ways, so that their slots are bound in all of them.
+ * libburst-*.so, libraries that storm loads and unloads: the constructor allocates, the destructor
+ * checks the contents of these blocks. The builds differ in how their GOT slots are bound.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -2,16 +2,16 @@
  *
  * Threads that compute the same checksums over and over, in integers, SSE and x87, keep canaries in
  * the red zone and the AVX registers, allocate in between, and stop with "WRONG" at the first
- * different result, or at the end if anything of tests/targets/registered.h is another.
+ * different result, or at the end if anything that tests/targets/registered.h reads has changed.
  *
  * usage: busy [-t THREADS] [-s] [-f] [-l]
  *
- * -s: a thread queues 10,000 real-time signals a second, each other one to the main thread, which
+ * -s: a thread queues 10,000 real-time signals a second, every second one to the main thread, which
  * waits for commands, the rest to the workers; at the end as many must have been handled as were
- * queued, by the main thread and by the workers. -f: a thread forks, or spawns, one child after the
- * other; each allocates and must end well. -l: two threads load libplug.so, let it allocate, and
- * unload it. "count" answers {"rounds":N,"sent":N,"handled":N,"main_sent":N,"main_handled":N,
- * "children":N,"loads":N}; what the main thread gets is part of sent and handled, too.
+ * queued, by the main thread and by the workers. -f: a thread forks a child that allocates, or
+ * spawns /bin/true, one after the other; each must exit with 0. -l: two threads load libplug.so,
+ * let it allocate, and unload it. "count" answers {"rounds":N,"sent":N,"handled":N,"main_sent":N,
+ * "main_handled":N,"children":N,"loads":N}; sent and handled include those of the main thread.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -192,8 +192,8 @@ static void *signal_storm(void *arg)
 	return NULL;
 }
 
-/* A child of a threaded process may allocate, because fork(3) takes care of the allocator's
- * locks. */
+/* A child of a threaded process may allocate, because glibc's fork makes the allocator's locks
+ * usable in the child. */
 static pid_t start_child(unsigned turn)
 {
 	static char *const argv[] = {"/bin/true", NULL}, *const env[] = {NULL};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The only thread is never in a system call, so heaptap must run its stub in this thread. It holds
- * canaries in all its state: general registers, flags, red zone, x87 with its control word, vector
- * registers. A command comes with SIGIO: then everything is compared, and the program ends with
- * "WRONG" if anything differs.
+ * Between commands the only thread makes no system call, so heaptap must run its stub in this
+ * thread. The thread holds canaries in all its state: general registers, flags, red zone, x87 with
+ * its control word, vector registers. A command comes with SIGIO: then the thread compares all of
+ * them, and the program ends with "WRONG" if anything differs.
  */
 #include <cpuid.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #define COMPONENTS   0xe7  /* x87, SSE, AVX, and the three parts of AVX-512 */
 #define FIRST_BEYOND 2	   /* the first component outside of FXSAVE's area */
 #define LAST	     7
-#define FLAGS	     0xcd7 /* all that a program may set, and bit 1, which is 1 */
+#define FLAGS	     0xcd7 /* all status flags, DF, and bit 1, which is always 1 */
 #define ZONE_WORDS   16
 #define REGISTERS    14 /* all but rsp, and rcx, which ends the loop */
 #define ZONE_WORD    0x1122334400000000u

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocates at the end of call chains of every kind that C can make, and books each chain
- * (chain.h). Commands: "go" performs all kinds, "save PATH" writes the books, "names" allocates by
- * a few chains whose function names it then prints:
+ * Allocates at the end of call chains of every kind that C can make, and records each chain
+ * (chain.h). Commands: "go" performs all kinds, "save PATH" writes the record, "names" allocates at
+ * the end of three chains, which it does not record, and prints their function names:
  *
  *      {"chains":[{"size":N,"count":N,"frames":[innermost first]}, ...]}
  */
@@ -75,7 +75,8 @@ TREE_PLAIN(5, 1000)
 TREE_PLAIN(6, 5000)
 TREE_PLAIN(7, 40)
 
-/* Many values alive across calls: every callee-saved register is in use, rbp too if it may be. */
+/* Many values alive across calls: every callee-saved register is in use, rbp too unless it is the
+ * frame pointer. */
 #define TREE_CROWDED(n)                                                                            \
 	CHAIN_FUNCTION void tree_##n(struct walk *walk)                                            \
 	{                                                                                          \

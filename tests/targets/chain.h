@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program's own record of who called whom when it allocated: every function pushes its return
- * address, every allocation has a size that no other has and is booked with the addresses pushed by
- * then. "save PATH" writes the books, words of 8 bytes:
+ * A program's own record of its call chain at each allocation: every function pushes its return
+ * address; every allocation has a size that no other has, and is recorded with the addresses pushed
+ * by then. "save PATH" writes the record, words of 8 bytes:
  *
  *      { size, depth, address[depth] innermost first } ...
  *
- * Where a function calls others that keep no books (qsort, a signal's delivery) it pushes
- * CHAIN_GAP: between the address above and the one below lie any number of frames of other modules,
- * then one of the program itself. The same holds above the innermost address. For C and C++.
+ * Where a function calls others that push nothing (qsort, a signal's delivery) it pushes CHAIN_GAP.
+ * In the stack there are, between the addresses before and after CHAIN_GAP, any number of frames of
+ * other modules, then one of the program itself. Before the innermost address there may be such
+ * frames, too. For C and C++.
  */
 #pragma once
 
@@ -45,7 +46,7 @@ static __thread struct chain_shadow *chain_now; /* of the stack that the thread 
 static uint64_t chain_word[CHAIN_WORDS];
 static uint64_t chain_used, chain_size_next = CHAIN_SIZE_LO;
 
-/* Returns the depth to come back to. */
+/* Returns the depth before the push, which the caller restores. */
 static inline unsigned chain_push(uintptr_t address)
 {
 	if (chain_now->depth == CHAIN_MAX)

@@ -2,7 +2,7 @@
  *
  * A process that changes its identity. It answers most commands with one line:
  *
- *	exit N		ends
+ *	exit N		ends with status N
  *	exec		becomes this program again, which says "ready" again
  *	exec-thread	the same from another thread
  *	fork		a child goes on by itself; answers its PID
@@ -15,9 +15,10 @@
  *	share		a process in the same memory does nothing but free(NULL); answers its PID
  *	share-on	the same, which goes on when this one has ended, as long as the test does
  *
- * At the end, and in a new image at its start: nothing strange is mapped or open, the canaries
- * hold, the text is what it was. A child counts its rounds in its name (/proc/PID/comm); what
- * goes wrong in it, it says there.
+ * At the end it checks that its canaries and its program text are unchanged. A new image checks, at
+ * its start and at its end, that nothing of heaptap is mapped and that as many descriptors are open
+ * as in the first image. A child shows its rounds, or what went wrong, in its name
+ * (/proc/PID/comm).
  */
 #include <pthread.h>
 #include <sched.h>
@@ -131,7 +132,7 @@ static void allocate(unsigned round)
 	free(block);
 }
 
-/* A grandchild that ends, becomes another program, or crashes. */
+/* Makes a child that ends (`kind` 0), becomes another program (1), or crashes (2); waits for it. */
 static void have_child(unsigned kind)
 {
 	static const int expected[] = {7 << 8, 0, SIGSEGV};
@@ -151,7 +152,7 @@ static void have_child(unsigned kind)
 		child_wrong("WRONG child");
 }
 
-/* Works until the parent, or later the process that adopts this one, ends. */
+/* Works until the parent, or later the process that adopts this one, ends. Ends if that is init. */
 static _Noreturn void live(pid_t parent)
 {
 	char name[16];

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * An allocator whose free has a part elsewhere (free.cold), as compilers make for rare cases:
- * free(NULL) jumps there, and back to free's fourth byte with another argument. The program is at
- * fixed addresses: jumps in place of the first two instructions would lead below address 0, one in
- * place of the third 1 GiB up. For each line of input it calls free(NULL), and answers how often
- * free.cold has run.
+ * free(NULL) jumps there, and back to free + 4 with another argument. The program is at fixed
+ * addresses: jumps in place of the first two instructions would lead below address 0, one in place
+ * of the third 1 GiB up. For each line of input it calls free(NULL) a thousand times, and answers
+ * how often free.cold has run.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@
 static char arena[ARENA_BYTES] __attribute__((aligned(16)));
 static size_t used;
 
-/* Never set. Gives malloc and free a call: heaptap hooks no function without calls at its entry. */
+/* Never set. Gives malloc and free a call: a function that calls nothing gets no entry hook. */
 atomic_long comeback_hold;
 
 void comeback_wait(void)

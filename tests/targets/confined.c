@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program that confines itself, before it says "ready" or later, and keeps books all the time:
+ * A program that confines itself, before it says "ready" or later, and counts its allocations:
  *
  *      confined [alone] [CONFINEMENT...]     alone: without the threads that work
  *      confine CONFINEMENT   answers "confined"
@@ -8,9 +8,9 @@
  *      work N                N rounds in each of three threads; answers {"allocations", "bytes"} of
  *                            these. The third runs on stacks of its own making
  *
- * With "pid" it goes on in a child, which is the first process of a new pid namespace; it prints
- * "inside PID", as the outside numbers it. Blocks are filled and checked: the program exits with 2
- * if one has changed.
+ * With "pid" it goes on in a child, the first process of a new PID namespace. The parent prints
+ * "inside PID", the child's PID outside of this namespace. Blocks are filled and checked: the
+ * program exits with 2 if one has changed.
  */
 #include <linux/audit.h>
 #include <linux/filter.h>
@@ -47,8 +47,8 @@
 #define STACK_BYTES (256 << 10)
 #define LENGTH(a)   (sizeof(a) / sizeof((a)[0]))
 
-/* --- the books
- * ------------------------------------------------------------------------------------- */
+/* --- the counts
+ * ------------------------------------------------------------------------------------ */
 
 static struct worker {
 	pthread_t thread;
@@ -179,7 +179,7 @@ static const unsigned own_calls[] = {SYS_read, SYS_write, SYS_brk, SYS_mmap, SYS
 	SYS_mprotect, SYS_madvise, SYS_futex, SYS_sched_yield, SYS_rt_sigprocmask, SYS_rt_sigreturn,
 	SYS_exit_group};
 
-/* What Docker's default list forbids a container without capabilities. */
+/* The calls that Docker's default list forbids a container without capabilities. */
 static const unsigned docker_forbids[] = {SYS_acct, SYS_add_key, SYS_bpf, SYS_clock_adjtime,
 	SYS_clock_settime, SYS_delete_module, SYS_finit_module, SYS_get_mempolicy, SYS_init_module,
 	SYS_ioperm, SYS_iopl, SYS_kcmp, SYS_kexec_file_load, SYS_kexec_load, SYS_keyctl,
@@ -422,8 +422,8 @@ static int no_memfd_exec(void)
 /* --- limits
  * ---------------------------------------------------------------------------------------- */
 
-/* Reads a figure of /proc/self/status without the allocator, whose calls would be missing in the
- * books. */
+/* Reads a figure of /proc/self/status without the allocator, because the program would not count
+ * such calls. */
 static unsigned long used_kib(const char *field)
 {
 	char text[4096];
@@ -456,7 +456,7 @@ static int no_descriptors(void)
 	return errno != EMFILE;
 }
 
-/* Opens all descriptors from the middle of the limit on, so that only low numbers are free. */
+/* Leaves only descriptors 20 to 59 of 200 free, all in the lower half. */
 static int high_descriptors(void)
 {
 	if (limit(RLIMIT_NOFILE, 200))

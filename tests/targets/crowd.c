@@ -9,8 +9,7 @@
  * its threads are detached, or with -j joined by the thread that they started. "count" answers
  * {"rounds":N,"born":N}. "hold" lets no thread allocate any more (with -w from the start), "on"
  * lets all go on. In between, "go" lets every busy thread make OPERATIONS blocks and free them, and
- * answers with their books:
- * {"allocations":N,"bytes":N,"frees":N}.
+ * answers with the sums over these threads: {"allocations":N,"bytes":N,"frees":N}.
  */
 #include <poll.h>
 #include <pthread.h>
@@ -72,7 +71,7 @@ static void check_sums(const struct sums *expected)
 		speak_fail("checksums differ");
 }
 
-/* Two words: the thread that allocated the block, and the block's number. */
+/* The first two words of a block are the thread that allocated it, and the block's number. */
 static uint64_t *make_block(uint64_t owner, uint64_t number, size_t size)
 {
 	uint64_t *block = malloc(size);

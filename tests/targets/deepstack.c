@@ -3,11 +3,12 @@
  * Recursions of thousands of levels, down and up again, in functions that call each other at
  * random, with its own record of the stack. Commands:
  *
- *      "thread STACK_MIB"  makes a thread with a stack of that size (0: the main thread); it
- *                          allocates and frees one block; answers with its number
- *      "go LEVELS"         recurses in that thread, which then ends; answers with the number of
- * blocks "save PATH"         writes the record, words of 8 bytes: the number of levels, for each
- * the return address of its function's call, for each block its level
+ *      thread STACK_MIB    makes a thread with a stack of that size (0: takes the main thread),
+ *                          which allocates and frees one block; answers with its TID
+ *      go LEVELS           recurses in that thread, which ends then unless it is the main thread;
+ *                          answers with the number of blocks
+ *      save PATH           writes the record, words of 8 bytes: the number of levels, for each
+ *                          level the return address of its function, for each block its level
  *
  * The block of number n has SIZE_LO + n bytes. Levels are counted from 1.
  */

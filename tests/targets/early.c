@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Allocates before main, first thing in it, and after it has returned. Built with -DLIBRARY it is a
- * library that does so when it is loaded and at the end.
+ * Allocates before main, and first thing in main. Built with -DLIBRARY it is the program's library,
+ * which allocates when it is loaded, and after main has returned.
  *
  * usage: early [state|count]
  *
- *      state   says what it was given by whoever has started it, one line each, and ends
- *      count   says "ready PID", then "interrupt" for the first SIGINT, and ends at SIGTERM: with
- *              how many of SIGINT there were by then
+ *      state   prints the state that it inherited (signals, descriptors, limits, environment and
+ *              others), and ends
+ *      count   says "ready PID", then "interrupt" for the first SIGINT, and ends at SIGTERM; its
+ *              exit status is the number of SIGINT until then
  */
 #include <stdlib.h>
 

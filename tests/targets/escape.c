@@ -3,17 +3,19 @@
  * Takes addresses of allocator functions out of its GOT and keeps them, so that addresses of a
  * profiler's hooks are in places that the profiler cannot restore. Commands:
  *
- *      copy     copies a table of both, as it stands in memory protected by RELRO, into the heap
+ *      copy     copies a table of malloc and free, which is in memory protected by RELRO, into the
+ *               heap; use heap calls through this copy
  *      atexit   lets the C library keep free, to be called at the end
  *      take     reads &malloc and &free into static, heap and stack memory, and makes a thread
  *               destructor of free
- *      use      calls through all of them, and ends a thread that has a value to destroy
- *      pack     takes both into a packed structure in the heap; use packed, unpack
- *      freeze   copies both into a page and makes that read-only
- *      use frozen, thaw     calls through them; overwrites them
+ *      use      calls through all of these, and ends a thread that has a value to destroy
+ *      pack     takes both into a packed structure in the heap
+ *      use packed, unpack   calls through it; overwrites it
+ *      freeze   copies both into a page and makes that page read-only
+ *      use frozen, thaw     calls through this copy; overwrites it
  *      reserve  maps a gigabyte of shared memory and leaves it alone
  *      lock     locks all memory, present and future
- *      branch   a child waits for the end of this process, with what is kept now
+ *      branch   makes a child, which keeps its copies and waits for the end of this process
  *      forget   overwrites all copies, the destructor included
  */
 #include <pthread.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps its own books, like ledger.c, of all that jemalloc offers beside the malloc family:
- * mallocx, rallocx, xallocx, dallocx, sdallocx. Its functions are called PREFIX and their name.
- * `go` runs one phase of a seeded mix in every thread; the answer is one JSON line.
+ * Counts its calls of jemalloc, like ledger.c: of the malloc family, and of mallocx, rallocx,
+ * xallocx, dallocx, sdallocx. PREFIX begins the names of jemalloc's functions. `go` runs one phase
+ * of a seeded mix of calls in every thread; the answer is the counts, one JSON line.
  */
 #include <pthread.h>
 #include <stdatomic.h>

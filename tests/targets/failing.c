@@ -2,7 +2,8 @@
  *
  * libfailing.so, preloaded into heaptap: glibc's allocator, but for one call that gets no memory.
  * The places that allocate are numbered, over all processes, in the order in which they first do
- * so; at place FAILING_PLACE the first call fails. The file FAILING_BOOKS says how many there were.
+ * so; at place FAILING_PLACE the first call fails. The file FAILING_BOOKS (failing.h) lists the
+ * places.
  */
 #include <errno.h>
 #include <fcntl.h>

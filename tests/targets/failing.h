@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file by which libfailing.so (failing.c) reports to the test that preloads it.
+ * The contents of the file by which libfailing.so (failing.c) reports to the test that preloads it:
+ * the number of places that allocate, and the address of each.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Compiled for the large code model: the GOT is found by sums of 64-bit numbers, never relative to
- * rip. A thread goes round a loop that frees a block each time, with free's address in a register
- * since before the loop, and spends its time computing, or, with -s, asleep. "restart" makes it
- * leave the loop and enter it again, "turn" lets it go round once; both answer with the turns so
- * far.
+ * rip. A thread runs a loop that frees a block each time, with free's address in a register since
+ * before the loop. Between the turns of the loop it spins, or, with -s, sleeps. "restart" makes the
+ * thread leave the loop and enter it again, "turn" lets the loop turn once; both answer with the
+ * turns so far.
  */
 #include <pthread.h>
 #include <stdatomic.h>

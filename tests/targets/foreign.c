@@ -12,7 +12,7 @@
 #define TABLE	  32 /* blocks that a call holds at a time */
 #define MAILBOXES 32 /* for blocks that stay allocated when foreign_work returns */
 #define LEVELS	  6u /* depth of calls of an allocation */
-#define CHAINED	  16 /* one of 16 operations is booked with its stack */
+#define CHAINED	  16 /* the stack of one in 16 operations is recorded */
 
 enum function { MALLOC, CALLOC, REALLOC, POSIX_MEMALIGN, FUNCTIONS };
 
@@ -62,7 +62,7 @@ static void book_gone(const struct block *block)
 	atomic_fetch_sub(&live_bytes, (long long)block->size);
 }
 
-/* Makes an allocation whose stack is booked, by a size that no other allocation has. */
+/* Makes an allocation of a size that no other allocation has, and records its stack. */
 CHAIN_FUNCTION void foreign_chain(void)
 {
 	CHAIN_ENTER();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The extension module `foreign`, by which Python calls foreign.c. It works without the
- * interpreter's lock.
+ * The extension module `foreign`, by which Python calls foreign.c. Its function `work` releases the
+ * interpreter's lock while it runs.
  */
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>

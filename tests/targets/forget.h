@@ -2,7 +2,7 @@
  *
  * When a signal interrupts a thread, the kernel saves its registers on the stack. After the handler
  * they stay below the stack pointer until they are overwritten. If the thread was about to enter a
- * hook, the hook's address is among them, and cannot be told from a kept pointer. A program that
+ * hook, the hook's address is among them, and looks like a pointer that is kept. A program that
  * must keep no such address overwrites that memory.
  */
 #pragma once

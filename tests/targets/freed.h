@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a target has freed, by its own books, and its books of a thread, as JSON.
+ * A target's own counts of the blocks that it frees, and their JSON.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libguest.so, a library for visit.c: allocates in its constructor, when it is called, and in its
- * destructor. Nothing is given back, but what the constructor has taken. libguest-large.so has
- * GUEST_FUNCTIONS more functions, each with its unwind information.
+ * destructor. Frees only the block of GUEST_TAKEN_BYTES. libguest-large.so has GUEST_FUNCTIONS more
+ * functions, each with its unwind information.
  */
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What libguest.so allocates in one visit: sizes that no other part of the program has.
+ * The blocks that libguest.so allocates in one visit. Only libguest.so uses these sizes.
  */
 #pragma once
 

@@ -3,9 +3,9 @@
  * A loop that never ends around malloc and free whose addresses clang -fno-plt -O2 loads once,
  * before the loop, into registers: they hold what the GOT held then. "restart" leaves the loop and
  * enters it again, so that the registers are loaded anew. "count" answers with the rounds so far.
- * With -r a thread restarts it a thousand times a second. With -e the loop calls nothing and has
- * free's address in every register, with -v in every vector register (SSE) and no other; what it
- * has when it is left must be the same in all of them, and is called.
+ * With -r a thread restarts it up to a thousand times a second. With -e the loop calls nothing and
+ * has free's address in every general register but rsp, with -v in every SSE register and in no
+ * general one. At the end of this loop all of them must hold the same address, which is called.
  */
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Holds memory in several arenas of an allocator, with holes, and knows how much: by its own books,
- * and by the allocator's counters. The allocator is glibc's malloc; or jemalloc's, preloaded, or
- * linked in with the prefix PREFIX; or mimalloc's, preloaded, or loaded for these blocks alone,
- * from LIBRARY; or tcmalloc's, preloaded or linked in.
+ * Holds memory in several arenas of an allocator, with holes, and knows how much: by its own
+ * counts, and by the allocator's counters. The allocator is glibc's malloc; or jemalloc's,
+ * preloaded, or linked in with the prefix PREFIX; or mimalloc's, preloaded, or loaded for these
+ * blocks alone, from LIBRARY; or tcmalloc's, preloaded or linked in.
  *
  *      holder [-t THREADS] [-n BLOCKS] [-r ROOT: the directory that it makes its root]
- *      books           {"held":B,"cached":B,"used":B,"mapped":B,"system":B}: blocks that it has,
- *                      with headers; given back and kept for its threads; mallinfo2's. Of jemalloc
- *                      {"held":B,"used":B,"cached":B}: the last two by its own counters. Of
- *                      mimalloc {"held":B}, of tcmalloc {"held":B,"used":B}
- *      grow N, shrink N    a thread allocates, or gives back, N blocks
- *      pass N          another thread gives back N of that thread's blocks
+ *      books           answers {"held":B,"cached":B,"used":B,"mapped":B,"system":B}, in bytes: live
+ *                      blocks, with headers; freed blocks that glibc caches for the threads; the
+ *                      rest by mallinfo2. With jemalloc {"held":B,"used":B,"cached":B}, with
+ *                      tcmalloc {"held":B,"used":B}: all but held by the allocator's counters.
+ *                      With mimalloc {"held":B}
+ *      grow N, shrink N    the first thread allocates, or frees, N blocks
+ *      pass N          the main thread frees N of the first thread's blocks
  *      huge N          takes a block of N bytes
- *      end             that thread ends, and its blocks remain
- *      churn, rest     threads allocate and free from now on; not any more
+ *      end             the first thread ends; its blocks remain
+ *      churn, rest     all threads but the main thread allocate and free from now on; they stop
  *      scribble        overwrites its first arena again and again, and says "scribbling"
  *      scribble-map    overwrites what jemalloc knows of its extents, again and again; likewise
  *      scribble-pages  what mimalloc knows of its pages

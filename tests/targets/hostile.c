@@ -2,20 +2,22 @@
  *
  * Attacks a capture through the memory and the socket that it shares with the target.
  *
- *      load N          N times malloc and free; answers "longest NS": of a single call
- *      press MS        the same for that time; answers "calls N longest NS"
- *      attack WHAT     a process of its own does it, again and again: see `attacks`
- *      rounds          how often it did
- *      calm            ends it; answers "calm"
- *      children WHAT   forked children do it; answers when they have ended
- *      close           the agent's socket, and reuses its number; answers "closed"
- *      shutdown        shuts it down for both; answers "shut"
- *      unmap LO HI     that part of the agent's memory (offsets), and maps something own there
- *      drop LO HI      unmaps it
- *      protect LO HI   takes all access to it (HI 0: to the end) away, from itself
- *      still           makes the code that stands where heaptap writes its stub not executable
- *      lively          executable again
- *      steal           puts something own into that place
+ *      load N          calls malloc and free N times; answers "longest NS", of a single call
+ *      press MS        does so for that time; answers "calls N longest NS"
+ *      attack WHAT     lets a separate process make this attack (see `attacks`) again and again
+ *      rounds          answers how often that process has made it
+ *      calm            ends the attack; answers "calm"
+ *      children WHAT   forks children, one after the other, that make the attack; answers when all
+ *                      have ended
+ *      close           closes the agent's socket, and reuses its number; answers "closed"
+ *      shutdown        shuts the agent's socket down for both ends; answers "shut"
+ *      unmap LO HI     unmaps that part of the agent's memory (offsets), and maps a page of its own
+ *                      at LO
+ *      drop LO HI      unmaps that part
+ *      protect LO HI   makes that part (HI 0: to the end) inaccessible in this process
+ *      still           makes the page of code where heaptap writes its stub not executable
+ *      lively          makes that page executable again
+ *      steal           replaces that page by one of its own
  *
  * At the end, what the program put in the place of the agent's socket or memory must be
  * unchanged.
@@ -137,7 +139,7 @@ static void open_image(void)
 
 static void put(uint64_t off, uint64_t word)
 {
-	/* EBADF: heaptap closes its descriptors in children of the target. */
+	/* EBADF: heaptap closes descriptors of its image in children of the target. */
 	if (pwrite(image_fd, &word, sizeof(word), (off_t)off) != sizeof(word) && errno != EBADF)
 		speak_fail("pwrite: errno %d", errno);
 }
@@ -164,7 +166,7 @@ static void attack_control(uint64_t random)
 		scribble(shared_off, LAYOUT_CONTROL_BYTES, random);
 }
 
-/* Pretends to be a followed command about to exec, in its own name or its parent's. */
+/* Pretends that the target, or this process's parent, is a followed command about to exec. */
 static void attack_exec(uint64_t random)
 {
 	put(LAYOUT_CONFIG + LAYOUT_FOLLOW, (uint64_t)target);
@@ -235,7 +237,7 @@ static void attack_everything(uint64_t random)
 static void attack_holes(uint64_t random)
 {
 	/* Most of the image is unused. So some holes are in the thread records, and some are the
-	 * control page: heaptap must notice only the loss of that. */
+	 * control page: heaptap must notice only the loss of the control page. */
 	uint64_t all = (LAYOUT_SLOTS + 8 * LAYOUT_SLOT_BYTES) / PAGE, slots = LAYOUT_SLOTS / PAGE;
 	uint64_t kind = random >> 61, first = kind < 4 ? 0 : kind < 7 ? slots : 0;
 	uint64_t pages = kind < 7 ? all - first : 1;
@@ -251,7 +253,7 @@ static void attack_holes(uint64_t random)
 
 static int socket_fd = -1;
 
-/* The target has only one socket. In another process, returns a copy of it. */
+/* Returns the target's only socket; in another process, a copy of its descriptor. */
 static int find_socket(void)
 {
 	struct stat st;

@@ -3,20 +3,21 @@
  * A thread that sleeps in the allocator, and signal handlers that interrupt it there. The
  * allocator, libownalloc.so, is safe for that. Commands:
  *
- *      hold        the thread goes to sleep in malloc: "held"
- *      handle HOW  its handler runs there and, according to HOW: "malloc" allocates and returns;
- *                  "sleep" sleeps too, on an alternate stack; "jump" leaves by siglongjmp; "swap"
- *                  changes to another context, which goes on allocating; "within" the same, with an
- *                  array in the thread's own stack as that context's; "rest" as within, and that
- *                  context only sleeps. Answers when that is so
- *      disarm      the alternate stack is an array in the thread's own from now on, of
- *                  SS_AUTODISARM; answers "done"
- *      wake        malloc returns; so does the sleeping handler, so does the context: "woken" when
- *                  the thread is where it was before "hold"
- *      storm       from now on its handler jumps out of whatever it is in, 2000 times a second
+ *      hold        the thread goes to sleep in malloc; answers "held"
+ *      handle HOW  the thread's signal handler runs there. HOW says what the handler does: "malloc"
+ *                  allocates and returns; "sleep" sleeps too, on an alternate stack; "jump" leaves
+ *                  by siglongjmp; "swap" changes to another context, which goes on allocating;
+ *                  "within" the same, with an array in the thread's own stack as that context's
+ *                  stack; "rest" as within, but that context only sleeps. Answers once it does so
+ *      disarm      from now on the alternate stack is an array in the thread's own stack, with
+ *                  SS_AUTODISARM
+ *      wake        malloc, a sleeping handler and another context return; answers "woken" when the
+ *                  thread has ended its call of malloc
+ *      storm       from now on the handler jumps out of the interrupted code, up to 2000 times a
+ *                  second
  *      rain        the same with a handler that allocates and returns, on an alternate stack;
- *                  answers when it has run RAIN times
- *      calm        ends either; all answer "done"
+ *                  answers when the handler has run RAIN times
+ *      calm        ends storm or rain. Commands without another answer answer "done"
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -108,8 +109,7 @@ static uint64_t now_us(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-/* At most 1000 blocks a millisecond, because the allocator frees almost nothing: without hooks the
- * loop would use gigabytes a second. */
+/* At most 1000 blocks a millisecond, because the allocator takes only the newest block back. */
 static void go_through_storm(void)
 {
 	while (atomic_load(&storming)) {

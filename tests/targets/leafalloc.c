@@ -2,7 +2,8 @@
  *
  * An allocator that calls nothing, or only functions that never return, and its callers: the
  * compiler knows which registers the allocator preserves, and keeps values in them. At each line of
- * input the program adds up numbers in such registers, and answers the sum, or that it is wrong.
+ * input the program adds up numbers in such registers, and answers the sum; it fails if that is
+ * wrong.
  */
 #include <stdint.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
  *
  *      run SECONDS     answers "done" when the time is over
  *
- * A function is called once a millisecond with the share of the time that is over. What it holds
- * until a later time hangs in `held`, by that time.
+ * Each function is called once a millisecond; time_now() is the share of the run that is over.
+ * Blocks to free at a later time hang in `held`, by the millisecond of their free.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -32,8 +32,8 @@ static double chance(void)
 	return (double)(next_random(&seed) >> 11) * 0x1p-53;
 }
 
-/* How often in this tick, at random, for something that happens `times` times in the run on
- * average. */
+/* How often something happens in this tick that happens `times` times in the run on average;
+ * random. */
 static int often(double times)
 {
 	double now = times / (double)ticks;
@@ -45,7 +45,8 @@ static double time_now(void)
 	return (double)tick / (double)ticks;
 }
 
-/* Frees the block at the share `until` (0 to 1) of the run; above 1: never. */
+/* Frees the block at the share `until` of the run: 1 or more is never, a time that is over is the
+ * next tick. */
 static void hold(void *memory, double until)
 {
 	struct block *block = memory;

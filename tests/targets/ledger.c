@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps its own books of what it asks of the allocator, to the last call. `go` runs one phase:
- * every worker performs a seeded mix of all functions of the malloc family, in every form, and
- * checks results, alignment, contents and errno; the answer is one JSON line. The books list frees
- * of blocks from earlier phases as "before". The bookkeeping itself never allocates.
+ * Keeps a ledger: the counts of its allocator calls and their bytes, to the last call. `go` runs
+ * one phase: every worker performs a seeded mix of all functions of the malloc family, in every
+ * form, and checks results, alignment, contents and errno; the answer is the ledger, one JSON line.
+ * It lists frees of blocks from earlier phases as "before". Counting itself never allocates.
  *
  * usage: ledger [-t THREADS] [-n OPERATIONS] [-s SEED] [-l] [-m steady|storm|signals|nested|forks]
  *
@@ -13,7 +13,7 @@
  *      nested   the same unblocked: only for an allocator that allows that (ownalloc.c)
  *      forks    children are forked all the time and use the allocator until they end; one stays
  *
- * -l asks nothing of the allocator that only glibc's does: no pvalloc, no errno from failures.
+ * -l relies on nothing that only glibc's allocator does: no pvalloc, no errno from failures.
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -89,7 +89,7 @@ static _Atomic(struct block *) mailbox[MAILBOXES];
 static atomic_llong live_bytes, live_blocks; /* of this phase */
 static atomic_uint started;
 
-/* The handler's own books. */
+/* The handler's own counts. */
 static atomic_bool armed;
 static atomic_ullong entered, left, handler_calls, handler_bytes;
 
@@ -133,7 +133,7 @@ static void book_new(struct tally *tally, enum function function, struct block *
 		tally->peak_bytes = live;
 }
 
-/* Books a block just before its free; `usable`: its malloc_usable_size. */
+/* Counts the free of a block; `usable`: the block's malloc_usable_size before its free. */
 static void book_gone(struct tally *tally, struct block *block, size_t usable)
 {
 	if (block->phase == phase) {
@@ -383,8 +383,7 @@ static void alarms(long interval_us)
 	}
 }
 
-/* The life of a child forked during a phase: it uses the allocator, but its calls are not in the
- * books. */
+/* Runs in a child forked during a phase: uses the allocator, without counting. */
 static void live_as_child(int end_fd)
 {
 	char byte;
@@ -462,9 +461,9 @@ static void run_phase(void)
 		alarms(0);
 }
 
-/* Never within main, whose frame would keep the sums: in a program at fixed addresses one in a
- * hundred is a number that is an address of the place where heaptap's stub stood, for whoever looks
- * for that on the stack. */
+/* Not inlined into main, whose frame would keep the sums: in a program at fixed addresses about one
+ * sum in a hundred looks like an address in heaptap's stub, and heaptap looks for such addresses on
+ * the stack. */
 __attribute__((noinline)) static void say_books(void)
 {
 	struct tally sum = {0};

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Keeps its own books of what it maps, page by page. `go` runs one phase: every worker performs a
- * seeded mix of mmap, munmap, mremap, mprotect and madvise, also calls that fail, checks results
- * and errno, and hands regions to other workers; the answer is one JSON line of what the phase did
- * and of what it made and is there still. Nothing here calls the allocator.
+ * Counts what it maps, page by page. `go` runs one phase: every worker performs a seeded mix of
+ * mmap, munmap, mremap, mprotect and madvise, also calls that fail, checks results and errno, and
+ * hands regions to other workers; the answer is one JSON line: what the phase did, and which of its
+ * mappings are left. Phases never call the allocator.
  *
  * usage: mapper [-t THREADS] [-n OPERATIONS] [-o]
  *
@@ -34,7 +34,7 @@ static const char *const owner_name[OWNERS] = {
 
 struct page {
 	uint8_t state;
-	uint8_t owner, map_owner; /* who made it accessible, who mapped it */
+	uint8_t owner, map_owner; /* the calls that made it accessible, and mapped it */
 	unsigned mapped, used; /* phase of the mapping; used: phase in which it became accessible */
 	bool file;
 };
@@ -78,7 +78,7 @@ static void check(bool right, const char *what)
 		speak_fail("%s: errno %d", what, errno);
 }
 
-/* Books that the page is unmapped or inaccessible. */
+/* Counts that the page is unmapped or inaccessible now. */
 static void gone(struct worker *w, struct page *page)
 {
 	if (page->state == USABLE && page->used == phase)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Stands in for heaptap-analyze: knows no name, and ends when the file "go" lies beside it.
+ * Stands in for heaptap-analyze: prints nothing, and ends when the file "go" lies beside it.
  */
 #include <limits.h>
 #include <stdio.h>

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Under a seccomp filter that allows every call made by code which was there when it was entered,
- * whatever the call, and traps those of all other code: each is counted, and fails.
+ * A program with a seccomp filter that allows every system call of the code that was mapped from
+ * files, or in the vDSO, when the command began, and traps the calls of all other code. The program
+ * counts trapped calls, which fail.
  *
- *      enter HOW       "trap": all threads do, by seccomp(2); "unseen": the same by a system call
- *                      instruction of its own. Answers "entered"
- *      work N          N rounds in each of four threads, one of them on a stack of its own making,
- *                      all of them hit by signals whose handlers map and unmap, and as many
- *                      threads more that live for a few rounds. Answers {"rounds", "handled",
- *                      "outside"}: the calls that were trapped meanwhile
- *      work N HOW      the same, and the filter is entered in the middle of it; also "each": by
- *                      every thread for itself, with prctl(2)
- *      outside         one call from code that was not there; answers "outside N": as many were
- *                      trapped since it began
+ *      enter HOW       installs the filter for all threads: "trap": by seccomp(2); "unseen": the
+ *                      same by a system call instruction of its own. Answers "entered"
+ *      work N          N rounds in each of four threads, one of them on a stack of its own making.
+ *                      All get signals whose handlers map and unmap; every 2000 rounds a thread
+ *                      makes another one that lives for a few rounds. Answers {"rounds", "handled",
+ *                      "outside"}; "outside" is the number of calls that were trapped meanwhile
+ *      work N HOW      the same, and installs the filter in the middle of it; also "each": every
+ *                      thread for itself, with prctl(2)
+ *      outside         makes one call from code in anonymous memory; answers "outside N", the
+ *                      number of calls that were trapped meanwhile
  *
- * SIGSYS is caught only during "work" and "outside": else such a call ends the process, and a
- * capture that begins meanwhile does not find a program that may have its calls handed to itself.
+ * The program catches SIGSYS only during "work" and "outside". Otherwise a trapped call ends the
+ * process. heaptap treats a program that catches SIGSYS when a capture begins as one that may use
+ * Syscall User Dispatch.
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -90,7 +92,8 @@ static long call_unseen(long number, long a, long b, const void *c)
 	return ret;
 }
 
-/* Installs the filter. The kernel gives it the address behind the system call instruction. */
+/* Installs the filter. The kernel gives the filter the address behind the system call
+ * instruction. */
 static int enter(enum how how)
 {
 	const uint32_t at = offsetof(struct seccomp_data, instruction_pointer);
@@ -169,8 +172,8 @@ static struct worker {
 static volatile unsigned long handled;
 static __thread struct worker *self;
 
-/* May interrupt any code, also the agent: its system calls are the program's own and must not be
- * counted. */
+/* May interrupt any code, also the agent: the handler's system calls are the program's own and must
+ * not be trapped. */
 static void on_signal(int signal)
 {
 	int saved = errno;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * How a program holds its threads asleep in its own allocator: libownalloc.so.
+ * Lets a program hold its threads asleep in its own allocator, libownalloc.so.
  */
 #pragma once
 

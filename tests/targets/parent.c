@@ -4,12 +4,13 @@
  *
  * usage: parent HEAPTAP
  *
- *      wait ARGUMENTS       runs `HEAPTAP attach -p SELF ARGUMENTS`; its stdout and stderr are
- *                           full pipes without a reader; answers "status N"
- *      read FILE ARGUMENTS  runs it with a pipe for stdout, which goes into FILE, but nothing of
- *                           it before a million calls; answers "status N calls N"
- *      log ARGUMENTS        runs it, and keeps each line that it says on stderr in memory of its
- *                           own; answers "status N lines N: " and the last line
+ *      wait ARGUMENTS       runs `HEAPTAP attach -p SELF ARGUMENTS`; its stdout and stderr are a
+ *                           full pipe that is not read; answers "status N"
+ *      read FILE ARGUMENTS  runs it with a pipe for stdout, which goes into FILE; after each read
+ *                           of the pipe this process makes a million allocator calls; answers
+ *                           "status N calls N"
+ *      log ARGUMENTS        runs it, and copies each line of its stderr to a new block; answers
+ *                           "status N lines N: " and the last line
  *
  * Another thread allocates and checks its memory all the time while it waits.
  */

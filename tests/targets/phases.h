@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Programs whose threads work in phases: between two phases none of them is in an allocator, so
- * their books can be read.
+ * For programs whose threads work in phases: between two phases no thread is in an allocator, so
+ * that the main thread can read their counts.
  */
 #pragma once
 
@@ -31,7 +31,7 @@ static inline void phases_end(void)
 	pthread_barrier_wait(&phases_finish);
 }
 
-/* For each `go` runs a phase and prints its books; returns at `stop`. */
+/* Calls `run` and `say` for each `go`: they run a phase and print its counts. Returns at `stop`. */
 static inline void phases_obey(void (*run)(void), void (*say)(void))
 {
 	speak_ready();

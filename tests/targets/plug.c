@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libplug.so, a library for plughost to load: it allocates `count` blocks and gives them back.
+ * libplug.so, which plughost and others load: it allocates `count` blocks and frees them.
  */
 #include <stdlib.h>
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Loads libplug.so and lets it go again: "open", "work N" (allocations made by the library),
- * "close". "churn N" opens, works and closes N times. "replace" closes it and puts memory with the
- * same bytes in its place; "check" looks whether it has them still. Answers "done".
+ * Loads and unloads libplug.so: "open", "work N" (the library allocates N blocks), "close".
+ * "churn N" opens, works and closes N times. "replace" closes the library and maps memory with the
+ * bytes of its writable part in the place of that part; "check" fails if these bytes have changed.
+ * Answers "done".
  */
 #include <dlfcn.h>
 #include <link.h>

@@ -26,7 +26,7 @@ static atomic_bool stopping;
 static unsigned long thread_sp, coroutine_sp;
 static void *volatile block;
 
-/* Saves the callee-saved registers, and continues at the stack `to`. */
+/* Saves the callee-saved registers and the stack pointer, and continues at the stack `to`. */
 void change_stack(unsigned long *ret_sp, unsigned long to);
 __asm__(".text\n"
 	"change_stack:\n"
@@ -62,7 +62,7 @@ static void coroutine(void)
 	speak_fail("a coroutine that has ended goes on");
 }
 
-/* Its outermost return address is 0. */
+/* Runs coroutine() on `stack`, where its outermost return address is 0. */
 static void run_on(char *stack)
 {
 	unsigned long *sp = (unsigned long *)(stack + STACK_BYTES) - 3;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Coroutines of one thread that ask a pool of blocks for one, and wait in it, each on its own
- * stack, until there is any. "wait" starts them; "serve" gives one block after the other back,
- * until all have had one, and answers with how many did.
+ * Coroutines of one thread that take a block from a pool, and wait in pool_get, each on its own
+ * stack, until there is one. "wait" starts them; "serve N" gives the pool a block for each of the
+ * next N coroutines, and answers how many have had one so far.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -22,7 +22,7 @@ static struct coroutine {
 static ucontext_t scheduler;
 static void *spare;
 
-/* Both functions make calls that the compiler cannot see, so that callers keep no values in
+/* Both functions make calls into other modules, so that callers keep no values in caller-saved
  * registers (-fipa-ra). */
 __attribute__((noinline)) void *pool_get(size_t size)
 {

@@ -2,19 +2,23 @@
  *
  * Programs that handle signals which usually kill a process:
  *
- * reflexes faults: two threads write to pages that they protect, whose handler allocates and lets
- * them; one runs int3, ud2 and a division by 0; each checks address and code of its signal.
- * SIGTRAP and a real-time signal, both blocked, wait for the main thread until the end. "count"
- * answers {"faults":N}.
+ * reflexes faults: the only thread writes to a read-only page, and runs int3, ud2 and a division by
+ * 0, again and again. Its handler checks code and address of the signal, allocates, and lets the
+ * thread go on. "count" answers {"faults":N}.
  *
- * reflexes dives: "dive N": a thread allocates in a recursion until its stack is used up, N times,
- * and after each a block of 333 bytes; its handler jumps out of that. Answers "dived".
+ * reflexes pending: a second thread does the same. SIGTRAP and a real-time signal, both blocked,
+ * are pending for the main thread until the end, which checks them. "count" answers {"faults":N}.
+ *
+ * reflexes dives: "dive N": a thread allocates in a recursion until its stack is used up and its
+ * handler jumps out of the recursion; then it allocates a block of 333 bytes; N times. Answers
+ * "dived".
  *
  * reflexes profile: a thread allocates, and a handler unwinds it 1,000 times in each second of its
- * time; "count" answers {"profiles":N}.
+ * CPU time; "count" answers {"profiles":N}.
  *
- * reflexes scanned: one thread has a value in registers alone, and a handler that looks for it
- * there, as a collector's does that stops threads by signals; "count" answers {"scans":N}.
+ * reflexes scanned: the only thread has a value in registers alone. A signal handler looks for the
+ * value there, like that of a garbage collector which stops threads by signals; "count" answers
+ * {"scans":N}.
  *
  * reflexes ends N: "end": N threads allocate 444 bytes in the last destructors that the C library
  * runs for them; answers "ended".

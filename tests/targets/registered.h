@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a thread has registered with the kernel, and only the thread itself can query: the stack for
- * its signal handlers, its restartable sequences, its robust list. heaptap must not change
- * those.
+ * Checks that heaptap changes nothing that a thread has registered with the kernel, and that only
+ * the thread itself can query: the stack for its signal handlers, its restartable sequences, its
+ * robust list. registered_look registers the stack, and reads all three.
  */
 #pragma once
 
@@ -21,9 +21,8 @@ struct registered {
 	int sequences;
 };
 
-/* Registers the thread's rseq area again. Returns the errno: the kernel refuses a second
- * registration, in a different way if the area is not registered any more. 0: this C library has no
- * area. */
+/* Registers the thread's rseq area again. Returns the errno, which depends on whether the area is
+ * still registered; -1: the kernel accepted it; 0: this C library has no area. */
 static inline int registered_sequences(void)
 {
 	char *area = (char *)__builtin_thread_pointer() + __rseq_offset;

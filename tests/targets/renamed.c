@@ -5,8 +5,8 @@
  *
  *      name X     the worker calls itself X
  *      keep N S   the worker allocates N blocks of S bytes
- *      short N    N threads, one after the other, call themselves short-worker, allocate, and live
- * 1 ms
+ *      short N    N threads, one after the other, call themselves short-worker, allocate, and sleep
+ *                 for 1 ms
  */
 #include <pthread.h>
 #include <semaphore.h>

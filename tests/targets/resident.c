@@ -7,18 +7,19 @@
  *      blocks N        N MiB of small blocks from malloc, written to
  *      holes           frees nine of ten of the blocks; malloc keeps the free memory
  *      trim            gives the pages of free blocks back to the kernel
- *      untouched N     a block of N MiB that is not written to
+ *      untouched N     a block of N MiB from malloc that is not written to
  *      mapping N       maps N MiB of FILE
  *      read            reads what it has mapped
  *      shared N        N MiB of a memfd
  *      sysv N          N MiB of System V shared memory
- *      anonymous N     N MiB of mmap
+ *      anonymous N     N MiB of anonymous memory from mmap
  *      stack N         a thread uses N MiB of its stack, and stays
- *      figures         {"rss":B,"anonymous":B,"file":B,"shared":B,"used":B,"free":B}
- *      exec            becomes a new program, itself, which says "ready" again
- *      exit            ends
+ *      figures         answers {"rss":B,"anonymous":B,"file":B,"shared":B,"used":B,"free":B}: the
+ *                      last two by mallinfo2
+ *      exec            execs itself; the new program says "ready" again
+ *      exit            ends with status 0
  *
- * Never calls malloc before "blocks".
+ * Calls malloc itself only for "blocks" and "untouched".
  */
 #include <malloc.h>
 #include <pthread.h>

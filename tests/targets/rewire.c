@@ -5,13 +5,13 @@
  *      patch         replaces free in its own GOT by a function that counts and calls what was
  *                    there the first time
  *      unpatch       puts that back
- *      use N         N calls each of malloc and free; how many of the latter were counted
+ *      use N         N calls each of malloc and free; answers how many frees were counted so far
  *      load PATH     loads a library; "deep PATH": one that looks for functions in itself and its
  *                    own libraries first; "space PATH": into a namespace, with a C library of its
  *                    own
- *      call NAME[ TEXT]  calls a function of it, or of any that was loaded before
- *      work N        calls burst_work of it
- *      unload        gives it back
+ *      call NAME[ TEXT]  calls a function of that library, or of the program and its libraries
+ *      work N        calls burst_work of that library
+ *      unload        unloads that library
  */
 #include <dlfcn.h>
 #include <elf.h>

@@ -6,15 +6,15 @@
  * usage: served DIRECTORY      where it is mounted
  *
  *      map             maps a file as code, untouched
- *      trap            the same, but from now on no read is answered
- *      stall WHAT      from now on no such request is answered: writes, syncs, all
- *      resume          all are again; what was trapped is unmapped
- *      hook N          serves no request without N times malloc and free first
- *      served          answers "calls N", of all that
+ *      trap            the same, but from now on the server answers no read
+ *      stall WHAT      from now on the server answers no such request: writes, syncs, all
+ *      resume          the server answers all requests again; unmaps what "trap" mapped
+ *      hook N          before each answer the server calls malloc and free N times
+ *      served          answers "calls N", the server's calls of malloc and free
  *      fault           registers memory, some of it code, with userfaultfd, and serves nothing
  *      press MS        malloc and free for that time; answers "calls N longest NS" (of one call)
  *
- * Files can be made and written, too. Nothing but `press` and `hook` calls the allocator.
+ * A test can make and write one file, "trace", too. Only `press` and `hook` call the allocator.
  */
 #include <linux/fuse.h>
 #include <linux/userfaultfd.h>

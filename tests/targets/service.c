@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Serves made-up requests, with a cache that fills in the first half second: `service SEED LEAK`.
- * LEAK is the share, in percent, of sessions that are never freed; all else is. Commands:
+ * LEAK is the share, in percent, of sessions that are never freed. The cache is never freed either;
+ * everything else is freed after at most 64 ms. Commands:
  *
  *      run MS          answers "done" when the time is over
  */
@@ -18,7 +19,7 @@ struct block {
 	struct block *next;
 };
 
-static struct block *due[LIVES_MAX + 1]; /* what is freed in so many milliseconds */
+static struct block *due[LIVES_MAX + 1]; /* [ms % (LIVES_MAX + 1)]: blocks to free then */
 static void *volatile kept;
 static uint64_t seed;
 static unsigned leak_percent;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Frees by the functions that C23 added, of libwrapping.so (wrapping.c). `go` allocates BLOCKS
- * blocks of each kind, frees them, and leaves one.
+ * Frees by the functions that C23 added, of libwrapping.so (wrapping.c). `go` allocates and frees
+ * BLOCKS blocks of each kind, then allocates one of LEFT_BYTES, which stays.
  */
 #include <stdlib.h>
 

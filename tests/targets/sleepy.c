@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * One thread in each of the blocking calls that Linux may end with EINTR when a tracer stops the
- * thread, though no handler ran: none of them may ever see that. Each waits for nothing, 50 ms
- * long, again and again. "count" answers with the number of calls that timed out as they should.
+ * thread, though no handler ran: no call may ever end so. Each call waits for nothing, 50 ms long,
+ * again and again. "count" answers with the number of calls that timed out as they should.
  *
  * usage: sleepy [-r]
  *

@@ -59,7 +59,8 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void speak_fail(co
 	_exit(2);
 }
 
-/* The whole of a file as text; as much as there is room for. Returns its length, 0: none. */
+/* Reads a file as text, as much as fits into `bytes` with the final NUL. Returns the length of the
+ * text; 0: none was read. */
 static inline size_t speak_read(const char *path, char *text, size_t bytes)
 {
 	size_t used = 0;
@@ -71,7 +72,7 @@ static inline size_t speak_read(const char *path, char *text, size_t bytes)
 	return used;
 }
 
-/* The next command; "stop" at end of input. Answers "ping" itself. */
+/* The next command; "stop" at end of input. Answers "ping" itself. Static buffer. */
 static inline const char *speak_hear(void)
 {
 	static char line[256];

@@ -7,7 +7,8 @@
  *                         thread waits for it, and says "again" afterwards
  *      states vfork -t    the same, with a second thread
  *      states rseq        the only thread counts per core within restartable sequences, and so do
- *                         three more processes in the same memory; "count" answers how often
+ *                         three forked processes, in shared counters; "count" answers how often
+ *                         this thread did
  */
 #include <pthread.h>
 #include <poll.h>
@@ -79,8 +80,8 @@ static struct {
 	volatile bool stop;
 } * shared;
 
-/* Adds 1 to the counter of this core, unless it is interrupted: load and store are some hundred
- * instructions apart. False: interrupted, try again. */
+/* Adds 1 to the counter of this core, unless it is interrupted: load and store are 4,000
+ * instructions apart. False: interrupted, nothing was added. */
 __attribute__((noinline)) static bool count_once(void)
 {
 	struct rseq *rseq = (struct rseq *)((char *)__builtin_thread_pointer() + __rseq_offset);

@@ -4,8 +4,9 @@
  * Commands:
  *
  *      park pad|thunk|bridge   a thread sleeps there: at the target of the function's first
- * instruction, one step after that, or at the displaced first instruction release it goes on, and
- * has ended
+ *                              instruction, two instructions later, or at the displaced first
+ *                              instruction
+ *      release                 the thread goes on; answers when it has ended
  */
 #include <pthread.h>
 #include <signal.h>
@@ -24,7 +25,7 @@
 enum place { PAD, THUNK, BRIDGE };
 
 static enum place wanted;
-static unsigned steps; /* instructions since malloc's entry */
+static unsigned steps; /* 1: at malloc's entry; counts instructions from there; 0: not there yet */
 static unsigned long area[8];
 static unsigned area_count;
 static atomic_int parked, released;

@@ -91,7 +91,7 @@ int main(void)
 		if (pthread_create(&thread, NULL, work, (void *)i))
 			speak_fail("no thread");
 	}
-	/* One round of each command, so that slots are bound and each thread has its arena. */
+	/* One round of each command, so that GOT slots are bound and each thread has its arena. */
 	job.what = 'a', job.last = 4 * THREADS, job.size = 100;
 	for (const char *at = "arf"; *at; at++) {
 		job.what = *at;

@@ -32,7 +32,7 @@ static unsigned places;
 static uint64_t *held[PLACES_MAX];
 static unsigned held_count;
 
-/* The address of an allocator function, which makes the memory look like slots. */
+/* The address of an allocator function, which makes the memory look like GOT slots. */
 static uint64_t pattern(void)
 {
 	return (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "free");

@@ -23,7 +23,7 @@ static struct unwound *unwound;
  * an allocation. */
 static __thread bool busy __attribute__((tls_model("initial-exec")));
 
-/* The file is named by the environment; without one nothing is ever recorded. */
+/* UNWOUND_FILE names the file; without it nothing is ever recorded. */
 __attribute__((constructor)) static void unwound_open(void)
 {
 	const char *path = getenv("UNWOUND_FILE");
@@ -35,7 +35,7 @@ __attribute__((constructor)) static void unwound_open(void)
 	close(fd);
 }
 
-/* What rbp points to: the caller's rbp, and the return address into the caller. */
+/* The words that rbp points to: the caller's rbp, and the return address into the caller. */
 struct unwound_frame {
 	uint64_t caller_fp, caller_pc;
 	uint64_t caller_stack[];
@@ -47,9 +47,9 @@ static bool unwound_is_agent(uint64_t pc)
 }
 
 /*
- * Walks from the caller of the agent's hook, whose frame `hook` is. For the hook, code without
- * CFI, libunwind would guess, and it guesses rsp wrongly. Of the caller's registers those that only
- * a CFA of hand-written code depends on are taken as they are now.
+ * Walks from the caller of the agent's hook, whose frame is `hook`. libunwind cannot begin in the
+ * hook itself: without CFI it guesses rsp, and wrongly. Registers other than rip, rsp and rbp keep
+ * their current values; only CFAs of hand-written code depend on them.
  */
 static uint64_t unwound_walk(const struct unwound_frame *hook, uint64_t *pc)
 {

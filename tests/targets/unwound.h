@@ -20,7 +20,7 @@ struct unwound_record {
 
 struct unwound {
 	uint64_t recording;	     /* nothing is recorded while 0 */
-	uint64_t every;		     /* on average one of so many calls is recorded */
+	uint64_t every;		     /* on average one call in `every` is recorded */
 	uint64_t agent_lo, agent_hi; /* the agent's code; other callers are not recorded */
 	uint64_t calls;		     /* successful calls, recorded or not */
 	uint64_t records;	     /* complete records */

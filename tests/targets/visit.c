@@ -3,8 +3,8 @@
  * Loads a library, uses it for a moment and unloads it: "visit N" does so N times with dlopen,
  * "visit-apart N" in a namespace of its own (dlmopen), "visit-threads N" in two threads at once,
  * "absent N" asks for a library that is not there, "present N" for one that is loaded
- * (RTLD_NOLOAD), "convert N" has the C library load a character set. Answers the longest call in
- * microseconds.
+ * (RTLD_NOLOAD), "convert N" has the C library load a character set. Answers the longest dlopen or
+ * dlmopen of the command in microseconds.
  *
  * usage: visit LIBRARY
  */

@@ -4,14 +4,15 @@
  * begun: a command that comes while heaptap waits for that is executed after heaptap's checks, and
  * directly before its stub. Commands:
  *
- *      work            answers "done", as these do:
- *      load            the same with more of it
- *      filter CALL     enters a seccomp filter that kills for `memfd_create` or `munmap`
- *      take            a file of its own gets the number of the socket that heaptap has made here
- *      check           that file is open
- *      dispatch        has system calls from outside libc handed to itself, which it does not catch
- *      undispatch      no more
- *      limit MIB       may make no file longer than that
+ *      work            allocates and frees 100 blocks; all commands do, and answer "done"
+ *      load            allocates and frees 100,000 blocks
+ *      filter CALL     installs a seccomp filter that kills at CALL, memfd_create or munmap
+ *      take            puts a file of its own on the descriptor of heaptap's socket in this process
+ *      check           fails unless that file is still there
+ *      dispatch        has the kernel raise SIGSYS, which it does not catch, at system calls from
+ *                      outside libc (Syscall User Dispatch)
+ *      undispatch      ends that
+ *      limit MIB       limits the size of files that it writes
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>

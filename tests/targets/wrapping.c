@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libwrapping.so, preloaded: an allocator whose functions call each other through its own GOT
- * slots, so that one call of the program's is a chain of hooked ones. malloc goes a long way, over
- * a function with a large frame. libwrapping-versions.so is the same with symbol versions.
+ * slots, so that one call of the program makes a chain of hooked calls. malloc reaches the next one
+ * through a function with a large frame. libwrapping-versions.so is the same with symbol versions.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -64,7 +64,7 @@ struct sys_fake {
 };
 
 extern struct sys_fake sys_fake;
-/* Points to a word where tests keep the tid: the fake TCB of the calling thread. */
+/* The address of the calling thread's fake TCB, in which tests keep the tid. */
 extern _Thread_local uint64_t sys_fake_thread_pointer;
 
 static inline long sys_getpid(void)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * waits CASE MILLISECONDS [-t] [-h | -r]: makes one blocking call (waits.h) at the command "go",
- * in its only thread, or with -t in a second one. It says "waiting HELPER" before, and after it
- * "CASE: RESULT ERRNO, HANDLED BEGIN END": how often the handler of SIGUSR2 ran (-h: that ends
- * calls with EINTR, -r: with SA_RESTART), and the monotonic time of both ends in nanoseconds.
+ * in its only thread, or with -t in a second one. It says "waiting HELPER" before the call, and
+ * "CASE: RESULT ERRNO, HANDLED BEGIN END" after it: how often the handler of SIGUSR2 ran (-r: with
+ * SA_RESTART; otherwise, also with -h, it ends calls with EINTR), and the monotonic times before
+ * and after the call in nanoseconds.
  * SIGUSR1 to the helper ends the wait. Without arguments it prints its cases, "timed NAME" or
  * "released NAME" each.
  */

@@ -12,11 +12,11 @@
 
 struct waits_case {
 	const char *name;
-	/* What the call needs, made before the helper is forked. May be NULL. */
+	/* Makes what the call needs, before the helper is forked. May be NULL. */
 	void (*prepare)(void);
 	/* Returns as the call does, with errno. */
 	long (*wait)(void);
-	/* Ends the wait; in the helper, a child process. NULL: its time ends it. */
+	/* Ends the wait; in the helper, a child process. NULL: the wait ends by its timeout. */
 	void (*release)(void);
 	/* In the helper, before the call is made: takes the lock that is waited for. May be NULL.
 	 */
@@ -31,7 +31,7 @@ extern unsigned waits_ms; /* how long the timed ones wait */
 extern pid_t waits_target, waits_helper;
 extern int waits_fd[4]; /* descriptors of the case */
 
-/* The time from now, and the moment when it is over. */
+/* waits_ms as a relative time, and as a time of `clock` from now. */
 struct timespec waits_time(void);
 struct timespec waits_deadline(clockid_t clock);
 
