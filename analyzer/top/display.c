@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <locale.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -50,9 +51,23 @@ struct ht_err *display_check(void)
 	return NULL;
 }
 
+/* Never runs: the caller reads SIGTSTP from a signalfd. */
+static void take_nothing(int signal)
+{
+	(void)signal;
+}
+
+/* Without a handler of the program's own ncurses ignores SIGTSTP while it draws, and the kernel
+ * then discards one that is pending: Ctrl-Z would be lost. */
+static void keep_pending_stops(void)
+{
+	signal(SIGTSTP, take_nothing);
+}
+
 struct ht_err *display_open(void)
 {
 	set_locale();
+	keep_pending_stops();
 	opened = newterm(NULL, stdout, stdin);
 	if (!opened)
 		return unknown_terminal();
