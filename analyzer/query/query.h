@@ -38,8 +38,8 @@ struct query {
 /* Initialises a query for all blocks of the whole trace. */
 void query_init(struct query *query);
 void query_deinit(struct query *query);
-/* Whether the query selects blocks by size or age: facts are then filtered while the trace is read.
- */
+/* Whether the query selects blocks by size or age: blocks are then filtered while the trace is
+ * read. */
 bool query_filters_blocks(const struct query *query);
 /* Whether the query selects stacks or threads. */
 bool query_filters_stacks(const struct query *query);
