@@ -62,8 +62,9 @@ const Table = (() => {
 			(column.hide || "")}, column.cell ? column.cell(row) : textOf(column, row));
 	}
 
-	/* {id, caption, columns, rows, sort: usual order, isFixed: rows stay in theirs}. Returns the
-	 * element, and for `text` and `csv` a function that gives all rows as they are shown. */
+	/* {id, caption, columns, rows, sort: usual order, isFixed: rows keep their order}.
+	 * Returns the element, and for `text` and `csv` a function that gives all rows as they
+	 * are shown. */
 	function make(app, {id, caption, columns, rows, sort, isFixed}) {
 		const now = app.state.sort && columns.some((one) =>
 			one.key === app.state.sort.replace(/-$/, "")) ? app.state.sort : sort;
@@ -92,7 +93,7 @@ const Table = (() => {
 		return {element, columns, rows: all, count: rows.length};
 	}
 
-	/* Columns as wide as their texts, names last. */
+	/* The first FIRST_ROWS rows as text: columns as wide as their texts, names last. */
 	function text({columns, rows: all}) {
 		const list = all();
 		const shown = [...columns.filter((one) => one.unit !== "text"),

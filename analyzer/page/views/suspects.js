@@ -25,7 +25,7 @@ const Suspects = (() => {
 		return groups;
 	}
 
-	/* The thread with most of the total, and its share. */
+	/* The thread with most of the group's total, and its share. */
 	function threadText(app, group) {
 		const {model} = app, values = app.values(), by = new Map();
 		let sum = 0;
@@ -42,8 +42,8 @@ const Suspects = (() => {
 		return "thread " + app.names.threadName(list[0][0]) + share + more;
 	}
 
-	/* When its live bytes began to grow. What grows evenly from the first moment on has GROWN
-	 * of its most after GROWN of the time. */
+	/* When the live bytes of a group began to grow. A group that grows evenly from the start
+	 * has GROWN of its maximum after GROWN of the time. */
 	function sinceText(app, group) {
 		const most = Math.max(...group.live), at = group.live.findIndex((live) => live > most * GROWN);
 		return at <= group.live.length * AT_ONCE ? "since the start of the capture"
@@ -83,7 +83,7 @@ const Suspects = (() => {
 				"at most " + Format.bytes(Math.max(0, ...group.live))));
 	}
 
-	/* The site with most at the end. */
+	/* The group with most live bytes at the end. */
 	function largestOf(groups) {
 		const end = (group) => group.live[group.live.length - 1];
 		return groups.reduce((most, group) => !most || end(group) > end(most) ? group : most, null);
