@@ -25,7 +25,7 @@ struct dump {
 	struct map decoder_of_slot;
 	struct event_decoder *decoder;
 	size_t count, capacity;
-	bool is_checked; /* cmd_check_ending has read the trace, and has given its warning */
+	bool is_checked; /* cmd_check_ending has read the trace, and warned if needed */
 };
 
 /* --- events ------------------------------------------------------------------------------------

@@ -41,7 +41,7 @@ void json_restore(struct json_writer *writer);
 
 /* Writes the name of a member; the caller writes its value. */
 void json_begin_member(struct json_writer *writer, const char *name);
-/* Writes `value` and takes ownership of it. */
+/* Writes `value` and takes ownership of it. NULL gives HT_ERR_NOMEM. */
 HT_MUST_CHECK
 struct ht_err *json_write(struct json_writer *writer, json_t *value);
 HT_MUST_CHECK

@@ -15,7 +15,7 @@
 #define PAGE_BYTES_MAX (5u << 20)
 
 struct page_result {
-	uint64_t bytes;
+	uint64_t bytes;	       /* of the page; page_write_data: of the data */
 	uint32_t folded, kept; /* number of nodes folded to meet the limit, and of the others */
 	uint64_t least_bytes;  /* least allocated bytes of a node that was not folded */
 };

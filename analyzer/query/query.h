@@ -27,7 +27,8 @@ struct query {
 	struct query_words functions;
 	struct query_words excluded; /* stacks without a frame whose function or module contains any
 					of these words */
-	/* as `excluded`, by patterns with * from a file of suppressions */
+	/* as `excluded`, but patterns (with *, ^ and $) of files of suppressions; they match a
+	 * frame's file, too */
 	struct query_words suppressed;
 	uint64_t min_size, max_size;	 /* requested bytes; query_init: 0 and UINT64_MAX */
 	uint64_t min_age_ns, max_age_ns; /* lives of blocks, up to their free or the trace's end */

@@ -18,8 +18,8 @@ enum MHD_Result reply_failure(struct MHD_Connection *connection, struct ht_err *
 /* Sends an HTML page, which must exist until the server ends; `policy`: its
  * Content-Security-Policy. */
 enum MHD_Result reply_page(struct MHD_Connection *connection, const char *page, const char *policy);
-/* Sends a whole file and closes it. `etag` NULL: not cacheable. `name`: file name for saving, or
- * NULL. */
+/* Sends a whole file, and closes `fd` also after an error. `etag` NULL: no ETag. `name`: file name
+ * for saving, or NULL. */
 enum MHD_Result reply_file(struct MHD_Connection *connection, int fd, const char *type,
 	const char *etag, const char *name);
 enum MHD_Result reply_unchanged(struct MHD_Connection *connection, const char *etag);

@@ -28,7 +28,8 @@ struct feed {
 	struct capture capture;
 	struct tail tail;
 	struct follow follow;
-	int trace, log;	 /* of a capture that feed started: its private trace, and its output */
+	int trace, log;	 /* descriptors for a capture that feed starts: its private trace, and its
+			    messages */
 	struct job job;	 /* pid 0: none */
 	bool is_saving;	 /* the job writes a page */
 	char *save_path; /* path of a requested page; NULL: none */
