@@ -31,6 +31,7 @@ struct job_task {
 	size_t kept_count; /* at most JOB_KEPT_MAX */
 };
 
+/* Starts the process. After an error there is none, and job_finish must not be called. */
 HT_MUST_CHECK
 struct ht_err *job_start(struct job *job, const struct job_task *task);
 /* Waits for the process, which it kills if the deadline has passed, and returns its error.

@@ -2,8 +2,9 @@
  *
  * A table that sorts by each column and shows its first rows; the same rows as text and as CSV.
  *
- * A column: {key, title, unit: "bytes" | "blocks" | "ns" | "text" | "share", value: (row) => number or text,
- * hide: class that hides it on small screens, cell: (row) => element instead of the text}.
+ * A column: {key, title, unit: "bytes" | "blocks" | "ns" | "text" | "share", value: (row) => number
+ * or text, hide: class that hides it on small screens, cell: (row) => element instead of the text,
+ * isDrawn: text and CSV leave the column out}.
  */
 "use strict";
 

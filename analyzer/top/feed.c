@@ -23,7 +23,8 @@ static int make_in(const char *directory)
 					   directory) >= (int)sizeof(path))
 		return -1;
 	const int fd = mkostemp(path, O_CLOEXEC);
-	/* The kernel frees a file without a name when its last user ends, even if killed. */
+	/* The kernel frees a file without a name when its last user ends, even if that one is
+	 * killed. */
 	if (fd >= 0)
 		unlink(path);
 	return fd;

@@ -34,6 +34,8 @@ struct feed {
 	bool is_saving;	 /* the job writes a page */
 	char *save_path; /* path of a requested page; NULL: none */
 	struct snapshot *now, *before;
+	/* time between two snapshots; when the next one is due, and when the last job began
+	 * (CLOCK_MONOTONIC) */
 	uint64_t delay_ns, due_ns, job_ns;
 	struct heading heading;
 	bool is_complete; /* the capture has ended, and `now` has all of it (NULL: it recorded

@@ -27,6 +27,8 @@ struct listing_figures {
 	/* In a sample: the bound of outstanding_bytes at 95 %, or for a change an upper limit of
 	 * its bound; otherwise 0 */
 	double outstanding_bound_bytes;
+	/* Change of outstanding bytes within the last minute; with a baseline, the mean change a
+	 * minute since then. */
 	int64_t per_minute_bytes;
 	double bytes_per_s, calls_per_s; /* since the baseline, or else since `before` */
 	uint64_t temporary, allocations; /* since the baseline, or else since the capture began */

@@ -130,7 +130,7 @@ const Suspects = (() => {
 			" sites grow, together by ") + rate;
 	}
 
-	/* "Of 3.0 MiB outstanding at the end, 1.0 MiB was still held 5 min later. " */
+	/* "Of 3.0 MiB outstanding at the end, 1.0 MiB were still held 5 min later. " */
 	function settleText(facts) {
 		const {settle, totals} = facts;
 		return settle ? "Of " + Format.bytes(totals.outstanding_bytes) +
@@ -138,8 +138,8 @@ const Suspects = (() => {
 			" were still held " + Format.time(settle.end_ns - settle.begin_ns) + " later. " : "";
 	}
 
-	/* One sentence on all growing sites; then the growth of RSS and the heap before the window.
-	 */
+	/* One sentence on all growing sites; then RSS, what was still held, and the heap before the
+	 * window. */
 	function headline(app, groups) {
 		const growing = groups.filter((group) => group.class === "growing");
 		const {heap, capture, rss} = app.model.facts;
