@@ -17,10 +17,11 @@
 #include "analyzer/views/view.h"
 #include "format/err.h"
 
-/* The commands (commands.c has their names). Each takes a command line that is already checked.
- * Data goes to stdout, errors back to main.c. */
+/* The commands (commands.c has their names). Each takes a parsed command line, writes its data to
+ * standard output or to the file of -o, and returns its error, which main.c prints. */
 struct ht_err *cmd_report(const struct option_values *values);
-/* As cmd_report with --json, but prints only these members, in their order. */
+/* As cmd_report with --json, but prints only the members that `member` names, in the order of the
+ * report. A NULL ends `member`. */
 HT_MUST_CHECK
 struct ht_err *cmd_report_members(const struct option_values *values, const char *const *member);
 struct ht_err *cmd_diff(const struct option_values *values);
@@ -43,21 +44,23 @@ struct ht_err *cmd_version(const struct option_values *values);
 struct ht_err *cmd_man(const struct option_values *values);
 struct ht_err *cmd_completion(const struct option_values *values);
 
-/* Opens a trace for reading: a regular file, or "-" for standard input. */
+/* Opens a trace for reading: a regular file, or "-" for standard input. The caller closes `*ret`.
+ * HT_ERR_SYS: it cannot be opened; HT_ERR_FORMAT: it is no regular file. */
 HT_MUST_CHECK
 struct ht_err *cmd_open_trace(const char *path, int *ret);
 /* Reads the trace on `fd`, opened by cmd_open_trace, and names its functions; warns if only a part
- * was readable, unless the output shows that (`is_shown`). Call analysis_destroy also after an
- * error. */
+ * was readable, unless the output shows that (`is_shown`). `query` NULL: all blocks. If cmd_hold
+ * has the analysis of `path`, returns that one. Call analysis_destroy also after an error. */
 HT_MUST_CHECK
 struct ht_err *cmd_analyse(const struct option_values *values, int fd, const char *path,
 	const struct query *query, bool is_shown, struct analysis **ret);
 #define CMD_HELD_MAX 64u
 /* Makes later commands of this process reuse the open trace of `path`: the first cmd_analyse whose
  * query filters no blocks returns `analysis`, whose names are known, and passes its ownership on.
- * Borrows `path` and `fd`. */
+ * Borrows `path` and `fd`. Ignores traces beyond CMD_HELD_MAX. */
 void cmd_hold(const char *path, int fd, struct analysis *analysis);
-/* A descriptor of a held trace, at its beginning; -1: not held. */
+/* A duplicate of the descriptor that cmd_hold has for `path`, which the caller closes. Moves their
+ * common offset to the beginning of the file. -1: cmd_hold has no such trace, or an error. */
 int cmd_held_open(const char *path);
 /* The files that --sysroot, --debug-dir and --perf-map name. */
 struct resolve_files cmd_files(const struct option_values *values);
@@ -106,8 +109,8 @@ struct cmd_output {
  * it. */
 HT_MUST_CHECK
 struct ht_err *cmd_output_open(const struct option_values *values, struct cmd_output *ret);
-/* Shows the text, `what`, in a pager if it is longer than the screen; reports any error of writing.
- */
+/* Shows the text in a pager if it is longer than the screen. HT_ERR_SYS: it cannot be written;
+ * `what` names the text in the message. */
 HT_MUST_CHECK
 struct ht_err *cmd_output_close(struct cmd_output *output, const char *what);
 
@@ -116,8 +119,8 @@ struct ht_err *cmd_output_close(struct cmd_output *output, const char *what);
  * return 7. */
 void cmd_warn_ending(const struct model_ending *ending, bool is_shown);
 void cmd_warn_model(const struct model *model);
-/* As cmd_warn_ending, for a command that reads without a model. HT_ERR_FORMAT if no record was
- * read. */
+/* As cmd_warn_ending, for a command that reads without a model. `has_end`: an END record was read.
+ * HT_ERR_FORMAT if no record was read. */
 HT_MUST_CHECK
 struct ht_err *cmd_warn_reader(
 	const struct trace_reader *reader, enum trace_end how_ended, bool has_end);
@@ -131,6 +134,7 @@ void cmd_note_exceeded(void);
 /* The exit status of commands that returned no error: 7 if only a part of a trace was read, else 8
  * if a threshold is exceeded, else 0. */
 int cmd_exit_code(void);
-/* Flushes `out` and reports any error that its writes met. */
+/* Flushes `out`. HT_ERR_SYS if this or an earlier write failed; `name` names the output in the
+ * message ("-": standard output). */
 HT_MUST_CHECK
 struct ht_err *cmd_flush(FILE *out, const char *name);

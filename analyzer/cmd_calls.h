@@ -21,7 +21,8 @@ struct ht_err *cmd_calls_open(
 	const struct option_values *values, bool is_bottom_up, struct cmd_calls *ret);
 void cmd_calls_close(struct cmd_calls *opened);
 
-/* Makes the page of text that the options describe; borrows `text` and `calls`. */
+/* Makes the page that the options describe; borrows `opened` and `text`, which may be NULL for an
+ * output without text. */
 struct calls_text cmd_calls_page(const struct option_values *values, const struct cmd_calls *opened,
 	const struct text *text);
 /* Opens the trace and writes its tree to standard output: as JSON or CSV, or as text by `write`.

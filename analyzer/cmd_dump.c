@@ -25,7 +25,7 @@ struct dump {
 	struct map decoder_of_slot;
 	struct event_decoder *decoder;
 	size_t count, capacity;
-	bool is_checked; /* the caller has already warned that the trace is incomplete */
+	bool is_checked; /* cmd_check_ending has read the trace, and warned if needed */
 };
 
 /* --- events ------------------------------------------------------------------------------------
@@ -333,7 +333,7 @@ static struct ht_err *print_ending(const struct dump *dump, const struct trace_r
 {
 	const char *problem = trace_reader_problem(reader);
 	fprintf(dump->text.out, "%s\n", problem ? problem : "complete");
-	/* For a file the caller has warned already. */
+	/* For a file, cmd_check_ending has warned already. */
 	return dump->is_checked ? NULL : cmd_warn_reader(reader, how_ended, has_end);
 }
 

@@ -23,7 +23,7 @@ struct options {
 	enum metric metric;
 };
 
-/* Refuses options that the format does not use. */
+/* Refuses options that the format does not use, and a wrong number of traces. */
 static struct ht_err *check_format(
 	const struct option_values *values, const struct export_format *format)
 {
@@ -141,7 +141,8 @@ static struct ht_err *write_export(
 	job.view = newer->of.view;
 	job.older = older->of.view;
 	struct watch watch = {0};
-	/* The export is written while the trace is read again. */
+	/* The trace is read again while the export is written: show the progress, unless both would
+	 * go to the terminal. */
 	if (options->format->traits & EXPORT_EVENTS && !isatty(fileno(out)))
 		watch_begin(&watch, stderr, newer->fd, options->path);
 	struct ht_err *err = options->format->write(out, &job);

@@ -7,7 +7,8 @@
 #include "analyzer/ui/flame_svg.h"
 #include "analyzer/ui/flame_text.h"
 
-#define LEAST_SHARE 5e-4 /* least share of a box: half a pixel of an unzoomed graph */
+/* Least share of a box: 0.6 pixels of an unzoomed graph, which is 1180 wide. */
+#define LEAST_SHARE 5e-4
 
 static struct ht_err *write_svg(
 	const struct option_values *values, const struct cmd_calls *opened, FILE *out)

@@ -6,11 +6,11 @@
 #include "analyzer/cmd.h"
 #include "analyzer/ui/watch.h"
 
-/* Traces that cmd_hold gave. */
+/* The traces that cmd_hold received. */
 static struct held {
 	const char *path;
 	int fd;
-	struct analysis *analysis; /* NULL: taken */
+	struct analysis *analysis; /* NULL: cmd_analyse has returned it */
 } held[CMD_HELD_MAX];
 static size_t held_count;
 

@@ -13,7 +13,7 @@
 #include "analyzer/page/page.h"
 #include "analyzer/page/sources.h"
 
-/* Refuses options that cannot be satisfied. */
+/* Refuses to write a page to a terminal, or with a build that has no page. */
 static struct ht_err *check(const char *out_path)
 {
 	if (!page_is_built())

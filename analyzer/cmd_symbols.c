@@ -89,7 +89,7 @@ static void make_symbol(const struct model *model, struct place place,
 	memcpy(ret->symbol.frame, frame, frame_count * sizeof(*frame));
 }
 
-/* Passes a record to `put` for each module that lacks names: the reason. */
+/* For each module that lacks names or lines, passes a NAMES record with the reason to `put`. */
 static struct ht_err *put_states(
 	struct naming *naming, struct ht_err *(*put)(struct naming *naming, const struct rec *rec))
 {

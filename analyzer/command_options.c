@@ -170,7 +170,7 @@ const struct option_row command_options[OPTION_COUNT] = {
 		"listen on 127.0.0.1:N (default: any port that is free)"),
 	[OPTION_PID] = NUMBER(0, 'p', "pid", "PID", INT_MAX,
 		"show the capture of this process while it runs; without one, start it"),
-	/* -n is --limit, in each command. */
+	/* No letter: -n is --limit in each command. */
 	[OPTION_NAME] = VALUE(0, TEXT, "name", "NAME",
 		"instead of -p: the process of this name, if only one has it"),
 	[OPTION_UNIT] = SHORT(0, 'u', TEXT, "unit", "UNIT",

@@ -10,7 +10,7 @@
 
 extern const struct option_table commands_table;
 
-/* Runs the command argv[0] with the words after it, or prints its help. If argv[0] is the name of a
- * trace, runs report on it. Data goes to standard output. */
+/* Runs the command argv[0] with the words after it, or prints its help. If argv[0] is no command
+ * but the name of a file, or "-", runs report on it. HT_ERR_USAGE: argv[0] is none of these. */
 HT_MUST_CHECK
 struct ht_err *commands_run(int argc, char **argv);

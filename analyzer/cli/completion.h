@@ -13,7 +13,7 @@
  *
  *      _heaptap_options[COMMAND]='-n --limit ...'
  *
- *      _heaptap_values[COMMAND --OPTION]='WORDS', for each form of an option that has a value
+ *      _heaptap_values['COMMAND --OPTION']='WORDS', for each form of an option that has a value
  *
  *      _heaptap_operands[COMMAND]='WORDS', a word for each operand; not for a command without
  *

@@ -8,7 +8,7 @@
 
 #include "analyzer/cli/option.h"
 
-/* Whether the command has a man page: commands on traces that are not hidden. */
+/* Whether the command has a man page: it is not hidden, and has operands. */
 bool man_has_page(const struct option_command *command);
 /* Writes the page PROGRAM-COMMAND(1) in roff (man macros). */
 void man_print(FILE *out, const struct option_table *table, const struct option_command *command,

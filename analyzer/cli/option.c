@@ -166,8 +166,8 @@ struct parse {
 	struct option_values *values;
 };
 
-/* Takes option `id`. `inside`: the value within the current word; NULL: the value is the next word.
- */
+/* Takes option `id`. `inside`: the value within the current word; NULL: the value, if the option
+ * has one, is the next word. */
 static struct ht_err *take_option(struct parse *parse, enum option_id id, const char *inside)
 {
 	const struct option_row *row = &parse->table->option[id];

@@ -152,7 +152,7 @@ struct option_command {
 	unsigned groups;      /* groups of accepted options */
 	enum option_id own[OPTION_OWN_MAX + 1]; /* further options, ended by OPTION_NONE */
 	const char *example[OPTION_EXAMPLES_MAX + 1];
-	bool is_hidden; /* for scripts and other programs; not in help */
+	bool is_hidden; /* for scripts and other programs; not in help, man pages and completion */
 	struct ht_err *(*run)(const struct option_values *values);
 };
 
@@ -183,14 +183,16 @@ struct option_values {
 /* The command of this name, or NULL. */
 const struct option_command *option_find_command(
 	const struct option_table *table, const char *name);
-/* The command whose name is nearest to a mistyped one, or NULL. */
+/* The name of the command that is nearest to the mistyped `name`, without hidden ones; NULL: none
+ * is near. */
 const char *option_closest_command(const struct option_table *table, const char *name);
 /* Whether `command` accepts this option. */
 bool option_is_of(
 	const struct option_table *table, const struct option_command *command, enum option_id id);
 
 /* Parses the `count` words that follow the command's name. Options and operands may be mixed; "--"
- * ends the options. HT_ERR_USAGE names command, option, reason and remedy; `ret` is then empty. */
+ * ends the options. HT_ERR_USAGE names command, option, reason and remedy. After an error `ret` is
+ * empty. */
 HT_MUST_CHECK
 struct ht_err *option_parse(const struct option_table *table, const struct option_command *command,
 	int count, char *const *word, struct option_values *ret);
@@ -201,7 +203,7 @@ void option_values_deinit(struct option_values *values);
 const struct option_value *option_next(
 	const struct option_values *values, enum option_id id, const struct option_value *after);
 bool option_is_given(const struct option_values *values, enum option_id id);
-/* The option's last value, or `otherwise` if the option is not given. */
+/* The text, and the number, of the option's last value; `otherwise` if the option is not given. */
 const char *option_text(
 	const struct option_values *values, enum option_id id, const char *otherwise);
 uint64_t option_number(const struct option_values *values, enum option_id id, uint64_t otherwise);

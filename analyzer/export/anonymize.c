@@ -133,7 +133,7 @@ static struct ht_err *new_thread(struct anonymizer *anonymizer, uint64_t tid, ui
 }
 
 /* The number that replaces an offset in a module, or an address in no module. `*ret_is_known` is
- * false if the place does not fit a key or NODES_MAX are used. */
+ * false if the place does not fit a key, or if NODES_MAX places of the module have numbers. */
 static struct ht_err *new_place(
 	struct anonymizer *anonymizer, struct place place, uint64_t *ret, bool *ret_is_known)
 {
@@ -409,8 +409,8 @@ static struct ht_err *put_events(
 	return err;
 }
 
-/* Only threads and times in CULLED entries need replacing; the other numbers are counts, sizes,
- * nodes and functions. */
+/* Replaces threads and times in CULLED entries; the other numbers are counts, sizes, nodes and
+ * functions, and stay. */
 static struct ht_err *put_culled(struct anonymizer *anonymizer, const struct rec_culled *culled)
 {
 	struct bytes body = culled->body;

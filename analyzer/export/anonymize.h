@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes a copy of a trace that can be published. Names become pseudonyms; addresses, lines, threads
- * and clocks get new numbers; build-ids are random; host, user and control group are left out.
- * Sizes, stacks, times and lifetimes of blocks stay, so the copy's report differs from the
- * original's only in names.
+ * Makes a copy of a trace that can be published. Names become pseudonyms; addresses, lines,
+ * threads and clocks get new numbers; build-ids are replaced by keyed hashes; host, user and
+ * control group are left out. Sizes, stacks, times and lifetimes of blocks stay, so the copy's
+ * report has the same figures of blocks.
  */
 #pragma once
 

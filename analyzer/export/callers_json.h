@@ -15,11 +15,12 @@ struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
 	const struct function_matches *matches, const struct function *callers);
 void callers_csv_write(FILE *out, const struct calls *calls, const struct function_matches *matches,
 	const struct function *callers);
-/* If a name matches several functions: writes only "matches", the list of these functions. */
+/* If a name matches several functions: writes the head and "matches", the list of these
+ * functions. */
 HT_MUST_CHECK
 struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const struct calls *calls,
 	const struct function_matches *matches);
-/* Writes the member "functions": the matching functions that are treated as one. */
+/* Writes the member `name`: the list of the functions in `matches`. */
 HT_MUST_CHECK
 struct ht_err *callers_json_put_matches(struct json_writer *json, const char *name,
 	const struct calls *calls, const struct function_matches *matches);

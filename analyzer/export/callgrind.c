@@ -37,7 +37,8 @@ struct function {
 	uint32_t seen_in;	     /* the last row that contains it, plus 1 */
 };
 
-/* Own cost of a function's line; if `callee` is set, the cost of calls to it from that line. */
+/* Own cost of a function's line; if `callee` is not NO_CALLEE, the cost of calls to it from that
+ * line. */
 struct cost {
 	uint32_t function, line, callee;
 	struct sums sums;
@@ -147,7 +148,8 @@ static struct ht_err *add_cost(struct callgrind *callgrind, uint32_t function, u
 	return NULL;
 }
 
-/* Adds a chain: for each function, the cost of the outermost call to it. */
+/* Adds a chain: for each function, the cost of the outermost call to it; for the leaf, its own
+ * cost. */
 static struct ht_err *add_row(struct callgrind *callgrind, size_t index, struct names_chain *chain)
 {
 	const struct row *row = &callgrind->view->row[index];

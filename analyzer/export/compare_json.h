@@ -15,5 +15,6 @@ struct ht_err *compare_json_write(FILE *out, const struct compare *compare, cons
 	enum metric metric, size_t limit);
 /* An array of the traces: path, program, start, window and sums; NULL: no memory. */
 json_t *compare_json_traces(const struct compare *compare, const char *const *path);
-/* Writes one line per entry: change, one rate per view, function, file. */
+/* Writes one line per entry: change, the figure of each view (compare_rate), function, file, line;
+ * in a sample also bounds. */
 void compare_csv_write(FILE *out, const struct compare *compare, enum metric metric, size_t limit);

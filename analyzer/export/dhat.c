@@ -21,7 +21,7 @@ enum { FRAME_ROOT, FRAME_NO_STACK, FRAME_OTHER, FRAME_GROUPS };
 struct dhat {
 	FILE *out;
 	const struct view *view;
-	struct numbers groups; /* number - FRAME_GROUPS, by group */
+	struct numbers groups; /* by group; a frame's number is this + FRAME_GROUPS */
 	struct window_series series;
 };
 

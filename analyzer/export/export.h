@@ -10,8 +10,8 @@
 
 #include "analyzer/views/view.h"
 
-/* The totals that heaptrack_print computes from an export, by its rules: temporary means that the
- * object before this free was allocated with the same size and stack, by any thread. */
+/* The totals that heaptrack_print computes from an export, by its rules: a free is temporary if the
+ * event before it is an allocation of the same size and stack, by any thread. */
 struct export_heaptrack_stats {
 	uint64_t calls, temporary, peak_bytes, leaked_bytes;
 	uint64_t sample_bytes; /* not 0: each object is a sample, and its size is the bytes that the

@@ -15,7 +15,8 @@
 #include "analyzer/export/names.h"
 #include "format/array.h"
 
-#define HEAPTRACK_VERSION "10400" /* 1.4.0, the first with format 3 in its reader that we test */
+/* 1.4.0: the oldest release that is tested; its reader knows format 3. */
+#define HEAPTRACK_VERSION "10400"
 /* interval of time stamps, as in heaptrack's own files */
 #define TIME_STEP_MS   10u
 #define RSS_PAGE_BYTES 4096u
@@ -104,7 +105,7 @@ static void put_header(const struct exporter *exporter)
 /* --- numbering
  * ------------------------------------------------------------------------------------ */
 
-/* `text` is interned. 0 for NULL. */
+/* The number of an interned text, whose line is written at its first use; 0 for NULL. */
 static struct ht_err *number_string(struct exporter *exporter, const char *text, uint32_t *ret)
 {
 	*ret = 0;
@@ -242,7 +243,7 @@ static struct ht_err *put_kinds(struct exporter *exporter)
 		HT_TRY(number_trace(exporter, kind->stack, &trace));
 		put_line_2(exporter->out, 'a', kind->bytes, trace);
 	}
-	/* Kind 0 has a twin with the last number: see put_free. */
+	/* A copy of kind 0 gets the last number: see put_free. */
 	if (!exporter->kind_count)
 		return NULL;
 	HT_TRY(number_trace(exporter, exporter->kind[0].stack, &trace));
@@ -281,8 +282,8 @@ static struct ht_err *allocated(
 }
 
 /* After a free, the reader's "last allocated" kind is 0, and it counts a free of kind 0 as
- * temporary. So an object of kind 0 is freed as its twin kind, which has the same size and stack.
- */
+ * temporary. So after a free, an object of kind 0 is freed as the copy of that kind, which has the
+ * same size and stack. */
 static void put_free(const struct exporter *exporter, uint32_t kind)
 {
 	bool is_mistaken = kind == 0 && !exporter->after_allocation;

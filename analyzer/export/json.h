@@ -23,7 +23,7 @@ json_t *json_with(json_t *object, const char *name, json_t *value);
 /* Appends an element; takes ownership of both values. */
 json_t *json_plus(json_t *array, json_t *value);
 
-/* Writes one object, member by member. */
+/* Writes one object, member by member; the caller writes the closing brace. */
 struct json_writer {
 	FILE *out;
 	bool began;		 /* a member is written */
@@ -33,14 +33,15 @@ struct json_writer {
 			       `none`, which discards them */
 };
 
-/* Makes the writer discard all members except these; json_restore ends that. */
+/* Makes the writer discard all members except these (NULL: it discards none); json_restore ends
+ * that. */
 HT_MUST_CHECK
 struct ht_err *json_restrict(struct json_writer *writer, const char *const *only);
 void json_restore(struct json_writer *writer);
 
 /* Writes the name of a member; the caller writes its value. */
 void json_begin_member(struct json_writer *writer, const char *name);
-/* Writes `value` and takes ownership of it. */
+/* Writes `value` and takes ownership of it. NULL gives HT_ERR_NOMEM. */
 HT_MUST_CHECK
 struct ht_err *json_write(struct json_writer *writer, json_t *value);
 HT_MUST_CHECK

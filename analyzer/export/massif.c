@@ -27,7 +27,7 @@ struct item {
 	uint64_t bytes;
 };
 
-/* Items of one function. */
+/* Items of one group. */
 struct branch {
 	size_t first, count;
 	uint64_t bytes;
@@ -57,7 +57,7 @@ static int compare_branches(const void *a, const void *b)
 }
 
 /* Splits items [first, first + count) into branches, most bytes first. Chains that have ended
- * belong to no branch, except at the top, where they have no stack. Freed by the caller. */
+ * belong to no branch, except at the top, where they have no stack. The caller frees `*ret`. */
 static struct ht_err *split(struct massif *massif, size_t first, size_t count, bool is_top,
 	struct branch **ret, size_t *ret_count)
 {

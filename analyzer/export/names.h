@@ -26,7 +26,7 @@ void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES]);
 const struct module *names_module_of(const struct view *view, uint32_t module);
 /* The path of a module; "" for no module. */
 void names_module(const struct view *view, uint32_t module, char to[NAMES_BYTES]);
-/* The name of a thread; if unknown, that of the process. */
+/* The name of a thread; if unknown, that of the process; "(folded)" for CUBE_OTHER. */
 void names_thread(const struct view *view, uint32_t thread, char to[NAMES_BYTES]);
 /* The frame that stands for a node of the view's tree; NULL: the root, or folded stacks. */
 const struct frame *names_frame_of(const struct view *view, uint32_t node);
@@ -45,9 +45,10 @@ struct names_chain {
 HT_MUST_CHECK
 struct ht_err *names_chain_init(struct names_chain *chain, const struct view *view);
 void names_chain_deinit(struct names_chain *chain);
-/* Takes the chain that begins with this node of the view's tree. */
+/* Takes the chain from the root of the view's tree to this node; 0: no stack. */
 void names_chain_take(struct names_chain *chain, const struct view *view, uint32_t node);
-/* Writes the chain in the format of collapsed stacks: "root;caller;leaf". */
+/* Writes the chain in the format of collapsed stacks: "root;caller;leaf", or "(no stack)". A
+ * semicolon in a name becomes a colon. */
 void names_chain_put(FILE *out, const struct view *view, const struct names_chain *chain);
 /* The text of names_chain_put as a malloc'd string. */
 HT_MUST_CHECK

@@ -17,5 +17,6 @@ struct pool {
 };
 
 void pool_deinit(struct pool *pool);
+/* The number of `text`, which is copied at its first use. */
 HT_MUST_CHECK
 struct ht_err *pool_number(struct pool *pool, const char *text, uint32_t *ret);

@@ -96,7 +96,7 @@ static void put_number(struct pprof *pprof, struct bytes_out *out, unsigned fiel
 	put_uleb(pprof, out, value);
 }
 
-/* Puts `from` into `to` as one field, and empties it. */
+/* Puts `from` into `to` as one field, and empties `from`. */
 static void put_message(
 	struct pprof *pprof, struct bytes_out *to, unsigned field, struct bytes_out *from)
 {
@@ -368,8 +368,8 @@ static void write_sample(struct pprof *pprof, const struct part *part)
 	write_message(pprof, PROFILE_SAMPLE);
 }
 
-/* Adds up the sites of each stack and thread: a sample of pprof has no size class and no function.
- */
+/* Adds up the sites of each stack and thread: a sample of pprof has neither the size class nor the
+ * allocating function of a site. */
 static struct ht_err *find_parts(const struct pprof *pprof, struct part **ret, size_t *ret_count)
 {
 	const struct view *view = pprof->view;
@@ -407,7 +407,8 @@ static int compare_parts(const void *a, const void *b)
 	return order ? order : (x->node > y->node) - (x->node < y->node);
 }
 
-/* Makes one of all parts but the first `most` - 1. Returns the new count. */
+/* If there are more than `most` parts, joins all but the `most` - 1 largest into one. Returns the
+ * new count. */
 static size_t fold_parts(struct part *part, size_t count, size_t most)
 {
 	if (count <= most)

@@ -8,7 +8,7 @@
 #include "format/err.h"
 #include "format/record.h"
 
-#define PSEUDONYM_BYTES 4200u /* room for any name */
+#define PSEUDONYM_BYTES 4200u /* room for a name of TRACE_STRING_MAX bytes */
 
 struct pseudonyms {
 	uint64_t key[2];
@@ -22,10 +22,12 @@ uint64_t pseudonym_hash(const struct pseudonyms *pseudonyms, struct rec_string t
 /* `prefix` and a number, as "m_48..."; an empty text stays empty. Returns `ret`. */
 struct rec_string pseudonym_of(const struct pseudonyms *pseudonyms, const char *prefix,
 	struct rec_string text, char ret[PSEUDONYM_BYTES]);
-/* A function's pseudonym. The views fold it where they fold the name (symbols/wrapper.h). */
+/* A function's pseudonym. It is a wrapper, or plumbing, if the name is one (symbols/wrapper.h), so
+ * that views leave out the same frames. */
 struct rec_string pseudonym_of_function(
 	const struct pseudonyms *pseudonyms, struct rec_string text, char ret[PSEUDONYM_BYTES]);
-/* Whether a path is that of the C or C++ library, the dynamic linker or the kernel's. */
+/* Whether a path is that of a part of the C or C++ library, of the dynamic linker, or the kernel's
+ * [vdso]. */
 bool pseudonym_is_system(struct rec_string path);
 /* A function name of a system library without the types in <> and (), which may be types of the
  * program. Returns `ret`. */

@@ -11,8 +11,8 @@
 #include "format/foreign.h"
 #include "format/array.h"
 
-/* Writes a quoted field with quotes doubled, without characters that are not harmless
- * (format/foreign.h). NULL is an empty field. */
+/* Writes a comma and a quoted field, without characters that are not harmless (format/foreign.h).
+ * NULL is an empty field. */
 static void put_text(FILE *out, const char *text)
 {
 	HT_FREED char *clean = strdup(text ? text : "");
@@ -107,7 +107,7 @@ static void put_site(
 	fputs("\r\n", out);
 }
 
-/* The findings by row of the view. */
+/* The findings by row of the view, malloc'd; NULL: no memory. */
 static struct finding *findings_by_row(const struct view *view, const struct suspects *suspects)
 {
 	struct finding *ret = calloc(view->row_count + 1, sizeof(*ret));

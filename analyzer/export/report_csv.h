@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The report as comma-separated values (RFC 4180): a line of names, then a line for each site, or
- * for each row of one table. Figures are exact; names are without control characters.
+ * for each row of one table. Figures are not rounded; names are without control characters.
  */
 #pragma once
 

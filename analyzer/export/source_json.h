@@ -10,7 +10,8 @@
 #include "analyzer/symbols/source.h"
 #include "analyzer/views/function.h"
 
-/* The member "text" of a line is null if its file was not found; the file's "problem" says why. */
+/* The member "text" of a line is null if its file has no such line, or if the file cannot be shown:
+ * "problem" of the file says why. */
 HT_MUST_CHECK
 struct ht_err *source_json_write(FILE *out, const struct calls *calls,
 	const struct function_matches *matches, const struct function *callers,

@@ -22,7 +22,7 @@ struct speedscope {
 	const struct view *view;
 	struct names_chain chain;
 	uint32_t *order;
-	struct numbers groups; /* number - GROUPS, by group */
+	struct numbers groups; /* by group; a frame's number is this + GROUPS */
 };
 
 static uint32_t number_of(struct speedscope *speedscope, uint32_t node)
@@ -46,7 +46,7 @@ static void put_stack(struct speedscope *speedscope, const struct row *row)
 	putc(']', speedscope->out);
 }
 
-/* Number of rows whose figure is not 0; they are first in `order`. */
+/* Number of rows whose figure is above 0; they are first in `order`. `*ret_sum`: their sum. */
 static size_t count_rows(const struct speedscope *speedscope, enum metric metric, int64_t *ret_sum)
 {
 	const struct view *view = speedscope->view;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The members of the JSON report that have frames: frames, suspects, stacks, mappings.
+ * The members of the JSON report that have frames: suspects, mappings, stacks, breakdown, frames.
  */
 #pragma once
 
 #include "analyzer/export/json.h"
 #include "analyzer/export/report_options.h"
 
-/* The members with figures that every set of blocks has. */
+/* An object with the figures of a set of blocks; NULL: no memory. */
 json_t *stacks_json_sums(const struct view *view, const struct sums *sums);
 /* Stacks are written one by one: memory does not grow with them. */
 HT_MUST_CHECK

@@ -18,7 +18,8 @@ struct capture_start {
 	/* Descriptor for the capture's trace; -1: a new file in the working directory. */
 	int trace;
 	int log; /* descriptor for the capture's messages; -1: standard error */
-	/* The capture ends when `trace` takes more of the disk than this; 0: no limit. */
+	/* The capture ends when `trace` takes more bytes of the disk than this, which is checked
+	 * once a second; 0: no limit. */
 	uint64_t trace_bytes_max;
 };
 
@@ -31,10 +32,12 @@ struct capture {
 	char trace[sizeof(((struct control_reply *)0)->trace)]; /* its current path */
 };
 
-/* Finds heaptap in the directory of this program, or in that of an installation. */
+/* Finds heaptap in the directory of this program, or in that of an installation. HT_ERR_REFUSED if
+ * it is in neither. */
 HT_MUST_CHECK
 struct ht_err *capture_find_program(char path[PATH_MAX]);
-/* Joins the capture of `pid`, or starts one, and waits until it reports the path of its trace. Call
+/* Joins the capture of `pid`, or starts one, and waits until it reports the path of its trace, for
+ * a new capture at most 120 s. HT_ERR_REFUSED: it reports none, or writes to standard output. Call
  * capture_close also after an error. `start` is borrowed for the call; its descriptors stay the
  * caller's. */
 HT_MUST_CHECK
@@ -42,7 +45,8 @@ struct ht_err *capture_open(struct capture *capture, pid_t pid, const struct cap
 /* Ends the keeper, and a capture that this program started; waits for both. Returns the exit status
  * of a capture that this program started; otherwise 0. */
 int capture_close(struct capture *capture);
-/* Sends the keeper a request; answers come in order. False: the keeper has ended. */
+/* Sends the keeper a request without waiting; answers come in order. False: the keeper has ended,
+ * or too many requests wait. */
 bool capture_ask(const struct capture *capture, const struct control_request *request);
-/* Takes a waiting answer; false: the keeper has ended. */
+/* Takes the next answer, and waits for it. False: the keeper has ended. */
 bool capture_answer(const struct capture *capture, struct control_reply *ret);

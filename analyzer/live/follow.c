@@ -6,7 +6,7 @@
 #include "format/clock.h"
 
 #define TICK_NS (500 * CLOCK_NS_PER_MS)
-/* bytes of the trace read in one turn: the caller must answer others meanwhile */
+/* bytes of the trace read in one turn: between turns the caller answers others */
 #define READ_MAX (1u << 20)
 
 const char *follow_state(const struct follow *follow)

@@ -43,13 +43,14 @@ struct follow {
 void follow_init(struct follow *follow, const struct follow_config *config);
 /* "recording", "paused", "detaching", "naming" or "ended". */
 const char *follow_state(const struct follow *follow);
-/* Sends a request; the answer comes in a later turn. False: the capture has ended, or
- * FOLLOW_ASKED_MAX requests wait. */
+/* Sends a request; the answer comes in a later turn. False: the keeper has ended, or too many
+ * requests wait (FOLLOW_ASKED_MAX). */
 bool follow_ask(struct follow *follow, const struct control_request *request,
 	const struct follow_asked *asked);
 /* Fills in the descriptor that follow_turn needs; returns the longest time to poll in ms. */
 int follow_poll(const struct follow *follow, struct pollfd *polled);
-/* Call after poll. True: the state or a figure of the capture may have changed. */
+/* Call after poll. True: the keeper has answered or ended, so state or figures of the capture may
+ * have changed. */
 bool follow_turn(struct follow *follow, const struct pollfd *polled);
 /* Calls `answered` with `problem` for all requests that still wait. */
 void follow_end(struct follow *follow, const char *problem);

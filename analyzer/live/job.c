@@ -53,8 +53,8 @@ static void set_limits(void)
 }
 
 /* Closes all but standard descriptors, STATUS_FD and those that the task keeps: otherwise a
- * client's connection would stay open until this process ends. Those kept do not lie below
- * STATUS_FD + 1: the server opened them before. */
+ * client's connection would stay open until this process ends. The descriptors of the task are
+ * above STATUS_FD, so dup2 overwrites none (serve/traces.c opens traces from 16 on). */
 static void set_descriptors(const struct job *job, int status, const struct job_task *task)
 {
 	int none = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -90,7 +90,7 @@ __attribute__((noreturn)) static void run(
 	_exit(err != NULL);
 }
 
-/* --- in the server --------------------------------------------------------------------------- */
+/* --- in the parent --------------------------------------------------------------------------- */
 
 static struct ht_err *open_both(struct job *job, int *status)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that answers one request: a fork of the server, with the traces that the server has
- * read. So an answer cannot change the server, and its time and memory are limited. The answer is
- * its standard output.
+ * A process that answers one request: a fork of this program (serve or top), with the traces that
+ * the program has read. So an answer cannot change the program, and its time and memory are
+ * limited. The answer is the standard output of the process.
  */
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "format/err.h"
 
 #define JOB_SECONDS_MAX 60u	     /* limit of elapsed time and of CPU time */
-#define JOB_BYTES_MAX	(4ull << 30) /* limit of memory beyond the server's */
+#define JOB_BYTES_MAX	(4ull << 30) /* limit of memory beyond that of the parent */
 #define JOB_OUTPUT_MAX	(1ull << 30)
 #define JOB_KEPT_MAX	64u
 
@@ -31,10 +31,11 @@ struct job_task {
 	size_t kept_count; /* at most JOB_KEPT_MAX */
 };
 
+/* Starts the process. After an error there is none, and job_finish must not be called. */
 HT_MUST_CHECK
 struct ht_err *job_start(struct job *job, const struct job_task *task);
-/* Ends the process if it still runs, waits for it, and returns its error. `*ret_output`: a file
- * with its output, which the caller closes; -1 with an error. HT_ERR_REFUSED: it exceeded the
- * limits of a request. */
+/* Waits for the process, which it kills if the deadline has passed, and returns its error.
+ * `*ret_output`: a file with its output, which the caller closes; -1 with an error. HT_ERR_REFUSED:
+ * the process ended without an error message, for example because it exceeded a limit. */
 HT_MUST_CHECK
 struct ht_err *job_finish(struct job *job, int *ret_output);

@@ -10,8 +10,8 @@
 /*
  * Reads the messages that a heaptap process with exit status `status` printed to `fd` (-1: none),
  * and prints them to standard error. If heaptap failed, the last line becomes the error instead, or
- * `silent` if it printed nothing.
- * Status 7 (lost events) is no failure: the trace shows the loss.
+ * `silent` if it printed nothing. The exit statuses 1 to 6 are failures. Status 7 (lost events) is
+ * none: the trace shows the loss.
  */
 HT_MUST_CHECK
 struct ht_err *told_error(int fd, int status, const char *silent);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The application: a model, a selection, and all that views compute from both, once per selection.
- * Views read `app` and change it with app.set.
+ * Views read `app` and change its state with app.set.
  */
 "use strict";
 
@@ -49,7 +49,7 @@ const App = (() => {
 			() => Model.valuesOf(model, app.sums(), app.state.metric, app.isIn()));
 		app.total = () => remember("total", [...window(), ...filters()],
 			() => Model.total(model, app.sums(), app.isIn(), SHOWN));
-		/* The sum of the filtered chains, and of all chains. */
+		/* The sum of the metric over the filtered chains. */
 		app.sum = () => app.values().reduce((sum, value) => sum + value, 0);
 		/* The bound of a sum of the metric over these sites, for people; "" where it is exact. */
 		app.boundText = (value, sites) => {
@@ -57,7 +57,8 @@ const App = (() => {
 			return Format.bound(value, Model.bound(value,
 				sites.reduce((sum, site) => sum + (variance[site] || 0), 0)));
 		};
-		/* The same of the sum of `metric` over the filtered chains. */
+		/* The bound of `value`, the sum of `metric` over the filtered chains, for
+		 * people. */
 		app.totalBoundText = (value, metric) => {
 			const name = Model.VARIANCE + metric;
 			return model.isSample ? Format.bound(value, Model.bound(value,
@@ -97,7 +98,7 @@ const App = (() => {
 		app.downTotals = () => remember("totals down",
 			[...window(), ...filters(), ...shape(), app.state.metric],
 			() => Stacks.inclusive(app.down(), app.values()));
-		/* Variances of both; null: the figures are exact. */
+		/* Variances of app.totals and app.downTotals; null: the figures are exact. */
 		app.treeVariances = () => app.variances() && remember("variances " + app.state.direction,
 			[...window(), ...filters(), ...shape(), app.state.metric],
 			() => Stacks.inclusive(app.tree(), app.variances()));
@@ -122,7 +123,7 @@ const App = (() => {
 		return {rowOf, nodes};
 	}
 
-	/* Figures by row, computed on demand, and the rows that have any. */
+	/* Figures by row, computed on demand, and the rows with calls, live bytes or growth. */
 	function sumsByRow({rowOf, nodes}, sums) {
 		const known = new Map();
 		function of(figure) {
@@ -149,7 +150,7 @@ const App = (() => {
 		 */
 		app.found = () => remember("found", app.state.search, () => app.state.search
 			? Stacks.framesThat(model, names, "/" + app.state.search + "/") : null);
-		/* By function. */
+		/* By function, whether the search finds one of its frames; null as app.found. */
 		app.foundCalls = () => remember("foundCalls", app.state.search, () => {
 			const found = app.found(), calls = new Uint8Array(names.functions.count);
 			for (let i = 0; found && i < found.length; i++)

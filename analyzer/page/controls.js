@@ -19,7 +19,7 @@ const Controls = (() => {
 			onclick: () => app.set({[name]: is ? off : on, zoom: 0})}, text);
 	}
 
-	/* How chains are shown. */
+	/* Buttons that choose how chains are shown. */
 	function stacks(app) {
 		return [
 			Dom.element("span", {class: "group"},

@@ -5,7 +5,7 @@
 "use strict";
 
 const Decode = (() => {
-	/* Alphabet of base64 without line breaks. */
+	/* Decodes base64 without line breaks. */
 	function bytesOfBase64(text) {
 		const binary = atob(text);
 		const bytes = new Uint8Array(binary.length);
@@ -111,7 +111,7 @@ const Decode = (() => {
 		return new Int32Array(column);
 	}
 
-	/* The same within the rows of one site. */
+	/* Like addUp, but adds up only within the rows of one site. */
 	function addUpWithin(site, column) {
 		for (let i = 1; i < column.length; i++)
 			if (site[i] === site[i - 1])
@@ -135,7 +135,7 @@ const Decode = (() => {
 		/* Loops, because map() of typed arrays is ten times slower. */
 		tree.parent = new Int32Array(tree.count);
 		tree.frame = new Int32Array(tree.frame);
-		/* Calls from the root to the node before. */
+		/* The nodes from the root to the node before, by depth. */
 		const chain = new Int32Array(tree.count + 1);
 		for (let i = 0, depth = 0; i < tree.count; i++) {
 			const caller = i ? depth - tree.up[i] : 0;
@@ -226,7 +226,7 @@ const Decode = (() => {
 			isSample: facts.capture.sample_bytes > 0};
 	}
 
-	/* The same from compressed data of `length` unpacked bytes. */
+	/* Builds the model from compressed data, which unpacks to `length` bytes. */
 	function decode(packed, length) {
 		return tables(unpackLz4(packed, length));
 	}

@@ -14,6 +14,6 @@
 
 /* The traces, names, call chains, and by metric each site's two figures, as heaptap diff prints
  * them, rounded to whole bytes or blocks. `compare` is of two views, the older first; `path` are
- * their files. The order of its entries changes. */
+ * their files. Changes the order of the entries of `compare`. The caller releases `*ret`. */
 HT_MUST_CHECK
 struct ht_err *page_diff_json(struct compare *compare, const char *const path[2], json_t **ret);

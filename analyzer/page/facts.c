@@ -132,7 +132,7 @@ static json_t *modules_json(const struct view *view)
 	return array;
 }
 
-/* The nodes of a site's chains that are on the page. */
+/* The nodes of a suspect's chains that are on the page. */
 static json_t *nodes_json(const struct view *view, const struct fold *fold,
 	const struct suspects *suspects, const struct suspects_entry *entry)
 {
@@ -190,7 +190,7 @@ static json_t *folded_json(const struct fold *fold)
 		json_number(fold->least_bytes), "kept", json_number(fold->count));
 }
 
-/* The number of a file + 1; 0: no frame on the page is in that file. */
+/* The number of a source file's name + 1; 0: no frame on the page is in that file. */
 static struct ht_err *number_of_file(
 	struct page_facts *facts, const struct view *view, const json_t *source, uint32_t *ret)
 {

@@ -5,7 +5,7 @@
 
 #include "format/array.h"
 
-/* Small chains of a site with more chains than this may be folded. */
+/* Number of chains of a suspect that are never folded; further ones may be. */
 #define CHAINS_OF_SUSPECT 64u
 
 enum { IS_USED = 1, IS_SUSPECT = 2, IS_KEPT = 4 };

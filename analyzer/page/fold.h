@@ -18,8 +18,8 @@ struct fold {
 
 /* The node of the view's tree at which the page shows a site of the cube, wrappers included. */
 uint32_t fold_node(const struct view *view, uint32_t site);
-/* Keeps nodes that allocated at least `least_bytes` in the window, callees included, and the chains
- * of `suspects`. */
+/* Keeps nodes that allocated at least `least_bytes` in the window, callees included, and of each
+ * suspect the first 64 chains. Call fold_deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *fold_init(struct fold *fold, const struct view *view,
 	const struct suspects *suspects, uint64_t least_bytes);

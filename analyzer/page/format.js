@@ -41,7 +41,7 @@ const Format = (() => {
 			: Math.floor(minutes / 60) + ":" + two(minutes % 60) + ":" + two(rest) + " h";
 	}
 
-	/* The same for seconds, as short as on an axis. */
+	/* A time in seconds since the start, in a short form for an axis. */
 	function moment(s) {
 		if (s > 0 && s < 0.1)
 			return Number((s * 1e3).toFixed(2)) + " ms";
@@ -81,7 +81,7 @@ const Format = (() => {
 		return at;
 	}
 
-	/* A C++ name without parameters and the arguments of templates. */
+	/* A C++ name without its parameters and its template arguments. */
 	function shortName(name) {
 		let short = "";
 		for (let at = 0; at < name.length;) {

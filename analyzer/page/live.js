@@ -70,8 +70,8 @@ const Live = (() => {
 
 	/* --- events ------------------------------------------------------------------------ */
 
-	/* Waits while the user presses something, such as the brush: it must not be replaced under
-	 * the pointer. */
+	/* Shows the newest model, but not while the user presses an element, such as the brush: it
+	 * must not be replaced under the pointer. */
 	function showNewest() {
 		if (!newest || !isFollowing || isHeld)
 			return;
@@ -80,7 +80,8 @@ const Live = (() => {
 		show(model);
 	}
 
-	/* Loads one model at a time; a newer one is loaded afterwards. */
+	/* Loads one model at a time; if a newer one appears meanwhile, loads that one
+	 * afterwards. */
 	async function load() {
 		isStale = true;
 		if (isLoading)
@@ -100,7 +101,7 @@ const Live = (() => {
 		showNewest();
 	}
 
-	/* Runs after the handlers of the pressed element. */
+	/* Waits until the handlers of the pressed element have run. */
 	function hold(is) {
 		isHeld = is;
 		setTimeout(showNewest);
@@ -120,7 +121,7 @@ const Live = (() => {
 		}
 	}
 
-	/* Returns why it has ended. */
+	/* Takes the events of the server until they end; returns why they ended. */
 	async function listen() {
 		const answer = await Server.get(source.dataset.live);
 		if (!answer.ok)

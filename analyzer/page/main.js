@@ -11,7 +11,7 @@
 		modules: "Modules", source: "Source", diff: "Diff", trend: "Trend", about: "About"};
 	let app, timeline, views, theme, shownWarnings = "";
 
-	/* --- what it is of ----------------------------------------------------------------- */
+	/* --- the target -------------------------------------------------------------------- */
 
 	function showTarget() {
 		const {target, capture} = app.model.facts;

@@ -78,7 +78,7 @@ const Model = (() => {
 		return from;
 	}
 
-	/* The window's frees of older blocks. */
+	/* Indices of the survivors that were allocated before the window and freed in it. */
 	function olderSurvivors(model, from, to) {
 		const {birth, death, count} = model.survivor, older = [];
 		for (let i = 0; from > 0 && i < count; i++)
@@ -142,7 +142,7 @@ const Model = (() => {
 			liveBytes: () => difference("allocatedBytes", "freedBytes", first, ends),
 			peakBytes: peaks,
 		};
-		/* "variance:METRIC" too, for a sample. */
+		/* `of` also takes "variance:METRIC". */
 		const sums = {from, to, of(figure) {
 			if (!known.has(figure))
 				known.set(figure, figure.startsWith(VARIANCE)
@@ -169,7 +169,7 @@ const Model = (() => {
 
 	/* --- metrics ----------------------------------------------------------------------- */
 
-	/* By name, as analyzer/query/metric.h defines them: a figure, and one to subtract. */
+	/* By name, as analyzer/query/metric.h defines them: a figure, and figures to subtract. */
 	const METRICS = {
 		outstanding: {unit: "bytes", figure: "allocatedBytes", less: "freedBytes"},
 		survivors: {unit: "bytes", figure: "allocatedBytes", less: "freedBytes",
@@ -198,8 +198,8 @@ const Model = (() => {
 
 	const VARIANCE = "variance:", Z_95 = 1.959964;
 
-	/* By site, the variance of a metric: in proportion to that of all that it allocated, as
-	 * sums_estimate in analyzer/query/metric.c. */
+	/* By site, the variance of a metric: the variance of all its allocations, in proportion to
+	 * the metric's value, as sums_estimate in analyzer/query/metric.c. */
 	function variances(model, sums, metric) {
 		const {first, before} = indexOf(model), isBytes = METRICS[metric].unit === "bytes";
 		const all = (column, site) => before(column)[first[site + 1]] - before(column)[first[site]];
@@ -242,8 +242,8 @@ const Model = (() => {
 	const RATES = {allocated: "allocatedBytes", calls: "allocations", temporary: "temporary",
 		freed: "freedBytes"};
 
-	/* Blocks that were freed after `to` are no survivors from their birth on, and those that were
-	 * freed before are none either: a level of survivors never falls. */
+	/* Turns levels of outstanding bytes into levels of survivors, which never fall: subtracts
+	 * each freed block at its birth, and adds it again at its death if that is before `to`. */
 	function takeLater(model, from, to, partOf, series) {
 		const {birth, death, bytes, site, count} = model.survivor;
 		for (let i = 0; i < count; i++) {
@@ -285,7 +285,8 @@ const Model = (() => {
 		return series;
 	}
 
-	/* By site, its highest level at the end of a bucket of [from, to); for rates, its sum. */
+	/* By site, its highest level at the end of a bucket before `to`; for rates, the sum of
+	 * buckets [from, to). */
 	function weights(model, from, to, metric) {
 		const {cell} = model, {first} = indexOf(model), most = new Float64Array(model.site.count);
 		const rate = RATES[metric];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Names of frames, functions and threads. A frame is a line of a function. A function's number is
- * that of the first frame with its name and file.
+ * Names of frames, functions and threads. A frame is a line of a function. Functions are numbered
+ * in the order of their first frames; frames with the same name and file (without a file: module)
+ * are of one function.
  */
 "use strict";
 
@@ -57,7 +58,8 @@ const Names = (() => {
 		const nodeName = (node) => node ? frameName(tree.frame[node]) : "(no stack)";
 		const shortName = (node) => node ? shortOf(nodeName(node)) : "(no stack)";
 
-		/* The function of the user's script that calls a chain of a runtime's code. */
+		/* The nearest function of a script in the node's chain, as text; "" if there is
+		 * none, or if it is the node itself. */
 		function scriptText(node) {
 			for (let at = node; at; at = tree.parent[at]) {
 				const index = tree.frame[at];
@@ -81,7 +83,7 @@ const Names = (() => {
 			return names;
 		}
 
-		/* The place of a node and its callers. */
+		/* The place of a node, the script's function, and up to three callers, as text. */
 		function callersText(node, isWithoutScript) {
 			const names = callers(node, 3);
 			const where = node && tree.frame[node] >= 0 ? frameWhere(tree.frame[node]) : "";

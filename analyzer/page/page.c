@@ -8,8 +8,8 @@
 
 extern const char page_head_begin[], page_head_end[], page_tail_begin[], page_tail_end[];
 
-/* Nodes below FOLD_FIRST of the total bytes are folded first; then the limit grows by FOLD_STEP
- * until the page is small enough. */
+/* Nodes that allocated less than FOLD_FIRST(total bytes) are folded first; then this limit is
+ * multiplied by FOLD_STEP until the page is small enough. */
 #define FOLD_FIRST(bytes) (((bytes) >> 18) + 16)
 #define FOLD_STEP	  4u
 

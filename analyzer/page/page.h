@@ -15,7 +15,7 @@
 #define PAGE_BYTES_MAX (5u << 20)
 
 struct page_result {
-	uint64_t bytes;
+	uint64_t bytes;	       /* of the page; page_write_data: of the data */
 	uint32_t folded, kept; /* number of nodes folded to meet the limit, and of the others */
 	uint64_t least_bytes;  /* least allocated bytes of a node that was not folded */
 };
@@ -29,7 +29,7 @@ struct page_more {
 /* False if this program was built without libjs-dygraphs: it has no page. */
 bool page_is_built(void);
 /* Writes the page of a view of the whole window, at most `bytes_max` bytes. Folds the nodes that
- * allocated least into their callers until the page fits; an error if it cannot. */
+ * allocated least into their callers until the page fits; HT_ERR_FORMAT if it cannot. */
 HT_MUST_CHECK
 struct ht_err *page_write(FILE *out, const struct view *view, const struct page_more *more,
 	uint64_t bytes_max, struct page_result *ret);
@@ -44,8 +44,8 @@ struct ht_err *page_write_data(FILE *out, const struct view *view, const struct 
 HT_MUST_CHECK
 struct ht_err *page_for_server(bool is_live, char **ret_page, char **ret_policy);
 
-/* Writes the page's tables and facts, uncompressed, as decode.js reads them. `out` must be empty;
- * the caller deinitialises it, also after an error. */
+/* Appends the page's tables and facts, uncompressed, as decode.js reads them. `out` must be empty;
+ * the caller deinitialises it, also after an error. Sets all of `ret` but `bytes`. */
 HT_MUST_CHECK
 struct ht_err *page_data(struct bytes_out *out, const struct view *view,
 	const struct suspects *suspects, const struct page_more *more, uint64_t least_bytes,

@@ -36,7 +36,8 @@ const Server = (() => {
 		return "?" + all;
 	}
 
-	/* A busy server, or one whose trace has not begun, says when to ask again. */
+	/* Status 503: the server is busy, or its trace has not begun. Asks again up to 30 times,
+	 * every 300 ms. */
 	async function get(path, parameters) {
 		for (let tries = 0; ; tries++) {
 			const answer = await send("GET", path, parameters);

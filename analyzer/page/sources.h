@@ -14,12 +14,12 @@
 struct page_sources_result {
 	uint32_t files;	  /* files with text */
 	uint32_t left;	  /* files left out because of the limit */
-	uint32_t missing; /* files not found */
+	uint32_t missing; /* files that were not found, or cannot be shown */
 };
 
-/* An array of files, sorted by the bytes that their frames allocated, most first: {path, lines:
- * [[number, text]...], problem, is_newer}. `problem` says why the text is missing, or is null.
- * Stops at `bytes_max` bytes of text. */
+/* An array of files, sorted by the bytes that their largest line allocated, callees included, most
+ * first: {path, lines: [[number, text]...], problem, is_newer}. `problem` says why the text is
+ * missing, or is null. Stops at `bytes_max` bytes of text. The caller releases `*ret`. */
 HT_MUST_CHECK
 struct ht_err *page_sources_json(const struct view *view, const struct source_places *places,
 	size_t bytes_max, json_t **ret, struct page_sources_result *ret_result);

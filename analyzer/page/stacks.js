@@ -9,7 +9,7 @@
 const Stacks = (() => {
 	/* --- filters ------------------------------------------------------------ */
 
-	/* "/x/" is a regular expression on name and place; other text is matched against the
+	/* "/x/" is a regular expression on name and place; other text must be equal to the
 	 * function's name. Null: an invalid expression. */
 	function matcher(text) {
 		if (text.length < 3 || !text.startsWith("/") || !text.endsWith("/"))
@@ -22,7 +22,7 @@ const Stacks = (() => {
 		}
 	}
 
-	/* By frame, whether `text` finds it. */
+	/* By frame, whether `text` finds it; null: an invalid expression. */
 	function framesThat(model, names, text) {
 		const found = new Uint8Array(model.frame.count), isMatch = matcher(text);
 		if (!isMatch)
@@ -151,8 +151,9 @@ const Stacks = (() => {
 		return {...tree.tree(siteNode), nodeOf};
 	}
 
-	/* The same chains from the allocating functions to their callers. Groups chains that still
-	 * agree, level by level; follows a chain that is alone to its end. */
+	/* The chains of `down` from the allocating functions to their callers. Groups chains that
+	 * agree so far, level by level; adds the rest of a chain at once when no other agrees with
+	 * it. */
 	function bottomUp(down) {
 		const parent = [0], call = [-1], endOf = new Int32Array(down.count);
 		const add = (up, at) => {
@@ -221,8 +222,8 @@ const Stacks = (() => {
 		return list.sort((a, b) => totals[b] - totals[a] || a - b);
 	}
 
-	/* The sum of what `isFound` (by function) finds: totals of the outermost matching nodes, so
-	 * that nothing counts twice. */
+	/* `sum`: what `isFound` (by function) finds: totals of the outermost matching nodes, so
+	 * that nothing counts twice. `found`: number of matching nodes with a total. */
 	function matched(tree, totals, isFound) {
 		const isIn = new Uint8Array(tree.count);
 		let sum = 0, found = 0;

@@ -10,7 +10,7 @@ const State = (() => {
 	const CHOICES = {view: VIEWS, change: ["all", "new", "grown", "shrunk", "gone", "same"], direction: ["down", "up"], shape: ["icicle", "flame"],
 		wrappers: ["fold", "show"], recursion: ["show", "merge"]};
 
-	/* `hide` is a list; no number but `thread` may be negative. */
+	/* The default state. `hide` is a list; thread, call and file are -1 if none is chosen. */
 	function usual(buckets, first = "grows") {
 		return {view: first, change: "all", from: 0, to: buckets, metric: "outstanding", search: "", focus: "",
 			hide: [], thread: -1, wrappers: "fold", recursion: "show", direction: "down",
@@ -44,7 +44,8 @@ const State = (() => {
 		return state;
 	}
 
-	/* The new buckets that cover the same time; `factor` old ones are one new one. */
+	/* The new buckets that cover the same time; `factor`: length of an old bucket in new
+	 * ones. */
 	function rescale({from, to}, factor) {
 		return {from: Math.floor(from * factor), to: Math.max(1, Math.ceil(to * factor))};
 	}

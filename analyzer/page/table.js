@@ -2,8 +2,9 @@
  *
  * A table that sorts by each column and shows its first rows; the same rows as text and as CSV.
  *
- * A column: {key, title, unit: "bytes" | "blocks" | "ns" | "text" | "share", value: (row) => number or text,
- * hide: class that hides it on small screens, cell: (row) => element instead of the text}.
+ * A column: {key, title, unit: "bytes" | "blocks" | "ns" | "text" | "share", value: (row) => number
+ * or text, hide: class that hides it on small screens, cell: (row) => element instead of the text,
+ * isDrawn: text and CSV leave the column out}.
  */
 "use strict";
 
@@ -62,8 +63,9 @@ const Table = (() => {
 			(column.hide || "")}, column.cell ? column.cell(row) : textOf(column, row));
 	}
 
-	/* {id, caption, columns, rows, sort: usual order, isFixed: rows stay in theirs}. Returns the
-	 * element, and for `text` and `csv` a function that gives all rows as they are shown. */
+	/* {id, caption, columns, rows, sort: usual order, isFixed: rows keep their order}.
+	 * Returns the element, and for `text` and `csv` a function that gives all rows as they
+	 * are shown. */
 	function make(app, {id, caption, columns, rows, sort, isFixed}) {
 		const now = app.state.sort && columns.some((one) =>
 			one.key === app.state.sort.replace(/-$/, "")) ? app.state.sort : sort;
@@ -92,7 +94,7 @@ const Table = (() => {
 		return {element, columns, rows: all, count: rows.length};
 	}
 
-	/* Columns as wide as their texts, names last. */
+	/* The first FIRST_ROWS rows as text: columns as wide as their texts, names last. */
 	function text({columns, rows: all}) {
 		const list = all();
 		const shown = [...columns.filter((one) => one.unit !== "text"),

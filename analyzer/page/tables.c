@@ -55,7 +55,8 @@ static void add_site(struct page_site *to, const struct page_site *more)
 	to->variance.blocks += more->variance.blocks;
 }
 
-/* `number`: by site of the cube. */
+/* Joins sites with the same node and key. Sets number[SITE], for a site of the cube, to the index
+ * in tables->site. */
 static void join_sites(
 	struct page_tables *tables, const struct numbered *list, size_t count, uint32_t *number)
 {

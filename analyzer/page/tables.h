@@ -15,7 +15,8 @@ struct page_site {
 	struct sample_variance variance;
 };
 
-/* Each table is sorted by site, then by bucket. */
+/* Sites are sorted by node and key; the other tables by site, then by bucket (survivors: birth,
+ * death). */
 struct page_tables {
 	struct page_site *site;
 	struct cube_cell *cell; /* `site` is an index of the sites above */

@@ -26,7 +26,7 @@ const Theme = (() => {
 		Dom.by("theme").textContent = {auto: "Auto", light: "Light", dark: "Dark"}[chosen];
 	}
 
-	/* `redraw` draws canvases, whose colours are not those of the style sheet. */
+	/* `redraw` draws canvases again, because the style sheet does not change their colours. */
 	function start(redraw) {
 		chosen = NAMES.includes(stored()) ? stored() : "auto";
 		const change = (isPaper) => {

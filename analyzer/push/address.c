@@ -90,8 +90,8 @@ static struct ht_err *apply_all(struct push_address *address, const char *query)
 	return err;
 }
 
-/* `text` begins with http. Refuses control characters, because curl's configuration would take them
- * as ends of lines. */
+/* Checks scheme and host of a URL. Refuses spaces and control characters, because curl's
+ * configuration would take them as ends of lines. */
 static struct ht_err *check(const char *text)
 {
 	const char *host;

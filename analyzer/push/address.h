@@ -23,10 +23,12 @@ struct push_address {
 	char *shown;  /* the address without user and password: for messages, and to identify the
 			 spool */
 	char *tenant; /* of Pyroscope, or NULL */
-	char *database, *table; /* of ClickHouse */
+	/* Of ClickHouse, otherwise NULL; "default" and "heaptap" if not given. */
+	char *database, *table;
 };
 
-/* HT_ERR_USAGE if `text` is no such address; the message never contains user or password. */
+/* HT_ERR_USAGE if `text` is no such address, HT_ERR_SYS if FILE cannot be opened. The message never
+ * contains user or password. */
 HT_MUST_CHECK
 struct ht_err *push_address_parse(const char *text, struct push_address *ret);
 void push_address_deinit(struct push_address *address);

@@ -35,7 +35,7 @@ static void put_escaped(FILE *out, const char *text)
 	}
 }
 
-/* Replaces all characters but letters, digits and `others`. */
+/* Replaces each character by "_", except letters, digits and `others`. */
 static void put_name(FILE *out, const char *name, const char *others)
 {
 	for (; *name; name++) {
@@ -112,7 +112,8 @@ struct ht_err *push_request_write(
 	return ht_err_new(HT_ERR_INTERNAL, "no such endpoint");
 }
 
-/* Copies the line at *at, and moves *at behind it. */
+/* Copies the line at *at, and moves *at behind it. False: the line is too long, has no end, or has
+ * a character that it must not have. */
 static bool take_line(char **at, char *line, size_t line_bytes)
 {
 	const size_t length = strcspn(*at, "\n");

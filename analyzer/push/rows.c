@@ -116,8 +116,8 @@ static void put_sums(FILE *out, const struct sums *sums)
 		metric_bound(sums, METRIC_GROWTH));
 }
 
-/* Puts the frames, innermost first; a name of the site that is the same on all hosts; and the hash
- * of that name. */
+/* Puts the names of the frames, innermost first; the hash of all these names, which is the same on
+ * all hosts; the site's short name; and its module. */
 static void put_site(struct rows *rows, uint32_t node)
 {
 	const struct view *view = rows->window->view;

@@ -21,12 +21,13 @@ struct push_window {
 				   */
 };
 
-/* `host` and `service` are borrowed, NULL: this machine's name, the process's. */
+/* Borrows `view`, `host` and `service`. `host` NULL: this machine's name; `service` NULL: the name
+ * of the process. */
 void push_window_init(
 	struct push_window *window, const struct view *view, const char *host, const char *service);
 
-/* Most rows. Further sites, those with least outstanding bytes, are one row "(others)", so that
- * sums stay complete. */
+/* Most rows of single sites. Further sites, those with least outstanding bytes, are one more row,
+ * "(others)", so that sums stay complete. */
 #define PUSH_ROWS_MAX 4096u
 HT_MUST_CHECK
 struct ht_err *push_rows_write(FILE *out, const struct push_window *window);

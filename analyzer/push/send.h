@@ -23,7 +23,7 @@ struct push_answer {
 };
 
 /* Sends the body, from the position of `fd` to its end, within `timeout_ns`. The key is sent as
- * Idempotency-Key. HT_ERR_SYS if curl is missing. */
+ * Idempotency-Key. HT_ERR_SYS if curl is missing or cannot be started; `ret` is then not set. */
 HT_MUST_CHECK
 struct ht_err *push_send(const struct push_address *address, const struct push_head *head, int fd,
 	uint64_t timeout_ns, struct push_answer *ret);

@@ -19,7 +19,7 @@
 #define SENT	     "sent"
 #define DROPPED	     "dropped"
 #define LOCK	     "lock"
-#define SENT_MAX     8192 /* least number of keys of sent windows that are kept */
+#define SENT_MAX     8192 /* keys of sent windows that stay in a shortened list */
 #define NUMBER_BYTES 32u
 #define PATH_BYTES   4000u
 
@@ -212,7 +212,7 @@ static bool was_sent(const struct push_spool *spool, const char *key)
 	return is_found;
 }
 
-/* Shortens the list of sent keys: the younger half stays. */
+/* If the list has 2 * SENT_MAX keys or more, keeps the youngest SENT_MAX. */
 static void shorten_sent(const struct push_spool *spool, int fd)
 {
 	const off_t line = PUSH_KEY_BYTES, size = lseek(fd, 0, SEEK_END);

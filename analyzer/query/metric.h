@@ -9,7 +9,7 @@
 
 enum metric_unit { METRIC_BYTES, METRIC_COUNT_OF_BLOCKS, METRIC_TIME_NS };
 
-/* name, unit, whether a figure can be below 0, value of `s`, title */
+/* id, name, unit, whether a figure can be below 0, its value in `s` (struct sums), title */
 #define METRICS(X)                                                                                 \
 	X(OUTSTANDING, "outstanding", METRIC_BYTES, false,                                         \
 		(int64_t)(s->allocated_bytes - s->freed_bytes),                                    \
@@ -75,8 +75,8 @@ const struct metric_info *metric_info(enum metric metric);
 int64_t metric_value(const struct sums *sums, enum metric metric);
 /* For qsort: the greater value first, then more allocated bytes; 0: equal in both. */
 int metric_compare(enum metric metric, const struct sums *x, const struct sums *y);
-/* The bound of a figure at 95 %: half of the width of its interval. 0: the figure is exact, or has
- * no bound (lifetime, temporary). */
+/* The bound of a figure at 95 %, in the metric's unit: half of the width of its confidence
+ * interval. 0: the figure is exact, or has no bound (lifetime, temporary). */
 int64_t metric_bound(const struct sums *sums, enum metric metric);
 int64_t sums_outstanding_blocks_bound(const struct sums *sums);
 int64_t sums_surviving_blocks_bound(const struct sums *sums);
@@ -90,10 +90,10 @@ struct figure metric_figure(const struct sums *sums, enum metric metric);
 void figure_add(struct figure *sum, struct figure more);
 /* The bound at 95 %, as metric_bound. */
 int64_t figure_bound(struct figure figure);
-/* Sets the variances of the sums of one site in a sample. A recorded block that counts for w, with
- * probability p = 1 / w, has (1 - p) w^2 (Horvitz and Thompson, 1952). `of_byte`, `of_block`: the
- * sum of these over all of the site's samples, divided by its estimated bytes, and by its estimated
- * blocks. */
+/* Sets the variances of the sums of one site in a sample. A block that is recorded with probability
+ * p, and counts for w = 1 / p, adds the variance (1 - p) w^2 (Horvitz and Thompson, 1952).
+ * `of_byte`, `of_block`: the variance of the site's bytes (of its blocks) in the whole trace,
+ * divided by its estimated bytes (blocks). */
 void sums_estimate(struct sums *sums, double of_byte, double of_block);
 /* False for a figure that is known only to a bucket in a part of the window (cube/window.h). */
 bool metric_is_exact(enum metric metric, bool is_whole_window);

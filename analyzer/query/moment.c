@@ -17,7 +17,7 @@ static bool parse_duration(const char *text, uint64_t *ret)
 }
 
 /* "14:03" or "14:03:10": on the day on which the trace starts, or on the next day if that time is
- * before the start. */
+ * more than a second before the start. */
 static bool parse_clock(const char *text, const struct model *model, bool utc, uint64_t *ret)
 {
 	unsigned hour, minute, second = 0;

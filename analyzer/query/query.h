@@ -27,7 +27,8 @@ struct query {
 	struct query_words functions;
 	struct query_words excluded; /* stacks without a frame whose function or module contains any
 					of these words */
-	/* as `excluded`, by patterns with * from a file of suppressions */
+	/* as `excluded`, but patterns (with *, ^ and $) of files of suppressions; they match a
+	 * frame's file, too */
 	struct query_words suppressed;
 	uint64_t min_size, max_size;	 /* requested bytes; query_init: 0 and UINT64_MAX */
 	uint64_t min_age_ns, max_age_ns; /* lives of blocks, up to their free or the trace's end */
@@ -38,8 +39,8 @@ struct query {
 /* Initialises a query for all blocks of the whole trace. */
 void query_init(struct query *query);
 void query_deinit(struct query *query);
-/* Whether the query selects blocks by size or age: facts are then filtered while the trace is read.
- */
+/* Whether the query selects blocks by size or age: blocks are then filtered while the trace is
+ * read. */
 bool query_filters_blocks(const struct query *query);
 /* Whether the query selects stacks or threads. */
 bool query_filters_stacks(const struct query *query);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Decides which requests are answered. Any page in the same browser and any program on this machine
- * can send one. Only requests with the token are answered, and only if the browser states that they
- * come from the server's own page.
+ * Decides which requests are answered. Any page in the same browser and any program on this
+ * machine can send one. Only requests with the token are answered, and only if their headers Host
+ * and Origin (if there is one) name this server.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct access_claim {
 	const char *host, *origin;
 	const char *header;    /* the token, as header X-Heaptap-Token */
 	const char *parameter; /* the token, as parameter of the address */
-	bool changes;	       /* not GET: the token must be in the header */
+	bool changes;	       /* POST: the token must be in the header */
 };
 
 /* A new token for a server on `port`. */

@@ -73,7 +73,7 @@ static void start_report(struct events *events)
 	if (events->job.pid || events->follow.read == events->reported || !events->hub.count)
 		return;
 	struct ht_err *err = job_start(&events->job, &task);
-	/* The next tick tries again. */
+	/* The next turn tries again. */
 	if (err)
 		events->job.pid = 0;
 	else

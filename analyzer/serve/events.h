@@ -22,7 +22,7 @@ struct events {
 	struct serve_question question;
 };
 
-/* `config` has a capture to follow. Call events_deinit also after an error. */
+/* `config->live` is not NULL. Borrows `config`. Call events_deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *events_init(struct events *events, const struct serve_config *config);
 void events_deinit(struct events *events);

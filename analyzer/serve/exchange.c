@@ -43,7 +43,7 @@ static const char *header(const struct exchange *exchange, const char *name)
 	return MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, name);
 }
 
-/* --- what it asks for ------------------------------------------------------------------------ */
+/* --- the question ----------------------------------------------------------------------------- */
 
 static struct ht_err *check_access(const struct exchange *exchange, bool changes)
 {
@@ -87,10 +87,10 @@ static struct ht_err *read_question(struct exchange *exchange, const char *rest)
 	return err;
 }
 
-/* --- whether it is known already ------------------------------------------------------------- */
+/* --- the ETag --------------------------------------------------------------------------------- */
 
-/* Sets the ETag: a hash of the traces' identities, the path, and all parameters except the token.
- */
+/* Sets the ETag: a hash of heaptap's version, the traces' identities, the bytes read, the path, and
+ * all parameters except the token. */
 static void set_etag(struct exchange *exchange)
 {
 	const struct serve_traces *traces = exchange->config->traces;

@@ -15,8 +15,8 @@
 enum exchange_state {
 	EXCHANGE_NEW,	  /* the request's headers are not read yet */
 	EXCHANGE_HEARD,	  /* the headers are read; requests have no body */
-	EXCHANGE_WAITING, /* it waits for its turn */
-	EXCHANGE_RUNNING, /* its job runs */
+	EXCHANGE_WAITING, /* it waits in the queue for a job */
+	EXCHANGE_RUNNING, /* its job runs, or the capture has its request */
 	EXCHANGE_DONE,	  /* `err` or `output` is its answer */
 };
 
@@ -36,7 +36,7 @@ struct exchange {
 	struct job job;
 	int output; /* -1: none */
 	struct ht_err *err;
-	struct exchange *next; /* next of those with a job, in order of arrival */
+	struct exchange *next; /* next exchange of the queue, in the order of arrival */
 };
 
 /* `target` is copied. NULL: out of memory. */
@@ -47,9 +47,10 @@ void exchange_destroy(struct exchange *exchange);
 /* Call when the headers are read: checks access, and finds the route and the question. False: the
  * request was refused and answered; return `*ret` to libmicrohttpd. */
 bool exchange_read(struct exchange *exchange, const char *method, enum MHD_Result *ret);
-/* Whether the browser already has this answer (If-None-Match), made from the same traces. */
+/* Sets the ETag. Returns whether the browser already has this answer (If-None-Match), made from the
+ * same traces. */
 bool exchange_is_known(struct exchange *exchange);
-/* Call when the job is done: sends the answer. */
+/* Call when the state is EXCHANGE_DONE: sends the answer. */
 enum MHD_Result exchange_end(struct exchange *exchange);
 /* Runs in the job's process: writes the answer to standard output. */
 struct ht_err *exchange_answer(void *context);

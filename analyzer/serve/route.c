@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MEMBERS(...) ((const char *const[]){"schema", "window", __VA_ARGS__, NULL})
-/* Some members of the report; `option` is given, too, or NULL. */
+/* Some members of the report; `option`: an option that is always given, or NULL. */
 #define REPORT(name, option, ...)                                                                  \
 	{                                                                                          \
 		.path = (name), .kind = ROUTE_COMMAND, .command = "report", .fixed = (option),     \
@@ -125,8 +125,8 @@ static const struct option_row *find_row(
 	return NULL;
 }
 
-/* Whether requests must not set an option: it decides the output format, which the path decides
- * here, or it names a file of this machine. */
+/* Whether requests must not set an option: it decides the form of the output, which the path
+ * decides here, or it names or embeds files of this machine. */
 static bool is_closed(enum option_id id, enum option_kind kind)
 {
 	static const enum option_id closed[] = {OPTION_JSON, OPTION_CSV, OPTION_FORMAT,

@@ -11,7 +11,7 @@
 
 enum route_kind {
 	ROUTE_PAGE,    /* the page itself */
-	ROUTE_DATA,    /* the page's tables and facts, compressed */
+	ROUTE_DATA,    /* the page's tables and facts */
 	ROUTE_COMMAND, /* the output of a command with --json */
 	ROUTE_TRACES,  /* the list of traces */
 	ROUTE_EVENTS,  /* the progress of a capture, as server-sent events */
@@ -31,10 +31,12 @@ struct route {
 	const char *command;	   /* the command whose options are its parameters; NULL: none */
 	const char *fixed;	   /* an option of that command that is always given, or NULL */
 	const char *const *member; /* members of its JSON that are sent; NULL: all */
-	enum option_id needs;	   /* NAME of path/NAME is the value of this option */
-	const char *operand;	   /* parameter that is the last operand, or NULL */
-	enum route_traces traces;  /* traces that are the command's operands */
-	enum option_id base;	   /* option whose value is the trace that parameter base names */
+	enum option_id needs;	  /* NAME of path/NAME is the value of this option; OPTION_NONE: the
+				     path has no NAME */
+	const char *operand;	  /* parameter that is the last operand, or NULL */
+	enum route_traces traces; /* traces that are the command's operands */
+	enum option_id base;	  /* option whose value is the trace that parameter base names;
+				     OPTION_NONE: none */
 };
 
 #define ROUTE_PREFIX	"/api/v1/"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Serves traces over HTTP to a browser or a script on this machine. The server itself never reads a
- * trace: for each request a forked process runs a command (job.h). analyzer/serve/DESIGN.md has the
- * reasons.
+ * Serves traces over HTTP to a browser or a script on this machine. The server process makes no
+ * report itself: for each one, a forked process runs a command (job.h). analyzer/serve/DESIGN.md
+ * has the reasons.
  */
 #pragma once
 
@@ -14,9 +14,9 @@
 /* A request to answer on standard output. */
 struct serve_question {
 	enum route_kind kind;
-	const struct option_command *command; /* NULL for ROUTE_TRACES and ROUTE_EVENTS */
+	const struct option_command *command; /* NULL for ROUTE_TRACES */
 	struct option_values values;	      /* of that command; the traces are its operands */
-	const char *const *member;	      /* of route.h */
+	const char *const *member; /* names of the JSON members to write; NULL: all (route.h) */
 };
 
 struct serve_config {
@@ -26,7 +26,8 @@ struct serve_config {
 	const char *page, *policy;   /* the page and its Content-Security-Policy */
 	/* Answers a question; called in a forked process. */
 	struct ht_err *(*answer)(void *context, const struct serve_question *question);
-	/* Called when the server answers at `address`; it opens no more files from then on. */
+	/* Called when the server answers at `address`, which contains the token; the server opens
+	 * no more files from then on. */
 	struct ht_err *(*ready)(void *context, const char *address, uint16_t port);
 	/* the capture of the first trace, while it runs; NULL: none */
 	const struct follow_config *live;
@@ -35,6 +36,6 @@ struct serve_config {
 
 /* False if this program was built without libmicrohttpd. */
 bool serve_is_built(void);
-/* Serves until SIGINT, SIGTERM or SIGHUP. */
+/* Serves until SIGINT, SIGTERM or SIGHUP. HT_ERR_REFUSED: the port is in use. */
 HT_MUST_CHECK
 struct ht_err *serve_run(const struct serve_config *config);

@@ -112,8 +112,8 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
 		return MHD_NO;
 	if (exchange->state == EXCHANGE_DONE)
 		return exchange_end(exchange);
-	/* libmicrohttpd calls twice, the second time after a body. If the first call answered, the
-	 * connection would be closed. */
+	/* libmicrohttpd calls twice, the second time after a body. An answer in the first call
+	 * closes the connection: only a POST, whose body is not wanted, is answered there. */
 	const bool is_first = exchange->state == EXCHANGE_NEW;
 	exchange->state = EXCHANGE_HEARD;
 	if (is_first && strcmp(method, MHD_HTTP_METHOD_POST) != 0)

@@ -18,7 +18,8 @@ struct stream {
 	struct stream *next;
 };
 
-/* Copies the hub's message if it is new; false if it is not. */
+/* Copies the hub's message if it is new and the former one is sent. True: `text` has bytes to
+ * send. */
 static bool take_message(struct stream *stream)
 {
 	const struct stream_hub *hub = stream->hub;

@@ -21,7 +21,7 @@ struct columns_figure columns_bytes(uint64_t bytes);
 struct columns_figure columns_change(int64_t bytes);
 /* 204, 1.2k, 28.0k, 3.4M (powers of 1000). */
 struct columns_figure columns_rate(double per_s);
-/* 98s, 12m, 3h, 5d; "-" for 0. */
+/* 98s, 12m, 30h, 5d; "-" for 0. */
 struct columns_figure columns_age(uint64_t age_ns);
 
 /* Puts the titles of the columns. `now` as for the rows below. */

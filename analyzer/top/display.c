@@ -25,7 +25,7 @@ bool display_is_built(void)
 	return true;
 }
 
-/* If the user's locale is not installed, use C.UTF-8: terminals usually show UTF-8. */
+/* If the user's locale has UTF-8 but is not installed, use C.UTF-8. */
 static void set_locale(void)
 {
 	const struct terminal terminal = terminal_of(stdout, TERMINAL_COLOR_NEVER);

@@ -9,14 +9,14 @@
 
 /* False if this program was built without ncursesw. */
 bool display_is_built(void);
-/* HT_ERR_REFUSED: there is no terminal, or no description of its type; the message names -b. Shows
- * nothing. */
+/* HT_ERR_REFUSED: there is no terminal, no description of its type, or no ncursesw in this build;
+ * the message names -b. Shows nothing. */
 HT_MUST_CHECK
 struct ht_err *display_check(void);
 HT_MUST_CHECK
 struct ht_err *display_open(void);
 void display_close(void);
-/* The terminal's present size. */
+/* The terminal's present size, to which it adapts the display. */
 struct terminal display_size(void);
 void display_show(const struct screen_lines *lines);
 /* The next key that was pressed (enum screen_key, or a character); 0: none. Never waits. */

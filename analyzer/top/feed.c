@@ -23,7 +23,8 @@ static int make_in(const char *directory)
 					   directory) >= (int)sizeof(path))
 		return -1;
 	const int fd = mkostemp(path, O_CLOEXEC);
-	/* Without a name, the kernel frees the file when its last user ends, even if killed. */
+	/* The kernel frees a file without a name when its last user ends, even if that one is
+	 * killed. */
 	if (fd >= 0)
 		unlink(path);
 	return fd;
@@ -188,8 +189,8 @@ static void start_job(struct feed *feed)
 	feed->job_ns = now;
 }
 
-/* The next snapshot begins after the interval. If making one takes longer than the interval, it
- * begins after that longer time, because the target needs the processors too. */
+/* The next snapshot begins after the interval. If the last one took longer to make than the
+ * interval, the next one waits as long again, because the target needs the processors too. */
 static void set_due(struct feed *feed)
 {
 	const uint64_t now = clock_mono_ns(), took = now - feed->job_ns;

@@ -28,29 +28,33 @@ struct feed {
 	struct capture capture;
 	struct tail tail;
 	struct follow follow;
-	int trace, log;	 /* of a capture that feed started: its private trace, and its output */
+	int trace, log;	 /* descriptors for a capture that feed starts: its private trace, and its
+			    messages */
 	struct job job;	 /* pid 0: none */
 	bool is_saving;	 /* the job writes a page */
 	char *save_path; /* path of a requested page; NULL: none */
 	struct snapshot *now, *before;
+	/* time between two snapshots; when the next one is due, and when the last job began
+	 * (CLOCK_MONOTONIC) */
 	uint64_t delay_ns, due_ns, job_ns;
 	struct heading heading;
-	bool is_complete; /* the capture has ended, and `now` has all of it */
+	bool is_complete; /* the capture has ended, and `now` has all of it (NULL: it recorded
+			     nothing) */
 	bool is_last;	  /* the running job makes the snapshot of the complete trace */
 	char message[FEED_MESSAGE_BYTES]; /* outcome of the last request; "": none */
 };
 
-/* Joins the capture of `pid`, or starts one that writes to a private file without a name, which is
- * never larger on disk than FEED_TRACE_BYTES_MAX. `tasks` are borrowed. Call feed_close also after
- * an error. */
+/* Joins the capture of `pid`, or starts one that writes to a private file without a name, and that
+ * ends when the file takes more than FEED_TRACE_BYTES_MAX of the disk. `delay_ns`: time between two
+ * snapshots. `tasks` are borrowed. Call feed_close also after an error. */
 #define FEED_TRACE_BYTES_MAX (1ull << 30)
 HT_MUST_CHECK
 struct ht_err *feed_open(
 	struct feed *feed, pid_t pid, uint64_t delay_ns, const struct feed_tasks *tasks);
 /* Fills in the descriptors that feed_turn needs; returns the longest time to poll in ms. */
 int feed_poll(const struct feed *feed, struct pollfd polled[FEED_POLLED]);
-/* Does the work that is due. True: there is a new snapshot, or the capture's last one is complete.
- */
+/* Does the work that is due. True: there is a new snapshot, or the capture has ended and no further
+ * one will come. */
 bool feed_turn(struct feed *feed, const struct pollfd polled[FEED_POLLED]);
 /* Requests to the capture; the outcome becomes a message. */
 void feed_pause(struct feed *feed, bool pause);

@@ -10,7 +10,7 @@
 
 struct heading {
 	pid_t pid;
-	bool has_ended; /* the capture no longer answers */
+	bool has_ended; /* the capture has ended or no longer answers */
 	bool is_frozen; /* the user has stopped updates of the display */
 	bool has_baseline;
 	uint64_t baseline_ns;	   /* time of the baseline */

@@ -309,7 +309,7 @@ static struct ht_err *put_with_chain(struct making *making, struct listing_row *
 	return err || !row->is_open ? err : put_chain(making, row);
 }
 
-/* A function, and its sites (of `site`) if it is open. */
+/* Adds a function and, if it is open, its sites, which are among `site`. */
 static struct ht_err *put_function(struct making *making, struct listing_row *function,
 	const struct listing_row *site, size_t count)
 {

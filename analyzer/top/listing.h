@@ -24,11 +24,14 @@ extern const char *const listing_sort_names[LISTING_SORTS + 1];
 /* The figures in the columns of a row. */
 struct listing_figures {
 	int64_t outstanding_bytes; /* with a baseline: the change since then */
-	/* In a sample: the bound of outstanding_bytes at 95 %, for a change at most; otherwise 0 */
+	/* In a sample: the bound of outstanding_bytes at 95 %, or for a change an upper limit of
+	 * its bound; otherwise 0 */
 	double outstanding_bound_bytes;
+	/* Change of outstanding bytes within the last minute; with a baseline, the mean change a
+	 * minute since then. */
 	int64_t per_minute_bytes;
-	double bytes_per_s, calls_per_s; /* since the earlier snapshot */
-	uint64_t temporary, allocations; /* since the capture, or the baseline, began */
+	double bytes_per_s, calls_per_s; /* since the baseline, or else since `before` */
+	uint64_t temporary, allocations; /* since the baseline, or else since the capture began */
 	uint64_t oldest_ns;		 /* 0: nothing is outstanding */
 };
 
@@ -36,7 +39,7 @@ enum listing_kind {
 	LISTING_SITE,	  /* a function with its caller */
 	LISTING_FUNCTION, /* all sites of a function */
 	LISTING_FRAME,	  /* a line of the chain of the site above */
-	LISTING_NOTE,	  /* how many other chains the site above has */
+	LISTING_NOTE,	  /* how many chains the site above has, if more than one */
 };
 
 struct listing_row {
@@ -54,7 +57,8 @@ struct listing_row {
 
 struct listing_options {
 	enum listing_sort sort;
-	const char *filter; /* a part of any name in a chain, in any case; NULL or "": all */
+	const char *filter; /* a part of a function, file or module in a chain, in upper or lower
+			       case; NULL or "": all */
 	bool is_by_function;
 	const uint64_t *open; /* ids of rows that are open */
 	size_t open_count;
@@ -68,7 +72,7 @@ struct listing {
 };
 
 /* `before`: the snapshot since which rates are computed; NULL: the beginning. `baseline`: the
- * snapshot since which all figures are computed; NULL: none. All are borrowed by the table. */
+ * snapshot since which all figures are computed; NULL: none. The table borrows `now`. */
 HT_MUST_CHECK
 struct ht_err *listing_make(const struct snapshot *now, const struct snapshot *before,
 	const struct snapshot *baseline, const struct listing_options *options,

@@ -37,7 +37,7 @@ static void find_selected(struct screen *screen)
 		screen->selected = listing->count ? listing->count - 1 : 0;
 }
 
-/* Makes the rows again after the options of the listing have changed. */
+/* Makes the rows again, for other snapshots or other options. */
 static struct ht_err *list(struct screen *screen)
 {
 	const struct listing_options options = {
@@ -82,7 +82,7 @@ static void choose(struct screen *screen, size_t row)
 		screen->chosen = screen->listing.row[screen->selected].id;
 }
 
-/* The row that contains the selected line: the row to close. */
+/* The index of the row that contains line `row`: the row to close. */
 static size_t owner_of(const struct screen *screen, size_t row)
 {
 	const struct listing_row *rows = screen->listing.row;

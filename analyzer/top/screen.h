@@ -69,7 +69,7 @@ struct screen {
 	struct snapshot *now, *before, *baseline;
 };
 
-/* Begins as `options` say. screen_deinit frees it. */
+/* Begins with the order, filter and grouping of `options`. screen_deinit frees the screen. */
 void screen_init(struct screen *screen, const struct listing_options *options);
 void screen_deinit(struct screen *screen);
 /* Shows a copy of the snapshot from now on, unless the user holds the display. */
@@ -77,8 +77,8 @@ HT_MUST_CHECK
 struct ht_err *screen_take(struct screen *screen, const struct snapshot *now);
 HT_MUST_CHECK
 struct ht_err *screen_press(struct screen *screen, uint32_t key, enum screen_action *ret);
-/* Draws at most `rows` lines. Completes `heading`; `message`, if not empty, is the line above the
- * last. screen_lines_deinit frees the lines. */
+/* Draws at most terminal->rows lines. Adds the state of the display to `heading`; `message`, if not
+ * empty, is the line above the last. Call screen_lines_deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *screen_draw(struct screen *screen, const struct terminal *terminal,
 	const struct heading *heading, const char *message, struct screen_lines *ret);

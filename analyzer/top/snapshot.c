@@ -71,7 +71,8 @@ static bool is_sound(const struct snapshot *snapshot)
 	return true;
 }
 
-/* One allocation: the struct, then `bytes` of the file. */
+/* Makes a snapshot of the `bytes` of a file, in one allocation. NULL: they are malformed, or no
+ * memory. */
 static struct snapshot *lay_out(const void *file, size_t bytes)
 {
 	struct header header;

@@ -33,9 +33,9 @@ struct snapshot_row {
 	bool is_growing;
 	double slope_bytes_per_s; /* of a growing site */
 	uint32_t chains;
-	/* Texts, or SNAPSHOT_NONE: snapshot_function. */
+	/* Texts (see snapshot_function), or SNAPSHOT_NONE. */
 	uint32_t function, caller, script;
-	uint32_t frame, frame_count; /* the largest chain, innermost first: snapshot_frame */
+	uint32_t frame, frame_count; /* the largest chain, innermost first (snapshot_frame) */
 	uint32_t trend_count;
 	uint64_t trend[SNAPSHOT_TREND]; /* outstanding bytes, from the beginning on */
 };
@@ -55,7 +55,8 @@ struct snapshot {
 	struct snapshot_figures figures;
 	uint32_t row_count, frame_count, text_bytes;
 	struct snapshot_row *row; /* growing ones first, then those with most outstanding bytes */
-	/* Texts are pairs of strings, harmless on a terminal: a function and its place. */
+	/* `text` has pairs of strings, harmless on a terminal: a function and its place. A text is
+	 * the offset of such a pair; `frame` has the texts of the rows' chains. */
 	uint32_t *frame;
 	char *text;
 };
@@ -63,20 +64,21 @@ struct snapshot {
 /* Writes the snapshot for snapshot_read of the same build. */
 HT_MUST_CHECK
 struct ht_err *snapshot_write(FILE *out, const struct snapshot *snapshot);
-/* Reads the whole file `fd`, from its beginning. HT_ERR_FORMAT if it was cut. snapshot_destroy
- * frees it. */
+/* Reads the whole file `fd`, from its beginning. HT_ERR_FORMAT if the file was cut or is malformed.
+ * snapshot_destroy frees the snapshot. */
 HT_MUST_CHECK
 struct ht_err *snapshot_read(int fd, struct snapshot **ret);
 HT_MUST_CHECK
 struct ht_err *snapshot_copy(const struct snapshot *snapshot, struct snapshot **ret);
 void snapshot_destroy(struct snapshot *snapshot);
-/* Makes `next` the newest of two snapshots; all three are owned by the caller. `*before` stays if
- * the trace had nothing new for `next`, so that rates count over a time with data. */
+/* Moves `*now` to `*before` and `next` to `*now`, and destroys the former `*before`. If the trace
+ * had nothing new for `next`, `next` replaces `*now` and `*before` stays, so that rates count over
+ * a time with data. */
 void snapshot_follow(struct snapshot **before, struct snapshot **now, struct snapshot *next);
 
-/* "" for SNAPSHOT_NONE. */
+/* The function of a text; "" for SNAPSHOT_NONE. */
 const char *snapshot_function(const struct snapshot *snapshot, uint32_t text);
-/* File and line, or the module; may be empty. */
+/* The place of a text: file and line, or the module; may be empty. */
 const char *snapshot_place(const struct snapshot *snapshot, uint32_t text);
 /* The text of a frame of the row's chain. */
 uint32_t snapshot_frame(

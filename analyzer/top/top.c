@@ -94,7 +94,7 @@ static struct ht_err *run(const struct top_config *config, struct feed *feed)
 	return err;
 }
 
-/* Called before the target is touched. */
+/* Checks the terminal before top does anything to the target. */
 static struct ht_err *check_terminal(const struct top_config *config)
 {
 	struct ht_err *err = display_check();

@@ -17,7 +17,8 @@ struct top_config {
 	struct feed_tasks tasks;
 };
 
-/* Shows tables until the user ends it; in batch mode also until the last table, or the end of the
- * capture. Ends the capture if it started it. Errors: those of feed_close. */
+/* Shows tables until the user ends top, or a signal does; in batch mode also until the last table,
+ * or the end of the capture. Ends a capture that it started. Errors: those of the terminal,
+ * feed_open and feed_close. */
 HT_MUST_CHECK
 struct ht_err *top_run(const struct top_config *config);

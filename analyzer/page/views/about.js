@@ -13,7 +13,7 @@ const About = (() => {
 	const bytes = (value) => value === null || value === undefined ? "not known"
 		: Format.bytes(value);
 
-	/* A figure, or its bounds if the error is not less than the figure. */
+	/* A figure, with its bounds if they differ. */
 	function range(heap, name) {
 		const value = heap[name + "_bytes"], least = heap[name + "_least_bytes"];
 		const most = heap[name + "_most_bytes"];
@@ -49,7 +49,8 @@ const About = (() => {
 		forbidden: "the process, which forbade its threads the clock",
 		truncated: "not known: the trace has no end"};
 
-	/* True for old traces and killed captures. */
+	/* Whether the trace does not say how the process was left: an old trace, or a killed
+	 * capture. */
 	function isUnknown(capture) {
 		return capture.left.result === null && capture.ended !== "running";
 	}

@@ -23,7 +23,8 @@ const Boxes = (() => {
 		return list.sort((a, b) => total[b] - total[a] || a - b);
 	}
 
-	/* From the root to the zoomed frame over the whole width, then what lies below it. */
+	/* Gives the frames from the root to the zoomed one the whole width, and those below it
+	 * their share. */
 	function layOut(tree, children, total, zoom, width) {
 		const path = pathTo(tree, zoom);
 		const boxes = path.map((node, row) => ({node, row, x: 0, width}));

@@ -21,7 +21,8 @@ const DiffView = (() => {
 	/* The samples of two captures are independent: the variances of both add up. */
 	const deltaBound = (row) => Math.hypot(oldBound(row), newBound(row));
 
-	/* {name, where, chain: names from the innermost, change, old, new, and variances of both}. */
+	/* {chain: names from the innermost, where, change, old, new, oldVariance, newVariance},
+	 * largest change first. */
 	function rowsOf(diff, metric) {
 		const figures = diff.metrics[metric];
 		return diff.sites.map(([chain, file, line], i) => ({

@@ -11,7 +11,7 @@ const Flame = (() => {
 	function create(app) {
 		let canvas = null, boxes = [], height = 0, chosen = 0;
 
-		/* Frames have a width: chains that shrank have none. */
+		/* A frame needs a width above 0: chains that shrank count as 0. */
 		function drawn() {
 			const {state} = app;
 			if (state.metric !== "growth")
@@ -75,7 +75,7 @@ const Flame = (() => {
 			app.set({zoom: node});
 		}
 
-		/* The neighbour of the chosen frame. */
+		/* The neighbour of the chosen frame in the direction of the key. */
 		function walk(key) {
 			const {parent} = app.tree(), {total} = drawn();
 			const below = (node) => Stacks.sorted(app.children(), total, node);

@@ -5,8 +5,9 @@
 "use strict";
 
 const Functions = (() => {
-	/* Figures of lines, {frame, own, total, variance: of total}, of one function or file. A chain
-	 * counts once for each line. `of`: the function or file of each frame; `wanted`: the one to list. */
+	/* Figures of lines, {frame, own, total, variance: of total}, of one function or file. A
+	 * chain counts once for each line. `kind`: "function" or "file"; `of`: the function or file
+	 * of each frame; `wanted`: the one to list. */
 	function linesOf(app, kind, of, wanted) {
 		const {frame, parent, count} = app.model.tree, {own, total} = app.lineTotals();
 		const variances = app.lineVariances();
@@ -33,7 +34,7 @@ const Functions = (() => {
 		return [...lines.values()];
 	}
 
-	/* The column behind `value`; none: the figures are exact. */
+	/* The column of bounds for the column `value`; none: the figures are exact. */
 	const boundOf = (app, value) => !app.model.isSample ? []
 		: [Table.bound("bound", value, (row) => Model.bound(value(row), row.variance))];
 

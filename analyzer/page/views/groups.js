@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Functions, modules and namespaces: own values are those of chains that allocate there, totals
- * those of all chains through it, each counted once.
+ * Functions, modules and namespaces: own values are those of chains that allocate in them, totals
+ * those of all chains through them, each counted once.
  */
 "use strict";
 
 const Groups = (() => {
-	/* A number for each function, and the text of a number. */
+	/* By function, the number of its group; the texts of groups. */
 	function keysOf(app, kind) {
 		const {model, names} = app, {frame} = model, {first, count} = names.functions;
 		const {strings, modules} = model.facts, known = new Map(), texts = [];
@@ -29,7 +29,8 @@ const Groups = (() => {
 		return {ofCall, texts, hasSpaces: frame.space.some((space) => space)};
 	}
 
-	/* Data independent of the window: the group of each node, and its outermost nodes. */
+	/* Data independent of the window: the group of each node, and the outermost nodes of all
+	 * groups. */
 	function nodesOf(app, kind) {
 		const tree = app.down();
 		const keys = app.remember("keys " + kind, 0, () => keysOf(app, kind));

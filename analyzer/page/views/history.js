@@ -37,7 +37,7 @@ const History = (() => {
 
 	const colourOf = (part, parts) => Dom.colour(part === parts ? "rate" : "part-" + part);
 
-	/* {name, call, colour, values, value, highest} of each part that has any. */
+	/* {part, call, name, colour, values, value, highest} of each part with figures. */
 	function rowsOf(app) {
 		const {state, model} = app, {calls, partOf} = partsOf(app), values = app.values();
 		const series = Model.history(model, state.from, state.to, state.metric, partOf,
@@ -113,7 +113,7 @@ const History = (() => {
 					: row.values[row.values.length - 1]}]});
 	}
 
-	/* Each curve's upper and lower edge: its own level above that of those after it. */
+	/* Each curve's upper and lower edge: a curve stands on those after it. */
 	function edgesOf(app, rows) {
 		const count = app.state.to - app.state.from, edges = new Array(rows.length);
 		let below = new Float64Array(count);
@@ -153,7 +153,8 @@ const History = (() => {
 		return drawing.text();
 	}
 
-	/* The sum of the last bucket's levels, or of all buckets' rates. */
+	/* The sum of the last bucket's levels, or of all buckets' rates; for a peak, of the
+	 * values. */
 	function sumOf(app, rows) {
 		const {metric} = app.state;
 		return rows.reduce((all, row) => all + (metric === "peak" ? row.value : isRate(app)

@@ -31,7 +31,7 @@ const Lifetimes = (() => {
 				value: (row) => row.value, cell: (row) => Dom.meter(row.value, most)}]});
 	}
 
-	/* Sites whose blocks are freed, with their mean life: exact for any window. */
+	/* Sites that allocated, with their freed blocks and mean life: exact for any window. */
 	function sites(app) {
 		const sums = app.chainSums(), {frame} = app.model.tree, {ofFrame} = app.names.functions;
 		const open = (node) => app.openFunction(node && frame[node] >= 0 ? ofFrame[frame[node]] : -1);
@@ -67,7 +67,7 @@ const Lifetimes = (() => {
 					tables[0].element,
 					Dom.element("h2", {}, "Which sites' blocks are freed"), tables[1].element);
 			},
-			/* All blocks, or bytes, that were allocated in the selected time. */
+			/* The number of blocks that were allocated in the selected time. */
 			sum: () => tables[0].rows().reduce((all, row) => all + row.blocks, 0),
 			text: () => tables.map(Table.text).join("\n"),
 			csv: () => Table.csv(tables[0]),

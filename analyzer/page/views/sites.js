@@ -39,7 +39,8 @@ const Sites = (() => {
 		["lifetime", "Mean life", "ns", meanLife, "wide"],
 	];
 
-	/* A chain's function, its place and its callers; `open` shows it. */
+	/* A chain's function, its place and its callers; a click calls `open` with the chain's
+	 * node. */
 	function nameColumn(app, open, hint) {
 		const {nodes} = app.chains();
 		return {key: "name", title: "Function and callers", unit: "text",
@@ -67,7 +68,7 @@ const Sites = (() => {
 			render(view) {
 				const sums = app.chainSums();
 				const {metric} = app.state, sorted = app.state.sort.replace(/-$/, "") || metric;
-				/* The column of the metric is visible on every screen. */
+				/* The column that decides the order is visible on every screen. */
 				const columns = COLUMNS.filter(([key]) => key === "lifetime" ||
 					app.metrics.includes(key)).map(([key, title, unit, value, hide]) =>
 					({key, title, unit, value: value(sums), hide: key === sorted ? "" : hide}));

@@ -25,7 +25,7 @@ const Suspects = (() => {
 		return groups;
 	}
 
-	/* The thread with most of the total, and its share. */
+	/* The thread with most of the group's total, and its share. */
 	function threadText(app, group) {
 		const {model} = app, values = app.values(), by = new Map();
 		let sum = 0;
@@ -42,8 +42,8 @@ const Suspects = (() => {
 		return "thread " + app.names.threadName(list[0][0]) + share + more;
 	}
 
-	/* When its live bytes began to grow. What grows evenly from the first moment on has GROWN
-	 * of its most after GROWN of the time. */
+	/* When the live bytes of a group began to grow. A group that grows evenly from the start
+	 * has GROWN of its maximum after GROWN of the time. */
 	function sinceText(app, group) {
 		const most = Math.max(...group.live), at = group.live.findIndex((live) => live > most * GROWN);
 		return at <= group.live.length * AT_ONCE ? "since the start of the capture"
@@ -83,7 +83,7 @@ const Suspects = (() => {
 				"at most " + Format.bytes(Math.max(0, ...group.live))));
 	}
 
-	/* The site with most at the end. */
+	/* The group with most live bytes at the end. */
 	function largestOf(groups) {
 		const end = (group) => group.live[group.live.length - 1];
 		return groups.reduce((most, group) => !most || end(group) > end(most) ? group : most, null);
@@ -130,7 +130,7 @@ const Suspects = (() => {
 			" sites grow, together by ") + rate;
 	}
 
-	/* "Of 3.0 MiB outstanding at the end, 1.0 MiB was still held 5 min later. " */
+	/* "Of 3.0 MiB outstanding at the end, 1.0 MiB were still held 5 min later. " */
 	function settleText(facts) {
 		const {settle, totals} = facts;
 		return settle ? "Of " + Format.bytes(totals.outstanding_bytes) +
@@ -138,8 +138,8 @@ const Suspects = (() => {
 			" were still held " + Format.time(settle.end_ns - settle.begin_ns) + " later. " : "";
 	}
 
-	/* One sentence on all growing sites; then the growth of RSS and the heap before the window.
-	 */
+	/* One sentence on all growing sites; then RSS, what was still held, and the heap before the
+	 * window. */
 	function headline(app, groups) {
 		const growing = groups.filter((group) => group.class === "growing");
 		const {heap, capture, rss} = app.model.facts;

@@ -6,12 +6,13 @@
 "use strict";
 
 const Timeline = (() => {
-	/* Parts of RSS, and what is beside it. */
+	/* Parts of RSS, and swapped memory, which RSS lacks. */
 	const MEMORY = [["anonymous", "anonymous"], ["file", "files"], ["shared", "shared memory"],
 		["swap", "swapped out"]];
 	const DASHES = {anonymous: [6, 3], file: [2, 3], shared: [8, 3, 2, 3], swap: [1, 4], limit: [4, 3]};
 
-	/* Keys of curves that the reader has hidden or shown; kept when the model changes. */
+	/* Keys of curves: `hidden` ones are not drawn, `chosen` ones the reader has hidden or
+	 * shown. Both are kept when the model changes. */
 	const hidden = new Set(), chosen = new Set();
 
 	const GROUP = [["cgroup", "cgroup", "its control group"],
@@ -37,8 +38,8 @@ const Timeline = (() => {
 		for (const [column, name] of MEMORY)
 			if (most(column) > most("rss") / 20)
 				series.push({name, key: column, isPart: true, value: known(line[column])});
-		/* A group that has far more than the process would flatten all other curves: the
-		 * reader shows it. */
+		/* A control group that has far more than the process would flatten all other
+		 * curves: its curves are hidden until the reader shows them. */
 		for (const [column, key, name] of GROUP)
 			if (most(column) > 0) {
 				series.push({name, key, isPart: true, colour: "quiet", value: known(line[column])});
@@ -205,7 +206,8 @@ const Timeline = (() => {
 			say(peak.bucket);
 		}
 
-		/* By keys: of the whole capture the first half is chosen first. */
+		/* Moves the selection or its end; if the whole capture is selected, selects its
+		 * first half. */
 		function step(direction, isEnd) {
 			const {from, to} = app.state;
 			if (Model.isWhole(model, from, to))
@@ -214,7 +216,7 @@ const Timeline = (() => {
 				move(direction * Math.max(1, Math.round(model.buckets / 50)), isEnd);
 		}
 
-		/* The drawing for those who do not see it: rows of up to 40 times. */
+		/* The curves as a table, for screen readers: at most 40 rows. */
 		function showTable() {
 			const place = Dom.by("timeline-table");
 			const step = Math.max(1, Math.ceil(model.buckets / 40));
@@ -248,7 +250,8 @@ const Timeline = (() => {
 			action();
 		}
 
-		/* Properties, of which the newest model's count: a live page has many models. */
+		/* Handlers are properties, because a live page has many models: those of a newer
+		 * model replace them. */
 		brush.onpointerdown = (event) => {
 			if (event.button)
 				return;
@@ -267,7 +270,8 @@ const Timeline = (() => {
 		Dom.by("go-whole").onclick = () => app.select(0, model.buckets);
 		Dom.by("timeline-table").ontoggle = showTable;
 
-		/* Its legend writes style attributes, which the policy of the page forbids. */
+		/* The legend of dygraphs writes style attributes, which the policy of the page
+		 * forbids. */
 		Dygraph.PLUGINS = Dygraph.PLUGINS.filter((one) => one !== Dygraph.Plugins.Legend);
 
 		function draw() {

@@ -8,7 +8,8 @@
 const TreeView = (() => {
 	const CHILDREN = 40, SMALL = 0.001, TEXT_LINES = 200, TEXT_LEAST = 0.005, GREAT = 0.6;
 
-	/* The tree below `top` as lines of text: what has half a per cent. */
+	/* The tree below `top` as at most TEXT_LINES lines of text: nodes with TEXT_LEAST of the
+	 * total or more. */
 	function text(app, {total, own}, top) {
 		const tree = app.tree(), lines = [], all = Math.abs(total[0]) || 1;
 		const line = (node, depth) => [app.format(total[node]).padStart(10),
@@ -30,10 +31,12 @@ const TreeView = (() => {
 	}
 
 	function create(app) {
-		/* Open nodes and how many children each shows, of the tree of this key. */
+		/* Open nodes, with the number of children that each shows, in the tree that `key`
+		 * identifies. */
 		let open = new Map(), key = "", active = 0, shown = [];
 
-		/* Opens the way to where most of it parts. */
+		/* Opens nodes from the root on, always the largest child, while it has GREAT of its
+		 * caller's total. */
 		function openGreatest(total) {
 			open = new Map([[0, CHILDREN]]);
 			for (let node = 0, depth = 0; depth < 40; depth++) {
@@ -45,7 +48,8 @@ const TreeView = (() => {
 			}
 		}
 
-		/* The visible rows: {node, depth, children}, or {more, of}. */
+		/* The visible rows: {node, depth, children: their number}, or {of, more}: node `of`
+		 * has `more` children that are not shown. */
 		function rows(total) {
 			const list = [], stack = [{node: 0, depth: 0}];
 			while (stack.length) {

@@ -41,7 +41,7 @@ const Trend = (() => {
 		return rows.filter((row) => expression.test(row.chain.join("\n") + "\n" + row.where));
 	}
 
-	/* A bar for each trace; those below 0 hang from the line. */
+	/* A bar for each trace; bars of values below 0 are under the zero line. */
 	function bars(values, label) {
 		const canvas = Dom.element("canvas", {class: "spark", role: "img", "aria-label": label});
 		const width = 132, height = 34, context = Dom.paintOn(canvas, width, height);
