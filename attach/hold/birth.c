@@ -29,8 +29,8 @@
 #define CHILD_RESTS_NS (50 * CLOCK_NS_PER_MS)
 
 enum seen {
-	SEEN_CALL,  /* it is about to make a system call, or has made one */
-	SEEN_BIRTH, /* it has made a child */
+	SEEN_CALL,  /* the thread is about to make a system call, or has made one */
+	SEEN_BIRTH, /* the thread has made a child */
 	SEEN_EXEC,
 	SEEN_FIRST, /* the first stop of a new child */
 	SEEN_END,
@@ -70,8 +70,8 @@ static struct ht_err *await(const struct patience *of, int *ret_status, bool *re
 		bool late =
 			got <= 0 &&
 			(now > of->end_ns || (of->child && has_settled(of->child, now - since_ns)));
-		/* Released in a stop, the thread's call would return EINTR: look once more whether
-		 * it has stopped meanwhile. */
+		/* If this worker's end released the thread in a stop, the thread's call would
+		 * return EINTR: look once more whether it has stopped meanwhile. */
 		if (late)
 			got = tracee_wait(of->tid, WNOHANG, ret_status);
 		*ret_late = late && got <= 0;

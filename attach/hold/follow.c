@@ -99,7 +99,7 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 			return err;
 		if (status >> 16)
 			return stops_detach(ask->tid, 0);
-		/* A trap of the program's own: pass it on. */
+		/* A trap that the program itself caused: release the thread with that signal. */
 		if (WSTOPSIG(status) != STOPS_SYSCALL)
 			return stops_detach(ask->tid, WSTOPSIG(status));
 		inside = !inside;

@@ -191,7 +191,8 @@ struct jecache_place jecache_find(struct view *view, const struct threads *threa
 	/* Without a ring the first layout can be mistaken for the other, but not the reverse. */
 	const enum jecache_form first = is_old ? JECACHE_FIRST : JECACHE_TWO;
 	const enum jecache_form last = is_old ? JECACHE_ONE : JECACHE_TWO;
-	/* Of one size: the end of its stack. */
+	/* Offset of the word that is_likely checks: the cache's first; before 5.3, the end of the
+	 * first size's stack. */
 	const size_t at_word = is_old ? offsetof(struct bin_old, end) : 0;
 	uint8_t data[THREADS_VARIABLES_BYTES];
 	view_forget(view);

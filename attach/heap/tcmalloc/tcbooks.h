@@ -35,6 +35,6 @@ HT_MUST_CHECK
 struct ht_err *tcbooks_find(
 	struct view *view, const struct module *module, struct tcbooks *ret, size_t *ret_count);
 void tcbooks_read(struct view *view, const struct tcbooks *books, struct tcbooks_sum *ret);
-/* How much two sums differ; 0: not at all. */
+/* The bytes by which two sums differ; 0: they are equal. */
 uint64_t tcbooks_moved_bytes(const struct tcbooks *books, const struct tcbooks_sum *before,
 	const struct tcbooks_sum *now);
