@@ -18,8 +18,8 @@ struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
 	ret->proc = proc;
 	HT_TRY(proc_lookup_begin(proc, &ret->lookup));
-	/* The open descriptor writes the memory from before an exec, in which other processes may
-	 * still run. */
+	/* After an exec the open descriptor still writes to the memory from before, in which other
+	 * processes may run. */
 	struct ht_err *err = proc_check_same(proc);
 	if (err)
 		proc_lookup_end(&ret->lookup);
@@ -79,7 +79,8 @@ static struct ht_err *look(const struct patch *patch, const struct journal_slot 
 	return NULL;
 }
 
-/* A store of one byte is never torn, and leaves the bytes beside it alone. */
+/* If one byte differs, stores that byte alone: the store is never torn, and leaves the bytes beside
+ * it as they are. */
 static struct ht_err *store(
 	const struct patch *patch, raddr_t addr, uint64_t expected, uint64_t value)
 {

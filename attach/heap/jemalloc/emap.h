@@ -25,8 +25,7 @@ struct emap_shape {
 	/* Positions in the first word of a description: state and its number of bits, size class,
 	 * free blocks. */
 	unsigned state_shift, state_bits, class_shift, free_shift;
-	/* Before 5.3. */
-	bool is_old;
+	bool is_old; /* before 5.3 */
 };
 
 extern const struct emap_shape emap_shapes[EMAP_SHAPES];
