@@ -35,8 +35,8 @@ static const struct family families[] = {
 
 _Static_assert(HT_ARRAY_SIZE(families) <= FAMILIES_MAX, "family_index");
 
-/* Names other than those of the hooks. A second and a third argument are passed on, whatever they
- * mean. */
+/* Names other than those of the hooks. A hook passes on a second and a third argument, whatever
+ * they mean. */
 static const struct {
 	int family;
 	const char *name; /* follows the prefix */

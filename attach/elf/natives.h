@@ -75,7 +75,8 @@ struct natives {
 	raddr_t frees_again;  /* function that frees cached blocks again (family.h); 0: none */
 	uint64_t frees_again_bytes;
 	struct startcode start; /* of the executable */
-	raddr_t eh_frame;	/* loaded address of the section .eh_frame; 0: none */
+	raddr_t eh_frame; /* loaded address of the section .eh_frame; 0: none, or the module has an
+			     eh_frame_hdr */
 	uint64_t eh_frame_bytes;
 	struct natives_v8 v8;
 	raddr_t debug; /* executable only: the r_debug of its own C library (linkmap.h); 0: no

@@ -14,7 +14,8 @@ struct coverage_function {
 	const struct module *module;
 	size_t slots;  /* that lead to the function */
 	bool at_entry; /* has an entry hook, which sees every call */
-	size_t places; /* in code outside of the allocator that call it or load its address */
+	size_t places; /* in code outside of the allocator that call it or load its address; without
+			  a hook, also words that lead to it and modules that call it by name */
 };
 
 struct coverage {

@@ -273,8 +273,7 @@ static bool is_seen_elsewhere(const struct entries *entries, const struct entry 
 	return to && (to->at || to->passed);
 }
 
-/* Marks, until there are no more, the functions without a hook for which is_seen_elsewhere is true.
- * */
+/* Marks the functions without a hook for which is_seen_elsewhere is true, until none is left. */
 static void pass_on(struct entries *entries)
 {
 	for (bool more = true; more;) {

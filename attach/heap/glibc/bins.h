@@ -20,7 +20,7 @@ struct bins {
 	struct bins_chunk *chunk; /* ascending by address, each once */
 	size_t count, capacity;
 	uint64_t free_bytes; /* of all chunks and the top */
-	bool valid;	     /* the arena and its top were readable */
+	bool valid;	     /* the arena and its top were read, and are plausible */
 	bool whole;	     /* each list was walked to its end */
 };
 
