@@ -35,6 +35,6 @@ struct slot {
 	/* SLOT_TAP: the function to call: `value`, or the definition behind it if `value` is a
 	 * canonical PLT entry of a non-PIE executable; never an address that leads through a slot
 	 * again. SLOT_UNRESOLVED: what the dynamic linker would bind it to; 0: uncertain, look
-	 * again later. */
+	 * again later. 0 for all others. */
 	raddr_t real;
 };

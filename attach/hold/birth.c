@@ -139,8 +139,7 @@ static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 	}
 }
 
-/* --- the thread that makes it
- * ----------------------------------------------------------------------------------- */
+/* --- the thread that makes the child --- */
 
 static struct ht_err *go_to_fork(const struct follow_ask *ask,
 	void (*born)(void *context, pid_t pid), void *context, pid_t *ret)
@@ -165,9 +164,7 @@ static struct ht_err *go_to_fork(const struct follow_ask *ask,
 	return stops_detach(ask->tid, 0);
 }
 
-/* --- the child
- * --------------------------------------------------------------------------------------------------
- */
+/* --- the child --- */
 
 /* Would tracing change what this call of the child does, or does the call make a child or a thread?
  * Then heaptap releases the child and attaches soon. */

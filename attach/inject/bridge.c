@@ -211,7 +211,7 @@ static const char *read_first(const struct instruction *i, const uint8_t *code,
 	return is_relative(i) ? read_relative(i, code, bridge) : NULL;
 }
 
-/* --- a place in a function --- */
+/* --- an instruction of a function --- */
 
 const char *bridge_function_begin(struct function *function, const uint8_t *code, size_t code_bytes,
 	raddr_t entry, size_t bytes)

@@ -20,7 +20,7 @@ static struct ht_err *no_memory(void)
 	return ht_err_new(HT_ERR_NOMEM, "no memory for the functions to be hooked at their entry");
 }
 
-/* --- which --- */
+/* --- which functions --- */
 
 /* Does it have calls that bypass all slots? A function named by the user, to which pointers in data
  * or no slots lead, is called through a table of the program's own or an address from dlsym. */
@@ -170,7 +170,7 @@ static struct ht_err *read_all(const struct survey *survey, struct entries *entr
 	return NULL;
 }
 
-/* --- where --- */
+/* --- where their bridges are --- */
 
 /* The number of near areas for which the stub finds room: each area makes the stub longer. */
 static size_t areas_max(const struct survey *survey)
@@ -417,7 +417,7 @@ static void settle_callers(struct survey *survey, const struct entries *entries)
 		}
 }
 
-/* --- the whole --- */
+/* --- the whole plan --- */
 
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret)
 {

@@ -181,7 +181,7 @@ static void take_mapped(struct reading *reading, uint64_t mapped_bytes)
 	reading->moved |= moved != 0;
 }
 
-/* --- the whole --- */
+/* --- the whole account --- */
 
 static struct ht_err *read_all(struct reading *reading)
 {

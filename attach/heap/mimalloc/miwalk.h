@@ -12,6 +12,7 @@
 struct miwalk_page {
 	raddr_t addr;	/* where its slices begin */
 	uint64_t start; /* distance of the first block, if the page says so */
+	/* Size of the page, from `addr` on, and of each block. */
 	uint64_t bytes, block_bytes;
 	uint32_t used, freed; /* blocks handed out; of these, freed by other threads */
 	raddr_t list;	      /* list of blocks that other threads have freed into the page */

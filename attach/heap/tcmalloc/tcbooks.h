@@ -13,9 +13,10 @@
 #define TCBOOKS_CLASSES 128u
 
 struct tcbooks {
+	/* Addresses of the lists of each class, and of the lists and sums of spans. */
 	raddr_t central, pages;
 	raddr_t cache; /* the variable that points at a thread's cache; 0: not found */
-	/* By size class: */
+	/* By size class: the size of a block and of a span, and how many blocks move at once. */
 	unsigned count;
 	uint64_t bytes[TCBOOKS_CLASSES], span_bytes[TCBOOKS_CLASSES], move[TCBOOKS_CLASSES];
 };

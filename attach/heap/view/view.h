@@ -40,8 +40,8 @@ struct view {
 	uint64_t round;
 	uint64_t left; /* of the budget */
 	uint64_t pause_ns;
-	int pagemap_fd; /* -1: nothing is swapped out */
-	raddr_t present_page;
+	int pagemap_fd;	      /* -1: nothing is swapped out */
+	raddr_t present_page; /* the page that was last seen in memory; 0: none */
 	struct view_touched touched;
 	bool spent;	    /* the budget refused a look */
 	bool swapped;	    /* a look was refused because its page is swapped out */
