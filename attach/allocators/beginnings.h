@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A filter for symbols: a node binary has hundreds of thousands, of which a dozen matter. A hash of
- * the first characters rejects nearly all others.
+ * A filter for symbols: a Node.js binary has hundreds of thousands, of which a dozen matter. A hash
+ * of the first characters rejects nearly all others.
  */
 #pragma once
 

@@ -25,8 +25,8 @@ static const struct family families[] = {
 	[GO] = {"the Go runtime", "runtime.", NULL, {NULL}},
 	[RUST] = {"Rust", "__rust_", NULL, {NULL}, .everywhere = true},
 	[RUST_DEFAULT] = {"Rust", "__rdl_", NULL, {NULL}, .everywhere = true},
-	/* Operators new of a linked-in jemalloc: if the program had its own, the linker would have
-	 * left out the file of jemalloc's, and with it the function for want of memory. */
+	/* handleOOM stands in the same file as the operators new of a linked-in jemalloc: if the
+	 * program had operators of its own, the linker would have left out that file. */
 	[PLAIN] = {"malloc", "", "je_", {NULL}, .release = {"_ZL9handleOOMmb", "je_malloc_default"},
 		.hooked = true},
 	/* Needs no proof: the tables below have no name of this family. */
@@ -35,8 +35,8 @@ static const struct family families[] = {
 
 _Static_assert(HT_ARRAY_SIZE(families) <= FAMILIES_MAX, "family_index");
 
-/* Names other than those of the hooks. A second and a third argument are passed on, whatever they
- * mean. */
+/* Names other than those of the hooks. A hook passes on a second and a third argument, whatever
+ * they mean. */
 static const struct {
 	int family;
 	const char *name; /* follows the prefix */

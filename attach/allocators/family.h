@@ -23,12 +23,12 @@ struct family {
 	const char *inner;     /* prefix of its internal functions, beside `prefix`; NULL: none */
 	const char *proof[3];  /* functions that only this allocator has; one of them proves it */
 	/* Functions that exist where the operators new of the allocator are its own and can be
-	 * hooked: missing in a debug build, and where a program brings other operators. None:
-	 * always so */
+	 * hooked: missing in a debug build, and where a program brings other operators. Empty: the
+	 * operators always are. */
 	const char *release[2];
-	bool hooked;	 /* some of its functions have hooks */
+	bool hooked;	 /* some of its functions have hooks; false for `given` */
 	bool everywhere; /* part of every program of its kind, whatever that allocates with */
-	bool given;	 /* the functions that the user has named (given.h) */
+	bool given;	 /* the family of the functions that the user has named (given.h) */
 };
 
 #define FAMILIES_MAX 16u
@@ -39,7 +39,8 @@ struct family_member {
 	enum abi_hook hook; /* FAMILY_HOOKED only */
 	/* For a function of ABI_NEWS: what the hook calls instead, without the prefix */
 	const char *plain;
-	/* FAMILY_UNSEEN unless `plain` or `family.release` is there */
+	/* FAMILY_UNSEEN unless all functions of `family.release` are there, and for a function of
+	 * ABI_NEWS also `plain` */
 	bool if_released;
 };
 
@@ -65,7 +66,8 @@ bool family_find(const char *symbol, struct family_member *ret);
 bool family_find_known(const char *symbol, struct family_member *ret);
 /* Is it an operator new or delete of C++? */
 bool family_is_operator(const char *symbol);
-/* Which of `family.release` the symbol is, as a bit; all bits if the family has none. */
+/* The bit for the symbol's position in `family.release`; 0: it is not in there.
+ * family_whole_release: the bits of all; 0: the family has none. */
 unsigned family_is_release(const struct family *family, const char *symbol);
 unsigned family_whole_release(const struct family *family);
 /* Is `symbol` the function that a hook calls in place of the member (family_member.plain)? */

@@ -7,14 +7,14 @@
 
 #include "format/base.h"
 
-/* Of files: once while modules are found, and once more for the calls in their code. An unstripped
- * browser has a gigabyte of symbols. */
+/* For reads of files: once while modules are found, and once more for the calls in their code. An
+ * unstripped browser has a gigabyte of symbols. */
 #define BUDGET_FILES_BYTES (2ul << 30)
 
 struct budget {
 	uint64_t bytes; /* left to read */
 	uint64_t steps; /* left for lookups */
-	bool spent;	/* something was left out because one of them ran out */
+	bool spent;	/* something was left out because `bytes` or `steps` did not suffice */
 };
 
 static inline bool budget_take(struct budget *budget, uint64_t *left, uint64_t amount)
@@ -27,7 +27,8 @@ static inline bool budget_take(struct budget *budget, uint64_t *left, uint64_t a
 	return true;
 }
 
-/* Takes `bytes`, or one step, off the budget. False: not enough is left. NULL has no limit. */
+/* Takes `bytes`, or one step, off the budget. False: not enough is left; sets `spent`. A NULL
+ * budget has no limit. */
 static inline bool budget_bytes(struct budget *budget, uint64_t bytes)
 {
 	return !budget || budget_take(budget, &budget->bytes, bytes);

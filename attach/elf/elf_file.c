@@ -12,7 +12,7 @@
 #include "format/arch.h"
 
 #define SECTIONS_MAX 65535u
-#define TABLE_MAX    (512ul << 20) /* symbol names of a Rust node: a hundred megabytes */
+#define TABLE_MAX    (512ul << 20) /* a large Rust program has 100 MB of symbol names */
 #define READ_BYTES   (1u << 20)
 #define NOTES_BYTES  1024u
 
@@ -42,7 +42,7 @@ static bool header_read(int fd, uint64_t bytes, Elf64_Ehdr *ret)
 	       ret->e_shoff < bytes;
 }
 
-/* If there are more sections than the header can say, the first section has their number. */
+/* If the header has no room for the number of sections, sh_size of the first section has it. */
 static size_t section_count(int fd, const Elf64_Ehdr *ehdr)
 {
 	Elf64_Shdr first;
@@ -181,7 +181,7 @@ const Elf64_Shdr *elf_file_linked(const struct elf_file *file, const Elf64_Shdr 
 
 #define LARGE_PAGE_BYTES (2ul << 20)
 
-/* A third of the time for a node's symbols is the first touch of each page. */
+/* A third of the time for the symbols of a large program is the first touch of each page. */
 static void ask_for_large_pages(uint8_t *data, size_t bytes)
 {
 	size_t before = -(uintptr_t)data & (LARGE_PAGE_BYTES - 1);

@@ -33,9 +33,9 @@ struct elf_table {
 	size_t bytes;
 };
 
-/* Opens the file behind `fd`. It has no sections if it is not a 64-bit ELF file of x86-64 or has
- * another build-id (`build_id_bytes` 0: if it has one). Takes reads off `budget` (NULL: only the
- * file's own limit). HT_ERR_NOMEM only. */
+/* Opens the file behind `fd`. `*ret` has no sections if the file is not a 64-bit ELF file of
+ * x86-64, or has another build-id (`build_id_bytes` 0: has any build-id). Takes reads off `budget`
+ * (NULL: only the file's own limit). HT_ERR_NOMEM only. */
 HT_MUST_CHECK
 struct ht_err *elf_file_open(int fd, const uint8_t *build_id, size_t build_id_bytes,
 	struct budget *budget, struct elf_file *ret);
@@ -48,7 +48,8 @@ const Elf64_Shdr *elf_file_named(const struct elf_file *file, const char *name);
 /* The section that `section` is linked to; NULL: none. */
 const Elf64_Shdr *elf_file_linked(const struct elf_file *file, const Elf64_Shdr *section);
 
-/* Reads a section. Empty if it has no bytes in the file, or too many. */
+/* Reads a section; free with elf_table_deinit. `ret` is empty if the section has no bytes in the
+ * file, or too many (then sets `file->partial`). */
 HT_MUST_CHECK
 struct ht_err *elf_file_read(
 	struct elf_file *file, const Elf64_Shdr *section, struct elf_table *ret);
@@ -58,5 +59,6 @@ void elf_table_deinit(struct elf_table *table);
  * none. */
 const uint8_t *elf_build_id(const uint8_t *data, size_t bytes, size_t align, size_t *ret_bytes);
 
-/* Reads up to `bytes` bytes at `offset`. Returns their number; 0 if they are too many. */
+/* Reads up to `bytes` bytes at `offset`. Returns the number read; 0, and sets `file->partial`, if
+ * the limits do not allow `bytes` more. */
 size_t elf_file_bytes(struct elf_file *file, uint64_t offset, void *ret, size_t bytes);

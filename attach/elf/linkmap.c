@@ -36,9 +36,9 @@ static raddr_t debug_of(const struct proc *proc, const struct module *module)
 	return 0;
 }
 
-/* Reads the list's head from the executable, or from the program that was given to a dynamic
- * linker. A static program has a list of its own, or none: a list in another module belongs to a
- * program that it emulates. */
+/* Reads the head's address from the executable, or from the program that a dynamic linker was
+ * started with. A static program has a list of its own, or none: a list in another module belongs
+ * to a program that it emulates. */
 raddr_t linkmap_head(const struct proc *proc, const struct modules *modules)
 {
 	raddr_t found = 0;

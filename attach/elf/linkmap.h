@@ -13,14 +13,15 @@
  * from a symbol; 0: there is none. */
 raddr_t linkmap_head(const struct proc *proc, const struct modules *modules);
 
-/* Calls `visit` for each list's head with `link` 0, and then for each element, whose dynamic
- * section is at `dynamic`. */
+/* Calls `visit` for each list's head with `link` and `dynamic` 0, and then for each element of that
+ * list, whose dynamic section is at `dynamic`. `space` numbers the lists from 0. Visits at most 64
+ * lists and 20,000 elements. */
 void linkmap_walk(const struct proc *proc, raddr_t head,
 	void (*visit)(void *context, unsigned space, raddr_t head, raddr_t link, raddr_t dynamic),
 	void *context);
 
-/* Has the list grown behind this head, or behind this element, which was the last? False if it
- * cannot be read. */
+/* Does another list now follow the list with this head? Does another element now follow this
+ * element? False if that cannot be read. */
 bool linkmap_head_grew(const struct proc *proc, raddr_t head);
 bool linkmap_link_grew(const struct proc *proc, raddr_t link);
 

@@ -38,8 +38,8 @@ struct module {
 	uint64_t dynamic_bytes;
 	raddr_t eh_frame_hdr; /* PT_GNU_EH_FRAME; 0: none */
 	uint64_t eh_frame_hdr_bytes;
-	/* Executable only: distance of its thread-local variables below the thread pointer; 0:
-	 * none */
+	/* Size of its thread-local variables, rounded up to their alignment; 0: none, or unknown.
+	 * The executable's begin that far below the thread pointer. */
 	uint64_t tls_bytes;
 	/* Code that will not run again (startcode.h), in a static program; 0 bytes: none. */
 	raddr_t spent;
@@ -55,6 +55,7 @@ struct modules {
 
 void module_deinit(struct module *module);
 void modules_deinit(struct modules *modules);
+/* The module whose span contains `addr`; NULL: none. */
 const struct module *modules_find(const struct modules *modules, raddr_t addr);
 /* Is the program linked statically, without a dynamic linker? */
 bool modules_are_static(const struct modules *modules);

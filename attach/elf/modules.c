@@ -28,7 +28,7 @@ static bool may_hold_header(const struct proc_map *map)
 	       !is_device(map);
 }
 
-/* A program without an interpreter that is a dynamic linker started by hand. */
+/* Is a program without an interpreter a dynamic linker that was started by hand? */
 static bool named_like_linker(const char *path)
 {
 	const char *slash = strrchr(path, '/');

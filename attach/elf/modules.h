@@ -20,14 +20,15 @@ struct ht_err *modules_check_machine(const struct proc *proc, const struct proc_
 HT_MUST_CHECK
 struct ht_err *modules_read(
 	const struct proc *proc, const struct proc_maps *maps, struct modules *ret);
-/* As modules_read after a change of the mappings: modules of `old` (same lo, dev, inode, build-id)
- * keep their id, new ones get the next numbers. */
+/* As modules_read after a change of the mappings: modules of `old` (same span, device, inode and
+ * build-id) keep their id, new ones get the next numbers. */
 HT_MUST_CHECK
 struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *old, struct modules *ret);
 
 /* `*ret` is the address of the function that the module's dynamic symbol table defines as `name`;
- * 0: not defined, or indirect (STT_GNU_IFUNC). `budget`: as for dynamic_lookup. */
+ * 0: not defined, or not STT_FUNC (as an indirect one, STT_GNU_IFUNC). `budget`: as for
+ * dynamic_lookup. */
 HT_MUST_CHECK
 struct ht_err *module_symbol(const struct proc *proc, const struct module *module, const char *name,
 	struct budget *budget, raddr_t *ret);

@@ -23,7 +23,7 @@
 struct presence {
 	uint32_t hooks; /* bit by enum abi_hook */
 	bool proved;
-	unsigned release; /* of family.release */
+	unsigned release; /* bits of family_is_release */
 };
 
 struct reading {
@@ -117,7 +117,7 @@ static struct ht_err *need_add(struct reading *reading, const char *name)
 	return NULL;
 }
 
-/* Functions that a static program calls without a slot. */
+/* Records prctl and syscall, which a static program calls without a slot. */
 static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, const char *name)
 {
 	enum abi_hook hook;
@@ -221,7 +221,8 @@ static int compare_natives(const void *a, const void *b)
 	const struct native *left = a, *right = b;
 	if (left->addr != right->addr)
 		return left->addr < right->addr ? -1 : 1;
-	/* Of several names at one address, the plainest: other modules may use any of them. */
+	/* If one address has several names, the plainest comes first: other modules may use any of
+	 * them. */
 	if (left->role != right->role)
 		return left->role < right->role ? -1 : 1;
 	return (left->hook > right->hook) - (left->hook < right->hook);
@@ -272,7 +273,8 @@ static raddr_t plain_of(const struct natives *natives, const struct native *nati
 	return 0;
 }
 
-/* A function that throws and has no replacement gets no hook. */
+/* A member with `if_released` gets no hook unless the family's release functions are there and, for
+ * ABI_NEWS, its plain function. */
 static void news_settle(struct natives *natives, const struct presence presence[FAMILIES_MAX])
 {
 	for (size_t i = 0; i < natives->count; i++) {
@@ -290,8 +292,8 @@ static void news_settle(struct natives *natives, const struct presence presence[
 	}
 }
 
-/* Now that all names are known: sets usable_size, and drops functions of no allocator and further
- * names at one address. */
+/* Now that all names are known: sets usable_size and plain, and drops functions of no allocator,
+ * functions that only return a size, and further names at one address. */
 static void natives_settle(struct natives *natives, struct presence presence[FAMILIES_MAX])
 {
 	size_t kept = 0;
@@ -414,7 +416,7 @@ static struct ht_err *rela_take(struct reading *reading, const Elf64_Rela *rela,
 		reading->natives->native[found - reading->natives->native].pointers++;
 		return NULL;
 	}
-	/* Slots of such a word are found by the name in its relocation, without the file. */
+	/* slots_read finds this slot by the name in its relocation, without the file. */
 	bool named = ELF64_R_TYPE(rela->r_info) != ARCH_RELOC_RELATIVE && !found->family->prefix[0];
 	return named ? NULL : word_add(reading, addr, found);
 }

@@ -48,7 +48,8 @@ static raddr_t find_call(const uint8_t *code, size_t bytes, raddr_t at, raddr_t 
 	return found;
 }
 
-/* The place in the file of the code that is loaded at [addr, addr + bytes). */
+/* `*ret` is the offset in the file of the code that is loaded at [addr, addr + bytes); false: no
+ * segment has it. */
 static bool find_offset(const struct module *module, raddr_t addr, uint64_t bytes, uint64_t *ret)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -77,7 +78,7 @@ void startcode_settle(
 		*found = (struct startcode){0};
 }
 
-/* The name is the only text, and may contain anything. */
+/* The process's name, in parentheses, may contain spaces and parentheses: skip it. */
 static raddr_t stack_start(const char *stat)
 {
 	const char *at = strrchr(stat, ')');

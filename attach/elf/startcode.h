@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The start code of a linked-in C library. It runs once: after its call of main, which does not
- * return to it, its bytes are free, like those behind a text segment. In glibc it is
- * __libc_start_main, some four kilobytes.
+ * The start code of a linked-in C library. It runs once: after its last call, of the function that
+ * calls main and exit, its bytes are free, like those behind a text segment. In glibc it is
+ * __libc_start_main, some four kilobytes, and calls __libc_start_call_main last.
  */
 #pragma once
 
@@ -14,7 +14,8 @@
 
 /* Adds the names that startcode_note knows. */
 void startcode_add_beginnings(struct beginnings *beginnings);
-/* Records a symbol of the executable, if it is one of those names. */
+/* Records a symbol of the executable, if it has one of those names. `*call`: address of the
+ * function that the start code calls last. */
 void startcode_note(
 	struct startcode *found, raddr_t *call, raddr_t addr, uint64_t bytes, const char *name);
 /* Looks in the executable's file for the only call of `call` in the start code. If there is not

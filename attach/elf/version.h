@@ -18,8 +18,8 @@ struct version {
 	char name[VERSION_NAME_BYTES];
 };
 
-/* Reads the version of symbol `index` of the module. A symbol that the tables lack has no
- * version. */
+/* Reads the version of symbol `index` of the module's symbol table. A symbol that the tables lack
+ * has no version. */
 HT_MUST_CHECK
 struct ht_err *version_read(const struct proc *proc, const struct dynamic *dynamic, uint32_t index,
 	struct budget *budget, struct version *ret);

@@ -21,9 +21,9 @@ struct ht_err *ambiguous_init(struct scope *scope, struct ambiguous *ret);
 void ambiguous_deinit(struct ambiguous *ambiguous);
 /* Can a slot of that name count at all? */
 bool ambiguous_may_count(const struct ambiguous *ambiguous, uint32_t name);
-/* Does the slot count? Always if its name is unambiguous. Also if its function is not known yet:
- * the dynamic linker may be about to write the slot, and an address outside of all modules may be a
- * thunk of another heaptap. */
+/* Does the slot count? Always if its name is unambiguous. Also if its function is unknown
+ * (slot->real 0), unless it holds another address within a module: the dynamic linker may be about
+ * to write the slot, and an address outside of all modules may be a thunk of another heaptap. */
 bool ambiguous_counts(const struct ambiguous *ambiguous, const struct slot *slot);
 /* For a slot of ABI_NEWS: the function that the hook calls instead; 0: none. */
 raddr_t ambiguous_plain(const struct ambiguous *ambiguous, const struct slot *slot);

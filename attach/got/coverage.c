@@ -19,7 +19,7 @@
 #define STEPS_MAX   (1u << 27) /* reads, calls looked up, places compared with a function */
 #define NAMED_MAX   3u
 
-/* An instruction that refers to a function. */
+/* An instruction that refers to a function. `at`: address of its displacement. */
 struct place {
 	raddr_t at;
 	uint32_t function;
@@ -174,7 +174,7 @@ static bool is_asked_for(const struct module *module, const struct family *famil
 	return module->executable || family->prefix[0] || family->given;
 }
 
-/* Words that lead to a function without a hook. */
+/* The number of words that lead to the native, if it has no hook; otherwise 0. */
 static size_t unseen_words(const struct natives *natives, size_t index)
 {
 	size_t count = 0;
@@ -183,7 +183,7 @@ static size_t unseen_words(const struct natives *natives, size_t index)
 	return natives->native[index].role == FAMILY_UNSEEN ? count : 0;
 }
 
-/* Modules that call a function without a hook by its name. */
+/* The number of modules that call the native by its name, if it has no hook; otherwise 0. */
 static size_t unseen_needs(const struct modules *modules, const struct native *native)
 {
 	size_t count = 0;
@@ -269,8 +269,8 @@ static bool comes_first(const struct module *module, const struct module *than)
 	return !module->space && module->order && (!than || module->order < than->order);
 }
 
-/* Finds the module whose operator new the program's references are bound to. The C++ library's
- * calls malloc, as do operators that programs bring; an allocator's own do not. */
+/* Finds the module whose operator new the program's references are bound to. The operator new of
+ * the C++ library calls malloc, as does one that a program brings; an allocator's does not. */
 static struct ht_err *operators_read(const struct proc *proc, const struct modules *modules,
 	struct budget *budget, struct coverage *coverage)
 {

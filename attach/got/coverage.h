@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Which calls of linked-in allocators go through a slot, and which bypass all slots: direct calls,
- * and calls of an address that the code loads. Read from files; does not touch the target's memory.
+ * and calls of an address that the code loads. Reads code from files. From the target's memory
+ * reads only dynamic symbol tables, and writes nothing.
  */
 #pragma once
 
@@ -11,9 +12,10 @@
 struct coverage_function {
 	const struct native *native; /* of one of the modules */
 	const struct module *module;
-	size_t slots;  /* with a hook, or to get one */
+	size_t slots;  /* that lead to the function */
 	bool at_entry; /* has an entry hook, which sees every call */
-	size_t places; /* in code outside of the allocator that call it or load its address */
+	size_t places; /* in code outside of the allocator that call it or load its address; without
+			  a hook, also words that lead to it and modules that call it by name */
 };
 
 struct coverage {
@@ -25,8 +27,8 @@ struct coverage {
 			  read in part */
 };
 
-/* For the allocators of the executable, and those of other modules with a prefix (mi_, _rjem_). The
- * result points into `modules`. Free with coverage_deinit. */
+/* For the allocators of the executable, and of other modules those with a prefix (mi_, _rjem_) or
+ * that the user has named. The result points into `modules`. Free with coverage_deinit. */
 HT_MUST_CHECK
 struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *modules, const struct slots *slots, struct coverage *ret);

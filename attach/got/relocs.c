@@ -10,7 +10,7 @@
 
 #define TABLE_MAX_BYTES (64u << 20)
 
-/* Room for the longest name and its NUL. A longer name is none of ours. */
+/* Room for the longest name and its NUL. heaptap looks for no longer name. */
 #define NAME_BYTES		  GIVEN_NAME_BYTES
 #define X(id, name, shape, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
 ABI_HOOKS(X)

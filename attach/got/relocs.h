@@ -22,14 +22,15 @@ struct relocs {
 	size_t count;
 };
 
-/* Takes tables and names that it reads off `budget`, and leaves out what the budget does not cover.
- * Free with relocs_deinit. */
+/* Each table and each name that it reads costs a part of `budget`; it leaves out what the budget
+ * does not cover. Free with relocs_deinit. */
 HT_MUST_CHECK
 struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
 	const struct dynamic *dynamic, struct budget *budget, struct relocs *ret);
 void relocs_deinit(struct relocs *relocs);
 
-/* A word that the dynamic linker fills with the address of symbol `name` of a list. */
+/* A word that the dynamic linker fills with the address of a symbol; `name`: its index in the list
+ * of names. */
 struct reloc_word {
 	raddr_t addr;
 	size_t name;

@@ -131,7 +131,7 @@ static raddr_t definition_address(const struct module *module, const Elf64_Sym *
 	return is_function && addr >= module->text_lo && addr < module->text_hi ? addr : 0;
 }
 
-/* Returns 0 if there are several definitions, or an indirect one (STT_GNU_IFUNC). */
+/* Returns 0 if there are definitions at several addresses, or an indirect one (STT_GNU_IFUNC). */
 static raddr_t address_of(const struct module *module, const struct scope_name *name)
 {
 	raddr_t found = 0;

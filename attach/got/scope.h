@@ -21,6 +21,7 @@ struct scope {
 	struct scope_tables *tables; /* one for each module */
 	struct budget budget;	     /* for all reads here */
 	uint64_t partial_id;	     /* the module at which the budget ran out; 0: it sufficed */
+	/* Does the process have an auditor (LD_AUDIT)? `knows_audited`: `audited` is known. */
 	bool knows_audited, audited;
 };
 
@@ -31,13 +32,14 @@ struct ht_err *scope_init(
 	const struct proc *proc, const struct modules *modules, struct scope *ret);
 void scope_deinit(struct scope *scope);
 
-/* `module` is one of the scope's. The scope owns the results. */
+/* `module` is one of the scope's, here and below. The scope owns the result. */
 HT_MUST_CHECK
 struct ht_err *scope_dynamic(
 	struct scope *scope, const struct module *module, const struct dynamic **ret);
+/* As relocs_read, with the scope's budget. */
 HT_MUST_CHECK
 struct ht_err *scope_relocs(struct scope *scope, const struct module *module, struct relocs *ret);
-/* `name`: a number of names.h. */
+/* `name`: a number of names.h. The scope owns the result. */
 HT_MUST_CHECK
 struct ht_err *scope_name(struct scope *scope, const struct module *module, uint32_t name,
 	const struct scope_name **ret);
@@ -53,8 +55,8 @@ struct ht_err *scope_usable_size(struct scope *scope, const struct module *modul
  * certain: the only definition in its namespace, or, for a module loaded with the program, the
  * first in load order with the version of the reference. 0 otherwise: a library loaded later may
  * prefer its own definition (RTLD_DEEPBIND), an auditor (LD_AUDIT) may bind any name to a function
- * of its own, and binding to another allocator would mix their blocks. `symbol`: the reference in
- * the module's symbol table; 0: unknown, and so is its version. */
+ * of its own, and binding to another allocator would mix their blocks. `symbol`: index of the
+ * reference in the module's symbol table; 0: unknown, and so is its version. */
 HT_MUST_CHECK
 struct ht_err *scope_bind(struct scope *scope, const struct module *module, uint32_t name,
 	uint32_t symbol, raddr_t *ret);

@@ -100,8 +100,8 @@ static struct ht_err *judge_canonical(
 	return err;
 }
 
-/* push $index ends the PLT entry of every linker except mold, whose unbound slots lead to the head
- * of the PLT: push %r11; push GOT+8(%rip). An endbr64 may precede either. */
+/* An unbound slot leads to push $index in its PLT entry or, with the linker mold, to the head of
+ * the PLT: push %r11; push GOT+8(%rip). An endbr64 may precede either. */
 static bool is_binder(const uint8_t *code)
 {
 	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
@@ -294,7 +294,7 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 	return NULL;
 }
 
-/* A word without a relocation that names it: like a native's, judged by its value alone. */
+/* No relocation names this word: like a native's, it is judged by its value alone. */
 static struct ht_err *collect_unlock(struct scan *scan)
 {
 	HT_CLEANUP(proc_maps_deinit) struct proc_maps maps = {0};
@@ -489,8 +489,8 @@ static struct ht_err *scan_run(struct scan *scan)
 static struct ht_err *read_slots(struct scan *scan)
 {
 	*scan->slots = (struct slots){0};
-	/* Entry hooks serve all functions of a static program or none: it also calls prctl and
-	 * syscall without a slot. */
+	/* The functions of a static program are recorded by entry hooks alone: it also calls prctl
+	 * and syscall without a slot. */
 	scan->with_natives = !modules_are_static(scan->modules);
 	struct ht_err *err = scope_init(scan->proc, scan->modules, &scan->scope);
 	HT_THEN(err, scan_run(scan));

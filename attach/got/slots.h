@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the words in which the target's modules keep addresses of allocator functions: words that a
- * relocation names (GOT slots: JUMP_SLOT, GLOB_DAT; pointers in data: ARCH_RELOC_WORD) and words
- * that lead to a native (ARCH_RELOC_RELATIVE). Judges each by its current value: if it holds a
- * function of the application, heaptap leaves it alone.
+ * Finds the words in which the target's modules keep addresses of allocator functions: words with a
+ * relocation that names the function (GOT slots: JUMP_SLOT, GLOB_DAT; pointers in data:
+ * ARCH_RELOC_WORD), words that lead to a native (ARCH_RELOC_RELATIVE), and the dynamic linker's
+ * pointer of unlock.h. Judges each by its current value: if it holds a function of the application,
+ * heaptap leaves it alone.
  */
 #pragma once
 
@@ -19,7 +20,8 @@ struct allocator_function {
 	uint64_t module_id;  /* of the module that contains it */
 	raddr_t usable_size; /* malloc_usable_size of the same module; 0: none */
 	raddr_t plain;	     /* for a function of ABI_NEWS: what the hook calls instead */
-	bool named;	     /* some slot leads to it by its name */
+	bool named; /* some slot leads to it by a relocation with its name, which has no allocator's
+		       prefix */
 };
 
 struct slots {
@@ -30,10 +32,10 @@ struct slots {
 	uint64_t partial_id; /* a module that has more than heaptap reads; 0: none */
 };
 
-/* Reads all slots of all modules; those of functions that map memory (ABI_MAPPINGS) only
+/* Reads all slots of all modules; those of functions that map memory (ABI_MAPPINGS) only if
  * `with_mappings`. `thunk_lo`, `thunk_hi`: range of heaptap's thunks; 0, 0: none. A slot that leads
- * there through a canonical PLT entry is SLOT_UNRESOLVED: its calls are seen already. Free with
- * slots_deinit. */
+ * to a thunk through a canonical PLT entry is SLOT_UNRESOLVED: its calls are seen already. Free
+ * with slots_deinit. */
 HT_MUST_CHECK
 struct ht_err *slots_read(const struct proc *proc, const struct modules *modules, raddr_t thunk_lo,
 	raddr_t thunk_hi, bool with_mappings, struct slots *ret);

@@ -48,7 +48,8 @@ static bool is_hook(const struct unlock_hooks *hooks, raddr_t value)
 	return hooks->maps ? map && ours_is(map->name) : value >= hooks->lo && value < hooks->hi;
 }
 
-/* Finds the only word of the segment that holds the function or leads to a hook. */
+/* Counts the words of the segment that hold the function's address or lead to a hook; `unlock`
+ * becomes the last of them. */
 static struct ht_err *search(const struct scope *scope, const struct module *linker,
 	const struct module_segment *segment, const struct unlock_hooks *hooks,
 	struct unlock *unlock, size_t *count)
@@ -90,10 +91,10 @@ struct ht_err *unlock_find(
 #define SIGN_OF_2_35 "_dl_find_object"
 
 #define WORDS_PER_LOCK (sizeof(pthread_mutex_t) / sizeof(uint64_t))
-#define WORD_OF_KIND   2u /* with __spins above it, in the upper half of a later word */
+#define WORD_OF_KIND   2u /* __kind in the lower half, __spins in the upper */
 #define LOCKS_MAX      3u
 
-/* Is it a recursive mutex in its default state: the kind, and no other bits set behind it? */
+/* Is it an unshared recursive mutex: no bits but the kind's from the third word on? */
 static bool is_lock(const uint64_t *word)
 {
 	return word[WORD_OF_KIND] == PTHREAD_MUTEX_RECURSIVE && !word[3] && !word[4];

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The pointer through which glibc's dynamic linker unlocks its lists: a word of its data that holds
- * pthread_mutex_unlock of the C library. A call through it means that a library is being loaded.
+ * the address of the C library's pthread_mutex_unlock. A call through it means that a library is
+ * being loaded.
  */
 #pragma once
 
@@ -23,6 +24,8 @@ struct unlock_hooks {
 	const struct proc_maps *maps;
 };
 
+/* `ret->addr` is 0 unless exactly one word of the dynamic linker's data leads to the function or to
+ * a hook. */
 HT_MUST_CHECK
 struct ht_err *unlock_find(
 	struct scope *scope, const struct unlock_hooks *hooks, struct unlock *ret);

@@ -29,8 +29,8 @@
 #define CHILD_RESTS_NS (50 * CLOCK_NS_PER_MS)
 
 enum seen {
-	SEEN_CALL,  /* it is about to make a system call, or has made one */
-	SEEN_BIRTH, /* it has made a child */
+	SEEN_CALL,  /* the thread is about to make a system call, or has made one */
+	SEEN_BIRTH, /* the thread has made a child */
 	SEEN_EXEC,
 	SEEN_FIRST, /* the first stop of a new child */
 	SEEN_END,
@@ -70,8 +70,8 @@ static struct ht_err *await(const struct patience *of, int *ret_status, bool *re
 		bool late =
 			got <= 0 &&
 			(now > of->end_ns || (of->child && has_settled(of->child, now - since_ns)));
-		/* Released in a stop, the thread's call would return EINTR: look once more whether
-		 * it has stopped meanwhile. */
+		/* If this worker's end released the thread in a stop, the thread's call would
+		 * return EINTR: look once more whether it has stopped meanwhile. */
 		if (late)
 			got = tracee_wait(of->tid, WNOHANG, ret_status);
 		*ret_late = late && got <= 0;
@@ -139,8 +139,7 @@ static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 	}
 }
 
-/* --- the thread that makes it
- * ----------------------------------------------------------------------------------- */
+/* --- the thread that makes the child --- */
 
 static struct ht_err *go_to_fork(const struct follow_ask *ask,
 	void (*born)(void *context, pid_t pid), void *context, pid_t *ret)
@@ -165,9 +164,7 @@ static struct ht_err *go_to_fork(const struct follow_ask *ask,
 	return stops_detach(ask->tid, 0);
 }
 
-/* --- the child
- * --------------------------------------------------------------------------------------------------
- */
+/* --- the child --- */
 
 /* Would tracing change what this call of the child does, or does the call make a child or a thread?
  * Then heaptap releases the child and attaches soon. */

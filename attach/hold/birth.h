@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Follows a thread that is about to make a child (fork, vfork, posix_spawn, system ...) to the
- * child, and the child to the program that it execs, which is held before its first instruction
- * (hold/follow). Nothing is changed in thread and child before that, and both go on whichever
- * process of heaptap dies. Only in a worker (helper/worker.h).
+ * child, and the child to the program that it execs, which is held before any of its constructors
+ * runs (hold/follow.h). Nothing is changed in thread and child before that, and both go on
+ * whichever process of heaptap dies. Only in a worker (helper/worker.h).
  */
 #pragma once
 

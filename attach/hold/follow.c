@@ -23,8 +23,7 @@
 #define LEAVE_NS  (10 * CLOCK_NS_PER_S)
 #define CALLS_MAX 200000u /* of a dynamic linker */
 
-/* --- to the exec
- * ------------------------------------------------------------------------------------------ */
+/* --- to the exec --- */
 
 static bool is_in_agent(const struct follow_ask *ask, const struct user_regs_struct *regs)
 {
@@ -99,7 +98,7 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 			return err;
 		if (status >> 16)
 			return stops_detach(ask->tid, 0);
-		/* A trap of the program's own: pass it on. */
+		/* A trap that the program itself caused: release the thread with that signal. */
 		if (WSTOPSIG(status) != STOPS_SYSCALL)
 			return stops_detach(ask->tid, WSTOPSIG(status));
 		inside = !inside;
@@ -111,8 +110,7 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 	}
 }
 
-/* --- from the exec to the program's start
- * ----------------------------------------------------------------- */
+/* --- from the exec to the program's start --- */
 
 /* The last thing that glibc's dynamic linker does is to unmap its cache, if it had one, by its own
  * function munmap, when everything is relocated and its list is consistent. Any other call in that
@@ -210,8 +208,7 @@ struct ht_err *follow_exec(
 	return stops_detach(ask->proc->pid, 0);
 }
 
-/* --- from there
- * ---------------------------------------------------------------------------------------------- */
+/* --- the end of the wait --- */
 
 static bool is_waiting(const struct user_regs_struct *regs, const struct follow_wait *wait)
 {

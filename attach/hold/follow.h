@@ -17,7 +17,7 @@
  * readable by then. */
 #define FOLLOW_OPTIONS (PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_TRACESYSGOOD)
 
-/* how long the new program waits for heaptap */
+/* how long the new program waits for heaptap, in ms */
 #define FOLLOW_WAIT_MS 10001
 
 /* A thread that waits in a guard of the agent before an exec, or before it makes a child. */
@@ -25,7 +25,8 @@ struct follow_ask {
 	const struct proc *proc;
 	pid_t tid;
 	raddr_t code_lo, code_hi; /* the range of the agent's code */
-	uint64_t *asks;		  /* words of abi_control */
+	uint64_t *asks; /* words of abi_control in the image: the thread that asks to be held, the
+			   one that is held */
 	uint64_t *held;
 };
 
@@ -39,8 +40,9 @@ enum follow_result {
 	FOLLOW_WAITS,	/* it has exec'd, and waits at its start, at most FOLLOW_WAIT_MS */
 };
 
-/* Stops the thread, if it still waits in its guard, and traces it with these options: `ret` is
- * true. From then on the thread need not wait any more. */
+/* Stops the thread, if it still waits in its guard and has no seccomp filter, and traces it with
+ * these options: `ret` is true. From then on the thread need not wait any more. Otherwise the
+ * thread runs, untraced. */
 HT_MUST_CHECK
 struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret);
 

@@ -10,7 +10,7 @@
 #include "attach/proc/proc_living.h"
 
 /* Address of the dynamic linker's ELF header; 0: none. A dynamic linker that was started as a
- * program is its own. */
+ * program has no other. */
 static raddr_t find_header(const struct proc_maps *maps, const struct proc_auxv *auxv)
 {
 	if (auxv->base)

@@ -14,6 +14,7 @@ struct linker {
 	raddr_t state; /* r_state of its list, an int (<link.h>); 0: unknown (musl) */
 };
 
+/* Finds the dynamic linker in `maps`. Requires proc_open_mem. */
 HT_MUST_CHECK
 struct ht_err *linker_find(
 	const struct proc *proc, const struct proc_maps *maps, struct linker *ret);

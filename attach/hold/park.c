@@ -44,8 +44,7 @@ struct start {
 	bool ignores_traps, has_filter;
 };
 
-/* --- stops
- * ---------------------------------------------------------------------------------------------- */
+/* --- stops --- */
 
 struct call {
 	long nr;
@@ -86,8 +85,7 @@ static struct ht_err *make_call(pid_t pid, const struct park *park, const struct
 	return NULL;
 }
 
-/* --- the program
- * ----------------------------------------------------------------------------------------- */
+/* --- the program --- */
 
 static struct ht_err *refuse_static(const struct start *start)
 {
@@ -247,8 +245,7 @@ static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *
 	return err ? err : points_clear(&start->proc, &start->points);
 }
 
-/* --- waiting there
- * --------------------------------------------------------------------------------------- */
+/* --- waiting at the start --- */
 
 struct ht_err *park_seize(pid_t child)
 {

@@ -17,16 +17,18 @@ struct park {
 	raddr_t call; /* the dynamic linker's system call instruction in which it waits */
 };
 
-/* Seizes `child`, a child of `parent` that is about to exec. Until it is parked, it dies when this
- * worker does. Call park_at_start as soon as it may exec. HT_ERR_TARGET_GONE: it has ended. */
+/* Seizes `child`, a child of heaptap that is about to exec. Until it is parked, it dies when this
+ * worker does. Let it exec only then, and call park_at_start at once. HT_ERR_PERMISSION: the system
+ * forbids it. HT_ERR_TARGET_GONE: it has ended. */
 HT_MUST_CHECK
 struct ht_err *park_seize(pid_t child);
 
 /*
  * Waits for the exec, and runs the child to the point. From there on it dies with the process
  * `parent`, which started it. `ret_parked`: false if it ended by itself, without an exec or in the
- * dynamic linker. HT_ERR_REFUSED: the program has no such point (static), or is not for this
- * machine; the caller must then kill it, and nothing of it has run.
+ * dynamic linker. HT_ERR_REFUSED: the program cannot be parked (static, for another machine, with
+ * rights from its file, another tool's breakpoint). After an error the caller must kill the child,
+ * and nothing of the program has run.
  */
 HT_MUST_CHECK
 struct ht_err *park_at_start(pid_t child, pid_t parent, struct park *ret, bool *ret_parked);

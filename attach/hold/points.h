@@ -20,8 +20,9 @@ struct points {
 	} point[POINTS_MAX];
 };
 
-/* Writes the breakpoints. The process must be seized by this worker, and stopped at none of these
- * places. HT_ERR_REFUSED: another tool has a breakpoint there. */
+/* Writes breakpoints at `count` addresses, at most POINTS_MAX. The process must be seized by this
+ * worker, and stopped at none of these places. HT_ERR_REFUSED: another tool has a breakpoint there;
+ * nothing was written. */
 HT_MUST_CHECK
 struct ht_err *points_set(
 	const struct proc *proc, const raddr_t addr[], size_t count, struct points *ret);

@@ -47,8 +47,7 @@ struct ht_err *rights_check(pid_t pid)
 		"not get when heaptap starts it; start it directly, and attach to it as root");
 }
 
-/* --- before it is run
- * ------------------------------------------------------------------------------------------ */
+/* --- before the exec --- */
 
 static bool is_same(const char *its_path, const char *our_path)
 {

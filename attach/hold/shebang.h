@@ -8,6 +8,6 @@
 
 #define SHEBANG_BYTES 256u /* of the line: the kernel's BINPRM_BUF_SIZE */
 
-/* The interpreter of the file `path` in `ret`; "": the file is no such script. False: the file
+/* `ret` becomes the interpreter of the file `path`; "": the file is no such script. False: the file
  * cannot be read. */
 bool shebang_read(const char *path, char ret[SHEBANG_BYTES]);

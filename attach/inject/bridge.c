@@ -21,7 +21,7 @@ static void make_jump(raddr_t to, uint8_t ret[BRIDGE_PAD_BYTES])
 	memcpy(ret + sizeof(jump), &to, sizeof(to));
 }
 
-/* The pad's code for calls from the program's own code in [lo, lo + bytes), which go on to the
+/* The pad's code for calls from the allocator's own code in [lo, lo + bytes), which go on to the
  * bridge instead of the hook. Uses only flags and registers that hold no argument at a function's
  * entry. */
 struct pass {
@@ -118,8 +118,8 @@ static bool is_call(const struct instruction *i)
 	return i->head.meta.category == ZYDIS_CATEGORY_CALL;
 }
 
-/* Does a jump in the function lead to an instruction that the bridge repeats, or a call into the
- * middle of one? NULL: none does; else the reason. */
+/* Does a jump in the function lead to an instruction that moves into the bridge, or a call to any
+ * of these but the first? NULL: none does; else the reason. */
 static const char *check_branches(
 	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, const struct bridge *bridge)
 {
@@ -211,7 +211,7 @@ static const char *read_first(const struct instruction *i, const uint8_t *code,
 	return is_relative(i) ? read_relative(i, code, bridge) : NULL;
 }
 
-/* --- a place in a function --- */
+/* --- an instruction of a function --- */
 
 const char *bridge_function_begin(struct function *function, const uint8_t *code, size_t code_bytes,
 	raddr_t entry, size_t bytes)

@@ -2,8 +2,8 @@
  *
  * Hooks a function at its entry by one changed byte. The function's first byte becomes the opcode
  * of a jump, and the four bytes behind it, unchanged, are the jump's distance. The jump leads to a
- * pad of ours. The replaced instruction is in a bridge, followed by a jump to the function's second
- * instruction. A change of one byte is atomic, and no thread can be in the middle of it.
+ * pad of heaptap's. The replaced instruction is in a bridge, followed by a jump to the function's
+ * second instruction. A change of one byte is atomic, and no thread can be in the middle of it.
  *
  * If nothing can be mapped at that distance, a later instruction becomes the jump, as long as the
  * instructions before it can be undone: the pad undoes the function's pushes and moves, so that the
@@ -15,8 +15,8 @@
 
 #include "format/abi_control.h"
 
-#define BRIDGE_LOOK_BYTES 32u /* of code needed behind the function's beginning */
-#define BRIDGE_PAD_BYTES  14u /* a jump to any address */
+#define BRIDGE_LOOK_BYTES 32u /* of code that must be readable from the function's beginning on */
+#define BRIDGE_PAD_BYTES  14u /* of the jump to any address that ends a pad */
 #define BRIDGE_UNDO_MAX	  26u /* bytes of undo code in front of that jump */
 #define BRIDGE_ARITY_MAX  6u
 #define BRIDGE_PLACES_MAX 6u /* later instructions that may become the jump */
@@ -58,9 +58,10 @@ struct bridge {
 /* Is there a decoder in this build? */
 bool bridge_is_supported(void);
 
-/* Reads the function of `bytes` bytes at `entry`. `code` begins at the aligned word that holds its
- * beginning (entry & ~7), and has `code_bytes` bytes: the function, and BRIDGE_LOOK_BYTES. Returns
- * NULL, or why the function cannot be hooked at its entry. */
+/* Reads the function of `bytes` bytes at `entry`. `code` begins at the aligned word that holds the
+ * function's first byte (entry & ~7), and has `code_bytes` bytes: the function, and
+ * BRIDGE_LOOK_BYTES. Returns NULL, or why the function cannot be hooked at its entry; then `ret` is
+ * unchanged. */
 const char *bridge_read(
 	const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes, struct bridge *ret);
 

@@ -12,9 +12,10 @@
 #include "attach/inject/bridge_code.h"
 
 #define REGISTERS 16u
-#define NOTHING	  0xffu /* no register, or one that holds no argument */
+#define NOTHING	  0xffu /* no whole register */
 
-/* The instructions before the place: the bridge repeats them, the pad undoes them. */
+/* The instructions before the one that becomes the jump: the bridge repeats them, the pad undoes
+ * them. */
 struct prologue {
 	unsigned arity;
 	struct bridge bridge; /* as far as these instructions give it: `redo` and `step` */
@@ -90,7 +91,8 @@ static bool absorb_push(struct prologue *p, const struct instruction *i, const u
 	return bridge_step_add(&p->bridge, p->bridge.redo_bytes, p->words);
 }
 
-/* Is the operand in a whole register that holds nothing at the entry, and nothing from a move? */
+/* Is the operand a register, of at least 32 bits, that holds nothing at the entry, and nothing from
+ * a move? */
 static bool is_unused(const struct prologue *p, const ZydisDecodedOperand *operand)
 {
 	uint8_t to = (uint8_t)(instruction_whole(operand->reg.value) - ZYDIS_REGISTER_RAX);

@@ -20,7 +20,8 @@ struct agent_elf {
 	/* Offsets of the hooks for ABI_NEWS in a sampling capture that also hooks functions at
 	 * their entry: an operator new may end in a jump to such a function. */
 	uint64_t sample_frame_off[ABI_ALLOCATOR_COUNT];
-	uint64_t sample_off[ABI_ALLOCATOR_COUNT]; /* of all other hooks in a sampling capture */
+	uint64_t sample_off[ABI_ALLOCATOR_COUNT]; /* of all hooks in a sampling capture, where
+						     sample_frame_off does not apply */
 	uint8_t build_id[20];
 };
 
@@ -43,19 +44,20 @@ struct image {
 	raddr_t thunks; /* the thunk page in the target: base + ABI_THUNKS_OFF, or an adopted one */
 	struct abi_thunk *thunk;       /* what heaptap wrote there, as the target may change it.
 					  ABI_THUNK_MAX, owned */
-	const struct proc *adopted_in; /* NULL: the page is the image's own */
+	const struct proc *adopted_in; /* the process in which an adopted page is; NULL: the page is
+					  the image's own */
 	enum abi_paused paused;	       /* not NO: allocating thunks lead to the real functions */
 	bool forked; /* inherited by fork: the memfd is another process's, and only read */
 };
 
-/* Maps the memfd, which it takes over, seals its size, and copies the agent's text into it. No code
- * in it runs before a slot is hooked. */
+/* Maps the memfd, which it takes over (closed after an error), seals its size, and copies the
+ * agent's text into it. No code in it runs before a slot is hooked. */
 HT_MUST_CHECK
 struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
 	uint32_t slot_max, int memfd);
-/* As image_init, for an image that is in use: writes nothing. `thunks`: address of its thunk page.
- * If `proc` inherited the image by fork, writes must reach neither the parent nor its daemon: the
- * mapping here is private, and the thunk page is written in `proc` itself. */
+/* As image_init, for an image that is in use: writes nothing. `thunks`: address of its thunk page;
+ * 0: the image's own. If `proc` inherited the image by fork, writes must reach neither the parent
+ * nor its daemon: the mapping here is private, and the thunk page is written in `proc` itself. */
 HT_MUST_CHECK
 struct ht_err *image_open(
 	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd);
@@ -63,19 +65,21 @@ struct ht_err *image_open(
  * For a child that the target forked, perhaps while the first stub ran, so that any part of the
  * image may be missing. Nothing is shared with the parent: image->local is private, zeroed memory,
  * and the thunk page is written in `proc` itself. `thunks`: address of the thunk page; 0: none.
- * `file`: device and inode of the memfd.
+ * `file`: device and inode of the memfd. Call image_deinit also after an error.
  */
 HT_MUST_CHECK
 struct ht_err *image_open_forked(struct image *image, const struct proc *proc, raddr_t base,
 	raddr_t thunks, const struct image_file *file);
 /* Gives back all memory of the memfd except the thunk page, which stays mapped in the target and
- * would keep the whole file. Read what the image holds before this. */
+ * would keep the whole file, and the near areas, whose bridges children may still run. Does nothing
+ * for an inherited image. Read what the image holds before this. */
 void image_keep_thunks(struct image *image);
 void image_deinit(struct image *image); /* unmaps here and closes; the target keeps what it has */
 
 /* Uses the jump page of an earlier capture, at `thunks`, instead of the image's own page. Addresses
  * in the page that the target still holds then lead to the agent again, and there is never a second
- * jump page. HT_ERR_REFUSED if the page is not ours. */
+ * jump page. HT_ERR_REFUSED if the page was not left by this version of heaptap; then the image is
+ * unchanged. */
 HT_MUST_CHECK
 struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t thunks);
 
@@ -117,8 +121,10 @@ struct image_thunk {
 	raddr_t real;
 	raddr_t real_lo; /* executable range of the module that holds it */
 	uint64_t real_len;
-	raddr_t usable; /* measures blocks of this function; 0: none does, or no room */
-	raddr_t plain;	/* for ABI_NEWS: the function that the hook calls instead; 0: `real` */
+	raddr_t usable; /* measures blocks of this function; 0: none. Ignored if the image has no
+			   room for it */
+	raddr_t plain; /* for ABI_NEWS, never 0: the function that the hook calls instead; 0 for all
+			  others */
 };
 
 /* Returns in `ret` the entry of the thunk for (hook, real), and makes it if there is none. The

@@ -25,7 +25,8 @@ static inline bool instruction_read(
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, bytes, &ret->head, ret->operand));
 }
 
-/* The address that an operand relative to rip refers to; `at`: address of the instruction. */
+/* The address that an operand relative to rip refers to; `at`: address of the instruction. False:
+ * the operand has no such address. */
 static inline bool instruction_address(
 	const struct instruction *i, const ZydisDecodedOperand *operand, raddr_t at, raddr_t *ret)
 {
@@ -36,7 +37,7 @@ static inline bool instruction_address(
 	return known;
 }
 
-/* The destination of a direct call or jump; false: the instruction is none. */
+/* The destination of a direct call or jump; false: the instruction is neither. */
 static inline bool instruction_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 {
 	const ZydisDecodedOperand *operand = &i->operand[0];

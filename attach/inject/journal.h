@@ -16,8 +16,8 @@
 
 enum journal_phase {
 	JOURNAL_EMPTY,
-	JOURNAL_MAPPED, /* the image is mapped, nothing is tapped */
-	JOURNAL_TAPPED,
+	JOURNAL_MAPPED,	   /* the image is mapped, no slot is hooked */
+	JOURNAL_TAPPED,	   /* slots may be hooked */
 	JOURNAL_DETACHING, /* thunks forward, slots are being restored */
 	JOURNAL_TOMBSTONE, /* only the jump page stays */
 };
@@ -52,7 +52,8 @@ struct journal_header {
 	uint64_t image, image_bytes;
 	uint64_t thunks; /* address of the thunk page: the image's own, or an adopted one */
 	uint64_t near[ABI_NEAR_MAX]; /* addresses of the near areas; 0: no more */
-	uint64_t slack, slack_left;  /* the stub's place (choose_slack) */
+	uint64_t slack, slack_left;  /* the stub's place and the address in it that stays on a stack
+					(choose.h); 0: none */
 	uint32_t slack_bytes;
 	uint32_t unloaded; /* slots whose libraries were unloaded and whose entries were reused */
 	int32_t agent_fd;  /* descriptor in the target; -1: none */
@@ -64,7 +65,7 @@ struct journal_header {
 #define JOURNAL_SLOTS_MAX                                                                          \
 	((ABI_JOURNAL_BYTES - sizeof(struct journal_header)) / sizeof(struct journal_slot))
 
-/* Only the functions below change it: they keep the copy equal. */
+/* Only the functions below change a journal: they keep the copy equal. */
 struct journal {
 	struct journal_header *header;
 	struct journal_slot *slot;
@@ -82,7 +83,7 @@ struct ht_err *journal_copy(const struct journal *from, struct journal *ret);
 /* From here on copies every change into the image as well: ABI_JOURNAL_BYTES at ABI_JOURNAL_OFF of
  * `image_local`. */
 void journal_show(struct journal *journal, uint8_t *image_local);
-/* Copies the journal from the image; the caller must check it. */
+/* Copies the journal from the image; the caller must check it (claims_check). */
 void journal_read(struct journal *journal, const uint8_t *image_local);
 /* Begins the journal: the image is mapped, no slot is hooked. */
 void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks);

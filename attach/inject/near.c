@@ -163,8 +163,8 @@ static bool place_anywhere(struct plan *plan, struct near_hook *hook)
 	return place(plan, hook) || (add_area_at(plan, bridge_of(hook)) && place(plan, hook));
 }
 
-/* Prefers the function's first instruction, even if that needs a new area; then a later one in an
- * existing area; then a later one in a new area. */
+/* Prefers the hook's first bridge, even if that needs a new area; then another in an existing area;
+ * then another in a new area. */
 static void place_one(struct plan *plan, struct near_hook *hook)
 {
 	if (place_anywhere(plan, hook))

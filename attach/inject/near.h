@@ -14,12 +14,12 @@ struct near_hook {
 	const struct bridge *bridge; /* where the function can be hooked; the first is preferred */
 	size_t count;
 	bool needed;   /* place it before the others */
-	raddr_t at;    /* out: of its struct abi_bridge; 0: no room for bridge or pad */
+	raddr_t at;    /* out: address of its struct abi_bridge; 0: no room for bridge or pad */
 	size_t chosen; /* out: index of the chosen bridge */
 };
 
 /* Gives each function a bridge. The pads are in at most `area_max` areas of free address space; a
- * bridge may be in any of them. */
+ * bridge may be in any of them. HT_ERR_REFUSED if there are more than 256 functions. */
 HT_MUST_CHECK
 struct ht_err *near_place(const struct proc_maps *maps, size_t area_max, struct near_hook *hook,
 	size_t count, raddr_t ret_near[ABI_NEAR_MAX], size_t *ret_near_count);

@@ -11,6 +11,7 @@ struct ourmaps {
 	bool image;	/* an image, or a part of one */
 	bool whole;	/* the whole image: its last mapping exists */
 	bool tombstone; /* only a jump page */
+	/* The address of the image, or of the jump page if that is alone. */
 	raddr_t base;
 	struct image_file file;
 	pid_t daemon_pid; /* from the memfd's name */

@@ -9,9 +9,9 @@
 #include "attach/stub/stub.h"
 #include "attach/proc/proc.h"
 
-/* Finds heaptap's descriptors. In the target this is the agent's socket. `forked`: in a child of
- * the target, all descriptors that the first stub had open. HT_ERR_TARGET_GONE if the process has
- * ended. */
+/* Finds heaptap's descriptors, at most STUB_UNMAP_FDS. In the target this is the agent's socket.
+ * `forked`: in a child of the target, all descriptors that the first stub had open.
+ * HT_ERR_TARGET_GONE if the process has ended. */
 HT_MUST_CHECK
 struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header *header,
 	bool forked, int ret[STUB_UNMAP_FDS], size_t *ret_count);

@@ -18,8 +18,8 @@ struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
 	ret->proc = proc;
 	HT_TRY(proc_lookup_begin(proc, &ret->lookup));
-	/* The open descriptor writes the memory from before an exec, in which other processes may
-	 * still run. */
+	/* After an exec the open descriptor still writes to the memory from before, in which other
+	 * processes may run. */
 	struct ht_err *err = proc_check_same(proc);
 	if (err)
 		proc_lookup_end(&ret->lookup);
@@ -79,7 +79,8 @@ static struct ht_err *look(const struct patch *patch, const struct journal_slot 
 	return NULL;
 }
 
-/* A store of one byte is never torn, and leaves the bytes beside it alone. */
+/* If one byte differs, stores that byte alone: the store is never torn, and leaves the bytes beside
+ * it as they are. */
 static struct ht_err *store(
 	const struct patch *patch, raddr_t addr, uint64_t expected, uint64_t value)
 {
@@ -217,7 +218,7 @@ static struct ht_err *has_our_jump(
 	return err;
 }
 
-/* Has the word's library been unloaded? Our code may be in another mapping by now: see
+/* Has the word's library been unloaded? Changed code may be in another mapping by now: see
  * find_code. */
 static bool is_gone(const struct patch *patch, const struct journal_slot *entry)
 {
@@ -253,7 +254,7 @@ static bool is_the_linkers(
 	return ht_err_drop(slots_is_lazy(patch->proc, value, &lazy)) || lazy;
 }
 
-/* Mask of the bytes that are ours in a word of code. */
+/* Mask of the bytes that heaptap has changed in a word of code. */
 static uint64_t code_mask(const struct journal_slot *entry)
 {
 	uint64_t bytes = entry->code_bytes < 8 ? (1ull << 8 * entry->code_bytes) - 1 : UINT64_MAX;
@@ -261,7 +262,7 @@ static uint64_t code_mask(const struct journal_slot *entry)
 }
 
 /* Where the code is now. A program may have replaced the mapping of its file by a copy of its own
- * in large pages; our jump is copied with it, and still leads to us. */
+ * in large pages; heaptap's jump is copied with it, and still leads to the pad. */
 static struct ht_err *find_code(
 	const struct patch *patch, const struct journal_slot *entry, struct journal_slot *ret)
 {
@@ -279,8 +280,8 @@ static struct ht_err *find_code(
 	return err;
 }
 
-/* Another tool may have put a breakpoint beside our byte, or changed it. A tool that keeps the
- * bytes it found may restore our jump later: then nothing may be unmapped. */
+/* Another tool may have put a breakpoint beside heaptap's byte, or changed that byte. A tool that
+ * keeps the bytes it found may restore heaptap's jump later: then nothing may be unmapped. */
 static struct ht_err *restore_code(
 	const struct patch *patch, const struct journal_slot *entry, enum journal_state *ret)
 {

@@ -19,6 +19,7 @@ struct patch {
 	struct proc_lookup lookup;
 };
 
+/* End with patch_end, unless it fails. HT_ERR_TARGET_GONE if the process has ended or exec'd. */
 HT_MUST_CHECK
 struct ht_err *patch_begin(const struct proc *proc, struct patch *ret);
 void patch_end(struct patch *patch);
@@ -46,7 +47,7 @@ struct patch_code {
 	struct patch_place place;
 };
 
-/* As patch_tap, for code. */
+/* As patch_tap, for code: writes the word if it still holds code->before at code->place. */
 HT_MUST_CHECK
 struct ht_err *patch_code(const struct patch *patch, const struct patch_code *code,
 	struct journal *journal, bool *ret_done);
@@ -62,14 +63,15 @@ struct ht_err *patch_replace(const struct patch *patch, const struct module *mod
 void patch_forget_unloaded(const struct patch *patch, struct journal *journal);
 
 struct patch_report {
-	size_t tapped;	 /* slots in the journal, without unloaded ones */
+	size_t tapped;	 /* entries in the journal, of slots and of code, without unloaded ones */
 	size_t restored; /* hold their original value, or what the linker stored */
 	size_t changed;	 /* slots that hold something of the program's: left alone */
 	size_t unloaded; /* slots that are gone with their library */
 };
 
-/* Restores every slot that still holds our thunk in the mapping in which it was hooked. Goes on
- * after a failure and returns the first error. */
+/* Restores every slot that still holds heaptap's thunk in the mapping in which it was hooked, and
+ * all code that still has heaptap's jump. Goes on after a failure and returns the first error;
+ * HT_ERR_INCOMPLETE if another tool has changed such code. */
 HT_MUST_CHECK
 struct ht_err *patch_untap_all(
 	const struct proc *proc, struct journal *journal, struct patch_report *ret);

@@ -9,10 +9,10 @@
 #include "format/base.h"
 
 /*
- * Returns the one function to which all jumps out of this function lead. 0: there is none, or this
- * function calls a function, writes memory other than its thread's, or jumps to an unknown place.
- * `ret_same`: every call reaches the other function, with the first `arity` arguments unchanged,
- * and this function writes no memory.
+ * Returns the one function to which all jumps out of this function lead. 0: there is none or
+ * several, or this function makes a call or a system call, writes memory other than its thread's,
+ * jumps to an unknown place, or cannot be decoded. `ret_same`: every call of this function reaches
+ * the other one, with the first `arity` arguments unchanged, and this function writes no memory.
  */
 raddr_t callees_sole(
 	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same);

@@ -153,7 +153,7 @@ static void read_target(const struct instruction *i, struct codewalk_instruction
 		      instruction_address(i, operand, ret->at, &ret->to);
 }
 
-/* --- variables that branches depend on */
+/* --- variables that branches depend on --- */
 
 /* The known values of one register and of the zero flag behind an instruction. */
 struct known {

@@ -15,14 +15,14 @@ enum codewalk_kind {
 	CODEWALK_BRANCH,
 	CODEWALK_CALL,
 	CODEWALK_SYSTEM, /* a system call of unknown number: exit(2) does not return */
-	CODEWALK_END,	 /* nothing follows: a return, a trap, exit(2) */
+	CODEWALK_END,	 /* nothing follows: a return, a trap, exit(2), rt_sigreturn(2) */
 };
 
 struct codewalk_instruction {
 	raddr_t at;
 	size_t bytes;
 	enum codewalk_kind kind;
-	/* Of jump, branch, call: */
+	/* For a jump, a branch or a call: */
 	bool direct;	   /* it leads to `to` */
 	bool through_word; /* to the address in the word `to`, relative to rip, as in a PLT */
 	/* It leads to the address in the word to which the TLS descriptor register points. If that
@@ -64,6 +64,6 @@ struct codewalk {
 	bool by_values;
 };
 
-/* Walks from `entry`, each block once, through at most 16,384 instructions and 2,048 blocks.
- * CODEWALK_CUT if this build has no decoder. */
+/* Walks from `entry`, each block once for each function that leads to it, through at most 16,384
+ * instructions and 2,048 blocks. CODEWALK_CUT if this build has no decoder. */
 enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry);

@@ -20,10 +20,10 @@ static struct ht_err *no_memory(void)
 	return ht_err_new(HT_ERR_NOMEM, "no memory for the functions to be hooked at their entry");
 }
 
-/* --- which --- */
+/* --- which functions --- */
 
-/* Does it have calls that bypass all slots? A function named by the user, to which no slot leads,
- * is called through a table of the program's own or an address from dlsym. */
+/* Does it have calls that bypass all slots? A function named by the user, to which pointers in data
+ * or no slots lead, is called through a table of the program's own or an address from dlsym. */
 static bool passes_slots(const struct coverage_function *function)
 {
 	const struct native *native = function->native;
@@ -31,8 +31,8 @@ static bool passes_slots(const struct coverage_function *function)
 	       (native->family->given && (native->pointers || !function->slots));
 }
 
-/* Should the function be hooked at its entry? A static program has no slots, so it needs entry
- * hooks. */
+/* Should the function be hooked at its entry? The functions of a static program have no slots, so
+ * they need entry hooks. */
 static bool is_wanted(const struct survey *survey, const struct coverage_function *function,
 	enum entries_mode mode)
 {
@@ -170,7 +170,7 @@ static struct ht_err *read_all(const struct survey *survey, struct entries *entr
 	return NULL;
 }
 
-/* --- where --- */
+/* --- where their bridges are --- */
 
 /* The number of near areas for which the stub finds room: each area makes the stub longer. */
 static size_t areas_max(const struct survey *survey)
@@ -192,7 +192,7 @@ static const struct entry *entry_at(const struct entries *entries, raddr_t addr)
 	return NULL;
 }
 
-/* The hooked function of the same kind that this function only forwards to; NULL: none. */
+/* The entry of the function of the same kind that this function only forwards to; NULL: none. */
 static const struct entry *called_by(const struct entries *entries, const struct entry *entry)
 {
 	const struct entry *to = entry_at(entries, entry->leads_to);
@@ -201,8 +201,8 @@ static const struct entry *called_by(const struct entries *entries, const struct
 	return alike ? to : NULL;
 }
 
-/* A function that only forwards to a hooked one needs no hook: so reallocarray, recorded as
- * realloc, and functions that cannot be hooked themselves. */
+/* Does the function get a hook? Not if it cannot be hooked, nor a reallocarray that only forwards
+ * to a realloc that can be: its calls are recorded there. */
 static bool is_placed(const struct entries *entries, const struct entry *entry)
 {
 	const struct entry *to = called_by(entries, entry);
@@ -260,7 +260,7 @@ static const struct coverage_function *function_of(
 static const char whole[] = "a function of the same allocator that frees memory cannot be hooked";
 static const char callee[] = "a function that it calls cannot be hooked";
 
-/* Is the reason that another function could not be hooked? */
+/* Is this reason that another function cannot be hooked? */
 static bool is_secondary(const char *why)
 {
 	return why == whole || why == callee;
@@ -273,7 +273,7 @@ static bool is_seen_elsewhere(const struct entries *entries, const struct entry 
 	return to && (to->at || to->passed);
 }
 
-/* Marks the functions that only forward to such a function, in turn. */
+/* Marks the functions without a hook for which is_seen_elsewhere is true, until none is left. */
 static void pass_on(struct entries *entries)
 {
 	for (bool more = true; more;) {
@@ -311,7 +311,8 @@ static void refuse_callers(struct entries *entries)
 }
 
 /* A trace without its frees misleads: if a function that frees cannot be hooked, no function of its
- * allocator is hooked. */
+ * allocator is hooked. Returns such a function of the entry's allocator that calls reach without a
+ * slot; NULL: none. */
 static const struct entry *unhooked_free(
 	const struct survey *survey, const struct entries *entries, const struct entry *entry)
 {
@@ -416,7 +417,7 @@ static void settle_callers(struct survey *survey, const struct entries *entries)
 		}
 }
 
-/* --- the whole --- */
+/* --- the whole plan --- */
 
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret)
 {
@@ -437,8 +438,9 @@ struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struc
 	return NULL;
 }
 
-/* A static program's trace without its allocator misleads. Returns a needed function that is not
- * hooked, preferably one with a reason of its own (not is_secondary). */
+/* A static program's trace misleads if malloc, or a function that frees or resizes, is called
+ * directly and not hooked. Returns such a function, preferably one with a reason of its own (not
+ * is_secondary); NULL: none. */
 static const struct entry *find_missing(const struct survey *survey, const struct entries *entries)
 {
 	const struct entry *found = NULL;

@@ -23,7 +23,8 @@ struct entries {
 	const struct entry *unguarded; /* should be guarded and cannot be; NULL: none */
 };
 
-/* Decides which functions are hooked; reads only. Notes the result in the survey's coverage. */
+/* Decides which functions are hooked; reads only. Notes the result in the survey's coverage and
+ * entry_count. Free with entries_deinit. */
 HT_MUST_CHECK
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret);
 /* HT_ERR_REFUSED if a static program cannot be recorded by these entries. */
@@ -33,7 +34,8 @@ struct ht_err *entries_check(
 void entries_deinit(struct entries *entries);
 /* Is the function at `addr` hooked at its entry? */
 bool entries_has(const struct entries *entries, raddr_t addr);
-/* Returns the address that calls the function at `addr` without its hook. */
+/* If the function at `addr` is hooked at its first instruction, returns the address that calls it
+ * without the hook; otherwise returns `addr`. */
 raddr_t entries_past(const struct entries *entries, raddr_t addr);
 /* Writes the bridges into the image. */
 void entries_write_bridges(const struct entries *entries, const struct image *image);

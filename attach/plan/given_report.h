@@ -11,6 +11,6 @@
  * module have its name. */
 HT_MUST_CHECK
 struct ht_err *given_check(pid_t pid, const struct modules *modules, const struct slots *slots);
-/* "arena_get as malloc (slots 2), arena_put as free (at its entry)"; "" if the user named none.
- * malloc'd; NULL: no memory. */
+/* "arena_get as malloc (recorded addresses: 2), arena_put as free (at its entry)"; "" if the user
+ * named none. malloc'd; NULL: no memory. */
 char *given_describe(const struct slots *slots, const struct coverage *coverage);

@@ -41,8 +41,7 @@ static void note(
 			why[0] ? ": " : "", why);
 }
 
-/* --- what the program was started with
- * ------------------------------------------------------------ */
+/* --- what the program was started with --- */
 
 static void read_environment(struct subject *subject)
 {
@@ -78,8 +77,7 @@ static const char *variable(const struct subject *subject, const char *name)
 	return NULL;
 }
 
-/* --- jemalloc
- * -------------------------------------------------------------------------------------- */
+/* --- jemalloc --- */
 
 /* jemalloc's options, "prof:true,lg_prof_sample:0": the last one of a name counts. */
 static void apply_conf(const char *conf, bool *prof)
@@ -182,8 +180,7 @@ static struct ht_err *look_at_jemalloc(
 	return NULL;
 }
 
-/* --- gperftools
- * ------------------------------------------------------------------------------------ */
+/* --- gperftools --- */
 
 /* Reads the first word of gperftools' list of malloc hooks, which counts them.
  * MallocHook_AddNewHook loads the list's address (lea list(%rip), %rdi). */
@@ -232,8 +229,7 @@ static struct ht_err *look_at_gperftools(
 	return err;
 }
 
-/* --- any allocator
- * --------------------------------------------------------------------------------- */
+/* --- any allocator --- */
 
 static struct ht_err *note_symbol(void *context, const Elf64_Sym *symbol, const char *name)
 {

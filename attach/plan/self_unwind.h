@@ -9,7 +9,7 @@
 #include "attach/got/relocs.h"
 
 enum self_unwind_by {
-	SELF_UNWIND_NOT,   /* none, as far as the code tells */
+	SELF_UNWIND_NOT,   /* not, as far as the code tells */
 	SELF_UNWIND_OTHER, /* by libunwind, which goes on by frame pointers where it has no table */
 	SELF_UNWIND_LIBGCC, /* by backtrace(3) or _Unwind_Backtrace */
 };
@@ -19,12 +19,13 @@ enum self_unwind_by {
 struct self_unwind {
 	const struct proc *proc;
 	const struct modules *modules;
-	/* The functions that unwind, in libraries, or linked in without a relocation. */
+	/* The functions that unwind: first those of libraries, then the `linked_count` ones that
+	 * are linked in without a relocation. */
 	raddr_t function[SELF_UNWIND_FUNCTIONS_MAX];
 	size_t function_count, linked_count;
 };
 
-/* Finds the functions that unwind in the libraries. Call it first. */
+/* Finds, in the system's libraries, the functions that unwind. Call it first. */
 HT_MUST_CHECK
 struct ht_err *self_unwind_find(
 	const struct proc *proc, const struct modules *modules, struct self_unwind *ret);

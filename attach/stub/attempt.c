@@ -364,10 +364,10 @@ struct ht_err *attempt_run(void *context, struct worker_reply *reply)
 	struct attempt_outcome *outcome = (struct attempt_outcome *)reply->data;
 	enum recheck_verdict verdict = HELD_ELSEWHERE;
 	pid_t ns_tid =
-		proc_ns_tid(attempt->proc, attempt->tid); /* before the hold: a shorter hold */
+		proc_ns_tid(attempt->proc, attempt->tid); /* before the hold, to keep that short */
 	struct ht_err *err = recheck_slack_runs(attempt->proc, attempt->slack);
 
-	if (!attempt->computes) /* a computing thread would leave us no core */
+	if (!attempt->computes) /* a computing thread would leave this worker no core */
 		attempt->together = priority_move(proc_core(attempt->proc, attempt->tid)) &&
 				    proc_timer_slack_ns(attempt->tid) <= SLACK_MAX_NS;
 	outcome->not_taken = outcome->untouched = true;
@@ -386,7 +386,8 @@ struct ht_err *attempt_run(void *context, struct worker_reply *reply)
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
 	err = ht_err_first(err, part(attempt, &outcome->put_back));
-	/* The time up to the thread's last stop, which put it back. */
+	/* At most the time in which the thread did not run its own code: until heaptap has put it
+	 * back. */
 	outcome->stop_ns = clock_mono_ns() - attempt->as_stopped.ran_until_ns;
 	return err;
 }

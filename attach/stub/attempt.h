@@ -16,26 +16,27 @@ struct attempt {
 	const struct proc *proc;
 	const struct remote_slack *slack;
 	pid_t tid;
-	bool computes;		    /* it was seen computing */
-	bool filtered;		    /* it may have a seccomp filter */
+	bool computes;		    /* the thread was seen computing */
+	bool filtered;		    /* the thread may have a seccomp filter */
 	const struct stub_map *map; /* NULL: unmap */
 	const struct remote_heir *heir;
 	const struct remote_remains *remains;
 	/* The attempt sets the rest; zero at first. */
-	bool together; /* moved to our core for the moment */
+	bool together; /* this worker has moved to the thread's core, and the thread's timers are
+			  precise */
 	struct stub_unmap unmap;
 	struct tracee tracee;
 	struct tracee as_stopped;
 	uint64_t signal_mask;
 	bool written;	  /* the stub's bytes are written, or are being written */
 	uint64_t sent_ns; /* when the thread was sent to the stub */
-	uint64_t ran_ns;  /* its CPU time then, or soon after; 0: unknown */
+	uint64_t ran_ns;  /* the thread's CPU time at sent_ns, or soon after; 0: unknown */
 };
 
 /* The result, in `reply->data`. */
 struct attempt_outcome {
 	bool ran;	/* false: this thread cannot be used, try another */
-	bool untouched; /* the slack was not written either */
+	bool untouched; /* the slack was not written */
 	uint64_t stop_ns;
 	uint32_t tid_offset;
 	raddr_t thread_pointer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Chooses who runs the bootstrap stub, and where: the thread that a short stop disturbs least,
- * unused bytes behind a text segment, free address space. Only looks; changes nothing.
+ * Chooses the thread that runs the bootstrap stub, and the place: the thread that a short stop
+ * disturbs least, unused bytes behind a text segment, free address space. Reads only.
  */
 #pragma once
 
@@ -23,7 +23,7 @@ struct choose_threads {
 };
 
 /* Lists the threads, the best first. Threads in vfork, and threads that are blocked where they
- * cannot be stopped, are left out. `filtered`: see stopcost.h. */
+ * cannot be stopped, are left out. `filtered`: see stopcost.h. Free with choose_threads_deinit. */
 HT_MUST_CHECK
 struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct choose_threads *ret);
 void choose_threads_deinit(struct choose_threads *threads);
@@ -62,7 +62,9 @@ raddr_t choose_slack_left(const struct modules *modules, raddr_t addr);
 bool choose_slack_any(const struct modules *modules, const struct proc_maps *maps, size_t want,
 	choose_suits *suits, void *context);
 
-/* Finds a free range of `bytes`, away from mappings that grow. `attempt` varies the result. */
+/* Finds a free range of `bytes`, at least 256 MiB from mappings, which may grow. The result is
+ * random; `attempt` varies it if the kernel gives no random numbers. HT_ERR_REFUSED if there is
+ * none. */
 HT_MUST_CHECK
 struct ht_err *choose_range(
 	const struct proc_maps *maps, uint64_t bytes, unsigned attempt, raddr_t *ret);

@@ -4,9 +4,9 @@
  *
  * A thread that is stopped or in the stub takes no signals: the kernel gives a signal for the
  * process to another thread. That thread then runs the handler, while the main thread goes on
- * sleeping in pause; or its epoll_wait returns EINTR for an ignored signal. So heaptap waits for
- * another thread than those that get signals, unless that one would have to wait for a core, or has
- * a filter that heaptap may not suspend. If no signal has a handler and all other threads compute,
+ * sleeping in pause; or its epoll_wait returns EINTR for an ignored signal. So heaptap waits for a
+ * thread that gets no such signals, unless that thread would have to wait for a core, or may have a
+ * filter that heaptap may not suspend. If no signal has a handler and all other threads compute,
  * the program cannot notice, and heaptap does not wait.
  */
 #pragma once
@@ -16,7 +16,7 @@
 struct preference {
 	bool others;   /* are there threads that are not `addressed` */
 	bool sleeper;  /* is an addressed thread asleep */
-	bool confined; /* the others may have a filter that we may not suspend */
+	bool confined; /* the others may have a filter that heaptap may not suspend */
 	bool deaf;     /* no signal in another thread would be noticed */
 };
 

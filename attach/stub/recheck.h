@@ -28,16 +28,17 @@ struct ht_err *recheck_judge(const struct proc *proc, struct tracee *tracee,
 	const struct remote_slack *slack, const struct remote_remains *remains,
 	enum recheck_verdict *ret);
 
-/* Returns HT_ERR_REFUSED with what keeps every thread of the process from running the stub; NULL:
- * nothing does. */
+/* HT_ERR_REFUSED if the verdict keeps every thread of the process from running the stub (filter,
+ * dispatch, limit); NULL: another thread or moment may do. */
 HT_MUST_CHECK
 struct ht_err *recheck_refuse(const struct proc *proc, pid_t tid, enum recheck_verdict verdict);
 
-/* Is the stub's place still executable and private? */
+/* HT_ERR_INCOMPLETE unless the stub's place is still readable, executable and private. */
 HT_MUST_CHECK
 struct ht_err *recheck_slack_runs(const struct proc *proc, const struct remote_slack *slack);
-/* Refuses a place whose bytes have changed. `leaving`: accepts a stub as well, which is heaptap's
- * own, since a first stub is never written over another. */
+/* HT_ERR_INCOMPLETE if the place's bytes have changed; HT_ERR_REFUSED if a stub is there.
+ * `leaving`: accepts a stub, which is heaptap's own, since a first stub is never written over
+ * another. */
 HT_MUST_CHECK
 struct ht_err *recheck_slack_holds(
 	const struct proc *proc, const struct remote_slack *slack, bool leaving);

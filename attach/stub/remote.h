@@ -12,15 +12,15 @@
 struct remote_image {
 	int memfd; /* of the image; the caller owns it and the next two. Also open after an error if
 		      the image is mapped */
-	int daemon_fd;	  /* the daemon's end of the socket pair; owned */
+	int daemon_fd;	  /* the daemon's end of the socket pair */
 	int agent_socket; /* the agent's end, for its options and cookie; close it soon */
 	int agent_fd;	  /* number of the agent's end in the target */
 	pid_t tid; /* the thread that ran the stub, also after an error; 0: none, and the slack was
 		      not written */
 	uint32_t tid_offset;	/* from a thread's %fs base to its tid; 0: unknown */
 	raddr_t thread_pointer; /* of the thread `tid` */
-	uint64_t stop_ns;	/* at most, from the interruption until it ran its own code */
-	bool clock_forbidden;	/* also after an error: no other attempt would succeed */
+	uint64_t stop_ns; /* at most, from the thread's interruption until it ran its own code */
+	bool clock_forbidden; /* also after an error: no other attempt would succeed */
 	bool not_taken; /* after an error: the thread undoes its mappings itself. False without a
 			   memfd: an image may stay */
 };

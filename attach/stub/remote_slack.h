@@ -17,7 +17,7 @@ struct remote_slack {
 	uint8_t original[STUB_BYTES_MAX];
 };
 
-/* Returns HT_ERR_REFUSED: there is a stub in the target that is not ours. */
+/* Returns HT_ERR_REFUSED: there is another heaptap's stub in the target. */
 HT_MUST_CHECK
 struct ht_err *remote_slack_refuse(const struct proc *proc);
 /* Chooses a place for a stub that maps `near_count` near areas, and reads its bytes. Accepts only
@@ -30,11 +30,12 @@ struct ht_err *remote_slack_choose(const struct proc *proc, const struct modules
 HT_MUST_CHECK
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret);
-/* Is a stub in the target, running or not? It is identified by its code; `ret`: its place. */
+/* Is a stub in the target, running or not? If so, `ret` is its place. A stub is identified by its
+ * code. */
 bool remote_find_stub(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct choose_slack *ret);
 /* For a place whose original bytes are unknown: reads them from the module's file.
- * HT_ERR_INCOMPLETE if the file cannot be read. */
+ * HT_ERR_INCOMPLETE if the file cannot be opened. */
 HT_MUST_CHECK
 struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,
 	const struct choose_slack *place, struct remote_slack *ret);

@@ -6,8 +6,7 @@
 
 #include "attach/stub/stub.h"
 
-/* Receives the memfd before the thread keeps the image: the worker may be killed as soon as it
- * does. */
+/* Receives the memfd before the thread keeps the image: from then on the worker may be killed. */
 struct remote_heir {
 	struct ht_err *(*hand_over)(void *context, int memfd); /* called in a worker */
 	void *context;
@@ -18,5 +17,6 @@ struct remote_heir {
 struct remote_remains {
 	struct ht_err *(*look)(void *context, pid_t tid, struct stub_unmap *ret);
 	void *context;
-	pid_t table; /* the thread must share this one's descriptors; 0: the process's */
+	pid_t table; /* the thread that runs the stub must share the descriptor table of this
+			thread; 0: of the process */
 };

@@ -185,8 +185,8 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 	add_mmap(plan, map, ABI_SHARED_OFF, map->image_bytes - ABI_SHARED_OFF,
 		PROT_READ | PROT_WRITE, MAP_SHARED);
 	/* The file gets its size only now: a process with mlockall would have allocated all of it
-	 * at the reservation. And only if the descriptor is still ours: another thread of the
-	 * program may have closed it and opened a file of its own. */
+	 * at the reservation. And only if the descriptor still leads to the memfd: another thread
+	 * of the program may have closed it and opened a file of its own. */
 	add(plan, &(struct stub_call){.nr = SYS_ftruncate,
 			  .arg = {0, map->image_bytes},
 			  .flags = STUB_ARG0_FD | STUB_IF_MARKED});

@@ -60,6 +60,7 @@ struct stub_unmap {
 	size_t fd_count;
 };
 
+/* Makes the stub for address `at` that unmaps and closes. */
 HT_MUST_CHECK
 struct ht_err *stub_make_unmap(const struct stub_unmap *unmap, raddr_t at,
 	const struct stub_thread *thread, struct stub *ret);

@@ -145,9 +145,9 @@ list_end:
 	/* The answer may have come while the thread waited for the core. */
 	cmpq	$0, STUB_TAKEN_OFF - STUB_TIME_OFF(%rsi)
 	jne	3b
-	/* A thread that yields waits until all threads that want the core had it. A thread that
-	 * sleeps does so by select: it leaves current->restart_block alone (stub.c add_hold), and
-	 * is not the call by which heaptap recognizes the end of the stub. */
+	/* A thread that yields waits until all threads that want the core have had it. A thread
+	 * that sleeps does so by select: it leaves current->restart_block alone (stub.c add_hold),
+	 * and is not the call by which heaptap recognizes the end of the stub. */
 	mov	$STUB_SYS_SCHED_YIELD, %eax
 	mov	STUB_NAP - STUB_BASE(%rbp), %ecx
 	jrcxz	6f

@@ -15,7 +15,7 @@
 #define STUB_MASK_OWN 176
 #define STUB_NO_MASK  184
 #define STUB_HOLD     192 /* struct timespec */
-#define STUB_PAIR     208 /* abi_control.stub_fds[2]: where socketpair puts them */
+#define STUB_PAIR     208 /* address of abi_control.stub_fds[2], for socketpair's result */
 #define STUB_SPIN     216 /* ns to spin; STUB_NAP: us to sleep; 32 bits each */
 #define STUB_NAP      220
 #define STUB_CALLS    224
@@ -25,7 +25,7 @@
 /* A call. It has only the fields that the stub's calls need, as there is little room for a stub. */
 #define CALL_ARG(n)	((n)*8) /* the first three */
 #define CALL_ARG3	24	/* signed; with STUB_SAVE_PAIR: STUB_PAIR */
-#define CALL_ARG5	28	/* the fifth (arg[4]) is -1, or STUB_ARG4_FD */
+#define CALL_ARG5	28	/* the sixth; fifth: -1, or the saved descriptor (STUB_ARG4_FD) */
 #define CALL_NR		32
 #define CALL_FLAGS	34
 #define CALL_UNDO	36
@@ -37,9 +37,9 @@
 #define STUB_ARG0_HIGH	0x004 /* first argument: the second saved descriptor */
 #define STUB_ARG0_LEFT	0x008 /* first argument: left end of the saved socket pair */
 #define STUB_ARG0_RIGHT 0x010
-#define STUB_SAVE_FD	0x020 /* and mark its file; so with those of the pair */
+#define STUB_SAVE_FD	0x020 /* save the result as the descriptor, and mark its file */
 #define STUB_SAVE_HIGH	0x040
-#define STUB_SAVE_PAIR	0x080 /* socketpair: its two, at STUB_PAIR, are saved and marked */
+#define STUB_SAVE_PAIR	0x080 /* socketpair: save and mark its two descriptors, at STUB_PAIR */
 #define STUB_MAY_FAIL	0x100
 /* Make the call only if the descriptor in its first argument has the mark; else the call counts as
  * failed. */

@@ -11,7 +11,7 @@
 #define SIZE_FLAGS	7u
 #define SIZE_MAPPED	2u
 #define SMALL_BINS	63u   /* including the bin of unsorted chunks */
-#define SMALL_BYTES_MAX 1024u /* each bin below has one size */
+#define SMALL_BYTES_MAX 1024u /* each bin of smaller chunks has one size */
 #define COST_AT_END	(4 * VIEW_READ_COST)
 #define TRIES		4u /* for a list that changes during the walk */
 
@@ -33,7 +33,7 @@ static struct ht_err *add(struct bins *bins, raddr_t addr, uint64_t bytes)
 	return NULL;
 }
 
-/* Does a chunk of that size belong into the bin with that index in arena_state? */
+/* Can a chunk of that size be in the bin with that index in arena_state? */
 static bool is_at_home(size_t bin, uint64_t bytes)
 {
 	if (bin == 0)
@@ -69,7 +69,7 @@ static struct ht_err *bin_walk(
 	return NULL;
 }
 
-/* Since 2.32 the links of singly linked lists are xored with their own address. */
+/* Since 2.32 the links of singly linked lists are xored with their own page number. */
 static raddr_t link_read(const struct view *view, raddr_t at, raddr_t word)
 {
 	raddr_t turned = word ^ at >> 12;

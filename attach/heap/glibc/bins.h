@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The free chunks of one of glibc's arenas. The program changes the lists while they are walked:
- * every link is checked in both directions, and two walks that find the same chunks prove that
- * nothing moved.
+ * every link of a doubly linked list is checked in both directions, and two walks that find the
+ * same chunks prove that nothing moved.
  */
 #pragma once
 
@@ -20,7 +20,7 @@ struct bins {
 	struct bins_chunk *chunk; /* ascending by address, each once */
 	size_t count, capacity;
 	uint64_t free_bytes; /* of all chunks and the top */
-	bool valid;	     /* the arena and its top were readable */
+	bool valid;	     /* the arena and its top were read, and are plausible */
 	bool whole;	     /* each list was walked to its end */
 };
 
@@ -28,6 +28,6 @@ struct bins {
 HT_MUST_CHECK
 struct ht_err *bins_walk(struct view *view, raddr_t arena, struct bins *ret);
 void bins_deinit(struct bins *bins);
-/* Bytes that are free in only one of two walks, plus what the arena has got from the system in
- * between; 0: nothing has moved. */
+/* Bytes that are free in only one of two walks, plus the changes of the top's size and of the bytes
+ * that the arena has from the system; 0: nothing has moved. */
 uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now);

@@ -15,20 +15,20 @@
 
 #define WALKS_MAX    4u
 #define HEADER_BYTES 8u /* of a block */
-/* Free chunks beyond this total are not looked up page by page: a whole reading must take less than
- * a second. */
+/* If free chunks exceed this total, their resident pages are not counted: a whole reading must take
+ * less than a second. */
 #define RESIDENT_MAX_BYTES (8ull << 30)
 
 struct reading {
 	struct view *view;
 	struct heap_account *account;
-	raddr_t *ring; /* ARENAS_MAX */
+	raddr_t *ring; /* room for ARENAS_MAX arenas */
 	size_t arena_count;
 	raddr_t tunables_at;
 	struct tunables tunables;
 	unsigned threads;
-	const char *trouble; /* why an arena cannot be read */
-	/* free bytes; those of both in resident pages */
+	const char *trouble; /* why the account is unknown; NULL: it is known */
+	/* free bytes; resident_bytes: the part of both that is in resident pages */
 	uint64_t top_bytes, bins_bytes, resident_bytes;
 	bool resident_unknown;
 	bool partial, moved;
@@ -47,7 +47,7 @@ static void add_resident(struct reading *reading, raddr_t addr, uint64_t bytes)
 }
 
 /* Pages of free chunks, and of the top, may have been given back to the kernel, or never touched:
- * count those in memory. */
+ * count only pages in memory. */
 static void add_free(struct reading *reading, const struct bins *now)
 {
 	reading->top_bytes += now->top_bytes;
@@ -67,7 +67,7 @@ static void add_arena(struct reading *reading, const struct bins *now, uint64_t 
 	uint64_t held_bytes = now->state.system_bytes - now->free_bytes;
 	account->held_bytes += held_bytes;
 	account->system_bytes += now->state.system_bytes;
-	/* All blocks of lists that were not walked to the end may be free. */
+	/* If a list was not walked to its end, any block that counts as held may be free. */
 	account->off_bytes += now->whole ? moved_bytes : held_bytes;
 	reading->partial |= !now->whole;
 	reading->moved |= moved_bytes != 0;
@@ -181,7 +181,7 @@ static void take_mapped(struct reading *reading, uint64_t mapped_bytes)
 	reading->moved |= moved != 0;
 }
 
-/* --- the whole --- */
+/* --- the whole account --- */
 
 static struct ht_err *read_all(struct reading *reading)
 {

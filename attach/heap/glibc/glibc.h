@@ -9,8 +9,8 @@
 #include "attach/heap/view/account.h"
 #include "attach/heap/view/view.h"
 
-/* `*ret_found` is false if the module has no known arena. An account without arenas: malloc was not
- * called yet. */
+/* `*ret_found` is false if the module has no known arena. An account with 0 arenas that is known:
+ * malloc was not called yet. */
 HT_MUST_CHECK
 struct ht_err *glibc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found);

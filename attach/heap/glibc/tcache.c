@@ -5,10 +5,10 @@
 
 #define CACHE_BINS  64u
 #define CHUNK_ALIGN 16u
-#define SIZE_ARENA  4u /* the chunk belongs to another than the first arena */
-#define ASKED	    4u /* threads that must agree on the place */
+#define SIZE_ARENA  4u /* the chunk belongs to an arena other than the first */
+#define ASKED	    4u /* threads whose variables are searched for a cache */
 
-/* Layout in memory, behind the size of its chunk. */
+/* Layout in memory, from the size in its chunk's header on. */
 struct cache {
 	uint64_t size;
 	uint16_t count[CACHE_BINS];

@@ -7,14 +7,14 @@
 #define CACHE_COUNT_MAX 65535u
 #define BYTES_MAX	(1ull << 47)
 
-/* The part that all versions have; layout in memory. */
+/* The last part, in all versions; layout in memory. */
 struct tail {
 	uint64_t mapped_bytes, mapped_max_bytes;
 	raddr_t break_base;
 	uint64_t cache_bins, cache_max_bytes, cache_count, cache_unsorted_limit;
 };
 
-/* The part before it: 2.35 added huge pages. */
+/* The first part. Since 2.35 parameters of huge pages follow it. */
 struct head {
 	uint64_t trim_threshold, top_pad, map_threshold, arena_test, arena_max;
 };
@@ -23,6 +23,7 @@ struct counts {
 	int32_t maps, maps_max, maps_highest, fixed_threshold;
 };
 
+/* Offsets of the other two parts: since 2.35, and before. */
 static const struct layout {
 	size_t counts, tail;
 } layouts[] = {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * glibc's parameters of malloc (struct malloc_par since 2.26), which also count the blocks with a
- * mapping of their own. A variable without an exported name; the relations between its values
- * identify it.
+ * mapping of their own. They are a variable without an exported name; the relations between its
+ * values identify it.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 
 struct tunables {
 	uint64_t mapped_bytes; /* of blocks with a mapping of their own */
-	/* of each thread's cache: number of sizes, and blocks of each */
+	/* of each thread's cache: number of sizes, and maximum number of blocks of each */
 	uint64_t cache_bins, cache_count;
 };
 

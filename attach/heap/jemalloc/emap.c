@@ -255,9 +255,10 @@ static bool slab_held(const struct emap_shape *shape, const struct edata *edata,
 	return free == edata_free(shape, edata);
 }
 
-/* The size of a large extent, without the extra page that it has if blocks may begin anywhere in
- * their first page. Small blocks that jemalloc's profiler samples have an extent of their own, too.
- * Since 5.3.1 a large block has any number of pages up to that of its size class. */
+/* The size of a large extent. It includes the extra page that the extent has if blocks may begin
+ * anywhere in their first page: take_pages_off subtracts that. Small blocks that jemalloc's
+ * profiler samples have an extent of their own, too. Since 5.3.1 a large block has any number of
+ * pages up to that of its size class. */
 static bool large_held(const struct emap_shape *shape, const struct edata *edata, uint64_t *ret)
 {
 	unsigned class = edata_class(shape, edata);
@@ -328,7 +329,8 @@ static void count_in(struct emap_walk *walk, const struct emap_shape *shape,
 	walk->arena_seen[arena / 64] |= 1ull << arena % 64;
 }
 
-/* Do all extents have a page beyond their blocks? Either all of them do, or none. */
+/* Subtracts the page that large extents have beyond their block: either all have one, or none. If
+ * no extent shows it, a block that is shorter than its size class is uncertain by a page. */
 static void take_pages_off(struct emap_walk *walk)
 {
 	if (!walk->longer)

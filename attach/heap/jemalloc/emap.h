@@ -25,7 +25,7 @@ struct emap_shape {
 	/* Positions in the first word of a description: state and its number of bits, size class,
 	 * free blocks. */
 	unsigned state_shift, state_bits, class_shift, free_shift;
-	bool is_old;
+	bool is_old; /* before 5.3 */
 };
 
 extern const struct emap_shape emap_shapes[EMAP_SHAPES];
@@ -57,7 +57,7 @@ struct emap_walk {
 	struct emap_extent *extent; /* ascending by edata, each once */
 	size_t count, capacity;
 	uint64_t held_bytes;		   /* blocks handed out, including those in caches */
-	uint64_t system_bytes;		   /* extents in use or kept */
+	uint64_t system_bytes;		   /* of extents in use, dirty or muzzy */
 	uint64_t state_bytes[EMAP_STATES]; /* of all extents, by enum emap_state */
 	uint64_t odd_bytes;		   /* of extents that changed at every look */
 	uint64_t arena_seen[64];

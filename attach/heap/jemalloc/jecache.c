@@ -70,7 +70,7 @@ struct found {
 	uint64_t bytes, max_bytes;
 };
 
-/* --- as of 5.3 --- */
+/* --- caches since 5.3 --- */
 
 /* Sums up what one cache holds and could hold: the stacks of all sizes follow each other. Returns
  * the number of sizes. */
@@ -119,7 +119,7 @@ static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 	return bins_sum(&cache, ret) >= (has_ring ? BINS_MIN : EMAP_CLASSES_SMALL);
 }
 
-/* --- before --- */
+/* --- caches before 5.3 --- */
 
 /* Adds up to `max` sizes from `class` on that follow each other. `*end` is where the stacks before
  * them end. */
@@ -175,7 +175,7 @@ static bool read_one(struct view *view, enum jecache_form form, raddr_t bins, st
 	return form == JECACHE_TWO ? two_read(view, bins, ret) : one_read(view, form, bins, ret);
 }
 
-/* --- where they are --- */
+/* --- finding the caches --- */
 
 /* Can a cache be here, by its first word? If a cache has two parts, its first word points at the
  * other part, among the thread's variables. */
@@ -191,7 +191,8 @@ struct jecache_place jecache_find(struct view *view, const struct threads *threa
 	/* Without a ring the first layout can be mistaken for the other, but not the reverse. */
 	const enum jecache_form first = is_old ? JECACHE_FIRST : JECACHE_TWO;
 	const enum jecache_form last = is_old ? JECACHE_ONE : JECACHE_TWO;
-	/* Of one size: the end of its stack. */
+	/* Offset of the word that is_likely checks: the cache's first; before 5.3, the end of the
+	 * first size's stack. */
 	const size_t at_word = is_old ? offsetof(struct bin_old, end) : 0;
 	uint8_t data[THREADS_VARIABLES_BYTES];
 	view_forget(view);
@@ -214,7 +215,7 @@ struct jecache_place jecache_find(struct view *view, const struct threads *threa
 	return (struct jecache_place){0};
 }
 
-/* --- all of them --- */
+/* --- all caches --- */
 
 struct sum {
 	struct view *view;

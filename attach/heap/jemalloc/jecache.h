@@ -28,7 +28,8 @@ enum jecache_form {
 
 struct jecache_place {
 	enum jecache_form form;
-	uint64_t distance; /* from its thread's control block back to the cache; 0: no cache */
+	uint64_t distance; /* from its thread's control block back to the cache's first size; 0: no
+			      cache was found */
 };
 
 /* `is_old`: look for the layouts before 5.3. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mimalloc's heaps (2.0.9 to 2.4.1), usually one for each thread. That of the first thread is a
+ * mimalloc's heaps (2.0.9 to 2.4.1), usually one for each thread. The heap of the first thread is a
  * variable without an exported name: the sizes of its queues, which are constant, and an object
  * that it points at and that points back identify it.
  */

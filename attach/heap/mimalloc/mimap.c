@@ -194,7 +194,7 @@ struct ht_err *mimap_walk(struct view *view, const struct mimap *map, struct miw
 	return err;
 }
 
-/* --- where it is --- */
+/* --- finding the map --- */
 
 /* The part for the lowest addresses follows the root. */
 static bool is_root(struct view *view, raddr_t addr, uint64_t *ret_entries)

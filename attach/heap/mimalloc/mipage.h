@@ -13,7 +13,7 @@ enum mimap_form {
 	MIMAP_FORMS,
 };
 
-/* Words that name a page of one block, even if it has more slices. */
+/* Most words that name a page of one block, even if the page has more slices. */
 #define MIMAP_RUN_MAX 63u
 
 /* A page as the map has it: a run of words with the same page. */
@@ -24,11 +24,11 @@ struct mimap_run {
 	uint64_t slices;
 };
 
-/* Does the description at `run->page` agree with the map in one of `*forms`? Removes the other
- * forms. */
+/* Does the description at `run->page` agree with the map in one of `*forms`? If so, removes the
+ * other forms. */
 bool mipage_read(
 	struct view *view, const struct mimap_run *run, unsigned *forms, struct miwalk_page *ret);
-/* Counts the blocks that other threads have freed. False: the list changed meanwhile, or is no
- * list. */
+/* As miwalk_count_freed: counts the blocks that other threads have freed. False: the list changed
+ * meanwhile, or is no list. */
 bool mipage_count_freed(struct view *view, uint64_t reserve, const struct mimap_run *run,
 	unsigned forms, struct miwalk_page *page);

@@ -172,7 +172,8 @@ static struct miwalk_page *page_of(const struct miwalk *walk, raddr_t addr)
 	return behind ? &walk->page[behind - 1] : NULL;
 }
 
-/* Freed blocks of full pages. Later ones go to the list of their page. */
+/* Counts the freed blocks of full pages that wait in the heap's list. Blocks that are freed later
+ * go to the list of their page. */
 static bool delayed_walk(struct walker *walker, const struct miheap *heap, bool *ret_unsure)
 {
 	raddr_t at = heap->delayed;

@@ -3,7 +3,8 @@
  * Walks mimalloc's segments (2.x) of all threads, including those that have ended. A segment begins
  * at a multiple of 32 MiB with the descriptions of its pages, which say how many blocks are handed
  * out. Its cookie, a random number combined with its address, identifies it. Blocks freed by
- * another thread wait in lists, and count as handed out until their own thread takes them back.
+ * another thread wait in lists, and the descriptions count them until their own thread takes them
+ * back; the walk subtracts them.
  */
 #pragma once
 

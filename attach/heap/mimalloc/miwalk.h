@@ -12,11 +12,12 @@
 struct miwalk_page {
 	raddr_t addr;	/* where its slices begin */
 	uint64_t start; /* distance of the first block, if the page says so */
+	/* Size of the page, from `addr` on, and of each block. */
 	uint64_t bytes, block_bytes;
 	uint32_t used, freed; /* blocks handed out; of these, freed by other threads */
 	raddr_t list;	      /* list of blocks that other threads have freed into the page */
 	raddr_t heap;	      /* 0: its thread has ended */
-	raddr_t thread;	      /* of the segment; 0: it has ended */
+	raddr_t thread;	      /* of the segment or, in 3.x, of the page; 0: the thread has ended */
 	bool unsure;	      /* its list was not walked, as other lists had used up the budget */
 };
 
@@ -29,10 +30,11 @@ struct miwalk_heap {
 struct miwalk {
 	struct miwalk_page *page; /* ascending by addr */
 	size_t count, capacity;
-	struct miwalk_heap *heap; /* ascending by address */
+	struct miwalk_heap *heap; /* ascending by address; NULL in 3.x, where heap_count is the
+				     number of threads */
 	size_t heap_count;
 	uint64_t held_bytes;
-	uint64_t system_bytes; /* of segments with pages */
+	uint64_t system_bytes; /* of segments with pages; in 3.x, of pages */
 	uint64_t odd_bytes;    /* in pages or segments that were inconsistent at every look */
 	uint64_t unsure_bytes; /* in pages whose lists of freed blocks were not walked */
 	uint64_t missing;      /* pages that only the heaps or only the segments have */

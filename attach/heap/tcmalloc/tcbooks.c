@@ -185,7 +185,7 @@ static bool cache_read(
 	return true;
 }
 
-/* --- all of them --- */
+/* --- all structures --- */
 
 struct search {
 	struct view *view;

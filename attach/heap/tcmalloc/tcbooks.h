@@ -13,9 +13,10 @@
 #define TCBOOKS_CLASSES 128u
 
 struct tcbooks {
+	/* Addresses of the lists of each class, and of the lists and sums of spans. */
 	raddr_t central, pages;
 	raddr_t cache; /* the variable that points at a thread's cache; 0: not found */
-	/* By size class: */
+	/* By size class: the size of a block and of a span, and how many blocks move at once. */
 	unsigned count;
 	uint64_t bytes[TCBOOKS_CLASSES], span_bytes[TCBOOKS_CLASSES], move[TCBOOKS_CLASSES];
 };
@@ -35,6 +36,6 @@ HT_MUST_CHECK
 struct ht_err *tcbooks_find(
 	struct view *view, const struct module *module, struct tcbooks *ret, size_t *ret_count);
 void tcbooks_read(struct view *view, const struct tcbooks *books, struct tcbooks_sum *ret);
-/* How much two sums differ; 0: not at all. */
+/* The bytes by which two sums differ; 0: they are equal. */
 uint64_t tcbooks_moved_bytes(const struct tcbooks *books, const struct tcbooks_sum *before,
 	const struct tcbooks_sum *now);

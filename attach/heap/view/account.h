@@ -24,6 +24,7 @@ struct heap_account {
 	uint64_t held_bytes;
 	uint64_t off_bytes;    /* maximum error of held_bytes */
 	uint64_t system_bytes; /* memory that the allocator has from the system */
+	/* glibc's and jemalloc's arenas, mimalloc's heaps or threads, tcmalloc's caches. */
 	uint32_t arenas;
 	uint32_t header_bytes; /* of a block, beyond malloc_usable_size */
 	struct heap_value value[HEAP_VALUES_MAX];

@@ -22,13 +22,13 @@ struct ht_err *variables_each(
 	struct view *view, raddr_t lo, raddr_t hi, variables_visit *visit, void *context);
 
 struct variables {
-	uint8_t *data; /* malloc'd; NULL: none, or too many */
+	uint8_t *data; /* malloc'd; NULL: the module has none, or too many */
 	size_t bytes;
 	raddr_t addr;
 };
 
-/* Copies all of them; `ret->data` is the caller's. `touched`: untouched pages are zeros instead of
- * the contents of the module's file. */
+/* Copies all variables of the module; the caller frees `ret->data`. `touched`: untouched pages are
+ * zeros instead of the contents of the module's file. */
 HT_MUST_CHECK
 struct ht_err *variables_read(
 	struct view *view, const struct module *module, bool touched, struct variables *ret);

@@ -19,7 +19,7 @@
 
 struct view_page {
 	raddr_t addr;
-	uint64_t round; /* when it was read */
+	uint64_t round; /* view.round when it was read */
 	size_t bytes;
 	uint8_t data[HT_PAGE_BYTES];
 };
@@ -40,15 +40,15 @@ struct view {
 	uint64_t round;
 	uint64_t left; /* of the budget */
 	uint64_t pause_ns;
-	int pagemap_fd; /* -1: nothing is swapped out */
-	raddr_t present_page;
+	int pagemap_fd;	      /* -1: nothing is swapped out */
+	raddr_t present_page; /* the page that was last seen in memory; 0: none */
 	struct view_touched touched;
 	bool spent;	    /* the budget refused a look */
 	bool swapped;	    /* a look was refused because its page is swapped out */
-	struct ht_err *err; /* the first error of the whole process */
+	struct ht_err *err; /* the first error that concerns the whole process */
 };
 
-/* Reads the mappings once. `view` must not move. Call view_deinit also after an error. */
+/* Reads the mappings. Call view_deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *view_init(struct view *view, const struct proc *proc);
 /* For the time between two tries, if what was read is inconsistent: waits `pause_ns` and reads the
@@ -69,15 +69,16 @@ uint64_t view_limit(struct view *view, uint64_t most);
 void view_unlimit(struct view *view, uint64_t kept);
 /* Makes later reads fetch memory anew. */
 void view_forget(struct view *view);
-/* Reads all of `bytes` from memory for which view_holds is true, as it was at some moment since
- * view_forget. False: unreadable, or over the budget. */
+/* Reads all of `bytes` from memory for which view_holds is true, each page as it was at some moment
+ * since view_forget. False: unreadable, or over the budget. */
 bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes);
-/* Reads any memory, such as variables of a module. Returns the bytes read. */
+/* Reads any memory, such as variables of a module. Returns the number of bytes read; 0 also if the
+ * budget is spent or a page is swapped out. */
 size_t view_read_data(struct view *view, raddr_t addr, void *ret, size_t bytes);
 /* Moves `*at` to the next page below `hi` that is in memory or swapped out, unless it is in such a
  * page already. `*ret_end` is the end of that page or of several that follow it, at most `hi`.
- * False: none. A read of an untouched page would return zeros or file contents, and allocate memory
- * in the target. */
+ * False: none, or the budget is spent. If the kernel does not tell, all pages count. A read of an
+ * untouched page would return zeros or file contents, and allocate memory in the target. */
 bool view_touched(struct view *view, raddr_t *at, raddr_t hi, raddr_t *ret_end);
 /* Counts the bytes between `lo` and `hi` in pages that are in memory. False: unknown for some
  * pages. */

@@ -30,8 +30,8 @@ struct walks {
 			       */
 };
 
-/* Walks until two consecutive walks agree, the budget is spent, or `how->max` walks are done.
- * Pauses after an invalid walk. */
+/* Walks until two consecutive walks agree and the last is not partial, the budget is spent, or
+ * `how->max` walks are done. Pauses after an invalid walk. */
 HT_MUST_CHECK
 struct ht_err *walks_take(
 	struct view *view, const struct walks_how *how, void *context, struct walks *ret);
