@@ -75,7 +75,7 @@ const struct option_row command_options[OPTION_COUNT] = {
 	[OPTION_FUNCTION] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "function", "TEXT",
 		"only stacks with a function whose name contains TEXT; repeatable"),
 	[OPTION_EXCLUDE] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "exclude", "TEXT",
-		"no stacks with a function whose name contains TEXT; repeatable"),
+		"no stacks with a function or module whose name contains TEXT; repeatable"),
 	[OPTION_SUPPRESSIONS] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, FILE, "suppressions", "FILE",
 		"no stacks that this suppression file of LeakSanitizer names; repeatable"),
 	[OPTION_MIN_SIZE] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, BYTES, "min-size", "BYTES",

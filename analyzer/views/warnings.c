@@ -211,7 +211,7 @@ static struct ht_err *add_found(const struct model *model, struct warnings *warn
 			"%" PRIu64 " frees were not seen and are inferred: their address was "
 			"allocated again"},
 		{model->counts.unknown_stacks,
-			"%" PRIu64 " allocations refer to a stack that the trace does not hold"},
+			"%" PRIu64 " events refer to a stack that the trace does not hold"},
 		{model->counts.odd_events, "%" PRIu64 " events are damaged and ignored"},
 		{model->nodes.rejected, "%" PRIu64 " stack frames are damaged and ignored"},
 		{model->modules.ignored, "%" PRIu64 " module records are ignored"},

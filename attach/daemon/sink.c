@@ -29,7 +29,8 @@ struct sink {
 	uint32_t orders; /* orders that are answered, given so far; the opening counts as one */
 	uint64_t put_bytes, put_events;
 	uint64_t unqueued_events; /* events of records that could not be put into the queue */
-	char *problem;		  /* why the output was given up; NULL: it was not */
+	bool is_given_up;
+	char *problem; /* why the output was given up; NULL: it was not, or no memory */
 };
 
 #define load(at) __atomic_load_n(at, __ATOMIC_ACQUIRE)
@@ -94,6 +95,7 @@ static void give_up(struct sink *sink, const char *why)
 					page->beside, lost);
 	if (length < 0)
 		sink->problem = NULL;
+	sink->is_given_up = true;
 }
 
 static void give_up_dead(struct sink *sink)
@@ -378,7 +380,7 @@ void sink_finish(struct sink *sink, bool named)
 	if (is_closed(sink))
 		return;
 	carry_out(sink, named ? ORDER_FINISH_NAMED : ORDER_FINISH, false, sink->meanwhile);
-	if (sink_state(sink) == STORE_BROKEN && !sink->problem)
+	if (sink_state(sink) == STORE_BROKEN && !sink->is_given_up)
 		give_up(sink, "");
 	dismiss_writers(sink);
 }
@@ -393,13 +395,16 @@ void sink_discard(struct sink *sink)
 
 enum store_state sink_state(const struct sink *sink)
 {
-	return sink->problem ? STORE_BROKEN : (enum store_state)load(&sink->writers.page->state);
+	return sink->is_given_up ? STORE_BROKEN
+				 : (enum store_state)load(&sink->writers.page->state);
 }
 
 const char *sink_problem(const struct sink *sink)
 {
 	if (sink->problem)
 		return sink->problem;
+	if (sink->is_given_up)
+		return "it could not be written, and there is no memory for the reason";
 	return sink_state(sink) == STORE_OK ? NULL : sink->writers.page->text;
 }
 

@@ -69,7 +69,8 @@ void heapread_start(struct heapread *reading, uint64_t limit_ns)
 	if (pid < 0)
 		return;
 	reading->pid = pid;
-	receiver_hold(reading->receiver, reading->begin_tsc);
+	if (reading->receiver)
+		receiver_hold(reading->receiver, reading->begin_tsc);
 }
 
 static struct ht_err *put_heap(const struct heapread *reading, const struct heap *heap)
@@ -162,4 +163,7 @@ void heapread_finish(struct heapread *reading)
 		(void)helper_ends_within(reading->dying[i], now_ns < end_ns ? end_ns - now_ns : 0);
 	}
 	reading->dying_count = 0;
+	if (reading->page)
+		munmap(reading->page, HT_PAGE_BYTES);
+	reading->page = NULL;
 }

@@ -237,7 +237,9 @@ static size_t put_units(
 	return at;
 }
 
-static bool append(struct v8_heap *heap, uint64_t string, char *to, size_t end, size_t *at)
+/* `*ret_cut`: the string is longer than what was appended. */
+static bool append(
+	struct v8_heap *heap, uint64_t string, char *to, size_t end, size_t *at, bool *ret_cut)
 {
 	uint8_t raw[2 * TEXT_UNITS_MAX];
 	struct v8_chars chars;
@@ -247,19 +249,21 @@ static bool append(struct v8_heap *heap, uint64_t string, char *to, size_t end, 
 	if (!v8_read(heap, chars.at, raw, count << chars.two_bytes))
 		return false;
 	*at = put_units(raw, count, chars.two_bytes, to, *at, end);
+	*ret_cut = count < chars.count;
 	return true;
 }
 
-/* A concatenated string: collects its parts, first to last. */
+/* A concatenated string: collects its parts, first to last. A part that is cut is the last. */
 bool v8_text(struct v8_heap *heap, uint64_t string, char *ret, size_t bytes)
 {
 	uint64_t left[PARTS_MAX] = {string};
 	size_t depth = 1, at = 0;
-	for (unsigned parts = 0; depth > 0; parts++) {
+	bool is_cut = false;
+	for (unsigned parts = 0; depth > 0 && !is_cut; parts++) {
 		uint64_t part = left[--depth];
 		if (parts == PARTS_MAX)
 			return false;
-		if (append(heap, part, ret, bytes, &at))
+		if (append(heap, part, ret, bytes, &at, &is_cut))
 			continue;
 		if (form_of(heap, part) != heap->layout.form_cons || depth + 2 > PARTS_MAX ||
 			!v8_load(heap, part, heap->layout.cons_second, &left[depth]) ||

@@ -61,6 +61,18 @@ HT_TEST(strings_of_every_form)
 	ck_assert_str_eq(small, "abcd");
 }
 
+/* Of a part only the first 512 characters are read: what follows it is left out, not moved up. */
+HT_TEST(a_string_ends_with_a_part_that_is_cut)
+{
+	char name[600], text[700];
+	setup();
+	memset(name, 'a', sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	ck_assert(v8_text(&heap, cons(one_byte(name), one_byte(".js"), 602), text, sizeof(text)));
+	ck_assert_uint_eq(strlen(text), 512);
+	ck_assert_ptr_null(strchr(text, '.'));
+}
+
 HT_TEST(strings_that_have_no_end)
 {
 	setup();
