@@ -61,7 +61,7 @@ HT_TEST(strings_of_every_form)
 	ck_assert_str_eq(small, "abcd");
 }
 
-/* Of a part only the first 512 characters are read: what follows it is left out, not moved up. */
+/* heaptap reads at most 512 characters of a part; the text after a longer part is left out. */
 HT_TEST(a_string_ends_with_a_part_that_is_cut)
 {
 	char name[600], text[700];
