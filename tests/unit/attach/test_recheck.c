@@ -343,4 +343,4 @@ HT_TEST(calls_that_are_handed_to_the_program)
 		check_dispatched(&table[i]);
 }
 
-HT_SUITE("attach/stub/recheck")
+HT_SUITE("attach/recheck")
