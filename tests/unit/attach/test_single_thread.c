@@ -235,4 +235,4 @@ HT_TEST(marks_are_cleared_each_time)
 	ck_assert_uint_eq(control.sole, KEY(1));
 }
 
-HT_SUITE("attach/daemon/single_thread")
+HT_SUITE("attach/single_thread")
