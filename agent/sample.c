@@ -45,7 +45,7 @@ static uint64_t log2_of(uint64_t number)
 	return log;
 }
 
-/* -log(u) of an even u in (0, 1] is exponential (Knuth, vol. 2, 3.4.1 D). */
+/* -log(u) of a uniform u in (0, 1] is exponential (Knuth, vol. 2, 3.4.1 D). */
 uint64_t sample_distance(uint64_t random, uint64_t mean_bytes)
 {
 	unsigned zeros = (unsigned)__builtin_clzll(random);

@@ -24,6 +24,6 @@ bool crew_is_full(struct crew *crew);
 /* As fork(2), for a crew that is not full. If fork fails, prints a warning that names `option`. */
 pid_t crew_fork(struct crew *crew, const char *option);
 
-/* Waits for the commands that still run. A signal of start_ending_signals, which the caller has
+/* Waits for the commands that still run. A signal of inherited_ending_signals, which the caller has
  * blocked, ends the wait, not the commands. */
 void crew_wait(struct crew *crew);

@@ -7,5 +7,5 @@
 #include "attach/series/outcome.h"
 
 /* Runs the command. Returns its exit status; for a series, the most important of the windows'
- * statuses (record_worse). */
+ * statuses (outcome_worse). */
 int attach_run(const struct options *options);

@@ -11,7 +11,7 @@
 
 enum waiting_end {
 	WAITING_DUE,	   /* the window begins */
-	WAITING_SIGNALLED, /* a signal of start_ending_signals came; it is no longer pending */
+	WAITING_SIGNALLED, /* a signal of inherited_ending_signals came; it is no longer pending */
 	WAITING_STOPPED,   /* a client has asked to end the wait */
 	WAITING_ENDED,	   /* the process has ended */
 };
@@ -31,7 +31,7 @@ struct waiting_trigger {
 /* The time of CLOCK_BOOTTIME. */
 uint64_t waiting_now_ns(void);
 /* Waits until `boot_ns` (CLOCK_BOOTTIME). The caller has blocked the signals of
- * start_ending_signals. Without free descriptors it is WAITING_DUE after 250 ms. */
+ * inherited_ending_signals. Without free descriptors it is WAITING_DUE after 250 ms. */
 enum waiting_end waiting_until(struct waiting *waiting, uint64_t boot_ns);
 /* Waits until one of the trigger's conditions holds (WAITING_DUE). Requires waiting->proc; signals
  * as for waiting_until. */

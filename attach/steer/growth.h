@@ -17,9 +17,11 @@ struct growth_limit {
 struct growth {
 	struct growth_limit limit;
 	struct growth_sample {
-		uint64_t ns, bytes; /* the lowest figure from `ns` to the next sample */
-	} sample[GROWTH_SAMPLES];   /* the last ones, evenly within the span */
-	size_t count, next;	    /* `next`: the oldest, where all are in use */
+		/* the lowest figure from `ns` to the next sample; without a span: the first
+		 * figure, which is the only sample */
+		uint64_t ns, bytes;
+	} sample[GROWTH_SAMPLES]; /* the last ones, evenly within the span */
+	size_t count, next;	  /* `next`: the oldest, where all are in use */
 };
 
 /* Parses "2G" or "100M/min", "1G/h", "50M/10s" ("MiB" as quantity_size, the time as

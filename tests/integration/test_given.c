@@ -258,7 +258,8 @@ static void feed(void *context)
 	dup2(fd, STDIN_FILENO);
 }
 
-/* Only the program itself calls these functions: each call from the first must be recorded. */
+/* Only the program itself calls arena_place, and nothing calls posix_memalign, which has the same
+ * hook number: the trace must have each call of arena_place, from the first. */
 HT_TEST(hooks_given_functions_of_a_command)
 {
 	HT_FREED char *trace = tmpdir_path("run.htap");

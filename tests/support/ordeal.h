@@ -54,9 +54,11 @@ void ordeal_recover(struct ordeal *ordeal, const char *where);
 bool ordeal_check_trace(struct ordeal *ordeal, bool whole);
 
 /*
- * Runs `once(ordeal, plan)` with plan->at at each point of sweep_points_of in turn. `once` returns
- * true if the point was reached; at least half of the points must be reached. At the beginning,
- * after every tenth point and at the end, an undisturbed attach must work.
+ * Runs `once(ordeal, plan)` with plan->at at the points of sweep_points_of in turn; `once` returns
+ * true if the point was reached. Ends at a point that was not, if it lies behind the calls of an
+ * undisturbed attach. At the beginning, after every tenth point and at the end, an undisturbed
+ * attach must work. One point must be reached (if none was, tries first / 2, first / 4...), and
+ * half of those up to the number of calls of the shortest of these attaches.
  */
 void ordeal_sweep(struct ordeal *ordeal, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan));

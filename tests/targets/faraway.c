@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Compiled for the large code model: the GOT is found by sums of 64-bit numbers, never relative to
+ * Compiled for the large code model: the code adds a 64-bit number to its own address, which gives
+ * the GOT, and another to that, which gives a slot; no instruction refers to a slot relative to
  * rip. A thread runs a loop that frees a block each time, with free's address in a register since
  * before the loop. Between the turns of the loop it spins, or, with -s, sleeps. "restart" makes the
  * thread leave the loop and enter it again, "turn" lets the loop turn once; both answer with the

@@ -173,8 +173,6 @@ CHAIN_FUNCTION void foreign_work(
 	foreign_turns(&self, operations / 2);
 	if (back)
 		back(context, seed + 1);
-	/* `back` may have called foreign_work, which changes chain_now. */
-	chain_now = &shadow;
 	foreign_turns(&self, operations - operations / 2);
 	for (unsigned i = 0; i < TABLE; i++)
 		if (self.table[i])
