@@ -58,6 +58,8 @@ struct session_report {
 	uint64_t linger_ns; /* how long the guardian waits for jump pages; 0: not at all */
 	struct residue_report verify;
 	bool trace_finished; /* there is a readable trace, perhaps also after an error */
+	/* Set by the caller after an exec: what it prints of the next program follows. */
+	bool is_followed;
 	enum store_state sink_state;
 	char sink_problem[1024];
 	char symbols_problem[200];

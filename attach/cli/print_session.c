@@ -52,11 +52,13 @@ static void print_checks(const struct session_report *r)
 
 static void print_proof(const struct session_report *r, bool verbose)
 {
-	/* An exec undoes everything, and the next program's lines follow. */
-	if (!r->detached && r->ended == REC_END_TARGET_EXEC && !verbose)
+	if (!r->detached && r->is_followed && !verbose)
 		return;
 	if (!r->detached) {
-		print_text(stderr, "the process has ended: nothing had to be undone\n");
+		print_text(stderr,
+			r->ended == REC_END_TARGET_EXEC
+				? "the process became another program: nothing had to be undone\n"
+				: "the process has ended: nothing had to be undone\n");
 		return;
 	}
 	if (r->level == DETACH_TOMBSTONE && r->verify.page_only)

@@ -177,7 +177,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 		outcome_end_text(err, programs->options, &report));
 	launch->traces += report.trace_finished;
 	program->has_trace = report.trace_finished;
-	programs->execed = report.ended == REC_END_TARGET_EXEC;
+	programs->execed = report.is_followed = report.ended == REC_END_TARGET_EXEC;
 	if (err) {
 		forget_program(&programs->program[--programs->count]);
 		return err;

@@ -265,6 +265,20 @@ HT_TEST(the_process_ends_between_windows)
 }
 
 /* If another capture runs when a window is due, that window is skipped, and the series goes on. */
+HT_TEST(an_exec_ends_the_window_and_is_named)
+{
+	struct scene scene;
+	scene_start_with(&scene, (const char *[]){run_built("tests/targets/actor"), NULL});
+	start(&scene, (const char *[]){"-d", "1h", NULL});
+	run_until(is_tapped(&scene), RUN_MS);
+	victim_send(&scene.victim, "exec");
+	free(victim_line(&scene.victim, ANSWER_MS));
+	check_end(&scene, 5,
+		(const char *[]){"the process became another program: nothing had to be undone",
+			"trace: ", NULL});
+	victim_stop(&scene.victim);
+}
+
 HT_TEST(another_capture_runs)
 {
 	struct scene scene;
