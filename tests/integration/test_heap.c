@@ -165,14 +165,19 @@ HT_TEST(the_end_is_the_start_and_the_trace)
 
 #define READINGS 10u
 
-/* Captures while the target's threads work. Returns whether the heap at the start is known: then it
- * must lie within its bound; else the account must give a reason. */
-static bool is_known_at_work(struct victim *victim, uint64_t held)
+static json_t *report_of_moment(struct victim *victim)
 {
 	struct tap tap;
 	tap_start(&tap, victim->pid, (const char *[]){"-d", "200ms", NULL});
 	tap_check_equal(tap_wait(&tap, TAP_MAY_DROP));
-	json_auto_t *report = report_load(tap.trace);
+	return report_load(tap.trace);
+}
+
+/* Captures while the target's threads work. Returns whether the heap at the start is known: then it
+ * must lie within its bound; else the account must give a reason. */
+static bool is_known_at_work(struct victim *victim, uint64_t held)
+{
+	json_auto_t *report = report_of_moment(victim);
 	const json_t *heap = report_at(report, "heap");
 	if (json_is_false(report_at(heap, "known"))) {
 		const json_t *account = json_array_get(report_at(heap, "accounts"), 0);

@@ -14,6 +14,7 @@
 #include "tests/support/victim.h"
 
 #define PHASE_MS 60000
+#define READINGS 10u /* of a heap that grows */
 #define MIB	 1048576
 /* The kernel keeps up to 64 pages per processor or thread in local counters before it adds them
  * up. */
@@ -235,6 +236,24 @@ HT_TEST(an_end_and_an_exec_give_no_figure)
 		else
 			ck_assert_int_eq(victim_wait(&subject.victim, PHASE_MS), 0);
 	}
+}
+
+/* Each thread's arena grows all the time, into memory that was reserved when heaptap read the
+ * mappings: such a heap is known at each reading. */
+HT_TEST(a_heap_that_grows_is_known)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/holder"), NULL});
+	free(victim_ask(&victim, "leak", PHASE_MS));
+	for (unsigned i = 0; i < READINGS; i++) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, (const char *[]){"-d", "200ms", NULL});
+		tap_check_equal(tap_wait(&tap, TAP_MAY_DROP));
+		json_auto_t *report = report_load(tap.trace);
+		HT_FREED char *text = json_dumps(report_at(report, "heap"), 0);
+		ck_assert_msg(json_is_true(report_at(report, "heap.known")), "%u: %s", i, text);
+	}
+	victim_kill(&victim);
 }
 
 HT_SUITE("integration/rss")

@@ -16,6 +16,7 @@
  *      huge N          takes a block of N bytes
  *      end             the first thread ends; its blocks remain
  *      churn, rest     all threads but the main thread allocate and free from now on; they stop
+ *      leak, rest      all threads but the main thread allocate, some MB a second, and free nothing
  *      scribble        overwrites its first arena again and again, and says "scribbling"
  *      scribble-map    overwrites what jemalloc knows of its extents, again and again; likewise
  *      scribble-pages  what mimalloc knows of its pages
@@ -72,6 +73,7 @@ extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, si
 #define CLASSES	     64 /* size classes that glibc caches for a thread, and blocks of each */
 #define CACHED_EACH  7
 #define ORDER_END    INT_MIN
+#define LEAK_BYTES   700
 #define LARGE_BYTES  (300u << 10) /* size of a block with its own mapping */
 #define HEADER_BYTES 8
 
@@ -85,7 +87,7 @@ static struct holder {
 } holders[THREADS_MAX];
 
 static int thread_count = 3, block_count = 4000;
-static atomic_bool churning, is_up[THREADS_MAX];
+static atomic_bool churning, leaking, is_up[THREADS_MAX];
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -135,6 +137,20 @@ static void churn(uint64_t *state)
 		free(block[i]);
 }
 
+static void leak(void)
+{
+	const struct timespec pause = {.tv_nsec = 100000};
+	while (atomic_load(&leaking)) {
+		for (int i = 0; i < 8; i++) {
+			char *block = malloc(LEAK_BYTES);
+			if (!block)
+				speak_fail("no memory");
+			memset(block, 1, LEAK_BYTES);
+		}
+		nanosleep(&pause, NULL);
+	}
+}
+
 static void follow(struct holder *holder, int order, uint64_t *state)
 {
 	if (order > 0)
@@ -165,6 +181,7 @@ static void *hold(void *context)
 			follow(holder, order, &state);
 		if (atomic_load(&churning))
 			churn(&state);
+		leak();
 		nanosleep(&pause, NULL);
 	}
 	return NULL;
@@ -276,9 +293,17 @@ static void end_thread(void)
 	say_done();
 }
 
+static void begin_leak(void)
+{
+	atomic_store(&leaking, true);
+	speak_add("leaking");
+	speak_send();
+}
+
 static void set_churning(bool on)
 {
 	atomic_store(&churning, on);
+	atomic_store(&leaking, false);
 	speak_add("%s", on ? "churning" : "resting");
 	speak_send();
 }
@@ -403,6 +428,8 @@ int main(int argc, char **argv)
 			end_thread();
 		else if (!strcmp(command, "churn") || !strcmp(command, "rest"))
 			set_churning(command[0] == 'c');
+		else if (!strcmp(command, "leak"))
+			begin_leak();
 		else if (!strcmp(command, "scribble"))
 			scribble();
 		else if (!strcmp(command, "scribble-map"))

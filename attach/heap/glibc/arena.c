@@ -7,6 +7,7 @@
 #define BYTES_MAX    (1ull << 47) /* size of a program's address space */
 #define MUTEX_MAX    2
 #define FLAGS_MAX    7
+#define READS_MAX    16u
 #define LINKS_OFFSET 16u /* from the start of a chunk to its list pointers */
 
 static const unsigned heap_info_bytes[] = {0x30, 0x20}; /* since 2.35; before */
@@ -23,7 +24,7 @@ raddr_t arena_bin(raddr_t arena, size_t index)
 
 static bool is_chunk(const struct view *view, raddr_t addr)
 {
-	return addr && addr % CHUNK_ALIGN == 0 && view_holds(view, addr);
+	return addr && addr % CHUNK_ALIGN == 0 && view_may_hold(view, addr);
 }
 
 /* An empty bin, or one with a first and a last chunk. */
@@ -52,10 +53,16 @@ static bool is_arena(const struct view *view, raddr_t addr, const struct arena_s
 	return true;
 }
 
+/* A thread that uses the arena changes both ends of a list one after the other, so a copy may have
+ * one new and one old end. */
 bool arena_read(struct view *view, raddr_t addr, struct arena_state *ret)
 {
-	return view_read_data(view, addr, ret, sizeof(*ret)) == sizeof(*ret) &&
-	       is_arena(view, addr, ret);
+	for (unsigned i = 0; i < READS_MAX; i++)
+		if (view_read_data(view, addr, ret, sizeof(*ret)) != sizeof(*ret))
+			return false;
+		else if (is_arena(view, addr, ret))
+			return true;
+	return false;
 }
 
 /* An arena other than the first follows the header of a heap that names it. */
@@ -91,14 +98,16 @@ raddr_t arena_find(struct view *view, const uint8_t *data, size_t bytes, raddr_t
 	const size_t last =
 		offsetof(struct arena_state, bin) + (ARENA_BINS - 1) * 2 * sizeof(raddr_t);
 	raddr_t found = 0;
+	*ret_count = 0;
 	for (size_t at = 0; at + sizeof(struct arena_state) <= bytes; at += sizeof(raddr_t)) {
 		struct arena_state state;
 		raddr_t word;
 		memcpy(&word, data + at + last, sizeof(word));
 		if (word != arena_bin(addr + at, ARENA_BINS - 1))
 			continue;
+		*ret_count = *ret_count ? *ret_count : 1;
 		memcpy(&state, data + at, sizeof(state));
-		if (!is_arena(view, addr + at, &state) ||
+		if ((!is_arena(view, addr + at, &state) && !arena_read(view, addr + at, &state)) ||
 			!ring_read(view, addr + at, &state, ret_ring, ret_count))
 			continue;
 		if (found)

@@ -28,8 +28,8 @@ raddr_t arena_bin(raddr_t arena, size_t index);
 /* Reads the arena at `addr`; false unless every field is plausible. */
 bool arena_read(struct view *view, raddr_t addr, struct arena_state *ret);
 /* Finds the first arena in `data`, a copy of the variables at `addr`. Returns 0 if there is none or
- * several candidates. `ret_ring` gets all arenas, the first one first; the caller provides room for
- * ARENAS_MAX. */
+ * several candidates; `*ret_count` is 0 then if no list head looks like an arena's. `ret_ring` gets
+ * all arenas, the first one first; the caller provides room for ARENAS_MAX. */
 raddr_t arena_find(struct view *view, const uint8_t *data, size_t bytes, raddr_t addr,
 	raddr_t *ret_ring, size_t *ret_count);
 /* Is the first arena still as in the C library's file, so that this malloc was never called? True

@@ -73,7 +73,7 @@ static struct ht_err *bin_walk(
 static raddr_t link_read(const struct view *view, raddr_t at, raddr_t word)
 {
 	raddr_t turned = word ^ at >> 12;
-	bool is_turned = !turned || (turned % CHUNK_ALIGN == 0 && view_holds(view, turned));
+	bool is_turned = !turned || (turned % CHUNK_ALIGN == 0 && view_may_hold(view, turned));
 	return is_turned ? turned : word;
 }
 

@@ -15,6 +15,7 @@
 
 #define WALKS_MAX    4u
 #define HEADER_BYTES 8u /* of a block */
+#define TRIES_MAX    4u /* to find the arenas */
 /* If free chunks exceed this total, their resident pages are not counted: a whole reading must take
  * less than a second. */
 #define RESIDENT_MAX_BYTES (8ull << 30)
@@ -240,28 +241,47 @@ static void take_unused(struct heap_account *account)
 		account_value(account, kind[i], 0);
 }
 
+/* Finds the arenas in the module's variables, and reads them. `*ret_again`: another try may find
+ * them. */
+static struct ht_err *find_and_read(
+	struct reading *reading, const struct module *module, bool *ret_found, bool *ret_again)
+{
+	struct variables in;
+	*ret_again = false;
+	HT_TRY(variables_read(reading->view, module, false, &in));
+	HT_FREED uint8_t *data = in.data;
+	if (!data)
+		return NULL;
+	*ret_found = arena_find(
+		reading->view, data, in.bytes, in.addr, reading->ring, &reading->arena_count);
+	if (*ret_found)
+		return read_found(reading, &in);
+	if (!arena_is_unused(data, in.bytes, in.addr)) {
+		*ret_again = reading->arena_count != 0;
+		return NULL;
+	}
+	*ret_found = reading->account->known = true;
+	reading->account->header_bytes = HEADER_BYTES;
+	take_unused(reading->account);
+	return NULL;
+}
+
+/* The heap of an arena may have grown into memory that the view does not know yet. */
 struct ht_err *glibc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
 {
 	struct reading reading = {.view = view, .account = ret};
-	struct variables in;
+	bool again = true;
 	*ret = (struct heap_account){.allocator = "glibc"};
 	*ret_found = false;
-	HT_TRY(variables_read(view, module, false, &in));
-	HT_FREED uint8_t *data = in.data;
-	if (!data)
-		return NULL;
 	HT_FREED raddr_t *ring = calloc(ARENAS_MAX, sizeof(*ring));
 	if (!ring)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for a list of arenas");
 	reading.ring = ring;
-	*ret_found = arena_find(view, data, in.bytes, in.addr, ring, &reading.arena_count);
-	if (*ret_found)
-		return read_found(&reading, &in);
-	if (!arena_is_unused(data, in.bytes, in.addr))
-		return NULL;
-	*ret_found = ret->known = true;
-	ret->header_bytes = HEADER_BYTES;
-	take_unused(ret);
+	for (unsigned tries = 0; tries < TRIES_MAX && again && !view->err; tries++) {
+		if (tries)
+			view_pause(view);
+		HT_TRY(find_and_read(&reading, module, ret_found, &again));
+	}
 	return NULL;
 }

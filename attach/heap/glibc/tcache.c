@@ -41,7 +41,7 @@ static bool is_cache(const struct view *view, const struct cache *cache, bool *r
 		if (!cache->count[i] != !cache->entry[i])
 			return false;
 		if (cache->entry[i] &&
-			(cache->entry[i] % CHUNK_ALIGN || !view_holds(view, cache->entry[i])))
+			(cache->entry[i] % CHUNK_ALIGN || !view_may_hold(view, cache->entry[i])))
 			return false;
 		*ret_used |= cache->count[i] != 0;
 	}

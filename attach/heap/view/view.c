@@ -67,6 +67,12 @@ bool view_holds(const struct view *view, raddr_t addr)
 	return map && map->inode == 0 && map->read && map->write && !map->shared;
 }
 
+bool view_may_hold(const struct view *view, raddr_t addr)
+{
+	const struct proc_map *map = proc_maps_find(&view->maps, addr);
+	return map && map->inode == 0 && !map->shared && map->read == map->write;
+}
+
 /* Do not read a swapped-out page: the kernel would hold a lock on the target's mappings while it
  * fetches the page. */
 static bool is_present(struct view *view, raddr_t addr, size_t bytes)
@@ -147,7 +153,7 @@ bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes)
 		raddr_t at = ht_align_down(addr + done, HT_PAGE_BYTES);
 		size_t skip = addr + done - at;
 		now = HT_PAGE_BYTES - skip < bytes - done ? HT_PAGE_BYTES - skip : bytes - done;
-		if (!view_holds(view, at))
+		if (!view_may_hold(view, at))
 			return false;
 		const struct view_page *page = page_read(view, at);
 		if (page->bytes < skip + now)

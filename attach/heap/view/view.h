@@ -61,6 +61,9 @@ struct ht_err *view_deinit(struct view *view);
 
 /* Is `addr` in anonymous, private, writable memory? */
 bool view_holds(const struct view *view, raddr_t addr);
+/* The same, or in memory that an allocator has reserved and may use since the mappings were read:
+ * private, without a file and without access, as the rest of a heap of glibc's threads. */
+bool view_may_hold(const struct view *view, raddr_t addr);
 /* Takes `cost` off the budget. False: the budget or the process is at its end. */
 bool view_spend(struct view *view, uint64_t cost);
 /* Limits the budget to `most` until view_unlimit gets the value returned here. view_unlimit also
@@ -69,8 +72,8 @@ uint64_t view_limit(struct view *view, uint64_t most);
 void view_unlimit(struct view *view, uint64_t kept);
 /* Makes later reads fetch memory anew. */
 void view_forget(struct view *view);
-/* Reads all of `bytes` from memory for which view_holds is true, each page as it was at some moment
- * since view_forget. False: unreadable, or over the budget. */
+/* Reads all of `bytes` from memory for which view_may_hold is true, each page as it was at some
+ * moment since view_forget. False: unreadable, or over the budget. */
 bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes);
 /* Reads any memory, such as variables of a module. Returns the number of bytes read; 0 also if the
  * budget is spent or a page is swapped out. */
