@@ -64,18 +64,26 @@ static struct ht_err *apply_percent(
 	return NULL;
 }
 
-static struct ht_err *no_such_option(const char *word)
+static const char *command_name(enum command command)
 {
+	for (size_t i = 0; i < option_table_command_count; i++)
+		if (option_table_commands[i].command == command)
+			return option_table_commands[i].name;
+	return NULL;
+}
+
+static struct ht_err *no_such_option(enum command command, const char *word)
+{
+	const char *name_of = command_name(command);
 	char name[64];
 	struct closest closest = {.word = name};
-	if (strncmp(word, "--", 2) != 0)
-		return usage("no such option", word);
 	snprintf(name, sizeof(name), "%s", word + 2);
 	name[strcspn(name, "=")] = '\0';
-	for (size_t i = 0; i < option_table_row_count; i++)
+	for (size_t i = 0; i < option_table_row_count && word[1] == '-'; i++)
 		closest_try(&closest, option_table[i].name);
 	if (!closest.match)
-		return usage("no such option", word);
+		return ht_err_new(HT_ERR_USAGE, "%s: no such option; see heaptap %s%s--help", word,
+			name_of ? name_of : "", name_of ? " " : "");
 	return ht_err_new(
 		HT_ERR_USAGE, "%s: no such option; did you mean --%s?", word, closest.match);
 }
@@ -173,14 +181,6 @@ static struct ht_err *apply_find(struct options *options, enum option_id id, con
 	return id == OPTION_CONTAINER ? check_container(value) : NULL;
 }
 
-static const char *command_name(enum command command)
-{
-	for (size_t i = 0; i < option_table_command_count; i++)
-		if (option_table_commands[i].command == command)
-			return option_table_commands[i].name;
-	return NULL;
-}
-
 /* The field of an option without a value; NULL: the option has a value. */
 static bool *flag_of(struct options *options, enum option_id id)
 {
@@ -207,13 +207,25 @@ static bool *flag_of(struct options *options, enum option_id id)
 	return NULL;
 }
 
+/* Puts the option in front of a message about its value. */
+static struct ht_err *named(struct ht_err *err, const struct option_row *row)
+{
+	if (err->code != HT_ERR_USAGE || strncmp(err->message, "--", 2) == 0)
+		return err;
+	struct ht_err *ret = ht_err_new(HT_ERR_USAGE, "--%s %s", row->name, err->message);
+	ht_err_free(err);
+	return ret;
+}
+
 static struct ht_err *apply(
 	struct options *options, const struct option_row *row, const char *value)
 {
 	bool is_of_series, *flag = flag_of(options, row->id);
 	struct ht_err *err = series_apply(&options->series, row->id, value, &is_of_series);
-	if (err || is_of_series)
-		return err;
+	if (err)
+		return named(err, row);
+	if (is_of_series)
+		return NULL;
 	if (flag) {
 		*flag = true;
 		return NULL;
@@ -477,7 +489,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 				argv[at]);
 		const struct option_row *row = find_row(argv[at], options->command, &value);
 		if (!row)
-			return no_such_option(argv[at]);
+			return no_such_option(options->command, argv[at]);
 		if (!(row->commands & OPTION_IN(options->command)))
 			return usage(who_has(row, options->command), argv[at]);
 		if (!row->argument && value)

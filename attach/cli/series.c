@@ -31,7 +31,7 @@ static struct ht_err *apply_full(struct series_options *series, const char *valu
 	series->rotate = strcmp(value, "rotate") == 0;
 	return series->rotate || strcmp(value, "stop") == 0
 		       ? NULL
-		       : refuse(value, "--on-full takes stop or rotate");
+		       : refuse(value, "it is neither stop nor rotate");
 }
 
 static struct ht_err *complete(const char *value, const char *problem)
@@ -44,7 +44,7 @@ static struct ht_err *apply_max_size(const char *value, uint64_t *ret)
 {
 	const char *problem = quantity_size(value, ret);
 	if (!problem && *ret < MAX_SIZE_LEAST)
-		problem = "--max-size is at least 16K";
+		problem = "less than 16K";
 	return complete(value, problem);
 }
 
@@ -133,8 +133,8 @@ struct ht_err *series_check(
 	if (series->every_ns && !has_end(series, duration_ns))
 		return refuse("--every", "each window needs an end; add -d TIME");
 	if (series->every_ns && duration_ns >= series->every_ns)
-		return refuse("--every",
-			"is from begin to begin, so it must be longer than -d and --settle");
+		return refuse("--every", "is too short: a window (-d, --settle) must end before "
+					 "the next one begins");
 	if (series->count > 1 && !series->every_ns && !series_has_trigger(series))
 		return refuse("--count", "needs --every or a trigger");
 	if (series->count > 1 && !has_end(series, duration_ns))

@@ -61,6 +61,8 @@ bool orders_carry_out(struct orders *orders,
 		view = next;
 	}
 	orders->in.length = bytes_left(&view);
-	memmove(orders->in.data, view.at, orders->in.length);
+	/* Without any order yet there is no memory. */
+	if (orders->in.length)
+		memmove(orders->in.data, view.at, orders->in.length);
 	return go_on;
 }

@@ -377,8 +377,12 @@ static enum waiting_end wait_until_due(struct attach *attach, uint64_t next_ns, 
 	open_standby(attach, attach->number, next_ns, name_trigger(series, text));
 	if (attach->number == 1 && series_waits(series))
 		leave_caller(attach);
-	show_wait(attach, next_ns, missed);
-	enum waiting_end end = waiting_until(&waiting, next_ns);
+	/* A signal may have come while the window before was finished. */
+	enum waiting_end end = waiting_until(&waiting, 1);
+	if (end == WAITING_DUE) {
+		show_wait(attach, next_ns, missed);
+		end = waiting_until(&waiting, next_ns);
+	}
 	if (end == WAITING_DUE && series_has_trigger(series)) {
 		standby_waits_on(&attach->standby);
 		show_trigger(attach, text);
@@ -387,6 +391,18 @@ static enum waiting_end wait_until_due(struct attach *attach, uint64_t next_ns, 
 	if (standby_close(&attach->standby) && end == WAITING_DUE)
 		end = WAITING_STOPPED;
 	return end;
+}
+
+/* A signal or a request of a client ended the series. */
+static void show_ended(const struct attach *attach)
+{
+	const unsigned long all = (unsigned long)windows(attach);
+	char line[80];
+	int length = snprintf(line, sizeof(line), "the series ends after window %lu",
+		(unsigned long)attach->number - 1);
+	if (all)
+		snprintf(line + length, sizeof(line) - (size_t)length, " of %lu", all);
+	show(attach, line);
 }
 
 /* False: no window begins. */
@@ -408,6 +424,8 @@ static bool wait_for_window(struct attach *attach)
 		attach->worst = outcome_worse(attach->worst, EXIT_TARGET_ENDED);
 	} else if (end != WAITING_DUE && !attach->traces) {
 		show(attach, NOTHING);
+	} else if (end != WAITING_DUE) {
+		show_ended(attach);
 	}
 	return end == WAITING_DUE;
 }

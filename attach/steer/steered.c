@@ -29,6 +29,7 @@ struct steered {
 	void (*shown)(void *context, const struct control_reply *status); /* NULL: none */
 	void *shown_context;
 	bool stop_asked, is_detaching, is_naming;
+	uint64_t start_unix_ns;	   /* the same in all answers; 0: the window has not begun */
 	uint64_t pauses, marks;	   /* made by clients and signals */
 	struct control_reply last; /* the answer to status when the socket was removed */
 	char trace[PATH_MAX], partial[PATH_MAX];
@@ -117,8 +118,10 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	}
 	ret->settle_ns = settle->wanted_ns;
 	ret->elapsed_ns = times->first_tap_ns ? until - times->first_tap_ns : 0;
-	ret->start_unix_ns = clock_read_ns(CLOCK_REALTIME) -
-			     (times->first_tap_ns ? now - times->first_tap_ns : 0);
+	const uint64_t unix_ns = clock_read_ns(CLOCK_REALTIME);
+	if (times->first_tap_ns && !steered->start_unix_ns)
+		steered->start_unix_ns = unix_ns - (now - times->first_tap_ns);
+	ret->start_unix_ns = steered->start_unix_ns ? steered->start_unix_ns : unix_ns;
 	ret->duration_ns = capture->options->duration_ns;
 	ret->pauses = capture->pausing->count;
 	ret->paused_ns = pausing_ns(capture->pausing, until);

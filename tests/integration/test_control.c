@@ -68,6 +68,9 @@ HT_TEST(status_tells_how_a_capture_is)
 	json_t *capture = steer_status(victim.pid);
 	ck_assert_str_eq(report_text(capture, "state"), "recording");
 	ck_assert_str_eq(report_text(capture, "comm"), "stepwise");
+	/* A start does not move. */
+	ck_assert_uint_eq(
+		report_u64(capture, "start_unix_ns"), steer_figure(victim.pid, "start_unix_ns"));
 	ck_assert_str_eq(report_text(capture, "trace"), tap.trace);
 	ck_assert_str_eq(report_text(capture, "partial"), "");
 	ck_assert_uint_eq(report_u64(capture, "heaptap_pid"), (uint64_t)tap.run.pid);

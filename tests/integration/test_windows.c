@@ -173,13 +173,14 @@ HT_TEST(memory_and_size_end_a_window)
 	run_until(is_tapped(&scene), RUN_MS);
 	take(&scene, "anonymous 40");
 	check_end(&scene, 0,
-		(const char *[]){"recording ended: its RSS grew by --until-growth", NULL});
+		(const char *[]){
+			"recording ended: the process's RSS grew by --until-growth", NULL});
 	check_reason(scene.trace, "growth");
 	start(&scene, (const char *[]){"--until-rss", "100M", NULL});
 	run_until(is_tapped(&scene), RUN_MS);
 	take(&scene, "anonymous 80");
-	check_end(
-		&scene, 0, (const char *[]){"recording ended: its RSS reached --until-rss", NULL});
+	check_end(&scene, 0,
+		(const char *[]){"recording ended: the process's RSS reached --until-rss", NULL});
 	check_reason(scene.trace, "rss");
 	victim_stop(&scene.victim);
 	scene_start_service(&scene);
@@ -247,7 +248,8 @@ HT_TEST(a_signal_ends_the_wait)
 	start(&scene, (const char *[]){"-d", "0.2s", "--every", "1h", NULL});
 	run_until(strstr(run_err(&scene.run), "window 2 begins in") != NULL, RUN_MS);
 	kill(scene.run.pid, SIGTERM);
-	check_end(&scene, 0, (const char *[]){"process unchanged", NULL});
+	check_end(&scene, 0,
+		(const char *[]){"process unchanged", "the series ends after window 1\n", NULL});
 	check_reason(numbered(&scene, 1), "duration");
 	victim_stop(&scene.victim);
 }
