@@ -22,8 +22,9 @@ struct options {
 	const char *help_of; /* COMMAND_HELP: the command whose help is wanted; NULL: all */
 	pid_t pid;	     /* 0: the command line names no process, or describes it by `find` */
 	pid_t pids[OPTIONS_PIDS_MAX];
-	unsigned pid_count; /* for attach, the number of -p, of which `pid` is the last; else at
-			       most 1 */
+	unsigned pid_count;	/* for attach, the number of -p, of which `pid` is the last; else at
+				   most 1 */
+	bool is_one_of_several; /* captures of several -p share a terminal */
 	const char *logs[OPTIONS_LOGS_MAX]; /* values of --mark-log, FILE=REGEX, from main's argv */
 	unsigned log_count;
 	struct find_query find; /* points into main's argv */

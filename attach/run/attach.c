@@ -128,8 +128,10 @@ static struct session_options session_of(struct attach *attach, const struct win
 	session.window = is_series(attach) ? attach->number : 0;
 	session.windows = is_series(attach) ? windows(attach) : 0;
 	session.start_ticks = attach->proc.start_ticks;
-	const bool is_watched = !options->quiet && isatty(STDERR_FILENO);
-	session.progress = is_watched ? progress_say : NULL;
+	const bool is_shown = !options->quiet && isatty(STDERR_FILENO);
+	/* The lines of several captures would be written over each other. */
+	const bool is_watched = is_shown && !options->is_one_of_several;
+	session.progress = is_shown ? progress_say : NULL;
 	session.steered = steered_create();
 	attach->progress =
 		(struct progress){.output = window->output, .reserve_bytes = STORE_RESERVE_BYTES};
@@ -213,8 +215,8 @@ static bool shows_screen(const struct attach *attach, const struct window *windo
 {
 	const struct options *options = attach->options;
 	return window->report.trace_finished && !is_series(attach) && !options->quiet &&
-	       !options->json && !options->background && strcmp(window->output, "-") != 0 &&
-	       isatty(STDOUT_FILENO);
+	       !options->is_one_of_several && !options->json && !options->background &&
+	       strcmp(window->output, "-") != 0 && isatty(STDOUT_FILENO);
 }
 
 /* Prints the result, and writes the page. */

@@ -81,6 +81,7 @@ bool several_split(struct options *options, int *ret, struct ht_err **ret_err)
 		if (pid == 0) {
 			options->pid = options->pids[i];
 			options->pid_count = 1;
+			options->is_one_of_several = true;
 			/* The captures share standard output: write one JSON object by one
 			 * write. */
 			setvbuf(stdout, NULL, _IOFBF, 1u << 16);
