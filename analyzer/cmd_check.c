@@ -150,6 +150,8 @@ static struct ht_err *write_json(const struct view *view, const struct limits_re
 	if (result->outstanding_bound_bytes > 0)
 		HT_TRY(json_put(&writer, "outstanding_bytes_bound95",
 			json_real(result->outstanding_bound_bytes)));
+	HT_TRY(json_put(&writer, "growth_unclear",
+		*result->unclear ? json_text(result->unclear) : json_null()));
 	if (result->growth_bound_bytes_per_s > 0)
 		HT_TRY(json_put(&writer, "growth_bytes_per_s_bound95",
 			json_real(result->growth_bound_bytes_per_s)));
@@ -162,6 +164,9 @@ static struct ht_err *write_result(const struct option_values *values, const str
 {
 	if (result->count)
 		cmd_note_exceeded();
+	if (*result->unclear && option_is_given(values, OPTION_MAX_GROWTH))
+		fprintf(stderr, "heaptap: warning: --max-growth cannot be judged: %s\n",
+			result->unclear);
 	if (option_is_given(values, OPTION_JSON))
 		return write_json(view, result);
 	const struct text text = text_to(stdout);

@@ -86,7 +86,9 @@ static const struct option_command command[] = {
 			"counts sites that are classified as growing. An increase is from the "
 			"highest total of the baseline's last tenth to the lowest of FILE's, and "
 			"counts from 64 KiB. In a sample a figure must exceed its threshold by "
-			"more than its bound at 95 %.",
+			"more than its bound at 95 %. A warning says if growth cannot be judged, "
+			"as "
+			"in a short window.",
 		ONE_TRACE,
 		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
 		.own = {OPTION_BASELINE, OPTION_MAX_GROWTH, OPTION_MAX_OUTSTANDING,

@@ -128,11 +128,29 @@ static double uncertain_share(const struct sums *sums)
 	return value > 0 ? (double)metric_bound(sums, METRIC_OUTSTANDING) / (double)value : 0;
 }
 
+static void note_unclear(const struct suspects *suspects, struct limits_result *ret)
+{
+	uint64_t all = 0, unclear = 0;
+	const char *text = "";
+	for (size_t i = 0; i < suspects->count; i++) {
+		const struct suspects_entry *entry = &suspects->entry[i];
+		all += entry->held_bytes;
+		if (entry->suspect.class != SUSPECT_UNCLEAR)
+			continue;
+		unclear += entry->held_bytes;
+		text = *text ? text : entry->suspect.text;
+	}
+	if (!suspects->growing && unclear > all / 2)
+		snprintf(ret->unclear, sizeof(ret->unclear), "%s", text);
+}
+
 static struct ht_err *check_growth(
 	const struct limits *limits, const struct view *view, struct limits_result *ret)
 {
 	struct suspects suspects;
-	struct ht_err *err = suspects_find(view, &suspects);
+	HT_TRY(suspects_find(view, &suspects));
+	struct ht_err *err = NULL;
+	note_unclear(&suspects, ret);
 	for (size_t i = 0; i < suspects.count && !err; i++) {
 		const struct suspect *suspect = &suspects.entry[i].suspect;
 		if (suspect->class != SUSPECT_GROWING || suspect->confidence < CONFIDENCE_LEAST)

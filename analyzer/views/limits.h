@@ -42,6 +42,9 @@ struct limits_result {
 	/* In a sample: the bounds of these two at 95 %; otherwise 0. */
 	double outstanding_bound_bytes, growth_bound_bytes_per_s;
 	double increase; /* against the baseline; 0 without one */
+	/* Why growth cannot be judged: the finding about the largest unclear site, if unclear sites
+	 * hold most bytes and none grows; otherwise "". */
+	char unclear[SUSPECT_TEXT_BYTES];
 	struct limits_violation *violation;
 	size_t count;
 };

@@ -131,7 +131,9 @@ static void check_passes(const char *const words[])
 {
 	HT_FREED char *out, *err;
 	const int status = analyze(words, &out, &err);
-	ck_assert_msg(status == 0 && line_count(out) == 1 && !*err, "%d: %s%s", status, out, err);
+	ck_assert_msg(status == 0 && line_count(out) == 1, "%d: %s%s", status, out, err);
+	/* Some seconds may be too few to judge growth. */
+	ck_assert_msg(!*err || strstr(err, "--max-growth cannot be judged"), "%s", err);
 	ck_assert_ptr_nonnull(strstr(out, "no threshold exceeded: "));
 }
 
