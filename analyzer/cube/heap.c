@@ -12,7 +12,8 @@
 /* The C library and the dynamic linker allocate a little for each thread without a GOT slot. */
 #define UNSEEN_BYTES (1u << 20)
 
-/* A trace may claim any sizes: clamp sums to what an int64_t holds. */
+/* A trace may claim any sizes: clamps to a quarter of INT64_MAX, so that sums and differences of a
+ * few results do not overflow. */
 static int64_t signed_of(uint64_t bytes)
 {
 	return bytes > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)bytes;

@@ -34,7 +34,8 @@ struct emit {
 	size_t count;
 	struct emit_stream *stream;
 	size_t stream_capacity;
-	uint64_t counted; /* events written or gathered so far */
+	/* events written or gathered so far, without mappings (event_is_counted) */
+	uint64_t counted;
 };
 
 void emit_deinit(struct emit *emit);

@@ -204,7 +204,8 @@ HT_TEST(ends_as_it_ends)
 	result_deinit(&result);
 }
 
-/* Starts busy by env. When -d ends or heaptap is killed, busy must be clean. */
+/* Starts busy by env, under heaptap with -d `time`. The caller checks that busy is clean when -d
+ * ends. */
 static void start_busy(struct run *run, struct command *command, const char *time)
 {
 	struct words all = words_of((const char *[]){

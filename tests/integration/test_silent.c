@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Under a seccomp filter the agent makes no system call: the target's filter allows all calls of
- * the program's own code, and counts calls of any other code (tests/targets/outsider.c), also those
- * that most filters allow. And after the death of heaptap and its guardian the agent records,
+ * Under a seccomp filter that it has learned of, the agent makes no system call: the target's
+ * filter allows all calls of the program's own code and traps those of any other code, also calls
+ * that most filters allow; the program counts the trapped ones (tests/targets/outsider.c). And when
+ * the agent has given up, some time after the death of heaptap and its guardian, it records,
  * unwinds and sends nothing.
  */
 #include <fcntl.h>
