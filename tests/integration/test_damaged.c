@@ -32,7 +32,7 @@ static const char *const command[][4] = {
 	{"symbols", "--emit"},
 	{"symbols", "--json"},
 	{"anonymize", "-o", "-"},
-	{"check", "--max-growth", "1G/s"},
+	{"check", "--max-outstanding", "1G"},
 };
 
 struct result {
