@@ -8,8 +8,8 @@
 
 #include "format/base.h"
 
-/* What the error means to the caller. attach/series/outcome.c and analyzer/main.c map it to an exit
- * status: heaptap(1), EXIT STATUS. */
+/* The kind of an error, by which callers decide. attach/series/outcome.c and analyzer/main.c map it
+ * to an exit status: heaptap(1), EXIT STATUS. */
 enum ht_err_code {
 	HT_ERR_SYS,	    /* a system call failed, errno in `sys`: exit 1 */
 	HT_ERR_INTERNAL,    /* a broken invariant of our own: exit 1 */

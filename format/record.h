@@ -291,7 +291,8 @@ struct rec_end {
 	uint64_t reason, mono_ns, tsc;
 };
 
-/* What one allocator holds, by its own counters. Without REC_ACCOUNT_KNOWN all numbers are 0. */
+/* Memory that one allocator holds, by its own counters. Without REC_ACCOUNT_KNOWN all numbers are
+ * 0. */
 struct rec_account {
 	struct rec_string allocator;
 	uint64_t flags; /* REC_ACCOUNT_* */

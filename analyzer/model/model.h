@@ -46,7 +46,7 @@ static inline uint64_t model_settle_ns(const struct model_settle *settle)
 	return settle->end_ns - settle->begin_ns;
 }
 
-/* What one allocator held, as in FORMAT.md. */
+/* Memory that one allocator held, as in FORMAT.md. */
 struct model_account {
 	const char *allocator, *reason;
 	bool known;

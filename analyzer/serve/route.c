@@ -88,7 +88,7 @@ static struct ht_err *add(struct route_words *words, const char *fmt, ...)
 	return NULL;
 }
 
-/* What the words are made from, and the words. */
+/* Input of the conversion of a request to a command line, and the command line so far (`words`). */
 struct making {
 	const struct option_table *table;
 	const struct option_command *command;

@@ -32,7 +32,7 @@ void given_use(const struct given_list *list);
 uint32_t given_generation(void);
 const struct given_list *given_used(void);
 
-/* What a symbol is to the list. */
+/* The role of a symbol in the list. */
 enum given_match {
 	GIVEN_NONE,
 	GIVEN_FUNCTION, /* has one of the names */

@@ -14,7 +14,7 @@
 #include "attach/stub/remote.h"
 #include "attach/undo/guardian.h"
 
-/* What heaptap has in the target, and heaptap's end of it. */
+/* heaptap's parts in the target, and its own end of them. */
 struct inside {
 	struct remote_slack slack;
 	bool slack_written; /* the bootstrap stub may have been written into the target, which must

@@ -12,7 +12,7 @@
 
 #define REMAINS_HEIR_BYTES 192u /* room for what remains_add_heir appends */
 
-/* What heaptap has written into a target; all borrowed. */
+/* Everything that heaptap has written into a target; all borrowed. */
 struct remains {
 	pid_t pid;
 	const struct image *image;

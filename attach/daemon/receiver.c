@@ -37,7 +37,7 @@ struct look {
 	uint64_t committed;
 };
 
-/* Of three tries, the one with the least time between the clocks: an interrupt may come in
+/* Takes that of three tries with the least time between the clocks: an interrupt may come in
  * between. */
 static struct clock_pair read_clocks(void)
 {

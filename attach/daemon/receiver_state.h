@@ -16,7 +16,7 @@ struct clock_pair {
 	uint64_t tsc, mono_ns;
 };
 
-/* What the daemon knows of one slot's stream. */
+/* The daemon's state of one slot's stream. */
 struct stream {
 	uint64_t taken;		/* earlier bytes were put into the sink, each once, or given up */
 	uint64_t events;	/* put into the sink */

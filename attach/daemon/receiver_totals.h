@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a receiver has received and what was lost, added up over all slots.
+ * Totals over all slots of a receiver: data received and lost.
  */
 #pragma once
 

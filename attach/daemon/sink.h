@@ -73,7 +73,8 @@ void sink_discard(struct sink *sink);
 enum store_state sink_state(const struct sink *sink);
 /* Why the state is not STORE_OK, for the user; NULL: it is STORE_OK. */
 const char *sink_problem(const struct sink *sink);
-/* What the records of options.append lack, for the user; "": nothing. */
+/* A message for the user that names what is missing in the records of options.append; "": nothing
+ * is. */
 const char *sink_append_problem(const struct sink *sink);
 uint64_t sink_dropped_events(const struct sink *sink);
 uint64_t sink_bytes(const struct sink *sink); /* size of the file */

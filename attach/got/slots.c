@@ -39,7 +39,7 @@ static bool is_ours(const struct scan *scan, raddr_t value)
 	return value >= scan->thunk_lo && value < scan->thunk_hi;
 }
 
-/* What an address is for the name by which it is called. */
+/* The relation of an address to the name by which it is called. */
 enum meaning { MEANS_OTHER, MEANS_FUNCTION, MEANS_CANONICAL_PLT };
 
 static enum meaning symbol_meaning(

@@ -16,7 +16,7 @@ struct unlock {
 	uint64_t module_id;
 };
 
-/* Where the word leads during a capture. */
+/* The destination of the word during a capture. */
 struct unlock_hooks {
 	raddr_t lo, hi; /* the range of the thunks; equal: there is no capture */
 	/* Mappings of the process, if the range of the thunks is unknown: the word may lead to any

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the target's allocators have handed out, read from outside: heaptap calls, stops and waits
- * for nothing in the target. Reads, memory and time are bounded whatever the target's memory
+ * Reads from outside how much the target's allocators have handed out: heaptap calls, stops and
+ * waits for nothing in the target. Reads, memory and time are bounded whatever the target's memory
  * contains.
  */
 #pragma once

@@ -367,7 +367,7 @@ struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t
 	return NULL;
 }
 
-/* Where heaptap writes thunk `index` of the image's own page. */
+/* The address to which heaptap writes thunk `index` of the image's own page. */
 static struct abi_thunk *shared_thunk(const struct image *image, size_t index)
 {
 	return (struct abi_thunk *)(image->local + ABI_THUNKS_OFF) + index;

@@ -12,7 +12,7 @@
 #define JUMP_BYTES  5u
 #define JUMP_OPCODE 0xe9 /* the first of them */
 
-/* Where a jump at `at` would lead if its first byte were the opcode. */
+/* The destination of a jump at `at` if its first byte were the opcode. */
 raddr_t jump_target(raddr_t at, const uint8_t code[JUMP_BYTES]);
 /* Is the code at `at` the jump to `to`? A debugger's breakpoints may be in its distance. Another
  * tool's jump begins with the same byte: only the distance distinguishes it. */

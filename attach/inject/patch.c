@@ -261,8 +261,8 @@ static uint64_t code_mask(const struct journal_slot *entry)
 	return bytes << 8 * (entry->code_at & 7);
 }
 
-/* Where the code is now. A program may have replaced the mapping of its file by a copy of its own
- * in large pages; heaptap's jump is copied with it, and still leads to the pad. */
+/* The present address of the code. A program may have replaced the mapping of its file by a copy of
+ * its own in large pages; heaptap's jump is copied with it, and still leads to the pad. */
 static struct ht_err *find_code(
 	const struct patch *patch, const struct journal_slot *entry, struct journal_slot *ret)
 {

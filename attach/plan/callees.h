@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where calls and jumps that leave a function lead: a function that only calls a hooked function
- * needs no hook. Pure: bytes in, an answer out. `code` has the function's `bytes` bytes, at
- * `entry`.
+ * Finds where calls and jumps that leave a function lead: a function that only calls a hooked
+ * function needs no hook. Pure: bytes in, an answer out. `code` has the function's `bytes` bytes,
+ * at `entry`.
  */
 #pragma once
 

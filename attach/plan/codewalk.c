@@ -244,7 +244,8 @@ static void learn(struct walk *walk, const struct instruction *i, raddr_t at, st
 	}
 }
 
-/* What the registers add to an instruction: where it leads to, or which variable it uses. */
+/* Information that the registers add to an instruction: where it leads to, or which variable it
+ * uses. */
 static void complete(struct walk *walk, const struct instruction *i, const struct known *known,
 	struct codewalk_instruction *ret)
 {

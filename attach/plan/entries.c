@@ -134,7 +134,7 @@ static bool is_beside(
 	return false;
 }
 
-/* Of entries beside each other only the first is hooked. A place at a later instruction gives way
+/* Only the first of entries beside each other is hooked. A place at a later instruction gives way
  * to any other entry. */
 static void drop_beside(struct entries *entries, struct entry *entry)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What attach finds out before it touches anything: can the process be recorded, what is loaded,
- * which slots call an allocator. `heaptap doctor` prints it; attach acts on it.
+ * Facts that attach collects before it touches anything: can the process be recorded, what is
+ * loaded, which slots call an allocator. `heaptap doctor` prints it; attach acts on it.
  */
 #pragma once
 

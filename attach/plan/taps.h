@@ -50,5 +50,6 @@ HT_MUST_CHECK
 struct ht_err *taps_plan(const struct survey *survey, const struct entries *entries,
 	struct taps_follow follow, struct taps *ret);
 void taps_deinit(struct taps *taps);
-/* What doctor says of the row's slot, which must not be NULL, such as "tap (not bound yet)". */
+/* The words of doctor about the row's slot, which must not be NULL, such as "tap (not bound yet)".
+ */
 const char *taps_words(const struct taps_row *row);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What keeps a whole process from running.
+ * Finds the reason for which a whole process does not run.
  */
 #pragma once
 

@@ -532,7 +532,7 @@ struct ht_err *escape_scan_memory(const struct escape_search *search, struct esc
 	return err;
 }
 
-/* What identifies a reference at a place: the opcode byte before it, and the word. */
+/* A reference at a place is identified by the opcode byte before it, and the word. */
 #define PLACE_BYTES (1 + sizeof(uint64_t))
 
 struct ht_err *escape_still(const struct proc *proc, const struct stackscan_ranges *ranges,

@@ -35,7 +35,8 @@ struct escape_found {
 				  swapped out beyond the limit of one search */
 };
 
-/* What the kernel's page map says of a page: /proc/PID/pagemap (Documentation/admin-guide/mm). */
+/* The state of a page by the kernel's page map: /proc/PID/pagemap (Documentation/admin-guide/mm).
+ */
 enum escape_page {
 	ESCAPE_PAGE_NOT, /* the program cannot have written it, or it does not exist */
 	ESCAPE_PAGE_SEARCHED,

@@ -40,7 +40,7 @@ enum stage {
 	STAGE_CHILD,
 };
 
-/* What a recorder tells the process that has forked it. */
+/* Messages from a recorder to the process that forked it. */
 struct note {
 	uint32_t claimed;
 	uint32_t stage;

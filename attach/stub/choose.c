@@ -84,7 +84,7 @@ static bool may_hold_stub(const struct proc_map *map)
 	return map && map->read && map->exec && !map->write && !map->shared && map->inode;
 }
 
-/* Where the unused bytes behind a segment end: at the end of its last page, or where the next
+/* The end of the unused bytes behind a segment: at the end of its last page, or where the next
  * segment begins in that page. */
 static raddr_t end_of_rest(const struct module *module, size_t index)
 {

@@ -52,7 +52,7 @@ HT_MUST_CHECK
 struct ht_err *stub_make_map(
 	const struct stub_map *map, raddr_t at, const struct stub_thread *thread, struct stub *ret);
 
-/* What the last stub unmaps and closes. */
+/* Mappings and descriptors that the last stub unmaps and closes. */
 struct stub_unmap {
 	/* Ranges in the order of unmapping; lo == hi: unused. */
 	raddr_t lo[STUB_UNMAP_RANGES], hi[STUB_UNMAP_RANGES];

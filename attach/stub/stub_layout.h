@@ -19,7 +19,7 @@
 #define STUB_SPIN     216 /* ns to spin; STUB_NAP: us to sleep; 32 bits each */
 #define STUB_NAP      220
 #define STUB_CALLS    224
-/* Where rbp points, from the data's start: offsets from there fit one byte. */
+/* The offset of rbp from the data's start: offsets from there fit one byte. */
 #define STUB_BASE 128
 
 /* A call. It has only the fields that the stub's calls need, as there is little room for a stub. */

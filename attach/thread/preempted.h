@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a thread was preempted.
+ * Finds where a thread was preempted.
  */
 #pragma once
 

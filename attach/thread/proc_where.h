@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a thread is and how long it has run, without stopping it.
+ * Finds where a thread is and how long it has run, without stopping it.
  */
 #pragma once
 

@@ -35,7 +35,7 @@ enum stopcost {
 enum stopcost stopcost_of(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered);
 
-/* What the last look at a thread found; zeroed before the first look. */
+/* The result of the last look at a thread; zeroed before the first look. */
 struct stopcost_seen {
 	bool known, was_running;
 	unsigned running_looks; /* in a row */

@@ -10,7 +10,7 @@
 
 #include "format/err.h"
 
-/* What waitpid reports for a stop at a system call (PTRACE_O_TRACESYSGOOD). */
+/* The signal that waitpid reports for a stop at a system call (PTRACE_O_TRACESYSGOOD). */
 #define STOPS_SYSCALL (SIGTRAP | 0x80)
 
 /* Resumes the stopped process with signal `sig`; 0: none. */

@@ -24,7 +24,7 @@ struct interpreted_thread {
 
 _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 
-/* What names are made from, once the agent is in the target. All borrowed until
+/* Input for names, valid once the agent is in the target. All borrowed until
  * interpreted_finish. */
 struct interpreted_use {
 	const struct survey *survey;

@@ -18,8 +18,8 @@ struct children_options {
 	uint64_t deadline_mono_ns;
 };
 
-/* What a process may have inherited by fork from a recorded process, or from that process's own
- * recorded parents. */
+/* Describes heaptap's changes that a process may have inherited by fork from a recorded process:
+ * `next` leads to the recorded parents of that process. Borrows all pointers. */
 struct heritage {
 	pid_t daemon_pid; /* of the heaptap that attached to the recorded process */
 	const struct journal *journal;

@@ -27,9 +27,9 @@ struct jump_page_look {
 	void *context;
 };
 
-/* What still leads to the page at `page`? If no GOT slot does, examines each thread, and replaces
- * addresses of the page, in registers and on stacks, by the real functions. HT_ERR_REFUSED if the
- * page is not heaptap's or a capture uses it, or if the look was cancelled. */
+/* Finds what still leads to the page at `page`. If no GOT slot does, examines each thread, and
+ * replaces addresses of the page, in registers and on stacks, by the real functions. HT_ERR_REFUSED
+ * if the page is not heaptap's or a capture uses it, or if the look was cancelled. */
 HT_MUST_CHECK
 struct ht_err *jump_page_examine(const struct proc *proc, raddr_t page,
 	const struct jump_page_look *look, struct jump_page_report *ret);

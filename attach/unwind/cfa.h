@@ -13,7 +13,7 @@
 /* Nesting of DW_CFA_remember_state; compilers use one or two levels. */
 #define CFA_REMEMBER_MAX 32u
 
-/* Where the caller's value of a register is. */
+/* The place of the caller's value of a register. */
 enum cfa_place_kind {
 	CFA_PLACE_DEFAULT, /* not mentioned: rbp keeps its value, rsp is the CFA */
 	CFA_PLACE_SAME,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a server does for its requests, as far as it reaches malloc: buffers, text, compression,
+// Does the work of a server for its requests, as far as it reaches malloc: buffers, text, compression,
 // hashes. Measures when told to: CPU and wall nanoseconds for a fixed amount of work.
 'use strict';
 const crypto = require('crypto');

@@ -29,7 +29,7 @@ static void read_at(int memory, uint64_t at, void *ret, size_t bytes)
 	ck_assert_int_eq(pread(memory, ret, bytes, (off_t)at), (ssize_t)bytes);
 }
 
-/* Where the memory that agent and daemon share begins in the target. */
+/* The address in the target at which the memory begins that agent and daemon share. */
 static uint64_t find_image(pid_t pid)
 {
 	char path[64], line[4400];

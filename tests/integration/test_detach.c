@@ -292,7 +292,7 @@ HT_TEST(library_unloaded_during_capture)
 	victim_stop(&victim);
 }
 
-/* Where slots were, memory of the program now holds the agent's addresses. heaptap must not write
+/* Memory of the program, at former slots, now holds the agent's addresses. heaptap must not write
  * there, so the jump page that those addresses lead to stays. */
 HT_TEST(library_replaced_during_capture)
 {

@@ -289,7 +289,7 @@ static bool is_as_before(void)
 	return same;
 }
 
-/* Where the stub would be written, code is not executable: a thread sent there would die. heaptap
+/* Code at the place of the stub is not executable: a thread sent there would die. heaptap
  * leaves the agent, and the guardian removes it when that is possible. */
 HT_TEST(stub_place_not_executable)
 {

@@ -98,6 +98,7 @@ static const struct {
 	{"echo '|| `attach/x.c` ||' >>CONTRIBUTING.md", "attach/x.c: knows no processor"},
 	{"echo '|| `attach/y.c` ||' >>CONTRIBUTING.md", "there is no attach/y.c"},
 	{"printf '/* %s ends it? */\n' Who >tests/x.sh", "say who does what"},
+	{"printf '/* %s follows the sizes. */\n' What >tests/x.sh", "say who does what"},
 	{"printf ' * Of what was kept.\n' >tests/x.sh", "tests/x.sh:1: * Of what"},
 	{"printf '# the name %s told\n' is >scripts/x.txt", "say who does what"},
 	{"printf '# a file that some''body made\n' >>Makefile", "say who does what"},

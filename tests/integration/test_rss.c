@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where resident memory grew: for targets that take memory of one kind, the report's figures equal
- * those of the target's status file and of mallinfo2 (tests/targets/resident.c).
+ * Tests where resident memory grew: for targets that take memory of one kind, the report's figures
+ * equal those of the target's status file and of mallinfo2 (tests/targets/resident.c).
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -132,8 +132,8 @@ HT_TEST(through_wrappers)
 		char *err;
 		ck_assert_int_eq(run_program(all.argv, RUN_MS, NULL, &err), 0);
 		each_child(note_early, &found);
-		/* Of two children that start at the same time heaptap may be late for one, and then
-		 * says so. */
+		/* Two children start at the same time, and heaptap may be late for one of them, and
+		 * then says so. */
 		ck_assert_msg(found == earlies[i] || strstr(err, "had begun") ||
 				      strstr(err, "not recorded"),
 			"%s: %u: %s", lines[i], found, err);

@@ -358,7 +358,7 @@ HT_TEST(keeps_files_in_use)
 	ck_assert_int_eq(access(path, F_OK), 0);
 }
 
-/* What heaptap prints at the end of a capture that left nothing. */
+/* The output of heaptap at the end of a capture that left nothing. */
 #define ATTACH                                                                                     \
 	"{\"schema\":\"heaptap.attach/1\",\"level\":0,\"why\":\"\",\"slots_restored\":1,"          \
 	"\"slots_changed\":0,\"slots_tapped\":1,\"attach_ns\":1,\"detach_ns\":1,\"stop_ns\":1,"    \

@@ -54,7 +54,7 @@ assert.strictEqual(Table.text({columns, rows: () => rows.slice(0, 2)}),
 	"  Bytes  Life  Name\n2.0 KiB        b\n    3 B  5 ns  a\n");
 assert.strictEqual(Table.csv({columns, rows: () => rows}),
 	"name,bytes,life\nb,2048,\na,3,5\n\"'=1+1,\"\"x\"\"\n\",-7,9\n");
-/* Of many rows only the first are sorted: the same ones, in the same order. */
+/* Only the first of many rows are sorted: the same ones, in the same order. */
 const many = Array.from({length: 3000}, (_, i) => ["n", i * 7919 % 1000, i % 3 ? i : null]);
 for (const sort of ["bytes", "bytes-", "life", "life-", "name"])
 	assert.deepStrictEqual(Table.firstRows(many, columns, sort, 50),

@@ -2,7 +2,7 @@
  *
  * usage: node sums.js PAGE
  *
- * What the page computes from its tables: prints a JSON array of windows, {from_ms, to_ms, totals}, a
+ * Computes as the page does from its tables, and prints a JSON array of windows, {from_ms, to_ms, totals}, a
  * time of null being an end of the trace.
  */
 "use strict";
@@ -35,7 +35,7 @@ for (const showsWrappers of [false, true])
 		trees.push(down, Stacks.bottomUp(down));
 	}
 
-/* What all known figures of a kind of memory add up to. */
+/* The sum of all known figures of a kind of memory. */
 const memory = (from, to) => Object.fromEntries(Object.entries({rss_bytes: "rss",
 	anonymous_bytes: "anonymous", file_bytes: "file", shared_bytes: "shared", swap_bytes: "swap",
 	major_faults: "majorFaults", cgroup_bytes: "cgroup"}).map(([name, column]) => [name,

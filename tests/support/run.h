@@ -35,7 +35,7 @@ int run_wait(struct run *run, unsigned limit_ms);
 #define RUN_REFUSAL_MS 15000u
 /* Has the program ended? Never waits. */
 bool run_has_ended(struct run *run);
-/* What the program has written so far, NUL-terminated, malloc'd. */
+/* The output of the program so far, NUL-terminated, malloc'd. */
 char *run_out(const struct run *run);
 char *run_err(const struct run *run);
 /* Kills the program if it still runs, and closes the captured output. */

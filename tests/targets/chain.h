@@ -6,7 +6,7 @@
  *
  *      { size, depth, address[depth] innermost first } ...
  *
- * Where a function calls others that push nothing (qsort, a signal's delivery) it pushes CHAIN_GAP.
+ * A function that calls others that push nothing (qsort, a signal's delivery) pushes CHAIN_GAP.
  * In the stack there are, between the addresses before and after CHAIN_GAP, any number of frames of
  * other modules, then one of the program itself. Before the innermost address there may be such
  * frames, too. For C and C++.

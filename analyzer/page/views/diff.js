@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changed from an older trace: the analyzer's comparison of both whole captures, as a table
+ * Changes from an older trace: the analyzer's comparison of both whole captures, as a table
  * and as a flame graph: red for more, blue for less.
  */
 "use strict";

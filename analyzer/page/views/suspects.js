@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What grows: the sites that the analyzer classified, growing ones first. Class and sentence apply
+ * The list "What grows": the sites that the analyzer classified, growing ones first. Class and sentence apply
  * to the whole capture, amounts to the selected time.
  */
 "use strict";

@@ -141,7 +141,7 @@ const Timeline = (() => {
 			return Math.max(0, Math.min(model.buckets - 1, Math.floor(part * model.buckets)));
 		}
 
-		/* Where buckets begin, in per cent of the plot. */
+		/* Positions at which buckets begin, in per cent of the plot. */
 		const percent = (bucket) => bucket / Math.max(1, model.buckets) * 100 + "%";
 
 		function showSelection(from, to) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What glibc's malloc has handed out: the memory of each arena without its free chunks and the
- * caches of threads, and blocks with a mapping of their own.
+ * Reads how much glibc's malloc has handed out: the memory of each arena without its free chunks
+ * and the caches of threads, and blocks with a mapping of their own.
  */
 #pragma once
 

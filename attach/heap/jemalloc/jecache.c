@@ -51,7 +51,7 @@ _Static_assert(sizeof(struct bin_old) == BIN_BYTES, "as in jemalloc");
 #define BINS_OFFSET offsetof(struct cache, bin)
 #define RING_OFFSET offsetof(struct slow, next)
 
-/* What follows the small sizes: the link in the arena's ring, by which a cache is identified, and
+/* Fields behind the small sizes: the link in the arena's ring, by which a cache is identified, and
  * the large sizes. */
 static const struct between {
 	size_t ring, large;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What jemalloc (5.1 to 5.3) has handed out: the blocks of all extents without those in the caches
- * of threads. Its own counters are up to date only after a call that updates them.
+ * Reads how much jemalloc (5.1 to 5.3) has handed out: the blocks of all extents without those in
+ * the caches of threads. Its own counters are up to date only after a call that updates them.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 #define MISSING_LEFT  4u /* tolerated: 4 pages, and 1 in 64, that are moving */
 #define MISSING_SHARE 64u
 
-/* Where the pages of an allocator are found: in segments, or through a map. */
+/* The place of an allocator's pages: in segments, or through a map. */
 struct source {
 	struct miheap first;
 	struct threads threads;

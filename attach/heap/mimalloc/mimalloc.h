@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What mimalloc (2.0.9 to 2.4.1 and 3.x, release builds) has handed out: the blocks of all pages
- * without those that other threads have freed and their own thread has not taken back yet.
+ * Reads how much mimalloc (2.0.9 to 2.4.1 and 3.x, release builds) has handed out: the blocks of
+ * all pages without those that other threads have freed and their own thread has not taken back
+ * yet.
  */
 #pragma once
 

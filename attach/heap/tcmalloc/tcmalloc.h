@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What gperftools' tcmalloc (2.10) has handed out: the blocks of all spans without those in the
- * caches of threads and in the lists between them.
+ * Reads how much gperftools' tcmalloc (2.10) has handed out: the blocks of all spans without those
+ * in the caches of threads and in the lists between them.
  */
 #pragma once
 

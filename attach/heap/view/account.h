@@ -16,7 +16,7 @@ struct heap_value {
 	uint64_t bytes;
 };
 
-/* What one allocator has handed out to the program. */
+/* Memory that one allocator has handed out to the program. */
 struct heap_account {
 	char allocator[32];
 	bool known; /* if false, only `allocator` and `reason` have a meaning */

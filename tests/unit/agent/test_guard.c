@@ -13,7 +13,8 @@
 #define PR_TSC_SIGSEGV_VALUE 2
 #define ARGUMENTS	     7u
 
-/* What the real function saw: rax rdi rsi rdx rcx r8 r9, the seventh argument, rsp, rbp, rbx. */
+/* Registers that the real function saw: rax rdi rsi rdx rcx r8 r9, the seventh argument, rsp, rbp,
+ * rbx. */
 enum { SEEN_RAX, SEEN_FIRST, SEEN_STACKED = 7, SEEN_RSP, SEEN_RBP, SEEN_RBX, SEEN_COUNT };
 
 uint64_t guard_seen[SEEN_COUNT];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What each hook forwards, returns and records.
+ * Tests what each hook forwards, returns and records.
  */
 #include "agent/hooks.h"
 

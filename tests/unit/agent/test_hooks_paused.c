@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a realloc records while the capture is paused, when the trace gets the ends of blocks but no
- * new blocks: in a capture of all calls, and in one of a sample. Hooks of functions that only
- * allocate are not called in a pause (tests/unit/attach/test_image_paused.c).
+ * Events of a realloc in a pause: the agent records the ends of blocks, but no new blocks. Tests a
+ * capture of all calls, and one of a sample. In a pause the program calls no hook of a function
+ * that only allocates (tests/unit/attach/test_image_paused.c).
  */
 #include "agent/hooks.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the hooks of mappings forward, return and record.
+ * Tests what the hooks of mappings forward, return and record.
  */
 #include "agent/mapping.h"
 

@@ -237,7 +237,7 @@ HT_TEST(ways_of_many_frames)
 		check_ways(20, at, 4);
 }
 
-/* Of four frames of 1.5 KiB, in three pages, the outermost or the innermost differs. */
+/* One of four frames of 1.5 KiB, in three pages, differs: the outermost or the innermost. */
 HT_TEST(ways_through_several_pages)
 {
 	check_ways(4, 0, 192);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What becomes of a full buffer when the daemon is slow or gone, or when the agent may not send.
+ * Tests what becomes of a full buffer when the daemon is slow or gone, or when the agent may not
+ * send.
  */
 #include "agent/send.h"
 

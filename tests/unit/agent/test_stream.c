@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the agent encodes is what the reader decodes, across buffers.
+ * Tests what the agent encodes is what the reader decodes, across buffers.
  */
 #include "agent/stream.h"
 

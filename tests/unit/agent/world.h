@@ -44,7 +44,7 @@ static struct abi_state *world_state;
 static struct abi_slot *world_slots;
 static struct abi_node *world_nodes;
 
-/* What the daemon received: the data of all messages, without their headers. */
+/* The data of all messages that the daemon received, without their headers. */
 static struct bytes_out world_received;
 static unsigned world_messages;
 static struct abi_message world_last_message;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What programs do with memory: sites that leak and sites that do not. Each draws its parameters at
- * random.
+ * Models of programs' use of memory: sites that leak and sites that do not. Each draws its
+ * parameters at random.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the cube adds up: against the ledger of a made-up program of several threads, after buckets
- * were joined, and after stacks were folded.
+ * Tests what the cube adds up: against the ledger of a made-up program of several threads, after
+ * buckets were joined, and after stacks were folded.
  */
 #include <math.h>
 #include <stdlib.h>

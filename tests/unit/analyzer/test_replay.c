@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What events mean: each form of each call, threads that pass blocks on, inverted stamps, losses.
+ * Tests what events mean: each form of each call, threads that pass blocks on, inverted stamps,
+ * losses.
  */
 #include "format/abi_control.h"
 #include "tests/unit/analyzer/scene.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the blocks of a sample count for: right on average, the same at the free as at the
+ * Tests what the blocks of a sample count for: right on average, the same at the free as at the
  * allocation, and the same in every sum.
  */
 #include "analyzer/model/sample.h"

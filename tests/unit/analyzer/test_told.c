@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heaptap printed becomes an error with its last line and its exit status.
+ * Tests what heaptap printed becomes an error with its last line and its exit status.
  */
 #include "analyzer/live/told.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of attach/unwind/cache share: one entry of a cache of unwind tables, and the
+ * Shared by the tests of attach/unwind/cache: one entry of a cache of unwind tables, and the
  * directory in which the test keeps the cache. Included once by a test program.
  */
 #pragma once

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of attach/proof/escape search: this process, with TEXT_BYTES of nop instructions
- * in writable memory, and a page of words behind them.
+ * Memory that the tests of attach/proof/escape search: this process, with TEXT_BYTES of nop
+ * instructions in writable memory, and a page of words behind them.
  */
 #pragma once
 

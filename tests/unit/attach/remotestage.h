@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the tests of attach/stub/remote's thread share: a process in which a thread runs the stub,
+ * Shared by the tests of attach/stub/remote's thread: a process in which a thread runs the stub,
  * and what the test does while the thread is in the stub. Included once by a test program.
  */
 #pragma once

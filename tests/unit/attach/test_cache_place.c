@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the cache lies, who may use it, how large it gets, and what happens when calls fail.
+ * Tests where the cache lies, who may use it, how large it gets, and what happens when calls fail.
  */
 #include <errno.h>
 #include <fcntl.h>

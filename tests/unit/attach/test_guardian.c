@@ -31,7 +31,7 @@
 #define STANDSTILL_MS 1000
 #define WITHIN_US     50000
 
-/* What be_daemon simulates, and its stderr. */
+/* The behaviour that be_daemon simulates, and its stderr. */
 struct stand {
 	bool within_read; /* the daemon hangs in a read of the target's memory */
 	int err_fd;

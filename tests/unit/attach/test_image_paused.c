@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where thunks lead while a capture is paused, and afterwards.
+ * Tests where thunks lead while a capture is paused, and afterwards.
  */
 #include "attach/inject/image.h"
 

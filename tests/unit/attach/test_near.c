@@ -114,7 +114,7 @@ HT_TEST(many)
 	ck_assert_uint_eq(count, 0);
 }
 
-/* Of two pads that overlap only one can be used. */
+/* Only one of two pads that overlap can be used. */
 HT_TEST(overlapping)
 {
 	struct bridge bridge[] = {bridge_at(PROGRAM + GIB), bridge_at(PROGRAM + GIB + 13)};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where a capture puts its socket, and what becomes of sockets that killed captures have left.
+ * Tests where a capture puts its socket, and what becomes of sockets that killed captures have
+ * left.
  */
 #include "attach/control/place.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What quiesce does while it holds threads, and how many threads wait meanwhile.
+ * Tests what quiesce does while it holds threads, and how many threads wait meanwhile.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a heaptap that waits for its window answers to clients, and when it looks for them.
+ * Tests what a heaptap that waits for its window answers to clients, and when it looks for them.
  */
 #include "attach/series/standby.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a client reports of sockets that answer well, wrongly, late or never.
+ * Tests what a client reports of sockets that answer well, wrongly, late or never.
  */
 #include "format/control_client.h"
 
