@@ -120,7 +120,7 @@ struct option_row {
 	char letter;	    /* of the short form, or 0 */
 	bool is_repeatable; /* if false, the last value counts */
 	enum option_kind kind;
-	const char *value;	    /* placeholder of the value; NULL for a flag */
+	const char *value;	    /* name of the value in help: TIME; NULL: a flag */
 	const char *const *choices; /* the words of a choice, ended by NULL */
 	uint64_t most;		    /* the largest number; 0: UINT64_MAX */
 	unsigned groups;	    /* 0: only commands that list the option in `own` accept it */

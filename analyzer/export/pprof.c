@@ -64,6 +64,7 @@ struct pprof {
 	FILE *out;
 	const struct view *view;
 	const struct export_server *server; /* NULL: none */
+	size_t sample_count;
 	struct ht_err *err;
 	/* `message`: a field of the profile under construction; `inner`: a field within it;
 	 * `packed`: the finished field of the profile */
@@ -427,6 +428,7 @@ static void write_samples(struct pprof *pprof)
 	HT_THEN(pprof->err, find_parts(pprof, &part, &count));
 	if (!pprof->err && pprof->server)
 		count = fold_parts(part, count, pprof->server->samples_max);
+	pprof->sample_count = count;
 	for (size_t i = 0; i < count && !pprof->err; i++)
 		write_sample(pprof, &part[i]);
 }
@@ -495,8 +497,9 @@ static void pprof_deinit(struct pprof *pprof)
 	free(pprof->has_module);
 }
 
+/* `*ret_samples`: number of samples of the profile. */
 static struct ht_err *write_profile(
-	FILE *out, const struct view *view, const struct export_server *server)
+	FILE *out, const struct view *view, const struct export_server *server, size_t *ret_samples)
 {
 	struct pprof pprof = {.out = out, .view = view, .server = server};
 	pprof.err = pprof_init(&pprof);
@@ -509,6 +512,7 @@ static struct ht_err *write_profile(
 		write_strings(&pprof);
 	}
 	pprof_deinit(&pprof);
+	*ret_samples = pprof.sample_count;
 	return pprof.err;
 }
 
@@ -519,29 +523,29 @@ static struct ht_err *write_for_server(
 	struct export_server try = *server;
 	for (;;) {
 		HT_FREED char *text = NULL;
-		size_t length = 0;
+		size_t length = 0, samples;
 		FILE *memory = open_memstream(&text, &length);
 		if (!memory)
 			return ht_err_new(HT_ERR_NOMEM, "out of memory for the profile");
-		struct ht_err *err = write_profile(memory, view, &try);
+		struct ht_err *err = write_profile(memory, view, &try, &samples);
 		if (fclose(memory) != 0)
 			err = ht_err_first(
 				err, ht_err_new(HT_ERR_NOMEM, "out of memory for the profile"));
 		if (err)
 			return err;
-		if (length <= server->bytes_max || try.samples_max == 1) {
+		if (length <= server->bytes_max || samples <= 1) {
 			fwrite(text, length, 1, out);
 			return NULL;
 		}
 		const double share = (double)server->bytes_max / (double)length;
-		const size_t fewer =
-			(size_t)((double)try.samples_max * (share < 0.9 ? share : 0.9));
+		const size_t fewer = (size_t)((double)samples * (share < 0.9 ? share : 0.9));
 		try.samples_max = fewer ? fewer : 1;
 	}
 }
 
 struct ht_err *export_pprof(FILE *out, struct export_job *job)
 {
+	size_t samples;
 	return job->server ? write_for_server(out, job->view, job->server)
-			   : write_profile(out, job->view, NULL);
+			   : write_profile(out, job->view, NULL, &samples);
 }

@@ -7,24 +7,16 @@
 #include <unistd.h>
 
 #include "analyzer/export/names.h"
+#include "analyzer/model/strings.h"
 #include "analyzer/views/suspects.h"
 #include "format/array.h"
 
-#define HASH_PRIME 0x100000001b3u
 /* initial value of the hash for the second half of a key */
 #define HASH_OTHER  0x6c62272e07bb0142u
 #define SITE_FRAMES 3u /* number of frames in the short name of a site */
 #define NS_PER_S    1000000000u
 #define HOST_BYTES  256u
 #define ID_BYTES    17u
-
-uint64_t push_hash(uint64_t hash, const void *data, size_t length)
-{
-	const uint8_t *byte = data;
-	for (size_t i = 0; i < length; i++)
-		hash = (hash ^ byte[i]) * HASH_PRIME;
-	return hash;
-}
 
 static const char *own_host(void)
 {
@@ -58,12 +50,12 @@ void push_window_init(
 		.end_s = (end_ns + NS_PER_S - 1) / NS_PER_S};
 	if (window->end_s <= window->begin_s)
 		window->end_s = window->begin_s + 1;
-	uint64_t half[2] = {PUSH_HASH_BEGIN, HASH_OTHER};
+	uint64_t half[2] = {STRINGS_HASH, HASH_OTHER};
 	const uint64_t number[] = {begin_ns, end_ns, model->target.pid};
 	for (size_t i = 0; i < 2; i++) {
-		half[i] = push_hash(half[i], window->host, strlen(window->host) + 1);
-		half[i] = push_hash(half[i], window->service, strlen(window->service) + 1);
-		half[i] = push_hash(half[i], number, sizeof(number));
+		half[i] = strings_hash(half[i], window->host, strlen(window->host) + 1);
+		half[i] = strings_hash(half[i], window->service, strlen(window->service) + 1);
+		half[i] = strings_hash(half[i], number, sizeof(number));
 	}
 	snprintf(window->key, sizeof(window->key), "%016" PRIx64 "%016" PRIx64, half[0], half[1]);
 }
@@ -123,7 +115,7 @@ static void put_site(struct rows *rows, uint32_t node)
 	const struct view *view = rows->window->view;
 	char name[NAMES_BYTES], site[SITE_FRAMES * NAMES_BYTES + 16] = "", id[ID_BYTES];
 	FILE *out = rows->out;
-	uint64_t hash = PUSH_HASH_BEGIN;
+	uint64_t hash = STRINGS_HASH;
 	size_t length = 0;
 	names_chain_take(&rows->chain, view, node);
 	fputs("\"frames\":[", out);
@@ -132,7 +124,7 @@ static void put_site(struct rows *rows, uint32_t node)
 		names_node(view, rows->chain.node[i], name);
 		fputs(depth ? "," : "", out);
 		names_put_json(out, name);
-		hash = push_hash(hash, name, strlen(name) + 1);
+		hash = strings_hash(hash, name, strlen(name) + 1);
 		if (depth < SITE_FRAMES)
 			length += (size_t)snprintf(site + length, sizeof(site) - length, "%s%s",
 				depth ? " <- " : "", name);

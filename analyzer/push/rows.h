@@ -31,7 +31,3 @@ void push_window_init(
 #define PUSH_ROWS_MAX 4096u
 HT_MUST_CHECK
 struct ht_err *push_rows_write(FILE *out, const struct push_window *window);
-
-/* FNV-1a, 64 bits; begin with PUSH_HASH_BEGIN. The result is the same on all machines. */
-#define PUSH_HASH_BEGIN 0xcbf29ce484222325u
-uint64_t push_hash(uint64_t hash, const void *data, size_t length);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/model/strings.h"
 #include "format/array.h"
 
 #define ITEM_END     ".push"
@@ -87,7 +88,7 @@ struct ht_err *push_spool_open(
 	*ret = (struct push_spool){.dir = -1, .lock = -1, .max_bytes = max_bytes};
 	HT_TRY(name_base(base, path));
 	snprintf(ret->path, sizeof(ret->path), "%s/%016" PRIx64, path,
-		push_hash(PUSH_HASH_BEGIN, shown, strlen(shown)));
+		strings_hash(STRINGS_HASH, shown, strlen(shown)));
 	HT_TRY(make(ret->path));
 	ret->dir = open(ret->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (ret->dir < 0)

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/model/strings.h"
 #include "analyzer/views/callers.h"
 #include "analyzer/views/suspects.h"
 #include "format/foreign.h"
@@ -38,12 +39,6 @@ struct gather {
 
 /* --- texts ----------------------------------------------------------------------------------- */
 
-static const char *base_name(const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	return slash && slash[1] ? slash + 1 : path;
-}
-
 static void put_text(struct gather *gather, const char *string)
 {
 	char harmless[SNAPSHOT_NAME_BYTES];
@@ -57,17 +52,17 @@ static void put_frame(struct gather *gather, const struct frame *frame)
 	const struct modules *modules = &gather->view->analysis->model.modules;
 	const char *module = frame->module == MODULES_NONE
 				     ? NULL
-				     : base_name(modules->module[frame->module].path);
+				     : strings_base_name(modules->module[frame->module].path);
 	if (!frame->function)
 		snprintf(label, sizeof(label), module ? "%.*s+0x%" PRIx64 : "%.*s0x%" PRIx64,
 			(int)SNAPSHOT_NAME_BYTES, module ? module : "", frame->offset);
 	put_text(gather, frame->function ? frame->function : label);
 	if (frame->file && frame->line)
 		snprintf(label, sizeof(label), "%.*s:%" PRIu32, (int)SNAPSHOT_NAME_BYTES,
-			base_name(frame->file), frame->line);
+			strings_base_name(frame->file), frame->line);
 	else
 		snprintf(label, sizeof(label), "%.*s", (int)SNAPSHOT_NAME_BYTES,
-			frame->file		    ? base_name(frame->file)
+			frame->file		    ? strings_base_name(frame->file)
 			: frame->function && module ? module
 						    : "");
 	put_text(gather, label);
@@ -151,11 +146,9 @@ static uint64_t oldest_of(const struct view *view, const struct window_series *s
 	return 0;
 }
 
-static uint64_t hash_text(uint64_t hash, const char *text)
+static uint64_t add_text(uint64_t hash, const char *text)
 {
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * 0x100000001b3ull;
-	return (hash ^ 0xff) * 0x100000001b3ull;
+	return strings_hash(hash, text, strlen(text) + 1);
 }
 
 /* The id of a site: a hash of its visible texts, because numbers of nodes and functions differ
@@ -164,15 +157,15 @@ static uint64_t identify(struct gather *gather, const struct snapshot_row *row)
 {
 	const uint32_t text[] = {row->function, row->caller, row->script};
 	struct snapshot *snapshot = &gather->snapshot;
-	uint64_t hash = 0xcbf29ce484222325ull;
+	uint64_t hash = STRINGS_HASH;
 	fflush(gather->texts);
 	snapshot->text = gather->text;
 	snapshot->text_bytes = (uint32_t)gather->text_bytes;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(text); i++) {
-		hash = hash_text(hash, snapshot_function(snapshot, text[i]));
+		hash = add_text(hash, snapshot_function(snapshot, text[i]));
 		/* Leave out the lines of callers, which are not shown. */
 		if (i == 0)
-			hash = hash_text(hash, snapshot_place(snapshot, text[i]));
+			hash = add_text(hash, snapshot_place(snapshot, text[i]));
 	}
 	return hash;
 }

@@ -5,8 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/model/strings.h"
+
 #define NS_PER_S      1e9
 #define NS_PER_MINUTE 60e9
+/* not STRINGS_HASH: a function never has the id of a site */
+#define FUNCTION_HASH 0x84222325cbf29ce4ull
 
 const char *const listing_sort_names[LISTING_SORTS + 1] = {
 	"growth", "outstanding", "per-minute", "allocated", "calls", "temporary", "age", NULL};
@@ -233,14 +237,6 @@ static int compare_functions(const void *a, const void *b, void *context)
 	return order ? order : (x->id > y->id) - (x->id < y->id);
 }
 
-static uint64_t hash_text(const char *text)
-{
-	uint64_t hash = 0x84222325cbf29ce4ull;
-	for (; *text; text++)
-		hash = (hash ^ (uint8_t)*text) * 0x100000001b3ull;
-	return hash;
-}
-
 static void add_site(struct listing_row *function, const struct listing_row *site)
 {
 	if (site->site->sums.outstanding_bytes > function->site->sums.outstanding_bytes)
@@ -266,7 +262,7 @@ static size_t join_functions(const struct snapshot *now, struct listing_row *row
 		}
 		row[functions] = row[i];
 		row[functions].kind = LISTING_FUNCTION;
-		row[functions++].id = hash_text(name);
+		row[functions++].id = strings_hash(FUNCTION_HASH, name, strlen(name));
 	}
 	return functions;
 }

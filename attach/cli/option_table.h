@@ -80,7 +80,7 @@ struct option_row {
 	enum option_id id;
 	char letter; /* of the short form; 0: none */
 	const char *name;
-	const char *argument; /* placeholder of the value; NULL: a flag; "[=X]": may be left out */
+	const char *argument; /* name of the value in help; NULL: a flag; "[=X]": may be left out */
 	const char *words;    /* words that the value can be, separated by blanks; NULL: any */
 	const char *help;     /* with newlines that keep each line within 80 columns */
 	unsigned commands;    /* the commands that have the option: bits OPTION_IN(command) */
