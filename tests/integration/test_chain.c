@@ -140,7 +140,7 @@ static bool is_booked(const struct books *books, const struct tracefile *file,
 		}
 	}
 	unsigned own_depth = walk.depth;
-	while (right && walk.node && walk.depth <= own_depth + START_FRAMES)
+	while (right && walk.node && walk.depth < own_depth + START_FRAMES)
 		up(&walk);
 	*ret_depth = walk.depth;
 	return right && !walk.node;

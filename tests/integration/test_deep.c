@@ -114,7 +114,7 @@ static struct found compare(
 	}
 	found.is_whole = found.levels == level;
 	found.is_right = found.is_whole || !node;
-	while (node && found.is_whole && found.outer <= OUTER_MAX) {
+	while (node && found.is_whole && found.outer < OUTER_MAX) {
 		found.outer++;
 		node = file->node[node].parent;
 	}

@@ -49,7 +49,7 @@
 static uint64_t base, shared_off,
 	image_bytes; /* addresses and size of the image's current mapping */
 static int image_fd = -1;
-static pid_t target, attacker;
+static pid_t target, parent, attacker;
 
 /* The target's orders to the attacker, in shared memory. */
 struct orders {
@@ -166,11 +166,11 @@ static void attack_control(uint64_t random)
 		scribble(shared_off, LAYOUT_CONTROL_BYTES, random);
 }
 
-/* Pretends that the target, or this process's parent, is a followed command about to exec. */
+/* Pretends that the target, or the target's parent, is a followed command about to exec. */
 static void attack_exec(uint64_t random)
 {
 	put(LAYOUT_CONFIG + LAYOUT_FOLLOW, (uint64_t)target);
-	put(shared_off + LAYOUT_EXEC_ASKS, random % 2 ? (uint64_t)target : (uint64_t)getppid());
+	put(shared_off + LAYOUT_EXEC_ASKS, random % 2 ? (uint64_t)target : (uint64_t)parent);
 }
 
 static void attack_nodes(uint64_t random)
@@ -454,6 +454,7 @@ static void run_attacks(void)
 static void start_attacker(void)
 {
 	target = getpid();
+	parent = getppid();
 	orders = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	attacker = fork();
 	if (attacker)
