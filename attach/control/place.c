@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/process/proc_open.h"
+
 #define BACKLOG	    64
 #define SWEEP_MAX   1000u /* names that one capture looks at */
 #define STALE_TRIES 20u
@@ -54,7 +56,16 @@ static bool is_old(int directory, const char *name)
 	return stat_of(directory, name, &stat) && time(NULL) - stat.st_mtime > HALF_MADE_S;
 }
 
-/* Removes the sockets of dead processes, whole or half made (with a dot before the name). */
+/* Does the process of a capture still run? Then the socket of a killed heaptap stays: it tells
+ * clients that the process must be recovered. */
+static bool runs(pid_t pid, uint64_t start_ticks)
+{
+	HT_CLEANUP(proc_close) struct proc proc = {0};
+	return !ht_err_drop(proc_open(pid, &proc)) && proc.start_ticks == start_ticks;
+}
+
+/* Removes sockets that no heaptap serves any more, whole or half made (with a dot before the name),
+ * but those of captures whose process still runs. */
 static void sweep(int directory)
 {
 	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -71,7 +82,8 @@ static void sweep(int directory)
 		pid_t pid, waiter;
 		bool is_half_made = name[0] == '.';
 		if (control_name_parse(name + is_half_made, &pid, &start_ticks, &waiter) &&
-			(!is_half_made || is_old(directory, name)))
+			(is_half_made ? is_old(directory, name)
+				      : waiter || !runs(pid, start_ticks)))
 			remove_stale(directory, name);
 	}
 	closedir(dir);
